@@ -1,0 +1,33 @@
+# Debian packages only; ./dev installs them. README.md gives the reason for each.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(fmt REQUIRED)
+find_package(nlohmann_json REQUIRED)
+find_package(CLI11 REQUIRED)
+find_package(yaml-cpp REQUIRED)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+add_library(xxhash ALIAS PkgConfig::XXHASH)
+add_library(pcre2 ALIAS PkgConfig::PCRE2)
+add_library(utf8proc ALIAS PkgConfig::UTF8PROC)
+if(NOT TARGET yaml-cpp)
+  add_library(yaml-cpp ALIAS yaml-cpp::yaml-cpp)
+endif()
+
+if(TRIREME_TORCH)
+  find_package(Torch REQUIRED)
+  # LibTorch's own flags leak into every target through CMAKE_CXX_FLAGS; the imported target carries
+  # what is needed.
+  find_path(GLOO_INCLUDE gloo/algorithm.h)
+  if(NOT GLOO_INCLUDE)
+    message(FATAL_ERROR "gloo headers not found: install libgloo-dev (./dev does)")
+  endif()
+endif()
+
+if(TRIREME_TESTS)
+  find_package(GTest REQUIRED)
+endif()
+if(TRIREME_BENCH)
+  find_package(benchmark REQUIRED)
+endif()

@@ -1,0 +1,51 @@
+# A room is a folder of src/trireme, one static library of the same name, with headers beside sources.
+
+add_library(trireme_flags INTERFACE)
+target_include_directories(trireme_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
+# No contraction of a*b+c: vector bodies and scalar tails of one loop must round alike, because
+# canonical sums promise equal bits wherever a shard begins.
+target_compile_options(trireme_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -ffp-contract=off)
+target_link_libraries(trireme_flags INTERFACE Threads::Threads)
+if(TRIREME_SANITIZE)
+  target_compile_options(trireme_flags INTERFACE -fsanitize=${TRIREME_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(trireme_flags INTERFACE -fsanitize=${TRIREME_SANITIZE})
+endif()
+
+function(trireme_room name)
+  cmake_parse_arguments(ROOM "" "" "DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/trireme/${name}/*.cc)
+  if(NOT sources)
+    return()
+  endif()
+  list(TRANSFORM ROOM_DEPS PREPEND trireme_)
+  add_library(trireme_${name} STATIC ${sources})
+  target_link_libraries(trireme_${name} PUBLIC trireme_flags ${ROOM_LIBS} PRIVATE ${ROOM_PRIVATE_LIBS})
+  foreach(dep ${ROOM_DEPS})
+    if(TARGET ${dep})
+      target_link_libraries(trireme_${name} PUBLIC ${dep})
+    endif()
+  endforeach()
+endfunction()
+
+function(trireme_torch_room name)
+  trireme_room(${name} ${ARGN})
+  if(TARGET trireme_${name})
+    target_link_libraries(trireme_${name} PUBLIC trireme_torch)
+    target_precompile_headers(trireme_${name} REUSE_FROM trireme_torch_pch)
+  endif()
+endfunction()
+
+if(TRIREME_TORCH)
+  # Headers of LibTorch are not ours to warn about.
+  add_library(trireme_torch INTERFACE)
+  target_include_directories(trireme_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS} ${GLOO_INCLUDE})
+  target_link_libraries(trireme_torch INTERFACE trireme_flags ${TORCH_LIBRARIES} fmt::fmt)
+  target_compile_definitions(trireme_torch INTERFACE USE_C10D_GLOO USE_DISTRIBUTED)
+
+  # One precompiled header for every room below the line: tensor types and autograd, never torch/torch.h.
+  file(WRITE ${CMAKE_BINARY_DIR}/pch.cc "")
+  add_library(trireme_torch_pch STATIC ${CMAKE_BINARY_DIR}/pch.cc)
+  target_link_libraries(trireme_torch_pch PUBLIC trireme_torch nlohmann_json::nlohmann_json PkgConfig::XXHASH)
+  target_precompile_headers(trireme_torch_pch PRIVATE <torch/types.h> <torch/csrc/autograd/custom_function.h>
+                            <fmt/core.h> <memory> <string> <vector>)
+endif()
