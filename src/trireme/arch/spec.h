@@ -1,0 +1,51 @@
+// ModelSpec: an architecture as data, without LibTorch: its parameters, units and program.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trireme/plan/program.h"
+
+namespace trireme::arch {
+
+struct Init {
+  enum class Kind { kZeros, kOnes, kNormal } kind = Kind::kZeros;
+  double std = 0;
+};
+
+// One parameter tensor. Names follow Hugging Face where the family exists there.
+struct ParamSpec {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  Init init;
+  bool decay = true;   // AdamW's decoupled decay applies (tensors of two or more dimensions)
+
+  std::int64_t numel() const;
+};
+
+// The parameters of one unit, in canonical order; offsets are running sums.
+struct UnitSpec {
+  std::string name;
+  std::vector<ParamSpec> params;
+
+  std::int64_t numel() const;
+};
+
+struct ParamRef {
+  plan::UnitId unit = -1;
+  int param = -1;
+};
+
+// Everything about a model that plan, planner, checkpoint and loader need.
+struct ModelSpec {
+  plan::Program program;
+  std::vector<UnitSpec> units;                     // parallel to program.units
+  std::vector<std::vector<ParamRef>> node_params;  // parallel to program.nodes: what each block binds
+  double flops_per_token = 0;                      // forward and backward, see `flops_convention`
+  std::string flops_convention;                    // "6N + 12LHS": printed beside every MFU
+
+  std::int64_t parameters() const;
+};
+
+}  // namespace trireme::arch

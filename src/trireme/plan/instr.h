@@ -1,0 +1,58 @@
+// Instr: one line of a plan. Verbs and lanes are closed lists; a line holds ids only.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "trireme/mesh/mesh.h"
+#include "trireme/plan/program.h"
+
+namespace trireme::plan {
+
+enum class Verb : std::uint8_t {
+  kLoad,            // bring the stage's inputs of micro-batch mb
+  kUnshard,         // gather a unit's full parameters over `axes`
+  kReshard,         // drop a unit's full parameters
+  kForward,         // run a node; `keep` saves what its backward needs
+  kRecompute,       // run a node's forward again, keeping what its backward needs
+  kBackward,        // input and weight gradients of a node
+  kBackwardInput,   // input gradients only
+  kBackwardWeight,  // the weight gradients that kBackwardInput left
+  kSend,            // a value (or, with `gradient`, its gradient) to pipeline stage `peer`
+  kRecv,
+  kReduceGrads,     // a unit's gradient over `axes`: of micro-batch mb, or of the whole step (mb -1)
+  kSyncTied,        // add a tied unit's gradient over the pipeline stages that use it
+  kOffload,
+  kReload,
+  kGradNorm,        // global gradient norm and losses; decides the clip factor
+  kStep,            // optimizer step of a unit
+  kEma,             // move a unit towards the unit it follows
+};
+
+// What an instruction occupies. Order within a lane is program order; `after` orders across lanes.
+enum class Lane : std::uint8_t { kComp, kDp, kUp, kDown, kH2d, kD2h };
+
+// Lanes: load, forward, recompute, backward*, step, ema: comp. unshard, reduce_grads, sync_tied,
+// grad_norm: dp (reshard: comp, it frees memory). send/recv towards the next stage: down, towards the
+// previous: up.
+struct Instr {
+  Verb verb = Verb::kLoad;
+  Lane lane = Lane::kComp;
+  NodeId node = -1;
+  UnitId unit = -1;
+  ValueId value = -1;
+  int mb = -1;              // micro-batch of this rank, 0 .. micro_batches-1
+  int peer = -1;            // pipeline stage
+  mesh::AxisSet axes{};     // of a collective
+  bool keep = false;        // forward: saves for backward
+  bool scatter = false;     // reduce_grads: reduce-scatter (else all-reduce of what is there)
+  bool gradient = false;    // send, recv: the value's gradient
+  std::vector<int> after;   // earlier lines of the same list, in other lanes, ascending
+  bool operator==(const Instr&) const = default;
+};
+
+std::string_view name(Verb verb);
+std::string_view name(Lane lane);
+
+}  // namespace trireme::plan

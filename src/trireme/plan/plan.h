@@ -1,0 +1,56 @@
+// PlanSet: the instruction lists of every rank. It is compiled, validated, priced, drawn and run as is.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/mesh/mesh.h"
+#include "trireme/plan/instr.h"
+#include "trireme/plan/program.h"
+#include "trireme/plan/recipe.h"
+
+namespace trireme::plan {
+
+using List = std::vector<Instr>;
+
+struct PlanSet {
+  Program program;
+  mesh::Mesh mesh;
+  Recipe recipe;
+  std::vector<List> lists;          // ranks of one pipeline stage share a list: peers are stages
+  std::vector<int> list_of_rank;    // world entries
+
+  const List& list(int rank) const { return lists[static_cast<std::size_t>(list_of_rank[static_cast<std::size_t>(rank)])]; }
+  bool operator==(const PlanSet&) const = default;
+};
+
+// Runs the passes: schedule, recompute, p2p, unshard, reduce, tail, lanes. Throws Error{kUsage} for a
+// recipe or mesh the program cannot take, with the numbers and a way out.
+PlanSet compile(Program program, const mesh::Mesh& mesh, const Recipe& recipe);
+
+// Canonical text; parse(print(p)) == p. parse throws Error{kData} naming the line.
+std::string print(const PlanSet& plan);
+PlanSet parse(std::string_view text);
+
+// Hash of the text, compared by all ranks before the first step.
+std::uint64_t digest(const PlanSet& plan);
+
+// Proves the plan: the lists run to the end in a rendezvous simulation with bounded lanes (no
+// deadlock, collectives of a group meet in the same order with the same arguments, sends meet
+// receives); nothing is used before it is there or after it is gone; every gradient of every trainable
+// unit is reduced exactly once over exactly its users; nothing is left allocated at the end. Throws
+// Error{kInternal} naming rank, line and reason.
+void validate(const PlanSet& plan);
+
+// What the executor drops after each line of a list, derived from it alone.
+struct Retirement {
+  std::vector<ValueId> values;     // (value, line's mb): read for the last time
+  std::vector<UnitId> gradients;   // units whose gradient of the line's mb is now complete
+  bool operator==(const Retirement&) const = default;
+};
+std::vector<Retirement> retirements(const Program& program, std::span<const Instr> list);
+
+}  // namespace trireme::plan

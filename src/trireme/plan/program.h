@@ -1,0 +1,68 @@
+// Program: what a model computes, as a straight line over named values. No tensors, no callbacks.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trireme::plan {
+
+// Indices into Program::values, ::units and ::nodes; -1 is none.
+using ValueId = int;
+using UnitId = int;
+using NodeId = int;
+
+// An activation (or input) that crosses nodes. It may have several readers.
+struct Value {
+  std::string name;
+  std::int64_t bytes = 0;       // of one micro-batch on one rank
+  bool differentiable = true;   // false for tokens, masks, positions
+  bool operator==(const Value&) const = default;
+};
+
+// A flat group of parameters: what is unsharded, reduced, stepped and checkpointed together.
+struct Unit {
+  std::string name;
+  std::int64_t numel = 0;   // without padding
+  bool trainable = true;    // false: no gradient, no optimizer state, no reduction
+  UnitId ema_of = -1;       // a frozen unit that follows another by exponential moving average
+  bool operator==(const Unit&) const = default;
+};
+
+// One step of the model: reads values, writes values, uses units. Its backward is explicit.
+struct Node {
+  std::string name;
+  std::vector<ValueId> reads;
+  std::vector<ValueId> writes;
+  std::vector<UnitId> units;
+  bool no_grad = false;            // forward only, whatever it reads (an EMA teacher)
+  bool loss = false;               // writes one scalar; its gradient is seeded, not received
+  int stage = 0;                   // pipeline stage that runs it
+  std::int64_t saved_bytes = 0;    // kept from forward to backward beside what it reads
+  double flops = 0;                // of one micro-batch's forward; backward counts twice that
+  bool operator==(const Node&) const = default;
+};
+
+// Nodes in execution order. A value that no node writes is an input: `load` brings it.
+struct Program {
+  std::string name;
+  std::vector<Value> values;
+  std::vector<Unit> units;
+  std::vector<Node> nodes;
+  bool operator==(const Program&) const = default;
+};
+
+// Which gradients exist: computed once from the program and shared by passes, validator, memory
+// account and executor.
+struct GradientFlow {
+  std::vector<bool> value_has_grad;      // something trainable lies before it and a loss behind it
+  std::vector<bool> node_has_backward;   // not no_grad, on a path to a loss, and has a trainable
+                                         // unit or reads a value with gradient
+};
+GradientFlow gradient_flow(const Program& program);
+
+// Throws Error{kInternal} when names repeat, ids are out of range, a value is written twice or read
+// before it is written, a loss node writes more than one value, or stages run backwards.
+void check_program(const Program& program);
+
+}  // namespace trireme::plan

@@ -1,0 +1,16 @@
+// How a unit's flat parameters are cut: one rule for plan, executor, optimizer and checkpoint.
+#pragma once
+
+#include <cstdint>
+
+namespace trireme::plan {
+
+// Gradient norms are summed over chunks of this many elements, a power of two that depends on the
+// unit alone, so that the same partial sums exist under any sharding.
+std::int64_t norm_chunk(std::int64_t numel);
+
+// Elements of one of `n` shards: the smallest multiple of norm_chunk(numel) with n * shard >= numel.
+// Shard k is [k * shard, (k + 1) * shard) of the unit padded with zeros.
+std::int64_t shard_numel(std::int64_t numel, int n);
+
+}  // namespace trireme::plan
