@@ -1,0 +1,52 @@
+// Block: what one node of a program does. Forward on detached inputs; autograd inside, never across.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "trireme/arch/spec.h"
+
+namespace trireme::exec {
+
+// What a forward may depend on beside its inputs: the coordinates that key its noise. They are
+// global, so that any layout, schedule and recomputation draws the same bits.
+struct BlockContext {
+  std::uint64_t seed = 0;
+  std::int64_t step = 0;
+  std::int64_t micro_batch = 0;   // global id within the step, 0 .. G-1
+  int node = 0;
+  bool training = true;           // false: evaluation and generation, no noise
+
+  // A fresh generator for the op-th random draw of this forward.
+  at::Generator generator(int op) const;
+};
+
+class Block {
+ public:
+  virtual ~Block() = default;
+
+  // Called once: `params` are views into unit buffers in node_params order, in the compute type.
+  // The block keeps them; their bytes come and go with unshard and reshard.
+  virtual void bind(std::vector<at::Tensor> params) = 0;
+
+  // Inputs in the order of the node's reads, outputs in the order of its writes. A loss node returns
+  // one scalar: the sum over its valid tokens (not the mean), in fp32 or fp64.
+  virtual std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                          const BlockContext& context) = 0;
+
+  // Fills `out` (fp32 or fp64, the parameter's shape) with the initial value of the index-th bound
+  // parameter and returns true, or returns false to use the spec's Init.
+  virtual bool initial_value(std::size_t index, at::Tensor& out) const { return false; }
+};
+
+// A model ready to run: the description and one block per node.
+struct Model {
+  arch::ModelSpec spec;
+  std::vector<std::unique_ptr<Block>> blocks;   // parallel to spec.program.nodes
+};
+
+}  // namespace trireme::exec
