@@ -1,4 +1,15 @@
 # Debian packages only; ./dev installs them. README.md gives the reason for each.
+
+# Conveniences, used where the machine has them.
+find_program(TRIREME_CCACHE ccache)
+if(TRIREME_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ccache)
+endif()
+find_program(TRIREME_MOLD mold)
+if(TRIREME_MOLD)
+  add_link_options(-fuse-ld=mold)
+endif()
+
 find_package(PkgConfig REQUIRED)
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)

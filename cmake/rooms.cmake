@@ -7,7 +7,8 @@ target_include_directories(trireme_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(trireme_flags INTERFACE -Wall -Wextra -Wno-unused-parameter -ffp-contract=off)
 target_link_libraries(trireme_flags INTERFACE Threads::Threads)
 if(TRIREME_SANITIZE)
-  target_compile_options(trireme_flags INTERFACE -fsanitize=${TRIREME_SANITIZE} -fno-omit-frame-pointer)
+  target_compile_options(trireme_flags INTERFACE -fsanitize=${TRIREME_SANITIZE} -fno-sanitize-recover=all
+                         -fno-omit-frame-pointer)
   target_link_options(trireme_flags INTERFACE -fsanitize=${TRIREME_SANITIZE})
 endif()
 

@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# tools/check_layers accepts a clean small house and names each planted violation.
+set -euo pipefail
+check=$(readlink -f "$(dirname "$0")/../../tools/check_layers")
+house=$(mktemp -d)
+trap 'rm -rf "$house"' EXIT
+passed=0 failed=0
+
+build_house() {
+  rm -rf "${house:?}"/*
+  mkdir -p "$house"/src/trireme/{base,plan,comm,exec} "$house"/apps/{trireme,worker}
+  cat >"$house/CMakeLists.txt" <<'CMAKE'
+trireme_room(base LIBS fmt::fmt)
+trireme_room(plan DEPS base)
+trireme_torch_room(comm DEPS base)
+trireme_torch_room(exec DEPS
+                   plan comm)
+CMAKE
+  echo '#pragma once' | tee "$house"/src/trireme/{base/a,plan/p,comm/c,exec/e}.h >/dev/null
+  cat >"$house/src/trireme/exec/e.cc" <<'CODE'
+#include "trireme/exec/e.h"
+#include <ATen/core/Tensor.h>
+#include "trireme/base/a.h"
+#include "trireme/comm/c.h"
+#include "trireme/plan/p.h"
+void at_exit(int); // a comment may say getenv("X"), std::cout and exit(1)
+int printed = snprintf(nullptr, 0, "x");
+CODE
+  echo 'const char* home = getenv("HOME");' >"$house/apps/trireme/main.cc"
+  echo '#include "trireme/exec/e.h"' >"$house/apps/worker/main.cc"
+}
+
+verdict() { if [ "$1" = yes ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "not as wanted: $2"; fi; }
+
+# plant FILE LINE MESSAGE: with LINE in FILE the check must fail and say MESSAGE of that file.
+plant() {
+  build_house
+  echo "$2" >>"$house/$1"
+  local said as_wanted=no
+  if said=$("$check" "$house"); then said="(accepted)"; fi
+  if [[ $said == "$1:"*"$3"* ]]; then as_wanted=yes; fi
+  verdict "$as_wanted" "$1 with '$2' should say '$3', said: $said"
+}
+
+build_house
+if said=$("$check" "$house"); then verdict yes; else verdict no "the clean house: $said"; fi
+
+plant src/trireme/base/a.h '#include "trireme/plan/p.h"' 'base may not use room plan'
+plant src/trireme/plan/p.h '#  include "trireme/comm/c.h"' 'plan may not use room comm'
+plant src/trireme/comm/c.h '#include "trireme/plan/p.h"' 'comm may not use room plan'
+plant src/trireme/plan/p.h '#include "trireme/base/gone.h"' 'no such file'
+plant src/trireme/plan/p.h '#include "p.h"' 'full name'
+plant src/trireme/attic.h '' 'not listed'
+plant src/trireme/plan/p.h '#include <ATen/core/Tensor.h>' 'above the LibTorch line'
+plant apps/trireme/main.cc '#include <torch/types.h>' 'above the LibTorch line'
+plant apps/trireme/main.cc '#include "trireme/exec/e.h"' 'below the LibTorch line'
+plant src/trireme/exec/e.cc '#include <torch/torch.h>' 'narrow header'
+plant src/trireme/exec/e.cc 'auto home = std::getenv("HOME");' 'belong to apps/'
+plant src/trireme/exec/e.cc 'tensor.register_hook(f);' 'the plan'
+plant apps/worker/main.cc 'module.register_forward_pre_hook(f);' 'the plan'
+plant src/trireme/exec/e.cc 'std::cout << 1;' 'prints nothing'
+plant src/trireme/exec/e.cc 'printf("x");' 'prints nothing'
+plant src/trireme/exec/e.cc 'std::fprintf(stderr, "x");' 'prints nothing'
+plant src/trireme/exec/e.cc 'std::exit(1);' 'never exits'
+plant src/trireme/exec/e.cc '  exit(1);' 'never exits'
+plant CMakeLists.txt 'trireme_room(sim DEPS later)' 'not named before it'
+plant CMakeLists.txt 'trireme_room(sim DEPS comm)' 'above the LibTorch line'
+
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
