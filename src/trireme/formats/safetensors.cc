@@ -1,0 +1,297 @@
+#include "trireme/formats/safetensors.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <optional>
+#include <unordered_set>
+
+#include "trireme/base/error.h"
+#include "trireme/base/json.h"
+#include "trireme/formats/shown.h"
+
+namespace trireme::formats {
+namespace {
+
+constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
+constexpr std::size_t kMaxDims = 32;
+constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 56;
+constexpr char kMetadataKey[] = "__metadata__";
+
+constexpr std::array<std::pair<std::string_view, DType>, 9> kTypes{{{"F64", DType::kF64},
+                                                                    {"F32", DType::kF32},
+                                                                    {"BF16", DType::kBF16},
+                                                                    {"F16", DType::kF16},
+                                                                    {"I64", DType::kI64},
+                                                                    {"I32", DType::kI32},
+                                                                    {"I16", DType::kI16},
+                                                                    {"U16", DType::kU16},
+                                                                    {"U8", DType::kU8}}};
+constexpr std::array<std::string_view, 13> kForeignTypes{
+    "BOOL", "I8",  "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ",
+    "U32",  "C64", "U64",     "F4",      "F6_E2M3", "F6_E3M2"};
+
+std::string_view type_name(DType type) {
+  return std::find_if(kTypes.begin(), kTypes.end(), [&](auto& t) { return t.second == type; })
+      ->first;
+}
+
+struct Entry {
+  std::string name;
+  std::optional<DType> dtype;
+  std::optional<std::vector<std::int64_t>> shape;
+  std::vector<std::uint64_t> offsets;
+};
+
+// Streams the header: an entry is checked as it closes, so a hostile header never grows a tree many
+// times its own size.
+class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  explicit HeaderReader(const std::string& what) : what_(what) {}
+
+  std::vector<Entry> entries;
+  TensorMetadata metadata;
+
+  bool null() override { unexpected("null"); }
+  bool boolean(bool) override { unexpected("a boolean"); }
+  bool number_integer(number_integer_t value) override {
+    fail(ErrorKind::kData, "{}: {} has the negative number {}", what_, where(), value);
+  }
+  bool number_float(number_float_t, const string_t& text) override {
+    fail(ErrorKind::kData, "{}: {} has {} where a whole number is needed", what_, where(),
+         shown(text));
+  }
+  bool binary(binary_t&) override { unexpected("binary"); }
+
+  bool number_unsigned(number_unsigned_t value) override {
+    if (!in_list_) unexpected("a number");
+    if (field_ == "shape") {
+      if (entry_.shape->size() == kMaxDims)
+        fail(ErrorKind::kData, "{}: {} has more than {} dimensions", what_, where(), kMaxDims);
+      if (value > kMaxTensorBytes)
+        fail(ErrorKind::kData, "{}: {} has the impossible dimension {}", what_, where(), value);
+      entry_.shape->push_back(static_cast<std::int64_t>(value));
+    } else {
+      if (entry_.offsets.size() == 2) unexpected("a third number");
+      entry_.offsets.push_back(value);
+    }
+    return true;
+  }
+
+  bool string(string_t& value) override {
+    if (depth_ == 2 && in_metadata_) {
+      metadata.emplace(field_, value);
+      return true;
+    }
+    if (depth_ != 2 || in_list_ || field_ != "dtype") unexpected("a string");
+    const auto found =
+        std::find_if(kTypes.begin(), kTypes.end(), [&](auto& t) { return t.first == value; });
+    if (found != kTypes.end()) {
+      entry_.dtype = found->second;
+      return true;
+    }
+    if (std::find(kForeignTypes.begin(), kForeignTypes.end(), value) != kForeignTypes.end())
+      fail(ErrorKind::kData,
+           "{}: {} has type {}, which Trireme does not hold; convert it to F32, F16 or BF16", what_,
+           where(), value);
+    fail(ErrorKind::kData, "{}: {} has the unknown type {}", what_, where(), shown(value));
+  }
+
+  bool start_object(std::size_t) override {
+    if (depth_ > 1 || in_list_) unexpected("an object");
+    ++depth_;
+    fields_.clear();
+    return true;
+  }
+  bool end_object() override {
+    if (--depth_ == 1 && !in_metadata_) {
+      if (!entry_.dtype || !entry_.shape || entry_.offsets.size() != 2)
+        fail(ErrorKind::kData, "{}: {} needs dtype, shape and two data_offsets", what_, where());
+      entries.push_back(std::move(entry_));
+      entry_ = {};
+    }
+    return true;
+  }
+  bool start_array(std::size_t) override {
+    const bool expected = depth_ == 2 && !in_list_ && !in_metadata_ &&
+                          (field_ == "shape" || field_ == "data_offsets");
+    if (!expected) unexpected("a list");
+    if (field_ == "shape") entry_.shape.emplace();
+    in_list_ = true;
+    return true;
+  }
+  bool end_array() override {
+    in_list_ = false;
+    return true;
+  }
+  bool key(string_t& name) override {
+    std::unordered_set<std::string>& seen = depth_ == 1 ? names_ : fields_;
+    if (!seen.insert(name).second)
+      fail(ErrorKind::kData, "{}: {} stands twice in the header", what_, shown(name));
+    if (depth_ == 2) {
+      field_ = name;
+      if (!in_metadata_ && name != "dtype" && name != "shape" && name != "data_offsets")
+        fail(ErrorKind::kData, "{}: {} has the unknown field {}", what_, where(), shown(name));
+      return true;
+    }
+    in_metadata_ = name == kMetadataKey;
+    if (name.find('\0') != std::string::npos || name.empty())
+      fail(ErrorKind::kData, "{}: tensor name {} is empty or holds a NUL", what_, shown(name));
+    entry_.name = name;
+    field_.clear();
+    return true;
+  }
+  bool parse_error(std::size_t at, const std::string&,
+                   const nlohmann::detail::exception&) override {
+    fail(ErrorKind::kData, "{}: header is not valid JSON at byte {}", what_, at + 8);
+  }
+
+ private:
+  std::string where() const { return "tensor " + shown(entry_.name); }
+  [[noreturn]] void unexpected(const char* thing) const {
+    fail(ErrorKind::kData, "{}: header has {} where it does not belong, at {}", what_, thing,
+         where());
+  }
+
+  const std::string& what_;
+  std::unordered_set<std::string> names_;
+  std::unordered_set<std::string> fields_;
+  Entry entry_;
+  std::string field_;
+  int depth_ = 0;
+  bool in_list_ = false;
+  bool in_metadata_ = false;
+};
+
+// Dimensions of zero do not excuse impossible ones beside them.
+std::uint64_t checked_bytes(const Entry& entry, const std::string& what) {
+  std::uint64_t believed = size_of(*entry.dtype);
+  bool empty = false;
+  for (const std::int64_t dim : *entry.shape) {
+    const auto size = static_cast<std::uint64_t>(std::max<std::int64_t>(dim, 1));
+    empty |= dim == 0;
+    if (size > kMaxTensorBytes / believed)
+      fail(ErrorKind::kData, "{}: the shape of tensor {} multiplies to more than 2^56 bytes", what,
+           shown(entry.name));
+    believed *= size;
+  }
+  return empty ? 0 : believed;
+}
+
+std::string_view header_of(std::span<const std::byte> bytes, const std::string& what) {
+  std::uint64_t length = 0;
+  if (bytes.size() >= sizeof(length)) std::memcpy(&length, bytes.data(), sizeof(length));
+  const bool plausible = bytes.size() > sizeof(length) && length <= kMaxHeaderBytes &&
+                         length >= 2 && length <= bytes.size() - sizeof(length) &&
+                         bytes[sizeof(length)] == std::byte{'{'};
+  if (plausible) return {reinterpret_cast<const char*>(bytes.data()) + sizeof(length), length};
+
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()),
+                              std::min<std::size_t>(bytes.size(), 8));
+  if (text.substr(0, 2) == "PK")
+    fail(ErrorKind::kData,
+         "{}: is a zip archive (torch.save), not safetensors; convert it with safetensors.torch "
+         "first",
+         what);
+  if (text.size() > 1 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5)
+    fail(ErrorKind::kData,
+         "{}: is a Python pickle, which may run code, not safetensors; convert it with "
+         "safetensors.torch first",
+         what);
+  if (bytes.size() < sizeof(length) + 2)
+    fail(ErrorKind::kData, "{}: {} bytes are too few for a safetensors file", what, bytes.size());
+  if (length > kMaxHeaderBytes || length > bytes.size() - sizeof(length))
+    fail(ErrorKind::kData,
+         "{}: header length {} in a file of {} bytes (limit 100000000): cut short or not "
+         "safetensors",
+         what, length, bytes.size());
+  fail(ErrorKind::kData, "{}: the header does not begin with '{{': not safetensors", what);
+}
+
+}  // namespace
+
+const Tensor* TensorTable::find(std::string_view name) const {
+  const auto found =
+      std::find_if(tensors.begin(), tensors.end(), [&](auto& t) { return t.name == name; });
+  return found == tensors.end() ? nullptr : &*found;
+}
+
+TensorTable parse_safetensors(std::span<const std::byte> bytes, const std::string& what) {
+  const std::string_view header = header_of(bytes, what);
+  HeaderReader reader(what);
+  nlohmann::json::sax_parse(header.begin(), header.end(), &reader);
+
+  const std::span<const std::byte> data = bytes.subspan(sizeof(std::uint64_t) + header.size());
+  std::vector<Entry>& entries = reader.entries;
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.offsets < b.offsets; });
+  TensorTable table{.tensors = {}, .metadata = std::move(reader.metadata)};
+  table.tensors.reserve(entries.size());
+  std::uint64_t at = 0;
+  for (Entry& entry : entries) {
+    const auto [begin, end] = std::pair(entry.offsets[0], entry.offsets[1]);
+    if (begin != at)
+      fail(ErrorKind::kData, "{}: tensor {} begins at {}, {} the end of the one before it at {}",
+           what, shown(entry.name), begin, begin > at ? "leaving a hole after" : "overlapping", at);
+    const std::uint64_t needed = checked_bytes(entry, what);
+    if (end < begin || end - begin != needed)
+      fail(ErrorKind::kData,
+           "{}: tensor {} needs {} bytes for its shape but has data_offsets [{}, {}]", what,
+           shown(entry.name), needed, begin, end);
+    if (end > data.size())
+      fail(ErrorKind::kData, "{}: tensor {} ends at {}, but there are {} bytes of data: cut short",
+           what, shown(entry.name), end, data.size());
+    table.tensors.push_back({.name = std::move(entry.name),
+                             .dtype = *entry.dtype,
+                             .shape = std::move(*entry.shape),
+                             .bytes = data.subspan(begin, needed)});
+    at = end;
+  }
+  if (at != data.size())
+    fail(ErrorKind::kData, "{}: {} bytes follow the last tensor", what, data.size() - at);
+  return table;
+}
+
+FileDigest write_safetensors(const Path& path, std::span<const Tensor> tensors,
+                             const TensorMetadata& metadata, TensorOrder order) {
+  std::vector<const Tensor*> sorted;
+  for (const Tensor& tensor : tensors) sorted.push_back(&tensor);
+  if (order == TensorOrder::kOfficial)
+    std::sort(sorted.begin(), sorted.end(), [](const Tensor* a, const Tensor* b) {
+      const std::size_t wide_a = size_of(a->dtype), wide_b = size_of(b->dtype);
+      return wide_a != wide_b ? wide_a > wide_b : a->name < b->name;
+    });
+
+  Json header = Json::object();
+  if (!metadata.empty()) header[kMetadataKey] = metadata;
+  std::uint64_t at = 0;
+  std::unordered_set<std::string_view> names{kMetadataKey};
+  for (const Tensor* tensor : sorted) {
+    TRIREME_CHECK(names.insert(tensor->name).second, "tensor name {} is taken", tensor->name);
+    const std::int64_t numel = std::accumulate(tensor->shape.begin(), tensor->shape.end(),
+                                               std::int64_t{1}, std::multiplies<>());
+    TRIREME_CHECK(numel >= 0 && static_cast<std::size_t>(numel) * size_of(tensor->dtype) ==
+                                    tensor->bytes.size(),
+                  "tensor {} has {} bytes for {} elements", tensor->name, tensor->bytes.size(),
+                  numel);
+    header.push_back({tensor->name,
+                      {{"dtype", type_name(tensor->dtype)},
+                       {"shape", tensor->shape},
+                       {"data_offsets", {at, at + tensor->bytes.size()}}}});
+    at += tensor->bytes.size();
+  }
+  std::string text = header.dump();
+  text.append((8 - text.size() % 8) % 8, ' ');
+  TRIREME_CHECK(text.size() <= kMaxHeaderBytes, "header of {} bytes", text.size());
+
+  DigestWriter file(path);
+  const std::uint64_t length = text.size();
+  file.write(std::as_bytes(std::span(&length, 1)));
+  file.write(text);
+  for (const Tensor* tensor : sorted) file.write(tensor->bytes);
+  return file.finish();
+}
+
+}  // namespace trireme::formats

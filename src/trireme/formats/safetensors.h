@@ -1,0 +1,73 @@
+// safetensors files: named tensors behind a JSON header (format of huggingface/safetensors).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/base/dtype.h"
+#include "trireme/base/fs.h"
+#include "trireme/formats/digest.h"
+
+namespace trireme::formats {
+
+// One tensor: row-major, little-endian elements; `bytes` is owned by the file or by the caller and
+// is not aligned.
+struct Tensor {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<std::int64_t> shape;
+  std::span<const std::byte> bytes;
+
+  std::int64_t numel() const { return static_cast<std::int64_t>(bytes.size() / size_of(dtype)); }
+};
+
+using TensorMetadata = std::map<std::string, std::string>;
+
+// What a header says; tensors are in the order of their data.
+struct TensorTable {
+  std::vector<Tensor> tensors;
+  TensorMetadata metadata;
+
+  // The tensor of that name, or nullptr.
+  const Tensor* find(std::string_view name) const;
+};
+
+// Reads a safetensors image from untrusted bytes, which must outlive the result. Refuses a header
+// longer than the file or 100 MB, malformed or duplicate entries, shapes that overflow or disagree
+// with their bytes, holes, overlaps, trailing bytes, and types beyond DType. `what` names the
+// source. Throws Error{kData}.
+TensorTable parse_safetensors(std::span<const std::byte> bytes, const std::string& what);
+
+// A memory-mapped safetensors file.
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(const Path& path)
+      : file_(path), table_(parse_safetensors(file_.bytes(), path.string())) {}
+
+  const TensorTable& table() const { return table_; }
+  const std::vector<Tensor>& tensors() const { return table_.tensors; }
+  const TensorMetadata& metadata() const { return table_.metadata; }
+  const Tensor* find(std::string_view name) const { return table_.find(name); }
+
+ private:
+  MappedFile file_;
+  TensorTable table_;
+};
+
+// kOfficial: widest elements first, then by name, as the reference writer does, so every element is
+// aligned in the file; kAsGiven keeps the caller's order.
+enum class TensorOrder { kOfficial, kAsGiven };
+
+// Writes and fsyncs a new file; equal arguments give equal bytes. Names must be unique valid UTF-8
+// and bytes must match the shapes, else our bug. Throws Error{kData} when the file exists or cannot
+// be written.
+FileDigest write_safetensors(const Path& path, std::span<const Tensor> tensors,
+                             const TensorMetadata& metadata,
+                             TensorOrder order = TensorOrder::kOfficial);
+
+}  // namespace trireme::formats

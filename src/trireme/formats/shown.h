@@ -1,0 +1,16 @@
+// Names from untrusted files, made fit for a one-line message.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace trireme::formats {
+
+// The text in double quotes, bytes outside printable ASCII as \xNN, cut after 120 bytes.
+std::string shown(std::string_view text);
+
+// Whether `name` may name a file inside a directory that we read: not empty, no '/', no NUL or
+// control byte, neither "." nor "..", at most 255 bytes.
+bool is_plain_file_name(std::string_view name);
+
+}  // namespace trireme::formats
