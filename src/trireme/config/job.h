@@ -1,0 +1,147 @@
+// Job: everything a user may ask of a run, as plain data. fields.h names, documents and parses each key.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/base/dtype.h"
+#include "trireme/base/fs.h"
+
+namespace trireme::config {
+
+enum class Family { kGpt, kLlama };
+enum class Numerics { kCanonical, kFast };
+enum class RecomputePolicy { kNone, kFull };
+enum class Optimizer { kAdamW };
+enum class LrSchedule { kConstant, kLinear, kCosine, kWsd };
+
+// In a resolved job no size is 0 any more.
+struct Model {
+  Family family = Family::kGpt;
+  std::int64_t layers = 2;
+  std::int64_t hidden = 64;
+  std::int64_t heads = 4;
+  std::int64_t kv_heads = 0;   // 0: as many as heads
+  std::int64_t ffn = 0;        // 0: 4 * hidden (gpt), SwiGLU's two thirds of it (llama)
+  std::int64_t vocab = 0;      // 0: the dataset's
+  std::int64_t seq_len = 32;
+  bool tied = true;
+  double dropout = 0;
+  double norm_eps = 1e-5;
+  double rope_theta = 10000;
+  double init_std = 0.02;
+  bool operator==(const Model&) const = default;
+};
+
+struct Data {
+  std::string path;                  // empty: the quick start's text
+  std::string tokenizer = "bytes";   // "bytes", "characters" or the path of a tokenizer.json
+  std::int64_t seed = 1;
+  double validation = 0.1;           // fraction held out
+  bool operator==(const Data&) const = default;
+};
+
+struct Parallel {
+  int pp = 1;
+  int dp_replicate = 1;
+  int dp_shard = -1;   // -1: what is left of the world
+  int cp = 1;
+  int tp = 1;
+  int zero = 0;
+  int prefetch = 1;    // units
+  double comm_timeout_s = 60;
+  bool operator==(const Parallel&) const = default;
+};
+
+// master, grads and reduce are set in a resolved job.
+struct Precision {
+  DType compute = DType::kF32;
+  std::optional<DType> master;   // what the optimizer steps
+  std::optional<DType> grads;    // what gradients accumulate in
+  std::optional<DType> reduce;   // what gradients travel in
+  Numerics numerics = Numerics::kCanonical;
+  bool operator==(const Precision&) const = default;
+};
+
+struct Recompute {
+  RecomputePolicy policy = RecomputePolicy::kNone;
+  bool operator==(const Recompute&) const = default;
+};
+
+struct Optim {
+  Optimizer name = Optimizer::kAdamW;
+  double lr = 1e-3;
+  double min_lr = 0;
+  std::int64_t warmup_steps = 0;
+  std::int64_t decay_steps = 0;   // step at which min_lr is reached, warm-up included; 0: run.steps
+  LrSchedule schedule = LrSchedule::kCosine;
+  double wsd_decay_fraction = 0.1;
+  double weight_decay = 0.1;
+  std::array<double, 2> betas = {0.9, 0.95};
+  double eps = 1e-8;
+  double clip = 1;                // 0: off
+  bool operator==(const Optim&) const = default;
+};
+
+struct Run {
+  std::int64_t steps = 100;
+  std::int64_t global_batch = 8;   // samples
+  std::int64_t micro_batch = 1;    // samples
+  std::int64_t seed = 1;
+  std::int64_t log_every = 1;      // steps
+  std::int64_t eval_every = 0;     // steps; 0: never
+  std::int64_t eval_batches = 0;   // global batches; 0: the whole validation split
+  bool operator==(const Run&) const = default;
+};
+
+struct Checkpoint {
+  std::int64_t every = 0;       // steps; 0: only at the end of the run
+  std::int64_t keep_last = 0;   // 0: all
+  bool operator==(const Checkpoint&) const = default;
+};
+
+struct Job {
+  Model model;
+  Data data;
+  Parallel parallel;
+  Precision precision;
+  Recompute recompute;
+  Optim optim;
+  Run run;
+  Checkpoint checkpoint;
+  bool operator==(const Job&) const = default;
+};
+
+// Reads JOB.yaml (or JSON). Throws Error{kUsage} as "FILE:LINE:COLUMN: KEY: ...".
+Job load_job(const Path& path);
+// The same from text; `what` names it in messages.
+Job parse_job(std::string_view text, const std::string& what);
+
+// Applies one `--set`: "section.key=value" (a leading "--" is allowed). Throws Error{kUsage}.
+void apply_set(Job& job, std::string_view assignment);
+
+// YAML with every key; parse_job(print_yaml(job), "") == job.
+std::string print_yaml(const Job& job);
+
+// Hash of that text.
+std::uint64_t digest(const Job& job);
+
+// A key whose value differs, with both values as YAML.
+struct Difference {
+  std::string key;
+  std::string before;
+  std::string after;
+};
+std::vector<Difference> diff(const Job& before, const Job& after);
+
+// Throws Error{kUsage} naming the keys that are fixed for the life of a run and differ.
+void check_resumable(const Job& saved, const Job& now);
+
+// The reference of all keys, as Markdown: `trireme train --help-config` and docs/config.md.
+std::string help_config();
+
+}  // namespace trireme::config
