@@ -23,7 +23,7 @@ CMAKE
 #include "trireme/base/a.h"
 #include "trireme/comm/c.h"
 #include "trireme/plan/p.h"
-void at_exit(int); // a comment may say getenv("X"), std::cout and exit(1)
+void at_exit(int); void abort(int); // a comment may say getenv("X"), std::cout and exit(1)
 int printed = snprintf(nullptr, 0, "x");
 CODE
   echo 'const char* home = getenv("HOME");' >"$house/apps/trireme/main.cc"
@@ -63,6 +63,8 @@ plant src/trireme/exec/e.cc 'printf("x");' 'prints nothing'
 plant src/trireme/exec/e.cc 'std::fprintf(stderr, "x");' 'prints nothing'
 plant src/trireme/exec/e.cc 'std::exit(1);' 'never exits'
 plant src/trireme/exec/e.cc '  exit(1);' 'never exits'
+plant src/trireme/exec/e.cc 'std::abort();' 'never exits'
+plant src/trireme/exec/e.cc 'if (x) ::_exit(1);' 'never exits'
 plant CMakeLists.txt 'trireme_room(sim DEPS later)' 'not named before it'
 plant CMakeLists.txt 'trireme_room(sim DEPS comm)' 'above the LibTorch line'
 
