@@ -67,20 +67,11 @@ inline void mutate(const std::string& good, int rounds,
     for (int edit = 0; edit < edits && !bad.empty(); ++edit) {
       const std::size_t at = random() % bad.size();
       switch (random() % 5) {
-        case 0:
-          bad[at] = static_cast<char>(random());
-          break;
-        case 1:
-          bad[at] = static_cast<char>(bad[at] ^ (1 << (random() % 8)));
-          break;
-        case 2:
-          bad.resize(at);
-          break;
-        case 3:
-          bad.insert(at, 1 + random() % 9, static_cast<char>(random()));
-          break;
-        default:
-          bad.erase(at, 1 + random() % 9);
+        case 0: bad[at] = static_cast<char>(random()); break;
+        case 1: bad[at] = static_cast<char>(bad[at] ^ (1 << (random() % 8))); break;
+        case 2: bad.resize(at); break;
+        case 3: bad.insert(at, 1 + random() % 9, static_cast<char>(random())); break;
+        default: bad.erase(at, 1 + random() % 9);
       }
     }
     try {

@@ -1,0 +1,227 @@
+#include "trireme/formats/manifest.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "trireme/base/error.h"
+#include "trireme/base/hash.h"
+#include "trireme/formats/json_fields.h"
+#include "trireme/formats/shown.h"
+
+namespace trireme::formats {
+namespace {
+
+constexpr char kFormat[] = "trireme.checkpoint";
+constexpr std::int64_t kVersion = 1;
+constexpr std::string_view kTailBegin = ",\n \"digest\": \"";
+constexpr std::string_view kTailEnd = "\"\n}\n";
+constexpr std::int64_t kMaxElements = std::int64_t{1} << 56;
+
+// Product of a shape; untrusted dimensions may not overflow.
+std::int64_t elements(const std::vector<std::int64_t>& shape, const std::string& where) {
+  std::int64_t numel = 1;
+  for (const std::int64_t dim : shape) {
+    if (dim > 0 && numel > kMaxElements / dim)
+      fail(ErrorKind::kData, "{}: the shape multiplies to more than 2^56 elements", where);
+    numel *= dim;
+  }
+  return numel;
+}
+
+void check_parameters(const ManifestUnit& unit, const std::string& where) {
+  std::int64_t at = 0;
+  std::set<std::string_view> names;
+  for (const ManifestParameter& parameter : unit.parameters) {
+    const std::string here = fmt::format("{}: parameter {}", where, shown(parameter.name));
+    if (!names.insert(parameter.name).second) fail(ErrorKind::kData, "{}: stands twice", here);
+    const std::int64_t numel = elements(parameter.shape, here);
+    if (parameter.offset < at || parameter.offset > unit.numel - numel)
+      fail(ErrorKind::kData, "{}: elements [{}, {}) overlap another or leave the unit's {}", here,
+           parameter.offset, parameter.offset + numel, unit.numel);
+    at = parameter.offset + numel;
+  }
+}
+
+// The slices of one kind, in any order, must cover each element once.
+void check_tiling(const ManifestUnit& unit, const std::string& where) {
+  std::map<std::string, std::vector<std::pair<std::int64_t, std::int64_t>>> kinds;
+  for (const ManifestSlice& slice : unit.slices)
+    kinds[slice.kind].emplace_back(slice.offset, slice.length);
+  if (!kinds.contains("param")) fail(ErrorKind::kData, "{}: has no slice of kind param", where);
+  for (auto& [kind, ranges] : kinds) {
+    std::sort(ranges.begin(), ranges.end());
+    std::int64_t at = 0;
+    for (const auto& [offset, length] : ranges) {
+      if (offset != at)
+        fail(ErrorKind::kData, "{}: slices of {} {} at element {}", where, shown(kind),
+             offset > at ? "leave a hole" : "overlap", std::min(offset, at));
+      if (length > unit.numel - offset)
+        fail(ErrorKind::kData, "{}: a slice of {} ends at {}, beyond the unit's {} elements", where,
+             shown(kind), offset + length, unit.numel);
+      at = offset + length;
+    }
+    if (at != unit.numel)
+      fail(ErrorKind::kData, "{}: slices of {} end at {}, {} elements are needed", where,
+           shown(kind), at, unit.numel);
+  }
+}
+
+void check(const Manifest& manifest, const std::string& what) {
+  std::set<std::string_view> files;
+  for (const ManifestFile& file : manifest.files) {
+    if (!is_plain_file_name(file.name) || file.name == kManifestName)
+      fail(ErrorKind::kData, "{}: {} may not name a file of a checkpoint", what, shown(file.name));
+    if (!files.insert(file.name).second)
+      fail(ErrorKind::kData, "{}: file {} stands twice", what, shown(file.name));
+  }
+  std::set<std::string_view> units;
+  std::set<std::pair<std::string_view, std::string_view>> tensors;
+  for (const ManifestUnit& unit : manifest.units) {
+    const std::string where = fmt::format("{}: unit {}", what, shown(unit.name));
+    if (!units.insert(unit.name).second) fail(ErrorKind::kData, "{}: stands twice", where);
+    check_parameters(unit, where);
+    check_tiling(unit, where);
+    for (const ManifestSlice& slice : unit.slices) {
+      if (!files.contains(slice.file))
+        fail(ErrorKind::kData, "{}: slice in {}, which is not among the files", where,
+             shown(slice.file));
+      if (!tensors.insert({slice.file, slice.tensor}).second)
+        fail(ErrorKind::kData, "{}: tensor {} of {} holds two slices", where, shown(slice.tensor),
+             shown(slice.file));
+    }
+  }
+}
+
+Json to_json(const ManifestUnit& unit) {
+  Json parameters = Json::array(), slices = Json::array();
+  for (const ManifestParameter& p : unit.parameters)
+    parameters.push_back({{"name", p.name}, {"shape", p.shape}, {"offset", p.offset}});
+  for (const ManifestSlice& s : unit.slices)
+    slices.push_back({{"file", s.file},
+                      {"tensor", s.tensor},
+                      {"kind", s.kind},
+                      {"offset", s.offset},
+                      {"length", s.length}});
+  return {
+      {"name", unit.name}, {"numel", unit.numel}, {"parameters", parameters}, {"slices", slices}};
+}
+
+ManifestUnit unit_from(const Json& json, const std::string& what) {
+  const JsonFields fields(json, what + ": unit");
+  fields.only({"name", "numel", "parameters", "slices"});
+  ManifestUnit unit{.name = fields.string("name"),
+                    .numel = fields.integer("numel", 0, kMaxElements),
+                    .parameters = {},
+                    .slices = {}};
+  for (const Json& item : fields.array("parameters")) {
+    const JsonFields p(item, what + ": parameter");
+    p.only({"name", "shape", "offset"});
+    ManifestParameter parameter{
+        .name = p.string("name"), .shape = {}, .offset = p.integer("offset", 0, kMaxElements)};
+    for (const Json& dim : p.array("shape"))
+      parameter.shape.push_back(json_integer(dim, p.where() + ": shape", 0, kMaxElements));
+    unit.parameters.push_back(std::move(parameter));
+  }
+  for (const Json& item : fields.array("slices")) {
+    const JsonFields s(item, what + ": slice");
+    s.only({"file", "tensor", "kind", "offset", "length"});
+    unit.slices.push_back({.file = s.string("file"),
+                           .tensor = s.string("tensor"),
+                           .kind = s.string("kind"),
+                           .offset = s.integer("offset", 0, kMaxElements),
+                           .length = s.integer("length", 0, kMaxElements)});
+  }
+  return unit;
+}
+
+// The text must end in its digest, spelled exactly as print spells it, so that every bit counts.
+std::string_view checked_body(std::string_view text, const std::string& what) {
+  const std::size_t tail = kTailBegin.size() + 16 + kTailEnd.size();
+  if (text.size() < tail || text.substr(text.size() - tail, kTailBegin.size()) != kTailBegin ||
+      text.substr(text.size() - kTailEnd.size()) != kTailEnd)
+    fail(ErrorKind::kData, "{}: does not end with its digest: cut short, or not a manifest", what);
+  const std::string_view body = text.substr(0, text.size() - tail);
+  const std::uint64_t said =
+      parse_hex64(text.substr(body.size() + kTailBegin.size(), 16), what + ": digest");
+  if (said != hash64(body))
+    fail(ErrorKind::kData, "{}: digest {} does not fit the text ({}): damaged or edited", what,
+         hex64(said), hex64(hash64(body)));
+  return body;
+}
+
+}  // namespace
+
+std::string print(const Manifest& manifest) {
+  try {
+    check(manifest, "manifest");
+  } catch (const Error& error) {
+    TRIREME_CHECK(false, "{}", error.what());
+  }
+  Json json{
+      {"format", kFormat},
+      {"version", kVersion},
+      {"build", manifest.build},
+      {"step", manifest.step},
+      {"world", manifest.world},
+      {"data",
+       {{"consumed_samples", manifest.consumed_samples}, {"digest", manifest.dataset_digest}}},
+      {"train_state", parse_json(manifest.train_state, "train_state")},
+      {"job", manifest.job},
+      {"files", Json::array()},
+      {"units", Json::array()}};
+  for (const ManifestFile& file : manifest.files)
+    json["files"].push_back({{"name", file.name}, {"size", file.size}, {"xxh3", hex64(file.hash)}});
+  for (const ManifestUnit& unit : manifest.units) json["units"].push_back(to_json(unit));
+  std::string text = json.dump(1);
+  text.resize(text.size() - 2);  // the closing brace comes after the digest
+  const std::string digest = hex64(hash64(text));
+  return text.append(kTailBegin).append(digest).append(kTailEnd);
+}
+
+Manifest parse_manifest(std::string_view text, const std::string& what) {
+  const std::string_view body = checked_body(text, what);
+  const Json json = parse_json(std::string(body) + "\n}", what);
+  const JsonFields fields(json, what);
+  if (fields.string("format") != kFormat)
+    fail(ErrorKind::kData, "{}: format is {}, {} is needed", what, shown(fields.string("format")),
+         kFormat);
+  if (const std::int64_t version = fields.integer("version"); version != kVersion)
+    fail(ErrorKind::kData,
+         "{}: checkpoint format version {}, this build reads version {}; use the build that wrote "
+         "it",
+         what, version, kVersion);
+  fields.only({"format", "version", "build", "step", "world", "data", "train_state", "job", "files",
+               "units"});
+  const JsonFields data(fields.any("data"), what + ": data");
+  data.only({"consumed_samples", "digest"});
+  Manifest manifest{.step = fields.integer("step"),
+                    .world = fields.integer("world", 1),
+                    .consumed_samples = data.integer("consumed_samples"),
+                    .dataset_digest = data.string("digest"),
+                    .job = fields.string("job"),
+                    .train_state = fields.object("train_state").dump(),
+                    .build = fields.string("build"),
+                    .files = {},
+                    .units = {}};
+  for (const Json& item : fields.array("files")) {
+    const JsonFields file(item, what + ": file");
+    file.only({"name", "size", "xxh3"});
+    manifest.files.push_back(
+        {.name = file.string("name"), .size = file.integer("size"), .hash = file.hex("xxh3")});
+  }
+  for (const Json& item : fields.array("units")) manifest.units.push_back(unit_from(item, what));
+  check(manifest, what);
+  return manifest;
+}
+
+Manifest read_manifest(const Path& directory) {
+  const Path path = directory / kManifestName;
+  std::error_code cause;
+  if (!std::filesystem::exists(path, cause))
+    fail(ErrorKind::kData, "{}: is missing, so {} is no complete checkpoint", path.string(),
+         directory.string());
+  return parse_manifest(read_file(path), path.string());
+}
+
+}  // namespace trireme::formats

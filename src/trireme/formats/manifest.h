@@ -1,0 +1,102 @@
+// The manifest of a checkpoint directory: written last, it is what makes the directory a checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/base/fs.h"
+
+namespace trireme::formats {
+
+inline constexpr char kManifestName[] = "manifest.json";
+
+// A file of the checkpoint; `hash` is XXH3-64 of all its bytes.
+struct ManifestFile {
+  std::string name;
+  std::int64_t size = 0;
+  std::uint64_t hash = 0;
+};
+
+// A parameter inside its unit; `offset` counts elements from the unit's start.
+struct ManifestParameter {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::int64_t offset = 0;
+};
+
+// Elements [offset, offset + length) of one flat quantity of a unit ("param", "exp_avg", ...), kept as
+// tensor `tensor` of file `file`.
+struct ManifestSlice {
+  std::string file;
+  std::string tensor;
+  std::string kind;
+  std::int64_t offset = 0;
+  std::int64_t length = 0;
+};
+
+// A flat unit of `numel` elements without shard padding. The slices of each kind tile [0, numel); kind
+// "param" is always there. Parameters stand in ascending order and do not overlap.
+struct ManifestUnit {
+  std::string name;
+  std::int64_t numel = 0;
+  std::vector<ManifestParameter> parameters{};
+  std::vector<ManifestSlice> slices{};
+};
+
+// Where training stands and where its tensors lie.
+struct Manifest {
+  std::int64_t step = 0;
+  std::int64_t world = 1;
+  std::int64_t consumed_samples = 0;
+  std::string dataset_digest{};    // empty when the data has none
+  std::string job{};               // the resolved job, YAML
+  std::string train_state = "{}";  // a JSON object, opaque here
+  std::string build{};             // what wrote it
+  std::vector<ManifestFile> files{};
+  std::vector<ManifestUnit> units{};
+};
+
+// JSON text that ends with a digest of itself. An inconsistent manifest is our bug.
+std::string print(const Manifest& manifest);
+
+// Inverse of print on untrusted text: checks the digest, every type and range, that names are plain file
+// names, and the tiling of every unit and kind. Throws Error{kData}, the message beginning with `what`.
+Manifest parse_manifest(std::string_view text, const std::string& what);
+
+// Reads `directory`/manifest.json. Throws Error{kData}.
+Manifest read_manifest(const Path& directory);
+
+// Reads the manifest and checks every byte of every file: existence, size, hash, the tensor behind every
+// slice, and that no other safetensors file lies there. Throws Error{kData} naming the file.
+Manifest verify_checkpoint(const Path& directory);
+
+// One checkpoint directory "step-N"; `problem` says why it cannot be used, empty when it can.
+struct CheckpointEntry {
+  std::int64_t step = 0;
+  Path path;
+  std::string problem;
+};
+
+// How far a checkpoint is believed: its manifest alone, or every byte.
+enum class CheckpointCheck { kManifest, kEveryByte };
+
+// All "step-N" directories under `root`, newest first; an absent root has none.
+std::vector<CheckpointEntry> list_checkpoints(const Path& root,
+                                              CheckpointCheck check = CheckpointCheck::kManifest);
+
+// The newest usable checkpoint and why newer ones were refused.
+struct NewestCheckpoint {
+  Path path;
+  Manifest manifest;
+  std::vector<CheckpointEntry> refused;
+};
+
+// Nothing when no "step-N" directory lies under `root`. When there are some but none is usable: Error{kData}
+// with the reason of the newest.
+std::optional<NewestCheckpoint> newest_checkpoint(
+    const Path& root, CheckpointCheck check = CheckpointCheck::kEveryByte);
+
+}  // namespace trireme::formats
