@@ -1,0 +1,208 @@
+#include "trireme/exec/executor.h"
+
+#include <ATen/ops/full.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <cmath>
+#include <utility>
+
+#include "trireme/base/clock.h"
+#include "trireme/base/error.h"
+#include "trireme/exec/grad_norm.h"
+#include "trireme/plan/microbatch.h"
+
+namespace trireme::exec {
+
+using plan::Instr;
+using plan::Verb;
+using torch::autograd::Edge;
+
+namespace {
+
+void refuse_unknown_verbs(const plan::List& list) {
+  for (const Instr& line : list) {
+    switch (line.verb) {
+      case Verb::kLoad:
+      case Verb::kUnshard:
+      case Verb::kReshard:
+      case Verb::kForward:
+      case Verb::kRecompute:
+      case Verb::kBackward:
+      case Verb::kReduceGrads:
+      case Verb::kGradNorm:
+      case Verb::kStep: break;
+      default:
+        fail(ErrorKind::kUsage,
+             "the plan uses `{}`, which can be planned, validated and priced but not run yet",
+             plan::name(line.verb));
+    }
+  }
+}
+
+std::vector<plan::ValueId> input_values(const plan::Program& program) {
+  std::vector<bool> written(program.values.size(), false);
+  for (const plan::Node& node : program.nodes)
+    for (plan::ValueId value : node.writes) written[static_cast<std::size_t>(value)] = true;
+  std::vector<plan::ValueId> inputs;
+  for (std::size_t value = 0; value < written.size(); ++value)
+    if (!written[value]) inputs.push_back(static_cast<plan::ValueId>(value));
+  return inputs;
+}
+
+}  // namespace
+
+Executor::Executor(const plan::PlanSet& plan, int rank, Model& model, Units& units,
+                   const Groups& groups, std::uint64_t seed)
+    : plan_(plan),
+      list_(plan.list(rank)),
+      rank_(rank),
+      model_(model),
+      units_(units),
+      groups_(groups),
+      seed_(seed),
+      flow_(plan::gradient_flow(plan.program)),
+      retirements_(plan::retirements(plan.program, list_)),
+      inputs_(input_values(plan.program)),
+      losses_(static_cast<std::size_t>(plan.recipe.micro_batches)) {
+  refuse_unknown_verbs(list_);
+}
+
+StepResult Executor::run(const StepArgs& args) {
+  StepResult result;
+  double clip_factor = 1;
+  values_.clear();   // a step that failed may have left some
+  std::fill(losses_.begin(), losses_.end(), 0.0);
+
+  for (std::size_t i = 0; i < list_.size(); ++i) {
+    const Instr& line = list_[i];
+    if (!line.after.empty()) {
+      Stopwatch waiting;
+      for (int earlier : line.after) settle(earlier);
+      result.comm_wait_s += waiting.seconds();
+    }
+    switch (line.verb) {
+      case Verb::kLoad: load(line, args); break;
+      case Verb::kUnshard: units_.unshard_begin(line.unit, line.axes); break;
+      case Verb::kReshard: units_.reshard(line.unit); break;
+      case Verb::kForward: forward(line, args, line.keep); break;
+      case Verb::kRecompute: forward(line, args, true); break;
+      case Verb::kBackward: backward(line, args); break;
+      case Verb::kReduceGrads: units_.reduce_begin(line.unit, line); break;
+      case Verb::kGradNorm:
+        grad_norm(args, result);
+        clip_factor = clip_scale(result.grad_norm, args.clip);
+        break;
+      case Verb::kStep: {
+        UpdateArgs update = args.update;
+        update.grad_scale = clip_factor;
+        units_.update(line.unit, update);
+        break;
+      }
+      default: TRIREME_CHECK(false, "line {}: {} is not executed", i, plan::name(line.verb));
+    }
+    retire(line, retirements_[i]);
+  }
+  Stopwatch waiting;
+  for (std::size_t unit = 0; unit < plan_.program.units.size(); ++unit)
+    units_.finish(static_cast<plan::UnitId>(unit));
+  result.comm_wait_s += waiting.seconds();
+  return result;
+}
+
+// Communication is the only thing that outlives its line, and a unit has at most one on its way.
+void Executor::settle(int line) {
+  const Instr& earlier = list_[static_cast<std::size_t>(line)];
+  if (earlier.unit >= 0) units_.finish(earlier.unit);
+}
+
+void Executor::retire(const Instr& line, const plan::Retirement& retirement) {
+  for (plan::ValueId value : retirement.values) values_.activations.drop(value, line.mb);
+  for (plan::UnitId unit : retirement.gradients) units_.close_gradient(unit);
+}
+
+void Executor::load(const Instr& line, const StepArgs& args) {
+  std::vector<at::Tensor> batch = args.load(line.mb);
+  TRIREME_CHECK(batch.size() == inputs_.size(), "a batch has {} inputs, the program reads {}",
+                batch.size(), inputs_.size());
+  for (std::size_t i = 0; i < batch.size(); ++i)
+    values_.activations.put(inputs_[i], line.mb, std::move(batch[i]));
+}
+
+void Executor::forward(const Instr& line, const StepArgs& args, bool keep) {
+  const plan::Node& node = plan_.program.nodes[static_cast<std::size_t>(line.node)];
+  at::AutoGradMode grad_mode(keep);
+  Saved saved;
+  for (plan::ValueId value : node.reads) {
+    at::Tensor input = values_.activations.get(value, line.mb).detach();
+    if (keep && flow_.value_has_grad[static_cast<std::size_t>(value)]) input.set_requires_grad(true);
+    saved.inputs.push_back(std::move(input));
+  }
+  const BlockContext context{
+      .seed = seed_,
+      .step = args.step,
+      .micro_batch = plan::micro_batch_id(plan_.mesh, plan_.recipe, rank_, line.mb),
+      .node = line.node,
+      .training = !node.no_grad};
+  std::vector<at::Tensor> outputs =
+      model_.blocks[static_cast<std::size_t>(line.node)]->forward(saved.inputs, context);
+  TRIREME_CHECK(outputs.size() == node.writes.size(), "{} wrote {} values, its node declares {}",
+                node.name, outputs.size(), node.writes.size());
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    if (keep) saved.outputs.push_back(torch::autograd::impl::gradient_edge(outputs[i]));
+    if (node.loss && line.verb == Verb::kForward) {
+      saved.loss = outputs[i].options();
+      losses_[static_cast<std::size_t>(line.mb)] += outputs[i].item<double>();
+    }
+    if (line.verb == Verb::kForward)
+      values_.activations.put(node.writes[i], line.mb, outputs[i].detach());
+  }
+  if (keep) values_.saved.put(line.node, line.mb, std::move(saved));
+}
+
+void Executor::backward(const Instr& line, const StepArgs& args) {
+  const plan::Node& node = plan_.program.nodes[static_cast<std::size_t>(line.node)];
+  Saved saved = values_.saved.take(line.node, line.mb);
+  torch::autograd::edge_list roots;
+  torch::autograd::variable_list seeds;
+  for (std::size_t i = 0; i < node.writes.size(); ++i) {
+    if (node.loss) {
+      seeds.push_back(at::full({}, args.loss_scale, saved.loss));
+    } else if (at::Tensor* gradient = values_.gradients.seek(node.writes[i], line.mb)) {
+      seeds.push_back(std::move(*gradient));
+      values_.gradients.drop(node.writes[i], line.mb);
+    } else {
+      continue;   // no reader of this output lies before a loss
+    }
+    roots.push_back(saved.outputs[i]);
+  }
+  for (plan::UnitId unit : node.units)
+    if (plan_.program.units[static_cast<std::size_t>(unit)].trainable) units_.open_gradient(unit);
+  saved.outputs.clear();
+  if (!roots.empty())
+    torch::autograd::Engine::get_default_engine().execute(roots, seeds, /*keep_graph=*/false,
+                                                          /*create_graph=*/false,
+                                                          /*accumulate_grad=*/true);
+  for (std::size_t i = 0; i < node.reads.size(); ++i) {
+    at::Tensor gradient = saved.inputs[i].grad();
+    if (!gradient.defined()) continue;
+    if (at::Tensor* sum = values_.gradients.seek(node.reads[i], line.mb))
+      *sum = *sum + gradient;
+    else
+      values_.gradients.put(node.reads[i], line.mb, std::move(gradient));
+  }
+}
+
+void Executor::grad_norm(const StepArgs& args, StepResult& result) {
+  const GlobalSums sums = exchange_sums(plan_, rank_, units_, groups_, losses_);
+  result.loss = sums.loss * args.loss_scale;
+  result.grad_norm = std::sqrt(sums.square_sum);
+  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
+    fail(ErrorKind::kNonFinite,
+         "step {}: loss {}, gradient norm {}: no parameter was changed; lower optim.lr, or check the "
+         "data of this step",
+         args.step, result.loss, result.grad_norm);
+}
+
+}  // namespace trireme::exec

@@ -1,0 +1,67 @@
+// Executor: runs one rank's list of a plan, line by line. One loop, one switch, no hooks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "trireme/comm/world.h"
+#include "trireme/exec/block.h"
+#include "trireme/exec/groups.h"
+#include "trireme/exec/units.h"
+#include "trireme/exec/values.h"
+#include "trireme/plan/plan.h"
+
+namespace trireme::exec {
+
+// What changes from step to step.
+struct StepArgs {
+  std::int64_t step = 0;     // 0-based; keys the noise
+  double loss_scale = 1;     // multiplies every loss sum and its gradient: 1 / global valid tokens
+  UpdateArgs update;         // grad_scale is filled from the clip factor
+  double clip = 0;           // maximal gradient norm; 0 leaves gradients as they are
+  // The inputs of this rank's mb-th micro-batch, in the order of the program's input values.
+  std::function<std::vector<at::Tensor>(int mb)> load;
+};
+
+// The same on every rank.
+struct StepResult {
+  double loss = 0;        // over the global batch, scaled
+  double grad_norm = 0;   // over all parameters and meshes, before clipping
+  double comm_wait_s = 0; // this rank's time waiting for communication
+};
+
+class Executor {
+ public:
+  // All references must outlive the executor. Throws Error{kUsage} for a plan with verbs this build
+  // does not run.
+  Executor(const plan::PlanSet& plan, int rank, Model& model, Units& units, const Groups& groups,
+           std::uint64_t seed);
+
+  // One step. A non-finite loss or gradient norm throws Error{kNonFinite} on every rank before any
+  // parameter has changed.
+  StepResult run(const StepArgs& args);
+
+ private:
+  void load(const plan::Instr& line, const StepArgs& args);
+  void forward(const plan::Instr& line, const StepArgs& args, bool keep);
+  void backward(const plan::Instr& line, const StepArgs& args);
+  void grad_norm(const StepArgs& args, StepResult& result);
+  void settle(int line);
+  void retire(const plan::Instr& line, const plan::Retirement& retirement);
+
+  const plan::PlanSet& plan_;
+  const plan::List& list_;
+  int rank_;
+  Model& model_;
+  Units& units_;
+  const Groups& groups_;
+  std::uint64_t seed_;
+  plan::GradientFlow flow_;
+  std::vector<plan::Retirement> retirements_;
+  std::vector<plan::ValueId> inputs_;
+  Values values_;
+  std::vector<double> losses_;   // sums of this rank's micro-batches
+};
+
+}  // namespace trireme::exec

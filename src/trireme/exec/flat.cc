@@ -1,0 +1,85 @@
+#include "trireme/exec/flat.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "trireme/base/error.h"
+
+namespace trireme::exec {
+
+at::ScalarType scalar_type(DType type) {
+  switch (type) {
+    case DType::kF64: return at::kDouble;
+    case DType::kF32: return at::kFloat;
+    case DType::kBF16: return at::kBFloat16;
+    case DType::kF16: return at::kHalf;
+    case DType::kI64: return at::kLong;
+    case DType::kI32: return at::kInt;
+    case DType::kI16: return at::kShort;
+    case DType::kU8: return at::kByte;
+    case DType::kU16: break;
+  }
+  fail(ErrorKind::kInternal, "no tensor type for {}", name(type));
+}
+
+Flat::Flat(MemoryCount& memory, std::int64_t count, DType type)
+    : memory_(&memory), count_(count), type_(type) {
+  pointer_ = c10::GetCPUAllocator()->allocate(static_cast<std::size_t>(bytes()));
+  memory_->live += bytes();
+  memory_->peak = std::max(memory_->peak, memory_->live);
+}
+
+Flat::Flat(Flat&& other) noexcept
+    : memory_(std::exchange(other.memory_, nullptr)),
+      pointer_(std::move(other.pointer_)),
+      count_(std::exchange(other.count_, 0)),
+      type_(other.type_) {}
+
+Flat& Flat::operator=(Flat&& other) noexcept {
+  std::swap(memory_, other.memory_);
+  std::swap(pointer_, other.pointer_);
+  std::swap(count_, other.count_);
+  std::swap(type_, other.type_);
+  Flat dropped(std::move(other));
+  return *this;
+}
+
+Flat::~Flat() {
+  if (memory_ != nullptr) memory_->live -= bytes();
+}
+
+void Flat::zero() { std::memset(data(), 0, static_cast<std::size_t>(bytes())); }
+
+at::Tensor Flat::tensor(std::int64_t begin, std::int64_t count) const {
+  return at::from_blob(at(begin), {count}, at::TensorOptions().dtype(scalar_type(type_)));
+}
+
+Window::Window(std::int64_t count, DType type)
+    : tensor_(at::empty({count}, at::TensorOptions().dtype(scalar_type(type)))) {}
+
+at::Tensor Window::view(std::int64_t offset, const std::vector<std::int64_t>& shape) const {
+  std::int64_t count = 1;
+  for (std::int64_t size : shape) count *= size;
+  // detach: an own version counter and a leaf, though bytes are shared with its neighbours.
+  return tensor_.narrow(0, offset, count).view(shape).detach();
+}
+
+void Window::attach(const Flat& memory) {
+  c10::StorageImpl* storage = tensor_.storage().unsafeGetStorageImpl();
+  storage->set_data_ptr_noswap(c10::DataPtr(memory.data(), c10::Device(c10::DeviceType::CPU)));
+  storage->set_nbytes(static_cast<std::size_t>(memory.bytes()));
+}
+
+void Window::detach() {
+  c10::StorageImpl* storage = tensor_.storage().unsafeGetStorageImpl();
+  storage->set_data_ptr_noswap(c10::DataPtr(nullptr, c10::Device(c10::DeviceType::CPU)));
+  storage->set_nbytes(0);
+}
+
+}  // namespace trireme::exec

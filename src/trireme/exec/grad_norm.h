@@ -1,0 +1,26 @@
+// Global sums that decide a step: the loss and the squared gradient norm, in one canonical order.
+#pragma once
+
+#include <vector>
+
+#include "trireme/exec/groups.h"
+#include "trireme/exec/units.h"
+#include "trireme/plan/plan.h"
+
+namespace trireme::exec {
+
+struct GlobalSums {
+  double loss = 0;         // over all micro-batches of the global batch, as one balanced tree
+  double square_sum = 0;   // over all trainable parameters: chunk by chunk in unit order
+};
+
+// Collective over the world; every rank gets the same bits under any data-parallel layout.
+// `losses` are the sums of this rank's micro-batches.
+GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, const Groups& groups,
+                         const std::vector<double>& losses);
+
+// The factor that brings a gradient of norm `norm` down to `clip`: clip / (norm + 1e-6) where norm is
+// larger, else 1; `clip` 0 is off. (Pascanu et al. 2013, with the epsilon users know from PyTorch.)
+double clip_scale(double norm, double clip);
+
+}  // namespace trireme::exec

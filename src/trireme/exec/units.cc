@@ -1,0 +1,342 @@
+#include "trireme/exec/units.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/empty.h>
+#include <c10/core/InferenceMode.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "trireme/base/error.h"
+#include "trireme/base/hash.h"
+#include "trireme/exec/gradient_counter.h"
+#include "trireme/plan/shard.h"
+
+namespace trireme::exec {
+
+using mesh::Axis;
+
+// What a unit has on its way; at most one thing at a time, the dp lane being in order.
+enum class Flight { kNone, kUnshard, kScatterMicroBatch, kScatter, kAllReduce };
+
+struct UnitState {
+  const arch::UnitSpec* spec = nullptr;
+  bool trainable = false;
+  bool states_sharded = false;
+  bool params_sharded = false;
+  bool reduce_each_mb = false;
+
+  std::int64_t numel = 0;
+  std::int64_t padded = 0;       // elements of the full buffers
+  std::int64_t part_begin = 0;   // what this rank steps: [part_begin, part_begin + part_count)
+  std::int64_t part_count = 0;
+  std::vector<std::int64_t> offsets;
+  std::vector<UpdateSegment> segments;
+
+  Window params;
+  Window grads;
+  std::vector<at::Tensor> param_views;
+
+  Flat full;     // compute type; empty while resharded
+  Flat part;     // compute type; ZeRO-3 only
+  Flat master;   // only where the master type differs from the compute type
+  std::vector<Flat> states;
+
+  Flat leaf;                 // compute type: gradient of one micro-batch
+  GradientCounter counter;   // gradient type: full, or parts where every micro-batch is reduced
+  Flat grad;                 // gradient type: the part's, reduced as far as it has come
+
+  Flight flight = Flight::kNone;
+  comm::Ticket ticket;
+  Flat sent;       // must outlive the communication
+  Flat received;
+
+  at::Tensor stepped() const {
+    if (master) return master.tensor(0, part_count);
+    if (params_sharded) return part.tensor(0, part_count);
+    return full.tensor(part_begin, part_count);
+  }
+  // Where the stepped part lives in compute type.
+  at::Tensor computed() const {
+    return params_sharded ? part.tensor(0, part_count) : full.tensor(part_begin, part_count);
+  }
+};
+
+namespace {
+
+std::vector<UpdateSegment> segments_of(const UnitState& unit) {
+  std::vector<UpdateSegment> segments;
+  for (std::size_t i = 0; i < unit.spec->params.size(); ++i) {
+    const arch::ParamSpec& param = unit.spec->params[i];
+    const std::int64_t begin = std::max(unit.offsets[i] - unit.part_begin, std::int64_t{0});
+    const std::int64_t end =
+        std::min(unit.offsets[i] + param.numel() - unit.part_begin, unit.part_count);
+    if (begin < end) segments.push_back({.begin = begin, .end = end, .decay = param.decay});
+  }
+  return segments;
+}
+
+// Sum over one chunk with eight running sums, whose order depends on the chunk's length alone.
+template <typename T>
+double square_sum(const T* values, std::int64_t count) {
+  constexpr int kLanes = 8;
+  double sums[kLanes] = {};
+  for (std::int64_t i = 0; i < count; i += kLanes)
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const double value = static_cast<double>(values[i + lane]);
+      sums[lane] += value * value;
+    }
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
+template <typename T>
+std::vector<double> chunk_sums(const Flat& flat, std::int64_t chunk) {
+  std::vector<double> sums;
+  for (std::int64_t begin = 0; begin < flat.count(); begin += chunk)
+    sums.push_back(square_sum(static_cast<const T*>(flat.at(begin)), chunk));
+  return sums;
+}
+
+}  // namespace
+
+Units::Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs, int rank,
+             const Groups& groups, Updater& updater)
+    : plan_(plan),
+      rank_(rank),
+      groups_(groups),
+      updater_(updater),
+      memory_(std::make_unique<MemoryCount>()) {
+  const plan::Recipe& recipe = plan.recipe;
+  const plan::DataParallelRow row = plan::data_parallel_row(recipe.zero);
+  const int shards = plan.mesh.degree(Axis::kDpShard);
+  const int shard = plan.mesh.coordinate(rank, Axis::kDpShard);
+  for (std::size_t index = 0; index < specs.size(); ++index) {
+    auto unit = std::make_unique<UnitState>();
+    unit->spec = &specs[index];
+    unit->trainable = plan.program.units[index].trainable;
+    unit->states_sharded = row.sharded_states && shards > 1;
+    unit->params_sharded = row.sharded_params && shards > 1;
+    unit->reduce_each_mb = row.reduce_each_mb && shards > 1;
+    unit->numel = unit->spec->numel();
+    unit->part_count = plan::shard_numel(unit->numel, unit->states_sharded ? shards : 1);
+    unit->part_begin = unit->states_sharded ? shard * unit->part_count : 0;
+    unit->padded = unit->part_count * (unit->states_sharded ? shards : 1);
+    unit->counter = GradientCounter(recipe.canonical);
+
+    unit->params = Window(unit->padded, recipe.compute);
+    if (unit->trainable) unit->grads = Window(unit->padded, recipe.compute);
+    std::int64_t offset = 0;
+    for (const arch::ParamSpec& param : unit->spec->params) {
+      unit->offsets.push_back(offset);
+      at::Tensor view = unit->params.view(offset, param.shape);
+      if (unit->trainable) {
+        view.set_requires_grad(true);
+        view.mutable_grad() = unit->grads.view(offset, param.shape);
+      }
+      unit->param_views.push_back(view);
+      offset += param.numel();
+    }
+    unit->params.detach();
+    if (unit->trainable) unit->grads.detach();
+
+    unit->segments = segments_of(*unit);
+    const auto allocate = [&](std::int64_t count, DType type) {
+      Flat flat(*memory_, count, type);
+      flat.zero();
+      return flat;
+    };
+    if (unit->params_sharded) {
+      unit->part = allocate(unit->part_count, recipe.compute);
+    } else {
+      unit->full = allocate(unit->padded, recipe.compute);
+      unit->params.attach(unit->full);
+    }
+    if (recipe.master != recipe.compute && unit->trainable)
+      unit->master = allocate(unit->part_count, recipe.master);
+    if (unit->trainable)
+      for (std::size_t s = 0; s < updater.state_names().size(); ++s)
+        unit->states.push_back(allocate(unit->part_count, recipe.master));
+    units_.push_back(std::move(unit));
+  }
+}
+
+Units::~Units() = default;
+
+UnitState& Units::at(plan::UnitId unit) const { return *units_[static_cast<std::size_t>(unit)]; }
+
+at::Tensor Units::param(plan::UnitId unit, int param) const {
+  return at(unit).param_views[static_cast<std::size_t>(param)];
+}
+
+bool Units::sharded(plan::UnitId unit) const { return at(unit).states_sharded; }
+
+void Units::initialise(std::uint64_t seed,
+                       const std::function<bool(plan::UnitId, int, at::Tensor&)>& initial) {
+  at::NoGradGuard no_grad;
+  for (std::size_t index = 0; index < units_.size(); ++index) {
+    UnitState& unit = *units_[index];
+    for (std::size_t p = 0; p < unit.spec->params.size(); ++p) {
+      const arch::ParamSpec& param = unit.spec->params[p];
+      at::Tensor value = at::empty(param.shape, at::TensorOptions().dtype(at::kDouble));
+      if (!initial(static_cast<plan::UnitId>(index), static_cast<int>(p), value)) {
+        switch (param.init.kind) {
+          case arch::Init::Kind::kZeros: value.zero_(); break;
+          case arch::Init::Kind::kOnes: value.fill_(1); break;
+          case arch::Init::Kind::kNormal:
+            value.normal_(0, param.init.std,
+                          at::make_generator<at::CPUGeneratorImpl>(mix(seed, hash64(param.name))));
+        }
+      }
+      value = value.reshape({-1}).to(scalar_type(plan_.recipe.master));
+      const std::int64_t offset = unit.offsets[p];
+      const std::int64_t begin = std::max(offset, unit.part_begin);
+      const std::int64_t end = std::min(offset + value.numel(), unit.part_begin + unit.part_count);
+      if (!unit.params_sharded) unit.full.tensor(offset, value.numel()).copy_(value);
+      if (begin >= end) continue;
+      const at::Tensor mine = value.narrow(0, begin - offset, end - begin);
+      if (unit.params_sharded) unit.part.tensor(begin - unit.part_begin, end - begin).copy_(mine);
+      if (unit.master) unit.master.tensor(begin - unit.part_begin, end - begin).copy_(mine);
+    }
+  }
+}
+
+void Units::unshard_begin(plan::UnitId id, mesh::AxisSet axes) {
+  finish(id);
+  UnitState& unit = at(id);
+  comm::Group& group = groups_.over(axes);
+  if (unit.params_sharded) {
+    unit.full = Flat(*memory_, unit.padded, plan_.recipe.compute);
+    unit.ticket = group.all_gather(unit.part.buffer(), unit.full.buffer());
+  } else {
+    unit.ticket = group.all_gather(
+        comm::Buffer{unit.full.at(unit.part_begin), unit.part_count, unit.full.type()},
+        unit.full.buffer());
+  }
+  unit.flight = Flight::kUnshard;
+}
+
+void Units::reshard(plan::UnitId id) {
+  UnitState& unit = at(id);
+  TRIREME_CHECK(unit.params_sharded && unit.flight == Flight::kNone && unit.full,
+                "unit {} is not gathered", unit.spec->name);
+  unit.params.detach();
+  unit.full = Flat();
+}
+
+void Units::open_gradient(plan::UnitId id) {
+  UnitState& unit = at(id);
+  if (unit.leaf) return;
+  unit.leaf = Flat(*memory_, unit.padded, plan_.recipe.compute);
+  unit.leaf.zero();
+  unit.grads.attach(unit.leaf);
+}
+
+// The micro-batch's gradient in the type gradients are added in; empties the leaf.
+static Flat take_leaf(UnitState& unit, MemoryCount& memory, DType grads) {
+  if (unit.leaf.type() == grads) return std::exchange(unit.leaf, Flat());
+  Flat converted(memory, unit.leaf.count(), grads);
+  converted.tensor(0, converted.count()).copy_(unit.leaf.tensor(0, unit.leaf.count()));
+  unit.leaf = Flat();
+  return converted;
+}
+
+void Units::close_gradient(plan::UnitId id) {
+  at::NoGradGuard no_grad;
+  UnitState& unit = at(id);
+  unit.grads.detach();
+  if (!unit.reduce_each_mb) unit.counter.push(take_leaf(unit, *memory_, plan_.recipe.grads));
+}
+
+void Units::reduce_begin(plan::UnitId id, const plan::Instr& line) {
+  at::NoGradGuard no_grad;
+  finish(id);
+  UnitState& unit = at(id);
+  comm::Group& group = groups_.over(line.axes);
+  if (!line.scatter) {
+    if (!unit.grad) unit.grad = unit.counter.collapse();
+    unit.ticket = group.all_reduce(unit.grad.buffer(), comm::Reduce::kSum);
+    unit.flight = Flight::kAllReduce;
+    return;
+  }
+  unit.sent = line.mb >= 0 ? take_leaf(unit, *memory_, plan_.recipe.grads) : unit.counter.collapse();
+  unit.received = Flat(*memory_, unit.part_count, plan_.recipe.grads);
+  unit.ticket = group.reduce_scatter(unit.sent.buffer(), unit.received.buffer(), comm::Reduce::kSum);
+  unit.flight = line.mb >= 0 ? Flight::kScatterMicroBatch : Flight::kScatter;
+}
+
+void Units::finish(plan::UnitId id) {
+  UnitState& unit = at(id);
+  if (unit.flight == Flight::kNone) return;
+  unit.ticket.wait();
+  unit.sent = Flat();
+  switch (std::exchange(unit.flight, Flight::kNone)) {
+    case Flight::kUnshard: unit.params.attach(unit.full); break;
+    case Flight::kScatterMicroBatch: unit.counter.push(std::exchange(unit.received, Flat())); break;
+    case Flight::kScatter: unit.grad = std::exchange(unit.received, Flat()); break;
+    case Flight::kAllReduce:
+    case Flight::kNone: break;
+  }
+}
+
+std::vector<double> Units::chunk_square_sums(plan::UnitId id) {
+  UnitState& unit = at(id);
+  if (!unit.grad) unit.grad = unit.counter.collapse();
+  const std::int64_t chunk = plan::norm_chunk(unit.numel);
+  return unit.grad.type() == DType::kF64 ? chunk_sums<double>(unit.grad, chunk)
+                                         : chunk_sums<float>(unit.grad, chunk);
+}
+
+void Units::update(plan::UnitId id, const UpdateArgs& args) {
+  at::NoGradGuard no_grad;
+  UnitState& unit = at(id);
+  std::vector<at::Tensor> states;
+  for (const Flat& state : unit.states) states.push_back(state.tensor(0, unit.part_count));
+  updater_.update(unit.stepped(), unit.grad.tensor(0, unit.part_count), states, unit.segments, args);
+  if (unit.master) unit.computed().copy_(unit.master.tensor(0, unit.part_count));
+  unit.grad = Flat();
+}
+
+std::vector<StateSlice> Units::slices(bool owned) const {
+  const int replica = plan_.mesh.coordinate(rank_, Axis::kDpReplicate);
+  std::vector<StateSlice> result;
+  for (std::size_t index = 0; index < units_.size(); ++index) {
+    const UnitState& unit = *units_[index];
+    std::int64_t begin = 0;   // within the part
+    std::int64_t end = unit.part_count;
+    if (owned && unit.states_sharded && replica != 0) continue;
+    if (owned && !unit.states_sharded) {
+      const std::int64_t share = plan::shard_numel(unit.numel, plan_.mesh.degree(mesh::kDp));
+      begin = std::min(share * plan_.mesh.index_in_group(rank_, mesh::kDp), end);
+      end = std::min(begin + share, end);
+    }
+    end = std::min(end, unit.numel - unit.part_begin);
+    if (begin >= end) continue;
+    const auto add = [&](const std::string& kind, const at::Tensor& part) {
+      result.push_back({.unit = static_cast<plan::UnitId>(index),
+                        .kind = kind,
+                        .offset = unit.part_begin + begin,
+                        .tensor = part.narrow(0, begin, end - begin)});
+    };
+    add("param", unit.stepped());
+    for (std::size_t s = 0; s < unit.states.size(); ++s)
+      add(updater_.state_names()[s], unit.states[s].tensor(0, unit.part_count));
+  }
+  return result;
+}
+
+std::vector<StateSlice> Units::owned_slices() const { return slices(true); }
+std::vector<StateSlice> Units::local_slices() const { return slices(false); }
+
+void Units::refresh() {
+  at::NoGradGuard no_grad;
+  for (std::size_t index = 0; index < units_.size(); ++index) {
+    UnitState& unit = *units_[index];
+    if (unit.master) unit.computed().copy_(unit.master.tensor(0, unit.part_count));
+    if (unit.states_sharded && !unit.params_sharded) {
+      unshard_begin(static_cast<plan::UnitId>(index), Axis::kDpShard);
+      finish(static_cast<plan::UnitId>(index));
+    }
+  }
+}
+
+}  // namespace trireme::exec

@@ -1,0 +1,79 @@
+// Units: every flat group of parameters a rank holds, through gather, gradient, reduction and step.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/exec/block.h"
+#include "trireme/exec/flat.h"
+#include "trireme/exec/groups.h"
+#include "trireme/exec/updater.h"
+#include "trireme/plan/plan.h"
+
+namespace trireme::exec {
+
+struct UnitState;
+
+// Elements [offset, offset + tensor.numel()) of one state of one unit, without padding. The tensor
+// does not own its memory and is valid while Units lives.
+struct StateSlice {
+  plan::UnitId unit = -1;
+  std::string kind;   // "param" (master type), or an optimizer state's name
+  std::int64_t offset = 0;
+  at::Tensor tensor;
+};
+
+// One rank's side of the lifetime table. Verbs come from the executor in plan order; *_begin issue
+// communication, finish() completes whatever a unit has in flight.
+class Units {
+ public:
+  // The plan gives units, mesh and recipe. Allocates persistent memory; values are undefined until
+  // initialise() or load.
+  Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs, int rank,
+        const Groups& groups, Updater& updater);
+  ~Units();
+
+  // A view for Block::bind. Leaf tensors of trainable units require gradients.
+  at::Tensor param(plan::UnitId unit, int param) const;
+
+  // Fills every parameter from its coordinates: (seed, parameter name), independent of layout.
+  // `initial` may give a value of its own (fp64 tensor of the parameter's shape) and return true.
+  void initialise(std::uint64_t seed,
+                  const std::function<bool(plan::UnitId, int, at::Tensor&)>& initial);
+
+  void unshard_begin(plan::UnitId unit, mesh::AxisSet axes);
+  void reshard(plan::UnitId unit);
+  void open_gradient(plan::UnitId unit);    // before a backward that adds to it
+  void close_gradient(plan::UnitId unit);   // the micro-batch's gradient is complete
+  void reduce_begin(plan::UnitId unit, const plan::Instr& line);
+  void finish(plan::UnitId unit);
+  void update(plan::UnitId unit, const UpdateArgs& args);
+
+  // Sums of squares of this rank's reduced gradients, one per norm chunk of its part, units in order.
+  std::vector<double> chunk_square_sums(plan::UnitId unit);
+  bool sharded(plan::UnitId unit) const;   // each dp_shard rank has another part
+
+  // What this rank saves: together the ranks of a replica's slices tile every unit.
+  std::vector<StateSlice> owned_slices() const;
+  // Everything this rank needs to be filled on load; then refresh() rebuilds what derives from it.
+  std::vector<StateSlice> local_slices() const;
+  void refresh();
+
+  const MemoryCount& memory() const { return *memory_; }
+
+ private:
+  UnitState& at(plan::UnitId unit) const;
+  std::vector<StateSlice> slices(bool owned) const;
+
+  const plan::PlanSet& plan_;
+  int rank_;
+  const Groups& groups_;
+  Updater& updater_;
+  std::unique_ptr<MemoryCount> memory_;
+  std::vector<std::unique_ptr<UnitState>> units_;
+};
+
+}  // namespace trireme::exec

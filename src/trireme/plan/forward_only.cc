@@ -1,0 +1,15 @@
+#include "trireme/plan/forward_only.h"
+
+namespace trireme::plan {
+
+Program forward_only(Program program) {
+  program.name += ".eval";
+  for (Node& node : program.nodes) node.no_grad = true;
+  for (Unit& unit : program.units) {
+    unit.trainable = false;
+    unit.ema_of = -1;
+  }
+  return program;
+}
+
+}  // namespace trireme::plan

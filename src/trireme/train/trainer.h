@@ -1,0 +1,31 @@
+// The trainer: data, executor, checkpoints and callbacks around one plan.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/base/fs.h"
+#include "trireme/comm/world.h"
+#include "trireme/config/job.h"
+#include "trireme/train/callbacks.h"
+
+namespace trireme::train {
+
+struct TrainSetup {
+  config::Job job;   // resolved for this world
+  Path dataset;      // a prepared dataset directory
+  Path out;          // RUNDIR
+  Path resume;       // a step-N directory; empty: start fresh
+  std::string build_id;
+  const std::atomic<int>* stop = nullptr;   // nonzero: end the step, save, return kInterrupted
+};
+
+// Runs one rank to the end. Collective: every rank of the world calls it with an equal job; ranks
+// that disagree on job, plan or data are refused before the first step, by name. Callbacks fire on the
+// rank that has them.
+Ending train(const TrainSetup& setup, comm::World& world,
+             const std::vector<std::unique_ptr<Callback>>& callbacks);
+
+}  // namespace trireme::train
