@@ -1,0 +1,110 @@
+#include "trireme/comm/local/local_world.h"
+
+#include <exception>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "trireme/comm/composed_group.h"
+#include "trireme/comm/local/mailbox.h"
+
+namespace trireme::comm {
+
+struct LocalWorld::State {
+  State(int n, double timeout_s) : size(n), fate(std::make_shared<LocalFate>(timeout_s)) {}
+
+  void abort(const std::string& cause) {
+    if (!fate->abort(cause)) return;
+    std::lock_guard lock(mutex);
+    for (const auto& weak : alive)
+      if (const auto mailboxes = weak.lock()) mailboxes->wake_all();
+  }
+
+  // The mailboxes of a group, made by the first rank that asks and kept until the last has asked.
+  std::shared_ptr<Mailboxes> join(const std::string& key, int group_size) {
+    std::lock_guard lock(mutex);
+    auto& [mailboxes, missing] = forming[key];
+    if (!mailboxes) {
+      mailboxes = std::make_shared<Mailboxes>(fate, group_size);
+      missing = group_size;
+      std::erase_if(alive, [](const auto& weak) { return weak.expired(); });
+      alive.push_back(mailboxes);
+    }
+    auto joined = mailboxes;
+    if (--missing == 0) forming.erase(key);
+    return joined;
+  }
+
+  int size;
+  std::shared_ptr<LocalFate> fate;
+  std::mutex mutex;
+  std::map<std::string, std::pair<std::shared_ptr<Mailboxes>, int>> forming;
+  std::vector<std::weak_ptr<Mailboxes>> alive;
+};
+
+namespace {
+
+class LocalRank : public World {
+ public:
+  LocalRank(std::shared_ptr<LocalWorld::State> state, int rank)
+      : World(rank, state->size), state_(std::move(state)) {}
+
+  void abort(const std::string& cause) override { state_->abort(cause); }
+  std::optional<std::string> cause() override { return state_->fate->cause(); }
+
+ private:
+  std::unique_ptr<Group> open(const std::string& name, const std::string& key,
+                              const std::vector<int>& ranks, int rank) override {
+    auto abort = [state = state_](const std::string& cause) { state->abort(cause); };
+    return std::make_unique<ComposedGroup>(
+        name, ranks, rank,
+        make_local_transport(state_->join(key, static_cast<int>(ranks.size())), rank, abort));
+  }
+
+  std::shared_ptr<LocalWorld::State> state_;
+};
+
+}  // namespace
+
+LocalWorld::LocalWorld(int size, double timeout_s) : state_(std::make_shared<State>(size, timeout_s)) {
+  TRIREME_CHECK(size >= 1 && timeout_s > 0, "a world of {} ranks, timeout {} s", size, timeout_s);
+}
+
+LocalWorld::~LocalWorld() = default;
+
+std::unique_ptr<World> LocalWorld::rank(int rank) { return std::make_unique<LocalRank>(state_, rank); }
+
+void LocalWorld::abort(const std::string& cause) { state_->abort(cause); }
+
+void run_local_ranks(int size, double timeout_s, const std::function<void(World&)>& body) {
+  LocalWorld world(size, timeout_s);
+  std::mutex mutex;
+  std::exception_ptr origin;
+  std::exception_ptr echo;
+  const auto report = [&](int rank, const std::exception& e) {
+    world.abort(fmt::format("rank {} failed: {}", rank, e.what()));
+    const auto* error = dynamic_cast<const Error*>(&e);
+    std::lock_guard lock(mutex);
+    auto& slot = error && error->kind() == ErrorKind::kPeerLost ? echo : origin;
+    if (!slot) slot = std::current_exception();
+  };
+  const auto run = [&](int rank) {
+    try {
+      const auto handle = world.rank(rank);
+      body(*handle);
+    } catch (const std::exception& e) {
+      report(rank, e);
+    }
+  };
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < size; ++rank) threads.emplace_back(run, rank);
+  }
+  if (origin) std::rethrow_exception(origin);
+  if (echo) std::rethrow_exception(echo);
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,34 @@
+// LocalWorld: ranks are threads of one process; data goes from the sender's memory to the receiver's.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "trireme/comm/world.h"
+
+namespace trireme::comm {
+
+// What the threads of a world share. Outlived by the handles it gives out.
+class LocalWorld {
+ public:
+  // A rank that waits longer than `timeout_s` seconds for another fails with Error{kPeerLost}.
+  LocalWorld(int size, double timeout_s);
+  ~LocalWorld();
+
+  // The handle of one rank; each rank takes its own, once, from any thread.
+  std::unique_ptr<World> rank(int rank);
+  void abort(const std::string& cause);
+
+  struct State;
+
+ private:
+  std::shared_ptr<State> state_;
+};
+
+// Runs body(world) as `size` ranks in threads of this process and joins them. If a rank throws, the
+// world is aborted with its message; the first error is rethrown here, one that is not the echo of
+// another rank's failure (kPeerLost) where there is one.
+void run_local_ranks(int size, double timeout_s, const std::function<void(World&)>& body);
+
+}  // namespace trireme::comm

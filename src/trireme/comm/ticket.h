@@ -1,0 +1,56 @@
+// Ticket: the promise that an asynchronous communication will end, well or with a named Error.
+#pragma once
+
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include "trireme/base/error.h"
+
+namespace trireme::comm {
+
+// What a Group hands back for every operation. Copyable; copies speak of the same operation.
+// The operation's buffers belong to it until wait() has returned or thrown: do not write its inputs,
+// do not touch its outputs, and let neither be freed, before that.
+class Ticket {
+ public:
+  // A ticket that is done already.
+  Ticket() = default;
+
+  // Blocks until the operation has ended; throws its Error (every time) if it failed.
+  void wait() const;
+
+  // True once wait() would not block.
+  bool done() const;
+
+ private:
+  friend class Pledge;
+  struct Failure {
+    ErrorKind kind;
+    std::string message;
+  };
+  struct State {
+    std::mutex mutex;
+    std::condition_variable ended;
+    bool done = false;
+    std::optional<Failure> failure;
+  };
+  std::shared_ptr<State> state_;
+};
+
+// The side of a ticket that a back end keeps: it ends the operation exactly once.
+class Pledge {
+ public:
+  Pledge() { ticket_.state_ = std::make_shared<Ticket::State>(); }
+  const Ticket& ticket() const { return ticket_; }
+  void keep() { end(std::nullopt); }
+  void fail(const Error& error) { end(Ticket::Failure{error.kind(), error.what()}); }
+
+ private:
+  void end(std::optional<Ticket::Failure> failure);
+  Ticket ticket_;
+};
+
+}  // namespace trireme::comm

@@ -1,0 +1,79 @@
+// Transport: stamped messages between two ranks of a group; the only thing a back end must bring.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "trireme/base/dtype.h"
+#include "trireme/comm/operation.h"
+
+namespace trireme::comm {
+
+// Bytes of a message that move as one: large enough to hide the cost of a message, small enough that
+// one chunk per rank stays in cache while it is added.
+constexpr std::size_t kChunk = 256 * 1024;
+
+// What a rank believes it is doing, sent ahead of the data: two ranks that disagree find out before
+// any byte is applied.
+struct Stamp {
+  std::uint64_t sequence = 0;  // collectives so far; for send and recv, messages of this pair so far
+  std::int64_t count = 0;      // elements of the whole operation; 0 where ranks may differ
+  std::uint64_t bytes = 0;     // of this message
+  std::int32_t root = 0;
+  Verb verb = Verb::kBarrier;
+  Reduce reduce = Reduce::kSum;
+  DType type = DType::kU8;
+  std::uint8_t phase = 0;      // steps inside one operation
+  bool operator==(const Stamp&) const = default;
+};
+static_assert(sizeof(Stamp) == 32);
+
+// Thrown by a transport when a peer did not answer; the group adds what it was doing.
+struct Lost {
+  int peer;         // position in the group
+  double seconds;   // waited
+  std::string why;  // "no answer within the timeout of 2 s", "connection closed: ...", ...
+};
+
+// A message on its way out. Destroying it before finish() takes it back: afterwards nobody reads its
+// memory any more.
+class Outgoing {
+ public:
+  virtual ~Outgoing() = default;
+  // Blocks until the memory may be written again. Throws Lost.
+  virtual void finish() = 0;
+};
+
+// A message to come. First stamp(), then either land()+finish() or stream()+lend() until the end.
+// Destroying it tells the sender that its memory is free.
+class Incoming {
+ public:
+  virtual ~Incoming() = default;
+  // Blocks until the peer's message has been announced. Throws Lost.
+  virtual const Stamp& stamp() = 0;
+  // Starts moving the whole payload to `into`; finish() blocks until it is there. Throws Lost.
+  virtual void land(std::byte* into) = 0;
+  virtual void finish() = 0;
+  // Starts moving the payload in chunks that the transport keeps. lend() blocks for the next
+  // (kChunk bytes; the last one what is left), readable until the following lend(). Throws Lost.
+  virtual void stream() = 0;
+  virtual const std::byte* lend() = 0;
+};
+
+// Messages of one pair and direction arrive in the order they were posted; posting never blocks.
+// Used by one thread; abort() and cause() by any.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  virtual std::unique_ptr<Outgoing> send(int peer, const Stamp& stamp, const std::byte* data) = 0;
+  virtual std::unique_ptr<Incoming> recv(int peer) = 0;
+  // Publishes the cause to every rank of the world and wakes all that wait; the first cause stays.
+  virtual void abort(const std::string& cause) = 0;
+  // Why the world was aborted; empty while it is healthy.
+  virtual std::optional<std::string> cause() = 0;
+};
+
+}  // namespace trireme::comm

@@ -1,0 +1,142 @@
+#include "trireme/comm/tree_sum.h"
+
+#include <algorithm>
+#include <bit>
+#include <type_traits>
+
+#include "trireme/base/error.h"
+
+namespace trireme::comm {
+namespace {
+
+// Small enough that one block per tree level stays in the first cache level.
+constexpr std::int64_t kBlock = 512;
+
+struct BF16 {
+  std::uint16_t bits;
+};
+
+// What a stored type is added in; integers go through unsigned because wrapping must be defined.
+template <typename T>
+struct Accumulator {
+  using type = T;
+};
+template <>
+struct Accumulator<BF16> {
+  using type = float;
+};
+
+inline float widen(BF16 x) { return std::bit_cast<float>(std::uint32_t{x.bits} << 16); }
+template <typename T>
+inline T widen(T x) {
+  return x;
+}
+
+template <typename T>
+inline T narrow(typename Accumulator<T>::type x) {
+  if constexpr (std::is_same_v<T, BF16>) {
+    const auto bits = std::bit_cast<std::uint32_t>(x);
+    const std::uint32_t rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
+    const std::uint32_t quiet_nan = (bits >> 16) | 0x40u;
+    return {static_cast<std::uint16_t>(x != x ? quiet_nan : rounded)};
+  } else {
+    return x;
+  }
+}
+
+struct Add {
+  template <typename A>
+  static A apply(A a, A b) {
+    return static_cast<A>(a + b);
+  }
+};
+
+struct Max {
+  template <typename A>
+  static A apply(A a, A b) {
+    return (a > b || a != a) ? a : b;
+  }
+};
+
+// Plain pointers without aliasing, so that the compiler vectorises.
+template <typename Op, typename A>
+void combine(A* __restrict dst, const A* __restrict src, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) dst[i] = Op::apply(dst[i], src[i]);
+}
+
+template <typename Op, typename T, typename A>
+void combine_pair(A* __restrict dst, const T* a, const T* b, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) dst[i] = Op::apply(widen(a[i]), widen(b[i]));
+}
+
+// dst = the tree over one block of the leaves.
+template <typename Op, typename T, typename A>
+void reduce_block(A* dst, std::span<const void* const> leaves, std::int64_t offset, std::int64_t count) {
+  const auto leaf = [&](std::size_t i) { return static_cast<const T*>(leaves[i]) + offset; };
+  if (leaves.size() == 1) {
+    for (std::int64_t i = 0; i < count; ++i) dst[i] = widen(leaf(0)[i]);
+  } else if (leaves.size() == 2) {
+    combine_pair<Op>(dst, leaf(0), leaf(1), count);
+  } else {
+    const std::size_t left = std::bit_floor(leaves.size() - 1);
+    A right[kBlock];
+    reduce_block<Op, T>(dst, leaves.first(left), offset, count);
+    reduce_block<Op, T>(right, leaves.subspan(left), offset, count);
+    combine<Op>(dst, right, count);
+  }
+}
+
+template <typename Op, typename T>
+void reduce_all(void* out, std::span<const void* const> leaves, std::int64_t count, bool average) {
+  using A = typename Accumulator<T>::type;
+  A block[kBlock];
+  for (std::int64_t offset = 0; offset < count; offset += kBlock) {
+    const std::int64_t n = std::min(kBlock, count - offset);
+    reduce_block<Op, T>(block, leaves, offset, n);
+    T* target = static_cast<T*>(out) + offset;
+    if constexpr (std::is_floating_point_v<A>) {
+      if (average)
+        for (std::int64_t i = 0; i < n; ++i) block[i] /= static_cast<A>(leaves.size());
+    }
+    for (std::int64_t i = 0; i < n; ++i) target[i] = narrow<T>(block[i]);
+  }
+}
+
+// Calls visit with a value of the type to add in; Signed decides int or unsigned for integers.
+template <typename Visit>
+void with_type(DType type, bool is_signed, Visit visit) {
+  switch (type) {
+    case DType::kF64: return visit(double{});
+    case DType::kF32: return visit(float{});
+    case DType::kBF16: return visit(BF16{});
+    case DType::kI64: return is_signed ? visit(std::int64_t{}) : visit(std::uint64_t{});
+    case DType::kI32: return is_signed ? visit(std::int32_t{}) : visit(std::uint32_t{});
+    case DType::kU8: return visit(std::uint8_t{});
+    default: fail(ErrorKind::kInternal, "cannot add {}: needs fp64, fp32, bf16, int64, int32 or uint8", name(type));
+  }
+}
+
+}  // namespace
+
+void add_into(void* dst, const void* src, std::int64_t count, DType type) {
+  const void* leaves[] = {dst, src};
+  tree_reduce(dst, leaves, count, type, Reduce::kSum);
+}
+
+void tree_reduce(void* out, std::span<const void* const> leaves, std::int64_t count, DType type,
+                 Reduce reduce) {
+  TRIREME_CHECK(!leaves.empty() && count >= 0, "tree of {} leaves, {} elements", leaves.size(), count);
+  const bool max = reduce == Reduce::kMax;
+  with_type(type, max, [&](auto example) {
+    using T = decltype(example);
+    const bool integral = std::is_integral_v<T>;
+    TRIREME_CHECK(!(integral && reduce == Reduce::kAvg), "avg of {}", name(type));
+    if (max) {
+      reduce_all<Max, T>(out, leaves, count, false);
+    } else {
+      reduce_all<Add, T>(out, leaves, count, reduce == Reduce::kAvg);
+    }
+  });
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,50 @@
+// World: all ranks of a run and how they come together; makes groups and exchanges small texts.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trireme/comm/group.h"
+
+namespace trireme::comm {
+
+// One rank's handle on the world. Used by one thread; abort() and cause() by any.
+class World {
+ public:
+  virtual ~World() = default;
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+  // This rank's handle on the group of `ranks` (world ranks; their order is the group's rank order).
+  // Every rank of the group calls it with the same name and list, in the same order among the groups
+  // they share. Groups go before their world. Throws Error{kInternal} on a bad list.
+  std::unique_ptr<Group> make_group(const std::string& name, const std::vector<int>& ranks);
+
+  // Every rank's text, by rank; every rank must call it (plan digests, config digests).
+  std::vector<std::string> exchange(const std::string& mine);
+
+  // As Group::abort.
+  virtual void abort(const std::string& cause) = 0;
+  // Why the world was aborted; empty while it is healthy.
+  virtual std::optional<std::string> cause() = 0;
+
+ protected:
+  World(int rank, int size);
+  // `key` is unique to the group among all groups of the world and equal on all its ranks; `rank` is
+  // this rank's position.
+  virtual std::unique_ptr<Group> open(const std::string& name, const std::string& key,
+                                      const std::vector<int>& ranks, int rank) = 0;
+  // For destructors of worlds whose groups use what they own.
+  void close_exchange() { exchange_.reset(); }
+
+ private:
+  int rank_;
+  int size_;
+  std::map<std::string, int> made_;
+  std::unique_ptr<Group> exchange_;
+};
+
+}  // namespace trireme::comm
