@@ -1,0 +1,170 @@
+#include "trireme/formats/tokenizer.h"
+
+#include <utf8proc.h>
+
+#include <algorithm>
+#include <set>
+#include <unordered_map>
+
+#include "trireme/base/error.h"
+#include "trireme/formats/bpe.h"
+#include "trireme/formats/json_fields.h"
+#include "trireme/formats/shown.h"
+
+namespace trireme::formats {
+namespace {
+
+constexpr char kFormat[] = "trireme.tokenizer";
+constexpr std::int64_t kVersion = 1;
+
+// Calls visit(code point, its bytes) for each character.
+template <typename Visit>
+void each_character(std::string_view text, Visit&& visit) {
+  for (std::size_t at = 0; at < text.size();) {
+    utf8proc_int32_t code = 0;
+    const auto rest = static_cast<utf8proc_ssize_t>(std::min<std::size_t>(text.size() - at, 4));
+    const utf8proc_ssize_t size =
+        utf8proc_iterate(reinterpret_cast<const utf8proc_uint8_t*>(text.data()) + at, rest, &code);
+    if (size <= 0)
+      fail(ErrorKind::kData,
+           "the text is not valid UTF-8 at byte {}; the bytes tokenizer takes any text", at);
+    visit(code, text.substr(at, static_cast<std::size_t>(size)));
+    at += static_cast<std::size_t>(size);
+  }
+}
+
+void check_id(std::int32_t id, std::int32_t vocab) {
+  if (id < 0 || id >= vocab)
+    fail(ErrorKind::kData, "token {} is not in the vocabulary of {}", id, vocab);
+}
+
+}  // namespace
+
+struct Tokenizer::Chars {
+  std::vector<std::string> characters;
+  std::unordered_map<std::int32_t, std::int32_t> ids;  // by code point
+};
+
+struct Tokenizer::HuggingFace {
+  std::string source;
+  Bpe bpe;
+};
+
+Tokenizer Tokenizer::bytes() { return Tokenizer(Bytes{}); }
+
+Tokenizer Tokenizer::chars(std::string_view text) {
+  std::set<std::pair<std::int32_t, std::string_view>> found;
+  each_character(text,
+                 [&](std::int32_t code, std::string_view bytes) { found.emplace(code, bytes); });
+  if (found.empty())
+    fail(ErrorKind::kData, "the text is empty, so there are no characters to make a vocabulary of");
+  auto chars = std::make_shared<Chars>();
+  for (const auto& [code, bytes] : found) {
+    chars->ids.emplace(code, static_cast<std::int32_t>(chars->characters.size()));
+    chars->characters.emplace_back(bytes);
+  }
+  return Tokenizer(std::shared_ptr<const Chars>(std::move(chars)));
+}
+
+Tokenizer Tokenizer::hugging_face(std::string_view json, const std::string& what) {
+  return Tokenizer(std::shared_ptr<const HuggingFace>(
+      new HuggingFace{.source = std::string(json), .bpe = Bpe(json, what)}));
+}
+
+Tokenizer Tokenizer::from_description(std::string_view json, const std::string& what) {
+  const Json parsed = parse_json(json, what);
+  const JsonFields fields(parsed, what);
+  fields.only({"format", "version", "kind", "characters", "source"});
+  if (fields.string("format") != kFormat)
+    fail(ErrorKind::kData, "{}: format is {}, {} is needed", what, shown(fields.string("format")),
+         kFormat);
+  fields.integer("version", kVersion, kVersion);
+  const std::string kind = fields.string("kind");
+  if (kind == "bytes") return bytes();
+  if (kind == "chars") {
+    const std::string characters = fields.string("characters");
+    const Tokenizer made = chars(characters);
+    std::string sorted;
+    for (const std::string& character : std::get<1>(made.variant_)->characters) sorted += character;
+    if (sorted != characters)
+      fail(ErrorKind::kData, "{}: characters must be in code-point order, each once", what);
+    return made;
+  }
+  if (kind == "bpe") return hugging_face(fields.string("source"), what + ": source");
+  fail(ErrorKind::kData, "{}: tokenizer kind {}; bytes, chars or bpe is needed", what, shown(kind));
+}
+
+const char* Tokenizer::kind() const {
+  constexpr const char* kKinds[] = {"bytes", "chars", "bpe"};
+  return kKinds[variant_.index()];
+}
+
+std::string Tokenizer::description() const {
+  Json json{{"format", kFormat}, {"version", kVersion}, {"kind", kind()}};
+  if (const auto* chars = std::get_if<std::shared_ptr<const Chars>>(&variant_)) {
+    std::string all;
+    for (const std::string& character : (*chars)->characters) all += character;
+    json["characters"] = all;
+  } else if (const auto* file = std::get_if<std::shared_ptr<const HuggingFace>>(&variant_)) {
+    json["source"] = (*file)->source;
+  }
+  return json.dump(1) + "\n";
+}
+
+std::int32_t Tokenizer::vocab_size() const {
+  if (const auto* chars = std::get_if<std::shared_ptr<const Chars>>(&variant_))
+    return static_cast<std::int32_t>((*chars)->characters.size());
+  if (const auto* file = std::get_if<std::shared_ptr<const HuggingFace>>(&variant_))
+    return (*file)->bpe.vocab_size();
+  return 256;
+}
+
+void Tokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) const {
+  if (const auto* chars = std::get_if<std::shared_ptr<const Chars>>(&variant_)) {
+    each_character(text, [&](std::int32_t code, std::string_view bytes) {
+      const auto found = (*chars)->ids.find(code);
+      if (found == (*chars)->ids.end())
+        fail(ErrorKind::kData, "character {} is not among the {} of this tokenizer", shown(bytes),
+             vocab_size());
+      out.push_back(found->second);
+    });
+  } else if (const auto* file = std::get_if<std::shared_ptr<const HuggingFace>>(&variant_)) {
+    (*file)->bpe.encode(text, out);
+  } else {
+    for (const char c : text) out.push_back(static_cast<unsigned char>(c));
+  }
+}
+
+std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
+  std::vector<std::int32_t> out;
+  encode(text, out);
+  return out;
+}
+
+std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
+  if (const auto* file = std::get_if<std::shared_ptr<const HuggingFace>>(&variant_))
+    return (*file)->bpe.decode(ids);
+  const auto* chars = std::get_if<std::shared_ptr<const Chars>>(&variant_);
+  const std::int32_t vocab = vocab_size();
+  std::string out;
+  for (const std::int32_t id : ids) {
+    check_id(id, vocab);
+    if (chars != nullptr)
+      out += (*chars)->characters[static_cast<std::size_t>(id)];
+    else
+      out += static_cast<char>(id);
+  }
+  return out;
+}
+
+std::int32_t Tokenizer::added_token(std::string_view content) const {
+  const auto* file = std::get_if<std::shared_ptr<const HuggingFace>>(&variant_);
+  const std::int32_t id = file == nullptr ? -1 : (*file)->bpe.added_token(content);
+  if (id < 0)
+    fail(ErrorKind::kUsage,
+         "the {} tokenizer has no added token {}; name one of its added_tokens or leave it out",
+         kind(), shown(content));
+  return id;
+}
+
+}  // namespace trireme::formats
