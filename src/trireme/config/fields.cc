@@ -1,0 +1,208 @@
+#include "trireme/config/fields.h"
+
+#include <algorithm>
+#include <type_traits>
+#include <utility>
+
+#include "trireme/base/error.h"
+
+namespace trireme::config {
+namespace {
+
+template <typename At>
+using Member = std::remove_cvref_t<std::invoke_result_t<At, Job&>>;
+
+template <typename At>
+Field plain(Field::Kind kind, std::string key, At at, std::string doc, Range range = {}) {
+  using Stored = std::conditional_t<std::is_same_v<Member<At>, int>, std::int64_t, Member<At>>;
+  Field field;
+  field.key = std::move(key);
+  field.doc = std::move(doc);
+  field.kind = kind;
+  field.range = range;
+  field.get = [at](const Job& job) -> Value { return static_cast<Stored>(at(job)); };
+  field.set = [at](Job& job, const Value& value) {
+    at(job) = static_cast<Member<At>>(std::get<Stored>(value));
+  };
+  return field;
+}
+
+template <typename At>
+Field boolean(std::string key, At at, std::string doc) {
+  return plain(Field::Kind::kBool, std::move(key), at, std::move(doc));
+}
+
+template <typename At>
+Field integer(std::string key, At at, std::string doc, Range range) {
+  return plain(Field::Kind::kInteger, std::move(key), at, std::move(doc), range);
+}
+
+template <typename At>
+Field number(std::string key, At at, std::string doc, Range range) {
+  return plain(Field::Kind::kNumber, std::move(key), at, std::move(doc), range);
+}
+
+template <typename At>
+Field two_numbers(std::string key, At at, std::string doc, Range range) {
+  return plain(Field::Kind::kTwoNumbers, std::move(key), at, std::move(doc), range);
+}
+
+template <typename At>
+Field text(std::string key, At at, std::string doc) {
+  return plain(Field::Kind::kText, std::move(key), at, std::move(doc));
+}
+
+template <typename At>
+Field choice(std::string key, At at, std::string doc,
+             std::vector<std::pair<std::string_view, Member<At>>> options) {
+  Field field;
+  field.key = std::move(key);
+  field.doc = std::move(doc);
+  field.kind = Field::Kind::kChoice;
+  for (const auto& option : options) field.choices.emplace_back(option.first);
+  field.get = [at, options](const Job& job) -> Value {
+    const auto option = std::ranges::find(options, at(job), [](const auto& o) { return o.second; });
+    TRIREME_CHECK(option != options.end(), "a choice without a name");
+    return std::string(option->first);
+  };
+  field.set = [at, options](Job& job, const Value& value) {
+    const auto option = std::ranges::find(options, std::get<std::string>(value),
+                                          [](const auto& o) { return o.first; });
+    TRIREME_CHECK(option != options.end(), "{} is no choice", std::get<std::string>(value));
+    at(job) = option->second;
+  };
+  return field;
+}
+
+Field fixed(Field field) {
+  field.fixed = true;
+  return field;
+}
+
+// Bounds that keep products of sizes inside 64 bits; nobody trains beyond them.
+constexpr double kMaxWidth = 1 << 20;
+constexpr double kMaxIds = 1 << 28;
+constexpr double kMaxSteps = 1e12;
+constexpr double kMaxBatch = 1 << 30;
+constexpr double kMaxSeed = 9007199254740992;   // 2^53: every whole number up to it is a double
+
+Range from(double min, double max) { return Range{.min = min, .max = max}; }
+Range above(double min, double max) { return Range{.min = min, .max = max, .above_min = true}; }
+Range half_open(double min, double max) { return Range{.min = min, .max = max, .below_max = true}; }
+Range or_else(std::int64_t also, Range range) {
+  range.also = also;
+  return range;
+}
+
+// Key and member of Job, spelled once.
+#define KEY(member) #member, [](auto& job) -> auto& { return job.member; }
+
+void add_model(std::vector<Field>& list) {
+  list.push_back(fixed(choice(KEY(model.family), "Architecture: GPT-2 (learned positions, LayerNorm, GELU) or Llama (RoPE, RMSNorm, SwiGLU, grouped-query attention).",
+                              {{"gpt", Family::kGpt}, {"llama", Family::kLlama}})));
+  list.push_back(fixed(integer(KEY(model.layers), "Transformer blocks.", from(1, 1 << 16))));
+  list.push_back(fixed(integer(KEY(model.hidden), "Width of the residual stream.", from(1, kMaxWidth))));
+  list.push_back(fixed(integer(KEY(model.heads), "Attention heads; must divide hidden.", from(1, 1 << 16))));
+  list.push_back(fixed(integer(KEY(model.kv_heads), "Key-value heads, each shared by heads / kv_heads query heads (llama); 0: as many as heads.", from(0, 1 << 16))));
+  list.push_back(fixed(integer(KEY(model.ffn), "Width of the feed-forward layer; 0: 4 x hidden (gpt), or 8/3 x hidden rounded up to a multiple of 256 (llama).", from(0, 1 << 24))));
+  list.push_back(fixed(integer(KEY(model.vocab), "Rows of the token embedding, at least the dataset's vocabulary; 0: exactly that.", from(0, kMaxIds))));
+  list.push_back(fixed(integer(KEY(model.seq_len), "Tokens per sample.", from(1, kMaxIds))));
+  list.push_back(fixed(boolean(KEY(model.tied), "The output layer is the token embedding.")));
+  list.push_back(fixed(number(KEY(model.dropout), "Probability of dropping an element (gpt).", half_open(0, 1))));
+  list.push_back(fixed(number(KEY(model.norm_eps), "Epsilon of LayerNorm and RMSNorm.", above(0, 1))));
+  list.push_back(fixed(number(KEY(model.rope_theta), "Base of the rotary frequencies (llama).", above(1, 1e12))));
+  list.push_back(fixed(number(KEY(model.init_std), "Standard deviation of initial weights.", from(0, 10))));
+}
+
+void add_data(std::vector<Field>& list) {
+  list.push_back(fixed(text(KEY(data.path), "Token dataset made by `trireme data prepare`, or a text file; empty: the quick start's text, the C++ headers of this machine.")));
+  list.push_back(fixed(text(KEY(data.tokenizer), "How text becomes tokens: bytes, characters, or the path of a Hugging Face tokenizer.json.")));
+  list.push_back(fixed(integer(KEY(data.seed), "Seed of the order of samples.", from(0, kMaxSeed))));
+  list.push_back(fixed(number(KEY(data.validation), "Fraction of the text held out for validation.", from(0, 0.5))));
+}
+
+void add_parallel(std::vector<Field>& list) {
+  list.push_back(integer(KEY(parallel.pp), "Pipeline stages.", from(1, 1 << 10)));
+  list.push_back(integer(KEY(parallel.dp_replicate), "Data-parallel ranks that hold the same shards.", from(1, 1 << 16)));
+  list.push_back(integer(KEY(parallel.dp_shard), "Data-parallel ranks over which zero shards; -1: what is left of the world.", or_else(-1, from(1, 1 << 16))));
+  list.push_back(integer(KEY(parallel.cp), "Context-parallel ranks: parts of one sequence.", from(1, 1 << 10)));
+  list.push_back(integer(KEY(parallel.tp), "Tensor-parallel ranks: parts of one layer.", from(1, 1 << 10)));
+  list.push_back(integer(KEY(parallel.zero), "What dp_shard ranks share out: 0 nothing, 1 optimizer states, 2 also gradients, 3 also parameters; 3 with dp_replicate > 1 is HSDP.", from(0, 3)));
+  list.push_back(integer(KEY(parallel.prefetch), "Units gathered ahead of their use (zero 3).", from(0, 1 << 10)));
+  list.push_back(number(KEY(parallel.comm_timeout_s), "Seconds after which a rank that waits for a silent peer gives up.", above(0, 86400)));
+}
+
+void add_precision(std::vector<Field>& list) {
+  const auto wide = [](std::string key, auto at, std::string doc) {
+    return choice(std::move(key), at, doc + "; auto: fp64 when compute is fp64, else fp32, the only value each compute type takes.",
+                  {{"auto", std::nullopt}, {"fp64", DType::kF64}, {"fp32", DType::kF32}});
+  };
+  list.push_back(choice(KEY(precision.compute), "Type of parameters and activations inside blocks.",
+                        {{"fp64", DType::kF64}, {"fp32", DType::kF32}, {"bf16", DType::kBF16}}));
+  list.push_back(fixed(wide(KEY(precision.master), "Type of the weights and states that the optimizer steps")));
+  list.push_back(wide(KEY(precision.grads), "Type in which gradients accumulate"));
+  list.push_back(wide(KEY(precision.reduce), "Type in which gradients are summed over ranks"));
+  list.push_back(choice(KEY(precision.numerics), "canonical: sums walk one fixed tree, so that power-of-two data-parallel layouts give equal bits; fast: sums in whatever order is cheapest.",
+                        {{"canonical", Numerics::kCanonical}, {"fast", Numerics::kFast}}));
+}
+
+void add_optim(std::vector<Field>& list) {
+  list.push_back(choice(KEY(recompute.policy), "full: keep only the inputs of blocks and run their forward again before backward.",
+                        {{"none", RecomputePolicy::kNone}, {"full", RecomputePolicy::kFull}}));
+  list.push_back(fixed(choice(KEY(optim.name), "Optimizer; adamw decays weights of two or more dims only.", {{"adamw", Optimizer::kAdamW}})));
+  list.push_back(number(KEY(optim.lr), "Peak learning rate.", above(0, 100)));
+  list.push_back(number(KEY(optim.min_lr), "Learning rate at the end of decay (linear, cosine, wsd).", from(0, 100)));
+  list.push_back(integer(KEY(optim.warmup_steps), "Steps of linear warm-up from 0 to lr.", from(0, kMaxSteps)));
+  list.push_back(integer(KEY(optim.decay_steps), "Step at which min_lr is reached, warm-up included; 0: run.steps.", from(0, kMaxSteps)));
+  list.push_back(choice(KEY(optim.schedule), "Learning rate after warm-up; wsd stays at lr and decays linearly at the end.",
+                        {{"constant", LrSchedule::kConstant}, {"linear", LrSchedule::kLinear}, {"cosine", LrSchedule::kCosine}, {"wsd", LrSchedule::kWsd}}));
+  list.push_back(number(KEY(optim.wsd_decay_fraction), "Last part of decay_steps in which wsd decays.", from(0, 1)));
+  list.push_back(number(KEY(optim.weight_decay), "Decoupled weight decay, scaled by the learning rate.", from(0, 100)));
+  list.push_back(two_numbers(KEY(optim.betas), "AdamW's decay rates of the first and second moment.", half_open(0, 1)));
+  list.push_back(number(KEY(optim.eps), "AdamW's epsilon.", above(0, 1)));
+  list.push_back(number(KEY(optim.clip), "Largest global gradient norm; 0: no clipping.", from(0, 1e12)));
+}
+
+void add_run(std::vector<Field>& list) {
+  list.push_back(integer(KEY(run.steps), "Optimizer steps of the whole run.", from(1, kMaxSteps)));
+  list.push_back(fixed(integer(KEY(run.global_batch), "Samples per step over all ranks.", from(1, kMaxBatch))));
+  list.push_back(fixed(integer(KEY(run.micro_batch), "Samples per forward and backward of one rank.", from(1, kMaxBatch))));
+  list.push_back(fixed(integer(KEY(run.seed), "Seed of initial weights and dropout.", from(0, kMaxSeed))));
+  list.push_back(integer(KEY(run.log_every), "Steps between progress lines.", from(1, kMaxSteps)));
+  list.push_back(integer(KEY(run.eval_every), "Steps between validations; 0: never.", from(0, kMaxSteps)));
+  list.push_back(integer(KEY(run.eval_batches), "Global batches per validation; 0: the whole validation split.", from(0, kMaxSteps)));
+  list.push_back(integer(KEY(checkpoint.every), "Steps between checkpoints; 0: only at the end of the run.", from(0, kMaxSteps)));
+  list.push_back(integer(KEY(checkpoint.keep_last), "Checkpoints kept, newest first; 0: all.", from(0, kMaxSteps)));
+}
+
+#undef KEY
+
+}  // namespace
+
+const std::vector<Field>& fields() {
+  static const std::vector<Field> kFields = [] {
+    std::vector<Field> list;
+    add_model(list);
+    add_data(list);
+    add_parallel(list);
+    add_precision(list);
+    add_optim(list);
+    add_run(list);
+    return list;
+  }();
+  return kFields;
+}
+
+std::vector<std::string_view> sections() {
+  std::vector<std::string_view> names;
+  for (const Field& field : fields())
+    if (names.empty() || names.back() != field.section()) names.push_back(field.section());
+  return names;
+}
+
+const Field* find_field(std::string_view key) {
+  const auto field = std::ranges::find(fields(), key, &Field::key);
+  return field == fields().end() ? nullptr : &*field;
+}
+
+}  // namespace trireme::config

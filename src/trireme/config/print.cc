@@ -1,0 +1,71 @@
+#include "trireme/base/error.h"
+#include "trireme/base/hash.h"
+#include "trireme/config/fields.h"
+
+namespace trireme::config {
+namespace {
+
+// What the head of each section's list says, beyond the keys.
+constexpr std::string_view kIntroduction =
+    "# Job keys\n"
+    "\n"
+    "Every key of JOB.yaml, as `trireme train --help-config` prints it. A job is YAML or JSON; a key\n"
+    "left out has its default; an unknown key is an error. `--set section.key=value` overrides a key.\n"
+    "Keys marked *fixed* cannot change when a run resumes.\n";
+
+}  // namespace
+
+std::string print_yaml(const Job& job) {
+  std::string text;
+  std::string_view section;
+  for (const Field& field : fields()) {
+    if (field.section() != section) {
+      section = field.section();
+      text += fmt::format("{}:\n", section);
+    }
+    text += fmt::format("  {}: {}\n", field.name(), write_value(field.get(job)));
+  }
+  return text;
+}
+
+std::uint64_t digest(const Job& job) { return hash64(print_yaml(job)); }
+
+std::vector<Difference> diff(const Job& before, const Job& after) {
+  std::vector<Difference> found;
+  for (const Field& field : fields()) {
+    const Value left = field.get(before);
+    const Value right = field.get(after);
+    if (left != right) found.push_back({field.key, write_value(left), write_value(right)});
+  }
+  return found;
+}
+
+void check_resumable(const Job& saved, const Job& now) {
+  std::string changed;
+  for (const Difference& difference : diff(saved, now)) {
+    if (!find_field(difference.key)->fixed) continue;
+    if (!changed.empty()) changed += ", ";
+    changed += fmt::format("{} was {}, is {}", difference.key, difference.before, difference.after);
+  }
+  if (!changed.empty())
+    fail(ErrorKind::kUsage,
+         "cannot resume: {}; these keys are fixed for the life of a run: restore them, or start a new run",
+         changed);
+}
+
+std::string help_config() {
+  const Job defaults;
+  std::string text(kIntroduction);
+  std::string_view section;
+  for (const Field& field : fields()) {
+    if (field.section() != section) {
+      section = field.section();
+      text += fmt::format("\n## {}\n\n", section);
+    }
+    text += fmt::format("- `{}` ({}; default `{}`{}): {}\n", field.key, describe(field),
+                        write_value(field.get(defaults)), field.fixed ? "; *fixed*" : "", field.doc);
+  }
+  return text;
+}
+
+}  // namespace trireme::config

@@ -1,0 +1,91 @@
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
+#include "trireme/base/error.h"
+#include "trireme/config/fields.h"
+
+namespace trireme::config {
+namespace {
+
+// Edits that turn a into b: insert, delete, replace, swap of neighbours (optimal string alignment).
+int distance(std::string_view a, std::string_view b) {
+  std::vector<int> two_above(b.size() + 1);
+  std::vector<int> above(b.size() + 1);
+  std::vector<int> row(b.size() + 1);
+  std::iota(above.begin(), above.end(), 0);
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    row[0] = static_cast<int>(i);
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const int replaced = above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, replaced});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        row[j] = std::min(row[j], two_above[j - 2] + 1);
+    }
+    std::swap(two_above, above);
+    std::swap(above, row);
+  }
+  return above[b.size()];
+}
+
+// The names closest to what was written, as long as they are close at all.
+class Nearest {
+ public:
+  explicit Nearest(std::string_view written) : best_((static_cast<int>(written.size()) + 1) / 3) {
+    best_ = std::max(best_, 1);
+  }
+
+  void offer(std::string_view name, int distance) {
+    if (distance > best_) return;
+    if (distance < best_) names_.clear();
+    best_ = distance;
+    names_.emplace_back(name);
+  }
+
+  const std::vector<std::string>& names() const { return names_; }
+
+ private:
+  int best_;
+  std::vector<std::string> names_;
+};
+
+std::string join(const std::vector<std::string>& names, std::string_view last_separator) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (i > 0) text += i + 1 == names.size() ? last_separator : ", ";
+    text += names[i];
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string suggest(std::string_view unknown) {
+  constexpr std::size_t kLongest = 64;   // no key is near anything longer
+  const std::size_t dot = unknown.find('.');
+  const std::string_view section = dot == unknown.npos ? "" : unknown.substr(0, dot);
+  const std::string_view word = dot == unknown.npos ? unknown : unknown.substr(dot + 1);
+  Nearest nearest(word.substr(0, kLongest));
+  if (unknown.size() <= kLongest) {
+    if (section.empty())
+      for (std::string_view name : sections()) nearest.offer(name, distance(word, name));
+    for (const Field& field : fields()) {
+      // A right name in the wrong section is one mistake.
+      const int apart = section.empty() || section == field.section() ? 0 : 1;
+      const int misspelt = distance(word, field.name()) + std::max(apart, section.empty() ? 1 : 0);
+      nearest.offer(field.key, std::min(misspelt, distance(unknown, field.key)));
+    }
+  }
+  constexpr std::size_t kMost = 3;
+  if (!nearest.names().empty() && nearest.names().size() <= kMost)
+    return fmt::format("did you mean {}?", join(nearest.names(), " or "));
+
+  std::vector<std::string> names;
+  for (const Field& field : fields())
+    if (field.section() == section) names.emplace_back(field.name());
+  if (!names.empty()) return fmt::format("keys of {} are {}", section, join(names, ", "));
+  for (std::string_view name : sections()) names.emplace_back(name);
+  return fmt::format("sections are {}", join(names, ", "));
+}
+
+}  // namespace trireme::config
