@@ -1,11 +1,14 @@
 // Recipe: what a job asks of a plan, apart from the model and the mesh.
 #pragma once
 
+#include <string_view>
+
 #include "trireme/base/dtype.h"
 
 namespace trireme::plan {
 
 enum class Schedule { kAccumulate, kGpipe };
+std::string_view name(Schedule schedule);   // "accumulate", "gpipe"
 
 struct Recipe {
   int zero = 0;              // 0..3: a row of the lifetime table below

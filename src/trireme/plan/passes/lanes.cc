@@ -1,0 +1,128 @@
+#include "trireme/plan/passes/lanes.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "trireme/plan/lane_order.h"
+
+namespace trireme::plan {
+namespace {
+
+// Walks a list and remembers the line behind every fact that a later line may depend on.
+class Dependencies {
+ public:
+  explicit Dependencies(const Stage& stage) : stage_(stage) {}
+
+  // Lines that must have completed before `line` starts, in any lane.
+  std::vector<int> of(const Instr& line) {
+    found_.clear();
+    switch (line.verb) {
+      case Verb::kForward:
+      case Verb::kRecompute: computing(line); break;
+      case Verb::kBackward:
+      case Verb::kBackwardInput:
+      case Verb::kBackwardWeight:
+        computing(line);
+        for (ValueId value : stage_.node(line.node).writes) need(gradients_, {value, line.mb});
+        for (UnitId unit : trained(line)) need(reductions_, unit);
+        break;
+      case Verb::kUnshard:
+        // Its memory is what earlier reshards gave back.
+        if (last_reshard_ >= 0) found_.push_back(last_reshard_);
+        need(updates_, line.unit);
+        break;
+      case Verb::kSend: need(line.gradient ? gradients_ : values_, {line.value, line.mb}); break;
+      case Verb::kReduceGrads:
+      case Verb::kSyncTied: need(backwards_, line.unit); break;
+      case Verb::kGradNorm: found_ = results_; break;
+      case Verb::kStep:
+        if (grad_norm_ >= 0) found_.push_back(grad_norm_);
+        break;
+      case Verb::kEma: need(updates_, stage_.program.units[line.unit].ema_of); break;
+      case Verb::kLoad:
+      case Verb::kReshard:
+      case Verb::kRecv:
+      case Verb::kOffload:
+      case Verb::kReload: break;
+    }
+    return found_;
+  }
+
+  void add(const Instr& line, int index) {
+    switch (line.verb) {
+      case Verb::kForward:
+        for (ValueId value : stage_.node(line.node).writes) values_[{value, line.mb}] = {index};
+        if (stage_.node(line.node).loss) results_ = {index};
+        break;
+      case Verb::kBackward:
+      case Verb::kBackwardInput:
+      case Verb::kBackwardWeight:
+        for (ValueId value : stage_.node(line.node).reads) gradients_[{value, line.mb}].push_back(index);
+        for (UnitId unit : trained(line)) backwards_[unit] = {index};
+        results_ = {index};
+        break;
+      case Verb::kRecv: (line.gradient ? gradients_ : values_)[{line.value, line.mb}].push_back(index); break;
+      case Verb::kUnshard: gathers_[line.unit] = {index}; break;
+      case Verb::kReshard: last_reshard_ = index; break;
+      case Verb::kReduceGrads:
+      case Verb::kSyncTied: reductions_[line.unit] = {index}; break;
+      case Verb::kGradNorm: grad_norm_ = index; break;
+      case Verb::kStep:
+      case Verb::kEma: updates_[line.unit] = {index}; break;
+      case Verb::kLoad:
+      case Verb::kRecompute:
+      case Verb::kSend:
+      case Verb::kOffload:
+      case Verb::kReload: break;
+    }
+  }
+
+ private:
+  using Piece = std::pair<ValueId, int>;   // a value of a micro-batch
+
+  template <typename Key>
+  void need(const std::map<Key, std::vector<int>>& lines, const Key& key) {
+    const auto found = lines.find(key);
+    if (found != lines.end()) found_.insert(found_.end(), found->second.begin(), found->second.end());
+  }
+
+  void computing(const Instr& line) {
+    for (UnitId unit : stage_.node(line.node).units) need(gathers_, unit);
+    for (ValueId value : stage_.node(line.node).reads) need(values_, {value, line.mb});
+  }
+
+  std::vector<UnitId> trained(const Instr& line) const {
+    std::vector<UnitId> units;
+    for (UnitId unit : stage_.node(line.node).units)
+      if (stage_.program.units[unit].trainable) units.push_back(unit);
+    return units;
+  }
+
+  const Stage& stage_;
+  std::vector<int> found_;
+  std::map<Piece, std::vector<int>> values_;
+  std::map<Piece, std::vector<int>> gradients_;
+  std::map<UnitId, std::vector<int>> gathers_;
+  std::map<UnitId, std::vector<int>> backwards_;
+  std::map<UnitId, std::vector<int>> reductions_;
+  std::map<UnitId, std::vector<int>> updates_;
+  std::vector<int> results_;   // the last line that made a gradient or a loss
+  int last_reshard_ = -1;
+  int grad_norm_ = -1;
+};
+
+}  // namespace
+
+List lanes(const Stage& stage, List list) {
+  Dependencies dependencies(stage);
+  LaneOrder order;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    list[i].after = order.needed(list[i].lane, dependencies.of(list[i]));
+    order.push(list[i].lane, list[i].after);
+    dependencies.add(list[i], static_cast<int>(i));
+  }
+  return list;
+}
+
+}  // namespace trireme::plan

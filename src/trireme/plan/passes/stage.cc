@@ -1,0 +1,30 @@
+#include "trireme/plan/passes/stage.h"
+
+namespace trireme::plan {
+
+bool adds_gradients(const Instr& line) {
+  return line.verb == Verb::kBackward || line.verb == Verb::kBackwardWeight;
+}
+
+bool computes(const Instr& line) {
+  return line.verb == Verb::kForward || line.verb == Verb::kRecompute ||
+         line.verb == Verb::kBackwardInput || adds_gradients(line);
+}
+
+Insertion::Insertion(const List& list) : list_(list) {
+  before_.resize(list.size() + 1);
+  after_.resize(list.size());
+}
+
+List Insertion::build() const {
+  List result;
+  for (std::size_t i = 0; i < list_.size(); ++i) {
+    result.insert(result.end(), before_[i].begin(), before_[i].end());
+    result.push_back(list_[i]);
+    result.insert(result.end(), after_[i].begin(), after_[i].end());
+  }
+  result.insert(result.end(), before_.back().begin(), before_.back().end());
+  return result;
+}
+
+}  // namespace trireme::plan

@@ -1,0 +1,44 @@
+// Stage: what every pass may look at. A pass is a pure function from a stage's list to its list.
+#pragma once
+
+#include "trireme/mesh/mesh.h"
+#include "trireme/plan/placement.h"
+#include "trireme/plan/plan.h"
+
+namespace trireme::plan {
+
+struct Stage {
+  const Program& program;
+  const mesh::Mesh& mesh;
+  const Recipe& recipe;
+  const GradientFlow& flow;
+  int index = 0;
+
+  int degree(mesh::Axis axis) const { return mesh.degree(axis); }
+  const Node& node(NodeId id) const { return program.nodes[static_cast<std::size_t>(id)]; }
+  bool runs(NodeId id) const { return node(id).stage == index; }
+  bool has_backward(NodeId id) const { return flow.node_has_backward[static_cast<std::size_t>(id)]; }
+  int node_count() const { return static_cast<int>(program.nodes.size()); }
+};
+
+// Lines that run a node: forward, recompute, backward and its halves.
+bool computes(const Instr& line);
+// Lines that add to the gradients of a node's units.
+bool adds_gradients(const Instr& line);
+
+// A list with lines added before or after those of the list it was made from.
+class Insertion {
+ public:
+  explicit Insertion(const List& list);
+  void before(std::size_t line, Instr instr) { before_[line].push_back(std::move(instr)); }
+  void after(std::size_t line, Instr instr) { after_[line].push_back(std::move(instr)); }
+  // Lines added at one place keep the order in which they were added.
+  List build() const;
+
+ private:
+  const List& list_;
+  std::vector<List> before_;   // one entry a line, and one for the end
+  std::vector<List> after_;
+};
+
+}  // namespace trireme::plan

@@ -1,0 +1,86 @@
+#include "trireme/plan/placement.h"
+
+#include <algorithm>
+
+namespace trireme::plan {
+namespace {
+
+bool contains(const std::vector<int>& ids, int id) { return std::ranges::find(ids, id) != ids.end(); }
+
+void add_once(std::vector<int>& sorted, int id) {
+  const auto at = std::ranges::lower_bound(sorted, id);
+  if (at == sorted.end() || *at != id) sorted.insert(at, id);
+}
+
+}  // namespace
+
+int stage_count(const Program& program) {
+  int last = 0;
+  for (const Node& node : program.nodes) last = std::max(last, node.stage);
+  return last + 1;
+}
+
+std::vector<NodeId> writers(const Program& program) {
+  std::vector<NodeId> writer(program.values.size(), -1);
+  for (std::size_t n = 0; n < program.nodes.size(); ++n)
+    for (ValueId value : program.nodes[n].writes) writer[value] = static_cast<NodeId>(n);
+  return writer;
+}
+
+std::vector<ValueId> inputs_of_stage(const Program& program, int stage) {
+  const std::vector<NodeId> writer = writers(program);
+  std::vector<ValueId> inputs;
+  for (const Node& node : program.nodes)
+    for (ValueId value : node.reads)
+      if (node.stage == stage && writer[value] < 0) add_once(inputs, value);
+  return inputs;
+}
+
+std::vector<int> stages_of_unit(const Program& program, UnitId unit) {
+  std::vector<int> stages;
+  for (const Node& node : program.nodes)
+    if (contains(node.units, unit)) add_once(stages, node.stage);
+  if (!stages.empty()) return stages;
+  const UnitId followed = program.units[unit].ema_of;
+  return followed < 0 ? std::vector<int>{0} : stages_of_unit(program, followed);
+}
+
+std::vector<UnitId> units_of_stage(const Program& program, int stage) {
+  std::vector<UnitId> units;
+  for (UnitId unit = 0; unit < static_cast<UnitId>(program.units.size()); ++unit)
+    if (contains(stages_of_unit(program, unit), stage)) units.push_back(unit);
+  return units;
+}
+
+std::vector<NodeId> gradient_users(const Program& program, const GradientFlow& flow, UnitId unit,
+                                   int stage) {
+  std::vector<NodeId> users;
+  for (std::size_t n = 0; n < program.nodes.size(); ++n) {
+    const Node& node = program.nodes[n];
+    if (node.stage == stage && flow.node_has_backward[n] && program.units[unit].trainable &&
+        contains(node.units, unit))
+      users.push_back(static_cast<NodeId>(n));
+  }
+  return users;
+}
+
+std::vector<int> remote_readers(const Program& program, ValueId value) {
+  const NodeId writer = writers(program)[value];
+  std::vector<int> stages;
+  if (writer < 0) return stages;
+  for (const Node& node : program.nodes)
+    if (node.stage != program.nodes[writer].stage && contains(node.reads, value))
+      add_once(stages, node.stage);
+  return stages;
+}
+
+bool gives_gradient(const Program& program, const GradientFlow& flow, ValueId value, int stage) {
+  if (!flow.value_has_grad[value]) return false;
+  for (std::size_t n = 0; n < program.nodes.size(); ++n) {
+    const Node& node = program.nodes[n];
+    if (node.stage == stage && flow.node_has_backward[n] && contains(node.reads, value)) return true;
+  }
+  return false;
+}
+
+}  // namespace trireme::plan

@@ -1,0 +1,36 @@
+// Placement: which stage runs, holds, loads and needs what. Read off the program alone.
+#pragma once
+
+#include <vector>
+
+#include "trireme/plan/program.h"
+
+namespace trireme::plan {
+
+// Pipeline stages of the program: one more than the largest Node::stage.
+int stage_count(const Program& program);
+
+// The node that writes each value, -1 for inputs.
+std::vector<NodeId> writers(const Program& program);
+
+// Inputs that nodes of the stage read, ascending: what `load` brings.
+std::vector<ValueId> inputs_of_stage(const Program& program, int stage);
+
+// Stages that hold a unit, ascending: those of its users; a unit no node uses lives where the unit
+// it follows does, or else on stage 0.
+std::vector<int> stages_of_unit(const Program& program, UnitId unit);
+
+// Units that a stage holds, ascending.
+std::vector<UnitId> units_of_stage(const Program& program, int stage);
+
+// Nodes of the stage whose backward adds to the unit's gradient, ascending.
+std::vector<NodeId> gradient_users(const Program& program, const GradientFlow& flow, UnitId unit,
+                                   int stage);
+
+// Stages other than its writer's that read a value, ascending.
+std::vector<int> remote_readers(const Program& program, ValueId value);
+
+// Whether nodes of the stage give the value a gradient.
+bool gives_gradient(const Program& program, const GradientFlow& flow, ValueId value, int stage);
+
+}  // namespace trireme::plan

@@ -1,0 +1,140 @@
+#include "trireme/plan/program.h"
+
+#include <set>
+#include <string_view>
+
+#include "trireme/base/error.h"
+
+namespace trireme::plan {
+namespace {
+
+bool reads_any(const Node& node, const std::vector<bool>& marked) {
+  for (ValueId value : node.reads)
+    if (marked[value]) return true;
+  return false;
+}
+
+// Values that depend on a trainable parameter through differentiable values alone.
+std::vector<bool> trainable_before(const Program& program) {
+  std::vector<bool> marked(program.values.size(), false);
+  for (const Node& node : program.nodes) {
+    if (node.no_grad) continue;
+    bool trains = reads_any(node, marked);
+    for (UnitId unit : node.units) trains = trains || program.units[unit].trainable;
+    for (ValueId value : node.writes) marked[value] = trains && program.values[value].differentiable;
+  }
+  return marked;
+}
+
+// Names are words of the plan's text.
+template <typename Named>
+void check_names(const Program& program, const std::vector<Named>& all, const char* what) {
+  std::set<std::string_view> seen;
+  for (const Named& one : all) {
+    if (one.name.empty() || one.name.find_first_of(" \t\r\n=,") != std::string::npos)
+      fail(ErrorKind::kInternal, "program {}: {} name \"{}\" is not one word", program.name, what,
+           one.name);
+    if (!seen.insert(one.name).second)
+      fail(ErrorKind::kInternal, "program {}: two {}s are named {}", program.name, what, one.name);
+  }
+}
+
+void check_ids(const Program& program, const Node& node, const std::vector<int>& ids,
+               std::size_t count, const char* what) {
+  std::set<int> seen;
+  for (int id : ids) {
+    if (id < 0 || id >= static_cast<int>(count))
+      fail(ErrorKind::kInternal, "program {}: node {} names {} {}, there are {}", program.name,
+           node.name, what, id, count);
+    if (!seen.insert(id).second)
+      fail(ErrorKind::kInternal, "program {}: node {} names {} {} twice", program.name, node.name,
+           what, id);
+  }
+}
+
+void check_units(const Program& program) {
+  for (const Unit& unit : program.units) {
+    if (unit.numel < 0)
+      fail(ErrorKind::kInternal, "program {}: unit {} has {} elements", program.name, unit.name,
+           unit.numel);
+    if (unit.ema_of == -1) continue;
+    if (unit.ema_of < 0 || unit.ema_of >= static_cast<int>(program.units.size()))
+      fail(ErrorKind::kInternal, "program {}: unit {} follows unit {}, there are {}", program.name,
+           unit.name, unit.ema_of, program.units.size());
+    const Unit& followed = program.units[unit.ema_of];
+    if (unit.trainable || !followed.trainable || unit.numel != followed.numel)
+      fail(ErrorKind::kInternal,
+           "program {}: unit {} follows {}: it must be frozen, the other trainable, both of one size",
+           program.name, unit.name, followed.name);
+  }
+}
+
+// Values are written once and before they are read.
+void check_flow(const Program& program) {
+  std::vector<int> writer(program.values.size(), -1);
+  for (std::size_t n = 0; n < program.nodes.size(); ++n)
+    for (ValueId value : program.nodes[n].writes) {
+      if (writer[value] >= 0)
+        fail(ErrorKind::kInternal, "program {}: value {} is written by {} and {}", program.name,
+             program.values[value].name, program.nodes[writer[value]].name, program.nodes[n].name);
+      writer[value] = static_cast<int>(n);
+    }
+  for (std::size_t n = 0; n < program.nodes.size(); ++n)
+    for (ValueId value : program.nodes[n].reads) {
+      const Node& node = program.nodes[n];
+      if (writer[value] >= static_cast<int>(n))
+        fail(ErrorKind::kInternal, "program {}: node {} reads {} before it is written", program.name,
+             node.name, program.values[value].name);
+      if (writer[value] >= 0 && program.nodes[writer[value]].loss)
+        fail(ErrorKind::kInternal, "program {}: node {} reads {}, a loss: losses end the program",
+             program.name, node.name, program.values[value].name);
+    }
+}
+
+}  // namespace
+
+GradientFlow gradient_flow(const Program& program) {
+  const std::vector<bool> before = trainable_before(program);
+  std::vector<bool> behind(program.values.size(), false);
+  GradientFlow flow{.value_has_grad = std::vector<bool>(program.values.size(), false),
+                    .node_has_backward = std::vector<bool>(program.nodes.size(), false)};
+  for (std::size_t n = program.nodes.size(); n-- > 0;) {
+    const Node& node = program.nodes[n];
+    if (node.no_grad) continue;
+    bool to_loss = node.loss;
+    for (ValueId value : node.writes) to_loss = to_loss || behind[value];
+    if (!to_loss) continue;
+    bool trains = reads_any(node, before);
+    for (UnitId unit : node.units) trains = trains || program.units[unit].trainable;
+    flow.node_has_backward[n] = trains;
+    for (ValueId value : node.reads) behind[value] = program.values[value].differentiable;
+  }
+  for (std::size_t v = 0; v < program.values.size(); ++v)
+    flow.value_has_grad[v] = before[v] && behind[v];
+  return flow;
+}
+
+void check_program(const Program& program) {
+  if (program.name.empty() || program.name.find_first_of(" \t\r\n") != std::string::npos)
+    fail(ErrorKind::kInternal, "program name \"{}\" is not one word", program.name);
+  check_names(program, program.values, "value");
+  check_names(program, program.units, "unit");
+  check_names(program, program.nodes, "node");
+  int stage = 0;
+  for (const Node& node : program.nodes) {
+    check_ids(program, node, node.reads, program.values.size(), "value");
+    check_ids(program, node, node.writes, program.values.size(), "value");
+    check_ids(program, node, node.units, program.units.size(), "unit");
+    if (node.stage < stage || node.stage > stage + 1 || (&node == &program.nodes.front() && node.stage != 0))
+      fail(ErrorKind::kInternal, "program {}: node {} is on stage {} after stage {}", program.name,
+           node.name, node.stage, stage);
+    stage = node.stage;
+    if (node.loss && (node.writes.size() != 1 || !program.values[node.writes[0]].differentiable))
+      fail(ErrorKind::kInternal, "program {}: loss {} writes {} values, needs one differentiable",
+           program.name, node.name, node.writes.size());
+  }
+  check_units(program);
+  check_flow(program);
+}
+
+}  // namespace trireme::plan

@@ -1,0 +1,19 @@
+#include "trireme/plan/recipe.h"
+
+#include "trireme/base/error.h"
+
+namespace trireme::plan {
+
+DataParallelRow data_parallel_row(int zero) {
+  TRIREME_CHECK(zero >= 0 && zero <= 3, "ZeRO-{} is no row of the lifetime table (0..3)", zero);
+  return {.sharded_states = zero >= 1,
+          .sharded_params = zero == 3,
+          .reduce_each_mb = zero >= 2,
+          .unshard_after_step = zero == 1 || zero == 2};
+}
+
+std::string_view name(Schedule schedule) {
+  return schedule == Schedule::kGpipe ? "gpipe" : "accumulate";
+}
+
+}  // namespace trireme::plan

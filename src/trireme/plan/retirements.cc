@@ -1,0 +1,31 @@
+#include <map>
+
+#include "trireme/plan/passes/stage.h"
+
+namespace trireme::plan {
+
+std::vector<Retirement> retirements(const Program& program, std::span<const Instr> list) {
+  using Piece = std::pair<int, int>;   // a value or unit, of a micro-batch
+  std::map<Piece, std::size_t> last_touch;      // a value nobody reads goes where it appears
+  std::map<Piece, std::size_t> last_backward;
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Instr& line = list[i];
+    if (line.verb == Verb::kForward || line.verb == Verb::kRecompute) {
+      const Node& node = program.nodes[line.node];
+      for (ValueId value : node.reads) last_touch[{value, line.mb}] = i;
+      if (line.verb == Verb::kForward)
+        for (ValueId value : node.writes) last_touch[{value, line.mb}] = i;
+    } else if ((line.verb == Verb::kSend || line.verb == Verb::kRecv) && !line.gradient) {
+      last_touch[{line.value, line.mb}] = i;
+    } else if (adds_gradients(line)) {
+      for (UnitId unit : program.nodes[line.node].units)
+        if (program.units[unit].trainable) last_backward[{unit, line.mb}] = i;
+    }
+  }
+  std::vector<Retirement> result(list.size());
+  for (const auto& [piece, line] : last_touch) result[line].values.push_back(piece.first);
+  for (const auto& [piece, line] : last_backward) result[line].gradients.push_back(piece.first);
+  return result;
+}
+
+}  // namespace trireme::plan
