@@ -44,7 +44,7 @@ if(TRIREME_TORCH)
   target_compile_definitions(trireme_torch INTERFACE USE_C10D_GLOO USE_DISTRIBUTED)
 
   # One precompiled header for every room below the line: tensor types and autograd, never torch/torch.h.
-  file(WRITE ${CMAKE_BINARY_DIR}/pch.cc "")
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/pch.cc CONTENT "")
   add_library(trireme_torch_pch STATIC ${CMAKE_BINARY_DIR}/pch.cc)
   target_link_libraries(trireme_torch_pch PUBLIC trireme_torch nlohmann_json::nlohmann_json PkgConfig::XXHASH)
   target_precompile_headers(trireme_torch_pch PRIVATE <torch/types.h> <torch/csrc/autograd/custom_function.h>

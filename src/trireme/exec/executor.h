@@ -20,15 +20,17 @@ struct StepArgs {
   double loss_scale = 1;     // multiplies every loss sum and its gradient: 1 / global valid tokens
   UpdateArgs update;         // grad_scale is filled from the clip factor
   double clip = 0;           // maximal gradient norm; 0 leaves gradients as they are
+  bool flag = false;         // this rank's wish, such as to stop; all ranks learn whether any has one
   // The inputs of this rank's mb-th micro-batch, in the order of the program's input values.
   std::function<std::vector<at::Tensor>(int mb)> load;
 };
 
-// The same on every rank.
+// The same on every rank, but for the waiting time.
 struct StepResult {
-  double loss = 0;        // over the global batch, scaled
-  double grad_norm = 0;   // over all parameters and meshes, before clipping
-  double comm_wait_s = 0; // this rank's time waiting for communication
+  double loss = 0;          // over the global batch, scaled
+  double grad_norm = 0;     // over all parameters and meshes, before clipping
+  bool flag = false;        // whether any rank raised its flag
+  double comm_wait_s = 0;   // this rank's own: time waiting for communication
 };
 
 class Executor {

@@ -23,14 +23,17 @@ double tree_sum(std::vector<double> terms) {
 }  // namespace
 
 GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, const Groups& groups,
-                         const std::vector<double>& losses) {
-  // Each rank sends its losses, then the chunk sums of every unit it holds only a part of. All ranks
-  // hold parts of one size, so that contributions are equally long.
-  std::vector<double> mine = losses;
+                         const std::vector<double>& losses, bool flag) {
+  // Each rank sends its flag, its losses, then the chunk sums of every unit it holds only a part of. All
+  // ranks hold parts of one size, so that contributions are equally long.
+  std::vector<double> mine = {flag ? 1.0 : 0.0};
+  mine.insert(mine.end(), losses.begin(), losses.end());
   std::vector<std::vector<double>> whole(plan.program.units.size());
+  std::vector<std::size_t> chunks(plan.program.units.size());
   for (std::size_t u = 0; u < plan.program.units.size(); ++u) {
     if (!plan.program.units[u].trainable) continue;
     std::vector<double> sums = units.chunk_square_sums(static_cast<plan::UnitId>(u));
+    chunks[u] = sums.size();
     if (units.sharded(static_cast<plan::UnitId>(u)))
       mine.insert(mine.end(), sums.begin(), sums.end());
     else
@@ -52,10 +55,11 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
   for (int r : plan.mesh.group(rank, mesh::kDp))
     for (int mb = 0; mb < plan.recipe.micro_batches; ++mb)
       ordered[static_cast<std::size_t>(plan::micro_batch_id(plan.mesh, plan.recipe, r, mb))] =
-          of_rank(r)[static_cast<std::size_t>(mb)];
+          of_rank(r)[static_cast<std::size_t>(1 + mb)];
+  for (int r = 0; r < world; ++r) result.flag = result.flag || of_rank(r)[0] != 0;
   result.loss = tree_sum(std::move(ordered));
 
-  std::size_t position = losses.size();
+  std::size_t position = 1 + losses.size();
   for (std::size_t u = 0; u < plan.program.units.size(); ++u) {
     const auto id = static_cast<plan::UnitId>(u);
     if (!plan.program.units[u].trainable) continue;
@@ -63,10 +67,9 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
       for (double sum : whole[u]) result.square_sum += sum;
       continue;
     }
-    const std::size_t chunks = units.chunk_square_sums(id).size();
     for (int r : plan.mesh.group(rank, Axis::kDpShard))
-      for (double sum : of_rank(r).subspan(position, chunks)) result.square_sum += sum;
-    position += chunks;
+      for (double sum : of_rank(r).subspan(position, chunks[u])) result.square_sum += sum;
+    position += chunks[u];
   }
   return result;
 }

@@ -12,12 +12,13 @@ namespace trireme::exec {
 struct GlobalSums {
   double loss = 0;         // over all micro-batches of the global batch, as one balanced tree
   double square_sum = 0;   // over all trainable parameters: chunk by chunk in unit order
+  bool flag = false;       // whether any rank raised its flag
 };
 
 // Collective over the world; every rank gets the same bits under any data-parallel layout.
 // `losses` are the sums of this rank's micro-batches.
 GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, const Groups& groups,
-                         const std::vector<double>& losses);
+                         const std::vector<double>& losses, bool flag);
 
 // The factor that brings a gradient of norm `norm` down to `clip`: clip / (norm + 1e-6) where norm is
 // larger, else 1; `clip` 0 is off. (Pascanu et al. 2013, with the epsilon users know from PyTorch.)

@@ -1,0 +1,188 @@
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "trireme/base/error.h"
+#include "trireme/base/hash.h"
+#include "trireme/base/json.h"
+#include "trireme/ckpt/checkpoint.h"
+#include "trireme/formats/safetensors.h"
+
+namespace trireme::ckpt {
+namespace {
+
+DType dtype_of(const at::Tensor& tensor) {
+  switch (tensor.scalar_type()) {
+    case at::kDouble: return DType::kF64;
+    case at::kFloat: return DType::kF32;
+    case at::kBFloat16: return DType::kBF16;
+    default: fail(ErrorKind::kInternal, "state of type {}", c10::toString(tensor.scalar_type()));
+  }
+}
+
+// What one rank tells rank 0 about the file it wrote, or why it could not.
+struct Share {
+  std::string error;
+  formats::ManifestFile file;
+  std::vector<std::pair<int, formats::ManifestSlice>> slices;   // by unit
+};
+
+std::string encode(const Share& share) {
+  Json json;
+  json["error"] = share.error;
+  json["file"] = {{"name", share.file.name}, {"size", share.file.size}, {"hash", hex64(share.file.hash)}};
+  json["slices"] = Json::array();
+  for (const auto& [unit, slice] : share.slices)
+    json["slices"].push_back({unit, slice.tensor, slice.kind, slice.offset, slice.length});
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Share decode(const std::string& text) {
+  const Json json = parse_json(text, "checkpoint exchange");
+  Share share;
+  share.error = json.at("error").get<std::string>();
+  share.file.name = json.at("file").at("name").get<std::string>();
+  share.file.size = json.at("file").at("size").get<std::int64_t>();
+  share.file.hash = std::stoull(json.at("file").at("hash").get<std::string>(), nullptr, 16);
+  for (const Json& slice : json.at("slices"))
+    share.slices.emplace_back(slice.at(0).get<int>(),
+                              formats::ManifestSlice{.file = share.file.name,
+                                                     .tensor = slice.at(1).get<std::string>(),
+                                                     .kind = slice.at(2).get<std::string>(),
+                                                     .offset = slice.at(3).get<std::int64_t>(),
+                                                     .length = slice.at(4).get<std::int64_t>()});
+  return share;
+}
+
+Share write_share(const Path& directory, int rank, const exec::Units& units,
+                  const std::vector<arch::UnitSpec>& specs) {
+  Share share;
+  share.file.name = fmt::format("rank-{:05}.safetensors", rank);
+  const std::vector<exec::StateSlice> slices = units.owned_slices();
+  std::vector<formats::Tensor> tensors;
+  for (const exec::StateSlice& slice : slices) {
+    const std::string name =
+        fmt::format("{}.{}", specs[static_cast<std::size_t>(slice.unit)].name, slice.kind);
+    tensors.push_back({.name = name,
+                       .dtype = dtype_of(slice.tensor),
+                       .shape = {slice.tensor.numel()},
+                       .bytes = {static_cast<const std::byte*>(slice.tensor.data_ptr()),
+                                 slice.tensor.nbytes()}});
+    share.slices.emplace_back(slice.unit, formats::ManifestSlice{.file = share.file.name,
+                                                                 .tensor = name,
+                                                                 .kind = slice.kind,
+                                                                 .offset = slice.offset,
+                                                                 .length = slice.tensor.numel()});
+  }
+  const formats::FileDigest digest =
+      formats::write_safetensors(directory / share.file.name, tensors, {{"format", "pt"}});
+  share.file.size = digest.size;
+  share.file.hash = digest.hash;
+  return share;
+}
+
+formats::Manifest make_manifest(const Header& header, int world, const std::vector<Share>& shares,
+                                const std::vector<arch::UnitSpec>& specs) {
+  formats::Manifest manifest{.step = header.step,
+                             .world = world,
+                             .consumed_samples = header.consumed_samples,
+                             .dataset_digest = header.dataset_digest,
+                             .job = header.job,
+                             .train_state = header.train_state,
+                             .build = header.build};
+  for (const arch::UnitSpec& spec : specs) {
+    formats::ManifestUnit unit{.name = spec.name, .numel = spec.numel()};
+    std::int64_t offset = 0;
+    for (const arch::ParamSpec& param : spec.params) {
+      unit.parameters.push_back({.name = param.name, .shape = param.shape, .offset = offset});
+      offset += param.numel();
+    }
+    manifest.units.push_back(std::move(unit));
+  }
+  for (const Share& share : shares) {
+    if (share.slices.empty()) continue;   // a replica that owns nothing writes an empty file
+    manifest.files.push_back(share.file);
+    for (const auto& [unit, slice] : share.slices)
+      manifest.units[static_cast<std::size_t>(unit)].slices.push_back(slice);
+  }
+  for (formats::ManifestUnit& unit : manifest.units)
+    std::stable_sort(unit.slices.begin(), unit.slices.end(), [](const auto& a, const auto& b) {
+      return std::tie(a.kind, a.offset) < std::tie(b.kind, b.offset);
+    });
+  return manifest;
+}
+
+void commit(const Path& root, const Path& temporary, const Path& final) {
+  fsync_directory(temporary);
+  Path old = final;
+  old += ".old";
+  std::filesystem::remove_all(old);
+  if (std::filesystem::exists(final)) std::filesystem::rename(final, old);
+  std::filesystem::rename(temporary, final);
+  fsync_directory(root);
+  std::filesystem::remove_all(old);
+}
+
+// Runs `body` and tells all ranks how it went: the same error everywhere, or none.
+template <typename Body>
+std::vector<Share> together(comm::World& world, int step, const Body& body) {
+  Share mine;
+  try {
+    mine = body();
+  } catch (const std::exception& e) {
+    mine.error = e.what();
+  }
+  std::vector<Share> shares;
+  for (const std::string& text : world.exchange(encode(mine))) shares.push_back(decode(text));
+  for (std::size_t rank = 0; rank < shares.size(); ++rank)
+    if (!shares[rank].error.empty())
+      fail(ErrorKind::kData, "checkpoint of step {} not written: rank {}: {}", step, rank,
+           shares[rank].error);
+  return shares;
+}
+
+}  // namespace
+
+Path save(const Path& root, const Header& header, const exec::Units& units,
+          const std::vector<arch::UnitSpec>& specs, comm::World& world) {
+  const Path final = root / fmt::format("step-{}", header.step);
+  Path temporary = final;
+  temporary += ".tmp";
+  const int step = static_cast<int>(header.step);
+  together(world, step, [&] {
+    if (world.rank() == 0) {
+      std::filesystem::remove_all(temporary);
+      std::filesystem::create_directories(temporary);
+    }
+    return Share{};
+  });
+  const std::vector<Share> shares = together(world, step, [&] {
+    Share share = write_share(temporary, world.rank(), units, specs);
+    if (share.slices.empty()) std::filesystem::remove(temporary / share.file.name);
+    return share;
+  });
+  together(world, step, [&] {
+    if (world.rank() == 0) {
+      const formats::Manifest manifest = make_manifest(header, world.size(), shares, specs);
+      write_file_synced(temporary / formats::kManifestName, formats::print(manifest));
+      commit(root, temporary, final);
+    }
+    return Share{};
+  });
+  return final;
+}
+
+void prune(const Path& root, std::int64_t keep) {
+  if (keep <= 0) return;
+  std::int64_t usable = 0;
+  for (const formats::CheckpointEntry& entry : formats::list_checkpoints(root)) {
+    if (entry.problem.empty() && ++usable > keep) std::filesystem::remove_all(entry.path);
+  }
+}
+
+}  // namespace trireme::ckpt

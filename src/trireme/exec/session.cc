@@ -1,0 +1,62 @@
+#include "trireme/exec/session.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trireme/base/error.h"
+#include "trireme/base/hash.h"
+#include "trireme/plan/forward_only.h"
+
+namespace trireme::exec {
+namespace {
+
+void compare_digests(comm::World& world, const plan::PlanSet& plan) {
+  const std::vector<std::string> digests = world.exchange(hex64(plan::digest(plan)));
+  std::string differing;
+  for (std::size_t rank = 0; rank < digests.size(); ++rank)
+    if (digests[rank] != digests[0]) differing += fmt::format("{} {}", differing.empty() ? "" : ",", rank);
+  if (!differing.empty())
+    fail(ErrorKind::kUsage,
+         "ranks{} compiled another plan than rank 0: start every rank with the same job, layout and build",
+         differing);
+}
+
+}  // namespace
+
+plan::PlanSet compile_checked(const plan::Program& program, const mesh::Mesh& mesh,
+                              const plan::Recipe& recipe) {
+  plan::PlanSet plan = plan::compile(program, mesh, recipe);
+  plan::validate(plan);
+  return plan;
+}
+
+Session::Session(Model model, const SessionSetup& setup, comm::World& world, Updater& updater)
+    : model_(std::move(model)),
+      plan_(compile_checked(model_.spec.program, setup.mesh, setup.recipe)),
+      evaluation_plan_(
+          compile_checked(plan::forward_only(model_.spec.program), setup.mesh, setup.recipe)),
+      groups_((compare_digests(world, plan_), world), plan_),
+      units_(plan_, model_.spec.units, world.rank(), groups_, updater),
+      executor_(plan_, world.rank(), model_, units_, groups_, setup.seed),
+      evaluator_(evaluation_plan_, world.rank(), model_, units_, groups_, setup.seed) {
+  // Where each parameter's initial value comes from: the first block that binds it.
+  std::vector<std::vector<std::pair<const Block*, std::size_t>>> sources;
+  for (const arch::UnitSpec& unit : model_.spec.units) sources.emplace_back(unit.params.size());
+  for (std::size_t node = 0; node < model_.blocks.size(); ++node) {
+    const std::vector<arch::ParamRef>& refs = model_.spec.node_params[node];
+    std::vector<at::Tensor> params;
+    for (std::size_t i = 0; i < refs.size(); ++i) {
+      params.push_back(units_.param(refs[i].unit, refs[i].param));
+      auto& source = sources[static_cast<std::size_t>(refs[i].unit)][static_cast<std::size_t>(refs[i].param)];
+      if (source.first == nullptr) source = {model_.blocks[node].get(), i};
+    }
+    model_.blocks[node]->bind(std::move(params));
+  }
+  units_.initialise(setup.seed, [&](plan::UnitId unit, int param, at::Tensor& out) {
+    const auto& [block, index] = sources[static_cast<std::size_t>(unit)][static_cast<std::size_t>(param)];
+    return block != nullptr && block->initial_value(index, out);
+  });
+}
+
+}  // namespace trireme::exec

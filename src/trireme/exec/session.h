@@ -1,0 +1,47 @@
+// Session: one rank's model, compiled plan and state, ready to step. What trainer, tests and own
+// programs start from.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "trireme/exec/executor.h"
+
+namespace trireme::exec {
+
+struct SessionSetup {
+  mesh::Mesh mesh;
+  plan::Recipe recipe;
+  std::uint64_t seed = 0;
+};
+
+class Session {
+ public:
+  // Compiles and validates the plan, compares its digest with every other rank's (Error{kUsage}
+  // naming those that differ), allocates, initialises parameters from the seed and binds the blocks.
+  // Collective over the world. World and updater must outlive the session.
+  Session(Model model, const SessionSetup& setup, comm::World& world, Updater& updater);
+
+  StepResult step(const StepArgs& args) { return executor_.run(args); }
+  // The same nodes without gradients, noise or update; args.update and args.clip are not used.
+  StepResult evaluate(const StepArgs& args) { return evaluator_.run(args); }
+
+  const plan::PlanSet& plan() const { return plan_; }
+  const Model& model() const { return model_; }
+  Units& units() { return units_; }
+
+ private:
+  Model model_;
+  plan::PlanSet plan_;
+  plan::PlanSet evaluation_plan_;
+  Groups groups_;
+  Units units_;
+  Executor executor_;
+  Executor evaluator_;
+};
+
+// plan::compile and plan::validate in one.
+plan::PlanSet compile_checked(const plan::Program& program, const mesh::Mesh& mesh,
+                              const plan::Recipe& recipe);
+
+}  // namespace trireme::exec

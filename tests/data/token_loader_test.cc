@@ -1,0 +1,97 @@
+#include "trireme/data/token_loader.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <map>
+#include <numeric>
+
+#include "trireme/base/error.h"
+
+namespace trireme::data {
+namespace {
+
+// A token file 0, 1, 2, ... modulo 251 in a directory of its own.
+class TokenLoaderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    directory_ = std::filesystem::temp_directory_path() /
+                 ("trireme_loader_" + std::to_string(::getpid()));
+    std::filesystem::remove_all(directory_);
+    std::filesystem::create_directories(directory_);
+  }
+  void TearDown() override { std::filesystem::remove_all(directory_); }
+
+  formats::TokenFile counting_file(std::int64_t count) {
+    std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
+    for (std::size_t i = 0; i < tokens.size(); ++i) tokens[i] = static_cast<std::int32_t>(i % 251);
+    const Path prefix = directory_ / ("count" + std::to_string(count));
+    formats::TokenFileWriter writer(prefix, DType::kU8);
+    writer.add_document(tokens);
+    writer.finish();
+    return formats::TokenFile(prefix);
+  }
+
+  Path directory_;
+};
+
+TEST_F(TokenLoaderTest, TargetsAreTheNextTokens) {
+  const formats::TokenFile file = counting_file(1000);
+  const TokenLoader loader(file, 16, 256, 3);
+  const auto batch = loader.batch(0, 40);
+  const auto* tokens = batch[0].data_ptr<std::int64_t>();
+  const auto* targets = batch[1].data_ptr<std::int64_t>();
+  for (int i = 0; i < 40 * 16; ++i) EXPECT_EQ((tokens[i] + 1) % 251, targets[i]);
+}
+
+TEST_F(TokenLoaderTest, AnySplitOfABatchDrawsTheSameSamples) {
+  const formats::TokenFile file = counting_file(1000);
+  const TokenLoader loader(file, 16, 256, 3);
+  const auto whole = loader.batch(100, 8);
+  for (std::int64_t part = 0; part < 4; ++part) {
+    const auto piece = loader.batch(100 + 2 * part, 2);
+    EXPECT_TRUE(piece[0].equal(whole[0].narrow(0, 2 * part, 2)));
+    EXPECT_TRUE(piece[1].equal(whole[1].narrow(0, 2 * part, 2)));
+  }
+}
+
+TEST_F(TokenLoaderTest, AnEpochCoversTheStreamOnce) {
+  const formats::TokenFile file = counting_file(250);   // tokens are distinct
+  const TokenLoader loader(file, 8, 256, 3);
+  std::map<std::int64_t, int> seen;
+  const auto batch = loader.batch(0, loader.samples_per_epoch());
+  for (std::int64_t i = 0; i < batch[0].numel(); ++i) ++seen[batch[0].data_ptr<std::int64_t>()[i]];
+  for (const auto& [token, times] : seen) EXPECT_EQ(times, 1) << token;
+  EXPECT_GE(seen.size(), 250u - 16u);
+}
+
+TEST_F(TokenLoaderTest, RefusesTokensOutsideTheVocabularyAndShortStreams) {
+  const formats::TokenFile file = counting_file(1000);
+  try {
+    TokenLoader(file, 16, 100, 3).batch(0, 60);
+    FAIL() << "a token beyond the vocabulary was accepted";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::kData);
+    EXPECT_NE(std::string(e.what()).find("vocabulary of 100"), std::string::npos);
+  }
+  EXPECT_THROW(TokenLoader(counting_file(31), 16, 256, 3), Error);
+  EXPECT_NO_THROW(TokenLoader(counting_file(32), 16, 256, 3));
+}
+
+TEST_F(TokenLoaderTest, EvaluationSeesEveryTargetOnce) {
+  for (std::int64_t count : {0, 1, 2, 16, 17, 18, 100}) {
+    const formats::TokenFile file = counting_file(count);
+    const EvaluationLoader loader(file, 16, 256);
+    std::int64_t valid = 0;
+    for (std::int64_t first = 0; first < loader.samples() + 5; first += 3) {
+      const auto batch = loader.batch(first, 3);
+      const std::int64_t in_batch = batch[1].ne(kIgnoredTarget).sum().item<std::int64_t>();
+      EXPECT_EQ(in_batch, loader.valid_tokens(first, 3));
+      valid += in_batch;
+    }
+    EXPECT_EQ(valid, std::max(count - 1, std::int64_t{0})) << count;
+  }
+}
+
+}  // namespace
+}  // namespace trireme::data
