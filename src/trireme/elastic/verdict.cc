@@ -1,0 +1,50 @@
+#include "trireme/elastic/verdict.h"
+
+#include <fmt/core.h>
+#include <string.h>
+
+#include "trireme/base/error.h"
+
+namespace trireme::elastic {
+namespace {
+
+const int kPeerLost = exit_code(ErrorKind::kPeerLost);
+
+std::string describe_signal(int signal) {
+  const char* text = ::sigdescr_np(signal);
+  return fmt::format("signal {} ({})", signal, text ? text : "unknown");
+}
+
+Outcome decided_by(const RankEnd& end) {
+  if (end.signal != 0)
+    return {kPeerLost, end.rank,
+            fmt::format("rank {} was killed by {} {:.1f} s after the start", end.rank,
+                        describe_signal(end.signal), end.at_s)};
+  return {end.code, end.rank,
+          end.rank == 0 ? ""
+                        : fmt::format("rank {} ended with exit code {}, {:.1f} s after the start",
+                                      end.rank, end.code, end.at_s)};
+}
+
+}  // namespace
+
+bool is_failure(const RankEnd& end, int interrupt) {
+  if (end.by_us) return false;
+  if (end.signal != 0) return end.signal != interrupt;
+  return end.code != 0 && !(interrupt != 0 && end.code == 128 + interrupt);
+}
+
+Outcome judge(const std::vector<RankEnd>& ends, int interrupt) {
+  const RankEnd* first = nullptr;
+  for (const RankEnd& end : ends) {
+    if (!is_failure(end, interrupt)) continue;
+    if (end.code != kPeerLost || end.signal != 0) return decided_by(end);
+    if (first == nullptr) first = &end;
+  }
+  if (first != nullptr) return decided_by(*first);
+  for (const RankEnd& end : ends)
+    if (end.code != 0 || end.signal != 0) return {128 + interrupt, end.rank, ""};
+  return {};
+}
+
+}  // namespace trireme::elastic

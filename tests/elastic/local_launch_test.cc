@@ -1,0 +1,174 @@
+#include "trireme/elastic/local_launch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "trireme/base/clock.h"
+#include "trireme/base/error.h"
+#include "trireme/elastic/verdict.h"
+
+namespace trireme::elastic {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Launch shell(int ranks, const std::string& script) {
+  return {.command = {"/bin/sh", "-c", script},
+          .environment = {"PATH=/usr/bin:/bin", "WORLD_SIZE=77"},
+          .ranks = ranks,
+          .port = 1234,
+          .grace_s = 0.5,
+          .on_line = {}};
+}
+
+bool has_children() { return ::waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD; }
+
+TEST(LocalLaunch, EveryRankHasItsPlaceInTheEnvironment) {
+  Launch launch = shell(3, "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR:$MASTER_PORT; "
+                           "echo second >&2");
+  launch.command[2] = "if [ $RANK != 0 ]; then " + launch.command[2] + "; fi";
+  std::map<int, std::vector<std::string>> lines;
+  launch.on_line = [&](int rank, std::string_view line) { lines[rank].emplace_back(line); };
+  EXPECT_EQ(run(launch).exit_code, 0);
+  EXPECT_THAT(lines[1], ElementsAre("1/3 1/3 127.0.0.1:1234", "second"));
+  EXPECT_THAT(lines[2], ElementsAre("2/3 2/3 127.0.0.1:1234", "second"));
+  EXPECT_THAT(lines[0], IsEmpty());
+}
+
+TEST(LocalLaunch, ALineWithoutNewlineIsTold) {
+  Launch launch = shell(2, "printf 'no newline'");
+  launch.command[2] = "[ $RANK = 0 ] || printf 'no newline'";
+  std::vector<std::string> lines;
+  launch.on_line = [&](int, std::string_view line) { lines.emplace_back(line); };
+  EXPECT_EQ(run(launch).exit_code, 0);
+  EXPECT_THAT(lines, ElementsAre("no newline"));
+}
+
+TEST(LocalLaunch, TheFirstFailureDecidesAndPeerLostIsItsEcho) {
+  const Outcome outcome = run(shell(3, "case $RANK in 0) exit 4;; 2) sleep 0.2; exit 3;; esac; sleep 30"));
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_EQ(outcome.rank, 2);
+  EXPECT_FALSE(has_children());
+}
+
+TEST(LocalLaunch, AKilledRankIsNamedAndTheOthersDoNotOutliveTheGrace) {
+  const Stopwatch clock;
+  const Outcome outcome = run(shell(4, "[ $RANK = 1 ] && kill -9 $$; exec sleep 30"));
+  EXPECT_EQ(outcome.exit_code, 4);
+  EXPECT_EQ(outcome.rank, 1);
+  EXPECT_THAT(outcome.cause, HasSubstr("rank 1 was killed by signal 9 (Killed)"));
+  EXPECT_LT(clock.seconds(), 10);
+  EXPECT_FALSE(has_children());
+}
+
+TEST(LocalLaunch, OthersMayEndByThemselvesWithinTheGrace) {
+  Launch launch = shell(2, "[ $RANK = 1 ] && exit 5; sleep 0.2; exit 4");
+  launch.grace_s = 20;
+  const Stopwatch clock;
+  const Outcome outcome = run(launch);
+  EXPECT_EQ(outcome.exit_code, 5);
+  EXPECT_LT(clock.seconds(), 10);
+}
+
+TEST(LocalLaunch, AProgramThatIsNotThereIsAnErrorAndLeavesNobody) {
+  Launch launch = shell(2, "");
+  launch.command = {"/nowhere/program"};
+  try {
+    run(launch);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_THAT(error.what(), HasSubstr("/nowhere/program: No such file"));
+  }
+  EXPECT_FALSE(has_children());
+}
+
+// Runs `launch` in a process of its own, which gets `signals` 0.3 s apart, the first after 0.5 s.
+int exit_code_after(const Launch& launch, const std::vector<int>& signals) {
+  const pid_t pid = ::fork();
+  if (pid == 0) ::_exit(run(launch).exit_code);
+  ::usleep(500'000);
+  for (int signal : signals) {
+    ::kill(pid, signal);
+    ::usleep(300'000);
+  }
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+constexpr char kSavesAndLeaves[] = "trap 'sleep 0.2; exit 143' TERM; trap 'exit 130' INT; while :; do sleep 0.05; done";
+
+TEST(LocalLaunch, AnInterruptIsForwardedAndTheRanksEndInTheirOwnTime) {
+  EXPECT_EQ(exit_code_after(shell(2, kSavesAndLeaves), {SIGTERM}), 143);
+  EXPECT_EQ(exit_code_after(shell(2, kSavesAndLeaves), {SIGINT}), 130);
+}
+
+TEST(LocalLaunch, ARankThatDoesNotCatchTheInterruptIsNoFailure) {
+  EXPECT_EQ(exit_code_after(shell(2, "exec sleep 30"), {SIGTERM}), 143);
+}
+
+TEST(LocalLaunch, ASecondTermIsIgnoredASecondIntKills) {
+  const std::string deaf = "trap '' INT; trap 'sleep 1; exit 143' TERM; while :; do sleep 0.05; done";
+  EXPECT_EQ(exit_code_after(shell(2, deaf), {SIGTERM, SIGTERM}), 143);
+  const Stopwatch clock;
+  EXPECT_EQ(exit_code_after(shell(2, "trap '' INT; sleep 30"), {SIGINT, SIGINT}), 130);
+  EXPECT_LT(clock.seconds(), 10);
+}
+
+TEST(LocalLaunch, RanksDieWithTheirParent) {
+  const std::string pid_file = ::testing::TempDir() + "trireme_rank_pid_" + std::to_string(::getpid());
+  const pid_t parent = ::fork();
+  if (parent == 0) ::_exit(run(shell(1, "echo $$ > " + pid_file + "; exec sleep 30")).exit_code);
+  pid_t rank = 0;
+  for (int i = 0; i < 200 && rank == 0; ++i) {
+    ::usleep(20'000);
+    std::ifstream(pid_file) >> rank;
+  }
+  ASSERT_GT(rank, 0);
+  ::kill(parent, SIGKILL);
+  ::waitpid(parent, nullptr, 0);
+  // The orphan is reaped by whoever adopts it; until then it may show as a zombie.
+  std::string state = "R";
+  for (int i = 0; i < 200 && state != "Z" && !state.empty(); ++i) {
+    ::usleep(20'000);
+    std::ifstream stat("/proc/" + std::to_string(rank) + "/stat");
+    std::string pid, name;
+    state.clear();
+    stat >> pid >> name >> state;
+  }
+  EXPECT_TRUE(state.empty() || state == "Z") << state;
+  ::unlink(pid_file.c_str());
+}
+
+TEST(Verdict, WithoutFailureItIsZeroOrTheInterrupt) {
+  EXPECT_EQ(judge({{.rank = 0}, {.rank = 1}}, 0).exit_code, 0);
+  EXPECT_EQ(judge({{.rank = 0}, {.rank = 1}}, SIGTERM).exit_code, 0);   // it had just finished
+  EXPECT_EQ(judge({{.rank = 0, .code = 143}, {.rank = 1, .code = 143}}, SIGTERM).exit_code, 143);
+}
+
+TEST(Verdict, ARankThatWeKilledIsNotTheCause) {
+  const Outcome outcome =
+      judge({{.rank = 2, .code = 4}, {.rank = 0, .signal = SIGKILL, .by_us = true}}, 0);
+  EXPECT_EQ(outcome.exit_code, 4);
+  EXPECT_EQ(outcome.rank, 2);
+}
+
+TEST(FreePort, IsAPortOneCanHave) {
+  const int port = free_port();
+  EXPECT_GT(port, 1023);
+  EXPECT_LT(port, 65536);
+}
+
+}  // namespace
+}  // namespace trireme::elastic
