@@ -12,6 +12,23 @@ if(TRIREME_SANITIZE)
   target_link_options(trireme_flags INTERFACE -fsanitize=${TRIREME_SANITIZE})
 endif()
 
+# A build without LibTorch promises a minute, and half of a small source file is the parsing of these. Other builds
+# leave them to each file, which also proves that every file includes what it uses.
+if(NOT TRIREME_TORCH)
+  file(WRITE ${CMAKE_BINARY_DIR}/pch_core.cc "")
+  add_library(trireme_core_pch STATIC ${CMAKE_BINARY_DIR}/pch_core.cc)
+  target_link_libraries(trireme_core_pch PUBLIC trireme_flags fmt::fmt nlohmann_json::nlohmann_json)
+  target_precompile_headers(trireme_core_pch PRIVATE <fmt/core.h> <nlohmann/json.hpp> <filesystem> <functional>
+                            <map> <memory> <string> <vector>)
+  if(TRIREME_TESTS)
+    file(WRITE ${CMAKE_BINARY_DIR}/pch_test.cc "")
+    add_library(trireme_test_pch STATIC ${CMAKE_BINARY_DIR}/pch_test.cc)
+    target_link_libraries(trireme_test_pch PUBLIC trireme_core_pch GTest::gtest GTest::gmock)
+    target_precompile_headers(trireme_test_pch PRIVATE <gtest/gtest.h> <gmock/gmock.h> <fmt/core.h>
+                              <nlohmann/json.hpp> <filesystem> <functional> <map> <memory> <string> <vector>)
+  endif()
+endif()
+
 function(trireme_room name)
   cmake_parse_arguments(ROOM "" "" "DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/trireme/${name}/*.cc)
@@ -26,6 +43,9 @@ function(trireme_room name)
       target_link_libraries(trireme_${name} PUBLIC ${dep})
     endif()
   endforeach()
+  if(TARGET trireme_core_pch)
+    target_precompile_headers(trireme_${name} REUSE_FROM trireme_core_pch)
+  endif()
 endfunction()
 
 function(trireme_torch_room name)
