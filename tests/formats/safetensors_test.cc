@@ -162,7 +162,8 @@ TEST(Safetensors, RefusesForeignFilesAndImpossibleLengths) {
               ::testing::HasSubstr("does not begin"));
   EXPECT_THAT(reason(std::string("\x40\0\0\0\0\0\0\0{}", 10)),
               ::testing::HasSubstr("header length 64"));
-  std::string deep = "{\"a\":" + std::string(100000, '[');
+  std::string deep = "{\"a\":";
+  deep.append(100000, '[');
   EXPECT_THAT(reason(file_of(deep, "")), ::testing::HasSubstr("a list where"));
   // 0x0280 = 640 looks like a pickle's first bytes but is a legal header length.
   std::string padded = "{}";

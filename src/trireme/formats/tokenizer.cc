@@ -84,9 +84,7 @@ Tokenizer Tokenizer::from_description(std::string_view json, const std::string& 
   if (kind == "chars") {
     const std::string characters = fields.string("characters");
     const Tokenizer made = chars(characters);
-    std::string sorted;
-    for (const std::string& character : std::get<1>(made.variant_)->characters) sorted += character;
-    if (sorted != characters)
+    if (made.characters() != characters)
       fail(ErrorKind::kData, "{}: characters must be in code-point order, each once", what);
     return made;
   }
@@ -101,14 +99,20 @@ const char* Tokenizer::kind() const {
 
 std::string Tokenizer::description() const {
   Json json{{"format", kFormat}, {"version", kVersion}, {"kind", kind()}};
-  if (const auto* chars = std::get_if<std::shared_ptr<const Chars>>(&variant_)) {
-    std::string all;
-    for (const std::string& character : (*chars)->characters) all += character;
-    json["characters"] = all;
+  if (std::holds_alternative<std::shared_ptr<const Chars>>(variant_)) {
+    json["characters"] = characters();
   } else if (const auto* file = std::get_if<std::shared_ptr<const HuggingFace>>(&variant_)) {
     json["source"] = (*file)->source;
   }
   return json.dump(1) + "\n";
+}
+
+std::string Tokenizer::characters() const {
+  const auto* chars = std::get_if<std::shared_ptr<const Chars>>(&variant_);
+  TRIREME_CHECK(chars != nullptr, "a {} tokenizer has no list of characters", kind());
+  std::string all;
+  for (const std::string& character : (*chars)->characters) all += character;
+  return all;
 }
 
 std::int32_t Tokenizer::vocab_size() const {

@@ -40,6 +40,8 @@ class Tokenizer {
   std::vector<std::int32_t> encode(std::string_view text) const;
   // Ids outside the vocabulary are Error{kData}. BPE and bytes may yield a cut UTF-8 sequence at the ends.
   std::string decode(std::span<const std::int32_t> ids) const;
+  // The vocabulary of a chars tokenizer, in order; asking another kind is our bug.
+  std::string characters() const;
   // The id of an added token such as "<|endoftext|>"; Error{kUsage} when there is none.
   std::int32_t added_token(std::string_view content) const;
 

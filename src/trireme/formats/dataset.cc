@@ -1,0 +1,156 @@
+#include "trireme/formats/dataset.h"
+
+#include <charconv>
+#include <utility>
+
+#include "trireme/base/error.h"
+#include "trireme/base/hash.h"
+#include "trireme/formats/dataset_files.h"
+#include "trireme/formats/json_fields.h"
+#include "trireme/formats/shown.h"
+
+namespace trireme::formats {
+namespace {
+
+constexpr char kFormat[] = "trireme.dataset";
+constexpr std::int64_t kVersion = 1;
+
+void check_size(const Path& directory, const char* name, std::int64_t size) {
+  std::error_code cause;
+  const auto found = std::filesystem::file_size(directory / name, cause);
+  if (cause) fail(ErrorKind::kData, "{}: {}", (directory / name).string(), cause.message());
+  if (static_cast<std::int64_t>(found) != size)
+    fail(ErrorKind::kData, "{}: has {} bytes, {} says {}; prepare the data again",
+         (directory / name).string(), found, kDatasetName, size);
+}
+
+SplitInfo split_from(const JsonFields& splits, const char* name) {
+  const JsonFields fields(splits.any(name), splits.where() + ": " + name);
+  fields.only({"documents", "tokens", "text_bytes"});
+  return {.documents = fields.integer("documents"),
+          .tokens = fields.integer("tokens"),
+          .text_bytes = fields.integer("text_bytes")};
+}
+
+void check_split(const Path& directory, const char* name, const SplitInfo& info,
+                 const TokenFile& file) {
+  if (file.documents() != info.documents || file.tokens() != info.tokens)
+    fail(ErrorKind::kData, "{}: {} documents and {} tokens, {} says {} and {}",
+         (directory / name).string(), file.documents(), file.tokens(), kDatasetName, info.documents,
+         info.tokens);
+}
+
+}  // namespace
+
+std::string print(const DatasetRecord& record) {
+  const auto split = [](const SplitInfo& info) {
+    return Json{
+        {"documents", info.documents}, {"tokens", info.tokens}, {"text_bytes", info.text_bytes}};
+  };
+  Json files = Json::object();
+  for (std::size_t i = 0; i < std::size(kDatasetFiles); ++i)
+    files[kDatasetFiles[i]] = {{"size", record.files[i].size},
+                               {"xxh3", hex64(record.files[i].hash)}};
+  const Json json{{"format", kFormat},
+                  {"version", kVersion},
+                  {"tokenizer", record.tokenizer_kind},
+                  {"vocab_size", record.vocab_size},
+                  {"splits", {{"train", split(record.train)}, {"val", split(record.val)}}},
+                  {"files", files}};
+  return json.dump(1) + "\n";
+}
+
+DatasetRecord parse_record(std::string_view text, const std::string& what) {
+  const Json json = parse_json(text, what);
+  const JsonFields fields(json, what);
+  if (fields.string("format") != kFormat)
+    fail(ErrorKind::kData, "{}: format is {}, {} is needed", what, shown(fields.string("format")),
+         kFormat);
+  if (const std::int64_t version = fields.integer("version"); version != kVersion)
+    fail(ErrorKind::kData,
+         "{}: dataset format version {}, this build reads version {}; prepare the data again", what,
+         version, kVersion);
+  fields.only({"format", "version", "tokenizer", "vocab_size", "splits", "files"});
+  const JsonFields splits(fields.any("splits"), what + ": splits");
+  splits.only({"train", "val"});
+  DatasetRecord record{.tokenizer_kind = fields.string("tokenizer"),
+                       .vocab_size = fields.integer("vocab_size", 1),
+                       .train = split_from(splits, "train"),
+                       .val = split_from(splits, "val"),
+                       .files = {}};
+  const JsonFields files(fields.any("files"), what + ": files");
+  for (std::size_t i = 0; i < std::size(kDatasetFiles); ++i) {
+    const JsonFields file(files.any(kDatasetFiles[i]), what + ": " + kDatasetFiles[i]);
+    file.only({"size", "xxh3"});
+    record.files[i] = {.size = file.integer("size"), .hash = file.hex("xxh3"), .mib_hashes = {}};
+  }
+  return record;
+}
+
+Dataset open_dataset(const Path& directory) {
+  std::error_code cause;
+  if (!std::filesystem::is_directory(directory, cause))
+    fail(ErrorKind::kData, "{}: no such dataset directory; make one with: trireme data prepare",
+         directory.string());
+  if (!std::filesystem::exists(directory / kDatasetName, cause))
+    fail(ErrorKind::kData,
+         "{}: has no {}, so it is no dataset; make one with: trireme data prepare",
+         directory.string(), kDatasetName);
+  const std::string text = read_file(directory / kDatasetName, std::size_t{1} << 20);
+  const DatasetRecord record = parse_record(text, (directory / kDatasetName).string());
+  for (std::size_t i = 0; i < std::size(kDatasetFiles); ++i)
+    check_size(directory, kDatasetFiles[i], record.files[i].size);
+
+  const Path vocabulary = directory / kVocabularyName;
+  const std::string description = read_file(vocabulary);
+  if (hash64(description) != record.files[kVocabularyIndex].hash)
+    fail(ErrorKind::kData, "{}: does not have the digest that {} says: damaged or edited",
+         vocabulary.string(), kDatasetName);
+  Dataset dataset{.directory = directory,
+                  .digest = hex64(hash64(text)),
+                  .tokenizer = Tokenizer::from_description(description, vocabulary.string()),
+                  .train_info = record.train,
+                  .val_info = record.val,
+                  .train = TokenFile(directory / "train"),
+                  .val = TokenFile(directory / "val")};
+  if (dataset.tokenizer.vocab_size() != record.vocab_size)
+    fail(ErrorKind::kData, "{}: vocabulary of {}, {} says {}", vocabulary.string(),
+         dataset.tokenizer.vocab_size(), kDatasetName, record.vocab_size);
+  check_split(directory, "train", record.train, dataset.train);
+  check_split(directory, "val", record.val, dataset.val);
+  return dataset;
+}
+
+Dataset verify_dataset(const Path& directory) {
+  Dataset dataset = open_dataset(directory);
+  const Path path = directory / kDatasetName;
+  const DatasetRecord record = parse_record(read_file(path), path.string());
+  for (std::size_t i = 0; i < std::size(kDatasetFiles); ++i)
+    if (digest_file(directory / kDatasetFiles[i]).hash != record.files[i].hash)
+      fail(ErrorKind::kData, "{}: does not have the digest that {} says: damaged or edited",
+           (directory / kDatasetFiles[i]).string(), kDatasetName);
+  for (const auto& [name, file] :
+       {std::pair{"train.bin", &dataset.train}, {"val.bin", &dataset.val}})
+    if (const std::int64_t token = file->max_token(); token >= record.vocab_size)
+      fail(ErrorKind::kData, "{}: has token {}, the vocabulary has {}", (directory / name).string(),
+           token, record.vocab_size);
+  return dataset;
+}
+
+ValidationRule parse_validation(std::string_view text) {
+  const std::size_t colon = text.find(':');
+  const std::string_view by = text.substr(0, colon);
+  const std::string_view number = colon == std::string_view::npos ? "" : text.substr(colon + 1);
+  double fraction = 0;
+  const auto [end, cause] = std::from_chars(number.data(), number.data() + number.size(), fraction);
+  const bool number_good =
+      cause == std::errc() && end == number.data() + number.size() && fraction > 0 && fraction < 1;
+  if (!number_good || (by != "documents" && by != "tail"))
+    fail(ErrorKind::kUsage,
+         "validation {}: documents:F or tail:F with 0 < F < 1 is needed, such as documents:0.05",
+         shown(text));
+  return {.by = by == "tail" ? ValidationRule::By::kTail : ValidationRule::By::kDocuments,
+          .fraction = fraction};
+}
+
+}  // namespace trireme::formats

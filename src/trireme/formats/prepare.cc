@@ -1,0 +1,206 @@
+// prepare_dataset of dataset.h.
+#include <unistd.h>
+
+#include <cmath>
+#include <utility>
+
+#include "trireme/base/error.h"
+#include "trireme/base/hash.h"
+#include "trireme/formats/dataset_files.h"
+#include "trireme/formats/shown.h"
+
+namespace trireme::formats {
+namespace {
+
+namespace fs = std::filesystem;
+
+// A directory beside `out` that becomes `out` or vanishes.
+class Staging {
+ public:
+  explicit Staging(const Path& out)
+      : out_(out), path_(out.string() + fmt::format(".tmp-{}", ::getpid())) {
+    if (out.has_parent_path()) make_directories(out.parent_path());
+    fs::remove_all(path_);
+    make_directories(path_);
+  }
+  ~Staging() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  Staging(const Staging&) = delete;
+  Staging& operator=(const Staging&) = delete;
+
+  const Path& path() const { return path_; }
+
+  void publish() {
+    fsync_directory(path_);
+    const Path old = out_.string() + fmt::format(".old-{}", ::getpid());
+    std::error_code cause;
+    if (fs::exists(out_)) fs::rename(out_, old, cause);
+    if (!cause) fs::rename(path_, out_, cause);
+    if (cause)
+      fail(ErrorKind::kUsage, "cannot put the dataset at {}: {}", out_.string(), cause.message());
+    fs::remove_all(old, cause);
+    fsync_directory(out_.has_parent_path() ? out_.parent_path() : Path("."));
+  }
+
+ private:
+  Path out_;
+  Path path_;
+};
+
+void check_out(const Path& out) {
+  std::error_code cause;
+  if (out.empty()) fail(ErrorKind::kUsage, "no directory for the dataset; name one with --out");
+  if (!fs::exists(fs::symlink_status(out, cause))) return;
+  const bool replaceable = fs::is_directory(fs::symlink_status(out, cause)) &&
+                           (fs::is_empty(out, cause) || fs::exists(out / kDatasetName, cause));
+  if (!replaceable)
+    fail(ErrorKind::kUsage, "{} exists and is not a dataset; choose another directory with --out",
+         out.string());
+}
+
+Tokenizer make_tokenizer(const PrepareOptions& options) {
+  if (options.tokenizer == "bytes") return Tokenizer::bytes();
+  if (options.tokenizer != "chars") {
+    std::error_code cause;
+    if (!fs::exists(options.tokenizer, cause))
+      fail(ErrorKind::kUsage, "tokenizer {}: neither bytes, chars nor an existing tokenizer.json",
+           shown(options.tokenizer));
+    return Tokenizer::hugging_face(read_file(options.tokenizer), options.tokenizer);
+  }
+  std::string seen;
+  for (const SourceFile& source : options.sources) {
+    const std::string text = read_file(source.path);
+    if (text.empty()) continue;
+    try {
+      seen = Tokenizer::chars(seen + text).characters();
+    } catch (const Error& error) {
+      fail(error.kind(), "{}: {}", source.path.string(), error.what());
+    }
+  }
+  return Tokenizer::chars(seen);
+}
+
+// Tokenizes documents into the two splits.
+class Splits {
+ public:
+  Splits(const PrepareOptions& options, const Tokenizer& tokenizer, const Path& directory)
+      : options_(options),
+        tokenizer_(tokenizer),
+        end_(options.end_of_document.empty() ? -1 : tokenizer.added_token(options.end_of_document)),
+        train_(directory / "train", token_dtype(tokenizer.vocab_size())),
+        val_(directory / "val", token_dtype(tokenizer.vocab_size())) {
+    for (const SourceFile& source : options.sources) bytes_ += source.size;
+    cut_ = static_cast<std::int64_t>(
+        std::floor(static_cast<double>(bytes_) * (1 - options.validation.fraction)));
+  }
+
+  void add(const SourceFile& source) {
+    const std::string text = read_file(source.path);
+    const auto size = static_cast<std::int64_t>(text.size());
+    std::int64_t head = held_out(source) ? 0 : size;
+    if (options_.validation.by == ValidationRule::By::kTail)
+      head = boundary(text, std::clamp<std::int64_t>(cut_ - bytes_done_, 0, size));
+    try {
+      put(std::string_view(text).substr(0, static_cast<std::size_t>(head)), train_, train_info);
+      put(std::string_view(text).substr(static_cast<std::size_t>(head)), val_, val_info);
+    } catch (const Error& error) {
+      fail(error.kind(), "{}: {}", source.path.string(), error.what());
+    }
+    bytes_done_ += size;
+    ++files_done_;
+    if (options_.progress)
+      options_.progress({.files_done = files_done_,
+                         .files = static_cast<std::int64_t>(options_.sources.size()),
+                         .bytes_done = bytes_done_,
+                         .bytes = bytes_});
+  }
+
+  void finish(DatasetRecord& record) {
+    if (train_info.tokens + val_info.tokens == 0)
+      fail(ErrorKind::kData, "all {} text files are empty", options_.sources.size());
+    if (train_info.tokens == 0 || val_info.tokens == 0)
+      fail(ErrorKind::kData,
+           "{} of {} documents leave nothing for {}; use another fraction, or hold out the end of "
+           "the text with tail:F",
+           options_.validation.fraction, options_.sources.size(),
+           train_info.tokens == 0 ? "training" : "validation");
+    record.train = train_info;
+    record.val = val_info;
+    TokenFileDigests train = train_.finish(), val = val_.finish();
+    record.files = {std::move(train.bin), std::move(train.idx), std::move(val.bin),
+                    std::move(val.idx), FileDigest{}};
+  }
+
+  SplitInfo train_info, val_info;
+
+ private:
+  // The name alone decides, so adding files moves no other file to the other side.
+  bool held_out(const SourceFile& source) const {
+    return static_cast<double>(hash64(source.name) >> 11) * 0x1p-53 < options_.validation.fraction;
+  }
+
+  // A cut may not fall into a character.
+  static std::int64_t boundary(const std::string& text, std::int64_t at) {
+    const auto size = static_cast<std::int64_t>(text.size());
+    while (at < size &&
+           (static_cast<unsigned char>(text[static_cast<std::size_t>(at)]) & 0xC0) == 0x80)
+      ++at;
+    return at;
+  }
+
+  void put(std::string_view text, TokenFileWriter& file, SplitInfo& info) {
+    if (text.empty()) return;
+    tokens_.clear();
+    tokenizer_.encode(text, tokens_);
+    if (end_ >= 0) tokens_.push_back(end_);
+    file.add_document(tokens_);
+    ++info.documents;
+    info.tokens += static_cast<std::int64_t>(tokens_.size());
+    info.text_bytes += static_cast<std::int64_t>(text.size());
+  }
+
+  const PrepareOptions& options_;
+  const Tokenizer& tokenizer_;
+  const std::int32_t end_;
+  TokenFileWriter train_, val_;
+  std::vector<std::int32_t> tokens_;
+  std::int64_t bytes_ = 0, cut_ = 0, bytes_done_ = 0, files_done_ = 0;
+};
+
+}  // namespace
+
+Dataset prepare_dataset(const PrepareOptions& options) {
+  if (options.sources.empty()) fail(ErrorKind::kData, "no text file to prepare");
+  check_out(options.out);
+  const Tokenizer tokenizer = make_tokenizer(options);
+  Staging staging(options.out);
+  Splits splits(options, tokenizer, staging.path());
+  for (const SourceFile& source : options.sources) splits.add(source);
+
+  DatasetRecord record{.tokenizer_kind = tokenizer.kind(),
+                       .vocab_size = tokenizer.vocab_size(),
+                       .train = {},
+                       .val = {},
+                       .files = {}};
+  splits.finish(record);
+  DigestWriter vocabulary(staging.path() / kVocabularyName);
+  vocabulary.write(tokenizer.description());
+  record.files[kVocabularyIndex] = vocabulary.finish();
+  const std::string text = print(record);
+  write_file_synced(staging.path() / kDatasetName, text);
+
+  const Path existing = options.out / kDatasetName;
+  if (fs::exists(existing)) {
+    if (read_file(existing) == text) return verify_dataset(options.out);
+    if (!options.force)
+      fail(ErrorKind::kUsage,
+           "{} holds another dataset; choose another directory or replace it with --force",
+           options.out.string());
+  }
+  staging.publish();
+  return open_dataset(options.out);
+}
+
+}  // namespace trireme::formats
