@@ -79,13 +79,12 @@ std::unique_ptr<World> LocalWorld::rank(int rank) { return std::make_unique<Loca
 
 void LocalWorld::abort(const std::string& cause) { state_->abort(cause); }
 
-void run_local_ranks(int size, double timeout_s, const std::function<void(World&)>& body) {
-  LocalWorld world(size, timeout_s);
+void run_ranks(int size, const std::function<void(World&)>& body,
+               const std::function<std::unique_ptr<World>(int rank)>& join) {
   std::mutex mutex;
   std::exception_ptr origin;
   std::exception_ptr echo;
-  const auto report = [&](int rank, const std::exception& e) {
-    world.abort(fmt::format("rank {} failed: {}", rank, e.what()));
+  const auto keep = [&](const std::exception& e) {
     const auto* error = dynamic_cast<const Error*>(&e);
     std::lock_guard lock(mutex);
     auto& slot = error && error->kind() == ErrorKind::kPeerLost ? echo : origin;
@@ -93,10 +92,15 @@ void run_local_ranks(int size, double timeout_s, const std::function<void(World&
   };
   const auto run = [&](int rank) {
     try {
-      const auto handle = world.rank(rank);
-      body(*handle);
+      const auto world = join(rank);
+      try {
+        body(*world);
+      } catch (const std::exception& e) {
+        keep(e);
+        world->abort(fmt::format("rank {} failed: {}", rank, e.what()));
+      }
     } catch (const std::exception& e) {
-      report(rank, e);
+      keep(e);
     }
   };
   {
@@ -105,6 +109,11 @@ void run_local_ranks(int size, double timeout_s, const std::function<void(World&
   }
   if (origin) std::rethrow_exception(origin);
   if (echo) std::rethrow_exception(echo);
+}
+
+void run_local_ranks(int size, double timeout_s, const std::function<void(World&)>& body) {
+  LocalWorld world(size, timeout_s);
+  run_ranks(size, body, [&](int rank) { return world.rank(rank); });
 }
 
 }  // namespace trireme::comm

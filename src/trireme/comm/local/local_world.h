@@ -31,4 +31,8 @@ class LocalWorld {
 // another rank's failure (kPeerLost) where there is one.
 void run_local_ranks(int size, double timeout_s, const std::function<void(World&)>& body);
 
+// The same for worlds of any kind: `join` makes the handle of a rank, in the rank's thread.
+void run_ranks(int size, const std::function<void(World&)>& body,
+               const std::function<std::unique_ptr<World>(int rank)>& join);
+
 }  // namespace trireme::comm

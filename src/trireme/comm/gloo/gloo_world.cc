@@ -1,0 +1,174 @@
+#include "trireme/comm/gloo/gloo_world.h"
+
+#include <array>
+#include <cstring>
+#include <deque>
+#include <utility>
+
+#include "trireme/base/hash.h"
+#include "trireme/comm/composed_group.h"
+#include "trireme/comm/gloo/link.h"
+#include "trireme/comm/local/local_world.h"
+
+namespace trireme::comm {
+namespace {
+
+constexpr std::size_t kInline = 992;
+
+// The first message of every transfer: the stamp, and the payload where it is this small.
+struct Frame {
+  Stamp stamp;
+  std::array<std::byte, kInline> payload;
+};
+
+// A group's address on the link: world ranks by position, and two tags, so that a chunk can never
+// land in a frame.
+struct Address {
+  std::vector<int> ranks;
+  int frame_tag;
+  int chunk_tag;
+};
+
+class GlooOutgoing : public Outgoing {
+ public:
+  GlooOutgoing(GlooLink& link, const Address& address, int peer, const Stamp& stamp, const std::byte* data)
+      : link_(link), peer_(peer) {
+    const int rank = address.ranks[static_cast<std::size_t>(peer)];
+    frame_.stamp = stamp;
+    const bool small = stamp.bytes <= kInline;
+    if (small && stamp.bytes > 0) std::memcpy(frame_.payload.data(), data, stamp.bytes);
+    post(rank, address.frame_tag, reinterpret_cast<const std::byte*>(&frame_), sizeof(Frame));
+    if (small) return;
+    for (std::size_t begin = 0; begin < stamp.bytes; begin += kChunk)
+      post(rank, address.chunk_tag, data + begin, std::min(kChunk, stamp.bytes - begin));
+  }
+  void finish() override {
+    for (const auto& work : works_) link_.wait(work, peer_);
+  }
+
+ private:
+  void post(int rank, int tag, const std::byte* data, std::size_t bytes) {
+    works_.push_back(link_.send(rank, tag, data, bytes, peer_));
+  }
+  GlooLink& link_;
+  int peer_;
+  Frame frame_{};
+  std::vector<GlooLink::Work> works_;
+};
+
+class GlooIncoming : public Incoming {
+ public:
+  GlooIncoming(GlooLink& link, const Address& address, int peer)
+      : link_(link), address_(address), peer_(peer), rank_(address.ranks[static_cast<std::size_t>(peer)]) {
+    frame_work_ = link_.recv(rank_, address_.frame_tag, reinterpret_cast<std::byte*>(&frame_), sizeof(Frame), peer_);
+  }
+
+  const Stamp& stamp() override {
+    if (frame_work_) {
+      link_.wait(frame_work_, peer_);
+      frame_work_.reset();
+    }
+    return frame_.stamp;
+  }
+
+  void land(std::byte* into) override {
+    if (stamp().bytes <= kInline) {
+      if (stamp().bytes > 0) std::memcpy(into, frame_.payload.data(), stamp().bytes);
+      return;
+    }
+    while (posted_ < stamp().bytes) post(into + posted_);
+  }
+  void finish() override {
+    while (!works_.empty()) next();
+  }
+
+  void stream() override {
+    if (stamp().bytes <= kInline) return;
+    kept_.resize(2 * kChunk);
+    post(kept_.data());
+    if (posted_ < stamp().bytes) post(kept_.data() + kChunk);
+  }
+  const std::byte* lend() override {
+    if (stamp().bytes <= kInline) return frame_.payload.data();
+    // The chunk lent before is no longer read: its place takes the one after next.
+    if (lent_ > 0 && posted_ < stamp().bytes) post(place(lent_ + 1));
+    next();
+    return place(lent_++);
+  }
+
+ private:
+  std::byte* place(std::size_t chunk) { return kept_.data() + (chunk % 2) * kChunk; }
+  void post(std::byte* into) {
+    const std::size_t bytes = std::min(kChunk, static_cast<std::size_t>(frame_.stamp.bytes) - posted_);
+    works_.push_back(link_.recv(rank_, address_.chunk_tag, into, bytes, peer_));
+    posted_ += bytes;
+  }
+  void next() {
+    link_.wait(works_.front(), peer_);
+    works_.pop_front();
+  }
+
+  GlooLink& link_;
+  const Address& address_;
+  int peer_;
+  int rank_;
+  Frame frame_{};
+  std::vector<std::byte> kept_;
+  std::size_t posted_ = 0;  // bytes
+  std::size_t lent_ = 0;    // chunks
+  GlooLink::Work frame_work_;
+  std::deque<GlooLink::Work> works_;  // last, so that memory outlives what is in flight
+};
+
+class GlooTransport : public Transport {
+ public:
+  GlooTransport(std::shared_ptr<GlooLink> link, Address address)
+      : link_(std::move(link)), address_(std::move(address)) {}
+  std::unique_ptr<Outgoing> send(int peer, const Stamp& stamp, const std::byte* data) override {
+    return std::make_unique<GlooOutgoing>(*link_, address_, peer, stamp, data);
+  }
+  std::unique_ptr<Incoming> recv(int peer) override {
+    return std::make_unique<GlooIncoming>(*link_, address_, peer);
+  }
+  void abort(const std::string& cause) override { link_->abort(cause); }
+  std::optional<std::string> cause() override { return link_->cause(); }
+
+ private:
+  std::shared_ptr<GlooLink> link_;
+  Address address_;
+};
+
+class GlooWorld : public World {
+ public:
+  explicit GlooWorld(const GlooConfig& config)
+      : World(config.rank, config.size), link_(std::make_shared<GlooLink>(config)) {}
+  ~GlooWorld() override { close_exchange(); }
+  void abort(const std::string& cause) override { link_->abort(cause); }
+  std::optional<std::string> cause() override { return link_->cause(); }
+
+ private:
+  std::unique_ptr<Group> open(const std::string& name, const std::string& key, const std::vector<int>& ranks,
+                              int rank) override {
+    // Tags come from the name, so that making a group needs no round through the store.
+    const int tag = static_cast<int>(hash64(key) & 0x3FFFFFFF) << 1;
+    TRIREME_CHECK(tags_.insert(tag).second, "group '{}' hashes like another group: rename it", name);
+    return std::make_unique<ComposedGroup>(
+        name, ranks, rank, std::make_unique<GlooTransport>(link_, Address{ranks, tag, tag | 1}));
+  }
+
+  std::shared_ptr<GlooLink> link_;
+  std::set<int> tags_;
+};
+
+}  // namespace
+
+std::unique_ptr<World> connect_gloo(const GlooConfig& config) {
+  if (config.size < 1 || config.rank < 0 || config.rank >= config.size)
+    fail(ErrorKind::kUsage, "rank {} of {} ranks: needs 0 <= rank < ranks", config.rank, config.size);
+  if (config.port < 1 || config.port > 65535)
+    fail(ErrorKind::kUsage, "port {}: needs 1 to 65535", config.port);
+  if (config.size == 1) return LocalWorld(1, config.timeout_s).rank(0);
+  return std::make_unique<GlooWorld>(config);
+}
+
+}  // namespace trireme::comm

@@ -1,0 +1,93 @@
+#include "trireme/comm/gloo/herald.h"
+
+#include <chrono>
+#include <utility>
+#include <vector>
+
+namespace trireme::comm {
+namespace {
+
+using std::chrono::duration;
+constexpr auto kPollInterval = std::chrono::milliseconds(100);
+constexpr auto kFarewell = std::chrono::seconds(2);
+const char* const kCauseKey = "abort";
+
+std::vector<std::uint8_t> to_bytes(const std::string& text) { return {text.begin(), text.end()}; }
+
+}  // namespace
+
+Herald::Herald(c10::intrusive_ptr<c10d::Store> store, std::function<void()> on_cause)
+    : shared_(std::make_shared<Shared>()) {
+  shared_->store = std::move(store);
+  shared_->on_cause = std::move(on_cause);
+  thread_ = std::thread([shared = shared_] { shared->run(); });
+}
+
+Herald::~Herald() {
+  bool stopped = false;
+  {
+    std::unique_lock lock(shared_->mutex);
+    shared_->stopping = true;
+    shared_->on_cause = nullptr;
+    shared_->changed.notify_all();
+    stopped = shared_->changed.wait_for(lock, kFarewell, [this] { return shared_->stopped; });
+  }
+  // A thread stuck in a store that hangs is left behind; it owns all it touches.
+  stopped ? thread_.join() : thread_.detach();
+}
+
+std::optional<std::string> Herald::cause() const {
+  std::lock_guard lock(shared_->mutex);
+  return shared_->cause;
+}
+
+void Herald::publish(const std::string& cause) { shared_->set_cause(cause, true); }
+
+void Herald::await_cause(double seconds) const {
+  std::unique_lock lock(shared_->mutex);
+  shared_->changed.wait_for(lock, duration<double>(seconds), [this] { return shared_->cause.has_value(); });
+}
+
+bool Herald::Shared::set_cause(const std::string& text, bool publish) {
+  std::function<void()> call;
+  {
+    std::lock_guard lock(mutex);
+    if (cause) return false;
+    cause = text;
+    unpublished = publish;
+    call = on_cause;
+    changed.notify_all();
+  }
+  if (call) call();
+  return true;
+}
+
+void Herald::Shared::run() {
+  std::unique_lock lock(mutex);
+  while (!stopping || unpublished) {
+    poll(lock);
+    if (!unpublished) changed.wait_for(lock, kPollInterval, [this] { return stopping || unpublished; });
+  }
+  stopped = true;
+  changed.notify_all();
+}
+
+void Herald::Shared::poll(std::unique_lock<std::mutex>& lock) {
+  const bool publish = std::exchange(unpublished, false);
+  const std::string mine = cause.value_or("");
+  if (cause && !publish) return;
+  lock.unlock();
+  try {
+    if (publish) {
+      store->compareSet(kCauseKey, {}, to_bytes(mine));
+    } else if (store->check({kCauseKey})) {
+      const auto bytes = store->get(kCauseKey);
+      set_cause(std::string(bytes.begin(), bytes.end()), false);
+    }
+  } catch (const std::exception&) {
+    set_cause("the key-value store is gone: its host (rank 0, or the launcher) died or left", false);
+  }
+  lock.lock();
+}
+
+}  // namespace trireme::comm

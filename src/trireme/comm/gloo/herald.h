@@ -1,0 +1,52 @@
+// Herald: carries the cause of an abort between processes through c10d's key-value store.
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+namespace trireme::comm {
+
+// The store's client blocks for as long as its host hangs, so only a thread of its own talks to it,
+// and nobody waits for that thread without a bound.
+class Herald {
+ public:
+  // `on_cause` is called once, from any thread, when the world is aborted by anybody.
+  Herald(c10::intrusive_ptr<c10d::Store> store, std::function<void()> on_cause);
+  // Delivers what publish() left, for at most two seconds.
+  ~Herald();
+
+  // The first cause known here; looked for in the store a few times a second.
+  std::optional<std::string> cause() const;
+  // Makes it this rank's cause at once and the world's soon, unless there is one already.
+  void publish(const std::string& cause);
+  // Gives other ranks up to `seconds` to publish what happened.
+  void await_cause(double seconds) const;
+
+ private:
+  struct Shared {
+    c10::intrusive_ptr<c10d::Store> store;
+    std::function<void()> on_cause;
+    mutable std::mutex mutex;
+    mutable std::condition_variable changed;
+    std::optional<std::string> cause;
+    bool unpublished = false;
+    bool stopping = false;
+    bool stopped = false;
+
+    void run();
+    void poll(std::unique_lock<std::mutex>& lock);
+    // False if there is a cause already.
+    bool set_cause(const std::string& text, bool publish);
+  };
+  std::shared_ptr<Shared> shared_;
+  std::thread thread_;
+};
+
+}  // namespace trireme::comm
