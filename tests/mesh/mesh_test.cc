@@ -29,14 +29,17 @@ std::string message_of(ErrorKind kind, const std::function<void()>& action) {
 TEST(Mesh, AnchorGroups) {
   const Mesh mesh({.pp = 4, .dp_shard = 2, .tp = 2});
   ASSERT_EQ(mesh.world(), 16);
-  EXPECT_THAT(mesh.groups(kDp), ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3), ElementsAre(4, 6),
-                                            ElementsAre(5, 7), ElementsAre(8, 10), ElementsAre(9, 11),
-                                            ElementsAre(12, 14), ElementsAre(13, 15)));
+  EXPECT_THAT(mesh.groups(kDp),
+              ElementsAre(ElementsAre(0, 2), ElementsAre(1, 3), ElementsAre(4, 6),
+                          ElementsAre(5, 7), ElementsAre(8, 10), ElementsAre(9, 11),
+                          ElementsAre(12, 14), ElementsAre(13, 15)));
   EXPECT_THAT(mesh.groups(Axis::kTp),
-              ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4, 5), ElementsAre(6, 7),
-                          ElementsAre(8, 9), ElementsAre(10, 11), ElementsAre(12, 13), ElementsAre(14, 15)));
-  EXPECT_THAT(mesh.groups(Axis::kPp), ElementsAre(ElementsAre(0, 4, 8, 12), ElementsAre(1, 5, 9, 13),
-                                                  ElementsAre(2, 6, 10, 14), ElementsAre(3, 7, 11, 15)));
+              ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3), ElementsAre(4, 5),
+                          ElementsAre(6, 7), ElementsAre(8, 9), ElementsAre(10, 11),
+                          ElementsAre(12, 13), ElementsAre(14, 15)));
+  EXPECT_THAT(mesh.groups(Axis::kPp),
+              ElementsAre(ElementsAre(0, 4, 8, 12), ElementsAre(1, 5, 9, 13),
+                          ElementsAre(2, 6, 10, 14), ElementsAre(3, 7, 11, 15)));
 }
 
 // Replicas are farther apart than shards: HSDP gathers among neighbours.
@@ -62,7 +65,7 @@ TEST(Mesh, PeerChangesOneCoordinate) {
   EXPECT_EQ(mesh.peer(6, Axis::kTp, 1), 7);
 }
 
-// Over many meshes: coordinates and rank are inverse; groups partition the world, are sorted, and agree
+// Over many meshes: coordinates and rank are inverse; groups partition the world, are sorted, agree
 // with the definition "shares every other coordinate".
 TEST(Mesh, GroupsPartitionTheWorld) {
   for (int pp : {1, 3})
@@ -70,7 +73,8 @@ TEST(Mesh, GroupsPartitionTheWorld) {
       for (int shard : {1, 2, 3})
         for (int cp : {1, 2})
           for (int tp : {1, 4}) {
-            const Mesh mesh({.pp = pp, .dp_replicate = replicate, .dp_shard = shard, .cp = cp, .tp = tp});
+            const Mesh mesh(
+                {.pp = pp, .dp_replicate = replicate, .dp_shard = shard, .cp = cp, .tp = tp});
             ASSERT_EQ(mesh.world(), pp * replicate * shard * cp * tp);
             EXPECT_EQ(parse_mesh(print(mesh)), mesh);
             for (unsigned bits = 0; bits < 32; ++bits) {
@@ -101,8 +105,10 @@ TEST(Mesh, GroupsPartitionTheWorld) {
 TEST(Mesh, RefusesBadDegrees) {
   EXPECT_THAT(message_of(ErrorKind::kUsage, [] { Mesh({.dp_shard = 0}); }),
               HasSubstr("dp_shard has 0 ranks; needs 1 or more"));
-  EXPECT_THAT(message_of(ErrorKind::kUsage, [] { Mesh({.pp = -2}); }), HasSubstr("pp has -2 ranks"));
-  EXPECT_THAT(message_of(ErrorKind::kUsage, [] { Mesh({.pp = 1 << 30, .dp_shard = 1 << 30, .tp = 1 << 30}); }),
+  EXPECT_THAT(message_of(ErrorKind::kUsage, [] { Mesh({.pp = -2}); }),
+              HasSubstr("pp has -2 ranks"));
+  EXPECT_THAT(message_of(ErrorKind::kUsage,
+                         [] { Mesh({.pp = 1 << 30, .dp_shard = 1 << 30, .tp = 1 << 30}); }),
               HasSubstr("more than 1048576 ranks"));
 }
 
@@ -115,13 +121,15 @@ TEST(Mesh, ChecksRanksAndCoordinates) {
 }
 
 TEST(Mesh, ParsesItsOwnTextOnly) {
-  EXPECT_EQ(parse_mesh("pp2.dp_replicate1.dp_shard4.cp1.tp8"), Mesh({.pp = 2, .dp_shard = 4, .tp = 8}));
+  EXPECT_EQ(parse_mesh("pp2.dp_replicate1.dp_shard4.cp1.tp8"),
+            Mesh({.pp = 2, .dp_shard = 4, .tp = 8}));
   for (const char* text :
        {"", "pp1", "pp1.dp_replicate1.dp_shard4.cp1.tp1.", "pp1.dp_replicate1.dp_shard4.cp1.tp",
         "pp1.dp_replicate1.dp_shard0.cp1.tp1", "pp1.dp_replicate1.dp_shard-1.cp1.tp1",
         "pp01.dp_replicate1.dp_shard4.cp1.tp1", "dp_replicate1.pp1.dp_shard4.cp1.tp1", "1.1.4.1.1",
         "pp1.dp_replicate1.dp_shard99999999999.cp1.tp1", " pp1.dp_replicate1.dp_shard4.cp1.tp1"})
-    EXPECT_THAT(message_of(ErrorKind::kData, [&] { parse_mesh(text); }), HasSubstr("is not a mesh")) << text;
+    EXPECT_THAT(message_of(ErrorKind::kData, [&] { parse_mesh(text); }), HasSubstr("is not a mesh"))
+        << text;
 }
 
 TEST(AxisSet, PrintsAndParsesEverySet) {
@@ -148,10 +156,14 @@ TEST(AxisSet, Algebra) {
 }
 
 TEST(AxisSet, RefusesOtherText) {
-  EXPECT_THAT(message_of(ErrorKind::kData, [] { parse_axes("dp"); }), HasSubstr("\"dp\" is not a mesh axis"));
-  EXPECT_THAT(message_of(ErrorKind::kData, [] { parse_axes(""); }), HasSubstr("is not a mesh axis"));
-  EXPECT_THAT(message_of(ErrorKind::kData, [] { parse_axes("tp+"); }), HasSubstr("is not a mesh axis"));
-  EXPECT_THAT(message_of(ErrorKind::kData, [] { parse_axes("tp+pp"); }), HasSubstr("outermost first: \"pp+tp\""));
+  EXPECT_THAT(message_of(ErrorKind::kData, [] { parse_axes("dp"); }),
+              HasSubstr("\"dp\" is not a mesh axis"));
+  EXPECT_THAT(message_of(ErrorKind::kData, [] { parse_axes(""); }),
+              HasSubstr("is not a mesh axis"));
+  EXPECT_THAT(message_of(ErrorKind::kData, [] { parse_axes("tp+"); }),
+              HasSubstr("is not a mesh axis"));
+  EXPECT_THAT(message_of(ErrorKind::kData, [] { parse_axes("tp+pp"); }),
+              HasSubstr("outermost first: \"pp+tp\""));
   EXPECT_THAT(message_of(ErrorKind::kData, [] { parse_axes("tp+tp"); }), HasSubstr("once each"));
 }
 

@@ -82,9 +82,9 @@ Field fixed(Field field) {
 // Bounds that keep products of sizes inside 64 bits; nobody trains beyond them.
 constexpr double kMaxWidth = 1 << 20;
 constexpr double kMaxIds = 1 << 28;
-constexpr double kMaxSteps = 1e12;
+constexpr double kMaxSteps = 1e9;
 constexpr double kMaxBatch = 1 << 30;
-constexpr double kMaxSeed = 9007199254740992;   // 2^53: every whole number up to it is a double
+constexpr double kMaxSeed = 9007199254740992;  // 2^53: every whole number up to it is a double
 
 Range from(double min, double max) { return Range{.min = min, .max = max}; }
 Range above(double min, double max) { return Range{.min = min, .max = max, .above_min = true}; }
@@ -95,84 +95,152 @@ Range or_else(std::int64_t also, Range range) {
 }
 
 // Key and member of Job, spelled once.
-#define KEY(member) #member, [](auto& job) -> auto& { return job.member; }
+#define KEY(member) \
+#member, [](auto& job) -> auto& { return job.member; }
 
 void add_model(std::vector<Field>& list) {
-  list.push_back(fixed(choice(KEY(model.family), "Architecture: GPT-2 (learned positions, LayerNorm, GELU) or Llama (RoPE, RMSNorm, SwiGLU, grouped-query attention).",
+  list.push_back(fixed(choice(KEY(model.family),
+                              "Architecture: GPT-2 (learned positions, LayerNorm, GELU) or Llama "
+                              "(RoPE, RMSNorm, SwiGLU, grouped-query attention).",
                               {{"gpt", Family::kGpt}, {"llama", Family::kLlama}})));
   list.push_back(fixed(integer(KEY(model.layers), "Transformer blocks.", from(1, 1 << 16))));
-  list.push_back(fixed(integer(KEY(model.hidden), "Width of the residual stream.", from(1, kMaxWidth))));
-  list.push_back(fixed(integer(KEY(model.heads), "Attention heads; must divide hidden.", from(1, 1 << 16))));
-  list.push_back(fixed(integer(KEY(model.kv_heads), "Key-value heads, each shared by heads / kv_heads query heads (llama); 0: as many as heads.", from(0, 1 << 16))));
-  list.push_back(fixed(integer(KEY(model.ffn), "Width of the feed-forward layer; 0: 4 x hidden (gpt), or 8/3 x hidden rounded up to a multiple of 256 (llama).", from(0, 1 << 24))));
-  list.push_back(fixed(integer(KEY(model.vocab), "Rows of the token embedding, at least the dataset's vocabulary; 0: exactly that.", from(0, kMaxIds))));
+  list.push_back(
+      fixed(integer(KEY(model.hidden), "Width of the residual stream.", from(1, kMaxWidth))));
+  list.push_back(
+      fixed(integer(KEY(model.heads), "Attention heads; must divide hidden.", from(1, 1 << 16))));
+  list.push_back(fixed(integer(
+      KEY(model.kv_heads),
+      "Key-value heads, each shared by heads / kv_heads query heads (llama); 0: as many as heads.",
+      from(0, 1 << 16))));
+  list.push_back(fixed(integer(KEY(model.ffn),
+                               "Width of the feed-forward layer; 0: 4 x hidden (gpt), or 8/3 x "
+                               "hidden rounded up to a multiple of 256 (llama).",
+                               from(0, 1 << 24))));
+  list.push_back(fixed(
+      integer(KEY(model.vocab),
+              "Rows of the token embedding, at least the dataset's vocabulary; 0: exactly that.",
+              from(0, kMaxIds))));
   list.push_back(fixed(integer(KEY(model.seq_len), "Tokens per sample.", from(1, kMaxIds))));
   list.push_back(fixed(boolean(KEY(model.tied), "The output layer is the token embedding.")));
-  list.push_back(fixed(number(KEY(model.dropout), "Probability of dropping an element (gpt).", half_open(0, 1))));
-  list.push_back(fixed(number(KEY(model.norm_eps), "Epsilon of LayerNorm and RMSNorm.", above(0, 1))));
-  list.push_back(fixed(number(KEY(model.rope_theta), "Base of the rotary frequencies (llama).", above(1, 1e12))));
-  list.push_back(fixed(number(KEY(model.init_std), "Standard deviation of initial weights.", from(0, 10))));
+  list.push_back(fixed(
+      number(KEY(model.dropout), "Probability of dropping an element (gpt).", half_open(0, 1))));
+  list.push_back(
+      fixed(number(KEY(model.norm_eps), "Epsilon of LayerNorm and RMSNorm.", above(0, 1))));
+  list.push_back(fixed(
+      number(KEY(model.rope_theta), "Base of the rotary frequencies (llama).", above(1, 1e9))));
+  list.push_back(
+      fixed(number(KEY(model.init_std), "Standard deviation of initial weights.", from(0, 10))));
 }
 
 void add_data(std::vector<Field>& list) {
-  list.push_back(fixed(text(KEY(data.path), "Token dataset made by `trireme data prepare`, or a text file; empty: the quick start's text, the C++ headers of this machine.")));
-  list.push_back(fixed(text(KEY(data.tokenizer), "How text becomes tokens: bytes, characters, or the path of a Hugging Face tokenizer.json.")));
-  list.push_back(fixed(integer(KEY(data.seed), "Seed of the order of samples.", from(0, kMaxSeed))));
-  list.push_back(fixed(number(KEY(data.validation), "Fraction of the text held out for validation.", from(0, 0.5))));
+  list.push_back(fixed(text(KEY(data.path),
+                            "Token dataset made by `trireme data prepare`, or a text file; empty: "
+                            "the quick start's text, the C++ headers of this machine.")));
+  list.push_back(fixed(text(KEY(data.tokenizer),
+                            "How text becomes tokens: bytes, characters, or the path of a Hugging "
+                            "Face tokenizer.json.")));
+  list.push_back(
+      fixed(integer(KEY(data.seed), "Seed of the order of samples.", from(0, kMaxSeed))));
+  list.push_back(fixed(
+      number(KEY(data.validation), "Fraction of the text held out for validation.", from(0, 0.5))));
 }
 
 void add_parallel(std::vector<Field>& list) {
   list.push_back(integer(KEY(parallel.pp), "Pipeline stages.", from(1, 1 << 10)));
-  list.push_back(integer(KEY(parallel.dp_replicate), "Data-parallel ranks that hold the same shards.", from(1, 1 << 16)));
-  list.push_back(integer(KEY(parallel.dp_shard), "Data-parallel ranks over which zero shards; -1: what is left of the world.", or_else(-1, from(1, 1 << 16))));
-  list.push_back(integer(KEY(parallel.cp), "Context-parallel ranks: parts of one sequence.", from(1, 1 << 10)));
-  list.push_back(integer(KEY(parallel.tp), "Tensor-parallel ranks: parts of one layer.", from(1, 1 << 10)));
-  list.push_back(integer(KEY(parallel.zero), "What dp_shard ranks share out: 0 nothing, 1 optimizer states, 2 also gradients, 3 also parameters; 3 with dp_replicate > 1 is HSDP.", from(0, 3)));
-  list.push_back(integer(KEY(parallel.prefetch), "Units gathered ahead of their use (zero 3).", from(0, 1 << 10)));
-  list.push_back(number(KEY(parallel.comm_timeout_s), "Seconds after which a rank that waits for a silent peer gives up.", above(0, 86400)));
+  list.push_back(integer(KEY(parallel.dp_replicate),
+                         "Data-parallel ranks that hold the same shards.", from(1, 1 << 16)));
+  list.push_back(
+      integer(KEY(parallel.dp_shard),
+              "Data-parallel ranks over which zero shards; -1: what is left of the world.",
+              or_else(-1, from(1, 1 << 16))));
+  list.push_back(integer(KEY(parallel.cp), "Context-parallel ranks: parts of one sequence.",
+                         from(1, 1 << 10)));
+  list.push_back(
+      integer(KEY(parallel.tp), "Tensor-parallel ranks: parts of one layer.", from(1, 1 << 10)));
+  list.push_back(integer(KEY(parallel.zero),
+                         "What dp_shard ranks share out: 0 nothing, 1 optimizer states, 2 also "
+                         "gradients, 3 also parameters; 3 with dp_replicate > 1 is HSDP.",
+                         from(0, 3)));
+  list.push_back(integer(KEY(parallel.prefetch), "Units gathered ahead of their use (zero 3).",
+                         from(0, 1 << 10)));
+  list.push_back(number(KEY(parallel.comm_timeout_s),
+                        "Seconds after which a rank that waits for a silent peer gives up.",
+                        above(0, 86400)));
 }
 
 void add_precision(std::vector<Field>& list) {
   const auto wide = [](std::string key, auto at, std::string doc) {
-    return choice(std::move(key), at, doc + "; auto: fp64 when compute is fp64, else fp32, the only value each compute type takes.",
+    return choice(std::move(key), at,
+                  doc +
+                      "; auto: fp64 for compute fp64, else fp32 (so far the only value each "
+                      "compute type takes).",
                   {{"auto", std::nullopt}, {"fp64", DType::kF64}, {"fp32", DType::kF32}});
   };
   list.push_back(choice(KEY(precision.compute), "Type of parameters and activations inside blocks.",
                         {{"fp64", DType::kF64}, {"fp32", DType::kF32}, {"bf16", DType::kBF16}}));
-  list.push_back(fixed(wide(KEY(precision.master), "Type of the weights and states that the optimizer steps")));
+  list.push_back(fixed(
+      wide(KEY(precision.master), "Type of the weights and states that the optimizer steps")));
   list.push_back(wide(KEY(precision.grads), "Type in which gradients accumulate"));
   list.push_back(wide(KEY(precision.reduce), "Type in which gradients are summed over ranks"));
-  list.push_back(choice(KEY(precision.numerics), "canonical: sums walk one fixed tree, so that power-of-two data-parallel layouts give equal bits; fast: sums in whatever order is cheapest.",
+  list.push_back(choice(KEY(precision.numerics),
+                        "canonical: sums walk one fixed tree, so that power-of-two data-parallel "
+                        "layouts give equal bits; fast: sums in whatever order is cheapest.",
                         {{"canonical", Numerics::kCanonical}, {"fast", Numerics::kFast}}));
 }
 
 void add_optim(std::vector<Field>& list) {
-  list.push_back(choice(KEY(recompute.policy), "full: keep only the inputs of blocks and run their forward again before backward.",
-                        {{"none", RecomputePolicy::kNone}, {"full", RecomputePolicy::kFull}}));
-  list.push_back(fixed(choice(KEY(optim.name), "Optimizer; adamw decays weights of two or more dims only.", {{"adamw", Optimizer::kAdamW}})));
+  list.push_back(
+      choice(KEY(recompute.policy),
+             "full: keep only the inputs of blocks and run their forward again before backward.",
+             {{"none", RecomputePolicy::kNone}, {"full", RecomputePolicy::kFull}}));
+  list.push_back(
+      fixed(choice(KEY(optim.name), "Optimizer; adamw decays weights of two or more dims only.",
+                   {{"adamw", Optimizer::kAdamW}})));
   list.push_back(number(KEY(optim.lr), "Peak learning rate.", above(0, 100)));
-  list.push_back(number(KEY(optim.min_lr), "Learning rate at the end of decay (linear, cosine, wsd).", from(0, 100)));
-  list.push_back(integer(KEY(optim.warmup_steps), "Steps of linear warm-up from 0 to lr.", from(0, kMaxSteps)));
-  list.push_back(integer(KEY(optim.decay_steps), "Step at which min_lr is reached, warm-up included; 0: run.steps.", from(0, kMaxSteps)));
-  list.push_back(choice(KEY(optim.schedule), "Learning rate after warm-up; wsd stays at lr and decays linearly at the end.",
-                        {{"constant", LrSchedule::kConstant}, {"linear", LrSchedule::kLinear}, {"cosine", LrSchedule::kCosine}, {"wsd", LrSchedule::kWsd}}));
-  list.push_back(number(KEY(optim.wsd_decay_fraction), "Last part of decay_steps in which wsd decays.", from(0, 1)));
-  list.push_back(number(KEY(optim.weight_decay), "Decoupled weight decay, scaled by the learning rate.", from(0, 100)));
-  list.push_back(two_numbers(KEY(optim.betas), "AdamW's decay rates of the first and second moment.", half_open(0, 1)));
+  list.push_back(number(KEY(optim.min_lr),
+                        "Learning rate at the end of decay (linear, cosine, wsd).", from(0, 100)));
+  list.push_back(integer(KEY(optim.warmup_steps), "Steps of linear warm-up from 0 to lr.",
+                         from(0, kMaxSteps)));
+  list.push_back(integer(KEY(optim.decay_steps),
+                         "Step at which min_lr is reached, warm-up included; 0: run.steps.",
+                         from(0, kMaxSteps)));
+  list.push_back(
+      choice(KEY(optim.schedule),
+             "Learning rate after warm-up; wsd stays at lr and decays linearly at the end.",
+             {{"constant", LrSchedule::kConstant},
+              {"linear", LrSchedule::kLinear},
+              {"cosine", LrSchedule::kCosine},
+              {"wsd", LrSchedule::kWsd}}));
+  list.push_back(number(KEY(optim.wsd_decay_fraction),
+                        "Last part of decay_steps in which wsd decays.", from(0, 1)));
+  list.push_back(number(KEY(optim.weight_decay),
+                        "Decoupled weight decay, scaled by the learning rate.", from(0, 100)));
+  list.push_back(two_numbers(
+      KEY(optim.betas), "AdamW's decay rates of the first and second moment.", half_open(0, 1)));
   list.push_back(number(KEY(optim.eps), "AdamW's epsilon.", above(0, 1)));
-  list.push_back(number(KEY(optim.clip), "Largest global gradient norm; 0: no clipping.", from(0, 1e12)));
+  list.push_back(
+      number(KEY(optim.clip), "Largest global gradient norm; 0: no clipping.", from(0, 1e9)));
 }
 
 void add_run(std::vector<Field>& list) {
   list.push_back(integer(KEY(run.steps), "Optimizer steps of the whole run.", from(1, kMaxSteps)));
-  list.push_back(fixed(integer(KEY(run.global_batch), "Samples per step over all ranks.", from(1, kMaxBatch))));
-  list.push_back(fixed(integer(KEY(run.micro_batch), "Samples per forward and backward of one rank.", from(1, kMaxBatch))));
-  list.push_back(fixed(integer(KEY(run.seed), "Seed of initial weights and dropout.", from(0, kMaxSeed))));
+  list.push_back(fixed(
+      integer(KEY(run.global_batch), "Samples per step over all ranks.", from(1, kMaxBatch))));
+  list.push_back(fixed(integer(
+      KEY(run.micro_batch), "Samples per forward and backward of one rank.", from(1, kMaxBatch))));
+  list.push_back(
+      fixed(integer(KEY(run.seed), "Seed of initial weights and dropout.", from(0, kMaxSeed))));
   list.push_back(integer(KEY(run.log_every), "Steps between progress lines.", from(1, kMaxSteps)));
-  list.push_back(integer(KEY(run.eval_every), "Steps between validations; 0: never.", from(0, kMaxSteps)));
-  list.push_back(integer(KEY(run.eval_batches), "Global batches per validation; 0: the whole validation split.", from(0, kMaxSteps)));
-  list.push_back(integer(KEY(checkpoint.every), "Steps between checkpoints; 0: only at the end of the run.", from(0, kMaxSteps)));
-  list.push_back(integer(KEY(checkpoint.keep_last), "Checkpoints kept, newest first; 0: all.", from(0, kMaxSteps)));
+  list.push_back(
+      integer(KEY(run.eval_every), "Steps between validations; 0: never.", from(0, kMaxSteps)));
+  list.push_back(integer(KEY(run.eval_batches),
+                         "Global batches per validation; 0: the whole validation split.",
+                         from(0, kMaxSteps)));
+  list.push_back(integer(KEY(checkpoint.every),
+                         "Steps between checkpoints; 0: only at the end of the run.",
+                         from(0, kMaxSteps)));
+  list.push_back(integer(KEY(checkpoint.keep_last), "Checkpoints kept, newest first; 0: all.",
+                         from(0, kMaxSteps)));
 }
 
 #undef KEY

@@ -1,4 +1,4 @@
-// The one list of job keys: parsing, --set, printing, diff, resume checks and docs all come from it.
+// The one list of job keys: parsing, --set, printing, diff, resume checks and docs come from it.
 #pragma once
 
 #include <array>
@@ -32,12 +32,12 @@ struct Range {
 struct Field {
   enum class Kind { kBool, kInteger, kNumber, kText, kChoice, kTwoNumbers };
 
-  std::string key;                     // "section.name"
-  std::string doc;                     // one sentence
+  std::string key;  // "section.name"
+  std::string doc;  // one sentence
   Kind kind = Kind::kText;
-  Range range;                         // kInteger, kNumber, kTwoNumbers
-  std::vector<std::string> choices;    // kChoice
-  bool fixed = false;                  // may not change when a run resumes
+  Range range;                       // kInteger, kNumber, kTwoNumbers
+  std::vector<std::string> choices;  // kChoice
+  bool fixed = false;                // may not change when a run resumes
   std::function<Value(const Job&)> get;
   std::function<void(Job&, const Value&)> set;
 
@@ -57,14 +57,14 @@ const Field* find_field(std::string_view key);
 // What the field takes, as in "a whole number from 1 to 64".
 std::string describe(const Field& field);
 
-// Reads a field's value; throws Error{kUsage} whose message starts with `place` and names the key, the
-// value seen and what is needed.
+// Reads a field's value; throws Error{kUsage} whose message starts with `place` and names the key,
+// the value seen and what is needed.
 Value read_value(const Field& field, const YamlNode& node, const std::string& place);
 
 // The value as YAML; read_value of it gives the value back.
 std::string write_value(const Value& value);
 
-// "did you mean A or B?" for a key nobody knows, with or without a section; else the names there are.
+// "did you mean A or B?" for an unknown key, with or without a section; else the names there are.
 std::string suggest(std::string_view unknown);
 
 }  // namespace trireme::config

@@ -1,4 +1,4 @@
-// Job: everything a user may ask of a run, as plain data. fields.h names, documents and parses each key.
+// Job: everything a user may ask of a run, as plain data; fields.h names and documents each key.
 #pragma once
 
 #include <array>
@@ -25,9 +25,9 @@ struct Model {
   std::int64_t layers = 2;
   std::int64_t hidden = 64;
   std::int64_t heads = 4;
-  std::int64_t kv_heads = 0;   // 0: as many as heads
-  std::int64_t ffn = 0;        // 0: 4 * hidden (gpt), SwiGLU's two thirds of it (llama)
-  std::int64_t vocab = 0;      // 0: the dataset's
+  std::int64_t kv_heads = 0;  // 0: as many as heads
+  std::int64_t ffn = 0;       // 0: 4 * hidden (gpt), SwiGLU's two thirds of it (llama)
+  std::int64_t vocab = 0;     // 0: the dataset's
   std::int64_t seq_len = 32;
   bool tied = true;
   double dropout = 0;
@@ -38,21 +38,21 @@ struct Model {
 };
 
 struct Data {
-  std::string path;                  // empty: the quick start's text
-  std::string tokenizer = "bytes";   // "bytes", "characters" or the path of a tokenizer.json
+  std::string path;                 // empty: the quick start's text
+  std::string tokenizer = "bytes";  // "bytes", "characters" or the path of a tokenizer.json
   std::int64_t seed = 1;
-  double validation = 0.1;           // fraction held out
+  double validation = 0.1;  // fraction held out
   bool operator==(const Data&) const = default;
 };
 
 struct Parallel {
   int pp = 1;
   int dp_replicate = 1;
-  int dp_shard = -1;   // -1: what is left of the world
+  int dp_shard = -1;  // -1: what is left of the world
   int cp = 1;
   int tp = 1;
   int zero = 0;
-  int prefetch = 1;    // units
+  int prefetch = 1;  // units
   double comm_timeout_s = 60;
   bool operator==(const Parallel&) const = default;
 };
@@ -60,9 +60,9 @@ struct Parallel {
 // master, grads and reduce are set in a resolved job.
 struct Precision {
   DType compute = DType::kF32;
-  std::optional<DType> master;   // what the optimizer steps
-  std::optional<DType> grads;    // what gradients accumulate in
-  std::optional<DType> reduce;   // what gradients travel in
+  std::optional<DType> master;  // what the optimizer steps
+  std::optional<DType> grads;   // what gradients accumulate in
+  std::optional<DType> reduce;  // what gradients travel in
   Numerics numerics = Numerics::kCanonical;
   bool operator==(const Precision&) const = default;
 };
@@ -77,30 +77,30 @@ struct Optim {
   double lr = 1e-3;
   double min_lr = 0;
   std::int64_t warmup_steps = 0;
-  std::int64_t decay_steps = 0;   // step at which min_lr is reached, warm-up included; 0: run.steps
+  std::int64_t decay_steps = 0;  // step at which min_lr is reached, warm-up included; 0: run.steps
   LrSchedule schedule = LrSchedule::kCosine;
   double wsd_decay_fraction = 0.1;
   double weight_decay = 0.1;
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8;
-  double clip = 1;                // 0: off
+  double clip = 1;  // 0: off
   bool operator==(const Optim&) const = default;
 };
 
 struct Run {
   std::int64_t steps = 100;
-  std::int64_t global_batch = 8;   // samples
-  std::int64_t micro_batch = 1;    // samples
+  std::int64_t global_batch = 8;  // samples
+  std::int64_t micro_batch = 1;   // samples
   std::int64_t seed = 1;
-  std::int64_t log_every = 1;      // steps
-  std::int64_t eval_every = 0;     // steps; 0: never
-  std::int64_t eval_batches = 0;   // global batches; 0: the whole validation split
+  std::int64_t log_every = 1;     // steps
+  std::int64_t eval_every = 0;    // steps; 0: never
+  std::int64_t eval_batches = 0;  // global batches; 0: the whole validation split
   bool operator==(const Run&) const = default;
 };
 
 struct Checkpoint {
-  std::int64_t every = 0;       // steps; 0: only at the end of the run
-  std::int64_t keep_last = 0;   // 0: all
+  std::int64_t every = 0;      // steps; 0: only at the end of the run
+  std::int64_t keep_last = 0;  // 0: all
   bool operator==(const Checkpoint&) const = default;
 };
 

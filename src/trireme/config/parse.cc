@@ -18,14 +18,16 @@ std::string shown(const std::string& key) {
   return readable ? key : quote(key);
 }
 
-void read_section(Job& job, const std::string& section, const YamlNode& map, const std::string& what) {
+void read_section(Job& job, const std::string& section, const YamlNode& map,
+                  const std::string& what) {
   for (std::size_t i = 0; i < map.keys.size(); ++i) {
     const YamlNode& name = map.keys[i];
     const YamlNode& value = map.items[i];
     const std::string key = section + "." + name.text;
     const Field* field = find_field(key);
     if (field == nullptr)
-      fail(ErrorKind::kUsage, "{}unknown key {}; {}", place_of(what, name), shown(key), suggest(key));
+      fail(ErrorKind::kUsage, "{}unknown key {}; {}", place_of(what, name), shown(key),
+           suggest(key));
     // A missing value has no place of its own.
     const bool missing = value.kind == YamlNode::Kind::kNull;
     field->set(job, read_value(*field, value, place_of(what, missing ? name : value)));
@@ -48,12 +50,13 @@ Job parse_job(std::string_view text, const std::string& what) {
     const std::string& section = root.keys[i].text;
     const YamlNode& map = root.items[i];
     if (std::ranges::find(known, section) == known.end())
-      fail(ErrorKind::kUsage, "{}unknown section {}; {}", place_of(what, root.keys[i]), shown(section),
-           suggest(section));
-    if (map.kind == YamlNode::Kind::kNull) continue;   // every line under it is commented out
+      fail(ErrorKind::kUsage, "{}unknown section {}; {}", place_of(what, root.keys[i]),
+           shown(section), suggest(section));
+    if (map.kind == YamlNode::Kind::kNull) continue;  // every line under it is commented out
     if (map.kind != YamlNode::Kind::kMap)
-      fail(ErrorKind::kUsage, "{}{} has {}; needs a map of keys: {}", place_of(what, map), section,
-           map.kind == YamlNode::Kind::kList ? "a list" : quote(map.text), suggest(section + "."));
+      fail(ErrorKind::kUsage, "{}{}: {} stands where its keys belong; {}", place_of(what, map),
+           section, map.kind == YamlNode::Kind::kList ? "a list" : quote(map.text),
+           suggest(section + "."));
     read_section(job, section, map, what);
   }
   return job;
@@ -65,7 +68,8 @@ Job load_job(const Path& path) {
   try {
     text = read_file(path, kMaxBytes);
   } catch (const Error& e) {
-    throw Error(ErrorKind::kUsage, e.what());   // nothing has started: a job that cannot be read is usage
+    throw Error(ErrorKind::kUsage,
+                e.what());  // nothing has started: a job that cannot be read is usage
   }
   return parse_job(text, path.string());
 }
@@ -86,7 +90,7 @@ void apply_set(Job& job, std::string_view assignment) {
   if (field->kind == Field::Kind::kTwoNumbers) {
     node = parse_yaml(value, "--set " + key);
   } else {
-    // The shell has taken its quotes off already: what is left is the value, whatever it looks like.
+    // The shell has taken its quotes off: what is left is the value, whatever it looks like.
     node.kind = YamlNode::Kind::kScalar;
     node.text = value;
   }

@@ -9,8 +9,10 @@ namespace {
 constexpr std::string_view kIntroduction =
     "# Job keys\n"
     "\n"
-    "Every key of JOB.yaml, as `trireme train --help-config` prints it. A job is YAML or JSON; a key\n"
-    "left out has its default; an unknown key is an error. `--set section.key=value` overrides a key.\n"
+    "Every key of JOB.yaml, as `trireme train --help-config` prints it. A job is YAML or JSON; a "
+    "key\n"
+    "left out has its default; an unknown key is an error. `--set section.key=value` overrides a "
+    "key.\n"
     "Keys marked *fixed* cannot change when a run resumes.\n";
 
 }  // namespace
@@ -49,7 +51,8 @@ void check_resumable(const Job& saved, const Job& now) {
   }
   if (!changed.empty())
     fail(ErrorKind::kUsage,
-         "cannot resume: {}; these keys are fixed for the life of a run: restore them, or start a new run",
+         "cannot resume: {}; these keys are fixed for the life of a run: restore them, or start a "
+         "new run",
          changed);
 }
 
@@ -62,8 +65,9 @@ std::string help_config() {
       section = field.section();
       text += fmt::format("\n## {}\n\n", section);
     }
-    text += fmt::format("- `{}` ({}; default `{}`{}): {}\n", field.key, describe(field),
-                        write_value(field.get(defaults)), field.fixed ? "; *fixed*" : "", field.doc);
+    text +=
+        fmt::format("- `{}` ({}; default `{}`{}): {}\n", field.key, describe(field),
+                    write_value(field.get(defaults)), field.fixed ? "; *fixed*" : "", field.doc);
   }
   return text;
 }

@@ -34,12 +34,14 @@ std::string nearest_multiples(std::string_view key, std::int64_t value, std::int
 void resolve_model(Model& model, const DatasetFacts& data) {
   if (model.hidden % model.heads != 0)
     fail(ErrorKind::kUsage,
-         "model.hidden={} is not divisible by model.heads={}; nearest that work: model.heads={}, or {}",
+         "model.hidden={} is not divisible by model.heads={}; nearest that work: model.heads={}, "
+         "or {}",
          model.hidden, model.heads, nearest_divisor(model.hidden, model.heads),
          nearest_multiples("model.hidden", model.hidden, model.heads));
   if (model.kv_heads == 0) model.kv_heads = model.heads;
   if (model.heads % model.kv_heads != 0)
-    fail(ErrorKind::kUsage, "model.heads={} is not divisible by model.kv_heads={}; nearest that works: {}",
+    fail(ErrorKind::kUsage,
+         "model.heads={} is not divisible by model.kv_heads={}; nearest that works: {}",
          model.heads, model.kv_heads, nearest_divisor(model.heads, model.kv_heads));
   if (model.vocab == 0) model.vocab = data.vocab;
   if (model.vocab == 0)
@@ -54,10 +56,12 @@ void resolve_model(Model& model, const DatasetFacts& data) {
   if (model.ffn == 0) model.ffn = llama ? swiglu_width(model.hidden) : 4 * model.hidden;
   if (llama && model.hidden / model.heads % 2 != 0)
     fail(ErrorKind::kUsage,
-         "model.hidden={} / model.heads={} = {} per head is odd; llama rotates pairs and needs an even one",
+         "model.hidden={} / model.heads={} = {} per head is odd; llama rotates pairs and needs an "
+         "even one",
          model.hidden, model.heads, model.hidden / model.heads);
   if (llama && model.dropout != 0)
-    fail(ErrorKind::kUsage, "model.dropout={}: family llama has no dropout; needs 0", model.dropout);
+    fail(ErrorKind::kUsage, "model.dropout={}: family llama has no dropout; needs 0",
+         model.dropout);
   if (!llama && model.kv_heads != model.heads)
     fail(ErrorKind::kUsage,
          "model.kv_heads={}: family gpt has one key-value head per head; needs {} (or 0)",
@@ -68,7 +72,8 @@ void resolve_model(Model& model, const DatasetFacts& data) {
 }
 
 void resolve_mesh(Parallel& parallel, int world) {
-  const std::int64_t others = std::int64_t{parallel.pp} * parallel.dp_replicate * parallel.cp * parallel.tp;
+  const std::int64_t others =
+      std::int64_t{parallel.pp} * parallel.dp_replicate * parallel.cp * parallel.tp;
   const bool divides = world % others == 0;
   if (parallel.dp_shard == -1 && divides) parallel.dp_shard = static_cast<int>(world / others);
   const std::string product =
@@ -76,15 +81,17 @@ void resolve_mesh(Parallel& parallel, int world) {
                   parallel.dp_replicate, parallel.dp_shard, parallel.cp, parallel.tp);
   if (parallel.dp_shard == -1)
     fail(ErrorKind::kUsage,
-         "parallel: {} does not fit a world of {}: {} ranks without dp_shard do not divide it; start a "
+         "parallel: {} does not fit a world of {}: {} ranks without dp_shard do not divide it; "
+         "start a "
          "multiple of {} ranks or lower a degree",
          product, world, others, others);
   const std::int64_t ranks = others * parallel.dp_shard;
   if (ranks == world) return;
-  const std::string shard = divides ? fmt::format("set parallel.dp_shard={} (or -1: what is left)", world / others)
-                                    : std::string("lower a degree");
-  fail(ErrorKind::kUsage, "parallel: {} = {} ranks, but the world has {}; {}, or start {} ranks", product,
-       ranks, world, shard, ranks);
+  const std::string shard =
+      divides ? fmt::format("set parallel.dp_shard={} (or -1: what is left)", world / others)
+              : std::string("lower a degree");
+  fail(ErrorKind::kUsage, "parallel: {} = {} ranks, but the world has {}; {}, or start {} ranks",
+       product, ranks, world, shard, ranks);
 }
 
 void resolve_precision(Precision& precision) {
@@ -105,7 +112,8 @@ void check_batch(const Job& job) {
   const std::int64_t at_once = run.micro_batch * dp(job);
   if (run.global_batch % at_once == 0) return;
   fail(ErrorKind::kUsage,
-       "run.global_batch={} is not divisible by run.micro_batch={} x dp={} (dp_replicate={} x dp_shard={}) "
+       "run.global_batch={} is not divisible by run.micro_batch={} x dp={} (dp_replicate={} x "
+       "dp_shard={}) "
        "= {}; nearest that work: {}",
        run.global_batch, run.micro_batch, dp(job), job.parallel.dp_replicate, job.parallel.dp_shard,
        at_once, nearest_multiples("run.global_batch", run.global_batch, at_once));
@@ -117,17 +125,20 @@ void resolve_optim(Optim& optim, const Run& run) {
     fail(ErrorKind::kUsage, "optim.min_lr={} is above optim.lr={}; lower min_lr or raise lr",
          optim.min_lr, optim.lr);
   if (optim.warmup_steps > run.steps)
-    fail(ErrorKind::kUsage, "optim.warmup_steps={} is more than run.steps={}; lower it or train longer",
+    fail(ErrorKind::kUsage,
+         "optim.warmup_steps={} is more than run.steps={}; lower it or train longer",
          optim.warmup_steps, run.steps);
   if (optim.warmup_steps > optim.decay_steps)
     fail(ErrorKind::kUsage,
-         "optim.warmup_steps={} is more than optim.decay_steps={}, which counts warm-up; raise decay_steps",
+         "optim.warmup_steps={} is more than optim.decay_steps={}, which counts warm-up; raise "
+         "decay_steps",
          optim.warmup_steps, optim.decay_steps);
   const double decaying = optim.wsd_decay_fraction * static_cast<double>(optim.decay_steps);
   if (optim.schedule == LrSchedule::kWsd &&
       static_cast<double>(optim.warmup_steps) + decaying > static_cast<double>(optim.decay_steps))
     fail(ErrorKind::kUsage,
-         "optim.warmup_steps={} + optim.wsd_decay_fraction={} x optim.decay_steps={} = {} steps, more than "
+         "optim.warmup_steps={} + optim.wsd_decay_fraction={} x optim.decay_steps={} = {} steps, "
+         "more than "
          "decay_steps; lower one",
          optim.warmup_steps, optim.wsd_decay_fraction, optim.decay_steps,
          static_cast<double>(optim.warmup_steps) + decaying);
@@ -153,7 +164,8 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
 void check_runnable(const Job& job) {
   const auto need_one = [](const char* what, const char* key, int degree) {
     if (degree > 1)
-      fail(ErrorKind::kUsage, "{} parallelism is not built yet: parallel.{}={}, needs 1", what, key, degree);
+      fail(ErrorKind::kUsage, "{} parallelism is not built yet: parallel.{}={}, needs 1", what, key,
+           degree);
   };
   need_one("tensor", "tp", job.parallel.tp);
   need_one("context", "cp", job.parallel.cp);
@@ -167,15 +179,19 @@ std::vector<std::string> notes(const Job& job) {
                       std::has_single_bit(static_cast<std::uint64_t>(dp(job)));
   if (job.precision.numerics == Numerics::kCanonical && !powers)
     remarks.push_back(fmt::format(
-        "{} micro-batches a step on dp={}: equal bits on every layout need powers of two", ids, dp(job)));
+        "{} micro-batches a step on dp={}: equal bits on every layout need powers of two", ids,
+        dp(job)));
   if (job.parallel.zero > 0 && job.parallel.dp_shard == 1 && job.parallel.dp_replicate > 1)
-    remarks.push_back(fmt::format("parallel.zero={} shards over dp_shard=1, so every rank holds everything",
-                                  job.parallel.zero));
+    remarks.push_back(
+        fmt::format("parallel.zero={} shards over dp_shard=1, so every rank holds everything",
+                    job.parallel.zero));
   return remarks;
 }
 
 int dp(const Job& job) { return job.parallel.dp_replicate * job.parallel.dp_shard; }
 
-std::int64_t accumulation(const Job& job) { return job.run.global_batch / (job.run.micro_batch * dp(job)); }
+std::int64_t accumulation(const Job& job) {
+  return job.run.global_batch / (job.run.micro_batch * dp(job));
+}
 
 }  // namespace trireme::config

@@ -28,6 +28,14 @@ int distance(std::string_view a, std::string_view b) {
   return above[b.size()];
 }
 
+// The same for two names, where leaving out or adding the last words is one edit: optimizer, optim.
+int name_distance(std::string_view a, std::string_view b) {
+  constexpr std::size_t kTelling = 3;
+  const bool starts_alike = a.starts_with(b) || b.starts_with(a);
+  const bool telling = std::min(a.size(), b.size()) >= kTelling;
+  return starts_alike && telling && a != b ? 1 : distance(a, b);
+}
+
 // The names closest to what was written, as long as they are close at all.
 class Nearest {
  public:
@@ -61,19 +69,20 @@ std::string join(const std::vector<std::string>& names, std::string_view last_se
 }  // namespace
 
 std::string suggest(std::string_view unknown) {
-  constexpr std::size_t kLongest = 64;   // no key is near anything longer
+  constexpr std::size_t kLongest = 64;  // no key is near anything longer
   const std::size_t dot = unknown.find('.');
   const std::string_view section = dot == unknown.npos ? "" : unknown.substr(0, dot);
   const std::string_view word = dot == unknown.npos ? unknown : unknown.substr(dot + 1);
   Nearest nearest(word.substr(0, kLongest));
   if (unknown.size() <= kLongest) {
     if (section.empty())
-      for (std::string_view name : sections()) nearest.offer(name, distance(word, name));
+      for (std::string_view name : sections()) nearest.offer(name, name_distance(word, name));
     for (const Field& field : fields()) {
-      // A right name in the wrong section is one mistake.
-      const int apart = section.empty() || section == field.section() ? 0 : 1;
-      const int misspelt = distance(word, field.name()) + std::max(apart, section.empty() ? 1 : 0);
-      nearest.offer(field.key, std::min(misspelt, distance(unknown, field.key)));
+      // A right name in the wrong section, or without one, is one mistake.
+      const int apart = section == field.section() ? 0 : 1;
+      const int misspelt = name_distance(word, field.name()) + apart;
+      nearest.offer(field.key,
+                    section.empty() ? misspelt : std::min(misspelt, distance(unknown, field.key)));
     }
   }
   constexpr std::size_t kMost = 3;

@@ -29,7 +29,10 @@ bool in_range(const Range& range, double number) {
 std::string range_text(const Range& range) {
   std::string text = fmt::format("{} {}", range.above_min ? "above" : "from", range.min);
   if (std::isfinite(range.max))
-    text += fmt::format("{} {}", range.below_max ? " to below" : range.above_min ? " up to" : " to",
+    text += fmt::format("{} {}",
+                        range.below_max   ? " to below"
+                        : range.above_min ? " up to"
+                                          : " to",
                         range.max);
   if (range.also) text += fmt::format(", or {}", *range.also);
   return text;

@@ -13,11 +13,12 @@
 namespace trireme::config {
 namespace {
 
-constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
+constexpr std::size_t kMaxBytes = std::size_t{1} << 18;
 constexpr std::size_t kMaxDepth = 8;
+constexpr std::size_t kMaxKeys = 1000;
 
-// Builds the tree from yaml-cpp's events, which carry what its own nodes hide: anchors, tags, repeated
-// keys and the place of each key.
+// Builds the tree from yaml-cpp's events, which carry what its own nodes hide: anchors, tags,
+// repeated keys and the place of each key.
 class TreeBuilder : public YAML::EventHandler {
  public:
   explicit TreeBuilder(const std::string& what) : what_(what) {}
@@ -36,7 +37,7 @@ class TreeBuilder : public YAML::EventHandler {
                 const std::string& value) override {
     YamlNode scalar = node(YamlNode::Kind::kScalar, mark, tag, anchor);
     scalar.text = value;
-    scalar.quoted = tag == "!";   // yaml-cpp's mark of a scalar that is not plain
+    scalar.quoted = tag == "!";  // yaml-cpp's mark of a scalar that is not plain
     add(std::move(scalar));
   }
   void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
@@ -79,7 +80,9 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void open(YamlNode started) {
-    if (awaits_key()) refuse(started.line, started.column, "a key must be a plain word");
+    if (awaits_key())
+      refuse(started.line, started.column,
+             "a list or map stands where a key is needed; is a bracket left open?");
     if (open_.size() == kMaxDepth)
       refuse(started.line, started.column, fmt::format("nested deeper than {} levels", kMaxDepth));
     open_.push_back(std::move(started));
@@ -102,13 +105,18 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   void add_key(YamlNode key) {
-    if (key.kind != YamlNode::Kind::kScalar) refuse(key.line, key.column, "a key must be a plain word");
-    if (key.text == "<<") refuse(key.line, key.column, "merge keys (<<) are not supported; write the keys out");
+    if (key.kind != YamlNode::Kind::kScalar)
+      refuse(key.line, key.column, "a key must be a plain word");
+    if (key.text == "<<")
+      refuse(key.line, key.column, "merge keys (<<) are not supported; write the keys out");
     std::vector<YamlNode>& keys = open_.back().keys;
+    if (keys.size() == kMaxKeys)
+      refuse(key.line, key.column, fmt::format("more than {} keys in one map", kMaxKeys));
     const auto twin = std::ranges::find(keys, key.text, &YamlNode::text);
     if (twin != keys.end())
       refuse(key.line, key.column,
-             fmt::format("key {} stands twice, first on line {}; keep one", quote(key.text), twin->line));
+             fmt::format("key {} stands twice, first on line {}; keep one", quote(key.text),
+                         twin->line));
     keys.push_back(std::move(key));
   }
 
@@ -123,7 +131,11 @@ std::size_t utf8_length(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
   if (lead < 0x80) return 1;
-  const std::size_t length = lead < 0xC2 ? 0 : lead < 0xE0 ? 2 : lead < 0xF0 ? 3 : lead < 0xF5 ? 4 : 0;
+  const std::size_t length = lead < 0xC2   ? 0
+                             : lead < 0xE0 ? 2
+                             : lead < 0xF0 ? 3
+                             : lead < 0xF5 ? 4
+                                           : 0;
   if (length == 0 || text.size() < length) return 0;
   for (std::size_t i = 1; i < length; ++i)
     if ((byte(i) & 0xC0) != 0x80) return 0;
@@ -145,7 +157,8 @@ void check_bytes(std::string_view text, const std::string& what) {
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t length = utf8_length(text.substr(at));
     const char c = text[at];
-    const bool control = static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r';
+    const bool control =
+        static_cast<unsigned char>(c) < 0x20 && c != '\t' && c != '\n' && c != '\r';
     const std::size_t column = at - line_begin + 1;
     if (length == 0 || control || c == 0x7F)
       fail(ErrorKind::kUsage, "{}:{}:{}: byte 0x{:02x} is not UTF-8 text", what, line, column,
@@ -172,8 +185,8 @@ YamlNode parse_yaml(std::string_view text, const std::string& what) {
     while (parser.HandleNextDocument(builder)) {
     }
   } catch (const YAML::Exception& e) {
-    fail(ErrorKind::kUsage, "{}:{}:{}: not valid YAML: {}", what, e.mark.line + 1, e.mark.column + 1,
-         e.msg);
+    fail(ErrorKind::kUsage, "{}:{}:{}: not valid YAML: {}", what, e.mark.line + 1,
+         e.mark.column + 1, e.msg);
   }
   return builder.take();
 }

@@ -11,17 +11,18 @@ struct YamlNode {
   enum class Kind { kNull, kScalar, kList, kMap };
 
   Kind kind = Kind::kNull;
-  std::string text;              // scalar
-  bool quoted = false;           // scalar in quotes or a block: always text
-  std::vector<YamlNode> keys;    // map: scalars, parallel to items
-  std::vector<YamlNode> items;   // list, map
-  int line = 0;                  // from 1
+  std::string text;             // scalar
+  bool quoted = false;          // scalar in quotes or a block: always text
+  std::vector<YamlNode> keys;   // map: scalars, parallel to items
+  std::vector<YamlNode> items;  // list, map
+  int line = 0;                 // from 1
   int column = 0;
 };
 
 // Parses one document of untrusted text; an empty one is kNull. Throws Error{kUsage} starting with
 // "WHAT:LINE:COLUMN: " for bad syntax, duplicate keys, keys that are not scalars, anchors, aliases,
-// tags, several documents, deep nesting, tabs as indentation, bytes that are not text, and more than 1 MiB.
+// tags, several documents, deep nesting, tabs as indentation, bytes that are not text, and more
+// than 256 KiB.
 YamlNode parse_yaml(std::string_view text, const std::string& what);
 
 // `text` in double quotes with control characters escaped, cut to a readable length: for messages.

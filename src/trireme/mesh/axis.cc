@@ -29,8 +29,8 @@ AxisSet parse_axes(std::string_view text) {
     const std::string_view word = text.substr(begin, end - begin);
     const auto axis = std::ranges::find(kAllAxes, word, [](Axis a) { return name(a); });
     if (axis == kAllAxes.end())
-      fail(ErrorKind::kData, "\"{}\" is not a mesh axis: axes are pp, dp_replicate, dp_shard, cp, tp",
-           word);
+      fail(ErrorKind::kData,
+           "\"{}\" is not a mesh axis: axes are pp, dp_replicate, dp_shard, cp, tp", word);
     axes = axes | *axis;
     begin = end + 1;
   }

@@ -59,7 +59,7 @@ std::string_view name(Axis axis);
 // Names joined by '+', outermost first: "dp_replicate+dp_shard"; the empty set is "none".
 std::string print(AxisSet axes);
 
-// The set that `text` prints; throws Error{kData} for an unknown name, a repeated one or another order.
+// Inverse of print; throws Error{kData} for an unknown name, a repeated one or another order.
 AxisSet parse_axes(std::string_view text);
 
 }  // namespace trireme::mesh

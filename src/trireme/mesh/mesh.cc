@@ -18,7 +18,8 @@ Mesh::Mesh(const Degrees& degrees)
       fail(ErrorKind::kUsage, "mesh axis {} has {} ranks; needs 1 or more", name(axis), degree);
     world *= degree;
     if (world > kMaxWorld)
-      fail(ErrorKind::kUsage, "mesh {} has more than {} ranks; lower a degree", print(*this), kMaxWorld);
+      fail(ErrorKind::kUsage, "mesh {} has more than {} ranks; lower a degree", print(*this),
+           kMaxWorld);
   }
 }
 

@@ -68,7 +68,7 @@ class Mesh {
 // "pp1.dp_replicate1.dp_shard4.cp1.tp1"
 std::string print(const Mesh& mesh);
 
-// Inverse of print; throws Error{kData} for another form, Error{kUsage} for more than kMaxWorld ranks.
+// Inverse of print; throws Error{kData} for another form, Error{kUsage} above kMaxWorld ranks.
 Mesh parse_mesh(std::string_view text);
 
 }  // namespace trireme::mesh

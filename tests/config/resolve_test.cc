@@ -1,0 +1,141 @@
+#include "trireme/config/resolve.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/config/error_of.h"
+
+namespace trireme::config {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+TEST(Resolve, FillsWhatIsDerived) {
+  Job job;
+  job.parallel.dp_replicate = 2;
+  job.precision.compute = DType::kBF16;
+  const Job resolved = resolve(job, 8, {.vocab = 256});
+  EXPECT_EQ(resolved.parallel.dp_shard, 4);
+  EXPECT_EQ(resolved.model.kv_heads, 4);
+  EXPECT_EQ(resolved.model.ffn, 256);
+  EXPECT_EQ(resolved.model.vocab, 256);
+  EXPECT_EQ(resolved.optim.decay_steps, 100);
+  EXPECT_EQ(resolved.precision.master, DType::kF32);
+  EXPECT_EQ(resolved.precision.grads, DType::kF32);
+  EXPECT_EQ(resolved.precision.reduce, DType::kF32);
+  EXPECT_EQ(dp(resolved), 8);
+  EXPECT_EQ(resolve(resolved, 8, {.vocab = 256}), resolved);
+  EXPECT_EQ(parse_job(print_yaml(resolved), "job.lock.yaml"), resolved);
+}
+
+TEST(Resolve, Fp64IsWideThroughout) {
+  Job job;
+  job.precision.compute = DType::kF64;
+  EXPECT_EQ(resolve(job, 1, {.vocab = 256}).precision.master, DType::kF64);
+}
+
+// anchors.md, "Grids and arithmetic": (global, micro, dp) -> accumulation.
+TEST(Resolve, AccumulationAnchors) {
+  Job job;
+  job.run.global_batch = 32;
+  job.run.micro_batch = 8;
+  EXPECT_EQ(accumulation(resolve(job, 2, {.vocab = 256})), 2);
+  job.run.global_batch = 16;
+  job.run.micro_batch = 4;
+  EXPECT_THAT(usage_error_of([&] { resolve(job, 3, {.vocab = 256}); }), HasSubstr("4 x dp=3"));
+}
+
+// models.md: Llama-2 7B and 13B, and the families' other rule.
+TEST(Resolve, FeedForwardWidths) {
+  Job job;
+  job.model.family = Family::kLlama;
+  for (const auto& [hidden, ffn] :
+       {std::pair{4096, 11008}, {5120, 13824}, {64, 256}, {768, 2048}}) {
+    job.model.hidden = hidden;
+    EXPECT_EQ(resolve(job, 1, {.vocab = 256}).model.ffn, ffn) << hidden;
+  }
+  job.model.family = Family::kGpt;
+  EXPECT_EQ(resolve(job, 1, {.vocab = 256}).model.ffn, 4 * 768);
+  job.model.ffn = 100;
+  EXPECT_EQ(resolve(job, 1, {.vocab = 256}).model.ffn, 100);
+}
+
+TEST(Resolve, VocabularyMayBeLargerThanTheDataset) {
+  Job job;
+  job.model.vocab = 50304;
+  EXPECT_EQ(resolve(job, 1, {.vocab = 50257}).model.vocab, 50304);
+  EXPECT_EQ(resolve(job, 1, {}).model.vocab, 50304);
+}
+
+TEST(Resolve, PlansMeshesThatCannotRunYet) {
+  Job job;
+  job.parallel.tp = 2;
+  job.parallel.pp = 2;
+  const Job resolved = resolve(job, 16, {.vocab = 256});
+  EXPECT_EQ(resolved.parallel.dp_shard, 4);
+  EXPECT_THAT(usage_error_of([&] { check_runnable(resolved); }), HasSubstr("needs 1"));
+}
+
+TEST(Notes, SpeakOnlyWhereBitsOrShardsSurprise) {
+  Job job;
+  EXPECT_THAT(notes(resolve(job, 4, {.vocab = 256})), IsEmpty());
+  job.run.global_batch = 12;
+  EXPECT_THAT(notes(resolve(job, 3, {.vocab = 256})), SizeIs(1));
+  job.precision.numerics = Numerics::kFast;
+  EXPECT_THAT(notes(resolve(job, 3, {.vocab = 256})), IsEmpty());
+  job.parallel.zero = 3;
+  job.parallel.dp_replicate = 3;
+  EXPECT_THAT(notes(resolve(job, 3, {.vocab = 256})), SizeIs(1));
+}
+
+Job recipe(const char* name) { return load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / name); }
+
+// Every recipe loads, resolves on the byte vocabulary, says how to run it, and can be executed.
+TEST(Recipes, LoadAndResolve) {
+  int seen = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(Path(TRIREME_SOURCE_DIR) / "recipes")) {
+    SCOPED_TRACE(entry.path().string());
+    const Job job = resolve(load_job(entry.path()), 1, {.vocab = 256});
+    EXPECT_NO_THROW(check_runnable(job));
+    EXPECT_EQ(parse_job(print_yaml(job), "lock"), job);
+    EXPECT_EQ(job.data.path, "");
+    EXPECT_THAT(read_file(entry.path()),
+                HasSubstr("# Run: trireme train recipes/" + entry.path().filename().string()));
+    ++seen;
+  }
+  EXPECT_GE(seen, 6);
+}
+
+// DESIGN, section 5: sizes that others rely on.
+TEST(Recipes, HaveTheContractsSizes) {
+  const Job tiny = recipe("gpt_tiny.yaml");
+  EXPECT_EQ(tiny.model.layers, 2);
+  EXPECT_EQ(tiny.model.hidden, 64);
+  EXPECT_EQ(tiny.model.heads, 4);
+  EXPECT_EQ(tiny.model.seq_len, 32);
+  const Job llama = recipe("llama_tiny.yaml");
+  EXPECT_EQ(llama.model.family, Family::kLlama);
+  EXPECT_EQ(llama.model.kv_heads, 2);
+  for (int world : {1, 2, 4, 8}) {
+    EXPECT_EQ(accumulation(resolve(tiny, world, {.vocab = 256})), 8 / world);
+    EXPECT_EQ(accumulation(resolve(llama, world, {.vocab = 256})), 8 / world);
+  }
+  // models.md: V D + T D + L (12 D^2 + 13 D) + 2 D.
+  const auto parameters = [](const Model& m) {
+    return m.vocab * m.hidden + m.seq_len * m.hidden +
+           m.layers * (12 * m.hidden * m.hidden + 13 * m.hidden) + 2 * m.hidden;
+  };
+  EXPECT_EQ(parameters(resolve(recipe("gpt_s.yaml"), 1, {.vocab = 256}).model), 10'844'160);
+  Model m = resolve(recipe("gpt_m.yaml"), 1, {.vocab = 256}).model;
+  EXPECT_EQ(m.seq_len, 512);
+  m.seq_len = 1024;
+  EXPECT_EQ(parameters(m), 124'439'808);
+}
+
+}  // namespace
+}  // namespace trireme::config
