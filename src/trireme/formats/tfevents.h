@@ -1,0 +1,48 @@
+// TensorBoard event files: scalars, appended record by record.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "trireme/base/fs.h"
+
+namespace trireme::formats {
+
+// CRC-32C (Castagnoli) of bytes; crc32c("123456789") = 0xE3069283.
+std::uint32_t crc32c(std::string_view bytes);
+
+// Who writes an event file; TensorBoard finds files by this name.
+struct EventFileName {
+  std::int64_t unix_seconds = 0;
+  std::string host;
+  std::int64_t process = 0;
+
+  // "events.out.tfevents.<seconds>.<host>.<process>.0"
+  std::string str() const;
+};
+
+// One writer of one new file. Records reach the file at flush() and at destruction.
+class EventFileWriter {
+ public:
+  // Creates the file in `directory`; it must not exist. Throws Error{kData} naming path and cause.
+  EventFileWriter(const Path& directory, const EventFileName& name);
+
+  // `wall_time` in seconds since 1970. Tags are spelled "train/loss".
+  void add_scalar(std::string_view tag, double value, std::int64_t step, double wall_time);
+
+  // Throws Error{kData} when the file cannot be written.
+  void flush();
+
+  const Path& path() const { return path_; }
+
+ private:
+  void put(std::string_view event);
+
+  Path path_;
+  std::ofstream file_;
+};
+
+}  // namespace trireme::formats
