@@ -1,0 +1,107 @@
+#include "trireme/train/callbacks/jsonl.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "trireme/base/error.h"
+#include "trireme/base/json.h"
+
+namespace trireme::train {
+namespace {
+
+std::string exact(double value) {
+  return std::isfinite(value) ? fmt::format("{:.17g}", value) : "null";
+}
+
+std::string rounded(double value) {
+  return std::isfinite(value) ? fmt::format("{:.6g}", value) : "null";
+}
+
+double number(const Json& object, const char* key) {
+  const auto found = object.find(key);
+  return found != object.end() && found->is_number() ? found->get<double>() : std::nan("");
+}
+
+void read_line(std::string_view line, std::int64_t last_step, History& history) {
+  const Json object = Json::parse(line, nullptr, false);
+  if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer()) return;
+  const auto step = object["step"].get<std::int64_t>();
+  if (step > last_step) return;
+  if (object.contains("val_loss")) {
+    history.evals.push_back({.step = step,
+                             .loss = number(object, "val_loss"),
+                             .bits_per_byte = number(object, "val_bits_per_byte")});
+  } else {
+    history.steps.push_back({.step = step,
+                             .loss = number(object, "loss"),
+                             .grad_norm = number(object, "grad_norm"),
+                             .lr = number(object, "lr"),
+                             .tokens_per_s = number(object, "tokens_per_s"),
+                             .step_ms = number(object, "step_ms"),
+                             .mfu = number(object, "mfu")});
+  }
+  history.text.append(line).append("\n");
+}
+
+class Jsonl final : public Callback {
+ public:
+  void on_start(const RunInfo& info) override {
+    path_ = info.out / kMetricsName;
+    convention_ = info.mfu_convention;
+    replace_file(path_, read_history(path_, info.first_step).text);
+    file_.open(path_, std::ios::app);
+    check();
+  }
+  void on_step(const StepMetrics& metrics) override { add(jsonl_line(metrics, convention_)); }
+  void on_eval(const EvalMetrics& metrics) override { add(jsonl_line(metrics)); }
+
+ private:
+  void add(const std::string& line) {
+    file_ << line + "\n" << std::flush;
+    check();
+  }
+  void check() const {
+    if (!file_)
+      fail(ErrorKind::kData, "{}: cannot write; is the disk full? Resume the run with the same command",
+           path_.string());
+  }
+
+  Path path_;
+  std::string convention_;
+  std::ofstream file_;
+};
+
+}  // namespace
+
+std::string jsonl_line(const StepMetrics& m, const std::string& mfu_convention) {
+  return fmt::format(
+      R"({{"step":{},"loss":{},"grad_norm":{},"lr":{},"tokens":{},"tokens_per_s":{},"step_ms":{},)"
+      R"("mfu":{},"mfu_convention":{},"rss_mb":{},"comm_wait_ms":{},"data_wait_ms":{}}})",
+      m.step, exact(m.loss), exact(m.grad_norm), exact(m.lr), m.tokens, rounded(m.tokens_per_s),
+      rounded(m.step_ms), rounded(m.mfu), Json(mfu_convention).dump(), rounded(m.rss_mb),
+      rounded(m.comm_wait_ms), rounded(m.data_wait_ms));
+}
+
+std::string jsonl_line(const EvalMetrics& m) {
+  const std::string bits =
+      m.bits_per_byte > 0 ? fmt::format(R"(,"val_bits_per_byte":{})", exact(m.bits_per_byte)) : "";
+  return fmt::format(R"({{"step":{},"val_loss":{}{},"val_tokens":{},"val_s":{}}})", m.step,
+                     exact(m.loss), bits, m.tokens, rounded(m.seconds));
+}
+
+History read_history(const Path& file, std::int64_t last_step) {
+  History history;
+  if (!std::filesystem::exists(file)) return history;
+  const std::string text = read_file(file);
+  std::string_view rest = text;
+  for (std::size_t end; (end = rest.find('\n')) != std::string_view::npos; rest.remove_prefix(end + 1))
+    read_line(rest.substr(0, end), last_step, history);
+  return history;
+}
+
+std::unique_ptr<Callback> jsonl_callback() { return std::make_unique<Jsonl>(); }
+
+}  // namespace trireme::train

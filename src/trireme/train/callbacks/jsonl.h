@@ -1,0 +1,35 @@
+// metrics.jsonl: one JSON object a step, and one for each validation.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "trireme/base/fs.h"
+#include "trireme/train/callbacks.h"
+
+namespace trireme::train {
+
+inline constexpr char kMetricsName[] = "metrics.jsonl";
+
+// The lines, without newline. `loss`, `grad_norm` and `val_loss` read back to the same bits; a value that
+// is not finite is null.
+std::string jsonl_line(const StepMetrics& metrics, const std::string& mfu_convention);
+std::string jsonl_line(const EvalMetrics& metrics);
+
+// Writes RUNDIR/metrics.jsonl, each line at once. When a run resumes, lines of steps after
+// RunInfo::first_step and a torn last line are dropped first, so that the file becomes what an
+// uninterrupted run would have written. Throws Error{kData} when the file cannot be written.
+std::unique_ptr<Callback> jsonl_callback();
+
+// What a metrics.jsonl says about steps up to `last_step`; unreadable lines are left out. A file that is
+// not there is empty.
+struct History {
+  std::vector<StepMetrics> steps;
+  std::vector<EvalMetrics> evals;
+  std::string text;   // the lines that were read
+};
+History read_history(const Path& file, std::int64_t last_step);
+
+}  // namespace trireme::train

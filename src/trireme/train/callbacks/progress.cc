@@ -1,0 +1,140 @@
+#include "trireme/train/callbacks/progress.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "trireme/base/clock.h"
+#include "trireme/train/callbacks/text.h"
+
+namespace trireme::train {
+namespace {
+
+// Weight of the newest step in the mean step time that the ETA uses.
+constexpr double kNewest = 0.1;
+
+std::string rate_text(const StepMetrics& m) {
+  std::string text = short_count(m.tokens_per_s) + " tok/s";
+  if (m.mfu > 0) text += fmt::format("  MFU {:.1f}%", 100 * m.mfu);
+  return text;
+}
+
+class Progress final : public Callback {
+ public:
+  explicit Progress(ProgressOptions options) : options_(std::move(options)) {}
+
+  void on_start(const RunInfo& info) override {
+    info_ = info;
+    last_.step = info.first_step;
+    clock_.restart();
+  }
+
+  void on_step(const StepMetrics& m) override {
+    mean_step_s_ = mean_step_s_ == 0 ? m.step_ms / 1e3
+                                     : (1 - kNewest) * mean_step_s_ + kNewest * m.step_ms / 1e3;
+    last_ = m;
+    if (options_.columns) {
+      if (drawn_ && redraw_.seconds() < options_.redraw_s && m.step < info_.steps) return;
+      draw();
+    } else if (m.step % options_.log_every == 0 || m.step == info_.steps) {
+      line(fmt::format("step {:>{}}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.2e}  {}  ETA {}", m.step,
+                       std::to_string(info_.steps).size(), info_.steps, m.loss, m.grad_norm, m.lr,
+                       rate_text(m), short_time(eta_s())));
+    }
+  }
+
+  void on_eval(const EvalMetrics& m) override {
+    const std::string bits = bits_text(m.bits_per_byte, options_.baseline);
+    line(fmt::format("step {}  validation loss {:.4f}{}  in {}", m.step, m.loss,
+                     bits.empty() ? "" : "  " + bits, short_time(m.seconds)));
+  }
+
+  void on_checkpoint(std::int64_t step, const Path& directory, double seconds) override {
+    line(fmt::format("step {}  saved {} in {}", step, directory.string(), short_time(seconds)));
+  }
+
+  void on_end(const RunEnd& end) override {
+    const std::string time = short_time(clock_.seconds());
+    if (end.ending == Ending::kInterrupted)
+      line(fmt::format("interrupted after step {} of {}, {}; resume with the same command and --out {}",
+                       end.step, info_.steps,
+                       end.checkpoint.empty() ? "nothing saved" : "saved " + end.checkpoint.string(),
+                       info_.out.string()));
+    else
+      line(fmt::format("done: {} steps in {}", end.step - info_.first_step, time));
+    undraw();
+  }
+
+  ~Progress() override {
+    // After an error the message must not share the bar's line.
+    undraw();
+  }
+
+ private:
+  double eta_s() const { return static_cast<double>(info_.steps - last_.step) * mean_step_s_; }
+
+  void draw() {
+    options_.write("\r" + bar_line(last_, info_.steps, eta_s(), options_.columns()) + "\x1b[K");
+    drawn_ = true;
+    redraw_.restart();
+  }
+
+  void undraw() {
+    if (drawn_) options_.write("\r\x1b[K");
+    drawn_ = false;
+  }
+
+  void line(const std::string& text) {
+    const bool redraw = drawn_;
+    undraw();
+    options_.write(text + "\n");
+    if (redraw) draw();
+  }
+
+  ProgressOptions options_;
+  RunInfo info_;
+  StepMetrics last_;
+  double mean_step_s_ = 0;
+  bool drawn_ = false;
+  Stopwatch clock_;
+  Stopwatch redraw_;
+};
+
+}  // namespace
+
+std::string bar_line(const StepMetrics& m, std::int64_t steps, double eta_s, int columns) {
+  constexpr int kFullBar = 24, kSmallestBar = 8;
+  const double done = steps > 0 ? std::clamp(static_cast<double>(m.step) / static_cast<double>(steps), 0.0, 1.0) : 1;
+  const std::string head = fmt::format("{}/{} ", m.step, steps);
+  const int room = std::max(0, columns - 1);   // a full line would wrap on some terminals
+  std::string tail;
+  int left = room - static_cast<int>(head.size());
+  std::vector<std::string> items = {fmt::format("loss {:.4f}", m.loss), "ETA " + short_time(eta_s),
+                                    short_count(m.tokens_per_s) + " tok/s"};
+  if (m.mfu > 0) items.push_back(fmt::format("MFU {:.1f}%", 100 * m.mfu));
+  for (const std::string& item : items) {
+    if (left - static_cast<int>(tail.size() + item.size()) - 2 < kSmallestBar) break;
+    tail += "  " + item;
+  }
+  left -= static_cast<int>(tail.size());
+  const int width = std::min(left, kFullBar);
+  if (width < kSmallestBar) return head.substr(0, static_cast<std::size_t>(room));
+  const int filled = static_cast<int>(done * width);
+  std::string bar;
+  for (int i = 0; i < width; ++i) bar += i < filled ? "━" : "╌";
+  return head + bar + tail;
+}
+
+std::string bits_text(double bits_per_byte, std::optional<double> baseline) {
+  if (!(bits_per_byte > 0)) return "";
+  std::string text = fmt::format("{:.3f} bits/byte", bits_per_byte);
+  if (baseline) text += fmt::format(" (3-gram baseline {:.3f})", *baseline);
+  return text;
+}
+
+std::unique_ptr<Callback> progress_callback(ProgressOptions options) {
+  return std::make_unique<Progress>(std::move(options));
+}
+
+}  // namespace trireme::train
