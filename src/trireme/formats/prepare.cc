@@ -1,6 +1,8 @@
 // prepare_dataset of dataset.h.
 #include <unistd.h>
 
+#include <algorithm>
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -173,9 +175,10 @@ class Splits {
 
 Dataset prepare_dataset(const PrepareOptions& options) {
   if (options.sources.empty()) fail(ErrorKind::kData, "no text file to prepare");
-  check_out(options.out);
+  const Path out = (options.out / "").lexically_normal().parent_path();  // no trailing slash
+  check_out(out);
   const Tokenizer tokenizer = make_tokenizer(options);
-  Staging staging(options.out);
+  Staging staging(out);
   Splits splits(options, tokenizer, staging.path());
   for (const SourceFile& source : options.sources) splits.add(source);
 
@@ -191,16 +194,16 @@ Dataset prepare_dataset(const PrepareOptions& options) {
   const std::string text = print(record);
   write_file_synced(staging.path() / kDatasetName, text);
 
-  const Path existing = options.out / kDatasetName;
+  const Path existing = out / kDatasetName;
   if (fs::exists(existing)) {
-    if (read_file(existing) == text) return verify_dataset(options.out);
+    if (read_file(existing) == text) return verify_dataset(out);
     if (!options.force)
       fail(ErrorKind::kUsage,
            "{} holds another dataset; choose another directory or replace it with --force",
-           options.out.string());
+           out.string());
   }
   staging.publish();
-  return open_dataset(options.out);
+  return open_dataset(out);
 }
 
 }  // namespace trireme::formats

@@ -4,20 +4,14 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
-#include <netdb.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
-#include <cstring>
-#include <stdexcept>
 #include <thread>
 #include <utility>
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
+#include "trireme/comm/gloo/sockets.h"
 
 namespace trireme::comm {
 namespace {
@@ -38,28 +32,6 @@ std::string gist(const std::exception& error) {
 template <typename Options>
 void without_libuv(Options& options) {
   if constexpr (requires { options.useLibUV; }) options.useLibUV = false;
-}
-
-// The address of this machine that reaches `host`: where its own name points to is often only the
-// loopback. Connecting a datagram socket sends nothing.
-std::string address_towards(const std::string& host, int port) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  if (const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found))
-    throw std::runtime_error(fmt::format("{}: {}", host, gai_strerror(error)));
-  sockaddr_storage self{};
-  socklen_t length = sizeof(self);
-  const int fd = socket(found->ai_family, SOCK_DGRAM, 0);
-  const bool ok = connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
-                  getsockname(fd, reinterpret_cast<sockaddr*>(&self), &length) == 0;
-  const std::string why = std::strerror(errno);
-  close(fd);
-  freeaddrinfo(found);
-  char text[NI_MAXHOST];
-  if (!ok || getnameinfo(reinterpret_cast<sockaddr*>(&self), length, text, sizeof(text), nullptr, 0, NI_NUMERICHOST))
-    throw std::runtime_error(fmt::format("no way to {}: {}", host, why));
-  return text;
 }
 
 at::Tensor bytes_tensor(const std::byte* data, std::size_t bytes) {
@@ -87,24 +59,28 @@ void GlooLink::open_stores() {
     return c10::make_intrusive<c10d::PrefixStore>(
         config_.run_id, c10::make_intrusive<c10d::TCPStore>(config_.host, options));
   };
+  std::string why = server ? why_not_listen(config_.port)
+                           : await_listener(config_.host, config_.port, config_.connect_timeout_s);
   try {
-    store_ = open();
+    if (why.empty()) store_ = open();
     options.isServer = false;
-    herald_store_ = open();
+    if (why.empty()) herald_store_ = open();
   } catch (const std::exception& e) {
-    if (server)
-      fail(ErrorKind::kUsage, "rank 0 cannot host the key-value store at {}:{}: {}; choose a free port of this host",
-           config_.host, config_.port, gist(e));
-    fail(ErrorKind::kPeerLost, "rank {}: no key-value store at {}:{} within {} s: {}; is its host (rank 0) running?",
-         config_.rank, config_.host, config_.port, config_.connect_timeout_s, gist(e));
+    why = gist(e);
   }
+  if (why.empty()) return;
+  if (server)
+    fail(ErrorKind::kUsage, "rank 0 cannot host the key-value store at {}:{}: {}; choose a free port of this host",
+         config_.host, config_.port, why);
+  fail(ErrorKind::kPeerLost, "rank {}: no key-value store at {}:{} within {} s: {}; is its host (rank 0) running?",
+       config_.rank, config_.host, config_.port, config_.connect_timeout_s, why);
 }
 
 void GlooLink::gather_ranks() {
   const auto key = [](int rank) { return "joined/" + std::to_string(rank); };
   const Stopwatch watch;
   try {
-    store_->set(key(config_.rank), {1});
+    store_->set(key(config_.rank), std::vector<std::uint8_t>{1});
     store_->add("joined", 1);
     while (store_->add("joined", 0) < config_.size) {
       if (watch.seconds() > config_.connect_timeout_s) {
@@ -149,18 +125,15 @@ void GlooLink::connect_ranks() {
 GlooLink::~GlooLink() {
   const bool aborted = cause().has_value();
   herald_.reset();
+  if (!(config_.host_store && config_.rank == 0)) return;
+  // Whoever still runs learns from the store what happened, so it stays while anyone may look.
+  const double patience = aborted ? 1.0 : 30.0;
+  const Stopwatch watch;
   try {
-    if (!(config_.host_store && config_.rank == 0)) {
-      if (!aborted) store_->add("left", 1);
-      return;
-    }
-    // Whoever still runs learns from the store what happened, so it stays while anyone may look.
-    const double patience = aborted ? 1.0 : 30.0;
-    const Stopwatch watch;
-    while (watch.seconds() < patience && store_->add("left", 0) < config_.size - 1)
+    while (watch.seconds() < patience && store_->add(Herald::kLeftKey, 0) < config_.size)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
   } catch (const std::exception&) {
-    // The store's host left first: nobody is there to be told.
+    // Its own store failed: nobody can be told anything any more.
   }
 }
 
