@@ -30,7 +30,9 @@ enum class Verb : std::uint8_t {
   kEma,             // move a unit towards the unit it follows
 };
 
-// What an instruction occupies. Order within a lane is program order; `after` orders across lanes.
+// What an instruction occupies. Lines of a lane start and complete in program order; `after` orders
+// across lanes. Waiting for a line therefore waits for all earlier lines of its lane too, and a line of
+// the dp lane that runs at once (grad_norm) finds everything before it in that lane complete.
 enum class Lane : std::uint8_t { kComp, kDp, kUp, kDown, kH2d, kD2h };
 
 // Lanes: load, forward, recompute, backward*, step, ema: comp. unshard, reduce_grads, sync_tied,

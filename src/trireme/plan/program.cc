@@ -58,9 +58,9 @@ void check_units(const Program& program) {
       fail(ErrorKind::kInternal, "program {}: unit {} has {} elements", program.name, unit.name,
            unit.numel);
     if (unit.ema_of == -1) continue;
-    if (unit.ema_of < 0 || unit.ema_of >= static_cast<int>(program.units.size()))
-      fail(ErrorKind::kInternal, "program {}: unit {} follows unit {}, there are {}", program.name,
-           unit.name, unit.ema_of, program.units.size());
+    if (unit.ema_of < 0 || unit.ema_of >= &unit - program.units.data())
+      fail(ErrorKind::kInternal, "program {}: unit {} follows unit {}, not one named before it",
+           program.name, unit.name, unit.ema_of);
     const Unit& followed = program.units[unit.ema_of];
     if (unit.trainable || !followed.trainable || unit.numel != followed.numel)
       fail(ErrorKind::kInternal,

@@ -14,7 +14,7 @@ using NodeId = int;
 
 // An activation (or input) that crosses nodes. It may have several readers.
 struct Value {
-  std::string name;
+  std::string name{};
   std::int64_t bytes = 0;       // of one micro-batch on one rank
   bool differentiable = true;   // false for tokens, masks, positions
   bool operator==(const Value&) const = default;
@@ -22,7 +22,7 @@ struct Value {
 
 // A flat group of parameters: what is unsharded, reduced, stepped and checkpointed together.
 struct Unit {
-  std::string name;
+  std::string name{};
   std::int64_t numel = 0;   // without padding
   bool trainable = true;    // false: no gradient, no optimizer state, no reduction
   UnitId ema_of = -1;       // a frozen unit that follows another by exponential moving average
@@ -31,10 +31,10 @@ struct Unit {
 
 // One step of the model: reads values, writes values, uses units. Its backward is explicit.
 struct Node {
-  std::string name;
-  std::vector<ValueId> reads;
-  std::vector<ValueId> writes;
-  std::vector<UnitId> units;
+  std::string name{};
+  std::vector<ValueId> reads{};
+  std::vector<ValueId> writes{};
+  std::vector<UnitId> units{};
   bool no_grad = false;            // forward only, whatever it reads (an EMA teacher)
   bool loss = false;               // writes one scalar; its gradient is seeded, not received
   int stage = 0;                   // pipeline stage that runs it
@@ -45,10 +45,10 @@ struct Node {
 
 // Nodes in execution order. A value that no node writes is an input: `load` brings it.
 struct Program {
-  std::string name;
-  std::vector<Value> values;
-  std::vector<Unit> units;
-  std::vector<Node> nodes;
+  std::string name{};
+  std::vector<Value> values{};
+  std::vector<Unit> units{};
+  std::vector<Node> nodes{};
   bool operator==(const Program&) const = default;
 };
 
@@ -61,8 +61,9 @@ struct GradientFlow {
 };
 GradientFlow gradient_flow(const Program& program);
 
-// Throws Error{kInternal} when names repeat, ids are out of range, a value is written twice or read
-// before it is written, a loss node writes more than one value, or stages run backwards.
+// Throws Error{kInternal} when names repeat or are no words, ids are out of range, a value is written
+// twice or read before it is written, a loss node writes more than one value or its value is read, a
+// unit follows one that does not come before it, or stages run backwards or leave one out.
 void check_program(const Program& program);
 
 }  // namespace trireme::plan

@@ -46,15 +46,20 @@ List unshard(const Stage& stage, List list) {
   const mesh::AxisSet axes = mesh::Axis::kDpShard;
   if (!data_parallel_row(stage.recipe.zero).sharded_params || stage.mesh.degree(axes) == 1) return list;
   const std::vector<Run> all = runs(stage, list);
+  std::vector<std::size_t> places;   // lines at which runs begin
+  for (const Run& run : all)
+    if (places.empty() || places.back() != run.begin) places.push_back(run.begin);
   Insertion insertion(list);
   std::map<UnitId, std::size_t> free_from;   // first line before which a unit may be gathered again
   std::size_t position = 0;
-  for (std::size_t r = 0; r < all.size(); ++r) {
-    const Run& run = all[r];
-    const std::size_t ahead = std::min(r, static_cast<std::size_t>(stage.recipe.prefetch));
+  std::size_t place = 0;
+  for (const Run& run : all) {
+    while (places[place] != run.begin) ++place;
+    const std::size_t ahead = std::min(place, static_cast<std::size_t>(stage.recipe.prefetch));
     // The dp lane gathers in the order of use.
-    position = std::max({position, all[r - ahead].begin, free_from[run.unit]});
-    insertion.before(position, {.verb = Verb::kUnshard, .lane = Lane::kDp, .unit = run.unit, .axes = axes});
+    position = std::max({position, places[place - ahead], free_from[run.unit]});
+    insertion.before(position,
+                     {.verb = Verb::kUnshard, .lane = Lane::kDp, .unit = run.unit, .axes = axes});
     insertion.after(run.end, {.verb = Verb::kReshard, .unit = run.unit});
     free_from[run.unit] = run.end + 1;
   }

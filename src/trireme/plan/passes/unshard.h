@@ -5,9 +5,9 @@
 
 namespace trireme::plan {
 
-// A run is a stretch of neighbouring lines of one micro-batch and one direction (forward; or backward
-// with its recomputation) that all use the unit. Every run is gathered for itself, `prefetch` runs
-// ahead of its first line, so at most prefetch + 1 runs of a chain are in memory.
+// A run is a stretch of neighbouring computing lines of one micro-batch and one direction (forward; or
+// backward with its recomputation) that all use the unit. Every run is gathered for itself, `prefetch`
+// places where runs begin ahead of its own, so at most prefetch + 1 nodes of a chain are in memory.
 List unshard(const Stage& stage, List list);
 
 }  // namespace trireme::plan

@@ -1,0 +1,321 @@
+#include <charconv>
+#include <map>
+#include <optional>
+
+#include "trireme/base/error.h"
+#include "trireme/plan/text.h"
+
+namespace trireme::plan {
+namespace {
+
+// One line of the text, eaten word by word from the left.
+class Line {
+ public:
+  Line(int number, std::string_view text) : number_(number), rest_(text) {}
+
+  template <typename... Args>
+  [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
+    fail(ErrorKind::kData, "plan line {}: {}", number_, fmt::format(format, std::forward<Args>(args)...));
+  }
+
+  bool done() {
+    skip_blanks();
+    return rest_.empty();
+  }
+  std::string_view word() {
+    skip_blanks();
+    if (rest_.empty()) refuse("ends too early");
+    const std::string_view result = rest_.substr(0, std::min(rest_.find(' '), rest_.size()));
+    rest_.remove_prefix(result.size());
+    return result;
+  }
+  // Eats `key=value` or the bare word `key` if it comes next.
+  std::optional<std::string_view> optional(std::string_view key) {
+    skip_blanks();
+    if (!rest_.starts_with(key) || rest_.substr(key.size(), 1) != "=") return std::nullopt;
+    return word().substr(key.size() + 1);
+  }
+  bool flag(std::string_view key) {
+    skip_blanks();
+    if (rest_.substr(0, std::min(rest_.find(' '), rest_.size())) != key) return false;
+    word();
+    return true;
+  }
+  std::string_view required(std::string_view key) {
+    const std::optional<std::string_view> value = optional(key);
+    if (!value) refuse("needs {}=... before \"{}\"", key, rest_);
+    return *value;
+  }
+  void expect(std::string_view expected) {
+    const std::string_view seen = word();
+    if (seen != expected) refuse("starts with \"{}\", needs \"{}\"", seen, expected);
+  }
+  void end() {
+    if (!done()) refuse("\"{}\" does not belong here", rest_);
+  }
+
+  template <typename Number>
+  Number number(std::string_view text) const {
+    Number value{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size()) refuse("\"{}\" is not a number", text);
+    return value;
+  }
+  bool yes(std::string_view text) const {
+    if (text != "yes" && text != "no") refuse("\"{}\" is neither yes nor no", text);
+    return text == "yes";
+  }
+  // One of the names of an enumeration with `count` entries.
+  template <typename Enum>
+  Enum one_of(std::string_view text, int count) const {
+    for (int i = 0; i < count; ++i)
+      if (name(static_cast<Enum>(i)) == text) return static_cast<Enum>(i);
+    refuse("\"{}\" is not a word of the plan's text", text);
+  }
+  int number() const { return number_; }
+
+ private:
+  void skip_blanks() { rest_.remove_prefix(std::min(rest_.find_first_not_of(' '), rest_.size())); }
+
+  int number_;
+  std::string_view rest_;
+};
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  while (true) {
+    const std::size_t at = text.find(separator);
+    parts.push_back(text.substr(0, at));
+    if (at == std::string_view::npos) return parts;
+    text.remove_prefix(at + 1);
+  }
+}
+
+class Parser {
+ public:
+  explicit Parser(std::string_view text) : lines_(split(text, '\n')) {}
+
+  PlanSet parse() {
+    if (lines_.back().empty()) lines_.pop_back();
+    head();
+    while (at_ < lines_.size() && kind() != "list") {
+      if (kind() == "value") value();
+      else if (kind() == "unit") unit();
+      else if (kind() == "node") node();
+      else next().refuse("\"{}\" is neither value, unit, node nor list", kind_);
+    }
+    plan_.list_of_rank.assign(static_cast<std::size_t>(plan_.mesh.world()), -1);
+    while (at_ < lines_.size()) list();
+    for (std::size_t rank = 0; rank < plan_.list_of_rank.size(); ++rank)
+      if (plan_.list_of_rank[rank] < 0) next().refuse("the text ends, but rank {} has no list", rank);
+    return std::move(plan_);
+  }
+
+ private:
+  Line next() {
+    const std::string_view text = at_ < lines_.size() ? lines_[at_] : std::string_view();
+    return Line(static_cast<int>(++at_), text);
+  }
+  std::string_view kind() {
+    return kind_ = lines_[at_].substr(0, std::min(lines_[at_].find(' '), lines_[at_].size()));
+  }
+
+  void head() {
+    Line first = next();
+    first.expect("plan");
+    if (const std::string_view version = first.word(); version != "1")
+      first.refuse("version {} of the format, this program reads 1", version);
+    plan_.program.name = first.word();
+    first.end();
+    Line second = next();
+    second.expect("mesh");
+    // Mesh and axes name their own mistakes; the line number is ours to add.
+    located(second, [&] { plan_.mesh = mesh::parse_mesh(second.word()); });
+    second.end();
+    recipe(next());
+  }
+
+  void recipe(Line line) {
+    line.expect("recipe");
+    Recipe& recipe = plan_.recipe;
+    recipe.zero = line.number<int>(line.required("zero"));
+    recipe.micro_batches = line.number<int>(line.required("micro_batches"));
+    recipe.prefetch = line.number<int>(line.required("prefetch"));
+    recipe.recompute = line.yes(line.required("recompute"));
+    recipe.canonical = line.yes(line.required("canonical"));
+    recipe.clip = line.yes(line.required("clip"));
+    recipe.schedule = line.one_of<Schedule>(line.required("schedule"), 2);
+    recipe.compute = line.one_of<DType>(line.required("compute"), 9);
+    recipe.master = line.one_of<DType>(line.required("master"), 9);
+    recipe.grads = line.one_of<DType>(line.required("grads"), 9);
+    recipe.optimizer_states = line.number<int>(line.required("optimizer_states"));
+    line.end();
+  }
+
+  void value() {
+    Line line = next();
+    line.expect("value");
+    Value value{.name = std::string(line.word())};
+    value.bytes = line.number<std::int64_t>(line.required("bytes"));
+    value.differentiable = !line.flag("no_gradient");
+    line.end();
+    add(line, values_, value.name);
+    plan_.program.values.push_back(std::move(value));
+  }
+
+  void unit() {
+    Line line = next();
+    line.expect("unit");
+    Unit unit{.name = std::string(line.word())};
+    unit.numel = line.number<std::int64_t>(line.required("numel"));
+    unit.trainable = !line.flag("frozen");
+    if (const auto followed = line.optional("ema_of")) unit.ema_of = find(line, units_, *followed, "unit");
+    line.end();
+    add(line, units_, unit.name);
+    plan_.program.units.push_back(std::move(unit));
+  }
+
+  void node() {
+    Line line = next();
+    line.expect("node");
+    Node node{.name = std::string(line.word())};
+    node.stage = line.number<int>(line.required("stage"));
+    if (const auto names = line.optional("reads")) node.reads = find_all(line, values_, *names, "value");
+    if (const auto names = line.optional("writes")) node.writes = find_all(line, values_, *names, "value");
+    if (const auto names = line.optional("units")) node.units = find_all(line, units_, *names, "unit");
+    node.saved_bytes = line.number<std::int64_t>(line.required("saved"));
+    node.flops = line.number<double>(line.required("flops"));
+    node.no_grad = line.flag("no_grad");
+    node.loss = line.flag("loss");
+    line.end();
+    add(line, nodes_, node.name);
+    plan_.program.nodes.push_back(std::move(node));
+  }
+
+  void list() {
+    Line line = next();
+    line.expect("list");
+    const int index = line.number<int>(line.word());
+    if (index != static_cast<int>(plan_.lists.size()))
+      line.refuse("list {} follows {} lists", index, plan_.lists.size());
+    ranks(line, line.required("ranks"), index);
+    const auto count = line.number<std::size_t>(line.required("lines"));
+    line.end();
+    plan_.lists.emplace_back();
+    while (at_ < lines_.size() && kind() != "list") instr(next(), plan_.lists.back());
+    if (const std::size_t seen = plan_.lists.back().size(); seen != count)
+      line.refuse("promises {} lines, {} follow", count, seen);
+  }
+
+  void ranks(Line& line, std::string_view text, int index) {
+    if (text.empty()) return;
+    for (std::string_view range : split(text, ',')) {
+      const std::size_t dash = range.find('-');
+      const int first = line.number<int>(range.substr(0, dash));
+      const int last = dash == std::string_view::npos ? first : line.number<int>(range.substr(dash + 1));
+      for (int rank = first; rank <= last; ++rank) {
+        if (rank < 0 || rank >= plan_.mesh.world())
+          line.refuse("rank {} is not in a world of {}", rank, plan_.mesh.world());
+        int& list = plan_.list_of_rank[static_cast<std::size_t>(rank)];
+        if (list >= 0) line.refuse("rank {} has list {} already", rank, list);
+        list = index;
+      }
+    }
+  }
+
+  void instr(Line line, List& list) {
+    if (const int number = line.number<int>(line.word()); number != static_cast<int>(list.size()))
+      line.refuse("is numbered {}, needs {}", number, list.size());
+    Instr instr{.lane = line.one_of<Lane>(line.word(), 6)};
+    instr.verb = line.one_of<Verb>(line.word(), 17);
+    subject(line, instr);
+    instr.gradient = line.flag("gradient");
+    if (const auto text = line.optional("mb")) instr.mb = line.number<int>(*text);
+    if (const auto text = line.optional("peer")) instr.peer = line.number<int>(*text);
+    if (const auto text = line.optional("over"))
+      located(line, [&] { instr.axes = mesh::parse_axes(*text); });
+    instr.keep = line.flag("keep");
+    instr.scatter = line.flag("scatter");
+    if (const auto text = line.optional("after"))
+      for (std::string_view number : split(*text, ',')) instr.after.push_back(line.number<int>(number));
+    line.end();
+    list.push_back(std::move(instr));
+  }
+
+  void subject(Line& line, Instr& instr) {
+    switch (instr.verb) {
+      case Verb::kLoad:
+      case Verb::kGradNorm: return;
+      case Verb::kForward:
+      case Verb::kRecompute:
+      case Verb::kBackward:
+      case Verb::kBackwardInput:
+      case Verb::kBackwardWeight: instr.node = find(line, nodes_, line.word(), "node"); return;
+      case Verb::kSend:
+      case Verb::kRecv: instr.value = find(line, values_, line.word(), "value"); return;
+      case Verb::kUnshard:
+      case Verb::kReshard:
+      case Verb::kReduceGrads:
+      case Verb::kSyncTied:
+      case Verb::kOffload:
+      case Verb::kReload:
+      case Verb::kStep:
+      case Verb::kEma: instr.unit = find(line, units_, line.word(), "unit"); return;
+    }
+  }
+
+  using Names = std::map<std::string, int, std::less<>>;
+
+  static void add(const Line& line, Names& names, const std::string& name) {
+    if (!names.emplace(name, static_cast<int>(names.size())).second) line.refuse("{} is named twice", name);
+  }
+  static int find(const Line& line, const Names& names, std::string_view name, const char* what) {
+    const auto found = names.find(name);
+    if (found == names.end()) line.refuse("\"{}\" is no {} of this program", name, what);
+    return found->second;
+  }
+  static std::vector<int> find_all(const Line& line, const Names& names, std::string_view list,
+                                   const char* what) {
+    std::vector<int> ids;
+    for (std::string_view name : split(list, ',')) ids.push_back(find(line, names, name, what));
+    return ids;
+  }
+  template <typename Action>
+  static void located(const Line& line, const Action& action) {
+    try {
+      action();
+    } catch (const Error& error) {
+      line.refuse("{}", error.what());
+    }
+  }
+
+  std::vector<std::string_view> lines_;
+  std::size_t at_ = 0;
+  std::string_view kind_;
+  PlanSet plan_;
+  Names values_;
+  Names units_;
+  Names nodes_;
+};
+
+// What a lenient reading lets through (blanks, leading zeros, order) shows when printed again.
+void check_canonical(const PlanSet& plan, std::string_view text) {
+  const std::string printed = print(plan);
+  if (printed == text) return;
+  const std::vector<std::string_view> seen = split(text, '\n');
+  const std::vector<std::string_view> expected = split(printed, '\n');
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    if (i >= seen.size() || seen[i] != expected[i])
+      fail(ErrorKind::kData, "plan line {}: not in canonical form, needs \"{}\"", i + 1, expected[i]);
+  fail(ErrorKind::kData, "plan line {}: nothing may follow the last list", expected.size());
+}
+
+}  // namespace
+
+PlanSet parse(std::string_view text) {
+  PlanSet plan = Parser(text).parse();
+  check_canonical(plan, text);
+  return plan;
+}
+
+}  // namespace trireme::plan

@@ -1,0 +1,100 @@
+#include <fmt/format.h>
+
+#include "trireme/base/hash.h"
+#include "trireme/plan/text.h"
+
+namespace trireme::plan {
+namespace {
+
+const char* yes_no(bool value) { return value ? "yes" : "no"; }
+
+template <typename Named>
+std::string names(const std::vector<Named>& all, const std::vector<int>& ids) {
+  std::string text;
+  for (int id : ids) text += (text.empty() ? "" : ",") + all[static_cast<std::size_t>(id)].name;
+  return text;
+}
+
+template <typename Named>
+std::string name_of(const std::vector<Named>& all, int id) {
+  return id >= 0 && id < static_cast<int>(all.size()) ? " " + all[static_cast<std::size_t>(id)].name : "";
+}
+
+std::string recipe_text(const Recipe& recipe) {
+  return fmt::format(
+      "recipe zero={} micro_batches={} prefetch={} recompute={} canonical={} clip={} schedule={} "
+      "compute={} master={} grads={} optimizer_states={}\n",
+      recipe.zero, recipe.micro_batches, recipe.prefetch, yes_no(recipe.recompute),
+      yes_no(recipe.canonical), yes_no(recipe.clip), name(recipe.schedule), name(recipe.compute),
+      name(recipe.master), name(recipe.grads), recipe.optimizer_states);
+}
+
+std::string program_text(const Program& program) {
+  std::string text;
+  for (const Value& value : program.values)
+    text += fmt::format("value {} bytes={}{}\n", value.name, value.bytes,
+                        value.differentiable ? "" : " no_gradient");
+  for (const Unit& unit : program.units) {
+    text += fmt::format("unit {} numel={}{}", unit.name, unit.numel, unit.trainable ? "" : " frozen");
+    if (unit.ema_of >= 0) text += fmt::format(" ema_of={}", program.units[unit.ema_of].name);
+    text += '\n';
+  }
+  for (const Node& node : program.nodes) {
+    text += fmt::format("node {} stage={}", node.name, node.stage);
+    if (!node.reads.empty()) text += " reads=" + names(program.values, node.reads);
+    if (!node.writes.empty()) text += " writes=" + names(program.values, node.writes);
+    if (!node.units.empty()) text += " units=" + names(program.units, node.units);
+    text += fmt::format(" saved={} flops={}{}{}\n", node.saved_bytes, node.flops,
+                        node.no_grad ? " no_grad" : "", node.loss ? " loss" : "");
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ranges_text(const std::vector<int>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size();) {
+    std::size_t j = i + 1;
+    while (j < numbers.size() && numbers[j] == numbers[j - 1] + 1) ++j;
+    if (!text.empty()) text += ',';
+    text += fmt::format("{}", numbers[i]);
+    if (j - i > 1) text += fmt::format("-{}", numbers[j - 1]);
+    i = j;
+  }
+  return text;
+}
+
+std::string line_text(const Program& program, const Instr& line) {
+  std::string text(name(line.verb));
+  text += name_of(program.nodes, line.node) + name_of(program.units, line.unit) +
+          name_of(program.values, line.value);
+  if (line.gradient) text += " gradient";
+  if (line.mb >= 0) text += fmt::format(" mb={}", line.mb);
+  if (line.peer >= 0) text += fmt::format(" peer={}", line.peer);
+  if (!line.axes.empty()) text += fmt::format(" over={}", mesh::print(line.axes));
+  if (line.keep) text += " keep";
+  if (line.scatter) text += " scatter";
+  for (std::size_t i = 0; i < line.after.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? " after=" : ",", line.after[i]);
+  return text;
+}
+
+std::string print(const PlanSet& plan) {
+  std::string text = fmt::format("plan 1 {}\nmesh {}\n", plan.program.name, mesh::print(plan.mesh));
+  text += recipe_text(plan.recipe) + program_text(plan.program);
+  for (std::size_t l = 0; l < plan.lists.size(); ++l) {
+    std::vector<int> ranks;
+    for (std::size_t rank = 0; rank < plan.list_of_rank.size(); ++rank)
+      if (plan.list_of_rank[rank] == static_cast<int>(l)) ranks.push_back(static_cast<int>(rank));
+    const List& list = plan.lists[l];
+    text += fmt::format("list {} ranks={} lines={}\n", l, ranges_text(ranks), list.size());
+    for (std::size_t i = 0; i < list.size(); ++i)
+      text += fmt::format("{:>4} {:<4} {}\n", i, name(list[i].lane), line_text(plan.program, list[i]));
+  }
+  return text;
+}
+
+std::uint64_t digest(const PlanSet& plan) { return hash64(print(plan)); }
+
+}  // namespace trireme::plan

@@ -1,0 +1,16 @@
+// Words of the plan's text, for messages and drawings.
+#pragma once
+
+#include <string>
+
+#include "trireme/plan/plan.h"
+
+namespace trireme::plan {
+
+// "forward block0 mb=1 keep after=3": a line without its number and lane.
+std::string line_text(const Program& program, const Instr& line);
+
+// Ascending numbers as ranges: "0-3,8".
+std::string ranges_text(const std::vector<int>& numbers);
+
+}  // namespace trireme::plan

@@ -1,0 +1,219 @@
+#include <algorithm>
+
+#include "trireme/plan/list_check.h"
+
+namespace trireme::plan {
+
+using mesh::Axis;
+using mesh::AxisSet;
+
+UnitCheck::UnitCheck(const ListView& view)
+    : view_(view), row_(data_parallel_row(view.plan.recipe.zero)) {
+  const mesh::Mesh& mesh = view.plan.mesh;
+  for (Axis axis : {Axis::kDpShard, Axis::kDpReplicate}) {
+    if (mesh.degree(axis) == 1) continue;
+    if (axis == Axis::kDpShard && row_.sharded_states) scatter_axes_ = axis;
+    else rest_axes_ = rest_axes_ | axis;
+  }
+  gathers_ = row_.sharded_params && !scatter_axes_.empty();
+  const auto count = static_cast<std::size_t>(view.plan.recipe.micro_batches);
+  for (UnitId unit = 0; unit < static_cast<UnitId>(view.program().units.size()); ++unit)
+    units_.push_back({.users = gradient_users(view.program(), view.flow, unit, view.stage),
+                      .full = !gathers_,
+                      .added = std::vector<std::vector<int>>(count),
+                      .scattered = std::vector<int>(count, -1)});
+}
+
+void UnitCheck::line(int index) {
+  const Instr& line = view_.list[static_cast<std::size_t>(index)];
+  if (line.unit >= 0 && !std::ranges::binary_search(units_of_stage(view_.program(), view_.stage), line.unit))
+    view_.refuse(index, "stage {} does not hold this unit", view_.stage);
+  switch (line.verb) {
+    case Verb::kForward:
+    case Verb::kRecompute:
+    case Verb::kBackward: use(index, line); break;
+    case Verb::kUnshard: unshard(index, line); break;
+    case Verb::kReshard: reshard(index, line); break;
+    case Verb::kReduceGrads: reduce(index, line); break;
+    case Verb::kSyncTied: sync_tied(index, line); break;
+    case Verb::kGradNorm: grad_norm(index); break;
+    case Verb::kStep: step(index, line); break;
+    case Verb::kEma: ema(index, line); break;
+    default: break;
+  }
+}
+
+void UnitCheck::use(int index, const Instr& line) {
+  const Node& node = view_.node(line.node);
+  if (grad_norm_ >= 0) view_.refuse(index, "follows grad_norm, which ends the gradients of a step");
+  for (UnitId unit : node.units) {
+    UnitState& state = at(unit);
+    if (!state.full) view_.refuse(index, "unit {} is not gathered", unit_name(unit));
+    if (state.gathered >= 0)
+      view_.require_before(state.gathered, index, "which gathers unit " + unit_name(unit));
+    if (line.verb == Verb::kBackward && view_.program().units[unit].trainable)
+      add_gradient(index, line, unit);
+  }
+  if (line.verb == Verb::kForward && node.loss) losses_.push_back(index);
+}
+
+void UnitCheck::unshard(int index, const Instr& line) {
+  UnitState& state = at(line.unit);
+  if (line.axes != AxisSet(Axis::kDpShard) || scatter_axes_.empty())
+    view_.refuse(index, "parameters of this recipe are not sharded over {}", mesh::print(line.axes));
+  if (gathers_ && state.full) view_.refuse(index, "is gathered since line {}", state.gathered);
+  if (!gathers_ && !state.stale) view_.refuse(index, "its parameters are full and have not changed");
+  // Without this the dp lane could run ahead of the memory account.
+  if (gathers_ && last_reshard_ >= 0)
+    view_.require_before(last_reshard_, index, "whose memory it takes");
+  if (state.updated >= 0) view_.require_before(state.updated, index, "which updates the unit");
+  state.full = true;
+  state.stale = false;
+  state.gathered = index;
+}
+
+void UnitCheck::reshard(int index, const Instr& line) {
+  UnitState& state = at(line.unit);
+  if (!gathers_) view_.refuse(index, "parameters of this recipe stay full");
+  if (!state.full) view_.refuse(index, "is not gathered");
+  view_.require_before(state.gathered, index, "which gathers it");
+  state.full = false;
+  last_reshard_ = index;
+}
+
+bool UnitCheck::complete(const UnitState& state, int mb) const {
+  return state.added[static_cast<std::size_t>(mb)].size() == state.users.size();
+}
+
+void UnitCheck::add_gradient(int index, const Instr& line, UnitId unit) {
+  UnitState& state = at(unit);
+  if (state.all_reduced || state.scattered[static_cast<std::size_t>(line.mb)] >= 0)
+    view_.refuse(index, "adds to the gradient of unit {} after line {} has reduced it", unit_name(unit),
+                 state.reduced);
+  // One buffer takes the gradient of one micro-batch, and sums are a tree over ascending ones.
+  for (int mb = 0; mb < view_.plan.recipe.micro_batches; ++mb) {
+    const bool begun = !state.added[static_cast<std::size_t>(mb)].empty();
+    if (mb < line.mb ? !complete(state, mb) : mb > line.mb && begun)
+      view_.refuse(index, "the gradient of unit {} holds micro-batch {}", unit_name(unit), mb);
+    if (mb < line.mb && row_.reduce_each_mb && !scatter_axes_.empty() &&
+        state.scattered[static_cast<std::size_t>(mb)] < 0)
+      view_.refuse(index, "micro-batch {} of unit {} has not been reduced", mb, unit_name(unit));
+  }
+  if (state.reduced >= 0)
+    view_.require_before(state.reduced, index, "which reads the gradient of unit " + unit_name(unit));
+  state.added[static_cast<std::size_t>(line.mb)].push_back(index);
+}
+
+void UnitCheck::scatter(int index, const Instr& line, UnitState& state) {
+  if (line.axes != scatter_axes_)
+    view_.refuse(index, "scatters over {}, needs {}", mesh::print(line.axes), mesh::print(scatter_axes_));
+  if ((line.mb >= 0) != row_.reduce_each_mb)
+    view_.refuse(index, "ZeRO-{} reduces {}", view_.plan.recipe.zero,
+                 row_.reduce_each_mb ? "every micro-batch" : "once, after the last micro-batch");
+  for (int mb = 0; mb < view_.plan.recipe.micro_batches; ++mb) {
+    if (line.mb >= 0 && mb != line.mb) continue;
+    int& done = state.scattered[static_cast<std::size_t>(mb)];
+    if (done >= 0) view_.refuse(index, "micro-batch {} is reduced since line {}", mb, done);
+    if (!complete(state, mb))
+      view_.refuse(index, "the gradient of micro-batch {} has {} of {} parts", mb,
+                   state.added[static_cast<std::size_t>(mb)].size(), state.users.size());
+    done = index;
+  }
+}
+
+void UnitCheck::reduce(int index, const Instr& line) {
+  UnitState& state = at(line.unit);
+  if (state.users.empty()) view_.refuse(index, "the unit has no gradient");
+  if (grad_norm_ >= 0) view_.refuse(index, "follows grad_norm");
+  for (const std::vector<int>& lines : state.added)
+    for (int added : lines) view_.require_before(added, index, "which adds to the gradient");
+  if (line.scatter) {
+    if (scatter_axes_.empty()) view_.refuse(index, "gradients of this recipe are not sharded");
+    scatter(index, line, state);
+  } else {
+    if (line.axes != rest_axes_ || line.mb >= 0)
+      view_.refuse(index, "needs over={} once a step", mesh::print(rest_axes_));
+    if (state.all_reduced) view_.refuse(index, "is reduced over {} already", mesh::print(line.axes));
+    for (int mb = 0; mb < view_.plan.recipe.micro_batches; ++mb)
+      if (!complete(state, mb) || (!scatter_axes_.empty() && state.scattered[static_cast<std::size_t>(mb)] < 0))
+        view_.refuse(index, "micro-batch {} is not complete yet", mb);
+    state.all_reduced = true;
+  }
+  state.reduced = index;
+}
+
+void UnitCheck::require_reduced(int index, UnitId unit) {
+  const UnitState& state = at(unit);
+  for (int mb = 0; mb < view_.plan.recipe.micro_batches; ++mb) {
+    if (!complete(state, mb))
+      view_.refuse(index, "the gradient of unit {} lacks micro-batch {}", unit_name(unit), mb);
+    if (!scatter_axes_.empty() && state.scattered[static_cast<std::size_t>(mb)] < 0)
+      view_.refuse(index, "the gradient of unit {} is not reduced over {} for micro-batch {}",
+                   unit_name(unit), mesh::print(scatter_axes_), mb);
+    for (int added : state.added[static_cast<std::size_t>(mb)])
+      view_.require_before(added, index, "which adds to the gradient of unit " + unit_name(unit));
+  }
+  if (!rest_axes_.empty() && !state.all_reduced)
+    view_.refuse(index, "the gradient of unit {} is not reduced over {}", unit_name(unit),
+                 mesh::print(rest_axes_));
+  if (state.reduced >= 0)
+    view_.require_before(state.reduced, index, "which reduces unit " + unit_name(unit));
+}
+
+void UnitCheck::sync_tied(int index, const Instr& line) {
+  UnitState& state = at(line.unit);
+  if (!tied(line.unit) || state.users.empty()) view_.refuse(index, "the unit lives on one stage");
+  if (line.axes != AxisSet(Axis::kPp)) view_.refuse(index, "needs over=pp");
+  if (state.synced) view_.refuse(index, "happens a second time");
+  require_reduced(index, line.unit);
+  state.synced = true;
+  state.reduced = index;
+}
+
+void UnitCheck::grad_norm(int index) {
+  if (grad_norm_ >= 0) view_.refuse(index, "happens a second time");
+  for (int loss : losses_) view_.require_before(loss, index, "which makes a loss");
+  for (UnitId unit : units_of_stage(view_.program(), view_.stage)) {
+    if (!view_.program().units[unit].trainable) continue;
+    require_reduced(index, unit);
+    if (tied(unit) && !at(unit).synced)
+      view_.refuse(index, "tied unit {} is not added over its stages", unit_name(unit));
+  }
+  grad_norm_ = index;
+}
+
+void UnitCheck::step(int index, const Instr& line) {
+  UnitState& state = at(line.unit);
+  if (!view_.program().units[line.unit].trainable) view_.refuse(index, "the unit is frozen");
+  if (grad_norm_ < 0) view_.refuse(index, "comes before grad_norm");
+  if (state.updated >= 0) view_.refuse(index, "happens a second time");
+  view_.require_before(grad_norm_, index, "which decides the clip factor");
+  state.updated = index;
+  state.stale = !scatter_axes_.empty() && row_.unshard_after_step;
+}
+
+void UnitCheck::ema(int index, const Instr& line) {
+  const UnitId followed = view_.program().units[line.unit].ema_of;
+  if (followed < 0) view_.refuse(index, "the unit follows no other");
+  if (at(followed).updated < 0) view_.refuse(index, "comes before the step of {}", unit_name(followed));
+  UnitState& state = at(line.unit);
+  if (state.updated >= 0) view_.refuse(index, "happens a second time");
+  view_.require_before(at(followed).updated, index, "which steps " + unit_name(followed));
+  state.updated = index;
+  state.stale = !scatter_axes_.empty() && row_.unshard_after_step;
+}
+
+void UnitCheck::finish() {
+  if (grad_norm_ < 0) view_.refuse(-1, "grad_norm is missing");
+  for (UnitId unit : units_of_stage(view_.program(), view_.stage)) {
+    const Unit& one = view_.program().units[unit];
+    const UnitState& state = at(unit);
+    if (one.trainable && state.updated < 0) view_.refuse(-1, "step {} is missing", one.name);
+    if (one.ema_of >= 0 && state.updated < 0) view_.refuse(-1, "ema {} is missing", one.name);
+    if (state.stale)
+      view_.refuse(-1, "unit {} is stepped on shards and never gathered again", one.name);
+    if (gathers_ && state.full) view_.refuse(-1, "unit {} is left gathered", one.name);
+  }
+}
+
+}  // namespace trireme::plan

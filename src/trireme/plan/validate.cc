@@ -1,0 +1,144 @@
+#include <algorithm>
+
+#include "trireme/plan/list_check.h"
+
+namespace trireme::plan {
+namespace {
+
+using mesh::Axis;
+
+// The lane of a verb; p2p goes down towards the next stage and up towards the previous.
+Lane lane_of(const Instr& line, int stage) {
+  switch (line.verb) {
+    case Verb::kUnshard:
+    case Verb::kReduceGrads:
+    case Verb::kSyncTied:
+    case Verb::kGradNorm: return Lane::kDp;
+    case Verb::kSend: return line.peer > stage ? Lane::kDown : Lane::kUp;
+    case Verb::kRecv: return line.peer > stage ? Lane::kUp : Lane::kDown;
+    default: return Lane::kComp;
+  }
+}
+
+struct Fields {
+  bool node = false, unit = false, value = false, mb = false, peer = false, axes = false;
+};
+
+Fields fields_of(const Instr& line) {
+  switch (line.verb) {
+    case Verb::kLoad: return {.mb = true};
+    case Verb::kForward:
+    case Verb::kRecompute:
+    case Verb::kBackward: return {.node = true, .mb = true};
+    case Verb::kUnshard:
+    case Verb::kSyncTied: return {.unit = true, .axes = true};
+    case Verb::kReduceGrads: return {.unit = true, .mb = line.mb >= 0, .axes = true};
+    case Verb::kSend:
+    case Verb::kRecv: return {.value = true, .mb = true, .peer = true};
+    case Verb::kReshard:
+    case Verb::kStep:
+    case Verb::kEma: return {.unit = true};
+    default: return {};
+  }
+}
+
+void check_after(const ListView& view, int index) {
+  const Instr& line = view.list[static_cast<std::size_t>(index)];
+  int previous = -1;
+  for (int earlier : line.after) {
+    if (earlier <= previous || earlier >= index)
+      view.refuse(index, "after={} is not an ascending list of earlier lines", earlier);
+    if (view.list[static_cast<std::size_t>(earlier)].lane == line.lane)
+      view.refuse(index, "after={} names its own lane, which is in order", earlier);
+    previous = earlier;
+  }
+}
+
+// Every rank has a list, and every list belongs to one stage.
+void check_ranks(const PlanSet& plan) {
+  const std::string& name = plan.program.name;
+  if (plan.list_of_rank.size() != static_cast<std::size_t>(plan.mesh.world()))
+    fail(ErrorKind::kInternal, "plan {}: {} ranks have lists, the world has {}", name,
+         plan.list_of_rank.size(), plan.mesh.world());
+  if (plan.mesh.degree(Axis::kPp) != stage_count(plan.program))
+    fail(ErrorKind::kInternal, "plan {}: pp {} for {} stages", name, plan.mesh.degree(Axis::kPp),
+         stage_count(plan.program));
+  std::vector<int> stage_of(plan.lists.size(), -1);
+  for (int rank = 0; rank < plan.mesh.world(); ++rank) {
+    const int list = plan.list_of_rank[static_cast<std::size_t>(rank)];
+    if (list < 0 || list >= static_cast<int>(plan.lists.size()))
+      fail(ErrorKind::kInternal, "plan {}, rank {}: list {} of {}", name, rank, list, plan.lists.size());
+    int& stage = stage_of[static_cast<std::size_t>(list)];
+    const int mine = plan.mesh.coordinate(rank, Axis::kPp);
+    if (stage >= 0 && stage != mine)
+      fail(ErrorKind::kInternal, "plan {}, rank {}: list {} belongs to stage {}, not {}", name, rank, list,
+           stage, mine);
+    stage = mine;
+  }
+  for (std::size_t list = 0; list < stage_of.size(); ++list)
+    if (stage_of[list] < 0) fail(ErrorKind::kInternal, "plan {}: no rank runs list {}", name, list);
+}
+
+void check_list(const PlanSet& plan, const GradientFlow& flow, int list) {
+  const int rank = static_cast<int>(std::ranges::find(plan.list_of_rank, list) - plan.list_of_rank.begin());
+  ListView view{.plan = plan,
+                .flow = flow,
+                .list = plan.lists[static_cast<std::size_t>(list)],
+                .rank = rank,
+                .stage = plan.mesh.coordinate(rank, Axis::kPp),
+                .order = {}};
+  check_fields(view);
+  view.order = LaneOrder(view.list);
+  FlowCheck values(view);
+  UnitCheck units(view);
+  for (int index = 0; index < static_cast<int>(view.list.size()); ++index) {
+    values.line(index);
+    units.line(index);
+  }
+  values.finish();
+  units.finish();
+}
+
+}  // namespace
+
+void check_fields(const ListView& view) {
+  const Program& program = view.program();
+  const auto in = [](int id, std::size_t count) { return id >= 0 && id < static_cast<int>(count); };
+  for (int index = 0; index < static_cast<int>(view.list.size()); ++index) {
+    const Instr& line = view.list[static_cast<std::size_t>(index)];
+    const Fields fields = fields_of(line);
+    if (line.verb == Verb::kBackwardInput || line.verb == Verb::kBackwardWeight ||
+        line.verb == Verb::kOffload || line.verb == Verb::kReload)
+      view.refuse(index, "no rule of the validator covers this verb");
+    if (fields.node ? !in(line.node, program.nodes.size()) : line.node != -1)
+      view.refuse(index, "node {}", line.node);
+    if (fields.unit ? !in(line.unit, program.units.size()) : line.unit != -1)
+      view.refuse(index, "unit {}", line.unit);
+    if (fields.value ? !in(line.value, program.values.size()) : line.value != -1)
+      view.refuse(index, "value {}", line.value);
+    if (fields.mb ? line.mb < 0 || line.mb >= view.plan.recipe.micro_batches : line.mb != -1)
+      view.refuse(index, "micro-batch {} of {}", line.mb, view.plan.recipe.micro_batches);
+    if (fields.peer ? line.peer < 0 || line.peer >= view.plan.mesh.degree(Axis::kPp) || line.peer == view.stage
+                    : line.peer != -1)
+      view.refuse(index, "peer {} of {} stages", line.peer, view.plan.mesh.degree(Axis::kPp));
+    if (fields.axes == line.axes.empty()) view.refuse(index, "over={}", mesh::print(line.axes));
+    if (fields.node && view.node(line.node).stage != view.stage)
+      view.refuse(index, "the node runs on stage {}, this is stage {}", view.node(line.node).stage, view.stage);
+    if ((line.keep && line.verb != Verb::kForward) || (line.scatter && line.verb != Verb::kReduceGrads) ||
+        (line.gradient && !fields.value))
+      view.refuse(index, "carries a flag that is not its own");
+    if (line.lane != lane_of(line, view.stage))
+      view.refuse(index, "is on lane {}, needs {}", name(line.lane), name(lane_of(line, view.stage)));
+    check_after(view, index);
+  }
+}
+
+void validate(const PlanSet& plan) {
+  check_program(plan.program);
+  check_ranks(plan);
+  const GradientFlow flow = gradient_flow(plan.program);
+  for (int list = 0; list < static_cast<int>(plan.lists.size()); ++list) check_list(plan, flow, list);
+  check_rendezvous(plan);
+}
+
+}  // namespace trireme::plan

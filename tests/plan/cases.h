@@ -1,0 +1,59 @@
+// The recipes, meshes and programs that property tests walk over.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/arch/examples.h"
+#include "trireme/plan/plan.h"
+
+namespace trireme::plan {
+
+struct Case {
+  Program program;
+  mesh::Mesh mesh;
+  Recipe recipe;
+
+  std::string name() const {
+    return program.name + " " + mesh::print(mesh) + " zero " + std::to_string(recipe.zero) + " mbs " +
+           std::to_string(recipe.micro_batches) + " prefetch " + std::to_string(recipe.prefetch) +
+           (recipe.recompute ? " recompute" : "");
+  }
+};
+
+inline std::vector<Program> example_programs() {
+  return {arch::chain_example(),           arch::tied_example(1),
+          arch::tied_example(2),           arch::tied_example(3, 4),
+          arch::vision_language_example(1), arch::vision_language_example(2),
+          arch::jepa_example(),            arch::encoder_decoder_example(1),
+          arch::encoder_decoder_example(2)};
+}
+
+inline int stages_of(const Program& program) { return program.nodes.back().stage + 1; }
+
+// Calls `visit` with every combination.
+template <typename Visit>
+void for_each_case(const std::vector<int>& shards, const std::vector<int>& replicas,
+                   const std::vector<int>& micro_batches, const std::vector<int>& prefetches, Visit visit) {
+  for (const Program& program : example_programs())
+    for (int zero : {0, 1, 2, 3})
+      for (int shard : shards)
+        for (int replicate : replicas)
+          for (int count : micro_batches)
+            for (int prefetch : prefetches)
+              for (bool recompute : {false, true}) {
+                if (zero != 3 && prefetch != prefetches.front()) continue;
+                const int stages = stages_of(program);
+                visit(Case{.program = program,
+                           .mesh = mesh::Mesh({.pp = stages, .dp_replicate = replicate, .dp_shard = shard}),
+                           .recipe = {.zero = zero,
+                                      .micro_batches = count,
+                                      .prefetch = prefetch,
+                                      .recompute = recompute,
+                                      .schedule = stages > 1 ? Schedule::kGpipe : Schedule::kAccumulate}});
+              }
+}
+
+inline PlanSet compile(const Case& one) { return compile(one.program, one.mesh, one.recipe); }
+
+}  // namespace trireme::plan

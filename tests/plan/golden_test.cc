@@ -1,0 +1,62 @@
+// Plan texts under review: a change of a pass shows as a diff of tests/golden. TRIREME_UPDATE_GOLDEN=1
+// writes them anew.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "trireme/arch/examples.h"
+#include "trireme/base/fs.h"
+#include "trireme/plan/plan.h"
+
+namespace trireme::plan {
+namespace {
+
+void expect_golden(const std::string& name, const PlanSet& plan) {
+  SCOPED_TRACE(name);
+  validate(plan);
+  const Path path = Path(TRIREME_SOURCE_DIR) / "tests" / "golden" / (name + ".plan");
+  if (std::getenv("TRIREME_UPDATE_GOLDEN") != nullptr) replace_file(path, print(plan));
+  const std::string golden = read_file(path);
+  EXPECT_EQ(print(plan), golden);
+  EXPECT_EQ(parse(golden), plan);
+}
+
+TEST(Golden, EveryRowOfTheLifetimeTable) {
+  for (int zero : {0, 1, 2, 3})
+    expect_golden("chain_zero" + std::to_string(zero),
+                  compile(arch::chain_example(), mesh::Mesh({.dp_shard = 4}),
+                          {.zero = zero, .micro_batches = 2}));
+}
+
+TEST(Golden, Hybrid) {
+  expect_golden("chain_hsdp", compile(arch::chain_example(), mesh::Mesh({.dp_replicate = 2, .dp_shard = 2}),
+                                      {.zero = 3, .micro_batches = 1}));
+}
+
+TEST(Golden, RecomputeInBf16) {
+  expect_golden("chain_recompute", compile(arch::chain_example(), mesh::Mesh({.dp_shard = 2}),
+                                           {.zero = 3, .prefetch = 2, .recompute = true, .compute = DType::kBF16}));
+}
+
+TEST(Golden, TiedWeightsOnTwoStages) {
+  expect_golden("tied_two_stages", compile(arch::tied_example(2), mesh::Mesh({.pp = 2, .dp_shard = 2}),
+                                           {.zero = 1, .micro_batches = 2, .schedule = Schedule::kGpipe}));
+}
+
+TEST(Golden, VisionLanguageModel) {
+  expect_golden("vision_language", compile(arch::vision_language_example(), mesh::Mesh({.dp_shard = 2}),
+                                           {.zero = 2, .micro_batches = 1}));
+}
+
+TEST(Golden, JointEmbedding) {
+  expect_golden("jepa", compile(arch::jepa_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 2}));
+}
+
+TEST(Golden, SkipsAcrossTwoStages) {
+  expect_golden("encoder_decoder_two_stages",
+                compile(arch::encoder_decoder_example(2), mesh::Mesh({.pp = 2}),
+                        {.micro_batches = 2, .schedule = Schedule::kGpipe}));
+}
+
+}  // namespace
+}  // namespace trireme::plan

@@ -1,0 +1,141 @@
+// Every recipe on every mesh and program: proven, round-tripped, counted.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+
+#include "tests/plan/cases.h"
+#include "trireme/plan/placement.h"
+
+namespace trireme::plan {
+namespace {
+
+TEST(Property, EveryPlanIsProvenAndItsTextReadsBack) {
+  int count = 0;
+  for_each_case({1, 2, 4, 8}, {1, 2}, {1, 2, 3, 4, 8}, {0, 1, 2}, [&](const Case& one) {
+    SCOPED_TRACE(one.name());
+    const PlanSet plan = compile(one);
+    ASSERT_NO_THROW(validate(plan));
+    const std::string text = print(plan);
+    ASSERT_EQ(parse(text), plan);
+    ASSERT_EQ(print(parse(text)), text);
+    ++count;
+  });
+  EXPECT_EQ(count, 9 * (3 + 3) * 4 * 2 * 5 * 2);
+}
+
+// anchors.md, "Communication": one all-reduce a unit; one reduce-scatter and one all-gather a unit
+// (ZeRO-1/2); two all-gathers and one reduce-scatter a unit and backward (ZeRO-3); with replicas one
+// all-reduce of the shard a unit and step.
+TEST(Property, CollectivesAreCountedInClosedForm) {
+  for_each_case({1, 2, 4}, {1, 2}, {1, 2, 3, 4}, {0, 1, 2}, [&](const Case& one) {
+    SCOPED_TRACE(one.name());
+    const PlanSet plan = compile(one);
+    const GradientFlow flow = gradient_flow(one.program);
+    const bool sharded = one.mesh.degree(mesh::Axis::kDpShard) > 1;
+    const bool replicated = one.mesh.degree(mesh::Axis::kDpReplicate) > 1;
+    const int zero = one.recipe.zero;
+    const int mbs = one.recipe.micro_batches;
+    for (int stage = 0; stage < stages_of(one.program); ++stage)
+      for (UnitId unit : units_of_stage(one.program, stage)) {
+        const Unit& declared = one.program.units[unit];
+        SCOPED_TRACE(declared.name);
+        int gathers = 0, scatters = 0, all_reduces = 0, syncs = 0;
+        for (const Instr& line : plan.lists[stage]) {
+          if (line.unit != unit) continue;
+          gathers += line.verb == Verb::kUnshard;
+          scatters += line.verb == Verb::kReduceGrads && line.scatter;
+          all_reduces += line.verb == Verb::kReduceGrads && !line.scatter;
+          syncs += line.verb == Verb::kSyncTied;
+        }
+        // Stretches of neighbouring nodes that use the unit: each is gathered for itself.
+        int forward_runs = 0, backward_runs = 0;
+        bool before = false, before_back = false;
+        for (std::size_t n = 0; n < one.program.nodes.size(); ++n) {
+          const Node& node = one.program.nodes[n];
+          if (node.stage != stage) continue;
+          const bool uses = std::ranges::find(node.units, unit) != node.units.end();
+          forward_runs += uses && !before;
+          before = uses;
+          if (!flow.node_has_backward[n]) continue;
+          backward_runs += uses && !before_back;
+          before_back = uses;
+        }
+        const bool trains = declared.trainable;
+        const bool updates = trains || declared.ema_of >= 0;
+        const int expected_gathers = !sharded ? 0
+                                     : zero == 3 ? mbs * (forward_runs + backward_runs)
+                                     : zero >= 1 ? updates
+                                                 : 0;
+        EXPECT_EQ(gathers, expected_gathers);
+        EXPECT_EQ(scatters, !sharded || !trains || zero == 0 ? 0 : zero == 1 ? 1 : mbs);
+        EXPECT_EQ(all_reduces, trains && (replicated || (sharded && zero == 0)) ? 1 : 0);
+        EXPECT_EQ(syncs, trains && stages_of_unit(one.program, unit).size() > 1 ? 1 : 0);
+      }
+  });
+}
+
+// A chain has one run a direction: exactly two gathers a unit and micro-batch.
+TEST(Property, Zero3GathersTwiceAndScattersOncePerBackward) {
+  const PlanSet plan = compile(arch::chain_example(3), mesh::Mesh({.dp_shard = 4}),
+                               {.zero = 3, .micro_batches = 2});
+  std::map<UnitId, int> gathers, scatters;
+  for (const Instr& line : plan.lists[0]) {
+    gathers[line.unit] += line.verb == Verb::kUnshard;
+    scatters[line.unit] += line.verb == Verb::kReduceGrads;
+  }
+  for (UnitId unit = 0; unit < static_cast<UnitId>(plan.program.units.size()); ++unit) {
+    EXPECT_EQ(gathers[unit], 2 * 2);
+    EXPECT_EQ(scatters[unit], 1 * 2);
+  }
+}
+
+// A tied unit is gathered for each stretch of its users: embedding and loss, forward and backward.
+TEST(Property, Zero3GathersATiedUnitForEachStretchOfUsers) {
+  const PlanSet plan =
+      compile(arch::tied_example(1), mesh::Mesh({.dp_shard = 2}), {.zero = 3, .micro_batches = 1});
+  const auto count = [&](Verb verb) {
+    return std::ranges::count_if(plan.lists[0], [&](const Instr& line) {
+      return line.verb == verb && line.unit == 0;
+    });
+  };
+  EXPECT_EQ(count(Verb::kUnshard), 4);
+  EXPECT_EQ(count(Verb::kReduceGrads), 1);
+}
+
+TEST(Property, GatheredNodesNeverExceedPrefetchPlusOne) {
+  for (int prefetch : {0, 1, 2, 5}) {
+    const PlanSet plan = compile(arch::chain_example(6), mesh::Mesh({.dp_shard = 2}),
+                                 {.zero = 3, .micro_batches = 2, .prefetch = prefetch});
+    int live = 0, most = 0;
+    // Units norm and head belong to one node: count the pair once.
+    for (const Instr& line : plan.lists[0]) {
+      const bool counted = line.unit >= 0 && plan.program.units[line.unit].name != "norm";
+      live += counted && line.verb == Verb::kUnshard;
+      live -= counted && line.verb == Verb::kReshard;
+      most = std::max(most, live);
+    }
+    EXPECT_EQ(live, 0);
+    EXPECT_EQ(most, prefetch + 1);
+  }
+}
+
+TEST(Property, RepresentativesMakeThousandsOfRanksCheap) {
+  const PlanSet plan = compile(arch::tied_example(2, 32),
+                               mesh::Mesh({.pp = 2, .dp_replicate = 16, .dp_shard = 128}),
+                               {.zero = 3, .micro_batches = 8, .schedule = Schedule::kGpipe});
+  EXPECT_EQ(plan.mesh.world(), 4096);
+  EXPECT_NO_THROW(validate(plan));
+}
+
+TEST(Property, DigestsTellPlansApart) {
+  const Program program = arch::chain_example();
+  const mesh::Mesh mesh({.dp_shard = 2});
+  const std::uint64_t base = digest(compile(program, mesh, {.zero = 3}));
+  EXPECT_EQ(base, digest(compile(program, mesh, {.zero = 3})));
+  EXPECT_NE(base, digest(compile(program, mesh, {.zero = 3, .prefetch = 2})));
+  EXPECT_NE(base, digest(compile(program, mesh, {.zero = 3, .clip = false})));
+}
+
+}  // namespace
+}  // namespace trireme::plan
