@@ -44,11 +44,13 @@ ComposedGroup::~ComposedGroup() {
 }
 
 Ticket ComposedGroup::start(Operation op) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   const std::uint64_t sequence = next_sequence(op);
   queue_.push_back({std::move(op), sequence, {}});
-  changed_.notify_all();
-  return queue_.back().pledge.ticket();
+  Ticket ticket = queue_.back().pledge.ticket();
+  lock.unlock();
+  changed_.notify_one();
+  return ticket;
 }
 
 std::uint64_t ComposedGroup::next_sequence(const Operation& op) {

@@ -19,10 +19,13 @@ bool Ticket::done() const {
 
 void Pledge::end(std::optional<Ticket::Failure> failure) {
   Ticket::State& state = *ticket_.state_;
-  std::lock_guard lock(state.mutex);
-  TRIREME_CHECK(!state.done, "an operation ended twice");
-  state.failure = std::move(failure);
-  state.done = true;
+  {
+    std::lock_guard lock(state.mutex);
+    TRIREME_CHECK(!state.done, "an operation ended twice");
+    state.failure = std::move(failure);
+    state.done = true;
+  }
+  // Without the lock, which the woken thread would only run into.
   state.ended.notify_all();
 }
 

@@ -68,6 +68,13 @@ void Herald::Shared::run() {
     poll(lock);
     if (!unpublished) changed.wait_for(lock, kPollInterval, [this] { return stopping || unpublished; });
   }
+  lock.unlock();
+  try {
+    store->add(kLeftKey, 1);
+  } catch (const std::exception&) {
+    // The store's host left first: nobody is there to be told.
+  }
+  lock.lock();
   stopped = true;
   changed.notify_all();
 }

@@ -19,8 +19,9 @@ class Herald {
  public:
   // `on_cause` is called once, from any thread, when the world is aborted by anybody.
   Herald(c10::intrusive_ptr<c10d::Store> store, std::function<void()> on_cause);
-  // Delivers what publish() left, for at most two seconds.
+  // Delivers what publish() left and adds one to kLeftKey, for at most two seconds.
   ~Herald();
+  static constexpr const char* kLeftKey = "left";
 
   // The first cause known here; looked for in the store a few times a second.
   std::optional<std::string> cause() const;

@@ -51,9 +51,11 @@ void Mailboxes::wait(Box& box, std::unique_lock<std::mutex>& lock, int peer, Rea
 
 std::shared_ptr<Parcel> Mailboxes::post(int from, int to, const Stamp& stamp, const std::byte* data) {
   auto parcel = std::make_shared<Parcel>(Parcel{stamp, data});
-  std::lock_guard lock(box(to).mutex);
-  box(to).inbox[static_cast<std::size_t>(from)].push_back(parcel);
-  box(to).changed.notify_all();
+  {
+    std::lock_guard lock(box(to).mutex);
+    box(to).inbox[static_cast<std::size_t>(from)].push_back(parcel);
+  }
+  box(to).changed.notify_one();
   return parcel;
 }
 
@@ -74,9 +76,11 @@ bool Mailboxes::begin_reading(int from, Parcel& parcel) {
 }
 
 void Mailboxes::end_reading(int from, Parcel& parcel) {
-  std::lock_guard lock(box(from).mutex);
-  parcel.state = Parcel::State::kDone;
-  box(from).changed.notify_all();
+  {
+    std::lock_guard lock(box(from).mutex);
+    parcel.state = Parcel::State::kDone;
+  }
+  box(from).changed.notify_one();
 }
 
 void Mailboxes::wait_read(int from, int to, Parcel& parcel) {

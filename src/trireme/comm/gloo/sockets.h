@@ -1,0 +1,18 @@
+// What must be known about addresses before LibTorch is asked to use them: it prints where it fails.
+#pragma once
+
+#include <string>
+
+namespace trireme::comm {
+
+// The address of this machine that reaches host:port: where its own name points to is often only the
+// loopback. Throws std::runtime_error.
+std::string address_towards(const std::string& host, int port);
+
+// Empty if this process could listen on the port (of any address), else why not.
+std::string why_not_listen(int port);
+
+// Blocks until something listens on host:port, at most `seconds`. Empty, or why nothing does.
+std::string await_listener(const std::string& host, int port, double seconds);
+
+}  // namespace trireme::comm

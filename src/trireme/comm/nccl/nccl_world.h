@@ -1,0 +1,21 @@
+// NcclWorld: ranks are processes with one CUDA device each; compiled where LibTorch has NCCL.
+#pragma once
+
+#include <memory>
+
+#include "trireme/comm/gloo/gloo_world.h"
+
+namespace trireme::comm {
+
+struct NcclConfig {
+  GlooConfig control;  // how ranks find each other; causes of aborts travel there too
+  int device = 0;      // CUDA device of this rank
+};
+
+// As connect_gloo, for buffers in device memory. Operations order themselves after what the calling
+// thread's current stream holds; wait() returns when the device has finished. Sums follow NCCL's own
+// order: repeatable on one layout, not canonical. One operation of a group is one NCCL call, except
+// the uneven ones, which are one broadcast per slice. Where LibTorch lacks NCCL, throws Error{kUsage}.
+std::unique_ptr<World> connect_nccl(const NcclConfig& config);
+
+}  // namespace trireme::comm

@@ -1,0 +1,169 @@
+// The Gloo back end with real processes: this binary runs itself as the ranks.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <thread>
+#include <vector>
+
+#include "tests/harness/ranks.h"
+#include "trireme/base/clock.h"
+#include "trireme/base/error.h"
+#include "trireme/comm/gloo/gloo_world.h"
+
+namespace trireme::comm {
+namespace {
+
+constexpr double kTimeout = 1.5;
+
+int parameter(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? std::atoi(value) : -1;
+}
+
+// One rank, in a process of its own: sums until the steps are done (0: until something fails).
+int run_rank(int rank, int size, int port, int steps) {
+  try {
+    const auto world = connect_gloo({.rank = rank, .size = size, .port = port, .timeout_s = kTimeout});
+    std::vector<int> ranks;
+    for (int r = 0; r < size; ++r) ranks.push_back(r);
+    const auto group = world->make_group("dp", ranks);
+    std::vector<float> x(100'000);
+    for (int step = 0; steps == 0 || step < steps; ++step) {
+      std::fill(x.begin(), x.end(), static_cast<float>(rank));
+      group->all_reduce({x.data(), std::ssize(x), DType::kF32}).wait();
+      if (x.back() != static_cast<float>(size * (size - 1) / 2)) return 1;
+      if (step == 3) std::ofstream(std::getenv("TRIREME_TEST_READY"));
+    }
+    return 0;
+  } catch (const Error& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return exit_code(e.kind());
+  }
+}
+
+TEST(GlooRank, DISABLED_Child) {
+  std::exit(run_rank(parameter("TRIREME_TEST_RANK"), parameter("TRIREME_TEST_SIZE"), parameter("TRIREME_TEST_PORT"),
+                     parameter("TRIREME_TEST_STEPS")));
+}
+
+class Ranks {
+ public:
+  Ranks(int size, int steps)
+      : folder_(std::filesystem::temp_directory_path() / fmt::format("trireme_comm_{}", getpid())) {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    const int port = harness::free_port();
+    for (int rank = 0; rank < size; ++rank) pids_.push_back(start(rank, size, port, steps));
+  }
+  ~Ranks() {
+    for (pid_t pid : pids_)
+      if (pid > 0) {
+        kill(pid, SIGKILL);
+        waitpid(pid, nullptr, 0);
+      }
+    std::filesystem::remove_all(folder_);
+  }
+
+  void await_running() {
+    for (std::size_t rank = 0; rank < pids_.size(); ++rank)
+      while (!std::filesystem::exists(file("ready", rank)))
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  void signal(std::size_t rank, int number) { kill(pids_[rank], number); }
+  // The exit code; -signal if a signal ended it; -1000 if it is still running after `seconds`.
+  int join(std::size_t rank, double seconds) {
+    const Stopwatch watch;
+    int status = 0;
+    while (waitpid(pids_[rank], &status, WNOHANG) == 0) {
+      if (watch.seconds() > seconds) return -1000;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    pids_[rank] = 0;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+  std::string errors(std::size_t rank) {
+    std::ifstream in(file("stderr", rank));
+    return (std::stringstream() << in.rdbuf()).str();
+  }
+
+ private:
+  std::string file(const std::string& what, std::size_t rank) {
+    return (folder_ / fmt::format("{}{}", what, rank)).string();
+  }
+
+  pid_t start(int rank, int size, int port, int steps) {
+    const auto index = static_cast<std::size_t>(rank);
+    std::vector<std::string> environment = {
+        fmt::format("TRIREME_TEST_RANK={}", rank), fmt::format("TRIREME_TEST_SIZE={}", size),
+        fmt::format("TRIREME_TEST_PORT={}", port), fmt::format("TRIREME_TEST_STEPS={}", steps),
+        "TRIREME_TEST_READY=" + file("ready", index)};
+    std::vector<char*> env;
+    for (auto& text : environment) env.push_back(text.data());
+    env.push_back(nullptr);
+    std::string self = "/proc/self/exe", filter = "--gtest_filter=GlooRank.DISABLED_Child",
+                also = "--gtest_also_run_disabled_tests";
+    char* args[] = {self.data(), filter.data(), also.data(), nullptr};
+    const std::string errors = file("stderr", index);
+    const pid_t pid = fork();
+    if (pid == 0) {
+      dup2(open("/dev/null", O_WRONLY), 1);
+      dup2(open(errors.c_str(), O_CREAT | O_WRONLY, 0600), 2);
+      execve(args[0], args, env.data());
+      _exit(99);
+    }
+    return pid;
+  }
+
+  std::filesystem::path folder_;
+  std::vector<pid_t> pids_;
+};
+
+TEST(GlooProcesses, RunAndCloseSilently) {
+  Ranks ranks(3, 20);
+  for (std::size_t rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(ranks.join(rank, 30.0), 0) << ranks.errors(rank);
+    EXPECT_EQ(ranks.errors(rank), "");
+  }
+}
+
+void expect_named(Ranks& ranks, std::size_t survivor, std::size_t victim, double within) {
+  EXPECT_EQ(ranks.join(survivor, within), 4);
+  const std::string text = ranks.errors(survivor);
+  EXPECT_NE(text.find(fmt::format("rank {}", victim)), std::string::npos) << text;
+  EXPECT_NE(text.find("all_reduce #"), std::string::npos) << text;
+  EXPECT_NE(text.find("group 'dp' (400000 bytes)"), std::string::npos) << text;
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
+}
+
+TEST(GlooProcesses, KilledRankIsNamedByAllSurvivors) {
+  for (std::size_t victim : {std::size_t{1}, std::size_t{0}}) {
+    Ranks ranks(3, 0);
+    ranks.await_running();
+    ranks.signal(victim, SIGKILL);
+    EXPECT_EQ(ranks.join(victim, 5.0), -SIGKILL);
+    for (std::size_t rank = 0; rank < 3; ++rank)
+      if (rank != victim) expect_named(ranks, rank, victim, kTimeout);
+  }
+}
+
+TEST(GlooProcesses, StoppedRankIsNamedWithinTheTimeout) {
+  for (std::size_t victim : {std::size_t{2}, std::size_t{0}}) {  // rank 0 hosts the store
+    Ranks ranks(3, 0);
+    ranks.await_running();
+    ranks.signal(victim, SIGSTOP);
+    for (std::size_t rank = 0; rank < 3; ++rank)
+      if (rank != victim) expect_named(ranks, rank, victim, kTimeout + 4.0);
+  }
+}
+
+}  // namespace
+}  // namespace trireme::comm
