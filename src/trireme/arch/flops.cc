@@ -1,0 +1,49 @@
+#include "trireme/arch/flops.h"
+
+namespace trireme::arch {
+
+std::string_view name(FlopsConvention convention) {
+  switch (convention) {
+    case FlopsConvention::kNanoGpt: return "6N + 12LHS";
+    case FlopsConvention::kTorchtitan: return "6(N - embedding) + 12LHS";
+    case FlopsConvention::kLlmC: return "6N + 6LCT";
+    case FlopsConvention::kMegatron: return "Megatron, causal half";
+  }
+  return "";
+}
+
+ParameterCount count_parameters(const config::Model& model) {
+  const bool gpt = model.family == config::Family::kGpt;
+  const std::int64_t d = model.hidden;
+  const std::int64_t kv = d / model.heads * model.kv_heads;
+  const std::int64_t matrices = 2 * d * d + 2 * d * kv + (gpt ? 2 : 3) * d * model.ffn;
+  // gpt: biases of c_attn, c_proj, c_fc and c_proj, and two norms with bias; llama: two gains.
+  const std::int64_t vectors = gpt ? 3 * d + d + model.ffn + d + 4 * d : 2 * d;
+  const std::int64_t head = model.vocab * d;
+  ParameterCount count;
+  count.embedding = model.vocab * d;
+  count.positions = gpt ? model.seq_len * d : 0;
+  count.products = model.layers * matrices + head;
+  count.total = count.embedding + count.positions + model.layers * (matrices + vectors) +
+                (gpt ? 2 : 1) * d + (model.tied ? 0 : head);
+  return count;
+}
+
+double flops_per_token(const config::Model& model, FlopsConvention convention) {
+  const ParameterCount count = count_parameters(model);
+  const double attention = static_cast<double>(model.layers * model.hidden * model.seq_len);
+  switch (convention) {
+    case FlopsConvention::kNanoGpt:
+      return 6.0 * static_cast<double>(count.total - count.positions) + 12 * attention;
+    case FlopsConvention::kTorchtitan: {
+      const std::int64_t lookups = count.positions + (model.tied ? 0 : count.embedding);
+      return 6.0 * static_cast<double>(count.total - lookups) + 12 * attention;
+    }
+    case FlopsConvention::kLlmC: return 6.0 * static_cast<double>(count.total) + 6 * attention;
+    case FlopsConvention::kMegatron:
+      return 6.0 * static_cast<double>(count.products) + 6 * attention;
+  }
+  return 0;
+}
+
+}  // namespace trireme::arch

@@ -1,0 +1,27 @@
+// Decoder-only language models as data: GPT-2 and Llama.
+#pragma once
+
+#include <cstdint>
+
+#include "trireme/arch/spec.h"
+#include "trireme/base/dtype.h"
+#include "trireme/config/job.h"
+
+namespace trireme::arch {
+
+// GPT-2 (Radford et al. 2019): learned positions, layer norm before each branch, biases, tanh-GELU.
+//
+// Units and nodes are `embed`, `block.0` .. `block.L-1` and `head`, the loss; a tied head also uses
+// unit `embed`. Inputs are `tokens` and `targets`, int64 [micro_batch, seq_len]; a target of -100 is no
+// target. Parameters have Hugging Face's names; matrices are stored [out, in], which for
+// c_attn, c_proj and c_fc is the transpose of Hugging Face's files. `model` is resolved.
+ModelSpec gpt_spec(const config::Model& model, std::int64_t micro_batch, DType compute);
+
+// Llama (Touvron et al. 2023): rotary positions, RMS norm before each branch, SwiGLU, grouped-query
+// attention, no biases. Layout and inputs as above.
+ModelSpec llama_spec(const config::Model& model, std::int64_t micro_batch, DType compute);
+
+// The family's spec for one micro-batch of a resolved job.
+ModelSpec describe(const config::Job& job);
+
+}  // namespace trireme::arch
