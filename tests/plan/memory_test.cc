@@ -1,0 +1,149 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/plan/cases.h"
+#include "trireme/plan/forward_only.h"
+#include "trireme/plan/memory.h"
+
+namespace trireme::plan {
+namespace {
+
+constexpr auto kGradients = static_cast<std::size_t>(MemoryKind::kGradients);
+constexpr auto kUnitBuffers = static_cast<std::size_t>(MemoryKind::kUnitBuffers);
+constexpr auto kActivations = static_cast<std::size_t>(MemoryKind::kActivations);
+
+// Unit sizes of the chain divide by 4 shards and their chunks, but for norm's 128.
+Program even_chain() {
+  Program program = arch::chain_example();
+  for (Unit& unit : program.units) unit.numel = 1 << 16;
+  return program;
+}
+
+std::int64_t numel(const Program& program) {
+  std::int64_t sum = 0;
+  for (const Unit& unit : program.units) sum += unit.numel;
+  return sum;
+}
+
+// anchors.md: fp32 Adam 16; 8 + 8/n; 4 + 12/n; 16/n. With bf16 compute and fp32 gradients and master
+// weights 18; 6 + 12/n; 2 + 16/n; 18/n.
+TEST(Memory, ModelStatesEqualTheZeroFormulas) {
+  const Program program = even_chain();
+  const double count = static_cast<double>(numel(program));
+  for (int n : {1, 2, 4, 8}) {
+    const double fp32[] = {16, 8 + 8.0 / n, 4 + 12.0 / n, 16.0 / n};
+    const double bf16[] = {18, 6 + 12.0 / n, 2 + 16.0 / n, 18.0 / n};
+    for (int zero : {0, 1, 2, 3})
+      for (bool half : {false, true}) {
+        const PlanSet plan = compile(program, mesh::Mesh({.dp_shard = n}),
+                                     {.zero = zero, .compute = half ? DType::kBF16 : DType::kF32});
+        const double expected = count * (half ? bf16[zero] : fp32[zero]);
+        EXPECT_EQ(static_cast<double>(memory_account(plan, 0).model_states), expected)
+            << "zero " << zero << " n " << n << (half ? " bf16" : " fp32");
+      }
+  }
+}
+
+// ZeRO paper (Rajbhandari 2020), 7.5B parameters on 64 ranks: 120, 31.4, 16.6, 1.9 GB, in its accounting
+// of 2-byte gradients.
+TEST(Memory, ReproducesTheZeroPaper) {
+  Program program = arch::chain_example(1);
+  program.units = {{.name = "all", .numel = 7'500'000'000}};
+  for (Node& node : program.nodes) node.units = {0};
+  const double expected[] = {120, 31.4, 16.6, 1.9};
+  for (int zero : {0, 1, 2, 3}) {
+    const PlanSet plan = compile(program, mesh::Mesh({.dp_shard = 64}),
+                                 {.zero = zero, .compute = DType::kBF16, .grads = DType::kBF16});
+    EXPECT_NEAR(static_cast<double>(memory_account(plan, 0).model_states) / 1e9, expected[zero], 0.051) << zero;
+  }
+}
+
+// Every case ends with what it began with (the account checks it), and kinds add up.
+TEST(Memory, EveryStepGivesBackWhatItTook) {
+  for_each_case({1, 2, 4}, {1, 2}, {1, 2, 3, 8}, {0, 1, 2}, [](Case one) {
+    for (DType compute : {DType::kF32, DType::kBF16})
+      for (bool canonical : {true, false}) {
+        one.recipe.compute = compute;
+        one.recipe.canonical = canonical;
+        SCOPED_TRACE(one.name());
+        const PlanSet plan = compile(one);
+        for (int stage = 0; stage < static_cast<int>(plan.lists.size()); ++stage) {
+          const int rank = stage * plan.mesh.degree(mesh::kDp);
+          const MemoryAccount account = memory_account(plan, rank);
+          ASSERT_EQ(account.at_line.size(), plan.list(rank).size());
+          std::int64_t largest = 0;
+          for (const MemoryPoint& point : account.at_line) {
+            std::int64_t sum = 0;
+            for (std::int64_t bytes : point) {
+              ASSERT_GE(bytes, 0);
+              sum += bytes;
+            }
+            largest = std::max(largest, sum);
+          }
+          ASSERT_EQ(largest, account.peak_total);
+        }
+      }
+  });
+}
+
+// After folding micro-batch k the binary counter holds popcount(k + 1) buffers; while it folds, one more.
+TEST(Memory, CounterLevelsFollowTheBinaryCounter) {
+  Program program = even_chain();
+  const std::int64_t unit = 4 << 16;
+  const int micro_batches = 8;
+  for (int zero : {0, 3}) {
+    const PlanSet plan = compile(program, mesh::Mesh({.dp_shard = 2}), {.zero = zero, .micro_batches = micro_batches});
+    const MemoryAccount account = memory_account(plan, 0);
+    const std::int64_t level = zero == 0 ? unit : unit / 2;
+    // At the first forward of micro-batch mb all units have folded mb gradients.
+    for (std::size_t i = 0; i < plan.lists[0].size(); ++i) {
+      const Instr& line = plan.lists[0][i];
+      if (line.verb != Verb::kForward || line.node != 2) continue;
+      std::int64_t levels = 0;
+      for (int bits = line.mb; bits > 0; bits &= bits - 1) ++levels;
+      // ZeRO-3's last reductions may still be on their way: their parts have come in already.
+      const std::int64_t held = account.at_line[i][kGradients];
+      if (zero == 0) {
+        EXPECT_EQ(held, levels * 5 * level) << "mb " << line.mb;
+      } else {
+        EXPECT_GE(held, levels * 5 * level) << "mb " << line.mb;
+      }
+    }
+    const PlanSet fast = compile(program, mesh::Mesh({.dp_shard = 2}),
+                                 {.zero = zero, .micro_batches = micro_batches, .canonical = false});
+    EXPECT_LT(memory_account(fast, 0).peak[kGradients], account.peak[kGradients]);
+  }
+}
+
+TEST(Memory, Zero3HoldsPrefetchPlusOneGatheredUnits) {
+  const Program program = even_chain();
+  for (int prefetch : {0, 1, 2}) {
+    const PlanSet plan = compile(forward_only(program), mesh::Mesh({.dp_shard = 2}), {.zero = 3, .prefetch = prefetch});
+    // The last node uses two units.
+    const std::int64_t nodes = prefetch + 1;
+    EXPECT_EQ(memory_account(plan, 0).peak[kUnitBuffers], (nodes + 1) * (4 << 16)) << prefetch;
+  }
+}
+
+// anchors.md: full recomputation keeps the inputs of nodes only; GPipe holds every micro-batch.
+TEST(Memory, ActivationsFollowTheSchedule) {
+  const Program program = arch::chain_example(4);
+  const auto peak = [&](const Recipe& recipe) {
+    return memory_account(compile(program, mesh::Mesh(), recipe), 0).peak[kActivations];
+  };
+  const std::int64_t saved = program.nodes[0].saved_bytes;
+  const std::int64_t value = program.values[2].bytes;
+  const std::int64_t inputs = 2 * 512;
+  // In the backward of the loss: five activations and one gradient, and what all six nodes kept.
+  EXPECT_EQ(peak({.micro_batches = 3}), inputs + 6 * saved + 6 * value);
+  // With recompute, what the loss kept.
+  EXPECT_EQ(peak({.micro_batches = 3, .recompute = true}), inputs + saved + 6 * value);
+  const std::int64_t one = peak({.micro_batches = 1, .schedule = Schedule::kGpipe});
+  const std::int64_t four = peak({.micro_batches = 4, .schedule = Schedule::kGpipe});
+  EXPECT_EQ(four - one, 3 * (inputs + 6 * saved + 5 * value));
+}
+
+}  // namespace
+}  // namespace trireme::plan
