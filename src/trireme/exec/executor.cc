@@ -72,16 +72,16 @@ Executor::Executor(const plan::PlanSet& plan, int rank, Model& model, Units& uni
 StepResult Executor::run(const StepArgs& args) {
   StepResult result;
   double clip_factor = 1;
-  values_.clear();   // a step that failed may have left some
   std::fill(losses_.begin(), losses_.end(), 0.0);
 
   for (std::size_t i = 0; i < list_.size(); ++i) {
     const Instr& line = list_[i];
-    if (!line.after.empty()) {
-      Stopwatch waiting;
-      for (int earlier : line.after) settle(earlier);
-      result.comm_wait_s += waiting.seconds();
-    }
+    Stopwatch waiting;
+    for (int earlier : line.after) settle(earlier);
+    if (line.verb == Verb::kGradNorm) settle(static_cast<int>(i));   // its own lane's earlier lines
+    result.comm_wait_s += waiting.seconds();
+    if (line.lane == plan::Lane::kDp && line.verb != Verb::kGradNorm)
+      in_flight_.push_back(static_cast<int>(i));
     switch (line.verb) {
       case Verb::kLoad: load(line, args); break;
       case Verb::kUnshard: units_.unshard_begin(line.unit, line.axes); break;
@@ -105,16 +105,22 @@ StepResult Executor::run(const StepArgs& args) {
     retire(line, retirements_[i]);
   }
   Stopwatch waiting;
-  for (std::size_t unit = 0; unit < plan_.program.units.size(); ++unit)
-    units_.finish(static_cast<plan::UnitId>(unit));
+  settle(static_cast<int>(list_.size()));
   result.comm_wait_s += waiting.seconds();
   return result;
 }
 
-// Communication is the only thing that outlives its line, and a unit has at most one on its way.
+// Waits for everything that the dp lane has issued up to `line`: a lane is in order, so `after` names the
+// last line only.
 void Executor::settle(int line) {
-  const Instr& earlier = list_[static_cast<std::size_t>(line)];
-  if (earlier.unit >= 0) units_.finish(earlier.unit);
+  while (!in_flight_.empty() && in_flight_.front() <= line) {
+    const Instr& issued = list_[static_cast<std::size_t>(in_flight_.front())];
+    in_flight_.pop_front();
+    if (issued.verb == Verb::kUnshard)
+      units_.finish_unshard(issued.unit);
+    else
+      units_.finish_reduce(issued.unit);
+  }
 }
 
 void Executor::retire(const Instr& line, const plan::Retirement& retirement) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <vector>
 
@@ -41,7 +42,7 @@ class Executor {
            std::uint64_t seed);
 
   // One step. A non-finite loss or gradient norm throws Error{kNonFinite} on every rank before any
-  // parameter has changed.
+  // parameter has changed. After any error the executor is not used again.
   StepResult run(const StepArgs& args);
 
  private:
@@ -63,6 +64,7 @@ class Executor {
   std::vector<plan::Retirement> retirements_;
   std::vector<plan::ValueId> inputs_;
   Values values_;
+  std::deque<int> in_flight_;    // dp lines issued and not yet waited for, in lane order
   std::vector<double> losses_;   // sums of this rank's micro-batches
 };
 

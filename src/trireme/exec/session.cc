@@ -36,8 +36,8 @@ Session::Session(Model model, const SessionSetup& setup, comm::World& world, Upd
       plan_(compile_checked(model_.spec.program, setup.mesh, setup.recipe)),
       evaluation_plan_(
           compile_checked(plan::forward_only(model_.spec.program), setup.mesh, setup.recipe)),
-      groups_((compare_digests(world, plan_), world), plan_),
       units_(plan_, model_.spec.units, world.rank(), groups_, updater),
+      groups_((compare_digests(world, plan_), world), plan_),
       executor_(plan_, world.rank(), model_, units_, groups_, setup.seed),
       evaluator_(evaluation_plan_, world.rank(), model_, units_, groups_, setup.seed) {
   // Where each parameter's initial value comes from: the first block that binds it.

@@ -16,8 +16,8 @@ namespace trireme::exec {
 
 using mesh::Axis;
 
-// What a unit has on its way; at most one thing at a time, the dp lane being in order.
-enum class Flight { kNone, kUnshard, kScatterMicroBatch, kScatter, kAllReduce };
+// What a unit's gradient has on its way; at most one thing at a time, the dp lane being in order.
+enum class Reduction { kNone, kScatterMicroBatch, kScatter, kAllReduce };
 
 struct UnitState {
   const arch::UnitSpec* spec = nullptr;
@@ -46,9 +46,11 @@ struct UnitState {
   GradientCounter counter;   // gradient type: full, or parts where every micro-batch is reduced
   Flat grad;                 // gradient type: the part's, reduced as far as it has come
 
-  Flight flight = Flight::kNone;
-  comm::Ticket ticket;
-  Flat sent;       // must outlive the communication
+  bool gathering = false;
+  comm::Ticket gather;
+  Reduction reduction = Reduction::kNone;
+  comm::Ticket reduce;
+  Flat sent;       // must outlive the reduction
   Flat received;
 
   at::Tensor stepped() const {
@@ -201,23 +203,30 @@ void Units::initialise(std::uint64_t seed,
 }
 
 void Units::unshard_begin(plan::UnitId id, mesh::AxisSet axes) {
-  finish(id);
   UnitState& unit = at(id);
+  TRIREME_CHECK(!unit.gathering, "unit {} is already being gathered", unit.spec->name);
   comm::Group& group = groups_.over(axes);
   if (unit.params_sharded) {
     unit.full = Flat(*memory_, unit.padded, plan_.recipe.compute);
-    unit.ticket = group.all_gather(unit.part.buffer(), unit.full.buffer());
+    unit.gather = group.all_gather(unit.part.buffer(), unit.full.buffer());
   } else {
-    unit.ticket = group.all_gather(
+    unit.gather = group.all_gather(
         comm::Buffer{unit.full.at(unit.part_begin), unit.part_count, unit.full.type()},
         unit.full.buffer());
   }
-  unit.flight = Flight::kUnshard;
+  unit.gathering = true;
+}
+
+void Units::finish_unshard(plan::UnitId id) {
+  UnitState& unit = at(id);
+  if (!std::exchange(unit.gathering, false)) return;
+  unit.gather.wait();
+  unit.params.attach(unit.full);
 }
 
 void Units::reshard(plan::UnitId id) {
   UnitState& unit = at(id);
-  TRIREME_CHECK(unit.params_sharded && unit.flight == Flight::kNone && unit.full,
+  TRIREME_CHECK(unit.params_sharded && !unit.gathering && unit.full,
                 "unit {} is not gathered", unit.spec->name);
   unit.params.detach();
   unit.full = Flat();
@@ -249,32 +258,33 @@ void Units::close_gradient(plan::UnitId id) {
 
 void Units::reduce_begin(plan::UnitId id, const plan::Instr& line) {
   at::NoGradGuard no_grad;
-  finish(id);
+  finish_reduce(id);
   UnitState& unit = at(id);
   comm::Group& group = groups_.over(line.axes);
   if (!line.scatter) {
     if (!unit.grad) unit.grad = unit.counter.collapse();
-    unit.ticket = group.all_reduce(unit.grad.buffer(), comm::Reduce::kSum);
-    unit.flight = Flight::kAllReduce;
+    unit.reduce = group.all_reduce(unit.grad.buffer(), comm::Reduce::kSum);
+    unit.reduction = Reduction::kAllReduce;
     return;
   }
   unit.sent = line.mb >= 0 ? take_leaf(unit, *memory_, plan_.recipe.grads) : unit.counter.collapse();
   unit.received = Flat(*memory_, unit.part_count, plan_.recipe.grads);
-  unit.ticket = group.reduce_scatter(unit.sent.buffer(), unit.received.buffer(), comm::Reduce::kSum);
-  unit.flight = line.mb >= 0 ? Flight::kScatterMicroBatch : Flight::kScatter;
+  unit.reduce = group.reduce_scatter(unit.sent.buffer(), unit.received.buffer(), comm::Reduce::kSum);
+  unit.reduction = line.mb >= 0 ? Reduction::kScatterMicroBatch : Reduction::kScatter;
 }
 
-void Units::finish(plan::UnitId id) {
+void Units::finish_reduce(plan::UnitId id) {
   UnitState& unit = at(id);
-  if (unit.flight == Flight::kNone) return;
-  unit.ticket.wait();
+  if (unit.reduction == Reduction::kNone) return;
+  unit.reduce.wait();
   unit.sent = Flat();
-  switch (std::exchange(unit.flight, Flight::kNone)) {
-    case Flight::kUnshard: unit.params.attach(unit.full); break;
-    case Flight::kScatterMicroBatch: unit.counter.push(std::exchange(unit.received, Flat())); break;
-    case Flight::kScatter: unit.grad = std::exchange(unit.received, Flat()); break;
-    case Flight::kAllReduce:
-    case Flight::kNone: break;
+  switch (std::exchange(unit.reduction, Reduction::kNone)) {
+    case Reduction::kScatterMicroBatch:
+      unit.counter.push(std::exchange(unit.received, Flat()));
+      break;
+    case Reduction::kScatter: unit.grad = std::exchange(unit.received, Flat()); break;
+    case Reduction::kAllReduce:
+    case Reduction::kNone: break;
   }
 }
 
@@ -334,7 +344,7 @@ void Units::refresh() {
     if (unit.master) unit.computed().copy_(unit.master.tensor(0, unit.part_count));
     if (unit.states_sharded && !unit.params_sharded) {
       unshard_begin(static_cast<plan::UnitId>(index), Axis::kDpShard);
-      finish(static_cast<plan::UnitId>(index));
+      finish_unshard(static_cast<plan::UnitId>(index));
     }
   }
 }

@@ -27,7 +27,7 @@ struct StateSlice {
 };
 
 // One rank's side of the lifetime table. Verbs come from the executor in plan order; *_begin issue
-// communication, finish() completes whatever a unit has in flight.
+// communication, finish_* complete what a unit has on its way and do nothing where that is nothing.
 class Units {
  public:
   // The plan gives units, mesh and recipe. Allocates persistent memory; values are undefined until
@@ -45,11 +45,12 @@ class Units {
                   const std::function<bool(plan::UnitId, int, at::Tensor&)>& initial);
 
   void unshard_begin(plan::UnitId unit, mesh::AxisSet axes);
+  void finish_unshard(plan::UnitId unit);
   void reshard(plan::UnitId unit);
   void open_gradient(plan::UnitId unit);    // before a backward that adds to it
   void close_gradient(plan::UnitId unit);   // the micro-batch's gradient is complete
   void reduce_begin(plan::UnitId unit, const plan::Instr& line);
-  void finish(plan::UnitId unit);
+  void finish_reduce(plan::UnitId unit);
   void update(plan::UnitId unit, const UpdateArgs& args);
 
   // Sums of squares of this rank's reduced gradients, one per norm chunk of its part, units in order.

@@ -129,7 +129,7 @@ std::string bar_line(const StepMetrics& m, std::int64_t steps, double eta_s, int
 std::string bits_text(double bits_per_byte, std::optional<double> baseline) {
   if (!(bits_per_byte > 0)) return "";
   std::string text = fmt::format("{:.3f} bits/byte", bits_per_byte);
-  if (baseline) text += fmt::format(" (3-gram baseline {:.3f})", *baseline);
+  if (baseline) text += fmt::format(" (n-gram baseline {:.3f})", *baseline);
   return text;
 }
 

@@ -27,7 +27,7 @@ std::unique_ptr<Callback> progress_callback(ProgressOptions options);
 // The bar at `columns` columns, without control codes; what does not fit is left out, from the right.
 std::string bar_line(const StepMetrics& metrics, std::int64_t steps, double eta_s, int columns);
 
-// "1.842 bits/byte (3-gram baseline 2.310)", "" when the bits are not known.
+// "1.842 bits/byte (n-gram baseline 2.310)", "" when the bits are not known.
 std::string bits_text(double bits_per_byte, std::optional<double> baseline);
 
 }  // namespace trireme::train

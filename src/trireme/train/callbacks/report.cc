@@ -64,7 +64,7 @@ std::string tiles(const Report& r) {
     const EvalMetrics& eval = r.evals.back();
     html += tile(fmt::format("{:.4f}", eval.loss), "validation loss, nats/token");
     if (eval.bits_per_byte > 0) html += tile(fmt::format("{:.3f}", eval.bits_per_byte), "validation bits/byte");
-    if (r.baseline) html += tile(fmt::format("{:.3f}", *r.baseline), "3-gram baseline, bits/byte");
+    if (r.baseline) html += tile(fmt::format("{:.3f}", *r.baseline), "order-3 n-gram baseline, bits/byte");
   }
   if (!r.steps.empty()) {
     html += tile(fmt::format("{:.4f}", r.steps.back().loss), "last training loss");

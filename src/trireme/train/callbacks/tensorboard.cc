@@ -1,0 +1,67 @@
+#include "trireme/train/callbacks/tensorboard.h"
+
+#include <unistd.h>
+
+#include <chrono>
+#include <optional>
+
+#include "trireme/base/clock.h"
+#include "trireme/formats/tfevents.h"
+
+namespace trireme::train {
+namespace {
+
+// TensorBoard rereads files about this often.
+constexpr double kFlushSeconds = 2;
+
+double wall_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+std::string host_name() {
+  char name[256] = {};
+  return ::gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "localhost";
+}
+
+class TensorBoard final : public Callback {
+ public:
+  void on_start(const RunInfo& info) override {
+    file_.emplace(info.out, formats::EventFileName{.unix_seconds = static_cast<std::int64_t>(wall_time()),
+                                                   .host = host_name(),
+                                                   .process = ::getpid()});
+  }
+
+  void on_step(const StepMetrics& m) override {
+    const double now = wall_time();
+    const std::pair<const char*, double> scalars[] = {
+        {"train/loss", m.loss},           {"train/grad_norm", m.grad_norm}, {"train/lr", m.lr},
+        {"train/tokens_per_s", m.tokens_per_s}, {"train/step_ms", m.step_ms},     {"train/mfu", m.mfu},
+        {"train/rss_mb", m.rss_mb}};
+    for (const auto& [tag, value] : scalars) file_->add_scalar(tag, value, m.step, now);
+    if (since_flush_.seconds() > kFlushSeconds) flush();
+  }
+
+  void on_eval(const EvalMetrics& m) override {
+    const double now = wall_time();
+    file_->add_scalar("validation/loss", m.loss, m.step, now);
+    if (m.bits_per_byte > 0) file_->add_scalar("validation/bits_per_byte", m.bits_per_byte, m.step, now);
+    flush();
+  }
+
+  void on_end(const RunEnd&) override { flush(); }
+
+ private:
+  void flush() {
+    file_->flush();
+    since_flush_.restart();
+  }
+
+  std::optional<formats::EventFileWriter> file_;
+  Stopwatch since_flush_;
+};
+
+}  // namespace
+
+std::unique_ptr<Callback> tensorboard_callback() { return std::make_unique<TensorBoard>(); }
+
+}  // namespace trireme::train

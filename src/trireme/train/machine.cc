@@ -1,0 +1,45 @@
+#include "trireme/train/machine.h"
+
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+#include "trireme/base/clock.h"
+#include "trireme/exec/flat.h"
+
+namespace trireme::train {
+
+double measure_peak_flops(DType type, comm::World& world) {
+  constexpr std::int64_t kSize = 512;
+  constexpr int kRepeats = 7;
+  at::NoGradGuard no_grad;
+  const at::Tensor a = at::ones({kSize, kSize}, at::TensorOptions().dtype(exec::scalar_type(type)));
+  at::mm(a, a);
+  world.exchange("ready");   // all ranks at once, as in training
+  double best = 0;
+  for (int repeat = 0; repeat < kRepeats; ++repeat) {
+    Stopwatch watch;
+    at::mm(a, a);
+    best = std::max(best, 2.0 * kSize * kSize * kSize / watch.seconds());
+  }
+  double sum = 0;
+  for (const std::string& rate : world.exchange(fmt::format("{}", best))) sum += std::stod(rate);
+  return sum;
+}
+
+double resident_mb() {
+  long pages = 0;
+  long resident = 0;
+  std::FILE* file = std::fopen("/proc/self/statm", "r");
+  if (file == nullptr) return 0;
+  const int fields = std::fscanf(file, "%ld %ld", &pages, &resident);
+  std::fclose(file);
+  return fields == 2 ? static_cast<double>(resident) * static_cast<double>(::sysconf(_SC_PAGESIZE)) / 1e6
+                     : 0;
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,16 @@
+// What the trainer measures of the machine it runs on.
+#pragma once
+
+#include "trireme/base/dtype.h"
+#include "trireme/comm/world.h"
+
+namespace trireme::train {
+
+// FLOP/s of square matrix products that all ranks reach together, measured for a few hundredths of a
+// second: the denominator of MFU where no vendor's peak is known. Collective; equal on all ranks.
+double measure_peak_flops(DType type, comm::World& world);
+
+// Resident set of this process, MB (10^6 bytes); ranks that are threads share it.
+double resident_mb();
+
+}  // namespace trireme::train

@@ -1,0 +1,225 @@
+#include "trireme/train/trainer.h"
+
+#include <utility>
+
+#include "trireme/arch/layout.h"
+#include "trireme/base/clock.h"
+#include "trireme/base/error.h"
+#include "trireme/ckpt/checkpoint.h"
+#include "trireme/config/resolve.h"
+#include "trireme/data/token_loader.h"
+#include "trireme/exec/session.h"
+#include "trireme/formats/dataset.h"
+#include "trireme/models/build.h"
+#include "trireme/optim/adamw.h"
+#include "trireme/optim/schedule.h"
+#include "trireme/plan/microbatch.h"
+#include "trireme/train/forecast.h"
+#include "trireme/train/machine.h"
+
+namespace trireme::train {
+namespace {
+
+using Callbacks = std::vector<std::unique_ptr<Callback>>;
+
+// Ranks that would train different things must not start.
+void compare_ranks(comm::World& world, const TrainSetup& setup, const std::string& dataset_digest) {
+  const std::vector<std::string> jobs = world.exchange(config::print_yaml(setup.job));
+  const std::vector<std::string> facts = world.exchange(setup.build_id + " " + dataset_digest);
+  for (std::size_t rank = 1; rank < jobs.size(); ++rank) {
+    for (const config::Difference& key :
+         config::diff(config::parse_job(jobs[0], "rank 0"), config::parse_job(jobs[rank], "rank")))
+      fail(ErrorKind::kUsage, "rank {} has {} = {}, rank 0 has {}; start all ranks with one job", rank,
+           key.key, key.after, key.before);
+    if (facts[rank] != facts[0])
+      fail(ErrorKind::kUsage, "rank {} has build and dataset {}, rank 0 has {}; use one build and one dataset",
+           rank, facts[rank], facts[0]);
+  }
+}
+
+// One rank's run. Its state between steps is the session, the step count and nothing else.
+class Run {
+ public:
+  Run(const TrainSetup& setup, comm::World& world, const Callbacks& callbacks)
+      : setup_(setup),
+        job_(setup.job),
+        world_(world),
+        callbacks_(callbacks),
+        dataset_(formats::open_dataset(setup.dataset)),
+        updater_({.betas = job_.optim.betas, .eps = job_.optim.eps, .weight_decay = job_.optim.weight_decay}),
+        session_((compare_ranks(world, setup, dataset_.digest), models::build(job_)),
+                 {.mesh = arch::mesh_of(job_),
+                  .recipe = arch::recipe_of(job_),
+                  .seed = static_cast<std::uint64_t>(job_.run.seed)},
+                 world, updater_),
+        train_(dataset_.train, job_.model.seq_len, job_.model.vocab,
+               static_cast<std::uint64_t>(job_.data.seed)),
+        evaluation_(dataset_.val, job_.model.seq_len, job_.model.vocab),
+        peak_flops_(measure_peak_flops(job_.precision.compute, world)) {}
+
+  Ending operator()() {
+    resume();
+    start();
+    while (step_ < job_.run.steps) {
+      const bool stop = train_step();
+      const bool last = step_ == job_.run.steps;
+      if (!stop && (last || due(job_.run.eval_every))) evaluate();
+      if (stop || last || due(job_.checkpoint.every)) save();
+      if (stop && !last) return end(Ending::kInterrupted);
+    }
+    return end(Ending::kDone);
+  }
+
+ private:
+  bool due(std::int64_t every) const { return every > 0 && step_ % every == 0; }
+
+  template <typename Event>
+  void tell(const Event& event) {
+    for (const std::unique_ptr<Callback>& callback : callbacks_) event(*callback);
+  }
+
+  void resume() {
+    if (setup_.resume.empty()) return;
+    const formats::Manifest manifest = ckpt::load(setup_.resume, session_.units(), session_.model().spec.units);
+    if (manifest.dataset_digest != dataset_.digest)
+      fail(ErrorKind::kData, "{}: was trained on dataset {}, {} is {}; point data.path to the same data",
+           setup_.resume.string(), manifest.dataset_digest, setup_.dataset.string(), dataset_.digest);
+    config::check_resumable(config::parse_job(manifest.job, setup_.resume.string()), job_);
+    session_.units().refresh();
+    step_ = manifest.step;
+    checkpoint_ = setup_.resume;
+  }
+
+  void start() {
+    RunInfo info = forecast(job_, session_.plan(), session_.model().spec, world_.rank(),
+                            peak_flops_ / world_.size());
+    info.out = setup_.out;
+    info.first_step = step_;
+    info.bytes_per_token = dataset_.val_info.tokens > 0
+                               ? static_cast<double>(dataset_.val_info.text_bytes) /
+                                     static_cast<double>(dataset_.val_info.tokens)
+                               : 0;
+    info.peak_flops = peak_flops_;
+    tell([&](Callback& callback) { callback.on_start(info); });
+  }
+
+  // The samples of one rank's micro-batch: a function of what was consumed and of global ids alone.
+  std::int64_t first_sample(std::int64_t batch, int mb) const {
+    return batch * job_.run.global_batch +
+           job_.run.micro_batch * plan::micro_batch_id(session_.plan().mesh, session_.plan().recipe,
+                                                       world_.rank(), mb);
+  }
+
+  // Returns whether any rank was asked to stop.
+  bool train_step() {
+    Stopwatch watch;
+    double data_wait_s = 0;
+    const std::int64_t tokens = job_.run.global_batch * job_.model.seq_len;
+    const double lr = optim::learning_rate(job_.optim, job_.run.steps, step_);
+    const exec::StepResult result = session_.step(
+        {.step = step_,
+         .loss_scale = 1.0 / static_cast<double>(tokens),
+         .update = {.lr = lr, .step = step_ + 1},
+         .clip = job_.optim.clip,
+         .flag = setup_.stop != nullptr && setup_.stop->load() != 0,
+         .load = [&](int mb) {
+           Stopwatch waiting;
+           std::vector<at::Tensor> batch = train_.batch(first_sample(step_, mb), job_.run.micro_batch);
+           data_wait_s += waiting.seconds();
+           return batch;
+         }});
+    ++step_;
+    const double seconds = watch.seconds();
+    const double tokens_per_s = static_cast<double>(tokens) / seconds;
+    tell([&](Callback& callback) {
+      callback.on_step({.step = step_,
+                        .loss = result.loss,
+                        .grad_norm = result.grad_norm,
+                        .lr = lr,
+                        .tokens = step_ * tokens,
+                        .tokens_per_s = tokens_per_s,
+                        .step_ms = seconds * 1e3,
+                        .mfu = tokens_per_s * session_.model().spec.flops_per_token / peak_flops_,
+                        .rss_mb = resident_mb(),
+                        .comm_wait_ms = result.comm_wait_s * 1e3,
+                        .data_wait_ms = data_wait_s * 1e3});
+    });
+    return result.flag;
+  }
+
+  void evaluate() {
+    if (job_.run.eval_every == 0) return;
+    Stopwatch watch;
+    const std::int64_t batch_size = job_.run.global_batch;
+    std::int64_t batches = (evaluation_.samples() + batch_size - 1) / batch_size;
+    if (job_.run.eval_batches > 0) batches = std::min(batches, job_.run.eval_batches);
+    double loss_sum = 0;
+    std::int64_t tokens = 0;
+    for (std::int64_t batch = 0; batch < batches; ++batch) {
+      const std::int64_t valid = evaluation_.valid_tokens(batch * batch_size, batch_size);
+      loss_sum += session_
+                      .evaluate({.step = step_,
+                                 .load = [&](int mb) {
+                                   return evaluation_.batch(first_sample(batch, mb), job_.run.micro_batch);
+                                 }})
+                      .loss;
+      tokens += valid;
+    }
+    if (tokens == 0) return;
+    const double loss = loss_sum / static_cast<double>(tokens);
+    const double bytes_per_token =
+        static_cast<double>(dataset_.val_info.text_bytes) / static_cast<double>(dataset_.val_info.tokens);
+    tell([&](Callback& callback) {
+      callback.on_eval({.step = step_,
+                        .loss = loss,
+                        .bits_per_byte = bytes_per_token > 0 ? loss / std::log(2.0) / bytes_per_token : 0,
+                        .tokens = tokens,
+                        .seconds = watch.seconds()});
+    });
+  }
+
+  void save() {
+    Stopwatch watch;
+    const Path root = setup_.out / "checkpoints";
+    checkpoint_ = ckpt::save(root,
+                             {.step = step_,
+                              .consumed_samples = step_ * job_.run.global_batch,
+                              .dataset_digest = dataset_.digest,
+                              .job = config::print_yaml(job_),
+                              .build = setup_.build_id},
+                             session_.units(), session_.model().spec.units, world_);
+    if (world_.rank() == 0) ckpt::prune(root, job_.checkpoint.keep_last);
+    tell([&](Callback& callback) { callback.on_checkpoint(step_, checkpoint_, watch.seconds()); });
+  }
+
+  Ending end(Ending ending) {
+    tell([&](Callback& callback) {
+      callback.on_end({.ending = ending,
+                       .step = step_,
+                       .measured_bytes = session_.units().memory().peak,
+                       .checkpoint = checkpoint_});
+    });
+    return ending;
+  }
+
+  const TrainSetup& setup_;
+  const config::Job& job_;
+  comm::World& world_;
+  const Callbacks& callbacks_;
+  formats::Dataset dataset_;
+  optim::AdamW updater_;
+  exec::Session session_;
+  data::TokenLoader train_;
+  data::EvaluationLoader evaluation_;
+  double peak_flops_;
+  std::int64_t step_ = 0;   // done
+  Path checkpoint_;
+};
+
+}  // namespace
+
+Ending train(const TrainSetup& setup, comm::World& world, const Callbacks& callbacks) {
+  return Run(setup, world, callbacks)();
+}
+
+}  // namespace trireme::train

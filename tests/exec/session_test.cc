@@ -1,0 +1,154 @@
+// Any layout trains the same model: a chain of torch modules under every row of the lifetime table.
+#include "trireme/exec/session.h"
+
+#include <gtest/gtest.h>
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
+#include <torch/nn/pimpl.h>
+
+#include <mutex>
+
+#include "tests/harness/layouts.h"
+#include "trireme/base/hash.h"
+#include "trireme/exec/module_block.h"
+
+namespace trireme::exec {
+namespace {
+
+using harness::Layout;
+using harness::run_layout;
+using harness::Subject;
+using harness::Trace;
+
+constexpr std::int64_t kSamples = 3;
+constexpr std::int64_t kWidth = 24;
+
+class MomentumSgd : public Updater {
+ public:
+  const std::vector<std::string>& state_names() const override { return names_; }
+  void update(at::Tensor param, const at::Tensor& grad, std::span<at::Tensor> states,
+              std::span<const UpdateSegment> segments, const UpdateArgs& args) override {
+    states[0].mul_(0.9).add_(grad * args.grad_scale);
+    param.sub_(states[0] * args.lr);
+  }
+
+ private:
+  std::vector<std::string> names_ = {"momentum"};
+};
+
+// Three linear layers with a skip around the second, squared error against a target.
+Model chain(at::ScalarType type) {
+  static std::mutex one_generator;   // ranks are threads, torch::nn draws from the process's generator
+  const std::lock_guard lock(one_generator);
+  at::manual_seed(5);
+  torch::nn::Linear first(7, kWidth), second(kWidth, kWidth), third(kWidth, 3);
+  torch::nn::LayerNorm norm(torch::nn::LayerNormOptions({kWidth}));
+  for (auto module : std::vector<std::shared_ptr<torch::nn::Module>>{first.ptr(), second.ptr(), third.ptr(),
+                                                                     norm.ptr()})
+    module->to(type);
+  ModuleModel model("chain");
+  model.input("x");
+  model.input("y");
+  model.add("first", first.ptr(), {"x"}, [=](const auto& in) mutable { return first(in[0]).tanh(); });
+  model.add("second", second.ptr(), {"first"}, [=](const auto& in) mutable { return second(in[0]).tanh(); });
+  model.add("norm", norm.ptr(), {"second", "first"},
+            [=](const auto& in) mutable { return norm(in[0] + in[1]); });
+  model.add("third", third.ptr(), {"norm"}, [=](const auto& in) mutable { return third(in[0]); });
+  model.loss("loss", {"third", "y"}, [](const auto& in) { return (in[0] - in[1]).square().sum(); });
+  return std::move(model).build();
+}
+
+Subject subject(at::ScalarType type, int global_micro_batches) {
+  return {.model = [=] { return chain(type); },
+          .updater = [] { return std::make_unique<MomentumSgd>(); },
+          .batch =
+              [=](std::int64_t step, std::int64_t micro_batch) {
+                const BlockContext context{.seed = 11, .step = step, .micro_batch = micro_batch};
+                const auto options = at::TensorOptions().dtype(type);
+                return std::vector<at::Tensor>{
+                    at::empty({kSamples, 7}, options).normal_(0, 1, context.generator(0)),
+                    at::empty({kSamples, 3}, options).normal_(0, 1, context.generator(1))};
+              },
+          .loss_scale = 1.0 / static_cast<double>(kSamples * global_micro_batches),
+          .clip = 0.5};
+}
+
+Layout layout(int replicate, int shard, int zero, int micro_batches, DType type, bool recompute = false) {
+  Layout result;
+  result.degrees = {.dp_replicate = replicate, .dp_shard = shard};
+  result.recipe = {.zero = zero,
+                   .micro_batches = micro_batches,
+                   .recompute = recompute,
+                   .compute = type,
+                   .master = type,
+                   .grads = type,
+                   .optimizer_states = 1};
+  return result;
+}
+
+class SessionParity : public testing::TestWithParam<DType> {};
+
+TEST_P(SessionParity, EveryDataParallelLayoutGivesTheSameBits) {
+  const DType type = GetParam();
+  const at::ScalarType scalar = type == DType::kF64 ? at::kDouble : at::kFloat;
+  for (int global : {4, 8}) {
+    const Subject run = subject(scalar, global);
+    const Trace reference = run_layout(run, layout(1, 1, 0, global, type), 3);
+    for (int zero : {0, 1, 2, 3})
+      for (const auto& [replicate, shard] : std::vector<std::pair<int, int>>{
+               {1, 1}, {1, 2}, {2, 1}, {1, 4}, {2, 2}, {4, 1}, {1, 8}, {2, 4}, {4, 2}}) {
+        if (replicate * shard > global) continue;
+        for (bool recompute : {false, true}) {
+          const Layout other =
+              layout(replicate, shard, zero, global / (replicate * shard), type, recompute);
+          EXPECT_EQ(run_layout(run, other, 3), reference) << other.name();
+        }
+      }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, SessionParity, testing::Values(DType::kF64, DType::kF32));
+
+TEST(Session, ThreeRanksAgreeToRounding) {
+  const Subject run = subject(at::kDouble, 6);
+  const Trace reference = run_layout(run, layout(1, 1, 0, 6, DType::kF64), 3);
+  for (int zero : {0, 1, 2, 3}) {
+    const Trace other = run_layout(run, layout(1, 3, zero, 2, DType::kF64), 3);
+    EXPECT_LT(harness::distance(reference, other), 1e-13) << zero;
+  }
+}
+
+TEST(Session, MatchesPlainAutograd) {
+  const Subject run = subject(at::kDouble, 1);
+  const Trace trace = run_layout(run, layout(1, 1, 0, 1, DType::kF64), 1);
+  Model model = chain(at::kDouble);
+  // The same loss through one autograd graph: blocks still hold their modules' own parameters.
+  const std::vector<at::Tensor> batch = run.batch(0, 0);
+  const BlockContext context{};
+  const at::Tensor first = model.blocks[0]->forward({batch[0]}, context)[0];
+  const at::Tensor second = model.blocks[1]->forward({first}, context)[0];
+  const at::Tensor norm = model.blocks[2]->forward({second, first}, context)[0];
+  const at::Tensor third = model.blocks[3]->forward({norm}, context)[0];
+  const at::Tensor loss = model.blocks[4]->forward({third, batch[1]}, context)[0] * run.loss_scale;
+  EXPECT_NEAR(loss.item<double>(), trace.losses[0], 1e-15);
+}
+
+TEST(Session, ANonFiniteLossStopsBeforeAnyParameterChanges) {
+  Subject run = subject(at::kDouble, 2);
+  const auto batch = run.batch;
+  run.batch = [=](std::int64_t step, std::int64_t micro_batch) {
+    auto inputs = batch(step, micro_batch);
+    if (micro_batch == 1) inputs[0].fill_(NAN);
+    return inputs;
+  };
+  try {
+    run_layout(run, layout(1, 2, 3, 1, DType::kF64), 1);
+    FAIL() << "a NaN went unnoticed";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::kNonFinite) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace trireme::exec
