@@ -1,5 +1,6 @@
 #include "trireme/formats/safetensors.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "tests/formats/scratch.h"

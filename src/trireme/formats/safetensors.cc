@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>

@@ -75,11 +75,13 @@ DType token_dtype(std::int64_t vocab_size) {
 
 TokenFile::TokenFile(const Path& prefix)
     : prefix_(prefix), index_(with_suffix(prefix, ".idx")), data_(with_suffix(prefix, ".bin")) {
-  check_index();
+  const std::string name = with_suffix(prefix, ".idx").string();
+  check_header(name);
+  check_sequences(name);
+  check_documents(name);
 }
 
-void TokenFile::check_index() {
-  const std::string name = with_suffix(prefix_, ".idx").string();
+void TokenFile::check_header(const std::string& name) {
   const std::span<const std::byte> bytes = index_.bytes();
   if (bytes.size() < kHeader)
     fail(ErrorKind::kData, "{}: {} bytes, an index has at least {}: cut short", name, bytes.size(),
@@ -109,9 +111,12 @@ void TokenFile::check_index() {
          rest == sequences ? " (a multimodal index, which is not supported)" : "");
   sequences_ = static_cast<std::int64_t>(sequences);
   documents_ = static_cast<std::int64_t>(boundaries) - 1;
+}
 
+void TokenFile::check_sequences(const std::string& name) {
+  const std::span<const std::byte> bytes = index_.bytes();
+  const auto sequences = static_cast<std::size_t>(sequences_);
   const std::size_t lengths_at = kHeader, pointers_at = kHeader + 4 * sequences;
-  const std::size_t documents_at = kHeader + 12 * sequences;
   const auto data_size = static_cast<std::int64_t>(data_.bytes().size());
   const auto width = static_cast<std::int64_t>(size_of(dtype_));
   std::int64_t at = 0;
@@ -132,10 +137,13 @@ void TokenFile::check_index() {
   if (at != data_size)
     fail(ErrorKind::kData, "{}: describes {} bytes, the .bin has {}", name, at, data_size);
   tokens_ = at / width;
+}
 
+void TokenFile::check_documents(const std::string& name) const {
+  const std::size_t documents_at = kHeader + 12 * static_cast<std::size_t>(sequences_);
   std::int64_t before = 0;
-  for (std::size_t i = 0; i < boundaries; ++i) {
-    const auto boundary = load<std::int64_t>(bytes, documents_at + 8 * i);
+  for (std::size_t i = 0; i <= static_cast<std::size_t>(documents_); ++i) {
+    const auto boundary = load<std::int64_t>(index_.bytes(), documents_at + 8 * i);
     if (boundary < before || boundary > sequences_ || (i == 0 && boundary != 0))
       fail(ErrorKind::kData, "{}: document {} begins at sequence {}, after {} of {}: out of order",
            name, i, boundary, before, sequences_);

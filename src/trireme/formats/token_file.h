@@ -42,7 +42,9 @@ class TokenFile {
   std::int64_t max_token() const;
 
  private:
-  void check_index();
+  void check_header(const std::string& name);
+  void check_sequences(const std::string& name);
+  void check_documents(const std::string& name) const;
   std::int64_t first_token_of_sequence(std::int64_t sequence) const;
 
   Path prefix_;
