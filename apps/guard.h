@@ -1,0 +1,40 @@
+// How both programs end: an error is one line on stderr and an exit code.
+#pragma once
+
+#include <cstdio>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "trireme/base/error.h"
+
+namespace trireme::app {
+
+// "trireme: KIND: MESSAGE" as one line without control characters.
+inline void print_error(const char* kind, std::string message) {
+  for (char& c : message)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
+  std::fflush(stdout);
+  std::fputs(("trireme: " + std::string(kind) + ": " + message + "\n").c_str(), stderr);
+}
+
+inline int report(const Error& error) {
+  print_error(name(error.kind()), error.what());
+  return exit_code(error.kind());
+}
+
+// Runs `body`, which returns an exit code.
+template <typename Body>
+int guarded(Body&& body) {
+  try {
+    return body();
+  } catch (const Error& error) {
+    return report(error);
+  } catch (const std::bad_alloc&) {
+    return report({ErrorKind::kInternal, "out of memory; use a smaller micro_batch or model, or shard more (parallel.zero)"});
+  } catch (const std::exception& error) {
+    return report({ErrorKind::kInternal, error.what()});
+  }
+}
+
+}  // namespace trireme::app

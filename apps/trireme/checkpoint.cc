@@ -1,0 +1,82 @@
+// trireme checkpoint ls|inspect|verify: reads manifests and bytes, never a tensor.
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+
+#include "commands.h"
+#include "run_directory.h"
+#include "trireme/base/error.h"
+#include "trireme/config/job.h"
+#include "trireme/formats/manifest.h"
+
+namespace trireme::app {
+namespace {
+
+std::int64_t bytes_of(const formats::Manifest& manifest) {
+  std::int64_t bytes = 0;
+  for (const formats::ManifestFile& file : manifest.files) bytes += file.size;
+  return bytes;
+}
+
+Path root_of(const Path& path) {
+  if (!std::filesystem::is_directory(path))
+    fail(ErrorKind::kData, "{}: no such directory; needs a run directory", path.string());
+  return std::filesystem::is_directory(path / "checkpoints") ? path / "checkpoints" : path;
+}
+
+}  // namespace
+
+int checkpoint_ls(const CheckpointOptions& options) {
+  const Path root = root_of(options.path);
+  std::vector<formats::CheckpointEntry> entries = formats::list_checkpoints(root);
+  if (entries.empty()) fail(ErrorKind::kData, "{}: holds no checkpoint", root.string());
+  std::reverse(entries.begin(), entries.end());
+  for (const formats::CheckpointEntry& entry : entries) {
+    if (!entry.problem.empty()) {
+      fmt::print("{:<14}  unusable: {}\n", entry.path.filename().string(), entry.problem);
+      continue;
+    }
+    const formats::Manifest manifest = formats::read_manifest(entry.path);
+    fmt::print("{:<14}  {:>10.1f} MB  written by {} {}  {} samples consumed\n", entry.path.filename().string(),
+               static_cast<double>(bytes_of(manifest)) / 1e6, manifest.world, manifest.world == 1 ? "rank" : "ranks",
+               manifest.consumed_samples);
+  }
+  return 0;
+}
+
+int checkpoint_inspect(const CheckpointOptions& options) {
+  const Path path = find_checkpoint(options.path);
+  const formats::Manifest manifest = formats::read_manifest(path);
+  std::int64_t parameters = 0;
+  for (const formats::ManifestUnit& unit : manifest.units) parameters += unit.numel;
+  fmt::print("checkpoint  {}\nstep        {}\nsamples     {} consumed\nworld       {}\nbuild       {}\ndataset     {}\n",
+             path.string(), manifest.step, manifest.consumed_samples, manifest.world, manifest.build,
+             manifest.dataset_digest.empty() ? "(none)" : manifest.dataset_digest);
+  fmt::print("size        {} bytes in {} files, {} parameters in {} units\n\n", bytes_of(manifest), manifest.files.size(),
+             parameters, manifest.units.size());
+  for (const formats::ManifestUnit& unit : manifest.units) {
+    std::map<std::string, int> slices;
+    for (const formats::ManifestSlice& slice : unit.slices) ++slices[slice.kind];
+    std::string kinds;
+    for (const auto& [kind, count] : slices) kinds += fmt::format("{}{} x{}", kinds.empty() ? "" : ", ", kind, count);
+    fmt::print("{}  {} elements: {}\n", unit.name, unit.numel, kinds);
+    for (const formats::ManifestParameter& parameter : unit.parameters)
+      fmt::print("    {:<44} [{}] at {}\n", parameter.name, fmt::format("{}", fmt::join(parameter.shape, ", ")), parameter.offset);
+  }
+  fmt::print("\n{}", manifest.job);
+  return 0;
+}
+
+int checkpoint_verify(const CheckpointOptions& options) {
+  const Path path = find_checkpoint(options.path);
+  const formats::Manifest manifest = formats::verify_checkpoint(path);
+  config::parse_job(manifest.job, path.string());
+  fmt::print("{}: every byte is as it was written ({} files, {} bytes, step {})\n", path.string(), manifest.files.size(),
+             bytes_of(manifest), manifest.step);
+  return 0;
+}
+
+}  // namespace trireme::app

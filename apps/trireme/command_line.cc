@@ -1,0 +1,220 @@
+// The only file that includes CLI11, which takes seconds to compile.
+#include "command_line.h"
+
+#include <CLI/CLI.hpp>
+
+#include <functional>
+
+#include "commands.h"
+#include "trireme/base/error.h"
+
+namespace trireme::app {
+namespace {
+
+using Run = std::function<int()>;
+
+constexpr char kAbout[] = "Trains large neural networks across many processors; the plan is the program.";
+
+constexpr char kTrainExamples[] = R"(
+Examples:
+  trireme train recipes/quickstart.yaml --nproc 2
+  trireme train recipes/gpt_s.yaml --ranks 4 --set parallel.zero=2 --set optim.lr=3e-4
+  trireme train job.yaml --out runs/first                 # again: resumes the newest checkpoint
+  trireme train job.yaml --out runs/second --resume runs/first/checkpoints/step-100
+  torchrun --nproc-per-node 4 --no-python trireme train job.yaml
+
+Exit codes: 0 done, 2 usage or config, 3 data or checkpoint, 4 peer lost (restart resumes), 5 loss not
+finite, 130/143 interrupted after saving, 1 a bug.
+)";
+
+constexpr char kExplainExamples[] = R"(
+Examples:
+  trireme explain recipes/quickstart.yaml --ranks 4
+  trireme explain job.yaml --ranks 8 --set parallel.zero=3 --format json
+  trireme explain job.yaml --nproc 2 --format plan > job.plan     # every line of every rank
+)";
+
+constexpr char kCheckpointExamples[] = R"(
+Examples:
+  trireme checkpoint ls runs/first
+  trireme checkpoint inspect runs/first/checkpoints/step-100
+  trireme checkpoint verify runs/first                    # reads every byte of the newest one
+)";
+
+constexpr char kDataExamples[] = R"(
+Examples:
+  trireme data prepare book.txt --out data/book --tokenizer characters --validation tail:0.1
+  trireme data prepare src --extension .h --extension .cc --out data/code
+  trireme data prepare corpus --out data/corpus --tokenizer tokenizer.json --end-of-document '<|endoftext|>'
+  trireme data inspect data/book
+  trireme data verify data/book
+)";
+
+constexpr char kGenerateExamples[] = R"(
+Examples:
+  trireme generate --checkpoint runs/first --prompt '#include <'
+  trireme generate --checkpoint runs/first/checkpoints/step-100 --prompt ROMEO: --tokens 500 --temperature 1
+)";
+
+constexpr char kDoctorExamples[] = R"(
+Examples:
+  trireme doctor        # a line for each capability, proven by running it; exit 0 only if all work
+)";
+
+// A `section.key=value` may be given by --set, as a word, or as --section.key=value.
+void take_assignments(CLI::App& app, JobOptions& job) {
+  for (const std::string& word : app.remaining()) {
+    const bool option = word.starts_with("--");
+    if (option && (word.find('.') == std::string::npos || word.find('=') == std::string::npos))
+      fail(ErrorKind::kUsage, "unknown option {}; see trireme {} --help", word, app.get_name());
+    if (!option && word.find('=') == std::string::npos)
+      fail(ErrorKind::kUsage, "unexpected argument {}; keys are set as section.key=value", word);
+    job.assignments.push_back(word);
+  }
+}
+
+void add_job(CLI::App& app, JobOptions& job) {
+  app.add_option("JOB", job.file, "job.yaml, or the same as JSON");
+  app.add_option("--set", job.assignments, "section.key=value; may be repeated")->allow_extra_args(false);
+  app.add_option("--ranks", job.ranks, "N ranks as threads of one process");
+  app.add_option("--nproc", job.nproc, "N ranks as processes of this machine");
+  app.allow_extras();
+}
+
+CLI::App& add_command(CLI::App& parent, const char* name, const char* about, const char* examples) {
+  CLI::App& app = *parent.add_subcommand(name, about);
+  app.footer(examples);
+  return app;
+}
+
+void add_train(CLI::App& root, TrainOptions& o, Run& run) {
+  CLI::App& app = add_command(root, "train", "Train a job", kTrainExamples);
+  add_job(app, o.job);
+  app.add_option("--steps", o.steps, "the same as --set run.steps=N");
+  app.add_option("--resume", o.resume, "auto: the newest checkpoint of --out; never; or a checkpoint")->type_name("auto|never|PATH");
+  app.add_option("--out", o.out, "run directory; default runs/JOB-TIME");
+  app.add_flag("--quiet", o.quiet, "plain lines, also on a terminal");
+  app.add_flag("--verbose", o.verbose, "print the whole resolved job");
+  app.add_flag("--baseline", o.baseline, "fit the n-gram baseline also when the data is not the quick start's");
+  app.add_flag("--help-config", o.help_config, "print every key of a job and leave");
+  app.callback([&] {
+    take_assignments(app, o.job);
+    run = [&] { return train(o); };
+  });
+}
+
+void add_explain(CLI::App& root, ExplainOptions& o, Run& run) {
+  CLI::App& app = add_command(root, "explain", "Show the plan of a job, proven and priced, without running it", kExplainExamples);
+  add_job(app, o.job);
+  app.add_option("--format", o.format, "text, json, or plan")->check(CLI::IsMember({"text", "json", "plan"}));
+  app.add_option("--rank", o.rank, "the rank whose lines and memory to show");
+  app.callback([&] {
+    take_assignments(app, o.job);
+    run = [&] { return explain(o); };
+  });
+}
+
+void add_checkpoint(CLI::App& root, CheckpointOptions& o, Run& run) {
+  CLI::App& group = add_command(root, "checkpoint", "List, look into and verify checkpoints", kCheckpointExamples);
+  group.require_subcommand(1);
+  const auto add = [&](const char* name, const char* about, int (*body)(const CheckpointOptions&)) {
+    CLI::App& app = add_command(group, name, about, kCheckpointExamples);
+    app.add_option("PATH", o.path, "a run directory, its checkpoints, or one step-N")->required();
+    app.callback([&run, &o, body] { run = [&o, body] { return body(o); }; });
+  };
+  add("ls", "One line for each checkpoint of a run", checkpoint_ls);
+  add("inspect", "What a checkpoint holds", checkpoint_inspect);
+  add("verify", "Check every byte of a checkpoint", checkpoint_verify);
+}
+
+void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, Run& run) {
+  CLI::App& group = add_command(root, "data", "Prepare, look into and verify datasets", kDataExamples);
+  group.require_subcommand(1);
+  CLI::App& prepare = add_command(group, "prepare", "Turn text files into a token dataset", kDataExamples);
+  prepare.add_option("INPUT", p.inputs, "text files and directories")->required();
+  prepare.add_option("--out", p.out, "directory of the dataset")->required();
+  prepare.add_option("--tokenizer", p.tokenizer, "bytes, characters, or a Hugging Face tokenizer.json");
+  prepare.add_option("--validation", p.validation, "documents:FRACTION (whole files) or tail:FRACTION");
+  prepare.add_option("--extension", p.extensions, "take only files with this ending; may be repeated")->allow_extra_args(false);
+  prepare.add_option("--end-of-document", p.end_of_document, "added token to put after each file");
+  prepare.add_flag("--force", p.force, "replace another dataset at --out");
+  prepare.callback([&] { run = [&] { return data_prepare(p); }; });
+  const auto add = [&](const char* name, const char* about, int (*body)(const DatasetOptions&)) {
+    CLI::App& app = add_command(group, name, about, kDataExamples);
+    app.add_option("DATASET", d.path, "a directory made by data prepare")->required();
+    app.callback([&run, &d, body] { run = [&d, body] { return body(d); }; });
+  };
+  add("inspect", "What a dataset holds", data_inspect);
+  add("verify", "Check every byte of a dataset", data_verify);
+}
+
+void add_generate(CLI::App& root, GenerateOptions& o, Run& run) {
+  CLI::App& app = add_command(root, "generate", "Let a trained model write", kGenerateExamples);
+  app.add_option("--checkpoint", o.checkpoint, "a run directory or one step-N")->required();
+  app.add_option("--prompt", o.prompt, "text to go on from")->required();
+  app.add_option("--tokens", o.tokens, "how many to write")->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000}))->capture_default_str();
+  app.add_option("--temperature", o.temperature, "0: always the likeliest")->check(CLI::Range(0.0, 100.0))->capture_default_str();
+  app.add_option("--top-k", o.top_k, "draw among the k likeliest; 0: all")->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 31))->capture_default_str();
+  app.add_option("--seed", o.seed, "of the draws")->capture_default_str();
+  app.callback([&] { run = [&] { return generate(o); }; });
+}
+
+std::string names(const CLI::App& app) {
+  std::string list;
+  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
+    list += (list.empty() ? "" : " ") + sub->get_name();
+  return list;
+}
+
+// The subcommand that was being parsed when the error came.
+const CLI::App& innermost(const CLI::App& app) {
+  const auto parsed = app.get_subcommands();
+  return parsed.empty() ? app : innermost(*parsed.front());
+}
+
+[[noreturn]] void refuse(const CLI::App& root, const CLI::ParseError& error, int argc, char** argv) {
+  const CLI::App& app = innermost(root);
+  std::string path;
+  for (const CLI::App* at = &app; at != nullptr; at = at->get_parent())
+    path = at->get_name() + (path.empty() ? "" : " ") + path;
+  const bool wants_command = !app.get_subcommands([](const CLI::App*) { return true; }).empty();
+  if (!wants_command) fail(ErrorKind::kUsage, "{}; see {} --help", error.what(), path);
+  const int depth = &app == &root ? 1 : 2;
+  if (argc <= depth) fail(ErrorKind::kUsage, "{} needs a command: {}", path, names(app));
+  fail(ErrorKind::kUsage, "unknown command '{}'; {} has: {}", argv[depth], path, names(app));
+}
+
+}  // namespace
+
+int run_command_line(int argc, char** argv) {
+  TrainOptions train_options;
+  ExplainOptions explain_options;
+  CheckpointOptions checkpoint_options;
+  PrepareOptions prepare_options;
+  DatasetOptions dataset_options;
+  GenerateOptions generate_options;
+  Run run;
+
+  CLI::App root(kAbout, "trireme");
+  root.set_version_flag("--version", std::string("trireme ") + TRIREME_VERSION);
+  root.require_subcommand(1);
+  root.footer("\ntrireme COMMAND --help tells more and has examples.");
+  add_train(root, train_options, run);
+  add_explain(root, explain_options, run);
+  add_checkpoint(root, checkpoint_options, run);
+  add_data(root, prepare_options, dataset_options, run);
+  add_generate(root, generate_options, run);
+  add_command(root, "doctor", "Prove what works on this machine by running it", kDoctorExamples)
+      .callback([&] { run = doctor; });
+  add_command(root, "version", "Print the versions", "\nExamples:\n  trireme version\n").callback([&] { run = version; });
+
+  try {
+    root.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return root.exit(error);
+    refuse(root, error, argc, argv);
+  }
+  return run();
+}
+
+}  // namespace trireme::app

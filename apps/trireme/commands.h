@@ -1,0 +1,75 @@
+// The subcommands of `trireme` and what the command line tells them. Each returns an exit code.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace trireme::app {
+
+// A job and the world it is for: common to train and explain.
+struct JobOptions {
+  std::string file;
+  std::vector<std::string> assignments;   // "section.key=value"
+  std::optional<int> ranks;
+  std::optional<int> nproc;
+};
+
+struct TrainOptions {
+  JobOptions job;
+  std::optional<std::int64_t> steps;
+  std::string resume = "auto";   // auto, never, or a path
+  std::string out;
+  bool quiet = false;
+  bool verbose = false;
+  bool baseline = false;
+  bool help_config = false;
+};
+
+struct ExplainOptions {
+  JobOptions job;
+  std::string format = "text";
+  int rank = 0;
+};
+
+struct CheckpointOptions {
+  std::string path;
+};
+
+struct PrepareOptions {
+  std::vector<std::string> inputs;
+  std::vector<std::string> extensions;
+  std::string out;
+  std::string tokenizer = "bytes";
+  std::string validation = "documents:0.1";
+  std::string end_of_document;
+  bool force = false;
+};
+
+struct DatasetOptions {
+  std::string path;
+};
+
+struct GenerateOptions {
+  std::string checkpoint;
+  std::string prompt;
+  std::int64_t tokens = 400;
+  double temperature = 0.8;
+  std::int64_t top_k = 0;
+  std::int64_t seed = 1;
+};
+
+int train(const TrainOptions& options);
+int explain(const ExplainOptions& options);
+int checkpoint_ls(const CheckpointOptions& options);
+int checkpoint_inspect(const CheckpointOptions& options);
+int checkpoint_verify(const CheckpointOptions& options);
+int data_prepare(const PrepareOptions& options);
+int data_inspect(const DatasetOptions& options);
+int data_verify(const DatasetOptions& options);
+int generate(const GenerateOptions& options);
+int doctor();
+int version();
+
+}  // namespace trireme::app

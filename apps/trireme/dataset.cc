@@ -1,0 +1,116 @@
+#include "dataset.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "cache.h"
+#include "trireme/base/clock.h"
+#include "trireme/base/error.h"
+#include "trireme/base/hash.h"
+#include "trireme/formats/sources.h"
+
+namespace trireme::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+// Part of every key: raise it when preparation changes.
+constexpr std::uint64_t kPreparation = 1;
+constexpr char kDatasetFile[] = "dataset.json";
+
+std::vector<Path> include_roots() {
+  std::vector<Path> roots;
+  for (const char* root : {TRIREME_TORCH_INCLUDE, "/usr/include"})
+    if (*root && fs::is_directory(root) && std::find(roots.begin(), roots.end(), root) == roots.end())
+      roots.emplace_back(root);
+  return roots;
+}
+
+std::uint64_t stamped(std::uint64_t key, const Path& path) {
+  std::error_code cause;
+  const fs::file_time_type time = fs::last_write_time(path, cause);
+  const auto size = fs::is_regular_file(path, cause) ? fs::file_size(path, cause) : 0;
+  key = mix(key, hash64(fs::absolute(path, cause).lexically_normal().string()));
+  return mix(mix(key, static_cast<std::uint64_t>(time.time_since_epoch().count())), size);
+}
+
+// The names that formats gives to tokenizers.
+std::string formats_name(const std::string& tokenizer) { return tokenizer == "characters" ? "chars" : tokenizer; }
+
+// Held-out text comes from whole files where there are several, else from the end of the one.
+formats::ValidationRule validation_rule(const config::Data& data, std::size_t files) {
+  using By = formats::ValidationRule::By;
+  return {.by = files > 1 ? By::kDocuments : By::kTail, .fraction = data.validation};
+}
+
+std::uint64_t key_of(const config::Data& data) {
+  std::uint64_t key = mix(mix(kPreparation, hash64(data.tokenizer)), hash64(fmt::format("{}", data.validation)));
+  if (data.tokenizer != "bytes" && data.tokenizer != "characters") key = stamped(key, data.tokenizer);
+  return key;
+}
+
+// Prepares once; `collect` is asked for the sources only when there is something to do.
+formats::Dataset prepared(const config::Data& data, std::uint64_t key, const std::string& name,
+                          const std::function<void(const std::string&)>& say,
+                          const std::function<std::vector<formats::SourceFile>()>& collect) {
+  const Path root = cache_directory() / "datasets", out = root / hex64(key);
+  if (fs::exists(out / kDatasetFile)) return formats::open_dataset(out);
+  make_directories(root);
+  const FileLock lock(root / (hex64(key) + ".lock"), FileLock::Wait::kYes);
+  if (fs::exists(out / kDatasetFile)) return formats::open_dataset(out);
+  say(fmt::format("preparing {} into {} (once)", name, out.string()));
+  formats::PrepareOptions options{.sources = collect(), .out = out, .tokenizer = formats_name(data.tokenizer)};
+  options.validation = validation_rule(data, options.sources.size());
+  return formats::prepare_dataset(options);
+}
+
+LocatedDataset from_quickstart(const config::Data& data, const std::function<void(const std::string&)>& say) {
+  const std::vector<Path> roots = include_roots();
+  std::uint64_t key = mix(key_of(data), hash64("quickstart"));
+  for (const Path& root : roots)
+    for (const char* part : {"ATen", "c10", "torch", "c++"})
+      if (fs::is_directory(root / part)) key = stamped(key, root / part);
+  return {prepared(data, key, "the C++ headers of this machine", say,
+                   [&] { return formats::quickstart_text(roots).files; }),
+          data.tokenizer, "C++ headers of this machine", true};
+}
+
+LocatedDataset from_text(const config::Data& data, const std::function<void(const std::string&)>& say) {
+  const std::vector<formats::SourceFile> sources = formats::collect_sources({data.path});
+  std::uint64_t key = mix(key_of(data), sources.size());
+  for (const formats::SourceFile& source : sources) key = stamped(key, source.path);
+  return {prepared(data, key, data.path, say, [&] { return sources; }), data.tokenizer, data.path, false};
+}
+
+LocatedDataset from_dataset(const config::Data& data) {
+  formats::Dataset dataset = formats::open_dataset(data.path);
+  const std::string kind = dataset.tokenizer.kind();
+  const std::string own = kind == "chars" ? "characters" : kind;
+  const bool says_nothing = data.tokenizer == config::Data{}.tokenizer;
+  const bool is_file = data.tokenizer != "bytes" && data.tokenizer != "characters";
+  if (!says_nothing && (is_file ? kind != "bpe" : data.tokenizer != own))
+    fail(ErrorKind::kUsage, "data.tokenizer={}, but the dataset {} was prepared with {}; leave data.tokenizer out or prepare again",
+         data.tokenizer, data.path, own);
+  // A path of a tokenizer.json is kept as it was given: the dataset holds the vocabulary itself.
+  return {std::move(dataset), is_file || kind == "bpe" ? data.tokenizer : own, data.path, false};
+}
+
+}  // namespace
+
+LocatedDataset locate_dataset(const config::Data& data, const std::function<void(const std::string&)>& say) {
+  if (data.path.empty()) return from_quickstart(data, say);
+  std::error_code cause;
+  if (!fs::exists(data.path, cause))
+    fail(ErrorKind::kData, "data.path={}: no such file or directory; needs a text file, a directory of text or a prepared dataset",
+         data.path);
+  if (fs::exists(Path(data.path) / kDatasetFile, cause)) return from_dataset(data);
+  return from_text(data, say);
+}
+
+std::int64_t known_vocabulary(const config::Data& data) {
+  std::error_code cause;
+  const bool own_tokenizer = !data.path.empty() && fs::exists(Path(data.path) / kDatasetFile, cause);
+  return data.tokenizer == "bytes" && !own_tokenizer ? 256 : 0;
+}
+
+}  // namespace trireme::app

@@ -1,0 +1,98 @@
+// trireme doctor: what works on this machine, proven by running it. The worker goes on with what needs LibTorch.
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "../checks.h"
+#include "commands.h"
+#include "planned.h"
+#include "trireme/base/error.h"
+#include "trireme/elastic/local_launch.h"
+#include "workers.h"
+
+namespace trireme::app {
+namespace {
+
+// The value of the first line of a /proc file that begins with `key`.
+std::string proc_value(const char* file, const std::string& key) {
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);)
+    if (line.starts_with(key)) return line.substr(line.find_first_not_of(" \t:", key.size()));
+  return "";
+}
+
+std::string processor() {
+  const std::string flags = " " + proc_value("/proc/cpuinfo", "flags") + " ";
+  std::string found;
+  for (const char* flag : {"avx2", "avx512f", "avx512_bf16", "amx_bf16"})
+    if (flags.find(" " + std::string(flag) + " ") != std::string::npos) found += std::string(" ") + flag;
+  return fmt::format("{}, {} cores online,{}", proc_value("/proc/cpuinfo", "model name"), ::sysconf(_SC_NPROCESSORS_ONLN),
+                     found.empty() ? " none of AVX2, AVX-512, AMX" : found);
+}
+
+std::string memory() {
+  constexpr std::size_t kBytes = std::size_t{64} << 20;
+  constexpr int kRounds = 8;
+  std::vector<char> from(kBytes, 1), to(kBytes, 2);
+  const Stopwatch watch;
+  for (int round = 0; round < kRounds; ++round) {
+    from[static_cast<std::size_t>(round)] = static_cast<char>(round);
+    std::memcpy(to.data(), from.data(), kBytes);
+    TRIREME_CHECK(to[static_cast<std::size_t>(round)] == static_cast<char>(round), "memcpy of round {}", round);
+  }
+  return fmt::format("{} available, copies {:.1f} GB/s", proc_value("/proc/meminfo", "MemAvailable:"),
+                     kRounds * static_cast<double>(kBytes) / watch.seconds() / 1e9);
+}
+
+std::string disk() {
+  const Path file = fmt::format(".trireme-doctor-{}", ::getpid());
+  const std::string bytes(std::size_t{16} << 20, 'x');
+  const Stopwatch watch;
+  write_file_synced(file, bytes);
+  const double seconds = watch.seconds();
+  const bool equal = read_file(file) == bytes;
+  std::filesystem::remove(file);
+  TRIREME_CHECK(equal, "what was read is not what was written");
+  return fmt::format("this directory takes {:.0f} MB/s with fsync", static_cast<double>(bytes.size()) / seconds / 1e6);
+}
+
+std::string plans() {
+  constexpr int kWorld = 4;
+  int proven = 0;
+  for (int zero = 0; zero <= 3; ++zero) {
+    config::Job job;
+    job.parallel.zero = zero;
+    const Planned planned = plan_job(job, kWorld, 256);
+    TRIREME_CHECK(plan::parse(plan::print(planned.plan)) == planned.plan, "the plan of ZeRO-{} does not read back", zero);
+    ++proven;
+  }
+  return fmt::format("{} plans of {} ranks compiled, proven, printed and read back", proven, kWorld);
+}
+
+std::string processes() {
+  const elastic::Outcome outcome = elastic::run({.command = {"/bin/sh", "-c", "exit $((RANK * 7))"},
+                                                 .environment = {},
+                                                 .ranks = 2,
+                                                 .port = elastic::free_port(),
+                                                 .on_line = {}});
+  TRIREME_CHECK(outcome.exit_code == 7, "two children ended with {}", outcome.exit_code);
+  return "two ranks started and watched, a loopback port was free";
+}
+
+}  // namespace
+
+int doctor() {
+  Checks checks;
+  checks.run("processor", processor);
+  checks.run("memory", memory);
+  checks.run("disk", disk);
+  checks.run("plans", plans);
+  checks.run("processes", processes);
+  const elastic::Outcome worker = run_workers({"doctor"}, {.launcher = Launcher::kProcesses, .address = {}});
+  return checks.all_ok() && worker.exit_code == 0 ? 0 : 1;
+}
+
+}  // namespace trireme::app

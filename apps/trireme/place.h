@@ -1,0 +1,37 @@
+// Where this process stands in the world: flags, else the environment of a launcher, else alone.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace trireme::app {
+
+enum class Launcher { kNone, kThreads, kProcesses, kTorchrun, kSlurm, kOpenMpi };
+
+struct Place {
+  Launcher launcher = Launcher::kNone;
+  int rank = 0;   // of this process; 0 where it starts all ranks itself
+  int world = 1;
+  int local_rank = 0;
+  int local_world = 1;
+  std::string address;   // where rank 0 listens; only of launchers
+  int port = 0;
+
+  // Whether another program started this process as one of several ranks.
+  bool launched() const { return launcher >= Launcher::kTorchrun; }
+};
+
+// "2 ranks as processes (--nproc)", "rank 1 of 4 (torchrun)".
+std::string describe(const Place& place);
+
+// Decides; reads the environment. Throws Error{kUsage} when flags and environment contradict each other,
+// or when a variable has a value that cannot be.
+Place find_place(std::optional<int> ranks, std::optional<int> nproc);
+
+// Entry `node` of Slurm's "2(x3),1"; 0 when there is none.
+int slurm_tasks_on_node(const std::string& list, int node);
+
+// The first host of Slurm's "n[01-04,7],m": "n01".
+std::string slurm_first_host(const std::string& list);
+
+}  // namespace trireme::app

@@ -1,0 +1,83 @@
+#include "planned.h"
+
+#include <filesystem>
+
+#include "trireme/arch/language_model.h"
+#include "trireme/arch/layout.h"
+#include "trireme/base/error.h"
+#include "trireme/base/hash.h"
+#include "trireme/config/resolve.h"
+#include "trireme/plan/memory.h"
+
+namespace trireme::app {
+namespace {
+
+std::string layout_text(const config::Job& job) {
+  const config::Parallel& p = job.parallel;
+  std::string text;
+  const auto add = [&](const char* axis, int degree) {
+    if (degree > 1) text += fmt::format("{} {}, ", axis, degree);
+  };
+  add("pp", p.pp);
+  add("dp_replicate", p.dp_replicate);
+  add("dp_shard", p.dp_shard);
+  add("cp", p.cp);
+  add("tp", p.tp);
+  return text + fmt::format("ZeRO-{}", p.zero);
+}
+
+std::string memory_text(const plan::MemoryPoint& point) {
+  std::string text;
+  for (int kind = 0; kind < plan::kMemoryKinds; ++kind)
+    text += fmt::format("{}{} {:.1f}", kind == 0 ? "" : ", ", plan::name(static_cast<plan::MemoryKind>(kind)),
+                        static_cast<double>(point[static_cast<std::size_t>(kind)]) / 1e6);
+  return text;
+}
+
+}  // namespace
+
+config::Job read_job(const JobOptions& options) {
+  if (options.file.empty()) fail(ErrorKind::kUsage, "which job? Give a job.yaml, such as recipes/quickstart.yaml");
+  config::Job job = config::load_job(options.file);
+  for (const std::string& assignment : options.assignments) config::apply_set(job, assignment);
+  return job;
+}
+
+std::string job_name(const JobOptions& options) {
+  const std::string stem = std::filesystem::path(options.file).stem().string();
+  return stem.empty() ? "job" : stem;
+}
+
+void check_early(const config::Job& job, int world) {
+  // Without a vocabulary of its own or the data's, any will do to check the rest.
+  config::check_runnable(config::resolve(job, world, {.vocab = job.model.vocab == 0 ? 1 : 0}));
+}
+
+Planned plan_job(config::Job job, int world, std::int64_t vocabulary) {
+  Planned planned;
+  planned.job = config::resolve(std::move(job), world, {.vocab = vocabulary});
+  config::check_runnable(planned.job);
+  planned.model = arch::describe(planned.job);
+  planned.plan = plan::compile(planned.model.program, arch::mesh_of(planned.job), arch::recipe_of(planned.job));
+  plan::validate(planned.plan);
+  return planned;
+}
+
+std::string short_summary(const Planned& planned) {
+  const config::Job& job = planned.job;
+  const config::Model& m = job.model;
+  const plan::MemoryAccount memory = plan::memory_account(planned.plan, 0);
+  std::string text = fmt::format("model     {}: {} layers, {} wide, {} heads, context {}, vocabulary {}: {:.2f}M parameters\n",
+                                 m.family == config::Family::kGpt ? "gpt" : "llama", m.layers, m.hidden, m.heads, m.seq_len,
+                                 m.vocab, static_cast<double>(planned.model.parameters()) / 1e6);
+  text += fmt::format("step      {} samples of {} tokens: {} x {} micro-batches of {} samples, {}\n", job.run.global_batch,
+                      m.seq_len, config::dp(job), config::accumulation(job), job.run.micro_batch, name(job.precision.compute));
+  text += fmt::format("layout    {}\n", layout_text(job));
+  text += fmt::format("plan      {} lines a rank, proven free of deadlock, digest {}\n", planned.plan.list(0).size(),
+                      hex64(plan::digest(planned.plan)));
+  text += fmt::format("memory    {:.1f} MB a rank at its peak ({} at their peaks)\n", static_cast<double>(memory.peak_total) / 1e6,
+                      memory_text(memory.peak));
+  return text;
+}
+
+}  // namespace trireme::app

@@ -1,0 +1,34 @@
+// A job as the command line gives it, set into a world, with its plan compiled and proven.
+#pragma once
+
+#include <string>
+
+#include "commands.h"
+#include "trireme/arch/spec.h"
+#include "trireme/config/job.h"
+#include "trireme/plan/plan.h"
+
+namespace trireme::app {
+
+// Reads the job file and applies the assignments. Throws Error{kUsage}.
+config::Job read_job(const JobOptions& options);
+
+// "gpt_tiny" of "recipes/gpt_tiny.yaml".
+std::string job_name(const JobOptions& options);
+
+// Refuses what is wrong whatever the dataset turns out to be. Throws Error{kUsage}.
+void check_early(const config::Job& job, int world);
+
+struct Planned {
+  config::Job job;         // resolved
+  arch::ModelSpec model;
+  plan::PlanSet plan;      // validated
+};
+
+// Resolves, compiles and validates. Throws Error{kUsage} for a job that cannot be planned.
+Planned plan_job(config::Job job, int world, std::int64_t vocabulary);
+
+// A few lines: model, layout, plan, memory.
+std::string short_summary(const Planned& planned);
+
+}  // namespace trireme::app

@@ -1,0 +1,52 @@
+// RUNDIR: what may be written where, and where a run goes on from.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "cache.h"
+#include "trireme/config/job.h"
+#include "trireme/formats/manifest.h"
+
+namespace trireme::app {
+
+inline constexpr char kLockedJobName[] = "job.lock.yaml";
+
+struct Resume {
+  Path checkpoint;
+  formats::Manifest manifest;
+};
+
+// A run directory that was looked at; nothing is created before prepare().
+class RunDirectory {
+ public:
+  // `out` empty: runs/NAME-TIME. Throws Error{kUsage} when it is no directory, is somebody else's, cannot be
+  // written, is in use by another run, or holds checkpoints that `resume` (auto, never or a path) forbids;
+  // Error{kData} when the checkpoint to resume from cannot be used.
+  RunDirectory(const std::string& out, const std::string& name, const std::string& resume);
+
+  const Path& path() const { return path_; }
+  const std::optional<Resume>& resume() const { return resume_; }
+  // Newer checkpoints that were passed over, each with the reason.
+  const std::vector<formats::CheckpointEntry>& refused() const { return refused_; }
+
+  // Creates and locks it and writes job.lock.yaml.
+  void prepare(const config::Job& job);
+  void keep_lock_across_exec() { lock_->keep_across_exec(); }
+
+ private:
+  void look() const;
+  void find_newest(const Path& root);
+  void find_given(const Path& given);
+
+  Path path_;
+  std::optional<Resume> resume_;
+  std::vector<formats::CheckpointEntry> refused_;
+  std::optional<FileLock> lock_;
+};
+
+// A run directory, its checkpoints, or one step-N: the step-N meant (the newest that is usable, every byte
+// checked). Throws Error{kData}.
+Path find_checkpoint(const Path& path);
+
+}  // namespace trireme::app

@@ -1,0 +1,117 @@
+#include "workers.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+
+#include "trireme/base/error.h"
+
+namespace trireme::app {
+namespace {
+
+std::string worker_program() {
+  std::error_code cause;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", cause);
+  const std::filesystem::path worker = self.parent_path() / "trireme-worker";
+  if (cause || ::access(worker.c_str(), X_OK) != 0)
+    fail(ErrorKind::kUsage, "{} is not there, and this command computes; build it with LibTorch: ./dev build", worker.string());
+  return worker.string();
+}
+
+int cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+}
+
+bool has_avx512() {
+#if defined(__x86_64__)
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
+#else
+  return false;
+#endif
+}
+
+// The environment, and what LibTorch reads while it loads; what the user has set stays.
+class Environment {
+ public:
+  Environment() {
+    for (char** entry = environ; *entry != nullptr; ++entry) entries_.emplace_back(*entry);
+  }
+  void set(const std::string& name, const std::string& value) {
+    std::erase_if(entries_, [&](const std::string& entry) { return entry.starts_with(name + "="); });
+    entries_.push_back(name + "=" + value);
+  }
+  void set_if_absent(const std::string& name, const std::string& value) {
+    if (std::none_of(entries_.begin(), entries_.end(), [&](const std::string& entry) { return entry.starts_with(name + "="); }))
+      set(name, value);
+  }
+  void erase(const std::string& name) {
+    std::erase_if(entries_, [&](const std::string& entry) { return entry.starts_with(name + "="); });
+  }
+  const std::vector<std::string>& entries() const { return entries_; }
+
+ private:
+  std::vector<std::string> entries_;
+};
+
+Environment worker_environment(const Place& place) {
+  Environment environment;
+  const std::string share = std::to_string(std::max(1, cores() / std::max(1, place.local_world)));
+  environment.set_if_absent("OMP_NUM_THREADS", share);
+  // OpenBLAS has one pool a process: ranks that are threads of one process would queue for it.
+  environment.set_if_absent("OPENBLAS_NUM_THREADS", place.launcher == Launcher::kThreads && place.world > 1 ? "1" : share);
+  if (has_avx512()) environment.set_if_absent("ATEN_CPU_CAPABILITY", "avx512");
+  return environment;
+}
+
+std::vector<std::string> command(const std::vector<std::string>& arguments) {
+  std::vector<std::string> all = {worker_program()};
+  all.insert(all.end(), arguments.begin(), arguments.end());
+  return all;
+}
+
+}  // namespace
+
+void become_worker(const std::vector<std::string>& arguments, const Place& place) {
+  std::vector<std::string> words = command(arguments);
+  Environment environment = worker_environment(place);
+  // The worker knows torchrun's names only, and takes its absence for a world of its own.
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}) environment.erase(name);
+  if (place.launched() && place.world > 1) {
+    environment.set("RANK", std::to_string(place.rank));
+    environment.set("WORLD_SIZE", std::to_string(place.world));
+    environment.set("LOCAL_RANK", std::to_string(place.local_rank));
+    environment.set("LOCAL_WORLD_SIZE", std::to_string(place.local_world));
+    environment.set("MASTER_ADDR", place.address);
+    environment.set("MASTER_PORT", std::to_string(place.port));
+  }
+  std::vector<std::string> entries = environment.entries();
+  std::vector<char*> argv, envp;
+  for (std::string& word : words) argv.push_back(word.data());
+  for (std::string& entry : entries) envp.push_back(entry.data());
+  argv.push_back(nullptr);
+  envp.push_back(nullptr);
+  std::fflush(nullptr);
+  ::execve(argv[0], argv.data(), envp.data());
+  fail(ErrorKind::kUsage, "cannot run {}: {}", words.front(), std::strerror(errno));
+}
+
+elastic::Outcome run_workers(const std::vector<std::string>& arguments, const Place& place) {
+  std::fflush(nullptr);
+  return elastic::run({.command = command(arguments),
+                       .environment = worker_environment(place).entries(),
+                       .ranks = place.world,
+                       .port = elastic::free_port(),
+                       .on_line = [](int rank, std::string_view line) {
+                         std::fputs(fmt::format("[rank {}] {}\n", rank, line).c_str(), stderr);
+                       }});
+}
+
+}  // namespace trireme::app

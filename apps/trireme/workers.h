@@ -1,0 +1,18 @@
+// Starting trireme-worker, which lies beside this program.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "place.h"
+#include "trireme/elastic/local_launch.h"
+
+namespace trireme::app {
+
+// Replaces this process by the worker, which becomes the rank that `place` says (with all its threads).
+[[noreturn]] void become_worker(const std::vector<std::string>& arguments, const Place& place);
+
+// Starts place.world workers on this machine and stays with them.
+elastic::Outcome run_workers(const std::vector<std::string>& arguments, const Place& place);
+
+}  // namespace trireme::app

@@ -1,0 +1,39 @@
+// trireme-worker: what computes. `trireme` starts it.
+#include <ATen/Parallel.h>
+#include <malloc.h>
+
+#include <cstdlib>
+#include <string_view>
+
+#include "../guard.h"
+#include "subcommands.h"
+
+namespace trireme::app {
+namespace {
+
+// Buffers of a step come and go; kept by the allocator they are not faulted in anew every step.
+void keep_freed_memory() {
+  constexpr int kLargestKept = 32 << 20, kNeverTrim = 1 << 30;
+  ::mallopt(M_MMAP_THRESHOLD, kLargestKept);
+  ::mallopt(M_TRIM_THRESHOLD, kNeverTrim);
+}
+
+int run(int argc, char** argv) {
+  const std::string_view command = argc > 1 ? argv[1] : "";
+  keep_freed_memory();
+  // LibTorch 1.13 starts with one thread whatever OMP_NUM_THREADS says.
+  if (const char* threads = std::getenv("OMP_NUM_THREADS"); threads && std::atoi(threads) > 0)
+    at::set_num_threads(std::atoi(threads));
+  const auto arguments = [&] { return Arguments(argc - 2, argv + 2); };
+  if (command == "train") return train(arguments());
+  if (command == "generate") return generate(arguments());
+  if (command == "doctor") return doctor(arguments());
+  fail(ErrorKind::kUsage, "trireme-worker is called by trireme; use that");
+}
+
+}  // namespace
+}  // namespace trireme::app
+
+int main(int argc, char** argv) {
+  return trireme::app::guarded([&] { return trireme::app::run(argc, argv); });
+}

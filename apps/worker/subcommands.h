@@ -1,0 +1,12 @@
+// The subcommands of `trireme-worker`. Each returns an exit code.
+#pragma once
+
+#include "arguments.h"
+
+namespace trireme::app {
+
+int train(const Arguments& arguments);
+int generate(const Arguments& arguments);
+int doctor(const Arguments& arguments);
+
+}  // namespace trireme::app

@@ -1,0 +1,122 @@
+// trireme-worker train: the rank or ranks of this process.
+#include <ATen/Parallel.h>
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <mutex>
+
+#include "interrupts.h"
+#include "subcommands.h"
+#include "trireme/comm/gloo/gloo_world.h"
+#include "trireme/comm/local/local_world.h"
+#include "trireme/train/callbacks/jsonl.h"
+#include "trireme/train/callbacks/progress.h"
+#include "trireme/train/callbacks/report.h"
+#include "trireme/train/callbacks/tensorboard.h"
+#include "trireme/train/trainer.h"
+
+namespace trireme::app {
+namespace {
+
+using Callbacks = std::vector<std::unique_ptr<train::Callback>>;
+
+std::string variable(const char* name, const char* missing) {
+  const char* value = std::getenv(name);
+  return value && *value ? value : missing;
+}
+
+int terminal_columns() {
+  constexpr int kUnknown = 80;
+  winsize size{};
+  return ::ioctl(1, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUnknown;
+}
+
+Callbacks make_callbacks(const config::Job& job, const Arguments& arguments) {
+  std::optional<double> baseline;
+  if (arguments.has("baseline")) baseline = arguments.number<double>("baseline");
+  train::ProgressOptions progress{.write =
+                                      [](std::string_view text) {
+                                        std::fwrite(text.data(), 1, text.size(), stdout);
+                                        std::fflush(stdout);
+                                      },
+                                  .columns = {},
+                                  .log_every = job.run.log_every,
+                                  .baseline = baseline};
+  if (::isatty(1) && !arguments.has("quiet")) progress.columns = terminal_columns;
+  Callbacks callbacks;
+  callbacks.push_back(train::jsonl_callback());
+  callbacks.push_back(train::tensorboard_callback());
+  callbacks.push_back(train::report_callback(baseline));
+  callbacks.push_back(train::progress_callback(std::move(progress)));
+  return callbacks;
+}
+
+// The environment that torchrun and `trireme train --nproc` set.
+comm::GlooConfig gloo_config(const config::Job& job) {
+  comm::GlooConfig config;
+  config.rank = std::atoi(variable("RANK", "0").c_str());
+  config.size = std::atoi(variable("WORLD_SIZE", "1").c_str());
+  config.host = variable("MASTER_ADDR", "127.0.0.1");
+  config.port = std::atoi(variable("MASTER_PORT", "29500").c_str());
+  config.host_store = variable("TORCHELASTIC_USE_AGENT_STORE", "False") != "True";
+  config.run_id = variable("TORCHELASTIC_RUN_ID", "trireme") + "." + variable("TORCHELASTIC_RESTART_COUNT", "0");
+  config.interface = variable("GLOO_SOCKET_IFNAME", "");
+  config.timeout_s = job.parallel.comm_timeout_s;
+  return config;
+}
+
+// Rank 0's run directory and checkpoint are the world's.
+void agree(train::TrainSetup& setup, comm::World& world) {
+  const std::string first = world.exchange(setup.out.string() + "\n" + setup.resume.string())[0];
+  setup.out = first.substr(0, first.find('\n'));
+  setup.resume = first.substr(first.find('\n') + 1);
+}
+
+train::Ending train_rank(train::TrainSetup setup, comm::World& world, const Arguments& arguments) {
+  at::set_num_threads(std::max(1, std::atoi(variable("OMP_NUM_THREADS", "1").c_str())));
+  agree(setup, world);
+  return train::train(setup, world, world.rank() == 0 ? make_callbacks(setup.job, arguments) : Callbacks());
+}
+
+train::Ending train_process(const train::TrainSetup& setup, const Arguments& arguments) {
+  const std::unique_ptr<comm::World> world = comm::connect_gloo(gloo_config(setup.job));
+  try {
+    return train_rank(setup, *world, arguments);
+  } catch (const std::exception& error) {
+    world->abort(fmt::format("rank {}: {}", world->rank(), error.what()));
+    throw;
+  }
+}
+
+train::Ending train_threads(const train::TrainSetup& setup, int ranks, const Arguments& arguments) {
+  std::atomic<train::Ending> ending{train::Ending::kDone};
+  comm::run_local_ranks(ranks, setup.job.parallel.comm_timeout_s, [&](comm::World& world) {
+    const train::Ending mine = train_rank(setup, world, arguments);
+    if (world.rank() == 0) ending = mine;
+  });
+  return ending;
+}
+
+}  // namespace
+
+int train(const Arguments& arguments) {
+  const Interrupts interrupts;
+  train::TrainSetup setup;
+  const Path job = arguments.text("job");
+  setup.job = config::parse_job(read_file(job), job.string());
+  setup.dataset = arguments.text("dataset");
+  setup.out = arguments.text("out", "");
+  setup.resume = arguments.text("resume", "");
+  setup.build_id = std::string("trireme ") + TRIREME_VERSION + " " + TRIREME_BUILD;
+  setup.stop = &interrupts.first();
+  const bool process = std::getenv("RANK") != nullptr && variable("WORLD_SIZE", "1") != "1";
+  const train::Ending ending =
+      process ? train_process(setup, arguments) : train_threads(setup, arguments.number<int>("ranks", 1), arguments);
+  if (ending == train::Ending::kDone) return 0;
+  const int signal = interrupts.first();
+  return 128 + (signal != 0 ? signal : SIGTERM);
+}
+
+}  // namespace trireme::app
