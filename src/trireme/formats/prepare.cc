@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <algorithm>
 #include <cmath>
 #include <utility>
 

@@ -33,11 +33,6 @@ void each_character(std::string_view text, Visit&& visit) {
   }
 }
 
-void check_id(std::int32_t id, std::int32_t vocab) {
-  if (id < 0 || id >= vocab)
-    fail(ErrorKind::kData, "token {} is not in the vocabulary of {}", id, vocab);
-}
-
 }  // namespace
 
 struct Tokenizer::Chars {
@@ -50,7 +45,7 @@ struct Tokenizer::HuggingFace {
   Bpe bpe;
 };
 
-Tokenizer Tokenizer::bytes() { return Tokenizer(Bytes{}); }
+Tokenizer Tokenizer::bytes() { return {}; }
 
 Tokenizer Tokenizer::chars(std::string_view text) {
   std::set<std::pair<std::int32_t, std::string_view>> found;
@@ -63,12 +58,15 @@ Tokenizer Tokenizer::chars(std::string_view text) {
     chars->ids.emplace(code, static_cast<std::int32_t>(chars->characters.size()));
     chars->characters.emplace_back(bytes);
   }
-  return Tokenizer(std::shared_ptr<const Chars>(std::move(chars)));
+  Tokenizer made;
+  made.chars_ = std::move(chars);
+  return made;
 }
 
 Tokenizer Tokenizer::hugging_face(std::string_view json, const std::string& what) {
-  return Tokenizer(std::shared_ptr<const HuggingFace>(
-      new HuggingFace{.source = std::string(json), .bpe = Bpe(json, what)}));
+  Tokenizer made;
+  made.file_.reset(new HuggingFace{.source = std::string(json), .bpe = Bpe(json, what)});
+  return made;
 }
 
 Tokenizer Tokenizer::from_description(std::string_view json, const std::string& what) {
@@ -92,48 +90,38 @@ Tokenizer Tokenizer::from_description(std::string_view json, const std::string& 
   fail(ErrorKind::kData, "{}: tokenizer kind {}; bytes, chars or bpe is needed", what, shown(kind));
 }
 
-const char* Tokenizer::kind() const {
-  constexpr const char* kKinds[] = {"bytes", "chars", "bpe"};
-  return kKinds[variant_.index()];
-}
+const char* Tokenizer::kind() const { return chars_ ? "chars" : file_ ? "bpe" : "bytes"; }
 
 std::string Tokenizer::description() const {
   Json json{{"format", kFormat}, {"version", kVersion}, {"kind", kind()}};
-  if (std::holds_alternative<std::shared_ptr<const Chars>>(variant_)) {
-    json["characters"] = characters();
-  } else if (const auto* file = std::get_if<std::shared_ptr<const HuggingFace>>(&variant_)) {
-    json["source"] = (*file)->source;
-  }
+  if (chars_) json["characters"] = characters();
+  if (file_) json["source"] = file_->source;
   return json.dump(1) + "\n";
 }
 
 std::string Tokenizer::characters() const {
-  const auto* chars = std::get_if<std::shared_ptr<const Chars>>(&variant_);
-  TRIREME_CHECK(chars != nullptr, "a {} tokenizer has no list of characters", kind());
+  TRIREME_CHECK(chars_, "a {} tokenizer has no list of characters", kind());
   std::string all;
-  for (const std::string& character : (*chars)->characters) all += character;
+  for (const std::string& character : chars_->characters) all += character;
   return all;
 }
 
 std::int32_t Tokenizer::vocab_size() const {
-  if (const auto* chars = std::get_if<std::shared_ptr<const Chars>>(&variant_))
-    return static_cast<std::int32_t>((*chars)->characters.size());
-  if (const auto* file = std::get_if<std::shared_ptr<const HuggingFace>>(&variant_))
-    return (*file)->bpe.vocab_size();
-  return 256;
+  if (chars_) return static_cast<std::int32_t>(chars_->characters.size());
+  return file_ ? file_->bpe.vocab_size() : 256;
 }
 
 void Tokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) const {
-  if (const auto* chars = std::get_if<std::shared_ptr<const Chars>>(&variant_)) {
+  if (file_) {
+    file_->bpe.encode(text, out);
+  } else if (chars_) {
     each_character(text, [&](std::int32_t code, std::string_view bytes) {
-      const auto found = (*chars)->ids.find(code);
-      if (found == (*chars)->ids.end())
+      const auto found = chars_->ids.find(code);
+      if (found == chars_->ids.end())
         fail(ErrorKind::kData, "character {} is not among the {} of this tokenizer", shown(bytes),
              vocab_size());
       out.push_back(found->second);
     });
-  } else if (const auto* file = std::get_if<std::shared_ptr<const HuggingFace>>(&variant_)) {
-    (*file)->bpe.encode(text, out);
   } else {
     for (const char c : text) out.push_back(static_cast<unsigned char>(c));
   }
@@ -146,15 +134,14 @@ std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
 }
 
 std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
-  if (const auto* file = std::get_if<std::shared_ptr<const HuggingFace>>(&variant_))
-    return (*file)->bpe.decode(ids);
-  const auto* chars = std::get_if<std::shared_ptr<const Chars>>(&variant_);
+  if (file_) return file_->bpe.decode(ids);
   const std::int32_t vocab = vocab_size();
   std::string out;
   for (const std::int32_t id : ids) {
-    check_id(id, vocab);
-    if (chars != nullptr)
-      out += (*chars)->characters[static_cast<std::size_t>(id)];
+    if (id < 0 || id >= vocab)
+      fail(ErrorKind::kData, "token {} is not in the vocabulary of {}", id, vocab);
+    if (chars_)
+      out += chars_->characters[static_cast<std::size_t>(id)];
     else
       out += static_cast<char>(id);
   }
@@ -162,8 +149,7 @@ std::string Tokenizer::decode(std::span<const std::int32_t> ids) const {
 }
 
 std::int32_t Tokenizer::added_token(std::string_view content) const {
-  const auto* file = std::get_if<std::shared_ptr<const HuggingFace>>(&variant_);
-  const std::int32_t id = file == nullptr ? -1 : (*file)->bpe.added_token(content);
+  const std::int32_t id = file_ ? file_->bpe.added_token(content) : -1;
   if (id < 0)
     fail(ErrorKind::kUsage,
          "the {} tokenizer has no added token {}; name one of its added_tokens or leave it out",

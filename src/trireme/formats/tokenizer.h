@@ -6,7 +6,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
 
 #include "trireme/base/fs.h"
@@ -46,15 +45,13 @@ class Tokenizer {
   std::int32_t added_token(std::string_view content) const;
 
  private:
-  struct Bytes {};
   struct Chars;
   struct HuggingFace;
-  using Variant =
-      std::variant<Bytes, std::shared_ptr<const Chars>, std::shared_ptr<const HuggingFace>>;
 
-  explicit Tokenizer(Variant variant) : variant_(std::move(variant)) {}
+  Tokenizer() = default;
 
-  Variant variant_;
+  std::shared_ptr<const Chars> chars_;  // at most one of the two; neither: bytes
+  std::shared_ptr<const HuggingFace> file_;
 };
 
 }  // namespace trireme::formats
