@@ -1,0 +1,117 @@
+#include "trireme/sim/cost.h"
+
+#include <algorithm>
+
+#include "trireme/plan/placement.h"
+#include "trireme/plan/shard.h"
+
+namespace trireme::sim {
+namespace {
+
+using mesh::Axis;
+using plan::Instr;
+using plan::PlanSet;
+using plan::Verb;
+
+double width(DType type) { return static_cast<double>(size_of(type)); }
+
+int shards(const PlanSet& plan) {
+  const bool sharded = plan::data_parallel_row(plan.recipe.zero).sharded_states;
+  return sharded ? plan.mesh.degree(Axis::kDpShard) : 1;
+}
+
+// Elements of the unit that a rank steps, and of its full buffer.
+double part(const PlanSet& plan, plan::UnitId unit) {
+  return static_cast<double>(plan::shard_numel(plan.program.units[unit].numel, shards(plan)));
+}
+double full(const PlanSet& plan, plan::UnitId unit) { return part(plan, unit) * shards(plan); }
+
+struct Traffic {
+  double messages = 0;   // one after the other
+  double bytes = 0;      // sent by a rank
+};
+
+Traffic ring(double bytes, int ranks, int rounds) {
+  return {.messages = static_cast<double>(rounds * (ranks - 1)),
+          .bytes = rounds * bytes * (ranks - 1) / ranks};
+}
+
+Traffic traffic(const PlanSet& plan, const Instr& line) {
+  const double grads = width(plan.recipe.grads);
+  switch (line.verb) {
+    case Verb::kUnshard:
+      return ring(full(plan, line.unit) * width(plan.recipe.compute), plan.mesh.degree(line.axes), 1);
+    case Verb::kReduceGrads: {
+      // After a reduce-scatter the rest of the axes reduces parts.
+      const bool parts = !line.scatter && shards(plan) > 1;
+      const double count = parts ? part(plan, line.unit) : full(plan, line.unit);
+      return ring(count * grads, plan.mesh.degree(line.axes), line.scatter ? 1 : 2);
+    }
+    case Verb::kSyncTied: {
+      const auto users = static_cast<int>(plan::stages_of_unit(plan.program, line.unit).size());
+      return ring(part(plan, line.unit) * grads, users, 2);
+    }
+    case Verb::kSend: {
+      return {.messages = 1, .bytes = static_cast<double>(plan.program.values[line.value].bytes)};
+    }
+    case Verb::kGradNorm:
+      return {.messages = static_cast<double>(plan.mesh.world() - 1), .bytes = 0};
+    default: return {};
+  }
+}
+
+// Bytes that a line moves between memory and core.
+double moved_bytes(const PlanSet& plan, int rank, const Instr& line) {
+  const plan::Program& program = plan.program;
+  const auto sum = [&](const std::vector<plan::ValueId>& values) {
+    double bytes = 0;
+    for (plan::ValueId value : values) bytes += static_cast<double>(program.values[value].bytes);
+    return bytes;
+  };
+  switch (line.verb) {
+    case Verb::kLoad:
+      return sum(plan::inputs_of_stage(program, plan.mesh.coordinate(rank, Axis::kPp)));
+    case Verb::kForward:
+    case Verb::kRecompute:
+    case Verb::kBackward: {
+      const plan::Node& node = program.nodes[line.node];
+      const double once = sum(node.reads) + sum(node.writes) + static_cast<double>(node.saved_bytes);
+      return line.verb == Verb::kBackward ? 2 * once : once;
+    }
+    case Verb::kGradNorm: {
+      double bytes = 0;
+      for (plan::UnitId unit : plan::units_of_stage(program, plan.mesh.coordinate(rank, Axis::kPp)))
+        if (program.units[unit].trainable) bytes += part(plan, unit) * width(plan.recipe.grads);
+      return bytes;
+    }
+    case Verb::kStep:
+      return part(plan, line.unit) * (2 * (1 + plan.recipe.optimizer_states) * width(plan.recipe.master) +
+                                      width(plan.recipe.grads));
+    case Verb::kEma: return part(plan, line.unit) * 3 * width(plan.recipe.master);
+    default: return 0;
+  }
+}
+
+double flops(const PlanSet& plan, const Instr& line) {
+  if (line.node < 0) return 0;
+  return plan.program.nodes[line.node].flops * (line.verb == Verb::kBackward ? 2 : 1);
+}
+
+}  // namespace
+
+double CostModel::flops(DType compute) const {
+  if (compute == DType::kF64) return fp64_flops;
+  return compute == DType::kF32 ? fp32_flops : half_flops;
+}
+
+double seconds(const CostModel& model, const PlanSet& plan, int rank, const Instr& line) {
+  const Traffic wire = traffic(plan, line);
+  const double host = line.node >= 0 ? model.line_s : 0;
+  return host + flops(plan, line) / model.flops(plan.recipe.compute) +
+         moved_bytes(plan, rank, line) / model.memory_bytes_per_s +
+         wire.messages * model.link_latency_s + wire.bytes / model.link_bytes_per_s;
+}
+
+double sent_bytes(const PlanSet& plan, const Instr& line) { return traffic(plan, line).bytes; }
+
+}  // namespace trireme::sim
