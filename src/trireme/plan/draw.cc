@@ -1,0 +1,281 @@
+#include "trireme/plan/draw.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "trireme/base/hash.h"
+#include "trireme/plan/fold.h"
+#include "trireme/plan/shard.h"
+#include "trireme/plan/text.h"
+
+namespace trireme::plan {
+namespace {
+
+using mesh::Axis;
+
+constexpr std::size_t kColumns = 110;
+constexpr double kMib = 1 << 20;
+
+// 1234567 -> "1,234,567".
+std::string grouped(std::int64_t number) {
+  std::string text = std::to_string(number);
+  for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
+  return text;
+}
+
+std::string bytes(double count) {
+  if (count < 1024) return fmt::format("{:.0f} B", count);
+  if (count < kMib) return fmt::format("{:.1f} KiB", count / 1024);
+  if (count < 1024 * kMib) return fmt::format("{:.1f} MiB", count / kMib);
+  return fmt::format("{:.2f} GiB", count / (1024 * kMib));
+}
+
+std::string duration(double seconds) {
+  if (seconds < 1e-3) return fmt::format("{:.0f} us", seconds * 1e6);
+  return seconds < 1 ? fmt::format("{:.1f} ms", seconds * 1e3) : fmt::format("{:.2f} s", seconds);
+}
+
+int shards(const PlanSet& plan) {
+  return data_parallel_row(plan.recipe.zero).sharded_states ? plan.mesh.degree(Axis::kDpShard) : 1;
+}
+
+std::string recipe_line(const Recipe& recipe) {
+  const std::string types =
+      fmt::format("{} compute, {} master, {} gradients", name(recipe.compute), name(recipe.master),
+                  name(recipe.grads));
+  return fmt::format("ZeRO-{}, {} micro-batch{}, schedule {}{}{}, {} sums\ntypes     {}\n", recipe.zero,
+                     recipe.micro_batches, recipe.micro_batches == 1 ? "" : "es", name(recipe.schedule),
+                     recipe.zero == 3 ? fmt::format(", prefetch {}", recipe.prefetch) : "",
+                     recipe.recompute ? ", full recompute" : "", recipe.canonical ? "canonical" : "fast", types);
+}
+
+// A row of the table of units: one, or several alike.
+struct UnitRow {
+  std::string names;
+  int count = 1;
+  std::int64_t numel = 0;
+  std::string role;
+};
+
+std::vector<UnitRow> unit_rows(const Program& program) {
+  // Units of one size and role fold by their names.
+  std::vector<UnitRow> rows;
+  for (std::size_t first = 0; first < program.units.size();) {
+    const auto role = [&](const Unit& unit) -> std::string {
+      if (unit.ema_of >= 0) return "average";
+      return unit.trainable ? "trainable" : "frozen";
+    };
+    std::size_t end = first + 1;
+    const Unit& unit = program.units[first];
+    while (end < program.units.size() && program.units[end].numel == unit.numel &&
+           role(program.units[end]) == role(unit))
+      ++end;
+    std::vector<std::string> names;
+    for (std::size_t i = first; i < end; ++i) names.push_back(program.units[i].name);
+    const std::vector<std::string> folded = fold(names);
+    const std::string text = folded.size() == 1 ? folded[0] : names.front() + " .. " + names.back();
+    rows.push_back({.names = text, .count = static_cast<int>(end - first), .numel = unit.numel, .role = role(unit)});
+    first = end;
+  }
+  return rows;
+}
+
+std::string units_text(const PlanSet& plan) {
+  constexpr std::size_t kRows = 8;
+  const std::vector<UnitRow> rows = unit_rows(plan.program);
+  std::string text = fmt::format("\n{:<40} {:>6} {:>16} {:>16}  {}\n", "units", "count", "parameters",
+                                 "of this on a rank", "");
+  std::int64_t total = 0;
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    total += rows[i].count * rows[i].numel;
+    if (i >= kRows) continue;
+    text += fmt::format("  {:<38.38} {:>6} {:>16} {:>16}  {}\n", rows[i].names, rows[i].count,
+                        grouped(rows[i].numel), grouped(shard_numel(rows[i].numel, shards(plan))), rows[i].role);
+  }
+  if (rows.size() > kRows) text += fmt::format("  and {} rows more\n", rows.size() - kRows);
+  return text + fmt::format("  {:<38} {:>6} {:>16}\n", "all", plan.program.units.size(), grouped(total));
+}
+
+// Bytes of the whole buffer that a collective or transfer is about.
+double payload(const PlanSet& plan, const Instr& line) {
+  if (line.value >= 0) return static_cast<double>(plan.program.values[line.value].bytes);
+  if (line.unit < 0) return 0;
+  const bool parts = line.verb == Verb::kSyncTied || (line.verb == Verb::kReduceGrads && !line.scatter);
+  const std::int64_t count = shard_numel(plan.program.units[line.unit].numel, shards(plan)) * (parts ? 1 : shards(plan));
+  return static_cast<double>(count) *
+         static_cast<double>(size_of(line.verb == Verb::kUnshard ? plan.recipe.compute : plan.recipe.grads));
+}
+
+struct Communication {
+  std::string what;
+  int count = 0;
+  double bytes = 0;
+};
+
+// Rank 0's, by verb and axes, in order of appearance.
+std::vector<Communication> communications(const PlanSet& plan) {
+  std::vector<Communication> all;
+  for (const Instr& line : plan.list(0)) {
+    if (line.lane == Lane::kComp) continue;
+    std::string what(name(line.verb));
+    if (line.verb == Verb::kReduceGrads) what = line.scatter ? "reduce_grads (scatter)" : "reduce_grads (all)";
+    if (line.gradient) what += " gradient";
+    if (line.peer >= 0) what += fmt::format(" stage {}", line.peer);
+    if (!line.axes.empty()) what += " over " + mesh::print(line.axes);
+    auto found = std::ranges::find(all, what, &Communication::what);
+    if (found == all.end()) found = all.insert(all.end(), {.what = what, .count = 0, .bytes = 0});
+    ++found->count;
+    found->bytes += payload(plan, line);
+  }
+  return all;
+}
+
+std::string communication_text(const PlanSet& plan) {
+  std::string text = fmt::format("\n{:<40} {:>6} {:>16}\n", "communication of rank 0, a step", "count", "payload");
+  for (const Communication& one : communications(plan))
+    text += fmt::format("  {:<38.38} {:>6} {:>16}\n", one.what, one.count, bytes(one.bytes));
+  return text;
+}
+
+std::string memory_text(const PlanSet& plan, const MemoryAccount& account) {
+  std::string kinds, persistent, peak;
+  std::int64_t sum = 0;
+  for (std::size_t kind = 0; kind < account.peak.size(); ++kind) {
+    kinds += fmt::format("{:>14}", name(static_cast<MemoryKind>(kind)));
+    persistent += fmt::format("{:>14}", bytes(static_cast<double>(account.persistent[kind])));
+    peak += fmt::format("{:>14}", bytes(static_cast<double>(account.peak[kind])));
+    sum += account.persistent[kind];
+  }
+  std::string text = fmt::format("\n{:<22}{}{:>14}\n", "memory of rank 0", kinds, "together");
+  text += fmt::format("  {:<20}{}{:>14}\n", "between steps", persistent, bytes(static_cast<double>(sum)));
+  text += fmt::format("  {:<20}{}{:>14}\n", "largest in a step", peak, bytes(static_cast<double>(account.peak_total)));
+  if (account.peak_line >= 0) {
+    Instr line = plan.list(0)[static_cast<std::size_t>(account.peak_line)];
+    line.after.clear();
+    text += fmt::format("  largest together at line {} `{}`; model states {}\n", account.peak_line,
+                        line_text(plan.program, line), bytes(static_cast<double>(account.model_states)));
+  }
+  return text;
+}
+
+// "F0(embed)": verb, micro-batch, subject.
+std::string compact(const Program& program, const Instr& line) {
+  static const std::map<Verb, const char*> kLetters = {
+      {Verb::kLoad, "L"}, {Verb::kUnshard, "U"}, {Verb::kReshard, "-"}, {Verb::kForward, "F"},
+      {Verb::kRecompute, "C"}, {Verb::kBackward, "B"}, {Verb::kSend, "S"}, {Verb::kRecv, "R"},
+      {Verb::kReduceGrads, "G"}, {Verb::kSyncTied, "T"}, {Verb::kGradNorm, "N"}, {Verb::kStep, "O"},
+      {Verb::kEma, "E"}};
+  const auto letter = kLetters.find(line.verb);
+  std::string text = letter == kLetters.end() ? std::string(name(line.verb)) : letter->second;
+  if (line.mb >= 0) text += std::to_string(line.mb);
+  if (line.node >= 0) text += "(" + program.nodes[line.node].name + ")";
+  if (line.unit >= 0) text += "(" + program.units[line.unit].name + ")";
+  if (line.value >= 0) text += "(" + program.values[line.value].name + (line.gradient ? "'" : "") + ")";
+  return text;
+}
+
+// The list in compact notation, wrapped.
+std::string step_text(const PlanSet& plan, std::size_t list, std::size_t most_lines) {
+  std::vector<std::string> words;
+  for (const Instr& line : plan.lists[list]) words.push_back(compact(plan.program, line));
+  std::string folded;
+  for (const std::string& word : fold(words)) folded += (folded.empty() ? "" : " ") + word;
+  std::string text;
+  std::size_t lines = 0;
+  while (!folded.empty()) {
+    if (++lines > most_lines) return text + "  ... (all lines: --rank)\n";
+    std::size_t end = folded.size();
+    if (end > kColumns - 2) {
+      end = folded.rfind(' ', kColumns - 2);
+      if (end == std::string::npos) end = kColumns - 2;
+    }
+    text += "  " + folded.substr(0, end) + "\n";
+    folded.erase(0, end);
+    folded.erase(0, std::min(folded.find_first_not_of(' '), folded.size()));
+  }
+  return text;
+}
+
+std::string steps_text(const PlanSet& plan) {
+  constexpr std::size_t kLists = 2;
+  std::string text =
+      "\nstep: L load, U unshard, - reshard, F forward, C recompute, B backward, G reduce_grads, N grad_norm,\n"
+      "      O step, E ema, S send, R recv, T sync_tied; numbers are micro-batches\n";
+  for (std::size_t list = 0; list < std::min(kLists, plan.lists.size()); ++list) {
+    std::vector<int> ranks;
+    for (std::size_t rank = 0; rank < plan.list_of_rank.size(); ++rank)
+      if (plan.list_of_rank[rank] == static_cast<int>(list)) ranks.push_back(static_cast<int>(rank));
+    text += fmt::format("  ranks {}, {} lines:\n", ranges_text(ranks), plan.lists[list].size());
+    text += step_text(plan, list, plan.lists.size() == 1 ? 12 : 5);
+  }
+  if (plan.lists.size() > kLists) text += fmt::format("  and {} lists more\n", plan.lists.size() - kLists);
+  return text;
+}
+
+}  // namespace
+
+std::string explain_text(const PlanSet& plan, const MemoryAccount& account, const StepNumbers& numbers) {
+  const int world = plan.mesh.world();
+  std::string text = fmt::format("plan      {} on {} rank{}, digest {}\nmesh      {}\nrecipe    {}",
+                                 plan.program.name, world, world == 1 ? "" : "s", hex64(digest(plan)),
+                                 mesh::print(plan.mesh), recipe_line(plan.recipe));
+  text += fmt::format("forecast  step {}: compute {}, exposed communication {}, idle {:.1f}%; a rank sends {}\n",
+                      duration(numbers.step_s), duration(numbers.comp_busy_s), duration(numbers.exposed_comm_s),
+                      100 * numbers.bubble_fraction, bytes(numbers.sent_bytes));
+  return text + units_text(plan) + communication_text(plan) + memory_text(plan, account) + steps_text(plan);
+}
+
+Json explain_json(const PlanSet& plan, const MemoryAccount& account, const StepNumbers& numbers) {
+  Json json;
+  json["plan"] = plan.program.name;
+  json["digest"] = hex64(digest(plan));
+  json["world"] = plan.mesh.world();
+  for (Axis axis : mesh::kAllAxes) json["mesh"][std::string(name(axis))] = plan.mesh.degree(axis);
+  const Recipe& recipe = plan.recipe;
+  json["recipe"] = {{"zero", recipe.zero}, {"micro_batches", recipe.micro_batches},
+                    {"prefetch", recipe.prefetch}, {"recompute", recipe.recompute},
+                    {"canonical", recipe.canonical}, {"clip", recipe.clip},
+                    {"schedule", name(recipe.schedule)}, {"compute", name(recipe.compute)},
+                    {"master", name(recipe.master)}, {"grads", name(recipe.grads)},
+                    {"optimizer_states", recipe.optimizer_states}};
+  json["units"] = Json::array();
+  for (const Unit& unit : plan.program.units)
+    json["units"].push_back({{"name", unit.name}, {"parameters", unit.numel},
+                             {"on_rank", shard_numel(unit.numel, shards(plan))}, {"trainable", unit.trainable}});
+  json["communication"] = Json::array();
+  for (const Communication& one : communications(plan))
+    json["communication"].push_back({{"what", one.what}, {"count", one.count}, {"payload_bytes", one.bytes}});
+  for (std::size_t kind = 0; kind < account.peak.size(); ++kind) {
+    const std::string key(name(static_cast<MemoryKind>(kind)));
+    json["memory"]["persistent_bytes"][key] = account.persistent[kind];
+    json["memory"]["peak_bytes"][key] = account.peak[kind];
+  }
+  json["memory"]["peak_total_bytes"] = account.peak_total;
+  json["memory"]["peak_line"] = account.peak_line;
+  json["memory"]["model_states_bytes"] = account.model_states;
+  json["forecast"] = {{"step_s", numbers.step_s}, {"compute_s", numbers.comp_busy_s},
+                      {"exposed_communication_s", numbers.exposed_comm_s},
+                      {"bubble_fraction", numbers.bubble_fraction}, {"sent_bytes", numbers.sent_bytes}};
+  json["lines"] = Json::array();
+  for (const List& list : plan.lists) json["lines"].push_back(list.size());
+  return json;
+}
+
+std::string rank_text(const PlanSet& plan, int rank) {
+  const MemoryAccount account = memory_account(plan, rank);
+  const List& list = plan.list(rank);
+  std::string text = fmt::format("rank {} of {}\n{:>4} {:<4} {:>12} line\n", rank, plan.mesh.world(), "", "lane", "live");
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const MemoryPoint& point = account.at_line[i];
+    const std::int64_t live = std::accumulate(point.begin(), point.end(), std::int64_t{0});
+    text += fmt::format("{:>4} {:<4} {:>12} {}\n", i, name(list[i].lane), bytes(static_cast<double>(live)),
+                        line_text(plan.program, list[i]));
+  }
+  return text;
+}
+
+}  // namespace trireme::plan

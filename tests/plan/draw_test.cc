@@ -1,0 +1,77 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/plan/cases.h"
+#include "trireme/base/error.h"
+#include "trireme/plan/draw.h"
+#include "trireme/plan/fold.h"
+
+namespace trireme::plan {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+TEST(Fold, CountsUpDownAndNests) {
+  EXPECT_THAT(fold({"F(b0)", "F(b1)", "F(b2)"}), ElementsAre("3x[F(b0..2)]"));
+  EXPECT_THAT(fold({"B(b2)", "G(b2)", "B(b1)", "G(b1)", "x"}), ElementsAre("2x[B(b2..1) G(b2..1)]", "x"));
+  EXPECT_THAT(fold({"L0", "F0(b0)", "F0(b1)", "L1", "F1(b0)", "F1(b1)"}),
+              ElementsAre("2x[L0..1 2x[F0..1(b0..1)]]"));
+  EXPECT_THAT(fold({"a", "b", "c3", "d3"}), ElementsAre("a", "b", "c3", "d3"));
+  EXPECT_THAT(fold({"b0", "b2", "b5"}), ElementsAre("b0", "b2", "b5"));
+  EXPECT_THAT(fold({}), ElementsAre());
+}
+
+TEST(Explain, FitsAScreenForEveryExample) {
+  const StepNumbers numbers{.step_s = 0.0123, .comp_busy_s = 0.01, .exposed_comm_s = 1e-4, .bubble_fraction = 0.1, .sent_bytes = 3e6};
+  int count = 0;
+  const auto check = [&](const PlanSet& plan) {
+    const std::string text = explain_text(plan, memory_account(plan, 0), numbers);
+    std::istringstream lines(text);
+    int rows = 0;
+    for (std::string line; std::getline(lines, line); ++rows) EXPECT_LE(line.size(), 110u) << line;
+    EXPECT_LE(rows, 50) << text;
+    EXPECT_THAT(text, HasSubstr("step 12.3 ms"));
+    ++count;
+  };
+  for_each_case({1, 4}, {1, 2}, {1, 8}, {1}, [&](const Case& one) { check(compile(one)); });
+  // As large as a real model on 4 ranks.
+  check(compile(arch::tied_example(1, 48), mesh::Mesh({.dp_shard = 4}), {.zero = 3, .micro_batches = 16}));
+  EXPECT_GT(count, 0);
+}
+
+TEST(Explain, NamesWhatMatters) {
+  const PlanSet plan = compile(arch::tied_example(1, 6), mesh::Mesh({.dp_shard = 4}), {.zero = 3, .micro_batches = 4});
+  const std::string text = explain_text(plan, memory_account(plan, 0), {.step_s = 1.5});
+  EXPECT_THAT(text, HasSubstr("pp1.dp_replicate1.dp_shard4.cp1.tp1"));
+  EXPECT_THAT(text, HasSubstr("6x[block0..5]"));
+  EXPECT_THAT(text, HasSubstr("unshard over dp_shard"));
+  EXPECT_THAT(text, HasSubstr("ZeRO-3, 4 micro-batches"));
+  EXPECT_THAT(text, HasSubstr("step 1.50 s"));
+}
+
+TEST(Explain, JsonCarriesTheSameNumbers) {
+  const PlanSet plan = compile(arch::chain_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 1});
+  const MemoryAccount account = memory_account(plan, 0);
+  const Json json = explain_json(plan, account, {.step_s = 0.5});
+  EXPECT_EQ(json["world"], 2);
+  EXPECT_EQ(json["mesh"]["dp_shard"], 2);
+  EXPECT_EQ(json["memory"]["model_states_bytes"], account.model_states);
+  EXPECT_EQ(json["units"].size(), plan.program.units.size());
+  EXPECT_EQ(json["communication"][0]["what"], "reduce_grads (scatter) over dp_shard");
+  EXPECT_EQ(json["communication"][0]["count"], 5);
+  EXPECT_EQ(json["forecast"]["step_s"], 0.5);
+}
+
+TEST(Explain, RankTextHasEveryLine) {
+  const PlanSet plan = compile(arch::chain_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 3});
+  const std::string text = rank_text(plan, 1);
+  EXPECT_EQ(std::ranges::count(text, '\n'), static_cast<std::ptrdiff_t>(plan.lists[0].size()) + 2);
+  EXPECT_THAT(text, HasSubstr("reduce_grads norm mb=0 over=dp_shard scatter after="));
+}
+
+}  // namespace
+}  // namespace trireme::plan
