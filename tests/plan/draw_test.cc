@@ -47,7 +47,7 @@ TEST(Explain, NamesWhatMatters) {
   const PlanSet plan = compile(arch::tied_example(1, 6), mesh::Mesh({.dp_shard = 4}), {.zero = 3, .micro_batches = 4});
   const std::string text = explain_text(plan, memory_account(plan, 0), {.step_s = 1.5});
   EXPECT_THAT(text, HasSubstr("pp1.dp_replicate1.dp_shard4.cp1.tp1"));
-  EXPECT_THAT(text, HasSubstr("6x[block0..5]"));
+  EXPECT_THAT(text, HasSubstr("\n  block0..5  "));
   EXPECT_THAT(text, HasSubstr("unshard over dp_shard"));
   EXPECT_THAT(text, HasSubstr("ZeRO-3, 4 micro-batches"));
   EXPECT_THAT(text, HasSubstr("step 1.50 s"));

@@ -58,5 +58,18 @@ TEST(Golden, SkipsAcrossTwoStages) {
                         {.micro_batches = 2, .schedule = Schedule::kGpipe}));
 }
 
+// The example of docs/plan.md is a plan of today.
+TEST(Golden, TheManualsExample) {
+  const std::string manual = read_file(Path(TRIREME_SOURCE_DIR) / "docs" / "plan.md");
+  const std::string fence = "```plan\n";
+  const std::size_t begin = manual.find(fence);
+  ASSERT_NE(begin, std::string::npos);
+  const std::size_t end = manual.find("```", begin + fence.size());
+  ASSERT_NE(end, std::string::npos);
+  const PlanSet plan = compile(arch::chain_example(1), mesh::Mesh({.dp_shard = 2}), {.zero = 3});
+  EXPECT_EQ(manual.substr(begin + fence.size(), end - begin - fence.size()), print(plan));
+  EXPECT_NO_THROW(validate(plan));
+}
+
 }  // namespace
 }  // namespace trireme::plan

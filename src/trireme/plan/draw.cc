@@ -61,6 +61,15 @@ struct UnitRow {
   std::string role;
 };
 
+// "block0..5" for names that count, "embed .. norm" for others.
+std::string together(const std::vector<std::string>& names) {
+  if (names.size() == 1) return names.front();
+  const std::vector<std::string> folded = fold(names);
+  const std::string prefix = fmt::format("{}x[", names.size());
+  if (folded.size() > 1 || !folded[0].starts_with(prefix)) return names.front() + " .. " + names.back();
+  return folded[0].substr(prefix.size(), folded[0].size() - prefix.size() - 1);
+}
+
 std::vector<UnitRow> unit_rows(const Program& program) {
   // Units of one size and role fold by their names.
   std::vector<UnitRow> rows;
@@ -76,9 +85,7 @@ std::vector<UnitRow> unit_rows(const Program& program) {
       ++end;
     std::vector<std::string> names;
     for (std::size_t i = first; i < end; ++i) names.push_back(program.units[i].name);
-    const std::vector<std::string> folded = fold(names);
-    const std::string text = folded.size() == 1 ? folded[0] : names.front() + " .. " + names.back();
-    rows.push_back({.names = text, .count = static_cast<int>(end - first), .numel = unit.numel, .role = role(unit)});
+    rows.push_back({.names = together(names), .count = static_cast<int>(end - first), .numel = unit.numel, .role = role(unit)});
     first = end;
   }
   return rows;
@@ -88,7 +95,7 @@ std::string units_text(const PlanSet& plan) {
   constexpr std::size_t kRows = 8;
   const std::vector<UnitRow> rows = unit_rows(plan.program);
   std::string text = fmt::format("\n{:<40} {:>6} {:>16} {:>16}  {}\n", "units", "count", "parameters",
-                                 "of this on a rank", "");
+                                 "stepped by a rank", "");
   std::int64_t total = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     total += rows[i].count * rows[i].numel;
