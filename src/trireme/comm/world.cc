@@ -26,7 +26,7 @@ std::vector<std::string> World::exchange(const std::string& mine) {
   if (!exchange_) {
     std::vector<int> all(static_cast<std::size_t>(size_));
     std::iota(all.begin(), all.end(), 0);
-    exchange_ = make_group("exchange", all);
+    exchange_ = open_host("exchange", "exchange", all, rank_);
   }
   const auto own = static_cast<std::int64_t>(mine.size());
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(size_));

@@ -37,8 +37,11 @@ class World {
   // this rank's position.
   virtual std::unique_ptr<Group> open(const std::string& name, const std::string& key,
                                       const std::vector<int>& ranks, int rank) = 0;
-  // For destructors of worlds whose groups use what they own.
-  void close_exchange() { exchange_.reset(); }
+  // As open(), for buffers in host memory where open()'s are elsewhere.
+  virtual std::unique_ptr<Group> open_host(const std::string& name, const std::string& key,
+                                           const std::vector<int>& ranks, int rank) {
+    return open(name, key, ranks, rank);
+  }
 
  private:
   int rank_;

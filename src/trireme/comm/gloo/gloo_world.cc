@@ -5,7 +5,6 @@
 #include <deque>
 #include <utility>
 
-#include "trireme/base/hash.h"
 #include "trireme/comm/composed_group.h"
 #include "trireme/comm/gloo/link.h"
 #include "trireme/comm/local/local_world.h"
@@ -142,25 +141,26 @@ class GlooWorld : public World {
  public:
   explicit GlooWorld(const GlooConfig& config)
       : World(config.rank, config.size), link_(std::make_shared<GlooLink>(config)) {}
-  ~GlooWorld() override { close_exchange(); }
   void abort(const std::string& cause) override { link_->abort(cause); }
   std::optional<std::string> cause() override { return link_->cause(); }
 
  private:
   std::unique_ptr<Group> open(const std::string& name, const std::string& key, const std::vector<int>& ranks,
                               int rank) override {
-    // Tags come from the name, so that making a group needs no round through the store.
-    const int tag = static_cast<int>(hash64(key) & 0x3FFFFFFF) << 1;
-    TRIREME_CHECK(tags_.insert(tag).second, "group '{}' hashes like another group: rename it", name);
-    return std::make_unique<ComposedGroup>(
-        name, ranks, rank, std::make_unique<GlooTransport>(link_, Address{ranks, tag, tag | 1}));
+    return open_gloo_group(link_, name, key, ranks, rank);
   }
 
   std::shared_ptr<GlooLink> link_;
-  std::set<int> tags_;
 };
 
 }  // namespace
+
+std::unique_ptr<Group> open_gloo_group(std::shared_ptr<GlooLink> link, const std::string& name,
+                                       const std::string& key, const std::vector<int>& ranks, int rank) {
+  const int tag = link->claim_tag(key);
+  return std::make_unique<ComposedGroup>(
+      name, ranks, rank, std::make_unique<GlooTransport>(std::move(link), Address{ranks, tag, tag | 1}));
+}
 
 std::unique_ptr<World> connect_gloo(const GlooConfig& config) {
   if (config.size < 1 || config.rank < 0 || config.rank >= config.size)

@@ -11,6 +11,7 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
+#include "trireme/base/hash.h"
 #include "trireme/comm/gloo/sockets.h"
 
 namespace trireme::comm {
@@ -185,6 +186,12 @@ void GlooLink::lost(int position, double seconds, const std::string& why) {
   // A closed connection is often the echo of a failure elsewhere: ask what that was before blaming.
   if (seconds < config_.timeout_s) herald_->await_cause(std::min(1.0, config_.timeout_s / 4));
   throw Lost{position, seconds, why};
+}
+
+int GlooLink::claim_tag(const std::string& key) {
+  const int tag = static_cast<int>(hash64(key) & 0x3FFFFFFF) << 1;
+  TRIREME_CHECK(tags_.insert(tag).second, "group '{}' hashes like another group of this rank: rename it", key);
+  return tag;
 }
 
 void GlooLink::wake_all() {

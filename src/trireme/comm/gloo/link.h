@@ -33,6 +33,11 @@ class GlooLink {
   // Blocks until posted work is done.
   void wait(const Work& work, int position);
 
+  const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
+
+  // An even tag for a group: equal on all its ranks without a round through the store.
+  int claim_tag(const std::string& key);
+
   void abort(const std::string& cause) { herald_->publish(cause); }
   std::optional<std::string> cause() const { return herald_->cause(); }
 
@@ -48,9 +53,14 @@ class GlooLink {
   c10::intrusive_ptr<c10d::Store> herald_store_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> process_group_;
   std::mutex post_mutex_;
+  std::set<int> tags_;
   std::mutex waiting_mutex_;
   std::set<c10d::Work*> waiting_;
   std::unique_ptr<Herald> herald_;
 };
+
+// A host-memory group over the link; arguments as World::open.
+std::unique_ptr<Group> open_gloo_group(std::shared_ptr<GlooLink> link, const std::string& name,
+                                       const std::string& key, const std::vector<int>& ranks, int rank);
 
 }  // namespace trireme::comm

@@ -14,8 +14,8 @@ struct NcclConfig {
 
 // As connect_gloo, for buffers in device memory. Operations order themselves after what the calling
 // thread's current stream holds; wait() returns when the device has finished. Sums follow NCCL's own
-// order: repeatable on one layout, not canonical. One operation of a group is one NCCL call, except
-// the uneven ones, which are one broadcast per slice. Where LibTorch lacks NCCL, throws Error{kUsage}.
+// order: repeatable on one layout, not canonical. reduce_scatter needs equal slices. exchange() goes
+// through host memory. Where LibTorch lacks NCCL, throws Error{kUsage}.
 std::unique_ptr<World> connect_nccl(const NcclConfig& config);
 
 }  // namespace trireme::comm
