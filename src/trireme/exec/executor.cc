@@ -77,7 +77,8 @@ StepResult Executor::run(const StepArgs& args) {
   for (std::size_t i = 0; i < list_.size(); ++i) {
     const Instr& line = list_[i];
     Stopwatch waiting;
-    for (int earlier : line.after) settle(earlier);
+    for (int earlier : line.after)
+      if (list_[static_cast<std::size_t>(earlier)].lane == plan::Lane::kDp) settle(earlier);
     if (line.verb == Verb::kGradNorm) settle(static_cast<int>(i));   // its own lane's earlier lines
     result.comm_wait_s += waiting.seconds();
     if (line.lane == plan::Lane::kDp && line.verb != Verb::kGradNorm)

@@ -267,8 +267,8 @@ void Units::reduce_begin(plan::UnitId id, const plan::Instr& line) {
     unit.reduction = Reduction::kAllReduce;
     return;
   }
-  unit.sent = line.mb >= 0 ? take_leaf(unit, *memory_, plan_.recipe.grads) : unit.counter.collapse();
   unit.received = Flat(*memory_, unit.part_count, plan_.recipe.grads);
+  unit.sent = line.mb >= 0 ? take_leaf(unit, *memory_, plan_.recipe.grads) : unit.counter.collapse();
   unit.reduce = group.reduce_scatter(unit.sent.buffer(), unit.received.buffer(), comm::Reduce::kSum);
   unit.reduction = line.mb >= 0 ? Reduction::kScatterMicroBatch : Reduction::kScatter;
 }

@@ -15,18 +15,18 @@ namespace trireme::plan {
 namespace {
 
 using mesh::Axis;
-using Piece = std::pair<int, int>;   // a value or node, of a micro-batch
+using Piece = std::pair<int, int>;  // a value or node, of a micro-batch
 
 std::int64_t width(DType type) { return static_cast<std::int64_t>(size_of(type)); }
 
 // Sizes of one unit on one rank, and what of its gradient is live.
 struct UnitMemory {
-  std::int64_t full = 0;       // elements of full buffers: shards with their padding
-  std::int64_t part = 0;       // elements that this rank steps
-  bool leaf = false;           // the gradient of one micro-batch is open
-  int pushed = 0;              // micro-batches in the counter
-  int levels = 0;              // partial sums it holds
-  int pending = -1;            // reduction on its way
+  std::int64_t full = 0;  // elements of full buffers: shards with their padding
+  std::int64_t part = 0;  // elements that this rank steps
+  bool leaf = false;      // the gradient of one micro-batch is open
+  int pushed = 0;         // micro-batches in the counter
+  int levels = 0;         // partial sums it holds
+  int pending = -1;       // reduction on its way
 };
 
 class Account {
@@ -62,7 +62,8 @@ class Account {
       record(static_cast<int>(i));
       for (const auto& [kind, bytes] : after_) add(kind, -bytes);
     }
-    TRIREME_CHECK(live_ == result_.persistent, "plan {}: a step leaves memory behind", plan_.program.name);
+    TRIREME_CHECK(live_ == result_.persistent, "plan {}: a step leaves memory behind",
+                  plan_.program.name);
     return std::move(result_);
   }
 
@@ -94,11 +95,12 @@ class Account {
                             (unit.trainable ? level_bytes(memory) : 0);
   }
 
-  // A list waits at lines that compute and at grad_norm; a unit has one communication at a time.
+  // A list waits at lines that compute and at grad_norm; a unit has one reduction at a time.
   bool settles(int index, const UnitMemory& unit) const {
     const Instr& line = list_[static_cast<std::size_t>(index)];
-    if (line.unit >= 0 && &units_[line.unit] == &unit && line.lane == Lane::kDp) return true;
-    return (line.lane == Lane::kComp || line.verb == Verb::kGradNorm) && order_.before(unit.pending, index);
+    if (line.unit >= 0 && &units_[line.unit] == &unit && line.verb == Verb::kReduceGrads) return true;
+    return (line.lane == Lane::kComp || line.verb == Verb::kGradNorm) &&
+           order_.before(unit.pending, index);
   }
 
   void settle(UnitMemory& unit) {
@@ -136,13 +138,18 @@ class Account {
         if (line.gradient) drop_gradient(line.value, line.mb);
         break;
       case Verb::kRecv:
-        if (line.gradient) open_gradient(line.value, line.mb);
-        else put(line.value, line.mb);
+        if (line.gradient)
+          open_gradient(line.value, line.mb);
+        else
+          put(line.value, line.mb);
         break;
       case Verb::kUnshard:
-        if (row_.sharded_params) add(MemoryKind::kUnitBuffers, compute_bytes(units_[line.unit].full));
+        if (row_.sharded_params)
+          add(MemoryKind::kUnitBuffers, compute_bytes(units_[line.unit].full));
         break;
-      case Verb::kReshard: drop_after(MemoryKind::kUnitBuffers, compute_bytes(units_[line.unit].full)); break;
+      case Verb::kReshard:
+        drop_after(MemoryKind::kUnitBuffers, compute_bytes(units_[line.unit].full));
+        break;
       case Verb::kReduceGrads: reduce(line, units_[line.unit]); break;
       case Verb::kGradNorm:
         for (UnitMemory& unit : units_) collapse(unit);
@@ -155,7 +162,7 @@ class Account {
   void reduce(const Instr& line, UnitMemory& unit) {
     unit.pending = static_cast<int>(&line - list_.data());
     if (!line.scatter) return collapse(unit);
-    add(MemoryKind::kGradients, grad_bytes(unit.part));   // what comes in
+    add(MemoryKind::kGradients, grad_bytes(unit.part));  // what comes in
     if (line.mb < 0) {
       collapse(unit);
       return;
@@ -205,7 +212,8 @@ class Account {
     if (scatters_each_mb()) return;
     for (UnitId id : retired_[index].gradients) {
       UnitMemory& unit = units_[id];
-      if (recipe_.grads != recipe_.compute) transient(MemoryKind::kUnitBuffers, grad_bytes(unit.full));
+      if (recipe_.grads != recipe_.compute)
+        transient(MemoryKind::kUnitBuffers, grad_bytes(unit.full));
       drop_after(MemoryKind::kUnitBuffers, compute_bytes(unit.full));
       unit.leaf = false;
       const int before = unit.levels;
@@ -253,7 +261,7 @@ class Account {
   int stage_ = 0;
   bool sharded_ = false;
   std::vector<UnitMemory> units_;
-  std::map<Piece, int> holders_;   // of a value: its place among the values, and kept forwards
+  std::map<Piece, int> holders_;  // of a value: its place among the values, and kept forwards
   std::set<Piece> gradients_;
   MemoryPoint live_{};
   std::vector<std::pair<MemoryKind, std::int64_t>> after_;
@@ -263,7 +271,8 @@ class Account {
 }  // namespace
 
 std::string_view name(MemoryKind kind) {
-  constexpr std::string_view kNames[] = {"params", "optimizer", "gradients", "unit_buffers", "activations"};
+  constexpr std::string_view kNames[] = {"params", "optimizer", "gradients", "unit_buffers",
+                                         "activations"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
