@@ -15,17 +15,21 @@ struct Case {
   Recipe recipe;
 
   std::string name() const {
-    return program.name + " " + mesh::print(mesh) + " zero " + std::to_string(recipe.zero) + " mbs " +
-           std::to_string(recipe.micro_batches) + " prefetch " + std::to_string(recipe.prefetch) +
-           (recipe.recompute ? " recompute" : "");
+    return program.name + " " + mesh::print(mesh) + " zero " + std::to_string(recipe.zero) +
+           " mbs " + std::to_string(recipe.micro_batches) + " prefetch " +
+           std::to_string(recipe.prefetch) + (recipe.recompute ? " recompute" : "");
   }
 };
 
 inline std::vector<Program> example_programs() {
-  return {arch::chain_example(),           arch::tied_example(1),
-          arch::tied_example(2),           arch::tied_example(3, 4),
-          arch::vision_language_example(1), arch::vision_language_example(2),
-          arch::jepa_example(),            arch::encoder_decoder_example(1),
+  return {arch::chain_example(),
+          arch::tied_example(1),
+          arch::tied_example(2),
+          arch::tied_example(3, 4),
+          arch::vision_language_example(1),
+          arch::vision_language_example(2),
+          arch::jepa_example(),
+          arch::encoder_decoder_example(1),
           arch::encoder_decoder_example(2)};
 }
 
@@ -34,7 +38,8 @@ inline int stages_of(const Program& program) { return program.nodes.back().stage
 // Calls `visit` with every combination.
 template <typename Visit>
 void for_each_case(const std::vector<int>& shards, const std::vector<int>& replicas,
-                   const std::vector<int>& micro_batches, const std::vector<int>& prefetches, Visit visit) {
+                   const std::vector<int>& micro_batches, const std::vector<int>& prefetches,
+                   Visit visit) {
   for (const Program& program : example_programs())
     for (int zero : {0, 1, 2, 3})
       for (int shard : shards)
@@ -44,13 +49,15 @@ void for_each_case(const std::vector<int>& shards, const std::vector<int>& repli
               for (bool recompute : {false, true}) {
                 if (zero != 3 && prefetch != prefetches.front()) continue;
                 const int stages = stages_of(program);
-                visit(Case{.program = program,
-                           .mesh = mesh::Mesh({.pp = stages, .dp_replicate = replicate, .dp_shard = shard}),
-                           .recipe = {.zero = zero,
-                                      .micro_batches = count,
-                                      .prefetch = prefetch,
-                                      .recompute = recompute,
-                                      .schedule = stages > 1 ? Schedule::kGpipe : Schedule::kAccumulate}});
+                visit(Case{
+                    .program = program,
+                    .mesh =
+                        mesh::Mesh({.pp = stages, .dp_replicate = replicate, .dp_shard = shard}),
+                    .recipe = {.zero = zero,
+                               .micro_batches = count,
+                               .prefetch = prefetch,
+                               .recompute = recompute,
+                               .schedule = stages > 1 ? Schedule::kGpipe : Schedule::kAccumulate}});
               }
 }
 

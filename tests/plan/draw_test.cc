@@ -1,3 +1,5 @@
+#include "trireme/plan/draw.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -6,7 +8,6 @@
 
 #include "tests/plan/cases.h"
 #include "trireme/base/error.h"
-#include "trireme/plan/draw.h"
 #include "trireme/plan/fold.h"
 
 namespace trireme::plan {
@@ -17,7 +18,8 @@ using testing::HasSubstr;
 
 TEST(Fold, CountsUpDownAndNests) {
   EXPECT_THAT(fold({"F(b0)", "F(b1)", "F(b2)"}), ElementsAre("3x[F(b0..2)]"));
-  EXPECT_THAT(fold({"B(b2)", "G(b2)", "B(b1)", "G(b1)", "x"}), ElementsAre("2x[B(b2..1) G(b2..1)]", "x"));
+  EXPECT_THAT(fold({"B(b2)", "G(b2)", "B(b1)", "G(b1)", "x"}),
+              ElementsAre("2x[B(b2..1) G(b2..1)]", "x"));
   EXPECT_THAT(fold({"L0", "F0(b0)", "F0(b1)", "L1", "F1(b0)", "F1(b1)"}),
               ElementsAre("2x[L0..1 2x[F0..1(b0..1)]]"));
   EXPECT_THAT(fold({"a", "b", "c3", "d3"}), ElementsAre("a", "b", "c3", "d3"));
@@ -26,7 +28,11 @@ TEST(Fold, CountsUpDownAndNests) {
 }
 
 TEST(Explain, FitsAScreenForEveryExample) {
-  const StepNumbers numbers{.step_s = 0.0123, .comp_busy_s = 0.01, .exposed_comm_s = 1e-4, .bubble_fraction = 0.1, .sent_bytes = 3e6};
+  const StepNumbers numbers{.step_s = 0.0123,
+                            .comp_busy_s = 0.01,
+                            .exposed_comm_s = 1e-4,
+                            .bubble_fraction = 0.1,
+                            .sent_bytes = 3e6};
   int count = 0;
   const auto check = [&](const PlanSet& plan) {
     const std::string text = explain_text(plan, memory_account(plan, 0), numbers);
@@ -39,12 +45,14 @@ TEST(Explain, FitsAScreenForEveryExample) {
   };
   for_each_case({1, 4}, {1, 2}, {1, 8}, {1}, [&](const Case& one) { check(compile(one)); });
   // As large as a real model on 4 ranks.
-  check(compile(arch::tied_example(1, 48), mesh::Mesh({.dp_shard = 4}), {.zero = 3, .micro_batches = 16}));
+  check(compile(arch::tied_example(1, 48), mesh::Mesh({.dp_shard = 4}),
+                {.zero = 3, .micro_batches = 16}));
   EXPECT_GT(count, 0);
 }
 
 TEST(Explain, NamesWhatMatters) {
-  const PlanSet plan = compile(arch::tied_example(1, 6), mesh::Mesh({.dp_shard = 4}), {.zero = 3, .micro_batches = 4});
+  const PlanSet plan = compile(arch::tied_example(1, 6), mesh::Mesh({.dp_shard = 4}),
+                               {.zero = 3, .micro_batches = 4});
   const std::string text = explain_text(plan, memory_account(plan, 0), {.step_s = 1.5});
   EXPECT_THAT(text, HasSubstr("pp1.dp_replicate1.dp_shard4.cp1.tp1"));
   EXPECT_THAT(text, HasSubstr("\n  block0..5  "));

@@ -29,23 +29,27 @@ TEST(Golden, EveryRowOfTheLifetimeTable) {
 }
 
 TEST(Golden, Hybrid) {
-  expect_golden("chain_hsdp", compile(arch::chain_example(), mesh::Mesh({.dp_replicate = 2, .dp_shard = 2}),
-                                      {.zero = 3, .micro_batches = 1}));
+  expect_golden("chain_hsdp",
+                compile(arch::chain_example(), mesh::Mesh({.dp_replicate = 2, .dp_shard = 2}),
+                        {.zero = 3, .micro_batches = 1}));
 }
 
 TEST(Golden, RecomputeInBf16) {
-  expect_golden("chain_recompute", compile(arch::chain_example(), mesh::Mesh({.dp_shard = 2}),
-                                           {.zero = 3, .prefetch = 2, .recompute = true, .compute = DType::kBF16}));
+  expect_golden("chain_recompute",
+                compile(arch::chain_example(), mesh::Mesh({.dp_shard = 2}),
+                        {.zero = 3, .prefetch = 2, .recompute = true, .compute = DType::kBF16}));
 }
 
 TEST(Golden, TiedWeightsOnTwoStages) {
-  expect_golden("tied_two_stages", compile(arch::tied_example(2), mesh::Mesh({.pp = 2, .dp_shard = 2}),
-                                           {.zero = 1, .micro_batches = 2, .schedule = Schedule::kGpipe}));
+  expect_golden("tied_two_stages",
+                compile(arch::tied_example(2), mesh::Mesh({.pp = 2, .dp_shard = 2}),
+                        {.zero = 1, .micro_batches = 2, .schedule = Schedule::kGpipe}));
 }
 
 TEST(Golden, VisionLanguageModel) {
-  expect_golden("vision_language", compile(arch::vision_language_example(), mesh::Mesh({.dp_shard = 2}),
-                                           {.zero = 2, .micro_batches = 1}));
+  expect_golden("vision_language",
+                compile(arch::vision_language_example(), mesh::Mesh({.dp_shard = 2}),
+                        {.zero = 2, .micro_batches = 1}));
 }
 
 TEST(Golden, JointEmbedding) {

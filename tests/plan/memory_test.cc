@@ -1,3 +1,5 @@
+#include "trireme/plan/memory.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -5,7 +7,6 @@
 
 #include "tests/plan/cases.h"
 #include "trireme/plan/forward_only.h"
-#include "trireme/plan/memory.h"
 
 namespace trireme::plan {
 namespace {
@@ -56,7 +57,9 @@ TEST(Memory, ReproducesTheZeroPaper) {
   for (int zero : {0, 1, 2, 3}) {
     const PlanSet plan = compile(program, mesh::Mesh({.dp_shard = 64}),
                                  {.zero = zero, .compute = DType::kBF16, .grads = DType::kBF16});
-    EXPECT_NEAR(static_cast<double>(memory_account(plan, 0).model_states) / 1e9, expected[zero], 0.051) << zero;
+    EXPECT_NEAR(static_cast<double>(memory_account(plan, 0).model_states) / 1e9, expected[zero],
+                0.051)
+        << zero;
   }
 }
 
@@ -94,7 +97,8 @@ TEST(Memory, CounterLevelsFollowTheBinaryCounter) {
   const std::int64_t unit = 4 << 16;
   const int micro_batches = 8;
   for (int zero : {0, 3}) {
-    const PlanSet plan = compile(program, mesh::Mesh({.dp_shard = 2}), {.zero = zero, .micro_batches = micro_batches});
+    const PlanSet plan = compile(program, mesh::Mesh({.dp_shard = 2}),
+                                 {.zero = zero, .micro_batches = micro_batches});
     const MemoryAccount account = memory_account(plan, 0);
     const std::int64_t level = zero == 0 ? unit : unit / 2;
     // At the first forward of micro-batch mb all units have folded mb gradients.
@@ -111,8 +115,9 @@ TEST(Memory, CounterLevelsFollowTheBinaryCounter) {
         EXPECT_GE(held, levels * 5 * level) << "mb " << line.mb;
       }
     }
-    const PlanSet fast = compile(program, mesh::Mesh({.dp_shard = 2}),
-                                 {.zero = zero, .micro_batches = micro_batches, .canonical = false});
+    const PlanSet fast =
+        compile(program, mesh::Mesh({.dp_shard = 2}),
+                {.zero = zero, .micro_batches = micro_batches, .canonical = false});
     EXPECT_LT(memory_account(fast, 0).peak[kGradients], account.peak[kGradients]);
   }
 }
@@ -120,7 +125,8 @@ TEST(Memory, CounterLevelsFollowTheBinaryCounter) {
 TEST(Memory, Zero3HoldsPrefetchPlusOneGatheredUnits) {
   const Program program = even_chain();
   for (int prefetch : {0, 1, 2}) {
-    const PlanSet plan = compile(forward_only(program), mesh::Mesh({.dp_shard = 2}), {.zero = 3, .prefetch = prefetch});
+    const PlanSet plan = compile(forward_only(program), mesh::Mesh({.dp_shard = 2}),
+                                 {.zero = 3, .prefetch = prefetch});
     // The last node uses two units.
     const std::int64_t nodes = prefetch + 1;
     EXPECT_EQ(memory_account(plan, 0).peak[kUnitBuffers], (nodes + 1) * (4 << 16)) << prefetch;

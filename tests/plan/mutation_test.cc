@@ -55,8 +55,8 @@ TEST(Mutation, NoLineCanBeMissing) {
       for (std::size_t i = 0; i < plan.lists[l].size(); ++i) {
         PlanSet broken = plan;
         drop(broken.lists[l], static_cast<int>(i));
-        EXPECT_NE(refusal(broken), "") << one.name() << ": list " << l << " without line " << i << " "
-                                       << line_text(plan.program, plan.lists[l][i]);
+        EXPECT_NE(refusal(broken), "") << one.name() << ": list " << l << " without line " << i
+                                       << " " << line_text(plan.program, plan.lists[l][i]);
       }
   });
 }
@@ -72,8 +72,8 @@ TEST(Mutation, NoLineCanRunTwice) {
         for (std::size_t k = i + 1; k < list.size(); ++k)
           for (int& earlier : list[k].after) earlier += earlier > static_cast<int>(i);
         list.insert(list.begin() + static_cast<std::ptrdiff_t>(i) + 1, again);
-        EXPECT_NE(refusal(broken), "") << one.name() << ": list " << l << " with line " << i << " twice, "
-                                       << line_text(plan.program, again);
+        EXPECT_NE(refusal(broken), "") << one.name() << ": list " << l << " with line " << i
+                                       << " twice, " << line_text(plan.program, again);
       }
   });
 }
@@ -117,7 +117,9 @@ Instr& first(List& list, Verb verb) { return list[static_cast<std::size_t>(find(
 
 TEST(Mutation, DroppedReductionIsNamed) {
   PlanSet plan = sharded();
-  drop(plan.lists[0], find(plan.lists[0], [](const Instr& l) { return l.verb == Verb::kReduceGrads && l.mb == 1; }));
+  drop(plan.lists[0], find(plan.lists[0], [](const Instr& l) {
+         return l.verb == Verb::kReduceGrads && l.mb == 1;
+       }));
   EXPECT_THAT(refusal(plan), HasSubstr("not complete yet"));
   plan = compile(arch::chain_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 0});
   drop(plan.lists[0], find(plan.lists[0], Verb::kReduceGrads));
@@ -128,7 +130,8 @@ TEST(Mutation, ReductionOverWrongAxesIsNamed) {
   PlanSet plan = sharded();
   first(plan.lists[0], Verb::kReduceGrads).axes = Axis::kDpReplicate;
   EXPECT_THAT(refusal(plan), HasSubstr("scatters over dp_replicate, needs dp_shard"));
-  plan = compile(arch::chain_example(), mesh::Mesh({.dp_replicate = 2, .dp_shard = 2}), {.zero = 0});
+  plan =
+      compile(arch::chain_example(), mesh::Mesh({.dp_replicate = 2, .dp_shard = 2}), {.zero = 0});
   first(plan.lists[0], Verb::kReduceGrads).axes = Axis::kDpShard;
   EXPECT_THAT(refusal(plan), HasSubstr("needs over=dp_replicate+dp_shard"));
 }
@@ -136,7 +139,8 @@ TEST(Mutation, ReductionOverWrongAxesIsNamed) {
 TEST(Mutation, ReductionBeforeTheLastUserIsNamed) {
   PlanSet plan = compile(arch::tied_example(1), mesh::Mesh({.dp_shard = 2}), {.zero = 0});
   List& list = plan.lists[0];
-  const int reduce = find(list, [](const Instr& l) { return l.verb == Verb::kReduceGrads && l.unit == 0; });
+  const int reduce =
+      find(list, [](const Instr& l) { return l.verb == Verb::kReduceGrads && l.unit == 0; });
   const int backward = find(list, Verb::kBackward);
   Instr early = list[static_cast<std::size_t>(reduce)];
   early.after = {backward};
@@ -154,7 +158,8 @@ TEST(Mutation, ReshardMovedUpIsNamed) {
   ASSERT_EQ(list[static_cast<std::size_t>(reshard) - 1].verb, Verb::kForward);
   std::swap(list[static_cast<std::size_t>(reshard)], list[static_cast<std::size_t>(reshard) - 1]);
   EXPECT_THAT(refusal(plan), HasSubstr("does not wait for line"));
-  std::swap(list[static_cast<std::size_t>(reshard)].after, list[static_cast<std::size_t>(reshard) - 1].after);
+  std::swap(list[static_cast<std::size_t>(reshard)].after,
+            list[static_cast<std::size_t>(reshard) - 1].after);
   EXPECT_THAT(refusal(plan), HasSubstr("is not gathered"));
 }
 
@@ -206,7 +211,7 @@ TEST(Mutation, OneRankWithAnotherOrderDeadlocks) {
   for (std::size_t i = 0; i < other.size(); ++i)
     if (other[i].verb == Verb::kReduceGrads) reduces.push_back(i);
   ASSERT_EQ(other[reduces[0]].after.size(), 1u);
-  std::swap(other[reduces[0]].unit, other[reduces[1]].unit);   // norm and head: complete together
+  std::swap(other[reduces[0]].unit, other[reduces[1]].unit);  // norm and head: complete together
   plan.lists.push_back(other);
   plan.list_of_rank[2] = 1;
   const std::string reason = refusal(plan);
@@ -215,7 +220,7 @@ TEST(Mutation, OneRankWithAnotherOrderDeadlocks) {
   plan.list_of_rank.assign(4, 1);
   plan.lists.erase(plan.lists.begin());
   plan.list_of_rank.assign(4, 0);
-  EXPECT_EQ(refusal(plan), "");   // the same order on all ranks is fine
+  EXPECT_EQ(refusal(plan), "");  // the same order on all ranks is fine
 }
 
 TEST(Mutation, TailMistakesAreNamed) {
@@ -244,13 +249,19 @@ TEST(Mutation, FieldsAreChecked) {
     change(plan.lists[0]);
     return refusal(plan);
   };
-  EXPECT_THAT(broken([](List& l) { first(l, Verb::kForward).mb = 7; }), HasSubstr("micro-batch 7 of 2"));
-  EXPECT_THAT(broken([](List& l) { first(l, Verb::kForward).lane = Lane::kDp; }), HasSubstr("needs comp"));
+  EXPECT_THAT(broken([](List& l) { first(l, Verb::kForward).mb = 7; }),
+              HasSubstr("micro-batch 7 of 2"));
+  EXPECT_THAT(broken([](List& l) { first(l, Verb::kForward).lane = Lane::kDp; }),
+              HasSubstr("needs comp"));
   EXPECT_THAT(broken([](List& l) { first(l, Verb::kForward).node = 99; }), HasSubstr("node 99"));
   EXPECT_THAT(broken([](List& l) { first(l, Verb::kUnshard).axes = {}; }), HasSubstr("over=none"));
-  EXPECT_THAT(broken([](List& l) { first(l, Verb::kStep).after = {0, 9999}; }), HasSubstr("after="));
+  EXPECT_THAT(broken([](List& l) {
+                first(l, Verb::kStep).after = {0, 9999};
+              }),
+              HasSubstr("after="));
   EXPECT_THAT(broken([](List& l) { first(l, Verb::kUnshard).keep = true; }), HasSubstr("flag"));
-  EXPECT_THAT(broken([](List& l) { l.push_back({.verb = Verb::kOffload, .unit = 0}); }), HasSubstr("no rule"));
+  EXPECT_THAT(broken([](List& l) { l.push_back({.verb = Verb::kOffload, .unit = 0}); }),
+              HasSubstr("no rule"));
   PlanSet plan = good;
   plan.list_of_rank.pop_back();
   EXPECT_THAT(refusal(plan), HasSubstr("3 ranks have lists, the world has 4"));

@@ -26,16 +26,17 @@ std::vector<std::string> without_backward(const Program& program) {
 
 TEST(GradientFlow, StopsBeforeWhatIsFrozen) {
   EXPECT_THAT(without_backward(arch::chain_example()), ElementsAre());
-  EXPECT_THAT(without_backward(arch::vision_language_example()), ElementsAre("encoder0", "encoder1"));
+  EXPECT_THAT(without_backward(arch::vision_language_example()),
+              ElementsAre("encoder0", "encoder1"));
   EXPECT_THAT(without_backward(arch::jepa_example()), ElementsAre("target0", "target1"));
   EXPECT_THAT(without_backward(arch::encoder_decoder_example()), ElementsAre());
 }
 
 TEST(GradientFlow, PassesThroughFrozenNodesTowardsTrainableOnes) {
   Program program = arch::chain_example();
-  program.units[1].trainable = false;   // block0
+  program.units[1].trainable = false;  // block0
   EXPECT_THAT(without_backward(program), ElementsAre());
-  program.units[0].trainable = false;   // embed
+  program.units[0].trainable = false;  // embed
   EXPECT_THAT(without_backward(program), ElementsAre("embed", "block0"));
 }
 
@@ -59,13 +60,17 @@ TEST(CheckProgram, RefusesMalformedPrograms) {
     return "";
   };
   EXPECT_EQ(refusal([](Program&) {}), "");
-  EXPECT_THAT(refusal([](Program& p) { p.nodes[1].name = "embed"; }), HasSubstr("two nodes are named embed"));
+  EXPECT_THAT(refusal([](Program& p) { p.nodes[1].name = "embed"; }),
+              HasSubstr("two nodes are named embed"));
   EXPECT_THAT(refusal([](Program& p) { p.units[1].name = "a b"; }), HasSubstr("not one word"));
   EXPECT_THAT(refusal([](Program& p) { p.nodes[1].reads = {77}; }), HasSubstr("names value 77"));
   EXPECT_THAT(refusal([](Program& p) { p.nodes[1].units = {1, 1}; }), HasSubstr("twice"));
-  EXPECT_THAT(refusal([](Program& p) { p.nodes[1].writes = p.nodes[0].writes; }), HasSubstr("is written by"));
-  EXPECT_THAT(refusal([](Program& p) { p.nodes[0].reads = p.nodes[1].writes; }), HasSubstr("before it is written"));
-  EXPECT_THAT(refusal([](Program& p) { p.nodes.back().writes.clear(); }), HasSubstr("writes 0 values"));
+  EXPECT_THAT(refusal([](Program& p) { p.nodes[1].writes = p.nodes[0].writes; }),
+              HasSubstr("is written by"));
+  EXPECT_THAT(refusal([](Program& p) { p.nodes[0].reads = p.nodes[1].writes; }),
+              HasSubstr("before it is written"));
+  EXPECT_THAT(refusal([](Program& p) { p.nodes.back().writes.clear(); }),
+              HasSubstr("writes 0 values"));
   EXPECT_THAT(refusal([](Program& p) { p.nodes[1].loss = true; }), HasSubstr("a loss"));
   EXPECT_THAT(refusal([](Program& p) { p.nodes[0].stage = 1; }), HasSubstr("stage"));
   EXPECT_THAT(refusal([](Program& p) { p.nodes.back().stage = 2; }), HasSubstr("stage"));
@@ -74,7 +79,8 @@ TEST(CheckProgram, RefusesMalformedPrograms) {
 }
 
 TEST(Compile, RefusesWhatItCannotTake) {
-  const auto refusal = [](Program program, const mesh::Degrees& degrees, const Recipe& recipe) -> std::string {
+  const auto refusal = [](Program program, const mesh::Degrees& degrees,
+                          const Recipe& recipe) -> std::string {
     try {
       compile(std::move(program), mesh::Mesh(degrees), recipe);
     } catch (const Error& error) {
@@ -111,7 +117,8 @@ TEST(Shard, ChunksAndShardsFollowTheUnitAlone) {
 }
 
 TEST(Retirements, DropValuesAtTheirLastReaderAndCompleteGradientsOnce) {
-  const PlanSet plan = compile(arch::tied_example(1), mesh::Mesh(), {.micro_batches = 2, .recompute = true});
+  const PlanSet plan =
+      compile(arch::tied_example(1), mesh::Mesh(), {.micro_batches = 2, .recompute = true});
   const List& list = plan.lists[0];
   const std::vector<Retirement> all = retirements(plan.program, list);
   ASSERT_EQ(all.size(), list.size());
@@ -149,7 +156,8 @@ TEST(Placement, FollowsUsers) {
   EXPECT_THAT(inputs_of_stage(tied, 0), ElementsAre(0));
   EXPECT_THAT(inputs_of_stage(tied, 1), ElementsAre(1));
   Program jepa = arch::jepa_example();
-  jepa.units.push_back({.name = "average", .numel = jepa.units[0].numel, .trainable = false, .ema_of = 0});
+  jepa.units.push_back(
+      {.name = "average", .numel = jepa.units[0].numel, .trainable = false, .ema_of = 0});
   EXPECT_THAT(stages_of_unit(jepa, static_cast<UnitId>(jepa.units.size()) - 1), ElementsAre(0));
 }
 

@@ -63,7 +63,7 @@ TEST(Property, CollectivesAreCountedInClosedForm) {
         }
         const bool trains = declared.trainable;
         const bool updates = trains || declared.ema_of >= 0;
-        const int expected_gathers = !sharded ? 0
+        const int expected_gathers = !sharded    ? 0
                                      : zero == 3 ? mbs * (forward_runs + backward_runs)
                                      : zero >= 1 ? updates
                                                  : 0;
@@ -77,8 +77,8 @@ TEST(Property, CollectivesAreCountedInClosedForm) {
 
 // A chain has one run a direction: exactly two gathers a unit and micro-batch.
 TEST(Property, Zero3GathersTwiceAndScattersOncePerBackward) {
-  const PlanSet plan = compile(arch::chain_example(3), mesh::Mesh({.dp_shard = 4}),
-                               {.zero = 3, .micro_batches = 2});
+  const PlanSet plan =
+      compile(arch::chain_example(3), mesh::Mesh({.dp_shard = 4}), {.zero = 3, .micro_batches = 2});
   std::map<UnitId, int> gathers, scatters;
   for (const Instr& line : plan.lists[0]) {
     gathers[line.unit] += line.verb == Verb::kUnshard;
@@ -95,9 +95,8 @@ TEST(Property, Zero3GathersATiedUnitForEachStretchOfUsers) {
   const PlanSet plan =
       compile(arch::tied_example(1), mesh::Mesh({.dp_shard = 2}), {.zero = 3, .micro_batches = 1});
   const auto count = [&](Verb verb) {
-    return std::ranges::count_if(plan.lists[0], [&](const Instr& line) {
-      return line.verb == verb && line.unit == 0;
-    });
+    return std::ranges::count_if(
+        plan.lists[0], [&](const Instr& line) { return line.verb == verb && line.unit == 0; });
   };
   EXPECT_EQ(count(Verb::kUnshard), 4);
   EXPECT_EQ(count(Verb::kReduceGrads), 1);
@@ -121,9 +120,9 @@ TEST(Property, GatheredNodesNeverExceedPrefetchPlusOne) {
 }
 
 TEST(Property, RepresentativesMakeThousandsOfRanksCheap) {
-  const PlanSet plan = compile(arch::tied_example(2, 32),
-                               mesh::Mesh({.pp = 2, .dp_replicate = 16, .dp_shard = 128}),
-                               {.zero = 3, .micro_batches = 8, .schedule = Schedule::kGpipe});
+  const PlanSet plan =
+      compile(arch::tied_example(2, 32), mesh::Mesh({.pp = 2, .dp_replicate = 16, .dp_shard = 128}),
+              {.zero = 3, .micro_batches = 8, .schedule = Schedule::kGpipe});
   EXPECT_EQ(plan.mesh.world(), 4096);
   EXPECT_NO_THROW(validate(plan));
 }

@@ -1,9 +1,10 @@
+#include "trireme/plan/text.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "trireme/arch/examples.h"
 #include "trireme/base/error.h"
-#include "trireme/plan/text.h"
 
 namespace trireme::plan {
 namespace {
@@ -11,7 +12,8 @@ namespace {
 using testing::HasSubstr;
 
 const PlanSet& sample() {
-  static const PlanSet plan = compile(arch::chain_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 3});
+  static const PlanSet plan =
+      compile(arch::chain_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 3});
   return plan;
 }
 
@@ -43,9 +45,17 @@ TEST(Text, OddNumbersSurvive) {
 
 TEST(Text, EveryFieldOfARecipeSurvives) {
   PlanSet plan = sample();
-  plan.recipe = {.zero = 2, .micro_batches = 5, .prefetch = 3, .recompute = true, .canonical = false,
-                 .clip = false, .schedule = Schedule::kGpipe, .compute = DType::kBF16,
-                 .master = DType::kF64, .grads = DType::kF32, .optimizer_states = 1};
+  plan.recipe = {.zero = 2,
+                 .micro_batches = 5,
+                 .prefetch = 3,
+                 .recompute = true,
+                 .canonical = false,
+                 .clip = false,
+                 .schedule = Schedule::kGpipe,
+                 .compute = DType::kBF16,
+                 .master = DType::kF64,
+                 .grads = DType::kF32,
+                 .optimizer_states = 1};
   EXPECT_EQ(parse(print(plan)).recipe, plan.recipe);
 }
 
@@ -56,20 +66,24 @@ TEST(Text, ErrorsNameTheLine) {
   EXPECT_THAT(refusal(edited("zero=3", "zero=x")), HasSubstr("plan line 3: \"x\" is not a number"));
   EXPECT_THAT(refusal(edited("canonical=yes", "canonical=1")), HasSubstr("neither yes nor no"));
   EXPECT_THAT(refusal(edited(" prefetch=1", "")), HasSubstr("plan line 3: needs prefetch="));
-  EXPECT_THAT(refusal(edited("value targets", "value tokens")), HasSubstr("plan line 5: tokens is named twice"));
+  EXPECT_THAT(refusal(edited("value targets", "value tokens")),
+              HasSubstr("plan line 5: tokens is named twice"));
   EXPECT_THAT(refusal(edited("units=embed", "units=nobody")), HasSubstr("\"nobody\" is no unit"));
   EXPECT_THAT(refusal(edited("list 0", "lost 0")), HasSubstr("\"lost\" is neither"));
-  EXPECT_THAT(refusal(edited("ranks=0-1", "ranks=0-2")), HasSubstr("rank 2 is not in a world of 2"));
+  EXPECT_THAT(refusal(edited("ranks=0-1", "ranks=0-2")),
+              HasSubstr("rank 2 is not in a world of 2"));
   EXPECT_THAT(refusal(edited("ranks=0-1", "ranks=0")), HasSubstr("rank 1 has no list"));
   EXPECT_THAT(refusal(edited("ranks=0-1", "ranks=0-1,1")), HasSubstr("rank 1 has list 0 already"));
-  EXPECT_THAT(refusal(edited("comp forward", "comp foreward")), HasSubstr("\"foreward\" is not a word"));
+  EXPECT_THAT(refusal(edited("comp forward", "comp foreward")),
+              HasSubstr("\"foreward\" is not a word"));
   EXPECT_THAT(refusal(edited("   2 ", "   3 ")), HasSubstr("is numbered 3, needs 2"));
   EXPECT_THAT(refusal(edited("over=dp_shard", "over=dp_sharp")), HasSubstr("dp_sharp"));
   EXPECT_THAT(refusal(edited("mb=0", "mb=0 hello")), HasSubstr("\"hello\" does not belong here"));
 }
 
 TEST(Text, OnlyTheCanonicalFormIsRead) {
-  EXPECT_THAT(refusal(edited("zero=3", "zero=03")), HasSubstr("plan line 3: not in canonical form"));
+  EXPECT_THAT(refusal(edited("zero=3", "zero=03")),
+              HasSubstr("plan line 3: not in canonical form"));
   EXPECT_THAT(refusal(edited("list 0 ", "list 0  ")), HasSubstr("not in canonical form"));
   EXPECT_THAT(refusal(print(sample()) + "\n"), HasSubstr("plan line"));
   std::string text = print(sample());

@@ -1,10 +1,11 @@
+#include "trireme/sim/simulate.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
 
 #include "tests/plan/cases.h"
-#include "trireme/sim/simulate.h"
 
 namespace trireme::sim {
 namespace {
@@ -29,14 +30,19 @@ plan::Program stages(int count) {
     const std::string name = "block" + std::to_string(s);
     program.units.push_back({.name = name, .numel = 1024});
     program.values.push_back({.name = name + ".out", .bytes = 1 << 20});
-    program.nodes.push_back({.name = name, .reads = {s}, .writes = {s + 1}, .units = {s},
-                             .loss = s + 1 == count, .stage = s});
+    program.nodes.push_back({.name = name,
+                             .reads = {s},
+                             .writes = {s + 1},
+                             .units = {s},
+                             .loss = s + 1 == count,
+                             .stage = s});
   }
   return program;
 }
 
 PlanSet pipeline(int p, int m) {
-  return plan::compile(stages(p), mesh::Mesh({.pp = p}), {.micro_batches = m, .schedule = Schedule::kGpipe});
+  return plan::compile(stages(p), mesh::Mesh({.pp = p}),
+                       {.micro_batches = m, .schedule = Schedule::kGpipe});
 }
 
 // GPipe with p stages and m micro-batches takes (m + p - 1)(F + B); bubble (p-1)/(m+p-1) (anchors.md).
@@ -62,11 +68,13 @@ TEST(Simulate, GathersHideBehindComputeWhenPrefetched) {
   const auto cost = [](int rank, const Instr& line) {
     return line.verb == Verb::kUnshard ? 1.0 : unit_cost(rank, line);
   };
-  plan::Program program = arch::chain_example(6);   // one unit a node: without norm
+  plan::Program program = arch::chain_example(6);  // one unit a node: without norm
   std::erase_if(program.units, [](const plan::Unit& unit) { return unit.name == "norm"; });
   program.nodes.back().units = {7};
   const auto step = [&](int prefetch) {
-    return simulate(plan::compile(program, mesh::Mesh({.dp_shard = 2}), {.zero = 3, .prefetch = prefetch}), cost);
+    return simulate(
+        plan::compile(program, mesh::Mesh({.dp_shard = 2}), {.zero = 3, .prefetch = prefetch}),
+        cost);
   };
   const double compute = 8 * 3;
   // Nothing overlaps: 8 gathers forward, 8 backward.
@@ -106,7 +114,8 @@ TEST(Simulate, TimesRespectThePlan) {
         double& end = lane_end[static_cast<std::size_t>(line.lane)];
         ASSERT_GE(times[i].start, end);
         ASSERT_GE(times[i].end, times[i].start);
-        for (int earlier : line.after) ASSERT_GE(times[i].start, times[static_cast<std::size_t>(earlier)].end);
+        for (int earlier : line.after)
+          ASSERT_GE(times[i].start, times[static_cast<std::size_t>(earlier)].end);
         end = times[i].end;
       }
     }
@@ -125,8 +134,10 @@ TEST(Cost, BytesSentFollowTheRows) {
   const double expected[] = {2, 2, 2, 3};
   for (int n : {2, 4, 8})
     for (int zero : {0, 1, 2, 3}) {
-      const Forecast forecast = simulate(plan::compile(program, mesh::Mesh({.dp_shard = n}), {.zero = zero}), CostModel());
-      EXPECT_DOUBLE_EQ(forecast.lists[0].sent_bytes, expected[zero] * 4 * count * (n - 1) / n) << zero << " " << n;
+      const Forecast forecast = simulate(
+          plan::compile(program, mesh::Mesh({.dp_shard = n}), {.zero = zero}), CostModel());
+      EXPECT_DOUBLE_EQ(forecast.lists[0].sent_bytes, expected[zero] * 4 * count * (n - 1) / n)
+          << zero << " " << n;
     }
 }
 

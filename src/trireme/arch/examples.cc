@@ -12,8 +12,8 @@ using plan::Program;
 using plan::UnitId;
 using plan::ValueId;
 
-constexpr std::int64_t kActivation = 8192;   // bytes of every value
-constexpr std::int64_t kBlock = 49152;       // elements of a block's unit
+constexpr std::int64_t kActivation = 8192;  // bytes of every value
+constexpr std::int64_t kBlock = 49152;      // elements of a block's unit
 constexpr std::int64_t kEmbedding = 16384;
 
 ValueId input(Program& program, const std::string& name) {
@@ -49,11 +49,15 @@ Program language_model(std::string name, int stages, int blocks, bool tied) {
   for (int b = 0; b < blocks; ++b) {
     const std::string block = fmt::format("block{}", b);
     const UnitId weights = unit(program, block, kBlock);
-    x = node(program, {.name = block, .reads = {x}, .units = {weights}, .stage = b * stages / blocks});
+    x = node(program,
+             {.name = block, .reads = {x}, .units = {weights}, .stage = b * stages / blocks});
   }
   const UnitId norm = unit(program, "norm", 128);
   const UnitId head = tied ? embedding : unit(program, "head", kEmbedding);
-  node(program, {.name = "loss", .reads = {x, targets}, .units = {norm, head}, .loss = true,
+  node(program, {.name = "loss",
+                 .reads = {x, targets},
+                 .units = {norm, head},
+                 .loss = true,
                  .stage = stages - 1});
   return program;
 }
@@ -87,7 +91,10 @@ Program vision_language_example(int stages) {
     const UnitId weights = unit(program, block, kBlock);
     x = node(program, {.name = block, .reads = {x}, .units = {weights}, .stage = stages - 1});
   }
-  node(program, {.name = "loss", .reads = {x, targets}, .units = {embedding}, .loss = true,
+  node(program, {.name = "loss",
+                 .reads = {x, targets},
+                 .units = {embedding},
+                 .loss = true,
                  .stage = stages - 1});
   return program;
 }
@@ -112,7 +119,9 @@ Program jepa_example() {
     const UnitId teacher = unit(program, fmt::format("teacher{}", b), kBlock);
     program.units[teacher].trainable = false;
     program.units[teacher].ema_of = b == 0 ? student0 : student1;
-    target = node(program, {.name = fmt::format("target{}", b), .reads = {target}, .units = {teacher},
+    target = node(program, {.name = fmt::format("target{}", b),
+                            .reads = {target},
+                            .units = {teacher},
                             .no_grad = true});
   }
   const ValueId guess =
@@ -140,8 +149,8 @@ Program encoder_decoder_example(int stages) {
     x = node(program, {.name = up, .reads = reads, .units = {weights}, .stage = stages - 1});
   }
   const UnitId head = unit(program, "head", kEmbedding);
-  node(program, {.name = "loss", .reads = {x, targets}, .units = {head}, .loss = true,
-                 .stage = stages - 1});
+  node(program,
+       {.name = "loss", .reads = {x, targets}, .units = {head}, .loss = true, .stage = stages - 1});
   return program;
 }
 

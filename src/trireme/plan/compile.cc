@@ -26,15 +26,15 @@ void check_recipe(const Recipe& recipe) {
 void check_mesh(const Program& program, const mesh::Mesh& mesh, const Recipe& recipe) {
   const int stages = stage_count(program);
   if (mesh.degree(Axis::kPp) != stages)
-    fail(ErrorKind::kUsage, "mesh {} has pp {}, program {} has {} stage(s); set pp to {}", print(mesh),
-         mesh.degree(Axis::kPp), program.name, stages, stages);
+    fail(ErrorKind::kUsage, "mesh {} has pp {}, program {} has {} stage(s); set pp to {}",
+         print(mesh), mesh.degree(Axis::kPp), program.name, stages, stages);
   if (stages > 1 && recipe.schedule == Schedule::kAccumulate)
     fail(ErrorKind::kUsage, "program {} has {} stages, schedule accumulate runs one; choose gpipe",
          program.name, stages);
   for (Axis axis : {Axis::kTp, Axis::kCp})
     if (mesh.degree(axis) > 1)
-      fail(ErrorKind::kUsage, "mesh {} has {} {}, which no pass handles yet; set {} to 1", print(mesh),
-           name(axis), mesh.degree(axis), name(axis));
+      fail(ErrorKind::kUsage, "mesh {} has {} {}, which no pass handles yet; set {} to 1",
+           print(mesh), name(axis), mesh.degree(axis), name(axis));
 }
 
 // A unit that is stepped on a stage needs its gradient there.
@@ -44,11 +44,13 @@ void check_training(const Program& program, const GradientFlow& flow) {
     const std::vector<int> stages = stages_of_unit(program, unit);
     for (int stage : stages)
       if (one.trainable && gradient_users(program, flow, unit, stage).empty())
-        fail(ErrorKind::kUsage, "unit {} is trainable, but on stage {} no loss depends on it; freeze it",
-             one.name, stage);
+        fail(ErrorKind::kUsage,
+             "unit {} is trainable, but on stage {} no loss depends on it; freeze it", one.name,
+             stage);
     if (one.ema_of >= 0 && stages != stages_of_unit(program, one.ema_of))
-      fail(ErrorKind::kUsage, "unit {} follows {} from another stage; place their users on one stage",
-           one.name, program.units[one.ema_of].name);
+      fail(ErrorKind::kUsage,
+           "unit {} follows {} from another stage; place their users on one stage", one.name,
+           program.units[one.ema_of].name);
   }
 }
 
@@ -70,7 +72,11 @@ PlanSet compile(Program program, const mesh::Mesh& mesh, const Recipe& recipe) {
   check_mesh(program, mesh, recipe);
   const GradientFlow flow = gradient_flow(program);
   check_training(program, flow);
-  PlanSet plan{.program = std::move(program), .mesh = mesh, .recipe = recipe, .lists = {}, .list_of_rank = {}};
+  PlanSet plan{.program = std::move(program),
+               .mesh = mesh,
+               .recipe = recipe,
+               .lists = {},
+               .list_of_rank = {}};
   for (int stage = 0; stage < mesh.degree(Axis::kPp); ++stage)
     plan.lists.push_back(compile_stage({.program = plan.program,
                                         .mesh = plan.mesh,

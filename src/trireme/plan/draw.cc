@@ -23,7 +23,8 @@ constexpr double kMib = 1 << 20;
 // 1234567 -> "1,234,567".
 std::string grouped(std::int64_t number) {
   std::string text = std::to_string(number);
-  for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
+  for (int at = static_cast<int>(text.size()) - 3; at > 0; at -= 3)
+    text.insert(static_cast<std::size_t>(at), 1, ',');
   return text;
 }
 
@@ -44,13 +45,13 @@ int shards(const PlanSet& plan) {
 }
 
 std::string recipe_line(const Recipe& recipe) {
-  const std::string types =
-      fmt::format("{} compute, {} master, {} gradients", name(recipe.compute), name(recipe.master),
-                  name(recipe.grads));
-  return fmt::format("ZeRO-{}, {} micro-batch{}, schedule {}{}{}, {} sums\ntypes     {}\n", recipe.zero,
-                     recipe.micro_batches, recipe.micro_batches == 1 ? "" : "es", name(recipe.schedule),
-                     recipe.zero == 3 ? fmt::format(", prefetch {}", recipe.prefetch) : "",
-                     recipe.recompute ? ", full recompute" : "", recipe.canonical ? "canonical" : "fast", types);
+  const std::string types = fmt::format("{} compute, {} master, {} gradients", name(recipe.compute),
+                                        name(recipe.master), name(recipe.grads));
+  return fmt::format(
+      "ZeRO-{}, {} micro-batch{}, schedule {}{}{}, {} sums\ntypes     {}\n", recipe.zero,
+      recipe.micro_batches, recipe.micro_batches == 1 ? "" : "es", name(recipe.schedule),
+      recipe.zero == 3 ? fmt::format(", prefetch {}", recipe.prefetch) : "",
+      recipe.recompute ? ", full recompute" : "", recipe.canonical ? "canonical" : "fast", types);
 }
 
 // A row of the table of units: one, or several alike.
@@ -66,7 +67,8 @@ std::string together(const std::vector<std::string>& names) {
   if (names.size() == 1) return names.front();
   const std::vector<std::string> folded = fold(names);
   const std::string prefix = fmt::format("{}x[", names.size());
-  if (folded.size() > 1 || !folded[0].starts_with(prefix)) return names.front() + " .. " + names.back();
+  if (folded.size() > 1 || !folded[0].starts_with(prefix))
+    return names.front() + " .. " + names.back();
   return folded[0].substr(prefix.size(), folded[0].size() - prefix.size() - 1);
 }
 
@@ -85,7 +87,10 @@ std::vector<UnitRow> unit_rows(const Program& program) {
       ++end;
     std::vector<std::string> names;
     for (std::size_t i = first; i < end; ++i) names.push_back(program.units[i].name);
-    rows.push_back({.names = together(names), .count = static_cast<int>(end - first), .numel = unit.numel, .role = role(unit)});
+    rows.push_back({.names = together(names),
+                    .count = static_cast<int>(end - first),
+                    .numel = unit.numel,
+                    .role = role(unit)});
     first = end;
   }
   return rows;
@@ -94,27 +99,32 @@ std::vector<UnitRow> unit_rows(const Program& program) {
 std::string units_text(const PlanSet& plan) {
   constexpr std::size_t kRows = 8;
   const std::vector<UnitRow> rows = unit_rows(plan.program);
-  std::string text = fmt::format("\n{:<40} {:>6} {:>16} {:>16}  {}\n", "units", "count", "parameters",
-                                 "stepped by a rank", "");
+  std::string text = fmt::format("\n{:<40} {:>6} {:>16} {:>16}  {}\n", "units", "count",
+                                 "parameters", "stepped by a rank", "");
   std::int64_t total = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     total += rows[i].count * rows[i].numel;
     if (i >= kRows) continue;
     text += fmt::format("  {:<38.38} {:>6} {:>16} {:>16}  {}\n", rows[i].names, rows[i].count,
-                        grouped(rows[i].numel), grouped(shard_numel(rows[i].numel, shards(plan))), rows[i].role);
+                        grouped(rows[i].numel), grouped(shard_numel(rows[i].numel, shards(plan))),
+                        rows[i].role);
   }
   if (rows.size() > kRows) text += fmt::format("  and {} rows more\n", rows.size() - kRows);
-  return text + fmt::format("  {:<38} {:>6} {:>16}\n", "all", plan.program.units.size(), grouped(total));
+  return text +
+         fmt::format("  {:<38} {:>6} {:>16}\n", "all", plan.program.units.size(), grouped(total));
 }
 
 // Bytes of the whole buffer that a collective or transfer is about.
 double payload(const PlanSet& plan, const Instr& line) {
   if (line.value >= 0) return static_cast<double>(plan.program.values[line.value].bytes);
   if (line.unit < 0) return 0;
-  const bool parts = line.verb == Verb::kSyncTied || (line.verb == Verb::kReduceGrads && !line.scatter);
-  const std::int64_t count = shard_numel(plan.program.units[line.unit].numel, shards(plan)) * (parts ? 1 : shards(plan));
+  const bool parts =
+      line.verb == Verb::kSyncTied || (line.verb == Verb::kReduceGrads && !line.scatter);
+  const std::int64_t count =
+      shard_numel(plan.program.units[line.unit].numel, shards(plan)) * (parts ? 1 : shards(plan));
   return static_cast<double>(count) *
-         static_cast<double>(size_of(line.verb == Verb::kUnshard ? plan.recipe.compute : plan.recipe.grads));
+         static_cast<double>(
+             size_of(line.verb == Verb::kUnshard ? plan.recipe.compute : plan.recipe.grads));
 }
 
 struct Communication {
@@ -129,7 +139,8 @@ std::vector<Communication> communications(const PlanSet& plan) {
   for (const Instr& line : plan.list(0)) {
     if (line.lane == Lane::kComp) continue;
     std::string what(name(line.verb));
-    if (line.verb == Verb::kReduceGrads) what = line.scatter ? "reduce_grads (scatter)" : "reduce_grads (all)";
+    if (line.verb == Verb::kReduceGrads)
+      what = line.scatter ? "reduce_grads (scatter)" : "reduce_grads (all)";
     if (line.gradient) what += " gradient";
     if (line.peer >= 0) what += fmt::format(" stage {}", line.peer);
     if (!line.axes.empty()) what += " over " + mesh::print(line.axes);
@@ -142,7 +153,8 @@ std::vector<Communication> communications(const PlanSet& plan) {
 }
 
 std::string communication_text(const PlanSet& plan) {
-  std::string text = fmt::format("\n{:<40} {:>6} {:>16}\n", "communication of rank 0, a step", "count", "payload");
+  std::string text =
+      fmt::format("\n{:<40} {:>6} {:>16}\n", "communication of rank 0, a step", "count", "payload");
   for (const Communication& one : communications(plan))
     text += fmt::format("  {:<38.38} {:>6} {:>16}\n", one.what, one.count, bytes(one.bytes));
   return text;
@@ -158,13 +170,16 @@ std::string memory_text(const PlanSet& plan, const MemoryAccount& account) {
     sum += account.persistent[kind];
   }
   std::string text = fmt::format("\n{:<22}{}{:>14}\n", "memory of rank 0", kinds, "together");
-  text += fmt::format("  {:<20}{}{:>14}\n", "between steps", persistent, bytes(static_cast<double>(sum)));
-  text += fmt::format("  {:<20}{}{:>14}\n", "largest in a step", peak, bytes(static_cast<double>(account.peak_total)));
+  text += fmt::format("  {:<20}{}{:>14}\n", "between steps", persistent,
+                      bytes(static_cast<double>(sum)));
+  text += fmt::format("  {:<20}{}{:>14}\n", "largest in a step", peak,
+                      bytes(static_cast<double>(account.peak_total)));
   if (account.peak_line >= 0) {
     Instr line = plan.list(0)[static_cast<std::size_t>(account.peak_line)];
     line.after.clear();
     text += fmt::format("  largest together at line {} `{}`; model states {}\n", account.peak_line,
-                        line_text(plan.program, line), bytes(static_cast<double>(account.model_states)));
+                        line_text(plan.program, line),
+                        bytes(static_cast<double>(account.model_states)));
   }
   return text;
 }
@@ -172,16 +187,18 @@ std::string memory_text(const PlanSet& plan, const MemoryAccount& account) {
 // "F0(embed)": verb, micro-batch, subject.
 std::string compact(const Program& program, const Instr& line) {
   static const std::map<Verb, const char*> kLetters = {
-      {Verb::kLoad, "L"}, {Verb::kUnshard, "U"}, {Verb::kReshard, "-"}, {Verb::kForward, "F"},
-      {Verb::kRecompute, "C"}, {Verb::kBackward, "B"}, {Verb::kSend, "S"}, {Verb::kRecv, "R"},
-      {Verb::kReduceGrads, "G"}, {Verb::kSyncTied, "T"}, {Verb::kGradNorm, "N"}, {Verb::kStep, "O"},
+      {Verb::kLoad, "L"},     {Verb::kUnshard, "U"},   {Verb::kReshard, "-"},
+      {Verb::kForward, "F"},  {Verb::kRecompute, "C"}, {Verb::kBackward, "B"},
+      {Verb::kSend, "S"},     {Verb::kRecv, "R"},      {Verb::kReduceGrads, "G"},
+      {Verb::kSyncTied, "T"}, {Verb::kGradNorm, "N"},  {Verb::kStep, "O"},
       {Verb::kEma, "E"}};
   const auto letter = kLetters.find(line.verb);
   std::string text = letter == kLetters.end() ? std::string(name(line.verb)) : letter->second;
   if (line.mb >= 0) text += std::to_string(line.mb);
   if (line.node >= 0) text += "(" + program.nodes[line.node].name + ")";
   if (line.unit >= 0) text += "(" + program.units[line.unit].name + ")";
-  if (line.value >= 0) text += "(" + program.values[line.value].name + (line.gradient ? "'" : "") + ")";
+  if (line.value >= 0)
+    text += "(" + program.values[line.value].name + (line.gradient ? "'" : "") + ")";
   return text;
 }
 
@@ -210,30 +227,36 @@ std::string step_text(const PlanSet& plan, std::size_t list, std::size_t most_li
 std::string steps_text(const PlanSet& plan) {
   constexpr std::size_t kLists = 2;
   std::string text =
-      "\nstep: L load, U unshard, - reshard, F forward, C recompute, B backward, G reduce_grads, N grad_norm,\n"
+      "\nstep: L load, U unshard, - reshard, F forward, C recompute, B backward, G reduce_grads, N "
+      "grad_norm,\n"
       "      O step, E ema, S send, R recv, T sync_tied; numbers are micro-batches\n";
   for (std::size_t list = 0; list < std::min(kLists, plan.lists.size()); ++list) {
     std::vector<int> ranks;
     for (std::size_t rank = 0; rank < plan.list_of_rank.size(); ++rank)
-      if (plan.list_of_rank[rank] == static_cast<int>(list)) ranks.push_back(static_cast<int>(rank));
+      if (plan.list_of_rank[rank] == static_cast<int>(list))
+        ranks.push_back(static_cast<int>(rank));
     text += fmt::format("  ranks {}, {} lines:\n", ranges_text(ranks), plan.lists[list].size());
     text += step_text(plan, list, plan.lists.size() == 1 ? 12 : 5);
   }
-  if (plan.lists.size() > kLists) text += fmt::format("  and {} lists more\n", plan.lists.size() - kLists);
+  if (plan.lists.size() > kLists)
+    text += fmt::format("  and {} lists more\n", plan.lists.size() - kLists);
   return text;
 }
 
 }  // namespace
 
-std::string explain_text(const PlanSet& plan, const MemoryAccount& account, const StepNumbers& numbers) {
+std::string explain_text(const PlanSet& plan, const MemoryAccount& account,
+                         const StepNumbers& numbers) {
   const int world = plan.mesh.world();
-  std::string text = fmt::format("plan      {} on {} rank{}, digest {}\nmesh      {}\nrecipe    {}",
-                                 plan.program.name, world, world == 1 ? "" : "s", hex64(digest(plan)),
-                                 mesh::print(plan.mesh), recipe_line(plan.recipe));
-  text += fmt::format("forecast  step {}: compute {}, exposed communication {}, idle {:.1f}%; a rank sends {}\n",
-                      duration(numbers.step_s), duration(numbers.comp_busy_s), duration(numbers.exposed_comm_s),
-                      100 * numbers.bubble_fraction, bytes(numbers.sent_bytes));
-  return text + units_text(plan) + communication_text(plan) + memory_text(plan, account) + steps_text(plan);
+  std::string text = fmt::format(
+      "plan      {} on {} rank{}, digest {}\nmesh      {}\nrecipe    {}", plan.program.name, world,
+      world == 1 ? "" : "s", hex64(digest(plan)), mesh::print(plan.mesh), recipe_line(plan.recipe));
+  text += fmt::format(
+      "forecast  step {}: compute {}, exposed communication {}, idle {:.1f}%; a rank sends {}\n",
+      duration(numbers.step_s), duration(numbers.comp_busy_s), duration(numbers.exposed_comm_s),
+      100 * numbers.bubble_fraction, bytes(numbers.sent_bytes));
+  return text + units_text(plan) + communication_text(plan) + memory_text(plan, account) +
+         steps_text(plan);
 }
 
 Json explain_json(const PlanSet& plan, const MemoryAccount& account, const StepNumbers& numbers) {
@@ -243,19 +266,27 @@ Json explain_json(const PlanSet& plan, const MemoryAccount& account, const StepN
   json["world"] = plan.mesh.world();
   for (Axis axis : mesh::kAllAxes) json["mesh"][std::string(name(axis))] = plan.mesh.degree(axis);
   const Recipe& recipe = plan.recipe;
-  json["recipe"] = {{"zero", recipe.zero}, {"micro_batches", recipe.micro_batches},
-                    {"prefetch", recipe.prefetch}, {"recompute", recipe.recompute},
-                    {"canonical", recipe.canonical}, {"clip", recipe.clip},
-                    {"schedule", name(recipe.schedule)}, {"compute", name(recipe.compute)},
-                    {"master", name(recipe.master)}, {"grads", name(recipe.grads)},
+  json["recipe"] = {{"zero", recipe.zero},
+                    {"micro_batches", recipe.micro_batches},
+                    {"prefetch", recipe.prefetch},
+                    {"recompute", recipe.recompute},
+                    {"canonical", recipe.canonical},
+                    {"clip", recipe.clip},
+                    {"schedule", name(recipe.schedule)},
+                    {"compute", name(recipe.compute)},
+                    {"master", name(recipe.master)},
+                    {"grads", name(recipe.grads)},
                     {"optimizer_states", recipe.optimizer_states}};
   json["units"] = Json::array();
   for (const Unit& unit : plan.program.units)
-    json["units"].push_back({{"name", unit.name}, {"parameters", unit.numel},
-                             {"on_rank", shard_numel(unit.numel, shards(plan))}, {"trainable", unit.trainable}});
+    json["units"].push_back({{"name", unit.name},
+                             {"parameters", unit.numel},
+                             {"on_rank", shard_numel(unit.numel, shards(plan))},
+                             {"trainable", unit.trainable}});
   json["communication"] = Json::array();
   for (const Communication& one : communications(plan))
-    json["communication"].push_back({{"what", one.what}, {"count", one.count}, {"payload_bytes", one.bytes}});
+    json["communication"].push_back(
+        {{"what", one.what}, {"count", one.count}, {"payload_bytes", one.bytes}});
   for (std::size_t kind = 0; kind < account.peak.size(); ++kind) {
     const std::string key(name(static_cast<MemoryKind>(kind)));
     json["memory"]["persistent_bytes"][key] = account.persistent[kind];
@@ -264,9 +295,11 @@ Json explain_json(const PlanSet& plan, const MemoryAccount& account, const StepN
   json["memory"]["peak_total_bytes"] = account.peak_total;
   json["memory"]["peak_line"] = account.peak_line;
   json["memory"]["model_states_bytes"] = account.model_states;
-  json["forecast"] = {{"step_s", numbers.step_s}, {"compute_s", numbers.comp_busy_s},
+  json["forecast"] = {{"step_s", numbers.step_s},
+                      {"compute_s", numbers.comp_busy_s},
                       {"exposed_communication_s", numbers.exposed_comm_s},
-                      {"bubble_fraction", numbers.bubble_fraction}, {"sent_bytes", numbers.sent_bytes}};
+                      {"bubble_fraction", numbers.bubble_fraction},
+                      {"sent_bytes", numbers.sent_bytes}};
   json["lines"] = Json::array();
   for (const List& list : plan.lists) json["lines"].push_back(list.size());
   return json;
@@ -275,12 +308,13 @@ Json explain_json(const PlanSet& plan, const MemoryAccount& account, const StepN
 std::string rank_text(const PlanSet& plan, int rank) {
   const MemoryAccount account = memory_account(plan, rank);
   const List& list = plan.list(rank);
-  std::string text = fmt::format("rank {} of {}\n{:>4} {:<4} {:>12} line\n", rank, plan.mesh.world(), "", "lane", "live");
+  std::string text = fmt::format("rank {} of {}\n{:>4} {:<4} {:>12} line\n", rank,
+                                 plan.mesh.world(), "", "lane", "live");
   for (std::size_t i = 0; i < list.size(); ++i) {
     const MemoryPoint& point = account.at_line[i];
     const std::int64_t live = std::accumulate(point.begin(), point.end(), std::int64_t{0});
-    text += fmt::format("{:>4} {:<4} {:>12} {}\n", i, name(list[i].lane), bytes(static_cast<double>(live)),
-                        line_text(plan.program, list[i]));
+    text += fmt::format("{:>4} {:<4} {:>12} {}\n", i, name(list[i].lane),
+                        bytes(static_cast<double>(live)), line_text(plan.program, list[i]));
   }
   return text;
 }

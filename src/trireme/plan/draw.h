@@ -20,7 +20,8 @@ struct StepNumbers {
 
 // Mesh, recipe, units, communication, memory, forecast and the step in compact notation; at most 50
 // lines of 110 columns. `account` and `numbers` are those of rank 0.
-std::string explain_text(const PlanSet& plan, const MemoryAccount& account, const StepNumbers& numbers);
+std::string explain_text(const PlanSet& plan, const MemoryAccount& account,
+                         const StepNumbers& numbers);
 Json explain_json(const PlanSet& plan, const MemoryAccount& account, const StepNumbers& numbers);
 
 // Every line of the list that a rank runs, with the bytes live while it runs.

@@ -5,14 +5,17 @@
 namespace trireme::plan {
 namespace {
 
-bool contains(const std::vector<int>& ids, int id) { return std::ranges::find(ids, id) != ids.end(); }
+bool contains(const std::vector<int>& ids, int id) {
+  return std::ranges::find(ids, id) != ids.end();
+}
 
 // Nodes of the stage that give the value a gradient.
 int local_sources(const ListView& view, ValueId value) {
   int count = 0;
   for (std::size_t n = 0; n < view.program().nodes.size(); ++n) {
     const Node& node = view.program().nodes[n];
-    count += node.stage == view.stage && view.flow.node_has_backward[n] && contains(node.reads, value);
+    count +=
+        node.stage == view.stage && view.flow.node_has_backward[n] && contains(node.reads, value);
   }
   return count;
 }
@@ -30,7 +33,8 @@ void FlowCheck::line(int index) {
   const Instr& line = view_.list[static_cast<std::size_t>(index)];
   switch (line.verb) {
     case Verb::kLoad:
-      for (ValueId value : inputs_of_stage(view_.program(), view_.stage)) put(index, value, line.mb, true);
+      for (ValueId value : inputs_of_stage(view_.program(), view_.stage))
+        put(index, value, line.mb, true);
       break;
     case Verb::kForward: forward(index, line); break;
     case Verb::kRecompute: recompute(index, line); break;
@@ -45,15 +49,16 @@ void FlowCheck::put(int index, ValueId value, int mb, bool must_be_read) {
   const auto [made, fresh] =
       values_.insert({{value, mb}, {.line = index, .must_be_read = must_be_read, .read = false}});
   if (!fresh)
-    view_.refuse(index, "{} of micro-batch {} is there since line {}", view_.program().values[value].name,
-                 mb, made->second.line);
+    view_.refuse(index, "{} of micro-batch {} is there since line {}",
+                 view_.program().values[value].name, mb, made->second.line);
 }
 
 void FlowCheck::read_inputs(int index, const Instr& line) {
   for (ValueId value : view_.node(line.node).reads) {
     const std::string& name = view_.program().values[value].name;
     const auto made = values_.find({value, line.mb});
-    if (made == values_.end()) view_.refuse(index, "{} of micro-batch {} is not there", name, line.mb);
+    if (made == values_.end())
+      view_.refuse(index, "{} of micro-batch {} is not there", name, line.mb);
     view_.require_before(made->second.line, index, "which brings " + name);
     made->second.read = true;
   }
@@ -83,7 +88,8 @@ void FlowCheck::backward(int index, const Instr& line) {
   if (kept_.erase({line.node, line.mb}) == 0)
     view_.refuse(index, "no forward or recompute has kept what it needs");
   for (ValueId value : node.writes)
-    if (!node.loss && view_.flow.value_has_grad[value]) require_gradient(index, value, line.mb, true);
+    if (!node.loss && view_.flow.value_has_grad[value])
+      require_gradient(index, value, line.mb, true);
   for (ValueId value : node.reads)
     if (view_.flow.value_has_grad[value]) add_gradient(index, value, line.mb);
   backward_done_.insert({line.node, line.mb});
@@ -100,7 +106,8 @@ void FlowCheck::require_gradient(int index, ValueId value, int mb, bool remote) 
   const int needed = local_sources(view_, value) + (remote ? remote_sources(view_, value) : 0);
   if (seen != needed)
     view_.refuse(index, "the gradient of {} has {} of {} parts", name, seen, needed);
-  for (int part : found->second) view_.require_before(part, index, "which adds to the gradient of " + name);
+  for (int part : found->second)
+    view_.require_before(part, index, "which adds to the gradient of " + name);
 }
 
 void FlowCheck::send(int index, const Instr& line) {
@@ -110,14 +117,18 @@ void FlowCheck::send(int index, const Instr& line) {
   if (!transfers_.insert({line.value, line.mb, line.peer, line.gradient}).second)
     view_.refuse(index, "is sent a second time");
   if (line.gradient) {
-    if (line.peer != view_.node(writer).stage) view_.refuse(index, "stage {} did not write it", line.peer);
+    if (line.peer != view_.node(writer).stage)
+      view_.refuse(index, "stage {} did not write it", line.peer);
     require_gradient(index, line.value, line.mb, false);
     return;
   }
   const auto made = values_.find({line.value, line.mb});
-  if (made == values_.end()) view_.refuse(index, "{} of micro-batch {} is not there", name, line.mb);
-  if (view_.node(writer).stage != view_.stage || !contains(remote_readers(view_.program(), line.value), line.peer))
-    view_.refuse(index, "{} does not cross from stage {} to stage {}", name, view_.stage, line.peer);
+  if (made == values_.end())
+    view_.refuse(index, "{} of micro-batch {} is not there", name, line.mb);
+  if (view_.node(writer).stage != view_.stage ||
+      !contains(remote_readers(view_.program(), line.value), line.peer))
+    view_.refuse(index, "{} does not cross from stage {} to stage {}", name, view_.stage,
+                 line.peer);
   view_.require_before(made->second.line, index, "which writes " + name);
 }
 

@@ -10,7 +10,7 @@
 namespace trireme::plan {
 namespace {
 
-constexpr char kHole = '#';   // where a number stood
+constexpr char kHole = '#';  // where a number stood
 
 // A word with its numbers taken out; a hole may hold a range.
 struct Shape {
@@ -23,7 +23,8 @@ Shape shape_of(const std::string& word) {
   Shape shape;
   for (std::size_t i = 0; i < word.size();) {
     std::size_t end = i;
-    while (end < word.size() && end - i < 9 && std::isdigit(static_cast<unsigned char>(word[end]))) ++end;
+    while (end < word.size() && end - i < 9 && std::isdigit(static_cast<unsigned char>(word[end])))
+      ++end;
     if (end == i) {
       shape.text += word[i++];
       continue;
@@ -65,7 +66,8 @@ std::optional<std::vector<long>> steps(const Shape& a, const Shape& b) {
   for (std::size_t i = 0; i < a.first.size(); ++i) {
     const long step = b.first[i] - a.first[i];
     const bool range = a.first[i] != a.last[i];
-    if (b.last[i] - a.last[i] != step || std::abs(step) > 1 || (range && step != 0)) return std::nullopt;
+    if (b.last[i] - a.last[i] != step || std::abs(step) > 1 || (range && step != 0))
+      return std::nullopt;
     result.push_back(step);
   }
   return result;
@@ -87,7 +89,8 @@ std::size_t repetitions(std::span<const Shape> words, std::size_t begin, std::si
   return count;
 }
 
-Shape group(std::span<const Shape> words, std::size_t begin, std::size_t length, std::size_t count) {
+Shape group(std::span<const Shape> words, std::size_t begin, std::size_t length,
+            std::size_t count) {
   Shape result{.text = std::to_string(count) + "x[", .first = {}, .last = {}};
   for (std::size_t i = 0; i < length; ++i) {
     const Shape& from = words[begin + i];

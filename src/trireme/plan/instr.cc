@@ -4,10 +4,9 @@ namespace trireme::plan {
 
 std::string_view name(Verb verb) {
   constexpr std::string_view kNames[] = {
-      "load",     "unshard",        "reshard",         "forward", "recompute",
-      "backward", "backward_input", "backward_weight", "send",    "recv",
-      "reduce_grads", "sync_tied",  "offload",         "reload",  "grad_norm",
-      "step",     "ema"};
+      "load",           "unshard",         "reshard",   "forward", "recompute",    "backward",
+      "backward_input", "backward_weight", "send",      "recv",    "reduce_grads", "sync_tied",
+      "offload",        "reload",          "grad_norm", "step",    "ema"};
   return kNames[static_cast<std::size_t>(verb)];
 }
 

@@ -5,7 +5,8 @@
 namespace trireme::plan {
 
 void LaneOrder::merge(Clock& into, const Clock& other) {
-  for (std::size_t lane = 0; lane < into.size(); ++lane) into[lane] = std::max(into[lane], other[lane]);
+  for (std::size_t lane = 0; lane < into.size(); ++lane)
+    into[lane] = std::max(into[lane], other[lane]);
 }
 
 LaneOrder::Clock LaneOrder::completion(int line) const {

@@ -27,14 +27,14 @@ class LaneOrder {
   bool before(int earlier, int later) const;
 
  private:
-  using Clock = std::array<int, kLanes>;   // latest line of each lane known to be complete, or -1
+  using Clock = std::array<int, kLanes>;  // latest line of each lane known to be complete, or -1
   static constexpr Clock kNone = {-1, -1, -1, -1, -1, -1};
   static void merge(Clock& into, const Clock& other);
   Clock completion(int line) const;
 
   std::vector<Lane> lanes_;
   std::vector<Clock> starts_;
-  Clock latest_ = kNone;   // last line of each lane
+  Clock latest_ = kNone;  // last line of each lane
 };
 
 }  // namespace trireme::plan

@@ -22,7 +22,7 @@ struct ListView {
   const PlanSet& plan;
   const GradientFlow& flow;
   const List& list;
-  int rank = 0;    // the first that runs the list
+  int rank = 0;  // the first that runs the list
   int stage = 0;
   LaneOrder order;
 
@@ -53,7 +53,7 @@ class FlowCheck {
   void finish();
 
  private:
-  using Piece = std::pair<int, int>;   // a value or node, of a micro-batch
+  using Piece = std::pair<int, int>;  // a value or node, of a micro-batch
   struct Made {
     int line = -1;
     bool must_be_read = false;
@@ -72,10 +72,10 @@ class FlowCheck {
   const ListView& view_;
   std::map<Piece, Made> values_;
   std::set<Piece> forwarded_;
-  std::map<Piece, int> kept_;                    // node: the line that saved what its backward needs
+  std::map<Piece, int> kept_;  // node: the line that saved what its backward needs
   std::set<Piece> backward_done_;
   std::map<Piece, std::vector<int>> gradients_;  // value: lines that added to its gradient
-  std::set<std::tuple<ValueId, int, int, bool>> transfers_;   // value, mb, peer, gradient
+  std::set<std::tuple<ValueId, int, int, bool>> transfers_;  // value, mb, peer, gradient
 };
 
 // Units: gathered while used, gradients complete, reduced and stepped exactly once.
@@ -87,14 +87,14 @@ class UnitCheck {
 
  private:
   struct UnitState {
-    std::vector<NodeId> users;                  // whose backward adds to the gradient
+    std::vector<NodeId> users;  // whose backward adds to the gradient
     bool full = true;
-    int gathered = -1;                          // line of the last unshard
-    int updated = -1;                           // step or ema
-    bool stale = false;                         // full parameters are those before the update
-    std::vector<std::vector<int>> added;        // lines that added to micro-batch mb
-    std::vector<int> scattered;                 // line that scattered micro-batch mb, or -1
-    int reduced = -1;                           // line of the last reduction or synchronisation
+    int gathered = -1;                    // line of the last unshard
+    int updated = -1;                     // step or ema
+    bool stale = false;                   // full parameters are those before the update
+    std::vector<std::vector<int>> added;  // lines that added to micro-batch mb
+    std::vector<int> scattered;           // line that scattered micro-batch mb, or -1
+    int reduced = -1;                     // line of the last reduction or synchronisation
     bool all_reduced = false;
     bool synced = false;
   };
@@ -120,9 +120,9 @@ class UnitCheck {
   DataParallelRow row_;
   mesh::AxisSet scatter_axes_;
   mesh::AxisSet rest_axes_;
-  bool gathers_ = false;         // parameters live only around their use
+  bool gathers_ = false;  // parameters live only around their use
   std::vector<UnitState> units_;
-  std::vector<int> losses_;      // forward lines of loss nodes
+  std::vector<int> losses_;  // forward lines of loss nodes
   int last_reshard_ = -1;
   int grad_norm_ = -1;
 };

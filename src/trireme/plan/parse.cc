@@ -15,7 +15,8 @@ class Line {
 
   template <typename... Args>
   [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
-    fail(ErrorKind::kData, "plan line {}: {}", number_, fmt::format(format, std::forward<Args>(args)...));
+    fail(ErrorKind::kData, "plan line {}: {}", number_,
+         fmt::format(format, std::forward<Args>(args)...));
   }
 
   bool done() {
@@ -58,7 +59,8 @@ class Line {
   Number number(std::string_view text) const {
     Number value{};
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size()) refuse("\"{}\" is not a number", text);
+    if (error != std::errc() || end != text.data() + text.size())
+      refuse("\"{}\" is not a number", text);
     return value;
   }
   bool yes(std::string_view text) const {
@@ -99,15 +101,20 @@ class Parser {
     if (lines_.back().empty()) lines_.pop_back();
     head();
     while (at_ < lines_.size() && kind() != "list") {
-      if (kind() == "value") value();
-      else if (kind() == "unit") unit();
-      else if (kind() == "node") node();
-      else next().refuse("\"{}\" is neither value, unit, node nor list", kind_);
+      if (kind() == "value")
+        value();
+      else if (kind() == "unit")
+        unit();
+      else if (kind() == "node")
+        node();
+      else
+        next().refuse("\"{}\" is neither value, unit, node nor list", kind_);
     }
     plan_.list_of_rank.assign(static_cast<std::size_t>(plan_.mesh.world()), -1);
     while (at_ < lines_.size()) list();
     for (std::size_t rank = 0; rank < plan_.list_of_rank.size(); ++rank)
-      if (plan_.list_of_rank[rank] < 0) next().refuse("the text ends, but rank {} has no list", rank);
+      if (plan_.list_of_rank[rank] < 0)
+        next().refuse("the text ends, but rank {} has no list", rank);
     return std::move(plan_);
   }
 
@@ -169,7 +176,8 @@ class Parser {
     Unit unit{.name = std::string(line.word())};
     unit.numel = line.number<std::int64_t>(line.required("numel"));
     unit.trainable = !line.flag("frozen");
-    if (const auto followed = line.optional("ema_of")) unit.ema_of = find(line, units_, *followed, "unit");
+    if (const auto followed = line.optional("ema_of"))
+      unit.ema_of = find(line, units_, *followed, "unit");
     line.end();
     add(line, units_, unit.name);
     plan_.program.units.push_back(std::move(unit));
@@ -180,9 +188,12 @@ class Parser {
     line.expect("node");
     Node node{.name = std::string(line.word())};
     node.stage = line.number<int>(line.required("stage"));
-    if (const auto names = line.optional("reads")) node.reads = find_all(line, values_, *names, "value");
-    if (const auto names = line.optional("writes")) node.writes = find_all(line, values_, *names, "value");
-    if (const auto names = line.optional("units")) node.units = find_all(line, units_, *names, "unit");
+    if (const auto names = line.optional("reads"))
+      node.reads = find_all(line, values_, *names, "value");
+    if (const auto names = line.optional("writes"))
+      node.writes = find_all(line, values_, *names, "value");
+    if (const auto names = line.optional("units"))
+      node.units = find_all(line, units_, *names, "unit");
     node.saved_bytes = line.number<std::int64_t>(line.required("saved"));
     node.flops = line.number<double>(line.required("flops"));
     node.no_grad = line.flag("no_grad");
@@ -212,7 +223,8 @@ class Parser {
     for (std::string_view range : split(text, ',')) {
       const std::size_t dash = range.find('-');
       const int first = line.number<int>(range.substr(0, dash));
-      const int last = dash == std::string_view::npos ? first : line.number<int>(range.substr(dash + 1));
+      const int last =
+          dash == std::string_view::npos ? first : line.number<int>(range.substr(dash + 1));
       for (int rank = first; rank <= last; ++rank) {
         if (rank < 0 || rank >= plan_.mesh.world())
           line.refuse("rank {} is not in a world of {}", rank, plan_.mesh.world());
@@ -237,7 +249,8 @@ class Parser {
     instr.keep = line.flag("keep");
     instr.scatter = line.flag("scatter");
     if (const auto text = line.optional("after"))
-      for (std::string_view number : split(*text, ',')) instr.after.push_back(line.number<int>(number));
+      for (std::string_view number : split(*text, ','))
+        instr.after.push_back(line.number<int>(number));
     line.end();
     list.push_back(std::move(instr));
   }
@@ -267,7 +280,8 @@ class Parser {
   using Names = std::map<std::string, int, std::less<>>;
 
   static void add(const Line& line, Names& names, const std::string& name) {
-    if (!names.emplace(name, static_cast<int>(names.size())).second) line.refuse("{} is named twice", name);
+    if (!names.emplace(name, static_cast<int>(names.size())).second)
+      line.refuse("{} is named twice", name);
   }
   static int find(const Line& line, const Names& names, std::string_view name, const char* what) {
     const auto found = names.find(name);
@@ -306,7 +320,8 @@ void check_canonical(const PlanSet& plan, std::string_view text) {
   const std::vector<std::string_view> expected = split(printed, '\n');
   for (std::size_t i = 0; i < expected.size(); ++i)
     if (i >= seen.size() || seen[i] != expected[i])
-      fail(ErrorKind::kData, "plan line {}: not in canonical form, needs \"{}\"", i + 1, expected[i]);
+      fail(ErrorKind::kData, "plan line {}: not in canonical form, needs \"{}\"", i + 1,
+           expected[i]);
   fail(ErrorKind::kData, "plan line {}: nothing may follow the last list", expected.size());
 }
 

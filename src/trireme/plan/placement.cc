@@ -5,7 +5,9 @@
 namespace trireme::plan {
 namespace {
 
-bool contains(const std::vector<int>& ids, int id) { return std::ranges::find(ids, id) != ids.end(); }
+bool contains(const std::vector<int>& ids, int id) {
+  return std::ranges::find(ids, id) != ids.end();
+}
 
 void add_once(std::vector<int>& sorted, int id) {
   const auto at = std::ranges::lower_bound(sorted, id);
@@ -78,7 +80,8 @@ bool gives_gradient(const Program& program, const GradientFlow& flow, ValueId va
   if (!flow.value_has_grad[value]) return false;
   for (std::size_t n = 0; n < program.nodes.size(); ++n) {
     const Node& node = program.nodes[n];
-    if (node.stage == stage && flow.node_has_backward[n] && contains(node.reads, value)) return true;
+    if (node.stage == stage && flow.node_has_backward[n] && contains(node.reads, value))
+      return true;
   }
   return false;
 }

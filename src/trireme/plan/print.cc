@@ -17,7 +17,8 @@ std::string names(const std::vector<Named>& all, const std::vector<int>& ids) {
 
 template <typename Named>
 std::string name_of(const std::vector<Named>& all, int id) {
-  return id >= 0 && id < static_cast<int>(all.size()) ? " " + all[static_cast<std::size_t>(id)].name : "";
+  return id >= 0 && id < static_cast<int>(all.size()) ? " " + all[static_cast<std::size_t>(id)].name
+                                                      : "";
 }
 
 std::string recipe_text(const Recipe& recipe) {
@@ -35,7 +36,8 @@ std::string program_text(const Program& program) {
     text += fmt::format("value {} bytes={}{}\n", value.name, value.bytes,
                         value.differentiable ? "" : " no_gradient");
   for (const Unit& unit : program.units) {
-    text += fmt::format("unit {} numel={}{}", unit.name, unit.numel, unit.trainable ? "" : " frozen");
+    text +=
+        fmt::format("unit {} numel={}{}", unit.name, unit.numel, unit.trainable ? "" : " frozen");
     if (unit.ema_of >= 0) text += fmt::format(" ema_of={}", program.units[unit.ema_of].name);
     text += '\n';
   }
@@ -90,7 +92,8 @@ std::string print(const PlanSet& plan) {
     const List& list = plan.lists[l];
     text += fmt::format("list {} ranks={} lines={}\n", l, ranges_text(ranks), list.size());
     for (std::size_t i = 0; i < list.size(); ++i)
-      text += fmt::format("{:>4} {:<4} {}\n", i, name(list[i].lane), line_text(plan.program, list[i]));
+      text +=
+          fmt::format("{:>4} {:<4} {}\n", i, name(list[i].lane), line_text(plan.program, list[i]));
   }
   return text;
 }

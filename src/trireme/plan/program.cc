@@ -21,7 +21,8 @@ std::vector<bool> trainable_before(const Program& program) {
     if (node.no_grad) continue;
     bool trains = reads_any(node, marked);
     for (UnitId unit : node.units) trains = trains || program.units[unit].trainable;
-    for (ValueId value : node.writes) marked[value] = trains && program.values[value].differentiable;
+    for (ValueId value : node.writes)
+      marked[value] = trains && program.values[value].differentiable;
   }
   return marked;
 }
@@ -64,7 +65,8 @@ void check_units(const Program& program) {
     const Unit& followed = program.units[unit.ema_of];
     if (unit.trainable || !followed.trainable || unit.numel != followed.numel)
       fail(ErrorKind::kInternal,
-           "program {}: unit {} follows {}: it must be frozen, the other trainable, both of one size",
+           "program {}: unit {} follows {}: it must be frozen, the other trainable, both of one "
+           "size",
            program.name, unit.name, followed.name);
   }
 }
@@ -83,8 +85,8 @@ void check_flow(const Program& program) {
     for (ValueId value : program.nodes[n].reads) {
       const Node& node = program.nodes[n];
       if (writer[value] >= static_cast<int>(n))
-        fail(ErrorKind::kInternal, "program {}: node {} reads {} before it is written", program.name,
-             node.name, program.values[value].name);
+        fail(ErrorKind::kInternal, "program {}: node {} reads {} before it is written",
+             program.name, node.name, program.values[value].name);
       if (writer[value] >= 0 && program.nodes[writer[value]].loss)
         fail(ErrorKind::kInternal, "program {}: node {} reads {}, a loss: losses end the program",
              program.name, node.name, program.values[value].name);
@@ -125,7 +127,8 @@ void check_program(const Program& program) {
     check_ids(program, node, node.reads, program.values.size(), "value");
     check_ids(program, node, node.writes, program.values.size(), "value");
     check_ids(program, node, node.units, program.units.size(), "unit");
-    if (node.stage < stage || node.stage > stage + 1 || (&node == &program.nodes.front() && node.stage != 0))
+    if (node.stage < stage || node.stage > stage + 1 ||
+        (&node == &program.nodes.front() && node.stage != 0))
       fail(ErrorKind::kInternal, "program {}: node {} is on stage {} after stage {}", program.name,
            node.name, node.stage, stage);
     stage = node.stage;

@@ -47,7 +47,7 @@ class Rendezvous {
     int rank = 0;
     int stage = 0;
     const List* list = nullptr;
-    int next = 0;                                        // the line it stands before
+    int next = 0;  // the line it stands before
     std::array<int, kLanes> busy = {-1, -1, -1, -1, -1, -1};
 
     const Instr& line(int index) const { return (*list)[static_cast<std::size_t>(index)]; }
@@ -97,7 +97,8 @@ class Rendezvous {
     return all;
   }
 
-  static bool matches(const Walker& walker, const Instr& line, const Walker& other, const Instr& theirs) {
+  static bool matches(const Walker& walker, const Instr& line, const Walker& other,
+                      const Instr& theirs) {
     if (line.verb != Verb::kSend && line.verb != Verb::kRecv)
       return line.verb == theirs.verb && line.unit == theirs.unit && line.mb == theirs.mb &&
              line.axes == theirs.axes && line.scatter == theirs.scatter;
@@ -117,7 +118,8 @@ class Rendezvous {
     } else {
       const std::vector<int> stages = stages_of_unit(plan_.program, line.unit);
       for (int rank : plan_.mesh.group(walker.rank, line.axes))
-        if (std::ranges::binary_search(stages, walkers_[members_[rank]].stage)) all.push_back(members_[rank]);
+        if (std::ranges::binary_search(stages, walkers_[members_[rank]].stage))
+          all.push_back(members_[rank]);
     }
     std::ranges::sort(all);
     all.erase(std::ranges::unique(all).begin(), all.end());
@@ -127,8 +129,8 @@ class Rendezvous {
   std::string describe(const Walker& walker) const {
     std::string text;
     const auto add = [&](int line, const char* how) {
-      text += fmt::format("{}rank {} {} line {} `{}`", text.empty() ? "" : ", ", walker.rank, how, line,
-                          line_text(plan_.program, walker.line(line)));
+      text += fmt::format("{}rank {} {} line {} `{}`", text.empty() ? "" : ", ", walker.rank, how,
+                          line, line_text(plan_.program, walker.line(line)));
     };
     for (int line : walker.busy)
       if (line >= 0) add(line, "waits in");
@@ -148,7 +150,7 @@ class Rendezvous {
   }
 
   const PlanSet& plan_;
-  std::vector<int> members_;   // rank to its walker
+  std::vector<int> members_;  // rank to its walker
   std::vector<Walker> walkers_;
 };
 

@@ -5,8 +5,8 @@
 namespace trireme::plan {
 
 std::vector<Retirement> retirements(const Program& program, std::span<const Instr> list) {
-  using Piece = std::pair<int, int>;   // a value or unit, of a micro-batch
-  std::map<Piece, std::size_t> last_touch;      // a value nobody reads goes where it appears
+  using Piece = std::pair<int, int>;        // a value or unit, of a micro-batch
+  std::map<Piece, std::size_t> last_touch;  // a value nobody reads goes where it appears
   std::map<Piece, std::size_t> last_backward;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const Instr& line = list[i];

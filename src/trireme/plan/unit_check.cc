@@ -12,8 +12,10 @@ UnitCheck::UnitCheck(const ListView& view)
   const mesh::Mesh& mesh = view.plan.mesh;
   for (Axis axis : {Axis::kDpShard, Axis::kDpReplicate}) {
     if (mesh.degree(axis) == 1) continue;
-    if (axis == Axis::kDpShard && row_.sharded_states) scatter_axes_ = axis;
-    else rest_axes_ = rest_axes_ | axis;
+    if (axis == Axis::kDpShard && row_.sharded_states)
+      scatter_axes_ = axis;
+    else
+      rest_axes_ = rest_axes_ | axis;
   }
   gathers_ = row_.sharded_params && !scatter_axes_.empty();
   const auto count = static_cast<std::size_t>(view.plan.recipe.micro_batches);
@@ -26,7 +28,8 @@ UnitCheck::UnitCheck(const ListView& view)
 
 void UnitCheck::line(int index) {
   const Instr& line = view_.list[static_cast<std::size_t>(index)];
-  if (line.unit >= 0 && !std::ranges::binary_search(units_of_stage(view_.program(), view_.stage), line.unit))
+  if (line.unit >= 0 &&
+      !std::ranges::binary_search(units_of_stage(view_.program(), view_.stage), line.unit))
     view_.refuse(index, "stage {} does not hold this unit", view_.stage);
   switch (line.verb) {
     case Verb::kForward:
@@ -60,9 +63,11 @@ void UnitCheck::use(int index, const Instr& line) {
 void UnitCheck::unshard(int index, const Instr& line) {
   UnitState& state = at(line.unit);
   if (line.axes != AxisSet(Axis::kDpShard) || scatter_axes_.empty())
-    view_.refuse(index, "parameters of this recipe are not sharded over {}", mesh::print(line.axes));
+    view_.refuse(index, "parameters of this recipe are not sharded over {}",
+                 mesh::print(line.axes));
   if (gathers_ && state.full) view_.refuse(index, "is gathered since line {}", state.gathered);
-  if (!gathers_ && !state.stale) view_.refuse(index, "its parameters are full and have not changed");
+  if (!gathers_ && !state.stale)
+    view_.refuse(index, "its parameters are full and have not changed");
   // Without this the dp lane could run ahead of the memory account.
   if (gathers_ && last_reshard_ >= 0)
     view_.require_before(last_reshard_, index, "whose memory it takes");
@@ -88,8 +93,8 @@ bool UnitCheck::complete(const UnitState& state, int mb) const {
 void UnitCheck::add_gradient(int index, const Instr& line, UnitId unit) {
   UnitState& state = at(unit);
   if (state.all_reduced || state.scattered[static_cast<std::size_t>(line.mb)] >= 0)
-    view_.refuse(index, "adds to the gradient of unit {} after line {} has reduced it", unit_name(unit),
-                 state.reduced);
+    view_.refuse(index, "adds to the gradient of unit {} after line {} has reduced it",
+                 unit_name(unit), state.reduced);
   // One buffer takes the gradient of one micro-batch, and sums are a tree over ascending ones.
   for (int mb = 0; mb < view_.plan.recipe.micro_batches; ++mb) {
     const bool begun = !state.added[static_cast<std::size_t>(mb)].empty();
@@ -100,13 +105,15 @@ void UnitCheck::add_gradient(int index, const Instr& line, UnitId unit) {
       view_.refuse(index, "micro-batch {} of unit {} has not been reduced", mb, unit_name(unit));
   }
   if (state.reduced >= 0)
-    view_.require_before(state.reduced, index, "which reads the gradient of unit " + unit_name(unit));
+    view_.require_before(state.reduced, index,
+                         "which reads the gradient of unit " + unit_name(unit));
   state.added[static_cast<std::size_t>(line.mb)].push_back(index);
 }
 
 void UnitCheck::scatter(int index, const Instr& line, UnitState& state) {
   if (line.axes != scatter_axes_)
-    view_.refuse(index, "scatters over {}, needs {}", mesh::print(line.axes), mesh::print(scatter_axes_));
+    view_.refuse(index, "scatters over {}, needs {}", mesh::print(line.axes),
+                 mesh::print(scatter_axes_));
   if ((line.mb >= 0) != row_.reduce_each_mb)
     view_.refuse(index, "ZeRO-{} reduces {}", view_.plan.recipe.zero,
                  row_.reduce_each_mb ? "every micro-batch" : "once, after the last micro-batch");
@@ -133,9 +140,11 @@ void UnitCheck::reduce(int index, const Instr& line) {
   } else {
     if (line.axes != rest_axes_ || line.mb >= 0)
       view_.refuse(index, "needs over={} once a step", mesh::print(rest_axes_));
-    if (state.all_reduced) view_.refuse(index, "is reduced over {} already", mesh::print(line.axes));
+    if (state.all_reduced)
+      view_.refuse(index, "is reduced over {} already", mesh::print(line.axes));
     for (int mb = 0; mb < view_.plan.recipe.micro_batches; ++mb)
-      if (!complete(state, mb) || (!scatter_axes_.empty() && state.scattered[static_cast<std::size_t>(mb)] < 0))
+      if (!complete(state, mb) ||
+          (!scatter_axes_.empty() && state.scattered[static_cast<std::size_t>(mb)] < 0))
         view_.refuse(index, "micro-batch {} is not complete yet", mb);
     state.all_reduced = true;
   }
@@ -195,7 +204,8 @@ void UnitCheck::step(int index, const Instr& line) {
 void UnitCheck::ema(int index, const Instr& line) {
   const UnitId followed = view_.program().units[line.unit].ema_of;
   if (followed < 0) view_.refuse(index, "the unit follows no other");
-  if (at(followed).updated < 0) view_.refuse(index, "comes before the step of {}", unit_name(followed));
+  if (at(followed).updated < 0)
+    view_.refuse(index, "comes before the step of {}", unit_name(followed));
   UnitState& state = at(line.unit);
   if (state.updated >= 0) view_.refuse(index, "happens a second time");
   view_.require_before(at(followed).updated, index, "which steps " + unit_name(followed));

@@ -67,12 +67,13 @@ void check_ranks(const PlanSet& plan) {
   for (int rank = 0; rank < plan.mesh.world(); ++rank) {
     const int list = plan.list_of_rank[static_cast<std::size_t>(rank)];
     if (list < 0 || list >= static_cast<int>(plan.lists.size()))
-      fail(ErrorKind::kInternal, "plan {}, rank {}: list {} of {}", name, rank, list, plan.lists.size());
+      fail(ErrorKind::kInternal, "plan {}, rank {}: list {} of {}", name, rank, list,
+           plan.lists.size());
     int& stage = stage_of[static_cast<std::size_t>(list)];
     const int mine = plan.mesh.coordinate(rank, Axis::kPp);
     if (stage >= 0 && stage != mine)
-      fail(ErrorKind::kInternal, "plan {}, rank {}: list {} belongs to stage {}, not {}", name, rank, list,
-           stage, mine);
+      fail(ErrorKind::kInternal, "plan {}, rank {}: list {} belongs to stage {}, not {}", name,
+           rank, list, stage, mine);
     stage = mine;
   }
   for (std::size_t list = 0; list < stage_of.size(); ++list)
@@ -80,7 +81,8 @@ void check_ranks(const PlanSet& plan) {
 }
 
 void check_list(const PlanSet& plan, const GradientFlow& flow, int list) {
-  const int rank = static_cast<int>(std::ranges::find(plan.list_of_rank, list) - plan.list_of_rank.begin());
+  const int rank =
+      static_cast<int>(std::ranges::find(plan.list_of_rank, list) - plan.list_of_rank.begin());
   ListView view{.plan = plan,
                 .flow = flow,
                 .list = plan.lists[static_cast<std::size_t>(list)],
@@ -118,17 +120,20 @@ void check_fields(const ListView& view) {
       view.refuse(index, "value {}", line.value);
     if (fields.mb ? line.mb < 0 || line.mb >= view.plan.recipe.micro_batches : line.mb != -1)
       view.refuse(index, "micro-batch {} of {}", line.mb, view.plan.recipe.micro_batches);
-    if (fields.peer ? line.peer < 0 || line.peer >= view.plan.mesh.degree(Axis::kPp) || line.peer == view.stage
+    if (fields.peer ? line.peer < 0 || line.peer >= view.plan.mesh.degree(Axis::kPp) ||
+                          line.peer == view.stage
                     : line.peer != -1)
       view.refuse(index, "peer {} of {} stages", line.peer, view.plan.mesh.degree(Axis::kPp));
     if (fields.axes == line.axes.empty()) view.refuse(index, "over={}", mesh::print(line.axes));
     if (fields.node && view.node(line.node).stage != view.stage)
-      view.refuse(index, "the node runs on stage {}, this is stage {}", view.node(line.node).stage, view.stage);
-    if ((line.keep && line.verb != Verb::kForward) || (line.scatter && line.verb != Verb::kReduceGrads) ||
-        (line.gradient && !fields.value))
+      view.refuse(index, "the node runs on stage {}, this is stage {}", view.node(line.node).stage,
+                  view.stage);
+    if ((line.keep && line.verb != Verb::kForward) ||
+        (line.scatter && line.verb != Verb::kReduceGrads) || (line.gradient && !fields.value))
       view.refuse(index, "carries a flag that is not its own");
     if (line.lane != lane_of(line, view.stage))
-      view.refuse(index, "is on lane {}, needs {}", name(line.lane), name(lane_of(line, view.stage)));
+      view.refuse(index, "is on lane {}, needs {}", name(line.lane),
+                  name(lane_of(line, view.stage)));
     check_after(view, index);
   }
 }
@@ -137,7 +142,8 @@ void validate(const PlanSet& plan) {
   check_program(plan.program);
   check_ranks(plan);
   const GradientFlow flow = gradient_flow(plan.program);
-  for (int list = 0; list < static_cast<int>(plan.lists.size()); ++list) check_list(plan, flow, list);
+  for (int list = 0; list < static_cast<int>(plan.lists.size()); ++list)
+    check_list(plan, flow, list);
   check_rendezvous(plan);
 }
 

@@ -27,8 +27,8 @@ double part(const PlanSet& plan, plan::UnitId unit) {
 double full(const PlanSet& plan, plan::UnitId unit) { return part(plan, unit) * shards(plan); }
 
 struct Traffic {
-  double messages = 0;   // one after the other
-  double bytes = 0;      // sent by a rank
+  double messages = 0;  // one after the other
+  double bytes = 0;     // sent by a rank
 };
 
 Traffic ring(double bytes, int ranks, int rounds) {
@@ -40,7 +40,8 @@ Traffic traffic(const PlanSet& plan, const Instr& line) {
   const double grads = width(plan.recipe.grads);
   switch (line.verb) {
     case Verb::kUnshard:
-      return ring(full(plan, line.unit) * width(plan.recipe.compute), plan.mesh.degree(line.axes), 1);
+      return ring(full(plan, line.unit) * width(plan.recipe.compute), plan.mesh.degree(line.axes),
+                  1);
     case Verb::kReduceGrads: {
       // After a reduce-scatter the rest of the axes reduces parts.
       const bool parts = !line.scatter && shards(plan) > 1;
@@ -75,7 +76,8 @@ double moved_bytes(const PlanSet& plan, int rank, const Instr& line) {
     case Verb::kRecompute:
     case Verb::kBackward: {
       const plan::Node& node = program.nodes[line.node];
-      const double once = sum(node.reads) + sum(node.writes) + static_cast<double>(node.saved_bytes);
+      const double once =
+          sum(node.reads) + sum(node.writes) + static_cast<double>(node.saved_bytes);
       return line.verb == Verb::kBackward ? 2 * once : once;
     }
     case Verb::kGradNorm: {
@@ -85,8 +87,9 @@ double moved_bytes(const PlanSet& plan, int rank, const Instr& line) {
       return bytes;
     }
     case Verb::kStep:
-      return part(plan, line.unit) * (2 * (1 + plan.recipe.optimizer_states) * width(plan.recipe.master) +
-                                      width(plan.recipe.grads));
+      return part(plan, line.unit) *
+             (2 * (1 + plan.recipe.optimizer_states) * width(plan.recipe.master) +
+              width(plan.recipe.grads));
     case Verb::kEma: return part(plan, line.unit) * 3 * width(plan.recipe.master);
     default: return 0;
   }

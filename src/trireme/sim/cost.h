@@ -12,13 +12,13 @@ namespace trireme::sim {
 // work at memory speed, 0.9 GB/s for collectives between processes on loopback, some microseconds of
 // host time a line. Measured rates make better forecasts.
 struct CostModel {
-  double fp64_flops = 0.075e12;           // a second
+  double fp64_flops = 0.075e12;  // a second
   double fp32_flops = 0.15e12;
-  double half_flops = 0.9e12;             // bf16, fp16
+  double half_flops = 0.9e12;  // bf16, fp16
   double memory_bytes_per_s = 10e9;
   double link_bytes_per_s = 0.9e9;
-  double link_latency_s = 20e-6;          // of one message
-  double line_s = 5e-6;                   // host time of a line that computes
+  double link_latency_s = 20e-6;  // of one message
+  double line_s = 5e-6;           // host time of a line that computes
 
   double flops(DType compute) const;
 };
@@ -26,7 +26,8 @@ struct CostModel {
 // Collectives are rings: n ranks send (n-1)/n of the bytes in n-1 messages for an all-gather or a
 // reduce-scatter, twice that for an all-reduce (Thakur, Rabenseifner & Gropp 2005). Backward costs two
 // forwards. A node moves what it reads, writes and saves; a step reads and writes all states.
-double seconds(const CostModel& model, const plan::PlanSet& plan, int rank, const plan::Instr& line);
+double seconds(const CostModel& model, const plan::PlanSet& plan, int rank,
+               const plan::Instr& line);
 
 // Bytes that one rank sends in the line.
 double sent_bytes(const plan::PlanSet& plan, const plan::Instr& line);

@@ -31,7 +31,7 @@ struct Walker {
   double now = 0;
   std::vector<bool> ended;
   std::array<std::deque<Queued>, plan::kLanes> queues{};
-  std::array<double, plan::kLanes> free{};   // when the lane's last line ended
+  std::array<double, plan::kLanes> free{};  // when the lane's last line ended
 
   const Instr& line(int index) const { return (*list)[static_cast<std::size_t>(index)]; }
   std::deque<Queued>& queue(Lane lane) { return queues[static_cast<std::size_t>(lane)]; }
@@ -43,11 +43,13 @@ class Simulation {
   Simulation(const PlanSet& plan, const LineCost& cost) : plan_(plan), cost_(cost) {
     for (int list = 0; list < static_cast<int>(plan.lists.size()); ++list) {
       const auto rank = std::ranges::find(plan.list_of_rank, list) - plan.list_of_rank.begin();
-      walkers_.push_back({.rank = static_cast<int>(rank),
-                          .stage = plan.mesh.coordinate(static_cast<int>(rank), Axis::kPp),
-                          .list = &plan.lists[static_cast<std::size_t>(list)],
-                          .ended = std::vector<bool>(plan.lists[static_cast<std::size_t>(list)].size())});
-      result_.lists.push_back({.lines = std::vector<LineTime>(plan.lists[static_cast<std::size_t>(list)].size())});
+      walkers_.push_back(
+          {.rank = static_cast<int>(rank),
+           .stage = plan.mesh.coordinate(static_cast<int>(rank), Axis::kPp),
+           .list = &plan.lists[static_cast<std::size_t>(list)],
+           .ended = std::vector<bool>(plan.lists[static_cast<std::size_t>(list)].size())});
+      result_.lists.push_back(
+          {.lines = std::vector<LineTime>(plan.lists[static_cast<std::size_t>(list)].size())});
     }
   }
 
@@ -75,7 +77,7 @@ class Simulation {
     if (walker.next == static_cast<int>(walker.list->size())) return false;
     const Instr& line = walker.line(walker.next);
     double ready = walker.now;
-    int last = -1;   // of those it waits for
+    int last = -1;  // of those it waits for
     for (int earlier : line.after) {
       if (!walker.ended[static_cast<std::size_t>(earlier)]) return false;
       if (last < 0 || time(index, earlier).end > time(index, last).end) last = earlier;
@@ -109,7 +111,8 @@ class Simulation {
     time(index, line) = {.start = start, .end = finish};
     walker.ended[static_cast<std::size_t>(line)] = true;
     walker.free_at(walker.line(line).lane) = finish;
-    result_.lists[static_cast<std::size_t>(index)].sent_bytes += sent_bytes(plan_, walker.line(line));
+    result_.lists[static_cast<std::size_t>(index)].sent_bytes +=
+        sent_bytes(plan_, walker.line(line));
   }
 
   // Runs the line at the head of a lane if all who take part have come to it.
@@ -138,8 +141,8 @@ class Simulation {
 
   static bool meets(const Instr& line, const Instr& theirs) {
     if (line.verb == Verb::kSend || line.verb == Verb::kRecv)
-      return (theirs.verb == Verb::kSend || theirs.verb == Verb::kRecv) && theirs.verb != line.verb &&
-             theirs.value == line.value && theirs.mb == line.mb;
+      return (theirs.verb == Verb::kSend || theirs.verb == Verb::kRecv) &&
+             theirs.verb != line.verb && theirs.value == line.value && theirs.mb == line.mb;
     return line.verb == theirs.verb && line.unit == theirs.unit && line.mb == theirs.mb;
   }
 
@@ -167,10 +170,12 @@ class Simulation {
     double ranks = 0;
     for (std::size_t w = 0; w < walkers_.size(); ++w) {
       for (std::size_t i = 0; i < walkers_[w].ended.size(); ++i) {
-        TRIREME_CHECK(walkers_[w].ended[i], "list {} line {} never ends: validate the plan first", w, i);
+        TRIREME_CHECK(walkers_[w].ended[i], "list {} line {} never ends: validate the plan first",
+                      w, i);
         result_.step_s = std::max(result_.step_s, result_.lists[w].lines[i].end);
       }
-      const auto sharing = static_cast<double>(std::ranges::count(plan_.list_of_rank, static_cast<int>(w)));
+      const auto sharing =
+          static_cast<double>(std::ranges::count(plan_.list_of_rank, static_cast<int>(w)));
       busy += sharing * result_.lists[w].comp_busy_s;
       ranks += sharing;
     }
@@ -185,10 +190,13 @@ class Simulation {
 
 }  // namespace
 
-Forecast simulate(const PlanSet& plan, const LineCost& cost) { return Simulation(plan, cost).run(); }
+Forecast simulate(const PlanSet& plan, const LineCost& cost) {
+  return Simulation(plan, cost).run();
+}
 
 Forecast simulate(const PlanSet& plan, const CostModel& model) {
-  return simulate(plan, [&](int rank, const Instr& line) { return seconds(model, plan, rank, line); });
+  return simulate(plan,
+                  [&](int rank, const Instr& line) { return seconds(model, plan, rank, line); });
 }
 
 }  // namespace trireme::sim

@@ -10,22 +10,23 @@
 namespace trireme::sim {
 
 struct LineTime {
-  double start = 0;   // seconds from the start of the step
+  double start = 0;  // seconds from the start of the step
   double end = 0;
 };
 
 // Of the ranks that run one list.
 struct ListForecast {
   std::vector<LineTime> lines;
-  double comp_busy_s = 0;      // the compute lane works
-  double exposed_comm_s = 0;   // it waits for a line of the dp lane that is running
-  double sent_bytes = 0;       // by one rank
+  double comp_busy_s = 0;     // the compute lane works
+  double exposed_comm_s = 0;  // it waits for a line of the dp lane that is running
+  double sent_bytes = 0;      // by one rank
 };
 
 struct Forecast {
   std::vector<ListForecast> lists;
   double step_s = 0;
-  double bubble_fraction = 0;  // share of the step in which compute lanes stand idle, over all ranks
+  double bubble_fraction =
+      0;  // share of the step in which compute lanes stand idle, over all ranks
 };
 
 // Seconds of a line on a rank.

@@ -58,11 +58,14 @@ class Dependencies {
       case Verb::kBackward:
       case Verb::kBackwardInput:
       case Verb::kBackwardWeight:
-        for (ValueId value : stage_.node(line.node).reads) gradients_[{value, line.mb}].push_back(index);
+        for (ValueId value : stage_.node(line.node).reads)
+          gradients_[{value, line.mb}].push_back(index);
         for (UnitId unit : trained(line)) backwards_[unit] = {index};
         results_ = {index};
         break;
-      case Verb::kRecv: (line.gradient ? gradients_ : values_)[{line.value, line.mb}].push_back(index); break;
+      case Verb::kRecv:
+        (line.gradient ? gradients_ : values_)[{line.value, line.mb}].push_back(index);
+        break;
       case Verb::kUnshard: gathers_[line.unit] = {index}; break;
       case Verb::kReshard: last_reshard_ = index; break;
       case Verb::kReduceGrads:
@@ -79,12 +82,13 @@ class Dependencies {
   }
 
  private:
-  using Piece = std::pair<ValueId, int>;   // a value of a micro-batch
+  using Piece = std::pair<ValueId, int>;  // a value of a micro-batch
 
   template <typename Key>
   void need(const std::map<Key, std::vector<int>>& lines, const Key& key) {
     const auto found = lines.find(key);
-    if (found != lines.end()) found_.insert(found_.end(), found->second.begin(), found->second.end());
+    if (found != lines.end())
+      found_.insert(found_.end(), found->second.begin(), found->second.end());
   }
 
   void computing(const Instr& line) {
@@ -107,7 +111,7 @@ class Dependencies {
   std::map<UnitId, std::vector<int>> backwards_;
   std::map<UnitId, std::vector<int>> reductions_;
   std::map<UnitId, std::vector<int>> updates_;
-  std::vector<int> results_;   // the last line that made a gradient or a loss
+  std::vector<int> results_;  // the last line that made a gradient or a loss
   int last_reshard_ = -1;
   int grad_norm_ = -1;
 };

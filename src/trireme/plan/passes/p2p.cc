@@ -38,13 +38,19 @@ class Positions {
   Positions(const Stage& stage, const List& list) : stage_(stage), list_(list) {}
 
   std::size_t of(Verb verb, NodeId node, int mb) const {
-    return static_cast<std::size_t>(std::ranges::find_if(list_, [&](const Instr& line) {
-      return line.verb == verb && line.node == node && line.mb == mb;
-    }) - list_.begin());
+    return static_cast<std::size_t>(std::ranges::find_if(list_,
+                                                         [&](const Instr& line) {
+                                                           return line.verb == verb &&
+                                                                  line.node == node &&
+                                                                  line.mb == mb;
+                                                         }) -
+                                    list_.begin());
   }
   std::size_t first_read(ValueId value, int mb) const { return reader(Verb::kForward, value, mb); }
   // Backward runs from the last node to the first: the first reader's backward is the last.
-  std::size_t last_backward(ValueId value, int mb) const { return reader(Verb::kBackward, value, mb); }
+  std::size_t last_backward(ValueId value, int mb) const {
+    return reader(Verb::kBackward, value, mb);
+  }
 
  private:
   std::size_t reader(Verb verb, ValueId value, int mb) const {
@@ -60,7 +66,8 @@ class Positions {
 };
 
 Instr transfer(Verb verb, const Crossing& crossing, int mb, bool gradient) {
-  const bool outward = (verb == Verb::kSend) != gradient;   // from the writer's stage's point of view
+  const bool outward =
+      (verb == Verb::kSend) != gradient;  // from the writer's stage's point of view
   return {.verb = verb,
           .lane = gradient ? Lane::kUp : Lane::kDown,
           .value = crossing.value,
@@ -69,8 +76,8 @@ Instr transfer(Verb verb, const Crossing& crossing, int mb, bool gradient) {
           .gradient = gradient};
 }
 
-void values_forward(const Stage& stage, const std::vector<Crossing>& all, const Positions& at, int mb,
-                    std::size_t end, Insertion& insertion) {
+void values_forward(const Stage& stage, const std::vector<Crossing>& all, const Positions& at,
+                    int mb, std::size_t end, Insertion& insertion) {
   for (const Crossing& crossing : all)
     if (crossing.from == stage.index)
       insertion.after(at.of(Verb::kForward, crossing.writer, mb),
@@ -86,8 +93,8 @@ void values_forward(const Stage& stage, const std::vector<Crossing>& all, const 
   for (auto& [position, line] : receives | std::views::reverse) insertion.before(position, line);
 }
 
-void gradients_back(const Stage& stage, const std::vector<Crossing>& all, const Positions& at, int mb,
-                    Insertion& insertion) {
+void gradients_back(const Stage& stage, const std::vector<Crossing>& all, const Positions& at,
+                    int mb, Insertion& insertion) {
   std::size_t ready = 0;
   for (const Crossing& crossing : all | std::views::reverse) {
     if (!gives_gradient(stage.program, stage.flow, crossing.value, crossing.to)) continue;

@@ -6,7 +6,8 @@ List recompute(const Stage& stage, List list) {
   if (!stage.recipe.recompute) return list;
   List result;
   for (Instr& line : list) {
-    const bool again = computes(line) && stage.has_backward(line.node) && !stage.node(line.node).loss;
+    const bool again =
+        computes(line) && stage.has_backward(line.node) && !stage.node(line.node).loss;
     if (again && line.verb == Verb::kForward) line.keep = false;
     if (again && line.verb == Verb::kBackward)
       result.push_back({.verb = Verb::kRecompute, .node = line.node, .mb = line.mb});

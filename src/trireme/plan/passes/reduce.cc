@@ -18,7 +18,11 @@ AxisSet real_axes(const mesh::Mesh& mesh, AxisSet axes) {
 }
 
 Instr reduction(UnitId unit, int mb, AxisSet axes, bool scatter) {
-  return {.verb = Verb::kReduceGrads, .lane = Lane::kDp, .unit = unit, .mb = mb, .axes = axes,
+  return {.verb = Verb::kReduceGrads,
+          .lane = Lane::kDp,
+          .unit = unit,
+          .mb = mb,
+          .axes = axes,
           .scatter = scatter};
 }
 
@@ -31,7 +35,7 @@ List reduce(const Stage& stage, List list) {
   Insertion insertion(list);
   for (UnitId unit : units_of_stage(stage.program, stage.index)) {
     const std::vector<NodeId> users = gradient_users(stage.program, stage.flow, unit, stage.index);
-    std::map<int, std::size_t> completed;   // micro-batch to the last line that adds to its gradient
+    std::map<int, std::size_t> completed;  // micro-batch to the last line that adds to its gradient
     for (std::size_t i = 0; i < list.size(); ++i)
       if (adds_gradients(list[i]) && std::ranges::binary_search(users, list[i].node))
         completed[list[i].mb] = i;
@@ -40,7 +44,8 @@ List reduce(const Stage& stage, List list) {
                                return entry.second;
                              })->second;
     if (!scattered.empty() && row.reduce_each_mb)
-      for (const auto& [mb, line] : completed) insertion.after(line, reduction(unit, mb, scattered, true));
+      for (const auto& [mb, line] : completed)
+        insertion.after(line, reduction(unit, mb, scattered, true));
     if (!scattered.empty() && !row.reduce_each_mb)
       insertion.after(last, reduction(unit, -1, scattered, true));
     if (!rest.empty()) insertion.after(last, reduction(unit, -1, rest, false));

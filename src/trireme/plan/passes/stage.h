@@ -17,7 +17,9 @@ struct Stage {
   int degree(mesh::Axis axis) const { return mesh.degree(axis); }
   const Node& node(NodeId id) const { return program.nodes[static_cast<std::size_t>(id)]; }
   bool runs(NodeId id) const { return node(id).stage == index; }
-  bool has_backward(NodeId id) const { return flow.node_has_backward[static_cast<std::size_t>(id)]; }
+  bool has_backward(NodeId id) const {
+    return flow.node_has_backward[static_cast<std::size_t>(id)];
+  }
   int node_count() const { return static_cast<int>(program.nodes.size()); }
 };
 
@@ -37,7 +39,7 @@ class Insertion {
 
  private:
   const List& list_;
-  std::vector<List> before_;   // one entry a line, and one for the end
+  std::vector<List> before_;  // one entry a line, and one for the end
   std::vector<List> after_;
 };
 

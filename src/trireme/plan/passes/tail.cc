@@ -5,14 +5,17 @@ namespace trireme::plan {
 List tail(const Stage& stage, List list) {
   const std::vector<UnitId> units = units_of_stage(stage.program, stage.index);
   const mesh::AxisSet shards = mesh::Axis::kDpShard;
-  const bool gather = data_parallel_row(stage.recipe.zero).unshard_after_step && stage.mesh.degree(shards) > 1;
+  const bool gather =
+      data_parallel_row(stage.recipe.zero).unshard_after_step && stage.mesh.degree(shards) > 1;
   const auto changed = [&](Verb verb, UnitId unit) {
     list.push_back({.verb = verb, .unit = unit});
-    if (gather) list.push_back({.verb = Verb::kUnshard, .lane = Lane::kDp, .unit = unit, .axes = shards});
+    if (gather)
+      list.push_back({.verb = Verb::kUnshard, .lane = Lane::kDp, .unit = unit, .axes = shards});
   };
   for (UnitId unit : units)
     if (stage.program.units[unit].trainable && stages_of_unit(stage.program, unit).size() > 1)
-      list.push_back({.verb = Verb::kSyncTied, .lane = Lane::kDp, .unit = unit, .axes = mesh::Axis::kPp});
+      list.push_back(
+          {.verb = Verb::kSyncTied, .lane = Lane::kDp, .unit = unit, .axes = mesh::Axis::kPp});
   list.push_back({.verb = Verb::kGradNorm, .lane = Lane::kDp});
   for (UnitId unit : units)
     if (stage.program.units[unit].trainable) changed(Verb::kStep, unit);

@@ -8,7 +8,7 @@ namespace {
 
 struct Run {
   UnitId unit = -1;
-  std::size_t begin = 0;   // first and last line that use the unit
+  std::size_t begin = 0;  // first and last line that use the unit
   std::size_t end = 0;
 };
 
@@ -19,7 +19,7 @@ bool same_pass(const Instr& a, const Instr& b) {
 // In the order in which they begin.
 std::vector<Run> runs(const Stage& stage, const List& list) {
   std::vector<Run> all;
-  std::map<UnitId, std::size_t> open;   // runs that reach the previous computing line
+  std::map<UnitId, std::size_t> open;  // runs that reach the previous computing line
   const Instr* previous = nullptr;
   for (std::size_t i = 0; i < list.size(); ++i) {
     if (!computes(list[i])) continue;
@@ -44,13 +44,14 @@ std::vector<Run> runs(const Stage& stage, const List& list) {
 
 List unshard(const Stage& stage, List list) {
   const mesh::AxisSet axes = mesh::Axis::kDpShard;
-  if (!data_parallel_row(stage.recipe.zero).sharded_params || stage.mesh.degree(axes) == 1) return list;
+  if (!data_parallel_row(stage.recipe.zero).sharded_params || stage.mesh.degree(axes) == 1)
+    return list;
   const std::vector<Run> all = runs(stage, list);
-  std::vector<std::size_t> places;   // lines at which runs begin
+  std::vector<std::size_t> places;  // lines at which runs begin
   for (const Run& run : all)
     if (places.empty() || places.back() != run.begin) places.push_back(run.begin);
   Insertion insertion(list);
-  std::map<UnitId, std::size_t> free_from;   // first line before which a unit may be gathered again
+  std::map<UnitId, std::size_t> free_from;  // first line before which a unit may be gathered again
   std::size_t position = 0;
   std::size_t place = 0;
   for (const Run& run : all) {
