@@ -106,8 +106,8 @@ void add_train(CLI::App& root, TrainOptions& o, Run& run) {
 void add_explain(CLI::App& root, ExplainOptions& o, Run& run) {
   CLI::App& app = add_command(root, "explain", "Show the plan of a job, proven and priced, without running it", kExplainExamples);
   add_job(app, o.job);
-  app.add_option("--format", o.format, "text, json, or plan")->check(CLI::IsMember({"text", "json", "plan"}));
-  app.add_option("--rank", o.rank, "the rank whose lines and memory to show");
+  app.add_option("--format", o.format, "text: a screen; json; plan: every line of every rank")->check(CLI::IsMember({"text", "json", "plan"}));
+  app.add_option("--rank", o.rank, "with text: every line of this rank and the bytes live while it runs");
   app.callback([&] {
     take_assignments(app, o.job);
     run = [&] { return explain(o); };
@@ -134,7 +134,7 @@ void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, Run& run) {
   prepare.add_option("INPUT", p.inputs, "text files and directories")->required();
   prepare.add_option("--out", p.out, "directory of the dataset")->required();
   prepare.add_option("--tokenizer", p.tokenizer, "bytes, characters, or a Hugging Face tokenizer.json");
-  prepare.add_option("--validation", p.validation, "documents:FRACTION (whole files) or tail:FRACTION");
+  prepare.add_option("--validation", p.validation, "documents:FRACTION (whole files; the default is 0.1 of several) or tail:FRACTION (the end; 0.1 of one file)");
   prepare.add_option("--extension", p.extensions, "take only files with this ending; may be repeated")->allow_extra_args(false);
   prepare.add_option("--end-of-document", p.end_of_document, "added token to put after each file");
   prepare.add_flag("--force", p.force, "replace another dataset at --out");

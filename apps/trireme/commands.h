@@ -30,7 +30,7 @@ struct TrainOptions {
 struct ExplainOptions {
   JobOptions job;
   std::string format = "text";
-  int rank = 0;
+  std::optional<int> rank;   // every line of this rank
 };
 
 struct CheckpointOptions {
@@ -42,7 +42,7 @@ struct PrepareOptions {
   std::vector<std::string> extensions;
   std::string out;
   std::string tokenizer = "bytes";
-  std::string validation = "documents:0.1";
+  std::string validation;   // empty: documents:0.1 of several files, tail:0.1 of one
   std::string end_of_document;
   bool force = false;
 };

@@ -31,10 +31,15 @@ int data_prepare(const PrepareOptions& options) {
   formats::PrepareOptions prepare{.sources = {},
                                   .out = options.out,
                                   .tokenizer = options.tokenizer == "characters" ? "chars" : options.tokenizer,
-                                  .validation = formats::parse_validation(options.validation),
+                                  .validation = {},
                                   .end_of_document = options.end_of_document,
                                   .force = options.force};
   prepare.sources = formats::collect_sources(paths(options.inputs), options.extensions);
+  // Whole files where there are several; of one, the end.
+  constexpr char kDocuments[] = "documents:0.1", kTail[] = "tail:0.1";
+  prepare.validation = formats::parse_validation(!options.validation.empty()   ? options.validation
+                                                 : prepare.sources.size() > 1 ? kDocuments
+                                                                              : kTail);
   const bool terminal = ::isatty(1);
   Stopwatch since_drawn;
   if (terminal)

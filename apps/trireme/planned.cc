@@ -8,6 +8,7 @@
 #include "trireme/base/hash.h"
 #include "trireme/config/resolve.h"
 #include "trireme/plan/memory.h"
+#include "trireme/sim/simulate.h"
 
 namespace trireme::app {
 namespace {
@@ -77,6 +78,10 @@ std::string short_summary(const Planned& planned) {
                       hex64(plan::digest(planned.plan)));
   text += fmt::format("memory    {:.1f} MB a rank at its peak ({} at their peaks)\n", static_cast<double>(memory.peak_total) / 1e6,
                       memory_text(memory.peak));
+  const sim::Forecast forecast = sim::simulate(planned.plan, sim::CostModel{});
+  const sim::ListForecast& first = forecast.lists.front();
+  text += fmt::format("forecast  {:.1f} ms a step on one core a rank: {:.1f} ms computing, {:.1f} ms waiting for communication, {:.1f} MB sent\n",
+                      1e3 * forecast.step_s, 1e3 * first.comp_busy_s, 1e3 * first.exposed_comm_s, first.sent_bytes / 1e6);
   return text;
 }
 

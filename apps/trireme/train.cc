@@ -112,6 +112,7 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   std::vector<std::string> arguments = worker_arguments(options, place, data.dataset.directory);
   if (data.quickstart || options.baseline)
     append(arguments, {"--baseline", fmt::format("{:.17g}", baseline_bits(data.dataset, say))});
+  worker_program();   // the last thing that can be missing
   run.prepare(planned.job);
   say_start(planned, data, run, place, options.verbose);
   append(arguments, {"--job", (run.path() / kLockedJobName).string(), "--out", run.path().string()});

@@ -14,15 +14,6 @@
 namespace trireme::app {
 namespace {
 
-std::string worker_program() {
-  std::error_code cause;
-  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", cause);
-  const std::filesystem::path worker = self.parent_path() / "trireme-worker";
-  if (cause || ::access(worker.c_str(), X_OK) != 0)
-    fail(ErrorKind::kUsage, "{} is not there, and this command computes; build it with LibTorch: ./dev build", worker.string());
-  return worker.string();
-}
-
 int cores() {
   cpu_set_t set;
   CPU_ZERO(&set);
@@ -78,6 +69,15 @@ std::vector<std::string> command(const std::vector<std::string>& arguments) {
 }
 
 }  // namespace
+
+std::string worker_program() {
+  std::error_code cause;
+  const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", cause);
+  const std::filesystem::path worker = self.parent_path() / "trireme-worker";
+  if (cause || ::access(worker.c_str(), X_OK) != 0)
+    fail(ErrorKind::kUsage, "{} is not there, and this command computes; build it with LibTorch: ./dev build", worker.string());
+  return worker.string();
+}
 
 void become_worker(const std::vector<std::string>& arguments, const Place& place) {
   std::vector<std::string> words = command(arguments);

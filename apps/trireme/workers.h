@@ -9,6 +9,9 @@
 
 namespace trireme::app {
 
+// The worker's path. Throws Error{kUsage} when it is not there: this is a build without LibTorch.
+std::string worker_program();
+
 // Replaces this process by the worker, which becomes the rank that `place` says (with all its threads).
 [[noreturn]] void become_worker(const std::vector<std::string>& arguments, const Place& place);
 
