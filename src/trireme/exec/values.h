@@ -2,7 +2,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/function.h>  // edge.h alone is not complete from 2.14 on
 
 #include <map>
 #include <utility>
