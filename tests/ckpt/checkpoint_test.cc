@@ -1,0 +1,202 @@
+// Checkpoints: any data-parallel layout reads what any other wrote, bit for bit; damage is refused.
+#include "trireme/ckpt/checkpoint.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/linear.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+
+#include "tests/harness/layouts.h"
+#include "trireme/base/error.h"
+#include "trireme/comm/local/local_world.h"
+#include "trireme/plan/microbatch.h"
+
+namespace trireme::ckpt {
+namespace {
+
+using exec::BlockContext;
+using harness::Layout;
+
+constexpr std::int64_t kWidth = 37;   // odd: shards are padded
+
+class Layer : public exec::Block {
+ public:
+  void bind(std::vector<at::Tensor> params) override { params_ = std::move(params); }
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs, const BlockContext&) override {
+    return {at::linear(inputs[0], params_[0], params_[1]).tanh()};
+  }
+
+ private:
+  std::vector<at::Tensor> params_;
+};
+
+class Loss : public exec::Block {
+ public:
+  void bind(std::vector<at::Tensor>) override {}
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs, const BlockContext&) override {
+    return {inputs[0].to(at::kFloat).square().sum()};
+  }
+};
+
+class Momentum : public exec::Updater {
+ public:
+  const std::vector<std::string>& state_names() const override { return names_; }
+  void update(at::Tensor param, const at::Tensor& grad, std::span<at::Tensor> states,
+              std::span<const exec::UpdateSegment>, const exec::UpdateArgs& args) override {
+    states[0].mul_(0.9).add_(grad);
+    param.sub_(states[0], args.lr);
+  }
+
+ private:
+  std::vector<std::string> names_ = {"momentum"};
+};
+
+exec::Model layers() {
+  exec::Model model;
+  plan::Program& program = model.spec.program;
+  program.name = "layers";
+  program.values = {{.name = "x", .differentiable = false}};
+  for (int i = 0; i < 2; ++i) {
+    const std::string name = fmt::format("layer.{}", i);
+    arch::UnitSpec unit{
+        .name = name,
+        .params = {{.name = name + ".weight", .shape = {kWidth, kWidth}, .init = {arch::Init::Kind::kNormal, 0.2}},
+                   {.name = name + ".bias", .shape = {kWidth}}}};
+    program.units.push_back({.name = name, .numel = unit.numel()});
+    program.values.push_back({.name = name});
+    program.nodes.push_back({.name = name, .reads = {i}, .writes = {i + 1}, .units = {i}});
+    model.spec.units.push_back(unit);
+    model.spec.node_params.push_back({{i, 0}, {i, 1}});
+    model.blocks.push_back(std::make_unique<Layer>());
+  }
+  program.values.push_back({.name = "loss"});
+  program.nodes.push_back({.name = "loss", .reads = {2}, .writes = {3}, .loss = true});
+  model.spec.node_params.push_back({});
+  model.blocks.push_back(std::make_unique<Loss>());
+  return model;
+}
+
+Layout layout(int replicate, int shard, int zero, DType compute = DType::kF32) {
+  return {.degrees = {.dp_replicate = replicate, .dp_shard = shard},
+          .recipe = {.zero = zero,
+                     .micro_batches = 4 / (replicate * shard),
+                     .compute = compute,
+                     .optimizer_states = 1}};
+}
+
+class CheckpointTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = std::filesystem::temp_directory_path() / fmt::format("trireme_ckpt_{}", ::getpid());
+    std::filesystem::remove_all(root_);
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+
+  // Steps [first, last) under a layout, loading before when first > 0 and saving after; the digest is the
+  // losses' and, through them, every parameter's.
+  std::vector<double> run(const Layout& layout, std::int64_t first, std::int64_t last) {
+    std::vector<double> losses;
+    const mesh::Mesh mesh(layout.degrees);
+    comm::run_local_ranks(mesh.world(), 60, [&](comm::World& world) {
+      Momentum updater;
+      exec::Session session(layers(), {.mesh = mesh, .recipe = layout.recipe, .seed = 3}, world, updater);
+      if (first > 0) {
+        const auto manifest = load(root_ / fmt::format("step-{}", first), session.units(), session.model().spec.units);
+        EXPECT_EQ(manifest.step, first);
+        session.units().refresh();
+      }
+      for (std::int64_t step = first; step < last; ++step) {
+        const exec::StepResult result = session.step(
+            {.step = step,
+             .loss_scale = 0.1,
+             .update = {.lr = 0.05, .step = step + 1},
+             .load = [&](int mb) {
+               const BlockContext key{.seed = 9,
+                                      .step = step,
+                                      .micro_batch = plan::micro_batch_id(mesh, layout.recipe, world.rank(), mb)};
+               at::Tensor x = at::empty({2, kWidth}).normal_(0, 1, key.generator(0));
+               return std::vector<at::Tensor>{x.to(exec::scalar_type(layout.recipe.compute))};
+             }});
+        if (world.rank() == 0) losses.push_back(result.loss);
+      }
+      save(root_, {.step = last, .consumed_samples = last * 8, .job = "job"}, session.units(),
+           session.model().spec.units, world);
+    });
+    return losses;
+  }
+
+  Path root_;
+};
+
+TEST_F(CheckpointTest, AnyLayoutContinuesAnyOther) {
+  for (DType compute : {DType::kF32, DType::kBF16}) {
+    const std::vector<double> straight = run(layout(1, 1, 0, compute), 0, 8);
+    const std::vector<Layout> layouts = {layout(1, 1, 0, compute), layout(1, 2, 1, compute), layout(1, 4, 2, compute),
+                                         layout(1, 4, 3, compute), layout(2, 2, 3, compute), layout(4, 1, 0, compute)};
+    for (const Layout& before : layouts)
+      for (const Layout& after : layouts) {
+        std::vector<double> losses = run(before, 0, 4);
+        const std::vector<double> rest = run(after, 4, 8);
+        losses.insert(losses.end(), rest.begin(), rest.end());
+        EXPECT_EQ(losses, straight) << before.name() << " -> " << after.name();
+      }
+  }
+}
+
+TEST_F(CheckpointTest, DamageIsRefusedBeforeAnyTensorChanges) {
+  run(layout(1, 2, 3), 0, 2);
+  const Path shard = root_ / "step-2" / "rank-00001.safetensors";
+  std::fstream file(shard, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-1, std::ios::end);
+  file.put('\x7f');
+  file.close();
+  try {
+    run(layout(1, 1, 0), 2, 3);
+    FAIL() << "a damaged checkpoint was loaded";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind(), ErrorKind::kData);
+    EXPECT_NE(std::string(e.what()).find("rank-00001.safetensors"), std::string::npos) << e.what();
+  }
+}
+
+TEST_F(CheckpointTest, FailureToWriteIsToldToEveryRankAndKeepsWhatWasThere) {
+  run(layout(1, 2, 1), 0, 2);
+  const auto before = formats::verify_checkpoint(root_ / "step-2");
+  // A file where the temporary directory should be made: create_directories fails on rank 0 alone.
+  std::filesystem::create_directories(root_ / "blocked");
+  std::ofstream(root_ / "blocked" / "file") << "x";
+  const Path blocked = root_ / "blocked" / "file";
+  int told = 0;
+  comm::run_local_ranks(2, 60, [&](comm::World& world) {
+    Momentum updater;
+    exec::Session session(layers(), {.mesh = mesh::Mesh({.dp_shard = 2}), .recipe = layout(1, 2, 1).recipe}, world,
+                          updater);
+    try {
+      save(blocked, {.step = 3}, session.units(), session.model().spec.units, world);
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind(), ErrorKind::kData);
+      EXPECT_NE(std::string(e.what()).find("rank 0"), std::string::npos) << e.what();
+      static std::mutex mutex;
+      const std::lock_guard lock(mutex);
+      ++told;
+    }
+  });
+  EXPECT_EQ(told, 2);
+  EXPECT_EQ(formats::print(formats::verify_checkpoint(root_ / "step-2")), formats::print(before));
+}
+
+TEST_F(CheckpointTest, PruneKeepsTheNewestUsable) {
+  for (std::int64_t last : {1, 2, 3, 4}) run(layout(1, 1, 0), 0, last);
+  std::filesystem::remove(root_ / "step-4" / "manifest.json");   // not a checkpoint any more
+  prune(root_, 2);
+  EXPECT_FALSE(std::filesystem::exists(root_ / "step-1"));
+  EXPECT_TRUE(std::filesystem::exists(root_ / "step-2"));
+  EXPECT_TRUE(std::filesystem::exists(root_ / "step-3"));
+}
+
+}  // namespace
+}  // namespace trireme::ckpt
