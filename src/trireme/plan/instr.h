@@ -21,13 +21,13 @@ enum class Verb : std::uint8_t {
   kBackwardWeight,  // the weight gradients that kBackwardInput left
   kSend,            // a value (or, with `gradient`, its gradient) to pipeline stage `peer`
   kRecv,
-  kReduceGrads,     // a unit's gradient over `axes`: of micro-batch mb, or of the whole step (mb -1)
-  kSyncTied,        // add a tied unit's gradient over the pipeline stages that use it
+  kReduceGrads,  // a unit's gradient over `axes`: of micro-batch mb, or of the whole step (mb -1)
+  kSyncTied,     // add a tied unit's gradient over the pipeline stages that use it
   kOffload,
   kReload,
-  kGradNorm,        // global gradient norm and losses; decides the clip factor
-  kStep,            // optimizer step of a unit
-  kEma,             // move a unit towards the unit it follows
+  kGradNorm,  // global gradient norm and losses; decides the clip factor
+  kStep,      // optimizer step of a unit
+  kEma,       // move a unit towards the unit it follows
 };
 
 // What an instruction occupies. Lines of a lane start and complete in program order; `after` orders
@@ -44,13 +44,13 @@ struct Instr {
   NodeId node = -1;
   UnitId unit = -1;
   ValueId value = -1;
-  int mb = -1;              // micro-batch of this rank, 0 .. micro_batches-1
-  int peer = -1;            // pipeline stage
-  mesh::AxisSet axes{};     // of a collective
-  bool keep = false;        // forward: saves for backward
-  bool scatter = false;     // reduce_grads: reduce-scatter (else all-reduce of what is there)
-  bool gradient = false;    // send, recv: the value's gradient
-  std::vector<int> after{}; // earlier lines of the same list, in other lanes, ascending
+  int mb = -1;               // micro-batch of this rank, 0 .. micro_batches-1
+  int peer = -1;             // pipeline stage
+  mesh::AxisSet axes{};      // of a collective
+  bool keep = false;         // forward: saves for backward
+  bool scatter = false;      // reduce_grads: reduce-scatter (else all-reduce of what is there)
+  bool gradient = false;     // send, recv: the value's gradient
+  std::vector<int> after{};  // earlier lines of the same list, in other lanes, ascending
   bool operator==(const Instr&) const = default;
 };
 

@@ -98,7 +98,8 @@ class Account {
   // A list waits at lines that compute and at grad_norm; a unit has one reduction at a time.
   bool settles(int index, const UnitMemory& unit) const {
     const Instr& line = list_[static_cast<std::size_t>(index)];
-    if (line.unit >= 0 && &units_[line.unit] == &unit && line.verb == Verb::kReduceGrads) return true;
+    if (line.unit >= 0 && &units_[line.unit] == &unit && line.verb == Verb::kReduceGrads)
+      return true;
     return (line.lane == Lane::kComp || line.verb == Verb::kGradNorm) &&
            order_.before(unit.pending, index);
   }

@@ -20,10 +20,12 @@ struct PlanSet {
   Program program;
   mesh::Mesh mesh;
   Recipe recipe;
-  std::vector<List> lists;          // ranks of one pipeline stage share a list: peers are stages
-  std::vector<int> list_of_rank;    // world entries
+  std::vector<List> lists;        // ranks of one pipeline stage share a list: peers are stages
+  std::vector<int> list_of_rank;  // world entries
 
-  const List& list(int rank) const { return lists[static_cast<std::size_t>(list_of_rank[static_cast<std::size_t>(rank)])]; }
+  const List& list(int rank) const {
+    return lists[static_cast<std::size_t>(list_of_rank[static_cast<std::size_t>(rank)])];
+  }
   bool operator==(const PlanSet&) const = default;
 };
 
@@ -45,10 +47,11 @@ std::uint64_t digest(const PlanSet& plan);
 // Error{kInternal} naming rank, line and reason.
 void validate(const PlanSet& plan);
 
-// What the executor drops after each line of a list, derived from it alone.
+// What the executor drops after each line of a list, derived from it alone. A value that nobody reads
+// goes where it appears.
 struct Retirement {
-  std::vector<ValueId> values;     // (value, line's mb): read for the last time
-  std::vector<UnitId> gradients;   // units whose gradient of the line's mb is now complete
+  std::vector<ValueId> values;    // (value, line's mb): read for the last time
+  std::vector<UnitId> gradients;  // units whose gradient of the line's mb is now complete
   bool operator==(const Retirement&) const = default;
 };
 std::vector<Retirement> retirements(const Program& program, std::span<const Instr> list);

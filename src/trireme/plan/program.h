@@ -15,17 +15,17 @@ using NodeId = int;
 // An activation (or input) that crosses nodes. It may have several readers.
 struct Value {
   std::string name{};
-  std::int64_t bytes = 0;       // of one micro-batch on one rank
-  bool differentiable = true;   // false for tokens, masks, positions
+  std::int64_t bytes = 0;      // of one micro-batch on one rank
+  bool differentiable = true;  // false for tokens, masks, positions
   bool operator==(const Value&) const = default;
 };
 
 // A flat group of parameters: what is unsharded, reduced, stepped and checkpointed together.
 struct Unit {
   std::string name{};
-  std::int64_t numel = 0;   // without padding
-  bool trainable = true;    // false: no gradient, no optimizer state, no reduction
-  UnitId ema_of = -1;       // a frozen unit that follows another by exponential moving average
+  std::int64_t numel = 0;  // without padding
+  bool trainable = true;   // false: no gradient, no optimizer state, no reduction
+  UnitId ema_of = -1;      // a frozen unit that follows another by exponential moving average
   bool operator==(const Unit&) const = default;
 };
 
@@ -35,11 +35,11 @@ struct Node {
   std::vector<ValueId> reads{};
   std::vector<ValueId> writes{};
   std::vector<UnitId> units{};
-  bool no_grad = false;            // forward only, whatever it reads (an EMA teacher)
-  bool loss = false;               // writes one scalar; its gradient is seeded, not received
-  int stage = 0;                   // pipeline stage that runs it
-  std::int64_t saved_bytes = 0;    // kept from forward to backward beside what it reads
-  double flops = 0;                // of one micro-batch's forward; backward counts twice that
+  bool no_grad = false;          // forward only, whatever it reads (an EMA teacher)
+  bool loss = false;             // writes one scalar; its gradient is seeded, not received
+  int stage = 0;                 // pipeline stage that runs it
+  std::int64_t saved_bytes = 0;  // kept from forward to backward beside what it reads
+  double flops = 0;              // of one micro-batch's forward; backward counts twice that
   bool operator==(const Node&) const = default;
 };
 
@@ -55,9 +55,9 @@ struct Program {
 // Which gradients exist: computed once from the program and shared by passes, validator, memory
 // account and executor.
 struct GradientFlow {
-  std::vector<bool> value_has_grad;      // something trainable lies before it and a loss behind it
-  std::vector<bool> node_has_backward;   // not no_grad, on a path to a loss, and has a trainable
-                                         // unit or reads a value with gradient
+  std::vector<bool> value_has_grad;     // something trainable lies before it and a loss behind it
+  std::vector<bool> node_has_backward;  // not no_grad, on a path to a loss, and has a trainable
+                                        // unit or reads a value with gradient
 };
 GradientFlow gradient_flow(const Program& program);
 

@@ -8,29 +8,29 @@
 namespace trireme::plan {
 
 enum class Schedule { kAccumulate, kGpipe };
-std::string_view name(Schedule schedule);   // "accumulate", "gpipe"
+std::string_view name(Schedule schedule);  // "accumulate", "gpipe"
 
 struct Recipe {
-  int zero = 0;              // 0..3: a row of the lifetime table below
-  int micro_batches = 1;     // per rank and step
-  int prefetch = 1;          // ZeRO-3: units gathered ahead of use
-  bool recompute = false;    // every node between the first and the loss recomputes its forward
-  bool canonical = true;     // gradients of micro-batches are added as a balanced binary tree
-  bool clip = true;          // step uses the factor that grad_norm found
+  int zero = 0;            // 0..3: a row of the lifetime table below
+  int micro_batches = 1;   // per rank and step
+  int prefetch = 1;        // ZeRO-3: units gathered ahead of use
+  bool recompute = false;  // forwards keep nothing and run again before backward; losses keep
+  bool canonical = true;   // gradients of micro-batches are added as a balanced binary tree
+  bool clip = true;        // step uses the factor that grad_norm found
   Schedule schedule = Schedule::kAccumulate;
-  DType compute = DType::kF32;   // parameters as blocks see them, activations
-  DType master = DType::kF32;    // what the optimizer steps; equal to compute: one copy serves both
-  DType grads = DType::kF32;     // accumulated and reduced gradients
-  int optimizer_states = 2;      // tensors of master type per parameter (AdamW: 2)
+  DType compute = DType::kF32;  // parameters as blocks see them, activations
+  DType master = DType::kF32;   // what the optimizer steps; equal to compute: one copy serves both
+  DType grads = DType::kF32;    // accumulated and reduced gradients
+  int optimizer_states = 2;     // tensors of master type per parameter (AdamW: 2)
   bool operator==(const Recipe&) const = default;
 };
 
 // Data parallelism is this table, not a class. dp = dp_replicate x dp_shard.
 struct DataParallelRow {
-  bool sharded_states;       // optimizer states (and master weights) are sharded over dp_shard
-  bool sharded_params;       // full parameters live only around their use
-  bool reduce_each_mb;       // reduce-scatter after every micro-batch; else once, after the last
-  bool unshard_after_step;   // stepped shards are gathered into full parameters after the step
+  bool sharded_states;      // optimizer states (and master weights) are sharded over dp_shard
+  bool sharded_params;      // full parameters live only around their use
+  bool reduce_each_mb;      // reduce-scatter after every micro-batch; else once, after the last
+  bool unshard_after_step;  // stepped shards are gathered into full parameters after the step
 };
 DataParallelRow data_parallel_row(int zero);
 
