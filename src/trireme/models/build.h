@@ -1,0 +1,14 @@
+// From a job to a model that can be bound and run.
+#pragma once
+
+#include "trireme/config/job.h"
+#include "trireme/exec/block.h"
+
+namespace trireme::models {
+
+// The spec and one block a node of a resolved job's family. Blocks compute in precision.compute, with
+// norms' statistics, softmax and loss in fp32 where that is bf16. Throws Error{kUsage} for a compute type
+// that no block has.
+exec::Model build(const config::Job& job);
+
+}  // namespace trireme::models

@@ -1,0 +1,16 @@
+#include "trireme/models/blocks.h"
+#include "trireme/ops/cross_entropy.h"
+
+namespace trireme::models {
+
+at::Tensor LanguageHead::logits(const at::Tensor& x) const {
+  const at::Tensor out = at::linear(norm(x), weight());
+  return out.scalar_type() == at::kBFloat16 ? out.to(at::kFloat) : out;
+}
+
+std::vector<at::Tensor> LanguageHead::forward(const std::vector<at::Tensor>& inputs,
+                                              const exec::BlockContext& context) {
+  return {ops::linear_cross_entropy(norm(inputs[0]), weight(), inputs[1])};
+}
+
+}  // namespace trireme::models

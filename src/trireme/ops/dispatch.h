@@ -1,0 +1,38 @@
+// How ops reach their CPU kernels: type dispatch, checked pointers and row loops.
+#pragma once
+
+#include <ATen/Dispatch.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <cstdint>
+
+#include "trireme/base/error.h"
+
+// Runs the lambda with scalar_t as double, float or BFloat16.
+#define TRIREME_DISPATCH(type, name, ...) \
+  AT_DISPATCH_FLOATING_TYPES_AND(at::ScalarType::BFloat16, type, name, __VA_ARGS__)
+
+namespace trireme::ops {
+
+// fp64 for fp64, else fp32.
+inline at::ScalarType wide(at::ScalarType type) {
+  return type == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+// A contiguous CPU tensor's elements.
+template <typename T>
+T* elements(const at::Tensor& tensor) {
+  TRIREME_CHECK(tensor.device().is_cpu() && tensor.is_contiguous(), "a kernel needs contiguous CPU memory");
+  return tensor.data_ptr<T>();
+}
+
+// Splits [0, count) of items that cost about `cost` element operations each among ATen's threads.
+template <typename Body>
+void for_rows(std::int64_t count, std::int64_t cost, const Body& body) {
+  constexpr std::int64_t kWorth = 32768;
+  at::parallel_for(0, count, std::max<std::int64_t>(1, kWorth / std::max<std::int64_t>(1, cost)), body);
+}
+
+}  // namespace trireme::ops

@@ -1,0 +1,33 @@
+// Activations, rotary positions and dropout.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+namespace trireme::ops {
+
+// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel 2016). Keeps x.
+at::Tensor gelu_tanh(const at::Tensor& x);
+
+// silu(gate) * up (Shazeer 2020). Keeps both.
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
+
+// Cosines and sines of position * theta^(-2i / head_dim), i < head_dim / 2: two tensors
+// [positions, head_dim / 2] of type `type`, computed in fp64.
+struct RotaryTable {
+  at::Tensor cosines;
+  at::Tensor sines;
+};
+RotaryTable rotary_table(std::int64_t positions, std::int64_t head_dim, double theta, at::ScalarType type);
+
+// Rotates every head of x, [samples, tokens, heads * head_dim], by its token's position 0 .. tokens-1;
+// pairs are (i, i + head_dim / 2), as in Hugging Face's Llama (Su et al. 2021). Keeps nothing of x.
+// The table has x's type, or fp32 for bf16, and at least `tokens` positions.
+at::Tensor rotary(const at::Tensor& x, const RotaryTable& table);
+
+// Zeroes each element with probability p and scales the rest by 1 / (1 - p). What is dropped is a
+// function of key and position in x alone; nothing is kept for backward. p is in [0, 1).
+at::Tensor dropout(const at::Tensor& x, double p, std::uint64_t key);
+
+}  // namespace trireme::ops

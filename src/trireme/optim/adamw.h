@@ -1,0 +1,38 @@
+// AdamW (Loshchilov & Hutter 2019).
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "trireme/exec/updater.h"
+
+namespace trireme::optim {
+
+struct AdamWOptions {
+  std::array<double, 2> betas = {0.9, 0.95};
+  double eps = 1e-8;
+  double weight_decay = 0.1;   // of segments that decay
+};
+
+// With g the scaled gradient and t the update's number, from 1:
+//   p -= lr * weight_decay * p                       (before, and only where the segment decays)
+//   m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2
+//   p -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
+// One pass over fp32 or fp64 masters; gradient and states have the same type. Every element is computed
+// by the same roundings wherever it lies, so any sharding gives the same bits.
+class AdamW : public exec::Updater {
+ public:
+  explicit AdamW(const AdamWOptions& options) : options_(options) {}
+
+  // "exp_avg" (m), "exp_avg_sq" (v).
+  const std::vector<std::string>& state_names() const override { return names_; }
+  void update(at::Tensor param, const at::Tensor& grad, std::span<at::Tensor> states,
+              std::span<const exec::UpdateSegment> segments, const exec::UpdateArgs& args) override;
+
+ private:
+  AdamWOptions options_;
+  std::vector<std::string> names_ = {"exp_avg", "exp_avg_sq"};
+};
+
+}  // namespace trireme::optim

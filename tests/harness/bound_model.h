@@ -1,0 +1,72 @@
+// A model outside any plan: parameters allocated and drawn from its spec, bound, and run node by node.
+#pragma once
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trireme/base/hash.h"
+#include "trireme/exec/block.h"
+
+namespace trireme::harness {
+
+class BoundModel {
+ public:
+  BoundModel(exec::Model model, at::ScalarType type, std::uint64_t seed = 1) : model_(std::move(model)) {
+    std::vector<std::vector<at::Tensor>> units;
+    for (const arch::UnitSpec& unit : model_.spec.units) {
+      units.emplace_back();
+      for (const arch::ParamSpec& param : unit.params) {
+        units.back().push_back(draw(param, seed).to(type).set_requires_grad(true));
+        params_.emplace_back(param.name, units.back().back());
+      }
+    }
+    for (std::size_t node = 0; node < model_.blocks.size(); ++node) {
+      std::vector<at::Tensor> bound;
+      for (const arch::ParamRef& ref : model_.spec.node_params[node])
+        bound.push_back(units[static_cast<std::size_t>(ref.unit)][static_cast<std::size_t>(ref.param)]);
+      model_.blocks[node]->bind(std::move(bound));
+    }
+  }
+
+  const exec::Model& model() const { return model_; }
+  exec::Block& block(std::size_t node) { return *model_.blocks[node]; }
+  const std::vector<std::pair<std::string, at::Tensor>>& params() const { return params_; }
+
+  // Activations after `nodes` nodes of the chain.
+  at::Tensor activations(const at::Tensor& tokens, std::size_t nodes, const exec::BlockContext& context = {}) {
+    at::Tensor x = tokens;
+    for (std::size_t node = 0; node < nodes; ++node) x = model_.blocks[node]->forward({x}, at_node(context, node))[0];
+    return x;
+  }
+  // The summed loss, as one autograd graph.
+  at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets, const exec::BlockContext& context = {}) {
+    const std::size_t head = model_.blocks.size() - 1;
+    return model_.blocks[head]->forward({activations(tokens, head, context), targets}, at_node(context, head))[0];
+  }
+
+ private:
+  static exec::BlockContext at_node(exec::BlockContext context, std::size_t node) {
+    context.node = static_cast<int>(node);
+    return context;
+  }
+  static at::Tensor draw(const arch::ParamSpec& param, std::uint64_t seed) {
+    at::Tensor value = at::empty(param.shape, at::TensorOptions().dtype(at::kDouble));
+    switch (param.init.kind) {
+      case arch::Init::Kind::kZeros: return value.zero_();
+      case arch::Init::Kind::kOnes: return value.fill_(1);
+      case arch::Init::Kind::kNormal: break;
+    }
+    return value.normal_(0, param.init.std, at::make_generator<at::CPUGeneratorImpl>(mix(seed, hash64(param.name))));
+  }
+
+  exec::Model model_;
+  std::vector<std::pair<std::string, at::Tensor>> params_;
+};
+
+}  // namespace trireme::harness

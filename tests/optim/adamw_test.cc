@@ -1,0 +1,90 @@
+#include "trireme/optim/adamw.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <cmath>
+
+namespace trireme::optim {
+namespace {
+
+using exec::UpdateSegment;
+
+const AdamWOptions kOptions{.betas = {0.9, 0.95}, .eps = 1e-8, .weight_decay = 0.1};
+
+struct Shard {
+  at::Tensor param;
+  std::vector<at::Tensor> states;
+};
+
+at::Tensor normal(std::int64_t count, at::ScalarType type, std::uint64_t seed) {
+  return at::zeros({count}, at::TensorOptions().dtype(at::kDouble))
+      .normal_(0, 1, at::make_generator<at::CPUGeneratorImpl>(seed))
+      .to(type);
+}
+
+constexpr std::int64_t kCount = 203;
+constexpr std::int64_t kDecayed = 120;   // the rest does not decay
+
+// Five updates of the elements [begin, end) of one flat unit.
+Shard train(at::ScalarType type, std::int64_t begin, std::int64_t end) {
+  AdamW adam(kOptions);
+  const auto part = [&](const at::Tensor& whole) { return whole.narrow(0, begin, end - begin).clone(); };
+  Shard shard{part(normal(kCount, type, 1)), {}};
+  for (int s = 0; s < 2; ++s) shard.states.push_back(at::zeros_like(shard.param));
+  const std::int64_t cut = std::clamp(kDecayed - begin, std::int64_t{0}, end - begin);
+  const std::vector<UpdateSegment> segments = {{.begin = 0, .end = cut, .decay = true},
+                                               {.begin = cut, .end = end - begin, .decay = false}};
+  for (int step = 1; step <= 5; ++step)
+    adam.update(shard.param, part(normal(kCount, type, 100 + step)), shard.states, segments,
+                {.lr = 0.01 * step, .grad_scale = 0.37, .step = step});
+  return shard;
+}
+
+TEST(AdamW, FollowsTheFormulaInFp64) {
+  const Shard shard = train(at::kDouble, 0, kCount);
+  const at::Tensor start = normal(kCount, at::kDouble, 1);
+  for (std::int64_t i = 0; i < kCount; ++i) {
+    double p = start[i].item<double>(), m = 0, v = 0;
+    for (int step = 1; step <= 5; ++step) {
+      const double lr = 0.01 * step;
+      const double g = 0.37 * normal(kCount, at::kDouble, 100 + step)[i].item<double>();
+      if (i < kDecayed) p -= lr * 0.1 * p;
+      m = 0.9 * m + 0.1 * g;
+      v = 0.95 * v + 0.05 * g * g;
+      const double m_hat = m / (1 - std::pow(0.9, step));
+      const double v_hat = v / (1 - std::pow(0.95, step));
+      p -= lr * m_hat / (std::sqrt(v_hat) + 1e-8);
+    }
+    EXPECT_NEAR(shard.param[i].item<double>(), p, 1e-15 * std::max(1.0, std::abs(p))) << i;
+  }
+}
+
+TEST(AdamW, AnyCutGivesTheSameBits) {
+  for (at::ScalarType type : {at::kFloat, at::kDouble}) {
+    const Shard whole = train(type, 0, kCount);
+    for (std::int64_t cut : {1, 7, 16, 33, 119, 120, 121, 200, 202}) {
+      const Shard left = train(type, 0, cut);
+      const Shard right = train(type, cut, kCount);
+      EXPECT_TRUE(at::equal(at::cat({left.param, right.param}), whole.param)) << cut;
+      for (int s = 0; s < 2; ++s)
+        EXPECT_TRUE(at::equal(at::cat({left.states[s], right.states[s]}), whole.states[s])) << cut;
+    }
+  }
+}
+
+TEST(AdamW, PaddingStaysAsItIs) {
+  AdamW adam(kOptions);
+  at::Tensor param = at::zeros({8});
+  std::vector<at::Tensor> states = {at::zeros({8}), at::zeros({8})};
+  adam.update(param, at::ones({8}), states, std::vector<UpdateSegment>{{.begin = 0, .end = 5, .decay = true}},
+              {.lr = 0.1, .step = 1});
+  EXPECT_EQ(param.ne(0).sum().item<int>(), 5);
+  EXPECT_EQ(states[0].ne(0).sum().item<int>(), 5);
+  EXPECT_EQ(states[1].narrow(0, 5, 3).sum().item<float>(), 0);
+}
+
+}  // namespace
+}  // namespace trireme::optim
