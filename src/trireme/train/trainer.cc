@@ -1,5 +1,7 @@
 #include "trireme/train/trainer.h"
 
+#include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "trireme/arch/layout.h"
