@@ -100,12 +100,13 @@ void RunDirectory::find_given(const Path& given) {
            other.path.filename().string(), checkpoint.string());
 }
 
-void RunDirectory::prepare(const config::Job& job) {
+void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary) {
   make_directories(path_);
   lock_.emplace(path_ / kLock, FileLock::Wait::kNo);
   if (!lock_->locked())
     fail(ErrorKind::kUsage, "{} is in use by a run that has not ended; wait for it, or choose another --out", path_.string());
   replace_file(path_ / kLockedJobName, config::print_yaml(job));
+  replace_file(path_ / kVocabularyName, vocabulary);
 }
 
 Path find_checkpoint(const Path& path) {

@@ -11,6 +11,7 @@
 namespace trireme::app {
 
 inline constexpr char kLockedJobName[] = "job.lock.yaml";
+inline constexpr char kVocabularyName[] = "vocabulary.json";   // what `generate` decodes with
 
 struct Resume {
   Path checkpoint;
@@ -30,8 +31,8 @@ class RunDirectory {
   // Newer checkpoints that were passed over, each with the reason.
   const std::vector<formats::CheckpointEntry>& refused() const { return refused_; }
 
-  // Creates and locks it and writes job.lock.yaml.
-  void prepare(const config::Job& job);
+  // Creates and locks it and writes job.lock.yaml and vocabulary.json.
+  void prepare(const config::Job& job, const std::string& vocabulary);
   void keep_lock_across_exec() { lock_->keep_across_exec(); }
 
  private:

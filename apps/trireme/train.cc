@@ -113,7 +113,7 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   if (data.quickstart || options.baseline)
     append(arguments, {"--baseline", fmt::format("{:.17g}", baseline_bits(data.dataset, say))});
   worker_program();   // the last thing that can be missing
-  run.prepare(planned.job);
+  run.prepare(planned.job, data.dataset.tokenizer.description());
   say_start(planned, data, run, place, options.verbose);
   append(arguments, {"--job", (run.path() / kLockedJobName).string(), "--out", run.path().string()});
   if (run.resume()) append(arguments, {"--resume", run.resume()->checkpoint.string()});

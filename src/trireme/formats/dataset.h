@@ -45,7 +45,7 @@ Dataset verify_dataset(const Path& directory);
 struct ValidationRule {
   // kDocuments: the files whose name hashes into the fraction; kTail: the end of the concatenated text.
   enum class By { kDocuments, kTail } by = By::kDocuments;
-  double fraction = 0.05;
+  double fraction = 0.05;   // 0: no validation split
 };
 
 // Reads "documents:0.05" or "tail:0.1"; the fraction lies in (0, 1). Throws Error{kUsage}.

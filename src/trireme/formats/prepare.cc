@@ -121,7 +121,7 @@ class Splits {
   void finish(DatasetRecord& record) {
     if (train_info.tokens + val_info.tokens == 0)
       fail(ErrorKind::kData, "all {} text files are empty", options_.sources.size());
-    if (train_info.tokens == 0 || val_info.tokens == 0)
+    if (train_info.tokens == 0 || (val_info.tokens == 0 && options_.validation.fraction > 0))
       fail(ErrorKind::kData,
            "{} of {} documents leave nothing for {}; use another fraction, or hold out the end of "
            "the text with tail:F",

@@ -1,0 +1,130 @@
+// What the front does by itself: help, explain, data, checkpoint, launchers' environments.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "apps/trireme/place.h"
+#include "tests/apps/program.h"
+#include "trireme/base/json.h"
+#include "trireme/formats/dataset.h"
+#include "trireme/plan/plan.h"
+
+namespace trireme::app {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+const Path kRecipes = Path(TRIREME_SOURCE_DIR) / "recipes";
+
+std::vector<std::string> recipes() {
+  std::vector<std::string> all;
+  for (const auto& entry : std::filesystem::directory_iterator(kRecipes)) all.push_back(entry.path().string());
+  return all;
+}
+
+TEST(Help, EveryCommandHasExamples) {
+  const Desk desk;
+  EXPECT_THAT(desk.run({"--help"}).out, HasSubstr("train"));
+  const std::vector<std::vector<std::string>> commands = {
+      {"train"}, {"explain"}, {"checkpoint"}, {"checkpoint", "ls"}, {"checkpoint", "inspect"}, {"checkpoint", "verify"}, {"data"},
+      {"data", "prepare"}, {"data", "inspect"}, {"data", "verify"}, {"generate"}, {"doctor"}, {"version"}};
+  for (std::vector<std::string> command : commands) {
+    command.push_back("--help");
+    const Result result = desk.run(command);
+    EXPECT_EQ(result.exit_code, 0);
+    EXPECT_THAT(result.out, HasSubstr("Examples:")) << ::testing::PrintToString(command);
+    EXPECT_EQ(result.err, "");
+  }
+}
+
+TEST(Help, ConfigKeysAndVersions) {
+  const Desk desk;
+  EXPECT_THAT(desk.run({"train", "--help-config"}).out, HasSubstr("global_batch"));
+  EXPECT_THAT(desk.run({"version"}).out, HasSubstr("trireme 0."));
+  EXPECT_THAT(desk.run({"--version"}).out, HasSubstr("trireme 0."));
+}
+
+TEST(Explain, EveryRecipeFitsAScreenAndItsPlanReadsBack) {
+  const Desk desk;
+  ASSERT_FALSE(recipes().empty());
+  for (const std::string& recipe : recipes()) {
+    // A vocabulary that the text decides is given here: explain reads no text.
+    const std::vector<std::string> common = {"explain", recipe, "--ranks", "4", "--set", "run.micro_batch=1", "--set", "run.global_batch=32", "--set", "model.vocab=256"};
+    const auto with = [&](const std::string& format) {
+      std::vector<std::string> arguments = common;
+      arguments.insert(arguments.end(), {"--format", format});
+      const Result result = desk.run(arguments);
+      EXPECT_EQ(result.exit_code, 0) << recipe << result.err;
+      return result.out;
+    };
+    const std::string text = with("text");
+    EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 50) << recipe;
+    EXPECT_EQ(parse_json(with("json"), recipe)["world"], 4);
+    const std::string plan = with("plan");
+    EXPECT_EQ(plan::print(plan::parse(plan)), plan) << recipe;
+  }
+}
+
+TEST(Explain, EveryLineOfOneRank) {
+  const Desk desk;
+  const Result result = desk.run({"explain", (kRecipes / "gpt_tiny.yaml").string(), "--nproc", "2", "--rank", "1"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("grad_norm"));
+}
+
+TEST(Data, PreparesInspectsAndVerifies) {
+  const Desk desk;
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += "once upon a time there was number " + std::to_string(i) + "\n";
+  desk.write("text.txt", text);
+  const Result prepared = desk.run({"data", "prepare", "text.txt", "--out", "d", "--tokenizer", "characters"});
+  EXPECT_EQ(prepared.exit_code, 0) << prepared.err;
+  EXPECT_THAT(prepared.out, HasSubstr("tokenizer   chars"));
+  EXPECT_EQ(desk.run({"data", "inspect", "d"}).out, prepared.out);
+  EXPECT_THAT(desk.run({"data", "verify", "d"}).out, HasSubstr("every byte is as it was written"));
+  const formats::Dataset dataset = formats::open_dataset(desk / "d");
+  EXPECT_EQ(dataset.train_info.text_bytes + dataset.val_info.text_bytes, static_cast<std::int64_t>(text.size()));
+  // The same again changes nothing.
+  const auto before = desk.contents();
+  EXPECT_EQ(desk.run({"data", "prepare", "text.txt", "--out", "d", "--tokenizer", "characters"}).exit_code, 0);
+  EXPECT_EQ(desk.contents(), before);
+}
+
+TEST(Place, FlagsThenTorchrunThenSlurmThenMpi) {
+  Desk desk;
+  desk.write("job.yaml", "model: {layers: 1}\n");
+  // The conflict with --ranks names what the environment says.
+  const auto described = [&] { return desk.run({"train", "job.yaml", "--ranks", "2"}).err; };
+  desk.set("OMPI_COMM_WORLD_RANK", "3");
+  desk.set("OMPI_COMM_WORLD_SIZE", "8");
+  EXPECT_THAT(described(), HasSubstr("rank 3 of 8 (Open MPI)"));
+  desk.set("SLURM_PROCID", "1");
+  EXPECT_THAT(described(), HasSubstr("(Open MPI)"));   // a batch script, not a step
+  desk.set("SLURM_STEP_NUM_TASKS", "4");
+  EXPECT_THAT(described(), HasSubstr("rank 1 of 4 (Slurm)"));
+  desk.set("SLURM_JOB_NAME", "interactive");
+  EXPECT_THAT(described(), HasSubstr("(Open MPI)"));
+  desk.set("RANK", "5");
+  desk.set("WORLD_SIZE", "6");
+  EXPECT_THAT(described(), HasSubstr("rank 5 of 6 (RANK and WORLD_SIZE)"));
+}
+
+TEST(Place, SlurmLists) {
+  EXPECT_EQ(slurm_tasks_on_node("2(x3),1", 0), 2);
+  EXPECT_EQ(slurm_tasks_on_node("2(x3),1", 2), 2);
+  EXPECT_EQ(slurm_tasks_on_node("2(x3),1", 3), 1);
+  EXPECT_EQ(slurm_tasks_on_node("2(x3),1", 4), 0);
+  EXPECT_EQ(slurm_tasks_on_node("4", 0), 4);
+  EXPECT_EQ(slurm_tasks_on_node("", 0), 0);
+  EXPECT_EQ(slurm_tasks_on_node("2(xx)", 0), 0);
+  EXPECT_EQ(slurm_first_host("n[01-04,7],m"), "n01");
+  EXPECT_EQ(slurm_first_host("alpha,beta[1-2]"), "alpha");
+  EXPECT_EQ(slurm_first_host("a-b[7,9]"), "a-b7");
+  EXPECT_EQ(slurm_first_host("solo"), "solo");
+  EXPECT_EQ(slurm_first_host(""), "");
+}
+
+}  // namespace
+}  // namespace trireme::app

@@ -1,0 +1,196 @@
+// trireme train, generate and doctor from end to end, as a user runs them.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/apps/program.h"
+
+#if TRIREME_HAS_WORKER
+
+#include <signal.h>
+
+#include <nlohmann/json.hpp>
+
+#include "trireme/base/json.h"
+#include "trireme/formats/manifest.h"
+
+namespace trireme::app {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Train : public ::testing::Test {
+ protected:
+  Train() {
+    std::string text;
+    for (int i = 0; i < 2000; ++i) text += "value[" + std::to_string(i) + "] = " + std::to_string(i * i % 97) + ";\n";
+    desk_.write("text.txt", text);
+    desk_.write("job.yaml",
+                "model: {layers: 1, hidden: 32, heads: 2, seq_len: 16}\ndata: {path: text.txt}\nparallel: {zero: 3}\n"
+                "run: {steps: 6, global_batch: 8, micro_batch: 2, eval_every: 3, eval_batches: 2}\ncheckpoint: {every: 2}\n");
+  }
+
+  // metrics.jsonl without what depends on the clock.
+  std::vector<std::string> numbers(const std::string& run) const {
+    std::vector<std::string> lines;
+    std::istringstream text(read_file(desk_ / (run + "/metrics.jsonl")));
+    for (std::string line; std::getline(text, line);) {
+      const Json json = parse_json(line, run);
+      lines.push_back(json.contains("val_loss") ? "eval " + json["step"].dump() + " " + json["val_loss"].dump()
+                                                : json["step"].dump() + " " + json["loss"].dump() + " " + json["grad_norm"].dump());
+    }
+    return lines;
+  }
+
+  Result train(std::vector<std::string> more) const {
+    more.insert(more.begin(), {"train", "job.yaml"});
+    return desk_.run(more);
+  }
+
+  Desk desk_;
+};
+
+TEST_F(Train, ThreadsProcessesAndOneRankGiveTheSameNumbersAndAllFiles) {
+  for (const auto& [out, world] : {std::pair("one", std::vector<std::string>{}), std::pair("threads", std::vector<std::string>{"--ranks", "2"}),
+                                   std::pair("processes", std::vector<std::string>{"--nproc", "2"})}) {
+    std::vector<std::string> arguments = {"--out", out};
+    arguments.insert(arguments.end(), world.begin(), world.end());
+    const Result result = train(arguments);
+    ASSERT_EQ(result.exit_code, 0) << out << result.err;
+    EXPECT_EQ(result.err, "");
+    EXPECT_THAT(result.out, HasSubstr("done: 6 steps"));
+    EXPECT_EQ(numbers(out).size(), 8u);
+    EXPECT_EQ(numbers(out), numbers("one")) << out;
+    for (const char* name : {"job.lock.yaml", "vocabulary.json", "report.html", "checkpoints/step-6/manifest.json"})
+      EXPECT_TRUE(std::filesystem::exists(desk_ / out / name)) << name;
+  }
+  const Result listed = desk_.run({"checkpoint", "ls", "processes"});
+  EXPECT_THAT(listed.out, HasSubstr("step-6"));
+  EXPECT_EQ(desk_.run({"checkpoint", "verify", "processes"}).exit_code, 0);
+  EXPECT_THAT(desk_.run({"checkpoint", "inspect", "processes"}).out, HasSubstr("block.0"));
+}
+
+TEST_F(Train, AResumedRunGoesOnWithTheSameNumbers) {
+  ASSERT_EQ(train({"--out", "whole"}).exit_code, 0);
+  ASSERT_EQ(train({"--out", "parts", "--ranks", "2"}).exit_code, 0);
+  // As if it had been killed after step 5: the newest checkpoint is step 4, later lines are there.
+  std::filesystem::remove_all(desk_ / "parts/checkpoints/step-6");
+  const Result resumed = train({"--out", "parts", "--ranks", "4"});
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_THAT(resumed.out, HasSubstr("step-4 (step 4)"));
+  EXPECT_THAT(resumed.out, HasSubstr("parallel.dp_shard: was 2, now 4"));
+  EXPECT_EQ(numbers("parts"), numbers("whole"));
+  const Result again = train({"--out", "parts"});
+  EXPECT_EQ(again.exit_code, 0);
+  EXPECT_THAT(again.out, HasSubstr("nothing is left to do"));
+}
+
+// Starts a long run and hands its pid to `act` once the first step is recorded.
+Result long_run(const Desk& desk, const std::vector<std::string>& world, const std::function<void(pid_t)>& act) {
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    std::vector<std::string> words = {std::string(TRIREME_BIN_DIR) + "/trireme", "train", "job.yaml", "--out", "run", "--steps", "100000"};
+    words.insert(words.end(), world.begin(), world.end());
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    const int out = ::open((desk / "out.log").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    const int err = ::open((desk / "err.log").c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    ::dup2(out, 1);
+    ::dup2(err, 2);
+    ::setenv("XDG_CACHE_HOME", (desk / "cache").c_str(), 1);
+    if (::chdir(desk.path().c_str()) == 0) ::execv(argv[0], argv.data());
+    ::_exit(99);
+  }
+  const Path metrics = desk / "run/metrics.jsonl";
+  for (int i = 0; i < 600 && !(std::filesystem::exists(metrics) && std::filesystem::file_size(metrics) > 0); ++i) ::usleep(50'000);
+  act(pid);
+  int status = 0;
+  ::waitpid(pid, &status, 0);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), read_file(desk / "out.log"), read_file(desk / "err.log")};
+}
+
+TEST_F(Train, AnInterruptSavesAndExits) {
+  for (const auto& [signal, world] : {std::pair(SIGINT, std::vector<std::string>{"--nproc", "2"}), std::pair(SIGTERM, std::vector<std::string>{"--ranks", "2"})}) {
+    std::filesystem::remove_all(desk_ / "run");
+    const Result result = long_run(desk_, world, [&, signal = signal](pid_t pid) {
+      EXPECT_EQ(desk_.run({"train", "job.yaml", "--out", "run"}).exit_code, 2) << "a second run in the same directory";
+      ::kill(pid, signal);
+    });
+    EXPECT_EQ(result.exit_code, 128 + signal) << result.err;
+    EXPECT_EQ(result.err, "");
+    EXPECT_THAT(result.out, HasSubstr("interrupted after step"));
+    EXPECT_TRUE(formats::newest_checkpoint(desk_ / "run/checkpoints").has_value());
+    EXPECT_TRUE(std::filesystem::exists(desk_ / "run/report.html"));
+  }
+}
+
+// The children of a process.
+std::vector<pid_t> children(pid_t parent) {
+  std::vector<pid_t> found;
+  std::ifstream list("/proc/" + std::to_string(parent) + "/task/" + std::to_string(parent) + "/children");
+  for (pid_t pid; list >> pid;) found.push_back(pid);
+  return found;
+}
+
+TEST_F(Train, AKilledRankIsNamedAndTheRunRestartable) {
+  std::vector<pid_t> ranks;
+  const Result result = long_run(desk_, {"--nproc", "2"}, [&](pid_t pid) {
+    ranks = children(pid);
+    ASSERT_EQ(ranks.size(), 2u);
+    ::kill(ranks[1], SIGKILL);
+  });
+  EXPECT_EQ(result.exit_code, 4) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("rank 1 was killed by signal 9"));
+  for (const pid_t rank : ranks) EXPECT_NE(::kill(rank, 0), 0) << "rank outlived the front";
+}
+
+TEST_F(Train, ProcessesStartedByALauncher) {
+  const std::string port = std::to_string(20000 + ::getpid() % 20000);
+  std::vector<pid_t> ranks;
+  for (int rank = 0; rank < 2; ++rank) {
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      Desk own;   // its own place for captured output
+      std::filesystem::copy(desk_.path(), own.path(), std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
+      for (const auto& [name, value] : std::map<std::string, std::string>{
+               {"RANK", std::to_string(rank)}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}})
+        own.set(name, value);
+      const Result result = own.run({"train", "job.yaml", "--out", (desk_ / "run").string()});
+      std::ofstream(desk_ / ("result" + std::to_string(rank))) << result.exit_code << result.err;
+      ::_exit(0);
+    }
+    ranks.push_back(pid);
+  }
+  for (const pid_t pid : ranks) ::waitpid(pid, nullptr, 0);
+  EXPECT_EQ(read_file(desk_ / "result0"), "0");
+  EXPECT_EQ(read_file(desk_ / "result1"), "0");
+  EXPECT_EQ(numbers("run").size(), 8u);
+}
+
+TEST_F(Train, GeneratesTheSameTextForASeed) {
+  ASSERT_EQ(train({"--out", "run"}).exit_code, 0);
+  const auto text = [&](const std::string& seed) {
+    const Result result = desk_.run({"generate", "--checkpoint", "run", "--prompt", "value[", "--tokens", "40", "--seed", seed});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.out;
+  };
+  const std::string first = text("1");
+  EXPECT_TRUE(first.starts_with("value[")) << first;
+  EXPECT_GE(first.size(), 46u);
+  EXPECT_EQ(text("1"), first);
+  EXPECT_NE(text("2"), first);
+}
+
+TEST(Doctor, ProvesEverything) {
+  const Desk desk;
+  const Result result = desk.run({"doctor"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, Not(HasSubstr("FAIL")));
+  EXPECT_THAT(result.out, HasSubstr("train and resume"));
+}
+
+}  // namespace
+}  // namespace trireme::app
+
+#endif
