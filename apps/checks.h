@@ -26,7 +26,8 @@ class Checks {
       ok = false;
     }
     found = found.substr(0, found.find('\n'));
-    fmt::print("{:<4}  {:<22} {:>7.0f} ms  {}\n", ok ? "ok" : "FAIL", name, 1e3 * watch.seconds(), found);
+    fmt::print("{:<4}  {:<22} {:>7.0f} ms  {}\n", ok ? "ok" : "FAIL", name, 1e3 * watch.seconds(),
+               found);
     std::fflush(stdout);
     all_ok_ = all_ok_ && ok;
   }

@@ -31,7 +31,9 @@ int guarded(Body&& body) {
   } catch (const Error& error) {
     return report(error);
   } catch (const std::bad_alloc&) {
-    return report({ErrorKind::kInternal, "out of memory; use a smaller micro_batch or model, or shard more (parallel.zero)"});
+    return report(
+        {ErrorKind::kInternal,
+         "out of memory; use a smaller micro_batch or model, or shard more (parallel.zero)"});
   } catch (const std::exception& error) {
     return report({ErrorKind::kInternal, error.what()});
   }

@@ -32,14 +32,18 @@ double fitted(const formats::Dataset& dataset) {
     bits += model.bits(text);
     bytes += static_cast<double>(text.size());
   });
-  if (bytes == 0) fail(ErrorKind::kData, "{}: no validation text to fit a baseline for", dataset.directory.string());
+  if (bytes == 0)
+    fail(ErrorKind::kData, "{}: no validation text to fit a baseline for",
+         dataset.directory.string());
   return bits / bytes;
 }
 
 }  // namespace
 
-double baseline_bits(const formats::Dataset& dataset, const std::function<void(const std::string&)>& say) {
-  const Path kept = cache_directory() / "baselines" / fmt::format("{}.order{}", dataset.digest, kContextBytes);
+double baseline_bits(const formats::Dataset& dataset,
+                     const std::function<void(const std::string&)>& say) {
+  const Path kept =
+      cache_directory() / "baselines" / fmt::format("{}.order{}", dataset.digest, kContextBytes);
   if (std::filesystem::exists(kept)) {
     const std::string text = read_file(kept, 64);
     double bits = 0;

@@ -8,8 +8,10 @@
 
 namespace trireme::app {
 
-// Bits per byte of an order-3 model (three bytes of context) fitted on the training split and asked about the validation split;
-// a few seconds the first time, then kept in the cache under the dataset's digest.
-double baseline_bits(const formats::Dataset& dataset, const std::function<void(const std::string&)>& say);
+// Bits per byte of an order-3 model (three bytes of context) fitted on the training split and asked
+// about the validation split; a few seconds the first time, then kept in the cache under the
+// dataset's digest.
+double baseline_bits(const formats::Dataset& dataset,
+                     const std::function<void(const std::string&)>& say);
 
 }  // namespace trireme::app

@@ -14,10 +14,13 @@
 namespace trireme::app {
 
 Path cache_directory() {
-  for (const auto& [name, below] : {std::pair("XDG_CACHE_HOME", "trireme"), std::pair("HOME", ".cache/trireme")})
+  for (const auto& [name, below] :
+       {std::pair("XDG_CACHE_HOME", "trireme"), std::pair("HOME", ".cache/trireme")})
     if (const char* base = std::getenv(name); base && *base == '/') return Path(base) / below;
-  fail(ErrorKind::kUsage, "neither XDG_CACHE_HOME nor HOME names a directory for prepared datasets; set one, or give a "
-                          "prepared dataset as data.path");
+  fail(
+      ErrorKind::kUsage,
+      "neither XDG_CACHE_HOME nor HOME names a directory for prepared datasets; set one, or give a "
+      "prepared dataset as data.path");
 }
 
 FileLock::FileLock(const Path& path, Wait wait) {
@@ -26,8 +29,10 @@ FileLock::FileLock(const Path& path, Wait wait) {
   int done;
   do done = ::flock(fd, LOCK_EX | (wait == Wait::kNo ? LOCK_NB : 0));
   while (done != 0 && errno == EINTR);
-  if (done == 0) fd_ = fd;
-  else ::close(fd);
+  if (done == 0)
+    fd_ = fd;
+  else
+    ::close(fd);
 }
 
 FileLock::~FileLock() {

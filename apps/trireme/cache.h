@@ -10,13 +10,13 @@ namespace trireme::app {
 // ${XDG_CACHE_HOME:-$HOME/.cache}/trireme. Error{kUsage} when neither is set.
 Path cache_directory();
 
-// An exclusive lock on a file, held until destruction (or, when kept, until the process image that replaces
-// this one ends).
+// An exclusive lock on a file, held until destruction (or, when kept, until the process image that
+// replaces this one ends).
 class FileLock {
  public:
   enum class Wait { kNo, kYes };
-  // Creates the file. locked() is false when another process holds it and `wait` is kNo. Error{kUsage} when
-  // the file cannot be created.
+  // Creates the file. locked() is false when another process holds it and `wait` is kNo.
+  // Error{kUsage} when the file cannot be created.
   FileLock(const Path& path, Wait wait);
   ~FileLock();
   FileLock(FileLock&& other) noexcept;

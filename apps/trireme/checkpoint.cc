@@ -40,9 +40,9 @@ int checkpoint_ls(const CheckpointOptions& options) {
       continue;
     }
     const formats::Manifest manifest = formats::read_manifest(entry.path);
-    fmt::print("{:<14}  {:>10.1f} MB  written by {} {}  {} samples consumed\n", entry.path.filename().string(),
-               static_cast<double>(bytes_of(manifest)) / 1e6, manifest.world, manifest.world == 1 ? "rank" : "ranks",
-               manifest.consumed_samples);
+    fmt::print("{:<14}  {:>10.1f} MB  written by {} {}  {} samples consumed\n",
+               entry.path.filename().string(), static_cast<double>(bytes_of(manifest)) / 1e6,
+               manifest.world, manifest.world == 1 ? "rank" : "ranks", manifest.consumed_samples);
   }
   return 0;
 }
@@ -52,19 +52,23 @@ int checkpoint_inspect(const CheckpointOptions& options) {
   const formats::Manifest manifest = formats::read_manifest(path);
   std::int64_t parameters = 0;
   for (const formats::ManifestUnit& unit : manifest.units) parameters += unit.numel;
-  fmt::print("checkpoint  {}\nstep        {}\nsamples     {} consumed\nworld       {}\nbuild       {}\ndataset     {}\n",
-             path.string(), manifest.step, manifest.consumed_samples, manifest.world, manifest.build,
-             manifest.dataset_digest.empty() ? "(none)" : manifest.dataset_digest);
-  fmt::print("size        {} bytes in {} files, {} parameters in {} units\n\n", bytes_of(manifest), manifest.files.size(),
-             parameters, manifest.units.size());
+  fmt::print(
+      "checkpoint  {}\nstep        {}\nsamples     {} consumed\nworld       {}\nbuild       "
+      "{}\ndataset     {}\n",
+      path.string(), manifest.step, manifest.consumed_samples, manifest.world, manifest.build,
+      manifest.dataset_digest.empty() ? "(none)" : manifest.dataset_digest);
+  fmt::print("size        {} bytes in {} files, {} parameters in {} units\n\n", bytes_of(manifest),
+             manifest.files.size(), parameters, manifest.units.size());
   for (const formats::ManifestUnit& unit : manifest.units) {
     std::map<std::string, int> slices;
     for (const formats::ManifestSlice& slice : unit.slices) ++slices[slice.kind];
     std::string kinds;
-    for (const auto& [kind, count] : slices) kinds += fmt::format("{}{} x{}", kinds.empty() ? "" : ", ", kind, count);
+    for (const auto& [kind, count] : slices)
+      kinds += fmt::format("{}{} x{}", kinds.empty() ? "" : ", ", kind, count);
     fmt::print("{}  {} elements: {}\n", unit.name, unit.numel, kinds);
     for (const formats::ManifestParameter& parameter : unit.parameters)
-      fmt::print("    {:<44} [{}] at {}\n", parameter.name, fmt::format("{}", fmt::join(parameter.shape, ", ")), parameter.offset);
+      fmt::print("    {:<44} [{}] at {}\n", parameter.name,
+                 fmt::format("{}", fmt::join(parameter.shape, ", ")), parameter.offset);
   }
   fmt::print("\n{}", manifest.job);
   return 0;
@@ -74,8 +78,8 @@ int checkpoint_verify(const CheckpointOptions& options) {
   const Path path = find_checkpoint(options.path);
   const formats::Manifest manifest = formats::verify_checkpoint(path);
   config::parse_job(manifest.job, path.string());
-  fmt::print("{}: every byte is as it was written ({} files, {} bytes, step {})\n", path.string(), manifest.files.size(),
-             bytes_of(manifest), manifest.step);
+  fmt::print("{}: every byte is as it was written ({} files, {} bytes, step {})\n", path.string(),
+             manifest.files.size(), bytes_of(manifest), manifest.step);
   return 0;
 }
 

@@ -2,7 +2,6 @@
 #include "command_line.h"
 
 #include <CLI/CLI.hpp>
-
 #include <functional>
 
 #include "commands.h"
@@ -13,7 +12,8 @@ namespace {
 
 using Run = std::function<int()>;
 
-constexpr char kAbout[] = "Trains large neural networks across many processors; the plan is the program.";
+constexpr char kAbout[] =
+    "Trains large neural networks across many processors; the plan is the program.";
 
 constexpr char kTrainExamples[] = R"(
 Examples:
@@ -75,7 +75,8 @@ void take_assignments(CLI::App& app, JobOptions& job) {
 
 void add_job(CLI::App& app, JobOptions& job) {
   app.add_option("JOB", job.file, "job.yaml, or the same as JSON");
-  app.add_option("--set", job.assignments, "section.key=value; may be repeated")->allow_extra_args(false);
+  app.add_option("--set", job.assignments, "section.key=value; may be repeated")
+      ->allow_extra_args(false);
   app.add_option("--ranks", job.ranks, "N ranks as threads of one process");
   app.add_option("--nproc", job.nproc, "N ranks as processes of this machine");
   app.allow_extras();
@@ -91,11 +92,14 @@ void add_train(CLI::App& root, TrainOptions& o, Run& run) {
   CLI::App& app = add_command(root, "train", "Train a job", kTrainExamples);
   add_job(app, o.job);
   app.add_option("--steps", o.steps, "the same as --set run.steps=N");
-  app.add_option("--resume", o.resume, "auto: the newest checkpoint of --out; never; or a checkpoint")->type_name("auto|never|PATH");
+  app.add_option("--resume", o.resume,
+                 "auto: the newest checkpoint of --out; never; or a checkpoint")
+      ->type_name("auto|never|PATH");
   app.add_option("--out", o.out, "run directory; default runs/JOB-TIME");
   app.add_flag("--quiet", o.quiet, "plain lines, also on a terminal");
   app.add_flag("--verbose", o.verbose, "print the whole resolved job");
-  app.add_flag("--baseline", o.baseline, "fit the n-gram baseline also when the data is not the quick start's");
+  app.add_flag("--baseline", o.baseline,
+               "fit the n-gram baseline also when the data is not the quick start's");
   app.add_flag("--help-config", o.help_config, "print every key of a job and leave");
   app.callback([&] {
     take_assignments(app, o.job);
@@ -104,10 +108,14 @@ void add_train(CLI::App& root, TrainOptions& o, Run& run) {
 }
 
 void add_explain(CLI::App& root, ExplainOptions& o, Run& run) {
-  CLI::App& app = add_command(root, "explain", "Show the plan of a job, proven and priced, without running it", kExplainExamples);
+  CLI::App& app =
+      add_command(root, "explain", "Show the plan of a job, proven and priced, without running it",
+                  kExplainExamples);
   add_job(app, o.job);
-  app.add_option("--format", o.format, "text: a screen; json; plan: every line of every rank")->check(CLI::IsMember({"text", "json", "plan"}));
-  app.add_option("--rank", o.rank, "with text: every line of this rank and the bytes live while it runs");
+  app.add_option("--format", o.format, "text: a screen; json; plan: every line of every rank")
+      ->check(CLI::IsMember({"text", "json", "plan"}));
+  app.add_option("--rank", o.rank,
+                 "with text: every line of this rank and the bytes live while it runs");
   app.callback([&] {
     take_assignments(app, o.job);
     run = [&] { return explain(o); };
@@ -115,7 +123,8 @@ void add_explain(CLI::App& root, ExplainOptions& o, Run& run) {
 }
 
 void add_checkpoint(CLI::App& root, CheckpointOptions& o, Run& run) {
-  CLI::App& group = add_command(root, "checkpoint", "List, look into and verify checkpoints", kCheckpointExamples);
+  CLI::App& group = add_command(root, "checkpoint", "List, look into and verify checkpoints",
+                                kCheckpointExamples);
   group.require_subcommand(1);
   const auto add = [&](const char* name, const char* about, int (*body)(const CheckpointOptions&)) {
     CLI::App& app = add_command(group, name, about, kCheckpointExamples);
@@ -128,14 +137,21 @@ void add_checkpoint(CLI::App& root, CheckpointOptions& o, Run& run) {
 }
 
 void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, Run& run) {
-  CLI::App& group = add_command(root, "data", "Prepare, look into and verify datasets", kDataExamples);
+  CLI::App& group =
+      add_command(root, "data", "Prepare, look into and verify datasets", kDataExamples);
   group.require_subcommand(1);
-  CLI::App& prepare = add_command(group, "prepare", "Turn text files into a token dataset", kDataExamples);
+  CLI::App& prepare =
+      add_command(group, "prepare", "Turn text files into a token dataset", kDataExamples);
   prepare.add_option("INPUT", p.inputs, "text files and directories")->required();
   prepare.add_option("--out", p.out, "directory of the dataset")->required();
-  prepare.add_option("--tokenizer", p.tokenizer, "bytes, characters, or a Hugging Face tokenizer.json");
-  prepare.add_option("--validation", p.validation, "documents:FRACTION (whole files; the default is 0.1 of several) or tail:FRACTION (the end; 0.1 of one file)");
-  prepare.add_option("--extension", p.extensions, "take only files with this ending; may be repeated")->allow_extra_args(false);
+  prepare.add_option("--tokenizer", p.tokenizer,
+                     "bytes, characters, or a Hugging Face tokenizer.json");
+  prepare.add_option("--validation", p.validation,
+                     "documents:FRACTION (whole files; the default is 0.1 of several) or "
+                     "tail:FRACTION (the end; 0.1 of one file)");
+  prepare
+      .add_option("--extension", p.extensions, "take only files with this ending; may be repeated")
+      ->allow_extra_args(false);
   prepare.add_option("--end-of-document", p.end_of_document, "added token to put after each file");
   prepare.add_flag("--force", p.force, "replace another dataset at --out");
   prepare.callback([&] { run = [&] { return data_prepare(p); }; });
@@ -152,9 +168,15 @@ void add_generate(CLI::App& root, GenerateOptions& o, Run& run) {
   CLI::App& app = add_command(root, "generate", "Let a trained model write", kGenerateExamples);
   app.add_option("--checkpoint", o.checkpoint, "a run directory or one step-N")->required();
   app.add_option("--prompt", o.prompt, "text to go on from")->required();
-  app.add_option("--tokens", o.tokens, "how many to write")->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000}))->capture_default_str();
-  app.add_option("--temperature", o.temperature, "0: always the likeliest")->check(CLI::Range(0.0, 100.0))->capture_default_str();
-  app.add_option("--top-k", o.top_k, "draw among the k likeliest; 0: all")->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 31))->capture_default_str();
+  app.add_option("--tokens", o.tokens, "how many to write")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000}))
+      ->capture_default_str();
+  app.add_option("--temperature", o.temperature, "0: always the likeliest")
+      ->check(CLI::Range(0.0, 100.0))
+      ->capture_default_str();
+  app.add_option("--top-k", o.top_k, "draw among the k likeliest; 0: all")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 31))
+      ->capture_default_str();
   app.add_option("--seed", o.seed, "of the draws")->capture_default_str();
   app.callback([&] { run = [&] { return generate(o); }; });
 }
@@ -172,7 +194,8 @@ const CLI::App& innermost(const CLI::App& app) {
   return parsed.empty() ? app : innermost(*parsed.front());
 }
 
-[[noreturn]] void refuse(const CLI::App& root, const CLI::ParseError& error, int argc, char** argv) {
+[[noreturn]] void refuse(const CLI::App& root, const CLI::ParseError& error, int argc,
+                         char** argv) {
   const CLI::App& app = innermost(root);
   std::string path;
   for (const CLI::App* at = &app; at != nullptr; at = at->get_parent())
@@ -206,7 +229,8 @@ int run_command_line(int argc, char** argv) {
   add_generate(root, generate_options, run);
   add_command(root, "doctor", "Prove what works on this machine by running it", kDoctorExamples)
       .callback([&] { run = doctor; });
-  add_command(root, "version", "Print the versions", "\nExamples:\n  trireme version\n").callback([&] { run = version; });
+  add_command(root, "version", "Print the versions", "\nExamples:\n  trireme version\n")
+      .callback([&] { run = version; });
 
   try {
     root.parse(argc, argv);

@@ -11,7 +11,7 @@ namespace trireme::app {
 // A job and the world it is for: common to train and explain.
 struct JobOptions {
   std::string file;
-  std::vector<std::string> assignments;   // "section.key=value"
+  std::vector<std::string> assignments;  // "section.key=value"
   std::optional<int> ranks;
   std::optional<int> nproc;
 };
@@ -19,7 +19,7 @@ struct JobOptions {
 struct TrainOptions {
   JobOptions job;
   std::optional<std::int64_t> steps;
-  std::string resume = "auto";   // auto, never, or a path
+  std::string resume = "auto";  // auto, never, or a path
   std::string out;
   bool quiet = false;
   bool verbose = false;
@@ -30,7 +30,7 @@ struct TrainOptions {
 struct ExplainOptions {
   JobOptions job;
   std::string format = "text";
-  std::optional<int> rank;   // every line of this rank
+  std::optional<int> rank;  // every line of this rank
 };
 
 struct CheckpointOptions {
@@ -42,7 +42,7 @@ struct PrepareOptions {
   std::vector<std::string> extensions;
   std::string out;
   std::string tokenizer = "bytes";
-  std::string validation;   // empty: documents:0.1 of several files, tail:0.1 of one
+  std::string validation;  // empty: documents:0.1 of several files, tail:0.1 of one
   std::string end_of_document;
   bool force = false;
 };

@@ -21,7 +21,8 @@ constexpr char kDatasetFile[] = "dataset.json";
 std::vector<Path> include_roots() {
   std::vector<Path> roots;
   for (const char* root : {TRIREME_TORCH_INCLUDE, "/usr/include"})
-    if (*root && fs::is_directory(root) && std::find(roots.begin(), roots.end(), root) == roots.end())
+    if (*root && fs::is_directory(root) &&
+        std::find(roots.begin(), roots.end(), root) == roots.end())
       roots.emplace_back(root);
   return roots;
 }
@@ -35,7 +36,9 @@ std::uint64_t stamped(std::uint64_t key, const Path& path) {
 }
 
 // The names that formats gives to tokenizers.
-std::string formats_name(const std::string& tokenizer) { return tokenizer == "characters" ? "chars" : tokenizer; }
+std::string formats_name(const std::string& tokenizer) {
+  return tokenizer == "characters" ? "chars" : tokenizer;
+}
 
 // Held-out text comes from whole files where there are several, else from the end of the one.
 formats::ValidationRule validation_rule(const config::Data& data, std::size_t files) {
@@ -44,8 +47,10 @@ formats::ValidationRule validation_rule(const config::Data& data, std::size_t fi
 }
 
 std::uint64_t key_of(const config::Data& data) {
-  std::uint64_t key = mix(mix(kPreparation, hash64(data.tokenizer)), hash64(fmt::format("{}", data.validation)));
-  if (data.tokenizer != "bytes" && data.tokenizer != "characters") key = stamped(key, data.tokenizer);
+  std::uint64_t key =
+      mix(mix(kPreparation, hash64(data.tokenizer)), hash64(fmt::format("{}", data.validation)));
+  if (data.tokenizer != "bytes" && data.tokenizer != "characters")
+    key = stamped(key, data.tokenizer);
   return key;
 }
 
@@ -59,12 +64,14 @@ formats::Dataset prepared(const config::Data& data, std::uint64_t key, const std
   const FileLock lock(root / (hex64(key) + ".lock"), FileLock::Wait::kYes);
   if (fs::exists(out / kDatasetFile)) return formats::open_dataset(out);
   say(fmt::format("preparing {} into {} (once)", name, out.string()));
-  formats::PrepareOptions options{.sources = collect(), .out = out, .tokenizer = formats_name(data.tokenizer)};
+  formats::PrepareOptions options{
+      .sources = collect(), .out = out, .tokenizer = formats_name(data.tokenizer)};
   options.validation = validation_rule(data, options.sources.size());
   return formats::prepare_dataset(options);
 }
 
-LocatedDataset from_quickstart(const config::Data& data, const std::function<void(const std::string&)>& say) {
+LocatedDataset from_quickstart(const config::Data& data,
+                               const std::function<void(const std::string&)>& say) {
   const std::vector<Path> roots = include_roots();
   std::uint64_t key = mix(key_of(data), hash64("quickstart"));
   for (const Path& root : roots)
@@ -75,11 +82,13 @@ LocatedDataset from_quickstart(const config::Data& data, const std::function<voi
           data.tokenizer, "C++ headers of this machine", true};
 }
 
-LocatedDataset from_text(const config::Data& data, const std::function<void(const std::string&)>& say) {
+LocatedDataset from_text(const config::Data& data,
+                         const std::function<void(const std::string&)>& say) {
   const std::vector<formats::SourceFile> sources = formats::collect_sources({data.path});
   std::uint64_t key = mix(key_of(data), sources.size());
   for (const formats::SourceFile& source : sources) key = stamped(key, source.path);
-  return {prepared(data, key, data.path, say, [&] { return sources; }), data.tokenizer, data.path, false};
+  return {prepared(data, key, data.path, say, [&] { return sources; }), data.tokenizer, data.path,
+          false};
 }
 
 LocatedDataset from_dataset(const config::Data& data) {
@@ -89,7 +98,9 @@ LocatedDataset from_dataset(const config::Data& data) {
   const bool says_nothing = data.tokenizer == config::Data{}.tokenizer;
   const bool is_file = data.tokenizer != "bytes" && data.tokenizer != "characters";
   if (!says_nothing && (is_file ? kind != "bpe" : data.tokenizer != own))
-    fail(ErrorKind::kUsage, "data.tokenizer={}, but the dataset {} was prepared with {}; leave data.tokenizer out or prepare again",
+    fail(ErrorKind::kUsage,
+         "data.tokenizer={}, but the dataset {} was prepared with {}; leave data.tokenizer out or "
+         "prepare again",
          data.tokenizer, data.path, own);
   // A path of a tokenizer.json is kept as it was given: the dataset holds the vocabulary itself.
   return {std::move(dataset), is_file || kind == "bpe" ? data.tokenizer : own, data.path, false};
@@ -97,11 +108,14 @@ LocatedDataset from_dataset(const config::Data& data) {
 
 }  // namespace
 
-LocatedDataset locate_dataset(const config::Data& data, const std::function<void(const std::string&)>& say) {
+LocatedDataset locate_dataset(const config::Data& data,
+                              const std::function<void(const std::string&)>& say) {
   if (data.path.empty()) return from_quickstart(data, say);
   std::error_code cause;
   if (!fs::exists(data.path, cause))
-    fail(ErrorKind::kData, "data.path={}: no such file or directory; needs a text file, a directory of text or a prepared dataset",
+    fail(ErrorKind::kData,
+         "data.path={}: no such file or directory; needs a text file, a directory of text or a "
+         "prepared dataset",
          data.path);
   if (fs::exists(Path(data.path) / kDatasetFile, cause)) return from_dataset(data);
   return from_text(data, say);
@@ -109,7 +123,8 @@ LocatedDataset locate_dataset(const config::Data& data, const std::function<void
 
 std::int64_t known_vocabulary(const config::Data& data) {
   std::error_code cause;
-  const bool own_tokenizer = !data.path.empty() && fs::exists(Path(data.path) / kDatasetFile, cause);
+  const bool own_tokenizer =
+      !data.path.empty() && fs::exists(Path(data.path) / kDatasetFile, cause);
   return data.tokenizer == "bytes" && !own_tokenizer ? 256 : 0;
 }
 

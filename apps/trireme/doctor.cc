@@ -1,4 +1,5 @@
-// trireme doctor: what works on this machine, proven by running it. The worker goes on with what needs LibTorch.
+// trireme doctor: what works on this machine, proven by running it. The worker goes on with what
+// needs LibTorch.
 #include <unistd.h>
 
 #include <cstring>
@@ -28,8 +29,10 @@ std::string processor() {
   const std::string flags = " " + proc_value("/proc/cpuinfo", "flags") + " ";
   std::string found;
   for (const char* flag : {"avx2", "avx512f", "avx512_bf16", "amx_bf16"})
-    if (flags.find(" " + std::string(flag) + " ") != std::string::npos) found += std::string(" ") + flag;
-  return fmt::format("{}, {} cores online,{}", proc_value("/proc/cpuinfo", "model name"), ::sysconf(_SC_NPROCESSORS_ONLN),
+    if (flags.find(" " + std::string(flag) + " ") != std::string::npos)
+      found += std::string(" ") + flag;
+  return fmt::format("{}, {} cores online,{}", proc_value("/proc/cpuinfo", "model name"),
+                     ::sysconf(_SC_NPROCESSORS_ONLN),
                      found.empty() ? " none of AVX2, AVX-512, AMX" : found);
 }
 
@@ -41,9 +44,11 @@ std::string memory() {
   for (int round = 0; round < kRounds; ++round) {
     from[static_cast<std::size_t>(round)] = static_cast<char>(round);
     std::memcpy(to.data(), from.data(), kBytes);
-    TRIREME_CHECK(to[static_cast<std::size_t>(round)] == static_cast<char>(round), "memcpy of round {}", round);
+    TRIREME_CHECK(to[static_cast<std::size_t>(round)] == static_cast<char>(round),
+                  "memcpy of round {}", round);
   }
-  return fmt::format("{} available, copies {:.1f} GB/s", proc_value("/proc/meminfo", "MemAvailable:"),
+  return fmt::format("{} available, copies {:.1f} GB/s",
+                     proc_value("/proc/meminfo", "MemAvailable:"),
                      kRounds * static_cast<double>(kBytes) / watch.seconds() / 1e9);
 }
 
@@ -56,7 +61,8 @@ std::string disk() {
   const bool equal = read_file(file) == bytes;
   std::filesystem::remove(file);
   TRIREME_CHECK(equal, "what was read is not what was written");
-  return fmt::format("this directory takes {:.0f} MB/s with fsync", static_cast<double>(bytes.size()) / seconds / 1e6);
+  return fmt::format("this directory takes {:.0f} MB/s with fsync",
+                     static_cast<double>(bytes.size()) / seconds / 1e6);
 }
 
 std::string plans() {
@@ -66,10 +72,12 @@ std::string plans() {
     config::Job job;
     job.parallel.zero = zero;
     const Planned planned = plan_job(job, kWorld, 256);
-    TRIREME_CHECK(plan::parse(plan::print(planned.plan)) == planned.plan, "the plan of ZeRO-{} does not read back", zero);
+    TRIREME_CHECK(plan::parse(plan::print(planned.plan)) == planned.plan,
+                  "the plan of ZeRO-{} does not read back", zero);
     ++proven;
   }
-  return fmt::format("{} plans of {} ranks compiled, proven, printed and read back", proven, kWorld);
+  return fmt::format("{} plans of {} ranks compiled, proven, printed and read back", proven,
+                     kWorld);
 }
 
 std::string processes() {
@@ -91,7 +99,8 @@ int doctor() {
   checks.run("disk", disk);
   checks.run("plans", plans);
   checks.run("processes", processes);
-  const elastic::Outcome worker = run_workers({"doctor"}, {.launcher = Launcher::kProcesses, .address = {}});
+  const elastic::Outcome worker =
+      run_workers({"doctor"}, {.launcher = Launcher::kProcesses, .address = {}});
   return checks.all_ok() && worker.exit_code == 0 ? 0 : 1;
 }
 

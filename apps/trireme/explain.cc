@@ -15,7 +15,8 @@ namespace {
 
 plan::StepNumbers priced(const plan::PlanSet& plan) {
   const sim::Forecast forecast = sim::simulate(plan, sim::CostModel{});
-  const sim::ListForecast& first = forecast.lists[static_cast<std::size_t>(plan.list_of_rank.front())];
+  const sim::ListForecast& first =
+      forecast.lists[static_cast<std::size_t>(plan.list_of_rank.front())];
   return {.step_s = forecast.step_s,
           .comp_busy_s = first.comp_busy_s,
           .exposed_comm_s = first.exposed_comm_s,
@@ -30,13 +31,18 @@ int explain(const ExplainOptions& options) {
   const Place place = find_place(options.job.ranks, options.job.nproc);
   const Planned planned = plan_job(job, place.world, known_vocabulary(job.data));
   if (options.rank && (*options.rank < 0 || *options.rank >= place.world))
-    fail(ErrorKind::kUsage, "--rank {}: the world has ranks 0 to {}", *options.rank, place.world - 1);
+    fail(ErrorKind::kUsage, "--rank {}: the world has ranks 0 to {}", *options.rank,
+         place.world - 1);
   const plan::MemoryAccount memory = plan::memory_account(planned.plan, 0);
   std::string text;
-  if (options.format == "plan") text = plan::print(planned.plan);
-  else if (options.format == "json") text = plan::explain_json(planned.plan, memory, priced(planned.plan)).dump(1) + "\n";
-  else if (options.rank) text = plan::rank_text(planned.plan, *options.rank);
-  else text = plan::explain_text(planned.plan, memory, priced(planned.plan));
+  if (options.format == "plan")
+    text = plan::print(planned.plan);
+  else if (options.format == "json")
+    text = plan::explain_json(planned.plan, memory, priced(planned.plan)).dump(1) + "\n";
+  else if (options.rank)
+    text = plan::rank_text(planned.plan, *options.rank);
+  else
+    text = plan::explain_text(planned.plan, memory, priced(planned.plan));
   std::fwrite(text.data(), 1, text.size(), stdout);
   return 0;
 }

@@ -16,18 +16,24 @@ int generate(const GenerateOptions& options) {
   // RUNDIR/checkpoints/step-N
   const Path vocabulary = checkpoint.parent_path().parent_path() / kVocabularyName;
   if (!std::filesystem::exists(vocabulary))
-    fail(ErrorKind::kData, "{}: not there; it lies in the run directory two levels above a checkpoint, keep them together",
+    fail(ErrorKind::kData,
+         "{}: not there; it lies in the run directory two levels above a checkpoint, keep them "
+         "together",
          vocabulary.string());
-  const formats::Tokenizer tokenizer = formats::Tokenizer::from_description(read_file(vocabulary), vocabulary.string());
+  const formats::Tokenizer tokenizer =
+      formats::Tokenizer::from_description(read_file(vocabulary), vocabulary.string());
   if (tokenizer.vocab_size() > job.model.vocab)
-    fail(ErrorKind::kData, "{}: has {} ids, the model of {} knows {}", vocabulary.string(), tokenizer.vocab_size(),
-         checkpoint.string(), job.model.vocab);
-  if (options.prompt.empty()) fail(ErrorKind::kUsage, "--prompt is empty; give the model something to go on from");
-  tokenizer.encode(options.prompt);   // refuses what the vocabulary cannot say
-  become_worker({"generate", "--checkpoint", checkpoint.string(), "--vocabulary", vocabulary.string(), "--prompt", options.prompt,
-                 "--tokens", std::to_string(options.tokens), "--temperature", fmt::format("{:.17g}", options.temperature),
-                 "--top-k", std::to_string(options.top_k), "--seed", std::to_string(options.seed)},
-                {});
+    fail(ErrorKind::kData, "{}: has {} ids, the model of {} knows {}", vocabulary.string(),
+         tokenizer.vocab_size(), checkpoint.string(), job.model.vocab);
+  if (options.prompt.empty())
+    fail(ErrorKind::kUsage, "--prompt is empty; give the model something to go on from");
+  tokenizer.encode(options.prompt);  // refuses what the vocabulary cannot say
+  become_worker(
+      {"generate", "--checkpoint", checkpoint.string(), "--vocabulary", vocabulary.string(),
+       "--prompt", options.prompt, "--tokens", std::to_string(options.tokens), "--temperature",
+       fmt::format("{:.17g}", options.temperature), "--top-k", std::to_string(options.top_k),
+       "--seed", std::to_string(options.seed)},
+      {});
 }
 
 }  // namespace trireme::app

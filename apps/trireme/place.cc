@@ -21,17 +21,20 @@ std::optional<std::string> variable(const char* name) {
 std::optional<int> whole_number(std::string_view text) {
   int value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return error == std::errc() && end == text.data() + text.size() ? std::optional(value) : std::nullopt;
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(value)
+                                                                  : std::nullopt;
 }
 
 int number(const char* name, int least, int most, std::optional<int> missing = {}) {
   const std::optional<std::string> text = variable(name);
   if (!text && missing) return *missing;
   if (!text)
-    fail(ErrorKind::kUsage, "the environment variable {} is not set; needs a number from {} to {}", name, least, most);
+    fail(ErrorKind::kUsage, "the environment variable {} is not set; needs a number from {} to {}",
+         name, least, most);
   const std::optional<int> value = whole_number(*text);
   if (!value || *value < least || *value > most)
-    fail(ErrorKind::kUsage, "the environment variable {}=\"{}\"; needs a number from {} to {}", name, *text, least, most);
+    fail(ErrorKind::kUsage, "the environment variable {}=\"{}\"; needs a number from {} to {}",
+         name, *text, least, most);
   return *value;
 }
 
@@ -50,7 +53,8 @@ Place from_variables(Launcher launcher, const char* rank, const char* world, con
 // Only inside a step: a batch script has SLURM_PROCID too, without being one of several ranks.
 bool is_slurm_step() {
   const auto job = variable("SLURM_JOB_NAME");
-  return variable("SLURM_STEP_NUM_TASKS") && variable("SLURM_PROCID") && job != "bash" && job != "interactive";
+  return variable("SLURM_STEP_NUM_TASKS") && variable("SLURM_PROCID") && job != "bash" &&
+         job != "interactive";
 }
 
 void find_master(Place& place) {
@@ -58,22 +62,28 @@ void find_master(Place& place) {
   place.address = variable("MASTER_ADDR").value_or("");
   if (variable("MASTER_PORT")) place.port = number("MASTER_PORT", 1, 65535);
   if (place.launcher == Launcher::kSlurm) {
-    if (place.address.empty()) place.address = slurm_first_host(variable("SLURM_STEP_NODELIST").value_or(""));
-    constexpr int kFirstPort = 15000;   // as Lightning derives it
+    if (place.address.empty())
+      place.address = slurm_first_host(variable("SLURM_STEP_NODELIST").value_or(""));
+    constexpr int kFirstPort = 15000;  // as Lightning derives it
     if (place.port == 0) place.port = kFirstPort + number("SLURM_JOB_ID", 0, 2147483647, 0) % 10000;
   }
   if (place.address.empty() || place.port == 0)
-    fail(ErrorKind::kUsage, "{}, but MASTER_ADDR and MASTER_PORT are not both set: set them to a host and port where rank 0 can listen",
+    fail(ErrorKind::kUsage,
+         "{}, but MASTER_ADDR and MASTER_PORT are not both set: set them to a host and port where "
+         "rank 0 can listen",
          describe(place));
 }
 
 Place from_environment() {
   Place place;
   if (variable("RANK") || variable("WORLD_SIZE")) {
-    place = from_variables(Launcher::kTorchrun, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE");
+    place =
+        from_variables(Launcher::kTorchrun, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE");
   } else if (is_slurm_step()) {
-    place = from_variables(Launcher::kSlurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE");
-    const int here = slurm_tasks_on_node(variable("SLURM_STEP_TASKS_PER_NODE").value_or(""), number("SLURM_NODEID", 0, 1 << 20, 0));
+    place = from_variables(Launcher::kSlurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
+                           "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE");
+    const int here = slurm_tasks_on_node(variable("SLURM_STEP_TASKS_PER_NODE").value_or(""),
+                                         number("SLURM_NODEID", 0, 1 << 20, 0));
     if (here > 0) place.local_world = here;
   } else if (variable("OMPI_COMM_WORLD_SIZE")) {
     place = from_variables(Launcher::kOpenMpi, "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE",
@@ -87,7 +97,9 @@ Place from_flag(const char* flag, Launcher launcher, int count) {
     fail(ErrorKind::kUsage, "{} {}; needs 1 to {}", flag, count, kMostLocal);
   const Place outer = from_environment();
   if (outer.world > 1)
-    fail(ErrorKind::kUsage, "{} {} asks for ranks of this machine, but this process is already {}; drop {}, or start it alone",
+    fail(ErrorKind::kUsage,
+         "{} {} asks for ranks of this machine, but this process is already {}; drop {}, or start "
+         "it alone",
          flag, count, describe(outer), flag);
   return {.launcher = launcher, .world = count, .local_world = count, .address = {}};
 }
@@ -96,8 +108,9 @@ Place from_flag(const char* flag, Launcher launcher, int count) {
 
 std::string describe(const Place& place) {
   const auto several = [&](const char* what, const char* flag) {
-    return fmt::format("{} as {} ({})", place.world == 1 ? "1 rank" : fmt::format("{} ranks", place.world),
-                       what, flag);
+    return fmt::format("{} as {} ({})",
+                       place.world == 1 ? "1 rank" : fmt::format("{} ranks", place.world), what,
+                       flag);
   };
   const auto one = [&](const char* launcher) {
     return fmt::format("rank {} of {} ({})", place.rank, place.world, launcher);
@@ -115,7 +128,9 @@ std::string describe(const Place& place) {
 
 Place find_place(std::optional<int> ranks, std::optional<int> nproc) {
   if (ranks && nproc)
-    fail(ErrorKind::kUsage, "--ranks {} (threads) and --nproc {} (processes) exclude each other; give one", *ranks, *nproc);
+    fail(ErrorKind::kUsage,
+         "--ranks {} (threads) and --nproc {} (processes) exclude each other; give one", *ranks,
+         *nproc);
   if (ranks) return from_flag("--ranks", Launcher::kThreads, *ranks);
   if (nproc) return from_flag("--nproc", Launcher::kProcesses, *nproc);
   Place place = from_environment();

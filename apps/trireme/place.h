@@ -10,11 +10,11 @@ enum class Launcher { kNone, kThreads, kProcesses, kTorchrun, kSlurm, kOpenMpi }
 
 struct Place {
   Launcher launcher = Launcher::kNone;
-  int rank = 0;   // of this process; 0 where it starts all ranks itself
+  int rank = 0;  // of this process; 0 where it starts all ranks itself
   int world = 1;
   int local_rank = 0;
   int local_world = 1;
-  std::string address;   // where rank 0 listens; only of launchers
+  std::string address;  // where rank 0 listens; only of launchers
   int port = 0;
 
   // Whether another program started this process as one of several ranks.
@@ -24,8 +24,8 @@ struct Place {
 // "2 ranks as processes (--nproc)", "rank 1 of 4 (torchrun)".
 std::string describe(const Place& place);
 
-// Decides; reads the environment. Throws Error{kUsage} when flags and environment contradict each other,
-// or when a variable has a value that cannot be.
+// Decides; reads the environment. Throws Error{kUsage} when flags and environment contradict each
+// other, or when a variable has a value that cannot be.
 Place find_place(std::optional<int> ranks, std::optional<int> nproc);
 
 // Entry `node` of Slurm's "2(x3),1"; 0 when there is none.

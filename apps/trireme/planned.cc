@@ -30,7 +30,8 @@ std::string layout_text(const config::Job& job) {
 std::string memory_text(const plan::MemoryPoint& point) {
   std::string text;
   for (int kind = 0; kind < plan::kMemoryKinds; ++kind)
-    text += fmt::format("{}{} {:.1f}", kind == 0 ? "" : ", ", plan::name(static_cast<plan::MemoryKind>(kind)),
+    text += fmt::format("{}{} {:.1f}", kind == 0 ? "" : ", ",
+                        plan::name(static_cast<plan::MemoryKind>(kind)),
                         static_cast<double>(point[static_cast<std::size_t>(kind)]) / 1e6);
   return text;
 }
@@ -38,7 +39,8 @@ std::string memory_text(const plan::MemoryPoint& point) {
 }  // namespace
 
 config::Job read_job(const JobOptions& options) {
-  if (options.file.empty()) fail(ErrorKind::kUsage, "which job? Give a job.yaml, such as recipes/quickstart.yaml");
+  if (options.file.empty())
+    fail(ErrorKind::kUsage, "which job? Give a job.yaml, such as recipes/quickstart.yaml");
   config::Job job = config::load_job(options.file);
   for (const std::string& assignment : options.assignments) config::apply_set(job, assignment);
   return job;
@@ -59,7 +61,8 @@ Planned plan_job(config::Job job, int world, std::int64_t vocabulary) {
   planned.job = config::resolve(std::move(job), world, {.vocab = vocabulary});
   config::check_runnable(planned.job);
   planned.model = arch::describe(planned.job);
-  planned.plan = plan::compile(planned.model.program, arch::mesh_of(planned.job), arch::recipe_of(planned.job));
+  planned.plan = plan::compile(planned.model.program, arch::mesh_of(planned.job),
+                               arch::recipe_of(planned.job));
   plan::validate(planned.plan);
   return planned;
 }
@@ -68,20 +71,26 @@ std::string short_summary(const Planned& planned) {
   const config::Job& job = planned.job;
   const config::Model& m = job.model;
   const plan::MemoryAccount memory = plan::memory_account(planned.plan, 0);
-  std::string text = fmt::format("model     {}: {} layers, {} wide, {} heads, context {}, vocabulary {}: {:.2f}M parameters\n",
-                                 m.family == config::Family::kGpt ? "gpt" : "llama", m.layers, m.hidden, m.heads, m.seq_len,
-                                 m.vocab, static_cast<double>(planned.model.parameters()) / 1e6);
-  text += fmt::format("step      {} samples of {} tokens: {} x {} micro-batches of {} samples, {}\n", job.run.global_batch,
-                      m.seq_len, config::dp(job), config::accumulation(job), job.run.micro_batch, name(job.precision.compute));
+  std::string text = fmt::format(
+      "model     {}: {} layers, {} wide, {} heads, context {}, vocabulary {}: {:.2f}M parameters\n",
+      m.family == config::Family::kGpt ? "gpt" : "llama", m.layers, m.hidden, m.heads, m.seq_len,
+      m.vocab, static_cast<double>(planned.model.parameters()) / 1e6);
+  text +=
+      fmt::format("step      {} samples of {} tokens: {} x {} micro-batches of {} samples, {}\n",
+                  job.run.global_batch, m.seq_len, config::dp(job), config::accumulation(job),
+                  job.run.micro_batch, name(job.precision.compute));
   text += fmt::format("layout    {}\n", layout_text(job));
-  text += fmt::format("plan      {} lines a rank, proven free of deadlock, digest {}\n", planned.plan.list(0).size(),
-                      hex64(plan::digest(planned.plan)));
-  text += fmt::format("memory    {:.1f} MB a rank at its peak ({} at their peaks)\n", static_cast<double>(memory.peak_total) / 1e6,
-                      memory_text(memory.peak));
+  text += fmt::format("plan      {} lines a rank, proven free of deadlock, digest {}\n",
+                      planned.plan.list(0).size(), hex64(plan::digest(planned.plan)));
+  text += fmt::format("memory    {:.1f} MB a rank at its peak ({} at their peaks)\n",
+                      static_cast<double>(memory.peak_total) / 1e6, memory_text(memory.peak));
   const sim::Forecast forecast = sim::simulate(planned.plan, sim::CostModel{});
   const sim::ListForecast& first = forecast.lists.front();
-  text += fmt::format("forecast  {:.1f} ms a step on one core a rank: {:.1f} ms computing, {:.1f} ms waiting for communication, {:.1f} MB sent\n",
-                      1e3 * forecast.step_s, 1e3 * first.comp_busy_s, 1e3 * first.exposed_comm_s, first.sent_bytes / 1e6);
+  text += fmt::format(
+      "forecast  {:.1f} ms a step on one core a rank: {:.1f} ms computing, {:.1f} ms waiting for "
+      "communication, {:.1f} MB sent\n",
+      1e3 * forecast.step_s, 1e3 * first.comp_busy_s, 1e3 * first.exposed_comm_s,
+      first.sent_bytes / 1e6);
   return text;
 }
 

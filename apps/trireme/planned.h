@@ -20,9 +20,9 @@ std::string job_name(const JobOptions& options);
 void check_early(const config::Job& job, int world);
 
 struct Planned {
-  config::Job job;         // resolved
+  config::Job job;  // resolved
   arch::ModelSpec model;
-  plan::PlanSet plan;      // validated
+  plan::PlanSet plan;  // validated
 };
 
 // Resolves, compiles and validates. Throws Error{kUsage} for a job that cannot be planned.

@@ -31,11 +31,13 @@ void check_writable(const Path& path) {
   std::error_code cause;
   while (!fs::exists(above, cause) && above.has_relative_path()) above = above.parent_path();
   if (!fs::is_directory(above, cause))
-    fail(ErrorKind::kUsage, "cannot create the run directory {}: {} is not a directory; choose another with --out", path.string(),
-         above.string());
+    fail(ErrorKind::kUsage,
+         "cannot create the run directory {}: {} is not a directory; choose another with --out",
+         path.string(), above.string());
   if (::access(above.c_str(), W_OK | X_OK) != 0)
-    fail(ErrorKind::kUsage, "cannot write the run directory {}: no permission in {}; choose another with --out", path.string(),
-         above.string());
+    fail(ErrorKind::kUsage,
+         "cannot write the run directory {}: no permission in {}; choose another with --out",
+         path.string(), above.string());
 }
 
 bool is_empty_but_for_lock(const Path& path) {
@@ -44,29 +46,39 @@ bool is_empty_but_for_lock(const Path& path) {
   return true;
 }
 
-bool has_checkpoints(const Path& path) { return !formats::list_checkpoints(path / kCheckpoints).empty(); }
+bool has_checkpoints(const Path& path) {
+  return !formats::list_checkpoints(path / kCheckpoints).empty();
+}
 
 bool is_checkpoint(const Path& path) {
   return fs::exists(path / formats::kManifestName) || path.filename().string().starts_with("step-");
 }
 
 // Where the step-N directories of a run lie, given the run or that place itself.
-Path checkpoint_root(const Path& path) { return fs::is_directory(path / kCheckpoints) ? path / kCheckpoints : path; }
+Path checkpoint_root(const Path& path) {
+  return fs::is_directory(path / kCheckpoints) ? path / kCheckpoints : path;
+}
 
 void check_given(const Path& path) {
   if (!fs::is_directory(path))
-    fail(ErrorKind::kData, "{}: no such directory; needs a run directory or one of its checkpoints/step-N", path.string());
+    fail(ErrorKind::kData,
+         "{}: no such directory; needs a run directory or one of its checkpoints/step-N",
+         path.string());
 }
 
 }  // namespace
 
-RunDirectory::RunDirectory(const std::string& out, const std::string& name, const std::string& resume)
+RunDirectory::RunDirectory(const std::string& out, const std::string& name,
+                           const std::string& resume)
     : path_(out.empty() ? fresh_name(name) : Path(out)) {
   look();
   if (resume == "never") {
     if (has_checkpoints(path_))
-      fail(ErrorKind::kUsage, "{} holds checkpoints of an earlier run and --resume never would overwrite them; choose another "
-                              "--out, or leave --resume out to go on from the newest", path_.string());
+      fail(ErrorKind::kUsage,
+           "{} holds checkpoints of an earlier run and --resume never would overwrite them; choose "
+           "another "
+           "--out, or leave --resume out to go on from the newest",
+           path_.string());
   } else if (resume == "auto") {
     find_newest(path_ / kCheckpoints);
   } else {
@@ -79,9 +91,12 @@ void RunDirectory::look() const {
   if (!fs::exists(path_)) return;
   const bool run = fs::exists(path_ / kLockedJobName) || fs::is_directory(path_ / kCheckpoints);
   if (!run && !is_empty_but_for_lock(path_))
-    fail(ErrorKind::kUsage, "{} is not empty and is no run; choose another directory with --out", path_.string());
+    fail(ErrorKind::kUsage, "{} is not empty and is no run; choose another directory with --out",
+         path_.string());
   if (fs::exists(path_ / kLock) && !FileLock(path_ / kLock, FileLock::Wait::kNo).locked())
-    fail(ErrorKind::kUsage, "{} is in use by a run that has not ended; wait for it, or choose another --out", path_.string());
+    fail(ErrorKind::kUsage,
+         "{} is in use by a run that has not ended; wait for it, or choose another --out",
+         path_.string());
 }
 
 void RunDirectory::find_newest(const Path& root) {
@@ -95,16 +110,20 @@ void RunDirectory::find_given(const Path& given) {
   const Path checkpoint = find_checkpoint(given);
   resume_ = Resume{checkpoint, formats::verify_checkpoint(checkpoint)};
   for (const formats::CheckpointEntry& other : formats::list_checkpoints(path_ / kCheckpoints))
-    if (other.step > resume_->manifest.step || !fs::equivalent(checkpoint.parent_path(), path_ / kCheckpoints))
-      fail(ErrorKind::kUsage, "{} holds {}, which going on from {} would overwrite; choose another --out", path_.string(),
-           other.path.filename().string(), checkpoint.string());
+    if (other.step > resume_->manifest.step ||
+        !fs::equivalent(checkpoint.parent_path(), path_ / kCheckpoints))
+      fail(ErrorKind::kUsage,
+           "{} holds {}, which going on from {} would overwrite; choose another --out",
+           path_.string(), other.path.filename().string(), checkpoint.string());
 }
 
 void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary) {
   make_directories(path_);
   lock_.emplace(path_ / kLock, FileLock::Wait::kNo);
   if (!lock_->locked())
-    fail(ErrorKind::kUsage, "{} is in use by a run that has not ended; wait for it, or choose another --out", path_.string());
+    fail(ErrorKind::kUsage,
+         "{} is in use by a run that has not ended; wait for it, or choose another --out",
+         path_.string());
   replace_file(path_ / kLockedJobName, config::print_yaml(job));
   replace_file(path_ / kVocabularyName, vocabulary);
 }
@@ -112,8 +131,11 @@ void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary
 Path find_checkpoint(const Path& path) {
   check_given(path);
   if (is_checkpoint(path)) return fs::canonical(path);
-  const std::optional<formats::NewestCheckpoint> newest = formats::newest_checkpoint(checkpoint_root(path));
-  if (!newest) fail(ErrorKind::kData, "{}: holds no checkpoint (step-N below it or below its checkpoints)", path.string());
+  const std::optional<formats::NewestCheckpoint> newest =
+      formats::newest_checkpoint(checkpoint_root(path));
+  if (!newest)
+    fail(ErrorKind::kData, "{}: holds no checkpoint (step-N below it or below its checkpoints)",
+         path.string());
   return newest->path;
 }
 

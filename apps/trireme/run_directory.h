@@ -11,7 +11,7 @@
 namespace trireme::app {
 
 inline constexpr char kLockedJobName[] = "job.lock.yaml";
-inline constexpr char kVocabularyName[] = "vocabulary.json";   // what `generate` decodes with
+inline constexpr char kVocabularyName[] = "vocabulary.json";  // what `generate` decodes with
 
 struct Resume {
   Path checkpoint;
@@ -21,9 +21,9 @@ struct Resume {
 // A run directory that was looked at; nothing is created before prepare().
 class RunDirectory {
  public:
-  // `out` empty: runs/NAME-TIME. Throws Error{kUsage} when it is no directory, is somebody else's, cannot be
-  // written, is in use by another run, or holds checkpoints that `resume` (auto, never or a path) forbids;
-  // Error{kData} when the checkpoint to resume from cannot be used.
+  // `out` empty: runs/NAME-TIME. Throws Error{kUsage} when it is no directory, is somebody else's,
+  // cannot be written, is in use by another run, or holds checkpoints that `resume` (auto, never or
+  // a path) forbids; Error{kData} when the checkpoint to resume from cannot be used.
   RunDirectory(const std::string& out, const std::string& name, const std::string& resume);
 
   const Path& path() const { return path_; }
@@ -46,8 +46,8 @@ class RunDirectory {
   std::optional<FileLock> lock_;
 };
 
-// A run directory, its checkpoints, or one step-N: the step-N meant (the newest that is usable, every byte
-// checked). Throws Error{kData}.
+// A run directory, its checkpoints, or one step-N: the step-N meant (the newest that is usable,
+// every byte checked). Throws Error{kData}.
 Path find_checkpoint(const Path& path);
 
 }  // namespace trireme::app

@@ -27,31 +27,42 @@ void say_changes(const config::Job& saved, const config::Job& now) {
 
 void check_resume(const Resume& resume, const config::Job& job, const std::string& dataset_digest) {
   const std::string where = resume.checkpoint.string();
-  config::check_resumable(config::parse_job(resume.manifest.job, where + "/" + formats::kManifestName), job);
+  config::check_resumable(
+      config::parse_job(resume.manifest.job, where + "/" + formats::kManifestName), job);
   if (resume.manifest.dataset_digest != dataset_digest)
-    fail(ErrorKind::kData, "{}: was trained on dataset {}, this job reads {}; point data.path to the same data, or start "
-                           "anew with another --out", where, resume.manifest.dataset_digest, dataset_digest);
+    fail(ErrorKind::kData,
+         "{}: was trained on dataset {}, this job reads {}; point data.path to the same data, or "
+         "start "
+         "anew with another --out",
+         where, resume.manifest.dataset_digest, dataset_digest);
 }
 
 // A job text that no file holds, for a rank that owns no run directory.
 std::string job_in_memory(const std::string& text) {
   const int fd = ::memfd_create("job", 0);
-  TRIREME_CHECK(fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()), "memfd");
+  TRIREME_CHECK(
+      fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()),
+      "memfd");
   return fmt::format("/proc/self/fd/{}", fd);
 }
 
-void say_start(const Planned& planned, const LocatedDataset& data, const RunDirectory& run, const Place& place, bool verbose) {
+void say_start(const Planned& planned, const LocatedDataset& data, const RunDirectory& run,
+               const Place& place, bool verbose) {
   fmt::print("run       {}\n", run.path().string());
   const auto megabytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
-  fmt::print("data      {}: {:.1f} MB to train on, {:.1f} MB held out, {} tokens a byte\n", data.what,
-             megabytes(data.dataset.train_info.text_bytes), megabytes(data.dataset.val_info.text_bytes),
+  fmt::print("data      {}: {:.1f} MB to train on, {:.1f} MB held out, {} tokens a byte\n",
+             data.what, megabytes(data.dataset.train_info.text_bytes),
+             megabytes(data.dataset.val_info.text_bytes),
              fmt::format("{:.3g}", static_cast<double>(data.dataset.train_info.tokens) /
-                                       static_cast<double>(std::max<std::int64_t>(1, data.dataset.train_info.text_bytes))));
+                                       static_cast<double>(std::max<std::int64_t>(
+                                           1, data.dataset.train_info.text_bytes))));
   fmt::print("world     {}\n{}", describe(place), short_summary(planned));
   for (const std::string& note : config::notes(planned.job)) fmt::print("note      {}\n", note);
-  for (const formats::CheckpointEntry& entry : run.refused()) fmt::print("resume    passed over {}: {}\n", entry.path.string(), entry.problem);
+  for (const formats::CheckpointEntry& entry : run.refused())
+    fmt::print("resume    passed over {}: {}\n", entry.path.string(), entry.problem);
   if (run.resume()) {
-    fmt::print("resume    {} (step {})\n", run.resume()->checkpoint.string(), run.resume()->manifest.step);
+    fmt::print("resume    {} (step {})\n", run.resume()->checkpoint.string(),
+               run.resume()->manifest.step);
     say_changes(config::parse_job(run.resume()->manifest.job, "checkpoint"), planned.job);
   }
   if (verbose) fmt::print("{}", config::print_yaml(planned.job));
@@ -65,15 +76,21 @@ int start(const std::vector<std::string>& arguments, const Place& place, RunDire
   const elastic::Outcome outcome = run_workers(arguments, place);
   if (!outcome.cause.empty()) {
     const bool lost = outcome.exit_code == exit_code(ErrorKind::kPeerLost);
-    print_error(lost ? "peer lost" : outcome.exit_code > 128 ? "interrupted" : "worker",
-                outcome.cause + (lost ? "; the same command with --out " + run->path().string() + " goes on from the last checkpoint" : ""));
+    print_error(lost                      ? "peer lost"
+                : outcome.exit_code > 128 ? "interrupted"
+                                          : "worker",
+                outcome.cause + (lost ? "; the same command with --out " + run->path().string() +
+                                            " goes on from the last checkpoint"
+                                      : ""));
   }
   return outcome.exit_code;
 }
 
-std::vector<std::string> worker_arguments(const TrainOptions& options, const Place& place, const Path& dataset) {
+std::vector<std::string> worker_arguments(const TrainOptions& options, const Place& place,
+                                          const Path& dataset) {
   std::vector<std::string> arguments = {"train", "--dataset", dataset.string()};
-  if (place.launcher == Launcher::kThreads) arguments.insert(arguments.end(), {"--ranks", std::to_string(place.world)});
+  if (place.launcher == Launcher::kThreads)
+    arguments.insert(arguments.end(), {"--ranks", std::to_string(place.world)});
   if (options.quiet) arguments.push_back("--quiet");
   return arguments;
 }
@@ -86,7 +103,8 @@ void append(std::vector<std::string>& arguments, std::initializer_list<std::stri
 int follow(const TrainOptions& options, config::Job job, const Place& place) {
   const LocatedDataset data = locate_dataset(job.data, [](const std::string&) {});
   job.data.tokenizer = data.tokenizer;
-  const Planned planned = plan_job(std::move(job), place.world, data.dataset.tokenizer.vocab_size());
+  const Planned planned =
+      plan_job(std::move(job), place.world, data.dataset.tokenizer.vocab_size());
   std::vector<std::string> arguments = worker_arguments(options, place, data.dataset.directory);
   append(arguments, {"--job", job_in_memory(config::print_yaml(planned.job))});
   return start(arguments, place, nullptr);
@@ -100,22 +118,25 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   };
   const LocatedDataset data = locate_dataset(job.data, say);
   job.data.tokenizer = data.tokenizer;
-  const Planned planned = plan_job(std::move(job), place.world, data.dataset.tokenizer.vocab_size());
+  const Planned planned =
+      plan_job(std::move(job), place.world, data.dataset.tokenizer.vocab_size());
   if (run.resume()) {
     check_resume(*run.resume(), planned.job, data.dataset.digest);
     if (run.resume()->manifest.step >= planned.job.run.steps) {
       fmt::print("{} is at step {} of {}: nothing is left to do; raise run.steps to train on\n",
-                 run.resume()->checkpoint.string(), run.resume()->manifest.step, planned.job.run.steps);
+                 run.resume()->checkpoint.string(), run.resume()->manifest.step,
+                 planned.job.run.steps);
       return 0;
     }
   }
   std::vector<std::string> arguments = worker_arguments(options, place, data.dataset.directory);
   if (data.quickstart || options.baseline)
     append(arguments, {"--baseline", fmt::format("{:.17g}", baseline_bits(data.dataset, say))});
-  worker_program();   // the last thing that can be missing
+  worker_program();  // the last thing that can be missing
   run.prepare(planned.job, data.dataset.tokenizer.description());
   say_start(planned, data, run, place, options.verbose);
-  append(arguments, {"--job", (run.path() / kLockedJobName).string(), "--out", run.path().string()});
+  append(arguments,
+         {"--job", (run.path() / kLockedJobName).string(), "--out", run.path().string()});
   if (run.resume()) append(arguments, {"--resume", run.resume()->checkpoint.string()});
   return start(arguments, place, &run);
 }
@@ -132,7 +153,8 @@ int train(const TrainOptions& options) {
   const Place place = find_place(options.job.ranks, options.job.nproc);
   // Refuses most mistakes before any text is tokenized.
   check_early(job, place.world);
-  return place.launched() && place.rank != 0 ? follow(options, std::move(job), place) : lead(options, std::move(job), place);
+  return place.launched() && place.rank != 0 ? follow(options, std::move(job), place)
+                                             : lead(options, std::move(job), place);
 }
 
 }  // namespace trireme::app

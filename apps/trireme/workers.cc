@@ -22,8 +22,9 @@ int cores() {
 
 bool has_avx512() {
 #if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("fma");
 #else
   return false;
 #endif
@@ -36,15 +37,18 @@ class Environment {
     for (char** entry = environ; *entry != nullptr; ++entry) entries_.emplace_back(*entry);
   }
   void set(const std::string& name, const std::string& value) {
-    std::erase_if(entries_, [&](const std::string& entry) { return entry.starts_with(name + "="); });
+    std::erase_if(entries_,
+                  [&](const std::string& entry) { return entry.starts_with(name + "="); });
     entries_.push_back(name + "=" + value);
   }
   void set_if_absent(const std::string& name, const std::string& value) {
-    if (std::none_of(entries_.begin(), entries_.end(), [&](const std::string& entry) { return entry.starts_with(name + "="); }))
+    if (std::none_of(entries_.begin(), entries_.end(),
+                     [&](const std::string& entry) { return entry.starts_with(name + "="); }))
       set(name, value);
   }
   void erase(const std::string& name) {
-    std::erase_if(entries_, [&](const std::string& entry) { return entry.starts_with(name + "="); });
+    std::erase_if(entries_,
+                  [&](const std::string& entry) { return entry.starts_with(name + "="); });
   }
   const std::vector<std::string>& entries() const { return entries_; }
 
@@ -57,7 +61,8 @@ Environment worker_environment(const Place& place) {
   const std::string share = std::to_string(std::max(1, cores() / std::max(1, place.local_world)));
   environment.set_if_absent("OMP_NUM_THREADS", share);
   // OpenBLAS has one pool a process: ranks that are threads of one process would queue for it.
-  environment.set_if_absent("OPENBLAS_NUM_THREADS", place.launcher == Launcher::kThreads && place.world > 1 ? "1" : share);
+  environment.set_if_absent("OPENBLAS_NUM_THREADS",
+                            place.launcher == Launcher::kThreads && place.world > 1 ? "1" : share);
   if (has_avx512()) environment.set_if_absent("ATEN_CPU_CAPABILITY", "avx512");
   return environment;
 }
@@ -75,7 +80,9 @@ std::string worker_program() {
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", cause);
   const std::filesystem::path worker = self.parent_path() / "trireme-worker";
   if (cause || ::access(worker.c_str(), X_OK) != 0)
-    fail(ErrorKind::kUsage, "{} is not there, and this command computes; build it with LibTorch: ./dev build", worker.string());
+    fail(ErrorKind::kUsage,
+         "{} is not there, and this command computes; build it with LibTorch: ./dev build",
+         worker.string());
   return worker.string();
 }
 
@@ -83,7 +90,8 @@ void become_worker(const std::vector<std::string>& arguments, const Place& place
   std::vector<std::string> words = command(arguments);
   Environment environment = worker_environment(place);
   // The worker knows torchrun's names only, and takes its absence for a world of its own.
-  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"}) environment.erase(name);
+  for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"})
+    environment.erase(name);
   if (place.launched() && place.world > 1) {
     environment.set("RANK", std::to_string(place.rank));
     environment.set("WORLD_SIZE", std::to_string(place.world));

@@ -18,9 +18,11 @@ class Arguments {
   Arguments(int argc, char** argv) {
     for (int i = 0; i < argc; ++i) {
       const std::string_view word = argv[i];
-      if (!word.starts_with("--")) fail(ErrorKind::kUsage, "unexpected argument {}; trireme calls this program", word);
+      if (!word.starts_with("--"))
+        fail(ErrorKind::kUsage, "unexpected argument {}; trireme calls this program", word);
       const bool flag = word == "--quiet";
-      if (!flag && i + 1 == argc) fail(ErrorKind::kUsage, "{} needs a value; trireme calls this program", word);
+      if (!flag && i + 1 == argc)
+        fail(ErrorKind::kUsage, "{} needs a value; trireme calls this program", word);
       given_[std::string(word.substr(2))] = flag ? "" : argv[++i];
     }
   }

@@ -47,13 +47,17 @@ std::string row_split(at::ScalarType type) {
   for (const std::int64_t rows : {64, 256}) {
     const at::Tensor a = at::randn({rows, 192}).to(type), b = at::randn({192, 768}).to(type);
     const at::Tensor whole = at::matmul(a, b);
-    const at::Tensor parts = at::cat({at::matmul(a.slice(0, 0, rows / 2), b), at::matmul(a.slice(0, rows / 2, rows), b)});
-    TRIREME_CHECK(same_bits(whole, parts), "{} rows at once and in halves differ: canonical runs are not bitwise equal here", rows);
+    const at::Tensor parts = at::cat(
+        {at::matmul(a.slice(0, 0, rows / 2), b), at::matmul(a.slice(0, rows / 2, rows), b)});
+    TRIREME_CHECK(same_bits(whole, parts),
+                  "{} rows at once and in halves differ: canonical runs are not bitwise equal here",
+                  rows);
   }
   return "rows of a product may be split freely, bit for bit";
 }
 
-// Backward from an output's place in the graph, after the output is gone, with a hand-made gradient.
+// Backward from an output's place in the graph, after the output is gone, with a hand-made
+// gradient.
 std::string gradient_edge() {
   const at::Tensor x = at::randn({8, 8}).requires_grad_(true), seed = at::randn({8, 8});
   const at::Tensor expected = 2 * x.detach() * seed;
@@ -65,7 +69,9 @@ std::string gradient_edge() {
   return "backward runs from a gradient edge whose output is gone";
 }
 
-at::Tensor contribution(int rank) { return at::arange(1, 1001, at::kFloat).reciprocal() * (rank + 1); }
+at::Tensor contribution(int rank) {
+  return at::arange(1, 1001, at::kFloat).reciprocal() * (rank + 1);
+}
 
 // A sum, a reduce-scatter and an all-gather over two ranks, as one tensor.
 at::Tensor collectives(comm::World& world) {
@@ -85,7 +91,8 @@ void check_collectives(const at::Tensor& got) {
 constexpr double kTimeout = 20;
 
 std::string local_collectives() {
-  comm::run_local_ranks(2, kTimeout, [](comm::World& world) { check_collectives(collectives(world)); });
+  comm::run_local_ranks(2, kTimeout,
+                        [](comm::World& world) { check_collectives(collectives(world)); });
   return "two ranks as threads: reduce-scatter, all-gather, all-reduce give the expected bits";
 }
 
@@ -95,8 +102,14 @@ std::string gloo_collectives() {
   std::mutex mutex;
   const auto rank = [&](int k) {
     try {
-      const auto world = comm::connect_gloo({.rank = k, .size = 2, .host = "127.0.0.1", .port = port, .run_id = "doctor", .interface = {},
-                                             .timeout_s = kTimeout, .connect_timeout_s = kTimeout});
+      const auto world = comm::connect_gloo({.rank = k,
+                                             .size = 2,
+                                             .host = "127.0.0.1",
+                                             .port = port,
+                                             .run_id = "doctor",
+                                             .interface = {},
+                                             .timeout_s = kTimeout,
+                                             .connect_timeout_s = kTimeout});
       check_collectives(collectives(*world));
     } catch (...) {
       const std::scoped_lock lock(mutex);
@@ -113,7 +126,8 @@ std::string gloo_collectives() {
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "trireme-doctor-XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "trireme-doctor-XXXXXX").string();
     TRIREME_CHECK(::mkdtemp(pattern.data()) != nullptr, "no temporary directory at {}", pattern);
     path_ = pattern;
   }
@@ -145,38 +159,46 @@ double last_loss(const train::TrainSetup& setup, int ranks) {
   return loss;
 }
 
-// Two steps on one rank; one step, a checkpoint, and the second step on two ranks with everything sharded.
+// Two steps on one rank; one step, a checkpoint, and the second step on two ranks with everything
+// sharded.
 std::string training() {
   const TemporaryDirectory scratch;
   std::string text;
   for (int k = 0; text.size() < 8000; ++k) text += fmt::format("int value_{} = {};\n", k, k * k);
   write_file_synced(scratch / "text", text);
-  const formats::Dataset dataset = formats::prepare_dataset(
-      {.sources = formats::collect_sources({scratch / "text"}), .out = scratch / "data", .validation = {formats::ValidationRule::By::kTail, 0.1}});
+  const formats::Dataset dataset =
+      formats::prepare_dataset({.sources = formats::collect_sources({scratch / "text"}),
+                                .out = scratch / "data",
+                                .validation = {formats::ValidationRule::By::kTail, 0.1}});
   config::Job job;
   job.run.steps = 2;
   job.checkpoint.every = 1;
   const auto setup = [&](int ranks, int zero, const char* out, const Path& resume) {
     job.parallel.zero = zero;
-    return train::TrainSetup{.job = config::resolve(job, ranks, {.vocab = dataset.tokenizer.vocab_size()}),
-                             .dataset = dataset.directory,
-                             .out = scratch / out,
-                             .resume = resume,
-                             .build_id = "doctor"};
+    return train::TrainSetup{
+        .job = config::resolve(job, ranks, {.vocab = dataset.tokenizer.vocab_size()}),
+        .dataset = dataset.directory,
+        .out = scratch / out,
+        .resume = resume,
+        .build_id = "doctor"};
   };
   const double alone = last_loss(setup(1, 0, "one", {}), 1);
   const Path middle = scratch / "one" / "checkpoints" / "step-1";
   formats::verify_checkpoint(middle);
   const double together = last_loss(setup(2, 3, "two", middle), 2);
-  TRIREME_CHECK(std::isfinite(alone) && alone == together, "loss {:.17g} on one rank, {:.17g} on two", alone, together);
-  return fmt::format("1 rank, and from its checkpoint 2 ranks with ZeRO-3: the same loss {:.6f}, bit for bit", alone);
+  TRIREME_CHECK(std::isfinite(alone) && alone == together,
+                "loss {:.17g} on one rank, {:.17g} on two", alone, together);
+  return fmt::format(
+      "1 rank, and from its checkpoint 2 ranks with ZeRO-3: the same loss {:.6f}, bit for bit",
+      alone);
 }
 
 }  // namespace
 
 int doctor(const Arguments&) {
   Checks checks;
-  checks.run("LibTorch", [] { return fmt::format("{}, {} threads", TORCH_VERSION, at::get_num_threads()); });
+  checks.run("LibTorch",
+             [] { return fmt::format("{}, {} threads", TORCH_VERSION, at::get_num_threads()); });
   checks.run("matrix product fp32", [] { return matrix_rate(at::kFloat); });
   checks.run("matrix product bf16", [] { return matrix_rate(at::kBFloat16); });
   checks.run("split rows fp32", [] { return row_split(at::kFloat); });

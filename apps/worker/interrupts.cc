@@ -31,7 +31,7 @@ Interrupts::~Interrupts() {
 
 void Interrupts::watch() {
   const sigset_t set = watched();
-  constexpr timespec kLook{0, 50'000'000};   // how often done_ is looked at
+  constexpr timespec kLook{0, 50'000'000};  // how often done_ is looked at
   while (!done_) {
     const int signal = ::sigtimedwait(&set, nullptr, &kLook);
     if (signal <= 0) continue;

@@ -6,8 +6,8 @@
 
 namespace trireme::app {
 
-// While it lives, the first SIGINT or SIGTERM becomes first(); a second SIGINT ends the process at once with
-// exit code 130. Made before any other thread, so that these inherit the blocked mask.
+// While it lives, the first SIGINT or SIGTERM becomes first(); a second SIGINT ends the process at
+// once with exit code 130. Made before any other thread, so that these inherit the blocked mask.
 class Interrupts {
  public:
   Interrupts();

@@ -61,7 +61,8 @@ comm::GlooConfig gloo_config(const config::Job& job) {
   config.host = variable("MASTER_ADDR", "127.0.0.1");
   config.port = std::atoi(variable("MASTER_PORT", "29500").c_str());
   config.host_store = variable("TORCHELASTIC_USE_AGENT_STORE", "False") != "True";
-  config.run_id = variable("TORCHELASTIC_RUN_ID", "trireme") + "." + variable("TORCHELASTIC_RESTART_COUNT", "0");
+  config.run_id = variable("TORCHELASTIC_RUN_ID", "trireme") + "." +
+                  variable("TORCHELASTIC_RESTART_COUNT", "0");
   config.interface = variable("GLOO_SOCKET_IFNAME", "");
   config.timeout_s = job.parallel.comm_timeout_s;
   return config;
@@ -77,7 +78,8 @@ void agree(train::TrainSetup& setup, comm::World& world) {
 train::Ending train_rank(train::TrainSetup setup, comm::World& world, const Arguments& arguments) {
   at::set_num_threads(std::max(1, std::atoi(variable("OMP_NUM_THREADS", "1").c_str())));
   agree(setup, world);
-  return train::train(setup, world, world.rank() == 0 ? make_callbacks(setup.job, arguments) : Callbacks());
+  return train::train(setup, world,
+                      world.rank() == 0 ? make_callbacks(setup.job, arguments) : Callbacks());
 }
 
 train::Ending train_process(const train::TrainSetup& setup, const Arguments& arguments) {
@@ -113,7 +115,8 @@ int train(const Arguments& arguments) {
   setup.stop = &interrupts.first();
   const bool process = std::getenv("RANK") != nullptr && variable("WORLD_SIZE", "1") != "1";
   const train::Ending ending =
-      process ? train_process(setup, arguments) : train_threads(setup, arguments.number<int>("ranks", 1), arguments);
+      process ? train_process(setup, arguments)
+              : train_threads(setup, arguments.number<int>("ranks", 1), arguments);
   if (ending == train::Ending::kDone) return 0;
   const int signal = interrupts.first();
   return 128 + (signal != 0 ? signal : SIGTERM);

@@ -1,5 +1,5 @@
-// Broken jobs, command lines, datasets and checkpoints, as a user would meet them: exit code 2 or 3, one line, and
-// nothing created or changed.
+// Broken jobs, command lines, datasets and checkpoints, as a user would meet them: exit code 2 or
+// 3, one line, and nothing created or changed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,11 +14,14 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr char kGoodJob[] = "model: {layers: 1, hidden: 16, heads: 2, seq_len: 8}\ndata: {path: text.txt}\nrun: {steps: 4, global_batch: 4}\n";
+constexpr char kGoodJob[] =
+    "model: {layers: 1, hidden: 16, heads: 2, seq_len: 8}\ndata: {path: text.txt}\nrun: {steps: 4, "
+    "global_batch: 4}\n";
 
 std::string some_text() {
   std::string text;
-  for (int i = 0; i < 400; ++i) text += "line " + std::to_string(i) + " of a text that is there to be read\n";
+  for (int i = 0; i < 400; ++i)
+    text += "line " + std::to_string(i) + " of a text that is there to be read\n";
   return text;
 }
 
@@ -30,7 +33,8 @@ class BrokenInput : public ::testing::Test {
   }
 
   // Runs and demands the refusal; returns the line.
-  std::string refused(const std::vector<std::string>& arguments, int exit_code, const std::string& fragment) {
+  std::string refused(const std::vector<std::string>& arguments, int exit_code,
+                      const std::string& fragment) {
     const auto before = desk_.contents();
     const Result result = desk_.run(arguments);
     EXPECT_EQ(result.exit_code, exit_code) << ::testing::PrintToString(arguments) << result.err;
@@ -41,16 +45,26 @@ class BrokenInput : public ::testing::Test {
   }
 
   // A checkpoint of one tensor that fits the good job as far as `trireme` can tell.
-  void write_checkpoint(const std::string& name, std::int64_t step, const std::string& dataset_digest = "0123456789abcdef") {
+  void write_checkpoint(const std::string& name, std::int64_t step,
+                        const std::string& dataset_digest = "0123456789abcdef") {
     const Path directory = desk_ / name;
     std::filesystem::create_directories(directory);
     const config::Job job = config::resolve(config::parse_job(kGoodJob, "job"), 1, {.vocab = 256});
     const std::vector<float> values(12, 0.5f);
-    const formats::Tensor tensor{.name = "u0.param", .dtype = DType::kF32, .shape = {12}, .bytes = std::as_bytes(std::span(values))};
-    const formats::FileDigest digest = formats::write_safetensors(directory / "shard-0.safetensors", std::span(&tensor, 1), {});
-    formats::Manifest manifest{.step = step, .dataset_digest = dataset_digest, .job = config::print_yaml(job), .build = "test"};
+    const formats::Tensor tensor{.name = "u0.param",
+                                 .dtype = DType::kF32,
+                                 .shape = {12},
+                                 .bytes = std::as_bytes(std::span(values))};
+    const formats::FileDigest digest =
+        formats::write_safetensors(directory / "shard-0.safetensors", std::span(&tensor, 1), {});
+    formats::Manifest manifest{.step = step,
+                               .dataset_digest = dataset_digest,
+                               .job = config::print_yaml(job),
+                               .build = "test"};
     manifest.files = {{.name = "shard-0.safetensors", .size = digest.size, .hash = digest.hash}};
-    manifest.units = {{.name = "u0", .numel = 12, .parameters = {{.name = "w", .shape = {12}, .offset = 0}},
+    manifest.units = {{.name = "u0",
+                       .numel = 12,
+                       .parameters = {{.name = "w", .shape = {12}, .offset = 0}},
                        .slices = {{"shard-0.safetensors", "u0.param", "param", 0, 12}}}};
     desk_.write(name + "/" + formats::kManifestName, formats::print(manifest));
   }
@@ -174,20 +188,27 @@ TEST_F(BrokenInput, TextAndTokenizers) {
   refused(with({"data.tokenizer=none.json"}), 2, "none.json");
   refused(with({"data.tokenizer=tokenizer.json"}), 3, "tokenizer.json");
   refused(with({"data.tokenizer=cut.json"}), 3, "cut.json");
-  refused(with({"model.vocab=100"}), 2, "model.vocab=100 is smaller than the dataset's vocabulary of 256");
+  refused(with({"model.vocab=100"}), 2,
+          "model.vocab=100 is smaller than the dataset's vocabulary of 256");
   refused({"data", "prepare", "nowhere", "--out", "d"}, 3, "nowhere");
   refused({"data", "prepare", "empty.txt", "--out", "d"}, 3, "empty");
-  refused({"data", "prepare", "broken.txt", "--out", "d", "--tokenizer", "characters"}, 3, "broken.txt");
-  refused({"data", "prepare", "hollow", "text.txt", "--out", "d", "--validation", "documents:0.000001"}, 3, "leave nothing for validation");
+  refused({"data", "prepare", "broken.txt", "--out", "d", "--tokenizer", "characters"}, 3,
+          "broken.txt");
+  refused(
+      {"data", "prepare", "hollow", "text.txt", "--out", "d", "--validation", "documents:0.000001"},
+      3, "leave nothing for validation");
 }
 
 TEST_F(BrokenInput, Datasets) {
-  ASSERT_EQ(desk_.run({"data", "prepare", "text.txt", "--out", "good", "--validation", "tail:0.1"}).exit_code, 0);
+  ASSERT_EQ(desk_.run({"data", "prepare", "text.txt", "--out", "good", "--validation", "tail:0.1"})
+                .exit_code,
+            0);
   const auto broken = [&](const std::string& name) {
     std::filesystem::copy(desk_ / "good", desk_ / name);
     return name;
   };
-  const std::vector<std::string> files = {"dataset.json", "train.bin", "train.idx", "val.bin", "val.idx", "vocabulary.json"};
+  const std::vector<std::string> files = {"dataset.json", "train.bin", "train.idx",
+                                          "val.bin",      "val.idx",   "vocabulary.json"};
   for (const std::string& file : files) {
     const std::string cut = broken("cut-" + file), gone = broken("gone-" + file);
     truncate(cut + "/" + file, 2);
@@ -204,14 +225,18 @@ TEST_F(BrokenInput, Datasets) {
   const std::string flipped = broken("flipped");
   corrupt(flipped + "/train.bin", 5000);
   refused({"data", "verify", flipped}, 3, "train.bin");
-  refused({"train", "job.yaml", "--out", "run", "data.path=good", "data.tokenizer=characters"}, 2, "was prepared with bytes");
-  refused({"train", "job.yaml", "--out", "run", "data.path=good", "model.vocab=255"}, 2, "model.vocab=255");
-  refused({"data", "prepare", "job.yaml", "--out", "good", "--validation", "tail:0.1"}, 2, "another dataset");
+  refused({"train", "job.yaml", "--out", "run", "data.path=good", "data.tokenizer=characters"}, 2,
+          "was prepared with bytes");
+  refused({"train", "job.yaml", "--out", "run", "data.path=good", "model.vocab=255"}, 2,
+          "model.vocab=255");
+  refused({"data", "prepare", "job.yaml", "--out", "good", "--validation", "tail:0.1"}, 2,
+          "another dataset");
   refused({"data", "inspect", "text.txt"}, 3, "text.txt");
 }
 
 TEST_F(BrokenInput, Checkpoints) {
-  const std::string file = "/shard-0.safetensors", manifest = std::string("/") + formats::kManifestName;
+  const std::string file = "/shard-0.safetensors",
+                    manifest = std::string("/") + formats::kManifestName;
   const auto fresh = [&](const std::string& run) {
     write_checkpoint(run + "/checkpoints/step-2", 2);
     return run + "/checkpoints/step-2";
@@ -224,10 +249,14 @@ TEST_F(BrokenInput, Checkpoints) {
     damaged.push_back(run);
   };
   damage("truncated", [&](const std::string& c) { truncate(c + file, 3); });
-  damage("flipped", [&](const std::string& c) { corrupt(c + file, read_file(desk_ / (c + file)).size() - 2); });
+  damage("flipped", [&](const std::string& c) {
+    corrupt(c + file, read_file(desk_ / (c + file)).size() - 2);
+  });
   damage("magic", [&](const std::string& c) { corrupt(c + file, 0); });
-  damage("missing-shard", [&](const std::string& c) { std::filesystem::remove(desk_ / (c + file)); });
-  damage("missing-manifest", [&](const std::string& c) { std::filesystem::remove(desk_ / (c + manifest)); });
+  damage("missing-shard",
+         [&](const std::string& c) { std::filesystem::remove(desk_ / (c + file)); });
+  damage("missing-manifest",
+         [&](const std::string& c) { std::filesystem::remove(desk_ / (c + manifest)); });
   damage("tampered", [&](const std::string& c) {
     std::string text = read_file(desk_ / (c + manifest));
     text.replace(text.find("\"step\": 2"), 9, "\"step\": 3");
@@ -235,12 +264,14 @@ TEST_F(BrokenInput, Checkpoints) {
   });
   damage("cut-manifest", [&](const std::string& c) { truncate(c + manifest, 40); });
   damage("empty-manifest", [&](const std::string& c) { desk_.write(c + manifest, ""); });
-  damage("pickle", [&](const std::string& c) { desk_.write(c + file, "PK\x03\x04 not safetensors"); });
+  damage("pickle",
+         [&](const std::string& c) { desk_.write(c + file, "PK\x03\x04 not safetensors"); });
   damage("surplus", [&](const std::string& c) { desk_.write(c + "/other.safetensors", "x"); });
   for (const std::string& run : damaged) {
     refused({"checkpoint", "verify", run + "/checkpoints/step-2"}, 3, run);
     refused({"train", "job.yaml", "--out", run}, 3, run);
-    refused({"train", "job.yaml", "--out", "fresh", "--resume", run + "/checkpoints/step-2"}, 3, run);
+    refused({"train", "job.yaml", "--out", "fresh", "--resume", run + "/checkpoints/step-2"}, 3,
+            run);
     refused({"generate", "--checkpoint", run, "--prompt", "x"}, 3, run);
   }
   refused({"checkpoint", "ls", "nowhere"}, 3, "nowhere");
@@ -261,14 +292,16 @@ TEST_F(BrokenInput, RunDirectories) {
   refused({"train", "job.yaml", "--out", "text.txt"}, 2, "is not a directory");
   refused({"train", "job.yaml", "--out", "text.txt/run"}, 2, "is not a directory");
   // Even root cannot create this one.
-  refused({"train", "job.yaml", "--out", "/proc/run"}, 2, TRIREME_HAS_WORKER ? "/proc/run" : "trireme-worker");
+  refused({"train", "job.yaml", "--out", "/proc/run"}, 2,
+          TRIREME_HAS_WORKER ? "/proc/run" : "trireme-worker");
   write_checkpoint("other/checkpoints/step-1", 1);
-  refused({"train", "job.yaml", "--out", "run", "--resume", "other/checkpoints/step-1"}, 2, "would overwrite");
+  refused({"train", "job.yaml", "--out", "run", "--resume", "other/checkpoints/step-1"}, 2,
+          "would overwrite");
 }
 
 TEST_F(BrokenInput, Launchers) {
-  const auto with = [&](const std::map<std::string, std::string>& variables, const std::vector<std::string>& more,
-                        const std::string& fragment) {
+  const auto with = [&](const std::map<std::string, std::string>& variables,
+                        const std::vector<std::string>& more, const std::string& fragment) {
     for (const auto& [name, value] : variables) desk_.set(name, value);
     std::vector<std::string> arguments = {"train", "job.yaml", "--out", "run"};
     arguments.insert(arguments.end(), more.begin(), more.end());
@@ -283,9 +316,12 @@ TEST_F(BrokenInput, Launchers) {
   with({{"RANK", "2"}, {"WORLD_SIZE", "2"}}, {}, "RANK=\"2\"; needs a number from 0 to 1");
   with({{"RANK", "one"}, {"WORLD_SIZE", "2"}}, {}, "RANK=\"one\"");
   with({{"RANK", "0"}, {"WORLD_SIZE", "-2"}}, {}, "WORLD_SIZE=\"-2\"");
-  with({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "70000"}}, {}, "MASTER_PORT=\"70000\"");
-  with({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}}, {}, "(Open MPI), but MASTER_ADDR");
-  with({{"RANK", "0"}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "7000"}}, {}, "not divisible");
+  with({{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "70000"}}, {},
+       "MASTER_PORT=\"70000\"");
+  with({{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "2"}}, {},
+       "(Open MPI), but MASTER_ADDR");
+  with({{"RANK", "0"}, {"WORLD_SIZE", "3"}, {"MASTER_ADDR", "h"}, {"MASTER_PORT", "7000"}}, {},
+       "not divisible");
 }
 
 }  // namespace

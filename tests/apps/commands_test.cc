@@ -20,16 +20,27 @@ const Path kRecipes = Path(TRIREME_SOURCE_DIR) / "recipes";
 
 std::vector<std::string> recipes() {
   std::vector<std::string> all;
-  for (const auto& entry : std::filesystem::directory_iterator(kRecipes)) all.push_back(entry.path().string());
+  for (const auto& entry : std::filesystem::directory_iterator(kRecipes))
+    all.push_back(entry.path().string());
   return all;
 }
 
 TEST(Help, EveryCommandHasExamples) {
   const Desk desk;
   EXPECT_THAT(desk.run({"--help"}).out, HasSubstr("train"));
-  const std::vector<std::vector<std::string>> commands = {
-      {"train"}, {"explain"}, {"checkpoint"}, {"checkpoint", "ls"}, {"checkpoint", "inspect"}, {"checkpoint", "verify"}, {"data"},
-      {"data", "prepare"}, {"data", "inspect"}, {"data", "verify"}, {"generate"}, {"doctor"}, {"version"}};
+  const std::vector<std::vector<std::string>> commands = {{"train"},
+                                                          {"explain"},
+                                                          {"checkpoint"},
+                                                          {"checkpoint", "ls"},
+                                                          {"checkpoint", "inspect"},
+                                                          {"checkpoint", "verify"},
+                                                          {"data"},
+                                                          {"data", "prepare"},
+                                                          {"data", "inspect"},
+                                                          {"data", "verify"},
+                                                          {"generate"},
+                                                          {"doctor"},
+                                                          {"version"}};
   for (std::vector<std::string> command : commands) {
     command.push_back("--help");
     const Result result = desk.run(command);
@@ -51,7 +62,11 @@ TEST(Explain, EveryRecipeFitsAScreenAndItsPlanReadsBack) {
   ASSERT_FALSE(recipes().empty());
   for (const std::string& recipe : recipes()) {
     // A vocabulary that the text decides is given here: explain reads no text.
-    const std::vector<std::string> common = {"explain", recipe, "--ranks", "4", "--set", "run.micro_batch=1", "--set", "run.global_batch=32", "--set", "model.vocab=256"};
+    const std::vector<std::string> common = {"explain", recipe,
+                                             "--ranks", "4",
+                                             "--set",   "run.micro_batch=1",
+                                             "--set",   "run.global_batch=32",
+                                             "--set",   "model.vocab=256"};
     const auto with = [&](const std::string& format) {
       std::vector<std::string> arguments = common;
       arguments.insert(arguments.end(), {"--format", format});
@@ -69,7 +84,8 @@ TEST(Explain, EveryRecipeFitsAScreenAndItsPlanReadsBack) {
 
 TEST(Explain, EveryLineOfOneRank) {
   const Desk desk;
-  const Result result = desk.run({"explain", (kRecipes / "gpt_tiny.yaml").string(), "--nproc", "2", "--rank", "1"});
+  const Result result =
+      desk.run({"explain", (kRecipes / "gpt_tiny.yaml").string(), "--nproc", "2", "--rank", "1"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("grad_norm"));
 }
@@ -77,18 +93,23 @@ TEST(Explain, EveryLineOfOneRank) {
 TEST(Data, PreparesInspectsAndVerifies) {
   const Desk desk;
   std::string text;
-  for (int i = 0; i < 300; ++i) text += "once upon a time there was number " + std::to_string(i) + "\n";
+  for (int i = 0; i < 300; ++i)
+    text += "once upon a time there was number " + std::to_string(i) + "\n";
   desk.write("text.txt", text);
-  const Result prepared = desk.run({"data", "prepare", "text.txt", "--out", "d", "--tokenizer", "characters"});
+  const Result prepared =
+      desk.run({"data", "prepare", "text.txt", "--out", "d", "--tokenizer", "characters"});
   EXPECT_EQ(prepared.exit_code, 0) << prepared.err;
   EXPECT_THAT(prepared.out, HasSubstr("tokenizer   chars"));
   EXPECT_EQ(desk.run({"data", "inspect", "d"}).out, prepared.out);
   EXPECT_THAT(desk.run({"data", "verify", "d"}).out, HasSubstr("every byte is as it was written"));
   const formats::Dataset dataset = formats::open_dataset(desk / "d");
-  EXPECT_EQ(dataset.train_info.text_bytes + dataset.val_info.text_bytes, static_cast<std::int64_t>(text.size()));
+  EXPECT_EQ(dataset.train_info.text_bytes + dataset.val_info.text_bytes,
+            static_cast<std::int64_t>(text.size()));
   // The same again changes nothing.
   const auto before = desk.contents();
-  EXPECT_EQ(desk.run({"data", "prepare", "text.txt", "--out", "d", "--tokenizer", "characters"}).exit_code, 0);
+  EXPECT_EQ(desk.run({"data", "prepare", "text.txt", "--out", "d", "--tokenizer", "characters"})
+                .exit_code,
+            0);
   EXPECT_EQ(desk.contents(), before);
 }
 
@@ -101,7 +122,7 @@ TEST(Place, FlagsThenTorchrunThenSlurmThenMpi) {
   desk.set("OMPI_COMM_WORLD_SIZE", "8");
   EXPECT_THAT(described(), HasSubstr("rank 3 of 8 (Open MPI)"));
   desk.set("SLURM_PROCID", "1");
-  EXPECT_THAT(described(), HasSubstr("(Open MPI)"));   // a batch script, not a step
+  EXPECT_THAT(described(), HasSubstr("(Open MPI)"));  // a batch script, not a step
   desk.set("SLURM_STEP_NUM_TASKS", "4");
   EXPECT_THAT(described(), HasSubstr("rank 1 of 4 (Slurm)"));
   desk.set("SLURM_JOB_NAME", "interactive");

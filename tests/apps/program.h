@@ -19,7 +19,7 @@
 namespace trireme::app {
 
 struct Result {
-  int exit_code = -1;   // negative: killed by that signal
+  int exit_code = -1;  // negative: killed by that signal
   std::string out;
   std::string err;
 };
@@ -29,7 +29,9 @@ class Desk {
  public:
   const Path& path() const { return scratch_.path(); }
   Path operator/(const std::string& name) const { return scratch_ / name; }
-  Path write(const std::string& name, std::string_view bytes) const { return scratch_.write(name, bytes); }
+  Path write(const std::string& name, std::string_view bytes) const {
+    return scratch_.write(name, bytes);
+  }
 
   void set(const std::string& name, const std::string& value) { environment_[name] = value; }
   void clear(const std::string& name) { environment_.erase(name); }
@@ -50,15 +52,18 @@ class Desk {
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-    ::posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    ::posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    ::posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
+                                       0600);
+    ::posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT | O_TRUNC,
+                                       0600);
     ::posix_spawn_file_actions_addchdir_np(&actions, path().c_str());
     pid_t pid = 0;
     EXPECT_EQ(::posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(), envp.data()), 0);
     ::posix_spawn_file_actions_destroy(&actions);
     int status = 0;
     ::waitpid(pid, &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), read_file(out), read_file(err)};
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), read_file(out),
+            read_file(err)};
   }
 
   // Every name on the desk with what stands behind it.
@@ -74,7 +79,8 @@ class Desk {
  private:
   formats::Scratch scratch_;
   formats::Scratch tools_;
-  std::map<std::string, std::string> environment_ = {{"PATH", "/usr/bin:/bin"}, {"HOME", "/nonexistent"}};
+  std::map<std::string, std::string> environment_ = {{"PATH", "/usr/bin:/bin"},
+                                                     {"HOME", "/nonexistent"}};
 };
 
 // One line that begins with "trireme: ".
@@ -82,7 +88,8 @@ inline void expect_one_line(const std::string& err) {
   EXPECT_TRUE(err.starts_with("trireme: ")) << err;
   EXPECT_EQ(std::count(err.begin(), err.end(), '\n'), 1) << err;
   EXPECT_LT(err.size(), 600u) << err;
-  for (const char c : err) EXPECT_TRUE(c == '\n' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f)) << err;
+  for (const char c : err)
+    EXPECT_TRUE(c == '\n' || (static_cast<unsigned char>(c) >= 0x20 && c != 0x7f)) << err;
 }
 
 }  // namespace trireme::app

@@ -23,11 +23,14 @@ class Train : public ::testing::Test {
  protected:
   Train() {
     std::string text;
-    for (int i = 0; i < 2000; ++i) text += "value[" + std::to_string(i) + "] = " + std::to_string(i * i % 97) + ";\n";
+    for (int i = 0; i < 2000; ++i)
+      text += "value[" + std::to_string(i) + "] = " + std::to_string(i * i % 97) + ";\n";
     desk_.write("text.txt", text);
     desk_.write("job.yaml",
-                "model: {layers: 1, hidden: 32, heads: 2, seq_len: 16}\ndata: {path: text.txt}\nparallel: {zero: 3}\n"
-                "run: {steps: 6, global_batch: 8, micro_batch: 2, eval_every: 3, eval_batches: 2}\ncheckpoint: {every: 2}\n");
+                "model: {layers: 1, hidden: 32, heads: 2, seq_len: 16}\ndata: {path: "
+                "text.txt}\nparallel: {zero: 3}\n"
+                "run: {steps: 6, global_batch: 8, micro_batch: 2, eval_every: 3, eval_batches: "
+                "2}\ncheckpoint: {every: 2}\n");
   }
 
   // metrics.jsonl without what depends on the clock.
@@ -36,8 +39,10 @@ class Train : public ::testing::Test {
     std::istringstream text(read_file(desk_ / (run + "/metrics.jsonl")));
     for (std::string line; std::getline(text, line);) {
       const Json json = parse_json(line, run);
-      lines.push_back(json.contains("val_loss") ? "eval " + json["step"].dump() + " " + json["val_loss"].dump()
-                                                : json["step"].dump() + " " + json["loss"].dump() + " " + json["grad_norm"].dump());
+      lines.push_back(json.contains("val_loss")
+                          ? "eval " + json["step"].dump() + " " + json["val_loss"].dump()
+                          : json["step"].dump() + " " + json["loss"].dump() + " " +
+                                json["grad_norm"].dump());
     }
     return lines;
   }
@@ -51,8 +56,10 @@ class Train : public ::testing::Test {
 };
 
 TEST_F(Train, ThreadsProcessesAndOneRankGiveTheSameNumbersAndAllFiles) {
-  for (const auto& [out, world] : {std::pair("one", std::vector<std::string>{}), std::pair("threads", std::vector<std::string>{"--ranks", "2"}),
-                                   std::pair("processes", std::vector<std::string>{"--nproc", "2"})}) {
+  for (const auto& [out, world] :
+       {std::pair("one", std::vector<std::string>{}),
+        std::pair("threads", std::vector<std::string>{"--ranks", "2"}),
+        std::pair("processes", std::vector<std::string>{"--nproc", "2"})}) {
     std::vector<std::string> arguments = {"--out", out};
     arguments.insert(arguments.end(), world.begin(), world.end());
     const Result result = train(arguments);
@@ -61,7 +68,8 @@ TEST_F(Train, ThreadsProcessesAndOneRankGiveTheSameNumbersAndAllFiles) {
     EXPECT_THAT(result.out, HasSubstr("done: 6 steps"));
     EXPECT_EQ(numbers(out).size(), 8u);
     EXPECT_EQ(numbers(out), numbers("one")) << out;
-    for (const char* name : {"job.lock.yaml", "vocabulary.json", "report.html", "checkpoints/step-6/manifest.json"})
+    for (const char* name :
+         {"job.lock.yaml", "vocabulary.json", "report.html", "checkpoints/step-6/manifest.json"})
       EXPECT_TRUE(std::filesystem::exists(desk_ / out / name)) << name;
   }
   const Result listed = desk_.run({"checkpoint", "ls", "processes"});
@@ -86,10 +94,17 @@ TEST_F(Train, AResumedRunGoesOnWithTheSameNumbers) {
 }
 
 // Starts a long run and hands its pid to `act` once the first step is recorded.
-Result long_run(const Desk& desk, const std::vector<std::string>& world, const std::function<void(pid_t)>& act) {
+Result long_run(const Desk& desk, const std::vector<std::string>& world,
+                const std::function<void(pid_t)>& act) {
   const pid_t pid = ::fork();
   if (pid == 0) {
-    std::vector<std::string> words = {std::string(TRIREME_BIN_DIR) + "/trireme", "train", "job.yaml", "--out", "run", "--steps", "100000"};
+    std::vector<std::string> words = {std::string(TRIREME_BIN_DIR) + "/trireme",
+                                      "train",
+                                      "job.yaml",
+                                      "--out",
+                                      "run",
+                                      "--steps",
+                                      "100000"};
     words.insert(words.end(), world.begin(), world.end());
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
@@ -103,18 +118,25 @@ Result long_run(const Desk& desk, const std::vector<std::string>& world, const s
     ::_exit(99);
   }
   const Path metrics = desk / "run/metrics.jsonl";
-  for (int i = 0; i < 600 && !(std::filesystem::exists(metrics) && std::filesystem::file_size(metrics) > 0); ++i) ::usleep(50'000);
+  for (int i = 0;
+       i < 600 && !(std::filesystem::exists(metrics) && std::filesystem::file_size(metrics) > 0);
+       ++i)
+    ::usleep(50'000);
   act(pid);
   int status = 0;
   ::waitpid(pid, &status, 0);
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), read_file(desk / "out.log"), read_file(desk / "err.log")};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status), read_file(desk / "out.log"),
+          read_file(desk / "err.log")};
 }
 
 TEST_F(Train, AnInterruptSavesAndExits) {
-  for (const auto& [signal, world] : {std::pair(SIGINT, std::vector<std::string>{"--nproc", "2"}), std::pair(SIGTERM, std::vector<std::string>{"--ranks", "2"})}) {
+  for (const auto& [signal, world] :
+       {std::pair(SIGINT, std::vector<std::string>{"--nproc", "2"}),
+        std::pair(SIGTERM, std::vector<std::string>{"--ranks", "2"})}) {
     std::filesystem::remove_all(desk_ / "run");
     const Result result = long_run(desk_, world, [&, signal = signal](pid_t pid) {
-      EXPECT_EQ(desk_.run({"train", "job.yaml", "--out", "run"}).exit_code, 2) << "a second run in the same directory";
+      EXPECT_EQ(desk_.run({"train", "job.yaml", "--out", "run"}).exit_code, 2)
+          << "a second run in the same directory";
       ::kill(pid, signal);
     });
     EXPECT_EQ(result.exit_code, 128 + signal) << result.err;
@@ -128,7 +150,8 @@ TEST_F(Train, AnInterruptSavesAndExits) {
 // The children of a process.
 std::vector<pid_t> children(pid_t parent) {
   std::vector<pid_t> found;
-  std::ifstream list("/proc/" + std::to_string(parent) + "/task/" + std::to_string(parent) + "/children");
+  std::ifstream list("/proc/" + std::to_string(parent) + "/task/" + std::to_string(parent) +
+                     "/children");
   for (pid_t pid; list >> pid;) found.push_back(pid);
   return found;
 }
@@ -151,10 +174,15 @@ TEST_F(Train, ProcessesStartedByALauncher) {
   for (int rank = 0; rank < 2; ++rank) {
     const pid_t pid = ::fork();
     if (pid == 0) {
-      Desk own;   // its own place for captured output
-      std::filesystem::copy(desk_.path(), own.path(), std::filesystem::copy_options::recursive | std::filesystem::copy_options::overwrite_existing);
-      for (const auto& [name, value] : std::map<std::string, std::string>{
-               {"RANK", std::to_string(rank)}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}})
+      Desk own;  // its own place for captured output
+      std::filesystem::copy(desk_.path(), own.path(),
+                            std::filesystem::copy_options::recursive |
+                                std::filesystem::copy_options::overwrite_existing);
+      for (const auto& [name, value] :
+           std::map<std::string, std::string>{{"RANK", std::to_string(rank)},
+                                              {"WORLD_SIZE", "2"},
+                                              {"MASTER_ADDR", "127.0.0.1"},
+                                              {"MASTER_PORT", port}})
         own.set(name, value);
       const Result result = own.run({"train", "job.yaml", "--out", (desk_ / "run").string()});
       std::ofstream(desk_ / ("result" + std::to_string(rank))) << result.exit_code << result.err;
@@ -171,7 +199,8 @@ TEST_F(Train, ProcessesStartedByALauncher) {
 TEST_F(Train, GeneratesTheSameTextForASeed) {
   ASSERT_EQ(train({"--out", "run"}).exit_code, 0);
   const auto text = [&](const std::string& seed) {
-    const Result result = desk_.run({"generate", "--checkpoint", "run", "--prompt", "value[", "--tokens", "40", "--seed", seed});
+    const Result result = desk_.run({"generate", "--checkpoint", "run", "--prompt", "value[",
+                                     "--tokens", "40", "--seed", seed});
     EXPECT_EQ(result.exit_code, 0) << result.err;
     return result.out;
   };

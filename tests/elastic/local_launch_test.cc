@@ -34,8 +34,10 @@ Launch shell(int ranks, const std::string& script) {
 bool has_children() { return ::waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD; }
 
 TEST(LocalLaunch, EveryRankHasItsPlaceInTheEnvironment) {
-  Launch launch = shell(3, "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR:$MASTER_PORT; "
-                           "echo second >&2");
+  Launch launch =
+      shell(3,
+            "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR:$MASTER_PORT; "
+            "echo second >&2");
   launch.command[2] = "if [ $RANK != 0 ]; then " + launch.command[2] + "; fi";
   std::map<int, std::vector<std::string>> lines;
   launch.on_line = [&](int rank, std::string_view line) { lines[rank].emplace_back(line); };
@@ -55,7 +57,8 @@ TEST(LocalLaunch, ALineWithoutNewlineIsTold) {
 }
 
 TEST(LocalLaunch, TheFirstFailureDecidesAndPeerLostIsItsEcho) {
-  const Outcome outcome = run(shell(3, "case $RANK in 0) exit 4;; 2) sleep 0.2; exit 3;; esac; sleep 30"));
+  const Outcome outcome =
+      run(shell(3, "case $RANK in 0) exit 4;; 2) sleep 0.2; exit 3;; esac; sleep 30"));
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_EQ(outcome.rank, 2);
   EXPECT_FALSE(has_children());
@@ -107,7 +110,8 @@ int exit_code_after(const Launch& launch, const std::vector<int>& signals) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-constexpr char kSavesAndLeaves[] = "trap 'sleep 0.2; exit 143' TERM; trap 'exit 130' INT; while :; do sleep 0.05; done";
+constexpr char kSavesAndLeaves[] =
+    "trap 'sleep 0.2; exit 143' TERM; trap 'exit 130' INT; while :; do sleep 0.05; done";
 
 TEST(LocalLaunch, AnInterruptIsForwardedAndTheRanksEndInTheirOwnTime) {
   EXPECT_EQ(exit_code_after(shell(2, kSavesAndLeaves), {SIGTERM}), 143);
@@ -119,7 +123,8 @@ TEST(LocalLaunch, ARankThatDoesNotCatchTheInterruptIsNoFailure) {
 }
 
 TEST(LocalLaunch, ASecondTermIsIgnoredASecondIntKills) {
-  const std::string deaf = "trap '' INT; trap 'sleep 1; exit 143' TERM; while :; do sleep 0.05; done";
+  const std::string deaf =
+      "trap '' INT; trap 'sleep 1; exit 143' TERM; while :; do sleep 0.05; done";
   EXPECT_EQ(exit_code_after(shell(2, deaf), {SIGTERM, SIGTERM}), 143);
   const Stopwatch clock;
   EXPECT_EQ(exit_code_after(shell(2, "trap '' INT; sleep 30"), {SIGINT, SIGINT}), 130);
@@ -127,7 +132,8 @@ TEST(LocalLaunch, ASecondTermIsIgnoredASecondIntKills) {
 }
 
 TEST(LocalLaunch, RanksDieWithTheirParent) {
-  const std::string pid_file = ::testing::TempDir() + "trireme_rank_pid_" + std::to_string(::getpid());
+  const std::string pid_file =
+      ::testing::TempDir() + "trireme_rank_pid_" + std::to_string(::getpid());
   const pid_t parent = ::fork();
   if (parent == 0) ::_exit(run(shell(1, "echo $$ > " + pid_file + "; exec sleep 30")).exit_code);
   pid_t rank = 0;
@@ -153,7 +159,7 @@ TEST(LocalLaunch, RanksDieWithTheirParent) {
 
 TEST(Verdict, WithoutFailureItIsZeroOrTheInterrupt) {
   EXPECT_EQ(judge({{.rank = 0}, {.rank = 1}}, 0).exit_code, 0);
-  EXPECT_EQ(judge({{.rank = 0}, {.rank = 1}}, SIGTERM).exit_code, 0);   // it had just finished
+  EXPECT_EQ(judge({{.rank = 0}, {.rank = 1}}, SIGTERM).exit_code, 0);  // it had just finished
   EXPECT_EQ(judge({{.rank = 0, .code = 143}, {.rank = 1, .code = 143}}, SIGTERM).exit_code, 143);
 }
 

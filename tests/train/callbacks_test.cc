@@ -22,8 +22,17 @@ using ::testing::Not;
 
 StepMetrics at_step(std::int64_t step) {
   const auto s = static_cast<double>(step);
-  return {.step = step, .loss = 5 / (1 + s / 3), .grad_norm = 1 / s, .lr = 1e-3, .tokens = 64 * step, .tokens_per_s = 41234,
-          .step_ms = 20, .mfu = 0.25, .rss_mb = 300, .comm_wait_ms = 1.5, .data_wait_ms = 0.25};
+  return {.step = step,
+          .loss = 5 / (1 + s / 3),
+          .grad_norm = 1 / s,
+          .lr = 1e-3,
+          .tokens = 64 * step,
+          .tokens_per_s = 41234,
+          .step_ms = 20,
+          .mfu = 0.25,
+          .rss_mb = 300,
+          .comm_wait_ms = 1.5,
+          .data_wait_ms = 0.25};
 }
 
 EvalMetrics eval_at(std::int64_t step) {
@@ -31,22 +40,31 @@ EvalMetrics eval_at(std::int64_t step) {
 }
 
 // Steps first+1 .. last with a validation every five.
-void run(Callback& callback, const Path& out, std::int64_t first, std::int64_t last, bool end = true) {
-  callback.on_start({.name = "tiny", .out = out, .job_yaml = "run: {}\n", .plan_summary = "plan", .first_step = first, .steps = 20,
+void run(Callback& callback, const Path& out, std::int64_t first, std::int64_t last,
+         bool end = true) {
+  callback.on_start({.name = "tiny",
+                     .out = out,
+                     .job_yaml = "run: {}\n",
+                     .plan_summary = "plan",
+                     .first_step = first,
+                     .steps = 20,
                      .mfu_convention = "6N + \"12LHS\""});
   for (std::int64_t step = first + 1; step <= last; ++step) {
     callback.on_step(at_step(step));
     if (step % 5 == 0) callback.on_eval(eval_at(step));
   }
-  if (end) callback.on_end({.ending = last == 20 ? Ending::kDone : Ending::kInterrupted, .step = last, .checkpoint = {}});
+  if (end)
+    callback.on_end({.ending = last == 20 ? Ending::kDone : Ending::kInterrupted,
+                     .step = last,
+                     .checkpoint = {}});
 }
 
 TEST(Jsonl, HasTheKeysOfTheContractAndExactNumbers) {
   StepMetrics metrics = at_step(3);
   metrics.loss = 0.1 + 0.2;
   const Json line = parse_json(jsonl_line(metrics, "6N + \"12LHS\""), "line");
-  for (const char* key : {"step", "loss", "grad_norm", "lr", "tokens", "tokens_per_s", "step_ms", "mfu", "mfu_convention",
-                          "rss_mb", "comm_wait_ms", "data_wait_ms"})
+  for (const char* key : {"step", "loss", "grad_norm", "lr", "tokens", "tokens_per_s", "step_ms",
+                          "mfu", "mfu_convention", "rss_mb", "comm_wait_ms", "data_wait_ms"})
     EXPECT_TRUE(line.contains(key)) << key;
   EXPECT_EQ(line["loss"].get<double>(), 0.1 + 0.2);
   EXPECT_EQ(line["grad_norm"].get<double>(), metrics.grad_norm);
@@ -100,7 +118,7 @@ TEST(Progress, PlainLinesEverySoManySteps) {
   const std::string text = shown({.write = {}, .columns = {}, .log_every = 8, .baseline = 2.5}, 20);
   EXPECT_THAT(text, HasSubstr("step  8/20  loss 1.3636"));
   EXPECT_THAT(text, HasSubstr("step 16/20"));
-  EXPECT_THAT(text, HasSubstr("step 20/20"));   // the last one in any case
+  EXPECT_THAT(text, HasSubstr("step 20/20"));  // the last one in any case
   EXPECT_THAT(text, Not(HasSubstr("step  9/20")));
   EXPECT_THAT(text, Not(HasSubstr("\x1b")));
   EXPECT_THAT(text, HasSubstr("0.700 bits/byte (n-gram baseline 2.500)"));
@@ -109,22 +127,26 @@ TEST(Progress, PlainLinesEverySoManySteps) {
 }
 
 TEST(Progress, TheBarIsRemovedAtTheEndAndBetweenLines) {
-  const std::string text = shown({.write = {}, .columns = [] { return 80; }, .redraw_s = 0, .baseline = {}}, 20);
+  const std::string text =
+      shown({.write = {}, .columns = [] { return 80; }, .redraw_s = 0, .baseline = {}}, 20);
   EXPECT_TRUE(text.ends_with("\r\x1b[K")) << text;
   EXPECT_THAT(text, HasSubstr("\r\x1b[Kstep 5  validation"));
   EXPECT_THAT(text, HasSubstr("20/20 ━"));
 }
 
 TEST(Progress, TheBarIsRedrawnSeldom) {
-  const std::string often = shown({.write = {}, .columns = [] { return 80; }, .redraw_s = 0, .baseline = {}}, 4);
-  const std::string seldom = shown({.write = {}, .columns = [] { return 80; }, .redraw_s = 1000, .baseline = {}}, 4);
+  const std::string often =
+      shown({.write = {}, .columns = [] { return 80; }, .redraw_s = 0, .baseline = {}}, 4);
+  const std::string seldom =
+      shown({.write = {}, .columns = [] { return 80; }, .redraw_s = 1000, .baseline = {}}, 4);
   EXPECT_THAT(often, HasSubstr("3/20"));
   EXPECT_THAT(seldom, HasSubstr("1/20"));
   EXPECT_THAT(seldom, Not(HasSubstr("3/20")));
 }
 
 int columns_of(const std::string& text) {
-  return static_cast<int>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
+  return static_cast<int>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
 }
 
 TEST(Progress, TheBarFitsEveryWidth) {
@@ -135,20 +157,29 @@ TEST(Progress, TheBarFitsEveryWidth) {
 }
 
 TEST(Progress, AnInterruptSaysHowToGoOn) {
-  EXPECT_THAT(shown({.write = {}, .columns = {}, .baseline = {}}, 3), HasSubstr("interrupted after step 3 of 20"));
+  EXPECT_THAT(shown({.write = {}, .columns = {}, .baseline = {}}, 3),
+              HasSubstr("interrupted after step 3 of 20"));
 }
 
 TEST(Report, IsSelfContainedAndEscapes) {
   Report report;
-  report.info = {.name = "<script>alert(1)</script>", .out = {}, .job_yaml = "a: \"<b>\"\n", .plan_summary = "1 < 2 & 3", .steps = 20,
-                 .predicted_step_s = 0.01, .predicted_bytes = 1000, .mfu_convention = "6N"};
+  report.info = {.name = "<script>alert(1)</script>",
+                 .out = {},
+                 .job_yaml = "a: \"<b>\"\n",
+                 .plan_summary = "1 < 2 & 3",
+                 .steps = 20,
+                 .predicted_step_s = 0.01,
+                 .predicted_bytes = 1000,
+                 .mfu_convention = "6N"};
   report.end = {.step = 20, .measured_bytes = 1010, .checkpoint = "out/step-20"};
   for (int step = 1; step <= 20; ++step) report.steps.push_back(at_step(step));
   report.evals = {eval_at(10), eval_at(20)};
   report.baseline = 2.5;
   const std::string page = html(report);
-  for (const char* forbidden : {"<script", "http:", "https:", "src=", "nan", "inf"}) EXPECT_THAT(page, Not(HasSubstr(forbidden)));
-  for (const char* wanted : {"&lt;script&gt;", "1 &lt; 2 &amp; 3", "<polyline", "prefers-color-scheme: dark", "0.700", "2.500", ">2.00<", ">1.01<"})
+  for (const char* forbidden : {"<script", "http:", "https:", "src=", "nan", "inf"})
+    EXPECT_THAT(page, Not(HasSubstr(forbidden)));
+  for (const char* wanted : {"&lt;script&gt;", "1 &lt; 2 &amp; 3", "<polyline",
+                             "prefers-color-scheme: dark", "0.700", "2.500", ">2.00<", ">1.01<"})
     EXPECT_THAT(page, HasSubstr(wanted));
 }
 
@@ -157,7 +188,7 @@ TEST(Report, AResumedRunTellsTheWholeStory) {
   run(*jsonl_callback(), scratch.path(), 0, 20);
   run(*report_callback(), scratch.path(), 10, 20);
   const std::string page = read_file(scratch / kReportName);
-  EXPECT_THAT(page, HasSubstr("step 5: 0.6667"));    // a validation before the resume
+  EXPECT_THAT(page, HasSubstr("step 5: 0.6667"));  // a validation before the resume
   EXPECT_THAT(page, HasSubstr("step 15: 0.6667"));
   EXPECT_THAT(page, HasSubstr("resumed after step 10"));
 }
@@ -166,11 +197,16 @@ TEST(Report, WithoutAStepItSaysSo) { EXPECT_THAT(html({}), HasSubstr("no points"
 
 TEST(Chart, SurvivesWhatIsNotFiniteAndFlatLines) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
-  const std::string svg = draw({.title = "t", .series = {{.name = "a", .css_class = "strong", .points = {{1, nan}, {2, 3}, {3, inf}, {4, 3}}}}});
+  const std::string svg = draw(
+      {.title = "t",
+       .series = {
+           {.name = "a", .css_class = "strong", .points = {{1, nan}, {2, 3}, {3, inf}, {4, 3}}}}});
   EXPECT_THAT(svg, HasSubstr("<polyline"));
   EXPECT_THAT(svg, Not(HasSubstr("nan")));
   EXPECT_THAT(svg, Not(HasSubstr("inf")));
-  EXPECT_THAT(draw({.title = "t", .series = {{.name = "a", .css_class = "strong", .points = {{1, nan}}}}}), HasSubstr("no points"));
+  EXPECT_THAT(
+      draw({.title = "t", .series = {{.name = "a", .css_class = "strong", .points = {{1, nan}}}}}),
+      HasSubstr("no points"));
 }
 
 TEST(Chart, ALongRunStaysSmall) {

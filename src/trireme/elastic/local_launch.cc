@@ -56,9 +56,10 @@ class Signals {
   int fd() const { return fd_.get(); }
   const sigset_t& before() const { return before_; }
 
-  int next() const {   // 0: none waits
+  int next() const {  // 0: none waits
     signalfd_siginfo info{};
-    return ::read(fd_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo) : 0;
+    return ::read(fd_.get(), &info, sizeof info) == sizeof info ? static_cast<int>(info.ssi_signo)
+                                                                : 0;
   }
 
  private:
@@ -70,8 +71,8 @@ struct Child {
   pid_t pid = 0;
   bool alive = false;
   bool killed = false;
-  Descriptor output;        // ranks other than 0
-  std::string unfinished;   // the line it is writing
+  Descriptor output;       // ranks other than 0
+  std::string unfinished;  // the line it is writing
 };
 
 std::vector<std::string> rank_environment(const Launch& launch, int rank) {
@@ -103,7 +104,7 @@ std::vector<char*> c_strings(std::vector<std::string>& texts) {
 [[noreturn]] void become(char* const* arguments, char* const* environment, pid_t parent,
                          const sigset_t& mask, int input, int output, int report) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  ::setpgid(0, 0);   // the terminal's Ctrl-C reaches the ranks through us, once
+  ::setpgid(0, 0);  // the terminal's Ctrl-C reaches the ranks through us, once
   if (::getppid() == parent && ::dup2(input, 0) >= 0 &&
       (output < 0 || (::dup2(output, 1) >= 0 && ::dup2(output, 2) >= 0))) {
     ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
@@ -199,7 +200,8 @@ class Host {
       }
     int timeout_ms = -1;
     if (failed_at_)
-      timeout_ms = std::max(0, static_cast<int>(1000 * (*failed_at_ + launch_.grace_s - clock_.seconds())) + 1);
+      timeout_ms = std::max(
+          0, static_cast<int>(1000 * (*failed_at_ + launch_.grace_s - clock_.seconds())) + 1);
     ::poll(watched.data(), watched.size(), graceless_ ? -1 : timeout_ms);
     for (std::size_t i = 1; i < watched.size(); ++i)
       if (watched[i].revents != 0) forward_output(children_[owner[i]], owner[i], false);
@@ -213,8 +215,10 @@ class Host {
       if (::poll(&ready, 1, 0) <= 0) break;
       const ssize_t got = ::read(child.output.get(), buffer, sizeof buffer);
       if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) child.output.close();
-      else child.unfinished.append(buffer, static_cast<std::size_t>(got));
+      if (got <= 0)
+        child.output.close();
+      else
+        child.unfinished.append(buffer, static_cast<std::size_t>(got));
       if (!all) break;
     }
     std::string& text = child.unfinished;

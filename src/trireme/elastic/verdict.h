@@ -11,25 +11,25 @@ struct RankEnd {
   int rank = 0;
   int code = 0;
   int signal = 0;
-  bool by_us = false;   // we killed it because others had failed
-  double at_s = 0;      // since the launch
+  bool by_us = false;  // we killed it because others had failed
+  double at_s = 0;     // since the launch
 };
 
-// The end of all ranks as one exit code; `cause` is one line, empty when the code is 0 or when the rank
-// that decided has told its reason itself.
+// The end of all ranks as one exit code; `cause` is one line, empty when the code is 0 or when the
+// rank that decided has told its reason itself.
 struct Outcome {
   int exit_code = 0;
-  int rank = -1;       // the rank that decided; -1: none failed
+  int rank = -1;  // the rank that decided; -1: none failed
   std::string cause;
 };
 
-// Whether a rank's end means that the others cannot go on. `interrupt` is the signal that was forwarded
-// to the ranks, or 0.
+// Whether a rank's end means that the others cannot go on. `interrupt` is the signal that was
+// forwarded to the ranks, or 0.
 bool is_failure(const RankEnd& end, int interrupt);
 
-// Judges the ends, given in the order in which they happened. The first failure decides, except that exit
-// code 4 (peer lost) yields to another cause: it is an echo. A rank killed by a signal nobody forwarded is
-// exit code 4. Without a failure an interrupt decides: 128 + signal.
+// Judges the ends, given in the order in which they happened. The first failure decides, except
+// that exit code 4 (peer lost) yields to another cause: it is an echo. A rank killed by a signal
+// nobody forwarded is exit code 4. Without a failure an interrupt decides: 128 + signal.
 Outcome judge(const std::vector<RankEnd>& ends, int interrupt);
 
 }  // namespace trireme::elastic

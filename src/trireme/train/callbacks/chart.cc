@@ -43,7 +43,8 @@ Points thinned(const Points& points) {
   if (points.size() <= kMostPoints) return points;
   Points means;
   for (std::size_t k = 0; k < kMostPoints; ++k) {
-    const std::size_t begin = k * points.size() / kMostPoints, end = (k + 1) * points.size() / kMostPoints;
+    const std::size_t begin = k * points.size() / kMostPoints,
+                      end = (k + 1) * points.size() / kMostPoints;
     double x = 0, y = 0;
     for (std::size_t i = begin; i < end; ++i) {
       x += points[i].first;
@@ -64,8 +65,12 @@ double tick_step(const Extent& extent, int count) {
   return 10 * power;
 }
 
-double x_of(const Extent& x, double value) { return kLeft + x.at(value) * (kWidth - kLeft - kRight); }
-double y_of(const Extent& y, double value) { return kHeight - kBottom - y.at(value) * (kHeight - kTop - kBottom); }
+double x_of(const Extent& x, double value) {
+  return kLeft + x.at(value) * (kWidth - kLeft - kRight);
+}
+double y_of(const Extent& y, double value) {
+  return kHeight - kBottom - y.at(value) * (kHeight - kTop - kBottom);
+}
 
 std::string grid(const Extent& x, const Extent& y) {
   std::string svg;
@@ -87,8 +92,9 @@ std::string line(const Points& points, const Series& series, const Extent& x, co
   for (const auto& [px, py] : points) {
     path += fmt::format("{}{:.1f},{:.1f}", path.empty() ? "" : " ", x_of(x, px), y_of(y, py));
     if (series.css_class == "marked")
-      dots += fmt::format(R"(<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3"><title>step {:g}: {:.4f}</title></circle>)",
-                          x_of(x, px), y_of(y, py), px, py);
+      dots += fmt::format(
+          R"(<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3"><title>step {:g}: {:.4f}</title></circle>)",
+          x_of(x, px), y_of(y, py), px, py);
   }
   return fmt::format(R"(<polyline class="line {}" points="{}"/>{})", series.css_class, path, dots);
 }
@@ -108,22 +114,23 @@ std::string draw(const Chart& chart) {
   if (!(x.low <= x.high)) return "<p>There are no points to draw yet.</p>\n";
   x.widen();
   y.widen();
-  std::string svg = fmt::format(R"(<svg viewBox="0 0 {} {}" role="img" aria-label="{}">)", kWidth, kHeight,
-                                escape_html(chart.title));
+  std::string svg = fmt::format(R"(<svg viewBox="0 0 {} {}" role="img" aria-label="{}">)", kWidth,
+                                kHeight, escape_html(chart.title));
   svg += grid(x, y);
   std::string legend;
   double at = kWidth - kRight;
   for (std::size_t k = chart.series.size(); k-- > 0;) {
     const Series& series = chart.series[k];
     if (lines[k].empty()) continue;
-    legend += fmt::format(R"(<text x="{}" y="{}" text-anchor="end" class="legend {}">{}</text>)", at,
-                          kTop + 4, series.css_class, escape_html(series.name));
+    legend += fmt::format(R"(<text x="{}" y="{}" text-anchor="end" class="legend {}">{}</text>)",
+                          at, kTop + 4, series.css_class, escape_html(series.name));
     at -= 16 + 6.6 * static_cast<double>(series.name.size());
   }
   for (std::size_t k = 0; k < lines.size(); ++k)
     if (!lines[k].empty()) svg += line(lines[k], chart.series[k], x, y);
-  svg += fmt::format(R"(<text x="{}" y="{}" text-anchor="middle">step</text><text x="{}" y="{}">{}</text>)",
-                     (kLeft + kWidth - kRight) / 2, kHeight - 6, kLeft + 4, kTop + 4, escape_html(chart.y_label));
+  svg += fmt::format(
+      R"(<text x="{}" y="{}" text-anchor="middle">step</text><text x="{}" y="{}">{}</text>)",
+      (kLeft + kWidth - kRight) / 2, kHeight - 6, kLeft + 4, kTop + 4, escape_html(chart.y_label));
   return svg + legend + "</svg>\n";
 }
 
@@ -136,7 +143,8 @@ std::string escape_html(const std::string& text) {
       case '"': safe += "&quot;"; break;
       case '\'': safe += "&#39;"; break;
       default:
-        safe += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? "?" : std::string(1, c);
+        safe += static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' ? "?"
+                                                                               : std::string(1, c);
     }
   return safe;
 }

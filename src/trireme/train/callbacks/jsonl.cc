@@ -27,7 +27,8 @@ double number(const Json& object, const char* key) {
 
 void read_line(std::string_view line, std::int64_t last_step, History& history) {
   const Json object = Json::parse(line, nullptr, false);
-  if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer()) return;
+  if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer())
+    return;
   const auto step = object["step"].get<std::int64_t>();
   if (step > last_step) return;
   if (object.contains("val_loss")) {
@@ -65,7 +66,8 @@ class Jsonl final : public Callback {
   }
   void check() const {
     if (!file_)
-      fail(ErrorKind::kData, "{}: cannot write; is the disk full? Resume the run with the same command",
+      fail(ErrorKind::kData,
+           "{}: cannot write; is the disk full? Resume the run with the same command",
            path_.string());
   }
 
@@ -97,7 +99,8 @@ History read_history(const Path& file, std::int64_t last_step) {
   if (!std::filesystem::exists(file)) return history;
   const std::string text = read_file(file);
   std::string_view rest = text;
-  for (std::size_t end; (end = rest.find('\n')) != std::string_view::npos; rest.remove_prefix(end + 1))
+  for (std::size_t end; (end = rest.find('\n')) != std::string_view::npos;
+       rest.remove_prefix(end + 1))
     read_line(rest.substr(0, end), last_step, history);
   return history;
 }

@@ -13,8 +13,8 @@ namespace trireme::train {
 
 inline constexpr char kMetricsName[] = "metrics.jsonl";
 
-// The lines, without newline. `loss`, `grad_norm` and `val_loss` read back to the same bits; a value that
-// is not finite is null.
+// The lines, without newline. `loss`, `grad_norm` and `val_loss` read back to the same bits; a
+// value that is not finite is null.
 std::string jsonl_line(const StepMetrics& metrics, const std::string& mfu_convention);
 std::string jsonl_line(const EvalMetrics& metrics);
 
@@ -23,12 +23,12 @@ std::string jsonl_line(const EvalMetrics& metrics);
 // uninterrupted run would have written. Throws Error{kData} when the file cannot be written.
 std::unique_ptr<Callback> jsonl_callback();
 
-// What a metrics.jsonl says about steps up to `last_step`; unreadable lines are left out. A file that is
-// not there is empty.
+// What a metrics.jsonl says about steps up to `last_step`; unreadable lines are left out. A file
+// that is not there is empty.
 struct History {
   std::vector<StepMetrics> steps;
   std::vector<EvalMetrics> evals;
-  std::string text;   // the lines that were read
+  std::string text;  // the lines that were read
 };
 History read_history(const Path& file, std::int64_t last_step);
 

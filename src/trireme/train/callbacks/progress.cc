@@ -38,9 +38,9 @@ class Progress final : public Callback {
       if (drawn_ && redraw_.seconds() < options_.redraw_s && m.step < info_.steps) return;
       draw();
     } else if (m.step % options_.log_every == 0 || m.step == info_.steps) {
-      line(fmt::format("step {:>{}}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.2e}  {}  ETA {}", m.step,
-                       std::to_string(info_.steps).size(), info_.steps, m.loss, m.grad_norm, m.lr,
-                       rate_text(m), short_time(eta_s())));
+      line(fmt::format("step {:>{}}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.2e}  {}  ETA {}",
+                       m.step, std::to_string(info_.steps).size(), info_.steps, m.loss, m.grad_norm,
+                       m.lr, rate_text(m), short_time(eta_s())));
     }
   }
 
@@ -57,10 +57,11 @@ class Progress final : public Callback {
   void on_end(const RunEnd& end) override {
     const std::string time = short_time(clock_.seconds());
     if (end.ending == Ending::kInterrupted)
-      line(fmt::format("interrupted after step {} of {}, {}; resume with the same command and --out {}",
-                       end.step, info_.steps,
-                       end.checkpoint.empty() ? "nothing saved" : "saved " + end.checkpoint.string(),
-                       info_.out.string()));
+      line(fmt::format(
+          "interrupted after step {} of {}, {}; resume with the same command and --out {}",
+          end.step, info_.steps,
+          end.checkpoint.empty() ? "nothing saved" : "saved " + end.checkpoint.string(),
+          info_.out.string()));
     else
       line(fmt::format("done: {} steps in {}", end.step - info_.first_step, time));
     undraw();
@@ -105,9 +106,11 @@ class Progress final : public Callback {
 
 std::string bar_line(const StepMetrics& m, std::int64_t steps, double eta_s, int columns) {
   constexpr int kFullBar = 24, kSmallestBar = 8;
-  const double done = steps > 0 ? std::clamp(static_cast<double>(m.step) / static_cast<double>(steps), 0.0, 1.0) : 1;
+  const double done =
+      steps > 0 ? std::clamp(static_cast<double>(m.step) / static_cast<double>(steps), 0.0, 1.0)
+                : 1;
   const std::string head = fmt::format("{}/{} ", m.step, steps);
-  const int room = std::max(0, columns - 1);   // a full line would wrap on some terminals
+  const int room = std::max(0, columns - 1);  // a full line would wrap on some terminals
   std::string tail;
   int left = room - static_cast<int>(head.size());
   std::vector<std::string> items = {fmt::format("loss {:.4f}", m.loss), "ETA " + short_time(eta_s),

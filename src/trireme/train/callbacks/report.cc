@@ -55,7 +55,8 @@ double median_of(const std::vector<StepMetrics>& steps, double StepMetrics::*fie
 }
 
 std::string tile(const std::string& value, const std::string& what) {
-  return fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", escape_html(value), escape_html(what));
+  return fmt::format("<div class=\"tile\"><b>{}</b><span>{}</span></div>\n", escape_html(value),
+                     escape_html(what));
 }
 
 std::string tiles(const Report& r) {
@@ -63,16 +64,21 @@ std::string tiles(const Report& r) {
   if (!r.evals.empty()) {
     const EvalMetrics& eval = r.evals.back();
     html += tile(fmt::format("{:.4f}", eval.loss), "validation loss, nats/token");
-    if (eval.bits_per_byte > 0) html += tile(fmt::format("{:.3f}", eval.bits_per_byte), "validation bits/byte");
-    if (r.baseline) html += tile(fmt::format("{:.3f}", *r.baseline), "order-3 n-gram baseline, bits/byte");
+    if (eval.bits_per_byte > 0)
+      html += tile(fmt::format("{:.3f}", eval.bits_per_byte), "validation bits/byte");
+    if (r.baseline)
+      html += tile(fmt::format("{:.3f}", *r.baseline), "order-3 n-gram baseline, bits/byte");
   }
   if (!r.steps.empty()) {
     html += tile(fmt::format("{:.4f}", r.steps.back().loss), "last training loss");
     html += tile(short_count(median_of(r.steps, &StepMetrics::tokens_per_s)), "tokens/s, median");
     const double mfu = median_of(r.steps, &StepMetrics::mfu);
-    if (mfu > 0) html += tile(fmt::format("{:.1f}%", 100 * mfu), "MFU, median (" + r.info.mfu_convention + ")");
+    if (mfu > 0)
+      html +=
+          tile(fmt::format("{:.1f}%", 100 * mfu), "MFU, median (" + r.info.mfu_convention + ")");
   }
-  return html + tile(short_count(static_cast<double>(r.info.parameters)), "parameters") + "</div>\n";
+  return html + tile(short_count(static_cast<double>(r.info.parameters)), "parameters") +
+         "</div>\n";
 }
 
 // Means over about a fiftieth of the run: what the eye looks for in a noisy curve.
@@ -90,7 +96,8 @@ Series smoothed(const Series& raw) {
 }
 
 std::string curves(const Report& r) {
-  Series loss{.name = "training", .css_class = "faint"}, val{.name = "validation", .css_class = "marked"};
+  Series loss{.name = "training", .css_class = "faint"},
+      val{.name = "validation", .css_class = "marked"};
   Series norm{.name = "grad norm", .css_class = "strong"};
   for (const StepMetrics& step : r.steps) {
     loss.points.emplace_back(step.step, step.loss);
@@ -99,13 +106,18 @@ std::string curves(const Report& r) {
   for (const EvalMetrics& eval : r.evals) val.points.emplace_back(eval.step, eval.loss);
   const Series smooth = smoothed(loss);
   return "<h2>Loss</h2>\n<figure>" +
-         draw({.title = "Loss over steps", .y_label = "nats per token", .series = {loss, smooth, val}}) +
+         draw({.title = "Loss over steps",
+               .y_label = "nats per token",
+               .series = {loss, smooth, val}}) +
          "</figure>\n<h2>Gradient norm</h2>\n<figure>" +
-         draw({.title = "Gradient norm over steps", .y_label = "", .series = {norm}}) + "</figure>\n";
+         draw({.title = "Gradient norm over steps", .y_label = "", .series = {norm}}) +
+         "</figure>\n";
 }
 
-std::string row(const std::string& what, const std::string& forecast, const std::string& measured, double ratio) {
-  return fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", what, forecast, measured,
+std::string row(const std::string& what, const std::string& forecast, const std::string& measured,
+                double ratio) {
+  return fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n", what, forecast,
+                     measured,
                      std::isfinite(ratio) && ratio > 0 ? fmt::format("{:.2f}", ratio) : "-");
 }
 
@@ -116,11 +128,15 @@ std::string forecast(const Report& r) {
     rows += row("step time, median", fmt::format("{:.1f} ms", 1e3 * r.info.predicted_step_s),
                 fmt::format("{:.1f} ms", 1e3 * step_s), step_s / r.info.predicted_step_s);
   if (r.info.predicted_bytes > 0 && r.end.measured_bytes > 0)
-    rows += row("memory of one rank, peak", short_bytes(r.info.predicted_bytes), short_bytes(r.end.measured_bytes),
-                static_cast<double>(r.end.measured_bytes) / static_cast<double>(r.info.predicted_bytes));
+    rows += row(
+        "memory of one rank, peak", short_bytes(r.info.predicted_bytes),
+        short_bytes(r.end.measured_bytes),
+        static_cast<double>(r.end.measured_bytes) / static_cast<double>(r.info.predicted_bytes));
   if (rows.empty()) return "";
-  return "<h2>The plan's forecast and what happened</h2>\n<table><tr><th></th><th>forecast</th><th>measured</th>"
-         "<th>measured / forecast</th></tr>\n" + rows + "</table>\n";
+  return "<h2>The plan's forecast and what "
+         "happened</h2>\n<table><tr><th></th><th>forecast</th><th>measured</th>"
+         "<th>measured / forecast</th></tr>\n" +
+         rows + "</table>\n";
 }
 
 std::string subtitle(const Report& r) {
@@ -159,10 +175,11 @@ class ReportWriter final : public Callback {
 std::string html(const Report& r) {
   const std::string name = escape_html(r.info.name);
   return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
-         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" + name +
-         "</title>\n<style>" + kStyle + "</style></head>\n<body><main>\n<h1>" + name + "</h1>\n<p class=\"sub\">" +
-         escape_html(subtitle(r)) + "</p>\n" + tiles(r) + curves(r) + forecast(r) + "<h2>Plan</h2>\n<pre>" +
-         escape_html(r.info.plan_summary) + "</pre>\n<h2>Job</h2>\n<details><summary>every key, resolved</summary><pre>" +
+         "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
+         name + "</title>\n<style>" + kStyle + "</style></head>\n<body><main>\n<h1>" + name +
+         "</h1>\n<p class=\"sub\">" + escape_html(subtitle(r)) + "</p>\n" + tiles(r) + curves(r) +
+         forecast(r) + "<h2>Plan</h2>\n<pre>" + escape_html(r.info.plan_summary) +
+         "</pre>\n<h2>Job</h2>\n<details><summary>every key, resolved</summary><pre>" +
          escape_html(r.info.job_yaml) + "</pre></details>\n</main></body></html>\n";
 }
 

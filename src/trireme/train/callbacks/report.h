@@ -18,14 +18,15 @@ struct Report {
   RunEnd end;
   std::vector<StepMetrics> steps;
   std::vector<EvalMetrics> evals;
-  std::optional<double> baseline;   // bits per byte
+  std::optional<double> baseline;  // bits per byte
 };
 
-// The page: loss curve, forecast beside measurement, plan, job. Any text is escaped; nothing is loaded.
+// The page: loss curve, forecast beside measurement, plan, job. Any text is escaped; nothing is
+// loaded.
 std::string html(const Report& report);
 
-// Writes RUNDIR/report.html at the end of a run, also of an interrupted one; a resumed run's page begins with the
-// steps that metrics.jsonl tells of.
+// Writes RUNDIR/report.html at the end of a run, also of an interrupted one; a resumed run's page
+// begins with the steps that metrics.jsonl tells of.
 std::unique_ptr<Callback> report_callback(std::optional<double> baseline = {});
 
 }  // namespace trireme::train

@@ -26,16 +26,18 @@ std::string host_name() {
 class TensorBoard final : public Callback {
  public:
   void on_start(const RunInfo& info) override {
-    file_.emplace(info.out, formats::EventFileName{.unix_seconds = static_cast<std::int64_t>(wall_time()),
-                                                   .host = host_name(),
-                                                   .process = ::getpid()});
+    file_.emplace(info.out,
+                  formats::EventFileName{.unix_seconds = static_cast<std::int64_t>(wall_time()),
+                                         .host = host_name(),
+                                         .process = ::getpid()});
   }
 
   void on_step(const StepMetrics& m) override {
     const double now = wall_time();
     const std::pair<const char*, double> scalars[] = {
-        {"train/loss", m.loss},           {"train/grad_norm", m.grad_norm}, {"train/lr", m.lr},
-        {"train/tokens_per_s", m.tokens_per_s}, {"train/step_ms", m.step_ms},     {"train/mfu", m.mfu},
+        {"train/loss", m.loss},       {"train/grad_norm", m.grad_norm},
+        {"train/lr", m.lr},           {"train/tokens_per_s", m.tokens_per_s},
+        {"train/step_ms", m.step_ms}, {"train/mfu", m.mfu},
         {"train/rss_mb", m.rss_mb}};
     for (const auto& [tag, value] : scalars) file_->add_scalar(tag, value, m.step, now);
     if (since_flush_.seconds() > kFlushSeconds) flush();
@@ -44,7 +46,8 @@ class TensorBoard final : public Callback {
   void on_eval(const EvalMetrics& m) override {
     const double now = wall_time();
     file_->add_scalar("validation/loss", m.loss, m.step, now);
-    if (m.bits_per_byte > 0) file_->add_scalar("validation/bits_per_byte", m.bits_per_byte, m.step, now);
+    if (m.bits_per_byte > 0)
+      file_->add_scalar("validation/bits_per_byte", m.bits_per_byte, m.step, now);
     flush();
   }
 

@@ -7,8 +7,9 @@
 
 namespace trireme::train {
 
-// Scalars train/{loss,grad_norm,lr,tokens_per_s,step_ms,mfu,rss_mb} and validation/{loss,bits_per_byte}; one file
-// for each start of the run. Throws Error{kData} when it cannot be written.
+// Scalars train/{loss,grad_norm,lr,tokens_per_s,step_ms,mfu,rss_mb} and
+// validation/{loss,bits_per_byte}; one file for each start of the run. Throws Error{kData} when it
+// cannot be written.
 std::unique_ptr<Callback> tensorboard_callback();
 
 }  // namespace trireme::train
