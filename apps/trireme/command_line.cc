@@ -177,7 +177,9 @@ void add_generate(CLI::App& root, GenerateOptions& o, Run& run) {
   app.add_option("--top-k", o.top_k, "draw among the k likeliest; 0: all")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 31))
       ->capture_default_str();
-  app.add_option("--seed", o.seed, "of the draws")->capture_default_str();
+  app.add_option("--seed", o.seed, "of the draws")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.callback([&] { run = [&] { return generate(o); }; });
 }
 

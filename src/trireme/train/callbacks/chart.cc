@@ -13,7 +13,7 @@ namespace {
 
 using Points = std::vector<std::pair<double, double>>;
 
-constexpr double kWidth = 760, kHeight = 300, kLeft = 58, kRight = 12, kTop = 14, kBottom = 40;
+constexpr double kWidth = 760, kHeight = 300, kLeft = 58, kRight = 12, kTop = 28, kBottom = 40;
 constexpr std::size_t kMostPoints = 600;
 
 struct Extent {
@@ -123,14 +123,14 @@ std::string draw(const Chart& chart) {
     const Series& series = chart.series[k];
     if (lines[k].empty()) continue;
     legend += fmt::format(R"(<text x="{}" y="{}" text-anchor="end" class="legend {}">{}</text>)",
-                          at, kTop + 4, series.css_class, escape_html(series.name));
+                          at, kTop - 14, series.css_class, escape_html(series.name));
     at -= 16 + 6.6 * static_cast<double>(series.name.size());
   }
   for (std::size_t k = 0; k < lines.size(); ++k)
     if (!lines[k].empty()) svg += line(lines[k], chart.series[k], x, y);
   svg += fmt::format(
       R"(<text x="{}" y="{}" text-anchor="middle">step</text><text x="{}" y="{}">{}</text>)",
-      (kLeft + kWidth - kRight) / 2, kHeight - 6, kLeft + 4, kTop + 4, escape_html(chart.y_label));
+      (kLeft + kWidth - kRight) / 2, kHeight - 6, kLeft + 4, kTop - 14, escape_html(chart.y_label));
   return svg + legend + "</svg>\n";
 }
 
