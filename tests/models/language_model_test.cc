@@ -151,5 +151,36 @@ TEST_P(LanguageModel, Bf16FollowsFp32) {
   }
 }
 
+TEST(GptDropout, NoiseIsAFunctionOfItsCoordinatesAndAbsentInEvaluation) {
+  config::Job job = models::job(Family::kGpt, DType::kF64);
+  BoundModel plain = bound(job);
+  job.model.dropout = 0.3;
+  BoundModel model = bound(job);
+  const at::Tensor tokens = draw_tokens(job, 1);
+  const auto loss = [&](const exec::BlockContext& context) {
+    return model.loss(tokens, tokens, context).item<double>();
+  };
+  const exec::BlockContext here{.seed = 3, .step = 4, .micro_batch = 5};
+  EXPECT_EQ(loss(here), loss(here));
+  EXPECT_NE(loss(here), loss({.seed = 2, .step = 4, .micro_batch = 5}));
+  EXPECT_NE(loss(here), loss({.seed = 3, .step = 5, .micro_batch = 5}));
+  EXPECT_NE(loss(here), loss({.seed = 3, .step = 4, .micro_batch = 6}));
+  EXPECT_EQ(loss({.training = false}), plain.loss(tokens, tokens).item<double>());
+
+  const at::Tensor weight = model.params()[4].second;   // c_attn of the first block: before every draw
+  model.loss(tokens, tokens, here).backward();
+  const at::Tensor direction =
+      at::empty_like(weight).normal_(0, 1, at::make_generator<at::CPUGeneratorImpl>(1));
+  at::NoGradGuard no_grad;
+  const auto moved = [&](double step) {
+    weight.add_(direction, step);
+    const double value = loss(here);
+    weight.sub_(direction, step);
+    return value;
+  };
+  const double slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
+  EXPECT_NEAR((weight.grad() * direction).sum().item<double>(), slope, 1e-6 * std::max(1.0, std::abs(slope)));
+}
+
 }  // namespace
 }  // namespace trireme::models

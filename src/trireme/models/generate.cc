@@ -1,0 +1,103 @@
+#include "trireme/models/generate.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "trireme/base/error.h"
+#include "trireme/base/hash.h"
+#include "trireme/models/blocks.h"
+
+namespace trireme::models {
+namespace {
+
+void check(const Sampling& sampling) {
+  if (!(sampling.temperature >= 0) || std::isinf(sampling.temperature))
+    fail(ErrorKind::kUsage, "temperature {}: needs 0 (the likeliest token) or more", sampling.temperature);
+  if (sampling.top_k < 0) fail(ErrorKind::kUsage, "top-k {}: needs 0 (all) or more", sampling.top_k);
+  if (!(sampling.top_p > 0 && sampling.top_p <= 1))
+    fail(ErrorKind::kUsage, "top-p {}: needs more than 0 and at most 1 (all)", sampling.top_p);
+}
+
+std::vector<double> as_doubles(const at::Tensor& logits) {
+  const at::Tensor wide = logits.detach().to(at::kDouble).contiguous();
+  const double* const begin = wide.data_ptr<double>();
+  std::vector<double> values(begin, begin + wide.numel());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!std::isfinite(values[i]))
+      fail(ErrorKind::kNonFinite, "the logit of token {} is {}: the checkpoint's weights are not usable", i,
+           values[i]);
+  return values;
+}
+
+// Token ids by falling logit; ties by id.
+std::vector<std::int64_t> ranking(const std::vector<double>& logits) {
+  std::vector<std::int64_t> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  std::stable_sort(ids.begin(), ids.end(), [&](std::int64_t a, std::int64_t b) {
+    return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
+  });
+  return ids;
+}
+
+}  // namespace
+
+std::int64_t sample(const at::Tensor& logits, const Sampling& sampling, std::int64_t index) {
+  check(sampling);
+  const std::vector<double> values = as_doubles(logits);
+  std::vector<std::int64_t> ids = ranking(values);
+  if (sampling.temperature == 0) return ids.front();
+  if (sampling.top_k > 0) ids.resize(std::min(ids.size(), static_cast<std::size_t>(sampling.top_k)));
+  std::vector<double> weights;
+  double total = 0;
+  for (std::int64_t id : ids) {
+    const double above = values[static_cast<std::size_t>(id)] - values[static_cast<std::size_t>(ids[0])];
+    weights.push_back(std::exp(above / sampling.temperature));
+    total += weights.back();
+  }
+  double kept = 0;
+  std::size_t count = 0;
+  while (count < ids.size() && (count == 0 || kept < sampling.top_p * total)) kept += weights[count++];
+  const std::uint64_t bits = mix(sampling.seed, static_cast<std::uint64_t>(index));
+  const double drawn = static_cast<double>(bits >> 11) * 0x1p-53 * kept;
+  double sum = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    sum += weights[i];
+    if (drawn < sum) return ids[i];
+  }
+  return ids[count - 1];
+}
+
+at::Tensor next_logits(const exec::Model& model, const std::vector<std::int64_t>& tokens,
+                       std::int64_t context) {
+  TRIREME_CHECK(!tokens.empty() && context > 0, "{} tokens, context {}", tokens.size(), context);
+  const auto* head = dynamic_cast<const LanguageHead*>(model.blocks.back().get());
+  TRIREME_CHECK(head != nullptr, "{} does not end in a language head", model.spec.program.name);
+  at::NoGradGuard no_grad;
+  const auto length = std::min(static_cast<std::int64_t>(tokens.size()), context);
+  at::Tensor x = at::empty({1, length}, at::TensorOptions().dtype(at::kLong));
+  std::copy(tokens.end() - length, tokens.end(), x.data_ptr<std::int64_t>());
+  exec::BlockContext at_node{.training = false};
+  for (std::size_t node = 0; node + 1 < model.blocks.size(); ++node) {
+    at_node.node = static_cast<int>(node);
+    x = model.blocks[node]->forward({x}, at_node)[0];
+  }
+  return head->logits(x.select(0, 0).select(0, length - 1));
+}
+
+std::vector<std::int64_t> generate(const exec::Model& model, const GenerateArgs& args) {
+  if (args.prompt.empty())
+    fail(ErrorKind::kUsage, "the prompt is empty; generation needs at least one token to start from");
+  std::vector<std::int64_t> text = args.prompt;
+  for (std::int64_t index = 0; index < args.max_tokens; ++index) {
+    const at::Tensor logits = next_logits(model, text, args.context);
+    text.push_back(sample(logits, args.sampling, index));
+    if (args.on_token && !args.on_token(text.back())) break;
+  }
+  return {text.begin() + static_cast<std::ptrdiff_t>(args.prompt.size()), text.end()};
+}
+
+}  // namespace trireme::models

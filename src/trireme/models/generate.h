@@ -1,0 +1,41 @@
+// Text generation from a bound language model.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "trireme/exec/block.h"
+
+namespace trireme::models {
+
+struct Sampling {
+  double temperature = 1;    // 0: always the likeliest token
+  std::int64_t top_k = 0;    // only the k likeliest; 0: all
+  double top_p = 1;          // only the likeliest whose probabilities reach p together
+  std::uint64_t seed = 1;    // the n-th token is a function of seed, n and the logits
+};
+
+// Draws the index-th token from logits [vocab]. Throws Error{kUsage} for a negative temperature or top_k,
+// top_p outside (0, 1], and Error{kNonFinite} for logits that are not finite.
+std::int64_t sample(const at::Tensor& logits, const Sampling& sampling, std::int64_t index);
+
+// Logits [vocab], fp32 or fp64, of what follows `tokens`, of which the last `context` are read. The model
+// is a chain that ends in a LanguageHead, its blocks bound to parameters that are there; not collective.
+at::Tensor next_logits(const exec::Model& model, const std::vector<std::int64_t>& tokens,
+                       std::int64_t context);
+
+struct GenerateArgs {
+  std::vector<std::int64_t> prompt;   // at least one token
+  std::int64_t max_tokens = 0;
+  std::int64_t context = 0;           // model.seq_len; the window slides when the text is longer
+  Sampling sampling;
+  std::function<bool(std::int64_t token)> on_token;   // false ends generation; may be empty
+};
+
+// Returns the new tokens. Every token reads its whole window again: there is no key-value cache.
+std::vector<std::int64_t> generate(const exec::Model& model, const GenerateArgs& args);
+
+}  // namespace trireme::models

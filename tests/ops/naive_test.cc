@@ -1,0 +1,245 @@
+// Each op against its formula written with plain tensor operations in fp64, forward and backward.
+#include <ATen/CPUGeneratorImpl.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <cmath>
+#include <functional>
+
+#include "trireme/base/error.h"
+#include "trireme/ops/attention.h"
+#include "trireme/ops/cross_entropy.h"
+#include "trireme/ops/embedding.h"
+#include "trireme/ops/norm.h"
+#include "trireme/ops/pointwise.h"
+
+namespace trireme::ops {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+using Op = std::function<at::Tensor(const Tensors&)>;
+
+at::Tensor normal(std::vector<std::int64_t> shape, std::uint64_t seed, double scale = 1) {
+  return at::empty(shape, at::TensorOptions().dtype(at::kDouble))
+      .normal_(0, scale, at::make_generator<at::CPUGeneratorImpl>(seed));
+}
+
+// The result of `op` and the gradients of all inputs for a fixed random output gradient.
+Tensors results(const Op& op, const Tensors& inputs, at::ScalarType type) {
+  Tensors leaves;
+  for (const at::Tensor& input : inputs) leaves.push_back(input.to(type).detach().requires_grad_(true));
+  const at::Tensor out = op(leaves);
+  out.backward(normal(out.sizes().vec(), 99).to(out.scalar_type()));
+  Tensors all = {out.detach()};
+  for (const at::Tensor& leaf : leaves) all.push_back(leaf.grad());
+  return all;
+}
+
+// Relative, but absolute below 1: some gradients are zero.
+double distance(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor wide = b.to(at::kDouble);
+  return (a.to(at::kDouble) - wide).norm().item<double>() / std::max(1.0, wide.norm().item<double>());
+}
+
+// fp64 to rounding, fp32 and bf16 to theirs, on inputs that bf16 holds; and the same bits again.
+void expect_equal(const Op& op, const Op& formula, const Tensors& inputs, double bf16_tolerance = 8e-3) {
+  Tensors exact;
+  for (const at::Tensor& input : inputs) exact.push_back(input.to(at::kBFloat16).to(at::kDouble));
+  const Tensors expected = results(formula, exact, at::kDouble);
+  const std::vector<std::pair<at::ScalarType, double>> types = {
+      {at::kDouble, 1e-13}, {at::kFloat, 2e-6}, {at::kBFloat16, bf16_tolerance}};
+  for (const auto& [type, tolerance] : types) {
+    const Tensors actual = results(op, exact, type);
+    ASSERT_EQ(actual.size(), expected.size());
+    for (std::size_t i = 0; i < actual.size(); ++i)
+      EXPECT_LT(distance(actual[i], expected[i]), tolerance) << "result " << i << " in " << type;
+    const Tensors again = results(op, exact, type);
+    for (std::size_t i = 0; i < actual.size(); ++i) EXPECT_TRUE(at::equal(actual[i], again[i])) << i;
+  }
+}
+
+TEST(Ops, LayerNorm) {
+  const Op formula = [](const Tensors& in) {
+    const at::Tensor centred = in[0] - in[0].mean(-1, true);
+    return centred / (centred.square().mean(-1, true) + 1e-5).sqrt() * in[1] + in[2];
+  };
+  for (std::int64_t width : {1, 7, 16, 67})   // below, at and across the lanes of a sum
+    expect_equal([](const Tensors& in) { return layer_norm(in[0], in[1], in[2], 1e-5); }, formula,
+                 {normal({3, 101, width}, 1) + 2, normal({width}, 2), normal({width}, 3)});
+}
+
+TEST(Ops, RmsNorm) {
+  const Op formula = [](const Tensors& in) {
+    return in[0] / (in[0].square().mean(-1, true) + 1e-5).sqrt() * in[1];
+  };
+  expect_equal([](const Tensors& in) { return rms_norm(in[0], in[1], 1e-5); }, formula,
+               {normal({5, 103, 67}, 1), normal({67}, 2)});
+}
+
+TEST(Ops, GeluTanh) {
+  const Op formula = [](const Tensors& in) {
+    const at::Tensor& x = in[0];
+    return 0.5 * x * (1 + (std::sqrt(2 / M_PI) * (x + 0.044715 * x.pow(3))).tanh());
+  };
+  expect_equal([](const Tensors& in) { return gelu_tanh(in[0]); }, formula, {normal({17, 41}, 1, 2)});
+  // Far out it is x and 0, without overflow on the way.
+  const at::Tensor far = gelu_tanh(at::tensor({-1e30f, -100.f, 100.f, 1e12f}));
+  EXPECT_TRUE(at::allclose(far, at::tensor({0.f, 0.f, 100.f, 1e12f}))) << far;
+  EXPECT_TRUE(std::isnan(gelu_tanh(at::full({1}, NAN)).item<float>()));
+}
+
+TEST(Ops, SwiGlu) {
+  expect_equal([](const Tensors& in) { return swiglu(in[0], in[1]); },
+               [](const Tensors& in) { return in[0] * in[0].sigmoid() * in[1]; },
+               {normal({17, 41}, 1, 2), normal({17, 41}, 2)});
+}
+
+TEST(Ops, RotaryTurnsPairsByPosition) {
+  const std::int64_t tokens = 5, heads = 3, width = 6;
+  const Op formula = [=](const Tensors& in) {
+    Tensors rows;
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      const at::Tensor x = in[0].select(1, t).view({2, heads, 2, width / 2});
+      const at::Tensor angle =
+          static_cast<double>(t) * at::pow(100.0, at::arange(width / 2, at::kDouble) * (-2.0 / width));
+      const at::Tensor a = x.select(2, 0), b = x.select(2, 1);
+      rows.push_back(at::stack({a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()}, 2)
+                         .reshape({2, 1, heads * width}));
+    }
+    return at::cat(rows, 1);
+  };
+  expect_equal(
+      [=](const Tensors& in) {
+        const auto type = in[0].scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+        return rotary(in[0], rotary_table(9, width, 100, type));
+      },
+      formula, {normal({2, tokens, heads * width}, 1)});
+}
+
+// Products of rotated queries and keys depend on the distance alone.
+TEST(Ops, RotaryIsRelative) {
+  const RotaryTable table = rotary_table(40, 8, 10000, at::kDouble);
+  const at::Tensor q = rotary(normal({1, 1, 8}, 1).expand({1, 40, 8}), table)[0];
+  const at::Tensor k = rotary(normal({1, 1, 8}, 2).expand({1, 40, 8}), table)[0];
+  const double first = q[3].dot(k[0]).item<double>();
+  for (int t = 0; t < 37; ++t) EXPECT_NEAR(q[t + 3].dot(k[t]).item<double>(), first, 1e-13);
+}
+
+at::Tensor naive_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, std::int64_t heads,
+                           std::int64_t kv_heads) {
+  const std::int64_t width = q.size(2) / heads;
+  const auto split = [&](const at::Tensor& x, std::int64_t count) {
+    return x.view({x.size(0), x.size(1), count, width})
+        .transpose(1, 2)
+        .repeat_interleave(heads / count, 1);
+  };
+  at::Tensor scores = split(q, heads).matmul(split(k, kv_heads).transpose(2, 3)) / std::sqrt(double(width));
+  const at::Tensor later = at::ones({q.size(1), q.size(1)}, at::kBool).triu(1);
+  scores = scores.masked_fill(later, -INFINITY);
+  return scores.softmax(-1).matmul(split(v, kv_heads)).transpose(1, 2).reshape(q.sizes());
+}
+
+TEST(Ops, CausalAttention) {
+  for (std::int64_t tokens : {1, 5, 64, 65, 150})
+    for (std::int64_t kv_heads : {1, 2, 4}) {
+      constexpr std::int64_t kHeads = 4, kWidth = 6;
+      const AttentionHeads heads{.heads = kHeads, .kv_heads = kv_heads};
+      const at::Tensor q = normal({2, tokens, kHeads * kWidth}, 1);
+      const at::Tensor k = normal({2, tokens, kv_heads * kWidth}, 2);
+      const at::Tensor v = normal({2, tokens, kv_heads * kWidth}, 3);
+      const auto naive = [=](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+        return naive_attention(q, k, v, kHeads, kv_heads);
+      };
+      expect_equal([=](const Tensors& in) { return causal_attention(in[0], in[1], in[2], heads); },
+                   [=](const Tensors& in) { return naive(in[0], in[1], in[2]); }, {q, k, v});
+      expect_equal([=](const Tensors& in) { return causal_attention_packed(in[0], heads); },
+                   [=](const Tensors& in) {
+                     const Tensors parts = in[0].split_with_sizes(
+                         {kHeads * kWidth, kv_heads * kWidth, kv_heads * kWidth}, 2);
+                     return naive(parts[0].contiguous(), parts[1].contiguous(), parts[2].contiguous());
+                   },
+                   {at::cat({q, k, v}, 2)});
+    }
+}
+
+// With one column of values per token the output shows each probability's noise; the gradient follows
+// by finite differences, because the noise depends on the key alone.
+TEST(Ops, AttentionDropout) {
+  const AttentionHeads heads{.heads = 2, .kv_heads = 1, .dropout = 0.4, .key = 77};
+  Tensors inputs = {normal({2, 70, 16}, 1), normal({2, 70, 8}, 2), normal({2, 70, 8}, 3)};
+  const Op op = [=](const Tensors& in) { return causal_attention(in[0], in[1], in[2], heads); };
+  const Tensors exact = results(op, inputs, at::kDouble);
+  const at::Tensor weight = normal(exact[0].sizes().vec(), 99);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const at::Tensor direction = normal(inputs[i].sizes().vec(), 50 + i);
+    const auto value = [&](double step) {
+      Tensors moved = inputs;
+      moved[i] = inputs[i] + direction * step;
+      return (op(moved) * weight).sum().item<double>();
+    };
+    const double slope = (value(1e-5) - value(-1e-5)) / 2e-5;
+    EXPECT_NEAR((exact[i + 1] * direction).sum().item<double>(), slope, 1e-6 * std::abs(slope) + 1e-6) << i;
+  }
+  const at::Tensor ones = at::ones({2, 70, 8}, at::kDouble);
+  const at::Tensor mass = causal_attention(inputs[0], inputs[1], ones, heads);
+  EXPECT_NEAR(mass.mean().item<double>(), 1, 0.05);
+  EXPECT_GT(mass.std().item<double>(), 0.05);
+}
+
+TEST(Ops, DropoutDropsItsShareByKey) {
+  const at::Tensor x = at::ones({300, 333}, at::kDouble);
+  const at::Tensor y = ops::dropout(x, 0.3, 5);
+  EXPECT_NEAR(y.eq(0).to(at::kDouble).mean().item<double>(), 0.3, 0.01);
+  EXPECT_NEAR(y.max().item<double>(), 1 / 0.7, 1e-12);
+  EXPECT_TRUE(at::equal(y, ops::dropout(x, 0.3, 5)));
+  EXPECT_FALSE(at::equal(y, ops::dropout(x, 0.3, 6)));
+  EXPECT_TRUE(at::equal(y, ops::dropout(x.to(at::kBFloat16), 0.3, 5).ne(0).to(at::kDouble) / 0.7));
+  EXPECT_TRUE(at::equal(ops::dropout(x, 0, 5), x));
+  // Neighbours are independent: both of a pair survive with probability 0.49.
+  const at::Tensor kept = y.ne(0).to(at::kDouble);
+  for (int dim : {0, 1}) {
+    const std::int64_t size = kept.size(dim) - 1;
+    const at::Tensor pairs = kept.narrow(dim, 0, size) * kept.narrow(dim, 1, size);
+    EXPECT_NEAR(pairs.mean().item<double>(), 0.49, 0.01);
+  }
+  const Tensors grads = results([](const Tensors& in) { return ops::dropout(in[0], 0.3, 5); }, {x}, at::kDouble);
+  EXPECT_TRUE(at::equal(grads[1], y * normal({300, 333}, 99)));
+}
+
+TEST(Ops, Embedding) {
+  const at::Tensor tokens = at::tensor({3, 0, 3, 3, 6, 0}, at::kLong).view({2, 3});
+  expect_equal([=](const Tensors& in) { return ops::embedding(tokens, in[0]); },
+               [=](const Tensors& in) { return in[0].index({tokens}); }, {normal({7, 5}, 1)});
+  // A thousand gradients of 1 for one row: bf16 alone would stop at 256.
+  at::Tensor table = at::zeros({2, 3}, at::kBFloat16).requires_grad_(true);
+  ops::embedding(at::zeros({1000}, at::kLong), table).sum().backward();
+  EXPECT_EQ(table.grad()[0][0].item<float>(), 1000);
+  for (std::int64_t bad : {-1, 7})
+    EXPECT_THROW(ops::embedding(at::full({1}, bad, at::kLong), normal({7, 5}, 1)), Error);
+}
+
+TEST(Ops, LinearCrossEntropy) {
+  at::Tensor targets = at::tensor({3, 0, -100, 88, 6, -100}, at::kLong).view({2, 3});
+  const at::Tensor valid = targets.ne(-100).to(at::kDouble).view({6, 1});
+  const at::Tensor chosen = targets.clamp_min(0).view({6, 1});
+  const auto loss = [=](const Tensors& in) { return linear_cross_entropy(in[0], in[1], targets); };
+  const auto formula = [=](const Tensors& in) {
+    const at::Tensor logits = in[0].view({6, 5}).matmul(in[1].t());
+    return -(logits.log_softmax(1).gather(1, chosen) * valid).sum();
+  };
+  // In bf16 the logits are rounded before softmax.
+  expect_equal(loss, formula, {normal({2, 3, 5}, 1), normal({89, 5}, 2)}, 2e-2);
+  at::NoGradGuard no_grad;
+  EXPECT_NEAR(loss({at::zeros({2, 3, 5}), at::zeros({89, 5})}).item<double>(), 4 * std::log(89.0), 1e-5);
+  // Large logits neither overflow nor lose the loss.
+  const at::Tensor big = linear_cross_entropy(at::full({1, 1}, 1e4), at::tensor({1.f, -1.f}).view({2, 1}),
+                                              at::zeros({1}, at::kLong));
+  EXPECT_EQ(big.item<float>(), 0);
+  for (std::int64_t bad : {-1, 89}) {
+    targets[0][0] = bad;
+    EXPECT_THROW(loss({at::zeros({2, 3, 5}), at::zeros({89, 5})}), Error);
+  }
+}
+
+}  // namespace
+}  // namespace trireme::ops
