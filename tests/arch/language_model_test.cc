@@ -13,14 +13,29 @@ namespace {
 using config::Family;
 using config::Model;
 
-Model gpt2(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t vocab = 50257) {
-  return {.family = Family::kGpt, .layers = layers, .hidden = hidden, .heads = heads, .kv_heads = heads,
-          .ffn = 4 * hidden, .vocab = vocab, .seq_len = 1024, .tied = true};
+Model gpt2(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
+           std::int64_t vocab = 50257) {
+  return {.family = Family::kGpt,
+          .layers = layers,
+          .hidden = hidden,
+          .heads = heads,
+          .kv_heads = heads,
+          .ffn = 4 * hidden,
+          .vocab = vocab,
+          .seq_len = 1024,
+          .tied = true};
 }
 Model llama(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::int64_t kv_heads,
             std::int64_t ffn, std::int64_t vocab, std::int64_t seq_len = 4096) {
-  return {.family = Family::kLlama, .layers = layers, .hidden = hidden, .heads = heads,
-          .kv_heads = kv_heads, .ffn = ffn, .vocab = vocab, .seq_len = seq_len, .tied = false};
+  return {.family = Family::kLlama,
+          .layers = layers,
+          .hidden = hidden,
+          .heads = heads,
+          .kv_heads = kv_heads,
+          .ffn = ffn,
+          .vocab = vocab,
+          .seq_len = seq_len,
+          .tied = false};
 }
 Model llama3_8b() { return llama(32, 4096, 32, 8, 14336, 128256, 8192); }
 
@@ -107,8 +122,8 @@ TEST(LanguageModel, ProgramsAreChainsThatTrainEveryUnit) {
       }
       for (bool backward : plan::gradient_flow(program).node_has_backward) EXPECT_TRUE(backward);
       EXPECT_TRUE(program.nodes.back().loss);
-      EXPECT_EQ(program.nodes.back().units, tied ? (std::vector<plan::UnitId>{4, 0})
-                                                 : (std::vector<plan::UnitId>{4}));
+      EXPECT_EQ(program.nodes.back().units,
+                tied ? (std::vector<plan::UnitId>{4, 0}) : (std::vector<plan::UnitId>{4}));
       const ParamRef weight = described.node_params.back().back();
       EXPECT_EQ(weight.unit, tied ? 0 : 4);
       EXPECT_EQ(described.units[weight.unit].params[weight.param].shape,
@@ -121,7 +136,8 @@ TEST(LanguageModel, NamesAreHuggingFacesAndUnique) {
   std::set<std::string> names;
   const auto collect = [&](const ModelSpec& described) {
     for (const UnitSpec& unit : described.units)
-      for (const ParamSpec& param : unit.params) EXPECT_TRUE(names.insert(param.name).second) << param.name;
+      for (const ParamSpec& param : unit.params)
+        EXPECT_TRUE(names.insert(param.name).second) << param.name;
   };
   collect(spec(gpt2(2, 64, 4, 100)));
   collect(spec(llama(2, 64, 4, 2, 256, 100, 32)));

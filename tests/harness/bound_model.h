@@ -17,7 +17,8 @@ namespace trireme::harness {
 
 class BoundModel {
  public:
-  BoundModel(exec::Model model, at::ScalarType type, std::uint64_t seed = 1) : model_(std::move(model)) {
+  BoundModel(exec::Model model, at::ScalarType type, std::uint64_t seed = 1)
+      : model_(std::move(model)) {
     std::vector<std::vector<at::Tensor>> units;
     for (const arch::UnitSpec& unit : model_.spec.units) {
       units.emplace_back();
@@ -29,7 +30,8 @@ class BoundModel {
     for (std::size_t node = 0; node < model_.blocks.size(); ++node) {
       std::vector<at::Tensor> bound;
       for (const arch::ParamRef& ref : model_.spec.node_params[node])
-        bound.push_back(units[static_cast<std::size_t>(ref.unit)][static_cast<std::size_t>(ref.param)]);
+        bound.push_back(
+            units[static_cast<std::size_t>(ref.unit)][static_cast<std::size_t>(ref.param)]);
       model_.blocks[node]->bind(std::move(bound));
     }
   }
@@ -39,15 +41,19 @@ class BoundModel {
   const std::vector<std::pair<std::string, at::Tensor>>& params() const { return params_; }
 
   // Activations after `nodes` nodes of the chain.
-  at::Tensor activations(const at::Tensor& tokens, std::size_t nodes, const exec::BlockContext& context = {}) {
+  at::Tensor activations(const at::Tensor& tokens, std::size_t nodes,
+                         const exec::BlockContext& context = {}) {
     at::Tensor x = tokens;
-    for (std::size_t node = 0; node < nodes; ++node) x = model_.blocks[node]->forward({x}, at_node(context, node))[0];
+    for (std::size_t node = 0; node < nodes; ++node)
+      x = model_.blocks[node]->forward({x}, at_node(context, node))[0];
     return x;
   }
   // The summed loss, as one autograd graph.
-  at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets, const exec::BlockContext& context = {}) {
+  at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets,
+                  const exec::BlockContext& context = {}) {
     const std::size_t head = model_.blocks.size() - 1;
-    return model_.blocks[head]->forward({activations(tokens, head, context), targets}, at_node(context, head))[0];
+    return model_.blocks[head]->forward({activations(tokens, head, context), targets},
+                                        at_node(context, head))[0];
   }
 
  private:
@@ -62,7 +68,8 @@ class BoundModel {
       case arch::Init::Kind::kOnes: return value.fill_(1);
       case arch::Init::Kind::kNormal: break;
     }
-    return value.normal_(0, param.init.std, at::make_generator<at::CPUGeneratorImpl>(mix(seed, hash64(param.name))));
+    return value.normal_(0, param.init.std,
+                         at::make_generator<at::CPUGeneratorImpl>(mix(seed, hash64(param.name))));
   }
 
   exec::Model model_;

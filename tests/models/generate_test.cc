@@ -57,11 +57,22 @@ TEST(Sample, RefusesWhatHasNoMeaning) {
 TEST(Generate, ReadsTheWindowAndRepeats) {
   for (config::Family family : {config::Family::kGpt, config::Family::kLlama}) {
     config::Job job;
-    job.model = {.family = family, .layers = 2, .hidden = 16, .heads = 2, .kv_heads = 2, .ffn = 32,
-                 .vocab = 31, .seq_len = 8, .dropout = family == config::Family::kGpt ? 0.5 : 0.0,
+    job.model = {.family = family,
+                 .layers = 2,
+                 .hidden = 16,
+                 .heads = 2,
+                 .kv_heads = 2,
+                 .ffn = 32,
+                 .vocab = 31,
+                 .seq_len = 8,
+                 .dropout = family == config::Family::kGpt ? 0.5 : 0.0,
                  .init_std = 0.5};
     harness::BoundModel bound(build(job), at::kFloat);
-    GenerateArgs args{.prompt = {3, 1, 4}, .max_tokens = 20, .context = 8, .sampling = {.seed = 9}, .on_token = {}};
+    GenerateArgs args{.prompt = {3, 1, 4},
+                      .max_tokens = 20,
+                      .context = 8,
+                      .sampling = {.seed = 9},
+                      .on_token = {}};
     const std::vector<std::int64_t> text = generate(bound.model(), args);
     EXPECT_EQ(text.size(), 20u);
     EXPECT_EQ(generate(bound.model(), args), text);
@@ -71,7 +82,8 @@ TEST(Generate, ReadsTheWindowAndRepeats) {
     const std::vector<std::int64_t> window = {1, 2, 3, 4, 5, 6, 7, 8};
     std::vector<std::int64_t> longer = window;
     longer.insert(longer.begin(), 30);
-    EXPECT_TRUE(at::equal(next_logits(bound.model(), window, 8), next_logits(bound.model(), longer, 8)));
+    EXPECT_TRUE(
+        at::equal(next_logits(bound.model(), window, 8), next_logits(bound.model(), longer, 8)));
 
     int seen = 0;
     args.on_token = [&](std::int64_t) { return ++seen < 5; };

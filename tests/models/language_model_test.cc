@@ -16,8 +16,14 @@ using harness::BoundModel;
 
 config::Job job(Family family, DType compute, bool tied = true) {
   config::Job result;
-  result.model = {.family = family, .layers = 2, .hidden = 24, .heads = 4,
-                  .kv_heads = family == Family::kLlama ? 2 : 4, .ffn = 40, .vocab = 53, .seq_len = 70,
+  result.model = {.family = family,
+                  .layers = 2,
+                  .hidden = 24,
+                  .heads = 4,
+                  .kv_heads = family == Family::kLlama ? 2 : 4,
+                  .ffn = 40,
+                  .vocab = 53,
+                  .seq_len = 70,
                   .tied = tied};
   result.precision.compute = compute;
   result.run.micro_batch = 2;
@@ -45,7 +51,9 @@ struct Case {
 
 class LanguageModel : public testing::TestWithParam<Case> {
  protected:
-  config::Job job(DType compute) const { return models::job(GetParam().family, compute, GetParam().tied); }
+  config::Job job(DType compute) const {
+    return models::job(GetParam().family, compute, GetParam().tied);
+  }
 };
 
 INSTANTIATE_TEST_SUITE_P(Families, LanguageModel,
@@ -84,16 +92,17 @@ TEST_P(LanguageModel, GradientsAgreeWithFiniteDifferences) {
   const at::Tensor tokens = draw_tokens(job, 1);
   const at::Tensor targets = draw_tokens(job, 2);
   {
-    at::NoGradGuard no_grad;   // away from the symmetric start, where gains are 1 and biases 0
+    at::NoGradGuard no_grad;  // away from the symmetric start, where gains are 1 and biases 0
     for (const auto& [name, param] : model.params())
-      param.add_(at::empty_like(param).normal_(0, 0.3, at::make_generator<at::CPUGeneratorImpl>(hash64(name))));
+      param.add_(at::empty_like(param).normal_(
+          0, 0.3, at::make_generator<at::CPUGeneratorImpl>(hash64(name))));
   }
   model.loss(tokens, targets).backward();
   at::NoGradGuard no_grad;
   constexpr double kStep = 1e-5;
   for (const auto& [name, param] : model.params()) {
-    const at::Tensor direction =
-        at::empty_like(param).normal_(0, 1, at::make_generator<at::CPUGeneratorImpl>(mix(7, hash64(name))));
+    const at::Tensor direction = at::empty_like(param).normal_(
+        0, 1, at::make_generator<at::CPUGeneratorImpl>(mix(7, hash64(name))));
     const auto loss_at = [&](double step) {
       const at::Tensor before = param.clone();
       param.add_(direction, step);
@@ -102,7 +111,8 @@ TEST_P(LanguageModel, GradientsAgreeWithFiniteDifferences) {
       return loss;
     };
     const double slope =
-        (8 * (loss_at(kStep) - loss_at(-kStep)) - (loss_at(2 * kStep) - loss_at(-2 * kStep))) / (12 * kStep);
+        (8 * (loss_at(kStep) - loss_at(-kStep)) - (loss_at(2 * kStep) - loss_at(-2 * kStep))) /
+        (12 * kStep);
     const double product = (param.grad() * direction).sum().item<double>();
     EXPECT_NEAR(product, slope, 1e-6 * std::max(1.0, std::abs(slope))) << name;
   }
@@ -115,7 +125,8 @@ TEST_P(LanguageModel, LaterTokensDoNotChangeEarlierOutputs) {
   const at::Tensor before = model.activations(tokens, 3);
   for (std::int64_t changed : {1, 40, 64, 69}) {
     at::Tensor other = tokens.clone();
-    other.select(1, changed).fill_((tokens.select(1, changed) + 1).remainder(53).select(0, 0).item<std::int64_t>());
+    other.select(1, changed)
+        .fill_((tokens.select(1, changed) + 1).remainder(53).select(0, 0).item<std::int64_t>());
     const at::Tensor after = model.activations(other, 3);
     EXPECT_TRUE(at::equal(after.narrow(1, 0, changed), before.narrow(1, 0, changed))) << changed;
     EXPECT_FALSE(at::equal(after.select(1, changed), before.select(1, changed))) << changed;
@@ -167,7 +178,8 @@ TEST(GptDropout, NoiseIsAFunctionOfItsCoordinatesAndAbsentInEvaluation) {
   EXPECT_NE(loss(here), loss({.seed = 3, .step = 4, .micro_batch = 6}));
   EXPECT_EQ(loss({.training = false}), plain.loss(tokens, tokens).item<double>());
 
-  const at::Tensor weight = model.params()[4].second;   // c_attn of the first block: before every draw
+  const at::Tensor weight =
+      model.params()[4].second;  // c_attn of the first block: before every draw
   model.loss(tokens, tokens, here).backward();
   const at::Tensor direction =
       at::empty_like(weight).normal_(0, 1, at::make_generator<at::CPUGeneratorImpl>(1));
@@ -179,7 +191,8 @@ TEST(GptDropout, NoiseIsAFunctionOfItsCoordinatesAndAbsentInEvaluation) {
     return value;
   };
   const double slope = (moved(1e-5) - moved(-1e-5)) / 2e-5;
-  EXPECT_NEAR((weight.grad() * direction).sum().item<double>(), slope, 1e-6 * std::max(1.0, std::abs(slope)));
+  EXPECT_NEAR((weight.grad() * direction).sum().item<double>(), slope,
+              1e-6 * std::max(1.0, std::abs(slope)));
 }
 
 }  // namespace

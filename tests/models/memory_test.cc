@@ -1,11 +1,10 @@
 // What nodes say they keep for backward, against what autograd holds.
 #include <ATen/ops/randint.h>
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/types.h>
-
-#include <c10/core/Allocator.h>
-#include <c10/core/CPUAllocator.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -25,13 +24,16 @@ class CountingAllocator : public c10::Allocator {
   c10::DataPtr allocate(std::size_t bytes) const { return make(bytes); }
   c10::DataPtr allocate(std::size_t bytes) { return make(bytes); }
   c10::DeleterFnPtr raw_deleter() const override { return &release; }
-  void copy_data(void* to, const void* from, std::size_t count) const { std::memcpy(to, from, count); }
+  void copy_data(void* to, const void* from, std::size_t count) const {
+    std::memcpy(to, from, count);
+  }
 
  private:
-  static constexpr std::size_t kHead = 64;   // bytes before the memory, which hold its size
+  static constexpr std::size_t kHead = 64;  // bytes before the memory, which hold its size
 
   static c10::DataPtr make(std::size_t bytes) {
-    char* const head = static_cast<char*>(std::aligned_alloc(kHead, (bytes + 2 * kHead - 1) / kHead * kHead));
+    char* const head =
+        static_cast<char*>(std::aligned_alloc(kHead, (bytes + 2 * kHead - 1) / kHead * kHead));
     std::memcpy(head, &bytes, sizeof bytes);
     live_bytes += static_cast<std::int64_t>(bytes);
     return {head + kHead, head + kHead, &release, c10::Device(c10::DeviceType::CPU)};
@@ -59,12 +61,19 @@ TEST(SavedBytes, EveryNodeKeepsWhatItDeclares) {
   for (config::Family family : {config::Family::kGpt, config::Family::kLlama})
     for (DType type : {DType::kF32, DType::kBF16, DType::kF64}) {
       config::Job job;
-      job.model = {.family = family, .layers = 1, .hidden = 64, .heads = 4,
-                   .kv_heads = family == config::Family::kLlama ? 2 : 4, .ffn = 160, .vocab = 97, .seq_len = 80};
+      job.model = {.family = family,
+                   .layers = 1,
+                   .hidden = 64,
+                   .heads = 4,
+                   .kv_heads = family == config::Family::kLlama ? 2 : 4,
+                   .ffn = 160,
+                   .vocab = 97,
+                   .seq_len = 80};
       job.precision.compute = type;
       job.run.micro_batch = 3;
-      const at::ScalarType scalar =
-          type == DType::kF64 ? at::kDouble : type == DType::kF32 ? at::kFloat : at::kBFloat16;
+      const at::ScalarType scalar = type == DType::kF64   ? at::kDouble
+                                    : type == DType::kF32 ? at::kFloat
+                                                          : at::kBFloat16;
       harness::BoundModel bound(build(job), scalar);
       const plan::Program& program = bound.model().spec.program;
       const at::Tensor tokens = at::randint(97, {3, 80}, at::TensorOptions().dtype(at::kLong));

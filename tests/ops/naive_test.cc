@@ -27,7 +27,8 @@ at::Tensor normal(std::vector<std::int64_t> shape, std::uint64_t seed, double sc
 // The result of `op` and the gradients of all inputs for a fixed random output gradient.
 Tensors results(const Op& op, const Tensors& inputs, at::ScalarType type) {
   Tensors leaves;
-  for (const at::Tensor& input : inputs) leaves.push_back(input.to(type).detach().requires_grad_(true));
+  for (const at::Tensor& input : inputs)
+    leaves.push_back(input.to(type).detach().requires_grad_(true));
   const at::Tensor out = op(leaves);
   out.backward(normal(out.sizes().vec(), 99).to(out.scalar_type()));
   Tensors all = {out.detach()};
@@ -38,11 +39,13 @@ Tensors results(const Op& op, const Tensors& inputs, at::ScalarType type) {
 // Relative, but absolute below 1: some gradients are zero.
 double distance(const at::Tensor& a, const at::Tensor& b) {
   const at::Tensor wide = b.to(at::kDouble);
-  return (a.to(at::kDouble) - wide).norm().item<double>() / std::max(1.0, wide.norm().item<double>());
+  return (a.to(at::kDouble) - wide).norm().item<double>() /
+         std::max(1.0, wide.norm().item<double>());
 }
 
 // fp64 to rounding, fp32 and bf16 to theirs, on inputs that bf16 holds; and the same bits again.
-void expect_equal(const Op& op, const Op& formula, const Tensors& inputs, double bf16_tolerance = 8e-3) {
+void expect_equal(const Op& op, const Op& formula, const Tensors& inputs,
+                  double bf16_tolerance = 8e-3) {
   Tensors exact;
   for (const at::Tensor& input : inputs) exact.push_back(input.to(at::kBFloat16).to(at::kDouble));
   const Tensors expected = results(formula, exact, at::kDouble);
@@ -54,7 +57,8 @@ void expect_equal(const Op& op, const Op& formula, const Tensors& inputs, double
     for (std::size_t i = 0; i < actual.size(); ++i)
       EXPECT_LT(distance(actual[i], expected[i]), tolerance) << "result " << i << " in " << type;
     const Tensors again = results(op, exact, type);
-    for (std::size_t i = 0; i < actual.size(); ++i) EXPECT_TRUE(at::equal(actual[i], again[i])) << i;
+    for (std::size_t i = 0; i < actual.size(); ++i)
+      EXPECT_TRUE(at::equal(actual[i], again[i])) << i;
   }
 }
 
@@ -63,7 +67,7 @@ TEST(Ops, LayerNorm) {
     const at::Tensor centred = in[0] - in[0].mean(-1, true);
     return centred / (centred.square().mean(-1, true) + 1e-5).sqrt() * in[1] + in[2];
   };
-  for (std::int64_t width : {1, 7, 16, 67})   // below, at and across the lanes of a sum
+  for (std::int64_t width : {1, 7, 16, 67})  // below, at and across the lanes of a sum
     expect_equal([](const Tensors& in) { return layer_norm(in[0], in[1], in[2], 1e-5); }, formula,
                  {normal({3, 101, width}, 1) + 2, normal({width}, 2), normal({width}, 3)});
 }
@@ -81,7 +85,8 @@ TEST(Ops, GeluTanh) {
     const at::Tensor& x = in[0];
     return 0.5 * x * (1 + (std::sqrt(2 / M_PI) * (x + 0.044715 * x.pow(3))).tanh());
   };
-  expect_equal([](const Tensors& in) { return gelu_tanh(in[0]); }, formula, {normal({17, 41}, 1, 2)});
+  expect_equal([](const Tensors& in) { return gelu_tanh(in[0]); }, formula,
+               {normal({17, 41}, 1, 2)});
   // Far out it is x and 0, without overflow on the way.
   const at::Tensor far = gelu_tanh(at::tensor({-1e30f, -100.f, 100.f, 1e12f}));
   EXPECT_TRUE(at::allclose(far, at::tensor({0.f, 0.f, 100.f, 1e12f}))) << far;
@@ -100,11 +105,12 @@ TEST(Ops, RotaryTurnsPairsByPosition) {
     Tensors rows;
     for (std::int64_t t = 0; t < tokens; ++t) {
       const at::Tensor x = in[0].select(1, t).view({2, heads, 2, width / 2});
-      const at::Tensor angle =
-          static_cast<double>(t) * at::pow(100.0, at::arange(width / 2, at::kDouble) * (-2.0 / width));
+      const at::Tensor angle = static_cast<double>(t) *
+                               at::pow(100.0, at::arange(width / 2, at::kDouble) * (-2.0 / width));
       const at::Tensor a = x.select(2, 0), b = x.select(2, 1);
-      rows.push_back(at::stack({a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()}, 2)
-                         .reshape({2, 1, heads * width}));
+      rows.push_back(
+          at::stack({a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()}, 2)
+              .reshape({2, 1, heads * width}));
     }
     return at::cat(rows, 1);
   };
@@ -125,15 +131,16 @@ TEST(Ops, RotaryIsRelative) {
   for (int t = 0; t < 37; ++t) EXPECT_NEAR(q[t + 3].dot(k[t]).item<double>(), first, 1e-13);
 }
 
-at::Tensor naive_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, std::int64_t heads,
-                           std::int64_t kv_heads) {
+at::Tensor naive_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                           std::int64_t heads, std::int64_t kv_heads) {
   const std::int64_t width = q.size(2) / heads;
   const auto split = [&](const at::Tensor& x, std::int64_t count) {
     return x.view({x.size(0), x.size(1), count, width})
         .transpose(1, 2)
         .repeat_interleave(heads / count, 1);
   };
-  at::Tensor scores = split(q, heads).matmul(split(k, kv_heads).transpose(2, 3)) / std::sqrt(double(width));
+  at::Tensor scores =
+      split(q, heads).matmul(split(k, kv_heads).transpose(2, 3)) / std::sqrt(double(width));
   const at::Tensor later = at::ones({q.size(1), q.size(1)}, at::kBool).triu(1);
   scores = scores.masked_fill(later, -INFINITY);
   return scores.softmax(-1).matmul(split(v, kv_heads)).transpose(1, 2).reshape(q.sizes());
@@ -152,13 +159,14 @@ TEST(Ops, CausalAttention) {
       };
       expect_equal([=](const Tensors& in) { return causal_attention(in[0], in[1], in[2], heads); },
                    [=](const Tensors& in) { return naive(in[0], in[1], in[2]); }, {q, k, v});
-      expect_equal([=](const Tensors& in) { return causal_attention_packed(in[0], heads); },
-                   [=](const Tensors& in) {
-                     const Tensors parts = in[0].split_with_sizes(
-                         {kHeads * kWidth, kv_heads * kWidth, kv_heads * kWidth}, 2);
-                     return naive(parts[0].contiguous(), parts[1].contiguous(), parts[2].contiguous());
-                   },
-                   {at::cat({q, k, v}, 2)});
+      expect_equal(
+          [=](const Tensors& in) { return causal_attention_packed(in[0], heads); },
+          [=](const Tensors& in) {
+            const Tensors parts =
+                in[0].split_with_sizes({kHeads * kWidth, kv_heads * kWidth, kv_heads * kWidth}, 2);
+            return naive(parts[0].contiguous(), parts[1].contiguous(), parts[2].contiguous());
+          },
+          {at::cat({q, k, v}, 2)});
     }
 }
 
@@ -178,7 +186,9 @@ TEST(Ops, AttentionDropout) {
       return (op(moved) * weight).sum().item<double>();
     };
     const double slope = (value(1e-5) - value(-1e-5)) / 2e-5;
-    EXPECT_NEAR((exact[i + 1] * direction).sum().item<double>(), slope, 1e-6 * std::abs(slope) + 1e-6) << i;
+    EXPECT_NEAR((exact[i + 1] * direction).sum().item<double>(), slope,
+                1e-6 * std::abs(slope) + 1e-6)
+        << i;
   }
   const at::Tensor ones = at::ones({2, 70, 8}, at::kDouble);
   const at::Tensor mass = causal_attention(inputs[0], inputs[1], ones, heads);
@@ -202,7 +212,8 @@ TEST(Ops, DropoutDropsItsShareByKey) {
     const at::Tensor pairs = kept.narrow(dim, 0, size) * kept.narrow(dim, 1, size);
     EXPECT_NEAR(pairs.mean().item<double>(), 0.49, 0.01);
   }
-  const Tensors grads = results([](const Tensors& in) { return ops::dropout(in[0], 0.3, 5); }, {x}, at::kDouble);
+  const Tensors grads =
+      results([](const Tensors& in) { return ops::dropout(in[0], 0.3, 5); }, {x}, at::kDouble);
   EXPECT_TRUE(at::equal(grads[1], y * normal({300, 333}, 99)));
 }
 
@@ -230,10 +241,11 @@ TEST(Ops, LinearCrossEntropy) {
   // In bf16 the logits are rounded before softmax.
   expect_equal(loss, formula, {normal({2, 3, 5}, 1), normal({89, 5}, 2)}, 2e-2);
   at::NoGradGuard no_grad;
-  EXPECT_NEAR(loss({at::zeros({2, 3, 5}), at::zeros({89, 5})}).item<double>(), 4 * std::log(89.0), 1e-5);
+  EXPECT_NEAR(loss({at::zeros({2, 3, 5}), at::zeros({89, 5})}).item<double>(), 4 * std::log(89.0),
+              1e-5);
   // Large logits neither overflow nor lose the loss.
-  const at::Tensor big = linear_cross_entropy(at::full({1, 1}, 1e4), at::tensor({1.f, -1.f}).view({2, 1}),
-                                              at::zeros({1}, at::kLong));
+  const at::Tensor big = linear_cross_entropy(
+      at::full({1, 1}, 1e4), at::tensor({1.f, -1.f}).view({2, 1}), at::zeros({1}, at::kLong));
   EXPECT_EQ(big.item<float>(), 0);
   for (std::int64_t bad : {-1, 89}) {
     targets[0][0] = bad;

@@ -26,12 +26,14 @@ at::Tensor normal(std::int64_t count, at::ScalarType type, std::uint64_t seed) {
 }
 
 constexpr std::int64_t kCount = 203;
-constexpr std::int64_t kDecayed = 120;   // the rest does not decay
+constexpr std::int64_t kDecayed = 120;  // the rest does not decay
 
 // Five updates of the elements [begin, end) of one flat unit.
 Shard train(at::ScalarType type, std::int64_t begin, std::int64_t end) {
   AdamW adam(kOptions);
-  const auto part = [&](const at::Tensor& whole) { return whole.narrow(0, begin, end - begin).clone(); };
+  const auto part = [&](const at::Tensor& whole) {
+    return whole.narrow(0, begin, end - begin).clone();
+  };
   Shard shard{part(normal(kCount, type, 1)), {}};
   for (int s = 0; s < 2; ++s) shard.states.push_back(at::zeros_like(shard.param));
   const std::int64_t cut = std::clamp(kDecayed - begin, std::int64_t{0}, end - begin);
@@ -79,7 +81,8 @@ TEST(AdamW, PaddingStaysAsItIs) {
   AdamW adam(kOptions);
   at::Tensor param = at::zeros({8});
   std::vector<at::Tensor> states = {at::zeros({8}), at::zeros({8})};
-  adam.update(param, at::ones({8}), states, std::vector<UpdateSegment>{{.begin = 0, .end = 5, .decay = true}},
+  adam.update(param, at::ones({8}), states,
+              std::vector<UpdateSegment>{{.begin = 0, .end = 5, .decay = true}},
               {.lr = 0.1, .step = 1});
   EXPECT_EQ(param.ne(0).sum().item<int>(), 5);
   EXPECT_EQ(states[0].ne(0).sum().item<int>(), 5);

@@ -8,7 +8,13 @@ namespace {
 using config::LrSchedule;
 
 RateShape shape(LrSchedule kind) {
-  return {.kind = kind, .start = .01, .peak = .1, .floor = .001, .warmup = 100, .decay = 1000, .wsd_decay = 200};
+  return {.kind = kind,
+          .start = .01,
+          .peak = .1,
+          .floor = .001,
+          .warmup = 100,
+          .decay = 1000,
+          .wsd_decay = 200};
 }
 
 // Megatron's optimizer_param_scheduler gives these two values.
@@ -18,14 +24,16 @@ TEST(Schedule, MegatronsNumbers) {
 }
 
 TEST(Schedule, EveryKindWarmsUpAndEndsAtItsFloor) {
-  for (LrSchedule kind : {LrSchedule::kConstant, LrSchedule::kLinear, LrSchedule::kCosine, LrSchedule::kWsd}) {
+  for (LrSchedule kind :
+       {LrSchedule::kConstant, LrSchedule::kLinear, LrSchedule::kCosine, LrSchedule::kWsd}) {
     const RateShape rate = shape(kind);
     EXPECT_DOUBLE_EQ(rate_at(rate, 0), .01);
     EXPECT_DOUBLE_EQ(rate_at(rate, 100), .1);
     const double floor = kind == LrSchedule::kConstant ? .1 : .001;
     EXPECT_DOUBLE_EQ(rate_at(rate, 1000), floor);
     EXPECT_DOUBLE_EQ(rate_at(rate, 5000), floor);
-    for (int step = 101; step <= 1000; ++step) EXPECT_LE(rate_at(rate, step), rate_at(rate, step - 1)) << step;
+    for (int step = 101; step <= 1000; ++step)
+      EXPECT_LE(rate_at(rate, step), rate_at(rate, step - 1)) << step;
   }
 }
 
@@ -37,7 +45,10 @@ TEST(Schedule, HalfwayPoints) {
 }
 
 TEST(Schedule, UpdatesCountFromOne) {
-  const config::Optim optim{.lr = .1, .min_lr = .01, .warmup_steps = 10, .decay_steps = 0,
+  const config::Optim optim{.lr = .1,
+                            .min_lr = .01,
+                            .warmup_steps = 10,
+                            .decay_steps = 0,
                             .schedule = LrSchedule::kLinear};
   EXPECT_DOUBLE_EQ(learning_rate(optim, 110, 0), .01);
   EXPECT_DOUBLE_EQ(learning_rate(optim, 110, 9), .1);

@@ -11,10 +11,10 @@ namespace trireme::arch {
 // N parameters, L layers, H hidden width (C in llm.c), S context length (T in llm.c). The four differ in
 // what N leaves out and in whether causal attention counts whole or half.
 enum class FlopsConvention {
-  kNanoGpt,      // 6N + 12LHS; N without learned positions
-  kTorchtitan,   // 6(N - embedding) + 12LHS: without tables that are only looked up
-  kLlmC,         // 6N + 6LCT; N is every parameter
-  kMegatron,     // 6 x weights of matrix products + 6LHS: attention counted half
+  kNanoGpt,     // 6N + 12LHS; N without learned positions
+  kTorchtitan,  // 6(N - embedding) + 12LHS: without tables that are only looked up
+  kLlmC,        // 6N + 6LCT; N is every parameter
+  kMegatron,    // 6 x weights of matrix products + 6LHS: attention counted half
 };
 
 // "6N + 12LHS", "6(N - embedding) + 12LHS", "6N + 6LCT", "Megatron, causal half": printed beside an MFU.
@@ -23,9 +23,9 @@ std::string_view name(FlopsConvention convention);
 // Counted parameters of a resolved model, by role.
 struct ParameterCount {
   std::int64_t total = 0;
-  std::int64_t embedding = 0;   // the token table; a tied head uses it again
-  std::int64_t positions = 0;   // the learned position table
-  std::int64_t products = 0;    // weights of matrix products, the head's included
+  std::int64_t embedding = 0;  // the token table; a tied head uses it again
+  std::int64_t positions = 0;  // the learned position table
+  std::int64_t products = 0;   // weights of matrix products, the head's included
 };
 ParameterCount count_parameters(const config::Model& model);
 

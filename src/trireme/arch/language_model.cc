@@ -26,12 +26,12 @@ struct Sizes {
     TRIREME_CHECK(model.vocab > 0 && model.ffn > 0 && model.kv_heads > 0 && model.layers > 0,
                   "model is not resolved");
   }
-  std::int64_t tokens;      // of a micro-batch
+  std::int64_t tokens;  // of a micro-batch
   std::int64_t d;
-  std::int64_t kv;          // width of keys and of values
+  std::int64_t kv;  // width of keys and of values
   std::int64_t ffn;
-  std::int64_t element;     // bytes of an activation
-  std::int64_t statistic;   // bytes of a norm's or softmax's statistic, and of the loss
+  std::int64_t element;    // bytes of an activation
+  std::int64_t statistic;  // bytes of a norm's or softmax's statistic, and of the loss
 };
 
 // Builds the chain embed -> blocks -> head; families add their parameters.
@@ -52,7 +52,8 @@ class Chain {
 
   void block(std::vector<ParamSpec> params, std::int64_t saved_bytes, double flops) {
     const std::string name = fmt::format("block.{}", blocks_);
-    node({.name = name, .reads = {x_}, .saved_bytes = saved_bytes, .flops = flops}, std::move(params));
+    node({.name = name, .reads = {x_}, .saved_bytes = saved_bytes, .flops = flops},
+         std::move(params));
     ++blocks_;
     write_activation();
   }
@@ -84,7 +85,8 @@ class Chain {
   }
 
   void write_activation() {
-    x_ = value({.name = fmt::format("x{}", blocks_), .bytes = sizes_.tokens * sizes_.d * sizes_.element});
+    x_ = value(
+        {.name = fmt::format("x{}", blocks_), .bytes = sizes_.tokens * sizes_.d * sizes_.element});
     spec_.program.nodes.back().writes = {x_};
   }
 
@@ -125,10 +127,16 @@ ParamSpec matrix(std::string name, std::int64_t out, std::int64_t in, const Init
   return {.name = std::move(name), .shape = {out, in}, .init = init, .decay = true};
 }
 ParamSpec gain(std::string name, std::int64_t size) {
-  return {.name = std::move(name), .shape = {size}, .init = {.kind = Init::Kind::kOnes}, .decay = false};
+  return {.name = std::move(name),
+          .shape = {size},
+          .init = {.kind = Init::Kind::kOnes},
+          .decay = false};
 }
 ParamSpec bias(std::string name, std::int64_t size) {
-  return {.name = std::move(name), .shape = {size}, .init = {.kind = Init::Kind::kZeros}, .decay = false};
+  return {.name = std::move(name),
+          .shape = {size},
+          .init = {.kind = Init::Kind::kZeros},
+          .decay = false};
 }
 
 // Multiply-adds count two. Attention is counted as it is computed: causal, so half of QK^T and half of PV.
@@ -158,20 +166,21 @@ ModelSpec gpt_spec(const Model& model, std::int64_t micro_batch, DType compute) 
                matrix("transformer.wpe.weight", model.seq_len, d, init.matrix)});
   // Kept: ln_1, q, k, v, attention's output, x between the branches, ln_2; c_fc before and after GELU;
   // mean and deviation of two norms, log-sum-exp of each head.
-  const std::int64_t saved = sizes.tokens * ((7 * d + 2 * ffn) * sizes.element +
-                                             (4 + model.heads) * sizes.statistic);
+  const std::int64_t saved =
+      sizes.tokens * ((7 * d + 2 * ffn) * sizes.element + (4 + model.heads) * sizes.statistic);
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
     const std::string h = fmt::format("transformer.h.{}.", layer);
-    chain.block({gain(h + "ln_1.weight", d), bias(h + "ln_1.bias", d),
-                 matrix(h + "attn.c_attn.weight", 3 * d, d, init.matrix),
-                 bias(h + "attn.c_attn.bias", 3 * d),
-                 matrix(h + "attn.c_proj.weight", d, d, init.residual), bias(h + "attn.c_proj.bias", d),
-                 gain(h + "ln_2.weight", d), bias(h + "ln_2.bias", d),
-                 matrix(h + "mlp.c_fc.weight", ffn, d, init.matrix), bias(h + "mlp.c_fc.bias", ffn),
-                 matrix(h + "mlp.c_proj.weight", d, ffn, init.residual), bias(h + "mlp.c_proj.bias", d)},
-                saved, block_flops(model, sizes, 4 * d * d + 2 * d * ffn));
+    chain.block(
+        {gain(h + "ln_1.weight", d), bias(h + "ln_1.bias", d),
+         matrix(h + "attn.c_attn.weight", 3 * d, d, init.matrix),
+         bias(h + "attn.c_attn.bias", 3 * d), matrix(h + "attn.c_proj.weight", d, d, init.residual),
+         bias(h + "attn.c_proj.bias", d), gain(h + "ln_2.weight", d), bias(h + "ln_2.bias", d),
+         matrix(h + "mlp.c_fc.weight", ffn, d, init.matrix), bias(h + "mlp.c_fc.bias", ffn),
+         matrix(h + "mlp.c_proj.weight", d, ffn, init.residual), bias(h + "mlp.c_proj.bias", d)},
+        saved, block_flops(model, sizes, 4 * d * d + 2 * d * ffn));
   }
-  std::vector<ParamSpec> head = {gain("transformer.ln_f.weight", d), bias("transformer.ln_f.bias", d)};
+  std::vector<ParamSpec> head = {gain("transformer.ln_f.weight", d),
+                                 bias("transformer.ln_f.bias", d)};
   if (!model.tied) head.push_back(matrix("lm_head.weight", model.vocab, d, init.matrix));
   chain.head(std::move(head), model.tied, head_saved(model, sizes, 2), head_flops(model, sizes));
   return std::move(chain).build();

@@ -23,7 +23,9 @@ class BoundBlock : public exec::Block {
   at::Tensor linear_biased(const at::Tensor& x, std::size_t index) const {
     return at::linear(x, params_[index], params_[index + 1]);
   }
-  at::Tensor linear(const at::Tensor& x, std::size_t index) const { return at::linear(x, params_[index]); }
+  at::Tensor linear(const at::Tensor& x, std::size_t index) const {
+    return at::linear(x, params_[index]);
+  }
 
  private:
   std::vector<at::Tensor> params_;

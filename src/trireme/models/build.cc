@@ -30,7 +30,8 @@ void add_llama(const config::Model& model, DType compute, exec::Model& out) {
 exec::Model build(const config::Job& job) {
   const DType compute = job.precision.compute;
   if (compute != DType::kF64 && compute != DType::kF32 && compute != DType::kBF16)
-    fail(ErrorKind::kUsage, "precision.compute={}: models run in fp64, fp32 or bf16", name(compute));
+    fail(ErrorKind::kUsage, "precision.compute={}: models run in fp64, fp32 or bf16",
+         name(compute));
   exec::Model model{.spec = arch::describe(job), .blocks = {}};
   switch (job.model.family) {
     case config::Family::kGpt: add_gpt(job.model, model); break;

@@ -16,8 +16,10 @@ namespace {
 
 void check(const Sampling& sampling) {
   if (!(sampling.temperature >= 0) || std::isinf(sampling.temperature))
-    fail(ErrorKind::kUsage, "temperature {}: needs 0 (the likeliest token) or more", sampling.temperature);
-  if (sampling.top_k < 0) fail(ErrorKind::kUsage, "top-k {}: needs 0 (all) or more", sampling.top_k);
+    fail(ErrorKind::kUsage, "temperature {}: needs 0 (the likeliest token) or more",
+         sampling.temperature);
+  if (sampling.top_k < 0)
+    fail(ErrorKind::kUsage, "top-k {}: needs 0 (all) or more", sampling.top_k);
   if (!(sampling.top_p > 0 && sampling.top_p <= 1))
     fail(ErrorKind::kUsage, "top-p {}: needs more than 0 and at most 1 (all)", sampling.top_p);
 }
@@ -28,8 +30,8 @@ std::vector<double> as_doubles(const at::Tensor& logits) {
   std::vector<double> values(begin, begin + wide.numel());
   for (std::size_t i = 0; i < values.size(); ++i)
     if (!std::isfinite(values[i]))
-      fail(ErrorKind::kNonFinite, "the logit of token {} is {}: the checkpoint's weights are not usable", i,
-           values[i]);
+      fail(ErrorKind::kNonFinite,
+           "the logit of token {} is {}: the checkpoint's weights are not usable", i, values[i]);
   return values;
 }
 
@@ -50,17 +52,20 @@ std::int64_t sample(const at::Tensor& logits, const Sampling& sampling, std::int
   const std::vector<double> values = as_doubles(logits);
   std::vector<std::int64_t> ids = ranking(values);
   if (sampling.temperature == 0) return ids.front();
-  if (sampling.top_k > 0) ids.resize(std::min(ids.size(), static_cast<std::size_t>(sampling.top_k)));
+  if (sampling.top_k > 0)
+    ids.resize(std::min(ids.size(), static_cast<std::size_t>(sampling.top_k)));
   std::vector<double> weights;
   double total = 0;
   for (std::int64_t id : ids) {
-    const double above = values[static_cast<std::size_t>(id)] - values[static_cast<std::size_t>(ids[0])];
+    const double above =
+        values[static_cast<std::size_t>(id)] - values[static_cast<std::size_t>(ids[0])];
     weights.push_back(std::exp(above / sampling.temperature));
     total += weights.back();
   }
   double kept = 0;
   std::size_t count = 0;
-  while (count < ids.size() && (count == 0 || kept < sampling.top_p * total)) kept += weights[count++];
+  while (count < ids.size() && (count == 0 || kept < sampling.top_p * total))
+    kept += weights[count++];
   const std::uint64_t bits = mix(sampling.seed, static_cast<std::uint64_t>(index));
   const double drawn = static_cast<double>(bits >> 11) * 0x1p-53 * kept;
   double sum = 0;
@@ -90,7 +95,8 @@ at::Tensor next_logits(const exec::Model& model, const std::vector<std::int64_t>
 
 std::vector<std::int64_t> generate(const exec::Model& model, const GenerateArgs& args) {
   if (args.prompt.empty())
-    fail(ErrorKind::kUsage, "the prompt is empty; generation needs at least one token to start from");
+    fail(ErrorKind::kUsage,
+         "the prompt is empty; generation needs at least one token to start from");
   std::vector<std::int64_t> text = args.prompt;
   for (std::int64_t index = 0; index < args.max_tokens; ++index) {
     const at::Tensor logits = next_logits(model, text, args.context);

@@ -12,10 +12,10 @@
 namespace trireme::models {
 
 struct Sampling {
-  double temperature = 1;    // 0: always the likeliest token
-  std::int64_t top_k = 0;    // only the k likeliest; 0: all
-  double top_p = 1;          // only the likeliest whose probabilities reach p together
-  std::uint64_t seed = 1;    // the n-th token is a function of seed, n and the logits
+  double temperature = 1;  // 0: always the likeliest token
+  std::int64_t top_k = 0;  // only the k likeliest; 0: all
+  double top_p = 1;        // only the likeliest whose probabilities reach p together
+  std::uint64_t seed = 1;  // the n-th token is a function of seed, n and the logits
 };
 
 // Draws the index-th token from logits [vocab]. Throws Error{kUsage} for a negative temperature or top_k,
@@ -28,11 +28,11 @@ at::Tensor next_logits(const exec::Model& model, const std::vector<std::int64_t>
                        std::int64_t context);
 
 struct GenerateArgs {
-  std::vector<std::int64_t> prompt;   // at least one token
+  std::vector<std::int64_t> prompt;  // at least one token
   std::int64_t max_tokens = 0;
-  std::int64_t context = 0;           // model.seq_len; the window slides when the text is longer
+  std::int64_t context = 0;  // model.seq_len; the window slides when the text is longer
   Sampling sampling;
-  std::function<bool(std::int64_t token)> on_token;   // false ends generation; may be empty
+  std::function<bool(std::int64_t token)> on_token;  // false ends generation; may be empty
 };
 
 // Returns the new tokens. Every token reads its whole window again: there is no key-value cache.

@@ -22,7 +22,18 @@ at::Tensor noisy(const at::Tensor& x, double p, const exec::BlockContext& contex
 
 enum EmbedParam { kTokens, kPositions };
 enum BlockParam {
-  kNorm1, kNorm1Bias, kQkv, kQkvBias, kOut, kOutBias, kNorm2, kNorm2Bias, kUp, kUpBias, kDown, kDownBias
+  kNorm1,
+  kNorm1Bias,
+  kQkv,
+  kQkvBias,
+  kOut,
+  kOutBias,
+  kNorm2,
+  kNorm2Bias,
+  kUp,
+  kUpBias,
+  kDown,
+  kDownBias
 };
 enum HeadParam { kNorm, kNormBias };
 
@@ -44,12 +55,12 @@ std::vector<at::Tensor> GptBlock::forward(const std::vector<at::Tensor>& inputs,
     heads.dropout = dropout_;
     heads.key = noise_key(context, kProbabilities);
   }
-  const at::Tensor qkv = linear_biased(
-      ops::layer_norm(x_btd, param(kNorm1), param(kNorm1Bias), norm_eps_), kQkv);
+  const at::Tensor qkv =
+      linear_biased(ops::layer_norm(x_btd, param(kNorm1), param(kNorm1Bias), norm_eps_), kQkv);
   const at::Tensor attended_btd = linear_biased(ops::causal_attention_packed(qkv, heads), kOut);
   const at::Tensor middle_btd = x_btd + noisy(attended_btd, dropout_, context, kAfterAttention);
-  const at::Tensor up_btf = linear_biased(
-      ops::layer_norm(middle_btd, param(kNorm2), param(kNorm2Bias), norm_eps_), kUp);
+  const at::Tensor up_btf =
+      linear_biased(ops::layer_norm(middle_btd, param(kNorm2), param(kNorm2Bias), norm_eps_), kUp);
   const at::Tensor down_btd = linear_biased(ops::gelu_tanh(up_btf), kDown);
   return {middle_btd + noisy(down_btd, dropout_, context, kAfterMlp)};
 }

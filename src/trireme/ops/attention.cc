@@ -16,14 +16,14 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr std::int64_t kRows = 64;   // query rows whose scores exist at a time
+constexpr std::int64_t kRows = 64;  // query rows whose scores exist at a time
 
 struct Shape {
   std::int64_t samples = 0;
   std::int64_t tokens = 0;
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
-  std::int64_t width = 0;   // of a head
+  std::int64_t width = 0;  // of a head
 
   std::int64_t all_heads() const { return samples * heads; }
   std::int64_t all_kv_heads() const { return samples * kv_heads; }
@@ -32,7 +32,7 @@ struct Shape {
 
 // One of q, k, v, the result or their gradients: `heads` columns wide from `column` of a token's row.
 struct Part {
-  at::Tensor tensor;   // contiguous [samples, tokens, stride]
+  at::Tensor tensor;  // contiguous [samples, tokens, stride]
   std::int64_t column = 0;
   std::int64_t heads = 0;
 };
@@ -49,7 +49,8 @@ Parts packed_parts(const at::Tensor& qkv, const Shape& shape) {
                 .heads = shape.kv_heads}};
 }
 
-Parts separate_parts(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const Shape& shape) {
+Parts separate_parts(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                     const Shape& shape) {
   return {.q = {.tensor = q, .heads = shape.heads},
           .k = {.tensor = k, .heads = shape.kv_heads},
           .v = {.tensor = v, .heads = shape.kv_heads}};
@@ -68,7 +69,8 @@ kernels::HeadRows<T> head_rows(const Part& part, const Shape& shape) {
 at::Tensor gather(const Part& part, const Shape& shape, double scale) {
   const at::ScalarType type = part.tensor.scalar_type();
   const std::int64_t heads = shape.samples * part.heads;
-  at::Tensor out = at::empty({heads, shape.tokens, shape.width}, part.tensor.options().dtype(wide(type)));
+  at::Tensor out =
+      at::empty({heads, shape.tokens, shape.width}, part.tensor.options().dtype(wide(type)));
   TRIREME_DISPATCH(type, "gather_heads", [&] {
     using A = kernels::Wide<scalar_t>;
     const auto rows = head_rows<const scalar_t>(part, shape);
@@ -80,26 +82,30 @@ at::Tensor gather(const Part& part, const Shape& shape, double scale) {
 }
 
 // Writes [samples * heads, count, width] to tokens first .. first + count - 1.
-void scatter(const at::Tensor& in, const Part& part, const Shape& shape, double scale, std::int64_t first) {
+void scatter(const at::Tensor& in, const Part& part, const Shape& shape, double scale,
+             std::int64_t first) {
   TRIREME_DISPATCH(part.tensor.scalar_type(), "scatter_heads", [&] {
     using A = kernels::Wide<scalar_t>;
     const auto rows = head_rows<scalar_t>(part, shape);
     const std::int64_t count = in.numel() / (shape.samples * part.heads * shape.width);
-    for_rows(shape.samples * part.heads, count * shape.width, [&](std::int64_t begin, std::int64_t end) {
-      kernels::scatter_heads<scalar_t>(elements<A>(in), static_cast<A>(scale), rows, first, count, begin,
-                                       end);
-    });
+    for_rows(shape.samples * part.heads, count * shape.width,
+             [&](std::int64_t begin, std::int64_t end) {
+               kernels::scatter_heads<scalar_t>(elements<A>(in), static_cast<A>(scale), rows, first,
+                                                count, begin, end);
+             });
   });
 }
 
 // Query rows of one block with those of a key-value head side by side: [kv heads, group * rows, width].
-at::Tensor block_rows(const at::Tensor& all, const Shape& shape, std::int64_t first, std::int64_t rows) {
+at::Tensor block_rows(const at::Tensor& all, const Shape& shape, std::int64_t first,
+                      std::int64_t rows) {
   return all.view({shape.all_kv_heads(), shape.heads / shape.kv_heads, shape.tokens, shape.width})
       .narrow(2, first, rows)
       .reshape({shape.all_kv_heads(), -1, shape.width});
 }
 
-kernels::ScoreBlock score_block(const Shape& shape, const AttentionHeads& heads, std::int64_t first) {
+kernels::ScoreBlock score_block(const Shape& shape, const AttentionHeads& heads,
+                                std::int64_t first) {
   const std::int64_t rows = std::min(kRows, shape.tokens - first);
   return {.heads = shape.all_heads(),
           .tokens = shape.tokens,
@@ -122,7 +128,8 @@ void over_heads(const kernels::ScoreBlock& block, at::ScalarType type, const Bod
 }
 
 // Fills `out`; returns the log-sum-exp of every row, [samples * heads, tokens].
-at::Tensor forward_parts(const Parts& in, const Part& out, const Shape& shape, const AttentionHeads& heads) {
+at::Tensor forward_parts(const Parts& in, const Part& out, const Shape& shape,
+                         const AttentionHeads& heads) {
   const at::Tensor q = gather(in.q, shape, shape.scale());
   const at::Tensor k = gather(in.k, shape, 1);
   const at::Tensor v = gather(in.v, shape, 1);
@@ -157,11 +164,12 @@ void backward_parts(const Parts& in, const Part& out, const at::Tensor& log_sums
   const at::Tensor dout_rows = gather(dout, shape, 1);
   const at::Tensor delta = at::empty_like(log_sums);
   TRIREME_DISPATCH(out.tensor.scalar_type(), "dot_heads", [&] {
-    for_rows(shape.all_heads(), shape.tokens * shape.width, [&](std::int64_t begin, std::int64_t end) {
-      kernels::dot_heads<scalar_t>(head_rows<const scalar_t>(out, shape),
-                                   head_rows<const scalar_t>(dout, shape),
-                                   elements<kernels::Wide<scalar_t>>(delta), begin, end);
-    });
+    for_rows(shape.all_heads(), shape.tokens * shape.width,
+             [&](std::int64_t begin, std::int64_t end) {
+               kernels::dot_heads<scalar_t>(head_rows<const scalar_t>(out, shape),
+                                            head_rows<const scalar_t>(dout, shape),
+                                            elements<kernels::Wide<scalar_t>>(delta), begin, end);
+             });
   });
   at::Tensor dk = at::empty_like(k);
   at::Tensor dv = at::empty_like(v);
@@ -215,9 +223,11 @@ struct Packed : torch::autograd::Function<Packed> {
   static Shape shape(const at::Tensor& qkv, const AttentionHeads& heads) {
     return shape_of(qkv, heads.heads + 2 * heads.kv_heads, heads);
   }
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv, const AttentionHeads& heads) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv,
+                            const AttentionHeads& heads) {
     const Shape sizes = shape(qkv, heads);
-    at::Tensor out = at::empty({sizes.samples, sizes.tokens, sizes.heads * sizes.width}, qkv.options());
+    at::Tensor out =
+        at::empty({sizes.samples, sizes.tokens, sizes.heads * sizes.width}, qkv.options());
     const at::Tensor log_sums = forward_parts(packed_parts(qkv, sizes),
                                               {.tensor = out, .heads = sizes.heads}, sizes, heads);
     save(context, sizes, heads);
@@ -229,9 +239,9 @@ struct Packed : torch::autograd::Function<Packed> {
     const AttentionHeads heads = saved_heads(context);
     const Shape sizes = shape(saved[0], heads);
     const at::Tensor dqkv = at::empty_like(saved[0]);
-    backward_parts(packed_parts(saved[0], sizes), {.tensor = saved[1], .heads = sizes.heads}, saved[2],
-                   {.tensor = grads[0].contiguous(), .heads = sizes.heads}, packed_parts(dqkv, sizes), sizes,
-                   heads);
+    backward_parts(packed_parts(saved[0], sizes), {.tensor = saved[1], .heads = sizes.heads},
+                   saved[2], {.tensor = grads[0].contiguous(), .heads = sizes.heads},
+                   packed_parts(dqkv, sizes), sizes, heads);
     return {dqkv, {}};
   }
 };

@@ -9,9 +9,9 @@ namespace trireme::ops {
 
 struct AttentionHeads {
   std::int64_t heads = 0;
-  std::int64_t kv_heads = 0;   // divides heads; head h reads key-value head h / (heads / kv_heads)
-  double dropout = 0;          // of probabilities, in [0, 1)
-  std::uint64_t key = 0;       // of that noise
+  std::int64_t kv_heads = 0;  // divides heads; head h reads key-value head h / (heads / kv_heads)
+  double dropout = 0;         // of probabilities, in [0, 1)
+  std::uint64_t key = 0;      // of that noise
 };
 
 // softmax(q k^T / sqrt(head_dim)) v where a token sees itself and what is before it (Vaswani et al.

@@ -13,6 +13,7 @@ inline constexpr std::int64_t kNoTarget = -100;
 // x: [.., d]; weight: [vocab, d]; targets: int64 of x's leading shape, kNoTarget where there is none.
 // Softmax and sum are fp32 (fp64) whatever the type. The logits' memory becomes their gradient: keeps x
 // and [rows, vocab] of x's type. Throws Error{kData} for a target outside [0, vocab).
-at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& targets);
+at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
+                                const at::Tensor& targets);
 
 }  // namespace trireme::ops

@@ -24,7 +24,8 @@ inline at::ScalarType wide(at::ScalarType type) {
 // A contiguous CPU tensor's elements.
 template <typename T>
 T* elements(const at::Tensor& tensor) {
-  TRIREME_CHECK(tensor.device().is_cpu() && tensor.is_contiguous(), "a kernel needs contiguous CPU memory");
+  TRIREME_CHECK(tensor.device().is_cpu() && tensor.is_contiguous(),
+                "a kernel needs contiguous CPU memory");
   return tensor.data_ptr<T>();
 }
 
@@ -32,7 +33,8 @@ T* elements(const at::Tensor& tensor) {
 template <typename Body>
 void for_rows(std::int64_t count, std::int64_t cost, const Body& body) {
   constexpr std::int64_t kWorth = 32768;
-  at::parallel_for(0, count, std::max<std::int64_t>(1, kWorth / std::max<std::int64_t>(1, cost)), body);
+  at::parallel_for(0, count, std::max<std::int64_t>(1, kWorth / std::max<std::int64_t>(1, cost)),
+                   body);
 }
 
 }  // namespace trireme::ops

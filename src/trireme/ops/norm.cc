@@ -18,7 +18,7 @@ using torch::autograd::variable_list;
 constexpr std::int64_t kChunk = 256;
 
 struct Stats {
-  at::Tensor mean;   // undefined: no mean is taken
+  at::Tensor mean;  // undefined: no mean is taken
   at::Tensor scale;
 };
 
@@ -61,9 +61,9 @@ variable_list norm_backward(const at::Tensor& x, const at::Tensor& gain, const S
     A* const dgain = elements<A>(sums);
     for_rows(chunks, kChunk * width, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t chunk = begin; chunk < end; ++chunk)
-        kernels::norm_backward(view, elements<scalar_t>(dy), elements<scalar_t>(dx), dgain + chunk * width,
-                               dgain + (chunks + chunk) * width, chunk * kChunk,
-                               std::min(rows, (chunk + 1) * kChunk));
+        kernels::norm_backward(view, elements<scalar_t>(dy), elements<scalar_t>(dx),
+                               dgain + chunk * width, dgain + (chunks + chunk) * width,
+                               chunk * kChunk, std::min(rows, (chunk + 1) * kChunk));
     });
     for (std::int64_t chunk = 1; chunk < chunks; ++chunk)
       for (std::int64_t i = 0; i < width; ++i) {
@@ -71,7 +71,9 @@ variable_list norm_backward(const at::Tensor& x, const at::Tensor& gain, const S
         if (stats.mean.defined()) dgain[chunks * width + i] += dgain[(chunks + chunk) * width + i];
       }
   });
-  const auto sum = [&](int which) { return sums.select(0, which).select(0, 0).to(gain.scalar_type()); };
+  const auto sum = [&](int which) {
+    return sums.select(0, which).select(0, 0).to(gain.scalar_type());
+  };
   return {dx, sum(0), stats.mean.defined() ? sum(1) : at::Tensor()};
 }
 
@@ -89,8 +91,8 @@ struct LayerNorm : torch::autograd::Function<LayerNorm> {
   }
   static variable_list backward(AutogradContext* context, variable_list dy) {
     const variable_list saved = context->get_saved_variables();
-    variable_list grads =
-        norm_backward(saved[0], saved[1], {.mean = saved[2], .scale = saved[3]}, dy[0].contiguous());
+    variable_list grads = norm_backward(saved[0], saved[1], {.mean = saved[2], .scale = saved[3]},
+                                        dy[0].contiguous());
     grads.emplace_back();
     return grads;
   }
@@ -113,7 +115,8 @@ struct RmsNorm : torch::autograd::Function<RmsNorm> {
 
 }  // namespace
 
-at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& bias, double eps) {
+at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& bias,
+                      double eps) {
   return LayerNorm::apply(x.contiguous(), gain, bias, eps);
 }
 

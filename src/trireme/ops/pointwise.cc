@@ -15,7 +15,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr std::int64_t kCost = 4;   // of an exponential, in element operations
+constexpr std::int64_t kCost = 4;  // of an exponential, in element operations
 
 struct Gelu : torch::autograd::Function<Gelu> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x) {
@@ -43,7 +43,8 @@ struct Gelu : torch::autograd::Function<Gelu> {
 };
 
 struct SwiGlu : torch::autograd::Function<SwiGlu> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& gate, const at::Tensor& up) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& gate,
+                            const at::Tensor& up) {
     context->save_for_backward({gate, up});
     at::Tensor y = at::empty_like(gate);
     TRIREME_DISPATCH(gate.scalar_type(), "swiglu", [&] {
@@ -61,7 +62,8 @@ struct SwiGlu : torch::autograd::Function<SwiGlu> {
     at::Tensor dup = at::empty_like(dy);
     TRIREME_DISPATCH(dy.scalar_type(), "swiglu_backward", [&] {
       for_rows(dy.numel(), kCost, [&](std::int64_t begin, std::int64_t end) {
-        kernels::swiglu_backward(elements<scalar_t>(saved[0]) + begin, elements<scalar_t>(saved[1]) + begin,
+        kernels::swiglu_backward(elements<scalar_t>(saved[0]) + begin,
+                                 elements<scalar_t>(saved[1]) + begin,
                                  elements<scalar_t>(dy) + begin, elements<scalar_t>(dgate) + begin,
                                  elements<scalar_t>(dup) + begin, end - begin);
       });
@@ -93,8 +95,8 @@ at::Tensor rotated(const at::Tensor& x, const RotaryTable& table, int direction)
 }
 
 struct Rotary : torch::autograd::Function<Rotary> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& cosines,
-                            const at::Tensor& sines) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& cosines, const at::Tensor& sines) {
     context->save_for_backward({cosines, sines});
     return rotated(x, {.cosines = cosines, .sines = sines}, 1);
   }
@@ -105,7 +107,7 @@ struct Rotary : torch::autograd::Function<Rotary> {
 };
 
 at::Tensor dropped(const at::Tensor& x, double p, std::uint64_t key) {
-  constexpr std::int64_t kRow = 1024;   // elements that share a row key
+  constexpr std::int64_t kRow = 1024;  // elements that share a row key
   const std::int64_t rows = x.numel() / kRow;
   const kernels::Keep keep = kernels::Keep::at_rate(key, p);
   const double scale = 1 / (1 - p);
@@ -118,13 +120,15 @@ at::Tensor dropped(const at::Tensor& x, double p, std::uint64_t key) {
     });
     // What is left is a short row under a key of its own.
     const kernels::Keep tail = kernels::Keep::at_rate(~key, p);
-    kernels::dropout(tail, scale, from + rows * kRow, to + rows * kRow, x.numel() - rows * kRow, 0, 1);
+    kernels::dropout(tail, scale, from + rows * kRow, to + rows * kRow, x.numel() - rows * kRow, 0,
+                     1);
   });
   return y;
 }
 
 struct Dropout : torch::autograd::Function<Dropout> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, double p, std::int64_t key) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, double p,
+                            std::int64_t key) {
     context->saved_data["p"] = p;
     context->saved_data["key"] = key;
     return dropped(x, p, static_cast<std::uint64_t>(key));
@@ -153,8 +157,9 @@ RotaryTable rotary_table(std::int64_t positions, std::int64_t head_dim, double t
   at::Tensor sines = at::empty({positions, half}, options);
   for (std::int64_t t = 0; t < positions; ++t)
     for (std::int64_t i = 0; i < half; ++i) {
-      const double angle = static_cast<double>(t) *
-                           std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
+      const double angle =
+          static_cast<double>(t) *
+          std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
       cosines.data_ptr<double>()[t * half + i] = std::cos(angle);
       sines.data_ptr<double>()[t * half + i] = std::sin(angle);
     }

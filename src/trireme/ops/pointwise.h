@@ -19,7 +19,8 @@ struct RotaryTable {
   at::Tensor cosines;
   at::Tensor sines;
 };
-RotaryTable rotary_table(std::int64_t positions, std::int64_t head_dim, double theta, at::ScalarType type);
+RotaryTable rotary_table(std::int64_t positions, std::int64_t head_dim, double theta,
+                         at::ScalarType type);
 
 // Rotates every head of x, [samples, tokens, heads * head_dim], by its token's position 0 .. tokens-1;
 // pairs are (i, i + head_dim / 2), as in Hugging Face's Llama (Su et al. 2021). Keeps nothing of x.

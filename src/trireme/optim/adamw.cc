@@ -46,12 +46,12 @@ TRIREME_SIMD_CLONES void step(const Factors<T>& f, T* __restrict param, const T*
 }
 
 template <typename T>
-void update_segment(const Factors<T>& f, const exec::UpdateSegment& segment, const at::Tensor& param,
-                    const at::Tensor& grad, std::span<at::Tensor> states) {
-  constexpr std::int64_t kGrain = 1 << 15;   // elements worth a thread of their own
+void update_segment(const Factors<T>& f, const exec::UpdateSegment& segment,
+                    const at::Tensor& param, const at::Tensor& grad, std::span<at::Tensor> states) {
+  constexpr std::int64_t kGrain = 1 << 15;  // elements worth a thread of their own
   at::parallel_for(segment.begin, segment.end, kGrain, [&](std::int64_t begin, std::int64_t end) {
-    step(f, param.data_ptr<T>() + begin, grad.data_ptr<T>() + begin, states[0].data_ptr<T>() + begin,
-         states[1].data_ptr<T>() + begin, end - begin);
+    step(f, param.data_ptr<T>() + begin, grad.data_ptr<T>() + begin,
+         states[0].data_ptr<T>() + begin, states[1].data_ptr<T>() + begin, end - begin);
   });
 }
 

@@ -12,7 +12,7 @@ namespace trireme::optim {
 struct AdamWOptions {
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8;
-  double weight_decay = 0.1;   // of segments that decay
+  double weight_decay = 0.1;  // of segments that decay
 };
 
 // With g the scaled gradient and t the update's number, from 1:

@@ -16,7 +16,7 @@ struct RateShape {
   double floor = 0;
   double warmup = 0;
   double decay = 0;
-  double wsd_decay = 0;   // kWsd: steps of linear decay before `decay`; the peak is held until then
+  double wsd_decay = 0;  // kWsd: steps of linear decay before `decay`; the peak is held until then
 };
 double rate_at(const RateShape& shape, double step);
 

@@ -81,7 +81,7 @@ TRIREME_SIMD_INLINE A row_max(const T* row, std::int64_t count) {
 // e^x to 2 ulp: 2^n times a polynomial on [-ln2/2, ln2/2] (Cody & Waite's reduction, Taylor terms to the
 // seventh). Saturates at the ends of the normal range; NaN stays NaN.
 TRIREME_SIMD_INLINE float exponential(float x) {
-  constexpr float kShift = 12582912.0f;   // 1.5 * 2^23: adding it rounds to an integer
+  constexpr float kShift = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   x = x < -87.0f ? -87.0f : x;
   x = x > 88.0f ? 88.0f : x;
   const float shifted = x * 1.44269504f + kShift;

@@ -20,10 +20,12 @@ TRIREME_SIMD_CLONES void norm(const NormRows<T>& rows, T* y, std::int64_t begin,
       mean = lane_sum<A>(width, [&](std::int64_t i) { return widen(x[i]); }) / count;
       rows.mean[r] = mean;
     }
-    const A variance = lane_sum<A>(width, [&](std::int64_t i) {
-                         const A centred = widen(x[i]) - mean;
-                         return centred * centred;
-                       }) / count;
+    const A variance = lane_sum<A>(width,
+                                   [&](std::int64_t i) {
+                                     const A centred = widen(x[i]) - mean;
+                                     return centred * centred;
+                                   }) /
+                       count;
     const A scale = A(1) / std::sqrt(variance + static_cast<A>(rows.eps));
     rows.scale[r] = scale;
     if (bias != nullptr) {
@@ -69,9 +71,9 @@ TRIREME_SIMD_CLONES void norm_backward(const NormRows<T>& rows, const T* dy, T* 
   }
 }
 
-#define TRIREME_INSTANTIATE(T)                                                              \
-  template void norm<T>(const NormRows<T>&, T*, std::int64_t, std::int64_t);                \
-  template void norm_backward<T>(const NormRows<T>&, const T*, T*, Wide<T>*, Wide<T>*,      \
+#define TRIREME_INSTANTIATE(T)                                                         \
+  template void norm<T>(const NormRows<T>&, T*, std::int64_t, std::int64_t);           \
+  template void norm_backward<T>(const NormRows<T>&, const T*, T*, Wide<T>*, Wide<T>*, \
                                  std::int64_t, std::int64_t);
 TRIREME_INSTANTIATE(double)
 TRIREME_INSTANTIATE(float)

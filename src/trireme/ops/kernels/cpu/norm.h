@@ -9,11 +9,11 @@ namespace trireme::ops::kernels {
 
 template <typename T>
 struct NormRows {
-  const T* x = nullptr;        // [rows, width]
-  const T* gain = nullptr;     // [width]
-  const T* bias = nullptr;     // [width], layer norm only
-  Wide<T>* mean = nullptr;     // [rows], layer norm only
-  Wide<T>* scale = nullptr;    // [rows]: 1 / deviation
+  const T* x = nullptr;      // [rows, width]
+  const T* gain = nullptr;   // [width]
+  const T* bias = nullptr;   // [width], layer norm only
+  Wide<T>* mean = nullptr;   // [rows], layer norm only
+  Wide<T>* scale = nullptr;  // [rows]: 1 / deviation
   std::int64_t width = 0;
   double eps = 0;
 };

@@ -4,7 +4,7 @@ namespace trireme::ops::kernels {
 namespace {
 
 // 0.5 x (1 + tanh u) = x sigmoid(2u) with u = sqrt(2/pi) (x + 0.044715 x^3) (Hendrycks & Gimpel 2016).
-constexpr double kTwoRoot = 1.5957691216057308;   // 2 sqrt(2/pi)
+constexpr double kTwoRoot = 1.5957691216057308;  // 2 sqrt(2/pi)
 constexpr double kCubic = 0.044715;
 
 template <typename A>
@@ -55,8 +55,8 @@ TRIREME_SIMD_CLONES void swiglu_backward(const T* gate, const T* up, const T* dy
 }
 
 template <typename T>
-TRIREME_SIMD_CLONES void rotate(const Rotation<T>& rotation, const T* x, T* y, std::int64_t first_row,
-                                std::int64_t rows) {
+TRIREME_SIMD_CLONES void rotate(const Rotation<T>& rotation, const T* x, T* y,
+                                std::int64_t first_row, std::int64_t rows) {
   using A = Wide<T>;
   const std::int64_t half = rotation.width / 2;
   const A direction = static_cast<A>(rotation.direction);
@@ -82,8 +82,8 @@ Keep Keep::at_rate(std::uint64_t key, double p) {
 }
 
 template <typename T>
-TRIREME_SIMD_CLONES void dropout(const Keep& keep, double scale, const T* x, T* y, std::int64_t width,
-                                 std::int64_t begin, std::int64_t end) {
+TRIREME_SIMD_CLONES void dropout(const Keep& keep, double scale, const T* x, T* y,
+                                 std::int64_t width, std::int64_t begin, std::int64_t end) {
   using A = Wide<T>;
   const A factor = static_cast<A>(scale);
   for (std::int64_t r = begin; r < end; ++r) {
@@ -95,13 +95,14 @@ TRIREME_SIMD_CLONES void dropout(const Keep& keep, double scale, const T* x, T* 
   }
 }
 
-#define TRIREME_INSTANTIATE(T)                                                                       \
-  template void gelu<T>(const T*, T*, std::int64_t);                                                 \
-  template void gelu_backward<T>(const T*, const T*, T*, std::int64_t);                              \
-  template void swiglu<T>(const T*, const T*, T*, std::int64_t);                                     \
-  template void swiglu_backward<T>(const T*, const T*, const T*, T*, T*, std::int64_t);              \
-  template void rotate<T>(const Rotation<T>&, const T*, T*, std::int64_t, std::int64_t);             \
-  template void dropout<T>(const Keep&, double, const T*, T*, std::int64_t, std::int64_t, std::int64_t);
+#define TRIREME_INSTANTIATE(T)                                                            \
+  template void gelu<T>(const T*, T*, std::int64_t);                                      \
+  template void gelu_backward<T>(const T*, const T*, T*, std::int64_t);                   \
+  template void swiglu<T>(const T*, const T*, T*, std::int64_t);                          \
+  template void swiglu_backward<T>(const T*, const T*, const T*, T*, T*, std::int64_t);   \
+  template void rotate<T>(const Rotation<T>&, const T*, T*, std::int64_t, std::int64_t);  \
+  template void dropout<T>(const Keep&, double, const T*, T*, std::int64_t, std::int64_t, \
+                           std::int64_t);
 TRIREME_INSTANTIATE(double)
 TRIREME_INSTANTIATE(float)
 TRIREME_INSTANTIATE(c10::BFloat16)

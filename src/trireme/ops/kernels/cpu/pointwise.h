@@ -25,16 +25,17 @@ struct Rotation {
   const Wide<T>* sines = nullptr;
   std::int64_t positions = 0;
   std::int64_t heads = 0;
-  std::int64_t width = 0;   // of a head
+  std::int64_t width = 0;  // of a head
   int direction = 1;
 };
 template <typename T>
-void rotate(const Rotation<T>& rotation, const T* x, T* y, std::int64_t first_row, std::int64_t rows);
+void rotate(const Rotation<T>& rotation, const T* x, T* y, std::int64_t first_row,
+            std::int64_t rows);
 
 // Which elements of a row noise keeps: a function of (key, row, column) alone.
 struct Keep {
   std::uint64_t key = 0;
-  std::uint32_t threshold = 0;   // drops where the hash is below: p * 2^32
+  std::uint32_t threshold = 0;  // drops where the hash is below: p * 2^32
 
   static Keep at_rate(std::uint64_t key, double p);
 
@@ -54,7 +55,7 @@ struct Keep {
 
 // y = kept ? x / (1 - p) : 0 for rows [begin, end) of [.., width].
 template <typename T>
-void dropout(const Keep& keep, double scale, const T* x, T* y, std::int64_t width, std::int64_t begin,
-             std::int64_t end);
+void dropout(const Keep& keep, double scale, const T* x, T* y, std::int64_t width,
+             std::int64_t begin, std::int64_t end);
 
 }  // namespace trireme::ops::kernels

@@ -29,8 +29,8 @@ TRIREME_SIMD_CLONES void causal_softmax(const ScoreBlock& block, A* scores, A* l
 
 template <typename A>
 TRIREME_SIMD_CLONES void causal_softmax_backward(const ScoreBlock& block, A* scores, A* dprobs,
-                                                 const A* log_sums, const A* delta, std::int64_t begin,
-                                                 std::int64_t end) {
+                                                 const A* log_sums, const A* delta,
+                                                 std::int64_t begin, std::int64_t end) {
   for (std::int64_t head = begin; head < end; ++head)
     for (std::int64_t r = 0; r < block.rows; ++r) {
       const std::int64_t place = head * block.tokens + block.first_row + r;
@@ -80,23 +80,23 @@ TRIREME_SIMD_CLONES void scatter_heads(const Wide<T>* in, Wide<T> scale, const H
   for (std::int64_t head = begin; head < end; ++head)
     for (std::int64_t t = 0; t < count; ++t) {
       const Wide<T>* const row = in + (head * count + t) * width;
-      T* const out = to.rows + (head / to.heads * to.tokens + first + t) * to.stride +
-                     head % to.heads * width;
+      T* const out =
+          to.rows + (head / to.heads * to.tokens + first + t) * to.stride + head % to.heads * width;
       for (std::int64_t i = 0; i < width; ++i) store(out + i, row[i] * scale);
     }
 }
 
 template <typename T>
-TRIREME_SIMD_CLONES void dot_heads(const HeadRows<const T>& a, const HeadRows<const T>& b, Wide<T>* out,
-                                   std::int64_t begin, std::int64_t end) {
+TRIREME_SIMD_CLONES void dot_heads(const HeadRows<const T>& a, const HeadRows<const T>& b,
+                                   Wide<T>* out, std::int64_t begin, std::int64_t end) {
   for (std::int64_t head = begin; head < end; ++head)
     for (std::int64_t t = 0; t < a.tokens; ++t) {
       const std::int64_t token = head / a.heads * a.tokens + t;
       const std::int64_t column = head % a.heads * a.width;
       const T* const x = a.rows + token * a.stride + column;
       const T* const y = b.rows + token * b.stride + column;
-      out[head * a.tokens + t] = lane_sum<Wide<T>>(
-          a.width, [&](std::int64_t i) { return widen(x[i]) * widen(y[i]); });
+      out[head * a.tokens + t] =
+          lane_sum<Wide<T>>(a.width, [&](std::int64_t i) { return widen(x[i]) * widen(y[i]); });
     }
 }
 
@@ -114,7 +114,8 @@ TRIREME_SIMD_CLONES void cross_entropy(T* logits, const std::int64_t* targets, s
       continue;
     }
     const A largest = row_max(row, classes);
-    const A sum = lane_sum<A>(classes, [&](std::int64_t i) { return exponential(widen(row[i]) - largest); });
+    const A sum =
+        lane_sum<A>(classes, [&](std::int64_t i) { return exponential(widen(row[i]) - largest); });
     const A log_sum = largest + std::log(sum);
     losses[r] = log_sum - widen(row[targets[r]]);
     if (!gradient) continue;
@@ -124,20 +125,22 @@ TRIREME_SIMD_CLONES void cross_entropy(T* logits, const std::int64_t* targets, s
   }
 }
 
-#define TRIREME_INSTANTIATE(T)                                                                            \
-  template void gather_heads<T>(const HeadRows<const T>&, Wide<T>, Wide<T>*, std::int64_t, std::int64_t); \
-  template void scatter_heads<T>(const Wide<T>*, Wide<T>, const HeadRows<T>&, std::int64_t, std::int64_t, \
-                                 std::int64_t, std::int64_t);                                             \
-  template void dot_heads<T>(const HeadRows<const T>&, const HeadRows<const T>&, Wide<T>*, std::int64_t,  \
-                             std::int64_t);                                                               \
-  template void cross_entropy<T>(T*, const std::int64_t*, std::int64_t, std::int64_t, bool, Wide<T>*,     \
-                                 std::int64_t, std::int64_t);
+#define TRIREME_INSTANTIATE(T)                                                              \
+  template void gather_heads<T>(const HeadRows<const T>&, Wide<T>, Wide<T>*, std::int64_t,  \
+                                std::int64_t);                                              \
+  template void scatter_heads<T>(const Wide<T>*, Wide<T>, const HeadRows<T>&, std::int64_t, \
+                                 std::int64_t, std::int64_t, std::int64_t);                 \
+  template void dot_heads<T>(const HeadRows<const T>&, const HeadRows<const T>&, Wide<T>*,  \
+                             std::int64_t, std::int64_t);                                   \
+  template void cross_entropy<T>(T*, const std::int64_t*, std::int64_t, std::int64_t, bool, \
+                                 Wide<T>*, std::int64_t, std::int64_t);
 TRIREME_INSTANTIATE(double)
 TRIREME_INSTANTIATE(float)
 TRIREME_INSTANTIATE(c10::BFloat16)
 #undef TRIREME_INSTANTIATE
 
-template void causal_softmax<double>(const ScoreBlock&, double*, double*, std::int64_t, std::int64_t);
+template void causal_softmax<double>(const ScoreBlock&, double*, double*, std::int64_t,
+                                     std::int64_t);
 template void causal_softmax<float>(const ScoreBlock&, float*, float*, std::int64_t, std::int64_t);
 template void causal_softmax_backward<double>(const ScoreBlock&, double*, double*, const double*,
                                               const double*, std::int64_t, std::int64_t);
