@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "../guard.h"
 #include "baseline.h"
@@ -110,6 +111,15 @@ int follow(const TrainOptions& options, config::Job job, const Place& place) {
   return start(arguments, place, nullptr);
 }
 
+// Rank 0 hosts the store, unless torchrun does.
+void check_port(const Place& place) {
+  const char* agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
+  const bool hosted = agent != nullptr && std::string(agent) == "True";
+  if (place.launched() && place.world > 1 && !hosted && !elastic::can_listen(place.port))
+    fail(ErrorKind::kUsage,
+         "port {} is in use and rank 0 must listen there; set MASTER_PORT to another", place.port);
+}
+
 int lead(const TrainOptions& options, config::Job job, const Place& place) {
   RunDirectory run(options.out, job_name(options.job), options.resume);
   const auto say = [](const std::string& text) {
@@ -132,6 +142,7 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   std::vector<std::string> arguments = worker_arguments(options, place, data.dataset.directory);
   if (data.quickstart || options.baseline)
     append(arguments, {"--baseline", fmt::format("{:.17g}", baseline_bits(data.dataset, say))});
+  check_port(place);
   worker_program();  // the last thing that can be missing
   run.prepare(planned.job, data.dataset.tokenizer.description());
   say_start(planned, data, run, place, options.verbose);

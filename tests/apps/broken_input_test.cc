@@ -1,7 +1,9 @@
 // Broken jobs, command lines, datasets and checkpoints, as a user would meet them: exit code 2 or
 // 3, one line, and nothing created or changed.
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 
 #include "tests/apps/program.h"
 #include "trireme/config/resolve.h"
@@ -297,6 +299,22 @@ TEST_F(BrokenInput, RunDirectories) {
   write_checkpoint("other/checkpoints/step-1", 1);
   refused({"train", "job.yaml", "--out", "run", "--resume", "other/checkpoints/step-1"}, 2,
           "would overwrite");
+}
+
+TEST_F(BrokenInput, APortInUse) {
+  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  socklen_t size = sizeof address;
+  ASSERT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(::listen(listener, 1), 0);
+  ASSERT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  const std::string port = std::to_string(ntohs(address.sin_port));
+  for (const auto& [name, value] : std::map<std::string, std::string>{
+           {"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}})
+    desk_.set(name, value);
+  refused({"train", "job.yaml", "--out", "run"}, 2, "port " + port + " is in use");
+  ::close(listener);
 }
 
 TEST_F(BrokenInput, Launchers) {

@@ -172,6 +172,7 @@ TEST(Verdict, ARankThatWeKilledIsNotTheCause) {
 
 TEST(FreePort, IsAPortOneCanHave) {
   const int port = free_port();
+  EXPECT_TRUE(can_listen(port));
   EXPECT_GT(port, 1023);
   EXPECT_LT(port, 65536);
 }
