@@ -122,7 +122,8 @@ class UnitCheck {
   mesh::AxisSet rest_axes_;
   bool gathers_ = false;  // parameters live only around their use
   std::vector<UnitState> units_;
-  std::vector<int> losses_;  // forward lines of loss nodes
+  std::vector<int> losses_;    // forward lines of loss nodes
+  std::vector<int> scatters_;  // reduce-scatters of single micro-batches
   int last_reshard_ = -1;
   int grad_norm_ = -1;
 };

@@ -107,6 +107,9 @@ void UnitCheck::add_gradient(int index, const Instr& line, UnitId unit) {
   if (state.reduced >= 0)
     view_.require_before(state.reduced, index,
                          "which reads the gradient of unit " + unit_name(unit));
+  // Without this full gradients of many units could wait for the dp lane.
+  if (scatters_.size() >= 2)
+    view_.require_before(scatters_[scatters_.size() - 2], index, "whose memory it takes");
   state.added[static_cast<std::size_t>(line.mb)].push_back(index);
 }
 
@@ -126,6 +129,7 @@ void UnitCheck::scatter(int index, const Instr& line, UnitState& state) {
                    state.added[static_cast<std::size_t>(mb)].size(), state.users.size());
     done = index;
   }
+  if (line.mb >= 0) scatters_.push_back(index);
 }
 
 void UnitCheck::reduce(int index, const Instr& line) {

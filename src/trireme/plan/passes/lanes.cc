@@ -26,6 +26,9 @@ class Dependencies {
         computing(line);
         for (ValueId value : stage_.node(line.node).writes) need(gradients_, {value, line.mb});
         for (UnitId unit : trained(line)) need(reductions_, unit);
+        // Two reductions may be under way while the next gradient is made: their memory is bounded.
+        if (scatters_.size() >= 2 && !trained(line).empty())
+          found_.push_back(scatters_[scatters_.size() - 2]);
         break;
       case Verb::kUnshard:
         // Its memory is what earlier reshards gave back.
@@ -69,6 +72,9 @@ class Dependencies {
       case Verb::kUnshard: gathers_[line.unit] = {index}; break;
       case Verb::kReshard: last_reshard_ = index; break;
       case Verb::kReduceGrads:
+        if (line.scatter && line.mb >= 0) scatters_.push_back(index);
+        reductions_[line.unit] = {index};
+        break;
       case Verb::kSyncTied: reductions_[line.unit] = {index}; break;
       case Verb::kGradNorm: grad_norm_ = index; break;
       case Verb::kStep:
@@ -111,6 +117,7 @@ class Dependencies {
   std::map<UnitId, std::vector<int>> backwards_;
   std::map<UnitId, std::vector<int>> reductions_;
   std::map<UnitId, std::vector<int>> updates_;
+  std::vector<int> scatters_;  // of single micro-batches
   std::vector<int> results_;  // the last line that made a gradient or a loss
   int last_reshard_ = -1;
   int grad_norm_ = -1;
