@@ -91,7 +91,7 @@ CLI::App& add_command(CLI::App& parent, const char* name, const char* about, con
 void add_train(CLI::App& root, TrainOptions& o, Run& run) {
   CLI::App& app = add_command(root, "train", "Train a job", kTrainExamples);
   add_job(app, o.job);
-  app.add_option("--steps", o.steps, "the same as --set run.steps=N");
+  app.add_option("--steps", o.steps, "end after N steps; the learning rate follows the job's run.steps");
   app.add_option("--resume", o.resume,
                  "auto: the newest checkpoint of --out; never; or a checkpoint")
       ->type_name("auto|never|PATH");

@@ -160,7 +160,11 @@ int train(const TrainOptions& options) {
     return 0;
   }
   config::Job job = read_job(options.job);
-  if (options.steps) config::apply_set(job, fmt::format("run.steps={}", *options.steps));
+  if (options.steps) {
+    // Stopping early and resuming must walk one schedule: it stays the job's.
+    if (job.optim.decay_steps == 0) job.optim.decay_steps = job.run.steps;
+    config::apply_set(job, fmt::format("run.steps={}", *options.steps));
+  }
   const Place place = find_place(options.job.ranks, options.job.nproc);
   // Refuses most mistakes before any text is tokenized.
   check_early(job, place.world);

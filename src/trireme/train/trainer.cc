@@ -65,7 +65,7 @@ class Run {
     while (step_ < job_.run.steps) {
       const bool stop = train_step();
       const bool last = step_ == job_.run.steps;
-      if (!stop && (last || due(job_.run.eval_every))) evaluate();
+      if (last || due(job_.run.eval_every)) evaluate();
       if (stop || last || due(job_.checkpoint.every)) save();
       if (stop && !last) return end(Ending::kInterrupted);
     }
