@@ -7,6 +7,7 @@
 
 #include "../guard.h"
 #include "subcommands.h"
+#include "trireme/comm/gloo/gloo_world.h"
 
 namespace trireme::app {
 namespace {
@@ -21,6 +22,7 @@ void keep_freed_memory() {
 int run(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "";
   keep_freed_memory();
+  comm::silence_c10d();
   // LibTorch 1.13 starts with one thread whatever OMP_NUM_THREADS says.
   if (const char* threads = std::getenv("OMP_NUM_THREADS"); threads && std::atoi(threads) > 0)
     at::set_num_threads(std::atoi(threads));

@@ -31,6 +31,7 @@ int parameter(const char* name) {
 
 // One rank, in a process of its own: sums until the steps are done (0: until something fails).
 int run_rank(int rank, int size, int port, int steps) {
+  silence_c10d();
   try {
     const auto world = connect_gloo({.rank = rank, .size = size, .port = port, .timeout_s = kTimeout});
     std::vector<int> ranks;
@@ -151,7 +152,8 @@ TEST(GlooProcesses, KilledRankIsNamedByAllSurvivors) {
     ranks.signal(victim, SIGKILL);
     EXPECT_EQ(ranks.join(victim, 5.0), -SIGKILL);
     for (std::size_t rank = 0; rank < 3; ++rank)
-      if (rank != victim) expect_named(ranks, rank, victim, kTimeout);
+      // A second or two of it is LibTorch unloading on a busy machine.
+      if (rank != victim) expect_named(ranks, rank, victim, kTimeout + 2.0);
   }
 }
 

@@ -1,5 +1,7 @@
 #include "trireme/comm/gloo/gloo_world.h"
 
+#include <c10/util/Logging.h>
+
 #include <array>
 #include <cstring>
 #include <deque>
@@ -160,6 +162,11 @@ std::unique_ptr<Group> open_gloo_group(std::shared_ptr<GlooLink> link, const std
   const int tag = link->claim_tag(key);
   return std::make_unique<ComposedGroup>(
       name, ranks, rank, std::make_unique<GlooTransport>(std::move(link), Address{ranks, tag, tag | 1}));
+}
+
+void silence_c10d() {
+  constexpr int kOnlyErrors = 2;
+  FLAGS_caffe2_log_level = kOnlyErrors;
 }
 
 std::unique_ptr<World> connect_gloo(const GlooConfig& config) {

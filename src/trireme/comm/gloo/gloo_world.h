@@ -26,4 +26,8 @@ struct GlooConfig {
 // others (30 s at most) because it hosts the store.
 std::unique_ptr<World> connect_gloo(const GlooConfig& config);
 
+// Process-wide, for main(): from 2.x on c10d prints a stack trace whenever its store's host is gone.
+// Every such loss is an Error here, which names more in one line.
+void silence_c10d();
+
 }  // namespace trireme::comm

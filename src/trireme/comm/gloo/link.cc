@@ -1,6 +1,7 @@
 #include "trireme/comm/gloo/link.h"
 
 #include <ATen/ops/from_blob.h>
+#include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
@@ -23,7 +24,9 @@ std::chrono::milliseconds milliseconds(double seconds) {
 
 // The first line of a LibTorch or Gloo message, without the source location in front.
 std::string gist(const std::exception& error) {
-  std::string text = error.what();
+  // what() of c10's errors looks up the symbols of a stack trace first: seconds on 2.x.
+  const auto* ours = dynamic_cast<const c10::Error*>(&error);
+  std::string text = ours ? ours->what_without_backtrace() : error.what();
   text = text.substr(0, text.find('\n'));
   if (text.starts_with('[') && text.find("] ") != std::string::npos) text = text.substr(text.find("] ") + 2);
   return text;
