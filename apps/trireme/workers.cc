@@ -1,6 +1,5 @@
 #include "workers.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,12 +12,6 @@
 
 namespace trireme::app {
 namespace {
-
-int cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
-}
 
 bool has_avx512() {
 #if defined(__x86_64__)
@@ -56,13 +49,12 @@ class Environment {
   std::vector<std::string> entries_;
 };
 
-Environment worker_environment(const Place& place) {
+Environment worker_environment() {
   Environment environment;
-  const std::string share = std::to_string(std::max(1, cores() / std::max(1, place.local_world)));
-  environment.set_if_absent("OMP_NUM_THREADS", share);
-  // OpenBLAS has one pool a process: ranks that are threads of one process would queue for it.
-  environment.set_if_absent("OPENBLAS_NUM_THREADS",
-                            place.launcher == Launcher::kThreads && place.world > 1 ? "1" : share);
+  // One core a rank: ranks are what uses the cores of a machine. Two thread pools in one process, LibTorch's
+  // and OpenBLAS's, wait for each other by spinning; on a busy machine that costs tenfold.
+  environment.set_if_absent("OMP_NUM_THREADS", "1");
+  environment.set_if_absent("OPENBLAS_NUM_THREADS", "1");
   if (has_avx512()) environment.set_if_absent("ATEN_CPU_CAPABILITY", "avx512");
   return environment;
 }
@@ -88,7 +80,7 @@ std::string worker_program() {
 
 void become_worker(const std::vector<std::string>& arguments, const Place& place) {
   std::vector<std::string> words = command(arguments);
-  Environment environment = worker_environment(place);
+  Environment environment = worker_environment();
   // The worker knows torchrun's names only, and takes its absence for a world of its own.
   for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"})
     environment.erase(name);
@@ -114,7 +106,7 @@ void become_worker(const std::vector<std::string>& arguments, const Place& place
 elastic::Outcome run_workers(const std::vector<std::string>& arguments, const Place& place) {
   std::fflush(nullptr);
   return elastic::run({.command = command(arguments),
-                       .environment = worker_environment(place).entries(),
+                       .environment = worker_environment().entries(),
                        .ranks = place.world,
                        .port = elastic::free_port(),
                        .on_line = [](int rank, std::string_view line) {

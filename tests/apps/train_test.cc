@@ -93,9 +93,10 @@ TEST_F(Train, AResumedRunGoesOnWithTheSameNumbers) {
   EXPECT_THAT(again.out, HasSubstr("nothing is left to do"));
 }
 
-// Starts a long run and hands its pid to `act` once the first step is recorded.
+// Starts a long run and hands its pid to `act` once the first step is recorded. The run's learning rate
+// is constant, so that every step changes every parameter.
 Result long_run(const Desk& desk, const std::vector<std::string>& world,
-                const std::function<void(pid_t)>& act) {
+                const std::function<void(pid_t)>& act, const std::string& steps = "100000") {
   const pid_t pid = ::fork();
   if (pid == 0) {
     std::vector<std::string> words = {std::string(TRIREME_BIN_DIR) + "/trireme",
@@ -103,8 +104,10 @@ Result long_run(const Desk& desk, const std::vector<std::string>& world,
                                       "job.yaml",
                                       "--out",
                                       "run",
+                                      "--set",
+                                      "optim.schedule=constant",
                                       "--steps",
-                                      "100000"};
+                                      steps};
     words.insert(words.end(), world.begin(), world.end());
     std::vector<char*> argv;
     for (std::string& word : words) argv.push_back(word.data());
@@ -166,6 +169,39 @@ TEST_F(Train, AKilledRankIsNamedAndTheRunRestartable) {
   EXPECT_EQ(result.exit_code, 4) << result.err;
   EXPECT_THAT(result.err, HasSubstr("rank 1 was killed by signal 9"));
   for (const pid_t rank : ranks) EXPECT_NE(::kill(rank, 0), 0) << "rank outlived the front";
+}
+
+TEST_F(Train, KilledWithoutNoticeAndResumedItEndsWithTheSameBits) {
+  const std::vector<std::string> more = {"--nproc", "2", "--set", "optim.schedule=constant", "--steps", "600"};
+  const auto to = [&](const std::string& out) {
+    std::vector<std::string> arguments = more;
+    arguments.insert(arguments.end(), {"--out", out});
+    return train(arguments);
+  };
+  ASSERT_EQ(to("whole").exit_code, 0);
+  std::vector<pid_t> ranks;
+  const Result killed = long_run(desk_, {"--nproc", "2"}, [&](pid_t pid) {
+    ranks = children(pid);
+    while (!std::filesystem::exists(desk_ / "run/checkpoints/step-6")) ::usleep(1000);
+    ::kill(pid, SIGKILL);
+  }, "600");
+  ASSERT_EQ(killed.exit_code, -SIGKILL);
+  for (int i = 0; i < 1000; ++i)   // the kernel ends the workers of a dead front
+    if (::kill(ranks.at(0), 0) != 0 && ::kill(ranks.at(1), 0) != 0) break;
+    else ::usleep(10'000);
+  EXPECT_FALSE(std::filesystem::exists(desk_ / "run/checkpoints/step-600"));
+
+  const Result resumed = to("run");
+  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_THAT(resumed.out, HasSubstr("resum"));
+  EXPECT_EQ(numbers("run"), numbers("whole"));
+  const auto shards = [&](const std::string& out) {
+    std::vector<std::uint64_t> hashes;
+    for (const formats::ManifestFile& file : formats::verify_checkpoint(desk_ / (out + "/checkpoints/step-600")).files)
+      hashes.push_back(file.hash);
+    return hashes;
+  };
+  EXPECT_EQ(shards("run"), shards("whole"));
 }
 
 TEST_F(Train, ProcessesStartedByALauncher) {
