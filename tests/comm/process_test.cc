@@ -23,17 +23,14 @@ namespace trireme::comm {
 namespace {
 
 constexpr double kTimeout = 1.5;
-
-int parameter(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? std::atoi(value) : -1;
-}
+constexpr char kRankFlag[] = "--rank";
 
 // One rank, in a process of its own: sums until the steps are done (0: until something fails).
-int run_rank(int rank, int size, int port, int steps) {
+int run_rank(int rank, int size, int port, int steps, const char* ready) {
   silence_c10d();
   try {
-    const auto world = connect_gloo({.rank = rank, .size = size, .port = port, .timeout_s = kTimeout});
+    const auto world =
+        connect_gloo({.rank = rank, .size = size, .port = port, .timeout_s = kTimeout});
     std::vector<int> ranks;
     for (int r = 0; r < size; ++r) ranks.push_back(r);
     const auto group = world->make_group("dp", ranks);
@@ -42,18 +39,13 @@ int run_rank(int rank, int size, int port, int steps) {
       std::fill(x.begin(), x.end(), static_cast<float>(rank));
       group->all_reduce({x.data(), std::ssize(x), DType::kF32}).wait();
       if (x.back() != static_cast<float>(size * (size - 1) / 2)) return 1;
-      if (step == 3) std::ofstream(std::getenv("TRIREME_TEST_READY"));
+      if (step == 3) std::ofstream{ready};
     }
     return 0;
   } catch (const Error& e) {
     std::fprintf(stderr, "%s\n", e.what());
     return exit_code(e.kind());
   }
-}
-
-TEST(GlooRank, DISABLED_Child) {
-  std::exit(run_rank(parameter("TRIREME_TEST_RANK"), parameter("TRIREME_TEST_SIZE"), parameter("TRIREME_TEST_PORT"),
-                     parameter("TRIREME_TEST_STEPS")));
 }
 
 class Ranks {
@@ -103,22 +95,19 @@ class Ranks {
 
   pid_t start(int rank, int size, int port, int steps) {
     const auto index = static_cast<std::size_t>(rank);
-    std::vector<std::string> environment = {
-        fmt::format("TRIREME_TEST_RANK={}", rank), fmt::format("TRIREME_TEST_SIZE={}", size),
-        fmt::format("TRIREME_TEST_PORT={}", port), fmt::format("TRIREME_TEST_STEPS={}", steps),
-        "TRIREME_TEST_READY=" + file("ready", index)};
-    std::vector<char*> env;
-    for (auto& text : environment) env.push_back(text.data());
-    env.push_back(nullptr);
-    std::string self = "/proc/self/exe", filter = "--gtest_filter=GlooRank.DISABLED_Child",
-                also = "--gtest_also_run_disabled_tests";
-    char* args[] = {self.data(), filter.data(), also.data(), nullptr};
+    std::vector<std::string> words = {"/proc/self/exe",     kRankFlag,
+                                      std::to_string(rank), std::to_string(size),
+                                      std::to_string(port), std::to_string(steps),
+                                      file("ready", index)};
+    std::vector<char*> args;
+    for (std::string& word : words) args.push_back(word.data());
+    args.push_back(nullptr);
     const std::string errors = file("stderr", index);
     const pid_t pid = fork();
     if (pid == 0) {
       dup2(open("/dev/null", O_WRONLY), 1);
       dup2(open(errors.c_str(), O_CREAT | O_WRONLY, 0600), 2);
-      execve(args[0], args, env.data());
+      execv(args[0], args.data());
       _exit(99);
     }
     return pid;
@@ -169,3 +158,13 @@ TEST(GlooProcesses, StoppedRankIsNamedWithinTheTimeout) {
 
 }  // namespace
 }  // namespace trireme::comm
+
+// As `comm_test --rank RANK SIZE PORT STEPS READY` one rank, else the tests.
+int main(int argc, char** argv) {
+  using namespace trireme::comm;
+  if (argc == 7 && std::string(argv[1]) == kRankFlag)
+    return run_rank(std::atoi(argv[2]), std::atoi(argv[3]), std::atoi(argv[4]), std::atoi(argv[5]),
+                    argv[6]);
+  testing::InitGoogleTest(&argc, argv);
+  return RUN_ALL_TESTS();
+}

@@ -43,6 +43,20 @@ class ModuleBlock : public Block {
   std::vector<at::Tensor> initial_;
 };
 
+// Whether a module's parameters receive gradients. A unit does so as a whole.
+bool is_trainable(const std::string& name, const torch::nn::Module& module) {
+  std::string trained, frozen;
+  for (const auto& param : module.named_parameters())
+    (param.value().requires_grad() ? trained : frozen) = param.key();
+  if (!trained.empty() && !frozen.empty())
+    fail(
+        ErrorKind::kUsage,
+        "module {} trains {} but not {}, and one module is one unit, trained or frozen as a whole; "
+        "set requires_grad alike on all its parameters, or add its parts as modules of their own",
+        name, trained, frozen);
+  return frozen.empty();
+}
+
 }  // namespace
 
 void ModuleModel::input(const std::string& name) {
@@ -67,7 +81,8 @@ void ModuleModel::add(const std::string& name, std::shared_ptr<torch::nn::Module
   if (module != nullptr) {
     if (!module->buffers().empty())
       fail(ErrorKind::kUsage,
-           "module {} has buffers, which no unit holds; use layers without running statistics", name);
+           "module {} has buffers, which no unit holds; use layers without running statistics",
+           name);
     arch::UnitSpec unit{.name = name};
     for (const auto& param : module->named_parameters())
       unit.params.push_back({.name = name + "." + param.key(),
@@ -75,7 +90,8 @@ void ModuleModel::add(const std::string& name, std::shared_ptr<torch::nn::Module
                              .decay = param.value().dim() > 1});
     if (!unit.params.empty()) {
       const auto id = static_cast<plan::UnitId>(program.units.size());
-      program.units.push_back({.name = name, .numel = unit.numel()});
+      program.units.push_back(
+          {.name = name, .numel = unit.numel(), .trainable = is_trainable(name, *module)});
       for (std::size_t i = 0; i < unit.params.size(); ++i)
         refs.push_back({.unit = id, .param = static_cast<int>(i)});
       node.units = {id};

@@ -26,7 +26,8 @@ class ModuleModel {
   // Names an input that `load` delivers; inputs come in the order of these calls.
   void input(const std::string& name);
   // A node that reads values and writes value `name`. `bytes` of one micro-batch's output feed the
-  // memory forecast and may be left 0.
+  // memory forecast and may be left 0. A module none of whose parameters requires gradients is frozen:
+  // no gradient, no optimizer state. Throws Error{kUsage} when only some of them do.
   void add(const std::string& name, std::shared_ptr<torch::nn::Module> module,
            const std::vector<std::string>& reads, ModuleForward forward, std::int64_t bytes = 0);
   // The last node: returns the sum of losses over the micro-batch.
