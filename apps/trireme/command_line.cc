@@ -44,7 +44,7 @@ Examples:
 constexpr char kDataExamples[] = R"(
 Examples:
   trireme data prepare book.txt --out data/book --tokenizer characters --validation tail:0.1
-  trireme data prepare src --extension .h --extension .cc --out data/code
+  trireme data prepare src --extension .h --extension .cc --out data/code --tokenizer bpe:4096
   trireme data prepare corpus --out data/corpus --tokenizer tokenizer.json --end-of-document '<|endoftext|>'
   trireme data inspect data/book
   trireme data verify data/book
@@ -91,7 +91,8 @@ CLI::App& add_command(CLI::App& parent, const char* name, const char* about, con
 void add_train(CLI::App& root, TrainOptions& o, Run& run) {
   CLI::App& app = add_command(root, "train", "Train a job", kTrainExamples);
   add_job(app, o.job);
-  app.add_option("--steps", o.steps, "end after N steps; the learning rate follows the job's run.steps");
+  app.add_option("--steps", o.steps,
+                 "end after N steps; the learning rate follows the job's run.steps");
   app.add_option("--resume", o.resume,
                  "auto: the newest checkpoint of --out; never; or a checkpoint")
       ->type_name("auto|never|PATH");
@@ -145,7 +146,8 @@ void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, Run& run) {
   prepare.add_option("INPUT", p.inputs, "text files and directories")->required();
   prepare.add_option("--out", p.out, "directory of the dataset")->required();
   prepare.add_option("--tokenizer", p.tokenizer,
-                     "bytes, characters, or a Hugging Face tokenizer.json");
+                     "bytes, characters, bpe:N (N tokens, 257 to 65536, learnt from the training "
+                     "split), or a Hugging Face tokenizer.json");
   prepare.add_option("--validation", p.validation,
                      "documents:FRACTION (whole files; the default is 0.1 of several) or "
                      "tail:FRACTION (the end; 0.1 of one file)");

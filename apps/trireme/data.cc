@@ -31,13 +31,12 @@ std::vector<Path> paths(const std::vector<std::string>& texts) {
 }  // namespace
 
 int data_prepare(const PrepareOptions& options) {
-  formats::PrepareOptions prepare{
-      .sources = {},
-      .out = options.out,
-      .tokenizer = options.tokenizer == "characters" ? "chars" : options.tokenizer,
-      .validation = {},
-      .end_of_document = options.end_of_document,
-      .force = options.force};
+  formats::PrepareOptions prepare{.sources = {},
+                                  .out = options.out,
+                                  .tokenizer = formats::parse_tokenizer(options.tokenizer),
+                                  .validation = {},
+                                  .end_of_document = options.end_of_document,
+                                  .force = options.force};
   prepare.sources = formats::collect_sources(paths(options.inputs), options.extensions);
   // Whole files where there are several; of one, the end.
   constexpr char kDocuments[] = "documents:0.1", kTail[] = "tail:0.1";

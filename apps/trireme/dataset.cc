@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // Part of every key: raise it when preparation changes.
-constexpr std::uint64_t kPreparation = 1;
+constexpr std::uint64_t kPreparation = 2;
 constexpr char kDatasetFile[] = "dataset.json";
 
 std::vector<Path> include_roots() {
@@ -35,11 +35,6 @@ std::uint64_t stamped(std::uint64_t key, const Path& path) {
   return mix(mix(key, static_cast<std::uint64_t>(time.time_since_epoch().count())), size);
 }
 
-// The names that formats gives to tokenizers.
-std::string formats_name(const std::string& tokenizer) {
-  return tokenizer == "characters" ? "chars" : tokenizer;
-}
-
 // Held-out text comes from whole files where there are several, else from the end of the one.
 formats::ValidationRule validation_rule(const config::Data& data, std::size_t files) {
   using By = formats::ValidationRule::By;
@@ -49,8 +44,8 @@ formats::ValidationRule validation_rule(const config::Data& data, std::size_t fi
 std::uint64_t key_of(const config::Data& data) {
   std::uint64_t key =
       mix(mix(kPreparation, hash64(data.tokenizer)), hash64(fmt::format("{}", data.validation)));
-  if (data.tokenizer != "bytes" && data.tokenizer != "characters")
-    key = stamped(key, data.tokenizer);
+  const formats::TokenizerChoice choice = formats::parse_tokenizer(data.tokenizer);
+  if (choice.by == formats::TokenizerChoice::By::kFile) key = stamped(key, choice.file);
   return key;
 }
 
@@ -65,7 +60,7 @@ formats::Dataset prepared(const config::Data& data, std::uint64_t key, const std
   if (fs::exists(out / kDatasetFile)) return formats::open_dataset(out);
   say(fmt::format("preparing {} into {} (once)", name, out.string()));
   formats::PrepareOptions options{
-      .sources = collect(), .out = out, .tokenizer = formats_name(data.tokenizer)};
+      .sources = collect(), .out = out, .tokenizer = formats::parse_tokenizer(data.tokenizer)};
   options.validation = validation_rule(data, options.sources.size());
   return formats::prepare_dataset(options);
 }
@@ -91,19 +86,30 @@ LocatedDataset from_text(const config::Data& data,
           false};
 }
 
+// Whether the tokenizer may be the one chosen; a file may since have gone, so any BPE may be its own.
+bool may_be(const formats::Tokenizer& tokenizer, const formats::TokenizerChoice& choice) {
+  using By = formats::TokenizerChoice::By;
+  const std::string_view kind = tokenizer.kind();
+  switch (choice.by) {
+    case By::kBytes: return kind == "bytes";
+    case By::kCharacters: return kind == "characters";
+    case By::kTrained: return kind == "bpe" && tokenizer.vocab_size() == choice.vocab_size;
+    case By::kFile: break;
+  }
+  return kind == "bpe";
+}
+
 LocatedDataset from_dataset(const config::Data& data) {
   formats::Dataset dataset = formats::open_dataset(data.path);
-  const std::string kind = dataset.tokenizer.kind();
-  const std::string own = kind == "chars" ? "characters" : kind;
+  const std::string own = dataset.tokenizer.kind();
   const bool says_nothing = data.tokenizer == config::Data{}.tokenizer;
-  const bool is_file = data.tokenizer != "bytes" && data.tokenizer != "characters";
-  if (!says_nothing && (is_file ? kind != "bpe" : data.tokenizer != own))
+  if (!says_nothing && !may_be(dataset.tokenizer, formats::parse_tokenizer(data.tokenizer)))
     fail(ErrorKind::kUsage,
-         "data.tokenizer={}, but the dataset {} was prepared with {}; leave data.tokenizer out or "
-         "prepare again",
-         data.tokenizer, data.path, own);
-  // A path of a tokenizer.json is kept as it was given: the dataset holds the vocabulary itself.
-  return {std::move(dataset), is_file || kind == "bpe" ? data.tokenizer : own, data.path, false};
+         "data.tokenizer={}, but the dataset {} was prepared with {} of {} ids; leave "
+         "data.tokenizer out or prepare again",
+         data.tokenizer, data.path, own, dataset.tokenizer.vocab_size());
+  // A BPE is kept as it was given: the dataset holds the vocabulary itself.
+  return {std::move(dataset), own == "bpe" ? data.tokenizer : own, data.path, false};
 }
 
 }  // namespace
@@ -125,7 +131,8 @@ std::int64_t known_vocabulary(const config::Data& data) {
   std::error_code cause;
   const bool own_tokenizer =
       !data.path.empty() && fs::exists(Path(data.path) / kDatasetFile, cause);
-  return data.tokenizer == "bytes" && !own_tokenizer ? 256 : 0;
+  if (own_tokenizer) return 0;
+  return data.tokenizer == "bytes" ? 256 : formats::parse_tokenizer(data.tokenizer).vocab_size;
 }
 
 }  // namespace trireme::app

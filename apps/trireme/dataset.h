@@ -24,7 +24,7 @@ struct LocatedDataset {
 LocatedDataset locate_dataset(const config::Data& data,
                               const std::function<void(const std::string&)>& say);
 
-// What is known of the vocabulary before any text is read: 256 for bytes, else 0.
+// What is known of the vocabulary before any text is read: 256 for bytes, N for bpe:N, else 0.
 std::int64_t known_vocabulary(const config::Data& data);
 
 }  // namespace trireme::app

@@ -99,7 +99,7 @@ TEST(Data, PreparesInspectsAndVerifies) {
   const Result prepared =
       desk.run({"data", "prepare", "text.txt", "--out", "d", "--tokenizer", "characters"});
   EXPECT_EQ(prepared.exit_code, 0) << prepared.err;
-  EXPECT_THAT(prepared.out, HasSubstr("tokenizer   chars"));
+  EXPECT_THAT(prepared.out, HasSubstr("tokenizer   characters"));
   EXPECT_EQ(desk.run({"data", "inspect", "d"}).out, prepared.out);
   EXPECT_THAT(desk.run({"data", "verify", "d"}).out, HasSubstr("every byte is as it was written"));
   const formats::Dataset dataset = formats::open_dataset(desk / "d");

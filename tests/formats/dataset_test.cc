@@ -6,6 +6,7 @@
 
 #include "tests/formats/scratch.h"
 #include "trireme/base/hash.h"
+#include "trireme/formats/bpe_train.h"
 
 namespace trireme::formats {
 namespace {
@@ -80,12 +81,12 @@ TEST(Dataset, HoldsOutTheTailAsNanoGptDoes) {
   const Dataset dataset =
       prepare_dataset({.sources = collect_sources({scratch / "a.txt", scratch / "b.txt"}),
                        .out = scratch / "out",
-                       .tokenizer = "chars",
+                       .tokenizer = parse_tokenizer("characters"),
                        .validation = parse_validation("tail:0.1")});
   const auto cut = static_cast<std::size_t>(static_cast<double>(text.size()) * 0.9);
   EXPECT_EQ(text_of(dataset.tokenizer, dataset.train), text.substr(0, cut));
   EXPECT_EQ(text_of(dataset.tokenizer, dataset.val), text.substr(cut));
-  EXPECT_STREQ(dataset.tokenizer.kind(), "chars");
+  EXPECT_STREQ(dataset.tokenizer.kind(), "characters");
   EXPECT_EQ(dataset.train.documents(), 2);
   EXPECT_EQ(dataset.val.documents(), 1);
 }
@@ -105,14 +106,73 @@ TEST(Dataset, EqualSourcesGiveEqualBytes) {
   const std::vector<SourceFile> sources = forty(scratch);
   const Dataset a = prepare_dataset({.sources = sources,
                                      .out = scratch / "a",
-                                     .tokenizer = "chars",
+                                     .tokenizer = parse_tokenizer("characters"),
                                      .validation = {.fraction = 0.2}});
   const Dataset b = prepare_dataset({.sources = sources,
                                      .out = scratch / "b",
-                                     .tokenizer = "chars",
+                                     .tokenizer = parse_tokenizer("characters"),
                                      .validation = {.fraction = 0.2}});
   EXPECT_EQ(a.digest, b.digest);
   EXPECT_EQ(digest_file(scratch / "a/train.bin").hash, digest_file(scratch / "b/train.bin").hash);
+}
+
+TEST(Dataset, LearnsItsVocabularyFromTheTrainingSplitOnly) {
+  const Scratch scratch;
+  std::string text;
+  for (int i = 0; i < 30; ++i) text += "oars of the trireme \xE2\x82\xAC\n";
+  for (int i = 0; i < 20; ++i) text += "zzzz zzzz zzzz zzzz zz\n";  // held out
+  scratch.write("a.txt", text);
+  scratch.write("b.txt", "zzzz");
+  const std::size_t cut = text.find('z');
+  const double fraction =
+      1 - (static_cast<double>(cut) + 0.5) / static_cast<double>(text.size() + 4);
+  const Dataset dataset =
+      prepare_dataset({.sources = collect_sources({scratch / "a.txt", scratch / "b.txt"}),
+                       .out = scratch / "out",
+                       .tokenizer = parse_tokenizer("bpe:270"),
+                       .validation = {.by = ValidationRule::By::kTail, .fraction = fraction}});
+  WordCounts words;
+  words.add(text.substr(0, cut));
+  EXPECT_EQ(dataset.tokenizer.description(),
+            Tokenizer::hugging_face(train_bpe(words, 270), "expected").description());
+  EXPECT_EQ(dataset.tokenizer.vocab_size(), 270);
+  EXPECT_EQ(text_of(dataset.tokenizer, dataset.train), text.substr(0, cut));
+  EXPECT_EQ(text_of(dataset.tokenizer, dataset.val), text.substr(cut) + "zzzz");
+  EXPECT_EQ(dataset.train_info.text_bytes, static_cast<std::int64_t>(cut));
+  EXPECT_EQ(dataset.val_info.text_bytes, static_cast<std::int64_t>(text.size() + 4 - cut));
+  EXPECT_LT(dataset.train_info.tokens, dataset.train_info.text_bytes / 2);
+  EXPECT_EQ(dataset.train_info.tokens, dataset.train.tokens());
+  EXPECT_EQ(verify_dataset(scratch / "out").digest, dataset.digest);
+
+  const std::vector<SourceFile> files = forty(scratch);
+  const PrepareOptions options{.sources = files,
+                               .out = scratch / "files",
+                               .tokenizer = parse_tokenizer("bpe:260"),
+                               .validation = {.fraction = 0.25}};
+  const Dataset split = prepare_dataset(options);
+  WordCounts training;
+  for (std::int64_t k = 0; k < split.train.documents(); ++k) {
+    std::vector<std::int32_t> ids(static_cast<std::size_t>(split.train.document(k).count));
+    split.train.read(split.train.document(k).first, std::span(ids));
+    training.add(split.tokenizer.decode(ids));
+  }
+  EXPECT_EQ(split.tokenizer.description(),
+            Tokenizer::hugging_face(train_bpe(training, 260), "expected").description());
+  EXPECT_EQ(prepare_dataset(options).digest, split.digest);
+}
+
+TEST(Dataset, TokenizerChoicesParse) {
+  using By = TokenizerChoice::By;
+  EXPECT_EQ(parse_tokenizer("bytes").by, By::kBytes);
+  EXPECT_EQ(parse_tokenizer("characters").by, By::kCharacters);
+  EXPECT_EQ(parse_tokenizer("bpe:257").vocab_size, 257);
+  EXPECT_EQ(parse_tokenizer("bpe:65536").vocab_size, 65536);
+  EXPECT_EQ(parse_tokenizer("./bpe:9").file, "./bpe:9");
+  EXPECT_EQ(parse_tokenizer("bpe").by, By::kFile);
+  for (const char* bad : {"bpe:", "bpe:256", "bpe:65537", "bpe:-1", "bpe:1k", "bpe:+300",
+                          "bpe: 300", "bpe:99999999999"})
+    EXPECT_THAT(refusal([&] { parse_tokenizer(bad); }, ErrorKind::kUsage),
+                HasSubstr("N from 257 to 65536"));
 }
 
 TEST(Dataset, NeverOverwritesWithoutForce) {
@@ -153,7 +213,7 @@ TEST(Dataset, RefusesUnusableText) {
         [&] {
           prepare_dataset({.sources = sources,
                            .out = scratch / "out",
-                           .tokenizer = tokenizer,
+                           .tokenizer = parse_tokenizer(tokenizer),
                            .validation = parse_validation("tail:0.5"),
                            .end_of_document = end});
         },
@@ -166,17 +226,18 @@ TEST(Dataset, RefusesUnusableText) {
   };
   EXPECT_THAT(reason({}), HasSubstr("no text file"));
   EXPECT_THAT(reason({file("empty.txt")}), HasSubstr("are empty"));
-  EXPECT_THAT(reason({file("empty.txt")}, "chars"), HasSubstr("empty"));
+  EXPECT_THAT(reason({file("empty.txt")}, "characters"), HasSubstr("empty"));
   EXPECT_THAT(reason({file("absent.txt")}), HasSubstr("absent.txt: cannot open"));
   EXPECT_THAT(reason({{.path = scratch.path(), .name = "d"}}), HasSubstr("not a regular file"));
-  EXPECT_THAT(reason({file("latin1.txt")}, "chars"),
+  EXPECT_THAT(reason({file("latin1.txt")}, "characters"),
               HasSubstr("latin1.txt: the text is not valid UTF-8"));
   EXPECT_THAT(reason({file("good.txt")}, "none.json", "", ErrorKind::kUsage),
-              HasSubstr("neither bytes, chars"));
+              HasSubstr("neither bytes, characters, bpe:N"));
   EXPECT_THAT(reason({file("good.txt")}, (scratch / "good.txt").string()),
               HasSubstr("not valid JSON"));
   EXPECT_THAT(reason({file("good.txt")}, "bytes", "<|end|>", ErrorKind::kUsage),
               HasSubstr("no added token"));
+  EXPECT_THAT(reason({file("good.txt")}, "bpe:300", "", ErrorKind::kUsage), HasSubstr("use bytes"));
   EXPECT_THAT(refusal([&] {
                 prepare_dataset({.sources = {file("good.txt")},
                                  .out = scratch / "out",
@@ -231,7 +292,7 @@ TEST(Dataset, RefusesBrokenDirectories) {
       {[&] { std::ofstream(scratch / "out/train.bin", std::ios::app) << 'x'; }, "train.bin: has"},
       {[&] { std::ofstream(scratch / "out/vocabulary.json", std::ios::app) << 'x'; },
        "vocabulary.json: has"},
-      {[&] { replaced("out/vocabulary.json", "bytes", "chars"); },
+      {[&] { replaced("out/vocabulary.json", "bytes", "words"); },
        "vocabulary.json: does not have the digest"},
       {[&] { replaced("out/train.idx", "MMID", "NNID"); }, "not a token index"},
       {[&] { replaced("out/val.bin", "document", "DOCUMENT"); },

@@ -136,9 +136,11 @@ void add_data(std::vector<Field>& list) {
   list.push_back(fixed(text(KEY(data.path),
                             "Token dataset made by `trireme data prepare`, or a text file; empty: "
                             "the quick start's text, the C++ headers of this machine.")));
-  list.push_back(fixed(text(KEY(data.tokenizer),
-                            "How text becomes tokens: bytes, characters, or the path of a Hugging "
-                            "Face tokenizer.json.")));
+  list.push_back(
+      fixed(text(KEY(data.tokenizer),
+                 "How text becomes tokens: bytes, characters, bpe:N (byte-level BPE of N "
+                 "tokens, 257 to 65536, learnt from the training split), or the path of "
+                 "a Hugging Face tokenizer.json.")));
   list.push_back(
       fixed(integer(KEY(data.seed), "Seed of the order of samples.", from(0, kMaxSeed))));
   list.push_back(fixed(

@@ -39,7 +39,7 @@ struct Model {
 
 struct Data {
   std::string path;                 // empty: the quick start's text
-  std::string tokenizer = "bytes";  // "bytes", "characters" or the path of a tokenizer.json
+  std::string tokenizer = "bytes";  // "bytes", "characters", "bpe:N" or a tokenizer.json
   std::int64_t seed = 1;
   double validation = 0.1;  // fraction held out
   bool operator==(const Data&) const = default;

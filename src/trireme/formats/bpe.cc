@@ -23,8 +23,7 @@ constexpr std::uint64_t pair_key(std::int32_t left, std::int32_t right) {
   return static_cast<std::uint64_t>(left) << 32 | static_cast<std::uint32_t>(right);
 }
 
-// GPT-2 spells bytes as printable characters: printable Latin-1 as itself, the other 68 bytes, in
-// ascending order, as U+0100 and up. Index: code point; value: byte, or -1.
+// Index: code point of a spelling; value: byte, or -1.
 std::array<int, 324> byte_of_character() {
   std::array<int, 324> table;
   table.fill(-1);
@@ -89,6 +88,23 @@ struct Symbol {
 };
 
 }  // namespace
+
+std::string byte_level_spelling(std::string_view bytes) {
+  static const std::array<std::string, 256> spellings = [] {
+    std::array<std::string, 256> made;
+    const std::array<int, 324> table = byte_of_character();
+    for (std::size_t code = 0; code < table.size(); ++code) {
+      if (table[code] < 0) continue;
+      std::string& spelling = made[static_cast<std::size_t>(table[code])];
+      if (code >= 0x80) spelling += static_cast<char>(0xC0 | code >> 6);
+      spelling += static_cast<char>(code < 0x80 ? code : 0x80 | (code & 0x3F));
+    }
+    return made;
+  }();
+  std::string out;
+  for (const char byte : bytes) out += spellings[static_cast<unsigned char>(byte)];
+  return out;
+}
 
 struct Bpe::Part {
   std::string_view text;

@@ -5,6 +5,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/formats/bpe_train.h"
 #include "trireme/formats/dataset_files.h"
 #include "trireme/formats/json_fields.h"
 #include "trireme/formats/shown.h"
@@ -151,6 +152,22 @@ ValidationRule parse_validation(std::string_view text) {
          shown(text));
   return {.by = by == "tail" ? ValidationRule::By::kTail : ValidationRule::By::kDocuments,
           .fraction = fraction};
+}
+
+TokenizerChoice parse_tokenizer(std::string_view text) {
+  using By = TokenizerChoice::By;
+  if (text == "bytes") return {.by = By::kBytes};
+  if (text == "characters") return {.by = By::kCharacters};
+  constexpr std::string_view kTrained = "bpe:";
+  if (!text.starts_with(kTrained)) return {.by = By::kFile, .file = text};
+  const std::string_view number = text.substr(kTrained.size());
+  std::int32_t size = 0;
+  const auto [end, cause] = std::from_chars(number.data(), number.data() + number.size(), size);
+  if (cause != std::errc() || end != number.data() + number.size() ||
+      size < kMinTrainedVocabulary || size > kMaxTrainedVocabulary)
+    fail(ErrorKind::kUsage, "tokenizer {}: bpe:N with N from {} to {} is needed, such as bpe:1024",
+         shown(text), kMinTrainedVocabulary, kMaxTrainedVocabulary);
+  return {.by = By::kTrained, .vocab_size = size};
 }
 
 }  // namespace trireme::formats

@@ -45,11 +45,21 @@ Dataset verify_dataset(const Path& directory);
 struct ValidationRule {
   // kDocuments: the files whose name hashes into the fraction; kTail: the end of the concatenated text.
   enum class By { kDocuments, kTail } by = By::kDocuments;
-  double fraction = 0.05;   // 0: no validation split
+  double fraction = 0.05;  // 0: no validation split
 };
 
 // Reads "documents:0.05" or "tail:0.1"; the fraction lies in (0, 1). Throws Error{kUsage}.
 ValidationRule parse_validation(std::string_view text);
+
+// What a user says of a tokenizer.
+struct TokenizerChoice {
+  enum class By { kBytes, kCharacters, kTrained, kFile } by = By::kBytes;
+  std::int32_t vocab_size = 0;  // of kTrained
+  Path file{};                  // of kFile: a Hugging Face tokenizer.json
+};
+
+// Reads "bytes", "characters", "bpe:N" or the path of a tokenizer.json. A wrong N is Error{kUsage}.
+TokenizerChoice parse_tokenizer(std::string_view text);
 
 struct PrepareProgress {
   std::int64_t files_done = 0;
@@ -61,7 +71,7 @@ struct PrepareProgress {
 struct PrepareOptions {
   std::vector<SourceFile> sources;  // one document each; empty files are skipped
   Path out;
-  std::string tokenizer = "bytes";  // "bytes", "chars" or the path of a tokenizer.json
+  TokenizerChoice tokenizer{};  // kTrained learns from the training split only
   ValidationRule validation{};
   std::string end_of_document{};  // an added token put after each document; empty: none
   bool force = false;             // replace another dataset at `out`

@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/formats/bpe_train.h"
 #include "trireme/formats/dataset_files.h"
 #include "trireme/formats/shown.h"
 
@@ -61,17 +62,44 @@ void check_out(const Path& out) {
          out.string());
 }
 
-Tokenizer make_tokenizer(const PrepareOptions& options) {
-  if (options.tokenizer == "bytes") return Tokenizer::bytes();
-  if (options.tokenizer != "chars") {
-    std::error_code cause;
-    if (!fs::exists(options.tokenizer, cause))
-      fail(ErrorKind::kUsage, "tokenizer {}: neither bytes, chars nor an existing tokenizer.json",
-           shown(options.tokenizer));
-    return Tokenizer::hugging_face(read_file(options.tokenizer), options.tokenizer);
+// How much of each document trains; the rest of it validates. Asked for the sources in their order.
+class Cut {
+ public:
+  explicit Cut(const PrepareOptions& options) : rule_(options.validation) {
+    std::int64_t bytes = 0;
+    for (const SourceFile& source : options.sources) bytes += source.size;
+    left_ =
+        static_cast<std::int64_t>(std::floor(static_cast<double>(bytes) * (1 - rule_.fraction)));
   }
+
+  // The first bytes of the next document.
+  std::string_view training(const SourceFile& source, std::string_view text) {
+    if (rule_.by == ValidationRule::By::kDocuments) return held_out(source) ? "" : text;
+    const auto size = static_cast<std::int64_t>(text.size());
+    const std::int64_t at = std::clamp<std::int64_t>(left_, 0, size);
+    left_ -= size;
+    return text.substr(0, boundary(text, static_cast<std::size_t>(at)));
+  }
+
+ private:
+  // The name alone decides, so adding files moves no other file to the other side.
+  bool held_out(const SourceFile& source) const {
+    return static_cast<double>(hash64(source.name) >> 11) * 0x1p-53 < rule_.fraction;
+  }
+
+  // A cut may not fall into a character.
+  static std::size_t boundary(std::string_view text, std::size_t at) {
+    while (at < text.size() && (static_cast<unsigned char>(text[at]) & 0xC0) == 0x80) ++at;
+    return at;
+  }
+
+  ValidationRule rule_;
+  std::int64_t left_ = 0;  // bytes that still train, by kTail
+};
+
+Tokenizer characters_of(const std::vector<SourceFile>& sources) {
   std::string seen;
-  for (const SourceFile& source : options.sources) {
+  for (const SourceFile& source : sources) {
     const std::string text = read_file(source.path);
     if (text.empty()) continue;
     try {
@@ -83,6 +111,33 @@ Tokenizer make_tokenizer(const PrepareOptions& options) {
   return Tokenizer::chars(seen);
 }
 
+Tokenizer trained_on(const PrepareOptions& options) {
+  WordCounts words;
+  Cut cut(options);
+  for (const SourceFile& source : options.sources) {
+    const std::string text = read_file(source.path);
+    words.add(cut.training(source, text));
+  }
+  return Tokenizer::hugging_face(train_bpe(words, options.tokenizer.vocab_size), "trained BPE");
+}
+
+Tokenizer make_tokenizer(const PrepareOptions& options) {
+  using By = TokenizerChoice::By;
+  const Path& file = options.tokenizer.file;
+  std::error_code cause;
+  switch (options.tokenizer.by) {
+    case By::kBytes: return Tokenizer::bytes();
+    case By::kCharacters: return characters_of(options.sources);
+    case By::kTrained: return trained_on(options);
+    case By::kFile: break;
+  }
+  if (!fs::exists(file, cause))
+    fail(ErrorKind::kUsage,
+         "tokenizer {}: neither bytes, characters, bpe:N nor an existing tokenizer.json",
+         shown(file.string()));
+  return Tokenizer::hugging_face(read_file(file), file.string());
+}
+
 // Tokenizes documents into the two splits.
 class Splits {
  public:
@@ -91,25 +146,21 @@ class Splits {
         tokenizer_(tokenizer),
         end_(options.end_of_document.empty() ? -1 : tokenizer.added_token(options.end_of_document)),
         train_(directory / "train", token_dtype(tokenizer.vocab_size())),
-        val_(directory / "val", token_dtype(tokenizer.vocab_size())) {
+        val_(directory / "val", token_dtype(tokenizer.vocab_size())),
+        cut_(options) {
     for (const SourceFile& source : options.sources) bytes_ += source.size;
-    cut_ = static_cast<std::int64_t>(
-        std::floor(static_cast<double>(bytes_) * (1 - options.validation.fraction)));
   }
 
   void add(const SourceFile& source) {
     const std::string text = read_file(source.path);
-    const auto size = static_cast<std::int64_t>(text.size());
-    std::int64_t head = held_out(source) ? 0 : size;
-    if (options_.validation.by == ValidationRule::By::kTail)
-      head = boundary(text, std::clamp<std::int64_t>(cut_ - bytes_done_, 0, size));
+    const std::string_view head = cut_.training(source, text);
     try {
-      put(std::string_view(text).substr(0, static_cast<std::size_t>(head)), train_, train_info);
-      put(std::string_view(text).substr(static_cast<std::size_t>(head)), val_, val_info);
+      put(head, train_, train_info);
+      put(std::string_view(text).substr(head.size()), val_, val_info);
     } catch (const Error& error) {
       fail(error.kind(), "{}: {}", source.path.string(), error.what());
     }
-    bytes_done_ += size;
+    bytes_done_ += static_cast<std::int64_t>(text.size());
     ++files_done_;
     if (options_.progress)
       options_.progress({.files_done = files_done_,
@@ -137,20 +188,6 @@ class Splits {
   SplitInfo train_info, val_info;
 
  private:
-  // The name alone decides, so adding files moves no other file to the other side.
-  bool held_out(const SourceFile& source) const {
-    return static_cast<double>(hash64(source.name) >> 11) * 0x1p-53 < options_.validation.fraction;
-  }
-
-  // A cut may not fall into a character.
-  static std::int64_t boundary(const std::string& text, std::int64_t at) {
-    const auto size = static_cast<std::int64_t>(text.size());
-    while (at < size &&
-           (static_cast<unsigned char>(text[static_cast<std::size_t>(at)]) & 0xC0) == 0x80)
-      ++at;
-    return at;
-  }
-
   void put(std::string_view text, TokenFileWriter& file, SplitInfo& info) {
     if (text.empty()) return;
     tokens_.clear();
@@ -166,8 +203,9 @@ class Splits {
   const Tokenizer& tokenizer_;
   const std::int32_t end_;
   TokenFileWriter train_, val_;
+  Cut cut_;
   std::vector<std::int32_t> tokens_;
-  std::int64_t bytes_ = 0, cut_ = 0, bytes_done_ = 0, files_done_ = 0;
+  std::int64_t bytes_ = 0, bytes_done_ = 0, files_done_ = 0;
 };
 
 }  // namespace

@@ -79,7 +79,7 @@ Tokenizer Tokenizer::from_description(std::string_view json, const std::string& 
   fields.integer("version", kVersion, kVersion);
   const std::string kind = fields.string("kind");
   if (kind == "bytes") return bytes();
-  if (kind == "chars") {
+  if (kind == "characters") {
     const std::string characters = fields.string("characters");
     const Tokenizer made = chars(characters);
     if (made.characters() != characters)
@@ -87,10 +87,11 @@ Tokenizer Tokenizer::from_description(std::string_view json, const std::string& 
     return made;
   }
   if (kind == "bpe") return hugging_face(fields.string("source"), what + ": source");
-  fail(ErrorKind::kData, "{}: tokenizer kind {}; bytes, chars or bpe is needed", what, shown(kind));
+  fail(ErrorKind::kData, "{}: tokenizer kind {}; bytes, characters or bpe is needed", what,
+       shown(kind));
 }
 
-const char* Tokenizer::kind() const { return chars_ ? "chars" : file_ ? "bpe" : "bytes"; }
+const char* Tokenizer::kind() const { return chars_ ? "characters" : file_ ? "bpe" : "bytes"; }
 
 std::string Tokenizer::description() const {
   Json json{{"format", kFormat}, {"version", kVersion}, {"kind", kind()}};

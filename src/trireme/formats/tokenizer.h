@@ -29,17 +29,17 @@ class Tokenizer {
 
   // JSON that rebuilds this tokenizer; stored beside a dataset and with a model.
   std::string description() const;
-  // "bytes", "chars" or "bpe".
+  // "bytes", "characters" or "bpe".
   const char* kind() const;
   std::int32_t vocab_size() const;
 
-  // Appends the ids of `text`. A character that is not in the vocabulary of a chars tokenizer, or text that
+  // Appends the ids of `text`. A character that is not in the vocabulary of a characters tokenizer, or text that
   // is not UTF-8 where that matters, is Error{kData}.
   void encode(std::string_view text, std::vector<std::int32_t>& out) const;
   std::vector<std::int32_t> encode(std::string_view text) const;
   // Ids outside the vocabulary are Error{kData}. BPE and bytes may yield a cut UTF-8 sequence at the ends.
   std::string decode(std::span<const std::int32_t> ids) const;
-  // The vocabulary of a chars tokenizer, in order; asking another kind is our bug.
+  // The vocabulary of a characters tokenizer, in order; asking another kind is our bug.
   std::string characters() const;
   // The id of an added token such as "<|endoftext|>"; Error{kUsage} when there is none.
   std::int32_t added_token(std::string_view content) const;
