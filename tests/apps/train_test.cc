@@ -172,7 +172,8 @@ TEST_F(Train, AKilledRankIsNamedAndTheRunRestartable) {
 }
 
 TEST_F(Train, KilledWithoutNoticeAndResumedItEndsWithTheSameBits) {
-  const std::vector<std::string> more = {"--nproc", "2", "--set", "optim.schedule=constant", "--steps", "200"};
+  const std::vector<std::string> more = {"--nproc", "2",  "--set", "optim.schedule=constant",
+                                         "--steps", "200"};
   const auto to = [&](const std::string& out) {
     std::vector<std::string> arguments = more;
     arguments.insert(arguments.end(), {"--out", out});
@@ -180,15 +181,20 @@ TEST_F(Train, KilledWithoutNoticeAndResumedItEndsWithTheSameBits) {
   };
   ASSERT_EQ(to("whole").exit_code, 0);
   std::vector<pid_t> ranks;
-  const Result killed = long_run(desk_, {"--nproc", "2"}, [&](pid_t pid) {
-    ranks = children(pid);
-    while (!std::filesystem::exists(desk_ / "run/checkpoints/step-6")) ::usleep(1000);
-    ::kill(pid, SIGKILL);
-  }, "200");
+  const Result killed = long_run(
+      desk_, {"--nproc", "2"},
+      [&](pid_t pid) {
+        ranks = children(pid);
+        while (!std::filesystem::exists(desk_ / "run/checkpoints/step-6")) ::usleep(1000);
+        ::kill(pid, SIGKILL);
+      },
+      "200");
   ASSERT_EQ(killed.exit_code, -SIGKILL);
-  for (int i = 0; i < 1000; ++i)   // the kernel ends the workers of a dead front
-    if (::kill(ranks.at(0), 0) != 0 && ::kill(ranks.at(1), 0) != 0) break;
-    else ::usleep(10'000);
+  for (int i = 0; i < 1000; ++i)  // the kernel ends the workers of a dead front
+    if (::kill(ranks.at(0), 0) != 0 && ::kill(ranks.at(1), 0) != 0)
+      break;
+    else
+      ::usleep(10'000);
   EXPECT_FALSE(std::filesystem::exists(desk_ / "run/checkpoints/step-200"));
 
   const Result resumed = to("run");
@@ -197,7 +203,8 @@ TEST_F(Train, KilledWithoutNoticeAndResumedItEndsWithTheSameBits) {
   EXPECT_EQ(numbers("run"), numbers("whole"));
   const auto shards = [&](const std::string& out) {
     std::vector<std::uint64_t> hashes;
-    for (const formats::ManifestFile& file : formats::verify_checkpoint(desk_ / (out + "/checkpoints/step-200")).files)
+    for (const formats::ManifestFile& file :
+         formats::verify_checkpoint(desk_ / (out + "/checkpoints/step-200")).files)
       hashes.push_back(file.hash);
     return hashes;
   };

@@ -21,12 +21,13 @@ namespace {
 using exec::BlockContext;
 using harness::Layout;
 
-constexpr std::int64_t kWidth = 37;   // odd: shards are padded
+constexpr std::int64_t kWidth = 37;  // odd: shards are padded
 
 class Layer : public exec::Block {
  public:
   void bind(std::vector<at::Tensor> params) override { params_ = std::move(params); }
-  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs, const BlockContext&) override {
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const BlockContext&) override {
     return {at::linear(inputs[0], params_[0], params_[1]).tanh()};
   }
 
@@ -37,7 +38,8 @@ class Layer : public exec::Block {
 class Loss : public exec::Block {
  public:
   void bind(std::vector<at::Tensor>) override {}
-  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs, const BlockContext&) override {
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const BlockContext&) override {
     return {inputs[0].to(at::kFloat).square().sum()};
   }
 };
@@ -62,10 +64,11 @@ exec::Model layers() {
   program.values = {{.name = "x", .differentiable = false}};
   for (int i = 0; i < 2; ++i) {
     const std::string name = fmt::format("layer.{}", i);
-    arch::UnitSpec unit{
-        .name = name,
-        .params = {{.name = name + ".weight", .shape = {kWidth, kWidth}, .init = {arch::Init::Kind::kNormal, 0.2}},
-                   {.name = name + ".bias", .shape = {kWidth}}}};
+    arch::UnitSpec unit{.name = name,
+                        .params = {{.name = name + ".weight",
+                                    .shape = {kWidth, kWidth},
+                                    .init = {arch::Init::Kind::kNormal, 0.2}},
+                                   {.name = name + ".bias", .shape = {kWidth}}}};
     program.units.push_back({.name = name, .numel = unit.numel()});
     program.values.push_back({.name = name});
     program.nodes.push_back({.name = name, .reads = {i}, .writes = {i + 1}, .units = {i}});
@@ -103,9 +106,11 @@ class CheckpointTest : public testing::Test {
     const mesh::Mesh mesh(layout.degrees);
     comm::run_local_ranks(mesh.world(), 60, [&](comm::World& world) {
       Momentum updater;
-      exec::Session session(layers(), {.mesh = mesh, .recipe = layout.recipe, .seed = 3}, world, updater);
+      exec::Session session(layers(), {.mesh = mesh, .recipe = layout.recipe, .seed = 3}, world,
+                            updater);
       if (first > 0) {
-        const auto manifest = load(root_ / fmt::format("step-{}", first), session.units(), session.model().spec.units);
+        const auto manifest = load(root_ / fmt::format("step-{}", first), session.units(),
+                                   session.model().spec.units);
         EXPECT_EQ(manifest.step, first);
         session.units().refresh();
       }
@@ -115,9 +120,10 @@ class CheckpointTest : public testing::Test {
              .loss_scale = 0.1,
              .update = {.lr = 0.05, .step = step + 1},
              .load = [&](int mb) {
-               const BlockContext key{.seed = 9,
-                                      .step = step,
-                                      .micro_batch = plan::micro_batch_id(mesh, layout.recipe, world.rank(), mb)};
+               const BlockContext key{
+                   .seed = 9,
+                   .step = step,
+                   .micro_batch = plan::micro_batch_id(mesh, layout.recipe, world.rank(), mb)};
                at::Tensor x = at::empty({2, kWidth}).normal_(0, 1, key.generator(0));
                return std::vector<at::Tensor>{x.to(exec::scalar_type(layout.recipe.compute))};
              }});
@@ -135,8 +141,9 @@ class CheckpointTest : public testing::Test {
 TEST_F(CheckpointTest, AnyLayoutContinuesAnyOther) {
   for (DType compute : {DType::kF32, DType::kBF16}) {
     const std::vector<double> straight = run(layout(1, 1, 0, compute), 0, 8);
-    const std::vector<Layout> layouts = {layout(1, 1, 0, compute), layout(1, 2, 1, compute), layout(1, 4, 2, compute),
-                                         layout(1, 4, 3, compute), layout(2, 2, 3, compute), layout(4, 1, 0, compute)};
+    const std::vector<Layout> layouts = {layout(1, 1, 0, compute), layout(1, 2, 1, compute),
+                                         layout(1, 4, 2, compute), layout(1, 4, 3, compute),
+                                         layout(2, 2, 3, compute), layout(4, 1, 0, compute)};
     for (const Layout& before : layouts)
       for (const Layout& after : layouts) {
         std::vector<double> losses = run(before, 0, 4);
@@ -173,8 +180,9 @@ TEST_F(CheckpointTest, FailureToWriteIsToldToEveryRankAndKeepsWhatWasThere) {
   int told = 0;
   comm::run_local_ranks(2, 60, [&](comm::World& world) {
     Momentum updater;
-    exec::Session session(layers(), {.mesh = mesh::Mesh({.dp_shard = 2}), .recipe = layout(1, 2, 1).recipe}, world,
-                          updater);
+    exec::Session session(layers(),
+                          {.mesh = mesh::Mesh({.dp_shard = 2}), .recipe = layout(1, 2, 1).recipe},
+                          world, updater);
     try {
       save(blocked, {.step = 3}, session.units(), session.model().spec.units, world);
     } catch (const Error& e) {
@@ -191,7 +199,7 @@ TEST_F(CheckpointTest, FailureToWriteIsToldToEveryRankAndKeepsWhatWasThere) {
 
 TEST_F(CheckpointTest, PruneKeepsTheNewestUsable) {
   for (std::int64_t last : {1, 2, 3, 4}) run(layout(1, 1, 0), 0, last);
-  std::filesystem::remove(root_ / "step-4" / "manifest.json");   // not a checkpoint any more
+  std::filesystem::remove(root_ / "step-4" / "manifest.json");  // not a checkpoint any more
   prune(root_, 2);
   EXPECT_FALSE(std::filesystem::exists(root_ / "step-1"));
   EXPECT_TRUE(std::filesystem::exists(root_ / "step-2"));

@@ -32,7 +32,9 @@ Outcome outcome_of(const std::function<void()>& body) {
   }
 }
 
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
 
 class FailureOn : public testing::TestWithParam<Backend> {};
 
@@ -46,14 +48,20 @@ TEST_P(FailureOn, SilentPeerIsNamedWithinTheTimeout) {
       while (!world.cause()) std::this_thread::sleep_for(std::chrono::milliseconds(10));
       const Outcome late = outcome_of([&] { group->all_reduce(buffer).wait(); });
       EXPECT_EQ(late.kind, ErrorKind::kPeerLost);
-      EXPECT_TRUE(contains(late.message, "rank 2: all_reduce #1 of group 'dp' (16 bytes) not started: rank ")) << late.message;
+      EXPECT_TRUE(contains(late.message,
+                           "rank 2: all_reduce #1 of group 'dp' (16 bytes) not started: rank "))
+          << late.message;
       EXPECT_LT(late.seconds, 0.5);
       return;
     }
     const Outcome lost = outcome_of([&] { group->all_reduce(buffer).wait(); });
     EXPECT_EQ(lost.kind, ErrorKind::kPeerLost);
-    EXPECT_TRUE(contains(lost.message, fmt::format("rank {}: all_reduce #1 of group 'dp' (16 bytes)", world.rank()))) << lost.message;
-    EXPECT_TRUE(contains(lost.message, "lost rank 2 after 1.0 s: no answer within the timeout of 1 s")) << lost.message;
+    EXPECT_TRUE(contains(
+        lost.message, fmt::format("rank {}: all_reduce #1 of group 'dp' (16 bytes)", world.rank())))
+        << lost.message;
+    EXPECT_TRUE(
+        contains(lost.message, "lost rank 2 after 1.0 s: no answer within the timeout of 1 s"))
+        << lost.message;
     EXPECT_GT(lost.seconds, 0.9);
     EXPECT_LT(lost.seconds, 2.5);
   });
@@ -94,8 +102,12 @@ TEST_P(FailureOn, DisagreementIsFoundBeforeDataIsApplied) {
   const auto sum = [](std::int64_t count, DType type, Reduce reduce) -> Call {
     return [=](Group& group, float* x) { return group.all_reduce({x, count, type}, reduce); };
   };
-  const Call broadcast0 = [](Group& group, float* x) { return group.broadcast({x, 100, DType::kF32}, 0); };
-  const Call broadcast1 = [](Group& group, float* x) { return group.broadcast({x, 100, DType::kF32}, 1); };
+  const Call broadcast0 = [](Group& group, float* x) {
+    return group.broadcast({x, 100, DType::kF32}, 0);
+  };
+  const Call broadcast1 = [](Group& group, float* x) {
+    return group.broadcast({x, 100, DType::kF32}, 1);
+  };
   const Call send = [](Group& group, float* x) { return group.send({x, 6, DType::kF32}, 1); };
   const Call recv = [](Group& group, float* x) { return group.recv({x, 4, DType::kF32}, 0); };
   struct Case {
@@ -103,10 +115,13 @@ TEST_P(FailureOn, DisagreementIsFoundBeforeDataIsApplied) {
     std::string says_first, says_second;
   };
   const std::vector<Case> cases = {
-      {sum(4, DType::kF32, Reduce::kSum), sum(6, DType::kF32, Reduce::kSum), "of 4 fp32", "of 6 fp32"},
-      {sum(4, DType::kF32, Reduce::kSum), sum(4, DType::kI32, Reduce::kSum), "of 4 fp32", "of 4 int32"},
+      {sum(4, DType::kF32, Reduce::kSum), sum(6, DType::kF32, Reduce::kSum), "of 4 fp32",
+       "of 6 fp32"},
+      {sum(4, DType::kF32, Reduce::kSum), sum(4, DType::kI32, Reduce::kSum), "of 4 fp32",
+       "of 4 int32"},
       {sum(4, DType::kF32, Reduce::kSum), sum(4, DType::kF32, Reduce::kMax), "#0 sum", "#0 max"},
-      {sum(5000, DType::kF32, Reduce::kSum), sum(4999, DType::kF32, Reduce::kSum), "of 5000 fp32", "of 4999 fp32"},
+      {sum(5000, DType::kF32, Reduce::kSum), sum(4999, DType::kF32, Reduce::kSum), "of 5000 fp32",
+       "of 4999 fp32"},
       {sum(100, DType::kF32, Reduce::kSum), broadcast0, "all_reduce #0", "broadcast #0"},
       {broadcast0, sum(100, DType::kF32, Reduce::kSum), "broadcast #0", "all_reduce #0"},
       {send, recv, "send #0 of 6 fp32", "send #0 of 4 fp32"},
@@ -118,7 +133,10 @@ TEST_P(FailureOn, DisagreementIsFoundBeforeDataIsApplied) {
       const auto group = world.make_group("dp", {0, 1});
       std::vector<float> x(5000, 3.0f);
       const Call& call = world.rank() == 0 ? cases[i].first : cases[i].second;
-      const Outcome outcome = outcome_of([&] { call(*group, x.data()).wait(); group->barrier().wait(); });
+      const Outcome outcome = outcome_of([&] {
+        call(*group, x.data()).wait();
+        group->barrier().wait();
+      });
       EXPECT_FALSE(outcome.message.empty()) << "case " << i << " rank " << world.rank();
       EXPECT_EQ(x, std::vector<float>(5000, 3.0f)) << "case " << i;
       std::lock_guard lock(mutex);
@@ -127,7 +145,9 @@ TEST_P(FailureOn, DisagreementIsFoundBeforeDataIsApplied) {
     // A rank whose message was taken may already have gone on to the barrier: one of them knows the pair.
     int named = 0;
     for (const std::string& text : mismatches) {
-      EXPECT_TRUE(contains(text, "rank 0") && contains(text, "rank 1") && contains(text, "group 'dp'")) << text;
+      EXPECT_TRUE(contains(text, "rank 0") && contains(text, "rank 1") &&
+                  contains(text, "group 'dp'"))
+          << text;
       named += contains(text, cases[i].says_first) && contains(text, cases[i].says_second);
     }
     EXPECT_GE(named, 1) << "case " << i;
@@ -144,8 +164,11 @@ TEST_P(FailureOn, LeavingUnfinishedOperationsIsTold) {
       group.reset();
       return;
     }
-    const Outcome outcome = outcome_of([&] { group->all_reduce({x.data(), 4, DType::kF32}).wait(); });
-    EXPECT_TRUE(contains(outcome.message, "rank 0 left group 'dp' with 1 unfinished operation")) << outcome.message;
+    const Outcome outcome = outcome_of([&] {
+      group->all_reduce({x.data(), 4, DType::kF32}).wait();
+    });
+    EXPECT_TRUE(contains(outcome.message, "rank 0 left group 'dp' with 1 unfinished operation"))
+        << outcome.message;
     EXPECT_LT(outcome.seconds, 5.0);
   });
 }
@@ -173,7 +196,8 @@ TEST(GlooWorld, MissingRanksAreNamed) {
     connect_gloo({.rank = 0, .size = 3, .port = harness::free_port(), .connect_timeout_s = 1});
   });
   EXPECT_EQ(outcome.kind, ErrorKind::kPeerLost);
-  EXPECT_TRUE(contains(outcome.message, "did not come") && contains(outcome.message, ": 1 2")) << outcome.message;
+  EXPECT_TRUE(contains(outcome.message, "did not come") && contains(outcome.message, ": 1 2"))
+      << outcome.message;
   EXPECT_LT(outcome.seconds, 4.0);
 }
 
@@ -188,7 +212,8 @@ TEST(FakeWorld, PeersHoldTheSame) {
   std::vector<float> x = {1, 2, 3, 4, 5}, one(1), all(5);
   group->all_reduce({x.data(), 5, DType::kF32}).wait();
   EXPECT_EQ(x, (std::vector<float>{5, 10, 15, 20, 25}));
-  group->reduce_scatter({x.data(), 5, DType::kF32}, {one.data(), 1, DType::kF32}, Reduce::kAvg).wait();
+  group->reduce_scatter({x.data(), 5, DType::kF32}, {one.data(), 1, DType::kF32}, Reduce::kAvg)
+      .wait();
   EXPECT_EQ(one[0], 15);
   group->all_gather({one.data(), 1, DType::kF32}, {all.data(), 5, DType::kF32}).wait();
   EXPECT_EQ(all, std::vector<float>(5, 15));

@@ -20,7 +20,8 @@ namespace {
 using harness::Backend;
 using Bytes = std::vector<std::byte>;
 
-constexpr DType kTypes[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kI64, DType::kI32, DType::kU8};
+constexpr DType kTypes[] = {DType::kF64, DType::kF32, DType::kBF16,
+                            DType::kI64, DType::kI32, DType::kU8};
 constexpr std::int64_t kLarge = 300'001;  // several chunks per rank in fp64 and fp32
 
 std::vector<int> all_ranks(const World& world) {
@@ -31,8 +32,10 @@ std::vector<int> all_ranks(const World& world) {
 
 // Element i of rank r: spread over magnitudes, so that another order of adding shows.
 void put(std::byte* at, DType type, int rank, std::int64_t i) {
-  const std::uint64_t key = mix(mix(11, static_cast<std::uint64_t>(rank)), static_cast<std::uint64_t>(i));
-  const double value = std::ldexp(static_cast<double>(key >> 11) * 0x1p-53 - 0.5, static_cast<int>(key % 16));
+  const std::uint64_t key =
+      mix(mix(11, static_cast<std::uint64_t>(rank)), static_cast<std::uint64_t>(i));
+  const double value =
+      std::ldexp(static_cast<double>(key >> 11) * 0x1p-53 - 0.5, static_cast<int>(key % 16));
   const auto store = [&](auto x) { std::memcpy(at, &x, sizeof(x)); };
   switch (type) {
     case DType::kF64: return store(value);
@@ -70,7 +73,8 @@ Bytes reduced(DType type, int n, std::int64_t count, Reduce reduce) {
   std::vector<Bytes> leaves;
   std::vector<const void*> pointers;
   for (int r = 0; r < n; ++r) pointers.push_back(leaves.emplace_back(data(type, r, count)).data());
-  for (int r = 0; r < n; ++r) pointers[static_cast<std::size_t>(r)] = leaves[static_cast<std::size_t>(r)].data();
+  for (int r = 0; r < n; ++r)
+    pointers[static_cast<std::size_t>(r)] = leaves[static_cast<std::size_t>(r)].data();
   Bytes out(leaves[0].size());
   tree_reduce(out.data(), pointers, count, type, reduce);
   return out;
@@ -89,7 +93,8 @@ std::vector<std::int64_t> uneven(int n, std::int64_t scale) {
 
 void check_reductions(Group& group, DType type, std::int64_t count, Reduce reduce) {
   const int n = group.size(), r = group.rank();
-  SCOPED_TRACE(fmt::format("rank {}/{} {} {} x {}", r, n, name(reduce), count, trireme::name(type)));
+  SCOPED_TRACE(
+      fmt::format("rank {}/{} {} {} x {}", r, n, name(reduce), count, trireme::name(type)));
   const Bytes expected = reduced(type, n, count, reduce);
   Bytes inout = data(type, r, count);
   group.all_reduce(buffer(inout, type), reduce).wait();
@@ -105,10 +110,13 @@ void check_reductions(Group& group, DType type, std::int64_t count, Reduce reduc
   const std::int64_t begin = sum_before(counts, r), own = counts[static_cast<std::size_t>(r)];
   in = data(type, r, total(counts));
   // In place: the output is the own slice of the input.
-  group.reduce_scatter_v(buffer(in, type),
-                         {in.data() + static_cast<std::size_t>(begin) * size_of(type), own, type}, counts, reduce)
+  group
+      .reduce_scatter_v(buffer(in, type),
+                        {in.data() + static_cast<std::size_t>(begin) * size_of(type), own, type},
+                        counts, reduce)
       .wait();
-  EXPECT_TRUE(part(in, type, begin, own) == part(reduced(type, n, total(counts), reduce), type, begin, own));
+  EXPECT_TRUE(part(in, type, begin, own) ==
+              part(reduced(type, n, total(counts), reduce), type, begin, own));
 }
 
 void check_moves(Group& group, DType type, std::int64_t count) {
@@ -156,7 +164,8 @@ void check_all_to_all(Group& group, DType type, std::int64_t count) {
     const Bytes slice = part(data(type, p, begin + sent(p, r)), type, begin, sent(p, r));
     expected.insert(expected.end(), slice.begin(), slice.end());
   }
-  Bytes in = data(type, r, total(in_counts)), out(static_cast<std::size_t>(total(out_counts)) * size_of(type));
+  Bytes in = data(type, r, total(in_counts)),
+        out(static_cast<std::size_t>(total(out_counts)) * size_of(type));
   group.all_to_all(buffer(in, type), in_counts, buffer(out, type), out_counts).wait();
   EXPECT_TRUE(out == expected) << "rank " << r << "/" << n;
 }
@@ -188,7 +197,8 @@ TEST_P(GroupMatrix, EveryOperationSizeAndType) {
     const auto group = world.make_group("all", all_ranks(world));
     for (DType type : kTypes) {
       const bool floating = type == DType::kF64 || type == DType::kF32 || type == DType::kBF16;
-      for (std::int64_t count : {std::int64_t{0}, std::int64_t{1}, std::int64_t{7}, std::int64_t{4099}}) {
+      for (std::int64_t count :
+           {std::int64_t{0}, std::int64_t{1}, std::int64_t{7}, std::int64_t{4099}}) {
         check_reductions(*group, type, count, Reduce::kSum);
         if (count == 7) check_reductions(*group, type, count, Reduce::kMax);
         if (count == 7 && floating) check_reductions(*group, type, count, Reduce::kAvg);
@@ -208,9 +218,11 @@ TEST_P(GroupMatrix, EveryOperationSizeAndType) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, GroupMatrix,
-                         testing::Combine(testing::Values(Backend::kLocal, Backend::kGloo), testing::Range(1, 9)),
+                         testing::Combine(testing::Values(Backend::kLocal, Backend::kGloo),
+                                          testing::Range(1, 9)),
                          [](const auto& info) {
-                           return fmt::format("{}{}", harness::name(std::get<0>(info.param)), std::get<1>(info.param));
+                           return fmt::format("{}{}", harness::name(std::get<0>(info.param)),
+                                              std::get<1>(info.param));
                          });
 
 class GroupOn : public testing::TestWithParam<Backend> {};
@@ -252,7 +264,8 @@ TEST_P(GroupOn, GroupsRunIndependentlyAndTicketsQueue) {
     const int r = world.rank();
     const auto all = world.make_group("all", {0, 1, 2, 3});
     const auto row = world.make_group("row", r < 2 ? std::vector{0, 1} : std::vector{2, 3});
-    const auto column = world.make_group("column", r % 2 == 0 ? std::vector{0, 2} : std::vector{1, 3});
+    const auto column =
+        world.make_group("column", r % 2 == 0 ? std::vector{0, 2} : std::vector{1, 3});
     const auto down = world.make_group("down", {0, 1, 2, 3});
     // A receive of what is sent only after the collectives of other groups.
     std::int64_t token = r == 0 ? 41 : 0;
@@ -301,10 +314,12 @@ TEST(Group, OfOneCopiesAtOnce) {
   run_local_ranks(1, 1.0, [](World& world) {
     const auto group = world.make_group("one", {0});
     std::vector<float> in = {1, 2, 3}, out(3);
-    EXPECT_TRUE(group->reduce_scatter({in.data(), 3, DType::kF32}, {out.data(), 3, DType::kF32}).done());
+    EXPECT_TRUE(
+        group->reduce_scatter({in.data(), 3, DType::kF32}, {out.data(), 3, DType::kF32}).done());
     EXPECT_EQ(out, in);
     out.assign(3, 0);
-    EXPECT_TRUE(group->all_gather({in.data(), 3, DType::kF32}, {out.data(), 3, DType::kF32}).done());
+    EXPECT_TRUE(
+        group->all_gather({in.data(), 3, DType::kF32}, {out.data(), 3, DType::kF32}).done());
     EXPECT_EQ(out, in);
     EXPECT_TRUE(group->all_reduce({in.data(), 3, DType::kF32}, Reduce::kAvg).done());
     EXPECT_EQ(in, out);
@@ -333,12 +348,19 @@ TEST(Group, RefusesWrongArguments) {
     expect_refused([&] { group->all_reduce(ints, Reduce::kAvg); }, "cannot take the avg of int32");
     expect_refused([&] { group->all_reduce({x, -1, DType::kF32}); }, "negative");
     expect_refused([&] { group->all_reduce({nullptr, 4, DType::kF32}); }, "null");
-    expect_refused([&] { group->reduce_scatter(half, all); }, "input holds 2 elements, the slices 8");
+    expect_refused([&] { group->reduce_scatter(half, all); },
+                   "input holds 2 elements, the slices 8");
     expect_refused([&] { group->reduce_scatter(all, {x, 2, DType::kF64}); }, "differ in type");
     expect_refused([&] { group->all_gather(all, half); }, "output holds 2 elements, the slices 8");
-    expect_refused([&] { group->all_gather_v(half, all, counts); }, "output holds 4 elements, the slices 3");
+    expect_refused([&] { group->all_gather_v(half, all, counts); },
+                   "output holds 4 elements, the slices 3");
     expect_refused([&] { group->reduce_scatter_v(all, half, three); }, "3 counts");
-    expect_refused([&] { group->reduce_scatter_v(all, {x, negative[static_cast<std::size_t>(group->rank())], DType::kF32}, negative); }, "negative");
+    expect_refused(
+        [&] {
+          group->reduce_scatter_v(
+              all, {x, negative[static_cast<std::size_t>(group->rank())], DType::kF32}, negative);
+        },
+        "negative");
     expect_refused([&] { group->broadcast(all, 2); }, "root 2");
     expect_refused([&] { group->send(all, group->rank()); }, "peer");
     expect_refused([&] { group->recv(all, 2); }, "peer 2");

@@ -18,15 +18,18 @@ std::vector<std::vector<T>> random_leaves(int n, std::int64_t count) {
   std::vector<std::vector<T>> leaves(static_cast<std::size_t>(n));
   for (int r = 0; r < n; ++r)
     for (std::int64_t i = 0; i < count; ++i) {
-      const std::uint64_t key = mix(mix(7, static_cast<std::uint64_t>(r)), static_cast<std::uint64_t>(i));
+      const std::uint64_t key =
+          mix(mix(7, static_cast<std::uint64_t>(r)), static_cast<std::uint64_t>(i));
       const double unit = static_cast<double>(key >> 11) * 0x1p-53 - 0.5;
-      leaves[static_cast<std::size_t>(r)].push_back(static_cast<T>(std::ldexp(unit, static_cast<int>(key % 24))));
+      leaves[static_cast<std::size_t>(r)].push_back(
+          static_cast<T>(std::ldexp(unit, static_cast<int>(key % 24))));
     }
   return leaves;
 }
 
 template <typename T>
-std::vector<T> tree(const std::vector<std::vector<T>>& leaves, DType type, Reduce reduce = Reduce::kSum) {
+std::vector<T> tree(const std::vector<std::vector<T>>& leaves, DType type,
+                    Reduce reduce = Reduce::kSum) {
   std::vector<const void*> pointers;
   for (const auto& leaf : leaves) pointers.push_back(leaf.data());
   std::vector<T> out(leaves[0].size());
@@ -67,7 +70,8 @@ TEST(TreeSum, AlignedBlocksGiveTheSameBits) {
         counter.emplace_back(1, x[static_cast<std::size_t>(i)]);
         while (counter.size() > 1 && counter[counter.size() - 2].first == counter.back().first) {
           auto& earlier = counter[counter.size() - 2];
-          add_into(earlier.second.data(), counter.back().second.data(), std::ssize(earlier.second), DType::kF32);
+          add_into(earlier.second.data(), counter.back().second.data(), std::ssize(earlier.second),
+                   DType::kF32);
           earlier.first *= 2;
           counter.pop_back();
         }
@@ -80,7 +84,8 @@ TEST(TreeSum, AlignedBlocksGiveTheSameBits) {
   // Negative control: blocks that are not aligned subtrees give other bits.
   std::vector<std::vector<float>> strided(2, std::vector<float>(777, 0.0f));
   for (int i = 0; i < leaves; ++i)
-    add_into(strided[static_cast<std::size_t>(i % 2)].data(), x[static_cast<std::size_t>(i)].data(), 777, DType::kF32);
+    add_into(strided[static_cast<std::size_t>(i % 2)].data(), x[static_cast<std::size_t>(i)].data(),
+             777, DType::kF32);
   EXPECT_FALSE(same_bits(tree(strided, DType::kF32), whole));
 }
 
@@ -128,7 +133,8 @@ TEST(TreeSum, Bf16AddsInFp32AndRoundsOnce) {
   const auto out = tree(halves, DType::kBF16);
   int rounded_twice_differs = 0;
   for (std::size_t i = 0; i < out.size(); ++i) {
-    const float a = wide(halves[0][i]) + wide(halves[1][i]), b = wide(halves[2][i]) + wide(halves[3][i]);
+    const float a = wide(halves[0][i]) + wide(halves[1][i]),
+                b = wide(halves[2][i]) + wide(halves[3][i]);
     ASSERT_EQ(out[i], bf16(a + b));
     rounded_twice_differs += out[i] != bf16(wide(bf16(a)) + wide(bf16(b)));
   }

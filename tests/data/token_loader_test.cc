@@ -15,8 +15,8 @@ namespace {
 class TokenLoaderTest : public testing::Test {
  protected:
   void SetUp() override {
-    directory_ = std::filesystem::temp_directory_path() /
-                 ("trireme_loader_" + std::to_string(::getpid()));
+    directory_ =
+        std::filesystem::temp_directory_path() / ("trireme_loader_" + std::to_string(::getpid()));
     std::filesystem::remove_all(directory_);
     std::filesystem::create_directories(directory_);
   }
@@ -56,7 +56,7 @@ TEST_F(TokenLoaderTest, AnySplitOfABatchDrawsTheSameSamples) {
 }
 
 TEST_F(TokenLoaderTest, AnEpochCoversTheStreamOnce) {
-  const formats::TokenFile file = counting_file(250);   // tokens are distinct
+  const formats::TokenFile file = counting_file(250);  // tokens are distinct
   const TokenLoader loader(file, 8, 256, 3);
   std::map<std::int64_t, int> seen;
   const auto batch = loader.batch(0, loader.samples_per_epoch());

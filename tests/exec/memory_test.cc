@@ -18,7 +18,8 @@ constexpr int kBlocks = 4;
 class Linear : public Block {
  public:
   void bind(std::vector<at::Tensor> params) override { params_ = std::move(params); }
-  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs, const BlockContext&) override {
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const BlockContext&) override {
     return {at::linear(inputs[0], params_[0], params_[1])};
   }
 
@@ -29,7 +30,8 @@ class Linear : public Block {
 class SumOfSquares : public Block {
  public:
   void bind(std::vector<at::Tensor>) override {}
-  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs, const BlockContext&) override {
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const BlockContext&) override {
     return {inputs[0].to(at::kFloat).square().sum()};
   }
 };
@@ -37,8 +39,8 @@ class SumOfSquares : public Block {
 class TwoStates : public Updater {
  public:
   const std::vector<std::string>& state_names() const override { return names_; }
-  void update(at::Tensor param, const at::Tensor& grad, std::span<at::Tensor>, std::span<const UpdateSegment>,
-              const UpdateArgs& args) override {
+  void update(at::Tensor param, const at::Tensor& grad, std::span<at::Tensor>,
+              std::span<const UpdateSegment>, const UpdateArgs& args) override {
     param.sub_(grad, args.lr);
   }
 
@@ -66,7 +68,8 @@ Model linear_chain() {
     model.blocks.push_back(std::make_unique<Linear>());
   }
   program.values.push_back({.name = "loss"});
-  program.nodes.push_back({.name = "loss", .reads = {kBlocks}, .writes = {kBlocks + 1}, .loss = true});
+  program.nodes.push_back(
+      {.name = "loss", .reads = {kBlocks}, .writes = {kBlocks + 1}, .loss = true});
   model.spec.node_params.push_back({});
   model.blocks.push_back(std::make_unique<SumOfSquares>());
   return model;
@@ -81,7 +84,8 @@ struct Case {
 std::int64_t without_activations(const plan::MemoryPoint& point) {
   std::int64_t sum = 0;
   for (int kind = 0; kind < plan::kMemoryKinds; ++kind)
-    if (kind != static_cast<int>(plan::MemoryKind::kActivations)) sum += point[static_cast<std::size_t>(kind)];
+    if (kind != static_cast<int>(plan::MemoryKind::kActivations))
+      sum += point[static_cast<std::size_t>(kind)];
   return sum;
 }
 
@@ -106,7 +110,8 @@ TEST_P(UnitMemory, IsWhatThePlanPredicted) {
           at::empty({2, kWidth}, at::TensorOptions().dtype(scalar_type(param.compute))).fill_(0.5)};
     }});
     std::int64_t peak = 0;
-    for (const plan::MemoryPoint& point : account.at_line) peak = std::max(peak, without_activations(point));
+    for (const plan::MemoryPoint& point : account.at_line)
+      peak = std::max(peak, without_activations(point));
     EXPECT_EQ(session.units().memory().peak, peak);
     EXPECT_EQ(session.units().memory().live, without_activations(account.persistent));
 
@@ -114,7 +119,7 @@ TEST_P(UnitMemory, IsWhatThePlanPredicted) {
     const double n = param.shard;
     const bool half = param.compute == DType::kBF16;
     const double compute = half ? 2 : 4;
-    const double rest = half ? 12 : 8;   // optimizer states, and master weights beside bf16
+    const double rest = half ? 12 : 8;  // optimizer states, and master weights beside bf16
     const double formula[] = {compute + 4 + rest, compute + 4 + rest / n, compute + (4 + rest) / n,
                               (compute + 4 + rest) / n};
     const double parameters = kBlocks * (kWidth * kWidth + kWidth);

@@ -39,19 +39,22 @@ class MomentumSgd : public Updater {
 
 // Three linear layers with a skip around the second, squared error against a target.
 Model chain(at::ScalarType type) {
-  static std::mutex one_generator;   // ranks are threads, torch::nn draws from the process's generator
+  static std::mutex
+      one_generator;  // ranks are threads, torch::nn draws from the process's generator
   const std::lock_guard lock(one_generator);
   at::manual_seed(5);
   torch::nn::Linear first(7, kWidth), second(kWidth, kWidth), third(kWidth, 3);
   torch::nn::LayerNorm norm(torch::nn::LayerNormOptions({kWidth}));
-  for (auto module : std::vector<std::shared_ptr<torch::nn::Module>>{first.ptr(), second.ptr(), third.ptr(),
-                                                                     norm.ptr()})
+  for (auto module : std::vector<std::shared_ptr<torch::nn::Module>>{first.ptr(), second.ptr(),
+                                                                     third.ptr(), norm.ptr()})
     module->to(type);
   ModuleModel model("chain");
   model.input("x");
   model.input("y");
-  model.add("first", first.ptr(), {"x"}, [=](const auto& in) mutable { return first(in[0]).tanh(); });
-  model.add("second", second.ptr(), {"first"}, [=](const auto& in) mutable { return second(in[0]).tanh(); });
+  model.add("first", first.ptr(), {"x"},
+            [=](const auto& in) mutable { return first(in[0]).tanh(); });
+  model.add("second", second.ptr(), {"first"},
+            [=](const auto& in) mutable { return second(in[0]).tanh(); });
   model.add("norm", norm.ptr(), {"second", "first"},
             [=](const auto& in) mutable { return norm(in[0] + in[1]); });
   model.add("third", third.ptr(), {"norm"}, [=](const auto& in) mutable { return third(in[0]); });
@@ -74,7 +77,8 @@ Subject subject(at::ScalarType type, int global_micro_batches) {
           .clip = 0.5};
 }
 
-Layout layout(int replicate, int shard, int zero, int micro_batches, DType type, bool recompute = false) {
+Layout layout(int replicate, int shard, int zero, int micro_batches, DType type,
+              bool recompute = false) {
   Layout result;
   result.degrees = {.dp_replicate = replicate, .dp_shard = shard};
   result.recipe = {.zero = zero,

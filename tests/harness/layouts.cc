@@ -20,7 +20,8 @@ std::vector<std::vector<double>> gather_states(exec::Session& session, comm::Wor
   };
   for (const exec::StateSlice& slice : session.units().owned_slices()) {
     const at::Tensor values = slice.tensor.to(at::kDouble).contiguous();
-    const std::int64_t head[3] = {slice.unit, static_cast<std::int64_t>(hash64(slice.kind)), slice.offset};
+    const std::int64_t head[3] = {slice.unit, static_cast<std::int64_t>(hash64(slice.kind)),
+                                  slice.offset};
     const std::int64_t count = values.numel();
     append(head, sizeof head);
     append(&count, sizeof count);
@@ -51,27 +52,29 @@ double relative(double a, double b) {
 }  // namespace
 
 std::string Layout::name() const {
-  return mesh::print(mesh::Mesh(degrees)) +
-         fmt::format(" zero {} mb {} {}", recipe.zero, recipe.micro_batches,
-                     recipe.recompute ? "recompute" : "");
+  return mesh::print(mesh::Mesh(degrees)) + fmt::format(" zero {} mb {} {}", recipe.zero,
+                                                        recipe.micro_batches,
+                                                        recipe.recompute ? "recompute" : "");
 }
 
 Trace run_rank(const Subject& subject, const Layout& layout, int steps, comm::World& world) {
   std::unique_ptr<exec::Updater> updater = subject.updater();
-  exec::Session session(subject.model(),
-                        {.mesh = mesh::Mesh(layout.degrees), .recipe = layout.recipe, .seed = subject.seed},
-                        world, *updater);
+  exec::Session session(
+      subject.model(),
+      {.mesh = mesh::Mesh(layout.degrees), .recipe = layout.recipe, .seed = subject.seed}, world,
+      *updater);
   Trace trace;
   for (int step = 0; step < steps; ++step) {
-    const exec::StepResult result = session.step(
-        {.step = step,
-         .loss_scale = subject.loss_scale,
-         .update = {.lr = 1e-2, .step = step + 1},
-         .clip = subject.clip,
-         .load = [&](int mb) {
-           return subject.batch(step, plan::micro_batch_id(session.plan().mesh, session.plan().recipe,
-                                                           world.rank(), mb));
-         }});
+    const exec::StepResult result =
+        session.step({.step = step,
+                      .loss_scale = subject.loss_scale,
+                      .update = {.lr = 1e-2, .step = step + 1},
+                      .clip = subject.clip,
+                      .load = [&](int mb) {
+                        return subject.batch(
+                            step, plan::micro_batch_id(session.plan().mesh, session.plan().recipe,
+                                                       world.rank(), mb));
+                      }});
     trace.losses.push_back(result.loss);
     trace.grad_norms.push_back(result.grad_norm);
   }

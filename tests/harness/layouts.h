@@ -15,7 +15,7 @@ namespace trireme::harness {
 
 struct Layout {
   mesh::Degrees degrees;
-  plan::Recipe recipe;   // micro_batches included
+  plan::Recipe recipe;  // micro_batches included
   std::string name() const;
 };
 
@@ -23,7 +23,7 @@ struct Layout {
 struct Trace {
   std::vector<double> losses;
   std::vector<double> grad_norms;
-  std::vector<std::vector<double>> states;   // unit by unit, kind by kind, unsharded, as doubles
+  std::vector<std::vector<double>> states;  // unit by unit, kind by kind, unsharded, as doubles
   bool operator==(const Trace&) const = default;
 };
 

@@ -19,37 +19,45 @@ using harness::Trace;
 constexpr int kSteps = 3;
 
 config::Job job_of(config::Family family, DType compute, int global_micro_batches) {
-  config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" /
-                                     (family == config::Family::kGpt ? "gpt_tiny.yaml" : "llama_tiny.yaml"));
+  config::Job job =
+      config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" /
+                       (family == config::Family::kGpt ? "gpt_tiny.yaml" : "llama_tiny.yaml"));
   job.precision.compute = compute;
   job.run.global_batch = global_micro_batches;
-  if (family == config::Family::kGpt) job.model.dropout = 0.1;   // noise must not know the layout either
+  if (family == config::Family::kGpt)
+    job.model.dropout = 0.1;  // noise must not know the layout either
   return config::resolve(job, 1, {.vocab = 256});
 }
 
 Subject subject_of(const config::Job& job) {
   const std::int64_t seq_len = job.model.seq_len;
-  return {.model = [=] { return models::build(job); },
-          .updater = [=] { return std::make_unique<optim::AdamW>(optim::AdamWOptions{.weight_decay = 0.1}); },
-          .batch =
-              [=](std::int64_t step, std::int64_t micro_batch) {
-                const exec::BlockContext key{.seed = 21, .step = step, .micro_batch = micro_batch};
-                const auto options = at::TensorOptions().dtype(at::kLong);
-                at::Tensor window = at::empty({1, seq_len + 1}, options).random_(0, 256, key.generator(0));
-                return std::vector<at::Tensor>{window.narrow(1, 0, seq_len).contiguous(),
-                                               window.narrow(1, 1, seq_len).contiguous()};
-              },
-          .loss_scale = 1.0 / static_cast<double>(job.run.global_batch * seq_len),
-          .clip = 1.0};
+  return {
+      .model = [=] { return models::build(job); },
+      .updater =
+          [=] { return std::make_unique<optim::AdamW>(optim::AdamWOptions{.weight_decay = 0.1}); },
+      .batch =
+          [=](std::int64_t step, std::int64_t micro_batch) {
+            const exec::BlockContext key{.seed = 21, .step = step, .micro_batch = micro_batch};
+            const auto options = at::TensorOptions().dtype(at::kLong);
+            at::Tensor window =
+                at::empty({1, seq_len + 1}, options).random_(0, 256, key.generator(0));
+            return std::vector<at::Tensor>{window.narrow(1, 0, seq_len).contiguous(),
+                                           window.narrow(1, 1, seq_len).contiguous()};
+          },
+      .loss_scale = 1.0 / static_cast<double>(job.run.global_batch * seq_len),
+      .clip = 1.0};
 }
 
-Layout layout_of(const config::Job& job, int replicate, int shard, int zero, bool recompute = false) {
+Layout layout_of(const config::Job& job, int replicate, int shard, int zero,
+                 bool recompute = false) {
   config::Job laid_out = job;
   laid_out.parallel.dp_replicate = replicate;
   laid_out.parallel.dp_shard = shard;
   laid_out.parallel.zero = zero;
-  laid_out.recompute.policy = recompute ? config::RecomputePolicy::kFull : config::RecomputePolicy::kNone;
-  return {.degrees = {.dp_replicate = replicate, .dp_shard = shard}, .recipe = arch::recipe_of(laid_out)};
+  laid_out.recompute.policy =
+      recompute ? config::RecomputePolicy::kFull : config::RecomputePolicy::kNone;
+  return {.degrees = {.dp_replicate = replicate, .dp_shard = shard},
+          .recipe = arch::recipe_of(laid_out)};
 }
 
 struct Case {
@@ -60,31 +68,34 @@ struct Case {
 class Parity : public testing::TestWithParam<Case> {};
 
 TEST_P(Parity, EveryRowOfTheTableGivesTheSameBits) {
-  for (int global : {4, 8}) {   // accumulation 8, 4, 2 and 1
+  for (int global : {4, 8}) {  // accumulation 8, 4, 2 and 1
     const config::Job job = job_of(GetParam().family, GetParam().compute, global);
     const Subject subject = subject_of(job);
     const Trace reference = run_layout(subject, layout_of(job, 1, 1, 0), kSteps);
-    EXPECT_GT(reference.losses[0], 5);   // ln 256 = 5.5
+    EXPECT_GT(reference.losses[0], 5);  // ln 256 = 5.5
     for (int zero : {0, 1, 2, 3})
-      for (const auto& [replicate, shard] : std::vector<std::pair<int, int>>{
-               {1, 1}, {1, 2}, {2, 1}, {1, 4}, {2, 2}, {1, 8}}) {
+      for (const auto& [replicate, shard] :
+           std::vector<std::pair<int, int>>{{1, 1}, {1, 2}, {2, 1}, {1, 4}, {2, 2}, {1, 8}}) {
         if (replicate * shard > global) continue;
-        const bool recompute = (zero + shard) % 2 == 0;   // on and off, for every row and size
+        const bool recompute = (zero + shard) % 2 == 0;  // on and off, for every row and size
         const Layout layout = layout_of(job, replicate, shard, zero, recompute);
         EXPECT_EQ(run_layout(subject, layout, kSteps), reference) << layout.name();
       }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Models, Parity,
-    testing::Values(Case{config::Family::kGpt, DType::kF64}, Case{config::Family::kGpt, DType::kF32},
-                    Case{config::Family::kGpt, DType::kBF16}, Case{config::Family::kLlama, DType::kF64},
-                    Case{config::Family::kLlama, DType::kF32}, Case{config::Family::kLlama, DType::kBF16}),
-    [](const auto& info) {
-      return fmt::format("{}_{}", info.param.family == config::Family::kGpt ? "gpt" : "llama",
-                         name(info.param.compute));
-    });
+INSTANTIATE_TEST_SUITE_P(Models, Parity,
+                         testing::Values(Case{config::Family::kGpt, DType::kF64},
+                                         Case{config::Family::kGpt, DType::kF32},
+                                         Case{config::Family::kGpt, DType::kBF16},
+                                         Case{config::Family::kLlama, DType::kF64},
+                                         Case{config::Family::kLlama, DType::kF32},
+                                         Case{config::Family::kLlama, DType::kBF16}),
+                         [](const auto& info) {
+                           return fmt::format(
+                               "{}_{}", info.param.family == config::Family::kGpt ? "gpt" : "llama",
+                               name(info.param.compute));
+                         });
 
 TEST(ParityOfRanks, ThatAreProcessesAndThreadsAgree) {
   const config::Job job = job_of(config::Family::kGpt, DType::kF32, 4);
@@ -93,10 +104,11 @@ TEST(ParityOfRanks, ThatAreProcessesAndThreadsAgree) {
   for (int zero : {0, 1, 2, 3}) {
     const Layout layout = layout_of(job, zero == 3 ? 2 : 1, 2, zero);
     Trace trace;
-    harness::run_ranks(harness::Backend::kGloo, mesh::Mesh(layout.degrees).world(), 60, [&](comm::World& world) {
-      Trace mine = run_rank(subject, layout, kSteps, world);
-      if (world.rank() == 0) trace = std::move(mine);
-    });
+    harness::run_ranks(harness::Backend::kGloo, mesh::Mesh(layout.degrees).world(), 60,
+                       [&](comm::World& world) {
+                         Trace mine = run_rank(subject, layout, kSteps, world);
+                         if (world.rank() == 0) trace = std::move(mine);
+                       });
     EXPECT_EQ(trace, reference) << layout.name();
   }
 }
@@ -107,7 +119,9 @@ TEST(ParityOfRanks, ThreeRanksStayWithinRounding) {
     const Subject subject = subject_of(job);
     const Trace reference = run_layout(subject, layout_of(job, 1, 1, 0), kSteps);
     for (int zero : {0, 1, 2, 3})
-      EXPECT_LT(harness::distance(reference, run_layout(subject, layout_of(job, 1, 3, zero), kSteps)), 1e-12);
+      EXPECT_LT(
+          harness::distance(reference, run_layout(subject, layout_of(job, 1, 3, zero), kSteps)),
+          1e-12);
   }
 }
 
@@ -119,25 +133,28 @@ TEST(ParityControls, BrokenRunsAreFarOff) {
   const Layout layout = layout_of(job, 1, 2, 1);
   constexpr double kHundredTolerances = 100 * 1e-12;
 
-  Subject no_mean = subject;   // a missing 1/n
+  Subject no_mean = subject;  // a missing 1/n
   no_mean.loss_scale *= 2;
   EXPECT_GT(harness::distance(reference, run_layout(no_mean, layout, kSteps)), kHundredTolerances);
 
-  Subject one_rank_only = subject;   // as if the other rank's gradients were not reduced
+  Subject one_rank_only = subject;  // as if the other rank's gradients were not reduced
   one_rank_only.batch = [=](std::int64_t step, std::int64_t micro_batch) {
     return subject.batch(step, micro_batch % 2);
   };
-  EXPECT_GT(harness::distance(reference, run_layout(one_rank_only, layout, kSteps)), kHundredTolerances);
+  EXPECT_GT(harness::distance(reference, run_layout(one_rank_only, layout, kSteps)),
+            kHundredTolerances);
 
   Subject other_noise = subject;
   other_noise.seed = 2;
-  EXPECT_GT(harness::distance(reference, run_layout(other_noise, layout, kSteps)), kHundredTolerances);
+  EXPECT_GT(harness::distance(reference, run_layout(other_noise, layout, kSteps)),
+            kHundredTolerances);
 
   // A swapped shard: the states of two halves of a unit change places.
   Trace swapped = run_layout(subject, layout, kSteps);
   EXPECT_EQ(swapped, reference);
   std::vector<double>& state = swapped.states[1];
-  std::rotate(state.begin(), state.begin() + static_cast<std::ptrdiff_t>(state.size() / 2), state.end());
+  std::rotate(state.begin(), state.begin() + static_cast<std::ptrdiff_t>(state.size() / 2),
+              state.end());
   EXPECT_GT(harness::distance(reference, swapped), kHundredTolerances);
 }
 

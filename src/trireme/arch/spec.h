@@ -19,7 +19,7 @@ struct ParamSpec {
   std::string name;
   std::vector<std::int64_t> shape;
   Init init;
-  bool decay = true;   // AdamW's decoupled decay applies (tensors of two or more dimensions)
+  bool decay = true;  // AdamW's decoupled decay applies (tensors of two or more dimensions)
 
   std::int64_t numel() const;
 };
@@ -40,10 +40,11 @@ struct ParamRef {
 // Everything about a model that plan, planner, checkpoint and loader need.
 struct ModelSpec {
   plan::Program program;
-  std::vector<UnitSpec> units;                     // parallel to program.units
-  std::vector<std::vector<ParamRef>> node_params;  // parallel to program.nodes: what each block binds
-  double flops_per_token = 0;                      // forward and backward, see `flops_convention`
-  std::string flops_convention;                    // "6N + 12LHS": printed beside every MFU
+  std::vector<UnitSpec> units;  // parallel to program.units
+  std::vector<std::vector<ParamRef>>
+      node_params;               // parallel to program.nodes: what each block binds
+  double flops_per_token = 0;    // forward and backward, see `flops_convention`
+  std::string flops_convention;  // "6N + 12LHS": printed beside every MFU
 
   std::int64_t parameters() const;
 };

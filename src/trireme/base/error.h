@@ -11,11 +11,11 @@ namespace trireme {
 
 // Decides the exit code and who may catch the error.
 enum class ErrorKind {
-  kInternal,     // our bug: exit 1
-  kUsage,        // bad command line, bad config, nothing started: exit 2
-  kData,         // token file, dataset or checkpoint unusable: exit 3
-  kPeerLost,     // a peer died, hung or timed out; restartable: exit 4
-  kNonFinite,    // loss or gradient not finite, by policy: exit 5
+  kInternal,   // our bug: exit 1
+  kUsage,      // bad command line, bad config, nothing started: exit 2
+  kData,       // token file, dataset or checkpoint unusable: exit 3
+  kPeerLost,   // a peer died, hung or timed out; restartable: exit 4
+  kNonFinite,  // loss or gradient not finite, by policy: exit 5
 };
 
 // An error whose message names the value seen, the value needed and the way out, in one line.
@@ -47,9 +47,9 @@ namespace internal {
 }  // namespace trireme
 
 // Always on. A failed check is our bug: it throws Error{kInternal} naming the place.
-#define TRIREME_CHECK(condition, ...)                                                    \
-  do {                                                                                   \
-    if (!(condition)) [[unlikely]]                                                       \
-      ::trireme::internal::check_failed(__FILE__, __LINE__, #condition,                  \
-                                        ::fmt::format(__VA_ARGS__));                     \
+#define TRIREME_CHECK(condition, ...)                                   \
+  do {                                                                  \
+    if (!(condition)) [[unlikely]]                                      \
+      ::trireme::internal::check_failed(__FILE__, __LINE__, #condition, \
+                                        ::fmt::format(__VA_ARGS__));    \
   } while (false)

@@ -13,11 +13,11 @@ namespace trireme::ckpt {
 
 // What a checkpoint says beside its tensors.
 struct Header {
-  std::int64_t step = 0;               // steps done
-  std::int64_t consumed_samples = 0;   // the data cursor: layout-free
+  std::int64_t step = 0;              // steps done
+  std::int64_t consumed_samples = 0;  // the data cursor: layout-free
   std::string dataset_digest;
-  std::string job;                     // resolved, YAML
-  std::string train_state = "{}";      // JSON object
+  std::string job;                 // resolved, YAML
+  std::string train_state = "{}";  // JSON object
   std::string build;
 };
 

@@ -12,7 +12,8 @@ namespace {
 void check_units(const Path& directory, const formats::Manifest& manifest,
                  const std::vector<arch::UnitSpec>& specs) {
   if (manifest.units.size() != specs.size())
-    fail(ErrorKind::kData, "{}: holds {} units, the model has {}; resume with the job that wrote it",
+    fail(ErrorKind::kData,
+         "{}: holds {} units, the model has {}; resume with the job that wrote it",
          directory.string(), manifest.units.size(), specs.size());
   for (std::size_t u = 0; u < specs.size(); ++u) {
     const formats::ManifestUnit& unit = manifest.units[u];
@@ -23,7 +24,8 @@ void check_units(const Path& directory, const formats::Manifest& manifest,
               unit.parameters[p].shape == specs[u].params[p].shape;
     if (!equal)
       fail(ErrorKind::kData,
-           "{}: unit {} ({} elements) is not the model's unit {} ({} elements); resume with the job that "
+           "{}: unit {} ({} elements) is not the model's unit {} ({} elements); resume with the "
+           "job that "
            "wrote it",
            directory.string(), unit.name, unit.numel, specs[u].name, specs[u].numel());
   }
@@ -37,10 +39,12 @@ void copy_overlap(const Path& directory, const exec::StateSlice& slice,
       std::min(slice.offset + slice.tensor.numel(), source.offset + source.length);
   if (begin >= end) return;
   const std::size_t width = slice.tensor.element_size();
-  const bool same_type = size_of(stored.dtype) == width &&
-                         (stored.dtype == DType::kBF16) == (slice.tensor.scalar_type() == at::kBFloat16);
+  const bool same_type =
+      size_of(stored.dtype) == width &&
+      (stored.dtype == DType::kBF16) == (slice.tensor.scalar_type() == at::kBFloat16);
   if (!same_type)
-    fail(ErrorKind::kData, "{}: {} is stored as {}, this job needs {}; resume with the same precision",
+    fail(ErrorKind::kData,
+         "{}: {} is stored as {}, this job needs {}; resume with the same precision",
          (directory / source.file).string(), source.tensor, name(stored.dtype),
          c10::toString(slice.tensor.scalar_type()));
   std::memcpy(static_cast<std::byte*>(slice.tensor.data_ptr()) +
@@ -66,7 +70,8 @@ formats::Manifest load(const Path& directory, const exec::Units& units,
       if (source.kind != slice.kind) continue;
       found = true;
       const formats::Tensor* stored = files.at(source.file).find(source.tensor);
-      TRIREME_CHECK(stored != nullptr, "{} passed verification without {}", source.file, source.tensor);
+      TRIREME_CHECK(stored != nullptr, "{} passed verification without {}", source.file,
+                    source.tensor);
       copy_overlap(directory, slice, source, *stored);
     }
     if (!found)

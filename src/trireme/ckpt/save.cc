@@ -29,13 +29,14 @@ DType dtype_of(const at::Tensor& tensor) {
 struct Share {
   std::string error;
   formats::ManifestFile file;
-  std::vector<std::pair<int, formats::ManifestSlice>> slices;   // by unit
+  std::vector<std::pair<int, formats::ManifestSlice>> slices;  // by unit
 };
 
 std::string encode(const Share& share) {
   Json json;
   json["error"] = share.error;
-  json["file"] = {{"name", share.file.name}, {"size", share.file.size}, {"hash", hex64(share.file.hash)}};
+  json["file"] = {
+      {"name", share.file.name}, {"size", share.file.size}, {"hash", hex64(share.file.hash)}};
   json["slices"] = Json::array();
   for (const auto& [unit, slice] : share.slices)
     json["slices"].push_back({unit, slice.tensor, slice.kind, slice.offset, slice.length});
@@ -68,11 +69,11 @@ Share write_share(const Path& directory, int rank, const exec::Units& units,
   for (const exec::StateSlice& slice : slices) {
     const std::string name =
         fmt::format("{}.{}", specs[static_cast<std::size_t>(slice.unit)].name, slice.kind);
-    tensors.push_back({.name = name,
-                       .dtype = dtype_of(slice.tensor),
-                       .shape = {slice.tensor.numel()},
-                       .bytes = {static_cast<const std::byte*>(slice.tensor.data_ptr()),
-                                 slice.tensor.nbytes()}});
+    tensors.push_back(
+        {.name = name,
+         .dtype = dtype_of(slice.tensor),
+         .shape = {slice.tensor.numel()},
+         .bytes = {static_cast<const std::byte*>(slice.tensor.data_ptr()), slice.tensor.nbytes()}});
     share.slices.emplace_back(slice.unit, formats::ManifestSlice{.file = share.file.name,
                                                                  .tensor = name,
                                                                  .kind = slice.kind,
@@ -105,7 +106,7 @@ formats::Manifest make_manifest(const Header& header, int world, const std::vect
     manifest.units.push_back(std::move(unit));
   }
   for (const Share& share : shares) {
-    if (share.slices.empty()) continue;   // a replica that owns nothing writes an empty file
+    if (share.slices.empty()) continue;  // a replica that owns nothing writes an empty file
     manifest.files.push_back(share.file);
     for (const auto& [unit, slice] : share.slices)
       manifest.units[static_cast<std::size_t>(unit)].slices.push_back(slice);

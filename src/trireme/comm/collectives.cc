@@ -149,8 +149,8 @@ void Collectives::exchange(const std::byte* data, const Slices& to, std::byte* i
   finish(sent);
 }
 
-void Collectives::reduce_messages(const Operation& op, const std::byte* own_input, std::size_t bytes,
-                                  std::byte* out) {
+void Collectives::reduce_messages(const Operation& op, const std::byte* own_input,
+                                  std::size_t bytes, std::byte* out) {
   std::vector<std::unique_ptr<Incoming>> messages(index(size_));
   for (int i = 0; i + 1 < size_; ++i) messages[index(other(i))] = transport_.recv(other(i));
   for (int i = 0; i + 1 < size_; ++i) check(*messages[index(other(i))], other(i), bytes);

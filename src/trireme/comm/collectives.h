@@ -50,7 +50,8 @@ class Collectives {
   // Sends data + to[p] to every other p and lands the other p's message at into + from[p].
   void exchange(const std::byte* data, const Slices& to, std::byte* into, const Slices& from);
   // out = the reduction of one message of `bytes` bytes from every other rank, and of `own`.
-  void reduce_messages(const Operation& op, const std::byte* own, std::size_t bytes, std::byte* out);
+  void reduce_messages(const Operation& op, const std::byte* own, std::size_t bytes,
+                       std::byte* out);
 
   std::vector<std::unique_ptr<Outgoing>> post(const std::byte* data, const Slices& to);
   void check(Incoming& message, int peer, std::size_t bytes) const;

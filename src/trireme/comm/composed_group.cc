@@ -12,7 +12,8 @@ std::string spell(const Stamp& stamp) {
     text += fmt::format(" {}", name(stamp.reduce));
   if (stamp.verb == Verb::kBroadcast) text += fmt::format(" from {}", stamp.root);
   if (stamp.verb == Verb::kBarrier) return text;
-  return text + fmt::format(" of {} {} (this message {} bytes)", stamp.count, name(stamp.type), stamp.bytes);
+  return text + fmt::format(" of {} {} (this message {} bytes)", stamp.count, name(stamp.type),
+                            stamp.bytes);
 }
 
 }  // namespace
@@ -103,24 +104,27 @@ Error ComposedGroup::lost(const Job& job, const Lost& lost) const {
   const int peer = ranks_[static_cast<std::size_t>(lost.peer)];
   // Another rank may know better: what this one saw is then only the echo.
   if (const auto cause = transport_->cause())
-    return Error(ErrorKind::kPeerLost, fmt::format("{} stopped while waiting for rank {} ({:.1f} s): {}",
-                                                   describe(job), peer, lost.seconds, *cause));
-  return Error(ErrorKind::kPeerLost, fmt::format("{} lost rank {} after {:.1f} s: {}", describe(job),
-                                                 peer, lost.seconds, lost.why));
+    return Error(ErrorKind::kPeerLost,
+                 fmt::format("{} stopped while waiting for rank {} ({:.1f} s): {}", describe(job),
+                             peer, lost.seconds, *cause));
+  return Error(ErrorKind::kPeerLost, fmt::format("{} lost rank {} after {:.1f} s: {}",
+                                                 describe(job), peer, lost.seconds, lost.why));
 }
 
 Error ComposedGroup::mismatch(const Mismatch& m) const {
-  return Error(ErrorKind::kInternal,
-               fmt::format("group '{}': rank {} runs {} but rank {} runs {}; every rank must submit the "
-                           "same operations in the same order",
-                           name(), ranks_[static_cast<std::size_t>(rank())], spell(m.mine),
-                           ranks_[static_cast<std::size_t>(m.peer)], spell(m.theirs)));
+  return Error(
+      ErrorKind::kInternal,
+      fmt::format("group '{}': rank {} runs {} but rank {} runs {}; every rank must submit the "
+                  "same operations in the same order",
+                  name(), ranks_[static_cast<std::size_t>(rank())], spell(m.mine),
+                  ranks_[static_cast<std::size_t>(m.peer)], spell(m.theirs)));
 }
 
 std::string ComposedGroup::describe(const Job& job) const {
   return fmt::format("rank {}: {} #{} of group '{}' ({} bytes)",
-                     ranks_[static_cast<std::size_t>(rank())], comm::name(job.op.verb), job.sequence,
-                     name(), static_cast<std::size_t>(job.op.count()) * size_of(job.op.type));
+                     ranks_[static_cast<std::size_t>(rank())], comm::name(job.op.verb),
+                     job.sequence, name(),
+                     static_cast<std::size_t>(job.op.count()) * size_of(job.op.type));
 }
 
 }  // namespace trireme::comm

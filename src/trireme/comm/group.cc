@@ -23,8 +23,10 @@ bool reducible(DType type, Reduce reduce) {
 
 }  // namespace
 
-Group::Group(std::string name, int rank, int size) : name_(std::move(name)), rank_(rank), size_(size) {
-  TRIREME_CHECK(size >= 1 && rank >= 0 && rank < size, "group '{}': rank {} of {}", name_, rank, size);
+Group::Group(std::string name, int rank, int size)
+    : name_(std::move(name)), rank_(rank), size_(size) {
+  TRIREME_CHECK(size >= 1 && rank >= 0 && rank < size, "group '{}': rank {} of {}", name_, rank,
+                size);
 }
 
 void Group::check(bool ok, Verb verb, const std::string& what) const {
@@ -36,8 +38,10 @@ void Group::check(bool ok, Verb verb, const std::string& what) const {
 Ticket Group::submit(Operation op) {
   const bool reduces = op.verb == Verb::kAllReduce || op.verb == Verb::kReduceScatter;
   check(!reduces || reducible(op.type, op.reduce), op.verb,
-        fmt::format("cannot take the {} of {}; needs fp64, fp32, bf16 (sum, max, avg) or int64, int32, "
-                    "uint8 (sum, max)", comm::name(op.reduce), trireme::name(op.type)));
+        fmt::format(
+            "cannot take the {} of {}; needs fp64, fp32, bf16 (sum, max, avg) or int64, int32, "
+            "uint8 (sum, max)",
+            comm::name(op.reduce), trireme::name(op.type)));
   for (const auto* counts : {&op.in_counts, &op.out_counts})
     for (std::int64_t count : *counts)
       check(count >= 0, op.verb, fmt::format("count {} is negative", count));
@@ -52,8 +56,12 @@ Ticket Group::submit(Operation op) {
 Ticket Group::all_reduce(Buffer inout, Reduce reduce) {
   check(inout.count >= 0, Verb::kAllReduce, fmt::format("count {} is negative", inout.count));
   const auto split = even_split(inout.count, size_);
-  return submit({.verb = Verb::kAllReduce, .reduce = reduce, .type = inout.type,
-                 .in = bytes(inout.data), .out = bytes(inout.data), .in_counts = split,
+  return submit({.verb = Verb::kAllReduce,
+                 .reduce = reduce,
+                 .type = inout.type,
+                 .in = bytes(inout.data),
+                 .out = bytes(inout.data),
+                 .in_counts = split,
                  .out_counts = split});
 }
 
@@ -70,9 +78,14 @@ Ticket Group::reduce_scatter_v(ConstBuffer in, Buffer out, std::span<const std::
   check(in.count == total(counts), verb,
         fmt::format("input holds {} elements, the slices {}", in.count, total(counts)));
   const std::int64_t own = counts[static_cast<std::size_t>(rank_)];
-  check(out.count == own, verb, fmt::format("output holds {} elements, the slice {}", out.count, own));
-  return submit({.verb = verb, .reduce = reduce, .type = in.type, .in = bytes(in.data),
-                 .out = bytes(out.data), .in_counts = {counts.begin(), counts.end()},
+  check(out.count == own, verb,
+        fmt::format("output holds {} elements, the slice {}", out.count, own));
+  return submit({.verb = verb,
+                 .reduce = reduce,
+                 .type = in.type,
+                 .in = bytes(in.data),
+                 .out = bytes(out.data),
+                 .in_counts = {counts.begin(), counts.end()},
                  .out_counts = {out.count}});
 }
 
@@ -89,16 +102,25 @@ Ticket Group::all_gather_v(ConstBuffer in, Buffer out, std::span<const std::int6
         fmt::format("output holds {} elements, the slices {}", out.count, total(counts)));
   const std::int64_t own = counts[static_cast<std::size_t>(rank_)];
   check(in.count == own, verb, fmt::format("input holds {} elements, the slice {}", in.count, own));
-  return submit({.verb = verb, .type = in.type, .in = bytes(in.data), .out = bytes(out.data),
-                 .in_counts = {in.count}, .out_counts = {counts.begin(), counts.end()}});
+  return submit({.verb = verb,
+                 .type = in.type,
+                 .in = bytes(in.data),
+                 .out = bytes(out.data),
+                 .in_counts = {in.count},
+                 .out_counts = {counts.begin(), counts.end()}});
 }
 
 Ticket Group::broadcast(Buffer inout, int root) {
   check(root >= 0 && root < size_, Verb::kBroadcast, fmt::format("root {}", root));
   check(inout.count >= 0, Verb::kBroadcast, fmt::format("count {} is negative", inout.count));
   const auto split = even_split(inout.count, size_);
-  return submit({.verb = Verb::kBroadcast, .type = inout.type, .in = bytes(inout.data),
-                 .out = bytes(inout.data), .in_counts = split, .out_counts = split, .peer = root});
+  return submit({.verb = Verb::kBroadcast,
+                 .type = inout.type,
+                 .in = bytes(inout.data),
+                 .out = bytes(inout.data),
+                 .in_counts = split,
+                 .out_counts = split,
+                 .peer = root});
 }
 
 Ticket Group::all_to_all(ConstBuffer in, std::span<const std::int64_t> in_counts, Buffer out,
@@ -111,23 +133,33 @@ Ticket Group::all_to_all(ConstBuffer in, std::span<const std::int64_t> in_counts
         fmt::format("buffers hold {} and {} elements, the slices {} and {}", in.count, out.count,
                     total(in_counts), total(out_counts)));
   const auto own = static_cast<std::size_t>(rank_);
-  check(in_counts[own] == out_counts[own], verb,
-        fmt::format("sends {} elements to itself but receives {}", in_counts[own], out_counts[own]));
-  return submit({.verb = verb, .type = in.type, .in = bytes(in.data), .out = bytes(out.data),
+  check(
+      in_counts[own] == out_counts[own], verb,
+      fmt::format("sends {} elements to itself but receives {}", in_counts[own], out_counts[own]));
+  return submit({.verb = verb,
+                 .type = in.type,
+                 .in = bytes(in.data),
+                 .out = bytes(out.data),
                  .in_counts = {in_counts.begin(), in_counts.end()},
                  .out_counts = {out_counts.begin(), out_counts.end()}});
 }
 
 Ticket Group::send(ConstBuffer in, int peer) {
   check(peer >= 0 && peer < size_ && peer != rank_, Verb::kSend, fmt::format("peer {}", peer));
-  return submit({.verb = Verb::kSend, .type = in.type, .in = bytes(in.data), .in_counts = {in.count},
+  return submit({.verb = Verb::kSend,
+                 .type = in.type,
+                 .in = bytes(in.data),
+                 .in_counts = {in.count},
                  .peer = peer});
 }
 
 Ticket Group::recv(Buffer out, int peer) {
   check(peer >= 0 && peer < size_ && peer != rank_, Verb::kRecv, fmt::format("peer {}", peer));
-  return submit({.verb = Verb::kRecv, .type = out.type, .out = bytes(out.data),
-                 .out_counts = {out.count}, .peer = peer});
+  return submit({.verb = Verb::kRecv,
+                 .type = out.type,
+                 .out = bytes(out.data),
+                 .out_counts = {out.count},
+                 .peer = peer});
 }
 
 Ticket Group::barrier() { return submit({.verb = Verb::kBarrier}); }

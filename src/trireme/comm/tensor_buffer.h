@@ -28,7 +28,8 @@ inline DType dtype_of(at::ScalarType type) {
 // Writes through the buffer bypass autograd's version counter. Throws Error{kInternal} if the tensor
 // is not contiguous.
 inline Buffer buffer(const at::Tensor& tensor) {
-  TRIREME_CHECK(tensor.is_contiguous(), "communication needs a contiguous tensor of {} elements", tensor.numel());
+  TRIREME_CHECK(tensor.is_contiguous(), "communication needs a contiguous tensor of {} elements",
+                tensor.numel());
   return {tensor.data_ptr(), tensor.numel(), dtype_of(tensor.scalar_type())};
 }
 

@@ -19,14 +19,15 @@ constexpr std::size_t kChunk = 256 * 1024;
 // What a rank believes it is doing, sent ahead of the data: two ranks that disagree find out before
 // any byte is applied.
 struct Stamp {
-  std::uint64_t sequence = 0;  // collectives so far; for send and recv, messages of this pair so far
-  std::int64_t count = 0;      // elements of the whole operation; 0 where ranks may differ
-  std::uint64_t bytes = 0;     // of this message
+  std::uint64_t sequence =
+      0;                    // collectives so far; for send and recv, messages of this pair so far
+  std::int64_t count = 0;   // elements of the whole operation; 0 where ranks may differ
+  std::uint64_t bytes = 0;  // of this message
   std::int32_t root = 0;
   Verb verb = Verb::kBarrier;
   Reduce reduce = Reduce::kSum;
   DType type = DType::kU8;
-  std::uint8_t phase = 0;      // steps inside one operation
+  std::uint8_t phase = 0;  // steps inside one operation
   bool operator==(const Stamp&) const = default;
 };
 static_assert(sizeof(Stamp) == 32);

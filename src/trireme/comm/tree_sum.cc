@@ -71,7 +71,8 @@ void combine_pair(A* __restrict dst, const T* a, const T* b, std::int64_t count)
 
 // dst = the tree over one block of the leaves.
 template <typename Op, typename T, typename A>
-void reduce_block(A* dst, std::span<const void* const> leaves, std::int64_t offset, std::int64_t count) {
+void reduce_block(A* dst, std::span<const void* const> leaves, std::int64_t offset,
+                  std::int64_t count) {
   const auto leaf = [&](std::size_t i) { return static_cast<const T*>(leaves[i]) + offset; };
   if (leaves.size() == 1) {
     for (std::int64_t i = 0; i < count; ++i) dst[i] = widen(leaf(0)[i]);
@@ -112,7 +113,9 @@ void with_type(DType type, bool is_signed, Visit visit) {
     case DType::kI64: return is_signed ? visit(std::int64_t{}) : visit(std::uint64_t{});
     case DType::kI32: return is_signed ? visit(std::int32_t{}) : visit(std::uint32_t{});
     case DType::kU8: return visit(std::uint8_t{});
-    default: fail(ErrorKind::kInternal, "cannot add {}: needs fp64, fp32, bf16, int64, int32 or uint8", name(type));
+    default:
+      fail(ErrorKind::kInternal, "cannot add {}: needs fp64, fp32, bf16, int64, int32 or uint8",
+           name(type));
   }
 }
 
@@ -125,7 +128,8 @@ void add_into(void* dst, const void* src, std::int64_t count, DType type) {
 
 void tree_reduce(void* out, std::span<const void* const> leaves, std::int64_t count, DType type,
                  Reduce reduce) {
-  TRIREME_CHECK(!leaves.empty() && count >= 0, "tree of {} leaves, {} elements", leaves.size(), count);
+  TRIREME_CHECK(!leaves.empty() && count >= 0, "tree of {} leaves, {} elements", leaves.size(),
+                count);
   const bool max = reduce == Reduce::kMax;
   with_type(type, max, [&](auto example) {
     using T = decltype(example);

@@ -14,8 +14,9 @@ std::unique_ptr<Group> World::make_group(const std::string& name, const std::vec
   const auto self = std::find(ranks.begin(), ranks.end(), rank_);
   TRIREME_CHECK(self != ranks.end(), "rank {} makes group '{}' that it is not in", rank_, name);
   const std::set<int> distinct(ranks.begin(), ranks.end());
-  TRIREME_CHECK(distinct.size() == ranks.size() && *distinct.begin() >= 0 && *distinct.rbegin() < size_,
-                "group '{}' needs distinct ranks of 0..{}", name, size_ - 1);
+  TRIREME_CHECK(
+      distinct.size() == ranks.size() && *distinct.begin() >= 0 && *distinct.rbegin() < size_,
+      "group '{}' needs distinct ranks of 0..{}", name, size_ - 1);
   std::string key = name;
   for (int rank : ranks) key += fmt::format(",{}", rank);
   key += fmt::format("#{}", made_[key]++);
@@ -32,7 +33,9 @@ std::vector<std::string> World::exchange(const std::string& mine) {
   std::vector<std::int64_t> lengths(static_cast<std::size_t>(size_));
   exchange_->all_gather({&own, 1, DType::kI64}, {lengths.data(), size_, DType::kI64}).wait();
   std::string joined(static_cast<std::size_t>(total(lengths)), '\0');
-  exchange_->all_gather_v({mine.data(), own, DType::kU8}, {joined.data(), total(lengths), DType::kU8}, lengths)
+  exchange_
+      ->all_gather_v({mine.data(), own, DType::kU8}, {joined.data(), total(lengths), DType::kU8},
+                     lengths)
       .wait();
   std::vector<std::string> texts;
   std::size_t begin = 0;

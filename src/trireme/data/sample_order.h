@@ -13,7 +13,7 @@ class SampleOrder {
 
   struct Place {
     std::int64_t epoch = 0;
-    std::int64_t sample = 0;   // 0 .. count-1
+    std::int64_t sample = 0;  // 0 .. count-1
   };
   // The sample that is drawn after `consumed` others.
   Place at(std::int64_t consumed) const;

@@ -17,7 +17,8 @@ struct Rows {
 
 Rows make_rows(std::int64_t count, std::int64_t seq_len) {
   const at::TensorOptions options = at::TensorOptions().dtype(at::kLong);
-  return {at::full({count, seq_len}, 0, options), at::full({count, seq_len}, kIgnoredTarget, options)};
+  return {at::full({count, seq_len}, 0, options),
+          at::full({count, seq_len}, kIgnoredTarget, options)};
 }
 
 // Fills one row with the `length` tokens from `first` on and the tokens that follow each.

@@ -12,7 +12,7 @@
 
 namespace trireme::data {
 
-inline constexpr std::int64_t kIgnoredTarget = -100;   // as the field marks targets without loss
+inline constexpr std::int64_t kIgnoredTarget = -100;  // as the field marks targets without loss
 
 // Training samples: the stream is cut into windows of seq_len tokens (each predicts the token after
 // it), in shuffled order; every epoch cuts at another offset. Throws Error{kData} when the stream is

@@ -17,9 +17,9 @@ namespace trireme::exec {
 struct BlockContext {
   std::uint64_t seed = 0;
   std::int64_t step = 0;
-  std::int64_t micro_batch = 0;   // global id within the step, 0 .. G-1
+  std::int64_t micro_batch = 0;  // global id within the step, 0 .. G-1
   int node = 0;
-  bool training = true;           // false: evaluation and generation, no noise
+  bool training = true;  // false: evaluation and generation, no noise
 
   // A fresh generator for the op-th random draw of this forward.
   at::Generator generator(int op) const;
@@ -46,7 +46,7 @@ class Block {
 // A model ready to run: the description and one block per node.
 struct Model {
   arch::ModelSpec spec;
-  std::vector<std::unique_ptr<Block>> blocks;   // parallel to spec.program.nodes
+  std::vector<std::unique_ptr<Block>> blocks;  // parallel to spec.program.nodes
 };
 
 }  // namespace trireme::exec

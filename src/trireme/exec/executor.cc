@@ -79,7 +79,7 @@ StepResult Executor::run(const StepArgs& args) {
     Stopwatch waiting;
     for (int earlier : line.after)
       if (list_[static_cast<std::size_t>(earlier)].lane == plan::Lane::kDp) settle(earlier);
-    if (line.verb == Verb::kGradNorm) settle(static_cast<int>(i));   // its own lane's earlier lines
+    if (line.verb == Verb::kGradNorm) settle(static_cast<int>(i));  // its own lane's earlier lines
     result.comm_wait_s += waiting.seconds();
     if (line.lane == plan::Lane::kDp && line.verb != Verb::kGradNorm)
       in_flight_.push_back(static_cast<int>(i));
@@ -143,7 +143,8 @@ void Executor::forward(const Instr& line, const StepArgs& args, bool keep) {
   Saved saved;
   for (plan::ValueId value : node.reads) {
     at::Tensor input = values_.activations.get(value, line.mb).detach();
-    if (keep && flow_.value_has_grad[static_cast<std::size_t>(value)]) input.set_requires_grad(true);
+    if (keep && flow_.value_has_grad[static_cast<std::size_t>(value)])
+      input.set_requires_grad(true);
     saved.inputs.push_back(std::move(input));
   }
   const BlockContext context{
@@ -180,7 +181,7 @@ void Executor::backward(const Instr& line, const StepArgs& args) {
       seeds.push_back(std::move(*gradient));
       values_.gradients.drop(node.writes[i], line.mb);
     } else {
-      continue;   // no reader of this output lies before a loss
+      continue;  // no reader of this output lies before a loss
     }
     roots.push_back(saved.outputs[i]);
   }
@@ -208,7 +209,8 @@ void Executor::grad_norm(const StepArgs& args, StepResult& result) {
   result.grad_norm = std::sqrt(sums.square_sum);
   if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
     fail(ErrorKind::kNonFinite,
-         "step {}: loss {}, gradient norm {}: no parameter was changed; lower optim.lr, or check the "
+         "step {}: loss {}, gradient norm {}: no parameter was changed; lower optim.lr, or check "
+         "the "
          "data of this step",
          args.step, result.loss, result.grad_norm);
 }

@@ -17,21 +17,21 @@ namespace trireme::exec {
 
 // What changes from step to step.
 struct StepArgs {
-  std::int64_t step = 0;     // 0-based; keys the noise
-  double loss_scale = 1;     // multiplies every loss sum and its gradient: 1 / global valid tokens
-  UpdateArgs update;         // grad_scale is filled from the clip factor
-  double clip = 0;           // maximal gradient norm; 0 leaves gradients as they are
-  bool flag = false;         // this rank's wish, such as to stop; all ranks learn whether any has one
+  std::int64_t step = 0;  // 0-based; keys the noise
+  double loss_scale = 1;  // multiplies every loss sum and its gradient: 1 / global valid tokens
+  UpdateArgs update;      // grad_scale is filled from the clip factor
+  double clip = 0;        // maximal gradient norm; 0 leaves gradients as they are
+  bool flag = false;      // this rank's wish, such as to stop; all ranks learn whether any has one
   // The inputs of this rank's mb-th micro-batch, in the order of the program's input values.
   std::function<std::vector<at::Tensor>(int mb)> load;
 };
 
 // The same on every rank, but for the waiting time.
 struct StepResult {
-  double loss = 0;          // over the global batch, scaled
-  double grad_norm = 0;     // over all parameters and meshes, before clipping
-  bool flag = false;        // whether any rank raised its flag
-  double comm_wait_s = 0;   // this rank's own: time waiting for communication
+  double loss = 0;         // over the global batch, scaled
+  double grad_norm = 0;    // over all parameters and meshes, before clipping
+  bool flag = false;       // whether any rank raised its flag
+  double comm_wait_s = 0;  // this rank's own: time waiting for communication
 };
 
 class Executor {
@@ -64,8 +64,8 @@ class Executor {
   std::vector<plan::Retirement> retirements_;
   std::vector<plan::ValueId> inputs_;
   Values values_;
-  std::deque<int> in_flight_;    // dp lines issued and not yet waited for, in lane order
-  std::vector<double> losses_;   // sums of this rank's micro-batches
+  std::deque<int> in_flight_;   // dp lines issued and not yet waited for, in lane order
+  std::vector<double> losses_;  // sums of this rank's micro-batches
 };
 
 }  // namespace trireme::exec

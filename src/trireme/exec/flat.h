@@ -24,7 +24,7 @@ struct MemoryCount {
 class Flat {
  public:
   Flat() = default;
-  Flat(MemoryCount& memory, std::int64_t count, DType type);   // bytes are undefined
+  Flat(MemoryCount& memory, std::int64_t count, DType type);  // bytes are undefined
   Flat(Flat&& other) noexcept;
   Flat& operator=(Flat&& other) noexcept;
   ~Flat();
@@ -35,7 +35,8 @@ class Flat {
   std::int64_t bytes() const { return count_ * static_cast<std::int64_t>(size_of(type_)); }
   void* data() const { return pointer_.get(); }
   void* at(std::int64_t element) const {
-    return static_cast<std::byte*>(pointer_.get()) + element * static_cast<std::int64_t>(size_of(type_));
+    return static_cast<std::byte*>(pointer_.get()) +
+           element * static_cast<std::int64_t>(size_of(type_));
   }
 
   void zero();

@@ -47,11 +47,13 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
                   comm::Buffer{all.data(), count * world, DType::kF64})
       .wait();
   const auto of_rank = [&](int r) {
-    return std::span<const double>(all).subspan(static_cast<std::size_t>(r) * mine.size(), mine.size());
+    return std::span<const double>(all).subspan(static_cast<std::size_t>(r) * mine.size(),
+                                                mine.size());
   };
 
   GlobalSums result;
-  std::vector<double> ordered(static_cast<std::size_t>(plan::global_micro_batches(plan.mesh, plan.recipe)));
+  std::vector<double> ordered(
+      static_cast<std::size_t>(plan::global_micro_batches(plan.mesh, plan.recipe)));
   for (int r : plan.mesh.group(rank, mesh::kDp))
     for (int mb = 0; mb < plan.recipe.micro_batches; ++mb)
       ordered[static_cast<std::size_t>(plan::micro_batch_id(plan.mesh, plan.recipe, r, mb))] =

@@ -10,9 +10,9 @@
 namespace trireme::exec {
 
 struct GlobalSums {
-  double loss = 0;         // over all micro-batches of the global batch, as one balanced tree
-  double square_sum = 0;   // over all trainable parameters: chunk by chunk in unit order
-  bool flag = false;       // whether any rank raised its flag
+  double loss = 0;        // over all micro-batches of the global batch, as one balanced tree
+  double square_sum = 0;  // over all trainable parameters: chunk by chunk in unit order
+  bool flag = false;      // whether any rank raised its flag
 };
 
 // Collective over the world; every rank gets the same bits under any data-parallel layout.

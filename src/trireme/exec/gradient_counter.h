@@ -22,7 +22,7 @@ class GradientCounter {
 
  private:
   bool canonical_;
-  std::vector<Flat> levels_;   // levels_[l] holds 2^l leaves or is empty
+  std::vector<Flat> levels_;  // levels_[l] holds 2^l leaves or is empty
 };
 
 }  // namespace trireme::exec

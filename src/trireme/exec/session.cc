@@ -15,10 +15,12 @@ void compare_digests(comm::World& world, const plan::PlanSet& plan) {
   const std::vector<std::string> digests = world.exchange(hex64(plan::digest(plan)));
   std::string differing;
   for (std::size_t rank = 0; rank < digests.size(); ++rank)
-    if (digests[rank] != digests[0]) differing += fmt::format("{} {}", differing.empty() ? "" : ",", rank);
+    if (digests[rank] != digests[0])
+      differing += fmt::format("{} {}", differing.empty() ? "" : ",", rank);
   if (!differing.empty())
     fail(ErrorKind::kUsage,
-         "ranks{} compiled another plan than rank 0: start every rank with the same job, layout and build",
+         "ranks{} compiled another plan than rank 0: start every rank with the same job, layout "
+         "and build",
          differing);
 }
 
@@ -48,13 +50,15 @@ Session::Session(Model model, const SessionSetup& setup, comm::World& world, Upd
     std::vector<at::Tensor> params;
     for (std::size_t i = 0; i < refs.size(); ++i) {
       params.push_back(units_.param(refs[i].unit, refs[i].param));
-      auto& source = sources[static_cast<std::size_t>(refs[i].unit)][static_cast<std::size_t>(refs[i].param)];
+      auto& source =
+          sources[static_cast<std::size_t>(refs[i].unit)][static_cast<std::size_t>(refs[i].param)];
       if (source.first == nullptr) source = {model_.blocks[node].get(), i};
     }
     model_.blocks[node]->bind(std::move(params));
   }
   units_.initialise(setup.seed, [&](plan::UnitId unit, int param, at::Tensor& out) {
-    const auto& [block, index] = sources[static_cast<std::size_t>(unit)][static_cast<std::size_t>(param)];
+    const auto& [block, index] =
+        sources[static_cast<std::size_t>(unit)][static_cast<std::size_t>(param)];
     return block != nullptr && block->initial_value(index, out);
   });
 }

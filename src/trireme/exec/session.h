@@ -34,7 +34,7 @@ class Session {
   Model model_;
   plan::PlanSet plan_;
   plan::PlanSet evaluation_plan_;
-  Units units_;     // before the groups: when a step fails, communication ends before its memory does
+  Units units_;  // before the groups: when a step fails, communication ends before its memory does
   Groups groups_;
   Executor executor_;
   Executor evaluator_;

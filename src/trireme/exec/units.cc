@@ -27,8 +27,8 @@ struct UnitState {
   bool reduce_each_mb = false;
 
   std::int64_t numel = 0;
-  std::int64_t padded = 0;       // elements of the full buffers
-  std::int64_t part_begin = 0;   // what this rank steps: [part_begin, part_begin + part_count)
+  std::int64_t padded = 0;      // elements of the full buffers
+  std::int64_t part_begin = 0;  // what this rank steps: [part_begin, part_begin + part_count)
   std::int64_t part_count = 0;
   std::vector<std::int64_t> offsets;
   std::vector<UpdateSegment> segments;
@@ -37,20 +37,20 @@ struct UnitState {
   Window grads;
   std::vector<at::Tensor> param_views;
 
-  Flat full;     // compute type; empty while resharded
-  Flat part;     // compute type; ZeRO-3 only
-  Flat master;   // only where the master type differs from the compute type
+  Flat full;    // compute type; empty while resharded
+  Flat part;    // compute type; ZeRO-3 only
+  Flat master;  // only where the master type differs from the compute type
   std::vector<Flat> states;
 
-  Flat leaf;                 // compute type: gradient of one micro-batch
-  GradientCounter counter;   // gradient type: full, or parts where every micro-batch is reduced
-  Flat grad;                 // gradient type: the part's, reduced as far as it has come
+  Flat leaf;                // compute type: gradient of one micro-batch
+  GradientCounter counter;  // gradient type: full, or parts where every micro-batch is reduced
+  Flat grad;                // gradient type: the part's, reduced as far as it has come
 
   bool gathering = false;
   comm::Ticket gather;
   Reduction reduction = Reduction::kNone;
   comm::Ticket reduce;
-  Flat sent;       // must outlive the reduction
+  Flat sent;  // must outlive the reduction
   Flat received;
 
   at::Tensor stepped() const {
@@ -226,8 +226,8 @@ void Units::finish_unshard(plan::UnitId id) {
 
 void Units::reshard(plan::UnitId id) {
   UnitState& unit = at(id);
-  TRIREME_CHECK(unit.params_sharded && !unit.gathering && unit.full,
-                "unit {} is not gathered", unit.spec->name);
+  TRIREME_CHECK(unit.params_sharded && !unit.gathering && unit.full, "unit {} is not gathered",
+                unit.spec->name);
   unit.params.detach();
   unit.full = Flat();
 }
@@ -268,8 +268,10 @@ void Units::reduce_begin(plan::UnitId id, const plan::Instr& line) {
     return;
   }
   unit.received = Flat(*memory_, unit.part_count, plan_.recipe.grads);
-  unit.sent = line.mb >= 0 ? take_leaf(unit, *memory_, plan_.recipe.grads) : unit.counter.collapse();
-  unit.reduce = group.reduce_scatter(unit.sent.buffer(), unit.received.buffer(), comm::Reduce::kSum);
+  unit.sent =
+      line.mb >= 0 ? take_leaf(unit, *memory_, plan_.recipe.grads) : unit.counter.collapse();
+  unit.reduce =
+      group.reduce_scatter(unit.sent.buffer(), unit.received.buffer(), comm::Reduce::kSum);
   unit.reduction = line.mb >= 0 ? Reduction::kScatterMicroBatch : Reduction::kScatter;
 }
 
@@ -301,7 +303,8 @@ void Units::update(plan::UnitId id, const UpdateArgs& args) {
   UnitState& unit = at(id);
   std::vector<at::Tensor> states;
   for (const Flat& state : unit.states) states.push_back(state.tensor(0, unit.part_count));
-  updater_.update(unit.stepped(), unit.grad.tensor(0, unit.part_count), states, unit.segments, args);
+  updater_.update(unit.stepped(), unit.grad.tensor(0, unit.part_count), states, unit.segments,
+                  args);
   if (unit.master) unit.computed().copy_(unit.master.tensor(0, unit.part_count));
   unit.grad = Flat();
 }
@@ -311,7 +314,7 @@ std::vector<StateSlice> Units::slices(bool owned) const {
   std::vector<StateSlice> result;
   for (std::size_t index = 0; index < units_.size(); ++index) {
     const UnitState& unit = *units_[index];
-    std::int64_t begin = 0;   // within the part
+    std::int64_t begin = 0;  // within the part
     std::int64_t end = unit.part_count;
     if (owned && unit.states_sharded && replica != 0) continue;
     if (owned && !unit.states_sharded) {

@@ -21,7 +21,7 @@ struct UnitState;
 // does not own its memory and is valid while Units lives.
 struct StateSlice {
   plan::UnitId unit = -1;
-  std::string kind;   // "param" (master type), or an optimizer state's name
+  std::string kind;  // "param" (master type), or an optimizer state's name
   std::int64_t offset = 0;
   at::Tensor tensor;
 };
@@ -47,15 +47,15 @@ class Units {
   void unshard_begin(plan::UnitId unit, mesh::AxisSet axes);
   void finish_unshard(plan::UnitId unit);
   void reshard(plan::UnitId unit);
-  void open_gradient(plan::UnitId unit);    // before a backward that adds to it
-  void close_gradient(plan::UnitId unit);   // the micro-batch's gradient is complete
+  void open_gradient(plan::UnitId unit);   // before a backward that adds to it
+  void close_gradient(plan::UnitId unit);  // the micro-batch's gradient is complete
   void reduce_begin(plan::UnitId unit, const plan::Instr& line);
   void finish_reduce(plan::UnitId unit);
   void update(plan::UnitId unit, const UpdateArgs& args);
 
   // Sums of squares of this rank's reduced gradients, one per norm chunk of its part, units in order.
   std::vector<double> chunk_square_sums(plan::UnitId unit);
-  bool sharded(plan::UnitId unit) const;   // each dp_shard rank has another part
+  bool sharded(plan::UnitId unit) const;  // each dp_shard rank has another part
 
   // What this rank saves: together the ranks of a replica's slices tile every unit.
   std::vector<StateSlice> owned_slices() const;

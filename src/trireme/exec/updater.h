@@ -19,8 +19,8 @@ struct UpdateSegment {
 
 struct UpdateArgs {
   double lr = 0;
-  double grad_scale = 1;     // clip factor; multiplies the gradient
-  std::int64_t step = 0;     // 1 for the first update: Adam's t
+  double grad_scale = 1;  // clip factor; multiplies the gradient
+  std::int64_t step = 0;  // 1 for the first update: Adam's t
 };
 
 class Updater {

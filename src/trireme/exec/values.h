@@ -18,7 +18,7 @@ namespace trireme::exec {
 struct Saved {
   std::vector<at::Tensor> inputs;
   std::vector<torch::autograd::Edge> outputs;
-  at::TensorOptions loss;   // of a loss node's scalar
+  at::TensorOptions loss;  // of a loss node's scalar
 };
 
 // Tables keyed by (id, micro-batch). Take moves out; a missing entry is a bug that validation excludes.
@@ -52,9 +52,9 @@ class Table {
 };
 
 struct Values {
-  Table<at::Tensor> activations;   // by ValueId
-  Table<at::Tensor> gradients;     // by ValueId
-  Table<Saved> saved;              // by NodeId
+  Table<at::Tensor> activations;  // by ValueId
+  Table<at::Tensor> gradients;    // by ValueId
+  Table<Saved> saved;             // by NodeId
 
   void clear() {
     activations.clear();

@@ -163,7 +163,8 @@ QuickstartText quickstart_text(const std::vector<Path>& include_roots) {
   }
   if (candidates.empty())
     fail(ErrorKind::kData,
-         "no headers of LibTorch or libstdc++ below {}; install libtorch-dev, or name a text as data.path",
+         "no headers of LibTorch or libstdc++ below {}; install libtorch-dev, or name a text as "
+         "data.path",
          include_roots.empty() ? "any include root" : include_roots.front().string());
   for (SourceFile& file : candidates) {
     const std::string content = read_file(file.path);

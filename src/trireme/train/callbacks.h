@@ -10,28 +10,28 @@ namespace trireme::train {
 
 // Known before the first step.
 struct RunInfo {
-  std::string name;              // the program's
-  Path out;                      // RUNDIR
-  std::string job_yaml;          // resolved
-  std::string plan_summary;      // `trireme explain` of this run
-  std::int64_t first_step = 0;   // > 0 after a resume: steps already done
-  std::int64_t steps = 0;        // the run ends after this many
+  std::string name;             // the program's
+  Path out;                     // RUNDIR
+  std::string job_yaml;         // resolved
+  std::string plan_summary;     // `trireme explain` of this run
+  std::int64_t first_step = 0;  // > 0 after a resume: steps already done
+  std::int64_t steps = 0;       // the run ends after this many
   std::int64_t parameters = 0;
   int world = 1;
-  double predicted_step_s = 0;        // from the plan, by the simulator
-  std::int64_t predicted_bytes = 0;   // peak of one rank, from the plan
-  double bytes_per_token = 0;         // of the raw validation text; 0 when unknown
-  double peak_flops = 0;              // of the whole world, measured at start; MFU's denominator
+  double predicted_step_s = 0;       // from the plan, by the simulator
+  std::int64_t predicted_bytes = 0;  // peak of one rank, from the plan
+  double bytes_per_token = 0;        // of the raw validation text; 0 when unknown
+  double peak_flops = 0;             // of the whole world, measured at start; MFU's denominator
   std::string mfu_convention;
 };
 
 // One line of metrics.jsonl.
 struct StepMetrics {
-  std::int64_t step = 0;   // 1-based: steps done
-  double loss = 0;         // nats per token
+  std::int64_t step = 0;  // 1-based: steps done
+  double loss = 0;        // nats per token
   double grad_norm = 0;
   double lr = 0;
-  std::int64_t tokens = 0;   // consumed so far, over all ranks
+  std::int64_t tokens = 0;  // consumed so far, over all ranks
   double tokens_per_s = 0;
   double step_ms = 0;
   double mfu = 0;
@@ -42,8 +42,8 @@ struct StepMetrics {
 
 struct EvalMetrics {
   std::int64_t step = 0;
-  double loss = 0;            // nats per token
-  double bits_per_byte = 0;   // 0 when the dataset does not know its raw size
+  double loss = 0;           // nats per token
+  double bits_per_byte = 0;  // 0 when the dataset does not know its raw size
   std::int64_t tokens = 0;
   double seconds = 0;
 };
@@ -53,8 +53,8 @@ enum class Ending { kDone, kInterrupted };
 struct RunEnd {
   Ending ending = Ending::kDone;
   std::int64_t step = 0;
-  std::int64_t measured_bytes = 0;   // peak of the units' memory on rank 0
-  Path checkpoint;                   // the last one; empty when none was written
+  std::int64_t measured_bytes = 0;  // peak of the units' memory on rank 0
+  Path checkpoint;                  // the last one; empty when none was written
 };
 
 class Callback {

@@ -6,8 +6,8 @@
 
 namespace trireme::train {
 
-RunInfo forecast(const config::Job& job, const plan::PlanSet& plan, const arch::ModelSpec& spec, int rank,
-                 double rank_flops) {
+RunInfo forecast(const config::Job& job, const plan::PlanSet& plan, const arch::ModelSpec& spec,
+                 int rank, double rank_flops) {
   sim::CostModel model;
   model.fp64_flops = model.fp32_flops = model.half_flops = rank_flops;
   const sim::Forecast forecast = sim::simulate(plan, model);

@@ -19,7 +19,7 @@ double measure_peak_flops(DType type, comm::World& world) {
   at::NoGradGuard no_grad;
   const at::Tensor a = at::ones({kSize, kSize}, at::TensorOptions().dtype(exec::scalar_type(type)));
   at::mm(a, a);
-  world.exchange("ready");   // all ranks at once, as in training
+  world.exchange("ready");  // all ranks at once, as in training
   double best = 0;
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
     Stopwatch watch;
@@ -38,8 +38,9 @@ double resident_mb() {
   if (file == nullptr) return 0;
   const int fields = std::fscanf(file, "%ld %ld", &pages, &resident);
   std::fclose(file);
-  return fields == 2 ? static_cast<double>(resident) * static_cast<double>(::sysconf(_SC_PAGESIZE)) / 1e6
-                     : 0;
+  return fields == 2
+             ? static_cast<double>(resident) * static_cast<double>(::sysconf(_SC_PAGESIZE)) / 1e6
+             : 0;
 }
 
 }  // namespace trireme::train

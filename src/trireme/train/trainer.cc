@@ -31,11 +31,12 @@ void compare_ranks(comm::World& world, const TrainSetup& setup, const std::strin
   for (std::size_t rank = 1; rank < jobs.size(); ++rank) {
     for (const config::Difference& key :
          config::diff(config::parse_job(jobs[0], "rank 0"), config::parse_job(jobs[rank], "rank")))
-      fail(ErrorKind::kUsage, "rank {} has {} = {}, rank 0 has {}; start all ranks with one job", rank,
-           key.key, key.after, key.before);
+      fail(ErrorKind::kUsage, "rank {} has {} = {}, rank 0 has {}; start all ranks with one job",
+           rank, key.key, key.after, key.before);
     if (facts[rank] != facts[0])
-      fail(ErrorKind::kUsage, "rank {} has build and dataset {}, rank 0 has {}; use one build and one dataset",
-           rank, facts[rank], facts[0]);
+      fail(ErrorKind::kUsage,
+           "rank {} has build and dataset {}, rank 0 has {}; use one build and one dataset", rank,
+           facts[rank], facts[0]);
   }
 }
 
@@ -48,7 +49,9 @@ class Run {
         world_(world),
         callbacks_(callbacks),
         dataset_(formats::open_dataset(setup.dataset)),
-        updater_({.betas = job_.optim.betas, .eps = job_.optim.eps, .weight_decay = job_.optim.weight_decay}),
+        updater_({.betas = job_.optim.betas,
+                  .eps = job_.optim.eps,
+                  .weight_decay = job_.optim.weight_decay}),
         session_((compare_ranks(world, setup, dataset_.digest), models::build(job_)),
                  {.mesh = arch::mesh_of(job_),
                   .recipe = arch::recipe_of(job_),
@@ -82,10 +85,13 @@ class Run {
 
   void resume() {
     if (setup_.resume.empty()) return;
-    const formats::Manifest manifest = ckpt::load(setup_.resume, session_.units(), session_.model().spec.units);
+    const formats::Manifest manifest =
+        ckpt::load(setup_.resume, session_.units(), session_.model().spec.units);
     if (manifest.dataset_digest != dataset_.digest)
-      fail(ErrorKind::kData, "{}: was trained on dataset {}, {} is {}; point data.path to the same data",
-           setup_.resume.string(), manifest.dataset_digest, setup_.dataset.string(), dataset_.digest);
+      fail(ErrorKind::kData,
+           "{}: was trained on dataset {}, {} is {}; point data.path to the same data",
+           setup_.resume.string(), manifest.dataset_digest, setup_.dataset.string(),
+           dataset_.digest);
     config::check_resumable(config::parse_job(manifest.job, setup_.resume.string()), job_);
     session_.units().refresh();
     step_ = manifest.step;
@@ -118,18 +124,19 @@ class Run {
     double data_wait_s = 0;
     const std::int64_t tokens = job_.run.global_batch * job_.model.seq_len;
     const double lr = optim::learning_rate(job_.optim, job_.run.steps, step_);
-    const exec::StepResult result = session_.step(
-        {.step = step_,
-         .loss_scale = 1.0 / static_cast<double>(tokens),
-         .update = {.lr = lr, .step = step_ + 1},
-         .clip = job_.optim.clip,
-         .flag = setup_.stop != nullptr && setup_.stop->load() != 0,
-         .load = [&](int mb) {
-           Stopwatch waiting;
-           std::vector<at::Tensor> batch = train_.batch(first_sample(step_, mb), job_.run.micro_batch);
-           data_wait_s += waiting.seconds();
-           return batch;
-         }});
+    const exec::StepResult result =
+        session_.step({.step = step_,
+                       .loss_scale = 1.0 / static_cast<double>(tokens),
+                       .update = {.lr = lr, .step = step_ + 1},
+                       .clip = job_.optim.clip,
+                       .flag = setup_.stop != nullptr && setup_.stop->load() != 0,
+                       .load = [&](int mb) {
+                         Stopwatch waiting;
+                         std::vector<at::Tensor> batch =
+                             train_.batch(first_sample(step_, mb), job_.run.micro_batch);
+                         data_wait_s += waiting.seconds();
+                         return batch;
+                       }});
     ++step_;
     const double seconds = watch.seconds();
     const double tokens_per_s = static_cast<double>(tokens) / seconds;
@@ -161,22 +168,25 @@ class Run {
       const std::int64_t valid = evaluation_.valid_tokens(batch * batch_size, batch_size);
       loss_sum += session_
                       .evaluate({.step = step_,
-                                 .load = [&](int mb) {
-                                   return evaluation_.batch(first_sample(batch, mb), job_.run.micro_batch);
-                                 }})
+                                 .load =
+                                     [&](int mb) {
+                                       return evaluation_.batch(first_sample(batch, mb),
+                                                                job_.run.micro_batch);
+                                     }})
                       .loss;
       tokens += valid;
     }
     if (tokens == 0) return;
     const double loss = loss_sum / static_cast<double>(tokens);
-    const double bytes_per_token =
-        static_cast<double>(dataset_.val_info.text_bytes) / static_cast<double>(dataset_.val_info.tokens);
+    const double bytes_per_token = static_cast<double>(dataset_.val_info.text_bytes) /
+                                   static_cast<double>(dataset_.val_info.tokens);
     tell([&](Callback& callback) {
-      callback.on_eval({.step = step_,
-                        .loss = loss,
-                        .bits_per_byte = bytes_per_token > 0 ? loss / std::log(2.0) / bytes_per_token : 0,
-                        .tokens = tokens,
-                        .seconds = watch.seconds()});
+      callback.on_eval(
+          {.step = step_,
+           .loss = loss,
+           .bits_per_byte = bytes_per_token > 0 ? loss / std::log(2.0) / bytes_per_token : 0,
+           .tokens = tokens,
+           .seconds = watch.seconds()});
     });
   }
 
@@ -214,7 +224,7 @@ class Run {
   data::TokenLoader train_;
   data::EvaluationLoader evaluation_;
   double peak_flops_;
-  std::int64_t step_ = 0;   // done
+  std::int64_t step_ = 0;  // done
   Path checkpoint_;
 };
 

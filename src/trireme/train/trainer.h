@@ -14,12 +14,12 @@
 namespace trireme::train {
 
 struct TrainSetup {
-  config::Job job;   // resolved for this world
-  Path dataset;      // a prepared dataset directory
-  Path out;          // RUNDIR
-  Path resume;       // a step-N directory; empty: start fresh
+  config::Job job;  // resolved for this world
+  Path dataset;     // a prepared dataset directory
+  Path out;         // RUNDIR
+  Path resume;      // a step-N directory; empty: start fresh
   std::string build_id;
-  const std::atomic<int>* stop = nullptr;   // nonzero: end the step, save, return kInterrupted
+  const std::atomic<int>* stop = nullptr;  // nonzero: end the step, save, return kInterrupted
 };
 
 // Runs one rank to the end. Collective: every rank of the world calls it with an equal job; ranks

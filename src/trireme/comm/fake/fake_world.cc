@@ -31,8 +31,9 @@ class FakeGroup : public Group {
     Pledge pledge;
     std::lock_guard lock(fate_->mutex);
     if (fate_->cause) {
-      pledge.fail(Error(ErrorKind::kPeerLost, fmt::format("{} of group '{}' not started: {}",
-                                                          comm::name(op.verb), name(), *fate_->cause)));
+      pledge.fail(
+          Error(ErrorKind::kPeerLost, fmt::format("{} of group '{}' not started: {}",
+                                                  comm::name(op.verb), name(), *fate_->cause)));
     } else {
       run(op);
       pledge.keep();
@@ -104,8 +105,8 @@ class FakeWorld : public World {
   }
 
  private:
-  std::unique_ptr<Group> open(const std::string& name, const std::string&, const std::vector<int>& ranks,
-                              int rank) override {
+  std::unique_ptr<Group> open(const std::string& name, const std::string&,
+                              const std::vector<int>& ranks, int rank) override {
     return std::make_unique<FakeGroup>(name, rank, static_cast<int>(ranks.size()), fate_);
   }
   std::shared_ptr<Fate> fate_;

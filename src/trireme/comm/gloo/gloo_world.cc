@@ -32,7 +32,8 @@ struct Address {
 
 class GlooOutgoing : public Outgoing {
  public:
-  GlooOutgoing(GlooLink& link, const Address& address, int peer, const Stamp& stamp, const std::byte* data)
+  GlooOutgoing(GlooLink& link, const Address& address, int peer, const Stamp& stamp,
+               const std::byte* data)
       : link_(link), peer_(peer) {
     const int rank = address.ranks[static_cast<std::size_t>(peer)];
     frame_.stamp = stamp;
@@ -60,8 +61,12 @@ class GlooOutgoing : public Outgoing {
 class GlooIncoming : public Incoming {
  public:
   GlooIncoming(GlooLink& link, const Address& address, int peer)
-      : link_(link), address_(address), peer_(peer), rank_(address.ranks[static_cast<std::size_t>(peer)]) {
-    frame_work_ = link_.recv(rank_, address_.frame_tag, reinterpret_cast<std::byte*>(&frame_), sizeof(Frame), peer_);
+      : link_(link),
+        address_(address),
+        peer_(peer),
+        rank_(address.ranks[static_cast<std::size_t>(peer)]) {
+    frame_work_ = link_.recv(rank_, address_.frame_tag, reinterpret_cast<std::byte*>(&frame_),
+                             sizeof(Frame), peer_);
   }
 
   const Stamp& stamp() override {
@@ -100,7 +105,8 @@ class GlooIncoming : public Incoming {
  private:
   std::byte* place(std::size_t chunk) { return kept_.data() + (chunk % 2) * kChunk; }
   void post(std::byte* into) {
-    const std::size_t bytes = std::min(kChunk, static_cast<std::size_t>(frame_.stamp.bytes) - posted_);
+    const std::size_t bytes =
+        std::min(kChunk, static_cast<std::size_t>(frame_.stamp.bytes) - posted_);
     works_.push_back(link_.recv(rank_, address_.chunk_tag, into, bytes, peer_));
     posted_ += bytes;
   }
@@ -147,8 +153,8 @@ class GlooWorld : public World {
   std::optional<std::string> cause() override { return link_->cause(); }
 
  private:
-  std::unique_ptr<Group> open(const std::string& name, const std::string& key, const std::vector<int>& ranks,
-                              int rank) override {
+  std::unique_ptr<Group> open(const std::string& name, const std::string& key,
+                              const std::vector<int>& ranks, int rank) override {
     return open_gloo_group(link_, name, key, ranks, rank);
   }
 
@@ -158,10 +164,12 @@ class GlooWorld : public World {
 }  // namespace
 
 std::unique_ptr<Group> open_gloo_group(std::shared_ptr<GlooLink> link, const std::string& name,
-                                       const std::string& key, const std::vector<int>& ranks, int rank) {
+                                       const std::string& key, const std::vector<int>& ranks,
+                                       int rank) {
   const int tag = link->claim_tag(key);
   return std::make_unique<ComposedGroup>(
-      name, ranks, rank, std::make_unique<GlooTransport>(std::move(link), Address{ranks, tag, tag | 1}));
+      name, ranks, rank,
+      std::make_unique<GlooTransport>(std::move(link), Address{ranks, tag, tag | 1}));
 }
 
 void silence_c10d() {
@@ -171,7 +179,8 @@ void silence_c10d() {
 
 std::unique_ptr<World> connect_gloo(const GlooConfig& config) {
   if (config.size < 1 || config.rank < 0 || config.rank >= config.size)
-    fail(ErrorKind::kUsage, "rank {} of {} ranks: needs 0 <= rank < ranks", config.rank, config.size);
+    fail(ErrorKind::kUsage, "rank {} of {} ranks: needs 0 <= rank < ranks", config.rank,
+         config.size);
   if (config.port < 1 || config.port > 65535)
     fail(ErrorKind::kUsage, "port {}: needs 1 to 65535", config.port);
   if (config.size == 1) return LocalWorld(1, config.timeout_s).rank(0);

@@ -45,7 +45,8 @@ void Herald::publish(const std::string& cause) { shared_->set_cause(cause, true)
 
 void Herald::await_cause(double seconds) const {
   std::unique_lock lock(shared_->mutex);
-  shared_->changed.wait_for(lock, duration<double>(seconds), [this] { return shared_->cause.has_value(); });
+  shared_->changed.wait_for(lock, duration<double>(seconds),
+                            [this] { return shared_->cause.has_value(); });
 }
 
 bool Herald::Shared::set_cause(const std::string& text, bool publish) {
@@ -66,7 +67,8 @@ void Herald::Shared::run() {
   std::unique_lock lock(mutex);
   while (!stopping || unpublished) {
     poll(lock);
-    if (!unpublished) changed.wait_for(lock, kPollInterval, [this] { return stopping || unpublished; });
+    if (!unpublished)
+      changed.wait_for(lock, kPollInterval, [this] { return stopping || unpublished; });
   }
   lock.unlock();
   try {
@@ -92,7 +94,8 @@ void Herald::Shared::poll(std::unique_lock<std::mutex>& lock) {
       set_cause(std::string(bytes.begin(), bytes.end()), false);
     }
   } catch (const std::exception&) {
-    set_cause("the key-value store is gone: its host (rank 0, or the launcher) died or left", false);
+    set_cause("the key-value store is gone: its host (rank 0, or the launcher) died or left",
+              false);
   }
   lock.lock();
 }

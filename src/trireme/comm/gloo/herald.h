@@ -1,8 +1,6 @@
 // Herald: carries the cause of an abort between processes through c10d's key-value store.
 #pragma once
 
-#include <torch/csrc/distributed/c10d/Store.hpp>
-
 #include <condition_variable>
 #include <functional>
 #include <memory>
@@ -10,6 +8,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 namespace trireme::comm {
 

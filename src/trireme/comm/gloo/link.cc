@@ -2,12 +2,12 @@
 
 #include <ATen/ops/from_blob.h>
 #include <c10/util/Exception.h>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 
 #include "trireme/base/clock.h"
@@ -28,7 +28,8 @@ std::string gist(const std::exception& error) {
   const auto* ours = dynamic_cast<const c10::Error*>(&error);
   std::string text = ours ? ours->what_without_backtrace() : error.what();
   text = text.substr(0, text.find('\n'));
-  if (text.starts_with('[') && text.find("] ") != std::string::npos) text = text.substr(text.find("] ") + 2);
+  if (text.starts_with('[') && text.find("] ") != std::string::npos)
+    text = text.substr(text.find("] ") + 2);
   return text;
 }
 
@@ -74,9 +75,11 @@ void GlooLink::open_stores() {
   }
   if (why.empty()) return;
   if (server)
-    fail(ErrorKind::kUsage, "rank 0 cannot host the key-value store at {}:{}: {}; choose a free port of this host",
+    fail(ErrorKind::kUsage,
+         "rank 0 cannot host the key-value store at {}:{}: {}; choose a free port of this host",
          config_.host, config_.port, why);
-  fail(ErrorKind::kPeerLost, "rank {}: no key-value store at {}:{} within {} s: {}; is its host (rank 0) running?",
+  fail(ErrorKind::kPeerLost,
+       "rank {}: no key-value store at {}:{} within {} s: {}; is its host (rank 0) running?",
        config_.rank, config_.host, config_.port, config_.connect_timeout_s, why);
 }
 
@@ -91,7 +94,8 @@ void GlooLink::gather_ranks() {
         std::string missing;
         for (int rank = 0; rank < config_.size; ++rank)
           if (!store_->check({key(rank)})) missing += fmt::format(" {}", rank);
-        fail(ErrorKind::kPeerLost, "rank {}: of {} ranks these did not come to {}:{} within {} s:{}", config_.rank,
+        fail(ErrorKind::kPeerLost,
+             "rank {}: of {} ranks these did not come to {}:{} within {} s:{}", config_.rank,
              config_.size, config_.host, config_.port, config_.connect_timeout_s, missing);
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
@@ -99,7 +103,8 @@ void GlooLink::gather_ranks() {
   } catch (const Error&) {
     throw;
   } catch (const std::exception& e) {
-    fail(ErrorKind::kPeerLost, "rank {}: the key-value store at {}:{} went away while ranks came together: {}",
+    fail(ErrorKind::kPeerLost,
+         "rank {}: the key-value store at {}:{} went away while ranks came together: {}",
          config_.rank, config_.host, config_.port, gist(e));
   }
 }
@@ -112,17 +117,18 @@ void GlooLink::connect_ranks() {
     if (!config_.interface.empty()) {
       options->devices.push_back(Gloo::createDeviceForInterface(config_.interface));
     } else {
-      options->devices.push_back(Gloo::createDeviceForHostname(address_towards(config_.host, config_.port)));
+      options->devices.push_back(
+          Gloo::createDeviceForHostname(address_towards(config_.host, config_.port)));
     }
   } catch (const std::exception& e) {
-    fail(ErrorKind::kUsage, "rank {}: no network device ({}): {}; name an interface of this host", config_.rank,
-         config_.interface.empty() ? "default" : config_.interface, gist(e));
+    fail(ErrorKind::kUsage, "rank {}: no network device ({}): {}; name an interface of this host",
+         config_.rank, config_.interface.empty() ? "default" : config_.interface, gist(e));
   }
   try {
     process_group_ = c10::make_intrusive<Gloo>(store_, config_.rank, config_.size, options);
   } catch (const std::exception& e) {
-    fail(ErrorKind::kPeerLost, "rank {}: cannot connect to the other {} ranks: {}", config_.rank, config_.size - 1,
-         gist(e));
+    fail(ErrorKind::kPeerLost, "rank {}: cannot connect to the other {} ranks: {}", config_.rank,
+         config_.size - 1, gist(e));
   }
 }
 
@@ -141,7 +147,8 @@ GlooLink::~GlooLink() {
   }
 }
 
-GlooLink::Work GlooLink::send(int rank, int tag, const std::byte* data, std::size_t bytes, int position) {
+GlooLink::Work GlooLink::send(int rank, int tag, const std::byte* data, std::size_t bytes,
+                              int position) {
   std::vector<at::Tensor> tensors = {bytes_tensor(data, bytes)};
   std::unique_lock lock(post_mutex_);
   try {
@@ -193,7 +200,8 @@ void GlooLink::lost(int position, double seconds, const std::string& why) {
 
 int GlooLink::claim_tag(const std::string& key) {
   const int tag = static_cast<int>(hash64(key) & 0x3FFFFFFF) << 1;
-  TRIREME_CHECK(tags_.insert(tag).second, "group '{}' hashes like another group of this rank: rename it", key);
+  TRIREME_CHECK(tags_.insert(tag).second,
+                "group '{}' hashes like another group of this rank: rename it", key);
   return tag;
 }
 

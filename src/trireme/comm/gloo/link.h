@@ -1,15 +1,14 @@
 // GlooLink: one process's connection to all others through c10d; where LibTorch's versions differ.
 #pragma once
 
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <torch/csrc/distributed/c10d/Store.hpp>
-
 #include <cstddef>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "trireme/comm/gloo/gloo_world.h"
 #include "trireme/comm/gloo/herald.h"
@@ -61,6 +60,7 @@ class GlooLink {
 
 // A host-memory group over the link; arguments as World::open.
 std::unique_ptr<Group> open_gloo_group(std::shared_ptr<GlooLink> link, const std::string& name,
-                                       const std::string& key, const std::vector<int>& ranks, int rank);
+                                       const std::string& key, const std::vector<int>& ranks,
+                                       int rank);
 
 }  // namespace trireme::comm

@@ -54,8 +54,8 @@ std::string address_towards(const std::string& host, int port) {
       getsockname(socket.fd(), reinterpret_cast<sockaddr*>(&self), &length) != 0)
     throw std::runtime_error("no route to " + host + ": " + std::strerror(errno));
   char text[NI_MAXHOST];
-  if (const int error = getnameinfo(reinterpret_cast<sockaddr*>(&self), length, text, sizeof(text), nullptr, 0,
-                                    NI_NUMERICHOST))
+  if (const int error = getnameinfo(reinterpret_cast<sockaddr*>(&self), length, text, sizeof(text),
+                                    nullptr, 0, NI_NUMERICHOST))
     throw std::runtime_error(gai_strerror(error));
   return text;
 }
@@ -67,7 +67,8 @@ std::string why_not_listen(int port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<std::uint16_t>(port));
-  if (bind(socket.fd(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0 && listen(socket.fd(), 1) == 0)
+  if (bind(socket.fd(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0 &&
+      listen(socket.fd(), 1) == 0)
     return "";
   return std::strerror(errno);
 }

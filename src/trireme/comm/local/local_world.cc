@@ -69,13 +69,16 @@ class LocalRank : public World {
 
 }  // namespace
 
-LocalWorld::LocalWorld(int size, double timeout_s) : state_(std::make_shared<State>(size, timeout_s)) {
+LocalWorld::LocalWorld(int size, double timeout_s)
+    : state_(std::make_shared<State>(size, timeout_s)) {
   TRIREME_CHECK(size >= 1 && timeout_s > 0, "a world of {} ranks, timeout {} s", size, timeout_s);
 }
 
 LocalWorld::~LocalWorld() = default;
 
-std::unique_ptr<World> LocalWorld::rank(int rank) { return std::make_unique<LocalRank>(state_, rank); }
+std::unique_ptr<World> LocalWorld::rank(int rank) {
+  return std::make_unique<LocalRank>(state_, rank);
+}
 
 void LocalWorld::abort(const std::string& cause) { state_->abort(cause); }
 

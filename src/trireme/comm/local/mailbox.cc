@@ -39,7 +39,8 @@ void Mailboxes::wake_all() {
 template <typename Ready>
 void Mailboxes::wait(Box& box, std::unique_lock<std::mutex>& lock, int peer, Ready ready) {
   const Stopwatch watch;
-  const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+  const auto deadline = std::chrono::steady_clock::now() +
+                        std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                             std::chrono::duration<double>(fate_->timeout_s()));
   const bool woken =
       box.changed.wait_until(lock, deadline, [&] { return ready() || fate_->aborted(); });
@@ -49,7 +50,8 @@ void Mailboxes::wait(Box& box, std::unique_lock<std::mutex>& lock, int peer, Rea
                    : fmt::format("no answer within the timeout of {} s", fate_->timeout_s())};
 }
 
-std::shared_ptr<Parcel> Mailboxes::post(int from, int to, const Stamp& stamp, const std::byte* data) {
+std::shared_ptr<Parcel> Mailboxes::post(int from, int to, const Stamp& stamp,
+                                        const std::byte* data) {
   auto parcel = std::make_shared<Parcel>(Parcel{stamp, data});
   {
     std::lock_guard lock(box(to).mutex);
@@ -112,7 +114,8 @@ class LocalOutgoing : public Outgoing {
 
 class LocalIncoming : public Incoming {
  public:
-  LocalIncoming(Mailboxes& mailboxes, int from, int to) : mailboxes_(mailboxes), from_(from), to_(to) {}
+  LocalIncoming(Mailboxes& mailboxes, int from, int to)
+      : mailboxes_(mailboxes), from_(from), to_(to) {}
   ~LocalIncoming() override { release(); }
 
   const Stamp& stamp() override {

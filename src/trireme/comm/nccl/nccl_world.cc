@@ -4,14 +4,14 @@
 
 #include <ATen/ops/from_blob.h>
 #include <c10/cuda/CUDAGuard.h>
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupNCCL.hpp>
 #include <utility>
 
 #include "trireme/base/clock.h"
@@ -39,7 +39,8 @@ c10d::ReduceOp reduce_op(Reduce reduce) {
 }
 
 bool even(const std::vector<std::int64_t>& counts) {
-  return std::all_of(counts.begin(), counts.end(), [&](std::int64_t count) { return count == counts[0]; });
+  return std::all_of(counts.begin(), counts.end(),
+                     [&](std::int64_t count) { return count == counts[0]; });
 }
 
 // Operations are issued by the caller, so that they follow its stream; a thread ends their tickets.
@@ -59,7 +60,8 @@ class NcclGroup : public Group {
     if (!watcher_.joinable()) return;
     std::unique_lock lock(mutex_);
     closing_ = true;
-    if (!pending_.empty()) link_->abort(fmt::format("group '{}' left with unfinished operations", name()));
+    if (!pending_.empty())
+      link_->abort(fmt::format("group '{}' left with unfinished operations", name()));
     lock.unlock();
     changed_.notify_all();
     watcher_.join();
@@ -92,10 +94,15 @@ class NcclGroup : public Group {
     return ticket;
   }
 
-  at::Tensor tensor(const std::byte* data, std::int64_t begin, std::int64_t count, DType type) const {
-    const auto options = at::TensorOptions().dtype(scalar_type(type)).device(
-        at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(config_.device)));
-    return at::from_blob(const_cast<std::byte*>(data) + static_cast<std::size_t>(begin) * size_of(type), {count}, options);
+  at::Tensor tensor(const std::byte* data, std::int64_t begin, std::int64_t count,
+                    DType type) const {
+    const auto options =
+        at::TensorOptions()
+            .dtype(scalar_type(type))
+            .device(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(config_.device)));
+    return at::from_blob(
+        const_cast<std::byte*>(data) + static_cast<std::size_t>(begin) * size_of(type), {count},
+        options);
   }
 
   Works issue(const Operation& op) {
@@ -110,13 +117,16 @@ class NcclGroup : public Group {
       }
       case Verb::kReduceScatter: {
         if (!even(op.in_counts))
-          fail(ErrorKind::kUsage, "reduce_scatter of uneven slices on group '{}': nccl needs equal ones, pad them", name());
+          fail(ErrorKind::kUsage,
+               "reduce_scatter of uneven slices on group '{}': nccl needs equal ones, pad them",
+               name());
         c10d::ReduceScatterOptions options;
         options.reduceOp = reduce_op(op.reduce);
         return {process_group_->_reduce_scatter_base(out, in, options)};
       }
       case Verb::kAllGather:
-        return even(op.out_counts) ? Works{process_group_->_allgather_base(out, in)} : gather_uneven(op, in);
+        return even(op.out_counts) ? Works{process_group_->_allgather_base(out, in)}
+                                   : gather_uneven(op, in);
       case Verb::kBroadcast: {
         c10d::BroadcastOptions options;
         options.rootRank = op.peer;
@@ -170,9 +180,9 @@ class NcclGroup : public Group {
       }
       const auto cause = link_->cause();
       const Error error(ErrorKind::kPeerLost,
-                        fmt::format("rank {}: {} #{} of group '{}' failed after {:.1f} s: {}", rank(),
-                                    comm::name(finished.verb), finished.sequence, name(), finished.watch.seconds(),
-                                    cause.value_or(why)));
+                        fmt::format("rank {}: {} #{} of group '{}' failed after {:.1f} s: {}",
+                                    rank(), comm::name(finished.verb), finished.sequence, name(),
+                                    finished.watch.seconds(), cause.value_or(why)));
       link_->abort(error.what());
       finished.pledge.fail(error);
     }
@@ -210,19 +220,21 @@ class NcclGroup : public Group {
 class NcclWorld : public World {
  public:
   explicit NcclWorld(const NcclConfig& config)
-      : World(config.control.rank, config.control.size), config_(config),
+      : World(config.control.rank, config.control.size),
+        config_(config),
         link_(std::make_shared<GlooLink>(config.control)) {}
   void abort(const std::string& cause) override { link_->abort(cause); }
   std::optional<std::string> cause() override { return link_->cause(); }
 
  private:
-  std::unique_ptr<Group> open(const std::string& name, const std::string& key, const std::vector<int>& ranks,
-                              int rank) override {
-    return std::make_unique<NcclGroup>(name, key, rank, static_cast<int>(ranks.size()), config_, link_);
+  std::unique_ptr<Group> open(const std::string& name, const std::string& key,
+                              const std::vector<int>& ranks, int rank) override {
+    return std::make_unique<NcclGroup>(name, key, rank, static_cast<int>(ranks.size()), config_,
+                                       link_);
   }
 
-  std::unique_ptr<Group> open_host(const std::string& name, const std::string& key, const std::vector<int>& ranks,
-                                   int rank) override {
+  std::unique_ptr<Group> open_host(const std::string& name, const std::string& key,
+                                   const std::vector<int>& ranks, int rank) override {
     return open_gloo_group(link_, name, key, ranks, rank);
   }
 
@@ -232,7 +244,9 @@ class NcclWorld : public World {
 
 }  // namespace
 
-std::unique_ptr<World> connect_nccl(const NcclConfig& config) { return std::make_unique<NcclWorld>(config); }
+std::unique_ptr<World> connect_nccl(const NcclConfig& config) {
+  return std::make_unique<NcclWorld>(config);
+}
 
 }  // namespace trireme::comm
 

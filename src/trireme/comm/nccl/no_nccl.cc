@@ -6,7 +6,8 @@
 namespace trireme::comm {
 
 std::unique_ptr<World> connect_nccl(const NcclConfig&) {
-  fail(ErrorKind::kUsage, "this LibTorch was built without NCCL: use gloo, or build Trireme with a CUDA LibTorch");
+  fail(ErrorKind::kUsage,
+       "this LibTorch was built without NCCL: use gloo, or build Trireme with a CUDA LibTorch");
 }
 
 }  // namespace trireme::comm

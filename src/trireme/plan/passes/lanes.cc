@@ -118,7 +118,7 @@ class Dependencies {
   std::map<UnitId, std::vector<int>> reductions_;
   std::map<UnitId, std::vector<int>> updates_;
   std::vector<int> scatters_;  // of single micro-batches
-  std::vector<int> results_;  // the last line that made a gradient or a loss
+  std::vector<int> results_;   // the last line that made a gradient or a loss
   int last_reshard_ = -1;
   int grad_norm_ = -1;
 };
