@@ -133,9 +133,10 @@ void add_model(std::vector<Field>& list) {
 }
 
 void add_data(std::vector<Field>& list) {
-  list.push_back(fixed(text(KEY(data.path),
-                            "Token dataset made by `trireme data prepare`, or a text file; empty: "
-                            "the quick start's text, the C++ headers of this machine.")));
+  // Not fixed: a dataset may move; a checkpoint knows its content by digest.
+  list.push_back(text(KEY(data.path),
+                      "Token dataset made by `trireme data prepare`, or a text file; empty: "
+                      "the quick start's text, the C++ headers of this machine."));
   list.push_back(
       fixed(text(KEY(data.tokenizer),
                  "How text becomes tokens: bytes, characters, bpe:N (byte-level BPE of N "

@@ -120,11 +120,13 @@ void check_batch(const Job& job) {
 }
 
 void resolve_optim(Optim& optim, const Run& run) {
-  if (optim.decay_steps == 0) optim.decay_steps = run.steps;
+  const bool derived = optim.decay_steps == 0;
+  if (derived) optim.decay_steps = run.steps;
   if (optim.min_lr > optim.lr)
     fail(ErrorKind::kUsage, "optim.min_lr={} is above optim.lr={}; lower min_lr or raise lr",
          optim.min_lr, optim.lr);
-  if (optim.warmup_steps > run.steps)
+  // A run may end before its schedule does, but a schedule made of the run's length must have room.
+  if (derived && optim.warmup_steps > run.steps)
     fail(ErrorKind::kUsage,
          "optim.warmup_steps={} is more than run.steps={}; lower it or train longer",
          optim.warmup_steps, run.steps);
