@@ -66,7 +66,7 @@ TEST(Explain, EveryRecipeFitsAScreenAndItsPlanReadsBack) {
                                              "--ranks", "4",
                                              "--set",   "run.micro_batch=1",
                                              "--set",   "run.global_batch=32",
-                                             "--set",   "model.vocab=256"};
+                                             "--set",   "model.vocab=50257"};
     const auto with = [&](const std::string& format) {
       std::vector<std::string> arguments = common;
       arguments.insert(arguments.end(), {"--format", format});
