@@ -221,7 +221,7 @@ TEST_F(BrokenInput, Datasets) {
     std::filesystem::remove(desk_ / (gone + "/" + file));
     refused({"data", "inspect", gone}, 3, gone);
   }
-  for (const std::string& file : {"train.idx", "vocabulary.json", "dataset.json"}) {
+  for (const std::string file : {"train.idx", "vocabulary.json", "dataset.json"}) {
     const std::string name = broken(std::string("magic-") + file);
     corrupt(name + "/" + file, 0);
     refused({"train", "job.yaml", "--out", "run", "data.path=" + name}, 3, name);

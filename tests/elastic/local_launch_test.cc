@@ -58,7 +58,7 @@ TEST(LocalLaunch, ALineWithoutNewlineIsTold) {
 
 TEST(LocalLaunch, TheFirstFailureDecidesAndPeerLostIsItsEcho) {
   const Outcome outcome =
-      run(shell(3, "case $RANK in 0) exit 4;; 2) sleep 0.2; exit 3;; esac; sleep 30"));
+      run(shell(3, "case $RANK in 0) exit 4;; 2) sleep 0.2; exit 3;; esac; exec sleep 30"));
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_EQ(outcome.rank, 2);
   EXPECT_FALSE(has_children());
@@ -124,10 +124,10 @@ TEST(LocalLaunch, ARankThatDoesNotCatchTheInterruptIsNoFailure) {
 
 TEST(LocalLaunch, ASecondTermIsIgnoredASecondIntKills) {
   const std::string deaf =
-      "trap '' INT; trap 'sleep 1; exit 143' TERM; while :; do sleep 0.05; done";
+      "trap '' INT; trap 'sleep 0.6; exit 143' TERM; while :; do sleep 0.05; done";
   EXPECT_EQ(exit_code_after(shell(2, deaf), {SIGTERM, SIGTERM}), 143);
   const Stopwatch clock;
-  EXPECT_EQ(exit_code_after(shell(2, "trap '' INT; sleep 30"), {SIGINT, SIGINT}), 130);
+  EXPECT_EQ(exit_code_after(shell(2, "trap '' INT; exec sleep 30"), {SIGINT, SIGINT}), 130);
   EXPECT_LT(clock.seconds(), 10);
 }
 

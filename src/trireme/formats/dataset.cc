@@ -13,8 +13,8 @@
 namespace trireme::formats {
 namespace {
 
-constexpr char kFormat[] = "trireme.dataset";
-constexpr std::int64_t kVersion = 1;
+constexpr char kDatasetFormat[] = "trireme.dataset";
+constexpr std::int64_t kDatasetVersion = 1;
 
 void check_size(const Path& directory, const char* name, std::int64_t size) {
   std::error_code cause;
@@ -52,8 +52,8 @@ std::string print(const DatasetRecord& record) {
   for (std::size_t i = 0; i < std::size(kDatasetFiles); ++i)
     files[kDatasetFiles[i]] = {{"size", record.files[i].size},
                                {"xxh3", hex64(record.files[i].hash)}};
-  const Json json{{"format", kFormat},
-                  {"version", kVersion},
+  const Json json{{"format", kDatasetFormat},
+                  {"version", kDatasetVersion},
                   {"tokenizer", record.tokenizer_kind},
                   {"vocab_size", record.vocab_size},
                   {"splits", {{"train", split(record.train)}, {"val", split(record.val)}}},
@@ -64,13 +64,7 @@ std::string print(const DatasetRecord& record) {
 DatasetRecord parse_record(std::string_view text, const std::string& what) {
   const Json json = parse_json(text, what);
   const JsonFields fields(json, what);
-  if (fields.string("format") != kFormat)
-    fail(ErrorKind::kData, "{}: format is {}, {} is needed", what, shown(fields.string("format")),
-         kFormat);
-  if (const std::int64_t version = fields.integer("version"); version != kVersion)
-    fail(ErrorKind::kData,
-         "{}: dataset format version {}, this build reads version {}; prepare the data again", what,
-         version, kVersion);
+  fields.need_format(kDatasetFormat, kDatasetVersion, "prepare the data again");
   fields.only({"format", "version", "tokenizer", "vocab_size", "splits", "files"});
   const JsonFields splits(fields.any("splits"), what + ": splits");
   splits.only({"train", "val"});

@@ -60,6 +60,15 @@ std::int64_t JsonFields::integer(const char* key, std::int64_t low, std::int64_t
   return json_integer(any(key), where_ + ": " + key, low, high);
 }
 
+void JsonFields::need_format(std::string_view format, std::int64_t version,
+                             std::string_view remedy) const {
+  if (const std::string found = string("format"); found != format)
+    fail(ErrorKind::kData, "{}: format is {}, {} is needed", where_, shown(found), format);
+  if (const std::int64_t found = integer("version"); found != version)
+    fail(ErrorKind::kData, "{}: {} version {}, this build reads version {}; {}", where_, format,
+         found, version, remedy);
+}
+
 std::uint64_t JsonFields::hex(const char* key) const {
   return parse_hex64(string(key), where_ + ": " + key);
 }

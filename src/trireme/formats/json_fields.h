@@ -34,6 +34,8 @@ class JsonFields {
   // 16 lower-case hex digits.
   std::uint64_t hex(const char* key) const;
   const std::string& where() const { return where_; }
+  // Refuses a document whose keys "format" and "version" are others; `remedy` ends the line about a version.
+  void need_format(std::string_view format, std::int64_t version, std::string_view remedy) const;
 
  private:
   [[noreturn]] void wrong(const char* key, const char* needed) const;

@@ -12,8 +12,8 @@
 namespace trireme::formats {
 namespace {
 
-constexpr char kFormat[] = "trireme.checkpoint";
-constexpr std::int64_t kVersion = 1;
+constexpr char kCheckpointFormat[] = "trireme.checkpoint";
+constexpr std::int64_t kCheckpointVersion = 1;
 constexpr std::string_view kTailBegin = ",\n \"digest\": \"";
 constexpr std::string_view kTailEnd = "\"\n}\n";
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 56;
@@ -159,8 +159,8 @@ std::string print(const Manifest& manifest) {
     TRIREME_CHECK(false, "{}", error.what());
   }
   Json json{
-      {"format", kFormat},
-      {"version", kVersion},
+      {"format", kCheckpointFormat},
+      {"version", kCheckpointVersion},
       {"build", manifest.build},
       {"step", manifest.step},
       {"world", manifest.world},
@@ -183,14 +183,7 @@ Manifest parse_manifest(std::string_view text, const std::string& what) {
   const std::string_view body = checked_body(text, what);
   const Json json = parse_json(std::string(body) + "\n}", what);
   const JsonFields fields(json, what);
-  if (fields.string("format") != kFormat)
-    fail(ErrorKind::kData, "{}: format is {}, {} is needed", what, shown(fields.string("format")),
-         kFormat);
-  if (const std::int64_t version = fields.integer("version"); version != kVersion)
-    fail(ErrorKind::kData,
-         "{}: checkpoint format version {}, this build reads version {}; use the build that wrote "
-         "it",
-         what, version, kVersion);
+  fields.need_format(kCheckpointFormat, kCheckpointVersion, "use the build that wrote it");
   fields.only({"format", "version", "build", "step", "world", "data", "train_state", "job", "files",
                "units"});
   const JsonFields data(fields.any("data"), what + ": data");

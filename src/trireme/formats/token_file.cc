@@ -11,7 +11,7 @@ namespace trireme::formats {
 namespace {
 
 constexpr char kMagic[9] = {'M', 'M', 'I', 'D', 'I', 'D', 'X', 0, 0};
-constexpr std::uint64_t kVersion = 1;
+constexpr std::uint64_t kIndexVersion = 1;
 // magic, version, type, sequence count, document count: 34 bytes, so nothing after it is aligned.
 constexpr std::size_t kVersionAt = 9, kTypeAt = 17, kSequencesAt = 18, kDocumentsAt = 26,
                       kHeader = 34;
@@ -88,8 +88,8 @@ void TokenFile::check_header(const std::string& name) {
          kHeader);
   if (std::memcmp(bytes.data(), kMagic, sizeof(kMagic)) != 0)
     fail(ErrorKind::kData, "{}: does not begin with MMIDIDX: not a token index", name);
-  if (const auto version = load<std::uint64_t>(bytes, kVersionAt); version != kVersion)
-    fail(ErrorKind::kData, "{}: index version {}, version {} is needed", name, version, kVersion);
+  if (const auto version = load<std::uint64_t>(bytes, kVersionAt); version != kIndexVersion)
+    fail(ErrorKind::kData, "{}: index version {}, version {} is needed", name, version, kIndexVersion);
   const auto code = load<std::uint8_t>(bytes, kTypeAt);
   const auto found =
       std::find_if(std::begin(kCodes), std::end(kCodes), [&](auto& c) { return c.second == code; });
@@ -224,7 +224,7 @@ TokenFileDigests TokenFileWriter::finish() {
   DigestWriter idx(with_suffix(prefix_, ".idx"));
   std::vector<std::byte> out;
   for (const char c : kMagic) store(out, c);
-  store(out, kVersion);
+  store(out, kIndexVersion);
   store(out, std::find_if(std::begin(kCodes), std::end(kCodes), [&](auto& c) {
                return c.first == dtype_;
              })->second);

@@ -14,8 +14,8 @@
 namespace trireme::formats {
 namespace {
 
-constexpr char kFormat[] = "trireme.tokenizer";
-constexpr std::int64_t kVersion = 1;
+constexpr char kTokenizerFormat[] = "trireme.tokenizer";
+constexpr std::int64_t kTokenizerVersion = 1;
 
 // Calls visit(code point, its bytes) for each character.
 template <typename Visit>
@@ -73,10 +73,7 @@ Tokenizer Tokenizer::from_description(std::string_view json, const std::string& 
   const Json parsed = parse_json(json, what);
   const JsonFields fields(parsed, what);
   fields.only({"format", "version", "kind", "characters", "source"});
-  if (fields.string("format") != kFormat)
-    fail(ErrorKind::kData, "{}: format is {}, {} is needed", what, shown(fields.string("format")),
-         kFormat);
-  fields.integer("version", kVersion, kVersion);
+  fields.need_format(kTokenizerFormat, kTokenizerVersion, "prepare the data again");
   const std::string kind = fields.string("kind");
   if (kind == "bytes") return bytes();
   if (kind == "characters") {
@@ -94,7 +91,7 @@ Tokenizer Tokenizer::from_description(std::string_view json, const std::string& 
 const char* Tokenizer::kind() const { return chars_ ? "characters" : file_ ? "bpe" : "bytes"; }
 
 std::string Tokenizer::description() const {
-  Json json{{"format", kFormat}, {"version", kVersion}, {"kind", kind()}};
+  Json json{{"format", kTokenizerFormat}, {"version", kTokenizerVersion}, {"kind", kind()}};
   if (chars_) json["characters"] = characters();
   if (file_) json["source"] = file_->source;
   return json.dump(1) + "\n";

@@ -5,10 +5,6 @@
 namespace trireme::plan {
 namespace {
 
-bool contains(const std::vector<int>& ids, int id) {
-  return std::ranges::find(ids, id) != ids.end();
-}
-
 // Nodes of the stage that give the value a gradient.
 int local_sources(const ListView& view, ValueId value) {
   int count = 0;

@@ -5,10 +5,6 @@
 namespace trireme::plan {
 namespace {
 
-bool contains(const std::vector<int>& ids, int id) {
-  return std::ranges::find(ids, id) != ids.end();
-}
-
 void add_once(std::vector<int>& sorted, int id) {
   const auto at = std::ranges::lower_bound(sorted, id);
   if (at == sorted.end() || *at != id) sorted.insert(at, id);

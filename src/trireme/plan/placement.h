@@ -1,11 +1,16 @@
 // Placement: which stage runs, holds, loads and needs what. Read off the program alone.
 #pragma once
 
+#include <algorithm>
 #include <vector>
 
 #include "trireme/plan/program.h"
 
 namespace trireme::plan {
+
+inline bool contains(const std::vector<int>& ids, int id) {
+  return std::ranges::find(ids, id) != ids.end();
+}
 
 // Pipeline stages of the program: one more than the largest Node::stage.
 int stage_count(const Program& program);
