@@ -187,7 +187,8 @@ TEST(Tokenizer, DescriptionsRebuildTheTokenizer) {
   }
   const std::pair<const char*, const char*> table[] = {
       {R"({"format":"x","version":1,"kind":"bytes"})", "format is \"x\""},
-      {R"({"format":"trireme.tokenizer","version":2,"kind":"bytes"})", "version 2, this build reads version 1"},
+      {R"({"format":"trireme.tokenizer","version":2,"kind":"bytes"})",
+       "version 2, this build reads version 1"},
       {R"({"format":"trireme.tokenizer","version":1,"kind":"words"})", "kind \"words\""},
       {R"({"format":"trireme.tokenizer","version":1,"kind":"characters","characters":"ba"})",
        "code-point order"},

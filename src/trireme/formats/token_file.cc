@@ -89,7 +89,8 @@ void TokenFile::check_header(const std::string& name) {
   if (std::memcmp(bytes.data(), kMagic, sizeof(kMagic)) != 0)
     fail(ErrorKind::kData, "{}: does not begin with MMIDIDX: not a token index", name);
   if (const auto version = load<std::uint64_t>(bytes, kVersionAt); version != kIndexVersion)
-    fail(ErrorKind::kData, "{}: index version {}, version {} is needed", name, version, kIndexVersion);
+    fail(ErrorKind::kData, "{}: index version {}, version {} is needed", name, version,
+         kIndexVersion);
   const auto code = load<std::uint8_t>(bytes, kTypeAt);
   const auto found =
       std::find_if(std::begin(kCodes), std::end(kCodes), [&](auto& c) { return c.second == code; });
