@@ -107,6 +107,12 @@ Error ComposedGroup::lost(const Job& job, const Lost& lost) const {
     return Error(ErrorKind::kPeerLost,
                  fmt::format("{} stopped while waiting for rank {} ({:.1f} s): {}", describe(job),
                              peer, lost.seconds, *cause));
+  if (lost.culprit >= 0)
+    return Error(
+        ErrorKind::kPeerLost,
+        fmt::format("{} lost rank {} after {:.1f} s: {}; rank {}, the next to answer, runs "
+                    "and waits as well",
+                    describe(job), lost.culprit, lost.seconds, lost.why, peer));
   return Error(ErrorKind::kPeerLost, fmt::format("{} lost rank {} after {:.1f} s: {}",
                                                  describe(job), peer, lost.seconds, lost.why));
 }

@@ -34,9 +34,10 @@ static_assert(sizeof(Stamp) == 32);
 
 // Thrown by a transport when a peer did not answer; the group adds what it was doing.
 struct Lost {
-  int peer;         // position in the group
-  double seconds;   // waited
-  std::string why;  // "no answer within the timeout of 2 s", "connection closed: ...", ...
+  int peer;          // position in the group
+  double seconds;    // waited
+  std::string why;   // "no answer within the timeout of 2 s", "connection closed: ...", ...
+  int culprit = -1;  // world rank; -1: the peer
 };
 
 // A message on its way out. Destroying it before finish() takes it back: afterwards nobody reads its

@@ -34,26 +34,26 @@ class GlooOutgoing : public Outgoing {
  public:
   GlooOutgoing(GlooLink& link, const Address& address, int peer, const Stamp& stamp,
                const std::byte* data)
-      : link_(link), peer_(peer) {
-    const int rank = address.ranks[static_cast<std::size_t>(peer)];
+      : link_(link), peer_(peer), rank_(address.ranks[static_cast<std::size_t>(peer)]) {
     frame_.stamp = stamp;
     const bool small = stamp.bytes <= kInline;
     if (small && stamp.bytes > 0) std::memcpy(frame_.payload.data(), data, stamp.bytes);
-    post(rank, address.frame_tag, reinterpret_cast<const std::byte*>(&frame_), sizeof(Frame));
+    post(address.frame_tag, reinterpret_cast<const std::byte*>(&frame_), sizeof(Frame));
     if (small) return;
     for (std::size_t begin = 0; begin < stamp.bytes; begin += kChunk)
-      post(rank, address.chunk_tag, data + begin, std::min(kChunk, stamp.bytes - begin));
+      post(address.chunk_tag, data + begin, std::min(kChunk, stamp.bytes - begin));
   }
   void finish() override {
-    for (const auto& work : works_) link_.wait(work, peer_);
+    for (const auto& work : works_) link_.wait(work, rank_, peer_);
   }
 
  private:
-  void post(int rank, int tag, const std::byte* data, std::size_t bytes) {
-    works_.push_back(link_.send(rank, tag, data, bytes, peer_));
+  void post(int tag, const std::byte* data, std::size_t bytes) {
+    works_.push_back(link_.send(rank_, tag, data, bytes, peer_));
   }
   GlooLink& link_;
   int peer_;
+  int rank_;
   Frame frame_{};
   std::vector<GlooLink::Work> works_;
 };
@@ -71,7 +71,7 @@ class GlooIncoming : public Incoming {
 
   const Stamp& stamp() override {
     if (frame_work_) {
-      link_.wait(frame_work_, peer_);
+      link_.wait(frame_work_, rank_, peer_);
       frame_work_.reset();
     }
     return frame_.stamp;
@@ -111,7 +111,7 @@ class GlooIncoming : public Incoming {
     posted_ += bytes;
   }
   void next() {
-    link_.wait(works_.front(), peer_);
+    link_.wait(works_.front(), rank_, peer_);
     works_.pop_front();
   }
 

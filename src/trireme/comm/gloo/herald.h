@@ -1,4 +1,5 @@
-// Herald: carries the cause of an abort between processes through c10d's key-value store.
+// Herald: carries the cause of an abort between processes through c10d's key-value store, and tells
+// which processes no longer run.
 #pragma once
 
 #include <condition_variable>
@@ -9,6 +10,7 @@
 #include <string>
 #include <thread>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
 
 namespace trireme::comm {
 
@@ -17,7 +19,7 @@ namespace trireme::comm {
 class Herald {
  public:
   // `on_cause` is called once, from any thread, when the world is aborted by anybody.
-  Herald(c10::intrusive_ptr<c10d::Store> store, std::function<void()> on_cause);
+  Herald(c10::intrusive_ptr<c10d::Store> store, int rank, int size, std::function<void()> on_cause);
   // Delivers what publish() left and adds one to kLeftKey, for at most two seconds.
   ~Herald();
   static constexpr const char* kLeftKey = "left";
@@ -28,20 +30,30 @@ class Herald {
   void publish(const std::string& cause);
   // Gives other ranks up to `seconds` to publish what happened.
   void await_cause(double seconds) const;
+  // Asks the herald of every rank to answer and waits until all have, a cause is known or `seconds` are
+  // over. The ranks that did not answer: a stopped process, unlike one that merely waits. Empty if the
+  // store itself does not answer.
+  std::optional<std::vector<int>> roll_call(double seconds);
 
  private:
   struct Shared {
     c10::intrusive_ptr<c10d::Store> store;
+    int rank = 0;
+    int size = 0;
     std::function<void()> on_cause;
     mutable std::mutex mutex;
     mutable std::condition_variable changed;
     std::optional<std::string> cause;
+    std::optional<std::vector<int>> silent;  // of a roll call that this rank asked for
+    bool calling = false;
+    bool present = false;  // answered a roll call
     bool unpublished = false;
     bool stopping = false;
     bool stopped = false;
 
     void run();
     void poll(std::unique_lock<std::mutex>& lock);
+    void answer_roll_call(bool call);
     // False if there is a cause already.
     bool set_cause(const std::string& text, bool publish);
   };

@@ -39,6 +39,8 @@ void without_libuv(Options& options) {
   if constexpr (requires { options.useLibUV; }) options.useLibUV = false;
 }
 
+constexpr double kRollCall = 1.0;  // seconds that a process has to say that it runs
+
 at::Tensor bytes_tensor(const std::byte* data, std::size_t bytes) {
   return at::from_blob(const_cast<std::byte*>(data), {static_cast<std::int64_t>(bytes)}, at::kByte);
 }
@@ -49,7 +51,8 @@ GlooLink::GlooLink(const GlooConfig& config) : config_(config) {
   open_stores();
   gather_ranks();
   connect_ranks();
-  herald_ = std::make_unique<Herald>(herald_store_, [this] { wake_all(); });
+  herald_ =
+      std::make_unique<Herald>(herald_store_, config_.rank, config_.size, [this] { wake_all(); });
 }
 
 void GlooLink::open_stores() {
@@ -155,7 +158,7 @@ GlooLink::Work GlooLink::send(int rank, int tag, const std::byte* data, std::siz
     return process_group_->send(tensors, rank, tag);
   } catch (const std::exception& e) {
     lock.unlock();
-    lost(position, 0.0, gist(e));
+    lost(rank, position, 0.0, gist(e));
   }
 }
 
@@ -166,11 +169,11 @@ GlooLink::Work GlooLink::recv(int rank, int tag, std::byte* data, std::size_t by
     return process_group_->recv(tensors, rank, tag);
   } catch (const std::exception& e) {
     lock.unlock();
-    lost(position, 0.0, gist(e));
+    lost(rank, position, 0.0, gist(e));
   }
 }
 
-void GlooLink::wait(const Work& work, int position) {
+void GlooLink::wait(const Work& work, int rank, int position) {
   const Stopwatch watch;
   {
     std::lock_guard lock(waiting_mutex_);
@@ -189,12 +192,22 @@ void GlooLink::wait(const Work& work, int position) {
     std::lock_guard lock(waiting_mutex_);
     waiting_.erase(work.get());
   }
-  if (!why.empty()) lost(position, watch.seconds(), why);
+  if (!why.empty()) lost(rank, position, watch.seconds(), why);
 }
 
-void GlooLink::lost(int position, double seconds, const std::string& why) {
+int GlooLink::culprit(int awaited) {
+  const auto silent = herald_->roll_call(kRollCall);
+  const int store_host = config_.host_store ? 0 : -1;
+  if (!silent) return store_host == awaited ? -1 : store_host;
+  if (silent->empty() || std::ranges::find(*silent, awaited) != silent->end()) return -1;
+  return silent->front();
+}
+
+void GlooLink::lost(int rank, int position, double seconds, const std::string& why) {
+  // The awaited rank may itself wait for one that is stopped.
+  if (seconds >= config_.timeout_s) throw Lost{position, seconds, why, culprit(rank)};
   // A closed connection is often the echo of a failure elsewhere: ask what that was before blaming.
-  if (seconds < config_.timeout_s) herald_->await_cause(std::min(1.0, config_.timeout_s / 4));
+  herald_->await_cause(std::min(1.0, config_.timeout_s / 4));
   throw Lost{position, seconds, why};
 }
 

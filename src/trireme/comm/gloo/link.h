@@ -30,7 +30,7 @@ class GlooLink {
   Work send(int rank, int tag, const std::byte* data, std::size_t bytes, int position);
   Work recv(int rank, int tag, std::byte* data, std::size_t bytes, int position);
   // Blocks until posted work is done.
-  void wait(const Work& work, int position);
+  void wait(const Work& work, int rank, int position);
 
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
 
@@ -45,7 +45,9 @@ class GlooLink {
   void gather_ranks();
   void connect_ranks();
   void wake_all();
-  [[noreturn]] void lost(int position, double seconds, const std::string& why);
+  // The world rank to blame when a wait timed out, -1 where it is the awaited one.
+  int culprit(int awaited);
+  [[noreturn]] void lost(int rank, int position, double seconds, const std::string& why);
 
   GlooConfig config_;
   c10::intrusive_ptr<c10d::Store> store_;
