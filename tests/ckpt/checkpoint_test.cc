@@ -11,8 +11,10 @@
 #include <mutex>
 
 #include "tests/harness/layouts.h"
+#include "tests/harness/momentum_sgd.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
+#include "trireme/comm/tensor_buffer.h"
 #include "trireme/plan/microbatch.h"
 
 namespace trireme::ckpt {
@@ -44,18 +46,7 @@ class Loss : public exec::Block {
   }
 };
 
-class Momentum : public exec::Updater {
- public:
-  const std::vector<std::string>& state_names() const override { return names_; }
-  void update(at::Tensor param, const at::Tensor& grad, std::span<at::Tensor> states,
-              std::span<const exec::UpdateSegment>, const exec::UpdateArgs& args) override {
-    states[0].mul_(0.9).add_(grad);
-    param.sub_(states[0], args.lr);
-  }
-
- private:
-  std::vector<std::string> names_ = {"momentum"};
-};
+;
 
 exec::Model layers() {
   exec::Model model;
@@ -105,7 +96,7 @@ class CheckpointTest : public testing::Test {
     std::vector<double> losses;
     const mesh::Mesh mesh(layout.degrees);
     comm::run_local_ranks(mesh.world(), 60, [&](comm::World& world) {
-      Momentum updater;
+      harness::MomentumSgd updater;
       exec::Session session(layers(), {.mesh = mesh, .recipe = layout.recipe, .seed = 3}, world,
                             updater);
       if (first > 0) {
@@ -125,7 +116,7 @@ class CheckpointTest : public testing::Test {
                    .step = step,
                    .micro_batch = plan::micro_batch_id(mesh, layout.recipe, world.rank(), mb)};
                at::Tensor x = at::empty({2, kWidth}).normal_(0, 1, key.generator(0));
-               return std::vector<at::Tensor>{x.to(exec::scalar_type(layout.recipe.compute))};
+               return std::vector<at::Tensor>{x.to(comm::scalar_type(layout.recipe.compute))};
              }});
         if (world.rank() == 0) losses.push_back(result.loss);
       }
@@ -179,7 +170,7 @@ TEST_F(CheckpointTest, FailureToWriteIsToldToEveryRankAndKeepsWhatWasThere) {
   const Path blocked = root_ / "blocked" / "file";
   int told = 0;
   comm::run_local_ranks(2, 60, [&](comm::World& world) {
-    Momentum updater;
+    harness::MomentumSgd updater;
     exec::Session session(layers(),
                           {.mesh = mesh::Mesh({.dp_shard = 2}), .recipe = layout(1, 2, 1).recipe},
                           world, updater);

@@ -7,6 +7,7 @@
 
 #include "tests/harness/layouts.h"
 #include "trireme/comm/local/local_world.h"
+#include "trireme/comm/tensor_buffer.h"
 #include "trireme/exec/session.h"
 
 namespace trireme::exec {
@@ -107,7 +108,8 @@ TEST_P(UnitMemory, IsWhatThePlanPredicted) {
     EXPECT_EQ(session.units().memory().live, without_activations(account.persistent));
     session.step({.load = [&](int) {
       return std::vector<at::Tensor>{
-          at::empty({2, kWidth}, at::TensorOptions().dtype(scalar_type(param.compute))).fill_(0.5)};
+          at::empty({2, kWidth}, at::TensorOptions().dtype(comm::scalar_type(param.compute)))
+              .fill_(0.5)};
     }});
     std::int64_t peak = 0;
     for (const plan::MemoryPoint& point : account.at_line)

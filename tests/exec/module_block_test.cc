@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "tests/harness/layouts.h"
+#include "tests/harness/momentum_sgd.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
 
@@ -17,21 +18,11 @@ namespace trireme::exec {
 namespace {
 
 using harness::Layout;
+using harness::MomentumSgd;
 using harness::Subject;
 using harness::Trace;
 
-class MomentumSgd : public Updater {
- public:
-  const std::vector<std::string>& state_names() const override { return names_; }
-  void update(at::Tensor param, const at::Tensor& grad, std::span<at::Tensor> states,
-              std::span<const UpdateSegment> segments, const UpdateArgs& args) override {
-    states[0].mul_(0.9).add_(grad * args.grad_scale);
-    param.sub_(states[0] * args.lr);
-  }
-
- private:
-  std::vector<std::string> names_ = {"momentum"};
-};
+;
 
 void freeze(torch::nn::Module& module) {
   for (at::Tensor& param : module.parameters()) param.set_requires_grad(false);

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "tests/harness/layouts.h"
+#include "tests/harness/momentum_sgd.h"
 #include "trireme/base/hash.h"
 #include "trireme/exec/module_block.h"
 
@@ -17,6 +18,7 @@ namespace trireme::exec {
 namespace {
 
 using harness::Layout;
+using harness::MomentumSgd;
 using harness::run_layout;
 using harness::Subject;
 using harness::Trace;
@@ -24,18 +26,7 @@ using harness::Trace;
 constexpr std::int64_t kSamples = 3;
 constexpr std::int64_t kWidth = 24;
 
-class MomentumSgd : public Updater {
- public:
-  const std::vector<std::string>& state_names() const override { return names_; }
-  void update(at::Tensor param, const at::Tensor& grad, std::span<at::Tensor> states,
-              std::span<const UpdateSegment> segments, const UpdateArgs& args) override {
-    states[0].mul_(0.9).add_(grad * args.grad_scale);
-    param.sub_(states[0] * args.lr);
-  }
-
- private:
-  std::vector<std::string> names_ = {"momentum"};
-};
+;
 
 // Three linear layers with a skip around the second, squared error against a target.
 Model chain(at::ScalarType type) {

@@ -11,19 +11,11 @@
 #include "trireme/base/hash.h"
 #include "trireme/base/json.h"
 #include "trireme/ckpt/checkpoint.h"
+#include "trireme/comm/tensor_buffer.h"
 #include "trireme/formats/safetensors.h"
 
 namespace trireme::ckpt {
 namespace {
-
-DType dtype_of(const at::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case at::kDouble: return DType::kF64;
-    case at::kFloat: return DType::kF32;
-    case at::kBFloat16: return DType::kBF16;
-    default: fail(ErrorKind::kInternal, "state of type {}", c10::toString(tensor.scalar_type()));
-  }
-}
 
 // What one rank tells rank 0 about the file it wrote, or why it could not.
 struct Share {
@@ -71,7 +63,7 @@ Share write_share(const Path& directory, int rank, const exec::Units& units,
         fmt::format("{}.{}", specs[static_cast<std::size_t>(slice.unit)].name, slice.kind);
     tensors.push_back(
         {.name = name,
-         .dtype = dtype_of(slice.tensor),
+         .dtype = comm::dtype_of(slice.tensor.scalar_type()),
          .shape = {slice.tensor.numel()},
          .bytes = {static_cast<const std::byte*>(slice.tensor.data_ptr()), slice.tensor.nbytes()}});
     share.slices.emplace_back(slice.unit, formats::ManifestSlice{.file = share.file.name,

@@ -10,23 +10,9 @@
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/comm/tensor_buffer.h"
 
 namespace trireme::exec {
-
-at::ScalarType scalar_type(DType type) {
-  switch (type) {
-    case DType::kF64: return at::kDouble;
-    case DType::kF32: return at::kFloat;
-    case DType::kBF16: return at::kBFloat16;
-    case DType::kF16: return at::kHalf;
-    case DType::kI64: return at::kLong;
-    case DType::kI32: return at::kInt;
-    case DType::kI16: return at::kShort;
-    case DType::kU8: return at::kByte;
-    case DType::kU16: break;
-  }
-  fail(ErrorKind::kInternal, "no tensor type for {}", name(type));
-}
 
 Flat::Flat(MemoryCount& memory, std::int64_t count, DType type)
     : memory_(&memory), count_(count), type_(type) {
@@ -57,11 +43,11 @@ Flat::~Flat() {
 void Flat::zero() { std::memset(data(), 0, static_cast<std::size_t>(bytes())); }
 
 at::Tensor Flat::tensor(std::int64_t begin, std::int64_t count) const {
-  return at::from_blob(at(begin), {count}, at::TensorOptions().dtype(scalar_type(type_)));
+  return at::from_blob(at(begin), {count}, at::TensorOptions().dtype(comm::scalar_type(type_)));
 }
 
 Window::Window(std::int64_t count, DType type)
-    : tensor_(at::empty({count}, at::TensorOptions().dtype(scalar_type(type)))) {}
+    : tensor_(at::empty({count}, at::TensorOptions().dtype(comm::scalar_type(type)))) {}
 
 at::Tensor Window::view(std::int64_t offset, const std::vector<std::int64_t>& shape) const {
   std::int64_t count = 1;

@@ -12,8 +12,6 @@
 
 namespace trireme::exec {
 
-at::ScalarType scalar_type(DType type);
-
 // Bytes that a set of Flats holds: the measured side of the plan's memory account.
 struct MemoryCount {
   std::int64_t live = 0;

@@ -9,6 +9,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/comm/tensor_buffer.h"
 #include "trireme/exec/gradient_counter.h"
 #include "trireme/plan/shard.h"
 
@@ -189,7 +190,7 @@ void Units::initialise(std::uint64_t seed,
                           at::make_generator<at::CPUGeneratorImpl>(mix(seed, hash64(param.name))));
         }
       }
-      value = value.reshape({-1}).to(scalar_type(plan_.recipe.master));
+      value = value.reshape({-1}).to(comm::scalar_type(plan_.recipe.master));
       const std::int64_t offset = unit.offsets[p];
       const std::int64_t begin = std::max(offset, unit.part_begin);
       const std::int64_t end = std::min(offset + value.numel(), unit.part_begin + unit.part_count);

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "trireme/base/clock.h"
-#include "trireme/exec/flat.h"
+#include "trireme/comm/tensor_buffer.h"
 
 namespace trireme::train {
 
@@ -17,7 +17,7 @@ double measure_peak_flops(DType type, comm::World& world) {
   constexpr std::int64_t kSize = 512;
   constexpr int kRepeats = 7;
   at::NoGradGuard no_grad;
-  const at::Tensor a = at::ones({kSize, kSize}, at::TensorOptions().dtype(exec::scalar_type(type)));
+  const at::Tensor a = at::ones({kSize, kSize}, at::TensorOptions().dtype(comm::scalar_type(type)));
   at::mm(a, a);
   world.exchange("ready");  // all ranks at once, as in training
   double best = 0;

@@ -16,22 +16,10 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/comm/gloo/link.h"
+#include "trireme/comm/tensor_buffer.h"
 
 namespace trireme::comm {
 namespace {
-
-at::ScalarType scalar_type(DType type) {
-  switch (type) {
-    case DType::kF64: return at::kDouble;
-    case DType::kF32: return at::kFloat;
-    case DType::kBF16: return at::kBFloat16;
-    case DType::kF16: return at::kHalf;
-    case DType::kI64: return at::kLong;
-    case DType::kI32: return at::kInt;
-    case DType::kU8: return at::kByte;
-    default: fail(ErrorKind::kUsage, "nccl moves no {}", name(type));
-  }
-}
 
 c10d::ReduceOp reduce_op(Reduce reduce) {
   if (reduce == Reduce::kMax) return c10d::ReduceOp::MAX;

@@ -1,0 +1,25 @@
+// The smallest updater with a state of its own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/exec/updater.h"
+
+namespace trireme::harness {
+
+class MomentumSgd : public exec::Updater {
+ public:
+  const std::vector<std::string>& state_names() const override { return names_; }
+  void update(at::Tensor param, const at::Tensor& grad, std::span<at::Tensor> states,
+              std::span<const exec::UpdateSegment> segments,
+              const exec::UpdateArgs& args) override {
+    states[0].mul_(0.9).add_(grad * args.grad_scale);
+    param.sub_(states[0] * args.lr);
+  }
+
+ private:
+  std::vector<std::string> names_ = {"momentum"};
+};
+
+}  // namespace trireme::harness
