@@ -239,7 +239,8 @@ int run_command_line(int argc, char** argv) {
   try {
     root.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    if (error.get_exit_code() == 0) return root.exit(error);
+    const bool unknown_command = root.get_subcommands().empty() && argc > 1 && argv[1][0] != '-';
+    if (error.get_exit_code() == 0 && !unknown_command) return root.exit(error);
     refuse(root, error, argc, argv);
   }
   return run();

@@ -92,6 +92,7 @@ TEST_F(BrokenInput, CommandLines) {
   const Case table[] = {
       {{}, "needs a command: train explain"},
       {{"tarin"}, "unknown command 'tarin'"},
+      {{"tarin", "--help"}, "unknown command 'tarin'"},
       {{"launch", "--", "train", "job.yaml"}, "unknown command 'launch'"},
       {{"checkpoint"}, "trireme checkpoint needs a command: ls inspect verify"},
       {{"checkpoint", "destroy", "x"}, "unknown command 'destroy'"},
