@@ -34,6 +34,10 @@ if(TRIREME_TORCH)
   if(NOT GLOO_INCLUDE)
     message(FATAL_ERROR "gloo headers not found: install libgloo-dev (./dev does)")
   endif()
+  # The library LibTorch itself multiplies bf16 with; its CMake package wants OpenCL headers. Without it
+  # ops multiply through LibTorch.
+  find_path(ONEDNN_INCLUDE dnnl.hpp)
+  find_library(ONEDNN_LIBRARY dnnl)
 endif()
 
 if(TRIREME_TESTS)

@@ -10,6 +10,7 @@
 #include "trireme/ops/attention.h"
 #include "trireme/ops/cross_entropy.h"
 #include "trireme/ops/embedding.h"
+#include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 #include "trireme/ops/pointwise.h"
 
@@ -59,6 +60,47 @@ void expect_equal(const Op& op, const Op& formula, const Tensors& inputs,
     const Tensors again = results(op, exact, type);
     for (std::size_t i = 0; i < actual.size(); ++i)
       EXPECT_TRUE(at::equal(actual[i], again[i])) << i;
+  }
+}
+
+TEST(Ops, Linear) {
+  const Op formula = [](const Tensors& in) { return in[0].matmul(in[1].t()) + in[2]; };
+  for (std::int64_t rows : {1, 4, 300})  // below and above one chunk of a bias's sum
+    expect_equal([](const Tensors& in) { return ops::linear(in[0], in[1], in[2]); }, formula,
+                 {normal({rows, 2, 19}, 1), normal({7, 19}, 2), normal({7}, 3)});
+  expect_equal([](const Tensors& in) { return ops::linear(in[0], in[1]); },
+               [](const Tensors& in) { return in[0].matmul(in[1].t()); },
+               {normal({3, 2, 19}, 1), normal({7, 19}, 2)});
+}
+
+// With memory of its own type for gradients a parameter gets sums that were never rounded to bf16, added to
+// what is there.
+TEST(Ops, WideGradientsAreAddedInPlace) {
+  const auto leaf = [](std::vector<std::int64_t> shape, std::uint64_t seed) {
+    at::Tensor param = normal(shape, seed).to(at::kBFloat16).requires_grad_(true);
+    param.mutable_grad() = at::ones(shape, at::kFloat);
+    return param;
+  };
+  const at::Tensor x = normal({40, 16}, 1).to(at::kBFloat16);
+  const at::Tensor tokens = at::arange(40, at::kLong).remainder(5);
+  const at::Tensor weight = leaf({5, 16}, 2), bias = leaf({5}, 3), head = leaf({5, 16}, 4);
+  const auto run = [&](const at::Tensor& w, const at::Tensor& b, const at::Tensor& h) {
+    const at::Tensor rows = x.to(w.scalar_type()) + ops::embedding(tokens, w);
+    ((ops::linear(rows, w, b).to(at::kDouble) * normal({40, 5}, 5)).sum() +
+     linear_cross_entropy(rows, h, tokens))
+        .backward();
+  };
+  run(weight, bias, head);
+  const auto exact = [](const at::Tensor& param) {
+    return param.detach().to(at::kDouble).requires_grad_(true);
+  };
+  const at::Tensor weight64 = exact(weight), bias64 = exact(bias), head64 = exact(head);
+  run(weight64, bias64, head64);
+  for (const auto& [actual, expected] :
+       {std::pair(weight, weight64), std::pair(bias, bias64), std::pair(head, head64)}) {
+    ASSERT_EQ(actual.grad().scalar_type(), at::kFloat);
+    EXPECT_LT(distance(actual.grad() - 1, expected.grad()), 5e-3);
+    EXPECT_FALSE(at::equal(actual.grad(), actual.grad().to(at::kBFloat16).to(at::kFloat)));
   }
 }
 

@@ -151,7 +151,8 @@ double head_flops(const Model& model, const Sizes& sizes) {
 
 // The normed input, its `statistics` a token, and the logits, which become their own gradient.
 std::int64_t head_saved(const Model& model, const Sizes& sizes, std::int64_t statistics) {
-  return sizes.tokens * ((sizes.d + model.vocab) * sizes.element + statistics * sizes.statistic);
+  return sizes.tokens *
+         ((sizes.d + model.vocab) * sizes.element + (statistics + 1) * sizes.statistic);
 }
 
 }  // namespace

@@ -30,7 +30,8 @@ class Block {
   virtual ~Block() = default;
 
   // Called once: `params` are views into unit buffers in node_params order, in the compute type.
-  // The block keeps them; their bytes come and go with unshard and reshard.
+  // The block keeps them; their bytes come and go with unshard and reshard. A trainable one has a grad()
+  // of the gradient type, which autograd or an op adds to.
   virtual void bind(std::vector<at::Tensor> params) = 0;
 
   // Inputs in the order of the node's reads, outputs in the order of its writes. A loss node returns

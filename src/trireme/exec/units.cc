@@ -43,7 +43,7 @@ struct UnitState {
   Flat master;  // only where the master type differs from the compute type
   std::vector<Flat> states;
 
-  Flat leaf;                // compute type: gradient of one micro-batch
+  Flat leaf;                // gradient type: gradient of one micro-batch
   GradientCounter counter;  // gradient type: full, or parts where every micro-batch is reduced
   Flat grad;                // gradient type: the part's, reduced as far as it has come
 
@@ -127,7 +127,7 @@ Units::Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs
     unit->counter = GradientCounter(recipe.canonical);
 
     unit->params = Window(unit->padded, recipe.compute);
-    if (unit->trainable) unit->grads = Window(unit->padded, recipe.compute);
+    if (unit->trainable) unit->grads = Window(unit->padded, recipe.grads);
     std::int64_t offset = 0;
     for (const arch::ParamSpec& param : unit->spec->params) {
       unit->offsets.push_back(offset);
@@ -236,25 +236,16 @@ void Units::reshard(plan::UnitId id) {
 void Units::open_gradient(plan::UnitId id) {
   UnitState& unit = at(id);
   if (unit.leaf) return;
-  unit.leaf = Flat(*memory_, unit.padded, plan_.recipe.compute);
+  unit.leaf = Flat(*memory_, unit.padded, plan_.recipe.grads);
   unit.leaf.zero();
   unit.grads.attach(unit.leaf);
-}
-
-// The micro-batch's gradient in the type gradients are added in; empties the leaf.
-static Flat take_leaf(UnitState& unit, MemoryCount& memory, DType grads) {
-  if (unit.leaf.type() == grads) return std::exchange(unit.leaf, Flat());
-  Flat converted(memory, unit.leaf.count(), grads);
-  converted.tensor(0, converted.count()).copy_(unit.leaf.tensor(0, unit.leaf.count()));
-  unit.leaf = Flat();
-  return converted;
 }
 
 void Units::close_gradient(plan::UnitId id) {
   at::NoGradGuard no_grad;
   UnitState& unit = at(id);
   unit.grads.detach();
-  if (!unit.reduce_each_mb) unit.counter.push(take_leaf(unit, *memory_, plan_.recipe.grads));
+  if (!unit.reduce_each_mb) unit.counter.push(std::exchange(unit.leaf, Flat()));
 }
 
 void Units::reduce_begin(plan::UnitId id, const plan::Instr& line) {
@@ -270,7 +261,7 @@ void Units::reduce_begin(plan::UnitId id, const plan::Instr& line) {
   }
   unit.received = Flat(*memory_, unit.part_count, plan_.recipe.grads);
   unit.sent =
-      line.mb >= 0 ? take_leaf(unit, *memory_, plan_.recipe.grads) : unit.counter.collapse();
+      line.mb >= 0 ? std::exchange(unit.leaf, Flat()) : unit.counter.collapse();
   unit.reduce =
       group.reduce_scatter(unit.sent.buffer(), unit.received.buffer(), comm::Reduce::kSum);
   unit.reduction = line.mb >= 0 ? Reduction::kScatterMicroBatch : Reduction::kScatter;

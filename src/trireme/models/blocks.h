@@ -2,11 +2,11 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/linear.h>
 
 #include <vector>
 
 #include "trireme/exec/block.h"
+#include "trireme/ops/linear.h"
 
 namespace trireme::models {
 
@@ -21,10 +21,10 @@ class BoundBlock : public exec::Block {
 
   // x [.., in] times weight^T, plus bias: parameters `index` and `index + 1`.
   at::Tensor linear_biased(const at::Tensor& x, std::size_t index) const {
-    return at::linear(x, params_[index], params_[index + 1]);
+    return ops::linear(x, params_[index], params_[index + 1]);
   }
   at::Tensor linear(const at::Tensor& x, std::size_t index) const {
-    return at::linear(x, params_[index]);
+    return ops::linear(x, params_[index]);
   }
 
  private:

@@ -4,7 +4,7 @@
 namespace trireme::models {
 
 at::Tensor LanguageHead::logits(const at::Tensor& x) const {
-  const at::Tensor out = at::linear(norm(x), weight());
+  const at::Tensor out = ops::linear(norm(x), weight());
   return out.scalar_type() == at::kBFloat16 ? out.to(at::kFloat) : out;
 }
 

@@ -1,13 +1,12 @@
 #include "trireme/ops/attention.h"
 
-#include <ATen/ops/bmm.h>
 #include <ATen/ops/empty.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <array>
 #include <cmath>
 
 #include "trireme/ops/dispatch.h"
+#include "trireme/ops/kernels/cpu/matmul.h"
 #include "trireme/ops/kernels/cpu/scores.h"
 
 namespace trireme::ops {
@@ -26,7 +25,8 @@ struct Shape {
   std::int64_t width = 0;  // of a head
 
   std::int64_t all_heads() const { return samples * heads; }
-  std::int64_t all_kv_heads() const { return samples * kv_heads; }
+  std::int64_t group() const { return heads / kv_heads; }  // query heads of a key-value head
+  std::int64_t cost() const { return tokens * tokens * width; }
   double scale() const { return 1 / std::sqrt(static_cast<double>(width)); }
 };
 
@@ -56,143 +56,171 @@ Parts separate_parts(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
           .v = {.tensor = v, .heads = shape.kv_heads}};
 }
 
-template <typename T>
-kernels::HeadRows<T> head_rows(const Part& part, const Shape& shape) {
-  return {.rows = elements<std::remove_const_t<T>>(part.tensor) + part.column,
-          .tokens = shape.tokens,
-          .stride = part.tensor.size(2),
-          .heads = part.heads,
-          .width = shape.width};
+// One head of one sample: [tokens, width].
+kernels::Matrix head_of(const Part& part, const Shape& shape, std::int64_t sample,
+                        std::int64_t head) {
+  const at::Tensor& tensor = part.tensor;
+  const std::int64_t stride = tensor.size(2);
+  const std::int64_t offset = sample * shape.tokens * stride + part.column + head * shape.width;
+  return {.data = static_cast<char*>(tensor.data_ptr()) + offset * tensor.element_size(),
+          .type = tensor.scalar_type(),
+          .rows = shape.tokens,
+          .columns = shape.width,
+          .row_stride = stride};
 }
 
-// [samples * heads, tokens, width] in wide type.
-at::Tensor gather(const Part& part, const Shape& shape, double scale) {
-  const at::ScalarType type = part.tensor.scalar_type();
-  const std::int64_t heads = shape.samples * part.heads;
-  at::Tensor out =
-      at::empty({heads, shape.tokens, shape.width}, part.tensor.options().dtype(wide(type)));
-  TRIREME_DISPATCH(type, "gather_heads", [&] {
-    using A = kernels::Wide<scalar_t>;
-    const auto rows = head_rows<const scalar_t>(part, shape);
-    for_rows(heads, shape.tokens * shape.width, [&](std::int64_t begin, std::int64_t end) {
-      kernels::gather_heads<scalar_t>(rows, static_cast<A>(scale), elements<A>(out), begin, end);
-    });
-  });
-  return out;
-}
+// The scores of one block and what becomes of them. Rows are apart by no power of two, which would put a
+// column's elements into few sets of the cache.
+class Scores {
+ public:
+  Scores(const Shape& shape, const at::Tensor& like)
+      : stride_(shape.tokens + 32 - shape.tokens % 16),
+        raw_(at::empty({kRows * stride_}, like.options().dtype(wide(like.scalar_type())))),
+        stored_(at::empty({kRows * stride_}, like.options())) {}
 
-// Writes [samples * heads, count, width] to tokens first .. first + count - 1.
-void scatter(const at::Tensor& in, const Part& part, const Shape& shape, double scale,
-             std::int64_t first) {
-  TRIREME_DISPATCH(part.tensor.scalar_type(), "scatter_heads", [&] {
-    using A = kernels::Wide<scalar_t>;
-    const auto rows = head_rows<scalar_t>(part, shape);
-    const std::int64_t count = in.numel() / (shape.samples * part.heads * shape.width);
-    for_rows(shape.samples * part.heads, count * shape.width,
-             [&](std::int64_t begin, std::int64_t end) {
-               kernels::scatter_heads<scalar_t>(elements<A>(in), static_cast<A>(scale), rows, first,
-                                                count, begin, end);
-             });
-  });
-}
+  std::int64_t stride() const { return stride_; }
+  // In the type of sums, and in that of activations.
+  template <typename A>
+  A* raw() const {
+    return elements<A>(raw_);
+  }
+  template <typename T>
+  T* stored() const {
+    return elements<T>(stored_);
+  }
+  kernels::Matrix raw_matrix(const kernels::ScoreBlock& block) const { return matrix(raw_, block); }
+  kernels::Matrix stored_matrix(const kernels::ScoreBlock& block) const {
+    return matrix(stored_, block);
+  }
 
-// Query rows of one block with those of a key-value head side by side: [kv heads, group * rows, width].
-at::Tensor block_rows(const at::Tensor& all, const Shape& shape, std::int64_t first,
-                      std::int64_t rows) {
-  return all.view({shape.all_kv_heads(), shape.heads / shape.kv_heads, shape.tokens, shape.width})
-      .narrow(2, first, rows)
-      .reshape({shape.all_kv_heads(), -1, shape.width});
-}
+ private:
+  kernels::Matrix matrix(const at::Tensor& memory, const kernels::ScoreBlock& block) const {
+    return {.data = memory.data_ptr(),
+            .type = memory.scalar_type(),
+            .rows = block.rows,
+            .columns = block.columns,
+            .row_stride = stride_};
+  }
+
+  std::int64_t stride_;
+  at::Tensor raw_;
+  at::Tensor stored_;
+};
 
 kernels::ScoreBlock score_block(const Shape& shape, const AttentionHeads& heads,
-                                std::int64_t first) {
+                                const Scores& scores, std::int64_t head, std::int64_t first) {
   const std::int64_t rows = std::min(kRows, shape.tokens - first);
-  return {.heads = shape.all_heads(),
-          .tokens = shape.tokens,
-          .first_row = first,
+  return {.first_row = first,
           .rows = rows,
           .columns = first + rows,
+          .stride = scores.stride(),
+          .scale = shape.scale(),
+          .place = head * shape.tokens + first,
           .drop = heads.dropout > 0,
           .keep = kernels::Keep::at_rate(heads.key, heads.dropout),
           .keep_scale = 1 / (1 - heads.dropout)};
 }
 
-template <typename Body>
-void over_heads(const kernels::ScoreBlock& block, at::ScalarType type, const Body& body) {
-  for_rows(block.heads, block.rows * block.columns, [&](std::int64_t begin, std::int64_t end) {
-    if (type == at::kDouble)
-      body(double(), begin, end);
-    else
-      body(float(), begin, end);
-  });
-}
-
 // Fills `out`; returns the log-sum-exp of every row, [samples * heads, tokens].
 at::Tensor forward_parts(const Parts& in, const Part& out, const Shape& shape,
                          const AttentionHeads& heads) {
-  const at::Tensor q = gather(in.q, shape, shape.scale());
-  const at::Tensor k = gather(in.k, shape, 1);
-  const at::Tensor v = gather(in.v, shape, 1);
-  at::Tensor log_sums = at::empty({shape.all_heads(), shape.tokens}, q.options());
-  for (std::int64_t first = 0; first < shape.tokens; first += kRows) {
-    const kernels::ScoreBlock block = score_block(shape, heads, first);
-    at::Tensor scores = at::bmm(block_rows(q, shape, first, block.rows),
-                                k.narrow(1, 0, block.columns).transpose(1, 2));
-    over_heads(block, q.scalar_type(), [&](auto zero, std::int64_t begin, std::int64_t end) {
-      using A = decltype(zero);
-      kernels::causal_softmax(block, elements<A>(scores), elements<A>(log_sums), begin, end);
+  const at::ScalarType type = out.tensor.scalar_type();
+  at::Tensor log_sums =
+      at::empty({shape.all_heads(), shape.tokens}, out.tensor.options().dtype(wide(type)));
+  TRIREME_DISPATCH(type, "causal_attention", [&] {
+    using A = kernels::Wide<scalar_t>;
+    for_rows(shape.all_heads(), shape.cost(), [&](std::int64_t begin, std::int64_t end) {
+      const Scores scores(shape, out.tensor);
+      for (std::int64_t head = begin; head < end; ++head) {
+        const std::int64_t sample = head / shape.heads;
+        const std::int64_t kv_head = head % shape.heads / shape.group();
+        const kernels::Matrix q = head_of(in.q, shape, sample, head % shape.heads);
+        const kernels::Matrix k = head_of(in.k, shape, sample, kv_head);
+        const kernels::Matrix v = head_of(in.v, shape, sample, kv_head);
+        const kernels::Matrix o = head_of(out, shape, sample, head % shape.heads);
+        for (std::int64_t first = 0; first < shape.tokens; first += kRows) {
+          const kernels::ScoreBlock block = score_block(shape, heads, scores, head, first);
+          kernels::matmul(q.from_row(first, block.rows), k.from_row(0, block.columns).transposed(),
+                          scores.raw_matrix(block));
+          kernels::causal_softmax(block, scores.raw<A>(), scores.stored<scalar_t>(),
+                                  elements<A>(log_sums) + block.place);
+          kernels::matmul(scores.stored_matrix(block), v.from_row(0, block.columns),
+                          o.from_row(first, block.rows));
+        }
+      }
     });
-    scatter(at::bmm(scores, v.narrow(1, 0, block.columns)), out, shape, 1, first);
-  }
+  });
   return log_sums;
 }
 
-// sum = a^T b over the first `columns` tokens; with `first` set, instead of being added.
-void accumulate(at::Tensor sum, const at::Tensor& a, const at::Tensor& b, bool first) {
-  if (first)
-    at::bmm_out(sum, a.transpose(1, 2), b);
-  else
-    sum.baddbmm_(a.transpose(1, 2), b);
+// A head's gradient while it is added up.
+kernels::Matrix sum_of(const at::Tensor& sum, const Shape& shape) {
+  return {.data = sum.data_ptr(),
+          .type = sum.scalar_type(),
+          .rows = shape.tokens,
+          .columns = shape.width,
+          .row_stride = shape.width};
 }
 
 // Fills the gradients `din` of `in`.
 void backward_parts(const Parts& in, const Part& out, const at::Tensor& log_sums, const Part& dout,
                     const Parts& din, const Shape& shape, const AttentionHeads& heads) {
-  const at::Tensor q = gather(in.q, shape, shape.scale());
-  const at::Tensor k = gather(in.k, shape, 1);
-  const at::Tensor v = gather(in.v, shape, 1);
-  const at::Tensor dout_rows = gather(dout, shape, 1);
-  const at::Tensor delta = at::empty_like(log_sums);
-  TRIREME_DISPATCH(out.tensor.scalar_type(), "dot_heads", [&] {
-    for_rows(shape.all_heads(), shape.tokens * shape.width,
-             [&](std::int64_t begin, std::int64_t end) {
-               kernels::dot_heads<scalar_t>(head_rows<const scalar_t>(out, shape),
-                                            head_rows<const scalar_t>(dout, shape),
-                                            elements<kernels::Wide<scalar_t>>(delta), begin, end);
-             });
-  });
-  at::Tensor dk = at::empty_like(k);
-  at::Tensor dv = at::empty_like(v);
-  // Backwards, because the last rows see every column: they fill dk and dv, the others add.
-  const std::int64_t last = (shape.tokens - 1) / kRows * kRows;
-  for (std::int64_t first = last; first >= 0; first -= kRows) {
-    const kernels::ScoreBlock block = score_block(shape, heads, first);
-    const at::Tensor q_rows = block_rows(q, shape, first, block.rows);
-    const at::Tensor do_rows = block_rows(dout_rows, shape, first, block.rows);
-    const at::Tensor k_seen = k.narrow(1, 0, block.columns);
-    at::Tensor probs = at::bmm(q_rows, k_seen.transpose(1, 2));
-    at::Tensor dscores = at::bmm(do_rows, v.narrow(1, 0, block.columns).transpose(1, 2));
-    over_heads(block, q.scalar_type(), [&](auto zero, std::int64_t begin, std::int64_t end) {
-      using A = decltype(zero);
-      kernels::causal_softmax_backward(block, elements<A>(probs), elements<A>(dscores),
-                                       elements<A>(log_sums), elements<A>(delta), begin, end);
+  const at::Tensor& like = out.tensor;
+  TRIREME_DISPATCH(like.scalar_type(), "causal_attention_backward", [&] {
+    using A = kernels::Wide<scalar_t>;
+    const auto data = [](const kernels::Matrix& m) { return static_cast<scalar_t*>(m.data); };
+    const std::int64_t kv_heads = shape.samples * shape.kv_heads;
+    for_rows(kv_heads, shape.group() * shape.cost(), [&](std::int64_t begin, std::int64_t end) {
+      const Scores scores(shape, like), dscores(shape, like);
+      const auto options = log_sums.options();
+      const at::Tensor delta = at::empty({shape.tokens}, options);
+      const at::Tensor dk_sum = at::empty({shape.tokens, shape.width}, options);
+      const at::Tensor dv_sum = at::empty({shape.tokens, shape.width}, options);
+      for (std::int64_t kv_head = begin; kv_head < end; ++kv_head) {
+        const std::int64_t sample = kv_head / shape.kv_heads;
+        const kernels::Matrix k = head_of(in.k, shape, sample, kv_head % shape.kv_heads);
+        const kernels::Matrix v = head_of(in.v, shape, sample, kv_head % shape.kv_heads);
+        bool added = false;
+        for (std::int64_t member = 0; member < shape.group(); ++member) {
+          const std::int64_t head = kv_head % shape.kv_heads * shape.group() + member;
+          const kernels::Matrix q = head_of(in.q, shape, sample, head);
+          const kernels::Matrix dq = head_of(din.q, shape, sample, head);
+          const kernels::Matrix o = head_of(out, shape, sample, head);
+          const kernels::Matrix grad = head_of(dout, shape, sample, head);
+          kernels::dot_rows<scalar_t>(data(o), o.row_stride, data(grad), grad.row_stride,
+                                      shape.tokens, shape.width, elements<A>(delta));
+          // Backwards, because the last rows see every column: they fill the sums, the others add.
+          for (std::int64_t first = (shape.tokens - 1) / kRows * kRows; first >= 0;
+               first -= kRows) {
+            const kernels::ScoreBlock block =
+                score_block(shape, heads, scores, sample * shape.heads + head, first);
+            const kernels::Matrix q_rows = q.from_row(first, block.rows);
+            const kernels::Matrix grad_rows = grad.from_row(first, block.rows);
+            const kernels::Matrix k_seen = k.from_row(0, block.columns);
+            kernels::matmul(q_rows, k_seen.transposed(), scores.raw_matrix(block));
+            kernels::matmul(grad_rows, v.from_row(0, block.columns).transposed(),
+                            dscores.raw_matrix(block));
+            kernels::causal_softmax_backward(
+                block, scores.raw<A>(), dscores.raw<A>(), elements<A>(log_sums) + block.place,
+                elements<A>(delta) + first, scores.stored<scalar_t>(), dscores.stored<scalar_t>());
+            const auto into = added ? kernels::Into::kAdd : kernels::Into::kReplace;
+            kernels::matmul(scores.stored_matrix(block).transposed(), grad_rows,
+                            sum_of(dv_sum, shape).from_row(0, block.columns), into);
+            kernels::matmul(dscores.stored_matrix(block).transposed(), q_rows,
+                            sum_of(dk_sum, shape).from_row(0, block.columns), into);
+            kernels::matmul(dscores.stored_matrix(block), k_seen, dq.from_row(first, block.rows));
+            added = true;
+          }
+        }
+        const kernels::Matrix dk = head_of(din.k, shape, sample, kv_head % shape.kv_heads);
+        const kernels::Matrix dv = head_of(din.v, shape, sample, kv_head % shape.kv_heads);
+        kernels::store_rows<scalar_t>(elements<A>(dk_sum), shape.tokens, shape.width, data(dk),
+                                      dk.row_stride);
+        kernels::store_rows<scalar_t>(elements<A>(dv_sum), shape.tokens, shape.width, data(dv),
+                                      dv.row_stride);
+      }
     });
-    accumulate(dv.narrow(1, 0, block.columns), probs, do_rows, first == last);
-    accumulate(dk.narrow(1, 0, block.columns), dscores, q_rows, first == last);
-    scatter(at::bmm(dscores, k_seen), din.q, shape, shape.scale(), first);
-  }
-  scatter(dk, din.k, shape, 1, 0);
-  scatter(dv, din.v, shape, 1, 0);
+  });
 }
 
 void save(AutogradContext* context, const Shape& shape, const AttentionHeads& heads) {

@@ -1,12 +1,12 @@
 #include "trireme/ops/cross_entropy.h"
 
-#include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/kernels/cpu/scores.h"
+#include "trireme/ops/parameter_gradient.h"
 
 namespace trireme::ops {
 namespace {
@@ -25,31 +25,42 @@ double ordered_sum(const at::Tensor& losses) {
 
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& targets, bool gradient) {
-    at::Tensor logits = at::mm(x, weight.t());
+                            const at::Tensor& targets) {
+    const at::Tensor logits = at::mm(x, weight.t());
     const std::int64_t rows = x.size(0);
     const std::int64_t classes = weight.size(0);
     const auto options = x.options().dtype(wide(x.scalar_type()));
-    at::Tensor losses = at::empty({rows}, options);
+    const at::Tensor losses = at::empty({rows}, options);
+    const at::Tensor log_sums = at::empty({rows}, options);
     at::Tensor loss = at::empty({}, options);
     TRIREME_DISPATCH(x.scalar_type(), "cross_entropy", [&] {
       using A = kernels::Wide<scalar_t>;
       for_rows(rows, 4 * classes, [&](std::int64_t begin, std::int64_t end) {
         kernels::cross_entropy<scalar_t>(elements<scalar_t>(logits),
                                          elements<std::int64_t>(targets), kNoTarget, classes,
-                                         gradient, elements<A>(losses), begin, end);
+                                         elements<A>(losses), elements<A>(log_sums), begin, end);
       });
       *elements<A>(loss) = static_cast<A>(ordered_sum<A>(losses));
     });
-    if (gradient) context->save_for_backward({x, weight, logits});
+    context->save_for_backward({x, weight, targets, logits, log_sums});
     return loss;
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
-    const double seed =
-        grads[0].item<double>();  // a number is not rounded to bf16, a tensor would be
-    const at::Tensor& dlogits = saved[2];
-    return {at::mm(dlogits, saved[1]).mul_(seed), at::mm(dlogits.t(), saved[0]).mul_(seed), {}, {}};
+    const at::Tensor &x = saved[0], &weight = saved[1], &targets = saved[2], &logits = saved[3];
+    const std::int64_t classes = weight.size(0);
+    const double seed = grads[0].item<double>();
+    TRIREME_DISPATCH(x.scalar_type(), "cross_entropy_backward", [&] {
+      for_rows(x.size(0), 4 * classes, [&](std::int64_t begin, std::int64_t end) {
+        kernels::cross_entropy_backward<scalar_t>(
+            elements<scalar_t>(logits), elements<std::int64_t>(targets), kNoTarget, classes,
+            elements<kernels::Wide<scalar_t>>(saved[4]), seed, begin, end);
+      });
+    });
+    variable_list result(3);
+    if (context->needs_input_grad(0)) result[0] = at::mm(logits, weight);
+    if (context->needs_input_grad(1)) result[1] = weight_gradient(logits, x, weight);
+    return result;
   }
 };
 
@@ -65,8 +76,7 @@ at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
            "target {} at position {} is outside the model's vocabulary of {}; prepare "
            "the data with this model's tokenizer, or raise model.vocab",
            target[i], i, weight.size(0));
-  return LinearCrossEntropy::apply(x.reshape({-1, x.size(-1)}), weight, wanted,
-                                   at::GradMode::is_enabled());
+  return LinearCrossEntropy::apply(x.reshape({-1, x.size(-1)}).contiguous(), weight, wanted);
 }
 
 }  // namespace trireme::ops

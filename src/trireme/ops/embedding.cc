@@ -8,6 +8,7 @@
 
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/kernels/cpu/lanes.h"
+#include "trireme/ops/parameter_gradient.h"
 
 namespace trireme::ops {
 namespace {
@@ -34,47 +35,43 @@ struct Occurrences {
 };
 
 template <typename T>
-void add_rows(const Occurrences& occurrences, const T* dy, T* dtable, std::int64_t width,
-              std::int64_t begin, std::int64_t end) {
-  std::vector<kernels::Wide<T>> sum(static_cast<std::size_t>(width));
-  for (std::int64_t id = begin; id < end; ++id) {
-    const std::int64_t first = occurrences.starts[static_cast<std::size_t>(id)];
-    const std::int64_t last = occurrences.starts[static_cast<std::size_t>(id) + 1];
-    if (first == last) continue;
-    std::fill(sum.begin(), sum.end(), 0);
-    for (std::int64_t place = first; place < last; ++place) {
+void add_rows(const Occurrences& occurrences, const T* dy, kernels::Wide<T>* dtable,
+              std::int64_t width, std::int64_t begin, std::int64_t end) {
+  for (std::int64_t id = begin; id < end; ++id)
+    for (std::int64_t place = occurrences.starts[static_cast<std::size_t>(id)];
+         place < occurrences.starts[static_cast<std::size_t>(id) + 1]; ++place) {
       const T* const row = dy + occurrences.places[static_cast<std::size_t>(place)] * width;
-      for (std::int64_t i = 0; i < width; ++i)
-        sum[static_cast<std::size_t>(i)] += kernels::widen(row[i]);
+      kernels::Wide<T>* const sum = dtable + id * width;
+      for (std::int64_t i = 0; i < width; ++i) sum[i] += kernels::widen(row[i]);
     }
-    for (std::int64_t i = 0; i < width; ++i)
-      kernels::store(dtable + id * width + i, sum[static_cast<std::size_t>(i)]);
-  }
 }
 
 struct Embedding : torch::autograd::Function<Embedding> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& tokens,
                             const at::Tensor& table) {
-    context->save_for_backward({tokens});
-    context->saved_data["vocab"] = table.size(0);
+    context->save_for_backward({tokens, table});
     std::vector<std::int64_t> shape = tokens.sizes().vec();
     shape.push_back(table.size(1));
     return at::index_select(table, 0, tokens.reshape({-1})).view(shape);
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
-    const at::Tensor tokens = context->get_saved_variables()[0];
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &tokens = saved[0], &table = saved[1];
     const at::Tensor dy = grads[0].contiguous();
-    const std::int64_t vocab = context->saved_data["vocab"].toInt();
+    const std::int64_t vocab = table.size(0);
     const std::int64_t width = dy.size(-1);
     const Occurrences occurrences(tokens, vocab);
-    at::Tensor dtable = at::zeros({vocab, width}, dy.options());
+    const at::Tensor memory = gradient_memory(table);
+    const at::Tensor dtable =
+        memory.defined() ? memory
+                         : at::zeros({vocab, width}, dy.options().dtype(wide(dy.scalar_type())));
     TRIREME_DISPATCH(dy.scalar_type(), "embedding_backward", [&] {
       for_rows(vocab, dy.numel() / vocab, [&](std::int64_t begin, std::int64_t end) {
-        add_rows(occurrences, elements<scalar_t>(dy), elements<scalar_t>(dtable), width, begin,
-                 end);
+        add_rows(occurrences, elements<scalar_t>(dy), elements<kernels::Wide<scalar_t>>(dtable),
+                 width, begin, end);
       });
     });
-    return {{}, dtable};
+    return {{}, memory.defined() ? at::Tensor() : dtable.to(dy.scalar_type())};
   }
 };
 

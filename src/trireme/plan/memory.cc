@@ -169,9 +169,6 @@ class Account {
       return;
     }
     unit.leaf = false;
-    if (recipe_.grads == recipe_.compute) return;
-    add(MemoryKind::kUnitBuffers, grad_bytes(unit.full));
-    drop_after(MemoryKind::kUnitBuffers, compute_bytes(unit.full));
   }
 
   void step(UnitMemory& unit) {
@@ -204,7 +201,7 @@ class Account {
       UnitMemory& unit = units_[id];
       if (!plan_.program.units[id].trainable || unit.leaf) continue;
       unit.leaf = true;
-      add(MemoryKind::kUnitBuffers, compute_bytes(unit.full));
+      add(MemoryKind::kUnitBuffers, grad_bytes(unit.full));
     }
   }
 
@@ -213,9 +210,7 @@ class Account {
     if (scatters_each_mb()) return;
     for (UnitId id : retired_[index].gradients) {
       UnitMemory& unit = units_[id];
-      if (recipe_.grads != recipe_.compute)
-        transient(MemoryKind::kUnitBuffers, grad_bytes(unit.full));
-      drop_after(MemoryKind::kUnitBuffers, compute_bytes(unit.full));
+      drop_after(MemoryKind::kUnitBuffers, grad_bytes(unit.full));
       unit.leaf = false;
       const int before = unit.levels;
       push(unit);

@@ -1,0 +1,39 @@
+// Products of matrices in memory, in any layout, with wide sums.
+#pragma once
+
+#include <c10/core/ScalarType.h>
+
+#include <cstdint>
+
+namespace trireme::ops::kernels {
+
+// Element (r, c) lies at data[r * row_stride + c * column_stride]; one of the strides is 1.
+struct Matrix {
+  void* data = nullptr;
+  c10::ScalarType type = c10::ScalarType::Float;
+  std::int64_t rows = 0;
+  std::int64_t columns = 0;
+  std::int64_t row_stride = 0;
+  std::int64_t column_stride = 1;
+
+  Matrix transposed() const { return {data, type, columns, rows, column_stride, row_stride}; }
+  // Rows first .. first + count - 1.
+  Matrix from_row(std::int64_t first, std::int64_t count) const {
+    const auto bytes = static_cast<std::int64_t>(c10::elementSize(type));
+    return {static_cast<char*>(data) + first * row_stride * bytes,
+            type,
+            count,
+            columns,
+            row_stride,
+            column_stride};
+  }
+};
+
+enum class Into { kReplace, kAdd };
+
+// out = a b, or out += a b. a and b have one type: double (then out too), float or BFloat16 with sums in
+// fp32 (then out is float, or BFloat16 where it is replaced). Runs on ATen's threads; inside
+// at::parallel_for on the calling one. The bits depend on shapes, layouts and the number of threads.
+void matmul(const Matrix& a, const Matrix& b, const Matrix& out, Into into = Into::kReplace);
+
+}  // namespace trireme::ops::kernels
