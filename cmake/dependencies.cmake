@@ -34,6 +34,8 @@ if(TRIREME_TORCH)
   if(NOT GLOO_INCLUDE)
     message(FATAL_ERROR "gloo headers not found: install libgloo-dev (./dev does)")
   endif()
+  pkg_check_modules(HIGHWAY REQUIRED IMPORTED_TARGET libhwy)
+  add_library(highway ALIAS PkgConfig::HIGHWAY)
   # The library LibTorch itself multiplies bf16 with; its CMake package wants OpenCL headers. Without it
   # ops multiply through LibTorch.
   find_path(ONEDNN_INCLUDE dnnl.hpp)

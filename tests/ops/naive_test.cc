@@ -10,6 +10,7 @@
 #include "trireme/ops/attention.h"
 #include "trireme/ops/cross_entropy.h"
 #include "trireme/ops/embedding.h"
+#include "trireme/ops/feed_forward.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 #include "trireme/ops/pointwise.h"
@@ -122,23 +123,57 @@ TEST(Ops, RmsNorm) {
                {normal({5, 103, 67}, 1), normal({67}, 2)});
 }
 
-TEST(Ops, GeluTanh) {
-  const Op formula = [](const Tensors& in) {
-    const at::Tensor& x = in[0];
-    return 0.5 * x * (1 + (std::sqrt(2 / M_PI) * (x + 0.044715 * x.pow(3))).tanh());
+TEST(Ops, ResidualNorm) {
+  const auto norm = [](const at::Tensor& x, const at::Tensor& gain) {
+    return x / (x.square().mean(-1, true) + 1e-5).sqrt() * gain;
   };
-  expect_equal([](const Tensors& in) { return gelu_tanh(in[0]); }, formula,
-               {normal({17, 41}, 1, 2)});
-  // Far out it is x and 0, without overflow on the way.
-  const at::Tensor far = gelu_tanh(at::tensor({-1e30f, -100.f, 100.f, 1e12f}));
-  EXPECT_TRUE(at::allclose(far, at::tensor({0.f, 0.f, 100.f, 1e12f}))) << far;
-  EXPECT_TRUE(std::isnan(gelu_tanh(at::full({1}, NAN)).item<float>()));
+  const auto layer = [](const at::Tensor& x, const at::Tensor& gain, const at::Tensor& bias) {
+    const at::Tensor centred = x - x.mean(-1, true);
+    return centred / (centred.square().mean(-1, true) + 1e-5).sqrt() * gain + bias;
+  };
+  const auto both = [](const Branching& out) { return at::cat({out.stream, 3 * out.normed}, -1); };
+  const Tensors in = {normal({3, 101, 67}, 1), normal({3, 101, 67}, 2), normal({67}, 3),
+                      normal({67}, 4)};
+  expect_equal([&](const Tensors& t) { return both(residual_norm(t[0], t[1], t[2], t[3], 1e-5)); },
+               [&](const Tensors& t) {
+                 return at::cat({t[0] + t[1], 3 * layer(t[0] + t[1], t[2], t[3])}, -1);
+               },
+               in);
+  expect_equal([&](const Tensors& t) { return both(residual_norm(t[0], {}, t[1], {}, 1e-5)); },
+               [&](const Tensors& t) {
+                 return at::cat({t[0], 3 * norm(t[0], t[1])}, -1);
+               },
+               {in[0], in[2]});
+  // One of the two results may go unused.
+  expect_equal([&](const Tensors& t) { return residual_norm(t[0], t[1], t[2], {}, 1e-5).normed; },
+               [&](const Tensors& t) { return norm(t[0] + t[1], t[2]); }, {in[0], in[1], in[2]});
+  const at::Tensor x = in[0].clone().requires_grad_(true);
+  residual_norm(x, in[1], in[2], {}, 1e-5).stream.sum().backward();
+  EXPECT_TRUE(at::equal(x.grad(), at::ones_like(x)));
 }
 
-TEST(Ops, SwiGlu) {
-  expect_equal([](const Tensors& in) { return swiglu(in[0], in[1]); },
-               [](const Tensors& in) { return in[0] * in[0].sigmoid() * in[1]; },
-               {normal({17, 41}, 1, 2), normal({17, 41}, 2)});
+at::Tensor naive_gelu(const at::Tensor& x) {
+  return 0.5 * x * (1 + (std::sqrt(2 / M_PI) * (x + 0.044715 * x.pow(3))).tanh());
+}
+
+TEST(Ops, GeluLinear) {
+  expect_equal([](const Tensors& in) { return gelu_linear(in[0], in[1], in[2]); },
+               [](const Tensors& in) { return naive_gelu(in[0]).matmul(in[1].t()) + in[2]; },
+               {normal({3, 17, 41}, 1, 2), normal({5, 41}, 2), normal({5}, 3)});
+  // Far out it is x and 0, without overflow on the way.
+  const auto alone = [](const at::Tensor& x) {
+    return gelu_linear(x.view({-1, 1}), at::ones({1, 1}), at::zeros({1})).view({-1});
+  };
+  const at::Tensor far = alone(at::tensor({-1e18f, -100.f, 100.f, 1e12f}));
+  EXPECT_TRUE(at::allclose(far, at::tensor({0.f, 0.f, 100.f, 1e12f}))) << far;
+  EXPECT_TRUE(std::isnan(alone(at::full({1}, NAN)).item<float>()));
+}
+
+TEST(Ops, SwigluLinear) {
+  expect_equal(
+      [](const Tensors& in) { return swiglu_linear(in[0], in[1], in[2]); },
+      [](const Tensors& in) { return (in[0] * in[0].sigmoid() * in[1]).matmul(in[2].t()); },
+      {normal({3, 17, 41}, 1, 2), normal({3, 17, 41}, 2), normal({5, 41}, 3)});
 }
 
 TEST(Ops, RotaryTurnsPairsByPosition) {

@@ -165,10 +165,10 @@ ModelSpec gpt_spec(const Model& model, std::int64_t micro_batch, DType compute) 
   Chain chain("gpt", model, sizes);
   chain.embed({matrix("transformer.wte.weight", model.vocab, d, init.matrix),
                matrix("transformer.wpe.weight", model.seq_len, d, init.matrix)});
-  // Kept: ln_1, q, k, v, attention's output, x between the branches, ln_2; c_fc before and after GELU;
+  // Kept: ln_1, q, k, v, attention's output, x between the branches, ln_2; c_fc before GELU;
   // mean and deviation of two norms, log-sum-exp of each head.
   const std::int64_t saved =
-      sizes.tokens * ((7 * d + 2 * ffn) * sizes.element + (4 + model.heads) * sizes.statistic);
+      sizes.tokens * ((7 * d + ffn) * sizes.element + (4 + model.heads) * sizes.statistic);
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
     const std::string h = fmt::format("transformer.h.{}.", layer);
     chain.block(
@@ -196,8 +196,8 @@ ModelSpec llama_spec(const Model& model, std::int64_t micro_batch, DType compute
   Chain chain("llama", model, sizes);
   chain.embed({matrix("model.embed_tokens.weight", model.vocab, d, init.matrix)});
   // Kept: the first norm, rotated q and k, v, attention's output, x between the branches, the second
-  // norm; gate, up and their product; a deviation per norm, log-sum-exp of each head.
-  const std::int64_t saved = sizes.tokens * ((5 * d + 2 * kv + 3 * ffn) * sizes.element +
+  // norm; gate and up; a deviation per norm, log-sum-exp of each head.
+  const std::int64_t saved = sizes.tokens * ((5 * d + 2 * kv + 2 * ffn) * sizes.element +
                                              (2 + model.heads) * sizes.statistic);
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
     const std::string h = fmt::format("model.layers.{}.", layer);

@@ -3,6 +3,7 @@
 
 #include "trireme/ops/attention.h"
 #include "trireme/ops/embedding.h"
+#include "trireme/ops/feed_forward.h"
 #include "trireme/ops/norm.h"
 #include "trireme/ops/pointwise.h"
 
@@ -55,14 +56,16 @@ std::vector<at::Tensor> GptBlock::forward(const std::vector<at::Tensor>& inputs,
     heads.dropout = dropout_;
     heads.key = noise_key(context, kProbabilities);
   }
-  const at::Tensor qkv =
-      linear_biased(ops::layer_norm(x_btd, param(kNorm1), param(kNorm1Bias), norm_eps_), kQkv);
+  const ops::Branching first =
+      ops::residual_norm(x_btd, {}, param(kNorm1), param(kNorm1Bias), norm_eps_);
+  const at::Tensor qkv = linear_biased(first.normed, kQkv);
   const at::Tensor attended_btd = linear_biased(ops::causal_attention_packed(qkv, heads), kOut);
-  const at::Tensor middle_btd = x_btd + noisy(attended_btd, dropout_, context, kAfterAttention);
-  const at::Tensor up_btf =
-      linear_biased(ops::layer_norm(middle_btd, param(kNorm2), param(kNorm2Bias), norm_eps_), kUp);
-  const at::Tensor down_btd = linear_biased(ops::gelu_tanh(up_btf), kDown);
-  return {middle_btd + noisy(down_btd, dropout_, context, kAfterMlp)};
+  const ops::Branching second =
+      ops::residual_norm(first.stream, noisy(attended_btd, dropout_, context, kAfterAttention),
+                         param(kNorm2), param(kNorm2Bias), norm_eps_);
+  const at::Tensor up_btf = linear_biased(second.normed, kUp);
+  const at::Tensor down_btd = ops::gelu_linear(up_btf, param(kDown), param(kDownBias));
+  return {second.stream + noisy(down_btd, dropout_, context, kAfterMlp)};
 }
 
 at::Tensor GptHead::norm(const at::Tensor& x) const {

@@ -3,6 +3,7 @@
 
 #include "trireme/ops/attention.h"
 #include "trireme/ops/embedding.h"
+#include "trireme/ops/feed_forward.h"
 #include "trireme/ops/norm.h"
 
 namespace trireme::models {
@@ -20,15 +21,16 @@ std::vector<at::Tensor> LlamaEmbed::forward(const std::vector<at::Tensor>& input
 std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& inputs,
                                             const exec::BlockContext& context) {
   const at::Tensor& x_btd = inputs[0];
-  const at::Tensor normed_btd = ops::rms_norm(x_btd, param(kNorm1), norm_eps_);
+  const ops::Branching first = ops::residual_norm(x_btd, {}, param(kNorm1), {}, norm_eps_);
   const at::Tensor attended_btd =
-      ops::causal_attention(ops::rotary(linear(normed_btd, kQuery), rotary_),
-                            ops::rotary(linear(normed_btd, kKey), rotary_),
-                            linear(normed_btd, kValue), {.heads = heads_, .kv_heads = kv_heads_});
-  const at::Tensor middle_btd = x_btd + linear(attended_btd, kOut);
-  const at::Tensor wide_btd = ops::rms_norm(middle_btd, param(kNorm2), norm_eps_);
-  const at::Tensor gated_btf = ops::swiglu(linear(wide_btd, kGate), linear(wide_btd, kUp));
-  return {middle_btd + linear(gated_btf, kDown)};
+      ops::causal_attention(ops::rotary(linear(first.normed, kQuery), rotary_),
+                            ops::rotary(linear(first.normed, kKey), rotary_),
+                            linear(first.normed, kValue), {.heads = heads_, .kv_heads = kv_heads_});
+  const ops::Branching second =
+      ops::residual_norm(first.stream, linear(attended_btd, kOut), param(kNorm2), {}, norm_eps_);
+  const at::Tensor down_btd =
+      ops::swiglu_linear(linear(second.normed, kGate), linear(second.normed, kUp), param(kDown));
+  return {second.stream + down_btd};
 }
 
 at::Tensor LlamaHead::norm(const at::Tensor& x) const {

@@ -7,6 +7,7 @@
 
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/kernels/cpu/matmul.h"
+#include "trireme/ops/kernels/cpu/rows.h"
 #include "trireme/ops/kernels/cpu/scores.h"
 
 namespace trireme::ops {
@@ -129,6 +130,7 @@ at::Tensor forward_parts(const Parts& in, const Part& out, const Shape& shape,
       at::empty({shape.all_heads(), shape.tokens}, out.tensor.options().dtype(wide(type)));
   TRIREME_DISPATCH(type, "causal_attention", [&] {
     using A = kernels::Wide<scalar_t>;
+    const auto softmax = kernels::score_kernels<scalar_t>().softmax;
     for_rows(shape.all_heads(), shape.cost(), [&](std::int64_t begin, std::int64_t end) {
       const Scores scores(shape, out.tensor);
       for (std::int64_t head = begin; head < end; ++head) {
@@ -142,8 +144,8 @@ at::Tensor forward_parts(const Parts& in, const Part& out, const Shape& shape,
           const kernels::ScoreBlock block = score_block(shape, heads, scores, head, first);
           kernels::matmul(q.from_row(first, block.rows), k.from_row(0, block.columns).transposed(),
                           scores.raw_matrix(block));
-          kernels::causal_softmax(block, scores.raw<A>(), scores.stored<scalar_t>(),
-                                  elements<A>(log_sums) + block.place);
+          softmax(block, scores.raw<A>(), scores.stored<scalar_t>(),
+                  elements<A>(log_sums) + block.place);
           kernels::matmul(scores.stored_matrix(block), v.from_row(0, block.columns),
                           o.from_row(first, block.rows));
         }
@@ -168,6 +170,8 @@ void backward_parts(const Parts& in, const Part& out, const at::Tensor& log_sums
   const at::Tensor& like = out.tensor;
   TRIREME_DISPATCH(like.scalar_type(), "causal_attention_backward", [&] {
     using A = kernels::Wide<scalar_t>;
+    const auto softmax = kernels::score_kernels<scalar_t>().softmax_backward;
+    const kernels::RowKernels<scalar_t>& rows = kernels::row_kernels<scalar_t>();
     const auto data = [](const kernels::Matrix& m) { return static_cast<scalar_t*>(m.data); };
     const std::int64_t kv_heads = shape.samples * shape.kv_heads;
     for_rows(kv_heads, shape.group() * shape.cost(), [&](std::int64_t begin, std::int64_t end) {
@@ -187,8 +191,8 @@ void backward_parts(const Parts& in, const Part& out, const at::Tensor& log_sums
           const kernels::Matrix dq = head_of(din.q, shape, sample, head);
           const kernels::Matrix o = head_of(out, shape, sample, head);
           const kernels::Matrix grad = head_of(dout, shape, sample, head);
-          kernels::dot_rows<scalar_t>(data(o), o.row_stride, data(grad), grad.row_stride,
-                                      shape.tokens, shape.width, elements<A>(delta));
+          rows.dot_rows(data(o), o.row_stride, data(grad), grad.row_stride, shape.tokens,
+                        shape.width, elements<A>(delta));
           // Backwards, because the last rows see every column: they fill the sums, the others add.
           for (std::int64_t first = (shape.tokens - 1) / kRows * kRows; first >= 0;
                first -= kRows) {
@@ -200,9 +204,9 @@ void backward_parts(const Parts& in, const Part& out, const at::Tensor& log_sums
             kernels::matmul(q_rows, k_seen.transposed(), scores.raw_matrix(block));
             kernels::matmul(grad_rows, v.from_row(0, block.columns).transposed(),
                             dscores.raw_matrix(block));
-            kernels::causal_softmax_backward(
-                block, scores.raw<A>(), dscores.raw<A>(), elements<A>(log_sums) + block.place,
-                elements<A>(delta) + first, scores.stored<scalar_t>(), dscores.stored<scalar_t>());
+            softmax(block, scores.raw<A>(), dscores.raw<A>(), elements<A>(log_sums) + block.place,
+                    elements<A>(delta) + first, scores.stored<scalar_t>(),
+                    dscores.stored<scalar_t>());
             const auto into = added ? kernels::Into::kAdd : kernels::Into::kReplace;
             kernels::matmul(scores.stored_matrix(block).transposed(), grad_rows,
                             sum_of(dv_sum, shape).from_row(0, block.columns), into);
@@ -214,10 +218,8 @@ void backward_parts(const Parts& in, const Part& out, const at::Tensor& log_sums
         }
         const kernels::Matrix dk = head_of(din.k, shape, sample, kv_head % shape.kv_heads);
         const kernels::Matrix dv = head_of(din.v, shape, sample, kv_head % shape.kv_heads);
-        kernels::store_rows<scalar_t>(elements<A>(dk_sum), shape.tokens, shape.width, data(dk),
-                                      dk.row_stride);
-        kernels::store_rows<scalar_t>(elements<A>(dv_sum), shape.tokens, shape.width, data(dv),
-                                      dv.row_stride);
+        rows.store_rows(elements<A>(dk_sum), shape.tokens, shape.width, data(dk), dk.row_stride);
+        rows.store_rows(elements<A>(dv_sum), shape.tokens, shape.width, data(dv), dv.row_stride);
       }
     });
   });

@@ -36,9 +36,9 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     TRIREME_DISPATCH(x.scalar_type(), "cross_entropy", [&] {
       using A = kernels::Wide<scalar_t>;
       for_rows(rows, 4 * classes, [&](std::int64_t begin, std::int64_t end) {
-        kernels::cross_entropy<scalar_t>(elements<scalar_t>(logits),
-                                         elements<std::int64_t>(targets), kNoTarget, classes,
-                                         elements<A>(losses), elements<A>(log_sums), begin, end);
+        kernels::score_kernels<scalar_t>().cross_entropy(
+            elements<scalar_t>(logits), elements<std::int64_t>(targets), kNoTarget, classes,
+            elements<A>(losses), elements<A>(log_sums), begin, end);
       });
       *elements<A>(loss) = static_cast<A>(ordered_sum<A>(losses));
     });
@@ -52,7 +52,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     const double seed = grads[0].item<double>();
     TRIREME_DISPATCH(x.scalar_type(), "cross_entropy_backward", [&] {
       for_rows(x.size(0), 4 * classes, [&](std::int64_t begin, std::int64_t end) {
-        kernels::cross_entropy_backward<scalar_t>(
+        kernels::score_kernels<scalar_t>().cross_entropy_backward(
             elements<scalar_t>(logits), elements<std::int64_t>(targets), kNoTarget, classes,
             elements<kernels::Wide<scalar_t>>(saved[4]), seed, begin, end);
       });

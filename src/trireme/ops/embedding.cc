@@ -4,10 +4,11 @@
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <span>
 #include <vector>
 
 #include "trireme/ops/dispatch.h"
-#include "trireme/ops/kernels/cpu/lanes.h"
+#include "trireme/ops/kernels/cpu/rows.h"
 #include "trireme/ops/parameter_gradient.h"
 
 namespace trireme::ops {
@@ -30,21 +31,15 @@ struct Occurrences {
     for (std::int64_t i = 0; i < tokens.numel(); ++i)
       places[static_cast<std::size_t>(next[static_cast<std::size_t>(ids[i])]++)] = i;
   }
+  std::span<const std::int64_t> of(std::int64_t id) const {
+    const auto first = static_cast<std::size_t>(starts[static_cast<std::size_t>(id)]);
+    const auto last = static_cast<std::size_t>(starts[static_cast<std::size_t>(id) + 1]);
+    return std::span(places).subspan(first, last - first);
+  }
+
   std::vector<std::int64_t> starts;
   std::vector<std::int64_t> places;
 };
-
-template <typename T>
-void add_rows(const Occurrences& occurrences, const T* dy, kernels::Wide<T>* dtable,
-              std::int64_t width, std::int64_t begin, std::int64_t end) {
-  for (std::int64_t id = begin; id < end; ++id)
-    for (std::int64_t place = occurrences.starts[static_cast<std::size_t>(id)];
-         place < occurrences.starts[static_cast<std::size_t>(id) + 1]; ++place) {
-      const T* const row = dy + occurrences.places[static_cast<std::size_t>(place)] * width;
-      kernels::Wide<T>* const sum = dtable + id * width;
-      for (std::int64_t i = 0; i < width; ++i) sum[i] += kernels::widen(row[i]);
-    }
-}
 
 struct Embedding : torch::autograd::Function<Embedding> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& tokens,
@@ -67,8 +62,11 @@ struct Embedding : torch::autograd::Function<Embedding> {
                          : at::zeros({vocab, width}, dy.options().dtype(wide(dy.scalar_type())));
     TRIREME_DISPATCH(dy.scalar_type(), "embedding_backward", [&] {
       for_rows(vocab, dy.numel() / vocab, [&](std::int64_t begin, std::int64_t end) {
-        add_rows(occurrences, elements<scalar_t>(dy), elements<kernels::Wide<scalar_t>>(dtable),
-                 width, begin, end);
+        const auto add_rows = kernels::row_kernels<scalar_t>().add_rows;
+        for (std::int64_t id = begin; id < end; ++id)
+          for (const std::int64_t place : occurrences.of(id))
+            add_rows(elements<scalar_t>(dy) + place * width, 1, width, width,
+                     elements<kernels::Wide<scalar_t>>(dtable) + id * width);
       });
     });
     return {{}, memory.defined() ? at::Tensor() : dtable.to(dy.scalar_type())};

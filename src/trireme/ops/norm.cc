@@ -2,10 +2,13 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/kernels/cpu/norm.h"
+#include "trireme/ops/kernels/cpu/rows.h"
+#include "trireme/ops/parameter_gradient.h"
 
 namespace trireme::ops {
 namespace {
@@ -13,14 +16,15 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Rows whose gradients for gain and bias are added together before chunks are added in order: fixed, so
-// that the sum does not depend on threads.
-constexpr std::int64_t kChunk = 256;
-
 struct Stats {
   at::Tensor mean;  // undefined: no mean is taken
   at::Tensor scale;
 };
+
+template <typename T>
+T* elements_or_null(const at::Tensor& tensor) {
+  return tensor.defined() ? elements<T>(tensor) : nullptr;
+}
 
 template <typename T>
 kernels::NormRows<T> norm_rows(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& bias,
@@ -28,100 +32,110 @@ kernels::NormRows<T> norm_rows(const at::Tensor& x, const at::Tensor& gain, cons
   using A = kernels::Wide<T>;
   return {.x = elements<T>(x),
           .gain = elements<T>(gain),
-          .bias = bias.defined() ? elements<T>(bias) : nullptr,
-          .mean = stats.mean.defined() ? elements<A>(stats.mean) : nullptr,
+          .bias = elements_or_null<T>(bias),
+          .mean = elements_or_null<A>(stats.mean),
           .scale = elements<A>(stats.scale),
           .width = gain.numel(),
           .eps = eps};
 }
 
-at::Tensor norm_forward(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& bias,
-                        const Stats& stats, double eps) {
-  at::Tensor y = at::empty_like(x);
-  TRIREME_DISPATCH(x.scalar_type(), "norm", [&] {
-    const auto rows = norm_rows<scalar_t>(x, gain, bias, stats, eps);
-    for_rows(stats.scale.numel(), rows.width, [&](std::int64_t begin, std::int64_t end) {
-      kernels::norm(rows, elements<scalar_t>(y), begin, end);
-    });
-  });
-  return y;
-}
-
-// Gradients of x, gain and, with a mean, bias.
-variable_list norm_backward(const at::Tensor& x, const at::Tensor& gain, const Stats& stats,
-                            const at::Tensor& dy) {
+// Gradients of the stream, gain and, with a mean, bias; `residual`, what else comes to the stream, may be
+// undefined.
+variable_list norm_backward(const at::Tensor& stream, const at::Tensor& gain,
+                            const at::Tensor& bias, const Stats& stats, const at::Tensor& dy,
+                            const at::Tensor& residual) {
   const std::int64_t rows = stats.scale.numel();
   const std::int64_t width = gain.numel();
-  const std::int64_t chunks = (rows + kChunk - 1) / kChunk;
-  at::Tensor dx = at::empty_like(x);
-  at::Tensor sums = at::empty({2, chunks, width}, stats.scale.options());
-  TRIREME_DISPATCH(x.scalar_type(), "norm_backward", [&] {
+  const std::int64_t chunks = (rows + kSumRows - 1) / kSumRows;
+  const at::Tensor dx = at::empty_like(stream);
+  // A chunk's sum for gain, then its sum for bias.
+  const at::Tensor sums = at::zeros({chunks, 2, width}, stats.scale.options());
+  TRIREME_DISPATCH(stream.scalar_type(), "norm_backward", [&] {
     using A = kernels::Wide<scalar_t>;
-    const auto view = norm_rows<scalar_t>(x, gain, {}, stats, 0);
-    A* const dgain = elements<A>(sums);
-    for_rows(chunks, kChunk * width, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t chunk = begin; chunk < end; ++chunk)
-        kernels::norm_backward(view, elements<scalar_t>(dy), elements<scalar_t>(dx),
-                               dgain + chunk * width, dgain + (chunks + chunk) * width,
-                               chunk * kChunk, std::min(rows, (chunk + 1) * kChunk));
-    });
-    for (std::int64_t chunk = 1; chunk < chunks; ++chunk)
-      for (std::int64_t i = 0; i < width; ++i) {
-        dgain[i] += dgain[chunk * width + i];
-        if (stats.mean.defined()) dgain[chunks * width + i] += dgain[(chunks + chunk) * width + i];
+    const auto view = norm_rows<scalar_t>(stream, gain, {}, stats, 0);
+    for_rows(chunks, kSumRows * width, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t chunk = begin; chunk < end; ++chunk) {
+        A* const dgain = elements<A>(sums) + 2 * chunk * width;
+        kernels::norm_kernels<scalar_t>().backward(
+            view, elements<scalar_t>(dy), elements_or_null<scalar_t>(residual),
+            elements<scalar_t>(dx), dgain, dgain + width, chunk * kSumRows,
+            std::min(rows, (chunk + 1) * kSumRows));
       }
+    });
+    kernels::row_kernels<A>().add_rows(elements<A>(sums) + 2 * width, chunks - 1, 2 * width,
+                                       2 * width, elements<A>(sums));
   });
-  const auto sum = [&](int which) {
-    return sums.select(0, which).select(0, 0).to(gain.scalar_type());
-  };
-  return {dx, sum(0), stats.mean.defined() ? sum(1) : at::Tensor()};
+  const at::Tensor total = sums[0];
+  return {dx, deliver_gradient(gain, total[0]),
+          bias.defined() ? deliver_gradient(bias, total[1]) : at::Tensor()};
 }
 
-at::Tensor statistic(const at::Tensor& x) {
-  return at::empty({x.numel() / x.size(-1)}, x.options().dtype(wide(x.scalar_type())));
-}
-
-struct LayerNorm : torch::autograd::Function<LayerNorm> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& gain,
-                            const at::Tensor& bias, double eps) {
-    const Stats stats{.mean = statistic(x), .scale = statistic(x)};
-    at::Tensor y = norm_forward(x, gain, bias, stats, eps);
-    context->save_for_backward({x, gain, stats.mean, stats.scale});
-    return y;
+// x; with kBranch what is added to it; gain; with kMean the bias.
+template <bool kBranch, bool kMean, typename... Tensors>
+struct Norm : torch::autograd::Function<Norm<kBranch, kMean, Tensors...>> {
+  static variable_list forward(AutogradContext* context, double eps, const Tensors&... tensors) {
+    const variable_list in = {tensors...};
+    const at::Tensor& gain = in[1 + kBranch];
+    const at::Tensor bias = kMean ? in[2 + kBranch] : at::Tensor();
+    const auto statistic = [&] {
+      return at::empty({in[0].numel() / gain.numel()},
+                       in[0].options().dtype(wide(in[0].scalar_type())));
+    };
+    const Stats stats{.mean = kMean ? statistic() : at::Tensor(), .scale = statistic()};
+    const at::Tensor stream = kBranch ? at::empty_like(in[0]) : in[0];
+    const at::Tensor normed = at::empty_like(in[0]);
+    TRIREME_DISPATCH(in[0].scalar_type(), "norm", [&] {
+      const auto rows = norm_rows<scalar_t>(in[0], gain, bias, stats, eps);
+      for_rows(stats.scale.numel(), rows.width, [&](std::int64_t begin, std::int64_t end) {
+        kernels::norm_kernels<scalar_t>().forward(
+            rows, kBranch ? elements<scalar_t>(in[1]) : nullptr, elements<scalar_t>(stream),
+            elements<scalar_t>(normed), begin, end);
+      });
+    });
+    context->set_materialize_grads(false);
+    context->save_for_backward({stream, gain, bias, stats.mean, stats.scale});
+    return {stream, normed};
   }
-  static variable_list backward(AutogradContext* context, variable_list dy) {
+  static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
-    variable_list grads = norm_backward(saved[0], saved[1], {.mean = saved[2], .scale = saved[3]},
-                                        dy[0].contiguous());
-    grads.emplace_back();
-    return grads;
+    variable_list parts = {grads[0], {}, {}};
+    if (grads[1].defined())
+      parts = norm_backward(saved[0], saved[1], saved[2], {.mean = saved[3], .scale = saved[4]},
+                            grads[1].contiguous(),
+                            grads[0].defined() ? grads[0].contiguous() : at::Tensor());
+    variable_list result = {at::Tensor(), parts[0]};  // eps has no gradient
+    if (kBranch) result.push_back(parts[0]);
+    result.push_back(parts[1]);
+    if (kMean) result.push_back(parts[2]);
+    return result;
   }
 };
 
-struct RmsNorm : torch::autograd::Function<RmsNorm> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& gain,
-                            double eps) {
-    const Stats stats{.mean = {}, .scale = statistic(x)};
-    at::Tensor y = norm_forward(x, gain, {}, stats, eps);
-    context->save_for_backward({x, gain, stats.scale});
-    return y;
-  }
-  static variable_list backward(AutogradContext* context, variable_list dy) {
-    const variable_list saved = context->get_saved_variables();
-    // The gradient of eps, which has none, stands where bias would.
-    return norm_backward(saved[0], saved[1], {.mean = {}, .scale = saved[2]}, dy[0].contiguous());
-  }
-};
+template <bool kBranch, bool kMean, typename... Tensors>
+Branching norm(double eps, const Tensors&... tensors) {
+  const variable_list out = Norm<kBranch, kMean, Tensors...>::apply(eps, tensors...);
+  return {.stream = out[0], .normed = out[1]};
+}
 
 }  // namespace
 
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& bias,
                       double eps) {
-  return LayerNorm::apply(x.contiguous(), gain, bias, eps);
+  return residual_norm(x, {}, gain, bias, eps).normed;
 }
 
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps) {
-  return RmsNorm::apply(x.contiguous(), gain, eps);
+  return residual_norm(x, {}, gain, {}, eps).normed;
+}
+
+Branching residual_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& gain,
+                        const at::Tensor& bias, double eps) {
+  const at::Tensor in = x.contiguous();
+  if (branch.defined() && bias.defined())
+    return norm<true, true>(eps, in, branch.contiguous(), gain, bias);
+  if (branch.defined()) return norm<true, false>(eps, in, branch.contiguous(), gain);
+  if (bias.defined()) return norm<false, true>(eps, in, gain, bias);
+  return norm<false, false>(eps, in, gain);
 }
 
 }  // namespace trireme::ops

@@ -13,4 +13,16 @@ at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& gain, const at::Ten
 // x / sqrt(mean of squares + eps) * gain (Zhang & Sennrich 2019). Keeps x and one number a row.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps);
 
+// A residual stream and its normed copy for the next branch.
+struct Branching {
+  at::Tensor stream;
+  at::Tensor normed;
+};
+
+// stream = x + branch, rounded once, or x itself where `branch` is undefined; normed = layer_norm(stream),
+// or rms_norm where `bias` is undefined. One pass each way: backward adds the stream's gradient to the
+// norm's.
+Branching residual_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& gain,
+                        const at::Tensor& bias, double eps);
+
 }  // namespace trireme::ops

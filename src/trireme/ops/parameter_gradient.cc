@@ -1,7 +1,7 @@
 #include "trireme/ops/parameter_gradient.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/zeros.h>
 
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/kernels/cpu/matmul.h"
@@ -9,8 +9,6 @@
 
 namespace trireme::ops {
 namespace {
-
-constexpr std::int64_t kChunk = 256;  // rows added together before chunks are added in order
 
 kernels::Matrix matrix(const at::Tensor& tensor) {
   return {.data = tensor.data_ptr(),
@@ -37,26 +35,30 @@ at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, const at::
   return {};
 }
 
+at::Tensor deliver_gradient(const at::Tensor& param, const at::Tensor& sum) {
+  at::Tensor memory = gradient_memory(param);
+  if (!memory.defined()) return sum.to(param.scalar_type());
+  memory.add_(sum);
+  return {};
+}
+
 at::Tensor bias_gradient(const at::Tensor& dy, const at::Tensor& bias) {
   const std::int64_t rows = dy.size(0);
   const std::int64_t width = dy.size(1);
-  const std::int64_t chunks = (rows + kChunk - 1) / kChunk;
-  at::Tensor sums = at::empty({chunks, width}, dy.options().dtype(wide(dy.scalar_type())));
+  const std::int64_t chunks = (rows + kSumRows - 1) / kSumRows;
+  const at::Tensor sums = at::zeros({chunks, width}, dy.options().dtype(wide(dy.scalar_type())));
   TRIREME_DISPATCH(dy.scalar_type(), "bias_gradient", [&] {
     using A = kernels::Wide<scalar_t>;
-    for_rows(chunks, kChunk * width, [&](std::int64_t begin, std::int64_t end) {
+    for_rows(chunks, kSumRows * width, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t chunk = begin; chunk < end; ++chunk)
-        kernels::sum_rows(elements<scalar_t>(dy) + chunk * kChunk * width,
-                          std::min(rows - chunk * kChunk, kChunk), width,
-                          elements<A>(sums) + chunk * width);
+        kernels::row_kernels<scalar_t>().add_rows(elements<scalar_t>(dy) + chunk * kSumRows * width,
+                                                  std::min(rows - chunk * kSumRows, kSumRows),
+                                                  width, width, elements<A>(sums) + chunk * width);
     });
-    kernels::add_rows(elements<A>(sums), chunks, width);
+    kernels::row_kernels<A>().add_rows(elements<A>(sums) + width, chunks - 1, width, width,
+                                       elements<A>(sums));
   });
-  const at::Tensor sum = sums.select(0, 0);
-  at::Tensor memory = gradient_memory(bias);
-  if (!memory.defined()) return sum.to(bias.scalar_type());
-  memory.add_(sum);
-  return {};
+  return deliver_gradient(bias, sums[0]);
 }
 
 }  // namespace trireme::ops

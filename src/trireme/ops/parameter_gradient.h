@@ -13,6 +13,10 @@ at::Tensor gradient_memory(const at::Tensor& param);
 // gradient_memory(weight), where sums are never rounded to the weight's type.
 at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight);
 
+// `sum` itself, in the type of sums and the shape of `param`, if autograd is to add it, rounded; undefined if
+// it was added to gradient_memory(param).
+at::Tensor deliver_gradient(const at::Tensor& param, const at::Tensor& sum);
+
 // Gradient of `bias`, [out]: the sum of dy's rows, over fixed chunks of rows so that it does not depend on
 // threads. Undefined if it was added to gradient_memory(bias).
 at::Tensor bias_gradient(const at::Tensor& dy, const at::Tensor& bias);

@@ -15,63 +15,6 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-constexpr std::int64_t kCost = 4;  // of an exponential, in element operations
-
-struct Gelu : torch::autograd::Function<Gelu> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x) {
-    context->save_for_backward({x});
-    at::Tensor y = at::empty_like(x);
-    TRIREME_DISPATCH(x.scalar_type(), "gelu", [&] {
-      for_rows(x.numel(), kCost, [&](std::int64_t begin, std::int64_t end) {
-        kernels::gelu(elements<scalar_t>(x) + begin, elements<scalar_t>(y) + begin, end - begin);
-      });
-    });
-    return y;
-  }
-  static variable_list backward(AutogradContext* context, variable_list grads) {
-    const at::Tensor x = context->get_saved_variables()[0];
-    const at::Tensor dy = grads[0].contiguous();
-    at::Tensor dx = at::empty_like(x);
-    TRIREME_DISPATCH(x.scalar_type(), "gelu_backward", [&] {
-      for_rows(x.numel(), kCost, [&](std::int64_t begin, std::int64_t end) {
-        kernels::gelu_backward(elements<scalar_t>(x) + begin, elements<scalar_t>(dy) + begin,
-                               elements<scalar_t>(dx) + begin, end - begin);
-      });
-    });
-    return {dx};
-  }
-};
-
-struct SwiGlu : torch::autograd::Function<SwiGlu> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& gate,
-                            const at::Tensor& up) {
-    context->save_for_backward({gate, up});
-    at::Tensor y = at::empty_like(gate);
-    TRIREME_DISPATCH(gate.scalar_type(), "swiglu", [&] {
-      for_rows(gate.numel(), kCost, [&](std::int64_t begin, std::int64_t end) {
-        kernels::swiglu(elements<scalar_t>(gate) + begin, elements<scalar_t>(up) + begin,
-                        elements<scalar_t>(y) + begin, end - begin);
-      });
-    });
-    return y;
-  }
-  static variable_list backward(AutogradContext* context, variable_list grads) {
-    const variable_list saved = context->get_saved_variables();
-    const at::Tensor dy = grads[0].contiguous();
-    at::Tensor dgate = at::empty_like(dy);
-    at::Tensor dup = at::empty_like(dy);
-    TRIREME_DISPATCH(dy.scalar_type(), "swiglu_backward", [&] {
-      for_rows(dy.numel(), kCost, [&](std::int64_t begin, std::int64_t end) {
-        kernels::swiglu_backward(elements<scalar_t>(saved[0]) + begin,
-                                 elements<scalar_t>(saved[1]) + begin,
-                                 elements<scalar_t>(dy) + begin, elements<scalar_t>(dgate) + begin,
-                                 elements<scalar_t>(dup) + begin, end - begin);
-      });
-    });
-    return {dgate, dup};
-  }
-};
-
 at::Tensor rotated(const at::Tensor& x, const RotaryTable& table, int direction) {
   TRIREME_CHECK(x.dim() == 3 && x.size(1) <= table.cosines.size(0) &&
                     x.size(2) % (2 * table.cosines.size(1)) == 0 &&
@@ -88,7 +31,8 @@ at::Tensor rotated(const at::Tensor& x, const RotaryTable& table, int direction)
                                                .width = width,
                                                .direction = direction};
     for_rows(x.size(0) * x.size(1), x.size(2), [&](std::int64_t begin, std::int64_t end) {
-      kernels::rotate(rotation, elements<scalar_t>(x), elements<scalar_t>(y), begin, end - begin);
+      kernels::pointwise_kernels<scalar_t>().rotate(rotation, elements<scalar_t>(x),
+                                                    elements<scalar_t>(y), begin, end - begin);
     });
   });
   return y;
@@ -115,13 +59,13 @@ at::Tensor dropped(const at::Tensor& x, double p, std::uint64_t key) {
   TRIREME_DISPATCH(x.scalar_type(), "dropout", [&] {
     const scalar_t* const from = elements<scalar_t>(x);
     scalar_t* const to = elements<scalar_t>(y);
+    const auto dropout = kernels::pointwise_kernels<scalar_t>().dropout;
     for_rows(rows, kRow, [&](std::int64_t begin, std::int64_t end) {
-      kernels::dropout(keep, scale, from, to, kRow, begin, end);
+      dropout(keep, scale, from, to, kRow, begin, end);
     });
     // What is left is a short row under a key of its own.
     const kernels::Keep tail = kernels::Keep::at_rate(~key, p);
-    kernels::dropout(tail, scale, from + rows * kRow, to + rows * kRow, x.numel() - rows * kRow, 0,
-                     1);
+    dropout(tail, scale, from + rows * kRow, to + rows * kRow, x.numel() - rows * kRow, 0, 1);
   });
   return y;
 }
@@ -142,12 +86,6 @@ struct Dropout : torch::autograd::Function<Dropout> {
 };
 
 }  // namespace
-
-at::Tensor gelu_tanh(const at::Tensor& x) { return Gelu::apply(x.contiguous()); }
-
-at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up) {
-  return SwiGlu::apply(gate.contiguous(), up.contiguous());
-}
 
 RotaryTable rotary_table(std::int64_t positions, std::int64_t head_dim, double theta,
                          at::ScalarType type) {

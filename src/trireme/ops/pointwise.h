@@ -1,4 +1,4 @@
-// Activations, rotary positions and dropout.
+// Rotary positions and dropout.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -6,12 +6,6 @@
 #include <cstdint>
 
 namespace trireme::ops {
-
-// 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel 2016). Keeps x.
-at::Tensor gelu_tanh(const at::Tensor& x);
-
-// silu(gate) * up (Shazeer 2020). Keeps both.
-at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
 
 // Cosines and sines of position * theta^(-2i / head_dim), i < head_dim / 2: two tensors
 // [positions, head_dim / 2] of type `type`, computed in fp64.

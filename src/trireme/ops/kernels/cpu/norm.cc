@@ -1,83 +1,103 @@
 #include "trireme/ops/kernels/cpu/norm.h"
 
-#include <algorithm>
 #include <cmath>
 
-namespace trireme::ops::kernels {
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "trireme/ops/kernels/cpu/norm.cc"
+#include "hwy/foreach_target.h"
+#include "trireme/ops/kernels/cpu/dispatch-inl.h"
+#include "trireme/ops/kernels/cpu/lanes-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace trireme::ops::kernels::HWY_NAMESPACE {
 
 template <typename T>
-TRIREME_SIMD_CLONES void norm(const NormRows<T>& rows, T* y, std::int64_t begin, std::int64_t end) {
+void forward(const NormRows<T>& rows, const T* branch, T* sum, T* y, std::int64_t begin,
+             std::int64_t end) {
   using A = Wide<T>;
   const std::int64_t width = rows.width;
   const A count = static_cast<A>(width);
-  const T* const gain = rows.gain;
-  const T* const bias = rows.bias;
   for (std::int64_t r = begin; r < end; ++r) {
-    const T* const x = rows.x + r * width;
-    T* const out = y + r * width;
+    const T* x = rows.x + r * width;
+    if (branch != nullptr) {
+      T* const added = sum + r * width;
+      over<T>(width,
+              [&](auto at) { at.store(added, hn::Add(at.load(x), at.load(branch + r * width))); });
+      x = added;
+    }
     A mean = 0;
     if (rows.mean != nullptr) {
-      mean = lane_sum<A>(width, [&](std::int64_t i) { return widen(x[i]); }) / count;
+      mean = sum_over<T>(width, [&](auto at) { return at.load(x); }) / count;
       rows.mean[r] = mean;
     }
-    const A variance = lane_sum<A>(width,
-                                   [&](std::int64_t i) {
-                                     const A centred = widen(x[i]) - mean;
-                                     return centred * centred;
+    const auto middle = fill<T>(mean);
+    const A variance = sum_over<T>(width,
+                                   [&](auto at) {
+                                     const auto centred = hn::Sub(at.load(x), middle);
+                                     return hn::Mul(centred, centred);
                                    }) /
                        count;
     const A scale = A(1) / std::sqrt(variance + static_cast<A>(rows.eps));
     rows.scale[r] = scale;
-    if (bias != nullptr) {
-      for (std::int64_t i = 0; i < width; ++i)
-        store(out + i, (widen(x[i]) - mean) * scale * widen(gain[i]) + widen(bias[i]));
-    } else {
-      for (std::int64_t i = 0; i < width; ++i)
-        store(out + i, (widen(x[i]) - mean) * scale * widen(gain[i]));
-    }
+    const auto stretch = fill<T>(scale);
+    const auto normed = [&](auto at) {
+      return hn::Mul(hn::Mul(hn::Sub(at.load(x), middle), stretch), at.load(rows.gain));
+    };
+    T* const out = y + r * width;
+    if (rows.bias != nullptr)
+      over<T>(width, [&](auto at) { at.store(out, hn::Add(normed(at), at.load(rows.bias))); });
+    else
+      over<T>(width, [&](auto at) { at.store(out, normed(at)); });
   }
 }
 
 // With g = dy * gain and n = (x - mean) * scale: dx = scale * (g - avg(g) - n * avg(g n)), where avg(g) is
 // mean's share (Ba et al. 2016; Zhang & Sennrich 2019 without it).
 template <typename T>
-TRIREME_SIMD_CLONES void norm_backward(const NormRows<T>& rows, const T* dy, T* dx, Wide<T>* dgain,
-                                       Wide<T>* dbias, std::int64_t begin, std::int64_t end) {
+void backward(const NormRows<T>& rows, const T* dy, const T* residual, T* dx, Wide<T>* dgain,
+              Wide<T>* dbias, std::int64_t begin, std::int64_t end) {
   using A = Wide<T>;
   const std::int64_t width = rows.width;
   const A count = static_cast<A>(width);
-  const T* const gain = rows.gain;
-  std::fill(dgain, dgain + width, A(0));
-  if (rows.mean != nullptr) std::fill(dbias, dbias + width, A(0));
   for (std::int64_t r = begin; r < end; ++r) {
     const T* const x = rows.x + r * width;
     const T* const dout = dy + r * width;
     T* const din = dx + r * width;
-    const A mean = rows.mean != nullptr ? rows.mean[r] : A(0);
-    const A scale = rows.scale[r];
-    const auto normed = [&](std::int64_t i) { return (widen(x[i]) - mean) * scale; };
-    const auto scaled = [&](std::int64_t i) { return widen(dout[i]) * widen(gain[i]); };
+    const auto middle = fill<T>(rows.mean != nullptr ? rows.mean[r] : A(0));
+    const auto stretch = fill<T>(rows.scale[r]);
+    const auto normed = [&](auto at) { return hn::Mul(hn::Sub(at.load(x), middle), stretch); };
+    const auto scaled = [&](auto at) { return hn::Mul(at.load(dout), at.load(rows.gain)); };
     A average = 0;
-    if (rows.mean != nullptr) average = lane_sum<A>(width, scaled) / count;
+    if (rows.mean != nullptr) average = sum_over<T>(width, scaled) / count;
     const A slope =
-        lane_sum<A>(width, [&](std::int64_t i) { return scaled(i) * normed(i); }) / count;
-    for (std::int64_t i = 0; i < width; ++i) {
-      const A n = normed(i);
-      dgain[i] += widen(dout[i]) * n;
-      store(din + i, (scaled(i) - average - n * slope) * scale);
-    }
+        sum_over<T>(width, [&](auto at) { return hn::Mul(scaled(at), normed(at)); }) / count;
+    const auto flat = fill<T>(average);
+    const auto steep = fill<T>(slope);
+    over<T>(width, [&](auto at) {
+      const auto n = normed(at);
+      const auto out = at.load(dout);
+      at.store(dgain, hn::MulAdd(out, n, at.load(dgain)));
+      const auto centred = hn::Sub(hn::Mul(out, at.load(rows.gain)), flat);
+      auto in = hn::Mul(hn::NegMulAdd(n, steep, centred), stretch);
+      if (residual != nullptr) in = hn::Add(in, at.load(residual + r * width));
+      at.store(din, in);
+    });
     if (rows.mean != nullptr)
-      for (std::int64_t i = 0; i < width; ++i) dbias[i] += widen(dout[i]);
+      over<T>(width, [&](auto at) { at.store(dbias, hn::Add(at.load(dbias), at.load(dout))); });
   }
 }
 
-#define TRIREME_INSTANTIATE(T)                                                         \
-  template void norm<T>(const NormRows<T>&, T*, std::int64_t, std::int64_t);           \
-  template void norm_backward<T>(const NormRows<T>&, const T*, T*, Wide<T>*, Wide<T>*, \
-                                 std::int64_t, std::int64_t);
-TRIREME_INSTANTIATE(double)
-TRIREME_INSTANTIATE(float)
-TRIREME_INSTANTIATE(c10::BFloat16)
-#undef TRIREME_INSTANTIATE
+template <typename T>
+NormKernels<T> make() {
+  return {.forward = forward<T>, .backward = backward<T>};
+}
+TRIREME_KERNELS_OF_TARGET(NormKernels, norm_kernels)
 
+}  // namespace trireme::ops::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace trireme::ops::kernels {
+TRIREME_KERNELS(NormKernels, norm_kernels)
 }  // namespace trireme::ops::kernels
+#endif

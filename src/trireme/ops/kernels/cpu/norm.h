@@ -1,9 +1,7 @@
 // Row norms on the CPU. Statistics and sums are in Wide<T>.
 #pragma once
 
-#include <cstdint>
-
-#include "trireme/ops/kernels/cpu/lanes.h"
+#include "trireme/ops/kernels/cpu/types.h"
 
 namespace trireme::ops::kernels {
 
@@ -18,15 +16,20 @@ struct NormRows {
   double eps = 0;
 };
 
-// y = (x - mean) * scale * gain + bias for rows [begin, end); without mean and bias where `rows.mean` is
-// null. Fills the statistics.
 template <typename T>
-void norm(const NormRows<T>& rows, T* y, std::int64_t begin, std::int64_t end);
+struct NormKernels {
+  // y = (x - mean) * scale * gain + bias for rows [begin, end); without mean and bias where `rows.mean`
+  // is null. Fills the statistics. With `branch`, [rows, width], x is first replaced by x + branch,
+  // rounded, in `sum`.
+  void (*forward)(const NormRows<T>& rows, const T* branch, T* sum, T* y, std::int64_t begin,
+                  std::int64_t end);
+  // dx of rows [begin, end), plus `residual`, [rows, width], where it is given; adds these rows' sums for
+  // gain and bias (with a mean) to Wide<T>[width] each.
+  void (*backward)(const NormRows<T>& rows, const T* dy, const T* residual, T* dx, Wide<T>* dgain,
+                   Wide<T>* dbias, std::int64_t begin, std::int64_t end);
+};
 
-// dx of rows [begin, end), and these rows' sums for gain and bias, written to Wide<T>[width] each
-// (`dbias` only with a mean).
 template <typename T>
-void norm_backward(const NormRows<T>& rows, const T* dy, T* dx, Wide<T>* dgain, Wide<T>* dbias,
-                   std::int64_t begin, std::int64_t end);
+const NormKernels<T>& norm_kernels();
 
 }  // namespace trireme::ops::kernels

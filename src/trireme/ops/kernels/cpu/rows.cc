@@ -1,27 +1,49 @@
 #include "trireme/ops/kernels/cpu/rows.h"
 
-#include <algorithm>
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "trireme/ops/kernels/cpu/rows.cc"
+#include "hwy/foreach_target.h"
+#include "trireme/ops/kernels/cpu/dispatch-inl.h"
+#include "trireme/ops/kernels/cpu/lanes-inl.h"
 
-namespace trireme::ops::kernels {
+HWY_BEFORE_NAMESPACE();
+namespace trireme::ops::kernels::HWY_NAMESPACE {
 
 template <typename T>
-TRIREME_SIMD_CLONES void sum_rows(const T* x, std::int64_t rows, std::int64_t width,
-                                  Wide<T>* __restrict sums) {
-  std::fill(sums, sums + width, Wide<T>(0));
+void add_rows(const T* x, std::int64_t rows, std::int64_t width, std::int64_t stride,
+              Wide<T>* sums) {
   for (std::int64_t r = 0; r < rows; ++r)
-    for (std::int64_t i = 0; i < width; ++i) sums[i] += widen(x[r * width + i]);
+    over<T>(width,
+            [&](auto at) { at.store(sums, hn::Add(at.load(sums), at.load(x + r * stride))); });
 }
 
-template <typename A>
-TRIREME_SIMD_CLONES void add_rows(A* sums, std::int64_t rows, std::int64_t width) {
-  for (std::int64_t r = 1; r < rows; ++r)
-    for (std::int64_t i = 0; i < width; ++i) sums[i] += sums[r * width + i];
+template <typename T>
+void dot_rows(const T* a, std::int64_t a_stride, const T* b, std::int64_t b_stride,
+              std::int64_t rows, std::int64_t width, Wide<T>* out) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    out[r] = sum_over<T>(width, [&](auto at) {
+      return hn::Mul(at.load(a + r * a_stride), at.load(b + r * b_stride));
+    });
 }
 
-template void sum_rows<double>(const double*, std::int64_t, std::int64_t, double*);
-template void sum_rows<float>(const float*, std::int64_t, std::int64_t, float*);
-template void sum_rows<c10::BFloat16>(const c10::BFloat16*, std::int64_t, std::int64_t, float*);
-template void add_rows<double>(double*, std::int64_t, std::int64_t);
-template void add_rows<float>(float*, std::int64_t, std::int64_t);
+template <typename T>
+void store_rows(const Wide<T>* from, std::int64_t rows, std::int64_t width, T* to,
+                std::int64_t stride) {
+  for (std::int64_t r = 0; r < rows; ++r)
+    over<T>(width, [&](auto at) { at.store(to + r * stride, at.load(from + r * width)); });
+}
 
+template <typename T>
+RowKernels<T> make() {
+  return {.add_rows = add_rows<T>, .dot_rows = dot_rows<T>, .store_rows = store_rows<T>};
+}
+TRIREME_KERNELS_OF_TARGET(RowKernels, row_kernels)
+
+}  // namespace trireme::ops::kernels::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace trireme::ops::kernels {
+TRIREME_KERNELS(RowKernels, row_kernels)
 }  // namespace trireme::ops::kernels
+#endif

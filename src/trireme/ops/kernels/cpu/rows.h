@@ -1,18 +1,24 @@
 // Sums over rows on the CPU.
 #pragma once
 
-#include <cstdint>
-
-#include "trireme/ops/kernels/cpu/lanes.h"
+#include "trireme/ops/kernels/cpu/types.h"
 
 namespace trireme::ops::kernels {
 
-// sums[i] = sum over r < rows of x[r * width + i], in order.
 template <typename T>
-void sum_rows(const T* x, std::int64_t rows, std::int64_t width, Wide<T>* sums);
+struct RowKernels {
+  // sums[i] += sum over r < rows of x[r * stride + i], i < width, in order.
+  void (*add_rows)(const T* x, std::int64_t rows, std::int64_t width, std::int64_t stride,
+                   Wide<T>* sums);
+  // out[r] = sum over i < width of a[r * a_stride + i] * b[r * b_stride + i].
+  void (*dot_rows)(const T* a, std::int64_t a_stride, const T* b, std::int64_t b_stride,
+                   std::int64_t rows, std::int64_t width, Wide<T>* out);
+  // to[r * stride + i] = from[r * width + i], rounded.
+  void (*store_rows)(const Wide<T>* from, std::int64_t rows, std::int64_t width, T* to,
+                     std::int64_t stride);
+};
 
-// The first of `rows` rows becomes the sum of all, in order.
-template <typename A>
-void add_rows(A* sums, std::int64_t rows, std::int64_t width);
+template <typename T>
+const RowKernels<T>& row_kernels();
 
 }  // namespace trireme::ops::kernels

@@ -1,9 +1,7 @@
 // What attention and cross-entropy do to rows of scores on the CPU.
 #pragma once
 
-#include <cstdint>
-
-#include "trireme/ops/kernels/cpu/pointwise.h"
+#include "trireme/ops/kernels/cpu/types.h"
 
 namespace trireme::ops::kernels {
 
@@ -21,37 +19,27 @@ struct ScoreBlock {
   double keep_scale = 1;  // 1 / (1 - p)
 };
 
-// probs = softmax(scale * scores) with noise, 0 where a row does not see; overwrites scores.
-// log_sums[row]: log-sum-exp of the scaled scores.
 template <typename T>
-void causal_softmax(const ScoreBlock& block, Wide<T>* scores, T* probs, Wide<T>* log_sums);
+struct ScoreKernels {
+  // probs = softmax(scale * scores) with noise, 0 where a row does not see; overwrites scores.
+  // log_sums[row]: log-sum-exp of the scaled scores.
+  void (*softmax)(const ScoreBlock& block, Wide<T>* scores, T* probs, Wide<T>* log_sums);
+  // From scores and the gradient of probabilities: the probabilities again, with noise, and the gradient
+  // of scores, p * (dp - delta) * scale where delta[row] is the row's sum of p dp.
+  void (*softmax_backward)(const ScoreBlock& block, const Wide<T>* scores, const Wide<T>* dprobs,
+                           const Wide<T>* log_sums, const Wide<T>* delta, T* probs, T* dscores);
+  // losses[r] = log-sum-exp of the row minus its target's logit; 0 where the target is `ignored`. Rows
+  // [begin, end); log_sums[r] is the row's log-sum-exp.
+  void (*cross_entropy)(const T* logits, const std::int64_t* targets, std::int64_t ignored,
+                        std::int64_t classes, Wide<T>* losses, Wide<T>* log_sums,
+                        std::int64_t begin, std::int64_t end);
+  // logits become the gradient of seed * sum of losses: seed * (softmax - onehot), rows without target 0.
+  void (*cross_entropy_backward)(T* logits, const std::int64_t* targets, std::int64_t ignored,
+                                 std::int64_t classes, const Wide<T>* log_sums, double seed,
+                                 std::int64_t begin, std::int64_t end);
+};
 
-// From scores and the gradient of probabilities: the probabilities again, with noise, and the gradient of
-// scores, p * (dp - delta) * scale where delta[row] is the row's sum of p dp.
 template <typename T>
-void causal_softmax_backward(const ScoreBlock& block, const Wide<T>* scores, const Wide<T>* dprobs,
-                             const Wide<T>* log_sums, const Wide<T>* delta, T* probs, T* dscores);
-
-// out[r] = sum over i < width of a[r * a_stride + i] * b[r * b_stride + i].
-template <typename T>
-void dot_rows(const T* a, std::int64_t a_stride, const T* b, std::int64_t b_stride,
-              std::int64_t rows, std::int64_t width, Wide<T>* out);
-// to[r * stride + i] = from[r * width + i], rounded.
-template <typename T>
-void store_rows(const Wide<T>* from, std::int64_t rows, std::int64_t width, T* to,
-                std::int64_t stride);
-
-// losses[r] = log-sum-exp of the row minus its target's logit; 0 where the target is `ignored`. Rows
-// [begin, end); log_sums[r] is the row's log-sum-exp.
-template <typename T>
-void cross_entropy(const T* logits, const std::int64_t* targets, std::int64_t ignored,
-                   std::int64_t classes, Wide<T>* losses, Wide<T>* log_sums, std::int64_t begin,
-                   std::int64_t end);
-
-// logits become the gradient of seed * sum of losses: seed * (softmax - onehot), rows without target 0.
-template <typename T>
-void cross_entropy_backward(T* logits, const std::int64_t* targets, std::int64_t ignored,
-                            std::int64_t classes, const Wide<T>* log_sums, double seed,
-                            std::int64_t begin, std::int64_t end);
+const ScoreKernels<T>& score_kernels();
 
 }  // namespace trireme::ops::kernels
