@@ -56,6 +56,12 @@ Examples:
   trireme generate --checkpoint runs/first/checkpoints/step-100 --prompt ROMEO: --tokens 500 --temperature 1
 )";
 
+constexpr char kBenchExamples[] = R"(
+Examples:
+  trireme bench collectives
+  trireme bench collectives --ranks 2,4 --json collectives.json
+)";
+
 constexpr char kDoctorExamples[] = R"(
 Examples:
   trireme doctor        # a line for each capability, proven by running it; exit 0 only if all work
@@ -185,6 +191,20 @@ void add_generate(CLI::App& root, GenerateOptions& o, Run& run) {
   app.callback([&] { run = [&] { return generate(o); }; });
 }
 
+void add_bench(CLI::App& root, BenchCollectivesOptions& collectives, Run& run) {
+  CLI::App& group = add_command(root, "bench", "Measure what this machine gives", kBenchExamples);
+  group.require_subcommand(1);
+  CLI::App& app = add_command(
+      group, "collectives", "Sums and gathers among threads and processes, against memcpy and Gloo",
+      kBenchExamples);
+  app.add_option("--ranks", collectives.ranks, "how many ranks, one run each")
+      ->delimiter(',')
+      ->check(CLI::Range(2, 64))
+      ->capture_default_str();
+  app.add_option("--json", collectives.json, "write the figures to this file as well");
+  app.callback([&] { run = [&] { return bench_collectives(collectives); }; });
+}
+
 std::string names(const CLI::App& app) {
   std::string list;
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
@@ -220,6 +240,7 @@ int run_command_line(int argc, char** argv) {
   PrepareOptions prepare_options;
   DatasetOptions dataset_options;
   GenerateOptions generate_options;
+  BenchCollectivesOptions bench_collectives_options;
   Run run;
 
   CLI::App root(kAbout, "trireme");
@@ -231,6 +252,7 @@ int run_command_line(int argc, char** argv) {
   add_checkpoint(root, checkpoint_options, run);
   add_data(root, prepare_options, dataset_options, run);
   add_generate(root, generate_options, run);
+  add_bench(root, bench_collectives_options, run);
   add_command(root, "doctor", "Prove what works on this machine by running it", kDoctorExamples)
       .callback([&] { run = doctor; });
   add_command(root, "version", "Print the versions", "\nExamples:\n  trireme version\n")

@@ -60,6 +60,11 @@ struct GenerateOptions {
   std::int64_t seed = 1;
 };
 
+struct BenchCollectivesOptions {
+  std::vector<int> ranks = {2, 4};
+  std::string json;  // empty: the table only
+};
+
 int train(const TrainOptions& options);
 int explain(const ExplainOptions& options);
 int checkpoint_ls(const CheckpointOptions& options);
@@ -69,6 +74,7 @@ int data_prepare(const PrepareOptions& options);
 int data_inspect(const DatasetOptions& options);
 int data_verify(const DatasetOptions& options);
 int generate(const GenerateOptions& options);
+int bench_collectives(const BenchCollectivesOptions& options);
 int doctor();
 int version();
 

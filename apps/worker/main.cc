@@ -30,6 +30,7 @@ int run(int argc, char** argv) {
   if (command == "train") return train(arguments());
   if (command == "generate") return generate(arguments());
   if (command == "doctor") return doctor(arguments());
+  if (command == "bench-collectives") return bench_collectives(arguments());
   fail(ErrorKind::kUsage, "trireme-worker is called by trireme; use that");
 }
 

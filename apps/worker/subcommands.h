@@ -8,5 +8,6 @@ namespace trireme::app {
 int train(const Arguments& arguments);
 int generate(const Arguments& arguments);
 int doctor(const Arguments& arguments);
+int bench_collectives(const Arguments& arguments);
 
 }  // namespace trireme::app

@@ -8,8 +8,8 @@
 #include <mutex>
 
 #include "interrupts.h"
+#include "processes.h"
 #include "subcommands.h"
-#include "trireme/comm/gloo/gloo_world.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/train/callbacks/jsonl.h"
 #include "trireme/train/callbacks/progress.h"
@@ -21,11 +21,6 @@ namespace trireme::app {
 namespace {
 
 using Callbacks = std::vector<std::unique_ptr<train::Callback>>;
-
-std::string variable(const char* name, const char* missing) {
-  const char* value = std::getenv(name);
-  return value && *value ? value : missing;
-}
 
 int terminal_columns() {
   constexpr int kUnknown = 80;
@@ -53,21 +48,6 @@ Callbacks make_callbacks(const config::Job& job, const Arguments& arguments) {
   return callbacks;
 }
 
-// The environment that torchrun and `trireme train --nproc` set.
-comm::GlooConfig gloo_config(const config::Job& job) {
-  comm::GlooConfig config;
-  config.rank = std::atoi(variable("RANK", "0").c_str());
-  config.size = std::atoi(variable("WORLD_SIZE", "1").c_str());
-  config.host = variable("MASTER_ADDR", "127.0.0.1");
-  config.port = std::atoi(variable("MASTER_PORT", "29500").c_str());
-  config.host_store = variable("TORCHELASTIC_USE_AGENT_STORE", "False") != "True";
-  config.run_id = variable("TORCHELASTIC_RUN_ID", "trireme") + "." +
-                  variable("TORCHELASTIC_RESTART_COUNT", "0");
-  config.interface = variable("GLOO_SOCKET_IFNAME", "");
-  config.timeout_s = job.parallel.comm_timeout_s;
-  return config;
-}
-
 // Rank 0's run directory and checkpoint are the world's.
 void agree(train::TrainSetup& setup, comm::World& world) {
   const std::string first = world.exchange(setup.out.string() + "\n" + setup.resume.string())[0];
@@ -83,7 +63,7 @@ train::Ending train_rank(train::TrainSetup setup, comm::World& world, const Argu
 }
 
 train::Ending train_process(const train::TrainSetup& setup, const Arguments& arguments) {
-  const std::unique_ptr<comm::World> world = comm::connect_gloo(gloo_config(setup.job));
+  const std::unique_ptr<comm::World> world = connect_processes(setup.job.parallel.comm_timeout_s);
   try {
     return train_rank(setup, *world, arguments);
   } catch (const std::exception& error) {

@@ -1,0 +1,227 @@
+// trireme-worker bench-collectives: how fast ranks of this machine add and gather, against memcpy.
+#include <unistd.h>
+
+#include <algorithm>
+#include <barrier>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <thread>
+
+#include "processes.h"
+#include "subcommands.h"
+#include "trireme/base/clock.h"
+#include "trireme/base/fs.h"
+#include "trireme/base/json.h"
+#include "trireme/comm/local/local_world.h"
+#include "trireme/elastic/local_launch.h"
+
+namespace trireme::app {
+namespace {
+
+constexpr double kTimeout = 60;
+constexpr std::int64_t kSmallest = 64 << 10, kMega = 1 << 20, kLatencyBytes = 1024;
+constexpr const char* kProcessTransports[] = {"gloo"};
+constexpr const char* kVerbs[] = {"all_reduce", "reduce_scatter", "all_gather"};
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+int repeats(std::int64_t bytes) {
+  return static_cast<int>(std::clamp<std::int64_t>((512 * kMega) / bytes, 5, 100));
+}
+
+std::vector<std::int64_t> sizes(std::int64_t largest) {
+  std::vector<std::int64_t> list;
+  for (std::int64_t bytes = kSmallest; bytes <= largest; bytes *= 4) list.push_back(bytes);
+  return list;
+}
+
+// Memory that has been written, so that no measurement pays for page faults.
+using Floats = std::vector<float>;
+
+comm::Ticket start(comm::Group& group, std::string_view verb, Floats& whole, Floats& part,
+                   std::int64_t count) {
+  const std::int64_t slice = count / group.size();
+  const comm::Buffer all{whole.data(), slice * group.size(), DType::kF32};
+  const comm::Buffer own{part.data(), slice, DType::kF32};
+  if (verb == "all_reduce") return group.all_reduce({whole.data(), count, DType::kF32});
+  if (verb == "reduce_scatter") return group.reduce_scatter(all, own);
+  return group.all_gather(own, all);
+}
+
+// Seconds of one operation, the median as this rank saw it.
+double seconds_of(comm::Group& group, std::string_view verb, Floats& whole, Floats& part,
+                  std::int64_t bytes) {
+  std::vector<double> seconds;
+  for (int round = -1; round < repeats(bytes); ++round) {
+    group.barrier().wait();
+    const Stopwatch watch;
+    start(group, verb, whole, part, bytes / 4).wait();
+    if (round >= 0) seconds.push_back(watch.seconds());
+  }
+  return median(seconds);
+}
+
+// One all_reduce after the other, as a training step's small sums come.
+double latency(comm::Group& group, Floats& whole) {
+  constexpr int kBatches = 9, kBatch = 500;
+  std::vector<double> seconds;
+  for (int batch = 0; batch < kBatches; ++batch) {
+    group.barrier().wait();
+    const Stopwatch watch;
+    for (int i = 0; i < kBatch; ++i)
+      group.all_reduce({whole.data(), kLatencyBytes / 4, DType::kF32}).wait();
+    seconds.push_back(watch.seconds() / kBatch);
+  }
+  return median(seconds);
+}
+
+Json measure(comm::World& world, std::int64_t largest) {
+  std::vector<int> ranks(static_cast<std::size_t>(world.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  const auto group = world.make_group("bench", ranks);
+  Floats whole(static_cast<std::size_t>(largest / 4)), part(whole.size() / ranks.size() + 1);
+  Json found;
+  found["latency_us"] = 1e6 * latency(*group, whole);
+  for (const char* verb : kVerbs)
+    for (const std::int64_t bytes : sizes(largest))
+      found["seconds"][verb].push_back(seconds_of(*group, verb, whole, part, bytes));
+  return found;
+}
+
+// Seconds of a memcpy of `bytes` while `ranks` threads do the same, by size.
+std::vector<double> memcpy_seconds(int ranks, std::int64_t largest) {
+  std::vector<double> medians;
+  std::barrier together(ranks);
+  const auto copy = [&](int rank) {
+    std::vector<char> from(static_cast<std::size_t>(largest), 1), to(from.size(), 2);
+    for (const std::int64_t bytes : sizes(largest)) {
+      std::vector<double> seconds;
+      for (int round = 0; round < repeats(bytes); ++round) {
+        together.arrive_and_wait();
+        const Stopwatch watch;
+        std::memcpy(to.data(), from.data(), static_cast<std::size_t>(bytes));
+        together.arrive_and_wait();
+        seconds.push_back(watch.seconds());
+      }
+      if (rank == 0) medians.push_back(median(seconds));
+    }
+  };
+  std::vector<std::jthread> threads;
+  for (int rank = 0; rank < ranks; ++rank) threads.emplace_back(copy, rank);
+  threads.clear();
+  return medians;
+}
+
+Json measure_threads(int ranks, std::int64_t largest) {
+  Json found;
+  comm::run_local_ranks(ranks, kTimeout, [&](comm::World& world) {
+    Json mine = measure(world, largest);
+    if (world.rank() == 0) found = std::move(mine);
+  });
+  return found;
+}
+
+// This program again, as `ranks` processes; rank 0 leaves what it measured in a file.
+Json measure_processes(const std::string& transport, int ranks, std::int64_t largest) {
+  const Path file = std::filesystem::temp_directory_path() /
+                    fmt::format("trireme-bench-{}-{}.json", ::getpid(), transport);
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  const elastic::Outcome outcome =
+      elastic::run({.command = {std::filesystem::read_symlink("/proc/self/exe").string(),
+                                "bench-collectives", "--transport", transport, "--largest",
+                                std::to_string(largest / kMega), "--json", file.string()},
+                    .environment = environment,
+                    .ranks = ranks,
+                    .port = elastic::free_port(),
+                    .on_line = [](int rank, std::string_view line) {
+                      std::fputs(fmt::format("[rank {}] {}\n", rank, line).c_str(), stderr);
+                    }});
+  if (outcome.exit_code != 0)
+    fail(ErrorKind::kPeerLost, "{} processes over {} ended with {}", ranks, transport,
+         outcome.exit_code);
+  Json found = parse_json(read_file(file), file.string());
+  std::filesystem::remove(file);
+  return found;
+}
+
+int measure_as_rank(const Arguments& arguments) {
+  const auto world = connect_processes(kTimeout);
+  const Json found = measure(*world, arguments.number<std::int64_t>("largest") * kMega);
+  if (world->rank() == 0) write_file_synced(arguments.text("json"), found.dump());
+  return 0;
+}
+
+// A rank's share of the bytes that the memory must move at least, in memcpys of the whole buffer:
+// sums read and write every buffer once; a reduce-scatter writes one slice, 1/n, only.
+double memcpys(std::string_view verb, int ranks) {
+  return verb == "reduce_scatter" ? 0.5 * (1 + 1.0 / ranks) : 1.0;
+}
+
+void print(const Json& run, const std::vector<std::int64_t>& sizes) {
+  const int ranks = run["ranks"];
+  fmt::print("\n{} ranks; latency of all_reduce at 1 KB:", ranks);
+  for (const auto& [transport, found] : run["transports"].items())
+    fmt::print(" {} {:.1f} us", transport, found["latency_us"].get<double>());
+  fmt::print("\n{:<15} {:>9} {:>8}", "GB/s", "KB", "bound");
+  for (const auto& [transport, found] : run["transports"].items())
+    fmt::print(" {:>8} {:>7} {:>7}", transport, "/bound", "/gloo");
+  fmt::print("\n");
+  for (const char* verb : kVerbs)
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      const auto rate = [&](const Json& seconds) {
+        return static_cast<double>(sizes[i]) / seconds.get<double>() / 1e9;
+      };
+      const double bound = rate(run["memcpy_seconds"][i]) / memcpys(verb, ranks);
+      const double gloo = rate(run["transports"]["gloo"]["seconds"][verb][i]);
+      fmt::print("{:<15} {:>9} {:>8.2f}", verb, sizes[i] >> 10, bound);
+      for (const auto& [transport, found] : run["transports"].items()) {
+        const double mine = rate(found["seconds"][verb][i]);
+        fmt::print(" {:>8.2f} {:>6.0f}% {:>6.1f}x", mine, 100 * mine / bound, mine / gloo);
+      }
+      fmt::print("\n");
+    }
+  std::fflush(stdout);
+}
+
+std::vector<int> rank_counts(const std::string& list) {
+  std::vector<int> counts;
+  for (std::size_t begin = 0; begin < list.size(); begin = list.find(',', begin) + 1) {
+    counts.push_back(std::atoi(list.c_str() + begin));
+    if (list.find(',', begin) == std::string::npos) break;
+  }
+  return counts;
+}
+
+}  // namespace
+
+int bench_collectives(const Arguments& arguments) {
+  if (arguments.has("transport")) return measure_as_rank(arguments);
+  const std::int64_t largest = arguments.number<std::int64_t>("largest", 256) * kMega;
+  Json report;
+  report["bytes"] = sizes(largest);
+  fmt::print(
+      "fp32; GB/s = bytes of the buffer / median time; bound = bytes / (k x time of a memcpy of "
+      "the "
+      "buffer on every rank at once), k = 1, reduce_scatter (1 + 1/ranks) / 2\n");
+  for (const int ranks : rank_counts(arguments.text("ranks"))) {
+    Json run;
+    run["ranks"] = ranks;
+    // Processes first: they are started while this one has one thread.
+    for (const char* transport : kProcessTransports)
+      run["transports"][transport] = measure_processes(transport, ranks, largest);
+    run["transports"]["local"] = measure_threads(ranks, largest);
+    run["memcpy_seconds"] = memcpy_seconds(ranks, largest);
+    print(run, sizes(largest));
+    report["runs"].push_back(run);
+  }
+  if (arguments.has("json")) write_file_synced(arguments.text("json"), report.dump(1) + "\n");
+  return 0;
+}
+
+}  // namespace trireme::app
