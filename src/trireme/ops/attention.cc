@@ -122,6 +122,15 @@ kernels::ScoreBlock score_block(const Shape& shape, const AttentionHeads& heads,
           .keep_scale = 1 / (1 - heads.dropout)};
 }
 
+// The first rows of a contiguous [.., width].
+kernels::Matrix packed(const at::Tensor& tensor, std::int64_t rows) {
+  return {.data = tensor.data_ptr(),
+          .type = tensor.scalar_type(),
+          .rows = rows,
+          .columns = tensor.size(1),
+          .row_stride = tensor.size(1)};
+}
+
 // Fills `out`; returns the log-sum-exp of every row, [samples * heads, tokens].
 at::Tensor forward_parts(const Parts& in, const Part& out, const Shape& shape,
                          const AttentionHeads& heads) {
@@ -131,8 +140,11 @@ at::Tensor forward_parts(const Parts& in, const Part& out, const Shape& shape,
   TRIREME_DISPATCH(type, "causal_attention", [&] {
     using A = kernels::Wide<scalar_t>;
     const auto softmax = kernels::score_kernels<scalar_t>().softmax;
+    const auto store_rows = kernels::row_kernels<scalar_t>().store_rows;
     for_rows(shape.all_heads(), shape.cost(), [&](std::int64_t begin, std::int64_t end) {
       const Scores scores(shape, out.tensor);
+      const at::Tensor shares = at::empty({kRows}, log_sums.options());
+      const at::Tensor sum = at::empty({kRows, shape.width}, log_sums.options());
       for (std::int64_t head = begin; head < end; ++head) {
         const std::int64_t sample = head / shape.heads;
         const std::int64_t kv_head = head % shape.heads / shape.group();
@@ -144,24 +156,17 @@ at::Tensor forward_parts(const Parts& in, const Part& out, const Shape& shape,
           const kernels::ScoreBlock block = score_block(shape, heads, scores, head, first);
           kernels::matmul(q.from_row(first, block.rows), k.from_row(0, block.columns).transposed(),
                           scores.raw_matrix(block));
-          softmax(block, scores.raw<A>(), scores.stored<scalar_t>(),
+          softmax(block, scores.raw<A>(), scores.stored<scalar_t>(), elements<A>(shares),
                   elements<A>(log_sums) + block.place);
           kernels::matmul(scores.stored_matrix(block), v.from_row(0, block.columns),
-                          o.from_row(first, block.rows));
+                          packed(sum, block.rows));
+          store_rows(elements<A>(sum), elements<A>(shares), block.rows, shape.width,
+                     static_cast<scalar_t*>(o.from_row(first, block.rows).data), o.row_stride);
         }
       }
     });
   });
   return log_sums;
-}
-
-// A head's gradient while it is added up.
-kernels::Matrix sum_of(const at::Tensor& sum, const Shape& shape) {
-  return {.data = sum.data_ptr(),
-          .type = sum.scalar_type(),
-          .rows = shape.tokens,
-          .columns = shape.width,
-          .row_stride = shape.width};
 }
 
 // Fills the gradients `din` of `in`.
@@ -209,17 +214,19 @@ void backward_parts(const Parts& in, const Part& out, const at::Tensor& log_sums
                     dscores.stored<scalar_t>());
             const auto into = added ? kernels::Into::kAdd : kernels::Into::kReplace;
             kernels::matmul(scores.stored_matrix(block).transposed(), grad_rows,
-                            sum_of(dv_sum, shape).from_row(0, block.columns), into);
+                            packed(dv_sum, block.columns), into);
             kernels::matmul(dscores.stored_matrix(block).transposed(), q_rows,
-                            sum_of(dk_sum, shape).from_row(0, block.columns), into);
+                            packed(dk_sum, block.columns), into);
             kernels::matmul(dscores.stored_matrix(block), k_seen, dq.from_row(first, block.rows));
             added = true;
           }
         }
         const kernels::Matrix dk = head_of(din.k, shape, sample, kv_head % shape.kv_heads);
         const kernels::Matrix dv = head_of(din.v, shape, sample, kv_head % shape.kv_heads);
-        rows.store_rows(elements<A>(dk_sum), shape.tokens, shape.width, data(dk), dk.row_stride);
-        rows.store_rows(elements<A>(dv_sum), shape.tokens, shape.width, data(dv), dv.row_stride);
+        rows.store_rows(elements<A>(dk_sum), nullptr, shape.tokens, shape.width, data(dk),
+                        dk.row_stride);
+        rows.store_rows(elements<A>(dv_sum), nullptr, shape.tokens, shape.width, data(dv),
+                        dv.row_stride);
       }
     });
   });

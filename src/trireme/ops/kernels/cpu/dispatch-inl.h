@@ -2,7 +2,7 @@
 // this machine has, for each storage type, and gives table<T>().
 #pragma once
 
-#include "hwy/highway.h"
+#include <hwy/highway.h>
 
 // Inside namespace kernels::HWY_NAMESPACE, after `template <typename T> Table<T> make()`.
 #define TRIREME_KERNELS_OF_TARGET(Table, table)          \

@@ -1,15 +1,37 @@
 #include "trireme/ops/kernels/cpu/norm.h"
 
 #include <cmath>
+#include <vector>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "trireme/ops/kernels/cpu/norm.cc"
-#include "hwy/foreach_target.h"
+#include <hwy/foreach_target.h>
+
 #include "trireme/ops/kernels/cpu/dispatch-inl.h"
 #include "trireme/ops/kernels/cpu/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace trireme::ops::kernels::HWY_NAMESPACE {
+
+// Rows of Wide<T> beside the data: what every row of a call needs again.
+template <typename T>
+class Scratch {
+ public:
+  explicit Scratch(std::int64_t width)
+      : stride_((width + kLanes<T> - 1) / kLanes<T> * kLanes<T>),
+        memory_(static_cast<std::size_t>(3 * stride_)) {}
+  Wide<T>* row(int index) { return memory_.data() + index * stride_; }
+  // The same numbers in arithmetic's type; 0 where there are none.
+  const Wide<T>* widened(int index, const T* from, std::int64_t width) {
+    if (from != nullptr)
+      over<T, Part>(width, [&](auto at) { at.store(row(index), at.load(from)); });
+    return row(index);
+  }
+
+ private:
+  std::int64_t stride_;
+  std::vector<Wide<T>> memory_;
+};
 
 template <typename T>
 void forward(const NormRows<T>& rows, const T* branch, T* sum, T* y, std::int64_t begin,
@@ -17,6 +39,10 @@ void forward(const NormRows<T>& rows, const T* branch, T* sum, T* y, std::int64_
   using A = Wide<T>;
   const std::int64_t width = rows.width;
   const A count = static_cast<A>(width);
+  Scratch<T> scratch(width);
+  const A* const gain = scratch.widened(0, rows.gain, width);
+  const A* const bias = scratch.widened(1, rows.bias, width);
+  A* const wide = scratch.row(2);
   for (std::int64_t r = begin; r < end; ++r) {
     const T* x = rows.x + r * width;
     if (branch != nullptr) {
@@ -25,29 +51,27 @@ void forward(const NormRows<T>& rows, const T* branch, T* sum, T* y, std::int64_
               [&](auto at) { at.store(added, hn::Add(at.load(x), at.load(branch + r * width))); });
       x = added;
     }
-    A mean = 0;
-    if (rows.mean != nullptr) {
-      mean = sum_over<T>(width, [&](auto at) { return at.load(x); }) / count;
-      rows.mean[r] = mean;
-    }
-    const auto middle = fill<T>(mean);
+    const A total = sum_over<T>(width, [&](auto at) {
+      const Vector<T> in = at.load(x);
+      at.store(wide, in);
+      return in;
+    });
+    const A mean = rows.mean != nullptr ? total / count : A(0);
+    if (rows.mean != nullptr) rows.mean[r] = mean;
+    const Vector<T> middle = fill<T>(mean);
     const A variance = sum_over<T>(width,
                                    [&](auto at) {
-                                     const auto centred = hn::Sub(at.load(x), middle);
+                                     const Vector<T> centred = hn::Sub(at.load(wide), middle);
                                      return hn::Mul(centred, centred);
                                    }) /
                        count;
     const A scale = A(1) / std::sqrt(variance + static_cast<A>(rows.eps));
     rows.scale[r] = scale;
-    const auto stretch = fill<T>(scale);
-    const auto normed = [&](auto at) {
-      return hn::Mul(hn::Mul(hn::Sub(at.load(x), middle), stretch), at.load(rows.gain));
-    };
-    T* const out = y + r * width;
-    if (rows.bias != nullptr)
-      over<T>(width, [&](auto at) { at.store(out, hn::Add(normed(at), at.load(rows.bias))); });
-    else
-      over<T>(width, [&](auto at) { at.store(out, normed(at)); });
+    const Vector<T> stretch = fill<T>(scale);
+    over<T>(width, [&](auto at) {
+      const Vector<T> normed = hn::Mul(hn::Sub(at.load(wide), middle), stretch);
+      at.store(y + r * width, hn::MulAdd(normed, at.load(gain), at.load(bias)));
+    });
   }
 }
 
@@ -59,31 +83,35 @@ void backward(const NormRows<T>& rows, const T* dy, const T* residual, T* dx, Wi
   using A = Wide<T>;
   const std::int64_t width = rows.width;
   const A count = static_cast<A>(width);
+  Scratch<T> scratch(width);
+  const A* const gain = scratch.widened(0, rows.gain, width);
+  A* const normed = scratch.row(1);
+  A* const scaled = scratch.row(2);
   for (std::int64_t r = begin; r < end; ++r) {
-    const T* const x = rows.x + r * width;
-    const T* const dout = dy + r * width;
-    T* const din = dx + r * width;
-    const auto middle = fill<T>(rows.mean != nullptr ? rows.mean[r] : A(0));
-    const auto stretch = fill<T>(rows.scale[r]);
-    const auto normed = [&](auto at) { return hn::Mul(hn::Sub(at.load(x), middle), stretch); };
-    const auto scaled = [&](auto at) { return hn::Mul(at.load(dout), at.load(rows.gain)); };
-    A average = 0;
-    if (rows.mean != nullptr) average = sum_over<T>(width, scaled) / count;
-    const A slope =
-        sum_over<T>(width, [&](auto at) { return hn::Mul(scaled(at), normed(at)); }) / count;
-    const auto flat = fill<T>(average);
-    const auto steep = fill<T>(slope);
-    over<T>(width, [&](auto at) {
-      const auto n = normed(at);
-      const auto out = at.load(dout);
+    const Vector<T> middle = fill<T>(rows.mean != nullptr ? rows.mean[r] : A(0));
+    const Vector<T> stretch = fill<T>(rows.scale[r]);
+    Vector<T> total = fill<T>(0);
+    const A product = sum_over<T>(width, [&](auto at) {
+      const Vector<T> n = hn::Mul(hn::Sub(at.load(rows.x + r * width), middle), stretch);
+      const Vector<T> out = at.load(dy + r * width);
+      const Vector<T> g = hn::Mul(out, at.load(gain));
+      at.store(normed, n);
+      at.store(scaled, g);
       at.store(dgain, hn::MulAdd(out, n, at.load(dgain)));
-      const auto centred = hn::Sub(hn::Mul(out, at.load(rows.gain)), flat);
-      auto in = hn::Mul(hn::NegMulAdd(n, steep, centred), stretch);
-      if (residual != nullptr) in = hn::Add(in, at.load(residual + r * width));
-      at.store(din, in);
+      if (rows.mean != nullptr) {
+        at.store(dbias, hn::Add(at.load(dbias), out));
+        total = hn::Add(total, at.template only<T>(g));
+      }
+      return hn::Mul(g, n);
     });
-    if (rows.mean != nullptr)
-      over<T>(width, [&](auto at) { at.store(dbias, hn::Add(at.load(dbias), at.load(dout))); });
+    const Vector<T> average = fill<T>(hn::GetLane(hn::SumOfLanes(Tag<T>(), total)) / count);
+    const Vector<T> slope = fill<T>(product / count);
+    over<T>(width, [&](auto at) {
+      const Vector<T> flat = hn::Sub(at.load(scaled), average);
+      Vector<T> in = hn::Mul(hn::NegMulAdd(at.load(normed), slope, flat), stretch);
+      if (residual != nullptr) in = hn::Add(in, at.load(residual + r * width));
+      at.store(dx + r * width, in);
+    });
   }
 }
 

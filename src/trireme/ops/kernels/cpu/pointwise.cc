@@ -2,7 +2,8 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "trireme/ops/kernels/cpu/pointwise.cc"
-#include "hwy/foreach_target.h"
+#include <hwy/foreach_target.h>
+
 #include "trireme/ops/kernels/cpu/dispatch-inl.h"
 #include "trireme/ops/kernels/cpu/lanes-inl.h"
 

@@ -2,7 +2,8 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "trireme/ops/kernels/cpu/rows.cc"
-#include "hwy/foreach_target.h"
+#include <hwy/foreach_target.h>
+
 #include "trireme/ops/kernels/cpu/dispatch-inl.h"
 #include "trireme/ops/kernels/cpu/lanes-inl.h"
 
@@ -27,10 +28,14 @@ void dot_rows(const T* a, std::int64_t a_stride, const T* b, std::int64_t b_stri
 }
 
 template <typename T>
-void store_rows(const Wide<T>* from, std::int64_t rows, std::int64_t width, T* to,
-                std::int64_t stride) {
-  for (std::int64_t r = 0; r < rows; ++r)
-    over<T>(width, [&](auto at) { at.store(to + r * stride, at.load(from + r * width)); });
+void store_rows(const Wide<T>* from, const Wide<T>* factors, std::int64_t rows, std::int64_t width,
+                T* to, std::int64_t stride) {
+  for (std::int64_t r = 0; r < rows; ++r) {
+    const Vector<T> factor = fill<T>(factors != nullptr ? factors[r] : Wide<T>(1));
+    over<T>(width, [&](auto at) {
+      at.store(to + r * stride, hn::Mul(at.load(from + r * width), factor));
+    });
+  }
 }
 
 template <typename T>

@@ -13,9 +13,9 @@ struct RowKernels {
   // out[r] = sum over i < width of a[r * a_stride + i] * b[r * b_stride + i].
   void (*dot_rows)(const T* a, std::int64_t a_stride, const T* b, std::int64_t b_stride,
                    std::int64_t rows, std::int64_t width, Wide<T>* out);
-  // to[r * stride + i] = from[r * width + i], rounded.
-  void (*store_rows)(const Wide<T>* from, std::int64_t rows, std::int64_t width, T* to,
-                     std::int64_t stride);
+  // to[r * stride + i] = from[r * width + i] * factors[r], rounded; without factors if null.
+  void (*store_rows)(const Wide<T>* from, const Wide<T>* factors, std::int64_t rows,
+                     std::int64_t width, T* to, std::int64_t stride);
 };
 
 template <typename T>

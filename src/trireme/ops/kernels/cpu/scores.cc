@@ -5,40 +5,54 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "trireme/ops/kernels/cpu/scores.cc"
-#include "hwy/foreach_target.h"
+#include <hwy/foreach_target.h>
+
 #include "trireme/ops/kernels/cpu/dispatch-inl.h"
 #include "trireme/ops/kernels/cpu/lanes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace trireme::ops::kernels::HWY_NAMESPACE {
 
+// Columns that a row does not see; a rest's vector wrote the first of them.
 template <typename T>
-void softmax(const ScoreBlock& block, Wide<T>* scores, T* probs, Wide<T>* log_sums) {
+HWY_INLINE void clear(T* row, std::int64_t seen, std::int64_t columns) {
+  const std::int64_t whole = (seen + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
+  if (whole < columns) std::fill(row + whole, row + columns, T(0));
+}
+
+template <typename T>
+void softmax(const ScoreBlock& block, const Wide<T>* scores, T* probs, Wide<T>* shares,
+             Wide<T>* log_sums) {
   using A = Wide<T>;
-  const Vector<A> scale = fill<A>(static_cast<A>(block.scale));
+  const Vector<T> scale = fill<T>(static_cast<A>(block.scale));
   for (std::int64_t r = 0; r < block.rows; ++r) {
-    A* const row = scores + r * block.stride;
+    const A* const row = scores + r * block.stride;
     T* const out = probs + r * block.stride;
     const std::int64_t seen = block.first_row + r + 1;
-    const A largest = max_over(row, seen);
-    const Vector<A> top = fill<A>(largest);
-    const A sum = sum_over<A>(seen, [&](auto at) {
-      const Vector<A> e = exponential(hn::Mul(scale, hn::Sub(at.load(row), top)));
-      at.store(row, e);
-      return e;
-    });
-    log_sums[r] = static_cast<A>(block.scale) * largest + std::log(sum);
-    const A share = A(1) / sum;
+    const A top = static_cast<A>(block.scale) * max_over<Padded>(row, seen);
+    const Vector<T> below = fill<T>(-top);
+    const auto power = [&](auto at) {
+      return exponential<T>(hn::MulAdd(scale, at.load(row), below));
+    };
+    A sum;
     if (block.drop) {
       const std::uint32_t key = block.keep.row(static_cast<std::uint64_t>(block.place + r));
-      const A factor = share * static_cast<A>(block.keep_scale);
-      over<A>(seen, [&](auto at) {
-        at.store(out, hn::Mul(at.load(row), kept<A>(block.keep, key, at.i, factor)));
+      const A factor = static_cast<A>(block.keep_scale);
+      sum = sum_over<A, Padded>(seen, [&](auto at) {
+        const Vector<T> e = power(at);
+        at.store(out, hn::Mul(e, kept<T>(block.keep, key, at.i, factor)));
+        return e;
       });
     } else {
-      over<A>(seen, [&](auto at) { at.store(out, hn::Mul(at.load(row), fill<A>(share))); });
+      sum = sum_over<A, Padded>(seen, [&](auto at) {
+        const Vector<T> e = power(at);
+        at.store(out, e);
+        return e;
+      });
     }
-    std::fill(out + seen, out + block.columns, T(0));
+    shares[r] = A(1) / sum;
+    log_sums[r] = top + std::log(sum);
+    clear(out, seen, block.columns);
   }
 }
 
@@ -46,34 +60,34 @@ template <typename T>
 void softmax_backward(const ScoreBlock& block, const Wide<T>* scores, const Wide<T>* dprobs,
                       const Wide<T>* log_sums, const Wide<T>* delta, T* probs, T* dscores) {
   using A = Wide<T>;
-  const Vector<A> scale = fill<A>(static_cast<A>(block.scale));
+  const Vector<T> scale = fill<T>(static_cast<A>(block.scale));
   for (std::int64_t r = 0; r < block.rows; ++r) {
     const A* const row = scores + r * block.stride;
     const A* const drow = dprobs + r * block.stride;
     T* const p_out = probs + r * block.stride;
     T* const d_out = dscores + r * block.stride;
     const std::int64_t seen = block.first_row + r + 1;
-    const Vector<A> log_sum = fill<A>(log_sums[r]);
-    const Vector<A> share = fill<A>(delta[r]);
+    const Vector<T> below = fill<T>(-log_sums[r]);
+    const Vector<T> share = fill<T>(delta[r]);
     if (block.drop) {
       const std::uint32_t key = block.keep.row(static_cast<std::uint64_t>(block.place + r));
       const A factor = static_cast<A>(block.keep_scale);
-      over<A>(seen, [&](auto at) {
-        const Vector<A> keep = kept<A>(block.keep, key, at.i, factor);
-        const Vector<A> p = exponential(hn::Sub(hn::Mul(scale, at.load(row)), log_sum));
-        const Vector<A> slope = hn::Sub(hn::Mul(at.load(drow), keep), share);
+      over<A, Padded>(seen, [&](auto at) {
+        const Vector<T> keep = kept<T>(block.keep, key, at.i, factor);
+        const Vector<T> p = exponential<T>(hn::MulAdd(scale, at.load(row), below));
+        const Vector<T> slope = hn::Sub(hn::Mul(at.load(drow), keep), share);
         at.store(d_out, hn::Mul(hn::Mul(p, slope), scale));
         at.store(p_out, hn::Mul(p, keep));
       });
     } else {
-      over<A>(seen, [&](auto at) {
-        const Vector<A> p = exponential(hn::Sub(hn::Mul(scale, at.load(row)), log_sum));
+      over<A, Padded>(seen, [&](auto at) {
+        const Vector<T> p = exponential<T>(hn::MulAdd(scale, at.load(row), below));
         at.store(d_out, hn::Mul(hn::Mul(p, hn::Sub(at.load(drow), share)), scale));
         at.store(p_out, p);
       });
     }
-    std::fill(d_out + seen, d_out + block.columns, T(0));
-    std::fill(p_out + seen, p_out + block.columns, T(0));
+    clear(d_out, seen, block.columns);
+    clear(p_out, seen, block.columns);
   }
 }
 
@@ -89,7 +103,7 @@ void cross_entropy(const T* logits, const std::int64_t* targets, std::int64_t ig
     const A largest = max_over(row, classes);
     const Vector<T> top = fill<T>(largest);
     const A sum =
-        sum_over<T>(classes, [&](auto at) { return exponential(hn::Sub(at.load(row), top)); });
+        sum_over<T>(classes, [&](auto at) { return exponential<T>(hn::Sub(at.load(row), top)); });
     log_sums[r] = largest + std::log(sum);
     losses[r] = log_sums[r] - static_cast<A>(row[targets[r]]);
   }
@@ -110,7 +124,7 @@ void cross_entropy_backward(T* logits, const std::int64_t* targets, std::int64_t
     const A own = std::exp(static_cast<A>(row[targets[r]]) - log_sums[r]) - A(1);
     const Vector<T> log_sum = fill<T>(log_sums[r]);
     over<T>(classes, [&](auto at) {
-      const Vector<T> p = exponential(hn::Sub(at.load(row), log_sum));
+      const Vector<T> p = exponential<T>(hn::Sub(at.load(row), log_sum));
       at.store(row, hn::Mul(fill<T>(factor), p));
     });
     row[targets[r]] = static_cast<T>(factor * own);

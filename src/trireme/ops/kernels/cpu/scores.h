@@ -5,7 +5,8 @@
 
 namespace trireme::ops::kernels {
 
-// A block of score rows of one head, each `stride` elements from the next: rows first_row .. first_row +
+// A block of score rows of one head, each `stride` elements from the next, which leaves room for whole vectors
+// behind `columns`: rows first_row .. first_row +
 // rows - 1 of the head's tokens, columns 0 .. columns - 1. Row r sees columns up to r.
 struct ScoreBlock {
   std::int64_t first_row = 0;
@@ -21,9 +22,10 @@ struct ScoreBlock {
 
 template <typename T>
 struct ScoreKernels {
-  // probs = softmax(scale * scores) with noise, 0 where a row does not see; overwrites scores.
+  // probs * shares[row] = softmax(scale * scores) with noise; probs are 0 where a row does not see.
   // log_sums[row]: log-sum-exp of the scaled scores.
-  void (*softmax)(const ScoreBlock& block, Wide<T>* scores, T* probs, Wide<T>* log_sums);
+  void (*softmax)(const ScoreBlock& block, const Wide<T>* scores, T* probs, Wide<T>* shares,
+                  Wide<T>* log_sums);
   // From scores and the gradient of probabilities: the probabilities again, with noise, and the gradient
   // of scores, p * (dp - delta) * scale where delta[row] is the row's sum of p dp.
   void (*softmax_backward)(const ScoreBlock& block, const Wide<T>* scores, const Wide<T>* dprobs,
