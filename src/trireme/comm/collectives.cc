@@ -67,13 +67,13 @@ void Collectives::all_reduce(const Operation& op) {
     reduce_messages(op, input.data(), bytes, op.out);
     return finish(sent);
   }
+  // Each rank adds one slice of all ranks and writes the sum where it found the addends.
   const Slices slices = slices_of(op.in_counts, op.type);
   const Slice mine = slices[own()];
-  Operation scatter = op;
-  scatter.out = op.out + mine.begin;
-  reduce_scatter(scatter, slices);
-  current_.phase = 1;
-  exchange(op.out, Slices(index(size_), mine), op.out, slices);
+  current_.way = Way::kThereAndBack;
+  const auto sent = post(op.out, slices);
+  reduce_messages(op, op.out + mine.begin, mine.bytes, op.out + mine.begin);
+  finish(sent);
 }
 
 void Collectives::reduce_scatter(const Operation& op, const Slices& slices) {
@@ -107,7 +107,7 @@ void Collectives::broadcast(const Operation& op) {
   }
   if (small) return;
   // Every rank but the root passes its slice on; the root has them all.
-  current_.phase = 1;
+  current_.way = Way::kOn;
   Slices to(index(size_), slices[own()]);
   to[index(op.peer)].bytes = 0;
   exchange(op.out, to, op.out, root ? Slices(index(size_)) : slices);
@@ -122,7 +122,7 @@ void Collectives::all_to_all(const Operation& op) {
 }
 
 void Collectives::send(const Operation& op) {
-  transport_.send(op.peer, stamp(bytes_of(op)), op.in)->finish();
+  transport_.send(op.peer, stamp(bytes_of(op)), const_cast<std::byte*>(op.in))->finish();
 }
 
 void Collectives::recv(const Operation& op) {
@@ -156,20 +156,29 @@ void Collectives::reduce_messages(const Operation& op, const std::byte* own_inpu
   for (int i = 0; i + 1 < size_; ++i) check(*messages[index(other(i))], other(i), bytes);
   for (int i = 0; i + 1 < size_; ++i) messages[index(other(i))]->stream();
   std::vector<const void*> leaves(index(size_));
-  for (std::size_t begin = 0; begin < bytes; begin += kChunk) {
-    const std::size_t chunk = std::min(kChunk, bytes - begin);
-    for (int i = 0; i + 1 < size_; ++i) leaves[index(other(i))] = messages[index(other(i))]->lend();
+  std::vector<void*> outs(current_.way == Way::kThereAndBack ? index(size_) : 1);
+  const std::size_t step = transport_.chunk();
+  for (std::size_t begin = 0; begin < bytes; begin += step) {
+    for (int i = 0; i + 1 < size_; ++i) {
+      std::byte* lent = messages[index(other(i))]->lend();
+      leaves[index(other(i))] = lent;
+      if (outs.size() > 1) outs[index(1 + i)] = lent;
+    }
     leaves[own()] = own_input + begin;
-    tree_reduce(out + begin, leaves, static_cast<std::int64_t>(chunk / size_of(op.type)), op.type,
-                op.reduce);
+    outs[0] = out + begin;
+    const std::size_t count = std::min(step, bytes - begin) / size_of(op.type);
+    tree_reduce(outs, leaves, static_cast<std::int64_t>(count), op.type, op.reduce);
+    for (int i = 0; i + 1 < size_; ++i) messages[index(other(i))]->release();
   }
+  for (int i = 0; i + 1 < size_; ++i) messages[index(other(i))]->finish();
 }
 
 std::vector<std::unique_ptr<Outgoing>> Collectives::post(const std::byte* data, const Slices& to) {
   std::vector<std::unique_ptr<Outgoing>> messages;
   for (int i = 0; i + 1 < size_; ++i) {
     const Slice slice = to[index(other(i))];
-    messages.push_back(transport_.send(other(i), stamp(slice.bytes), data + slice.begin));
+    messages.push_back(
+        transport_.send(other(i), stamp(slice.bytes), const_cast<std::byte*>(data) + slice.begin));
   }
   return messages;
 }

@@ -49,7 +49,8 @@ class Collectives {
 
   // Sends data + to[p] to every other p and lands the other p's message at into + from[p].
   void exchange(const std::byte* data, const Slices& to, std::byte* into, const Slices& from);
-  // out = the reduction of one message of `bytes` bytes from every other rank, and of `own`.
+  // out = the reduction of one message of `bytes` bytes from every other rank, and of `own`; what came
+  // there and back returns as the reduction.
   void reduce_messages(const Operation& op, const std::byte* own, std::size_t bytes,
                        std::byte* out);
 

@@ -6,6 +6,16 @@
 namespace trireme::comm {
 namespace {
 
+// Up to here an operation takes less time than waking its lane.
+constexpr std::size_t kSmall = 8 * 1024;
+
+// Worth a lane's attention at once: what is large, and what only one other rank takes part in, who may
+// not wait for it long after.
+bool prompt(const Operation& op) {
+  const bool pair = op.verb == Verb::kSend || op.verb == Verb::kRecv;
+  return pair || static_cast<std::size_t>(op.count()) * size_of(op.type) > kSmall;
+}
+
 std::string spell(const Stamp& stamp) {
   std::string text = fmt::format("{} #{}", name(stamp.verb), stamp.sequence);
   if (stamp.verb == Verb::kAllReduce || stamp.verb == Verb::kReduceScatter)
@@ -19,39 +29,58 @@ std::string spell(const Stamp& stamp) {
 }  // namespace
 
 ComposedGroup::ComposedGroup(std::string name, std::vector<int> ranks, int rank,
-                             std::unique_ptr<Transport> transport)
+                             std::unique_ptr<Transport> transport,
+                             std::shared_ptr<Postponed> postponed)
     : Group(std::move(name), rank, static_cast<int>(ranks.size())),
       ranks_(std::move(ranks)),
       transport_(std::move(transport)),
+      postponed_(std::move(postponed)),
       collectives_(*transport_, rank, size()),
       sends_started_(ranks_.size()),
-      recvs_started_(ranks_.size()) {
-  if (size() > 1) lane_ = std::thread([this] { run_lane(); });
-}
+      recvs_started_(ranks_.size()) {}
 
 ComposedGroup::~ComposedGroup() {
-  if (!lane_.joinable()) return;
-  std::size_t unfinished = 0;
-  {
-    std::lock_guard lock(mutex_);
-    closing_ = true;
-    unfinished = queue_.size();
-    changed_.notify_all();
-  }
-  if (unfinished > 0)
+  postponed_->replace(nullptr, this);
+  std::unique_lock lock(mutex_);
+  if (!queue_.empty())
     transport_->abort(fmt::format("rank {} left group '{}' with {} unfinished operation(s)",
-                                  ranks_[static_cast<std::size_t>(rank())], name(), unfinished));
-  lane_.join();
+                                  ranks_[static_cast<std::size_t>(rank())], name(), queue_.size()));
+  closing_ = true;
+  changed_.notify_all();
+  if (lane_.joinable()) {
+    lock.unlock();
+    lane_.join();
+    lock.lock();
+  }
+  while (!queue_.empty()) run_front(lock);  // which fails them
 }
 
 Ticket ComposedGroup::start(Operation op) {
   std::unique_lock lock(mutex_);
+  const bool wait = queue_.empty() && !prompt(op);
   const std::uint64_t sequence = next_sequence(op);
-  queue_.push_back({std::move(op), sequence, {}});
+  queue_.push_back({std::move(op), sequence, Pledge(this)});
   Ticket ticket = queue_.back().pledge.ticket();
   lock.unlock();
-  changed_.notify_one();
+  postponed_->replace(wait ? this : nullptr, this);
+  if (!wait) begin();
   return ticket;
+}
+
+void ComposedGroup::begin() {
+  std::lock_guard lock(mutex_);
+  if (queue_.empty()) return;
+  if (!lane_.joinable()) lane_ = std::thread([this] { run_lane(); });
+  changed_.notify_all();
+}
+
+void ComposedGroup::help(const std::function<bool()>& ended) {
+  postponed_->replace(nullptr, this);
+  std::unique_lock lock(mutex_);
+  while (!running_ && !queue_.empty() && !ended()) run_front(lock);
+  const bool left = !running_ && !queue_.empty();
+  lock.unlock();
+  if (left) begin();
 }
 
 std::uint64_t ComposedGroup::next_sequence(const Operation& op) {
@@ -62,42 +91,45 @@ std::uint64_t ComposedGroup::next_sequence(const Operation& op) {
 }
 
 void ComposedGroup::run_lane() {
+  std::unique_lock lock(mutex_);
   for (;;) {
-    Job* job = nullptr;
-    {
-      std::unique_lock lock(mutex_);
-      changed_.wait(lock, [this] { return closing_ || !queue_.empty(); });
-      if (queue_.empty()) return;
-      job = &queue_.front();
-    }
-    std::optional<Error> error;
-    try {
-      run(*job);
-    } catch (const Lost& e) {
-      error = lost(*job, e);
-    } catch (const Mismatch& e) {
-      error = mismatch(e);
-    } catch (const Error& e) {
-      error = e;
-    } catch (const std::exception& e) {
-      error = Error(ErrorKind::kInternal, fmt::format("{}: {}", describe(*job), e.what()));
-    }
-    if (error) transport_->abort(error->what());
-    Job finished = [&] {
-      std::lock_guard lock(mutex_);
-      Job front = std::move(queue_.front());
-      queue_.pop_front();
-      return front;
-    }();
-    // Last, so that a group whose tickets were all waited for has an empty queue.
-    error ? finished.pledge.fail(*error) : finished.pledge.keep();
+    changed_.wait(lock, [this] { return closing_ || (!running_ && !queue_.empty()); });
+    if (running_ || queue_.empty()) return;
+    run_front(lock);
   }
 }
 
-void ComposedGroup::run(Job& job) {
+void ComposedGroup::run_front(std::unique_lock<std::mutex>& lock) {
+  Job& job = queue_.front();
+  running_ = true;
+  lock.unlock();
+  const std::optional<Error> error = run(job);
+  if (error) transport_->abort(error->what());
+  lock.lock();
+  Job finished = std::move(queue_.front());
+  queue_.pop_front();
+  running_ = false;
+  lock.unlock();
+  // Last, so that a group whose tickets were all waited for has an empty queue.
+  error ? finished.pledge.fail(*error) : finished.pledge.keep();
+  lock.lock();
+}
+
+std::optional<Error> ComposedGroup::run(Job& job) {
   if (const auto cause = transport_->cause())
-    fail(ErrorKind::kPeerLost, "{} not started: {}", describe(job), *cause);
-  collectives_.run(job.op, job.sequence);
+    return Error(ErrorKind::kPeerLost, fmt::format("{} not started: {}", describe(job), *cause));
+  try {
+    collectives_.run(job.op, job.sequence);
+    return std::nullopt;
+  } catch (const Lost& e) {
+    return lost(job, e);
+  } catch (const Mismatch& e) {
+    return mismatch(e);
+  } catch (const Error& e) {
+    return e;
+  } catch (const std::exception& e) {
+    return Error(ErrorKind::kInternal, fmt::format("{}: {}", describe(job), e.what()));
+  }
 }
 
 Error ComposedGroup::lost(const Job& job, const Lost& lost) const {

@@ -1,4 +1,5 @@
-// ComposedGroup: a Group over any Transport, with one lane (thread) that runs its operations in order.
+// ComposedGroup: a Group over any Transport; its operations run one by one, in a lane (thread) of the
+// group's own or in the thread that waits for them, whichever comes first.
 #pragma once
 
 #include <condition_variable>
@@ -12,16 +13,17 @@
 
 #include "trireme/comm/collectives.h"
 #include "trireme/comm/group.h"
+#include "trireme/comm/postponed.h"
 #include "trireme/comm/transport.h"
 
 namespace trireme::comm {
 
 // Destroying it with operations that nobody waited for aborts the world: their buffers are about to go.
-class ComposedGroup : public Group {
+class ComposedGroup : public Group, private Runner {
  public:
   // `ranks` are the world ranks of the group in order; `rank` is this one's position.
   ComposedGroup(std::string name, std::vector<int> ranks, int rank,
-                std::unique_ptr<Transport> transport);
+                std::unique_ptr<Transport> transport, std::shared_ptr<Postponed> postponed);
   ~ComposedGroup() override;
   void abort(const std::string& cause) override { transport_->abort(cause); }
 
@@ -32,24 +34,30 @@ class ComposedGroup : public Group {
     Pledge pledge;
   };
   Ticket start(Operation op) override;
+  void begin() override;
+  void help(const std::function<bool()>& ended) override;
   std::uint64_t next_sequence(const Operation& op);
   void run_lane();
-  void run(Job& job);
+  // Runs the front job, without the lock meanwhile.
+  void run_front(std::unique_lock<std::mutex>& lock);
+  std::optional<Error> run(Job& job);
   Error lost(const Job& job, const Lost& lost) const;
   Error mismatch(const Mismatch& mismatch) const;
   std::string describe(const Job& job) const;
 
   std::vector<int> ranks_;
   std::unique_ptr<Transport> transport_;
+  std::shared_ptr<Postponed> postponed_;
   Collectives collectives_;
   std::uint64_t collectives_started_ = 0;
   std::vector<std::uint64_t> sends_started_;
   std::vector<std::uint64_t> recvs_started_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<Job> queue_;  // the front one is running
+  std::deque<Job> queue_;
+  bool running_ = false;  // the front one
   bool closing_ = false;
-  std::thread lane_;
+  std::thread lane_;  // from the first operation on that nobody waits for at once
 };
 
 }  // namespace trireme::comm

@@ -4,17 +4,28 @@
 
 namespace trireme::comm {
 
+bool Ticket::ended() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->done;
+}
+
+Runner* Ticket::runner() const {
+  std::lock_guard lock(state_->mutex);
+  return state_->done ? nullptr : state_->runner;
+}
+
 void Ticket::wait() const {
   if (!state_) return;
+  if (Runner* runner = this->runner()) runner->help([this] { return ended(); });
   std::unique_lock lock(state_->mutex);
-  state_->ended.wait(lock, [this] { return state_->done; });
+  state_->changed.wait(lock, [this] { return state_->done; });
   if (state_->failure) throw Error(state_->failure->kind, state_->failure->message);
 }
 
 bool Ticket::done() const {
   if (!state_) return true;
-  std::lock_guard lock(state_->mutex);
-  return state_->done;
+  if (Runner* runner = this->runner()) runner->help([] { return true; });
+  return ended();
 }
 
 void Pledge::end(std::optional<Ticket::Failure> failure) {
@@ -26,7 +37,7 @@ void Pledge::end(std::optional<Ticket::Failure> failure) {
     state.done = true;
   }
   // Without the lock, which the woken thread would only run into.
-  state.ended.notify_all();
+  state.changed.notify_all();
 }
 
 }  // namespace trireme::comm

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -10,6 +11,16 @@
 #include "trireme/base/error.h"
 
 namespace trireme::comm {
+
+// Who runs an operation.
+class Runner {
+ public:
+  virtual ~Runner() = default;
+  // What was submitted begins now, whether or not anybody waits.
+  virtual void begin() = 0;
+  // As begin(); the calling thread may do the work itself until ended().
+  virtual void help(const std::function<bool()>& ended) = 0;
+};
 
 // What a Group hands back for every operation. Copyable; copies speak of the same operation.
 // The operation's buffers belong to it until wait() has returned or thrown: do not write its inputs,
@@ -33,17 +44,23 @@ class Ticket {
   };
   struct State {
     std::mutex mutex;
-    std::condition_variable ended;
+    std::condition_variable changed;
     bool done = false;
     std::optional<Failure> failure;
+    Runner* runner = nullptr;  // lives until done at least
   };
+  bool ended() const;
+  Runner* runner() const;
   std::shared_ptr<State> state_;
 };
 
 // The side of a ticket that a back end keeps: it ends the operation exactly once.
 class Pledge {
  public:
-  Pledge() { ticket_.state_ = std::make_shared<Ticket::State>(); }
+  explicit Pledge(Runner* runner = nullptr) {
+    ticket_.state_ = std::make_shared<Ticket::State>();
+    ticket_.state_->runner = runner;
+  }
   const Ticket& ticket() const { return ticket_; }
   void keep() { end(std::nullopt); }
   void fail(const Error& error) { end(Ticket::Failure{error.kind(), error.what()}); }

@@ -12,9 +12,9 @@
 
 namespace trireme::comm {
 
-// Bytes of a message that move as one: large enough to hide the cost of a message, small enough that
-// one chunk per rank stays in cache while it is added.
-constexpr std::size_t kChunk = 256 * 1024;
+// The way of a message within its operation: to whoever needs it, passed on by one who got it so, or to
+// one who overwrites it, with what he wrote coming back into the sender's memory.
+enum class Way : std::uint8_t { kThere, kOn, kThereAndBack };
 
 // What a rank believes it is doing, sent ahead of the data: two ranks that disagree find out before
 // any byte is applied.
@@ -27,7 +27,7 @@ struct Stamp {
   Verb verb = Verb::kBarrier;
   Reduce reduce = Reduce::kSum;
   DType type = DType::kU8;
-  std::uint8_t phase = 0;  // steps inside one operation
+  Way way = Way::kThere;
   bool operator==(const Stamp&) const = default;
 };
 static_assert(sizeof(Stamp) == 32);
@@ -45,24 +45,28 @@ struct Lost {
 class Outgoing {
  public:
   virtual ~Outgoing() = default;
-  // Blocks until the memory may be written again. Throws Lost.
+  // Blocks until the memory may be written again, and holds what came back. Throws Lost.
   virtual void finish() = 0;
 };
 
-// A message to come. First stamp(), then either land()+finish() or stream()+lend() until the end.
+// A message to come. First stamp(), then land() or else stream(), lend() and release() of every chunk;
+// then finish().
 // Destroying it tells the sender that its memory is free.
 class Incoming {
  public:
   virtual ~Incoming() = default;
   // Blocks until the peer's message has been announced. Throws Lost.
   virtual const Stamp& stamp() = 0;
-  // Starts moving the whole payload to `into`; finish() blocks until it is there. Throws Lost.
+  // Starts moving the whole payload to `into`.
   virtual void land(std::byte* into) = 0;
-  virtual void finish() = 0;
   // Starts moving the payload in chunks that the transport keeps. lend() blocks for the next
-  // (kChunk bytes; the last one what is left), readable until the following lend(). Throws Lost.
+  // (Transport::chunk() bytes; the last one what is left), the reader's until release(). Of a message
+  // there and back it is to be overwritten, and returns at release(). Throws Lost.
   virtual void stream() = 0;
-  virtual const std::byte* lend() = 0;
+  virtual std::byte* lend() = 0;
+  virtual void release() = 0;
+  // Blocks until what landed is there and what returns has left. Throws Lost.
+  virtual void finish() = 0;
 };
 
 // Messages of one pair and direction arrive in the order they were posted; posting never blocks.
@@ -70,7 +74,11 @@ class Incoming {
 class Transport {
  public:
   virtual ~Transport() = default;
-  virtual std::unique_ptr<Outgoing> send(int peer, const Stamp& stamp, const std::byte* data) = 0;
+  // Bytes that move as one: enough to hide the cost of a message, few enough that one chunk per rank
+  // stays in cache while it is added.
+  virtual std::size_t chunk() const = 0;
+  // `data` is written to only where the stamp says there and back.
+  virtual std::unique_ptr<Outgoing> send(int peer, const Stamp& stamp, std::byte* data) = 0;
   virtual std::unique_ptr<Incoming> recv(int peer) = 0;
   // Publishes the cause to every rank of the world and wakes all that wait; the first cause stays.
   virtual void abort(const std::string& cause) = 0;

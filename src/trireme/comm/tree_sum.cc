@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <type_traits>
 
 #include "trireme/base/error.h"
@@ -88,18 +89,21 @@ void reduce_block(A* dst, std::span<const void* const> leaves, std::int64_t offs
 }
 
 template <typename Op, typename T>
-void reduce_all(void* out, std::span<const void* const> leaves, std::int64_t count, bool average) {
+void reduce_all(std::span<void* const> outs, std::span<const void* const> leaves,
+                std::int64_t count, bool average) {
   using A = typename Accumulator<T>::type;
   A block[kBlock];
+  T narrowed[kBlock];
   for (std::int64_t offset = 0; offset < count; offset += kBlock) {
     const std::int64_t n = std::min(kBlock, count - offset);
     reduce_block<Op, T>(block, leaves, offset, n);
-    T* target = static_cast<T*>(out) + offset;
     if constexpr (std::is_floating_point_v<A>) {
       if (average)
         for (std::int64_t i = 0; i < n; ++i) block[i] /= static_cast<A>(leaves.size());
     }
-    for (std::int64_t i = 0; i < n; ++i) target[i] = narrow<T>(block[i]);
+    for (std::int64_t i = 0; i < n; ++i) narrowed[i] = narrow<T>(block[i]);
+    for (void* out : outs)
+      std::memcpy(static_cast<T*>(out) + offset, narrowed, static_cast<std::size_t>(n) * sizeof(T));
   }
 }
 
@@ -128,6 +132,11 @@ void add_into(void* dst, const void* src, std::int64_t count, DType type) {
 
 void tree_reduce(void* out, std::span<const void* const> leaves, std::int64_t count, DType type,
                  Reduce reduce) {
+  tree_reduce(std::span(&out, 1), leaves, count, type, reduce);
+}
+
+void tree_reduce(std::span<void* const> outs, std::span<const void* const> leaves,
+                 std::int64_t count, DType type, Reduce reduce) {
   TRIREME_CHECK(!leaves.empty() && count >= 0, "tree of {} leaves, {} elements", leaves.size(),
                 count);
   const bool max = reduce == Reduce::kMax;
@@ -136,9 +145,9 @@ void tree_reduce(void* out, std::span<const void* const> leaves, std::int64_t co
     const bool integral = std::is_integral_v<T>;
     TRIREME_CHECK(!(integral && reduce == Reduce::kAvg), "avg of {}", name(type));
     if (max) {
-      reduce_all<Max, T>(out, leaves, count, false);
+      reduce_all<Max, T>(outs, leaves, count, false);
     } else {
-      reduce_all<Add, T>(out, leaves, count, reduce == Reduce::kAvg);
+      reduce_all<Add, T>(outs, leaves, count, reduce == Reduce::kAvg);
     }
   });
 }

@@ -27,4 +27,8 @@ void add_into(void* dst, const void* src, std::int64_t count, DType type);
 void tree_reduce(void* out, std::span<const void* const> leaves, std::int64_t count, DType type,
                  Reduce reduce);
 
+// As tree_reduce, written to each of `outs`, any of which may be any of the leaves.
+void tree_reduce(std::span<void* const> outs, std::span<const void* const> leaves,
+                 std::int64_t count, DType type, Reduce reduce);
+
 }  // namespace trireme::comm

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trireme/comm/group.h"
+#include "trireme/comm/postponed.h"
 
 namespace trireme::comm {
 
@@ -33,6 +34,7 @@ class World {
 
  protected:
   World(int rank, int size);
+  const std::shared_ptr<Postponed>& postponed() const { return postponed_; }
   // `key` is unique to the group among all groups of the world and equal on all its ranks; `rank` is
   // this rank's position.
   virtual std::unique_ptr<Group> open(const std::string& name, const std::string& key,
@@ -46,6 +48,7 @@ class World {
  private:
   int rank_;
   int size_;
+  std::shared_ptr<Postponed> postponed_ = std::make_shared<Postponed>();
   std::map<std::string, int> made_;
   std::unique_ptr<Group> exchange_;
 };

@@ -15,6 +15,7 @@ namespace trireme::comm {
 namespace {
 
 constexpr std::size_t kInline = 992;
+constexpr std::size_t kChunk = std::size_t{256} << 10;
 
 // The first message of every transfer: the stamp, and the payload where it is this small.
 struct Frame {
@@ -22,35 +23,38 @@ struct Frame {
   std::array<std::byte, kInline> payload;
 };
 
-// A group's address on the link: world ranks by position, and two tags, so that a chunk can never
-// land in a frame.
+// A group's address on the link: world ranks by position, and a tag for each kind of message, so that
+// none can land where another belongs.
 struct Address {
   std::vector<int> ranks;
   int frame_tag;
   int chunk_tag;
+  int return_tag;
 };
 
 class GlooOutgoing : public Outgoing {
  public:
   GlooOutgoing(GlooLink& link, const Address& address, int peer, const Stamp& stamp,
-               const std::byte* data)
+               std::byte* data)
       : link_(link), peer_(peer), rank_(address.ranks[static_cast<std::size_t>(peer)]) {
     frame_.stamp = stamp;
     const bool small = stamp.bytes <= kInline;
     if (small && stamp.bytes > 0) std::memcpy(frame_.payload.data(), data, stamp.bytes);
-    post(address.frame_tag, reinterpret_cast<const std::byte*>(&frame_), sizeof(Frame));
-    if (small) return;
-    for (std::size_t begin = 0; begin < stamp.bytes; begin += kChunk)
-      post(address.chunk_tag, data + begin, std::min(kChunk, stamp.bytes - begin));
+    works_.push_back(link_.send(rank_, address.frame_tag, reinterpret_cast<std::byte*>(&frame_),
+                                sizeof(Frame), peer_));
+    for (std::size_t begin = 0; begin < stamp.bytes; begin += kChunk) {
+      const std::size_t bytes = std::min<std::size_t>(kChunk, stamp.bytes - begin);
+      if (!small)
+        works_.push_back(link_.send(rank_, address.chunk_tag, data + begin, bytes, peer_));
+      if (stamp.way == Way::kThereAndBack)
+        works_.push_back(link_.recv(rank_, address.return_tag, data + begin, bytes, peer_));
+    }
   }
   void finish() override {
     for (const auto& work : works_) link_.wait(work, rank_, peer_);
   }
 
  private:
-  void post(int tag, const std::byte* data, std::size_t bytes) {
-    works_.push_back(link_.send(rank_, tag, data, bytes, peer_));
-  }
   GlooLink& link_;
   int peer_;
   int rank_;
@@ -86,24 +90,39 @@ class GlooIncoming : public Incoming {
   }
   void finish() override {
     while (!works_.empty()) next();
+    while (!returns_.empty()) next_return();
   }
 
   void stream() override {
     if (stamp().bytes <= kInline) return;
-    kept_.resize(2 * kChunk);
-    post(kept_.data());
-    if (posted_ < stamp().bytes) post(kept_.data() + kChunk);
+    kept_.resize(kPlaces * kChunk);
+    for (std::size_t ahead = 0; ahead < kAhead && posted_ < stamp().bytes; ++ahead)
+      post(place(ahead));
   }
-  const std::byte* lend() override {
+  std::byte* lend() override {
     if (stamp().bytes <= kInline) return frame_.payload.data();
-    // The chunk lent before is no longer read: its place takes the one after next.
-    if (lent_ > 0 && posted_ < stamp().bytes) post(place(lent_ + 1));
     next();
-    return place(lent_++);
+    return place(lent_);
+  }
+  void release() override {
+    const std::size_t begin = lent_ * kChunk;
+    std::byte* chunk = stamp().bytes <= kInline ? frame_.payload.data() : place(lent_);
+    if (frame_.stamp.way == Way::kThereAndBack)
+      returns_.push_back(link_.send(rank_, address_.return_tag, chunk,
+                                    std::min<std::size_t>(kChunk, frame_.stamp.bytes - begin),
+                                    peer_));
+    ++lent_;
+    if (posted_ == frame_.stamp.bytes || stamp().bytes <= kInline) return;
+    // The next chunk goes where one has been read and, if it had to, has gone back.
+    while (returns_.size() > kPlaces - kAhead) next_return();
+    post(place(lent_ - 1 + kAhead));
   }
 
  private:
-  std::byte* place(std::size_t chunk) { return kept_.data() + (chunk % 2) * kChunk; }
+  // Chunks under way to here, while as many may be on their way back.
+  static constexpr std::size_t kAhead = 2, kPlaces = 2 * kAhead;
+
+  std::byte* place(std::size_t chunk) { return kept_.data() + (chunk % kPlaces) * kChunk; }
   void post(std::byte* into) {
     const std::size_t bytes =
         std::min(kChunk, static_cast<std::size_t>(frame_.stamp.bytes) - posted_);
@@ -113,6 +132,10 @@ class GlooIncoming : public Incoming {
   void next() {
     link_.wait(works_.front(), rank_, peer_);
     works_.pop_front();
+  }
+  void next_return() {
+    link_.wait(returns_.front(), rank_, peer_);
+    returns_.pop_front();
   }
 
   GlooLink& link_;
@@ -125,13 +148,15 @@ class GlooIncoming : public Incoming {
   std::size_t lent_ = 0;    // chunks
   GlooLink::Work frame_work_;
   std::deque<GlooLink::Work> works_;  // last, so that memory outlives what is in flight
+  std::deque<GlooLink::Work> returns_;
 };
 
 class GlooTransport : public Transport {
  public:
   GlooTransport(std::shared_ptr<GlooLink> link, Address address)
       : link_(std::move(link)), address_(std::move(address)) {}
-  std::unique_ptr<Outgoing> send(int peer, const Stamp& stamp, const std::byte* data) override {
+  std::size_t chunk() const override { return kChunk; }
+  std::unique_ptr<Outgoing> send(int peer, const Stamp& stamp, std::byte* data) override {
     return std::make_unique<GlooOutgoing>(*link_, address_, peer, stamp, data);
   }
   std::unique_ptr<Incoming> recv(int peer) override {
@@ -155,7 +180,7 @@ class GlooWorld : public World {
  private:
   std::unique_ptr<Group> open(const std::string& name, const std::string& key,
                               const std::vector<int>& ranks, int rank) override {
-    return open_gloo_group(link_, name, key, ranks, rank);
+    return open_gloo_group(link_, postponed(), name, key, ranks, rank);
   }
 
   std::shared_ptr<GlooLink> link_;
@@ -163,13 +188,15 @@ class GlooWorld : public World {
 
 }  // namespace
 
-std::unique_ptr<Group> open_gloo_group(std::shared_ptr<GlooLink> link, const std::string& name,
-                                       const std::string& key, const std::vector<int>& ranks,
-                                       int rank) {
+std::unique_ptr<Group> open_gloo_group(std::shared_ptr<GlooLink> link,
+                                       std::shared_ptr<Postponed> postponed,
+                                       const std::string& name, const std::string& key,
+                                       const std::vector<int>& ranks, int rank) {
   const int tag = link->claim_tag(key);
   return std::make_unique<ComposedGroup>(
       name, ranks, rank,
-      std::make_unique<GlooTransport>(std::move(link), Address{ranks, tag, tag | 1}));
+      std::make_unique<GlooTransport>(std::move(link), Address{ranks, tag, tag + 1, tag + 2}),
+      std::move(postponed));
 }
 
 void silence_c10d() {

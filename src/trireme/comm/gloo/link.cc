@@ -212,7 +212,7 @@ void GlooLink::lost(int rank, int position, double seconds, const std::string& w
 }
 
 int GlooLink::claim_tag(const std::string& key) {
-  const int tag = static_cast<int>(hash64(key) & 0x3FFFFFFF) << 1;
+  const int tag = static_cast<int>(hash64(key) & 0x1FFFFFFF) << 2;
   TRIREME_CHECK(tags_.insert(tag).second,
                 "group '{}' hashes like another group of this rank: rename it", key);
   return tag;

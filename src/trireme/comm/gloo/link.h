@@ -34,7 +34,7 @@ class GlooLink {
 
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
 
-  // An even tag for a group: equal on all its ranks without a round through the store.
+  // The first of four tags for a group: equal on all its ranks without a round through the store.
   int claim_tag(const std::string& key);
 
   void abort(const std::string& cause) { herald_->publish(cause); }
@@ -61,8 +61,9 @@ class GlooLink {
 };
 
 // A host-memory group over the link; arguments as World::open.
-std::unique_ptr<Group> open_gloo_group(std::shared_ptr<GlooLink> link, const std::string& name,
-                                       const std::string& key, const std::vector<int>& ranks,
-                                       int rank);
+std::unique_ptr<Group> open_gloo_group(std::shared_ptr<GlooLink> link,
+                                       std::shared_ptr<Postponed> postponed,
+                                       const std::string& name, const std::string& key,
+                                       const std::vector<int>& ranks, int rank);
 
 }  // namespace trireme::comm

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "trireme/comm/composed_group.h"
-#include "trireme/comm/local/mailbox.h"
+#include "trireme/comm/local/board.h"
 
 namespace trireme::comm {
 
@@ -20,20 +20,20 @@ struct LocalWorld::State {
     if (!fate->abort(cause)) return;
     std::lock_guard lock(mutex);
     for (const auto& weak : alive)
-      if (const auto mailboxes = weak.lock()) mailboxes->wake_all();
+      if (const auto board = weak.lock()) board->wake_all();
   }
 
-  // The mailboxes of a group, made by the first rank that asks and kept until the last has asked.
-  std::shared_ptr<Mailboxes> join(const std::string& key, int group_size) {
+  // The board of a group, made by the first rank that asks and kept until the last has asked.
+  std::shared_ptr<Board> join(const std::string& key, int group_size) {
     std::lock_guard lock(mutex);
-    auto& [mailboxes, missing] = forming[key];
-    if (!mailboxes) {
-      mailboxes = std::make_shared<Mailboxes>(fate, group_size);
+    auto& [board, missing] = forming[key];
+    if (!board) {
+      board = std::make_shared<Board>(fate, group_size);
       missing = group_size;
       std::erase_if(alive, [](const auto& weak) { return weak.expired(); });
-      alive.push_back(mailboxes);
+      alive.push_back(board);
     }
-    auto joined = mailboxes;
+    auto joined = board;
     if (--missing == 0) forming.erase(key);
     return joined;
   }
@@ -41,8 +41,8 @@ struct LocalWorld::State {
   int size;
   std::shared_ptr<LocalFate> fate;
   std::mutex mutex;
-  std::map<std::string, std::pair<std::shared_ptr<Mailboxes>, int>> forming;
-  std::vector<std::weak_ptr<Mailboxes>> alive;
+  std::map<std::string, std::pair<std::shared_ptr<Board>, int>> forming;
+  std::vector<std::weak_ptr<Board>> alive;
 };
 
 namespace {
@@ -59,9 +59,10 @@ class LocalRank : public World {
   std::unique_ptr<Group> open(const std::string& name, const std::string& key,
                               const std::vector<int>& ranks, int rank) override {
     auto abort = [state = state_](const std::string& cause) { state->abort(cause); };
+    const int group_size = static_cast<int>(ranks.size());
     return std::make_unique<ComposedGroup>(
         name, ranks, rank,
-        make_local_transport(state_->join(key, static_cast<int>(ranks.size())), rank, abort));
+        make_local_transport(state_->join(key, group_size), rank, group_size, abort), postponed());
   }
 
   std::shared_ptr<LocalWorld::State> state_;

@@ -1,4 +1,4 @@
-// LocalWorld: ranks are threads of one process; data goes from the sender's memory to the receiver's.
+// LocalWorld: ranks are threads of one process, which add and copy straight from each other's memory.
 #pragma once
 
 #include <functional>

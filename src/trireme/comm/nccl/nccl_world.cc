@@ -223,7 +223,7 @@ class NcclWorld : public World {
 
   std::unique_ptr<Group> open_host(const std::string& name, const std::string& key,
                                    const std::vector<int>& ranks, int rank) override {
-    return open_gloo_group(link_, name, key, ranks, rank);
+    return open_gloo_group(link_, postponed(), name, key, ranks, rank);
   }
 
   NcclConfig config_;
