@@ -60,6 +60,8 @@ constexpr char kBenchExamples[] = R"(
 Examples:
   trireme bench collectives
   trireme bench collectives --ranks 2,4 --json collectives.json
+  trireme bench step recipes/gpt_s.yaml --ranks 2 --set precision.compute=bf16
+  trireme bench step recipes/gpt_m.yaml --nproc 2 --set run.global_batch=8 --steps 3 --json step.json
 )";
 
 constexpr char kDoctorExamples[] = R"(
@@ -191,7 +193,8 @@ void add_generate(CLI::App& root, GenerateOptions& o, Run& run) {
   app.callback([&] { run = [&] { return generate(o); }; });
 }
 
-void add_bench(CLI::App& root, BenchCollectivesOptions& collectives, Run& run) {
+void add_bench(CLI::App& root, BenchCollectivesOptions& collectives, BenchStepOptions& step,
+               Run& run) {
   CLI::App& group = add_command(root, "bench", "Measure what this machine gives", kBenchExamples);
   group.require_subcommand(1);
   CLI::App& app = add_command(
@@ -203,6 +206,22 @@ void add_bench(CLI::App& root, BenchCollectivesOptions& collectives, Run& run) {
       ->capture_default_str();
   app.add_option("--json", collectives.json, "write the figures to this file as well");
   app.callback([&] { run = [&] { return bench_collectives(collectives); }; });
+
+  CLI::App& steps =
+      add_command(group, "step", "Steps of a job on random tokens, against the machine's limit",
+                  kBenchExamples);
+  add_job(steps, step.job);
+  steps.add_option("--steps", step.steps, "how many to time")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  steps.add_option("--warmup", step.warmup, "how many to run before")
+      ->check(CLI::Range(0, 100000))
+      ->capture_default_str();
+  steps.add_option("--json", step.json, "write the figures to this file as well");
+  steps.callback([&] {
+    take_assignments(steps, step.job);
+    run = [&] { return bench_step(step); };
+  });
 }
 
 std::string names(const CLI::App& app) {
@@ -241,6 +260,7 @@ int run_command_line(int argc, char** argv) {
   DatasetOptions dataset_options;
   GenerateOptions generate_options;
   BenchCollectivesOptions bench_collectives_options;
+  BenchStepOptions bench_step_options;
   Run run;
 
   CLI::App root(kAbout, "trireme");
@@ -252,7 +272,7 @@ int run_command_line(int argc, char** argv) {
   add_checkpoint(root, checkpoint_options, run);
   add_data(root, prepare_options, dataset_options, run);
   add_generate(root, generate_options, run);
-  add_bench(root, bench_collectives_options, run);
+  add_bench(root, bench_collectives_options, bench_step_options, run);
   add_command(root, "doctor", "Prove what works on this machine by running it", kDoctorExamples)
       .callback([&] { run = doctor; });
   add_command(root, "version", "Print the versions", "\nExamples:\n  trireme version\n")

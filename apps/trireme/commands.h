@@ -65,6 +65,13 @@ struct BenchCollectivesOptions {
   std::string json;  // empty: the table only
 };
 
+struct BenchStepOptions {
+  JobOptions job;
+  int steps = 5;
+  int warmup = 2;
+  std::string json;  // empty: the table only
+};
+
 int train(const TrainOptions& options);
 int explain(const ExplainOptions& options);
 int checkpoint_ls(const CheckpointOptions& options);
@@ -75,6 +82,7 @@ int data_inspect(const DatasetOptions& options);
 int data_verify(const DatasetOptions& options);
 int generate(const GenerateOptions& options);
 int bench_collectives(const BenchCollectivesOptions& options);
+int bench_step(const BenchStepOptions& options);
 int doctor();
 int version();
 

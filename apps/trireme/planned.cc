@@ -1,5 +1,8 @@
 #include "planned.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <filesystem>
 
 #include "trireme/arch/language_model.h"
@@ -49,6 +52,14 @@ config::Job read_job(const JobOptions& options) {
 std::string job_name(const JobOptions& options) {
   const std::string stem = std::filesystem::path(options.file).stem().string();
   return stem.empty() ? "job" : stem;
+}
+
+std::string job_in_memory(const std::string& text) {
+  const int fd = ::memfd_create("job", 0);
+  TRIREME_CHECK(
+      fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()),
+      "memfd");
+  return fmt::format("/proc/self/fd/{}", fd);
 }
 
 void check_early(const config::Job& job, int world) {

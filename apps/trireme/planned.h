@@ -16,6 +16,9 @@ config::Job read_job(const JobOptions& options);
 // "gpt_tiny" of "recipes/gpt_tiny.yaml".
 std::string job_name(const JobOptions& options);
 
+// A file name for a job's text that lasts as long as this process and those it becomes or starts.
+std::string job_in_memory(const std::string& text);
+
 // Refuses what is wrong whatever the dataset turns out to be. Throws Error{kUsage}.
 void check_early(const config::Job& job, int world);
 

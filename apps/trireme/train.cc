@@ -1,6 +1,5 @@
 // trireme train: everything is checked before anything is created; then the workers take over.
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -36,15 +35,6 @@ void check_resume(const Resume& resume, const config::Job& job, const std::strin
          "start "
          "anew with another --out",
          where, resume.manifest.dataset_digest, dataset_digest);
-}
-
-// A job text that no file holds, for a rank that owns no run directory.
-std::string job_in_memory(const std::string& text) {
-  const int fd = ::memfd_create("job", 0);
-  TRIREME_CHECK(
-      fd >= 0 && ::write(fd, text.data(), text.size()) == static_cast<ssize_t>(text.size()),
-      "memfd");
-  return fmt::format("/proc/self/fd/{}", fd);
 }
 
 void say_start(const Planned& planned, const LocatedDataset& data, const RunDirectory& run,

@@ -1,6 +1,12 @@
 #include "processes.h"
 
+#include <ATen/Parallel.h>
+
+#include <algorithm>
 #include <cstdlib>
+
+#include "trireme/base/error.h"
+#include "trireme/comm/local/local_world.h"
 
 namespace trireme::app {
 
@@ -9,8 +15,20 @@ std::string variable(const char* name, const char* missing) {
   return value && *value ? value : missing;
 }
 
+namespace {
+
+comm::Route route() {
+  const std::string name = variable("TRIREME_TRANSPORT", "best");
+  if (name == "best") return comm::Route::kBest;
+  if (name == "shm") return comm::Route::kShm;
+  if (name == "gloo") return comm::Route::kGloo;
+  fail(ErrorKind::kUsage, "TRIREME_TRANSPORT={}; needs best, shm or gloo", name);
+}
+
+}  // namespace
+
 std::unique_ptr<comm::World> connect_processes(double timeout_s) {
-  comm::GlooConfig config;
+  comm::RendezvousConfig config;
   config.rank = std::atoi(variable("RANK", "0").c_str());
   config.size = std::atoi(variable("WORLD_SIZE", "1").c_str());
   config.host = variable("MASTER_ADDR", "127.0.0.1");
@@ -20,7 +38,26 @@ std::unique_ptr<comm::World> connect_processes(double timeout_s) {
                   variable("TORCHELASTIC_RESTART_COUNT", "0");
   config.interface = variable("GLOO_SOCKET_IFNAME", "");
   config.timeout_s = timeout_s;
-  return comm::connect_gloo(config);
+  return comm::connect_processes(config, route());
+}
+
+bool is_process_of_a_world() {
+  return std::getenv("RANK") != nullptr && variable("WORLD_SIZE", "1") != "1";
+}
+
+void run_ranks_here(int threads, double timeout_s, const std::function<void(comm::World&)>& body) {
+  const auto rank = [&](comm::World& world) {
+    at::set_num_threads(std::max(1, std::atoi(variable("OMP_NUM_THREADS", "1").c_str())));
+    body(world);
+  };
+  if (!is_process_of_a_world()) return comm::run_local_ranks(threads, timeout_s, rank);
+  const std::unique_ptr<comm::World> world = connect_processes(timeout_s);
+  try {
+    rank(*world);
+  } catch (const std::exception& error) {
+    world->abort(fmt::format("rank {}: {}", world->rank(), error.what()));
+    throw;
+  }
 }
 
 }  // namespace trireme::app

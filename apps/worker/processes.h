@@ -1,17 +1,26 @@
-// The world of processes that torchrun or `trireme train --nproc` describes in the environment.
+// The ranks of this process: one of a world of processes that torchrun or `trireme train --nproc` describes
+// in the environment, or threads.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
-#include "trireme/comm/gloo/gloo_world.h"
+#include "trireme/comm/processes.h"
 
 namespace trireme::app {
 
 // The variable's value, or `missing` where it is unset or empty.
 std::string variable(const char* name, const char* missing);
 
-// As comm::connect_gloo.
+// As comm::connect_processes, by the route that TRIREME_TRANSPORT names: best (the default), shm, gloo.
 std::unique_ptr<comm::World> connect_processes(double timeout_s);
+
+// Whether this process is one rank of several processes.
+bool is_process_of_a_world();
+
+// Runs body(world) as the rank that the environment describes, else as `threads` ranks in threads; each
+// computes with OMP_NUM_THREADS threads, or one. A rank that throws aborts the world.
+void run_ranks_here(int threads, double timeout_s, const std::function<void(comm::World&)>& body);
 
 }  // namespace trireme::app

@@ -1,5 +1,4 @@
 // trireme-worker train: the rank or ranks of this process.
-#include <ATen/Parallel.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -10,7 +9,6 @@
 #include "interrupts.h"
 #include "processes.h"
 #include "subcommands.h"
-#include "trireme/comm/local/local_world.h"
 #include "trireme/train/callbacks/jsonl.h"
 #include "trireme/train/callbacks/progress.h"
 #include "trireme/train/callbacks/report.h"
@@ -56,29 +54,9 @@ void agree(train::TrainSetup& setup, comm::World& world) {
 }
 
 train::Ending train_rank(train::TrainSetup setup, comm::World& world, const Arguments& arguments) {
-  at::set_num_threads(std::max(1, std::atoi(variable("OMP_NUM_THREADS", "1").c_str())));
   agree(setup, world);
   return train::train(setup, world,
                       world.rank() == 0 ? make_callbacks(setup.job, arguments) : Callbacks());
-}
-
-train::Ending train_process(const train::TrainSetup& setup, const Arguments& arguments) {
-  const std::unique_ptr<comm::World> world = connect_processes(setup.job.parallel.comm_timeout_s);
-  try {
-    return train_rank(setup, *world, arguments);
-  } catch (const std::exception& error) {
-    world->abort(fmt::format("rank {}: {}", world->rank(), error.what()));
-    throw;
-  }
-}
-
-train::Ending train_threads(const train::TrainSetup& setup, int ranks, const Arguments& arguments) {
-  std::atomic<train::Ending> ending{train::Ending::kDone};
-  comm::run_local_ranks(ranks, setup.job.parallel.comm_timeout_s, [&](comm::World& world) {
-    const train::Ending mine = train_rank(setup, world, arguments);
-    if (world.rank() == 0) ending = mine;
-  });
-  return ending;
 }
 
 }  // namespace
@@ -93,10 +71,9 @@ int train(const Arguments& arguments) {
   setup.resume = arguments.text("resume", "");
   setup.build_id = std::string("trireme ") + TRIREME_VERSION + " " + TRIREME_BUILD;
   setup.stop = &interrupts.first();
-  const bool process = std::getenv("RANK") != nullptr && variable("WORLD_SIZE", "1") != "1";
-  const train::Ending ending =
-      process ? train_process(setup, arguments)
-              : train_threads(setup, arguments.number<int>("ranks", 1), arguments);
+  std::atomic<train::Ending> ending{train::Ending::kDone};
+  run_ranks_here(arguments.number<int>("ranks", 1), setup.job.parallel.comm_timeout_s,
+                 [&](comm::World& world) { ending = train_rank(setup, world, arguments); });
   if (ending == train::Ending::kDone) return 0;
   const int signal = interrupts.first();
   return 128 + (signal != 0 ? signal : SIGTERM);

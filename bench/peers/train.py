@@ -215,16 +215,17 @@ def run(rank, args, port):
     data_parallel = args.mode in ("ddp", "fsdp2", "fsdp2_zero2")
     samples = size.batch // args.ranks if data_parallel else size.batch
     torch.manual_seed(2 + (rank if data_parallel else 0))
-    seconds, loss = [], 0.0
+    seconds, cpu, loss = [], [], 0.0
     for _ in range(args.warmup + args.steps):
         tokens = torch.randint(size.vocab, (samples, size.context + 1))
         if args.ranks > 1:
             dist.barrier()
-        begin = time.perf_counter()
+        begin, cpu_begin = time.perf_counter(), time.process_time()
         loss = step(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous())
         seconds.append(time.perf_counter() - begin)
+        cpu.append(time.process_time() - cpu_begin)
     mine = {"rank": rank, "base_mb": round(base_mb, 1), "peak_mb": round(memory_mb("VmHWM"), 1), "loss": loss,
-            "seconds": seconds[args.warmup:]}
+            "seconds": seconds[args.warmup:], "cpu": statistics.median(cpu[args.warmup:])}
     everyone = [mine]
     if args.ranks > 1:
         everyone = [None] * args.ranks
@@ -243,6 +244,7 @@ def report(args, size, everyone):
         "side": "pytorch", "version": torch.__version__, "size": args.size, "mode": args.mode, "ranks": args.ranks,
         "dtype": args.dtype, "as_installed": args.as_installed, "attention": args.attention,
         "threads": torch.get_num_threads(), "step_ms": round(1e3 * median, 3),
+        "cpu_ms": round(1e3 * sum(one["cpu"] for one in everyone), 3),
         "tokens_per_s": round(size.batch * size.context / median, 1), "loss": everyone[-1]["loss"],
         "base_mb": [one["base_mb"] for one in everyone], "peak_mb": [one["peak_mb"] for one in everyone]}), flush=True)
 

@@ -254,6 +254,35 @@ TEST_F(Train, GeneratesTheSameTextForASeed) {
   EXPECT_NE(text("2"), first);
 }
 
+TEST_F(Train, BenchStepTimesStepsAndTheirProductsWithoutData) {
+  std::filesystem::remove(desk_ / "text.txt");
+  for (const std::string world : {"--ranks", "--nproc"}) {
+    const Result result = desk_.run({"bench", "step", "job.yaml", world, "2", "--steps", "3",
+                                     "--warmup", "1", "--json", "step.json"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("tokens/s if only ATen's matrix products took time"));
+    const Json report = parse_json(read_file(desk_ / "step.json"), "step.json");
+    EXPECT_EQ(report["as"], world == "--ranks" ? "threads" : "processes");
+    EXPECT_EQ(report["seconds"].size(), 3u);
+    EXPECT_EQ(report["comm_wait_ms"].size(), 2u);
+    EXPECT_GT(report["base_mb"], 10);
+    EXPECT_GT(report["beyond_base_mb"][1], 0);
+    // 8 samples of 16 tokens a step.
+    const double tokens_per_s = report["tokens_per_s"], step_ms = report["step_ms"];
+    EXPECT_NEAR(tokens_per_s * step_ms, 128e3, 1);
+    // The five linear layers, each for 2 micro-batches of a rank; the tied head's is the embedding's.
+    std::map<std::pair<int, int>, int> products;
+    for (const Json& product : report["products"]) {
+      EXPECT_EQ(product["rows"], 32);
+      EXPECT_GT(product["weight_gradient_gflops"], 0);
+      products[{product["in"], product["out"]}] = product["a_step"];
+    }
+    const std::map<std::pair<int, int>, int> expected = {
+        {{32, 96}, 2}, {{32, 32}, 2}, {{32, 128}, 2}, {{128, 32}, 2}, {{32, 256}, 2}};
+    EXPECT_EQ(products, expected);
+  }
+}
+
 TEST(Doctor, ProvesEverything) {
   const Desk desk;
   const Result result = desk.run({"doctor"});

@@ -2,6 +2,7 @@
 
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,6 +42,12 @@ double resident_mb() {
   return fields == 2
              ? static_cast<double>(resident) * static_cast<double>(::sysconf(_SC_PAGESIZE)) / 1e6
              : 0;
+}
+
+double peak_resident_mb() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_maxrss) * 1024 / 1e6;
 }
 
 }  // namespace trireme::train

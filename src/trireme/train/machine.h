@@ -12,5 +12,7 @@ double measure_peak_flops(DType type, comm::World& world);
 
 // Resident set of this process, MB (10^6 bytes); ranks that are threads share it.
 double resident_mb();
+// The most it has been since the process began.
+double peak_resident_mb();
 
 }  // namespace trireme::train

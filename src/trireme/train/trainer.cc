@@ -4,19 +4,14 @@
 #include <cmath>
 #include <utility>
 
-#include "trireme/arch/layout.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/ckpt/checkpoint.h"
 #include "trireme/config/resolve.h"
 #include "trireme/data/token_loader.h"
-#include "trireme/exec/session.h"
 #include "trireme/formats/dataset.h"
-#include "trireme/models/build.h"
-#include "trireme/optim/adamw.h"
-#include "trireme/optim/schedule.h"
-#include "trireme/plan/microbatch.h"
 #include "trireme/train/forecast.h"
+#include "trireme/train/job_session.h"
 #include "trireme/train/machine.h"
 
 namespace trireme::train {
@@ -49,14 +44,8 @@ class Run {
         world_(world),
         callbacks_(callbacks),
         dataset_(formats::open_dataset(setup.dataset)),
-        updater_({.betas = job_.optim.betas,
-                  .eps = job_.optim.eps,
-                  .weight_decay = job_.optim.weight_decay}),
-        session_((compare_ranks(world, setup, dataset_.digest), models::build(job_)),
-                 {.mesh = arch::mesh_of(job_),
-                  .recipe = arch::recipe_of(job_),
-                  .seed = static_cast<std::uint64_t>(job_.run.seed)},
-                 world, updater_),
+        steps_((compare_ranks(world, setup, dataset_.digest), job_), world),
+        session_(steps_.session()),
         train_(dataset_.train, job_.model.seq_len, job_.model.vocab,
                static_cast<std::uint64_t>(job_.data.seed)),
         evaluation_(dataset_.val, job_.model.seq_len, job_.model.vocab),
@@ -111,32 +100,19 @@ class Run {
     tell([&](Callback& callback) { callback.on_start(info); });
   }
 
-  // The samples of one rank's micro-batch: a function of what was consumed and of global ids alone.
-  std::int64_t first_sample(std::int64_t batch, int mb) const {
-    return batch * job_.run.global_batch +
-           job_.run.micro_batch * plan::micro_batch_id(session_.plan().mesh, session_.plan().recipe,
-                                                       world_.rank(), mb);
-  }
-
   // Returns whether any rank was asked to stop.
   bool train_step() {
     Stopwatch watch;
     double data_wait_s = 0;
-    const std::int64_t tokens = job_.run.global_batch * job_.model.seq_len;
-    const double lr = optim::learning_rate(job_.optim, job_.run.steps, step_);
-    const exec::StepResult result =
-        session_.step({.step = step_,
-                       .loss_scale = 1.0 / static_cast<double>(tokens),
-                       .update = {.lr = lr, .step = step_ + 1},
-                       .clip = job_.optim.clip,
-                       .flag = setup_.stop != nullptr && setup_.stop->load() != 0,
-                       .load = [&](int mb) {
-                         Stopwatch waiting;
-                         std::vector<at::Tensor> batch =
-                             train_.batch(first_sample(step_, mb), job_.run.micro_batch);
-                         data_wait_s += waiting.seconds();
-                         return batch;
-                       }});
+    const std::int64_t tokens = steps_.tokens_per_step();
+    const double lr = steps_.learning_rate(step_);
+    const exec::StepResult result = steps_.train(
+        step_, setup_.stop != nullptr && setup_.stop->load() != 0, [&](std::int64_t first_sample) {
+          Stopwatch waiting;
+          std::vector<at::Tensor> batch = train_.batch(first_sample, job_.run.micro_batch);
+          data_wait_s += waiting.seconds();
+          return batch;
+        });
     ++step_;
     const double seconds = watch.seconds();
     const double tokens_per_s = static_cast<double>(tokens) / seconds;
@@ -166,13 +142,11 @@ class Run {
     std::int64_t tokens = 0;
     for (std::int64_t batch = 0; batch < batches; ++batch) {
       const std::int64_t valid = evaluation_.valid_tokens(batch * batch_size, batch_size);
-      loss_sum += session_
-                      .evaluate({.step = step_,
-                                 .load =
-                                     [&](int mb) {
-                                       return evaluation_.batch(first_sample(batch, mb),
-                                                                job_.run.micro_batch);
-                                     }})
+      loss_sum += steps_
+                      .evaluate(batch,
+                                [&](std::int64_t first_sample) {
+                                  return evaluation_.batch(first_sample, job_.run.micro_batch);
+                                })
                       .loss;
       tokens += valid;
     }
@@ -219,8 +193,8 @@ class Run {
   comm::World& world_;
   const Callbacks& callbacks_;
   formats::Dataset dataset_;
-  optim::AdamW updater_;
-  exec::Session session_;
+  JobSession steps_;
+  exec::Session& session_;
   data::TokenLoader train_;
   data::EvaluationLoader evaluation_;
   double peak_flops_;

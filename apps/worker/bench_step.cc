@@ -1,0 +1,165 @@
+// trireme-worker bench-step: how fast a job's steps are on random tokens, and how fast they could be.
+#include <ATen/ops/empty.h>
+
+#include <ctime>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "gemm_limit.h"
+#include "median.h"
+#include "processes.h"
+#include "subcommands.h"
+#include "trireme/arch/flops.h"
+#include "trireme/base/clock.h"
+#include "trireme/base/fs.h"
+#include "trireme/base/json.h"
+#include "trireme/config/resolve.h"
+#include "trireme/plan/memory.h"
+#include "trireme/train/job_session.h"
+#include "trireme/train/machine.h"
+
+namespace trireme::app {
+namespace {
+
+constexpr arch::FlopsConvention kConvention = arch::FlopsConvention::kMegatron;
+
+double cpu_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+std::vector<at::Tensor> random_tokens(const config::Job& job, std::int64_t first_sample) {
+  std::mt19937_64 random(static_cast<std::uint64_t>(first_sample) + 1);
+  at::Tensor tokens =
+      at::empty({job.run.micro_batch, job.model.seq_len + 1}, at::TensorOptions().dtype(at::kLong));
+  for (std::int64_t *at = tokens.data_ptr<std::int64_t>(), *end = at + tokens.numel(); at != end;
+       ++at)
+    *at = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(job.model.vocab));
+  return {tokens.narrow(1, 0, job.model.seq_len).contiguous(),
+          tokens.narrow(1, 1, job.model.seq_len).contiguous()};
+}
+
+// What one rank saw.
+Json measure(const config::Job& job, comm::World& world, int warmup, int steps) {
+  train::JobSession session(job, world);
+  const auto load = [&](std::int64_t first_sample) { return random_tokens(job, first_sample); };
+  std::vector<double> seconds, cpu, waits;
+  double loss = 0;
+  for (int step = 0; step < warmup + steps; ++step) {
+    const Stopwatch watch;
+    const double cpu_begin = cpu_seconds();
+    const exec::StepResult result = session.train(step, false, load);
+    if (step < warmup) continue;
+    seconds.push_back(watch.seconds());
+    cpu.push_back(cpu_seconds() - cpu_begin);
+    waits.push_back(result.comm_wait_s);
+    loss = result.loss;
+  }
+  Json mine;
+  mine["seconds"] = seconds;
+  mine["cpu_s"] = median(cpu);
+  mine["comm_wait_s"] = median(waits);
+  mine["loss"] = loss;
+  mine["peak_mb"] = train::peak_resident_mb();
+  mine["plan_mb"] =
+      1e-6 *
+      static_cast<double>(plan::memory_account(session.session().plan(), world.rank()).peak_total);
+  for (const Product& p : measure_products(job, session.session().model().spec, world))
+    mine["products"].push_back({{"rows", p.rows},
+                                {"in", p.in},
+                                {"out", p.out},
+                                {"a_step", p.a_step},
+                                {"forward_gflops", p.flop() / p.forward_s / 1e9},
+                                {"input_gradient_gflops", p.flop() / p.input_gradient_s / 1e9},
+                                {"weight_gradient_gflops", p.flop() / p.weight_gradient_s / 1e9},
+                                {"seconds_a_step", p.seconds_a_step()}});
+  return mine;
+}
+
+double products_seconds(const Json& rank) {
+  double sum = 0;
+  for (const Json& product : rank["products"]) sum += product["seconds_a_step"].get<double>();
+  return sum;
+}
+
+// One report of what all ranks saw; base_mb: the process before it did anything.
+Json summary(const config::Job& job, const std::vector<Json>& ranks, bool threads, double base_mb) {
+  const auto tokens = static_cast<double>(job.run.global_batch * job.model.seq_len);
+  const double step_s = median(ranks[0]["seconds"].get<std::vector<double>>());
+  double cpu_s = 0, limit_s = 0;
+  Json report{{"side", "trireme"},
+              {"ranks", ranks.size()},
+              {"as", threads ? "threads" : "processes"},
+              {"dtype", name(job.precision.compute)},
+              {"step_ms", 1e3 * step_s}};
+  for (const Json& rank : ranks) {
+    cpu_s += rank["cpu_s"].get<double>() / (threads ? static_cast<double>(ranks.size()) : 1);
+    limit_s = std::max(limit_s, products_seconds(rank));
+    report["comm_wait_ms"].push_back(1e3 * rank["comm_wait_s"].get<double>());
+    const double beyond = rank["peak_mb"].get<double>() - base_mb;
+    report["beyond_base_mb"].push_back(threads ? beyond / static_cast<double>(ranks.size())
+                                               : beyond);
+    report["plan_mb"].push_back(rank["plan_mb"]);
+  }
+  report["cpu_ms"] = 1e3 * cpu_s;
+  report["tokens_per_s"] = tokens / step_s;
+  report["gflops"] = tokens / step_s * arch::flops_per_token(job.model, kConvention) / 1e9;
+  report["flops_convention"] = arch::name(kConvention);
+  report["gemm_limit_tokens_per_s"] = tokens / limit_s;
+  report["of_gemm_limit"] = limit_s / step_s;
+  report["loss"] = ranks[0]["loss"];
+  report["base_mb"] = base_mb;
+  report["seconds"] = ranks[0]["seconds"];
+  report["products"] = ranks[0]["products"];
+  return report;
+}
+
+void print(const Json& report) {
+  const auto figure = [&](const char* key) { return report[key].get<double>(); };
+  const auto seconds = report["seconds"].get<std::vector<double>>();
+  const auto [least, most] = std::minmax_element(seconds.begin(), seconds.end());
+  fmt::print("step      {:.1f} ms, median of {} ({:.1f} to {:.1f}); {:.1f} ms of CPU time\n",
+             figure("step_ms"), seconds.size(), 1e3 * *least, 1e3 * *most, figure("cpu_ms"));
+  fmt::print("rate      {:.0f} tokens/s, {:.1f} GFLOP/s ({})\n", figure("tokens_per_s"),
+             figure("gflops"), report["flops_convention"].get<std::string>());
+  fmt::print("limit     {:.0f} tokens/s if only ATen's matrix products took time: {:.0f}% of it\n",
+             figure("gemm_limit_tokens_per_s"), 100 * figure("of_gemm_limit"));
+  for (std::size_t rank = 0; rank < report["ranks"].get<std::size_t>(); ++rank)
+    fmt::print(
+        "rank {:<4} {:.1f} MB beyond LibTorch's {:.1f} at its peak, {:.1f} by the plan; "
+        "{:.1f} ms of a step waiting for communication\n",
+        rank, report["beyond_base_mb"][rank].get<double>(), figure("base_mb"),
+        report["plan_mb"][rank].get<double>(), report["comm_wait_ms"][rank].get<double>());
+  fmt::print("\nGFLOP/s {:>23} {:>7} {:>8} {:>10} {:>11} {:>8}\n", "rows x in -> out", "a step",
+             "forward", "input grad", "weight grad", "ms/step");
+  for (const Json& p : report["products"])
+    fmt::print(
+        "{:>31} {:>7} {:>8.1f} {:>10.1f} {:>11.1f} {:>8.1f}\n",
+        fmt::format("{} x {} -> {}", p["rows"].get<int>(), p["in"].get<int>(), p["out"].get<int>()),
+        p["a_step"].get<int>(), p["forward_gflops"].get<double>(),
+        p["input_gradient_gflops"].get<double>(), p["weight_gradient_gflops"].get<double>(),
+        1e3 * p["seconds_a_step"].get<double>());
+}
+
+}  // namespace
+
+int bench_step(const Arguments& arguments) {
+  const double base_mb = train::resident_mb();
+  const Path file = arguments.text("job");
+  const config::Job job = config::parse_job(read_file(file), file.string());
+  const int warmup = arguments.number<int>("warmup"), steps = arguments.number<int>("steps");
+  run_ranks_here(
+      arguments.number<int>("ranks", 1), job.parallel.comm_timeout_s, [&](comm::World& world) {
+        std::vector<Json> ranks;
+        for (const std::string& text : world.exchange(measure(job, world, warmup, steps).dump()))
+          ranks.push_back(parse_json(text, "a rank"));
+        if (world.rank() != 0) return;
+        const Json report = summary(job, ranks, !is_process_of_a_world(), base_mb);
+        print(report);
+        if (arguments.has("json")) write_file_synced(arguments.text("json"), report.dump(1) + "\n");
+      });
+  return 0;
+}
+
+}  // namespace trireme::app

@@ -1,0 +1,81 @@
+#include "gemm_limit.h"
+
+#include <ATen/ops/linear.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+
+#include <algorithm>
+#include <functional>
+
+#include "median.h"
+#include "trireme/base/clock.h"
+#include "trireme/comm/tensor_buffer.h"
+#include "trireme/config/resolve.h"
+
+namespace trireme::app {
+namespace {
+
+// A node that reads an activation multiplies by its matrices; one that reads only tokens looks them up.
+std::vector<Product> linear_layers(const config::Job& job, const arch::ModelSpec& model) {
+  std::vector<Product> products;
+  for (std::size_t node = 0; node < model.program.nodes.size(); ++node) {
+    const auto& reads = model.program.nodes[node].reads;
+    const bool multiplies = std::any_of(reads.begin(), reads.end(), [&](plan::ValueId value) {
+      return model.program.values[static_cast<std::size_t>(value)].differentiable;
+    });
+    if (!multiplies) continue;
+    for (const arch::ParamRef& ref : model.node_params[node]) {
+      const auto& shape = model.units[static_cast<std::size_t>(ref.unit)]
+                              .params[static_cast<std::size_t>(ref.param)]
+                              .shape;
+      if (shape.size() != 2) continue;
+      const auto same = std::find_if(products.begin(), products.end(), [&](const Product& p) {
+        return p.out == shape[0] && p.in == shape[1];
+      });
+      if (same != products.end())
+        ++same->a_step;
+      else
+        products.push_back({.rows = job.run.micro_batch * job.model.seq_len,
+                            .in = shape[1],
+                            .out = shape[0],
+                            .a_step = 1});
+    }
+  }
+  for (Product& product : products) product.a_step *= config::accumulation(job);
+  return products;
+}
+
+double time_of(comm::World& world, const std::function<void()>& product) {
+  constexpr double kEnough = 0.3;  // seconds
+  constexpr std::size_t kFewest = 3, kMost = 15;
+  product();
+  world.exchange("ready");
+  std::vector<double> seconds;
+  const Stopwatch all;
+  while (seconds.size() < kFewest || (all.seconds() < kEnough && seconds.size() < kMost)) {
+    const Stopwatch watch;
+    product();
+    seconds.push_back(watch.seconds());
+  }
+  return median(seconds);
+}
+
+}  // namespace
+
+std::vector<Product> measure_products(const config::Job& job, const arch::ModelSpec& model,
+                                      comm::World& world) {
+  const at::NoGradGuard no_grad;
+  const auto type = at::TensorOptions().dtype(comm::scalar_type(job.precision.compute));
+  std::vector<Product> products = linear_layers(job, model);
+  for (Product& p : products) {
+    const at::Tensor x = at::ones({p.rows, p.in}, type), weight = at::ones({p.out, p.in}, type);
+    at::Tensor y = at::linear(x, weight);
+    p.forward_s = time_of(world, [&] { y = at::linear(x, weight); });
+    const at::Tensor dy = at::ones({p.rows, p.out}, type);
+    p.input_gradient_s = time_of(world, [&] { at::mm(dy, weight); });
+    p.weight_gradient_s = time_of(world, [&] { at::mm(dy.t(), x); });
+  }
+  return products;
+}
+
+}  // namespace trireme::app

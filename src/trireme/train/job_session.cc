@@ -1,0 +1,48 @@
+#include "trireme/train/job_session.h"
+
+#include "trireme/arch/layout.h"
+#include "trireme/models/build.h"
+#include "trireme/optim/schedule.h"
+#include "trireme/plan/microbatch.h"
+
+namespace trireme::train {
+
+JobSession::JobSession(const config::Job& job, comm::World& world)
+    : job_(job),
+      rank_(world.rank()),
+      updater_(
+          {.betas = job.optim.betas, .eps = job.optim.eps, .weight_decay = job.optim.weight_decay}),
+      session_(models::build(job),
+               {.mesh = arch::mesh_of(job),
+                .recipe = arch::recipe_of(job),
+                .seed = static_cast<std::uint64_t>(job.run.seed)},
+               world, updater_) {}
+
+double JobSession::learning_rate(std::int64_t step) const {
+  return optim::learning_rate(job_.optim, job_.run.steps, step);
+}
+
+// The samples of one rank's micro-batch: a function of what was consumed and of global ids alone.
+std::function<std::vector<at::Tensor>(int mb)> JobSession::of_batch(std::int64_t batch,
+                                                                    const Load& load) const {
+  return [this, batch, &load](int mb) {
+    const plan::PlanSet& plan = session_.plan();
+    return load(batch * job_.run.global_batch +
+                job_.run.micro_batch * plan::micro_batch_id(plan.mesh, plan.recipe, rank_, mb));
+  };
+}
+
+exec::StepResult JobSession::train(std::int64_t step, bool flag, const Load& load) {
+  return session_.step({.step = step,
+                        .loss_scale = 1.0 / static_cast<double>(tokens_per_step()),
+                        .update = {.lr = learning_rate(step), .step = step + 1},
+                        .clip = job_.optim.clip,
+                        .flag = flag,
+                        .load = of_batch(step, load)});
+}
+
+exec::StepResult JobSession::evaluate(std::int64_t batch, const Load& load) {
+  return session_.evaluate({.load = of_batch(batch, load)});
+}
+
+}  // namespace trireme::train
