@@ -1,23 +1,16 @@
 // trireme-worker: what computes. `trireme` starts it.
 #include <ATen/Parallel.h>
-#include <malloc.h>
 
 #include <cstdlib>
 #include <string_view>
 
 #include "../guard.h"
+#include "memory.h"
 #include "subcommands.h"
 #include "trireme/comm/gloo/gloo_world.h"
 
 namespace trireme::app {
 namespace {
-
-// Buffers of a step come and go; kept by the allocator they are not faulted in anew every step.
-void keep_freed_memory() {
-  constexpr int kLargestKept = 32 << 20, kNeverTrim = 1 << 30;
-  ::mallopt(M_MMAP_THRESHOLD, kLargestKept);
-  ::mallopt(M_TRIM_THRESHOLD, kNeverTrim);
-}
 
 int run(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "";

@@ -43,9 +43,10 @@ struct ProblemHash {
   }
 };
 
+// A primitive and the places of its operands, which are set anew for each run.
 struct Product {
-  dnnl::memory::desc a, b, out;
   dnnl::matmul primitive;
+  dnnl::memory a, b, out;
 };
 
 const dnnl::engine& engine() {
@@ -76,7 +77,10 @@ Product prepare(const Problem& p) {
   const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, b, out), attributes,
                                                  engine());
 #endif
-  return {a, b, out, dnnl::matmul(description)};
+  const auto place = [](const dnnl::memory::desc& layout) {
+    return dnnl::memory(layout, engine(), DNNL_MEMORY_NONE);
+  };
+  return {dnnl::matmul(description), place(a), place(b), place(out)};
 }
 
 void matmul_onednn(const Matrix& a, const Matrix& b, const Matrix& out, Into into) {
@@ -100,11 +104,17 @@ void matmul_onednn(const Matrix& a, const Matrix& b, const Matrix& out, Into int
     if (products.size() >= kMost) products.clear();
     found = products.emplace(problem, prepare(problem)).first;
   }
-  const Product& product = found->second;
-  product.primitive.execute(stream,
-                            {{DNNL_ARG_SRC, dnnl::memory(product.a, engine(), a.data)},
-                             {DNNL_ARG_WEIGHTS, dnnl::memory(product.b, engine(), b.data)},
-                             {DNNL_ARG_DST, dnnl::memory(product.out, engine(), out.data)}});
+  Product& product = found->second;
+  product.a.set_data_handle(a.data);
+  product.b.set_data_handle(b.data);
+  product.out.set_data_handle(out.data);
+  // The C call takes its arguments without building a map of them.
+  const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, product.a.get()},
+                                       {DNNL_ARG_WEIGHTS, product.b.get()},
+                                       {DNNL_ARG_DST, product.out.get()}};
+  dnnl::error::wrap_c_api(
+      dnnl_primitive_execute(product.primitive.get(), stream.get(), 3, arguments),
+      "oneDNN could not multiply");
   stream.wait();
 }
 
