@@ -22,7 +22,8 @@ namespace {
 
 constexpr double kTimeout = 60;
 constexpr std::int64_t kSmallest = 64 << 10, kMega = 1 << 20, kLatencyBytes = 1024;
-constexpr const char* kProcessTransports[] = {"gloo"};
+constexpr const char* kProcessTransports[] = {"shm", "gloo"};
+constexpr const char* kTransportVariable = "TRIREME_TRANSPORT";
 constexpr const char* kVerbs[] = {"all_reduce", "reduce_scatter", "all_gather"};
 
 double median(std::vector<double> values) {
@@ -132,6 +133,9 @@ Json measure_processes(const std::string& transport, int ranks, std::int64_t lar
                     fmt::format("trireme-bench-{}-{}.json", ::getpid(), transport);
   std::vector<std::string> environment;
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  std::erase_if(environment,
+                [](const std::string& e) { return e.starts_with(kTransportVariable); });
+  environment.push_back(kTransportVariable + ("=" + transport));
   const elastic::Outcome outcome =
       elastic::run({.command = {std::filesystem::read_symlink("/proc/self/exe").string(),
                                 "bench-collectives", "--transport", transport, "--largest",

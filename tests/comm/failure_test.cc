@@ -10,6 +10,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/fake/fake_world.h"
+#include "trireme/comm/gloo/gloo_world.h"
 
 namespace trireme::comm {
 namespace {
@@ -173,7 +174,8 @@ TEST_P(FailureOn, LeavingUnfinishedOperationsIsTold) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, FailureOn, testing::Values(Backend::kLocal, Backend::kGloo),
+INSTANTIATE_TEST_SUITE_P(Backends, FailureOn,
+                         testing::Values(Backend::kLocal, Backend::kShm, Backend::kGloo),
                          [](const auto& info) { return harness::name(info.param); });
 
 TEST(GlooWorld, PortInUseIsAUsersError) {

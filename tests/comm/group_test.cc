@@ -218,7 +218,8 @@ TEST_P(GroupMatrix, EveryOperationSizeAndType) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, GroupMatrix,
-                         testing::Combine(testing::Values(Backend::kLocal, Backend::kGloo),
+                         testing::Combine(testing::Values(Backend::kLocal, Backend::kShm,
+                                                          Backend::kGloo),
                                           testing::Range(1, 9)),
                          [](const auto& info) {
                            return fmt::format("{}{}", harness::name(std::get<0>(info.param)),
@@ -307,7 +308,8 @@ TEST_P(GroupOn, WorldExchangesTexts) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, GroupOn, testing::Values(Backend::kLocal, Backend::kGloo),
+INSTANTIATE_TEST_SUITE_P(Backends, GroupOn,
+                         testing::Values(Backend::kLocal, Backend::kShm, Backend::kGloo),
                          [](const auto& info) { return harness::name(info.param); });
 
 TEST(Group, OfOneCopiesAtOnce) {

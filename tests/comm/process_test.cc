@@ -1,4 +1,4 @@
-// The Gloo back end with real processes: this binary runs itself as the ranks.
+// The back ends of processes with real ones: this binary runs itself as the ranks.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -18,6 +18,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/gloo/gloo_world.h"
+#include "trireme/comm/processes.h"
 
 namespace trireme::comm {
 namespace {
@@ -26,11 +27,11 @@ constexpr double kTimeout = 1.5;
 constexpr char kRankFlag[] = "--rank";
 
 // One rank, in a process of its own: sums until the steps are done (0: until something fails).
-int run_rank(int rank, int size, int port, int steps, const char* ready) {
+int run_rank(Route route, int rank, int size, int port, int steps, const char* ready) {
   silence_c10d();
   try {
     const auto world =
-        connect_gloo({.rank = rank, .size = size, .port = port, .timeout_s = kTimeout});
+        connect_processes({.rank = rank, .size = size, .port = port, .timeout_s = kTimeout}, route);
     std::vector<int> ranks;
     for (int r = 0; r < size; ++r) ranks.push_back(r);
     const auto group = world->make_group("dp", ranks);
@@ -50,8 +51,9 @@ int run_rank(int rank, int size, int port, int steps, const char* ready) {
 
 class Ranks {
  public:
-  Ranks(int size, int steps)
-      : folder_(std::filesystem::temp_directory_path() / fmt::format("trireme_comm_{}", getpid())) {
+  Ranks(Route route, int size, int steps)
+      : route_(route),
+        folder_(std::filesystem::temp_directory_path() / fmt::format("trireme_comm_{}", getpid())) {
     std::filesystem::remove_all(folder_);
     std::filesystem::create_directories(folder_);
     const int port = harness::free_port();
@@ -95,9 +97,13 @@ class Ranks {
 
   pid_t start(int rank, int size, int port, int steps) {
     const auto index = static_cast<std::size_t>(rank);
-    std::vector<std::string> words = {"/proc/self/exe",     kRankFlag,
-                                      std::to_string(rank), std::to_string(size),
-                                      std::to_string(port), std::to_string(steps),
+    std::vector<std::string> words = {"/proc/self/exe",
+                                      kRankFlag,
+                                      std::to_string(static_cast<int>(route_)),
+                                      std::to_string(rank),
+                                      std::to_string(size),
+                                      std::to_string(port),
+                                      std::to_string(steps),
                                       file("ready", index)};
     std::vector<char*> args;
     for (std::string& word : words) args.push_back(word.data());
@@ -113,12 +119,19 @@ class Ranks {
     return pid;
   }
 
+  Route route_;
   std::filesystem::path folder_;
   std::vector<pid_t> pids_;
 };
 
-TEST(GlooProcesses, RunAndCloseSilently) {
-  Ranks ranks(3, 20);
+class ProcessesVia : public testing::TestWithParam<Route> {};
+INSTANTIATE_TEST_SUITE_P(Routes, ProcessesVia, testing::Values(Route::kShm, Route::kGloo),
+                         [](const auto& info) {
+                           return info.param == Route::kShm ? "shm" : "gloo";
+                         });
+
+TEST_P(ProcessesVia, RunAndCloseSilently) {
+  Ranks ranks(GetParam(), 3, 20);
   for (std::size_t rank = 0; rank < 3; ++rank) {
     EXPECT_EQ(ranks.join(rank, 30.0), 0) << ranks.errors(rank);
     EXPECT_EQ(ranks.errors(rank), "");
@@ -137,9 +150,9 @@ void expect_named(Ranks& ranks, std::size_t survivor, std::size_t victim, double
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 1) << text;
 }
 
-TEST(GlooProcesses, KilledRankIsNamedByAllSurvivors) {
+TEST_P(ProcessesVia, KilledRankIsNamedByAllSurvivors) {
   for (std::size_t victim : {std::size_t{1}, std::size_t{0}}) {
-    Ranks ranks(3, 0);
+    Ranks ranks(GetParam(), 3, 0);
     ranks.await_running();
     ranks.signal(victim, SIGKILL);
     EXPECT_EQ(ranks.join(victim, 5.0), -SIGKILL);
@@ -151,11 +164,11 @@ TEST(GlooProcesses, KilledRankIsNamedByAllSurvivors) {
 
 // A stopped rank keeps its connections, so that only waiting tells; and of three, a survivor may be
 // waiting for one that itself waits.
-TEST(GlooProcesses, StoppedRankIsNamedByAllSurvivors) {
+TEST_P(ProcessesVia, StoppedRankIsNamedByAllSurvivors) {
   for (const std::size_t size : {std::size_t{2}, std::size_t{4}})
     for (std::size_t victim : {size - 1, std::size_t{0}}) {  // rank 0 hosts the store
       SCOPED_TRACE(fmt::format("rank {} of {}", victim, size));
-      Ranks ranks(static_cast<int>(size), 0);
+      Ranks ranks(GetParam(), static_cast<int>(size), 0);
       ranks.await_running();
       ranks.signal(victim, SIGSTOP);
       for (std::size_t rank = 0; rank < size; ++rank)
@@ -163,15 +176,22 @@ TEST(GlooProcesses, StoppedRankIsNamedByAllSurvivors) {
     }
 }
 
+TEST(Processes, OfOneHostShareMemory) {
+  const int port = harness::free_port();
+  run_ranks(
+      2, [](World& world) { EXPECT_EQ(world.via(), "shared memory"); },
+      [&](int rank) { return connect_processes({.rank = rank, .size = 2, .port = port}); });
+}
+
 }  // namespace
 }  // namespace trireme::comm
 
-// As `comm_test --rank RANK SIZE PORT STEPS READY` one rank, else the tests.
+// As `comm_test --rank ROUTE RANK SIZE PORT STEPS READY` one rank, else the tests.
 int main(int argc, char** argv) {
   using namespace trireme::comm;
-  if (argc == 7 && std::string(argv[1]) == kRankFlag)
-    return run_rank(std::atoi(argv[2]), std::atoi(argv[3]), std::atoi(argv[4]), std::atoi(argv[5]),
-                    argv[6]);
+  if (argc == 8 && std::string(argv[1]) == kRankFlag)
+    return run_rank(static_cast<Route>(std::atoi(argv[2])), std::atoi(argv[3]), std::atoi(argv[4]),
+                    std::atoi(argv[5]), std::atoi(argv[6]), argv[7]);
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

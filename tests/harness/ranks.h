@@ -10,14 +10,17 @@
 #include <string>
 
 #include "trireme/base/error.h"
-#include "trireme/comm/gloo/gloo_world.h"
 #include "trireme/comm/local/local_world.h"
+#include "trireme/comm/processes.h"
 
 namespace trireme::harness {
 
-enum class Backend { kLocal, kGloo };
+enum class Backend { kLocal, kShm, kGloo };
 
-inline std::string name(Backend backend) { return backend == Backend::kLocal ? "local" : "gloo"; }
+inline std::string name(Backend backend) {
+  constexpr const char* kNames[] = {"local", "shm", "gloo"};
+  return kNames[static_cast<int>(backend)];
+}
 
 // A TCP port of the loopback that was free a moment ago.
 inline int free_port() {
@@ -34,13 +37,15 @@ inline int free_port() {
 }
 
 // Runs body on every rank and joins; rethrows the first error that is not an echo (see
-// comm::run_local_ranks). Gloo ranks each have their own connections over the loopback.
+// comm::run_local_ranks). Shm and Gloo ranks know as little of each other as processes do.
 inline void run_ranks(Backend backend, int size, double timeout_s,
                       const std::function<void(comm::World&)>& body) {
   if (backend == Backend::kLocal) return comm::run_local_ranks(size, timeout_s, body);
   const int port = free_port();
   comm::run_ranks(size, body, [&](int rank) {
-    return comm::connect_gloo({.rank = rank, .size = size, .port = port, .timeout_s = timeout_s});
+    return comm::connect_processes(
+        {.rank = rank, .size = size, .port = port, .timeout_s = timeout_s},
+        backend == Backend::kShm ? comm::Route::kShm : comm::Route::kGloo);
   });
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "trireme/comm/group.h"
@@ -18,6 +19,8 @@ class World {
   virtual ~World() = default;
   int rank() const { return rank_; }
   int size() const { return size_; }
+  // What carries the data: "shared memory".
+  virtual std::string_view via() const = 0;
 
   // This rank's handle on the group of `ranks` (world ranks; their order is the group's rank order).
   // Every rank of the group calls it with the same name and list, in the same order among the groups

@@ -95,6 +95,7 @@ class FakeGroup : public Group {
 class FakeWorld : public World {
  public:
   FakeWorld(int rank, int size) : World(rank, size), fate_(std::make_shared<Fate>()) {}
+  std::string_view via() const override { return "nothing"; }
   void abort(const std::string& cause) override {
     std::lock_guard lock(fate_->mutex);
     if (!fate_->cause) fate_->cause = cause;

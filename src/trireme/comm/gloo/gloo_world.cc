@@ -172,8 +172,10 @@ class GlooTransport : public Transport {
 
 class GlooWorld : public World {
  public:
-  explicit GlooWorld(const GlooConfig& config)
-      : World(config.rank, config.size), link_(std::make_shared<GlooLink>(config)) {}
+  explicit GlooWorld(std::unique_ptr<Rendezvous> rendezvous)
+      : World(rendezvous->config().rank, rendezvous->config().size),
+        link_(std::make_shared<GlooLink>(std::move(rendezvous))) {}
+  std::string_view via() const override { return "Gloo over TCP"; }
   void abort(const std::string& cause) override { link_->abort(cause); }
   std::optional<std::string> cause() override { return link_->cause(); }
 
@@ -204,14 +206,12 @@ void silence_c10d() {
   FLAGS_caffe2_log_level = kOnlyErrors;
 }
 
-std::unique_ptr<World> connect_gloo(const GlooConfig& config) {
-  if (config.size < 1 || config.rank < 0 || config.rank >= config.size)
-    fail(ErrorKind::kUsage, "rank {} of {} ranks: needs 0 <= rank < ranks", config.rank,
-         config.size);
-  if (config.port < 1 || config.port > 65535)
-    fail(ErrorKind::kUsage, "port {}: needs 1 to 65535", config.port);
-  if (config.size == 1) return LocalWorld(1, config.timeout_s).rank(0);
-  return std::make_unique<GlooWorld>(config);
+std::unique_ptr<World> connect_gloo(std::unique_ptr<Rendezvous> rendezvous) {
+  return std::make_unique<GlooWorld>(std::move(rendezvous));
+}
+
+std::unique_ptr<World> connect_gloo(const RendezvousConfig& config) {
+  return connect_gloo(std::make_unique<Rendezvous>(config));
 }
 
 }  // namespace trireme::comm

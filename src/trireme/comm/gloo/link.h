@@ -8,10 +8,10 @@
 #include <set>
 #include <string>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "trireme/comm/gloo/gloo_world.h"
-#include "trireme/comm/gloo/herald.h"
+#include "trireme/comm/group.h"
+#include "trireme/comm/postponed.h"
+#include "trireme/comm/rendezvous/rendezvous.h"
 #include "trireme/comm/transport.h"
 
 namespace trireme::comm {
@@ -21,7 +21,7 @@ class GlooLink {
   using Work = c10::intrusive_ptr<c10d::Work>;
 
   // As connect_gloo.
-  explicit GlooLink(const GlooConfig& config);
+  explicit GlooLink(std::unique_ptr<Rendezvous> rendezvous);
   ~GlooLink();
 
   // Post bytes to or from a world rank; messages with one tag of one pair keep their order. The
@@ -32,32 +32,25 @@ class GlooLink {
   // Blocks until posted work is done.
   void wait(const Work& work, int rank, int position);
 
-  const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
+  const c10::intrusive_ptr<c10d::Store>& store() const { return rendezvous_->store(); }
 
   // The first of four tags for a group: equal on all its ranks without a round through the store.
   int claim_tag(const std::string& key);
 
-  void abort(const std::string& cause) { herald_->publish(cause); }
-  std::optional<std::string> cause() const { return herald_->cause(); }
+  void abort(const std::string& cause) { rendezvous_->abort(cause); }
+  std::optional<std::string> cause() const { return rendezvous_->cause(); }
 
  private:
-  void open_stores();
-  void gather_ranks();
   void connect_ranks();
   void wake_all();
-  // The world rank to blame when a wait timed out, -1 where it is the awaited one.
-  int culprit(int awaited);
-  [[noreturn]] void lost(int rank, int position, double seconds, const std::string& why);
 
-  GlooConfig config_;
-  c10::intrusive_ptr<c10d::Store> store_;
-  c10::intrusive_ptr<c10d::Store> herald_store_;
+  std::unique_ptr<Rendezvous> rendezvous_;
+  const RendezvousConfig& config_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> process_group_;
   std::mutex post_mutex_;
   std::set<int> tags_;
   std::mutex waiting_mutex_;
   std::set<c10d::Work*> waiting_;
-  std::unique_ptr<Herald> herald_;
 };
 
 // A host-memory group over the link; arguments as World::open.

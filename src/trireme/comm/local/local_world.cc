@@ -52,6 +52,7 @@ class LocalRank : public World {
   LocalRank(std::shared_ptr<LocalWorld::State> state, int rank)
       : World(rank, state->size), state_(std::move(state)) {}
 
+  std::string_view via() const override { return "the memory of one process"; }
   void abort(const std::string& cause) override { state_->abort(cause); }
   std::optional<std::string> cause() override { return state_->fate->cause(); }
 

@@ -54,6 +54,7 @@ class NcclGroup : public Group {
     changed_.notify_all();
     watcher_.join();
   }
+  std::string_view via() const override { return "NCCL"; }
   void abort(const std::string& cause) override { link_->abort(cause); }
 
  private:
@@ -210,7 +211,7 @@ class NcclWorld : public World {
   explicit NcclWorld(const NcclConfig& config)
       : World(config.control.rank, config.control.size),
         config_(config),
-        link_(std::make_shared<GlooLink>(config.control)) {}
+        link_(std::make_shared<GlooLink>(std::make_unique<Rendezvous>(config.control))) {}
   void abort(const std::string& cause) override { link_->abort(cause); }
   std::optional<std::string> cause() override { return link_->cause(); }
 

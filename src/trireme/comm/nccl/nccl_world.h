@@ -8,8 +8,8 @@
 namespace trireme::comm {
 
 struct NcclConfig {
-  GlooConfig control;  // how ranks find each other; causes of aborts travel there too
-  int device = 0;      // CUDA device of this rank
+  RendezvousConfig control;  // how ranks find each other; causes of aborts travel there too
+  int device = 0;            // CUDA device of this rank
 };
 
 // As connect_gloo, for buffers in device memory. Operations order themselves after what the calling

@@ -1,4 +1,4 @@
-#include "trireme/comm/gloo/sockets.h"
+#include "trireme/comm/rendezvous/sockets.h"
 
 #include <netdb.h>
 #include <netinet/in.h>

@@ -1,4 +1,4 @@
-#include "trireme/comm/gloo/herald.h"
+#include "trireme/comm/rendezvous/herald.h"
 
 #include <chrono>
 #include <utility>

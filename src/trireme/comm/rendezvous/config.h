@@ -1,0 +1,20 @@
+// How the processes of a run find each other.
+#pragma once
+
+#include <string>
+
+namespace trireme::comm {
+
+struct RendezvousConfig {
+  int rank = 0;
+  int size = 1;
+  std::string host = "127.0.0.1";  // where the key-value store listens
+  int port = 29500;
+  bool host_store = true;          // rank 0 hosts the store; false: a launcher already does
+  std::string run_id = "trireme";  // names the run in a store that outlives it; fresh per restart
+  std::string interface {};        // network interface of the data; empty: the one towards `host`
+  double timeout_s = 300;          // a rank silent for longer is lost
+  double connect_timeout_s = 120;  // for all ranks to come together
+};
+
+}  // namespace trireme::comm

@@ -1,0 +1,187 @@
+#include "trireme/comm/rendezvous/rendezvous.h"
+
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <utility>
+
+#include "trireme/base/clock.h"
+#include "trireme/base/error.h"
+#include "trireme/comm/rendezvous/sockets.h"
+#include "trireme/comm/transport.h"
+
+namespace trireme::comm {
+namespace {
+
+std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+// LibTorch 2.x may be built without libuv and then refuses its own default.
+template <typename Options>
+void without_libuv(Options& options) {
+  if constexpr (requires { options.useLibUV; }) options.useLibUV = false;
+}
+
+constexpr double kRollCall = 1.0;  // seconds that a process has to say that it runs
+
+}  // namespace
+
+std::string gist(const std::exception& error) {
+  // what() of c10's errors looks up the symbols of a stack trace first: seconds on 2.x.
+  const auto* ours = dynamic_cast<const c10::Error*>(&error);
+  std::string text = ours ? ours->what_without_backtrace() : error.what();
+  text = text.substr(0, text.find('\n'));
+  if (text.starts_with('[') && text.find("] ") != std::string::npos)
+    text = text.substr(text.find("] ") + 2);
+  return text;
+}
+
+Rendezvous::Rendezvous(const RendezvousConfig& config) : config_(config) {
+  if (config.size < 1 || config.rank < 0 || config.rank >= config.size)
+    fail(ErrorKind::kUsage, "rank {} of {} ranks: needs 0 <= rank < ranks", config.rank,
+         config.size);
+  if (config.port < 1 || config.port > 65535)
+    fail(ErrorKind::kUsage, "port {}: needs 1 to 65535", config.port);
+  open_stores();
+  gather_ranks();
+}
+
+Rendezvous::~Rendezvous() { leave(); }
+
+void Rendezvous::leave() {
+  if (std::exchange(left_, true)) return;
+  const bool aborted = cause().has_value();
+  herald_.reset();
+  if (!(config_.host_store && config_.rank == 0)) return;
+  // Whoever still runs learns from the store what happened, so it stays while anyone may look.
+  const double patience = aborted ? 1.0 : 30.0;
+  const Stopwatch watch;
+  try {
+    while (watch.seconds() < patience && store_->add(Herald::kLeftKey, 0) < config_.size)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  } catch (const std::exception&) {
+    // Its own store failed: nobody can be told anything any more.
+  }
+}
+
+void Rendezvous::open_stores() {
+  const bool server = config_.host_store && config_.rank == 0;
+  c10d::TCPStoreOptions options;
+  options.port = static_cast<std::uint16_t>(config_.port);
+  options.isServer = server;
+  options.waitWorkers = false;
+  options.timeout = milliseconds(config_.connect_timeout_s);
+  without_libuv(options);
+  const auto open = [&] {
+    return c10::make_intrusive<c10d::PrefixStore>(
+        config_.run_id, c10::make_intrusive<c10d::TCPStore>(config_.host, options));
+  };
+  std::string why = server ? why_not_listen(config_.port)
+                           : await_listener(config_.host, config_.port, config_.connect_timeout_s);
+  try {
+    if (why.empty()) store_ = open();
+    options.isServer = false;
+    if (why.empty()) herald_store_ = open();
+  } catch (const std::exception& e) {
+    why = gist(e);
+  }
+  if (why.empty()) return;
+  if (server)
+    fail(ErrorKind::kUsage,
+         "rank 0 cannot host the key-value store at {}:{}: {}; choose a free port of this host",
+         config_.host, config_.port, why);
+  fail(ErrorKind::kPeerLost,
+       "rank {}: no key-value store at {}:{} within {} s: {}; is its host (rank 0) running?",
+       config_.rank, config_.host, config_.port, config_.connect_timeout_s, why);
+}
+
+void Rendezvous::gather_ranks() {
+  const auto key = [](int rank) { return "joined/" + std::to_string(rank); };
+  const Stopwatch watch;
+  try {
+    store_->set(key(config_.rank), std::vector<std::uint8_t>{1});
+    store_->add("joined", 1);
+    while (store_->add("joined", 0) < config_.size) {
+      if (watch.seconds() > config_.connect_timeout_s) {
+        std::string missing;
+        for (int rank = 0; rank < config_.size; ++rank)
+          if (!store_->check({key(rank)})) missing += fmt::format(" {}", rank);
+        fail(ErrorKind::kPeerLost,
+             "rank {}: of {} ranks these did not come to {}:{} within {} s:{}", config_.rank,
+             config_.size, config_.host, config_.port, config_.connect_timeout_s, missing);
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& e) {
+    fail(ErrorKind::kPeerLost,
+         "rank {}: the key-value store at {}:{} went away while ranks came together: {}",
+         config_.rank, config_.host, config_.port, gist(e));
+  }
+}
+
+std::string Rendezvous::told(const std::string& key, const std::string& by_rank_0) {
+  try {
+    if (config_.rank == 0)
+      store_->set(key, std::vector<std::uint8_t>(by_rank_0.begin(), by_rank_0.end()));
+    const auto bytes = store_->get(key);
+    return {bytes.begin(), bytes.end()};
+  } catch (const std::exception& e) {
+    fail(ErrorKind::kPeerLost, "rank {}: rank 0 did not tell its '{}': {}", config_.rank, key,
+         gist(e));
+  }
+}
+
+bool Rendezvous::all_agree(const std::string& key, bool mine) {
+  constexpr std::int64_t kNo = std::int64_t{1} << 32;  // beside the number of answers
+  const Stopwatch watch;
+  try {
+    std::int64_t answers = store_->add(key, mine ? 1 : kNo + 1);
+    while (answers % kNo < config_.size) {
+      if (watch.seconds() > config_.connect_timeout_s)
+        fail(ErrorKind::kPeerLost, "rank {}: of {} ranks {} agreed on '{}' within {} s",
+             config_.rank, config_.size, answers % kNo, key, config_.connect_timeout_s);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      answers = store_->add(key, 0);
+    }
+    return answers < kNo;
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& e) {
+    fail(ErrorKind::kPeerLost, "rank {}: the key-value store went away while ranks met: {}",
+         config_.rank, gist(e));
+  }
+}
+
+void Rendezvous::watch(std::function<void()> on_cause) {
+  herald_ =
+      std::make_unique<Herald>(herald_store_, config_.rank, config_.size, std::move(on_cause));
+}
+
+int Rendezvous::culprit(int awaited) {
+  const auto silent = herald_->roll_call(kRollCall);
+  const int store_host = config_.host_store ? 0 : -1;
+  if (!silent) return store_host == awaited ? -1 : store_host;
+  if (silent->empty() || std::ranges::find(*silent, awaited) != silent->end()) return -1;
+  return silent->front();
+}
+
+void Rendezvous::lost(int position, double seconds, const std::string& why) {
+  // What ended here is often the echo of a failure elsewhere: ask what that was before blaming.
+  herald_->await_cause(std::min(1.0, config_.timeout_s / 4));
+  throw Lost{position, seconds, why};
+}
+
+void Rendezvous::lost_in_silence(int rank, int position, double seconds) {
+  // The awaited rank may itself wait for one that is stopped.
+  throw Lost{position, seconds,
+             fmt::format("no answer within the timeout of {} s", config_.timeout_s), culprit(rank)};
+}
+
+}  // namespace trireme::comm

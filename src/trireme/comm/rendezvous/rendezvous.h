@@ -1,0 +1,60 @@
+// Rendezvous: how processes come together and learn each other's fate, through c10d's key-value store.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "trireme/comm/rendezvous/config.h"
+#include "trireme/comm/rendezvous/herald.h"
+
+namespace trireme::comm {
+
+class Rendezvous {
+ public:
+  // Blocks until all ranks are there. Throws Error{kUsage} if rank 0 cannot listen on the port or the
+  // config is wrong, Error{kPeerLost} naming the missing ranks if not all come in time.
+  explicit Rendezvous(const RendezvousConfig& config);
+  // Rank 0 waits for the others (30 s at most) where it hosts the store.
+  ~Rendezvous();
+
+  const RendezvousConfig& config() const { return config_; }
+  const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
+
+  // What rank 0, which passes it, tells the others. Throws Error{kPeerLost}.
+  std::string told(const std::string& key, const std::string& by_rank_0);
+  // Whether every rank says yes; every rank must call it. Throws Error{kPeerLost}.
+  bool all_agree(const std::string& key, bool mine);
+
+  // From now on causes of aborts travel; `on_cause` is called once, from any thread, at the first.
+  void watch(std::function<void()> on_cause);
+  void abort(const std::string& cause) { herald_->publish(cause); }
+  std::optional<std::string> cause() const { return herald_ ? herald_->cause() : std::nullopt; }
+
+  // Throws Lost for the rank at `position` of its group, after hearing what others know of it.
+  [[noreturn]] void lost(int position, double seconds, const std::string& why);
+  // As lost(), where `rank` of the world kept silent for the whole timeout.
+  [[noreturn]] void lost_in_silence(int rank, int position, double seconds);
+
+  // Ends watching and waits as the destructor does. Again: nothing.
+  void leave();
+
+ private:
+  void open_stores();
+  void gather_ranks();
+  // The world rank to blame when a wait timed out, -1 where it is the awaited one.
+  int culprit(int awaited);
+
+  RendezvousConfig config_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  c10::intrusive_ptr<c10d::Store> herald_store_;
+  std::unique_ptr<Herald> herald_;
+  bool left_ = false;
+};
+
+// The first line of a LibTorch or Gloo message, without the source location in front.
+std::string gist(const std::exception& error);
+
+}  // namespace trireme::comm

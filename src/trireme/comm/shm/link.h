@@ -1,0 +1,64 @@
+// ShmLink: one process's knowledge of the others of its host: who runs, where their memory is.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "trireme/comm/rendezvous/rendezvous.h"
+#include "trireme/comm/shm/rings.h"
+#include "trireme/comm/transport.h"
+
+namespace trireme::comm {
+
+// A rank's place in the memory of the world: which rings it has made.
+struct alignas(64) Place {
+  struct Made {
+    std::uint64_t key;
+    int file;
+  };
+  static constexpr std::size_t kMost = 4095;
+  int process;
+  std::atomic<std::size_t> count;
+  std::array<Made, kMost> made;
+};
+
+class ShmLink {
+ public:
+  // Joins the memory of rank 0, where every rank can open it; else `rendezvous` is left as it was and
+  // all ranks get nothing. Every rank must call it.
+  static std::shared_ptr<ShmLink> join(std::unique_ptr<Rendezvous>& rendezvous);
+
+  double timeout_s() const { return rendezvous_->config().timeout_s; }
+  void abort(const std::string& cause) { rendezvous_->abort(cause); }
+  std::optional<std::string> cause() const { return rendezvous_->cause(); }
+
+  // The rings of the group that all its ranks call `key`: made by its first rank without delay, opened by
+  // the others as soon as they are there. Throws Lost.
+  std::shared_ptr<Rings> rings(const std::string& key, const std::vector<int>& ranks, int rank);
+
+  // Whether the process of a world rank has ended.
+  bool ended(int rank) const { return !world_->taken(rank); }
+  // Throws Lost if waiting for the rank at `position` of `ranks` has become useless: it has ended, or
+  // was silent for the whole timeout, or the world was aborted.
+  void judge(const std::vector<int>& ranks, int position, bool ended, double seconds);
+
+ private:
+  ShmLink(std::unique_ptr<Rendezvous> rendezvous, std::unique_ptr<Segment> world);
+  Place& place(int rank) const { return reinterpret_cast<Place*>(world_->data())[rank]; }
+
+  std::unique_ptr<Rendezvous> rendezvous_;
+  std::unique_ptr<Segment> world_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<Rings>> made_;  // kept for those who come later
+};
+
+// The transport of rank `rank` of a group; arguments as World::open.
+std::unique_ptr<Transport> make_shm_transport(std::shared_ptr<ShmLink> link, const std::string& key,
+                                              const std::vector<int>& ranks, int rank);
+
+}  // namespace trireme::comm
