@@ -16,6 +16,12 @@ int bench_collectives(const BenchCollectivesOptions& options) {
   become_worker(words, {});
 }
 
+int bench_kernels(const BenchKernelsOptions& options) {
+  std::vector<std::string> words = {"bench-kernels", "--threads", std::to_string(options.threads)};
+  if (!options.json.empty()) words.insert(words.end(), {"--json", options.json});
+  become_worker(words, {});
+}
+
 int bench_step(const BenchStepOptions& options) {
   config::Job job = read_job(options.job);
   // No data is read. The vocabulary that the data would have told is known for bytes only.

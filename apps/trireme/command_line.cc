@@ -60,6 +60,7 @@ constexpr char kBenchExamples[] = R"(
 Examples:
   trireme bench collectives
   trireme bench collectives --ranks 2,4 --json collectives.json
+  trireme bench kernels --threads 2
   trireme bench step recipes/gpt_s.yaml --ranks 2 --set precision.compute=bf16
   trireme bench step recipes/gpt_m.yaml --nproc 2 --set run.global_batch=8 --steps 3 --json step.json
 )";
@@ -193,8 +194,8 @@ void add_generate(CLI::App& root, GenerateOptions& o, Run& run) {
   app.callback([&] { run = [&] { return generate(o); }; });
 }
 
-void add_bench(CLI::App& root, BenchCollectivesOptions& collectives, BenchStepOptions& step,
-               Run& run) {
+void add_bench(CLI::App& root, BenchCollectivesOptions& collectives, BenchKernelsOptions& kernels,
+               BenchStepOptions& step, Run& run) {
   CLI::App& group = add_command(root, "bench", "Measure what this machine gives", kBenchExamples);
   group.require_subcommand(1);
   CLI::App& app = add_command(
@@ -206,6 +207,15 @@ void add_bench(CLI::App& root, BenchCollectivesOptions& collectives, BenchStepOp
       ->capture_default_str();
   app.add_option("--json", collectives.json, "write the figures to this file as well");
   app.callback([&] { run = [&] { return bench_collectives(collectives); }; });
+
+  CLI::App& passes =
+      add_command(group, "kernels", "Passes of the CPU kernels, against memcpy and ATen's products",
+                  kBenchExamples);
+  passes.add_option("--threads", kernels.threads, "threads that share each pass")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
+  passes.add_option("--json", kernels.json, "write the figures to this file as well");
+  passes.callback([&] { run = [&] { return bench_kernels(kernels); }; });
 
   CLI::App& steps =
       add_command(group, "step", "Steps of a job on random tokens, against the machine's limit",
@@ -260,6 +270,7 @@ int run_command_line(int argc, char** argv) {
   DatasetOptions dataset_options;
   GenerateOptions generate_options;
   BenchCollectivesOptions bench_collectives_options;
+  BenchKernelsOptions bench_kernels_options;
   BenchStepOptions bench_step_options;
   Run run;
 
@@ -272,7 +283,7 @@ int run_command_line(int argc, char** argv) {
   add_checkpoint(root, checkpoint_options, run);
   add_data(root, prepare_options, dataset_options, run);
   add_generate(root, generate_options, run);
-  add_bench(root, bench_collectives_options, bench_step_options, run);
+  add_bench(root, bench_collectives_options, bench_kernels_options, bench_step_options, run);
   add_command(root, "doctor", "Prove what works on this machine by running it", kDoctorExamples)
       .callback([&] { run = doctor; });
   add_command(root, "version", "Print the versions", "\nExamples:\n  trireme version\n")

@@ -65,6 +65,11 @@ struct BenchCollectivesOptions {
   std::string json;  // empty: the table only
 };
 
+struct BenchKernelsOptions {
+  int threads = 1;
+  std::string json;  // empty: the table only
+};
+
 struct BenchStepOptions {
   JobOptions job;
   int steps = 5;
@@ -82,6 +87,7 @@ int data_inspect(const DatasetOptions& options);
 int data_verify(const DatasetOptions& options);
 int generate(const GenerateOptions& options);
 int bench_collectives(const BenchCollectivesOptions& options);
+int bench_kernels(const BenchKernelsOptions& options);
 int bench_step(const BenchStepOptions& options);
 int doctor();
 int version();
