@@ -1,4 +1,5 @@
 // trireme-worker bench-collectives: how fast ranks of this machine add and gather, against memcpy.
+#include <ATen/ops/ones.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,21 +42,21 @@ std::vector<std::int64_t> sizes(std::int64_t largest) {
   return list;
 }
 
-// Memory that has been written, so that no measurement pays for page faults.
-using Floats = std::vector<float>;
+// Memory as tensors have it, aligned and written: no measurement pays for page faults.
+at::Tensor floats(std::int64_t bytes) { return at::ones({bytes / 4}, at::kFloat); }
 
-comm::Ticket start(comm::Group& group, std::string_view verb, Floats& whole, Floats& part,
+comm::Ticket start(comm::Group& group, std::string_view verb, float* whole, float* part,
                    std::int64_t count) {
   const std::int64_t slice = count / group.size();
-  const comm::Buffer all{whole.data(), slice * group.size(), DType::kF32};
-  const comm::Buffer own{part.data(), slice, DType::kF32};
-  if (verb == "all_reduce") return group.all_reduce({whole.data(), count, DType::kF32});
+  const comm::Buffer all{whole, slice * group.size(), DType::kF32};
+  const comm::Buffer own{part, slice, DType::kF32};
+  if (verb == "all_reduce") return group.all_reduce({whole, count, DType::kF32});
   if (verb == "reduce_scatter") return group.reduce_scatter(all, own);
   return group.all_gather(own, all);
 }
 
 // Seconds of one operation, the median as this rank saw it.
-double seconds_of(comm::Group& group, std::string_view verb, Floats& whole, Floats& part,
+double seconds_of(comm::Group& group, std::string_view verb, float* whole, float* part,
                   std::int64_t bytes) {
   std::vector<double> seconds;
   for (int round = -1; round < repeats(bytes); ++round) {
@@ -68,14 +69,14 @@ double seconds_of(comm::Group& group, std::string_view verb, Floats& whole, Floa
 }
 
 // One all_reduce after the other, as a training step's small sums come.
-double latency(comm::Group& group, Floats& whole) {
+double latency(comm::Group& group, float* whole) {
   constexpr int kBatches = 9, kBatch = 500;
   std::vector<double> seconds;
   for (int batch = 0; batch < kBatches; ++batch) {
     group.barrier().wait();
     const Stopwatch watch;
     for (int i = 0; i < kBatch; ++i)
-      group.all_reduce({whole.data(), kLatencyBytes / 4, DType::kF32}).wait();
+      group.all_reduce({whole, kLatencyBytes / 4, DType::kF32}).wait();
     seconds.push_back(watch.seconds() / kBatch);
   }
   return median(seconds);
@@ -85,12 +86,13 @@ Json measure(comm::World& world, std::int64_t largest) {
   std::vector<int> ranks(static_cast<std::size_t>(world.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
   const auto group = world.make_group("bench", ranks);
-  Floats whole(static_cast<std::size_t>(largest / 4)), part(whole.size() / ranks.size() + 1);
+  const at::Tensor whole = floats(largest), part = floats(largest / world.size());
   Json found;
-  found["latency_us"] = 1e6 * latency(*group, whole);
+  found["latency_us"] = 1e6 * latency(*group, whole.data_ptr<float>());
   for (const char* verb : kVerbs)
     for (const std::int64_t bytes : sizes(largest))
-      found["seconds"][verb].push_back(seconds_of(*group, verb, whole, part, bytes));
+      found["seconds"][verb].push_back(
+          seconds_of(*group, verb, whole.data_ptr<float>(), part.data_ptr<float>(), bytes));
   return found;
 }
 
@@ -99,13 +101,13 @@ std::vector<double> memcpy_seconds(int ranks, std::int64_t largest) {
   std::vector<double> medians;
   std::barrier together(ranks);
   const auto copy = [&](int rank) {
-    std::vector<char> from(static_cast<std::size_t>(largest), 1), to(from.size(), 2);
+    const at::Tensor from = floats(largest), to = floats(largest);
     for (const std::int64_t bytes : sizes(largest)) {
       std::vector<double> seconds;
       for (int round = 0; round < repeats(bytes); ++round) {
         together.arrive_and_wait();
         const Stopwatch watch;
-        std::memcpy(to.data(), from.data(), static_cast<std::size_t>(bytes));
+        std::memcpy(to.data_ptr(), from.data_ptr(), static_cast<std::size_t>(bytes));
         together.arrive_and_wait();
         seconds.push_back(watch.seconds());
       }

@@ -42,7 +42,7 @@ class alignas(64) Bell {
   }
 
  private:
-  static constexpr int kLooks = 50;
+  static constexpr int kLooks = 10;
   static constexpr std::chrono::microseconds kPatience{20};
   static void pause();
   static void yield();

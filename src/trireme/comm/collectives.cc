@@ -1,8 +1,8 @@
 #include "trireme/comm/collectives.h"
 
 #include <algorithm>
-#include <cstring>
 
+#include "trireme/comm/copy_bytes.h"
 #include "trireme/comm/tree_sum.h"
 
 namespace trireme::comm {
@@ -86,8 +86,7 @@ void Collectives::reduce_scatter(const Operation& op, const Slices& slices) {
 void Collectives::all_gather(const Operation& op) {
   const Slices slices = slices_of(op.out_counts, op.type);
   const Slice mine = slices[own()];
-  if (mine.bytes > 0 && op.out + mine.begin != op.in)
-    std::memmove(op.out + mine.begin, op.in, mine.bytes);
+  if (op.out + mine.begin != op.in) copy_bytes(op.out + mine.begin, op.in, mine.bytes);
   exchange(op.out, Slices(index(size_), mine), op.out, slices);
 }
 
@@ -116,8 +115,7 @@ void Collectives::broadcast(const Operation& op) {
 void Collectives::all_to_all(const Operation& op) {
   const Slices to = slices_of(op.in_counts, op.type);
   const Slices from = slices_of(op.out_counts, op.type);
-  if (to[own()].bytes > 0)
-    std::memcpy(op.out + from[own()].begin, op.in + to[own()].begin, to[own()].bytes);
+  copy_bytes(op.out + from[own()].begin, op.in + to[own()].begin, to[own()].bytes);
   exchange(op.in, to, op.out, from);
 }
 

@@ -1,10 +1,10 @@
 #include "trireme/comm/local/board.h"
 
-#include <cstring>
 #include <utility>
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
+#include "trireme/comm/copy_bytes.h"
 
 namespace trireme::comm {
 
@@ -95,7 +95,7 @@ class LocalIncoming : public Incoming {
 
   void land(std::byte* into) override {
     begin_use();
-    if (notice_.stamp.bytes > 0) std::memcpy(into, notice_.data, notice_.stamp.bytes);
+    copy_bytes(into, notice_.data, notice_.stamp.bytes);
     end_use();
   }
   void finish() override {}

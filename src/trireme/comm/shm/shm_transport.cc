@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <deque>
 #include <utility>
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
+#include "trireme/comm/copy_bytes.h"
 #include "trireme/comm/shm/link.h"
 
 namespace trireme::comm {
@@ -190,7 +190,7 @@ void ShmTransport::collect(int peer) {
     Departure* home = std::exchange(state.returning[state.collected % kPlaces], nullptr);
     if (home == nullptr) continue;
     const std::size_t bytes = std::min<std::size_t>(chunk_, home->stamp.bytes - home->returned);
-    std::memcpy(home->data + home->returned, rings_->place(rank_, peer, state.collected), bytes);
+    copy_bytes(home->data + home->returned, rings_->place(rank_, peer, state.collected), bytes);
     home->returned += bytes;
   }
 }
@@ -203,8 +203,7 @@ void ShmTransport::write(int peer) {
     const std::size_t place = state.written % kPlaces;
     const std::size_t bytes = std::min<std::size_t>(chunk_, next.stamp.bytes - next.sent);
     ring.stamps[place] = next.stamp;
-    if (bytes > 0)
-      std::memcpy(rings_->place(rank_, peer, state.written), next.data + next.sent, bytes);
+    copy_bytes(rings_->place(rank_, peer, state.written), next.data + next.sent, bytes);
     next.sent += bytes;
     next.written = next.sent == next.stamp.bytes;
     if (next.stamp.way == Way::kThereAndBack && bytes > 0) state.returning[place] = &next;
@@ -219,7 +218,7 @@ void ShmTransport::take(int peer) {
   while (state.arrival != nullptr && has_chunk(peer)) {
     Arrival& arrival = *state.arrival;
     const std::size_t bytes = std::min(chunk_, arrival.bytes - arrival.landed);
-    if (bytes > 0) std::memcpy(arrival.into + arrival.landed, chunk_of(peer), bytes);
+    copy_bytes(arrival.into + arrival.landed, chunk_of(peer), bytes);
     arrival.landed += bytes;
     arrival.complete = arrival.landed == arrival.bytes;
     if (arrival.complete) state.arrival = nullptr;
