@@ -100,6 +100,30 @@ std::vector<double> chunk_sums(const Flat& flat, std::int64_t chunk) {
   return sums;
 }
 
+constexpr std::int64_t kDrawn = 1 << 20;  // elements of initial values that exist at a time
+
+// The next `count` initial values, in fp64.
+at::Tensor draw(const arch::Init& init, std::int64_t count, at::Generator generator) {
+  at::Tensor value = at::empty({count}, at::TensorOptions().dtype(at::kDouble));
+  switch (init.kind) {
+    case arch::Init::Kind::kZeros: return value.zero_();
+    case arch::Init::Kind::kOnes: return value.fill_(1);
+    case arch::Init::Kind::kNormal: return value.normal_(0, init.std, std::move(generator));
+  }
+  TRIREME_CHECK(false, "initial values of kind {}", static_cast<int>(init.kind));
+}
+
+// Writes elements of the unit from `first` on, in master type, to what of them is kept here.
+void place(UnitState& unit, std::int64_t first, const at::Tensor& value) {
+  const std::int64_t begin = std::max(first, unit.part_begin);
+  const std::int64_t end = std::min(first + value.numel(), unit.part_begin + unit.part_count);
+  if (!unit.params_sharded) unit.full.tensor(first, value.numel()).copy_(value);
+  if (begin >= end) return;
+  const at::Tensor mine = value.narrow(0, begin - first, end - begin);
+  if (unit.params_sharded) unit.part.tensor(begin - unit.part_begin, end - begin).copy_(mine);
+  if (unit.master) unit.master.tensor(begin - unit.part_begin, end - begin).copy_(mine);
+}
+
 }  // namespace
 
 Units::Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs, int rank,
@@ -180,25 +204,17 @@ void Units::initialise(std::uint64_t seed,
     UnitState& unit = *units_[index];
     for (std::size_t p = 0; p < unit.spec->params.size(); ++p) {
       const arch::ParamSpec& param = unit.spec->params[p];
-      at::Tensor value = at::empty(param.shape, at::TensorOptions().dtype(at::kDouble));
-      if (!initial(static_cast<plan::UnitId>(index), static_cast<int>(p), value)) {
-        switch (param.init.kind) {
-          case arch::Init::Kind::kZeros: value.zero_(); break;
-          case arch::Init::Kind::kOnes: value.fill_(1); break;
-          case arch::Init::Kind::kNormal:
-            value.normal_(0, param.init.std,
-                          at::make_generator<at::CPUGeneratorImpl>(mix(seed, hash64(param.name))));
-        }
+      // Memory that is not written takes none.
+      at::Tensor given = at::empty(param.shape, at::TensorOptions().dtype(at::kDouble));
+      const bool own = initial(static_cast<plan::UnitId>(index), static_cast<int>(p), given);
+      at::Generator generator =
+          at::make_generator<at::CPUGeneratorImpl>(mix(seed, hash64(param.name)));
+      for (std::int64_t begin = 0; begin < param.numel(); begin += kDrawn) {
+        const std::int64_t count = std::min(kDrawn, param.numel() - begin);
+        const at::Tensor piece =
+            own ? given.view({-1}).narrow(0, begin, count) : draw(param.init, count, generator);
+        place(unit, unit.offsets[p] + begin, piece.to(comm::scalar_type(plan_.recipe.master)));
       }
-      value = value.reshape({-1}).to(comm::scalar_type(plan_.recipe.master));
-      const std::int64_t offset = unit.offsets[p];
-      const std::int64_t begin = std::max(offset, unit.part_begin);
-      const std::int64_t end = std::min(offset + value.numel(), unit.part_begin + unit.part_count);
-      if (!unit.params_sharded) unit.full.tensor(offset, value.numel()).copy_(value);
-      if (begin >= end) continue;
-      const at::Tensor mine = value.narrow(0, begin - offset, end - begin);
-      if (unit.params_sharded) unit.part.tensor(begin - unit.part_begin, end - begin).copy_(mine);
-      if (unit.master) unit.master.tensor(begin - unit.part_begin, end - begin).copy_(mine);
     }
   }
 }
@@ -260,8 +276,7 @@ void Units::reduce_begin(plan::UnitId id, const plan::Instr& line) {
     return;
   }
   unit.received = Flat(*memory_, unit.part_count, plan_.recipe.grads);
-  unit.sent =
-      line.mb >= 0 ? std::exchange(unit.leaf, Flat()) : unit.counter.collapse();
+  unit.sent = line.mb >= 0 ? std::exchange(unit.leaf, Flat()) : unit.counter.collapse();
   unit.reduce =
       group.reduce_scatter(unit.sent.buffer(), unit.received.buffer(), comm::Reduce::kSum);
   unit.reduction = line.mb >= 0 ? Reduction::kScatterMicroBatch : Reduction::kScatter;
