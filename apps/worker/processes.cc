@@ -1,8 +1,10 @@
 #include "processes.h"
 
 #include <ATen/Parallel.h>
+#include <fmt/core.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 
 #include "trireme/base/error.h"
@@ -52,6 +54,10 @@ void run_ranks_here(int threads, double timeout_s, const std::function<void(comm
   };
   if (!is_process_of_a_world()) return comm::run_local_ranks(threads, timeout_s, rank);
   const std::unique_ptr<comm::World> world = connect_processes(timeout_s);
+  if (world->rank() == 0) {
+    fmt::print("transport {}\n", world->via());
+    std::fflush(stdout);
+  }
   try {
     rank(*world);
   } catch (const std::exception& error) {

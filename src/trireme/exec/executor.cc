@@ -205,6 +205,7 @@ void Executor::backward(const Instr& line, const StepArgs& args) {
 void Executor::grad_norm(const StepArgs& args, StepResult& result) {
   const GlobalSums sums = exchange_sums(plan_, rank_, units_, groups_, losses_, args.flag);
   result.flag = sums.flag;
+  result.comm_wait_s += sums.wait_s;
   result.loss = sums.loss * args.loss_scale;
   result.grad_norm = std::sqrt(sums.square_sum);
   if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))

@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "trireme/base/clock.h"
 #include "trireme/plan/microbatch.h"
 
 namespace trireme::exec {
@@ -42,16 +43,19 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
   const int world = plan.mesh.world();
   const auto count = static_cast<std::int64_t>(mine.size());
   std::vector<double> all(mine.size() * static_cast<std::size_t>(world));
+  const Stopwatch waiting;
   groups.world()
       .all_gather(comm::Buffer{mine.data(), count, DType::kF64},
                   comm::Buffer{all.data(), count * world, DType::kF64})
       .wait();
+  const double wait_s = waiting.seconds();
   const auto of_rank = [&](int r) {
     return std::span<const double>(all).subspan(static_cast<std::size_t>(r) * mine.size(),
                                                 mine.size());
   };
 
   GlobalSums result;
+  result.wait_s = wait_s;
   std::vector<double> ordered(
       static_cast<std::size_t>(plan::global_micro_batches(plan.mesh, plan.recipe)));
   for (int r : plan.mesh.group(rank, mesh::kDp))

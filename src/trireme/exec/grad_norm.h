@@ -13,6 +13,7 @@ struct GlobalSums {
   double loss = 0;        // over all micro-batches of the global batch, as one balanced tree
   double square_sum = 0;  // over all trainable parameters: chunk by chunk in unit order
   bool flag = false;      // whether any rank raised its flag
+  double wait_s = 0;      // this rank's own: time waiting for the others
 };
 
 // Collective over the world; every rank gets the same bits under any data-parallel layout.
