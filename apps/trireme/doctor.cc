@@ -26,11 +26,11 @@ std::string proc_value(const char* file, const std::string& key) {
 }
 
 std::string processor() {
-  const std::string flags = " " + proc_value("/proc/cpuinfo", "flags") + " ";
+  const std::string flags = fmt::format(" {} ", proc_value("/proc/cpuinfo", "flags"));
   std::string found;
   for (const char* flag : {"avx2", "avx512f", "avx512_bf16", "amx_bf16"})
-    if (flags.find(" " + std::string(flag) + " ") != std::string::npos)
-      found += std::string(" ") + flag;
+    if (flags.find(fmt::format(" {} ", flag)) != std::string::npos)
+      found += fmt::format(" {}", flag);
   return fmt::format("{}, {} cores online,{}", proc_value("/proc/cpuinfo", "model name"),
                      ::sysconf(_SC_NPROCESSORS_ONLN),
                      found.empty() ? " none of AVX2, AVX-512, AMX" : found);

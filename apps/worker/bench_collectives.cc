@@ -137,7 +137,7 @@ Json measure_processes(const std::string& transport, int ranks, std::int64_t lar
   for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
   std::erase_if(environment,
                 [](const std::string& e) { return e.starts_with(kTransportVariable); });
-  environment.push_back(kTransportVariable + ("=" + transport));
+  environment.push_back(fmt::format("{}={}", kTransportVariable, transport));
   const elastic::Outcome outcome =
       elastic::run({.command = {std::filesystem::read_symlink("/proc/self/exe").string(),
                                 "bench-collectives", "--transport", transport, "--largest",

@@ -40,8 +40,8 @@ Model llama(std::int64_t layers, std::int64_t hidden, std::int64_t heads, std::i
 Model llama3_8b() { return llama(32, 4096, 32, 8, 14336, 128256, 8192); }
 
 ModelSpec spec(const Model& model, std::int64_t micro_batch = 1, DType compute = DType::kBF16) {
-  return model.family == Family::kGpt ? gpt_spec(model, micro_batch, compute)
-                                      : llama_spec(model, micro_batch, compute);
+  const PerRank rank{.micro_batch = micro_batch, .compute = compute};
+  return model.family == Family::kGpt ? gpt_spec(model, rank) : llama_spec(model, rank);
 }
 
 TEST(LanguageModel, ParameterCountsOfPublishedModels) {

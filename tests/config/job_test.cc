@@ -116,6 +116,8 @@ TEST(Fields, ContractNamesExist) {
                           "parallel.dp_shard",
                           "parallel.cp",
                           "parallel.tp",
+                          "parallel.sequence_parallel",
+                          "parallel.context",
                           "parallel.zero",
                           "precision.compute",
                           "precision.master",

@@ -1,11 +1,13 @@
 #include "trireme/arch/language_model.h"
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
 
 #include "trireme/arch/flops.h"
 #include "trireme/base/error.h"
+#include "trireme/mesh/share.h"
 
 namespace trireme::arch {
 namespace {
@@ -13,31 +15,114 @@ namespace {
 using config::Family;
 using config::Model;
 
-// Sizes in the letters of the formulas below. Bytes saved by a node are counted per token, from what
-// the blocks of room models keep; a test there compares both.
+std::int64_t most(std::int64_t count, int parts) { return (count + parts - 1) / parts; }
+
+// Key-value heads of the tp rank that reads most of them.
+std::int64_t most_kv_heads(const Model& model, int tp) {
+  const std::int64_t group = model.heads / model.kv_heads;
+  std::int64_t result = 0;
+  for (int rank = 0; rank < tp; ++rank) {
+    const mesh::Share heads = mesh::share(model.heads, rank, tp);
+    result = std::max(result, most(heads.end, group) - heads.begin / group);
+  }
+  return result;
+}
+
+// Sizes in the letters of the formulas below, on the rank with most of each. Bytes saved by a node are
+// counted per token, from what the blocks of room models keep; a test there compares both.
 struct Sizes {
-  Sizes(const Model& model, std::int64_t micro_batch, DType compute)
-      : tokens(micro_batch * model.seq_len),
+  Sizes(const Model& model, const PerRank& rank)
+      : tokens(rank.micro_batch * model.seq_len / rank.cp),
+        rows(rank.sequence && rank.tp > 1 ? most(tokens, rank.tp) : tokens),
         d(model.hidden),
-        kv(model.hidden / model.heads * model.kv_heads),
-        ffn(model.ffn),
-        element(static_cast<std::int64_t>(size_of(compute))),
-        statistic(compute == DType::kF64 ? 8 : 4) {
+        heads(most(model.heads, rank.tp)),
+        q(model.hidden / model.heads * heads),
+        kv(model.hidden / model.heads * most_kv_heads(model, rank.tp)),
+        ffn(most(model.ffn, rank.tp)),
+        vocab(most(model.vocab, rank.tp)),
+        element(static_cast<std::int64_t>(size_of(rank.compute))),
+        statistic(rank.compute == DType::kF64 ? 8 : 4) {
     TRIREME_CHECK(model.vocab > 0 && model.ffn > 0 && model.kv_heads > 0 && model.layers > 0,
                   "model is not resolved");
   }
   std::int64_t tokens;  // of a micro-batch
+  std::int64_t rows;    // of them, between tensor-parallel regions
   std::int64_t d;
+  std::int64_t heads;
+  std::int64_t q;   // width of queries
   std::int64_t kv;  // width of keys and of values
   std::int64_t ffn;
+  std::int64_t vocab;
   std::int64_t element;    // bytes of an activation
   std::int64_t statistic;  // bytes of a norm's or softmax's statistic, and of the loss
+};
+
+// What tp and cp ranks exchange inside nodes.
+class Exchanges {
+ public:
+  Exchanges(const Sizes& sizes, const PerRank& rank) : sizes_(sizes), rank_(rank) {
+    const std::int64_t padded = sequence() ? sizes.rows * rank.tp : sizes.tokens;
+    activation_ = padded * sizes.d * sizes.element;
+  }
+
+  // Two regions, each a column-parallel layer, which takes all rows, and a row-parallel one, which sums
+  // (Shoeybi et al. 2019); by rows, what a column-parallel layer took is gathered again in backward
+  // (Korthikanti et al. 2022).
+  std::vector<plan::NodeExchange> block() const {
+    std::vector<plan::NodeExchange> all = attention();
+    if (rank_.tp > 1 && sequence()) {
+      all.push_back(over_tp(Exchange::kAllGather, activation_, 2, 4));
+      all.push_back(over_tp(Exchange::kReduceScatter, activation_, 2, 2));
+    } else if (rank_.tp > 1) {
+      all.push_back(over_tp(Exchange::kAllReduce, activation_, 2, 2));
+    }
+    return all;
+  }
+  // Each rank looks up the tokens of its rows of the table.
+  std::vector<plan::NodeExchange> embed() const {
+    if (rank_.tp == 1) return {};
+    if (!sequence()) return {over_tp(Exchange::kAllReduce, activation_, 1, 0)};
+    return {over_tp(Exchange::kReduceScatter, activation_, 1, 0),
+            over_tp(Exchange::kAllGather, activation_, 0, 1)};
+  }
+  // Three scalars a token, and the gradient of the last activation.
+  std::vector<plan::NodeExchange> head() const {
+    if (rank_.tp == 1) return {};
+    std::vector<plan::NodeExchange> all = {
+        over_tp(Exchange::kAllReduce, sizes_.tokens * sizes_.statistic, 1, 0),
+        over_tp(Exchange::kAllReduce, 2 * sizes_.tokens * sizes_.statistic, 1, 0)};
+    if (sequence()) {
+      all.push_back(over_tp(Exchange::kAllGather, activation_, 1, 1));
+      all.push_back(over_tp(Exchange::kReduceScatter, activation_, 0, 1));
+    } else {
+      all.push_back(over_tp(Exchange::kAllReduce, activation_, 0, 1));
+    }
+    return all;
+  }
+
+ private:
+  using Exchange = plan::Exchange;
+
+  bool sequence() const { return rank_.sequence && rank_.tp > 1; }
+  static plan::NodeExchange over_tp(Exchange kind, std::int64_t bytes, int forward, int backward) {
+    return {.kind = kind,
+            .axes = mesh::Axis::kTp,
+            .bytes = bytes,
+            .forward = forward,
+            .backward = backward};
+  }
+  std::vector<plan::NodeExchange> attention() const { return {}; }
+
+  const Sizes& sizes_;
+  const PerRank& rank_;
+  std::int64_t activation_ = 0;
 };
 
 // Builds the chain embed -> blocks -> head; families add their parameters.
 class Chain {
  public:
-  Chain(std::string name, const Model& model, const Sizes& sizes) : sizes_(sizes) {
+  Chain(std::string name, const Model& model, const Sizes& sizes, const PerRank& rank)
+      : sizes_(sizes), rank_(rank), exchanges_(sizes, rank) {
     spec_.program.name = std::move(name);
     spec_.flops_per_token = flops_per_token(model, FlopsConvention::kNanoGpt);
     spec_.flops_convention = arch::name(FlopsConvention::kNanoGpt);
@@ -46,13 +131,17 @@ class Chain {
   }
 
   void embed(std::vector<ParamSpec> params) {
-    node({.name = "embed", .reads = {tokens_}}, std::move(params));
+    node({.name = "embed", .reads = {tokens_}, .exchanges = exchanges_.embed()}, std::move(params));
     write_activation();
   }
 
   void block(std::vector<ParamSpec> params, std::int64_t saved_bytes, double flops) {
     const std::string name = fmt::format("block.{}", blocks_);
-    node({.name = name, .reads = {x_}, .saved_bytes = saved_bytes, .flops = flops},
+    node({.name = name,
+          .reads = {x_},
+          .saved_bytes = saved_bytes,
+          .flops = flops,
+          .exchanges = exchanges_.block()},
          std::move(params));
     ++blocks_;
     write_activation();
@@ -64,7 +153,8 @@ class Chain {
           .reads = {x_, targets_},
           .loss = true,
           .saved_bytes = saved_bytes,
-          .flops = flops},
+          .flops = flops,
+          .exchanges = exchanges_.head()},
          std::move(params));
     if (tied) {
       spec_.program.nodes.back().units.push_back(0);
@@ -86,7 +176,7 @@ class Chain {
 
   void write_activation() {
     x_ = value(
-        {.name = fmt::format("x{}", blocks_), .bytes = sizes_.tokens * sizes_.d * sizes_.element});
+        {.name = fmt::format("x{}", blocks_), .bytes = sizes_.rows * sizes_.d * sizes_.element});
     spec_.program.nodes.back().writes = {x_};
   }
 
@@ -94,7 +184,9 @@ class Chain {
   void node(plan::Node node, std::vector<ParamSpec> params) {
     const auto id = static_cast<plan::UnitId>(spec_.units.size());
     UnitSpec unit{.name = node.name, .params = std::move(params)};
-    spec_.program.units.push_back({.name = unit.name, .numel = unit.numel()});
+    spec_.program.units.push_back({.name = unit.name,
+                                   .numel = largest_numel(unit, rank_.tp),
+                                   .tp_partial = partial_numel(unit, rank_.tp)});
     std::vector<ParamRef> refs;
     for (std::size_t i = 0; i < unit.params.size(); ++i)
       refs.push_back({.unit = id, .param = static_cast<int>(i)});
@@ -105,6 +197,8 @@ class Chain {
   }
 
   const Sizes& sizes_;
+  const PerRank& rank_;
+  Exchanges exchanges_;
   ModelSpec spec_;
   plan::ValueId tokens_ = -1;
   plan::ValueId targets_ = -1;
@@ -123,106 +217,167 @@ struct Initial {
   Init residual;
 };
 
-ParamSpec matrix(std::string name, std::int64_t out, std::int64_t in, const Init& init) {
-  return {.name = std::move(name), .shape = {out, in}, .init = init, .decay = true};
+// Cuts by whole heads and by single features.
+struct Cuts {
+  Cuts(const Model& model, const PerRank& rank)
+      : width(model.hidden / model.heads),
+        q{.granules = model.heads, .size = width},
+        kv{.granules = model.kv_heads,
+           .size = width,
+           .sharers = model.heads / model.kv_heads},
+        whole{.partial = rank.sequence} {}
+
+  static Cut rows(std::vector<CutSegment> segments) {
+    return {.dim = 0, .segments = std::move(segments)};
+  }
+  static Cut columns(std::vector<CutSegment> segments) {
+    return {.dim = 1, .segments = std::move(segments)};
+  }
+  static CutSegment each(std::int64_t features) { return {.granules = features}; }
+
+  std::int64_t width;  // of a head
+  CutSegment q;
+  CutSegment kv;
+  Cut whole;
+};
+
+ParamSpec matrix(std::string name, std::int64_t out, std::int64_t in, const Init& init, Cut cut) {
+  return {.name = std::move(name),
+          .shape = {out, in},
+          .init = init,
+          .decay = true,
+          .cut = std::move(cut)};
 }
-ParamSpec gain(std::string name, std::int64_t size) {
+ParamSpec vector(std::string name, std::int64_t size, Init::Kind init, Cut cut) {
   return {.name = std::move(name),
           .shape = {size},
-          .init = {.kind = Init::Kind::kOnes},
-          .decay = false};
+          .init = {.kind = init},
+          .decay = false,
+          .cut = std::move(cut)};
 }
-ParamSpec bias(std::string name, std::int64_t size) {
-  return {.name = std::move(name),
-          .shape = {size},
-          .init = {.kind = Init::Kind::kZeros},
-          .decay = false};
+ParamSpec gain(std::string name, std::int64_t size, const Cut& cut) {
+  return vector(std::move(name), size, Init::Kind::kOnes, cut);
+}
+ParamSpec bias(std::string name, std::int64_t size, const Cut& cut) {
+  return vector(std::move(name), size, Init::Kind::kZeros, cut);
 }
 
-// Multiply-adds count two. Attention is counted as it is computed: causal, so half of QK^T and half of PV.
-double block_flops(const Model& model, const Sizes& sizes, std::int64_t weights) {
+// Of one rank. Multiply-adds count two. Attention is counted as it is computed: causal, so half of QK^T and
+// half of PV.
+double block_flops(const Model& model, const Sizes& sizes, int tp, std::int64_t weights) {
   const double tokens = static_cast<double>(sizes.tokens);
   const double attention = 2.0 * static_cast<double>(model.seq_len * model.hidden);
-  return tokens * (2.0 * static_cast<double>(weights) + attention);
+  return tokens * (2.0 * static_cast<double>(weights) + attention) / tp;
 }
-double head_flops(const Model& model, const Sizes& sizes) {
-  return 2.0 * static_cast<double>(sizes.tokens) * static_cast<double>(model.hidden * model.vocab);
+double head_flops(const Model& model, const Sizes& sizes, int tp) {
+  return 2.0 * static_cast<double>(sizes.tokens) * static_cast<double>(model.hidden * model.vocab) /
+         tp;
 }
 
 // The normed input, its `statistics` a token, and the logits, which become their own gradient.
-std::int64_t head_saved(const Model& model, const Sizes& sizes, std::int64_t statistics) {
-  return sizes.tokens *
-         ((sizes.d + model.vocab) * sizes.element + (statistics + 1) * sizes.statistic);
+std::int64_t head_saved(const Sizes& sizes, std::int64_t statistics) {
+  return sizes.rows * (sizes.d * sizes.element + statistics * sizes.statistic) +
+         sizes.tokens * (sizes.vocab * sizes.element + sizes.statistic);
 }
 
 }  // namespace
 
-ModelSpec gpt_spec(const Model& model, std::int64_t micro_batch, DType compute) {
-  const Sizes sizes(model, micro_batch, compute);
+ModelSpec gpt_spec(const Model& model, const PerRank& rank) {
+  const Sizes sizes(model, rank);
   const Initial init(model);
+  const Cuts cut(model, rank);
   const std::int64_t d = sizes.d;
-  const std::int64_t ffn = sizes.ffn;
-  Chain chain("gpt", model, sizes);
-  chain.embed({matrix("transformer.wte.weight", model.vocab, d, init.matrix),
-               matrix("transformer.wpe.weight", model.seq_len, d, init.matrix)});
-  // Kept: ln_1, q, k, v, attention's output, x between the branches, ln_2; c_fc before GELU;
-  // mean and deviation of two norms, log-sum-exp of each head.
+  const std::int64_t ffn = model.ffn;
+  const Cut qkv = Cuts::rows({cut.q, cut.kv, cut.kv});
+  const Cut features = Cuts::rows({Cuts::each(ffn)});
+  Chain chain("gpt", model, sizes, rank);
+  chain.embed({matrix("transformer.wte.weight", model.vocab, d, init.matrix,
+                      Cuts::rows({Cuts::each(model.vocab)})),
+               matrix("transformer.wpe.weight", model.seq_len, d, init.matrix, cut.whole)});
+  // Kept by rows: ln_1, x between the branches, ln_2, mean and deviation of two norms; of all tokens, in
+  // the rank's heads and features: q, k, v, attention's output, c_fc before GELU, log-sum-exp.
   const std::int64_t saved =
-      sizes.tokens * ((7 * d + ffn) * sizes.element + (4 + model.heads) * sizes.statistic);
+      sizes.rows * (3 * d * sizes.element + 4 * sizes.statistic) +
+      sizes.tokens * ((2 * sizes.q + 2 * sizes.kv + sizes.ffn) * sizes.element +
+                      sizes.heads * sizes.statistic);
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
     const std::string h = fmt::format("transformer.h.{}.", layer);
     chain.block(
-        {gain(h + "ln_1.weight", d), bias(h + "ln_1.bias", d),
-         matrix(h + "attn.c_attn.weight", 3 * d, d, init.matrix),
-         bias(h + "attn.c_attn.bias", 3 * d), matrix(h + "attn.c_proj.weight", d, d, init.residual),
-         bias(h + "attn.c_proj.bias", d), gain(h + "ln_2.weight", d), bias(h + "ln_2.bias", d),
-         matrix(h + "mlp.c_fc.weight", ffn, d, init.matrix), bias(h + "mlp.c_fc.bias", ffn),
-         matrix(h + "mlp.c_proj.weight", d, ffn, init.residual), bias(h + "mlp.c_proj.bias", d)},
-        saved, block_flops(model, sizes, 4 * d * d + 2 * d * ffn));
+        {gain(h + "ln_1.weight", d, cut.whole), bias(h + "ln_1.bias", d, cut.whole),
+         matrix(h + "attn.c_attn.weight", 3 * d, d, init.matrix, qkv),
+         bias(h + "attn.c_attn.bias", 3 * d, qkv),
+         matrix(h + "attn.c_proj.weight", d, d, init.residual, Cuts::columns({cut.q})),
+         bias(h + "attn.c_proj.bias", d, cut.whole), gain(h + "ln_2.weight", d, cut.whole),
+         bias(h + "ln_2.bias", d, cut.whole),
+         matrix(h + "mlp.c_fc.weight", ffn, d, init.matrix, features),
+         bias(h + "mlp.c_fc.bias", ffn, features),
+         matrix(h + "mlp.c_proj.weight", d, ffn, init.residual, Cuts::columns({Cuts::each(ffn)})),
+         bias(h + "mlp.c_proj.bias", d, cut.whole)},
+        saved, block_flops(model, sizes, rank.tp, 4 * d * d + 2 * d * ffn));
   }
-  std::vector<ParamSpec> head = {gain("transformer.ln_f.weight", d),
-                                 bias("transformer.ln_f.bias", d)};
-  if (!model.tied) head.push_back(matrix("lm_head.weight", model.vocab, d, init.matrix));
-  chain.head(std::move(head), model.tied, head_saved(model, sizes, 2), head_flops(model, sizes));
+  std::vector<ParamSpec> head = {gain("transformer.ln_f.weight", d, cut.whole),
+                                 bias("transformer.ln_f.bias", d, cut.whole)};
+  if (!model.tied)
+    head.push_back(matrix("lm_head.weight", model.vocab, d, init.matrix,
+                          Cuts::rows({Cuts::each(model.vocab)})));
+  chain.head(std::move(head), model.tied, head_saved(sizes, 2),
+             head_flops(model, sizes, rank.tp));
   return std::move(chain).build();
 }
 
-ModelSpec llama_spec(const Model& model, std::int64_t micro_batch, DType compute) {
-  const Sizes sizes(model, micro_batch, compute);
+ModelSpec llama_spec(const Model& model, const PerRank& rank) {
+  const Sizes sizes(model, rank);
   const Initial init(model);
+  const Cuts cut(model, rank);
   const std::int64_t d = sizes.d;
-  const std::int64_t kv = sizes.kv;
-  const std::int64_t ffn = sizes.ffn;
-  Chain chain("llama", model, sizes);
-  chain.embed({matrix("model.embed_tokens.weight", model.vocab, d, init.matrix)});
-  // Kept: the first norm, rotated q and k, v, attention's output, x between the branches, the second
-  // norm; gate and up; a deviation per norm, log-sum-exp of each head.
-  const std::int64_t saved = sizes.tokens * ((5 * d + 2 * kv + 2 * ffn) * sizes.element +
-                                             (2 + model.heads) * sizes.statistic);
+  const std::int64_t kv = cut.width * model.kv_heads;
+  const std::int64_t ffn = model.ffn;
+  const Cut features = Cuts::rows({Cuts::each(ffn)});
+  Chain chain("llama", model, sizes, rank);
+  chain.embed({matrix("model.embed_tokens.weight", model.vocab, d, init.matrix,
+                      Cuts::rows({Cuts::each(model.vocab)}))});
+  // Kept by rows: the first norm, x between the branches, the second norm, a deviation per norm; of all
+  // tokens, in the rank's heads and features: rotated q and k, v, attention's output, gate and up,
+  // log-sum-exp.
+  const std::int64_t saved =
+      sizes.rows * (3 * d * sizes.element + 2 * sizes.statistic) +
+      sizes.tokens * ((2 * sizes.q + 2 * sizes.kv + 2 * sizes.ffn) * sizes.element +
+                      sizes.heads * sizes.statistic);
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
     const std::string h = fmt::format("model.layers.{}.", layer);
-    chain.block({gain(h + "input_layernorm.weight", d),
-                 matrix(h + "self_attn.q_proj.weight", d, d, init.matrix),
-                 matrix(h + "self_attn.k_proj.weight", kv, d, init.matrix),
-                 matrix(h + "self_attn.v_proj.weight", kv, d, init.matrix),
-                 matrix(h + "self_attn.o_proj.weight", d, d, init.residual),
-                 gain(h + "post_attention_layernorm.weight", d),
-                 matrix(h + "mlp.gate_proj.weight", ffn, d, init.matrix),
-                 matrix(h + "mlp.up_proj.weight", ffn, d, init.matrix),
-                 matrix(h + "mlp.down_proj.weight", d, ffn, init.residual)},
-                saved, block_flops(model, sizes, 2 * d * d + 2 * d * kv + 3 * d * ffn));
+    chain.block(
+        {gain(h + "input_layernorm.weight", d, cut.whole),
+         matrix(h + "self_attn.q_proj.weight", d, d, init.matrix, Cuts::rows({cut.q})),
+         matrix(h + "self_attn.k_proj.weight", kv, d, init.matrix, Cuts::rows({cut.kv})),
+         matrix(h + "self_attn.v_proj.weight", kv, d, init.matrix, Cuts::rows({cut.kv})),
+         matrix(h + "self_attn.o_proj.weight", d, d, init.residual, Cuts::columns({cut.q})),
+         gain(h + "post_attention_layernorm.weight", d, cut.whole),
+         matrix(h + "mlp.gate_proj.weight", ffn, d, init.matrix, features),
+         matrix(h + "mlp.up_proj.weight", ffn, d, init.matrix, features),
+         matrix(h + "mlp.down_proj.weight", d, ffn, init.residual,
+                Cuts::columns({Cuts::each(ffn)}))},
+        saved, block_flops(model, sizes, rank.tp, 2 * d * d + 2 * d * kv + 3 * d * ffn));
   }
-  std::vector<ParamSpec> head = {gain("model.norm.weight", d)};
-  if (!model.tied) head.push_back(matrix("lm_head.weight", model.vocab, d, init.matrix));
-  chain.head(std::move(head), model.tied, head_saved(model, sizes, 1), head_flops(model, sizes));
+  std::vector<ParamSpec> head = {gain("model.norm.weight", d, cut.whole)};
+  if (!model.tied)
+    head.push_back(matrix("lm_head.weight", model.vocab, d, init.matrix,
+                          Cuts::rows({Cuts::each(model.vocab)})));
+  chain.head(std::move(head), model.tied, head_saved(sizes, 1),
+             head_flops(model, sizes, rank.tp));
   return std::move(chain).build();
 }
 
 ModelSpec describe(const config::Job& job) {
-  const DType compute = job.precision.compute;
+  const PerRank rank{.micro_batch = job.run.micro_batch,
+                     .compute = job.precision.compute,
+                     .tp = job.parallel.tp,
+                     .sequence = job.parallel.sequence_parallel && job.parallel.tp > 1,
+                     .cp = job.parallel.cp,
+                     .context = job.parallel.context,
+                     .context_inner = job.parallel.context_inner};
   switch (job.model.family) {
-    case Family::kGpt: return gpt_spec(job.model, job.run.micro_batch, compute);
-    case Family::kLlama: return llama_spec(job.model, job.run.micro_batch, compute);
+    case Family::kGpt: return gpt_spec(job.model, rank);
+    case Family::kLlama: return llama_spec(job.model, rank);
   }
   TRIREME_CHECK(false, "family {} has no spec", static_cast<int>(job.model.family));
 }

@@ -9,19 +9,30 @@
 
 namespace trireme::arch {
 
+// What one rank computes.
+struct PerRank {
+  std::int64_t micro_batch = 1;  // samples
+  DType compute = DType::kF32;
+  int tp = 1;
+  bool sequence = false;  // sequence parallelism: each tp rank has its rows between parallel regions
+  int cp = 1;
+  config::ContextMethod context = config::ContextMethod::kRing;
+  int context_inner = 1;  // of cp, the ranks that exchange heads (hierarchical)
+};
+
 // GPT-2 (Radford et al. 2019): learned positions, layer norm before each branch, biases, tanh-GELU.
 //
 // Units and nodes are `embed`, `block.0` .. `block.L-1` and `head`, the loss; a tied head also uses
-// unit `embed`. Inputs are `tokens` and `targets`, int64 [micro_batch, seq_len]; a target of -100 is no
+// unit `embed`. Inputs are `tokens` and `targets`, int64 [micro_batch, seq_len / cp]; a target of -100 is no
 // target. Parameters have Hugging Face's names; matrices are stored [out, in], which for
 // c_attn, c_proj and c_fc is the transpose of Hugging Face's files. `model` is resolved.
-ModelSpec gpt_spec(const config::Model& model, std::int64_t micro_batch, DType compute);
+ModelSpec gpt_spec(const config::Model& model, const PerRank& rank);
 
 // Llama (Touvron et al. 2023): rotary positions, RMS norm before each branch, SwiGLU, grouped-query
 // attention, no biases. Layout and inputs as above.
-ModelSpec llama_spec(const config::Model& model, std::int64_t micro_batch, DType compute);
+ModelSpec llama_spec(const config::Model& model, const PerRank& rank);
 
-// The family's spec for one micro-batch of a resolved job.
+// The family's spec for a resolved job.
 ModelSpec describe(const config::Job& job);
 
 }  // namespace trireme::arch

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/arch/cut.h"
 #include "trireme/plan/program.h"
 
 namespace trireme::arch {
@@ -20,11 +21,12 @@ struct ParamSpec {
   std::vector<std::int64_t> shape;
   Init init;
   bool decay = true;  // AdamW's decoupled decay applies (tensors of two or more dimensions)
+  Cut cut{};
 
   std::int64_t numel() const;
 };
 
-// The parameters of one unit, in canonical order; offsets are running sums.
+// The parameters of one unit, whole, in canonical order; offsets are running sums.
 struct UnitSpec {
   std::string name;
   std::vector<ParamSpec> params;
@@ -37,7 +39,8 @@ struct ParamRef {
   int param = -1;
 };
 
-// Everything about a model that plan, planner, checkpoint and loader need.
+// Everything about a model that plan, planner, checkpoint and loader need. The program is one rank's, in
+// its share of tokens and parameters; units are the whole model's.
 struct ModelSpec {
   plan::Program program;
   std::vector<UnitSpec> units;  // parallel to program.units

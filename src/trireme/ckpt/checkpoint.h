@@ -31,7 +31,7 @@ Path save(const Path& root, const Header& header, const exec::Units& units,
 // Removes all but the newest `keep` checkpoints below `root` (0 keeps all). Never fewer than one.
 void prune(const Path& root, std::int64_t keep);
 
-// Fills this rank's units from a checkpoint of any data-parallel layout. Every byte is verified before
+// Fills this rank's units from a checkpoint of any data-, context- and tensor-parallel layout. Every byte is verified before
 // any tensor changes. Throws Error{kData} when the manifest's units differ from `specs` or a file is
 // damaged. Call Units::refresh() (collective) afterwards.
 formats::Manifest load(const Path& directory, const exec::Units& units,

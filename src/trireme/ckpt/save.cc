@@ -20,6 +20,7 @@ namespace {
 // What one rank tells rank 0 about the file it wrote, or why it could not.
 struct Share {
   std::string error;
+  int tp_rank = 0;
   formats::ManifestFile file;
   std::vector<std::pair<int, formats::ManifestSlice>> slices;  // by unit
 };
@@ -27,6 +28,7 @@ struct Share {
 std::string encode(const Share& share) {
   Json json;
   json["error"] = share.error;
+  json["tp_rank"] = share.tp_rank;
   json["file"] = {
       {"name", share.file.name}, {"size", share.file.size}, {"hash", hex64(share.file.hash)}};
   json["slices"] = Json::array();
@@ -39,6 +41,7 @@ Share decode(const std::string& text) {
   const Json json = parse_json(text, "checkpoint exchange");
   Share share;
   share.error = json.at("error").get<std::string>();
+  share.tp_rank = json.at("tp_rank").get<int>();
   share.file.name = json.at("file").at("name").get<std::string>();
   share.file.size = json.at("file").at("size").get<std::int64_t>();
   share.file.hash = std::stoull(json.at("file").at("hash").get<std::string>(), nullptr, 16);
@@ -55,6 +58,7 @@ Share decode(const std::string& text) {
 Share write_share(const Path& directory, int rank, const exec::Units& units,
                   const std::vector<arch::UnitSpec>& specs) {
   Share share;
+  share.tp_rank = units.tp_rank();
   share.file.name = fmt::format("rank-{:05}.safetensors", rank);
   const std::vector<exec::StateSlice> slices = units.owned_slices();
   std::vector<formats::Tensor> tensors;
@@ -79,7 +83,19 @@ Share write_share(const Path& directory, int rank, const exec::Units& units,
   return share;
 }
 
-formats::Manifest make_manifest(const Header& header, int world, const std::vector<Share>& shares,
+formats::ManifestUnit make_unit(const arch::UnitSpec& spec, int tp_rank, int tp) {
+  formats::ManifestUnit unit{.name = spec.name, .tp_rank = tp_rank, .tp = tp};
+  for (std::size_t i = 0; i < spec.params.size(); ++i) {
+    const arch::LocalParam local = arch::local_param(spec.params[i], tp_rank, tp);
+    unit.parameters.push_back(
+        {.name = spec.params[i].name, .shape = local.shape, .offset = unit.numel});
+    unit.numel += local.numel();
+  }
+  return unit;
+}
+
+formats::Manifest make_manifest(const Header& header, int world, int tp,
+                                const std::vector<Share>& shares,
                                 const std::vector<arch::UnitSpec>& specs) {
   formats::Manifest manifest{.step = header.step,
                              .world = world,
@@ -88,20 +104,13 @@ formats::Manifest make_manifest(const Header& header, int world, const std::vect
                              .job = header.job,
                              .train_state = header.train_state,
                              .build = header.build};
-  for (const arch::UnitSpec& spec : specs) {
-    formats::ManifestUnit unit{.name = spec.name, .numel = spec.numel()};
-    std::int64_t offset = 0;
-    for (const arch::ParamSpec& param : spec.params) {
-      unit.parameters.push_back({.name = param.name, .shape = param.shape, .offset = offset});
-      offset += param.numel();
-    }
-    manifest.units.push_back(std::move(unit));
-  }
+  for (const arch::UnitSpec& spec : specs)
+    for (int part = 0; part < tp; ++part) manifest.units.push_back(make_unit(spec, part, tp));
   for (const Share& share : shares) {
     if (share.slices.empty()) continue;  // a replica that owns nothing writes an empty file
     manifest.files.push_back(share.file);
     for (const auto& [unit, slice] : share.slices)
-      manifest.units[static_cast<std::size_t>(unit)].slices.push_back(slice);
+      manifest.units[static_cast<std::size_t>(unit * tp + share.tp_rank)].slices.push_back(slice);
   }
   for (formats::ManifestUnit& unit : manifest.units)
     std::stable_sort(unit.slices.begin(), unit.slices.end(), [](const auto& a, const auto& b) {
@@ -161,7 +170,7 @@ Path save(const Path& root, const Header& header, const exec::Units& units,
   });
   together(world, step, [&] {
     if (world.rank() == 0) {
-      const formats::Manifest manifest = make_manifest(header, world.size(), shares, specs);
+      const formats::Manifest manifest = make_manifest(header, world.size(), units.tp(), shares, specs);
       write_file_synced(temporary / formats::kManifestName, formats::print(manifest));
       commit(root, temporary, final);
     }

@@ -160,6 +160,19 @@ void add_parallel(std::vector<Field>& list) {
                          from(1, 1 << 10)));
   list.push_back(
       integer(KEY(parallel.tp), "Tensor-parallel ranks: parts of one layer.", from(1, 1 << 10)));
+  list.push_back(boolean(KEY(parallel.sequence_parallel),
+                         "tp ranks also share out the rows of norms, residuals and dropout."));
+  list.push_back(choice(KEY(parallel.context),
+                        "How cp ranks attend: ring (keys and values travel), all_gather (keys and "
+                        "values are gathered), ulysses (heads are exchanged for tokens), "
+                        "hierarchical (heads within context_inner ranks, a ring of those groups).",
+                        {{"ring", ContextMethod::kRing},
+                         {"all_gather", ContextMethod::kAllGather},
+                         {"ulysses", ContextMethod::kUlysses},
+                         {"hierarchical", ContextMethod::kHierarchical}}));
+  list.push_back(integer(KEY(parallel.context_inner),
+                         "Neighbouring cp ranks that exchange heads (context hierarchical).",
+                         from(2, 1 << 10)));
   list.push_back(integer(KEY(parallel.zero),
                          "What dp_shard ranks share out: 0 nothing, 1 optimizer states, 2 also "
                          "gradients, 3 also parameters; 3 with dp_replicate > 1 is HSDP.",

@@ -15,6 +15,7 @@ namespace trireme::config {
 
 enum class Family { kGpt, kLlama };
 enum class Numerics { kCanonical, kFast };
+enum class ContextMethod { kRing, kAllGather, kUlysses, kHierarchical };
 enum class RecomputePolicy { kNone, kFull };
 enum class Optimizer { kAdamW };
 enum class LrSchedule { kConstant, kLinear, kCosine, kWsd };
@@ -51,6 +52,9 @@ struct Parallel {
   int dp_shard = -1;  // -1: what is left of the world
   int cp = 1;
   int tp = 1;
+  bool sequence_parallel = true;
+  ContextMethod context = ContextMethod::kRing;
+  int context_inner = 2;  // ranks
   int zero = 0;
   int prefetch = 1;  // units
   double comm_timeout_s = 60;

@@ -94,6 +94,41 @@ void resolve_mesh(Parallel& parallel, int world) {
        product, ranks, world, shard, ranks);
 }
 
+// What tensor and context parallelism share out must be there to share.
+void check_parts(const Model& model, const Parallel& parallel) {
+  const auto enough = [&](const char* what, std::int64_t count) {
+    if (parallel.tp > count)
+      fail(ErrorKind::kUsage,
+           "parallel.tp={} is more than {}={}; a rank needs at least one: parallel.tp={} or less",
+           parallel.tp, what, count, count);
+  };
+  enough("model.heads", model.heads);
+  enough("model.ffn", model.ffn);
+  enough("model.vocab", model.vocab);
+  if (parallel.cp == 1) return;
+  const std::int64_t chunks = 2 * parallel.cp;
+  if (model.seq_len % chunks != 0)
+    fail(ErrorKind::kUsage,
+         "model.seq_len={} is not divisible by 2 x parallel.cp={}, the chunks of the zigzag; nearest "
+         "that work: {}",
+         model.seq_len, chunks, nearest_multiples("model.seq_len", model.seq_len, chunks));
+  const bool nested = parallel.context == ContextMethod::kHierarchical;
+  if (nested && (parallel.cp % parallel.context_inner != 0 || parallel.cp == parallel.context_inner))
+    fail(ErrorKind::kUsage,
+         "parallel.context=hierarchical: context_inner={} must divide parallel.cp={} into two or "
+         "more groups; with one group choose context=ulysses",
+         parallel.context_inner, parallel.cp);
+  const int exchanged = nested                                          ? parallel.context_inner
+                        : parallel.context == ContextMethod::kUlysses ? parallel.cp
+                                                                      : 1;
+  if (model.heads / parallel.tp < exchanged)
+    fail(ErrorKind::kUsage,
+         "parallel.context={}: {} ranks exchange heads, but a rank has {} (model.heads={} / "
+         "parallel.tp={}); lower that number or choose context=ring",
+         nested ? "hierarchical" : "ulysses", exchanged, model.heads / parallel.tp, model.heads,
+         parallel.tp);
+}
+
 void resolve_precision(Precision& precision) {
   const DType wide = precision.compute == DType::kF64 ? DType::kF64 : DType::kF32;
   const auto settle = [&](const char* key, std::optional<DType>& type) {
@@ -152,6 +187,7 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
   if (world < 1) fail(ErrorKind::kUsage, "a world of {} ranks; needs 1 or more", world);
   resolve_model(job.model, data);
   resolve_mesh(job.parallel, world);
+  check_parts(job.model, job.parallel);
   resolve_precision(job.precision);
   check_batch(job);
   resolve_optim(job.optim, job.run);
@@ -169,8 +205,6 @@ void check_runnable(const Job& job) {
       fail(ErrorKind::kUsage, "{} parallelism is not built yet: parallel.{}={}, needs 1", what, key,
            degree);
   };
-  need_one("tensor", "tp", job.parallel.tp);
-  need_one("context", "cp", job.parallel.cp);
   need_one("pipeline", "pp", job.parallel.pp);
 }
 
@@ -183,10 +217,15 @@ std::vector<std::string> notes(const Job& job) {
     remarks.push_back(fmt::format(
         "{} micro-batches a step on dp={}: equal bits on every layout need powers of two", ids,
         dp(job)));
-  if (job.parallel.zero > 0 && job.parallel.dp_shard == 1 && job.parallel.dp_replicate > 1)
-    remarks.push_back(
-        fmt::format("parallel.zero={} shards over dp_shard=1, so every rank holds everything",
-                    job.parallel.zero));
+  const Parallel& parallel = job.parallel;
+  if (parallel.zero > 0 && parallel.dp_shard * parallel.cp == 1 && parallel.dp_replicate > 1)
+    remarks.push_back(fmt::format(
+        "parallel.zero={} shards over dp_shard=1, so every rank holds everything", parallel.zero));
+  if (parallel.tp > 1 && job.model.kv_heads % parallel.tp != 0)
+    remarks.push_back(fmt::format(
+        "model.kv_heads={} do not divide over parallel.tp={}: key-value heads that several ranks "
+        "read are kept by each of them, their gradients added over tp",
+        job.model.kv_heads, parallel.tp));
   return remarks;
 }
 

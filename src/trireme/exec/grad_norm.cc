@@ -27,6 +27,8 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
                          const std::vector<double>& losses, bool flag) {
   // Each rank sends its flag, its losses, then the chunk sums of every unit it holds only a part of. All
   // ranks hold parts of one size, so that contributions are equally long.
+  const int tp = plan.mesh.degree(Axis::kTp);
+  const auto in_parts = [&](plan::UnitId unit) { return tp > 1 || units.sharded(unit); };
   std::vector<double> mine = {flag ? 1.0 : 0.0};
   mine.insert(mine.end(), losses.begin(), losses.end());
   std::vector<std::vector<double>> whole(plan.program.units.size());
@@ -35,7 +37,7 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
     if (!plan.program.units[u].trainable) continue;
     std::vector<double> sums = units.chunk_square_sums(static_cast<plan::UnitId>(u));
     chunks[u] = sums.size();
-    if (units.sharded(static_cast<plan::UnitId>(u)))
+    if (in_parts(static_cast<plan::UnitId>(u)))
       mine.insert(mine.end(), sums.begin(), sums.end());
     else
       whole[u] = std::move(sums);
@@ -58,9 +60,10 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
   result.wait_s = wait_s;
   std::vector<double> ordered(
       static_cast<std::size_t>(plan::global_micro_batches(plan.mesh, plan.recipe)));
-  for (int r : plan.mesh.group(rank, mesh::kDp))
+  // cp ranks have losses of their own tokens, tp ranks the same one: that of the first counts.
+  for (int r : plan.mesh.group(plan.mesh.peer(rank, Axis::kTp, 0), mesh::kReplicas))
     for (int mb = 0; mb < plan.recipe.micro_batches; ++mb)
-      ordered[static_cast<std::size_t>(plan::micro_batch_id(plan.mesh, plan.recipe, r, mb))] =
+      ordered[static_cast<std::size_t>(plan::micro_batch_id(plan.mesh, plan.recipe, r, mb))] +=
           of_rank(r)[static_cast<std::size_t>(1 + mb)];
   for (int r = 0; r < world; ++r) result.flag = result.flag || of_rank(r)[0] != 0;
   result.loss = tree_sum(std::move(ordered));
@@ -69,12 +72,14 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
   for (std::size_t u = 0; u < plan.program.units.size(); ++u) {
     const auto id = static_cast<plan::UnitId>(u);
     if (!plan.program.units[u].trainable) continue;
-    if (!units.sharded(id)) {
+    if (!in_parts(id)) {
       for (double sum : whole[u]) result.square_sum += sum;
       continue;
     }
-    for (int r : plan.mesh.group(rank, Axis::kDpShard))
-      for (double sum : of_rank(r).subspan(position, chunks[u])) result.square_sum += sum;
+    const mesh::AxisSet shards = units.sharded(id) ? mesh::kShards : mesh::AxisSet();
+    for (int t = 0; t < tp; ++t)
+      for (int r : plan.mesh.group(plan.mesh.peer(rank, Axis::kTp, t), shards))
+        for (double sum : of_rank(r).subspan(position, chunks[u])) result.square_sum += sum;
     position += chunks[u];
   }
   return result;

@@ -5,6 +5,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "trireme/base/error.h"
@@ -18,21 +19,25 @@ namespace trireme::exec {
 using mesh::Axis;
 
 // What a unit's gradient has on its way; at most one thing at a time, the dp lane being in order.
-enum class Reduction { kNone, kScatterMicroBatch, kScatter, kAllReduce };
+enum class Reduction { kNone, kScatterMicroBatch, kScatter, kAllReduce, kParts };
 
 struct UnitState {
   const arch::UnitSpec* spec = nullptr;
+  std::vector<arch::LocalParam> params_here;  // what this tp rank holds of each
   bool trainable = false;
   bool states_sharded = false;
   bool params_sharded = false;
   bool reduce_each_mb = false;
 
-  std::int64_t numel = 0;
+  std::int64_t numel = 0;       // of params_here
+  std::int64_t chunk = 0;       // of the norm
   std::int64_t padded = 0;      // elements of the full buffers
   std::int64_t part_begin = 0;  // what this rank steps: [part_begin, part_begin + part_count)
   std::int64_t part_count = 0;
   std::vector<std::int64_t> offsets;
   std::vector<UpdateSegment> segments;
+
+  std::vector<std::pair<std::int64_t, std::int64_t>> foreign;  // [begin, end) that another tp rank owns
 
   Window params;
   Window grads;
@@ -51,7 +56,8 @@ struct UnitState {
   comm::Ticket gather;
   Reduction reduction = Reduction::kNone;
   comm::Ticket reduce;
-  Flat sent;  // must outlive the reduction
+  bool each_mb = false;  // kParts: of a micro-batch
+  Flat sent;             // must outlive the reduction
   Flat received;
 
   at::Tensor stepped() const {
@@ -69,12 +75,12 @@ namespace {
 
 std::vector<UpdateSegment> segments_of(const UnitState& unit) {
   std::vector<UpdateSegment> segments;
-  for (std::size_t i = 0; i < unit.spec->params.size(); ++i) {
-    const arch::ParamSpec& param = unit.spec->params[i];
+  for (std::size_t i = 0; i < unit.params_here.size(); ++i) {
     const std::int64_t begin = std::max(unit.offsets[i] - unit.part_begin, std::int64_t{0});
     const std::int64_t end =
-        std::min(unit.offsets[i] + param.numel() - unit.part_begin, unit.part_count);
-    if (begin < end) segments.push_back({.begin = begin, .end = end, .decay = param.decay});
+        std::min(unit.offsets[i] + unit.params_here[i].numel() - unit.part_begin, unit.part_count);
+    if (begin < end)
+      segments.push_back({.begin = begin, .end = end, .decay = unit.spec->params[i].decay});
   }
   return segments;
 }
@@ -92,12 +98,37 @@ double square_sum(const T* values, std::int64_t count) {
   return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
 }
 
+// Of the part's chunks; what another tp rank owns counts as zero.
 template <typename T>
-std::vector<double> chunk_sums(const Flat& flat, std::int64_t chunk) {
+std::vector<double> chunk_sums(const UnitState& unit) {
   std::vector<double> sums;
-  for (std::int64_t begin = 0; begin < flat.count(); begin += chunk)
-    sums.push_back(square_sum(static_cast<const T*>(flat.at(begin)), chunk));
+  std::vector<T> owned;
+  for (std::int64_t begin = 0; begin < unit.grad.count(); begin += unit.chunk) {
+    const T* values = static_cast<const T*>(unit.grad.at(begin));
+    const std::int64_t first = unit.part_begin + begin;
+    for (const auto& [from, to] : unit.foreign) {
+      if (to <= first || from >= first + unit.chunk) continue;
+      if (values != owned.data()) owned.assign(values, values + unit.chunk);
+      values = owned.data();
+      std::fill(owned.begin() + std::max(from - first, std::int64_t{0}),
+                owned.begin() + std::min(to - first, unit.chunk), T{0});
+    }
+    sums.push_back(square_sum(values, unit.chunk));
+  }
   return sums;
+}
+
+// Calls use(global, local, count) for every stretch of elements [begin, begin + count) of the index-th
+// parameter that is here; `local` counts from the unit's start.
+template <typename Use>
+void for_stretches(const UnitState& unit, std::size_t index, std::int64_t begin, std::int64_t count,
+                   const Use& use) {
+  for (const arch::Extent& extent : unit.params_here[index].extents) {
+    const std::int64_t from = std::max(begin, extent.global);
+    const std::int64_t to = std::min(begin + count, extent.global + extent.count);
+    if (from < to)
+      use(from, unit.offsets[index] + extent.local + (from - extent.global), to - from);
+  }
 }
 
 constexpr std::int64_t kDrawn = 1 << 20;  // elements of initial values that exist at a time
@@ -111,6 +142,24 @@ at::Tensor draw(const arch::Init& init, std::int64_t count, at::Generator genera
     case arch::Init::Kind::kNormal: return value.normal_(0, init.std, std::move(generator));
   }
   TRIREME_CHECK(false, "initial values of kind {}", static_cast<int>(init.kind));
+}
+
+// The gradient parts that tp ranks hold of one another's parameters, in whole parameters' coordinates:
+// copied from `gradient` into `parts`, or back.
+void copy_parts(const UnitState& unit, const Flat& gradient, const Flat& parts, bool back) {
+  std::int64_t first = 0;  // of the parameter in `parts`
+  for (std::size_t index = 0; index < unit.params_here.size(); ++index) {
+    if (!unit.params_here[index].partial) continue;
+    const std::int64_t numel = unit.spec->params[index].numel();
+    for_stretches(unit, index, 0, numel,
+                  [&](std::int64_t global, std::int64_t local, std::int64_t count) {
+                    void* const a = gradient.at(local);
+                    void* const b = parts.at(first + global);
+                    std::memcpy(back ? a : b, back ? b : a,
+                                static_cast<std::size_t>(count) * size_of(gradient.type()));
+                  });
+    first += numel;
+  }
 }
 
 // Writes elements of the unit from `first` on, in master type, to what of them is kept here.
@@ -135,8 +184,8 @@ Units::Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs
       memory_(std::make_unique<MemoryCount>()) {
   const plan::Recipe& recipe = plan.recipe;
   const plan::DataParallelRow row = plan::data_parallel_row(recipe.zero);
-  const int shards = plan.mesh.degree(Axis::kDpShard);
-  const int shard = plan.mesh.coordinate(rank, Axis::kDpShard);
+  const int shards = plan.mesh.degree(mesh::kShards);
+  const int shard = plan.mesh.index_in_group(rank, mesh::kShards);
   for (std::size_t index = 0; index < specs.size(); ++index) {
     auto unit = std::make_unique<UnitState>();
     unit->spec = &specs[index];
@@ -144,8 +193,10 @@ Units::Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs
     unit->states_sharded = row.sharded_states && shards > 1;
     unit->params_sharded = row.sharded_params && shards > 1;
     unit->reduce_each_mb = row.reduce_each_mb && shards > 1;
-    unit->numel = unit->spec->numel();
-    unit->part_count = plan::shard_numel(unit->numel, unit->states_sharded ? shards : 1);
+    unit->params_here = arch::local_params(*unit->spec, tp_rank(), tp());
+    const std::int64_t planned = plan.program.units[index].numel;
+    unit->chunk = plan::norm_chunk(planned);
+    unit->part_count = plan::shard_numel(planned, unit->states_sharded ? shards : 1);
     unit->part_begin = unit->states_sharded ? shard * unit->part_count : 0;
     unit->padded = unit->part_count * (unit->states_sharded ? shards : 1);
     unit->counter = GradientCounter(recipe.canonical);
@@ -153,8 +204,11 @@ Units::Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs
     unit->params = Window(unit->padded, recipe.compute);
     if (unit->trainable) unit->grads = Window(unit->padded, recipe.grads);
     std::int64_t offset = 0;
-    for (const arch::ParamSpec& param : unit->spec->params) {
+    for (const arch::LocalParam& param : unit->params_here) {
       unit->offsets.push_back(offset);
+      for (const arch::Extent& extent : param.extents)
+        if (!extent.owned)
+          unit->foreign.emplace_back(offset + extent.local, offset + extent.local + extent.count);
       at::Tensor view = unit->params.view(offset, param.shape);
       if (unit->trainable) {
         view.set_requires_grad(true);
@@ -163,6 +217,9 @@ Units::Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs
       unit->param_views.push_back(view);
       offset += param.numel();
     }
+    unit->numel = offset;
+    TRIREME_CHECK(offset <= planned, "unit {} has {} elements here, the plan {}", unit->spec->name,
+                  offset, planned);
     unit->params.detach();
     if (unit->trainable) unit->grads.detach();
 
@@ -213,7 +270,11 @@ void Units::initialise(std::uint64_t seed,
         const std::int64_t count = std::min(kDrawn, param.numel() - begin);
         const at::Tensor piece =
             own ? given.view({-1}).narrow(0, begin, count) : draw(param.init, count, generator);
-        place(unit, unit.offsets[p] + begin, piece.to(comm::scalar_type(plan_.recipe.master)));
+        const at::Tensor value = piece.to(comm::scalar_type(plan_.recipe.master));
+        for_stretches(unit, p, begin, count,
+                      [&](std::int64_t global, std::int64_t local, std::int64_t length) {
+                        place(unit, local, value.narrow(0, global - begin, length));
+                      });
       }
     }
   }
@@ -269,6 +330,17 @@ void Units::reduce_begin(plan::UnitId id, const plan::Instr& line) {
   finish_reduce(id);
   UnitState& unit = at(id);
   comm::Group& group = groups_.over(line.axes);
+  if (line.axes == mesh::AxisSet(Axis::kTp)) {
+    unit.each_mb = line.mb >= 0;
+    if (!unit.each_mb) unit.grad = unit.counter.collapse();
+    unit.sent = Flat(*memory_, plan_.program.units[static_cast<std::size_t>(id)].tp_partial,
+                     plan_.recipe.grads);
+    unit.sent.zero();
+    copy_parts(unit, unit.each_mb ? unit.leaf : unit.grad, unit.sent, /*back=*/false);
+    unit.reduce = group.all_reduce(unit.sent.buffer(), comm::Reduce::kSum);
+    unit.reduction = Reduction::kParts;
+    return;
+  }
   if (!line.scatter) {
     if (!unit.grad) unit.grad = unit.counter.collapse();
     unit.reduce = group.all_reduce(unit.grad.buffer(), comm::Reduce::kSum);
@@ -276,7 +348,10 @@ void Units::reduce_begin(plan::UnitId id, const plan::Instr& line) {
     return;
   }
   unit.received = Flat(*memory_, unit.part_count, plan_.recipe.grads);
-  unit.sent = line.mb >= 0 ? std::exchange(unit.leaf, Flat()) : unit.counter.collapse();
+  if (line.mb >= 0)
+    unit.sent = std::exchange(unit.leaf, Flat());
+  else
+    unit.sent = unit.grad ? std::exchange(unit.grad, Flat()) : unit.counter.collapse();
   unit.reduce =
       group.reduce_scatter(unit.sent.buffer(), unit.received.buffer(), comm::Reduce::kSum);
   unit.reduction = line.mb >= 0 ? Reduction::kScatterMicroBatch : Reduction::kScatter;
@@ -286,6 +361,8 @@ void Units::finish_reduce(plan::UnitId id) {
   UnitState& unit = at(id);
   if (unit.reduction == Reduction::kNone) return;
   unit.reduce.wait();
+  if (unit.reduction == Reduction::kParts)
+    copy_parts(unit, unit.each_mb ? unit.leaf : unit.grad, unit.sent, /*back=*/true);
   unit.sent = Flat();
   switch (std::exchange(unit.reduction, Reduction::kNone)) {
     case Reduction::kScatterMicroBatch:
@@ -293,6 +370,7 @@ void Units::finish_reduce(plan::UnitId id) {
       break;
     case Reduction::kScatter: unit.grad = std::exchange(unit.received, Flat()); break;
     case Reduction::kAllReduce:
+    case Reduction::kParts:
     case Reduction::kNone: break;
   }
 }
@@ -300,9 +378,7 @@ void Units::finish_reduce(plan::UnitId id) {
 std::vector<double> Units::chunk_square_sums(plan::UnitId id) {
   UnitState& unit = at(id);
   if (!unit.grad) unit.grad = unit.counter.collapse();
-  const std::int64_t chunk = plan::norm_chunk(unit.numel);
-  return unit.grad.type() == DType::kF64 ? chunk_sums<double>(unit.grad, chunk)
-                                         : chunk_sums<float>(unit.grad, chunk);
+  return unit.grad.type() == DType::kF64 ? chunk_sums<double>(unit) : chunk_sums<float>(unit);
 }
 
 void Units::update(plan::UnitId id, const UpdateArgs& args) {
@@ -325,8 +401,8 @@ std::vector<StateSlice> Units::slices(bool owned) const {
     std::int64_t end = unit.part_count;
     if (owned && unit.states_sharded && replica != 0) continue;
     if (owned && !unit.states_sharded) {
-      const std::int64_t share = plan::shard_numel(unit.numel, plan_.mesh.degree(mesh::kDp));
-      begin = std::min(share * plan_.mesh.index_in_group(rank_, mesh::kDp), end);
+      const std::int64_t share = plan::shard_numel(unit.numel, plan_.mesh.degree(mesh::kReplicas));
+      begin = std::min(share * plan_.mesh.index_in_group(rank_, mesh::kReplicas), end);
       end = std::min(begin + share, end);
     }
     end = std::min(end, unit.numel - unit.part_begin);
@@ -353,7 +429,7 @@ void Units::refresh() {
     UnitState& unit = *units_[index];
     if (unit.master) unit.computed().copy_(unit.master.tensor(0, unit.part_count));
     if (unit.states_sharded && !unit.params_sharded) {
-      unshard_begin(static_cast<plan::UnitId>(index), Axis::kDpShard);
+      unshard_begin(static_cast<plan::UnitId>(index), plan_.mesh.real(mesh::kShards));
       finish_unshard(static_cast<plan::UnitId>(index));
     }
   }

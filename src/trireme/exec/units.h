@@ -17,8 +17,8 @@ namespace trireme::exec {
 
 struct UnitState;
 
-// Elements [offset, offset + tensor.numel()) of one state of one unit, without padding. The tensor
-// does not own its memory and is valid while Units lives.
+// Elements [offset, offset + tensor.numel()) of one state of one unit as this tp rank holds it, without
+// padding. The tensor does not own its memory and is valid while Units lives.
 struct StateSlice {
   plan::UnitId unit = -1;
   std::string kind;  // "param" (master type), or an optimizer state's name
@@ -53,7 +53,8 @@ class Units {
   void finish_reduce(plan::UnitId unit);
   void update(plan::UnitId unit, const UpdateArgs& args);
 
-  // Sums of squares of this rank's reduced gradients, one per norm chunk of its part, units in order.
+  // Sums of squares of this rank's reduced gradients, one per norm chunk of its part; of elements that
+  // several tp ranks hold, those it owns.
   std::vector<double> chunk_square_sums(plan::UnitId unit);
   bool sharded(plan::UnitId unit) const;  // each dp_shard rank has another part
 
@@ -62,6 +63,10 @@ class Units {
   // Everything this rank needs to be filled on load; then refresh() rebuilds what derives from it.
   std::vector<StateSlice> local_slices() const;
   void refresh();
+
+  // Which part of every unit this rank holds, of how many.
+  int tp_rank() const { return plan_.mesh.coordinate(rank_, mesh::Axis::kTp); }
+  int tp() const { return plan_.mesh.degree(mesh::Axis::kTp); }
 
   const MemoryCount& memory() const { return *memory_; }
 

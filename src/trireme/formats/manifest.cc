@@ -75,11 +75,15 @@ void check(const Manifest& manifest, const std::string& what) {
     if (!files.insert(file.name).second)
       fail(ErrorKind::kData, "{}: file {} stands twice", what, shown(file.name));
   }
-  std::set<std::string_view> units;
+  std::set<std::pair<std::string_view, std::int64_t>> units;
   std::set<std::pair<std::string_view, std::string_view>> tensors;
   for (const ManifestUnit& unit : manifest.units) {
     const std::string where = fmt::format("{}: unit {}", what, shown(unit.name));
-    if (!units.insert(unit.name).second) fail(ErrorKind::kData, "{}: stands twice", where);
+    if (!units.insert({unit.name, unit.tp_rank}).second)
+      fail(ErrorKind::kData, "{}: stands twice", where);
+    if (unit.tp_rank >= unit.tp || unit.tp != manifest.units[0].tp)
+      fail(ErrorKind::kData, "{}: part {} of {} among units in {} parts", where, unit.tp_rank,
+           unit.tp, manifest.units[0].tp);
     check_parameters(unit, where);
     check_tiling(unit, where);
     for (const ManifestSlice& slice : unit.slices) {
@@ -103,15 +107,23 @@ Json to_json(const ManifestUnit& unit) {
                       {"kind", s.kind},
                       {"offset", s.offset},
                       {"length", s.length}});
-  return {
+  Json json{
       {"name", unit.name}, {"numel", unit.numel}, {"parameters", parameters}, {"slices", slices}};
+  if (unit.tp > 1) {
+    json["tp_rank"] = unit.tp_rank;
+    json["tp"] = unit.tp;
+  }
+  return json;
 }
 
 ManifestUnit unit_from(const Json& json, const std::string& what) {
   const JsonFields fields(json, what + ": unit");
-  fields.only({"name", "numel", "parameters", "slices"});
+  fields.only({"name", "numel", "tp_rank", "tp", "parameters", "slices"});
+  constexpr std::int64_t kMaxParts = 1 << 20;
   ManifestUnit unit{.name = fields.string("name"),
                     .numel = fields.integer("numel", 0, kMaxElements),
+                    .tp_rank = fields.has("tp") ? fields.integer("tp_rank", 0, kMaxParts) : 0,
+                    .tp = fields.has("tp") ? fields.integer("tp", 1, kMaxParts) : 1,
                     .parameters = {},
                     .slices = {}};
   for (const Json& item : fields.array("parameters")) {

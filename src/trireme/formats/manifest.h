@@ -37,11 +37,14 @@ struct ManifestSlice {
   std::int64_t length = 0;
 };
 
-// A flat unit of `numel` elements without shard padding. The slices of each kind tile [0, numel); kind
-// "param" is always there. Parameters stand in ascending order and do not overlap.
+// A flat unit of `numel` elements without shard padding, or what tensor-parallel rank `tp_rank` of `tp` holds
+// of it. The slices of each kind tile [0, numel); kind "param" is always there. Parameters stand in ascending
+// order and do not overlap; their shapes are those held here.
 struct ManifestUnit {
   std::string name;
   std::int64_t numel = 0;
+  std::int64_t tp_rank = 0;
+  std::int64_t tp = 1;
   std::vector<ManifestParameter> parameters{};
   std::vector<ManifestSlice> slices{};
 };

@@ -50,6 +50,10 @@ class AxisSet {
 
 // The data-parallel ranks: those that see different samples.
 inline constexpr AxisSet kDp = {Axis::kDpShard, Axis::kDpReplicate};
+// Ranks that hold equal parameters: those that see different samples or different tokens of one.
+inline constexpr AxisSet kReplicas = {Axis::kCp, Axis::kDpShard, Axis::kDpReplicate};
+// Those among them that ZeRO shards over.
+inline constexpr AxisSet kShards = {Axis::kCp, Axis::kDpShard};
 inline constexpr AxisSet kWorld = {Axis::kTp, Axis::kCp, Axis::kDpShard, Axis::kDpReplicate,
                                    Axis::kPp};
 

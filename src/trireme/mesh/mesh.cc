@@ -30,6 +30,13 @@ int Mesh::degree(AxisSet axes) const {
   return product;
 }
 
+AxisSet Mesh::real(AxisSet axes) const {
+  AxisSet more;
+  for (Axis axis : kAllAxes)
+    if (axes.contains(axis) && degree(axis) > 1) more = more | axis;
+  return more;
+}
+
 Coordinates Mesh::coordinates(int rank) const {
   TRIREME_CHECK(rank >= 0 && rank < world(), "rank {} of mesh {}", rank, print(*this));
   Coordinates at;

@@ -43,6 +43,8 @@ class Mesh {
   int degree(Axis axis) const { return degrees_.at(axis); }
   // Ranks in a group over these axes: the product of their degrees.
   int degree(AxisSet axes) const;
+  // Those of the axes along which there is more than one rank.
+  AxisSet real(AxisSet axes) const;
   int world() const { return degree(kWorld); }
 
   Coordinates coordinates(int rank) const;

@@ -31,10 +31,6 @@ void check_mesh(const Program& program, const mesh::Mesh& mesh, const Recipe& re
   if (stages > 1 && recipe.schedule == Schedule::kAccumulate)
     fail(ErrorKind::kUsage, "program {} has {} stages, schedule accumulate runs one; choose gpipe",
          program.name, stages);
-  for (Axis axis : {Axis::kTp, Axis::kCp})
-    if (mesh.degree(axis) > 1)
-      fail(ErrorKind::kUsage, "mesh {} has {} {}, which no pass handles yet; set {} to 1",
-           print(mesh), name(axis), mesh.degree(axis), name(axis));
 }
 
 // A unit that is stepped on a stage needs its gradient there.

@@ -41,7 +41,7 @@ std::string duration(double seconds) {
 }
 
 int shards(const PlanSet& plan) {
-  return data_parallel_row(plan.recipe.zero).sharded_states ? plan.mesh.degree(Axis::kDpShard) : 1;
+  return data_parallel_row(plan.recipe.zero).sharded_states ? plan.mesh.degree(mesh::kShards) : 1;
 }
 
 std::string recipe_line(const Recipe& recipe) {
@@ -118,6 +118,9 @@ std::string units_text(const PlanSet& plan) {
 double payload(const PlanSet& plan, const Instr& line) {
   if (line.value >= 0) return static_cast<double>(plan.program.values[line.value].bytes);
   if (line.unit < 0) return 0;
+  if (line.verb == Verb::kReduceGrads && line.axes == mesh::AxisSet(Axis::kTp))
+    return static_cast<double>(plan.program.units[line.unit].tp_partial) *
+           static_cast<double>(size_of(plan.recipe.grads));
   const bool parts =
       line.verb == Verb::kSyncTied || (line.verb == Verb::kReduceGrads && !line.scatter);
   const std::int64_t count =
@@ -136,7 +139,19 @@ struct Communication {
 // Rank 0's, by verb and axes, in order of appearance.
 std::vector<Communication> communications(const PlanSet& plan) {
   std::vector<Communication> all;
+  const auto entry = [&](const std::string& what) -> Communication& {
+    const auto found = std::ranges::find(all, what, &Communication::what);
+    return found != all.end() ? *found : all.emplace_back(Communication{.what = what});
+  };
   for (const Instr& line : plan.list(0)) {
+    if (line.node >= 0)
+      for (const NodeExchange& one : plan.program.nodes[line.node].exchanges) {
+        const int times = line.verb == Verb::kBackward ? one.backward : one.forward;
+        Communication& inside =
+            entry(fmt::format("{} in blocks over {}", name(one.kind), mesh::print(one.axes)));
+        inside.count += times;
+        inside.bytes += times * static_cast<double>(one.bytes);
+      }
     if (line.lane == Lane::kComp) continue;
     std::string what(name(line.verb));
     if (line.verb == Verb::kReduceGrads)
@@ -144,10 +159,9 @@ std::vector<Communication> communications(const PlanSet& plan) {
     if (line.gradient) what += " gradient";
     if (line.peer >= 0) what += fmt::format(" stage {}", line.peer);
     if (!line.axes.empty()) what += " over " + mesh::print(line.axes);
-    auto found = std::ranges::find(all, what, &Communication::what);
-    if (found == all.end()) found = all.insert(all.end(), {.what = what, .count = 0, .bytes = 0});
-    ++found->count;
-    found->bytes += payload(plan, line);
+    Communication& one = entry(what);
+    ++one.count;
+    one.bytes += payload(plan, line);
   }
   return all;
 }

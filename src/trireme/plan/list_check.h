@@ -93,6 +93,7 @@ class UnitCheck {
     int updated = -1;                     // step or ema
     bool stale = false;                   // full parameters are those before the update
     std::vector<std::vector<int>> added;  // lines that added to micro-batch mb
+    std::vector<bool> parts_added;        // micro-batch mb is added over tp
     std::vector<int> scattered;           // line that scattered micro-batch mb, or -1
     int reduced = -1;                     // line of the last reduction or synchronisation
     bool all_reduced = false;
@@ -110,6 +111,9 @@ class UnitCheck {
   void add_gradient(int index, const Instr& line, UnitId unit);
   void reduce(int index, const Instr& line);
   void scatter(int index, const Instr& line, UnitState& state);
+  void add_parts(int index, const Instr& line, UnitState& state);
+  void require_complete(int index, UnitId unit, int mb);
+  void require_parts_added(int index, UnitId unit, int mb);
   void require_reduced(int index, UnitId unit);
   void sync_tied(int index, const Instr& line);
   void grad_norm(int index);

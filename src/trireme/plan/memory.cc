@@ -40,7 +40,7 @@ class Account {
         retired_(retirements(plan.program, list_)),
         order_(list_),
         stage_(plan.mesh.coordinate(rank, Axis::kPp)) {
-    const int shards = plan.mesh.degree(Axis::kDpShard);
+    const int shards = plan.mesh.degree(mesh::kShards);
     sharded_ = row_.sharded_states && shards > 1;
     units_.resize(plan.program.units.size());
     for (UnitId unit : units_of_stage(plan.program, stage_)) {
@@ -106,6 +106,8 @@ class Account {
 
   void settle(UnitMemory& unit) {
     const Instr& line = list_[static_cast<std::size_t>(std::exchange(unit.pending, -1))];
+    if (line.axes == mesh::AxisSet(Axis::kTp))
+      add(MemoryKind::kUnitBuffers, -grad_bytes(plan_.program.units[line.unit].tp_partial));
     if (!line.scatter) return;
     add(line.mb >= 0 ? MemoryKind::kUnitBuffers : MemoryKind::kGradients, -grad_bytes(unit.full));
     if (line.mb < 0) return;
@@ -162,7 +164,12 @@ class Account {
 
   void reduce(const Instr& line, UnitMemory& unit) {
     unit.pending = static_cast<int>(&line - list_.data());
-    if (!line.scatter) return collapse(unit);
+    if (line.axes == mesh::AxisSet(Axis::kTp))
+      add(MemoryKind::kUnitBuffers, grad_bytes(plan_.program.units[line.unit].tp_partial));
+    if (!line.scatter) {
+      if (line.mb < 0) collapse(unit);
+      return;
+    }
     add(MemoryKind::kGradients, grad_bytes(unit.part));  // what comes in
     if (line.mb < 0) {
       collapse(unit);

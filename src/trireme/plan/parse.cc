@@ -178,6 +178,8 @@ class Parser {
     unit.trainable = !line.flag("frozen");
     if (const auto followed = line.optional("ema_of"))
       unit.ema_of = find(line, units_, *followed, "unit");
+    if (const auto count = line.optional("tp_partial"))
+      unit.tp_partial = line.number<std::int64_t>(*count);
     line.end();
     add(line, units_, unit.name);
     plan_.program.units.push_back(std::move(unit));
@@ -198,9 +200,25 @@ class Parser {
     node.flops = line.number<double>(line.required("flops"));
     node.no_grad = line.flag("no_grad");
     node.loss = line.flag("loss");
-    line.end();
+    while (!line.done()) node.exchanges.push_back(exchange(line));
     add(line, nodes_, node.name);
     plan_.program.nodes.push_back(std::move(node));
+  }
+
+  // KIND=AXES:BYTES:FORWARD+BACKWARD
+  NodeExchange exchange(Line& line) {
+    const std::string_view word = line.word();
+    const std::vector<std::string_view> sides = split(word, '=');
+    const std::vector<std::string_view> parts = split(sides.back(), ':');
+    const std::vector<std::string_view> times = split(parts.back(), '+');
+    if (sides.size() != 2 || parts.size() != 3 || times.size() != 2)
+      line.refuse("\"{}\" does not belong here", word);
+    NodeExchange one{.kind = line.one_of<Exchange>(sides[0], 5),
+                     .bytes = line.number<std::int64_t>(parts[1]),
+                     .forward = line.number<int>(times[0]),
+                     .backward = line.number<int>(times[1])};
+    located(line, [&] { one.axes = mesh::parse_axes(parts[0]); });
+    return one;
   }
 
   void list() {

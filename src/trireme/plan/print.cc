@@ -39,6 +39,7 @@ std::string program_text(const Program& program) {
     text +=
         fmt::format("unit {} numel={}{}", unit.name, unit.numel, unit.trainable ? "" : " frozen");
     if (unit.ema_of >= 0) text += fmt::format(" ema_of={}", program.units[unit.ema_of].name);
+    if (unit.tp_partial > 0) text += fmt::format(" tp_partial={}", unit.tp_partial);
     text += '\n';
   }
   for (const Node& node : program.nodes) {
@@ -46,8 +47,12 @@ std::string program_text(const Program& program) {
     if (!node.reads.empty()) text += " reads=" + names(program.values, node.reads);
     if (!node.writes.empty()) text += " writes=" + names(program.values, node.writes);
     if (!node.units.empty()) text += " units=" + names(program.units, node.units);
-    text += fmt::format(" saved={} flops={}{}{}\n", node.saved_bytes, node.flops,
+    text += fmt::format(" saved={} flops={}{}{}", node.saved_bytes, node.flops,
                         node.no_grad ? " no_grad" : "", node.loss ? " loss" : "");
+    for (const NodeExchange& one : node.exchanges)
+      text += fmt::format(" {}={}:{}:{}+{}", name(one.kind), mesh::print(one.axes), one.bytes,
+                          one.forward, one.backward);
+    text += '\n';
   }
   return text;
 }

@@ -55,9 +55,9 @@ void check_ids(const Program& program, const Node& node, const std::vector<int>&
 
 void check_units(const Program& program) {
   for (const Unit& unit : program.units) {
-    if (unit.numel < 0)
-      fail(ErrorKind::kInternal, "program {}: unit {} has {} elements", program.name, unit.name,
-           unit.numel);
+    if (unit.numel < 0 || unit.tp_partial < 0)
+      fail(ErrorKind::kInternal, "program {}: unit {} has {} elements, {} of them partial",
+           program.name, unit.name, unit.numel, unit.tp_partial);
     if (unit.ema_of == -1) continue;
     if (unit.ema_of < 0 || unit.ema_of >= &unit - program.units.data())
       fail(ErrorKind::kInternal, "program {}: unit {} follows unit {}, not one named before it",
@@ -69,6 +69,14 @@ void check_units(const Program& program) {
            "size",
            program.name, unit.name, followed.name);
   }
+}
+
+void check_exchanges(const Program& program) {
+  for (const Node& node : program.nodes)
+    for (const NodeExchange& one : node.exchanges)
+      if (one.axes.empty() || one.bytes < 0 || one.forward < 0 || one.backward < 0)
+        fail(ErrorKind::kInternal, "program {}: node {} exchanges {} bytes over {}, {} + {} times",
+             program.name, node.name, one.bytes, mesh::print(one.axes), one.forward, one.backward);
 }
 
 // Values are written once and before they are read.
@@ -94,6 +102,12 @@ void check_flow(const Program& program) {
 }
 
 }  // namespace
+
+std::string_view name(Exchange exchange) {
+  constexpr std::string_view kNames[] = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all",
+                                         "send_recv"};
+  return kNames[static_cast<std::size_t>(exchange)];
+}
 
 GradientFlow gradient_flow(const Program& program) {
   const std::vector<bool> before = trainable_before(program);
@@ -137,6 +151,7 @@ void check_program(const Program& program) {
            program.name, node.name, node.writes.size());
   }
   check_units(program);
+  check_exchanges(program);
   check_flow(program);
 }
 

@@ -3,7 +3,10 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
+
+#include "trireme/mesh/axis.h"
 
 namespace trireme::plan {
 
@@ -23,10 +26,28 @@ struct Value {
 // A flat group of parameters: what is unsharded, reduced, stepped and checkpointed together.
 struct Unit {
   std::string name{};
-  std::int64_t numel = 0;  // without padding
+  std::int64_t numel = 0;  // on one rank, without padding: under tp, the largest rank's
   bool trainable = true;   // false: no gradient, no optimizer state, no reduction
   UnitId ema_of = -1;      // a frozen unit that follows another by exponential moving average
+  // Elements of parameters that several tp ranks hold and of whose gradient each has only its tokens' or
+  // its heads' part: `reduce_grads over=tp` adds them.
+  std::int64_t tp_partial = 0;
   bool operator==(const Unit&) const = default;
+};
+
+// What a node exchanges with other ranks inside its forward and backward. The ranks of the group run the
+// same line, so they meet there.
+enum class Exchange { kAllReduce, kAllGather, kReduceScatter, kAllToAll, kSendRecv };
+std::string_view name(Exchange exchange);  // "all_reduce", ...
+
+struct NodeExchange {
+  Exchange kind = Exchange::kAllReduce;
+  mesh::AxisSet axes{};
+  std::int64_t bytes = 0;  // of the whole that is reduced, gathered or scattered; of what a rank sends in
+                           // an all_to_all or send_recv
+  int forward = 0;         // times a forward
+  int backward = 0;        // times a backward
+  bool operator==(const NodeExchange&) const = default;
 };
 
 // One step of the model: reads values, writes values, uses units. Its backward is explicit.
@@ -40,6 +61,7 @@ struct Node {
   int stage = 0;                 // pipeline stage that runs it
   std::int64_t saved_bytes = 0;  // kept from forward to backward beside what it reads
   double flops = 0;              // of one micro-batch's forward; backward counts twice that
+  std::vector<NodeExchange> exchanges{};
   bool operator==(const Node&) const = default;
 };
 
@@ -63,7 +85,8 @@ GradientFlow gradient_flow(const Program& program);
 
 // Throws Error{kInternal} when names repeat or are no words, ids are out of range, a value is written
 // twice or read before it is written, a loss node writes more than one value or its value is read, a
-// unit follows one that does not come before it, or stages run backwards or leave one out.
+// unit follows one that does not come before it, an exchange runs over no axis, or stages run backwards or
+// leave one out.
 void check_program(const Program& program);
 
 }  // namespace trireme::plan

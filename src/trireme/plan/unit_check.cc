@@ -10,19 +10,15 @@ using mesh::AxisSet;
 UnitCheck::UnitCheck(const ListView& view)
     : view_(view), row_(data_parallel_row(view.plan.recipe.zero)) {
   const mesh::Mesh& mesh = view.plan.mesh;
-  for (Axis axis : {Axis::kDpShard, Axis::kDpReplicate}) {
-    if (mesh.degree(axis) == 1) continue;
-    if (axis == Axis::kDpShard && row_.sharded_states)
-      scatter_axes_ = axis;
-    else
-      rest_axes_ = rest_axes_ | axis;
-  }
+  if (row_.sharded_states) scatter_axes_ = mesh.real(mesh::kShards);
+  rest_axes_ = mesh.real(mesh::kReplicas) - scatter_axes_;
   gathers_ = row_.sharded_params && !scatter_axes_.empty();
   const auto count = static_cast<std::size_t>(view.plan.recipe.micro_batches);
   for (UnitId unit = 0; unit < static_cast<UnitId>(view.program().units.size()); ++unit)
     units_.push_back({.users = gradient_users(view.program(), view.flow, unit, view.stage),
                       .full = !gathers_,
                       .added = std::vector<std::vector<int>>(count),
+                      .parts_added = std::vector<bool>(count, false),
                       .scattered = std::vector<int>(count, -1)});
 }
 
@@ -62,7 +58,7 @@ void UnitCheck::use(int index, const Instr& line) {
 
 void UnitCheck::unshard(int index, const Instr& line) {
   UnitState& state = at(line.unit);
-  if (line.axes != AxisSet(Axis::kDpShard) || scatter_axes_.empty())
+  if (line.axes != scatter_axes_ || scatter_axes_.empty())
     view_.refuse(index, "parameters of this recipe are not sharded over {}",
                  mesh::print(line.axes));
   if (gathers_ && state.full) view_.refuse(index, "is gathered since line {}", state.gathered);
@@ -92,7 +88,8 @@ bool UnitCheck::complete(const UnitState& state, int mb) const {
 
 void UnitCheck::add_gradient(int index, const Instr& line, UnitId unit) {
   UnitState& state = at(unit);
-  if (state.all_reduced || state.scattered[static_cast<std::size_t>(line.mb)] >= 0)
+  if (state.all_reduced || state.parts_added[static_cast<std::size_t>(line.mb)] ||
+      state.scattered[static_cast<std::size_t>(line.mb)] >= 0)
     view_.refuse(index, "adds to the gradient of unit {} after line {} has reduced it",
                  unit_name(unit), state.reduced);
   // One buffer takes the gradient of one micro-batch, and sums are a tree over ascending ones.
@@ -124,12 +121,40 @@ void UnitCheck::scatter(int index, const Instr& line, UnitState& state) {
     if (line.mb >= 0 && mb != line.mb) continue;
     int& done = state.scattered[static_cast<std::size_t>(mb)];
     if (done >= 0) view_.refuse(index, "micro-batch {} is reduced since line {}", mb, done);
-    if (!complete(state, mb))
-      view_.refuse(index, "the gradient of micro-batch {} has {} of {} parts", mb,
-                   state.added[static_cast<std::size_t>(mb)].size(), state.users.size());
+    require_complete(index, line.unit, mb);
+    require_parts_added(index, line.unit, mb);
     done = index;
   }
   if (line.mb >= 0) scatters_.push_back(index);
+}
+
+void UnitCheck::require_complete(int index, UnitId unit, int mb) {
+  if (!complete(at(unit), mb))
+    view_.refuse(index, "the gradient of micro-batch {} has {} of {} parts", mb,
+                 at(unit).added[static_cast<std::size_t>(mb)].size(), at(unit).users.size());
+}
+
+void UnitCheck::require_parts_added(int index, UnitId unit, int mb) {
+  if (view_.program().units[unit].tp_partial > 0 &&
+      !at(unit).parts_added[static_cast<std::size_t>(mb)])
+    view_.refuse(index, "the gradient of unit {} is not added over tp for micro-batch {}",
+                 unit_name(unit), mb);
+}
+
+// Parts of gradients that tp ranks share: before anything is added over other axes.
+void UnitCheck::add_parts(int index, const Instr& line, UnitState& state) {
+  if (view_.program().units[line.unit].tp_partial == 0)
+    view_.refuse(index, "the unit has no partial gradients");
+  if ((line.mb >= 0) != (row_.reduce_each_mb && !scatter_axes_.empty()))
+    view_.refuse(index, "ZeRO-{} adds parts {}", view_.plan.recipe.zero,
+                 line.mb >= 0 ? "once, after the last micro-batch" : "every micro-batch");
+  for (int mb = 0; mb < view_.plan.recipe.micro_batches; ++mb) {
+    if (line.mb >= 0 && mb != line.mb) continue;
+    require_complete(index, line.unit, mb);
+    if (state.parts_added[static_cast<std::size_t>(mb)])
+      view_.refuse(index, "micro-batch {} is added over tp already", mb);
+    state.parts_added[static_cast<std::size_t>(mb)] = true;
+  }
 }
 
 void UnitCheck::reduce(int index, const Instr& line) {
@@ -141,6 +166,9 @@ void UnitCheck::reduce(int index, const Instr& line) {
   if (line.scatter) {
     if (scatter_axes_.empty()) view_.refuse(index, "gradients of this recipe are not sharded");
     scatter(index, line, state);
+  } else if (line.axes == AxisSet(Axis::kTp)) {
+    if (state.all_reduced) view_.refuse(index, "follows the reduction over {}", print(rest_axes_));
+    add_parts(index, line, state);
   } else {
     if (line.axes != rest_axes_ || line.mb >= 0)
       view_.refuse(index, "needs over={} once a step", mesh::print(rest_axes_));
@@ -150,6 +178,8 @@ void UnitCheck::reduce(int index, const Instr& line) {
       if (!complete(state, mb) ||
           (!scatter_axes_.empty() && state.scattered[static_cast<std::size_t>(mb)] < 0))
         view_.refuse(index, "micro-batch {} is not complete yet", mb);
+    for (int mb = 0; mb < view_.plan.recipe.micro_batches; ++mb)
+      require_parts_added(index, line.unit, mb);
     state.all_reduced = true;
   }
   state.reduced = index;
@@ -160,6 +190,7 @@ void UnitCheck::require_reduced(int index, UnitId unit) {
   for (int mb = 0; mb < view_.plan.recipe.micro_batches; ++mb) {
     if (!complete(state, mb))
       view_.refuse(index, "the gradient of unit {} lacks micro-batch {}", unit_name(unit), mb);
+    require_parts_added(index, unit, mb);
     if (!scatter_axes_.empty() && state.scattered[static_cast<std::size_t>(mb)] < 0)
       view_.refuse(index, "the gradient of unit {} is not reduced over {} for micro-batch {}",
                    unit_name(unit), mesh::print(scatter_axes_), mb);

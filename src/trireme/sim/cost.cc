@@ -17,7 +17,7 @@ double width(DType type) { return static_cast<double>(size_of(type)); }
 
 int shards(const PlanSet& plan) {
   const bool sharded = plan::data_parallel_row(plan.recipe.zero).sharded_states;
-  return sharded ? plan.mesh.degree(Axis::kDpShard) : 1;
+  return sharded ? plan.mesh.degree(mesh::kShards) : 1;
 }
 
 // Elements of the unit that a rank steps, and of its full buffer.
@@ -36,13 +36,35 @@ Traffic ring(double bytes, int ranks, int rounds) {
           .bytes = rounds * bytes * (ranks - 1) / ranks};
 }
 
+// What a node exchanges inside, all of it in turn.
+Traffic inside(const PlanSet& plan, const Instr& line) {
+  Traffic sum;
+  for (const plan::NodeExchange& one : plan.program.nodes[line.node].exchanges) {
+    const int ranks = plan.mesh.degree(one.axes);
+    const int times = line.verb == Verb::kBackward ? one.backward : one.forward;
+    const auto bytes = static_cast<double>(one.bytes);
+    const bool plain = one.kind == plan::Exchange::kAllToAll || one.kind == plan::Exchange::kSendRecv;
+    const Traffic once = plain ? Traffic{.messages = 1, .bytes = bytes}
+                               : ring(bytes, ranks, one.kind == plan::Exchange::kAllReduce ? 2 : 1);
+    sum.messages += times * once.messages;
+    sum.bytes += times * once.bytes;
+  }
+  return sum;
+}
+
 Traffic traffic(const PlanSet& plan, const Instr& line) {
   const double grads = width(plan.recipe.grads);
   switch (line.verb) {
+    case Verb::kForward:
+    case Verb::kRecompute:
+    case Verb::kBackward: return inside(plan, line);
     case Verb::kUnshard:
       return ring(full(plan, line.unit) * width(plan.recipe.compute), plan.mesh.degree(line.axes),
                   1);
     case Verb::kReduceGrads: {
+      if (line.axes == mesh::AxisSet(Axis::kTp))
+        return ring(static_cast<double>(plan.program.units[line.unit].tp_partial) * grads,
+                    plan.mesh.degree(line.axes), 2);
       // After a reduce-scatter the rest of the axes reduces parts.
       const bool parts = !line.scatter && shards(plan) > 1;
       const double count = parts ? part(plan, line.unit) : full(plan, line.unit);

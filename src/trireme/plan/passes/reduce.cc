@@ -9,14 +9,6 @@ namespace {
 using mesh::Axis;
 using mesh::AxisSet;
 
-// The axes along which there is more than one rank.
-AxisSet real_axes(const mesh::Mesh& mesh, AxisSet axes) {
-  AxisSet real;
-  for (Axis axis : mesh::kAllAxes)
-    if (axes.contains(axis) && mesh.degree(axis) > 1) real = real | axis;
-  return real;
-}
-
 Instr reduction(UnitId unit, int mb, AxisSet axes, bool scatter) {
   return {.verb = Verb::kReduceGrads,
           .lane = Lane::kDp,
@@ -30,8 +22,8 @@ Instr reduction(UnitId unit, int mb, AxisSet axes, bool scatter) {
 
 List reduce(const Stage& stage, List list) {
   const DataParallelRow row = data_parallel_row(stage.recipe.zero);
-  const AxisSet scattered = row.sharded_states ? real_axes(stage.mesh, Axis::kDpShard) : AxisSet();
-  const AxisSet rest = real_axes(stage.mesh, mesh::kDp) - scattered;
+  const AxisSet scattered = row.sharded_states ? stage.mesh.real(mesh::kShards) : AxisSet();
+  const AxisSet rest = stage.mesh.real(mesh::kReplicas) - scattered;
   Insertion insertion(list);
   for (UnitId unit : units_of_stage(stage.program, stage.index)) {
     const std::vector<NodeId> users = gradient_users(stage.program, stage.flow, unit, stage.index);
@@ -40,12 +32,16 @@ List reduce(const Stage& stage, List list) {
       if (adds_gradients(list[i]) && std::ranges::binary_search(users, list[i].node))
         completed[list[i].mb] = i;
     if (completed.empty()) continue;
+    const bool partial = stage.program.units[unit].tp_partial > 0;
     const std::size_t last = std::ranges::max_element(completed, {}, [](const auto& entry) {
                                return entry.second;
                              })->second;
-    if (!scattered.empty() && row.reduce_each_mb)
-      for (const auto& [mb, line] : completed)
-        insertion.after(line, reduction(unit, mb, scattered, true));
+    const bool each = !scattered.empty() && row.reduce_each_mb;
+    for (const auto& [mb, line] : completed) {
+      if (partial && each) insertion.after(line, reduction(unit, mb, Axis::kTp, false));
+      if (each) insertion.after(line, reduction(unit, mb, scattered, true));
+    }
+    if (partial && !each) insertion.after(last, reduction(unit, -1, Axis::kTp, false));
     if (!scattered.empty() && !row.reduce_each_mb)
       insertion.after(last, reduction(unit, -1, scattered, true));
     if (!rest.empty()) insertion.after(last, reduction(unit, -1, rest, false));

@@ -43,9 +43,8 @@ std::vector<Run> runs(const Stage& stage, const List& list) {
 }  // namespace
 
 List unshard(const Stage& stage, List list) {
-  const mesh::AxisSet axes = mesh::Axis::kDpShard;
-  if (!data_parallel_row(stage.recipe.zero).sharded_params || stage.mesh.degree(axes) == 1)
-    return list;
+  const mesh::AxisSet axes = stage.mesh.real(mesh::kShards);
+  if (!data_parallel_row(stage.recipe.zero).sharded_params || axes.empty()) return list;
   const std::vector<Run> all = runs(stage, list);
   std::vector<std::size_t> places;  // lines at which runs begin
   for (const Run& run : all)
