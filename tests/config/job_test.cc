@@ -123,6 +123,7 @@ TEST(Fields, ContractNamesExist) {
                           "precision.reduce",
                           "precision.numerics",
                           "recompute.policy",
+                          "recompute.logits",
                           "optim.name",
                           "optim.lr",
                           "optim.min_lr",

@@ -149,15 +149,17 @@ double head_flops(const Model& model, const Sizes& sizes) {
   return 2.0 * static_cast<double>(sizes.tokens) * static_cast<double>(model.hidden * model.vocab);
 }
 
-// The normed input, its `statistics` a token, and the logits, which become their own gradient.
-std::int64_t head_saved(const Model& model, const Sizes& sizes, std::int64_t statistics) {
-  return sizes.tokens *
-         ((sizes.d + model.vocab) * sizes.element + (statistics + 1) * sizes.statistic);
+// The normed input, its `statistics` a token, the log-sum-exp and perhaps the logits, which become their own
+// gradient.
+std::int64_t head_saved(const Model& model, const Sizes& sizes, std::int64_t statistics,
+                        bool keep_logits) {
+  const std::int64_t elements = sizes.d + (keep_logits ? model.vocab : 0);
+  return sizes.tokens * (elements * sizes.element + (statistics + 1) * sizes.statistic);
 }
 
 }  // namespace
 
-ModelSpec gpt_spec(const Model& model, std::int64_t micro_batch, DType compute) {
+ModelSpec gpt_spec(const Model& model, std::int64_t micro_batch, DType compute, bool keep_logits) {
   const Sizes sizes(model, micro_batch, compute);
   const Initial init(model);
   const std::int64_t d = sizes.d;
@@ -183,11 +185,13 @@ ModelSpec gpt_spec(const Model& model, std::int64_t micro_batch, DType compute) 
   std::vector<ParamSpec> head = {gain("transformer.ln_f.weight", d),
                                  bias("transformer.ln_f.bias", d)};
   if (!model.tied) head.push_back(matrix("lm_head.weight", model.vocab, d, init.matrix));
-  chain.head(std::move(head), model.tied, head_saved(model, sizes, 2), head_flops(model, sizes));
+  chain.head(std::move(head), model.tied, head_saved(model, sizes, 2, keep_logits),
+             head_flops(model, sizes));
   return std::move(chain).build();
 }
 
-ModelSpec llama_spec(const Model& model, std::int64_t micro_batch, DType compute) {
+ModelSpec llama_spec(const Model& model, std::int64_t micro_batch, DType compute,
+                     bool keep_logits) {
   const Sizes sizes(model, micro_batch, compute);
   const Initial init(model);
   const std::int64_t d = sizes.d;
@@ -214,15 +218,17 @@ ModelSpec llama_spec(const Model& model, std::int64_t micro_batch, DType compute
   }
   std::vector<ParamSpec> head = {gain("model.norm.weight", d)};
   if (!model.tied) head.push_back(matrix("lm_head.weight", model.vocab, d, init.matrix));
-  chain.head(std::move(head), model.tied, head_saved(model, sizes, 1), head_flops(model, sizes));
+  chain.head(std::move(head), model.tied, head_saved(model, sizes, 1, keep_logits),
+             head_flops(model, sizes));
   return std::move(chain).build();
 }
 
 ModelSpec describe(const config::Job& job) {
   const DType compute = job.precision.compute;
+  const bool keep_logits = !job.recompute.logits;
   switch (job.model.family) {
-    case Family::kGpt: return gpt_spec(job.model, job.run.micro_batch, compute);
-    case Family::kLlama: return llama_spec(job.model, job.run.micro_batch, compute);
+    case Family::kGpt: return gpt_spec(job.model, job.run.micro_batch, compute, keep_logits);
+    case Family::kLlama: return llama_spec(job.model, job.run.micro_batch, compute, keep_logits);
   }
   TRIREME_CHECK(false, "family {} has no spec", static_cast<int>(job.model.family));
 }

@@ -15,11 +15,13 @@ namespace trireme::arch {
 // unit `embed`. Inputs are `tokens` and `targets`, int64 [micro_batch, seq_len]; a target of -100 is no
 // target. Parameters have Hugging Face's names; matrices are stored [out, in], which for
 // c_attn, c_proj and c_fc is the transpose of Hugging Face's files. `model` is resolved.
-ModelSpec gpt_spec(const config::Model& model, std::int64_t micro_batch, DType compute);
+ModelSpec gpt_spec(const config::Model& model, std::int64_t micro_batch, DType compute,
+                   bool keep_logits = true);
 
 // Llama (Touvron et al. 2023): rotary positions, RMS norm before each branch, SwiGLU, grouped-query
 // attention, no biases. Layout and inputs as above.
-ModelSpec llama_spec(const config::Model& model, std::int64_t micro_batch, DType compute);
+ModelSpec llama_spec(const config::Model& model, std::int64_t micro_batch, DType compute,
+                     bool keep_logits = true);
 
 // The family's spec for one micro-batch of a resolved job.
 ModelSpec describe(const config::Job& job);

@@ -69,6 +69,7 @@ struct Precision {
 
 struct Recompute {
   RecomputePolicy policy = RecomputePolicy::kNone;
+  bool logits = false;
   bool operator==(const Recompute&) const = default;
 };
 
