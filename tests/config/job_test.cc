@@ -125,6 +125,7 @@ TEST(Fields, ContractNamesExist) {
                           "precision.reduce",
                           "precision.numerics",
                           "recompute.policy",
+                          "recompute.logits",
                           "optim.name",
                           "optim.lr",
                           "optim.min_lr",

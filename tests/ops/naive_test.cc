@@ -1,11 +1,11 @@
 // Each op against its formula written with plain tensor operations in fp64, forward and backward.
-#include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
 #include <cmath>
 #include <functional>
 
+#include "tests/ops/tensors.h"
 #include "trireme/base/error.h"
 #include "trireme/ops/attention.h"
 #include "trireme/ops/cross_entropy.h"
@@ -18,13 +18,7 @@
 namespace trireme::ops {
 namespace {
 
-using Tensors = std::vector<at::Tensor>;
 using Op = std::function<at::Tensor(const Tensors&)>;
-
-at::Tensor normal(std::vector<std::int64_t> shape, std::uint64_t seed, double scale = 1) {
-  return at::empty(shape, at::TensorOptions().dtype(at::kDouble))
-      .normal_(0, scale, at::make_generator<at::CPUGeneratorImpl>(seed));
-}
 
 // The result of `op` and the gradients of all inputs for a fixed random output gradient.
 Tensors results(const Op& op, const Tensors& inputs, at::ScalarType type) {
@@ -36,13 +30,6 @@ Tensors results(const Op& op, const Tensors& inputs, at::ScalarType type) {
   Tensors all = {out.detach()};
   for (const at::Tensor& leaf : leaves) all.push_back(leaf.grad());
   return all;
-}
-
-// Relative, but absolute below 1: some gradients are zero.
-double distance(const at::Tensor& a, const at::Tensor& b) {
-  const at::Tensor wide = b.to(at::kDouble);
-  return (a.to(at::kDouble) - wide).norm().item<double>() /
-         std::max(1.0, wide.norm().item<double>());
 }
 
 // fp64 to rounding, fp32 and bf16 to theirs, on inputs that bf16 holds; and the same bits again.

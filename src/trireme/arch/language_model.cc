@@ -85,12 +85,11 @@ class Exchanges {
     return {over_tp(Exchange::kReduceScatter, activation_, 1, 0),
             over_tp(Exchange::kAllGather, activation_, 0, 1)};
   }
-  // Three scalars a token, and the gradient of the last activation.
+  // Two numbers a token, and the gradient of the last activation.
   std::vector<plan::NodeExchange> head() const {
     if (rank_.tp == 1) return {};
     std::vector<plan::NodeExchange> all = {
-        over_tp(Exchange::kAllReduce, sizes_.tokens * sizes_.statistic, 1, 0),
-        over_tp(Exchange::kAllReduce, 2 * sizes_.tokens * sizes_.statistic, 1, 0)};
+        over_tp(Exchange::kAllGather, 2 * rank_.tp * sizes_.tokens * sizes_.statistic, 1, 0)};
     if (sequence()) {
       all.push_back(over_tp(Exchange::kAllGather, activation_, 1, 1));
       all.push_back(over_tp(Exchange::kReduceScatter, activation_, 0, 1));
@@ -274,10 +273,11 @@ double head_flops(const Model& model, const Sizes& sizes, int tp) {
          tp;
 }
 
-// The normed input, its `statistics` a token, and the logits, which become their own gradient.
-std::int64_t head_saved(const Sizes& sizes, std::int64_t statistics) {
+// The normed input, its `statistics` a token, the log-sum-exp and perhaps the logits, which become their own
+// gradient.
+std::int64_t head_saved(const Sizes& sizes, std::int64_t statistics, bool keep_logits) {
   return sizes.rows * (sizes.d * sizes.element + statistics * sizes.statistic) +
-         sizes.tokens * (sizes.vocab * sizes.element + sizes.statistic);
+         sizes.tokens * ((keep_logits ? sizes.vocab : 0) * sizes.element + sizes.statistic);
 }
 
 }  // namespace
@@ -320,7 +320,7 @@ ModelSpec gpt_spec(const Model& model, const PerRank& rank) {
   if (!model.tied)
     head.push_back(matrix("lm_head.weight", model.vocab, d, init.matrix,
                           Cuts::rows({Cuts::each(model.vocab)})));
-  chain.head(std::move(head), model.tied, head_saved(sizes, 2),
+  chain.head(std::move(head), model.tied, head_saved(sizes, 2, rank.keep_logits),
              head_flops(model, sizes, rank.tp));
   return std::move(chain).build();
 }
@@ -362,7 +362,7 @@ ModelSpec llama_spec(const Model& model, const PerRank& rank) {
   if (!model.tied)
     head.push_back(matrix("lm_head.weight", model.vocab, d, init.matrix,
                           Cuts::rows({Cuts::each(model.vocab)})));
-  chain.head(std::move(head), model.tied, head_saved(sizes, 1),
+  chain.head(std::move(head), model.tied, head_saved(sizes, 1, rank.keep_logits),
              head_flops(model, sizes, rank.tp));
   return std::move(chain).build();
 }
@@ -374,7 +374,8 @@ ModelSpec describe(const config::Job& job) {
                      .sequence = job.parallel.sequence_parallel && job.parallel.tp > 1,
                      .cp = job.parallel.cp,
                      .context = job.parallel.context,
-                     .context_inner = job.parallel.context_inner};
+                     .context_inner = job.parallel.context_inner,
+                     .keep_logits = !job.recompute.logits};
   switch (job.model.family) {
     case Family::kGpt: return gpt_spec(job.model, rank);
     case Family::kLlama: return llama_spec(job.model, rank);

@@ -18,6 +18,7 @@ struct PerRank {
   int cp = 1;
   config::ContextMethod context = config::ContextMethod::kRing;
   int context_inner = 1;  // of cp, the ranks that exchange heads (hierarchical)
+  bool keep_logits = true;
 };
 
 // GPT-2 (Radford et al. 2019): learned positions, layer norm before each branch, biases, tanh-GELU.

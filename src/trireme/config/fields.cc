@@ -210,6 +210,10 @@ void add_optim(std::vector<Field>& list) {
              "full: keep only the inputs of blocks and run their forward again before backward.",
              {{"none", RecomputePolicy::kNone}, {"full", RecomputePolicy::kFull}}));
   list.push_back(
+      boolean(KEY(recompute.logits),
+              "Keep no logits: backward computes them again, 8192 tokens of the vocabulary "
+              "at a time, for one product more."));
+  list.push_back(
       fixed(choice(KEY(optim.name), "Optimizer; adamw decays weights of two or more dims only.",
                    {{"adamw", Optimizer::kAdamW}})));
   list.push_back(number(KEY(optim.lr), "Peak learning rate.", above(0, 100)));

@@ -73,6 +73,7 @@ struct Precision {
 
 struct Recompute {
   RecomputePolicy policy = RecomputePolicy::kNone;
+  bool logits = false;
   bool operator==(const Recompute&) const = default;
 };
 

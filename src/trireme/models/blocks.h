@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "trireme/exec/block.h"
+#include "trireme/ops/cross_entropy.h"
 #include "trireme/ops/linear.h"
 
 namespace trireme::models {
@@ -34,6 +35,8 @@ class BoundBlock : public exec::Block {
 // The last node of a language model: final norm and output layer. Its loss needs no logits elsewhere.
 class LanguageHead : public BoundBlock {
  public:
+  explicit LanguageHead(bool recompute_logits)
+      : logits_(recompute_logits ? ops::Logits::kRecomputed : ops::Logits::kKept) {}
   // Logits of normed rows x, [.., d] -> [.., vocab], in fp32 or fp64.
   at::Tensor logits(const at::Tensor& x) const;
   // Inputs: activations [samples, tokens, d] and targets [samples, tokens].
@@ -44,6 +47,9 @@ class LanguageHead : public BoundBlock {
   virtual at::Tensor norm(const at::Tensor& x) const = 0;
   // The output layer comes last, whether it is its own or the embedding's.
   const at::Tensor& weight() const { return param(params() - 1); }
+
+ private:
+  ops::Logits logits_;
 };
 
 }  // namespace trireme::models

@@ -8,21 +8,23 @@
 namespace trireme::models {
 namespace {
 
-void add_gpt(const config::Model& model, exec::Model& out) {
+void add_gpt(const config::Job& job, exec::Model& out) {
+  const config::Model& model = job.model;
   out.blocks.push_back(std::make_unique<GptEmbed>(model));
   for (std::int64_t layer = 0; layer < model.layers; ++layer)
     out.blocks.push_back(std::make_unique<GptBlock>(model));
-  out.blocks.push_back(std::make_unique<GptHead>(model));
+  out.blocks.push_back(std::make_unique<GptHead>(job));
 }
 
-void add_llama(const config::Model& model, DType compute, exec::Model& out) {
+void add_llama(const config::Job& job, exec::Model& out) {
+  const config::Model& model = job.model;
   const ops::RotaryTable rotary =
       ops::rotary_table(model.seq_len, model.hidden / model.heads, model.rope_theta,
-                        compute == DType::kF64 ? at::kDouble : at::kFloat);
+                        job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat);
   out.blocks.push_back(std::make_unique<LlamaEmbed>());
   for (std::int64_t layer = 0; layer < model.layers; ++layer)
     out.blocks.push_back(std::make_unique<LlamaBlock>(model, rotary));
-  out.blocks.push_back(std::make_unique<LlamaHead>(model));
+  out.blocks.push_back(std::make_unique<LlamaHead>(job));
 }
 
 }  // namespace
@@ -34,8 +36,8 @@ exec::Model build(const config::Job& job) {
          name(compute));
   exec::Model model{.spec = arch::describe(job), .blocks = {}};
   switch (job.model.family) {
-    case config::Family::kGpt: add_gpt(job.model, model); break;
-    case config::Family::kLlama: add_llama(job.model, compute, model); break;
+    case config::Family::kGpt: add_gpt(job, model); break;
+    case config::Family::kLlama: add_llama(job, model); break;
   }
   return model;
 }

@@ -34,7 +34,8 @@ class GptBlock : public BoundBlock {
 
 class GptHead : public LanguageHead {
  public:
-  explicit GptHead(const config::Model& model) : norm_eps_(model.norm_eps) {}
+  explicit GptHead(const config::Job& job)
+      : LanguageHead(job.recompute.logits), norm_eps_(job.model.norm_eps) {}
 
  protected:
   at::Tensor norm(const at::Tensor& x) const override;

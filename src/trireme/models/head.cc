@@ -1,5 +1,4 @@
 #include "trireme/models/blocks.h"
-#include "trireme/ops/cross_entropy.h"
 
 namespace trireme::models {
 
@@ -10,7 +9,7 @@ at::Tensor LanguageHead::logits(const at::Tensor& x) const {
 
 std::vector<at::Tensor> LanguageHead::forward(const std::vector<at::Tensor>& inputs,
                                               const exec::BlockContext& context) {
-  return {ops::linear_cross_entropy(norm(inputs[0]), weight(), inputs[1])};
+  return {ops::linear_cross_entropy(norm(inputs[0]), weight(), inputs[1], 0, {}, logits_)};
 }
 
 }  // namespace trireme::models

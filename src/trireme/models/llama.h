@@ -35,7 +35,8 @@ class LlamaBlock : public BoundBlock {
 
 class LlamaHead : public LanguageHead {
  public:
-  explicit LlamaHead(const config::Model& model) : norm_eps_(model.norm_eps) {}
+  explicit LlamaHead(const config::Job& job)
+      : LanguageHead(job.recompute.logits), norm_eps_(job.model.norm_eps) {}
 
  protected:
   at::Tensor norm(const at::Tensor& x) const override;

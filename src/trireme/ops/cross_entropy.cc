@@ -1,12 +1,22 @@
 #include "trireme/ops/cross_entropy.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
 #include <ATen/ops/mm.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "trireme/comm/tensor_buffer.h"
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/kernels/cpu/scores.h"
 #include "trireme/ops/parameter_gradient.h"
+#include "trireme/ops/regions.h"
+#include "trireme/ops/vocabulary.h"
 
 namespace trireme::ops {
 namespace {
@@ -14,52 +24,170 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+kernels::LogitRows logit_rows(const at::Tensor& logits, const at::Tensor& targets,
+                              std::int64_t first) {
+  return {.targets = elements<std::int64_t>(targets),
+          .ignored = kNoTarget,
+          .first = first,
+          .count = logits.size(1)};
+}
+
+// What the loss takes from each row of logits, [rows] each.
+struct RowStats {
+  at::Tensor log_sums;  // log-sum-exp
+  at::Tensor chosen;    // the target's logit, 0 where it is not among them
+};
+
+RowStats row_stats(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first) {
+  const std::int64_t rows = logits.size(0);
+  const auto options = logits.options().dtype(wide(logits.scalar_type()));
+  const RowStats stats{at::empty({rows}, options), at::empty({rows}, options)};
+  TRIREME_DISPATCH(logits.scalar_type(), "log_sum_exp", [&] {
+    using A = kernels::Wide<scalar_t>;
+    const kernels::LogitRows view = logit_rows(logits, targets, first);
+    for_rows(rows, 4 * view.count, [&](std::int64_t begin, std::int64_t end) {
+      kernels::score_kernels<scalar_t>().log_sum_exp(view, elements<scalar_t>(logits),
+                                                     elements<A>(stats.chosen),
+                                                     elements<A>(stats.log_sums), begin, end);
+    });
+  });
+  return stats;
+}
+
+// Makes `stats` those of its classes and of the classes of `more`.
+void join(const RowStats& stats, const RowStats& more) {
+  AT_DISPATCH_FLOATING_TYPES(stats.log_sums.scalar_type(), "join", [&] {
+    scalar_t* const sums = elements<scalar_t>(stats.log_sums);
+    const scalar_t* const others = elements<scalar_t>(more.log_sums);
+    for (std::int64_t r = 0; r < stats.log_sums.numel(); ++r) {
+      if (others[r] == -std::numeric_limits<scalar_t>::infinity()) continue;  // of no classes
+      // A NaN of either comes through.
+      const scalar_t apart = std::abs(sums[r] - others[r]);
+      sums[r] = std::max(sums[r], others[r]) + std::log1p(std::exp(-apart));
+    }
+  });
+  stats.chosen.add_(more.chosen);
+}
+
+// Every rank joins the same shares in the same order.
+RowStats join_ranks(const RowStats& own, const TensorParallel& tp) {
+  if (tp.size() == 1) return own;
+  const at::Tensor mine = at::stack({own.log_sums, own.chosen});
+  const at::Tensor all = at::empty({tp.size(), 2, mine.size(1)}, mine.options());
+  tp.group->all_gather(comm::buffer(mine), comm::buffer(all)).wait();
+  const RowStats stats{all[0][0].clone(), all[0][1].clone()};
+  for (int rank = 1; rank < tp.size(); ++rank) join(stats, {all[rank][0], all[rank][1]});
+  return stats;
+}
+
 // Rows in order, in fp64: the sum does not depend on threads.
-template <typename A>
-double ordered_sum(const at::Tensor& losses) {
-  double sum = 0;
-  for (std::int64_t i = 0; i < losses.numel(); ++i)
-    sum += static_cast<double>(elements<A>(losses)[i]);
-  return sum;
+at::Tensor total_loss(const RowStats& stats, const at::Tensor& targets) {
+  at::Tensor loss = at::empty({}, stats.log_sums.options());
+  AT_DISPATCH_FLOATING_TYPES(loss.scalar_type(), "cross_entropy", [&] {
+    const std::int64_t* const target = elements<std::int64_t>(targets);
+    double sum = 0;
+    for (std::int64_t r = 0; r < targets.numel(); ++r)
+      if (target[r] != kNoTarget)
+        sum += static_cast<double>(elements<scalar_t>(stats.log_sums)[r] -
+                                   elements<scalar_t>(stats.chosen)[r]);
+    *elements<scalar_t>(loss) = static_cast<scalar_t>(sum);
+  });
+  return loss;
+}
+
+// Logits become the gradient of seed * loss.
+void to_gradient(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first,
+                 const at::Tensor& log_sums, double seed) {
+  TRIREME_DISPATCH(logits.scalar_type(), "cross_entropy_backward", [&] {
+    const kernels::LogitRows view = logit_rows(logits, targets, first);
+    for_rows(logits.size(0), 4 * view.count, [&](std::int64_t begin, std::int64_t end) {
+      kernels::score_kernels<scalar_t>().cross_entropy_backward(
+          view, elements<scalar_t>(logits), elements<kernels::Wide<scalar_t>>(log_sums), seed,
+          begin, end);
+    });
+  });
+}
+
+// Calls body(first, rows of the weight from there) for the whole weight, a piece at a time.
+template <typename Body>
+void for_pieces(const at::Tensor& weight, const Body& body) {
+  for (std::int64_t first = 0; first < weight.size(0); first += kLogitColumns)
+    body(first, weight.narrow(0, first, std::min(kLogitColumns, weight.size(0) - first)));
 }
 
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& targets) {
-    const at::Tensor logits = at::mm(x, weight.t());
-    const std::int64_t rows = x.size(0);
-    const std::int64_t classes = weight.size(0);
-    const auto options = x.options().dtype(wide(x.scalar_type()));
-    const at::Tensor losses = at::empty({rows}, options);
-    const at::Tensor log_sums = at::empty({rows}, options);
-    at::Tensor loss = at::empty({}, options);
-    TRIREME_DISPATCH(x.scalar_type(), "cross_entropy", [&] {
-      using A = kernels::Wide<scalar_t>;
-      for_rows(rows, 4 * classes, [&](std::int64_t begin, std::int64_t end) {
-        kernels::score_kernels<scalar_t>().cross_entropy(
-            elements<scalar_t>(logits), elements<std::int64_t>(targets), kNoTarget, classes,
-            elements<A>(losses), elements<A>(log_sums), begin, end);
+                            const at::Tensor& targets, std::int64_t first_row,
+                            const TensorParallel& tp, bool keep_logits) {
+    context->saved_data["first_row"] = first_row;
+    save(context, tp);
+    const at::Tensor input = gather_rows(x, targets.numel(), tp).wait();
+    at::Tensor logits;
+    RowStats stats;
+    if (keep_logits) {
+      logits = at::mm(input, weight.t());
+      stats = row_stats(logits, targets, first_row);
+    } else {
+      stats = row_stats(input.narrow(1, 0, 0), targets, first_row);
+      for_pieces(weight, [&](std::int64_t first, const at::Tensor& piece) {
+        join(stats, row_stats(at::mm(input, piece.t()), targets, first_row + first));
       });
-      *elements<A>(loss) = static_cast<A>(ordered_sum<A>(losses));
-    });
-    context->save_for_backward({x, weight, targets, logits, log_sums});
-    return loss;
+    }
+    stats = join_ranks(stats, tp);
+    context->save_for_backward({x, weight, targets, stats.log_sums, logits});
+    return total_loss(stats, targets);
   }
+
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &x = saved[0], &weight = saved[1], &targets = saved[2], &logits = saved[3];
-    const std::int64_t classes = weight.size(0);
-    const double seed = grads[0].item<double>();
-    TRIREME_DISPATCH(x.scalar_type(), "cross_entropy_backward", [&] {
-      for_rows(x.size(0), 4 * classes, [&](std::int64_t begin, std::int64_t end) {
-        kernels::score_kernels<scalar_t>().cross_entropy_backward(
-            elements<scalar_t>(logits), elements<std::int64_t>(targets), kNoTarget, classes,
-            elements<kernels::Wide<scalar_t>>(saved[4]), seed, begin, end);
-      });
+    const at::Tensor& logits = saved[4];
+    const auto seed = grads[0].item<double>();
+    variable_list result = logits.defined() ? backward_kept(context, saved, seed)
+                                            : backward_recomputed(context, saved, seed);
+    result.resize(6);
+    return result;
+  }
+
+  static variable_list backward_kept(AutogradContext* context, const variable_list& saved,
+                                     double seed) {
+    const at::Tensor &x = saved[0], &weight = saved[1], &targets = saved[2], &logits = saved[4];
+    const TensorParallel tp = saved_tensor_parallel(context);
+    Pending gathered = gather_rows(x, targets.numel(), tp);
+    to_gradient(logits, targets, context->saved_data["first_row"].toInt(), saved[3], seed);
+    Pending summed =
+        context->needs_input_grad(0) ? sum_partials(at::mm(logits, weight), tp) : Pending();
+    const at::Tensor input = gathered.wait();
+    variable_list result(2);
+    if (context->needs_input_grad(1)) result[1] = weight_gradient(logits, input, weight);
+    result[0] = summed.wait();
+    return result;
+  }
+
+  // The gradient of x is added up in the type of sums.
+  static variable_list backward_recomputed(AutogradContext* context, const variable_list& saved,
+                                           double seed) {
+    const at::Tensor &x = saved[0], &weight = saved[1], &targets = saved[2];
+    const TensorParallel tp = saved_tensor_parallel(context);
+    const std::int64_t first_row = context->saved_data["first_row"].toInt();
+    const at::Tensor input = gather_rows(x, targets.numel(), tp).wait();
+    const at::Tensor dx =
+        at::zeros({input.size(0), input.size(1)}, x.options().dtype(wide(x.scalar_type())));
+    const at::Tensor memory = gradient_memory(weight);
+    const at::Tensor dweight = memory.defined() ? memory : at::empty_like(weight);
+    for_pieces(weight, [&](std::int64_t first, const at::Tensor& piece) {
+      const at::Tensor logits = at::mm(input, piece.t());
+      to_gradient(logits, targets, first_row + first, saved[3], seed);
+      if (context->needs_input_grad(0)) add_product(logits, piece, dx);
+      if (!context->needs_input_grad(1)) return;
+      at::Tensor dpiece = dweight.narrow(0, first, piece.size(0));
+      if (memory.defined())
+        add_transposed_product(logits, input, dpiece);
+      else
+        at::mm_out(dpiece, logits.t(), input);
     });
-    variable_list result(3);
-    if (context->needs_input_grad(0)) result[0] = at::mm(logits, weight);
-    if (context->needs_input_grad(1)) result[1] = weight_gradient(logits, x, weight);
+    variable_list result(2);
+    if (context->needs_input_grad(0)) result[0] = sum_partials(dx.to(x.scalar_type()), tp).wait();
+    if (context->needs_input_grad(1) && !memory.defined()) result[1] = dweight;
     return result;
   }
 };
@@ -67,16 +195,12 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
 }  // namespace
 
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
-                                const at::Tensor& targets) {
+                                const at::Tensor& targets, std::int64_t first_row,
+                                const TensorParallel& tp, Logits logits) {
   const at::Tensor wanted = targets.reshape({-1}).contiguous();
-  const std::int64_t* const target = elements<std::int64_t>(wanted);
-  for (std::int64_t i = 0; i < wanted.numel(); ++i)
-    if (target[i] != kNoTarget && (target[i] < 0 || target[i] >= weight.size(0)))
-      fail(ErrorKind::kData,
-           "target {} at position {} is outside the model's vocabulary of {}; prepare "
-           "the data with this model's tokenizer, or raise model.vocab",
-           target[i], i, weight.size(0));
-  return LinearCrossEntropy::apply(x.reshape({-1, x.size(-1)}).contiguous(), weight, wanted);
+  check_ids("target", wanted, kNoTarget, first_row, weight.size(0), tp);
+  return LinearCrossEntropy::apply(as_rows(x).contiguous(), weight, wanted, first_row, tp,
+                                   logits == Logits::kKept);
 }
 
 }  // namespace trireme::ops

@@ -5,15 +5,26 @@
 
 #include <cstdint>
 
+#include "trireme/ops/tensor_parallel.h"
+
 namespace trireme::ops {
 
 inline constexpr std::int64_t kNoTarget = -100;
 
+// What backward finds of the logits: their memory, which becomes their gradient, or nothing. Then both ways
+// compute them for kLogitColumns tokens of the vocabulary at a time: one product more, and no [rows, vocab].
+enum class Logits { kKept, kRecomputed };
+inline constexpr std::int64_t kLogitColumns = 8192;
+
 // Sum over rows with a target of -log softmax(x weight^T)[target], a scalar in fp32 (fp64 for fp64).
 // x: [.., d]; weight: [vocab, d]; targets: int64 of x's leading shape, kNoTarget where there is none.
-// Softmax and sum are fp32 (fp64) whatever the type. The logits' memory becomes their gradient: keeps x
-// and [rows, vocab] of x's type. Throws Error{kData} for a target outside [0, vocab).
+// Softmax and sum are fp32 (fp64) whatever the type. Keeps x, a number a row and the logits, in x's type.
+// Throws Error{kData} for a target outside [0, vocab).
+//
+// On several ranks each has rows first_row .. of the weight, the last rank the last, x as between parallel regions
+// and all targets; all get the same loss. Two numbers a row travel forward; x as in column_linear().
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
-                                const at::Tensor& targets);
+                                const at::Tensor& targets, std::int64_t first_row = 0,
+                                const TensorParallel& tp = {}, Logits logits = Logits::kKept);
 
 }  // namespace trireme::ops

@@ -4,12 +4,15 @@
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
 #include <span>
 #include <vector>
 
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/kernels/cpu/rows.h"
 #include "trireme/ops/parameter_gradient.h"
+#include "trireme/ops/regions.h"
+#include "trireme/ops/vocabulary.h"
 
 namespace trireme::ops {
 namespace {
@@ -17,23 +20,29 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// For each id, where it occurs: places[starts[id] .. starts[id + 1]), ascending.
+// For each row of a table that begins with id `first`, where it occurs:
+// places[starts[row] .. starts[row + 1]), ascending.
 struct Occurrences {
-  Occurrences(const at::Tensor& tokens, std::int64_t vocab)
-      : starts(static_cast<std::size_t>(vocab) + 1),
+  Occurrences(const at::Tensor& tokens, std::int64_t first, std::int64_t rows)
+      : starts(static_cast<std::size_t>(rows) + 1),
         places(static_cast<std::size_t>(tokens.numel())) {
     const std::int64_t* const ids = elements<std::int64_t>(tokens);
-    for (std::int64_t i = 0; i < tokens.numel(); ++i)
-      ++starts[static_cast<std::size_t>(ids[i]) + 1];
-    for (std::size_t id = 0; id < static_cast<std::size_t>(vocab); ++id)
-      starts[id + 1] += starts[id];
+    const auto for_each = [&](const auto& body) {
+      for (std::int64_t i = 0; i < tokens.numel(); ++i)
+        if (ids[i] >= first && ids[i] < first + rows)
+          body(static_cast<std::size_t>(ids[i] - first), i);
+    };
+    for_each([&](std::size_t row, std::int64_t) { ++starts[row + 1]; });
+    for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row)
+      starts[row + 1] += starts[row];
     std::vector<std::int64_t> next(starts.begin(), starts.end() - 1);
-    for (std::int64_t i = 0; i < tokens.numel(); ++i)
-      places[static_cast<std::size_t>(next[static_cast<std::size_t>(ids[i])]++)] = i;
+    for_each([&](std::size_t row, std::int64_t i) {
+      places[static_cast<std::size_t>(next[row]++)] = i;
+    });
   }
-  std::span<const std::int64_t> of(std::int64_t id) const {
-    const auto first = static_cast<std::size_t>(starts[static_cast<std::size_t>(id)]);
-    const auto last = static_cast<std::size_t>(starts[static_cast<std::size_t>(id) + 1]);
+  std::span<const std::int64_t> of(std::int64_t row) const {
+    const auto first = static_cast<std::size_t>(starts[static_cast<std::size_t>(row)]);
+    const auto last = static_cast<std::size_t>(starts[static_cast<std::size_t>(row) + 1]);
     return std::span(places).subspan(first, last - first);
   }
 
@@ -41,50 +50,71 @@ struct Occurrences {
   std::vector<std::int64_t> places;
 };
 
+// The rows of all tokens, [tokens, d]; zeros for those in other ranks' tables.
+at::Tensor lookup(const at::Tensor& tokens, const at::Tensor& table, std::int64_t first,
+                  const TensorParallel& tp) {
+  if (tp.size() == 1) return at::index_select(table, 0, tokens.reshape({-1}));
+  const std::int64_t width = table.size(1);
+  const std::int64_t* const ids = elements<std::int64_t>(tokens);
+  const at::Tensor rows = at::zeros({tokens.numel(), width}, table.options());
+  TRIREME_DISPATCH(table.scalar_type(), "embedding", [&] {
+    for_rows(tokens.numel(), width, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const std::int64_t row = ids[i] - first;
+        if (row < 0 || row >= table.size(0)) continue;
+        std::copy_n(elements<scalar_t>(table) + row * width, width,
+                    elements<scalar_t>(rows) + i * width);
+      }
+    });
+  });
+  return rows;
+}
+
 struct Embedding : torch::autograd::Function<Embedding> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& tokens,
-                            const at::Tensor& table) {
+                            const at::Tensor& table, std::int64_t first, const TensorParallel& tp) {
     context->save_for_backward({tokens, table});
-    std::vector<std::int64_t> shape = tokens.sizes().vec();
-    shape.push_back(table.size(1));
-    return at::index_select(table, 0, tokens.reshape({-1})).view(shape);
+    context->saved_data["first"] = first;
+    save(context, tp);
+    const at::Tensor rows = sum_partials(lookup(tokens, table, first, tp), tp).wait();
+    std::vector<std::int64_t> inside = tokens.sizes().vec();
+    inside.push_back(0);
+    return rows.view(outside_shape(inside, table.size(1), tp));
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &tokens = saved[0], &table = saved[1];
-    const at::Tensor dy = grads[0].contiguous();
+    const at::Tensor dy =
+        gather_rows(as_rows(grads[0]).contiguous(), tokens.numel(), saved_tensor_parallel(context))
+            .wait();
     const std::int64_t vocab = table.size(0);
     const std::int64_t width = dy.size(-1);
-    const Occurrences occurrences(tokens, vocab);
+    const Occurrences occurrences(tokens, context->saved_data["first"].toInt(), vocab);
     const at::Tensor memory = gradient_memory(table);
     const at::Tensor dtable =
         memory.defined() ? memory
                          : at::zeros({vocab, width}, dy.options().dtype(wide(dy.scalar_type())));
     TRIREME_DISPATCH(dy.scalar_type(), "embedding_backward", [&] {
-      for_rows(vocab, dy.numel() / vocab, [&](std::int64_t begin, std::int64_t end) {
-        const auto add_rows = kernels::row_kernels<scalar_t>().add_rows;
-        for (std::int64_t id = begin; id < end; ++id)
-          for (const std::int64_t place : occurrences.of(id))
-            add_rows(elements<scalar_t>(dy) + place * width, 1, width, width,
-                     elements<kernels::Wide<scalar_t>>(dtable) + id * width);
-      });
+      for_rows(vocab, dy.numel() / std::max<std::int64_t>(1, vocab),
+               [&](std::int64_t begin, std::int64_t end) {
+                 const auto add_rows = kernels::row_kernels<scalar_t>().add_rows;
+                 for (std::int64_t id = begin; id < end; ++id)
+                   for (const std::int64_t place : occurrences.of(id))
+                     add_rows(elements<scalar_t>(dy) + place * width, 1, width, width,
+                              elements<kernels::Wide<scalar_t>>(dtable) + id * width);
+               });
     });
-    return {{}, memory.defined() ? at::Tensor() : dtable.to(dy.scalar_type())};
+    return {{}, memory.defined() ? at::Tensor() : dtable.to(dy.scalar_type()), {}, {}};
   }
 };
 
 }  // namespace
 
-at::Tensor embedding(const at::Tensor& tokens, const at::Tensor& table) {
+at::Tensor embedding(const at::Tensor& tokens, const at::Tensor& table, std::int64_t first_row,
+                     const TensorParallel& tp) {
   const at::Tensor ids = tokens.contiguous();
-  const std::int64_t* const id = elements<std::int64_t>(ids);
-  for (std::int64_t i = 0; i < ids.numel(); ++i)
-    if (id[i] < 0 || id[i] >= table.size(0))
-      fail(ErrorKind::kData,
-           "token {} at position {} is outside the model's vocabulary of {}; prepare "
-           "the data with this model's tokenizer, or raise model.vocab",
-           id[i], i, table.size(0));
-  return Embedding::apply(ids, table);
+  check_ids("token", ids, std::nullopt, first_row, table.size(0), tp);
+  return Embedding::apply(ids, table, first_row, tp);
 }
 
 }  // namespace trireme::ops

@@ -1,13 +1,13 @@
 #include "trireme/ops/feed_forward.h"
 
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/linear.h>
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/kernels/cpu/pointwise.h"
 #include "trireme/ops/parameter_gradient.h"
+#include "trireme/ops/regions.h"
 
 namespace trireme::ops {
 namespace {
@@ -17,12 +17,11 @@ using torch::autograd::variable_list;
 
 constexpr std::int64_t kCost = 4;  // of an exponential, in element operations
 
-at::Tensor as_rows(const at::Tensor& x) { return x.reshape({-1, x.size(-1)}); }
-
 struct GeluLinear : torch::autograd::Function<GeluLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias) {
+                            const at::Tensor& bias, const TensorParallel& tp) {
     context->save_for_backward({x, weight, bias});
+    save(context, tp);
     const at::Tensor active = at::empty_like(x);
     TRIREME_DISPATCH(x.scalar_type(), "gelu", [&] {
       for_rows(x.numel(), kCost, [&](std::int64_t begin, std::int64_t end) {
@@ -30,12 +29,15 @@ struct GeluLinear : torch::autograd::Function<GeluLinear> {
             elements<scalar_t>(x) + begin, elements<scalar_t>(active) + begin, end - begin);
       });
     });
-    return at::linear(active, weight, bias);
+    return row_product(active, weight, bias, tp);
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &x = saved[0], &weight = saved[1], &bias = saved[2];
-    const at::Tensor dy = as_rows(grads[0]).contiguous();
+    const at::Tensor &x = saved[0], &weight = saved[1];
+    const at::Tensor own = as_rows(grads[0]).contiguous();
+    Pending gathered = gather_rows(own, x.numel() / x.size(-1), saved_tensor_parallel(context));
+    const at::Tensor dbias = bias_gradient(own, saved[2]);
+    const at::Tensor dy = gathered.wait();
     const at::Tensor dx = at::mm(dy, weight);
     const at::Tensor active = at::empty_like(dx);
     TRIREME_DISPATCH(x.scalar_type(), "gelu_backward", [&] {
@@ -46,14 +48,15 @@ struct GeluLinear : torch::autograd::Function<GeluLinear> {
             end - begin);
       });
     });
-    return {dx.view(x.sizes()), weight_gradient(dy, active, weight), bias_gradient(dy, bias)};
+    return {dx.view(x.sizes()), weight_gradient(dy, active, weight), dbias, {}};
   }
 };
 
 struct SwigluLinear : torch::autograd::Function<SwigluLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& gate, const at::Tensor& up,
-                            const at::Tensor& weight) {
+                            const at::Tensor& weight, const TensorParallel& tp) {
     context->save_for_backward({gate, up, weight});
+    save(context, tp);
     const at::Tensor active = at::empty_like(gate);
     TRIREME_DISPATCH(gate.scalar_type(), "swiglu", [&] {
       for_rows(gate.numel(), kCost, [&](std::int64_t begin, std::int64_t end) {
@@ -62,12 +65,14 @@ struct SwigluLinear : torch::autograd::Function<SwigluLinear> {
             elements<scalar_t>(active) + begin, end - begin);
       });
     });
-    return at::linear(active, weight);
+    return row_product(active, weight, {}, tp);
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &gate = saved[0], &up = saved[1], &weight = saved[2];
-    const at::Tensor dy = as_rows(grads[0]).contiguous();
+    const at::Tensor dy = gather_rows(as_rows(grads[0]).contiguous(), up.numel() / up.size(-1),
+                                      saved_tensor_parallel(context))
+                              .wait();
     const at::Tensor dup = at::mm(dy, weight);
     const at::Tensor dgate = at::empty_like(dup);
     const at::Tensor active = at::empty_like(dup);
@@ -80,18 +85,21 @@ struct SwigluLinear : torch::autograd::Function<SwigluLinear> {
             end - begin);
       });
     });
-    return {dgate.view(gate.sizes()), dup.view(up.sizes()), weight_gradient(dy, active, weight)};
+    return {
+        dgate.view(gate.sizes()), dup.view(up.sizes()), weight_gradient(dy, active, weight), {}};
   }
 };
 
 }  // namespace
 
-at::Tensor gelu_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  return GeluLinear::apply(x.contiguous(), weight, bias);
+at::Tensor gelu_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
+                       const TensorParallel& tp) {
+  return GeluLinear::apply(x.contiguous(), weight, bias, tp);
 }
 
-at::Tensor swiglu_linear(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& weight) {
-  return SwigluLinear::apply(gate.contiguous(), up.contiguous(), weight);
+at::Tensor swiglu_linear(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& weight,
+                         const TensorParallel& tp) {
+  return SwigluLinear::apply(gate.contiguous(), up.contiguous(), weight, tp);
 }
 
 }  // namespace trireme::ops

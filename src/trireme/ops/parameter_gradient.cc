@@ -31,8 +31,16 @@ at::Tensor gradient_memory(const at::Tensor& param) {
 at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight) {
   const at::Tensor memory = gradient_memory(weight);
   if (!memory.defined()) return at::mm(dy.t(), x);
-  kernels::matmul(matrix(dy).transposed(), matrix(x), matrix(memory), kernels::Into::kAdd);
+  add_transposed_product(dy, x, memory);
   return {};
+}
+
+void add_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum) {
+  kernels::matmul(matrix(a), matrix(b), matrix(sum), kernels::Into::kAdd);
+}
+
+void add_transposed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum) {
+  kernels::matmul(matrix(a).transposed(), matrix(b), matrix(sum), kernels::Into::kAdd);
 }
 
 at::Tensor deliver_gradient(const at::Tensor& param, const at::Tensor& sum) {

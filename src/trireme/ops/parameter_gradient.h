@@ -13,6 +13,10 @@ at::Tensor gradient_memory(const at::Tensor& param);
 // gradient_memory(weight), where sums are never rounded to the weight's type.
 at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight);
 
+// sum += a b and sum += a^T b, for contiguous matrices; sum is in the type of sums.
+void add_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum);
+void add_transposed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum);
+
 // `sum` itself, in the type of sums and the shape of `param`, if autograd is to add it, rounded; undefined if
 // it was added to gradient_memory(param).
 at::Tensor deliver_gradient(const at::Tensor& param, const at::Tensor& sum);

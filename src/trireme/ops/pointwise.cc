@@ -50,38 +50,45 @@ struct Rotary : torch::autograd::Function<Rotary> {
   }
 };
 
-at::Tensor dropped(const at::Tensor& x, double p, std::uint64_t key) {
-  constexpr std::int64_t kRow = 1024;  // elements that share a row key
-  const std::int64_t rows = x.numel() / kRow;
+at::Tensor dropped(const at::Tensor& x, double p, std::uint64_t key, const at::Tensor& rows) {
   const kernels::Keep keep = kernels::Keep::at_rate(key, p);
   const double scale = 1 / (1 - p);
+  // Without rows all of x is one.
+  const std::int64_t width = rows.defined() ? x.size(-1) : x.numel();
+  const std::int64_t* const row = rows.defined() ? elements<std::int64_t>(rows) : nullptr;
   at::Tensor y = at::empty_like(x);
   TRIREME_DISPATCH(x.scalar_type(), "dropout", [&] {
-    const scalar_t* const from = elements<scalar_t>(x);
-    scalar_t* const to = elements<scalar_t>(y);
-    const auto dropout = kernels::pointwise_kernels<scalar_t>().dropout;
-    for_rows(rows, kRow, [&](std::int64_t begin, std::int64_t end) {
-      dropout(keep, scale, from, to, kRow, begin, end);
+    for_rows(x.numel(), 1, [&](std::int64_t begin, std::int64_t end) {
+      while (begin < end) {
+        const std::int64_t r = begin / width;
+        const std::int64_t count = std::min(end, (r + 1) * width) - begin;
+        const std::int64_t place = (row != nullptr ? row[r] : r) * width + begin % width;
+        kernels::pointwise_kernels<scalar_t>().dropout(keep, scale, place,
+                                                       elements<scalar_t>(x) + begin,
+                                                       elements<scalar_t>(y) + begin, count);
+        begin += count;
+      }
     });
-    // What is left is a short row under a key of its own.
-    const kernels::Keep tail = kernels::Keep::at_rate(~key, p);
-    dropout(tail, scale, from + rows * kRow, to + rows * kRow, x.numel() - rows * kRow, 0, 1);
   });
   return y;
 }
 
+// x and perhaps rows.
 struct Dropout : torch::autograd::Function<Dropout> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, double p,
+  static at::Tensor forward(AutogradContext* context, at::TensorList in, double p,
                             std::int64_t key) {
+    const at::Tensor rows = in.size() > 1 ? in[1] : at::Tensor();
     context->saved_data["p"] = p;
     context->saved_data["key"] = key;
-    return dropped(x, p, static_cast<std::uint64_t>(key));
+    context->save_for_backward({rows});
+    return dropped(in[0], p, static_cast<std::uint64_t>(key), rows);
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
-    return {dropped(grads[0].contiguous(), context->saved_data["p"].toDouble(),
-                    static_cast<std::uint64_t>(context->saved_data["key"].toInt())),
-            {},
-            {}};
+    const at::Tensor rows = context->get_saved_variables()[0];
+    variable_list result(rows.defined() ? 4 : 3);
+    result[0] = dropped(grads[0].contiguous(), context->saved_data["p"].toDouble(),
+                        static_cast<std::uint64_t>(context->saved_data["key"].toInt()), rows);
+    return result;
   }
 };
 
@@ -108,9 +115,15 @@ at::Tensor rotary(const at::Tensor& x, const RotaryTable& table) {
   return Rotary::apply(x.contiguous(), table.cosines, table.sines);
 }
 
-at::Tensor dropout(const at::Tensor& x, double p, std::uint64_t key) {
+at::Tensor dropout(const at::Tensor& x, double p, std::uint64_t key, const at::Tensor& rows) {
   TRIREME_CHECK(p >= 0 && p < 1, "dropout of {}", p);
-  return Dropout::apply(x.contiguous(), p, static_cast<std::int64_t>(key));
+  variable_list in = {x.contiguous()};
+  if (rows.defined()) {
+    TRIREME_CHECK(rows.numel() * x.size(-1) == x.numel(), "{} row numbers for {} elements in {}s",
+                  rows.numel(), x.numel(), x.size(-1));
+    in.push_back(rows.contiguous());
+  }
+  return Dropout::apply(at::TensorList(in), p, static_cast<std::int64_t>(key));
 }
 
 }  // namespace trireme::ops

@@ -23,6 +23,9 @@ at::Tensor rotary(const at::Tensor& x, const RotaryTable& table);
 
 // Zeroes each element with probability p and scales the rest by 1 / (1 - p). What is dropped is a
 // function of key and position in x alone; nothing is kept for backward. p is in [0, 1).
-at::Tensor dropout(const at::Tensor& x, double p, std::uint64_t key);
+//
+// Where x has only some rows of [.., d], `rows`, int64 with one number a row, says which: they drop what they
+// would in the whole.
+at::Tensor dropout(const at::Tensor& x, double p, std::uint64_t key, const at::Tensor& rows = {});
 
 }  // namespace trireme::ops

@@ -1,5 +1,7 @@
 #include "trireme/ops/kernels/cpu/pointwise.h"
 
+#include <algorithm>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "trireme/ops/kernels/cpu/pointwise.cc"
 #include <hwy/foreach_target.h>
@@ -93,14 +95,18 @@ void rotate(const Rotation<T>& rotation, const T* x, T* y, std::int64_t first_ro
 }
 
 template <typename T>
-void dropout(const Keep& keep, double scale, const T* x, T* y, std::int64_t width,
-             std::int64_t begin, std::int64_t end) {
+void dropout(const Keep& keep, double scale, std::int64_t place, const T* x, T* y,
+             std::int64_t count) {
+  constexpr std::int64_t kRow = 1024;  // places that share a row key
   const Wide<T> factor = static_cast<Wide<T>>(scale);
-  for (std::int64_t r = begin; r < end; ++r) {
-    const std::uint32_t row = keep.row(static_cast<std::uint64_t>(r));
-    over<T>(width, [&](auto at) {
-      at.store(y + r * width, hn::Mul(at.load(x + r * width), kept<T>(keep, row, at.i, factor)));
+  for (std::int64_t done = 0; done < count;) {
+    const std::uint32_t row = keep.row(static_cast<std::uint64_t>((place + done) / kRow));
+    const std::int64_t column = (place + done) % kRow;
+    const std::int64_t part = std::min(count - done, kRow - column);
+    over<T>(part, [&](auto at) {
+      at.store(y + done, hn::Mul(at.load(x + done), kept<T>(keep, row, column + at.i, factor)));
     });
+    done += part;
   }
 }
 

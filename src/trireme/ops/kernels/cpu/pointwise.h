@@ -28,9 +28,9 @@ struct PointwiseKernels {
                           std::int64_t count);
   void (*rotate)(const Rotation<T>& rotation, const T* x, T* y, std::int64_t first_row,
                  std::int64_t rows);
-  // y = kept ? x / (1 - p) : 0 for rows [begin, end) of [.., width]; scale is 1 / (1 - p).
-  void (*dropout)(const Keep& keep, double scale, const T* x, T* y, std::int64_t width,
-                  std::int64_t begin, std::int64_t end);
+  // y[i] = kept ? x[i] / (1 - p) : 0 for i < count, by the noise at place + i; scale is 1 / (1 - p).
+  void (*dropout)(const Keep& keep, double scale, std::int64_t place, const T* x, T* y,
+                  std::int64_t count);
 };
 
 template <typename T>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "trireme/ops/kernels/cpu/scores.cc"
@@ -91,43 +92,56 @@ void softmax_backward(const ScoreBlock& block, const Wide<T>* scores, const Wide
   }
 }
 
+// A row's target as a column; outside [0, rows.count) where it is not among the classes.
+HWY_INLINE std::int64_t target_column(const LogitRows& rows, std::int64_t r) {
+  return rows.targets[r] - rows.first;
+}
+HWY_INLINE bool among(const LogitRows& rows, std::int64_t column) {
+  return column >= 0 && column < rows.count;
+}
+
 template <typename T>
-void cross_entropy(const T* logits, const std::int64_t* targets, std::int64_t ignored,
-                   std::int64_t classes, Wide<T>* losses, Wide<T>* log_sums, std::int64_t begin,
-                   std::int64_t end) {
+void log_sum_exp(const LogitRows& rows, const T* logits, Wide<T>* chosen, Wide<T>* log_sums,
+                 std::int64_t begin, std::int64_t end) {
   using A = Wide<T>;
   for (std::int64_t r = begin; r < end; ++r) {
-    const T* const row = logits + r * classes;
-    losses[r] = log_sums[r] = 0;
-    if (targets[r] == ignored) continue;
-    const A largest = max_over(row, classes);
+    const T* const row = logits + r * rows.count;
+    chosen[r] = log_sums[r] = 0;
+    if (rows.targets[r] == rows.ignored) continue;
+    if (rows.count == 0) {
+      log_sums[r] = -std::numeric_limits<A>::infinity();
+      continue;
+    }
+    const A largest = max_over(row, rows.count);
     const Vector<T> top = fill<T>(largest);
-    const A sum =
-        sum_over<T>(classes, [&](auto at) { return exponential<T>(hn::Sub(at.load(row), top)); });
+    const A sum = sum_over<T>(rows.count,
+                              [&](auto at) { return exponential<T>(hn::Sub(at.load(row), top)); });
     log_sums[r] = largest + std::log(sum);
-    losses[r] = log_sums[r] - static_cast<A>(row[targets[r]]);
+    const std::int64_t target = target_column(rows, r);
+    if (among(rows, target)) chosen[r] = static_cast<A>(row[target]);
   }
 }
 
 template <typename T>
-void cross_entropy_backward(T* logits, const std::int64_t* targets, std::int64_t ignored,
-                            std::int64_t classes, const Wide<T>* log_sums, double seed,
+void cross_entropy_backward(const LogitRows& rows, T* logits, const Wide<T>* log_sums, double seed,
                             std::int64_t begin, std::int64_t end) {
   using A = Wide<T>;
   const A factor = static_cast<A>(seed);
   for (std::int64_t r = begin; r < end; ++r) {
-    T* const row = logits + r * classes;
-    if (targets[r] == ignored) {
-      std::fill(row, row + classes, T(0));
+    T* const row = logits + r * rows.count;
+    if (rows.targets[r] == rows.ignored) {
+      std::fill(row, row + rows.count, T(0));
       continue;
     }
-    const A own = std::exp(static_cast<A>(row[targets[r]]) - log_sums[r]) - A(1);
+    const std::int64_t target = target_column(rows, r);
+    const bool mine = among(rows, target);
+    const A own = mine ? std::exp(static_cast<A>(row[target]) - log_sums[r]) - A(1) : A(0);
     const Vector<T> log_sum = fill<T>(log_sums[r]);
-    over<T>(classes, [&](auto at) {
+    over<T>(rows.count, [&](auto at) {
       const Vector<T> p = exponential<T>(hn::Sub(at.load(row), log_sum));
       at.store(row, hn::Mul(fill<T>(factor), p));
     });
-    row[targets[r]] = static_cast<T>(factor * own);
+    if (mine) row[target] = static_cast<T>(factor * own);
   }
 }
 
@@ -135,7 +149,7 @@ template <typename T>
 ScoreKernels<T> make() {
   return {.softmax = softmax<T>,
           .softmax_backward = softmax_backward<T>,
-          .cross_entropy = cross_entropy<T>,
+          .log_sum_exp = log_sum_exp<T>,
           .cross_entropy_backward = cross_entropy_backward<T>};
 }
 TRIREME_KERNELS_OF_TARGET(ScoreKernels, score_kernels)

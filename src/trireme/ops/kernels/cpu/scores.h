@@ -20,6 +20,15 @@ struct ScoreBlock {
   double keep_scale = 1;  // 1 / (1 - p)
 };
 
+// Rows of logits of classes first .. first + count - 1, one after the other, and the target of each row; rows
+// whose target is `ignored` have no loss.
+struct LogitRows {
+  const std::int64_t* targets = nullptr;
+  std::int64_t ignored = 0;
+  std::int64_t first = 0;
+  std::int64_t count = 0;
+};
+
 template <typename T>
 struct ScoreKernels {
   // probs * shares[row] = softmax(scale * scores) with noise; probs are 0 where a row does not see.
@@ -30,15 +39,13 @@ struct ScoreKernels {
   // of scores, p * (dp - delta) * scale where delta[row] is the row's sum of p dp.
   void (*softmax_backward)(const ScoreBlock& block, const Wide<T>* scores, const Wide<T>* dprobs,
                            const Wide<T>* log_sums, const Wide<T>* delta, T* probs, T* dscores);
-  // losses[r] = log-sum-exp of the row minus its target's logit; 0 where the target is `ignored`. Rows
-  // [begin, end); log_sums[r] is the row's log-sum-exp.
-  void (*cross_entropy)(const T* logits, const std::int64_t* targets, std::int64_t ignored,
-                        std::int64_t classes, Wide<T>* losses, Wide<T>* log_sums,
-                        std::int64_t begin, std::int64_t end);
-  // logits become the gradient of seed * sum of losses: seed * (softmax - onehot), rows without target 0.
-  void (*cross_entropy_backward)(T* logits, const std::int64_t* targets, std::int64_t ignored,
-                                 std::int64_t classes, const Wide<T>* log_sums, double seed,
-                                 std::int64_t begin, std::int64_t end);
+  // Of rows [begin, end): log_sums[r], the log-sum-exp over these classes, and chosen[r], the target's logit
+  // or 0 where it is not among them. Both are 0 for ignored rows.
+  void (*log_sum_exp)(const LogitRows& rows, const T* logits, Wide<T>* chosen, Wide<T>* log_sums,
+                      std::int64_t begin, std::int64_t end);
+  // logits become seed * (softmax - onehot), 0 in ignored rows; log_sums are over all classes there are.
+  void (*cross_entropy_backward)(const LogitRows& rows, T* logits, const Wide<T>* log_sums,
+                                 double seed, std::int64_t begin, std::int64_t end);
 };
 
 template <typename T>
