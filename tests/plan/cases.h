@@ -23,6 +23,7 @@ struct Case {
 
 inline std::vector<Program> example_programs() {
   return {arch::chain_example(),
+          arch::spread_example(),
           arch::tied_example(1),
           arch::tied_example(2),
           arch::tied_example(3, 4),
@@ -49,10 +50,14 @@ void for_each_case(const std::vector<int>& shards, const std::vector<int>& repli
               for (bool recompute : {false, true}) {
                 if (zero != 3 && prefetch != prefetches.front()) continue;
                 const int stages = stages_of(program);
+                const int spread = program.name == "spread" ? 2 : 1;
                 visit(Case{
                     .program = program,
-                    .mesh =
-                        mesh::Mesh({.pp = stages, .dp_replicate = replicate, .dp_shard = shard}),
+                    .mesh = mesh::Mesh({.pp = stages,
+                                        .dp_replicate = replicate,
+                                        .dp_shard = shard,
+                                        .cp = spread,
+                                        .tp = spread}),
                     .recipe = {.zero = zero,
                                .micro_batches = count,
                                .prefetch = prefetch,

@@ -34,6 +34,13 @@ TEST(Golden, Hybrid) {
                         {.zero = 3, .micro_batches = 1}));
 }
 
+TEST(Golden, TensorAndContextRanks) {
+  for (int zero : {1, 3})
+    expect_golden("spread_zero" + std::to_string(zero),
+                  compile(arch::spread_example(), mesh::Mesh({.dp_replicate = 2, .cp = 2, .tp = 2}),
+                          {.zero = zero, .micro_batches = 2}));
+}
+
 TEST(Golden, RecomputeInBf16) {
   expect_golden("chain_recompute",
                 compile(arch::chain_example(), mesh::Mesh({.dp_shard = 2}),

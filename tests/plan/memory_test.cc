@@ -73,7 +73,7 @@ TEST(Memory, EveryStepGivesBackWhatItTook) {
         SCOPED_TRACE(one.name());
         const PlanSet plan = compile(one);
         for (int stage = 0; stage < static_cast<int>(plan.lists.size()); ++stage) {
-          const int rank = stage * plan.mesh.degree(mesh::kDp);
+          const int rank = stage * plan.mesh.world() / static_cast<int>(plan.lists.size());
           const MemoryAccount account = memory_account(plan, rank);
           ASSERT_EQ(account.at_line.size(), plan.list(rank).size());
           std::int64_t largest = 0;

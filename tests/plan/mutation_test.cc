@@ -136,6 +136,25 @@ TEST(Mutation, ReductionOverWrongAxesIsNamed) {
   EXPECT_THAT(refusal(plan), HasSubstr("needs over=dp_replicate+dp_shard"));
 }
 
+TEST(Mutation, PartsOfGradientsNotAddedAreNamed) {
+  const auto over_tp = [](const Instr& line) {
+    return line.verb == Verb::kReduceGrads && line.axes == mesh::AxisSet(Axis::kTp);
+  };
+  for (int zero : {1, 3}) {
+    PlanSet plan = compile(arch::spread_example(), mesh::Mesh({.cp = 2, .tp = 2}), {.zero = zero});
+    drop(plan.lists[0], find(plan.lists[0], over_tp));
+    EXPECT_THAT(refusal(plan), HasSubstr("is not added over tp for micro-batch 0"));
+    // After the scatter it comes too late.
+    plan = compile(arch::spread_example(), mesh::Mesh({.cp = 2, .tp = 2}), {.zero = zero});
+    List& list = plan.lists[0];
+    const auto at = static_cast<std::size_t>(find(list, over_tp));
+    ASSERT_TRUE(list[at + 1].scatter);
+    std::swap(list[at].axes, list[at + 1].axes);
+    std::swap(list[at].scatter, list[at + 1].scatter);
+    EXPECT_THAT(refusal(plan), HasSubstr("is not added over tp"));
+  }
+}
+
 TEST(Mutation, ReductionBeforeTheLastUserIsNamed) {
   PlanSet plan = compile(arch::tied_example(1), mesh::Mesh({.dp_shard = 2}), {.zero = 0});
   List& list = plan.lists[0];

@@ -20,7 +20,7 @@ TEST(Property, EveryPlanIsProvenAndItsTextReadsBack) {
     ASSERT_EQ(parse(text), plan);
     ++count;
   });
-  EXPECT_EQ(count, 9 * (3 + 3) * 4 * 2 * 5 * 2);
+  EXPECT_EQ(count, 10 * (3 + 3) * 4 * 2 * 5 * 2);
 }
 
 // anchors.md, "Communication": one all-reduce a unit; one reduce-scatter and one all-gather a unit
@@ -31,7 +31,7 @@ TEST(Property, CollectivesAreCountedInClosedForm) {
     SCOPED_TRACE(one.name());
     const PlanSet plan = compile(one);
     const GradientFlow flow = gradient_flow(one.program);
-    const bool sharded = one.mesh.degree(mesh::Axis::kDpShard) > 1;
+    const bool sharded = one.mesh.degree(mesh::kShards) > 1;
     const bool replicated = one.mesh.degree(mesh::Axis::kDpReplicate) > 1;
     const int zero = one.recipe.zero;
     const int mbs = one.recipe.micro_batches;
@@ -39,12 +39,14 @@ TEST(Property, CollectivesAreCountedInClosedForm) {
       for (UnitId unit : units_of_stage(one.program, stage)) {
         const Unit& declared = one.program.units[unit];
         SCOPED_TRACE(declared.name);
-        int gathers = 0, scatters = 0, all_reduces = 0, syncs = 0;
+        int gathers = 0, scatters = 0, parts = 0, all_reduces = 0, syncs = 0;
         for (const Instr& line : plan.lists[stage]) {
           if (line.unit != unit) continue;
           gathers += line.verb == Verb::kUnshard;
           scatters += line.verb == Verb::kReduceGrads && line.scatter;
-          all_reduces += line.verb == Verb::kReduceGrads && !line.scatter;
+          const bool over_tp = line.axes == mesh::AxisSet(mesh::Axis::kTp);
+          parts += line.verb == Verb::kReduceGrads && over_tp;
+          all_reduces += line.verb == Verb::kReduceGrads && !line.scatter && !over_tp;
           syncs += line.verb == Verb::kSyncTied;
         }
         // Stretches of neighbouring nodes that use the unit: each is gathered for itself.
@@ -68,6 +70,7 @@ TEST(Property, CollectivesAreCountedInClosedForm) {
                                                  : 0;
         EXPECT_EQ(gathers, expected_gathers);
         EXPECT_EQ(scatters, !sharded || !trains || zero == 0 ? 0 : zero == 1 ? 1 : mbs);
+        EXPECT_EQ(parts, declared.tp_partial == 0 ? 0 : zero >= 2 && sharded ? mbs : 1);
         EXPECT_EQ(all_reduces, trains && (replicated || (sharded && zero == 0)) ? 1 : 0);
         EXPECT_EQ(syncs, trains && stages_of_unit(one.program, unit).size() > 1 ? 1 : 0);
       }

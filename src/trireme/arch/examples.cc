@@ -66,6 +66,19 @@ Program language_model(std::string name, int stages, int blocks, bool tied) {
 
 Program chain_example(int blocks) { return language_model("chain", 1, blocks, false); }
 
+Program spread_example(int blocks) {
+  using plan::Exchange;
+  Program program = language_model("spread", 1, blocks, /*tied=*/false);
+  for (plan::Node& node : program.nodes) {
+    if (node.reads.size() > 1 || node.name == "embed") continue;
+    node.exchanges = {{Exchange::kSendRecv, mesh::Axis::kCp, kActivation / 2, 1, 3},
+                      {Exchange::kAllGather, mesh::Axis::kTp, kActivation, 2, 4},
+                      {Exchange::kReduceScatter, mesh::Axis::kTp, kActivation, 2, 2}};
+    program.units[node.units[0]].tp_partial = 256;
+  }
+  return program;
+}
+
 Program tied_example(int stages, int blocks) {
   TRIREME_CHECK(stages <= blocks, "{} stages for {} blocks", stages, blocks);
   return language_model(fmt::format("tied{}", stages), stages, blocks, true);

@@ -8,6 +8,10 @@ namespace trireme::arch {
 // embed, `blocks` blocks, a loss with a head of its own.
 plan::Program chain_example(int blocks = 2);
 
+// As chain_example, on one of several tp and cp ranks with sequence parallelism: blocks exchange activations
+// and keys, and a part of the gradients of their norms is elsewhere.
+plan::Program spread_example(int blocks = 2);
+
 // As chain_example, but the loss uses the embedding's unit again: with two stages, tied weights live on
 // both ends of the pipeline.
 plan::Program tied_example(int stages = 1, int blocks = 2);

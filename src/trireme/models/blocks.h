@@ -3,41 +3,41 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "trireme/exec/block.h"
+#include "trireme/models/across.h"
 #include "trireme/ops/cross_entropy.h"
-#include "trireme/ops/linear.h"
 
 namespace trireme::models {
 
-// A block whose parameters are bound tensors in node_params order.
+// A block whose parameters are bound tensors in node_params order, on one rank or across many.
 class BoundBlock : public exec::Block {
  public:
+  explicit BoundBlock(std::shared_ptr<const Across> across) : across_(std::move(across)) {}
   void bind(std::vector<at::Tensor> params) override { params_ = std::move(params); }
 
  protected:
   const at::Tensor& param(std::size_t index) const { return params_[index]; }
   std::size_t params() const { return params_.size(); }
-
-  // x [.., in] times weight^T, plus bias: parameters `index` and `index + 1`.
-  at::Tensor linear_biased(const at::Tensor& x, std::size_t index) const {
-    return ops::linear(x, params_[index], params_[index + 1]);
-  }
-  at::Tensor linear(const at::Tensor& x, std::size_t index) const {
-    return ops::linear(x, params_[index]);
-  }
+  const Across& across() const { return *across_; }
+  const ops::TensorParallel& tp() const { return across_->tp(); }
 
  private:
+  std::shared_ptr<const Across> across_;
   std::vector<at::Tensor> params_;
 };
 
 // The last node of a language model: final norm and output layer. Its loss needs no logits elsewhere.
 class LanguageHead : public BoundBlock {
  public:
-  explicit LanguageHead(bool recompute_logits)
-      : logits_(recompute_logits ? ops::Logits::kRecomputed : ops::Logits::kKept) {}
-  // Logits of normed rows x, [.., d] -> [.., vocab], in fp32 or fp64.
+  LanguageHead(const config::Job& job, std::shared_ptr<const Across> across)
+      : BoundBlock(std::move(across)),
+        norm_eps_(job.model.norm_eps),
+        logits_(job.recompute.logits ? ops::Logits::kRecomputed : ops::Logits::kKept) {}
+  // Logits of rows x, [.., d] -> [.., vocab], in fp32 or fp64; on one rank.
   at::Tensor logits(const at::Tensor& x) const;
   // Inputs: activations [samples, tokens, d] and targets [samples, tokens].
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
@@ -45,10 +45,12 @@ class LanguageHead : public BoundBlock {
 
  protected:
   virtual at::Tensor norm(const at::Tensor& x) const = 0;
+  double norm_eps() const { return norm_eps_; }
   // The output layer comes last, whether it is its own or the embedding's.
   const at::Tensor& weight() const { return param(params() - 1); }
 
  private:
+  double norm_eps_;
   ops::Logits logits_;
 };
 

@@ -8,38 +8,50 @@
 namespace trireme::models {
 namespace {
 
-void add_gpt(const config::Job& job, exec::Model& out) {
-  const config::Model& model = job.model;
-  out.blocks.push_back(std::make_unique<GptEmbed>(model));
-  for (std::int64_t layer = 0; layer < model.layers; ++layer)
-    out.blocks.push_back(std::make_unique<GptBlock>(model));
-  out.blocks.push_back(std::make_unique<GptHead>(job));
+using Ranks = std::shared_ptr<const Across>;
+
+void add_gpt(const config::Job& job, const Ranks& across, exec::Model& out) {
+  out.blocks.push_back(std::make_unique<GptEmbed>(job.model, across));
+  for (std::int64_t layer = 0; layer < job.model.layers; ++layer)
+    out.blocks.push_back(std::make_unique<GptBlock>(job.model, across));
+  out.blocks.push_back(std::make_unique<GptHead>(job, across));
 }
 
-void add_llama(const config::Job& job, exec::Model& out) {
+void add_llama(const config::Job& job, const Ranks& across, exec::Model& out) {
   const config::Model& model = job.model;
   const ops::RotaryTable rotary =
       ops::rotary_table(model.seq_len, model.hidden / model.heads, model.rope_theta,
                         job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat);
-  out.blocks.push_back(std::make_unique<LlamaEmbed>());
+  out.blocks.push_back(std::make_unique<LlamaEmbed>(across));
   for (std::int64_t layer = 0; layer < model.layers; ++layer)
-    out.blocks.push_back(std::make_unique<LlamaBlock>(model, rotary));
-  out.blocks.push_back(std::make_unique<LlamaHead>(job));
+    out.blocks.push_back(std::make_unique<LlamaBlock>(model, rotary, across));
+  out.blocks.push_back(std::make_unique<LlamaHead>(job, across));
 }
 
-}  // namespace
-
-exec::Model build(const config::Job& job) {
+exec::Model build_across(const config::Job& job, const Ranks& across) {
   const DType compute = job.precision.compute;
   if (compute != DType::kF64 && compute != DType::kF32 && compute != DType::kBF16)
     fail(ErrorKind::kUsage, "precision.compute={}: models run in fp64, fp32 or bf16",
          name(compute));
   exec::Model model{.spec = arch::describe(job), .blocks = {}};
   switch (job.model.family) {
-    case config::Family::kGpt: add_gpt(job, model); break;
-    case config::Family::kLlama: add_llama(job, model); break;
+    case config::Family::kGpt: add_gpt(job, across, model); break;
+    case config::Family::kLlama: add_llama(job, across, model); break;
   }
   return model;
+}
+
+}  // namespace
+
+exec::Model build(const config::Job& job) {
+  TRIREME_CHECK(job.parallel.tp == 1 && job.parallel.cp == 1,
+                "a model over tp {} and cp {} is built with its world", job.parallel.tp,
+                job.parallel.cp);
+  return build_across(job, std::make_shared<Across>(job.model));
+}
+
+exec::Model build(const config::Job& job, comm::World& world) {
+  return build_across(job, std::make_shared<Across>(job, world));
 }
 
 }  // namespace trireme::models

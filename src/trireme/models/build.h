@@ -1,6 +1,7 @@
 // From a job to a model that can be bound and run.
 #pragma once
 
+#include "trireme/comm/world.h"
 #include "trireme/config/job.h"
 #include "trireme/exec/block.h"
 
@@ -10,5 +11,7 @@ namespace trireme::models {
 // norms' statistics, softmax and loss in fp32 where that is bf16. Throws Error{kUsage} for a compute type
 // that no block has.
 exec::Model build(const config::Job& job);
+// This rank's part where the job has tp or cp. Collective over the world, which must outlive the model.
+exec::Model build(const config::Job& job, comm::World& world);
 
 }  // namespace trireme::models

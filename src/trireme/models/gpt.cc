@@ -4,6 +4,7 @@
 #include "trireme/ops/attention.h"
 #include "trireme/ops/embedding.h"
 #include "trireme/ops/feed_forward.h"
+#include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 #include "trireme/ops/pointwise.h"
 
@@ -17,8 +18,18 @@ std::uint64_t noise_key(const exec::BlockContext& context, Draw draw) {
   return context.generator(draw).current_seed();
 }
 
-at::Tensor noisy(const at::Tensor& x, double p, const exec::BlockContext& context, Draw draw) {
-  return p > 0 && context.training ? ops::dropout(x, p, noise_key(context, draw)) : x;
+at::Tensor noisy(const at::Tensor& x, double p, const exec::BlockContext& context, Draw draw,
+                 const Across& across) {
+  if (p == 0 || !context.training) return x;
+  return ops::dropout(x, p, noise_key(context, draw), across.rows_of(x));
+}
+
+// Learned positions of the rows of x, which begin as `tokens` of a sample.
+at::Tensor positions_of(const at::Tensor& x, std::int64_t tokens, const at::Tensor& table,
+                        const Across& across) {
+  const at::Tensor rows = across.rows_of(x);
+  if (!rows.defined()) return table.narrow(0, 0, tokens);
+  return ops::embedding(rows.remainder(tokens * across.cp().size()), table).view(x.sizes());
 }
 
 enum EmbedParam { kTokens, kPositions };
@@ -43,33 +54,36 @@ enum HeadParam { kNorm, kNormBias };
 std::vector<at::Tensor> GptEmbed::forward(const std::vector<at::Tensor>& inputs,
                                           const exec::BlockContext& context) {
   const at::Tensor& tokens_bt = inputs[0];
-  const at::Tensor positions_td = param(kPositions).narrow(0, 0, tokens_bt.size(1));
-  const at::Tensor x_btd = ops::embedding(tokens_bt, param(kTokens)) + positions_td;
-  return {noisy(x_btd, dropout_, context, kAfterEmbedding)};
+  const at::Tensor x_btd = ops::embedding(tokens_bt, param(kTokens), across().first_id(), tp());
+  const at::Tensor placed_btd =
+      x_btd + positions_of(x_btd, tokens_bt.size(1), param(kPositions), across());
+  return {noisy(placed_btd, dropout_, context, kAfterEmbedding, across())};
 }
 
 std::vector<at::Tensor> GptBlock::forward(const std::vector<at::Tensor>& inputs,
                                           const exec::BlockContext& context) {
   const at::Tensor& x_btd = inputs[0];
-  ops::AttentionHeads heads{.heads = heads_, .kv_heads = heads_};
+  ops::AttentionHeads heads = across().heads();
   if (dropout_ > 0 && context.training) {
     heads.dropout = dropout_;
     heads.key = noise_key(context, kProbabilities);
   }
   const ops::Branching first =
       ops::residual_norm(x_btd, {}, param(kNorm1), param(kNorm1Bias), norm_eps_);
-  const at::Tensor qkv = linear_biased(first.normed, kQkv);
-  const at::Tensor attended_btd = linear_biased(ops::causal_attention_packed(qkv, heads), kOut);
-  const ops::Branching second =
-      ops::residual_norm(first.stream, noisy(attended_btd, dropout_, context, kAfterAttention),
-                         param(kNorm2), param(kNorm2Bias), norm_eps_);
-  const at::Tensor up_btf = linear_biased(second.normed, kUp);
-  const at::Tensor down_btd = ops::gelu_linear(up_btf, param(kDown), param(kDownBias));
-  return {second.stream + noisy(down_btd, dropout_, context, kAfterMlp)};
+  const at::Tensor qkv = ops::column_linear(first.normed, param(kQkv), param(kQkvBias), tp());
+  const at::Tensor attended_btd =
+      ops::row_linear(ops::attention_packed(qkv, heads, ops::Mask::causal(), across().cp()),
+                      param(kOut), param(kOutBias), tp());
+  const ops::Branching second = ops::residual_norm(
+      first.stream, noisy(attended_btd, dropout_, context, kAfterAttention, across()),
+      param(kNorm2), param(kNorm2Bias), norm_eps_);
+  const at::Tensor up_btf = ops::column_linear(second.normed, param(kUp), param(kUpBias), tp());
+  const at::Tensor down_btd = ops::gelu_linear(up_btf, param(kDown), param(kDownBias), tp());
+  return {second.stream + noisy(down_btd, dropout_, context, kAfterMlp, across())};
 }
 
 at::Tensor GptHead::norm(const at::Tensor& x) const {
-  return ops::layer_norm(x, param(kNorm), param(kNormBias), norm_eps_);
+  return ops::layer_norm(x, param(kNorm), param(kNormBias), norm_eps());
 }
 
 }  // namespace trireme::models

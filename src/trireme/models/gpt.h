@@ -6,10 +6,12 @@
 
 namespace trireme::models {
 
-// Token plus position embedding, then dropout: [samples, tokens] -> [samples, tokens, d].
+// Token plus position embedding, then dropout: [samples, tokens] -> [samples, tokens, d] as between parallel
+// regions (ops/tensor_parallel.h).
 class GptEmbed : public BoundBlock {
  public:
-  explicit GptEmbed(const config::Model& model) : dropout_(model.dropout) {}
+  GptEmbed(const config::Model& model, std::shared_ptr<const Across> across)
+      : BoundBlock(std::move(across)), dropout_(model.dropout) {}
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
 
@@ -21,27 +23,22 @@ class GptEmbed : public BoundBlock {
 // branch adds.
 class GptBlock : public BoundBlock {
  public:
-  explicit GptBlock(const config::Model& model)
-      : heads_(model.heads), norm_eps_(model.norm_eps), dropout_(model.dropout) {}
+  GptBlock(const config::Model& model, std::shared_ptr<const Across> across)
+      : BoundBlock(std::move(across)), norm_eps_(model.norm_eps), dropout_(model.dropout) {}
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
 
  private:
-  std::int64_t heads_;
   double norm_eps_;
   double dropout_;
 };
 
 class GptHead : public LanguageHead {
  public:
-  explicit GptHead(const config::Job& job)
-      : LanguageHead(job.recompute.logits), norm_eps_(job.model.norm_eps) {}
+  using LanguageHead::LanguageHead;
 
  protected:
   at::Tensor norm(const at::Tensor& x) const override;
-
- private:
-  double norm_eps_;
 };
 
 }  // namespace trireme::models

@@ -1,4 +1,5 @@
 #include "trireme/models/blocks.h"
+#include "trireme/ops/linear.h"
 
 namespace trireme::models {
 
@@ -9,7 +10,8 @@ at::Tensor LanguageHead::logits(const at::Tensor& x) const {
 
 std::vector<at::Tensor> LanguageHead::forward(const std::vector<at::Tensor>& inputs,
                                               const exec::BlockContext& context) {
-  return {ops::linear_cross_entropy(norm(inputs[0]), weight(), inputs[1], 0, {}, logits_)};
+  return {ops::linear_cross_entropy(norm(inputs[0]), weight(), inputs[1], across().first_id(), tp(),
+                                    logits_)};
 }
 
 }  // namespace trireme::models

@@ -4,6 +4,7 @@
 #include "trireme/ops/attention.h"
 #include "trireme/ops/embedding.h"
 #include "trireme/ops/feed_forward.h"
+#include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 
 namespace trireme::models {
@@ -15,26 +16,29 @@ enum BlockParam { kNorm1, kQuery, kKey, kValue, kOut, kNorm2, kGate, kUp, kDown 
 
 std::vector<at::Tensor> LlamaEmbed::forward(const std::vector<at::Tensor>& inputs,
                                             const exec::BlockContext& context) {
-  return {ops::embedding(inputs[0], param(0))};
+  return {ops::embedding(inputs[0], param(0), across().first_id(), tp())};
 }
 
 std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& inputs,
                                             const exec::BlockContext& context) {
   const at::Tensor& x_btd = inputs[0];
   const ops::Branching first = ops::residual_norm(x_btd, {}, param(kNorm1), {}, norm_eps_);
-  const at::Tensor attended_btd =
-      ops::causal_attention(ops::rotary(linear(first.normed, kQuery), rotary_),
-                            ops::rotary(linear(first.normed, kKey), rotary_),
-                            linear(first.normed, kValue), {.heads = heads_, .kv_heads = kv_heads_});
-  const ops::Branching second =
-      ops::residual_norm(first.stream, linear(attended_btd, kOut), param(kNorm2), {}, norm_eps_);
-  const at::Tensor down_btd =
-      ops::swiglu_linear(linear(second.normed, kGate), linear(second.normed, kUp), param(kDown));
+  const std::vector<at::Tensor> qkv = ops::column_linears(
+      first.normed, {{param(kQuery)}, {param(kKey)}, {param(kValue)}}, tp());
+  const ops::RotaryTable table = rotary_.at(across().positions(qkv[0].size(1)));
+  const at::Tensor mixed =
+      ops::attention(ops::rotary(qkv[0], table), ops::rotary(qkv[1], table), qkv[2],
+                     across().heads(), ops::Mask::causal(), across().cp());
+  const ops::Branching second = ops::residual_norm(
+      first.stream, ops::row_linear(mixed, param(kOut), {}, tp()), param(kNorm2), {}, norm_eps_);
+  const std::vector<at::Tensor> wide =
+      ops::column_linears(second.normed, {{param(kGate)}, {param(kUp)}}, tp());
+  const at::Tensor down_btd = ops::swiglu_linear(wide[0], wide[1], param(kDown), tp());
   return {second.stream + down_btd};
 }
 
 at::Tensor LlamaHead::norm(const at::Tensor& x) const {
-  return ops::rms_norm(x, param(0), norm_eps_);
+  return ops::rms_norm(x, param(0), norm_eps());
 }
 
 }  // namespace trireme::models

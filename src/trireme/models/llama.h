@@ -7,9 +7,10 @@
 
 namespace trireme::models {
 
-// [samples, tokens] -> [samples, tokens, d].
+// [samples, tokens] -> [samples, tokens, d] as between parallel regions (ops/tensor_parallel.h).
 class LlamaEmbed : public BoundBlock {
  public:
+  using BoundBlock::BoundBlock;
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
 };
@@ -18,31 +19,23 @@ class LlamaEmbed : public BoundBlock {
 class LlamaBlock : public BoundBlock {
  public:
   // `rotary` serves at least model.seq_len positions.
-  LlamaBlock(const config::Model& model, ops::RotaryTable rotary)
-      : heads_(model.heads),
-        kv_heads_(model.kv_heads),
-        norm_eps_(model.norm_eps),
-        rotary_(std::move(rotary)) {}
+  LlamaBlock(const config::Model& model, ops::RotaryTable rotary,
+             std::shared_ptr<const Across> across)
+      : BoundBlock(std::move(across)), norm_eps_(model.norm_eps), rotary_(std::move(rotary)) {}
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
 
  private:
-  std::int64_t heads_;
-  std::int64_t kv_heads_;
   double norm_eps_;
   ops::RotaryTable rotary_;
 };
 
 class LlamaHead : public LanguageHead {
  public:
-  explicit LlamaHead(const config::Job& job)
-      : LanguageHead(job.recompute.logits), norm_eps_(job.model.norm_eps) {}
+  using LanguageHead::LanguageHead;
 
  protected:
   at::Tensor norm(const at::Tensor& x) const override;
-
- private:
-  double norm_eps_;
 };
 
 }  // namespace trireme::models

@@ -94,6 +94,11 @@ struct Dropout : torch::autograd::Function<Dropout> {
 
 }  // namespace
 
+RotaryTable RotaryTable::at(const at::Tensor& positions) const {
+  if (!positions.defined()) return *this;
+  return {cosines.index_select(0, positions), sines.index_select(0, positions)};
+}
+
 RotaryTable rotary_table(std::int64_t positions, std::int64_t head_dim, double theta,
                          at::ScalarType type) {
   const std::int64_t half = head_dim / 2;

@@ -12,6 +12,8 @@ namespace trireme::ops {
 struct RotaryTable {
   at::Tensor cosines;
   at::Tensor sines;
+  // The rows of these positions, int64 [tokens]; itself if undefined.
+  RotaryTable at(const at::Tensor& positions) const;
 };
 RotaryTable rotary_table(std::int64_t positions, std::int64_t head_dim, double theta,
                          at::ScalarType type);

@@ -1,6 +1,7 @@
 #include "trireme/train/job_session.h"
 
 #include "trireme/arch/layout.h"
+#include "trireme/data/cut_tokens.h"
 #include "trireme/models/build.h"
 #include "trireme/optim/schedule.h"
 #include "trireme/plan/microbatch.h"
@@ -12,7 +13,7 @@ JobSession::JobSession(const config::Job& job, comm::World& world)
       rank_(world.rank()),
       updater_(
           {.betas = job.optim.betas, .eps = job.optim.eps, .weight_decay = job.optim.weight_decay}),
-      session_(models::build(job),
+      session_(models::build(job, world),
                {.mesh = arch::mesh_of(job),
                 .recipe = arch::recipe_of(job),
                 .seed = static_cast<std::uint64_t>(job.run.seed)},
@@ -22,13 +23,16 @@ double JobSession::learning_rate(std::int64_t step) const {
   return optim::learning_rate(job_.optim, job_.run.steps, step);
 }
 
-// The samples of one rank's micro-batch: a function of what was consumed and of global ids alone.
+// The samples of one rank's micro-batch, and of each its tokens: a function of what was consumed and of global
+// ids alone.
 std::function<std::vector<at::Tensor>(int mb)> JobSession::of_batch(std::int64_t batch,
                                                                     const Load& load) const {
   return [this, batch, &load](int mb) {
     const plan::PlanSet& plan = session_.plan();
-    return load(batch * job_.run.global_batch +
-                job_.run.micro_batch * plan::micro_batch_id(plan.mesh, plan.recipe, rank_, mb));
+    const std::int64_t id = plan::micro_batch_id(plan.mesh, plan.recipe, rank_, mb);
+    return data::cut_tokens(load(batch * job_.run.global_batch + job_.run.micro_batch * id),
+                            plan.mesh.coordinate(rank_, mesh::Axis::kCp),
+                            plan.mesh.degree(mesh::Axis::kCp));
   };
 }
 

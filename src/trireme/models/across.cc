@@ -1,0 +1,77 @@
+#include "trireme/models/across.h"
+
+#include <ATen/ops/arange.h>
+
+#include "trireme/arch/layout.h"
+#include "trireme/base/error.h"
+#include "trireme/mesh/share.h"
+#include "trireme/ops/regions.h"
+
+namespace trireme::models {
+namespace {
+
+using mesh::Axis;
+
+ops::ContextMethod method_of(config::ContextMethod method) {
+  switch (method) {
+    case config::ContextMethod::kRing: return ops::ContextMethod::kRing;
+    case config::ContextMethod::kAllGather: return ops::ContextMethod::kAllGather;
+    case config::ContextMethod::kUlysses: return ops::ContextMethod::kUlysses;
+    case config::ContextMethod::kHierarchical: return ops::ContextMethod::kHierarchical;
+  }
+  TRIREME_CHECK(false, "context method {}", static_cast<int>(method));
+}
+
+}  // namespace
+
+Across::Across(const config::Job& job, comm::World& world)
+    : model_(job.model), samples_(job.run.micro_batch) {
+  const mesh::Mesh mesh = arch::mesh_of(job);
+  if (job.parallel.tp > 1) {
+    tp_group_ = world.make_group("layers.tp", mesh.group(world.rank(), Axis::kTp));
+    tp_ = {.group = tp_group_.get(),
+           .sequence = job.parallel.sequence_parallel,
+           .tokens = job.model.seq_len / job.parallel.cp};
+  }
+  if (job.parallel.cp > 1) {
+    cp_groups_ = std::make_unique<ops::ContextGroups>(
+        world, mesh.group(world.rank(), Axis::kCp), method_of(job.parallel.context),
+        job.parallel.context == config::ContextMethod::kHierarchical ? job.parallel.context_inner
+                                                                     : 0);
+    cp_ = cp_groups_->parallel();
+  }
+}
+
+ops::AttentionHeads Across::heads() const {
+  const std::int64_t group = model_.heads / model_.kv_heads;
+  const mesh::Share queries = mesh::share(model_.heads, tp_.rank(), tp_.size());
+  const std::int64_t first_kv = queries.begin / group;
+  return {.heads = queries.count(),
+          .kv_heads = (queries.end + group - 1) / group - first_kv,
+          .group = group,
+          .offset = queries.begin - first_kv * group,
+          .first_head = queries.begin,
+          .all_heads = model_.heads};
+}
+
+std::int64_t Across::first_id() const {
+  return mesh::share(model_.vocab, tp_.rank(), tp_.size()).begin;
+}
+
+at::Tensor Across::positions(std::int64_t tokens) const {
+  if (cp_.size() == 1) return {};
+  return ops::token_positions(tokens * cp_.size(), cp_.rank(), cp_.size());
+}
+
+at::Tensor Across::rows_of(const at::Tensor& x) const {
+  const bool shared = tp_.shares_rows();
+  if (!shared && cp_.size() == 1) return {};
+  const std::int64_t tokens = shared ? tp_.tokens : x.size(1);
+  const std::int64_t count = (shared ? samples_ : x.size(0)) * tokens;
+  const at::Tensor rows = shared ? ops::row_indices(count, tp_) : at::arange(count, at::kLong);
+  if (cp_.size() == 1) return rows;
+  return rows.div(tokens, "floor") * (tokens * cp_.size()) +
+         positions(tokens).index_select(0, rows.remainder(tokens));
+}
+
+}  // namespace trireme::models

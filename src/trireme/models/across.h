@@ -1,0 +1,48 @@
+// Across: the ranks that the layers of a model are spread over, and which part of the model is here.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+
+#include "trireme/comm/world.h"
+#include "trireme/config/job.h"
+#include "trireme/ops/attention.h"
+#include "trireme/ops/context.h"
+#include "trireme/ops/tensor_parallel.h"
+
+namespace trireme::models {
+
+class Across {
+ public:
+  // All of a resolved model on this rank.
+  explicit Across(const config::Model& model) : model_(model) {}
+  // As parallel.tp and parallel.cp of a resolved job say. Collective over the world, which must outlive this.
+  Across(const config::Job& job, comm::World& world);
+
+  const ops::TensorParallel& tp() const { return tp_; }
+  const ops::ContextParallel& cp() const { return cp_; }
+
+  // The heads that are here, without noise.
+  ops::AttentionHeads heads() const;
+  // The first row of the vocabulary's tables that is here.
+  std::int64_t first_id() const;
+
+  // The positions in their sample of its `tokens` tokens that are here, int64 [tokens]; undefined where these are
+  // the first ones.
+  at::Tensor positions(std::int64_t tokens) const;
+  // Rows of an activation between parallel regions are tokens of [samples, tokens of all ranks], flattened: which,
+  // int64 [rows]; undefined where they are all of them in order.
+  at::Tensor rows_of(const at::Tensor& x) const;
+
+ private:
+  config::Model model_;
+  std::int64_t samples_ = 0;  // of a micro-batch
+  std::unique_ptr<comm::Group> tp_group_;
+  std::unique_ptr<ops::ContextGroups> cp_groups_;
+  ops::TensorParallel tp_;
+  ops::ContextParallel cp_;
+};
+
+}  // namespace trireme::models

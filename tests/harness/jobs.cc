@@ -1,0 +1,103 @@
+#include "tests/harness/jobs.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cmath>
+#include <mutex>
+
+#include "trireme/arch/layout.h"
+#include "trireme/comm/local/local_world.h"
+#include "trireme/config/resolve.h"
+#include "trireme/exec/block.h"
+#include "trireme/train/job_session.h"
+
+namespace trireme::harness {
+namespace {
+
+double relative(double a, double b) {
+  const double scale = std::max(std::abs(a), std::abs(b));
+  return scale == 0 ? 0 : std::abs(a - b) / scale;
+}
+
+std::vector<at::Tensor> samples(const config::Job& job, std::int64_t first) {
+  const auto options = at::TensorOptions().dtype(at::kLong);
+  at::Tensor window = at::empty({job.run.micro_batch, job.model.seq_len + 1}, options);
+  for (std::int64_t i = 0; i < job.run.micro_batch; ++i)
+    window[i].random_(0, job.model.vocab,
+                      exec::BlockContext{.seed = 21, .micro_batch = first + i}.generator(0));
+  return {window.narrow(1, 0, job.model.seq_len).contiguous(),
+          window.narrow(1, 1, job.model.seq_len).contiguous()};
+}
+
+// Puts what a rank holds of every state to its place.
+void place(exec::Session& session, JobTrace& trace) {
+  const exec::Units& units = session.units();
+  for (const exec::StateSlice& slice : units.local_slices()) {
+    const arch::UnitSpec& spec = session.model().spec.units[static_cast<std::size_t>(slice.unit)];
+    const at::Tensor values = slice.tensor.to(at::kDouble).contiguous();
+    std::int64_t offset = -slice.offset;  // of the parameter in the slice
+    for (const arch::ParamSpec& param : spec.params) {
+      const arch::LocalParam local = arch::local_param(param, units.tp_rank(), units.tp());
+      auto& state = trace.states[param.name + " " + slice.kind];
+      state.resize(static_cast<std::size_t>(param.numel()), NAN);
+      for (const arch::Extent& extent : local.extents)
+        for (std::int64_t i = 0; i < extent.count; ++i) {
+          const std::int64_t here = offset + extent.local + i;
+          if (here < 0 || here >= values.numel()) continue;
+          double& element = state[static_cast<std::size_t>(extent.global + i)];
+          const double value = values.data_ptr<double>()[here];
+          if (!std::isnan(element))
+            trace.replicas_apart = std::max(trace.replicas_apart, relative(element, value));
+          element = value;
+        }
+      offset += local.numel();
+    }
+  }
+}
+
+}  // namespace
+
+JobTrace run_job(const config::Job& job, int steps) {
+  const int world = std::max(1, job.parallel.dp_shard) * job.parallel.dp_replicate *
+                    job.parallel.cp * job.parallel.tp;
+  const config::Job resolved =
+      config::resolve(job, world, {.vocab = job.model.vocab == 0 ? 256 : 0});
+  JobTrace trace;
+  std::mutex mutex;
+  comm::run_local_ranks(world, 120, [&](comm::World& rank) {
+    train::JobSession session(resolved, rank);
+    for (int step = 0; step < steps; ++step) {
+      const exec::StepResult result = session.train(
+          step, false, [&](std::int64_t first) { return samples(resolved, first); });
+      if (rank.rank() > 0) continue;
+      trace.losses.push_back(result.loss);
+      trace.grad_norms.push_back(result.grad_norm);
+    }
+    std::lock_guard lock(mutex);
+    place(session.session(), trace);
+  });
+  return trace;
+}
+
+double distance(const JobTrace& a, const JobTrace& b) {
+  double largest = std::max(a.replicas_apart, b.replicas_apart);
+  for (std::size_t i = 0; i < a.losses.size(); ++i) {
+    largest = std::max(largest, relative(a.losses[i], b.losses[i]));
+    largest = std::max(largest, relative(a.grad_norms[i], b.grad_norms[i]));
+  }
+  for (const auto& [name, state] : a.states) {
+    const std::vector<double>& other = b.states.at(name);
+    double difference = 0;
+    double norm = 0;
+    for (std::size_t i = 0; i < state.size(); ++i) {
+      difference += (state[i] - other[i]) * (state[i] - other[i]);
+      norm += state[i] * state[i];
+    }
+    if (norm > 0) largest = std::max(largest, std::sqrt(difference / norm));
+    if (std::isnan(difference)) return INFINITY;
+  }
+  return largest;
+}
+
+}  // namespace trireme::harness

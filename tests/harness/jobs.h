@@ -1,0 +1,25 @@
+// Runs a few steps of a job on any mesh, ranks as threads, and puts together what all ranks hold.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "trireme/config/job.h"
+
+namespace trireme::harness {
+
+struct JobTrace {
+  std::vector<double> losses;
+  std::vector<double> grad_norms;
+  std::map<std::string, std::vector<double>> states;  // "PARAMETER KIND", whole, as doubles
+  double replicas_apart = 0;  // largest relative difference of an element that several ranks hold
+};
+
+// `job` with its degrees set; samples are random tokens, a function of their number. A vocabulary of 0 is 256.
+JobTrace run_job(const config::Job& job, int steps);
+
+// Largest relative difference of losses and norms, and of states by tensor (Euclidean).
+double distance(const JobTrace& a, const JobTrace& b);
+
+}  // namespace trireme::harness
