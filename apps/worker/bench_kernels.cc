@@ -217,7 +217,7 @@ void measure_attention(Report& report) {
   // What a token sees: half of all pairs. Backward counts 2.5 times forward (Dao 2023).
   const double forward = 4.0 * kHeads * kTokens * (kTokens + 1) / 2 * kHead;
   const auto attend = [&] {
-    return ops::causal_attention_packed(qkv, {.heads = kHeads, .kv_heads = kHeads});
+    return ops::attention_packed(qkv, {.heads = kHeads, .kv_heads = kHeads}, ops::Mask::causal());
   };
   report.add("attention, 2048 tokens, heads of 64", "products", forward, report.gemm_rate,
              seconds_of([&] {

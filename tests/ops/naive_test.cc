@@ -1,13 +1,8 @@
 // Each op against its formula written with plain tensor operations in fp64, forward and backward.
-#include <gtest/gtest.h>
-#include <torch/types.h>
-
 #include <cmath>
-#include <functional>
 
-#include "tests/ops/tensors.h"
+#include "tests/ops/compare.h"
 #include "trireme/base/error.h"
-#include "trireme/ops/attention.h"
 #include "trireme/ops/cross_entropy.h"
 #include "trireme/ops/embedding.h"
 #include "trireme/ops/feed_forward.h"
@@ -17,39 +12,6 @@
 
 namespace trireme::ops {
 namespace {
-
-using Op = std::function<at::Tensor(const Tensors&)>;
-
-// The result of `op` and the gradients of all inputs for a fixed random output gradient.
-Tensors results(const Op& op, const Tensors& inputs, at::ScalarType type) {
-  Tensors leaves;
-  for (const at::Tensor& input : inputs)
-    leaves.push_back(input.to(type).detach().requires_grad_(true));
-  const at::Tensor out = op(leaves);
-  out.backward(normal(out.sizes().vec(), 99).to(out.scalar_type()));
-  Tensors all = {out.detach()};
-  for (const at::Tensor& leaf : leaves) all.push_back(leaf.grad());
-  return all;
-}
-
-// fp64 to rounding, fp32 and bf16 to theirs, on inputs that bf16 holds; and the same bits again.
-void expect_equal(const Op& op, const Op& formula, const Tensors& inputs,
-                  double bf16_tolerance = 8e-3) {
-  Tensors exact;
-  for (const at::Tensor& input : inputs) exact.push_back(input.to(at::kBFloat16).to(at::kDouble));
-  const Tensors expected = results(formula, exact, at::kDouble);
-  const std::vector<std::pair<at::ScalarType, double>> types = {
-      {at::kDouble, 1e-13}, {at::kFloat, 2e-6}, {at::kBFloat16, bf16_tolerance}};
-  for (const auto& [type, tolerance] : types) {
-    const Tensors actual = results(op, exact, type);
-    ASSERT_EQ(actual.size(), expected.size());
-    for (std::size_t i = 0; i < actual.size(); ++i)
-      EXPECT_LT(distance(actual[i], expected[i]), tolerance) << "result " << i << " in " << type;
-    const Tensors again = results(op, exact, type);
-    for (std::size_t i = 0; i < actual.size(); ++i)
-      EXPECT_TRUE(at::equal(actual[i], again[i])) << i;
-  }
-}
 
 TEST(Ops, Linear) {
   const Op formula = [](const Tensors& in) { return in[0].matmul(in[1].t()) + in[2]; };
@@ -193,71 +155,6 @@ TEST(Ops, RotaryIsRelative) {
   const at::Tensor k = rotary(normal({1, 1, 8}, 2).expand({1, 40, 8}), table)[0];
   const double first = q[3].dot(k[0]).item<double>();
   for (int t = 0; t < 37; ++t) EXPECT_NEAR(q[t + 3].dot(k[t]).item<double>(), first, 1e-13);
-}
-
-at::Tensor naive_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                           std::int64_t heads, std::int64_t kv_heads) {
-  const std::int64_t width = q.size(2) / heads;
-  const auto split = [&](const at::Tensor& x, std::int64_t count) {
-    return x.view({x.size(0), x.size(1), count, width})
-        .transpose(1, 2)
-        .repeat_interleave(heads / count, 1);
-  };
-  at::Tensor scores =
-      split(q, heads).matmul(split(k, kv_heads).transpose(2, 3)) / std::sqrt(double(width));
-  const at::Tensor later = at::ones({q.size(1), q.size(1)}, at::kBool).triu(1);
-  scores = scores.masked_fill(later, -INFINITY);
-  return scores.softmax(-1).matmul(split(v, kv_heads)).transpose(1, 2).reshape(q.sizes());
-}
-
-TEST(Ops, CausalAttention) {
-  for (std::int64_t tokens : {1, 5, 64, 65, 150})
-    for (std::int64_t kv_heads : {1, 2, 4}) {
-      constexpr std::int64_t kHeads = 4, kWidth = 6;
-      const AttentionHeads heads{.heads = kHeads, .kv_heads = kv_heads};
-      const at::Tensor q = normal({2, tokens, kHeads * kWidth}, 1);
-      const at::Tensor k = normal({2, tokens, kv_heads * kWidth}, 2);
-      const at::Tensor v = normal({2, tokens, kv_heads * kWidth}, 3);
-      const auto naive = [=](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-        return naive_attention(q, k, v, kHeads, kv_heads);
-      };
-      expect_equal([=](const Tensors& in) { return causal_attention(in[0], in[1], in[2], heads); },
-                   [=](const Tensors& in) { return naive(in[0], in[1], in[2]); }, {q, k, v});
-      expect_equal(
-          [=](const Tensors& in) { return causal_attention_packed(in[0], heads); },
-          [=](const Tensors& in) {
-            const Tensors parts =
-                in[0].split_with_sizes({kHeads * kWidth, kv_heads * kWidth, kv_heads * kWidth}, 2);
-            return naive(parts[0].contiguous(), parts[1].contiguous(), parts[2].contiguous());
-          },
-          {at::cat({q, k, v}, 2)});
-    }
-}
-
-// With one column of values per token the output shows each probability's noise; the gradient follows
-// by finite differences, because the noise depends on the key alone.
-TEST(Ops, AttentionDropout) {
-  const AttentionHeads heads{.heads = 2, .kv_heads = 1, .dropout = 0.4, .key = 77};
-  Tensors inputs = {normal({2, 70, 16}, 1), normal({2, 70, 8}, 2), normal({2, 70, 8}, 3)};
-  const Op op = [=](const Tensors& in) { return causal_attention(in[0], in[1], in[2], heads); };
-  const Tensors exact = results(op, inputs, at::kDouble);
-  const at::Tensor weight = normal(exact[0].sizes().vec(), 99);
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const at::Tensor direction = normal(inputs[i].sizes().vec(), 50 + i);
-    const auto value = [&](double step) {
-      Tensors moved = inputs;
-      moved[i] = inputs[i] + direction * step;
-      return (op(moved) * weight).sum().item<double>();
-    };
-    const double slope = (value(1e-5) - value(-1e-5)) / 2e-5;
-    EXPECT_NEAR((exact[i + 1] * direction).sum().item<double>(), slope,
-                1e-6 * std::abs(slope) + 1e-6)
-        << i;
-  }
-  const at::Tensor ones = at::ones({2, 70, 8}, at::kDouble);
-  const at::Tensor mass = causal_attention(inputs[0], inputs[1], ones, heads);
-  EXPECT_NEAR(mass.mean().item<double>(), 1, 0.05);
-  EXPECT_GT(mass.std().item<double>(), 0.05);
 }
 
 TEST(Ops, DropoutDropsItsShareByKey) {

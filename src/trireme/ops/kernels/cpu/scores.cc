@@ -14,23 +14,30 @@
 HWY_BEFORE_NAMESPACE();
 namespace trireme::ops::kernels::HWY_NAMESPACE {
 
-// Columns that a row does not see; a rest's vector wrote the first of them.
+// Zeroes what a row does not see; the rest's vector wrote the first of what is behind.
 template <typename T>
-HWY_INLINE void clear(T* row, std::int64_t seen, std::int64_t columns) {
-  const std::int64_t whole = (seen + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
-  if (whole < columns) std::fill(row + whole, row + columns, T(0));
+HWY_INLINE void clear_unseen(T* row, const Interval& seen, std::int64_t columns) {
+  std::fill(row, row + seen.begin, T(0));
+  const std::int64_t count = seen.end - seen.begin;
+  const std::int64_t written = seen.begin + (count + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
+  if (written < columns) std::fill(row + written, row + columns, T(0));
 }
 
 template <typename T>
-void softmax(const ScoreBlock& block, const Wide<T>* scores, T* probs, Wide<T>* shares,
-             Wide<T>* log_sums) {
+void softmax(const ScoreBlock& block, const Wide<T>* scores, T* probs,
+             const Running<Wide<T>>& running, Wide<T>* factors) {
   using A = Wide<T>;
   const Vector<T> scale = fill<T>(static_cast<A>(block.scale));
   for (std::int64_t r = 0; r < block.rows; ++r) {
-    const A* const row = scores + r * block.stride;
-    T* const out = probs + r * block.stride;
-    const std::int64_t seen = block.first_row + r + 1;
-    const A top = static_cast<A>(block.scale) * max_over<Padded>(row, seen);
+    const Interval seen = block.seen[r];
+    const std::int64_t count = seen.end - seen.begin;
+    const A* const row = scores + r * block.stride + seen.begin;
+    T* const out = probs + r * block.stride + seen.begin;
+    clear_unseen(out - seen.begin, seen, block.columns);
+    factors[r] = 1;
+    if (count == 0) continue;
+    const A top =
+        std::max(running.tops[r], static_cast<A>(block.scale) * max_over<Padded>(row, count));
     const Vector<T> below = fill<T>(-top);
     const auto power = [&](auto at) {
       return exponential<T>(hn::MulAdd(scale, at.load(row), below));
@@ -39,21 +46,22 @@ void softmax(const ScoreBlock& block, const Wide<T>* scores, T* probs, Wide<T>* 
     if (block.drop) {
       const std::uint32_t key = block.keep.row(static_cast<std::uint64_t>(block.place + r));
       const A factor = static_cast<A>(block.keep_scale);
-      sum = sum_over<A, Padded>(seen, [&](auto at) {
+      const std::int64_t column = block.first_column + seen.begin;
+      sum = sum_over<A, Padded>(count, [&](auto at) {
         const Vector<T> e = power(at);
-        at.store(out, hn::Mul(e, kept<T>(block.keep, key, at.i, factor)));
+        at.store(out, hn::Mul(e, kept<T>(block.keep, key, column + at.i, factor)));
         return e;
       });
     } else {
-      sum = sum_over<A, Padded>(seen, [&](auto at) {
+      sum = sum_over<A, Padded>(count, [&](auto at) {
         const Vector<T> e = power(at);
         at.store(out, e);
         return e;
       });
     }
-    shares[r] = A(1) / sum;
-    log_sums[r] = top + std::log(sum);
-    clear(out, seen, block.columns);
+    factors[r] = std::exp(running.tops[r] - top);
+    running.sums[r] = running.sums[r] * factors[r] + sum;
+    running.tops[r] = top;
   }
 }
 
@@ -63,32 +71,34 @@ void softmax_backward(const ScoreBlock& block, const Wide<T>* scores, const Wide
   using A = Wide<T>;
   const Vector<T> scale = fill<T>(static_cast<A>(block.scale));
   for (std::int64_t r = 0; r < block.rows; ++r) {
-    const A* const row = scores + r * block.stride;
-    const A* const drow = dprobs + r * block.stride;
-    T* const p_out = probs + r * block.stride;
-    T* const d_out = dscores + r * block.stride;
-    const std::int64_t seen = block.first_row + r + 1;
+    const Interval seen = block.seen[r];
+    const std::int64_t count = seen.end - seen.begin, first = r * block.stride + seen.begin;
+    const A* const row = scores + first;
+    const A* const drow = dprobs + first;
+    T* const p_out = probs + first;
+    T* const d_out = dscores + first;
+    clear_unseen(p_out - seen.begin, seen, block.columns);
+    clear_unseen(d_out - seen.begin, seen, block.columns);
     const Vector<T> below = fill<T>(-log_sums[r]);
     const Vector<T> share = fill<T>(delta[r]);
     if (block.drop) {
       const std::uint32_t key = block.keep.row(static_cast<std::uint64_t>(block.place + r));
       const A factor = static_cast<A>(block.keep_scale);
-      over<A, Padded>(seen, [&](auto at) {
-        const Vector<T> keep = kept<T>(block.keep, key, at.i, factor);
+      const std::int64_t column = block.first_column + seen.begin;
+      over<A, Padded>(count, [&](auto at) {
+        const Vector<T> keep = kept<T>(block.keep, key, column + at.i, factor);
         const Vector<T> p = exponential<T>(hn::MulAdd(scale, at.load(row), below));
         const Vector<T> slope = hn::Sub(hn::Mul(at.load(drow), keep), share);
         at.store(d_out, hn::Mul(hn::Mul(p, slope), scale));
         at.store(p_out, hn::Mul(p, keep));
       });
     } else {
-      over<A, Padded>(seen, [&](auto at) {
+      over<A, Padded>(count, [&](auto at) {
         const Vector<T> p = exponential<T>(hn::MulAdd(scale, at.load(row), below));
         at.store(d_out, hn::Mul(hn::Mul(p, hn::Sub(at.load(drow), share)), scale));
         at.store(p_out, p);
       });
     }
-    clear(d_out, seen, block.columns);
-    clear(p_out, seen, block.columns);
   }
 }
 

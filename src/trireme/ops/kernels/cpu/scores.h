@@ -2,20 +2,23 @@
 #pragma once
 
 #include "trireme/ops/kernels/cpu/types.h"
+#include "trireme/ops/score_tiles.h"
 
 namespace trireme::ops::kernels {
 
-// A block of score rows of one head, each `stride` elements from the next, which leaves room for whole vectors
-// behind `columns`: rows first_row .. first_row +
-// rows - 1 of the head's tokens, columns 0 .. columns - 1. Row r sees columns up to r.
+// A tile of the scores of one head: `rows` rows, each `stride` elements from the next, which leaves room for whole
+// vectors behind `columns`.
 struct ScoreBlock {
-  std::int64_t first_row = 0;
   std::int64_t rows = 0;
   std::int64_t columns = 0;
   std::int64_t stride = 0;
-  double scale = 1;        // of scores, above 0
-  std::int64_t place = 0;  // of the first row among those of all heads: what noise is keyed by
-  bool drop = false;       // noise on probabilities
+  const Interval* seen = nullptr;  // the columns that each row sees
+  double scale = 1;                // of scores, above 0
+  // What noise on probabilities is keyed by: the place of the first row among those of all heads, and the position of
+  // the first column.
+  std::int64_t place = 0;
+  std::int64_t first_column = 0;
+  bool drop = false;
   Keep keep{};
   double keep_scale = 1;  // 1 / (1 - p)
 };
@@ -29,14 +32,23 @@ struct LogitRows {
   std::int64_t count = 0;
 };
 
+// Where the softmax of a block's rows stands: `tops` the largest scaled score so far (-inf: none), `sums` the sum of
+// e^(score - top).
+template <typename A>
+struct Running {
+  A* tops = nullptr;
+  A* sums = nullptr;
+};
+
 template <typename T>
 struct ScoreKernels {
-  // probs * shares[row] = softmax(scale * scores) with noise; probs are 0 where a row does not see.
-  // log_sums[row]: log-sum-exp of the scaled scores.
-  void (*softmax)(const ScoreBlock& block, const Wide<T>* scores, T* probs, Wide<T>* shares,
-                  Wide<T>* log_sums);
-  // From scores and the gradient of probabilities: the probabilities again, with noise, and the gradient
-  // of scores, p * (dp - delta) * scale where delta[row] is the row's sum of p dp.
+  // probs = e^(scale * score - top) with noise, 0 where a row does not see. Brings `running` up to date and writes what
+  // the rows' earlier results are to be multiplied by (Milakov & Gimelshein 2018).
+  void (*softmax)(const ScoreBlock& block, const Wide<T>* scores, T* probs,
+                  const Running<Wide<T>>& running, Wide<T>* factors);
+  // From scores and the gradient of probabilities: the probabilities, with noise, and the gradient of scores,
+  // p * (dp - delta) * scale where log_sums[row] is the log-sum-exp of the row's scaled scores over all columns and
+  // delta[row] its sum of p dp.
   void (*softmax_backward)(const ScoreBlock& block, const Wide<T>* scores, const Wide<T>* dprobs,
                            const Wide<T>* log_sums, const Wide<T>* delta, T* probs, T* dscores);
   // Of rows [begin, end): log_sums[r], the log-sum-exp over these classes, and chosen[r], the target's logit

@@ -1,0 +1,175 @@
+#include "trireme/ops/attention_tile.h"
+#include "trireme/ops/kernels/cpu/rows.h"
+
+namespace trireme::ops {
+namespace {
+
+// The backward pass of single key-value heads; one for each thread.
+template <typename T>
+class Backward {
+ public:
+  using A = kernels::Wide<T>;
+
+  Backward(const AttentionProblem& problem, const Qkv& in, const Segments& keys,
+           const AttentionRows& rows, const QkvSinks& sinks)
+      : problem_(problem),
+        in_(in),
+        rows_(rows),
+        sinks_(sinks),
+        mask_(problem.mask.rows(in.q.size(0), in.q.size(1), problem.sequence)),
+        blocks_(cut(problem.queries, kTileRows)),
+        pieces_(cut(keys, kTileColumns)),
+        scores_(tile_columns(keys), in.q.scalar_type()),
+        dscores_(tile_columns(keys), in.q.scalar_type()) {
+    const std::int64_t width = in.q.size(3);
+    const auto options = rows.log_sums.options();
+    if (!sinks.dq.add) dq_ = at::empty({single() ? kTileRows : in.q.size(1), width}, options);
+    if (!sinks.dk.add) {
+      dk_ = at::empty({in.k.size(1), width}, options);
+      dv_ = at::empty({in.k.size(1), width}, options);
+    }
+  }
+
+  void run(std::int64_t sample, std::int64_t kv_head) {
+    const kernels::Matrix dk = sum_of(sinks_.dk, dk_, sample, kv_head);
+    const kernels::Matrix dv = sum_of(sinks_.dv, dv_, sample, kv_head);
+    const AttentionHeads& heads = problem_.heads;
+    const std::int64_t first = kv_head * heads.group - heads.offset;
+    for (std::int64_t head = std::max<std::int64_t>(0, first);
+         head < std::min(heads.heads, first + heads.group); ++head) {
+      if (single())
+        run_single(sample, head, kv_head, dk, dv);
+      else
+        run_tiled(sample, head, kv_head, dk, dv);
+    }
+    store(dk, sinks_.dk, sample, kv_head, 0);
+    store(dv, sinks_.dv, sample, kv_head, 0);
+  }
+
+ private:
+  // All keys in one tile: a block's gradient is done with it.
+  bool single() const { return pieces_.size() == 1 && !sinks_.dq.add; }
+
+  void run_single(std::int64_t sample, std::int64_t head, std::int64_t kv_head,
+                  const kernels::Matrix& dk, const kernels::Matrix& dv) {
+    for (const Segment& block : blocks_) {
+      const kernels::Matrix dq = first_rows(dq_, block.tokens);
+      const BlockView view(mask_, sample, block);
+      const Segment tile = view.tile(pieces_[0]);
+      if (tile.tokens > 0)
+        add_tile(sample, head, kv_head, block, view, tile, dq, kernels::Into::kReplace, dk, dv);
+      else
+        clear(dq);
+      store(dq, sinks_.dq, sample, head, block.row);
+    }
+  }
+
+  // Keys outermost: those of a tile and the sums of their gradients stay in the cache while all rows pass by.
+  void run_tiled(std::int64_t sample, std::int64_t head, std::int64_t kv_head,
+                 const kernels::Matrix& dk, const kernels::Matrix& dv) {
+    const kernels::Matrix dq = sum_of(sinks_.dq, dq_, sample, head);
+    for (const Segment& piece : pieces_)
+      for (const Segment& block : blocks_) {
+        const BlockView view(mask_, sample, block);
+        const Segment tile = view.tile(piece);
+        if (tile.tokens > 0)
+          add_tile(sample, head, kv_head, block, view, tile, dq.from_row(block.row, block.tokens),
+                   kernels::Into::kAdd, dk, dv);
+      }
+    store(dq, sinks_.dq, sample, head, 0);
+  }
+
+  void add_tile(std::int64_t sample, std::int64_t head, std::int64_t kv_head, const Segment& block,
+                const BlockView& view, const Segment& tile, const kernels::Matrix& dq,
+                kernels::Into into, const kernels::Matrix& dk, const kernels::Matrix& dv) {
+    const kernels::Matrix q = head_of(in_.q, sample, head).from_row(block.row, block.tokens);
+    const kernels::Matrix dout =
+        head_of(rows_.dout, sample, head).from_row(block.row, block.tokens);
+    const kernels::Matrix k = head_of(in_.k, sample, kv_head).from_row(tile.row, tile.tokens);
+    const kernels::Matrix v = head_of(in_.v, sample, kv_head).from_row(tile.row, tile.tokens);
+    const kernels::Matrix raw = scores_.raw(block.tokens, tile.tokens);
+    const kernels::Matrix draw = dscores_.raw(block.tokens, tile.tokens);
+    const kernels::Matrix probs = scores_.stored(block.tokens, tile.tokens);
+    const kernels::Matrix dscores = dscores_.stored(block.tokens, tile.tokens);
+    const std::int64_t row = (sample * in_.q.size(2) + head) * in_.q.size(1) + block.row;
+    Interval seen[kTileRows];
+    kernels::matmul(q, k.transposed(), raw);
+    kernels::matmul(dout, v.transposed(), draw);
+    kernels::score_kernels<T>().softmax_backward(
+        score_block(problem_, in_.q.size(3), scores_.stride(), sample, head, block, view, tile,
+                    seen),
+        data<A>(raw), data<A>(draw), elements<A>(rows_.log_sums) + row,
+        elements<A>(rows_.delta) + row, data<T>(probs), data<T>(dscores));
+    kernels::matmul(probs.transposed(), dout, dv.from_row(tile.row, tile.tokens),
+                    kernels::Into::kAdd);
+    kernels::matmul(dscores.transposed(), q, dk.from_row(tile.row, tile.tokens),
+                    kernels::Into::kAdd);
+    kernels::matmul(dscores, k, dq, into);
+  }
+
+  // Where the sums of a head grow: in the sink's memory, or in our own, from zero.
+  static kernels::Matrix sum_of(const GradientSink& sink, const at::Tensor& own,
+                                std::int64_t sample, std::int64_t head) {
+    if (sink.add) return head_of(sink.to, sample, head);
+    const kernels::Matrix sum = first_rows(own, own.size(0));
+    clear(sum);
+    return sum;
+  }
+  static void clear(const kernels::Matrix& sum) {
+    std::fill(data<A>(sum), data<A>(sum) + sum.rows * sum.columns, A(0));
+  }
+  static void store(const kernels::Matrix& sum, const GradientSink& sink, std::int64_t sample,
+                    std::int64_t head, std::int64_t row) {
+    if (sink.add) return;
+    const kernels::Matrix to = head_of(sink.to, sample, head).from_row(row, sum.rows);
+    kernels::row_kernels<T>().store_rows(data<A>(sum), nullptr, sum.rows, sum.columns, data<T>(to),
+                                         to.row_stride);
+  }
+
+  const AttentionProblem& problem_;
+  const Qkv& in_;
+  const AttentionRows& rows_;
+  const QkvSinks& sinks_;
+  RowMask mask_;
+  Segments blocks_;
+  Segments pieces_;
+  TileScores scores_;
+  TileScores dscores_;
+  at::Tensor dq_, dk_, dv_;
+};
+
+}  // namespace
+
+AttentionRows attention_rows(const at::Tensor& log_sums, const at::Tensor& out,
+                             const at::Tensor& dout) {
+  const at::Tensor delta = at::empty_like(log_sums);
+  const std::int64_t tokens = out.size(1), heads = out.size(2), width = out.size(3);
+  TRIREME_DISPATCH(out.scalar_type(), "attention_rows", [&] {
+    using A = kernels::Wide<scalar_t>;
+    for_rows(out.size(0) * heads, tokens * width, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t i = begin; i < end; ++i) {
+        const kernels::Matrix o = head_of(out, i / heads, i % heads);
+        const kernels::Matrix grad = head_of(dout, i / heads, i % heads);
+        kernels::row_kernels<scalar_t>().dot_rows(data<scalar_t>(o), o.row_stride,
+                                                  data<scalar_t>(grad), grad.row_stride, tokens,
+                                                  width, elements<A>(delta) + i * tokens);
+      }
+    });
+  });
+  return {.log_sums = log_sums, .delta = delta, .dout = dout};
+}
+
+void attention_backward(const AttentionProblem& problem, const Qkv& in, const Segments& keys,
+                        const AttentionRows& rows, const QkvSinks& sinks) {
+  TRIREME_CHECK(sinks.dk.add == sinks.dv.add, "one of dk and dv adds, the other does not");
+  const std::int64_t kv_heads = in.k.size(2);
+  TRIREME_DISPATCH(in.q.scalar_type(), "attention_backward", [&] {
+    for_rows(in.q.size(0) * kv_heads, problem.heads.group * head_cost(in),
+             [&](std::int64_t begin, std::int64_t end) {
+               Backward<scalar_t> backward(problem, in, keys, rows, sinks);
+               for (std::int64_t i = begin; i < end; ++i) backward.run(i / kv_heads, i % kv_heads);
+             });
+  });
+}
+
+}  // namespace trireme::ops

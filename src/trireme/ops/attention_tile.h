@@ -1,0 +1,100 @@
+// What forward and backward of attention on the CPU share: matrices of heads and the memory of one tile of scores.
+#pragma once
+
+#include <ATen/ops/empty.h>
+
+#include <cmath>
+
+#include "trireme/ops/attention_core.h"
+#include "trireme/ops/dispatch.h"
+#include "trireme/ops/kernels/cpu/matmul.h"
+#include "trireme/ops/kernels/cpu/scores.h"
+
+namespace trireme::ops {
+
+// One head of one sample of a [samples, tokens, heads, width]: [tokens, width].
+inline kernels::Matrix head_of(const at::Tensor& x, std::int64_t sample, std::int64_t head) {
+  const std::int64_t offset = sample * x.stride(0) + head * x.stride(2);
+  return {.data = static_cast<char*>(x.data_ptr()) + offset * x.element_size(),
+          .type = x.scalar_type(),
+          .rows = x.size(1),
+          .columns = x.size(3),
+          .row_stride = x.stride(1)};
+}
+
+// The first rows of a contiguous [.., width].
+inline kernels::Matrix first_rows(const at::Tensor& x, std::int64_t rows) {
+  return {.data = x.data_ptr(),
+          .type = x.scalar_type(),
+          .rows = rows,
+          .columns = x.size(-1),
+          .row_stride = x.size(-1)};
+}
+
+template <typename T>
+T* data(const kernels::Matrix& m) {
+  return static_cast<T*>(m.data);
+}
+
+// The most columns a tile of these keys has.
+inline std::int64_t tile_columns(const Segments& keys) {
+  std::int64_t most = 0;
+  for (const Segment& segment : keys) most = std::max(most, segment.tokens);
+  return std::min(most, kTileColumns);
+}
+
+// The scores of one tile in the type of sums, and what becomes of them in that of activations. Rows are apart by no power
+// of two, which would put a column's elements into few sets of the cache.
+class TileScores {
+ public:
+  TileScores(std::int64_t columns, at::ScalarType type)
+      : stride_(columns + 32 - columns % 16),
+        raw_(at::empty({kTileRows * stride_}, at::TensorOptions().dtype(wide(type)))),
+        stored_(at::empty({kTileRows * stride_}, at::TensorOptions().dtype(type))) {}
+
+  std::int64_t stride() const { return stride_; }
+  kernels::Matrix raw(std::int64_t rows, std::int64_t columns) const {
+    return matrix(raw_, rows, columns);
+  }
+  kernels::Matrix stored(std::int64_t rows, std::int64_t columns) const {
+    return matrix(stored_, rows, columns);
+  }
+
+ private:
+  kernels::Matrix matrix(const at::Tensor& memory, std::int64_t rows, std::int64_t columns) const {
+    return {.data = memory.data_ptr(),
+            .type = memory.scalar_type(),
+            .rows = rows,
+            .columns = columns,
+            .row_stride = stride_};
+  }
+
+  std::int64_t stride_;
+  at::Tensor raw_;
+  at::Tensor stored_;
+};
+
+// One tile as the kernels take it. `seen` has room for the rows and lives as long as the result.
+inline kernels::ScoreBlock score_block(const AttentionProblem& problem, std::int64_t width,
+                                       std::int64_t stride, std::int64_t sample, std::int64_t head,
+                                       const Segment& rows, const BlockView& view,
+                                       const Segment& tile, Interval* seen) {
+  for (std::int64_t r = 0; r < rows.tokens; ++r) seen[r] = view.columns(r, tile);
+  const AttentionHeads& heads = problem.heads;
+  const std::int64_t place = sample * heads.all_heads + heads.first_head + head;
+  return {.rows = rows.tokens,
+          .columns = tile.tokens,
+          .stride = stride,
+          .seen = seen,
+          .scale = 1 / std::sqrt(static_cast<double>(width)),
+          .place = place * problem.sequence + rows.position,
+          .first_column = tile.position,
+          .drop = heads.dropout > 0,
+          .keep = kernels::Keep::at_rate(heads.key, heads.dropout),
+          .keep_scale = 1 / (1 - heads.dropout)};
+}
+
+// Element operations of a head.
+inline std::int64_t head_cost(const Qkv& in) { return in.q.size(1) * in.k.size(1) * in.q.size(3); }
+
+}  // namespace trireme::ops

@@ -1,0 +1,421 @@
+// Attention with the sequence spread over ranks against one rank: every method, mask and way of heads.
+#include "trireme/ops/context.h"
+
+#include <gmock/gmock.h>
+
+#include <mutex>
+#include <numeric>
+
+#include "tests/harness/ranks.h"
+#include "tests/ops/attention_cases.h"
+#include "trireme/base/error.h"
+#include "trireme/comm/counting_group.h"
+#include "trireme/ops/attention_core.h"
+
+namespace trireme::ops {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kWidth = 6;
+
+struct Layout {
+  ContextMethod method;
+  int ranks;
+  int inner;
+};
+std::vector<Layout> layouts() {
+  std::vector<Layout> all;
+  for (int ranks : {2, 3, 4})
+    for (ContextMethod method :
+         {ContextMethod::kRing, ContextMethod::kAllGather, ContextMethod::kUlysses})
+      all.push_back({method, ranks, 0});
+  all.push_back({ContextMethod::kHierarchical, 4, 2});
+  return all;
+}
+
+std::vector<int> all_ranks(const comm::World& world) {
+  std::vector<int> ranks(static_cast<std::size_t>(world.size()));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+// One problem as a whole: inputs q, k, v.
+struct Case {
+  std::string name;
+  AttentionHeads heads;
+  Mask mask;
+  Tensors in;
+};
+
+Case make_case(const NamedMask& mask, std::int64_t tokens, const AttentionHeads& heads) {
+  return {.name = fmt::format("{}, {} heads on {}", mask.name, heads.heads, heads.kv_heads),
+          .heads = heads,
+          .mask = mask.mask,
+          .in = {normal({2, tokens, heads.heads * kWidth}, 1),
+                 normal({2, tokens, heads.kv_heads * kWidth}, 2),
+                 normal({2, tokens, heads.kv_heads * kWidth}, 3)}};
+}
+
+// The rank's part of the mask.
+Mask shard(const Mask& mask, int rank, int ranks) {
+  Mask mine = mask;
+  for (at::Tensor* places : {&mine.documents.begin, &mine.documents.end})
+    if (places->defined()) *places = shard_tokens(*places, 1, rank, ranks);
+  return mine;
+}
+
+// results() of this rank's tokens.
+Tensors results_of_rank(const Case& c, at::ScalarType type, const ContextParallel& context,
+                        bool packed) {
+  Tensors leaves;
+  for (const at::Tensor& in : c.in)
+    leaves.push_back(shard_tokens(in, 1, context.rank(), context.size()).to(type).detach().clone());
+  if (packed) leaves = {at::cat(leaves, 2)};
+  for (at::Tensor& leaf : leaves) leaf.requires_grad_(true);
+  const Mask mask = shard(c.mask, context.rank(), context.size());
+  const at::Tensor out = packed
+                             ? attention_packed(leaves[0], c.heads, mask, context)
+                             : attention(leaves[0], leaves[1], leaves[2], c.heads, mask, context);
+  const at::Tensor dout = normal(c.in[0].sizes().vec(), 99);
+  out.backward(shard_tokens(dout, 1, context.rank(), context.size()).to(type));
+  Tensors all = {out.detach()};
+  if (packed) {
+    const at::Tensor& grad = leaves[0].grad();
+    const std::int64_t q = c.in[0].size(2), kv = c.in[1].size(2);
+    for (const at::Tensor& part : grad.split_with_sizes({q, kv, kv}, 2)) all.push_back(part);
+  } else {
+    for (const at::Tensor& leaf : leaves) all.push_back(leaf.grad());
+  }
+  return all;
+}
+
+// By tensor, then by rank, the results of all ranks: filled by their threads.
+class Shards {
+ public:
+  void add(int rank, int ranks, const Tensors& tensors) {
+    std::lock_guard lock(mutex_);
+    shards_.resize(tensors.size());
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      shards_[i].resize(static_cast<std::size_t>(ranks));
+      shards_[i][static_cast<std::size_t>(rank)] = tensors[i];
+    }
+  }
+  Tensors whole() const {
+    Tensors all;
+    for (const Tensors& shards : shards_) all.push_back(unshard_tokens(shards, 1));
+    return all;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<Tensors> shards_;
+};
+
+std::vector<Tensors> run(const Layout& layout, const std::vector<Case>& cases, at::ScalarType type,
+                         harness::Backend backend = harness::Backend::kLocal) {
+  std::vector<Shards> shards(cases.size());
+  harness::run_ranks(backend, layout.ranks, 60.0, [&](comm::World& world) {
+    const ContextGroups groups(world, all_ranks(world), layout.method, layout.inner);
+    for (std::size_t i = 0; i < cases.size(); ++i)
+      shards[i].add(world.rank(), world.size(),
+                    results_of_rank(cases[i], type, groups.parallel(), i % 2 == 0));
+  });
+  std::vector<Tensors> all;
+  for (const Shards& s : shards) all.push_back(s.whole());
+  return all;
+}
+
+std::string text(const Layout& layout) {
+  return fmt::format("{} over {}", name(layout.method), layout.ranks);
+}
+
+const std::vector<AttentionHeads>& ways_of_heads() {
+  static const std::vector<AttentionHeads> ways = {
+      {.heads = 4, .kv_heads = 4},
+      {.heads = 4, .kv_heads = 2, .dropout = 0.3, .key = 7},
+      {.heads = 6, .kv_heads = 2},
+      {.heads = 3, .kv_heads = 1},
+      // Heads 2 .. 6 of 9, three to a key-value head.
+      {.heads = 5,
+       .kv_heads = 3,
+       .group = 3,
+       .offset = 2,
+       .first_head = 2,
+       .all_heads = 9,
+       .dropout = 0.2,
+       .key = 8}};
+  return ways;
+}
+
+TEST(ContextParallel, EveryMethodEqualsOneRank) {
+  for (const Layout& layout : layouts())
+    for (const std::int64_t chunk : {7, 70}) {
+      const std::int64_t tokens = 2 * layout.ranks * chunk;
+      std::vector<Case> cases;
+      for (const NamedMask& mask : all_masks(2, tokens))
+        for (const AttentionHeads& heads : ways_of_heads())
+          if (chunk == 7 || heads.heads == 6) cases.push_back(make_case(mask, tokens, heads));
+      const std::vector<Tensors> actual = run(layout, cases, at::kDouble);
+      for (std::size_t i = 0; i < cases.size(); ++i) {
+        const Tensors expected = results_of_rank(cases[i], at::kDouble, {}, i % 2 == 0);
+        for (std::size_t t = 0; t < expected.size(); ++t)
+          EXPECT_LT(distance(actual[i][t], expected[t]), 1e-12)
+              << text(layout) << ", chunks of " << chunk << ", " << cases[i].name << ", result "
+              << t;
+      }
+    }
+}
+
+// Against the formula in fp64, on inputs that bf16 holds.
+TEST(ContextParallel, SmallerTypesKeepTheirTolerances) {
+  for (const Layout& layout : layouts()) {
+    const std::int64_t tokens = 2 * layout.ranks * 40;
+    std::vector<Case> cases;
+    for (const NamedMask& mask : all_masks(2, tokens)) {
+      cases.push_back(make_case(mask, tokens, {.heads = 4, .kv_heads = 2}));
+      for (at::Tensor& in : cases.back().in) in = in.to(at::kBFloat16).to(at::kDouble);
+    }
+    for (const auto& [type, tolerance] :
+         {std::pair(at::kFloat, 2e-6), std::pair(at::kBFloat16, 8e-3)}) {
+      const std::vector<Tensors> actual = run(layout, cases, type);
+      for (std::size_t i = 0; i < cases.size(); ++i) {
+        const Tensors expected = results(
+            [&](const Tensors& in) { return naive_attention(in, cases[i].heads, cases[i].mask); },
+            cases[i].in, at::kDouble);
+        for (std::size_t t = 0; t < expected.size(); ++t)
+          EXPECT_LT(distance(actual[i][t], expected[t]), tolerance)
+              << text(layout) << ", " << cases[i].name << ", result " << t << " in " << type;
+      }
+    }
+  }
+}
+
+// Tokens of one document change: every bit of the others, forward and backward, stays.
+TEST(ContextParallel, DocumentsDoNotTouchEachOther) {
+  std::vector<Layout> all = layouts();
+  all.push_back({ContextMethod::kRing, 1, 0});
+  for (const Layout& layout : all) {
+    const std::int64_t tokens = 2 * layout.ranks * 35, begin = tokens / 3, end = tokens / 2;
+    const Documents documents = documents_of_cuts(2, tokens, {begin, end});
+    std::vector<Case> cases, changed;
+    for (const Mask& mask :
+         {Mask::causal(documents), Mask::full(documents), Mask::block_causal(4, documents)}) {
+      cases.push_back(make_case({"", mask}, tokens, {.heads = 4, .kv_heads = 2}));
+      changed.push_back(cases.back());
+      for (at::Tensor& in : changed.back().in) {
+        in = in.clone();
+        in.narrow(1, begin + 2, 3).mul_(-9).add_(3);  // inside the second document of either sample
+      }
+    }
+    for (const at::ScalarType type : {at::kDouble, at::kBFloat16}) {
+      const std::vector<Tensors> before = run(layout, cases, type),
+                                 after = run(layout, changed, type);
+      for (std::size_t i = 0; i < cases.size(); ++i)
+        for (std::size_t t = 0; t < before[i].size(); ++t)
+          for (std::int64_t s : {0, 1}) {
+            const at::Tensor a = before[i][t][s], b = after[i][t][s];
+            const std::int64_t first = begin + s, last = end + s;
+            EXPECT_TRUE(
+                at::equal(a.narrow(0, 0, first), b.narrow(0, 0, first)) &&
+                at::equal(a.narrow(0, last, tokens - last), b.narrow(0, last, tokens - last)))
+                << text(layout) << ", mask " << i << ", result " << t << " in " << type;
+            EXPECT_FALSE(
+                at::equal(a.narrow(0, first, last - first), b.narrow(0, first, last - first)));
+          }
+    }
+  }
+}
+
+// What travels also does so between processes' transports, and on one lane instead of two.
+TEST(ContextParallel, RunsOverOtherTransports) {
+  const std::int64_t tokens = 6 * 20;
+  const Case c = make_case({"causal", Mask::causal()}, tokens, {.heads = 4, .kv_heads = 2});
+  const Tensors expected = results_of_rank(c, at::kDouble, {}, true);
+  for (const harness::Backend backend : {harness::Backend::kShm, harness::Backend::kGloo})
+    for (const ContextMethod method : {ContextMethod::kRing, ContextMethod::kUlysses}) {
+      const std::vector<Tensors> actual = run({method, 3, 0}, {c}, at::kDouble, backend);
+      for (std::size_t t = 0; t < expected.size(); ++t)
+        EXPECT_LT(distance(actual[0][t], expected[t]), 1e-12) << harness::name(backend);
+    }
+  Shards shards;
+  harness::run_ranks(harness::Backend::kLocal, 3, 60.0, [&](comm::World& world) {
+    const auto group = world.make_group("cp", all_ranks(world));
+    shards.add(world.rank(), world.size(),
+               results_of_rank(c, at::kDouble, {.group = group.get()}, true));
+  });
+  for (std::size_t t = 0; t < expected.size(); ++t)
+    EXPECT_LT(distance(shards.whole()[t], expected[t]), 1e-12) << "one lane";
+}
+
+// The groups of a rank with what goes through each.
+struct Counted {
+  explicit Counted(const ContextParallel& inner) : parallel(inner) {
+    for (comm::Group** group :
+         {&parallel.group, &parallel.lane, &parallel.inner, &parallel.outer}) {
+      if (*group == nullptr) continue;
+      groups.push_back(std::make_unique<comm::CountingGroup>(**group));
+      *group = groups.back().get();
+    }
+  }
+  comm::Traffic of(comm::Verb verb) const {
+    comm::Traffic sum;
+    for (const auto& group : groups) {
+      sum.operations += group->of(verb).operations;
+      sum.bytes_sent += group->of(verb).bytes_sent;
+    }
+    return sum;
+  }
+  std::int64_t operations() const {
+    std::int64_t sum = 0;
+    for (const auto& group : groups) sum += group->all().operations;
+    return sum;
+  }
+  void clear() {
+    for (const auto& group : groups) group->clear();
+  }
+  ContextParallel parallel;
+  std::vector<std::unique_ptr<comm::CountingGroup>> groups;
+};
+
+// Runs forward, checks; runs backward, checks; on all ranks of the layout, in bf16 with 4 heads on 2, chunks of 8 in 2
+// samples.
+void expect_traffic(const Layout& layout, const std::function<void(const Counted&)>& forward,
+                    const std::function<void(const Counted&)>& backward) {
+  harness::run_ranks(harness::Backend::kLocal, layout.ranks, 60.0, [&](comm::World& world) {
+    const ContextGroups groups(world, all_ranks(world), layout.method, layout.inner);
+    Counted counted(groups.parallel());
+    const at::Tensor qkv = normal({2, 16, 8 * kWidth}, 1).to(at::kBFloat16).requires_grad_(true);
+    const at::Tensor out =
+        attention_packed(qkv, {.heads = 4, .kv_heads = 2}, Mask::causal(), counted.parallel);
+    forward(counted);
+    counted.clear();
+    out.sum().backward();
+    backward(counted);
+  });
+}
+
+TEST(ContextParallel, SendsWhatTheMethodsNeed) {
+  using comm::Traffic;
+  using comm::Verb;
+  constexpr std::int64_t kTokens = 2 * 16 * kWidth;         // elements of one head
+  constexpr std::int64_t kKv = 2 * 2 * kTokens * 2;         // bytes of keys and values in bf16
+  constexpr std::int64_t kGradients = 2 * 2 * kTokens * 4;  // of their gradients in fp32
+  for (const std::int64_t n : {2, 3, 4}) {
+    expect_traffic(
+        {ContextMethod::kRing, static_cast<int>(n), 0},
+        [&](const Counted& c) {
+          EXPECT_EQ(c.of(Verb::kSend), (Traffic{n - 1, (n - 1) * kKv}));
+          EXPECT_EQ(c.of(Verb::kRecv).operations, n - 1);
+          EXPECT_EQ(c.operations(), 2 * (n - 1));
+        },
+        [&](const Counted& c) {
+          EXPECT_EQ(c.of(Verb::kSend), (Traffic{2 * n - 1, (n - 1) * kKv + n * kGradients}));
+          EXPECT_EQ(c.operations(), 2 * (2 * n - 1));
+        });
+    expect_traffic(
+        {ContextMethod::kAllGather, static_cast<int>(n), 0},
+        [&](const Counted& c) {
+          EXPECT_EQ(c.of(Verb::kAllGather), (Traffic{1, (n - 1) * kKv}));
+          EXPECT_EQ(c.operations(), 1);
+        },
+        [&](const Counted& c) {
+          EXPECT_EQ(c.of(Verb::kAllGather), (Traffic{1, (n - 1) * kKv}));
+          EXPECT_EQ(c.of(Verb::kReduceScatter), (Traffic{1, (n - 1) * kGradients}));
+          EXPECT_EQ(c.operations(), 2);
+        });
+  }
+  // Two heads, on one key-value head, for the other rank: 2 + 2 there, 2 back.
+  const auto exchanged = [&](const Counted& c) {
+    EXPECT_EQ(c.of(Verb::kAllToAll), (Traffic{2, (4 + 2) * kTokens * 2}));
+    EXPECT_EQ(c.operations(), 2);
+  };
+  expect_traffic({ContextMethod::kUlysses, 2, 0}, exchanged, exchanged);
+  // Beyond the same exchange, half the heads of both neighbours' tokens go round a ring of two.
+  expect_traffic(
+      {ContextMethod::kHierarchical, 4, 2},
+      [&](const Counted& c) {
+        EXPECT_EQ(c.of(Verb::kAllToAll), (Traffic{2, (4 + 2) * kTokens * 2}));
+        EXPECT_EQ(c.of(Verb::kSend), (Traffic{1, kKv}));
+      },
+      [&](const Counted& c) {
+        EXPECT_EQ(c.of(Verb::kAllToAll), (Traffic{2, (4 + 2) * kTokens * 2}));
+        EXPECT_EQ(c.of(Verb::kSend), (Traffic{3, kKv + 2 * kGradients}));
+      });
+}
+
+// By the function that the kernels' loop runs through.
+TEST(ContextParallel, ZigzagGivesEveryRankTheSameScores) {
+  for (const int ranks : {2, 3, 4, 8})
+    for (const std::int64_t chunk : {64, 100, 2500}) {
+      const std::int64_t tokens = 2 * ranks * chunk;
+      const RowMask mask = Mask::causal().rows(1, tokens / ranks, tokens);
+      std::int64_t seen = 0;
+      std::vector<std::int64_t> computed;
+      for (int rank = 0; rank < ranks; ++rank) {
+        const Segments queries = zigzag_segments(tokens, rank, ranks);
+        ScoreCount ring;
+        for (int owner = 0; owner < ranks; ++owner) {
+          const ScoreCount step =
+              count_scores(mask, 0, queries, zigzag_segments(tokens, owner, ranks));
+          ring.seen += step.seen;
+          ring.computed += step.computed;
+        }
+        computed.push_back(ring.computed);
+        EXPECT_EQ(ring.seen * ranks, tokens * (tokens + 1) / 2) << rank << " of " << ranks;
+        const ScoreCount gathered = count_scores(mask, 0, queries, Segments{{.tokens = tokens}});
+        EXPECT_EQ(gathered.seen, ring.seen);
+        seen += ring.seen;
+      }
+      for (const std::int64_t count : computed) {
+        EXPECT_EQ(count, computed[0]) << ranks << " ranks, chunks of " << chunk;
+        // Beyond the diagonal's tiles nothing that is not seen is computed.
+        EXPECT_LE(count, seen / ranks + 2 * chunk * kTileRows);
+      }
+    }
+}
+
+TEST(ContextParallel, ScoresOutsideOfDocumentsAreNotComputed) {
+  const std::int64_t tokens = 4096;
+  const Documents documents = documents_of_cuts(1, tokens, {1024, 2048, 3072});
+  const Mask masks[] = {Mask::full(documents), Mask::causal(documents)};
+  const Segments all = {{.tokens = tokens}};
+  const std::int64_t expected[] = {4 * 1024 * 1024, 4 * 1024 * (1024 + kTileRows) / 2};
+  for (int i : {0, 1})
+    EXPECT_EQ(count_scores(masks[i].rows(1, tokens, tokens), 0, all, all).computed, expected[i]);
+}
+
+TEST(ContextParallel, RefusesWhatDoesNotSplit) {
+  const auto message = [](const std::function<void()>& body) -> std::string {
+    try {
+      body();
+    } catch (const Error& e) {
+      EXPECT_EQ(e.kind(), ErrorKind::kUsage) << e.what();
+      return e.what();
+    }
+    return "accepted";
+  };
+  EXPECT_THAT(message([] {
+                shard_tokens(at::zeros({1, 30}), 1, 0, 4);
+              }),
+              HasSubstr("30 tokens does not split over 4 context-parallel ranks; it needs a "
+                        "multiple of 2 x 4 = 8"));
+  harness::run_ranks(harness::Backend::kLocal, 4, 20.0, [&](comm::World& world) {
+    for (const ContextMethod method : {ContextMethod::kRing, ContextMethod::kAllGather,
+                                       ContextMethod::kUlysses, ContextMethod::kHierarchical}) {
+      const ContextGroups groups(world, all_ranks(world), method, 2);
+      const at::Tensor qkv = at::zeros({1, 9, 4 * 3 * kWidth});
+      EXPECT_THAT(message([&] {
+                    attention_packed(qkv, {.heads = 4, .kv_heads = 4}, Mask::causal(),
+                                     groups.parallel());
+                  }),
+                  HasSubstr("a sequence of 36 tokens does not split over 4"));
+    }
+    EXPECT_THAT(
+        message([&] { ContextGroups(world, all_ranks(world), ContextMethod::kHierarchical, 3); }),
+        HasSubstr("3 neighbours do not divide 4 context-parallel ranks"));
+  });
+}
+
+}  // namespace
+}  // namespace trireme::ops
