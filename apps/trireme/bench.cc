@@ -3,15 +3,45 @@
 #include "commands.h"
 #include "planned.h"
 #include "trireme/base/error.h"
+#include "trireme/mesh/zigzag.h"
 #include "workers.h"
 
 namespace trireme::app {
 
+namespace {
+
+template <typename Number>
+std::string joined(const std::vector<Number>& numbers) {
+  std::string list;
+  for (const Number number : numbers) list += fmt::format("{}{}", list.empty() ? "" : ",", number);
+  return list;
+}
+
+}  // namespace
+
 int bench_collectives(const BenchCollectivesOptions& options) {
-  std::string ranks;
-  for (const int count : options.ranks)
-    ranks += fmt::format("{}{}", ranks.empty() ? "" : ",", count);
-  std::vector<std::string> words = {"bench-collectives", "--ranks", ranks};
+  std::vector<std::string> words = {"bench-collectives", "--ranks", joined(options.ranks)};
+  if (!options.json.empty()) words.insert(words.end(), {"--json", options.json});
+  become_worker(words, {});
+}
+
+int bench_context(const BenchContextOptions& options) {
+  if (options.heads % options.kv_heads != 0)
+    fail(ErrorKind::kUsage, "--heads {} is no multiple of --kv-heads {}", options.heads,
+         options.kv_heads);
+  for (const int ranks : options.ranks)
+    for (const std::int64_t tokens : options.tokens) mesh::zigzag_tokens(tokens, ranks);
+  std::vector<std::string> words = {"bench-context",
+                                    "--ranks",
+                                    joined(options.ranks),
+                                    "--tokens",
+                                    joined(options.tokens),
+                                    "--heads",
+                                    std::to_string(options.heads),
+                                    "--kv-heads",
+                                    std::to_string(options.kv_heads),
+                                    "--head-dim",
+                                    std::to_string(options.head_dim)};
   if (!options.json.empty()) words.insert(words.end(), {"--json", options.json});
   become_worker(words, {});
 }

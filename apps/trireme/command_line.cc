@@ -60,6 +60,7 @@ constexpr char kBenchExamples[] = R"(
 Examples:
   trireme bench collectives
   trireme bench collectives --ranks 2,4 --json collectives.json
+  trireme bench context --ranks 2 --tokens 8192 --heads 8 --kv-heads 2
   trireme bench kernels --threads 2
   trireme bench step recipes/gpt_s.yaml --ranks 2 --set precision.compute=bf16
   trireme bench step recipes/gpt_m.yaml --nproc 2 --set run.global_batch=8 --steps 3 --json step.json
@@ -194,8 +195,32 @@ void add_generate(CLI::App& root, GenerateOptions& o, Run& run) {
   app.callback([&] { run = [&] { return generate(o); }; });
 }
 
-void add_bench(CLI::App& root, BenchCollectivesOptions& collectives, BenchKernelsOptions& kernels,
-               BenchStepOptions& step, Run& run) {
+void add_bench_context(CLI::App& group, BenchContextOptions& o, Run& run) {
+  CLI::App& app =
+      add_command(group, "context",
+                  "Attention with the sequence spread over ranks, by every method", kBenchExamples);
+  const auto number = [&](const char* name, std::int64_t& value, const char* about) {
+    app.add_option(name, value, about)
+        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
+        ->capture_default_str();
+  };
+  app.add_option("--ranks", o.ranks, "how many ranks, as threads, one run each")
+      ->delimiter(',')
+      ->check(CLI::Range(2, 64))
+      ->capture_default_str();
+  app.add_option("--tokens", o.tokens, "tokens of the sequence, one run each")
+      ->delimiter(',')
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
+      ->capture_default_str();
+  number("--heads", o.heads, "query heads");
+  number("--kv-heads", o.kv_heads, "key-value heads");
+  number("--head-dim", o.head_dim, "width of a head");
+  app.add_option("--json", o.json, "write the figures to this file as well");
+  app.callback([&] { run = [&] { return bench_context(o); }; });
+}
+
+void add_bench(CLI::App& root, BenchCollectivesOptions& collectives, BenchContextOptions& context,
+               BenchKernelsOptions& kernels, BenchStepOptions& step, Run& run) {
   CLI::App& group = add_command(root, "bench", "Measure what this machine gives", kBenchExamples);
   group.require_subcommand(1);
   CLI::App& app = add_command(
@@ -207,6 +232,7 @@ void add_bench(CLI::App& root, BenchCollectivesOptions& collectives, BenchKernel
       ->capture_default_str();
   app.add_option("--json", collectives.json, "write the figures to this file as well");
   app.callback([&] { run = [&] { return bench_collectives(collectives); }; });
+  add_bench_context(group, context, run);
 
   CLI::App& passes =
       add_command(group, "kernels", "Passes of the CPU kernels, against memcpy and ATen's products",
@@ -270,6 +296,7 @@ int run_command_line(int argc, char** argv) {
   DatasetOptions dataset_options;
   GenerateOptions generate_options;
   BenchCollectivesOptions bench_collectives_options;
+  BenchContextOptions bench_context_options;
   BenchKernelsOptions bench_kernels_options;
   BenchStepOptions bench_step_options;
   Run run;
@@ -283,7 +310,8 @@ int run_command_line(int argc, char** argv) {
   add_checkpoint(root, checkpoint_options, run);
   add_data(root, prepare_options, dataset_options, run);
   add_generate(root, generate_options, run);
-  add_bench(root, bench_collectives_options, bench_kernels_options, bench_step_options, run);
+  add_bench(root, bench_collectives_options, bench_context_options, bench_kernels_options,
+            bench_step_options, run);
   add_command(root, "doctor", "Prove what works on this machine by running it", kDoctorExamples)
       .callback([&] { run = doctor; });
   add_command(root, "version", "Print the versions", "\nExamples:\n  trireme version\n")

@@ -65,6 +65,15 @@ struct BenchCollectivesOptions {
   std::string json;  // empty: the table only
 };
 
+struct BenchContextOptions {
+  std::vector<int> ranks = {2, 4};
+  std::vector<std::int64_t> tokens = {2048, 8192, 32768};
+  std::int64_t heads = 8;
+  std::int64_t kv_heads = 8;
+  std::int64_t head_dim = 64;
+  std::string json;  // empty: the table only
+};
+
 struct BenchKernelsOptions {
   int threads = 1;
   std::string json;  // empty: the table only
@@ -87,6 +96,7 @@ int data_inspect(const DatasetOptions& options);
 int data_verify(const DatasetOptions& options);
 int generate(const GenerateOptions& options);
 int bench_collectives(const BenchCollectivesOptions& options);
+int bench_context(const BenchContextOptions& options);
 int bench_kernels(const BenchKernelsOptions& options);
 int bench_step(const BenchStepOptions& options);
 int doctor();

@@ -24,6 +24,7 @@ int run(int argc, char** argv) {
   if (command == "generate") return generate(arguments());
   if (command == "doctor") return doctor(arguments());
   if (command == "bench-collectives") return bench_collectives(arguments());
+  if (command == "bench-context") return bench_context(arguments());
   if (command == "bench-kernels") return bench_kernels(arguments());
   if (command == "bench-step") return bench_step(arguments());
   fail(ErrorKind::kUsage, "trireme-worker is called by trireme; use that");

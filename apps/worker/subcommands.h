@@ -9,6 +9,7 @@ int train(const Arguments& arguments);
 int generate(const Arguments& arguments);
 int doctor(const Arguments& arguments);
 int bench_collectives(const Arguments& arguments);
+int bench_context(const Arguments& arguments);
 int bench_kernels(const Arguments& arguments);
 int bench_step(const Arguments& arguments);
 
