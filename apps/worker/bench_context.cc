@@ -68,10 +68,7 @@ struct Counted {
   // Since the last call.
   std::int64_t take_bytes_sent() {
     std::int64_t bytes = 0;
-    for (const auto& group : groups) {
-      bytes += group->all().bytes_sent;
-      group->clear();
-    }
+    for (const auto& group : groups) bytes += group->take_bytes_sent();
     return bytes;
   }
   ops::ContextParallel parallel;

@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 
+#include <map>
 #include <mutex>
 #include <numeric>
 
@@ -248,7 +249,13 @@ TEST(ContextParallel, RunsOverOtherTransports) {
     EXPECT_LT(distance(shards.whole()[t], expected[t]), 1e-12) << "one lane";
 }
 
-// The groups of a rank with what goes through each.
+struct Traffic {
+  std::map<comm::Verb, std::int64_t> operations;
+  std::int64_t bytes_sent = 0;
+  bool operator==(const Traffic&) const = default;
+};
+
+// The groups of a rank, which write down what goes through them.
 struct Counted {
   explicit Counted(const ContextParallel& inner) : parallel(inner) {
     for (comm::Group** group :
@@ -258,90 +265,55 @@ struct Counted {
       *group = groups.back().get();
     }
   }
-  comm::Traffic of(comm::Verb verb) const {
-    comm::Traffic sum;
+  // Since the last call.
+  Traffic take() {
+    Traffic traffic;
     for (const auto& group : groups) {
-      sum.operations += group->of(verb).operations;
-      sum.bytes_sent += group->of(verb).bytes_sent;
+      for (const auto& entry : group->take()) ++traffic.operations[entry.verb];
+      traffic.bytes_sent += group->take_bytes_sent();
     }
-    return sum;
-  }
-  std::int64_t operations() const {
-    std::int64_t sum = 0;
-    for (const auto& group : groups) sum += group->all().operations;
-    return sum;
-  }
-  void clear() {
-    for (const auto& group : groups) group->clear();
+    return traffic;
   }
   ContextParallel parallel;
   std::vector<std::unique_ptr<comm::CountingGroup>> groups;
 };
 
-// Runs forward, checks; runs backward, checks; on all ranks of the layout, in bf16 with 4 heads on 2, chunks of 8 in 2
-// samples.
-void expect_traffic(const Layout& layout, const std::function<void(const Counted&)>& forward,
-                    const std::function<void(const Counted&)>& backward) {
+// What one rank of the layout asks for and sends forward and backward, the same on all: bf16, 4 heads on 2, chunks of 8
+// in 2 samples.
+void expect_traffic(const Layout& layout, const Traffic& forward, const Traffic& backward) {
   harness::run_ranks(harness::Backend::kLocal, layout.ranks, 60.0, [&](comm::World& world) {
     const ContextGroups groups(world, all_ranks(world), layout.method, layout.inner);
     Counted counted(groups.parallel());
     const at::Tensor qkv = normal({2, 16, 8 * kWidth}, 1).to(at::kBFloat16).requires_grad_(true);
     const at::Tensor out =
         attention_packed(qkv, {.heads = 4, .kv_heads = 2}, Mask::causal(), counted.parallel);
-    forward(counted);
-    counted.clear();
+    EXPECT_EQ(counted.take(), forward) << text(layout) << " forward";
     out.sum().backward();
-    backward(counted);
+    EXPECT_EQ(counted.take(), backward) << text(layout) << " backward";
   });
 }
 
 TEST(ContextParallel, SendsWhatTheMethodsNeed) {
-  using comm::Traffic;
-  using comm::Verb;
-  constexpr std::int64_t kTokens = 2 * 16 * kWidth;         // elements of one head
-  constexpr std::int64_t kKv = 2 * 2 * kTokens * 2;         // bytes of keys and values in bf16
-  constexpr std::int64_t kGradients = 2 * 2 * kTokens * 4;  // of their gradients in fp32
+  using enum comm::Verb;
+  constexpr std::int64_t kHead = 2 * 16 * kWidth;         // elements
+  constexpr std::int64_t kKv = 2 * 2 * kHead * 2;         // bytes of keys and values in bf16
+  constexpr std::int64_t kGradients = 2 * 2 * kHead * 4;  // of their gradients in fp32
   for (const std::int64_t n : {2, 3, 4}) {
-    expect_traffic(
-        {ContextMethod::kRing, static_cast<int>(n), 0},
-        [&](const Counted& c) {
-          EXPECT_EQ(c.of(Verb::kSend), (Traffic{n - 1, (n - 1) * kKv}));
-          EXPECT_EQ(c.of(Verb::kRecv).operations, n - 1);
-          EXPECT_EQ(c.operations(), 2 * (n - 1));
-        },
-        [&](const Counted& c) {
-          EXPECT_EQ(c.of(Verb::kSend), (Traffic{2 * n - 1, (n - 1) * kKv + n * kGradients}));
-          EXPECT_EQ(c.operations(), 2 * (2 * n - 1));
-        });
-    expect_traffic(
-        {ContextMethod::kAllGather, static_cast<int>(n), 0},
-        [&](const Counted& c) {
-          EXPECT_EQ(c.of(Verb::kAllGather), (Traffic{1, (n - 1) * kKv}));
-          EXPECT_EQ(c.operations(), 1);
-        },
-        [&](const Counted& c) {
-          EXPECT_EQ(c.of(Verb::kAllGather), (Traffic{1, (n - 1) * kKv}));
-          EXPECT_EQ(c.of(Verb::kReduceScatter), (Traffic{1, (n - 1) * kGradients}));
-          EXPECT_EQ(c.operations(), 2);
-        });
+    const int ranks = static_cast<int>(n);
+    expect_traffic({ContextMethod::kRing, ranks, 0},
+                   {{{kSend, n - 1}, {kRecv, n - 1}}, (n - 1) * kKv},
+                   {{{kSend, 2 * n - 1}, {kRecv, 2 * n - 1}}, (n - 1) * kKv + n * kGradients});
+    expect_traffic({ContextMethod::kAllGather, ranks, 0}, {{{kAllGather, 1}}, (n - 1) * kKv},
+                   {{{kAllGather, 1}, {kReduceScatter, 1}}, (n - 1) * (kKv + kGradients)});
   }
   // Two heads, on one key-value head, for the other rank: 2 + 2 there, 2 back.
-  const auto exchanged = [&](const Counted& c) {
-    EXPECT_EQ(c.of(Verb::kAllToAll), (Traffic{2, (4 + 2) * kTokens * 2}));
-    EXPECT_EQ(c.operations(), 2);
-  };
-  expect_traffic({ContextMethod::kUlysses, 2, 0}, exchanged, exchanged);
-  // Beyond the same exchange, half the heads of both neighbours' tokens go round a ring of two.
-  expect_traffic(
-      {ContextMethod::kHierarchical, 4, 2},
-      [&](const Counted& c) {
-        EXPECT_EQ(c.of(Verb::kAllToAll), (Traffic{2, (4 + 2) * kTokens * 2}));
-        EXPECT_EQ(c.of(Verb::kSend), (Traffic{1, kKv}));
-      },
-      [&](const Counted& c) {
-        EXPECT_EQ(c.of(Verb::kAllToAll), (Traffic{2, (4 + 2) * kTokens * 2}));
-        EXPECT_EQ(c.of(Verb::kSend), (Traffic{3, kKv + 2 * kGradients}));
-      });
+  constexpr std::int64_t kExchanged = (2 + 2 + 2) * kHead * 2;
+  expect_traffic({ContextMethod::kUlysses, 2, 0}, {{{kAllToAll, 2}}, kExchanged},
+                 {{{kAllToAll, 2}}, kExchanged});
+  // Beside that, half the heads of both neighbours' tokens go round a ring of two.
+  expect_traffic({ContextMethod::kHierarchical, 4, 2},
+                 {{{kAllToAll, 2}, {kSend, 1}, {kRecv, 1}}, kExchanged + kKv},
+                 {{{kAllToAll, 2}, {kSend, 3}, {kRecv, 3}}, kExchanged + kKv + 2 * kGradients});
 }
 
 // By the function that the kernels' loop runs through.

@@ -8,14 +8,14 @@
 #include <functional>
 #include <utility>
 
-#include "tests/harness/counting_group.h"
 #include "tests/harness/ranks.h"
 #include "tests/ops/tensors.h"
+#include "trireme/comm/counting_group.h"
 #include "trireme/ops/tensor_parallel.h"
 
 namespace trireme::ops {
 
-using harness::CountingGroup;
+using comm::CountingGroup;
 using Entries = std::vector<CountingGroup::Entry>;
 
 // How ranks share a tensor: not at all, by its first or last dim, or as activations between regions. The

@@ -2,20 +2,6 @@
 
 namespace trireme::comm {
 
-Traffic CountingGroup::of(Verb verb) const {
-  const auto found = traffic_.find(verb);
-  return found != traffic_.end() ? found->second : Traffic();
-}
-
-Traffic CountingGroup::all() const {
-  Traffic sum;
-  for (const auto& [verb, traffic] : traffic_) {
-    sum.operations += traffic.operations;
-    sum.bytes_sent += traffic.bytes_sent;
-  }
-  return sum;
-}
-
 std::int64_t CountingGroup::elements_sent(const Operation& op) const {
   const auto own = static_cast<std::size_t>(rank());
   const std::int64_t others = size() - 1;
@@ -36,9 +22,8 @@ std::int64_t CountingGroup::elements_sent(const Operation& op) const {
 }
 
 Ticket CountingGroup::start(Operation op) {
-  Traffic& traffic = traffic_[op.verb];
-  ++traffic.operations;
-  traffic.bytes_sent += elements_sent(op) * static_cast<std::int64_t>(size_of(op.type));
+  entries_.push_back({op.verb, op.count(), op.type});
+  bytes_sent_ += elements_sent(op) * static_cast<std::int64_t>(size_of(op.type));
   const ConstBuffer in(op.in, total(op.in_counts), op.type);
   const Buffer out{op.out, total(op.out_counts), op.type};
   switch (op.verb) {

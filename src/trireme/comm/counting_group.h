@@ -1,28 +1,32 @@
-// CountingGroup: what a rank asks of a group and sends through it; for tests and measurements.
+// CountingGroup: a group that writes down what is asked of it; for tests and measurements.
 #pragma once
 
-#include <map>
+#include <utility>
+#include <vector>
 
 #include "trireme/comm/group.h"
 
 namespace trireme::comm {
 
-struct Traffic {
-  std::int64_t operations = 0;
-  std::int64_t bytes_sent = 0;  // to other ranks, as comm/collectives.h sends them
-  bool operator==(const Traffic&) const = default;
-};
-
-// Passes every operation on to another group, which outlives it. Used by one thread.
+// Passes every operation on to another group, which outlives it. Used by one thread. Operations of a group of one are
+// none.
 class CountingGroup : public Group {
  public:
+  struct Entry {
+    Verb verb;
+    std::int64_t count;  // elements of the larger side
+    DType type;
+    bool operator==(const Entry&) const = default;
+  };
+
   explicit CountingGroup(Group& inner)
       : Group(inner.name(), inner.rank(), inner.size()), inner_(inner) {}
 
-  // Since the beginning or the last clear().
-  Traffic of(Verb verb) const;
-  Traffic all() const;
-  void clear() { traffic_.clear(); }
+  // What was submitted since the last call.
+  std::vector<Entry> take() { return std::exchange(entries_, {}); }
+  // What this rank sent to others since the last call, as comm/collectives.h sends it.
+  std::int64_t take_bytes_sent() { return std::exchange(bytes_sent_, 0); }
+
   void abort(const std::string& cause) override { inner_.abort(cause); }
 
  private:
@@ -30,7 +34,8 @@ class CountingGroup : public Group {
   std::int64_t elements_sent(const Operation& op) const;
 
   Group& inner_;
-  std::map<Verb, Traffic> traffic_;
+  std::vector<Entry> entries_;
+  std::int64_t bytes_sent_ = 0;
 };
 
 }  // namespace trireme::comm

@@ -1,5 +1,4 @@
 #include <ATen/ops/empty.h>
-#include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
 #include "trireme/comm/tensor_buffer.h"
@@ -19,11 +18,16 @@ at::Tensor gather(const at::Tensor& kv, comm::Group& group) {
 
 // The sum over all ranks of the part of `dkv`, of all tokens, that is this rank's.
 at::Tensor scatter(const at::Tensor& dkv, comm::Group& group) {
-  std::vector<at::Tensor> parts;
+  std::vector<std::int64_t> shape = dkv.sizes().vec();
+  shape[3] /= group.size();
+  const at::Tensor mine = at::empty(shape, dkv.options());
+  shape.insert(shape.begin(), group.size());
+  const at::Tensor all = at::empty(shape, dkv.options());
   for (int rank = 0; rank < group.size(); ++rank)
-    parts.push_back(shard_tokens(dkv, 3, rank, group.size()));
-  const at::Tensor all = at::stack(parts);
-  const at::Tensor mine = at::empty_like(parts[0]);
+    for (const Segment& segment : zigzag_segments(dkv.size(3), rank, group.size()))
+      all[rank]
+          .narrow(3, segment.row, segment.tokens)
+          .copy_(dkv.narrow(3, segment.position, segment.tokens));
   group.reduce_scatter(comm::buffer(all), comm::buffer(mine)).wait();
   return mine;
 }
