@@ -40,7 +40,8 @@ TEST(Cut, EveryElementIsOwnedOnceWhateverTheShape) {
   for (int size : {1, 2, 3, 4, 5})
     for (const ParamSpec& param : {
              ParamSpec{.shape = {12, 5}, .cut = {.dim = 0, .segments = {{.granules = 12}}}},
-             ParamSpec{.shape = {5, 12}, .cut = {.dim = 1, .segments = {{.granules = 6, .size = 2}}}},
+             ParamSpec{.shape = {5, 12},
+             .cut = {.dim = 1, .segments = {{.granules = 6, .size = 2}}}},
              ParamSpec{.shape = {15}, .cut = {.dim = 0, .segments = {{5, 1}, {5, 2}}}},
              ParamSpec{.shape = {7, 3}},
          }) {

@@ -216,8 +216,12 @@ TEST(Conflicts, ShowTheArithmeticAndAWayOut) {
       {{"run.global_batch=2"}, 4, "= 4; nearest that work: run.global_batch=4"},
       {{"parallel.tp=8"},
        8,
-       "parallel.tp=8 is more than model.heads=4; a rank needs at least one: parallel.tp=4 or less"},
+       "parallel.tp=8 is more than model.heads=4; a rank needs at least one: parallel.tp=4 or "
+       "less"},
       {{"parallel.tp=3", "model.vocab=2"}, 3, "model.vocab=2 is smaller than the dataset's"},
+      {{"parallel.tp=4", "model.seq_len=3"},
+       4,
+       "parallel.tp=4 ranks share 3 tokens of a sample (model.seq_len=3 / parallel.cp=1)"},
       {{"parallel.cp=2", "model.seq_len=30"},
        2,
        "model.seq_len=30 is not divisible by 2 x parallel.cp=4, the chunks of the zigzag; nearest "

@@ -1,4 +1,5 @@
-// A model outside any plan: parameters allocated and drawn from its spec, bound, and run node by node.
+// A model outside any plan: parameters allocated and drawn from its spec, bound, and run node by node. Of a
+// tensor-parallel rank its part, drawn by itself.
 #pragma once
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -17,13 +18,16 @@ namespace trireme::harness {
 
 class BoundModel {
  public:
-  BoundModel(exec::Model model, at::ScalarType type, std::uint64_t seed = 1)
+  BoundModel(exec::Model model, at::ScalarType type, std::uint64_t seed = 1, int tp_rank = 0,
+             int tp = 1)
       : model_(std::move(model)) {
     std::vector<std::vector<at::Tensor>> units;
     for (const arch::UnitSpec& unit : model_.spec.units) {
       units.emplace_back();
       for (const arch::ParamSpec& param : unit.params) {
-        units.back().push_back(draw(param, seed).to(type).set_requires_grad(true));
+        arch::ParamSpec here = param;
+        here.shape = arch::local_param(param, tp_rank, tp).shape;
+        units.back().push_back(draw(here, seed).to(type).set_requires_grad(true));
         params_.emplace_back(param.name, units.back().back());
       }
     }

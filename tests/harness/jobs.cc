@@ -68,8 +68,8 @@ JobTrace run_job(const config::Job& job, int steps) {
   comm::run_local_ranks(world, 120, [&](comm::World& rank) {
     train::JobSession session(resolved, rank);
     for (int step = 0; step < steps; ++step) {
-      const exec::StepResult result = session.train(
-          step, false, [&](std::int64_t first) { return samples(resolved, first); });
+      const exec::StepResult result =
+          session.train(step, false, [&](std::int64_t first) { return samples(resolved, first); });
       if (rank.rank() > 0) continue;
       trace.losses.push_back(result.loss);
       trace.grad_norms.push_back(result.grad_norm);

@@ -114,8 +114,8 @@ std::int64_t largest_numel(const UnitSpec& unit, int size) {
   for (int rank = 0; rank < size; ++rank) {
     std::int64_t sum = 0;
     for (const ParamSpec& param : unit.params)
-      sum += size == 1 ? param.numel()
-                       : product(local_shape(param, runs_of(param.cut, rank, size)));
+      sum +=
+          size == 1 ? param.numel() : product(local_shape(param, runs_of(param.cut, rank, size)));
     most = std::max(most, sum);
   }
   return most;

@@ -65,7 +65,7 @@ class Exchanges {
     activation_ = padded * sizes.d * sizes.element;
   }
 
-  // Two regions, each a column-parallel layer, which takes all rows, and a row-parallel one, which sums
+  // Attention's, and two regions, each a column-parallel layer, which takes all rows, and a row-parallel one, which sums
   // (Shoeybi et al. 2019); by rows, what a column-parallel layer took is gathered again in backward
   // (Korthikanti et al. 2022).
   std::vector<plan::NodeExchange> block() const {
@@ -103,14 +103,45 @@ class Exchanges {
   using Exchange = plan::Exchange;
 
   bool sequence() const { return rank_.sequence && rank_.tp > 1; }
-  static plan::NodeExchange over_tp(Exchange kind, std::int64_t bytes, int forward, int backward) {
-    return {.kind = kind,
-            .axes = mesh::Axis::kTp,
-            .bytes = bytes,
-            .forward = forward,
-            .backward = backward};
+  static plan::NodeExchange over(mesh::Axis axis, Exchange kind, std::int64_t bytes, int forward,
+                                 int backward) {
+    return {.kind = kind, .axes = axis, .bytes = bytes, .forward = forward, .backward = backward};
   }
-  std::vector<plan::NodeExchange> attention() const { return {}; }
+  static plan::NodeExchange over_tp(Exchange kind, std::int64_t bytes, int forward, int backward) {
+    return over(mesh::Axis::kTp, kind, bytes, forward, backward);
+  }
+  static plan::NodeExchange over_cp(Exchange kind, std::int64_t bytes, int forward, int backward) {
+    return over(mesh::Axis::kCp, kind, bytes, forward, backward);
+  }
+
+  // Keys and values, and in backward their gradients in the type of sums; or heads for tokens (ops/context.h).
+  std::vector<plan::NodeExchange> attention() const {
+    if (rank_.cp == 1) return {};
+    const std::int64_t keys = 2 * sizes_.tokens * sizes_.kv;
+    switch (rank_.context) {
+      case config::ContextMethod::kRing: return ring(keys, rank_.cp);
+      case config::ContextMethod::kAllGather:
+        return {over_cp(Exchange::kAllGather, rank_.cp * keys * sizes_.element, 1, 1),
+                over_cp(Exchange::kReduceScatter, rank_.cp * keys * sizes_.statistic, 0, 1)};
+      case config::ContextMethod::kUlysses: return heads(keys);
+      case config::ContextMethod::kHierarchical: {
+        std::vector<plan::NodeExchange> all = heads(keys);
+        for (const plan::NodeExchange& one : ring(keys, rank_.cp / rank_.context_inner))
+          all.push_back(one);
+        return all;
+      }
+    }
+    return {};
+  }
+  std::vector<plan::NodeExchange> ring(std::int64_t keys, int ranks) const {
+    return {over_cp(Exchange::kSendRecv, keys * sizes_.element, ranks - 1, ranks - 1),
+            over_cp(Exchange::kSendRecv, keys * sizes_.statistic, 0, ranks)};
+  }
+  std::vector<plan::NodeExchange> heads(std::int64_t keys) const {
+    const std::int64_t queries = sizes_.tokens * sizes_.q;
+    return {over_cp(Exchange::kAllToAll, (queries + keys) * sizes_.element, 1, 1),
+            over_cp(Exchange::kAllToAll, queries * sizes_.element, 1, 1)};
+  }
 
   const Sizes& sizes_;
   const PerRank& rank_;
@@ -221,9 +252,7 @@ struct Cuts {
   Cuts(const Model& model, const PerRank& rank)
       : width(model.hidden / model.heads),
         q{.granules = model.heads, .size = width},
-        kv{.granules = model.kv_heads,
-           .size = width,
-           .sharers = model.heads / model.kv_heads},
+        kv{.granules = model.kv_heads, .size = width, .sharers = model.heads / model.kv_heads},
         whole{.partial = rank.sequence} {}
 
   static Cut rows(std::vector<CutSegment> segments) {
@@ -345,18 +374,17 @@ ModelSpec llama_spec(const Model& model, const PerRank& rank) {
                       sizes.heads * sizes.statistic);
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
     const std::string h = fmt::format("model.layers.{}.", layer);
-    chain.block(
-        {gain(h + "input_layernorm.weight", d, cut.whole),
-         matrix(h + "self_attn.q_proj.weight", d, d, init.matrix, Cuts::rows({cut.q})),
-         matrix(h + "self_attn.k_proj.weight", kv, d, init.matrix, Cuts::rows({cut.kv})),
-         matrix(h + "self_attn.v_proj.weight", kv, d, init.matrix, Cuts::rows({cut.kv})),
-         matrix(h + "self_attn.o_proj.weight", d, d, init.residual, Cuts::columns({cut.q})),
-         gain(h + "post_attention_layernorm.weight", d, cut.whole),
-         matrix(h + "mlp.gate_proj.weight", ffn, d, init.matrix, features),
-         matrix(h + "mlp.up_proj.weight", ffn, d, init.matrix, features),
-         matrix(h + "mlp.down_proj.weight", d, ffn, init.residual,
-                Cuts::columns({Cuts::each(ffn)}))},
-        saved, block_flops(model, sizes, rank.tp, 2 * d * d + 2 * d * kv + 3 * d * ffn));
+    chain.block({gain(h + "input_layernorm.weight", d, cut.whole),
+                 matrix(h + "self_attn.q_proj.weight", d, d, init.matrix, Cuts::rows({cut.q})),
+                 matrix(h + "self_attn.k_proj.weight", kv, d, init.matrix, Cuts::rows({cut.kv})),
+                 matrix(h + "self_attn.v_proj.weight", kv, d, init.matrix, Cuts::rows({cut.kv})),
+                 matrix(h + "self_attn.o_proj.weight", d, d, init.residual, Cuts::columns({cut.q})),
+                 gain(h + "post_attention_layernorm.weight", d, cut.whole),
+                 matrix(h + "mlp.gate_proj.weight", ffn, d, init.matrix, features),
+                 matrix(h + "mlp.up_proj.weight", ffn, d, init.matrix, features),
+                 matrix(h + "mlp.down_proj.weight", d, ffn, init.residual,
+                        Cuts::columns({Cuts::each(ffn)}))},
+                saved, block_flops(model, sizes, rank.tp, 2 * d * d + 2 * d * kv + 3 * d * ffn));
   }
   std::vector<ParamSpec> head = {gain("model.norm.weight", d, cut.whole)};
   if (!model.tied)

@@ -14,7 +14,8 @@ struct PerRank {
   std::int64_t micro_batch = 1;  // samples
   DType compute = DType::kF32;
   int tp = 1;
-  bool sequence = false;  // sequence parallelism: each tp rank has its rows between parallel regions
+  bool sequence =
+      false;  // sequence parallelism: each tp rank has its rows between parallel regions
   int cp = 1;
   config::ContextMethod context = config::ContextMethod::kRing;
   int context_inner = 1;  // of cp, the ranks that exchange heads (hierarchical)

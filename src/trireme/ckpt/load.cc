@@ -116,18 +116,17 @@ class Stored {
     const formats::Tensor* stored = files_.at(slice.file).find(slice.tensor);
     TRIREME_CHECK(stored != nullptr, "{} passed verification without {}", slice.file, slice.tensor);
     const std::size_t width = out.element_size();
-    const bool same_type =
-        size_of(stored->dtype) == width &&
-        (stored->dtype == DType::kBF16) == (out.scalar_type() == at::kBFloat16);
+    const bool same_type = size_of(stored->dtype) == width &&
+                           (stored->dtype == DType::kBF16) == (out.scalar_type() == at::kBFloat16);
     if (!same_type)
       fail(ErrorKind::kData,
            "{}: {} is stored as {}, this job needs {}; resume with the same precision",
            (directory_ / slice.file).string(), slice.tensor, name(stored->dtype),
            c10::toString(out.scalar_type()));
-    std::memcpy(static_cast<std::byte*>(out.data_ptr()) +
-                    static_cast<std::size_t>(begin - offset) * width,
-                stored->bytes.data() + static_cast<std::size_t>(begin - slice.offset) * width,
-                static_cast<std::size_t>(end - begin) * width);
+    std::memcpy(
+        static_cast<std::byte*>(out.data_ptr()) + static_cast<std::size_t>(begin - offset) * width,
+        stored->bytes.data() + static_cast<std::size_t>(begin - slice.offset) * width,
+        static_cast<std::size_t>(end - begin) * width);
   }
 
   const Path& directory_;
@@ -143,16 +142,15 @@ void load_recut(const Stored& stored, const exec::Units& units,
     const at::Tensor all = stored.whole(slice.unit, slice.kind, slice.tensor.scalar_type());
     const arch::UnitSpec& spec = stored.spec(slice.unit);
     const std::int64_t slice_end = slice.offset + slice.tensor.numel();
-    Stored::for_extents(spec, arch::local_params(spec, units.tp_rank(), units.tp()),
-                        [&](const arch::Extent& extent) {
-                          const std::int64_t begin = std::max(extent.local, slice.offset);
-                          const std::int64_t end =
-                              std::min(extent.local + extent.count, slice_end);
-                          if (begin < end)
-                            slice.tensor.narrow(0, begin - slice.offset, end - begin)
-                                .copy_(all.narrow(0, extent.global + (begin - extent.local),
-                                                  end - begin));
-                        });
+    Stored::for_extents(
+        spec, arch::local_params(spec, units.tp_rank(), units.tp()),
+        [&](const arch::Extent& extent) {
+          const std::int64_t begin = std::max(extent.local, slice.offset);
+          const std::int64_t end = std::min(extent.local + extent.count, slice_end);
+          if (begin < end)
+            slice.tensor.narrow(0, begin - slice.offset, end - begin)
+                .copy_(all.narrow(0, extent.global + (begin - extent.local), end - begin));
+        });
   }
 }
 

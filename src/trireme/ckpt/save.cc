@@ -170,7 +170,8 @@ Path save(const Path& root, const Header& header, const exec::Units& units,
   });
   together(world, step, [&] {
     if (world.rank() == 0) {
-      const formats::Manifest manifest = make_manifest(header, world.size(), units.tp(), shares, specs);
+      const formats::Manifest manifest =
+          make_manifest(header, world.size(), units.tp(), shares, specs);
       write_file_synced(temporary / formats::kManifestName, formats::print(manifest));
       commit(root, temporary, final);
     }

@@ -105,20 +105,28 @@ void check_parts(const Model& model, const Parallel& parallel) {
   enough("model.heads", model.heads);
   enough("model.ffn", model.ffn);
   enough("model.vocab", model.vocab);
+  if (parallel.sequence_parallel && parallel.tp > model.seq_len / parallel.cp)
+    fail(ErrorKind::kUsage,
+         "parallel.tp={} ranks share {} tokens of a sample (model.seq_len={} / parallel.cp={}) "
+         "under "
+         "sequence_parallel; lower tp or set parallel.sequence_parallel=false",
+         parallel.tp, model.seq_len / parallel.cp, model.seq_len, parallel.cp);
   if (parallel.cp == 1) return;
   const std::int64_t chunks = 2 * parallel.cp;
   if (model.seq_len % chunks != 0)
     fail(ErrorKind::kUsage,
-         "model.seq_len={} is not divisible by 2 x parallel.cp={}, the chunks of the zigzag; nearest "
+         "model.seq_len={} is not divisible by 2 x parallel.cp={}, the chunks of the zigzag; "
+         "nearest "
          "that work: {}",
          model.seq_len, chunks, nearest_multiples("model.seq_len", model.seq_len, chunks));
   const bool nested = parallel.context == ContextMethod::kHierarchical;
-  if (nested && (parallel.cp % parallel.context_inner != 0 || parallel.cp == parallel.context_inner))
+  if (nested &&
+      (parallel.cp % parallel.context_inner != 0 || parallel.cp == parallel.context_inner))
     fail(ErrorKind::kUsage,
          "parallel.context=hierarchical: context_inner={} must divide parallel.cp={} into two or "
          "more groups; with one group choose context=ulysses",
          parallel.context_inner, parallel.cp);
-  const int exchanged = nested                                          ? parallel.context_inner
+  const int exchanged = nested                                        ? parallel.context_inner
                         : parallel.context == ContextMethod::kUlysses ? parallel.cp
                                                                       : 1;
   if (model.heads / parallel.tp < exchanged)

@@ -37,7 +37,8 @@ struct UnitState {
   std::vector<std::int64_t> offsets;
   std::vector<UpdateSegment> segments;
 
-  std::vector<std::pair<std::int64_t, std::int64_t>> foreign;  // [begin, end) that another tp rank owns
+  std::vector<std::pair<std::int64_t, std::int64_t>>
+      foreign;  // [begin, end) that another tp rank owns
 
   Window params;
   Window grads;

@@ -23,8 +23,8 @@ std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& input
                                             const exec::BlockContext& context) {
   const at::Tensor& x_btd = inputs[0];
   const ops::Branching first = ops::residual_norm(x_btd, {}, param(kNorm1), {}, norm_eps_);
-  const std::vector<at::Tensor> qkv = ops::column_linears(
-      first.normed, {{param(kQuery)}, {param(kKey)}, {param(kValue)}}, tp());
+  const std::vector<at::Tensor> qkv =
+      ops::column_linears(first.normed, {{param(kQuery)}, {param(kKey)}, {param(kValue)}}, tp());
   const ops::RotaryTable table = rotary_.at(across().positions(qkv[0].size(1)));
   const at::Tensor mixed =
       ops::attention(ops::rotary(qkv[0], table), ops::rotary(qkv[1], table), qkv[2],

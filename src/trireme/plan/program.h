@@ -43,10 +43,11 @@ std::string_view name(Exchange exchange);  // "all_reduce", ...
 struct NodeExchange {
   Exchange kind = Exchange::kAllReduce;
   mesh::AxisSet axes{};
-  std::int64_t bytes = 0;  // of the whole that is reduced, gathered or scattered; of what a rank sends in
-                           // an all_to_all or send_recv
-  int forward = 0;         // times a forward
-  int backward = 0;        // times a backward
+  std::int64_t bytes =
+      0;  // of the whole that is reduced, gathered or scattered; of what a rank gives to an
+          // all_to_all or send_recv
+  int forward = 0;   // times a forward
+  int backward = 0;  // times a backward
   bool operator==(const NodeExchange&) const = default;
 };
 

@@ -36,16 +36,16 @@ Traffic ring(double bytes, int ranks, int rounds) {
           .bytes = rounds * bytes * (ranks - 1) / ranks};
 }
 
-// What a node exchanges inside, all of it in turn.
+// What a node exchanges inside, one after the other.
 Traffic inside(const PlanSet& plan, const Instr& line) {
   Traffic sum;
   for (const plan::NodeExchange& one : plan.program.nodes[line.node].exchanges) {
     const int ranks = plan.mesh.degree(one.axes);
     const int times = line.verb == Verb::kBackward ? one.backward : one.forward;
     const auto bytes = static_cast<double>(one.bytes);
-    const bool plain = one.kind == plan::Exchange::kAllToAll || one.kind == plan::Exchange::kSendRecv;
-    const Traffic once = plain ? Traffic{.messages = 1, .bytes = bytes}
-                               : ring(bytes, ranks, one.kind == plan::Exchange::kAllReduce ? 2 : 1);
+    const Traffic once = one.kind == plan::Exchange::kSendRecv
+                             ? Traffic{.messages = 1, .bytes = bytes}
+                             : ring(bytes, ranks, one.kind == plan::Exchange::kAllReduce ? 2 : 1);
     sum.messages += times * once.messages;
     sum.bytes += times * once.bytes;
   }

@@ -5,8 +5,7 @@ namespace trireme::plan {
 List tail(const Stage& stage, List list) {
   const std::vector<UnitId> units = units_of_stage(stage.program, stage.index);
   const mesh::AxisSet shards = stage.mesh.real(mesh::kShards);
-  const bool gather =
-      data_parallel_row(stage.recipe.zero).unshard_after_step && !shards.empty();
+  const bool gather = data_parallel_row(stage.recipe.zero).unshard_after_step && !shards.empty();
   const auto changed = [&](Verb verb, UnitId unit) {
     list.push_back({.verb = verb, .unit = unit});
     if (gather)

@@ -1,0 +1,139 @@
+// What blocks exchange over tp and cp is what the plan says, and what Megatron exchanges.
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/harness/counting_world.h"
+#include "trireme/comm/local/local_world.h"
+#include "trireme/config/resolve.h"
+#include "trireme/train/job_session.h"
+
+namespace trireme::train {
+namespace {
+
+using comm::Verb;
+using plan::Exchange;
+
+struct Sum {
+  int times = 0;
+  std::int64_t bytes = 0;
+  bool operator==(const Sum&) const = default;
+};
+using Sums = std::map<std::string, Sum>;  // by kind
+std::ostream& operator<<(std::ostream& out, const Sum& sum) {
+  return out << sum.times << " times, " << sum.bytes << " bytes";
+}
+
+config::Job job_of(config::Family family, const std::vector<std::string>& sets) {
+  config::Job job;
+  job.model = {.family = family,
+               .layers = 3,
+               .hidden = 48,
+               .heads = 4,
+               .ffn = 64,
+               .vocab = 96,
+               .seq_len = 48};
+  job.run.micro_batch = 2;
+  job.run.global_batch = 4;
+  for (const std::string& set : sets) config::apply_set(job, set);
+  return job;
+}
+
+// By the program: lines of a rank's list times what their node exchanges.
+Sums planned(const plan::PlanSet& plan, mesh::Axis axis) {
+  Sums sums;
+  for (const plan::Instr& line : plan.lists[0]) {
+    if (line.node < 0) continue;
+    for (const plan::NodeExchange& one : plan.program.nodes[line.node].exchanges) {
+      if (one.axes != mesh::AxisSet(axis)) continue;
+      const int times = line.verb == plan::Verb::kBackward ? one.backward : one.forward;
+      if (times == 0) continue;
+      Sum& sum = sums[std::string(name(one.kind))];
+      sum.times += times;
+      sum.bytes += times * one.bytes;
+    }
+  }
+  return sums;
+}
+
+Sums counted(harness::CountingWorld& world, const std::string& groups) {
+  Sums sums;
+  for (const comm::CountingGroup::Entry& entry : world.take(groups)) {
+    if (entry.verb == Verb::kRecv) continue;
+    Sum& sum = sums[entry.verb == Verb::kSend ? "send_recv" : std::string(comm::name(entry.verb))];
+    ++sum.times;
+    sum.bytes += entry.count * static_cast<std::int64_t>(size_of(entry.type));
+  }
+  return sums;
+}
+
+// Every rank's counts of the second step equal the plan's; returns the plan.
+plan::PlanSet expect_planned(const config::Job& job) {
+  const int ranks = job.parallel.tp * job.parallel.cp;
+  const config::Job resolved = config::resolve(job, ranks, {});
+  plan::PlanSet plan;
+  comm::run_local_ranks(ranks, 60, [&](comm::World& inner) {
+    harness::CountingWorld world(inner);
+    JobSession session(resolved, world);
+    const auto load = [&](std::int64_t) {
+      const at::Tensor tokens = at::zeros({resolved.run.micro_batch, resolved.model.seq_len},
+                                          at::TensorOptions().dtype(at::kLong));
+      return std::vector<at::Tensor>{tokens, tokens};
+    };
+    session.train(0, false, load);
+    world.take("");
+    session.train(1, false, load);
+    const plan::PlanSet& mine = session.session().plan();
+    EXPECT_EQ(counted(world, "layers.tp"), planned(mine, mesh::Axis::kTp));
+    EXPECT_EQ(counted(world, "cp"), planned(mine, mesh::Axis::kCp));
+    if (inner.rank() == 0) plan = mine;
+  });
+  return plan;
+}
+
+TEST(Exchanges, AreThoseOfThePlan) {
+  for (config::Family family : {config::Family::kGpt, config::Family::kLlama})
+    for (const std::vector<std::string>& layout : std::vector<std::vector<std::string>>{
+             {"parallel.tp=2"},
+             {"parallel.tp=2", "parallel.sequence_parallel=false"},
+             {"parallel.tp=4", "recompute.policy=full"},
+             {"parallel.cp=2"},
+             {"parallel.cp=4", "precision.compute=bf16"},
+             {"parallel.cp=2", "parallel.context=all_gather", "precision.compute=bf16"},
+             {"parallel.cp=4", "parallel.context=ulysses"},
+             {"parallel.cp=4", "parallel.context=hierarchical"},
+             {"parallel.tp=2", "parallel.cp=2"}}) {
+      std::string text;
+      for (const std::string& set : layout) text += set + " ";
+      SCOPED_TRACE(text);
+      expect_planned(job_of(family, layout));
+    }
+}
+
+// anchors.md: a layer has two all-reduces forward and two backward; with sequence parallelism all-gather and
+// reduce-scatter in their place, and what a column-parallel layer read is gathered again; a ring passes keys
+// and values on ranks - 1 times.
+TEST(Exchanges, AreMegatrons) {
+  const auto block = [](const std::vector<std::string>& sets) {
+    const plan::PlanSet plan = expect_planned(job_of(config::Family::kGpt, sets));
+    return plan.program.nodes[1].exchanges;
+  };
+  const std::int64_t activation = 2 * 48 * 48 * 4;
+  const mesh::AxisSet tp = mesh::Axis::kTp;
+  EXPECT_THAT(block({"parallel.tp=2", "parallel.sequence_parallel=false"}),
+              testing::ElementsAre(plan::NodeExchange{Exchange::kAllReduce, tp, activation, 2, 2}));
+  EXPECT_THAT(
+      block({"parallel.tp=2"}),
+      testing::ElementsAre(plan::NodeExchange{Exchange::kAllGather, tp, activation, 2, 4},
+                           plan::NodeExchange{Exchange::kReduceScatter, tp, activation, 2, 2}));
+  const auto ring = block({"parallel.cp=4"});
+  ASSERT_FALSE(ring.empty());
+  EXPECT_EQ(ring[0].kind, Exchange::kSendRecv);
+  EXPECT_EQ(ring[0].forward, 3);
+  EXPECT_EQ(ring[0].bytes, 2 * activation / 4);
+}
+
+}  // namespace
+}  // namespace trireme::train
