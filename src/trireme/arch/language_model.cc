@@ -1,152 +1,18 @@
 #include "trireme/arch/language_model.h"
 
-#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
 
+#include "trireme/arch/exchanges.h"
 #include "trireme/arch/flops.h"
 #include "trireme/base/error.h"
-#include "trireme/mesh/share.h"
 
 namespace trireme::arch {
 namespace {
 
 using config::Family;
 using config::Model;
-
-std::int64_t most(std::int64_t count, int parts) { return (count + parts - 1) / parts; }
-
-// Key-value heads of the tp rank that reads most of them.
-std::int64_t most_kv_heads(const Model& model, int tp) {
-  const std::int64_t group = model.heads / model.kv_heads;
-  std::int64_t result = 0;
-  for (int rank = 0; rank < tp; ++rank) {
-    const mesh::Share heads = mesh::share(model.heads, rank, tp);
-    result = std::max(result, most(heads.end, group) - heads.begin / group);
-  }
-  return result;
-}
-
-// Sizes in the letters of the formulas below, on the rank with most of each. Bytes saved by a node are
-// counted per token, from what the blocks of room models keep; a test there compares both.
-struct Sizes {
-  Sizes(const Model& model, const PerRank& rank)
-      : tokens(rank.micro_batch * model.seq_len / rank.cp),
-        rows(rank.sequence && rank.tp > 1 ? most(tokens, rank.tp) : tokens),
-        d(model.hidden),
-        heads(most(model.heads, rank.tp)),
-        q(model.hidden / model.heads * heads),
-        kv(model.hidden / model.heads * most_kv_heads(model, rank.tp)),
-        ffn(most(model.ffn, rank.tp)),
-        vocab(most(model.vocab, rank.tp)),
-        element(static_cast<std::int64_t>(size_of(rank.compute))),
-        statistic(rank.compute == DType::kF64 ? 8 : 4) {
-    TRIREME_CHECK(model.vocab > 0 && model.ffn > 0 && model.kv_heads > 0 && model.layers > 0,
-                  "model is not resolved");
-  }
-  std::int64_t tokens;  // of a micro-batch
-  std::int64_t rows;    // of them, between tensor-parallel regions
-  std::int64_t d;
-  std::int64_t heads;
-  std::int64_t q;   // width of queries
-  std::int64_t kv;  // width of keys and of values
-  std::int64_t ffn;
-  std::int64_t vocab;
-  std::int64_t element;    // bytes of an activation
-  std::int64_t statistic;  // bytes of a norm's or softmax's statistic, and of the loss
-};
-
-// What tp and cp ranks exchange inside nodes.
-class Exchanges {
- public:
-  Exchanges(const Sizes& sizes, const PerRank& rank) : sizes_(sizes), rank_(rank) {
-    const std::int64_t padded = sequence() ? sizes.rows * rank.tp : sizes.tokens;
-    activation_ = padded * sizes.d * sizes.element;
-  }
-
-  // Attention's, and two regions, each a column-parallel layer, which takes all rows, and a row-parallel one, which sums
-  // (Shoeybi et al. 2019); by rows, what a column-parallel layer took is gathered again in backward
-  // (Korthikanti et al. 2022).
-  std::vector<plan::NodeExchange> block() const {
-    std::vector<plan::NodeExchange> all = attention();
-    if (rank_.tp > 1 && sequence()) {
-      all.push_back(over_tp(Exchange::kAllGather, activation_, 2, 4));
-      all.push_back(over_tp(Exchange::kReduceScatter, activation_, 2, 2));
-    } else if (rank_.tp > 1) {
-      all.push_back(over_tp(Exchange::kAllReduce, activation_, 2, 2));
-    }
-    return all;
-  }
-  // Each rank looks up the tokens of its rows of the table.
-  std::vector<plan::NodeExchange> embed() const {
-    if (rank_.tp == 1) return {};
-    if (!sequence()) return {over_tp(Exchange::kAllReduce, activation_, 1, 0)};
-    return {over_tp(Exchange::kReduceScatter, activation_, 1, 0),
-            over_tp(Exchange::kAllGather, activation_, 0, 1)};
-  }
-  // Two numbers a token, and the gradient of the last activation.
-  std::vector<plan::NodeExchange> head() const {
-    if (rank_.tp == 1) return {};
-    std::vector<plan::NodeExchange> all = {
-        over_tp(Exchange::kAllGather, 2 * rank_.tp * sizes_.tokens * sizes_.statistic, 1, 0)};
-    if (sequence()) {
-      all.push_back(over_tp(Exchange::kAllGather, activation_, 1, 1));
-      all.push_back(over_tp(Exchange::kReduceScatter, activation_, 0, 1));
-    } else {
-      all.push_back(over_tp(Exchange::kAllReduce, activation_, 0, 1));
-    }
-    return all;
-  }
-
- private:
-  using Exchange = plan::Exchange;
-
-  bool sequence() const { return rank_.sequence && rank_.tp > 1; }
-  static plan::NodeExchange over(mesh::Axis axis, Exchange kind, std::int64_t bytes, int forward,
-                                 int backward) {
-    return {.kind = kind, .axes = axis, .bytes = bytes, .forward = forward, .backward = backward};
-  }
-  static plan::NodeExchange over_tp(Exchange kind, std::int64_t bytes, int forward, int backward) {
-    return over(mesh::Axis::kTp, kind, bytes, forward, backward);
-  }
-  static plan::NodeExchange over_cp(Exchange kind, std::int64_t bytes, int forward, int backward) {
-    return over(mesh::Axis::kCp, kind, bytes, forward, backward);
-  }
-
-  // Keys and values, and in backward their gradients in the type of sums; or heads for tokens (ops/context.h).
-  std::vector<plan::NodeExchange> attention() const {
-    if (rank_.cp == 1) return {};
-    const std::int64_t keys = 2 * sizes_.tokens * sizes_.kv;
-    switch (rank_.context) {
-      case config::ContextMethod::kRing: return ring(keys, rank_.cp);
-      case config::ContextMethod::kAllGather:
-        return {over_cp(Exchange::kAllGather, rank_.cp * keys * sizes_.element, 1, 1),
-                over_cp(Exchange::kReduceScatter, rank_.cp * keys * sizes_.statistic, 0, 1)};
-      case config::ContextMethod::kUlysses: return heads(keys);
-      case config::ContextMethod::kHierarchical: {
-        std::vector<plan::NodeExchange> all = heads(keys);
-        for (const plan::NodeExchange& one : ring(keys, rank_.cp / rank_.context_inner))
-          all.push_back(one);
-        return all;
-      }
-    }
-    return {};
-  }
-  std::vector<plan::NodeExchange> ring(std::int64_t keys, int ranks) const {
-    return {over_cp(Exchange::kSendRecv, keys * sizes_.element, ranks - 1, ranks - 1),
-            over_cp(Exchange::kSendRecv, keys * sizes_.statistic, 0, ranks)};
-  }
-  std::vector<plan::NodeExchange> heads(std::int64_t keys) const {
-    const std::int64_t queries = sizes_.tokens * sizes_.q;
-    return {over_cp(Exchange::kAllToAll, (queries + keys) * sizes_.element, 1, 1),
-            over_cp(Exchange::kAllToAll, queries * sizes_.element, 1, 1)};
-  }
-
-  const Sizes& sizes_;
-  const PerRank& rank_;
-  std::int64_t activation_ = 0;
-};
 
 // Builds the chain embed -> blocks -> head; families add their parameters.
 class Chain {

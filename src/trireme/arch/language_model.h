@@ -3,24 +3,11 @@
 
 #include <cstdint>
 
+#include "trireme/arch/per_rank.h"
 #include "trireme/arch/spec.h"
-#include "trireme/base/dtype.h"
 #include "trireme/config/job.h"
 
 namespace trireme::arch {
-
-// What one rank computes.
-struct PerRank {
-  std::int64_t micro_batch = 1;  // samples
-  DType compute = DType::kF32;
-  int tp = 1;
-  bool sequence =
-      false;  // sequence parallelism: each tp rank has its rows between parallel regions
-  int cp = 1;
-  config::ContextMethod context = config::ContextMethod::kRing;
-  int context_inner = 1;  // of cp, the ranks that exchange heads (hierarchical)
-  bool keep_logits = true;
-};
 
 // GPT-2 (Radford et al. 2019): learned positions, layer norm before each branch, biases, tanh-GELU.
 //

@@ -1,0 +1,86 @@
+#include "trireme/arch/exchanges.h"
+
+namespace trireme::arch {
+namespace {
+
+using plan::Exchange;
+using plan::NodeExchange;
+
+NodeExchange over(mesh::Axis axis, Exchange kind, std::int64_t bytes, int forward, int backward) {
+  return {.kind = kind, .axes = axis, .bytes = bytes, .forward = forward, .backward = backward};
+}
+NodeExchange over_tp(Exchange kind, std::int64_t bytes, int forward, int backward) {
+  return over(mesh::Axis::kTp, kind, bytes, forward, backward);
+}
+NodeExchange over_cp(Exchange kind, std::int64_t bytes, int forward, int backward) {
+  return over(mesh::Axis::kCp, kind, bytes, forward, backward);
+}
+
+}  // namespace
+
+Exchanges::Exchanges(const Sizes& sizes, const PerRank& rank) : sizes_(sizes), rank_(rank) {
+  activation_ = (sequence() ? sizes.rows * rank.tp : sizes.tokens) * sizes.d * sizes.element;
+}
+
+std::vector<NodeExchange> Exchanges::block() const {
+  std::vector<NodeExchange> all = attention();
+  if (sequence()) {
+    all.push_back(over_tp(Exchange::kAllGather, activation_, 2, 4));
+    all.push_back(over_tp(Exchange::kReduceScatter, activation_, 2, 2));
+  } else if (rank_.tp > 1) {
+    all.push_back(over_tp(Exchange::kAllReduce, activation_, 2, 2));
+  }
+  return all;
+}
+
+std::vector<NodeExchange> Exchanges::embed() const {
+  if (rank_.tp == 1) return {};
+  if (!sequence()) return {over_tp(Exchange::kAllReduce, activation_, 1, 0)};
+  return {over_tp(Exchange::kReduceScatter, activation_, 1, 0),
+          over_tp(Exchange::kAllGather, activation_, 0, 1)};
+}
+
+std::vector<NodeExchange> Exchanges::head() const {
+  if (rank_.tp == 1) return {};
+  std::vector<NodeExchange> all = {
+      over_tp(Exchange::kAllGather, 2 * rank_.tp * sizes_.tokens * sizes_.statistic, 1, 0)};
+  if (sequence()) {
+    all.push_back(over_tp(Exchange::kAllGather, activation_, 1, 1));
+    all.push_back(over_tp(Exchange::kReduceScatter, activation_, 0, 1));
+  } else {
+    all.push_back(over_tp(Exchange::kAllReduce, activation_, 0, 1));
+  }
+  return all;
+}
+
+// Keys and values, and in backward their gradients in the type of sums; or heads for tokens.
+std::vector<NodeExchange> Exchanges::attention() const {
+  if (rank_.cp == 1) return {};
+  const std::int64_t keys = 2 * sizes_.tokens * sizes_.kv;
+  switch (rank_.context) {
+    case config::ContextMethod::kRing: return ring(keys, rank_.cp);
+    case config::ContextMethod::kAllGather:
+      return {over_cp(Exchange::kAllGather, rank_.cp * keys * sizes_.element, 1, 1),
+              over_cp(Exchange::kReduceScatter, rank_.cp * keys * sizes_.statistic, 0, 1)};
+    case config::ContextMethod::kUlysses: return heads(keys);
+    case config::ContextMethod::kHierarchical: {
+      std::vector<NodeExchange> all = heads(keys);
+      for (const NodeExchange& one : ring(keys, rank_.cp / rank_.context_inner)) all.push_back(one);
+      return all;
+    }
+  }
+  return {};
+}
+
+std::vector<NodeExchange> Exchanges::ring(std::int64_t keys, int ranks) const {
+  return {over_cp(Exchange::kSendRecv, keys * sizes_.element, ranks - 1, ranks - 1),
+          over_cp(Exchange::kSendRecv, keys * sizes_.statistic, 0, ranks)};
+}
+
+std::vector<NodeExchange> Exchanges::heads(std::int64_t keys) const {
+  const std::int64_t queries = sizes_.tokens * sizes_.q;
+  return {over_cp(Exchange::kAllToAll, (queries + keys) * sizes_.element, 1, 1),
+          over_cp(Exchange::kAllToAll, queries * sizes_.element, 1, 1)};
+}
+
+}  // namespace trireme::arch

@@ -1,0 +1,40 @@
+// The share of a language model that one rank computes.
+#pragma once
+
+#include <cstdint>
+
+#include "trireme/base/dtype.h"
+#include "trireme/config/job.h"
+
+namespace trireme::arch {
+
+struct PerRank {
+  std::int64_t micro_batch = 1;  // samples
+  DType compute = DType::kF32;
+  int tp = 1;
+  bool sequence =
+      false;  // sequence parallelism: of rows between parallel regions a tp rank has its own
+  int cp = 1;
+  config::ContextMethod context = config::ContextMethod::kRing;
+  int context_inner = 1;  // of cp, the ranks that exchange heads (hierarchical)
+  bool keep_logits = true;
+};
+
+// Sizes in the letters of papers, on the rank with most of each.
+struct Sizes {
+  // `model` is resolved.
+  Sizes(const config::Model& model, const PerRank& rank);
+
+  std::int64_t tokens;  // of a micro-batch
+  std::int64_t rows;    // of them, between tensor-parallel regions
+  std::int64_t d;
+  std::int64_t heads;
+  std::int64_t q;   // width of queries
+  std::int64_t kv;  // width of keys and of values
+  std::int64_t ffn;
+  std::int64_t vocab;
+  std::int64_t element;    // bytes of an activation
+  std::int64_t statistic;  // bytes of a norm's or softmax's statistic, and of the loss
+};
+
+}  // namespace trireme::arch
