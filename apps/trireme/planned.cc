@@ -64,7 +64,9 @@ std::string job_in_memory(const std::string& text) {
 
 void check_early(const config::Job& job, int world) {
   // Without a vocabulary of its own or the data's, any will do to check the rest.
-  config::check_runnable(config::resolve(job, world, {.vocab = job.model.vocab == 0 ? 1 : 0}));
+  constexpr std::int64_t kSomeVocab = 65536;  // stands for that of data that are not there yet
+  config::check_runnable(
+      config::resolve(job, world, {.vocab = job.model.vocab == 0 ? kSomeVocab : 0}));
 }
 
 Planned plan_job(config::Job job, int world, std::int64_t vocabulary) {

@@ -87,7 +87,7 @@ plan::PlanSet expect_planned(const config::Job& job) {
     session.train(1, false, load);
     const plan::PlanSet& mine = session.session().plan();
     EXPECT_EQ(counted(world, "layers.tp"), planned(mine, mesh::Axis::kTp));
-    EXPECT_EQ(counted(world, "cp"), planned(mine, mesh::Axis::kCp));
+    EXPECT_EQ(counted(world, "layers.cp"), planned(mine, mesh::Axis::kCp));
     if (inner.rank() == 0) plan = mine;
   });
   return plan;

@@ -26,8 +26,12 @@ class Chain {
     targets_ = value({.name = "targets", .bytes = sizes.tokens * 8, .differentiable = false});
   }
 
-  void embed(std::vector<ParamSpec> params) {
-    node({.name = "embed", .reads = {tokens_}, .exchanges = exchanges_.embed()}, std::move(params));
+  void embed(std::vector<ParamSpec> params, std::int64_t saved_bytes) {
+    node({.name = "embed",
+          .reads = {tokens_},
+          .saved_bytes = saved_bytes,
+          .exchanges = exchanges_.embed()},
+         std::move(params));
     write_activation();
   }
 
@@ -188,12 +192,14 @@ ModelSpec gpt_spec(const Model& model, const PerRank& rank) {
   Chain chain("gpt", model, sizes, rank);
   chain.embed({matrix("transformer.wte.weight", model.vocab, d, init.matrix,
                       Cuts::rows({Cuts::each(model.vocab)})),
-               matrix("transformer.wpe.weight", model.seq_len, d, init.matrix, cut.whole)});
+               matrix("transformer.wpe.weight", model.seq_len, d, init.matrix, cut.whole)},
+              /*places of rows*/ sizes.spread ? sizes.rows * 8 : 0);
   // Kept by rows: ln_1, x between the branches, ln_2, mean and deviation of two norms; of all tokens, in
-  // the rank's heads and features: q, k, v, attention's output, c_fc before GELU, log-sum-exp.
+  // the rank's heads and features: q, k, v, attention's output, once more where heads were exchanged, c_fc
+  // before GELU, log-sum-exp.
   const std::int64_t saved =
       sizes.rows * (3 * d * sizes.element + 4 * sizes.statistic) +
-      sizes.tokens * ((2 * sizes.q + 2 * sizes.kv + sizes.ffn) * sizes.element +
+      sizes.tokens * (((2 + sizes.exchanged) * sizes.q + 2 * sizes.kv + sizes.ffn) * sizes.element +
                       sizes.heads * sizes.statistic);
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
     const std::string h = fmt::format("transformer.h.{}.", layer);
@@ -230,14 +236,16 @@ ModelSpec llama_spec(const Model& model, const PerRank& rank) {
   const Cut features = Cuts::rows({Cuts::each(ffn)});
   Chain chain("llama", model, sizes, rank);
   chain.embed({matrix("model.embed_tokens.weight", model.vocab, d, init.matrix,
-                      Cuts::rows({Cuts::each(model.vocab)}))});
+                      Cuts::rows({Cuts::each(model.vocab)}))},
+              0);
   // Kept by rows: the first norm, x between the branches, the second norm, a deviation per norm; of all
-  // tokens, in the rank's heads and features: rotated q and k, v, attention's output, gate and up,
-  // log-sum-exp.
+  // tokens, in the rank's heads and features: rotated q and k, v, attention's output, once more where heads
+  // were exchanged, gate and up, log-sum-exp.
   const std::int64_t saved =
       sizes.rows * (3 * d * sizes.element + 2 * sizes.statistic) +
-      sizes.tokens * ((2 * sizes.q + 2 * sizes.kv + 2 * sizes.ffn) * sizes.element +
-                      sizes.heads * sizes.statistic);
+      sizes.tokens *
+          (((2 + sizes.exchanged) * sizes.q + 2 * sizes.kv + 2 * sizes.ffn) * sizes.element +
+           sizes.heads * sizes.statistic);
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
     const std::string h = fmt::format("model.layers.{}.", layer);
     chain.block({gain(h + "input_layernorm.weight", d, cut.whole),

@@ -35,7 +35,10 @@ Sizes::Sizes(const Model& model, const PerRank& rank)
       ffn(most(model.ffn, rank.tp)),
       vocab(most(model.vocab, rank.tp)),
       element(static_cast<std::int64_t>(size_of(rank.compute))),
-      statistic(rank.compute == DType::kF64 ? 8 : 4) {
+      statistic(rank.compute == DType::kF64 ? 8 : 4),
+      spread(rank.cp > 1 || (rank.sequence && rank.tp > 1)),
+      exchanged(rank.cp > 1 && (rank.context == config::ContextMethod::kUlysses ||
+                                rank.context == config::ContextMethod::kHierarchical)) {
   TRIREME_CHECK(model.vocab > 0 && model.ffn > 0 && model.kv_heads > 0 && model.layers > 0,
                 "model is not resolved");
 }

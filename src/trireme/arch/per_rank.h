@@ -35,6 +35,8 @@ struct Sizes {
   std::int64_t vocab;
   std::int64_t element;    // bytes of an activation
   std::int64_t statistic;  // bytes of a norm's or softmax's statistic, and of the loss
+  bool spread;             // the rows are not all of them in order
+  bool exchanged;          // attention has other heads and tokens than the layers beside it
 };
 
 }  // namespace trireme::arch

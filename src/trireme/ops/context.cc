@@ -30,7 +30,7 @@ comm::Group* ContextParallel::ring() const {
 ContextGroups::ContextGroups(comm::World& world, const std::vector<int>& ranks,
                              ContextMethod method, int inner) {
   const int size = static_cast<int>(ranks.size());
-  group_ = world.make_group("cp", ranks);
+  group_ = world.make_group("layers.cp", ranks);
   std::vector<int> ring = ranks;
   if (method == ContextMethod::kHierarchical) {
     if (inner < 1 || size % inner != 0)
@@ -38,14 +38,15 @@ ContextGroups::ContextGroups(comm::World& world, const std::vector<int>& ranks,
            "{} neighbours do not divide {} context-parallel ranks; choose a divisor of {}", inner,
            size, size);
     const int first = group_->rank() / inner * inner;
-    inner_ = world.make_group("cp.inner", {ranks.begin() + first, ranks.begin() + first + inner});
+    inner_ =
+        world.make_group("layers.cp.inner", {ranks.begin() + first, ranks.begin() + first + inner});
     ring.clear();
     for (int r = group_->rank() % inner; r < size; r += inner)
       ring.push_back(ranks[static_cast<std::size_t>(r)]);
-    outer_ = world.make_group("cp.outer", ring);
+    outer_ = world.make_group("layers.cp.outer", ring);
   }
   if (method == ContextMethod::kRing || method == ContextMethod::kHierarchical)
-    lane_ = world.make_group("cp.lane", ring);
+    lane_ = world.make_group("layers.cp.lane", ring);
   parallel_ = {.group = group_.get(),
                .method = method,
                .lane = lane_.get(),
