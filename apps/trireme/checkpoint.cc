@@ -50,22 +50,24 @@ int checkpoint_ls(const CheckpointOptions& options) {
 int checkpoint_inspect(const CheckpointOptions& options) {
   const Path path = find_checkpoint(options.path);
   const formats::Manifest manifest = formats::read_manifest(path);
-  std::int64_t parameters = 0;
-  for (const formats::ManifestUnit& unit : manifest.units) parameters += unit.numel;
+  std::int64_t elements = 0;
+  for (const formats::ManifestUnit& unit : manifest.units) elements += unit.numel;
   fmt::print(
       "checkpoint  {}\nstep        {}\nsamples     {} consumed\nworld       {}\nbuild       "
       "{}\ndataset     {}\n",
       path.string(), manifest.step, manifest.consumed_samples, manifest.world, manifest.build,
       manifest.dataset_digest.empty() ? "(none)" : manifest.dataset_digest);
-  fmt::print("size        {} bytes in {} files, {} parameters in {} units\n\n", bytes_of(manifest),
-             manifest.files.size(), parameters, manifest.units.size());
+  fmt::print("size        {} bytes in {} files, {} elements of parameters in {} units\n\n",
+             bytes_of(manifest), manifest.files.size(), elements, manifest.units.size());
   for (const formats::ManifestUnit& unit : manifest.units) {
     std::map<std::string, int> slices;
     for (const formats::ManifestSlice& slice : unit.slices) ++slices[slice.kind];
     std::string kinds;
     for (const auto& [kind, count] : slices)
       kinds += fmt::format("{}{} x{}", kinds.empty() ? "" : ", ", kind, count);
-    fmt::print("{}  {} elements: {}\n", unit.name, unit.numel, kinds);
+    const std::string part =
+        unit.tp > 1 ? fmt::format(" of tp rank {} of {}", unit.tp_rank, unit.tp) : "";
+    fmt::print("{}{}  {} elements: {}\n", unit.name, part, unit.numel, kinds);
     for (const formats::ManifestParameter& parameter : unit.parameters)
       fmt::print("    {:<44} [{}] at {}\n", parameter.name,
                  fmt::format("{}", fmt::join(parameter.shape, ", ")), parameter.offset);

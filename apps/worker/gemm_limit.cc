@@ -8,6 +8,7 @@
 #include <functional>
 
 #include "median.h"
+#include "trireme/arch/layout.h"
 #include "trireme/base/clock.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/resolve.h"
@@ -16,7 +17,8 @@ namespace trireme::app {
 namespace {
 
 // A node that reads an activation multiplies by its matrices; one that reads only tokens looks them up.
-std::vector<Product> linear_layers(const config::Job& job, const arch::ModelSpec& model) {
+std::vector<Product> linear_layers(const config::Job& job, const arch::ModelSpec& model,
+                                   int tp_rank) {
   std::vector<Product> products;
   for (std::size_t node = 0; node < model.program.nodes.size(); ++node) {
     const auto& reads = model.program.nodes[node].reads;
@@ -25,9 +27,9 @@ std::vector<Product> linear_layers(const config::Job& job, const arch::ModelSpec
     });
     if (!multiplies) continue;
     for (const arch::ParamRef& ref : model.node_params[node]) {
-      const auto& shape = model.units[static_cast<std::size_t>(ref.unit)]
-                              .params[static_cast<std::size_t>(ref.param)]
-                              .shape;
+      const arch::ParamSpec& param = model.units[static_cast<std::size_t>(ref.unit)]
+                                         .params[static_cast<std::size_t>(ref.param)];
+      const auto shape = arch::local_param(param, tp_rank, job.parallel.tp).shape;
       if (shape.size() != 2) continue;
       const auto same = std::find_if(products.begin(), products.end(), [&](const Product& p) {
         return p.out == shape[0] && p.in == shape[1];
@@ -35,7 +37,7 @@ std::vector<Product> linear_layers(const config::Job& job, const arch::ModelSpec
       if (same != products.end())
         ++same->a_step;
       else
-        products.push_back({.rows = job.run.micro_batch * job.model.seq_len,
+        products.push_back({.rows = job.run.micro_batch * job.model.seq_len / job.parallel.cp,
                             .in = shape[1],
                             .out = shape[0],
                             .a_step = 1});
@@ -66,7 +68,8 @@ std::vector<Product> measure_products(const config::Job& job, const arch::ModelS
                                       comm::World& world) {
   const at::NoGradGuard no_grad;
   const auto type = at::TensorOptions().dtype(comm::scalar_type(job.precision.compute));
-  std::vector<Product> products = linear_layers(job, model);
+  std::vector<Product> products =
+      linear_layers(job, model, arch::mesh_of(job).coordinate(world.rank(), mesh::Axis::kTp));
   for (Product& p : products) {
     const at::Tensor x = at::ones({p.rows, p.in}, type), weight = at::ones({p.out, p.in}, type);
     at::Tensor y = at::linear(x, weight);
