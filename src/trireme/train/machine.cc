@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
+#include <limits>
 #include <string>
 
 #include "trireme/base/clock.h"
@@ -48,6 +50,20 @@ double peak_resident_mb() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) * 1024 / 1e6;
+}
+
+std::int64_t available_bytes() {
+  std::int64_t available = std::numeric_limits<std::int64_t>::max();
+  std::ifstream machine("/proc/meminfo");
+  std::string word;
+  while (machine >> word)
+    if (word == "MemAvailable:" && machine >> available) available *= 1024;
+  std::int64_t limit = 0;
+  std::int64_t used = 0;
+  std::ifstream most("/sys/fs/cgroup/memory.max");
+  std::ifstream now("/sys/fs/cgroup/memory.current");
+  if (most >> limit && now >> used) available = std::min(available, limit - used);
+  return available;
 }
 
 }  // namespace trireme::train

@@ -1,6 +1,8 @@
 // What the trainer measures of the machine it runs on.
 #pragma once
 
+#include <cstdint>
+
 #include "trireme/base/dtype.h"
 #include "trireme/comm/world.h"
 
@@ -14,5 +16,8 @@ double measure_peak_flops(DType type, comm::World& world);
 double resident_mb();
 // The most it has been since the process began.
 double peak_resident_mb();
+
+// Bytes that this process may still take before the machine, or the limit of its control group, has none left.
+std::int64_t available_bytes();
 
 }  // namespace trireme::train
