@@ -110,8 +110,8 @@ std::vector<Comparison> compare(const Recording& a, const Recording& b) {
                   "{} of step {} against {} of step {}", mine.name, mine.step, other.name,
                   other.step);
     if (mine.values.empty() && other.values.empty()) continue;
-    rows.push_back(compare_tensor(
-        mine, other, kSmallNorm * std::sqrt(squares[{mine.step, mine.kind}]), b.micro_batch));
+    const double small = small_norm(mine.kind) * std::sqrt(squares[{mine.step, mine.kind}]);
+    rows.push_back(compare_tensor(mine, other, small, b.micro_batch));
   }
   return rows;
 }

@@ -53,17 +53,12 @@ double peak_resident_mb() {
 }
 
 std::int64_t available_bytes() {
-  std::int64_t available = std::numeric_limits<std::int64_t>::max();
-  std::ifstream machine("/proc/meminfo");
+  std::ifstream file("/proc/meminfo");
   std::string word;
-  while (machine >> word)
-    if (word == "MemAvailable:" && machine >> available) available *= 1024;
-  std::int64_t limit = 0;
-  std::int64_t used = 0;
-  std::ifstream most("/sys/fs/cgroup/memory.max");
-  std::ifstream now("/sys/fs/cgroup/memory.current");
-  if (most >> limit && now >> used) available = std::min(available, limit - used);
-  return available;
+  std::int64_t kibibytes = 0;
+  while (file >> word)
+    if (word == "MemAvailable:" && file >> kibibytes) return kibibytes * 1024;
+  return std::numeric_limits<std::int64_t>::max();
 }
 
 }  // namespace trireme::train

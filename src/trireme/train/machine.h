@@ -17,7 +17,7 @@ double resident_mb();
 // The most it has been since the process began.
 double peak_resident_mb();
 
-// Bytes that this process may still take before the machine, or the limit of its control group, has none left.
+// Bytes of memory that the machine has left, caches of files counted in; all there are where it does not say.
 std::int64_t available_bytes();
 
 }  // namespace trireme::train
