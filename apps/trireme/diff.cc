@@ -108,8 +108,9 @@ int diff(const DiffOptions& options) {
   for (const std::string& layout : layouts)
     request["layouts"].push_back(planned_layout(job, layout, vocabulary));
   if (options.tolerance) request["tolerance"] = *options.tolerance;
-  fmt::print("job       {}: {} steps of {} samples of {} tokens, {}, {}\n", options.job.file,
-             options.steps, job.run.global_batch, job.model.seq_len, options.dtype, data);
+  fmt::print("job       {}: {} step{} of {} samples of {} tokens, {}, {}\n", options.job.file,
+             options.steps, options.steps == 1 ? "" : "s", job.run.global_batch, job.model.seq_len,
+             options.dtype, data);
   become_worker({"diff", "--request", job_in_memory(request.dump())}, {});
 }
 

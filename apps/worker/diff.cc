@@ -104,9 +104,9 @@ void print_row(const Comparison& row) {
     fmt::print("{:>4}  {:<10}  {:<36}  not compared: other shapes\n", row.step, name(row.kind),
                row.name);
   else
-    fmt::print("{:>4}  {:<10}  {:<36}  {:>8.1e}  {:>8.2g}  {}: {:.9g}, {:.9g}, {}\n", row.step,
+    fmt::print("{:>4}  {:<10}  {:<36}  {:>8.1e}  {:>8.2g}  {}: {:.6g} {:+.1e}, {}\n", row.step,
                name(row.kind), row.name, row.relative, static_cast<double>(row.ulps), element(row),
-               row.a, row.b, who(row));
+               row.a, row.b - row.a, who(row));
 }
 
 void print_table(const std::vector<Comparison>& rows, double tolerance, bool all) {
@@ -153,6 +153,16 @@ void print_summary(const std::vector<Comparison>& rows, double tolerance) {
   }
 }
 
+void print_parting(const Comparison& row, const std::string& a, const std::string& b) {
+  const std::size_t width = std::max(a.size(), b.size());
+  fmt::print("parts at  step {}, {} {}: {}, {}\n", row.step, name(row.kind), row.name, element(row),
+             who(row));
+  fmt::print("          {:<{}}  {:.17g}\n", a, width, row.a);
+  fmt::print("          {:<{}}  {:.17g}\n", b, width, row.b);
+  fmt::print("          {} ulps of {} apart, relative norm {:.2e}\n", row.ulps, name(row.type),
+             row.relative);
+}
+
 // Whether all rows are within the tolerance.
 bool report(const Layout& first, const Layout& other, const std::vector<Comparison>& rows,
             double tolerance, bool all) {
@@ -163,12 +173,7 @@ bool report(const Layout& first, const Layout& other, const std::vector<Comparis
   if (within)
     fmt::print("within    no tensor parts\n");
   else
-    fmt::print(
-        "parts at  step {}, {} {}, {}, {}: {:.17g} with {}, {:.17g} with {}; {} ulps of {}, "
-        "relative norm {:.2e}\n",
-        parting->step, name(parting->kind), parting->name, element(*parting), who(*parting),
-        parting->a, first.name, parting->b, parting->first_run ? first.name : other.name,
-        parting->ulps, name(parting->type), parting->relative);
+    print_parting(*parting, first.name, parting->first_run ? first.name : other.name);
   print_table(rows, tolerance, all);
   print_summary(rows, tolerance);
   return within;
@@ -211,8 +216,9 @@ int diff(const Arguments& arguments) {
   const double tolerance =
       request.value("tolerance", train::default_tolerance(job.precision.compute));
   fmt::print(
-      "tolerance {:g} of |a - b| / max(|a|, {:g} x norm of all tensors of that step and kind)\n",
-      tolerance, train::kSmallNorm);
+      "tolerance {:g} of |a - b| / max(|a|, f x norm of all tensors of that step and kind), "
+      "f {:g}, of parameters {:g}\n",
+      tolerance, train::small_norm(Kind::kGradient), train::small_norm(Kind::kParameter));
   check_memory(layouts, steps);
   const Samples samples(job, request.value("dataset", ""));
   const Recording first = run(layouts[0], steps, samples);
