@@ -66,6 +66,20 @@ Examples:
   trireme bench step recipes/gpt_m.yaml --nproc 2 --set run.global_batch=8 --steps 3 --json step.json
 )";
 
+constexpr char kDiffExamples[] = R"(
+A layout is key=value,key=value; a key without a section is of `parallel`, and recompute.*, precision.numerics and
+run.micro_batch may be set as well. Degrees that a layout leaves out are 1, other keys are the job's; its ranks are
+threads of one process. A job without data.path runs on random tokens.
+
+Examples:
+  trireme diff recipes/gpt_tiny.yaml --layouts tp=2
+  trireme diff recipes/llama_tiny.yaml --layouts dp_shard=2,zero=3 tp=2,cp=2 --against tp=1
+  trireme diff job.yaml --layouts recompute.policy=full --dtype bf16 --steps 4 --all
+  trireme diff job.yaml --set data.path=data/book --layouts dp_shard=4 dp_shard=4,zero=2 --json diff.json
+
+Exit codes: 0 all tensors are within the tolerance, 1 some are not, 2 usage or config.
+)";
+
 constexpr char kDoctorExamples[] = R"(
 Examples:
   trireme doctor        # a line for each capability, proven by running it; exit 0 only if all work
@@ -83,13 +97,17 @@ void take_assignments(CLI::App& app, JobOptions& job) {
   }
 }
 
-void add_job(CLI::App& app, JobOptions& job) {
+void add_job_file(CLI::App& app, JobOptions& job) {
   app.add_option("JOB", job.file, "job.yaml, or the same as JSON");
   app.add_option("--set", job.assignments, "section.key=value; may be repeated")
       ->allow_extra_args(false);
+  app.allow_extras();
+}
+
+void add_job(CLI::App& app, JobOptions& job) {
+  add_job_file(app, job);
   app.add_option("--ranks", job.ranks, "N ranks as threads of one process");
   app.add_option("--nproc", job.nproc, "N ranks as processes of this machine");
-  app.allow_extras();
 }
 
 CLI::App& add_command(CLI::App& parent, const char* name, const char* about, const char* examples) {
@@ -260,6 +278,31 @@ void add_bench(CLI::App& root, BenchCollectivesOptions& collectives, BenchContex
   });
 }
 
+void add_diff(CLI::App& root, DiffOptions& o, Run& run) {
+  CLI::App& app = add_command(root, "diff", "Find where two layouts of a job part", kDiffExamples);
+  add_job_file(app, o.job);
+  app.add_option("--layouts", o.layouts,
+                 "one: compared with --against or one rank; several: with --against or the first")
+      ->required();
+  app.add_option("--against", o.against, "the layout that the others are compared with");
+  app.add_option("--steps", o.steps, "how many, from the first on")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  app.add_option("--dtype", o.dtype, "precision.compute of both sides")
+      ->check(CLI::IsMember({"fp64", "fp32", "bf16"}))
+      ->capture_default_str();
+  app.add_option("--tolerance", o.tolerance,
+                 "largest relative norm of a difference; default 1e-11 in fp64, 1e-4 in fp32, 0.05 "
+                 "in bf16")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--json", o.json, "write every comparison to this file as well");
+  app.add_flag("--all", o.all, "a line for every tensor");
+  app.callback([&] {
+    take_assignments(app, o.job);
+    run = [&] { return diff(o); };
+  });
+}
+
 std::string names(const CLI::App& app) {
   std::string list;
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
@@ -299,6 +342,7 @@ int run_command_line(int argc, char** argv) {
   BenchContextOptions bench_context_options;
   BenchKernelsOptions bench_kernels_options;
   BenchStepOptions bench_step_options;
+  DiffOptions diff_options;
   Run run;
 
   CLI::App root(kAbout, "trireme");
@@ -312,6 +356,7 @@ int run_command_line(int argc, char** argv) {
   add_generate(root, generate_options, run);
   add_bench(root, bench_collectives_options, bench_context_options, bench_kernels_options,
             bench_step_options, run);
+  add_diff(root, diff_options, run);
   add_command(root, "doctor", "Prove what works on this machine by running it", kDoctorExamples)
       .callback([&] { run = doctor; });
   add_command(root, "version", "Print the versions", "\nExamples:\n  trireme version\n")

@@ -86,6 +86,17 @@ struct BenchStepOptions {
   std::string json;  // empty: the table only
 };
 
+struct DiffOptions {
+  JobOptions job;
+  std::vector<std::string> layouts;    // "tp=2,zero=3"
+  std::optional<std::string> against;  // missing: the first of several layouts, else one rank
+  int steps = 2;
+  std::string dtype = "fp64";
+  std::optional<double> tolerance;  // missing: dtype's
+  std::string json;                 // empty: the tables only
+  bool all = false;
+};
+
 int train(const TrainOptions& options);
 int explain(const ExplainOptions& options);
 int checkpoint_ls(const CheckpointOptions& options);
@@ -99,6 +110,7 @@ int bench_collectives(const BenchCollectivesOptions& options);
 int bench_context(const BenchContextOptions& options);
 int bench_kernels(const BenchKernelsOptions& options);
 int bench_step(const BenchStepOptions& options);
+int diff(const DiffOptions& options);
 int doctor();
 int version();
 

@@ -1,9 +1,6 @@
 // trireme-worker bench-step: how fast a job's steps are on random tokens, and how fast they could be.
-#include <ATen/ops/empty.h>
-
 #include <ctime>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "gemm_limit.h"
 #include "median.h"
@@ -14,6 +11,7 @@
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
 #include "trireme/config/resolve.h"
+#include "trireme/data/random_tokens.h"
 #include "trireme/plan/memory.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/machine.h"
@@ -29,21 +27,13 @@ double cpu_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-std::vector<at::Tensor> random_tokens(const config::Job& job, std::int64_t first_sample) {
-  std::mt19937_64 random(static_cast<std::uint64_t>(first_sample) + 1);
-  at::Tensor tokens =
-      at::empty({job.run.micro_batch, job.model.seq_len + 1}, at::TensorOptions().dtype(at::kLong));
-  for (std::int64_t *at = tokens.data_ptr<std::int64_t>(), *end = at + tokens.numel(); at != end;
-       ++at)
-    *at = static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(job.model.vocab));
-  return {tokens.narrow(1, 0, job.model.seq_len).contiguous(),
-          tokens.narrow(1, 1, job.model.seq_len).contiguous()};
-}
-
 // What one rank saw.
 Json measure(const config::Job& job, comm::World& world, int warmup, int steps) {
   train::JobSession session(job, world);
-  const auto load = [&](std::int64_t first_sample) { return random_tokens(job, first_sample); };
+  const auto load = [&](std::int64_t first_sample) {
+    return data::random_tokens(first_sample, job.run.micro_batch, job.model.seq_len,
+                               job.model.vocab);
+  };
   std::vector<double> seconds, cpu, waits;
   double loss = 0;
   for (int step = 0; step < warmup + steps; ++step) {

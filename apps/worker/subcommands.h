@@ -12,5 +12,6 @@ int bench_collectives(const Arguments& arguments);
 int bench_context(const Arguments& arguments);
 int bench_kernels(const Arguments& arguments);
 int bench_step(const Arguments& arguments);
+int diff(const Arguments& arguments);
 
 }  // namespace trireme::app

@@ -39,6 +39,7 @@ TEST(Help, EveryCommandHasExamples) {
                                                           {"data", "inspect"},
                                                           {"data", "verify"},
                                                           {"generate"},
+                                                          {"diff"},
                                                           {"doctor"},
                                                           {"version"}};
   for (std::vector<std::string> command : commands) {

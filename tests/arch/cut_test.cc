@@ -81,6 +81,27 @@ TEST(Cut, FusedSegmentsAreSharedOutEachByItself) {
   EXPECT_EQ(second.extents[2].global, 20);
 }
 
+TEST(Cut, SlicesOfAUnitAreStretchesOfItsParameters) {
+  // Rank 1 of 2 has columns 2 to 4 of w, row by row, and then all of b.
+  const UnitSpec unit{.name = "u",
+                      .params = {{.name = "w", .shape = {2, 5}, .cut = {1, {{5}}}},
+                                 {.name = "b", .shape = {4}}}};
+  ASSERT_EQ(local_param(unit.params[0], 1, 2).numel(), 6);
+  const auto within = extents_within(unit, 1, 2, /*offset=*/2, /*count=*/5);
+  ASSERT_EQ(within.size(), 2u);
+  ASSERT_EQ(within[0].size(), 2u);
+  EXPECT_EQ(within[0][0].global, 4);
+  EXPECT_EQ(within[0][0].local, 0);
+  EXPECT_EQ(within[0][0].count, 1);
+  EXPECT_EQ(within[0][1].global, 7);
+  EXPECT_EQ(within[0][1].local, 1);
+  EXPECT_EQ(within[0][1].count, 3);
+  ASSERT_EQ(within[1].size(), 1u);
+  EXPECT_EQ(within[1][0].global, 0);
+  EXPECT_EQ(within[1][0].local, 4);
+  EXPECT_EQ(within[1][0].count, 1);
+}
+
 TEST(Cut, CountsForPlans) {
   const UnitSpec unit{.name = "u",
                       .params = {{.name = "w", .shape = {5, 3}, .cut = {0, {{5}}}},

@@ -36,22 +36,19 @@ void place(exec::Session& session, JobTrace& trace) {
   for (const exec::StateSlice& slice : units.local_slices()) {
     const arch::UnitSpec& spec = session.model().spec.units[static_cast<std::size_t>(slice.unit)];
     const at::Tensor values = slice.tensor.to(at::kDouble).contiguous();
-    std::int64_t offset = -slice.offset;  // of the parameter in the slice
-    for (const arch::ParamSpec& param : spec.params) {
-      const arch::LocalParam local = arch::local_param(param, units.tp_rank(), units.tp());
-      auto& state = trace.states[param.name + " " + slice.kind];
-      state.resize(static_cast<std::size_t>(param.numel()), NAN);
-      for (const arch::Extent& extent : local.extents)
+    const auto within = arch::extents_within(spec, units.tp_rank(), units.tp(), slice.offset,
+                                             values.numel());
+    for (std::size_t p = 0; p < within.size(); ++p) {
+      auto& state = trace.states[spec.params[p].name + " " + slice.kind];
+      state.resize(static_cast<std::size_t>(spec.params[p].numel()), NAN);
+      for (const arch::Extent& extent : within[p])
         for (std::int64_t i = 0; i < extent.count; ++i) {
-          const std::int64_t here = offset + extent.local + i;
-          if (here < 0 || here >= values.numel()) continue;
           double& element = state[static_cast<std::size_t>(extent.global + i)];
-          const double value = values.data_ptr<double>()[here];
+          const double value = values.data_ptr<double>()[extent.local + i];
           if (!std::isnan(element))
             trace.replicas_apart = std::max(trace.replicas_apart, relative(element, value));
           element = value;
         }
-      offset += local.numel();
     }
   }
 }

@@ -109,6 +109,26 @@ std::vector<LocalParam> local_params(const UnitSpec& unit, int rank, int size) {
   return params;
 }
 
+std::vector<std::vector<Extent>> extents_within(const UnitSpec& unit, int rank, int size,
+                                                std::int64_t offset, std::int64_t count) {
+  std::vector<std::vector<Extent>> within;
+  std::int64_t first = -offset;  // of the parameter
+  for (const LocalParam& param : local_params(unit, rank, size)) {
+    std::vector<Extent>& extents = within.emplace_back();
+    for (const Extent& extent : param.extents) {
+      const std::int64_t begin = std::max(first + extent.local, std::int64_t{0});
+      const std::int64_t end = std::min(first + extent.local + extent.count, count);
+      if (begin < end)
+        extents.push_back({.global = extent.global + (begin - first - extent.local),
+                           .local = begin,
+                           .count = end - begin,
+                           .owned = extent.owned});
+    }
+    first += param.numel();
+  }
+  return within;
+}
+
 std::int64_t largest_numel(const UnitSpec& unit, int size) {
   std::int64_t most = 0;
   for (int rank = 0; rank < size; ++rank) {

@@ -47,6 +47,11 @@ LocalParam local_param(const ParamSpec& param, int rank, int size);
 // The parameters of a unit, in its order.
 std::vector<LocalParam> local_params(const UnitSpec& unit, int rank, int size);
 
+// What elements [offset, offset + count) of a unit, as a rank holds it, are of each of its whole parameters;
+// `local` counts from `offset`.
+std::vector<std::vector<Extent>> extents_within(const UnitSpec& unit, int rank, int size,
+                                                std::int64_t offset, std::int64_t count);
+
 // Elements of a unit on the rank that holds most.
 std::int64_t largest_numel(const UnitSpec& unit, int size);
 // Elements, counted whole, of the parameters with partial gradients.

@@ -163,8 +163,10 @@ void Executor::forward(const Instr& line, const StepArgs& args, bool keep) {
       saved.loss = outputs[i].options();
       losses_[static_cast<std::size_t>(line.mb)] += outputs[i].item<double>();
     }
-    if (line.verb == Verb::kForward)
-      values_.activations.put(node.writes[i], line.mb, outputs[i].detach());
+    if (line.verb != Verb::kForward) continue;
+    if (args.observer != nullptr)
+      args.observer->on_activation(node.writes[i], context.micro_batch, outputs[i]);
+    values_.activations.put(node.writes[i], line.mb, outputs[i].detach());
   }
   if (keep) values_.saved.put(line.node, line.mb, std::move(saved));
 }
@@ -204,6 +206,7 @@ void Executor::backward(const Instr& line, const StepArgs& args) {
 
 void Executor::grad_norm(const StepArgs& args, StepResult& result) {
   const GlobalSums sums = exchange_sums(plan_, rank_, units_, groups_, losses_, args.flag);
+  if (args.observer != nullptr) args.observer->on_gradients(units_);
   result.flag = sums.flag;
   result.comm_wait_s += sums.wait_s;
   result.loss = sums.loss * args.loss_scale;

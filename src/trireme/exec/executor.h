@@ -9,6 +9,7 @@
 #include "trireme/comm/world.h"
 #include "trireme/exec/block.h"
 #include "trireme/exec/groups.h"
+#include "trireme/exec/observer.h"
 #include "trireme/exec/units.h"
 #include "trireme/exec/values.h"
 #include "trireme/plan/plan.h"
@@ -24,6 +25,7 @@ struct StepArgs {
   bool flag = false;      // this rank's wish, such as to stop; all ranks learn whether any has one
   // The inputs of this rank's mb-th micro-batch, in the order of the program's input values.
   std::function<std::vector<at::Tensor>(int mb)> load;
+  Observer* observer = nullptr;
 };
 
 // The same on every rank, but for the waiting time.

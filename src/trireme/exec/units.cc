@@ -382,6 +382,21 @@ std::vector<double> Units::chunk_square_sums(plan::UnitId id) {
   return unit.grad.type() == DType::kF64 ? chunk_sums<double>(unit) : chunk_sums<float>(unit);
 }
 
+std::vector<StateSlice> Units::gradient_slices() const {
+  std::vector<StateSlice> result;
+  for (std::size_t index = 0; index < units_.size(); ++index) {
+    const UnitState& unit = *units_[index];
+    const std::int64_t count = std::min(unit.part_count, unit.numel - unit.part_begin);
+    if (!unit.trainable || count <= 0) continue;
+    TRIREME_CHECK(unit.grad, "the gradient of unit {} is not reduced", unit.spec->name);
+    result.push_back({.unit = static_cast<plan::UnitId>(index),
+                      .kind = "grad",
+                      .offset = unit.part_begin,
+                      .tensor = unit.grad.tensor(0, count)});
+  }
+  return result;
+}
+
 void Units::update(plan::UnitId id, const UpdateArgs& args) {
   at::NoGradGuard no_grad;
   UnitState& unit = at(id);

@@ -21,7 +21,7 @@ struct UnitState;
 // padding. The tensor does not own its memory and is valid while Units lives.
 struct StateSlice {
   plan::UnitId unit = -1;
-  std::string kind;  // "param" (master type), or an optimizer state's name
+  std::string kind;  // "param" (master type), an optimizer state's name, or "grad"
   std::int64_t offset = 0;
   at::Tensor tensor;
 };
@@ -57,6 +57,8 @@ class Units {
   // several tp ranks hold, those it owns.
   std::vector<double> chunk_square_sums(plan::UnitId unit);
   bool sharded(plan::UnitId unit) const;  // each dp_shard rank has another part
+  // This rank's reduced gradients, between chunk_square_sums and update.
+  std::vector<StateSlice> gradient_slices() const;
 
   // What this rank saves: together the ranks of a replica's slices tile every unit.
   std::vector<StateSlice> owned_slices() const;

@@ -14,6 +14,15 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
+// What a row-parallel bias has its gradient from. TRIREME_PLANT_ERROR plants an error on tensor rank 1, for
+// trireme diff to find; forward has none, as rank 1 adds no bias there.
+at::Tensor bias_rows(const at::Tensor& own, const TensorParallel& tp) {
+#ifdef TRIREME_PLANT_ERROR
+  if (tp.rank() == 1) return own * 1.5;
+#endif
+  return own;
+}
+
 // x, weight and perhaps a bias.
 struct RowLinear : torch::autograd::Function<RowLinear> {
   static at::Tensor forward(AutogradContext* context, at::TensorList in, const TensorParallel& tp) {
@@ -24,10 +33,12 @@ struct RowLinear : torch::autograd::Function<RowLinear> {
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1];
+    const TensorParallel tp = saved_tensor_parallel(context);
     const at::Tensor own = as_rows(grads[0]).contiguous();
-    Pending gathered = gather_rows(own, x.numel() / x.size(-1), saved_tensor_parallel(context));
+    Pending gathered = gather_rows(own, x.numel() / x.size(-1), tp);
     variable_list result(saved.size() + 1);
-    if (saved.size() > 2 && context->needs_input_grad(2)) result[2] = bias_gradient(own, saved[2]);
+    if (saved.size() > 2 && context->needs_input_grad(2))
+      result[2] = bias_gradient(bias_rows(own, tp), saved[2]);
     const at::Tensor dy = gathered.wait();
     if (context->needs_input_grad(0)) result[0] = at::mm(dy, weight).view(x.sizes());
     if (context->needs_input_grad(1)) result[1] = weight_gradient(dy, as_rows(x), weight);

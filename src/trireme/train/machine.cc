@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <fstream>
+#include <limits>
 #include <string>
 
 #include "trireme/base/clock.h"
@@ -48,6 +50,15 @@ double peak_resident_mb() {
   rusage usage{};
   ::getrusage(RUSAGE_SELF, &usage);
   return static_cast<double>(usage.ru_maxrss) * 1024 / 1e6;
+}
+
+std::int64_t available_bytes() {
+  std::ifstream file("/proc/meminfo");
+  std::string word;
+  std::int64_t kibibytes = 0;
+  while (file >> word)
+    if (word == "MemAvailable:" && file >> kibibytes) return kibibytes * 1024;
+  return std::numeric_limits<std::int64_t>::max();
 }
 
 }  // namespace trireme::train

@@ -1,6 +1,8 @@
 // What the trainer measures of the machine it runs on.
 #pragma once
 
+#include <cstdint>
+
 #include "trireme/base/dtype.h"
 #include "trireme/comm/world.h"
 
@@ -14,5 +16,8 @@ double measure_peak_flops(DType type, comm::World& world);
 double resident_mb();
 // The most it has been since the process began.
 double peak_resident_mb();
+
+// Bytes of memory that the machine has left, caches of files counted in; all there are where it does not say.
+std::int64_t available_bytes();
 
 }  // namespace trireme::train

@@ -1,0 +1,117 @@
+// trireme diff: reads layouts and checks them all; the worker runs and compares.
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "dataset.h"
+#include "planned.h"
+#include "trireme/base/error.h"
+#include "trireme/base/json.h"
+#include "workers.h"
+
+namespace trireme::app {
+namespace {
+
+constexpr int kMostRanks = 1024;
+
+// Whether layouts may differ in a key and still compute the same.
+bool is_layout_key(std::string_view key) {
+  return key.starts_with("parallel.") || key.starts_with("recompute.") ||
+         key == "precision.numerics" || key == "run.micro_batch";
+}
+
+void apply(config::Job& job, std::string_view item) {
+  const std::size_t equals = item.find('=');
+  if (equals == std::string_view::npos || equals == 0)
+    fail(ErrorKind::kUsage, "'{}' is not key=value, such as tp=2 or run.micro_batch=2", item);
+  std::string key(item.substr(0, equals));
+  if (key.find('.') == std::string::npos) key = "parallel." + key;
+  if (!is_layout_key(key))
+    fail(ErrorKind::kUsage,
+         "{} is no part of a layout, which sets keys of parallel and recompute, precision.numerics "
+         "and run.micro_batch; --set {} sets it on both sides",
+         key, item);
+  config::apply_set(job, key + std::string(item.substr(equals)));
+}
+
+config::Job with_layout(config::Job job, std::string_view layout) {
+  config::Parallel& parallel = job.parallel;
+  parallel.pp = parallel.dp_replicate = parallel.dp_shard = parallel.cp = parallel.tp = 1;
+  while (!layout.empty()) {
+    const std::size_t comma = layout.find(',');
+    apply(job, layout.substr(0, comma));
+    if (comma + 1 == layout.size()) fail(ErrorKind::kUsage, "nothing follows the last comma");
+    layout.remove_prefix(comma == std::string_view::npos ? layout.size() : comma + 1);
+  }
+  if (parallel.dp_shard < 1)
+    fail(ErrorKind::kUsage,
+         "parallel.dp_shard={}: needs the number of ranks, as a layout decides "
+         "how many there are",
+         parallel.dp_shard);
+  return job;
+}
+
+// Ranks as the degrees say; more than kMostRanks is an error.
+int world_of(const config::Parallel& parallel) {
+  double product = 1;
+  for (const int degree :
+       {parallel.pp, parallel.dp_replicate, parallel.dp_shard, parallel.cp, parallel.tp})
+    product *= degree;
+  if (product > kMostRanks)
+    fail(ErrorKind::kUsage, "{:.0f} ranks as threads; needs {} or fewer", product, kMostRanks);
+  return static_cast<int>(product);
+}
+
+// One entry of the worker's request.
+Json planned_layout(const config::Job& job, const std::string& layout, std::int64_t vocabulary) {
+  const std::string title = layout.empty() ? "one rank" : layout;
+  try {
+    const config::Job laid_out = with_layout(job, layout);
+    const Planned planned = plan_job(laid_out, world_of(laid_out.parallel), vocabulary);
+    return {{"name", title}, {"job", config::print_yaml(planned.job)}};
+  } catch (const Error& error) {
+    throw Error(error.kind(), fmt::format("layout '{}': {}", title, error.what()));
+  }
+}
+
+// The job in the type that is asked for, whatever it says itself.
+config::Job typed_job(const DiffOptions& options) {
+  for (const std::string& assignment : options.job.assignments)
+    if (assignment.find("precision.compute=") != std::string::npos)
+      fail(ErrorKind::kUsage, "{}: both sides compute in --dtype {}; give that instead", assignment,
+           options.dtype);
+  config::Job job = read_job(options.job);
+  config::apply_set(job, "precision.compute=" + options.dtype);
+  job.precision.master = job.precision.grads = job.precision.reduce = std::nullopt;
+  return job;
+}
+
+}  // namespace
+
+int diff(const DiffOptions& options) {
+  config::Job job = typed_job(options);
+  Json request{{"steps", options.steps}, {"all", options.all}, {"json", options.json}};
+  std::int64_t vocabulary = known_vocabulary(job.data);
+  std::string data = "random tokens";
+  if (!job.data.path.empty()) {
+    const LocatedDataset located = locate_dataset(job.data, [](const std::string& text) {
+      fmt::print("{}\n", text);
+      std::fflush(stdout);
+    });
+    vocabulary = located.dataset.tokenizer.vocab_size();
+    job.data.tokenizer = located.tokenizer;
+    request["dataset"] = located.dataset.directory.string();
+    data = located.what;
+  }
+  std::vector<std::string> layouts = options.layouts;
+  if (options.against || layouts.size() == 1)
+    layouts.insert(layouts.begin(), options.against.value_or(""));
+  for (const std::string& layout : layouts)
+    request["layouts"].push_back(planned_layout(job, layout, vocabulary));
+  if (options.tolerance) request["tolerance"] = *options.tolerance;
+  fmt::print("job       {}: {} step{} of {} samples of {} tokens, {}, {}\n", options.job.file,
+             options.steps, options.steps == 1 ? "" : "s", job.run.global_batch, job.model.seq_len,
+             options.dtype, data);
+  become_worker({"diff", "--request", job_in_memory(request.dump())}, {});
+}
+
+}  // namespace trireme::app

@@ -1,0 +1,241 @@
+// trireme-worker diff: runs a job under several layouts and shows where they part.
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "subcommands.h"
+#include "trireme/arch/layout.h"
+#include "trireme/base/clock.h"
+#include "trireme/base/fs.h"
+#include "trireme/base/json.h"
+#include "trireme/data/random_tokens.h"
+#include "trireme/data/token_loader.h"
+#include "trireme/formats/dataset.h"
+#include "trireme/train/compare.h"
+#include "trireme/train/machine.h"
+
+namespace trireme::app {
+namespace {
+
+using train::Comparison;
+using train::Kind;
+using train::Recording;
+
+struct Layout {
+  std::string name;
+  config::Job job;
+
+  int ranks() const { return arch::mesh_of(job).world(); }
+};
+
+// The samples that all layouts train on.
+class Samples {
+ public:
+  Samples(const config::Job& job, const Path& dataset) : model_(job.model) {
+    if (dataset.empty()) return;
+    dataset_ = std::make_unique<formats::Dataset>(formats::open_dataset(dataset));
+    loader_ = std::make_unique<data::TokenLoader>(dataset_->train, model_.seq_len, model_.vocab,
+                                                  static_cast<std::uint64_t>(job.data.seed));
+  }
+
+  std::vector<at::Tensor> operator()(std::int64_t first, std::int64_t count) const {
+    return loader_ ? loader_->batch(first, count)
+                   : data::random_tokens(first, count, model_.seq_len, model_.vocab);
+  }
+
+ private:
+  config::Model model_;
+  std::unique_ptr<formats::Dataset> dataset_;
+  std::unique_ptr<data::TokenLoader> loader_;
+};
+
+// The first layout's recording stays while each of the others is made and compared.
+void check_memory(const std::vector<Layout>& layouts, int steps) {
+  const train::RecordingBytes first = train::recording_bytes(layouts[0].job, steps);
+  std::int64_t recordings = 0;
+  std::int64_t passing = first.passing;
+  for (std::size_t i = 1; i < layouts.size(); ++i) {
+    const train::RecordingBytes other = train::recording_bytes(layouts[i].job, steps);
+    recordings = std::max(recordings, first.kept + other.kept);
+    passing = std::max(passing, other.passing);
+  }
+  const std::int64_t available = train::available_bytes();
+  if (recordings + passing <= available) return;
+  fail(ErrorKind::kUsage,
+       "two recordings of {} steps take {:.1f} MB and the ranks beside them {:.1f} MB, but {:.1f} "
+       "MB are available; lower --steps, run.global_batch or the model",
+       steps, 1e-6 * static_cast<double>(recordings), 1e-6 * static_cast<double>(passing),
+       1e-6 * static_cast<double>(available));
+}
+
+Recording run(const Layout& layout, int steps, const Samples& samples) {
+  const Stopwatch watch;
+  Recording recording = train::record(layout.job, steps, [&](std::int64_t first) {
+    return samples(first, layout.job.run.micro_batch);
+  });
+  std::string losses;
+  for (const double loss : recording.losses) losses += fmt::format(" {:.6f}", loss);
+  fmt::print("ran       {}: {} rank{}, {:.1f} s, loss{}\n", layout.name, layout.ranks(),
+             layout.ranks() == 1 ? "" : "s", watch.seconds(), losses);
+  if (!recording.ended.empty()) fmt::print("          ended: {}\n", recording.ended);
+  std::fflush(stdout);
+  return recording;
+}
+
+std::string element(const Comparison& row) {
+  if (row.kind == Kind::kActivation && row.at.size() == 3)
+    return fmt::format("micro-batch {}, sample {}, token {}, dim {}", row.micro_batch, row.at[0],
+                       row.at[1], row.at[2]);
+  if (row.kind == Kind::kActivation) return fmt::format("micro-batch {}", row.micro_batch);
+  std::string text;
+  for (const std::int64_t index : row.at)
+    text += fmt::format("{}{}", text.empty() ? "(" : ", ", index);
+  return text + ")";
+}
+
+std::string who(const Comparison& row) {
+  if (row.peer < 0) return fmt::format("rank {}", row.rank);
+  return fmt::format("rank {} unlike rank {}{}", row.rank, row.peer,
+                     row.first_run ? " of the first layout" : "");
+}
+
+void print_row(const Comparison& row) {
+  if (!row.compared)
+    fmt::print("{:>4}  {:<10}  {:<36}  not compared: other shapes\n", row.step, name(row.kind),
+               row.name);
+  else
+    fmt::print("{:>4}  {:<10}  {:<36}  {:>8.1e}  {:>8.2g}  {}: {:.6g} {:+.1e}, {}\n", row.step,
+               name(row.kind), row.name, row.relative, static_cast<double>(row.ulps), element(row),
+               row.a, row.b - row.a, who(row));
+}
+
+void print_table(const std::vector<Comparison>& rows, double tolerance, bool all) {
+  constexpr int kShown = 10;
+  int shown = 0;
+  int beyond = 0;
+  for (const Comparison& row : rows) {
+    const bool over = row.relative > tolerance;
+    beyond += over;
+    if (!all && (!over || shown == kShown)) continue;
+    if (shown++ == 0)
+      fmt::print("{:>4}  {:<10}  {:<36}  {:>8}  {:>8}  worst element\n", "step", "kind", "tensor",
+                 "relative", "ulps");
+    print_row(row);
+  }
+  if (beyond > shown) fmt::print("      and {} more; --all shows every tensor\n", beyond - shown);
+}
+
+void print_summary(const std::vector<Comparison>& rows, double tolerance) {
+  struct Sum {
+    int tensors = 0, beyond = 0, equal = 0, apart = 0, strays = 0;
+    const Comparison* worst = nullptr;
+  };
+  std::map<std::pair<int, Kind>, Sum> sums;
+  for (const Comparison& row : rows) {
+    Sum& sum = sums[{row.step, row.kind}];
+    ++sum.tensors;
+    sum.strays += row.strays;
+    sum.apart += !row.compared;
+    if (!row.compared) continue;
+    sum.beyond += row.relative > tolerance;
+    sum.equal += row.relative == 0;
+    if (sum.worst == nullptr || row.relative > sum.worst->relative) sum.worst = &row;
+  }
+  for (const auto& [key, sum] : sums) {
+    fmt::print("summary   step {}: {} {}{}, {} equal to the last bit, {} beyond", key.first,
+               sum.tensors, name(key.second), sum.tensors == 1 ? "" : "s", sum.equal, sum.beyond);
+    if (sum.apart > 0) fmt::print(", {} of other shapes", sum.apart);
+    if (sum.worst != nullptr && sum.worst->relative > 0)
+      fmt::print("; largest {:.1e}, {}", sum.worst->relative, sum.worst->name);
+    if (sum.strays > 0)
+      fmt::print("; {} cop{} with bits unlike a peer's", sum.strays, sum.strays == 1 ? "y" : "ies");
+    fmt::print("\n");
+  }
+}
+
+void print_parting(const Comparison& row, const std::string& a, const std::string& b) {
+  const std::size_t width = std::max(a.size(), b.size());
+  fmt::print("parts at  step {}, {} {}: {}, {}\n", row.step, name(row.kind), row.name, element(row),
+             who(row));
+  fmt::print("          {:<{}}  {:.17g}\n", a, width, row.a);
+  fmt::print("          {:<{}}  {:.17g}\n", b, width, row.b);
+  fmt::print("          {} ulps of {} apart, relative norm {:.2e}\n", row.ulps, name(row.type),
+             row.relative);
+}
+
+// Whether all rows are within the tolerance.
+bool report(const Layout& first, const Layout& other, const std::vector<Comparison>& rows,
+            double tolerance, bool all) {
+  fmt::print("\n{} against {}\n", other.name, first.name);
+  const auto parting =
+      std::ranges::find_if(rows, [&](const Comparison& row) { return row.relative > tolerance; });
+  const bool within = parting == rows.end();
+  if (within)
+    fmt::print("within    no tensor parts\n");
+  else
+    print_parting(*parting, first.name, parting->first_run ? first.name : other.name);
+  print_table(rows, tolerance, all);
+  print_summary(rows, tolerance);
+  return within;
+}
+
+Json as_json(const Layout& other, const std::vector<Comparison>& rows, double tolerance) {
+  Json comparison{{"layout", other.name}, {"first", nullptr}, {"rows", Json::array()}};
+  for (const Comparison& row : rows) {
+    if (comparison["first"].is_null() && row.relative > tolerance)
+      comparison["first"] = comparison["rows"].size();
+    Json entry{{"step", row.step}, {"kind", name(row.kind)}, {"name", row.name}};
+    entry["compared"] = row.compared;
+    entry["strays"] = row.strays;
+    if (row.compared) {
+      entry["relative"] = row.relative;
+      entry["ulps"] = row.ulps;
+      entry["at"] = row.at;
+      entry["a"] = row.a;
+      entry["b"] = row.b;
+      entry["rank"] = row.rank;
+      if (row.micro_batch >= 0) entry["micro_batch"] = row.micro_batch;
+      if (row.peer >= 0) entry["peer"] = row.peer;
+      if (row.first_run) entry["first_run"] = true;
+    }
+    comparison["rows"].push_back(std::move(entry));
+  }
+  return comparison;
+}
+
+}  // namespace
+
+int diff(const Arguments& arguments) {
+  const Json request = parse_json(read_file(arguments.text("request")), "the request");
+  const int steps = request["steps"].get<int>();
+  std::vector<Layout> layouts;
+  for (const Json& each : request["layouts"])
+    layouts.push_back({.name = each["name"].get<std::string>(),
+                       .job = config::parse_job(each["job"].get<std::string>(), "a layout")});
+  const config::Job& job = layouts[0].job;
+  const double tolerance =
+      request.value("tolerance", train::default_tolerance(job.precision.compute));
+  fmt::print(
+      "tolerance {:g} of |a - b| / max(|a|, f x norm of all tensors of that step and kind), "
+      "f {:g}, of parameters {:g}\n",
+      tolerance, train::small_norm(Kind::kGradient), train::small_norm(Kind::kParameter));
+  check_memory(layouts, steps);
+  const Samples samples(job, request.value("dataset", ""));
+  const Recording first = run(layouts[0], steps, samples);
+  Json out{{"job", config::print_yaml(job)},
+           {"dtype", name(job.precision.compute)},
+           {"steps", steps},
+           {"tolerance", tolerance},
+           {"against", layouts[0].name}};
+  bool within = true;
+  for (std::size_t i = 1; i < layouts.size(); ++i) {
+    const std::vector<Comparison> rows = train::compare(first, run(layouts[i], steps, samples));
+    within &= report(layouts[0], layouts[i], rows, tolerance, request["all"].get<bool>());
+    out["comparisons"].push_back(as_json(layouts[i], rows, tolerance));
+  }
+  const std::string file = request["json"].get<std::string>();
+  if (!file.empty()) write_file_synced(file, out.dump(1) + "\n");
+  return within ? 0 : 1;
+}
+
+}  // namespace trireme::app

@@ -1,0 +1,24 @@
+// Observer: looks on while a step runs and has no part in it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "trireme/exec/units.h"
+
+namespace trireme::exec {
+
+// Called in the rank's thread. What it is shown may be gone or written over later: copy what is kept.
+class Observer {
+ public:
+  virtual ~Observer() = default;
+
+  // A forward has written a value of a global micro-batch; not told again of a recomputation.
+  virtual void on_activation(plan::ValueId value, std::int64_t micro_batch,
+                             const at::Tensor& tensor) = 0;
+  // Gradients of the step are reduced (units.gradient_slices()), not yet clipped or applied.
+  virtual void on_gradients(const Units& units) = 0;
+};
+
+}  // namespace trireme::exec

@@ -1,0 +1,47 @@
+// Where two recordings of one job part.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trireme/train/recording.h"
+
+namespace trireme::train {
+
+// One tensor of two recordings, and the element of it that lies furthest apart.
+struct Comparison {
+  int step = 0;
+  Kind kind = Kind::kActivation;
+  std::string name{};
+  DType type = DType::kF32;  // what ulps are counted in
+  bool compared = true;      // false: the shapes differ, or one recording has none
+
+  // |a - b| / max(|a|, small_norm(kind) x the norm of all tensors of this step and kind), Euclidean norms. Of copies that
+  // ranks of one run hold, the one that lies furthest from the first run's values.
+  double relative = 0;
+
+  std::vector<std::int64_t> at{};  // the element's coordinates in the whole tensor
+  std::int64_t micro_batch =
+      -1;  // the second run's that the element is of, in the global batch; -1: of none
+  double a = 0;
+  double b = 0;
+  std::uint64_t ulps = 0;
+  int rank = 0;   // who computed b
+  int peer = -1;  // who holds the element as well, and has other bits; -1: all who hold it agree
+  bool first_run = false;  // these peers are the first run's, and so is b
+
+  int strays = 0;  // copies in both runs whose bits are not those of their peers
+};
+
+// Tensors that are almost nothing, such as the gradient of a key's bias, are not judged by their own rounding. Adam turns
+// such a gradient into a whole step of either sign, so that parameters have a wider measure.
+constexpr double small_norm(Kind kind) { return kind == Kind::kParameter ? 0.1 : 1e-3; }
+
+// In the recordings' order. Throws Error{kInternal} for recordings of different models or steps.
+std::vector<Comparison> compare(const Recording& a, const Recording& b);
+
+// What rounding explains between layouts that add in different orders: 1e-11 in fp64, 1e-4 in fp32, 0.05 in bf16.
+double default_tolerance(DType compute);
+
+}  // namespace trireme::train

@@ -1,0 +1,66 @@
+// Recording: what the first steps of a job compute, in coordinates that every layout shares.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/arch/cut.h"
+#include "trireme/base/dtype.h"
+#include "trireme/config/job.h"
+#include "trireme/train/job_session.h"
+
+namespace trireme::train {
+
+// In the order in which a step comes by them.
+enum class Kind { kActivation, kGradient, kParameter };
+std::string_view name(Kind kind);  // "activation", ...
+
+// The elements of a whole tensor that one rank has.
+struct Part {
+  int rank = 0;
+  std::vector<arch::Extent> extents{};
+  at::Tensor values{};  // fp64, flat: what extents call local
+};
+
+// One tensor of one step, put together from all ranks' parts.
+struct RecordedTensor {
+  int step = 0;
+  Kind kind = Kind::kActivation;
+  std::string name{};        // of the node that writes it, or the parameter
+  DType type = DType::kF32;  // what it was computed in
+  std::vector<std::int64_t>
+      shape{};  // activations: [samples, tokens, d] of the global batch; a loss: [micro-batches]
+  std::vector<double>
+      values{};  // of several ranks that hold an element, the first one's; empty: not recorded
+  std::vector<Part> holders{};  // by rank, without values
+  std::vector<Part> strays{};   // copies that do not equal `values` to the last bit
+
+  std::int64_t numel() const;
+  // The rank whose element of `values` it is.
+  int rank_of(std::int64_t element) const;
+};
+
+struct Recording {
+  std::int64_t micro_batch = 1;         // samples
+  std::vector<RecordedTensor> tensors;  // by step, kind and place in the program
+  std::vector<double> losses;           // of each step
+  std::string ended;                    // why before the last step; empty: it did not
+};
+
+// Runs `steps` steps of a resolved job of a language model, ranks as threads of this process, and records the outputs
+// of every node, the reduced gradients before they are clipped, and the parameters after the update. A step whose loss
+// or gradient norm is not finite is the last one; its parameters are not recorded. `load` is called by all threads.
+Recording record(const config::Job& job, int steps, const JobSession::Load& load);
+
+struct RecordingBytes {
+  std::int64_t kept = 0;  // of the result, but for strays
+  std::int64_t passing =
+      0;  // beside it while record() runs: the ranks themselves and their parts of a step
+};
+RecordingBytes recording_bytes(const config::Job& job, int steps);
+
+}  // namespace trireme::train

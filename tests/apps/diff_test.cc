@@ -1,0 +1,123 @@
+// trireme diff as a user runs it: exit code 0 within the tolerance, 1 beyond, 2 for what is no layout.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/apps/program.h"
+#include "trireme/base/json.h"
+
+namespace trireme::app {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class Diff : public ::testing::Test {
+ protected:
+  Diff() {
+    desk_.write("job.yaml",
+                "model: {layers: 1, hidden: 32, heads: 2, seq_len: 16}\n"
+                "run: {steps: 6, global_batch: 4, micro_batch: 1}\nparallel: {dp_shard: 4}\n");
+  }
+
+  Result diff(std::vector<std::string> more) const {
+    more.insert(more.begin(), {"diff", "job.yaml"});
+    return desk_.run(more);
+  }
+
+  void expect_refused(const std::vector<std::string>& arguments, const std::string& fragment) {
+    const Result result = diff(arguments);
+    EXPECT_EQ(result.exit_code, 2) << ::testing::PrintToString(arguments) << result.out;
+    expect_one_line(result.err);
+    EXPECT_THAT(result.err, HasSubstr(fragment));
+  }
+
+  Desk desk_;
+};
+
+TEST_F(Diff, RefusesWhatIsNoLayout) {
+  expect_refused({}, "--layouts is required");
+  expect_refused({"--layouts", "tp"}, "layout 'tp': 'tp' is not key=value, such as tp=2");
+  expect_refused({"--layouts", "tp=2", "tp=2,"}, "layout 'tp=2,': nothing follows the last comma");
+  expect_refused({"--layouts", "tp=2,,zero=1"}, "'' is not key=value");
+  expect_refused({"--layouts", "=2"}, "'=2' is not key=value");
+  expect_refused({"--layouts", "tpp=2"}, "parallel.tp");
+  expect_refused({"--layouts", "tp=two"}, "parallel.tp");
+  expect_refused({"--layouts", "tp=3"}, "more than model.heads=2");
+  expect_refused({"--layouts", "dp_shard=3"}, "run.global_batch=4 is not divisible");
+  expect_refused({"--layouts", "dp_shard=-1"}, "needs the number of ranks");
+  expect_refused({"--layouts", "dp_shard=60000,dp_replicate=60000"}, "needs 1024 or fewer");
+  expect_refused({"--layouts", "pp=2"}, "pipeline parallelism is not built yet");
+  expect_refused({"--layouts", "model.hidden=64"}, "model.hidden is no part of a layout");
+  expect_refused({"--layouts", "tp=2", "--against", "tq=1"}, "layout 'tq=1'");
+  expect_refused({"--layouts", "tp=2", "--dtype", "fp8"}, "fp8");
+  expect_refused({"--layouts", "tp=2", "--steps", "0"}, "--steps");
+  expect_refused({"--layouts", "tp=2", "--tolerance", "-1"}, "--tolerance");
+  expect_refused({"--layouts", "tp=2", "--set", "precision.compute=bf16"}, "--dtype");
+}
+
+#if TRIREME_HAS_WORKER
+
+TEST_F(Diff, RefusesRecordingsThatDoNotFit) {
+  expect_refused({"--layouts", "dp_shard=2", "--steps", "100000", "--set", "model.hidden=1024"},
+                 "MB are available; lower --steps");
+}
+
+TEST_F(Diff, OneLayoutIsComparedWithOneRank) {
+  const Result result = diff({"--layouts", "tp=2"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_EQ(result.err, "");
+  EXPECT_THAT(result.out, HasSubstr("tp=2 against one rank"));
+  EXPECT_THAT(result.out, HasSubstr("no tensor parts"));
+  EXPECT_THAT(result.out, HasSubstr("tolerance 1e-11"));
+}
+
+TEST_F(Diff, EqualLayoutsAndDataParallelOnesHaveNoUlpBetweenThem) {
+  const Result result = diff({"--layouts", "tp=2", "tp=2", "--json", "same.json"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  ASSERT_EQ(diff({"--layouts", "dp_shard=2,zero=3", "dp_shard=2,dp_replicate=2,zero=1",
+                  "recompute.policy=full", "--against", "", "--dtype", "bf16", "--json", "dp.json"})
+                .exit_code,
+            0);
+  for (const auto& [file, layouts] : {std::pair("same.json", 1u), std::pair("dp.json", 3u)}) {
+    const Json json = parse_json(read_file(desk_ / file), file);
+    EXPECT_EQ(json["comparisons"].size(), layouts);
+    for (const Json& comparison : json["comparisons"]) {
+      EXPECT_TRUE(comparison["first"].is_null());
+      EXPECT_GT(comparison["rows"].size(), 60u);
+      for (const Json& row : comparison["rows"]) EXPECT_EQ(row["ulps"], 0) << row.dump();
+    }
+  }
+}
+
+TEST_F(Diff, BeyondTheToleranceItNamesTheFirstTensor) {
+  const Result result =
+      diff({"--layouts", "tp=2", "--tolerance", "0", "--steps", "1", "--json", "diff.json"});
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("parts at  step 0, activation block.0, micro-batch "));
+  EXPECT_THAT(result.out, HasSubstr("--all shows every tensor"));
+  const Json rows = parse_json(read_file(desk_ / "diff.json"), "json")["comparisons"][0];
+  EXPECT_EQ(rows["rows"][rows["first"].get<std::size_t>()]["name"], "block.0");
+  const Result all = diff({"--layouts", "tp=2", "--steps", "1", "--all"});
+  EXPECT_EQ(all.exit_code, 0);
+  EXPECT_THAT(all.out, HasSubstr("ln_f.bias"));
+}
+
+TEST_F(Diff, RunsOnTheJobsDataAndSaysWhatItComputesIn) {
+  std::string text;
+  for (int i = 0; i < 400; ++i) text += "line " + std::to_string(i) + " of a text\n";
+  desk_.write("text.txt", text);
+  const Result result =
+      diff({"--layouts", "cp=2", "dp_shard=2", "--dtype", "fp32", "--set", "data.path=text.txt"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr("fp32, text.txt"));
+  EXPECT_THAT(result.out, HasSubstr("dp_shard=2 against cp=2"));
+  EXPECT_THAT(result.out, HasSubstr("tolerance 0.0001"));
+  EXPECT_THAT(diff({"--layouts", "cp=2"}).out, HasSubstr("random tokens"));
+}
+
+#endif
+
+}  // namespace
+}  // namespace trireme::app

@@ -1,0 +1,213 @@
+// Recordings of one job are the same under every layout, and comparisons say where they are not.
+#include "trireme/train/recording.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/harness/recordings.h"
+#include "trireme/base/ulps.h"
+#include "trireme/train/compare.h"
+
+namespace trireme::train {
+namespace {
+
+using config::Family;
+using harness::record_layout;
+using harness::tiny_job;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<Comparison> against_one_rank(const config::Job& job, const std::string& layout) {
+  return compare(record_layout(job, ""), record_layout(job, layout));
+}
+
+class Recordings : public testing::TestWithParam<Family> {};
+
+TEST_P(Recordings, HoldAllOfAStepInOrder) {
+  const config::Job job = tiny_job(GetParam(), DType::kF64);
+  const Recording one = record_layout(job, "");
+  ASSERT_EQ(one.losses.size(), 2u);
+  EXPECT_EQ(one.ended, "");
+  int last_step = 0;
+  Kind last_kind = Kind::kActivation;
+  double squares = 0;
+  for (const RecordedTensor& tensor : one.tensors) {
+    EXPECT_EQ(std::ssize(tensor.values), tensor.numel()) << tensor.name;
+    EXPECT_TRUE(tensor.strays.empty()) << tensor.name;
+    EXPECT_TRUE(tensor.step > last_step || (tensor.step == last_step && tensor.kind >= last_kind));
+    last_step = tensor.step;
+    last_kind = tensor.kind;
+    for (const double value : tensor.values) squares += value * value;
+  }
+  EXPECT_EQ(last_step, 1);
+  EXPECT_EQ(last_kind, Kind::kParameter);
+  EXPECT_GT(squares, 0);
+  EXPECT_EQ(one.tensors[0].name, "embed");
+  EXPECT_THAT(one.tensors[0].shape,
+              ElementsAre(job.run.global_batch, job.model.seq_len, job.model.hidden));
+  const RecordedTensor& loss = one.tensors[static_cast<std::size_t>(job.model.layers) + 1];
+  EXPECT_EQ(loss.name, "head");
+  double sum = 0;
+  for (const double part : loss.values) sum += part;
+  EXPECT_NEAR(sum / static_cast<double>(job.run.global_batch * job.model.seq_len), one.losses[0],
+              1e-12);
+}
+
+TEST_P(Recordings, OfDataParallelLayoutsAreEqualToTheLastBit) {
+  for (const DType type : {DType::kF64, DType::kF32, DType::kBF16})
+    for (const char* layout : {"dp_shard=2", "dp_shard=2,zero=1", "dp_shard=4,zero=2",
+                               "dp_shard=2,dp_replicate=2,zero=3"})
+      for (const Comparison& row : against_one_rank(tiny_job(GetParam(), type), layout)) {
+        EXPECT_TRUE(row.compared);
+        EXPECT_EQ(row.relative, 0) << layout << " " << row.name;
+        EXPECT_EQ(row.ulps, 0u) << layout << " " << row.name;
+        EXPECT_EQ(row.strays, 0) << layout << " " << row.name;
+      }
+}
+
+// A row, shard or element put in the wrong place would be wrong by far.
+TEST_P(Recordings, OfOtherLayoutsAreEqualButForRounding) {
+  config::Job job = tiny_job(GetParam(), DType::kF64);
+  job.run.micro_batch = 2;
+  job.model.seq_len = 24;
+  job.model.vocab = 127;
+  for (const char* layout :
+       {"tp=2", "tp=3", "tp=4,sequence_parallel=false", "cp=2", "cp=3,context=ulysses",
+        "tp=2,cp=2,dp_shard=2,zero=3", "tp=3,cp=2,sequence_parallel=false,zero=1",
+        "recompute.policy=full", "precision.numerics=fast", "tp=2,dp_replicate=2,zero=2"}) {
+    for (const Comparison& row : against_one_rank(job, layout)) {
+      EXPECT_TRUE(row.compared) << layout << " " << row.name;
+      EXPECT_LT(row.relative, 1e-12) << layout << " " << row.name << " of step " << row.step;
+      EXPECT_EQ(row.strays, 0) << layout << " " << row.name;
+    }
+  }
+}
+
+TEST_P(Recordings, OfOtherMicroBatchesCompareWhatHasTheSameShape) {
+  const std::vector<Comparison> rows =
+      against_one_rank(tiny_job(GetParam(), DType::kF64), "run.micro_batch=2,dp_shard=2");
+  for (const Comparison& row : rows) {
+    EXPECT_EQ(row.compared, row.name != "head") << row.name;
+    EXPECT_LT(row.relative, 1e-12) << row.name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Models, Recordings, testing::Values(Family::kGpt, Family::kLlama),
+                         [](const auto& info) {
+                           return info.param == Family::kGpt ? "gpt" : "llama";
+                         });
+
+TEST(Recordings, EndWithAStepThatIsNotFinite) {
+  config::Job job = tiny_job(Family::kGpt, DType::kF32);
+  job.model.init_std = 10;
+  job.optim.lr = 100;
+  job.optim.clip = 0;
+  job.optim.schedule = config::LrSchedule::kConstant;
+  job.model.norm_eps = 1e-30;
+  const Recording one = harness::record_layout(job, "", 40);
+  if (one.ended.empty()) GTEST_FAIL() << "forty steps, all finite";
+  EXPECT_THAT(one.ended, HasSubstr("no parameter was changed"));
+  EXPECT_LT(one.losses.size(), 40u);
+  EXPECT_TRUE(one.tensors.back().values.empty());
+  const std::vector<Comparison> rows = compare(one, harness::record_layout(job, "dp_shard=2", 40));
+  for (const Comparison& row : rows) EXPECT_EQ(row.relative, 0) << row.name << row.step;
+}
+
+TEST(RecordingBytes, CountWhatIsKept) {
+  const config::Job job = harness::laid_out(tiny_job(Family::kLlama, DType::kF32), "tp=2");
+  const Recording recording = record_layout(job, "tp=2");
+  std::int64_t kept = 0;
+  for (const RecordedTensor& tensor : recording.tensors) kept += 8 * std::ssize(tensor.values);
+  EXPECT_EQ(recording_bytes(job, 2).kept, kept);
+  EXPECT_GT(recording_bytes(job, 2).passing, kept / 2);
+}
+
+// Two recordings of one tensor each, with what differs planted.
+class Compare : public testing::Test {
+ protected:
+  Compare() {
+    RecordedTensor tensor{.step = 3, .kind = Kind::kActivation, .name = "block.1"};
+    tensor.type = DType::kF64;
+    tensor.shape = {4, 2, 3};
+    for (int i = 0; i < 24; ++i) tensor.values.push_back(1 + i);
+    for (int rank = 0; rank < 2; ++rank)
+      tensor.holders.push_back({.rank = rank, .extents = {{.global = 12 * rank, .count = 12}}});
+    a_.tensors = b_.tensors = {tensor};
+    a_.micro_batch = b_.micro_batch = 2;
+  }
+
+  Comparison only() const { return compare(a_, b_).at(0); }
+  std::vector<double>& values() { return b_.tensors[0].values; }
+
+  Recording a_, b_;
+};
+
+TEST_F(Compare, EqualIsEqual) {
+  EXPECT_EQ(only().relative, 0);
+  EXPECT_EQ(only().ulps, 0u);
+  EXPECT_EQ(only().peer, -1);
+}
+
+TEST_F(Compare, NamesTheWorstElementAndWhoComputedIt) {
+  values()[2] += 1e-9;
+  values()[17] = std::nextafter(std::nextafter(18.0, 19), 19) + 0.5;
+  const Comparison row = only();
+  EXPECT_THAT(row.at, ElementsAre(2, 1, 2));
+  EXPECT_EQ(row.micro_batch, 1);
+  EXPECT_EQ(row.rank, 1);
+  EXPECT_EQ(row.a, 18);
+  EXPECT_EQ(row.b, values()[17]);
+  EXPECT_EQ(row.ulps, ulps_between(18, values()[17], DType::kF64));
+  EXPECT_NEAR(row.relative, 0.5 / std::sqrt(24 * 25 * 49 / 6.0), 1e-9);
+}
+
+TEST_F(Compare, WhatIsNotFiniteIsInfinitelyFar) {
+  values()[5] = NAN;
+  EXPECT_EQ(only().relative, std::numeric_limits<double>::infinity());
+  EXPECT_THAT(only().at, ElementsAre(0, 1, 2));
+  a_.tensors[0].values[5] = NAN;
+  EXPECT_EQ(only().relative, 0);
+}
+
+TEST_F(Compare, NamesARankUnlikeItsPeers) {
+  for (Recording* run : {&a_, &b_}) {
+    const Recording before = *run;
+    run->tensors[0].strays.push_back({.rank = 3,
+                                      .extents = {{.global = 12, .local = 2, .count = 12}},
+                                      .values = at::arange(11.0, 25.0, at::kDouble)});
+    run->tensors[0].strays[0].values[4] += 0.25;
+    const Comparison row = only();
+    EXPECT_THAT(row.at, ElementsAre(2, 0, 2));
+    EXPECT_EQ(row.rank, 3);
+    EXPECT_EQ(row.peer, 1);
+    EXPECT_EQ(row.first_run, run == &a_);
+    EXPECT_EQ(row.a, 15);
+    EXPECT_EQ(row.b, 15.25);
+    EXPECT_EQ(row.strays, 1);
+    *run = before;
+  }
+}
+
+TEST_F(Compare, SmallTensorsAreMeasuredByAllOfTheirKind) {
+  RecordedTensor& small = a_.tensors.emplace_back(a_.tensors[0]);
+  for (double& value : small.values) value = 1e-9;
+  b_.tensors.push_back(small);
+  b_.tensors[1].values[0] = 2e-9;
+  EXPECT_NEAR(compare(a_, b_)[1].relative,
+              1e-9 / (small_norm(Kind::kActivation) * std::sqrt(24 * 25 * 49 / 6.0)), 1e-12);
+}
+
+TEST_F(Compare, OtherShapesAreSaid) {
+  b_.tensors[0].shape = {24};
+  EXPECT_FALSE(only().compared);
+  b_.tensors[0].values.clear();
+  EXPECT_FALSE(only().compared);
+}
+
+TEST_F(Compare, RefusesOtherModels) {
+  b_.tensors[0].name = "block.2";
+  EXPECT_THROW(only(), Error);
+}
+
+}  // namespace
+}  // namespace trireme::train
