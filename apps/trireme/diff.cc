@@ -61,16 +61,25 @@ int world_of(const config::Parallel& parallel) {
   return static_cast<int>(product);
 }
 
-// One entry of the worker's request.
-Json planned_layout(const config::Job& job, const std::string& layout, std::int64_t vocabulary) {
-  const std::string title = layout.empty() ? "one rank" : layout;
+// The resolved job of one layout.
+config::Job planned_layout(const config::Job& job, const std::string& layout,
+                           std::int64_t vocabulary) {
   try {
     const config::Job laid_out = with_layout(job, layout);
-    const Planned planned = plan_job(laid_out, world_of(laid_out.parallel), vocabulary);
-    return {{"name", title}, {"job", config::print_yaml(planned.job)}};
+    return plan_job(laid_out, world_of(laid_out.parallel), vocabulary).job;
   } catch (const Error& error) {
-    throw Error(error.kind(), fmt::format("layout '{}': {}", title, error.what()));
+    throw Error(error.kind(), fmt::format("layout '{}': {}", layout, error.what()));
   }
+}
+
+// Dropout draws for a micro-batch at once.
+void check_noise(const std::vector<config::Job>& jobs) {
+  for (const config::Job& job : jobs)
+    if (job.model.dropout > 0 && job.run.micro_batch != jobs[0].run.micro_batch)
+      fail(ErrorKind::kUsage,
+           "layouts have micro-batches of {} and of {} samples, and model.dropout={} draws other "
+           "noise for each; --set model.dropout=0",
+           jobs[0].run.micro_batch, job.run.micro_batch, job.model.dropout);
 }
 
 // The job in the type that is asked for, whatever it says itself.
@@ -105,8 +114,13 @@ int diff(const DiffOptions& options) {
   std::vector<std::string> layouts = options.layouts;
   if (options.against || layouts.size() == 1)
     layouts.insert(layouts.begin(), options.against.value_or(""));
-  for (const std::string& layout : layouts)
-    request["layouts"].push_back(planned_layout(job, layout, vocabulary));
+  std::vector<config::Job> jobs;
+  for (const std::string& layout : layouts) {
+    jobs.push_back(planned_layout(job, layout, vocabulary));
+    request["layouts"].push_back(
+        {{"name", layout.empty() ? "one rank" : layout}, {"job", config::print_yaml(jobs.back())}});
+  }
+  check_noise(jobs);
   if (options.tolerance) request["tolerance"] = *options.tolerance;
   fmt::print("job       {}: {} step{} of {} samples of {} tokens, {}, {}\n", options.job.file,
              options.steps, options.steps == 1 ? "" : "s", job.run.global_batch, job.model.seq_len,

@@ -49,6 +49,7 @@ TEST_F(Diff, RefusesWhatIsNoLayout) {
   expect_refused({"--layouts", "dp_shard=-1"}, "needs the number of ranks");
   expect_refused({"--layouts", "dp_shard=60000,dp_replicate=60000"}, "needs 1024 or fewer");
   expect_refused({"--layouts", "pp=2"}, "pipeline parallelism is not built yet");
+  expect_refused({"--layouts", "run.micro_batch=2", "--set", "model.dropout=0.1"}, "other noise");
   expect_refused({"--layouts", "model.hidden=64"}, "model.hidden is no part of a layout");
   expect_refused({"--layouts", "tp=2", "--against", "tq=1"}, "layout 'tq=1'");
   expect_refused({"--layouts", "tp=2", "--dtype", "fp8"}, "fp8");
@@ -95,7 +96,7 @@ TEST_F(Diff, BeyondTheToleranceItNamesTheFirstTensor) {
   const Result result =
       diff({"--layouts", "tp=2", "--tolerance", "0", "--steps", "1", "--json", "diff.json"});
   EXPECT_EQ(result.exit_code, 1) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("parts at  step 0, activation block.0, micro-batch "));
+  EXPECT_THAT(result.out, HasSubstr("parts at  step 0, activation block.0: micro-batch "));
   EXPECT_THAT(result.out, HasSubstr("--all shows every tensor"));
   const Json rows = parse_json(read_file(desk_ / "diff.json"), "json")["comparisons"][0];
   EXPECT_EQ(rows["rows"][rows["first"].get<std::size_t>()]["name"], "block.0");
