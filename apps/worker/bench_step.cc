@@ -1,4 +1,6 @@
 // trireme-worker bench-step: how fast a job's steps are on random tokens, and how fast they could be.
+#include <sys/resource.h>
+
 #include <ctime>
 #include <nlohmann/json.hpp>
 
@@ -27,6 +29,13 @@ double cpu_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
+// Of the process, without reading from a disk: memory it got that it had not.
+double page_faults() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return static_cast<double>(usage.ru_minflt);
+}
+
 // What one rank saw.
 Json measure(const config::Job& job, comm::World& world, int warmup, int steps) {
   train::JobSession session(job, world);
@@ -34,22 +43,24 @@ Json measure(const config::Job& job, comm::World& world, int warmup, int steps) 
     return data::random_tokens(first_sample, job.run.micro_batch, job.model.seq_len,
                                job.model.vocab);
   };
-  std::vector<double> seconds, cpu, waits;
+  std::vector<double> seconds, cpu, waits, faults;
   double loss = 0;
   for (int step = 0; step < warmup + steps; ++step) {
     const Stopwatch watch;
-    const double cpu_begin = cpu_seconds();
+    const double cpu_begin = cpu_seconds(), faults_begin = page_faults();
     const exec::StepResult result = session.train(step, false, load);
     if (step < warmup) continue;
     seconds.push_back(watch.seconds());
     cpu.push_back(cpu_seconds() - cpu_begin);
     waits.push_back(result.comm_wait_s);
+    faults.push_back(page_faults() - faults_begin);
     loss = result.loss;
   }
   Json mine;
   mine["seconds"] = seconds;
   mine["cpu_s"] = median(cpu);
   mine["comm_wait_s"] = median(waits);
+  mine["page_faults"] = median(faults);
   mine["loss"] = loss;
   mine["peak_mb"] = train::peak_resident_mb();
   mine["plan_mb"] =
@@ -98,6 +109,7 @@ Json summary(const config::Job& job, const std::vector<Json>& ranks, bool thread
   report["flops_convention"] = arch::name(kConvention);
   report["gemm_limit_tokens_per_s"] = tokens / limit_s;
   report["of_gemm_limit"] = limit_s / step_s;
+  report["page_faults"] = ranks[0]["page_faults"];
   report["loss"] = ranks[0]["loss"];
   report["base_mb"] = base_mb;
   report["seconds"] = ranks[0]["seconds"];
@@ -109,8 +121,11 @@ void print(const Json& report) {
   const auto figure = [&](const char* key) { return report[key].get<double>(); };
   const auto seconds = report["seconds"].get<std::vector<double>>();
   const auto [least, most] = std::minmax_element(seconds.begin(), seconds.end());
-  fmt::print("step      {:.1f} ms, median of {} ({:.1f} to {:.1f}); {:.1f} ms of CPU time\n",
-             figure("step_ms"), seconds.size(), 1e3 * *least, 1e3 * *most, figure("cpu_ms"));
+  fmt::print(
+      "step      {:.1f} ms, median of {} ({:.1f} to {:.1f}); {:.1f} ms of CPU time, {:.0f} page "
+      "faults\n",
+      figure("step_ms"), seconds.size(), 1e3 * *least, 1e3 * *most, figure("cpu_ms"),
+      figure("page_faults"));
   fmt::print("rate      {:.0f} tokens/s, {:.1f} GFLOP/s ({})\n", figure("tokens_per_s"),
              figure("gflops"), report["flops_convention"].get<std::string>());
   fmt::print("limit     {:.0f} tokens/s if only ATen's matrix products took time: {:.0f}% of it\n",

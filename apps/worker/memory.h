@@ -3,9 +3,9 @@
 
 namespace trireme::app {
 
-// Buffers of a step come and go with the same sizes. Small ones stay with malloc; large ones, which malloc would
-// map and fault in anew every time, go through LibTorch's CPU allocator into a list of huge-page mappings. Call
-// once, before the first tensor.
+// Buffers of a step come and go, and the next step wants the same. Small ones stay with malloc, which keeps what is
+// freed; large ones, which malloc would scatter among the small, go through LibTorch's CPU allocator into one
+// growing stretch of huge pages. Call once, before the first tensor.
 void keep_freed_memory();
 
 }  // namespace trireme::app

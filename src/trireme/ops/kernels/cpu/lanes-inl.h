@@ -37,15 +37,31 @@ HWY_INLINE Vector<float> load(const c10::BFloat16* p) {
   const hn::Rebind<std::uint16_t, Tag<float>> half;
   const hn::Rebind<std::uint32_t, Tag<float>> bits;
   const auto stored = hn::LoadU(half, reinterpret_cast<const std::uint16_t*>(p));
+#if HWY_TARGET <= HWY_AVX3
+  // One instruction instead of two: a permutation that leaves zeros in the lower halves of lanes.
+  const auto places = hn::ShiftLeft<16>(hn::Iota(bits, 0));
+  const __m512i spread =
+      _mm512_maskz_permutexvar_epi16(0xAAAAAAAAu, places.raw, _mm512_castsi256_si512(stored.raw));
+  return {_mm512_castsi512_ps(spread)};
+#else
   return hn::BitCast(Tag<float>(), hn::ShiftLeft<16>(hn::PromoteTo(bits, stored)));
+#endif
 }
 
 HWY_INLINE void store(double* p, Vector<double> x) { hn::StoreU(x, Tag<double>(), p); }
 HWY_INLINE void store(float* p, Vector<float> x) { hn::StoreU(x, Tag<float>(), p); }
 // To nearest, ties to even. NaN stays one: no arithmetic makes those whose payload the rounding would carry
-// over.
+// over. The instruction takes what is below the normal range for 0.
 HWY_INLINE void store(c10::BFloat16* p, Vector<float> x) {
   const hn::Rebind<std::uint16_t, Tag<float>> half;
+#if HWY_TARGET <= HWY_AVX3
+  if (rounds_to_bf16) {
+    __m256i rounded;
+    asm("vcvtneps2bf16 %1, %0" : "=v"(rounded) : "v"(x.raw));
+    hn::StoreU(hn::Vec<decltype(half)>{rounded}, half, reinterpret_cast<std::uint16_t*>(p));
+    return;
+  }
+#endif
   const hn::Rebind<std::uint32_t, Tag<float>> bits;
   const auto raw = hn::BitCast(bits, x);
   const auto odd = hn::And(hn::ShiftRight<16>(raw), hn::Set(bits, 1u));
@@ -136,6 +152,19 @@ HWY_INLINE void over(std::int64_t count, const Body& body) {
   if (i < count) body(Rest{i, count - i});
 }
 
+// Calls body(place, index) likewise, where index says which of two running vectors is that vector's: one alone
+// would have to wait for every addition.
+template <typename T, typename Body>
+HWY_INLINE void over_in_turns(std::int64_t count, const Body& body) {
+  std::int64_t i = 0;
+  for (; i + 2 * kLanes<T> <= count; i += 2 * kLanes<T>) {
+    body(Whole{i}, 0);
+    body(Whole{i + kLanes<T>}, 1);
+  }
+  for (; i + kLanes<T> <= count; i += kLanes<T>) body(Whole{i}, 0);
+  if (i < count) body(Part{i, count - i}, 1);
+}
+
 // Sum over a row of term(place), by four running vectors: the order depends on the count alone.
 template <typename T, typename Rest = Part, typename Term>
 HWY_INLINE Wide<T> sum_over(std::int64_t count, const Term& term) {
@@ -171,52 +200,83 @@ HWY_INLINE Wide<T> max_over(const T* row, std::int64_t count) {
   return hn::GetLane(hn::MaxOfLanes(Tag<T>(), hn::Max(a, b)));
 }
 
-// e^x: 2^n times a polynomial on [-ln2/2, ln2/2] (Cody & Waite's reduction). To 2 ulp for float, by Taylor
-// terms to the seventh; to 4e-6 where results are stored in bf16, by the polynomial of degree 4 through the
-// interval's Chebyshev nodes. Saturates at the ends of the normal range; NaN stays NaN.
+// Arithmetic behind results in bf16 takes powers of 2, which cost less than those of e: e^x is
+// power<T>(kExponent<T> * x).
 template <typename T>
-HWY_INLINE Vector<T> exponential(Vector<T> x) {
-  if constexpr (std::is_same_v<T, double>) {
-    return hn::Exp(Tag<double>(), x);
-  } else {
-    const Tag<float> d;
-    const hn::Rebind<std::int32_t, Tag<float>> whole;
-    // In this order a NaN comes through.
-    x = hn::Min(hn::Set(d, 88.0f), hn::Max(hn::Set(d, -87.0f), x));
-    const auto shift = hn::Set(d, 12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
-    const auto shifted = hn::MulAdd(x, hn::Set(d, 1.44269504f), shift);
-    const auto n = hn::Sub(shifted, shift);
-    Vector<float> r, p;
-    if constexpr (std::is_same_v<T, float>) {
-      r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
-      r = hn::MulAdd(n, hn::Set(d, 2.12194440e-4f), r);
-      p = hn::MulAdd(hn::Set(d, 1.0f / 5040), r, hn::Set(d, 1.0f / 720));
-      p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 120));
-      p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 24));
-      p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 6));
-      p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
-      p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
-    } else {
-      r = hn::NegMulAdd(n, hn::Set(d, 0.693147182f), x);
-      p = hn::MulAdd(hn::Set(d, 0.0418756445f), r, hn::Set(d, 0.16792143f));
-      p = hn::MulAdd(p, r, hn::Set(d, 0.499993721f));
-      p = hn::MulAdd(p, r, hn::Set(d, 0.999962295f));
-    }
-    p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
-    const auto power = hn::ShiftLeft<23>(hn::BitCast(whole, shifted));
-    return hn::BitCast(d, hn::Add(hn::BitCast(whole, p), power));
-  }
+constexpr Wide<T> kExponent = std::is_same_v<T, c10::BFloat16> ? Wide<T>(1.44269504088896) : 1;
+
+// e^x for float, to 2 ulp: 2^n times Taylor's terms to the seventh on [-ln2/2, ln2/2] (Cody & Waite's
+// reduction). Saturates at the ends of the normal range; NaN stays NaN.
+HWY_INLINE Vector<float> power_of_e(Vector<float> x) {
+  const Tag<float> d;
+  const hn::Rebind<std::int32_t, Tag<float>> whole;
+  // In this order a NaN comes through.
+  x = hn::Min(hn::Set(d, 88.0f), hn::Max(hn::Set(d, -87.0f), x));
+  const auto shift = hn::Set(d, 12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
+  const auto shifted = hn::MulAdd(x, hn::Set(d, 1.44269504f), shift);
+  const auto n = hn::Sub(shifted, shift);
+  auto r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
+  r = hn::MulAdd(n, hn::Set(d, 2.12194440e-4f), r);
+  auto p = hn::MulAdd(hn::Set(d, 1.0f / 5040), r, hn::Set(d, 1.0f / 720));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 120));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 24));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 6));
+  p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
+  return hn::BitCast(
+      d, hn::Add(hn::BitCast(whole, p), hn::ShiftLeft<23>(hn::BitCast(whole, shifted))));
 }
 
-// 1 / (1 + e^-x); to 12 bits at least where results are stored in bf16.
+// 2^x, to 3e-6: 2^floor(x) times the polynomial of degree 4 for the rest with the least relative error
+// that is 1 at 0. Saturates at the ends of the range; NaN stays NaN.
+HWY_INLINE Vector<float> power_of_two(Vector<float> x) {
+  const Tag<float> d;
+#if HWY_TARGET <= HWY_AVX3
+  const Vector<float> r{_mm512_reduce_ps(x.raw, _MM_FROUND_TO_NEG_INF)};
+#else
+  x = hn::Min(hn::Set(d, 127.0f), hn::Max(hn::Set(d, -126.0f), x));
+  const auto below = hn::Floor(x);
+  const auto r = hn::Sub(x, below);
+#endif
+  auto p = hn::MulAdd(hn::Set(d, 0.013426684f), r, hn::Set(d, 0.0522424742f));
+  p = hn::MulAdd(p, r, hn::Set(d, 0.241280205f));
+  p = hn::MulAdd(p, r, hn::Set(d, 0.693044845f));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
+#if HWY_TARGET <= HWY_AVX3
+  return {_mm512_scalef_ps(p.raw, x.raw)};
+#else
+  const hn::Rebind<std::int32_t, Tag<float>> whole;
+  const auto octaves = hn::ShiftLeft<23>(hn::ConvertTo(whole, below));
+  return hn::BitCast(d, hn::Add(hn::BitCast(whole, p), octaves));
+#endif
+}
+
 template <typename T>
-HWY_INLINE Vector<T> sigmoid(Vector<T> x) {
+HWY_INLINE Vector<T> power(Vector<T> x) {
+  if constexpr (std::is_same_v<T, double>)
+    return hn::Exp(Tag<double>(), x);
+  else if constexpr (std::is_same_v<T, float>)
+    return power_of_e(x);
+  else
+    return power_of_two(x);
+}
+
+// 1 / (1 + power(x)); to 12 bits at least where results are stored in bf16.
+template <typename T>
+HWY_INLINE Vector<T> share_of_one(Vector<T> x) {
   const Vector<T> one = fill<T>(1);
-  const Vector<T> sum = hn::Add(one, exponential<T>(hn::Neg(x)));
+  const Vector<T> sum = hn::Add(one, power<T>(x));
   if constexpr (std::is_same_v<T, c10::BFloat16>)
     return hn::ApproximateReciprocal(sum);
   else
     return hn::Div(one, sum);
+}
+
+// 1 / (1 + e^-x)
+template <typename T>
+HWY_INLINE Vector<T> sigmoid(Vector<T> x) {
+  return share_of_one<T>(hn::Mul(fill<T>(-kExponent<T>), x));
 }
 
 // `factor` for the elements of a vector at column `i` that noise keeps, 0 for the others.

@@ -1,5 +1,6 @@
 #include "trireme/ops/kernels/cpu/norm.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -13,64 +14,70 @@
 HWY_BEFORE_NAMESPACE();
 namespace trireme::ops::kernels::HWY_NAMESPACE {
 
-// Rows of Wide<T> beside the data: what every row of a call needs again.
 template <typename T>
-class Scratch {
+HWY_INLINE Wide<T> reduce(Vector<T> x) {
+  return hn::GetLane(hn::SumOfLanes(Tag<T>(), x));
+}
+
+// Gain and bias in arithmetic's type; 0 where there are none.
+template <typename T>
+class Affine {
  public:
-  explicit Scratch(std::int64_t width)
-      : stride_((width + kLanes<T> - 1) / kLanes<T> * kLanes<T>),
-        memory_(static_cast<std::size_t>(3 * stride_)) {}
-  Wide<T>* row(int index) { return memory_.data() + index * stride_; }
-  // The same numbers in arithmetic's type; 0 where there are none.
-  const Wide<T>* widened(int index, const T* from, std::int64_t width) {
-    if (from != nullptr)
-      over<T, Part>(width, [&](auto at) { at.store(row(index), at.load(from)); });
-    return row(index);
+  explicit Affine(const NormRows<T>& rows)
+      : stride_((rows.width + kLanes<T> - 1) / kLanes<T> * kLanes<T>),
+        memory_(static_cast<std::size_t>(2 * stride_)) {
+    widen(rows.gain, rows.width, memory_.data());
+    widen(rows.bias, rows.width, memory_.data() + stride_);
   }
+  const Wide<T>* gain() const { return memory_.data(); }
+  const Wide<T>* bias() const { return memory_.data() + stride_; }
 
  private:
+  static void widen(const T* from, std::int64_t width, Wide<T>* to) {
+    if (from != nullptr) over<T>(width, [&](auto at) { at.store(to, at.load(from)); });
+  }
+
   std::int64_t stride_;
   std::vector<Wide<T>> memory_;
 };
 
+// Rows one after the other: several at once hide latencies, but memory's prefetchers lose their way.
 template <typename T>
 void forward(const NormRows<T>& rows, const T* branch, T* sum, T* y, std::int64_t begin,
              std::int64_t end) {
   using A = Wide<T>;
   const std::int64_t width = rows.width;
   const A count = static_cast<A>(width);
-  Scratch<T> scratch(width);
-  const A* const gain = scratch.widened(0, rows.gain, width);
-  const A* const bias = scratch.widened(1, rows.bias, width);
-  A* const wide = scratch.row(2);
+  const Affine<T> affine(rows);
   for (std::int64_t r = begin; r < end; ++r) {
-    const T* x = rows.x + r * width;
+    const T* const in = rows.x + r * width;
+    const T* x = in;
     if (branch != nullptr) {
-      T* const added = sum + r * width;
-      over<T>(width,
-              [&](auto at) { at.store(added, hn::Add(at.load(x), at.load(branch + r * width))); });
-      x = added;
+      x = sum + r * width;
+      sum[r * width] = static_cast<T>(static_cast<A>(in[0]) + static_cast<A>(branch[r * width]));
     }
-    const A total = sum_over<T>(width, [&](auto at) {
-      const Vector<T> in = at.load(x);
-      at.store(wide, in);
-      return in;
+    // Sums about the first element, which lies within sqrt(width) deviations of the mean: little cancels,
+    // and one pass does.
+    const A origin = rows.mean != nullptr ? static_cast<A>(x[0]) : A(0);
+    Vector<T> total[2] = {fill<T>(0), fill<T>(0)};
+    Vector<T> squares[2] = {fill<T>(0), fill<T>(0)};
+    over_in_turns<T>(width, [&](auto at, int k) {
+      if (branch != nullptr)
+        at.store(sum + r * width, hn::Add(at.load(in), at.load(branch + r * width)));
+      const Vector<T> off = at.template only<T>(hn::Sub(at.load(x), fill<T>(origin)));
+      total[k] = hn::Add(total[k], off);
+      squares[k] = hn::MulAdd(off, off, squares[k]);
     });
-    const A mean = rows.mean != nullptr ? total / count : A(0);
+    const A off = rows.mean != nullptr ? reduce<T>(hn::Add(total[0], total[1])) / count : A(0);
+    const A variance = reduce<T>(hn::Add(squares[0], squares[1])) / count - off * off;
+    const A mean = origin + off;
+    const A scale = A(1) / std::sqrt(std::max(variance, A(0)) + static_cast<A>(rows.eps));
     if (rows.mean != nullptr) rows.mean[r] = mean;
-    const Vector<T> middle = fill<T>(mean);
-    const A variance = sum_over<T>(width,
-                                   [&](auto at) {
-                                     const Vector<T> centred = hn::Sub(at.load(wide), middle);
-                                     return hn::Mul(centred, centred);
-                                   }) /
-                       count;
-    const A scale = A(1) / std::sqrt(variance + static_cast<A>(rows.eps));
     rows.scale[r] = scale;
-    const Vector<T> stretch = fill<T>(scale);
+    const Vector<T> middle = fill<T>(mean), stretch = fill<T>(scale);
     over<T>(width, [&](auto at) {
-      const Vector<T> normed = hn::Mul(hn::Sub(at.load(wide), middle), stretch);
-      at.store(y + r * width, hn::MulAdd(normed, at.load(gain), at.load(bias)));
+      const Vector<T> normed = hn::Mul(hn::Sub(at.load(x), middle), stretch);
+      at.store(y + r * width, hn::MulAdd(normed, at.load(affine.gain()), at.load(affine.bias())));
     });
   }
 }
@@ -83,32 +90,29 @@ void backward(const NormRows<T>& rows, const T* dy, const T* residual, T* dx, Wi
   using A = Wide<T>;
   const std::int64_t width = rows.width;
   const A count = static_cast<A>(width);
-  Scratch<T> scratch(width);
-  const A* const gain = scratch.widened(0, rows.gain, width);
-  A* const normed = scratch.row(1);
-  A* const scaled = scratch.row(2);
+  const Affine<T> affine(rows);
   for (std::int64_t r = begin; r < end; ++r) {
-    const Vector<T> middle = fill<T>(rows.mean != nullptr ? rows.mean[r] : A(0));
+    const T* const x = rows.x + r * width;
+    const T* const out = dy + r * width;
     const Vector<T> stretch = fill<T>(rows.scale[r]);
-    Vector<T> total = fill<T>(0);
-    const A product = sum_over<T>(width, [&](auto at) {
-      const Vector<T> n = hn::Mul(hn::Sub(at.load(rows.x + r * width), middle), stretch);
-      const Vector<T> out = at.load(dy + r * width);
-      const Vector<T> g = hn::Mul(out, at.load(gain));
-      at.store(normed, n);
-      at.store(scaled, g);
-      at.store(dgain, hn::MulAdd(out, n, at.load(dgain)));
-      if (rows.mean != nullptr) {
-        at.store(dbias, hn::Add(at.load(dbias), out));
-        total = hn::Add(total, at.template only<T>(g));
-      }
-      return hn::Mul(g, n);
-    });
-    const Vector<T> average = fill<T>(hn::GetLane(hn::SumOfLanes(Tag<T>(), total)) / count);
-    const Vector<T> slope = fill<T>(product / count);
+    const Vector<T> middle = fill<T>(rows.mean != nullptr ? rows.mean[r] : A(0));
+    Vector<T> total = fill<T>(0), product = fill<T>(0);
     over<T>(width, [&](auto at) {
-      const Vector<T> flat = hn::Sub(at.load(scaled), average);
-      Vector<T> in = hn::Mul(hn::NegMulAdd(at.load(normed), slope, flat), stretch);
+      const Vector<T> n = hn::Mul(hn::Sub(at.load(x), middle), stretch);
+      const Vector<T> g = at.template only<T>(hn::Mul(at.load(out), at.load(affine.gain())));
+      at.store(dgain, hn::MulAdd(at.load(out), n, at.load(dgain)));
+      product = hn::MulAdd(g, n, product);
+      if (rows.mean != nullptr) {
+        at.store(dbias, hn::Add(at.load(dbias), at.load(out)));
+        total = hn::Add(total, g);
+      }
+    });
+    const Vector<T> average = fill<T>(reduce<T>(total) / count);
+    const Vector<T> slope = fill<T>(reduce<T>(product) / count);
+    over<T>(width, [&](auto at) {
+      const Vector<T> n = hn::Mul(hn::Sub(at.load(x), middle), stretch);
+      const Vector<T> g = hn::Mul(at.load(out), at.load(affine.gain()));
+      Vector<T> in = hn::Mul(hn::NegMulAdd(n, slope, hn::Sub(g, average)), stretch);
       if (residual != nullptr) in = hn::Add(in, at.load(residual + r * width));
       at.store(dx + r * width, in);
     });

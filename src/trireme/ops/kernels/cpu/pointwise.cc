@@ -19,8 +19,9 @@ constexpr double kCubic = 0.044715;
 template <typename T>
 HWY_INLINE Vector<T> gelu_gate(Vector<T> x) {
   const auto square = hn::Mul(x, x);
-  const auto inner = hn::MulAdd(square, fill<T>(kTwoRoot * kCubic), fill<T>(kTwoRoot));
-  return sigmoid<T>(hn::Mul(x, inner));
+  constexpr double kFactor = -kTwoRoot * kExponent<T>;
+  const auto inner = hn::MulAdd(square, fill<T>(kFactor * kCubic), fill<T>(kFactor));
+  return share_of_one<T>(hn::Mul(x, inner));
 }
 
 template <typename T>

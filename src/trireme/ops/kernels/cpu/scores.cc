@@ -27,7 +27,7 @@ template <typename T>
 void softmax(const ScoreBlock& block, const Wide<T>* scores, T* probs,
              const Running<Wide<T>>& running, Wide<T>* factors) {
   using A = Wide<T>;
-  const Vector<T> scale = fill<T>(static_cast<A>(block.scale));
+  const Vector<T> exponent = fill<T>(kExponent<T> * static_cast<A>(block.scale));
   for (std::int64_t r = 0; r < block.rows; ++r) {
     const Interval seen = block.seen[r];
     const std::int64_t count = seen.end - seen.begin;
@@ -38,9 +38,9 @@ void softmax(const ScoreBlock& block, const Wide<T>* scores, T* probs,
     if (count == 0) continue;
     const A top =
         std::max(running.tops[r], static_cast<A>(block.scale) * max_over<Padded>(row, count));
-    const Vector<T> below = fill<T>(-top);
-    const auto power = [&](auto at) {
-      return exponential<T>(hn::MulAdd(scale, at.load(row), below));
+    const Vector<T> below = fill<T>(-kExponent<T> * top);
+    const auto weight = [&](auto at) {
+      return power<T>(hn::MulAdd(exponent, at.load(row), below));
     };
     A sum;
     if (block.drop) {
@@ -48,13 +48,13 @@ void softmax(const ScoreBlock& block, const Wide<T>* scores, T* probs,
       const A factor = static_cast<A>(block.keep_scale);
       const std::int64_t column = block.first_column + seen.begin;
       sum = sum_over<A, Padded>(count, [&](auto at) {
-        const Vector<T> e = power(at);
+        const Vector<T> e = weight(at);
         at.store(out, hn::Mul(e, kept<T>(block.keep, key, column + at.i, factor)));
         return e;
       });
     } else {
       sum = sum_over<A, Padded>(count, [&](auto at) {
-        const Vector<T> e = power(at);
+        const Vector<T> e = weight(at);
         at.store(out, e);
         return e;
       });
@@ -70,6 +70,7 @@ void softmax_backward(const ScoreBlock& block, const Wide<T>* scores, const Wide
                       const Wide<T>* log_sums, const Wide<T>* delta, T* probs, T* dscores) {
   using A = Wide<T>;
   const Vector<T> scale = fill<T>(static_cast<A>(block.scale));
+  const Vector<T> exponent = fill<T>(kExponent<T> * static_cast<A>(block.scale));
   for (std::int64_t r = 0; r < block.rows; ++r) {
     const Interval seen = block.seen[r];
     const std::int64_t count = seen.end - seen.begin, first = r * block.stride + seen.begin;
@@ -79,7 +80,7 @@ void softmax_backward(const ScoreBlock& block, const Wide<T>* scores, const Wide
     T* const d_out = dscores + first;
     clear_unseen(p_out - seen.begin, seen, block.columns);
     clear_unseen(d_out - seen.begin, seen, block.columns);
-    const Vector<T> below = fill<T>(-log_sums[r]);
+    const Vector<T> below = fill<T>(-kExponent<T> * log_sums[r]);
     const Vector<T> share = fill<T>(delta[r]);
     if (block.drop) {
       const std::uint32_t key = block.keep.row(static_cast<std::uint64_t>(block.place + r));
@@ -87,14 +88,14 @@ void softmax_backward(const ScoreBlock& block, const Wide<T>* scores, const Wide
       const std::int64_t column = block.first_column + seen.begin;
       over<A, Padded>(count, [&](auto at) {
         const Vector<T> keep = kept<T>(block.keep, key, column + at.i, factor);
-        const Vector<T> p = exponential<T>(hn::MulAdd(scale, at.load(row), below));
+        const Vector<T> p = power<T>(hn::MulAdd(exponent, at.load(row), below));
         const Vector<T> slope = hn::Sub(hn::Mul(at.load(drow), keep), share);
         at.store(d_out, hn::Mul(hn::Mul(p, slope), scale));
         at.store(p_out, hn::Mul(p, keep));
       });
     } else {
       over<A, Padded>(count, [&](auto at) {
-        const Vector<T> p = exponential<T>(hn::MulAdd(scale, at.load(row), below));
+        const Vector<T> p = power<T>(hn::MulAdd(exponent, at.load(row), below));
         at.store(d_out, hn::Mul(hn::Mul(p, hn::Sub(at.load(drow), share)), scale));
         at.store(p_out, p);
       });
@@ -114,6 +115,7 @@ template <typename T>
 void log_sum_exp(const LogitRows& rows, const T* logits, Wide<T>* chosen, Wide<T>* log_sums,
                  std::int64_t begin, std::int64_t end) {
   using A = Wide<T>;
+  const Vector<T> exponent = fill<T>(kExponent<T>);
   for (std::int64_t r = begin; r < end; ++r) {
     const T* const row = logits + r * rows.count;
     chosen[r] = log_sums[r] = 0;
@@ -123,9 +125,9 @@ void log_sum_exp(const LogitRows& rows, const T* logits, Wide<T>* chosen, Wide<T
       continue;
     }
     const A largest = max_over(row, rows.count);
-    const Vector<T> top = fill<T>(largest);
-    const A sum = sum_over<T>(rows.count,
-                              [&](auto at) { return exponential<T>(hn::Sub(at.load(row), top)); });
+    const Vector<T> below = fill<T>(-kExponent<T> * largest);
+    const A sum = sum_over<T>(
+        rows.count, [&](auto at) { return power<T>(hn::MulAdd(exponent, at.load(row), below)); });
     log_sums[r] = largest + std::log(sum);
     const std::int64_t target = target_column(rows, r);
     if (among(rows, target)) chosen[r] = static_cast<A>(row[target]);
@@ -137,6 +139,7 @@ void cross_entropy_backward(const LogitRows& rows, T* logits, const Wide<T>* log
                             std::int64_t begin, std::int64_t end) {
   using A = Wide<T>;
   const A factor = static_cast<A>(seed);
+  const Vector<T> exponent = fill<T>(kExponent<T>);
   for (std::int64_t r = begin; r < end; ++r) {
     T* const row = logits + r * rows.count;
     if (rows.targets[r] == rows.ignored) {
@@ -146,9 +149,9 @@ void cross_entropy_backward(const LogitRows& rows, T* logits, const Wide<T>* log
     const std::int64_t target = target_column(rows, r);
     const bool mine = among(rows, target);
     const A own = mine ? std::exp(static_cast<A>(row[target]) - log_sums[r]) - A(1) : A(0);
-    const Vector<T> log_sum = fill<T>(log_sums[r]);
+    const Vector<T> below = fill<T>(-kExponent<T> * log_sums[r]);
     over<T>(rows.count, [&](auto at) {
-      const Vector<T> p = exponential<T>(hn::Sub(at.load(row), log_sum));
+      const Vector<T> p = power<T>(hn::MulAdd(exponent, at.load(row), below));
       at.store(row, hn::Mul(fill<T>(factor), p));
     });
     if (mine) row[target] = static_cast<T>(factor * own);

@@ -12,6 +12,11 @@ namespace trireme::ops::kernels {
 template <typename T>
 using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 
+// Whether vectors of float are rounded to bf16 by one instruction.
+#if defined(__x86_64__)
+inline const bool rounds_to_bf16 = __builtin_cpu_supports("avx512bf16") != 0;
+#endif
+
 // Which elements of a row noise keeps: a function of (key, row, column) alone.
 struct Keep {
   std::uint64_t key = 0;

@@ -1,0 +1,44 @@
+// Memory for large tensors.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <unordered_map>
+
+namespace trireme::app {
+
+// One stretch of addresses that grows at its end and keeps what it has. A block is cut from the smallest free
+// range that holds it, and joins its free neighbours when it is given back, so that a step finds room where the
+// one before left it, whatever its sizes are. Any thread may take and give. Ends with its memory.
+class Arena {
+ public:
+  Arena();
+  ~Arena();
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  // At a page's begin, its bytes undefined. Throws std::bad_alloc.
+  void* take(std::size_t bytes);
+  // False if it is none of these blocks.
+  bool give(void* block);
+  // Bytes it has grown to.
+  std::size_t extent() const;
+
+ private:
+  using Ranges = std::map<std::byte*, std::size_t>;
+
+  Ranges::iterator smallest_with(std::size_t size);
+  Ranges::iterator add_free(std::byte* begin, std::size_t size);
+  Ranges::iterator grow(std::size_t size);
+
+  mutable std::mutex mutex_;
+  Ranges free_;
+  std::unordered_map<std::byte*, std::size_t> used_;
+  std::byte* begin_ = nullptr;  // of the addresses reserved
+  std::byte* first_ = nullptr;  // that is used
+  std::byte* end_ = nullptr;    // of those that have memory
+  std::byte* limit_ = nullptr;
+};
+
+}  // namespace trireme::app

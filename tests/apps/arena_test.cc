@@ -1,0 +1,77 @@
+#include "apps/worker/arena.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+#include <random>
+#include <vector>
+
+namespace trireme::app {
+namespace {
+
+constexpr std::size_t kMB = std::size_t{1} << 20;
+
+TEST(Arena, JoinsFreeNeighbours) {
+  Arena arena;
+  void* const a = arena.take(kMB);
+  void* const b = arena.take(kMB);
+  void* const c = arena.take(kMB);
+  void* const last = arena.take(kMB);
+  for (void* block : {a, c, b}) EXPECT_TRUE(arena.give(block));
+  EXPECT_EQ(arena.take(3 * kMB), a);
+  EXPECT_TRUE(arena.give(last));
+  EXPECT_FALSE(arena.give(last));
+  int other = 0;
+  EXPECT_FALSE(arena.give(&other));
+}
+
+TEST(Arena, TakesTheSmallestRangeThatHolds) {
+  Arena arena;
+  void* const large = arena.take(3 * kMB);
+  arena.take(kMB);
+  void* const small = arena.take(2 * kMB);
+  arena.take(kMB);
+  arena.give(large);
+  arena.give(small);
+  EXPECT_EQ(arena.take(2 * kMB - 5), small);
+  EXPECT_EQ(arena.take(3 * kMB), large);
+}
+
+// Blocks of mixed sizes keep their bytes, and the same step needs no more room the second time.
+TEST(Arena, StepsOfMixedSizesDoNotGrow) {
+  Arena arena;
+  std::size_t extent = 0, most = 0;
+  for (int step = 0; step < 3; ++step) {
+    std::mt19937 random(7);
+    std::multimap<unsigned, std::pair<unsigned char*, std::size_t>> live;
+    std::size_t bytes = 0;
+    for (unsigned i = 0; i < 400; ++i) {
+      while (!live.empty() && live.begin()->first <= i) {
+        const auto [block, size] = live.begin()->second;
+        ASSERT_EQ(block[0], block[size - 1]);
+        ASSERT_TRUE(arena.give(block));
+        bytes -= size;
+        live.erase(live.begin());
+      }
+      const std::size_t size = 1 + random() % (4 * kMB);
+      auto* const block = static_cast<unsigned char*>(arena.take(size));
+      block[0] = block[size - 1] = static_cast<unsigned char>(i);
+      live.emplace(i + 1 + random() % 40, std::pair(block, size));
+      most = std::max(most, bytes += size);
+    }
+    for (const auto& [end, block] : live) arena.give(block.first);
+    if (step == 0) extent = arena.extent();
+    EXPECT_EQ(arena.extent(), extent);
+  }
+  EXPECT_LT(extent, 2 * most);
+}
+
+TEST(Arena, RefusesWhatNobodyHas) {
+  Arena arena;
+  EXPECT_THROW(arena.take(std::size_t{1} << 60), std::bad_alloc);
+  EXPECT_NE(arena.take(kMB), nullptr);
+}
+
+}  // namespace
+}  // namespace trireme::app
