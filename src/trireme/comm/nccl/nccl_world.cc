@@ -1,8 +1,9 @@
-#ifdef USE_C10D_NCCL
+#if defined(USE_C10D_NCCL) && __has_include(<nccl.h>)
 
 #include "trireme/comm/nccl/nccl_world.h"
 
 #include <ATen/ops/from_blob.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 
 #include <algorithm>
@@ -54,7 +55,6 @@ class NcclGroup : public Group {
     changed_.notify_all();
     watcher_.join();
   }
-  std::string_view via() const override { return "NCCL"; }
   void abort(const std::string& cause) override { link_->abort(cause); }
 
  private:
@@ -62,12 +62,12 @@ class NcclGroup : public Group {
     Works works;
     Verb verb;
     std::uint64_t sequence;
-    Stopwatch watch;
-    Pledge pledge;
+    Stopwatch watch{};
+    Pledge pledge{};
   };
 
   Ticket start(Operation op) override {
-    Pending pending{{}, op.verb, sequence_++, {}, {}};
+    Pending pending{.works = {}, .verb = op.verb, .sequence = sequence_++};
     const Ticket ticket = pending.pledge.ticket();
     const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(config_.device));
     try {
@@ -134,6 +134,10 @@ class NcclGroup : public Group {
       }
     }
     return {};
+  }
+
+  void copy(const std::byte* in, std::byte* out, std::int64_t count, DType type) override {
+    tensor(out, 0, count, type).copy_(tensor(in, 0, count, type));
   }
 
   Works gather_uneven(const Operation& op, const at::Tensor& in) {
@@ -212,6 +216,7 @@ class NcclWorld : public World {
       : World(config.control.rank, config.control.size),
         config_(config),
         link_(std::make_shared<GlooLink>(std::make_unique<Rendezvous>(config.control))) {}
+  std::string_view via() const override { return "NCCL"; }
   void abort(const std::string& cause) override { link_->abort(cause); }
   std::optional<std::string> cause() override { return link_->cause(); }
 
@@ -234,6 +239,13 @@ class NcclWorld : public World {
 }  // namespace
 
 std::unique_ptr<World> connect_nccl(const NcclConfig& config) {
+  const int devices = c10::cuda::device_count();
+  if (config.device >= devices)
+    fail(ErrorKind::kUsage,
+         "rank {} is to use CUDA device {}, but this process sees {}; start one process a device: "
+         "--nproc {}",
+         config.control.rank, config.device, devices, devices);
+  c10::cuda::set_device(static_cast<c10::DeviceIndex>(config.device));
   return std::make_unique<NcclWorld>(config);
 }
 

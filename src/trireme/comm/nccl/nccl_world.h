@@ -12,10 +12,11 @@ struct NcclConfig {
   int device = 0;            // CUDA device of this rank
 };
 
-// As connect_gloo, for buffers in device memory. Operations order themselves after what the calling
-// thread's current stream holds; wait() returns when the device has finished. Sums follow NCCL's own
-// order: repeatable on one layout, not canonical. reduce_scatter needs equal slices. exchange() goes
-// through host memory. Where LibTorch lacks NCCL, throws Error{kUsage}.
+// As connect_gloo, for buffers in device memory; the device becomes the calling thread's. Operations
+// order themselves after what the calling thread's current stream holds; wait() returns when the
+// device has finished. Sums follow NCCL's own order: repeatable on one layout, not canonical.
+// reduce_scatter needs equal slices. exchange() and host groups go through host memory. Throws
+// Error{kUsage} where LibTorch lacks NCCL or the machine the device.
 std::unique_ptr<World> connect_nccl(const NcclConfig& config);
 
 }  // namespace trireme::comm
