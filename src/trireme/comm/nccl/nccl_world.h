@@ -9,7 +9,7 @@ namespace trireme::comm {
 
 struct NcclConfig {
   RendezvousConfig control;  // how ranks find each other; causes of aborts travel there too
-  int device = 0;            // CUDA device of this rank
+  int local_rank = 0;  // of the CUDA devices this process sees it takes that one, or the only one
 };
 
 // As connect_gloo, for buffers in device memory; the device becomes the calling thread's. Operations
