@@ -11,10 +11,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-<<<<<<< HEAD
 #include <fstream>
-=======
->>>>>>> d6a58ea (Ops and AdamW on LibTorch's operators where no kernel of ours is; MFU against a GPU's data sheet)
 #include <limits>
 #include <string>
 #include <vector>

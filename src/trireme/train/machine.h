@@ -1,15 +1,12 @@
 // What the trainer measures of the machine it runs on.
 #pragma once
 
-<<<<<<< HEAD
-#include <cstdint>
-=======
 #include <c10/core/Device.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
->>>>>>> d6a58ea (Ops and AdamW on LibTorch's operators where no kernel of ours is; MFU against a GPU's data sheet)
 
 #include "trireme/base/dtype.h"
 #include "trireme/comm/world.h"
