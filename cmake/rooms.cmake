@@ -66,6 +66,9 @@ if(TRIREME_TORCH)
   target_include_directories(trireme_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS} ${GLOO_INCLUDE})
   target_link_libraries(trireme_torch INTERFACE trireme_flags ${TORCH_LIBRARIES} fmt::fmt)
   target_compile_definitions(trireme_torch INTERFACE USE_C10D_GLOO USE_DISTRIBUTED)
+  if(TARGET torch_cuda)
+    target_compile_definitions(trireme_torch INTERFACE TRIREME_CUDA USE_C10D_NCCL)
+  endif()
 
   # One precompiled header for every room below the line: tensor types and autograd, never torch/torch.h.
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/pch.cc CONTENT "")

@@ -54,9 +54,11 @@ int bench_kernels(const BenchKernelsOptions& options) {
 
 int bench_step(const BenchStepOptions& options) {
   config::Job job = read_job(options.job);
+  if (!options.device.empty()) config::apply_set(job, "run.device=" + options.device);
   // No data is read. The vocabulary that the data would have told is known for bytes only.
   const std::int64_t vocabulary = job.data.tokenizer == "bytes" && job.model.vocab == 0 ? 256 : 0;
   const Place place = find_place(options.job.ranks, options.job.nproc);
+  check_early(job, place);
   const Planned planned = plan_job(std::move(job), place.world, vocabulary);
   std::vector<std::string> words = {"bench-step",
                                     "--job",

@@ -271,6 +271,8 @@ void add_bench(CLI::App& root, BenchCollectivesOptions& collectives, BenchContex
   steps.add_option("--warmup", step.warmup, "how many to run before")
       ->check(CLI::Range(0, 100000))
       ->capture_default_str();
+  steps.add_option("--device", step.device, "as --set run.device=DEVICE")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
   steps.add_option("--json", step.json, "write the figures to this file as well");
   steps.callback([&] {
     take_assignments(steps, step.job);

@@ -83,7 +83,8 @@ struct BenchStepOptions {
   JobOptions job;
   int steps = 5;
   int warmup = 2;
-  std::string json;  // empty: the table only
+  std::string device;  // empty: the job's
+  std::string json;    // empty: the table only
 };
 
 struct DiffOptions {

@@ -89,6 +89,9 @@ config::Job typed_job(const DiffOptions& options) {
       fail(ErrorKind::kUsage, "{}: both sides compute in --dtype {}; give that instead", assignment,
            options.dtype);
   config::Job job = read_job(options.job);
+  if (job.run.device != config::Device::kCpu)
+    fail(ErrorKind::kUsage,
+         "run.device=cuda: ranks that are compared are threads, for CPUs only; set run.device=cpu");
   config::apply_set(job, "precision.compute=" + options.dtype);
   job.precision.master = job.precision.grads = job.precision.reduce = std::nullopt;
   return job;

@@ -39,6 +39,21 @@ std::string memory_text(const plan::MemoryPoint& point) {
   return text;
 }
 
+void check_cuda(const Place& place) {
+#ifndef TRIREME_CUDA
+  fail(ErrorKind::kUsage,
+       "run.device=cuda, but this build has no CUDA; choose run.device=cpu, or build with a "
+       "LibTorch "
+       "for CUDA (docs/gpu.md)");
+#endif
+  if (place.launcher == Launcher::kThreads && place.world > 1)
+    fail(
+        ErrorKind::kUsage,
+        "run.device=cuda with --ranks {}: autograd has one thread a GPU, in which ranks as threads "
+        "would wait for each other for ever; start processes, one a GPU: --nproc {}",
+        place.world, place.world);
+}
+
 }  // namespace
 
 config::Job read_job(const JobOptions& options) {
@@ -62,11 +77,12 @@ std::string job_in_memory(const std::string& text) {
   return fmt::format("/proc/self/fd/{}", fd);
 }
 
-void check_early(const config::Job& job, int world) {
+void check_early(const config::Job& job, const Place& place) {
+  if (job.run.device == config::Device::kCuda) check_cuda(place);
   // Without a vocabulary of its own or the data's, any will do to check the rest.
   constexpr std::int64_t kSomeVocab = 65536;  // stands for that of data that are not there yet
   config::check_runnable(
-      config::resolve(job, world, {.vocab = job.model.vocab == 0 ? kSomeVocab : 0}));
+      config::resolve(job, place.world, {.vocab = job.model.vocab == 0 ? kSomeVocab : 0}));
 }
 
 Planned plan_job(config::Job job, int world, std::int64_t vocabulary) {

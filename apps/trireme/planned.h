@@ -4,6 +4,7 @@
 #include <string>
 
 #include "commands.h"
+#include "place.h"
 #include "trireme/arch/spec.h"
 #include "trireme/config/job.h"
 #include "trireme/plan/plan.h"
@@ -19,8 +20,9 @@ std::string job_name(const JobOptions& options);
 // A file name for a job's text that lasts as long as this process and those it becomes or starts.
 std::string job_in_memory(const std::string& text);
 
-// Refuses what is wrong whatever the dataset turns out to be. Throws Error{kUsage}.
-void check_early(const config::Job& job, int world);
+// Refuses what is wrong whatever the dataset turns out to be, and a device that this build or these ranks
+// cannot use. Throws Error{kUsage}.
+void check_early(const config::Job& job, const Place& place);
 
 struct Planned {
   config::Job job;  // resolved

@@ -157,7 +157,7 @@ int train(const TrainOptions& options) {
   }
   const Place place = find_place(options.job.ranks, options.job.nproc);
   // Refuses most mistakes before any text is tokenized.
-  check_early(job, place.world);
+  check_early(job, place);
   return place.launched() && place.rank != 0 ? follow(options, std::move(job), place)
                                              : lead(options, std::move(job), place);
 }

@@ -15,6 +15,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/data/random_tokens.h"
 #include "trireme/plan/memory.h"
+#include "trireme/train/gpu.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/machine.h"
 
@@ -49,6 +50,7 @@ Json measure(const config::Job& job, comm::World& world, int warmup, int steps) 
     const Stopwatch watch;
     const double cpu_begin = cpu_seconds(), faults_begin = page_faults();
     const exec::StepResult result = session.train(step, false, load);
+    train::finish(session.device());
     if (step < warmup) continue;
     seconds.push_back(watch.seconds());
     cpu.push_back(cpu_seconds() - cpu_begin);
@@ -62,7 +64,11 @@ Json measure(const config::Job& job, comm::World& world, int warmup, int steps) 
   mine["comm_wait_s"] = median(waits);
   mine["page_faults"] = median(faults);
   mine["loss"] = loss;
-  mine["peak_mb"] = train::peak_resident_mb();
+  mine["peak_mb"] = session.device().is_cpu() ? train::peak_resident_mb()
+                                              : static_cast<double>(train::gpu_peak_bytes()) / 1e6;
+  const train::Peak peak = train::find_peak(job.precision.compute, session.device(), world);
+  mine["peak_gflops"] = peak.flops / 1e9;
+  mine["peak_source"] = peak.source;
   mine["plan_mb"] =
       1e-6 *
       static_cast<double>(plan::memory_account(session.session().plan(), world.rank()).peak_total);
@@ -84,7 +90,7 @@ double products_seconds(const Json& rank) {
   return sum;
 }
 
-// One report of what all ranks saw; base_mb: the process before it did anything.
+// One report of what all ranks saw; base_mb: the process before it did anything, 0 for a GPU's memory.
 Json summary(const config::Job& job, const std::vector<Json>& ranks, bool threads, double base_mb) {
   const auto tokens = static_cast<double>(job.run.global_batch * job.model.seq_len);
   const double step_s = median(ranks[0]["seconds"].get<std::vector<double>>());
@@ -92,6 +98,7 @@ Json summary(const config::Job& job, const std::vector<Json>& ranks, bool thread
   Json report{{"side", "trireme"},
               {"ranks", ranks.size()},
               {"as", threads ? "threads" : "processes"},
+              {"device", job.run.device == config::Device::kCpu ? "cpu" : "cuda"},
               {"dtype", name(job.precision.compute)},
               {"step_ms", 1e3 * step_s}};
   for (const Json& rank : ranks) {
@@ -107,6 +114,9 @@ Json summary(const config::Job& job, const std::vector<Json>& ranks, bool thread
   report["tokens_per_s"] = tokens / step_s;
   report["gflops"] = tokens / step_s * arch::flops_per_token(job.model, kConvention) / 1e9;
   report["flops_convention"] = arch::name(kConvention);
+  report["peak_gflops"] = ranks[0]["peak_gflops"];
+  report["peak_source"] = ranks[0]["peak_source"];
+  report["mfu"] = report["gflops"].get<double>() / ranks[0]["peak_gflops"].get<double>();
   report["gemm_limit_tokens_per_s"] = tokens / limit_s;
   report["of_gemm_limit"] = limit_s / step_s;
   report["page_faults"] = ranks[0]["page_faults"];
@@ -128,13 +138,18 @@ void print(const Json& report) {
       figure("page_faults"));
   fmt::print("rate      {:.0f} tokens/s, {:.1f} GFLOP/s ({})\n", figure("tokens_per_s"),
              figure("gflops"), report["flops_convention"].get<std::string>());
+  fmt::print("mfu       {:.1f}% ({}) of {:.1f} GFLOP/s: {}\n", 100 * figure("mfu"),
+             report["flops_convention"].get<std::string>(), figure("peak_gflops"),
+             report["peak_source"].get<std::string>());
   fmt::print("limit     {:.0f} tokens/s if only ATen's matrix products took time: {:.0f}% of it\n",
              figure("gemm_limit_tokens_per_s"), 100 * figure("of_gemm_limit"));
   for (std::size_t rank = 0; rank < report["ranks"].get<std::size_t>(); ++rank)
     fmt::print(
-        "rank {:<4} {:.1f} MB beyond LibTorch's {:.1f} at its peak, {:.1f} by the plan; "
-        "{:.1f} ms of a step waiting for communication\n",
-        rank, report["beyond_base_mb"][rank].get<double>(), figure("base_mb"),
+        "rank {:<4} {:.1f} MB {} at its peak, {:.1f} by the plan; {:.1f} ms of a step waiting for "
+        "communication\n",
+        rank, report["beyond_base_mb"][rank].get<double>(),
+        report["device"] == "cpu" ? fmt::format("beyond LibTorch's {:.1f}", figure("base_mb"))
+                                  : "of the GPU",
         report["plan_mb"][rank].get<double>(), report["comm_wait_ms"][rank].get<double>());
   fmt::print("\nGFLOP/s {:>23} {:>7} {:>8} {:>10} {:>11} {:>8}\n", "rows x in -> out", "a step",
              "forward", "input grad", "weight grad", "ms/step");
@@ -154,16 +169,16 @@ int bench_step(const Arguments& arguments) {
   const Path file = arguments.text("job");
   const config::Job job = config::parse_job(read_file(file), file.string());
   const int warmup = arguments.number<int>("warmup"), steps = arguments.number<int>("steps");
-  run_ranks_here(
-      arguments.number<int>("ranks", 1), job.parallel.comm_timeout_s, [&](comm::World& world) {
-        std::vector<Json> ranks;
-        for (const std::string& text : world.exchange(measure(job, world, warmup, steps).dump()))
-          ranks.push_back(parse_json(text, "a rank"));
-        if (world.rank() != 0) return;
-        const Json report = summary(job, ranks, !is_process_of_a_world(), base_mb);
-        print(report);
-        if (arguments.has("json")) write_file_synced(arguments.text("json"), report.dump(1) + "\n");
-      });
+  run_ranks_here(arguments.number<int>("ranks", 1), job, [&](comm::World& world) {
+    std::vector<Json> ranks;
+    for (const std::string& text : world.exchange(measure(job, world, warmup, steps).dump()))
+      ranks.push_back(parse_json(text, "a rank"));
+    if (world.rank() != 0) return;
+    const bool cpu = job.run.device == config::Device::kCpu;
+    const Json report = summary(job, ranks, !is_process_of_a_world(), cpu ? base_mb : 0);
+    print(report);
+    if (arguments.has("json")) write_file_synced(arguments.text("json"), report.dump(1) + "\n");
+  });
   return 0;
 }
 

@@ -12,6 +12,8 @@
 #include "trireme/base/clock.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/resolve.h"
+#include "trireme/models/build.h"
+#include "trireme/train/machine.h"
 
 namespace trireme::app {
 namespace {
@@ -47,16 +49,18 @@ std::vector<Product> linear_layers(const config::Job& job, const arch::ModelSpec
   return products;
 }
 
-double time_of(comm::World& world, const std::function<void()>& product) {
+double time_of(at::Device device, comm::World& world, const std::function<void()>& product) {
   constexpr double kEnough = 0.3;  // seconds
   constexpr std::size_t kFewest = 3, kMost = 15;
   product();
+  train::finish(device);
   world.exchange("ready");
   std::vector<double> seconds;
   const Stopwatch all;
   while (seconds.size() < kFewest || (all.seconds() < kEnough && seconds.size() < kMost)) {
     const Stopwatch watch;
     product();
+    train::finish(device);
     seconds.push_back(watch.seconds());
   }
   return median(seconds);
@@ -67,16 +71,18 @@ double time_of(comm::World& world, const std::function<void()>& product) {
 std::vector<Product> measure_products(const config::Job& job, const arch::ModelSpec& model,
                                       comm::World& world) {
   const at::NoGradGuard no_grad;
-  const auto type = at::TensorOptions().dtype(comm::scalar_type(job.precision.compute));
+  const at::Device device = models::device_of(job);
+  const auto type =
+      at::TensorOptions().dtype(comm::scalar_type(job.precision.compute)).device(device);
   std::vector<Product> products =
       linear_layers(job, model, arch::mesh_of(job).coordinate(world.rank(), mesh::Axis::kTp));
   for (Product& p : products) {
     const at::Tensor x = at::ones({p.rows, p.in}, type), weight = at::ones({p.out, p.in}, type);
     at::Tensor y = at::linear(x, weight);
-    p.forward_s = time_of(world, [&] { y = at::linear(x, weight); });
+    p.forward_s = time_of(device, world, [&] { y = at::linear(x, weight); });
     const at::Tensor dy = at::ones({p.rows, p.out}, type);
-    p.input_gradient_s = time_of(world, [&] { at::mm(dy, weight); });
-    p.weight_gradient_s = time_of(world, [&] { at::mm(dy.t(), x); });
+    p.input_gradient_s = time_of(device, world, [&] { at::mm(dy, weight); });
+    p.weight_gradient_s = time_of(device, world, [&] { at::mm(dy.t(), x); });
   }
   return products;
 }

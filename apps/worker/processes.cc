@@ -9,6 +9,8 @@
 
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
+#include "trireme/comm/nccl/nccl_world.h"
+#include "trireme/models/build.h"
 
 namespace trireme::app {
 
@@ -29,7 +31,7 @@ comm::Route route() {
 
 }  // namespace
 
-std::unique_ptr<comm::World> connect_processes(double timeout_s) {
+std::unique_ptr<comm::World> connect_processes(double timeout_s, config::Device device) {
   comm::RendezvousConfig config;
   config.rank = std::atoi(variable("RANK", "0").c_str());
   config.size = std::atoi(variable("WORLD_SIZE", "1").c_str());
@@ -40,20 +42,29 @@ std::unique_ptr<comm::World> connect_processes(double timeout_s) {
                   variable("TORCHELASTIC_RESTART_COUNT", "0");
   config.interface = variable("GLOO_SOCKET_IFNAME", "");
   config.timeout_s = timeout_s;
-  return comm::connect_processes(config, route());
+  if (device == config::Device::kCpu) return comm::connect_processes(config, route());
+  if (route() != comm::Route::kBest)
+    fail(ErrorKind::kUsage,
+         "TRIREME_TRANSPORT={} with run.device=cuda: GPUs talk through NCCL; unset it",
+         variable("TRIREME_TRANSPORT", ""));
+  return comm::connect_nccl(
+      {.control = config, .local_rank = std::atoi(variable("LOCAL_RANK", "0").c_str())});
 }
 
 bool is_process_of_a_world() {
   return std::getenv("RANK") != nullptr && variable("WORLD_SIZE", "1") != "1";
 }
 
-void run_ranks_here(int threads, double timeout_s, const std::function<void(comm::World&)>& body) {
+void run_ranks_here(int threads, const config::Job& job,
+                    const std::function<void(comm::World&)>& body) {
+  models::device_of(job);  // before anything is connected
   const auto rank = [&](comm::World& world) {
     at::set_num_threads(std::max(1, std::atoi(variable("OMP_NUM_THREADS", "1").c_str())));
     body(world);
   };
+  const double timeout_s = job.parallel.comm_timeout_s;
   if (!is_process_of_a_world()) return comm::run_local_ranks(threads, timeout_s, rank);
-  const std::unique_ptr<comm::World> world = connect_processes(timeout_s);
+  const std::unique_ptr<comm::World> world = connect_processes(timeout_s, job.run.device);
   if (world->rank() == 0) {
     fmt::print("transport {}\n", world->via());
     std::fflush(stdout);

@@ -7,20 +7,24 @@
 #include <string>
 
 #include "trireme/comm/processes.h"
+#include "trireme/config/job.h"
 
 namespace trireme::app {
 
 // The variable's value, or `missing` where it is unset or empty.
 std::string variable(const char* name, const char* missing);
 
-// As comm::connect_processes, by the route that TRIREME_TRANSPORT names: best (the default), shm, gloo.
-std::unique_ptr<comm::World> connect_processes(double timeout_s);
+// As comm::connect_processes, by the route that TRIREME_TRANSPORT names: best (the default), shm, gloo. For
+// CUDA as comm::connect_nccl, with the device of LOCAL_RANK.
+std::unique_ptr<comm::World> connect_processes(double timeout_s,
+                                               config::Device device = config::Device::kCpu);
 
 // Whether this process is one rank of several processes.
 bool is_process_of_a_world();
 
 // Runs body(world) as the rank that the environment describes, else as `threads` ranks in threads; each
 // computes with OMP_NUM_THREADS threads, or one. A rank that throws aborts the world.
-void run_ranks_here(int threads, double timeout_s, const std::function<void(comm::World&)>& body);
+void run_ranks_here(int threads, const config::Job& job,
+                    const std::function<void(comm::World&)>& body);
 
 }  // namespace trireme::app

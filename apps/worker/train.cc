@@ -72,7 +72,7 @@ int train(const Arguments& arguments) {
   setup.build_id = std::string("trireme ") + TRIREME_VERSION + " " + TRIREME_BUILD;
   setup.stop = &interrupts.first();
   std::atomic<train::Ending> ending{train::Ending::kDone};
-  run_ranks_here(arguments.number<int>("ranks", 1), setup.job.parallel.comm_timeout_s,
+  run_ranks_here(arguments.number<int>("ranks", 1), setup.job,
                  [&](comm::World& world) { ending = train_rank(setup, world, arguments); });
   if (ending == train::Ending::kDone) return 0;
   const int signal = interrupts.first();

@@ -172,6 +172,19 @@ TEST_F(BrokenInput, Jobs) {
   }
 }
 
+TEST_F(BrokenInput, Devices) {
+  const std::vector<std::vector<std::string>> commands = {
+      {"train", "job.yaml", "--out", "run", "run.device=cuda", "--ranks", "2",
+       "precision.numerics=fast"},
+      {"bench", "step", "job.yaml", "--device", "cuda", "--ranks", "2", "precision.numerics=fast"}};
+  for (const auto& command : commands)
+    refused(command, 2,
+            TRIREME_HAS_CUDA ? "start processes, one a GPU: --nproc 2" : "this build has no CUDA");
+  refused({"diff", "job.yaml", "--layouts", "tp=2", "--set", "run.device=cuda"}, 2,
+          "set run.device=cpu");
+  refused({"bench", "step", "job.yaml", "--device", "tpu"}, 2, "tpu");
+}
+
 TEST_F(BrokenInput, TextAndTokenizers) {
   desk_.write("empty.txt", "");
   desk_.write("broken.txt", "\xff\xfe not UTF-8 " + some_text());

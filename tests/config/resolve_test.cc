@@ -32,6 +32,16 @@ TEST(Resolve, FillsWhatIsDerived) {
   EXPECT_EQ(parse_job(print_yaml(resolved), "job.lock.yaml"), resolved);
 }
 
+TEST(Resolve, GpusDoNotSumCanonically) {
+  Job job;
+  job.run.device = Device::kCuda;
+  EXPECT_NO_THROW(resolve(job, 1, {.vocab = 256}));
+  EXPECT_THAT(usage_error_of([&] { resolve(job, 2, {.vocab = 256}); }),
+              HasSubstr("set precision.numerics=fast"));
+  job.precision.numerics = Numerics::kFast;
+  EXPECT_NO_THROW(resolve(job, 2, {.vocab = 256}));
+}
+
 TEST(Resolve, Fp64IsWideThroughout) {
   Job job;
   job.precision.compute = DType::kF64;

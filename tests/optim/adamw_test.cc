@@ -7,6 +7,8 @@
 
 #include <cmath>
 
+#include "trireme/optim/adamw_operators.h"
+
 namespace trireme::optim {
 namespace {
 
@@ -74,6 +76,23 @@ TEST(AdamW, AnyCutGivesTheSameBits) {
       for (int s = 0; s < 2; ++s)
         EXPECT_TRUE(at::equal(at::cat({left.states[s], right.states[s]}), whole.states[s])) << cut;
     }
+  }
+}
+
+TEST(AdamW, OperatorsDoTheSame) {
+  for (const auto& [type, tolerance] :
+       {std::pair(at::kDouble, 1e-13), std::pair(at::kFloat, 1e-6)}) {
+    const Shard ours = train(type, 0, kCount);
+    Shard theirs{normal(kCount, type, 1), {}};
+    for (int s = 0; s < 2; ++s) theirs.states.push_back(at::zeros_like(theirs.param));
+    for (int step = 1; step <= 5; ++step)
+      update_by_operators(kOptions, theirs.param, normal(kCount, type, 100 + step), theirs.states,
+                          std::vector<UpdateSegment>{{.begin = 0, .end = kDecayed, .decay = true},
+                                                     {.begin = kDecayed, .end = kCount}},
+                          {.lr = 0.01 * step, .grad_scale = 0.37, .step = step});
+    EXPECT_TRUE(at::allclose(theirs.param, ours.param, tolerance, tolerance)) << type;
+    for (int s = 0; s < 2; ++s)
+      EXPECT_TRUE(at::allclose(theirs.states[s], ours.states[s], tolerance, tolerance)) << type;
   }
 }
 

@@ -163,8 +163,11 @@ formats::Manifest load(const Path& directory, const exec::Units& units,
   if (stored.tp() != units.tp()) {
     load_recut(stored, units, slices);
   } else {
-    for (const exec::StateSlice& slice : slices)
-      stored.read(slice.unit, units.tp_rank(), slice.kind, slice.offset, slice.tensor);
+    for (const exec::StateSlice& slice : slices) {
+      const at::Tensor value = slice.tensor.cpu();  // itself where it is in host memory
+      stored.read(slice.unit, units.tp_rank(), slice.kind, slice.offset, value);
+      if (!value.is_same(slice.tensor)) slice.tensor.copy_(value);
+    }
   }
   return stored.manifest();
 }

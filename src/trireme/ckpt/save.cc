@@ -62,14 +62,16 @@ Share write_share(const Path& directory, int rank, const exec::Units& units,
   share.file.name = fmt::format("rank-{:05}.safetensors", rank);
   const std::vector<exec::StateSlice> slices = units.owned_slices();
   std::vector<formats::Tensor> tensors;
+  std::vector<at::Tensor> values;  // in host memory
   for (const exec::StateSlice& slice : slices) {
+    values.push_back(slice.tensor.cpu());
     const std::string name =
         fmt::format("{}.{}", specs[static_cast<std::size_t>(slice.unit)].name, slice.kind);
-    tensors.push_back(
-        {.name = name,
-         .dtype = comm::dtype_of(slice.tensor.scalar_type()),
-         .shape = {slice.tensor.numel()},
-         .bytes = {static_cast<const std::byte*>(slice.tensor.data_ptr()), slice.tensor.nbytes()}});
+    tensors.push_back({.name = name,
+                       .dtype = comm::dtype_of(values.back().scalar_type()),
+                       .shape = {values.back().numel()},
+                       .bytes = {static_cast<const std::byte*>(values.back().data_ptr()),
+                                 values.back().nbytes()}});
     share.slices.emplace_back(slice.unit, formats::ManifestSlice{.file = share.file.name,
                                                                  .tensor = name,
                                                                  .kind = slice.kind,

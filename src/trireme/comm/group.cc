@@ -48,9 +48,12 @@ Ticket Group::submit(Operation op) {
   check(op.in || total(op.in_counts) == 0, op.verb, "input is null");
   check(op.out || total(op.out_counts) == 0, op.verb, "output is null");
   if (size_ > 1) return start(std::move(op));
-  const auto count = static_cast<std::size_t>(op.count()) * size_of(op.type);
-  if (count > 0 && op.in != op.out) std::memmove(op.out, op.in, count);
+  if (op.count() > 0 && op.in != op.out) copy(op.in, op.out, op.count(), op.type);
   return Ticket();
+}
+
+void Group::copy(const std::byte* in, std::byte* out, std::int64_t count, DType type) {
+  std::memmove(out, in, static_cast<std::size_t>(count) * size_of(type));
 }
 
 Ticket Group::all_reduce(Buffer inout, Reduce reduce) {

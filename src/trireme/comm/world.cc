@@ -10,17 +10,31 @@ World::World(int rank, int size) : rank_(rank), size_(size) {
   TRIREME_CHECK(size >= 1 && rank >= 0 && rank < size, "rank {} of a world of {}", rank, size);
 }
 
-std::unique_ptr<Group> World::make_group(const std::string& name, const std::vector<int>& ranks) {
+int World::position_in(const std::string& name, const std::vector<int>& ranks) const {
   const auto self = std::find(ranks.begin(), ranks.end(), rank_);
   TRIREME_CHECK(self != ranks.end(), "rank {} makes group '{}' that it is not in", rank_, name);
   const std::set<int> distinct(ranks.begin(), ranks.end());
   TRIREME_CHECK(
       distinct.size() == ranks.size() && *distinct.begin() >= 0 && *distinct.rbegin() < size_,
       "group '{}' needs distinct ranks of 0..{}", name, size_ - 1);
+  return static_cast<int>(self - ranks.begin());
+}
+
+std::string World::new_key(const std::string& name, const std::vector<int>& ranks) {
   std::string key = name;
   for (int rank : ranks) key += fmt::format(",{}", rank);
-  key += fmt::format("#{}", made_[key]++);
-  return open(name, key, ranks, static_cast<int>(self - ranks.begin()));
+  return key + fmt::format("#{}", made_[key]++);
+}
+
+std::unique_ptr<Group> World::make_group(const std::string& name, const std::vector<int>& ranks) {
+  const int position = position_in(name, ranks);
+  return open(name, new_key(name, ranks), ranks, position);
+}
+
+std::unique_ptr<Group> World::make_host_group(const std::string& name,
+                                              const std::vector<int>& ranks) {
+  const int position = position_in(name, ranks);
+  return open_host(name, new_key(name, ranks), ranks, position);
 }
 
 std::vector<std::string> World::exchange(const std::string& mine) {

@@ -26,6 +26,8 @@ class World {
   // Every rank of the group calls it with the same name and list, in the same order among the groups
   // they share. Groups go before their world. Throws Error{kInternal} on a bad list.
   std::unique_ptr<Group> make_group(const std::string& name, const std::vector<int>& ranks);
+  // The same for buffers in host memory, wherever make_group()'s are.
+  std::unique_ptr<Group> make_host_group(const std::string& name, const std::vector<int>& ranks);
 
   // Every rank's text, by rank; every rank must call it (plan digests, config digests).
   std::vector<std::string> exchange(const std::string& mine);
@@ -49,6 +51,10 @@ class World {
   }
 
  private:
+  // This rank's position in a checked list of ranks.
+  int position_in(const std::string& name, const std::vector<int>& ranks) const;
+  std::string new_key(const std::string& name, const std::vector<int>& ranks);
+
   int rank_;
   int size_;
   std::shared_ptr<Postponed> postponed_ = std::make_shared<Postponed>();

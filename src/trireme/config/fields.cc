@@ -243,6 +243,8 @@ void add_optim(std::vector<Field>& list) {
 }
 
 void add_run(std::vector<Field>& list) {
+  list.push_back(choice(KEY(run.device), "Where ranks compute; cuda: one process a GPU.",
+                        {{"cpu", Device::kCpu}, {"cuda", Device::kCuda}}));
   list.push_back(integer(KEY(run.steps), "Optimizer steps of the whole run.", from(1, kMaxSteps)));
   list.push_back(fixed(
       integer(KEY(run.global_batch), "Samples per step over all ranks.", from(1, kMaxBatch))));

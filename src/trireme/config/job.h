@@ -18,6 +18,7 @@ enum class Numerics { kCanonical, kFast };
 enum class ContextMethod { kRing, kAllGather, kUlysses, kHierarchical };
 enum class RecomputePolicy { kNone, kFull };
 enum class Optimizer { kAdamW };
+enum class Device { kCpu, kCuda };
 enum class LrSchedule { kConstant, kLinear, kCosine, kWsd };
 
 // In a resolved job no size is 0 any more.
@@ -93,6 +94,7 @@ struct Optim {
 };
 
 struct Run {
+  Device device = Device::kCpu;
   std::int64_t steps = 100;
   std::int64_t global_batch = 8;  // samples
   std::int64_t micro_batch = 1;   // samples

@@ -150,6 +150,15 @@ void resolve_precision(Precision& precision) {
   settle("reduce", precision.reduce);
 }
 
+void check_device(const Job& job, int world) {
+  if (job.run.device == Device::kCuda && world > 1 &&
+      job.precision.numerics == Numerics::kCanonical)
+    fail(ErrorKind::kUsage,
+         "run.device=cuda on {} ranks with precision.numerics=canonical: between GPUs NCCL adds in "
+         "an order of its own; set precision.numerics=fast",
+         world);
+}
+
 void check_batch(const Job& job) {
   const Run& run = job.run;
   const std::int64_t at_once = run.micro_batch * dp(job);
@@ -197,6 +206,7 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
   resolve_mesh(job.parallel, world);
   check_parts(job.model, job.parallel);
   resolve_precision(job.precision);
+  check_device(job, world);
   check_batch(job);
   resolve_optim(job.optim, job.run);
   if (job.run.eval_every > 0 && job.data.validation == 0)

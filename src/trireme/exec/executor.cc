@@ -72,7 +72,7 @@ Executor::Executor(const plan::PlanSet& plan, int rank, Model& model, Units& uni
 StepResult Executor::run(const StepArgs& args) {
   StepResult result;
   double clip_factor = 1;
-  std::fill(losses_.begin(), losses_.end(), 0.0);
+  std::fill(losses_.begin(), losses_.end(), at::Tensor());
 
   for (std::size_t i = 0; i < list_.size(); ++i) {
     const Instr& line = list_[i];
@@ -161,7 +161,9 @@ void Executor::forward(const Instr& line, const StepArgs& args, bool keep) {
     if (keep) saved.outputs.push_back(torch::autograd::impl::gradient_edge(outputs[i]));
     if (node.loss && line.verb == Verb::kForward) {
       saved.loss = outputs[i].options();
-      losses_[static_cast<std::size_t>(line.mb)] += outputs[i].item<double>();
+      at::Tensor& loss = losses_[static_cast<std::size_t>(line.mb)];
+      const at::Tensor sum = outputs[i].detach().to(at::kDouble);
+      loss = loss.defined() ? loss + sum : sum;
     }
     if (line.verb != Verb::kForward) continue;
     if (args.observer != nullptr)
@@ -205,7 +207,9 @@ void Executor::backward(const Instr& line, const StepArgs& args) {
 }
 
 void Executor::grad_norm(const StepArgs& args, StepResult& result) {
-  const GlobalSums sums = exchange_sums(plan_, rank_, units_, groups_, losses_, args.flag);
+  std::vector<double> losses;
+  for (const at::Tensor& loss : losses_) losses.push_back(loss.defined() ? loss.item<double>() : 0);
+  const GlobalSums sums = exchange_sums(plan_, rank_, units_, groups_, losses, args.flag);
   if (args.observer != nullptr) args.observer->on_gradients(units_);
   result.flag = sums.flag;
   result.comm_wait_s += sums.wait_s;

@@ -66,8 +66,8 @@ class Executor {
   std::vector<plan::Retirement> retirements_;
   std::vector<plan::ValueId> inputs_;
   Values values_;
-  std::deque<int> in_flight_;   // dp lines issued and not yet waited for, in lane order
-  std::vector<double> losses_;  // sums of this rank's micro-batches
+  std::deque<int> in_flight_;       // dp lines issued and not yet waited for, in lane order
+  std::vector<at::Tensor> losses_;  // by micro-batch; read once a step, which waits for the device
 };
 
 }  // namespace trireme::exec

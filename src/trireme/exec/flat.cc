@@ -1,8 +1,8 @@
 #include "trireme/exec/flat.h"
 
+#include <ATen/Context.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
-#include <c10/core/CPUAllocator.h>
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
@@ -16,7 +16,8 @@ namespace trireme::exec {
 
 Flat::Flat(MemoryCount& memory, std::int64_t count, DType type)
     : memory_(&memory), count_(count), type_(type) {
-  pointer_ = c10::GetCPUAllocator()->allocate(static_cast<std::size_t>(bytes()));
+  if (memory.device.is_cuda()) at::globalContext().lazyInitCUDA();
+  pointer_ = c10::GetAllocator(memory.device.type())->allocate(static_cast<std::size_t>(bytes()));
   memory_->live += bytes();
   memory_->peak = std::max(memory_->peak, memory_->live);
 }
@@ -40,14 +41,22 @@ Flat::~Flat() {
   if (memory_ != nullptr) memory_->live -= bytes();
 }
 
-void Flat::zero() { std::memset(data(), 0, static_cast<std::size_t>(bytes())); }
-
-at::Tensor Flat::tensor(std::int64_t begin, std::int64_t count) const {
-  return at::from_blob(at(begin), {count}, at::TensorOptions().dtype(comm::scalar_type(type_)));
+void Flat::zero() {
+  if (!on_host()) {
+    tensor(0, count_).zero_();
+    return;
+  }
+  std::memset(data(), 0, static_cast<std::size_t>(bytes()));
 }
 
-Window::Window(std::int64_t count, DType type)
-    : tensor_(at::empty({count}, at::TensorOptions().dtype(comm::scalar_type(type)))) {}
+at::Tensor Flat::tensor(std::int64_t begin, std::int64_t count) const {
+  return at::from_blob(at(begin), {count},
+                       at::TensorOptions().dtype(comm::scalar_type(type_)).device(device()));
+}
+
+Window::Window(std::int64_t count, DType type, at::Device device)
+    : tensor_(
+          at::empty({count}, at::TensorOptions().dtype(comm::scalar_type(type)).device(device))) {}
 
 at::Tensor Window::view(std::int64_t offset, const std::vector<std::int64_t>& shape) const {
   std::int64_t count = 1;
@@ -58,13 +67,13 @@ at::Tensor Window::view(std::int64_t offset, const std::vector<std::int64_t>& sh
 
 void Window::attach(const Flat& memory) {
   c10::StorageImpl* storage = tensor_.storage().unsafeGetStorageImpl();
-  storage->set_data_ptr_noswap(c10::DataPtr(memory.data(), c10::Device(c10::DeviceType::CPU)));
+  storage->set_data_ptr_noswap(c10::DataPtr(memory.data(), memory.device()));
   storage->set_nbytes(static_cast<std::size_t>(memory.bytes()));
 }
 
 void Window::detach() {
   c10::StorageImpl* storage = tensor_.storage().unsafeGetStorageImpl();
-  storage->set_data_ptr_noswap(c10::DataPtr(nullptr, c10::Device(c10::DeviceType::CPU)));
+  storage->set_data_ptr_noswap(c10::DataPtr(nullptr, tensor_.device()));
   storage->set_nbytes(0);
 }
 

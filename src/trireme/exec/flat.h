@@ -12,8 +12,19 @@
 
 namespace trireme::exec {
 
-// Bytes that a set of Flats holds: the measured side of the plan's memory account.
+// Whether our own loops may touch memory there, not only LibTorch's operators. Tests build rooms as if they
+// never may.
+inline bool on_host(at::Device device) {
+#ifdef TRIREME_ATEN_EVERYWHERE
+  return false;
+#else
+  return device.is_cpu();
+#endif
+}
+
+// Where a set of Flats lies, and the bytes that it holds: the measured side of the plan's memory account.
 struct MemoryCount {
+  at::Device device = at::kCPU;
   std::int64_t live = 0;
   std::int64_t peak = 0;
 };
@@ -30,6 +41,8 @@ class Flat {
   explicit operator bool() const { return memory_ != nullptr; }
   std::int64_t count() const { return count_; }
   DType type() const { return type_; }
+  at::Device device() const { return pointer_.device(); }
+  bool on_host() const { return exec::on_host(device()); }
   std::int64_t bytes() const { return count_ * static_cast<std::int64_t>(size_of(type_)); }
   void* data() const { return pointer_.get(); }
   void* at(std::int64_t element) const {
@@ -56,7 +69,7 @@ class Flat {
 class Window {
  public:
   Window() = default;
-  Window(std::int64_t count, DType type);
+  Window(std::int64_t count, DType type, at::Device device);
 
   // Made while no memory is attached; the shape's elements start at `offset`.
   at::Tensor view(std::int64_t offset, const std::vector<std::int64_t>& shape) const;

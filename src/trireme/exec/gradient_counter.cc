@@ -12,6 +12,10 @@ namespace {
 void add(Flat& earlier, const Flat& later) {
   TRIREME_CHECK(earlier.count() == later.count() && earlier.type() == later.type(),
                 "gradients of different shape meet in one sum");
+  if (!earlier.on_host()) {
+    earlier.tensor(0, earlier.count()).add_(later.tensor(0, later.count()));
+    return;
+  }
   comm::add_into(earlier.data(), later.data(), earlier.count(), earlier.type());
 }
 

@@ -16,7 +16,7 @@ Groups::Groups(comm::World& world, const plan::PlanSet& plan) {
 
   std::vector<int> everyone(static_cast<std::size_t>(world.size()));
   std::iota(everyone.begin(), everyone.end(), 0);
-  world_ = world.make_group("world", everyone);
+  world_ = world.make_host_group("world", everyone);
 }
 
 comm::Group& Groups::over(mesh::AxisSet axes) const {

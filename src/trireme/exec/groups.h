@@ -15,6 +15,7 @@ class Groups {
   Groups(comm::World& world, const plan::PlanSet& plan);
 
   comm::Group& over(mesh::AxisSet axes) const;
+  // All ranks, for numbers in host memory.
   comm::Group& world() const { return *world_; }
 
  private:

@@ -38,7 +38,7 @@ Session::Session(Model model, const SessionSetup& setup, comm::World& world, Upd
       plan_(compile_checked(model_.spec.program, setup.mesh, setup.recipe)),
       evaluation_plan_(
           compile_checked(plan::forward_only(model_.spec.program), setup.mesh, setup.recipe)),
-      units_(plan_, model_.spec.units, world.rank(), groups_, updater),
+      units_(plan_, model_.spec.units, world.rank(), setup.device, groups_, updater),
       groups_((compare_digests(world, plan_), world), plan_),
       executor_(plan_, world.rank(), model_, units_, groups_, setup.seed),
       evaluator_(evaluation_plan_, world.rank(), model_, units_, groups_, setup.seed) {

@@ -13,6 +13,7 @@ struct SessionSetup {
   mesh::Mesh mesh;
   plan::Recipe recipe;
   std::uint64_t seed = 0;
+  at::Device device = at::kCPU;  // of parameters and states; inputs must come on it
 };
 
 class Session {

@@ -5,7 +5,6 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "trireme/base/error.h"
@@ -101,7 +100,7 @@ double square_sum(const T* values, std::int64_t count) {
 
 // Of the part's chunks; what another tp rank owns counts as zero.
 template <typename T>
-std::vector<double> chunk_sums(const UnitState& unit) {
+std::vector<double> chunk_sums_on_host(const UnitState& unit) {
   std::vector<double> sums;
   std::vector<T> owned;
   for (std::int64_t begin = 0; begin < unit.grad.count(); begin += unit.chunk) {
@@ -117,6 +116,18 @@ std::vector<double> chunk_sums(const UnitState& unit) {
     sums.push_back(square_sum(values, unit.chunk));
   }
   return sums;
+}
+
+std::vector<double> chunk_sums_on_device(const UnitState& unit) {
+  const at::Tensor wide =
+      unit.grad.tensor(0, unit.grad.count()).to(at::kDouble, false, /*copy=*/true);
+  const std::int64_t end = unit.part_begin + wide.numel();
+  for (const auto& [from, to] : unit.foreign) {
+    const std::int64_t first = std::max(from, unit.part_begin), last = std::min(to, end);
+    if (first < last) wide.narrow(0, first - unit.part_begin, last - first).zero_();
+  }
+  const at::Tensor sums = wide.square_().view({-1, unit.chunk}).sum(1).cpu();
+  return {sums.data_ptr<double>(), sums.data_ptr<double>() + sums.numel()};
 }
 
 // Calls use(global, local, count) for every stretch of elements [begin, begin + count) of the index-th
@@ -154,10 +165,9 @@ void copy_parts(const UnitState& unit, const Flat& gradient, const Flat& parts, 
     const std::int64_t numel = unit.spec->params[index].numel();
     for_stretches(unit, index, 0, numel,
                   [&](std::int64_t global, std::int64_t local, std::int64_t count) {
-                    void* const a = gradient.at(local);
-                    void* const b = parts.at(first + global);
-                    std::memcpy(back ? a : b, back ? b : a,
-                                static_cast<std::size_t>(count) * size_of(gradient.type()));
+                    const at::Tensor a = gradient.tensor(local, count);
+                    const at::Tensor b = parts.tensor(first + global, count);
+                    (back ? a : b).copy_(back ? b : a);
                   });
     first += numel;
   }
@@ -177,12 +187,12 @@ void place(UnitState& unit, std::int64_t first, const at::Tensor& value) {
 }  // namespace
 
 Units::Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs, int rank,
-             const Groups& groups, Updater& updater)
+             at::Device device, const Groups& groups, Updater& updater)
     : plan_(plan),
       rank_(rank),
       groups_(groups),
       updater_(updater),
-      memory_(std::make_unique<MemoryCount>()) {
+      memory_(std::make_unique<MemoryCount>(MemoryCount{.device = device})) {
   const plan::Recipe& recipe = plan.recipe;
   const plan::DataParallelRow row = plan::data_parallel_row(recipe.zero);
   const int shards = plan.mesh.degree(mesh::kShards);
@@ -202,8 +212,8 @@ Units::Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs
     unit->padded = unit->part_count * (unit->states_sharded ? shards : 1);
     unit->counter = GradientCounter(recipe.canonical);
 
-    unit->params = Window(unit->padded, recipe.compute);
-    if (unit->trainable) unit->grads = Window(unit->padded, recipe.grads);
+    unit->params = Window(unit->padded, recipe.compute, device);
+    if (unit->trainable) unit->grads = Window(unit->padded, recipe.grads, device);
     std::int64_t offset = 0;
     for (const arch::LocalParam& param : unit->params_here) {
       unit->offsets.push_back(offset);
@@ -379,7 +389,9 @@ void Units::finish_reduce(plan::UnitId id) {
 std::vector<double> Units::chunk_square_sums(plan::UnitId id) {
   UnitState& unit = at(id);
   if (!unit.grad) unit.grad = unit.counter.collapse();
-  return unit.grad.type() == DType::kF64 ? chunk_sums<double>(unit) : chunk_sums<float>(unit);
+  if (!unit.grad.on_host()) return chunk_sums_on_device(unit);
+  return unit.grad.type() == DType::kF64 ? chunk_sums_on_host<double>(unit)
+                                         : chunk_sums_on_host<float>(unit);
 }
 
 std::vector<StateSlice> Units::gradient_slices() const {

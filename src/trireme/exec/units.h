@@ -30,10 +30,10 @@ struct StateSlice {
 // communication, finish_* complete what a unit has on its way and do nothing where that is nothing.
 class Units {
  public:
-  // The plan gives units, mesh and recipe. Allocates persistent memory; values are undefined until
-  // initialise() or load.
+  // The plan gives units, mesh and recipe. Allocates persistent memory on `device`; values are undefined
+  // until initialise() or load.
   Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs, int rank,
-        const Groups& groups, Updater& updater);
+        at::Device device, const Groups& groups, Updater& updater);
   ~Units();
 
   // A view for Block::bind. Leaf tensors of trainable units require gradients.

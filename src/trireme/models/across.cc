@@ -24,8 +24,8 @@ ops::ContextMethod method_of(config::ContextMethod method) {
 
 }  // namespace
 
-Across::Across(const config::Job& job, comm::World& world)
-    : model_(job.model), samples_(job.run.micro_batch) {
+Across::Across(const config::Job& job, comm::World& world, at::Device device)
+    : model_(job.model), device_(device), samples_(job.run.micro_batch) {
   const mesh::Mesh mesh = arch::mesh_of(job);
   if (job.parallel.tp > 1) {
     tp_group_ = world.make_group("layers.tp", mesh.group(world.rank(), Axis::kTp));
@@ -60,7 +60,7 @@ std::int64_t Across::first_id() const {
 
 at::Tensor Across::positions(std::int64_t tokens) const {
   if (cp_.size() == 1) return {};
-  return ops::token_positions(tokens * cp_.size(), cp_.rank(), cp_.size());
+  return ops::token_positions(tokens * cp_.size(), cp_.rank(), cp_.size()).to(device_);
 }
 
 at::Tensor Across::rows_of(const at::Tensor& x) const {
@@ -68,7 +68,8 @@ at::Tensor Across::rows_of(const at::Tensor& x) const {
   if (!shared && cp_.size() == 1) return {};
   const std::int64_t tokens = shared ? tp_.tokens : x.size(1);
   const std::int64_t count = (shared ? samples_ : x.size(0)) * tokens;
-  const at::Tensor rows = shared ? ops::row_indices(count, tp_) : at::arange(count, at::kLong);
+  const at::Tensor rows =
+      (shared ? ops::row_indices(count, tp_) : at::arange(count, at::kLong)).to(device_);
   if (cp_.size() == 1) return rows;
   return rows.div(tokens, "floor") * (tokens * cp_.size()) +
          positions(tokens).index_select(0, rows.remainder(tokens));

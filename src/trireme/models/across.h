@@ -16,13 +16,14 @@ namespace trireme::models {
 
 class Across {
  public:
-  // All of a resolved model on this rank.
+  // All of a resolved model on this rank, on the CPU.
   explicit Across(const config::Model& model) : model_(model) {}
   // As parallel.tp and parallel.cp of a resolved job say. Collective over the world, which must outlive this.
-  Across(const config::Job& job, comm::World& world);
+  Across(const config::Job& job, comm::World& world, at::Device device);
 
   const ops::TensorParallel& tp() const { return tp_; }
   const ops::ContextParallel& cp() const { return cp_; }
+  at::Device device() const { return device_; }
 
   // The heads that are here, without noise.
   ops::AttentionHeads heads() const;
@@ -38,6 +39,7 @@ class Across {
 
  private:
   config::Model model_;
+  at::Device device_ = at::kCPU;
   std::int64_t samples_ = 0;  // of a micro-batch
   std::unique_ptr<comm::Group> tp_group_;
   std::unique_ptr<ops::ContextGroups> cp_groups_;

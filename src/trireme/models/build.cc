@@ -1,5 +1,8 @@
 #include "trireme/models/build.h"
 
+#include <ATen/Context.h>
+#include <torch/version.h>
+
 #include "trireme/arch/language_model.h"
 #include "trireme/base/error.h"
 #include "trireme/models/gpt.h"
@@ -21,7 +24,8 @@ void add_llama(const config::Job& job, const Ranks& across, exec::Model& out) {
   const config::Model& model = job.model;
   const ops::RotaryTable rotary =
       ops::rotary_table(model.seq_len, model.hidden / model.heads, model.rope_theta,
-                        job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat);
+                        job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat)
+          .to(across->device());
   out.blocks.push_back(std::make_unique<LlamaEmbed>(across));
   for (std::int64_t layer = 0; layer < model.layers; ++layer)
     out.blocks.push_back(std::make_unique<LlamaBlock>(model, rotary, across));
@@ -43,6 +47,16 @@ exec::Model build_across(const config::Job& job, const Ranks& across) {
 
 }  // namespace
 
+at::Device device_of(const config::Job& job) {
+  if (job.run.device == config::Device::kCpu) return at::kCPU;
+  if (!at::hasCUDA())
+    fail(ErrorKind::kUsage,
+         "run.device=cuda, but LibTorch {} finds no CUDA device here; choose run.device=cpu, or "
+         "build Trireme with a LibTorch for CUDA and start it where a GPU is (docs/gpu.md)",
+         TORCH_VERSION);
+  return at::kCUDA;
+}
+
 exec::Model build(const config::Job& job) {
   TRIREME_CHECK(job.parallel.tp == 1 && job.parallel.cp == 1,
                 "a model over tp {} and cp {} is built with its world", job.parallel.tp,
@@ -51,7 +65,7 @@ exec::Model build(const config::Job& job) {
 }
 
 exec::Model build(const config::Job& job, comm::World& world) {
-  return build_across(job, std::make_shared<Across>(job, world));
+  return build_across(job, std::make_shared<Across>(job, world, device_of(job)));
 }
 
 }  // namespace trireme::models

@@ -7,11 +7,15 @@
 
 namespace trireme::models {
 
+// Where a job's tensors lie. Throws Error{kUsage} where LibTorch has no such device.
+at::Device device_of(const config::Job& job);
+
 // The spec and one block a node of a resolved job's family. Blocks compute in precision.compute, with
 // norms' statistics, softmax and loss in fp32 where that is bf16. Throws Error{kUsage} for a compute type
 // that no block has.
 exec::Model build(const config::Job& job);
-// This rank's part where the job has tp or cp. Collective over the world, which must outlive the model.
+// This rank's part where the job has tp or cp, for tensors on device_of(job). Collective over the world,
+// which must outlive the model.
 exec::Model build(const config::Job& job, comm::World& world);
 
 }  // namespace trireme::models

@@ -1,3 +1,6 @@
+#include <ATen/ops/empty_like.h>
+
+#include "trireme/ops/aten/attention.h"
 #include "trireme/ops/attention_tile.h"
 #include "trireme/ops/kernels/cpu/rows.h"
 
@@ -142,6 +145,9 @@ class Backward {
 
 AttentionRows attention_rows(const at::Tensor& log_sums, const at::Tensor& out,
                              const at::Tensor& dout) {
+  if (!has_kernels(out))
+    return {
+        .out = out, .log_sums = log_sums, .delta = aten::attention_delta(out, dout), .dout = dout};
   const at::Tensor delta = at::empty_like(log_sums);
   const std::int64_t tokens = out.size(1), heads = out.size(2), width = out.size(3);
   TRIREME_DISPATCH(out.scalar_type(), "attention_rows", [&] {
@@ -156,12 +162,13 @@ AttentionRows attention_rows(const at::Tensor& log_sums, const at::Tensor& out,
       }
     });
   });
-  return {.log_sums = log_sums, .delta = delta, .dout = dout};
+  return {.out = out, .log_sums = log_sums, .delta = delta, .dout = dout};
 }
 
 void attention_backward(const AttentionProblem& problem, const Qkv& in, const Segments& keys,
                         const AttentionRows& rows, const QkvSinks& sinks) {
   TRIREME_CHECK(sinks.dk.add == sinks.dv.add, "one of dk and dv adds, the other does not");
+  if (!has_kernels(in.q)) return aten::attention_backward(problem, in, keys, rows, sinks);
   const std::int64_t kv_heads = in.k.size(2);
   TRIREME_DISPATCH(in.q.scalar_type(), "attention_backward", [&] {
     for_rows(in.q.size(0) * kv_heads, problem.heads.group * head_cost(in),

@@ -42,6 +42,7 @@ at::Tensor attention_finish(const PartialAttention& partial, const at::Tensor& o
 
 // What backward knows of the rows of queries, whatever the keys.
 struct AttentionRows {
+  at::Tensor out;
   at::Tensor log_sums;  // of forward, over all keys
   at::Tensor delta;     // the same shape: sum over the row of out * dout
   at::Tensor dout;

@@ -3,6 +3,7 @@
 
 #include <limits>
 
+#include "trireme/ops/aten/attention.h"
 #include "trireme/ops/attention_tile.h"
 #include "trireme/ops/kernels/cpu/rows.h"
 
@@ -113,6 +114,7 @@ BlockState<A> state_of(const PartialAttention& partial, std::int64_t sample, std
 
 at::Tensor attention_forward(const AttentionProblem& problem, const Qkv& in, const Segments& keys,
                              const at::Tensor& out) {
+  if (!has_kernels(in.q)) return aten::attention_forward(problem, in, keys, out);
   const std::int64_t tokens = in.q.size(1), heads = in.q.size(2), width = in.q.size(3);
   const at::Tensor log_sums = row_numbers(in.q, 0);
   const Segments blocks = cut(problem.queries, kTileRows);
@@ -146,6 +148,7 @@ PartialAttention no_attention(const at::Tensor& q) {
 
 void attention_add(const AttentionProblem& problem, const Qkv& in, const Segments& keys,
                    const PartialAttention& partial) {
+  if (!has_kernels(in.q)) return aten::attention_add(problem, in, keys, partial);
   const std::int64_t heads = in.q.size(2);
   const Segments blocks = cut(problem.queries, kTileRows);
   TRIREME_DISPATCH(in.q.scalar_type(), "attention_add", [&] {
@@ -161,6 +164,7 @@ void attention_add(const AttentionProblem& problem, const Qkv& in, const Segment
 }
 
 at::Tensor attention_finish(const PartialAttention& partial, const at::Tensor& out) {
+  if (!has_kernels(out)) return aten::attention_finish(partial, out);
   const std::int64_t tokens = out.size(1), heads = out.size(2);
   const at::Tensor log_sums = row_numbers(out, 0);
   const Segments blocks = cut(Segments{{.tokens = tokens}}, kTileRows);

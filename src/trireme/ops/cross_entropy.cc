@@ -2,6 +2,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
+#include <ATen/ops/logaddexp.h>
 #include <ATen/ops/mm.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
@@ -12,6 +13,7 @@
 #include <limits>
 
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/ops/aten/cross_entropy.h"
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/kernels/cpu/scores.h"
 #include "trireme/ops/parameter_gradient.h"
@@ -39,6 +41,10 @@ struct RowStats {
 };
 
 RowStats row_stats(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first) {
+  if (!has_kernels(logits)) {
+    const at::Tensor stats = aten::row_stats(logits, targets, first);
+    return {stats[0], stats[1]};
+  }
   const std::int64_t rows = logits.size(0);
   const auto options = logits.options().dtype(wide(logits.scalar_type()));
   const RowStats stats{at::empty({rows}, options), at::empty({rows}, options)};
@@ -56,6 +62,11 @@ RowStats row_stats(const at::Tensor& logits, const at::Tensor& targets, std::int
 
 // Makes `stats` those of its classes and of the classes of `more`.
 void join(const RowStats& stats, const RowStats& more) {
+  stats.chosen.add_(more.chosen);
+  if (!has_kernels(stats.log_sums)) {
+    stats.log_sums.copy_(at::logaddexp(stats.log_sums, more.log_sums));
+    return;
+  }
   AT_DISPATCH_FLOATING_TYPES(stats.log_sums.scalar_type(), "join", [&] {
     scalar_t* const sums = elements<scalar_t>(stats.log_sums);
     const scalar_t* const others = elements<scalar_t>(more.log_sums);
@@ -66,7 +77,6 @@ void join(const RowStats& stats, const RowStats& more) {
       sums[r] = std::max(sums[r], others[r]) + std::log1p(std::exp(-apart));
     }
   });
-  stats.chosen.add_(more.chosen);
 }
 
 // Every rank joins the same shares in the same order.
@@ -82,6 +92,7 @@ RowStats join_ranks(const RowStats& own, const TensorParallel& tp) {
 
 // Rows in order, in fp64: the sum does not depend on threads.
 at::Tensor total_loss(const RowStats& stats, const at::Tensor& targets) {
+  if (!has_kernels(stats.log_sums)) return aten::total_loss(stats.log_sums, stats.chosen, targets);
   at::Tensor loss = at::empty({}, stats.log_sums.options());
   AT_DISPATCH_FLOATING_TYPES(loss.scalar_type(), "cross_entropy", [&] {
     const std::int64_t* const target = elements<std::int64_t>(targets);
@@ -95,14 +106,16 @@ at::Tensor total_loss(const RowStats& stats, const at::Tensor& targets) {
   return loss;
 }
 
-// Logits become the gradient of seed * loss.
+// Logits become the gradient of seed * loss; `seed` is a scalar.
 void to_gradient(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first,
-                 const at::Tensor& log_sums, double seed) {
+                 const at::Tensor& log_sums, const at::Tensor& seed) {
+  if (!has_kernels(logits)) return aten::to_gradient(logits, targets, first, log_sums, seed);
+  const double factor = seed.item<double>();
   TRIREME_DISPATCH(logits.scalar_type(), "cross_entropy_backward", [&] {
     const kernels::LogitRows view = logit_rows(logits, targets, first);
     for_rows(logits.size(0), 4 * view.count, [&](std::int64_t begin, std::int64_t end) {
       kernels::score_kernels<scalar_t>().cross_entropy_backward(
-          view, elements<scalar_t>(logits), elements<kernels::Wide<scalar_t>>(log_sums), seed,
+          view, elements<scalar_t>(logits), elements<kernels::Wide<scalar_t>>(log_sums), factor,
           begin, end);
     });
   });
@@ -141,15 +154,14 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor& logits = saved[4];
-    const auto seed = grads[0].item<double>();
-    variable_list result = logits.defined() ? backward_kept(context, saved, seed)
-                                            : backward_recomputed(context, saved, seed);
+    variable_list result = logits.defined() ? backward_kept(context, saved, grads[0])
+                                            : backward_recomputed(context, saved, grads[0]);
     result.resize(6);
     return result;
   }
 
   static variable_list backward_kept(AutogradContext* context, const variable_list& saved,
-                                     double seed) {
+                                     const at::Tensor& seed) {
     const at::Tensor &x = saved[0], &weight = saved[1], &targets = saved[2], &logits = saved[4];
     const TensorParallel tp = saved_tensor_parallel(context);
     Pending gathered = gather_rows(x, targets.numel(), tp);
@@ -165,7 +177,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
 
   // The gradient of x is added up in the type of sums.
   static variable_list backward_recomputed(AutogradContext* context, const variable_list& saved,
-                                           double seed) {
+                                           const at::Tensor& seed) {
     const at::Tensor &x = saved[0], &weight = saved[1], &targets = saved[2];
     const TensorParallel tp = saved_tensor_parallel(context);
     const std::int64_t first_row = context->saved_data["first_row"].toInt();

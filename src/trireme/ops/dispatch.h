@@ -1,4 +1,5 @@
-// How ops reach their CPU kernels: type dispatch, checked pointers and row loops.
+// How ops reach what computes: our kernels on the CPU, with type dispatch, checked pointers and row loops; LibTorch's
+// operators (aten/) elsewhere.
 #pragma once
 
 #include <ATen/Dispatch.h>
@@ -19,6 +20,15 @@ namespace trireme::ops {
 // fp64 for fp64, else fp32.
 inline at::ScalarType wide(at::ScalarType type) {
   return type == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+// Whether our kernels compute on x. Tests build ops as if they never did, which proves aten/ without a GPU.
+inline bool has_kernels(const at::Tensor& x) {
+#ifdef TRIREME_ATEN_EVERYWHERE
+  return false;
+#else
+  return x.is_cpu();
+#endif
 }
 
 // A contiguous CPU tensor's elements.

@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "trireme/ops/aten/rows.h"
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/kernels/cpu/rows.h"
 #include "trireme/ops/parameter_gradient.h"
@@ -54,6 +55,7 @@ struct Occurrences {
 at::Tensor lookup(const at::Tensor& tokens, const at::Tensor& table, std::int64_t first,
                   const TensorParallel& tp) {
   if (tp.size() == 1) return at::index_select(table, 0, tokens.reshape({-1}));
+  if (!has_kernels(table)) return aten::lookup(tokens, table, first);
   const std::int64_t width = table.size(1);
   const std::int64_t* const ids = elements<std::int64_t>(tokens);
   const at::Tensor rows = at::zeros({tokens.numel(), width}, table.options());
@@ -68,6 +70,31 @@ at::Tensor lookup(const at::Tensor& tokens, const at::Tensor& table, std::int64_
     });
   });
   return rows;
+}
+
+// The gradient of the table's rows, added to its gradient_memory; else returned.
+at::Tensor add_occurrences(const at::Tensor& tokens, const at::Tensor& dy, std::int64_t first,
+                           const at::Tensor& table) {
+  const std::int64_t vocab = table.size(0);
+  if (!has_kernels(dy))
+    return deliver_gradient(table, aten::lookup_backward(tokens, dy, first, vocab));
+  const std::int64_t width = dy.size(-1);
+  const Occurrences occurrences(tokens, first, vocab);
+  const at::Tensor memory = gradient_memory(table);
+  const at::Tensor dtable =
+      memory.defined() ? memory
+                       : at::zeros({vocab, width}, dy.options().dtype(wide(dy.scalar_type())));
+  TRIREME_DISPATCH(dy.scalar_type(), "embedding_backward", [&] {
+    for_rows(vocab, dy.numel() / std::max<std::int64_t>(1, vocab),
+             [&](std::int64_t begin, std::int64_t end) {
+               const auto add_rows = kernels::row_kernels<scalar_t>().add_rows;
+               for (std::int64_t id = begin; id < end; ++id)
+                 for (const std::int64_t place : occurrences.of(id))
+                   add_rows(elements<scalar_t>(dy) + place * width, 1, width, width,
+                            elements<kernels::Wide<scalar_t>>(dtable) + id * width);
+             });
+  });
+  return memory.defined() ? at::Tensor() : dtable.to(dy.scalar_type());
 }
 
 struct Embedding : torch::autograd::Function<Embedding> {
@@ -87,24 +114,7 @@ struct Embedding : torch::autograd::Function<Embedding> {
     const at::Tensor dy =
         gather_rows(as_rows(grads[0]).contiguous(), tokens.numel(), saved_tensor_parallel(context))
             .wait();
-    const std::int64_t vocab = table.size(0);
-    const std::int64_t width = dy.size(-1);
-    const Occurrences occurrences(tokens, context->saved_data["first"].toInt(), vocab);
-    const at::Tensor memory = gradient_memory(table);
-    const at::Tensor dtable =
-        memory.defined() ? memory
-                         : at::zeros({vocab, width}, dy.options().dtype(wide(dy.scalar_type())));
-    TRIREME_DISPATCH(dy.scalar_type(), "embedding_backward", [&] {
-      for_rows(vocab, dy.numel() / std::max<std::int64_t>(1, vocab),
-               [&](std::int64_t begin, std::int64_t end) {
-                 const auto add_rows = kernels::row_kernels<scalar_t>().add_rows;
-                 for (std::int64_t id = begin; id < end; ++id)
-                   for (const std::int64_t place : occurrences.of(id))
-                     add_rows(elements<scalar_t>(dy) + place * width, 1, width, width,
-                              elements<kernels::Wide<scalar_t>>(dtable) + id * width);
-               });
-    });
-    return {{}, memory.defined() ? at::Tensor() : dtable.to(dy.scalar_type()), {}, {}};
+    return {{}, add_occurrences(tokens, dy, context->saved_data["first"].toInt(), table), {}, {}};
   }
 };
 

@@ -4,6 +4,7 @@
 #include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "trireme/ops/aten/pointwise.h"
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/kernels/cpu/pointwise.h"
 #include "trireme/ops/parameter_gradient.h"
@@ -17,19 +18,70 @@ using torch::autograd::variable_list;
 
 constexpr std::int64_t kCost = 4;  // of an exponential, in element operations
 
+at::Tensor activation(const at::Tensor& x) {
+  if (!has_kernels(x)) return aten::gelu(x);
+  const at::Tensor active = at::empty_like(x);
+  TRIREME_DISPATCH(x.scalar_type(), "gelu", [&] {
+    for_rows(x.numel(), kCost, [&](std::int64_t begin, std::int64_t end) {
+      kernels::pointwise_kernels<scalar_t>().gelu(elements<scalar_t>(x) + begin,
+                                                  elements<scalar_t>(active) + begin, end - begin);
+    });
+  });
+  return active;
+}
+
+// Uses up dy.
+aten::GeluBackward activation_backward(const at::Tensor& x, const at::Tensor& dy) {
+  if (!has_kernels(x)) return aten::gelu_backward(x, dy);
+  const at::Tensor active = at::empty_like(dy);
+  TRIREME_DISPATCH(x.scalar_type(), "gelu_backward", [&] {
+    for_rows(x.numel(), kCost, [&](std::int64_t begin, std::int64_t end) {
+      scalar_t* const slope = elements<scalar_t>(dy) + begin;
+      kernels::pointwise_kernels<scalar_t>().gelu_backward(
+          elements<scalar_t>(x) + begin, slope, slope, elements<scalar_t>(active) + begin,
+          end - begin);
+    });
+  });
+  return {.dx = dy, .y = active};
+}
+
+at::Tensor activation(const at::Tensor& gate, const at::Tensor& up) {
+  if (!has_kernels(gate)) return aten::swiglu(gate, up);
+  const at::Tensor active = at::empty_like(gate);
+  TRIREME_DISPATCH(gate.scalar_type(), "swiglu", [&] {
+    for_rows(gate.numel(), kCost, [&](std::int64_t begin, std::int64_t end) {
+      kernels::pointwise_kernels<scalar_t>().swiglu(
+          elements<scalar_t>(gate) + begin, elements<scalar_t>(up) + begin,
+          elements<scalar_t>(active) + begin, end - begin);
+    });
+  });
+  return active;
+}
+
+// Uses up dy.
+aten::SwigluBackward activation_backward(const at::Tensor& gate, const at::Tensor& up,
+                                         const at::Tensor& dy) {
+  if (!has_kernels(gate)) return aten::swiglu_backward(gate, up, dy);
+  const at::Tensor dgate = at::empty_like(dy);
+  const at::Tensor active = at::empty_like(dy);
+  TRIREME_DISPATCH(gate.scalar_type(), "swiglu_backward", [&] {
+    for_rows(gate.numel(), kCost, [&](std::int64_t begin, std::int64_t end) {
+      scalar_t* const slope = elements<scalar_t>(dy) + begin;
+      kernels::pointwise_kernels<scalar_t>().swiglu_backward(
+          elements<scalar_t>(gate) + begin, elements<scalar_t>(up) + begin, slope,
+          elements<scalar_t>(dgate) + begin, slope, elements<scalar_t>(active) + begin,
+          end - begin);
+    });
+  });
+  return {.dgate = dgate, .dup = dy, .y = active};
+}
+
 struct GeluLinear : torch::autograd::Function<GeluLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& bias, const TensorParallel& tp) {
     context->save_for_backward({x, weight, bias});
     save(context, tp);
-    const at::Tensor active = at::empty_like(x);
-    TRIREME_DISPATCH(x.scalar_type(), "gelu", [&] {
-      for_rows(x.numel(), kCost, [&](std::int64_t begin, std::int64_t end) {
-        kernels::pointwise_kernels<scalar_t>().gelu(
-            elements<scalar_t>(x) + begin, elements<scalar_t>(active) + begin, end - begin);
-      });
-    });
-    return row_product(active, weight, bias, tp);
+    return row_product(activation(x), weight, bias, tp);
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
@@ -38,16 +90,7 @@ struct GeluLinear : torch::autograd::Function<GeluLinear> {
     Pending gathered = gather_rows(own, x.numel() / x.size(-1), saved_tensor_parallel(context));
     const at::Tensor dbias = bias_gradient(own, saved[2]);
     const at::Tensor dy = gathered.wait();
-    const at::Tensor dx = at::mm(dy, weight);
-    const at::Tensor active = at::empty_like(dx);
-    TRIREME_DISPATCH(x.scalar_type(), "gelu_backward", [&] {
-      for_rows(x.numel(), kCost, [&](std::int64_t begin, std::int64_t end) {
-        scalar_t* const slope = elements<scalar_t>(dx) + begin;
-        kernels::pointwise_kernels<scalar_t>().gelu_backward(
-            elements<scalar_t>(x) + begin, slope, slope, elements<scalar_t>(active) + begin,
-            end - begin);
-      });
-    });
+    const auto [dx, active] = activation_backward(as_rows(x), at::mm(dy, weight));
     return {dx.view(x.sizes()), weight_gradient(dy, active, weight), dbias, {}};
   }
 };
@@ -57,15 +100,7 @@ struct SwigluLinear : torch::autograd::Function<SwigluLinear> {
                             const at::Tensor& weight, const TensorParallel& tp) {
     context->save_for_backward({gate, up, weight});
     save(context, tp);
-    const at::Tensor active = at::empty_like(gate);
-    TRIREME_DISPATCH(gate.scalar_type(), "swiglu", [&] {
-      for_rows(gate.numel(), kCost, [&](std::int64_t begin, std::int64_t end) {
-        kernels::pointwise_kernels<scalar_t>().swiglu(
-            elements<scalar_t>(gate) + begin, elements<scalar_t>(up) + begin,
-            elements<scalar_t>(active) + begin, end - begin);
-      });
-    });
-    return row_product(active, weight, {}, tp);
+    return row_product(activation(gate, up), weight, {}, tp);
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
@@ -73,18 +108,8 @@ struct SwigluLinear : torch::autograd::Function<SwigluLinear> {
     const at::Tensor dy = gather_rows(as_rows(grads[0]).contiguous(), up.numel() / up.size(-1),
                                       saved_tensor_parallel(context))
                               .wait();
-    const at::Tensor dup = at::mm(dy, weight);
-    const at::Tensor dgate = at::empty_like(dup);
-    const at::Tensor active = at::empty_like(dup);
-    TRIREME_DISPATCH(gate.scalar_type(), "swiglu_backward", [&] {
-      for_rows(gate.numel(), kCost, [&](std::int64_t begin, std::int64_t end) {
-        scalar_t* const slope = elements<scalar_t>(dup) + begin;
-        kernels::pointwise_kernels<scalar_t>().swiglu_backward(
-            elements<scalar_t>(gate) + begin, elements<scalar_t>(up) + begin, slope,
-            elements<scalar_t>(dgate) + begin, slope, elements<scalar_t>(active) + begin,
-            end - begin);
-      });
-    });
+    const auto [dgate, dup, active] =
+        activation_backward(as_rows(gate), as_rows(up), at::mm(dy, weight));
     return {
         dgate.view(gate.sizes()), dup.view(up.sizes()), weight_gradient(dy, active, weight), {}};
   }

@@ -1,10 +1,12 @@
 #include "trireme/ops/norm.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "trireme/ops/aten/norm.h"
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/kernels/cpu/norm.h"
 #include "trireme/ops/kernels/cpu/rows.h"
@@ -44,6 +46,12 @@ kernels::NormRows<T> norm_rows(const at::Tensor& x, const at::Tensor& gain, cons
 variable_list norm_backward(const at::Tensor& stream, const at::Tensor& gain,
                             const at::Tensor& bias, const Stats& stats, const at::Tensor& dy,
                             const at::Tensor& residual) {
+  if (!has_kernels(stream)) {
+    const aten::NormGradients grads =
+        aten::norm_backward(stream, gain, bias, stats.mean, stats.scale, dy);
+    return {residual.defined() ? grads.x + residual : grads.x, deliver_gradient(gain, grads.gain),
+            bias.defined() ? deliver_gradient(bias, grads.bias) : at::Tensor()};
+  }
   const std::int64_t rows = stats.scale.numel();
   const std::int64_t width = gain.numel();
   const std::int64_t chunks = (rows + kSumRows - 1) / kSumRows;
@@ -70,6 +78,38 @@ variable_list norm_backward(const at::Tensor& stream, const at::Tensor& gain,
           bias.defined() ? deliver_gradient(bias, total[1]) : at::Tensor()};
 }
 
+struct NormResult {
+  at::Tensor stream;
+  at::Tensor normed;
+  Stats stats;
+};
+
+// `branch` and `bias` may be undefined.
+NormResult norm_forward(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& gain,
+                        const at::Tensor& bias, double eps) {
+  if (!has_kernels(x)) {
+    const at::Tensor stream = branch.defined() ? x + branch : x;
+    const aten::Normed out = aten::norm(stream, gain, bias, eps);
+    return {
+        .stream = stream, .normed = out.normed, .stats = {.mean = out.mean, .scale = out.scale}};
+  }
+  const auto statistic = [&] {
+    return at::empty({x.numel() / gain.numel()}, x.options().dtype(wide(x.scalar_type())));
+  };
+  const Stats stats{.mean = bias.defined() ? statistic() : at::Tensor(), .scale = statistic()};
+  const at::Tensor stream = branch.defined() ? at::empty_like(x) : x;
+  const at::Tensor normed = at::empty_like(x);
+  TRIREME_DISPATCH(x.scalar_type(), "norm", [&] {
+    const auto rows = norm_rows<scalar_t>(x, gain, bias, stats, eps);
+    for_rows(stats.scale.numel(), rows.width, [&](std::int64_t begin, std::int64_t end) {
+      kernels::norm_kernels<scalar_t>().forward(rows, elements_or_null<scalar_t>(branch),
+                                                elements<scalar_t>(stream),
+                                                elements<scalar_t>(normed), begin, end);
+    });
+  });
+  return {.stream = stream, .normed = normed, .stats = stats};
+}
+
 // x; with kBranch what is added to it; gain; with kMean the bias.
 template <bool kBranch, bool kMean, typename... Tensors>
 struct Norm : torch::autograd::Function<Norm<kBranch, kMean, Tensors...>> {
@@ -77,24 +117,10 @@ struct Norm : torch::autograd::Function<Norm<kBranch, kMean, Tensors...>> {
     const variable_list in = {tensors...};
     const at::Tensor& gain = in[1 + kBranch];
     const at::Tensor bias = kMean ? in[2 + kBranch] : at::Tensor();
-    const auto statistic = [&] {
-      return at::empty({in[0].numel() / gain.numel()},
-                       in[0].options().dtype(wide(in[0].scalar_type())));
-    };
-    const Stats stats{.mean = kMean ? statistic() : at::Tensor(), .scale = statistic()};
-    const at::Tensor stream = kBranch ? at::empty_like(in[0]) : in[0];
-    const at::Tensor normed = at::empty_like(in[0]);
-    TRIREME_DISPATCH(in[0].scalar_type(), "norm", [&] {
-      const auto rows = norm_rows<scalar_t>(in[0], gain, bias, stats, eps);
-      for_rows(stats.scale.numel(), rows.width, [&](std::int64_t begin, std::int64_t end) {
-        kernels::norm_kernels<scalar_t>().forward(
-            rows, kBranch ? elements<scalar_t>(in[1]) : nullptr, elements<scalar_t>(stream),
-            elements<scalar_t>(normed), begin, end);
-      });
-    });
+    const NormResult out = norm_forward(in[0], kBranch ? in[1] : at::Tensor(), gain, bias, eps);
     context->set_materialize_grads(false);
-    context->save_for_backward({stream, gain, bias, stats.mean, stats.scale});
-    return {stream, normed};
+    context->save_for_backward({out.stream, gain, bias, out.stats.mean, out.stats.scale});
+    return {out.stream, out.normed};
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();

@@ -3,6 +3,7 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 
+#include "trireme/ops/aten/rows.h"
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/kernels/cpu/matmul.h"
 #include "trireme/ops/kernels/cpu/rows.h"
@@ -24,7 +25,7 @@ at::Tensor gradient_memory(const at::Tensor& param) {
   if (!param.is_leaf() || !param.requires_grad()) return {};
   const at::Tensor& grad = param.grad();
   const bool usable = grad.defined() && grad.scalar_type() == wide(param.scalar_type()) &&
-                      grad.is_contiguous() && grad.device().is_cpu();
+                      grad.is_contiguous() && grad.device() == param.device();
   return usable ? grad : at::Tensor();
 }
 
@@ -36,10 +37,12 @@ at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, const at::
 }
 
 void add_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum) {
+  if (!has_kernels(a)) return aten::add_product(a, b, sum);
   kernels::matmul(matrix(a), matrix(b), matrix(sum), kernels::Into::kAdd);
 }
 
 void add_transposed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum) {
+  if (!has_kernels(a)) return aten::add_product(a.t(), b, sum);
   kernels::matmul(matrix(a).transposed(), matrix(b), matrix(sum), kernels::Into::kAdd);
 }
 
@@ -51,6 +54,7 @@ at::Tensor deliver_gradient(const at::Tensor& param, const at::Tensor& sum) {
 }
 
 at::Tensor bias_gradient(const at::Tensor& dy, const at::Tensor& bias) {
+  if (!has_kernels(dy)) return deliver_gradient(bias, aten::sum_rows(dy));
   const std::int64_t rows = dy.size(0);
   const std::int64_t width = dy.size(1);
   const std::int64_t chunks = (rows + kSumRows - 1) / kSumRows;

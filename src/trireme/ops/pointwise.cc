@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "trireme/ops/aten/pointwise.h"
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/kernels/cpu/pointwise.h"
 
@@ -20,6 +21,7 @@ at::Tensor rotated(const at::Tensor& x, const RotaryTable& table, int direction)
                     x.size(2) % (2 * table.cosines.size(1)) == 0 &&
                     table.cosines.scalar_type() == wide(x.scalar_type()),
                 "rotary table of {} positions does not fit", table.cosines.size(0));
+  if (!has_kernels(x)) return aten::rotate(x, table.cosines, table.sines, direction);
   at::Tensor y = at::empty_like(x);
   TRIREME_DISPATCH(x.scalar_type(), "rotary", [&] {
     using A = kernels::Wide<scalar_t>;
@@ -53,6 +55,7 @@ struct Rotary : torch::autograd::Function<Rotary> {
 at::Tensor dropped(const at::Tensor& x, double p, std::uint64_t key, const at::Tensor& rows) {
   const kernels::Keep keep = kernels::Keep::at_rate(key, p);
   const double scale = 1 / (1 - p);
+  if (!has_kernels(x)) return aten::dropout(x, keep, scale, rows);
   // Without rows all of x is one.
   const std::int64_t width = rows.defined() ? x.size(-1) : x.numel();
   const std::int64_t* const row = rows.defined() ? elements<std::int64_t>(rows) : nullptr;

@@ -14,6 +14,7 @@ struct RotaryTable {
   at::Tensor sines;
   // The rows of these positions, int64 [tokens]; itself if undefined.
   RotaryTable at(const at::Tensor& positions) const;
+  RotaryTable to(at::Device device) const { return {cosines.to(device), sines.to(device)}; }
 };
 RotaryTable rotary_table(std::int64_t positions, std::int64_t head_dim, double theta,
                          at::ScalarType type);

@@ -6,6 +6,7 @@ namespace trireme::ops {
 
 void check_ids(std::string_view what, const at::Tensor& ids, std::optional<std::int64_t> ignored,
                std::int64_t first_row, std::int64_t rows, const TensorParallel& tp) {
+  if (!ids.is_cpu()) return;
   const bool last = tp.rank() + 1 == tp.size();
   const std::int64_t* const id = elements<std::int64_t>(ids);
   for (std::int64_t i = 0; i < ids.numel(); ++i) {

@@ -6,6 +6,8 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/simd.h"
+#include "trireme/exec/flat.h"
+#include "trireme/optim/adamw_operators.h"
 
 namespace trireme::optim {
 namespace {
@@ -65,8 +67,9 @@ void AdamW::update(at::Tensor param, const at::Tensor& grad, std::span<at::Tenso
   TRIREME_CHECK((type == at::kFloat || type == at::kDouble) && grad.scalar_type() == type &&
                     states[0].scalar_type() == type && states[1].scalar_type() == type,
                 "AdamW: master weights, gradients and states need one type, fp32 or fp64");
-  TRIREME_CHECK(param.device().is_cpu() && param.is_contiguous() && grad.is_contiguous(),
-                "AdamW: shards are contiguous CPU memory");
+  TRIREME_CHECK(param.is_contiguous() && grad.is_contiguous(), "AdamW: shards are contiguous");
+  if (!exec::on_host(param.device()))
+    return update_by_operators(options_, param, grad, states, segments, args);
   for (const exec::UpdateSegment& segment : segments) {
     if (type == at::kDouble)
       update_segment(factors<double>(options_, args, segment.decay), segment, param, grad, states);

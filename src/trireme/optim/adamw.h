@@ -19,8 +19,9 @@ struct AdamWOptions {
 //   p -= lr * weight_decay * p                       (before, and only where the segment decays)
 //   m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2
 //   p -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
-// One pass over fp32 or fp64 masters; gradient and states have the same type. Every element is computed
-// by the same roundings wherever it lies, so any sharding gives the same bits.
+// One pass over fp32 or fp64 masters; gradient and states have the same type. On the CPU every element is
+// computed by the same roundings wherever it lies, so any sharding gives the same bits; elsewhere LibTorch's
+// operators compute the same formula.
 class AdamW : public exec::Updater {
  public:
   explicit AdamW(const AdamWOptions& options) : options_(options) {}

@@ -21,7 +21,7 @@ struct RunInfo {
   double predicted_step_s = 0;       // from the plan, by the simulator
   std::int64_t predicted_bytes = 0;  // peak of one rank, from the plan
   double bytes_per_token = 0;        // of the raw validation text; 0 when unknown
-  double peak_flops = 0;             // of the whole world, measured at start; MFU's denominator
+  double peak_flops = 0;             // of the whole world; MFU's denominator
   std::string mfu_convention;
 };
 

@@ -11,12 +11,14 @@ namespace trireme::train {
 JobSession::JobSession(const config::Job& job, comm::World& world)
     : job_(job),
       rank_(world.rank()),
+      device_(models::device_of(job)),
       updater_(
           {.betas = job.optim.betas, .eps = job.optim.eps, .weight_decay = job.optim.weight_decay}),
       session_(models::build(job, world),
                {.mesh = arch::mesh_of(job),
                 .recipe = arch::recipe_of(job),
-                .seed = static_cast<std::uint64_t>(job.run.seed)},
+                .seed = static_cast<std::uint64_t>(job.run.seed),
+                .device = device_},
                world, updater_) {}
 
 double JobSession::learning_rate(std::int64_t step) const {
@@ -30,9 +32,11 @@ std::function<std::vector<at::Tensor>(int mb)> JobSession::of_batch(std::int64_t
   return [this, batch, &load](int mb) {
     const plan::PlanSet& plan = session_.plan();
     const std::int64_t id = plan::micro_batch_id(plan.mesh, plan.recipe, rank_, mb);
-    return data::cut_tokens(load(batch * job_.run.global_batch + job_.run.micro_batch * id),
-                            plan.mesh.coordinate(rank_, mesh::Axis::kCp),
-                            plan.mesh.degree(mesh::Axis::kCp));
+    std::vector<at::Tensor> inputs = data::cut_tokens(
+        load(batch * job_.run.global_batch + job_.run.micro_batch * id),
+        plan.mesh.coordinate(rank_, mesh::Axis::kCp), plan.mesh.degree(mesh::Axis::kCp));
+    for (at::Tensor& input : inputs) input = input.to(device_);
+    return inputs;
   };
 }
 

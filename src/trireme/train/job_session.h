@@ -23,6 +23,7 @@ class JobSession {
   JobSession& operator=(const JobSession&) = delete;
 
   exec::Session& session() { return session_; }
+  at::Device device() const { return device_; }
   double learning_rate(std::int64_t step) const;
   std::int64_t tokens_per_step() const { return job_.run.global_batch * job_.model.seq_len; }
 
@@ -38,6 +39,7 @@ class JobSession {
 
   const config::Job& job_;
   int rank_;
+  at::Device device_;
   optim::AdamW updater_;
   exec::Session session_;
 };

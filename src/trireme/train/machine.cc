@@ -2,36 +2,90 @@
 
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
+#include <c10/core/Stream.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <fmt/ranges.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "trireme/base/clock.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/train/gpu.h"
 
 namespace trireme::train {
 
-double measure_peak_flops(DType type, comm::World& world) {
-  constexpr std::int64_t kSize = 512;
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::infinity();
+
+// Of this rank, while all ranks do the same.
+double measured_flops(DType type, c10::Device device, std::int64_t size, comm::World& world) {
   constexpr int kRepeats = 7;
   at::NoGradGuard no_grad;
-  const at::Tensor a = at::ones({kSize, kSize}, at::TensorOptions().dtype(comm::scalar_type(type)));
+  const at::Tensor a =
+      at::ones({size, size}, at::TensorOptions().dtype(comm::scalar_type(type)).device(device));
   at::mm(a, a);
-  world.exchange("ready");  // all ranks at once, as in training
+  finish(device);
+  world.exchange("ready");
+  const double flop = 2.0 * static_cast<double>(size * size * size);
   double best = 0;
   for (int repeat = 0; repeat < kRepeats; ++repeat) {
     Stopwatch watch;
     at::mm(a, a);
-    best = std::max(best, 2.0 * kSize * kSize * kSize / watch.seconds());
+    finish(device);
+    best = std::max(best, flop / watch.seconds());
   }
-  double sum = 0;
-  for (const std::string& rate : world.exchange(fmt::format("{}", best))) sum += std::stod(rate);
-  return sum;
+  return best;
+}
+
+// Ranks may have GPUs of several kinds.
+std::string joined(std::vector<std::string> names) {
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return fmt::format("{}", fmt::join(names, " and "));
+}
+
+}  // namespace
+
+std::optional<double> sheet_flops(std::string_view gpu, DType type) {
+  // Tera, without sparsity. Longer names first: one may be a part of another.
+  static constexpr std::pair<std::string_view, double> kBf16[] = {
+      {"H100 PCIe", 756}, {"H100 NVL", 835}, {"GB200", 2500}, {"B200", 2250}, {"H200", 989.4},
+      {"H100", 989.4},    {"A100", 312},     {"L40S", 362},   {"A800", 312},  {"RTX 4090", 165.2}};
+  if (type != DType::kBF16) return std::nullopt;
+  for (const auto& [name, tera] : kBf16)
+    if (gpu.find(name) != std::string_view::npos) return 1e12 * tera;
+  return std::nullopt;
+}
+
+Peak find_peak(DType type, c10::Device device, comm::World& world) {
+  const std::int64_t size = device.is_cpu() ? 512 : 8192;
+  const std::vector<std::string> names = world.exchange(device.is_cpu() ? "" : gpu_name());
+  Peak peak;
+  for (const std::string& name : names) peak.flops += sheet_flops(name, type).value_or(kUnknown);
+  if (std::isfinite(peak.flops)) {
+    peak.source = "the data sheet of " + joined(names);
+    return peak;
+  }
+  peak = {.source = fmt::format("products of {} x {}, measured", size, size)};
+  const double mine = measured_flops(type, device, size, world);
+  for (const std::string& rate : world.exchange(fmt::format("{}", mine)))
+    peak.flops += std::stod(rate);
+  return peak;
+}
+
+void finish(c10::Device device) {
+  if (device.is_cpu()) return;
+  const c10::impl::VirtualGuardImpl guard(device.type());
+  guard.getStream(guard.getDevice()).synchronize();
 }
 
 double resident_mb() {

@@ -1,16 +1,34 @@
 // What the trainer measures of the machine it runs on.
 #pragma once
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
 
 #include "trireme/base/dtype.h"
 #include "trireme/comm/world.h"
 
 namespace trireme::train {
 
-// FLOP/s of square matrix products that all ranks reach together, measured for a few hundredths of a
-// second: the denominator of MFU where no vendor's peak is known. Collective; equal on all ranks.
-double measure_peak_flops(DType type, comm::World& world);
+// The denominator of MFU.
+struct Peak {
+  double flops = 0;  // FLOP/s of all ranks together
+  std::string source;
+};
+
+// What the data sheets of the ranks' GPUs say; else the rate of square matrix products that all ranks reach
+// together, measured for a few hundredths of a second. Collective; equal on all ranks.
+Peak find_peak(DType type, c10::Device device, comm::World& world);
+
+// FLOP/s of dense matrix products by the vendor's data sheet, of a GPU with this name; nothing where it is not
+// known here.
+std::optional<double> sheet_flops(std::string_view gpu, DType type);
+
+// Returns when the device has done what this thread has given it.
+void finish(c10::Device device);
 
 // Resident set of this process, MB (10^6 bytes); ranks that are threads share it.
 double resident_mb();

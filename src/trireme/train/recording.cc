@@ -117,7 +117,9 @@ class RankRecorder : public exec::Observer {
   }
 
   static at::Tensor copy(const at::Tensor& tensor) {
-    return tensor.detach().to(at::kDouble, /*non_blocking=*/false, /*copy=*/true).flatten();
+    return tensor.detach()
+        .to(at::kCPU, at::kDouble, /*non_blocking=*/false, /*copy=*/true)
+        .flatten();
   }
 
   void add_slices(Kind kind, const exec::Units& units,

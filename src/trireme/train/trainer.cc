@@ -49,7 +49,7 @@ class Run {
         train_(dataset_.train, job_.model.seq_len, job_.model.vocab,
                static_cast<std::uint64_t>(job_.data.seed)),
         evaluation_(dataset_.val, job_.model.seq_len, job_.model.vocab),
-        peak_flops_(measure_peak_flops(job_.precision.compute, world)) {}
+        peak_flops_(find_peak(job_.precision.compute, steps_.device(), world).flops) {}
 
   Ending operator()() {
     resume();

@@ -1,8 +1,9 @@
-#ifdef USE_C10D_NCCL
+#if defined(USE_C10D_NCCL) && __has_include(<nccl.h>)
 
 #include "trireme/comm/nccl/nccl_world.h"
 
 #include <ATen/ops/from_blob.h>
+#include <c10/cuda/CUDAFunctions.h>
 #include <c10/cuda/CUDAGuard.h>
 
 #include <algorithm>
@@ -36,9 +37,12 @@ class NcclGroup : public Group {
  public:
   using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 
-  NcclGroup(std::string name, const std::string& key, int rank, int size, const NcclConfig& config,
-            std::shared_ptr<GlooLink> link)
-      : Group(std::move(name), rank, size), config_(config), link_(std::move(link)) {
+  NcclGroup(std::string name, const std::string& key, int rank, int size, int device,
+            double timeout_s, std::shared_ptr<GlooLink> link)
+      : Group(std::move(name), rank, size),
+        device_(device),
+        timeout_s_(timeout_s),
+        link_(std::move(link)) {
     if (size == 1) return;
     const auto store = c10::make_intrusive<c10d::PrefixStore>("nccl/" + key, link_->store());
     process_group_ = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size);
@@ -54,7 +58,6 @@ class NcclGroup : public Group {
     changed_.notify_all();
     watcher_.join();
   }
-  std::string_view via() const override { return "NCCL"; }
   void abort(const std::string& cause) override { link_->abort(cause); }
 
  private:
@@ -62,14 +65,14 @@ class NcclGroup : public Group {
     Works works;
     Verb verb;
     std::uint64_t sequence;
-    Stopwatch watch;
-    Pledge pledge;
+    Stopwatch watch{};
+    Pledge pledge{};
   };
 
   Ticket start(Operation op) override {
-    Pending pending{{}, op.verb, sequence_++, {}, {}};
+    Pending pending{.works = {}, .verb = op.verb, .sequence = sequence_++};
     const Ticket ticket = pending.pledge.ticket();
-    const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(config_.device));
+    const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device_));
     try {
       if (op.count() > 0 || op.verb == Verb::kBarrier) pending.works = issue(op);
     } catch (const Error&) {
@@ -85,10 +88,9 @@ class NcclGroup : public Group {
 
   at::Tensor tensor(const std::byte* data, std::int64_t begin, std::int64_t count,
                     DType type) const {
-    const auto options =
-        at::TensorOptions()
-            .dtype(scalar_type(type))
-            .device(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(config_.device)));
+    const auto options = at::TensorOptions()
+                             .dtype(scalar_type(type))
+                             .device(at::Device(at::kCUDA, static_cast<c10::DeviceIndex>(device_)));
     return at::from_blob(
         const_cast<std::byte*>(data) + static_cast<std::size_t>(begin) * size_of(type), {count},
         options);
@@ -129,11 +131,15 @@ class NcclGroup : public Group {
       case Verb::kRecv: return {process_group_->recv(outs, op.peer, 0)};
       case Verb::kBarrier: {
         c10d::BarrierOptions options;
-        options.device_ids = {config_.device};
+        options.device_ids = {device_};
         return {process_group_->barrier(options)};
       }
     }
     return {};
+  }
+
+  void copy(const std::byte* in, std::byte* out, std::int64_t count, DType type) override {
+    tensor(out, 0, count, type).copy_(tensor(in, 0, count, type));
   }
 
   Works gather_uneven(const Operation& op, const at::Tensor& in) {
@@ -183,8 +189,8 @@ class NcclGroup : public Group {
       for (const auto& work : pending.works) {
         while (!work->isCompleted()) {
           if (link_->cause()) return "the world was aborted";
-          if (pending.watch.seconds() > config_.control.timeout_s)
-            return fmt::format("no answer within the timeout of {} s", config_.control.timeout_s);
+          if (pending.watch.seconds() > timeout_s_)
+            return fmt::format("no answer within the timeout of {} s", timeout_s_);
           std::this_thread::sleep_for(std::chrono::microseconds(20));
         }
         if (const auto error = work->exception()) std::rethrow_exception(error);
@@ -195,7 +201,8 @@ class NcclGroup : public Group {
     }
   }
 
-  NcclConfig config_;
+  int device_;
+  double timeout_s_;
   std::shared_ptr<GlooLink> link_;
   c10::intrusive_ptr<c10d::ProcessGroupNCCL> process_group_;
   std::uint64_t sequence_ = 0;
@@ -208,18 +215,20 @@ class NcclGroup : public Group {
 
 class NcclWorld : public World {
  public:
-  explicit NcclWorld(const NcclConfig& config)
-      : World(config.control.rank, config.control.size),
-        config_(config),
-        link_(std::make_shared<GlooLink>(std::make_unique<Rendezvous>(config.control))) {}
+  NcclWorld(const RendezvousConfig& control, int device)
+      : World(control.rank, control.size),
+        device_(device),
+        timeout_s_(control.timeout_s),
+        link_(std::make_shared<GlooLink>(std::make_unique<Rendezvous>(control))) {}
+  std::string_view via() const override { return "NCCL"; }
   void abort(const std::string& cause) override { link_->abort(cause); }
   std::optional<std::string> cause() override { return link_->cause(); }
 
  private:
   std::unique_ptr<Group> open(const std::string& name, const std::string& key,
                               const std::vector<int>& ranks, int rank) override {
-    return std::make_unique<NcclGroup>(name, key, rank, static_cast<int>(ranks.size()), config_,
-                                       link_);
+    return std::make_unique<NcclGroup>(name, key, rank, static_cast<int>(ranks.size()), device_,
+                                       timeout_s_, link_);
   }
 
   std::unique_ptr<Group> open_host(const std::string& name, const std::string& key,
@@ -227,14 +236,23 @@ class NcclWorld : public World {
     return open_gloo_group(link_, postponed(), name, key, ranks, rank);
   }
 
-  NcclConfig config_;
+  int device_;
+  double timeout_s_;
   std::shared_ptr<GlooLink> link_;
 };
 
 }  // namespace
 
 std::unique_ptr<World> connect_nccl(const NcclConfig& config) {
-  return std::make_unique<NcclWorld>(config);
+  const int devices = c10::cuda::device_count();
+  const int device = devices == 1 ? 0 : config.local_rank;
+  if (device >= devices)
+    fail(ErrorKind::kUsage,
+         "rank {} is the machine's rank {}, but the machine has {} CUDA devices; start one process "
+         "a device: --nproc {}",
+         config.control.rank, config.local_rank, devices, devices);
+  c10::cuda::set_device(static_cast<c10::DeviceIndex>(device));
+  return std::make_unique<NcclWorld>(config.control, device);
 }
 
 }  // namespace trireme::comm

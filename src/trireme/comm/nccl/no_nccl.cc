@@ -1,4 +1,4 @@
-#ifndef USE_C10D_NCCL
+#if !defined(USE_C10D_NCCL) || !__has_include(<nccl.h>)
 
 #include "trireme/base/error.h"
 #include "trireme/comm/nccl/nccl_world.h"

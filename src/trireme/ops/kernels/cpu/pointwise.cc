@@ -98,12 +98,11 @@ void rotate(const Rotation<T>& rotation, const T* x, T* y, std::int64_t first_ro
 template <typename T>
 void dropout(const Keep& keep, double scale, std::int64_t place, const T* x, T* y,
              std::int64_t count) {
-  constexpr std::int64_t kRow = 1024;  // places that share a row key
   const Wide<T> factor = static_cast<Wide<T>>(scale);
   for (std::int64_t done = 0; done < count;) {
-    const std::uint32_t row = keep.row(static_cast<std::uint64_t>((place + done) / kRow));
-    const std::int64_t column = (place + done) % kRow;
-    const std::int64_t part = std::min(count - done, kRow - column);
+    const std::uint32_t row = keep.row(static_cast<std::uint64_t>((place + done) / kPlacesOfKey));
+    const std::int64_t column = (place + done) % kPlacesOfKey;
+    const std::int64_t part = std::min(count - done, kPlacesOfKey - column);
     over<T>(part, [&](auto at) {
       at.store(y + done, hn::Mul(at.load(x + done), kept<T>(keep, row, column + at.i, factor)));
     });

@@ -17,6 +17,8 @@ using Wide = std::conditional_t<std::is_same_v<T, double>, double, float>;
 inline const bool rounds_to_bf16 = __builtin_cpu_supports("avx512bf16") != 0;
 #endif
 
+inline constexpr std::int64_t kPlacesOfKey = 1024;  // of a tensor that dropout counts as one row
+
 // Which elements of a row noise keeps: a function of (key, row, column) alone.
 struct Keep {
   std::uint64_t key = 0;

@@ -1,0 +1,87 @@
+#include "trireme/ops/aten/cross_entropy.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/logsumexp.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+#include "trireme/ops/cross_entropy.h"
+#include "trireme/ops/dispatch.h"
+
+namespace trireme::ops::aten {
+namespace {
+
+constexpr std::int64_t kWideElements = 1
+                                       << 26;  // of logits that exist in the type of sums at a time
+
+// The logits of some rows with the column of each row's target, [rows, 1]; 0 where it is not among them.
+struct Rows {
+  at::Tensor logits;
+  at::Tensor column;
+  at::Tensor among;    // [rows, 1]
+  at::Tensor ignored;  // [rows]
+  std::int64_t begin;
+  std::int64_t count;
+};
+
+template <typename Body>
+void for_row_pieces(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first,
+                    const Body& body) {
+  const std::int64_t rows = logits.size(0), classes = logits.size(1);
+  const std::int64_t piece =
+      std::max<std::int64_t>(1, kWideElements / std::max<std::int64_t>(1, classes));
+  for (std::int64_t begin = 0; begin < rows; begin += piece) {
+    const std::int64_t count = std::min(piece, rows - begin);
+    const at::Tensor wanted = targets.narrow(0, begin, count);
+    const at::Tensor column = (wanted - first).unsqueeze(1);
+    const at::Tensor ignored = wanted.eq(kNoTarget);
+    const at::Tensor among = column.ge(0)
+                                 .logical_and(column.lt(classes))
+                                 .logical_and(ignored.logical_not().unsqueeze(1));
+    body(Rows{.logits = logits.narrow(0, begin, count),
+              .column = column.mul(among),
+              .among = among,
+              .ignored = ignored,
+              .begin = begin,
+              .count = count});
+  }
+}
+
+}  // namespace
+
+at::Tensor row_stats(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first) {
+  const at::ScalarType type = wide(logits.scalar_type());
+  const at::Tensor stats = at::zeros({2, logits.size(0)}, logits.options().dtype(type));
+  for_row_pieces(logits, targets, first, [&](const Rows& rows) {
+    const auto of_rows = [&](int stat) { return stats[stat].narrow(0, rows.begin, rows.count); };
+    of_rows(0).copy_(at::logsumexp(rows.logits.to(type), 1).masked_fill_(rows.ignored, 0));
+    if (logits.size(1) > 0)
+      of_rows(1).copy_(rows.logits.gather(1, rows.column).to(type).mul_(rows.among).squeeze(1));
+  });
+  return stats;
+}
+
+at::Tensor total_loss(const at::Tensor& log_sums, const at::Tensor& chosen,
+                      const at::Tensor& targets) {
+  return (log_sums - chosen)
+      .masked_fill_(targets.eq(kNoTarget), 0)
+      .to(at::kDouble)
+      .sum()
+      .to(log_sums.scalar_type());
+}
+
+void to_gradient(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first,
+                 const at::Tensor& log_sums, const at::Tensor& seed) {
+  for_row_pieces(logits, targets, first, [&](const Rows& rows) {
+    at::Tensor probs = rows.logits.to(log_sums.scalar_type())
+                           .sub(log_sums.narrow(0, rows.begin, rows.count).unsqueeze(1))
+                           .exp_();
+    probs.scatter_add_(1, rows.column, rows.among.to(probs.scalar_type()).neg_());
+    probs.mul_(seed).masked_fill_(rows.ignored.unsqueeze(1), 0);
+    rows.logits.copy_(probs);
+  });
+}
+
+}  // namespace trireme::ops::aten

@@ -1,0 +1,38 @@
+// Elementwise ops by LibTorch's operators.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "trireme/ops/kernels/cpu/types.h"
+
+namespace trireme::ops::aten {
+
+at::Tensor gelu(const at::Tensor& x);
+
+struct GeluBackward {
+  at::Tensor dx;
+  at::Tensor y;  // once more
+};
+GeluBackward gelu_backward(const at::Tensor& x, const at::Tensor& dy);
+
+at::Tensor swiglu(const at::Tensor& gate, const at::Tensor& up);
+
+struct SwigluBackward {
+  at::Tensor dgate;
+  at::Tensor dup;
+  at::Tensor y;  // once more
+};
+SwigluBackward swiglu_backward(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& dy);
+
+// x: [samples, tokens, heads * width]; cosines, sines: [positions, width / 2]; `direction` -1 turns back.
+at::Tensor rotate(const at::Tensor& x, const at::Tensor& cosines, const at::Tensor& sines,
+                  int direction);
+
+// What `keep` keeps of elements (row, column), int64 tensors that broadcast: the bits that our kernels draw.
+at::Tensor kept(const kernels::Keep& keep, const at::Tensor& rows, const at::Tensor& columns);
+
+// As ops::dropout; `rows` may be undefined.
+at::Tensor dropout(const at::Tensor& x, const kernels::Keep& keep, double scale,
+                   const at::Tensor& rows);
+
+}  // namespace trireme::ops::aten

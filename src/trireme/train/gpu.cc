@@ -1,0 +1,27 @@
+#ifdef TRIREME_CUDA
+
+#include "trireme/train/gpu.h"
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <cuda_runtime_api.h>
+
+namespace trireme::train {
+
+std::string gpu_name() {
+  cudaDeviceProp properties;
+  C10_CUDA_CHECK(cudaGetDeviceProperties(&properties, c10::cuda::current_device()));
+  return properties.name;
+}
+
+std::int64_t gpu_peak_bytes() {
+  constexpr std::size_t kAllPools = 0;
+  return c10::cuda::CUDACachingAllocator::getDeviceStats(c10::cuda::current_device())
+      .allocated_bytes[kAllPools]
+      .peak;
+}
+
+}  // namespace trireme::train
+
+#endif

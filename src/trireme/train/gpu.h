@@ -1,0 +1,16 @@
+// What only CUDA's own interface tells of a GPU; compiled where LibTorch has CUDA.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace trireme::train {
+
+// Of this thread's device, as the driver calls it: "NVIDIA H200". Fails without CUDA: device_of(job) has
+// refused such a job.
+std::string gpu_name();
+
+// The most bytes LibTorch has held on this thread's device since the process began.
+std::int64_t gpu_peak_bytes();
+
+}  // namespace trireme::train
