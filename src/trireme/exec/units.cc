@@ -10,138 +10,14 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/comm/tensor_buffer.h"
-#include "trireme/exec/gradient_counter.h"
+#include "trireme/exec/unit_state.h"
 #include "trireme/plan/shard.h"
 
 namespace trireme::exec {
 
 using mesh::Axis;
 
-// What a unit's gradient has on its way; at most one thing at a time, the dp lane being in order.
-enum class Reduction { kNone, kScatterMicroBatch, kScatter, kAllReduce, kParts };
-
-struct UnitState {
-  const arch::UnitSpec* spec = nullptr;
-  std::vector<arch::LocalParam> params_here;  // what this tp rank holds of each
-  bool trainable = false;
-  bool states_sharded = false;
-  bool params_sharded = false;
-  bool reduce_each_mb = false;
-
-  std::int64_t numel = 0;       // of params_here
-  std::int64_t chunk = 0;       // of the norm
-  std::int64_t padded = 0;      // elements of the full buffers
-  std::int64_t part_begin = 0;  // what this rank steps: [part_begin, part_begin + part_count)
-  std::int64_t part_count = 0;
-  std::vector<std::int64_t> offsets;
-  std::vector<UpdateSegment> segments;
-
-  std::vector<std::pair<std::int64_t, std::int64_t>>
-      foreign;  // [begin, end) that another tp rank owns
-
-  Window params;
-  Window grads;
-  std::vector<at::Tensor> param_views;
-
-  Flat full;    // compute type; empty while resharded
-  Flat part;    // compute type; ZeRO-3 only
-  Flat master;  // only where the master type differs from the compute type
-  std::vector<Flat> states;
-
-  Flat leaf;                // gradient type: gradient of one micro-batch
-  GradientCounter counter;  // gradient type: full, or parts where every micro-batch is reduced
-  Flat grad;                // gradient type: the part's, reduced as far as it has come
-
-  bool gathering = false;
-  comm::Ticket gather;
-  Reduction reduction = Reduction::kNone;
-  comm::Ticket reduce;
-  bool each_mb = false;  // kParts: of a micro-batch
-  Flat sent;             // must outlive the reduction
-  Flat received;
-
-  at::Tensor stepped() const {
-    if (master) return master.tensor(0, part_count);
-    if (params_sharded) return part.tensor(0, part_count);
-    return full.tensor(part_begin, part_count);
-  }
-  // Where the stepped part lives in compute type.
-  at::Tensor computed() const {
-    return params_sharded ? part.tensor(0, part_count) : full.tensor(part_begin, part_count);
-  }
-};
-
 namespace {
-
-std::vector<UpdateSegment> segments_of(const UnitState& unit) {
-  std::vector<UpdateSegment> segments;
-  for (std::size_t i = 0; i < unit.params_here.size(); ++i) {
-    const std::int64_t begin = std::max(unit.offsets[i] - unit.part_begin, std::int64_t{0});
-    const std::int64_t end =
-        std::min(unit.offsets[i] + unit.params_here[i].numel() - unit.part_begin, unit.part_count);
-    if (begin < end)
-      segments.push_back({.begin = begin, .end = end, .decay = unit.spec->params[i].decay});
-  }
-  return segments;
-}
-
-// Sum over one chunk with eight running sums, whose order depends on the chunk's length alone.
-template <typename T>
-double square_sum(const T* values, std::int64_t count) {
-  constexpr int kLanes = 8;
-  double sums[kLanes] = {};
-  for (std::int64_t i = 0; i < count; i += kLanes)
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const double value = static_cast<double>(values[i + lane]);
-      sums[lane] += value * value;
-    }
-  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
-}
-
-// Of the part's chunks; what another tp rank owns counts as zero.
-template <typename T>
-std::vector<double> chunk_sums_on_host(const UnitState& unit) {
-  std::vector<double> sums;
-  std::vector<T> owned;
-  for (std::int64_t begin = 0; begin < unit.grad.count(); begin += unit.chunk) {
-    const T* values = static_cast<const T*>(unit.grad.at(begin));
-    const std::int64_t first = unit.part_begin + begin;
-    for (const auto& [from, to] : unit.foreign) {
-      if (to <= first || from >= first + unit.chunk) continue;
-      if (values != owned.data()) owned.assign(values, values + unit.chunk);
-      values = owned.data();
-      std::fill(owned.begin() + std::max(from - first, std::int64_t{0}),
-                owned.begin() + std::min(to - first, unit.chunk), T{0});
-    }
-    sums.push_back(square_sum(values, unit.chunk));
-  }
-  return sums;
-}
-
-std::vector<double> chunk_sums_on_device(const UnitState& unit) {
-  const at::Tensor wide =
-      unit.grad.tensor(0, unit.grad.count()).to(at::kDouble, false, /*copy=*/true);
-  const std::int64_t end = unit.part_begin + wide.numel();
-  for (const auto& [from, to] : unit.foreign) {
-    const std::int64_t first = std::max(from, unit.part_begin), last = std::min(to, end);
-    if (first < last) wide.narrow(0, first - unit.part_begin, last - first).zero_();
-  }
-  const at::Tensor sums = wide.square_().view({-1, unit.chunk}).sum(1).cpu();
-  return {sums.data_ptr<double>(), sums.data_ptr<double>() + sums.numel()};
-}
-
-// Calls use(global, local, count) for every stretch of elements [begin, begin + count) of the index-th
-// parameter that is here; `local` counts from the unit's start.
-template <typename Use>
-void for_stretches(const UnitState& unit, std::size_t index, std::int64_t begin, std::int64_t count,
-                   const Use& use) {
-  for (const arch::Extent& extent : unit.params_here[index].extents) {
-    const std::int64_t from = std::max(begin, extent.global);
-    const std::int64_t to = std::min(begin + count, extent.global + extent.count);
-    if (from < to)
-      use(from, unit.offsets[index] + extent.local + (from - extent.global), to - from);
-  }
-}
 
 constexpr std::int64_t kDrawn = 1 << 20;  // elements of initial values that exist at a time
 
@@ -154,34 +30,6 @@ at::Tensor draw(const arch::Init& init, std::int64_t count, at::Generator genera
     case arch::Init::Kind::kNormal: return value.normal_(0, init.std, std::move(generator));
   }
   TRIREME_CHECK(false, "initial values of kind {}", static_cast<int>(init.kind));
-}
-
-// The gradient parts that tp ranks hold of one another's parameters, in whole parameters' coordinates:
-// copied from `gradient` into `parts`, or back.
-void copy_parts(const UnitState& unit, const Flat& gradient, const Flat& parts, bool back) {
-  std::int64_t first = 0;  // of the parameter in `parts`
-  for (std::size_t index = 0; index < unit.params_here.size(); ++index) {
-    if (!unit.params_here[index].partial) continue;
-    const std::int64_t numel = unit.spec->params[index].numel();
-    for_stretches(unit, index, 0, numel,
-                  [&](std::int64_t global, std::int64_t local, std::int64_t count) {
-                    const at::Tensor a = gradient.tensor(local, count);
-                    const at::Tensor b = parts.tensor(first + global, count);
-                    (back ? a : b).copy_(back ? b : a);
-                  });
-    first += numel;
-  }
-}
-
-// Writes elements of the unit from `first` on, in master type, to what of them is kept here.
-void place(UnitState& unit, std::int64_t first, const at::Tensor& value) {
-  const std::int64_t begin = std::max(first, unit.part_begin);
-  const std::int64_t end = std::min(first + value.numel(), unit.part_begin + unit.part_count);
-  if (!unit.params_sharded) unit.full.tensor(first, value.numel()).copy_(value);
-  if (begin >= end) return;
-  const at::Tensor mine = value.narrow(0, begin - first, end - begin);
-  if (unit.params_sharded) unit.part.tensor(begin - unit.part_begin, end - begin).copy_(mine);
-  if (unit.master) unit.master.tensor(begin - unit.part_begin, end - begin).copy_(mine);
 }
 
 }  // namespace
@@ -234,7 +82,7 @@ Units::Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs
     unit->params.detach();
     if (unit->trainable) unit->grads.detach();
 
-    unit->segments = segments_of(*unit);
+    unit->segments = unit->part_segments();
     const auto allocate = [&](std::int64_t count, DType type) {
       Flat flat(*memory_, count, type);
       flat.zero();
@@ -282,10 +130,10 @@ void Units::initialise(std::uint64_t seed,
         const at::Tensor piece =
             own ? given.view({-1}).narrow(0, begin, count) : draw(param.init, count, generator);
         const at::Tensor value = piece.to(comm::scalar_type(plan_.recipe.master));
-        for_stretches(unit, p, begin, count,
-                      [&](std::int64_t global, std::int64_t local, std::int64_t length) {
-                        place(unit, local, value.narrow(0, global - begin, length));
-                      });
+        unit.for_stretches(p, begin, count,
+                           [&](std::int64_t global, std::int64_t local, std::int64_t length) {
+                             unit.place(local, value.narrow(0, global - begin, length));
+                           });
       }
     }
   }
@@ -347,7 +195,7 @@ void Units::reduce_begin(plan::UnitId id, const plan::Instr& line) {
     unit.sent = Flat(*memory_, plan_.program.units[static_cast<std::size_t>(id)].tp_partial,
                      plan_.recipe.grads);
     unit.sent.zero();
-    copy_parts(unit, unit.each_mb ? unit.leaf : unit.grad, unit.sent, /*back=*/false);
+    unit.copy_parts(unit.each_mb ? unit.leaf : unit.grad, unit.sent, /*back=*/false);
     unit.reduce = group.all_reduce(unit.sent.buffer(), comm::Reduce::kSum);
     unit.reduction = Reduction::kParts;
     return;
@@ -373,7 +221,7 @@ void Units::finish_reduce(plan::UnitId id) {
   if (unit.reduction == Reduction::kNone) return;
   unit.reduce.wait();
   if (unit.reduction == Reduction::kParts)
-    copy_parts(unit, unit.each_mb ? unit.leaf : unit.grad, unit.sent, /*back=*/true);
+    unit.copy_parts(unit.each_mb ? unit.leaf : unit.grad, unit.sent, /*back=*/true);
   unit.sent = Flat();
   switch (std::exchange(unit.reduction, Reduction::kNone)) {
     case Reduction::kScatterMicroBatch:
@@ -389,9 +237,7 @@ void Units::finish_reduce(plan::UnitId id) {
 std::vector<double> Units::chunk_square_sums(plan::UnitId id) {
   UnitState& unit = at(id);
   if (!unit.grad) unit.grad = unit.counter.collapse();
-  if (!unit.grad.on_host()) return chunk_sums_on_device(unit);
-  return unit.grad.type() == DType::kF64 ? chunk_sums_on_host<double>(unit)
-                                         : chunk_sums_on_host<float>(unit);
+  return unit.chunk_square_sums();
 }
 
 std::vector<StateSlice> Units::gradient_slices() const {

@@ -1,0 +1,93 @@
+#include "trireme/exec/unit_state.h"
+
+namespace trireme::exec {
+namespace {
+
+// Sum over one chunk with eight running sums, whose order depends on the chunk's length alone.
+template <typename T>
+double square_sum(const T* values, std::int64_t count) {
+  constexpr int kLanes = 8;
+  double sums[kLanes] = {};
+  for (std::int64_t i = 0; i < count; i += kLanes)
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const double value = static_cast<double>(values[i + lane]);
+      sums[lane] += value * value;
+    }
+  return ((sums[0] + sums[1]) + (sums[2] + sums[3])) + ((sums[4] + sums[5]) + (sums[6] + sums[7]));
+}
+
+template <typename T>
+std::vector<double> chunk_sums_on_host(const UnitState& unit) {
+  std::vector<double> sums;
+  std::vector<T> owned;
+  for (std::int64_t begin = 0; begin < unit.grad.count(); begin += unit.chunk) {
+    const T* values = static_cast<const T*>(unit.grad.at(begin));
+    const std::int64_t first = unit.part_begin + begin;
+    for (const auto& [from, to] : unit.foreign) {
+      if (to <= first || from >= first + unit.chunk) continue;
+      if (values != owned.data()) owned.assign(values, values + unit.chunk);
+      values = owned.data();
+      std::fill(owned.begin() + std::max(from - first, std::int64_t{0}),
+                owned.begin() + std::min(to - first, unit.chunk), T{0});
+    }
+    sums.push_back(square_sum(values, unit.chunk));
+  }
+  return sums;
+}
+
+std::vector<double> chunk_sums_on_device(const UnitState& unit) {
+  const at::Tensor wide =
+      unit.grad.tensor(0, unit.grad.count()).to(at::kDouble, false, /*copy=*/true);
+  const std::int64_t end = unit.part_begin + wide.numel();
+  for (const auto& [from, to] : unit.foreign) {
+    const std::int64_t first = std::max(from, unit.part_begin), last = std::min(to, end);
+    if (first < last) wide.narrow(0, first - unit.part_begin, last - first).zero_();
+  }
+  const at::Tensor sums = wide.square_().view({-1, unit.chunk}).sum(1).cpu();
+  return {sums.data_ptr<double>(), sums.data_ptr<double>() + sums.numel()};
+}
+
+}  // namespace
+
+std::vector<UpdateSegment> UnitState::part_segments() const {
+  std::vector<UpdateSegment> found;
+  for (std::size_t i = 0; i < params_here.size(); ++i) {
+    const std::int64_t begin = std::max(offsets[i] - part_begin, std::int64_t{0});
+    const std::int64_t end = std::min(offsets[i] + params_here[i].numel() - part_begin, part_count);
+    if (begin < end) found.push_back({.begin = begin, .end = end, .decay = spec->params[i].decay});
+  }
+  return found;
+}
+
+std::vector<double> UnitState::chunk_square_sums() const {
+  if (!grad.on_host()) return chunk_sums_on_device(*this);
+  return grad.type() == DType::kF64 ? chunk_sums_on_host<double>(*this)
+                                    : chunk_sums_on_host<float>(*this);
+}
+
+void UnitState::place(std::int64_t first, const at::Tensor& value) {
+  const std::int64_t begin = std::max(first, part_begin);
+  const std::int64_t end = std::min(first + value.numel(), part_begin + part_count);
+  if (!params_sharded) full.tensor(first, value.numel()).copy_(value);
+  if (begin >= end) return;
+  const at::Tensor mine = value.narrow(0, begin - first, end - begin);
+  if (params_sharded) part.tensor(begin - part_begin, end - begin).copy_(mine);
+  if (master) master.tensor(begin - part_begin, end - begin).copy_(mine);
+}
+
+void UnitState::copy_parts(const Flat& gradient, const Flat& parts, bool back) const {
+  std::int64_t first = 0;  // of the parameter in `parts`
+  for (std::size_t index = 0; index < params_here.size(); ++index) {
+    if (!params_here[index].partial) continue;
+    const std::int64_t numel = spec->params[index].numel();
+    for_stretches(index, 0, numel,
+                  [&](std::int64_t global, std::int64_t local, std::int64_t count) {
+                    const at::Tensor a = gradient.tensor(local, count);
+                    const at::Tensor b = parts.tensor(first + global, count);
+                    (back ? a : b).copy_(back ? b : a);
+                  });
+    first += numel;
+  }
+}
+
+}  // namespace trireme::exec

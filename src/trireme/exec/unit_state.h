@@ -1,0 +1,95 @@
+// UnitState: what one rank holds of one unit, and what is on its way.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "trireme/arch/spec.h"
+#include "trireme/comm/ticket.h"
+#include "trireme/exec/flat.h"
+#include "trireme/exec/gradient_counter.h"
+#include "trireme/exec/updater.h"
+
+namespace trireme::exec {
+
+// What a unit's gradient has on its way; at most one thing at a time, the dp lane being in order.
+enum class Reduction { kNone, kScatterMicroBatch, kScatter, kAllReduce, kParts };
+
+struct UnitState {
+  const arch::UnitSpec* spec = nullptr;
+  std::vector<arch::LocalParam> params_here;  // what this tp rank holds of each
+  bool trainable = false;
+  bool states_sharded = false;
+  bool params_sharded = false;
+  bool reduce_each_mb = false;
+
+  std::int64_t numel = 0;       // of params_here
+  std::int64_t chunk = 0;       // of the norm
+  std::int64_t padded = 0;      // elements of the full buffers
+  std::int64_t part_begin = 0;  // what this rank steps: [part_begin, part_begin + part_count)
+  std::int64_t part_count = 0;
+  std::vector<std::int64_t> offsets;
+  std::vector<UpdateSegment> segments;
+
+  std::vector<std::pair<std::int64_t, std::int64_t>>
+      foreign;  // [begin, end) that another tp rank owns
+
+  Window params;
+  Window grads;
+  std::vector<at::Tensor> param_views;
+
+  Flat full;    // compute type; empty while resharded
+  Flat part;    // compute type; ZeRO-3 only
+  Flat master;  // only where the master type differs from the compute type
+  std::vector<Flat> states;
+
+  Flat leaf;                // gradient type: gradient of one micro-batch
+  GradientCounter counter;  // gradient type: full, or parts where every micro-batch is reduced
+  Flat grad;                // gradient type: the part's, reduced as far as it has come
+
+  bool gathering = false;
+  comm::Ticket gather;
+  Reduction reduction = Reduction::kNone;
+  comm::Ticket reduce;
+  bool each_mb = false;  // kParts: of a micro-batch
+  Flat sent;             // must outlive the reduction
+  Flat received;
+
+  at::Tensor stepped() const {
+    if (master) return master.tensor(0, part_count);
+    if (params_sharded) return part.tensor(0, part_count);
+    return full.tensor(part_begin, part_count);
+  }
+  // Where the stepped part lives in compute type.
+  at::Tensor computed() const {
+    return params_sharded ? part.tensor(0, part_count) : full.tensor(part_begin, part_count);
+  }
+
+  // What of the part belongs to which parameter.
+  std::vector<UpdateSegment> part_segments() const;
+  // Sums of squares of `grad`, by norm chunk; what another tp rank owns counts as zero.
+  std::vector<double> chunk_square_sums() const;
+  // Writes elements from `first` on, in master type, to what of them is kept here.
+  void place(std::int64_t first, const at::Tensor& value);
+  // The parts that tp ranks hold of one another's gradients, in whole parameters' coordinates: from `gradient`
+  // into `parts`, or back.
+  void copy_parts(const Flat& gradient, const Flat& parts, bool back) const;
+
+  // Calls use(global, local, count) for every stretch of elements [begin, begin + count) of the index-th
+  // parameter that is here; `local` counts from the unit's start.
+  template <typename Use>
+  void for_stretches(std::size_t index, std::int64_t begin, std::int64_t count,
+                     const Use& use) const {
+    for (const arch::Extent& extent : params_here[index].extents) {
+      const std::int64_t from = std::max(begin, extent.global);
+      const std::int64_t to = std::min(begin + count, extent.global + extent.count);
+      if (from < to) use(from, offsets[index] + extent.local + (from - extent.global), to - from);
+    }
+  }
+};
+
+}  // namespace trireme::exec
