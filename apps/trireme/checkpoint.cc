@@ -50,15 +50,18 @@ int checkpoint_ls(const CheckpointOptions& options) {
 int checkpoint_inspect(const CheckpointOptions& options) {
   const Path path = find_checkpoint(options.path);
   const formats::Manifest manifest = formats::read_manifest(path);
-  std::int64_t elements = 0;
+  std::int64_t elements = 0;  // copies that tp ranks hold of one another's parameters included
   for (const formats::ManifestUnit& unit : manifest.units) elements += unit.numel;
+  const std::int64_t parts = manifest.units.empty() ? 1 : manifest.units[0].tp;
   fmt::print(
       "checkpoint  {}\nstep        {}\nsamples     {} consumed\nworld       {}\nbuild       "
       "{}\ndataset     {}\n",
       path.string(), manifest.step, manifest.consumed_samples, manifest.world, manifest.build,
       manifest.dataset_digest.empty() ? "(none)" : manifest.dataset_digest);
-  fmt::print("size        {} bytes in {} files, {} elements of parameters in {} units\n\n",
-             bytes_of(manifest), manifest.files.size(), elements, manifest.units.size());
+  fmt::print("size        {} bytes in {} files, {} elements of parameters in {} units{}\n\n",
+             bytes_of(manifest), manifest.files.size(), elements,
+             static_cast<std::int64_t>(manifest.units.size()) / parts,
+             parts > 1 ? fmt::format(", each in {} parts for tp", parts) : "");
   for (const formats::ManifestUnit& unit : manifest.units) {
     std::map<std::string, int> slices;
     for (const formats::ManifestSlice& slice : unit.slices) ++slices[slice.kind];

@@ -229,7 +229,7 @@ TEST(Conflicts, ShowTheArithmeticAndAWayOut) {
       {{"parallel.cp=8", "parallel.context=ulysses"},
        8,
        "parallel.context=ulysses: 8 ranks exchange heads, but a rank has 4 (model.heads=4 / "
-       "parallel.tp=1); lower that number or choose context=ring"},
+       "parallel.tp=1); lower parallel.cp or choose context=ring"},
       {{"parallel.cp=4", "parallel.context=hierarchical", "parallel.context_inner=3"},
        4,
        "context_inner=3 must divide parallel.cp=4 into two or more groups"},

@@ -84,8 +84,9 @@ class Stored {
     const auto parts = static_cast<std::size_t>(tp());
     if (manifest_.units.size() != specs_.size() * parts)
       fail(ErrorKind::kData,
-           "{}: holds {} units, the model has {}; resume with the job that wrote it",
-           directory_.string(), manifest_.units.size() / parts, specs_.size());
+           "{}: holds {} units in {} parts each, the model has {} units; resume with the job that "
+           "wrote it",
+           directory_.string(), manifest_.units.size() / parts, parts, specs_.size());
     for (std::size_t u = 0; u < manifest_.units.size(); ++u) {
       const formats::ManifestUnit& unit = manifest_.units[u];
       const arch::UnitSpec& spec = specs_[u / parts];

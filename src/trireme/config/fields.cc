@@ -173,10 +173,11 @@ void add_parallel(std::vector<Field>& list) {
   list.push_back(integer(KEY(parallel.context_inner),
                          "Neighbouring cp ranks that exchange heads (context hierarchical).",
                          from(2, 1 << 10)));
-  list.push_back(integer(KEY(parallel.zero),
-                         "What dp_shard ranks share out: 0 nothing, 1 optimizer states, 2 also "
-                         "gradients, 3 also parameters; 3 with dp_replicate > 1 is HSDP.",
-                         from(0, 3)));
+  list.push_back(
+      integer(KEY(parallel.zero),
+              "What dp_shard (and cp) ranks share out: 0 nothing, 1 optimizer states, 2 also "
+              "gradients, 3 also parameters; 3 with dp_replicate > 1 is HSDP.",
+              from(0, 3)));
   list.push_back(integer(KEY(parallel.prefetch), "Units gathered ahead of their use (zero 3).",
                          from(0, 1 << 10)));
   list.push_back(number(KEY(parallel.comm_timeout_s),

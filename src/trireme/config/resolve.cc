@@ -132,9 +132,9 @@ void check_parts(const Model& model, const Parallel& parallel) {
   if (model.heads / parallel.tp < exchanged)
     fail(ErrorKind::kUsage,
          "parallel.context={}: {} ranks exchange heads, but a rank has {} (model.heads={} / "
-         "parallel.tp={}); lower that number or choose context=ring",
+         "parallel.tp={}); lower {} or choose context=ring",
          nested ? "hierarchical" : "ulysses", exchanged, model.heads / parallel.tp, model.heads,
-         parallel.tp);
+         parallel.tp, nested ? "parallel.context_inner" : "parallel.cp");
 }
 
 void resolve_precision(Precision& precision) {
@@ -239,10 +239,15 @@ std::vector<std::string> notes(const Job& job) {
   if (parallel.zero > 0 && parallel.dp_shard * parallel.cp == 1 && parallel.dp_replicate > 1)
     remarks.push_back(fmt::format(
         "parallel.zero={} shards over dp_shard=1, so every rank holds everything", parallel.zero));
-  if (parallel.tp > 1 && job.model.kv_heads % parallel.tp != 0)
+  // Query heads of one group on several ranks.
+  const std::int64_t group = job.model.heads / job.model.kv_heads;
+  bool shared = false;
+  for (int rank = 0; rank < parallel.tp; ++rank)
+    shared = shared || job.model.heads * rank / parallel.tp % group != 0;
+  if (shared)
     remarks.push_back(fmt::format(
-        "model.kv_heads={} do not divide over parallel.tp={}: key-value heads that several ranks "
-        "read are kept by each of them, their gradients added over tp",
+        "model.kv_heads={} on parallel.tp={}: key-value heads that several ranks read are kept by "
+        "each of them, their gradients added over tp",
         job.model.kv_heads, parallel.tp));
   return remarks;
 }

@@ -67,7 +67,24 @@ void check_tiling(const ManifestUnit& unit, const std::string& where) {
   }
 }
 
+// Every unit stands in as many parts as the first, one after the other.
+void check_parts(const Manifest& manifest, const std::string& what) {
+  const std::int64_t tp = manifest.units.empty() ? 1 : manifest.units[0].tp;
+  for (std::size_t u = 0; u < manifest.units.size(); ++u) {
+    const ManifestUnit& unit = manifest.units[u];
+    const auto part = static_cast<std::int64_t>(u) % tp;
+    const bool same = part == 0 || unit.name == manifest.units[u - 1].name;
+    if (unit.tp != tp || unit.tp_rank != part || !same)
+      fail(ErrorKind::kData, "{}: unit {}: part {} of {} where part {} of {} belongs", what,
+           shown(unit.name), unit.tp_rank, unit.tp, part, tp);
+  }
+  if (static_cast<std::int64_t>(manifest.units.size()) % tp != 0)
+    fail(ErrorKind::kData, "{}: the last unit lacks parts: {} entries for {} parts a unit", what,
+         manifest.units.size(), tp);
+}
+
 void check(const Manifest& manifest, const std::string& what) {
+  check_parts(manifest, what);
   std::set<std::string_view> files;
   for (const ManifestFile& file : manifest.files) {
     if (!is_plain_file_name(file.name) || file.name == kManifestName)
@@ -81,9 +98,6 @@ void check(const Manifest& manifest, const std::string& what) {
     const std::string where = fmt::format("{}: unit {}", what, shown(unit.name));
     if (!units.insert({unit.name, unit.tp_rank}).second)
       fail(ErrorKind::kData, "{}: stands twice", where);
-    if (unit.tp_rank >= unit.tp || unit.tp != manifest.units[0].tp)
-      fail(ErrorKind::kData, "{}: part {} of {} among units in {} parts", where, unit.tp_rank,
-           unit.tp, manifest.units[0].tp);
     check_parameters(unit, where);
     check_tiling(unit, where);
     for (const ManifestSlice& slice : unit.slices) {
