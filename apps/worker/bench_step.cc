@@ -42,7 +42,7 @@ Json measure(const config::Job& job, comm::World& world, int warmup, int steps) 
   train::JobSession session(job, world);
   const auto load = [&](std::int64_t first_sample) {
     return data::random_tokens(first_sample, job.run.micro_batch, job.model.seq_len,
-                               job.model.vocab);
+                               job.model.vocab, job.data.documents);
   };
   std::vector<double> seconds, cpu, waits, faults;
   double loss = 0;

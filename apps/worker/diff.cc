@@ -31,20 +31,23 @@ struct Layout {
 // The samples that all layouts train on.
 class Samples {
  public:
-  Samples(const config::Job& job, const Path& dataset) : model_(job.model) {
+  Samples(const config::Job& job, const Path& dataset)
+      : model_(job.model), documents_(job.data.documents) {
     if (dataset.empty()) return;
     dataset_ = std::make_unique<formats::Dataset>(formats::open_dataset(dataset));
-    loader_ = std::make_unique<data::TokenLoader>(dataset_->train, model_.seq_len, model_.vocab,
-                                                  static_cast<std::uint64_t>(job.data.seed));
+    loader_ =
+        std::make_unique<data::TokenLoader>(dataset_->train, model_.seq_len, model_.vocab,
+                                            static_cast<std::uint64_t>(job.data.seed), documents_);
   }
 
   std::vector<at::Tensor> operator()(std::int64_t first, std::int64_t count) const {
     return loader_ ? loader_->batch(first, count)
-                   : data::random_tokens(first, count, model_.seq_len, model_.vocab);
+                   : data::random_tokens(first, count, model_.seq_len, model_.vocab, documents_);
   }
 
  private:
   config::Model model_;
+  bool documents_;
   std::unique_ptr<formats::Dataset> dataset_;
   std::unique_ptr<data::TokenLoader> loader_;
 };

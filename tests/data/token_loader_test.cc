@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <map>
 #include <numeric>
@@ -42,6 +43,38 @@ TEST_F(TokenLoaderTest, TargetsAreTheNextTokens) {
   const auto* tokens = batch[0].data_ptr<std::int64_t>();
   const auto* targets = batch[1].data_ptr<std::int64_t>();
   for (int i = 0; i < 40 * 16; ++i) EXPECT_EQ((tokens[i] + 1) % 251, targets[i]);
+}
+
+TEST_F(TokenLoaderTest, PositionsBeginWithDocumentsAndSamples) {
+  std::vector<std::int64_t> begins = {0, 7, 30, 31, 64, 90};
+  const Path prefix = directory_ / "documents";
+  formats::TokenFileWriter writer(prefix, DType::kU8);
+  for (std::size_t i = 0; i < begins.size(); ++i) {
+    const std::int64_t end = i + 1 < begins.size() ? begins[i + 1] : 200;
+    std::vector<std::int32_t> tokens;
+    for (std::int64_t token = begins[i]; token < end; ++token)
+      tokens.push_back(static_cast<std::int32_t>(token));
+    writer.add_document(tokens);
+  }
+  writer.finish();
+  const formats::TokenFile file(prefix);
+  const TokenLoader train(file, 16, 256, 3, /*documents=*/true);
+  const EvaluationLoader evaluate(file, 16, 256, /*documents=*/true);
+  for (const auto& batch : {train.batch(0, 11), evaluate.batch(0, 12)}) {
+    ASSERT_EQ(batch.size(), 3u);
+    for (std::int64_t row = 0; row < batch[0].size(0); ++row) {
+      std::int64_t begin = batch[0][row][0].item<std::int64_t>();  // tokens are their places
+      for (std::int64_t i = 0; i < 16; ++i) {
+        const auto token = batch[0][row][i].item<std::int64_t>();
+        if (batch[1][row][i].item<std::int64_t>() == kIgnoredTarget) continue;
+        if (std::ranges::find(begins, token) != begins.end()) begin = token;
+        EXPECT_EQ(batch[2][row][i].item<std::int64_t>(), token - begin);
+      }
+    }
+  }
+  EXPECT_EQ(file.document_of(0), 0);
+  EXPECT_EQ(file.document_of(30), 2);
+  EXPECT_EQ(file.document_of(199), 5);
 }
 
 TEST_F(TokenLoaderTest, AnySplitOfABatchDrawsTheSameSamples) {

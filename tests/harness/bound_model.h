@@ -44,19 +44,22 @@ class BoundModel {
   exec::Block& block(std::size_t node) { return *model_.blocks[node]; }
   const std::vector<std::pair<std::string, at::Tensor>>& params() const { return params_; }
 
-  // Activations after `nodes` nodes of the chain.
+  // Activations after `nodes` nodes of the chain; positions within documents may be undefined.
   at::Tensor activations(const at::Tensor& tokens, std::size_t nodes,
-                         const exec::BlockContext& context = {}) {
+                         const exec::BlockContext& context = {}, const at::Tensor& positions = {}) {
     at::Tensor x = tokens;
-    for (std::size_t node = 0; node < nodes; ++node)
-      x = model_.blocks[node]->forward({x}, at_node(context, node))[0];
+    for (std::size_t node = 0; node < nodes; ++node) {
+      std::vector<at::Tensor> inputs = {x};
+      if (positions.defined()) inputs.push_back(positions);
+      x = model_.blocks[node]->forward(inputs, at_node(context, node))[0];
+    }
     return x;
   }
   // The summed loss, as one autograd graph.
   at::Tensor loss(const at::Tensor& tokens, const at::Tensor& targets,
-                  const exec::BlockContext& context = {}) {
+                  const exec::BlockContext& context = {}, const at::Tensor& positions = {}) {
     const std::size_t head = model_.blocks.size() - 1;
-    return model_.blocks[head]->forward({activations(tokens, head, context), targets},
+    return model_.blocks[head]->forward({activations(tokens, head, context, positions), targets},
                                         at_node(context, head))[0];
   }
 

@@ -1,7 +1,5 @@
 #include "tests/harness/jobs.h"
 
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <cmath>
 #include <mutex>
@@ -9,7 +7,7 @@
 #include "trireme/arch/layout.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
-#include "trireme/exec/block.h"
+#include "trireme/data/random_tokens.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::harness {
@@ -20,24 +18,14 @@ double relative(double a, double b) {
   return scale == 0 ? 0 : std::abs(a - b) / scale;
 }
 
-std::vector<at::Tensor> samples(const config::Job& job, std::int64_t first) {
-  const auto options = at::TensorOptions().dtype(at::kLong);
-  at::Tensor window = at::empty({job.run.micro_batch, job.model.seq_len + 1}, options);
-  for (std::int64_t i = 0; i < job.run.micro_batch; ++i)
-    window[i].random_(0, job.model.vocab,
-                      exec::BlockContext{.seed = 21, .micro_batch = first + i}.generator(0));
-  return {window.narrow(1, 0, job.model.seq_len).contiguous(),
-          window.narrow(1, 1, job.model.seq_len).contiguous()};
-}
-
 // Puts what a rank holds of every state to its place.
 void place(exec::Session& session, JobTrace& trace) {
   const exec::Units& units = session.units();
   for (const exec::StateSlice& slice : units.local_slices()) {
     const arch::UnitSpec& spec = session.model().spec.units[static_cast<std::size_t>(slice.unit)];
     const at::Tensor values = slice.tensor.to(at::kDouble).contiguous();
-    const auto within = arch::extents_within(spec, units.tp_rank(), units.tp(), slice.offset,
-                                             values.numel());
+    const auto within =
+        arch::extents_within(spec, units.tp_rank(), units.tp(), slice.offset, values.numel());
     for (std::size_t p = 0; p < within.size(); ++p) {
       auto& state = trace.states[spec.params[p].name + " " + slice.kind];
       state.resize(static_cast<std::size_t>(spec.params[p].numel()), NAN);
@@ -65,8 +53,10 @@ JobTrace run_job(const config::Job& job, int steps) {
   comm::run_local_ranks(world, 120, [&](comm::World& rank) {
     train::JobSession session(resolved, rank);
     for (int step = 0; step < steps; ++step) {
-      const exec::StepResult result =
-          session.train(step, false, [&](std::int64_t first) { return samples(resolved, first); });
+      const exec::StepResult result = session.train(step, false, [&](std::int64_t first) {
+        return data::random_tokens(first, resolved.run.micro_batch, resolved.model.seq_len,
+                                   resolved.model.vocab, resolved.data.documents);
+      });
       if (rank.rank() > 0) continue;
       trace.losses.push_back(result.loss);
       trace.grad_norms.push_back(result.grad_norm);

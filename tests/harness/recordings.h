@@ -38,7 +38,7 @@ inline train::Recording record_layout(const config::Job& job, const std::string&
   const config::Job resolved = laid_out(job, layout);
   return train::record(resolved, steps, [&](std::int64_t first) {
     return data::random_tokens(first, resolved.run.micro_batch, resolved.model.seq_len,
-                               resolved.model.vocab);
+                               resolved.model.vocab, resolved.data.documents);
   });
 }
 

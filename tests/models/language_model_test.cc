@@ -1,4 +1,5 @@
 // GPT-2 and Llama blocks against what defines them: finite differences, causality, ln V, other precisions.
+#include <ATen/ops/arange.h>
 #include <ATen/ops/randint.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -59,6 +60,22 @@ class LanguageModel : public testing::TestWithParam<Case> {
 INSTANTIATE_TEST_SUITE_P(Families, LanguageModel,
                          testing::Values(Case{Family::kGpt, true}, Case{Family::kGpt, false},
                                          Case{Family::kLlama, true}, Case{Family::kLlama, false}));
+
+TEST_P(LanguageModel, DocumentsOfASampleAreAsIfEachStoodAlone) {
+  const config::Job job = this->job(DType::kF64);
+  BoundModel model = bound(job);
+  const at::Tensor tokens = draw_tokens(job, 1), targets = draw_tokens(job, 2);
+  at::Tensor positions = at::arange(70, at::kLong).repeat({2, 1});
+  positions.narrow(1, 23, 47).sub_(23);  // documents of 23 and 47 tokens
+  double alone = 0;
+  for (const auto& [first, count] : {std::pair(0, 23), std::pair(23, 47)})
+    alone += model
+                 .loss(tokens.narrow(1, first, count).contiguous(),
+                       targets.narrow(1, first, count).contiguous())
+                 .item<double>();
+  EXPECT_NEAR(model.loss(tokens, targets, {}, positions).item<double>(), alone, 1e-9);
+  EXPECT_GT(std::abs(model.loss(tokens, targets).item<double>() - alone), 1e-6);
+}
 
 TEST_P(LanguageModel, UntrainedLossIsLogOfTheVocabulary) {
   const config::Job job = this->job(DType::kF32);

@@ -76,7 +76,7 @@ void expect_kept(const config::Job& job, double tolerance) {
     for (std::size_t node = 0; node < program.nodes.size(); ++node) {
       std::vector<at::Tensor> inputs = {x};
       if (node > 0) inputs[0].set_requires_grad(true);
-      if (program.nodes[node].loss) inputs.push_back(tokens);
+      if (program.nodes[node].reads.size() > 1) inputs.push_back(tokens);  // targets, or positions
       together.arrive_and_wait();
       if (world.rank() == 0) {
         before = count.live_bytes();
@@ -110,7 +110,9 @@ TEST(SavedBytes, AreThoseOfTheRanksPart) {
              {"parallel.cp=2"},
              {"parallel.cp=4", "parallel.context=all_gather"},
              {"parallel.cp=2", "parallel.context=ulysses"},
-             {"parallel.tp=2", "parallel.cp=2"}}) {
+             {"parallel.tp=2", "parallel.cp=2"},
+             {"parallel.tp=2", "data.documents=true"},
+             {"parallel.cp=2", "data.documents=true"}}) {
       config::Job job;
       job.model = {.family = family,
                    .layers = 1,

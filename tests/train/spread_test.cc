@@ -84,6 +84,22 @@ TEST_P(Spread, OverContextRanksEqualsOneRank) {
   expect_equal({{{}, {"parallel.cp=4", "parallel.context=hierarchical"}}}, DType::kF64, 1e-12);
 }
 
+TEST_P(Spread, DocumentsTravelWithTheirTokens) {
+  for (const char* method : {"ring", "all_gather", "ulysses"})
+    expect_equal({{{"data.documents=true", "run.micro_batch=2"},
+                   {"parallel.cp=2", fmt::format("parallel.context={}", method)}}},
+                 DType::kF64, 1e-12);
+  expect_equal({{{"data.documents=true", "model.seq_len=22", "run.micro_batch=2"},
+                 {"parallel.tp=4", "parallel.zero=1"}},
+                {{"data.documents=true"}, {"parallel.tp=2", "parallel.sequence_parallel=false"}},
+                {{"data.documents=true", "recompute.policy=full"},
+                 {"parallel.tp=2", "parallel.cp=2", "parallel.dp_shard=2", "parallel.zero=3"}}},
+               DType::kF64, 1e-12);
+  // They matter.
+  const Job one = tiny(GetParam(), DType::kF64);
+  EXPECT_GT(distance(run_job(one, 1), run_job(with(one, {"data.documents=true"}), 1)), 1e-3);
+}
+
 TEST_P(Spread, OverSeveralAxesEqualsOneRank) {
   expect_equal({{{}, {"parallel.tp=2", "parallel.dp_shard=2", "parallel.zero=3"}},
                 {{}, {"parallel.tp=2", "parallel.dp_shard=2", "parallel.zero=1"}},

@@ -24,11 +24,13 @@ class Chain {
     spec_.flops_convention = arch::name(FlopsConvention::kNanoGpt);
     tokens_ = value({.name = "tokens", .bytes = sizes.tokens * 8, .differentiable = false});
     targets_ = value({.name = "targets", .bytes = sizes.tokens * 8, .differentiable = false});
+    if (rank.documents)
+      positions_ = value({.name = "positions", .bytes = sizes.tokens * 8, .differentiable = false});
   }
 
   void embed(std::vector<ParamSpec> params, std::int64_t saved_bytes) {
     node({.name = "embed",
-          .reads = {tokens_},
+          .reads = with_positions(tokens_),
           .saved_bytes = saved_bytes,
           .exchanges = exchanges_.embed()},
          std::move(params));
@@ -38,7 +40,7 @@ class Chain {
   void block(std::vector<ParamSpec> params, std::int64_t saved_bytes, double flops) {
     const std::string name = fmt::format("block.{}", blocks_);
     node({.name = name,
-          .reads = {x_},
+          .reads = with_positions(x_),
           .saved_bytes = saved_bytes,
           .flops = flops,
           .exchanges = exchanges_.block()},
@@ -74,6 +76,11 @@ class Chain {
     return static_cast<plan::ValueId>(spec_.program.values.size()) - 1;
   }
 
+  std::vector<plan::ValueId> with_positions(plan::ValueId value) const {
+    if (positions_ < 0) return {value};
+    return {value, positions_};
+  }
+
   void write_activation() {
     x_ = value(
         {.name = fmt::format("x{}", blocks_), .bytes = sizes_.rows * sizes_.d * sizes_.element});
@@ -102,6 +109,7 @@ class Chain {
   ModelSpec spec_;
   plan::ValueId tokens_ = -1;
   plan::ValueId targets_ = -1;
+  plan::ValueId positions_ = -1;  // none: samples are one document
   plan::ValueId x_ = -1;
   int blocks_ = 0;
 };
@@ -172,6 +180,11 @@ double head_flops(const Model& model, const Sizes& sizes, int tp) {
          tp;
 }
 
+// Where the documents of a block's tokens begin, and what `rotated` numbers a token turn queries and keys.
+std::int64_t document_saved(const Sizes& sizes, const PerRank& rank, std::int64_t rotated) {
+  return rank.documents ? sizes.tokens * (8 + rotated * sizes.statistic) : 0;
+}
+
 // The normed input, its `statistics` a token, the log-sum-exp and perhaps the logits, which become their own
 // gradient.
 std::int64_t head_saved(const Sizes& sizes, std::int64_t statistics, bool keep_logits) {
@@ -193,7 +206,7 @@ ModelSpec gpt_spec(const Model& model, const PerRank& rank) {
   chain.embed({matrix("transformer.wte.weight", model.vocab, d, init.matrix,
                       Cuts::rows({Cuts::each(model.vocab)})),
                matrix("transformer.wpe.weight", model.seq_len, d, init.matrix, cut.whole)},
-              /*places of rows*/ sizes.spread ? sizes.rows * 8 : 0);
+              /*places of rows*/ sizes.spread || rank.documents ? sizes.rows * 8 : 0);
   // Kept by rows: ln_1, x between the branches, ln_2, mean and deviation of two norms; of all tokens, in
   // the rank's heads and features: q, k, v, attention's output, once more where heads were exchanged, c_fc
   // before GELU, log-sum-exp.
@@ -214,7 +227,8 @@ ModelSpec gpt_spec(const Model& model, const PerRank& rank) {
          bias(h + "mlp.c_fc.bias", ffn, features),
          matrix(h + "mlp.c_proj.weight", d, ffn, init.residual, Cuts::columns({Cuts::each(ffn)})),
          bias(h + "mlp.c_proj.bias", d, cut.whole)},
-        saved, block_flops(model, sizes, rank.tp, 4 * d * d + 2 * d * ffn));
+        saved + document_saved(sizes, rank, 0),
+        block_flops(model, sizes, rank.tp, 4 * d * d + 2 * d * ffn));
   }
   std::vector<ParamSpec> head = {gain("transformer.ln_f.weight", d, cut.whole),
                                  bias("transformer.ln_f.bias", d, cut.whole)};
@@ -258,7 +272,8 @@ ModelSpec llama_spec(const Model& model, const PerRank& rank) {
                  matrix(h + "mlp.up_proj.weight", ffn, d, init.matrix, features),
                  matrix(h + "mlp.down_proj.weight", d, ffn, init.residual,
                         Cuts::columns({Cuts::each(ffn)}))},
-                saved, block_flops(model, sizes, rank.tp, 2 * d * d + 2 * d * kv + 3 * d * ffn));
+                saved + document_saved(sizes, rank, cut.width),
+                block_flops(model, sizes, rank.tp, 2 * d * d + 2 * d * kv + 3 * d * ffn));
   }
   std::vector<ParamSpec> head = {gain("model.norm.weight", d, cut.whole)};
   if (!model.tied)
@@ -277,7 +292,8 @@ ModelSpec describe(const config::Job& job) {
                      .cp = job.parallel.cp,
                      .context = job.parallel.context,
                      .context_inner = job.parallel.context_inner,
-                     .keep_logits = !job.recompute.logits};
+                     .keep_logits = !job.recompute.logits,
+                     .documents = job.data.documents};
   switch (job.model.family) {
     case Family::kGpt: return gpt_spec(job.model, rank);
     case Family::kLlama: return llama_spec(job.model, rank);

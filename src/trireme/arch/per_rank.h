@@ -18,6 +18,7 @@ struct PerRank {
   config::ContextMethod context = config::ContextMethod::kRing;
   int context_inner = 1;  // of cp, the ranks that exchange heads (hierarchical)
   bool keep_logits = true;
+  bool documents = false;  // positions come with the tokens
 };
 
 // Sizes in the letters of papers, on the rank with most of each.

@@ -146,6 +146,10 @@ void add_data(std::vector<Field>& list) {
       fixed(integer(KEY(data.seed), "Seed of the order of samples.", from(0, kMaxSeed))));
   list.push_back(fixed(
       number(KEY(data.validation), "Fraction of the text held out for validation.", from(0, 0.5))));
+  list.push_back(
+      fixed(boolean(KEY(data.documents),
+                    "Tokens attend within their own document, whose positions begin at 0; "
+                    "else a sample is one text, whatever it is cut from.")));
 }
 
 void add_parallel(std::vector<Field>& list) {

@@ -44,6 +44,7 @@ struct Data {
   std::string tokenizer = "bytes";  // "bytes", "characters", "bpe:N" or a tokenizer.json
   std::int64_t seed = 1;
   double validation = 0.1;  // fraction held out
+  bool documents = false;   // attention ends where a document begins
   bool operator==(const Data&) const = default;
 };
 

@@ -9,8 +9,8 @@
 namespace trireme::data {
 
 // {tokens, targets} as TokenLoader::batch gives them, of even chance below `vocab`: each sample a function of its
-// number.
+// number. With documents also positions; a document begins at every 16th token or so.
 std::vector<at::Tensor> random_tokens(std::int64_t first, std::int64_t count, std::int64_t seq_len,
-                                      std::int64_t vocab);
+                                      std::int64_t vocab, bool documents = false);
 
 }  // namespace trireme::data

@@ -13,12 +13,34 @@ namespace {
 struct Rows {
   at::Tensor tokens;
   at::Tensor targets;
+  at::Tensor positions;  // undefined: nobody asks for documents
+
+  std::vector<at::Tensor> batch() const {
+    if (!positions.defined()) return {tokens, targets};
+    return {tokens, targets, positions};
+  }
 };
 
-Rows make_rows(std::int64_t count, std::int64_t seq_len) {
+Rows make_rows(std::int64_t count, std::int64_t seq_len, bool documents) {
   const at::TensorOptions options = at::TensorOptions().dtype(at::kLong);
-  return {at::full({count, seq_len}, 0, options),
-          at::full({count, seq_len}, kIgnoredTarget, options)};
+  return {.tokens = at::full({count, seq_len}, 0, options),
+          .targets = at::full({count, seq_len}, kIgnoredTarget, options),
+          .positions = documents ? at::full({count, seq_len}, 0, options) : at::Tensor()};
+}
+
+// Positions of the `length` tokens from `first` on; a document that began earlier begins here.
+void fill_positions(std::int64_t* positions, const formats::TokenFile& file, std::int64_t first,
+                    std::int64_t length) {
+  std::int64_t document = file.document_of(first);
+  std::int64_t begin = first;
+  for (std::int64_t token = first; token < first + length; ++token) {
+    formats::TokenRange range = file.document(document);
+    while (token >= range.first + range.count) {
+      range = file.document(++document);
+      begin = token;
+    }
+    *positions++ = token - begin;
+  }
 }
 
 // Fills one row with the `length` tokens from `first` on and the tokens that follow each.
@@ -35,6 +57,8 @@ void fill_row(Rows& rows, std::int64_t row, const formats::TokenFile& file, std:
   const std::int64_t seq_len = rows.tokens.size(1);
   std::copy_n(window.begin(), length, rows.tokens.data_ptr<std::int64_t>() + row * seq_len);
   std::copy_n(window.begin() + 1, length, rows.targets.data_ptr<std::int64_t>() + row * seq_len);
+  if (rows.positions.defined())
+    fill_positions(rows.positions.data_ptr<std::int64_t>() + row * seq_len, file, first, length);
 }
 
 // Every offset below seq_len must leave this many whole windows and one token to predict.
@@ -50,30 +74,32 @@ std::int64_t windows(const formats::TokenFile& tokens, std::int64_t seq_len) {
 }  // namespace
 
 TokenLoader::TokenLoader(const formats::TokenFile& tokens, std::int64_t seq_len, std::int64_t vocab,
-                         std::uint64_t seed)
+                         std::uint64_t seed, bool documents)
     : tokens_(tokens),
       seq_len_(seq_len),
       vocab_(vocab),
       seed_(seed),
+      documents_(documents),
       samples_(windows(tokens, seq_len)),
       order_(samples_, seed) {}
 
 std::vector<at::Tensor> TokenLoader::batch(std::int64_t first, std::int64_t count) const {
-  Rows rows = make_rows(count, seq_len_);
+  Rows rows = make_rows(count, seq_len_, documents_);
   for (std::int64_t row = 0; row < count; ++row) {
     const SampleOrder::Place place = order_.at(first + row);
     const std::uint64_t key = mix(mix(seed_, 0x0FF5E7), static_cast<std::uint64_t>(place.epoch));
     const auto offset = static_cast<std::int64_t>(key % static_cast<std::uint64_t>(seq_len_));
     fill_row(rows, row, tokens_, place.sample * seq_len_ + offset, seq_len_, vocab_);
   }
-  return {rows.tokens, rows.targets};
+  return rows.batch();
 }
 
 EvaluationLoader::EvaluationLoader(const formats::TokenFile& tokens, std::int64_t seq_len,
-                                   std::int64_t vocab)
+                                   std::int64_t vocab, bool documents)
     : tokens_(tokens),
       seq_len_(seq_len),
       vocab_(vocab),
+      documents_(documents),
       samples_((std::max(tokens.tokens() - 1, std::int64_t{0}) + seq_len - 1) / seq_len) {}
 
 std::int64_t EvaluationLoader::valid_tokens(std::int64_t first, std::int64_t count) const {
@@ -83,12 +109,12 @@ std::int64_t EvaluationLoader::valid_tokens(std::int64_t first, std::int64_t cou
 }
 
 std::vector<at::Tensor> EvaluationLoader::batch(std::int64_t first, std::int64_t count) const {
-  Rows rows = make_rows(count, seq_len_);
+  Rows rows = make_rows(count, seq_len_, documents_);
   for (std::int64_t row = 0; row < count; ++row) {
     const std::int64_t valid = valid_tokens(first + row, 1);
     if (valid > 0) fill_row(rows, row, tokens_, (first + row) * seq_len_, valid, vocab_);
   }
-  return {rows.tokens, rows.targets};
+  return rows.batch();
 }
 
 }  // namespace trireme::data

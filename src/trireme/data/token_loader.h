@@ -19,13 +19,14 @@ inline constexpr std::int64_t kIgnoredTarget = -100;  // as the field marks targ
 // shorter than two windows or holds a token outside [0, vocab).
 class TokenLoader {
  public:
+  // documents: batches have `positions` as well.
   TokenLoader(const formats::TokenFile& tokens, std::int64_t seq_len, std::int64_t vocab,
-              std::uint64_t seed);
+              std::uint64_t seed, bool documents = false);
 
   std::int64_t samples_per_epoch() const { return samples_; }
 
   // {tokens, targets}, both int64 [count, seq_len], of samples `first` .. `first + count - 1` in the
-  // order of consumption.
+  // order of consumption; and positions, alike, of tokens within the part of their document that the sample has.
   std::vector<at::Tensor> batch(std::int64_t first, std::int64_t count) const;
 
  private:
@@ -33,6 +34,7 @@ class TokenLoader {
   std::int64_t seq_len_;
   std::int64_t vocab_;
   std::uint64_t seed_;
+  bool documents_;
   std::int64_t samples_;
   SampleOrder order_;
 };
@@ -41,7 +43,8 @@ class TokenLoader {
 // targets, as are samples beyond the end.
 class EvaluationLoader {
  public:
-  EvaluationLoader(const formats::TokenFile& tokens, std::int64_t seq_len, std::int64_t vocab);
+  EvaluationLoader(const formats::TokenFile& tokens, std::int64_t seq_len, std::int64_t vocab,
+                   bool documents = false);
 
   std::int64_t samples() const { return samples_; }
   // Targets with loss among samples first .. first + count - 1.
@@ -52,6 +55,7 @@ class EvaluationLoader {
   const formats::TokenFile& tokens_;
   std::int64_t seq_len_;
   std::int64_t vocab_;
+  bool documents_;
   std::int64_t samples_;
 };
 

@@ -168,6 +168,17 @@ TokenRange TokenFile::document(std::int64_t index) const {
   return {.first = first, .count = end - first};
 }
 
+std::int64_t TokenFile::document_of(std::int64_t position) const {
+  TRIREME_CHECK(position >= 0 && position < tokens_, "token {} of {}", position, tokens_);
+  std::int64_t low = 0;  // the last document that begins no later lies in [low, high)
+  std::int64_t high = documents_;
+  while (high - low > 1) {
+    const std::int64_t middle = (low + high) / 2;
+    (document(middle).first <= position ? low : high) = middle;
+  }
+  return low;
+}
+
 void TokenFile::read(std::int64_t first, std::span<std::int32_t> out) const {
   const auto count = static_cast<std::int64_t>(out.size());
   TRIREME_CHECK(first >= 0 && count <= tokens_ && first <= tokens_ - count, "tokens [{}, {}) of {}",

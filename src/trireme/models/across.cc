@@ -63,6 +63,20 @@ at::Tensor Across::positions(std::int64_t tokens) const {
   return ops::token_positions(tokens * cp_.size(), cp_.rank(), cp_.size()).to(device_);
 }
 
+at::Tensor Across::own_rows(const at::Tensor& x) const {
+  if (!tp_.shares_rows()) return {};
+  const std::int64_t count = samples_ * tp_.tokens;
+  return ops::row_indices(count, tp_).clamp_max(count - 1).to(device_);
+}
+
+ops::Mask Across::mask(const at::Tensor& positions) const {
+  if (!positions.defined()) return ops::Mask::causal();
+  const at::Tensor here = this->positions(positions.size(1));
+  const at::Tensor place =
+      here.defined() ? here : at::arange(positions.size(1), positions.options());
+  return ops::Mask::causal({.begin = place - positions});
+}
+
 at::Tensor Across::rows_of(const at::Tensor& x) const {
   const bool shared = tp_.shares_rows();
   if (!shared && cp_.size() == 1) return {};

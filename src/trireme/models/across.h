@@ -33,6 +33,11 @@ class Across {
   // The positions in their sample of its `tokens` tokens that are here, int64 [tokens]; undefined where these are
   // the first ones.
   at::Tensor positions(std::int64_t tokens) const;
+  // Which of the flattened [samples, tokens] here each row of an activation between parallel regions is, int64
+  // [rows]; the last one stands for padding. Undefined where they are all of them in order.
+  at::Tensor own_rows(const at::Tensor& x) const;
+  // Causal; where positions within documents are given, [samples, tokens] here, within these.
+  ops::Mask mask(const at::Tensor& positions) const;
   // Rows of an activation between parallel regions are tokens of [samples, tokens of all ranks], flattened: which,
   // int64 [rows]; undefined where they are all of them in order.
   at::Tensor rows_of(const at::Tensor& x) const;

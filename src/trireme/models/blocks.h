@@ -24,6 +24,10 @@ class BoundBlock : public exec::Block {
   std::size_t params() const { return params_.size(); }
   const Across& across() const { return *across_; }
   const ops::TensorParallel& tp() const { return across_->tp(); }
+  // A node's second input, where documents share a sample.
+  static at::Tensor positions(const std::vector<at::Tensor>& inputs) {
+    return inputs.size() > 1 ? inputs[1] : at::Tensor();
+  }
 
  private:
   std::shared_ptr<const Across> across_;

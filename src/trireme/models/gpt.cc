@@ -24,9 +24,14 @@ at::Tensor noisy(const at::Tensor& x, double p, const exec::BlockContext& contex
   return ops::dropout(x, p, noise_key(context, draw), across.rows_of(x));
 }
 
-// Learned positions of the rows of x, which begin as `tokens` of a sample.
-at::Tensor positions_of(const at::Tensor& x, std::int64_t tokens, const at::Tensor& table,
-                        const Across& across) {
+// Learned positions of the rows of x, which begin as `tokens` of a sample; `given` within documents.
+at::Tensor positions_of(const at::Tensor& x, std::int64_t tokens, const at::Tensor& given,
+                        const at::Tensor& table, const Across& across) {
+  if (given.defined()) {
+    const at::Tensor own = across.own_rows(x);
+    const at::Tensor all = given.flatten();
+    return ops::embedding(own.defined() ? all.index_select(0, own) : all, table).view(x.sizes());
+  }
   const at::Tensor rows = across.rows_of(x);
   if (!rows.defined()) return table.narrow(0, 0, tokens);
   return ops::embedding(rows.remainder(tokens * across.cp().size()), table).view(x.sizes());
@@ -55,8 +60,8 @@ std::vector<at::Tensor> GptEmbed::forward(const std::vector<at::Tensor>& inputs,
                                           const exec::BlockContext& context) {
   const at::Tensor& tokens_bt = inputs[0];
   const at::Tensor x_btd = ops::embedding(tokens_bt, param(kTokens), across().first_id(), tp());
-  const at::Tensor placed_btd =
-      x_btd + positions_of(x_btd, tokens_bt.size(1), param(kPositions), across());
+  const at::Tensor placed_btd = x_btd + positions_of(x_btd, tokens_bt.size(1), positions(inputs),
+                                                     param(kPositions), across());
   return {noisy(placed_btd, dropout_, context, kAfterEmbedding, across())};
 }
 
@@ -71,9 +76,9 @@ std::vector<at::Tensor> GptBlock::forward(const std::vector<at::Tensor>& inputs,
   const ops::Branching first =
       ops::residual_norm(x_btd, {}, param(kNorm1), param(kNorm1Bias), norm_eps_);
   const at::Tensor qkv = ops::column_linear(first.normed, param(kQkv), param(kQkvBias), tp());
-  const at::Tensor attended_btd =
-      ops::row_linear(ops::attention_packed(qkv, heads, ops::Mask::causal(), across().cp()),
-                      param(kOut), param(kOutBias), tp());
+  const at::Tensor attended_btd = ops::row_linear(
+      ops::attention_packed(qkv, heads, across().mask(positions(inputs)), across().cp()),
+      param(kOut), param(kOutBias), tp());
   const ops::Branching second = ops::residual_norm(
       first.stream, noisy(attended_btd, dropout_, context, kAfterAttention, across()),
       param(kNorm2), param(kNorm2Bias), norm_eps_);

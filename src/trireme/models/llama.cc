@@ -12,6 +12,11 @@ namespace {
 
 enum BlockParam { kNorm1, kQuery, kKey, kValue, kOut, kNorm2, kGate, kUp, kDown };
 
+// x [samples, tokens, ..] with every token turned by a row of its own.
+at::Tensor turned_each(const at::Tensor& x, const ops::RotaryTable& table) {
+  return ops::rotary(x.reshape({1, -1, x.size(2)}), table).view(x.sizes());
+}
+
 }  // namespace
 
 std::vector<at::Tensor> LlamaEmbed::forward(const std::vector<at::Tensor>& inputs,
@@ -25,10 +30,12 @@ std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& input
   const ops::Branching first = ops::residual_norm(x_btd, {}, param(kNorm1), {}, norm_eps_);
   const std::vector<at::Tensor> qkv =
       ops::column_linears(first.normed, {{param(kQuery)}, {param(kKey)}, {param(kValue)}}, tp());
-  const ops::RotaryTable table = rotary_.at(across().positions(qkv[0].size(1)));
-  const at::Tensor mixed =
-      ops::attention(ops::rotary(qkv[0], table), ops::rotary(qkv[1], table), qkv[2],
-                     across().heads(), ops::Mask::causal(), across().cp());
+  const at::Tensor given = positions(inputs);
+  const ops::RotaryTable table =
+      rotary_.at(given.defined() ? given.flatten() : across().positions(qkv[0].size(1)));
+  const auto turn = given.defined() ? turned_each : ops::rotary;
+  const at::Tensor mixed = ops::attention(turn(qkv[0], table), turn(qkv[1], table), qkv[2],
+                                          across().heads(), across().mask(given), across().cp());
   const ops::Branching second = ops::residual_norm(
       first.stream, ops::row_linear(mixed, param(kOut), {}, tp()), param(kNorm2), {}, norm_eps_);
   const std::vector<at::Tensor> wide =

@@ -14,7 +14,8 @@ namespace trireme::train {
 
 class JobSession {
  public:
-  // The inputs of a micro-batch: tokens and targets of run.micro_batch samples from this one on.
+  // The inputs of a micro-batch: tokens, targets and, with data.documents, positions of
+  // run.micro_batch samples from this one on.
   using Load = std::function<std::vector<at::Tensor>(std::int64_t first_sample)>;
 
   // Collective over the world. `job` is resolved for it; both must outlive this.

@@ -47,8 +47,8 @@ class Run {
         steps_((compare_ranks(world, setup, dataset_.digest), job_), world),
         session_(steps_.session()),
         train_(dataset_.train, job_.model.seq_len, job_.model.vocab,
-               static_cast<std::uint64_t>(job_.data.seed)),
-        evaluation_(dataset_.val, job_.model.seq_len, job_.model.vocab),
+               static_cast<std::uint64_t>(job_.data.seed), job_.data.documents),
+        evaluation_(dataset_.val, job_.model.seq_len, job_.model.vocab, job_.data.documents),
         peak_flops_(find_peak(job_.precision.compute, steps_.device(), world).flops) {}
 
   Ending operator()() {
