@@ -1,6 +1,7 @@
 // trireme bench: the worker measures and prints.
 #include "../guard.h"
 #include "commands.h"
+#include "output.h"
 #include "planned.h"
 #include "trireme/base/error.h"
 #include "trireme/mesh/zigzag.h"
@@ -17,11 +18,16 @@ std::string joined(const std::vector<Number>& numbers) {
   return list;
 }
 
+void add_json(std::vector<std::string>& words, const std::string& file) {
+  check_output(file);
+  if (!file.empty()) words.insert(words.end(), {"--json", file});
+}
+
 }  // namespace
 
 int bench_collectives(const BenchCollectivesOptions& options) {
   std::vector<std::string> words = {"bench-collectives", "--ranks", joined(options.ranks)};
-  if (!options.json.empty()) words.insert(words.end(), {"--json", options.json});
+  add_json(words, options.json);
   become_worker(words, {});
 }
 
@@ -42,13 +48,13 @@ int bench_context(const BenchContextOptions& options) {
                                     std::to_string(options.kv_heads),
                                     "--head-dim",
                                     std::to_string(options.head_dim)};
-  if (!options.json.empty()) words.insert(words.end(), {"--json", options.json});
+  add_json(words, options.json);
   become_worker(words, {});
 }
 
 int bench_kernels(const BenchKernelsOptions& options) {
   std::vector<std::string> words = {"bench-kernels", "--threads", std::to_string(options.threads)};
-  if (!options.json.empty()) words.insert(words.end(), {"--json", options.json});
+  add_json(words, options.json);
   become_worker(words, {});
 }
 
@@ -69,7 +75,7 @@ int bench_step(const BenchStepOptions& options) {
                                     std::to_string(options.steps)};
   if (place.launcher == Launcher::kThreads)
     words.insert(words.end(), {"--ranks", std::to_string(place.world)});
-  if (!options.json.empty()) words.insert(words.end(), {"--json", options.json});
+  add_json(words, options.json);
   if (place.rank == 0) fmt::print("world     {}\n{}", describe(place), short_summary(planned));
   if (place.launcher != Launcher::kProcesses || place.world == 1) become_worker(words, place);
   const elastic::Outcome outcome = run_workers(words, place);

@@ -295,8 +295,7 @@ void add_diff(CLI::App& root, DiffOptions& o, Run& run) {
       ->capture_default_str();
   app.add_option("--tolerance", o.tolerance,
                  "largest relative norm of a difference; default 1e-11 in fp64, 1e-4 in fp32, 0.05 "
-                 "in bf16")
-      ->check(CLI::NonNegativeNumber);
+                 "in bf16");
   app.add_option("--json", o.json, "write every comparison to this file as well");
   app.add_flag("--all", o.all, "a line for every tensor");
   app.callback([&] {

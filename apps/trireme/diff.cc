@@ -1,8 +1,10 @@
 // trireme diff: reads layouts and checks them all; the worker runs and compares.
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
 #include "dataset.h"
+#include "output.h"
 #include "planned.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
@@ -100,9 +102,12 @@ config::Job typed_job(const DiffOptions& options) {
 }  // namespace
 
 int diff(const DiffOptions& options) {
+  if (options.tolerance && !(std::isfinite(*options.tolerance) && *options.tolerance >= 0))
+    fail(ErrorKind::kUsage, "--tolerance {}: needs a finite number, 0 or more", *options.tolerance);
+  check_output(options.json);
   config::Job job = typed_job(options);
   Json request{{"steps", options.steps}, {"all", options.all}, {"json", options.json}};
-  std::int64_t vocabulary = known_vocabulary(job.data);
+  std::int64_t vocabulary = job.model.vocab == 0 ? known_vocabulary(job.data) : 0;
   std::string data = "random tokens";
   if (!job.data.path.empty()) {
     const LocatedDataset located = locate_dataset(job.data, [](const std::string& text) {

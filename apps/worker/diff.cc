@@ -20,6 +20,7 @@ namespace {
 using train::Comparison;
 using train::Kind;
 using train::Recording;
+using train::step_name;
 
 struct Layout {
   std::string name;
@@ -104,12 +105,12 @@ std::string who(const Comparison& row) {
 
 void print_row(const Comparison& row) {
   if (!row.compared)
-    fmt::print("{:>4}  {:<10}  {:<36}  not compared: other shapes\n", row.step, name(row.kind),
-               row.name);
+    fmt::print("{:>5}  {:<10}  {:<36}  not compared: other shapes\n", step_name(row.step),
+               name(row.kind), row.name);
   else
-    fmt::print("{:>4}  {:<10}  {:<36}  {:>8.1e}  {:>8.2g}  {}: {:.6g} {:+.1e}, {}\n", row.step,
-               name(row.kind), row.name, row.relative, static_cast<double>(row.ulps), element(row),
-               row.a, row.b - row.a, who(row));
+    fmt::print("{:>5}  {:<10}  {:<36}  {:>8.1e}  {:>8.2g}  {}: {:.6g} {:+.1e}, {}\n",
+               step_name(row.step), name(row.kind), row.name, row.relative,
+               static_cast<double>(row.ulps), element(row), row.a, row.b - row.a, who(row));
 }
 
 void print_table(const std::vector<Comparison>& rows, double tolerance, bool all) {
@@ -121,11 +122,11 @@ void print_table(const std::vector<Comparison>& rows, double tolerance, bool all
     beyond += over;
     if (!all && (!over || shown == kShown)) continue;
     if (shown++ == 0)
-      fmt::print("{:>4}  {:<10}  {:<36}  {:>8}  {:>8}  worst element\n", "step", "kind", "tensor",
+      fmt::print("{:>5}  {:<10}  {:<36}  {:>8}  {:>8}  worst element\n", "step", "kind", "tensor",
                  "relative", "ulps");
     print_row(row);
   }
-  if (beyond > shown) fmt::print("      and {} more; --all shows every tensor\n", beyond - shown);
+  if (beyond > shown) fmt::print("       and {} more; --all shows every tensor\n", beyond - shown);
 }
 
 void print_summary(const std::vector<Comparison>& rows, double tolerance) {
@@ -141,12 +142,13 @@ void print_summary(const std::vector<Comparison>& rows, double tolerance) {
     sum.apart += !row.compared;
     if (!row.compared) continue;
     sum.beyond += row.relative > tolerance;
-    sum.equal += row.relative == 0;
+    sum.equal += row.ulps == 0;
     if (sum.worst == nullptr || row.relative > sum.worst->relative) sum.worst = &row;
   }
   for (const auto& [key, sum] : sums) {
-    fmt::print("summary   step {}: {} {}{}, {} equal to the last bit, {} beyond", key.first,
-               sum.tensors, name(key.second), sum.tensors == 1 ? "" : "s", sum.equal, sum.beyond);
+    fmt::print("summary   step {}: {} {}{}, {} equal to the last bit, {} beyond",
+               step_name(key.first), sum.tensors, name(key.second), sum.tensors == 1 ? "" : "s",
+               sum.equal, sum.beyond);
     if (sum.apart > 0) fmt::print(", {} of other shapes", sum.apart);
     if (sum.worst != nullptr && sum.worst->relative > 0)
       fmt::print("; largest {:.1e}, {}", sum.worst->relative, sum.worst->name);
@@ -158,8 +160,8 @@ void print_summary(const std::vector<Comparison>& rows, double tolerance) {
 
 void print_parting(const Comparison& row, const std::string& a, const std::string& b) {
   const std::size_t width = std::max(a.size(), b.size());
-  fmt::print("parts at  step {}, {} {}: {}, {}\n", row.step, name(row.kind), row.name, element(row),
-             who(row));
+  fmt::print("parts at  step {}, {} {}: {}, {}\n", step_name(row.step), name(row.kind), row.name,
+             element(row), who(row));
   fmt::print("          {:<{}}  {:.17g}\n", a, width, row.a);
   fmt::print("          {:<{}}  {:.17g}\n", b, width, row.b);
   fmt::print("          {} ulps of {} apart, relative norm {:.2e}\n", row.ulps, name(row.type),
@@ -182,20 +184,27 @@ bool report(const Layout& first, const Layout& other, const std::vector<Comparis
   return within;
 }
 
+// JSON has no numbers that are not finite.
+Json number(double value) {
+  return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
+}
+
 Json as_json(const Layout& other, const std::vector<Comparison>& rows, double tolerance) {
   Json comparison{{"layout", other.name}, {"first", nullptr}, {"rows", Json::array()}};
   for (const Comparison& row : rows) {
     if (comparison["first"].is_null() && row.relative > tolerance)
       comparison["first"] = comparison["rows"].size();
-    Json entry{{"step", row.step}, {"kind", name(row.kind)}, {"name", row.name}};
+    Json entry{{"step", row.step == train::kStart ? Json("start") : Json(row.step)},
+               {"kind", name(row.kind)},
+               {"name", row.name}};
     entry["compared"] = row.compared;
     entry["strays"] = row.strays;
     if (row.compared) {
-      entry["relative"] = row.relative;
+      entry["relative"] = number(row.relative);
       entry["ulps"] = row.ulps;
       entry["at"] = row.at;
-      entry["a"] = row.a;
-      entry["b"] = row.b;
+      entry["a"] = number(row.a);
+      entry["b"] = number(row.b);
       entry["rank"] = row.rank;
       if (row.micro_batch >= 0) entry["micro_batch"] = row.micro_batch;
       if (row.peer >= 0) entry["peer"] = row.peer;
@@ -220,8 +229,8 @@ int diff(const Arguments& arguments) {
       request.value("tolerance", train::default_tolerance(job.precision.compute));
   fmt::print(
       "tolerance {:g} of |a - b| / max(|a|, f x norm of all tensors of that step and kind), "
-      "f {:g}, of parameters {:g}\n",
-      tolerance, train::small_norm(Kind::kGradient), train::small_norm(Kind::kParameter));
+      "f {:g}\n",
+      tolerance, train::kSmallNorm);
   check_memory(layouts, steps);
   const Samples samples(job, request.value("dataset", ""));
   const Recording first = run(layouts[0], steps, samples);

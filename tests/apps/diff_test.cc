@@ -54,7 +54,12 @@ TEST_F(Diff, RefusesWhatIsNoLayout) {
   expect_refused({"--layouts", "tp=2", "--against", "tq=1"}, "layout 'tq=1'");
   expect_refused({"--layouts", "tp=2", "--dtype", "fp8"}, "fp8");
   expect_refused({"--layouts", "tp=2", "--steps", "0"}, "--steps");
-  expect_refused({"--layouts", "tp=2", "--tolerance", "-1"}, "--tolerance");
+  for (const char* tolerance : {"-1", "nan", "inf"})
+    expect_refused({"--layouts", "tp=2", "--tolerance", tolerance},
+                   std::string("--tolerance ") + tolerance + ": needs a finite number, 0 or more");
+  expect_refused({"--layouts", "tp=2", "--json", "no/diff.json"},
+                 "--json no/diff.json: cannot write: No such file");
+  expect_refused({"--layouts", "tp=2", "--json", "."}, "--json .: needs a regular file");
   expect_refused({"--layouts", "tp=2", "--set", "precision.compute=bf16"}, "--dtype");
 }
 
@@ -103,6 +108,22 @@ TEST_F(Diff, BeyondTheToleranceItNamesTheFirstTensor) {
   const Result all = diff({"--layouts", "tp=2", "--steps", "1", "--all"});
   EXPECT_EQ(all.exit_code, 0);
   EXPECT_THAT(all.out, HasSubstr("ln_f.bias"));
+}
+
+TEST_F(Diff, TakesTheModelsOwnVocabularyWhereNoDataAreRead) {
+  const Result result = diff({"--layouts", "tp=2", "--steps", "1", "--set", "model.vocab=127"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr("step start"));
+}
+
+TEST_F(Diff, WritesNumbersThatAreNotFiniteByName) {
+  diff({"--layouts", "tp=2", "--steps", "2", "--dtype", "fp32", "--json", "nan.json", "--set",
+        "optim.lr=1e30", "optim.clip=0", "optim.warmup_steps=0"});
+  const Json json = parse_json(read_file(desk_ / "nan.json"), "nan.json");
+  int named = 0;
+  for (const Json& row : json["comparisons"][0]["rows"])
+    if (row["compared"].get<bool>()) named += row["a"].is_string();
+  EXPECT_GT(named, 0);
 }
 
 TEST_F(Diff, RunsOnTheJobsDataAndSaysWhatItComputesIn) {

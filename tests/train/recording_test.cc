@@ -2,6 +2,7 @@
 #include "trireme/train/recording.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,8 +32,8 @@ TEST_P(Recordings, HoldAllOfAStepInOrder) {
   const Recording one = record_layout(job, "");
   ASSERT_EQ(one.losses.size(), 2u);
   EXPECT_EQ(one.ended, "");
-  int last_step = 0;
-  Kind last_kind = Kind::kActivation;
+  int last_step = kStart;
+  Kind last_kind = Kind::kParameter;
   double squares = 0;
   for (const RecordedTensor& tensor : one.tensors) {
     EXPECT_EQ(std::ssize(tensor.values), tensor.numel()) << tensor.name;
@@ -43,12 +44,13 @@ TEST_P(Recordings, HoldAllOfAStepInOrder) {
     for (const double value : tensor.values) squares += value * value;
   }
   EXPECT_EQ(last_step, 1);
-  EXPECT_EQ(last_kind, Kind::kParameter);
+  EXPECT_EQ(last_kind, Kind::kUpdate);
   EXPECT_GT(squares, 0);
-  EXPECT_EQ(one.tensors[0].name, "embed");
-  EXPECT_THAT(one.tensors[0].shape,
-              ElementsAre(job.run.global_batch, job.model.seq_len, job.model.hidden));
-  const RecordedTensor& loss = one.tensors[static_cast<std::size_t>(job.model.layers) + 1];
+  const auto embed = std::ranges::find(one.tensors, Kind::kActivation, &RecordedTensor::kind);
+  EXPECT_EQ(embed->name, "embed");
+  EXPECT_EQ(embed->step, 0);
+  EXPECT_THAT(embed->shape, ElementsAre(job.run.global_batch, job.model.seq_len, job.model.hidden));
+  const RecordedTensor& loss = embed[job.model.layers + 1];
   EXPECT_EQ(loss.name, "head");
   double sum = 0;
   for (const double part : loss.values) sum += part;
@@ -80,7 +82,8 @@ TEST_P(Recordings, OfOtherLayoutsAreEqualButForRounding) {
         "recompute.policy=full", "precision.numerics=fast", "tp=2,dp_replicate=2,zero=2"}) {
     for (const Comparison& row : against_one_rank(job, layout)) {
       EXPECT_TRUE(row.compared) << layout << " " << row.name;
-      EXPECT_LT(row.relative, 1e-12) << layout << " " << row.name << " of step " << row.step;
+      EXPECT_LT(row.relative, row.kind == Kind::kUpdate ? 1e-11 : 1e-12)
+          << layout << " " << name(row.kind) << " " << row.name << " of step " << row.step;
       EXPECT_EQ(row.strays, 0) << layout << " " << row.name;
     }
   }
@@ -92,8 +95,89 @@ TEST_P(Recordings, OfOtherMicroBatchesCompareWhatHasTheSameShape) {
   const std::vector<Comparison> rows = against_one_rank(job, "run.micro_batch=2,dp_shard=2");
   for (const Comparison& row : rows) {
     EXPECT_EQ(row.compared, row.name != "head") << row.name;
-    EXPECT_LT(row.relative, 1e-12) << row.name;
+    EXPECT_LT(row.relative, row.kind == Kind::kUpdate ? 1e-11 : 1e-12) << row.name;
   }
+}
+
+TEST_P(Recordings, OfLowPrecisionStayWithinTheirTolerance) {
+  for (const DType type : {DType::kF32, DType::kBF16}) {
+    const config::Job job = tiny_job(GetParam(), type);
+    for (const char* layout : {"tp=2", "cp=2", "tp=2,cp=2,dp_shard=2,zero=3"})
+      for (const Comparison& row :
+           compare(record_layout(job, "", 3), record_layout(job, layout, 3)))
+        EXPECT_LT(row.relative, default_tolerance(type))
+            << layout << " " << name(row.kind) << " " << row.name << " of step " << row.step;
+  }
+}
+
+TEST_P(Recordings, WithOneUpdateMissingNameIt) {
+  for (const DType type : {DType::kF64, DType::kF32, DType::kBF16}) {
+    const config::Job job = tiny_job(GetParam(), type);
+    const Recording one = record_layout(job, "");
+    Recording two = record_layout(job, "tp=2");
+    for (RecordedTensor& tensor : two.tensors) {
+      if (tensor.kind != Kind::kUpdate) continue;
+      const std::vector<double> right = tensor.values;
+      for (double& value : tensor.values) value = 0;
+      const std::vector<Comparison> rows = compare(one, two);
+      const auto first = std::ranges::find_if(
+          rows, [&](const Comparison& row) { return row.relative > default_tolerance(type); });
+      ASSERT_NE(first, rows.end()) << name(type) << " " << tensor.name;
+      EXPECT_EQ(first->name, tensor.name) << name(type);
+      EXPECT_EQ(first->kind, Kind::kUpdate);
+      EXPECT_EQ(first->step, tensor.step);
+      tensor.values = right;
+    }
+  }
+}
+
+TEST_P(Recordings, OfOtherInitialValuesPartAtTheStart) {
+  config::Job job = tiny_job(GetParam(), DType::kF64);
+  const Recording one = record_layout(job, "");
+  job.run.seed += 1;
+  const Comparison first = compare(one, record_layout(job, "")).front();
+  EXPECT_EQ(first.kind, Kind::kParameter);
+  EXPECT_EQ(first.step, kStart);
+  EXPECT_GT(first.relative, 0.1);
+}
+
+// Wherever one rank's share of an update is wrong, that rank is named.
+TEST(Recordings, WithAnUpdateScaledOnOneRankNameTheRank) {
+  const config::Job job = tiny_job(Family::kGpt, DType::kF32);
+  const Recording one = record_layout(job, "");
+  for (const char* layout : {"tp=2", "dp_shard=2,zero=1"}) {
+    Recording two = record_layout(job, layout);
+    const auto tensor = std::ranges::find_if(two.tensors, [](const RecordedTensor& each) {
+      return each.kind == Kind::kUpdate && each.step == 1 && each.holders.size() == 2 &&
+             each.rank_of(0) != each.rank_of(each.numel() - 1);
+    });
+    ASSERT_NE(tensor, two.tensors.end()) << layout;
+    for (const arch::Extent& extent : tensor->holders[1].extents)
+      for (std::int64_t i = 0; i < extent.count; ++i)
+        tensor->values[static_cast<std::size_t>(extent.global + i)] *= 1.01;
+    const std::vector<Comparison> rows = compare(one, two);
+    const auto first = std::ranges::find_if(
+        rows, [](const Comparison& row) { return row.relative > default_tolerance(DType::kF32); });
+    ASSERT_NE(first, rows.end()) << layout;
+    EXPECT_EQ(first->name, tensor->name);
+    EXPECT_EQ(first->kind, Kind::kUpdate);
+    EXPECT_EQ(first->rank, 1) << layout;
+  }
+}
+
+TEST(Recordings, WithAnUpdateOfACopyMissingNameTheCopy) {
+  const config::Job job = tiny_job(Family::kLlama, DType::kF32);
+  const Recording one = record_layout(job, "");
+  Recording two = record_layout(job, "dp_shard=2");
+  RecordedTensor& last = two.tensors.back();
+  ASSERT_EQ(last.holders.size(), 2u);
+  last.strays.push_back({.rank = 1,
+                         .extents = {{.global = 0, .count = last.numel()}},
+                         .values = at::zeros({last.numel()}, at::kDouble)});
+  const Comparison row = compare(one, two).back();
+  EXPECT_GT(row.relative, 0.5);
+  EXPECT_EQ(row.rank, 1);
+  EXPECT_EQ(row.peer, 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(Models, Recordings, testing::Values(Family::kGpt, Family::kLlama),
@@ -197,8 +281,33 @@ TEST_F(Compare, SmallTensorsAreMeasuredByAllOfTheirKind) {
   for (double& value : small.values) value = 1e-9;
   b_.tensors.push_back(small);
   b_.tensors[1].values[0] = 2e-9;
-  EXPECT_NEAR(compare(a_, b_)[1].relative,
-              1e-9 / (small_norm(Kind::kActivation) * std::sqrt(24 * 25 * 49 / 6.0)), 1e-12);
+  EXPECT_NEAR(compare(a_, b_)[1].relative, 1e-9 / (kSmallNorm * std::sqrt(24 * 25 * 49 / 6.0)),
+              1e-12);
+}
+
+// The first gradient element is all noise, the last ones are none; Adam's steps are whole for both.
+TEST_F(Compare, UpdatesOfNoiseAreLeftOut) {
+  RecordedTensor parameter = a_.tensors[0];
+  parameter.kind = Kind::kParameter;
+  RecordedTensor gradient = parameter;
+  gradient.kind = Kind::kGradient;
+  RecordedTensor update = parameter;
+  update.kind = Kind::kUpdate;
+  for (double& value : update.values) value = 1e-3;
+  a_.tensors = b_.tensors = {parameter, gradient, update};
+  a_.tensors[1].values[0] = 1e-18;
+  b_.tensors[1].values[0] = -1e-18;
+  b_.tensors[2].values[0] = -1e-3;
+  Comparison row = compare(a_, b_)[2];
+  EXPECT_EQ(row.relative, 0);
+  EXPECT_GT(row.ulps, 0u);
+  EXPECT_THAT(row.at, ElementsAre(0, 0, 0));
+  b_.tensors[2].values[4] += 1e-16;  // less than an ulp of the parameter, 5
+  EXPECT_EQ(compare(a_, b_)[2].relative, 0);
+  b_.tensors[2].values[5] = 0;
+  row = compare(a_, b_)[2];
+  EXPECT_NEAR(row.relative, 1 / std::sqrt(24), 1e-9);
+  EXPECT_THAT(row.at, ElementsAre(0, 1, 2));
 }
 
 TEST_F(Compare, OtherShapesAreSaid) {

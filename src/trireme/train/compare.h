@@ -17,11 +17,14 @@ struct Comparison {
   DType type = DType::kF32;  // what ulps are counted in
   bool compared = true;      // false: the shapes differ, or one recording has none
 
-  // |a - b| / max(|a|, small_norm(kind) x the norm of all tensors of this step and kind), Euclidean norms. Of copies that
-  // ranks of one run hold, the one that lies furthest from the first run's values.
+  // |a - b| / max(|a|, kSmallNorm x the norm of all tensors of this step and kind), Euclidean norms. Of copies that
+  // ranks of one run hold, the one that lies furthest from the first run's values. Of updates, |a - b| leaves out
+  // elements that rounding explains: Adam makes whole steps of either sign of gradients that are noise. These are
+  // elements whose largest gradient so far is no more than the largest difference so far of its copies /
+  // default_tolerance, and elements no further apart than two ulps of the parameter.
   double relative = 0;
 
-  std::vector<std::int64_t> at{};  // the element's coordinates in the whole tensor
+  std::vector<std::int64_t> at{};  // the element's coordinates; one that counts before one left out
   std::int64_t micro_batch =
       -1;  // the second run's that the element is of, in the global batch; -1: of none
   double a = 0;
@@ -34,9 +37,8 @@ struct Comparison {
   int strays = 0;  // copies in both runs whose bits are not those of their peers
 };
 
-// Tensors that are almost nothing, such as the gradient of a key's bias, are not judged by their own rounding. Adam turns
-// such a gradient into a whole step of either sign, so that parameters have a wider measure.
-constexpr double small_norm(Kind kind) { return kind == Kind::kParameter ? 0.1 : 1e-3; }
+// Tensors that are almost nothing, such as the gradient of a key's bias, are not judged by their own rounding.
+inline constexpr double kSmallNorm = 1e-3;
 
 // In the recordings' order. Throws Error{kInternal} for recordings of different models or steps.
 std::vector<Comparison> compare(const Recording& a, const Recording& b);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <memory>
 #include <utility>
 
@@ -18,7 +19,8 @@ namespace {
 
 using mesh::Axis;
 
-// The tensors of a step: values in the order in which nodes write them, then all parameters twice.
+// The tensors of a step: values in the order in which nodes write them, then the gradients and the updates of all
+// parameters. Initial parameters have the places of updates.
 class Contents {
  public:
   explicit Contents(const config::Job& job)
@@ -34,16 +36,33 @@ class Contents {
   }
 
   std::size_t size() const { return values_ + 2 * params_; }
+  std::size_t updates() const { return values_ + params_; }  // the first one's place
   std::size_t of_value(plan::ValueId value) const {
     return value_at_[static_cast<std::size_t>(value)];
   }
   std::size_t of_param(Kind kind, plan::UnitId unit, std::size_t param) const {
-    return values_ + (kind == Kind::kParameter ? params_ : 0) +
+    return (kind == Kind::kGradient ? values_ : updates()) +
            unit_at_[static_cast<std::size_t>(unit)] + param;
   }
 
   // In that order, without values.
   std::vector<RecordedTensor> tensors(int step) const {
+    std::vector<RecordedTensor> all = activations(step);
+    for (const Kind kind : {Kind::kGradient, Kind::kUpdate})
+      std::ranges::move(of_params(step, kind), std::back_inserter(all));
+    TRIREME_CHECK(all.size() == size(), "a node of {} writes several values", spec_.program.name);
+    return all;
+  }
+  std::vector<RecordedTensor> initial_parameters() const {
+    return of_params(kStart, Kind::kParameter);
+  }
+
+  const config::Job& job() const { return job_; }
+  const mesh::Mesh& mesh() const { return mesh_; }
+  const arch::ModelSpec& spec() const { return spec_; }
+
+ private:
+  std::vector<RecordedTensor> activations(int step) const {
     const config::Precision& precision = job_.precision;
     const std::int64_t samples = job_.run.global_batch;
     std::vector<RecordedTensor> all;
@@ -57,24 +76,20 @@ class Contents {
       }
       all.push_back(std::move(tensor));
     }
-    for (const Kind kind : {Kind::kGradient, Kind::kParameter})
-      for (const arch::UnitSpec& unit : spec_.units)
-        for (const arch::ParamSpec& param : unit.params)
-          all.push_back(
-              {.step = step,
-               .kind = kind,
-               .name = param.name,
-               .type = kind == Kind::kGradient ? precision.grads.value() : precision.master.value(),
-               .shape = param.shape});
-    TRIREME_CHECK(all.size() == size(), "a node of {} writes several values", spec_.program.name);
     return all;
   }
 
-  const config::Job& job() const { return job_; }
-  const mesh::Mesh& mesh() const { return mesh_; }
-  const arch::ModelSpec& spec() const { return spec_; }
+  std::vector<RecordedTensor> of_params(int step, Kind kind) const {
+    const config::Precision& precision = job_.precision;
+    const DType type = (kind == Kind::kGradient ? precision.grads : precision.master).value();
+    std::vector<RecordedTensor> all;
+    for (const arch::UnitSpec& unit : spec_.units)
+      for (const arch::ParamSpec& param : unit.params)
+        all.push_back(
+            {.step = step, .kind = kind, .name = param.name, .type = type, .shape = param.shape});
+    return all;
+  }
 
- private:
   const config::Job& job_;
   mesh::Mesh mesh_;
   arch::ModelSpec spec_;
@@ -97,12 +112,24 @@ class RankRecorder : public exec::Observer {
         tensor.dim() == 0 ? std::vector{loss} : rows(micro_batch, tensor), copy(tensor));
   }
   void on_gradients(const exec::Units& units) override {
-    add_slices(Kind::kGradient, units, units.gradient_slices());
+    for (const exec::StateSlice& slice : units.gradient_slices())
+      add_slice(Kind::kGradient, units, slice, copy(slice.tensor));
   }
+  // First of all, and after every step.
   void on_parameters(const exec::Units& units) {
     std::vector<exec::StateSlice> slices = units.local_slices();
     std::erase_if(slices, [](const exec::StateSlice& slice) { return slice.kind != "param"; });
-    add_slices(Kind::kParameter, units, slices);
+    const bool start = parameters_.empty();
+    for (std::size_t i = 0; i < slices.size(); ++i) {
+      const at::Tensor now = copy(slices[i].tensor);
+      if (start) {
+        add_slice(Kind::kParameter, units, slices[i], now);
+        parameters_.push_back(now);
+        continue;
+      }
+      add_slice(Kind::kUpdate, units, slices[i], now - parameters_[i]);
+      parameters_[i] = now;
+    }
   }
 
   // Parts of one tensor, one a micro-batch or slice; they are gone from here.
@@ -122,16 +149,12 @@ class RankRecorder : public exec::Observer {
         .flatten();
   }
 
-  void add_slices(Kind kind, const exec::Units& units,
-                  const std::vector<exec::StateSlice>& slices) {
-    for (const exec::StateSlice& slice : slices) {
-      const at::Tensor values = copy(slice.tensor);
-      auto within =
-          arch::extents_within(contents_.spec().units[static_cast<std::size_t>(slice.unit)],
-                               units.tp_rank(), units.tp(), slice.offset, values.numel());
-      for (std::size_t param = 0; param < within.size(); ++param)
-        add(contents_.of_param(kind, slice.unit, param), std::move(within[param]), values);
-    }
+  void add_slice(Kind kind, const exec::Units& units, const exec::StateSlice& slice,
+                 const at::Tensor& values) {
+    auto within = arch::extents_within(contents_.spec().units[static_cast<std::size_t>(slice.unit)],
+                                       units.tp_rank(), units.tp(), slice.offset, values.numel());
+    for (std::size_t param = 0; param < within.size(); ++param)
+      add(contents_.of_param(kind, slice.unit, param), std::move(within[param]), values);
   }
 
   // Rows of an activation are tokens of [samples, tokens] flattened: this cp rank's, and where tp ranks share
@@ -163,6 +186,7 @@ class RankRecorder : public exec::Observer {
   const Contents& contents_;
   int rank_;
   std::vector<std::vector<Part>> parts_;  // by tensor
+  std::vector<at::Tensor> parameters_;    // of each slice, after the last step
 };
 
 bool equal(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
@@ -218,7 +242,9 @@ class Run {
  public:
   Run(const config::Job& job, int steps, const JobSession::Load& load)
       : contents_(job), steps_(steps), load_(load) {
+    recording_.compute = job.precision.compute;
     recording_.micro_batch = job.run.micro_batch;
+    recording_.tensors = contents_.initial_parameters();
     for (int step = 0; step < steps; ++step)
       for (RecordedTensor& tensor : contents_.tensors(step))
         recording_.tensors.push_back(std::move(tensor));
@@ -235,16 +261,23 @@ class Run {
  private:
   void run_rank(comm::World& world) {
     JobSession session(contents_.job(), world);
+    ranks_[static_cast<std::size_t>(world.rank())]->on_parameters(session.session().units());
+    put_together(world, contents_.updates(), 0);
+    std::size_t first = contents_.size() - contents_.updates();
     bool finite = true;
-    for (int step = 0; step < steps_ && finite; ++step) {
+    for (int step = 0; step < steps_ && finite; ++step, first += contents_.size()) {
       finite = run_step(session, step, world.rank());
-      world.exchange("recorded");
-      const std::size_t first = static_cast<std::size_t>(step) * contents_.size();
-      for (auto i = static_cast<std::size_t>(world.rank()); i < contents_.size();
-           i += static_cast<std::size_t>(world.size()))
-        put_together(i, recording_.tensors[first + i]);
-      world.exchange("put together");
+      put_together(world, 0, first);
     }
+  }
+
+  // The tensors from `begin` on of what ranks have now, which are the recording's from `first` on.
+  void put_together(comm::World& world, std::size_t begin, std::size_t first) {
+    world.exchange("recorded");
+    for (std::size_t i = begin + static_cast<std::size_t>(world.rank()); i < contents_.size();
+         i += static_cast<std::size_t>(world.size()))
+      put_together(i, recording_.tensors[first + i - begin]);
+    world.exchange("put together");
   }
 
   // False where the step ended in a loss or norm that is not finite, as it does on every rank.
@@ -280,9 +313,11 @@ class Run {
 }  // namespace
 
 std::string_view name(Kind kind) {
-  constexpr std::string_view kNames[] = {"activation", "gradient", "parameter"};
+  constexpr std::string_view kNames[] = {"parameter", "activation", "gradient", "update"};
   return kNames[static_cast<std::size_t>(kind)];
 }
+
+std::string step_name(int step) { return step == kStart ? "start" : std::to_string(step); }
 
 std::int64_t RecordedTensor::numel() const {
   std::int64_t product = 1;
@@ -303,6 +338,8 @@ Recording record(const config::Job& job, int steps, const JobSession::Load& load
 
 RecordingBytes recording_bytes(const config::Job& job, int steps) {
   const Contents contents(job);
+  std::int64_t start = 0;
+  for (const RecordedTensor& tensor : contents.initial_parameters()) start += tensor.numel();
   std::int64_t step = 0;
   std::int64_t parts = 0;
   const bool shared_rows = job.parallel.sequence_parallel;
@@ -314,11 +351,11 @@ RecordingBytes recording_bytes(const config::Job& job, int steps) {
   }
   const int world = contents.mesh().world();
   for (const arch::UnitSpec& unit : contents.spec().units)
-    parts += 2 * world * (arch::largest_numel(unit, job.parallel.tp) / shards);
+    parts += 3 * world * (arch::largest_numel(unit, job.parallel.tp) / shards);
   const plan::PlanSet plan =
       plan::compile(contents.spec().program, contents.mesh(), arch::recipe_of(job));
   constexpr std::int64_t kBytes = sizeof(double);
-  return {.kept = steps * step * kBytes,
+  return {.kept = (start + steps * step) * kBytes,
           .passing = parts * kBytes + world * plan::memory_account(plan, 0).peak_total};
 }
 

@@ -15,9 +15,12 @@
 
 namespace trireme::train {
 
-// In the order in which a step comes by them.
-enum class Kind { kActivation, kGradient, kParameter };
+// Parameters as the seed gives them; then, in the order in which a step comes by them, the rest.
+enum class Kind { kParameter, kActivation, kGradient, kUpdate };
 std::string_view name(Kind kind);  // "activation", ...
+
+constexpr int kStart = -1;        // the step of parameters: before the first
+std::string step_name(int step);  // "start", "0", ...
 
 // The elements of a whole tensor that one rank has.
 struct Part {
@@ -45,15 +48,17 @@ struct RecordedTensor {
 };
 
 struct Recording {
+  DType compute = DType::kF64;
   std::int64_t micro_batch = 1;         // samples
   std::vector<RecordedTensor> tensors;  // by step, kind and place in the program
   std::vector<double> losses;           // of each step
   std::string ended;                    // why before the last step; empty: it did not
 };
 
-// Runs `steps` steps of a resolved job of a language model, ranks as threads of this process, and records the outputs
-// of every node, the reduced gradients before they are clipped, and the parameters after the update. A step whose loss
-// or gradient norm is not finite is the last one; its parameters are not recorded. `load` is called by all threads.
+// Runs `steps` steps of a resolved job of a language model, ranks as threads of this process, and records the initial
+// parameters, the outputs of every node, the reduced gradients before they are clipped, and the updates: parameters
+// after a step less those before it. A step whose loss or gradient norm is not finite is the last one; its updates are
+// not recorded. `load` is called by all threads.
 Recording record(const config::Job& job, int steps, const JobSession::Load& load);
 
 struct RecordingBytes {
