@@ -18,6 +18,13 @@
 namespace trireme::models {
 namespace {
 
+// LibTorch 1.13's norms keep the statistics of bf16 in bf16 on a CPU.
+#ifdef TRIREME_ATEN_EVERYWHERE
+constexpr double kTolerance = 0.02;
+#else
+constexpr double kTolerance = 0.01;
+#endif
+
 TEST(SavedBytes, EveryNodeKeepsWhatItDeclares) {
   for (config::Family family : {config::Family::kGpt, config::Family::kLlama})
     for (auto [type, logits] : {std::pair(DType::kF32, false), std::pair(DType::kBF16, false),
@@ -51,7 +58,7 @@ TEST(SavedBytes, EveryNodeKeepsWhatItDeclares) {
         const std::int64_t kept =
             count.live_bytes() - before - static_cast<std::int64_t>(y.nbytes());
         const auto declared = static_cast<double>(program.nodes[node].saved_bytes);
-        EXPECT_NEAR(static_cast<double>(kept), declared, 0.01 * declared)
+        EXPECT_NEAR(static_cast<double>(kept), declared, kTolerance * declared)
             << program.nodes[node].name << " " << name(type);
         x = y.detach();
       }

@@ -35,9 +35,10 @@ TEST(Aten, DropoutHasTheSameBits) {
   for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
     const at::Tensor x = normal({5, 700}, 1).to(type);
     const auto keep = kernels::Keep::at_rate(9, 0.3);
-    EXPECT_TRUE(at::equal(aten::dropout(x, keep, 1 / 0.7, {}), dropout(x, 0.3, 9))) << type;
+    EXPECT_TRUE(at::equal(aten::dropout(x, keep, 1 / 0.7, {}), ops::dropout(x, 0.3, 9))) << type;
     const at::Tensor rows = at::tensor({4, 0, 3000000, 7, 1}, at::kLong);
-    EXPECT_TRUE(at::equal(aten::dropout(x, keep, 1 / 0.7, rows), dropout(x, 0.3, 9, rows))) << type;
+    EXPECT_TRUE(at::equal(aten::dropout(x, keep, 1 / 0.7, rows), ops::dropout(x, 0.3, 9, rows)))
+        << type;
   }
 }
 
@@ -57,14 +58,15 @@ TEST(Aten, TablesOfOtherRanksGiveAndGetNothing) {
 
 TEST(Aten, LossOfRowsWithoutTargetsAndOfClassesElsewhere) {
   const at::Tensor logits = normal({4, 5}, 1, 3).to(at::kFloat);
-  const at::Tensor targets = at::tensor({12, kNoTarget, 40, 10}, at::kLong);
-  const at::Tensor stats = aten::row_stats(logits, targets, 10);
-  EXPECT_FLOAT_EQ(stats[1][0].item<float>(), logits[0][2].item<float>());
-  EXPECT_EQ(stats[0][1].item<float>(), 0);
-  EXPECT_EQ(stats[1][2].item<float>(), 0);  // class 40 is on another rank
-  EXPECT_TRUE(aten::row_stats(logits.narrow(1, 0, 0), targets, 10)[0][0].isinf().item<bool>());
+  const at::Tensor targets = at::tensor(std::vector<std::int64_t>{12, kNoTarget, 40, 10});
+  const aten::RowStats stats = aten::row_stats(logits, targets, 10);
+  EXPECT_FLOAT_EQ(stats.chosen[0].item<float>(), logits[0][2].item<float>());
+  EXPECT_EQ(stats.log_sums[1].item<float>(), 0);
+  EXPECT_EQ(stats.chosen[2].item<float>(), 0);  // class 40 is on another rank
+  EXPECT_TRUE(
+      aten::row_stats(logits.narrow(1, 0, 0), targets, 10).log_sums[0].isinf().item<bool>());
   const at::Tensor gradient = logits.clone();
-  aten::to_gradient(gradient, targets, 10, stats[0], at::full({}, 0.5f));
+  aten::to_gradient(gradient, targets, 10, stats.log_sums, at::full({}, 0.5f));
   const at::Tensor probs = logits.softmax(1) * 0.5;
   EXPECT_LT(distance(gradient[2], probs[2]), 1e-6);
   EXPECT_EQ(gradient[1].abs().sum().item<float>(), 0);

@@ -163,7 +163,7 @@ void Executor::forward(const Instr& line, const StepArgs& args, bool keep) {
       saved.loss = outputs[i].options();
       at::Tensor& loss = losses_[static_cast<std::size_t>(line.mb)];
       const at::Tensor sum = outputs[i].detach().to(at::kDouble);
-      loss = loss.defined() ? loss + sum : sum;
+      loss = loss.defined() ? loss.add(sum) : sum;
     }
     if (line.verb != Verb::kForward) continue;
     if (args.observer != nullptr)

@@ -23,6 +23,7 @@
 namespace trireme::ops {
 namespace {
 
+using aten::RowStats;
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
@@ -34,17 +35,8 @@ kernels::LogitRows logit_rows(const at::Tensor& logits, const at::Tensor& target
           .count = logits.size(1)};
 }
 
-// What the loss takes from each row of logits, [rows] each.
-struct RowStats {
-  at::Tensor log_sums;  // log-sum-exp
-  at::Tensor chosen;    // the target's logit, 0 where it is not among them
-};
-
 RowStats row_stats(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first) {
-  if (!has_kernels(logits)) {
-    const at::Tensor stats = aten::row_stats(logits, targets, first);
-    return {stats[0], stats[1]};
-  }
+  if (!has_kernels(logits)) return aten::row_stats(logits, targets, first);
   const std::int64_t rows = logits.size(0);
   const auto options = logits.options().dtype(wide(logits.scalar_type()));
   const RowStats stats{at::empty({rows}, options), at::empty({rows}, options)};

@@ -64,6 +64,7 @@ class Blocks {
  public:
   Blocks(const AttentionProblem& problem, const Qkv& in, const Segments& keys)
       : problem_(problem), samples_(in.q.size(0)), counted_(in.q.options().dtype(at::kLong)) {
+    problem.mask.rows(samples_, in.q.size(1), problem.sequence);  // refuses what does not fit
     const std::int64_t width = std::max<std::int64_t>(1, samples_ * in.q.size(2) * in.k.size(1));
     for (const Segment& rows : cut(problem.queries, std::max(kFewestRows, kScores / width)))
       for (const Segment& segment : keys) {

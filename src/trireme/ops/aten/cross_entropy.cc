@@ -1,7 +1,6 @@
 #include "trireme/ops/aten/cross_entropy.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/logsumexp.h>
 #include <ATen/ops/zeros.h>
 
@@ -51,14 +50,19 @@ void for_row_pieces(const at::Tensor& logits, const at::Tensor& targets, std::in
 
 }  // namespace
 
-at::Tensor row_stats(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first) {
+RowStats row_stats(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first) {
   const at::ScalarType type = wide(logits.scalar_type());
-  const at::Tensor stats = at::zeros({2, logits.size(0)}, logits.options().dtype(type));
+  const auto options = logits.options().dtype(type);
+  const RowStats stats{at::zeros({logits.size(0)}, options), at::zeros({logits.size(0)}, options)};
   for_row_pieces(logits, targets, first, [&](const Rows& rows) {
-    const auto of_rows = [&](int stat) { return stats[stat].narrow(0, rows.begin, rows.count); };
-    of_rows(0).copy_(at::logsumexp(rows.logits.to(type), 1).masked_fill_(rows.ignored, 0));
+    const auto place = [&](const at::Tensor& stat) {
+      return stat.narrow(0, rows.begin, rows.count);
+    };
+    place(stats.log_sums)
+        .copy_(at::logsumexp(rows.logits.to(type), 1).masked_fill_(rows.ignored, 0));
     if (logits.size(1) > 0)
-      of_rows(1).copy_(rows.logits.gather(1, rows.column).to(type).mul_(rows.among).squeeze(1));
+      place(stats.chosen)
+          .copy_(rows.logits.gather(1, rows.column).to(type).mul_(rows.among).squeeze(1));
   });
   return stats;
 }
@@ -74,6 +78,7 @@ at::Tensor total_loss(const at::Tensor& log_sums, const at::Tensor& chosen,
 
 void to_gradient(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first,
                  const at::Tensor& log_sums, const at::Tensor& seed) {
+  if (logits.size(1) == 0) return;
   for_row_pieces(logits, targets, first, [&](const Rows& rows) {
     at::Tensor probs = rows.logits.to(log_sums.scalar_type())
                            .sub(log_sums.narrow(0, rows.begin, rows.count).unsqueeze(1))

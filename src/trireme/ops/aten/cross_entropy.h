@@ -7,9 +7,14 @@
 
 namespace trireme::ops::aten {
 
-// Log-sum-exp of each row and its target's logit, [2, rows] in the type of sums; 0 for rows without a
-// target, and as logit for a target that is not among classes first .. first + logits.size(1) - 1.
-at::Tensor row_stats(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first);
+// What the loss takes from each row, [rows] each in the type of sums; 0 for rows without a target.
+struct RowStats {
+  at::Tensor log_sums;  // log-sum-exp
+  at::Tensor chosen;    // the target's logit, 0 where it is not among these classes
+};
+
+// Of classes first .. first + logits.size(1) - 1.
+RowStats row_stats(const at::Tensor& logits, const at::Tensor& targets, std::int64_t first);
 
 // The sum over rows with a target of log_sums - chosen, a scalar.
 at::Tensor total_loss(const at::Tensor& log_sums, const at::Tensor& chosen,
