@@ -13,7 +13,7 @@
 namespace trireme::ops {
 
 Pending::~Pending() {
-  // Only an exception on its way comes here with the collective unfinished, whose memory must live on.
+  // Only an exception on its way comes here with it unfinished, whose memory must live on.
   try {
     ticket_.wait();
   } catch (const std::exception&) {

@@ -12,7 +12,7 @@
 
 namespace trireme::ops {
 
-// A collective under way, with the memory it reads and writes.
+// A communication under way, with the memory it reads and writes.
 class Pending {
  public:
   // Nothing to wait for.
@@ -23,7 +23,7 @@ class Pending {
   Pending& operator=(Pending&&) = delete;
   ~Pending();
 
-  // Throws the collective's Error.
+  // Throws the communication's Error.
   at::Tensor wait();
 
  private:

@@ -2,19 +2,21 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
+#include <optional>
 #include <utility>
 
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/ops/context_attention.h"
 #include "trireme/ops/dispatch.h"
+#include "trireme/ops/regions.h"
 
 namespace trireme::ops {
 namespace {
 
 // A message to the next rank and one from the previous, under way.
 struct Shift {
-  comm::Ticket sent, received;
-  void wait() const {
+  Pending sent = Pending(), received = Pending();
+  void wait() {
     sent.wait();
     received.wait();
   }
@@ -33,18 +35,19 @@ class Ring {
   // Neither tensor may be written, nor `to` be read, until the shift was waited for.
   Shift start(const at::Tensor& from, const at::Tensor& to) const {
     const int next = (rank() + 1) % size(), previous = owner(1);
-    const auto send = [&] { return lane_of(rank()).send(comm::buffer(from), next); };
-    const auto receive = [&] { return lane_of(previous).recv(comm::buffer(to), previous); };
-    Shift shift;
+    const auto send = [&] {
+      return Pending(from, {}, lane_of(rank()).send(comm::buffer(from), next));
+    };
+    const auto receive = [&] {
+      return Pending({}, to, lane_of(previous).recv(comm::buffer(to), previous));
+    };
     // A lane's send holds it until the peer receives: if all began with that, none would.
     if (rank() % 2 == 0) {
-      shift.sent = send();
-      shift.received = receive();
-    } else {
-      shift.received = receive();
-      shift.sent = send();
+      Pending sent = send();
+      return {.sent = std::move(sent), .received = receive()};
     }
-    return shift;
+    Pending received = receive();
+    return {.sent = send(), .received = std::move(received)};
   }
 
  private:
@@ -64,7 +67,7 @@ at::Tensor ring_forward(const AttentionProblem& problem, const Qkv& in,
   at::Tensor kv = travelling(in), next = at::empty_like(kv);
   for (int step = 0; step < ring.size(); ++step) {
     const bool last = step + 1 == ring.size();
-    const Shift shift = last ? Shift() : ring.start(kv, next);
+    Shift shift = last ? Shift() : ring.start(kv, next);
     attention_add(problem, with_keys(in.q, kv),
                   zigzag_segments(problem.sequence, ring.owner(step), ring.size()), partial);
     shift.wait();
@@ -81,22 +84,24 @@ void ring_backward(const AttentionProblem& problem, const Qkv& in, const Context
   at::Tensor dkv = at::empty(kv.sizes(), rows.log_sums.options());
   at::Tensor leaving = at::empty_like(dkv), arriving = at::empty_like(dkv);
   const at::Tensor dq = at::zeros(in.q.sizes(), rows.log_sums.options());
-  Shift gradients;
+  std::optional<Shift> gradients;
   for (int step = 0; step < ring.size(); ++step) {
     const bool last = step + 1 == ring.size();
-    const Shift shift = last ? Shift() : ring.start(kv, next);
+    Shift shift = last ? Shift() : ring.start(kv, next);
     dkv.zero_();
     attention_backward(problem, with_keys(in.q, kv),
                        zigzag_segments(problem.sequence, ring.owner(step), ring.size()), rows,
                        sinks_into({.to = dq, .add = true}, dkv));
-    gradients.wait();
-    if (step > 0) dkv.add_(arriving);
+    if (gradients) {
+      gradients->wait();
+      dkv.add_(arriving);
+    }
     std::swap(dkv, leaving);
-    gradients = ring.start(leaving, arriving);
+    gradients.emplace(ring.start(leaving, arriving));
     shift.wait();
     std::swap(kv, next);
   }
-  gradients.wait();
+  gradients->wait();
   grads.q.copy_(dq);
   land(arriving, grads);
 }
