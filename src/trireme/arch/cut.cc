@@ -18,9 +18,8 @@ struct Run {
 
 // Granules of which a rank has a sharer.
 mesh::Share granules(const CutSegment& segment, int rank, int size) {
-  const mesh::Share mine = mesh::share(segment.granules * segment.sharers, rank, size);
-  if (mine.count() == 0) return {};
-  return {.begin = mine.begin / segment.sharers, .end = (mine.end - 1) / segment.sharers + 1};
+  return mesh::granules_of(mesh::share(segment.granules * segment.sharers, rank, size),
+                           segment.sharers);
 }
 
 bool several_hold(const CutSegment& segment, int size) {

@@ -45,11 +45,11 @@ Across::Across(const config::Job& job, comm::World& world, at::Device device)
 ops::AttentionHeads Across::heads() const {
   const std::int64_t group = model_.heads / model_.kv_heads;
   const mesh::Share queries = mesh::share(model_.heads, tp_.rank(), tp_.size());
-  const std::int64_t first_kv = queries.begin / group;
+  const mesh::Share read = mesh::granules_of(queries, group);
   return {.heads = queries.count(),
-          .kv_heads = (queries.end + group - 1) / group - first_kv,
+          .kv_heads = read.count(),
           .group = group,
-          .offset = queries.begin - first_kv * group,
+          .offset = queries.begin - read.begin * group,
           .first_head = queries.begin,
           .all_heads = model_.heads};
 }

@@ -8,6 +8,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/mesh/share.h"
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/heads.h"
 
@@ -29,7 +30,7 @@ struct Share {
 Share share_of(const AttentionHeads& heads, int rank, int ranks) {
   const AttentionHeads share = head_share(heads, rank, ranks);
   const std::int64_t first = share.first_head - heads.first_head;
-  return {.heads = share, .first = first, .first_kv = share.heads > 0 ? heads.kv_head(first) : 0};
+  return {.heads = share, .first = first, .first_kv = heads.kv_head(first)};
 }
 
 struct Exchange : torch::CustomClassHolder {
@@ -209,17 +210,14 @@ Call make_call(const AttentionHeads& heads, std::int64_t width, comm::Group& gro
 }  // namespace
 
 AttentionHeads head_share(const AttentionHeads& heads, int rank, int ranks) {
-  const std::vector<std::int64_t> counts = comm::even_split(heads.heads, ranks);
-  const auto place = static_cast<std::size_t>(rank);
-  const std::int64_t first = comm::total(std::span(counts).first(place));
+  const mesh::Share mine = mesh::share(heads.heads, rank, ranks);
+  const mesh::Share read = mesh::granules_of(
+      {.begin = mine.begin + heads.offset, .end = mine.end + heads.offset}, heads.group);
   AttentionHeads share = heads;
-  share.heads = counts[place];
-  share.first_head += first;
-  share.kv_heads = share.offset = 0;
-  if (share.heads == 0) return share;
-  const std::int64_t first_kv = heads.kv_head(first);
-  share.kv_heads = heads.kv_head(first + share.heads - 1) - first_kv + 1;
-  share.offset = first + heads.offset - first_kv * heads.group;
+  share.heads = mine.count();
+  share.kv_heads = read.count();
+  share.offset += mine.begin - read.begin * heads.group;
+  share.first_head += mine.begin;
   return share;
 }
 

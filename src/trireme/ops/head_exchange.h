@@ -8,8 +8,8 @@
 
 namespace trireme::ops {
 
-// The heads of `heads` (resolved) that rank `rank` of `ranks` attends with: as equal shares as can be, with every
-// key-value head that they read, so that several ranks may hold one.
+// The heads of `heads` (resolved) that rank `rank` of `ranks` attends with: its mesh::share, with every key-value
+// head that they read, so that several ranks may hold one.
 AttentionHeads head_share(const AttentionHeads& heads, int rank, int ranks);
 
 // From q, k and v of this rank's tokens (one packed tensor or three), heads `width` wide, to those of all tokens of the
