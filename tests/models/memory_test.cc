@@ -141,6 +141,38 @@ TEST(SavedBytes, AreThoseOfTheRanksPart) {
     }
 }
 
+// Heads as they are exchanged: each rank with its own copy of a shared key-value head; and the rank with most heads
+// declared for all, so that with 5 heads on 3 ranks all together keep less.
+TEST(SavedBytes, AreThoseOfHeadsExchanged) {
+  struct Layout {
+    std::vector<std::string> sets;
+    double tolerance;
+  };
+  for (const auto& [sets, tolerance] : std::vector<Layout>{
+           {{"model.kv_heads=2", "parallel.cp=4", "parallel.context=ulysses"}, 0.02},
+           {{"model.kv_heads=1", "parallel.cp=4", "parallel.context=ulysses"}, 0.02},
+           {{"model.kv_heads=1", "parallel.cp=4", "parallel.context=hierarchical"}, 0.02},
+           {{"model.kv_heads=2", "parallel.tp=2", "parallel.cp=2", "parallel.context=ulysses"},
+            0.05},
+           {{"model.heads=5", "model.kv_heads=1", "model.hidden=160", "parallel.cp=3",
+             "parallel.context=ulysses"},
+            0.1}}) {
+    config::Job job;
+    job.model = {.family = config::Family::kLlama,
+                 .layers = 1,
+                 .hidden = 256,
+                 .heads = 8,
+                 .ffn = 64,
+                 .vocab = 192,
+                 .seq_len = 192};
+    job.run.micro_batch = 3;
+    job.run.global_batch = 3;
+    for (const std::string& set : sets) config::apply_set(job, set);
+    SCOPED_TRACE(testing::PrintToString(sets));
+    expect_kept(config::resolve(job, job.parallel.tp * job.parallel.cp, {}), tolerance);
+  }
+}
+
 // anchors.md (Korthikanti et al. 2022): with flash attention, tensor and sequence parallelism a rank keeps
 // 34 s b h / t bytes of a layer in bf16. Ten of them are not kept here: the activation that the last layer reads
 // (8) is computed again and dropout's masks (2) are drawn again.

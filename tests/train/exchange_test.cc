@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <map>
 
 #include "tests/harness/counting_world.h"
@@ -69,11 +70,16 @@ Sums counted(harness::CountingWorld& world, const std::string& groups) {
   return sums;
 }
 
-// Every rank's counts of the second step equal the plan's; returns the plan.
-plan::PlanSet expect_planned(const config::Job& job) {
+// The plan, and what each rank exchanged in the second step.
+struct Exchanged {
+  plan::PlanSet plan;
+  std::vector<Sums> tp, cp;
+};
+
+Exchanged run(const config::Job& job) {
   const int ranks = job.parallel.tp * job.parallel.cp;
   const config::Job resolved = config::resolve(job, ranks, {});
-  plan::PlanSet plan;
+  Exchanged result{.plan = {}, .tp = std::vector<Sums>(ranks), .cp = std::vector<Sums>(ranks)};
   comm::run_local_ranks(ranks, 60, [&](comm::World& inner) {
     harness::CountingWorld world(inner);
     JobSession session(resolved, world);
@@ -85,12 +91,30 @@ plan::PlanSet expect_planned(const config::Job& job) {
     session.train(0, false, load);
     world.take("");
     session.train(1, false, load);
-    const plan::PlanSet& mine = session.session().plan();
-    EXPECT_EQ(counted(world, "layers.tp"), planned(mine, mesh::Axis::kTp));
-    EXPECT_EQ(counted(world, "layers.cp"), planned(mine, mesh::Axis::kCp));
-    if (inner.rank() == 0) plan = mine;
+    const auto rank = static_cast<std::size_t>(inner.rank());
+    result.tp[rank] = counted(world, "layers.tp");
+    result.cp[rank] = counted(world, "layers.cp");
+    if (rank == 0) result.plan = session.session().plan();
   });
-  return plan;
+  return result;
+}
+
+// Every rank's counts equal the plan's; returns the plan.
+plan::PlanSet expect_planned(const config::Job& job) {
+  const Exchanged result = run(job);
+  EXPECT_THAT(result.tp, testing::Each(planned(result.plan, mesh::Axis::kTp)));
+  EXPECT_THAT(result.cp, testing::Each(planned(result.plan, mesh::Axis::kCp)));
+  return result.plan;
+}
+
+Sums largest(const std::vector<Sums>& ranks) {
+  Sums all;
+  for (const Sums& rank : ranks)
+    for (const auto& [kind, sum] : rank) {
+      Sum& most = all[kind];
+      most = {std::max(most.times, sum.times), std::max(most.bytes, sum.bytes)};
+    }
+  return all;
 }
 
 TEST(Exchanges, AreThoseOfThePlan) {
@@ -110,6 +134,36 @@ TEST(Exchanges, AreThoseOfThePlan) {
       SCOPED_TRACE(text);
       expect_planned(job_of(family, layout));
     }
+}
+
+// A key-value head goes to every rank that reads it.
+TEST(Exchanges, OfSharedKeyValueHeadsAreThoseOfThePlan) {
+  for (const std::vector<std::string>& layout : std::vector<std::vector<std::string>>{
+           {"model.kv_heads=2", "parallel.cp=4", "parallel.context=ulysses"},
+           {"model.kv_heads=1", "parallel.cp=2", "parallel.context=ulysses"},
+           {"model.kv_heads=1", "parallel.cp=4", "parallel.context=hierarchical"},
+           {"model.kv_heads=1", "parallel.tp=2", "parallel.cp=2", "parallel.context=ulysses"},
+           {"model.kv_heads=2", "parallel.cp=4"}}) {
+    SCOPED_TRACE(testing::PrintToString(layout));
+    expect_planned(job_of(config::Family::kLlama, layout));
+  }
+}
+
+// The plan speaks of the rank with most heads.
+TEST(Exchanges, OfUnevenHeadsAreThePlansAtMost) {
+  for (const std::vector<std::string>& layout : std::vector<std::vector<std::string>>{
+           {"model.heads=5", "model.hidden=40", "parallel.cp=3", "parallel.context=ulysses"},
+           {"model.heads=5", "model.kv_heads=1", "model.hidden=40", "parallel.cp=3",
+            "parallel.context=ulysses"},
+           {"model.heads=6", "model.kv_heads=2", "parallel.cp=4", "parallel.context=ulysses"},
+           {"model.heads=5", "model.hidden=40", "parallel.cp=4", "parallel.context=hierarchical"},
+           {"model.heads=5", "model.hidden=40", "parallel.tp=2", "parallel.cp=2",
+            "parallel.context=ulysses"}}) {
+    SCOPED_TRACE(testing::PrintToString(layout));
+    const Exchanged result = run(job_of(config::Family::kLlama, layout));
+    EXPECT_EQ(largest(result.tp), planned(result.plan, mesh::Axis::kTp));
+    EXPECT_EQ(largest(result.cp), planned(result.plan, mesh::Axis::kCp));
+  }
 }
 
 // anchors.md: a layer has two all-reduces forward and two backward; with sequence parallelism all-gather and

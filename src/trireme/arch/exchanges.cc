@@ -56,7 +56,7 @@ std::vector<NodeExchange> Exchanges::head() const {
 // Keys and values, and in backward their gradients in the type of sums; or heads for tokens.
 std::vector<NodeExchange> Exchanges::attention() const {
   if (rank_.cp == 1) return {};
-  const std::int64_t keys = 2 * sizes_.tokens * sizes_.kv;
+  const std::int64_t keys = 2 * sizes_.attention.tokens * sizes_.attention.kv;
   switch (rank_.context) {
     case config::ContextMethod::kRing: return ring(keys, rank_.cp);
     case config::ContextMethod::kAllGather:
@@ -78,7 +78,7 @@ std::vector<NodeExchange> Exchanges::ring(std::int64_t keys, int ranks) const {
 }
 
 std::vector<NodeExchange> Exchanges::heads(std::int64_t keys) const {
-  const std::int64_t queries = sizes_.tokens * sizes_.q;
+  const std::int64_t queries = sizes_.attention.tokens * sizes_.attention.q;
   return {over_cp(Exchange::kAllToAll, (queries + keys) * sizes_.element, 1, 1),
           over_cp(Exchange::kAllToAll, queries * sizes_.element, 1, 1)};
 }

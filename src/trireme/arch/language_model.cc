@@ -185,6 +185,13 @@ std::int64_t document_saved(const Sizes& sizes, const PerRank& rank, std::int64_
   return rank.documents ? sizes.tokens * (8 + rotated * sizes.statistic) : 0;
 }
 
+// In the rank's heads: q, k, v, attention's result, once more where heads were exchanged, log-sum-exp.
+std::int64_t attention_saved(const Sizes& sizes) {
+  const Sizes::Attention& own = sizes.attention;
+  return own.tokens * (2 * (own.q + own.kv) * sizes.element + own.heads * sizes.statistic) +
+         sizes.exchanged * sizes.tokens * sizes.q * sizes.element;
+}
+
 // The normed input, its `statistics` a token, the log-sum-exp and perhaps the logits, which become their own
 // gradient.
 std::int64_t head_saved(const Sizes& sizes, std::int64_t statistics, bool keep_logits) {
@@ -208,12 +215,9 @@ ModelSpec gpt_spec(const Model& model, const PerRank& rank) {
                matrix("transformer.wpe.weight", model.seq_len, d, init.matrix, cut.whole)},
               /*places of rows*/ sizes.spread || rank.documents ? sizes.rows * 8 : 0);
   // Kept by rows: ln_1, x between the branches, ln_2, mean and deviation of two norms; of all tokens, in
-  // the rank's heads and features: q, k, v, attention's output, once more where heads were exchanged, c_fc
-  // before GELU, log-sum-exp.
-  const std::int64_t saved =
-      sizes.rows * (3 * d * sizes.element + 4 * sizes.statistic) +
-      sizes.tokens * (((2 + sizes.exchanged) * sizes.q + 2 * sizes.kv + sizes.ffn) * sizes.element +
-                      sizes.heads * sizes.statistic);
+  // the rank's features: c_fc before GELU.
+  const std::int64_t saved = sizes.rows * (3 * d * sizes.element + 4 * sizes.statistic) +
+                             attention_saved(sizes) + sizes.tokens * sizes.ffn * sizes.element;
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
     const std::string h = fmt::format("transformer.h.{}.", layer);
     chain.block(
@@ -253,13 +257,9 @@ ModelSpec llama_spec(const Model& model, const PerRank& rank) {
                       Cuts::rows({Cuts::each(model.vocab)}))},
               0);
   // Kept by rows: the first norm, x between the branches, the second norm, a deviation per norm; of all
-  // tokens, in the rank's heads and features: rotated q and k, v, attention's output, once more where heads
-  // were exchanged, gate and up, log-sum-exp.
-  const std::int64_t saved =
-      sizes.rows * (3 * d * sizes.element + 2 * sizes.statistic) +
-      sizes.tokens *
-          (((2 + sizes.exchanged) * sizes.q + 2 * sizes.kv + 2 * sizes.ffn) * sizes.element +
-           sizes.heads * sizes.statistic);
+  // tokens, in the rank's features: gate and up.
+  const std::int64_t saved = sizes.rows * (3 * d * sizes.element + 2 * sizes.statistic) +
+                             attention_saved(sizes) + sizes.tokens * 2 * sizes.ffn * sizes.element;
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
     const std::string h = fmt::format("model.layers.{}.", layer);
     chain.block({gain(h + "input_layernorm.weight", d, cut.whole),

@@ -12,33 +12,52 @@ using config::Model;
 
 std::int64_t most(std::int64_t count, int parts) { return (count + parts - 1) / parts; }
 
-// Key-value heads of the tp rank that reads most of them.
-std::int64_t most_kv_heads(const Model& model, int tp) {
+// As each of `exchanging` ranks shares out the heads of its tp rank.
+Sizes::Attention attention_sizes(const Model& model, int tp, int exchanging, std::int64_t tokens) {
   const std::int64_t group = model.heads / model.kv_heads;
-  std::int64_t result = 0;
+  std::int64_t most_heads = 0, most_kv_heads = 0;
   for (int rank = 0; rank < tp; ++rank) {
-    const mesh::Share heads = mesh::share(model.heads, rank, tp);
-    result = std::max(result, most(heads.end, group) - heads.begin / group);
+    const mesh::Share all = mesh::share(model.heads, rank, tp);
+    for (int place = 0; place < exchanging; ++place) {
+      const mesh::Share mine = mesh::share(all.count(), place, exchanging);
+      const mesh::Share read =
+          mesh::granules_of({.begin = all.begin + mine.begin, .end = all.begin + mine.end}, group);
+      most_heads = std::max(most_heads, mine.count());
+      most_kv_heads = std::max(most_kv_heads, read.count());
+    }
   }
-  return result;
+  const std::int64_t width = model.hidden / model.heads;
+  return {.tokens = tokens * exchanging,
+          .heads = most_heads,
+          .q = width * most_heads,
+          .kv = width * most_kv_heads};
 }
 
 }  // namespace
+
+int PerRank::exchanging() const {
+  if (cp == 1) return 1;
+  switch (context) {
+    case config::ContextMethod::kRing:
+    case config::ContextMethod::kAllGather: return 1;
+    case config::ContextMethod::kUlysses: return cp;
+    case config::ContextMethod::kHierarchical: return context_inner;
+  }
+  TRIREME_CHECK(false, "context method {}", static_cast<int>(context));
+}
 
 Sizes::Sizes(const Model& model, const PerRank& rank)
     : tokens(rank.micro_batch * model.seq_len / rank.cp),
       rows(rank.sequence && rank.tp > 1 ? most(tokens, rank.tp) : tokens),
       d(model.hidden),
-      heads(most(model.heads, rank.tp)),
-      q(model.hidden / model.heads * heads),
-      kv(model.hidden / model.heads * most_kv_heads(model, rank.tp)),
+      q(model.hidden / model.heads * most(model.heads, rank.tp)),
       ffn(most(model.ffn, rank.tp)),
       vocab(most(model.vocab, rank.tp)),
       element(static_cast<std::int64_t>(size_of(rank.compute))),
       statistic(rank.compute == DType::kF64 ? 8 : 4),
       spread(rank.cp > 1 || (rank.sequence && rank.tp > 1)),
-      exchanged(rank.cp > 1 && (rank.context == config::ContextMethod::kUlysses ||
-                                rank.context == config::ContextMethod::kHierarchical)) {
+      exchanged(rank.exchanging() > 1),
+      attention(attention_sizes(model, rank.tp, rank.exchanging(), tokens)) {
   TRIREME_CHECK(model.vocab > 0 && model.ffn > 0 && model.kv_heads > 0 && model.layers > 0,
                 "model is not resolved");
 }

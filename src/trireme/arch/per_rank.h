@@ -19,6 +19,9 @@ struct PerRank {
   int context_inner = 1;  // of cp, the ranks that exchange heads (hierarchical)
   bool keep_logits = true;
   bool documents = false;  // positions come with the tokens
+
+  // Of cp, the ranks that exchange heads for tokens before attention.
+  int exchanging() const;
 };
 
 // Sizes in the letters of papers, on the rank with most of each.
@@ -29,15 +32,21 @@ struct Sizes {
   std::int64_t tokens;  // of a micro-batch
   std::int64_t rows;    // of them, between tensor-parallel regions
   std::int64_t d;
-  std::int64_t heads;
-  std::int64_t q;   // width of queries
-  std::int64_t kv;  // width of keys and of values
+  std::int64_t q;  // width of queries and of attention's result
   std::int64_t ffn;
   std::int64_t vocab;
   std::int64_t element;    // bytes of an activation
   std::int64_t statistic;  // bytes of a norm's or softmax's statistic, and of the loss
   bool spread;             // the rows are not all of them in order
   bool exchanged;          // attention has other heads and tokens than the layers beside it
+
+  // What attention itself works on, once heads were exchanged: a key-value head goes to every rank that reads it.
+  struct Attention {
+    std::int64_t tokens;
+    std::int64_t heads;
+    std::int64_t q;   // width of queries
+    std::int64_t kv;  // width of keys and of values
+  } attention;
 };
 
 }  // namespace trireme::arch
