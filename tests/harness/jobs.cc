@@ -18,6 +18,11 @@ double relative(double a, double b) {
   return scale == 0 ? 0 : std::abs(a - b) / scale;
 }
 
+std::vector<at::Tensor> samples(const config::Job& job, std::int64_t first) {
+  return data::random_tokens(first, job.run.micro_batch, job.model.seq_len, job.model.vocab,
+                             job.data.documents);
+}
+
 // Puts what a rank holds of every state to its place.
 void place(exec::Session& session, JobTrace& trace) {
   const exec::Units& units = session.units();
@@ -41,22 +46,37 @@ void place(exec::Session& session, JobTrace& trace) {
   }
 }
 
+int world_of(const config::Job& job) {
+  return std::max(1, job.parallel.dp_shard) * job.parallel.dp_replicate * job.parallel.cp *
+         job.parallel.tp;
+}
+
+config::Job resolve(const config::Job& job) {
+  return config::resolve(job, world_of(job), {.vocab = job.model.vocab == 0 ? 256 : 0});
+}
+
 }  // namespace
 
+std::vector<double> evaluate_job(const config::Job& job) {
+  const config::Job resolved = resolve(job);
+  std::vector<double> losses(static_cast<std::size_t>(world_of(job)));
+  comm::run_local_ranks(world_of(job), 120, [&](comm::World& rank) {
+    train::JobSession session(resolved, rank);
+    losses[static_cast<std::size_t>(rank.rank())] =
+        session.evaluate(0, [&](std::int64_t first) { return samples(resolved, first); }).loss;
+  });
+  return losses;
+}
+
 JobTrace run_job(const config::Job& job, int steps) {
-  const int world = std::max(1, job.parallel.dp_shard) * job.parallel.dp_replicate *
-                    job.parallel.cp * job.parallel.tp;
-  const config::Job resolved =
-      config::resolve(job, world, {.vocab = job.model.vocab == 0 ? 256 : 0});
+  const config::Job resolved = resolve(job);
   JobTrace trace;
   std::mutex mutex;
-  comm::run_local_ranks(world, 120, [&](comm::World& rank) {
+  comm::run_local_ranks(world_of(job), 120, [&](comm::World& rank) {
     train::JobSession session(resolved, rank);
     for (int step = 0; step < steps; ++step) {
-      const exec::StepResult result = session.train(step, false, [&](std::int64_t first) {
-        return data::random_tokens(first, resolved.run.micro_batch, resolved.model.seq_len,
-                                   resolved.model.vocab, resolved.data.documents);
-      });
+      const exec::StepResult result =
+          session.train(step, false, [&](std::int64_t first) { return samples(resolved, first); });
       if (rank.rank() > 0) continue;
       trace.losses.push_back(result.loss);
       trace.grad_norms.push_back(result.grad_norm);

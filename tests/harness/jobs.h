@@ -19,6 +19,9 @@ struct JobTrace {
 // `job` with its degrees set; samples are random tokens, a function of their number. A vocabulary of 0 is 256.
 JobTrace run_job(const config::Job& job, int steps);
 
+// The loss of the first global batch with the parameters that `job` begins with, as every rank gives it.
+std::vector<double> evaluate_job(const config::Job& job);
+
 // Largest relative difference of losses and norms, and of states by tensor (Euclidean).
 double distance(const JobTrace& a, const JobTrace& b);
 

@@ -1,4 +1,5 @@
 // Tensor, sequence and context parallelism train the model that one rank trains.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <random>
@@ -111,6 +112,20 @@ TEST_P(Spread, OverSeveralAxesEqualsOneRank) {
                DType::kF64, 1e-12);
 }
 
+TEST_P(Spread, EvaluationEqualsOneRanks) {
+  const Job one = tiny(GetParam(), DType::kF64);
+  const double expected = harness::evaluate_job(one)[0];
+  for (const std::vector<std::string>& layout :
+       {std::vector<std::string>{"parallel.tp=2", "parallel.cp=2"},
+        {"parallel.tp=2", "parallel.cp=2", "parallel.context=ulysses", "parallel.zero=3",
+         "recompute.logits=true"},
+        {"parallel.tp=2", "parallel.cp=2", "parallel.dp_shard=2", "run.micro_batch=2"}}) {
+    SCOPED_TRACE(print(layout));
+    EXPECT_THAT(harness::evaluate_job(with(one, layout)),
+                testing::Each(testing::DoubleNear(expected, 1e-12 * expected)));
+  }
+}
+
 // Adam moves by lr whatever a gradient's size, also where it is rounding alone: states may part, losses not.
 TEST_P(Spread, SinglePrecisionStaysWithinItsRounding) {
   constexpr int kMany = 20;
@@ -169,13 +184,14 @@ TEST(SpreadProperty, AnyLayoutTrainsTheSameModel_slow) {
   int meshes[2] = {0, 0};  // with tp, with cp
   while (cases < 200) {
     const int tp = pick({1, 2, 3, 4});
-    const int cp = pick({1, 2, 3, 4});
+    const int cp = pick({1, 2, 3, 4, 6, 8});
     const int shard = pick({1, 2});
     const int replicate = pick({1, 1, 2});
     if (tp * cp * shard * replicate > 8 || tp * cp == 1) continue;
     const Family family = pick({0, 1}) == 0 ? Family::kGpt : Family::kLlama;
     const int heads = pick({4, 5, 6, 8});
-    const int group = family == Family::kLlama && heads % 2 == 0 ? pick({1, 2}) : 1;
+    const int group = family == Family::kLlama ? pick({1, 2, 3, 4}) : 1;
+    if (heads % group != 0) continue;
     Job one = tiny(family, DType::kF64);
     one.model = {.family = family,
                  .layers = pick({1, 2}),
@@ -190,6 +206,7 @@ TEST(SpreadProperty, AnyLayoutTrainsTheSameModel_slow) {
     one.run.micro_batch = pick({1, 2});
     one.run.global_batch = one.run.micro_batch * shard * replicate * pick({1, 2});
     if (pick({0, 1}) == 0) one.recompute.policy = config::RecomputePolicy::kFull;
+    one.recompute.logits = pick({0, 1}) == 0;
     Job spread = one;
     spread.parallel.tp = tp;
     spread.parallel.cp = cp;
@@ -198,6 +215,7 @@ TEST(SpreadProperty, AnyLayoutTrainsTheSameModel_slow) {
     spread.parallel.zero = pick({0, 1, 2, 3});
     spread.parallel.sequence_parallel = pick({0, 1}) == 0;
     spread.parallel.context = static_cast<config::ContextMethod>(pick({0, 1, 2, 3}));
+    spread.parallel.context_inner = pick({2, 3, 4});
     try {
       config::resolve(spread, tp * cp * shard * replicate, {});
     } catch (const Error&) {
