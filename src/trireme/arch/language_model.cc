@@ -213,7 +213,9 @@ ModelSpec gpt_spec(const Model& model, const PerRank& rank) {
   chain.embed({matrix("transformer.wte.weight", model.vocab, d, init.matrix,
                       Cuts::rows({Cuts::each(model.vocab)})),
                matrix("transformer.wpe.weight", model.seq_len, d, init.matrix, cut.whole)},
-              /*places of rows*/ sizes.spread || rank.documents ? sizes.rows * 8 : 0);
+              /*places of rows*/ sizes.spread && !(rank.documents && sizes.rows == sizes.tokens)
+                  ? sizes.rows * 8
+                  : 0);
   // Kept by rows: ln_1, x between the branches, ln_2, mean and deviation of two norms; of all tokens, in
   // the rank's features: c_fc before GELU.
   const std::int64_t saved = sizes.rows * (3 * d * sizes.element + 4 * sizes.statistic) +
