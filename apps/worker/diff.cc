@@ -186,7 +186,8 @@ bool report(const Layout& first, const Layout& other, const std::vector<Comparis
 
 // JSON has no numbers that are not finite.
 Json number(double value) {
-  return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
+  if (std::isnan(value)) return "nan";
+  return std::isfinite(value) ? Json(value) : Json(value > 0 ? "inf" : "-inf");
 }
 
 Json as_json(const Layout& other, const std::vector<Comparison>& rows, double tolerance) {
