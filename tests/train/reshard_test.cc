@@ -1,0 +1,84 @@
+// A checkpoint of any tensor- and context-parallel layout continues under any other.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "trireme/ckpt/checkpoint.h"
+#include "trireme/comm/local/local_world.h"
+#include "trireme/config/resolve.h"
+#include "trireme/data/random_tokens.h"
+#include "trireme/train/job_session.h"
+
+namespace trireme::train {
+namespace {
+
+using Layout = std::vector<std::string>;
+
+config::Job job_of(const Layout& layout) {
+  config::Job job;
+  job.model = {.family = config::Family::kLlama,
+               .layers = 2,
+               .hidden = 48,
+               .heads = 6,
+               .kv_heads = 3,
+               .ffn = 50,
+               .vocab = 67,
+               .seq_len = 24};
+  job.precision.compute = DType::kF64;
+  job.optim.eps = 1e-4;
+  job.run.global_batch = 4;
+  job.parallel.dp_shard = 1;
+  for (const std::string& set : layout) config::apply_set(job, set);
+  const config::Parallel& parallel = job.parallel;
+  return config::resolve(job, parallel.dp_shard * parallel.cp * parallel.tp, {});
+}
+
+// The step-th step from the checkpoint `from`, or from seed weights; leaves ROOT/step-N behind.
+exec::StepResult step(const Layout& layout, std::int64_t index, const Path& from,
+                      const Path& root) {
+  const config::Job job = job_of(layout);
+  const config::Parallel& parallel = job.parallel;
+  exec::StepResult result;
+  comm::run_local_ranks(parallel.dp_shard * parallel.cp * parallel.tp, 60, [&](comm::World& world) {
+    JobSession steps(job, world);
+    exec::Units& units = steps.session().units();
+    const std::vector<arch::UnitSpec>& specs = steps.session().model().spec.units;
+    if (!from.empty()) {
+      ckpt::load(from, units, specs);
+      units.refresh();
+    }
+    const exec::StepResult mine = steps.train(index, false, [&](std::int64_t first) {
+      return data::random_tokens(first, job.run.micro_batch, job.model.seq_len, job.model.vocab);
+    });
+    ckpt::save(root, {.step = index + 1}, units, specs, world);
+    if (world.rank() == 0) result = mine;
+  });
+  return result;
+}
+
+TEST(Reshard, ContinuesUnderAnyLayout) {
+  const Path desk =
+      std::filesystem::temp_directory_path() / ("trireme_reshard_" + std::to_string(::getpid()));
+  std::filesystem::remove_all(desk);
+  step({}, 0, {}, desk / "one");
+  const exec::StepResult expected = step({}, 1, desk / "one" / "step-1", desk / "one");
+  const std::vector<Layout> layouts = {{},
+                                       {"parallel.tp=2", "parallel.zero=1", "parallel.dp_shard=2"},
+                                       {"parallel.tp=4", "parallel.sequence_parallel=false"},
+                                       {"parallel.tp=3", "parallel.cp=2", "parallel.zero=3"},
+                                       {"parallel.cp=2", "parallel.dp_shard=2", "parallel.zero=2"}};
+  for (std::size_t a = 0; a < layouts.size(); ++a) {
+    const Path root = desk / std::to_string(a);
+    step(layouts[a], 0, {}, root);
+    for (std::size_t b = 0; b < layouts.size(); ++b) {
+      const exec::StepResult result = step(layouts[b], 1, root / "step-1", root);
+      EXPECT_NEAR(result.loss, expected.loss, 1e-11) << a << " to " << b;
+      EXPECT_NEAR(result.grad_norm, expected.grad_norm, 1e-11) << a << " to " << b;
+    }
+  }
+  std::filesystem::remove_all(desk);
+}
+
+}  // namespace
+}  // namespace trireme::train
