@@ -56,8 +56,7 @@ void forward(const NormRows<T>& rows, const T* branch, T* sum, T* y, std::int64_
       x = sum + r * width;
       sum[r * width] = static_cast<T>(static_cast<A>(in[0]) + static_cast<A>(branch[r * width]));
     }
-    // Sums about the first element, which lies within sqrt(width) deviations of the mean: little cancels,
-    // and one pass does.
+    // Sums about the first element, which lies within sqrt(width) deviations of the mean: little cancels.
     const A origin = rows.mean != nullptr ? static_cast<A>(x[0]) : A(0);
     Vector<T> total[2] = {fill<T>(0), fill<T>(0)};
     Vector<T> squares[2] = {fill<T>(0), fill<T>(0)};
@@ -69,8 +68,15 @@ void forward(const NormRows<T>& rows, const T* branch, T* sum, T* y, std::int64_
       squares[k] = hn::MulAdd(off, off, squares[k]);
     });
     const A off = rows.mean != nullptr ? reduce<T>(hn::Add(total[0], total[1])) / count : A(0);
-    const A variance = reduce<T>(hn::Add(squares[0], squares[1])) / count - off * off;
     const A mean = origin + off;
+    A variance = reduce<T>(hn::Add(squares[0], squares[1])) / count - off * off;
+    if constexpr (!std::is_same_v<T, c10::BFloat16>)  // where what cancelled would be seen
+      variance = sum_over<T>(width,
+                             [&](auto at) {
+                               const Vector<T> d = hn::Sub(at.load(x), fill<T>(mean));
+                               return hn::Mul(d, d);
+                             }) /
+                 count;
     const A scale = A(1) / std::sqrt(std::max(variance, A(0)) + static_cast<A>(rows.eps));
     if (rows.mean != nullptr) rows.mean[r] = mean;
     rows.scale[r] = scale;
