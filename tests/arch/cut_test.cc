@@ -83,9 +83,9 @@ TEST(Cut, FusedSegmentsAreSharedOutEachByItself) {
 
 TEST(Cut, SlicesOfAUnitAreStretchesOfItsParameters) {
   // Rank 1 of 2 has columns 2 to 4 of w, row by row, and then all of b.
-  const UnitSpec unit{.name = "u",
-                      .params = {{.name = "w", .shape = {2, 5}, .cut = {1, {{5}}}},
-                                 {.name = "b", .shape = {4}}}};
+  const UnitSpec unit{
+      .name = "u",
+      .params = {{.name = "w", .shape = {2, 5}, .cut = {1, {{5}}}}, {.name = "b", .shape = {4}}}};
   ASSERT_EQ(local_param(unit.params[0], 1, 2).numel(), 6);
   const auto within = extents_within(unit, 1, 2, /*offset=*/2, /*count=*/5);
   ASSERT_EQ(within.size(), 2u);
