@@ -32,22 +32,16 @@ int bench_collectives(const BenchCollectivesOptions& options) {
 }
 
 int bench_context(const BenchContextOptions& options) {
-  if (options.heads % options.kv_heads != 0)
-    fail(ErrorKind::kUsage, "--heads {} is no multiple of --kv-heads {}", options.heads,
-         options.kv_heads);
+  const std::int64_t kv_heads = options.kv_heads == 0 ? options.heads : options.kv_heads;
+  if (options.heads % kv_heads != 0)
+    fail(ErrorKind::kUsage, "--heads {} is no multiple of --kv-heads {}; one that divides it works",
+         options.heads, kv_heads);
   for (const int ranks : options.ranks)
     for (const std::int64_t tokens : options.tokens) mesh::zigzag_tokens(tokens, ranks);
-  std::vector<std::string> words = {"bench-context",
-                                    "--ranks",
-                                    joined(options.ranks),
-                                    "--tokens",
-                                    joined(options.tokens),
-                                    "--heads",
-                                    std::to_string(options.heads),
-                                    "--kv-heads",
-                                    std::to_string(options.kv_heads),
-                                    "--head-dim",
-                                    std::to_string(options.head_dim)};
+  std::vector<std::string> words = {
+      "bench-context",          "--ranks",    joined(options.ranks),           "--tokens",
+      joined(options.tokens),   "--heads",    std::to_string(options.heads),   "--kv-heads",
+      std::to_string(kv_heads), "--head-dim", std::to_string(options.head_dim)};
   add_json(words, options.json);
   become_worker(words, {});
 }

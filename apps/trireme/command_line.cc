@@ -231,7 +231,9 @@ void add_bench_context(CLI::App& group, BenchContextOptions& o, Run& run) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
       ->capture_default_str();
   number("--heads", o.heads, "query heads");
-  number("--kv-heads", o.kv_heads, "key-value heads");
+  app.add_option("--kv-heads", o.kv_heads, "key-value heads; 0: as many as heads")
+      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20))
+      ->capture_default_str();
   number("--head-dim", o.head_dim, "width of a head");
   app.add_option("--json", o.json, "write the figures to this file as well");
   app.callback([&] { run = [&] { return bench_context(o); }; });

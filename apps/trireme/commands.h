@@ -69,7 +69,7 @@ struct BenchContextOptions {
   std::vector<int> ranks = {2, 4};
   std::vector<std::int64_t> tokens = {2048, 8192, 32768};
   std::int64_t heads = 8;
-  std::int64_t kv_heads = 8;
+  std::int64_t kv_heads = 0;  // 0: heads
   std::int64_t head_dim = 64;
   std::string json;  // empty: the table only
 };

@@ -9,6 +9,7 @@
 #include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/config/fields.h"
 #include "trireme/config/resolve.h"
 #include "trireme/plan/memory.h"
 #include "trireme/sim/simulate.h"
@@ -26,7 +27,11 @@ std::string layout_text(const config::Job& job) {
   add("dp_replicate", p.dp_replicate);
   add("dp_shard", p.dp_shard);
   add("cp", p.cp);
+  if (p.cp > 1)
+    text += fmt::format("{}, ",
+                        std::get<std::string>(config::find_field("parallel.context")->get(job)));
   add("tp", p.tp);
+  if (p.tp > 1 && p.sequence_parallel) text += "sequence parallel, ";
   return text + fmt::format("ZeRO-{}", p.zero);
 }
 

@@ -119,7 +119,8 @@ TEST(SavedBytes, AreThoseOfTheRanksPart) {
              {"parallel.cp=2", "parallel.context=ulysses"},
              {"parallel.tp=2", "parallel.cp=2"},
              {"parallel.tp=2", "data.documents=true"},
-             {"parallel.cp=2", "data.documents=true"}}) {
+             {"parallel.cp=2", "data.documents=true"},
+             {"parallel.cp=2", "parallel.context=ulysses", "data.documents=true"}}) {
       config::Job job;
       job.model = {.family = family,
                    .layers = 1,

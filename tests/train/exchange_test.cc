@@ -86,7 +86,9 @@ Exchanged run(const config::Job& job) {
     const auto load = [&](std::int64_t) {
       const at::Tensor tokens = at::zeros({resolved.run.micro_batch, resolved.model.seq_len},
                                           at::TensorOptions().dtype(at::kLong));
-      return std::vector<at::Tensor>{tokens, tokens};
+      std::vector<at::Tensor> batch = {tokens, tokens};
+      if (resolved.data.documents) batch.push_back(tokens);
+      return batch;
     };
     session.train(0, false, load);
     world.take("");
@@ -128,6 +130,9 @@ TEST(Exchanges, AreThoseOfThePlan) {
              {"parallel.cp=2", "parallel.context=all_gather", "precision.compute=bf16"},
              {"parallel.cp=4", "parallel.context=ulysses"},
              {"parallel.cp=4", "parallel.context=hierarchical"},
+             {"parallel.cp=2", "data.documents=true"},
+             {"parallel.cp=4", "parallel.context=ulysses", "data.documents=true"},
+             {"parallel.cp=4", "parallel.context=hierarchical", "data.documents=true"},
              {"parallel.tp=2", "parallel.cp=2"}}) {
       std::string text;
       for (const std::string& set : layout) text += set + " ";

@@ -79,8 +79,12 @@ std::vector<NodeExchange> Exchanges::ring(std::int64_t keys, int ranks) const {
 
 std::vector<NodeExchange> Exchanges::heads(std::int64_t keys) const {
   const std::int64_t queries = sizes_.attention.tokens * sizes_.attention.q;
-  return {over_cp(Exchange::kAllToAll, (queries + keys) * sizes_.element, 1, 1),
-          over_cp(Exchange::kAllToAll, queries * sizes_.element, 1, 1)};
+  std::vector<NodeExchange> all = {
+      over_cp(Exchange::kAllToAll, (queries + keys) * sizes_.element, 1, 1),
+      over_cp(Exchange::kAllToAll, queries * sizes_.element, 1, 1)};
+  if (rank_.documents)  // where each token's begins
+    all.push_back(over_cp(Exchange::kAllGather, sizes_.attention.tokens * 8, 1, 0));
+  return all;
 }
 
 }  // namespace trireme::arch

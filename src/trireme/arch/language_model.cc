@@ -180,9 +180,10 @@ double head_flops(const Model& model, const Sizes& sizes, int tp) {
          tp;
 }
 
-// Where the documents of a block's tokens begin, and what `rotated` numbers a token turn queries and keys.
+// Where the documents of attention's tokens begin, and what `rotated` numbers a token turn queries and keys.
 std::int64_t document_saved(const Sizes& sizes, const PerRank& rank, std::int64_t rotated) {
-  return rank.documents ? sizes.tokens * (8 + rotated * sizes.statistic) : 0;
+  if (!rank.documents) return 0;
+  return sizes.attention.tokens * 8 + sizes.tokens * rotated * sizes.statistic;
 }
 
 // In the rank's heads: q, k, v, attention's result, once more where heads were exchanged, log-sum-exp.

@@ -100,7 +100,8 @@ std::string units_text(const PlanSet& plan) {
   constexpr std::size_t kRows = 8;
   const std::vector<UnitRow> rows = unit_rows(plan.program);
   std::string text = fmt::format("\n{:<40} {:>6} {:>16} {:>16}  {}\n", "units", "count",
-                                 "parameters", "stepped by a rank", "");
+                                 plan.mesh.degree(Axis::kTp) > 1 ? "here, under tp" : "parameters",
+                                 "stepped by a rank", "");
   std::int64_t total = 0;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     total += rows[i].count * rows[i].numel;

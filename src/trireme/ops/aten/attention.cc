@@ -45,14 +45,6 @@ at::Tensor gather(const at::Tensor& dkv, const AttentionHeads& heads) {
   return sums;
 }
 
-void deliver(const GradientSink& sink, const at::Tensor& gradient) {
-  const at::Tensor ours = gradient.transpose(1, 2);
-  if (sink.add)
-    sink.to.add_(ours);
-  else
-    sink.to.copy_(ours);
-}
-
 // Query rows that follow each other and the keys of one segment that any of them can see.
 struct Block {
   Segment rows;
@@ -143,6 +135,14 @@ at::Tensor powers(const at::Tensor& scores, const at::Tensor& top) {
 }
 
 }  // namespace
+
+void deliver(const GradientSink& sink, const at::Tensor& gradient) {
+  const at::Tensor ours = gradient.transpose(1, 2);
+  if (sink.add)
+    sink.to.add_(ours);
+  else
+    sink.to.copy_(ours);
+}
 
 at::Tensor attention_forward(const AttentionProblem& problem, const Qkv& in, const Segments& keys,
                              const at::Tensor& out) {

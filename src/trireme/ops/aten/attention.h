@@ -15,4 +15,7 @@ at::Tensor attention_delta(const at::Tensor& out, const at::Tensor& dout);
 void attention_backward(const AttentionProblem& problem, const Qkv& in, const Segments& keys,
                         const AttentionRows& rows, const QkvSinks& sinks);
 
+// Puts a gradient [samples, heads, tokens, width] where it belongs.
+void deliver(const GradientSink& sink, const at::Tensor& gradient);
+
 }  // namespace trireme::ops::aten

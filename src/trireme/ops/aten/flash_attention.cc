@@ -20,14 +20,6 @@ bool is_whole(const Segments& segments, std::int64_t sequence) {
          segments[0].tokens == sequence;
 }
 
-void deliver(const GradientSink& sink, const at::Tensor& gradient) {
-  const at::Tensor ours = gradient.transpose(1, 2);
-  if (sink.add)
-    sink.to.add_(ours);
-  else
-    sink.to.copy_(ours);
-}
-
 }  // namespace
 
 bool has_flash_attention(const AttentionProblem& problem, const Qkv& in, const Segments& keys) {
