@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "trireme/base/error.h"
+#include "trireme/ops/aten/attention.h"
 
 // Since 2.5 with fewer heads of keys than of queries.
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 5)
