@@ -49,7 +49,7 @@ Sums planned(const plan::PlanSet& plan, mesh::Axis axis) {
     if (line.node < 0) continue;
     for (const plan::NodeExchange& one : plan.program.nodes[line.node].exchanges) {
       if (one.axes != mesh::AxisSet(axis)) continue;
-      const int times = line.verb == plan::Verb::kBackward ? one.backward : one.forward;
+      const int times = plan::times(one, line.verb);
       if (times == 0) continue;
       Sum& sum = sums[std::string(name(one.kind))];
       sum.times += times;

@@ -147,7 +147,7 @@ std::vector<Communication> communications(const PlanSet& plan) {
   for (const Instr& line : plan.list(0)) {
     if (line.node >= 0)
       for (const NodeExchange& one : plan.program.nodes[line.node].exchanges) {
-        const int times = line.verb == Verb::kBackward ? one.backward : one.forward;
+        const int times = plan::times(one, line.verb);
         Communication& inside =
             entry(fmt::format("{} in blocks over {}", name(one.kind), mesh::print(one.axes)));
         inside.count += times;

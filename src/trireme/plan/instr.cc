@@ -2,6 +2,29 @@
 
 namespace trireme::plan {
 
+int times(const NodeExchange& exchange, Verb verb) {
+  switch (verb) {
+    case Verb::kForward:
+    case Verb::kRecompute: return exchange.forward;
+    case Verb::kBackward: return exchange.backward + exchange.weight;
+    case Verb::kBackwardInput: return exchange.backward;
+    case Verb::kBackwardWeight: return exchange.weight;
+    default: return 0;
+  }
+}
+
+double flops(const Node& node, Verb verb) {
+  const double weight = node.split ? node.split->weight_flops : 0;
+  switch (verb) {
+    case Verb::kForward:
+    case Verb::kRecompute: return node.flops;
+    case Verb::kBackward: return 2 * node.flops;
+    case Verb::kBackwardInput: return 2 * node.flops - weight;
+    case Verb::kBackwardWeight: return weight;
+    default: return 0;
+  }
+}
+
 std::string_view name(Verb verb) {
   constexpr std::string_view kNames[] = {
       "load",           "unshard",         "reshard",   "forward", "recompute",    "backward",

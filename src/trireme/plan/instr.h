@@ -54,6 +54,10 @@ struct Instr {
   bool operator==(const Instr&) const = default;
 };
 
+// How often a node makes the exchange, and how many operations it does, in a line of this verb.
+int times(const NodeExchange& exchange, Verb verb);
+double flops(const Node& node, Verb verb);
+
 std::string_view name(Verb verb);
 std::string_view name(Lane lane);
 

@@ -190,6 +190,7 @@ class Parser {
     line.expect("node");
     Node node{.name = std::string(line.word())};
     node.stage = line.number<int>(line.required("stage"));
+    if (const auto chunk = line.optional("chunk")) node.chunk = line.number<int>(*chunk);
     if (const auto names = line.optional("reads"))
       node.reads = find_all(line, values_, *names, "value");
     if (const auto names = line.optional("writes"))
@@ -198,6 +199,17 @@ class Parser {
       node.units = find_all(line, units_, *names, "unit");
     node.saved_bytes = line.number<std::int64_t>(line.required("saved"));
     node.flops = line.number<double>(line.required("flops"));
+    if (const auto text = line.optional("split")) {
+      const std::vector<std::string_view> parts = numbers(line, *text, 2);
+      node.split = {.kept_bytes = line.number<std::int64_t>(parts[0]),
+                    .weight_flops = line.number<double>(parts[1])};
+    }
+    if (const auto text = line.optional("seconds")) {
+      const std::vector<std::string_view> parts = numbers(line, *text, 3);
+      node.seconds = {.forward = line.number<double>(parts[0]),
+                      .input = line.number<double>(parts[1]),
+                      .weight = line.number<double>(parts[2])};
+    }
     node.no_grad = line.flag("no_grad");
     node.loss = line.flag("loss");
     while (!line.done()) node.exchanges.push_back(exchange(line));
@@ -205,18 +217,26 @@ class Parser {
     plan_.program.nodes.push_back(std::move(node));
   }
 
-  // KIND=AXES:BYTES:FORWARD+BACKWARD
+  static std::vector<std::string_view> numbers(const Line& line, std::string_view text,
+                                               std::size_t count) {
+    std::vector<std::string_view> parts = split(text, ':');
+    if (parts.size() != count) line.refuse("\"{}\" needs {} numbers", text, count);
+    return parts;
+  }
+
+  // KIND=AXES:BYTES:FORWARD+BACKWARD[+WEIGHT]
   NodeExchange exchange(Line& line) {
     const std::string_view word = line.word();
     const std::vector<std::string_view> sides = split(word, '=');
     const std::vector<std::string_view> parts = split(sides.back(), ':');
     const std::vector<std::string_view> times = split(parts.back(), '+');
-    if (sides.size() != 2 || parts.size() != 3 || times.size() != 2)
+    if (sides.size() != 2 || parts.size() != 3 || times.size() < 2 || times.size() > 3)
       line.refuse("\"{}\" does not belong here", word);
     NodeExchange one{.kind = line.one_of<Exchange>(sides[0], 5),
                      .bytes = line.number<std::int64_t>(parts[1]),
                      .forward = line.number<int>(times[0]),
-                     .backward = line.number<int>(times[1])};
+                     .backward = line.number<int>(times[1]),
+                     .weight = times.size() > 2 ? line.number<int>(times[2]) : 0};
     located(line, [&] { one.axes = mesh::parse_axes(parts[0]); });
     return one;
   }

@@ -44,14 +44,22 @@ std::string program_text(const Program& program) {
   }
   for (const Node& node : program.nodes) {
     text += fmt::format("node {} stage={}", node.name, node.stage);
+    if (node.chunk > 0) text += fmt::format(" chunk={}", node.chunk);
     if (!node.reads.empty()) text += " reads=" + names(program.values, node.reads);
     if (!node.writes.empty()) text += " writes=" + names(program.values, node.writes);
     if (!node.units.empty()) text += " units=" + names(program.units, node.units);
-    text += fmt::format(" saved={} flops={}{}{}", node.saved_bytes, node.flops,
-                        node.no_grad ? " no_grad" : "", node.loss ? " loss" : "");
-    for (const NodeExchange& one : node.exchanges)
+    text += fmt::format(" saved={} flops={}", node.saved_bytes, node.flops);
+    if (node.split)
+      text += fmt::format(" split={}:{}", node.split->kept_bytes, node.split->weight_flops);
+    if (node.seconds)
+      text += fmt::format(" seconds={}:{}:{}", node.seconds->forward, node.seconds->input,
+                          node.seconds->weight);
+    text += fmt::format("{}{}", node.no_grad ? " no_grad" : "", node.loss ? " loss" : "");
+    for (const NodeExchange& one : node.exchanges) {
       text += fmt::format(" {}={}:{}:{}+{}", name(one.kind), mesh::print(one.axes), one.bytes,
                           one.forward, one.backward);
+      if (one.weight > 0) text += fmt::format("+{}", one.weight);
+    }
     text += '\n';
   }
   return text;

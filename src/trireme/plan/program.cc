@@ -74,9 +74,33 @@ void check_units(const Program& program) {
 void check_exchanges(const Program& program) {
   for (const Node& node : program.nodes)
     for (const NodeExchange& one : node.exchanges)
-      if (one.axes.empty() || one.bytes < 0 || one.forward < 0 || one.backward < 0)
-        fail(ErrorKind::kInternal, "program {}: node {} exchanges {} bytes over {}, {} + {} times",
-             program.name, node.name, one.bytes, mesh::print(one.axes), one.forward, one.backward);
+      if (one.axes.empty() || one.bytes < 0 || one.forward < 0 || one.backward < 0 ||
+          one.weight < 0)
+        fail(ErrorKind::kInternal,
+             "program {}: node {} exchanges {} bytes over {}, {} + {} + {} times", program.name,
+             node.name, one.bytes, mesh::print(one.axes), one.forward, one.backward, one.weight);
+}
+
+// Ranks of the pipeline begin in order; each has chunks 0, 1, ..., every one a stretch of nodes.
+void check_chunks(const Program& program) {
+  std::vector<int> chunks;  // of each stage, so far
+  const Node* previous = nullptr;
+  for (const Node& node : program.nodes) {
+    const bool begins =
+        previous == nullptr || previous->stage != node.stage || previous->chunk != node.chunk;
+    previous = &node;
+    if (!begins) continue;
+    const auto stages = static_cast<int>(chunks.size());
+    if (node.stage < 0 || node.stage > stages)
+      fail(ErrorKind::kInternal,
+           "program {}: node {} is on stage {}, but none before it on stage {}", program.name,
+           node.name, node.stage, stages);
+    if (node.stage == stages) chunks.push_back(0);
+    const int next = chunks[static_cast<std::size_t>(node.stage)]++;
+    if (node.chunk != next)
+      fail(ErrorKind::kInternal, "program {}: node {} begins chunk {} of stage {}, needs chunk {}",
+           program.name, node.name, node.chunk, node.stage, next);
+  }
 }
 
 // Values are written once and before they are read.
@@ -136,20 +160,15 @@ void check_program(const Program& program) {
   check_names(program, program.values, "value");
   check_names(program, program.units, "unit");
   check_names(program, program.nodes, "node");
-  int stage = 0;
   for (const Node& node : program.nodes) {
     check_ids(program, node, node.reads, program.values.size(), "value");
     check_ids(program, node, node.writes, program.values.size(), "value");
     check_ids(program, node, node.units, program.units.size(), "unit");
-    if (node.stage < stage || node.stage > stage + 1 ||
-        (&node == &program.nodes.front() && node.stage != 0))
-      fail(ErrorKind::kInternal, "program {}: node {} is on stage {} after stage {}", program.name,
-           node.name, node.stage, stage);
-    stage = node.stage;
     if (node.loss && (node.writes.size() != 1 || !program.values[node.writes[0]].differentiable))
       fail(ErrorKind::kInternal, "program {}: loss {} writes {} values, needs one differentiable",
            program.name, node.name, node.writes.size());
   }
+  check_chunks(program);
   check_units(program);
   check_exchanges(program);
   check_flow(program);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,8 +48,25 @@ struct NodeExchange {
       0;  // of the whole that is reduced, gathered or scattered; of what a rank gives to an
           // all_to_all or send_recv
   int forward = 0;   // times a forward
-  int backward = 0;  // times a backward
+  int backward = 0;  // times a backward, or its input half
+  int weight = 0;    // times its weight half, or once more a whole backward
   bool operator==(const NodeExchange&) const = default;
+};
+
+// A backward that can be done in halves: first the gradients of what the node reads, later those of its units.
+struct BackwardSplit {
+  std::int64_t kept_bytes = 0;  // from the one to the other
+  double weight_flops = 0;      // of the second, out of twice the forward's
+  bool operator==(const BackwardSplit&) const = default;
+};
+
+// Seconds of one micro-batch on one rank, where they have been measured.
+struct NodeSeconds {
+  double forward = 0;
+  double input = 0;   // of a backward's input half
+  double weight = 0;  // of its weight half
+  double backward() const { return input + weight; }
+  bool operator==(const NodeSeconds&) const = default;
 };
 
 // One step of the model: reads values, writes values, uses units. Its backward is explicit.
@@ -59,9 +77,12 @@ struct Node {
   std::vector<UnitId> units{};
   bool no_grad = false;          // forward only, whatever it reads (an EMA teacher)
   bool loss = false;             // writes one scalar; its gradient is seeded, not received
-  int stage = 0;                 // pipeline stage that runs it
+  int stage = 0;                 // pipeline rank that runs it
+  int chunk = 0;                 // which of that rank's chunks it belongs to
   std::int64_t saved_bytes = 0;  // kept from forward to backward beside what it reads
   double flops = 0;              // of one micro-batch's forward; backward counts twice that
+  std::optional<BackwardSplit> split{};
+  std::optional<NodeSeconds> seconds{};
   std::vector<NodeExchange> exchanges{};
   bool operator==(const Node&) const = default;
 };

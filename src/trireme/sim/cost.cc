@@ -41,7 +41,7 @@ Traffic inside(const PlanSet& plan, const Instr& line) {
   Traffic sum;
   for (const plan::NodeExchange& one : plan.program.nodes[line.node].exchanges) {
     const int ranks = plan.mesh.degree(one.axes);
-    const int times = line.verb == Verb::kBackward ? one.backward : one.forward;
+    const int times = plan::times(one, line.verb);
     const auto bytes = static_cast<double>(one.bytes);
     const Traffic once = one.kind == plan::Exchange::kSendRecv
                              ? Traffic{.messages = 1, .bytes = bytes}
@@ -57,7 +57,9 @@ Traffic traffic(const PlanSet& plan, const Instr& line) {
   switch (line.verb) {
     case Verb::kForward:
     case Verb::kRecompute:
-    case Verb::kBackward: return inside(plan, line);
+    case Verb::kBackward:
+    case Verb::kBackwardInput:
+    case Verb::kBackwardWeight: return inside(plan, line);
     case Verb::kUnshard:
       return ring(full(plan, line.unit) * width(plan.recipe.compute), plan.mesh.degree(line.axes),
                   1);
@@ -96,12 +98,16 @@ double moved_bytes(const PlanSet& plan, int rank, const Instr& line) {
       return sum(plan::inputs_of_stage(program, plan.mesh.coordinate(rank, Axis::kPp)));
     case Verb::kForward:
     case Verb::kRecompute:
-    case Verb::kBackward: {
+    case Verb::kBackward:
+    case Verb::kBackwardInput: {
       const plan::Node& node = program.nodes[line.node];
       const double once =
           sum(node.reads) + sum(node.writes) + static_cast<double>(node.saved_bytes);
-      return line.verb == Verb::kBackward ? 2 * once : once;
+      const bool back = line.verb == Verb::kBackward || line.verb == Verb::kBackwardInput;
+      return back ? 2 * once : once;
     }
+    case Verb::kBackwardWeight:
+      return static_cast<double>(program.nodes[line.node].split->kept_bytes);
     case Verb::kGradNorm: {
       double bytes = 0;
       for (plan::UnitId unit : plan::units_of_stage(program, plan.mesh.coordinate(rank, Axis::kPp)))
@@ -118,8 +124,16 @@ double moved_bytes(const PlanSet& plan, int rank, const Instr& line) {
 }
 
 double flops(const PlanSet& plan, const Instr& line) {
-  if (line.node < 0) return 0;
-  return plan.program.nodes[line.node].flops * (line.verb == Verb::kBackward ? 2 : 1);
+  return line.node < 0 ? 0 : plan::flops(plan.program.nodes[line.node], line.verb);
+}
+
+double measured(const plan::NodeSeconds& seconds, Verb verb) {
+  switch (verb) {
+    case Verb::kBackward: return seconds.backward();
+    case Verb::kBackwardInput: return seconds.input;
+    case Verb::kBackwardWeight: return seconds.weight;
+    default: return seconds.forward;
+  }
 }
 
 }  // namespace
@@ -130,6 +144,8 @@ double CostModel::flops(DType compute) const {
 }
 
 double seconds(const CostModel& model, const PlanSet& plan, int rank, const Instr& line) {
+  if (line.node >= 0 && plan.program.nodes[line.node].seconds)
+    return measured(*plan.program.nodes[line.node].seconds, line.verb);
   const Traffic wire = traffic(plan, line);
   const double host = line.node >= 0 ? model.line_s : 0;
   return host + flops(plan, line) / model.flops(plan.recipe.compute) +

@@ -25,7 +25,8 @@ struct CostModel {
 
 // Collectives are rings: n ranks send (n-1)/n of the bytes in n-1 messages for an all-gather or a
 // reduce-scatter, twice that for an all-reduce (Thakur, Rabenseifner & Gropp 2005). Backward costs two
-// forwards. A node moves what it reads, writes and saves; a step reads and writes all states.
+// forwards. A node moves what it reads, writes and saves; a step reads and writes all states. A node with
+// measured seconds takes these, with everything it exchanges.
 double seconds(const CostModel& model, const plan::PlanSet& plan, int rank,
                const plan::Instr& line);
 
