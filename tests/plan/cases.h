@@ -51,18 +51,18 @@ void for_each_case(const std::vector<int>& shards, const std::vector<int>& repli
                 if (zero != 3 && prefetch != prefetches.front()) continue;
                 const int stages = stages_of(program);
                 const int spread = program.name == "spread" ? 2 : 1;
-                visit(Case{
-                    .program = program,
-                    .mesh = mesh::Mesh({.pp = stages,
-                                        .dp_replicate = replicate,
-                                        .dp_shard = shard,
-                                        .cp = spread,
-                                        .tp = spread}),
-                    .recipe = {.zero = zero,
-                               .micro_batches = count,
-                               .prefetch = prefetch,
-                               .recompute = recompute,
-                               .schedule = stages > 1 ? Schedule::kGpipe : Schedule::kAccumulate}});
+                visit(Case{.program = program,
+                           .mesh = mesh::Mesh({.pp = stages,
+                                               .dp_replicate = replicate,
+                                               .dp_shard = shard,
+                                               .cp = spread,
+                                               .tp = spread}),
+                           .recipe = {.zero = zero,
+                                      .micro_batches = count,
+                                      .prefetch = prefetch,
+                                      .recompute = recompute,
+                                      .schedule = stages > 1 ? schedules::Schedule::kGpipe
+                                                             : schedules::Schedule::k1F1B}});
               }
 }
 

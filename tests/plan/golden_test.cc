@@ -50,7 +50,7 @@ TEST(Golden, RecomputeInBf16) {
 TEST(Golden, TiedWeightsOnTwoStages) {
   expect_golden("tied_two_stages",
                 compile(arch::tied_example(2), mesh::Mesh({.pp = 2, .dp_shard = 2}),
-                        {.zero = 1, .micro_batches = 2, .schedule = Schedule::kGpipe}));
+                        {.zero = 1, .micro_batches = 2, .schedule = schedules::Schedule::kGpipe}));
 }
 
 TEST(Golden, VisionLanguageModel) {
@@ -66,7 +66,7 @@ TEST(Golden, JointEmbedding) {
 TEST(Golden, SkipsAcrossTwoStages) {
   expect_golden("encoder_decoder_two_stages",
                 compile(arch::encoder_decoder_example(2), mesh::Mesh({.pp = 2}),
-                        {.micro_batches = 2, .schedule = Schedule::kGpipe}));
+                        {.micro_batches = 2, .schedule = schedules::Schedule::kGpipe}));
 }
 
 // The example of docs/plan.md is a plan of today.

@@ -146,8 +146,8 @@ TEST(Memory, ActivationsFollowTheSchedule) {
   EXPECT_EQ(peak({.micro_batches = 3}), inputs + 6 * saved + 6 * value);
   // With recompute, what the loss kept.
   EXPECT_EQ(peak({.micro_batches = 3, .recompute = true}), inputs + saved + 6 * value);
-  const std::int64_t one = peak({.micro_batches = 1, .schedule = Schedule::kGpipe});
-  const std::int64_t four = peak({.micro_batches = 4, .schedule = Schedule::kGpipe});
+  const std::int64_t one = peak({.micro_batches = 1, .schedule = schedules::Schedule::kGpipe});
+  const std::int64_t four = peak({.micro_batches = 4, .schedule = schedules::Schedule::kGpipe});
   EXPECT_EQ(four - one, 3 * (inputs + 6 * saved + 5 * value));
 }
 

@@ -124,7 +124,7 @@ TEST(Property, GatheredNodesNeverExceedPrefetchPlusOne) {
 TEST(Property, RepresentativesMakeThousandsOfRanksCheap) {
   const PlanSet plan =
       compile(arch::tied_example(2, 32), mesh::Mesh({.pp = 2, .dp_replicate = 16, .dp_shard = 128}),
-              {.zero = 3, .micro_batches = 8, .schedule = Schedule::kGpipe});
+              {.zero = 3, .micro_batches = 8, .schedule = schedules::Schedule::kGpipe});
   EXPECT_EQ(plan.mesh.world(), 4096);
   EXPECT_NO_THROW(validate(plan));
 }

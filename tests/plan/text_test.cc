@@ -51,7 +51,7 @@ TEST(Text, EveryFieldOfARecipeSurvives) {
                  .recompute = true,
                  .canonical = false,
                  .clip = false,
-                 .schedule = Schedule::kGpipe,
+                 .schedule = schedules::Schedule::kGpipe,
                  .compute = DType::kBF16,
                  .master = DType::kF64,
                  .grads = DType::kF32,

@@ -21,7 +21,7 @@ plan::Recipe recipe_of(const config::Job& job) {
           .recompute = job.recompute.policy == config::RecomputePolicy::kFull,
           .canonical = precision.numerics == config::Numerics::kCanonical,
           .clip = job.optim.clip > 0,
-          .schedule = job.parallel.pp > 1 ? plan::Schedule::kGpipe : plan::Schedule::kAccumulate,
+          .schedule = plan::schedules::Schedule::k1F1B,
           .compute = precision.compute,
           .master = precision.master.value(),
           .grads = precision.grads.value(),

@@ -1,9 +1,11 @@
+#include <algorithm>
+
 #include "trireme/base/error.h"
 #include "trireme/plan/passes/lanes.h"
+#include "trireme/plan/passes/lower.h"
 #include "trireme/plan/passes/p2p.h"
 #include "trireme/plan/passes/recompute.h"
 #include "trireme/plan/passes/reduce.h"
-#include "trireme/plan/passes/schedule.h"
 #include "trireme/plan/passes/tail.h"
 #include "trireme/plan/passes/unshard.h"
 
@@ -23,14 +25,34 @@ void check_recipe(const Recipe& recipe) {
     fail(ErrorKind::kUsage, "optimizer_states is {}; needs 0 or more", recipe.optimizer_states);
 }
 
-void check_mesh(const Program& program, const mesh::Mesh& mesh, const Recipe& recipe) {
+void check_mesh(const Program& program, const mesh::Mesh& mesh) {
   const int stages = stage_count(program);
   if (mesh.degree(Axis::kPp) != stages)
     fail(ErrorKind::kUsage, "mesh {} has pp {}, program {} has {} stage(s); set pp to {}",
          print(mesh), mesh.degree(Axis::kPp), program.name, stages, stages);
-  if (stages > 1 && recipe.schedule == Schedule::kAccumulate)
-    fail(ErrorKind::kUsage, "program {} has {} stages, schedule accumulate runs one; choose gpipe",
-         program.name, stages);
+}
+
+void check_grid_fits(const Program& program, const Recipe& recipe, const schedules::Grid& grid) {
+  const int stages = stage_count(program);
+  if (grid.ranks() != stages || grid.micro_batches != recipe.micro_batches)
+    fail(ErrorKind::kUsage,
+         "the schedule is of {} ranks and {} micro-batches, the job has {} and {}", grid.ranks(),
+         grid.micro_batches, stages, recipe.micro_batches);
+  if (grid.chunks != chunk_count(program))
+    fail(ErrorKind::kUsage, "the schedule has {} chunks a rank, program {} is cut into {}",
+         grid.chunks, program.name, chunk_count(program));
+  int stage = -1;
+  const Node* previous = nullptr;
+  for (const Node& node : program.nodes) {
+    if (previous == nullptr || node.stage != previous->stage || node.chunk != previous->chunk)
+      ++stage;
+    previous = &node;
+    if (node.stage != schedules::rank_of(grid.placement, stages, stage))
+      fail(ErrorKind::kUsage,
+           "program {} has its stage {} on rank {}, the schedule on rank {}; place it as the "
+           "schedule does",
+           program.name, stage, node.stage, schedules::rank_of(grid.placement, stages, stage));
+  }
 }
 
 // A unit that is stepped on a stage needs its gradient there.
@@ -50,22 +72,49 @@ void check_training(const Program& program, const GradientFlow& flow) {
   }
 }
 
-List compile_stage(const Stage& stage) {
-  List list = stage.recipe.schedule == Schedule::kGpipe ? gpipe(stage) : accumulate(stage);
-  list = recompute(stage, std::move(list));
-  list = p2p(stage, std::move(list));
-  list = unshard(stage, std::move(list));
-  list = reduce(stage, std::move(list));
-  list = tail(stage, std::move(list));
-  return lanes(stage, std::move(list));
-}
-
 }  // namespace
 
+schedules::Grid schedule_grid(const Program& program, const mesh::Mesh& mesh,
+                              const Recipe& recipe) {
+  const bool measured =
+      std::ranges::all_of(program.nodes, [](const Node& node) { return node.seconds.has_value(); });
+  schedules::ScheduleShape shape{.ranks = mesh.degree(Axis::kPp),
+                                 .chunks = chunk_count(program),
+                                 .micro_batches = recipe.micro_batches,
+                                 .activation_limit = recipe.activation_limit};
+  const Node* previous = nullptr;
+  double forward = 0;
+  for (const Node& node : program.nodes) {
+    if (previous == nullptr || node.stage != previous->stage || node.chunk != previous->chunk)
+      shape.stages.push_back({.forward = 0, .input = 0, .weight = 0});
+    previous = &node;
+    schedules::StageCost& stage = shape.stages.back();
+    const NodeSeconds cost = measured ? *node.seconds
+                                      : NodeSeconds{.forward = flops(node, Verb::kForward),
+                                                    .input = flops(node, Verb::kBackwardInput),
+                                                    .weight = flops(node, Verb::kBackwardWeight)};
+    stage.forward += cost.forward;
+    stage.input += cost.input;
+    stage.weight += cost.weight;
+    forward += cost.forward;
+  }
+  shape.transfer = recipe.transfer * forward / static_cast<double>(shape.stages.size());
+  return schedules::make_grid(recipe.schedule, shape);
+}
+
 PlanSet compile(Program program, const mesh::Mesh& mesh, const Recipe& recipe) {
+  check_recipe(recipe);
+  check_mesh(program, mesh);
+  const schedules::Grid grid = schedule_grid(program, mesh, recipe);
+  return compile(std::move(program), mesh, recipe, grid);
+}
+
+PlanSet compile(Program program, const mesh::Mesh& mesh, const Recipe& recipe,
+                const schedules::Grid& grid) {
   check_program(program);
   check_recipe(recipe);
-  check_mesh(program, mesh, recipe);
+  check_mesh(program, mesh);
+  check_grid_fits(program, recipe, grid);
   const GradientFlow flow = gradient_flow(program);
   check_training(program, flow);
   PlanSet plan{.program = std::move(program),
@@ -73,12 +122,24 @@ PlanSet compile(Program program, const mesh::Mesh& mesh, const Recipe& recipe) {
                .recipe = recipe,
                .lists = {},
                .list_of_rank = {}};
-  for (int stage = 0; stage < mesh.degree(Axis::kPp); ++stage)
-    plan.lists.push_back(compile_stage({.program = plan.program,
-                                        .mesh = plan.mesh,
-                                        .recipe = plan.recipe,
-                                        .flow = flow,
-                                        .index = stage}));
+  std::vector<Stage> stages;
+  for (int index = 0; index < mesh.degree(Axis::kPp); ++index)
+    stages.push_back({.program = plan.program,
+                      .mesh = plan.mesh,
+                      .recipe = plan.recipe,
+                      .flow = flow,
+                      .index = index});
+  for (const Stage& stage : stages)
+    plan.lists.push_back(
+        recompute(stage, lower(stage, grid.rows[static_cast<std::size_t>(stage.index)])));
+  plan.lists = p2p(plan.program, flow, std::move(plan.lists));
+  for (const Stage& stage : stages) {
+    List& list = plan.lists[static_cast<std::size_t>(stage.index)];
+    list = unshard(stage, std::move(list));
+    list = reduce(stage, std::move(list));
+    list = tail(stage, std::move(list));
+    list = lanes(stage, std::move(list));
+  }
   for (int rank = 0; rank < mesh.world(); ++rank)
     plan.list_of_rank.push_back(mesh.coordinate(rank, Axis::kPp));
   return plan;

@@ -202,11 +202,11 @@ std::string memory_text(const PlanSet& plan, const MemoryAccount& account) {
 // "F0(embed)": verb, micro-batch, subject.
 std::string compact(const Program& program, const Instr& line) {
   static const std::map<Verb, const char*> kLetters = {
-      {Verb::kLoad, "L"},     {Verb::kUnshard, "U"},   {Verb::kReshard, "-"},
-      {Verb::kForward, "F"},  {Verb::kRecompute, "C"}, {Verb::kBackward, "B"},
-      {Verb::kSend, "S"},     {Verb::kRecv, "R"},      {Verb::kReduceGrads, "G"},
-      {Verb::kSyncTied, "T"}, {Verb::kGradNorm, "N"},  {Verb::kStep, "O"},
-      {Verb::kEma, "E"}};
+      {Verb::kLoad, "L"},          {Verb::kUnshard, "U"},        {Verb::kReshard, "-"},
+      {Verb::kForward, "F"},       {Verb::kRecompute, "C"},      {Verb::kBackward, "B"},
+      {Verb::kBackwardInput, "I"}, {Verb::kBackwardWeight, "W"}, {Verb::kSend, "S"},
+      {Verb::kRecv, "R"},          {Verb::kReduceGrads, "G"},    {Verb::kSyncTied, "T"},
+      {Verb::kGradNorm, "N"},      {Verb::kStep, "O"},           {Verb::kEma, "E"}};
   const auto letter = kLetters.find(line.verb);
   std::string text = letter == kLetters.end() ? std::string(name(line.verb)) : letter->second;
   if (line.mb >= 0) text += std::to_string(line.mb);

@@ -5,7 +5,7 @@
 namespace trireme::plan {
 namespace {
 
-// Nodes of the stage that give the value a gradient.
+// How many nodes of the stage give the value a gradient.
 int local_sources(const ListView& view, ValueId value) {
   int count = 0;
   for (std::size_t n = 0; n < view.program().nodes.size(); ++n) {
@@ -34,7 +34,9 @@ void FlowCheck::line(int index) {
       break;
     case Verb::kForward: forward(index, line); break;
     case Verb::kRecompute: recompute(index, line); break;
-    case Verb::kBackward: backward(index, line); break;
+    case Verb::kBackward:
+    case Verb::kBackwardInput: backward(index, line); break;
+    case Verb::kBackwardWeight: backward_weight(index, line); break;
     case Verb::kSend: send(index, line); break;
     case Verb::kRecv: recv(index, line); break;
     default: break;
@@ -89,6 +91,14 @@ void FlowCheck::backward(int index, const Instr& line) {
   for (ValueId value : node.reads)
     if (view_.flow.value_has_grad[value]) add_gradient(index, value, line.mb);
   backward_done_.insert({line.node, line.mb});
+  if (line.verb != Verb::kBackwardInput) return;
+  if (!node.split) view_.refuse(index, "the node's backward has no halves");
+  halves_[{line.node, line.mb}] = index;
+}
+
+void FlowCheck::backward_weight(int index, const Instr& line) {
+  if (halves_.erase({line.node, line.mb}) == 0)
+    view_.refuse(index, "its backward_input has not run, or its weight half has");
 }
 
 void FlowCheck::add_gradient(int index, ValueId value, int mb) {
@@ -158,6 +168,7 @@ void FlowCheck::finish() {
   }
   for (const auto& [piece, line] : kept_)
     view_.refuse(line, "what it keeps of micro-batch {} is never used", piece.second);
+  for (const auto& [piece, line] : halves_) view_.refuse(line, "its backward_weight is missing");
   for (const auto& [piece, made] : values_)
     if (made.must_be_read && !made.read)
       view_.refuse(made.line, "{} is never read", program.values[piece.first].name);

@@ -2,6 +2,20 @@
 
 namespace trireme::plan {
 
+bool adds_gradients(const Instr& line) {
+  return line.verb == Verb::kBackward || line.verb == Verb::kBackwardWeight;
+}
+
+bool gives_gradients(const Instr& line) {
+  return line.verb == Verb::kBackward || line.verb == Verb::kBackwardInput;
+}
+
+bool uses_parameters(const Instr& line) {
+  return line.verb == Verb::kForward || line.verb == Verb::kRecompute || gives_gradients(line);
+}
+
+bool computes(const Instr& line) { return uses_parameters(line) || adds_gradients(line); }
+
 int times(const NodeExchange& exchange, Verb verb) {
   switch (verb) {
     case Verb::kForward:

@@ -32,20 +32,23 @@ enum class Verb : std::uint8_t {
 
 // What an instruction occupies. Lines of a lane start and complete in program order; `after` orders
 // across lanes. Waiting for a line therefore waits for all earlier lines of its lane too, and a line of
-// the dp lane that runs at once (grad_norm) finds everything before it in that lane complete.
+// the dp lane that runs at once (grad_norm) finds everything before it in that lane complete. The lanes up
+// and down hold one queue for the sends to each stage and one for the receives from each: it is these that
+// are in order, so that no transfer waits for another stage's.
 enum class Lane : std::uint8_t { kComp, kDp, kUp, kDown, kH2d, kD2h };
 
 // Lanes: load, forward, recompute, backward*, step, ema: comp. unshard, reduce_grads, sync_tied,
-// grad_norm: dp (reshard: comp, it frees memory). send/recv towards the next stage: down, towards the
-// previous: up.
+// grad_norm: dp (reshard: comp, it frees memory). send/recv towards a later stage: down, towards an
+// earlier: up.
 struct Instr {
   Verb verb = Verb::kLoad;
   Lane lane = Lane::kComp;
   NodeId node = -1;
   UnitId unit = -1;
   ValueId value = -1;
-  int mb = -1;               // micro-batch of this rank, 0 .. micro_batches-1
-  int peer = -1;             // pipeline stage
+  int mb = -1;    // micro-batch of this rank, 0 .. micro_batches-1
+  int peer = -1;  // pipeline stage
+  int chunk = 0;  // reduce_grads of a micro-batch: whose gradient, where several chunks have one
   mesh::AxisSet axes{};      // of a collective
   bool keep = false;         // forward: saves for backward
   bool scatter = false;      // reduce_grads: reduce-scatter (else all-reduce of what is there)
@@ -53,6 +56,38 @@ struct Instr {
   std::vector<int> after{};  // earlier lines of the same list, in other lanes, ascending
   bool operator==(const Instr&) const = default;
 };
+
+// What a line is in order with: its lane, or of a lane between stages the transfers of one kind and peer.
+struct Queue {
+  Lane lane = Lane::kComp;
+  Verb verb = Verb::kLoad;  // send or recv
+  int peer = -1;
+  bool operator==(const Queue&) const = default;
+};
+inline bool is_transfer(const Instr& line) {
+  return line.verb == Verb::kSend || line.verb == Verb::kRecv;
+}
+inline Queue queue_of(const Instr& line) {
+  if (!is_transfer(line)) return {.lane = line.lane};
+  return {.lane = line.lane, .verb = line.verb, .peer = line.peer};
+}
+
+// Where the other side of what stands in a queue of `stage` stands.
+inline Queue counterpart(Queue queue, int stage) {
+  if (queue.verb != Verb::kSend && queue.verb != Verb::kRecv) return queue;
+  queue.verb = queue.verb == Verb::kSend ? Verb::kRecv : Verb::kSend;
+  queue.peer = stage;
+  return queue;
+}
+
+// Verbs that run a node: forward, recompute, backward and its halves.
+bool computes(const Instr& line);
+// All of these but the weight half.
+bool uses_parameters(const Instr& line);
+// Verbs that give gradients to what a node reads.
+bool gives_gradients(const Instr& line);
+// Verbs that add to the gradients of a node's units.
+bool adds_gradients(const Instr& line);
 
 // How often a node makes the exchange, and how many operations it does, in a line of this verb.
 int times(const NodeExchange& exchange, Verb verb);

@@ -1,40 +1,44 @@
 // LaneOrder: what is known to be complete before each line of a list starts.
 #pragma once
 
-#include <array>
 #include <vector>
 
 #include "trireme/plan/plan.h"
 
 namespace trireme::plan {
 
-inline constexpr int kLanes = 6;
-
-// Lines of a lane start and complete in order; a line starts when those it names in `after`, and with
-// them all earlier ones of their lanes, have completed. One vector clock a line, over lanes.
+// Lines of a queue start and complete in order; a line starts when those it names in `after`, and with
+// them all earlier ones of their queues, have completed. One vector clock a line, over queues.
 class LaneOrder {
  public:
   LaneOrder() = default;
   explicit LaneOrder(const List& list) {
-    for (const Instr& line : list) push(line.lane, line.after);
+    for (const Instr& line : list) push(queue_of(line), line.after);
   }
 
   // Appends a line.
-  void push(Lane lane, const std::vector<int>& after);
-  // The fewest of `lines` that order all of them before a line appended to `lane`; ascending.
-  std::vector<int> needed(Lane lane, std::vector<int> lines) const;
+  void push(const Queue& queue, const std::vector<int>& after);
+  // The fewest of `lines` that order all of them before a line appended to `queue`; ascending.
+  std::vector<int> needed(const Queue& queue, std::vector<int> lines);
   // Whether `earlier` has completed whenever `later` starts.
   bool before(int earlier, int later) const;
 
  private:
-  using Clock = std::array<int, kLanes>;  // latest line of each lane known to be complete, or -1
-  static constexpr Clock kNone = {-1, -1, -1, -1, -1, -1};
+  // Latest line of each queue known to be complete, or -1; queues that come later are missing.
+  using Clock = std::vector<int>;
+  static int at(const Clock& clock, std::size_t queue) {
+    return queue < clock.size() ? clock[queue] : -1;
+  }
   static void merge(Clock& into, const Clock& other);
-  Clock completion(int line) const;
+  static void raise(Clock& clock, std::size_t queue, int line);
+  std::size_t index(const Queue& queue);
+  Clock start_of(std::size_t queue) const;  // without `after`
+  void complete(Clock& clock, int line) const;
 
-  std::vector<Lane> lanes_;
+  std::vector<Queue> queues_;
+  std::vector<int> latest_;            // last line of each queue
+  std::vector<std::size_t> queue_of_;  // of each line
   std::vector<Clock> starts_;
-  Clock latest_ = kNone;  // last line of each lane
 };
 
 }  // namespace trireme::plan

@@ -63,7 +63,8 @@ class FlowCheck {
   void read_inputs(int index, const Instr& line);
   void forward(int index, const Instr& line);
   void recompute(int index, const Instr& line);
-  void backward(int index, const Instr& line);
+  void backward(int index, const Instr& line);  // whole or its input half
+  void backward_weight(int index, const Instr& line);
   void send(int index, const Instr& line);
   void recv(int index, const Instr& line);
   void add_gradient(int index, ValueId value, int mb);
@@ -74,6 +75,7 @@ class FlowCheck {
   std::set<Piece> forwarded_;
   std::map<Piece, int> kept_;  // node: the line that saved what its backward needs
   std::set<Piece> backward_done_;
+  std::map<Piece, int> halves_;                  // node: the line that left its weight half
   std::map<Piece, std::vector<int>> gradients_;  // value: lines that added to its gradient
   std::set<std::tuple<ValueId, int, int, bool>> transfers_;  // value, mb, peer, gradient
 };
@@ -86,25 +88,36 @@ class UnitCheck {
   void finish();
 
  private:
+  // Of one micro-batch, in one of the rank's chunks.
+  struct Gradient {
+    int parts = 0;             // nodes that have added to it
+    bool parts_added = false;  // over tp
+    int scattered = -1;        // the line that did
+  };
+  struct ChunkGradient {
+    int users = 0;    // nodes whose backward adds to it
+    int next_mb = 0;  // all before it are complete
+    std::vector<Gradient> of_mb{};
+  };
   struct UnitState {
-    std::vector<NodeId> users;  // whose backward adds to the gradient
+    bool held = false;  // by this stage
+    bool tied = false;  // lives on other stages too
     bool full = true;
-    int gathered = -1;                    // line of the last unshard
-    int updated = -1;                     // step or ema
-    bool stale = false;                   // full parameters are those before the update
-    std::vector<std::vector<int>> added;  // lines that added to micro-batch mb
-    std::vector<bool> parts_added;        // micro-batch mb is added over tp
-    std::vector<int> scattered;           // line that scattered micro-batch mb, or -1
-    int reduced = -1;                     // line of the last reduction or synchronisation
+    int gathered = -1;   // line of the last unshard
+    int updated = -1;    // step or ema
+    bool stale = false;  // full parameters are those before the update
+    std::vector<ChunkGradient> chunks{};
+    bool has_gradient = false;
+    int added = -1;    // last line that added to a gradient
+    int reduced = -1;  // line of the last reduction or synchronisation
     bool all_reduced = false;
     bool synced = false;
   };
   UnitState& at(UnitId unit) { return units_[static_cast<std::size_t>(unit)]; }
+  const UnitState& at(UnitId unit) const { return units_[static_cast<std::size_t>(unit)]; }
   const std::string& unit_name(UnitId unit) const {
     return view_.program().units[static_cast<std::size_t>(unit)].name;
   }
-  bool tied(UnitId unit) const { return stages_of_unit(view_.program(), unit).size() > 1; }
-  bool complete(const UnitState& state, int mb) const;
   void use(int index, const Instr& line);
   void unshard(int index, const Instr& line);
   void reshard(int index, const Instr& line);
@@ -112,9 +125,12 @@ class UnitCheck {
   void reduce(int index, const Instr& line);
   void scatter(int index, const Instr& line, UnitState& state);
   void add_parts(int index, const Instr& line, UnitState& state);
-  void require_complete(int index, UnitId unit, int mb);
-  void require_parts_added(int index, UnitId unit, int mb);
-  void require_reduced(int index, UnitId unit);
+  // Calls visit(chunk, mb, gradient) for what the reduction is of: one micro-batch of a chunk, or all.
+  template <typename Visit>
+  void for_gradients(int index, const Instr& line, UnitState& state, Visit visit);
+  void require_complete(int index, const ChunkGradient& chunk, int mb) const;
+  void require_scattered(int index, UnitId unit) const;
+  void require_reduced(int index, UnitId unit) const;
   void sync_tied(int index, const Instr& line);
   void grad_norm(int index);
   void step(int index, const Instr& line);

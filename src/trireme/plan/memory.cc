@@ -19,14 +19,19 @@ using Piece = std::pair<int, int>;  // a value or node, of a micro-batch
 
 std::int64_t width(DType type) { return static_cast<std::int64_t>(size_of(type)); }
 
+// What of a unit's gradient is live in one of the rank's chunks.
+struct ChunkMemory {
+  bool leaf = false;  // the gradient of one micro-batch is open
+  int pushed = 0;     // micro-batches in the counter
+  int levels = 0;     // partial sums it holds
+};
+
 // Sizes of one unit on one rank, and what of its gradient is live.
 struct UnitMemory {
   std::int64_t full = 0;  // elements of full buffers: shards with their padding
   std::int64_t part = 0;  // elements that this rank steps
-  bool leaf = false;      // the gradient of one micro-batch is open
-  int pushed = 0;         // micro-batches in the counter
-  int levels = 0;         // partial sums it holds
   int pending = -1;       // reduction on its way
+  std::map<int, ChunkMemory> chunks{};
 };
 
 class Account {
@@ -111,22 +116,26 @@ class Account {
     if (!line.scatter) return;
     add(line.mb >= 0 ? MemoryKind::kUnitBuffers : MemoryKind::kGradients, -grad_bytes(unit.full));
     if (line.mb < 0) return;
-    const int before = unit.levels;
-    push(unit);
+    ChunkMemory& chunk = unit.chunks[line.chunk];
+    const int before = chunk.levels;
+    push(chunk);
     // The part that came in is one of the levels now, or has been added to one.
-    add(MemoryKind::kGradients, (unit.levels - before - 1) * grad_bytes(unit.part));
+    add(MemoryKind::kGradients, (chunk.levels - before - 1) * grad_bytes(unit.part));
   }
 
   // Binary counter: after k micro-batches one level for every bit set in k.
-  void push(UnitMemory& unit) {
-    ++unit.pushed;
-    unit.levels = recipe_.canonical ? std::popcount(static_cast<unsigned>(unit.pushed)) : 1;
+  void push(ChunkMemory& chunk) {
+    ++chunk.pushed;
+    chunk.levels = recipe_.canonical ? std::popcount(static_cast<unsigned>(chunk.pushed)) : 1;
   }
 
-  // Adds up the levels into one buffer.
+  // Adds up the levels of all chunks into one buffer.
   void collapse(UnitMemory& unit) {
-    if (unit.levels > 1) drop_after(MemoryKind::kGradients, (unit.levels - 1) * level_bytes(unit));
-    unit.levels = std::min(unit.levels, 1);
+    int levels = 0;
+    for (auto& [number, chunk] : unit.chunks) levels += std::exchange(chunk.levels, 0);
+    if (levels == 0) return;
+    drop_after(MemoryKind::kGradients, (levels - 1) * level_bytes(unit));
+    unit.chunks.begin()->second.levels = 1;
   }
 
   void begin(const Instr& line) {
@@ -136,7 +145,17 @@ class Account {
         break;
       case Verb::kForward: forward(line); break;
       case Verb::kRecompute: keep(line); break;
-      case Verb::kBackward: backward(line); break;
+      case Verb::kBackward:
+        backward(line, 0);
+        add_gradients(line);
+        break;
+      case Verb::kBackwardInput:
+        backward(line, plan_.program.nodes[line.node].split->kept_bytes);
+        break;
+      case Verb::kBackwardWeight:
+        drop_after(MemoryKind::kActivations, plan_.program.nodes[line.node].split->kept_bytes);
+        add_gradients(line);
+        break;
       case Verb::kSend:
         if (line.gradient) drop_gradient(line.value, line.mb);
         break;
@@ -175,13 +194,13 @@ class Account {
       collapse(unit);
       return;
     }
-    unit.leaf = false;
+    unit.chunks[line.chunk].leaf = false;
   }
 
   void step(UnitMemory& unit) {
     // Where every micro-batch is scattered, or none, the sum is a level; else the part that came in.
     drop_after(MemoryKind::kGradients, sharded_ ? grad_bytes(unit.part) : level_bytes(unit));
-    unit.levels = unit.pushed = 0;
+    unit.chunks.clear();
   }
 
   void forward(const Instr& line) {
@@ -195,19 +214,24 @@ class Account {
     for (ValueId value : node.reads) ++holders_[{value, line.mb}];
   }
 
-  void backward(const Instr& line) {
+  // `left` bytes stay for the weight half.
+  void backward(const Instr& line, std::int64_t left) {
     const Node& node = plan_.program.nodes[line.node];
-    drop_after(MemoryKind::kActivations, node.saved_bytes);
+    drop_after(MemoryKind::kActivations, node.saved_bytes - left);
     for (ValueId value : node.reads) {
       if (flow_.value_has_grad[value]) open_gradient(value, line.mb);
       release(value, line.mb);
     }
     for (ValueId value : node.writes)
       if (flow_.value_has_grad[value]) drop_gradient(value, line.mb);
+  }
+
+  void add_gradients(const Instr& line) {
+    const Node& node = plan_.program.nodes[line.node];
     for (UnitId id : node.units) {
+      if (!plan_.program.units[id].trainable) continue;
       UnitMemory& unit = units_[id];
-      if (!plan_.program.units[id].trainable || unit.leaf) continue;
-      unit.leaf = true;
+      if (std::exchange(unit.chunks[node.chunk].leaf, true)) continue;
       add(MemoryKind::kUnitBuffers, grad_bytes(unit.full));
     }
   }
@@ -217,11 +241,12 @@ class Account {
     if (scatters_each_mb()) return;
     for (UnitId id : retired_[index].gradients) {
       UnitMemory& unit = units_[id];
+      ChunkMemory& chunk = unit.chunks[plan_.program.nodes[list_[index].node].chunk];
       drop_after(MemoryKind::kUnitBuffers, grad_bytes(unit.full));
-      unit.leaf = false;
-      const int before = unit.levels;
-      push(unit);
-      drop_after(MemoryKind::kGradients, (before - unit.levels) * level_bytes(unit));
+      chunk.leaf = false;
+      const int before = chunk.levels;
+      push(chunk);
+      drop_after(MemoryKind::kGradients, (before - chunk.levels) * level_bytes(unit));
     }
   }
 

@@ -151,7 +151,10 @@ class Parser {
     recipe.recompute = line.yes(line.required("recompute"));
     recipe.canonical = line.yes(line.required("canonical"));
     recipe.clip = line.yes(line.required("clip"));
-    recipe.schedule = line.one_of<Schedule>(line.required("schedule"), 2);
+    recipe.schedule =
+        line.one_of<schedules::Schedule>(line.required("schedule"), schedules::kScheduleCount);
+    recipe.activation_limit = line.number<double>(line.required("activation_limit"));
+    recipe.transfer = line.number<double>(line.required("transfer"));
     recipe.compute = line.one_of<DType>(line.required("compute"), 9);
     recipe.master = line.one_of<DType>(line.required("master"), 9);
     recipe.grads = line.one_of<DType>(line.required("grads"), 9);
@@ -281,6 +284,7 @@ class Parser {
     subject(line, instr);
     instr.gradient = line.flag("gradient");
     if (const auto text = line.optional("mb")) instr.mb = line.number<int>(*text);
+    if (const auto text = line.optional("chunk")) instr.chunk = line.number<int>(*text);
     if (const auto text = line.optional("peer")) instr.peer = line.number<int>(*text);
     if (const auto text = line.optional("over"))
       located(line, [&] { instr.axes = mesh::parse_axes(*text); });

@@ -18,6 +18,12 @@ int stage_count(const Program& program) {
   return last + 1;
 }
 
+int chunk_count(const Program& program) {
+  int last = 0;
+  for (const Node& node : program.nodes) last = std::max(last, node.chunk);
+  return last + 1;
+}
+
 std::vector<NodeId> writers(const Program& program) {
   std::vector<NodeId> writer(program.values.size(), -1);
   for (std::size_t n = 0; n < program.nodes.size(); ++n)

@@ -15,6 +15,9 @@ inline bool contains(const std::vector<int>& ids, int id) {
 // Pipeline stages of the program: one more than the largest Node::stage.
 int stage_count(const Program& program);
 
+// Chunks of the stage that has most.
+int chunk_count(const Program& program);
+
 // The node that writes each value, -1 for inputs.
 std::vector<NodeId> writers(const Program& program);
 

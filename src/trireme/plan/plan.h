@@ -29,9 +29,16 @@ struct PlanSet {
   bool operator==(const PlanSet&) const = default;
 };
 
-// Runs the passes: schedule, recompute, p2p, unshard, reduce, tail, lanes. Throws Error{kUsage} for a
-// recipe or mesh the program cannot take, with the numbers and a way out.
+// Runs the passes: lower, recompute, p2p, unshard, reduce, tail, lanes. `grid` is what each stage computes in
+// which order; without one it is that of the recipe's schedule. Throws Error{kUsage} for a recipe, mesh or grid
+// that the program cannot take, with the numbers and a way out.
 PlanSet compile(Program program, const mesh::Mesh& mesh, const Recipe& recipe);
+PlanSet compile(Program program, const mesh::Mesh& mesh, const Recipe& recipe,
+                const schedules::Grid& grid);
+
+// The grid of the recipe's schedule. Stages cost what their nodes' flops say, or their measured seconds where
+// all nodes have some.
+schedules::Grid schedule_grid(const Program& program, const mesh::Mesh& mesh, const Recipe& recipe);
 
 // Canonical text; parse(print(p)) == p. parse throws Error{kData} naming the line.
 std::string print(const PlanSet& plan);
@@ -50,8 +57,9 @@ void validate(const PlanSet& plan);
 // What the executor drops after each line of a list, derived from it alone. A value that nobody reads
 // goes where it appears.
 struct Retirement {
-  std::vector<ValueId> values;    // (value, line's mb): read for the last time
-  std::vector<UnitId> gradients;  // units whose gradient of the line's mb is now complete
+  std::vector<ValueId> values;  // (value, line's mb): read for the last time
+  std::vector<UnitId>
+      gradients;  // units whose gradient of the line's mb is now complete, in its node's chunk
   bool operator==(const Retirement&) const = default;
 };
 std::vector<Retirement> retirements(const Program& program, std::span<const Instr> list);

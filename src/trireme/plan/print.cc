@@ -24,10 +24,11 @@ std::string name_of(const std::vector<Named>& all, int id) {
 std::string recipe_text(const Recipe& recipe) {
   return fmt::format(
       "recipe zero={} micro_batches={} prefetch={} recompute={} canonical={} clip={} schedule={} "
-      "compute={} master={} grads={} optimizer_states={}\n",
+      "activation_limit={} transfer={} compute={} master={} grads={} optimizer_states={}\n",
       recipe.zero, recipe.micro_batches, recipe.prefetch, yes_no(recipe.recompute),
-      yes_no(recipe.canonical), yes_no(recipe.clip), name(recipe.schedule), name(recipe.compute),
-      name(recipe.master), name(recipe.grads), recipe.optimizer_states);
+      yes_no(recipe.canonical), yes_no(recipe.clip), name(recipe.schedule), recipe.activation_limit,
+      recipe.transfer, name(recipe.compute), name(recipe.master), name(recipe.grads),
+      recipe.optimizer_states);
 }
 
 std::string program_text(const Program& program) {
@@ -86,6 +87,7 @@ std::string line_text(const Program& program, const Instr& line) {
           name_of(program.values, line.value);
   if (line.gradient) text += " gradient";
   if (line.mb >= 0) text += fmt::format(" mb={}", line.mb);
+  if (line.chunk > 0) text += fmt::format(" chunk={}", line.chunk);
   if (line.peer >= 0) text += fmt::format(" peer={}", line.peer);
   if (!line.axes.empty()) text += fmt::format(" over={}", mesh::print(line.axes));
   if (line.keep) text += " keep";

@@ -12,8 +12,4 @@ DataParallelRow data_parallel_row(int zero) {
           .unshard_after_step = zero == 1 || zero == 2};
 }
 
-std::string_view name(Schedule schedule) {
-  return schedule == Schedule::kGpipe ? "gpipe" : "accumulate";
-}
-
 }  // namespace trireme::plan

@@ -1,14 +1,10 @@
 // Recipe: what a job asks of a plan, apart from the model and the mesh.
 #pragma once
 
-#include <string_view>
-
 #include "trireme/base/dtype.h"
+#include "trireme/plan/schedules/schedule.h"
 
 namespace trireme::plan {
-
-enum class Schedule { kAccumulate, kGpipe };
-std::string_view name(Schedule schedule);  // "accumulate", "gpipe"
 
 struct Recipe {
   int zero = 0;            // 0..3: a row of the lifetime table below
@@ -17,7 +13,9 @@ struct Recipe {
   bool recompute = false;  // forwards keep nothing and run again before backward; losses keep
   bool canonical = true;   // gradients of micro-batches are added as a balanced binary tree
   bool clip = true;        // step uses the factor that grad_norm found
-  Schedule schedule = Schedule::kAccumulate;
+  schedules::Schedule schedule = schedules::Schedule::k1F1B;
+  double activation_limit = 1;  // zb_auto: a rank's activations, in times those of 1f1b
+  double transfer = 0;          // of an activation between stages, in times a chunk's mean forward
   DType compute = DType::kF32;  // parameters as blocks see them, activations
   DType master = DType::kF32;   // what the optimizer steps; equal to compute: one copy serves both
   DType grads = DType::kF32;    // accumulated and reduced gradients

@@ -1,5 +1,5 @@
 #include <algorithm>
-#include <array>
+#include <deque>
 
 #include "trireme/plan/list_check.h"
 
@@ -12,8 +12,9 @@ using mesh::Axis;
 // stage follows a run of all, in which the ranks of a stage move together. Queues that run in order
 // complete the same lines in whatever order steps are taken, so one run decides.
 //
-// A lane holds one line that has started and not completed; a list stops at a line whose lane is busy
-// or whose `after` has not completed. More room in the lanes can only help.
+// A lane of collectives holds one line that has started and not completed; a list stops at a line whose lane is
+// busy or whose `after` has not completed. More room in the lanes can only help. Transfers wait in their queues
+// and hold up nobody until a line names them: a rank may send ahead of what others have asked for.
 class Rendezvous {
  public:
   explicit Rendezvous(const PlanSet& plan) : plan_(plan), members_(plan.list_of_rank.size(), -1) {
@@ -25,7 +26,10 @@ class Rendezvous {
       });
       for (int rank : ranks) {
         if (!alike || rank == ranks.front())
-          walkers_.push_back({.rank = rank, .stage = stage, .list = &plan.list(rank)});
+          walkers_.push_back({.rank = rank,
+                              .stage = stage,
+                              .list = &plan.list(rank),
+                              .ended = std::vector<bool>(plan.list(rank).size())});
         members_[rank] = static_cast<int>(walkers_.size()) - 1;
       }
     }
@@ -43,20 +47,33 @@ class Rendezvous {
   }
 
  private:
+  struct Waiting {
+    Queue queue;
+    std::deque<int> lines{};
+  };
   struct Walker {
     int rank = 0;
     int stage = 0;
     const List* list = nullptr;
-    int next = 0;  // the line it stands before
-    std::array<int, kLanes> busy = {-1, -1, -1, -1, -1, -1};
+    int next = 0;               // the line it stands before
+    std::vector<bool> ended{};  // by line
+    std::vector<Waiting> waiting{};
 
     const Instr& line(int index) const { return (*list)[static_cast<std::size_t>(index)]; }
-    bool complete(int index) const {
-      return index < next && std::ranges::find(busy, index) == busy.end();
+    bool complete(int index) const { return ended[static_cast<std::size_t>(index)]; }
+    std::deque<int>& lines(const Queue& queue) {
+      for (Waiting& one : waiting)
+        if (one.queue == queue) return one.lines;
+      return waiting.emplace_back(Waiting{.queue = queue}).lines;
+    }
+    int head(const Queue& queue) const {
+      for (const Waiting& one : waiting)
+        if (one.queue == queue) return one.lines.empty() ? -1 : one.lines.front();
+      return -1;
     }
     bool done() const {
       return next == static_cast<int>(list->size()) &&
-             std::ranges::all_of(busy, [](int line) { return line < 0; });
+             std::ranges::all_of(waiting, [](const Waiting& one) { return one.lines.empty(); });
     }
   };
 
@@ -66,35 +83,46 @@ class Rendezvous {
     return plan_.mesh.group(plan_.mesh.rank(at), mesh::kWorld - mesh::AxisSet(Axis::kPp));
   }
 
-  // Starts the walker's next line if it can; wakes those whose lines complete with it.
+  // Starts the walker's next line if it can, and ends what has met; wakes those whose lines end with it.
   bool advance(int index, std::vector<int>& awake) {
-    Walker& walker = walkers_[index];
+    Walker& walker = walkers_[static_cast<std::size_t>(index)];
     if (walker.next == static_cast<int>(walker.list->size())) return false;
     const Instr& line = walker.line(walker.next);
-    int& slot = walker.busy[static_cast<std::size_t>(line.lane)];
-    if (slot >= 0) return false;
     for (int earlier : line.after)
       if (!walker.complete(earlier)) return false;
-    if (line.lane != Lane::kComp) slot = walker.next;
-    ++walker.next;
-    if (line.lane == Lane::kComp) return true;
-    const std::vector<int> met = meeting(index, line);
-    for (int other : met) {
-      walkers_[other].busy[static_cast<std::size_t>(line.lane)] = -1;
-      if (other != index) awake.push_back(other);
+    if (line.lane == Lane::kComp) {
+      walker.ended[static_cast<std::size_t>(walker.next++)] = true;
+      return true;
     }
+    const Queue queue = queue_of(line);
+    if (!is_transfer(line) && walker.head(queue) >= 0) return false;
+    walker.lines(queue).push_back(walker.next++);
+    while (meet(index, queue, awake)) continue;
     return true;
   }
 
-  // Everyone who takes part in the line, if all of them stand in it now; else nobody.
-  std::vector<int> meeting(int index, const Instr& line) const {
-    std::vector<int> all = participants(index, line);
+  // Ends the head of the walker's queue for everyone who takes part in it, if all of them stand in it now.
+  bool meet(int index, const Queue& queue, std::vector<int>& awake) {
+    const Walker& walker = walkers_[static_cast<std::size_t>(index)];
+    const int head = walker.head(queue);
+    if (head < 0) return false;
+    const Instr& line = walker.line(head);
+    const std::vector<int> all = participants(index, line);
+    std::vector<Queue> queues;
     for (int other : all) {
-      const Walker& walker = walkers_[other];
-      const int standing = walker.busy[static_cast<std::size_t>(line.lane)];
-      if (standing < 0 || !matches(walkers_[index], line, walker, walker.line(standing))) return {};
+      const Walker& one = walkers_[static_cast<std::size_t>(other)];
+      queues.push_back(other == index ? queue : counterpart(queue, walker.stage));
+      const int standing = one.head(queues.back());
+      if (standing < 0 || !matches(walker, line, one, one.line(standing))) return false;
     }
-    return all;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      Walker& one = walkers_[static_cast<std::size_t>(all[i])];
+      std::deque<int>& lines = one.lines(queues[i]);
+      one.ended[static_cast<std::size_t>(lines.front())] = true;
+      lines.pop_front();
+      if (all[i] != index) awake.push_back(all[i]);
+    }
+    return true;
   }
 
   static bool matches(const Walker& walker, const Instr& line, const Walker& other,
@@ -132,9 +160,9 @@ class Rendezvous {
       text += fmt::format("{}rank {} {} line {} `{}`", text.empty() ? "" : ", ", walker.rank, how,
                           line, line_text(plan_.program, walker.line(line)));
     };
-    for (int line : walker.busy)
-      if (line >= 0) add(line, "waits in");
-    if (text.empty()) add(walker.next, "stands before");
+    for (const Waiting& one : walker.waiting)
+      if (!one.lines.empty()) add(one.lines.front(), "waits in");
+    if (walker.next < static_cast<int>(walker.list->size())) add(walker.next, "stands before");
     return text;
   }
 

@@ -1,13 +1,14 @@
 #include <map>
+#include <tuple>
 
-#include "trireme/plan/passes/stage.h"
+#include "trireme/plan/plan.h"
 
 namespace trireme::plan {
 
 std::vector<Retirement> retirements(const Program& program, std::span<const Instr> list) {
-  using Piece = std::pair<int, int>;        // a value or unit, of a micro-batch
+  using Piece = std::pair<int, int>;        // a value, of a micro-batch
   std::map<Piece, std::size_t> last_touch;  // a value nobody reads goes where it appears
-  std::map<Piece, std::size_t> last_backward;
+  std::map<std::tuple<UnitId, int, int>, std::size_t> last_backward;  // unit, chunk, micro-batch
   for (std::size_t i = 0; i < list.size(); ++i) {
     const Instr& line = list[i];
     if (line.verb == Verb::kForward || line.verb == Verb::kRecompute) {
@@ -19,12 +20,14 @@ std::vector<Retirement> retirements(const Program& program, std::span<const Inst
       last_touch[{line.value, line.mb}] = i;
     } else if (adds_gradients(line)) {
       for (UnitId unit : program.nodes[line.node].units)
-        if (program.units[unit].trainable) last_backward[{unit, line.mb}] = i;
+        if (program.units[unit].trainable)
+          last_backward[{unit, program.nodes[line.node].chunk, line.mb}] = i;
     }
   }
   std::vector<Retirement> result(list.size());
   for (const auto& [piece, line] : last_touch) result[line].values.push_back(piece.first);
-  for (const auto& [piece, line] : last_backward) result[line].gradients.push_back(piece.first);
+  for (const auto& [piece, line] : last_backward)
+    result[line].gradients.push_back(std::get<0>(piece));
   return result;
 }
 

@@ -13,24 +13,32 @@ UnitCheck::UnitCheck(const ListView& view)
   if (row_.sharded_states) scatter_axes_ = mesh.real(mesh::kShards);
   rest_axes_ = mesh.real(mesh::kReplicas) - scatter_axes_;
   gathers_ = row_.sharded_params && !scatter_axes_.empty();
-  const auto count = static_cast<std::size_t>(view.plan.recipe.micro_batches);
-  for (UnitId unit = 0; unit < static_cast<UnitId>(view.program().units.size()); ++unit)
-    units_.push_back({.users = gradient_users(view.program(), view.flow, unit, view.stage),
-                      .full = !gathers_,
-                      .added = std::vector<std::vector<int>>(count),
-                      .parts_added = std::vector<bool>(count, false),
-                      .scattered = std::vector<int>(count, -1)});
+  for (UnitId unit = 0; unit < static_cast<UnitId>(view.program().units.size()); ++unit) {
+    const std::vector<int> stages = stages_of_unit(view.program(), unit);
+    UnitState state{
+        .held = contains(stages, view.stage), .tied = stages.size() > 1, .full = !gathers_};
+    for (NodeId user : gradient_users(view.program(), view.flow, unit, view.stage)) {
+      const auto chunk = static_cast<std::size_t>(view.node(user).chunk);
+      if (state.chunks.size() <= chunk) state.chunks.resize(chunk + 1);
+      ++state.chunks[chunk].users;
+      state.has_gradient = true;
+    }
+    for (ChunkGradient& chunk : state.chunks)
+      chunk.of_mb.resize(static_cast<std::size_t>(view.plan.recipe.micro_batches));
+    units_.push_back(std::move(state));
+  }
 }
 
 void UnitCheck::line(int index) {
   const Instr& line = view_.list[static_cast<std::size_t>(index)];
-  if (line.unit >= 0 &&
-      !std::ranges::binary_search(units_of_stage(view_.program(), view_.stage), line.unit))
+  if (line.unit >= 0 && !at(line.unit).held)
     view_.refuse(index, "stage {} does not hold this unit", view_.stage);
   switch (line.verb) {
     case Verb::kForward:
     case Verb::kRecompute:
-    case Verb::kBackward: use(index, line); break;
+    case Verb::kBackward:
+    case Verb::kBackwardInput:
+    case Verb::kBackwardWeight: use(index, line); break;
     case Verb::kUnshard: unshard(index, line); break;
     case Verb::kReshard: reshard(index, line); break;
     case Verb::kReduceGrads: reduce(index, line); break;
@@ -46,11 +54,13 @@ void UnitCheck::use(int index, const Instr& line) {
   const Node& node = view_.node(line.node);
   if (grad_norm_ >= 0) view_.refuse(index, "follows grad_norm, which ends the gradients of a step");
   for (UnitId unit : node.units) {
-    UnitState& state = at(unit);
-    if (!state.full) view_.refuse(index, "unit {} is not gathered", unit_name(unit));
-    if (state.gathered >= 0)
-      view_.require_before(state.gathered, index, "which gathers unit " + unit_name(unit));
-    if (line.verb == Verb::kBackward && view_.program().units[unit].trainable)
+    if (uses_parameters(line)) {
+      const UnitState& state = at(unit);
+      if (!state.full) view_.refuse(index, "unit {} is not gathered", unit_name(unit));
+      if (state.gathered >= 0)
+        view_.require_before(state.gathered, index, "which gathers unit " + unit_name(unit));
+    }
+    if (adds_gradients(line) && view_.program().units[unit].trainable)
       add_gradient(index, line, unit);
   }
   if (line.verb == Verb::kForward && node.loss) losses_.push_back(index);
@@ -82,32 +92,51 @@ void UnitCheck::reshard(int index, const Instr& line) {
   last_reshard_ = index;
 }
 
-bool UnitCheck::complete(const UnitState& state, int mb) const {
-  return state.added[static_cast<std::size_t>(mb)].size() == state.users.size();
-}
-
+// One buffer a chunk takes the gradient of one micro-batch, and sums are a tree over ascending ones.
 void UnitCheck::add_gradient(int index, const Instr& line, UnitId unit) {
   UnitState& state = at(unit);
-  if (state.all_reduced || state.parts_added[static_cast<std::size_t>(line.mb)] ||
-      state.scattered[static_cast<std::size_t>(line.mb)] >= 0)
+  ChunkGradient& chunk = state.chunks[static_cast<std::size_t>(view_.node(line.node).chunk)];
+  Gradient& gradient = chunk.of_mb[static_cast<std::size_t>(line.mb)];
+  if (state.all_reduced || gradient.parts_added || gradient.scattered >= 0)
     view_.refuse(index, "adds to the gradient of unit {} after line {} has reduced it",
                  unit_name(unit), state.reduced);
-  // One buffer takes the gradient of one micro-batch, and sums are a tree over ascending ones.
-  for (int mb = 0; mb < view_.plan.recipe.micro_batches; ++mb) {
-    const bool begun = !state.added[static_cast<std::size_t>(mb)].empty();
-    if (mb < line.mb ? !complete(state, mb) : mb > line.mb && begun)
-      view_.refuse(index, "the gradient of unit {} holds micro-batch {}", unit_name(unit), mb);
-    if (mb < line.mb && row_.reduce_each_mb && !scatter_axes_.empty() &&
-        state.scattered[static_cast<std::size_t>(mb)] < 0)
-      view_.refuse(index, "micro-batch {} of unit {} has not been reduced", mb, unit_name(unit));
-  }
+  if (line.mb != chunk.next_mb)
+    view_.refuse(index, "the gradient of unit {} holds micro-batch {}", unit_name(unit),
+                 chunk.next_mb);
+  if (line.mb > 0 && row_.reduce_each_mb && !scatter_axes_.empty() &&
+      chunk.of_mb[static_cast<std::size_t>(line.mb) - 1].scattered < 0)
+    view_.refuse(index, "micro-batch {} of unit {} has not been reduced", line.mb - 1,
+                 unit_name(unit));
   if (state.reduced >= 0)
     view_.require_before(state.reduced, index,
                          "which reads the gradient of unit " + unit_name(unit));
   // Without this full gradients of many units could wait for the dp lane.
   if (scatters_.size() >= 2)
     view_.require_before(scatters_[scatters_.size() - 2], index, "whose memory it takes");
-  state.added[static_cast<std::size_t>(line.mb)].push_back(index);
+  if (++gradient.parts == chunk.users) ++chunk.next_mb;
+  state.added = index;
+}
+
+template <typename Visit>
+void UnitCheck::for_gradients(int index, const Instr& line, UnitState& state, Visit visit) {
+  if (line.mb < 0) {
+    for (ChunkGradient& chunk : state.chunks)
+      for (int mb = 0; mb < static_cast<int>(chunk.of_mb.size()) && chunk.users > 0; ++mb)
+        visit(chunk, mb, chunk.of_mb[static_cast<std::size_t>(mb)]);
+    return;
+  }
+  const auto number = static_cast<std::size_t>(line.chunk);
+  if (number >= state.chunks.size() || state.chunks[number].users == 0)
+    view_.refuse(index, "the unit has no gradient in chunk {}", line.chunk);
+  ChunkGradient& chunk = state.chunks[number];
+  visit(chunk, line.mb, chunk.of_mb[static_cast<std::size_t>(line.mb)]);
+}
+
+void UnitCheck::require_complete(int index, const ChunkGradient& chunk, int mb) const {
+  const int parts = chunk.of_mb[static_cast<std::size_t>(mb)].parts;
+  if (parts != chunk.users)
+    view_.refuse(index, "the gradient of micro-batch {} has {} of {} parts", mb, parts,
+                 chunk.users);
 }
 
 void UnitCheck::scatter(int index, const Instr& line, UnitState& state) {
@@ -117,52 +146,37 @@ void UnitCheck::scatter(int index, const Instr& line, UnitState& state) {
   if ((line.mb >= 0) != row_.reduce_each_mb)
     view_.refuse(index, "ZeRO-{} reduces {}", view_.plan.recipe.zero,
                  row_.reduce_each_mb ? "every micro-batch" : "once, after the last micro-batch");
-  for (int mb = 0; mb < view_.plan.recipe.micro_batches; ++mb) {
-    if (line.mb >= 0 && mb != line.mb) continue;
-    int& done = state.scattered[static_cast<std::size_t>(mb)];
-    if (done >= 0) view_.refuse(index, "micro-batch {} is reduced since line {}", mb, done);
-    require_complete(index, line.unit, mb);
-    require_parts_added(index, line.unit, mb);
-    done = index;
-  }
+  const bool partial = view_.program().units[static_cast<std::size_t>(line.unit)].tp_partial > 0;
+  for_gradients(index, line, state, [&](ChunkGradient& chunk, int mb, Gradient& gradient) {
+    if (gradient.scattered >= 0)
+      view_.refuse(index, "micro-batch {} is reduced since line {}", mb, gradient.scattered);
+    require_complete(index, chunk, mb);
+    if (partial && !gradient.parts_added)
+      view_.refuse(index, "the gradient of micro-batch {} is not added over tp", mb);
+    gradient.scattered = index;
+  });
   if (line.mb >= 0) scatters_.push_back(index);
-}
-
-void UnitCheck::require_complete(int index, UnitId unit, int mb) {
-  if (!complete(at(unit), mb))
-    view_.refuse(index, "the gradient of micro-batch {} has {} of {} parts", mb,
-                 at(unit).added[static_cast<std::size_t>(mb)].size(), at(unit).users.size());
-}
-
-void UnitCheck::require_parts_added(int index, UnitId unit, int mb) {
-  if (view_.program().units[unit].tp_partial > 0 &&
-      !at(unit).parts_added[static_cast<std::size_t>(mb)])
-    view_.refuse(index, "the gradient of unit {} is not added over tp for micro-batch {}",
-                 unit_name(unit), mb);
 }
 
 // Parts of gradients that tp ranks share: before anything is added over other axes.
 void UnitCheck::add_parts(int index, const Instr& line, UnitState& state) {
-  if (view_.program().units[line.unit].tp_partial == 0)
+  if (view_.program().units[static_cast<std::size_t>(line.unit)].tp_partial == 0)
     view_.refuse(index, "the unit has no partial gradients");
   if ((line.mb >= 0) != (row_.reduce_each_mb && !scatter_axes_.empty()))
     view_.refuse(index, "ZeRO-{} adds parts {}", view_.plan.recipe.zero,
                  line.mb >= 0 ? "once, after the last micro-batch" : "every micro-batch");
-  for (int mb = 0; mb < view_.plan.recipe.micro_batches; ++mb) {
-    if (line.mb >= 0 && mb != line.mb) continue;
-    require_complete(index, line.unit, mb);
-    if (state.parts_added[static_cast<std::size_t>(mb)])
-      view_.refuse(index, "micro-batch {} is added over tp already", mb);
-    state.parts_added[static_cast<std::size_t>(mb)] = true;
-  }
+  for_gradients(index, line, state, [&](ChunkGradient& chunk, int mb, Gradient& gradient) {
+    require_complete(index, chunk, mb);
+    if (gradient.parts_added) view_.refuse(index, "micro-batch {} is added over tp already", mb);
+    gradient.parts_added = true;
+  });
 }
 
 void UnitCheck::reduce(int index, const Instr& line) {
   UnitState& state = at(line.unit);
-  if (state.users.empty()) view_.refuse(index, "the unit has no gradient");
+  if (!state.has_gradient) view_.refuse(index, "the unit has no gradient");
   if (grad_norm_ >= 0) view_.refuse(index, "follows grad_norm");
-  for (const std::vector<int>& lines : state.added)
-    for (int added : lines) view_.require_before(added, index, "which adds to the gradient");
+  if (state.added >= 0) view_.require_before(state.added, index, "which adds to the gradient");
   if (line.scatter) {
     if (scatter_axes_.empty()) view_.refuse(index, "gradients of this recipe are not sharded");
     scatter(index, line, state);
@@ -174,29 +188,36 @@ void UnitCheck::reduce(int index, const Instr& line) {
       view_.refuse(index, "needs over={} once a step", mesh::print(rest_axes_));
     if (state.all_reduced)
       view_.refuse(index, "is reduced over {} already", mesh::print(line.axes));
-    for (int mb = 0; mb < view_.plan.recipe.micro_batches; ++mb)
-      if (!complete(state, mb) ||
-          (!scatter_axes_.empty() && state.scattered[static_cast<std::size_t>(mb)] < 0))
-        view_.refuse(index, "micro-batch {} is not complete yet", mb);
-    for (int mb = 0; mb < view_.plan.recipe.micro_batches; ++mb)
-      require_parts_added(index, line.unit, mb);
+    require_scattered(index, line.unit);
     state.all_reduced = true;
   }
   state.reduced = index;
 }
 
-void UnitCheck::require_reduced(int index, UnitId unit) {
+// Every micro-batch is complete, added over tp and scattered, where it has to be.
+void UnitCheck::require_scattered(int index, UnitId unit) const {
   const UnitState& state = at(unit);
-  for (int mb = 0; mb < view_.plan.recipe.micro_batches; ++mb) {
-    if (!complete(state, mb))
-      view_.refuse(index, "the gradient of unit {} lacks micro-batch {}", unit_name(unit), mb);
-    require_parts_added(index, unit, mb);
-    if (!scatter_axes_.empty() && state.scattered[static_cast<std::size_t>(mb)] < 0)
-      view_.refuse(index, "the gradient of unit {} is not reduced over {} for micro-batch {}",
-                   unit_name(unit), mesh::print(scatter_axes_), mb);
-    for (int added : state.added[static_cast<std::size_t>(mb)])
-      view_.require_before(added, index, "which adds to the gradient of unit " + unit_name(unit));
-  }
+  const bool partial = view_.program().units[static_cast<std::size_t>(unit)].tp_partial > 0;
+  for (const ChunkGradient& chunk : state.chunks)
+    for (int mb = 0; mb < static_cast<int>(chunk.of_mb.size()) && chunk.users > 0; ++mb) {
+      const Gradient& gradient = chunk.of_mb[static_cast<std::size_t>(mb)];
+      if (gradient.parts != chunk.users)
+        view_.refuse(index, "the gradient of unit {} lacks micro-batch {}", unit_name(unit), mb);
+      if (partial && !gradient.parts_added)
+        view_.refuse(index, "the gradient of unit {} is not added over tp for micro-batch {}",
+                     unit_name(unit), mb);
+      if (!scatter_axes_.empty() && gradient.scattered < 0)
+        view_.refuse(index, "the gradient of unit {} is not reduced over {} for micro-batch {}",
+                     unit_name(unit), mesh::print(scatter_axes_), mb);
+    }
+}
+
+void UnitCheck::require_reduced(int index, UnitId unit) const {
+  const UnitState& state = at(unit);
+  require_scattered(index, unit);
+  if (state.added >= 0)
+    view_.require_before(state.added, index,
+                         "which adds to the gradient of unit " + unit_name(unit));
   if (!rest_axes_.empty() && !state.all_reduced)
     view_.refuse(index, "the gradient of unit {} is not reduced over {}", unit_name(unit),
                  mesh::print(rest_axes_));
@@ -206,7 +227,7 @@ void UnitCheck::require_reduced(int index, UnitId unit) {
 
 void UnitCheck::sync_tied(int index, const Instr& line) {
   UnitState& state = at(line.unit);
-  if (!tied(line.unit) || state.users.empty()) view_.refuse(index, "the unit lives on one stage");
+  if (!state.tied || !state.has_gradient) view_.refuse(index, "the unit lives on one stage");
   if (line.axes != AxisSet(Axis::kPp)) view_.refuse(index, "needs over=pp");
   if (state.synced) view_.refuse(index, "happens a second time");
   require_reduced(index, line.unit);
@@ -220,7 +241,7 @@ void UnitCheck::grad_norm(int index) {
   for (UnitId unit : units_of_stage(view_.program(), view_.stage)) {
     if (!view_.program().units[unit].trainable) continue;
     require_reduced(index, unit);
-    if (tied(unit) && !at(unit).synced)
+    if (at(unit).tied && !at(unit).synced)
       view_.refuse(index, "tied unit {} is not added over its stages", unit_name(unit));
   }
   grad_norm_ = index;

@@ -29,7 +29,9 @@ Fields fields_of(const Instr& line) {
     case Verb::kLoad: return {.mb = true};
     case Verb::kForward:
     case Verb::kRecompute:
-    case Verb::kBackward: return {.node = true, .mb = true};
+    case Verb::kBackward:
+    case Verb::kBackwardInput:
+    case Verb::kBackwardWeight: return {.node = true, .mb = true};
     case Verb::kUnshard:
     case Verb::kSyncTied: return {.unit = true, .axes = true};
     case Verb::kReduceGrads: return {.unit = true, .mb = line.mb >= 0, .axes = true};
@@ -48,8 +50,8 @@ void check_after(const ListView& view, int index) {
   for (int earlier : line.after) {
     if (earlier <= previous || earlier >= index)
       view.refuse(index, "after={} is not an ascending list of earlier lines", earlier);
-    if (view.list[static_cast<std::size_t>(earlier)].lane == line.lane)
-      view.refuse(index, "after={} names its own lane, which is in order", earlier);
+    if (queue_of(view.list[static_cast<std::size_t>(earlier)]) == queue_of(line))
+      view.refuse(index, "after={} names its own queue, which is in order", earlier);
     previous = earlier;
   }
 }
@@ -109,8 +111,7 @@ void check_fields(const ListView& view) {
   for (int index = 0; index < static_cast<int>(view.list.size()); ++index) {
     const Instr& line = view.list[static_cast<std::size_t>(index)];
     const Fields fields = fields_of(line);
-    if (line.verb == Verb::kBackwardInput || line.verb == Verb::kBackwardWeight ||
-        line.verb == Verb::kOffload || line.verb == Verb::kReload)
+    if (line.verb == Verb::kOffload || line.verb == Verb::kReload)
       view.refuse(index, "no rule of the validator covers this verb");
     if (fields.node ? !in(line.node, program.nodes.size()) : line.node != -1)
       view.refuse(index, "node {}", line.node);
@@ -124,6 +125,9 @@ void check_fields(const ListView& view) {
                           line.peer == view.stage
                     : line.peer != -1)
       view.refuse(index, "peer {} of {} stages", line.peer, view.plan.mesh.degree(Axis::kPp));
+    const bool one_of_chunks = line.verb == Verb::kReduceGrads && line.mb >= 0;
+    if (line.chunk < 0 || (line.chunk > 0 && !one_of_chunks))
+      view.refuse(index, "chunk {}", line.chunk);
     if (fields.axes == line.axes.empty()) view.refuse(index, "over={}", mesh::print(line.axes));
     if (fields.node && view.node(line.node).stage != view.stage)
       view.refuse(index, "the node runs on stage {}, this is stage {}", view.node(line.node).stage,

@@ -1,7 +1,6 @@
 #include "trireme/sim/simulate.h"
 
 #include <algorithm>
-#include <array>
 #include <deque>
 
 #include "trireme/base/error.h"
@@ -22,6 +21,12 @@ struct Queued {
   double issued = 0;
 };
 
+struct Waiting {
+  plan::Queue queue;
+  std::deque<Queued> lines{};
+  double free = 0;  // when its last line ended
+};
+
 // One list on its walk; ranks that share a list move together.
 struct Walker {
   int rank = 0;
@@ -30,12 +35,14 @@ struct Walker {
   int next = 0;
   double now = 0;
   std::vector<bool> ended;
-  std::array<std::deque<Queued>, plan::kLanes> queues{};
-  std::array<double, plan::kLanes> free{};  // when the lane's last line ended
+  std::vector<Waiting> waiting{};
 
   const Instr& line(int index) const { return (*list)[static_cast<std::size_t>(index)]; }
-  std::deque<Queued>& queue(Lane lane) { return queues[static_cast<std::size_t>(lane)]; }
-  double& free_at(Lane lane) { return free[static_cast<std::size_t>(lane)]; }
+  Waiting& at(const plan::Queue& queue) {
+    for (Waiting& one : waiting)
+      if (one.queue == queue) return one;
+    return waiting.emplace_back(Waiting{.queue = queue});
+  }
 };
 
 class Simulation {
@@ -54,13 +61,16 @@ class Simulation {
   }
 
   Forecast run() && {
-    for (bool moved = true; moved;) {
-      moved = false;
-      for (int w = 0; w < static_cast<int>(walkers_.size()); ++w) {
-        while (walk(w)) moved = true;
-        for (Lane lane : {Lane::kDp, Lane::kUp, Lane::kDown})
-          while (meet(w, lane)) moved = true;
-      }
+    std::vector<int> awake;
+    for (int w = static_cast<int>(walkers_.size()); w-- > 0;) awake.push_back(w);
+    while (!awake.empty()) {
+      const int walker = awake.back();
+      awake.pop_back();
+      // Behind what has just ended, the next of a queue may have been waited for.
+      for (std::size_t i = 0; i < walkers_[static_cast<std::size_t>(walker)].waiting.size(); ++i)
+        while (meet(walker, walkers_[static_cast<std::size_t>(walker)].waiting[i].queue, awake))
+          continue;
+      while (walk(walker, awake)) continue;
     }
     summarise();
     return std::move(result_);
@@ -71,8 +81,8 @@ class Simulation {
     return result_.lists[static_cast<std::size_t>(walker)].lines[static_cast<std::size_t>(line)];
   }
 
-  // Takes the next line if all it waits for has ended.
-  bool walk(int index) {
+  // Takes the next line if all it waits for has ended; wakes those whose lines end with it.
+  bool walk(int index, std::vector<int>& awake) {
     Walker& walker = walkers_[static_cast<std::size_t>(index)];
     if (walker.next == static_cast<int>(walker.list->size())) return false;
     const Instr& line = walker.line(walker.next);
@@ -85,8 +95,10 @@ class Simulation {
     if (last >= 0) ready = std::max(ready, time(index, last).end);
     if (line.lane != Lane::kComp) {
       // grad_norm runs in place: everything after it waits, as its only successors do anyway.
-      walker.queue(line.lane).push_back({.line = walker.next++, .issued = ready});
+      const plan::Queue queue = plan::queue_of(line);
+      walker.at(queue).lines.push_back({.line = walker.next++, .issued = ready});
       walker.now = ready;
+      while (meet(index, queue, awake)) continue;
       return true;
     }
     expose(index, last, ready - walker.now);
@@ -100,7 +112,7 @@ class Simulation {
   // A wait behind a communication is exposed communication, as far as that was running.
   void expose(int index, int behind, double waited) {
     if (behind < 0 || waited <= 0) return;
-    if (walkers_[static_cast<std::size_t>(index)].line(behind).lane != Lane::kDp) return;
+    if (walkers_[static_cast<std::size_t>(index)].line(behind).lane == Lane::kComp) return;
     const LineTime& blocking = time(index, behind);
     result_.lists[static_cast<std::size_t>(index)].exposed_comm_s +=
         std::min(waited, blocking.end - blocking.start);
@@ -110,31 +122,34 @@ class Simulation {
     Walker& walker = walkers_[static_cast<std::size_t>(index)];
     time(index, line) = {.start = start, .end = finish};
     walker.ended[static_cast<std::size_t>(line)] = true;
-    walker.free_at(walker.line(line).lane) = finish;
     result_.lists[static_cast<std::size_t>(index)].sent_bytes +=
         sent_bytes(plan_, walker.line(line));
   }
 
-  // Runs the line at the head of a lane if all who take part have come to it.
-  bool meet(int index, Lane lane) {
-    if (walkers_[static_cast<std::size_t>(index)].queue(lane).empty()) return false;
-    const Walker& mine = walkers_[static_cast<std::size_t>(index)];
-    const Instr& line = mine.line(mine.queues[static_cast<std::size_t>(lane)].front().line);
+  // Runs the line at the head of a queue if all who take part have come to it.
+  bool meet(int index, const plan::Queue& queue, std::vector<int>& awake) {
+    Walker& mine = walkers_[static_cast<std::size_t>(index)];
+    if (mine.at(queue).lines.empty()) return false;
+    const Instr& line = mine.line(mine.at(queue).lines.front().line);
     const std::vector<int> all = participants(mine, line);
+    std::vector<Waiting*> sides;
     double start = 0;
     double seconds = 0;
     for (int other : all) {
       Walker& walker = walkers_[static_cast<std::size_t>(other)];
-      if (walker.queue(lane).empty()) return false;
-      const Queued& head = walker.queue(lane).front();
+      Waiting& side = walker.at(other == index ? queue : plan::counterpart(queue, mine.stage));
+      if (side.lines.empty()) return false;
+      const Queued& head = side.lines.front();
       if (other != index && !meets(line, walker.line(head.line))) return false;
-      start = std::max({start, head.issued, walker.free_at(lane)});
+      start = std::max({start, head.issued, side.free});
       seconds = std::max(seconds, cost_(walker.rank, walker.line(head.line)));
+      sides.push_back(&side);
     }
-    for (int other : all) {
-      Walker& walker = walkers_[static_cast<std::size_t>(other)];
-      end(other, walker.queue(lane).front().line, start, start + seconds);
-      walker.queue(lane).pop_front();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      end(all[i], sides[i]->lines.front().line, start, start + seconds);
+      sides[i]->free = start + seconds;
+      sides[i]->lines.pop_front();
+      if (all[i] != index) awake.push_back(all[i]);
     }
     return true;
   }

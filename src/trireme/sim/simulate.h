@@ -18,7 +18,7 @@ struct LineTime {
 struct ListForecast {
   std::vector<LineTime> lines;
   double comp_busy_s = 0;     // the compute lane works
-  double exposed_comm_s = 0;  // it waits for a line of the dp lane that is running
+  double exposed_comm_s = 0;  // it waits for a communication that is running
   double sent_bytes = 0;      // by one rank
 };
 

@@ -21,15 +21,15 @@ class Dependencies {
       case Verb::kForward:
       case Verb::kRecompute: computing(line); break;
       case Verb::kBackward:
-      case Verb::kBackwardInput:
-      case Verb::kBackwardWeight:
         computing(line);
-        for (ValueId value : stage_.node(line.node).writes) need(gradients_, {value, line.mb});
-        for (UnitId unit : trained(line)) need(reductions_, unit);
-        // Two reductions may be under way while the next gradient is made: their memory is bounded.
-        if (scatters_.size() >= 2 && !trained(line).empty())
-          found_.push_back(scatters_[scatters_.size() - 2]);
+        seeded(line);
+        adding(line);
         break;
+      case Verb::kBackwardInput:
+        computing(line);
+        seeded(line);
+        break;
+      case Verb::kBackwardWeight: adding(line); break;
       case Verb::kUnshard:
         // Its memory is what earlier reshards gave back.
         if (last_reshard_ >= 0) found_.push_back(last_reshard_);
@@ -61,9 +61,11 @@ class Dependencies {
       case Verb::kBackward:
       case Verb::kBackwardInput:
       case Verb::kBackwardWeight:
-        for (ValueId value : stage_.node(line.node).reads)
-          gradients_[{value, line.mb}].push_back(index);
-        for (UnitId unit : trained(line)) backwards_[unit] = {index};
+        if (gives_gradients(line))
+          for (ValueId value : stage_.node(line.node).reads)
+            gradients_[{value, line.mb}].push_back(index);
+        if (adds_gradients(line))
+          for (UnitId unit : trained(line)) backwards_[unit] = {index};
         results_ = {index};
         break;
       case Verb::kRecv:
@@ -102,6 +104,18 @@ class Dependencies {
     for (ValueId value : stage_.node(line.node).reads) need(values_, {value, line.mb});
   }
 
+  // A backward starts from the gradients of what its node wrote.
+  void seeded(const Instr& line) {
+    for (ValueId value : stage_.node(line.node).writes) need(gradients_, {value, line.mb});
+  }
+
+  void adding(const Instr& line) {
+    for (UnitId unit : trained(line)) need(reductions_, unit);
+    // Two reductions may be under way while the next gradient is made: their memory is bounded.
+    if (scatters_.size() >= 2 && !trained(line).empty())
+      found_.push_back(scatters_[scatters_.size() - 2]);
+  }
+
   std::vector<UnitId> trained(const Instr& line) const {
     std::vector<UnitId> units;
     for (UnitId unit : stage_.node(line.node).units)
@@ -129,8 +143,8 @@ List lanes(const Stage& stage, List list) {
   Dependencies dependencies(stage);
   LaneOrder order;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    list[i].after = order.needed(list[i].lane, dependencies.of(list[i]));
-    order.push(list[i].lane, list[i].after);
+    list[i].after = order.needed(queue_of(list[i]), dependencies.of(list[i]));
+    order.push(queue_of(list[i]), list[i].after);
     dependencies.add(list[i], static_cast<int>(i));
   }
   return list;

@@ -1,125 +1,151 @@
 #include "trireme/plan/passes/p2p.h"
 
 #include <algorithm>
-#include <ranges>
+#include <map>
+#include <unordered_map>
 
 namespace trireme::plan {
 namespace {
 
-bool reads(const Node& node, ValueId value) {
-  return std::ranges::find(node.reads, value) != node.reads.end();
-}
-
-// A value that crosses into or out of this stage.
-struct Crossing {
+// One transfer of one micro-batch.
+struct Message {
   ValueId value = -1;
-  NodeId writer = -1;
-  int from = 0;
-  int to = 0;
+  int mb = -1;
+  bool gradient = false;
+  std::size_t made = 0;    // the sender's line that completes it
+  std::size_t needed = 0;  // the receiver's first line that uses it
 };
 
-// In the order of their writers.
-std::vector<Crossing> crossings(const Stage& stage) {
-  const std::vector<NodeId> writer = writers(stage.program);
-  std::vector<Crossing> all;
-  for (ValueId value = 0; value < static_cast<ValueId>(writer.size()); ++value)
-    for (int to : remote_readers(stage.program, value)) {
-      const int from = stage.node(writer[value]).stage;
-      if (from == stage.index || to == stage.index)
-        all.push_back({.value = value, .writer = writer[value], .from = from, .to = to});
-    }
-  std::ranges::stable_sort(all, {}, &Crossing::writer);
-  return all;
-}
-
-// Position of the line where micro-batch mb of a crossing is first needed or last touched.
+// Where the lines of one stage's nodes stand.
 class Positions {
  public:
-  Positions(const Stage& stage, const List& list) : stage_(stage), list_(list) {}
-
-  std::size_t of(Verb verb, NodeId node, int mb) const {
-    return static_cast<std::size_t>(std::ranges::find_if(list_,
-                                                         [&](const Instr& line) {
-                                                           return line.verb == verb &&
-                                                                  line.node == node &&
-                                                                  line.mb == mb;
-                                                         }) -
-                                    list_.begin());
+  explicit Positions(const List& list) : list_(list) {
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      if (list[i].verb == Verb::kForward) forwards_.emplace(key(list[i].node, list[i].mb), i);
+      if (gives_gradients(list[i])) backwards_.emplace(key(list[i].node, list[i].mb), i);
+    }
+    std::size_t begin = 0;  // of an action: neighbouring lines of one micro-batch and direction
+    const Instr* previous = nullptr;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const Instr& line = list[i];
+      if (previous == nullptr || line.mb != previous->mb || starts(*previous, line)) begin = i;
+      action_.push_back(begin);
+      previous = &line;
+    }
   }
-  std::size_t first_read(ValueId value, int mb) const { return reader(Verb::kForward, value, mb); }
-  // Backward runs from the last node to the first: the first reader's backward is the last.
-  std::size_t last_backward(ValueId value, int mb) const {
-    return reader(Verb::kBackward, value, mb);
+
+  std::size_t forward(NodeId node, int mb) const { return forwards_.at(key(node, mb)); }
+  std::size_t backward(NodeId node, int mb) const { return backwards_.at(key(node, mb)); }
+  // The first line of the action before the one that holds `line`.
+  std::size_t action_ahead(std::size_t line) const {
+    const std::size_t begin = action_[line];
+    return begin == 0 ? 0 : action_[begin - 1];
   }
 
  private:
-  std::size_t reader(Verb verb, ValueId value, int mb) const {
-    for (NodeId node = 0; node < stage_.node_count(); ++node)
-      if (stage_.runs(node) && reads(stage_.node(node), value) &&
-          (verb == Verb::kForward || stage_.has_backward(node)))
-        return of(verb, node, mb);
-    return list_.size();
+  static std::int64_t key(NodeId node, int mb) { return (std::int64_t{node} << 32) | mb; }
+  // What follows a load belongs to it, and what follows a recomputation too.
+  static bool starts(const Instr& previous, const Instr& line) {
+    return kind(previous) != kind(line);
+  }
+  static int kind(const Instr& line) {
+    if (line.verb == Verb::kLoad || line.verb == Verb::kForward) return 0;
+    return line.verb == Verb::kBackwardWeight ? 2 : 1;
   }
 
-  const Stage& stage_;
   const List& list_;
+  std::unordered_map<std::int64_t, std::size_t> forwards_;
+  std::unordered_map<std::int64_t, std::size_t> backwards_;
+  std::vector<std::size_t> action_;
 };
 
-Instr transfer(Verb verb, const Crossing& crossing, int mb, bool gradient) {
-  const bool outward =
-      (verb == Verb::kSend) != gradient;  // from the writer's stage's point of view
-  return {.verb = verb,
-          .lane = gradient ? Lane::kUp : Lane::kDown,
-          .value = crossing.value,
-          .mb = mb,
-          .peer = outward ? crossing.to : crossing.from,
-          .gradient = gradient};
-}
-
-void values_forward(const Stage& stage, const std::vector<Crossing>& all, const Positions& at,
-                    int mb, std::size_t end, Insertion& insertion) {
-  for (const Crossing& crossing : all)
-    if (crossing.from == stage.index)
-      insertion.after(at.of(Verb::kForward, crossing.writer, mb),
-                      transfer(Verb::kSend, crossing, mb, false));
-  // No later than any value written after it is needed.
-  std::vector<std::pair<std::size_t, Instr>> receives;
-  std::size_t needed = end;
-  for (const Crossing& crossing : all | std::views::reverse) {
-    if (crossing.to != stage.index) continue;
-    needed = std::min(needed, at.first_read(crossing.value, mb));
-    receives.emplace_back(needed, transfer(Verb::kRecv, crossing, mb, false));
-  }
-  for (auto& [position, line] : receives | std::views::reverse) insertion.before(position, line);
-}
-
-void gradients_back(const Stage& stage, const std::vector<Crossing>& all, const Positions& at,
-                    int mb, Insertion& insertion) {
-  std::size_t ready = 0;
-  for (const Crossing& crossing : all | std::views::reverse) {
-    if (!gives_gradient(stage.program, stage.flow, crossing.value, crossing.to)) continue;
-    if (crossing.to == stage.index) {
-      ready = std::max(ready, at.last_backward(crossing.value, mb));
-      insertion.after(ready, transfer(Verb::kSend, crossing, mb, true));
-    } else {
-      insertion.before(at.of(Verb::kBackward, crossing.writer, mb),
-                       transfer(Verb::kRecv, crossing, mb, true));
+class Transfers {
+ public:
+  Transfers(const Program& program, const GradientFlow& flow, const std::vector<List>& lists)
+      : program_(program), flow_(flow), lists_(lists), writer_(writers(program)) {
+    for (const List& list : lists) {
+      at_.emplace_back(list);
+      insertions_.emplace_back(list);
     }
   }
-}
+
+  std::vector<List> build() && {
+    for (ValueId value = 0; value < static_cast<ValueId>(writer_.size()); ++value)
+      for (int reader : remote_readers(program_, value)) cross(value, reader);
+    for (auto& [stages, messages] : channels_) insert(stages.first, stages.second, messages);
+    std::vector<List> result;
+    for (const Insertion& insertion : insertions_) result.push_back(insertion.build());
+    return result;
+  }
+
+ private:
+  void cross(ValueId value, int reader) {
+    const NodeId writer = writer_[static_cast<std::size_t>(value)];
+    const int home = program_.nodes[static_cast<std::size_t>(writer)].stage;
+    std::vector<NodeId> readers, sources;
+    for (NodeId node = 0; node < static_cast<NodeId>(program_.nodes.size()); ++node) {
+      const Node& one = program_.nodes[static_cast<std::size_t>(node)];
+      if (one.stage != reader || !contains(one.reads, value)) continue;
+      readers.push_back(node);
+      if (flow_.node_has_backward[static_cast<std::size_t>(node)]) sources.push_back(node);
+    }
+    const Positions &here = at_[static_cast<std::size_t>(home)],
+                    &there = at_[static_cast<std::size_t>(reader)];
+    const bool back = flow_.value_has_grad[static_cast<std::size_t>(value)] && !sources.empty();
+    for (const Instr& line : lists_[static_cast<std::size_t>(home)]) {
+      if (line.verb != Verb::kForward || line.node != writer) continue;
+      const int mb = line.mb;
+      Message message{.value = value, .mb = mb, .made = here.forward(writer, mb)};
+      message.needed = there.forward(readers[0], mb);
+      for (NodeId node : readers)
+        message.needed = std::min(message.needed, there.forward(node, mb));
+      channels_[{home, reader}].push_back(message);
+      if (!back) continue;
+      message = {.value = value, .mb = mb, .gradient = true, .needed = here.backward(writer, mb)};
+      for (NodeId node : sources) message.made = std::max(message.made, there.backward(node, mb));
+      channels_[{reader, home}].push_back(message);
+    }
+  }
+
+  void insert(int from, int to, std::vector<Message>& messages) {
+    // What one line makes goes in the order of values.
+    std::ranges::stable_sort(messages, {}, &Message::made);
+    const Positions& there = at_[static_cast<std::size_t>(to)];
+    std::size_t needed = lists_[static_cast<std::size_t>(to)].size();
+    std::vector<std::size_t> posts(messages.size());
+    for (std::size_t i = messages.size(); i-- > 0;) {
+      needed = std::min(needed, messages[i].needed);
+      posts[i] = there.action_ahead(needed);
+    }
+    const Lane lane = from < to ? Lane::kDown : Lane::kUp;
+    for (std::size_t i = 0; i < messages.size(); ++i) {
+      Instr line{.verb = Verb::kSend,
+                 .lane = lane,
+                 .value = messages[i].value,
+                 .mb = messages[i].mb,
+                 .peer = to,
+                 .gradient = messages[i].gradient};
+      insertions_[static_cast<std::size_t>(from)].after(messages[i].made, line);
+      line.verb = Verb::kRecv;
+      line.peer = from;
+      insertions_[static_cast<std::size_t>(to)].before(posts[i], line);
+    }
+  }
+
+  const Program& program_;
+  const GradientFlow& flow_;
+  const std::vector<List>& lists_;
+  std::vector<NodeId> writer_;
+  std::vector<Positions> at_;
+  std::vector<Insertion> insertions_;
+  std::map<std::pair<int, int>, std::vector<Message>> channels_;  // by sending and receiving stage
+};
 
 }  // namespace
 
-List p2p(const Stage& stage, List list) {
-  const std::vector<Crossing> all = crossings(stage);
-  if (all.empty()) return list;
-  const Positions at(stage, list);
-  Insertion insertion(list);
-  for (int mb = 0; mb < stage.recipe.micro_batches; ++mb) {
-    values_forward(stage, all, at, mb, list.size(), insertion);
-    gradients_back(stage, all, at, mb, insertion);
-  }
-  return insertion.build();
+std::vector<List> p2p(const Program& program, const GradientFlow& flow, std::vector<List> lists) {
+  if (lists.size() == 1) return lists;
+  return Transfers(program, flow, lists).build();
 }
 
 }  // namespace trireme::plan

@@ -2,15 +2,6 @@
 
 namespace trireme::plan {
 
-bool adds_gradients(const Instr& line) {
-  return line.verb == Verb::kBackward || line.verb == Verb::kBackwardWeight;
-}
-
-bool computes(const Instr& line) {
-  return line.verb == Verb::kForward || line.verb == Verb::kRecompute ||
-         line.verb == Verb::kBackwardInput || adds_gradients(line);
-}
-
 Insertion::Insertion(const List& list) : list_(list) {
   before_.resize(list.size() + 1);
   after_.resize(list.size());

@@ -23,11 +23,6 @@ struct Stage {
   int node_count() const { return static_cast<int>(program.nodes.size()); }
 };
 
-// Lines that run a node: forward, recompute, backward and its halves.
-bool computes(const Instr& line);
-// Lines that add to the gradients of a node's units.
-bool adds_gradients(const Instr& line);
-
 // A list with lines added before or after those of the list it was made from.
 class Insertion {
  public:

@@ -22,7 +22,7 @@ std::vector<Run> runs(const Stage& stage, const List& list) {
   std::map<UnitId, std::size_t> open;  // runs that reach the previous computing line
   const Instr* previous = nullptr;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    if (!computes(list[i])) continue;
+    if (!uses_parameters(list[i])) continue;
     std::map<UnitId, std::size_t> reached;
     for (UnitId unit : stage.node(list[i].node).units) {
       const auto run = open.find(unit);
