@@ -1,0 +1,92 @@
+// Grid: in which order each pipeline rank computes which micro-batch of which stage, and what that costs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace trireme::plan::schedules {
+
+// F, B, I, W. A backward is one piece (B) or its two halves: gradients of what the stage read (I), then of
+// its parameters (W).
+enum class Work : std::uint8_t { kForward, kBackward, kBackwardInput, kBackwardWeight };
+char letter(Work work);
+
+struct Action {
+  Work work = Work::kForward;
+  int chunk = 0;  // of this rank, in the order of the model
+  int mb = 0;
+  bool operator==(const Action&) const = default;
+};
+
+// Loop: stage s is on rank s mod ranks. V: two chunks, ranks 0..p-1 and back p-1..0.
+enum class Placement { kLoop, kV };
+
+struct Grid {
+  Placement placement = Placement::kLoop;
+  int chunks = 1;  // of every rank
+  int micro_batches = 0;
+  std::vector<std::vector<Action>> rows{};  // by pipeline rank, in order of execution
+  int ranks() const { return static_cast<int>(rows.size()); }
+  bool operator==(const Grid&) const = default;
+};
+
+// Stages count 0 .. ranks*chunks-1 in the order of the model.
+int rank_of(Placement placement, int ranks, int stage);
+int chunk_of(Placement placement, int ranks, int stage);
+int stage_of(Placement placement, int ranks, int rank, int chunk);
+
+// "2F0": stage 2, forward, micro-batch 0.
+std::string text(const Grid& grid, int rank, Action action);
+
+// Time of one micro-batch on one stage, in any unit; a whole backward takes input + weight.
+struct StageCost {
+  double forward = 1;
+  double input = 1;
+  double weight = 1;
+  bool operator==(const StageCost&) const = default;
+};
+
+struct ScheduleShape {
+  int ranks = 1;
+  int chunks = 1;
+  int micro_batches = 1;
+  std::vector<StageCost> stages{};  // of every stage; empty: all 1
+  double transfer = 0;              // between neighbouring stages on different ranks
+  double activation_limit = 1;      // zb_auto: as a multiple of 1F1B's peak, `ranks` micro-batches
+};
+
+struct GridTimes {
+  std::vector<std::vector<std::pair<double, double>>> at{};  // start and end of every action
+  double makespan = 0;
+  // From the first start to the last end of the rank where that is longest: the cost in the zero-bubble
+  // paper (Qi et al. 2023), a step of which has no barrier at its end.
+  double longest_rank = 0;
+  std::vector<double> peak_activations{};  // by rank, see below
+};
+
+// Exact: an action starts when its rank is free and what it needs is there. The grid must be one that
+// check_grid accepts. Activations are counted in micro-batches of a rank's whole share, so that a chunk
+// counts 1/chunks, and are held from F to the end of B or, of a split backward, to the end of W.
+GridTimes time_grid(const Grid& grid, const ScheduleShape& shape);
+
+// By rank, as in GridTimes: it depends on the order alone.
+std::vector<double> peak_activations(const Grid& grid);
+
+// What is wrong with a grid, and where: the rank and the place in its row.
+struct GridFault {
+  int rank = 0;
+  std::size_t place = 0;
+  std::string reason{};
+};
+
+// Nothing, if every micro-batch runs once through every stage, F before I (or B) before W, each of the
+// three in ascending order of micro-batches on a stage, and the ranks never wait for each other in a circle.
+std::optional<GridFault> find_fault(const Grid& grid);
+
+// Throws Error{kInternal} with rank, place and action of what find_fault finds.
+void check_grid(const Grid& grid);
+
+}  // namespace trireme::plan::schedules

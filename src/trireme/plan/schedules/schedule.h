@@ -1,0 +1,41 @@
+// Pipeline schedules: pure functions from a shape to a grid. docs/pipeline.md compares them.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "trireme/plan/schedules/grid.h"
+
+namespace trireme::plan::schedules {
+
+enum class Schedule {
+  kGpipe,
+  k1F1B,
+  kInterleaved,
+  kZbH1,
+  kZbH2,
+  kZbAuto,
+  kZbV,
+  kVHalf,
+  kVMin,
+  kDualPipeV,
+};
+inline constexpr int kScheduleCount = 10;
+
+// gpipe 1f1b interleaved zb_h1 zb_h2 zb_auto zb_v v_half v_min dualpipe_v
+std::string_view name(Schedule schedule);
+std::optional<Schedule> schedule_of(std::string_view name);
+
+Placement placement_of(Schedule schedule);
+
+// Whether the schedule has I and W; where it is false every backward is whole.
+bool splits_backward(Schedule schedule);
+
+// Chunks of a rank when a job asks for `virtual_stages` of them, 0 for the schedule's own count: 1, 2 of
+// the V shapes, for interleaved any from 2 on. Throws Error{kUsage} for others.
+int chunks_of(Schedule schedule, int virtual_stages);
+
+// Throws Error{kUsage} for counts that the schedule cannot take, naming the nearest that it can.
+Grid make_grid(Schedule schedule, const ScheduleShape& shape);
+
+}  // namespace trireme::plan::schedules
