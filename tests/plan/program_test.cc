@@ -94,7 +94,7 @@ TEST(Compile, RefusesWhatItCannotTake) {
   EXPECT_THAT(refusal(arch::tied_example(2), {}, {}), HasSubstr("set pp to 2"));
   EXPECT_THAT(refusal(arch::tied_example(2), {.pp = 2},
                       {.micro_batches = 2, .schedule = schedules::Schedule::kInterleaved}),
-              HasSubstr("chunk"));
+              HasSubstr("virtual stages"));
   EXPECT_THAT(refusal(chain, {}, {.zero = 4}), HasSubstr("zero is 4"));
   EXPECT_THAT(refusal(chain, {}, {.micro_batches = 0}), HasSubstr("0 micro-batches"));
   EXPECT_THAT(refusal(chain, {}, {.prefetch = -1}), HasSubstr("prefetch is -1"));
