@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <chrono>
 #include <cmath>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include "trireme/base/error.h"
 #include "trireme/exec/grad_norm.h"
 #include "trireme/plan/microbatch.h"
+#include "trireme/plan/placement.h"
 
 namespace trireme::exec {
 
@@ -30,7 +32,12 @@ void refuse_unknown_verbs(const plan::List& list) {
       case Verb::kForward:
       case Verb::kRecompute:
       case Verb::kBackward:
+      case Verb::kBackwardInput:
+      case Verb::kBackwardWeight:
+      case Verb::kSend:
+      case Verb::kRecv:
       case Verb::kReduceGrads:
+      case Verb::kSyncTied:
       case Verb::kGradNorm:
       case Verb::kStep: break;
       default:
@@ -42,13 +49,15 @@ void refuse_unknown_verbs(const plan::List& list) {
 }
 
 std::vector<plan::ValueId> input_values(const plan::Program& program) {
-  std::vector<bool> written(program.values.size(), false);
-  for (const plan::Node& node : program.nodes)
-    for (plan::ValueId value : node.writes) written[static_cast<std::size_t>(value)] = true;
   std::vector<plan::ValueId> inputs;
-  for (std::size_t value = 0; value < written.size(); ++value)
-    if (!written[value]) inputs.push_back(static_cast<plan::ValueId>(value));
+  const std::vector<plan::NodeId> writer = plan::writers(program);
+  for (std::size_t value = 0; value < writer.size(); ++value)
+    if (writer[value] < 0) inputs.push_back(static_cast<plan::ValueId>(value));
   return inputs;
+}
+
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -65,68 +74,110 @@ Executor::Executor(const plan::PlanSet& plan, int rank, Model& model, Units& uni
       flow_(plan::gradient_flow(plan.program)),
       retirements_(plan::retirements(plan.program, list_)),
       inputs_(input_values(plan.program)),
+      here_(plan::inputs_of_stage(plan.program, plan.mesh.coordinate(rank, mesh::Axis::kPp))),
+      transfers_(plan, rank, groups, units.device()),
       losses_(static_cast<std::size_t>(plan.recipe.micro_batches)) {
   refuse_unknown_verbs(list_);
 }
 
 StepResult Executor::run(const StepArgs& args) {
   StepResult result;
-  double clip_factor = 1;
+  clip_factor_ = 1;
   std::fill(losses_.begin(), losses_.end(), at::Tensor());
-
-  for (std::size_t i = 0; i < list_.size(); ++i) {
-    const Instr& line = list_[i];
+  if (args.times != nullptr) args.times->assign(list_.size(), {});
+  for (int index = 0; index < static_cast<int>(list_.size()); ++index) {
     Stopwatch waiting;
-    for (int earlier : line.after)
-      if (list_[static_cast<std::size_t>(earlier)].lane == plan::Lane::kDp) settle(earlier);
-    if (line.verb == Verb::kGradNorm) settle(static_cast<int>(i));  // its own lane's earlier lines
+    wait_for(index, args);
     result.comm_wait_s += waiting.seconds();
-    if (line.lane == plan::Lane::kDp && line.verb != Verb::kGradNorm)
-      in_flight_.push_back(static_cast<int>(i));
-    switch (line.verb) {
-      case Verb::kLoad: load(line, args); break;
-      case Verb::kUnshard: units_.unshard_begin(line.unit, line.axes); break;
-      case Verb::kReshard: units_.reshard(line.unit); break;
-      case Verb::kForward: forward(line, args, line.keep); break;
-      case Verb::kRecompute: forward(line, args, true); break;
-      case Verb::kBackward: backward(line, args); break;
-      case Verb::kReduceGrads: units_.reduce_begin(line.unit, line); break;
-      case Verb::kGradNorm:
-        grad_norm(args, result);
-        clip_factor = clip_scale(result.grad_norm, args.clip);
-        break;
-      case Verb::kStep: {
-        UpdateArgs update = args.update;
-        update.grad_scale = clip_factor;
-        units_.update(line.unit, update);
-        break;
-      }
-      default: TRIREME_CHECK(false, "line {}: {} is not executed", i, plan::name(line.verb));
-    }
-    retire(line, retirements_[i]);
+    LineTime* const time = args.times == nullptr ? nullptr : &(*args.times)[index];
+    if (time != nullptr) time->start = now();
+    run_line(index, args, result);
+    if (time != nullptr) time->end = now();
+    transfers_.release();
   }
   Stopwatch waiting;
-  settle(static_cast<int>(list_.size()));
+  settle(static_cast<int>(list_.size()), args);
+  transfers_.settle_all(
+      [&](int line, at::Tensor tensor) { arrived(line, std::move(tensor), args); });
   result.comm_wait_s += waiting.seconds();
   return result;
 }
 
+void Executor::run_line(int index, const StepArgs& args, StepResult& result) {
+  const Instr& line = list_[static_cast<std::size_t>(index)];
+  if (line.lane == plan::Lane::kDp && line.verb != Verb::kGradNorm) in_flight_.push_back(index);
+  switch (line.verb) {
+    case Verb::kLoad: load(line, args); break;
+    case Verb::kUnshard: units_.unshard_begin(line.unit, line.axes); break;
+    case Verb::kReshard: units_.reshard(line.unit); break;
+    case Verb::kForward: forward(line, args, line.keep); break;
+    case Verb::kRecompute: forward(line, args, true); break;
+    case Verb::kBackward:
+    case Verb::kBackwardInput: backward(line, args); break;
+    case Verb::kBackwardWeight: backward_weight(line); break;
+    case Verb::kSend:
+      transfers_.send(index, line.gradient ? values_.gradients.take(line.value, line.mb)
+                                           : values_.activations.get(line.value, line.mb));
+      break;
+    case Verb::kRecv: transfers_.recv(index); break;
+    case Verb::kReduceGrads:
+    case Verb::kSyncTied: units_.reduce_begin(line.unit, line); break;
+    case Verb::kGradNorm:
+      grad_norm(args, result);
+      clip_factor_ = clip_scale(result.grad_norm, args.clip);
+      break;
+    case Verb::kStep: {
+      UpdateArgs update = args.update;
+      update.grad_scale = clip_factor_;
+      units_.update(line.unit, update);
+      break;
+    }
+    default: TRIREME_CHECK(false, "line {}: {} is not executed", index, plan::name(line.verb));
+  }
+  retire(line, retirements_[static_cast<std::size_t>(index)]);
+}
+
+void Executor::wait_for(int index, const StepArgs& args) {
+  const Instr& line = list_[static_cast<std::size_t>(index)];
+  for (int earlier : line.after) {
+    const Instr& made = list_[static_cast<std::size_t>(earlier)];
+    if (made.lane == plan::Lane::kDp) settle(earlier, args);
+    if (plan::is_transfer(made))
+      transfers_.settle(
+          earlier, [&](int which, at::Tensor tensor) { arrived(which, std::move(tensor), args); });
+  }
+  if (line.verb == Verb::kGradNorm) settle(index, args);  // its own lane's earlier lines
+}
+
 // Waits for everything that the dp lane has issued up to `line`: a lane is in order, so `after` names the
 // last line only.
-void Executor::settle(int line) {
+void Executor::settle(int line, const StepArgs& args) {
   while (!in_flight_.empty() && in_flight_.front() <= line) {
-    const Instr& issued = list_[static_cast<std::size_t>(in_flight_.front())];
+    const int index = in_flight_.front();
+    const Instr& issued = list_[static_cast<std::size_t>(index)];
     in_flight_.pop_front();
     if (issued.verb == Verb::kUnshard)
       units_.finish_unshard(issued.unit);
     else
       units_.finish_reduce(issued.unit);
+    if (args.times != nullptr) (*args.times)[static_cast<std::size_t>(index)].end = now();
   }
+}
+
+void Executor::arrived(int index, at::Tensor tensor, const StepArgs& args) {
+  const Instr& line = list_[static_cast<std::size_t>(index)];
+  if (args.times != nullptr) (*args.times)[static_cast<std::size_t>(index)].end = now();
+  if (line.verb == Verb::kSend) return;
+  if (line.gradient)
+    add_gradient(line.value, line.mb, std::move(tensor));
+  else
+    values_.activations.put(line.value, line.mb, std::move(tensor));
 }
 
 void Executor::retire(const Instr& line, const plan::Retirement& retirement) {
   for (plan::ValueId value : retirement.values) values_.activations.drop(value, line.mb);
-  for (plan::UnitId unit : retirement.gradients) units_.close_gradient(unit);
+  for (plan::UnitId unit : retirement.gradients)
+    units_.close_gradient(unit, plan_.program.nodes[static_cast<std::size_t>(line.node)].chunk);
 }
 
 void Executor::load(const Instr& line, const StepArgs& args) {
@@ -134,7 +185,8 @@ void Executor::load(const Instr& line, const StepArgs& args) {
   TRIREME_CHECK(batch.size() == inputs_.size(), "a batch has {} inputs, the program reads {}",
                 batch.size(), inputs_.size());
   for (std::size_t i = 0; i < batch.size(); ++i)
-    values_.activations.put(inputs_[i], line.mb, std::move(batch[i]));
+    if (plan::contains(here_, inputs_[i]))
+      values_.activations.put(inputs_[i], line.mb, std::move(batch[i]));
 }
 
 void Executor::forward(const Instr& line, const StepArgs& args, bool keep) {
@@ -147,12 +199,14 @@ void Executor::forward(const Instr& line, const StepArgs& args, bool keep) {
       input.set_requires_grad(true);
     saved.inputs.push_back(std::move(input));
   }
+  if (keep && node.split) saved.weights = std::make_shared<ops::WeightGradients>();
   const BlockContext context{
       .seed = seed_,
       .step = args.step,
       .micro_batch = plan::micro_batch_id(plan_.mesh, plan_.recipe, rank_, line.mb),
       .node = line.node,
-      .training = !node.no_grad};
+      .training = !node.no_grad,
+      .weight_gradients = saved.weights};
   std::vector<at::Tensor> outputs =
       model_.blocks[static_cast<std::size_t>(line.node)]->forward(saved.inputs, context);
   TRIREME_CHECK(outputs.size() == node.writes.size(), "{} wrote {} values, its node declares {}",
@@ -189,8 +243,10 @@ void Executor::backward(const Instr& line, const StepArgs& args) {
     }
     roots.push_back(saved.outputs[i]);
   }
-  for (plan::UnitId unit : node.units)
-    if (plan_.program.units[static_cast<std::size_t>(unit)].trainable) units_.open_gradient(unit);
+  if (line.verb == Verb::kBackward)
+    open_gradients(node);
+  else
+    saved.weights->defer();
   saved.outputs.clear();
   if (!roots.empty())
     torch::autograd::Engine::get_default_engine().execute(roots, seeds, /*keep_graph=*/false,
@@ -198,12 +254,28 @@ void Executor::backward(const Instr& line, const StepArgs& args) {
                                                           /*accumulate_grad=*/true);
   for (std::size_t i = 0; i < node.reads.size(); ++i) {
     at::Tensor gradient = saved.inputs[i].grad();
-    if (!gradient.defined()) continue;
-    if (at::Tensor* sum = values_.gradients.seek(node.reads[i], line.mb))
-      *sum = *sum + gradient;
-    else
-      values_.gradients.put(node.reads[i], line.mb, std::move(gradient));
+    if (gradient.defined()) add_gradient(node.reads[i], line.mb, std::move(gradient));
   }
+  if (line.verb == Verb::kBackwardInput)
+    values_.halves.put(line.node, line.mb, std::move(saved.weights));
+}
+
+void Executor::backward_weight(const Instr& line) {
+  open_gradients(plan_.program.nodes[static_cast<std::size_t>(line.node)]);
+  values_.halves.take(line.node, line.mb)->run();
+}
+
+void Executor::open_gradients(const plan::Node& node) {
+  for (plan::UnitId unit : node.units)
+    if (plan_.program.units[static_cast<std::size_t>(unit)].trainable)
+      units_.open_gradient(unit, node.chunk);
+}
+
+void Executor::add_gradient(plan::ValueId value, int mb, at::Tensor gradient) {
+  if (at::Tensor* sum = values_.gradients.seek(value, mb))
+    *sum = *sum + gradient;
+  else
+    values_.gradients.put(value, mb, std::move(gradient));
 }
 
 void Executor::grad_norm(const StepArgs& args, StepResult& result) {

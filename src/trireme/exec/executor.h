@@ -10,11 +10,19 @@
 #include "trireme/exec/block.h"
 #include "trireme/exec/groups.h"
 #include "trireme/exec/observer.h"
+#include "trireme/exec/transfers.h"
 #include "trireme/exec/units.h"
 #include "trireme/exec/values.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::exec {
+
+// Seconds of the host's monotonic clock. A communication starts when it is issued and ends when this rank has
+// seen it end.
+struct LineTime {
+  double start = 0;
+  double end = 0;
+};
 
 // What changes from step to step.
 struct StepArgs {
@@ -26,6 +34,7 @@ struct StepArgs {
   // The inputs of this rank's mb-th micro-batch, in the order of the program's input values.
   std::function<std::vector<at::Tensor>(int mb)> load;
   Observer* observer = nullptr;
+  std::vector<LineTime>* times = nullptr;  // of every line of this rank's list, if wanted
 };
 
 // The same on every rank, but for the waiting time.
@@ -50,9 +59,16 @@ class Executor {
  private:
   void load(const plan::Instr& line, const StepArgs& args);
   void forward(const plan::Instr& line, const StepArgs& args, bool keep);
+  void run_line(int index, const StepArgs& args, StepResult& result);
   void backward(const plan::Instr& line, const StepArgs& args);
+  void backward_weight(const plan::Instr& line);
+  void open_gradients(const plan::Node& node);
+  void add_gradient(plan::ValueId value, int mb, at::Tensor gradient);
   void grad_norm(const StepArgs& args, StepResult& result);
-  void settle(int line);
+  // Waits for the lines that `line` waits for, and for everything before it in a lane that must be empty.
+  void wait_for(int line, const StepArgs& args);
+  void settle(int line, const StepArgs& args);  // of a collective
+  void arrived(int line, at::Tensor tensor, const StepArgs& args);
   void retire(const plan::Instr& line, const plan::Retirement& retirement);
 
   const plan::PlanSet& plan_;
@@ -64,10 +80,13 @@ class Executor {
   std::uint64_t seed_;
   plan::GradientFlow flow_;
   std::vector<plan::Retirement> retirements_;
-  std::vector<plan::ValueId> inputs_;
+  std::vector<plan::ValueId> inputs_;  // of the program
+  std::vector<plan::ValueId> here_;    // those that this stage reads
   Values values_;
+  Transfers transfers_;
   std::deque<int> in_flight_;       // dp lines issued and not yet waited for, in lane order
   std::vector<at::Tensor> losses_;  // by micro-batch; read once a step, which waits for the device
+  double clip_factor_ = 1;
 };
 
 }  // namespace trireme::exec

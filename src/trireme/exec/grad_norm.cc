@@ -1,9 +1,12 @@
 #include "trireme/exec/grad_norm.h"
 
+#include <algorithm>
 #include <span>
 
 #include "trireme/base/clock.h"
 #include "trireme/plan/microbatch.h"
+#include "trireme/plan/placement.h"
+#include "trireme/plan/shard.h"
 
 namespace trireme::exec {
 namespace {
@@ -21,27 +24,70 @@ double tree_sum(std::vector<double> terms) {
   return terms.empty() ? 0 : terms[0];
 }
 
+// Where the sums of every unit stand in what its owners send. All ranks send equally much.
+class Parts {
+ public:
+  explicit Parts(const plan::PlanSet& plan) {
+    const bool sharded = plan::data_parallel_row(plan.recipe.zero).sharded_states;
+    if (sharded) axes_ = plan.mesh.real(mesh::kShards);
+    travels_ = !axes_.empty() || plan.mesh.degree(Axis::kTp) > 1 || plan.mesh.degree(Axis::kPp) > 1;
+    std::vector<std::size_t> lengths(static_cast<std::size_t>(plan.mesh.degree(Axis::kPp)));
+    for (plan::UnitId unit = 0; unit < static_cast<plan::UnitId>(plan.program.units.size());
+         ++unit) {
+      const plan::Unit& one = plan.program.units[static_cast<std::size_t>(unit)];
+      Place place{.owner = plan::stages_of_unit(plan.program, unit)[0]};
+      std::size_t& length = lengths[static_cast<std::size_t>(place.owner)];
+      place.position = length;
+      if (one.trainable)
+        place.chunks = static_cast<std::size_t>(
+            plan::shard_numel(one.numel, plan.mesh.degree(axes_)) / plan::norm_chunk(one.numel));
+      if (travels_) length += place.chunks;
+      places_.push_back(place);
+    }
+    length_ = *std::ranges::max_element(lengths);
+  }
+
+  // Whether a rank has only a part of the units, or only some.
+  bool travel() const { return travels_; }
+  mesh::AxisSet axes() const { return axes_; }
+  int owner(plan::UnitId unit) const { return at(unit).owner; }
+  std::size_t position(plan::UnitId unit) const { return at(unit).position; }
+  std::size_t chunks(plan::UnitId unit) const { return at(unit).chunks; }
+  std::size_t length(std::size_t losses) const { return 1 + losses + length_; }
+
+ private:
+  struct Place {
+    int owner = 0;  // stage
+    std::size_t position = 0;
+    std::size_t chunks = 0;
+  };
+  const Place& at(plan::UnitId unit) const { return places_[static_cast<std::size_t>(unit)]; }
+
+  mesh::AxisSet axes_;  // over which parts are
+  bool travels_ = false;
+  std::size_t length_ = 0;
+  std::vector<Place> places_;
+};
+
 }  // namespace
 
 GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, const Groups& groups,
                          const std::vector<double>& losses, bool flag) {
-  // Each rank sends its flag, its losses, then the chunk sums of every unit it holds only a part of. All
-  // ranks hold parts of one size, so that contributions are equally long.
-  const int tp = plan.mesh.degree(Axis::kTp);
-  const auto in_parts = [&](plan::UnitId unit) { return tp > 1 || units.sharded(unit); };
+  // Each rank sends its flag, its losses, then the chunk sums of every unit that it owns a part of.
+  const Parts parts(plan);
+  const int stage = plan.mesh.coordinate(rank, Axis::kPp);
   std::vector<double> mine = {flag ? 1.0 : 0.0};
   mine.insert(mine.end(), losses.begin(), losses.end());
   std::vector<std::vector<double>> whole(plan.program.units.size());
-  std::vector<std::size_t> chunks(plan.program.units.size());
-  for (std::size_t u = 0; u < plan.program.units.size(); ++u) {
-    if (!plan.program.units[u].trainable) continue;
-    std::vector<double> sums = units.chunk_square_sums(static_cast<plan::UnitId>(u));
-    chunks[u] = sums.size();
-    if (in_parts(static_cast<plan::UnitId>(u)))
+  for (plan::UnitId unit : plan::units_of_stage(plan.program, stage)) {
+    if (!plan.program.units[static_cast<std::size_t>(unit)].trainable) continue;
+    std::vector<double> sums = units.chunk_square_sums(unit);
+    if (!parts.travel())
+      whole[static_cast<std::size_t>(unit)] = std::move(sums);
+    else if (parts.owner(unit) == stage)
       mine.insert(mine.end(), sums.begin(), sums.end());
-    else
-      whole[u] = std::move(sums);
   }
+  mine.resize(parts.length(losses.size()));
   const int world = plan.mesh.world();
   const auto count = static_cast<std::int64_t>(mine.size());
   std::vector<double> all(mine.size() * static_cast<std::size_t>(world));
@@ -50,37 +96,35 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
       .all_gather(comm::Buffer{mine.data(), count, DType::kF64},
                   comm::Buffer{all.data(), count * world, DType::kF64})
       .wait();
-  const double wait_s = waiting.seconds();
+  GlobalSums result;
+  result.wait_s = waiting.seconds();
   const auto of_rank = [&](int r) {
     return std::span<const double>(all).subspan(static_cast<std::size_t>(r) * mine.size(),
                                                 mine.size());
   };
-
-  GlobalSums result;
-  result.wait_s = wait_s;
   std::vector<double> ordered(
       static_cast<std::size_t>(plan::global_micro_batches(plan.mesh, plan.recipe)));
-  // cp ranks have losses of their own tokens, tp ranks the same one: that of the first counts.
-  for (int r : plan.mesh.group(plan.mesh.peer(rank, Axis::kTp, 0), mesh::kReplicas))
+  // cp ranks have losses of their own tokens, stages those of their own nodes, tp ranks the same one: that of
+  // the first counts.
+  for (int r : plan.mesh.group(plan.mesh.peer(rank, Axis::kTp, 0), mesh::kReplicas | Axis::kPp))
     for (int mb = 0; mb < plan.recipe.micro_batches; ++mb)
       ordered[static_cast<std::size_t>(plan::micro_batch_id(plan.mesh, plan.recipe, r, mb))] +=
           of_rank(r)[static_cast<std::size_t>(1 + mb)];
   for (int r = 0; r < world; ++r) result.flag = result.flag || of_rank(r)[0] != 0;
   result.loss = tree_sum(std::move(ordered));
 
-  std::size_t position = 1 + losses.size();
-  for (std::size_t u = 0; u < plan.program.units.size(); ++u) {
-    const auto id = static_cast<plan::UnitId>(u);
-    if (!plan.program.units[u].trainable) continue;
-    if (!in_parts(id)) {
-      for (double sum : whole[u]) result.square_sum += sum;
+  for (plan::UnitId unit = 0; unit < static_cast<plan::UnitId>(whole.size()); ++unit) {
+    if (!plan.program.units[static_cast<std::size_t>(unit)].trainable) continue;
+    if (!parts.travel()) {
+      for (double sum : whole[static_cast<std::size_t>(unit)]) result.square_sum += sum;
       continue;
     }
-    const mesh::AxisSet shards = units.sharded(id) ? mesh::kShards : mesh::AxisSet();
-    for (int t = 0; t < tp; ++t)
-      for (int r : plan.mesh.group(plan.mesh.peer(rank, Axis::kTp, t), shards))
-        for (double sum : of_rank(r).subspan(position, chunks[u])) result.square_sum += sum;
-    position += chunks[u];
+    const int owner = plan.mesh.peer(rank, Axis::kPp, parts.owner(unit));
+    for (int t = 0; t < plan.mesh.degree(Axis::kTp); ++t)
+      for (int r : plan.mesh.group(plan.mesh.peer(owner, Axis::kTp, t), parts.axes()))
+        for (double sum :
+             of_rank(r).subspan(1 + losses.size() + parts.position(unit), parts.chunks(unit)))
+          result.square_sum += sum;
   }
   return result;
 }

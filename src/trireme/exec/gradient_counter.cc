@@ -6,9 +6,7 @@
 #include "trireme/comm/tree_sum.h"
 
 namespace trireme::exec {
-namespace {
 
-// `earlier` += `later`, the tree's left operand staying on the left.
 void add(Flat& earlier, const Flat& later) {
   TRIREME_CHECK(earlier.count() == later.count() && earlier.type() == later.type(),
                 "gradients of different shape meet in one sum");
@@ -18,8 +16,6 @@ void add(Flat& earlier, const Flat& later) {
   }
   comm::add_into(earlier.data(), later.data(), earlier.count(), earlier.type());
 }
-
-}  // namespace
 
 void GradientCounter::push(Flat gradient) {
   for (Flat& level : levels_) {

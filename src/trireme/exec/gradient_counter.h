@@ -7,6 +7,9 @@
 
 namespace trireme::exec {
 
+// `earlier` += `later`: the left operand of the tree stays on the left.
+void add(Flat& earlier, const Flat& later);
+
 // A binary counter of partial sums. In canonical mode the k-th pushed gradient (k from 0) meets its
 // neighbours exactly as leaf k of a balanced tree, so after n pushes popcount(n) buffers are live. In
 // fast mode everything is added into one buffer in order of arrival.

@@ -3,20 +3,75 @@
 #include <numeric>
 #include <set>
 
+#include "trireme/plan/placement.h"
+
 namespace trireme::exec {
+
+using mesh::Axis;
 
 Groups::Groups(comm::World& world, const plan::PlanSet& plan) {
   // Over every list, not just this rank's: all ranks must make the same groups in the same order.
   std::set<mesh::AxisSet> wanted;
   for (const plan::List& list : plan.lists)
     for (const plan::Instr& line : list)
-      if (!line.axes.empty()) wanted.insert(line.axes);
+      if (!line.axes.empty() && line.verb != plan::Verb::kSyncTied) wanted.insert(line.axes);
   for (mesh::AxisSet axes : wanted)
     groups_[axes] = world.make_group(mesh::print(axes), plan.mesh.group(world.rank(), axes));
 
+  make_channels(world, plan);
+  make_tied(world, plan);
   std::vector<int> everyone(static_cast<std::size_t>(world.size()));
   std::iota(everyone.begin(), everyone.end(), 0);
   world_ = world.make_host_group("world", everyone);
+}
+
+void Groups::make_channels(comm::World& world, const plan::PlanSet& plan) {
+  std::map<std::pair<int, int>, bool> wanted;  // stages; whether anything is announced
+  for (int rank : plan.mesh.group(world.rank(), Axis::kPp))
+    for (const plan::Instr& line : plan.list(rank))
+      if (line.verb == plan::Verb::kSend)
+        wanted[{plan.mesh.coordinate(rank, Axis::kPp), line.peer}] |=
+            plan.program.values[static_cast<std::size_t>(line.value)].varies;
+  const int stage = plan.mesh.coordinate(world.rank(), Axis::kPp);
+  for (const auto& [stages, announces] : wanted) {
+    const auto [from, to] = stages;
+    if (stage != from && stage != to) continue;
+    const std::vector<int> ends = {plan.mesh.peer(world.rank(), Axis::kPp, from),
+                                   plan.mesh.peer(world.rank(), Axis::kPp, to)};
+    const std::string name = fmt::format("stage {} to {}", from, to);
+    channels_[stages] = world.make_group(name, ends);
+    if (announces) announcements_[stages] = world.make_host_group("announcements, " + name, ends);
+  }
+}
+
+void Groups::make_tied(comm::World& world, const plan::PlanSet& plan) {
+  for (const plan::Instr& line : plan.list(world.rank())) {
+    if (line.verb != plan::Verb::kSyncTied) continue;
+    std::vector<int> ranks;
+    for (int stage : plan::stages_of_unit(plan.program, line.unit))
+      ranks.push_back(plan.mesh.peer(world.rank(), Axis::kPp, stage));
+    tied_[line.unit] = world.make_group(
+        "tied " + plan.program.units[static_cast<std::size_t>(line.unit)].name, ranks);
+  }
+}
+
+comm::Group& Groups::tied(plan::UnitId unit) const {
+  const auto found = tied_.find(unit);
+  TRIREME_CHECK(found != tied_.end(), "no group for tied unit {}", unit);
+  return *found->second;
+}
+
+comm::Group& Groups::channel(int from, int to) const {
+  const auto found = channels_.find({from, to});
+  TRIREME_CHECK(found != channels_.end(), "no channel from stage {} to {}", from, to);
+  return *found->second;
+}
+
+comm::Group& Groups::announcements(int from, int to) const {
+  const auto found = announcements_.find({from, to});
+  TRIREME_CHECK(found != announcements_.end(), "nothing is announced from stage {} to {}", from,
+                to);
+  return *found->second;
 }
 
 comm::Group& Groups::over(mesh::AxisSet axes) const {

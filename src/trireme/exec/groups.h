@@ -15,11 +15,23 @@ class Groups {
   Groups(comm::World& world, const plan::PlanSet& plan);
 
   comm::Group& over(mesh::AxisSet axes) const;
+  // The stages that use a tied unit.
+  comm::Group& tied(plan::UnitId unit) const;
+  // This rank and its peer on another stage, for transfers in one direction; the receiver is rank 1. What is
+  // announced ahead of a transfer goes through host memory.
+  comm::Group& channel(int from, int to) const;
+  comm::Group& announcements(int from, int to) const;
   // All ranks, for numbers in host memory.
   comm::Group& world() const { return *world_; }
 
  private:
+  void make_channels(comm::World& world, const plan::PlanSet& plan);
+  void make_tied(comm::World& world, const plan::PlanSet& plan);
+
   std::map<mesh::AxisSet, std::unique_ptr<comm::Group>> groups_;
+  std::map<plan::UnitId, std::unique_ptr<comm::Group>> tied_;
+  std::map<std::pair<int, int>, std::unique_ptr<comm::Group>> channels_;
+  std::map<std::pair<int, int>, std::unique_ptr<comm::Group>> announcements_;
   std::unique_ptr<comm::Group> world_;
 };
 

@@ -26,18 +26,17 @@ void compare_digests(comm::World& world, const plan::PlanSet& plan) {
 
 }  // namespace
 
-plan::PlanSet compile_checked(const plan::Program& program, const mesh::Mesh& mesh,
-                              const plan::Recipe& recipe) {
-  plan::PlanSet plan = plan::compile(program, mesh, recipe);
+plan::PlanSet compile_checked(const plan::Program& program, const SessionSetup& setup) {
+  plan::PlanSet plan = setup.grid ? plan::compile(program, setup.mesh, setup.recipe, *setup.grid)
+                                  : plan::compile(program, setup.mesh, setup.recipe);
   plan::validate(plan);
   return plan;
 }
 
 Session::Session(Model model, const SessionSetup& setup, comm::World& world, Updater& updater)
     : model_(std::move(model)),
-      plan_(compile_checked(model_.spec.program, setup.mesh, setup.recipe)),
-      evaluation_plan_(
-          compile_checked(plan::forward_only(model_.spec.program), setup.mesh, setup.recipe)),
+      plan_(compile_checked(model_.spec.program, setup)),
+      evaluation_plan_(compile_checked(plan::forward_only(model_.spec.program), setup)),
       units_(plan_, model_.spec.units, world.rank(), setup.device, groups_, updater),
       groups_((compare_digests(world, plan_), world), plan_),
       executor_(plan_, world.rank(), model_, units_, groups_, setup.seed),
@@ -45,7 +44,9 @@ Session::Session(Model model, const SessionSetup& setup, comm::World& world, Upd
   // Where each parameter's initial value comes from: the first block that binds it.
   std::vector<std::vector<std::pair<const Block*, std::size_t>>> sources;
   for (const arch::UnitSpec& unit : model_.spec.units) sources.emplace_back(unit.params.size());
+  const int stage = setup.mesh.coordinate(world.rank(), mesh::Axis::kPp);
   for (std::size_t node = 0; node < model_.blocks.size(); ++node) {
+    if (model_.spec.program.nodes[node].stage != stage) continue;
     const std::vector<arch::ParamRef>& refs = model_.spec.node_params[node];
     std::vector<at::Tensor> params;
     for (std::size_t i = 0; i < refs.size(); ++i) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "trireme/exec/executor.h"
 
@@ -12,6 +13,8 @@ namespace trireme::exec {
 struct SessionSetup {
   mesh::Mesh mesh;
   plan::Recipe recipe;
+  std::optional<plan::schedules::Grid>
+      grid{};  // what stages compute when; none: the recipe's schedule
   std::uint64_t seed = 0;
   at::Device device = at::kCPU;  // of parameters and states; inputs must come on it
 };
@@ -42,7 +45,6 @@ class Session {
 };
 
 // plan::compile and plan::validate in one.
-plan::PlanSet compile_checked(const plan::Program& program, const mesh::Mesh& mesh,
-                              const plan::Recipe& recipe);
+plan::PlanSet compile_checked(const plan::Program& program, const SessionSetup& setup);
 
 }  // namespace trireme::exec

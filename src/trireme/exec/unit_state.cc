@@ -1,5 +1,7 @@
 #include "trireme/exec/unit_state.h"
 
+#include "trireme/base/error.h"
+
 namespace trireme::exec {
 namespace {
 
@@ -48,6 +50,20 @@ std::vector<double> chunk_sums_on_device(const UnitState& unit) {
 }
 
 }  // namespace
+
+Flat UnitState::collapse() {
+  Flat sum;
+  for (ChunkGradient& chunk : chunks) {
+    if (chunk.counter.empty()) continue;
+    Flat next = chunk.counter.collapse();
+    if (sum)
+      add(sum, next);
+    else
+      sum = std::move(next);
+  }
+  TRIREME_CHECK(static_cast<bool>(sum), "unit {} has no gradient", spec->name);
+  return sum;
+}
 
 std::vector<UpdateSegment> UnitState::part_segments() const {
   std::vector<UpdateSegment> found;

@@ -19,6 +19,12 @@ namespace trireme::exec {
 // What a unit's gradient has on its way; at most one thing at a time, the dp lane being in order.
 enum class Reduction { kNone, kScatterMicroBatch, kScatter, kAllReduce, kParts };
 
+// What the micro-batches add up to in one of the rank's chunks; gradient type.
+struct ChunkGradient {
+  Flat leaf;                // of one micro-batch
+  GradientCounter counter;  // full, or parts where every micro-batch is reduced
+};
+
 struct UnitState {
   const arch::UnitSpec* spec = nullptr;
   std::vector<arch::LocalParam> params_here;  // what this tp rank holds of each
@@ -47,15 +53,15 @@ struct UnitState {
   Flat master;  // only where the master type differs from the compute type
   std::vector<Flat> states;
 
-  Flat leaf;                // gradient type: gradient of one micro-batch
-  GradientCounter counter;  // gradient type: full, or parts where every micro-batch is reduced
-  Flat grad;                // gradient type: the part's, reduced as far as it has come
+  std::vector<ChunkGradient> chunks;
+  Flat grad;  // gradient type: the part's, reduced as far as it has come
 
   bool gathering = false;
   comm::Ticket gather;
   Reduction reduction = Reduction::kNone;
   comm::Ticket reduce;
   bool each_mb = false;  // kParts: of a micro-batch
+  int chunk_on_way = 0;  // whose gradient of one micro-batch it is
   Flat sent;             // must outlive the reduction
   Flat received;
 
@@ -68,6 +74,9 @@ struct UnitState {
   at::Tensor computed() const {
     return params_sharded ? part.tensor(0, part_count) : full.tensor(part_begin, part_count);
   }
+
+  // The sum over micro-batches, chunk by chunk; leaves nothing.
+  Flat collapse();
 
   // What of the part belongs to which parameter.
   std::vector<UpdateSegment> part_segments() const;

@@ -11,6 +11,7 @@
 #include "trireme/base/hash.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/exec/unit_state.h"
+#include "trireme/plan/placement.h"
 #include "trireme/plan/shard.h"
 
 namespace trireme::exec {
@@ -45,7 +46,11 @@ Units::Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs
   const plan::DataParallelRow row = plan::data_parallel_row(recipe.zero);
   const int shards = plan.mesh.degree(mesh::kShards);
   const int shard = plan.mesh.index_in_group(rank, mesh::kShards);
-  for (std::size_t index = 0; index < specs.size(); ++index) {
+  const int stage = plan.mesh.coordinate(rank, Axis::kPp);
+  const auto chunks = static_cast<std::size_t>(plan::chunk_count(plan.program));
+  units_.resize(specs.size());
+  for (plan::UnitId id : plan::units_of_stage(plan.program, stage)) {
+    const auto index = static_cast<std::size_t>(id);
     auto unit = std::make_unique<UnitState>();
     unit->spec = &specs[index];
     unit->trainable = plan.program.units[index].trainable;
@@ -58,7 +63,8 @@ Units::Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs
     unit->part_count = plan::shard_numel(planned, unit->states_sharded ? shards : 1);
     unit->part_begin = unit->states_sharded ? shard * unit->part_count : 0;
     unit->padded = unit->part_count * (unit->states_sharded ? shards : 1);
-    unit->counter = GradientCounter(recipe.canonical);
+    for (std::size_t chunk = 0; chunk < chunks; ++chunk)
+      unit->chunks.push_back({.leaf = {}, .counter = GradientCounter(recipe.canonical)});
 
     unit->params = Window(unit->padded, recipe.compute, device);
     if (unit->trainable) unit->grads = Window(unit->padded, recipe.grads, device);
@@ -99,24 +105,30 @@ Units::Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs
     if (unit->trainable)
       for (std::size_t s = 0; s < updater.state_names().size(); ++s)
         unit->states.push_back(allocate(unit->part_count, recipe.master));
-    units_.push_back(std::move(unit));
+    units_[index] = std::move(unit);
   }
 }
 
 Units::~Units() = default;
 
-UnitState& Units::at(plan::UnitId unit) const { return *units_[static_cast<std::size_t>(unit)]; }
+bool Units::holds(plan::UnitId unit) const {
+  return units_[static_cast<std::size_t>(unit)] != nullptr;
+}
+
+UnitState& Units::at(plan::UnitId unit) const {
+  TRIREME_CHECK(holds(unit), "rank {} does not hold unit {}", rank_, unit);
+  return *units_[static_cast<std::size_t>(unit)];
+}
 
 at::Tensor Units::param(plan::UnitId unit, int param) const {
   return at(unit).param_views[static_cast<std::size_t>(param)];
 }
 
-bool Units::sharded(plan::UnitId unit) const { return at(unit).states_sharded; }
-
 void Units::initialise(std::uint64_t seed,
                        const std::function<bool(plan::UnitId, int, at::Tensor&)>& initial) {
   at::NoGradGuard no_grad;
   for (std::size_t index = 0; index < units_.size(); ++index) {
+    if (units_[index] == nullptr) continue;
     UnitState& unit = *units_[index];
     for (std::size_t p = 0; p < unit.spec->params.size(); ++p) {
       const arch::ParamSpec& param = unit.spec->params[p];
@@ -169,48 +181,54 @@ void Units::reshard(plan::UnitId id) {
   unit.full = Flat();
 }
 
-void Units::open_gradient(plan::UnitId id) {
+void Units::open_gradient(plan::UnitId id, int chunk) {
   UnitState& unit = at(id);
-  if (unit.leaf) return;
-  unit.leaf = Flat(*memory_, unit.padded, plan_.recipe.grads);
-  unit.leaf.zero();
-  unit.grads.attach(unit.leaf);
+  Flat& leaf = unit.chunks[static_cast<std::size_t>(chunk)].leaf;
+  if (!leaf) {
+    leaf = Flat(*memory_, unit.padded, plan_.recipe.grads);
+    leaf.zero();
+  }
+  unit.grads.attach(leaf);
 }
 
-void Units::close_gradient(plan::UnitId id) {
+void Units::close_gradient(plan::UnitId id, int chunk) {
   at::NoGradGuard no_grad;
   UnitState& unit = at(id);
   unit.grads.detach();
-  if (!unit.reduce_each_mb) unit.counter.push(std::exchange(unit.leaf, Flat()));
+  ChunkGradient& gradient = unit.chunks[static_cast<std::size_t>(chunk)];
+  if (!unit.reduce_each_mb) gradient.counter.push(std::exchange(gradient.leaf, Flat()));
 }
 
 void Units::reduce_begin(plan::UnitId id, const plan::Instr& line) {
   at::NoGradGuard no_grad;
   finish_reduce(id);
   UnitState& unit = at(id);
-  comm::Group& group = groups_.over(line.axes);
+  Flat& leaf = unit.chunks[static_cast<std::size_t>(line.chunk)].leaf;
+  unit.chunk_on_way = line.chunk;
+  comm::Group& group =
+      line.verb == plan::Verb::kSyncTied ? groups_.tied(id) : groups_.over(line.axes);
   if (line.axes == mesh::AxisSet(Axis::kTp)) {
     unit.each_mb = line.mb >= 0;
-    if (!unit.each_mb) unit.grad = unit.counter.collapse();
+    if (!unit.each_mb) unit.grad = unit.collapse();
     unit.sent = Flat(*memory_, plan_.program.units[static_cast<std::size_t>(id)].tp_partial,
                      plan_.recipe.grads);
     unit.sent.zero();
-    unit.copy_parts(unit.each_mb ? unit.leaf : unit.grad, unit.sent, /*back=*/false);
+    unit.copy_parts(unit.each_mb ? leaf : unit.grad, unit.sent, /*back=*/false);
     unit.reduce = group.all_reduce(unit.sent.buffer(), comm::Reduce::kSum);
     unit.reduction = Reduction::kParts;
     return;
   }
   if (!line.scatter) {
-    if (!unit.grad) unit.grad = unit.counter.collapse();
+    if (!unit.grad) unit.grad = unit.collapse();
     unit.reduce = group.all_reduce(unit.grad.buffer(), comm::Reduce::kSum);
     unit.reduction = Reduction::kAllReduce;
     return;
   }
   unit.received = Flat(*memory_, unit.part_count, plan_.recipe.grads);
   if (line.mb >= 0)
-    unit.sent = std::exchange(unit.leaf, Flat());
+    unit.sent = std::exchange(leaf, Flat());
   else
-    unit.sent = unit.grad ? std::exchange(unit.grad, Flat()) : unit.counter.collapse();
+    unit.sent = unit.grad ? std::exchange(unit.grad, Flat()) : unit.collapse();
   unit.reduce =
       group.reduce_scatter(unit.sent.buffer(), unit.received.buffer(), comm::Reduce::kSum);
   unit.reduction = line.mb >= 0 ? Reduction::kScatterMicroBatch : Reduction::kScatter;
@@ -220,12 +238,13 @@ void Units::finish_reduce(plan::UnitId id) {
   UnitState& unit = at(id);
   if (unit.reduction == Reduction::kNone) return;
   unit.reduce.wait();
+  ChunkGradient& gradient = unit.chunks[static_cast<std::size_t>(unit.chunk_on_way)];
   if (unit.reduction == Reduction::kParts)
-    unit.copy_parts(unit.each_mb ? unit.leaf : unit.grad, unit.sent, /*back=*/true);
+    unit.copy_parts(unit.each_mb ? gradient.leaf : unit.grad, unit.sent, /*back=*/true);
   unit.sent = Flat();
   switch (std::exchange(unit.reduction, Reduction::kNone)) {
     case Reduction::kScatterMicroBatch:
-      unit.counter.push(std::exchange(unit.received, Flat()));
+      gradient.counter.push(std::exchange(unit.received, Flat()));
       break;
     case Reduction::kScatter: unit.grad = std::exchange(unit.received, Flat()); break;
     case Reduction::kAllReduce:
@@ -236,13 +255,14 @@ void Units::finish_reduce(plan::UnitId id) {
 
 std::vector<double> Units::chunk_square_sums(plan::UnitId id) {
   UnitState& unit = at(id);
-  if (!unit.grad) unit.grad = unit.counter.collapse();
+  if (!unit.grad) unit.grad = unit.collapse();
   return unit.chunk_square_sums();
 }
 
 std::vector<StateSlice> Units::gradient_slices() const {
   std::vector<StateSlice> result;
   for (std::size_t index = 0; index < units_.size(); ++index) {
+    if (units_[index] == nullptr) continue;
     const UnitState& unit = *units_[index];
     const std::int64_t count = std::min(unit.part_count, unit.numel - unit.part_begin);
     if (!unit.trainable || count <= 0) continue;
@@ -268,9 +288,14 @@ void Units::update(plan::UnitId id, const UpdateArgs& args) {
 
 std::vector<StateSlice> Units::slices(bool owned) const {
   const int replica = plan_.mesh.coordinate(rank_, Axis::kDpReplicate);
+  const int stage = plan_.mesh.coordinate(rank_, Axis::kPp);
   std::vector<StateSlice> result;
   for (std::size_t index = 0; index < units_.size(); ++index) {
+    if (units_[index] == nullptr) continue;
     const UnitState& unit = *units_[index];
+    // Tied units are alike on all their stages.
+    if (owned && plan::stages_of_unit(plan_.program, static_cast<plan::UnitId>(index))[0] != stage)
+      continue;
     std::int64_t begin = 0;  // within the part
     std::int64_t end = unit.part_count;
     if (owned && unit.states_sharded && replica != 0) continue;
@@ -300,6 +325,7 @@ std::vector<StateSlice> Units::local_slices() const { return slices(false); }
 void Units::refresh() {
   at::NoGradGuard no_grad;
   for (std::size_t index = 0; index < units_.size(); ++index) {
+    if (units_[index] == nullptr) continue;
     UnitState& unit = *units_[index];
     if (unit.master) unit.computed().copy_(unit.master.tensor(0, unit.part_count));
     if (unit.states_sharded && !unit.params_sharded) {

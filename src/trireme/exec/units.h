@@ -47,8 +47,9 @@ class Units {
   void unshard_begin(plan::UnitId unit, mesh::AxisSet axes);
   void finish_unshard(plan::UnitId unit);
   void reshard(plan::UnitId unit);
-  void open_gradient(plan::UnitId unit);   // before a backward that adds to it
-  void close_gradient(plan::UnitId unit);  // the micro-batch's gradient is complete
+  // Before a line of this chunk that adds to it, and when the chunk's gradient of the micro-batch is complete.
+  void open_gradient(plan::UnitId unit, int chunk);
+  void close_gradient(plan::UnitId unit, int chunk);
   void reduce_begin(plan::UnitId unit, const plan::Instr& line);
   void finish_reduce(plan::UnitId unit);
   void update(plan::UnitId unit, const UpdateArgs& args);
@@ -56,7 +57,6 @@ class Units {
   // Sums of squares of this rank's reduced gradients, one per norm chunk of its part; of elements that
   // several tp ranks hold, those it owns.
   std::vector<double> chunk_square_sums(plan::UnitId unit);
-  bool sharded(plan::UnitId unit) const;  // each dp_shard rank has another part
   // This rank's reduced gradients, between chunk_square_sums and update.
   std::vector<StateSlice> gradient_slices() const;
 
@@ -70,9 +70,12 @@ class Units {
   int tp_rank() const { return plan_.mesh.coordinate(rank_, mesh::Axis::kTp); }
   int tp() const { return plan_.mesh.degree(mesh::Axis::kTp); }
 
+  at::Device device() const { return memory_->device; }
   const MemoryCount& memory() const { return *memory_; }
 
  private:
+  // Stages hold the units of their nodes; what several hold, the first one owns.
+  bool holds(plan::UnitId unit) const;
   UnitState& at(plan::UnitId unit) const;
   std::vector<StateSlice> slices(bool owned) const;
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "trireme/base/error.h"
+#include "trireme/ops/weight_gradients.h"
 #include "trireme/plan/program.h"
 
 namespace trireme::exec {
@@ -17,6 +18,7 @@ namespace trireme::exec {
 // Edges instead of outputs: the outputs' memory is free at once.
 struct Saved {
   std::vector<at::Tensor> inputs;
+  ops::WeightGradientsPtr weights;  // of a node whose backward may come in halves
   std::vector<torch::autograd::Edge> outputs;
   at::TensorOptions loss;  // of a loss node's scalar
 };
@@ -52,14 +54,16 @@ class Table {
 };
 
 struct Values {
-  Table<at::Tensor> activations;  // by ValueId
-  Table<at::Tensor> gradients;    // by ValueId
-  Table<Saved> saved;             // by NodeId
+  Table<at::Tensor> activations;          // by ValueId
+  Table<at::Tensor> gradients;            // by ValueId
+  Table<Saved> saved;                     // by NodeId
+  Table<ops::WeightGradientsPtr> halves;  // by NodeId: what an input half left
 
   void clear() {
     activations.clear();
     gradients.clear();
     saved.clear();
+    halves.clear();
   }
 };
 

@@ -167,6 +167,10 @@ class Parser {
     line.expect("value");
     Value value{.name = std::string(line.word())};
     value.bytes = line.number<std::int64_t>(line.required("bytes"));
+    if (const auto shape = line.optional("shape"))
+      for (std::string_view size : split(*shape, 'x'))
+        value.shape.push_back(line.number<std::int64_t>(size));
+    value.varies = line.flag("varies");
     value.differentiable = !line.flag("no_gradient");
     line.end();
     add(line, values_, value.name);

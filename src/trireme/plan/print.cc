@@ -34,8 +34,9 @@ std::string recipe_text(const Recipe& recipe) {
 std::string program_text(const Program& program) {
   std::string text;
   for (const Value& value : program.values)
-    text += fmt::format("value {} bytes={}{}\n", value.name, value.bytes,
-                        value.differentiable ? "" : " no_gradient");
+    text += fmt::format("value {} bytes={}{}{}{}\n", value.name, value.bytes,
+                        value.shape.empty() ? "" : " shape=" + shape_text(value.shape),
+                        value.varies ? " varies" : "", value.differentiable ? "" : " no_gradient");
   for (const Unit& unit : program.units) {
     text +=
         fmt::format("unit {} numel={}{}", unit.name, unit.numel, unit.trainable ? "" : " frozen");
@@ -67,6 +68,12 @@ std::string program_text(const Program& program) {
 }
 
 }  // namespace
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+  std::string text;
+  for (std::int64_t size : shape) text += fmt::format("{}{}", text.empty() ? "" : "x", size);
+  return text;
+}
 
 std::string ranges_text(const std::vector<int>& numbers) {
   std::string text;

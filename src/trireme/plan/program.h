@@ -19,8 +19,10 @@ using NodeId = int;
 // An activation (or input) that crosses nodes. It may have several readers.
 struct Value {
   std::string name{};
-  std::int64_t bytes = 0;      // of one micro-batch on one rank
-  bool differentiable = true;  // false for tokens, masks, positions
+  std::int64_t bytes = 0;             // of one micro-batch on one rank
+  bool differentiable = true;         // false for tokens, masks, positions
+  std::vector<std::int64_t> shape{};  // in the compute type; a value that crosses stages needs one
+  bool varies = false;  // shape[0] is the most there can be: how many there are is announced
   bool operator==(const Value&) const = default;
 };
 
