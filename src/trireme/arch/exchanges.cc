@@ -6,14 +6,20 @@ namespace {
 using plan::Exchange;
 using plan::NodeExchange;
 
-NodeExchange over(mesh::Axis axis, Exchange kind, std::int64_t bytes, int forward, int backward) {
-  return {.kind = kind, .axes = axis, .bytes = bytes, .forward = forward, .backward = backward};
-}
-NodeExchange over_tp(Exchange kind, std::int64_t bytes, int forward, int backward) {
-  return over(mesh::Axis::kTp, kind, bytes, forward, backward);
+NodeExchange over_tp(Exchange kind, std::int64_t bytes, int forward, int backward, int weight = 0) {
+  return {.kind = kind,
+          .axes = mesh::Axis::kTp,
+          .bytes = bytes,
+          .forward = forward,
+          .backward = backward,
+          .weight = weight};
 }
 NodeExchange over_cp(Exchange kind, std::int64_t bytes, int forward, int backward) {
-  return over(mesh::Axis::kCp, kind, bytes, forward, backward);
+  return {.kind = kind,
+          .axes = mesh::Axis::kCp,
+          .bytes = bytes,
+          .forward = forward,
+          .backward = backward};
 }
 
 }  // namespace
@@ -22,10 +28,11 @@ Exchanges::Exchanges(const Sizes& sizes, const PerRank& rank) : sizes_(sizes), r
   activation_ = (sequence() ? sizes.rows * rank.tp : sizes.tokens) * sizes.d * sizes.element;
 }
 
+// Weight gradients of column-parallel layers need their input once more.
 std::vector<NodeExchange> Exchanges::block() const {
   std::vector<NodeExchange> all = attention();
   if (sequence()) {
-    all.push_back(over_tp(Exchange::kAllGather, activation_, 2, 4));
+    all.push_back(over_tp(Exchange::kAllGather, activation_, 2, 2, 2));
     all.push_back(over_tp(Exchange::kReduceScatter, activation_, 2, 2));
   } else if (rank_.tp > 1) {
     all.push_back(over_tp(Exchange::kAllReduce, activation_, 2, 2));
@@ -45,7 +52,7 @@ std::vector<NodeExchange> Exchanges::head() const {
   std::vector<NodeExchange> all = {
       over_tp(Exchange::kAllGather, 2 * rank_.tp * sizes_.tokens * sizes_.statistic, 1, 0)};
   if (sequence()) {
-    all.push_back(over_tp(Exchange::kAllGather, activation_, 1, 1));
+    all.push_back(over_tp(Exchange::kAllGather, activation_, 1, 0, 1));
     all.push_back(over_tp(Exchange::kReduceScatter, activation_, 0, 1));
   } else {
     all.push_back(over_tp(Exchange::kAllReduce, activation_, 0, 1));

@@ -1,6 +1,7 @@
 #include "trireme/arch/language_model.h"
 
 #include <cmath>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -13,6 +14,14 @@ namespace {
 
 using config::Family;
 using config::Model;
+
+// What a node does and keeps, of one micro-batch on one rank.
+struct Work {
+  std::int64_t saved_bytes;
+  double products = 0;  // flops with weights
+  double attention = 0;
+  std::optional<std::int64_t> kept_bytes{};  // from half to half of a backward that splits
+};
 
 // Builds the chain embed -> blocks -> head; families add their parameters.
 class Chain {
@@ -29,35 +38,23 @@ class Chain {
   }
 
   void embed(std::vector<ParamSpec> params, std::int64_t saved_bytes) {
-    node({.name = "embed",
-          .reads = with_positions(tokens_),
-          .saved_bytes = saved_bytes,
-          .exchanges = exchanges_.embed()},
-         std::move(params));
+    node({.name = "embed", .reads = with_positions(tokens_), .exchanges = exchanges_.embed()},
+         {.saved_bytes = saved_bytes}, std::move(params));
     write_activation();
   }
 
-  void block(std::vector<ParamSpec> params, std::int64_t saved_bytes, double flops) {
+  void block(std::vector<ParamSpec> params, const Work& work) {
     const std::string name = fmt::format("block.{}", blocks_);
-    node({.name = name,
-          .reads = with_positions(x_),
-          .saved_bytes = saved_bytes,
-          .flops = flops,
-          .exchanges = exchanges_.block()},
+    node({.name = name, .reads = with_positions(x_), .exchanges = exchanges_.block()}, work,
          std::move(params));
     ++blocks_;
     write_activation();
   }
 
   // A tied head multiplies by the first parameter of unit `embed`.
-  void head(std::vector<ParamSpec> params, bool tied, std::int64_t saved_bytes, double flops) {
-    node({.name = "head",
-          .reads = {x_, targets_},
-          .loss = true,
-          .saved_bytes = saved_bytes,
-          .flops = flops,
-          .exchanges = exchanges_.head()},
-         std::move(params));
+  void head(std::vector<ParamSpec> params, bool tied, const Work& work) {
+    node({.name = "head", .reads = {x_, targets_}, .loss = true, .exchanges = exchanges_.head()},
+         work, std::move(params));
     if (tied) {
       spec_.program.nodes.back().units.push_back(0);
       spec_.node_params.back().push_back({.unit = 0, .param = 0});
@@ -88,7 +85,12 @@ class Chain {
   }
 
   // A node with a unit of its own and the same name.
-  void node(plan::Node node, std::vector<ParamSpec> params) {
+  void node(plan::Node node, const Work& work, std::vector<ParamSpec> params) {
+    node.saved_bytes = work.saved_bytes;
+    node.flops = work.products + work.attention;
+    if (work.kept_bytes)
+      node.split =
+          plan::BackwardSplit{.kept_bytes = *work.kept_bytes, .weight_flops = work.products};
     const auto id = static_cast<plan::UnitId>(spec_.units.size());
     UnitSpec unit{.name = node.name, .params = std::move(params)};
     spec_.program.units.push_back({.name = unit.name,
@@ -168,16 +170,14 @@ ParamSpec bias(std::string name, std::int64_t size, const Cut& cut) {
   return vector(std::move(name), size, Init::Kind::kZeros, cut);
 }
 
-// Of one rank. Multiply-adds count two. Attention is counted as it is computed: causal, so half of QK^T and
-// half of PV.
-double block_flops(const Model& model, const Sizes& sizes, int tp, std::int64_t weights) {
-  const double tokens = static_cast<double>(sizes.tokens);
-  const double attention = 2.0 * static_cast<double>(model.seq_len * model.hidden);
-  return tokens * (2.0 * static_cast<double>(weights) + attention) / tp;
+// Of one rank. Multiply-adds count two.
+double product_flops(const Sizes& sizes, int tp, std::int64_t weights) {
+  return 2.0 * static_cast<double>(sizes.tokens) * static_cast<double>(weights) / tp;
 }
-double head_flops(const Model& model, const Sizes& sizes, int tp) {
-  return 2.0 * static_cast<double>(sizes.tokens) * static_cast<double>(model.hidden * model.vocab) /
-         tp;
+// Attention is counted as it is computed: causal, so half of QK^T and half of PV.
+double attention_flops(const Model& model, const Sizes& sizes, int tp) {
+  return 2.0 * static_cast<double>(sizes.tokens) *
+         static_cast<double>(model.seq_len * model.hidden) / tp;
 }
 
 // Where the documents of attention's tokens begin, and what `rotated` numbers a token turn queries and keys.
@@ -193,11 +193,35 @@ std::int64_t attention_saved(const Sizes& sizes) {
          sizes.exchanged * sizes.tokens * sizes.q * sizes.element;
 }
 
+// From half to half of a block's backward: gradients of the `inner` features of its feed-forward and the activation
+// of these; gradients of queries, keys and values, and attention's result; gradients of what both branches gave,
+// gathered, and their normed inputs; and of gains and biases `sums` gradients.
+std::int64_t block_kept(const Sizes& sizes, std::int64_t inner, std::int64_t sums) {
+  return sizes.tokens * (inner + sizes.ffn + 2 * (sizes.q + sizes.kv) + 2 * sizes.d) *
+             sizes.element +
+         2 * sizes.rows * sizes.d * sizes.element + sums * sizes.d * sizes.statistic;
+}
+
 // The normed input, its `statistics` a token, the log-sum-exp and perhaps the logits, which become their own
 // gradient.
 std::int64_t head_saved(const Sizes& sizes, std::int64_t statistics, bool keep_logits) {
   return sizes.rows * (sizes.d * sizes.element + statistics * sizes.statistic) +
          sizes.tokens * ((keep_logits ? sizes.vocab : 0) * sizes.element + sizes.statistic);
+}
+
+// From half to half of its backward: the normed input, the logits' gradient and the norm's `sums`. Logits that are
+// computed again do not split it.
+std::optional<std::int64_t> head_kept(const Sizes& sizes, std::int64_t sums, bool keep_logits) {
+  if (!keep_logits) return std::nullopt;
+  return (sizes.rows * sizes.d + sizes.tokens * sizes.vocab) * sizes.element +
+         sums * sizes.d * sizes.statistic;
+}
+
+Work head_work(const Model& model, const Sizes& sizes, const PerRank& rank,
+               std::int64_t statistics) {
+  return {.saved_bytes = head_saved(sizes, statistics, rank.keep_logits),
+          .products = product_flops(sizes, rank.tp, sizes.d * model.vocab),
+          .kept_bytes = head_kept(sizes, statistics, rank.keep_logits)};
 }
 
 }  // namespace
@@ -234,16 +258,17 @@ ModelSpec gpt_spec(const Model& model, const PerRank& rank) {
          bias(h + "mlp.c_fc.bias", ffn, features),
          matrix(h + "mlp.c_proj.weight", d, ffn, init.residual, Cuts::columns({Cuts::each(ffn)})),
          bias(h + "mlp.c_proj.bias", d, cut.whole)},
-        saved + document_saved(sizes, rank, 0),
-        block_flops(model, sizes, rank.tp, 4 * d * d + 2 * d * ffn));
+        {.saved_bytes = saved + document_saved(sizes, rank, 0),
+         .products = product_flops(sizes, rank.tp, 4 * d * d + 2 * d * ffn),
+         .attention = attention_flops(model, sizes, rank.tp),
+         .kept_bytes = block_kept(sizes, sizes.ffn, rank.sequence ? 6 : 4)});
   }
   std::vector<ParamSpec> head = {gain("transformer.ln_f.weight", d, cut.whole),
                                  bias("transformer.ln_f.bias", d, cut.whole)};
   if (!model.tied)
     head.push_back(matrix("lm_head.weight", model.vocab, d, init.matrix,
                           Cuts::rows({Cuts::each(model.vocab)})));
-  chain.head(std::move(head), model.tied, head_saved(sizes, 2, rank.keep_logits),
-             head_flops(model, sizes, rank.tp));
+  chain.head(std::move(head), model.tied, head_work(model, sizes, rank, 2));
   return std::move(chain).build();
 }
 
@@ -275,15 +300,16 @@ ModelSpec llama_spec(const Model& model, const PerRank& rank) {
                  matrix(h + "mlp.up_proj.weight", ffn, d, init.matrix, features),
                  matrix(h + "mlp.down_proj.weight", d, ffn, init.residual,
                         Cuts::columns({Cuts::each(ffn)}))},
-                saved + document_saved(sizes, rank, cut.width),
-                block_flops(model, sizes, rank.tp, 2 * d * d + 2 * d * kv + 3 * d * ffn));
+                {.saved_bytes = saved + document_saved(sizes, rank, cut.width),
+                 .products = product_flops(sizes, rank.tp, 2 * d * d + 2 * d * kv + 3 * d * ffn),
+                 .attention = attention_flops(model, sizes, rank.tp),
+                 .kept_bytes = block_kept(sizes, 2 * sizes.ffn, 2)});
   }
   std::vector<ParamSpec> head = {gain("model.norm.weight", d, cut.whole)};
   if (!model.tied)
     head.push_back(matrix("lm_head.weight", model.vocab, d, init.matrix,
                           Cuts::rows({Cuts::each(model.vocab)})));
-  chain.head(std::move(head), model.tied, head_saved(sizes, 1, rank.keep_logits),
-             head_flops(model, sizes, rank.tp));
+  chain.head(std::move(head), model.tied, head_work(model, sizes, rank, 1));
   return std::move(chain).build();
 }
 

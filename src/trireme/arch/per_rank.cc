@@ -51,6 +51,7 @@ Sizes::Sizes(const Model& model, const PerRank& rank)
       rows(rank.sequence && rank.tp > 1 ? most(tokens, rank.tp) : tokens),
       d(model.hidden),
       q(model.hidden / model.heads * most(model.heads, rank.tp)),
+      kv(attention_sizes(model, rank.tp, 1, tokens).kv),
       ffn(most(model.ffn, rank.tp)),
       vocab(most(model.vocab, rank.tp)),
       element(static_cast<std::int64_t>(size_of(rank.compute))),

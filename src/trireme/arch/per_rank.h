@@ -32,7 +32,8 @@ struct Sizes {
   std::int64_t tokens;  // of a micro-batch
   std::int64_t rows;    // of them, between tensor-parallel regions
   std::int64_t d;
-  std::int64_t q;  // width of queries and of attention's result
+  std::int64_t q;   // width of queries and of attention's result
+  std::int64_t kv;  // width of keys and of values
   std::int64_t ffn;
   std::int64_t vocab;
   std::int64_t element;    // bytes of an activation

@@ -9,17 +9,20 @@
 #include <vector>
 
 #include "trireme/arch/spec.h"
+#include "trireme/ops/weight_gradients.h"
 
 namespace trireme::exec {
 
-// What a forward may depend on beside its inputs: the coordinates that key its noise. They are
-// global, so that any layout, schedule and recomputation draws the same bits.
+// What a forward may depend on beside its inputs: the coordinates that key its noise, which are global, so that
+// any layout, schedule and recomputation draws the same bits; and where its backward leaves gradients.
 struct BlockContext {
   std::uint64_t seed = 0;
   std::int64_t step = 0;
   std::int64_t micro_batch = 0;  // global id within the step, 0 .. G-1
   int node = 0;
   bool training = true;  // false: evaluation and generation, no noise
+  // Of a node whose backward is done in halves; null: in one.
+  ops::WeightGradientsPtr weight_gradients{};
 
   // A fresh generator for the op-th random draw of this forward.
   at::Generator generator(int op) const;

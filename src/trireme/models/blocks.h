@@ -48,7 +48,7 @@ class LanguageHead : public BoundBlock {
                                   const exec::BlockContext& context) final;
 
  protected:
-  virtual at::Tensor norm(const at::Tensor& x) const = 0;
+  virtual at::Tensor norm(const at::Tensor& x, const ops::WeightGradientsPtr& gradients) const = 0;
   double norm_eps() const { return norm_eps_; }
   // The output layer comes last, whether it is its own or the embedding's.
   const at::Tensor& weight() const { return param(params() - 1); }

@@ -73,22 +73,26 @@ std::vector<at::Tensor> GptBlock::forward(const std::vector<at::Tensor>& inputs,
     heads.dropout = dropout_;
     heads.key = noise_key(context, kProbabilities);
   }
+  const ops::WeightGradientsPtr& gradients = context.weight_gradients;
   const ops::Branching first =
-      ops::residual_norm(x_btd, {}, param(kNorm1), param(kNorm1Bias), norm_eps_);
-  const at::Tensor qkv = ops::column_linear(first.normed, param(kQkv), param(kQkvBias), tp());
+      ops::residual_norm(x_btd, {}, param(kNorm1), param(kNorm1Bias), norm_eps_, gradients);
+  const at::Tensor qkv =
+      ops::column_linear(first.normed, param(kQkv), param(kQkvBias), tp(), gradients);
   const at::Tensor attended_btd = ops::row_linear(
       ops::attention_packed(qkv, heads, across().mask(positions(inputs)), across().cp()),
-      param(kOut), param(kOutBias), tp());
+      param(kOut), param(kOutBias), tp(), gradients);
   const ops::Branching second = ops::residual_norm(
       first.stream, noisy(attended_btd, dropout_, context, kAfterAttention, across()),
-      param(kNorm2), param(kNorm2Bias), norm_eps_);
-  const at::Tensor up_btf = ops::column_linear(second.normed, param(kUp), param(kUpBias), tp());
-  const at::Tensor down_btd = ops::gelu_linear(up_btf, param(kDown), param(kDownBias), tp());
+      param(kNorm2), param(kNorm2Bias), norm_eps_, gradients);
+  const at::Tensor up_btf =
+      ops::column_linear(second.normed, param(kUp), param(kUpBias), tp(), gradients);
+  const at::Tensor down_btd =
+      ops::gelu_linear(up_btf, param(kDown), param(kDownBias), tp(), gradients);
   return {second.stream + noisy(down_btd, dropout_, context, kAfterMlp, across())};
 }
 
-at::Tensor GptHead::norm(const at::Tensor& x) const {
-  return ops::layer_norm(x, param(kNorm), param(kNormBias), norm_eps());
+at::Tensor GptHead::norm(const at::Tensor& x, const ops::WeightGradientsPtr& gradients) const {
+  return ops::layer_norm(x, param(kNorm), param(kNormBias), norm_eps(), gradients);
 }
 
 }  // namespace trireme::models

@@ -38,7 +38,7 @@ class GptHead : public LanguageHead {
   using LanguageHead::LanguageHead;
 
  protected:
-  at::Tensor norm(const at::Tensor& x) const override;
+  at::Tensor norm(const at::Tensor& x, const ops::WeightGradientsPtr& gradients) const override;
 };
 
 }  // namespace trireme::models

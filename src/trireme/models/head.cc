@@ -4,14 +4,15 @@
 namespace trireme::models {
 
 at::Tensor LanguageHead::logits(const at::Tensor& x) const {
-  const at::Tensor out = ops::linear(norm(x), weight());
+  const at::Tensor out = ops::linear(norm(x, {}), weight());
   return out.scalar_type() == at::kBFloat16 ? out.to(at::kFloat) : out;
 }
 
 std::vector<at::Tensor> LanguageHead::forward(const std::vector<at::Tensor>& inputs,
                                               const exec::BlockContext& context) {
-  return {ops::linear_cross_entropy(norm(inputs[0]), weight(), inputs[1], across().first_id(), tp(),
-                                    logits_)};
+  const ops::WeightGradientsPtr& gradients = context.weight_gradients;
+  return {ops::linear_cross_entropy(norm(inputs[0], gradients), weight(), inputs[1],
+                                    across().first_id(), tp(), logits_, gradients)};
 }
 
 }  // namespace trireme::models

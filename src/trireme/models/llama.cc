@@ -27,25 +27,28 @@ std::vector<at::Tensor> LlamaEmbed::forward(const std::vector<at::Tensor>& input
 std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& inputs,
                                             const exec::BlockContext& context) {
   const at::Tensor& x_btd = inputs[0];
-  const ops::Branching first = ops::residual_norm(x_btd, {}, param(kNorm1), {}, norm_eps_);
-  const std::vector<at::Tensor> qkv =
-      ops::column_linears(first.normed, {{param(kQuery)}, {param(kKey)}, {param(kValue)}}, tp());
+  const ops::WeightGradientsPtr& gradients = context.weight_gradients;
+  const ops::Branching first =
+      ops::residual_norm(x_btd, {}, param(kNorm1), {}, norm_eps_, gradients);
+  const std::vector<at::Tensor> qkv = ops::column_linears(
+      first.normed, {{param(kQuery)}, {param(kKey)}, {param(kValue)}}, tp(), gradients);
   const at::Tensor given = positions(inputs);
   const ops::RotaryTable table =
       rotary_.at(given.defined() ? given.flatten() : across().positions(qkv[0].size(1)));
   const auto turn = given.defined() ? turned_each : ops::rotary;
   const at::Tensor mixed = ops::attention(turn(qkv[0], table), turn(qkv[1], table), qkv[2],
                                           across().heads(), across().mask(given), across().cp());
-  const ops::Branching second = ops::residual_norm(
-      first.stream, ops::row_linear(mixed, param(kOut), {}, tp()), param(kNorm2), {}, norm_eps_);
+  const ops::Branching second =
+      ops::residual_norm(first.stream, ops::row_linear(mixed, param(kOut), {}, tp(), gradients),
+                         param(kNorm2), {}, norm_eps_, gradients);
   const std::vector<at::Tensor> wide =
-      ops::column_linears(second.normed, {{param(kGate)}, {param(kUp)}}, tp());
-  const at::Tensor down_btd = ops::swiglu_linear(wide[0], wide[1], param(kDown), tp());
+      ops::column_linears(second.normed, {{param(kGate)}, {param(kUp)}}, tp(), gradients);
+  const at::Tensor down_btd = ops::swiglu_linear(wide[0], wide[1], param(kDown), tp(), gradients);
   return {second.stream + down_btd};
 }
 
-at::Tensor LlamaHead::norm(const at::Tensor& x) const {
-  return ops::rms_norm(x, param(0), norm_eps());
+at::Tensor LlamaHead::norm(const at::Tensor& x, const ops::WeightGradientsPtr& gradients) const {
+  return ops::rms_norm(x, param(0), norm_eps(), gradients);
 }
 
 }  // namespace trireme::models

@@ -35,7 +35,7 @@ class LlamaHead : public LanguageHead {
   using LanguageHead::LanguageHead;
 
  protected:
-  at::Tensor norm(const at::Tensor& x) const override;
+  at::Tensor norm(const at::Tensor& x, const ops::WeightGradientsPtr& gradients) const override;
 };
 
 }  // namespace trireme::models

@@ -123,9 +123,11 @@ void for_pieces(const at::Tensor& weight, const Body& body) {
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
                             const at::Tensor& targets, std::int64_t first_row,
-                            const TensorParallel& tp, bool keep_logits) {
+                            const TensorParallel& tp, bool keep_logits,
+                            const WeightGradientsPtr& gradients) {
     context->saved_data["first_row"] = first_row;
     save(context, tp);
+    save(context, gradients);
     const at::Tensor input = gather_rows(x, targets.numel(), tp).wait();
     at::Tensor logits;
     RowStats stats;
@@ -148,7 +150,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     const at::Tensor& logits = saved[4];
     variable_list result = logits.defined() ? backward_kept(context, saved, grads[0])
                                             : backward_recomputed(context, saved, grads[0]);
-    result.resize(6);
+    result.resize(7);
     return result;
   }
 
@@ -156,13 +158,20 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
                                      const at::Tensor& seed) {
     const at::Tensor &x = saved[0], &weight = saved[1], &targets = saved[2], &logits = saved[4];
     const TensorParallel tp = saved_tensor_parallel(context);
-    Pending gathered = gather_rows(x, targets.numel(), tp);
+    const WeightGradientsPtr gradients = saved_weight_gradients(context);
+    const bool later = deferring(gradients);
+    Pending gathered = later ? Pending() : gather_rows(x, targets.numel(), tp);
     to_gradient(logits, targets, context->saved_data["first_row"].toInt(), saved[3], seed);
     Pending summed =
         context->needs_input_grad(0) ? sum_partials(at::mm(logits, weight), tp) : Pending();
-    const at::Tensor input = gathered.wait();
     variable_list result(2);
-    if (context->needs_input_grad(1)) result[1] = weight_gradient(logits, input, weight);
+    if (later)
+      gradients->push([x = x.detach(), weight, logits, tp] {
+        const at::Tensor input = gather_rows(x, logits.size(0), tp).wait();
+        add_gradient(weight, weight_gradient(logits, input, weight));
+      });
+    else
+      result[1] = weight_gradient(logits, gathered.wait(), weight);
     result[0] = summed.wait();
     return result;
   }
@@ -171,6 +180,8 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
   static variable_list backward_recomputed(AutogradContext* context, const variable_list& saved,
                                            const at::Tensor& seed) {
     const at::Tensor &x = saved[0], &weight = saved[1], &targets = saved[2];
+    TRIREME_CHECK(!deferring(saved_weight_gradients(context)),
+                  "a backward that computes logits again has no halves");
     const TensorParallel tp = saved_tensor_parallel(context);
     const std::int64_t first_row = context->saved_data["first_row"].toInt();
     const at::Tensor input = gather_rows(x, targets.numel(), tp).wait();
@@ -200,11 +211,12 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
 
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& targets, std::int64_t first_row,
-                                const TensorParallel& tp, Logits logits) {
+                                const TensorParallel& tp, Logits logits,
+                                const WeightGradientsPtr& gradients) {
   const at::Tensor wanted = targets.reshape({-1}).contiguous();
   check_ids("target", wanted, kNoTarget, first_row, weight.size(0), tp);
   return LinearCrossEntropy::apply(as_rows(x).contiguous(), weight, wanted, first_row, tp,
-                                   logits == Logits::kKept);
+                                   logits == Logits::kKept, gradients);
 }
 
 }  // namespace trireme::ops

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "trireme/ops/tensor_parallel.h"
+#include "trireme/ops/weight_gradients.h"
 
 namespace trireme::ops {
 
@@ -23,8 +24,11 @@ inline constexpr std::int64_t kLogitColumns = 8192;
 //
 // On several ranks each has rows first_row .. of the weight, the last rank the last, x as between parallel regions
 // and all targets; all get the same loss. Two numbers a row travel forward; x as in column_linear().
+//
+// A deferred weight gradient keeps x and the logits' gradient; with recomputed logits none can be deferred.
 at::Tensor linear_cross_entropy(const at::Tensor& x, const at::Tensor& weight,
                                 const at::Tensor& targets, std::int64_t first_row = 0,
-                                const TensorParallel& tp = {}, Logits logits = Logits::kKept);
+                                const TensorParallel& tp = {}, Logits logits = Logits::kKept,
+                                const WeightGradientsPtr& gradients = {});
 
 }  // namespace trireme::ops

@@ -78,28 +78,34 @@ aten::SwigluBackward activation_backward(const at::Tensor& gate, const at::Tenso
 
 struct GeluLinear : torch::autograd::Function<GeluLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, const TensorParallel& tp) {
+                            const at::Tensor& bias, const TensorParallel& tp,
+                            const WeightGradientsPtr& gradients) {
     context->save_for_backward({x, weight, bias});
     save(context, tp);
+    save(context, gradients);
     return row_product(activation(x), weight, bias, tp);
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
     const at::Tensor &x = saved[0], &weight = saved[1];
+    const TensorParallel tp = saved_tensor_parallel(context);
+    const WeightGradientsPtr gradients = saved_weight_gradients(context);
     const at::Tensor own = as_rows(grads[0]).contiguous();
-    Pending gathered = gather_rows(own, x.numel() / x.size(-1), saved_tensor_parallel(context));
-    const at::Tensor dbias = bias_gradient(own, saved[2]);
+    Pending gathered = gather_rows(own, x.numel() / x.size(-1), tp);
+    const at::Tensor dbias = bias_gradient(own, saved[2], gradients, row_bias_keeps(tp));
     const at::Tensor dy = gathered.wait();
     const auto [dx, active] = activation_backward(as_rows(x), at::mm(dy, weight));
-    return {dx.view(x.sizes()), weight_gradient(dy, active, weight), dbias, {}};
+    return {dx.view(x.sizes()), weight_gradient(dy, active, weight, gradients), dbias, {}, {}};
   }
 };
 
 struct SwigluLinear : torch::autograd::Function<SwigluLinear> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& gate, const at::Tensor& up,
-                            const at::Tensor& weight, const TensorParallel& tp) {
+                            const at::Tensor& weight, const TensorParallel& tp,
+                            const WeightGradientsPtr& gradients) {
     context->save_for_backward({gate, up, weight});
     save(context, tp);
+    save(context, gradients);
     return row_product(activation(gate, up), weight, {}, tp);
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
@@ -110,21 +116,24 @@ struct SwigluLinear : torch::autograd::Function<SwigluLinear> {
                               .wait();
     const auto [dgate, dup, active] =
         activation_backward(as_rows(gate), as_rows(up), at::mm(dy, weight));
-    return {
-        dgate.view(gate.sizes()), dup.view(up.sizes()), weight_gradient(dy, active, weight), {}};
+    return {dgate.view(gate.sizes()),
+            dup.view(up.sizes()),
+            weight_gradient(dy, active, weight, saved_weight_gradients(context)),
+            {},
+            {}};
   }
 };
 
 }  // namespace
 
 at::Tensor gelu_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                       const TensorParallel& tp) {
-  return GeluLinear::apply(x.contiguous(), weight, bias, tp);
+                       const TensorParallel& tp, const WeightGradientsPtr& gradients) {
+  return GeluLinear::apply(x.contiguous(), weight, bias, tp, gradients);
 }
 
 at::Tensor swiglu_linear(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& weight,
-                         const TensorParallel& tp) {
-  return SwigluLinear::apply(gate.contiguous(), up.contiguous(), weight, tp);
+                         const TensorParallel& tp, const WeightGradientsPtr& gradients) {
+  return SwigluLinear::apply(gate.contiguous(), up.contiguous(), weight, tp, gradients);
 }
 
 }  // namespace trireme::ops

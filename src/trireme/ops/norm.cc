@@ -45,12 +45,13 @@ kernels::NormRows<T> norm_rows(const at::Tensor& x, const at::Tensor& gain, cons
 // undefined.
 variable_list norm_backward(const at::Tensor& stream, const at::Tensor& gain,
                             const at::Tensor& bias, const Stats& stats, const at::Tensor& dy,
-                            const at::Tensor& residual) {
+                            const at::Tensor& residual, const WeightGradientsPtr& gradients) {
   if (!has_kernels(stream)) {
     const aten::NormGradients grads =
         aten::norm_backward(stream, gain, bias, stats.mean, stats.scale, dy);
-    return {residual.defined() ? grads.x + residual : grads.x, deliver_gradient(gain, grads.gain),
-            bias.defined() ? deliver_gradient(bias, grads.bias) : at::Tensor()};
+    return {residual.defined() ? grads.x + residual : grads.x,
+            deliver_gradient(gain, grads.gain, gradients),
+            bias.defined() ? deliver_gradient(bias, grads.bias, gradients) : at::Tensor()};
   }
   const std::int64_t rows = stats.scale.numel();
   const std::int64_t width = gain.numel();
@@ -74,8 +75,8 @@ variable_list norm_backward(const at::Tensor& stream, const at::Tensor& gain,
                                        2 * width, elements<A>(sums));
   });
   const at::Tensor total = sums[0];
-  return {dx, deliver_gradient(gain, total[0]),
-          bias.defined() ? deliver_gradient(bias, total[1]) : at::Tensor()};
+  return {dx, deliver_gradient(gain, total[0], gradients),
+          bias.defined() ? deliver_gradient(bias, total[1], gradients) : at::Tensor()};
 }
 
 struct NormResult {
@@ -113,12 +114,14 @@ NormResult norm_forward(const at::Tensor& x, const at::Tensor& branch, const at:
 // x; with kBranch what is added to it; gain; with kMean the bias.
 template <bool kBranch, bool kMean, typename... Tensors>
 struct Norm : torch::autograd::Function<Norm<kBranch, kMean, Tensors...>> {
-  static variable_list forward(AutogradContext* context, double eps, const Tensors&... tensors) {
+  static variable_list forward(AutogradContext* context, double eps,
+                               const WeightGradientsPtr& gradients, const Tensors&... tensors) {
     const variable_list in = {tensors...};
     const at::Tensor& gain = in[1 + kBranch];
     const at::Tensor bias = kMean ? in[2 + kBranch] : at::Tensor();
     const NormResult out = norm_forward(in[0], kBranch ? in[1] : at::Tensor(), gain, bias, eps);
     context->set_materialize_grads(false);
+    save(context, gradients);
     context->save_for_backward({out.stream, gain, bias, out.stats.mean, out.stats.scale});
     return {out.stream, out.normed};
   }
@@ -128,8 +131,9 @@ struct Norm : torch::autograd::Function<Norm<kBranch, kMean, Tensors...>> {
     if (grads[1].defined())
       parts = norm_backward(saved[0], saved[1], saved[2], {.mean = saved[3], .scale = saved[4]},
                             grads[1].contiguous(),
-                            grads[0].defined() ? grads[0].contiguous() : at::Tensor());
-    variable_list result = {at::Tensor(), parts[0]};  // eps has no gradient
+                            grads[0].defined() ? grads[0].contiguous() : at::Tensor(),
+                            saved_weight_gradients(context));
+    variable_list result = {{}, {}, parts[0]};  // eps and `gradients` have none
     if (kBranch) result.push_back(parts[0]);
     result.push_back(parts[1]);
     if (kMean) result.push_back(parts[2]);
@@ -138,30 +142,31 @@ struct Norm : torch::autograd::Function<Norm<kBranch, kMean, Tensors...>> {
 };
 
 template <bool kBranch, bool kMean, typename... Tensors>
-Branching norm(double eps, const Tensors&... tensors) {
-  const variable_list out = Norm<kBranch, kMean, Tensors...>::apply(eps, tensors...);
+Branching norm(double eps, const WeightGradientsPtr& gradients, const Tensors&... tensors) {
+  const variable_list out = Norm<kBranch, kMean, Tensors...>::apply(eps, gradients, tensors...);
   return {.stream = out[0], .normed = out[1]};
 }
 
 }  // namespace
 
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& bias,
-                      double eps) {
-  return residual_norm(x, {}, gain, bias, eps).normed;
+                      double eps, const WeightGradientsPtr& gradients) {
+  return residual_norm(x, {}, gain, bias, eps, gradients).normed;
 }
 
-at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps) {
-  return residual_norm(x, {}, gain, {}, eps).normed;
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps,
+                    const WeightGradientsPtr& gradients) {
+  return residual_norm(x, {}, gain, {}, eps, gradients).normed;
 }
 
 Branching residual_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& gain,
-                        const at::Tensor& bias, double eps) {
+                        const at::Tensor& bias, double eps, const WeightGradientsPtr& gradients) {
   const at::Tensor in = x.contiguous();
   if (branch.defined() && bias.defined())
-    return norm<true, true>(eps, in, branch.contiguous(), gain, bias);
-  if (branch.defined()) return norm<true, false>(eps, in, branch.contiguous(), gain);
-  if (bias.defined()) return norm<false, true>(eps, in, gain, bias);
-  return norm<false, false>(eps, in, gain);
+    return norm<true, true>(eps, gradients, in, branch.contiguous(), gain, bias);
+  if (branch.defined()) return norm<true, false>(eps, gradients, in, branch.contiguous(), gain);
+  if (bias.defined()) return norm<false, true>(eps, gradients, in, gain, bias);
+  return norm<false, false>(eps, gradients, in, gain);
 }
 
 }  // namespace trireme::ops

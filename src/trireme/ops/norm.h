@@ -3,15 +3,19 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "trireme/ops/weight_gradients.h"
+
 namespace trireme::ops {
 
 // (x - mean) / sqrt(variance + eps) * gain + bias (Ba et al. 2016). x: [.., d]; gain, bias: [d] of x's
-// type. Statistics and the sums behind gradients are fp32 (fp64 for fp64). Keeps x and two numbers a row.
+// type. Statistics and the sums behind gradients are fp32 (fp64 for fp64). Keeps x and two numbers a row. Deferred
+// gradients of gain and bias are computed all the same and only added later.
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& bias,
-                      double eps);
+                      double eps, const WeightGradientsPtr& gradients = {});
 
 // x / sqrt(mean of squares + eps) * gain (Zhang & Sennrich 2019). Keeps x and one number a row.
-at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps);
+at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps,
+                    const WeightGradientsPtr& gradients = {});
 
 // A residual stream and its normed copy for the next branch.
 struct Branching {
@@ -23,6 +27,7 @@ struct Branching {
 // or rms_norm where `bias` is undefined. One pass each way: backward adds the stream's gradient to the
 // norm's.
 Branching residual_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& gain,
-                        const at::Tensor& bias, double eps);
+                        const at::Tensor& bias, double eps,
+                        const WeightGradientsPtr& gradients = {});
 
 }  // namespace trireme::ops

@@ -3,6 +3,7 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 
+#include "trireme/base/error.h"
 #include "trireme/ops/aten/rows.h"
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/kernels/cpu/matmul.h"
@@ -19,6 +20,27 @@ kernels::Matrix matrix(const at::Tensor& tensor) {
           .row_stride = tensor.size(1)};
 }
 
+// In the type of sums.
+at::Tensor sum_of_rows(const at::Tensor& dy) {
+  if (!has_kernels(dy)) return aten::sum_rows(dy);
+  const std::int64_t rows = dy.size(0);
+  const std::int64_t width = dy.size(1);
+  const std::int64_t chunks = (rows + kSumRows - 1) / kSumRows;
+  const at::Tensor sums = at::zeros({chunks, width}, dy.options().dtype(wide(dy.scalar_type())));
+  TRIREME_DISPATCH(dy.scalar_type(), "bias_gradient", [&] {
+    using A = kernels::Wide<scalar_t>;
+    for_rows(chunks, kSumRows * width, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t chunk = begin; chunk < end; ++chunk)
+        kernels::row_kernels<scalar_t>().add_rows(elements<scalar_t>(dy) + chunk * kSumRows * width,
+                                                  std::min(rows - chunk * kSumRows, kSumRows),
+                                                  width, width, elements<A>(sums) + chunk * width);
+    });
+    kernels::row_kernels<A>().add_rows(elements<A>(sums) + width, chunks - 1, width, width,
+                                       elements<A>(sums));
+  });
+  return sums[0];
+}
+
 }  // namespace
 
 at::Tensor gradient_memory(const at::Tensor& param) {
@@ -29,7 +51,24 @@ at::Tensor gradient_memory(const at::Tensor& param) {
   return usable ? grad : at::Tensor();
 }
 
-at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight) {
+void add_gradient(const at::Tensor& param, const at::Tensor& gradient) {
+  if (!gradient.defined()) return;
+  TRIREME_CHECK(param.is_leaf(), "a deferred gradient is a parameter's");
+  at::Tensor& sum = param.mutable_grad();
+  if (sum.defined())
+    sum.add_(gradient);
+  else
+    sum = gradient;
+}
+
+at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
+                           const WeightGradientsPtr& gradients) {
+  if (!weight.requires_grad()) return {};
+  if (deferring(gradients)) {
+    gradients->push(
+        [dy, x = x.detach(), weight] { add_gradient(weight, weight_gradient(dy, x, weight)); });
+    return {};
+  }
   const at::Tensor memory = gradient_memory(weight);
   if (!memory.defined()) return at::mm(dy.t(), x);
   add_transposed_product(dy, x, memory);
@@ -46,31 +85,27 @@ void add_transposed_product(const at::Tensor& a, const at::Tensor& b, const at::
   kernels::matmul(matrix(a).transposed(), matrix(b), matrix(sum), kernels::Into::kAdd);
 }
 
-at::Tensor deliver_gradient(const at::Tensor& param, const at::Tensor& sum) {
+at::Tensor deliver_gradient(const at::Tensor& param, const at::Tensor& sum,
+                            const WeightGradientsPtr& gradients) {
+  if (!param.requires_grad()) return {};
+  if (deferring(gradients)) {
+    gradients->push(
+        [param, sum = sum.clone()] { add_gradient(param, deliver_gradient(param, sum)); });
+    return {};
+  }
   at::Tensor memory = gradient_memory(param);
   if (!memory.defined()) return sum.to(param.scalar_type());
   memory.add_(sum);
   return {};
 }
 
-at::Tensor bias_gradient(const at::Tensor& dy, const at::Tensor& bias) {
-  if (!has_kernels(dy)) return deliver_gradient(bias, aten::sum_rows(dy));
-  const std::int64_t rows = dy.size(0);
-  const std::int64_t width = dy.size(1);
-  const std::int64_t chunks = (rows + kSumRows - 1) / kSumRows;
-  const at::Tensor sums = at::zeros({chunks, width}, dy.options().dtype(wide(dy.scalar_type())));
-  TRIREME_DISPATCH(dy.scalar_type(), "bias_gradient", [&] {
-    using A = kernels::Wide<scalar_t>;
-    for_rows(chunks, kSumRows * width, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t chunk = begin; chunk < end; ++chunk)
-        kernels::row_kernels<scalar_t>().add_rows(elements<scalar_t>(dy) + chunk * kSumRows * width,
-                                                  std::min(rows - chunk * kSumRows, kSumRows),
-                                                  width, width, elements<A>(sums) + chunk * width);
-    });
-    kernels::row_kernels<A>().add_rows(elements<A>(sums) + width, chunks - 1, width, width,
-                                       elements<A>(sums));
-  });
-  return deliver_gradient(bias, sums[0]);
+at::Tensor bias_gradient(const at::Tensor& dy, const at::Tensor& bias,
+                         const WeightGradientsPtr& gradients, BiasKeeps keeps) {
+  if (!bias.requires_grad()) return {};
+  if (keeps == BiasKeeps::kSum || !deferring(gradients))
+    return deliver_gradient(bias, sum_of_rows(dy), gradients);
+  gradients->push([dy, bias] { add_gradient(bias, bias_gradient(dy, bias)); });
+  return {};
 }
 
 }  // namespace trireme::ops

@@ -1,7 +1,10 @@
-// Gradients of parameters, added where they are kept.
+// Gradients of parameters, added where they are kept, now or later.
 #pragma once
 
 #include <ATen/core/Tensor.h>
+
+#include "trireme/ops/tensor_parallel.h"
+#include "trireme/ops/weight_gradients.h"
 
 namespace trireme::ops {
 
@@ -9,20 +12,36 @@ namespace trireme::ops {
 // fp64). Undefined otherwise: then autograd adds what the op returns.
 at::Tensor gradient_memory(const at::Tensor& param);
 
-// Gradient of `weight`, [out, in]: dy^T x with dy [rows, out], x [rows, in]. Undefined if it was added to
-// gradient_memory(weight), where sums are never rounded to the weight's type.
-at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight);
+// Adds to a leaf's grad() what an op would have returned, as autograd does; nothing if it is undefined.
+void add_gradient(const at::Tensor& param, const at::Tensor& gradient);
+
+// What follows returns the gradient of a parameter for autograd. Undefined for a frozen one, if it was added to
+// gradient_memory, and where `gradients` defers it.
+
+// Gradient of `weight`, [out, in]: dy^T x with dy [rows, out], x [rows, in]. In gradient_memory(weight) sums are
+// never rounded to the weight's type. Deferred, keeps dy and x.
+at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
+                           const WeightGradientsPtr& gradients = {});
 
 // sum += a b and sum += a^T b, for contiguous matrices; sum is in the type of sums.
 void add_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum);
 void add_transposed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum);
 
-// `sum` itself, in the type of sums and the shape of `param`, if autograd is to add it, rounded; undefined if
-// it was added to gradient_memory(param).
-at::Tensor deliver_gradient(const at::Tensor& param, const at::Tensor& sum);
+// `sum` itself, in the type of sums and the shape of `param`; rounded if it is returned. Deferred, keeps a copy.
+at::Tensor deliver_gradient(const at::Tensor& param, const at::Tensor& sum,
+                            const WeightGradientsPtr& gradients = {});
+
+// What a deferred bias gradient keeps: rows that its weight's keeps anyway, or their sum; and of a row-parallel
+// layer, whose weight's keeps gathered rows.
+enum class BiasKeeps { kRows, kSum };
+inline BiasKeeps row_bias_keeps(const TensorParallel& tp) {
+  return tp.shares_rows() ? BiasKeeps::kSum : BiasKeeps::kRows;
+}
 
 // Gradient of `bias`, [out]: the sum of dy's rows, over fixed chunks of rows so that it does not depend on
-// threads. Undefined if it was added to gradient_memory(bias).
-at::Tensor bias_gradient(const at::Tensor& dy, const at::Tensor& bias);
+// threads.
+at::Tensor bias_gradient(const at::Tensor& dy, const at::Tensor& bias,
+                         const WeightGradientsPtr& gradients = {},
+                         BiasKeeps keeps = BiasKeeps::kRows);
 
 }  // namespace trireme::ops
