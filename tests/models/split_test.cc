@@ -59,7 +59,7 @@ class RankModel {
   const plan::Program& program() const { return bound_.model().spec.program; }
 
   void clear_gradients() {
-    for (const auto& [name, param] : bound_.params()) param.mutable_grad() = {};
+    for (const auto& [name, param] : bound_.params()) param.mutable_grad().reset();
   }
 
   // Calls after(verb) behind each part. Gradients of the input and of all parameters.
@@ -75,7 +75,7 @@ class RankModel {
     done(Verb::kForward);
     if (halves) gradients->defer();
     torch::autograd::backward({y}, {seed(y)});
-    y = {};
+    y.reset();
     Tensors all = {in[0].grad()};
     in.clear();
     if (halves) {
@@ -204,6 +204,13 @@ TEST(SplitBackward, EachHalfExchangesWhatItsNodeSays) {
     }
 }
 
+// To the byte, but LibTorch's norms give gradients in types of their own.
+#ifdef TRIREME_ATEN_EVERYWHERE
+constexpr double kTolerance = 0.01;
+#else
+constexpr double kTolerance = 0;
+#endif
+
 // All ranks together.
 TEST(SplitBackward, HoldsInBetweenWhatItsNodeSays) {
   for (const Family family : kFamilies)
@@ -234,7 +241,7 @@ TEST(SplitBackward, HoldsInBetweenWhatItsNodeSays) {
                 alone([&] {
                   const auto held = static_cast<double>(count.live_bytes() - before - ranks * dx);
                   const auto declared = static_cast<double>(ranks * each.split->kept_bytes);
-                  EXPECT_NEAR(held, declared, 0.05 * declared) << each.name;
+                  EXPECT_NEAR(held, declared, kTolerance * declared) << each.name;
                 });
               });
             });
