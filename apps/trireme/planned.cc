@@ -86,17 +86,16 @@ void check_early(const config::Job& job, const Place& place) {
   if (job.run.device == config::Device::kCuda) check_cuda(place);
   // Without a vocabulary of its own or the data's, any will do to check the rest.
   constexpr std::int64_t kSomeVocab = 65536;  // stands for that of data that are not there yet
-  config::check_runnable(
-      config::resolve(job, place.world, {.vocab = job.model.vocab == 0 ? kSomeVocab : 0}));
+  plan_job(job, place.world, job.model.vocab == 0 ? kSomeVocab : 0);
 }
 
 Planned plan_job(config::Job job, int world, std::int64_t vocabulary) {
   Planned planned;
   planned.job = config::resolve(std::move(job), world, {.vocab = vocabulary});
-  config::check_runnable(planned.job);
   planned.model = arch::describe(planned.job);
-  planned.plan = plan::compile(planned.model.program, arch::mesh_of(planned.job),
-                               arch::recipe_of(planned.job));
+  planned.plan =
+      plan::compile(planned.model.program, arch::mesh_of(planned.job), arch::recipe_of(planned.job),
+                    arch::grid_of(planned.job, planned.model));
   plan::validate(planned.plan);
   return planned;
 }

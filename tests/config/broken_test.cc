@@ -280,14 +280,6 @@ TEST(Conflicts, ShowTheArithmeticAndAWayOut) {
               HasSubstr("not known here; set model.vocab"));
 }
 
-TEST(Conflicts, WhatIsNotBuiltIsRefusedByName) {
-  Job job;
-  apply_set(job, "parallel.pp=2");
-  EXPECT_EQ(usage_error_of([&] { check_runnable(job); }),
-            "pipeline parallelism is not built yet: parallel.pp=2, needs 1");
-  EXPECT_NO_THROW(check_runnable(Job{}));
-}
-
 TEST(LoadJob, OfNoFileIsUsage) {
   EXPECT_THAT(usage_error_of([] { load_job("/nonexistent/job.yaml"); }),
               HasSubstr("/nonexistent/job.yaml"));

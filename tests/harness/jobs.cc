@@ -47,8 +47,8 @@ void place(exec::Session& session, JobTrace& trace) {
 }
 
 int world_of(const config::Job& job) {
-  return std::max(1, job.parallel.dp_shard) * job.parallel.dp_replicate * job.parallel.cp *
-         job.parallel.tp;
+  return job.parallel.pp * std::max(1, job.parallel.dp_shard) * job.parallel.dp_replicate *
+         job.parallel.cp * job.parallel.tp;
 }
 
 config::Job resolve(const config::Job& job) {

@@ -7,6 +7,7 @@
 
 #include "trireme/arch/exchanges.h"
 #include "trireme/arch/flops.h"
+#include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
 
 namespace trireme::arch {
@@ -79,8 +80,13 @@ class Chain {
   }
 
   void write_activation() {
-    x_ = value(
-        {.name = fmt::format("x{}", blocks_), .bytes = sizes_.rows * sizes_.d * sizes_.element});
+    const std::vector<std::int64_t> shape =
+        rank_.sequence
+            ? std::vector{std::int64_t{1}, sizes_.rows, sizes_.d}
+            : std::vector{rank_.micro_batch, sizes_.tokens / rank_.micro_batch, sizes_.d};
+    x_ = value({.name = fmt::format("x{}", blocks_),
+                .bytes = sizes_.rows * sizes_.d * sizes_.element,
+                .shape = shape});
     spec_.program.nodes.back().writes = {x_};
   }
 
@@ -323,11 +329,10 @@ ModelSpec describe(const config::Job& job) {
                      .context_inner = job.parallel.context_inner,
                      .keep_logits = !job.recompute.logits,
                      .documents = job.data.documents};
-  switch (job.model.family) {
-    case Family::kGpt: return gpt_spec(job.model, rank);
-    case Family::kLlama: return llama_spec(job.model, rank);
-  }
-  TRIREME_CHECK(false, "family {} has no spec", static_cast<int>(job.model.family));
+  ModelSpec spec =
+      job.model.family == Family::kGpt ? gpt_spec(job.model, rank) : llama_spec(job.model, rank);
+  spec.program = place_stages(job, std::move(spec.program));
+  return spec;
 }
 
 }  // namespace trireme::arch

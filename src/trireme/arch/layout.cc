@@ -1,8 +1,74 @@
 #include "trireme/arch/layout.h"
 
+#include <charconv>
+#include <nlohmann/json.hpp>
+
+#include "trireme/base/error.h"
+#include "trireme/base/fs.h"
+#include "trireme/base/json.h"
 #include "trireme/config/resolve.h"
+#include "trireme/plan/partition.h"
+#include "trireme/plan/plan.h"
 
 namespace trireme::arch {
+namespace {
+
+namespace schedules = plan::schedules;
+
+schedules::Schedule schedule_of(const config::Job& job) {
+  const std::optional<schedules::Schedule> schedule = schedules::schedule_of(job.parallel.schedule);
+  TRIREME_CHECK(schedule.has_value(), "schedule {} has a name in the job only",
+                job.parallel.schedule);
+  return *schedule;
+}
+
+// Stages of a pipeline rank, and where they are.
+struct Shape {
+  schedules::Placement placement = schedules::Placement::kLoop;
+  int chunks = 1;
+};
+Shape shape_of(const config::Job& job) {
+  const config::Parallel& parallel = job.parallel;
+  const schedules::Schedule schedule = schedule_of(job);
+  return {.placement = schedules::placement_of(schedule),
+          .chunks = schedules::chunks_of(schedule, parallel.virtual_stages)};
+}
+
+// "3,3,4"
+plan::Cuts parse_cuts(const std::string& text) {
+  plan::Cuts cuts;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  while (true) {
+    int count = 0;
+    const auto [stop, error] = std::from_chars(at, end, count);
+    if (error != std::errc() || (stop != end && *stop != ','))
+      fail(ErrorKind::kUsage,
+           "parallel.stages={}: needs auto, or the nodes of each stage, such as 3,3,4", text);
+    cuts.push_back(count);
+    if (stop == end) return cuts;
+    at = stop + 1;
+  }
+}
+
+void read_costs(const std::string& file, plan::Program& program) {
+  const Json json = parse_json(read_file(file), file);
+  const auto seconds = [&](const plan::Node& node, const char* part) {
+    const auto pointer = Json::json_pointer("/nodes") / node.name / part;
+    if (!json.contains(pointer) || !json.at(pointer).is_number() ||
+        json.at(pointer).get<double>() < 0)
+      fail(ErrorKind::kData,
+           "{}: has no {} of node {} in seconds; record it with a run of this model", file, part,
+           node.name);
+    return json.at(pointer).get<double>();
+  };
+  for (plan::Node& node : program.nodes)
+    node.seconds = {.forward = seconds(node, "forward"),
+                    .input = seconds(node, "input"),
+                    .weight = seconds(node, "weight")};
+}
+
+}  // namespace
 
 mesh::Mesh mesh_of(const config::Job& job) {
   const config::Parallel& parallel = job.parallel;
@@ -21,11 +87,27 @@ plan::Recipe recipe_of(const config::Job& job) {
           .recompute = job.recompute.policy == config::RecomputePolicy::kFull,
           .canonical = precision.numerics == config::Numerics::kCanonical,
           .clip = job.optim.clip > 0,
-          .schedule = plan::schedules::Schedule::k1F1B,
+          .schedule = schedule_of(job),
+          .activation_limit = job.parallel.activation_limit,
+          .transfer = job.parallel.transfer,
           .compute = precision.compute,
           .master = precision.master.value(),
           .grads = precision.grads.value(),
           .optimizer_states = 2};
+}
+
+plan::Program place_stages(const config::Job& job, plan::Program program) {
+  const config::Parallel& parallel = job.parallel;
+  if (!parallel.costs.empty()) read_costs(parallel.costs, program);
+  const Shape shape = shape_of(job);
+  const int stages = parallel.pp * shape.chunks;
+  const plan::Cuts cuts = parallel.stages == "auto" ? plan::balance(program, stages, recipe_of(job))
+                                                    : parse_cuts(parallel.stages);
+  return plan::place(std::move(program), cuts, shape.placement, parallel.pp, shape.chunks);
+}
+
+plan::schedules::Grid grid_of(const config::Job& job, const ModelSpec& model) {
+  return plan::schedule_grid(model.program, mesh_of(job), recipe_of(job));
 }
 
 }  // namespace trireme::arch

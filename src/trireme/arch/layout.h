@@ -1,6 +1,7 @@
 // From a resolved job to what a plan is compiled of.
 #pragma once
 
+#include "trireme/arch/spec.h"
 #include "trireme/config/job.h"
 #include "trireme/mesh/mesh.h"
 #include "trireme/plan/recipe.h"
@@ -9,5 +10,12 @@ namespace trireme::arch {
 
 mesh::Mesh mesh_of(const config::Job& job);
 plan::Recipe recipe_of(const config::Job& job);
+
+// A program's nodes with the seconds of parallel.costs, if the job names such a file, placed on the ranks of the
+// pipeline. Throws Error{kUsage} or Error{kData} for stages or a file that do not fit the model.
+plan::Program place_stages(const config::Job& job, plan::Program program);
+
+// What the stages compute when: the job's schedule, or what its file holds. `model` is described for the job.
+plan::schedules::Grid grid_of(const config::Job& job, const ModelSpec& model);
 
 }  // namespace trireme::arch

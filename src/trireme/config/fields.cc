@@ -154,6 +154,40 @@ void add_data(std::vector<Field>& list) {
 
 void add_parallel(std::vector<Field>& list) {
   list.push_back(integer(KEY(parallel.pp), "Pipeline stages.", from(1, 1 << 10)));
+  list.push_back(choice(KEY(parallel.schedule),
+                        "What each pipeline rank computes when (docs/pipeline.md compares them).",
+                        {{"gpipe", "gpipe"},
+                         {"1f1b", "1f1b"},
+                         {"interleaved", "interleaved"},
+                         {"zb_h1", "zb_h1"},
+                         {"zb_h2", "zb_h2"},
+                         {"zb_auto", "zb_auto"},
+                         {"zb_v", "zb_v"},
+                         {"v_half", "v_half"},
+                         {"v_min", "v_min"},
+                         {"dualpipe_v", "dualpipe_v"}}));
+  list.push_back(
+      text(KEY(parallel.schedule_file),
+           "A schedule as a CSV of actions, in the form of PyTorch's pipelining, instead "
+           "of a named one."));
+  list.push_back(integer(KEY(parallel.virtual_stages),
+                         "Chunks of the model on each pipeline rank; 0: as many as the schedule "
+                         "has (interleaved 2).",
+                         from(0, 1 << 10)));
+  list.push_back(
+      text(KEY(parallel.stages),
+           "Where the model is cut: auto (by cost and memory), or the nodes of each "
+           "stage in its order, such as 4,3,3,4 (embedding and head count as one each)."));
+  list.push_back(text(KEY(parallel.costs),
+                      "A node_costs.json of an earlier run (run.trace): cuts, searched schedules "
+                      "and forecasts then go by these seconds instead of by counted operations."));
+  list.push_back(number(KEY(parallel.activation_limit),
+                        "Activations a rank may keep, in times those of 1f1b (zb_auto).",
+                        above(0, 1e6)));
+  list.push_back(number(KEY(parallel.transfer),
+                        "What sending an activation takes, in times a stage's forward: schedules "
+                        "that are searched take it into account.",
+                        from(0, 1e6)));
   list.push_back(integer(KEY(parallel.dp_replicate),
                          "Data-parallel ranks that hold the same shards.", from(1, 1 << 16)));
   list.push_back(

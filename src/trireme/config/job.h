@@ -50,6 +50,13 @@ struct Data {
 
 struct Parallel {
   int pp = 1;
+  std::string schedule = "1f1b";  // or another of plan/schedules
+  std::string schedule_file;      // a CSV of actions instead
+  int virtual_stages = 0;         // chunks of a pipeline rank; 0: the schedule's own count
+  std::string stages = "auto";    // or the nodes of each stage, "3,3,4"
+  std::string costs;              // a file of measured node costs
+  double activation_limit = 1;    // zb_auto
+  double transfer = 0;            // of an activation, in times a stage's forward
   int dp_replicate = 1;
   int dp_shard = -1;  // -1: what is left of the world
   int cp = 1;

@@ -217,15 +217,6 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
   return job;
 }
 
-void check_runnable(const Job& job) {
-  const auto need_one = [](const char* what, const char* key, int degree) {
-    if (degree > 1)
-      fail(ErrorKind::kUsage, "{} parallelism is not built yet: parallel.{}={}, needs 1", what, key,
-           degree);
-  };
-  need_one("pipeline", "pp", job.parallel.pp);
-}
-
 std::vector<std::string> notes(const Job& job) {
   std::vector<std::string> remarks;
   const std::int64_t ids = job.run.global_batch / job.run.micro_batch;

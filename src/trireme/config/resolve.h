@@ -18,9 +18,6 @@ struct DatasetFacts {
 // Throws Error{kUsage} showing the arithmetic and a way out when numbers conflict.
 Job resolve(Job job, int world, const DatasetFacts& data);
 
-// Throws Error{kUsage} when the job asks for what can be planned but not executed yet.
-void check_runnable(const Job& job);
-
 // Remarks about a resolved job that are no errors, one sentence each.
 std::vector<std::string> notes(const Job& job);
 

@@ -8,6 +8,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/plan/text.h"
 
 namespace trireme::exec {
 
@@ -71,7 +72,7 @@ void Transfers::send(int index, at::Tensor tensor) {
   }
   TRIREME_CHECK(transfer.tensor.sizes() == at::IntArrayRef(value.shape),
                 "value {} is of another shape than the {} that its model declares", value.name,
-                fmt::join(value.shape, "x"));
+                plan::shape_text(value.shape));
   transfer.ticket = groups_.channel(stage_, line.peer).send(comm::buffer(transfer.tensor), 1);
   at(plan::queue_of(line)).push_back(std::move(transfer));
 }

@@ -9,14 +9,19 @@
 namespace trireme::train {
 
 JobSession::JobSession(const config::Job& job, comm::World& world)
+    : JobSession(job, world, models::build(job, world)) {}
+
+JobSession::JobSession(const config::Job& job, comm::World& world, exec::Model model)
     : job_(job),
       rank_(world.rank()),
       device_(models::device_of(job)),
       updater_(
           {.betas = job.optim.betas, .eps = job.optim.eps, .weight_decay = job.optim.weight_decay}),
-      session_(models::build(job, world),
+      grid_(arch::grid_of(job, model.spec)),
+      session_(std::move(model),
                {.mesh = arch::mesh_of(job),
                 .recipe = arch::recipe_of(job),
+                .grid = grid_,
                 .seed = static_cast<std::uint64_t>(job.run.seed),
                 .device = device_},
                world, updater_) {}

@@ -35,6 +35,7 @@ class JobSession {
   exec::StepResult evaluate(std::int64_t batch, const Load& load);
 
  private:
+  JobSession(const config::Job& job, comm::World& world, exec::Model model);
   std::function<std::vector<at::Tensor>(int mb)> of_batch(std::int64_t batch,
                                                           const Load& load) const;
 
@@ -42,6 +43,7 @@ class JobSession {
   int rank_;
   at::Device device_;
   optim::AdamW updater_;
+  plan::schedules::Grid grid_;
   exec::Session session_;
 };
 

@@ -1,0 +1,178 @@
+#include "trireme/plan/partition.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <set>
+
+#include "trireme/base/error.h"
+#include "trireme/plan/instr.h"
+
+namespace trireme::plan {
+namespace {
+
+constexpr double kSlack = 0.01;  // of the slowest stage's time, given for memory
+
+std::vector<double> node_times(const Program& program, const GradientFlow& flow) {
+  const bool measured =
+      std::ranges::all_of(program.nodes, [](const Node& node) { return node.seconds.has_value(); });
+  std::vector<double> times;
+  for (std::size_t n = 0; n < program.nodes.size(); ++n) {
+    const Node& node = program.nodes[n];
+    const bool back = flow.node_has_backward[n];
+    if (measured)
+      times.push_back(node.seconds->forward + (back ? node.seconds->backward() : 0));
+    else
+      times.push_back(flops(node, Verb::kForward) + (back ? flops(node, Verb::kBackward) : 0));
+  }
+  return times;
+}
+
+// What stretches of nodes cost as a stage.
+class Stretches {
+ public:
+  Stretches(const Program& program, int stages, const Recipe& recipe)
+      : program_(program), stages_(stages), recipe_(recipe), flow_(gradient_flow(program)) {
+    time_before_.push_back(0);
+    saved_before_.push_back(0);
+    const std::vector<double> times = node_times(program, flow_);
+    for (std::size_t n = 0; n < times.size(); ++n) {
+      time_before_.push_back(time_before_.back() + times[n]);
+      const bool keeps = flow_.node_has_backward[n] && !recipe.recompute;
+      saved_before_.push_back(saved_before_.back() +
+                              (keeps ? static_cast<double>(program.nodes[n].saved_bytes) : 0));
+    }
+    for (int end = 0; end <= nodes(); ++end) {
+      std::vector<double>& states = states_.emplace_back(static_cast<std::size_t>(end) + 1);
+      std::set<UnitId> units;  // of [begin, end)
+      for (int begin = end; begin-- > 0;) {
+        states[begin] = states[begin + 1];
+        for (UnitId unit : program.nodes[begin].units)
+          if (units.insert(unit).second) states[begin] += unit_bytes(program.units[unit]);
+      }
+    }
+  }
+
+  int nodes() const { return static_cast<int>(program_.nodes.size()); }
+  double time(int begin, int end) const { return time_before_[end] - time_before_[begin]; }
+
+  // Of nodes [begin, end) as stage `stage`.
+  double memory(int stage, int begin, int end) const {
+    const int kept = std::min(recipe_.micro_batches, stages_ - stage);
+    return states_[end][begin] + kept * (saved_before_[end] - saved_before_[begin]);
+  }
+
+ private:
+  double unit_bytes(const Unit& unit) const {
+    const auto width = [](DType type) { return static_cast<double>(size_of(type)); };
+    double each = width(recipe_.compute);
+    if (unit.trainable)
+      each += width(recipe_.grads) + recipe_.optimizer_states * width(recipe_.master) +
+              (recipe_.master != recipe_.compute ? width(recipe_.master) : 0);
+    return each * static_cast<double>(unit.numel);
+  }
+
+  const Program& program_;
+  int stages_;
+  const Recipe& recipe_;
+  GradientFlow flow_;
+  std::vector<double> time_before_;
+  std::vector<double> saved_before_;
+  std::vector<std::vector<double>> states_;  // bytes of the units of [begin, end), by end and begin
+};
+
+// Cuts [0, nodes) into `stages` stretches of least total, where two stretches' costs come together by `join`;
+// an infinite cost is not allowed. Empty if nothing is.
+template <typename Cost, typename Join>
+Cuts best(int nodes, int stages, const Cost& cost, const Join& join) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  const auto width = static_cast<std::size_t>(nodes) + 1;
+  std::vector<std::vector<double>> total(static_cast<std::size_t>(stages) + 1,
+                                         std::vector<double>(width, kNever));
+  std::vector<std::vector<int>> begin(static_cast<std::size_t>(stages) + 1,
+                                      std::vector<int>(width, -1));
+  total[0][0] = 0;
+  for (int stage = 0; stage < stages; ++stage)
+    for (int end = stage + 1; end <= nodes - (stages - stage - 1); ++end)
+      for (int from = end; from-- > stage;) {
+        if (total[stage][from] == kNever) continue;
+        const double here = cost(stage, from, end);
+        if (here == kNever) break;  // longer ones are not allowed either
+        const double sum = join(total[stage][from], here);
+        if (sum >= total[stage + 1][end]) continue;
+        total[stage + 1][end] = sum;
+        begin[stage + 1][end] = from;
+      }
+  if (total[stages][nodes] == kNever) return {};
+  Cuts cuts(static_cast<std::size_t>(stages));
+  for (int stage = stages, end = nodes; stage > 0; --stage) {
+    cuts[static_cast<std::size_t>(stage) - 1] = end - begin[stage][end];
+    end = begin[stage][end];
+  }
+  return cuts;
+}
+
+// Calls visit(stage, begin, end) for every stretch.
+template <typename Visit>
+void for_stretches(const Cuts& cuts, const Visit& visit) {
+  int begin = 0;
+  for (int stage = 0; stage < static_cast<int>(cuts.size()); ++stage) {
+    visit(stage, begin, begin + cuts[static_cast<std::size_t>(stage)]);
+    begin += cuts[static_cast<std::size_t>(stage)];
+  }
+}
+
+}  // namespace
+
+Cuts balance(const Program& program, int stages, const Recipe& recipe) {
+  constexpr double kNever = std::numeric_limits<double>::infinity();
+  const Stretches stretches(program, stages, recipe);
+  const int nodes = stretches.nodes();
+  if (stages > nodes)
+    fail(ErrorKind::kUsage, "{} pipeline stages for the {} nodes of {}; take {} or fewer", stages,
+         nodes, program.name, nodes);
+  const auto most = [](double a, double b) { return std::max(a, b); };
+  const auto sum = [](double a, double b) { return a + b; };
+  double slowest = 0, largest = 0;
+  const auto time = [&](int, int begin, int end) { return stretches.time(begin, end); };
+  for_stretches(best(nodes, stages, time, most), [&](int, int begin, int end) {
+    slowest = std::max(slowest, stretches.time(begin, end));
+  });
+  slowest *= 1 + kSlack;
+  const auto memory = [&](int stage, int begin, int end) {
+    return stretches.time(begin, end) > slowest ? kNever : stretches.memory(stage, begin, end);
+  };
+  for_stretches(best(nodes, stages, memory, most), [&](int stage, int begin, int end) {
+    largest = std::max(largest, stretches.memory(stage, begin, end));
+  });
+  const auto square = [&](int stage, int begin, int end) {
+    if (memory(stage, begin, end) > largest) return kNever;
+    return stretches.time(begin, end) * stretches.time(begin, end);
+  };
+  return best(nodes, stages, square, sum);
+}
+
+Program place(Program program, const Cuts& cuts, schedules::Placement placement, int ranks,
+              int chunks) {
+  const int stages = ranks * chunks;
+  const int nodes = std::accumulate(cuts.begin(), cuts.end(), 0);
+  if (static_cast<int>(cuts.size()) != stages ||
+      std::ranges::any_of(cuts, [](int count) { return count < 1; }) ||
+      nodes != static_cast<int>(program.nodes.size()))
+    fail(
+        ErrorKind::kUsage,
+        "{} stages of {} nodes together; the pipeline has {} ({} ranks of {} chunks) and {} has {} "
+        "nodes, at least one a stage",
+        cuts.size(), nodes, stages, ranks, chunks, program.name, program.nodes.size());
+  for_stretches(cuts, [&](int stage, int begin, int end) {
+    for (int n = begin; n < end; ++n) {
+      program.nodes[static_cast<std::size_t>(n)].stage =
+          schedules::rank_of(placement, ranks, stage);
+      program.nodes[static_cast<std::size_t>(n)].chunk =
+          schedules::chunk_of(placement, ranks, stage);
+    }
+  });
+  return program;
+}
+
+}  // namespace trireme::plan

@@ -1,0 +1,27 @@
+// Where a model is cut into pipeline stages.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "trireme/plan/program.h"
+#include "trireme/plan/recipe.h"
+
+namespace trireme::plan {
+
+// Nodes of every stage, one after the other, at least one each.
+using Cuts = std::vector<int>;
+
+// The cuts under which the slowest stage takes least; among those within 1% of it, those under which the largest
+// stage needs least memory, and then the most even ones. A node takes its measured seconds where all nodes have
+// some, else its flops: forward, and backward if it has one (a frozen encoder has none). Memory is that of the
+// recipe's states for every unit once a stage, and what nodes save for as many micro-batches as 1F1B keeps there.
+// Throws Error{kUsage} for more stages than nodes.
+Cuts balance(const Program& program, int stages, const Recipe& recipe);
+
+// The program with stage s on the rank that the placement says. Throws Error{kUsage} if the cuts are not as many
+// as there are stages, or do not add up to the nodes.
+Program place(Program program, const Cuts& cuts, schedules::Placement placement, int ranks,
+              int chunks);
+
+}  // namespace trireme::plan

@@ -1,0 +1,126 @@
+// Every pipeline schedule trains the model that one rank trains, bit for bit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/harness/jobs.h"
+#include "trireme/base/error.h"
+#include "trireme/config/resolve.h"
+
+namespace trireme::train {
+namespace {
+
+using config::Job;
+using harness::JobTrace;
+using harness::run_job;
+using Sets = std::vector<std::string>;
+
+constexpr int kSteps = 2;
+constexpr const char* kSchedules[] = {"gpipe",   "1f1b", "interleaved", "zb_h1", "zb_h2",
+                                      "zb_auto", "zb_v", "v_half",      "v_min", "dualpipe_v"};
+
+// Eight nodes: embedding, six blocks, head.
+Job small(const std::string& recipe, const Sets& sets) {
+  Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / recipe);
+  for (const char* set :
+       {"model.layers=6", "model.hidden=16", "model.heads=2", "model.seq_len=8",
+        "precision.compute=fp64", "run.global_batch=16", "run.micro_batch=1", "run.eval_every=0",
+        "optim.warmup_steps=0", "optim.eps=1e-4", "parallel.dp_shard=1"})
+    config::apply_set(job, set);
+  if (job.model.family == config::Family::kGpt) job.model.dropout = 0.1;
+  for (const std::string& set : sets) config::apply_set(job, set);
+  return job;
+}
+
+std::string print(const Sets& sets) {
+  std::string text;
+  for (const std::string& set : sets) text += set + " ";
+  return text;
+}
+
+Sets operator+(Sets a, const Sets& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+// The same bits: losses, norms and every state.
+void expect_same(const JobTrace& one, const JobTrace& other) {
+  EXPECT_EQ(one.losses, other.losses);
+  EXPECT_EQ(one.grad_norms, other.grad_norms);
+  EXPECT_EQ(other.replicas_apart, 0);
+  ASSERT_EQ(one.states.size(), other.states.size());
+  for (const auto& [name, state] : one.states) EXPECT_EQ(state, other.states.at(name)) << name;
+}
+
+class Pipeline : public testing::TestWithParam<const char*> {
+ protected:
+  // One rank's run of a model.
+  const JobTrace& reference(const std::string& recipe, const Sets& model) {
+    static std::map<std::string, JobTrace> runs;
+    const std::string key = recipe + " " + print(model);
+    const auto found = runs.find(key);
+    if (found != runs.end()) return found->second;
+    return runs.emplace(key, run_job(small(recipe, model), kSteps)).first->second;
+  }
+  Sets schedule(int pp) const {
+    return {fmt::format("parallel.pp={}", pp), fmt::format("parallel.schedule={}", GetParam())};
+  }
+  void expect_reference(const std::string& recipe, const Sets& model, const Sets& layout) {
+    SCOPED_TRACE(recipe + ": " + print(model) + "| " + print(layout));
+    expect_same(reference(recipe, model), run_job(small(recipe, model + layout), kSteps));
+  }
+};
+
+TEST_P(Pipeline, UntiedEqualsOneRank) {
+  for (int pp : {2, 4}) expect_reference("llama_tiny.yaml", {"model.tied=false"}, schedule(pp));
+  // Three ranks take twelve micro-batches under every schedule.
+  expect_reference("gpt_tiny.yaml", {"model.tied=false", "run.global_batch=12"}, schedule(3));
+}
+
+TEST_P(Pipeline, RecomputedEqualsOneRank) {
+  expect_reference("gpt_tiny.yaml", {"model.tied=false"},
+                   schedule(4) + Sets{"recompute.policy=full"});
+}
+
+TEST_P(Pipeline, WithEveryZeroRowEqualsOneRank) {
+  for (int zero : {0, 1, 2, 3})
+    expect_reference(
+        "gpt_tiny.yaml", {"model.tied=false"},
+        schedule(2) + Sets{fmt::format("parallel.zero={}", zero), "parallel.dp_shard=2"});
+  expect_reference("gpt_tiny.yaml", {"model.tied=false", "run.global_batch=32"},
+                   schedule(2) + Sets{"parallel.zero=3", "parallel.dp_shard=2",
+                                      "parallel.dp_replicate=2", "recompute.policy=full"});
+}
+
+// Gradients of a tied embedding are added up chunk by chunk, as one rank with two chunks adds them.
+TEST_P(Pipeline, TiedEqualsTheSameSumsOnOneRank) {
+  const Sets two_chunks = {"parallel.schedule=interleaved", "parallel.virtual_stages=2"};
+  const JobTrace one = run_job(small("gpt_tiny.yaml", two_chunks), kSteps);
+  for (int pp : {2, 4}) {
+    const JobTrace trace = run_job(small("gpt_tiny.yaml", schedule(pp)), kSteps);
+    SCOPED_TRACE(pp);
+    expect_same(one, trace);
+    EXPECT_LT(harness::distance(reference("gpt_tiny.yaml", {}), trace), 1e-12);
+  }
+}
+
+TEST_P(Pipeline, WithTensorAndContextRanksEqualsOneRank) {
+  for (const Sets& axes : {Sets{"parallel.tp=2", "parallel.dp_shard=2", "parallel.zero=1"},
+                           Sets{"parallel.cp=2", "parallel.dp_shard=2", "parallel.zero=3"}}) {
+    SCOPED_TRACE(print(axes));
+    const JobTrace trace = run_job(small("llama_tiny.yaml", schedule(2) + axes), kSteps);
+    EXPECT_LT(harness::distance(reference("llama_tiny.yaml", {}), trace), 1e-12);
+  }
+}
+
+TEST_P(Pipeline, EvaluationEqualsOneRanks) {
+  const double expected = harness::evaluate_job(small("gpt_tiny.yaml", {}))[0];
+  EXPECT_THAT(harness::evaluate_job(small("gpt_tiny.yaml", schedule(4))), testing::Each(expected));
+}
+
+INSTANTIATE_TEST_SUITE_P(Schedules, Pipeline, testing::ValuesIn(kSchedules),
+                         [](const auto& one) { return std::string("s_") + one.param; });
+
+}  // namespace
+}  // namespace trireme::train
