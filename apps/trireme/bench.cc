@@ -5,6 +5,7 @@
 #include "planned.h"
 #include "trireme/base/error.h"
 #include "trireme/mesh/zigzag.h"
+#include "trireme/plan/schedules/schedule.h"
 #include "workers.h"
 
 namespace trireme::app {
@@ -48,6 +49,36 @@ int bench_context(const BenchContextOptions& options) {
 
 int bench_kernels(const BenchKernelsOptions& options) {
   std::vector<std::string> words = {"bench-kernels", "--threads", std::to_string(options.threads)};
+  add_json(words, options.json);
+  become_worker(words, {});
+}
+
+int bench_pipeline(const BenchPipelineOptions& options) {
+  namespace schedules = plan::schedules;
+  std::vector<std::string> names = options.schedules;
+  if (names.empty())
+    for (int i = 0; i < schedules::kScheduleCount; ++i)
+      names.emplace_back(schedules::name(static_cast<schedules::Schedule>(i)));
+  std::string list;
+  for (const std::string& name : names) {
+    const auto schedule = schedules::schedule_of(name);
+    if (!schedule) fail(ErrorKind::kUsage, "--schedules {}: no such schedule", name);
+    schedules::make_grid(*schedule, {.ranks = options.ranks,
+                                     .chunks = schedules::chunks_of(*schedule, 0),
+                                     .micro_batches = options.micro_batches});
+    list += (list.empty() ? "" : ",") + name;
+  }
+  std::vector<std::string> words = {"bench-pipeline",
+                                    "--ranks",
+                                    std::to_string(options.ranks),
+                                    "--micro-batches",
+                                    std::to_string(options.micro_batches),
+                                    "--ms",
+                                    std::to_string(options.ms),
+                                    "--steps",
+                                    std::to_string(options.steps),
+                                    "--schedules",
+                                    list};
   add_json(words, options.json);
   become_worker(words, {});
 }

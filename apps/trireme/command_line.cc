@@ -60,6 +60,7 @@ constexpr char kBenchExamples[] = R"(
 Examples:
   trireme bench collectives
   trireme bench collectives --ranks 2,4 --json collectives.json
+  trireme bench pipeline --ranks 4 --micro-batches 8 --ms 20
   trireme bench context --ranks 2 --tokens 8192 --heads 8 --kv-heads 2
   trireme bench kernels --threads 2
   trireme bench step recipes/gpt_s.yaml --ranks 2 --set precision.compute=bf16
@@ -239,8 +240,31 @@ void add_bench_context(CLI::App& group, BenchContextOptions& o, Run& run) {
   app.callback([&] { run = [&] { return bench_context(o); }; });
 }
 
+void add_bench_pipeline(CLI::App& group, BenchPipelineOptions& o, Run& run) {
+  CLI::App& app = add_command(
+      group, "pipeline", "Stages that sleep, under every schedule: the clock against the simulator",
+      kBenchExamples);
+  app.add_option("--ranks", o.ranks, "pipeline ranks, as threads")
+      ->check(CLI::Range(1, 64))
+      ->capture_default_str();
+  app.add_option("--micro-batches", o.micro_batches, "of a step")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  app.add_option("--ms", o.ms,
+                 "what forward and each half of backward take of a rank's micro-batch")
+      ->check(CLI::Range(0.01, 10000.0))
+      ->capture_default_str();
+  app.add_option("--steps", o.steps, "steps of each schedule, of which the median counts")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--schedules", o.schedules, "which ones; none: all")->delimiter(',');
+  app.add_option("--json", o.json, "write the figures to this file as well");
+  app.callback([&] { run = [&] { return bench_pipeline(o); }; });
+}
+
 void add_bench(CLI::App& root, BenchCollectivesOptions& collectives, BenchContextOptions& context,
-               BenchKernelsOptions& kernels, BenchStepOptions& step, Run& run) {
+               BenchKernelsOptions& kernels, BenchPipelineOptions& pipeline, BenchStepOptions& step,
+               Run& run) {
   CLI::App& group = add_command(root, "bench", "Measure what this machine gives", kBenchExamples);
   group.require_subcommand(1);
   CLI::App& app = add_command(
@@ -253,6 +277,7 @@ void add_bench(CLI::App& root, BenchCollectivesOptions& collectives, BenchContex
   app.add_option("--json", collectives.json, "write the figures to this file as well");
   app.callback([&] { run = [&] { return bench_collectives(collectives); }; });
   add_bench_context(group, context, run);
+  add_bench_pipeline(group, pipeline, run);
 
   CLI::App& passes =
       add_command(group, "kernels", "Passes of the CPU kernels, against memcpy and ATen's products",
@@ -344,6 +369,7 @@ int run_command_line(int argc, char** argv) {
   BenchCollectivesOptions bench_collectives_options;
   BenchContextOptions bench_context_options;
   BenchKernelsOptions bench_kernels_options;
+  BenchPipelineOptions bench_pipeline_options;
   BenchStepOptions bench_step_options;
   DiffOptions diff_options;
   Run run;
@@ -358,7 +384,7 @@ int run_command_line(int argc, char** argv) {
   add_data(root, prepare_options, dataset_options, run);
   add_generate(root, generate_options, run);
   add_bench(root, bench_collectives_options, bench_context_options, bench_kernels_options,
-            bench_step_options, run);
+            bench_pipeline_options, bench_step_options, run);
   add_diff(root, diff_options, run);
   add_command(root, "doctor", "Prove what works on this machine by running it", kDoctorExamples)
       .callback([&] { run = doctor; });

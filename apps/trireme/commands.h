@@ -79,6 +79,15 @@ struct BenchKernelsOptions {
   std::string json;  // empty: the table only
 };
 
+struct BenchPipelineOptions {
+  int ranks = 4;
+  int micro_batches = 8;
+  double ms = 20;
+  int steps = 3;
+  std::vector<std::string> schedules;  // empty: all
+  std::string json;                    // empty: the table only
+};
+
 struct BenchStepOptions {
   JobOptions job;
   int steps = 5;
@@ -110,6 +119,7 @@ int generate(const GenerateOptions& options);
 int bench_collectives(const BenchCollectivesOptions& options);
 int bench_context(const BenchContextOptions& options);
 int bench_kernels(const BenchKernelsOptions& options);
+int bench_pipeline(const BenchPipelineOptions& options);
 int bench_step(const BenchStepOptions& options);
 int diff(const DiffOptions& options);
 int doctor();

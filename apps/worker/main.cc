@@ -26,6 +26,7 @@ int run(int argc, char** argv) {
   if (command == "bench-collectives") return bench_collectives(arguments());
   if (command == "bench-context") return bench_context(arguments());
   if (command == "bench-kernels") return bench_kernels(arguments());
+  if (command == "bench-pipeline") return bench_pipeline(arguments());
   if (command == "bench-step") return bench_step(arguments());
   if (command == "diff") return diff(arguments());
   fail(ErrorKind::kUsage, "trireme-worker is called by trireme; use that");

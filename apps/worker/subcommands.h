@@ -11,6 +11,7 @@ int doctor(const Arguments& arguments);
 int bench_collectives(const Arguments& arguments);
 int bench_context(const Arguments& arguments);
 int bench_kernels(const Arguments& arguments);
+int bench_pipeline(const Arguments& arguments);
 int bench_step(const Arguments& arguments);
 int diff(const Arguments& arguments);
 

@@ -94,6 +94,8 @@ StepResult Executor::run(const StepArgs& args) {
     run_line(index, args, result);
     if (time != nullptr) time->end = now();
     transfers_.release();
+    result.kept_forwards = std::max(result.kept_forwards,
+                                    static_cast<int>(values_.saved.size() + values_.halves.size()));
   }
   Stopwatch waiting;
   settle(static_cast<int>(list_.size()), args);

@@ -43,6 +43,7 @@ struct StepResult {
   double grad_norm = 0;    // over all parameters and meshes, before clipping
   bool flag = false;       // whether any rank raised its flag
   double comm_wait_s = 0;  // this rank's own: time waiting for communication
+  int kept_forwards = 0;   // this rank's own: the most kept at once for their backwards
 };
 
 class Executor {

@@ -41,7 +41,7 @@ class Table {
   }
   void drop(int id, int mb) { entries_.erase({id, mb}); }
   void clear() { entries_.clear(); }
-  bool empty() const { return entries_.empty(); }
+  std::size_t size() const { return entries_.size(); }
 
  private:
   template <typename Map>

@@ -64,4 +64,7 @@ struct Retirement {
 };
 std::vector<Retirement> retirements(const Program& program, std::span<const Instr> list);
 
+// The most forwards that a list keeps at once for their backwards; one with halves is kept to the end of the second.
+int kept_forwards(std::span<const Instr> list);
+
 }  // namespace trireme::plan

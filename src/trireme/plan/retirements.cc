@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <tuple>
 
@@ -29,6 +30,16 @@ std::vector<Retirement> retirements(const Program& program, std::span<const Inst
   for (const auto& [piece, line] : last_backward)
     result[line].gradients.push_back(std::get<0>(piece));
   return result;
+}
+
+int kept_forwards(std::span<const Instr> list) {
+  int kept = 0, most = 0;
+  for (const Instr& line : list) {
+    kept += line.keep || line.verb == Verb::kRecompute;
+    most = std::max(most, kept);
+    kept -= adds_gradients(line);
+  }
+  return most;
 }
 
 }  // namespace trireme::plan

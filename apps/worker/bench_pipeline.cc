@@ -1,0 +1,212 @@
+// trireme-worker bench-pipeline: stages that sleep for known times, under every schedule: what the clock says
+// against what the simulator says.
+#include <ATen/Parallel.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <thread>
+
+#include "median.h"
+#include "subcommands.h"
+#include "trireme/base/clock.h"
+#include "trireme/base/fs.h"
+#include "trireme/base/json.h"
+#include "trireme/comm/local/local_world.h"
+#include "trireme/exec/session.h"
+#include "trireme/plan/partition.h"
+#include "trireme/sim/simulate.h"
+
+namespace trireme::app {
+namespace {
+
+namespace schedules = plan::schedules;
+using schedules::Schedule;
+
+constexpr double kTimeout = 600;
+constexpr std::int64_t kWidth = 64;
+
+void sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+
+// A stage that computes nothing, for as long as it is told.
+struct Sleep : torch::autograd::Function<Sleep> {
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
+                            const at::Tensor& weight, double input, double weight_s,
+                            const ops::WeightGradientsPtr& gradients, bool loss) {
+    context->saved_data["input"] = input;
+    context->saved_data["weight"] = weight_s;
+    ops::save(context, gradients);
+    context->save_for_backward({x, weight});
+    return loss ? x.sum() : x.clone();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list grads) {
+    const auto saved = context->get_saved_variables();
+    sleep(context->saved_data["input"].toDouble());
+    const double seconds = context->saved_data["weight"].toDouble();
+    const auto work = [weight = saved[1], seconds] {
+      sleep(seconds);
+      weight.grad().add_(1);
+    };
+    const ops::WeightGradientsPtr gradients = ops::saved_weight_gradients(context);
+    if (ops::deferring(gradients))
+      gradients->push(work);
+    else
+      work();
+    return {grads[0].expand(saved[0].sizes()).contiguous(), {}, {}, {}, {}, {}};
+  }
+};
+
+class SleepingBlock : public exec::Block {
+ public:
+  SleepingBlock(const plan::NodeSeconds& seconds, bool loss) : seconds_(seconds), loss_(loss) {}
+  void bind(std::vector<at::Tensor> params) override { weight_ = params[0]; }
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const exec::BlockContext& context) override {
+    sleep(seconds_.forward);
+    return {Sleep::apply(inputs[0], weight_, seconds_.input, seconds_.weight,
+                         context.weight_gradients, loss_)};
+  }
+
+ private:
+  plan::NodeSeconds seconds_;
+  bool loss_;
+  at::Tensor weight_;
+};
+
+// A stage and node for every chunk of every rank.
+exec::Model sleeping_model(int stages, const plan::NodeSeconds& seconds) {
+  exec::Model model;
+  plan::Program& program = model.spec.program;
+  program.name = "sleeping";
+  program.values.push_back({.name = "x", .bytes = kWidth * 4, .differentiable = false});
+  for (int s = 0; s < stages; ++s) {
+    const std::string name = fmt::format("stage.{}", s);
+    const bool loss = s + 1 == stages;
+    program.units.push_back({.name = name, .numel = kWidth});
+    program.values.push_back({.name = name + ".out", .bytes = kWidth * 4, .shape = {1, kWidth}});
+    program.nodes.push_back({.name = name,
+                             .reads = {s},
+                             .writes = {s + 1},
+                             .units = {s},
+                             .loss = loss,
+                             .split = plan::BackwardSplit{},
+                             .seconds = seconds});
+    model.spec.units.push_back({.name = name, .params = {{.name = name, .shape = {kWidth}}}});
+    model.spec.node_params.push_back({{.unit = s, .param = 0}});
+    model.blocks.push_back(std::make_unique<SleepingBlock>(seconds, loss));
+  }
+  return model;
+}
+
+class NoUpdate : public exec::Updater {
+ public:
+  const std::vector<std::string>& state_names() const override { return none_; }
+  void update(at::Tensor, const at::Tensor&, std::span<at::Tensor>,
+              std::span<const exec::UpdateSegment>, const exec::UpdateArgs&) override {}
+
+ private:
+  std::vector<std::string> none_;
+};
+
+struct Problem {
+  int ranks = 0;
+  int micro_batches = 0;
+  double seconds = 0;  // of each of F, I and W of a rank's share of a micro-batch
+  int steps = 0;
+};
+
+struct Figures {
+  double measured_s = 0;
+  double simulated_s = 0;
+  std::vector<int> kept;  // by rank: most forwards kept at once
+  std::vector<int> kept_planned;
+};
+
+Figures measure(const Problem& problem, Schedule schedule) {
+  const int chunks = schedules::chunks_of(schedule, 0);
+  const double each = problem.seconds / chunks;
+  const plan::Recipe recipe{
+      .micro_batches = problem.micro_batches, .schedule = schedule, .optimizer_states = 0};
+  Figures figures;
+  figures.kept.resize(static_cast<std::size_t>(problem.ranks));
+  std::vector<double> steps;
+  comm::run_local_ranks(problem.ranks, kTimeout, [&](comm::World& world) {
+    at::set_num_threads(1);
+    const int stages = problem.ranks * chunks;
+    exec::Model model = sleeping_model(stages, {.forward = each, .input = each, .weight = each});
+    model.spec.program =
+        plan::place(std::move(model.spec.program), plan::Cuts(static_cast<std::size_t>(stages), 1),
+                    schedules::placement_of(schedule), problem.ranks, chunks);
+    NoUpdate updater;
+    exec::Session session(std::move(model),
+                          {.mesh = mesh::Mesh({.pp = problem.ranks}), .recipe = recipe}, world,
+                          updater);
+    for (int step = -1; step < problem.steps; ++step) {
+      world.exchange("");  // all begin together
+      const Stopwatch watch;
+      const exec::StepResult result = session.step({.step = step, .load = [](int) {
+                                                      return std::vector{at::zeros({1, kWidth})};
+                                                    }});
+      if (world.rank() == 0 && step >= 0) steps.push_back(watch.seconds());
+      figures.kept[static_cast<std::size_t>(world.rank())] = result.kept_forwards;
+    }
+    if (world.rank() > 0) return;
+    sim::CostModel instant;  // what does not sleep takes no time worth a figure
+    instant.link_latency_s = instant.line_s = 0;
+    instant.memory_bytes_per_s = instant.link_bytes_per_s = INFINITY;
+    figures.simulated_s = sim::simulate(session.plan(), instant).step_s;
+    for (const plan::List& list : session.plan().lists)
+      figures.kept_planned.push_back(plan::kept_forwards(list));
+  });
+  figures.measured_s = median(steps);
+  return figures;
+}
+
+std::string joined(const std::vector<int>& numbers) {
+  std::string text;
+  for (int number : numbers) text += fmt::format("{}{}", text.empty() ? "" : " ", number);
+  return text;
+}
+
+}  // namespace
+
+int bench_pipeline(const Arguments& arguments) {
+  const Problem problem{.ranks = arguments.number<int>("ranks"),
+                        .micro_batches = arguments.number<int>("micro-batches"),
+                        .seconds = arguments.number<double>("ms") * 1e-3,
+                        .steps = arguments.number<int>("steps")};
+  fmt::print(
+      "{} ranks (threads) that sleep {:.1f} ms for each F, I and W of a micro-batch, {} "
+      "micro-batches, "
+      "median of {} steps\n{:<12} {:>12} {:>12} {:>8} {:>8}  {}\n",
+      problem.ranks, problem.seconds * 1e3, problem.micro_batches, problem.steps, "schedule",
+      "measured ms", "simulated", "ratio", "bubble", "most kept forwards by rank (planned)");
+  Json rows = Json::array();
+  std::istringstream names(arguments.text("schedules"));
+  for (std::string name; std::getline(names, name, ',');) {
+    const Figures figures = measure(problem, *schedules::schedule_of(name));
+    const double work = 3 * problem.micro_batches * problem.seconds;
+    const double ratio = figures.measured_s / figures.simulated_s;
+    fmt::print("{:<12} {:>12.1f} {:>12.1f} {:>8.4f} {:>7.1f}%  {} ({})\n", name,
+               figures.measured_s * 1e3, figures.simulated_s * 1e3, ratio,
+               100 * (1 - work / figures.measured_s), joined(figures.kept),
+               joined(figures.kept_planned));
+    std::fflush(stdout);
+    rows.push_back({{"schedule", name},
+                    {"measured_ms", figures.measured_s * 1e3},
+                    {"simulated_ms", figures.simulated_s * 1e3},
+                    {"ratio", ratio},
+                    {"kept", figures.kept},
+                    {"kept_planned", figures.kept_planned}});
+  }
+  if (arguments.has("json")) write_file_synced(arguments.text("json"), rows.dump(1) + "\n");
+  return 0;
+}
+
+}  // namespace trireme::app
