@@ -115,15 +115,20 @@ void check_grid(const Grid& grid) {
        fault->reason);
 }
 
-std::vector<double> peak_activations(const Grid& grid) {
+std::vector<double> peak_activations(const Grid& grid, double kept) {
   std::vector<double> peaks;
   for (const std::vector<Action>& row : grid.rows) {
-    int held = 0, peak = 0;
+    double peak = 0;
+    int whole = 0, rest = 0;  // chunks between F and I, between I and W
     for (const Action& action : row) {
-      if (action.work == Work::kForward) peak = std::max(peak, ++held);
-      if (action.work == Work::kBackward || action.work == Work::kBackwardWeight) --held;
+      switch (action.work) {
+        case Work::kForward: peak = std::max(peak, ++whole + kept * rest); break;
+        case Work::kBackward: --whole; break;
+        case Work::kBackwardInput: --whole, ++rest; break;
+        case Work::kBackwardWeight: --rest; break;
+      }
     }
-    peaks.push_back(static_cast<double>(peak) / grid.chunks);
+    peaks.push_back(peak / grid.chunks);
   }
   return peaks;
 }

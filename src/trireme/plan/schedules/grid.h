@@ -55,7 +55,11 @@ struct ScheduleShape {
   int micro_batches = 1;
   std::vector<StageCost> stages{};  // of every stage; empty: all 1
   double transfer = 0;              // between neighbouring stages on different ranks
-  double activation_limit = 1;      // zb_auto: as a multiple of 1F1B's peak, `ranks` micro-batches
+  // What zb_auto may hold, as a multiple of 1F1B's peak (`ranks` micro-batches), and the share of a
+  // micro-batch's activations that W still needs after I: about half where attention keeps its
+  // probabilities, nearly all where it does not.
+  double activation_limit = 1;
+  double kept = 0.5;
 };
 
 struct GridTimes {
@@ -64,16 +68,17 @@ struct GridTimes {
   // From the first start to the last end of the rank where that is longest: the cost in the zero-bubble
   // paper (Qi et al. 2023), a step of which has no barrier at its end.
   double longest_rank = 0;
-  std::vector<double> peak_activations{};  // by rank, see below
+  std::vector<double> peak_activations{};  // by rank: peak_activations(grid)
+  std::vector<double> peak_memory{};       // the same with the shape's `kept`
 };
 
 // Exact: an action starts when its rank is free and what it needs is there. The grid must be one that
-// check_grid accepts. Activations are counted in micro-batches of a rank's whole share, so that a chunk
-// counts 1/chunks, and are held from F to the end of B or, of a split backward, to the end of W.
+// check_grid accepts.
 GridTimes time_grid(const Grid& grid, const ScheduleShape& shape);
 
-// By rank, as in GridTimes: it depends on the order alone.
-std::vector<double> peak_activations(const Grid& grid);
+// By rank, in micro-batches of a rank's whole share, so that a chunk counts 1/chunks. Held from F to the
+// end of B or, of a split backward, to the end of W, to which `kept` of it stays after I.
+std::vector<double> peak_activations(const Grid& grid, double kept = 1);
 
 // What is wrong with a grid, and where: the rank and the place in its row.
 struct GridFault {

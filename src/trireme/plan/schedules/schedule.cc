@@ -5,6 +5,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/plan/schedules/fixed.h"
+#include "trireme/plan/schedules/search.h"
 
 namespace trireme::plan::schedules {
 namespace {
@@ -28,7 +29,9 @@ void check_shape(Schedule schedule, const ScheduleShape& shape) {
                   "a stage costs {}, {}, {}", cost.forward, cost.input, cost.weight);
   TRIREME_CHECK(shape.transfer >= 0 && std::isfinite(shape.transfer), "a transfer takes {}",
                 shape.transfer);
-  TRIREME_CHECK(shape.activation_limit > 0, "an activation limit of {}", shape.activation_limit);
+  TRIREME_CHECK(shape.activation_limit >= 0 && shape.kept >= 0 && shape.kept <= 1,
+                "an activation limit of {}, of which W keeps {}", shape.activation_limit,
+                shape.kept);
 }
 
 void check_micro_batches(Schedule schedule, const ScheduleShape& shape) {
@@ -54,8 +57,7 @@ Row fixed_row(Schedule schedule, const ScheduleShape& shape, int rank) {
     case Schedule::kInterleaved: return interleaved_row(p, shape.chunks, m, rank);
     case Schedule::kZbH1: return zb_h1_row(p, m, rank);
     case Schedule::kZbH2: return zb_h2_row(p, m, rank);
-    case Schedule::kDualPipeV: return dualpipe_v_row(p, m, rank);
-    default: fail(ErrorKind::kInternal, "{} is searched, not fixed", name(schedule));
+    default: return dualpipe_v_row(p, m, rank);
   }
 }
 
@@ -92,6 +94,13 @@ int chunks_of(Schedule schedule, int virtual_stages) {
 Grid make_grid(Schedule schedule, const ScheduleShape& shape) {
   check_shape(schedule, shape);
   check_micro_batches(schedule, shape);
+  switch (schedule) {
+    case Schedule::kZbAuto: return search_zero_bubble(shape);
+    case Schedule::kZbV: return search_zb_v(shape);
+    case Schedule::kVHalf: return search_v_half(shape);
+    case Schedule::kVMin: return search_v_min(shape);
+    default: break;
+  }
   Grid grid{.placement = placement_of(schedule),
             .chunks = shape.chunks,
             .micro_batches = shape.micro_batches};

@@ -60,6 +60,7 @@ GridTimes time_grid(const Grid& grid, const ScheduleShape& shape) {
     times.longest_rank = std::max(times.longest_rank, row.back().second - row.front().first);
   }
   times.peak_activations = peak_activations(grid);
+  times.peak_memory = peak_activations(grid, shape.kept);
   return times;
 }
 

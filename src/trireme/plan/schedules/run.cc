@@ -1,0 +1,210 @@
+#include "trireme/plan/schedules/run.h"
+
+#include <algorithm>
+#include <array>
+#include <functional>
+#include <queue>
+#include <utility>
+
+namespace trireme::plan::schedules {
+namespace {
+
+constexpr double kNever = std::numeric_limits<double>::infinity();
+
+class Run {
+ public:
+  Run(const ScheduleShape& shape, Placement placement, const Policy& policy, double bound)
+      : shape_(shape),
+        placement_(placement),
+        policy_(policy),
+        bound_(bound),
+        stages_(shape.ranks * shape.chunks),
+        count_(static_cast<std::size_t>(shape.micro_batches)),
+        ranks_(static_cast<std::size_t>(shape.ranks)),
+        forward_at_(static_cast<std::size_t>(stages_) * count_, kNever),
+        input_at_(forward_at_) {
+    std::fill_n(forward_at_.begin(), count_, 0.0);
+    double longest = 0;
+    for (int stage = 0; stage < stages_; ++stage) {
+      const StageCost one = cost(stage);
+      longest = std::max({longest, one.forward, one.input, one.weight});
+      ranks_[static_cast<std::size_t>(rank_of(placement, shape.ranks, stage))].work +=
+          shape.micro_batches * (one.forward + one.input + one.weight);
+    }
+    slack_ = 1e-9 * longest;
+    for (Rank& rank : ranks_) rank.row.reserve(actions_of_a_rank());
+  }
+
+  std::optional<RunResult> run() {
+    wake_.push({0, 0});
+    while (!wake_.empty() && !beaten_) {
+      const auto [now, rank] = wake_.top();
+      wake_.pop();
+      if (now + slack_ < ranks_[static_cast<std::size_t>(rank)].free) continue;
+      policy_.order ? follow(now, rank) : decide(now, rank);
+    }
+    RunResult result{.grid = {.placement = placement_,
+                              .chunks = shape_.chunks,
+                              .micro_batches = shape_.micro_batches}};
+    for (Rank& rank : ranks_) {
+      if (beaten_ || rank.row.size() < actions_of_a_rank()) return std::nullopt;
+      result.longest_rank = std::max(result.longest_rank, rank.free - rank.begin);
+      result.grid.rows.push_back(std::move(rank.row));
+    }
+    return result;
+  }
+
+ private:
+  struct Rank {
+    double begin = kNever, free = 0;
+    double work = 0, idle = 0;  // work: of the whole step
+    double held = 0;
+    std::array<int, 2> forward{}, input{}, weight{};  // micro-batches done, by chunk
+    bool after_input = false;                         // the last of F and I was I
+    std::size_t place = 0;                            // in the policy's order
+    Row row{};
+  };
+  struct Choice {
+    double at = kNever;  // when it can start
+    Action action{};
+  };
+
+  std::size_t actions_of_a_rank() const {
+    return 3 * count_ * static_cast<std::size_t>(shape_.chunks);
+  }
+  StageCost cost(int stage) const {
+    return shape_.stages.empty() ? StageCost{} : shape_.stages[static_cast<std::size_t>(stage)];
+  }
+  StageCost cost(int rank, int chunk) const {
+    return cost(stage_of(placement_, shape_.ranks, rank, chunk));
+  }
+  std::size_t slot(int stage, int mb) const {
+    return static_cast<std::size_t>(stage) * count_ + static_cast<std::size_t>(mb);
+  }
+  bool full(const Rank& rank) const { return rank.held + 1 > policy_.limit + 1e-9; }
+
+  Choice next(double now, int rank, Work work, int chunk, int mb) const {
+    if (mb == shape_.micro_batches) return {};
+    const int stage = stage_of(placement_, shape_.ranks, rank, chunk);
+    const double arrival = (work == Work::kForward ? forward_at_ : input_at_)[slot(stage, mb)];
+    return {std::max(now, arrival), {.work = work, .chunk = chunk, .mb = mb}};
+  }
+  Choice next_weight(double now, const Rank& rank) const {
+    Choice oldest;
+    for (int chunk = shape_.chunks; chunk-- > 0;) {
+      const auto k = static_cast<std::size_t>(chunk);
+      if (rank.weight[k] < rank.input[k] &&
+          (oldest.at == kNever || rank.weight[k] < oldest.action.mb))
+        oldest = {now, {.work = Work::kBackwardWeight, .chunk = chunk, .mb = rank.weight[k]}};
+    }
+    return oldest;
+  }
+
+  void follow(double now, int id) {
+    Rank& rank = ranks_[static_cast<std::size_t>(id)];
+    const Row& order = (*policy_.order)[static_cast<std::size_t>(id)];
+    Choice ordered;
+    if (rank.place < order.size()) {
+      const Action action = order[rank.place];
+      if (action.work != Work::kForward || !full(rank))
+        ordered = next(now, id, action.work, action.chunk, action.mb);
+    }
+    if (ordered.at <= now + slack_) {
+      ++rank.place;
+      return start(ordered, id);
+    }
+    fill(now, id, ordered.at);
+  }
+
+  void decide(double now, int id) {
+    const Rank& rank = ranks_[static_cast<std::size_t>(id)];
+    const double here = now + slack_;
+    const Choice input = next(now, id, Work::kBackwardInput, 0, rank.input[0]);
+    const Choice forward = next(now, id, Work::kForward, 0, rank.forward[0]);
+    const double wait = rank.input[0] == 0 ? policy_.wait_at_first : policy_.wait_for_input;
+    const bool may_forward = forward.at <= here && !full(rank);
+    if (rank.after_input && forward.at <= here) {
+      const Choice weight = next_weight(now, rank);
+      if (may_forward) return start(forward, id);
+      if (weight.at <= here) return start(weight, id);
+    }
+    if (input.at <= here) return start(input, id);
+    if (may_forward && input.at >= now + wait * cost(id, 0).forward) return start(forward, id);
+    fill(now, id, forward.at <= here ? input.at : std::min(input.at, forward.at));
+  }
+
+  // A weight gradient, if there is one and the better work is not too close.
+  void fill(double now, int id, double better) {
+    const Choice weight = next_weight(now, ranks_[static_cast<std::size_t>(id)]);
+    if (weight.at <= now + slack_ &&
+        better + slack_ >= now + policy_.wait_at_weight * cost(id, weight.action.chunk).weight)
+      return start(weight, id);
+    if (better < kNever) wake_.push({better, id});
+  }
+
+  void start(const Choice& choice, int id) {
+    Rank& rank = ranks_[static_cast<std::size_t>(id)];
+    const Action action = choice.action;
+    const auto k = static_cast<std::size_t>(action.chunk);
+    const int stage = stage_of(placement_, shape_.ranks, id, action.chunk);
+    if (rank.row.empty())
+      rank.begin = choice.at;
+    else
+      rank.idle += choice.at - rank.free;
+    beaten_ = rank.idle + rank.work >= bound_;
+    rank.row.push_back(action);
+    if (action.work == Work::kForward) {
+      ++rank.forward[k];
+      rank.held += 1;
+      rank.after_input = false;
+      rank.free = choice.at + cost(stage).forward;
+      if (stage + 1 < stages_)
+        deliver(forward_at_, id, stage + 1, action.mb);
+      else
+        input_at_[slot(stage, action.mb)] = rank.free;
+    } else if (action.work == Work::kBackwardInput) {
+      ++rank.input[k];
+      rank.held -= 1 - policy_.kept;
+      rank.after_input = true;
+      rank.free = choice.at + cost(stage).input;
+      if (stage > 0) deliver(input_at_, id, stage - 1, action.mb);
+    } else {
+      ++rank.weight[k];
+      rank.held -= policy_.kept;
+      rank.free = choice.at + cost(stage).weight;
+    }
+    wake_.push({rank.free, id});
+  }
+
+  // The rank's result, at its end, to the rank of a neighbouring stage.
+  void deliver(std::vector<double>& times, int from, int stage, int mb) {
+    const int to = rank_of(placement_, shape_.ranks, stage);
+    const double end = ranks_[static_cast<std::size_t>(from)].free;
+    const double arrival = to == from ? end : end + shape_.transfer;
+    times[slot(stage, mb)] = arrival;
+    if (to != from) wake_.push({arrival, to});
+  }
+
+  using Wake = std::pair<double, int>;  // when, which rank
+
+  const ScheduleShape& shape_;
+  Placement placement_;
+  const Policy& policy_;
+  double bound_;
+  int stages_;
+  std::size_t count_;
+  std::vector<Rank> ranks_;
+  std::vector<double> forward_at_, input_at_;  // from when on a stage can run a micro-batch
+  double slack_ = 0;
+  bool beaten_ = false;
+  std::priority_queue<Wake, std::vector<Wake>, std::greater<>> wake_{};
+};
+
+}  // namespace
+
+std::optional<RunResult> run_policy(const ScheduleShape& shape, Placement placement,
+                                    const Policy& policy, double bound) {
+  return Run(shape, placement, policy, bound).run();
+}
+
+}  // namespace trireme::plan::schedules

@@ -1,0 +1,38 @@
+// One run of a pipeline whose ranks decide by themselves what to compute next, on the shape's clock.
+#pragma once
+
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "trireme/plan/schedules/grid.h"
+
+namespace trireme::plan::schedules {
+
+using Row = std::vector<Action>;
+
+// How a rank decides. It would rather do I than F and F than W, but takes turns between I and F, and waits for
+// the better work where that is under way and closer than a share of the worse one's duration.
+struct Policy {
+  double limit =
+      0;  // activations of a rank at once, in chunks; between I and W a chunk counts `kept`
+  double kept = 1;
+  double wait_at_first = 0;   // before F instead of the first I
+  double wait_for_input = 0;  // before F instead of a later I
+  double wait_at_weight = 0;  // before W
+  // Forwards and input gradients of each rank in a fixed order, so that only W is left to decide; null:
+  // one chunk a rank, in the order of micro-batches.
+  const std::vector<Row>* order = nullptr;
+};
+
+struct RunResult {
+  Grid grid{};
+  double longest_rank = 0;
+};
+
+// Nothing when the order cannot be kept within the limit, or as soon as `bound` cannot be beaten.
+std::optional<RunResult> run_policy(const ScheduleShape& shape, Placement placement,
+                                    const Policy& policy,
+                                    double bound = std::numeric_limits<double>::infinity());
+
+}  // namespace trireme::plan::schedules
