@@ -140,9 +140,9 @@ Figures measure(const Problem& problem, Schedule schedule) {
     at::set_num_threads(1);
     const int stages = problem.ranks * chunks;
     exec::Model model = sleeping_model(stages, {.forward = each, .input = each, .weight = each});
-    model.spec.program =
-        plan::place(std::move(model.spec.program), plan::Cuts(static_cast<std::size_t>(stages), 1),
-                    schedules::placement_of(schedule), problem.ranks, chunks);
+    model.spec.program = plan::place(
+        std::move(model.spec.program), plan::Cuts(static_cast<std::size_t>(stages), 1),
+        {.placement = schedules::placement_of(schedule), .ranks = problem.ranks, .chunks = chunks});
     NoUpdate updater;
     exec::Session session(std::move(model),
                           {.mesh = mesh::Mesh({.pp = problem.ranks}), .recipe = recipe}, world,

@@ -78,6 +78,32 @@ TEST_F(Train, ThreadsProcessesAndOneRankGiveTheSameNumbersAndAllFiles) {
   EXPECT_THAT(desk_.run({"checkpoint", "inspect", "processes"}).out, HasSubstr("block.0"));
 }
 
+// Under every schedule, on processes and threads, also resumed on another number of stages.
+TEST_F(Train, PipelinesGiveOneRanksNumbers) {
+  const std::vector<std::string> untied = {"--set", "model.tied=false", "--set", "model.layers=2"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.end(), untied.begin(), untied.end());
+    return train(more);
+  };
+  ASSERT_EQ(with({"--out", "one"}).exit_code, 0);
+  for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zb_h2", "zb_auto", "zb_v",
+                               "v_half", "v_min", "dualpipe_v"}) {
+    const bool threads = std::string(schedule) > "zb";
+    const Result result =
+        with({"--out", schedule, threads ? "--ranks" : "--nproc", "2", "--set", "parallel.pp=2",
+              "--set", std::string("parallel.schedule=") + schedule});
+    ASSERT_EQ(result.exit_code, 0) << schedule << result.err;
+    EXPECT_EQ(numbers(schedule), numbers("one")) << schedule;
+  }
+  std::filesystem::remove_all(desk_ / "zb_v/checkpoints/step-6");
+  ASSERT_EQ(with({"--out", "zb_v", "--nproc", "3", "--set", "parallel.pp=3"}).exit_code, 0);
+  EXPECT_EQ(numbers("zb_v"), numbers("one"));
+  const Result refused = with({"--out", "refused", "--ranks", "3", "--set", "parallel.pp=3",
+                               "--set", "parallel.schedule=interleaved"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("groups of 3"));
+}
+
 TEST_F(Train, AResumedRunGoesOnWithTheSameNumbers) {
   ASSERT_EQ(train({"--out", "whole"}).exit_code, 0);
   ASSERT_EQ(train({"--out", "parts", "--ranks", "2"}).exit_code, 0);

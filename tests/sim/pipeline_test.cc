@@ -107,8 +107,10 @@ TEST(Pipeline, RandomProgramsAreProvenAndSimulated) {
     const mesh::Mesh mesh(
         {.pp = p, .dp_replicate = 1 + random.upto(1), .dp_shard = 1 + random.upto(1)});
     Program program = RandomProgram(static_cast<std::uint64_t>(seed), nodes).take();
-    const Cuts cuts = balance(program, p * chunks, recipe);
-    program = place(std::move(program), cuts, schedules::placement_of(schedule), p, chunks);
+    const Pipeline pipeline{
+        .placement = schedules::placement_of(schedule), .ranks = p, .chunks = chunks};
+    const Cuts cuts = balance(program, pipeline, recipe);
+    program = place(std::move(program), cuts, pipeline);
     SCOPED_TRACE(fmt::format("{} {} p {} chunks {} m {} zero {} recompute {}", program.name,
                              schedules::name(schedule), p, chunks, m, recipe.zero,
                              recipe.recompute));

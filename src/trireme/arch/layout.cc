@@ -22,15 +22,11 @@ schedules::Schedule schedule_of(const config::Job& job) {
   return *schedule;
 }
 
-// Stages of a pipeline rank, and where they are.
-struct Shape {
-  schedules::Placement placement = schedules::Placement::kLoop;
-  int chunks = 1;
-};
-Shape shape_of(const config::Job& job) {
+plan::Pipeline pipeline_of(const config::Job& job) {
   const config::Parallel& parallel = job.parallel;
   const schedules::Schedule schedule = schedule_of(job);
   return {.placement = schedules::placement_of(schedule),
+          .ranks = parallel.pp,
           .chunks = schedules::chunks_of(schedule, parallel.virtual_stages)};
 }
 
@@ -99,11 +95,11 @@ plan::Recipe recipe_of(const config::Job& job) {
 plan::Program place_stages(const config::Job& job, plan::Program program) {
   const config::Parallel& parallel = job.parallel;
   if (!parallel.costs.empty()) read_costs(parallel.costs, program);
-  const Shape shape = shape_of(job);
-  const int stages = parallel.pp * shape.chunks;
-  const plan::Cuts cuts = parallel.stages == "auto" ? plan::balance(program, stages, recipe_of(job))
-                                                    : parse_cuts(parallel.stages);
-  return plan::place(std::move(program), cuts, shape.placement, parallel.pp, shape.chunks);
+  const plan::Pipeline pipeline = pipeline_of(job);
+  const plan::Cuts cuts = parallel.stages == "auto"
+                              ? plan::balance(program, pipeline, recipe_of(job))
+                              : parse_cuts(parallel.stages);
+  return plan::place(std::move(program), cuts, pipeline);
 }
 
 plan::schedules::Grid grid_of(const config::Job& job, const ModelSpec& model) {

@@ -1,9 +1,11 @@
 #include "trireme/plan/partition.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <numeric>
 #include <set>
+#include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/plan/instr.h"
@@ -122,9 +124,45 @@ void for_stretches(const Cuts& cuts, const Visit& visit) {
   }
 }
 
+// How slow the slowest rank and stage are, and how uneven ranks are.
+using Unevenness = std::array<double, 3>;
+Unevenness unevenness(const Stretches& stretches, const Pipeline& pipeline, const Cuts& cuts) {
+  std::vector<double> ranks(static_cast<std::size_t>(pipeline.ranks));
+  Unevenness result{};
+  for_stretches(cuts, [&](int stage, int begin, int end) {
+    const double time = stretches.time(begin, end);
+    ranks[static_cast<std::size_t>(pipeline.rank_of(stage))] += time;
+    result[1] = std::max(result[1], time);
+  });
+  result[0] = *std::ranges::max_element(ranks);
+  for (double time : ranks) result[2] += time * time;
+  return result;
+}
+
+// Moves a node from one stage to another, along those between them, as long as ranks get more even.
+void even_out(const Stretches& stretches, const Pipeline& pipeline, Cuts& cuts) {
+  Unevenness least = unevenness(stretches, pipeline, cuts);
+  for (bool moved = true; std::exchange(moved, false);)
+    for (std::size_t from = 0; from < cuts.size(); ++from)
+      for (std::size_t to = 0; to < cuts.size(); ++to) {
+        if (from == to || cuts[from] == 1) continue;
+        --cuts[from];
+        ++cuts[to];
+        const Unevenness next = unevenness(stretches, pipeline, cuts);
+        moved = moved || next < least;
+        if (next < least) {
+          least = next;
+        } else {
+          ++cuts[from];
+          --cuts[to];
+        }
+      }
+}
+
 }  // namespace
 
-Cuts balance(const Program& program, int stages, const Recipe& recipe) {
+Cuts balance(const Program& program, const Pipeline& pipeline, const Recipe& recipe) {
+  const int stages = pipeline.stages();
   constexpr double kNever = std::numeric_limits<double>::infinity();
   const Stretches stretches(program, stages, recipe);
   const int nodes = stretches.nodes();
@@ -149,27 +187,27 @@ Cuts balance(const Program& program, int stages, const Recipe& recipe) {
     if (memory(stage, begin, end) > largest) return kNever;
     return stretches.time(begin, end) * stretches.time(begin, end);
   };
-  return best(nodes, stages, square, sum);
+  Cuts cuts = best(nodes, stages, square, sum);
+  if (pipeline.chunks > 1) even_out(stretches, pipeline, cuts);
+  return cuts;
 }
 
-Program place(Program program, const Cuts& cuts, schedules::Placement placement, int ranks,
-              int chunks) {
-  const int stages = ranks * chunks;
+Program place(Program program, const Cuts& cuts, const Pipeline& pipeline) {
   const int nodes = std::accumulate(cuts.begin(), cuts.end(), 0);
-  if (static_cast<int>(cuts.size()) != stages ||
+  if (static_cast<int>(cuts.size()) != pipeline.stages() ||
       std::ranges::any_of(cuts, [](int count) { return count < 1; }) ||
       nodes != static_cast<int>(program.nodes.size()))
     fail(
         ErrorKind::kUsage,
         "{} stages of {} nodes together; the pipeline has {} ({} ranks of {} chunks) and {} has {} "
         "nodes, at least one a stage",
-        cuts.size(), nodes, stages, ranks, chunks, program.name, program.nodes.size());
+        cuts.size(), nodes, pipeline.stages(), pipeline.ranks, pipeline.chunks, program.name,
+        program.nodes.size());
   for_stretches(cuts, [&](int stage, int begin, int end) {
     for (int n = begin; n < end; ++n) {
-      program.nodes[static_cast<std::size_t>(n)].stage =
-          schedules::rank_of(placement, ranks, stage);
-      program.nodes[static_cast<std::size_t>(n)].chunk =
-          schedules::chunk_of(placement, ranks, stage);
+      Node& node = program.nodes[static_cast<std::size_t>(n)];
+      node.stage = pipeline.rank_of(stage);
+      node.chunk = schedules::chunk_of(pipeline.placement, pipeline.ranks, stage);
     }
   });
   return program;

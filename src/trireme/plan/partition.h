@@ -12,16 +12,25 @@ namespace trireme::plan {
 // Nodes of every stage, one after the other, at least one each.
 using Cuts = std::vector<int>;
 
+// Where the stages of a pipeline begin and who runs them.
+struct Pipeline {
+  schedules::Placement placement = schedules::Placement::kLoop;
+  int ranks = 1;
+  int chunks = 1;
+  int stages() const { return ranks * chunks; }
+  int rank_of(int stage) const { return schedules::rank_of(placement, ranks, stage); }
+};
+
 // The cuts under which the slowest stage takes least; among those within 1% of it, those under which the largest
-// stage needs least memory, and then the most even ones. A node takes its measured seconds where all nodes have
+// stage needs least memory, and then the most even ones. Where ranks have several chunks, nodes then move between
+// stages as long as the slowest rank gets faster. A node takes its measured seconds where all nodes have
 // some, else its flops: forward, and backward if it has one (a frozen encoder has none). Memory is that of the
 // recipe's states for every unit once a stage, and what nodes save for as many micro-batches as 1F1B keeps there.
 // Throws Error{kUsage} for more stages than nodes.
-Cuts balance(const Program& program, int stages, const Recipe& recipe);
+Cuts balance(const Program& program, const Pipeline& pipeline, const Recipe& recipe);
 
 // The program with stage s on the rank that the placement says. Throws Error{kUsage} if the cuts are not as many
 // as there are stages, or do not add up to the nodes.
-Program place(Program program, const Cuts& cuts, schedules::Placement placement, int ranks,
-              int chunks);
+Program place(Program program, const Cuts& cuts, const Pipeline& pipeline);
 
 }  // namespace trireme::plan
