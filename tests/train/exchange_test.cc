@@ -172,7 +172,7 @@ TEST(Exchanges, OfUnevenHeadsAreThePlansAtMost) {
 }
 
 // anchors.md: a layer has two all-reduces forward and two backward; with sequence parallelism all-gather and
-// reduce-scatter in their place, and what a column-parallel layer read is gathered again; a ring passes keys
+// reduce-scatter in their place, and for weights what a column-parallel layer read is gathered again; a ring passes keys
 // and values on ranks - 1 times.
 TEST(Exchanges, AreMegatrons) {
   const auto block = [](const std::vector<std::string>& sets) {
@@ -185,7 +185,7 @@ TEST(Exchanges, AreMegatrons) {
               testing::ElementsAre(plan::NodeExchange{Exchange::kAllReduce, tp, activation, 2, 2}));
   EXPECT_THAT(
       block({"parallel.tp=2"}),
-      testing::ElementsAre(plan::NodeExchange{Exchange::kAllGather, tp, activation, 2, 4},
+      testing::ElementsAre(plan::NodeExchange{Exchange::kAllGather, tp, activation, 2, 2, 2},
                            plan::NodeExchange{Exchange::kReduceScatter, tp, activation, 2, 2}));
   const auto ring = block({"parallel.cp=4"});
   ASSERT_FALSE(ring.empty());
