@@ -80,7 +80,7 @@ TEST_F(Train, ThreadsProcessesAndOneRankGiveTheSameNumbersAndAllFiles) {
 
 // Under every schedule, on processes and threads, also resumed on another number of stages.
 TEST_F(Train, PipelinesGiveOneRanksNumbers) {
-  const std::vector<std::string> untied = {"--set", "model.tied=false", "--set", "model.layers=2"};
+  const std::vector<std::string> untied = {"--set", "model.tied=false", "--set", "model.layers=4"};
   const auto with = [&](std::vector<std::string> more) {
     more.insert(more.end(), untied.begin(), untied.end());
     return train(more);

@@ -37,7 +37,7 @@ class RandomProgram {
   RandomProgram(std::uint64_t seed, int nodes) : random_(seed) {
     program_.name = fmt::format("random{}", seed);
     program_.values.push_back({.name = "inputs", .bytes = 64, .differentiable = false});
-    const int towers = random_.chance(0.4) ? 2 : 1;
+    const int towers = nodes >= 5 && random_.chance(0.4) ? 2 : 1;
     const int frozen = random_.chance(0.4) ? 1 + random_.upto(2) : 0;
     for (int tower = 0; tower < towers; ++tower)
       for (int n = 0; n < (nodes - 1) / towers; ++n)

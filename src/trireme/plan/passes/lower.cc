@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace trireme::plan {
 namespace {
@@ -19,6 +20,7 @@ class Lowering {
       if (chunks_.size() <= chunk) chunks_.resize(chunk + 1);
       chunks_[chunk].push_back(node);
     }
+    for (const std::vector<NodeId>& chunk : chunks_) find_early(chunk);
   }
 
   List run(std::span<const Action> row) && {
@@ -54,18 +56,42 @@ class Lowering {
                        .keep = stage_.has_backward(node)});
   }
 
+  bool gives_gradients(NodeId node) const {
+    return std::ranges::any_of(stage_.node(node).reads, [&](ValueId value) {
+      return stage_.flow.value_has_grad[static_cast<std::size_t>(value)];
+    });
+  }
+  std::vector<UnitId> trained(NodeId node) const {
+    std::vector<UnitId> units;
+    for (UnitId unit : stage_.node(node).units)
+      if (stage_.program.units[static_cast<std::size_t>(unit)].trainable) units.push_back(unit);
+    return units;
+  }
+
+  // Nodes that add to gradients of units in the input half, because they have no other, and those that share
+  // units with them: a unit's gradient is of one micro-batch at a time.
+  void find_early(const std::vector<NodeId>& chunk) {
+    std::set<UnitId> units;
+    for (bool found = true; std::exchange(found, false);)
+      for (NodeId node : chunk) {
+        const std::vector<UnitId> own = trained(node);
+        const bool whole = gives_gradients(node) && !stage_.node(node).split && !own.empty();
+        const bool shares =
+            std::ranges::any_of(own, [&](UnitId unit) { return units.contains(unit); });
+        if (!stage_.has_backward(node) || !(whole || shares) || !early_.insert(node).second)
+          continue;
+        units.insert(own.begin(), own.end());
+        found = true;
+      }
+  }
+
   // The verb by which a node takes part, if it does.
   std::optional<Verb> verb(NodeId node, Work work) const {
     if (work == Work::kBackward) return Verb::kBackward;
-    const Node& one = stage_.node(node);
-    const bool inputs = std::ranges::any_of(one.reads, [&](ValueId value) {
-      return stage_.flow.value_has_grad[static_cast<std::size_t>(value)];
-    });
-    const bool weights = std::ranges::any_of(one.units, [&](UnitId unit) {
-      return stage_.program.units[static_cast<std::size_t>(unit)].trainable;
-    });
     const bool input_half = work == Work::kBackwardInput;
-    if (inputs && weights && one.split)
+    if (early_.contains(node)) return input_half ? std::optional(Verb::kBackward) : std::nullopt;
+    const bool inputs = gives_gradients(node);
+    if (inputs && stage_.node(node).split && !trained(node).empty())
       return input_half ? Verb::kBackwardInput : Verb::kBackwardWeight;
     return inputs == input_half ? std::optional(Verb::kBackward) : std::nullopt;
   }
@@ -83,6 +109,7 @@ class Lowering {
   std::vector<ValueId> inputs_;
   std::vector<std::vector<NodeId>> chunks_;
   std::set<int> loaded_;
+  std::set<NodeId> early_;
   List list_;
 };
 
