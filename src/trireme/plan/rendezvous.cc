@@ -166,15 +166,58 @@ class Rendezvous {
     return text;
   }
 
+  // Why a transfer at the head of its queue will never meet, if that can be told from the other side alone.
+  std::string unmet(const Walker& walker, const Queue& queue, int head) const {
+    const Instr& line = walker.line(head);
+    if (!is_transfer(line)) return "";
+    const Walker& peer =
+        walkers_[static_cast<std::size_t>(members_[static_cast<std::size_t>(plan_.mesh.peer(
+            walker.rank, Axis::kPp, line.peer))])];
+    const auto meets = [&](const Instr& theirs) { return matches(walker, line, peer, theirs); };
+    const char* verb = line.verb == Verb::kRecv ? "sends" : "receives";
+    if (std::ranges::none_of(*peer.list, meets))
+      return fmt::format("rank {} waits in line {} `{}`, which rank {} never {}; ", walker.rank,
+                         head, line_text(plan_.program, line), peer.rank, verb);
+    const int standing = peer.head(counterpart(queue, walker.stage));
+    if (line.verb != Verb::kRecv || standing < 0 || meets(peer.line(standing))) return "";
+    return fmt::format("rank {} waits in line {} `{}`, where rank {} sends line {} `{}`; ",
+                       walker.rank, head, line_text(plan_.program, line), peer.rank, standing,
+                       line_text(plan_.program, peer.line(standing)));
+  }
+
+  // Where the walker stands: before a line that waits, or at the end with transfers that nobody takes.
+  int place(const Walker& walker) const {
+    if (walker.next < static_cast<int>(walker.list->size())) return walker.next;
+    for (const Waiting& one : walker.waiting)
+      if (!one.lines.empty()) return one.lines.front();
+    return walker.next - 1;
+  }
+
   void report_stuck() const {
     constexpr int kShown = 4;
-    std::string text;
+    std::string why, text;
+    std::vector<Mark> first, others;
     int stuck = 0;
-    for (const Walker& walker : walkers_)
-      if (!walker.done() && ++stuck <= kShown) text += (stuck > 1 ? "; " : "") + describe(walker);
+    for (const Walker& walker : walkers_) {
+      if (walker.done()) continue;
+      if (++stuck <= kShown) text += (stuck > 1 ? "; " : "") + describe(walker);
+      std::string reason;
+      int line = place(walker);
+      for (const Waiting& one : walker.waiting)
+        if (reason.empty() && !one.lines.empty()) {
+          reason = unmet(walker, one.queue, one.lines.front());
+          if (!reason.empty()) line = one.lines.front();
+        }
+      if (why.empty()) why = reason;
+      (reason.empty() ? others : first).push_back({.rank = walker.rank, .line = line});
+    }
     if (stuck == 0) return;
     if (stuck > kShown) text += fmt::format("; and {} more", stuck - kShown);
-    fail(ErrorKind::kInternal, "plan {} deadlocks: {}", plan_.program.name, text);
+    first.insert(first.end(), others.begin(), others.end());
+    if (first.size() > kShown) first.resize(kShown);
+    std::ranges::sort(first, {}, &Mark::rank);
+    fail(ErrorKind::kInternal, "plan {} deadlocks: {}{}{}", plan_.program.name, why, text,
+         marked_rows(plan_, first));
   }
 
   const PlanSet& plan_;
