@@ -1,10 +1,9 @@
 // Lines read back as actions; refusals that show the place.
 #include "trireme/plan/actions.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -57,8 +56,8 @@ TEST(Actions, AreThoseThePlanWasLoweredFrom) {
 TEST(Actions, HalvesAreToldWithoutTheirVerbs) {
   Program program = stage_per_node(schedules::Placement::kLoop, 2, 1);
   for (Node& node : program.nodes) node.split.reset();
-  const PlanSet plan = compile(program, mesh::Mesh({.pp = 2}),
-                               {.micro_batches = 4, .schedule = Schedule::kZbH1});
+  const PlanSet plan =
+      compile(program, mesh::Mesh({.pp = 2}), {.micro_batches = 4, .schedule = Schedule::kZbH1});
   for (const auto& row : grid_of(plan).rows)
     for (const schedules::Action& action : row)
       EXPECT_NE(action.work, schedules::Work::kBackwardWeight);
@@ -138,8 +137,7 @@ TEST_P(Planted, ReusedBuffer) {
   line(second).mb = 1;
   const std::string reason = refusal(plan_);
   EXPECT_THAT(reason, HasSubstr("rank 2, line " + std::to_string(second)));
-  EXPECT_THAT(reason,
-              HasSubstr("of micro-batch 1 is there since line " + std::to_string(first)));
+  EXPECT_THAT(reason, HasSubstr("of micro-batch 1 is there since line " + std::to_string(first)));
   EXPECT_THAT(reason, AllOf(HasSubstr("\n  rank 2:"), HasSubstr(marked(1))));
 }
 

@@ -42,8 +42,8 @@ int computing_line(const Program& program, const List& list, int index) {
 
 // The action that has the line, or the next one.
 std::size_t place_of(const std::vector<ActionLines>& all, int line) {
-  const auto found = std::ranges::find_if(
-      all, [&](const ActionLines& one) { return line <= one.last; });
+  const auto found =
+      std::ranges::find_if(all, [&](const ActionLines& one) { return line <= one.last; });
   return found == all.end() ? all.size() - 1 : static_cast<std::size_t>(found - all.begin());
 }
 

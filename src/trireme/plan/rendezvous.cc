@@ -170,9 +170,8 @@ class Rendezvous {
   std::string unmet(const Walker& walker, const Queue& queue, int head) const {
     const Instr& line = walker.line(head);
     if (!is_transfer(line)) return "";
-    const Walker& peer =
-        walkers_[static_cast<std::size_t>(members_[static_cast<std::size_t>(plan_.mesh.peer(
-            walker.rank, Axis::kPp, line.peer))])];
+    const Walker& peer = walkers_[static_cast<std::size_t>(
+        members_[static_cast<std::size_t>(plan_.mesh.peer(walker.rank, Axis::kPp, line.peer))])];
     const auto meets = [&](const Instr& theirs) { return matches(walker, line, peer, theirs); };
     const char* verb = line.verb == Verb::kRecv ? "sends" : "receives";
     if (std::ranges::none_of(*peer.list, meets))

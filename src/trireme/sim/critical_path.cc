@@ -15,8 +15,7 @@ using plan::PlanSet;
 using plan::Verb;
 
 const LineTime& time(const Forecast& forecast, const LineRef& at) {
-  return forecast.lists[static_cast<std::size_t>(at.list)]
-      .lines[static_cast<std::size_t>(at.line)];
+  return forecast.lists[static_cast<std::size_t>(at.list)].lines[static_cast<std::size_t>(at.line)];
 }
 
 LineRef last_line(const Forecast& forecast) {
@@ -34,9 +33,8 @@ LineRef last_line(const Forecast& forecast) {
 }  // namespace
 
 std::string_view name(PathKind kind) {
-  constexpr std::string_view kNames[] = {"forward",   "recomputation", "backward",
-                                         "weight",    "transfers",     "collectives",
-                                         "optimizer"};
+  constexpr std::string_view kNames[] = {"forward",   "recomputation", "backward", "weight",
+                                         "transfers", "collectives",   "optimizer"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -78,10 +76,10 @@ std::vector<PathShare> path_shares(const PlanSet& plan, const Forecast& forecast
   std::map<std::pair<PathKind, int>, double> seconds;
   for (const PathPart& part : critical_path(forecast)) {
     const auto rank = std::ranges::find(plan.list_of_rank, part.at.list);
-    const int stage = plan.mesh.coordinate(
-        static_cast<int>(rank - plan.list_of_rank.begin()), Axis::kPp);
-    const plan::Instr& line = plan.lists[static_cast<std::size_t>(part.at.list)]
-                                        [static_cast<std::size_t>(part.at.line)];
+    const int stage =
+        plan.mesh.coordinate(static_cast<int>(rank - plan.list_of_rank.begin()), Axis::kPp);
+    const plan::Instr& line =
+        plan.lists[static_cast<std::size_t>(part.at.list)][static_cast<std::size_t>(part.at.line)];
     seconds[{kind_of(line), stage}] += part.end - part.start;
   }
   std::vector<PathShare> shares;
@@ -109,8 +107,7 @@ std::string bound_by(const PlanSet& plan, const Forecast& forecast) {
                                  percent(largest.seconds));
   for (std::size_t i = 0; i < rest.size(); ++i)
     text += fmt::format("{} {}{} {:.0f}%", i == 0 ? ";" : ",", name(rest[i].second),
-                        rest[i].second == largest.kind ? " elsewhere" : "",
-                        percent(rest[i].first));
+                        rest[i].second == largest.kind ? " elsewhere" : "", percent(rest[i].first));
   return text;
 }
 

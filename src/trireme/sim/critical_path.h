@@ -11,7 +11,8 @@ namespace trireme::sim {
 
 // Kinds of work on the path.
 enum class PathKind { kForward, kRecompute, kBackward, kWeight, kTransfer, kCollective, kStep };
-std::string_view name(PathKind kind);  // "forward", ..., in plural where there are many: "transfers"
+std::string_view name(
+    PathKind kind);  // "forward", ..., in plural where there are many: "transfers"
 PathKind kind_of(const plan::Instr& line);
 
 // A line on the path, for as long as the next one waits for it.

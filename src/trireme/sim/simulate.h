@@ -28,13 +28,14 @@ struct ListForecast {
   // What each line started behind: the previous of its queue, one of its `after`, or what kept a partner from
   // coming earlier. None for lines that start with the step.
   std::vector<LineRef> behind;
-  double comp_busy_s = 0;           // the compute lane works
-  double nodes_busy_s = 0;          // of it: forwards and backwards
-  double nodes_span_s = 0;          // from the first of these to the end of the last
-  double exposed_comm_s = 0;        // the compute lane waits for a communication that is running
-  double exposed_transfers_s = 0;   // of it: for one between stages; the rest is collectives
-  double bubble_fraction = 0;       // share of the step in which the compute lane stands idle
-  double sent_bytes = 0;            // by one rank
+  double comp_busy_s = 0;          // the compute lane works
+  double nodes_busy_s = 0;         // of it: forwards and backwards
+  double nodes_first_s = 0;        // the first of these starts
+  double nodes_span_s = 0;         // and from there to the end of the last
+  double exposed_comm_s = 0;       // the compute lane waits for a communication that is running
+  double exposed_transfers_s = 0;  // of it: for one between stages; the rest is collectives
+  double bubble_fraction = 0;      // share of the step in which the compute lane stands idle
+  double sent_bytes = 0;           // by one rank
   plan::MemoryAccount memory;
 };
 
@@ -47,14 +48,6 @@ struct Forecast {
   double exposed_comm_s = 0;  // mean over ranks
   double exposed_transfers_s = 0;
   std::int64_t peak_bytes = 0;  // of the rank that needs most
-};
-
-// What a line takes: of its queue, and until what it brings is there. Another may follow before that.
-struct LineSeconds {
-  LineSeconds(double busy, double latency = 0) : busy(busy), latency(latency) {}
-  double busy = 0;
-  double latency = 0;
-  double all() const { return busy + latency; }
 };
 
 // Of a line on a rank.
