@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "tests/plan/pipelines.h"
+#include "trireme/arch/examples.h"
 #include "trireme/plan/actions.h"
 #include "trireme/sim/critical_path.h"
 #include "trireme/sim/simulate.h"
@@ -148,6 +151,21 @@ TEST(CriticalPath, NamesTheStageTheKindAndTheNetwork) {
   const PlanSet alone = plan::pipeline(Schedule::k1F1B, 1, 2, NodeSeconds{1, 1, 1});
   EXPECT_EQ(bound_by(alone, simulate(alone, latency_only(0))),
             "bound by backward: 67% of the critical path; forward 33%");
+}
+
+// 16,384 ranks, and a pipeline as long as they come: both in a blink.
+TEST(Forecast, AnswersForThousandsOfRanksAtOnce) {
+  const auto seconds_of = [](const mesh::Mesh& mesh, int micro_batches, int zero) {
+    const auto start = std::chrono::steady_clock::now();
+    const PlanSet plan =
+        compile(arch::tied_example(mesh.degree(mesh::Axis::kPp), 64), mesh,
+                {.zero = zero, .micro_batches = micro_batches, .schedule = Schedule::kZbH1});
+    validate(plan);
+    EXPECT_THAT(bound_by(plan, simulate(plan, CostModel())), StartsWith("bound by"));
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  EXPECT_LT(seconds_of(mesh::Mesh({.pp = 16, .dp_shard = 1024}), 64, 3), 5);
+  EXPECT_LT(seconds_of(mesh::Mesh({.pp = 64}), 512, 0), 10);
 }
 
 TEST(Forecast, ExposureIsToldByKind) {
