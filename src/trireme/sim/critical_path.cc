@@ -90,24 +90,31 @@ std::vector<PathShare> path_shares(const PlanSet& plan, const Forecast& forecast
 }
 
 std::string bound_by(const PlanSet& plan, const Forecast& forecast) {
+  constexpr std::size_t kOthers = 3;
   const std::vector<PathShare> shares = path_shares(plan, forecast);
   if (shares.empty()) return "";
+  std::map<PathKind, double> sums;
+  for (const PathShare& one : shares) sums[one.kind] += one.seconds;
+  std::vector<std::pair<double, PathKind>> kinds;
+  for (const auto& [kind, seconds] : sums) kinds.emplace_back(seconds, kind);
+  std::ranges::stable_sort(kinds, std::greater(), [](const auto& one) { return one.first; });
+  const auto [most, kind] = kinds.front();
   const auto percent = [&](double seconds) { return 100 * seconds / forecast.step_s; };
-  const PathShare& largest = shares.front();
-  std::map<PathKind, double> by_kind;
-  for (const PathShare& one : shares) by_kind[one.kind] += one.seconds;
-  by_kind[largest.kind] -= largest.seconds;
-  std::vector<std::pair<double, PathKind>> rest;
-  for (const auto& [kind, seconds] : by_kind)
-    if (percent(seconds) >= 0.5) rest.emplace_back(seconds, kind);
-  std::ranges::sort(rest, std::greater(), [](const auto& one) { return one.first; });
-  const bool pipeline = plan.mesh.degree(Axis::kPp) > 1;
-  std::string text = fmt::format("bound by {}{}: {:.0f}% of the critical path", name(largest.kind),
-                                 pipeline ? fmt::format(" on stage {}", largest.stage) : "",
-                                 percent(largest.seconds));
-  for (std::size_t i = 0; i < rest.size(); ++i)
-    text += fmt::format("{} {}{} {:.0f}%", i == 0 ? ";" : ",", name(rest[i].second),
-                        rest[i].second == largest.kind ? " elsewhere" : "", percent(rest[i].first));
+
+  // One stage is named where it has more of it than all others.
+  const PathShare& stage = *std::ranges::find(shares, kind, &PathShare::kind);
+  const bool here = stage.seconds > most / 2;
+  std::string text = fmt::format("bound by {}", name(kind));
+  if (plan.mesh.degree(Axis::kPp) > 1)
+    text += here ? fmt::format(" on stage {}", stage.stage) : " on several stages";
+  text += fmt::format(": {:.0f}% of the critical path", percent(here ? stage.seconds : most));
+  if (here) kinds.front().first -= stage.seconds;
+  kinds.front().first *= here;
+  std::ranges::stable_sort(kinds, std::greater(), [](const auto& one) { return one.first; });
+  for (std::size_t i = 0; i < std::min(kOthers, kinds.size()); ++i)
+    if (percent(kinds[i].first) >= 0.5)
+      text += fmt::format("{} {}{} {:.0f}%", i == 0 ? ";" : ",", name(kinds[i].second),
+                          kinds[i].second == kind ? " elsewhere" : "", percent(kinds[i].first));
   return text;
 }
 

@@ -33,7 +33,8 @@ struct PathShare {
 };
 std::vector<PathShare> path_shares(const plan::PlanSet& plan, const Forecast& forecast);
 
-// "bound by backward on stage 3: 47% of the critical path; forward 33%, transfers 4%"
+// "bound by backward on stage 3: 71% of the critical path; forward 20%, transfers 4%": the kind of work that has
+// most of the path, on the stage that has most of that.
 std::string bound_by(const plan::PlanSet& plan, const Forecast& forecast);
 
 }  // namespace trireme::sim
