@@ -32,6 +32,7 @@ Examples:
   trireme explain recipes/quickstart.yaml --ranks 4
   trireme explain job.yaml --ranks 8 --set parallel.zero=3 --format json
   trireme explain job.yaml --nproc 2 --format plan > job.plan     # every line of every rank
+  trireme explain job.yaml --ranks 4 --set parallel.pp=4 --format svg > step.svg
 )";
 
 constexpr char kCheckpointExamples[] = R"(
@@ -142,8 +143,11 @@ void add_explain(CLI::App& root, ExplainOptions& o, Run& run) {
       add_command(root, "explain", "Show the plan of a job, proven and priced, without running it",
                   kExplainExamples);
   add_job(app, o.job);
-  app.add_option("--format", o.format, "text: a screen; json; plan: every line of every rank")
-      ->check(CLI::IsMember({"text", "json", "plan"}));
+  app.add_option(
+         "--format", o.format,
+         "text: a screen; json; plan: every line of every rank; svg: a picture of the step; "
+         "trace: for Perfetto and chrome://tracing")
+      ->check(CLI::IsMember({"text", "json", "plan", "svg", "trace"}));
   app.add_option("--rank", o.rank,
                  "with text: every line of this rank and the bytes live while it runs");
   app.callback([&] {

@@ -8,20 +8,35 @@
 #include "planned.h"
 #include "trireme/base/error.h"
 #include "trireme/plan/draw.h"
-#include "trireme/sim/simulate.h"
+#include "trireme/sim/critical_path.h"
+#include "trireme/sim/numbers.h"
+#include "trireme/sim/pictures/svg.h"
+#include "trireme/sim/pictures/trace.h"
 
 namespace trireme::app {
 namespace {
 
-plan::StepNumbers priced(const plan::PlanSet& plan) {
+std::string picture(const plan::PlanSet& plan, const std::string& format) {
+  namespace pictures = sim::pictures;
   const sim::Forecast forecast = sim::simulate(plan, sim::CostModel{});
-  const sim::ListForecast& first =
-      forecast.lists[static_cast<std::size_t>(plan.list_of_rank.front())];
-  return {.step_s = forecast.step_s,
-          .comp_busy_s = first.comp_busy_s,
-          .exposed_comm_s = first.exposed_comm_s,
-          .bubble_fraction = forecast.bubble_fraction,
-          .sent_bytes = first.sent_bytes};
+  const std::vector<pictures::Timeline> timelines = pictures::timelines(plan, forecast);
+  if (format == "trace") return pictures::trace(plan, timelines).text();
+  const plan::Recipe& recipe = plan.recipe;
+  return pictures::svg(
+      plan, timelines,
+      {.title = fmt::format("{}: {}, {} micro-batches, ZeRO-{}", plan.program.name,
+                            name(recipe.schedule), recipe.micro_batches, recipe.zero),
+       .subtitle = fmt::format("{:.4g} ms forecast, bubble {:.1f}%; {}", 1e3 * forecast.step_s,
+                               100 * forecast.pipeline_bubble, sim::bound_by(plan, forecast))});
+}
+
+std::string priced(const plan::PlanSet& plan, const std::string& format) {
+  const sim::Forecast forecast = sim::simulate(plan, sim::CostModel{});
+  const plan::StepNumbers numbers = sim::step_numbers(plan, forecast, 0);
+  const plan::MemoryAccount& memory =
+      forecast.lists[static_cast<std::size_t>(plan.list_of_rank.front())].memory;
+  return format == "json" ? plan::explain_json(plan, memory, numbers).dump(1) + "\n"
+                          : plan::explain_text(plan, memory, numbers);
 }
 
 }  // namespace
@@ -33,16 +48,16 @@ int explain(const ExplainOptions& options) {
   if (options.rank && (*options.rank < 0 || *options.rank >= place.world))
     fail(ErrorKind::kUsage, "--rank {}: the world has ranks 0 to {}", *options.rank,
          place.world - 1);
-  const plan::MemoryAccount memory = plan::memory_account(planned.plan, 0);
+  const plan::PlanSet& plan = planned.plan;
   std::string text;
   if (options.format == "plan")
-    text = plan::print(planned.plan);
-  else if (options.format == "json")
-    text = plan::explain_json(planned.plan, memory, priced(planned.plan)).dump(1) + "\n";
-  else if (options.rank)
-    text = plan::rank_text(planned.plan, *options.rank);
+    text = plan::print(plan);
+  else if (options.format == "svg" || options.format == "trace")
+    text = picture(plan, options.format);
+  else if (options.format == "text" && options.rank)
+    text = plan::rank_text(plan, *options.rank);
   else
-    text = plan::explain_text(planned.plan, memory, priced(planned.plan));
+    text = priced(plan, options.format);
   std::fwrite(text.data(), 1, text.size(), stdout);
   return 0;
 }

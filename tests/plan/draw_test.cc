@@ -1,5 +1,6 @@
 #include "trireme/plan/draw.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,6 +8,7 @@
 #include <sstream>
 
 #include "tests/plan/cases.h"
+#include "tests/plan/pipelines.h"
 #include "trireme/base/error.h"
 #include "trireme/plan/fold.h"
 
@@ -48,6 +50,33 @@ TEST(Explain, FitsAScreenForEveryExample) {
   check(compile(arch::tied_example(1, 48), mesh::Mesh({.dp_shard = 4}),
                 {.zero = 3, .micro_batches = 16}));
   EXPECT_GT(count, 0);
+}
+
+// Pipelines show their stages and their schedule, as many as there is room for.
+TEST(Explain, PipelinesFitAScreen) {
+  for (const auto& [p, m] : {std::pair{2, 4}, {4, 8}, {8, 32}, {64, 512}})
+    for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zb_v", "dualpipe_v"}) {
+      const PlanSet plan = pipeline(*schedules::schedule_of(schedule), p, m);
+      StepNumbers numbers{.step_s = 0.0123, .bound = std::string(110, 'x')};
+      numbers.stages.resize(static_cast<std::size_t>(p), {.busy_s = 1, .idle_s = 1});
+      const std::string text = explain_text(plan, memory_account(plan, 0), numbers);
+      std::istringstream lines(text);
+      int rows = 0;
+      for (std::string line; std::getline(lines, line); ++rows)
+        EXPECT_LE(line.size(), 110u) << line;
+      EXPECT_LE(rows, 50) << text;
+      for (const int stage : {0, p - 1})
+        EXPECT_THAT(text, HasSubstr(fmt::format("\n  stage {} ", stage)));
+    }
+}
+
+TEST(Explain, StagesShowWhatTheyHoldAndHowLongTheyWork) {
+  const PlanSet plan = pipeline(schedules::Schedule::kZbV, 2, 4);
+  std::vector<StageNumbers> stages(2, {.busy_s = 0.75, .idle_s = 0.25, .peak_bytes = 3 << 20});
+  EXPECT_THAT(
+      stage_table(plan, stages, 8),
+      HasSubstr("\n  0           3 stem..block0, block3                    3,072   50.0%      "
+                "3.0 MiB  750.0 ms  250.0 ms  25.0%\n"));
 }
 
 TEST(Explain, NamesWhatMatters) {

@@ -8,7 +8,9 @@
 #include <numeric>
 
 #include "trireme/base/hash.h"
+#include "trireme/plan/actions.h"
 #include "trireme/plan/fold.h"
+#include "trireme/plan/placement.h"
 #include "trireme/plan/shard.h"
 #include "trireme/plan/text.h"
 
@@ -18,27 +20,6 @@ namespace {
 using mesh::Axis;
 
 constexpr std::size_t kColumns = 110;
-constexpr double kMib = 1 << 20;
-
-// 1234567 -> "1,234,567".
-std::string grouped(std::int64_t number) {
-  std::string text = std::to_string(number);
-  for (int at = static_cast<int>(text.size()) - 3; at > 0; at -= 3)
-    text.insert(static_cast<std::size_t>(at), 1, ',');
-  return text;
-}
-
-std::string bytes(double count) {
-  if (count < 1024) return fmt::format("{:.0f} B", count);
-  if (count < kMib) return fmt::format("{:.1f} KiB", count / 1024);
-  if (count < 1024 * kMib) return fmt::format("{:.1f} MiB", count / kMib);
-  return fmt::format("{:.2f} GiB", count / (1024 * kMib));
-}
-
-std::string duration(double seconds) {
-  if (seconds < 1e-3) return fmt::format("{:.0f} us", seconds * 1e6);
-  return seconds < 1 ? fmt::format("{:.1f} ms", seconds * 1e3) : fmt::format("{:.2f} s", seconds);
-}
 
 int shards(const PlanSet& plan) {
   return data_parallel_row(plan.recipe.zero).sharded_states ? plan.mesh.degree(mesh::kShards) : 1;
@@ -107,12 +88,12 @@ std::string units_text(const PlanSet& plan) {
     total += rows[i].count * rows[i].numel;
     if (i >= kRows) continue;
     text += fmt::format("  {:<38.38} {:>6} {:>16} {:>16}  {}\n", rows[i].names, rows[i].count,
-                        grouped(rows[i].numel), grouped(shard_numel(rows[i].numel, shards(plan))),
-                        rows[i].role);
+                        grouped_text(rows[i].numel),
+                        grouped_text(shard_numel(rows[i].numel, shards(plan))), rows[i].role);
   }
   if (rows.size() > kRows) text += fmt::format("  and {} rows more\n", rows.size() - kRows);
-  return text +
-         fmt::format("  {:<38} {:>6} {:>16}\n", "all", plan.program.units.size(), grouped(total));
+  return text + fmt::format("  {:<38} {:>6} {:>16}\n", "all", plan.program.units.size(),
+                            grouped_text(total));
 }
 
 // Bytes of the whole buffer that a collective or transfer is about.
@@ -171,7 +152,7 @@ std::string communication_text(const PlanSet& plan) {
   std::string text =
       fmt::format("\n{:<40} {:>6} {:>16}\n", "communication of rank 0, a step", "count", "payload");
   for (const Communication& one : communications(plan))
-    text += fmt::format("  {:<38.38} {:>6} {:>16}\n", one.what, one.count, bytes(one.bytes));
+    text += fmt::format("  {:<38.38} {:>6} {:>16}\n", one.what, one.count, bytes_text(one.bytes));
   return text;
 }
 
@@ -180,21 +161,21 @@ std::string memory_text(const PlanSet& plan, const MemoryAccount& account) {
   std::int64_t sum = 0;
   for (std::size_t kind = 0; kind < account.peak.size(); ++kind) {
     kinds += fmt::format("{:>14}", name(static_cast<MemoryKind>(kind)));
-    persistent += fmt::format("{:>14}", bytes(static_cast<double>(account.persistent[kind])));
-    peak += fmt::format("{:>14}", bytes(static_cast<double>(account.peak[kind])));
+    persistent += fmt::format("{:>14}", bytes_text(static_cast<double>(account.persistent[kind])));
+    peak += fmt::format("{:>14}", bytes_text(static_cast<double>(account.peak[kind])));
     sum += account.persistent[kind];
   }
   std::string text = fmt::format("\n{:<22}{}{:>14}\n", "memory of rank 0", kinds, "together");
   text += fmt::format("  {:<20}{}{:>14}\n", "between steps", persistent,
-                      bytes(static_cast<double>(sum)));
+                      bytes_text(static_cast<double>(sum)));
   text += fmt::format("  {:<20}{}{:>14}\n", "largest in a step", peak,
-                      bytes(static_cast<double>(account.peak_total)));
+                      bytes_text(static_cast<double>(account.peak_total)));
   if (account.peak_line >= 0) {
     Instr line = plan.list(0)[static_cast<std::size_t>(account.peak_line)];
     line.after.clear();
     text += fmt::format("  largest together at line {} `{}`; model states {}\n", account.peak_line,
                         line_text(plan.program, line),
-                        bytes(static_cast<double>(account.model_states)));
+                        bytes_text(static_cast<double>(account.model_states)));
   }
   return text;
 }
@@ -258,6 +239,37 @@ std::string steps_text(const PlanSet& plan) {
   return text;
 }
 
+std::string forecast_text(const PlanSet& plan, const StepNumbers& numbers) {
+  const bool pipeline = plan.mesh.degree(Axis::kPp) > 1;
+  std::string text = fmt::format(
+      "forecast  step {}: compute {}, exposed communication {}, idle {:.1f}%; a rank sends {}\n",
+      seconds_text(numbers.step_s), seconds_text(numbers.comp_busy_s),
+      seconds_text(numbers.exposed_comm_s), 100 * numbers.bubble_fraction,
+      bytes_text(numbers.sent_bytes));
+  if (!numbers.bound.empty()) text += numbers.bound + "\n";
+  if (pipeline)
+    text += fmt::format("bubble    {:.1f}% of the pipeline; exposed transfers {}, collectives {}\n",
+                        100 * numbers.pipeline_bubble, seconds_text(numbers.exposed_transfers_s),
+                        seconds_text(numbers.exposed_comm_s - numbers.exposed_transfers_s));
+  return text;
+}
+
+// Stages and schedule below the rest of the screen.
+std::string pipeline_text(const PlanSet& plan, const StepNumbers& numbers,
+                          const std::string& above) {
+  constexpr int kLines = 50, kMost = 16, kHeads = 5;
+  const auto used = static_cast<int>(std::ranges::count(above, '\n'));
+  const int rows = std::clamp((kLines - used - kHeads) / 2, 3, kMost);
+  std::string text;
+  if (!numbers.stages.empty()) text += stage_table(plan, numbers.stages, rows);
+  text += fmt::format("\nschedule in unit times: {}F forward, B backward{}; micro-batches\n",
+                      chunk_count(plan.program) > 1 ? "stage of the model, " : "",
+                      schedules::splits_backward(plan.recipe.schedule)
+                          ? ", I its inputs' half, W its weights'"
+                          : "");
+  return text + schedule_text(plan, rows, kColumns);
+}
+
 }  // namespace
 
 std::string explain_text(const PlanSet& plan, const MemoryAccount& account,
@@ -266,12 +278,10 @@ std::string explain_text(const PlanSet& plan, const MemoryAccount& account,
   std::string text = fmt::format(
       "plan      {} on {} rank{}, digest {}\nmesh      {}\nrecipe    {}", plan.program.name, world,
       world == 1 ? "" : "s", hex64(digest(plan)), mesh::print(plan.mesh), recipe_line(plan.recipe));
-  text += fmt::format(
-      "forecast  step {}: compute {}, exposed communication {}, idle {:.1f}%; a rank sends {}\n",
-      duration(numbers.step_s), duration(numbers.comp_busy_s), duration(numbers.exposed_comm_s),
-      100 * numbers.bubble_fraction, bytes(numbers.sent_bytes));
-  return text + units_text(plan) + communication_text(plan) + memory_text(plan, account) +
-         steps_text(plan);
+  text += forecast_text(plan, numbers);
+  text += units_text(plan) + communication_text(plan) + memory_text(plan, account);
+  return text +
+         (plan.mesh.degree(Axis::kPp) > 1 ? pipeline_text(plan, numbers, text) : steps_text(plan));
 }
 
 Json explain_json(const PlanSet& plan, const MemoryAccount& account, const StepNumbers& numbers) {
@@ -313,8 +323,15 @@ Json explain_json(const PlanSet& plan, const MemoryAccount& account, const StepN
   json["forecast"] = {{"step_s", numbers.step_s},
                       {"compute_s", numbers.comp_busy_s},
                       {"exposed_communication_s", numbers.exposed_comm_s},
+                      {"exposed_transfers_s", numbers.exposed_transfers_s},
                       {"bubble_fraction", numbers.bubble_fraction},
-                      {"sent_bytes", numbers.sent_bytes}};
+                      {"pipeline_bubble", numbers.pipeline_bubble},
+                      {"sent_bytes", numbers.sent_bytes},
+                      {"bound", numbers.bound}};
+  json["stages"] = Json::array();
+  for (const StageNumbers& stage : numbers.stages)
+    json["stages"].push_back(
+        {{"busy_s", stage.busy_s}, {"idle_s", stage.idle_s}, {"peak_bytes", stage.peak_bytes}});
   json["lines"] = Json::array();
   for (const List& list : plan.lists) json["lines"].push_back(list.size());
   return json;
@@ -329,7 +346,7 @@ std::string rank_text(const PlanSet& plan, int rank) {
     const MemoryPoint& point = account.at_line[i];
     const std::int64_t live = std::accumulate(point.begin(), point.end(), std::int64_t{0});
     text += fmt::format("{:>4} {:<4} {:>12} {}\n", i, name(list[i].lane),
-                        bytes(static_cast<double>(live)), line_text(plan.program, list[i]));
+                        bytes_text(static_cast<double>(live)), line_text(plan.program, list[i]));
   }
   return text;
 }

@@ -1,7 +1,9 @@
 // A plan for the eye: one screen, JSON, or every line of one rank.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "trireme/base/json.h"
 #include "trireme/plan/memory.h"
@@ -9,20 +11,34 @@
 
 namespace trireme::plan {
 
-// What a simulation found for one rank.
+// What a simulation found for a rank of one pipeline stage.
+struct StageNumbers {
+  double busy_s = 0;
+  double idle_s = 0;
+  std::int64_t peak_bytes = 0;
+};
+
+// What a simulation found for one rank, and for all stages.
 struct StepNumbers {
   double step_s = 0;
   double comp_busy_s = 0;
   double exposed_comm_s = 0;
+  double exposed_transfers_s = 0;  // of it: between stages
   double bubble_fraction = 0;
+  double pipeline_bubble = 0;  // without what follows the last backward
   double sent_bytes = 0;
+  std::string bound{};  // what bounds the step
+  std::vector<StageNumbers> stages{};
 };
 
-// Mesh, recipe, units, communication, memory, forecast and the step in compact notation; at most 50
-// lines of 110 columns. `account` and `numbers` are those of rank 0.
+// Mesh, recipe, units, communication, memory, forecast and the step in compact notation or, of a pipeline, its
+// stages and schedule; at most 50 lines of 110 columns. `account` and `numbers` are those of rank 0.
 std::string explain_text(const PlanSet& plan, const MemoryAccount& account,
                          const StepNumbers& numbers);
 Json explain_json(const PlanSet& plan, const MemoryAccount& account, const StepNumbers& numbers);
+
+// A row for each stage, as many as fit into `rows`: what it runs, how large it is, how long it works.
+std::string stage_table(const PlanSet& plan, const std::vector<StageNumbers>& stages, int rows);
 
 // Every line of the list that a rank runs, with the bytes live while it runs.
 std::string rank_text(const PlanSet& plan, int rank);

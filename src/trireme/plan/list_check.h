@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "trireme/base/error.h"
+#include "trireme/plan/actions.h"
 #include "trireme/plan/lane_order.h"
 #include "trireme/plan/placement.h"
 #include "trireme/plan/plan.h"
@@ -33,8 +34,9 @@ struct ListView {
   [[noreturn]] void refuse(int line, fmt::format_string<Args...> format, Args&&... args) const {
     const std::string reason = fmt::format(format, std::forward<Args>(args)...);
     if (line < 0) fail(ErrorKind::kInternal, "plan {}, rank {}: {}", program().name, rank, reason);
-    fail(ErrorKind::kInternal, "plan {}, rank {}, line {} `{}`: {}", program().name, rank, line,
-         line_text(program(), list[static_cast<std::size_t>(line)]), reason);
+    fail(ErrorKind::kInternal, "plan {}, rank {}, line {} `{}`: {}{}", program().name, rank, line,
+         line_text(program(), list[static_cast<std::size_t>(line)]), reason,
+         marked_rows(plan, {{.rank = rank, .line = line}}));
   }
   // `line` uses what `maker` made.
   void require_before(int maker, int line, const std::string& what) const {

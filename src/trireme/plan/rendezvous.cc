@@ -33,6 +33,8 @@ class Rendezvous {
         members_[rank] = static_cast<int>(walkers_.size()) - 1;
       }
     }
+    for (UnitId unit = 0; unit < static_cast<UnitId>(plan.program.units.size()); ++unit)
+      stages_of_unit_.push_back(stages_of_unit(plan.program, unit));
   }
 
   void run() {
@@ -58,6 +60,7 @@ class Rendezvous {
     int next = 0;               // the line it stands before
     std::vector<bool> ended{};  // by line
     std::vector<Waiting> waiting{};
+    std::vector<std::pair<mesh::AxisSet, std::vector<int>>> groups{};
 
     const Instr& line(int index) const { return (*list)[static_cast<std::size_t>(index)]; }
     bool complete(int index) const { return ended[static_cast<std::size_t>(index)]; }
@@ -136,22 +139,30 @@ class Rendezvous {
            line.peer == other.stage && theirs.peer == walker.stage;
   }
 
-  std::vector<int> participants(int index, const Instr& line) const {
-    const Walker& walker = walkers_[index];
-    std::vector<int> all;
-    if (line.verb == Verb::kSend || line.verb == Verb::kRecv) {
-      all = {index, members_[plan_.mesh.peer(walker.rank, Axis::kPp, line.peer)]};
-    } else if (line.verb == Verb::kGradNorm) {
-      for (int w = 0; w < static_cast<int>(walkers_.size()); ++w) all.push_back(w);
-    } else {
-      const std::vector<int> stages = stages_of_unit(plan_.program, line.unit);
-      for (int rank : plan_.mesh.group(walker.rank, line.axes))
-        if (std::ranges::binary_search(stages, walkers_[members_[rank]].stage))
-          all.push_back(members_[rank]);
+  std::vector<int> participants(int index, const Instr& line) {
+    Walker& walker = walkers_[static_cast<std::size_t>(index)];
+    if (is_transfer(line)) {
+      const int peer = members_[plan_.mesh.peer(walker.rank, Axis::kPp, line.peer)];
+      return {std::min(index, peer), std::max(index, peer)};
     }
-    std::ranges::sort(all);
-    all.erase(std::ranges::unique(all).begin(), all.end());
+    if (line.verb == Verb::kGradNorm) return group(walker, mesh::kWorld);
+    std::vector<int> all;
+    const std::vector<int>& stages = stages_of_unit_[static_cast<std::size_t>(line.unit)];
+    for (int other : group(walker, line.axes))
+      if (std::ranges::binary_search(stages, walkers_[static_cast<std::size_t>(other)].stage))
+        all.push_back(other);
     return all;
+  }
+
+  // Walkers of the ranks that share the axes with the walker's, ascending.
+  const std::vector<int>& group(Walker& walker, mesh::AxisSet axes) const {
+    for (const auto& [over, members] : walker.groups)
+      if (over == axes) return members;
+    std::vector<int> members;
+    for (int rank : plan_.mesh.group(walker.rank, axes)) members.push_back(members_[rank]);
+    std::ranges::sort(members);
+    members.erase(std::ranges::unique(members).begin(), members.end());
+    return walker.groups.emplace_back(axes, std::move(members)).second;
   }
 
   std::string describe(const Walker& walker) const {
@@ -166,19 +177,62 @@ class Rendezvous {
     return text;
   }
 
+  // Why a transfer at the head of its queue will never meet, if that can be told from the other side alone.
+  std::string unmet(const Walker& walker, const Queue& queue, int head) const {
+    const Instr& line = walker.line(head);
+    if (!is_transfer(line)) return "";
+    const Walker& peer = walkers_[static_cast<std::size_t>(
+        members_[static_cast<std::size_t>(plan_.mesh.peer(walker.rank, Axis::kPp, line.peer))])];
+    const auto meets = [&](const Instr& theirs) { return matches(walker, line, peer, theirs); };
+    const char* verb = line.verb == Verb::kRecv ? "sends" : "receives";
+    if (std::ranges::none_of(*peer.list, meets))
+      return fmt::format("rank {} waits in line {} `{}`, which rank {} never {}; ", walker.rank,
+                         head, line_text(plan_.program, line), peer.rank, verb);
+    const int standing = peer.head(counterpart(queue, walker.stage));
+    if (line.verb != Verb::kRecv || standing < 0 || meets(peer.line(standing))) return "";
+    return fmt::format("rank {} waits in line {} `{}`, where rank {} sends line {} `{}`; ",
+                       walker.rank, head, line_text(plan_.program, line), peer.rank, standing,
+                       line_text(plan_.program, peer.line(standing)));
+  }
+
+  // Where the walker stands: before a line that waits, or at the end with transfers that nobody takes.
+  int place(const Walker& walker) const {
+    if (walker.next < static_cast<int>(walker.list->size())) return walker.next;
+    for (const Waiting& one : walker.waiting)
+      if (!one.lines.empty()) return one.lines.front();
+    return walker.next - 1;
+  }
+
   void report_stuck() const {
     constexpr int kShown = 4;
-    std::string text;
+    std::string why, text;
+    std::vector<Mark> first, others;
     int stuck = 0;
-    for (const Walker& walker : walkers_)
-      if (!walker.done() && ++stuck <= kShown) text += (stuck > 1 ? "; " : "") + describe(walker);
+    for (const Walker& walker : walkers_) {
+      if (walker.done()) continue;
+      if (++stuck <= kShown) text += (stuck > 1 ? "; " : "") + describe(walker);
+      std::string reason;
+      int line = place(walker);
+      for (const Waiting& one : walker.waiting)
+        if (reason.empty() && !one.lines.empty()) {
+          reason = unmet(walker, one.queue, one.lines.front());
+          if (!reason.empty()) line = one.lines.front();
+        }
+      if (why.empty()) why = reason;
+      (reason.empty() ? others : first).push_back({.rank = walker.rank, .line = line});
+    }
     if (stuck == 0) return;
     if (stuck > kShown) text += fmt::format("; and {} more", stuck - kShown);
-    fail(ErrorKind::kInternal, "plan {} deadlocks: {}", plan_.program.name, text);
+    first.insert(first.end(), others.begin(), others.end());
+    if (first.size() > kShown) first.resize(kShown);
+    std::ranges::sort(first, {}, &Mark::rank);
+    fail(ErrorKind::kInternal, "plan {} deadlocks: {}{}{}", plan_.program.name, why, text,
+         marked_rows(plan_, first));
   }
 
   const PlanSet& plan_;
   std::vector<int> members_;  // rank to its walker
+  std::vector<std::vector<int>> stages_of_unit_;
   std::vector<Walker> walkers_;
 };
 

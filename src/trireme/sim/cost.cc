@@ -143,10 +143,12 @@ double CostModel::flops(DType compute) const {
   return compute == DType::kF32 ? fp32_flops : half_flops;
 }
 
-double seconds(const CostModel& model, const PlanSet& plan, int rank, const Instr& line) {
+LineSeconds seconds(const CostModel& model, const PlanSet& plan, int rank, const Instr& line) {
   if (line.node >= 0 && plan.program.nodes[line.node].seconds)
     return measured(*plan.program.nodes[line.node].seconds, line.verb);
   const Traffic wire = traffic(plan, line);
+  if (plan::is_transfer(line))
+    return {wire.bytes / model.link_bytes_per_s, wire.messages * model.link_latency_s};
   const double host = line.node >= 0 ? model.line_s : 0;
   return host + flops(plan, line) / model.flops(plan.recipe.compute) +
          moved_bytes(plan, rank, line) / model.memory_bytes_per_s +

@@ -23,12 +23,20 @@ struct CostModel {
   double flops(DType compute) const;
 };
 
+// What a line takes: of its queue, and until what it brings is there. Another may follow before that.
+struct LineSeconds {
+  LineSeconds(double busy, double latency = 0) : busy(busy), latency(latency) {}
+  double busy = 0;
+  double latency = 0;
+  double all() const { return busy + latency; }
+};
+
 // Collectives are rings: n ranks send (n-1)/n of the bytes in n-1 messages for an all-gather or a
 // reduce-scatter, twice that for an all-reduce (Thakur, Rabenseifner & Gropp 2005). Backward costs two
-// forwards. A node moves what it reads, writes and saves; a step reads and writes all states. A node with
+// forwards. A transfer occupies its queue for its bytes and arrives a latency later. A node moves what it reads, writes and saves; a step reads and writes all states. A node with
 // measured seconds takes these, with everything it exchanges.
-double seconds(const CostModel& model, const plan::PlanSet& plan, int rank,
-               const plan::Instr& line);
+LineSeconds seconds(const CostModel& model, const plan::PlanSet& plan, int rank,
+                    const plan::Instr& line);
 
 // Bytes that one rank sends in the line.
 double sent_bytes(const plan::PlanSet& plan, const plan::Instr& line);

@@ -19,12 +19,15 @@ using plan::Verb;
 struct Queued {
   int line = -1;
   double issued = 0;
+  LineRef behind{};
 };
 
 struct Waiting {
   plan::Queue queue;
   std::deque<Queued> lines{};
-  double free = 0;  // when its last line ended
+  double free = 0;  // when its last line left it
+  double last_end = 0;
+  int last = -1;
 };
 
 // One list on its walk; ranks that share a list move together.
@@ -34,8 +37,10 @@ struct Walker {
   const plan::List* list = nullptr;
   int next = 0;
   double now = 0;
+  LineRef behind{};  // whose end is now
   std::vector<bool> ended;
   std::vector<Waiting> waiting{};
+  std::vector<std::pair<mesh::AxisSet, std::vector<int>>> groups{};  // lists of the ranks over axes
 
   const Instr& line(int index) const { return (*list)[static_cast<std::size_t>(index)]; }
   Waiting& at(const plan::Queue& queue) {
@@ -50,14 +55,16 @@ class Simulation {
   Simulation(const PlanSet& plan, const LineCost& cost) : plan_(plan), cost_(cost) {
     for (int list = 0; list < static_cast<int>(plan.lists.size()); ++list) {
       const auto rank = std::ranges::find(plan.list_of_rank, list) - plan.list_of_rank.begin();
-      walkers_.push_back(
-          {.rank = static_cast<int>(rank),
-           .stage = plan.mesh.coordinate(static_cast<int>(rank), Axis::kPp),
-           .list = &plan.lists[static_cast<std::size_t>(list)],
-           .ended = std::vector<bool>(plan.lists[static_cast<std::size_t>(list)].size())});
+      const std::size_t lines = plan.lists[static_cast<std::size_t>(list)].size();
+      walkers_.push_back({.rank = static_cast<int>(rank),
+                          .stage = plan.mesh.coordinate(static_cast<int>(rank), Axis::kPp),
+                          .list = &plan.lists[static_cast<std::size_t>(list)],
+                          .ended = std::vector<bool>(lines)});
       result_.lists.push_back(
-          {.lines = std::vector<LineTime>(plan.lists[static_cast<std::size_t>(list)].size())});
+          {.lines = std::vector<LineTime>(lines), .behind = std::vector<LineRef>(lines)});
     }
+    for (plan::UnitId unit = 0; unit < static_cast<plan::UnitId>(plan.program.units.size()); ++unit)
+      stages_of_unit_.push_back(plan::stages_of_unit(plan.program, unit));
   }
 
   Forecast run() && {
@@ -72,13 +79,17 @@ class Simulation {
           continue;
       while (walk(walker, awake)) continue;
     }
-    summarise();
+    for (std::size_t w = 0; w < walkers_.size(); ++w)
+      for (std::size_t i = 0; i < walkers_[w].ended.size(); ++i)
+        TRIREME_CHECK(walkers_[w].ended[i], "list {} line {} never ends: validate the plan first",
+                      w, i);
     return std::move(result_);
   }
 
  private:
+  ListForecast& forecast(int walker) { return result_.lists[static_cast<std::size_t>(walker)]; }
   LineTime& time(int walker, int line) {
-    return result_.lists[static_cast<std::size_t>(walker)].lines[static_cast<std::size_t>(line)];
+    return forecast(walker).lines[static_cast<std::size_t>(line)];
   }
 
   // Takes the next line if all it waits for has ended; wakes those whose lines end with it.
@@ -86,44 +97,59 @@ class Simulation {
     Walker& walker = walkers_[static_cast<std::size_t>(index)];
     if (walker.next == static_cast<int>(walker.list->size())) return false;
     const Instr& line = walker.line(walker.next);
-    double ready = walker.now;
     int last = -1;  // of those it waits for
     for (int earlier : line.after) {
       if (!walker.ended[static_cast<std::size_t>(earlier)]) return false;
       if (last < 0 || time(index, earlier).end > time(index, last).end) last = earlier;
     }
-    if (last >= 0) ready = std::max(ready, time(index, last).end);
+    const double before = walker.now;
+    if (last >= 0 && time(index, last).end > walker.now) {
+      walker.now = time(index, last).end;
+      walker.behind = {.list = index, .line = last};
+    }
     if (line.lane != Lane::kComp) {
       // grad_norm runs in place: everything after it waits, as its only successors do anyway.
       const plan::Queue queue = plan::queue_of(line);
-      walker.at(queue).lines.push_back({.line = walker.next++, .issued = ready});
-      walker.now = ready;
+      walker.at(queue).lines.push_back(
+          {.line = walker.next++, .issued = walker.now, .behind = walker.behind});
       while (meet(index, queue, awake)) continue;
       return true;
     }
-    expose(index, last, ready - walker.now);
-    const double seconds = cost_(walker.rank, line);
-    end(index, walker.next++, ready, ready + seconds);
-    walker.now = ready + seconds;
-    result_.lists[static_cast<std::size_t>(index)].comp_busy_s += seconds;
+    expose(index, last, walker.now - before);
+    const double start = walker.now;
+    const double seconds = cost_(walker.rank, line).all();
+    end(index, walker.next, {.start = start, .end = start + seconds}, walker.behind);
+    walker.now = start + seconds;
+    walker.behind = {.list = index, .line = walker.next++};
+    busy(forecast(index), line, start, walker.now);
     return true;
+  }
+
+  static void busy(ListForecast& list, const Instr& line, double start, double end) {
+    list.comp_busy_s += end - start;
+    if (!plan::computes(line)) return;
+    if (list.nodes_span_s == 0) list.nodes_first_s = start;
+    list.nodes_busy_s += end - start;
+    list.nodes_span_s = end - list.nodes_first_s;
   }
 
   // A wait behind a communication is exposed communication, as far as that was running.
   void expose(int index, int behind, double waited) {
     if (behind < 0 || waited <= 0) return;
-    if (walkers_[static_cast<std::size_t>(index)].line(behind).lane == Lane::kComp) return;
+    const Instr& line = walkers_[static_cast<std::size_t>(index)].line(behind);
+    if (line.lane == Lane::kComp) return;
     const LineTime& blocking = time(index, behind);
-    result_.lists[static_cast<std::size_t>(index)].exposed_comm_s +=
-        std::min(waited, blocking.end - blocking.start);
+    const double seconds = std::min(waited, blocking.end - blocking.start);
+    forecast(index).exposed_comm_s += seconds;
+    if (plan::is_transfer(line)) forecast(index).exposed_transfers_s += seconds;
   }
 
-  void end(int index, int line, double start, double finish) {
+  void end(int index, int line, const LineTime& at, const LineRef& behind) {
     Walker& walker = walkers_[static_cast<std::size_t>(index)];
-    time(index, line) = {.start = start, .end = finish};
+    time(index, line) = at;
+    forecast(index).behind[static_cast<std::size_t>(line)] = behind;
     walker.ended[static_cast<std::size_t>(line)] = true;
-    result_.lists[static_cast<std::size_t>(index)].sent_bytes +=
-        sent_bytes(plan_, walker.line(line));
+    forecast(index).sent_bytes += sent_bytes(plan_, walker.line(line));
   }
 
   // Runs the line at the head of a queue if all who take part have come to it.
@@ -131,24 +157,41 @@ class Simulation {
     Walker& mine = walkers_[static_cast<std::size_t>(index)];
     if (mine.at(queue).lines.empty()) return false;
     const Instr& line = mine.line(mine.at(queue).lines.front().line);
-    const std::vector<int> all = participants(mine, line);
+    const std::vector<int> all = participants(index, line);
     std::vector<Waiting*> sides;
-    double start = 0;
-    double seconds = 0;
     for (int other : all) {
       Walker& walker = walkers_[static_cast<std::size_t>(other)];
       Waiting& side = walker.at(other == index ? queue : plan::counterpart(queue, mine.stage));
       if (side.lines.empty()) return false;
-      const Queued& head = side.lines.front();
-      if (other != index && !meets(line, walker.line(head.line))) return false;
-      start = std::max({start, head.issued, side.free});
-      seconds = std::max(seconds, cost_(walker.rank, walker.line(head.line)));
+      if (other != index && !meets(line, walker.line(side.lines.front().line))) return false;
       sides.push_back(&side);
     }
+    LineTime at;
+    LineRef behind;
+    LineSeconds seconds = 0;
+    const auto later = [&](double ready, const LineRef& cause) {
+      if (ready <= at.start) return;
+      at.start = ready;
+      behind = cause;
+    };
     for (std::size_t i = 0; i < all.size(); ++i) {
-      end(all[i], sides[i]->lines.front().line, start, start + seconds);
-      sides[i]->free = start + seconds;
-      sides[i]->lines.pop_front();
+      const Queued& head = sides[i]->lines.front();
+      const Walker& walker = walkers_[static_cast<std::size_t>(all[i])];
+      later(head.issued, head.behind);
+      later(sides[i]->free, {.list = all[i], .line = sides[i]->last});
+      const LineSeconds own = cost_(walker.rank, walker.line(head.line));
+      if (own.all() > seconds.all()) seconds = own;
+    }
+    // What travels arrives in order.
+    at.end = at.start + seconds.all();
+    for (const Waiting* side : sides) at.end = std::max(at.end, side->last_end);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      Waiting& side = *sides[i];
+      side.last = side.lines.front().line;
+      side.lines.pop_front();
+      side.free = at.start + seconds.busy;
+      side.last_end = at.end;
+      end(all[i], side.last, at, behind);
       if (all[i] != index) awake.push_back(all[i]);
     }
     return true;
@@ -161,52 +204,77 @@ class Simulation {
     return line.verb == theirs.verb && line.unit == theirs.unit && line.mb == theirs.mb;
   }
 
-  std::vector<int> participants(const Walker& walker, const Instr& line) const {
-    std::vector<int> all;
-    if (line.verb == Verb::kSend || line.verb == Verb::kRecv) {
-      all = {list_of(walker.rank), list_of(plan_.mesh.peer(walker.rank, Axis::kPp, line.peer))};
-    } else if (line.verb == Verb::kGradNorm) {
-      for (int w = 0; w < static_cast<int>(walkers_.size()); ++w) all.push_back(w);
-    } else {
-      const std::vector<int> stages = plan::stages_of_unit(plan_.program, line.unit);
-      for (int rank : plan_.mesh.group(walker.rank, line.axes))
-        if (std::ranges::binary_search(stages, plan_.mesh.coordinate(rank, Axis::kPp)))
-          all.push_back(list_of(rank));
+  // Lists whose ranks take part; ascending.
+  std::vector<int> participants(int index, const Instr& line) {
+    Walker& walker = walkers_[static_cast<std::size_t>(index)];
+    if (plan::is_transfer(line)) {
+      const int peer = list_of(plan_.mesh.peer(walker.rank, Axis::kPp, line.peer));
+      return {std::min(index, peer), std::max(index, peer)};
     }
-    std::ranges::sort(all);
-    all.erase(std::ranges::unique(all).begin(), all.end());
+    if (line.verb == Verb::kGradNorm) return group(walker, mesh::kWorld);
+    std::vector<int> all;
+    for (int list : group(walker, line.axes))
+      if (const auto& stages = stages_of_unit_[static_cast<std::size_t>(line.unit)];
+          std::ranges::binary_search(stages, walkers_[static_cast<std::size_t>(list)].stage))
+        all.push_back(list);
     return all;
+  }
+
+  const std::vector<int>& group(Walker& walker, mesh::AxisSet axes) const {
+    for (const auto& [over, lists] : walker.groups)
+      if (over == axes) return lists;
+    std::vector<int> lists;
+    for (int rank : plan_.mesh.group(walker.rank, axes)) lists.push_back(list_of(rank));
+    std::ranges::sort(lists);
+    lists.erase(std::ranges::unique(lists).begin(), lists.end());
+    return walker.groups.emplace_back(axes, std::move(lists)).second;
   }
 
   int list_of(int rank) const { return plan_.list_of_rank[static_cast<std::size_t>(rank)]; }
 
-  void summarise() {
-    double busy = 0;
-    double ranks = 0;
-    for (std::size_t w = 0; w < walkers_.size(); ++w) {
-      for (std::size_t i = 0; i < walkers_[w].ended.size(); ++i) {
-        TRIREME_CHECK(walkers_[w].ended[i], "list {} line {} never ends: validate the plan first",
-                      w, i);
-        result_.step_s = std::max(result_.step_s, result_.lists[w].lines[i].end);
-      }
-      const auto sharing =
-          static_cast<double>(std::ranges::count(plan_.list_of_rank, static_cast<int>(w)));
-      busy += sharing * result_.lists[w].comp_busy_s;
-      ranks += sharing;
-    }
-    if (result_.step_s > 0) result_.bubble_fraction = 1 - busy / (ranks * result_.step_s);
-  }
-
   const PlanSet& plan_;
   const LineCost& cost_;
   std::vector<Walker> walkers_;
+  std::vector<std::vector<int>> stages_of_unit_;
   Forecast result_;
 };
+
+double step_of(const Forecast& forecast) {
+  double step = 0;
+  for (const ListForecast& list : forecast.lists)
+    for (const LineTime& line : list.lines) step = std::max(step, line.end);
+  return step;
+}
+
+void summarise(const PlanSet& plan, Forecast& forecast) {
+  forecast.step_s = step_of(forecast);
+  std::vector<double> sharing(plan.lists.size());  // the part of all ranks that run a list
+  for (int list : plan.list_of_rank)
+    sharing[static_cast<std::size_t>(list)] += 1.0 / static_cast<double>(plan.list_of_rank.size());
+  double busy = 0, nodes = 0, span = 0;
+  for (std::size_t l = 0; l < plan.lists.size(); ++l) {
+    ListForecast& list = forecast.lists[l];
+    const auto rank = std::ranges::find(plan.list_of_rank, static_cast<int>(l));
+    list.memory = plan::memory_account(plan, static_cast<int>(rank - plan.list_of_rank.begin()));
+    if (forecast.step_s > 0) list.bubble_fraction = 1 - list.comp_busy_s / forecast.step_s;
+    busy += sharing[l] * list.comp_busy_s;
+    nodes += sharing[l] * list.nodes_busy_s;
+    span = std::max(span, list.nodes_span_s);
+    forecast.exposed_comm_s += sharing[l] * list.exposed_comm_s;
+    forecast.exposed_transfers_s += sharing[l] * list.exposed_transfers_s;
+    forecast.peak_bytes = std::max(forecast.peak_bytes, list.memory.peak_total);
+  }
+  if (forecast.step_s > 0) forecast.bubble_fraction = 1 - busy / forecast.step_s;
+  if (span > 0) forecast.pipeline_bubble = 1 - nodes / span;
+}
 
 }  // namespace
 
 Forecast simulate(const PlanSet& plan, const LineCost& cost) {
-  return Simulation(plan, cost).run();
+  Simulation simulation(plan, cost);
+  Forecast forecast = std::move(simulation).run();
+  summarise(plan, forecast);
+  return forecast;
 }
 
 Forecast simulate(const PlanSet& plan, const CostModel& model) {

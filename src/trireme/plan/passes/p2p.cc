@@ -4,6 +4,8 @@
 #include <map>
 #include <unordered_map>
 
+#include "trireme/plan/actions.h"
+
 namespace trireme::plan {
 namespace {
 
@@ -19,19 +21,14 @@ struct Message {
 // Where the lines of one stage's nodes stand.
 class Positions {
  public:
-  explicit Positions(const List& list) : list_(list) {
+  Positions(const Program& program, const List& list) {
     for (std::size_t i = 0; i < list.size(); ++i) {
       if (list[i].verb == Verb::kForward) forwards_.emplace(key(list[i].node, list[i].mb), i);
       if (gives_gradients(list[i])) backwards_.emplace(key(list[i].node, list[i].mb), i);
     }
-    std::size_t begin = 0;  // of an action: neighbouring lines of one micro-batch and direction
-    const Instr* previous = nullptr;
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      const Instr& line = list[i];
-      if (previous == nullptr || line.mb != previous->mb || starts(*previous, line)) begin = i;
-      action_.push_back(begin);
-      previous = &line;
-    }
+    // What is loaded for an action belongs to it.
+    for (const ActionLines& one : actions(program, list))
+      action_.resize(static_cast<std::size_t>(one.last) + 1, action_.size());
   }
 
   std::size_t forward(NodeId node, int mb) const { return forwards_.at(key(node, mb)); }
@@ -44,19 +41,9 @@ class Positions {
 
  private:
   static std::int64_t key(NodeId node, int mb) { return (std::int64_t{node} << 32) | mb; }
-  // What follows a load belongs to it, and what follows a recomputation too.
-  static bool starts(const Instr& previous, const Instr& line) {
-    return kind(previous) != kind(line);
-  }
-  static int kind(const Instr& line) {
-    if (line.verb == Verb::kLoad || line.verb == Verb::kForward) return 0;
-    return line.verb == Verb::kBackwardWeight ? 2 : 1;
-  }
-
-  const List& list_;
   std::unordered_map<std::int64_t, std::size_t> forwards_;
   std::unordered_map<std::int64_t, std::size_t> backwards_;
-  std::vector<std::size_t> action_;
+  std::vector<std::size_t> action_;  // of each line: where its action begins
 };
 
 class Transfers {
@@ -64,7 +51,7 @@ class Transfers {
   Transfers(const Program& program, const GradientFlow& flow, const std::vector<List>& lists)
       : program_(program), flow_(flow), lists_(lists), writer_(writers(program)) {
     for (const List& list : lists) {
-      at_.emplace_back(list);
+      at_.emplace_back(program, list);
       insertions_.emplace_back(list);
     }
   }
