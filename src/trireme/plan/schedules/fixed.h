@@ -7,8 +7,6 @@
 
 namespace trireme::plan::schedules {
 
-using Row = std::vector<Action>;
-
 // Huang et al. 2019: all forwards, then all backwards. Micro-batches ascend in both.
 Row gpipe_row(int ranks, int micro_batches, int rank);
 

@@ -15,7 +15,7 @@ class RowCheck {
       : grid_(grid), rank_(rank), counts_(static_cast<std::size_t>(grid.chunks)) {}
 
   std::optional<GridFault> run() {
-    const std::vector<Action>& row = grid_.rows[static_cast<std::size_t>(rank_)];
+    const Row& row = grid_.rows[static_cast<std::size_t>(rank_)];
     for (std::size_t place = 0; place < row.size(); ++place)
       if (std::string reason = add(row[place]); !reason.empty())
         return GridFault{rank_, place, std::move(reason)};
@@ -109,7 +109,7 @@ std::optional<GridFault> find_fault(const Grid& grid) {
 void check_grid(const Grid& grid) {
   const std::optional<GridFault> fault = find_fault(grid);
   if (!fault) return;
-  const std::vector<Action>& row = grid.rows[static_cast<std::size_t>(fault->rank)];
+  const Row& row = grid.rows[static_cast<std::size_t>(fault->rank)];
   fail(ErrorKind::kInternal, "pipeline rank {}, place {}, {}: {}", fault->rank, fault->place,
        fault->place < row.size() ? text(grid, fault->rank, row[fault->place]) : "end",
        fault->reason);
@@ -117,7 +117,7 @@ void check_grid(const Grid& grid) {
 
 std::vector<double> peak_activations(const Grid& grid, double kept) {
   std::vector<double> peaks;
-  for (const std::vector<Action>& row : grid.rows) {
+  for (const Row& row : grid.rows) {
     double peak = 0;
     int whole = 0, rest = 0;  // chunks between F and I, between I and W
     for (const Action& action : row) {

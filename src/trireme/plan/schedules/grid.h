@@ -21,6 +21,8 @@ struct Action {
   bool operator==(const Action&) const = default;
 };
 
+using Row = std::vector<Action>;  // of one pipeline rank, in order of execution
+
 // Loop: stage s is on rank s mod ranks. V: two chunks, ranks 0..p-1 and back p-1..0.
 enum class Placement { kLoop, kV };
 
@@ -28,7 +30,7 @@ struct Grid {
   Placement placement = Placement::kLoop;
   int chunks = 1;  // of every rank
   int micro_batches = 0;
-  std::vector<std::vector<Action>> rows{};  // by pipeline rank, in order of execution
+  std::vector<Row> rows{};  // by pipeline rank
   int ranks() const { return static_cast<int>(rows.size()); }
   bool operator==(const Grid&) const = default;
 };

@@ -9,8 +9,6 @@
 
 namespace trireme::plan::schedules {
 
-using Row = std::vector<Action>;
-
 // How a rank decides. It would rather do I than F and F than W, but takes turns between I and F, and waits for
 // the better work where that is under way and closer than a share of the worse one's duration.
 struct Policy {

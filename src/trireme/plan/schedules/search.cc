@@ -107,6 +107,7 @@ Grid search_zero_bubble(const ScheduleShape& shape) {
   Search search(shape, Placement::kLoop, limit, shape.kept);
   for (const auto make_row : {zb_h1_row, zb_h2_row}) {
     std::vector<Row> rows;
+    rows.reserve(static_cast<std::size_t>(shape.ranks));
     for (int rank = 0; rank < shape.ranks; ++rank)
       rows.push_back(make_row(shape.ranks, shape.micro_batches, rank));
     search.try_rows(std::move(rows));

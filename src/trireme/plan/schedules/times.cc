@@ -24,7 +24,7 @@ GridTimes time_grid(const Grid& grid, const ScheduleShape& shape) {
   TRIREME_CHECK(shape.stages.empty() || static_cast<int>(shape.stages.size()) == stages,
                 "{} stage costs for {} stages", shape.stages.size(), stages);
   GridTimes times;
-  for (const std::vector<Action>& row : grid.rows) times.at.emplace_back(row.size());
+  for (const Row& row : grid.rows) times.at.emplace_back(row.size());
   std::vector<double> forward_end(static_cast<std::size_t>(stages) * count);
   std::vector<double> input_end(forward_end.size());
   const auto arrival = [&](const std::vector<double>& end, int from, int rank, int mb) {

@@ -27,7 +27,7 @@ class Walk {
     while (!ready.empty()) {
       const int rank = ready.back();
       ready.pop_back();
-      const std::vector<Action>& row = grid_.rows[static_cast<std::size_t>(rank)];
+      const Row& row = grid_.rows[static_cast<std::size_t>(rank)];
       std::size_t& place = place_[static_cast<std::size_t>(rank)];
       for (; place < row.size(); ++place) {
         const Action action = row[place];
