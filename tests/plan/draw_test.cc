@@ -75,7 +75,7 @@ TEST(Explain, StagesShowWhatTheyHoldAndHowLongTheyWork) {
   std::vector<StageNumbers> stages(2, {.busy_s = 0.75, .idle_s = 0.25, .peak_bytes = 3 << 20});
   EXPECT_THAT(
       stage_table(plan, stages, 8),
-      HasSubstr("\n  0           3 stem..block0, block3                    3,072   50.0%      "
+      HasSubstr("\n  0           3 stem..block0, block3                    3,072  50.0%      "
                 "3.0 MiB  750.0 ms  250.0 ms  25.0%\n"));
 }
 

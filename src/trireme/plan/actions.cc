@@ -15,8 +15,7 @@ using schedules::Work;
 
 class Reading {
  public:
-  Reading(const Program& program, const List& list)
-      : program_(program), flow_(gradient_flow(program)), list_(list) {}
+  Reading(const Program& program, const List& list) : program_(program), list_(list) {}
 
   std::vector<ActionLines> run() && {
     for (int i = 0; i < static_cast<int>(list_.size()); ++i)
@@ -27,15 +26,6 @@ class Reading {
  private:
   const Node& node(const Instr& line) const {
     return program_.nodes[static_cast<std::size_t>(line.node)];
-  }
-
-  // Half of a backward to which the line belongs, where the backward has halves.
-  Work half(const Instr& line) const {
-    if (line.verb == Verb::kBackwardWeight) return Work::kBackwardWeight;
-    const bool gives = std::ranges::any_of(node(line).reads, [&](ValueId value) {
-      return flow_.value_has_grad[static_cast<std::size_t>(value)];
-    });
-    return gives ? Work::kBackwardInput : Work::kBackwardWeight;
   }
 
   void add(const Instr& line, int index) {
@@ -53,13 +43,16 @@ class Reading {
     if (line.verb == Verb::kBackwardWeight) work = Work::kBackwardWeight;
   }
 
+  // A backward goes through the nodes of its chunk from the last one on: with a later one the other half begins.
   bool goes_on(const Instr& line, const Action& action) const {
     if (all_.empty()) return false;
     const Action& before = all_.back().action;
     if (before.chunk != action.chunk || before.mb != action.mb ||
         (before.work == Work::kForward) != (action.work == Work::kForward))
       return false;
-    return before.work != Work::kBackwardInput || half(line) == Work::kBackwardInput;
+    const Instr& previous = list_[static_cast<std::size_t>(all_.back().last)];
+    return action.work == Work::kForward || line.node < previous.node ||
+           (line.node == previous.node && previous.verb == Verb::kRecompute);
   }
 
   // The second action of a backward is its weight half, whatever verbs it consists of.
@@ -72,7 +65,6 @@ class Reading {
   }
 
   const Program& program_;
-  GradientFlow flow_;
   const List& list_;
   std::vector<ActionLines> all_;
   std::map<std::pair<int, int>, std::size_t> backwards_;  // (chunk, mb): its first action

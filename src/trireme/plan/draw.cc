@@ -262,11 +262,10 @@ std::string pipeline_text(const PlanSet& plan, const StepNumbers& numbers,
   const int rows = std::clamp((kLines - used - kHeads) / 2, 3, kMost);
   std::string text;
   if (!numbers.stages.empty()) text += stage_table(plan, numbers.stages, rows);
-  text += fmt::format("\nschedule in unit times: {}F forward, B backward{}; micro-batches\n",
-                      chunk_count(plan.program) > 1 ? "stage of the model, " : "",
-                      schedules::splits_backward(plan.recipe.schedule)
-                          ? ", I its inputs' half, W its weights'"
-                          : "");
+  text += fmt::format(
+      "\nschedule, unit times: {}F forward, B backward{}; micro-batches\n",
+      chunk_count(plan.program) > 1 ? "stage, " : "",
+      schedules::splits_backward(plan.recipe.schedule) ? ", I inputs' half, W weights'" : "");
   return text + schedule_text(plan, rows, kColumns);
 }
 
