@@ -9,6 +9,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/plan/partition.h"
 #include "trireme/plan/plan.h"
+#include "trireme/plan/schedules/csv.h"
 
 namespace trireme::arch {
 namespace {
@@ -22,8 +23,21 @@ schedules::Schedule schedule_of(const config::Job& job) {
   return *schedule;
 }
 
+// What parallel.schedule_file holds, if the job names one.
+std::optional<schedules::Grid> given_grid(const config::Job& job) {
+  const std::string& file = job.parallel.schedule_file;
+  if (file.empty()) return std::nullopt;
+  try {
+    return schedules::read_csv(read_file(file));
+  } catch (const Error& error) {
+    fail(error.kind(), "parallel.schedule_file={}: {}", file, error.what());
+  }
+}
+
 plan::Pipeline pipeline_of(const config::Job& job) {
   const config::Parallel& parallel = job.parallel;
+  if (const std::optional<schedules::Grid> grid = given_grid(job))
+    return {.placement = grid->placement, .ranks = parallel.pp, .chunks = grid->chunks};
   const schedules::Schedule schedule = schedule_of(job);
   return {.placement = schedules::placement_of(schedule),
           .ranks = parallel.pp,
@@ -83,7 +97,8 @@ plan::Recipe recipe_of(const config::Job& job) {
           .recompute = job.recompute.policy == config::RecomputePolicy::kFull,
           .canonical = precision.numerics == config::Numerics::kCanonical,
           .clip = job.optim.clip > 0,
-          .schedule = schedule_of(job),
+          .schedule =
+              job.parallel.schedule_file.empty() ? schedule_of(job) : schedules::Schedule::kGiven,
           .activation_limit = job.parallel.activation_limit,
           .transfer = job.parallel.transfer,
           .compute = precision.compute,
@@ -96,6 +111,7 @@ plan::Program place_stages(const config::Job& job, plan::Program program) {
   const config::Parallel& parallel = job.parallel;
   if (!parallel.costs.empty()) read_costs(parallel.costs, program);
   const plan::Pipeline pipeline = pipeline_of(job);
+  if (pipeline.stages() == 1 && parallel.stages == "auto") return program;
   const plan::Cuts cuts = parallel.stages == "auto"
                               ? plan::balance(program, pipeline, recipe_of(job))
                               : parse_cuts(parallel.stages);
@@ -103,6 +119,7 @@ plan::Program place_stages(const config::Job& job, plan::Program program) {
 }
 
 plan::schedules::Grid grid_of(const config::Job& job, const ModelSpec& model) {
+  if (std::optional<schedules::Grid> grid = given_grid(job)) return *grid;
   return plan::schedule_grid(model.program, mesh_of(job), recipe_of(job));
 }
 

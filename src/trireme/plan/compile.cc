@@ -72,6 +72,16 @@ void check_training(const Program& program, const GradientFlow& flow) {
   }
 }
 
+// Of what forwards keep, what an input half leaves to the weight half.
+double kept_share(const Program& program) {
+  double saved = 0, kept = 0;
+  for (const Node& node : program.nodes) {
+    saved += static_cast<double>(node.saved_bytes);
+    if (node.split) kept += static_cast<double>(node.split->kept_bytes);
+  }
+  return saved > 0 ? std::min(kept / saved, 1.0) : 1;
+}
+
 }  // namespace
 
 schedules::Grid schedule_grid(const Program& program, const mesh::Mesh& mesh,
@@ -98,6 +108,7 @@ schedules::Grid schedule_grid(const Program& program, const mesh::Mesh& mesh,
     stage.weight += cost.weight;
     forward += cost.forward;
   }
+  shape.kept = kept_share(program);
   shape.transfer = recipe.transfer * forward / static_cast<double>(shape.stages.size());
   return schedules::make_grid(recipe.schedule, shape);
 }

@@ -152,7 +152,7 @@ class Parser {
     recipe.canonical = line.yes(line.required("canonical"));
     recipe.clip = line.yes(line.required("clip"));
     recipe.schedule =
-        line.one_of<schedules::Schedule>(line.required("schedule"), schedules::kScheduleCount);
+        line.one_of<schedules::Schedule>(line.required("schedule"), schedules::kScheduleCount + 1);
     recipe.activation_limit = line.number<double>(line.required("activation_limit"));
     recipe.transfer = line.number<double>(line.required("transfer"));
     recipe.compute = line.one_of<DType>(line.required("compute"), 9);

@@ -10,9 +10,9 @@
 namespace trireme::plan::schedules {
 namespace {
 
-constexpr std::string_view kNames[kScheduleCount] = {"gpipe", "1f1b",      "interleaved", "zb_h1",
-                                                     "zb_h2", "zb_auto",   "zb_v",        "v_half",
-                                                     "v_min", "dualpipe_v"};
+constexpr std::string_view kNames[] = {"gpipe", "1f1b",       "interleaved", "zb_h1",
+                                       "zb_h2", "zb_auto",    "zb_v",        "v_half",
+                                       "v_min", "dualpipe_v", "given"};
 
 void check_shape(Schedule schedule, const ScheduleShape& shape) {
   if (shape.ranks < 1 || shape.micro_batches < 1)
@@ -92,6 +92,7 @@ int chunks_of(Schedule schedule, int virtual_stages) {
 }
 
 Grid make_grid(Schedule schedule, const ScheduleShape& shape) {
+  TRIREME_CHECK(schedule != Schedule::kGiven, "a given schedule has a grid already");
   check_shape(schedule, shape);
   check_micro_batches(schedule, shape);
   switch (schedule) {

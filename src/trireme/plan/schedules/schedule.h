@@ -19,10 +19,12 @@ enum class Schedule {
   kVHalf,
   kVMin,
   kDualPipeV,
+  kGiven,  // a grid from elsewhere, such as a file
 };
-inline constexpr int kScheduleCount = 10;
+inline constexpr int kScheduleCount =
+    10;  // those that have a name in jobs and that make_grid makes
 
-// gpipe 1f1b interleaved zb_h1 zb_h2 zb_auto zb_v v_half v_min dualpipe_v
+// gpipe 1f1b interleaved zb_h1 zb_h2 zb_auto zb_v v_half v_min dualpipe_v given
 std::string_view name(Schedule schedule);
 std::optional<Schedule> schedule_of(std::string_view name);
 
