@@ -19,7 +19,7 @@ using schedules::Schedule;
 using testing::AllOf;
 using testing::HasSubstr;
 
-std::string refusal(const PlanSet& plan) {
+std::string verdict(const PlanSet& plan) {
   try {
     validate(plan);
   } catch (const Error& error) {
@@ -104,7 +104,7 @@ TEST_P(Planted, SwappedReceives) {
   ASSERT_LT(b, find(Verb::kForward, 0));
   std::swap(line(a), line(b));
   line(find(Verb::kForward, 0)).after = {b};
-  const std::string reason = refusal(plan_);
+  const std::string reason = verdict(plan_);
   EXPECT_THAT(reason, HasSubstr("deadlocks: rank 2 waits in line " + std::to_string(a)));
   EXPECT_THAT(reason, HasSubstr("where rank 1 sends line"));
   EXPECT_THAT(reason, HasSubstr("\n  rank 2:"));
@@ -112,7 +112,7 @@ TEST_P(Planted, SwappedReceives) {
   // Left waiting for the old lines, users would run too early.
   plan_ = pipeline(GetParam(), 4, 8);
   std::swap(line(a).mb, line(b).mb);
-  EXPECT_THAT(refusal(plan_), AllOf(HasSubstr("rank 2, line"), HasSubstr("does not wait for line"),
+  EXPECT_THAT(verdict(plan_), AllOf(HasSubstr("rank 2, line"), HasSubstr("does not wait for line"),
                                     HasSubstr(marked(0))));
 }
 
@@ -124,7 +124,7 @@ TEST_P(Planted, DroppedSend) {
     std::erase(one.after, send);
     for (int& earlier : one.after) earlier -= earlier > send;
   }
-  const std::string reason = refusal(plan_);
+  const std::string reason = verdict(plan_);
   EXPECT_THAT(reason, HasSubstr("deadlocks: rank 3 waits in line"));
   EXPECT_THAT(reason, HasSubstr("which rank 2 never sends"));
   EXPECT_THAT(reason, HasSubstr("\n  rank 3:"));
@@ -135,7 +135,7 @@ TEST_P(Planted, DroppedSend) {
 TEST_P(Planted, ReusedBuffer) {
   const int first = find(Verb::kRecv, 1), second = find(Verb::kRecv, 2);
   line(second).mb = 1;
-  const std::string reason = refusal(plan_);
+  const std::string reason = verdict(plan_);
   EXPECT_THAT(reason, HasSubstr("rank 2, line " + std::to_string(second)));
   EXPECT_THAT(reason, HasSubstr("of micro-batch 1 is there since line " + std::to_string(first)));
   EXPECT_THAT(reason, AllOf(HasSubstr("\n  rank 2:"), HasSubstr(marked(1))));
@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(Schedules, Planted,
 TEST(Marked, RefusalsOfOneStageAreOneLine) {
   PlanSet plan = compile(arch::chain_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 3});
   plan.lists[0].front().mb = 7;
-  const std::string reason = refusal(plan);
+  const std::string reason = verdict(plan);
   EXPECT_THAT(reason, HasSubstr("micro-batch 7"));
   EXPECT_EQ(std::ranges::count(reason, '\n'), 0);
 }
