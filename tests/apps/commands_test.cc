@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "apps/trireme/place.h"
 #include "tests/apps/program.h"
+#include "trireme/base/fs.h"
 #include "trireme/base/json.h"
 #include "trireme/formats/dataset.h"
 #include "trireme/plan/plan.h"
@@ -89,6 +91,47 @@ TEST(Explain, EveryLineOfOneRank) {
       desk.run({"explain", (kRecipes / "gpt_tiny.yaml").string(), "--nproc", "2", "--rank", "1"});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("grad_norm"));
+}
+
+std::vector<std::string> pipeline(const std::string& schedule, const std::string& format) {
+  return {"explain",  (kRecipes / "gpt_tiny.yaml").string(),
+          "--ranks",  "4",
+          "--set",    "model.layers=6",
+          "--set",    "run.global_batch=8",
+          "--set",    "run.micro_batch=1",
+          "--set",    "parallel.pp=4",
+          "--set",    "parallel.schedule=" + schedule,
+          "--format", format};
+}
+
+TEST(Explain, PipelinesAreDrawnAndTraced) {
+  const Desk desk;
+  for (const char* schedule : {"1f1b", "zb_v"}) {
+    const Result text = desk.run(pipeline(schedule, "text"));
+    EXPECT_EQ(text.exit_code, 0) << text.err;
+    EXPECT_THAT(text.out, HasSubstr("\nbound by "));
+    EXPECT_THAT(text.out, HasSubstr("\n  stage 3 "));
+    EXPECT_LE(std::count(text.out.begin(), text.out.end(), '\n'), 50) << text.out;
+    const Json json = parse_json(desk.run(pipeline(schedule, "json")).out, "json");
+    EXPECT_EQ(json["stages"].size(), 4u);
+    EXPECT_GT(json["forecast"]["pipeline_bubble"], 0);
+    EXPECT_THAT(desk.run(pipeline(schedule, "svg")).out, HasSubstr("stage 3, rank 3"));
+    const Json trace = parse_json(desk.run(pipeline(schedule, "trace")).out, "trace");
+    EXPECT_GT(trace["traceEvents"].size(), 100u);
+  }
+}
+
+// docs/pipeline.md names the command. TRIREME_UPDATE_GOLDEN=1 draws it anew.
+TEST(Explain, ThePictureOfTheDocsIsWhatTheCodeDraws) {
+  const Path docs = Path(TRIREME_SOURCE_DIR) / "docs";
+  std::vector<std::string> command = pipeline("zb_v", "svg");
+  command.insert(command.end(),
+                 {"--set", "parallel.costs=" + (docs / "zb_v_4x8_costs.json").string()});
+  const Result drawn = Desk().run(command);
+  EXPECT_EQ(drawn.exit_code, 0) << drawn.err;
+  const Path picture = docs / "zb_v_4x8.svg";
+  if (std::getenv("TRIREME_UPDATE_GOLDEN") != nullptr) replace_file(picture, drawn.out);
+  EXPECT_EQ(read_file(picture), drawn.out);
 }
 
 TEST(Data, PreparesInspectsAndVerifies) {

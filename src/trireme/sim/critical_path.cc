@@ -101,9 +101,10 @@ std::string bound_by(const PlanSet& plan, const Forecast& forecast) {
   const auto [most, kind] = kinds.front();
   const auto percent = [&](double seconds) { return 100 * seconds / forecast.step_s; };
 
-  // One stage is named where it has more of it than all others.
+  // One stage is named where it has more of it than all others, and more than there is of any other kind.
   const PathShare& stage = *std::ranges::find(shares, kind, &PathShare::kind);
-  const bool here = stage.seconds > most / 2;
+  const double next = kinds.size() > 1 ? kinds[1].first : 0;
+  const bool here = stage.seconds > most / 2 && stage.seconds >= next;
   std::string text = fmt::format("bound by {}", name(kind));
   if (plan.mesh.degree(Axis::kPp) > 1)
     text += here ? fmt::format(" on stage {}", stage.stage) : " on several stages";

@@ -42,7 +42,7 @@ constexpr const char* kStyle =
     ".t{text-anchor:middle}.e{text-anchor:end}.g{stroke:#ddd}.m{fill:#cfd8e3;stroke:#7a8899;"
     "stroke-width:.6}.k{fill:#f4f4f4}"
     ".f{fill:#3f6fb5}.b{fill:#3a8f5c}.i{fill:#2a9d9a}.w{fill:#c9822b}.r{fill:#8a5fb0}"
-    ".s{fill:#7a4b3a}.o{fill:#999}.c{fill-opacity:.62}"
+    ".s{fill:#7a4b3a}.o{fill:#999}.c{fill-opacity:.68}"
     ".ld{fill:#b03a48}.ln{fill:#5a6acf}.lu{fill:#cf5ab4}";
 
 std::string escaped(std::string_view text) {
@@ -146,8 +146,8 @@ class Drawing {
   }
 
   void draw(const Box& box) {
-    kinds_.insert(box.kind);
     const double left = x(box.start), width = std::max(x(box.end) - left, kSeen);
+    if (width >= 1) kinds_.insert(box.kind);
     std::string what(name(box.kind));
     if (box.mb >= 0) what += fmt::format(" of micro-batch {}", box.mb);
     if (box.chunk > 0) what += fmt::format(", chunk {}", box.chunk);
