@@ -379,5 +379,19 @@ TEST(Grid, NamesRankPlaceAndAction) {
       "pipeline rank 0, place 3, 0B1: comes before 0W0");
 }
 
+// With a barrier at the end of the step a search may not gain on one rank what another loses.
+TEST(Schedules, SearchesForAShortStepWhereRanksMeetAtItsEnd) {
+  for (const Schedule schedule : {Schedule::kZbAuto, Schedule::kZbV, Schedule::kVHalf})
+    for (const int p : {2, 4, 8}) {
+      ScheduleShape shape{.ranks = p,
+                          .chunks = chunks_of(schedule, 0),
+                          .micro_batches = 3 * p,
+                          .activation_limit = 2};
+      const double free = time_grid(make_grid(schedule, shape), shape).makespan;
+      shape.barrier = true;
+      EXPECT_LE(time_grid(make_grid(schedule, shape), shape).makespan, free) << name(schedule) << p;
+    }
+}
+
 }  // namespace
 }  // namespace trireme::plan::schedules

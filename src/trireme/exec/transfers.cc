@@ -116,7 +116,9 @@ void Transfers::settle_all(const Arrived& arrived) {
 void Transfers::release() {
   for (Waiting& one : waiting_) {
     if (one.queue.verb != Verb::kSend) continue;
-    while (!one.transfers.empty() && one.transfers.front().ticket.done()) one.transfers.pop_front();
+    while (!one.transfers.empty() && one.transfers.front().announced.done() &&
+           one.transfers.front().ticket.done())
+      one.transfers.pop_front();
   }
 }
 

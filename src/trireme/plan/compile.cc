@@ -91,7 +91,8 @@ schedules::Grid schedule_grid(const Program& program, const mesh::Mesh& mesh,
   schedules::ScheduleShape shape{.ranks = mesh.degree(Axis::kPp),
                                  .chunks = chunk_count(program),
                                  .micro_batches = recipe.micro_batches,
-                                 .activation_limit = recipe.activation_limit};
+                                 .activation_limit = recipe.activation_limit,
+                                 .barrier = true};  // grad_norm
   const Node* previous = nullptr;
   double forward = 0;
   for (const Node& node : program.nodes) {

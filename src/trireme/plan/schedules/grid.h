@@ -62,6 +62,8 @@ struct ScheduleShape {
   // probabilities, nearly all where it does not.
   double activation_limit = 1;
   double kept = 0.5;
+  // Whether all ranks meet at the end of a step: searches then want a short `makespan`, else a short `longest_rank`.
+  bool barrier = false;
 };
 
 struct GridTimes {

@@ -147,10 +147,8 @@ class Run {
     const Action action = choice.action;
     const auto k = static_cast<std::size_t>(action.chunk);
     const int stage = stage_of(placement_, shape_.ranks, id, action.chunk);
-    if (rank.row.empty())
-      rank.begin = choice.at;
-    else
-      rank.idle += choice.at - rank.free;
+    if (rank.row.empty()) rank.begin = rank.free = shape_.barrier ? 0 : choice.at;
+    rank.idle += choice.at - rank.free;
     beaten_ = rank.idle + rank.work >= bound_;
     rank.row.push_back(action);
     if (action.work == Work::kForward) {

@@ -32,7 +32,8 @@ class Search {
               .rows = std::move(rows)};
     for (const double peak : peak_activations(grid, policy_.kept))
       if (peak * shape_.chunks > policy_.limit + 1e-9) return;
-    const double longest = time_grid(grid, shape_).longest_rank;
+    const GridTimes times = time_grid(grid, shape_);
+    const double longest = shape_.barrier ? times.makespan : times.longest_rank;
     if (longest < best_.longest_rank) best_ = {std::move(grid), longest};
   }
 
