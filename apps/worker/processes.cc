@@ -1,12 +1,14 @@
 #include "processes.h"
 
 #include <ATen/Parallel.h>
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <set>
 
+#include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/nccl/nccl_world.h"
@@ -29,6 +31,23 @@ comm::Route route() {
   fail(ErrorKind::kUsage, "TRIREME_TRANSPORT={}; needs best, shm or gloo", name);
 }
 
+// And what carries the groups along each axis, where that differs.
+void print_transport(const comm::World& world, const config::Job& job) {
+  fmt::print("transport {}\n", world.via());
+  const mesh::Mesh mesh = arch::mesh_of(job);
+  if (mesh.world() != world.size()) return;
+  std::set<mesh::AxisSet> seen = {mesh::AxisSet()};
+  for (const mesh::AxisSet axes :
+       {mesh::AxisSet(mesh::Axis::kTp), mesh::AxisSet(mesh::Axis::kCp), mesh::kShards,
+        mesh::AxisSet(mesh::Axis::kDpReplicate), mesh::kReplicas, mesh::AxisSet(mesh::Axis::kPp)}) {
+    if (!seen.insert(mesh.real(axes)).second) continue;
+    std::set<std::string_view> ways;
+    for (const auto& ranks : mesh.groups(axes)) ways.insert(world.via(ranks));
+    if (ways == std::set{world.via(mesh.group(0, mesh::kWorld))}) continue;
+    fmt::print("transport of {}: {}\n", mesh::print(mesh.real(axes)), fmt::join(ways, "; or "));
+  }
+}
+
 }  // namespace
 
 std::unique_ptr<comm::World> connect_processes(double timeout_s, config::Device device) {
@@ -40,6 +59,7 @@ std::unique_ptr<comm::World> connect_processes(double timeout_s, config::Device 
   config.host_store = variable("TORCHELASTIC_USE_AGENT_STORE", "False") != "True";
   config.run_id = variable("TORCHELASTIC_RUN_ID", "trireme") + "." +
                   variable("TORCHELASTIC_RESTART_COUNT", "0");
+  config.host_name = variable("TRIREME_HOST", "");
   config.interface = variable("GLOO_SOCKET_IFNAME", "");
   config.timeout_s = timeout_s;
   if (device == config::Device::kCpu) return comm::connect_processes(config, route());
@@ -66,7 +86,7 @@ void run_ranks_here(int threads, const config::Job& job,
   if (!is_process_of_a_world()) return comm::run_local_ranks(threads, timeout_s, rank);
   const std::unique_ptr<comm::World> world = connect_processes(timeout_s, job.run.device);
   if (world->rank() == 0) {
-    fmt::print("transport {}\n", world->via());
+    print_transport(*world, job);
     std::fflush(stdout);
   }
   try {

@@ -14,8 +14,9 @@ namespace trireme::app {
 // The variable's value, or `missing` where it is unset or empty.
 std::string variable(const char* name, const char* missing);
 
-// As comm::connect_processes, by the route that TRIREME_TRANSPORT names: best (the default), shm, gloo. For
-// CUDA as comm::connect_nccl, with the device of LOCAL_RANK.
+// As comm::connect_processes, by the route that TRIREME_TRANSPORT names: best (the default), shm, gloo; ranks
+// with different TRIREME_HOST share no memory. For CUDA as comm::connect_nccl, with the device of
+// LOCAL_RANK.
 std::unique_ptr<comm::World> connect_processes(double timeout_s,
                                                config::Device device = config::Device::kCpu);
 

@@ -175,7 +175,8 @@ TEST_P(FailureOn, LeavingUnfinishedOperationsIsTold) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, FailureOn,
-                         testing::Values(Backend::kLocal, Backend::kShm, Backend::kGloo),
+                         testing::Values(Backend::kLocal, Backend::kShm, Backend::kGloo,
+                                         Backend::kHosts),
                          [](const auto& info) { return harness::name(info.param); });
 
 TEST(GlooWorld, PortInUseIsAUsersError) {

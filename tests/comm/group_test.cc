@@ -191,35 +191,43 @@ void check_send_recv(Group& group, DType type, std::int64_t count) {
 
 class GroupMatrix : public testing::TestWithParam<std::tuple<Backend, int>> {};
 
+void check_everything(World& world) {
+  const auto group = world.make_group("all", all_ranks(world));
+  for (DType type : kTypes) {
+    const bool floating = type == DType::kF64 || type == DType::kF32 || type == DType::kBF16;
+    for (std::int64_t count :
+         {std::int64_t{0}, std::int64_t{1}, std::int64_t{7}, std::int64_t{4099}}) {
+      check_reductions(*group, type, count, Reduce::kSum);
+      if (count == 7) check_reductions(*group, type, count, Reduce::kMax);
+      if (count == 7 && floating) check_reductions(*group, type, count, Reduce::kAvg);
+      check_moves(*group, type, count);
+      check_all_to_all(*group, type, count);
+      check_send_recv(*group, type, count);
+    }
+  }
+  for (DType type : {DType::kF32, DType::kBF16}) {
+    check_reductions(*group, type, kLarge, type == DType::kBF16 ? Reduce::kAvg : Reduce::kSum);
+    check_moves(*group, type, kLarge);
+    check_all_to_all(*group, type, kLarge);
+    check_send_recv(*group, type, kLarge);
+  }
+  group->barrier().wait();
+}
+
 TEST_P(GroupMatrix, EveryOperationSizeAndType) {
   const auto [backend, ranks] = GetParam();
-  harness::run_ranks(backend, ranks, 60.0, [](World& world) {
-    const auto group = world.make_group("all", all_ranks(world));
-    for (DType type : kTypes) {
-      const bool floating = type == DType::kF64 || type == DType::kF32 || type == DType::kBF16;
-      for (std::int64_t count :
-           {std::int64_t{0}, std::int64_t{1}, std::int64_t{7}, std::int64_t{4099}}) {
-        check_reductions(*group, type, count, Reduce::kSum);
-        if (count == 7) check_reductions(*group, type, count, Reduce::kMax);
-        if (count == 7 && floating) check_reductions(*group, type, count, Reduce::kAvg);
-        check_moves(*group, type, count);
-        check_all_to_all(*group, type, count);
-        check_send_recv(*group, type, count);
-      }
-    }
-    for (DType type : {DType::kF32, DType::kBF16}) {
-      check_reductions(*group, type, kLarge, Reduce::kSum);
-      check_moves(*group, type, kLarge);
-      check_all_to_all(*group, type, kLarge);
-      check_send_recv(*group, type, kLarge);
-    }
-    group->barrier().wait();
-  });
+  harness::run_ranks(backend, ranks, 60.0, check_everything);
+}
+
+// Blocks of four, blocks that are no power of two, hosts that hold different numbers.
+TEST(Group, EveryOperationOnHostsOfEverySize) {
+  for (const auto& hosts : std::vector<std::vector<int>>{{4, 4}, {1, 3}, {3, 3}, {2, 1, 2}})
+    harness::run_ranks_on(hosts, 60.0, check_everything);
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, GroupMatrix,
                          testing::Combine(testing::Values(Backend::kLocal, Backend::kShm,
-                                                          Backend::kGloo),
+                                                          Backend::kGloo, Backend::kHosts),
                                           testing::Range(1, 9)),
                          [](const auto& info) {
                            return fmt::format("{}{}", harness::name(std::get<0>(info.param)),
@@ -309,7 +317,8 @@ TEST_P(GroupOn, WorldExchangesTexts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Backends, GroupOn,
-                         testing::Values(Backend::kLocal, Backend::kShm, Backend::kGloo),
+                         testing::Values(Backend::kLocal, Backend::kShm, Backend::kGloo,
+                                         Backend::kHosts),
                          [](const auto& info) { return harness::name(info.param); });
 
 TEST(Group, OfOneCopiesAtOnce) {

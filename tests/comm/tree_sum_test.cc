@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -55,6 +57,51 @@ TEST(TreeSum, FollowsTheWrittenAssociation) {
     differs_from_chain += chain != out[i];
   }
   EXPECT_GT(differs_from_chain, 100u);  // the data can tell associations apart
+}
+
+template <typename T>
+void expect_blocks_give_the_whole(const std::vector<std::vector<T>>& leaves, DType type,
+                                  Reduce reduce, std::size_t block) {
+  SCOPED_TRACE(fmt::format("{} {} of {} in blocks of {}", name(reduce), trireme::name(type),
+                           leaves.size(), block));
+  const auto count = std::ssize(leaves[0]);
+  const auto below = Reduction::block(type, reduce);
+  std::vector<std::vector<std::byte>> sums;
+  for (std::size_t begin = 0; begin < leaves.size(); begin += block) {
+    std::vector<const void*> pointers;
+    for (std::size_t i = begin; i < std::min(begin + block, leaves.size()); ++i)
+      pointers.push_back(leaves[i].data());
+    void* out = sums.emplace_back(static_cast<std::size_t>(count) * size_of(below.to)).data();
+    tree_reduce(std::span(&out, 1), pointers, count, below);
+  }
+  std::vector<const void*> pointers;
+  for (const auto& sum : sums) pointers.push_back(sum.data());
+  std::vector<T> whole(leaves[0].size());
+  void* out = whole.data();
+  tree_reduce(std::span(&out, 1), pointers, count,
+              Reduction::of_blocks(type, reduce, leaves.size()));
+  EXPECT_EQ(same_bits(whole, tree(leaves, type, reduce)), std::has_single_bit(block));
+}
+
+TEST(TreeSum, OfAlignedBlocksIsTheWholeBitForBit) {
+  for (const int n : {4, 6, 7, 8, 13}) {
+    const auto x = random_leaves<float>(n, 1001);
+    std::vector<std::vector<std::uint16_t>> bf16;
+    for (const auto& leaf : x) {
+      bf16.emplace_back();
+      for (float value : leaf)
+        bf16.back().push_back(
+            static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
+    }
+    for (const std::size_t block : {1, 2, 4}) {
+      for (Reduce reduce : {Reduce::kSum, Reduce::kAvg, Reduce::kMax}) {
+        expect_blocks_give_the_whole(x, DType::kF32, reduce, block);
+        expect_blocks_give_the_whole(bf16, DType::kBF16, reduce, block);
+      }
+    }
+  }
+  // Negative control: blocks of three are no subtrees.
+  expect_blocks_give_the_whole(random_leaves<float>(6, 1001), DType::kF32, Reduce::kSum, 3);
 }
 
 // G leaves, summed in aligned blocks by a binary counter on each of w ranks and then across ranks.

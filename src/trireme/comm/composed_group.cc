@@ -6,14 +6,11 @@
 namespace trireme::comm {
 namespace {
 
-// Up to here an operation takes less time than waking its lane.
-constexpr std::size_t kSmall = 8 * 1024;
-
 // Worth a lane's attention at once: what is large, and what only one other rank takes part in, who may
 // not wait for it long after.
 bool prompt(const Operation& op) {
   const bool pair = op.verb == Verb::kSend || op.verb == Verb::kRecv;
-  return pair || static_cast<std::size_t>(op.count()) * size_of(op.type) > kSmall;
+  return pair || op.bytes() > kSmallBytes;
 }
 
 std::string spell(const Stamp& stamp) {
@@ -30,12 +27,13 @@ std::string spell(const Stamp& stamp) {
 
 ComposedGroup::ComposedGroup(std::string name, std::vector<int> ranks, int rank,
                              std::unique_ptr<Transport> transport,
-                             std::shared_ptr<Postponed> postponed)
+                             std::shared_ptr<Postponed> postponed,
+                             const std::optional<Levels>& levels)
     : Group(std::move(name), rank, static_cast<int>(ranks.size())),
       ranks_(std::move(ranks)),
       transport_(std::move(transport)),
       postponed_(std::move(postponed)),
-      collectives_(*transport_, rank, size()),
+      collectives_(*transport_, ranks_, rank, levels),
       sends_started_(ranks_.size()),
       recvs_started_(ranks_.size()) {}
 
@@ -133,20 +131,19 @@ std::optional<Error> ComposedGroup::run(Job& job) {
 }
 
 Error ComposedGroup::lost(const Job& job, const Lost& lost) const {
-  const int peer = ranks_[static_cast<std::size_t>(lost.peer)];
   // Another rank may know better: what this one saw is then only the echo.
   if (const auto cause = transport_->cause())
     return Error(ErrorKind::kPeerLost,
                  fmt::format("{} stopped while waiting for rank {} ({:.1f} s): {}", describe(job),
-                             peer, lost.seconds, *cause));
+                             lost.rank, lost.seconds, *cause));
   if (lost.culprit >= 0)
     return Error(
         ErrorKind::kPeerLost,
         fmt::format("{} lost rank {} after {:.1f} s: {}; rank {}, the next to answer, runs "
                     "and waits as well",
-                    describe(job), lost.culprit, lost.seconds, lost.why, peer));
+                    describe(job), lost.culprit, lost.seconds, lost.why, lost.rank));
   return Error(ErrorKind::kPeerLost, fmt::format("{} lost rank {} after {:.1f} s: {}",
-                                                 describe(job), peer, lost.seconds, lost.why));
+                                                 describe(job), lost.rank, lost.seconds, lost.why));
 }
 
 Error ComposedGroup::mismatch(const Mismatch& m) const {
@@ -154,15 +151,14 @@ Error ComposedGroup::mismatch(const Mismatch& m) const {
       ErrorKind::kInternal,
       fmt::format("group '{}': rank {} runs {} but rank {} runs {}; every rank must submit the "
                   "same operations in the same order",
-                  name(), ranks_[static_cast<std::size_t>(rank())], spell(m.mine),
-                  ranks_[static_cast<std::size_t>(m.peer)], spell(m.theirs)));
+                  name(), ranks_[static_cast<std::size_t>(rank())], spell(m.mine), m.rank,
+                  spell(m.theirs)));
 }
 
 std::string ComposedGroup::describe(const Job& job) const {
   return fmt::format("rank {}: {} #{} of group '{}' ({} bytes)",
                      ranks_[static_cast<std::size_t>(rank())], comm::name(job.op.verb),
-                     job.sequence, name(),
-                     static_cast<std::size_t>(job.op.count()) * size_of(job.op.type));
+                     job.sequence, name(), job.op.bytes());
 }
 
 }  // namespace trireme::comm

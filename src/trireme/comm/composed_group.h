@@ -7,6 +7,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -21,9 +22,11 @@ namespace trireme::comm {
 // Destroying it with operations that nobody waited for aborts the world: their buffers are about to go.
 class ComposedGroup : public Group, private Runner {
  public:
-  // `ranks` are the world ranks of the group in order; `rank` is this one's position.
+  // `ranks` are the world ranks of the group in order; `rank` is this one's position. With `levels`,
+  // collectives go host by host.
   ComposedGroup(std::string name, std::vector<int> ranks, int rank,
-                std::unique_ptr<Transport> transport, std::shared_ptr<Postponed> postponed);
+                std::unique_ptr<Transport> transport, std::shared_ptr<Postponed> postponed,
+                const std::optional<Levels>& levels = std::nullopt);
   ~ComposedGroup() override;
   void abort(const std::string& cause) override { transport_->abort(cause); }
 

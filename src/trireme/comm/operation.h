@@ -47,7 +47,12 @@ struct Operation {
 
   // Elements that all slices of the larger side hold together.
   std::int64_t count() const;
+  std::size_t bytes() const { return static_cast<std::size_t>(count()) * size_of(type); }
 };
+
+// Up to here an operation takes less time than waking a thread, and one message of everything less than
+// two rounds of slices.
+constexpr std::size_t kSmallBytes = 8 * 1024;
 
 // The sum of `counts`.
 std::int64_t total(std::span<const std::int64_t> counts);

@@ -9,7 +9,7 @@
 namespace trireme::comm {
 
 enum class Route {
-  kBest,  // shared memory where all ranks can open it, else Gloo
+  kBest,  // shared memory inside hosts, where all their ranks can open it; Gloo for the rest
   kShm,
   kGloo,
 };

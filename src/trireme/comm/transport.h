@@ -32,12 +32,12 @@ struct Stamp {
 };
 static_assert(sizeof(Stamp) == 32);
 
-// Thrown by a transport when a peer did not answer; the group adds what it was doing.
+// Thrown by a transport when a rank did not answer; the group adds what it was doing.
 struct Lost {
-  int peer;          // position in the group
+  int rank;          // awaited
   double seconds;    // waited
   std::string why;   // "no answer within the timeout of 2 s", "connection closed: ...", ...
-  int culprit = -1;  // world rank; -1: the peer
+  int culprit = -1;  // -1: the awaited one
 };
 
 // A message on its way out. Destroying it before finish() takes it back: afterwards nobody reads its
@@ -47,6 +47,8 @@ class Outgoing {
   virtual ~Outgoing() = default;
   // Blocks until the memory may be written again, and holds what came back. Throws Lost.
   virtual void finish() = 0;
+  // Whether it leaves while its sender waits for messages of another transport.
+  virtual bool leaves_alone() const { return false; }
 };
 
 // A message to come. First stamp(), then land() or else stream(), lend() and release() of every chunk;
@@ -59,27 +61,27 @@ class Incoming {
   virtual const Stamp& stamp() = 0;
   // Starts moving the whole payload to `into`.
   virtual void land(std::byte* into) = 0;
-  // Starts moving the payload in chunks that the transport keeps. lend() blocks for the next
-  // (Transport::chunk() bytes; the last one what is left), the reader's until release(). Of a message
+  // Starts moving the payload in chunks that the transport keeps. lend() blocks for the next (chunk()
+  // bytes, a power of two; the last one what is left), the reader's until release(). Of a message
   // there and back it is to be overwritten, and returns at release(). Throws Lost.
   virtual void stream() = 0;
+  // Enough to hide the cost of a message, few enough that one chunk per rank stays in cache while it is
+  // added.
+  virtual std::size_t chunk() const = 0;
   virtual std::byte* lend() = 0;
   virtual void release() = 0;
   // Blocks until what landed is there and what returns has left. Throws Lost.
   virtual void finish() = 0;
 };
 
-// Messages of one pair and direction arrive in the order they were posted; posting never blocks.
-// Used by one thread; abort() and cause() by any.
+// Messages of one pair and direction arrive in the order they were posted; posting never blocks. Ranks
+// are the world's. Used by one thread; abort() and cause() by any.
 class Transport {
  public:
   virtual ~Transport() = default;
-  // Bytes that move as one: enough to hide the cost of a message, few enough that one chunk per rank
-  // stays in cache while it is added.
-  virtual std::size_t chunk() const = 0;
   // `data` is written to only where the stamp says there and back.
-  virtual std::unique_ptr<Outgoing> send(int peer, const Stamp& stamp, std::byte* data) = 0;
-  virtual std::unique_ptr<Incoming> recv(int peer) = 0;
+  virtual std::unique_ptr<Outgoing> send(int rank, const Stamp& stamp, std::byte* data) = 0;
+  virtual std::unique_ptr<Incoming> recv(int rank) = 0;
   // Publishes the cause to every rank of the world and wakes all that wait; the first cause stays.
   virtual void abort(const std::string& cause) = 0;
   // Why the world was aborted; empty while it is healthy.

@@ -88,22 +88,23 @@ void reduce_block(A* dst, std::span<const void* const> leaves, std::int64_t offs
   }
 }
 
-template <typename Op, typename T>
+template <typename Op, typename T, typename Out>
 void reduce_all(std::span<void* const> outs, std::span<const void* const> leaves,
-                std::int64_t count, bool average) {
+                std::int64_t count, std::size_t divisor) {
   using A = typename Accumulator<T>::type;
   A block[kBlock];
-  T narrowed[kBlock];
+  Out narrowed[kBlock];
   for (std::int64_t offset = 0; offset < count; offset += kBlock) {
     const std::int64_t n = std::min(kBlock, count - offset);
     reduce_block<Op, T>(block, leaves, offset, n);
     if constexpr (std::is_floating_point_v<A>) {
-      if (average)
-        for (std::int64_t i = 0; i < n; ++i) block[i] /= static_cast<A>(leaves.size());
+      if (divisor > 1)
+        for (std::int64_t i = 0; i < n; ++i) block[i] /= static_cast<A>(divisor);
     }
-    for (std::int64_t i = 0; i < n; ++i) narrowed[i] = narrow<T>(block[i]);
+    for (std::int64_t i = 0; i < n; ++i) narrowed[i] = narrow<Out>(block[i]);
     for (void* out : outs)
-      std::memcpy(static_cast<T*>(out) + offset, narrowed, static_cast<std::size_t>(n) * sizeof(T));
+      std::memcpy(static_cast<Out*>(out) + offset, narrowed,
+                  static_cast<std::size_t>(n) * sizeof(Out));
   }
 }
 
@@ -123,6 +124,16 @@ void with_type(DType type, bool is_signed, Visit visit) {
   }
 }
 
+// Calls visit with a value of each of the reduction's types.
+template <typename Visit>
+void with_types(const Reduction& reduction, Visit visit) {
+  if (reduction.from == DType::kBF16 && reduction.to == DType::kF32) return visit(BF16{}, float{});
+  if (reduction.from == DType::kF32 && reduction.to == DType::kBF16) return visit(float{}, BF16{});
+  TRIREME_CHECK(reduction.from == reduction.to, "a tree of {} becomes no {}", name(reduction.from),
+                name(reduction.to));
+  with_type(reduction.from, reduction.max, [&](auto example) { visit(example, example); });
+}
+
 }  // namespace
 
 void add_into(void* dst, const void* src, std::int64_t count, DType type) {
@@ -132,22 +143,36 @@ void add_into(void* dst, const void* src, std::int64_t count, DType type) {
 
 void tree_reduce(void* out, std::span<const void* const> leaves, std::int64_t count, DType type,
                  Reduce reduce) {
-  tree_reduce(std::span(&out, 1), leaves, count, type, reduce);
+  tree_reduce(std::span(&out, 1), leaves, count, Reduction::whole(type, reduce, leaves.size()));
+}
+
+Reduction Reduction::whole(DType type, Reduce reduce, std::size_t n) {
+  const bool integral = type == DType::kI64 || type == DType::kI32 || type == DType::kU8;
+  TRIREME_CHECK(!(integral && reduce == Reduce::kAvg), "avg of {}", name(type));
+  return {type, type, reduce == Reduce::kMax, reduce == Reduce::kAvg ? n : 1};
+}
+
+Reduction Reduction::block(DType type, Reduce reduce) {
+  return {type, type == DType::kBF16 ? DType::kF32 : type, reduce == Reduce::kMax, 1};
+}
+
+Reduction Reduction::of_blocks(DType type, Reduce reduce, std::size_t n) {
+  Reduction reduction = whole(type, reduce, n);
+  reduction.from = block(type, reduce).to;
+  return reduction;
 }
 
 void tree_reduce(std::span<void* const> outs, std::span<const void* const> leaves,
-                 std::int64_t count, DType type, Reduce reduce) {
+                 std::int64_t count, const Reduction& reduction) {
   TRIREME_CHECK(!leaves.empty() && count >= 0, "tree of {} leaves, {} elements", leaves.size(),
                 count);
-  const bool max = reduce == Reduce::kMax;
-  with_type(type, max, [&](auto example) {
-    using T = decltype(example);
-    const bool integral = std::is_integral_v<T>;
-    TRIREME_CHECK(!(integral && reduce == Reduce::kAvg), "avg of {}", name(type));
-    if (max) {
-      reduce_all<Max, T>(outs, leaves, count, false);
+  with_types(reduction, [&](auto leaf, auto out) {
+    using T = decltype(leaf);
+    using Out = decltype(out);
+    if (reduction.max) {
+      reduce_all<Max, T, Out>(outs, leaves, count, 1);
     } else {
-      reduce_all<Add, T>(outs, leaves, count, reduce == Reduce::kAvg);
+      reduce_all<Add, T, Out>(outs, leaves, count, reduction.divisor);
     }
   });
 }

@@ -1,6 +1,7 @@
 // The canonical association of sums: one balanced binary tree, the same on every back end.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 
@@ -27,8 +28,21 @@ void add_into(void* dst, const void* src, std::int64_t count, DType type);
 void tree_reduce(void* out, std::span<const void* const> leaves, std::int64_t count, DType type,
                  Reduce reduce);
 
-// As tree_reduce, written to each of `outs`, any of which may be any of the leaves.
+// What becomes of leaves: those of a whole tree, of aligned blocks of 2^k of its n leaves (the last one may
+// be shorter) or of the blocks' sums, which together give the bits of the whole.
+struct Reduction {
+  static Reduction whole(DType type, Reduce reduce, std::size_t n);
+  static Reduction block(DType type, Reduce reduce);
+  static Reduction of_blocks(DType type, Reduce reduce, std::size_t n);
+
+  DType from;  // of a leaf
+  DType to;    // of the result: a block's bf16 stays fp32
+  bool max;
+  std::size_t divisor;
+};
+
+// As tree_reduce, written to each of `outs`. Where both types are one, any may be any of the leaves.
 void tree_reduce(std::span<void* const> outs, std::span<const void* const> leaves,
-                 std::int64_t count, DType type, Reduce reduce);
+                 std::int64_t count, const Reduction& reduction);
 
 }  // namespace trireme::comm

@@ -21,6 +21,10 @@ class World {
   int size() const { return size_; }
   // What carries the data: "shared memory".
   virtual std::string_view via() const = 0;
+  // That of a group of these ranks, and how sums go where some of them share a host.
+  virtual std::string_view via(const std::vector<int>& ranks) const { return via(); }
+  // Bytes that this rank has handed to the network so far.
+  virtual std::int64_t network_bytes() const { return 0; }
 
   // This rank's handle on the group of `ranks` (world ranks; their order is the group's rank order).
   // Every rank of the group calls it with the same name and list, in the same order among the groups

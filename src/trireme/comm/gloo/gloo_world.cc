@@ -23,10 +23,9 @@ struct Frame {
   std::array<std::byte, kInline> payload;
 };
 
-// A group's address on the link: world ranks by position, and a tag for each kind of message, so that
-// none can land where another belongs.
+// A group's address on the link: a tag for each kind of message, so that none can land where another
+// belongs.
 struct Address {
-  std::vector<int> ranks;
   int frame_tag;
   int chunk_tag;
   int return_tag;
@@ -34,29 +33,28 @@ struct Address {
 
 class GlooOutgoing : public Outgoing {
  public:
-  GlooOutgoing(GlooLink& link, const Address& address, int peer, const Stamp& stamp,
+  GlooOutgoing(GlooLink& link, const Address& address, int rank, const Stamp& stamp,
                std::byte* data)
-      : link_(link), peer_(peer), rank_(address.ranks[static_cast<std::size_t>(peer)]) {
+      : link_(link), rank_(rank) {
     frame_.stamp = stamp;
     const bool small = stamp.bytes <= kInline;
     if (small && stamp.bytes > 0) std::memcpy(frame_.payload.data(), data, stamp.bytes);
-    works_.push_back(link_.send(rank_, address.frame_tag, reinterpret_cast<std::byte*>(&frame_),
-                                sizeof(Frame), peer_));
+    works_.push_back(
+        link_.send(rank_, address.frame_tag, reinterpret_cast<std::byte*>(&frame_), sizeof(Frame)));
     for (std::size_t begin = 0; begin < stamp.bytes; begin += kChunk) {
       const std::size_t bytes = std::min<std::size_t>(kChunk, stamp.bytes - begin);
-      if (!small)
-        works_.push_back(link_.send(rank_, address.chunk_tag, data + begin, bytes, peer_));
+      if (!small) works_.push_back(link_.send(rank_, address.chunk_tag, data + begin, bytes));
       if (stamp.way == Way::kThereAndBack)
-        works_.push_back(link_.recv(rank_, address.return_tag, data + begin, bytes, peer_));
+        works_.push_back(link_.recv(rank_, address.return_tag, data + begin, bytes));
     }
   }
   void finish() override {
-    for (const auto& work : works_) link_.wait(work, rank_, peer_);
+    for (const auto& work : works_) link_.wait(work, rank_);
   }
+  bool leaves_alone() const override { return true; }
 
  private:
   GlooLink& link_;
-  int peer_;
   int rank_;
   Frame frame_{};
   std::vector<GlooLink::Work> works_;
@@ -64,18 +62,15 @@ class GlooOutgoing : public Outgoing {
 
 class GlooIncoming : public Incoming {
  public:
-  GlooIncoming(GlooLink& link, const Address& address, int peer)
-      : link_(link),
-        address_(address),
-        peer_(peer),
-        rank_(address.ranks[static_cast<std::size_t>(peer)]) {
-    frame_work_ = link_.recv(rank_, address_.frame_tag, reinterpret_cast<std::byte*>(&frame_),
-                             sizeof(Frame), peer_);
+  GlooIncoming(GlooLink& link, const Address& address, int rank)
+      : link_(link), address_(address), rank_(rank) {
+    frame_work_ =
+        link_.recv(rank_, address_.frame_tag, reinterpret_cast<std::byte*>(&frame_), sizeof(Frame));
   }
 
   const Stamp& stamp() override {
     if (frame_work_) {
-      link_.wait(frame_work_, rank_, peer_);
+      link_.wait(frame_work_, rank_);
       frame_work_.reset();
     }
     return frame_.stamp;
@@ -99,6 +94,7 @@ class GlooIncoming : public Incoming {
     for (std::size_t ahead = 0; ahead < kAhead && posted_ < stamp().bytes; ++ahead)
       post(place(ahead));
   }
+  std::size_t chunk() const override { return kChunk; }
   std::byte* lend() override {
     if (stamp().bytes <= kInline) return frame_.payload.data();
     next();
@@ -109,8 +105,7 @@ class GlooIncoming : public Incoming {
     std::byte* chunk = stamp().bytes <= kInline ? frame_.payload.data() : place(lent_);
     if (frame_.stamp.way == Way::kThereAndBack)
       returns_.push_back(link_.send(rank_, address_.return_tag, chunk,
-                                    std::min<std::size_t>(kChunk, frame_.stamp.bytes - begin),
-                                    peer_));
+                                    std::min<std::size_t>(kChunk, frame_.stamp.bytes - begin)));
     ++lent_;
     if (posted_ == frame_.stamp.bytes || stamp().bytes <= kInline) return;
     // The next chunk goes where one has been read and, if it had to, has gone back.
@@ -126,21 +121,20 @@ class GlooIncoming : public Incoming {
   void post(std::byte* into) {
     const std::size_t bytes =
         std::min(kChunk, static_cast<std::size_t>(frame_.stamp.bytes) - posted_);
-    works_.push_back(link_.recv(rank_, address_.chunk_tag, into, bytes, peer_));
+    works_.push_back(link_.recv(rank_, address_.chunk_tag, into, bytes));
     posted_ += bytes;
   }
   void next() {
-    link_.wait(works_.front(), rank_, peer_);
+    link_.wait(works_.front(), rank_);
     works_.pop_front();
   }
   void next_return() {
-    link_.wait(returns_.front(), rank_, peer_);
+    link_.wait(returns_.front(), rank_);
     returns_.pop_front();
   }
 
   GlooLink& link_;
   const Address& address_;
-  int peer_;
   int rank_;
   Frame frame_{};
   std::vector<std::byte> kept_;
@@ -154,13 +148,12 @@ class GlooIncoming : public Incoming {
 class GlooTransport : public Transport {
  public:
   GlooTransport(std::shared_ptr<GlooLink> link, Address address)
-      : link_(std::move(link)), address_(std::move(address)) {}
-  std::size_t chunk() const override { return kChunk; }
-  std::unique_ptr<Outgoing> send(int peer, const Stamp& stamp, std::byte* data) override {
-    return std::make_unique<GlooOutgoing>(*link_, address_, peer, stamp, data);
+      : link_(std::move(link)), address_(address) {}
+  std::unique_ptr<Outgoing> send(int rank, const Stamp& stamp, std::byte* data) override {
+    return std::make_unique<GlooOutgoing>(*link_, address_, rank, stamp, data);
   }
-  std::unique_ptr<Incoming> recv(int peer) override {
-    return std::make_unique<GlooIncoming>(*link_, address_, peer);
+  std::unique_ptr<Incoming> recv(int rank) override {
+    return std::make_unique<GlooIncoming>(*link_, address_, rank);
   }
   void abort(const std::string& cause) override { link_->abort(cause); }
   std::optional<std::string> cause() override { return link_->cause(); }
@@ -172,10 +165,11 @@ class GlooTransport : public Transport {
 
 class GlooWorld : public World {
  public:
-  explicit GlooWorld(std::unique_ptr<Rendezvous> rendezvous)
+  explicit GlooWorld(std::shared_ptr<Rendezvous> rendezvous)
       : World(rendezvous->config().rank, rendezvous->config().size),
         link_(std::make_shared<GlooLink>(std::move(rendezvous))) {}
   std::string_view via() const override { return "Gloo over TCP"; }
+  std::int64_t network_bytes() const override { return link_->bytes_sent(); }
   void abort(const std::string& cause) override { link_->abort(cause); }
   std::optional<std::string> cause() override { return link_->cause(); }
 
@@ -190,15 +184,18 @@ class GlooWorld : public World {
 
 }  // namespace
 
+std::unique_ptr<Transport> make_gloo_transport(std::shared_ptr<GlooLink> link,
+                                               const std::string& key) {
+  const int tag = link->claim_tag(key);
+  return std::make_unique<GlooTransport>(std::move(link), Address{tag, tag + 1, tag + 2});
+}
+
 std::unique_ptr<Group> open_gloo_group(std::shared_ptr<GlooLink> link,
                                        std::shared_ptr<Postponed> postponed,
                                        const std::string& name, const std::string& key,
                                        const std::vector<int>& ranks, int rank) {
-  const int tag = link->claim_tag(key);
   return std::make_unique<ComposedGroup>(
-      name, ranks, rank,
-      std::make_unique<GlooTransport>(std::move(link), Address{ranks, tag, tag + 1, tag + 2}),
-      std::move(postponed));
+      name, ranks, rank, make_gloo_transport(std::move(link), key), std::move(postponed));
 }
 
 void silence_c10d() {
@@ -206,12 +203,12 @@ void silence_c10d() {
   FLAGS_caffe2_log_level = kOnlyErrors;
 }
 
-std::unique_ptr<World> connect_gloo(std::unique_ptr<Rendezvous> rendezvous) {
+std::unique_ptr<World> connect_gloo(std::shared_ptr<Rendezvous> rendezvous) {
   return std::make_unique<GlooWorld>(std::move(rendezvous));
 }
 
 std::unique_ptr<World> connect_gloo(const RendezvousConfig& config) {
-  return connect_gloo(std::make_unique<Rendezvous>(config));
+  return connect_gloo(std::make_shared<Rendezvous>(config));
 }
 
 }  // namespace trireme::comm

@@ -15,7 +15,7 @@ class Rendezvous;
 // the missing ranks if not all come in time. Destroying the handle is silent; rank 0 waits for the
 // others (30 s at most) because it hosts the store.
 std::unique_ptr<World> connect_gloo(const RendezvousConfig& config);
-std::unique_ptr<World> connect_gloo(std::unique_ptr<Rendezvous> rendezvous);
+std::unique_ptr<World> connect_gloo(std::shared_ptr<Rendezvous> rendezvous);
 
 // Process-wide, for main(): from 2.x on c10d prints a stack trace whenever its store's host is gone.
 // Every such loss is an Error here, which names more in one line.

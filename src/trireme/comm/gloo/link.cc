@@ -24,7 +24,7 @@ at::Tensor bytes_tensor(const std::byte* data, std::size_t bytes) {
 
 }  // namespace
 
-GlooLink::GlooLink(std::unique_ptr<Rendezvous> rendezvous)
+GlooLink::GlooLink(std::shared_ptr<Rendezvous> rendezvous)
     : rendezvous_(std::move(rendezvous)), config_(rendezvous_->config()) {
   connect_ranks();
   rendezvous_->watch([this] { wake_all(); });
@@ -56,30 +56,30 @@ void GlooLink::connect_ranks() {
 
 GlooLink::~GlooLink() { rendezvous_->leave(); }
 
-GlooLink::Work GlooLink::send(int rank, int tag, const std::byte* data, std::size_t bytes,
-                              int position) {
+GlooLink::Work GlooLink::send(int rank, int tag, const std::byte* data, std::size_t bytes) {
   std::vector<at::Tensor> tensors = {bytes_tensor(data, bytes)};
   std::unique_lock lock(post_mutex_);
   try {
+    bytes_sent_ += static_cast<std::int64_t>(bytes);
     return process_group_->send(tensors, rank, tag);
   } catch (const std::exception& e) {
     lock.unlock();
-    rendezvous_->lost(position, 0.0, gist(e));
+    rendezvous_->lost(rank, 0.0, gist(e));
   }
 }
 
-GlooLink::Work GlooLink::recv(int rank, int tag, std::byte* data, std::size_t bytes, int position) {
+GlooLink::Work GlooLink::recv(int rank, int tag, std::byte* data, std::size_t bytes) {
   std::vector<at::Tensor> tensors = {bytes_tensor(data, bytes)};
   std::unique_lock lock(post_mutex_);
   try {
     return process_group_->recv(tensors, rank, tag);
   } catch (const std::exception& e) {
     lock.unlock();
-    rendezvous_->lost(position, 0.0, gist(e));
+    rendezvous_->lost(rank, 0.0, gist(e));
   }
 }
 
-void GlooLink::wait(const Work& work, int rank, int position) {
+void GlooLink::wait(const Work& work, int rank) {
   const Stopwatch watch;
   {
     std::lock_guard lock(waiting_mutex_);
@@ -97,9 +97,8 @@ void GlooLink::wait(const Work& work, int rank, int position) {
     waiting_.erase(work.get());
   }
   if (why.empty()) return;
-  if (watch.seconds() >= config_.timeout_s)
-    rendezvous_->lost_in_silence(rank, position, watch.seconds());
-  rendezvous_->lost(position, watch.seconds(), why);
+  if (watch.seconds() >= config_.timeout_s) rendezvous_->lost_in_silence(rank, watch.seconds());
+  rendezvous_->lost(rank, watch.seconds(), why);
 }
 
 int GlooLink::claim_tag(const std::string& key) {

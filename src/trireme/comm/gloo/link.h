@@ -1,7 +1,9 @@
 // GlooLink: one process's connection to all others through c10d; where LibTorch's versions differ.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -21,16 +23,17 @@ class GlooLink {
   using Work = c10::intrusive_ptr<c10d::Work>;
 
   // As connect_gloo.
-  explicit GlooLink(std::unique_ptr<Rendezvous> rendezvous);
+  explicit GlooLink(std::shared_ptr<Rendezvous> rendezvous);
   ~GlooLink();
 
   // Post bytes to or from a world rank; messages with one tag of one pair keep their order. The
-  // memory must stay until wait() ended, or until the work is destroyed, which takes it back.
-  // `position` is the rank's place in its group, for the Lost that all three may throw.
-  Work send(int rank, int tag, const std::byte* data, std::size_t bytes, int position);
-  Work recv(int rank, int tag, std::byte* data, std::size_t bytes, int position);
-  // Blocks until posted work is done.
-  void wait(const Work& work, int rank, int position);
+  // memory must stay until wait() ended, or until the work is destroyed, which takes it back. All
+  // three throw Lost.
+  Work send(int rank, int tag, const std::byte* data, std::size_t bytes);
+  Work recv(int rank, int tag, std::byte* data, std::size_t bytes);
+  // Blocks until work posted with the rank is done.
+  void wait(const Work& work, int rank);
+  std::int64_t bytes_sent() const { return bytes_sent_; }
 
   const c10::intrusive_ptr<c10d::Store>& store() const { return rendezvous_->store(); }
 
@@ -44,15 +47,19 @@ class GlooLink {
   void connect_ranks();
   void wake_all();
 
-  std::unique_ptr<Rendezvous> rendezvous_;
+  std::shared_ptr<Rendezvous> rendezvous_;
   const RendezvousConfig& config_;
   c10::intrusive_ptr<c10d::ProcessGroupGloo> process_group_;
   std::mutex post_mutex_;
+  std::atomic<std::int64_t> bytes_sent_ = 0;
   std::set<int> tags_;
   std::mutex waiting_mutex_;
   std::set<c10d::Work*> waiting_;
 };
 
+// The transport of a group whose ranks all call `key`.
+std::unique_ptr<Transport> make_gloo_transport(std::shared_ptr<GlooLink> link,
+                                               const std::string& key);
 // A host-memory group over the link; arguments as World::open.
 std::unique_ptr<Group> open_gloo_group(std::shared_ptr<GlooLink> link,
                                        std::shared_ptr<Postponed> postponed,

@@ -1,5 +1,6 @@
 #include "trireme/comm/local/board.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "trireme/base/clock.h"
@@ -23,10 +24,15 @@ bool LocalFate::abort(const std::string& cause) {
   return true;
 }
 
-Board::Board(std::shared_ptr<LocalFate> fate, int size)
+Board::Board(std::shared_ptr<LocalFate> fate, std::vector<int> ranks)
     : fate_(std::move(fate)),
-      bells_(static_cast<std::size_t>(size)),
-      notices_(static_cast<std::size_t>(size * size)) {}
+      ranks_(std::move(ranks)),
+      bells_(ranks_.size()),
+      notices_(ranks_.size() * ranks_.size()) {}
+
+int Board::position(int rank) const {
+  return static_cast<int>(std::ranges::find(ranks_, rank) - ranks_.begin());
+}
 
 void Board::wake_all() {
   for (Bell& bell : bells_) bell.ring();
@@ -46,9 +52,13 @@ void Board::wait(int self, int peer, Ready ready) {
   const bool woken = bells_[static_cast<std::size_t>(self)].wait(
       [&] { return ready() || fate_->aborted(); }, Bell::Clock::now() + timeout);
   if (ready()) return;
-  throw Lost{peer, watch.seconds(),
+  throw Lost{ranks_[static_cast<std::size_t>(peer)], watch.seconds(),
              woken ? "the world was aborted"
                    : fmt::format("no answer within the timeout of {} s", fate_->timeout_s())};
+}
+
+void Board::gave_up(int peer) const {
+  throw Lost{ranks_[static_cast<std::size_t>(peer)], 0.0, "the sender gave up"};
 }
 
 void Board::wait_unused(int self, const Notice& notice) {
@@ -101,17 +111,18 @@ class LocalIncoming : public Incoming {
   void finish() override {}
 
   void stream() override { begin_use(); }
+  std::size_t chunk() const override { return kChunk; }
   std::byte* lend() override { return notice_.data + lent_; }
   void release() override { lent_ += kChunk; }
 
+ private:
   static constexpr std::size_t kChunk = std::size_t{256} << 10;
 
- private:
   void begin_use() {
     stamp();
     State posted = State::kPosted;
     using_ = notice_.state.compare_exchange_strong(posted, State::kInUse);
-    if (!using_) throw Lost{from_, 0.0, "the sender gave up"};
+    if (!using_) board_.gave_up(from_);
   }
   void end_use() {
     if (!std::exchange(using_, false)) return;
@@ -130,28 +141,28 @@ class LocalIncoming : public Incoming {
 
 class LocalTransport : public Transport {
  public:
-  LocalTransport(std::shared_ptr<Board> board, int rank, int size,
+  LocalTransport(std::shared_ptr<Board> board, int position,
                  std::function<void(const std::string&)> abort)
       : board_(std::move(board)),
-        rank_(rank),
+        position_(position),
         abort_(std::move(abort)),
-        sent_(static_cast<std::size_t>(size)),
-        received_(static_cast<std::size_t>(size)) {}
+        sent_(board_->size()),
+        received_(board_->size()) {}
 
-  std::size_t chunk() const override { return LocalIncoming::kChunk; }
-
-  std::unique_ptr<Outgoing> send(int peer, const Stamp& stamp, std::byte* data) override {
-    Notice& notice = board_->notice(rank_, peer, sent_[static_cast<std::size_t>(peer)]++);
+  std::unique_ptr<Outgoing> send(int rank, const Stamp& stamp, std::byte* data) override {
+    const int peer = board_->position(rank);
+    Notice& notice = board_->notice(position_, peer, sent_[static_cast<std::size_t>(peer)]++);
     TRIREME_CHECK(notice.state == State::kFree, "more messages to one rank than places");
     notice.stamp = stamp;
     notice.data = data;
     notice.state = State::kPosted;
     board_->ring(peer);
-    return std::make_unique<LocalOutgoing>(*board_, rank_, peer, notice);
+    return std::make_unique<LocalOutgoing>(*board_, position_, peer, notice);
   }
-  std::unique_ptr<Incoming> recv(int peer) override {
-    Notice& notice = board_->notice(peer, rank_, received_[static_cast<std::size_t>(peer)]++);
-    return std::make_unique<LocalIncoming>(*board_, peer, rank_, notice);
+  std::unique_ptr<Incoming> recv(int rank) override {
+    const int peer = board_->position(rank);
+    Notice& notice = board_->notice(peer, position_, received_[static_cast<std::size_t>(peer)]++);
+    return std::make_unique<LocalIncoming>(*board_, peer, position_, notice);
   }
   void abort(const std::string& cause) override { abort_(cause); }
   std::optional<std::string> cause() override {
@@ -161,7 +172,7 @@ class LocalTransport : public Transport {
 
  private:
   std::shared_ptr<Board> board_;
-  int rank_;
+  int position_;
   std::function<void(const std::string&)> abort_;
   std::vector<std::uint64_t> sent_;
   std::vector<std::uint64_t> received_;
@@ -169,9 +180,9 @@ class LocalTransport : public Transport {
 
 }  // namespace
 
-std::unique_ptr<Transport> make_local_transport(std::shared_ptr<Board> board, int rank, int size,
+std::unique_ptr<Transport> make_local_transport(std::shared_ptr<Board> board, int position,
                                                 std::function<void(const std::string&)> abort) {
-  return std::make_unique<LocalTransport>(std::move(board), rank, size, std::move(abort));
+  return std::make_unique<LocalTransport>(std::move(board), position, std::move(abort));
 }
 
 }  // namespace trireme::comm

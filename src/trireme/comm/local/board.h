@@ -40,18 +40,25 @@ struct alignas(64) Notice {
   std::byte* data = nullptr;
 };
 
+// Ranks are positions in the group, except where they are named.
 class Board {
  public:
-  Board(std::shared_ptr<LocalFate> fate, int size);
+  // `ranks`: the group's, in order.
+  Board(std::shared_ptr<LocalFate> fate, std::vector<int> ranks);
   LocalFate& fate() { return *fate_; }
+  std::size_t size() const { return ranks_.size(); }
+  // The place of a rank in the group.
+  int position(int rank) const;
   void wake_all();
 
   // The place of the pair's message of this number; its ranks count for themselves.
   Notice& notice(int from, int to, std::uint64_t number);
   void ring(int rank) { bells_[static_cast<std::size_t>(rank)].ring(); }
-  // Blocks rank `self` until ready(), which waits for `peer`. Throws Lost.
+  // Blocks `self` until ready(), which waits for `peer`. Throws Lost.
   template <typename Ready>
   void wait(int self, int peer, Ready ready);
+  // Throws Lost.
+  [[noreturn]] void gave_up(int peer) const;
   // Blocks `self` for as long as somebody uses what it has posted, however long.
   void wait_unused(int self, const Notice& notice);
 
@@ -60,12 +67,13 @@ class Board {
   static constexpr std::size_t kPlaces = 4;
 
   std::shared_ptr<LocalFate> fate_;
+  std::vector<int> ranks_;
   std::vector<Bell> bells_;
   std::vector<std::array<Notice, kPlaces>> notices_;  // by pair
 };
 
-// The transport of rank `rank` of a group of `size` threads.
-std::unique_ptr<Transport> make_local_transport(std::shared_ptr<Board> board, int rank, int size,
+// The transport of the thread at `position` of the group.
+std::unique_ptr<Transport> make_local_transport(std::shared_ptr<Board> board, int position,
                                                 std::function<void(const std::string&)> abort);
 
 }  // namespace trireme::comm

@@ -24,12 +24,12 @@ struct LocalWorld::State {
   }
 
   // The board of a group, made by the first rank that asks and kept until the last has asked.
-  std::shared_ptr<Board> join(const std::string& key, int group_size) {
+  std::shared_ptr<Board> join(const std::string& key, const std::vector<int>& ranks) {
     std::lock_guard lock(mutex);
     auto& [board, missing] = forming[key];
     if (!board) {
-      board = std::make_shared<Board>(fate, group_size);
-      missing = group_size;
+      board = std::make_shared<Board>(fate, ranks);
+      missing = ranks.size();
       std::erase_if(alive, [](const auto& weak) { return weak.expired(); });
       alive.push_back(board);
     }
@@ -41,7 +41,7 @@ struct LocalWorld::State {
   int size;
   std::shared_ptr<LocalFate> fate;
   std::mutex mutex;
-  std::map<std::string, std::pair<std::shared_ptr<Board>, int>> forming;
+  std::map<std::string, std::pair<std::shared_ptr<Board>, std::size_t>> forming;
   std::vector<std::weak_ptr<Board>> alive;
 };
 
@@ -60,10 +60,9 @@ class LocalRank : public World {
   std::unique_ptr<Group> open(const std::string& name, const std::string& key,
                               const std::vector<int>& ranks, int rank) override {
     auto abort = [state = state_](const std::string& cause) { state->abort(cause); };
-    const int group_size = static_cast<int>(ranks.size());
     return std::make_unique<ComposedGroup>(
-        name, ranks, rank,
-        make_local_transport(state_->join(key, group_size), rank, group_size, abort), postponed());
+        name, ranks, rank, make_local_transport(state_->join(key, ranks), rank, abort),
+        postponed());
   }
 
   std::shared_ptr<LocalWorld::State> state_;

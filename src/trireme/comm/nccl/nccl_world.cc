@@ -219,7 +219,7 @@ class NcclWorld : public World {
       : World(control.rank, control.size),
         device_(device),
         timeout_s_(control.timeout_s),
-        link_(std::make_shared<GlooLink>(std::make_unique<Rendezvous>(control))) {}
+        link_(std::make_shared<GlooLink>(std::make_shared<Rendezvous>(control))) {}
   std::string_view via() const override { return "NCCL"; }
   void abort(const std::string& cause) override { link_->abort(cause); }
   std::optional<std::string> cause() override { return link_->cause(); }

@@ -12,6 +12,7 @@ struct RendezvousConfig {
   int port = 29500;
   bool host_store = true;          // rank 0 hosts the store; false: a launcher already does
   std::string run_id = "trireme";  // names the run in a store that outlives it; fresh per restart
+  std::string host_name{};         // ranks of different names share no memory
   std::string interface {};        // network interface of the data; empty: the one towards `host`
   double timeout_s = 300;          // a rank silent for longer is lost
   double connect_timeout_s = 120;  // for all ranks to come together

@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <map>
+#include <sstream>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -126,16 +129,27 @@ void Rendezvous::gather_ranks() {
   }
 }
 
-std::string Rendezvous::told(const std::string& key, const std::string& by_rank_0) {
+std::string Rendezvous::told(int by, const std::string& key, const std::string& text) {
+  const std::string place = fmt::format("{}/{}", key, by);
   try {
-    if (config_.rank == 0)
-      store_->set(key, std::vector<std::uint8_t>(by_rank_0.begin(), by_rank_0.end()));
-    const auto bytes = store_->get(key);
+    if (config_.rank == by) store_->set(place, std::vector<std::uint8_t>(text.begin(), text.end()));
+    const auto bytes = store_->get(place);
     return {bytes.begin(), bytes.end()};
   } catch (const std::exception& e) {
-    fail(ErrorKind::kPeerLost, "rank {}: rank 0 did not tell its '{}': {}", config_.rank, key,
+    fail(ErrorKind::kPeerLost, "rank {}: rank {} did not tell its '{}': {}", config_.rank, by, key,
          gist(e));
   }
+}
+
+std::vector<int> Rendezvous::alike(const std::string& key, const std::string& mine) {
+  told(config_.rank, key, mine);
+  // One rank reads what all say, so that the store is not asked the square of their number.
+  std::string list;
+  std::map<std::string, int> firsts;
+  for (int rank = 0; config_.rank == 0 && rank < config_.size; ++rank)
+    list += fmt::format("{} ", firsts.try_emplace(told(rank, key, mine), rank).first->second);
+  std::istringstream words(told(0, key + "/firsts", list));
+  return {std::istream_iterator<int>(words), {}};
 }
 
 bool Rendezvous::all_agree(const std::string& key, bool mine) {
@@ -172,16 +186,16 @@ int Rendezvous::culprit(int awaited) {
   return silent->front();
 }
 
-void Rendezvous::lost(int position, double seconds, const std::string& why) {
+void Rendezvous::lost(int rank, double seconds, const std::string& why) {
   // What ended here is often the echo of a failure elsewhere: ask what that was before blaming.
   herald_->await_cause(std::min(1.0, config_.timeout_s / 4));
-  throw Lost{position, seconds, why};
+  throw Lost{rank, seconds, why};
 }
 
-void Rendezvous::lost_in_silence(int rank, int position, double seconds) {
+void Rendezvous::lost_in_silence(int rank, double seconds) {
   // The awaited rank may itself wait for one that is stopped.
-  throw Lost{position, seconds,
-             fmt::format("no answer within the timeout of {} s", config_.timeout_s), culprit(rank)};
+  throw Lost{rank, seconds, fmt::format("no answer within the timeout of {} s", config_.timeout_s),
+             culprit(rank)};
 }
 
 }  // namespace trireme::comm

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <vector>
 
 #include "trireme/comm/rendezvous/config.h"
 #include "trireme/comm/rendezvous/herald.h"
@@ -23,8 +24,11 @@ class Rendezvous {
   const RendezvousConfig& config() const { return config_; }
   const c10::intrusive_ptr<c10d::Store>& store() const { return store_; }
 
-  // What rank 0, which passes it, tells the others. Throws Error{kPeerLost}.
-  std::string told(const std::string& key, const std::string& by_rank_0);
+  // What one rank, which passes it, tells those who ask. Throws Error{kPeerLost}.
+  std::string told(int by, const std::string& key, const std::string& text);
+  // Which of the ranks say the same as each: by rank the first that does. Every rank must call it. Throws
+  // Error{kPeerLost}.
+  std::vector<int> alike(const std::string& key, const std::string& mine);
   // Whether every rank says yes; every rank must call it. Throws Error{kPeerLost}.
   bool all_agree(const std::string& key, bool mine);
 
@@ -33,10 +37,10 @@ class Rendezvous {
   void abort(const std::string& cause) { herald_->publish(cause); }
   std::optional<std::string> cause() const { return herald_ ? herald_->cause() : std::nullopt; }
 
-  // Throws Lost for the rank at `position` of its group, after hearing what others know of it.
-  [[noreturn]] void lost(int position, double seconds, const std::string& why);
-  // As lost(), where `rank` of the world kept silent for the whole timeout.
-  [[noreturn]] void lost_in_silence(int rank, int position, double seconds);
+  // Throws Lost for the rank, after hearing what others know of it.
+  [[noreturn]] void lost(int rank, double seconds, const std::string& why);
+  // As lost(), where the rank kept silent for the whole timeout.
+  [[noreturn]] void lost_in_silence(int rank, double seconds);
 
   // Ends watching and waits as the destructor does. Again: nothing.
   void leave();

@@ -16,21 +16,12 @@ namespace trireme::comm {
 
 namespace {
 
-// A boot of a kernel, and the processes of it that see each other's files.
-std::string this_host() {
-  std::error_code none;
-  return fmt::format("{} {}", read_file("/proc/sys/kernel/random/boot_id"),
-                     std::filesystem::read_symlink("/proc/self/ns/pid", none).string());
-}
-
 std::string address(int process, int file) { return fmt::format("/proc/{}/fd/{}", process, file); }
 
-// Opens the memory that rank 0 tells of; null where that cannot be.
-std::unique_ptr<Segment> open_world(const std::string& told) {
-  const std::string here = this_host();
-  if (!told.starts_with(here)) return nullptr;
+// Null where it cannot be opened.
+std::unique_ptr<Segment> open_world(const std::string& path) {
   try {
-    return std::make_unique<Segment>(told.substr(here.size()));
+    return std::make_unique<Segment>(path);
   } catch (const Error&) {
     return nullptr;
   }
@@ -38,23 +29,38 @@ std::unique_ptr<Segment> open_world(const std::string& told) {
 
 }  // namespace
 
-std::shared_ptr<ShmLink> ShmLink::join(std::unique_ptr<Rendezvous>& rendezvous) {
+std::string this_host() {
+  std::error_code none;
+  return fmt::format("{} {}", read_file("/proc/sys/kernel/random/boot_id"),
+                     std::filesystem::read_symlink("/proc/self/ns/pid", none).string());
+}
+
+std::shared_ptr<ShmLink> ShmLink::join(std::shared_ptr<Rendezvous> rendezvous, int first) {
   const RendezvousConfig& config = rendezvous->config();
   std::unique_ptr<Segment> world;
-  if (config.rank == 0)
+  if (config.rank == first)
     world = std::make_unique<Segment>(static_cast<std::size_t>(config.size) * sizeof(Place));
-  const std::string told = rendezvous->told(
-      "memory", world ? this_host() + address(::getpid(), world->file()) : std::string());
-  if (!world) world = open_world(told);
+  const std::string path =
+      rendezvous->told(first, "memory", world ? address(::getpid(), world->file()) : std::string());
+  if (!world) world = open_world(path);
   if (world) world->take(config.rank);
   if (!rendezvous->all_agree("shared memory", world != nullptr)) return nullptr;
   return std::shared_ptr<ShmLink>(new ShmLink(std::move(rendezvous), std::move(world)));
 }
 
-ShmLink::ShmLink(std::unique_ptr<Rendezvous> rendezvous, std::unique_ptr<Segment> world)
+ShmLink::ShmLink(std::shared_ptr<Rendezvous> rendezvous, std::unique_ptr<Segment> world)
     : rendezvous_(std::move(rendezvous)), world_(std::move(world)) {
-  place(rendezvous_->config().rank).process = ::getpid();
-  rendezvous_->watch({});
+  place(config().rank).process = ::getpid();
+}
+
+ShmLink::~ShmLink() {
+  constexpr double kPatience = 30;
+  place(config().rank).leaving = true;
+  const auto stays = [this](int rank) { return !ended(rank) && !place(rank).leaving; };
+  const Stopwatch watch;
+  for (int rank = 0; rank < config().size; ++rank)
+    while (stays(rank) && !cause() && watch.seconds() < kPatience)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 std::shared_ptr<Rings> ShmLink::rings(const std::string& key, const std::vector<int>& ranks,
@@ -77,18 +83,17 @@ std::shared_ptr<Rings> ShmLink::rings(const std::string& key, const std::vector<
     if (seen < count) try {
         return std::make_shared<Rings>(size, address(maker.process, maker.made[seen].file));
       } catch (const Error&) {
-        rendezvous_->lost(0, watch.seconds(), "it has left");
+        rendezvous_->lost(ranks[0], watch.seconds(), "it has left");
       }
-    judge(ranks, 0, ended(ranks[0]), watch.seconds());
+    judge(ranks[0], ended(ranks[0]), watch.seconds());
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
 }
 
-void ShmLink::judge(const std::vector<int>& ranks, int position, bool ended, double seconds) {
-  const int rank = ranks[static_cast<std::size_t>(position)];
-  if (cause()) throw Lost{position, seconds, "the world was aborted"};
-  if (ended) rendezvous_->lost(position, seconds, "its process has ended");
-  if (seconds >= timeout_s()) rendezvous_->lost_in_silence(rank, position, seconds);
+void ShmLink::judge(int rank, bool ended, double seconds) {
+  if (cause()) throw Lost{rank, seconds, "the world was aborted"};
+  if (ended) rendezvous_->lost(rank, seconds, "its process has ended");
+  if (seconds >= config().timeout_s) rendezvous_->lost_in_silence(rank, seconds);
 }
 
 }  // namespace trireme::comm

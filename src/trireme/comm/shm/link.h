@@ -23,17 +23,25 @@ struct alignas(64) Place {
   };
   static constexpr std::size_t kMost = 4095;
   int process;
+  std::atomic<bool> leaving;
   std::atomic<std::size_t> count;
   std::array<Made, kMost> made;
 };
 
+// A boot of a kernel, and the processes of it that see each other's files.
+std::string this_host();
+
 class ShmLink {
  public:
-  // Joins the memory of rank 0, where every rank can open it; else `rendezvous` is left as it was and
-  // all ranks get nothing. Every rank must call it.
-  static std::shared_ptr<ShmLink> join(std::unique_ptr<Rendezvous>& rendezvous);
+  // Joins the memory of rank `first`, who passes itself. Nothing, on every rank of the world, where any
+  // cannot open it. Every rank of the world must call it.
+  static std::shared_ptr<ShmLink> join(std::shared_ptr<Rendezvous> rendezvous, int first);
 
-  double timeout_s() const { return rendezvous_->config().timeout_s; }
+  // Waits for the other ranks of this host (30 s at most, and not where the world was aborted): who is late
+  // opens the rings of a group from the rank that made them.
+  ~ShmLink();
+
+  const RendezvousConfig& config() const { return rendezvous_->config(); }
   void abort(const std::string& cause) { rendezvous_->abort(cause); }
   std::optional<std::string> cause() const { return rendezvous_->cause(); }
 
@@ -43,21 +51,21 @@ class ShmLink {
 
   // Whether the process of a world rank has ended.
   bool ended(int rank) const { return !world_->taken(rank); }
-  // Throws Lost if waiting for the rank at `position` of `ranks` has become useless: it has ended, or
-  // was silent for the whole timeout, or the world was aborted.
-  void judge(const std::vector<int>& ranks, int position, bool ended, double seconds);
+  // Throws Lost if waiting for the rank has become useless: it has ended, or was silent for the whole
+  // timeout, or the world was aborted.
+  void judge(int rank, bool ended, double seconds);
 
  private:
-  ShmLink(std::unique_ptr<Rendezvous> rendezvous, std::unique_ptr<Segment> world);
+  ShmLink(std::shared_ptr<Rendezvous> rendezvous, std::unique_ptr<Segment> world);
   Place& place(int rank) const { return reinterpret_cast<Place*>(world_->data())[rank]; }
 
-  std::unique_ptr<Rendezvous> rendezvous_;
+  std::shared_ptr<Rendezvous> rendezvous_;
   std::unique_ptr<Segment> world_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<Rings>> made_;  // kept for those who come later
 };
 
-// The transport of rank `rank` of a group; arguments as World::open.
+// The transport of a group of ranks that share memory; arguments as World::open.
 std::unique_ptr<Transport> make_shm_transport(std::shared_ptr<ShmLink> link, const std::string& key,
                                               const std::vector<int>& ranks, int rank);
 

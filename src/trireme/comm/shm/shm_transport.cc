@@ -45,13 +45,13 @@ class ShmTransport : public Transport {
     if (rank_ == 0) rings_ = link_->rings(key_, ranks_, rank_);
   }
 
-  std::size_t chunk() const override { return chunk_; }
-  std::unique_ptr<Outgoing> send(int peer, const Stamp& stamp, std::byte* data) override;
-  std::unique_ptr<Incoming> recv(int peer) override;
+  std::unique_ptr<Outgoing> send(int rank, const Stamp& stamp, std::byte* data) override;
+  std::unique_ptr<Incoming> recv(int rank) override;
   void abort(const std::string& cause) override { link_->abort(cause); }
   std::optional<std::string> cause() override { return link_->cause(); }
 
-  // What a message asks for.
+  // What a message asks for; peers are positions in the group.
+  std::size_t chunk() const { return chunk_; }
   void cancel(int peer, Departure& departure);
   void cancel(int peer) { at(peer).arrival = nullptr; }
   void land(int peer, Arrival& arrival) { at(peer).arrival = &arrival; }
@@ -79,6 +79,9 @@ class ShmTransport : public Transport {
   Ring& out(int peer) { return rings_->ring(rank_, peer); }
   void open() {
     if (!rings_) rings_ = link_->rings(key_, ranks_, rank_);
+  }
+  int position(int rank) const {
+    return static_cast<int>(std::ranges::find(ranks_, rank) - ranks_.begin());
   }
   void move();
   void collect(int peer);
@@ -133,6 +136,7 @@ class ShmIncoming : public Incoming {
     if (stamp().bytes == 0) transport_.give_back(peer_);
     arrival_.complete = true;
   }
+  std::size_t chunk() const override { return transport_.chunk(); }
   std::byte* lend() override {
     transport_.wait(peer_, [this] { return transport_.has_chunk(peer_); });
     return transport_.chunk_of(peer_);
@@ -150,8 +154,9 @@ class ShmIncoming : public Incoming {
   bool announced_ = false;
 };
 
-std::unique_ptr<Outgoing> ShmTransport::send(int peer, const Stamp& stamp, std::byte* data) {
+std::unique_ptr<Outgoing> ShmTransport::send(int rank, const Stamp& stamp, std::byte* data) {
   open();
+  const int peer = position(rank);
   auto message = std::make_unique<ShmOutgoing>(*this, peer, stamp, data);
   at(peer).departures.push_back(&message->departure());
   collect(peer);
@@ -159,9 +164,9 @@ std::unique_ptr<Outgoing> ShmTransport::send(int peer, const Stamp& stamp, std::
   return message;
 }
 
-std::unique_ptr<Incoming> ShmTransport::recv(int peer) {
+std::unique_ptr<Incoming> ShmTransport::recv(int rank) {
   open();
-  return std::make_unique<ShmIncoming>(*this, peer);
+  return std::make_unique<ShmIncoming>(*this, position(rank));
 }
 
 void ShmTransport::cancel(int peer, Departure& departure) {
@@ -235,10 +240,11 @@ void ShmTransport::wait(int peer, Ready ready) {
   if (look()) return;
   const Stopwatch watch;
   while (!rings_->bell(rank_).wait(look, Bell::Clock::now() + kLook)) {
-    const bool ended = link_->ended(ranks_[static_cast<std::size_t>(peer)]);
+    const int rank = ranks_[static_cast<std::size_t>(peer)];
+    const bool ended = link_->ended(rank);
     // Again: it may have answered and ended since.
     if (look()) return;
-    link_->judge(ranks_, peer, ended, watch.seconds());
+    link_->judge(rank, ended, watch.seconds());
   }
 }
 

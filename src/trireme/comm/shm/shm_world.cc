@@ -3,15 +3,14 @@
 #include <utility>
 
 #include "trireme/comm/composed_group.h"
-#include "trireme/comm/shm/link.h"
 
 namespace trireme::comm {
 namespace {
 
 class ShmWorld : public World {
  public:
-  ShmWorld(int rank, int size, std::shared_ptr<ShmLink> link)
-      : World(rank, size), link_(std::move(link)) {}
+  explicit ShmWorld(std::shared_ptr<ShmLink> link)
+      : World(link->config().rank, link->config().size), link_(std::move(link)) {}
   std::string_view via() const override { return "shared memory"; }
   void abort(const std::string& cause) override { link_->abort(cause); }
   std::optional<std::string> cause() override { return link_->cause(); }
@@ -28,10 +27,8 @@ class ShmWorld : public World {
 
 }  // namespace
 
-std::unique_ptr<World> connect_shm(std::unique_ptr<Rendezvous>& rendezvous) {
-  const int rank = rendezvous->config().rank, size = rendezvous->config().size;
-  auto link = ShmLink::join(rendezvous);
-  return link ? std::make_unique<ShmWorld>(rank, size, std::move(link)) : nullptr;
+std::unique_ptr<World> make_shm_world(std::shared_ptr<ShmLink> link) {
+  return std::make_unique<ShmWorld>(std::move(link));
 }
 
 }  // namespace trireme::comm

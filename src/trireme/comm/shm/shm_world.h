@@ -3,14 +3,12 @@
 
 #include <memory>
 
+#include "trireme/comm/shm/link.h"
 #include "trireme/comm/world.h"
 
 namespace trireme::comm {
 
-class Rendezvous;
-
-// As connect_gloo, for ranks that can share memory: of one host and one user. Else it returns nothing, on
-// every rank, and `rendezvous` is as it was.
-std::unique_ptr<World> connect_shm(std::unique_ptr<Rendezvous>& rendezvous);
+// Of the link's ranks, which are the world's.
+std::unique_ptr<World> make_shm_world(std::shared_ptr<ShmLink> link);
 
 }  // namespace trireme::comm
