@@ -145,9 +145,11 @@ void add_explain(CLI::App& root, ExplainOptions& o, Run& run) {
   add_job(app, o.job);
   app.add_option(
          "--format", o.format,
-         "text: a screen; json; plan: every line of every rank; svg: a picture of the step; "
-         "trace: for Perfetto and chrome://tracing")
-      ->check(CLI::IsMember({"text", "json", "plan", "svg", "trace"}));
+         "text: a screen; json; plan: every line of every rank; svg: a picture of the step; trace: "
+         "for Perfetto and chrome://tracing; csv: the schedule as PyTorch's pipelining writes it")
+      ->check(CLI::IsMember({"text", "json", "plan", "svg", "trace", "csv"}));
+  app.add_flag("--communication", o.communication,
+               "with csv: sends, receives, gathers and reductions as well");
   app.add_option("--rank", o.rank,
                  "with text: every line of this rank and the bytes live while it runs");
   app.callback([&] {

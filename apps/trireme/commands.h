@@ -30,7 +30,8 @@ struct TrainOptions {
 struct ExplainOptions {
   JobOptions job;
   std::string format = "text";
-  std::optional<int> rank;  // every line of this rank
+  std::optional<int> rank;     // every line of this rank
+  bool communication = false;  // in csv, what PyTorch adds when it lowers a schedule
 };
 
 struct CheckpointOptions {

@@ -6,8 +6,10 @@
 #include "dataset.h"
 #include "place.h"
 #include "planned.h"
+#include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/plan/draw.h"
+#include "trireme/plan/schedules/csv.h"
 #include "trireme/sim/critical_path.h"
 #include "trireme/sim/numbers.h"
 #include "trireme/sim/pictures/svg.h"
@@ -30,6 +32,11 @@ std::string picture(const plan::PlanSet& plan, const std::string& format) {
                                100 * forecast.pipeline_bubble, sim::bound_by(plan, forecast))});
 }
 
+std::string actions(const Planned& planned, bool communication) {
+  const plan::schedules::Grid grid = arch::grid_of(planned.job, planned.model);
+  return communication ? lowered_csv(grid) : compute_csv(grid);
+}
+
 std::string priced(const plan::PlanSet& plan, const std::string& format) {
   const sim::Forecast forecast = sim::simulate(plan, sim::CostModel{});
   const plan::StepNumbers numbers = sim::step_numbers(plan, forecast, 0);
@@ -43,6 +50,8 @@ std::string priced(const plan::PlanSet& plan, const std::string& format) {
 
 int explain(const ExplainOptions& options) {
   const config::Job job = read_job(options.job);
+  if (options.communication && options.format != "csv")
+    fail(ErrorKind::kUsage, "--communication goes with --format csv, not {}", options.format);
   const Place place = find_place(options.job.ranks, options.job.nproc);
   const Planned planned = plan_job(job, place.world, known_vocabulary(job.data));
   if (options.rank && (*options.rank < 0 || *options.rank >= place.world))
@@ -52,6 +61,8 @@ int explain(const ExplainOptions& options) {
   std::string text;
   if (options.format == "plan")
     text = plan::print(plan);
+  else if (options.format == "csv")
+    text = actions(planned, options.communication);
   else if (options.format == "svg" || options.format == "trace")
     text = picture(plan, options.format);
   else if (options.format == "text" && options.rank)

@@ -11,6 +11,7 @@
 #include "trireme/base/json.h"
 #include "trireme/formats/dataset.h"
 #include "trireme/plan/plan.h"
+#include "trireme/plan/schedules/csv.h"
 
 namespace trireme::app {
 namespace {
@@ -118,7 +119,18 @@ TEST(Explain, PipelinesAreDrawnAndTraced) {
     EXPECT_THAT(desk.run(pipeline(schedule, "svg")).out, HasSubstr("stage 3, rank 3"));
     const Json trace = parse_json(desk.run(pipeline(schedule, "trace")).out, "trace");
     EXPECT_GT(trace["traceEvents"].size(), 100u);
+    std::vector<std::string> csv = pipeline(schedule, "csv");
+    const std::string compute = desk.run(csv).out;
+    csv.push_back("--communication");
+    const std::string lowered = desk.run(csv).out;
+    EXPECT_THAT(compute, Not(HasSubstr("SEND")));
+    EXPECT_THAT(lowered, HasSubstr("0SEND_F0"));
+    EXPECT_EQ(plan::schedules::read_csv(compute), plan::schedules::read_csv(lowered));
   }
+  const Result refused =
+      desk.run({"explain", (kRecipes / "gpt_tiny.yaml").string(), "--communication"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--communication goes with --format csv, not text"));
 }
 
 // docs/pipeline.md names the command. TRIREME_UPDATE_GOLDEN=1 draws it anew.

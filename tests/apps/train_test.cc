@@ -8,6 +8,7 @@
 
 #include <signal.h>
 
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "trireme/base/json.h"
@@ -54,6 +55,33 @@ class Train : public ::testing::Test {
 
   Desk desk_;
 };
+
+// One step of every rank beside its forecast, and costs that the next plan goes by.
+TEST_F(Train, TracesAStep) {
+  const std::vector<std::string> pipeline = {
+      "--ranks",         "2",     "--set",         "parallel.pp=2", "--set",
+      "parallel.zero=0", "--set", "model.layers=2"};
+  std::vector<std::string> arguments = {"--out", "run", "--set", "run.trace=3"};
+  arguments.insert(arguments.end(), pipeline.begin(), pipeline.end());
+  const Result result = train(arguments);
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const Json trace = parse_json(read_file(desk_ / "run/trace.json"), "trace.json");
+  std::map<int, int> forwards;  // by process: two ranks as measured, two as forecast
+  for (const Json& event : trace["traceEvents"])
+    forwards[event["pid"]] += event.value("cat", "") == "forward";
+  EXPECT_THAT(forwards, testing::ElementsAre(testing::Pair(0, 8), testing::Pair(1, 8),
+                                             testing::Pair(2, 8), testing::Pair(3, 8)));
+  EXPECT_THAT(read_file(desk_ / "run/timeline.svg"), HasSubstr("step 3, measured over forecast"));
+  const Json costs = parse_json(read_file(desk_ / "run/node_costs.json"), "costs")["nodes"];
+  EXPECT_EQ(costs.size(), 4u);
+  for (const auto& [node, cost] : costs.items()) EXPECT_GT(cost["forward"], 0) << node;
+  arguments = {"explain", "job.yaml", "--set", "parallel.costs=run/node_costs.json"};
+  arguments.insert(arguments.end(), pipeline.begin(), pipeline.end());
+  EXPECT_EQ(desk_.run(arguments).exit_code, 0);
+  const Result late = train({"--set", "run.trace=7"});
+  EXPECT_EQ(late.exit_code, 2);
+  EXPECT_THAT(late.err, HasSubstr("run.trace=7, but the run ends after run.steps=6"));
+}
 
 TEST_F(Train, ThreadsProcessesAndOneRankGiveTheSameNumbersAndAllFiles) {
   for (const auto& [out, world] :

@@ -268,6 +268,7 @@ TEST(Conflicts, ShowTheArithmeticAndAWayOut) {
        1,
        "optim.warmup_steps=60 + optim.wsd_decay_fraction=0.5 x optim.decay_steps=100 = 110 steps"},
       {{"run.eval_every=10", "data.validation=0"}, 1, "run.eval_every=10 needs held-out text"},
+      {{"run.trace=101"}, 1, "run.trace=101, but the run ends after run.steps=100"},
   };
   for (const Conflict& conflict : kTable) {
     Job job;

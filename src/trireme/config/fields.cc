@@ -297,6 +297,10 @@ void add_run(std::vector<Field>& list) {
   list.push_back(integer(KEY(run.eval_batches),
                          "Global batches per validation; 0: the whole validation split.",
                          from(0, kMaxSteps)));
+  list.push_back(integer(KEY(run.trace),
+                         "The step of which every rank's lines are timed: trace.json, timeline.svg "
+                         "and node_costs.json in the run directory; 0: none.",
+                         from(0, kMaxSteps)));
   list.push_back(integer(KEY(checkpoint.every),
                          "Steps between checkpoints; 0: only at the end of the run.",
                          from(0, kMaxSteps)));

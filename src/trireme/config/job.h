@@ -110,6 +110,7 @@ struct Run {
   std::int64_t log_every = 1;     // steps
   std::int64_t eval_every = 0;    // steps; 0: never
   std::int64_t eval_batches = 0;  // global batches; 0: the whole validation split
+  std::int64_t trace = 0;         // the step whose lines are timed, from 1; 0: none
   bool operator==(const Run&) const = default;
 };
 

@@ -214,6 +214,10 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
          "run.eval_every={} needs held-out text, but data.validation=0; set data.validation=0.1 or "
          "run.eval_every=0",
          job.run.eval_every);
+  if (job.run.trace > job.run.steps)
+    fail(ErrorKind::kUsage,
+         "run.trace={}, but the run ends after run.steps={}; time one of these steps",
+         job.run.trace, job.run.steps);
   return job;
 }
 

@@ -5,11 +5,13 @@
 
 namespace trireme::train {
 
+sim::CostModel cost_model(double rank_flops) {
+  return {.fp64_flops = rank_flops, .fp32_flops = rank_flops, .half_flops = rank_flops};
+}
+
 RunInfo forecast(const config::Job& job, const plan::PlanSet& plan, const arch::ModelSpec& spec,
                  int rank, double rank_flops) {
-  sim::CostModel model;
-  model.fp64_flops = model.fp32_flops = model.half_flops = rank_flops;
-  const sim::Forecast forecast = sim::simulate(plan, model);
+  const sim::Forecast forecast = sim::simulate(plan, cost_model(rank_flops));
   const auto list = static_cast<std::size_t>(plan.list_of_rank[static_cast<std::size_t>(rank)]);
   const plan::MemoryAccount& account = forecast.lists[list].memory;
 

@@ -46,14 +46,15 @@ std::function<std::vector<at::Tensor>(int mb)> JobSession::of_batch(std::int64_t
 }
 
 exec::StepResult JobSession::train(std::int64_t step, bool flag, const Load& load,
-                                   exec::Observer* observer) {
+                                   exec::Observer* observer, std::vector<exec::LineTime>* times) {
   return session_.step({.step = step,
                         .loss_scale = 1.0 / static_cast<double>(tokens_per_step()),
                         .update = {.lr = learning_rate(step), .step = step + 1},
                         .clip = job_.optim.clip,
                         .flag = flag,
                         .load = of_batch(step, load),
-                        .observer = observer});
+                        .observer = observer,
+                        .times = times});
 }
 
 exec::StepResult JobSession::evaluate(std::int64_t batch, const Load& load) {

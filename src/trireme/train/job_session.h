@@ -28,9 +28,10 @@ class JobSession {
   double learning_rate(std::int64_t step) const;
   std::int64_t tokens_per_step() const { return job_.run.global_batch * job_.model.seq_len; }
 
-  // The step-th step (from 0) on the step-th global batch. `flag` and `observer` as in exec::StepArgs.
+  // The step-th step (from 0) on the step-th global batch. `flag`, `observer` and `times` as in exec::StepArgs.
   exec::StepResult train(std::int64_t step, bool flag, const Load& load,
-                         exec::Observer* observer = nullptr);
+                         exec::Observer* observer = nullptr,
+                         std::vector<exec::LineTime>* times = nullptr);
   // The sum of losses over the batch-th global batch, without gradients or noise.
   exec::StepResult evaluate(std::int64_t batch, const Load& load);
 

@@ -13,6 +13,7 @@
 #include "trireme/train/forecast.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/machine.h"
+#include "trireme/train/step_trace.h"
 
 namespace trireme::train {
 namespace {
@@ -106,15 +107,22 @@ class Run {
     double data_wait_s = 0;
     const std::int64_t tokens = steps_.tokens_per_step();
     const double lr = steps_.learning_rate(step_);
+    const bool traced = step_ + 1 == job_.run.trace;
+    std::vector<exec::LineTime> times;
     const exec::StepResult result = steps_.train(
-        step_, setup_.stop != nullptr && setup_.stop->load() != 0, [&](std::int64_t first_sample) {
+        step_, setup_.stop != nullptr && setup_.stop->load() != 0,
+        [&](std::int64_t first_sample) {
           Stopwatch waiting;
           std::vector<at::Tensor> batch = train_.batch(first_sample, job_.run.micro_batch);
           data_wait_s += waiting.seconds();
           return batch;
-        });
+        },
+        nullptr, traced ? &times : nullptr);
     ++step_;
     const double seconds = watch.seconds();
+    if (traced)
+      write_step_trace(setup_.out, session_.plan(), cost_model(peak_flops_ / world_.size()), times,
+                       step_, world_);
     const double tokens_per_s = static_cast<double>(tokens) / seconds;
     tell([&](Callback& callback) {
       callback.on_step({.step = step_,

@@ -1,0 +1,27 @@
+#include "trireme/train/step_trace.h"
+
+#include <cstring>
+
+#include "trireme/base/error.h"
+#include "trireme/sim/pictures/overlay.h"
+
+namespace trireme::train {
+
+void write_step_trace(const Path& out, const plan::PlanSet& plan, const sim::CostModel& model,
+                      const std::vector<exec::LineTime>& mine, std::int64_t step,
+                      comm::World& world) {
+  std::vector<sim::LineTime> own;
+  for (const exec::LineTime& line : mine) own.push_back({.start = line.start, .end = line.end});
+  const std::vector<std::string> all = world.exchange(
+      std::string(reinterpret_cast<const char*>(own.data()), own.size() * sizeof(sim::LineTime)));
+  if (world.rank() != 0) return;
+  sim::RankTimes times;
+  for (const std::string& bytes : all) {
+    times.emplace_back(bytes.size() / sizeof(sim::LineTime));
+    TRIREME_CHECK(bytes.size() % sizeof(sim::LineTime) == 0, "{} bytes of times", bytes.size());
+    std::memcpy(times.back().data(), bytes.data(), bytes.size());
+  }
+  sim::pictures::write_timeline(out, plan, sim::simulate(plan, model), times, step);
+}
+
+}  // namespace trireme::train
