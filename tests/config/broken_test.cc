@@ -78,7 +78,8 @@ const std::vector<Broken> kSyntax = {
 const std::vector<Broken> kNames = {
     {"modle: {layers: 2}", "1:1", "unknown section modle; did you mean model?"},
     {"optimizer: {lr: 2}", "1:1", "unknown section optimizer; did you mean optim?"},
-    {"scheduler: {lr: 2}", "1:1", "unknown section scheduler; did you mean optim.schedule?"},
+    {"scheduler: {lr: 2}", "1:1",
+     "unknown section scheduler; did you mean parallel.schedule or optim.schedule?"},
     {"kernels: {fused: 2}", "1:1", "unknown section kernels; sections are model, data, parallel"},
     {"lr: 1e-3", "1:1", "unknown section lr; did you mean optim.lr?"},
     {"seed: 1", "1:1", "unknown section seed; did you mean data.seed or run.seed?"},
@@ -91,7 +92,7 @@ const std::vector<Broken> kNames = {
     {"run: {tp: 2}", "1:7", "unknown key run.tp; did you mean parallel.tp?"},
     {"optim: {warmup: 10}", "1:9", "did you mean optim.warmup_steps?"},
     {"optim: {momentum: 0.9}", "1:9", "unknown key optim.momentum; keys of optim are name, lr"},
-    {"parallel: {virtual_stages: 2}", "1:12", "unknown key parallel.virtual_stages; keys of"},
+    {"parallel: {experts: 2}", "1:12", "unknown key parallel.experts; keys of"},
     {"model:\n  Layers: 2\n", "2:3", "did you mean model.layers?"},
     {"model:\n  \"a\\nb\": 2\n", "2:3", "unknown key \"model.a\\x0ab\""},
     {"model: {" + std::string(900, 'x') + ": 2}", "1:9", "unknown key \"model.xxx"},
