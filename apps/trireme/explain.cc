@@ -52,7 +52,7 @@ int explain(const ExplainOptions& options) {
   const config::Job job = read_job(options.job);
   if (options.communication && options.format != "csv")
     fail(ErrorKind::kUsage, "--communication goes with --format csv, not {}", options.format);
-  const Place place = find_place(options.job.ranks, options.job.nproc);
+  const Place place = find_place(options.job.ranks, options.job.nproc, mesh::Mesh::kMaxWorld);
   const Planned planned = plan_job(job, place.world, known_vocabulary(job.data));
   if (options.rank && (*options.rank < 0 || *options.rank >= place.world))
     fail(ErrorKind::kUsage, "--rank {}: the world has ranks 0 to {}", *options.rank,

@@ -10,9 +10,6 @@
 namespace trireme::app {
 namespace {
 
-// More threads or processes than this on one machine is a slip of the finger.
-constexpr int kMostLocal = 1024;
-
 std::optional<std::string> variable(const char* name) {
   const char* value = std::getenv(name);
   return value && *value ? std::optional<std::string>(value) : std::nullopt;
@@ -92,9 +89,8 @@ Place from_environment() {
   return place;
 }
 
-Place from_flag(const char* flag, Launcher launcher, int count) {
-  if (count < 1 || count > kMostLocal)
-    fail(ErrorKind::kUsage, "{} {}; needs 1 to {}", flag, count, kMostLocal);
+Place from_flag(const char* flag, Launcher launcher, int count, int most) {
+  if (count < 1 || count > most) fail(ErrorKind::kUsage, "{} {}; needs 1 to {}", flag, count, most);
   const Place outer = from_environment();
   if (outer.world > 1)
     fail(ErrorKind::kUsage,
@@ -126,13 +122,13 @@ std::string describe(const Place& place) {
   return "";
 }
 
-Place find_place(std::optional<int> ranks, std::optional<int> nproc) {
+Place find_place(std::optional<int> ranks, std::optional<int> nproc, int most) {
   if (ranks && nproc)
     fail(ErrorKind::kUsage,
          "--ranks {} (threads) and --nproc {} (processes) exclude each other; give one", *ranks,
          *nproc);
-  if (ranks) return from_flag("--ranks", Launcher::kThreads, *ranks);
-  if (nproc) return from_flag("--nproc", Launcher::kProcesses, *nproc);
+  if (ranks) return from_flag("--ranks", Launcher::kThreads, *ranks, most);
+  if (nproc) return from_flag("--nproc", Launcher::kProcesses, *nproc, most);
   Place place = from_environment();
   find_master(place);
   return place;

@@ -24,9 +24,12 @@ struct Place {
 // "2 ranks as processes (--nproc)", "rank 1 of 4 (torchrun)".
 std::string describe(const Place& place);
 
-// Decides; reads the environment. Throws Error{kUsage} when flags and environment contradict each
+// More threads or processes than this on one machine is a slip of the finger.
+inline constexpr int kMostLocal = 1024;
+
+// Decides; reads the environment. Flags ask for at most `most` ranks, which may be many where none starts. Throws Error{kUsage} when flags and environment contradict each
 // other, or when a variable has a value that cannot be.
-Place find_place(std::optional<int> ranks, std::optional<int> nproc);
+Place find_place(std::optional<int> ranks, std::optional<int> nproc, int most = kMostLocal);
 
 // Entry `node` of Slurm's "2(x3),1"; 0 when there is none.
 int slurm_tasks_on_node(const std::string& list, int node);

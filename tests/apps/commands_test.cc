@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
@@ -131,6 +132,33 @@ TEST(Explain, PipelinesAreDrawnAndTraced) {
       desk.run({"explain", (kRecipes / "gpt_tiny.yaml").string(), "--communication"});
   EXPECT_EQ(refused.exit_code, 2);
   EXPECT_THAT(refused.err, HasSubstr("--communication goes with --format csv, not text"));
+}
+
+// A cluster is explained where none is: 64 ranks as 8 x 4 x 2, and 16,384.
+TEST(Explain, AnswersForClusters) {
+  const Desk desk;
+  const auto explain = [&](const std::string& ranks, std::vector<std::string> keys) {
+    std::vector<std::string> command = {"explain", (kRecipes / "gpt_s.yaml").string(),
+                                        "--ranks", ranks,
+                                        "--set",   "run.micro_batch=1"};
+    for (const std::string& key : keys) command.insert(command.end(), {"--set", key});
+    const auto start = std::chrono::steady_clock::now();
+    const Result result = desk.run(command);
+    const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_LE(std::count(result.out.begin(), result.out.end(), '\n'), 50) << result.out;
+    EXPECT_LT(taken.count(), 10);
+    return result.out;
+  };
+  EXPECT_THAT(explain("64", {"parallel.pp=8", "parallel.dp_shard=4", "parallel.tp=2",
+                             "model.layers=14", "run.global_batch=128"}),
+              HasSubstr("\n  stage 7 "));
+  const std::string large =
+      explain("16384", {"parallel.pp=16", "parallel.dp_shard=1024", "parallel.zero=3",
+                        "model.layers=62", "run.global_batch=65536"});
+  EXPECT_THAT(large, HasSubstr("on 16384 ranks"));
+  EXPECT_THAT(large, HasSubstr("\n  stage 15 "));
+  EXPECT_THAT(large, HasSubstr(" between\n"));
 }
 
 // docs/pipeline.md names the command. TRIREME_UPDATE_GOLDEN=1 draws it anew.
