@@ -42,8 +42,8 @@ std::string priced(const plan::PlanSet& plan, const std::string& format) {
   const plan::StepNumbers numbers = sim::step_numbers(plan, forecast, 0);
   const plan::MemoryAccount& memory =
       forecast.lists[static_cast<std::size_t>(plan.list_of_rank.front())].memory;
-  return format == "json" ? plan::explain_json(plan, memory, numbers).dump(1) + "\n"
-                          : plan::explain_text(plan, memory, numbers);
+  return format == "json" ? plan::explain_json(plan, 0, memory, numbers).dump(1) + "\n"
+                          : plan::explain_text(plan, 0, memory, numbers);
 }
 
 }  // namespace

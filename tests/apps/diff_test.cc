@@ -48,7 +48,7 @@ TEST_F(Diff, RefusesWhatIsNoLayout) {
   expect_refused({"--layouts", "dp_shard=3"}, "run.global_batch=4 is not divisible");
   expect_refused({"--layouts", "dp_shard=-1"}, "needs the number of ranks");
   expect_refused({"--layouts", "dp_shard=60000,dp_replicate=60000"}, "needs 1024 or fewer");
-  expect_refused({"--layouts", "pp=2"}, "pipeline parallelism is not built yet");
+  expect_refused({"--layouts", "pp=9"}, "9 pipeline stages for the ");
   expect_refused({"--layouts", "run.micro_batch=2", "--set", "model.dropout=0.1"}, "other noise");
   expect_refused({"--layouts", "model.hidden=64"}, "model.hidden is no part of a layout");
   expect_refused({"--layouts", "tp=2", "--against", "tq=1"}, "layout 'tq=1'");
@@ -95,6 +95,15 @@ TEST_F(Diff, EqualLayoutsAndDataParallelOnesHaveNoUlpBetweenThem) {
       for (const Json& row : comparison["rows"]) EXPECT_EQ(row["ulps"], 0) << row.dump();
     }
   }
+}
+
+TEST_F(Diff, PipelinesHaveNoUlpBetweenThemButInTiedSums) {
+  const Result untied =
+      diff({"--layouts", "pp=2,schedule=zb_h1", "pp=3,schedule=1f1b,zero=2,dp_shard=2", "--against",
+            "", "--tolerance", "0", "--set", "model.tied=false"});
+  EXPECT_EQ(untied.exit_code, 0) << untied.out << untied.err;
+  const Result tied = diff({"--layouts", "pp=2"});
+  EXPECT_EQ(tied.exit_code, 0) << tied.out << tied.err;
 }
 
 TEST_F(Diff, BeyondTheToleranceItNamesTheFirstTensor) {

@@ -114,12 +114,18 @@ TEST_F(Train, PipelinesGiveOneRanksNumbers) {
     return train(more);
   };
   ASSERT_EQ(with({"--out", "one"}).exit_code, 0);
-  for (const char* schedule : {"gpipe", "1f1b", "interleaved", "zb_h1", "zb_h2", "zb_auto", "zb_v",
-                               "v_half", "v_min", "dualpipe_v"}) {
+  // Six nodes: unequal stages on four ranks, three ranks or two, by threads and processes.
+  for (const auto& [schedule, ranks, stages] :
+       {std::tuple("gpipe", "4", "1,1,1,3"), std::tuple("1f1b", "4", "auto"),
+        std::tuple("interleaved", "2", "auto"), std::tuple("zb_h1", "4", "3,1,1,1"),
+        std::tuple("zb_h2", "4", "auto"), std::tuple("zb_auto", "4", "auto"),
+        std::tuple("zb_v", "3", "auto"), std::tuple("v_half", "3", "auto"),
+        std::tuple("v_min", "3", "auto"), std::tuple("dualpipe_v", "2", "1,1,1,3")}) {
     const bool threads = std::string(schedule) > "zb";
-    const Result result =
-        with({"--out", schedule, threads ? "--ranks" : "--nproc", "2", "--set", "parallel.pp=2",
-              "--set", std::string("parallel.schedule=") + schedule});
+    const Result result = with({"--out", schedule, threads ? "--ranks" : "--nproc", ranks, "--set",
+                                std::string("parallel.pp=") + ranks, "--set",
+                                std::string("parallel.schedule=") + schedule, "--set",
+                                std::string("parallel.stages=") + stages});
     ASSERT_EQ(result.exit_code, 0) << schedule << result.err;
     EXPECT_EQ(numbers(schedule), numbers("one")) << schedule;
   }

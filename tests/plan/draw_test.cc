@@ -37,7 +37,7 @@ TEST(Explain, FitsAScreenForEveryExample) {
                             .sent_bytes = 3e6};
   int count = 0;
   const auto check = [&](const PlanSet& plan) {
-    const std::string text = explain_text(plan, memory_account(plan, 0), numbers);
+    const std::string text = explain_text(plan, 0, memory_account(plan, 0), numbers);
     std::istringstream lines(text);
     int rows = 0;
     for (std::string line; std::getline(lines, line); ++rows) EXPECT_LE(line.size(), 110u) << line;
@@ -59,7 +59,7 @@ TEST(Explain, PipelinesFitAScreen) {
       const PlanSet plan = pipeline(*schedules::schedule_of(schedule), p, m);
       StepNumbers numbers{.step_s = 0.0123, .bound = std::string(110, 'x')};
       numbers.stages.resize(static_cast<std::size_t>(p), {.busy_s = 1, .idle_s = 1});
-      const std::string text = explain_text(plan, memory_account(plan, 0), numbers);
+      const std::string text = explain_text(plan, 0, memory_account(plan, 0), numbers);
       std::istringstream lines(text);
       int rows = 0;
       for (std::string line; std::getline(lines, line); ++rows)
@@ -82,7 +82,7 @@ TEST(Explain, StagesShowWhatTheyHoldAndHowLongTheyWork) {
 TEST(Explain, NamesWhatMatters) {
   const PlanSet plan = compile(arch::tied_example(1, 6), mesh::Mesh({.dp_shard = 4}),
                                {.zero = 3, .micro_batches = 4});
-  const std::string text = explain_text(plan, memory_account(plan, 0), {.step_s = 1.5});
+  const std::string text = explain_text(plan, 0, memory_account(plan, 0), {.step_s = 1.5});
   EXPECT_THAT(text, HasSubstr("pp1.dp_replicate1.dp_shard4.cp1.tp1"));
   EXPECT_THAT(text, HasSubstr("\n  block0..5  "));
   EXPECT_THAT(text, HasSubstr("unshard over dp_shard"));
@@ -93,7 +93,7 @@ TEST(Explain, NamesWhatMatters) {
 TEST(Explain, JsonCarriesTheSameNumbers) {
   const PlanSet plan = compile(arch::chain_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 1});
   const MemoryAccount account = memory_account(plan, 0);
-  const Json json = explain_json(plan, account, {.step_s = 0.5});
+  const Json json = explain_json(plan, 0, account, {.step_s = 0.5});
   EXPECT_EQ(json["world"], 2);
   EXPECT_EQ(json["mesh"]["dp_shard"], 2);
   EXPECT_EQ(json["memory"]["model_states_bytes"], account.model_states);

@@ -151,5 +151,25 @@ TEST(Memory, ActivationsFollowTheSchedule) {
   EXPECT_EQ(four - one, 3 * (inputs + 6 * saved + 5 * value));
 }
 
+// What is sent is kept until a later send waits for it: two micro-batches of a value, whatever the schedule.
+TEST(MemoryAccount, BoundsWhatWaitsToBeSent) {
+  const auto plan = [](int micro_batches, int unsent) {
+    Program program = arch::tied_example(2);
+    for (Node& node : program.nodes) node.saved_bytes = 0;
+    for (Node& node : program.nodes) node.no_grad = true;
+    for (Unit& unit : program.units) unit.trainable = false;
+    return compile(std::move(program), mesh::Mesh({.pp = 2}),
+                   {.micro_batches = micro_batches,
+                    .schedule = schedules::Schedule::kGpipe,
+                    .unsent = unsent});
+  };
+  const auto peak = [&](int micro_batches, int unsent) {
+    return memory_account(plan(micro_batches, unsent), 0)
+        .peak[static_cast<std::size_t>(MemoryKind::kActivations)];
+  };
+  EXPECT_EQ(peak(16, 2), peak(64, 2));
+  EXPECT_EQ(peak(16, 4) - peak(16, 2), 2 * 8192);
+}
+
 }  // namespace
 }  // namespace trireme::plan

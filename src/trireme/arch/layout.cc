@@ -45,31 +45,42 @@ plan::Pipeline pipeline_of(const config::Job& job) {
 }
 
 // "3,3,4"
-plan::Cuts parse_cuts(const std::string& text) {
+plan::Cuts parse_cuts(const std::string& text, const plan::Program& program, int stages) {
+  const auto nodes = static_cast<int>(program.nodes.size());
   plan::Cuts cuts;
+  std::int64_t sum = 0;
   const char* at = text.data();
   const char* const end = at + text.size();
-  while (true) {
+  for (bool more = true; more;) {
     int count = 0;
     const auto [stop, error] = std::from_chars(at, end, count);
-    if (error != std::errc() || (stop != end && *stop != ','))
+    more = error == std::errc() && stop != end && *stop == ',';
+    if (error != std::errc() || (stop != end && !more) || count < 1 || count > nodes)
       fail(ErrorKind::kUsage,
-           "parallel.stages={}: needs auto, or the nodes of each stage, such as 3,3,4", text);
+           "parallel.stages={}: needs auto, or the nodes of each stage from 1 to {}, such as 3,3,4",
+           text, nodes);
     cuts.push_back(count);
-    if (stop == end) return cuts;
+    sum += count;
     at = stop + 1;
   }
+  if (static_cast<int>(cuts.size()) != stages || sum != nodes)
+    fail(ErrorKind::kUsage,
+         "parallel.stages={} has {} stages of {} nodes together; the pipeline has {} stages and {} "
+         "has {} nodes",
+         text, cuts.size(), sum, stages, program.name, nodes);
+  return cuts;
 }
 
 void read_costs(const std::string& file, plan::Program& program) {
+  constexpr double kLongest = 1e6;
   const Json json = parse_json(read_file(file), file);
   const auto seconds = [&](const plan::Node& node, const char* part) {
     const auto pointer = Json::json_pointer("/nodes") / node.name / part;
     if (!json.contains(pointer) || !json.at(pointer).is_number() ||
-        json.at(pointer).get<double>() < 0)
+        !(json.at(pointer).get<double>() >= 0 && json.at(pointer).get<double>() <= kLongest))
       fail(ErrorKind::kData,
-           "{}: has no {} of node {} in seconds; record it with a run of this model", file, part,
-           node.name);
+           "{}: has no {} of node {} in seconds, from 0 to {}; record it with a run of this model",
+           file, part, node.name, kLongest);
     return json.at(pointer).get<double>();
   };
   for (plan::Node& node : program.nodes)
@@ -114,7 +125,7 @@ plan::Program place_stages(const config::Job& job, plan::Program program) {
   if (pipeline.stages() == 1 && parallel.stages == "auto") return program;
   const plan::Cuts cuts = parallel.stages == "auto"
                               ? plan::balance(program, pipeline, recipe_of(job))
-                              : parse_cuts(parallel.stages);
+                              : parse_cuts(parallel.stages, program, pipeline.stages());
   return plan::place(std::move(program), cuts, pipeline);
 }
 

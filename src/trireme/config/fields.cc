@@ -181,9 +181,11 @@ void add_parallel(std::vector<Field>& list) {
   list.push_back(text(KEY(parallel.costs),
                       "A node_costs.json of an earlier run (run.trace): cuts, searched schedules "
                       "and forecasts then go by these seconds instead of by counted operations."));
-  list.push_back(number(KEY(parallel.activation_limit),
-                        "Activations a rank may keep, in times those of 1f1b (zb_auto).",
-                        above(0, 1e6)));
+  list.push_back(
+      number(KEY(parallel.activation_limit),
+             "Micro-batches whose activations a rank may keep, in times parallel.pp, which is "
+             "1f1b's most (zb_auto).",
+             above(0, 1e6)));
   list.push_back(number(KEY(parallel.transfer),
                         "What sending an activation takes, in times a stage's forward: schedules "
                         "that are searched take it into account.",

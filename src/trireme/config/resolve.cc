@@ -94,6 +94,34 @@ void resolve_mesh(Parallel& parallel, int world) {
        product, ranks, world, shard, ranks);
 }
 
+// Keys that the schedule has no use for.
+void check_schedule(const Parallel& parallel) {
+  const Parallel plain;
+  const auto refuse = [&](const char* key, const std::string& value, const std::string& why) {
+    fail(ErrorKind::kUsage, "parallel.{}={}: {}; leave it out", key, value, why);
+  };
+  const std::string& schedule = parallel.schedule;
+  const bool limited = parallel.activation_limit != plain.activation_limit;
+  const bool delayed = parallel.transfer != plain.transfer;
+  if (!parallel.schedule_file.empty()) {
+    const std::string why = "parallel.schedule_file has the schedule";
+    if (schedule != plain.schedule) refuse("schedule", schedule, why);
+    if (parallel.virtual_stages != plain.virtual_stages)
+      refuse("virtual_stages", std::to_string(parallel.virtual_stages), why);
+    if (limited) refuse("activation_limit", fmt::format("{}", parallel.activation_limit), why);
+    if (delayed) refuse("transfer", fmt::format("{}", parallel.transfer), why);
+  }
+  if (limited && schedule != "zb_auto")
+    refuse("activation_limit", fmt::format("{}", parallel.activation_limit),
+           fmt::format("schedule {} is not searched within a limit, zb_auto is", schedule));
+  const bool searched =
+      schedule == "zb_auto" || schedule == "zb_v" || schedule == "v_half" || schedule == "v_min";
+  if (delayed && !searched)
+    refuse(
+        "transfer", fmt::format("{}", parallel.transfer),
+        fmt::format("schedule {} is not searched; zb_auto, zb_v, v_half and v_min are", schedule));
+}
+
 // What tensor and context parallelism share out must be there to share.
 void check_parts(const Model& model, const Parallel& parallel) {
   const auto enough = [&](const char* what, std::int64_t count) {
@@ -205,6 +233,7 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
   resolve_model(job.model, data);
   resolve_mesh(job.parallel, world);
   check_parts(job.model, job.parallel);
+  check_schedule(job.parallel);
   resolve_precision(job.precision);
   check_device(job, world);
   check_batch(job);

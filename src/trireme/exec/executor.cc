@@ -85,6 +85,9 @@ StepResult Executor::run(const StepArgs& args) {
   clip_factor_ = 1;
   std::fill(losses_.begin(), losses_.end(), at::Tensor());
   if (args.times != nullptr) args.times->assign(list_.size(), {});
+  const Transfers::Arrived arrived = [&](int line, at::Tensor tensor) {
+    this->arrived(line, std::move(tensor), args);
+  };
   for (int index = 0; index < static_cast<int>(list_.size()); ++index) {
     Stopwatch waiting;
     wait_for(index, args);
@@ -93,14 +96,13 @@ StepResult Executor::run(const StepArgs& args) {
     if (time != nullptr) time->start = now();
     run_line(index, args, result);
     if (time != nullptr) time->end = now();
-    transfers_.release();
+    transfers_.release(arrived);
     result.kept_forwards = std::max(result.kept_forwards,
                                     static_cast<int>(values_.saved.size() + values_.halves.size()));
   }
   Stopwatch waiting;
   settle(static_cast<int>(list_.size()), args);
-  transfers_.settle_all(
-      [&](int line, at::Tensor tensor) { arrived(line, std::move(tensor), args); });
+  transfers_.settle_all(arrived);
   result.comm_wait_s += waiting.seconds();
   return result;
 }

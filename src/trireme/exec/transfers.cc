@@ -113,12 +113,14 @@ void Transfers::settle_all(const Arrived& arrived) {
       finish(one.transfers.front(), arrived);
 }
 
-void Transfers::release() {
+void Transfers::release(const Arrived& arrived) {
   for (Waiting& one : waiting_) {
     if (one.queue.verb != Verb::kSend) continue;
     while (!one.transfers.empty() && one.transfers.front().announced.done() &&
-           one.transfers.front().ticket.done())
+           one.transfers.front().ticket.done()) {
+      finish(one.transfers.front(), arrived);
       one.transfers.pop_front();
+    }
   }
 }
 

@@ -32,8 +32,8 @@ class Transfers {
   void settle(int index, const Arrived& arrived);
   // Everything; the end of a step.
   void settle_all(const Arrived& arrived);
-  // Lets go of what has left.
-  void release();
+  // Hands over what has been sent, without waiting.
+  void release(const Arrived& arrived);
 
  private:
   struct Transfer {

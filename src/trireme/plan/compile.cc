@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
+#include "trireme/plan/list_check.h"
 #include "trireme/plan/passes/lanes.h"
 #include "trireme/plan/passes/lower.h"
 #include "trireme/plan/passes/p2p.h"
@@ -23,6 +24,8 @@ void check_recipe(const Recipe& recipe) {
     fail(ErrorKind::kUsage, "prefetch is {}; needs 0 or more units", recipe.prefetch);
   if (recipe.optimizer_states < 0)
     fail(ErrorKind::kUsage, "optimizer_states is {}; needs 0 or more", recipe.optimizer_states);
+  if (recipe.unsent < 1)
+    fail(ErrorKind::kUsage, "unsent is {}; needs 1 or more micro-batches", recipe.unsent);
 }
 
 void check_mesh(const Program& program, const mesh::Mesh& mesh) {
@@ -73,21 +76,38 @@ void check_training(const Program& program, const GradientFlow& flow) {
 }
 
 // Of what forwards keep, what an input half leaves to the weight half.
-double kept_share(const Program& program) {
+double kept_share(const Program& program, const GradientFlow& flow, const Recipe& recipe) {
   double saved = 0, kept = 0;
-  for (const Node& node : program.nodes) {
+  for (NodeId n = 0; n < static_cast<NodeId>(program.nodes.size()); ++n) {
+    const Node& node = program.nodes[static_cast<std::size_t>(n)];
     saved += static_cast<double>(node.saved_bytes);
-    if (node.split) kept += static_cast<double>(node.split->kept_bytes);
+    if (goes_in_halves(program, flow, recipe, n))
+      kept += static_cast<double>(node.split->kept_bytes);
   }
   return saved > 0 ? std::min(kept / saved, 1.0) : 1;
+}
+
+// The last pass, with as little on its way between stages as the schedule can do with.
+void order_lanes(const std::vector<Stage>& stages, PlanSet& plan) {
+  const std::vector<List> lists = plan.lists;
+  for (;; plan.recipe.unsent *= 2) {
+    for (const Stage& stage : stages) {
+      const auto index = static_cast<std::size_t>(stage.index);
+      plan.lists[index] = lanes(stage, lists[index]);
+    }
+    // What stands still for another reason is the validator's to explain.
+    if (stages.size() == 1 || plan.recipe.unsent > plan.recipe.micro_batches ||
+        runs_to_the_end(plan))
+      return;
+  }
 }
 
 }  // namespace
 
 schedules::Grid schedule_grid(const Program& program, const mesh::Mesh& mesh,
                               const Recipe& recipe) {
-  const bool measured =
-      std::ranges::all_of(program.nodes, [](const Node& node) { return node.seconds.has_value(); });
+  const GradientFlow flow = gradient_flow(program);
+  const std::vector<NodeSeconds> costs = node_costs(program, flow, recipe);
   schedules::ScheduleShape shape{.ranks = mesh.degree(Axis::kPp),
                                  .chunks = chunk_count(program),
                                  .micro_batches = recipe.micro_batches,
@@ -95,21 +115,18 @@ schedules::Grid schedule_grid(const Program& program, const mesh::Mesh& mesh,
                                  .barrier = true};  // grad_norm
   const Node* previous = nullptr;
   double forward = 0;
-  for (const Node& node : program.nodes) {
+  for (std::size_t n = 0; n < costs.size(); ++n) {
+    const Node& node = program.nodes[n];
     if (previous == nullptr || node.stage != previous->stage || node.chunk != previous->chunk)
       shape.stages.push_back({.forward = 0, .input = 0, .weight = 0});
     previous = &node;
     schedules::StageCost& stage = shape.stages.back();
-    const NodeSeconds cost = measured ? *node.seconds
-                                      : NodeSeconds{.forward = flops(node, Verb::kForward),
-                                                    .input = flops(node, Verb::kBackwardInput),
-                                                    .weight = flops(node, Verb::kBackwardWeight)};
-    stage.forward += cost.forward;
-    stage.input += cost.input;
-    stage.weight += cost.weight;
-    forward += cost.forward;
+    stage.forward += costs[n].forward;
+    stage.input += costs[n].input;
+    stage.weight += costs[n].weight;
+    forward += costs[n].forward;
   }
-  shape.kept = kept_share(program);
+  shape.kept = kept_share(program, flow, recipe);
   shape.transfer = recipe.transfer * forward / static_cast<double>(shape.stages.size());
   return schedules::make_grid(recipe.schedule, shape);
 }
@@ -150,10 +167,10 @@ PlanSet compile(Program program, const mesh::Mesh& mesh, const Recipe& recipe,
     list = unshard(stage, std::move(list));
     list = reduce(stage, std::move(list));
     list = tail(stage, std::move(list));
-    list = lanes(stage, std::move(list));
   }
   for (int rank = 0; rank < mesh.world(); ++rank)
     plan.list_of_rank.push_back(mesh.coordinate(rank, Axis::kPp));
+  order_lanes(stages, plan);
   return plan;
 }
 

@@ -118,14 +118,14 @@ struct Communication {
   double bytes = 0;
 };
 
-// Rank 0's, by verb and axes, in order of appearance.
-std::vector<Communication> communications(const PlanSet& plan) {
+// A rank's, by verb and axes, in order of appearance.
+std::vector<Communication> communications(const PlanSet& plan, int rank) {
   std::vector<Communication> all;
   const auto entry = [&](const std::string& what) -> Communication& {
     const auto found = std::ranges::find(all, what, &Communication::what);
     return found != all.end() ? *found : all.emplace_back(Communication{.what = what});
   };
-  for (const Instr& line : plan.list(0)) {
+  for (const Instr& line : plan.list(rank)) {
     if (line.node >= 0)
       for (const NodeExchange& one : plan.program.nodes[line.node].exchanges) {
         const int times = plan::times(one, line.verb);
@@ -148,15 +148,16 @@ std::vector<Communication> communications(const PlanSet& plan) {
   return all;
 }
 
-std::string communication_text(const PlanSet& plan) {
+std::string communication_text(const PlanSet& plan, int rank) {
   std::string text =
-      fmt::format("\n{:<40} {:>6} {:>16}\n", "communication of rank 0, a step", "count", "payload");
-  for (const Communication& one : communications(plan))
+      fmt::format("\n{:<40} {:>6} {:>16}\n", fmt::format("communication of rank {}, a step", rank),
+                  "count", "payload");
+  for (const Communication& one : communications(plan, rank))
     text += fmt::format("  {:<38.38} {:>6} {:>16}\n", one.what, one.count, bytes_text(one.bytes));
   return text;
 }
 
-std::string memory_text(const PlanSet& plan, const MemoryAccount& account) {
+std::string memory_text(const PlanSet& plan, int rank, const MemoryAccount& account) {
   std::string kinds, persistent, peak;
   std::int64_t sum = 0;
   for (std::size_t kind = 0; kind < account.peak.size(); ++kind) {
@@ -165,13 +166,14 @@ std::string memory_text(const PlanSet& plan, const MemoryAccount& account) {
     peak += fmt::format("{:>14}", bytes_text(static_cast<double>(account.peak[kind])));
     sum += account.persistent[kind];
   }
-  std::string text = fmt::format("\n{:<22}{}{:>14}\n", "memory of rank 0", kinds, "together");
+  std::string text =
+      fmt::format("\n{:<22}{}{:>14}\n", fmt::format("memory of rank {}", rank), kinds, "together");
   text += fmt::format("  {:<20}{}{:>14}\n", "between steps", persistent,
                       bytes_text(static_cast<double>(sum)));
   text += fmt::format("  {:<20}{}{:>14}\n", "largest in a step", peak,
                       bytes_text(static_cast<double>(account.peak_total)));
   if (account.peak_line >= 0) {
-    Instr line = plan.list(0)[static_cast<std::size_t>(account.peak_line)];
+    Instr line = plan.list(rank)[static_cast<std::size_t>(account.peak_line)];
     line.after.clear();
     text += fmt::format("  largest together at line {} `{}`; model states {}\n", account.peak_line,
                         line_text(plan.program, line),
@@ -254,6 +256,12 @@ std::string forecast_text(const PlanSet& plan, const StepNumbers& numbers) {
   return text;
 }
 
+bool in_halves(const PlanSet& plan) {
+  return std::ranges::any_of(plan.lists, [](const List& list) {
+    return std::ranges::find(list, Verb::kBackwardInput, &Instr::verb) != list.end();
+  });
+}
+
 // Stages and schedule below the rest of the screen.
 std::string pipeline_text(const PlanSet& plan, const StepNumbers& numbers,
                           const std::string& above) {
@@ -262,28 +270,28 @@ std::string pipeline_text(const PlanSet& plan, const StepNumbers& numbers,
   const int rows = std::clamp((kLines - used - kHeads) / 2, 3, kMost);
   std::string text;
   if (!numbers.stages.empty()) text += stage_table(plan, numbers.stages, rows);
-  text += fmt::format(
-      "\nschedule, unit times: {}F forward, B backward{}; micro-batches\n",
-      chunk_count(plan.program) > 1 ? "stage, " : "",
-      schedules::splits_backward(plan.recipe.schedule) ? ", I inputs' half, W weights'" : "");
+  text += fmt::format("\nschedule, unit times: {}F forward, B backward{}; micro-batches\n",
+                      chunk_count(plan.program) > 1 ? "stage, " : "",
+                      in_halves(plan) ? ", I inputs' half, W weights'" : "");
   return text + schedule_text(plan, rows, kColumns);
 }
 
 }  // namespace
 
-std::string explain_text(const PlanSet& plan, const MemoryAccount& account,
+std::string explain_text(const PlanSet& plan, int rank, const MemoryAccount& account,
                          const StepNumbers& numbers) {
   const int world = plan.mesh.world();
   std::string text = fmt::format(
       "plan      {} on {} rank{}, digest {}\nmesh      {}\nrecipe    {}", plan.program.name, world,
       world == 1 ? "" : "s", hex64(digest(plan)), mesh::print(plan.mesh), recipe_line(plan.recipe));
   text += forecast_text(plan, numbers);
-  text += units_text(plan) + communication_text(plan) + memory_text(plan, account);
+  text += units_text(plan) + communication_text(plan, rank) + memory_text(plan, rank, account);
   return text +
          (plan.mesh.degree(Axis::kPp) > 1 ? pipeline_text(plan, numbers, text) : steps_text(plan));
 }
 
-Json explain_json(const PlanSet& plan, const MemoryAccount& account, const StepNumbers& numbers) {
+Json explain_json(const PlanSet& plan, int rank, const MemoryAccount& account,
+                  const StepNumbers& numbers) {
   Json json;
   json["plan"] = plan.program.name;
   json["digest"] = hex64(digest(plan));
@@ -308,7 +316,7 @@ Json explain_json(const PlanSet& plan, const MemoryAccount& account, const StepN
                              {"on_rank", shard_numel(unit.numel, shards(plan))},
                              {"trainable", unit.trainable}});
   json["communication"] = Json::array();
-  for (const Communication& one : communications(plan))
+  for (const Communication& one : communications(plan, rank))
     json["communication"].push_back(
         {{"what", one.what}, {"count", one.count}, {"payload_bytes", one.bytes}});
   for (std::size_t kind = 0; kind < account.peak.size(); ++kind) {

@@ -32,10 +32,11 @@ struct StepNumbers {
 };
 
 // Mesh, recipe, units, communication, memory, forecast and the step in compact notation or, of a pipeline, its
-// stages and schedule; at most 50 lines of 110 columns. `account` and `numbers` are those of rank 0.
-std::string explain_text(const PlanSet& plan, const MemoryAccount& account,
+// stages and schedule; at most 50 lines of 110 columns. `account` and `numbers` are those of `rank`.
+std::string explain_text(const PlanSet& plan, int rank, const MemoryAccount& account,
                          const StepNumbers& numbers);
-Json explain_json(const PlanSet& plan, const MemoryAccount& account, const StepNumbers& numbers);
+Json explain_json(const PlanSet& plan, int rank, const MemoryAccount& account,
+                  const StepNumbers& numbers);
 
 // A row for each stage, as many as fit into `rows`: what it runs, how large it is, how long it works.
 std::string stage_table(const PlanSet& plan, const std::vector<StageNumbers>& stages, int rows);

@@ -79,6 +79,8 @@ class FlowCheck {
   std::set<Piece> backward_done_;
   std::map<Piece, int> halves_;                  // node: the line that left its weight half
   std::map<Piece, std::vector<int>> gradients_;  // value: lines that added to its gradient
+  std::map<std::tuple<ValueId, int, bool>, std::vector<int>>
+      sends_;                                                // value, peer, gradient: lines
   std::set<std::tuple<ValueId, int, int, bool>> transfers_;  // value, mb, peer, gradient
 };
 
@@ -150,7 +152,9 @@ class UnitCheck {
   int grad_norm_ = -1;
 };
 
-// Runs all lists against each other; throws Error{kInternal} naming the ranks that wait for ever.
+// Whether all lists run to the end against each other.
+bool runs_to_the_end(const PlanSet& plan);
+// Throws Error{kInternal} naming the ranks that wait for ever, if they do not.
 void check_rendezvous(const PlanSet& plan);
 
 }  // namespace trireme::plan

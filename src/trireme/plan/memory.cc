@@ -62,11 +62,15 @@ class Account {
       for (UnitMemory& unit : units_)
         if (unit.pending >= 0 && settles(static_cast<int>(i), unit)) settle(unit);
       after_.clear();
+      for (int earlier : list_[i].after) left(earlier);
       begin(list_[i]);
       retire(i);
       record(static_cast<int>(i));
       for (const auto& [kind, bytes] : after_) add(kind, -bytes);
     }
+    after_.clear();
+    while (!sent_.empty()) left(sent_.front());
+    for (const auto& [kind, bytes] : after_) add(kind, -bytes);
     TRIREME_CHECK(live_ == result_.persistent, "plan {}: a step leaves memory behind",
                   plan_.program.name);
     return std::move(result_);
@@ -156,9 +160,7 @@ class Account {
         drop_after(MemoryKind::kActivations, plan_.program.nodes[line.node].split->kept_bytes);
         add_gradients(line);
         break;
-      case Verb::kSend:
-        if (line.gradient) drop_gradient(line.value, line.mb);
-        break;
+      case Verb::kSend: send(line); break;
       case Verb::kRecv:
         if (line.gradient)
           open_gradient(line.value, line.mb);
@@ -250,6 +252,24 @@ class Account {
     }
   }
 
+  // What is sent is kept until a line waits for it to have left, or the step ends.
+  void send(const Instr& line) {
+    if (!line.gradient) ++holders_[{line.value, line.mb}];
+    sent_.push_back(static_cast<int>(&line - list_.data()));
+  }
+  void left(int index) {
+    const Queue queue = queue_of(list_[static_cast<std::size_t>(index)]);
+    std::erase_if(sent_, [&](int earlier) {
+      const Instr& line = list_[static_cast<std::size_t>(earlier)];
+      if (earlier > index || queue_of(line) != queue) return false;
+      if (line.gradient)
+        drop_gradient(line.value, line.mb);
+      else
+        release(line.value, line.mb);
+      return true;
+    });
+  }
+
   void put(ValueId value, int mb) {
     holders_[{value, mb}] = 1;
     add(MemoryKind::kActivations, plan_.program.values[value].bytes);
@@ -291,6 +311,7 @@ class Account {
   std::vector<UnitMemory> units_;
   std::map<Piece, int> holders_;  // of a value: its place among the values, and kept forwards
   std::set<Piece> gradients_;
+  std::vector<int> sent_;  // lines whose values may not have left
   MemoryPoint live_{};
   std::vector<std::pair<MemoryKind, std::int64_t>> after_;
   MemoryAccount result_;

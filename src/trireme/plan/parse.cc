@@ -155,6 +155,7 @@ class Parser {
         line.one_of<schedules::Schedule>(line.required("schedule"), schedules::kScheduleCount + 1);
     recipe.activation_limit = line.number<double>(line.required("activation_limit"));
     recipe.transfer = line.number<double>(line.required("transfer"));
+    recipe.unsent = line.number<int>(line.required("unsent"));
     recipe.compute = line.one_of<DType>(line.required("compute"), 9);
     recipe.master = line.one_of<DType>(line.required("master"), 9);
     recipe.grads = line.one_of<DType>(line.required("grads"), 9);

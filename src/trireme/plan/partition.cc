@@ -8,27 +8,12 @@
 #include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/plan/instr.h"
+#include "trireme/plan/placement.h"
 
 namespace trireme::plan {
 namespace {
 
 constexpr double kSlack = 0.01;  // of the slowest stage's time, given for memory
-
-std::vector<double> node_times(const Program& program, const GradientFlow& flow) {
-  const bool measured =
-      std::ranges::all_of(program.nodes, [](const Node& node) { return node.seconds.has_value(); });
-  std::vector<double> times;
-  for (std::size_t n = 0; n < program.nodes.size(); ++n) {
-    const Node& node = program.nodes[n];
-    const bool back = flow.node_has_backward[n];
-    if (measured)
-      times.push_back(node.seconds->forward + (back ? node.seconds->backward() : 0));
-    else
-      times.push_back(flops(node, Verb::kForward) + (back ? flops(node, Verb::kBackward) : 0));
-  }
-  return times;
-}
 
 // What stretches of nodes cost as a stage.
 class Stretches {
@@ -37,9 +22,9 @@ class Stretches {
       : program_(program), stages_(stages), recipe_(recipe), flow_(gradient_flow(program)) {
     time_before_.push_back(0);
     saved_before_.push_back(0);
-    const std::vector<double> times = node_times(program, flow_);
-    for (std::size_t n = 0; n < times.size(); ++n) {
-      time_before_.push_back(time_before_.back() + times[n]);
+    const std::vector<NodeSeconds> costs = node_costs(program, flow_, recipe);
+    for (std::size_t n = 0; n < costs.size(); ++n) {
+      time_before_.push_back(time_before_.back() + costs[n].forward + costs[n].backward());
       const bool keeps = flow_.node_has_backward[n] && !recipe.recompute;
       saved_before_.push_back(saved_before_.back() +
                               (keeps ? static_cast<double>(program.nodes[n].saved_bytes) : 0));
@@ -124,8 +109,8 @@ void for_stretches(const Cuts& cuts, const Visit& visit) {
   }
 }
 
-// How slow the slowest rank and stage are, and how uneven ranks are.
-using Unevenness = std::array<double, 3>;
+// How slow the slowest rank and stage are.
+using Unevenness = std::array<double, 2>;
 Unevenness unevenness(const Stretches& stretches, const Pipeline& pipeline, const Cuts& cuts) {
   std::vector<double> ranks(static_cast<std::size_t>(pipeline.ranks));
   Unevenness result{};
@@ -135,11 +120,10 @@ Unevenness unevenness(const Stretches& stretches, const Pipeline& pipeline, cons
     result[1] = std::max(result[1], time);
   });
   result[0] = *std::ranges::max_element(ranks);
-  for (double time : ranks) result[2] += time * time;
   return result;
 }
 
-// Moves a node from one stage to another, along those between them, as long as ranks get more even.
+// Moves a node from one stage to another, along those between them, as long as the slowest rank, or else the slowest stage, gets faster.
 void even_out(const Stretches& stretches, const Pipeline& pipeline, Cuts& cuts) {
   Unevenness least = unevenness(stretches, pipeline, cuts);
   for (bool moved = true; std::exchange(moved, false);)
@@ -193,10 +177,10 @@ Cuts balance(const Program& program, const Pipeline& pipeline, const Recipe& rec
 }
 
 Program place(Program program, const Cuts& cuts, const Pipeline& pipeline) {
-  const int nodes = std::accumulate(cuts.begin(), cuts.end(), 0);
+  const auto nodes = std::accumulate(cuts.begin(), cuts.end(), std::int64_t{0});
   if (static_cast<int>(cuts.size()) != pipeline.stages() ||
       std::ranges::any_of(cuts, [](int count) { return count < 1; }) ||
-      nodes != static_cast<int>(program.nodes.size()))
+      nodes != static_cast<std::int64_t>(program.nodes.size()))
     fail(
         ErrorKind::kUsage,
         "{} stages of {} nodes together; the pipeline has {} ({} ranks of {} chunks) and {} has {} "

@@ -23,7 +23,7 @@ struct Pipeline {
 
 // The cuts under which the slowest stage takes least; among those within 1% of it, those under which the largest
 // stage needs least memory, and then the most even ones. Where ranks have several chunks, nodes then move between
-// stages as long as the slowest rank gets faster. A node takes its measured seconds where all nodes have
+// stages as long as the slowest rank, or else the slowest stage, gets faster, wherever memory goes. A node takes its measured seconds where all nodes have
 // some, else its flops: forward, and backward if it has one (a frozen encoder has none). Memory is that of the
 // recipe's states for every unit once a stage, and what nodes save for as many micro-batches as 1F1B keeps there.
 // Throws Error{kUsage} for more stages than nodes.

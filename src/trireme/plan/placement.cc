@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "trireme/plan/instr.h"
+
 namespace trireme::plan {
 namespace {
 
@@ -66,6 +68,45 @@ std::vector<NodeId> gradient_users(const Program& program, const GradientFlow& f
       users.push_back(static_cast<NodeId>(n));
   }
   return users;
+}
+
+bool goes_in_halves(const Program& program, const GradientFlow& flow, const Recipe& recipe,
+                    NodeId node) {
+  const Node& one = program.nodes[static_cast<std::size_t>(node)];
+  const bool inputs = std::ranges::any_of(one.reads, [&](ValueId value) {
+    return flow.value_has_grad[static_cast<std::size_t>(value)];
+  });
+  const bool weights = std::ranges::any_of(one.units, [&](UnitId unit) {
+    return program.units[static_cast<std::size_t>(unit)].trainable;
+  });
+  return inputs && weights && one.split && (!recipe.recompute || one.loss);
+}
+
+std::vector<NodeSeconds> node_costs(const Program& program, const GradientFlow& flow,
+                                    const Recipe& recipe) {
+  const bool measured =
+      std::ranges::all_of(program.nodes, [](const Node& node) { return node.seconds.has_value(); });
+  std::vector<NodeSeconds> costs;
+  for (std::size_t n = 0; n < program.nodes.size(); ++n) {
+    const Node& node = program.nodes[n];
+    NodeSeconds cost = measured ? *node.seconds
+                                : NodeSeconds{.forward = flops(node, Verb::kForward),
+                                              .input = flops(node, Verb::kBackwardInput),
+                                              .weight = flops(node, Verb::kBackwardWeight)};
+    if (!flow.node_has_backward[n]) {
+      cost.input = cost.weight = 0;
+    } else if (!goes_in_halves(program, flow, recipe, static_cast<NodeId>(n))) {
+      const bool inputs = std::ranges::any_of(node.reads, [&](ValueId value) {
+        return flow.value_has_grad[static_cast<std::size_t>(value)];
+      });
+      const double again = recipe.recompute && !node.loss ? cost.forward : 0;
+      const double whole = cost.backward() + again;
+      cost.input = inputs ? whole : 0;
+      cost.weight = inputs ? 0 : whole;
+    }
+    costs.push_back(cost);
+  }
+  return costs;
 }
 
 std::vector<int> remote_readers(const Program& program, ValueId value) {

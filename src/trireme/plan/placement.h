@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "trireme/plan/program.h"
+#include "trireme/plan/recipe.h"
 
 namespace trireme::plan {
 
@@ -34,6 +35,17 @@ std::vector<UnitId> units_of_stage(const Program& program, int stage);
 // Nodes of the stage whose backward adds to the unit's gradient, ascending.
 std::vector<NodeId> gradient_users(const Program& program, const GradientFlow& flow, UnitId unit,
                                    int stage);
+
+// Whether a node's backward is done in halves where a schedule has them. Recomputed nodes go back whole: a
+// half would keep what recomputation saves.
+bool goes_in_halves(const Program& program, const GradientFlow& flow, const Recipe& recipe,
+                    NodeId node);
+
+// What a node costs in a step, a micro-batch: its measured seconds if all nodes have some, else operations.
+// Backward is where the plan has it: a whole one in the input half, but in the weight half if it gives no
+// gradient to a value; recomputation is part of it.
+std::vector<NodeSeconds> node_costs(const Program& program, const GradientFlow& flow,
+                                    const Recipe& recipe);
 
 // Stages other than its writer's that read a value, ascending.
 std::vector<int> remote_readers(const Program& program, ValueId value);

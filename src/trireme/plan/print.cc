@@ -24,10 +24,11 @@ std::string name_of(const std::vector<Named>& all, int id) {
 std::string recipe_text(const Recipe& recipe) {
   return fmt::format(
       "recipe zero={} micro_batches={} prefetch={} recompute={} canonical={} clip={} schedule={} "
-      "activation_limit={} transfer={} compute={} master={} grads={} optimizer_states={}\n",
+      "activation_limit={} transfer={} unsent={} compute={} master={} grads={} "
+      "optimizer_states={}\n",
       recipe.zero, recipe.micro_batches, recipe.prefetch, yes_no(recipe.recompute),
       yes_no(recipe.canonical), yes_no(recipe.clip), name(recipe.schedule), recipe.activation_limit,
-      recipe.transfer, name(recipe.compute), name(recipe.master), name(recipe.grads),
+      recipe.transfer, recipe.unsent, name(recipe.compute), name(recipe.master), name(recipe.grads),
       recipe.optimizer_states);
 }
 

@@ -37,7 +37,8 @@ class Rendezvous {
       stages_of_unit_.push_back(stages_of_unit(plan.program, unit));
   }
 
-  void run() {
+  // Whether all lists run to the end.
+  bool run() {
     std::vector<int> awake;
     for (int w = 0; w < static_cast<int>(walkers_.size()); ++w) awake.push_back(w);
     while (!awake.empty()) {
@@ -45,7 +46,7 @@ class Rendezvous {
       awake.pop_back();
       while (advance(walker, awake)) continue;
     }
-    report_stuck();
+    return std::ranges::all_of(walkers_, &Walker::done);
   }
 
  private:
@@ -203,6 +204,7 @@ class Rendezvous {
     return walker.next - 1;
   }
 
+ public:
   void report_stuck() const {
     constexpr int kShown = 4;
     std::string why, text;
@@ -230,6 +232,7 @@ class Rendezvous {
          marked_rows(plan_, first));
   }
 
+ private:
   const PlanSet& plan_;
   std::vector<int> members_;  // rank to its walker
   std::vector<std::vector<int>> stages_of_unit_;
@@ -238,6 +241,11 @@ class Rendezvous {
 
 }  // namespace
 
-void check_rendezvous(const PlanSet& plan) { Rendezvous(plan).run(); }
+bool runs_to_the_end(const PlanSet& plan) { return Rendezvous(plan).run(); }
+
+void check_rendezvous(const PlanSet& plan) {
+  Rendezvous rendezvous(plan);
+  if (!rendezvous.run()) rendezvous.report_stuck();
+}
 
 }  // namespace trireme::plan

@@ -48,7 +48,7 @@ plan::NodeSeconds seconds(const plan::Node& node, const NodeMeans& means) {
   plan::NodeSeconds result{.forward = means.forward.value(),
                            .input = means.input.value(),
                            .weight = means.weight.value()};
-  if (means.backward.count == 0) return result;
+  if (means.backward.count == 0 || means.input.count > 0) return result;
   const double all = flops(node, Verb::kBackward);
   const double part = all > 0 ? flops(node, Verb::kBackwardWeight) / all : 0;
   result.weight = part * means.backward.value();

@@ -18,7 +18,8 @@ RunInfo forecast(const config::Job& job, const plan::PlanSet& plan, const arch::
   RunInfo info;
   info.name = plan.program.name;
   info.job_yaml = config::print_yaml(job);
-  info.plan_summary = plan::explain_text(plan, account, sim::step_numbers(plan, forecast, rank));
+  info.plan_summary =
+      plan::explain_text(plan, rank, account, sim::step_numbers(plan, forecast, rank));
   info.steps = job.run.steps;
   info.parameters = spec.parameters();
   info.world = plan.mesh.world();

@@ -137,13 +137,33 @@ class Dependencies {
   int grad_norm_ = -1;
 };
 
+// Makes the rank wait at a send until an earlier one of the same value has left, so that what is on its way is bounded.
+class Unsent {
+ public:
+  explicit Unsent(int most) : most_(static_cast<std::size_t>(most)) {}
+  void limit(Instr& line, int index) {
+    std::vector<int>& earlier = sends_[{line.peer, line.value, line.gradient}];
+    if (earlier.size() >= most_) {
+      line.after.push_back(earlier[earlier.size() - most_]);
+      std::ranges::sort(line.after);
+    }
+    earlier.push_back(index);
+  }
+
+ private:
+  std::size_t most_;
+  std::map<std::tuple<int, ValueId, bool>, std::vector<int>> sends_;
+};
+
 }  // namespace
 
 List lanes(const Stage& stage, List list) {
+  Unsent unsent(stage.recipe.unsent);
   Dependencies dependencies(stage);
   LaneOrder order;
   for (std::size_t i = 0; i < list.size(); ++i) {
     list[i].after = order.needed(queue_of(list[i]), dependencies.of(list[i]));
+    if (list[i].verb == Verb::kSend) unsent.limit(list[i], static_cast<int>(i));
     order.push(queue_of(list[i]), list[i].after);
     dependencies.add(list[i], static_cast<int>(i));
   }

@@ -48,7 +48,7 @@ class Run {
                               .micro_batches = shape_.micro_batches}};
     for (Rank& rank : ranks_) {
       if (beaten_ || rank.row.size() < actions_of_a_rank()) return std::nullopt;
-      result.longest_rank = std::max(result.longest_rank, rank.free - rank.begin);
+      result.cost = std::max(result.cost, rank.free - rank.begin);
       result.grid.rows.push_back(std::move(rank.row));
     }
     return result;

@@ -25,7 +25,7 @@ struct Policy {
 
 struct RunResult {
   Grid grid{};
-  double longest_rank = 0;
+  double cost = 0;  // of the longest rank or, with a barrier, the makespan
 };
 
 // Nothing when the order cannot be kept within the limit, or as soon as `bound` cannot be beaten.

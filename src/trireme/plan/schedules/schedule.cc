@@ -72,10 +72,9 @@ std::optional<Schedule> schedule_of(std::string_view name) {
 }
 
 Placement placement_of(Schedule schedule) {
+  TRIREME_CHECK(schedule != Schedule::kGiven, "a given schedule's grid has its placement");
   return schedule >= Schedule::kZbV ? Placement::kV : Placement::kLoop;
 }
-
-bool splits_backward(Schedule schedule) { return schedule >= Schedule::kZbH1; }
 
 int chunks_of(Schedule schedule, int virtual_stages) {
   if (schedule == Schedule::kInterleaved) {

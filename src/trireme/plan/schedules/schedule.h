@@ -28,10 +28,8 @@ inline constexpr int kScheduleCount =
 std::string_view name(Schedule schedule);
 std::optional<Schedule> schedule_of(std::string_view name);
 
+// Not of kGiven.
 Placement placement_of(Schedule schedule);
-
-// Whether the schedule has I and W; where it is false every backward is whole.
-bool splits_backward(Schedule schedule);
 
 // Chunks of a rank when a job asks for `virtual_stages` of them, 0 for the schedule's own count: 1, 2 of
 // the V shapes, for interleaved any from 2 on. Throws Error{kUsage} for others.

@@ -20,8 +20,8 @@ class Search {
   Policy& policy() { return policy_; }
 
   void try_policy() {
-    std::optional<RunResult> result = run_policy(shape_, placement_, policy_, best_.longest_rank);
-    if (result && result->longest_rank < best_.longest_rank) best_ = std::move(*result);
+    std::optional<RunResult> result = run_policy(shape_, placement_, policy_, best_.cost);
+    if (result && result->cost < best_.cost) best_ = std::move(*result);
   }
 
   // With weight gradients where the rows have them.
@@ -34,7 +34,7 @@ class Search {
       if (peak * shape_.chunks > policy_.limit + 1e-9) return;
     const GridTimes times = time_grid(grid, shape_);
     const double longest = shape_.barrier ? times.makespan : times.longest_rank;
-    if (longest < best_.longest_rank) best_ = {std::move(grid), longest};
+    if (longest < best_.cost) best_ = {std::move(grid), longest};
   }
 
   // With weight gradients filled in.
@@ -55,11 +55,11 @@ class Search {
   const ScheduleShape& shape_;
   Placement placement_;
   Policy policy_;
-  RunResult best_{.longest_rank = std::numeric_limits<double>::infinity()};
+  RunResult best_{.cost = std::numeric_limits<double>::infinity()};
 };
 
 struct Candidate {
-  double longest_rank = 0;
+  double cost = 0;
   BuildingBlock block{};
   double wait = 0;
 };
@@ -75,12 +75,11 @@ std::vector<Candidate> ranked_blocks(ScheduleShape shape, Policy policy) {
       policy.wait_at_weight = wait;
       const std::optional<RunResult> result = run_policy(shape, Placement::kV, policy);
       // Blocks may differ in ticks and yet give the same order.
-      if (!result || std::ranges::count(candidates, result->longest_rank, &Candidate::longest_rank))
-        break;
-      candidates.push_back({result->longest_rank, block, wait});
+      if (!result || std::ranges::count(candidates, result->cost, &Candidate::cost)) break;
+      candidates.push_back({result->cost, block, wait});
     }
   }
-  std::ranges::stable_sort(candidates, {}, &Candidate::longest_rank);
+  std::ranges::stable_sort(candidates, {}, &Candidate::cost);
   return candidates;
 }
 
