@@ -122,11 +122,6 @@ void FlowCheck::send(int index, const Instr& line) {
   if (writer < 0) view_.refuse(index, "{} is an input: load brings it", name);
   if (!transfers_.insert({line.value, line.mb, line.peer, line.gradient}).second)
     view_.refuse(index, "is sent a second time");
-  std::vector<int>& earlier = sends_[{line.value, line.peer, line.gradient}];
-  const auto unsent = static_cast<std::size_t>(view_.plan.recipe.unsent);
-  if (earlier.size() >= unsent && !contains(line.after, earlier[earlier.size() - unsent]))
-    view_.refuse(index, "{} micro-batches of {} could wait to be sent", unsent + 1, name);
-  earlier.push_back(index);
   if (line.gradient) {
     if (line.peer != view_.node(writer).stage)
       view_.refuse(index, "stage {} did not write it", line.peer);

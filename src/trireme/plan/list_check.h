@@ -79,8 +79,6 @@ class FlowCheck {
   std::set<Piece> backward_done_;
   std::map<Piece, int> halves_;                  // node: the line that left its weight half
   std::map<Piece, std::vector<int>> gradients_;  // value: lines that added to its gradient
-  std::map<std::tuple<ValueId, int, bool>, std::vector<int>>
-      sends_;                                                // value, peer, gradient: lines
   std::set<std::tuple<ValueId, int, int, bool>> transfers_;  // value, mb, peer, gradient
 };
 

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 #include "trireme/plan/list_check.h"
 
@@ -83,15 +85,19 @@ void check_ranks(const PlanSet& plan) {
     if (stage_of[list] < 0) fail(ErrorKind::kInternal, "plan {}: no rank runs list {}", name, list);
 }
 
-void check_list(const PlanSet& plan, const GradientFlow& flow, int list) {
+ListView view_of(const PlanSet& plan, const GradientFlow& flow, int list) {
   const int rank =
       static_cast<int>(std::ranges::find(plan.list_of_rank, list) - plan.list_of_rank.begin());
-  ListView view{.plan = plan,
-                .flow = flow,
-                .list = plan.lists[static_cast<std::size_t>(list)],
-                .rank = rank,
-                .stage = plan.mesh.coordinate(rank, Axis::kPp),
-                .order = {}};
+  return {.plan = plan,
+          .flow = flow,
+          .list = plan.lists[static_cast<std::size_t>(list)],
+          .rank = rank,
+          .stage = plan.mesh.coordinate(rank, Axis::kPp),
+          .order = {}};
+}
+
+void check_list(const PlanSet& plan, const GradientFlow& flow, int list) {
+  ListView view = view_of(plan, flow, list);
   check_fields(view);
   view.order = LaneOrder(view.list);
   FlowCheck values(view);
@@ -102,6 +108,22 @@ void check_list(const PlanSet& plan, const GradientFlow& flow, int list) {
   }
   values.finish();
   units.finish();
+}
+
+// What waits to be sent is bounded. After the rendezvous, which has more to say of a send that is not there.
+void check_unsent(const ListView& view) {
+  const auto most = static_cast<std::size_t>(view.plan.recipe.unsent);
+  std::map<std::tuple<int, ValueId, bool>, std::vector<int>> sends;
+  for (int index = 0; index < static_cast<int>(view.list.size()); ++index) {
+    const Instr& line = view.list[static_cast<std::size_t>(index)];
+    if (line.verb != Verb::kSend) continue;
+    std::vector<int>& earlier = sends[{line.peer, line.value, line.gradient}];
+    if (earlier.size() >= most && !contains(line.after, earlier[earlier.size() - most]))
+      view.refuse(index,
+                  "does not wait for line {}, so that {} micro-batches could wait to be sent",
+                  earlier[earlier.size() - most], most + 1);
+    earlier.push_back(index);
+  }
 }
 
 }  // namespace
@@ -150,6 +172,8 @@ void validate(const PlanSet& plan) {
   for (int list = 0; list < static_cast<int>(plan.lists.size()); ++list)
     check_list(plan, flow, list);
   check_rendezvous(plan);
+  for (int list = 0; list < static_cast<int>(plan.lists.size()); ++list)
+    check_unsent(view_of(plan, flow, list));
 }
 
 }  // namespace trireme::plan
