@@ -3,6 +3,7 @@
 #include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/zeros.h>
+#include <sys/prctl.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
@@ -31,7 +32,15 @@ using schedules::Schedule;
 constexpr double kTimeout = 600;
 constexpr std::int64_t kWidth = 64;
 
-void sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+// To the microsecond: the system wakes sleepers late, so the end is spun.
+void sleep(double seconds) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::chrono::microseconds kLate(250);
+  const auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                                      std::chrono::duration<double>(seconds));
+  std::this_thread::sleep_until(end - kLate);
+  while (Clock::now() < end) std::this_thread::yield();
+}
 
 // A stage that computes nothing, for as long as it is told.
 struct Sleep : torch::autograd::Function<Sleep> {
@@ -114,11 +123,40 @@ class NoUpdate : public exec::Updater {
   std::vector<std::string> none_;
 };
 
+double now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+// Seconds from sending a number to a rank that has asked for it until that rank goes on: the median.
+double measured_latency() {
+  constexpr int kRepeats = 31;
+  std::vector<double> seconds;
+  comm::run_local_ranks(2, kTimeout, [&](comm::World& world) {
+    const auto channel = world.make_group("latency", {0, 1});
+    for (int repeat = 0; repeat < kRepeats; ++repeat) {
+      world.exchange("");
+      double sent = 0;
+      if (world.rank() == 0) {
+        sleep(4e-3);
+        sent = now();
+        channel->send({&sent, 1, DType::kF64}, 1).wait();
+      } else {
+        const comm::Ticket ticket = channel->recv({&sent, 1, DType::kF64}, 0);
+        sleep(2e-3);  // as behind an action: by now the lane has taken it over
+        ticket.wait();
+        seconds.push_back(now() - sent);
+      }
+    }
+  });
+  return median(seconds);
+}
+
 struct Problem {
   int ranks = 0;
   int micro_batches = 0;
   double seconds = 0;  // of each of F, I and W of a rank's share of a micro-batch
   int steps = 0;
+  double latency_s = 0;  // of a transfer
 };
 
 struct Figures {
@@ -158,7 +196,8 @@ Figures measure(const Problem& problem, Schedule schedule) {
     }
     if (world.rank() > 0) return;
     sim::CostModel instant;  // what does not sleep takes no time worth a figure
-    instant.link_latency_s = instant.line_s = 0;
+    instant.link_latency_s = problem.latency_s;
+    instant.line_s = 0;
     instant.memory_bytes_per_s = instant.link_bytes_per_s = INFINITY;
     figures.simulated_s = sim::simulate(session.plan(), instant).step_s;
     for (const plan::List& list : session.plan().lists)
@@ -180,13 +219,16 @@ int bench_pipeline(const Arguments& arguments) {
   const Problem problem{.ranks = arguments.number<int>("ranks"),
                         .micro_batches = arguments.number<int>("micro-batches"),
                         .seconds = arguments.number<double>("ms") * 1e-3,
-                        .steps = arguments.number<int>("steps")};
+                        .steps = arguments.number<int>("steps"),
+                        .latency_s = measured_latency()};
   fmt::print(
       "{} ranks (threads) that sleep {:.1f} ms for each F, I and W of a micro-batch, {} "
-      "micro-batches, "
-      "median of {} steps\n{:<12} {:>12} {:>12} {:>8} {:>8}  {}\n",
-      problem.ranks, problem.seconds * 1e3, problem.micro_batches, problem.steps, "schedule",
-      "measured ms", "simulated", "ratio", "bubble", "most kept forwards by rank (planned)");
+      "micro-batches; "
+      "median of {} steps; a transfer takes {:.0f} us here, as the simulator is told\n",
+      problem.ranks, problem.seconds * 1e3, problem.micro_batches, problem.steps,
+      problem.latency_s * 1e6);
+  fmt::print("{:<12} {:>12} {:>12} {:>8} {:>8}  {}\n", "schedule", "measured ms", "simulated",
+             "ratio", "bubble", "most kept forwards by rank (planned)");
   Json rows = Json::array();
   std::istringstream names(arguments.text("schedules"));
   for (std::string name; std::getline(names, name, ',');) {
