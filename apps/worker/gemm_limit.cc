@@ -19,8 +19,11 @@ namespace trireme::app {
 namespace {
 
 // A node that reads an activation multiplies by its matrices; one that reads only tokens looks them up.
-std::vector<Product> linear_layers(const config::Job& job, const arch::ModelSpec& model,
-                                   int tp_rank) {
+// All of them on every rank, as ranks measure together; a pipeline rank does its own stage's a step.
+std::vector<Product> linear_layers(const config::Job& job, const arch::ModelSpec& model, int rank) {
+  const mesh::Mesh mesh = arch::mesh_of(job);
+  const int tp_rank = mesh.coordinate(rank, mesh::Axis::kTp);
+  const int stage = mesh.coordinate(rank, mesh::Axis::kPp);
   std::vector<Product> products;
   for (std::size_t node = 0; node < model.program.nodes.size(); ++node) {
     const auto& reads = model.program.nodes[node].reads;
@@ -28,6 +31,7 @@ std::vector<Product> linear_layers(const config::Job& job, const arch::ModelSpec
       return model.program.values[static_cast<std::size_t>(value)].differentiable;
     });
     if (!multiplies) continue;
+    const bool here = model.program.nodes[node].stage == stage;
     for (const arch::ParamRef& ref : model.node_params[node]) {
       const arch::ParamSpec& param = model.units[static_cast<std::size_t>(ref.unit)]
                                          .params[static_cast<std::size_t>(ref.param)];
@@ -37,12 +41,12 @@ std::vector<Product> linear_layers(const config::Job& job, const arch::ModelSpec
         return p.out == shape[0] && p.in == shape[1];
       });
       if (same != products.end())
-        ++same->a_step;
+        same->a_step += here;
       else
         products.push_back({.rows = job.run.micro_batch * job.model.seq_len / job.parallel.cp,
                             .in = shape[1],
                             .out = shape[0],
-                            .a_step = 1});
+                            .a_step = here});
     }
   }
   for (Product& product : products) product.a_step *= config::accumulation(job);
@@ -74,8 +78,7 @@ std::vector<Product> measure_products(const config::Job& job, const arch::ModelS
   const at::Device device = models::device_of(job);
   const auto type =
       at::TensorOptions().dtype(comm::scalar_type(job.precision.compute)).device(device);
-  std::vector<Product> products =
-      linear_layers(job, model, arch::mesh_of(job).coordinate(world.rank(), mesh::Axis::kTp));
+  std::vector<Product> products = linear_layers(job, model, world.rank());
   for (Product& p : products) {
     const at::Tensor x = at::ones({p.rows, p.in}, type), weight = at::ones({p.out, p.in}, type);
     at::Tensor y = at::linear(x, weight);

@@ -116,7 +116,7 @@ TEST_F(BrokenInput, CommandLines) {
       {{"train", "job.yaml", "--set", "=3"}, "="},
       {{"train", "job.yaml", "run.steps=many"}, "run.steps"},
       {{"train", "job.yaml", "--optim.lr=nan"}, "optim.lr"},
-      {{"explain", "job.yaml", "--format", "svg"}, "svg"},
+      {{"explain", "job.yaml", "--format", "png"}, "png"},
       {{"explain", "job.yaml", "--rank", "1"}, "ranks 0 to 0"},
       {{"explain", "job.yaml", "--rank", "-1"}, "ranks 0 to 0"},
       {{"generate", "--prompt", "x"}, "--checkpoint is required"},
