@@ -165,7 +165,7 @@ TEST(Csv, RefusesWithRowColumnAndReason) {
   EXPECT_THAT(refusal("0F0,0W0,0I0"), HasSubstr("column 2: 0W0 comes before 0I0"));
   EXPECT_THAT(refusal("0F0,,,0B0,0B0"), HasSubstr("column 5: 0B0 runs a second time"));
   EXPECT_THAT(refusal("0F0,0UNSHARD,0F1,0B0\n1F0,1F1,1B0,1B1"),
-              HasSubstr("row 1 (pipeline rank 0): the row ends without 0I1"));
+              HasSubstr("row 1 (pipeline rank 0): the row ends without 0B1"));
   EXPECT_THAT(refusal("0F0,0B0,0F1,0B1\n1F0,,1F1,1B0,1B1"),
               HasSubstr("row 1 (pipeline rank 0), column 2: 0B0 waits for ever: 1I0 of rank 1"));
 }
@@ -205,6 +205,19 @@ TEST(Csv, SurvivesBrokenInput) {
     }
   }
   EXPECT_GT(refused, 1000);
+}
+
+TEST(Csv, OfASpreadsheetAndWithoutHalves) {
+  EXPECT_EQ(read_csv("\xEF\xBB\xBF"
+                     "0F0,0B0\n")
+                .micro_batches,
+            1);
+  try {
+    read_csv("0F0,0F1,0B0\n");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("without 0B1"));
+  }
 }
 
 }  // namespace

@@ -173,6 +173,10 @@ class Reader {
 
 }  // namespace
 
-Grid read_csv(std::string_view text) { return Reader(text).grid(); }
+Grid read_csv(std::string_view text) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // as spreadsheets write it
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  return Reader(text).grid();
+}
 
 }  // namespace trireme::plan::schedules

@@ -19,13 +19,20 @@ class RowCheck {
     for (std::size_t place = 0; place < row.size(); ++place)
       if (std::string reason = add(row[place]); !reason.empty())
         return GridFault{rank_, place, std::move(reason)};
+    // A schedule that knows no halves lacks none.
+    const bool whole = std::ranges::none_of(row, [](const Action& action) {
+      return action.work == Work::kBackwardInput || action.work == Work::kBackwardWeight;
+    });
     for (int chunk = 0; chunk < grid_.chunks; ++chunk) {
       const Counts& done = counts_[static_cast<std::size_t>(chunk)];
       for (const auto& [work, count] :
            {std::pair{Work::kForward, done.forward}, std::pair{Work::kBackwardInput, done.input},
             std::pair{Work::kBackwardWeight, done.weight}})
         if (count < grid_.micro_batches)
-          return GridFault{rank_, row.size(), "the row ends without " + named(work, chunk, count)};
+          return GridFault{
+              rank_, row.size(),
+              "the row ends without " +
+                  named(whole && work != Work::kForward ? Work::kBackward : work, chunk, count)};
     }
     return std::nullopt;
   }
