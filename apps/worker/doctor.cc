@@ -126,8 +126,8 @@ std::string gloo_collectives() {
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "trireme-doctor-XXXXXX").string();
+    std::string pattern = (std::filesystem::temp_directory_path() / "trireme-doctor-").string() +
+                          std::string(6, 'X');  // which mkdtemp replaces
     TRIREME_CHECK(::mkdtemp(pattern.data()) != nullptr, "no temporary directory at {}", pattern);
     path_ = pattern;
   }
