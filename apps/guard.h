@@ -1,6 +1,7 @@
 // How both programs end: an error is one line on stderr and an exit code.
 #pragma once
 
+#include <csignal>
 #include <cstdio>
 #include <exception>
 #include <new>
@@ -26,6 +27,7 @@ inline int report(const Error& error) {
 // Runs `body`, which returns an exit code.
 template <typename Body>
 int guarded(Body&& body) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error, as on a full disk
   try {
     return body();
   } catch (const Error& error) {

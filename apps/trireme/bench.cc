@@ -53,6 +53,13 @@ int bench_kernels(const BenchKernelsOptions& options) {
   become_worker(words, {});
 }
 
+int bench_memory(const BenchMemoryOptions& options) {
+  std::vector<std::string> words = {"bench-memory", "--only", options.only, "--steps",
+                                    std::to_string(options.steps)};
+  add_json(words, options.json);
+  become_worker(words, {});
+}
+
 int bench_pipeline(const BenchPipelineOptions& options) {
   namespace schedules = plan::schedules;
   std::vector<std::string> names = options.schedules;
@@ -83,21 +90,27 @@ int bench_pipeline(const BenchPipelineOptions& options) {
   become_worker(words, {});
 }
 
-int bench_step(const BenchStepOptions& options) {
+namespace {
+
+// Steps of a job in the worker, under a subcommand with more words of its own.
+int measure_steps(const char* subcommand, const BenchStepOptions& options,
+                  const std::vector<std::string>& more) {
   config::Job job = read_job(options.job);
   if (!options.device.empty()) config::apply_set(job, "run.device=" + options.device);
+  refuse_search(job, "bench");
   // No data is read. The vocabulary that the data would have told is known for bytes only.
   const std::int64_t vocabulary = job.data.tokenizer == "bytes" && job.model.vocab == 0 ? 256 : 0;
   const Place place = find_place(options.job.ranks, options.job.nproc);
   check_early(job, place);
   const Planned planned = plan_job(std::move(job), place.world, vocabulary);
-  std::vector<std::string> words = {"bench-step",
+  std::vector<std::string> words = {subcommand,
                                     "--job",
                                     job_in_memory(config::print_yaml(planned.job)),
                                     "--warmup",
                                     std::to_string(options.warmup),
                                     "--steps",
                                     std::to_string(options.steps)};
+  words.insert(words.end(), more.begin(), more.end());
   if (place.launcher == Launcher::kThreads)
     words.insert(words.end(), {"--ranks", std::to_string(place.world)});
   add_json(words, options.json);
@@ -107,5 +120,14 @@ int bench_step(const BenchStepOptions& options) {
   if (!outcome.cause.empty()) print_error("worker", outcome.cause);
   return outcome.exit_code;
 }
+
+}  // namespace
+
+int bench_recompute(const BenchRecomputeOptions& options) {
+  return measure_steps("bench-recompute", options.step,
+                       {"--rounds", std::to_string(options.rounds)});
+}
+
+int bench_step(const BenchStepOptions& options) { return measure_steps("bench-step", options, {}); }
 
 }  // namespace trireme::app

@@ -24,7 +24,7 @@ Examples:
   torchrun --nproc-per-node 4 --no-python trireme train job.yaml
 
 Exit codes: 0 done, 2 usage or config, 3 data or checkpoint, 4 peer lost (restart resumes), 5 loss not
-finite, 130/143 interrupted after saving, 1 a bug.
+finite, 6 does not fit into run.memory_limit or recompute.memory, 130/143 interrupted after saving, 1 a bug.
 )";
 
 constexpr char kExplainExamples[] = R"(
@@ -33,6 +33,11 @@ Examples:
   trireme explain job.yaml --ranks 8 --set parallel.zero=3 --format json
   trireme explain job.yaml --nproc 2 --format plan > job.plan     # every line of every rank
   trireme explain job.yaml --ranks 4 --set parallel.pp=4 --format svg > step.svg
+  trireme explain job.yaml --nproc 2 --memory
+  trireme explain job.yaml --nproc 2 --fits 20GiB
+
+Exit codes: 0 done, 2 usage or config, 6 a rank needs more than --fits or
+recompute.memory allows.
 )";
 
 constexpr char kCheckpointExamples[] = R"(
@@ -64,13 +69,16 @@ Examples:
   trireme bench pipeline --ranks 4 --micro-batches 8 --ms 20
   trireme bench context --ranks 2 --tokens 8192 --heads 8 --kv-heads 2
   trireme bench kernels --threads 2
+  trireme bench disk --dir /scratch --mib 2048
+  trireme bench memory --only gpt_tiny
+  trireme bench recompute recipes/gpt_m.yaml --steps 3 --set run.global_batch=4
   trireme bench step recipes/gpt_s.yaml --ranks 2 --set precision.compute=bf16
   trireme bench step recipes/gpt_m.yaml --nproc 2 --set run.global_batch=8 --steps 3 --json step.json
 )";
 
 constexpr char kDiffExamples[] = R"(
-A layout is key=value,key=value; a key without a section is of `parallel`, and recompute.*, precision.numerics and
-run.micro_batch may be set as well. Degrees that a layout leaves out are 1, other keys are the job's; its ranks are
+A layout is key=value,key=value; a key without a section is of `parallel`, and recompute.*, offload.*, precision.numerics
+and run.micro_batch may be set as well. Degrees that a layout leaves out are 1, other keys are the job's; its ranks are
 threads of one process. A job without data.path runs on random tokens.
 
 Examples:
@@ -152,6 +160,10 @@ void add_explain(CLI::App& root, ExplainOptions& o, Run& run) {
                "with csv: sends, receives, gathers and reductions as well");
   app.add_option("--rank", o.rank,
                  "with text: every line of this rank and the bytes live while it runs");
+  app.add_flag("--memory", o.memory,
+               "what every rank needs, by kind, and when; as text or with --format json");
+  app.add_option("--fits", o.fits,
+                 "a size such as 20GiB: exit code 0 if no rank needs more, else 6");
   app.callback([&] {
     take_assignments(app, o.job);
     run = [&] { return explain(o); };
@@ -246,6 +258,18 @@ void add_bench_context(CLI::App& group, BenchContextOptions& o, Run& run) {
   app.callback([&] { run = [&] { return bench_context(o); }; });
 }
 
+void add_bench_memory(CLI::App& group, BenchMemoryOptions& o, Run& run) {
+  CLI::App& app = add_command(
+      group, "memory", "What jobs of many kinds need of memory: the forecast against the allocator",
+      kBenchExamples);
+  app.add_option("--only", o.only, "those whose name has this in it");
+  app.add_option("--steps", o.steps, "of each job")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--json", o.json, "write the figures to this file as well");
+  app.callback([&] { run = [&] { return bench_memory(o); }; });
+}
+
 void add_bench_pipeline(CLI::App& group, BenchPipelineOptions& o, Run& run) {
   CLI::App& app = add_command(
       group, "pipeline", "Stages that sleep, under every schedule: the clock against the simulator",
@@ -268,9 +292,41 @@ void add_bench_pipeline(CLI::App& group, BenchPipelineOptions& o, Run& run) {
   app.callback([&] { run = [&] { return bench_pipeline(o); }; });
 }
 
+void add_bench_disk(CLI::App& group, BenchDiskOptions& o, Run& run) {
+  CLI::App& app = add_command(
+      group, "disk", "Scratch space on disk and in host memory, against memcpy and a plain loop",
+      kBenchExamples);
+  app.add_option("--dir", o.dir, "where the scratch files are made")->capture_default_str();
+  app.add_option("--mib", o.mib, "how much is moved at a time")
+      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 20))
+      ->capture_default_str();
+  app.add_option("--repeats", o.repeats, "of which the median counts")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--depth", o.depth, "requests under way at a time; 0: each engine's own")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_option("--json", o.json, "write the figures to this file as well");
+  app.callback([&] { run = [&] { return bench_disk(o); }; });
+}
+
+void add_steps(CLI::App& app, BenchStepOptions& o) {
+  add_job(app, o.job);
+  app.add_option("--steps", o.steps, "how many to time")
+      ->check(CLI::Range(1, 100000))
+      ->capture_default_str();
+  app.add_option("--warmup", o.warmup, "how many to run before")
+      ->check(CLI::Range(0, 100000))
+      ->capture_default_str();
+  app.add_option("--device", o.device, "as --set run.device=DEVICE")
+      ->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--json", o.json, "write the figures to this file as well");
+}
+
 void add_bench(CLI::App& root, BenchCollectivesOptions& collectives, BenchContextOptions& context,
-               BenchKernelsOptions& kernels, BenchPipelineOptions& pipeline, BenchStepOptions& step,
-               Run& run) {
+               BenchDiskOptions& disk, BenchKernelsOptions& kernels, BenchMemoryOptions& memory,
+               BenchPipelineOptions& pipeline, BenchRecomputeOptions& recompute,
+               BenchStepOptions& step, Run& run) {
   CLI::App& group = add_command(root, "bench", "Measure what this machine gives", kBenchExamples);
   group.require_subcommand(1);
   CLI::App& app = add_command(
@@ -283,6 +339,8 @@ void add_bench(CLI::App& root, BenchCollectivesOptions& collectives, BenchContex
   app.add_option("--json", collectives.json, "write the figures to this file as well");
   app.callback([&] { run = [&] { return bench_collectives(collectives); }; });
   add_bench_context(group, context, run);
+  add_bench_disk(group, disk, run);
+  add_bench_memory(group, memory, run);
   add_bench_pipeline(group, pipeline, run);
 
   CLI::App& passes =
@@ -294,19 +352,22 @@ void add_bench(CLI::App& root, BenchCollectivesOptions& collectives, BenchContex
   passes.add_option("--json", kernels.json, "write the figures to this file as well");
   passes.callback([&] { run = [&] { return bench_kernels(kernels); }; });
 
+  CLI::App& policies = add_command(
+      group, "recompute", "What every policy of recomputation costs and saves in steps of a job",
+      kBenchExamples);
+  add_steps(policies, recompute.step);
+  policies.add_option("--rounds", recompute.rounds, "through all policies")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  policies.callback([&] {
+    take_assignments(policies, recompute.step.job);
+    run = [&] { return bench_recompute(recompute); };
+  });
+
   CLI::App& steps =
       add_command(group, "step", "Steps of a job on random tokens, against the machine's limit",
                   kBenchExamples);
-  add_job(steps, step.job);
-  steps.add_option("--steps", step.steps, "how many to time")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
-  steps.add_option("--warmup", step.warmup, "how many to run before")
-      ->check(CLI::Range(0, 100000))
-      ->capture_default_str();
-  steps.add_option("--device", step.device, "as --set run.device=DEVICE")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
-  steps.add_option("--json", step.json, "write the figures to this file as well");
+  add_steps(steps, step);
   steps.callback([&] {
     take_assignments(steps, step.job);
     run = [&] { return bench_step(step); };
@@ -374,8 +435,11 @@ int run_command_line(int argc, char** argv) {
   GenerateOptions generate_options;
   BenchCollectivesOptions bench_collectives_options;
   BenchContextOptions bench_context_options;
+  BenchDiskOptions bench_disk_options;
   BenchKernelsOptions bench_kernels_options;
+  BenchMemoryOptions bench_memory_options;
   BenchPipelineOptions bench_pipeline_options;
+  BenchRecomputeOptions bench_recompute_options;
   BenchStepOptions bench_step_options;
   DiffOptions diff_options;
   Run run;
@@ -389,8 +453,9 @@ int run_command_line(int argc, char** argv) {
   add_checkpoint(root, checkpoint_options, run);
   add_data(root, prepare_options, dataset_options, run);
   add_generate(root, generate_options, run);
-  add_bench(root, bench_collectives_options, bench_context_options, bench_kernels_options,
-            bench_pipeline_options, bench_step_options, run);
+  add_bench(root, bench_collectives_options, bench_context_options, bench_disk_options,
+            bench_kernels_options, bench_memory_options, bench_pipeline_options,
+            bench_recompute_options, bench_step_options, run);
   add_diff(root, diff_options, run);
   add_command(root, "doctor", "Prove what works on this machine by running it", kDoctorExamples)
       .callback([&] { run = doctor; });

@@ -31,6 +31,8 @@ struct ExplainOptions {
   JobOptions job;
   std::string format = "text";
   std::optional<int> rank;     // every line of this rank
+  bool memory = false;         // instead: what each rank needs
+  std::string fits;            // a size: the exit code says whether every rank fits
   bool communication = false;  // in csv, what PyTorch adds when it lowers a schedule
 };
 
@@ -75,8 +77,22 @@ struct BenchContextOptions {
   std::string json;  // empty: the table only
 };
 
+struct BenchDiskOptions {
+  std::string dir = ".";
+  std::int64_t mib = 512;
+  int repeats = 5;
+  int depth = 0;     // 0: each engine's own
+  std::string json;  // empty: the table only
+};
+
 struct BenchKernelsOptions {
   int threads = 1;
+  std::string json;  // empty: the table only
+};
+
+struct BenchMemoryOptions {
+  std::string only;  // part of the names of the jobs to run; empty: all
+  int steps = 2;
   std::string json;  // empty: the table only
 };
 
@@ -95,6 +111,11 @@ struct BenchStepOptions {
   int warmup = 2;
   std::string device;  // empty: the job's
   std::string json;    // empty: the table only
+};
+
+struct BenchRecomputeOptions {
+  BenchStepOptions step{.steps = 2, .warmup = 1};  // of every policy
+  int rounds = 2;
 };
 
 struct DiffOptions {
@@ -119,8 +140,11 @@ int data_verify(const DatasetOptions& options);
 int generate(const GenerateOptions& options);
 int bench_collectives(const BenchCollectivesOptions& options);
 int bench_context(const BenchContextOptions& options);
+int bench_disk(const BenchDiskOptions& options);
 int bench_kernels(const BenchKernelsOptions& options);
+int bench_memory(const BenchMemoryOptions& options);
 int bench_pipeline(const BenchPipelineOptions& options);
+int bench_recompute(const BenchRecomputeOptions& options);
 int bench_step(const BenchStepOptions& options);
 int diff(const DiffOptions& options);
 int doctor();

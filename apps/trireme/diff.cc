@@ -18,7 +18,7 @@ constexpr int kMostRanks = 1024;
 // Whether layouts may differ in a key and still compute the same.
 bool is_layout_key(std::string_view key) {
   return key.starts_with("parallel.") || key.starts_with("recompute.") ||
-         key == "precision.numerics" || key == "run.micro_batch";
+         key.starts_with("offload.") || key == "precision.numerics" || key == "run.micro_batch";
 }
 
 void apply(config::Job& job, std::string_view item) {
@@ -29,8 +29,8 @@ void apply(config::Job& job, std::string_view item) {
   if (key.find('.') == std::string::npos) key = "parallel." + key;
   if (!is_layout_key(key))
     fail(ErrorKind::kUsage,
-         "{} is no part of a layout, which sets keys of parallel and recompute, precision.numerics "
-         "and run.micro_batch; --set {} sets it on both sides",
+         "{} is no part of a layout, which sets keys of parallel, recompute and offload, "
+         "precision.numerics and run.micro_batch; --set {} sets it on both sides",
          key, item);
   config::apply_set(job, key + std::string(item.substr(equals)));
 }
@@ -91,11 +91,13 @@ config::Job typed_job(const DiffOptions& options) {
       fail(ErrorKind::kUsage, "{}: both sides compute in --dtype {}; give that instead", assignment,
            options.dtype);
   config::Job job = read_job(options.job);
+  refuse_search(job, "diff");
   if (job.run.device != config::Device::kCpu)
     fail(ErrorKind::kUsage,
          "run.device=cuda: ranks that are compared are threads, for CPUs only; set run.device=cpu");
   config::apply_set(job, "precision.compute=" + options.dtype);
   job.precision.master = job.precision.grads = job.precision.reduce = std::nullopt;
+  job.precision.rounding = std::nullopt;
   return job;
 }
 

@@ -6,11 +6,15 @@
 #include "dataset.h"
 #include "place.h"
 #include "planned.h"
+#include "room.h"
 #include "trireme/arch/layout.h"
+#include "trireme/base/bytes.h"
 #include "trireme/base/error.h"
 #include "trireme/plan/draw.h"
 #include "trireme/plan/schedules/csv.h"
+#include "trireme/plan/text.h"
 #include "trireme/sim/critical_path.h"
+#include "trireme/sim/footprint.h"
 #include "trireme/sim/numbers.h"
 #include "trireme/sim/pictures/svg.h"
 #include "trireme/sim/pictures/trace.h"
@@ -46,17 +50,48 @@ std::string priced(const plan::PlanSet& plan, const std::string& format) {
                           : plan::explain_text(plan, 0, memory, numbers);
 }
 
+void check_options(const ExplainOptions& options, const Place& place) {
+  if (options.communication && options.format != "csv")
+    fail(ErrorKind::kUsage, "--communication goes with --format csv, not {}", options.format);
+  const char* const key = options.memory ? "--memory" : "--fits";
+  const bool sizes = options.memory || !options.fits.empty();
+  if (sizes && options.format != "text" && !(options.memory && options.format == "json"))
+    fail(ErrorKind::kUsage, "{} goes with --format text{}, not {}", key,
+         options.memory ? " or json" : " (json with --memory)", options.format);
+  if (sizes && options.rank)
+    fail(ErrorKind::kUsage, "{} is about every rank; leave out --rank {}", key, *options.rank);
+  if (!options.fits.empty() && !parse_bytes(options.fits))
+    fail(ErrorKind::kUsage, "--fits {}: needs a size such as 20GiB, 512MiB or 1e9", options.fits);
+  if (options.rank && (*options.rank < 0 || *options.rank >= place.world))
+    fail(ErrorKind::kUsage, "--rank {}: the world has ranks 0 to {}", *options.rank,
+         place.world - 1);
+}
+
+// Of every rank, and whether each has room in `fits`.
+int explain_memory(const Planned& planned, const Place& place, const ExplainOptions& options) {
+  const std::vector<sim::Footprint> lists = footprints(planned, place);
+  const bool json = options.format == "json";
+  if (options.memory)
+    fmt::print("{}", json ? sim::footprint_json(planned.plan, lists).dump(1) + "\n"
+                          : sim::footprint_text(planned.plan, lists));
+  if (options.fits.empty()) return 0;
+  if (const auto misfit = sim::misfit(planned.plan, lists, parse_bytes(options.fits)->count))
+    fail(ErrorKind::kNoRoom, "{}", *misfit);
+  const sim::Footprint& most = sim::largest(lists);
+  if (!options.memory)
+    fmt::print("fits: rank {} needs most, {} of {}\n", most.ranks.front(),
+               plan::bytes_text(static_cast<double>(most.needed())), options.fits);
+  return 0;
+}
+
 }  // namespace
 
 int explain(const ExplainOptions& options) {
   const config::Job job = read_job(options.job);
-  if (options.communication && options.format != "csv")
-    fail(ErrorKind::kUsage, "--communication goes with --format csv, not {}", options.format);
   const Place place = find_place(options.job.ranks, options.job.nproc, mesh::Mesh::kMaxWorld);
+  check_options(options, place);
   const Planned planned = plan_job(job, place.world, known_vocabulary(job.data));
-  if (options.rank && (*options.rank < 0 || *options.rank >= place.world))
-    fail(ErrorKind::kUsage, "--rank {}: the world has ranks 0 to {}", *options.rank,
-         place.world - 1);
+  if (options.memory || !options.fits.empty()) return explain_memory(planned, place, options);
   const plan::PlanSet& plan = planned.plan;
   std::string text;
   if (options.format == "plan")
@@ -70,6 +105,9 @@ int explain(const ExplainOptions& options) {
   else
     text = priced(plan, options.format);
   std::fwrite(text.data(), 1, text.size(), stdout);
+  if (job.run.find_micro_batch && options.format == "text" && !options.rank)
+    fmt::print("note      run.micro_batch={}; train will look for the largest\n",
+               planned.job.run.micro_batch);
   return 0;
 }
 

@@ -37,10 +37,11 @@ std::string layout_text(const config::Job& job) {
 
 std::string memory_text(const plan::MemoryPoint& point) {
   std::string text;
-  for (int kind = 0; kind < plan::kMemoryKinds; ++kind)
-    text += fmt::format("{}{} {:.1f}", kind == 0 ? "" : ", ",
-                        plan::name(static_cast<plan::MemoryKind>(kind)),
-                        static_cast<double>(point[static_cast<std::size_t>(kind)]) / 1e6);
+  for (std::size_t kind = 0; kind < point.size(); ++kind)
+    if (point[kind] > 0)
+      text += fmt::format("{}{} {:.1f}", text.empty() ? "" : ", ",
+                          plan::name(static_cast<plan::MemoryKind>(kind)),
+                          static_cast<double>(point[kind]) / 1e6);
   return text;
 }
 
@@ -84,9 +85,26 @@ std::string job_in_memory(const std::string& text) {
 
 void check_early(const config::Job& job, const Place& place) {
   if (job.run.device == config::Device::kCuda) check_cuda(place);
+  if (job.run.find_micro_batch && place.launched() && place.world > 1)
+    fail(ErrorKind::kUsage,
+         "run.find_micro_batch: the ranks were started by another program, which would have to "
+         "start the trial as well; find it with --ranks or --nproc, then set run.micro_batch");
   // Without a vocabulary of its own or the data's, any will do to check the rest.
   constexpr std::int64_t kSomeVocab = 65536;  // stands for that of data that are not there yet
-  plan_job(job, place.world, job.model.vocab == 0 ? kSomeVocab : 0);
+  try {
+    plan_job(job, place.world, job.model.vocab == 0 ? kSomeVocab : 0);
+  } catch (const Error& error) {
+    // Whether recompute.memory is enough depends on the vocabulary, and on a micro_batch that may be looked for.
+    if (error.kind() != ErrorKind::kNoRoom) throw;
+  }
+}
+
+void refuse_search(const config::Job& job, std::string_view command) {
+  if (job.run.find_micro_batch)
+    fail(ErrorKind::kUsage,
+         "run.find_micro_batch: {} takes run.micro_batch={} as it is, only train looks for the "
+         "largest; set run.find_micro_batch=false",
+         command, job.run.micro_batch);
 }
 
 Planned plan_job(config::Job job, int world, std::int64_t vocabulary) {
@@ -121,8 +139,11 @@ std::string short_summary(const Planned& planned) {
   const sim::ListForecast& first = forecast.lists.front();
   text += fmt::format(
       "forecast  {:.1f} ms a step on one core a rank: {:.1f} ms computing, {:.1f} ms waiting for "
-      "communication, {:.1f} MB sent\n",
+      "communication, {}{:.1f} MB sent\n",
       1e3 * forecast.step_s, 1e3 * first.comp_busy_s, 1e3 * first.exposed_comm_s,
+      first.exposed_offload_s > 0
+          ? fmt::format("{:.1f} ms waiting for offload, ", 1e3 * first.exposed_offload_s)
+          : "",
       first.sent_bytes / 1e6);
   return text;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "commands.h"
 #include "place.h"
@@ -32,6 +33,9 @@ struct Planned {
 
 // Resolves, compiles and validates. Throws Error{kUsage} for a job that cannot be planned.
 Planned plan_job(config::Job job, int world, std::int64_t vocabulary);
+
+// Throws Error{kUsage} for a job that looks for its micro_batch, where nothing does.
+void refuse_search(const config::Job& job, std::string_view command);
 
 // A few lines: model, layout, plan, memory.
 std::string short_summary(const Planned& planned);

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 
 #include "../guard.h"
 #include "baseline.h"
@@ -11,9 +12,11 @@
 #include "dataset.h"
 #include "place.h"
 #include "planned.h"
+#include "room.h"
 #include "run_directory.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
+#include "weights.h"
 #include "workers.h"
 
 namespace trireme::app {
@@ -38,7 +41,7 @@ void check_resume(const Resume& resume, const config::Job& job, const std::strin
 }
 
 void say_start(const Planned& planned, const LocatedDataset& data, const RunDirectory& run,
-               const Place& place, bool verbose) {
+               const Place& place, const std::string& weights, bool verbose) {
   fmt::print("run       {}\n", run.path().string());
   const auto megabytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
   fmt::print("data      {}: {:.1f} MB to train on, {:.1f} MB held out, {} tokens a byte\n",
@@ -56,6 +59,7 @@ void say_start(const Planned& planned, const LocatedDataset& data, const RunDire
                run.resume()->manifest.step);
     say_changes(config::parse_job(run.resume()->manifest.job, "checkpoint"), planned.job);
   }
+  if (!weights.empty()) fmt::print("weights   {}\n", weights);
   if (verbose) fmt::print("{}", config::print_yaml(planned.job));
 }
 
@@ -96,6 +100,7 @@ int follow(const TrainOptions& options, config::Job job, const Place& place) {
   job.data.tokenizer = data.tokenizer;
   const Planned planned =
       plan_job(std::move(job), place.world, data.dataset.tokenizer.vocab_size());
+  check_room(planned, place);
   std::vector<std::string> arguments = worker_arguments(options, place, data.dataset.directory);
   append(arguments, {"--job", job_in_memory(config::print_yaml(planned.job))});
   return start(arguments, place, nullptr);
@@ -110,6 +115,16 @@ void check_port(const Place& place) {
          "port {} is in use and rank 0 must listen there; set MASTER_PORT to another", place.port);
 }
 
+// A run goes on with the one it has found.
+config::Job settle_micro_batch(config::Job job, const RunDirectory& run, const Place& place,
+                               std::int64_t vocabulary) {
+  if (!run.resume()) return with_found_micro_batch(std::move(job), place, vocabulary, run.path());
+  const config::Job saved = config::parse_job(run.resume()->manifest.job, "checkpoint");
+  job.run.micro_batch = saved.run.micro_batch;
+  job.run.find_micro_batch = false;
+  return job;
+}
+
 int lead(const TrainOptions& options, config::Job job, const Place& place) {
   RunDirectory run(options.out, job_name(options.job), options.resume);
   const auto say = [](const std::string& text) {
@@ -118,8 +133,10 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   };
   const LocatedDataset data = locate_dataset(job.data, say);
   job.data.tokenizer = data.tokenizer;
-  const Planned planned =
-      plan_job(std::move(job), place.world, data.dataset.tokenizer.vocab_size());
+  const std::int64_t vocabulary = data.dataset.tokenizer.vocab_size();
+  if (job.run.find_micro_batch) job = settle_micro_batch(std::move(job), run, place, vocabulary);
+  const Planned planned = plan_job(std::move(job), place.world, vocabulary);
+  check_room(planned, place);
   if (run.resume()) {
     check_resume(*run.resume(), planned.job, data.dataset.digest);
     if (run.resume()->manifest.step >= planned.job.run.steps) {
@@ -129,13 +146,16 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
       return 0;
     }
   }
+  const Path weights = planned.job.model.weights;
+  const std::string beginning =
+      run.resume() || weights.empty() ? "" : describe_weights(weights, planned.model);
   std::vector<std::string> arguments = worker_arguments(options, place, data.dataset.directory);
   if (data.quickstart || options.baseline)
     append(arguments, {"--baseline", fmt::format("{:.17g}", baseline_bits(data.dataset, say))});
   check_port(place);
   worker_program();  // the last thing that can be missing
   run.prepare(planned.job, data.dataset.tokenizer.description());
-  say_start(planned, data, run, place, options.verbose);
+  say_start(planned, data, run, place, beginning, options.verbose);
   append(arguments,
          {"--job", (run.path() / kLockedJobName).string(), "--out", run.path().string()});
   if (run.resume()) append(arguments, {"--resume", run.resume()->checkpoint.string()});
@@ -150,6 +170,9 @@ int train(const TrainOptions& options) {
     return 0;
   }
   config::Job job = read_job(options.job);
+  // Whoever reads the run's checkpoints may do so from another directory.
+  if (!job.model.weights.empty())
+    job.model.weights = std::filesystem::absolute(job.model.weights).lexically_normal().string();
   if (options.steps) {
     // Stopping early and resuming must walk one schedule: it stays the job's.
     if (job.optim.decay_steps == 0) job.optim.decay_steps = job.run.steps;

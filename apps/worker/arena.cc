@@ -33,7 +33,7 @@ Arena::Arena() {
 
 Arena::~Arena() { ::munmap(begin_, static_cast<std::size_t>(limit_ - begin_)); }
 
-void* Arena::take(std::size_t bytes) {
+void* Arena::take(std::size_t bytes, void* owner) {
   const std::size_t size = up(bytes, kPage);
   std::lock_guard lock(mutex_);
   auto range = smallest_with(size);
@@ -41,17 +41,18 @@ void* Arena::take(std::size_t bytes) {
   const auto [begin, room] = *range;
   free_.erase(range);
   if (room > size) free_.emplace(begin + size, room - size);
-  used_.emplace(begin, size);
+  used_.emplace(begin, Used{{.bytes = bytes, .owner = owner}, size});
   return begin;
 }
 
-bool Arena::give(void* block) {
+std::optional<Arena::Block> Arena::give(void* block) {
   std::lock_guard lock(mutex_);
   const auto found = used_.find(static_cast<std::byte*>(block));
-  if (found == used_.end()) return false;
-  add_free(found->first, found->second);
+  if (found == used_.end()) return std::nullopt;
+  const Block given = found->second;
+  add_free(found->first, found->second.size);
   used_.erase(found);
-  return true;
+  return given;
 }
 
 std::size_t Arena::extent() const {

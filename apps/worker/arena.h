@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <unordered_map>
 
 namespace trireme::app {
@@ -18,10 +19,15 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
+  struct Block {
+    std::size_t bytes = 0;  // as asked for
+    void* owner = nullptr;  // as given with it
+  };
+
   // At a page's begin, its bytes undefined. Throws std::bad_alloc.
-  void* take(std::size_t bytes);
-  // False if it is none of these blocks.
-  bool give(void* block);
+  void* take(std::size_t bytes, void* owner = nullptr);
+  // What it was; nothing if it is none of these blocks.
+  std::optional<Block> give(void* block);
   // Bytes it has grown to.
   std::size_t extent() const;
 
@@ -34,7 +40,10 @@ class Arena {
 
   mutable std::mutex mutex_;
   Ranges free_;
-  std::unordered_map<std::byte*, std::size_t> used_;
+  struct Used : Block {
+    std::size_t size = 0;  // whole pages
+  };
+  std::unordered_map<std::byte*, Used> used_;
   std::byte* begin_ = nullptr;  // of the addresses reserved
   std::byte* first_ = nullptr;  // that is used
   std::byte* end_ = nullptr;    // of those that have memory

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "median.h"
+#include "../median.h"
 #include "subcommands.h"
 #include "tensor_bytes.h"
 #include "trireme/base/clock.h"
@@ -96,7 +96,7 @@ Figures measure(comm::Group& all, const ops::ContextParallel& inner, const Probl
     counted.take_bytes_sent();
     ops::attention_packed(qkv, {.heads = problem.heads, .kv_heads = problem.kv_heads},
                           ops::Mask::causal(), counted.parallel)
-        .backward(dout);
+        .value.backward(dout);
     figures.bytes_sent = counted.take_bytes_sent();
     figures.peak_bytes = bytes.take_peak();
   });

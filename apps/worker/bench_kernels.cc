@@ -11,7 +11,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "median.h"
+#include "../median.h"
 #include "subcommands.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/fs.h"
@@ -205,6 +205,24 @@ void measure_optimizer(Report& report) {
   std::int64_t step = 0;
   report.pass("AdamW, fp32", 28,
               [&] { adamw.update(param, grad, states, segments, {.lr = 1e-4, .step = ++step}); });
+  const at::Tensor short_param = param.to(at::kBFloat16);
+  std::vector<at::Tensor> moments = {at::zeros({kCount}, at::kBFloat16),
+                                     at::zeros({kCount}, at::kBFloat16)};
+  for (bool stochastic : {true, false}) {
+    optim::AdamW pure({.stochastic = stochastic});
+    report.pass(stochastic ? "AdamW, bf16 stochastic" : "AdamW, bf16 to nearest", 16, [&] {
+      pure.update(short_param, grad, moments, segments,
+                  {.lr = 1e-4, .step = ++step, .noise = static_cast<std::uint64_t>(step)});
+    });
+  }
+  constexpr std::int64_t kBlock = 256;
+  std::vector<at::Tensor> codes = {
+      at::zeros({kCount}, at::kByte), at::zeros({kCount / kBlock}, at::kFloat),
+      at::zeros({kCount}, at::kByte), at::zeros({kCount / kBlock}, at::kFloat)};
+  optim::AdamW coded({.int8_states = true});
+  report.pass("AdamW, fp32, int8 states", 16, [&] {
+    coded.update(param, grad, codes, segments, {.lr = 1e-4, .step = ++step, .state_block = kBlock});
+  });
   report.pass("gradient accumulation, fp32", 12,
               [&] { comm::add_into(data<float>(param), data<float>(grad), kCount, DType::kF32); });
 }
@@ -225,7 +243,7 @@ void measure_attention(Report& report) {
                attend();
              }));
   report.add("attention, forward and backward", "products", 3.5 * forward, report.gemm_rate,
-             seconds_of([&] { attend().backward(dout); }));
+             seconds_of([&] { attend().value.backward(dout); }));
 }
 
 }  // namespace

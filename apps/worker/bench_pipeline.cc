@@ -13,7 +13,7 @@
 #include <sstream>
 #include <thread>
 
-#include "median.h"
+#include "../median.h"
 #include "subcommands.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/fs.h"
@@ -115,12 +115,12 @@ exec::Model sleeping_model(int stages, const plan::NodeSeconds& seconds) {
 
 class NoUpdate : public exec::Updater {
  public:
-  const std::vector<std::string>& state_names() const override { return none_; }
+  const std::vector<exec::StateSpec>& states() const override { return none_; }
   void update(at::Tensor, const at::Tensor&, std::span<at::Tensor>,
               std::span<const exec::UpdateSegment>, const exec::UpdateArgs&) override {}
 
  private:
-  std::vector<std::string> none_;
+  std::vector<exec::StateSpec> none_;
 };
 
 double now() {

@@ -4,8 +4,9 @@
 #include <ctime>
 #include <nlohmann/json.hpp>
 
+#include "../median.h"
 #include "gemm_limit.h"
-#include "median.h"
+#include "memory.h"
 #include "processes.h"
 #include "subcommands.h"
 #include "trireme/arch/flops.h"
@@ -18,6 +19,7 @@
 #include "trireme/train/gpu.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/machine.h"
+#include "trireme/train/memory_meter.h"
 
 namespace trireme::app {
 namespace {
@@ -40,6 +42,7 @@ double page_faults() {
 // What one rank saw.
 Json measure(const config::Job& job, comm::World& world, int warmup, int steps) {
   train::JobSession session(job, world);
+  train::MemoryMeter meter(&charged_here(), session.device());
   const auto load = [&](std::int64_t first_sample) {
     return data::random_tokens(first_sample, job.run.micro_batch, job.model.seq_len,
                                job.model.vocab, job.data.documents);
@@ -49,8 +52,10 @@ Json measure(const config::Job& job, comm::World& world, int warmup, int steps) 
   for (int step = 0; step < warmup + steps; ++step) {
     const Stopwatch watch;
     const double cpu_begin = cpu_seconds(), faults_begin = page_faults();
+    meter.begin_step();
     const exec::StepResult result = session.train(step, false, load);
     train::finish(session.device());
+    meter.end_step();
     if (step < warmup) continue;
     seconds.push_back(watch.seconds());
     cpu.push_back(cpu_seconds() - cpu_begin);
@@ -66,12 +71,13 @@ Json measure(const config::Job& job, comm::World& world, int warmup, int steps) 
   mine["loss"] = loss;
   mine["peak_mb"] = session.device().is_cpu() ? train::peak_resident_mb()
                                               : static_cast<double>(train::gpu_peak_bytes()) / 1e6;
+  mine["tensors_mb"] = static_cast<double>(meter.peaks().steps) / 1e6;
   const train::Peak peak = train::find_peak(job.precision.compute, session.device(), world);
   mine["peak_gflops"] = peak.flops / 1e9;
   mine["peak_source"] = peak.source;
   mine["plan_mb"] =
-      1e-6 *
-      static_cast<double>(plan::memory_account(session.session().plan(), world.rank()).peak_total);
+      1e-6 * static_cast<double>(
+                 plan::memory_account(session.session().plan(), world.rank()).peak_of_tensors());
   for (const Product& p : measure_products(job, session.session().model().spec, world))
     mine["products"].push_back({{"rows", p.rows},
                                 {"in", p.in},
@@ -108,6 +114,7 @@ Json summary(const config::Job& job, const std::vector<Json>& ranks, bool thread
     const double beyond = rank["peak_mb"].get<double>() - base_mb;
     report["beyond_base_mb"].push_back(threads ? beyond / static_cast<double>(ranks.size())
                                                : beyond);
+    report["tensors_mb"].push_back(rank["tensors_mb"]);
     report["plan_mb"].push_back(rank["plan_mb"]);
   }
   report["cpu_ms"] = 1e3 * cpu_s;
@@ -145,12 +152,14 @@ void print(const Json& report) {
              figure("gemm_limit_tokens_per_s"), 100 * figure("of_gemm_limit"));
   for (std::size_t rank = 0; rank < report["ranks"].get<std::size_t>(); ++rank)
     fmt::print(
-        "rank {:<4} {:.1f} MB {} at its peak, {:.1f} by the plan; {:.1f} ms of a step waiting for "
-        "communication\n",
-        rank, report["beyond_base_mb"][rank].get<double>(),
+        "rank {:<4} {:.1f} MB of tensors at their peak, {:.1f} by the plan, {:.1f} {}; {:.1f} ms "
+        "of "
+        "a step waiting for communication\n",
+        rank, report["tensors_mb"][rank].get<double>(), report["plan_mb"][rank].get<double>(),
+        report["beyond_base_mb"][rank].get<double>(),
         report["device"] == "cpu" ? fmt::format("beyond LibTorch's {:.1f}", figure("base_mb"))
                                   : "of the GPU",
-        report["plan_mb"][rank].get<double>(), report["comm_wait_ms"][rank].get<double>());
+        report["comm_wait_ms"][rank].get<double>());
   fmt::print("\nGFLOP/s {:>23} {:>7} {:>8} {:>10} {:>11} {:>8}\n", "rows x in -> out", "a step",
              "forward", "input grad", "weight grad", "ms/step");
   for (const Json& p : report["products"])

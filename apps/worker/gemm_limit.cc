@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "median.h"
+#include "../median.h"
 #include "trireme/arch/layout.h"
 #include "trireme/base/clock.h"
 #include "trireme/comm/tensor_buffer.h"

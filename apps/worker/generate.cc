@@ -17,11 +17,16 @@
 namespace trireme::app {
 namespace {
 
-// The checkpoint's job on one rank, one sample at a time.
+// The checkpoint's job on one rank, one sample at a time. What training did for its memory is not needed, and may not
+// be possible so.
 config::Job alone(const std::string& yaml, const std::string& what) {
   config::Job job = config::parse_job(yaml, what);
   job.parallel = {};
+  job.recompute = {};
+  job.offload = {};
   job.run.global_batch = job.run.micro_batch = 1;
+  job.run.find_micro_batch = false;
+  job.run.memory_limit = {};
   return config::resolve(job, 1, {.vocab = job.model.vocab});
 }
 
@@ -45,7 +50,7 @@ int generate(const Arguments& arguments) {
   exec::Session session(models::build(job),
                         {.mesh = arch::mesh_of(job), .recipe = arch::recipe_of(job)}, *world,
                         updater);
-  ckpt::load(checkpoint, session.units(), session.model().spec.units);
+  ckpt::load(checkpoint, session.units(), session.model().spec.units, job.model.weights);
   session.units().refresh();
 
   const std::string prompt = arguments.text("prompt");

@@ -26,9 +26,12 @@ int run(int argc, char** argv) {
   if (command == "bench-collectives") return bench_collectives(arguments());
   if (command == "bench-context") return bench_context(arguments());
   if (command == "bench-kernels") return bench_kernels(arguments());
+  if (command == "bench-memory") return bench_memory(arguments());
   if (command == "bench-pipeline") return bench_pipeline(arguments());
+  if (command == "bench-recompute") return bench_recompute(arguments());
   if (command == "bench-step") return bench_step(arguments());
   if (command == "diff") return diff(arguments());
+  if (command == "try-memory") return try_memory(arguments());
   fail(ErrorKind::kUsage, "trireme-worker is called by trireme; use that");
 }
 

@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <optional>
 #include <set>
 
+#include "memory.h"
 #include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
@@ -83,7 +85,13 @@ void run_ranks_here(int threads, const config::Job& job,
     body(world);
   };
   const double timeout_s = job.parallel.comm_timeout_s;
-  if (!is_process_of_a_world()) return comm::run_local_ranks(threads, timeout_s, rank);
+  if (!is_process_of_a_world())
+    return comm::run_local_ranks(threads, timeout_s, [&](comm::World& world) {
+      // One rank alone has all that the process's threads make.
+      std::optional<ChargeAnew> charge;
+      if (threads > 1) charge.emplace();
+      rank(world);
+    });
   const std::unique_ptr<comm::World> world = connect_processes(timeout_s, job.run.device);
   if (world->rank() == 0) {
     print_transport(*world, job);

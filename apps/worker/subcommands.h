@@ -10,9 +10,12 @@ int generate(const Arguments& arguments);
 int doctor(const Arguments& arguments);
 int bench_collectives(const Arguments& arguments);
 int bench_context(const Arguments& arguments);
+int bench_memory(const Arguments& arguments);
 int bench_kernels(const Arguments& arguments);
 int bench_pipeline(const Arguments& arguments);
+int bench_recompute(const Arguments& arguments);
 int bench_step(const Arguments& arguments);
 int diff(const Arguments& arguments);
+int try_memory(const Arguments& arguments);
 
 }  // namespace trireme::app

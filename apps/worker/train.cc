@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "interrupts.h"
+#include "memory.h"
 #include "processes.h"
 #include "subcommands.h"
 #include "trireme/train/callbacks/jsonl.h"
@@ -55,6 +56,7 @@ void agree(train::TrainSetup& setup, comm::World& world) {
 
 train::Ending train_rank(train::TrainSetup setup, comm::World& world, const Arguments& arguments) {
   agree(setup, world);
+  setup.tensors = &charged_here();
   return train::train(setup, world,
                       world.rank() == 0 ? make_callbacks(setup.job, arguments) : Callbacks());
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "apps/trireme/place.h"
 #include "tests/apps/program.h"
@@ -195,6 +196,32 @@ TEST(Data, PreparesInspectsAndVerifies) {
                 .exit_code,
             0);
   EXPECT_EQ(desk.contents(), before);
+}
+
+TEST(Bench, MeasuresTheDiskAndLeavesNothingThere) {
+  const Desk desk;
+  const auto disk = [&](const std::string& dir) {
+    return desk.run(
+        {"bench", "disk", "--dir", dir, "--mib", "4", "--repeats", "1", "--json", "disk.json"});
+  };
+  const Result measured = disk(".");
+  ASSERT_EQ(measured.exit_code, 0) << measured.err;
+  EXPECT_EQ(desk.contents().size(), 1u);
+  std::set<std::string> ways;
+  const Json figures = parse_json(read_file(desk / "disk.json"), "disk.json");
+  for (const Json& way : figures.at("ways")) {
+    ways.insert(way.at("way").get<std::string>());
+    EXPECT_GT(way.at("write_mb_per_s").get<double>(), 0) << way;
+    EXPECT_GT(way.at("read_mb_per_s").get<double>(), 0) << way;
+  }
+  EXPECT_TRUE(ways.contains("memcpy, one thread") && ways.contains("host memory") &&
+              ways.contains("threads, page cache"))
+      << measured.out;
+
+  const Result missing = disk("nowhere");
+  EXPECT_EQ(missing.exit_code, 3) << missing.err;
+  expect_one_line(missing.err);
+  EXPECT_THAT(missing.err, HasSubstr("nowhere: cannot make a scratch file"));
 }
 
 TEST(Place, FlagsThenTorchrunThenSlurmThenMpi) {

@@ -36,10 +36,11 @@ class Desk {
   void set(const std::string& name, const std::string& value) { environment_[name] = value; }
   void clear(const std::string& name) { environment_.erase(name); }
 
-  // Runs bin/trireme with these arguments inside the desk.
-  Result run(const std::vector<std::string>& arguments) const {
+  // Runs bin/trireme, or another program, with these arguments inside the desk.
+  Result run(const std::vector<std::string>& arguments,
+             const std::string& program = std::string(TRIREME_BIN_DIR) + "/trireme") const {
     const Path out = tools_ / "out", err = tools_ / "err";
-    std::vector<std::string> words = {std::string(TRIREME_BIN_DIR) + "/trireme"}, variables;
+    std::vector<std::string> words = {program}, variables;
     words.insert(words.end(), arguments.begin(), arguments.end());
     for (const auto& [name, value] : environment_) variables.push_back(name + "=" + value);
     variables.push_back("XDG_CACHE_HOME=" + (tools_ / "cache").string());

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/apps/program.h"
+#include "tests/harness/file_limit.h"
 
 #if TRIREME_HAS_WORKER
 
@@ -10,6 +11,7 @@
 
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "trireme/base/json.h"
 #include "trireme/formats/manifest.h"
@@ -46,6 +48,14 @@ class Train : public ::testing::Test {
                                 json["grad_norm"].dump());
     }
     return lines;
+  }
+
+  // What the files of a checkpoint hash to.
+  std::vector<std::uint64_t> shards(const std::string& checkpoint) const {
+    std::vector<std::uint64_t> hashes;
+    for (const formats::ManifestFile& file : formats::verify_checkpoint(desk_ / checkpoint).files)
+      hashes.push_back(file.hash);
+    return hashes;
   }
 
   Result train(std::vector<std::string> more) const {
@@ -231,44 +241,164 @@ TEST_F(Train, AKilledRankIsNamedAndTheRunRestartable) {
   for (const pid_t rank : ranks) EXPECT_NE(::kill(rank, 0), 0) << "rank outlived the front";
 }
 
+// Of a run in memory, and of one whose states wait in a scratch file, which is gone with the process.
 TEST_F(Train, KilledWithoutNoticeAndResumedItEndsWithTheSameBits) {
-  const std::vector<std::string> more = {"--nproc", "2",  "--set", "optim.schedule=constant",
-                                         "--steps", "200"};
-  const auto to = [&](const std::string& out) {
-    std::vector<std::string> arguments = more;
-    arguments.insert(arguments.end(), {"--out", out});
+  const auto to = [&](const std::string& out, const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"--nproc", "2",   "--set", "optim.schedule=constant",
+                                          "--steps", "200", "--out", out};
+    arguments.insert(arguments.end(), more.begin(), more.end());
     return train(arguments);
   };
-  ASSERT_EQ(to("whole").exit_code, 0);
-  std::vector<pid_t> ranks;
-  const Result killed = long_run(
-      desk_, {"--nproc", "2"},
-      [&](pid_t pid) {
-        ranks = children(pid);
-        while (!std::filesystem::exists(desk_ / "run/checkpoints/step-6")) ::usleep(1000);
-        ::kill(pid, SIGKILL);
-      },
-      "200");
-  ASSERT_EQ(killed.exit_code, -SIGKILL);
-  for (int i = 0; i < 1000; ++i)  // the kernel ends the workers of a dead front
-    if (::kill(ranks.at(0), 0) != 0 && ::kill(ranks.at(1), 0) != 0)
-      break;
-    else
-      ::usleep(10'000);
-  EXPECT_FALSE(std::filesystem::exists(desk_ / "run/checkpoints/step-200"));
+  ASSERT_EQ(to("whole", {}).exit_code, 0);
+  for (const std::vector<std::string>& away :
+       {std::vector<std::string>{},
+        {"--set", "offload.optimizer=nvme", "--set", "offload.params=nvme", "--set",
+         "offload.grads=host"}}) {
+    std::filesystem::remove_all(desk_ / "run");
+    std::vector<std::string> world = {"--nproc", "2"};
+    world.insert(world.end(), away.begin(), away.end());
+    std::vector<pid_t> ranks;
+    const Result killed = long_run(
+        desk_, world,
+        [&](pid_t pid) {
+          ranks = children(pid);
+          while (!std::filesystem::exists(desk_ / "run/checkpoints/step-6")) ::usleep(1000);
+          ::kill(pid, SIGKILL);
+        },
+        "200");
+    ASSERT_EQ(killed.exit_code, -SIGKILL);
+    for (int i = 0; i < 1000; ++i)  // the kernel ends the workers of a dead front
+      if (::kill(ranks.at(0), 0) != 0 && ::kill(ranks.at(1), 0) != 0)
+        break;
+      else
+        ::usleep(10'000);
+    EXPECT_FALSE(std::filesystem::exists(desk_ / "run/checkpoints/step-200"));
+    if (!away.empty()) {
+      EXPECT_FALSE(std::filesystem::exists(desk_ / "run/scratch"));
+    }
 
-  const Result resumed = to("run");
-  ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
-  EXPECT_THAT(resumed.out, HasSubstr("resum"));
-  EXPECT_EQ(numbers("run"), numbers("whole"));
-  const auto shards = [&](const std::string& out) {
-    std::vector<std::uint64_t> hashes;
-    for (const formats::ManifestFile& file :
-         formats::verify_checkpoint(desk_ / (out + "/checkpoints/step-200")).files)
-      hashes.push_back(file.hash);
-    return hashes;
+    const Result resumed = to("run", away);
+    ASSERT_EQ(resumed.exit_code, 0) << resumed.err;
+    EXPECT_THAT(resumed.out, HasSubstr("resum"));
+    EXPECT_EQ(numbers("run"), numbers("whole"));
+    EXPECT_EQ(shards("run/checkpoints/step-200"), shards("whole/checkpoints/step-200"));
+  }
+}
+
+TEST_F(Train, AFullDiskEndsTheRunWithTheLastCheckpointIntact) {
+  const auto to = [&](const std::string& out, const std::string& steps) {
+    return train({"--out", out, "--ranks", "2", "--steps", steps});
   };
-  EXPECT_EQ(shards("run"), shards("whole"));
+  ASSERT_EQ(to("whole", "6").exit_code, 0);
+  ASSERT_EQ(to("run", "2").exit_code, 0);
+  const Result full = [&] {
+    const harness::FileLimit limit(50'000);
+    return to("run", "6");
+  }();
+  EXPECT_EQ(full.exit_code, 3) << full.out;
+  expect_one_line(full.err);
+  EXPECT_THAT(full.err, HasSubstr("checkpoint of step 4 not written"));
+  EXPECT_THAT(full.err, HasSubstr("File too large"));
+  EXPECT_FALSE(std::filesystem::exists(desk_ / "run/checkpoints/step-4.tmp"));
+  const Result verified = desk_.run({"checkpoint", "verify", "run"});
+  EXPECT_EQ(verified.exit_code, 0) << verified.err;
+  EXPECT_THAT(verified.out, HasSubstr("step-2"));
+  ASSERT_EQ(to("run", "6").exit_code, 0);
+  EXPECT_EQ(shards("run/checkpoints/step-6"), shards("whole/checkpoints/step-6"));
+}
+
+// Everything waits elsewhere: numbers and files are those of a run in memory, and the trace has the lanes.
+TEST_F(Train, OffloadedItGivesTheSameNumbersAndFiles) {
+  const std::vector<std::string> away = {
+      "--set", "offload.optimizer=nvme",   "--set", "offload.params=nvme",
+      "--set", "offload.grads=nvme",       "--set", "recompute.policy=full",
+      "--set", "offload.activations=nvme", "--set", "run.trace=3"};
+  ASSERT_EQ(train({"--ranks", "2", "--out", "memory", "--set", "model.layers=2"}).exit_code, 0);
+  for (const char* ranks : {"--ranks", "--nproc"}) {
+    std::vector<std::string> arguments = {ranks,     "2",     "--out",
+                                          ranks + 2, "--set", "model.layers=2"};
+    arguments.insert(arguments.end(), away.begin(), away.end());
+    const Result result = train(arguments);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_EQ(numbers(ranks + 2), numbers("memory"));
+    EXPECT_EQ(shards(std::string(ranks + 2) + "/checkpoints/step-6"),
+              shards("memory/checkpoints/step-6"));
+    const Json trace =
+        parse_json(read_file(desk_ / (std::string(ranks + 2) + "/trace.json")), "trace");
+    std::set<std::string> rows;
+    for (const Json& event : trace["traceEvents"])
+      if (event.value("name", "") == "thread_name") rows.insert(event["args"]["name"]);
+    EXPECT_THAT(rows, testing::IsSupersetOf({"comp", "dp", "h2d", "d2h"}));
+    EXPECT_FALSE(std::filesystem::exists(desk_ / (std::string(ranks + 2) + "/scratch")));
+  }
+}
+
+TEST_F(Train, TheRecipeThatOffloadsRuns) {
+  const Result result =
+      desk_.run({"train", TRIREME_SOURCE_DIR "/recipes/gpt_1b3_offload.yaml", "--out", "run",
+                 "--set", "model.layers=2", "model.hidden=64", "model.heads=2", "model.vocab=0",
+                 "model.seq_len=32", "run.steps=2", "optim.warmup_steps=0", "run.global_batch=4",
+                 "run.micro_batch=2", "data.path=text.txt"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("done: 2 steps"));
+  EXPECT_THAT(result.out, HasSubstr("offload   nvme: "));
+}
+
+// How the scratch file is moved, which may not be as the disk would have it, and what was moved, by whom it concerns.
+TEST_F(Train, OffloadSaysHowItWorks) {
+  ASSERT_EQ(train({"--steps", "2", "--out", "run"}).exit_code, 0);
+  std::filesystem::create_directory(desk_ / "run/scratch");  // such as a link to a fast disk
+  const Result result =
+      train({"--out", "run", "--set", "offload.optimizer=nvme", "--set", "offload.engine=threads"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr(" 0.0 ms waiting for communication, "));
+  EXPECT_THAT(result.out, HasSubstr(" ms waiting for offload, "));
+  EXPECT_THAT(result.out, HasSubstr("offload   nvme: threads, "));
+  EXPECT_THAT(result.out, testing::ContainsRegex("offload of rank 0: .* GB at .* GB/s written to "
+                                                 "nvme, .* GB at .* GB/s read"));
+  const std::string report = read_file(desk_ / "run/report.html");
+  EXPECT_THAT(report, HasSubstr("nvme: threads, "));
+  EXPECT_THAT(report, HasSubstr(" GB/s written"));
+  EXPECT_TRUE(std::filesystem::is_empty(desk_ / "run/scratch"));
+}
+
+TEST_F(Train, OffloadSaysWhatItLacksBeforeTheFirstStep) {
+  ASSERT_EQ(train({"--steps", "1", "--out", "first"}).exit_code, 0);  // has made the dataset
+  const Result full = [&] {
+    const harness::FileLimit limit(10'000);
+    return train({"--set", "offload.optimizer=nvme", "--out", "run"});
+  }();
+  EXPECT_EQ(full.exit_code, 3) << full.out;
+  expect_one_line(full.err);
+  EXPECT_THAT(full.err, HasSubstr("scratch"));
+  desk_.write("file", "x");
+  const Result place = train(
+      {"--set", "offload.optimizer=nvme", "--set", "offload.path=file/below", "--out", "run"});
+  EXPECT_EQ(place.exit_code, 3) << place.out;
+  EXPECT_THAT(place.err,
+              HasSubstr("offload.path: file/below: cannot make a scratch file: Not a directory; "
+                        "choose a directory that exists"));
+  // A mount point that is gone is not made again: the disk beneath would fill.
+  const Result gone =
+      train({"--set", "offload.optimizer=nvme", "--set", "offload.path=disk", "--out", "run"});
+  EXPECT_EQ(gone.exit_code, 3);
+  EXPECT_THAT(gone.err, HasSubstr("offload.path: disk: cannot make a scratch file"));
+  EXPECT_FALSE(std::filesystem::exists(desk_ / "disk"));
+}
+
+// As when the disk under it is taken away: nothing is written to what is below, and with the disk back it goes on.
+TEST_F(Train, AVanishedDirectoryEndsTheRunWithTheLastCheckpointIntact) {
+  const Path checkpoints = desk_ / "run/checkpoints";
+  const Result ended = long_run(desk_, {"--ranks", "2"}, [&](pid_t) {
+    while (!std::filesystem::exists(checkpoints / "step-4")) ::usleep(1000);
+    std::filesystem::rename(checkpoints, desk_ / "elsewhere");
+  });
+  EXPECT_EQ(ended.exit_code, 3) << ended.out;
+  expect_one_line(ended.err);
+  EXPECT_THAT(ended.err, HasSubstr("not written, those before it are untouched"));
+  EXPECT_FALSE(std::filesystem::exists(checkpoints));
+  std::filesystem::rename(desk_ / "elsewhere", checkpoints);
+  EXPECT_EQ(desk_.run({"checkpoint", "verify", "run"}).exit_code, 0);
 }
 
 TEST_F(Train, ProcessesStartedByALauncher) {
@@ -312,6 +442,27 @@ TEST_F(Train, GeneratesTheSameTextForASeed) {
   EXPECT_GE(first.size(), 46u);
   EXPECT_EQ(text("1"), first);
   EXPECT_NE(text("2"), first);
+}
+
+// What it took to train has no say in how a model is used.
+TEST_F(Train, GeneratesWhateverWasComputedAgain) {
+  const std::vector<std::vector<std::string>> policies = {
+      // Enough for two ranks that share the model, not for one.
+      {"recompute.policy=auto", "recompute.memory=430KiB", "run.global_batch=2",
+       "run.micro_batch=1"},
+      {"recompute.policy=selective", "recompute.parts=mlp,logits", "parallel.zero=1"},
+      {"recompute.policy=full", "recompute.nodes=block.*", "offload.optimizer=host"}};
+  for (std::size_t i = 0; i < policies.size(); ++i) {
+    SCOPED_TRACE(::testing::PrintToString(policies[i]));
+    const std::string run = "run" + std::to_string(i);
+    std::vector<std::string> words = {"--out", run, "--steps", "1", "--ranks", "2", "--set"};
+    words.insert(words.end(), policies[i].begin(), policies[i].end());
+    ASSERT_EQ(train(words).exit_code, 0);
+    const Result result =
+        desk_.run({"generate", "--checkpoint", run, "--prompt", "value[", "--tokens", "4"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_TRUE(result.out.starts_with("value[")) << result.out;
+  }
 }
 
 TEST_F(Train, BenchStepTimesStepsAndTheirProductsWithoutData) {

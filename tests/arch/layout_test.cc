@@ -55,6 +55,23 @@ std::string refusal(const Sets& sets, ErrorKind kind) {
   return "";
 }
 
+TEST(Layout, OffloadKeysChangeThePlan) {
+  const Sets plain = {"recompute.policy=full"};
+  const auto digest = [&](Sets sets) {
+    sets.insert(sets.begin(), plain.begin(), plain.end());
+    return plan::digest(plan_of(sets));
+  };
+  const std::uint64_t none = digest({});
+  for (const char* key : {"optimizer", "params", "grads", "activations"})
+    for (const char* tier : {"host", "nvme"})
+      EXPECT_NE(digest({fmt::format("offload.{}={}", key, tier)}), none) << key << " " << tier;
+  const std::uint64_t optimizer = digest({"offload.optimizer=nvme"});
+  EXPECT_NE(digest({"offload.optimizer=nvme", "offload.ratio=0.5"}), optimizer);
+  EXPECT_NE(digest({"offload.optimizer=nvme", "offload.prefetch=2"}), optimizer);
+  EXPECT_THAT(refusal({"offload.activations=nvme"}, ErrorKind::kUsage),
+              HasSubstr("set recompute.policy"));
+}
+
 TEST(Layout, JobsKnowEverySchedule) {
   std::vector<std::string> names;
   for (int i = 0; i < plan::schedules::kScheduleCount; ++i)

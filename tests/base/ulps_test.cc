@@ -21,6 +21,11 @@ TEST(Ulps, CountTheNumbersOfAType) {
   EXPECT_EQ(ulps_between(1, 2, DType::kF64), std::uint64_t{1} << 52);
   EXPECT_EQ(ulps_between(1, 2, DType::kBF16), 1u << 7);
   EXPECT_EQ(ulps_between(1, 1.0078125, DType::kBF16), 1u);
+  EXPECT_EQ(ulps_between(1, 2, DType::kF16), 1u << 10);
+  EXPECT_EQ(ulps_between(1, 1 + 0x1p-10, DType::kF16), 1u);
+  EXPECT_EQ(ulps_between(0, 0x1p-14, DType::kF16), 1u << 10) << "below the normal range";
+  EXPECT_EQ(ulps_between(-0x1p-24, 0x1p-24, DType::kF16), 2u);
+  EXPECT_EQ(ulps_between(65504, 1e6, DType::kF16), 1u) << "infinity comes next";
 }
 
 TEST(Ulps, RoundToTheTypeFirst) {
@@ -28,6 +33,8 @@ TEST(Ulps, RoundToTheTypeFirst) {
   EXPECT_EQ(ulps_between(1, 1.003, DType::kBF16), 0u);
   EXPECT_EQ(ulps_between(1, 1.005, DType::kBF16), 1u);
   EXPECT_EQ(ulps_between(1, 1.00390625, DType::kBF16), 0u) << "half way, to even";
+  EXPECT_EQ(ulps_between(1, 1 + 0x1p-11, DType::kF16), 0u) << "half way, to even";
+  EXPECT_EQ(ulps_between(2, 2 - 0x1p-12, DType::kF16), 0u) << "up into the next power";
 }
 
 TEST(Ulps, PassZeroOnce) {

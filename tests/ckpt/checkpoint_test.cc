@@ -6,12 +6,18 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <mutex>
+#include <set>
 
+#include "tests/harness/count_allocations.h"
+#include "tests/harness/file_limit.h"
 #include "tests/harness/layouts.h"
 #include "tests/harness/momentum_sgd.h"
+#include "tests/harness/scratch.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/tensor_buffer.h"
@@ -87,6 +93,7 @@ class CheckpointTest : public testing::Test {
   void SetUp() override {
     root_ = std::filesystem::temp_directory_path() / fmt::format("trireme_ckpt_{}", ::getpid());
     std::filesystem::remove_all(root_);
+    std::filesystem::create_directories(root_);
   }
   void TearDown() override { std::filesystem::remove_all(root_); }
 
@@ -164,10 +171,9 @@ TEST_F(CheckpointTest, DamageIsRefusedBeforeAnyTensorChanges) {
 TEST_F(CheckpointTest, FailureToWriteIsToldToEveryRankAndKeepsWhatWasThere) {
   run(layout(1, 2, 1), 0, 2);
   const auto before = formats::verify_checkpoint(root_ / "step-2");
-  // A file where the temporary directory should be made: create_directories fails on rank 0 alone.
-  std::filesystem::create_directories(root_ / "blocked");
-  std::ofstream(root_ / "blocked" / "file") << "x";
-  const Path blocked = root_ / "blocked" / "file";
+  // A file where the directory of checkpoints should be: found on rank 0 alone.
+  std::ofstream(root_ / "file") << "x";
+  const Path blocked = root_ / "file";
   int told = 0;
   comm::run_local_ranks(2, 60, [&](comm::World& world) {
     harness::MomentumSgd updater;
@@ -186,6 +192,112 @@ TEST_F(CheckpointTest, FailureToWriteIsToldToEveryRankAndKeepsWhatWasThere) {
   });
   EXPECT_EQ(told, 2);
   EXPECT_EQ(formats::print(formats::verify_checkpoint(root_ / "step-2")), formats::print(before));
+}
+
+// A disk that fails while a checkpoint is made of what waits there.
+TEST_F(CheckpointTest, ScratchThatFailsWhileSavingIsToldToEveryRankAndKeepsWhatWasThere) {
+  for (const io::Engine engine : {io::Engine::kThreads, io::Engine::kIoUring}) {
+    if (const std::string why = harness::refusal(engine); !why.empty()) GTEST_SKIP() << why;
+    for (const int good : {0, 2}) {
+      std::filesystem::remove_all(root_);
+      std::filesystem::create_directories(root_);
+      int told = 0;
+      std::mutex mutex;
+      harness::FailingDisk disk(EIO);
+      comm::run_local_ranks(2, 60, [&](comm::World& world) {
+        harness::MomentumSgd updater;
+        plan::Recipe recipe = layout(1, 2, 1).recipe;
+        recipe.offload = {.optimizer = plan::Tier::kNvme, .params = plan::Tier::kNvme};
+        exec::Session session(layers(),
+                              {.mesh = mesh::Mesh({.dp_shard = 2}),
+                               .recipe = recipe,
+                               .scratch =
+                                   [&](plan::Tier tier) {
+                                     return world.rank() == 0 ? harness::open_scratch(tier)
+                                                              : disk.open(engine);
+                                   }},
+                              world, updater);
+        const auto& specs = session.model().spec.units;
+        save(root_, {.step = 2}, session.units(), specs, world);
+        if (world.rank() == 1) disk.fail_after(good);
+        try {
+          save(root_, {.step = 3}, session.units(), specs, world);
+        } catch (const Error& e) {
+          EXPECT_EQ(e.kind(), ErrorKind::kData);
+          EXPECT_NE(std::string(e.what()).find("rank 1"), std::string::npos) << e.what();
+          EXPECT_NE(std::string(e.what()).find("Input/output error"), std::string::npos);
+          const std::lock_guard lock(mutex);
+          ++told;
+        }
+      });
+      EXPECT_EQ(told, 2);
+      EXPECT_EQ(formats::verify_checkpoint(root_ / "step-2").step, 2);
+      EXPECT_FALSE(std::filesystem::exists(root_ / "step-3"));
+    }
+  }
+}
+
+std::string refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing failed";
+  return {};
+}
+
+std::set<std::string> names_in(const Path& directory) {
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory))
+    names.insert(entry.path().filename().string());
+  return names;
+}
+
+TEST_F(CheckpointTest, AFullDiskLeavesTheLastOneAndNothingOfTheNext) {
+  const std::vector<double> straight = run(layout(1, 1, 0), 0, 6);
+  std::filesystem::remove_all(root_);
+  std::filesystem::create_directories(root_);
+  std::vector<double> losses = run(layout(1, 2, 1), 0, 2);
+  const auto before = formats::verify_checkpoint(root_ / "step-2");
+  for (const rlim_t bytes : {0, 1000, 10000}) {
+    const harness::FileLimit limit(bytes);
+    const std::string message = refusal([&] { run(layout(1, 2, 1), 2, 4); });
+    EXPECT_NE(
+        message.find("checkpoint of step 4 not written, those before it are untouched: rank "),
+        std::string::npos)
+        << message;
+    EXPECT_NE(message.find("safetensors: cannot write: File too large"), std::string::npos)
+        << message;
+  }
+  EXPECT_EQ(names_in(root_), std::set<std::string>{"step-2"});
+  EXPECT_EQ(formats::print(formats::verify_checkpoint(root_ / "step-2")), formats::print(before));
+  const std::vector<double> rest = run(layout(1, 2, 1), 2, 6);
+  losses.insert(losses.end(), rest.begin(), rest.end());
+  EXPECT_EQ(losses, straight);
+}
+
+TEST_F(CheckpointTest, AVanishedDirectoryIsNotMadeAgain) {
+  std::filesystem::remove(root_);
+  const std::string message = refusal([&] { run(layout(1, 2, 1), 0, 2); });
+  EXPECT_NE(message.find("rank 0: " + root_.string() + ": is no longer there"), std::string::npos)
+      << message;
+  EXPECT_FALSE(std::filesystem::exists(root_));
+}
+
+// Whatever the model's size: one slice beside the model.
+TEST_F(CheckpointTest, HoldsOneSliceAtATime) {
+  const harness::CountAllocations count;
+  comm::run_local_ranks(1, 60, [&](comm::World& world) {
+    harness::MomentumSgd updater;
+    exec::Session session(layers(), {.recipe = layout(1, 1, 0).recipe}, world, updater);
+    const auto& specs = session.model().spec.units;
+    EXPECT_EQ(session.units().local_slices().size(), 4u);
+    EXPECT_EQ(count.peak_of([&] { save(root_, {.step = 1}, session.units(), specs, world); }), 0);
+    EXPECT_EQ(count.peak_of([&] { load(root_ / "step-1", session.units(), specs); }),
+              specs[0].numel() * static_cast<std::int64_t>(sizeof(float)));
+  });
 }
 
 TEST_F(CheckpointTest, PruneKeepsTheNewestUsable) {

@@ -1,6 +1,7 @@
 // Every operation on every back end, rank count, size and type, against values computed in place.
 #include "trireme/comm/group.h"
 
+#include <c10/util/Half.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -20,7 +21,7 @@ namespace {
 using harness::Backend;
 using Bytes = std::vector<std::byte>;
 
-constexpr DType kTypes[] = {DType::kF64, DType::kF32, DType::kBF16,
+constexpr DType kTypes[] = {DType::kF64, DType::kF32, DType::kBF16, DType::kF16,
                             DType::kI64, DType::kI32, DType::kU8};
 constexpr std::int64_t kLarge = 300'001;  // several chunks per rank in fp64 and fp32
 
@@ -46,6 +47,7 @@ void put(std::byte* at, DType type, int rank, std::int64_t i) {
       std::memcpy(&bits, &x, 4);
       return store(static_cast<std::uint16_t>(bits >> 16));
     }
+    case DType::kF16: return store(c10::Half(static_cast<float>(value)).x);
     case DType::kI64: return store(static_cast<std::int64_t>(key));
     case DType::kI32: return store(static_cast<std::int32_t>(key));
     default: return store(static_cast<std::uint8_t>(key));
@@ -194,7 +196,8 @@ class GroupMatrix : public testing::TestWithParam<std::tuple<Backend, int>> {};
 void check_everything(World& world) {
   const auto group = world.make_group("all", all_ranks(world));
   for (DType type : kTypes) {
-    const bool floating = type == DType::kF64 || type == DType::kF32 || type == DType::kBF16;
+    const bool floating =
+        type == DType::kF64 || type == DType::kF32 || type == DType::kBF16 || type == DType::kF16;
     for (std::int64_t count :
          {std::int64_t{0}, std::int64_t{1}, std::int64_t{7}, std::int64_t{4099}}) {
       check_reductions(*group, type, count, Reduce::kSum);
@@ -355,7 +358,7 @@ TEST(Group, RefusesWrongArguments) {
     float x[4] = {};
     const Buffer all{x, 4, DType::kF32}, half{x, 2, DType::kF32}, ints{x, 4, DType::kI32};
     const std::vector<std::int64_t> counts = {1, 2}, negative = {5, -1}, three = {1, 1, 2};
-    expect_refused([&] { group->all_reduce({x, 4, DType::kF16}); }, "cannot take the sum of fp16");
+    expect_refused([&] { group->all_reduce({x, 4, DType::kI16}); }, "cannot take the sum of int16");
     expect_refused([&] { group->all_reduce(ints, Reduce::kAvg); }, "cannot take the avg of int32");
     expect_refused([&] { group->all_reduce({x, -1, DType::kF32}); }, "negative");
     expect_refused([&] { group->all_reduce({nullptr, 4, DType::kF32}); }, "null");

@@ -1,5 +1,6 @@
 #include "trireme/comm/tree_sum.h"
 
+#include <c10/util/Half.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -86,17 +87,21 @@ void expect_blocks_give_the_whole(const std::vector<std::vector<T>>& leaves, DTy
 TEST(TreeSum, OfAlignedBlocksIsTheWholeBitForBit) {
   for (const int n : {4, 6, 7, 8, 13}) {
     const auto x = random_leaves<float>(n, 1001);
-    std::vector<std::vector<std::uint16_t>> bf16;
+    std::vector<std::vector<std::uint16_t>> bf16, fp16;
     for (const auto& leaf : x) {
       bf16.emplace_back();
-      for (float value : leaf)
+      fp16.emplace_back();
+      for (float value : leaf) {
         bf16.back().push_back(
             static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(value) >> 16));
+        fp16.back().push_back(c10::Half(std::fmod(value, 1000.0f)).x);
+      }
     }
     for (const std::size_t block : {1, 2, 4}) {
       for (Reduce reduce : {Reduce::kSum, Reduce::kAvg, Reduce::kMax}) {
         expect_blocks_give_the_whole(x, DType::kF32, reduce, block);
         expect_blocks_give_the_whole(bf16, DType::kBF16, reduce, block);
+        expect_blocks_give_the_whole(fp16, DType::kF16, reduce, block);
       }
     }
   }
@@ -199,6 +204,20 @@ TEST(TreeSum, Bf16KeepsNanInfinityAndTies) {
   EXPECT_EQ(out[4], 0x3F82);
 }
 
+TEST(TreeSum, Fp16AddsInFp32RoundsOnceAndOverflowsToInfinity) {
+  const auto half = [](float value) { return c10::Half(value).x; };
+  // 2048 + 1 is no fp16: added one after the other, 2048 + 1 + 1 would stay 2048.
+  const auto out = tree<std::uint16_t>({{half(2047), half(60000), half(INFINITY)},
+                                        {half(1), half(60000), half(-INFINITY)},
+                                        {half(1), half(-60000), half(1)},
+                                        {half(1), half(0), half(1)}},
+                                       DType::kF16);
+  EXPECT_EQ(out[0], half(2050));
+  EXPECT_EQ(out[1], half(60000)) << "the sum of two is beyond the range, that of four is not";
+  EXPECT_GT(out[2] & 0x7FFF, 0x7C00) << "not a number";
+  EXPECT_EQ(tree<std::uint16_t>({{half(60000)}, {half(60000)}}, DType::kF16)[0], 0x7C00);
+}
+
 TEST(TreeSum, MaxAndAverage) {
   const double nan = std::numeric_limits<double>::quiet_NaN();
   const auto max = tree<double>({{1, nan, 2}, {3, 1, nan}, {2, 5, 1}}, DType::kF64, Reduce::kMax);
@@ -218,7 +237,7 @@ TEST(TreeSum, IntegersWrap) {
 }
 
 TEST(TreeSum, RefusesTypesItCannotAdd) {
-  EXPECT_THROW(tree<std::uint16_t>({{1}, {2}}, DType::kF16), Error);
+  EXPECT_THROW(tree<std::uint16_t>({{1}, {2}}, DType::kI16), Error);
   EXPECT_THROW(tree<std::int64_t>({{1}, {2}}, DType::kI64, Reduce::kAvg), Error);
 }
 

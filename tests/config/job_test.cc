@@ -12,6 +12,7 @@
 #include "tests/config/error_of.h"
 #include "trireme/config/fields.h"
 #include "trireme/config/resolve.h"
+#include "trireme/config/yaml.h"
 
 namespace trireme::config {
 namespace {
@@ -60,6 +61,8 @@ Value draw(std::mt19937_64& random, const Field& field) {
     case Field::Kind::kTwoNumbers:
       return std::array<double, 2>{draw_number(random, field.range),
                                    draw_number(random, field.range)};
+    case Field::Kind::kBytes:
+      return Bytes{static_cast<std::int64_t>((random() >> 11) >> below(random, 53))};
     case Field::Kind::kInteger: break;
   }
   if (field.range.also && below(random, 4) == 0) return *field.range.also;
@@ -99,28 +102,62 @@ TEST(Fields, AreNamedOnceAndGroupedBySection) {
 
 // DESIGN: names that others rely on.
 TEST(Fields, ContractNamesExist) {
-  for (const char* key : {"model.family",       "model.layers",
-                          "model.hidden",       "model.heads",
-                          "model.kv_heads",     "model.ffn",
-                          "model.vocab",        "model.seq_len",
-                          "model.tied",         "data.path",
-                          "data.tokenizer",     "data.seed",
-                          "parallel.pp",        "parallel.dp_replicate",
-                          "parallel.dp_shard",  "parallel.cp",
-                          "parallel.tp",        "parallel.sequence_parallel",
-                          "parallel.context",   "parallel.zero",
-                          "precision.compute",  "precision.master",
-                          "precision.grads",    "precision.reduce",
-                          "precision.numerics", "recompute.policy",
-                          "recompute.logits",   "optim.name",
-                          "optim.lr",           "optim.min_lr",
-                          "optim.warmup_steps", "optim.schedule",
-                          "optim.weight_decay", "optim.betas",
-                          "optim.eps",          "optim.clip",
-                          "run.steps",          "run.global_batch",
-                          "run.micro_batch",    "run.seed",
-                          "run.log_every",      "run.eval_every",
-                          "checkpoint.every",   "checkpoint.keep_last"})
+  for (const char* key : {"model.family",
+                          "model.layers",
+                          "model.hidden",
+                          "model.heads",
+                          "model.kv_heads",
+                          "model.ffn",
+                          "model.vocab",
+                          "model.seq_len",
+                          "model.tied",
+                          "data.path",
+                          "data.tokenizer",
+                          "data.seed",
+                          "parallel.pp",
+                          "parallel.dp_replicate",
+                          "parallel.dp_shard",
+                          "parallel.cp",
+                          "parallel.tp",
+                          "parallel.sequence_parallel",
+                          "parallel.context",
+                          "parallel.zero",
+                          "precision.compute",
+                          "precision.master",
+                          "precision.grads",
+                          "precision.reduce",
+                          "precision.nodes",
+                          "precision.rounding",
+                          "precision.loss_scale",
+                          "optim.states",
+                          "precision.numerics",
+                          "recompute.policy",
+                          "recompute.logits",
+                          "offload.optimizer",
+                          "offload.params",
+                          "offload.grads",
+                          "offload.activations",
+                          "offload.ratio",
+                          "offload.prefetch",
+                          "offload.path",
+                          "offload.engine",
+                          "optim.name",
+                          "optim.lr",
+                          "optim.min_lr",
+                          "optim.warmup_steps",
+                          "optim.schedule",
+                          "optim.weight_decay",
+                          "optim.betas",
+                          "optim.eps",
+                          "optim.clip",
+                          "run.steps",
+                          "run.global_batch",
+                          "run.micro_batch",
+                          "run.seed",
+                          "run.log_every",
+                          "run.eval_every",
+                          "checkpoint.every",
+                          "checkpoint.keep_last"})
     EXPECT_NE(find_field(key), nullptr) << key;
 }
 
@@ -226,6 +263,24 @@ TEST(ParseJob, EmptySectionHasDefaults) {
   EXPECT_EQ(parse_job("optim:\nmodel: {}\n", "job"), Job{});
 }
 
+TEST(Fields, SizesAreWrittenAsPeopleWriteThem) {
+  const Field field{.key = "run.size", .kind = Field::Kind::kBytes};
+  const auto read = [&](const std::string& text, bool quoted) {
+    return read_value(field, {.kind = YamlNode::Kind::kScalar, .text = text, .quoted = quoted},
+                      "job.yaml:1:1: ");
+  };
+  EXPECT_EQ(read("20GiB", false), Value(Bytes{20LL << 30}));
+  EXPECT_EQ(read("512 MB", true), Value(Bytes{512'000'000}));
+  EXPECT_EQ(read("1e9", false), Value(Bytes{1'000'000'000}));
+  EXPECT_EQ(write_value(Bytes{20LL << 30}), "20GiB");
+  EXPECT_EQ(write_value(Bytes{0}), "0");
+  EXPECT_EQ(usage_error_of([&] { read("20 gigs", false); }),
+            "job.yaml:1:1: run.size: \"20 gigs\" is no size; needs a size such as 20GiB, 512MiB or "
+            "1e9");
+  EXPECT_THAT(usage_error_of([&] { read_value(field, {.kind = YamlNode::Kind::kList}, ""); }),
+              HasSubstr("run.size: has a list; needs a size"));
+}
+
 TEST(ApplySet, TakesBothForms) {
   Job job;
   apply_set(job, "model.layers=7");
@@ -255,7 +310,7 @@ TEST(Resume, FixedKeysAreNamedOthersMayChange) {
       EXPECT_NO_THROW(check_resumable(Job{}, now)) << field.key;
     }
   }
-  for (std::string_view free : {"parallel", "checkpoint", "recompute"})
+  for (std::string_view free : {"parallel", "checkpoint", "recompute", "offload"})
     for (const Field& field : fields())
       if (field.section() == free) {
         EXPECT_FALSE(field.fixed) << field.key;

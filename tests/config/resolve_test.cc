@@ -14,6 +14,41 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
+// The types of a resolved job, and how it rounds and scales.
+TEST(Resolve, Precision) {
+  const auto precision = [](std::vector<std::string> sets) {
+    Job job;
+    for (const std::string& set : sets) apply_set(job, "precision." + set);
+    const Job resolved = resolve(job, 1, {.vocab = 256});
+    EXPECT_EQ(resolve(resolved, 1, {.vocab = 256}), resolved);
+    return resolved.precision;
+  };
+  const Precision half = precision({"compute=fp16"});
+  EXPECT_EQ(half.master, DType::kF32);
+  EXPECT_EQ(half.grads, DType::kF32);
+  EXPECT_EQ(half.rounding, Rounding::kNearest);
+  EXPECT_EQ(half.loss_scale, "dynamic");
+  EXPECT_EQ(precision({"compute=bf16"}).loss_scale, "off");
+  EXPECT_EQ(fixed_loss_scale(precision({})), 1);
+  EXPECT_EQ(fixed_loss_scale(precision({"compute=fp16", "loss_scale=1024"})), 1024);
+  EXPECT_EQ(fixed_loss_scale(precision({"compute=fp16", "loss_scale=off"})), 1);
+  const Precision dynamic =
+      precision({"loss_scale=dynamic", "loss_scale_start=8", "loss_scale_window=3"});
+  EXPECT_EQ(dynamic.loss_scale, "dynamic");
+  EXPECT_EQ(dynamic.loss_scale_window, 3);
+
+  const Precision pure = precision({"compute=bf16", "master=bf16"});
+  EXPECT_EQ(pure.rounding, Rounding::kStochastic);
+  EXPECT_EQ(pure.grads, DType::kF32);
+  EXPECT_EQ(precision({"compute=bf16", "master=bf16", "rounding=nearest"}).rounding,
+            Rounding::kNearest);
+  const Precision narrow = precision({"compute=bf16", "grads=bf16", "numerics=fast"});
+  EXPECT_EQ(narrow.reduce, DType::kBF16);
+  const Precision travelling = precision({"compute=fp16", "reduce=bf16", "numerics=fast"});
+  EXPECT_EQ(travelling.grads, DType::kF32);
+  EXPECT_EQ(travelling.reduce, DType::kBF16);
+}
+
 TEST(Resolve, FillsWhatIsDerived) {
   Job job;
   job.parallel.dp_replicate = 2;
@@ -46,6 +81,62 @@ TEST(Resolve, Fp64IsWideThroughout) {
   Job job;
   job.precision.compute = DType::kF64;
   EXPECT_EQ(resolve(job, 1, {.vocab = 256}).precision.master, DType::kF64);
+}
+
+TEST(Resolve, OffloadKeysHaveSomethingToSay) {
+  const auto with = [](const std::vector<std::string>& sets) {
+    Job job;
+    for (const std::string& set : sets) apply_set(job, set);
+    return resolve(job, 1, {.vocab = 256});
+  };
+  for (const char* set :
+       {"offload.ratio=0.5", "offload.prefetch=3", "offload.path=/tmp", "offload.engine=threads"}) {
+    EXPECT_NO_THROW(with({"offload.optimizer=nvme", set})) << set;
+    EXPECT_THAT(usage_error_of([&] { with({set}); }), HasSubstr(std::string(set) + ": ")) << set;
+  }
+  EXPECT_THAT(usage_error_of([&] {
+                with({"offload.params=nvme", "offload.ratio=0.5"});
+              }),
+              HasSubstr("offload.optimizer=none"));
+  EXPECT_THAT(usage_error_of([&] {
+                with({"offload.params=host", "offload.path=/tmp"});
+              }),
+              HasSubstr("nothing is offloaded to nvme"));
+  EXPECT_THAT(usage_error_of([&] { with({"offload.params=tp"}); }), HasSubstr("none, host"));
+  EXPECT_THAT(notes(with({"offload.grads=host"})),
+              ::testing::Contains(HasSubstr("host memory is where ranks compute")));
+  EXPECT_THAT(notes(with({"offload.grads=host", "run.device=cuda"})),
+              ::testing::Contains(HasSubstr("synchronous and from pageable memory")));
+  EXPECT_THAT(notes(with({"offload.grads=nvme"})),
+              ::testing::Not(::testing::Contains(HasSubstr("host memory"))));
+}
+
+TEST(Resolve, RecomputeKeysBelongToTheirPolicy) {
+  const auto with = [](const std::vector<std::string>& sets) {
+    Job job;
+    for (const std::string& set : sets) apply_set(job, set);
+    resolve(job, 1, {.vocab = 256});
+  };
+  struct Case {
+    const char *policy, *key;
+  };
+  for (const auto& [policy, key] : {Case{"selective", "parts=mlp"}, Case{"uniform", "every=2"},
+                                    Case{"block", "first=2"}, Case{"auto", "memory=1GiB"}}) {
+    const std::string chosen = std::string("recompute.policy=") + policy;
+    const std::string set = std::string("recompute.") + key;
+    EXPECT_NO_THROW(with({chosen, set, "recompute.nodes=block.*"}));
+    EXPECT_THAT(usage_error_of([&] { with({set}); }),
+                HasSubstr("is of " + chosen + ", which is not chosen"));
+    EXPECT_THAT(usage_error_of([&] {
+                  with({"recompute.policy=full", set});
+                }),
+                HasSubstr("is of " + chosen));
+    if (std::string(policy) != "selective") {
+      EXPECT_THAT(usage_error_of([&] { with({chosen}); }), HasSubstr(chosen + " needs recompute."));
+    }
+  }
+  EXPECT_THAT(usage_error_of([&] { with({"recompute.nodes=head"}); }),
+              HasSubstr("recompute.policy=none, which chooses nothing"));
 }
 
 // anchors.md, "Grids and arithmetic": (global, micro, dp) -> accumulation.

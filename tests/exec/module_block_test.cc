@@ -92,9 +92,9 @@ Ending train(bool frozen, int steps) {
     for (const StateSlice& slice : session.units().owned_slices()) {
       const std::string& unit =
           session.plan().program.units[static_cast<std::size_t>(slice.unit)].name;
-      const float* values = slice.tensor.data_ptr<float>();
+      const float* values = session.units().read(slice).data_ptr<float>();
       if (slice.kind == "param")
-        ending.params[unit].assign(values, values + slice.tensor.numel());
+        ending.params[unit].assign(values, values + slice.count);
       else
         ++ending.states[unit];
     }

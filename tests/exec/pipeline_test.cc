@@ -159,12 +159,12 @@ Subject subject(Model (*make)(), const Layout& layout) {
           .clip = 0.5};
 }
 
-Layout layout(int pp, Schedule schedule, int zero = 0, int shard = 1, bool recompute = false) {
+Layout layout(int pp, Schedule schedule, int zero = 0, int shard = 1, int segments = 0) {
   Layout result;
   result.degrees = {.pp = pp, .dp_shard = shard};
+  result.segments = segments;
   result.recipe = {.zero = zero,
                    .micro_batches = 8 / shard,
-                   .recompute = recompute,
                    .schedule = schedule,
                    .compute = DType::kF64,
                    .master = DType::kF64,
@@ -187,7 +187,8 @@ TEST_P(EveryShape, TrainsAsOnOneRank) {
     const Trace reference = run(make, one);
     EXPECT_EQ(run(make, layout(2, schedule)), reference);
     EXPECT_EQ(run(make, layout(4, schedule)), reference);
-    EXPECT_EQ(run(make, layout(2, schedule, 3, 2, true)), reference);
+    EXPECT_EQ(run(make, layout(2, schedule, 3, 2, 1)), reference);
+    EXPECT_EQ(run(make, layout(2, schedule, 1, 1, 3)), reference);
   }
   // A tied unit's sums are taken chunk by chunk (docs/pipeline.md): other bits, the same model.
   const Trace reference = run(tied, one);

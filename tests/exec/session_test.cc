@@ -68,13 +68,12 @@ Subject subject(at::ScalarType type, int global_micro_batches) {
           .clip = 0.5};
 }
 
-Layout layout(int replicate, int shard, int zero, int micro_batches, DType type,
-              bool recompute = false) {
+Layout layout(int replicate, int shard, int zero, int micro_batches, DType type, int segments = 0) {
   Layout result;
   result.degrees = {.dp_replicate = replicate, .dp_shard = shard};
+  result.segments = segments;
   result.recipe = {.zero = zero,
                    .micro_batches = micro_batches,
-                   .recompute = recompute,
                    .compute = type,
                    .master = type,
                    .grads = type,
@@ -94,9 +93,9 @@ TEST_P(SessionParity, EveryDataParallelLayoutGivesTheSameBits) {
       for (const auto& [replicate, shard] : std::vector<std::pair<int, int>>{
                {1, 1}, {1, 2}, {2, 1}, {1, 4}, {2, 2}, {4, 1}, {1, 8}, {2, 4}, {4, 2}}) {
         if (replicate * shard > global) continue;
-        for (bool recompute : {false, true}) {
+        for (int segments : {0, 1, 2}) {
           const Layout other =
-              layout(replicate, shard, zero, global / (replicate * shard), type, recompute);
+              layout(replicate, shard, zero, global / (replicate * shard), type, segments);
           EXPECT_EQ(run_layout(run, other, 3), reference) << other.name();
         }
       }

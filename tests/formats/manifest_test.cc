@@ -19,6 +19,7 @@ Manifest example() {
           .job = "run:\n  steps: 80\n",
           .train_state = R"({"lr":0.001,"loss_scale":65536.0})",
           .build = "0.1.0 1.13.1",
+          .base = "00ff00ff00ff00ff",
           .files = {{.name = "shard-0.safetensors", .size = 10, .hash = 1},
                     {.name = "shard-1.safetensors", .size = 20, .hash = ~std::uint64_t{0}}},
           .units = {{.name = "block.0",
@@ -49,6 +50,7 @@ TEST(Manifest, PrintsAndParses) {
   EXPECT_EQ(read.consumed_samples, 320);
   EXPECT_EQ(read.job, example().job);
   EXPECT_EQ(read.train_state, example().train_state);
+  EXPECT_EQ(read.base, example().base);
   EXPECT_EQ(read.files[1].hash, ~std::uint64_t{0});
   EXPECT_EQ(read.units[0].parameters[0].shape, (std::vector<std::int64_t>{2, 3}));
   EXPECT_EQ(read.units[0].slices[0].offset, 5);

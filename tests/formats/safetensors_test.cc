@@ -84,6 +84,46 @@ TEST(Safetensors, DigestsEachMibWhileWriting) {
   EXPECT_EQ(read.mib_hashes.size(), 4u);
 }
 
+// Whoever streams may give every tensor in the same memory.
+TEST(Safetensors, StreamsOneTensorAfterTheOther) {
+  const Scratch scratch;
+  const std::string contents[] = {std::string(6, 'a'), std::string(3 << 20, 'b'), "",
+                                  std::string(16, 'c')};
+  const std::vector<TensorInfo> infos = {{"narrow", DType::kBF16, {3}},
+                                         {"large", DType::kF32, {3, 1 << 18}},
+                                         {"empty", DType::kF32, {0}},
+                                         {"wide", DType::kF64, {2}}};
+  for (const TensorOrder order : {TensorOrder::kOfficial, TensorOrder::kAsGiven}) {
+    std::vector<Tensor> tensors;
+    for (std::size_t i = 0; i < infos.size(); ++i)
+      tensors.push_back({infos[i].name, infos[i].dtype, infos[i].shape, bytes_of(contents[i])});
+    const std::string name = order == TensorOrder::kOfficial ? "official" : "given";
+    std::string buffer;
+    std::vector<std::size_t> asked;
+    const FileDigest digest =
+        stream_safetensors(scratch / name, infos, {{"k", "v"}}, order, [&](std::size_t index) {
+          asked.push_back(index);
+          buffer.assign(buffer.size(), '?');
+          buffer = contents[index];
+          return bytes_of(buffer);
+        });
+    EXPECT_EQ(asked, order == TensorOrder::kOfficial ? (std::vector<std::size_t>{3, 2, 1, 0})
+                                                     : (std::vector<std::size_t>{0, 1, 2, 3}));
+    const FileDigest whole = write_safetensors(scratch / "whole", tensors, {{"k", "v"}}, order);
+    EXPECT_EQ(read_file(scratch / name), read_file(scratch / "whole"));
+    EXPECT_EQ(digest.hash, whole.hash);
+    std::filesystem::remove(scratch / "whole");
+  }
+  EXPECT_THAT(refusal(
+                  [&] {
+                    stream_safetensors(scratch / "short", infos, {}, TensorOrder::kAsGiven,
+                                       [&](std::size_t) { return bytes_of(contents[0]); });
+                  },
+                  ErrorKind::kInternal),
+              testing::HasSubstr("tensor large has 6 bytes instead of 3145728"));
+  EXPECT_FALSE(std::filesystem::exists(scratch / "short"));
+}
+
 TEST(Safetensors, NeverOverwrites) {
   const Scratch scratch;
   scratch.write("w", "kept");

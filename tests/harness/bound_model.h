@@ -7,11 +7,13 @@
 #include <ATen/ops/empty.h>
 
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "trireme/base/hash.h"
+#include "trireme/comm/tensor_buffer.h"
 #include "trireme/exec/block.h"
 
 namespace trireme::harness {
@@ -23,11 +25,14 @@ class BoundModel {
       : model_(std::move(model)) {
     std::vector<std::vector<at::Tensor>> units;
     for (const arch::UnitSpec& unit : model_.spec.units) {
+      const bool trains = model_.spec.program.units[units.size()].trainable;
+      const std::optional<DType> own = model_.spec.program.units[units.size()].type;
       units.emplace_back();
       for (const arch::ParamSpec& param : unit.params) {
         arch::ParamSpec here = param;
         here.shape = arch::local_param(param, tp_rank, tp).shape;
-        units.back().push_back(draw(here, seed).to(type).set_requires_grad(true));
+        units.back().push_back(
+            draw(here, seed).to(own ? comm::scalar_type(*own) : type).set_requires_grad(trains));
         params_.emplace_back(param.name, units.back().back());
       }
     }

@@ -27,8 +27,9 @@ std::vector<at::Tensor> samples(const config::Job& job, std::int64_t first) {
 void place(exec::Session& session, JobTrace& trace) {
   const exec::Units& units = session.units();
   for (const exec::StateSlice& slice : units.local_slices()) {
+    if (slice.block > 1) continue;  // scales of codes, which are compared
     const arch::UnitSpec& spec = session.model().spec.units[static_cast<std::size_t>(slice.unit)];
-    const at::Tensor values = slice.tensor.to(at::kDouble).contiguous();
+    const at::Tensor values = units.read(slice).to(at::kDouble).contiguous();
     const auto within =
         arch::extents_within(spec, units.tp_rank(), units.tp(), slice.offset, values.numel());
     for (std::size_t p = 0; p < within.size(); ++p) {
@@ -63,7 +64,7 @@ std::vector<double> evaluate_job(const config::Job& job) {
   comm::run_local_ranks(world_of(job), 120, [&](comm::World& rank) {
     train::JobSession session(resolved, rank);
     losses[static_cast<std::size_t>(rank.rank())] =
-        session.evaluate(0, [&](std::int64_t first) { return samples(resolved, first); }).loss;
+        session.evaluate(0, 0, [&](std::int64_t first) { return samples(resolved, first); }).loss;
   });
   return losses;
 }

@@ -5,6 +5,8 @@
 #include <map>
 #include <utility>
 
+#include "tests/harness/recompute_whole.h"
+#include "tests/harness/scratch.h"
 #include "trireme/base/hash.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/plan/microbatch.h"
@@ -19,7 +21,7 @@ std::vector<std::vector<double>> gather_states(exec::Session& session, comm::Wor
     mine.append(static_cast<const char*>(data), size);
   };
   for (const exec::StateSlice& slice : session.units().owned_slices()) {
-    const at::Tensor values = slice.tensor.to(at::kDouble).contiguous();
+    const at::Tensor values = session.units().read(slice).to(at::kDouble).contiguous();
     const std::int64_t head[3] = {slice.unit, static_cast<std::int64_t>(hash64(slice.kind)),
                                   slice.offset};
     const std::int64_t count = values.numel();
@@ -52,23 +54,39 @@ double relative(double a, double b) {
 }  // namespace
 
 std::string Layout::name() const {
-  return mesh::print(mesh::Mesh(degrees)) + fmt::format(" zero {} mb {} {}", recipe.zero,
-                                                        recipe.micro_batches,
-                                                        recipe.recompute ? "recompute" : "");
+  return mesh::print(mesh::Mesh(degrees)) +
+         fmt::format(" zero {} mb {} segments {}", recipe.zero, recipe.micro_batches, segments) +
+         (recipe.offload.any()
+              ? fmt::format(" optimizer {} params {} grads {} activations {} ratio {} ahead {}",
+                            plan::name(recipe.offload.optimizer), plan::name(recipe.offload.params),
+                            plan::name(recipe.offload.grads),
+                            plan::name(recipe.offload.activations), recipe.offload.ratio,
+                            recipe.offload.prefetch)
+              : "");
 }
 
 Trace run_rank(const Subject& subject, const Layout& layout, int steps, comm::World& world) {
   std::unique_ptr<exec::Updater> updater = subject.updater();
-  exec::Session session(
-      subject.model(),
-      {.mesh = mesh::Mesh(layout.degrees), .recipe = layout.recipe, .seed = subject.seed}, world,
-      *updater);
+  exec::Model model = subject.model();
+  if (layout.segments > 0)
+    model.spec.program = plan::recompute_whole(std::move(model.spec.program), layout.segments);
+  exec::Session session(std::move(model),
+                        {.mesh = mesh::Mesh(layout.degrees),
+                         .recipe = layout.recipe,
+                         .seed = subject.seed,
+                         .scratch = open_scratch},
+                        world, *updater);
   Trace trace;
+  std::optional<optim::LossScaler> scaler;
+  if (subject.loss_scaler) scaler.emplace(*subject.loss_scaler);
+  int updates = 0;
   for (int step = 0; step < steps; ++step) {
     const exec::StepResult result =
         session.step({.step = step,
                       .loss_scale = subject.loss_scale,
-                      .update = {.lr = 1e-2, .step = step + 1},
+                      .gradient_scale = scaler ? scaler->scale() : 1,
+                      .skip_overflow = scaler.has_value(),
+                      .update = {.lr = 1e-2, .step = updates + 1, .noise = subject.seed},
                       .clip = subject.clip,
                       .load = [&](int mb) {
                         return subject.batch(
@@ -77,6 +95,11 @@ Trace run_rank(const Subject& subject, const Layout& layout, int steps, comm::Wo
                       }});
     trace.losses.push_back(result.loss);
     trace.grad_norms.push_back(result.grad_norm);
+    updates += !result.skipped;
+    if (!scaler) continue;
+    trace.scales.push_back(scaler->scale());
+    trace.skipped.push_back(result.skipped);
+    scaler->update(result.skipped, step);
   }
   trace.states = gather_states(session, world);
   return trace;

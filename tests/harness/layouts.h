@@ -5,17 +5,20 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "trireme/comm/world.h"
 #include "trireme/exec/session.h"
+#include "trireme/optim/loss_scaler.h"
 
 namespace trireme::harness {
 
 struct Layout {
   mesh::Degrees degrees;
   plan::Recipe recipe;  // micro_batches included
+  int segments = 0;     // what may run again does, so many nodes together; 0: nothing does
   std::string name() const;
 };
 
@@ -23,6 +26,8 @@ struct Layout {
 struct Trace {
   std::vector<double> losses;
   std::vector<double> grad_norms;
+  std::vector<double> scales;  // of gradients, where there is a scaler
+  std::vector<bool> skipped;
   std::vector<std::vector<double>> states;  // unit by unit, kind by kind, unsharded, as doubles
   bool operator==(const Trace&) const = default;
 };
@@ -35,6 +40,7 @@ struct Subject {
   double loss_scale = 1;
   double clip = 0;
   std::uint64_t seed = 1;
+  std::optional<optim::LossScaleOptions> loss_scaler{};
 };
 
 // One rank's part of a run; rank 0 returns the trace. For ranks that are processes.

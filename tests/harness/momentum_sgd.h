@@ -10,7 +10,7 @@ namespace trireme::harness {
 
 class MomentumSgd : public exec::Updater {
  public:
-  const std::vector<std::string>& state_names() const override { return names_; }
+  const std::vector<exec::StateSpec>& states() const override { return states_; }
   void update(at::Tensor param, const at::Tensor& grad, std::span<at::Tensor> states,
               std::span<const exec::UpdateSegment> segments,
               const exec::UpdateArgs& args) override {
@@ -19,7 +19,7 @@ class MomentumSgd : public exec::Updater {
   }
 
  private:
-  std::vector<std::string> names_ = {"momentum"};
+  std::vector<exec::StateSpec> states_ = {{.name = "momentum"}};
 };
 
 }  // namespace trireme::harness

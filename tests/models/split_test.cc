@@ -16,6 +16,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/models/build.h"
 #include "trireme/plan/instr.h"
+#include "trireme/plan/placement.h"
 
 namespace trireme::models {
 namespace {
@@ -159,13 +160,52 @@ TEST(SplitBackward, HalvesGiveTheBitsOfTheWhole) {
       }
 }
 
+// As `sets` say of recompute.*, in halves and whole.
+void expect_bits_of_kept(Family family, const std::vector<std::string>& layout,
+                         const std::vector<std::string>& sets) {
+  std::vector<std::string> all = layout;
+  all.insert(all.end(), sets.begin(), sets.end());
+  const config::Job kept_job = job_of(family, layout), again_job = job_of(family, all);
+  comm::run_local_ranks(kept_job.parallel.tp * kept_job.parallel.cp, 60, [&](comm::World& world) {
+    RankModel kept(kept_job, world), again(again_job, world);
+    ASSERT_GT(again_flops(again.program().nodes[1]), 0);
+    const Tensors expected = kept.run(1, false);
+    for (const bool halves : {false, true}) {
+      const Tensors actual = again.run(1, halves);
+      ASSERT_EQ(actual.size(), expected.size());
+      for (std::size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_EQ(expected[i].defined(), actual[i].defined()) << i;
+        if (expected[i].defined()) {
+          EXPECT_TRUE(at::equal(expected[i], actual[i])) << i << (halves ? " in halves" : "");
+        }
+      }
+    }
+  });
+}
+
+TEST(PartsComputedAgain, GiveTheBitsOfThoseKept) {
+  for (const Family family : kFamilies)
+    for (const char* type : {"fp32", "bf16"})
+      for (std::vector<std::string> layout : kLayouts) {
+        layout.push_back("precision.compute=" + std::string(type));
+        if (family == Family::kGpt) layout.push_back("model.dropout=0.1");
+        for (const char* parts : {"norms,attention,mlp", "norms", "attention", "mlp"}) {
+          if (*type == 'b' && std::string(parts).find(',') == std::string::npos) continue;
+          SCOPED_TRACE(testing::PrintToString(layout) + parts);
+          expect_bits_of_kept(
+              family, layout,
+              {"recompute.policy=selective", "recompute.parts=" + std::string(parts)});
+        }
+      }
+}
+
 // By kind: how often, and bytes in all.
 using Sums = std::map<std::string, std::pair<int, std::int64_t>>;
 
 Sums planned(const plan::Node& node, Verb verb) {
   Sums sums;
   for (const plan::NodeExchange& one : node.exchanges) {
-    const int times = plan::times(one, verb);
+    const int times = plan::times(node, one, verb);
     if (times == 0) continue;
     auto& [all_times, bytes] = sums[std::string(name(one.kind))];
     all_times += times;
@@ -214,9 +254,13 @@ constexpr double kTolerance = 0;
 // All ranks together.
 TEST(SplitBackward, HoldsInBetweenWhatItsNodeSays) {
   for (const Family family : kFamilies)
-    for (const char* type : {"fp32", "bf16"})
+    for (const auto& [type, again] :
+         {std::pair("fp32", false), std::pair("bf16", false), std::pair("bf16", true)})
       for (std::vector<std::string> sets : kLayouts) {
         sets.push_back("precision.compute=" + std::string(type));
+        if (again)  // then in between it is kept all the same
+          sets.insert(sets.end(),
+                      {"recompute.policy=selective", "recompute.parts=norms,attention,mlp"});
         SCOPED_TRACE(testing::PrintToString(sets));
         const config::Job job = job_of(family, sets);
         const int ranks = job.parallel.tp * job.parallel.cp;
@@ -260,8 +304,11 @@ TEST(SplitBackward, IsDeclared) {
     EXPECT_EQ(block.split->weight_flops, 2 * tokens * weights);
     EXPECT_EQ(block.flops, 2 * tokens * (weights + 160 * 128));
     EXPECT_EQ(head.split->weight_flops, head.flops);
-    EXPECT_FALSE(build(again).spec.program.nodes[2].split);
-    EXPECT_TRUE(build(again).spec.program.nodes[1].split);
+    const plan::Program recomputed = build(again).spec.program;
+    const plan::GradientFlow flow = plan::gradient_flow(recomputed);
+    EXPECT_FALSE(plan::goes_in_halves(recomputed, flow, 2));
+    EXPECT_TRUE(plan::goes_in_halves(recomputed, flow, 1));
+    EXPECT_TRUE(plan::goes_in_halves(program, flow, 2));
   }
 }
 

@@ -15,8 +15,10 @@ namespace trireme::ops {
 // tolerances they may be off.
 #ifdef TRIREME_ATEN_EVERYWHERE
 inline constexpr double kRoundings = 4;
+inline constexpr bool kHasHalf = false;  // on GPUs only
 #else
 inline constexpr double kRoundings = 1;
+inline constexpr bool kHasHalf = true;
 #endif
 
 using Op = std::function<at::Tensor(const Tensors&)>;
@@ -33,14 +35,15 @@ inline Tensors results(const Op& op, const Tensors& inputs, at::ScalarType type)
   return all;
 }
 
-// fp64 to rounding, fp32 and bf16 to theirs, on inputs that bf16 holds; and the same bits again.
+// fp64 to rounding, fp32, bf16 and fp16 to theirs, on inputs that bf16 holds; and the same bits again.
 inline void expect_equal(const Op& op, const Op& formula, const Tensors& inputs,
                          double bf16_tolerance = 8e-3) {
   Tensors exact;
   for (const at::Tensor& input : inputs) exact.push_back(input.to(at::kBFloat16).to(at::kDouble));
   const Tensors expected = results(formula, exact, at::kDouble);
-  const std::vector<std::pair<at::ScalarType, double>> types = {
+  std::vector<std::pair<at::ScalarType, double>> types = {
       {at::kDouble, 1e-13}, {at::kFloat, 2e-6}, {at::kBFloat16, bf16_tolerance}};
+  if (kHasHalf) types.emplace_back(at::kHalf, bf16_tolerance / 6);  // three bits more
   for (const auto& [type, tolerance] : types) {
     const Tensors actual = results(op, exact, type);
     ASSERT_EQ(actual.size(), expected.size());

@@ -83,7 +83,9 @@ TEST(Ops, ResidualNorm) {
     const at::Tensor centred = x - x.mean(-1, true);
     return centred / (centred.square().mean(-1, true) + 1e-5).sqrt() * gain + bias;
   };
-  const auto both = [](const Branching& out) { return at::cat({out.stream, 3 * out.normed}, -1); };
+  const auto both = [](const Branching& out) {
+    return at::cat({out.stream, 3 * out.normed.value}, -1);
+  };
   const Tensors in = {normal({3, 101, 67}, 1), normal({3, 101, 67}, 2), normal({67}, 3),
                       normal({67}, 4)};
   expect_equal([&](const Tensors& t) { return both(residual_norm(t[0], t[1], t[2], t[3], 1e-5)); },

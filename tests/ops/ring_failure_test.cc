@@ -79,7 +79,9 @@ TEST(BrokenRing, KeepsMemoryUntilTransfersHaveEnded) {
       BreakingGroup group(rank, 3, sends);
       const ContextParallel context{.group = &group};
       expect_lost(
-          [&] { attention_packed(make_qkv(), kHeads, Mask::causal(), context).sum().backward(); },
+          [&] {
+            attention_packed(make_qkv(), kHeads, Mask::causal(), context).value.sum().backward();
+          },
           "the next rank is gone");
       EXPECT_EQ(group.ended, group.begun);
       EXPECT_GT(group.begun, 0);
@@ -113,7 +115,7 @@ TEST(BrokenRing, EndsOnEveryRankWithTheCause) {
         const auto group = world.make_group("cp", {0, 1, 2});
         const auto step = [&](comm::Group& through) {
           attention_packed(make_qkv(), kHeads, Mask::causal(), {.group = &through})
-              .sum()
+              .value.sum()
               .backward();
         };
         if (world.rank() != 1) return expect_lost([&] { step(*group); }, "out of luck");

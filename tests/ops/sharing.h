@@ -19,8 +19,8 @@ using comm::CountingGroup;
 using Entries = std::vector<CountingGroup::Entry>;
 
 // How ranks share a tensor: not at all, by its first or last dim, or as activations between regions. The
-// gradient of what is kSummed is a part of the sum where rows are shared.
-enum class Shared { kNot, kSummed, kFirst, kLast, kStream };
+// gradient of what is kSummed is a part of the sum where rows are shared, that of what is kPartial always.
+enum class Shared { kNot, kSummed, kPartial, kFirst, kLast, kStream };
 
 struct Input {
   at::Tensor whole;
@@ -61,6 +61,7 @@ inline at::Tensor joined(const Tensors& parts, Shared shared, bool sequence,
   switch (shared) {
     case Shared::kFirst: return at::cat(parts, 0);
     case Shared::kLast: return at::cat(parts, -1);
+    case Shared::kPartial: return at::stack(parts).to(at::kDouble).sum(0);
     case Shared::kSummed:
       if (sequence && parts.size() > 1) return at::stack(parts).to(at::kDouble).sum(0);
       break;

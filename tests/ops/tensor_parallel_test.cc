@@ -5,6 +5,7 @@
 
 #include "tests/harness/count_allocations.h"
 #include "tests/harness/ranks.h"
+#include "tests/ops/compare.h"
 #include "tests/ops/sharing.h"
 #include "trireme/ops/cross_entropy.h"
 #include "trireme/ops/embedding.h"
@@ -82,7 +83,7 @@ TEST(TensorParallel, ColumnLinearsShareTheirInput) {
                   for (std::size_t i = 1; i <= 3; ++i)
                     projections.push_back(
                         {.weight = in[i], .bias = in.size() > 4 ? in[3 + i] : at::Tensor()});
-                  return column_linears(in[0], projections, tp);
+                  return values(column_linears(in[0], projections, tp));
                 }};
     if (bias)
       for (std::int64_t width : {kInner, kInner, std::int64_t{5}})
@@ -160,26 +161,33 @@ TEST(TensorParallel, LinearCrossEntropy) {
       expect_parallel(head(vocab, logits), 2e-2);
 }
 
-TEST(TensorParallel, RecomputedLogitsAgree) {
-  const Layer kept = rounded_to_bf16(head(31123, Logits::kKept));
-  const Layer recomputed = rounded_to_bf16(head(31123, Logits::kRecomputed));
-  for (const auto& [type, tolerance] : {std::pair(at::kDouble, 1e-13), std::pair(at::kFloat, 1e-6),
-                                        std::pair(at::kBFloat16, 8e-3)}) {
-    const Tensors expected = without_sharing(kept, type);
-    const Tensors actual = without_sharing(recomputed, type);
-    for (std::size_t i = 0; i < expected.size(); ++i)
-      EXPECT_LT(distance(actual[i], expected[i]), tolerance) << i << " in " << type;
-  }
-  // Into memory of the type of sums, a piece at a time, on top of what is there.
+// Of vocabularies of several pieces, under any tp; with and without memory for the weight's gradient.
+TEST(TensorParallel, RecomputedLogitsGiveTheSameBits) {
+  const auto same = [](const Tensors& kept, const Tensors& recomputed, const auto& what) {
+    ASSERT_EQ(kept.size(), recomputed.size());
+    for (std::size_t i = 0; i < kept.size(); ++i)
+      EXPECT_TRUE(at::equal(kept[i], recomputed[i])) << i << " " << what;
+  };
+  for (const std::int64_t vocab : {127, 20000, 31123})
+    for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16, at::kHalf}) {
+      if (type == at::kHalf && (!kHasHalf || vocab > 20000)) continue;  // slow, and no other path
+      const auto alone = [&](Logits logits) { return without_sharing(head(vocab, logits), type); };
+      const Tensors kept = alone(Logits::kKept);
+      same(kept, alone(Logits::kRecomputed), type);
+      const auto shared = [&](Logits logits) {
+        return with_sharing(head(vocab, logits), type, {2, true}, kept).tensors;
+      };
+      same(shared(Logits::kKept), shared(Logits::kRecomputed), type);
+    }
   const at::Tensor targets = drawn_ids(31123, 5);
   const at::Tensor x = stream(1).whole.to(at::kBFloat16);
   const auto gradient = [&](Logits logits) {
     at::Tensor weight = normal({31123, kWidth}, 2).to(at::kBFloat16).requires_grad_(true);
     weight.mutable_grad() = at::ones({31123, kWidth}, at::kFloat);
     linear_cross_entropy(x, weight, targets, 0, {}, logits).backward();
-    return weight.grad() - 1;
+    return weight.grad();
   };
-  EXPECT_LT(distance(gradient(Logits::kRecomputed), gradient(Logits::kKept)), 1e-4);
+  EXPECT_TRUE(at::equal(gradient(Logits::kRecomputed), gradient(Logits::kKept)));
 }
 
 // Norm, three projections, mixed, back; norm, up, GELU, down: a layer of a transformer but for attention's
@@ -204,8 +212,8 @@ Layer block(bool faulty = false) {
           .output = Shared::kStream,
           .run = [faulty](const Tensors& in, const TensorParallel& tp) {
             const Branching first = residual_norm(in[0], {}, in[1], in[2], 1e-5);
-            const Tensors qkv = column_linears(
-                first.normed, {{.weight = in[3]}, {.weight = in[4]}, {.weight = in[5]}}, tp);
+            const Tensors qkv = values(column_linears(
+                first.normed, {{.weight = in[3]}, {.weight = in[4]}, {.weight = in[5]}}, tp));
             const at::Tensor mixed = qkv[0] * qkv[1].sigmoid() + qkv[2];
             const Branching second = residual_norm(
                 first.stream, row_linear(mixed, in[6], in[7], tp), in[8], in[2], 1e-5);

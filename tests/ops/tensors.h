@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "trireme/ops/again.h"
+
 namespace trireme::ops {
 
 using Tensors = std::vector<at::Tensor>;
@@ -14,6 +16,10 @@ using Tensors = std::vector<at::Tensor>;
 inline at::Tensor normal(std::vector<std::int64_t> shape, std::uint64_t seed, double scale = 1) {
   return at::empty(shape, at::TensorOptions().dtype(at::kDouble))
       .normal_(0, scale, at::make_generator<at::CPUGeneratorImpl>(seed));
+}
+
+inline Tensors values(const std::vector<Operand>& operands) {
+  return {operands.begin(), operands.end()};
 }
 
 // Relative, but absolute below 1: some gradients are zero.

@@ -88,7 +88,7 @@ std::vector<Op> ops_with_parameters() {
        {rows(19, 1)},
        {normal({7, 19}, 2), normal({5, 19}, 3), normal({7}, 4), normal({5}, 5)},
        [](const Tensors& in, const Tensors& p, const WeightGradientsPtr& later) {
-         return at::cat(column_linears(in[0], {{p[0], p[2]}, {p[1], p[3]}}, {}, later), -1);
+         return at::cat(values(column_linears(in[0], {{p[0], p[2]}, {p[1], p[3]}}, {}, later)), -1);
        }},
       {"gelu_linear",
        {rows(19, 1)},
@@ -119,7 +119,7 @@ std::vector<Op> ops_with_parameters() {
        {normal({19}, 3), normal({19}, 4)},
        [](const Tensors& in, const Tensors& p, const WeightGradientsPtr& later) {
          const Branching out = residual_norm(in[0], in[1], p[0], p[1], 1e-5, later);
-         return at::cat({out.stream, out.normed}, -1);
+         return at::cat({out.stream, out.normed.value}, -1);
        }},
       {"linear_cross_entropy",
        {rows(19, 1)},

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/harness/recompute_whole.h"
 #include "trireme/arch/examples.h"
 #include "trireme/plan/plan.h"
 
@@ -13,11 +14,12 @@ struct Case {
   Program program;
   mesh::Mesh mesh;
   Recipe recipe;
+  int segments = 0;  // of how many nodes each; 0: nothing runs again
 
   std::string name() const {
     return program.name + " " + mesh::print(mesh) + " zero " + std::to_string(recipe.zero) +
            " mbs " + std::to_string(recipe.micro_batches) + " prefetch " +
-           std::to_string(recipe.prefetch) + (recipe.recompute ? " recompute" : "");
+           std::to_string(recipe.prefetch) + " segments " + std::to_string(segments);
   }
 };
 
@@ -47,11 +49,11 @@ void for_each_case(const std::vector<int>& shards, const std::vector<int>& repli
         for (int replicate : replicas)
           for (int count : micro_batches)
             for (int prefetch : prefetches)
-              for (bool recompute : {false, true}) {
+              for (int segments : {0, 1, 2}) {
                 if (zero != 3 && prefetch != prefetches.front()) continue;
                 const int stages = stages_of(program);
                 const int spread = program.name == "spread" ? 2 : 1;
-                visit(Case{.program = program,
+                visit(Case{.program = segments > 0 ? recompute_whole(program, segments) : program,
                            .mesh = mesh::Mesh({.pp = stages,
                                                .dp_replicate = replicate,
                                                .dp_shard = shard,
@@ -60,9 +62,9 @@ void for_each_case(const std::vector<int>& shards, const std::vector<int>& repli
                            .recipe = {.zero = zero,
                                       .micro_batches = count,
                                       .prefetch = prefetch,
-                                      .recompute = recompute,
                                       .schedule = stages > 1 ? schedules::Schedule::kGpipe
-                                                             : schedules::Schedule::k1F1B}});
+                                                             : schedules::Schedule::k1F1B},
+                           .segments = segments});
               }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "tests/harness/recompute_whole.h"
 #include "trireme/arch/examples.h"
 #include "trireme/base/fs.h"
 #include "trireme/plan/plan.h"
@@ -43,8 +44,14 @@ TEST(Golden, TensorAndContextRanks) {
 
 TEST(Golden, RecomputeInBf16) {
   expect_golden("chain_recompute",
-                compile(arch::chain_example(), mesh::Mesh({.dp_shard = 2}),
-                        {.zero = 3, .prefetch = 2, .recompute = true, .compute = DType::kBF16}));
+                compile(recompute_whole(arch::chain_example()), mesh::Mesh({.dp_shard = 2}),
+                        {.zero = 3, .prefetch = 2, .compute = DType::kBF16}));
+}
+
+// Inner values live twice, those that enter or leave a segment once.
+TEST(Golden, SegmentsOfTwoWithSkips) {
+  expect_golden("encoder_decoder_segments",
+                compile(recompute_whole(arch::encoder_decoder_example(1), 2), mesh::Mesh(), {}));
 }
 
 TEST(Golden, TiedWeightsOnTwoStages) {
@@ -67,6 +74,22 @@ TEST(Golden, SkipsAcrossTwoStages) {
   expect_golden("encoder_decoder_two_stages",
                 compile(arch::encoder_decoder_example(2), mesh::Mesh({.pp = 2}),
                         {.micro_batches = 2, .schedule = schedules::Schedule::kGpipe}));
+}
+
+TEST(Golden, EverythingAway) {
+  const Offload offload{.optimizer = Tier::kNvme,
+                        .params = Tier::kNvme,
+                        .grads = Tier::kNvme,
+                        .activations = Tier::kNvme};
+  expect_golden("chain_offload",
+                compile(recompute_whole(arch::chain_example()), mesh::Mesh(),
+                        {.micro_batches = 2, .compute = DType::kBF16, .offload = offload}));
+}
+
+TEST(Golden, StatesAwayFromShards) {
+  expect_golden("chain_offload_zero3",
+                compile(arch::chain_example(), mesh::Mesh({.dp_shard = 2}),
+                        {.zero = 3, .offload = {.optimizer = Tier::kHost, .params = Tier::kNvme}}));
 }
 
 // The example of docs/plan.md is a plan of today.

@@ -7,6 +7,7 @@
 
 #include "tests/plan/cases.h"
 #include "trireme/plan/forward_only.h"
+#include "trireme/plan/unit_types.h"
 
 namespace trireme::plan {
 namespace {
@@ -47,6 +48,28 @@ TEST(Memory, ModelStatesEqualTheZeroFormulas) {
   }
 }
 
+// Bytes a parameter of pure bf16 (2 + 2 states of 2, gradients of 4 or 2), of 8-bit states behind fp32 masters (2 + 4 +
+// 2 codes, a scale of 4 for every norm chunk of 16 here), and of an fp32 unit among bf16 ones.
+TEST(Memory, ModelStatesOfNarrowTypes) {
+  Program program = even_chain();
+  const double count = static_cast<double>(numel(program));
+  const auto states = [&](const Recipe& recipe) {
+    return static_cast<double>(
+        memory_account(compile(program, mesh::Mesh(), recipe), 0).model_states);
+  };
+  EXPECT_EQ(states({.compute = DType::kBF16, .master = DType::kBF16}), count * 10);
+  EXPECT_EQ(states({.compute = DType::kBF16, .master = DType::kBF16, .grads = DType::kBF16}),
+            count * 8);
+  EXPECT_EQ(states({.compute = DType::kBF16, .int8_states = true}),
+            count * (2 + 4 + 2 + 2 * 4.0 / 16 + 4));
+  EXPECT_EQ(state_block(1 << 16), 16);
+  EXPECT_EQ(state_block(1 << 20), 256);
+  EXPECT_EQ(state_block(1 << 30), 256);
+  program.units[0].type = DType::kF32;  // one copy serves both
+  EXPECT_EQ(states({.compute = DType::kBF16}),
+            count * 18 - 2.0 * static_cast<double>(program.units[0].numel));
+}
+
 // ZeRO paper (Rajbhandari 2020), 7.5B parameters on 64 ranks: 120, 31.4, 16.6, 1.9 GB, in its accounting
 // of 2-byte gradients.
 TEST(Memory, ReproducesTheZeroPaper) {
@@ -69,6 +92,8 @@ TEST(Memory, EveryStepGivesBackWhatItTook) {
     for (DType compute : {DType::kF32, DType::kBF16})
       for (bool canonical : {true, false}) {
         one.recipe.compute = compute;
+        one.recipe.reduce =
+            canonical ? std::nullopt : std::optional(DType::kBF16);  // copies on their way
         one.recipe.canonical = canonical;
         SCOPED_TRACE(one.name());
         const PlanSet plan = compile(one);
@@ -136,8 +161,9 @@ TEST(Memory, Zero3HoldsPrefetchPlusOneGatheredUnits) {
 // anchors.md: full recomputation keeps the inputs of nodes only; GPipe holds every micro-batch.
 TEST(Memory, ActivationsFollowTheSchedule) {
   const Program program = arch::chain_example(4);
-  const auto peak = [&](const Recipe& recipe) {
-    return memory_account(compile(program, mesh::Mesh(), recipe), 0).peak[kActivations];
+  const auto peak = [&](const Recipe& recipe, int segments = 0) {
+    const Program laid_out = segments > 0 ? recompute_whole(program, segments) : program;
+    return memory_account(compile(laid_out, mesh::Mesh(), recipe), 0).peak[kActivations];
   };
   const std::int64_t saved = program.nodes[0].saved_bytes;
   const std::int64_t value = program.values[2].bytes;
@@ -145,7 +171,10 @@ TEST(Memory, ActivationsFollowTheSchedule) {
   // In the backward of the loss: five activations and one gradient, and what all six nodes kept.
   EXPECT_EQ(peak({.micro_batches = 3}), inputs + 6 * saved + 6 * value);
   // With recompute, what the loss kept.
-  EXPECT_EQ(peak({.micro_batches = 3, .recompute = true}), inputs + saved + 6 * value);
+  EXPECT_EQ(peak({.micro_batches = 3}, 1), inputs + saved + 6 * value);
+  // The first of two segments runs again from the tokens: three nodes keep, two values are written again, and two are
+  // gradients.
+  EXPECT_EQ(peak({.micro_batches = 3}, 3), inputs / 2 + 3 * saved + 4 * value);
   const std::int64_t one = peak({.micro_batches = 1, .schedule = schedules::Schedule::kGpipe});
   const std::int64_t four = peak({.micro_batches = 4, .schedule = schedules::Schedule::kGpipe});
   EXPECT_EQ(four - one, 3 * (inputs + 6 * saved + 5 * value));

@@ -6,6 +6,7 @@
 #include <functional>
 
 #include "tests/plan/cases.h"
+#include "tests/plan/mutations.h"
 #include "trireme/base/error.h"
 #include "trireme/plan/text.h"
 
@@ -14,34 +15,6 @@ namespace {
 
 using mesh::Axis;
 using testing::HasSubstr;
-
-// The validator's reason, or "" when it accepts the plan.
-std::string refusal(const PlanSet& plan) {
-  try {
-    validate(plan);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kInternal);
-    return error.what();
-  }
-  return "";
-}
-
-// The list without a line. What it waited for, the next line of its lane waits for instead, so that
-// the validator has to miss the line itself.
-void drop(List& list, int line) {
-  const Instr dropped = list[static_cast<std::size_t>(line)];
-  list.erase(list.begin() + line);
-  for (Instr& instr : list) {
-    std::erase(instr.after, line);
-    for (int& earlier : instr.after) earlier -= earlier > line;
-  }
-  const auto next = std::find_if(list.begin() + line, list.end(),
-                                 [&](const Instr& instr) { return instr.lane == dropped.lane; });
-  if (next == list.end()) return;
-  next->after.insert(next->after.end(), dropped.after.begin(), dropped.after.end());
-  std::ranges::sort(next->after);
-  next->after.erase(std::ranges::unique(next->after).begin(), next->after.end());
-}
 
 void for_each_small_case(const std::function<void(const Case&)>& visit) {
   for_each_case({1, 2}, {1, 2}, {1, 3}, {1}, visit);
@@ -67,13 +40,9 @@ TEST(Mutation, NoLineCanRunTwice) {
     for (std::size_t l = 0; l < plan.lists.size(); ++l)
       for (std::size_t i = 0; i < plan.lists[l].size(); ++i) {
         PlanSet broken = plan;
-        List& list = broken.lists[l];
-        const Instr again = list[i];
-        for (std::size_t k = i + 1; k < list.size(); ++k)
-          for (int& earlier : list[k].after) earlier += earlier > static_cast<int>(i);
-        list.insert(list.begin() + static_cast<std::ptrdiff_t>(i) + 1, again);
+        repeat(broken.lists[l], static_cast<int>(i));
         EXPECT_NE(refusal(broken), "") << one.name() << ": list " << l << " with line " << i
-                                       << " twice, " << line_text(plan.program, again);
+                                       << " twice, " << line_text(plan.program, plan.lists[l][i]);
       }
   });
 }
@@ -280,8 +249,12 @@ TEST(Mutation, FieldsAreChecked) {
               }),
               HasSubstr("after="));
   EXPECT_THAT(broken([](List& l) { first(l, Verb::kUnshard).keep = true; }), HasSubstr("flag"));
-  EXPECT_THAT(broken([](List& l) { l.push_back({.verb = Verb::kOffload, .unit = 0}); }),
-              HasSubstr("no rule"));
+  EXPECT_THAT(
+      broken([](List& l) {
+        l.push_back(
+            {.verb = Verb::kOffload, .lane = Lane::kD2h, .unit = 0, .piece = Piece::kStates});
+      }),
+      HasSubstr("stay in memory"));
   PlanSet plan = good;
   plan.list_of_rank.pop_back();
   EXPECT_THAT(refusal(plan), HasSubstr("3 ranks have lists, the world has 4"));

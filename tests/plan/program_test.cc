@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "tests/harness/recompute_whole.h"
 #include "trireme/arch/examples.h"
 #include "trireme/base/error.h"
 #include "trireme/plan/placement.h"
@@ -119,7 +120,7 @@ TEST(Shard, ChunksAndShardsFollowTheUnitAlone) {
 
 TEST(Retirements, DropValuesAtTheirLastReaderAndCompleteGradientsOnce) {
   const PlanSet plan =
-      compile(arch::tied_example(1), mesh::Mesh(), {.micro_batches = 2, .recompute = true});
+      compile(recompute_whole(arch::tied_example(1)), mesh::Mesh(), {.micro_batches = 2});
   const List& list = plan.lists[0];
   const std::vector<Retirement> all = retirements(plan.program, list);
   ASSERT_EQ(all.size(), list.size());

@@ -39,7 +39,10 @@ TEST(Text, OddNumbersSurvive) {
   PlanSet plan = sample();
   plan.program.nodes[0].flops = 1.0 / 3;
   plan.program.nodes[1].flops = 1e300;
+  plan.program.nodes[1].backward_flops = 1.0 / 7;
   plan.program.values[0].bytes = std::int64_t{1} << 62;
+  EXPECT_EQ(parse(print(plan)), plan);
+  plan.program.units[0].type = DType::kF16;
   EXPECT_EQ(parse(print(plan)), plan);
 }
 
@@ -48,14 +51,17 @@ TEST(Text, EveryFieldOfARecipeSurvives) {
   plan.recipe = {.zero = 2,
                  .micro_batches = 5,
                  .prefetch = 3,
-                 .recompute = true,
                  .canonical = false,
                  .clip = false,
                  .schedule = schedules::Schedule::kGpipe,
                  .compute = DType::kBF16,
                  .master = DType::kF64,
                  .grads = DType::kF32,
-                 .optimizer_states = 1};
+                 .reduce = DType::kBF16,
+                 .optimizer_states = 1,
+                 .int8_states = true};
+  EXPECT_EQ(parse(print(plan)).recipe, plan.recipe);
+  plan.recipe.reduce.reset();
   EXPECT_EQ(parse(print(plan)).recipe, plan.recipe);
 }
 

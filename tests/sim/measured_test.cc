@@ -75,6 +75,23 @@ TEST(Measured, CostsAreMeansAndPlanTheNextRun) {
   }
 }
 
+// A frozen unit has no weight half, the first block nothing else.
+TEST(Measured, BackwardsArePartedAsTheirOperationsAre) {
+  plan::Program program =
+      plan::stage_per_node(plan::schedules::Placement::kLoop, 2, 1, NodeSeconds{1e-3, 3e-3, 1e-3});
+  for (plan::Node& node : program.nodes) {
+    const bool frozen = node.name == "block0";
+    node.backward_flops = node.flops;
+    node.split = plan::BackwardSplit{.weight_flops = frozen ? 0 : node.flops};
+  }
+  const PlanSet plan = plan::compile(program, mesh::Mesh({.pp = 2}), {.micro_batches = 2});
+  const Json nodes = node_costs(plan, told_by(plan, simulate(plan, CostModel()), {0, 0}))["nodes"];
+  EXPECT_NEAR(nodes["block0"]["input"], 4e-3, 1e-12);
+  EXPECT_NEAR(nodes["block0"]["weight"], 0, 1e-12);
+  EXPECT_NEAR(nodes["block1"]["input"], 0, 1e-12);
+  EXPECT_NEAR(nodes["block1"]["weight"], 4e-3, 1e-12);
+}
+
 TEST(Measured, WritesTraceTimelineAndCosts) {
   const Path directory = Path(testing::TempDir()) / "trireme_timeline";
   std::filesystem::create_directories(directory);

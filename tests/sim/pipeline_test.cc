@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <random>
 
+#include "tests/harness/recompute_whole.h"
 #include "trireme/base/error.h"
 #include "trireme/plan/memory.h"
 #include "trireme/plan/partition.h"
@@ -102,7 +103,6 @@ TEST(Pipeline, RandomProgramsAreProvenAndSimulated) {
     const Recipe recipe{.zero = random.upto(3),
                         .micro_batches = m,
                         .prefetch = random.upto(2),
-                        .recompute = random.chance(0.3),
                         .schedule = schedule};
     const mesh::Mesh mesh(
         {.pp = p, .dp_replicate = 1 + random.upto(1), .dp_shard = 1 + random.upto(1)});
@@ -111,9 +111,10 @@ TEST(Pipeline, RandomProgramsAreProvenAndSimulated) {
         .placement = schedules::placement_of(schedule), .ranks = p, .chunks = chunks};
     const Cuts cuts = balance(program, pipeline, recipe);
     program = place(std::move(program), cuts, pipeline);
-    SCOPED_TRACE(fmt::format("{} {} p {} chunks {} m {} zero {} recompute {}", program.name,
-                             schedules::name(schedule), p, chunks, m, recipe.zero,
-                             recipe.recompute));
+    const int segments = random.chance(0.5) ? random.upto(3) : -1;  // 0: of about the root
+    if (segments >= 0) program = recompute_whole(std::move(program), segments);
+    SCOPED_TRACE(fmt::format("{} {} p {} chunks {} m {} zero {} segments {}", program.name,
+                             schedules::name(schedule), p, chunks, m, recipe.zero, segments));
     const PlanSet plan = compile(program, mesh, recipe);
     ASSERT_NO_THROW(validate(plan));
     ASSERT_EQ(parse(print(plan)), plan);
@@ -127,7 +128,7 @@ TEST(Pipeline, RandomProgramsAreProvenAndSimulated) {
     const GradientFlow flow = gradient_flow(program);
     for (std::size_t n = 0; n < program.nodes.size(); ++n) {
       const Node& node = program.nodes[n];
-      const bool again = recipe.recompute && flow.node_has_backward[n] && !node.loss;
+      const bool again = node.segment >= 0;
       expected += m * node.flops * (1 + again + (flow.node_has_backward[n] ? 2 : 0));
     }
     EXPECT_NEAR(flops, expected, 1e-6 * expected);

@@ -5,6 +5,9 @@
 #include <algorithm>
 
 #include "tests/plan/cases.h"
+#include "trireme/plan/forward_only.h"
+#include "trireme/plan/shard.h"
+#include "trireme/sim/critical_path.h"
 
 namespace trireme::sim {
 namespace {
@@ -82,6 +85,40 @@ TEST(Simulate, GathersHideBehindComputeWhenPrefetched) {
   // The first is exposed, and that of the last node's backward, which follows its forward.
   EXPECT_DOUBLE_EQ(step(1).step_s, compute + 2);
   EXPECT_DOUBLE_EQ(step(1).lists[0].exposed_comm_s, 2);
+}
+
+TEST(Simulate, ReloadsHideBehindComputeWhenPrefetched) {
+  const auto cost = [](int rank, const Instr& line) {
+    return line.verb == Verb::kReload ? 1.0 : unit_cost(rank, line);
+  };
+  const auto step = [&](int prefetch) {
+    plan::Program program = plan::forward_only(arch::chain_example(6));
+    program.nodes.back().units = {7};
+    return simulate(plan::compile(program, mesh::Mesh(),
+                                  {.offload = {.params = plan::Tier::kNvme, .prefetch = prefetch}}),
+                    cost);
+  };
+  EXPECT_DOUBLE_EQ(step(0).step_s, 8 + 8);
+  EXPECT_DOUBLE_EQ(step(1).step_s, 8 + 1);
+  EXPECT_DOUBLE_EQ(step(1).lists[0].exposed_offload_s, 1);
+  EXPECT_DOUBLE_EQ(step(1).exposed_offload_s, 1);
+  EXPECT_DOUBLE_EQ(step(1).lists[0].exposed_comm_s, 0);
+}
+
+TEST(Simulate, WhatLeavesMovesAtTheRateOfItsTier) {
+  const CostModel model{.host_bytes_per_s = 4e9, .disk_bytes_per_s = 1e9};
+  for (const auto& [tier, rate] :
+       {std::pair(plan::Tier::kHost, 4e9), std::pair(plan::Tier::kNvme, 1e9)}) {
+    const PlanSet plan =
+        plan::compile(arch::chain_example(), mesh::Mesh(), {.offload = {.optimizer = tier}});
+    for (const Instr& line : plan.lists[0]) {
+      if (line.verb != Verb::kReload && line.verb != Verb::kOffload) continue;
+      const std::int64_t part =
+          plan::shard_numel(plan.program.units[static_cast<std::size_t>(line.unit)].numel, 1);
+      EXPECT_DOUBLE_EQ(seconds(model, plan, 0, line).all(), 8 * static_cast<double>(part) / rate);
+      EXPECT_EQ(kind_of(line), PathKind::kOffload);
+    }
+  }
 }
 
 TEST(Simulate, ReductionsOverlapWithBackward) {

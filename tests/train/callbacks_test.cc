@@ -32,7 +32,8 @@ StepMetrics at_step(std::int64_t step) {
           .mfu = 0.25,
           .rss_mb = 300,
           .comm_wait_ms = 1.5,
-          .data_wait_ms = 0.25};
+          .data_wait_ms = 0.25,
+          .offload_wait_ms = 0.5};
 }
 
 EvalMetrics eval_at(std::int64_t step) {
@@ -64,11 +65,19 @@ TEST(Jsonl, HasTheKeysOfTheContractAndExactNumbers) {
   metrics.loss = 0.1 + 0.2;
   const Json line = parse_json(jsonl_line(metrics, "6N + \"12LHS\""), "line");
   for (const char* key : {"step", "loss", "grad_norm", "lr", "tokens", "tokens_per_s", "step_ms",
-                          "mfu", "mfu_convention", "rss_mb", "comm_wait_ms", "data_wait_ms"})
+                          "mfu", "mfu_convention", "rss_mb", "comm_wait_ms", "data_wait_ms",
+                          "offload_wait_ms", "loss_scale", "skipped"})
     EXPECT_TRUE(line.contains(key)) << key;
   EXPECT_EQ(line["loss"].get<double>(), 0.1 + 0.2);
   EXPECT_EQ(line["grad_norm"].get<double>(), metrics.grad_norm);
   EXPECT_EQ(line["mfu_convention"], "6N + \"12LHS\"");
+  EXPECT_EQ(line["loss_scale"], 1);
+  EXPECT_EQ(line["skipped"], false);
+  metrics.loss_scale = 1024;
+  metrics.skipped = true;
+  const Json scaled = parse_json(jsonl_line(metrics, ""), "line");
+  EXPECT_EQ(scaled["loss_scale"], 1024);
+  EXPECT_EQ(scaled["skipped"], true);
   const Json eval = parse_json(jsonl_line(eval_at(5)), "line");
   EXPECT_EQ(eval["val_loss"].get<double>(), 2.0 / 3);
   EXPECT_EQ(eval["val_bits_per_byte"].get<double>(), 0.7);
@@ -126,6 +135,31 @@ TEST(Progress, PlainLinesEverySoManySteps) {
   EXPECT_THAT(text, HasSubstr("done: 20 steps"));
 }
 
+TEST(Progress, OverflowsAreSaidAtOnce) {
+  std::string text;
+  const auto callback = progress_callback(
+      {.write = [&](std::string_view more) { text += more; }, .columns = {}, .log_every = 10});
+  callback->on_start({.steps = 20});
+  StepMetrics metrics = at_step(7);
+  metrics.loss_scale = 65536;
+  metrics.skipped = true;
+  callback->on_step(metrics);
+  metrics.step = 10;
+  metrics.skipped = false;
+  callback->on_step(metrics);
+  EXPECT_THAT(text, HasSubstr("step 7  overflow at loss scale 65536: no update\n"));
+  EXPECT_THAT(text, HasSubstr("lr 1.00e-03  loss scale 65536  "));
+  EXPECT_THAT(text, Not(HasSubstr("step 10  overflow")));
+}
+
+TEST(Progress, AnEvaluationThatOverflowsIsSaid) {
+  std::string text;
+  const auto progress = progress_callback(
+      {.write = [&](std::string_view part) { text += part; }, .columns = {}, .baseline = {}});
+  progress->on_eval({.step = 5, .loss = INFINITY, .bits_per_byte = INFINITY, .seconds = 0.5});
+  EXPECT_EQ(text, "step 5  validation loss is not finite  in 0.5s\n");
+}
+
 TEST(Progress, TheBarIsRemovedAtTheEndAndBetweenLines) {
   const std::string text =
       shown({.write = {}, .columns = [] { return 80; }, .redraw_s = 0, .baseline = {}}, 20);
@@ -156,6 +190,23 @@ TEST(Progress, TheBarFitsEveryWidth) {
   EXPECT_THAT(bar_line(at_step(7), 20, 3661, 40), Not(HasSubstr("MFU")));
 }
 
+// A fall back is neither silent nor lost among lines: it stands before the first step.
+TEST(Progress, WhatWaitsOutsideMemorySaysHow) {
+  std::string text;
+  const auto progress = progress_callback(
+      {.write = [&](std::string_view part) { text += part; }, .columns = {}, .baseline = {}});
+  progress->on_start(
+      {.out = {}, .offload = {"nvme: threads (io_uring: Operation not permitted), page cache"}});
+  EXPECT_EQ(text, "offload   nvme: threads (io_uring: Operation not permitted), page cache\n");
+  progress->on_end(
+      {.offload =
+           {{"nvme",
+             {.written = 1'500'000'000, .read = 3'000'000'000, .write_s = 3, .read_s = 1.5}}},
+       .checkpoint = {}});
+  EXPECT_THAT(text, HasSubstr("offload of rank 0: 1.5 GB at 0.5 GB/s written to nvme, 3 GB at 2 "
+                              "GB/s read\n"));
+}
+
 TEST(Progress, AnInterruptSaysHowToGoOn) {
   EXPECT_THAT(shown({.write = {}, .columns = {}, .baseline = {}}, 3),
               HasSubstr("interrupted after step 3 of 20"));
@@ -169,9 +220,9 @@ TEST(Report, IsSelfContainedAndEscapes) {
                  .plan_summary = "1 < 2 & 3",
                  .steps = 20,
                  .predicted_step_s = 0.01,
-                 .predicted_bytes = 1000,
+                 .predicted_bytes = {1000},
                  .mfu_convention = "6N"};
-  report.end = {.step = 20, .measured_bytes = 1010, .checkpoint = "out/step-20"};
+  report.end = {.step = 20, .measured_bytes = {1010}, .checkpoint = "out/step-20"};
   for (int step = 1; step <= 20; ++step) report.steps.push_back(at_step(step));
   report.evals = {eval_at(10), eval_at(20)};
   report.baseline = 2.5;
@@ -223,6 +274,8 @@ TEST(TensorBoard, WritesAnEventFile) {
     ++files;
     EXPECT_THAT(entry.path().filename().string(), HasSubstr("tfevents"));
     EXPECT_THAT(read_file(entry.path()), HasSubstr("validation/bits_per_byte"));
+    EXPECT_THAT(read_file(entry.path()), HasSubstr("train/loss_scale"));
+    EXPECT_THAT(read_file(entry.path()), HasSubstr("train/skipped"));
   }
   EXPECT_EQ(files, 1u);
 }

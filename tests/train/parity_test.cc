@@ -48,16 +48,14 @@ Subject subject_of(const config::Job& job) {
       .clip = 1.0};
 }
 
-Layout layout_of(const config::Job& job, int replicate, int shard, int zero,
-                 bool recompute = false) {
+Layout layout_of(const config::Job& job, int replicate, int shard, int zero, int segments = 0) {
   config::Job laid_out = job;
   laid_out.parallel.dp_replicate = replicate;
   laid_out.parallel.dp_shard = shard;
   laid_out.parallel.zero = zero;
-  laid_out.recompute.policy =
-      recompute ? config::RecomputePolicy::kFull : config::RecomputePolicy::kNone;
   return {.degrees = {.dp_replicate = replicate, .dp_shard = shard},
-          .recipe = arch::recipe_of(laid_out)};
+          .recipe = arch::recipe_of(laid_out),
+          .segments = segments};
 }
 
 struct Case {
@@ -77,8 +75,8 @@ TEST_P(Parity, EveryRowOfTheTableGivesTheSameBits) {
       for (const auto& [replicate, shard] :
            std::vector<std::pair<int, int>>{{1, 1}, {1, 2}, {2, 1}, {1, 4}, {2, 2}, {1, 8}}) {
         if (replicate * shard > global) continue;
-        const bool recompute = (zero + shard) % 2 == 0;  // on and off, for every row and size
-        const Layout layout = layout_of(job, replicate, shard, zero, recompute);
+        const int segments = (zero + shard) % 3;  // for every row and size
+        const Layout layout = layout_of(job, replicate, shard, zero, segments);
         EXPECT_EQ(run_layout(subject, layout, kSteps), reference) << layout.name();
       }
   }

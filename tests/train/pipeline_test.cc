@@ -4,7 +4,7 @@
 
 #include <map>
 
-#include "tests/harness/jobs.h"
+#include "tests/harness/small_jobs.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
 
@@ -12,9 +12,12 @@ namespace trireme::train {
 namespace {
 
 using config::Job;
+using harness::expect_same;
 using harness::JobTrace;
+using harness::print;
 using harness::run_job;
-using Sets = std::vector<std::string>;
+using harness::Sets;
+using harness::operator+;
 
 constexpr int kSteps = 2;
 constexpr const char* kSchedules[] = {"gpipe",   "1f1b", "interleaved", "zb_h1", "zb_h2",
@@ -22,35 +25,12 @@ constexpr const char* kSchedules[] = {"gpipe",   "1f1b", "interleaved", "zb_h1",
 
 // Eight nodes: embedding, six blocks, head.
 Job small(const std::string& recipe, const Sets& sets) {
-  Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / recipe);
-  for (const char* set :
-       {"model.layers=6", "model.hidden=16", "model.heads=2", "model.seq_len=8",
-        "precision.compute=fp64", "run.global_batch=16", "run.micro_batch=1", "run.eval_every=0",
-        "optim.warmup_steps=0", "optim.eps=1e-4", "parallel.dp_shard=1"})
-    config::apply_set(job, set);
-  if (job.model.family == config::Family::kGpt) job.model.dropout = 0.1;
-  for (const std::string& set : sets) config::apply_set(job, set);
-  return job;
-}
-
-std::string print(const Sets& sets) {
-  std::string text;
-  for (const std::string& set : sets) text += set + " ";
-  return text;
-}
-
-Sets operator+(Sets a, const Sets& b) {
-  a.insert(a.end(), b.begin(), b.end());
-  return a;
-}
-
-// The same bits: losses, norms and every state.
-void expect_same(const JobTrace& one, const JobTrace& other) {
-  EXPECT_EQ(one.losses, other.losses);
-  EXPECT_EQ(one.grad_norms, other.grad_norms);
-  EXPECT_EQ(other.replicas_apart, 0);
-  ASSERT_EQ(one.states.size(), other.states.size());
-  for (const auto& [name, state] : one.states) EXPECT_EQ(state, other.states.at(name)) << name;
+  return harness::job_of(
+      recipe,
+      {"model.layers=6", "model.hidden=16", "model.heads=2", "model.seq_len=8",
+       "precision.compute=fp64", "run.global_batch=16", "run.micro_batch=1", "run.eval_every=0",
+       "optim.warmup_steps=0", "optim.eps=1e-4", "parallel.dp_shard=1"},
+      sets);
 }
 
 class Pipeline : public testing::TestWithParam<const char*> {

@@ -40,6 +40,7 @@ exec::StepResult step(const Layout& layout, std::int64_t index, const Path& from
   const config::Job job = job_of(layout);
   const config::Parallel& parallel = job.parallel;
   exec::StepResult result;
+  std::filesystem::create_directories(root);
   comm::run_local_ranks(parallel.dp_shard * parallel.cp * parallel.tp, 60, [&](comm::World& world) {
     JobSession steps(job, world);
     exec::Units& units = steps.session().units();

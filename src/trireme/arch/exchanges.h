@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "trireme/arch/per_rank.h"
+#include "trireme/arch/work.h"
 #include "trireme/plan/program.h"
 
 namespace trireme::arch {
@@ -15,12 +16,12 @@ class Exchanges {
 
   // Attention's, and two regions, each a column-parallel layer, which takes all rows, and a row-parallel one,
   // which sums (Shoeybi et al. 2019); by rows, what a column-parallel layer took is gathered again in backward
-  // (Korthikanti et al. 2022).
-  std::vector<plan::NodeExchange> block() const;
+  // (Korthikanti et al. 2022). Where no gradient goes, and for weights that do not train, nothing is.
+  std::vector<plan::NodeExchange> block(const TrainedBlock& block) const;
   // Each rank looks up the tokens of its rows of the table.
   std::vector<plan::NodeExchange> embed() const;
   // Two numbers a token, and the gradient of the last activation.
-  std::vector<plan::NodeExchange> head() const;
+  std::vector<plan::NodeExchange> head(const TrainedHead& head) const;
 
  private:
   bool sequence() const { return rank_.sequence && rank_.tp > 1; }

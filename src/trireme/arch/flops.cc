@@ -1,5 +1,9 @@
 #include "trireme/arch/flops.h"
 
+#include <algorithm>
+
+#include "trireme/plan/placement.h"
+
 namespace trireme::arch {
 
 std::string_view name(FlopsConvention convention) {
@@ -44,6 +48,32 @@ double flops_per_token(const config::Model& model, FlopsConvention convention) {
       return 6.0 * static_cast<double>(count.products) + 6 * attention;
   }
   return 0;
+}
+
+void set_flops_per_token(ModelSpec& spec, const config::Model& model) {
+  const plan::Program& program = spec.program;
+  spec.flops_per_token = flops_per_token(model, FlopsConvention::kNanoGpt);
+  spec.flops_convention = name(FlopsConvention::kNanoGpt);
+  if (std::ranges::all_of(program.units, &plan::Unit::trainable) &&
+      std::ranges::all_of(spec.adapted, &std::vector<int>::empty))
+    return;
+  const plan::GradientFlow flow = plan::gradient_flow(program);
+  const double positions = static_cast<double>(count_parameters(model).positions);
+  double flops = 0;
+  for (std::size_t unit = 0; unit < program.units.size(); ++unit) {
+    bool back = false;
+    for (std::size_t node = 0; node < program.nodes.size(); ++node)
+      back = back || (flow.node_has_backward[node] &&
+                      plan::contains(program.nodes[node].units, static_cast<int>(unit)));
+    const double counted =
+        static_cast<double>(spec.units[unit].numel()) - (unit == 0 ? positions : 0);
+    flops += (2 + 2 * back + 2 * program.units[unit].trainable) * counted;
+  }
+  for (std::size_t node = 1; node + 1 < program.nodes.size(); ++node)
+    flops +=
+        (flow.node_has_backward[node] ? 12 : 4) * static_cast<double>(model.hidden * model.seq_len);
+  spec.flops_per_token = flops;
+  spec.flops_convention += ", less what frozen parameters do without";
 }
 
 }  // namespace trireme::arch

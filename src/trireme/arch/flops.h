@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "trireme/arch/spec.h"
 #include "trireme/config/job.h"
 
 namespace trireme::arch {
@@ -31,5 +32,9 @@ ParameterCount count_parameters(const config::Model& model);
 
 // FLOPs per token at context length seq_len; `model` is resolved.
 double flops_per_token(const config::Model& model, FlopsConvention convention);
+
+// Sets flops_per_token and its convention: 6N + 12LHS of `model`, of which 2N + 4LHS are forward; gradients of
+// activations count 2N + 8LHS where a gradient goes, those of parameters 2N where they train.
+void set_flops_per_token(ModelSpec& spec, const config::Model& model);
 
 }  // namespace trireme::arch

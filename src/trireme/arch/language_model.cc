@@ -8,6 +8,11 @@
 #include "trireme/arch/exchanges.h"
 #include "trireme/arch/flops.h"
 #include "trireme/arch/layout.h"
+#include "trireme/arch/node_types.h"
+#include "trireme/arch/recompute.h"
+#include "trireme/arch/training.h"
+#include "trireme/arch/transients.h"
+#include "trireme/arch/work.h"
 #include "trireme/base/error.h"
 
 namespace trireme::arch {
@@ -16,22 +21,26 @@ namespace {
 using config::Family;
 using config::Model;
 
-// What a node does and keeps, of one micro-batch on one rank.
-struct Work {
-  std::int64_t saved_bytes;
-  double products = 0;  // flops with weights
-  double attention = 0;
-  std::optional<std::int64_t> kept_bytes{};  // from half to half of a backward that splits
+// A block as its family gives it; `attention` and `mlp` say which parameters are the weights of its linear layers. The
+// layers and gradients of `block` follow.
+struct BlockSpec {
+  std::vector<ParamSpec> params;
+  std::vector<int> attention;
+  std::vector<int> mlp;
+  TrainedBlock block;
 };
 
 // Builds the chain embed -> blocks -> head; families add their parameters.
 class Chain {
  public:
-  Chain(std::string name, const Model& model, const Sizes& sizes, const PerRank& rank)
-      : sizes_(sizes), rank_(rank), exchanges_(sizes, rank) {
+  Chain(std::string name, const Model& model, const Sizes& sizes, const PerRank& rank,
+        const Training& training)
+      : model_(model),
+        sizes_(sizes),
+        rank_(rank),
+        training_(training),
+        types_(rank.compute, rank.node_types) {
     spec_.program.name = std::move(name);
-    spec_.flops_per_token = flops_per_token(model, FlopsConvention::kNanoGpt);
-    spec_.flops_convention = arch::name(FlopsConvention::kNanoGpt);
     tokens_ = value({.name = "tokens", .bytes = sizes.tokens * 8, .differentiable = false});
     targets_ = value({.name = "targets", .bytes = sizes.tokens * 8, .differentiable = false});
     if (rank.documents)
@@ -39,24 +48,61 @@ class Chain {
   }
 
   void embed(std::vector<ParamSpec> params, std::int64_t saved_bytes) {
-    node({.name = "embed", .reads = with_positions(tokens_), .exchanges = exchanges_.embed()},
+    node({.name = "embed",
+          .reads = with_positions(tokens_),
+          .work = converting("embed", embed_transients(model_, sizes_of("embed"), typed("embed"))),
+          .exchanges = exchanges("embed").embed()},
          {.saved_bytes = saved_bytes}, std::move(params));
     write_activation();
   }
 
-  void block(std::vector<ParamSpec> params, const Work& work) {
+  void block(BlockSpec spec) {
     const std::string name = fmt::format("block.{}", blocks_);
-    node({.name = name, .reads = with_positions(x_), .exchanges = exchanges_.block()}, work,
-         std::move(params));
+    const std::int64_t attention = training_.attention_rank(), mlp = training_.mlp_rank();
+    TrainedBlock& block = spec.block;
+    block.dropout = training_.dropout();
+    block.gradients = {.input = trains_, .own = training_.trains(name)};
+    block.qkv = layers_of(spec.params, spec.attention, 0, rank_, attention);
+    block.out = layers_of(spec.params, spec.attention, 1, rank_, attention);
+    block.up = layers_of(spec.params, spec.mlp, 0, rank_, mlp);
+    block.down = layers_of(spec.params, spec.mlp, 1, rank_, mlp);
+    std::vector<ParamSpec> adapters;
+    std::vector<int> adapted;
+    const auto adapt = [&](const std::vector<int>& weights, std::int64_t rank) {
+      for (const int weight : weights) {
+        if (rank == 0) return;
+        adapted.push_back(weight);
+        for (ParamSpec& param : adapter_params(spec.params[static_cast<std::size_t>(weight)], rank))
+          adapters.push_back(std::move(param));
+      }
+    };
+    adapt(spec.attention, attention);
+    adapt(spec.mlp, mlp);
+    node({.name = name,
+          .reads = with_positions(x_),
+          .work = converting(name, block_transients(model_, sizes_of(name), typed(name), block)),
+          .exchanges = exchanges(name).block(block)},
+         block_work(model_, sizes_of(name), rank_, block), std::move(spec.params));
+    if (!adapters.empty()) add_unit({.name = name + ".lora", .params = std::move(adapters)}, true);
+    spec_.adapted.back() = std::move(adapted);
     ++blocks_;
     write_activation();
   }
 
-  // A tied head multiplies by the first parameter of unit `embed`.
-  void head(std::vector<ParamSpec> params, bool tied, const Work& work) {
-    node({.name = "head", .reads = {x_, targets_}, .loss = true, .exchanges = exchanges_.head()},
-         work, std::move(params));
-    if (tied) {
+  // A tied head multiplies by the first parameter of unit `embed`. `statistics` as TrainedHead's.
+  void head(std::vector<ParamSpec> params, std::int64_t statistics) {
+    const bool own = training_.trains("head");
+    const TrainedHead head{.statistics = statistics,
+                           .gradients = {.input = trains_, .own = own},
+                           .weight = model_.tied ? training_.trains("embed") : own};
+    node(
+        {.name = "head",
+         .reads = {x_, targets_},
+         .loss = true,
+         .work = converting("head", head_transients(model_, sizes_of("head"), typed("head"), head)),
+         .exchanges = exchanges("head").head(head)},
+        head_work(model_, sizes_of("head"), rank_, head), std::move(params));
+    if (model_.tied) {
       spec_.program.nodes.back().units.push_back(0);
       spec_.node_params.back().push_back({.unit = 0, .param = 0});
     }
@@ -64,7 +110,9 @@ class Chain {
   }
 
   ModelSpec build() && {
+    types_.apply(spec_.program);
     plan::check_program(spec_.program);
+    set_flops_per_token(spec_, model_);
     return std::move(spec_);
   }
 
@@ -79,6 +127,30 @@ class Chain {
     return {value, positions_};
   }
 
+  // In the type that the node computes in.
+  Sizes sizes_of(const std::string& node) const { return {model_, typed(node)}; }
+  PerRank typed(const std::string& node) const {
+    PerRank rank = rank_;
+    rank.compute = types_.of(node);
+    return rank;
+  }
+  Exchanges exchanges(const std::string& node) const { return {sizes_of(node), typed(node)}; }
+  // With, of a node of another type, what it writes before it is converted, or the gradients of that.
+  plan::NodeWork converting(const std::string& node, plan::NodeWork work) const {
+    if (types_.of(node) == rank_.compute) return work;
+    const Sizes sizes = sizes_of(node);
+    const std::int64_t own = sizes.rows * sizes.d * sizes.element;
+    for (std::int64_t* bytes : {&work.forward, &work.passing, &work.backward, &work.input})
+      *bytes += own;
+    return work;
+  }
+  // The copy that a node of another type makes of the activation it reads, if a gradient comes back to it.
+  std::int64_t converted_bytes(const plan::Node& node) const {
+    if (node.reads[0] != x_ || types_.of(node.name) == rank_.compute) return 0;
+    if (!trains_ && !training_.trains(node.name)) return 0;
+    return sizes_.rows * sizes_.d * sizes_of(node.name).element;
+  }
+
   void write_activation() {
     const std::vector<std::int64_t> shape =
         rank_.sequence
@@ -86,35 +158,47 @@ class Chain {
             : std::vector{rank_.micro_batch, sizes_.tokens / rank_.micro_batch, sizes_.d};
     x_ = value({.name = fmt::format("x{}", blocks_),
                 .bytes = sizes_.rows * sizes_.d * sizes_.element,
-                .shape = shape});
+                .shape = shape,
+                .whole = rank_.tp > 1 && !rank_.sequence});
     spec_.program.nodes.back().writes = {x_};
   }
 
   // A node with a unit of its own and the same name.
   void node(plan::Node node, const Work& work, std::vector<ParamSpec> params) {
-    node.saved_bytes = work.saved_bytes;
-    node.flops = work.products + work.attention;
-    if (work.kept_bytes)
-      node.split =
-          plan::BackwardSplit{.kept_bytes = *work.kept_bytes, .weight_flops = work.products};
-    const auto id = static_cast<plan::UnitId>(spec_.units.size());
+    node.saved_bytes = work.saved_bytes + converted_bytes(node);
+    node.parts = work.parts;
+    node.flops = work.flops;
+    node.backward_flops = work.backward_flops;
+    node.split = work.split;
     UnitSpec unit{.name = node.name, .params = std::move(params)};
-    spec_.program.units.push_back({.name = unit.name,
-                                   .numel = largest_numel(unit, rank_.tp),
-                                   .tp_partial = partial_numel(unit, rank_.tp)});
-    std::vector<ParamRef> refs;
-    for (std::size_t i = 0; i < unit.params.size(); ++i)
-      refs.push_back({.unit = id, .param = static_cast<int>(i)});
-    node.units = {id};
-    spec_.units.push_back(std::move(unit));
-    spec_.node_params.push_back(std::move(refs));
     spec_.program.nodes.push_back(std::move(node));
+    spec_.node_params.emplace_back();
+    spec_.adapted.emplace_back();
+    const bool trains = training_.trains(unit.name);
+    add_unit(std::move(unit), trains);
   }
 
+  // To the last node.
+  void add_unit(UnitSpec unit, bool trains) {
+    const auto id = static_cast<plan::UnitId>(spec_.units.size());
+    spec_.program.units.push_back({.name = unit.name,
+                                   .numel = largest_numel(unit, rank_.tp),
+                                   .trainable = trains,
+                                   .tp_partial = trains ? partial_numel(unit, rank_.tp) : 0});
+    spec_.program.nodes.back().units.push_back(id);
+    for (std::size_t i = 0; i < unit.params.size(); ++i)
+      spec_.node_params.back().push_back({.unit = id, .param = static_cast<int>(i)});
+    spec_.units.push_back(std::move(unit));
+    trains_ = trains_ || trains;
+  }
+
+  const Model& model_;
   const Sizes& sizes_;
   const PerRank& rank_;
-  Exchanges exchanges_;
+  const Training& training_;
+  NodeTypes types_;
   ModelSpec spec_;
+  bool trains_ = false;  // a unit so far, so that a gradient comes back to x_
   plan::ValueId tokens_ = -1;
   plan::ValueId targets_ = -1;
   plan::ValueId positions_ = -1;  // none: samples are one document
@@ -176,63 +260,12 @@ ParamSpec bias(std::string name, std::int64_t size, const Cut& cut) {
   return vector(std::move(name), size, Init::Kind::kZeros, cut);
 }
 
-// Of one rank. Multiply-adds count two.
-double product_flops(const Sizes& sizes, int tp, std::int64_t weights) {
-  return 2.0 * static_cast<double>(sizes.tokens) * static_cast<double>(weights) / tp;
-}
-// Attention is counted as it is computed: causal, so half of QK^T and half of PV.
-double attention_flops(const Model& model, const Sizes& sizes, int tp) {
-  return 2.0 * static_cast<double>(sizes.tokens) *
-         static_cast<double>(model.seq_len * model.hidden) / tp;
-}
-
-// Where the documents of attention's tokens begin, and what `rotated` numbers a token turn queries and keys.
-std::int64_t document_saved(const Sizes& sizes, const PerRank& rank, std::int64_t rotated) {
-  if (!rank.documents) return 0;
-  return sizes.attention.tokens * 8 + sizes.tokens * rotated * sizes.statistic;
-}
-
-// In the rank's heads: q, k, v, attention's result, once more where heads were exchanged, log-sum-exp.
-std::int64_t attention_saved(const Sizes& sizes) {
-  const Sizes::Attention& own = sizes.attention;
-  return own.tokens * (2 * (own.q + own.kv) * sizes.element + own.heads * sizes.statistic) +
-         sizes.exchanged * sizes.tokens * sizes.q * sizes.element;
-}
-
-// From half to half of a block's backward: gradients of the `inner` features of its feed-forward and the activation
-// of these; gradients of queries, keys and values, and attention's result; gradients of what both branches gave,
-// gathered, and their normed inputs; and of gains and biases `sums` gradients.
-std::int64_t block_kept(const Sizes& sizes, std::int64_t inner, std::int64_t sums) {
-  return sizes.tokens * (inner + sizes.ffn + 2 * (sizes.q + sizes.kv) + 2 * sizes.d) *
-             sizes.element +
-         2 * sizes.rows * sizes.d * sizes.element + sums * sizes.d * sizes.statistic;
-}
-
-// The normed input, its `statistics` a token, the log-sum-exp and perhaps the logits, which become their own
-// gradient.
-std::int64_t head_saved(const Sizes& sizes, std::int64_t statistics, bool keep_logits) {
-  return sizes.rows * (sizes.d * sizes.element + statistics * sizes.statistic) +
-         sizes.tokens * ((keep_logits ? sizes.vocab : 0) * sizes.element + sizes.statistic);
-}
-
-// From half to half of its backward: the normed input, the logits' gradient and the norm's `sums`. Logits that are
-// computed again do not split it.
-std::optional<std::int64_t> head_kept(const Sizes& sizes, std::int64_t sums, bool keep_logits) {
-  if (!keep_logits) return std::nullopt;
-  return (sizes.rows * sizes.d + sizes.tokens * sizes.vocab) * sizes.element +
-         sums * sizes.d * sizes.statistic;
-}
-
-Work head_work(const Model& model, const Sizes& sizes, const PerRank& rank,
-               std::int64_t statistics) {
-  return {.saved_bytes = head_saved(sizes, statistics, rank.keep_logits),
-          .products = product_flops(sizes, rank.tp, sizes.d * model.vocab),
-          .kept_bytes = head_kept(sizes, statistics, rank.keep_logits)};
-}
+// LayerNorm takes mean, variance, scale and shift; RMSNorm squares, scale and gain.
+constexpr double kLayerNormFlops = 8, kRmsNormFlops = 4;
 
 }  // namespace
 
-ModelSpec gpt_spec(const Model& model, const PerRank& rank) {
+ModelSpec gpt_spec(const Model& model, const PerRank& rank, const Training& training) {
   const Sizes sizes(model, rank);
   const Initial init(model);
   const Cuts cut(model, rank);
@@ -240,45 +273,44 @@ ModelSpec gpt_spec(const Model& model, const PerRank& rank) {
   const std::int64_t ffn = model.ffn;
   const Cut qkv = Cuts::rows({cut.q, cut.kv, cut.kv});
   const Cut features = Cuts::rows({Cuts::each(ffn)});
-  Chain chain("gpt", model, sizes, rank);
+  Chain chain("gpt", model, sizes, rank, training);
   chain.embed({matrix("transformer.wte.weight", model.vocab, d, init.matrix,
                       Cuts::rows({Cuts::each(model.vocab)})),
                matrix("transformer.wpe.weight", model.seq_len, d, init.matrix, cut.whole)},
               /*places of rows*/ sizes.spread && !(rank.documents && sizes.rows == sizes.tokens)
                   ? sizes.rows * 8
                   : 0);
-  // Kept by rows: ln_1, x between the branches, ln_2, mean and deviation of two norms; of all tokens, in
-  // the rank's features: c_fc before GELU.
-  const std::int64_t saved = sizes.rows * (3 * d * sizes.element + 4 * sizes.statistic) +
-                             attention_saved(sizes) + sizes.tokens * sizes.ffn * sizes.element;
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
     const std::string h = fmt::format("transformer.h.{}.", layer);
     chain.block(
-        {gain(h + "ln_1.weight", d, cut.whole), bias(h + "ln_1.bias", d, cut.whole),
-         matrix(h + "attn.c_attn.weight", 3 * d, d, init.matrix, qkv),
-         bias(h + "attn.c_attn.bias", 3 * d, qkv),
-         matrix(h + "attn.c_proj.weight", d, d, init.residual, Cuts::columns({cut.q})),
-         bias(h + "attn.c_proj.bias", d, cut.whole), gain(h + "ln_2.weight", d, cut.whole),
-         bias(h + "ln_2.bias", d, cut.whole),
-         matrix(h + "mlp.c_fc.weight", ffn, d, init.matrix, features),
-         bias(h + "mlp.c_fc.bias", ffn, features),
-         matrix(h + "mlp.c_proj.weight", d, ffn, init.residual, Cuts::columns({Cuts::each(ffn)})),
-         bias(h + "mlp.c_proj.bias", d, cut.whole)},
-        {.saved_bytes = saved + document_saved(sizes, rank, 0),
-         .products = product_flops(sizes, rank.tp, 4 * d * d + 2 * d * ffn),
-         .attention = attention_flops(model, sizes, rank.tp),
-         .kept_bytes = block_kept(sizes, sizes.ffn, rank.sequence ? 6 : 4)});
+        {.params = {gain(h + "ln_1.weight", d, cut.whole), bias(h + "ln_1.bias", d, cut.whole),
+                    matrix(h + "attn.c_attn.weight", 3 * d, d, init.matrix, qkv),
+                    bias(h + "attn.c_attn.bias", 3 * d, qkv),
+                    matrix(h + "attn.c_proj.weight", d, d, init.residual, Cuts::columns({cut.q})),
+                    bias(h + "attn.c_proj.bias", d, cut.whole),
+                    gain(h + "ln_2.weight", d, cut.whole), bias(h + "ln_2.bias", d, cut.whole),
+                    matrix(h + "mlp.c_fc.weight", ffn, d, init.matrix, features),
+                    bias(h + "mlp.c_fc.bias", ffn, features),
+                    matrix(h + "mlp.c_proj.weight", d, ffn, init.residual,
+                           Cuts::columns({Cuts::each(ffn)})),
+                    bias(h + "mlp.c_proj.bias", d, cut.whole)},
+         .attention = {2, 4},
+         .mlp = {8, 10},
+         .block = {.statistics = 2,
+                   .norm_flops = kLayerNormFlops,
+                   .inner = sizes.ffn,
+                   .sums = rank.sequence ? 6 : 4}});
   }
   std::vector<ParamSpec> head = {gain("transformer.ln_f.weight", d, cut.whole),
                                  bias("transformer.ln_f.bias", d, cut.whole)};
   if (!model.tied)
     head.push_back(matrix("lm_head.weight", model.vocab, d, init.matrix,
                           Cuts::rows({Cuts::each(model.vocab)})));
-  chain.head(std::move(head), model.tied, head_work(model, sizes, rank, 2));
+  chain.head(std::move(head), 2);
   return std::move(chain).build();
 }
 
-ModelSpec llama_spec(const Model& model, const PerRank& rank) {
+ModelSpec llama_spec(const Model& model, const PerRank& rank, const Training& training) {
   const Sizes sizes(model, rank);
   const Initial init(model);
   const Cuts cut(model, rank);
@@ -286,52 +318,59 @@ ModelSpec llama_spec(const Model& model, const PerRank& rank) {
   const std::int64_t kv = cut.width * model.kv_heads;
   const std::int64_t ffn = model.ffn;
   const Cut features = Cuts::rows({Cuts::each(ffn)});
-  Chain chain("llama", model, sizes, rank);
+  Chain chain("llama", model, sizes, rank, training);
   chain.embed({matrix("model.embed_tokens.weight", model.vocab, d, init.matrix,
                       Cuts::rows({Cuts::each(model.vocab)}))},
               0);
-  // Kept by rows: the first norm, x between the branches, the second norm, a deviation per norm; of all
-  // tokens, in the rank's features: gate and up.
-  const std::int64_t saved = sizes.rows * (3 * d * sizes.element + 2 * sizes.statistic) +
-                             attention_saved(sizes) + sizes.tokens * 2 * sizes.ffn * sizes.element;
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
     const std::string h = fmt::format("model.layers.{}.", layer);
-    chain.block({gain(h + "input_layernorm.weight", d, cut.whole),
-                 matrix(h + "self_attn.q_proj.weight", d, d, init.matrix, Cuts::rows({cut.q})),
-                 matrix(h + "self_attn.k_proj.weight", kv, d, init.matrix, Cuts::rows({cut.kv})),
-                 matrix(h + "self_attn.v_proj.weight", kv, d, init.matrix, Cuts::rows({cut.kv})),
-                 matrix(h + "self_attn.o_proj.weight", d, d, init.residual, Cuts::columns({cut.q})),
-                 gain(h + "post_attention_layernorm.weight", d, cut.whole),
-                 matrix(h + "mlp.gate_proj.weight", ffn, d, init.matrix, features),
-                 matrix(h + "mlp.up_proj.weight", ffn, d, init.matrix, features),
-                 matrix(h + "mlp.down_proj.weight", d, ffn, init.residual,
-                        Cuts::columns({Cuts::each(ffn)}))},
-                {.saved_bytes = saved + document_saved(sizes, rank, cut.width),
-                 .products = product_flops(sizes, rank.tp, 2 * d * d + 2 * d * kv + 3 * d * ffn),
-                 .attention = attention_flops(model, sizes, rank.tp),
-                 .kept_bytes = block_kept(sizes, 2 * sizes.ffn, 2)});
+    chain.block(
+        {.params = {gain(h + "input_layernorm.weight", d, cut.whole),
+                    matrix(h + "self_attn.q_proj.weight", d, d, init.matrix, Cuts::rows({cut.q})),
+                    matrix(h + "self_attn.k_proj.weight", kv, d, init.matrix, Cuts::rows({cut.kv})),
+                    matrix(h + "self_attn.v_proj.weight", kv, d, init.matrix, Cuts::rows({cut.kv})),
+                    matrix(h + "self_attn.o_proj.weight", d, d, init.residual,
+                           Cuts::columns({cut.q})),
+                    gain(h + "post_attention_layernorm.weight", d, cut.whole),
+                    matrix(h + "mlp.gate_proj.weight", ffn, d, init.matrix, features),
+                    matrix(h + "mlp.up_proj.weight", ffn, d, init.matrix, features),
+                    matrix(h + "mlp.down_proj.weight", d, ffn, init.residual,
+                           Cuts::columns({Cuts::each(ffn)}))},
+         .attention = {1, 2, 3, 4},
+         .mlp = {6, 7, 8},
+         .block = {.statistics = 1,
+                   .norm_flops = kRmsNormFlops,
+                   .inner = 2 * sizes.ffn,
+                   .rotated = cut.width,
+                   .sums = 2}});
   }
   std::vector<ParamSpec> head = {gain("model.norm.weight", d, cut.whole)};
   if (!model.tied)
     head.push_back(matrix("lm_head.weight", model.vocab, d, init.matrix,
                           Cuts::rows({Cuts::each(model.vocab)})));
-  chain.head(std::move(head), model.tied, head_work(model, sizes, rank, 1));
+  chain.head(std::move(head), 1);
   return std::move(chain).build();
 }
 
 ModelSpec describe(const config::Job& job) {
   const PerRank rank{.micro_batch = job.run.micro_batch,
                      .compute = job.precision.compute,
+                     .node_types = job.precision.nodes,
                      .tp = job.parallel.tp,
                      .sequence = job.parallel.sequence_parallel && job.parallel.tp > 1,
                      .cp = job.parallel.cp,
                      .context = job.parallel.context,
                      .context_inner = job.parallel.context_inner,
-                     .keep_logits = !job.recompute.logits,
                      .documents = job.data.documents};
-  ModelSpec spec =
-      job.model.family == Family::kGpt ? gpt_spec(job.model, rank) : llama_spec(job.model, rank);
+  const Training training(job.model, job.lora);
+  ModelSpec spec = job.model.family == Family::kGpt ? gpt_spec(job.model, rank, training)
+                                                    : llama_spec(job.model, rank, training);
+  std::vector<std::string> own;
+  for (const plan::Node& node : spec.program.nodes) own.push_back(node.name);
+  training.check(own);
+  spec.program = recompute_nodes(job, std::move(spec.program));
   spec.program = place_stages(job, std::move(spec.program));
+  spec.program = recompute_stages(job, std::move(spec.program));
   return spec;
 }
 

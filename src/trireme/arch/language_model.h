@@ -5,6 +5,7 @@
 
 #include "trireme/arch/per_rank.h"
 #include "trireme/arch/spec.h"
+#include "trireme/arch/training.h"
 #include "trireme/config/job.h"
 
 namespace trireme::arch {
@@ -12,16 +13,18 @@ namespace trireme::arch {
 // GPT-2 (Radford et al. 2019): learned positions, layer norm before each branch, biases, tanh-GELU.
 //
 // Units and nodes are `embed`, `block.0` .. `block.L-1` and `head`, the loss; a tied head also uses
-// unit `embed`. Inputs are `tokens` and `targets`, int64 [micro_batch, seq_len / cp]; a target of -100 is no
+// unit `embed`. The adapters of a block's layers are a unit of their own, `block.0.lora`. Inputs are `tokens` and `targets`, int64 [micro_batch, seq_len / cp]; a target of -100 is no
 // target. Parameters have Hugging Face's names; matrices are stored [out, in], which for
 // c_attn, c_proj and c_fc is the transpose of Hugging Face's files. `model` is resolved.
-ModelSpec gpt_spec(const config::Model& model, const PerRank& rank);
+ModelSpec gpt_spec(const config::Model& model, const PerRank& rank, const Training& training = {});
 
 // Llama (Touvron et al. 2023): rotary positions, RMS norm before each branch, SwiGLU, grouped-query
 // attention, no biases. Layout and inputs as above.
-ModelSpec llama_spec(const config::Model& model, const PerRank& rank);
+ModelSpec llama_spec(const config::Model& model, const PerRank& rank,
+                     const Training& training = {});
 
-// The family's spec for a resolved job.
+// The family's spec for a resolved job. Throws Error{kUsage} for patterns of units that name none, or leave none to
+// train.
 ModelSpec describe(const config::Job& job);
 
 }  // namespace trireme::arch

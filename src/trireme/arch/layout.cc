@@ -89,6 +89,24 @@ void read_costs(const std::string& file, plan::Program& program) {
                     .weight = seconds(node, "weight")};
 }
 
+plan::Offload offload_of(const config::Offload& offload) {
+  const auto tier = [](config::OffloadTier tier) {
+    switch (tier) {
+      case config::OffloadTier::kNone: return plan::Tier::kNone;
+      case config::OffloadTier::kHost: return plan::Tier::kHost;
+      case config::OffloadTier::kNvme: return plan::Tier::kNvme;
+      case config::OffloadTier::kTp: return plan::Tier::kTp;
+    }
+    TRIREME_CHECK(false, "offload tier {}", static_cast<int>(tier));
+  };
+  return {.optimizer = tier(offload.optimizer),
+          .params = tier(offload.params),
+          .grads = tier(offload.grads),
+          .activations = tier(offload.activations),
+          .ratio = offload.ratio,
+          .prefetch = offload.prefetch};
+}
+
 }  // namespace
 
 mesh::Mesh mesh_of(const config::Job& job) {
@@ -105,7 +123,6 @@ plan::Recipe recipe_of(const config::Job& job) {
   return {.zero = job.parallel.zero,
           .micro_batches = static_cast<int>(config::accumulation(job)),
           .prefetch = job.parallel.prefetch,
-          .recompute = job.recompute.policy == config::RecomputePolicy::kFull,
           .canonical = precision.numerics == config::Numerics::kCanonical,
           .clip = job.optim.clip > 0,
           .schedule =
@@ -115,7 +132,10 @@ plan::Recipe recipe_of(const config::Job& job) {
           .compute = precision.compute,
           .master = precision.master.value(),
           .grads = precision.grads.value(),
-          .optimizer_states = 2};
+          .reduce = precision.reduce == precision.grads ? std::nullopt : precision.reduce,
+          .optimizer_states = 2,
+          .int8_states = job.optim.states == config::OptimizerStates::kInt8,
+          .offload = offload_of(job.offload)};
 }
 
 plan::Program place_stages(const config::Job& job, plan::Program program) {

@@ -10,6 +10,9 @@ namespace {
 
 using config::Model;
 
+// Of ops/kernels/cpu/matmul.cc, in elements.
+constexpr std::int64_t kTile = 128 * 128;
+
 std::int64_t most(std::int64_t count, int parts) { return (count + parts - 1) / parts; }
 
 // As each of `exchanging` ranks shares out the heads of its tp rank.
@@ -56,6 +59,8 @@ Sizes::Sizes(const Model& model, const PerRank& rank)
       vocab(most(model.vocab, rank.tp)),
       element(static_cast<std::int64_t>(size_of(rank.compute))),
       statistic(rank.compute == DType::kF64 ? 8 : 4),
+      product(rank.compute == DType::kF16 ? 3 * kTile * statistic : 0),
+      added_product(rank.compute == DType::kF64 ? kTile * statistic : product),
       spread(rank.cp > 1 || (rank.sequence && rank.tp > 1)),
       exchanged(rank.exchanging() > 1),
       attention(attention_sizes(model, rank.tp, rank.exchanging(), tokens)) {

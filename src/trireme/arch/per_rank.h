@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "trireme/base/dtype.h"
 #include "trireme/config/job.h"
@@ -11,13 +12,13 @@ namespace trireme::arch {
 struct PerRank {
   std::int64_t micro_batch = 1;  // samples
   DType compute = DType::kF32;
+  std::string node_types{};  // of nodes with another (node_types.h)
   int tp = 1;
   bool sequence =
       false;  // sequence parallelism: of rows between parallel regions a tp rank has its own
   int cp = 1;
   config::ContextMethod context = config::ContextMethod::kRing;
-  int context_inner = 1;  // of cp, the ranks that exchange heads (hierarchical)
-  bool keep_logits = true;
+  int context_inner = 1;   // of cp, the ranks that exchange heads (hierarchical)
   bool documents = false;  // positions come with the tokens
 
   // Of cp, the ranks that exchange heads for tokens before attention.
@@ -36,10 +37,12 @@ struct Sizes {
   std::int64_t kv;  // width of keys and of values
   std::int64_t ffn;
   std::int64_t vocab;
-  std::int64_t element;    // bytes of an activation
-  std::int64_t statistic;  // bytes of a norm's or softmax's statistic, and of the loss
-  bool spread;             // the rows are not all of them in order
-  bool exchanged;          // attention has other heads and tokens than the layers beside it
+  std::int64_t element;        // bytes of an activation
+  std::int64_t statistic;      // bytes of a norm's or softmax's statistic, and of the loss
+  std::int64_t product;        // bytes that a matrix product holds beside its operands
+  std::int64_t added_product;  // and one that is added to a sum
+  bool spread;                 // the rows are not all of them in order
+  bool exchanged;              // attention has other heads and tokens than the layers beside it
 
   // What attention itself works on, once heads were exchanged: a key-value head goes to every rank that reads it.
   struct Attention {

@@ -45,7 +45,10 @@ struct ModelSpec {
   plan::Program program;
   std::vector<UnitSpec> units;  // parallel to program.units
   std::vector<std::vector<ParamRef>>
-      node_params;               // parallel to program.nodes: what each block binds
+      node_params;  // parallel to program.nodes: what each block binds
+  // The same: which of these are weights with an adapter, whose A and B follow behind the node's other parameters,
+  // in this order.
+  std::vector<std::vector<int>> adapted;
   double flops_per_token = 0;    // forward and backward, see `flops_convention`
   std::string flops_convention;  // "6N + 12LHS": printed beside every MFU
 

@@ -16,6 +16,7 @@ enum class ErrorKind {
   kData,       // token file, dataset or checkpoint unusable: exit 3
   kPeerLost,   // a peer died, hung or timed out; restartable: exit 4
   kNonFinite,  // loss or gradient not finite, by policy: exit 5
+  kNoRoom,     // needs more memory than it is allowed, nothing started: exit 6
 };
 
 // An error whose message names the value seen, the value needed and the way out, in one line.
@@ -28,10 +29,11 @@ class Error : public std::runtime_error {
   ErrorKind kind_;
 };
 
-// The process exit code of an error kind (DESIGN: 1 bug, 2 usage, 3 data, 4 peer lost, 5 non-finite).
+// The process exit code of an error kind (DESIGN: 1 bug, 2 usage, 3 data, 4 peer lost, 5 non-finite,
+// 6 does not fit).
 int exit_code(ErrorKind kind);
 
-// Short stable name: "internal", "usage", "data", "peer lost", "non-finite".
+// Short stable name: "internal", "usage", "data", "peer lost", "non-finite", "does not fit".
 const char* name(ErrorKind kind);
 
 template <typename... Args>

@@ -19,22 +19,43 @@ struct Header {
   std::string job;                 // resolved, YAML
   std::string train_state = "{}";  // JSON object
   std::string build;
+  std::string
+      base{};  // not empty: identity of the checkpoint of what does not train, which is left out
 };
 
-// Writes ROOT/step-N. Collective over `group`, which is the world: every rank writes the slices it owns
-// to step-N.tmp, fsynced and digested; rank 0 writes the manifest last, renames the directory and
-// fsyncs ROOT. An existing step-N is replaced only by a rename. A failure on any rank throws on every
-// rank (Error{kData} naming rank and cause) and leaves earlier checkpoints untouched.
+// Writes ROOT/step-N; ROOT must be there. Collective over the world: every rank writes the slices it owns to
+// step-N.tmp, one at a time, fsynced and digested; rank 0 writes the manifest last, renames the directory and fsyncs
+// ROOT. An existing step-N is replaced only by a rename. A failure on any rank throws on every rank (Error{kData}
+// naming rank and cause), leaves earlier checkpoints untouched and nothing of this one.
 Path save(const Path& root, const Header& header, const exec::Units& units,
           const std::vector<arch::UnitSpec>& specs, comm::World& world);
 
 // Removes all but the newest `keep` checkpoints below `root` (0 keeps all). Never fewer than one.
 void prune(const Path& root, std::int64_t keep);
 
-// Fills this rank's units from a checkpoint of any data-, context- and tensor-parallel layout. Every byte is verified before
-// any tensor changes. Throws Error{kData} when the manifest's units differ from `specs` or a file is
-// damaged. Call Units::refresh() (collective) afterwards.
-formats::Manifest load(const Path& directory, const exec::Units& units,
-                       const std::vector<arch::UnitSpec>& specs);
+// Fills this rank's units, one slice at a time, from a checkpoint of any data-, context- and tensor-parallel layout;
+// where tp changes, each is cut out of its whole unit. Every byte is verified before any tensor changes. Throws
+// Error{kData} when the manifest's units differ from `specs` or a file is damaged, and where it leaves units out whose
+// base is not `base`. Call Units::refresh() (collective) afterwards.
+formats::Manifest load(const Path& directory, exec::Units& units,
+                       const std::vector<arch::UnitSpec>& specs, const Path& base = {});
+
+// Fills this rank's parameters, of all units or of those wanted, by name from a checkpoint of another run under any layout,
+// converted to the type they have here. Adapters that it lacks stay as they are. Every byte is verified before any
+// tensor changes. Throws Error{kData} naming parameters that are missing or of another shape. Call Units::refresh()
+// afterwards.
+void load_weights(const Path& directory, exec::Units& units,
+                  const std::vector<arch::UnitSpec>& specs);
+void load_weights(const Path& directory, exec::Units& units,
+                  const std::vector<arch::UnitSpec>& specs,
+                  const std::vector<plan::UnitId>& wanted);
+
+// For checkpoints that are to leave out what does not train: throws Error{kData} naming a unit of which `units` hold
+// anything else than `base` does.
+void check_frozen(const Path& base, const exec::Units& units,
+                  const std::vector<arch::UnitSpec>& specs);
+
+// What tells a checkpoint from any other: a digest of its manifest.
+std::string identity(const Path& directory);
 
 }  // namespace trireme::ckpt

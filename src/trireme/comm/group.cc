@@ -13,7 +13,8 @@ bool reducible(DType type, Reduce reduce) {
   switch (type) {
     case DType::kF64:
     case DType::kF32:
-    case DType::kBF16: return true;
+    case DType::kBF16:
+    case DType::kF16: return true;
     case DType::kI64:
     case DType::kI32:
     case DType::kU8: return reduce != Reduce::kAvg;
@@ -37,11 +38,12 @@ void Group::check(bool ok, Verb verb, const std::string& what) const {
 
 Ticket Group::submit(Operation op) {
   const bool reduces = op.verb == Verb::kAllReduce || op.verb == Verb::kReduceScatter;
-  check(!reduces || reducible(op.type, op.reduce), op.verb,
-        fmt::format(
-            "cannot take the {} of {}; needs fp64, fp32, bf16 (sum, max, avg) or int64, int32, "
-            "uint8 (sum, max)",
-            comm::name(op.reduce), trireme::name(op.type)));
+  check(
+      !reduces || reducible(op.type, op.reduce), op.verb,
+      fmt::format(
+          "cannot take the {} of {}; needs fp64, fp32, bf16, fp16 (sum, max, avg) or int64, int32, "
+          "uint8 (sum, max)",
+          comm::name(op.reduce), trireme::name(op.type)));
   for (const auto* counts : {&op.in_counts, &op.out_counts})
     for (std::int64_t count : *counts)
       check(count >= 0, op.verb, fmt::format("count {} is negative", count));

@@ -1,5 +1,7 @@
 #include "trireme/comm/tree_sum.h"
 
+#include <c10/util/Half.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -16,6 +18,9 @@ constexpr std::int64_t kBlock = 512;
 struct BF16 {
   std::uint16_t bits;
 };
+struct F16 {
+  std::uint16_t bits;
+};
 
 // What a stored type is added in; integers go through unsigned because wrapping must be defined.
 template <typename T>
@@ -26,8 +31,13 @@ template <>
 struct Accumulator<BF16> {
   using type = float;
 };
+template <>
+struct Accumulator<F16> {
+  using type = float;
+};
 
 inline float widen(BF16 x) { return std::bit_cast<float>(std::uint32_t{x.bits} << 16); }
+inline float widen(F16 x) { return c10::detail::fp16_ieee_to_fp32_value(x.bits); }
 template <typename T>
 inline T widen(T x) {
   return x;
@@ -40,6 +50,8 @@ inline T narrow(typename Accumulator<T>::type x) {
     const std::uint32_t rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
     const std::uint32_t quiet_nan = (bits >> 16) | 0x40u;
     return {static_cast<std::uint16_t>(x != x ? quiet_nan : rounded)};
+  } else if constexpr (std::is_same_v<T, F16>) {
+    return {c10::detail::fp16_ieee_from_fp32_value(x)};
   } else {
     return x;
   }
@@ -115,12 +127,13 @@ void with_type(DType type, bool is_signed, Visit visit) {
     case DType::kF64: return visit(double{});
     case DType::kF32: return visit(float{});
     case DType::kBF16: return visit(BF16{});
+    case DType::kF16: return visit(F16{});
     case DType::kI64: return is_signed ? visit(std::int64_t{}) : visit(std::uint64_t{});
     case DType::kI32: return is_signed ? visit(std::int32_t{}) : visit(std::uint32_t{});
     case DType::kU8: return visit(std::uint8_t{});
     default:
-      fail(ErrorKind::kInternal, "cannot add {}: needs fp64, fp32, bf16, int64, int32 or uint8",
-           name(type));
+      fail(ErrorKind::kInternal,
+           "cannot add {}: needs fp64, fp32, bf16, fp16, int64, int32 or uint8", name(type));
   }
 }
 
@@ -129,6 +142,8 @@ template <typename Visit>
 void with_types(const Reduction& reduction, Visit visit) {
   if (reduction.from == DType::kBF16 && reduction.to == DType::kF32) return visit(BF16{}, float{});
   if (reduction.from == DType::kF32 && reduction.to == DType::kBF16) return visit(float{}, BF16{});
+  if (reduction.from == DType::kF16 && reduction.to == DType::kF32) return visit(F16{}, float{});
+  if (reduction.from == DType::kF32 && reduction.to == DType::kF16) return visit(float{}, F16{});
   TRIREME_CHECK(reduction.from == reduction.to, "a tree of {} becomes no {}", name(reduction.from),
                 name(reduction.to));
   with_type(reduction.from, reduction.max, [&](auto example) { visit(example, example); });
@@ -153,7 +168,8 @@ Reduction Reduction::whole(DType type, Reduce reduce, std::size_t n) {
 }
 
 Reduction Reduction::block(DType type, Reduce reduce) {
-  return {type, type == DType::kBF16 ? DType::kF32 : type, reduce == Reduce::kMax, 1};
+  const bool narrow = type == DType::kBF16 || type == DType::kF16;
+  return {type, narrow ? DType::kF32 : type, reduce == Reduce::kMax, 1};
 }
 
 Reduction Reduction::of_blocks(DType type, Reduce reduce, std::size_t n) {

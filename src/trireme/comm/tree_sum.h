@@ -14,16 +14,16 @@
 // 2^k first (inside a rank) and the blocks after (across ranks): the bits are the same. A rank that
 // adds its leaves one at a time keeps a binary counter of partial sums, and folds equals with
 // add_into(earlier, later); at the end of an aligned block one sum is left.
-// Numbers are added in their type (bf16: see below); results do not depend on where a slice begins.
+// Numbers are added in their type (bf16, fp16: see below); results do not depend on where a slice begins.
 namespace trireme::comm {
 
-// dst[i] += src[i]. fp64, fp32, int64, int32, uint8 (integers wrap); bf16 adds in fp32 and rounds to
+// dst[i] += src[i]. fp64, fp32, int64, int32, uint8 (integers wrap); bf16 and fp16 add in fp32 and round to
 // nearest even at every call, so sums that must be canonical over several calls are kept in fp32.
 // Throws Error{kInternal} on other types.
 void add_into(void* dst, const void* src, std::int64_t count, DType type);
 
 // out[i] = the tree over leaves[0][i], leaves[1][i], ... with sum, max (NaN wins) or avg (sum divided
-// by the number of leaves). bf16 is accumulated in fp32 and rounded once. `out` may be one of the
+// by the number of leaves). bf16 and fp16 are accumulated in fp32 and rounded once. `out` may be one of the
 // leaves. At least one leaf. Throws Error{kInternal} on types that cannot be reduced.
 void tree_reduce(void* out, std::span<const void* const> leaves, std::int64_t count, DType type,
                  Reduce reduce);
@@ -36,7 +36,7 @@ struct Reduction {
   static Reduction of_blocks(DType type, Reduce reduce, std::size_t n);
 
   DType from;  // of a leaf
-  DType to;    // of the result: a block's bf16 stays fp32
+  DType to;    // of the result: a block's bf16 or fp16 stays fp32
   bool max;
   std::size_t divisor;
 };

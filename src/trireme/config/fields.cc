@@ -48,6 +48,11 @@ Field two_numbers(std::string key, At at, std::string doc, Range range) {
 }
 
 template <typename At>
+Field bytes(std::string key, At at, std::string doc) {
+  return plain(Field::Kind::kBytes, std::move(key), at, std::move(doc));
+}
+
+template <typename At>
 Field text(std::string key, At at, std::string doc) {
   return plain(Field::Kind::kText, std::move(key), at, std::move(doc));
 }
@@ -130,6 +135,36 @@ void add_model(std::vector<Field>& list) {
       number(KEY(model.rope_theta), "Base of the rotary frequencies (llama).", above(1, 1e9))));
   list.push_back(
       fixed(number(KEY(model.init_std), "Standard deviation of initial weights.", from(0, 10))));
+  list.push_back(fixed(
+      text(KEY(model.frozen),
+           "Units that do not train, as patterns between commas: embed, block.0 .. and head; * "
+           "stands for anything, [0-3] for these numbers. Empty: all train.")));
+  // Not fixed: a run that resumes has its weights from its own checkpoint.
+  list.push_back(
+      text(KEY(model.weights),
+           "A checkpoint (a step-N directory) whose parameters this model begins with; empty: with "
+           "random ones. A run that resumes does not read it, but for what its checkpoints leave "
+           "out (checkpoint.trainable_only)."));
+}
+
+void add_lora(std::vector<Field>& list) {
+  list.push_back(
+      fixed(integer(KEY(lora.rank),
+                    "Rank of the low-rank adapters that train in the place of the model's weights "
+                    "(docs/lora.md); 0: none.",
+                    from(0, kMaxWidth))));
+  list.push_back(fixed(
+      number(KEY(lora.alpha), "What an adapter adds is scaled by alpha / rank.", above(0, 1e6))));
+  list.push_back(fixed(number(KEY(lora.dropout),
+                              "Probability of dropping an element of what an adapter reads.",
+                              half_open(0, 1))));
+  list.push_back(fixed(choice(KEY(lora.targets), "Linear layers of a block that have an adapter.",
+                              {{"all", LoraTargets::kAll},
+                               {"attention", LoraTargets::kAttention},
+                               {"mlp", LoraTargets::kMlp}})));
+  list.push_back(fixed(text(KEY(lora.also),
+                            "Units of the model that train beside the adapters, as patterns like "
+                            "model.frozen's.")));
 }
 
 void add_data(std::vector<Field>& list) {
@@ -226,34 +261,139 @@ void add_parallel(std::vector<Field>& list) {
 }
 
 void add_precision(std::vector<Field>& list) {
-  const auto wide = [](std::string key, auto at, std::string doc) {
-    return choice(std::move(key), at,
-                  doc +
-                      "; auto: fp64 for compute fp64, else fp32 (so far the only value each "
-                      "compute type takes).",
-                  {{"auto", std::nullopt}, {"fp64", DType::kF64}, {"fp32", DType::kF32}});
+  const auto type = [](std::string key, auto at, std::string doc) {
+    return choice(std::move(key), at, std::move(doc),
+                  {{"auto", std::nullopt},
+                   {"fp64", DType::kF64},
+                   {"fp32", DType::kF32},
+                   {"bf16", DType::kBF16}});
   };
   list.push_back(choice(KEY(precision.compute), "Type of parameters and activations inside blocks.",
-                        {{"fp64", DType::kF64}, {"fp32", DType::kF32}, {"bf16", DType::kBF16}}));
-  list.push_back(fixed(
-      wide(KEY(precision.master), "Type of the weights and states that the optimizer steps")));
-  list.push_back(wide(KEY(precision.grads), "Type in which gradients accumulate"));
-  list.push_back(wide(KEY(precision.reduce), "Type in which gradients are summed over ranks"));
+                        {{"fp64", DType::kF64},
+                         {"fp32", DType::kF32},
+                         {"bf16", DType::kBF16},
+                         {"fp16", DType::kF16}}));
+  list.push_back(
+      fixed(type(KEY(precision.master),
+                 "Type of the weights and states that the optimizer steps; auto: fp64 for compute "
+                 "fp64, else fp32. With bf16, for compute bf16, one copy of the weights serves "
+                 "blocks and optimizer.")));
+  list.push_back(
+      type(KEY(precision.grads),
+           "Type in which gradients accumulate; auto: fp64 for compute fp64, else fp32. bf16, for "
+           "compute bf16, needs numerics fast."));
+  list.push_back(type(KEY(precision.reduce),
+                      "Type in which gradients travel between ranks; auto: as they accumulate. "
+                      "bf16 needs numerics fast."));
+  list.push_back(choice(
+      KEY(precision.rounding),
+      "How the optimizer rounds to master bf16; auto: stochastic, which loses no small updates on "
+      "average.",
+      {{"auto", std::nullopt},
+       {"stochastic", Rounding::kStochastic},
+       {"nearest", Rounding::kNearest}}));
+  list.push_back(text(
+      KEY(precision.nodes),
+      "Compute types of nodes, by patterns such as head=fp32,block.[0-1]=fp32; the last one that "
+      "matches counts."));
+  list.push_back(
+      text(KEY(precision.loss_scale),
+           "What multiplies gradients on their way: off, a number, or dynamic (DeepSpeed's rule; "
+           "a step that overflows is skipped); auto: dynamic for compute fp16, else off."));
+  list.push_back(number(KEY(precision.loss_scale_start), "Dynamic loss scale of the first step.",
+                        above(0, 1e30)));
+  list.push_back(integer(KEY(precision.loss_scale_window),
+                         "Steps without overflow before the loss scale is raised.",
+                         from(1, kMaxSteps)));
+  list.push_back(number(KEY(precision.loss_scale_factor),
+                        "What a dynamic loss scale is multiplied or divided by; powers of two "
+                        "change no bits.",
+                        above(1, 1e6)));
+  list.push_back(integer(KEY(precision.loss_scale_hysteresis),
+                         "Overflows before the loss scale is lowered.", from(1, 1 << 20)));
+  list.push_back(number(KEY(precision.loss_scale_floor),
+                        "Lowest dynamic loss scale; an overflow there ends the run.",
+                        above(0, 1e30)));
   list.push_back(choice(KEY(precision.numerics),
                         "canonical: sums walk one fixed tree, so that power-of-two data-parallel "
                         "layouts give equal bits; fast: sums in whatever order is cheapest.",
                         {{"canonical", Numerics::kCanonical}, {"fast", Numerics::kFast}}));
 }
 
-void add_optim(std::vector<Field>& list) {
+void add_recompute(std::vector<Field>& list) {
+  list.push_back(choice(
+      KEY(recompute.policy),
+      "What forwards do not keep but backwards compute again, with the same bits. full: blocks "
+      "keep "
+      "only their input; selective: they leave out some parts; uniform: segments of a few blocks "
+      "keep only their input; block: as full, but only the first blocks; segments: as uniform, of "
+      "about the square root of a stage's blocks; auto: the cheapest choice of parts and whole "
+      "blocks that fits into recompute.memory.",
+      {{"none", RecomputePolicy::kNone},
+       {"full", RecomputePolicy::kFull},
+       {"selective", RecomputePolicy::kSelective},
+       {"uniform", RecomputePolicy::kUniform},
+       {"block", RecomputePolicy::kBlock},
+       {"segments", RecomputePolicy::kSegments},
+       {"auto", RecomputePolicy::kAuto}}));
+  list.push_back(text(KEY(recompute.nodes),
+                      "Nodes that the policy may choose, by patterns such as block.[0-11],head; "
+                      "empty: all that can be computed again."));
+  list.push_back(text(KEY(recompute.parts),
+                      "selective: parts that are left out: norms (normed inputs), attention (its "
+                      "result), mlp (what the activation reads), logits."));
+  list.push_back(integer(KEY(recompute.every), "uniform: blocks of a segment.", from(0, kMaxIds)));
   list.push_back(
-      choice(KEY(recompute.policy),
-             "full: keep only the inputs of blocks and run their forward again before backward.",
-             {{"none", RecomputePolicy::kNone}, {"full", RecomputePolicy::kFull}}));
+      integer(KEY(recompute.first), "block: how many blocks run again.", from(0, kMaxIds)));
+  list.push_back(bytes(
+      KEY(recompute.memory),
+      "auto: what the plan of one rank may take, parameters, optimizer and all; on a CPU also what "
+      "waits in host memory. The library itself is not in it, as it is in "
+      "run.memory_limit."));
   list.push_back(
       boolean(KEY(recompute.logits),
               "Keep no logits: backward computes them again, 8192 tokens of the vocabulary "
               "at a time, for one product more."));
+}
+
+void add_offload(std::vector<Field>& list) {
+  const auto tier = [](std::string key, auto at, std::string doc) {
+    return choice(
+        std::move(key), at, doc,
+        {{"none", OffloadTier::kNone}, {"host", OffloadTier::kHost}, {"nvme", OffloadTier::kNvme}});
+  };
+  list.push_back(tier(KEY(offload.optimizer),
+                      "Where optimizer states, and master weights that are a copy, wait for their "
+                      "step: none (in memory), host memory, or nvme (a file in offload.path)."));
+  list.push_back(tier(KEY(offload.params),
+                      "Where parameters wait for forwards and backwards of their blocks."));
+  list.push_back(tier(KEY(offload.grads),
+                      "Where sums of gradients wait for more micro-batches and for their step."));
+  list.push_back(
+      choice(KEY(offload.activations),
+             "Where the inputs of blocks that run again (recompute.policy) wait for backward; tp: "
+             "each tensor-parallel rank keeps its part of them (sequence_parallel false).",
+             {{"none", OffloadTier::kNone},
+              {"host", OffloadTier::kHost},
+              {"nvme", OffloadTier::kNvme},
+              {"tp", OffloadTier::kTp}}));
+  list.push_back(number(KEY(offload.ratio),
+                        "How much of the optimizer leaves memory, in whole units.", above(0, 1)));
+  list.push_back(integer(KEY(offload.prefetch),
+                         "Units or activations that come back ahead of their use.",
+                         from(0, 1 << 10)));
+  list.push_back(text(KEY(offload.path),
+                      "Directory of the scratch file (nvme), which has no name there and is gone "
+                      "with the process; empty: scratch in the run directory."));
+  list.push_back(choice(KEY(offload.engine),
+                        "How the scratch file is read and written (nvme); auto: io_uring where it "
+                        "works, else threads.",
+                        {{"auto", OffloadEngine::kAuto},
+                         {"io_uring", OffloadEngine::kIoUring},
+                         {"threads", OffloadEngine::kThreads}}));
+}
+
+void add_optim(std::vector<Field>& list) {
   list.push_back(
       fixed(choice(KEY(optim.name), "Optimizer; adamw decays weights of two or more dims only.",
                    {{"adamw", Optimizer::kAdamW}})));
@@ -281,6 +421,11 @@ void add_optim(std::vector<Field>& list) {
   list.push_back(number(KEY(optim.eps), "AdamW's epsilon.", above(0, 1)));
   list.push_back(
       number(KEY(optim.clip), "Largest global gradient norm; 0: no clipping.", from(0, 1e9)));
+  list.push_back(fixed(
+      choice(KEY(optim.states),
+             "How moments are kept: auto, in precision.master; int8, as 8-bit codes with a scale "
+             "for every 256 of them, which needs parallel.tp=1.",
+             {{"auto", OptimizerStates::kMaster}, {"int8", OptimizerStates::kInt8}})));
 }
 
 void add_run(std::vector<Field>& list) {
@@ -291,6 +436,16 @@ void add_run(std::vector<Field>& list) {
       integer(KEY(run.global_batch), "Samples per step over all ranks.", from(1, kMaxBatch))));
   list.push_back(fixed(integer(
       KEY(run.micro_batch), "Samples per forward and backward of one rank.", from(1, kMaxBatch))));
+  list.push_back(boolean(
+      KEY(run.find_micro_batch),
+      "Before training, find the largest micro_batch, of those that divide a rank's samples of "
+      "global_batch, with which the job fits run.memory_limit or, without one, the machine: by the "
+      "plan's forecast, then by a trial of two steps. Micro-batches are the leaves of canonical "
+      "sums, so another one is another run to the bit."));
+  list.push_back(
+      bytes(KEY(run.memory_limit),
+            "The most memory that a rank may need, its share of the process counted in; "
+            "a job whose forecast is above it does not start (exit code 6); 0: no limit."));
   list.push_back(
       fixed(integer(KEY(run.seed), "Seed of initial weights and dropout.", from(0, kMaxSeed))));
   list.push_back(integer(KEY(run.log_every), "Steps between progress lines.", from(1, kMaxSteps)));
@@ -308,6 +463,9 @@ void add_run(std::vector<Field>& list) {
                          from(0, kMaxSteps)));
   list.push_back(integer(KEY(checkpoint.keep_last), "Checkpoints kept, newest first; 0: all.",
                          from(0, kMaxSteps)));
+  list.push_back(boolean(KEY(checkpoint.trainable_only),
+                         "Checkpoints leave out what does not train; what reads them takes it from "
+                         "model.weights."));
 }
 
 #undef KEY
@@ -321,7 +479,10 @@ const std::vector<Field>& fields() {
     add_data(list);
     add_parallel(list);
     add_precision(list);
+    add_recompute(list);
+    add_offload(list);
     add_optim(list);
+    add_lora(list);
     add_run(list);
     return list;
   }();

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "trireme/base/bytes.h"
 #include "trireme/config/job.h"
 
 namespace trireme::config {
@@ -18,7 +19,7 @@ namespace trireme::config {
 struct YamlNode;
 
 // What a field holds; a choice is its name.
-using Value = std::variant<bool, std::int64_t, double, std::string, std::array<double, 2>>;
+using Value = std::variant<bool, std::int64_t, double, std::string, std::array<double, 2>, Bytes>;
 
 // Allowed numbers.
 struct Range {
@@ -30,7 +31,7 @@ struct Range {
 };
 
 struct Field {
-  enum class Kind { kBool, kInteger, kNumber, kText, kChoice, kTwoNumbers };
+  enum class Kind { kBool, kInteger, kNumber, kText, kChoice, kTwoNumbers, kBytes };
 
   std::string key;  // "section.name"
   std::string doc;  // one sentence

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/base/bytes.h"
 #include "trireme/base/dtype.h"
 #include "trireme/base/fs.h"
 
@@ -16,8 +17,12 @@ namespace trireme::config {
 enum class Family { kGpt, kLlama };
 enum class Numerics { kCanonical, kFast };
 enum class ContextMethod { kRing, kAllGather, kUlysses, kHierarchical };
-enum class RecomputePolicy { kNone, kFull };
+enum class RecomputePolicy { kNone, kFull, kSelective, kUniform, kBlock, kSegments, kAuto };
+enum class OffloadTier { kNone, kHost, kNvme, kTp };
+enum class OffloadEngine { kAuto, kIoUring, kThreads };
 enum class Optimizer { kAdamW };
+enum class OptimizerStates { kMaster, kInt8 };
+enum class Rounding { kNearest, kStochastic };
 enum class Device { kCpu, kCuda };
 enum class LrSchedule { kConstant, kLinear, kCosine, kWsd };
 
@@ -36,7 +41,20 @@ struct Model {
   double norm_eps = 1e-5;
   double rope_theta = 10000;
   double init_std = 0.02;
+  std::string frozen;   // patterns of units
+  std::string weights;  // a checkpoint; empty: initial values are drawn
   bool operator==(const Model&) const = default;
+};
+
+enum class LoraTargets { kAll, kAttention, kMlp };
+
+struct Lora {
+  std::int64_t rank = 0;  // 0: no adapters
+  double alpha = 16;
+  double dropout = 0;
+  LoraTargets targets = LoraTargets::kAll;
+  std::string also;  // patterns of the model's units that train beside the adapters
+  bool operator==(const Lora&) const = default;
 };
 
 struct Data {
@@ -70,20 +88,49 @@ struct Parallel {
   bool operator==(const Parallel&) const = default;
 };
 
-// master, grads and reduce are set in a resolved job.
+// What is optional is set in a resolved job, where loss_scale is off, dynamic or a number.
 struct Precision {
   DType compute = DType::kF32;
-  std::optional<DType> master;  // what the optimizer steps
-  std::optional<DType> grads;   // what gradients accumulate in
-  std::optional<DType> reduce;  // what gradients travel in
+  std::optional<DType> master;       // what the optimizer steps
+  std::optional<DType> grads;        // what gradients accumulate in
+  std::optional<DType> reduce;       // what gradients travel in
+  std::optional<Rounding> rounding;  // of what the optimizer stores in bf16
+  std::string nodes;                 // "head=fp32,block.0=fp32": compute types of their own
+  std::string loss_scale = "auto";
+  double loss_scale_start = 65536;
+  std::int64_t loss_scale_window = 1000;  // steps
+  double loss_scale_factor = 2;
+  std::int64_t loss_scale_hysteresis = 2;  // overflows
+  double loss_scale_floor = 1;
   Numerics numerics = Numerics::kCanonical;
   bool operator==(const Precision&) const = default;
 };
 
 struct Recompute {
   RecomputePolicy policy = RecomputePolicy::kNone;
+  std::string nodes;                      // patterns; empty: all that can
+  std::string parts = "norms,attention";  // selective
+  std::int64_t every = 0;                 // uniform: nodes of a segment
+  std::int64_t first = 0;                 // block: nodes
+  Bytes memory;                           // auto: of one rank
   bool logits = false;
   bool operator==(const Recompute&) const = default;
+};
+
+// What waits where while a step has no use for it.
+struct Offload {
+  OffloadTier optimizer = OffloadTier::kNone;
+  OffloadTier params = OffloadTier::kNone;
+  OffloadTier grads = OffloadTier::kNone;
+  OffloadTier activations = OffloadTier::kNone;
+  double ratio = 1;  // of the optimizer
+  int prefetch = 1;  // units or values
+  std::string path;  // of nvme; empty: RUNDIR/scratch
+  OffloadEngine engine = OffloadEngine::kAuto;
+  bool uses(OffloadTier tier) const {
+    return optimizer == tier || params == tier || grads == tier || activations == tier;
+  }
+  bool operator==(const Offload&) const = default;
 };
 
 struct Optim {
@@ -98,6 +145,7 @@ struct Optim {
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8;
   double clip = 1;  // 0: off
+  OptimizerStates states = OptimizerStates::kMaster;
   bool operator==(const Optim&) const = default;
 };
 
@@ -106,6 +154,8 @@ struct Run {
   std::int64_t steps = 100;
   std::int64_t global_batch = 8;  // samples
   std::int64_t micro_batch = 1;   // samples
+  bool find_micro_batch = false;
+  Bytes memory_limit;  // of a rank; 0: none
   std::int64_t seed = 1;
   std::int64_t log_every = 1;     // steps
   std::int64_t eval_every = 0;    // steps; 0: never
@@ -117,15 +167,18 @@ struct Run {
 struct Checkpoint {
   std::int64_t every = 0;      // steps; 0: only at the end of the run
   std::int64_t keep_last = 0;  // 0: all
+  bool trainable_only = false;
   bool operator==(const Checkpoint&) const = default;
 };
 
 struct Job {
   Model model;
+  Lora lora;
   Data data;
   Parallel parallel;
   Precision precision;
   Recompute recompute;
+  Offload offload;
   Optim optim;
   Run run;
   Checkpoint checkpoint;

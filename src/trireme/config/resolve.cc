@@ -4,6 +4,9 @@
 #include <bit>
 
 #include "trireme/base/error.h"
+#include "trireme/base/patterns.h"
+#include "trireme/config/check_offload.h"
+#include "trireme/config/check_precision.h"
 
 namespace trireme::config {
 namespace {
@@ -122,6 +125,35 @@ void check_schedule(const Parallel& parallel) {
         fmt::format("schedule {} is not searched; zb_auto, zb_v, v_half and v_min are", schedule));
 }
 
+// Keys that the policy needs, and those that it has no use for.
+void check_recompute(const Recompute& recompute) {
+  struct Key {
+    const char* name;
+    bool set;
+    RecomputePolicy policy;
+    const char* policy_name;
+  };
+  const Recompute plain;
+  for (const Key& key :
+       {Key{"parts", recompute.parts != plain.parts, RecomputePolicy::kSelective, "selective"},
+        Key{"every", recompute.every != plain.every, RecomputePolicy::kUniform, "uniform"},
+        Key{"first", recompute.first != plain.first, RecomputePolicy::kBlock, "block"},
+        Key{"memory", recompute.memory != plain.memory, RecomputePolicy::kAuto, "auto"}}) {
+    const bool wanted = recompute.policy == key.policy;
+    if (key.set && !wanted)
+      fail(ErrorKind::kUsage,
+           "recompute.{} is of recompute.policy={}, which is not chosen; choose it or leave {} out",
+           key.name, key.policy_name, key.name);
+    if (wanted && !key.set && key.policy != RecomputePolicy::kSelective)
+      fail(ErrorKind::kUsage, "recompute.policy={} needs recompute.{}", key.policy_name, key.name);
+  }
+  if (recompute.policy == RecomputePolicy::kNone && !recompute.nodes.empty())
+    fail(ErrorKind::kUsage,
+         "recompute.nodes={} with recompute.policy=none, which chooses nothing; choose a policy or "
+         "leave nodes out",
+         recompute.nodes);
+}
+
 // What tensor and context parallelism share out must be there to share.
 void check_parts(const Model& model, const Parallel& parallel) {
   const auto enough = [&](const char* what, std::int64_t count) {
@@ -165,17 +197,60 @@ void check_parts(const Model& model, const Parallel& parallel) {
          parallel.tp, nested ? "parallel.context_inner" : "parallel.cp");
 }
 
-void resolve_precision(Precision& precision) {
-  const DType wide = precision.compute == DType::kF64 ? DType::kF64 : DType::kF32;
-  const auto settle = [&](const char* key, std::optional<DType>& type) {
-    if (!type) type = wide;
-    if (*type != wide)
-      fail(ErrorKind::kUsage, "precision.{}={} with precision.compute={}: needs {} (or auto)", key,
-           name(*type), name(precision.compute), name(wide));
-  };
-  settle("master", precision.master);
-  settle("grads", precision.grads);
-  settle("reduce", precision.reduce);
+void resolve_states(const Job& job) {
+  if (job.optim.states == OptimizerStates::kMaster) return;
+  if (job.parallel.tp > 1)
+    fail(
+        ErrorKind::kUsage,
+        "optim.states=int8 with parallel.tp={}: tp ranks hold some parameters alike, but the 8-bit "
+        "blocks around them differ, and the copies would drift apart; set optim.states=auto or "
+        "parallel.tp=1",
+        job.parallel.tp);
+  if (job.precision.master == DType::kF64)
+    fail(ErrorKind::kUsage,
+         "optim.states=int8 with precision.master=fp64: 8-bit states go with fp32 or bf16 masters; "
+         "set optim.states=auto");
+}
+
+// What trains, and what of it is kept.
+void check_training(const Job& job) {
+  const Lora& lora = job.lora;
+  if (lora.rank == 0 && lora != Lora{}) {
+    Job plain = job;
+    plain.lora = {};
+    std::string more;
+    for (const Difference& key : diff(plain, job))
+      more += fmt::format("{}{}={}", more.empty() ? "" : ", ", key.key, key.after);
+    fail(ErrorKind::kUsage,
+         "lora.rank=0 is a model without adapters, which has no use for {}; set lora.rank, or "
+         "leave lora out",
+         more);
+  }
+  check_patterns("model.frozen", job.model.frozen);
+  check_patterns("lora.also", lora.also);
+  // Of a product with fewer features on a side, more would say nothing more.
+  const std::int64_t most = lora.targets == LoraTargets::kMlp
+                                ? std::min(job.model.hidden, job.model.ffn)
+                                : job.model.hidden;
+  if (lora.rank > most)
+    fail(ErrorKind::kUsage,
+         "lora.rank={} is above {}, the rank of the largest layer that would have an adapter; "
+         "set lora.rank={} or less",
+         lora.rank, most, most);
+  if (lora.rank > 0 && !job.model.frozen.empty())
+    fail(ErrorKind::kUsage,
+         "model.frozen={} with lora.rank={}: adapters freeze every unit of the model; leave "
+         "model.frozen out and name what trains beside them in lora.also",
+         job.model.frozen, lora.rank);
+  if (!job.checkpoint.trainable_only) return;
+  if (lora.rank == 0 && job.model.frozen.empty())
+    fail(ErrorKind::kUsage,
+         "checkpoint.trainable_only=true: everything trains; leave it out, or freeze with "
+         "model.frozen or lora.rank");
+  if (job.model.weights.empty())
+    fail(ErrorKind::kUsage,
+         "checkpoint.trainable_only=true, but model.weights is empty: what does not train would "
+         "be in no checkpoint; set model.weights to the one it comes from");
 }
 
 void check_device(const Job& job, int world) {
@@ -234,7 +309,11 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
   resolve_mesh(job.parallel, world);
   check_parts(job.model, job.parallel);
   check_schedule(job.parallel);
+  check_recompute(job.recompute);
+  check_offload(job.offload);
   resolve_precision(job.precision);
+  resolve_states(job);
+  check_training(job);
   check_device(job, world);
   check_batch(job);
   resolve_optim(job.optim, job.run);
@@ -259,6 +338,16 @@ std::vector<std::string> notes(const Job& job) {
     remarks.push_back(fmt::format(
         "{} micro-batches a step on dp={}: equal bits on every layout need powers of two", ids,
         dp(job)));
+  if (job.offload.uses(OffloadTier::kHost) && job.run.device == Device::kCpu)
+    remarks.push_back(
+        "offload to host with run.device=cpu: host memory is where ranks compute, so bytes move "
+        "and "
+        "none are saved; nvme saves them");
+  if ((job.offload.uses(OffloadTier::kHost) || job.offload.uses(OffloadTier::kNvme)) &&
+      job.run.device == Device::kCuda)
+    remarks.push_back(
+        "offload with run.device=cuda: copies between device and host are synchronous and from "
+        "pageable memory so far, so they do not run behind computing");
   const Parallel& parallel = job.parallel;
   if (parallel.zero > 0 && parallel.dp_shard * parallel.cp == 1 && parallel.dp_replicate > 1)
     remarks.push_back(fmt::format(

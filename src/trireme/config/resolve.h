@@ -21,6 +21,9 @@ Job resolve(Job job, int world, const DatasetFacts& data);
 // Remarks about a resolved job that are no errors, one sentence each.
 std::vector<std::string> notes(const Job& job);
 
+// The loss scale of a resolved job in which it is not dynamic; 1 where it is off.
+double fixed_loss_scale(const Precision& precision);
+
 // Data-parallel ranks: dp_replicate x dp_shard of a resolved job.
 int dp(const Job& job);
 

@@ -97,6 +97,12 @@ std::string read_choice(const YamlNode& node, const Context& context) {
   context.refuse(fmt::format("{} is unknown", quote(node.text)));
 }
 
+Bytes read_bytes(const YamlNode& node, const Context& context) {
+  need_scalar(node, context);
+  if (const std::optional<Bytes> bytes = parse_bytes(node.text)) return *bytes;
+  context.refuse(fmt::format("{} is no size", quote(node.text)));
+}
+
 std::array<double, 2> read_two_numbers(const YamlNode& node, const Context& context) {
   if (node.kind != YamlNode::Kind::kList)
     context.refuse(fmt::format("has {}", kind_name(node.kind)));
@@ -113,6 +119,7 @@ std::string describe(const Field& field) {
     case Field::Kind::kNumber: return "a number " + range_text(field.range);
     case Field::Kind::kText: return "text in one line";
     case Field::Kind::kTwoNumbers: return "a list of two numbers " + range_text(field.range);
+    case Field::Kind::kBytes: return "a size such as 20GiB, 512MiB or 1e9";
     case Field::Kind::kChoice: break;
   }
   std::string names;
@@ -128,6 +135,7 @@ Value read_value(const Field& field, const YamlNode& node, const std::string& pl
     case Field::Kind::kText: return read_text(node, context);
     case Field::Kind::kChoice: return read_choice(node, context);
     case Field::Kind::kTwoNumbers: return read_two_numbers(node, context);
+    case Field::Kind::kBytes: return read_bytes(node, context);
     case Field::Kind::kInteger: break;
   }
   const double number = read_number(node, context);
@@ -144,6 +152,7 @@ std::string write_value(const Value& value) {
     std::string operator()(const std::array<double, 2>& pair) const {
       return fmt::format("[{}, {}]", pair[0], pair[1]);
     }
+    std::string operator()(Bytes bytes) const { return exact_text(bytes); }
   };
   return std::visit(Writer{}, value);
 }

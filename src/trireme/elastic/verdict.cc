@@ -19,7 +19,8 @@ Outcome decided_by(const RankEnd& end) {
   if (end.signal != 0)
     return {kPeerLost, end.rank,
             fmt::format("rank {} was killed by {} {:.1f} s after the start", end.rank,
-                        describe_signal(end.signal), end.at_s)};
+                        describe_signal(end.signal), end.at_s),
+            end.signal};
   return {end.code, end.rank,
           end.rank == 0 ? ""
                         : fmt::format("rank {} ended with exit code {}, {:.1f} s after the start",

@@ -21,6 +21,7 @@ struct Outcome {
   int exit_code = 0;
   int rank = -1;  // the rank that decided; -1: none failed
   std::string cause;
+  int signal = 0;  // that killed it, else 0
 };
 
 // Whether a rank's end means that the others cannot go on. `interrupt` is the signal that was

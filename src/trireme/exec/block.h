@@ -42,9 +42,8 @@ class Block {
   virtual std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                           const BlockContext& context) = 0;
 
-  // Fills `out` (fp32 or fp64, the parameter's shape) with the initial value of the index-th bound
-  // parameter and returns true, or returns false to use the spec's Init.
-  virtual bool initial_value(std::size_t index, at::Tensor& out) const { return false; }
+  // The initial value of the index-th bound parameter, of its shape and any type; undefined to use the spec's Init.
+  virtual at::Tensor initial_value(std::size_t index) const { return {}; }
 };
 
 // A model ready to run: the description and one block per node.

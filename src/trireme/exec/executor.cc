@@ -38,6 +38,8 @@ void refuse_unknown_verbs(const plan::List& list) {
       case Verb::kRecv:
       case Verb::kReduceGrads:
       case Verb::kSyncTied:
+      case Verb::kOffload:
+      case Verb::kReload:
       case Verb::kGradNorm:
       case Verb::kStep: break;
       default:
@@ -63,7 +65,7 @@ double now() {
 }  // namespace
 
 Executor::Executor(const plan::PlanSet& plan, int rank, Model& model, Units& units,
-                   const Groups& groups, std::uint64_t seed)
+                   const Groups& groups, const AwaySpace& space, std::uint64_t seed)
     : plan_(plan),
       list_(plan.list(rank)),
       rank_(rank),
@@ -76,13 +78,14 @@ Executor::Executor(const plan::PlanSet& plan, int rank, Model& model, Units& uni
       inputs_(input_values(plan.program)),
       here_(plan::inputs_of_stage(plan.program, plan.mesh.coordinate(rank, mesh::Axis::kPp))),
       transfers_(plan, rank, groups, units.device()),
+      value_moves_(plan, groups, space),
       losses_(static_cast<std::size_t>(plan.recipe.micro_batches)) {
   refuse_unknown_verbs(list_);
 }
 
 StepResult Executor::run(const StepArgs& args) {
   StepResult result;
-  clip_factor_ = 1;
+  grad_factor_ = 1;
   std::fill(losses_.begin(), losses_.end(), at::Tensor());
   if (args.times != nullptr) args.times->assign(list_.size(), {});
   const Transfers::Arrived arrived = [&](int line, at::Tensor tensor) {
@@ -101,15 +104,18 @@ StepResult Executor::run(const StepArgs& args) {
                                     static_cast<int>(values_.saved.size() + values_.halves.size()));
   }
   Stopwatch waiting;
-  settle(static_cast<int>(list_.size()), args);
+  for (plan::Lane lane : {plan::Lane::kDp, plan::Lane::kH2d, plan::Lane::kD2h})
+    settle(lane, static_cast<int>(list_.size()), args);
   transfers_.settle_all(arrived);
-  result.comm_wait_s += waiting.seconds();
+  result.offload_wait_s = std::exchange(offload_wait_s_, 0);
+  result.comm_wait_s += waiting.seconds() - result.offload_wait_s;
   return result;
 }
 
 void Executor::run_line(int index, const StepArgs& args, StepResult& result) {
   const Instr& line = list_[static_cast<std::size_t>(index)];
-  if (line.lane == plan::Lane::kDp && line.verb != Verb::kGradNorm) in_flight_.push_back(index);
+  if (line.lane == plan::Lane::kDp && line.verb != Verb::kGradNorm)
+    in_flight(line.lane).push_back({.line = index, .movement = {}});
   switch (line.verb) {
     case Verb::kLoad: load(line, args); break;
     case Verb::kUnshard: units_.unshard_begin(line.unit, line.axes); break;
@@ -126,13 +132,19 @@ void Executor::run_line(int index, const StepArgs& args, StepResult& result) {
     case Verb::kRecv: transfers_.recv(index); break;
     case Verb::kReduceGrads:
     case Verb::kSyncTied: units_.reduce_begin(line.unit, line); break;
+    case Verb::kReload: reload(index); break;
+    case Verb::kOffload: offload(index); break;
     case Verb::kGradNorm:
       grad_norm(args, result);
-      clip_factor_ = clip_scale(result.grad_norm, args.clip);
+      grad_factor_ = clip_scale(result.grad_norm, args.clip) / args.gradient_scale;
       break;
     case Verb::kStep: {
+      if (result.skipped) {
+        units_.skip_update(line.unit);
+        break;
+      }
       UpdateArgs update = args.update;
-      update.grad_scale = clip_factor_;
+      update.grad_scale = grad_factor_;
       units_.update(line.unit, update);
       break;
     }
@@ -145,27 +157,57 @@ void Executor::wait_for(int index, const StepArgs& args) {
   const Instr& line = list_[static_cast<std::size_t>(index)];
   for (int earlier : line.after) {
     const Instr& made = list_[static_cast<std::size_t>(earlier)];
-    if (made.lane == plan::Lane::kDp) settle(earlier, args);
+    if (made.lane != plan::Lane::kComp && !plan::is_transfer(made))
+      settle(made.lane, earlier, args);
     if (plan::is_transfer(made))
       transfers_.settle(
           earlier, [&](int which, at::Tensor tensor) { arrived(which, std::move(tensor), args); });
   }
-  if (line.verb == Verb::kGradNorm) settle(index, args);  // its own lane's earlier lines
+  if (line.verb == Verb::kGradNorm) settle(line.lane, index, args);  // its lane's earlier lines
 }
 
-// Waits for everything that the dp lane has issued up to `line`: a lane is in order, so `after` names the
-// last line only.
-void Executor::settle(int line, const StepArgs& args) {
-  while (!in_flight_.empty() && in_flight_.front() <= line) {
-    const int index = in_flight_.front();
-    const Instr& issued = list_[static_cast<std::size_t>(index)];
-    in_flight_.pop_front();
-    if (issued.verb == Verb::kUnshard)
-      units_.finish_unshard(issued.unit);
-    else
-      units_.finish_reduce(issued.unit);
-    if (args.times != nullptr) (*args.times)[static_cast<std::size_t>(index)].end = now();
+// Waits for everything that the lane has issued up to `line`: a lane is in order, so `after` names the last line only.
+void Executor::settle(plan::Lane lane, int line, const StepArgs& args) {
+  std::deque<InFlight>& issued = in_flight(lane);
+  const Stopwatch waiting;
+  for (; !issued.empty() && issued.front().line <= line; issued.pop_front()) {
+    finish(issued.front());
+    if (args.times != nullptr)
+      (*args.times)[static_cast<std::size_t>(issued.front().line)].end = now();
   }
+  if (lane != plan::Lane::kDp) offload_wait_s_ += waiting.seconds();
+}
+
+void Executor::finish(InFlight& issued) {
+  const Instr& line = list_[static_cast<std::size_t>(issued.line)];
+  switch (line.verb) {
+    case Verb::kUnshard: units_.finish_unshard(line.unit); break;
+    case Verb::kReload:
+      if (line.value >= 0)
+        values_.activations.put(line.value, line.mb,
+                                value_moves_.finish_reload(line, issued.movement));
+      else
+        units_.finish_reload(line, issued.movement);
+      break;
+    case Verb::kOffload: issued.movement.wait(); break;
+    default: units_.finish_reduce(line.unit);
+  }
+}
+
+void Executor::reload(int index) {
+  const Instr& line = list_[static_cast<std::size_t>(index)];
+  Movement movement = line.value >= 0 ? value_moves_.reload(line) : units_.reload_begin(line);
+  if (line.lane == plan::Lane::kDp) return;  // a collective, which stands in its lane already
+  in_flight(line.lane).push_back({.line = index, .movement = std::move(movement)});
+}
+
+void Executor::offload(int index) {
+  const Instr& line = list_[static_cast<std::size_t>(index)];
+  Movement movement =
+      line.value >= 0 ? value_moves_.offload(line, values_.activations.take(line.value, line.mb))
+                      : units_.offload_begin(line);
+  if (line.lane != plan::Lane::kComp)
+    in_flight(line.lane).push_back({.line = index, .movement = std::move(movement)});
 }
 
 void Executor::arrived(int index, at::Tensor tensor, const StepArgs& args) {
@@ -223,10 +265,11 @@ void Executor::forward(const Instr& line, const StepArgs& args, bool keep) {
       const at::Tensor sum = outputs[i].detach().to(at::kDouble);
       loss = loss.defined() ? loss.add(sum) : sum;
     }
-    if (line.verb != Verb::kForward) continue;
-    if (args.observer != nullptr)
+    const bool first = line.verb == Verb::kForward;
+    if (first && args.observer != nullptr)
       args.observer->on_activation(node.writes[i], context.micro_batch, outputs[i]);
-    values_.activations.put(node.writes[i], line.mb, outputs[i].detach());
+    if (first || plan::contains(retirement_of(line).writes, node.writes[i]))
+      values_.activations.put(node.writes[i], line.mb, outputs[i].detach());
   }
   if (keep) values_.saved.put(line.node, line.mb, std::move(saved));
 }
@@ -238,7 +281,7 @@ void Executor::backward(const Instr& line, const StepArgs& args) {
   torch::autograd::variable_list seeds;
   for (std::size_t i = 0; i < node.writes.size(); ++i) {
     if (node.loss) {
-      seeds.push_back(at::full({}, args.loss_scale, saved.loss));
+      seeds.push_back(at::full({}, args.loss_scale * args.gradient_scale, saved.loss));
     } else if (at::Tensor* gradient = values_.gradients.seek(node.writes[i], line.mb)) {
       seeds.push_back(std::move(*gradient));
       values_.gradients.drop(node.writes[i], line.mb);
@@ -290,8 +333,10 @@ void Executor::grad_norm(const StepArgs& args, StepResult& result) {
   result.flag = sums.flag;
   result.comm_wait_s += sums.wait_s;
   result.loss = sums.loss * args.loss_scale;
-  result.grad_norm = std::sqrt(sums.square_sum);
-  if (!std::isfinite(result.loss) || !std::isfinite(result.grad_norm))
+  result.grad_norm = std::sqrt(sums.square_sum) / args.gradient_scale;
+  if (std::isfinite(result.loss) && std::isfinite(result.grad_norm)) return;
+  result.skipped = args.skip_overflow;
+  if (!result.skipped)
     fail(ErrorKind::kNonFinite,
          "step {}: loss {}, gradient norm {}: no parameter was changed; lower optim.lr, or check "
          "the "

@@ -1,6 +1,7 @@
 // Executor: runs one rank's list of a plan, line by line. One loop, one switch, no hooks.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -12,6 +13,7 @@
 #include "trireme/exec/observer.h"
 #include "trireme/exec/transfers.h"
 #include "trireme/exec/units.h"
+#include "trireme/exec/value_moves.h"
 #include "trireme/exec/values.h"
 #include "trireme/plan/plan.h"
 
@@ -28,9 +30,14 @@ struct LineTime {
 struct StepArgs {
   std::int64_t step = 0;  // 0-based; keys the noise
   double loss_scale = 1;  // multiplies every loss sum and its gradient: 1 / global valid tokens
-  UpdateArgs update;      // grad_scale is filled from the clip factor
-  double clip = 0;        // maximal gradient norm; 0 leaves gradients as they are
-  bool flag = false;      // this rank's wish, such as to stop; all ranks learn whether any has one
+  // Multiplies every gradient from loss to reduction, so that fp16 can hold it; norm and update divide it out. A
+  // power of two changes no bit but where numbers leave their type's range.
+  double gradient_scale = 1;
+  bool skip_overflow =
+      false;          // a loss or norm that is not finite makes a step without update, no error
+  UpdateArgs update;  // grad_scale is filled from the clip factor and gradient_scale
+  double clip = 0;    // maximal gradient norm; 0 leaves gradients as they are
+  bool flag = false;  // this rank's wish, such as to stop; all ranks learn whether any has one
   // The inputs of this rank's mb-th micro-batch, in the order of the program's input values.
   std::function<std::vector<at::Tensor>(int mb)> load;
   Observer* observer = nullptr;
@@ -39,11 +46,13 @@ struct StepArgs {
 
 // The same on every rank, but for the waiting time.
 struct StepResult {
-  double loss = 0;         // over the global batch, scaled
-  double grad_norm = 0;    // over all parameters and meshes, before clipping
-  bool flag = false;       // whether any rank raised its flag
-  double comm_wait_s = 0;  // this rank's own: time waiting for communication
-  int kept_forwards = 0;   // this rank's own: the most kept at once for their backwards
+  double loss = 0;            // over the global batch, scaled
+  double grad_norm = 0;       // over all parameters and meshes, before clipping
+  bool flag = false;          // whether any rank raised its flag
+  bool skipped = false;       // loss or norm were not finite, and no update was made
+  double comm_wait_s = 0;     // this rank's own: time waiting for communication
+  double offload_wait_s = 0;  // and for what leaves memory and comes back
+  int kept_forwards = 0;      // this rank's own: the most kept at once for their backwards
 };
 
 class Executor {
@@ -51,10 +60,10 @@ class Executor {
   // All references must outlive the executor. Throws Error{kUsage} for a plan with verbs this build
   // does not run.
   Executor(const plan::PlanSet& plan, int rank, Model& model, Units& units, const Groups& groups,
-           std::uint64_t seed);
+           const AwaySpace& space, std::uint64_t seed);
 
   // One step. A non-finite loss or gradient norm throws Error{kNonFinite} on every rank before any
-  // parameter has changed. After any error the executor is not used again.
+  // parameter has changed, unless such steps are to be skipped. After any error the executor is not used again.
   StepResult run(const StepArgs& args);
 
  private:
@@ -68,8 +77,22 @@ class Executor {
   void grad_norm(const StepArgs& args, StepResult& result);
   // Waits for the lines that `line` waits for, and for everything before it in a lane that must be empty.
   void wait_for(int line, const StepArgs& args);
-  void settle(int line, const StepArgs& args);  // of a collective
+  struct InFlight {
+    int line = -1;
+    Movement movement;
+  };
+  std::deque<InFlight>& in_flight(plan::Lane lane) {
+    return in_flight_[static_cast<std::size_t>(lane)];
+  }
+  void reload(int index);
+  void offload(int index);
+  // Everything up to `line` in its lane, of the lanes whose lines the list does not run itself.
+  void settle(plan::Lane lane, int line, const StepArgs& args);
+  void finish(InFlight& issued);
   void arrived(int line, at::Tensor tensor, const StepArgs& args);
+  const plan::Retirement& retirement_of(const plan::Instr& line) const {
+    return retirements_[static_cast<std::size_t>(&line - list_.data())];
+  }
   void retire(const plan::Instr& line, const plan::Retirement& retirement);
 
   const plan::PlanSet& plan_;
@@ -85,9 +108,11 @@ class Executor {
   std::vector<plan::ValueId> here_;    // those that this stage reads
   Values values_;
   Transfers transfers_;
-  std::deque<int> in_flight_;       // dp lines issued and not yet waited for, in lane order
+  ValueMoves value_moves_;
+  std::array<std::deque<InFlight>, 6> in_flight_;  // by lane: issued and not yet waited for
   std::vector<at::Tensor> losses_;  // by micro-batch; read once a step, which waits for the device
-  double clip_factor_ = 1;
+  double offload_wait_s_ = 0;
+  double grad_factor_ = 1;  // what the update multiplies gradients by
 };
 
 }  // namespace trireme::exec

@@ -11,13 +11,26 @@
 
 #include "trireme/base/error.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/io/scratch.h"
 
 namespace trireme::exec {
 
-Flat::Flat(MemoryCount& memory, std::int64_t count, DType type)
+namespace {
+
+constexpr std::size_t kPage = io::kPage;
+
+std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+}  // namespace
+
+Flat::Flat(MemoryCount& memory, std::int64_t count, DType type, bool pages)
     : memory_(&memory), count_(count), type_(type) {
   if (memory.device.is_cuda()) at::globalContext().lazyInitCUDA();
-  pointer_ = c10::GetAllocator(memory.device.type())->allocate(static_cast<std::size_t>(bytes()));
+  const auto size = static_cast<std::size_t>(bytes());
+  pointer_ =
+      c10::GetAllocator(memory.device.type())->allocate(pages ? whole_pages(size) + kPage : size);
+  data_ = pointer_.get();
+  if (pages) data_ = reinterpret_cast<void*>(whole_pages(reinterpret_cast<std::uintptr_t>(data_)));
   memory_->live += bytes();
   memory_->peak = std::max(memory_->peak, memory_->live);
 }
@@ -25,12 +38,14 @@ Flat::Flat(MemoryCount& memory, std::int64_t count, DType type)
 Flat::Flat(Flat&& other) noexcept
     : memory_(std::exchange(other.memory_, nullptr)),
       pointer_(std::move(other.pointer_)),
+      data_(std::exchange(other.data_, nullptr)),
       count_(std::exchange(other.count_, 0)),
       type_(other.type_) {}
 
 Flat& Flat::operator=(Flat&& other) noexcept {
   std::swap(memory_, other.memory_);
   std::swap(pointer_, other.pointer_);
+  std::swap(data_, other.data_);
   std::swap(count_, other.count_);
   std::swap(type_, other.type_);
   Flat dropped(std::move(other));

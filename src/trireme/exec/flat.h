@@ -27,13 +27,15 @@ struct MemoryCount {
   at::Device device = at::kCPU;
   std::int64_t live = 0;
   std::int64_t peak = 0;
+  std::int64_t host = 0;  // beside it: taken in host memory for what is away
 };
 
 // Owned contiguous memory of `count` elements. Moves; an empty Flat holds nothing.
 class Flat {
  public:
   Flat() = default;
-  Flat(MemoryCount& memory, std::int64_t count, DType type);  // bytes are undefined
+  // Bytes are undefined. Memory in whole pages is moved to a disk and back without a copy.
+  Flat(MemoryCount& memory, std::int64_t count, DType type, bool pages = false);
   Flat(Flat&& other) noexcept;
   Flat& operator=(Flat&& other) noexcept;
   ~Flat();
@@ -44,10 +46,9 @@ class Flat {
   at::Device device() const { return pointer_.device(); }
   bool on_host() const { return exec::on_host(device()); }
   std::int64_t bytes() const { return count_ * static_cast<std::int64_t>(size_of(type_)); }
-  void* data() const { return pointer_.get(); }
+  void* data() const { return data_; }
   void* at(std::int64_t element) const {
-    return static_cast<std::byte*>(pointer_.get()) +
-           element * static_cast<std::int64_t>(size_of(type_));
+    return static_cast<std::byte*>(data_) + element * static_cast<std::int64_t>(size_of(type_));
   }
 
   void zero();
@@ -58,6 +59,7 @@ class Flat {
  private:
   MemoryCount* memory_ = nullptr;
   c10::DataPtr pointer_;
+  void* data_ = nullptr;
   std::int64_t count_ = 0;
   DType type_ = DType::kF32;
 };

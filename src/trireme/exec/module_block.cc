@@ -32,10 +32,7 @@ class ModuleBlock : public Block {
     return {forward_(inputs)};
   }
 
-  bool initial_value(std::size_t index, at::Tensor& out) const override {
-    out.copy_(initial_[index]);
-    return true;
-  }
+  at::Tensor initial_value(std::size_t index) const override { return initial_[index]; }
 
  private:
   std::shared_ptr<torch::nn::Module> module_;

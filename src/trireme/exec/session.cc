@@ -37,10 +37,11 @@ Session::Session(Model model, const SessionSetup& setup, comm::World& world, Upd
     : model_(std::move(model)),
       plan_(compile_checked(model_.spec.program, setup)),
       evaluation_plan_(compile_checked(plan::forward_only(model_.spec.program), setup)),
-      units_(plan_, model_.spec.units, world.rank(), setup.device, groups_, updater),
+      space_(plan_, world.rank(), setup.scratch),
+      units_(plan_, model_.spec.units, world.rank(), setup.device, groups_, space_, updater),
       groups_((compare_digests(world, plan_), world), plan_),
-      executor_(plan_, world.rank(), model_, units_, groups_, setup.seed),
-      evaluator_(evaluation_plan_, world.rank(), model_, units_, groups_, setup.seed) {
+      executor_(plan_, world.rank(), model_, units_, groups_, space_, setup.seed),
+      evaluator_(evaluation_plan_, world.rank(), model_, units_, groups_, space_, setup.seed) {
   // Where each parameter's initial value comes from: the first block that binds it.
   std::vector<std::vector<std::pair<const Block*, std::size_t>>> sources;
   for (const arch::UnitSpec& unit : model_.spec.units) sources.emplace_back(unit.params.size());
@@ -57,10 +58,10 @@ Session::Session(Model model, const SessionSetup& setup, comm::World& world, Upd
     }
     model_.blocks[node]->bind(std::move(params));
   }
-  units_.initialise(setup.seed, [&](plan::UnitId unit, int param, at::Tensor& out) {
+  units_.initialise(setup.seed, [&](plan::UnitId unit, int param) {
     const auto& [block, index] =
         sources[static_cast<std::size_t>(unit)][static_cast<std::size_t>(param)];
-    return block != nullptr && block->initial_value(index, out);
+    return block == nullptr ? at::Tensor() : block->initial_value(index);
   });
 }
 

@@ -16,7 +16,8 @@ struct SessionSetup {
   std::optional<plan::schedules::Grid>
       grid{};  // what stages compute when; none: the recipe's schedule
   std::uint64_t seed = 0;
-  at::Device device = at::kCPU;  // of parameters and states; inputs must come on it
+  at::Device device = at::kCPU;            // of parameters and states; inputs must come on it
+  OpenScratch scratch = open_host_memory;  // where the recipe's offload goes
 };
 
 class Session {
@@ -33,11 +34,13 @@ class Session {
   const plan::PlanSet& plan() const { return plan_; }
   const Model& model() const { return model_; }
   Units& units() { return units_; }
+  const AwaySpace& away() const { return space_; }
 
  private:
   Model model_;
   plan::PlanSet plan_;
   plan::PlanSet evaluation_plan_;
+  AwaySpace space_;  // before what moves to it
   Units units_;  // before the groups: when a step fails, communication ends before its memory does
   Groups groups_;
   Executor executor_;

@@ -1,5 +1,7 @@
 #include "trireme/exec/unit_state.h"
 
+#include <c10/util/BFloat16.h>
+
 #include "trireme/base/error.h"
 
 namespace trireme::exec {
@@ -30,7 +32,7 @@ std::vector<double> chunk_sums_on_host(const UnitState& unit) {
       if (values != owned.data()) owned.assign(values, values + unit.chunk);
       values = owned.data();
       std::fill(owned.begin() + std::max(from - first, std::int64_t{0}),
-                owned.begin() + std::min(to - first, unit.chunk), T{0});
+                owned.begin() + std::min(to - first, unit.chunk), T(0));
     }
     sums.push_back(square_sum(values, unit.chunk));
   }
@@ -67,18 +69,37 @@ Flat UnitState::collapse() {
 
 std::vector<UpdateSegment> UnitState::part_segments() const {
   std::vector<UpdateSegment> found;
+  const auto add = [&](std::int64_t global, std::int64_t local, std::int64_t count, bool decay) {
+    const std::int64_t begin = std::max(local - part_begin, std::int64_t{0});
+    const std::int64_t end = std::min(local + count - part_begin, part_count);
+    if (begin >= end) return;
+    const std::int64_t first = global + (part_begin + begin - local);
+    if (!found.empty()) {
+      UpdateSegment& last = found.back();
+      const bool follows = last.end == begin && last.first + (last.end - last.begin) == first;
+      if (follows && last.decay == decay) {
+        last.end = end;
+        return;
+      }
+    }
+    found.push_back({.begin = begin, .end = end, .decay = decay, .first = first});
+  };
+  std::int64_t before = 0;  // elements of the whole unit before the parameter
   for (std::size_t i = 0; i < params_here.size(); ++i) {
-    const std::int64_t begin = std::max(offsets[i] - part_begin, std::int64_t{0});
-    const std::int64_t end = std::min(offsets[i] + params_here[i].numel() - part_begin, part_count);
-    if (begin < end) found.push_back({.begin = begin, .end = end, .decay = spec->params[i].decay});
+    for (const arch::Extent& extent : params_here[i].extents)
+      add(before + extent.global, offsets[i] + extent.local, extent.count, spec->params[i].decay);
+    before += spec->params[i].numel();
   }
   return found;
 }
 
 std::vector<double> UnitState::chunk_square_sums() const {
   if (!grad.on_host()) return chunk_sums_on_device(*this);
-  return grad.type() == DType::kF64 ? chunk_sums_on_host<double>(*this)
-                                    : chunk_sums_on_host<float>(*this);
+  switch (grad.type()) {
+    case DType::kF64: return chunk_sums_on_host<double>(*this);
+    case DType::kBF16: return chunk_sums_on_host<c10::BFloat16>(*this);
+    default: return chunk_sums_on_host<float>(*this);
+  }
 }
 
 void UnitState::place(std::int64_t first, const at::Tensor& value) {

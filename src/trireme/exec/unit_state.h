@@ -4,12 +4,14 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <utility>
 #include <vector>
 
 #include "trireme/arch/spec.h"
 #include "trireme/comm/ticket.h"
+#include "trireme/exec/away_space.h"
 #include "trireme/exec/flat.h"
 #include "trireme/exec/gradient_counter.h"
 #include "trireme/exec/updater.h"
@@ -23,6 +25,12 @@ enum class Reduction { kNone, kScatterMicroBatch, kScatter, kAllReduce, kParts }
 struct ChunkGradient {
   Flat leaf;                // of one micro-batch
   GradientCounter counter;  // full, or parts where every micro-batch is reduced
+  unsigned away = 0;        // levels of it outside memory, bit by bit
+};
+
+struct FlatShape {
+  std::int64_t count = 0;
+  DType type = DType::kF32;
 };
 
 struct UnitState {
@@ -32,11 +40,16 @@ struct UnitState {
   bool states_sharded = false;
   bool params_sharded = false;
   bool reduce_each_mb = false;
+  bool master_copy = false;    // what is stepped is not what blocks see
+  std::array<bool, 4> away{};  // by plan::Piece: outside memory between uses
+  const UnitExtents* extents = nullptr;
 
-  std::int64_t numel = 0;       // of params_here
-  std::int64_t chunk = 0;       // of the norm
-  std::int64_t padded = 0;      // elements of the full buffers
-  std::int64_t part_begin = 0;  // what this rank steps: [part_begin, part_begin + part_count)
+  std::int64_t numel = 0;  // of params_here
+  DType param_type = DType::kF32;
+  std::int64_t chunk = 0;        // of the norm
+  std::int64_t state_block = 1;  // elements behind one of a state per block
+  std::int64_t padded = 0;       // elements of the full buffers
+  std::int64_t part_begin = 0;   // what this rank steps: [part_begin, part_begin + part_count)
   std::int64_t part_count = 0;
   std::vector<std::int64_t> offsets;
   std::vector<UpdateSegment> segments;
@@ -48,13 +61,16 @@ struct UnitState {
   Window grads;
   std::vector<at::Tensor> param_views;
 
-  Flat full;    // compute type; empty while resharded
-  Flat part;    // compute type; ZeRO-3 only
-  Flat master;  // only where the master type differs from the compute type
+  Flat full;    // parameter type; empty while resharded
+  Flat part;    // parameter type; ZeRO-3 only
+  Flat master;  // only where the master type differs from the parameter type
   std::vector<Flat> states;
+  std::vector<FlatShape> state_shapes;  // of master, if there is one, and states
 
   std::vector<ChunkGradient> chunks;
-  Flat grad;  // gradient type: the part's, reduced as far as it has come
+  Flat grad;                        // gradient type: the part's, reduced as far as it has come
+  std::vector<double> square_sums;  // of it, where it has left
+  std::vector<io::Ticket> left;     // its way out
 
   bool gathering = false;
   comm::Ticket gather;
@@ -63,22 +79,36 @@ struct UnitState {
   bool each_mb = false;  // kParts: of a micro-batch
   int chunk_on_way = 0;  // whose gradient of one micro-batch it is
   Flat sent;             // must outlive the reduction
-  Flat received;
+  Flat received;         // in the type in which gradients travel, like `sent`
+
+  bool is_away(plan::Piece piece) const { return away[static_cast<std::size_t>(piece)]; }
+  // What the optimizer keeps, with its shapes.
+  std::vector<std::pair<Flat*, FlatShape>> state_flats() {
+    std::vector<std::pair<Flat*, FlatShape>> flats;
+    if (master_copy) flats.emplace_back(&master, state_shapes[0]);
+    for (Flat& state : states) flats.emplace_back(&state, state_shapes[flats.size()]);
+    return flats;
+  }
 
   at::Tensor stepped() const {
     if (master) return master.tensor(0, part_count);
     if (params_sharded) return part.tensor(0, part_count);
     return full.tensor(part_begin, part_count);
   }
-  // Where the stepped part lives in compute type.
+  // Where the stepped part lives in parameter type.
   at::Tensor computed() const {
     return params_sharded ? part.tensor(0, part_count) : full.tensor(part_begin, part_count);
   }
 
+  // Elements of the sum over micro-batches.
+  std::int64_t sum_count() const {
+    if (grad) return grad.count();
+    return reduce_each_mb ? part_count : padded;
+  }
   // The sum over micro-batches, chunk by chunk; leaves nothing.
   Flat collapse();
 
-  // What of the part belongs to which parameter.
+  // The parameters' elements in the part, without padding.
   std::vector<UpdateSegment> part_segments() const;
   // Sums of squares of `grad`, by norm chunk; what another tp rank owns counts as zero.
   std::vector<double> chunk_square_sums() const;

@@ -4,12 +4,15 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "trireme/exec/away_space.h"
 #include "trireme/exec/block.h"
 #include "trireme/exec/flat.h"
 #include "trireme/exec/groups.h"
+#include "trireme/exec/movement.h"
 #include "trireme/exec/updater.h"
 #include "trireme/plan/plan.h"
 
@@ -17,13 +20,15 @@ namespace trireme::exec {
 
 struct UnitState;
 
-// Elements [offset, offset + tensor.numel()) of one state of one unit as this tp rank holds it, without
-// padding. The tensor does not own its memory and is valid while Units lives.
+// Names elements [offset, offset + count) of one state of one unit as this tp rank holds it, without padding.
 struct StateSlice {
   plan::UnitId unit = -1;
   std::string kind;  // "param" (master type), an optimizer state's name, or "grad"
   std::int64_t offset = 0;
-  at::Tensor tensor;
+  std::int64_t count = 0;
+  DType type = DType::kF32;
+  std::int64_t block =
+      1;  // elements of the unit behind one of these, of which are `offset` and `count`
 };
 
 // One rank's side of the lifetime table. Verbs come from the executor in plan order; *_begin issue
@@ -33,16 +38,15 @@ class Units {
   // The plan gives units, mesh and recipe. Allocates persistent memory on `device`; values are undefined
   // until initialise() or load.
   Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs, int rank,
-        at::Device device, const Groups& groups, Updater& updater);
+        at::Device device, const Groups& groups, const AwaySpace& space, Updater& updater);
   ~Units();
 
   // A view for Block::bind. Leaf tensors of trainable units require gradients.
   at::Tensor param(plan::UnitId unit, int param) const;
 
   // Fills every parameter from its coordinates: (seed, parameter name), independent of layout.
-  // `initial` may give a value of its own (fp64 tensor of the parameter's shape) and return true.
-  void initialise(std::uint64_t seed,
-                  const std::function<bool(plan::UnitId, int, at::Tensor&)>& initial);
+  // `initial` may give a value of its own, as Block::initial_value().
+  void initialise(std::uint64_t seed, const std::function<at::Tensor(plan::UnitId, int)>& initial);
 
   void unshard_begin(plan::UnitId unit, mesh::AxisSet axes);
   void finish_unshard(plan::UnitId unit);
@@ -53,6 +57,13 @@ class Units {
   void reduce_begin(plan::UnitId unit, const plan::Instr& line);
   void finish_reduce(plan::UnitId unit);
   void update(plan::UnitId unit, const UpdateArgs& args);
+  // In its stead, for a step whose gradients are of no use.
+  void skip_update(plan::UnitId unit);
+
+  // Pieces on their way out of memory and back; sums of squares of a step's gradient are taken as it leaves.
+  Movement reload_begin(const plan::Instr& line);
+  void finish_reload(const plan::Instr& line, Movement& movement);
+  Movement offload_begin(const plan::Instr& line);
 
   // Sums of squares of this rank's reduced gradients, one per norm chunk of its part; of elements that
   // several tp ranks hold, those it owns.
@@ -64,8 +75,16 @@ class Units {
   std::vector<StateSlice> owned_slices() const;
   // Everything this rank needs to be filled on load; then refresh() rebuilds what derives from it.
   std::vector<StateSlice> local_slices() const;
+  // The elements that a slice, or a run of one, names: flat, on device(). A view of what lies in memory, valid while
+  // Units lives, a copy of what waits elsewhere: so whoever takes one slice at a time holds no more than one beside it.
+  at::Tensor read(const StateSlice& slice) const;
+  // `values` are flat, as many as the slice says, of its type, on any device.
+  void write(const StateSlice& slice, const at::Tensor& values);
   void refresh();
 
+  bool trains(plan::UnitId unit) const {
+    return plan_.program.units[static_cast<std::size_t>(unit)].trainable;
+  }
   // Which part of every unit this rank holds, of how many.
   int tp_rank() const { return plan_.mesh.coordinate(rank_, mesh::Axis::kTp); }
   int tp() const { return plan_.mesh.degree(mesh::Axis::kTp); }
@@ -78,10 +97,25 @@ class Units {
   bool holds(plan::UnitId unit) const;
   UnitState& at(plan::UnitId unit) const;
   std::vector<StateSlice> slices(bool owned) const;
+  at::Tensor held(const UnitState& unit, const std::string& kind) const;
+  std::size_t state_index(const UnitState& unit, const std::string& kind) const;
+  struct Stretch {
+    plan::Piece piece;
+    io::Extent extent;
+    std::int64_t first = 0;  // element
+  };
+  struct Pages;
+  std::optional<Stretch> waiting(const UnitState& unit, const std::string& kind) const;
+  void allocate(UnitState& unit, plan::Piece piece);
+  void end_update(UnitState& unit);
+  // At once, between steps.
+  void come(plan::UnitId unit, plan::Piece piece);
+  void leave(plan::UnitId unit, plan::Piece piece);
 
   const plan::PlanSet& plan_;
   int rank_;
   const Groups& groups_;
+  const AwaySpace& space_;
   Updater& updater_;
   std::unique_ptr<MemoryCount> memory_;
   std::vector<std::unique_ptr<UnitState>> units_;

@@ -46,24 +46,32 @@ void check_parameters(const ManifestUnit& unit, const std::string& where) {
 // The slices of one kind, in any order, must cover each element once.
 void check_tiling(const ManifestUnit& unit, const std::string& where) {
   std::map<std::string, std::vector<std::pair<std::int64_t, std::int64_t>>> kinds;
-  for (const ManifestSlice& slice : unit.slices)
+  std::map<std::string, std::int64_t> blocks;
+  for (const ManifestSlice& slice : unit.slices) {
     kinds[slice.kind].emplace_back(slice.offset, slice.length);
-  if (!kinds.contains("param")) fail(ErrorKind::kData, "{}: has no slice of kind param", where);
+    if (blocks.emplace(slice.kind, slice.block).first->second != slice.block)
+      fail(ErrorKind::kData, "{}: slices of {} have blocks of {} and of {} elements", where,
+           shown(slice.kind), blocks[slice.kind], slice.block);
+  }
+  if (!kinds.contains("param") || blocks["param"] != 1)
+    fail(ErrorKind::kData, "{}: has no slice of kind param", where);
   for (auto& [kind, ranges] : kinds) {
     std::sort(ranges.begin(), ranges.end());
+    const std::int64_t block = blocks[kind];
+    const std::int64_t needed = unit.numel / block + (unit.numel % block != 0 ? 1 : 0);
     std::int64_t at = 0;
     for (const auto& [offset, length] : ranges) {
       if (offset != at)
         fail(ErrorKind::kData, "{}: slices of {} {} at element {}", where, shown(kind),
              offset > at ? "leave a hole" : "overlap", std::min(offset, at));
-      if (length > unit.numel - offset)
+      if (length > needed - offset)
         fail(ErrorKind::kData, "{}: a slice of {} ends at {}, beyond the unit's {} elements", where,
-             shown(kind), offset + length, unit.numel);
+             shown(kind), offset + length, needed);
       at = offset + length;
     }
-    if (at != unit.numel)
+    if (at != needed)
       fail(ErrorKind::kData, "{}: slices of {} end at {}, {} elements are needed", where,
-           shown(kind), at, unit.numel);
+           shown(kind), at, needed);
   }
 }
 
@@ -115,12 +123,14 @@ Json to_json(const ManifestUnit& unit) {
   Json parameters = Json::array(), slices = Json::array();
   for (const ManifestParameter& p : unit.parameters)
     parameters.push_back({{"name", p.name}, {"shape", p.shape}, {"offset", p.offset}});
-  for (const ManifestSlice& s : unit.slices)
+  for (const ManifestSlice& s : unit.slices) {
     slices.push_back({{"file", s.file},
                       {"tensor", s.tensor},
                       {"kind", s.kind},
                       {"offset", s.offset},
                       {"length", s.length}});
+    if (s.block > 1) slices.back()["block"] = s.block;
+  }
   Json json{
       {"name", unit.name}, {"numel", unit.numel}, {"parameters", parameters}, {"slices", slices}};
   if (unit.tp > 1) {
@@ -151,12 +161,13 @@ ManifestUnit unit_from(const Json& json, const std::string& what) {
   }
   for (const Json& item : fields.array("slices")) {
     const JsonFields s(item, what + ": slice");
-    s.only({"file", "tensor", "kind", "offset", "length"});
+    s.only({"file", "tensor", "kind", "offset", "length", "block"});
     unit.slices.push_back({.file = s.string("file"),
                            .tensor = s.string("tensor"),
                            .kind = s.string("kind"),
                            .offset = s.integer("offset", 0, kMaxElements),
-                           .length = s.integer("length", 0, kMaxElements)});
+                           .length = s.integer("length", 0, kMaxElements),
+                           .block = s.has("block") ? s.integer("block", 2, kMaxElements) : 1});
   }
   return unit;
 }
@@ -196,6 +207,7 @@ std::string print(const Manifest& manifest) {
       {"job", manifest.job},
       {"files", Json::array()},
       {"units", Json::array()}};
+  if (!manifest.base.empty()) json["base"] = manifest.base;
   for (const ManifestFile& file : manifest.files)
     json["files"].push_back({{"name", file.name}, {"size", file.size}, {"xxh3", hex64(file.hash)}});
   for (const ManifestUnit& unit : manifest.units) json["units"].push_back(to_json(unit));
@@ -210,8 +222,8 @@ Manifest parse_manifest(std::string_view text, const std::string& what) {
   const Json json = parse_json(std::string(body) + "\n}", what);
   const JsonFields fields(json, what);
   fields.need_format(kCheckpointFormat, kCheckpointVersion, "use the build that wrote it");
-  fields.only({"format", "version", "build", "step", "world", "data", "train_state", "job", "files",
-               "units"});
+  fields.only({"format", "version", "build", "step", "world", "data", "train_state", "job", "base",
+               "files", "units"});
   const JsonFields data(fields.any("data"), what + ": data");
   data.only({"consumed_samples", "digest"});
   Manifest manifest{.step = fields.integer("step"),
@@ -221,6 +233,7 @@ Manifest parse_manifest(std::string_view text, const std::string& what) {
                     .job = fields.string("job"),
                     .train_state = fields.object("train_state").dump(),
                     .build = fields.string("build"),
+                    .base = fields.has("base") ? fields.string("base") : "",
                     .files = {},
                     .units = {}};
   for (const Json& item : fields.array("files")) {

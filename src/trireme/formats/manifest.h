@@ -35,10 +35,11 @@ struct ManifestSlice {
   std::string kind;
   std::int64_t offset = 0;
   std::int64_t length = 0;
+  std::int64_t block = 1;  // elements of the unit behind one of these: scales of 8-bit states
 };
 
 // A flat unit of `numel` elements without shard padding, or what tensor-parallel rank `tp_rank` of `tp` holds
-// of it. The slices of each kind tile [0, numel); kind "param" is always there. Parameters stand in ascending
+// of it. The slices of each kind tile [0, numel), or the blocks of that; kind "param" is always there. Parameters stand in ascending
 // order and do not overlap; their shapes are those held here.
 struct ManifestUnit {
   std::string name;
@@ -58,6 +59,7 @@ struct Manifest {
   std::string job{};               // the resolved job, YAML
   std::string train_state = "{}";  // a JSON object, opaque here
   std::string build{};             // what wrote it
+  std::string base{};  // not empty: names the checkpoint of the units that this one leaves out
   std::vector<ManifestFile> files{};
   std::vector<ManifestUnit> units{};
 };

@@ -255,33 +255,34 @@ TensorTable parse_safetensors(std::span<const std::byte> bytes, const std::strin
   return table;
 }
 
-FileDigest write_safetensors(const Path& path, std::span<const Tensor> tensors,
-                             const TensorMetadata& metadata, TensorOrder order) {
-  std::vector<const Tensor*> sorted;
-  for (const Tensor& tensor : tensors) sorted.push_back(&tensor);
+FileDigest stream_safetensors(const Path& path, std::span<const TensorInfo> tensors,
+                              const TensorMetadata& metadata, TensorOrder order,
+                              const std::function<std::span<const std::byte>(std::size_t)>& bytes) {
+  std::vector<std::size_t> sorted(tensors.size());
+  std::iota(sorted.begin(), sorted.end(), std::size_t{0});
   if (order == TensorOrder::kOfficial)
-    std::sort(sorted.begin(), sorted.end(), [](const Tensor* a, const Tensor* b) {
-      const std::size_t wide_a = size_of(a->dtype), wide_b = size_of(b->dtype);
-      return wide_a != wide_b ? wide_a > wide_b : a->name < b->name;
+    std::sort(sorted.begin(), sorted.end(), [&](std::size_t a, std::size_t b) {
+      const std::size_t wide_a = size_of(tensors[a].dtype), wide_b = size_of(tensors[b].dtype);
+      return wide_a != wide_b ? wide_a > wide_b : tensors[a].name < tensors[b].name;
     });
 
   Json header = Json::object();
   if (!metadata.empty()) header[kMetadataKey] = metadata;
   std::uint64_t at = 0;
   std::unordered_set<std::string_view> names{kMetadataKey};
-  for (const Tensor* tensor : sorted) {
-    TRIREME_CHECK(names.insert(tensor->name).second, "tensor name {} is taken", tensor->name);
-    const std::int64_t numel = std::accumulate(tensor->shape.begin(), tensor->shape.end(),
+  std::vector<std::uint64_t> sizes(tensors.size());
+  for (const std::size_t index : sorted) {
+    const TensorInfo& tensor = tensors[index];
+    TRIREME_CHECK(names.insert(tensor.name).second, "tensor name {} is taken", tensor.name);
+    const std::int64_t numel = std::accumulate(tensor.shape.begin(), tensor.shape.end(),
                                                std::int64_t{1}, std::multiplies<>());
-    TRIREME_CHECK(numel >= 0 && static_cast<std::size_t>(numel) * size_of(tensor->dtype) ==
-                                    tensor->bytes.size(),
-                  "tensor {} has {} bytes for {} elements", tensor->name, tensor->bytes.size(),
-                  numel);
-    header.push_back({tensor->name,
-                      {{"dtype", type_name(tensor->dtype)},
-                       {"shape", tensor->shape},
-                       {"data_offsets", {at, at + tensor->bytes.size()}}}});
-    at += tensor->bytes.size();
+    TRIREME_CHECK(numel >= 0, "tensor {} has {} elements", tensor.name, numel);
+    sizes[index] = static_cast<std::uint64_t>(numel) * size_of(tensor.dtype);
+    header.push_back({tensor.name,
+                      {{"dtype", type_name(tensor.dtype)},
+                       {"shape", tensor.shape},
+                       {"data_offsets", {at, at + sizes[index]}}}});
+    at += sizes[index];
   }
   std::string text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');
@@ -291,8 +292,21 @@ FileDigest write_safetensors(const Path& path, std::span<const Tensor> tensors,
   const std::uint64_t length = text.size();
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(text);
-  for (const Tensor* tensor : sorted) file.write(tensor->bytes);
+  for (const std::size_t index : sorted) {
+    const std::span<const std::byte> data = bytes(index);
+    TRIREME_CHECK(data.size() == sizes[index], "tensor {} has {} bytes instead of {}",
+                  tensors[index].name, data.size(), sizes[index]);
+    file.write(data);
+  }
   return file.finish();
+}
+
+FileDigest write_safetensors(const Path& path, std::span<const Tensor> tensors,
+                             const TensorMetadata& metadata, TensorOrder order) {
+  std::vector<TensorInfo> infos;
+  for (const Tensor& tensor : tensors) infos.push_back({tensor.name, tensor.dtype, tensor.shape});
+  return stream_safetensors(path, infos, metadata, order,
+                            [&](std::size_t index) { return tensors[index].bytes; });
 }
 
 }  // namespace trireme::formats

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
@@ -63,9 +64,22 @@ class SafetensorsFile {
 // aligned in the file; kAsGiven keeps the caller's order.
 enum class TensorOrder { kOfficial, kAsGiven };
 
-// Writes and fsyncs a new file; equal arguments give equal bytes. Names must be unique valid UTF-8
-// and bytes must match the shapes, else our bug. Throws Error{kData} when the file exists or cannot
-// be written.
+// What a header says of a tensor.
+struct TensorInfo {
+  std::string name;
+  DType dtype = DType::kF32;
+  std::vector<std::int64_t> shape;
+};
+
+// Writes and fsyncs a new file, which holds no more than a few MiB at a time: `bytes(i)` is called once for each
+// tensors[i], in the order of the file, and what it returns must live until the next call. Equal arguments give
+// equal bytes. Names must be unique valid UTF-8 and bytes must match the shapes, else our bug. Throws Error{kData}
+// when the file exists or cannot be written.
+FileDigest stream_safetensors(const Path& path, std::span<const TensorInfo> tensors,
+                              const TensorMetadata& metadata, TensorOrder order,
+                              const std::function<std::span<const std::byte>(std::size_t)>& bytes);
+
+// The same with all tensors at hand.
 FileDigest write_safetensors(const Path& path, std::span<const Tensor> tensors,
                              const TensorMetadata& metadata,
                              TensorOrder order = TensorOrder::kOfficial);

@@ -54,6 +54,14 @@ ops::AttentionHeads Across::heads() const {
           .all_heads = model_.heads};
 }
 
+Columns Across::head_columns() const {
+  return {.first = model_.hidden / model_.heads * heads().first_head, .all = model_.hidden};
+}
+
+Columns Across::feature_columns() const {
+  return {.first = mesh::share(model_.ffn, tp_.rank(), tp_.size()).begin, .all = model_.ffn};
+}
+
 std::int64_t Across::first_id() const {
   return mesh::share(model_.vocab, tp_.rank(), tp_.size()).begin;
 }
@@ -84,7 +92,18 @@ at::Tensor Across::rows_of(const at::Tensor& x) const {
   const std::int64_t count = (shared ? samples_ : x.size(0)) * tokens;
   const at::Tensor rows =
       (shared ? ops::row_indices(count, tp_) : at::arange(count, at::kLong)).to(device_);
-  if (cp_.size() == 1) return rows;
+  return cp_.size() == 1 ? rows : among_all(rows, tokens);
+}
+
+at::Tensor Across::rows_inside(const at::Tensor& x) const {
+  if (cp_.size() == 1) return {};
+  const bool shared = tp_.shares_rows();
+  const std::int64_t tokens = shared ? tp_.tokens : x.size(1);
+  const std::int64_t count = (shared ? samples_ : x.size(0)) * tokens;
+  return among_all(at::arange(count, at::TensorOptions().dtype(at::kLong).device(device_)), tokens);
+}
+
+at::Tensor Across::among_all(const at::Tensor& rows, std::int64_t tokens) const {
   return rows.div(tokens, "floor") * (tokens * cp_.size()) +
          positions(tokens).index_select(0, rows.remainder(tokens));
 }

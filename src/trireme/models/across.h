@@ -14,6 +14,12 @@
 
 namespace trireme::models {
 
+// Of `all` features of a token, those from `first` on. 0: all of them.
+struct Columns {
+  std::int64_t first = 0;
+  std::int64_t all = 0;
+};
+
 class Across {
  public:
   // All of a resolved model on this rank, on the CPU.
@@ -27,6 +33,9 @@ class Across {
 
   // The heads that are here, without noise.
   ops::AttentionHeads heads() const;
+  // Of what attention gives and of what the feed-forward layer activates, what is here.
+  Columns head_columns() const;
+  Columns feature_columns() const;
   // The first row of the vocabulary's tables that is here.
   std::int64_t first_id() const;
 
@@ -41,8 +50,13 @@ class Across {
   // Rows of an activation between parallel regions are tokens of [samples, tokens of all ranks], flattened: which,
   // int64 [rows]; undefined where they are all of them in order.
   at::Tensor rows_of(const at::Tensor& x) const;
+  // The same of the rows that x has inside a region: all that are here.
+  at::Tensor rows_inside(const at::Tensor& x) const;
 
  private:
+  // Of [samples, tokens] here, the places in [samples, tokens of all ranks].
+  at::Tensor among_all(const at::Tensor& rows, std::int64_t tokens) const;
+
   config::Model model_;
   at::Device device_ = at::kCPU;
   std::int64_t samples_ = 0;  // of a micro-batch

@@ -7,8 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/arch/parts.h"
 #include "trireme/exec/block.h"
 #include "trireme/models/across.h"
+#include "trireme/ops/again.h"
 #include "trireme/ops/cross_entropy.h"
 
 namespace trireme::models {
@@ -34,13 +36,29 @@ class BoundBlock : public exec::Block {
   std::vector<at::Tensor> params_;
 };
 
+// Which parts a block keeps for backward, as its node says.
+struct Kept {
+  explicit Kept(const plan::Node& node)
+      : norms(of(node, arch::kNorms)),
+        attention(of(node, arch::kAttention)),
+        mlp(of(node, arch::kMlp)) {}
+  ops::Keep norms, attention, mlp;
+
+ private:
+  static ops::Keep of(const plan::Node& node, std::string_view part) {
+    return computes_again(node, part) ? ops::Keep::kNo : ops::Keep::kYes;
+  }
+};
+
 // The last node of a language model: final norm and output layer. Its loss needs no logits elsewhere.
 class LanguageHead : public BoundBlock {
  public:
-  LanguageHead(const config::Job& job, std::shared_ptr<const Across> across)
+  LanguageHead(const config::Model& model, const plan::Node& node,
+               std::shared_ptr<const Across> across)
       : BoundBlock(std::move(across)),
-        norm_eps_(job.model.norm_eps),
-        logits_(job.recompute.logits ? ops::Logits::kRecomputed : ops::Logits::kKept) {}
+        norm_eps_(model.norm_eps),
+        logits_(computes_again(node, arch::kLogits) ? ops::Logits::kRecomputed
+                                                    : ops::Logits::kKept) {}
   // Logits of rows x, [.., d] -> [.., vocab], in fp32 or fp64; on one rank.
   at::Tensor logits(const at::Tensor& x) const;
   // Inputs: activations [samples, tokens, d] and targets [samples, tokens].

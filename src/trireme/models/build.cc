@@ -5,6 +5,8 @@
 
 #include "trireme/arch/language_model.h"
 #include "trireme/base/error.h"
+#include "trireme/comm/tensor_buffer.h"
+#include "trireme/exec/typed_block.h"
 #include "trireme/models/gpt.h"
 #include "trireme/models/llama.h"
 
@@ -14,10 +16,12 @@ namespace {
 using Ranks = std::shared_ptr<const Across>;
 
 void add_gpt(const config::Job& job, const Ranks& across, exec::Model& out) {
+  const std::vector<plan::Node>& nodes = out.spec.program.nodes;
   out.blocks.push_back(std::make_unique<GptEmbed>(job.model, across));
-  for (std::int64_t layer = 0; layer < job.model.layers; ++layer)
-    out.blocks.push_back(std::make_unique<GptBlock>(job.model, across));
-  out.blocks.push_back(std::make_unique<GptHead>(job, across));
+  for (std::size_t node = 1; node + 1 < nodes.size(); ++node)
+    out.blocks.push_back(
+        std::make_unique<GptBlock>(job, nodes[node], out.spec.adapted[node], across));
+  out.blocks.push_back(std::make_unique<GptHead>(job.model, nodes.back(), across));
 }
 
 void add_llama(const config::Job& job, const Ranks& across, exec::Model& out) {
@@ -26,22 +30,37 @@ void add_llama(const config::Job& job, const Ranks& across, exec::Model& out) {
       ops::rotary_table(model.seq_len, model.hidden / model.heads, model.rope_theta,
                         job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat)
           .to(across->device());
+  const std::vector<plan::Node>& nodes = out.spec.program.nodes;
   out.blocks.push_back(std::make_unique<LlamaEmbed>(across));
-  for (std::int64_t layer = 0; layer < model.layers; ++layer)
-    out.blocks.push_back(std::make_unique<LlamaBlock>(model, rotary, across));
-  out.blocks.push_back(std::make_unique<LlamaHead>(job, across));
+  for (std::size_t node = 1; node + 1 < nodes.size(); ++node)
+    out.blocks.push_back(
+        std::make_unique<LlamaBlock>(job, nodes[node], rotary, out.spec.adapted[node], across));
+  out.blocks.push_back(std::make_unique<LlamaHead>(model, nodes.back(), across));
+}
+
+// Nodes whose units have a type of their own compute in it.
+void type_nodes(DType compute, exec::Model& model) {
+  const plan::Program& program = model.spec.program;
+  for (std::size_t node = 0; node < model.blocks.size(); ++node) {
+    const auto unit = static_cast<std::size_t>(program.nodes[node].units.front());
+    if (const std::optional<DType> type = program.units[unit].type)
+      model.blocks[node] = std::make_unique<exec::TypedBlock>(
+          std::move(model.blocks[node]), comm::scalar_type(*type), comm::scalar_type(compute));
+  }
 }
 
 exec::Model build_across(const config::Job& job, const Ranks& across) {
   const DType compute = job.precision.compute;
-  if (compute != DType::kF64 && compute != DType::kF32 && compute != DType::kBF16)
-    fail(ErrorKind::kUsage, "precision.compute={}: models run in fp64, fp32 or bf16",
+  if (compute != DType::kF64 && compute != DType::kF32 && compute != DType::kBF16 &&
+      compute != DType::kF16)
+    fail(ErrorKind::kUsage, "precision.compute={}: models run in fp64, fp32, bf16 or fp16",
          name(compute));
   exec::Model model{.spec = arch::describe(job), .blocks = {}};
   switch (job.model.family) {
     case config::Family::kGpt: add_gpt(job, across, model); break;
     case config::Family::kLlama: add_llama(job, across, model); break;
   }
+  type_nodes(compute, model);
   return model;
 }
 

@@ -9,6 +9,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/exec/typed_block.h"
 #include "trireme/models/blocks.h"
 
 namespace trireme::models {
@@ -79,7 +80,9 @@ std::int64_t sample(const at::Tensor& logits, const Sampling& sampling, std::int
 at::Tensor next_logits(const exec::Model& model, const std::vector<std::int64_t>& tokens,
                        std::int64_t context) {
   TRIREME_CHECK(!tokens.empty() && context > 0, "{} tokens, context {}", tokens.size(), context);
-  const auto* head = dynamic_cast<const LanguageHead*>(model.blocks.back().get());
+  const exec::Block* last = model.blocks.back().get();
+  if (const auto* typed = dynamic_cast<const exec::TypedBlock*>(last)) last = &typed->inner();
+  const auto* head = dynamic_cast<const LanguageHead*>(last);
   TRIREME_CHECK(head != nullptr, "{} does not end in a language head", model.spec.program.name);
   at::NoGradGuard no_grad;
   const auto length = std::min(static_cast<std::int64_t>(tokens.size()), context);

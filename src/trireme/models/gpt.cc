@@ -74,20 +74,25 @@ std::vector<at::Tensor> GptBlock::forward(const std::vector<at::Tensor>& inputs,
     heads.key = noise_key(context, kProbabilities);
   }
   const ops::WeightGradientsPtr& gradients = context.weight_gradients;
-  const ops::Branching first =
-      ops::residual_norm(x_btd, {}, param(kNorm1), param(kNorm1Bias), norm_eps_, gradients);
+  const ops::Branching first = ops::residual_norm(x_btd, {}, param(kNorm1), param(kNorm1Bias),
+                                                  norm_eps_, gradients, kept_.norms);
   const at::Tensor qkv =
-      ops::column_linear(first.normed, param(kQkv), param(kQkvBias), tp(), gradients);
-  const at::Tensor attended_btd = ops::row_linear(
-      ops::attention_packed(qkv, heads, across().mask(positions(inputs)), across().cp()),
-      param(kOut), param(kOutBias), tp(), gradients);
+      ops::column_linear(first.normed, param(kQkv), param(kQkvBias), tp(), gradients,
+                         ops::Keep::kYes, adapter(kQkv, x_btd, context));
+  const at::Tensor attended_btd =
+      ops::row_linear(ops::attention_packed(qkv, heads, across().mask(positions(inputs)),
+                                            across().cp(), kept_.attention),
+                      param(kOut), param(kOutBias), tp(), gradients,
+                      adapter(kOut, x_btd, context, across().head_columns()));
   const ops::Branching second = ops::residual_norm(
       first.stream, noisy(attended_btd, dropout_, context, kAfterAttention, across()),
-      param(kNorm2), param(kNorm2Bias), norm_eps_, gradients);
-  const at::Tensor up_btf =
-      ops::column_linear(second.normed, param(kUp), param(kUpBias), tp(), gradients);
+      param(kNorm2), param(kNorm2Bias), norm_eps_, gradients, keep_normed(kUp, kept_));
+  const ops::Operand up_btf =
+      ops::column_linear(second.normed, param(kUp), param(kUpBias), tp(), gradients, kept_.mlp,
+                         adapter(kUp, x_btd, context));
   const at::Tensor down_btd =
-      ops::gelu_linear(up_btf, param(kDown), param(kDownBias), tp(), gradients);
+      ops::gelu_linear(up_btf, param(kDown), param(kDownBias), tp(), gradients,
+                       adapter(kDown, x_btd, context, across().feature_columns()));
   return {second.stream + noisy(down_btd, dropout_, context, kAfterMlp, across())};
 }
 

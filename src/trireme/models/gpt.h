@@ -2,7 +2,7 @@
 #pragma once
 
 #include "trireme/config/job.h"
-#include "trireme/models/blocks.h"
+#include "trireme/models/adapters.h"
 
 namespace trireme::models {
 
@@ -21,14 +21,20 @@ class GptEmbed : public BoundBlock {
 
 // x + attention(norm(x)), then x + mlp(norm(x)). In training, dropout on probabilities and on what each
 // branch adds.
-class GptBlock : public BoundBlock {
+class GptBlock : public AdaptedBlock {
  public:
-  GptBlock(const config::Model& model, std::shared_ptr<const Across> across)
-      : BoundBlock(std::move(across)), norm_eps_(model.norm_eps), dropout_(model.dropout) {}
+  // `adapted` as AdaptedBlock's.
+  GptBlock(const config::Job& job, const plan::Node& node, std::vector<int> adapted,
+           std::shared_ptr<const Across> across)
+      : AdaptedBlock(job.lora, std::move(adapted), std::move(across)),
+        kept_(node),
+        norm_eps_(job.model.norm_eps),
+        dropout_(job.model.dropout) {}
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
 
  private:
+  Kept kept_;
   double norm_eps_;
   double dropout_;
 };

@@ -3,9 +3,11 @@
 
 namespace trireme::models {
 
+static_assert(arch::kLogitColumns == ops::kLogitColumns);
+
 at::Tensor LanguageHead::logits(const at::Tensor& x) const {
-  const at::Tensor out = ops::linear(norm(x, {}), weight());
-  return out.scalar_type() == at::kBFloat16 ? out.to(at::kFloat) : out;
+  const at::Tensor out = ops::linear(norm(x.to(weight().scalar_type()), {}), weight());
+  return out.scalar_type() == at::kDouble ? out : out.to(at::kFloat);
 }
 
 std::vector<at::Tensor> LanguageHead::forward(const std::vector<at::Tensor>& inputs,

@@ -29,21 +29,29 @@ std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& input
   const at::Tensor& x_btd = inputs[0];
   const ops::WeightGradientsPtr& gradients = context.weight_gradients;
   const ops::Branching first =
-      ops::residual_norm(x_btd, {}, param(kNorm1), {}, norm_eps_, gradients);
-  const std::vector<at::Tensor> qkv = ops::column_linears(
-      first.normed, {{param(kQuery)}, {param(kKey)}, {param(kValue)}}, tp(), gradients);
+      ops::residual_norm(x_btd, {}, param(kNorm1), {}, norm_eps_, gradients, kept_.norms);
+  const auto layer = [&](BlockParam weight) {
+    return ops::Projection{.weight = param(weight), .adapter = adapter(weight, x_btd, context)};
+  };
+  const std::vector<ops::Operand> qkv = ops::column_linears(
+      first.normed, {layer(kQuery), layer(kKey), layer(kValue)}, tp(), gradients);
   const at::Tensor given = positions(inputs);
   const ops::RotaryTable table =
-      rotary_.at(given.defined() ? given.flatten() : across().positions(qkv[0].size(1)));
+      rotary_.at(given.defined() ? given.flatten() : across().positions(qkv[0].value.size(1)));
   const auto turn = given.defined() ? turned_each : ops::rotary;
-  const at::Tensor mixed = ops::attention(turn(qkv[0], table), turn(qkv[1], table), qkv[2],
-                                          across().heads(), across().mask(given), across().cp());
+  const ops::Operand mixed =
+      ops::attention(turn(qkv[0], table), turn(qkv[1], table), qkv[2], across().heads(),
+                     across().mask(given), across().cp(), kept_.attention);
   const ops::Branching second =
-      ops::residual_norm(first.stream, ops::row_linear(mixed, param(kOut), {}, tp(), gradients),
-                         param(kNorm2), {}, norm_eps_, gradients);
-  const std::vector<at::Tensor> wide =
-      ops::column_linears(second.normed, {{param(kGate)}, {param(kUp)}}, tp(), gradients);
-  const at::Tensor down_btd = ops::swiglu_linear(wide[0], wide[1], param(kDown), tp(), gradients);
+      ops::residual_norm(first.stream,
+                         ops::row_linear(mixed, param(kOut), {}, tp(), gradients,
+                                         adapter(kOut, x_btd, context, across().head_columns())),
+                         param(kNorm2), {}, norm_eps_, gradients, keep_normed(kUp, kept_));
+  const std::vector<ops::Operand> wide =
+      ops::column_linears(second.normed, {layer(kGate), layer(kUp)}, tp(), gradients, kept_.mlp);
+  const at::Tensor down_btd =
+      ops::swiglu_linear(wide[0], wide[1], param(kDown), tp(), gradients,
+                         adapter(kDown, x_btd, context, across().feature_columns()));
   return {second.stream + down_btd};
 }
 

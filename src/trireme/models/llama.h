@@ -2,7 +2,7 @@
 #pragma once
 
 #include "trireme/config/job.h"
-#include "trireme/models/blocks.h"
+#include "trireme/models/adapters.h"
 #include "trireme/ops/pointwise.h"
 
 namespace trireme::models {
@@ -16,16 +16,20 @@ class LlamaEmbed : public BoundBlock {
 };
 
 // x + attention(norm(x)) with rotated queries and keys, then x + swiglu(norm(x)).
-class LlamaBlock : public BoundBlock {
+class LlamaBlock : public AdaptedBlock {
  public:
-  // `rotary` serves at least model.seq_len positions.
-  LlamaBlock(const config::Model& model, ops::RotaryTable rotary,
-             std::shared_ptr<const Across> across)
-      : BoundBlock(std::move(across)), norm_eps_(model.norm_eps), rotary_(std::move(rotary)) {}
+  // `rotary` serves at least model.seq_len positions; `adapted` as AdaptedBlock's.
+  LlamaBlock(const config::Job& job, const plan::Node& node, ops::RotaryTable rotary,
+             std::vector<int> adapted, std::shared_ptr<const Across> across)
+      : AdaptedBlock(job.lora, std::move(adapted), std::move(across)),
+        kept_(node),
+        norm_eps_(job.model.norm_eps),
+        rotary_(std::move(rotary)) {}
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
 
  private:
+  Kept kept_;
   double norm_eps_;
   ops::RotaryTable rotary_;
 };

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "trireme/ops/again.h"
 #include "trireme/ops/context.h"
 #include "trireme/ops/mask.h"
 
@@ -32,19 +33,20 @@ struct AttentionHeads {
 // softmax(q k^T / sqrt(head_dim)) v over the keys that the mask shows (Vaswani et al. 2017); a query that sees none
 // gives 0. q: [samples, tokens, heads * head_dim]; k, v: [samples, tokens, kv_heads * head_dim]; result as q. Scores and
 // sums are fp32 (fp64 for fp64). Scores live for 64 rows and 2,048 columns at a time and are computed again in backward
-// (Dao et al. 2022): keeps q, k, v, the result and one number a row.
+// (Dao et al. 2022): keeps q, k, v, the result and one number a row. These two can be computed again, which exchanges
+// once more what forward does of keys and values, and of results.
 //
 // Noise is a function of the key and the probability's sample, head, query and key in the whole problem, so that it does
 // not depend on how heads and tokens are spread.
 //
 // Under context parallelism every rank calls it with its own tokens (see context.h); the result and the gradients are
 // of these. Forward and backward are collective.
-at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                     const AttentionHeads& heads, const Mask& mask,
-                     const ContextParallel& context = {});
+Operand attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                  const AttentionHeads& heads, const Mask& mask,
+                  const ContextParallel& context = {}, Keep result = Keep::kYes);
 
 // The same with q, k and v side by side in the last dim, whose gradient is then one tensor.
-at::Tensor attention_packed(const at::Tensor& qkv, const AttentionHeads& heads, const Mask& mask,
-                            const ContextParallel& context = {});
+Operand attention_packed(const at::Tensor& qkv, const AttentionHeads& heads, const Mask& mask,
+                         const ContextParallel& context = {}, Keep result = Keep::kYes);
 
 }  // namespace trireme::ops

@@ -3,7 +3,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/logaddexp.h>
-#include <ATen/ops/mm.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
@@ -11,11 +10,15 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
+#include <utility>
+#include <vector>
 
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/ops/aten/cross_entropy.h"
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/kernels/cpu/scores.h"
+#include "trireme/ops/matrix_product.h"
 #include "trireme/ops/parameter_gradient.h"
 #include "trireme/ops/regions.h"
 #include "trireme/ops/vocabulary.h"
@@ -113,11 +116,42 @@ void to_gradient(const at::Tensor& logits, const at::Tensor& targets, std::int64
   });
 }
 
-// Calls body(first, rows of the weight from there) for the whole weight, a piece at a time.
+// Calls body(first, rows of the weight from there) for the whole weight, a piece at a time. Logits that are kept go
+// through the products of those that are not: the shapes of a product decide its bits.
 template <typename Body>
 void for_pieces(const at::Tensor& weight, const Body& body) {
   for (std::int64_t first = 0; first < weight.size(0); first += kLogitColumns)
     body(first, weight.narrow(0, first, std::min(kLogitColumns, weight.size(0) - first)));
+}
+
+// The gradient of a weight, a piece of its rows at a time: into its memory, or to be returned.
+class RowGradients {
+ public:
+  explicit RowGradients(const at::Tensor& weight)
+      : memory_(gradient_memory(weight)),
+        returned_(memory_.defined() ? at::Tensor() : at::empty_like(weight)) {}
+
+  void add(std::int64_t first, const at::Tensor& dlogits, const at::Tensor& input) const {
+    if (memory_.defined())
+      add_transposed_product(dlogits, input, memory_.narrow(0, first, dlogits.size(1)));
+    else
+      returned_.narrow(0, first, dlogits.size(1)).copy_(product(dlogits.t(), input));
+  }
+  const at::Tensor& returned() const { return returned_; }
+
+ private:
+  at::Tensor memory_, returned_;
+};
+
+at::Tensor weight_gradient(const variable_list& dlogits, const at::Tensor& input,
+                           const at::Tensor& weight) {
+  const RowGradients gradients(weight);
+  std::int64_t first = 0;
+  for (const at::Tensor& piece : dlogits) {
+    gradients.add(first, piece, input);
+    first += piece.size(1);
+  }
+  return gradients.returned();
 }
 
 struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
@@ -126,84 +160,96 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
                             const TensorParallel& tp, bool keep_logits,
                             const WeightGradientsPtr& gradients) {
     context->saved_data["first_row"] = first_row;
+    context->saved_data["kept"] = keep_logits;
     save(context, tp);
     save(context, gradients);
     const at::Tensor input = gather_rows(x, targets.numel(), tp).wait();
-    at::Tensor logits;
-    RowStats stats;
-    if (keep_logits) {
-      logits = at::mm(input, weight.t());
-      stats = row_stats(logits, targets, first_row);
-    } else {
-      stats = row_stats(input.narrow(1, 0, 0), targets, first_row);
-      for_pieces(weight, [&](std::int64_t first, const at::Tensor& piece) {
-        join(stats, row_stats(at::mm(input, piece.t()), targets, first_row + first));
-      });
-    }
+    variable_list pieces;
+    RowStats stats = row_stats(input.narrow(1, 0, 0), targets, first_row);
+    for_pieces(weight, [&](std::int64_t first, const at::Tensor& rows) {
+      const at::Tensor logits = product(input, rows.t());
+      join(stats, row_stats(logits, targets, first_row + first));
+      if (keep_logits) pieces.push_back(logits);
+    });
     stats = join_ranks(stats, tp);
-    context->save_for_backward({x, weight, targets, stats.log_sums, logits});
+    const bool reads_x = weight.requires_grad() || !keep_logits;
+    variable_list saved = {reads_x ? x : at::Tensor(), weight, targets, stats.log_sums};
+    saved.insert(saved.end(), pieces.begin(), pieces.end());
+    context->save_for_backward(std::move(saved));
     return total_loss(stats, targets);
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
-    const variable_list saved = context->get_saved_variables();
-    const at::Tensor& logits = saved[4];
-    variable_list result = logits.defined() ? backward_kept(context, saved, grads[0])
-                                            : backward_recomputed(context, saved, grads[0]);
+    variable_list result = context->saved_data["kept"].toBool()
+                               ? backward_kept(context, grads[0])
+                               : backward_recomputed(context, grads[0]);
     result.resize(7);
     return result;
   }
 
-  static variable_list backward_kept(AutogradContext* context, const variable_list& saved,
-                                     const at::Tensor& seed) {
-    const at::Tensor &x = saved[0], &weight = saved[1], &targets = saved[2], &logits = saved[4];
+  static variable_list backward_kept(AutogradContext* context, const at::Tensor& seed) {
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1], &targets = saved[2];
+    const variable_list pieces(saved.begin() + 4, saved.end());
+    const std::int64_t first_row = context->saved_data["first_row"].toInt();
     const TensorParallel tp = saved_tensor_parallel(context);
     const WeightGradientsPtr gradients = saved_weight_gradients(context);
+    const bool trains = weight.requires_grad();
     const bool later = deferring(gradients);
-    Pending gathered = later ? Pending() : gather_rows(x, targets.numel(), tp);
-    to_gradient(logits, targets, context->saved_data["first_row"].toInt(), saved[3], seed);
-    Pending summed =
-        context->needs_input_grad(0) ? sum_partials(at::mm(logits, weight), tp) : Pending();
+    Pending gathered = later || !trains ? Pending() : gather_rows(x, targets.numel(), tp);
+    at::Tensor dx = input_gradient(context, targets, weight);
+    for_pieces(weight, [&](std::int64_t first, const at::Tensor& rows) {
+      const at::Tensor& logits = pieces[static_cast<std::size_t>(first / kLogitColumns)];
+      to_gradient(logits, targets, first_row + first, saved[3], seed);
+      if (dx.defined()) add_product(logits, rows, dx);
+    });
+    Pending summed = sum_ranks(std::move(dx), weight, tp);
     variable_list result(2);
-    if (later)
-      gradients->push([x = x.detach(), weight, logits, tp] {
-        const at::Tensor input = gather_rows(x, logits.size(0), tp).wait();
-        add_gradient(weight, weight_gradient(logits, input, weight));
+    if (later && trains)
+      gradients->push([x = x.detach(), weight, pieces, rows = targets.numel(), tp] {
+        const at::Tensor input = gather_rows(x, rows, tp).wait();
+        add_gradient(weight, weight_gradient(pieces, input, weight));
       });
-    else
-      result[1] = weight_gradient(logits, gathered.wait(), weight);
+    else if (trains)
+      result[1] = weight_gradient(pieces, gathered.wait(), weight);
     result[0] = summed.wait();
     return result;
   }
 
-  // The gradient of x is added up in the type of sums.
-  static variable_list backward_recomputed(AutogradContext* context, const variable_list& saved,
-                                           const at::Tensor& seed) {
-    const at::Tensor &x = saved[0], &weight = saved[1], &targets = saved[2];
+  static variable_list backward_recomputed(AutogradContext* context, const at::Tensor& seed) {
     TRIREME_CHECK(!deferring(saved_weight_gradients(context)),
                   "a backward that computes logits again has no halves");
-    const TensorParallel tp = saved_tensor_parallel(context);
+    const variable_list saved = context->get_saved_variables();
+    const at::Tensor &x = saved[0], &weight = saved[1], &targets = saved[2];
     const std::int64_t first_row = context->saved_data["first_row"].toInt();
+    const TensorParallel tp = saved_tensor_parallel(context);
     const at::Tensor input = gather_rows(x, targets.numel(), tp).wait();
-    const at::Tensor dx =
-        at::zeros({input.size(0), input.size(1)}, x.options().dtype(wide(x.scalar_type())));
-    const at::Tensor memory = gradient_memory(weight);
-    const at::Tensor dweight = memory.defined() ? memory : at::empty_like(weight);
-    for_pieces(weight, [&](std::int64_t first, const at::Tensor& piece) {
-      const at::Tensor logits = at::mm(input, piece.t());
+    at::Tensor dx = input_gradient(context, targets, weight);
+    std::optional<RowGradients> dweight;
+    if (weight.requires_grad()) dweight.emplace(weight);
+    for_pieces(weight, [&](std::int64_t first, const at::Tensor& rows) {
+      const at::Tensor logits = product(input, rows.t());
       to_gradient(logits, targets, first_row + first, saved[3], seed);
-      if (context->needs_input_grad(0)) add_product(logits, piece, dx);
-      if (!context->needs_input_grad(1)) return;
-      at::Tensor dpiece = dweight.narrow(0, first, piece.size(0));
-      if (memory.defined())
-        add_transposed_product(logits, input, dpiece);
-      else
-        at::mm_out(dpiece, logits.t(), input);
+      if (dx.defined()) add_product(logits, rows, dx);
+      if (dweight) dweight->add(first, logits, input);
     });
     variable_list result(2);
-    if (context->needs_input_grad(0)) result[0] = sum_partials(dx.to(x.scalar_type()), tp).wait();
-    if (context->needs_input_grad(1) && !memory.defined()) result[1] = dweight;
+    result[0] = sum_ranks(std::move(dx), weight, tp).wait();
+    if (dweight) result[1] = dweight->returned();
     return result;
+  }
+
+  // Where the gradient of x is added up over pieces, in the type of sums; undefined where nobody wants it.
+  static at::Tensor input_gradient(AutogradContext* context, const at::Tensor& targets,
+                                   const at::Tensor& weight) {
+    if (!context->needs_input_grad(0)) return {};
+    return at::zeros({targets.numel(), weight.size(1)},
+                     weight.options().dtype(wide(weight.scalar_type())));
+  }
+  static Pending sum_ranks(at::Tensor dx, const at::Tensor& weight, const TensorParallel& tp) {
+    if (!dx.defined()) return Pending();
+    dx = dx.to(weight.scalar_type());  // the wide one goes before others come
+    return sum_partials(dx, tp);
   }
 };
 

@@ -12,14 +12,16 @@ namespace trireme::ops {
 
 inline constexpr std::int64_t kNoTarget = -100;
 
-// What backward finds of the logits: their memory, which becomes their gradient, or nothing. Then both ways
-// compute them for kLogitColumns tokens of the vocabulary at a time: one product more, and no [rows, vocab].
+// What backward finds of the logits: their memory, which becomes their gradient, or nothing; then it computes them
+// again, one product more and no [rows, vocab]. Either way for kLogitColumns tokens of the vocabulary at a time, with
+// the same bits.
 enum class Logits { kKept, kRecomputed };
 inline constexpr std::int64_t kLogitColumns = 8192;
 
 // Sum over rows with a target of -log softmax(x weight^T)[target], a scalar in fp32 (fp64 for fp64).
 // x: [.., d]; weight: [vocab, d]; targets: int64 of x's leading shape, kNoTarget where there is none.
-// Softmax and sum are fp32 (fp64) whatever the type. Keeps x, a number a row and the logits, in x's type.
+// Softmax and sum are fp32 (fp64) whatever the type. Keeps a number a row, the logits, in x's type, and x, but for a
+// frozen weight whose logits are kept.
 // Throws Error{kData} for a target outside [0, vocab).
 //
 // On several ranks each has rows first_row .. of the weight, the last rank the last, x as between parallel regions

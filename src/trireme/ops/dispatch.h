@@ -11,9 +11,10 @@
 
 #include "trireme/base/error.h"
 
-// Runs the lambda with scalar_t as double, float or BFloat16.
-#define TRIREME_DISPATCH(type, name, ...) \
-  AT_DISPATCH_FLOATING_TYPES_AND(at::ScalarType::BFloat16, type, name, __VA_ARGS__)
+// Runs the lambda with scalar_t as double, float, BFloat16 or Half.
+#define TRIREME_DISPATCH(type, name, ...)                                                     \
+  AT_DISPATCH_FLOATING_TYPES_AND2(at::ScalarType::BFloat16, at::ScalarType::Half, type, name, \
+                                  __VA_ARGS__)
 
 namespace trireme::ops {
 

@@ -85,13 +85,23 @@ at::Tensor add_occurrences(const at::Tensor& tokens, const at::Tensor& dy, std::
       memory.defined() ? memory
                        : at::zeros({vocab, width}, dy.options().dtype(wide(dy.scalar_type())));
   TRIREME_DISPATCH(dy.scalar_type(), "embedding_backward", [&] {
+    using A = kernels::Wide<scalar_t>;
+    const kernels::RowKernels<scalar_t>& kernels = kernels::row_kernels<scalar_t>();
+    const bool narrow = dtable.scalar_type() != wide(dy.scalar_type());
     for_rows(vocab, dy.numel() / std::max<std::int64_t>(1, vocab),
              [&](std::int64_t begin, std::int64_t end) {
-               const auto add_rows = kernels::row_kernels<scalar_t>().add_rows;
-               for (std::int64_t id = begin; id < end; ++id)
+               std::vector<A> sums(narrow ? static_cast<std::size_t>(width) : 0);
+               for (std::int64_t id = begin; id < end; ++id) {
+                 if (occurrences.of(id).empty()) continue;
+                 A* const row = narrow ? sums.data() : elements<A>(dtable) + id * width;
                  for (const std::int64_t place : occurrences.of(id))
-                   add_rows(elements<scalar_t>(dy) + place * width, 1, width, width,
-                            elements<kernels::Wide<scalar_t>>(dtable) + id * width);
+                   kernels.add_rows(elements<scalar_t>(dy) + place * width, 1, width, width, row);
+                 if (!narrow) continue;
+                 scalar_t* const kept = elements<scalar_t>(dtable) + id * width;
+                 kernels.add_rows(kept, 1, width, width, row);
+                 kernels.store_rows(row, nullptr, 1, width, kept, width);
+                 std::fill(sums.begin(), sums.end(), A(0));
+               }
              });
   });
   return memory.defined() ? at::Tensor() : dtable.to(dy.scalar_type());

@@ -1,12 +1,12 @@
 #include "trireme/ops/feed_forward.h"
 
 #include <ATen/ops/empty_like.h>
-#include <ATen/ops/mm.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include "trireme/ops/aten/pointwise.h"
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/kernels/cpu/pointwise.h"
+#include "trireme/ops/matrix_product.h"
 #include "trireme/ops/parameter_gradient.h"
 #include "trireme/ops/regions.h"
 
@@ -76,64 +76,107 @@ aten::SwigluBackward activation_backward(const at::Tensor& gate, const at::Tenso
   return {.dgate = dgate, .dup = dy, .y = active};
 }
 
+// Gradients of the layer's result, of the activation that it reads, and of its adapter's inner rows.
+struct LayerGradients {
+  LayerGradients(at::Tensor of_result, const at::Tensor& weight, const Adapter& adapter)
+      : dy(std::move(of_result)), dinner(adapter.inner_gradient(dy)), dactive(product(dy, weight)) {
+    adapter.add_input_gradient(dinner, dactive);
+  }
+  at::Tensor dy;
+  at::Tensor dinner;
+  at::Tensor dactive;
+};
+
+// x, weight, bias and perhaps an adapter's two.
 struct GeluLinear : torch::autograd::Function<GeluLinear> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& x, const at::Tensor& weight,
-                            const at::Tensor& bias, const TensorParallel& tp,
-                            const WeightGradientsPtr& gradients) {
-    context->save_for_backward({x, weight, bias});
+  static at::Tensor forward(AutogradContext* context, at::TensorList in, const Adapter& adapter,
+                            const TensorParallel& tp, const WeightGradientsPtr& gradients,
+                            const Source& source) {
+    const at::Tensor active = activation(in[0]);
+    const at::Tensor inner = adapter.inner(as_rows(active));
+    context->save_for_backward({kept(in[0], source), in[1], in[2], inner});
+    save(context, "x", source);
+    save(context, {adapter});
     save(context, tp);
     save(context, gradients);
-    return row_product(activation(x), weight, bias, tp);
+    return row_product(active, in[1], in[2], tp, adapter, inner);
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &x = saved[0], &weight = saved[1];
+    const at::Tensor x = restored(context, "x", saved[0]), &weight = saved[1];
+    const Adapter& adapter = saved_adapters(context)[0];
     const TensorParallel tp = saved_tensor_parallel(context);
     const WeightGradientsPtr gradients = saved_weight_gradients(context);
     const at::Tensor own = as_rows(grads[0]).contiguous();
     Pending gathered = gather_rows(own, x.numel() / x.size(-1), tp);
     const at::Tensor dbias = bias_gradient(own, saved[2], gradients, row_bias_keeps(tp));
-    const at::Tensor dy = gathered.wait();
-    const auto [dx, active] = activation_backward(as_rows(x), at::mm(dy, weight));
-    return {dx.view(x.sizes()), weight_gradient(dy, active, weight, gradients), dbias, {}, {}};
+    const LayerGradients layer(gathered.wait(), weight, adapter);
+    const auto [dx, active] = activation_backward(as_rows(x), layer.dactive);
+    variable_list result = {dx.view(x.sizes()),
+                            weight_gradient(layer.dy, active, weight, gradients), dbias};
+    if (adapter.defined()) {
+      result.push_back(adapter.down_gradient(layer.dinner, active, gradients));
+      result.push_back(adapter.up_gradient(layer.dy, saved[3], gradients));
+    }
+    result.resize(result.size() + 4);
+    return result;
   }
 };
 
+// gate, up, weight and perhaps an adapter's two.
 struct SwigluLinear : torch::autograd::Function<SwigluLinear> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& gate, const at::Tensor& up,
-                            const at::Tensor& weight, const TensorParallel& tp,
-                            const WeightGradientsPtr& gradients) {
-    context->save_for_backward({gate, up, weight});
+  static at::Tensor forward(AutogradContext* context, at::TensorList in, const Adapter& adapter,
+                            const TensorParallel& tp, const WeightGradientsPtr& gradients,
+                            const Source& gate, const Source& up) {
+    const at::Tensor active = activation(in[0], in[1]);
+    const at::Tensor inner = adapter.inner(as_rows(active));
+    context->save_for_backward({kept(in[0], gate), kept(in[1], up), in[2], inner});
+    save(context, "gate", gate);
+    save(context, "up", up);
+    save(context, {adapter});
     save(context, tp);
     save(context, gradients);
-    return row_product(activation(gate, up), weight, {}, tp);
+    return row_product(active, in[2], {}, tp, adapter, inner);
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &gate = saved[0], &up = saved[1], &weight = saved[2];
-    const at::Tensor dy = gather_rows(as_rows(grads[0]).contiguous(), up.numel() / up.size(-1),
-                                      saved_tensor_parallel(context))
-                              .wait();
+    const at::Tensor gate = restored(context, "gate", saved[0]),
+                     up = restored(context, "up", saved[1]), &weight = saved[2];
+    const Adapter& adapter = saved_adapters(context)[0];
+    const WeightGradientsPtr gradients = saved_weight_gradients(context);
+    const LayerGradients layer(gather_rows(as_rows(grads[0]).contiguous(), up.numel() / up.size(-1),
+                                           saved_tensor_parallel(context))
+                                   .wait(),
+                               weight, adapter);
     const auto [dgate, dup, active] =
-        activation_backward(as_rows(gate), as_rows(up), at::mm(dy, weight));
-    return {dgate.view(gate.sizes()),
-            dup.view(up.sizes()),
-            weight_gradient(dy, active, weight, saved_weight_gradients(context)),
-            {},
-            {}};
+        activation_backward(as_rows(gate), as_rows(up), layer.dactive);
+    variable_list result = {dgate.view(gate.sizes()), dup.view(up.sizes()),
+                            weight_gradient(layer.dy, active, weight, gradients)};
+    if (adapter.defined()) {
+      result.push_back(adapter.down_gradient(layer.dinner, active, gradients));
+      result.push_back(adapter.up_gradient(layer.dy, saved[3], gradients));
+    }
+    result.resize(result.size() + 5);
+    return result;
   }
 };
 
 }  // namespace
 
-at::Tensor gelu_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                       const TensorParallel& tp, const WeightGradientsPtr& gradients) {
-  return GeluLinear::apply(x.contiguous(), weight, bias, tp, gradients);
+at::Tensor gelu_linear(const Operand& x, const at::Tensor& weight, const at::Tensor& bias,
+                       const TensorParallel& tp, const WeightGradientsPtr& gradients,
+                       const Adapter& adapter) {
+  variable_list in = {x.value.contiguous(), weight, bias};
+  append(in, adapter);
+  return GeluLinear::apply(at::TensorList(in), adapter, tp, gradients, x.source);
 }
 
-at::Tensor swiglu_linear(const at::Tensor& gate, const at::Tensor& up, const at::Tensor& weight,
-                         const TensorParallel& tp, const WeightGradientsPtr& gradients) {
-  return SwigluLinear::apply(gate.contiguous(), up.contiguous(), weight, tp, gradients);
+at::Tensor swiglu_linear(const Operand& gate, const Operand& up, const at::Tensor& weight,
+                         const TensorParallel& tp, const WeightGradientsPtr& gradients,
+                         const Adapter& adapter) {
+  variable_list in = {gate.value.contiguous(), up.value.contiguous(), weight};
+  append(in, adapter);
+  return SwigluLinear::apply(at::TensorList(in), adapter, tp, gradients, gate.source, up.source);
 }
 
 }  // namespace trireme::ops

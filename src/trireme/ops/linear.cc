@@ -1,10 +1,12 @@
 #include "trireme/ops/linear.h"
 
-#include <ATen/ops/linear.h>
-#include <ATen/ops/mm.h>
+#include <c10/util/accumulate.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+
 #include "trireme/base/error.h"
+#include "trireme/ops/matrix_product.h"
 #include "trireme/ops/parameter_gradient.h"
 #include "trireme/ops/regions.h"
 
@@ -23,143 +25,239 @@ at::Tensor bias_rows(const at::Tensor& own, const TensorParallel& tp) {
   return own;
 }
 
-// x, weight and perhaps a bias.
+constexpr const char* kX = "x";
+
+bool any_trains(at::TensorList params) {
+  return std::ranges::any_of(params, [](const at::Tensor& param) { return param.requires_grad(); });
+}
+
+// x, for save_for_backward, if one of the parameters trains.
+at::Tensor kept_input(AutogradContext* context, const at::Tensor& x, const Source& source,
+                      at::TensorList params) {
+  if (!any_trains(params)) return {};
+  save(context, kX, source);
+  return kept(x, source);
+}
+
+// x, weight, perhaps a bias, and perhaps an adapter's two.
 struct RowLinear : torch::autograd::Function<RowLinear> {
-  static at::Tensor forward(AutogradContext* context, at::TensorList in, const TensorParallel& tp,
-                            const WeightGradientsPtr& gradients) {
-    context->save_for_backward(in.vec());
+  static at::Tensor forward(AutogradContext* context, at::TensorList in, const Adapter& adapter,
+                            const TensorParallel& tp, const WeightGradientsPtr& gradients,
+                            const Source& source) {
+    const at::Tensor &x = in[0], &weight = in[1];
+    const bool biased = in.size() % 2 == 1;
+    const at::Tensor bias = biased ? in[2] : at::Tensor();
+    const at::Tensor inner = adapter.inner(as_rows(x));
+    context->save_for_backward({kept_input(context, x, source, in.slice(1)), weight, bias, inner});
+    context->saved_data["shape"] = x.sizes().vec();
+    save(context, {adapter});
     save(context, tp);
     save(context, gradients);
-    return row_product(in[0], in[1], in.size() > 2 ? in[2] : at::Tensor(), tp);
+    return row_product(x, weight, bias, tp, adapter, inner);
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
-    const at::Tensor &x = saved[0], &weight = saved[1];
+    const at::Tensor &weight = saved[1], &bias = saved[2], &inner = saved[3];
+    const Adapter& adapter = saved_adapters(context)[0];
+    const bool trains = weight.requires_grad() || adapter.trains();
+    const at::Tensor x = trains ? as_rows(restored(context, kX, saved[0])) : at::Tensor();
     const TensorParallel tp = saved_tensor_parallel(context);
     const WeightGradientsPtr gradients = saved_weight_gradients(context);
+    const std::vector<std::int64_t> shape = context->saved_data["shape"].toIntVector();
     const at::Tensor own = as_rows(grads[0]).contiguous();
-    Pending gathered = gather_rows(own, x.numel() / x.size(-1), tp);
-    variable_list result(saved.size() + 2);
-    if (saved.size() > 2 && context->needs_input_grad(2))
-      result[2] = bias_gradient(bias_rows(own, tp), saved[2], gradients, row_bias_keeps(tp));
+    Pending gathered = gather_rows(own, c10::multiply_integers(shape) / shape.back(), tp);
+    variable_list result(2);
+    if (bias.defined())
+      result.push_back(bias_gradient(bias_rows(own, tp), bias, gradients, row_bias_keeps(tp)));
     const at::Tensor dy = gathered.wait();
-    if (context->needs_input_grad(0)) result[0] = at::mm(dy, weight).view(x.sizes());
-    if (context->needs_input_grad(1))
-      result[1] = weight_gradient(dy, as_rows(x), weight, gradients);
+    const at::Tensor dinner = adapter.inner_gradient(dy);
+    if (context->needs_input_grad(0)) {
+      const at::Tensor dx = product(dy, weight);
+      adapter.add_input_gradient(dinner, dx);
+      result[0] = dx.view(shape);
+    }
+    result[1] = weight_gradient(dy, x, weight, gradients);
+    if (adapter.defined()) {
+      result.push_back(adapter.down_gradient(dinner, x, gradients));
+      result.push_back(adapter.up_gradient(dy, inner, gradients));
+    }
+    result.resize(result.size() + 4);
     return result;
   }
 };
 
-// x, `count` weights and perhaps as many biases.
+// x, `count` weights, perhaps as many biases, and the two of each adapter.
 struct ColumnLinears : torch::autograd::Function<ColumnLinears> {
-  static variable_list forward(AutogradContext* context, at::TensorList in, std::int64_t count,
-                               const TensorParallel& tp, const WeightGradientsPtr& gradients) {
-    context->save_for_backward(in.vec());
-    context->saved_data["count"] = count;
-    save(context, tp);
-    save(context, gradients);
+  // What a backward needs for the gradients of parameters.
+  struct Layers {
+    variable_list params;  // weights and biases
+    std::vector<Adapter> adapters;
+    variable_list inners;
+    variable_list dy;
+    variable_list dinners;
+
+    // In the order of inputs(); x: all rows.
+    variable_list gradients(const at::Tensor& x) const {
+      variable_list result;
+      for (std::size_t i = 0; i < params.size(); ++i)
+        result.push_back(i < dy.size() ? weight_gradient(dy[i], x, params[i])
+                                       : bias_gradient(dy[i - dy.size()], params[i]));
+      for (std::size_t i = 0; i < adapters.size(); ++i) {
+        if (!adapters[i].defined()) continue;
+        result.push_back(adapters[i].down_gradient(dinners[i], x));
+        result.push_back(adapters[i].up_gradient(dy[i], inners[i]));
+      }
+      return result;
+    }
+    variable_list inputs() const {
+      variable_list all = params;
+      for (const Adapter& adapter : adapters) append(all, adapter);
+      return all;
+    }
+    void add_gradients(const at::Tensor& x) const {
+      const variable_list all = inputs(), own = gradients(x);
+      for (std::size_t i = 0; i < all.size(); ++i) add_gradient(all[i], own[i]);
+    }
+  };
+
+  static variable_list forward(AutogradContext* context, at::TensorList in,
+                               const std::vector<Adapter>& adapters, const TensorParallel& tp,
+                               const WeightGradientsPtr& gradients, const Source& source) {
     const at::Tensor& x = in[0];
+    const std::size_t count = adapters.size();
+    const auto adapted = std::ranges::count_if(adapters, &Adapter::defined);
+    const bool biased = in.size() > 1 + count + 2 * static_cast<std::size_t>(adapted);
     const std::int64_t rows = whole_rows(x, tp);
     const at::Tensor input = gather_rows(as_rows(x), rows, tp).wait();
     std::vector<std::int64_t> shape = x.sizes().vec();
     if (tp.shares_rows())
       shape = {tp.tokens > 0 ? rows / tp.tokens : 1, tp.tokens > 0 ? tp.tokens : rows, 0};
-    const auto weights = static_cast<std::size_t>(count);
+    variable_list kept = in.slice(0, 1 + (biased ? 2 : 1) * count).vec();
+    kept[0] = kept_input(context, x, source, in.slice(1));
     variable_list outputs;
-    for (std::size_t i = 0; i < weights; ++i) {
-      const at::Tensor bias = in.size() > 1 + weights ? in[1 + weights + i] : at::Tensor();
+    for (std::size_t i = 0; i < count; ++i) {
       shape.back() = in[1 + i].size(0);
-      outputs.push_back(at::linear(input, in[1 + i], bias).view(shape));
+      const at::Tensor y = affine(input, in[1 + i], biased ? in[1 + count + i] : at::Tensor());
+      kept.push_back(adapters[i].inner(input));
+      adapters[i].add_to(y, kept.back());
+      outputs.push_back(y.view(shape));
     }
+    context->save_for_backward(kept);
+    context->saved_data["shape"] = x.sizes().vec();
+    save(context, adapters);
+    save(context, tp);
+    save(context, gradients);
     return outputs;
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const variable_list saved = context->get_saved_variables();
-    const auto count = static_cast<std::size_t>(context->saved_data["count"].toInt());
     const TensorParallel tp = saved_tensor_parallel(context);
     const WeightGradientsPtr gradients = saved_weight_gradients(context);
-    const at::Tensor& x = saved[0];
-    const variable_list params(saved.begin() + 1, saved.end());
-    variable_list dy;
-    for (const at::Tensor& grad : grads) dy.push_back(as_rows(grad).contiguous());
+    Layers layers = saved_layers(context, saved);
+    const bool trains = any_trains(layers.inputs());
+    const at::Tensor x = trains ? restored(context, kX, saved[0]) : at::Tensor();
+    for (std::size_t i = 0; i < grads.size(); ++i) {
+      layers.dy.push_back(as_rows(grads[i]).contiguous());
+      layers.dinners.push_back(layers.adapters[i].inner_gradient(layers.dy[i]));
+    }
+    const std::int64_t rows = layers.dy[0].size(0);
     const bool later = deferring(gradients);
     // Both collectives travel while the products run that need neither.
-    Pending gathered = later ? Pending() : gather_rows(as_rows(x), dy[0].size(0), tp);
+    Pending gathered = later || !trains ? Pending() : gather_rows(as_rows(x), rows, tp);
     Pending summed =
-        context->needs_input_grad(0)
-            ? sum_partials(input_gradient(dy, at::TensorList(params).slice(0, count)), tp)
-            : Pending();
+        context->needs_input_grad(0) ? sum_partials(input_gradient(layers), tp) : Pending();
     variable_list result(1);
-    if (later) {
-      gradients->push([dy, x = x.detach(), params, tp] {
-        const at::Tensor input = gather_rows(as_rows(x), dy[0].size(0), tp).wait();
-        const variable_list own = parameter_gradients(dy, input, params);
-        for (std::size_t i = 0; i < params.size(); ++i) add_gradient(params[i], own[i]);
+    if (later && trains) {
+      gradients->push([layers, x = x.detach(), rows, tp] {
+        layers.add_gradients(gather_rows(as_rows(x), rows, tp).wait());
       });
-    } else {
-      for (at::Tensor& own : parameter_gradients(dy, gathered.wait(), params))
-        result.push_back(std::move(own));
+    } else if (trains) {
+      for (at::Tensor& own : layers.gradients(gathered.wait())) result.push_back(std::move(own));
     }
-    if (context->needs_input_grad(0)) result[0] = summed.wait().view(x.sizes());
-    result.resize(saved.size() + 3);
+    if (context->needs_input_grad(0))
+      result[0] = summed.wait().view(context->saved_data["shape"].toIntVector());
+    result.resize(1 + layers.inputs().size() + 4);
     return result;
   }
 
-  // Of weights, one for each dy, and perhaps as many biases.
-  static variable_list parameter_gradients(const variable_list& dy, const at::Tensor& input,
-                                           const variable_list& params) {
-    variable_list result;
-    for (std::size_t i = 0; i < params.size(); ++i)
-      result.push_back(i < dy.size() ? weight_gradient(dy[i], input, params[i])
-                                     : bias_gradient(dy[i - dy.size()], params[i]));
-    return result;
+  static Layers saved_layers(AutogradContext* context, const variable_list& saved) {
+    Layers layers{.adapters = saved_adapters(context)};
+    const auto inners = saved.end() - std::ssize(layers.adapters);
+    layers.params.assign(saved.begin() + 1, inners);
+    layers.inners.assign(inners, saved.end());
+    return layers;
   }
 
-  // The sum of dy weight over all outputs.
-  static at::Tensor input_gradient(at::TensorList dy, at::TensorList weights) {
-    at::Tensor dx = at::mm(dy[0], weights[0]);
-    for (std::size_t i = 1; i < dy.size(); ++i) dx.addmm_(dy[i], weights[i]);
+  // The sum over all outputs.
+  static at::Tensor input_gradient(const Layers& layers) {
+    at::Tensor dx = product(layers.dy[0], layers.params[0]);
+    for (std::size_t i = 1; i < layers.dy.size(); ++i)
+      accumulate_product(layers.dy[i], layers.params[i], dx);
+    for (std::size_t i = 0; i < layers.dy.size(); ++i)
+      layers.adapters[i].add_input_gradient(layers.dinners[i], dx);
     return dx;
   }
 };
 
-}  // namespace
-
-at::Tensor linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                  const WeightGradientsPtr& gradients) {
-  return row_linear(x, weight, bias, {}, gradients);
-}
-
-at::Tensor row_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                      const TensorParallel& tp, const WeightGradientsPtr& gradients) {
-  variable_list in = {x.contiguous(), weight};
-  if (bias.defined()) in.push_back(bias);
-  return RowLinear::apply(at::TensorList(in), tp, gradients);
-}
-
-at::Tensor column_linear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                         const TensorParallel& tp, const WeightGradientsPtr& gradients) {
-  return column_linears(x, {{.weight = weight, .bias = bias}}, tp, gradients)[0];
-}
-
-std::vector<at::Tensor> column_linears(const at::Tensor& x,
-                                       const std::vector<Projection>& projections,
-                                       const TensorParallel& tp,
-                                       const WeightGradientsPtr& gradients) {
+variable_list column_products(const Operand& x, const std::vector<Projection>& projections,
+                              const TensorParallel& tp, const WeightGradientsPtr& gradients) {
   variable_list outputs;
   if (tp.size() == 1) {
     for (const Projection& each : projections)
-      outputs.push_back(linear(x, each.weight, each.bias, gradients));
+      outputs.push_back(linear(x, each.weight, each.bias, gradients, each.adapter));
     return outputs;
   }
-  variable_list in = {x.contiguous()};
+  variable_list in = {x.value.contiguous()};
   for (const Projection& each : projections) in.push_back(each.weight);
   for (const Projection& each : projections) {
     TRIREME_CHECK(each.bias.defined() == projections[0].bias.defined(),
                   "some of {} projections have a bias", projections.size());
     if (each.bias.defined()) in.push_back(each.bias);
   }
-  return ColumnLinears::apply(at::TensorList(in), std::ssize(projections), tp, gradients);
+  std::vector<Adapter> adapters;
+  for (const Projection& each : projections) {
+    append(in, each.adapter);
+    adapters.push_back(each.adapter);
+  }
+  return ColumnLinears::apply(at::TensorList(in), adapters, tp, gradients, x.source);
+}
+
+}  // namespace
+
+at::Tensor linear(const Operand& x, const at::Tensor& weight, const at::Tensor& bias,
+                  const WeightGradientsPtr& gradients, const Adapter& adapter) {
+  return row_linear(x, weight, bias, {}, gradients, adapter);
+}
+
+at::Tensor row_linear(const Operand& x, const at::Tensor& weight, const at::Tensor& bias,
+                      const TensorParallel& tp, const WeightGradientsPtr& gradients,
+                      const Adapter& adapter) {
+  variable_list in = {x.value.contiguous(), weight};
+  if (bias.defined()) in.push_back(bias);
+  append(in, adapter);
+  return RowLinear::apply(at::TensorList(in), adapter, tp, gradients, x.source);
+}
+
+Operand column_linear(const Operand& x, const at::Tensor& weight, const at::Tensor& bias,
+                      const TensorParallel& tp, const WeightGradientsPtr& gradients, Keep result,
+                      const Adapter& adapter) {
+  return column_linears(x, {{.weight = weight, .bias = bias, .adapter = adapter}}, tp, gradients,
+                        result)[0];
+}
+
+std::vector<Operand> column_linears(const Operand& x, const std::vector<Projection>& projections,
+                                    const TensorParallel& tp, const WeightGradientsPtr& gradients,
+                                    Keep results) {
+  const variable_list outputs = column_products(x, projections, tp, gradients);
+  std::shared_ptr<Again> again;
+  if (results == Keep::kNo)
+    again = std::make_shared<Again>([read = x.reader(), projections, tp] {
+      return column_products(read(), projections, tp, {});
+    });
+  std::vector<Operand> operands;
+  for (std::size_t i = 0; i < outputs.size(); ++i)
+    operands.emplace_back(outputs[i], Source{.again = again, .index = i});
+  return operands;
 }
 
 }  // namespace trireme::ops

@@ -147,6 +147,16 @@ Branching norm(double eps, const WeightGradientsPtr& gradients, const Tensors&..
   return {.stream = out[0], .normed = out[1]};
 }
 
+// In contiguous memory; `branch` and `bias` may be undefined.
+Branching branch_off(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& gain,
+                     const at::Tensor& bias, double eps, const WeightGradientsPtr& gradients) {
+  if (branch.defined() && bias.defined())
+    return norm<true, true>(eps, gradients, x, branch, gain, bias);
+  if (branch.defined()) return norm<true, false>(eps, gradients, x, branch, gain);
+  if (bias.defined()) return norm<false, true>(eps, gradients, x, gain, bias);
+  return norm<false, false>(eps, gradients, x, gain);
+}
+
 }  // namespace
 
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& bias,
@@ -160,13 +170,16 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps,
 }
 
 Branching residual_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& gain,
-                        const at::Tensor& bias, double eps, const WeightGradientsPtr& gradients) {
-  const at::Tensor in = x.contiguous();
-  if (branch.defined() && bias.defined())
-    return norm<true, true>(eps, gradients, in, branch.contiguous(), gain, bias);
-  if (branch.defined()) return norm<true, false>(eps, gradients, in, branch.contiguous(), gain);
-  if (bias.defined()) return norm<false, true>(eps, gradients, in, gain, bias);
-  return norm<false, false>(eps, gradients, in, gain);
+                        const at::Tensor& bias, double eps, const WeightGradientsPtr& gradients,
+                        Keep normed) {
+  Branching out = branch_off(x.contiguous(), branch.defined() ? branch.contiguous() : branch, gain,
+                             bias, eps, gradients);
+  if (normed == Keep::kNo)
+    out.normed.source.again = std::make_shared<Again>(
+        [stream = out.stream.detach(), gain = gain.detach(),
+         bias = bias.defined() ? bias.detach() : bias,
+         eps]() -> variable_list { return {norm_forward(stream, {}, gain, bias, eps).normed}; });
+  return out;
 }
 
 }  // namespace trireme::ops

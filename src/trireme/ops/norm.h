@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "trireme/ops/again.h"
 #include "trireme/ops/weight_gradients.h"
 
 namespace trireme::ops {
@@ -20,14 +21,14 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps,
 // A residual stream and its normed copy for the next branch.
 struct Branching {
   at::Tensor stream;
-  at::Tensor normed;
+  Operand normed;
 };
 
 // stream = x + branch, rounded once, or x itself where `branch` is undefined; normed = layer_norm(stream),
 // or rms_norm where `bias` is undefined. One pass each way: backward adds the stream's gradient to the
-// norm's.
+// norm's. The stream is kept; `normed` can be computed again from it.
 Branching residual_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& gain,
                         const at::Tensor& bias, double eps,
-                        const WeightGradientsPtr& gradients = {});
+                        const WeightGradientsPtr& gradients = {}, Keep normed = Keep::kYes);
 
 }  // namespace trireme::ops

@@ -1,6 +1,5 @@
 #include "trireme/ops/parameter_gradient.h"
 
-#include <ATen/ops/mm.h>
 #include <ATen/ops/zeros.h>
 
 #include "trireme/base/error.h"
@@ -8,17 +7,10 @@
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/kernels/cpu/matmul.h"
 #include "trireme/ops/kernels/cpu/rows.h"
+#include "trireme/ops/matrix_product.h"
 
 namespace trireme::ops {
 namespace {
-
-kernels::Matrix matrix(const at::Tensor& tensor) {
-  return {.data = tensor.data_ptr(),
-          .type = tensor.scalar_type(),
-          .rows = tensor.size(0),
-          .columns = tensor.size(1),
-          .row_stride = tensor.size(1)};
-}
 
 // In the type of sums.
 at::Tensor sum_of_rows(const at::Tensor& dy) {
@@ -46,7 +38,9 @@ at::Tensor sum_of_rows(const at::Tensor& dy) {
 at::Tensor gradient_memory(const at::Tensor& param) {
   if (!param.is_leaf() || !param.requires_grad()) return {};
   const at::Tensor& grad = param.grad();
-  const bool usable = grad.defined() && grad.scalar_type() == wide(param.scalar_type()) &&
+  if (!grad.defined()) return {};
+  const at::ScalarType type = grad.scalar_type();
+  const bool usable = (type == wide(param.scalar_type()) || type == param.scalar_type()) &&
                       grad.is_contiguous() && grad.device() == param.device();
   return usable ? grad : at::Tensor();
 }
@@ -70,13 +64,15 @@ at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, const at::
     return {};
   }
   const at::Tensor memory = gradient_memory(weight);
-  if (!memory.defined()) return at::mm(dy.t(), x);
+  if (!memory.defined()) return product(dy.t(), x);
   add_transposed_product(dy, x, memory);
   return {};
 }
 
 void add_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum) {
-  if (!has_kernels(a)) return aten::add_product(a, b, sum);
+  // Nothing to widen is BLAS's own case, and faster there.
+  if (!has_kernels(a) || (a.scalar_type() == sum.scalar_type() && a.scalar_type() != at::kHalf))
+    return aten::add_product(a, b, sum);
   kernels::matmul(matrix(a), matrix(b), matrix(sum), kernels::Into::kAdd);
 }
 

@@ -9,7 +9,7 @@
 namespace trireme::ops {
 
 // The grad() of a leaf if an op may add to it in place: contiguous and in the type of sums, fp32 (fp64 for
-// fp64). Undefined otherwise: then autograd adds what the op returns.
+// fp64), or in the leaf's own. Undefined otherwise: then autograd adds what the op returns.
 at::Tensor gradient_memory(const at::Tensor& param);
 
 // Adds to a leaf's grad() what an op would have returned, as autograd does; nothing if it is undefined.
@@ -18,12 +18,12 @@ void add_gradient(const at::Tensor& param, const at::Tensor& gradient);
 // What follows returns the gradient of a parameter for autograd. Undefined for a frozen one, if it was added to
 // gradient_memory, and where `gradients` defers it.
 
-// Gradient of `weight`, [out, in]: dy^T x with dy [rows, out], x [rows, in]. In gradient_memory(weight) sums are
-// never rounded to the weight's type. Deferred, keeps dy and x.
+// Gradient of `weight`, [out, in]: dy^T x with dy [rows, out], x [rows, in]. What comes to
+// gradient_memory(weight) is rounded to no other type than that one's. Deferred, keeps dy and x.
 at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
                            const WeightGradientsPtr& gradients = {});
 
-// sum += a b and sum += a^T b, for contiguous matrices; sum is in the type of sums.
+// sum += a b and sum += a^T b, for contiguous matrices; sum is in the type of sums or in theirs.
 void add_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum);
 void add_transposed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum);
 

@@ -52,30 +52,6 @@ struct Rotary : torch::autograd::Function<Rotary> {
   }
 };
 
-at::Tensor dropped(const at::Tensor& x, double p, std::uint64_t key, const at::Tensor& rows) {
-  const kernels::Keep keep = kernels::Keep::at_rate(key, p);
-  const double scale = 1 / (1 - p);
-  if (!has_kernels(x)) return aten::dropout(x, keep, scale, rows);
-  // Without rows all of x is one.
-  const std::int64_t width = rows.defined() ? x.size(-1) : x.numel();
-  const std::int64_t* const row = rows.defined() ? elements<std::int64_t>(rows) : nullptr;
-  at::Tensor y = at::empty_like(x);
-  TRIREME_DISPATCH(x.scalar_type(), "dropout", [&] {
-    for_rows(x.numel(), 1, [&](std::int64_t begin, std::int64_t end) {
-      while (begin < end) {
-        const std::int64_t r = begin / width;
-        const std::int64_t count = std::min(end, (r + 1) * width) - begin;
-        const std::int64_t place = (row != nullptr ? row[r] : r) * width + begin % width;
-        kernels::pointwise_kernels<scalar_t>().dropout(keep, scale, place,
-                                                       elements<scalar_t>(x) + begin,
-                                                       elements<scalar_t>(y) + begin, count);
-        begin += count;
-      }
-    });
-  });
-  return y;
-}
-
 // x and perhaps rows.
 struct Dropout : torch::autograd::Function<Dropout> {
   static at::Tensor forward(AutogradContext* context, at::TensorList in, double p,
@@ -84,13 +60,15 @@ struct Dropout : torch::autograd::Function<Dropout> {
     context->saved_data["p"] = p;
     context->saved_data["key"] = key;
     context->save_for_backward({rows});
-    return dropped(in[0], p, static_cast<std::uint64_t>(key), rows);
+    return dropped(in[0], {.p = p, .key = static_cast<std::uint64_t>(key), .rows = rows});
   }
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const at::Tensor rows = context->get_saved_variables()[0];
     variable_list result(rows.defined() ? 4 : 3);
-    result[0] = dropped(grads[0].contiguous(), context->saved_data["p"].toDouble(),
-                        static_cast<std::uint64_t>(context->saved_data["key"].toInt()), rows);
+    result[0] = dropped(grads[0].contiguous(),
+                        {.p = context->saved_data["p"].toDouble(),
+                         .key = static_cast<std::uint64_t>(context->saved_data["key"].toInt()),
+                         .rows = rows});
     return result;
   }
 };
@@ -121,6 +99,33 @@ RotaryTable rotary_table(std::int64_t positions, std::int64_t head_dim, double t
 
 at::Tensor rotary(const at::Tensor& x, const RotaryTable& table) {
   return Rotary::apply(x.contiguous(), table.cosines, table.sines);
+}
+
+at::Tensor dropped(const at::Tensor& x, const Noise& noise) {
+  const kernels::Keep keep = kernels::Keep::at_rate(noise.key, noise.p);
+  const double scale = 1 / (1 - noise.p);
+  if (!has_kernels(x)) return aten::dropout(x, keep, scale, noise.rows, noise.columns, noise.first);
+  const bool all = !noise.rows.defined() && noise.columns == 0;  // then x is one row
+  const std::int64_t width = all ? x.numel() : x.size(-1);
+  const std::int64_t columns = noise.columns > 0 ? noise.columns : width;
+  const std::int64_t* const row =
+      noise.rows.defined() ? elements<std::int64_t>(noise.rows) : nullptr;
+  at::Tensor y = at::empty_like(x);
+  TRIREME_DISPATCH(x.scalar_type(), "dropout", [&] {
+    for_rows(x.numel(), 1, [&](std::int64_t begin, std::int64_t end) {
+      while (begin < end) {
+        const std::int64_t r = begin / width;
+        const std::int64_t count = std::min(end, (r + 1) * width) - begin;
+        const std::int64_t place =
+            (row != nullptr ? row[r] : r) * columns + noise.first + begin % width;
+        kernels::pointwise_kernels<scalar_t>().dropout(keep, scale, place,
+                                                       elements<scalar_t>(x) + begin,
+                                                       elements<scalar_t>(y) + begin, count);
+        begin += count;
+      }
+    });
+  });
+  return y;
 }
 
 at::Tensor dropout(const at::Tensor& x, double p, std::uint64_t key, const at::Tensor& rows) {

@@ -24,6 +24,19 @@ RotaryTable rotary_table(std::int64_t positions, std::int64_t head_dim, double t
 // The table has x's type, or fp32 for bf16, and at least `tokens` positions.
 at::Tensor rotary(const at::Tensor& x, const RotaryTable& table);
 
+// What dropout draws: each element is zeroed with probability p, in [0, 1), and the rest scaled by 1 / (1 - p), as a
+// function of key and place alone. x of it may have only some rows of the whole [.., d]: `rows`, int64 with one number
+// a row, says which; and only some columns: those from `first` on, of `columns`.
+struct Noise {
+  double p = 0;
+  std::uint64_t key = 0;
+  at::Tensor rows{};         // undefined: from the first one on
+  std::int64_t columns = 0;  // 0: x has them all
+  std::int64_t first = 0;
+};
+// For use inside of ops: autograd sees nothing of it. Its own backward.
+at::Tensor dropped(const at::Tensor& x, const Noise& noise);
+
 // Zeroes each element with probability p and scales the rest by 1 / (1 - p). What is dropped is a
 // function of key and position in x alone; nothing is kept for backward. p is in [0, 1).
 //

@@ -3,12 +3,12 @@
 #include <ATen/ops/arange.h>
 #include <ATen/ops/constant_pad_nd.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/linear.h>
 
 #include <exception>
 
 #include "trireme/base/error.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/ops/matrix_product.h"
 
 namespace trireme::ops {
 
@@ -83,13 +83,12 @@ std::vector<std::int64_t> outside_shape(at::IntArrayRef inside, std::int64_t wid
 }
 
 at::Tensor row_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                       const TensorParallel& tp) {
-  if (tp.size() == 1) return at::linear(x, weight, bias);
+                       const TensorParallel& tp, const Adapter& adapter, const at::Tensor& inner) {
   // The first rank's product takes the bias along: no pass over the sum, and padding stays zero.
   const at::Tensor added = tp.rank() == 0 ? bias : at::Tensor();
-  return sum_partials(at::linear(as_rows(x), weight, added), tp)
-      .wait()
-      .view(outside_shape(x.sizes(), weight.size(0), tp));
+  const at::Tensor y = affine(as_rows(x), weight, added);
+  adapter.add_to(y, inner);
+  return sum_partials(y, tp).wait().view(outside_shape(x.sizes(), weight.size(0), tp));
 }
 
 void save(torch::autograd::AutogradContext* context, const TensorParallel& tp) {

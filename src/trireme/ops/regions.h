@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "trireme/comm/ticket.h"
+#include "trireme/ops/adapter.h"
 #include "trireme/ops/tensor_parallel.h"
 
 namespace trireme::ops {
@@ -55,10 +56,11 @@ Pending sum_partials(const at::Tensor& partial, const TensorParallel& tp);
 std::vector<std::int64_t> outside_shape(at::IntArrayRef inside, std::int64_t width,
                                         const TensorParallel& tp);
 
-// The sum over ranks of x weight^T, plus the first rank's bias, which may be undefined: a layer whose input is
-// shared by columns. x: [.., in]; weight: [out, in]. Result as outside_shape().
+// The sum over ranks of x weight^T and of what the adapter makes of its `inner` rows, plus the first rank's bias, which
+// may be undefined: a layer whose input is shared by columns. x: [.., in]; weight: [out, in]. Result as
+// outside_shape().
 at::Tensor row_product(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias,
-                       const TensorParallel& tp);
+                       const TensorParallel& tp, const Adapter& adapter, const at::Tensor& inner);
 
 // From forward to backward.
 void save(torch::autograd::AutogradContext* context, const TensorParallel& tp);

@@ -13,27 +13,30 @@ struct AdamWOptions {
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8;
   double weight_decay = 0.1;  // of segments that decay
+  bool stochastic =
+      false;  // how bf16 masters and states are rounded: up as often as they are near (rounding.h)
+  bool int8_states = false;  // moments as 8-bit codes (quantise.h)
 };
 
 // With g the scaled gradient and t the update's number, from 1:
 //   p -= lr * weight_decay * p                       (before, and only where the segment decays)
 //   m = b1 m + (1 - b1) g,  v = b2 v + (1 - b2) g^2
 //   p -= lr / (1 - b1^t) * m / (sqrt(v) / sqrt(1 - b2^t) + eps)
-// One pass over fp32 or fp64 masters; gradient and states have the same type. On the CPU every element is
-// computed by the same roundings wherever it lies, so any sharding gives the same bits; elsewhere LibTorch's
-// operators compute the same formula.
+// One pass over masters in fp64, or in fp32 or bf16 with arithmetic in fp32; gradients are of the masters' type, fp32
+// or bf16. On the CPU every element is computed by the same roundings wherever it lies, so any sharding gives the same
+// bits; elsewhere LibTorch's operators compute the same formula.
 class AdamW : public exec::Updater {
  public:
-  explicit AdamW(const AdamWOptions& options) : options_(options) {}
+  explicit AdamW(const AdamWOptions& options);
 
-  // "exp_avg" (m), "exp_avg_sq" (v).
-  const std::vector<std::string>& state_names() const override { return names_; }
+  // "exp_avg" (m), "exp_avg_sq" (v); of 8-bit states each followed by its scales, "exp_avg_scale" ...
+  const std::vector<exec::StateSpec>& states() const override { return states_; }
   void update(at::Tensor param, const at::Tensor& grad, std::span<at::Tensor> states,
               std::span<const exec::UpdateSegment> segments, const exec::UpdateArgs& args) override;
 
  private:
   AdamWOptions options_;
-  std::vector<std::string> names_ = {"exp_avg", "exp_avg_sq"};
+  std::vector<exec::StateSpec> states_;
 };
 
 }  // namespace trireme::optim

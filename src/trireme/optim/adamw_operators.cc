@@ -3,7 +3,12 @@
 #include <ATen/TensorOperators.h>
 #include <torch/version.h>
 
+#include <algorithm>
 #include <cmath>
+
+#include "trireme/base/hash.h"
+#include "trireme/optim/quantise.h"
+#include "trireme/optim/rounding.h"
 
 // Since 2.4 on the CPU as well, where it can be tested.
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 4)
@@ -46,12 +51,10 @@ void step(const AdamWOptions& options, const exec::UpdateArgs& args, double weig
 #endif
 }
 
-}  // namespace
-
-void update_by_operators(const AdamWOptions& options, const at::Tensor& param,
-                         const at::Tensor& grad, std::span<at::Tensor> states,
-                         std::span<const exec::UpdateSegment> segments,
-                         const exec::UpdateArgs& args) {
+// All of one type.
+void update_wide(const AdamWOptions& options, const at::Tensor& param, const at::Tensor& grad,
+                 std::span<at::Tensor> states, std::span<const exec::UpdateSegment> segments,
+                 const exec::UpdateArgs& args) {
   const at::Tensor scaled = args.grad_scale == 1 ? grad : grad * args.grad_scale;
   Part decaying, rest;
   for (const exec::UpdateSegment& segment : segments) {
@@ -67,6 +70,79 @@ void update_by_operators(const AdamWOptions& options, const at::Tensor& param,
   }
   step(options, args, options.weight_decay, decaying);
   step(options, args, 0, rest);
+}
+
+// Moments in fp32, from their codes or from bf16.
+Tensors widened(const AdamWOptions& options, std::span<at::Tensor> states, std::int64_t block) {
+  if (!options.int8_states) return {states[0].to(at::kFloat), states[1].to(at::kFloat)};
+  return {dequantised(Moment::kFirst, {states[0], states[1]}, block),
+          dequantised(Moment::kSecond, {states[2], states[3]}, block)};
+}
+
+// What the segments hold of a piece.
+void store(const Rounding& rounding, std::span<const exec::UpdateSegment> segments,
+           const at::Tensor& from, const at::Tensor& to) {
+  if (to.scalar_type() == at::kFloat) {
+    to.copy_(from);
+    return;
+  }
+  for (const exec::UpdateSegment& segment : segments) {
+    const std::int64_t count = segment.end - segment.begin;
+    to.narrow(0, segment.begin, count)
+        .copy_(rounded_to_bf16(rounding, segment.first, from.narrow(0, segment.begin, count)));
+  }
+}
+
+void update_piece(const AdamWOptions& options, const at::Tensor& param, const at::Tensor& grad,
+                  std::span<at::Tensor> states, std::span<const exec::UpdateSegment> segments,
+                  const exec::UpdateArgs& args) {
+  const at::Tensor wide = param.to(at::kFloat);
+  Tensors moments = widened(options, states, args.state_block);
+  update_wide(options, wide, grad.to(at::kFloat), moments, segments, args);
+  store({options.stochastic, mix(args.noise, 0)}, segments, wide, param);
+  if (!options.int8_states) {
+    store({options.stochastic, mix(args.noise, 1)}, segments, moments[0], states[0]);
+    store({options.stochastic, mix(args.noise, 2)}, segments, moments[1], states[1]);
+    return;
+  }
+  for (const Moment moment : {Moment::kFirst, Moment::kSecond}) {
+    const auto index = static_cast<std::size_t>(moment);
+    const Quantised stored = quantised(moment, moments[index], args.state_block);
+    states[2 * index].copy_(stored.codes);
+    states[2 * index + 1].copy_(stored.scales);
+  }
+}
+
+}  // namespace
+
+void update_by_operators(const AdamWOptions& options, const at::Tensor& param,
+                         const at::Tensor& grad, std::span<at::Tensor> states,
+                         std::span<const exec::UpdateSegment> segments,
+                         const exec::UpdateArgs& args) {
+  const at::ScalarType type = param.scalar_type();
+  if (!options.int8_states && grad.scalar_type() == type && type != at::kBFloat16)
+    return update_wide(options, param, grad, states, segments, args);
+  constexpr std::int64_t kPiece = 1 << 24;
+  for (std::int64_t begin = 0; begin < param.numel(); begin += kPiece) {
+    const std::int64_t count = std::min(kPiece, param.numel() - begin);
+    Tensors pieces;
+    for (std::size_t s = 0; s < states.size(); ++s) {
+      const std::int64_t block = options.int8_states && s % 2 == 1 ? args.state_block : 1;
+      pieces.push_back(states[s].narrow(0, begin / block, (count + block - 1) / block));
+    }
+    std::vector<exec::UpdateSegment> inside;
+    for (const exec::UpdateSegment& segment : segments) {
+      const std::int64_t from = std::max(begin, segment.begin);
+      const std::int64_t to = std::min(begin + count, segment.end);
+      if (from < to)
+        inside.push_back({.begin = from - begin,
+                          .end = to - begin,
+                          .decay = segment.decay,
+                          .first = segment.first + (from - segment.begin)});
+    }
+    update_piece(options, param.narrow(0, begin, count), grad.narrow(0, begin, count), pieces,
+                 inside, args);
+  }
 }
 
 }  // namespace trireme::optim

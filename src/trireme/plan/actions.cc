@@ -43,7 +43,8 @@ class Reading {
     if (line.verb == Verb::kBackwardWeight) work = Work::kBackwardWeight;
   }
 
-  // A backward goes through the nodes of its chunk from the last one on: with a later one the other half begins.
+  // A backward goes through the nodes of its chunk from the last one on, but that segments run again from their first
+  // node on: with a later one the other half begins.
   bool goes_on(const Instr& line, const Action& action) const {
     if (all_.empty()) return false;
     const Action& before = all_.back().action;
@@ -52,7 +53,7 @@ class Reading {
       return false;
     const Instr& previous = list_[static_cast<std::size_t>(all_.back().last)];
     return action.work == Work::kForward || line.node < previous.node ||
-           (line.node == previous.node && previous.verb == Verb::kRecompute);
+           (previous.verb == Verb::kRecompute && node(previous).segment == node(line).segment);
   }
 
   // The second action of a backward is its weight half, whatever verbs it consists of.

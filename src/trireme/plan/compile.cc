@@ -2,8 +2,10 @@
 
 #include "trireme/base/error.h"
 #include "trireme/plan/list_check.h"
+#include "trireme/plan/offload.h"
 #include "trireme/plan/passes/lanes.h"
 #include "trireme/plan/passes/lower.h"
+#include "trireme/plan/passes/offload.h"
 #include "trireme/plan/passes/p2p.h"
 #include "trireme/plan/passes/recompute.h"
 #include "trireme/plan/passes/reduce.h"
@@ -58,6 +60,56 @@ void check_grid_fits(const Program& program, const Recipe& recipe, const schedul
   }
 }
 
+void check_offload(const Program& program, const mesh::Mesh& mesh, const Recipe& recipe) {
+  const Offload& offload = recipe.offload;
+  if (!(offload.ratio > 0 && offload.ratio <= 1))
+    fail(ErrorKind::kUsage, "offload.ratio={}; needs more than 0 and at most 1", offload.ratio);
+  if (offload.prefetch < 0)
+    fail(ErrorKind::kUsage, "offload.prefetch={}; needs 0 or more units", offload.prefetch);
+  for (Tier tier : {offload.optimizer, offload.params, offload.grads})
+    if (tier == Tier::kTp)
+      fail(ErrorKind::kUsage,
+           "tp ranks hold parts of units already; only offload.activations can be tp");
+  if (offload.activations == Tier::kTp && mesh.degree(Axis::kTp) == 1)
+    fail(ErrorKind::kUsage,
+         "offload.activations=tp shares values out over tp ranks, and mesh {} has one; set "
+         "parallel.tp, or choose host or nvme",
+         print(mesh));
+  if (offload.optimizer == Tier::kNone && offload.params == Tier::kNone) return;
+  for (const Unit& unit : program.units)
+    if (unit.ema_of >= 0)
+      fail(ErrorKind::kUsage,
+           "unit {} follows {} by averages, for which both stay in memory; offload gradients and "
+           "activations only",
+           unit.name, program.units[static_cast<std::size_t>(unit.ema_of)].name);
+}
+
+// What a job asks to leave memory has something that can.
+void check_something_leaves(const PlanSet& plan, const GradientFlow& flow) {
+  const Offload& offload = plan.recipe.offload;
+  const auto moved = [&](const auto& wanted) {
+    return std::ranges::any_of(plan.lists,
+                               [&](const List& list) { return std::ranges::any_of(list, wanted); });
+  };
+  if (offload.activations != Tier::kNone &&
+      std::ranges::find(flow.node_has_backward, true) != flow.node_has_backward.end() &&
+      !moved([](const Instr& line) { return line.verb == Verb::kOffload && line.value >= 0; }))
+    fail(ErrorKind::kUsage,
+         "offload.activations={}: nothing of {} can leave: only what nodes read that run again "
+         "does{}; set recompute.policy, or leave it out",
+         name(offload.activations), plan.program.name,
+         offload.activations == Tier::kTp
+             ? ", and of that what all tp ranks have (parallel.sequence_parallel=false)"
+             : "");
+  const bool trains = std::ranges::any_of(plan.program.units, &Unit::trainable);
+  if (offload.optimizer != Tier::kNone && trains &&
+      !Away(plan.program, plan.recipe).any(Piece::kStates))
+    fail(ErrorKind::kUsage,
+         "offload.ratio={} is less than every unit's share of the optimizer; raise it, or leave "
+         "offload.optimizer out",
+         offload.ratio);
+}
+
 // A unit that is stepped on a stage needs its gradient there.
 void check_training(const Program& program, const GradientFlow& flow) {
   for (UnitId unit = 0; unit < static_cast<UnitId>(program.units.size()); ++unit) {
@@ -76,13 +128,12 @@ void check_training(const Program& program, const GradientFlow& flow) {
 }
 
 // Of what forwards keep, what an input half leaves to the weight half.
-double kept_share(const Program& program, const GradientFlow& flow, const Recipe& recipe) {
+double kept_share(const Program& program, const GradientFlow& flow) {
   double saved = 0, kept = 0;
   for (NodeId n = 0; n < static_cast<NodeId>(program.nodes.size()); ++n) {
     const Node& node = program.nodes[static_cast<std::size_t>(n)];
-    saved += static_cast<double>(node.saved_bytes);
-    if (goes_in_halves(program, flow, recipe, n))
-      kept += static_cast<double>(node.split->kept_bytes);
+    saved += static_cast<double>(node.segment >= 0 ? node.saved_bytes : kept_bytes(node));
+    if (goes_in_halves(program, flow, n)) kept += static_cast<double>(node.split->kept_bytes);
   }
   return saved > 0 ? std::min(kept / saved, 1.0) : 1;
 }
@@ -107,7 +158,7 @@ void order_lanes(const std::vector<Stage>& stages, PlanSet& plan) {
 schedules::Grid schedule_grid(const Program& program, const mesh::Mesh& mesh,
                               const Recipe& recipe) {
   const GradientFlow flow = gradient_flow(program);
-  const std::vector<NodeSeconds> costs = node_costs(program, flow, recipe);
+  const std::vector<NodeSeconds> costs = node_costs(program, flow);
   schedules::ScheduleShape shape{.ranks = mesh.degree(Axis::kPp),
                                  .chunks = chunk_count(program),
                                  .micro_batches = recipe.micro_batches,
@@ -126,7 +177,7 @@ schedules::Grid schedule_grid(const Program& program, const mesh::Mesh& mesh,
     stage.weight += costs[n].weight;
     forward += costs[n].forward;
   }
-  shape.kept = kept_share(program, flow, recipe);
+  shape.kept = kept_share(program, flow);
   shape.transfer = recipe.transfer * forward / static_cast<double>(shape.stages.size());
   return schedules::make_grid(recipe.schedule, shape);
 }
@@ -143,6 +194,7 @@ PlanSet compile(Program program, const mesh::Mesh& mesh, const Recipe& recipe,
   check_program(program);
   check_recipe(recipe);
   check_mesh(program, mesh);
+  check_offload(program, mesh, recipe);
   check_grid_fits(program, recipe, grid);
   const GradientFlow flow = gradient_flow(program);
   check_training(program, flow);
@@ -164,10 +216,15 @@ PlanSet compile(Program program, const mesh::Mesh& mesh, const Recipe& recipe,
   plan.lists = p2p(plan.program, flow, std::move(plan.lists));
   for (const Stage& stage : stages) {
     List& list = plan.lists[static_cast<std::size_t>(stage.index)];
+    list = offload_values(stage, std::move(list));
     list = unshard(stage, std::move(list));
+    list = offload_params(stage, std::move(list));
     list = reduce(stage, std::move(list));
     list = tail(stage, std::move(list));
+    list = offload_gradients(stage, std::move(list));
+    list = offload_steps(stage, std::move(list));
   }
+  check_something_leaves(plan, flow);
   for (int rank = 0; rank < mesh.world(); ++rank)
     plan.list_of_rank.push_back(mesh.coordinate(rank, Axis::kPp));
   order_lanes(stages, plan);

@@ -10,9 +10,12 @@
 #include "trireme/base/hash.h"
 #include "trireme/plan/actions.h"
 #include "trireme/plan/fold.h"
+#include "trireme/plan/offload.h"
 #include "trireme/plan/placement.h"
+#include "trireme/plan/recompute.h"
 #include "trireme/plan/shard.h"
 #include "trireme/plan/text.h"
+#include "trireme/plan/unit_types.h"
 
 namespace trireme::plan {
 namespace {
@@ -25,14 +28,39 @@ int shards(const PlanSet& plan) {
   return data_parallel_row(plan.recipe.zero).sharded_states ? plan.mesh.degree(mesh::kShards) : 1;
 }
 
-std::string recipe_line(const Recipe& recipe) {
-  const std::string types = fmt::format("{} compute, {} master, {} gradients", name(recipe.compute),
-                                        name(recipe.master), name(recipe.grads));
-  return fmt::format(
-      "ZeRO-{}, {} micro-batch{}, schedule {}{}{}, {} sums\ntypes     {}\n", recipe.zero,
-      recipe.micro_batches, recipe.micro_batches == 1 ? "" : "es", name(recipe.schedule),
-      recipe.zero == 3 ? fmt::format(", prefetch {}", recipe.prefetch) : "",
-      recipe.recompute ? ", full recompute" : "", recipe.canonical ? "canonical" : "fast", types);
+std::string offload_line(const PlanSet& plan) {
+  const Offload& offload = plan.recipe.offload;
+  if (!offload.any()) return "";
+  std::string text;
+  const auto add = [&](std::string_view what, Tier tier) {
+    if (tier == Tier::kNone) return;
+    text += fmt::format("{}{} {} {}", text.empty() ? "" : ", ", what,
+                        tier == Tier::kTp ? "shared over" : "on", name(tier));
+  };
+  const double share = Away(plan.program, plan.recipe).states_share();
+  add(offload.ratio < 1
+          ? fmt::format("{:.3g}% of the optimizer (ratio {})", 100 * share, offload.ratio)
+          : "optimizer",
+      offload.optimizer);
+  add("parameters", offload.params);
+  add("gradients", offload.grads);
+  add("activations", offload.activations);
+  return fmt::format("offload   {}, {} ahead\n", text, offload.prefetch);
+}
+
+std::string recipe_text(const PlanSet& plan) {
+  const Recipe& recipe = plan.recipe;
+  const std::string again = recomputation_text(plan.program);
+  std::string types = fmt::format("{} compute, {} master, {} gradients", name(recipe.compute),
+                                  name(recipe.master), name(recipe.grads));
+  if (recipe.reduce) types += fmt::format(" ({} between ranks)", name(*recipe.reduce));
+  if (recipe.int8_states) types += ", int8 optimizer states";
+  return fmt::format("ZeRO-{}, {} micro-batch{}, schedule {}{}, {} sums\ntypes     {}\n{}{}",
+                     recipe.zero, recipe.micro_batches, recipe.micro_batches == 1 ? "" : "es",
+                     name(recipe.schedule),
+                     recipe.zero == 3 ? fmt::format(", prefetch {}", recipe.prefetch) : "",
+                     recipe.canonical ? "canonical" : "fast", types,
+                     again.empty() ? "" : "recompute " + again + "\n", offload_line(plan));
 }
 
 // A row of the table of units: one, or several alike.
@@ -59,7 +87,8 @@ std::vector<UnitRow> unit_rows(const Program& program) {
   for (std::size_t first = 0; first < program.units.size();) {
     const auto role = [&](const Unit& unit) -> std::string {
       if (unit.ema_of >= 0) return "average";
-      return unit.trainable ? "trainable" : "frozen";
+      const std::string type = unit.type ? fmt::format(", {}", name(*unit.type)) : "";
+      return (unit.trainable ? "trainable" : "frozen") + type;
     };
     std::size_t end = first + 1;
     const Unit& unit = program.units[first];
@@ -97,19 +126,22 @@ std::string units_text(const PlanSet& plan) {
 }
 
 // Bytes of the whole buffer that a collective or transfer is about.
-double payload(const PlanSet& plan, const Instr& line) {
+double payload(const PlanSet& plan, int rank, const Instr& line) {
+  if (line.verb == Verb::kReload || line.verb == Verb::kOffload)
+    return static_cast<double>(transit_bytes(plan, plan.mesh.coordinate(rank, Axis::kPp), line));
   if (line.value >= 0) return static_cast<double>(plan.program.values[line.value].bytes);
   if (line.unit < 0) return 0;
   if (line.verb == Verb::kReduceGrads && line.axes == mesh::AxisSet(Axis::kTp))
     return static_cast<double>(plan.program.units[line.unit].tp_partial) *
-           static_cast<double>(size_of(plan.recipe.grads));
+           static_cast<double>(size_of(reduce_type(plan.recipe)));
   const bool parts =
       line.verb == Verb::kSyncTied || (line.verb == Verb::kReduceGrads && !line.scatter);
   const std::int64_t count =
       shard_numel(plan.program.units[line.unit].numel, shards(plan)) * (parts ? 1 : shards(plan));
-  return static_cast<double>(count) *
-         static_cast<double>(
-             size_of(line.verb == Verb::kUnshard ? plan.recipe.compute : plan.recipe.grads));
+  const DType type = line.verb == Verb::kUnshard
+                         ? param_type(plan.recipe, plan.program.units[line.unit])
+                         : reduce_type(plan.recipe);
+  return static_cast<double>(count) * static_cast<double>(size_of(type));
 }
 
 struct Communication {
@@ -128,7 +160,8 @@ std::vector<Communication> communications(const PlanSet& plan, int rank) {
   for (const Instr& line : plan.list(rank)) {
     if (line.node >= 0)
       for (const NodeExchange& one : plan.program.nodes[line.node].exchanges) {
-        const int times = plan::times(one, line.verb);
+        const int times = plan::times(plan.program.nodes[line.node], one, line.verb);
+        if (times == 0) continue;
         Communication& inside =
             entry(fmt::format("{} in blocks over {}", name(one.kind), mesh::print(one.axes)));
         inside.count += times;
@@ -138,12 +171,15 @@ std::vector<Communication> communications(const PlanSet& plan, int rank) {
     std::string what(name(line.verb));
     if (line.verb == Verb::kReduceGrads)
       what = line.scatter ? "reduce_grads (scatter)" : "reduce_grads (all)";
+    if (line.piece != Piece::kNone) what += fmt::format(" {}", name(line.piece));
+    if (line.verb == Verb::kReload || line.verb == Verb::kOffload)
+      what += line.value >= 0 ? " values" : "";
     if (line.gradient) what += " gradient";
     if (line.peer >= 0) what += fmt::format(" stage {}", line.peer);
     if (!line.axes.empty()) what += " over " + mesh::print(line.axes);
     Communication& one = entry(what);
     ++one.count;
-    one.bytes += payload(plan, line);
+    one.bytes += payload(plan, rank, line);
   }
   return all;
 }
@@ -161,6 +197,8 @@ std::string memory_text(const PlanSet& plan, int rank, const MemoryAccount& acco
   std::string kinds, persistent, peak;
   std::int64_t sum = 0;
   for (std::size_t kind = 0; kind < account.peak.size(); ++kind) {
+    const bool always = kind <= static_cast<std::size_t>(MemoryKind::kActivations);
+    if (!always && account.peak[kind] == 0) continue;
     kinds += fmt::format("{:>14}", name(static_cast<MemoryKind>(kind)));
     persistent += fmt::format("{:>14}", bytes_text(static_cast<double>(account.persistent[kind])));
     peak += fmt::format("{:>14}", bytes_text(static_cast<double>(account.peak[kind])));
@@ -189,12 +227,14 @@ std::string compact(const Program& program, const Instr& line) {
       {Verb::kForward, "F"},       {Verb::kRecompute, "C"},      {Verb::kBackward, "B"},
       {Verb::kBackwardInput, "I"}, {Verb::kBackwardWeight, "W"}, {Verb::kSend, "S"},
       {Verb::kRecv, "R"},          {Verb::kReduceGrads, "G"},    {Verb::kSyncTied, "T"},
-      {Verb::kGradNorm, "N"},      {Verb::kStep, "O"},           {Verb::kEma, "E"}};
+      {Verb::kGradNorm, "N"},      {Verb::kStep, "O"},           {Verb::kEma, "E"},
+      {Verb::kReload, "<"},        {Verb::kOffload, ">"}};
   const auto letter = kLetters.find(line.verb);
   std::string text = letter == kLetters.end() ? std::string(name(line.verb)) : letter->second;
   if (line.mb >= 0) text += std::to_string(line.mb);
   if (line.node >= 0) text += "(" + program.nodes[line.node].name + ")";
-  if (line.unit >= 0) text += "(" + program.units[line.unit].name + ")";
+  const std::string piece = line.piece == Piece::kNone ? "" : " " + std::string(name(line.piece));
+  if (line.unit >= 0) text += "(" + program.units[line.unit].name + piece + ")";
   if (line.value >= 0)
     text += "(" + program.values[line.value].name + (line.gradient ? "'" : "") + ")";
   return text;
@@ -227,7 +267,9 @@ std::string steps_text(const PlanSet& plan) {
   std::string text =
       "\nstep: L load, U unshard, - reshard, F forward, C recompute, B backward, G reduce_grads, N "
       "grad_norm,\n"
-      "      O step, E ema, S send, R recv, T sync_tied; numbers are micro-batches\n";
+      "      O step, E ema, S send, R recv, T sync_tied; numbers are "
+      "micro-batches\n";
+  if (plan.recipe.offload.any()) text += "      < comes back into memory, > leaves it\n";
   for (std::size_t list = 0; list < std::min(kLists, plan.lists.size()); ++list) {
     std::vector<int> ranks;
     for (std::size_t rank = 0; rank < plan.list_of_rank.size(); ++rank)
@@ -243,10 +285,14 @@ std::string steps_text(const PlanSet& plan) {
 
 std::string forecast_text(const PlanSet& plan, const StepNumbers& numbers) {
   const bool pipeline = plan.mesh.degree(Axis::kPp) > 1;
+  const std::string offload =
+      numbers.exposed_offload_s > 0
+          ? fmt::format(", exposed offload {}", seconds_text(numbers.exposed_offload_s))
+          : "";
   std::string text = fmt::format(
-      "forecast  step {}: compute {}, exposed communication {}, idle {:.1f}%; a rank sends {}\n",
+      "forecast  step {}: compute {}, exposed communication {}{}, idle {:.1f}%; a rank sends {}\n",
       seconds_text(numbers.step_s), seconds_text(numbers.comp_busy_s),
-      seconds_text(numbers.exposed_comm_s), 100 * numbers.bubble_fraction,
+      seconds_text(numbers.exposed_comm_s), offload, 100 * numbers.bubble_fraction,
       bytes_text(numbers.sent_bytes));
   if (!numbers.bound.empty()) text += numbers.bound + "\n";
   if (pipeline)
@@ -281,9 +327,9 @@ std::string pipeline_text(const PlanSet& plan, const StepNumbers& numbers,
 std::string explain_text(const PlanSet& plan, int rank, const MemoryAccount& account,
                          const StepNumbers& numbers) {
   const int world = plan.mesh.world();
-  std::string text = fmt::format(
-      "plan      {} on {} rank{}, digest {}\nmesh      {}\nrecipe    {}", plan.program.name, world,
-      world == 1 ? "" : "s", hex64(digest(plan)), mesh::print(plan.mesh), recipe_line(plan.recipe));
+  std::string text = fmt::format("plan      {} on {} rank{}, digest {}\nmesh      {}\nrecipe    {}",
+                                 plan.program.name, world, world == 1 ? "" : "s",
+                                 hex64(digest(plan)), mesh::print(plan.mesh), recipe_text(plan));
   text += forecast_text(plan, numbers);
   text += units_text(plan) + communication_text(plan, rank) + memory_text(plan, rank, account);
   return text +
@@ -301,14 +347,16 @@ Json explain_json(const PlanSet& plan, int rank, const MemoryAccount& account,
   json["recipe"] = {{"zero", recipe.zero},
                     {"micro_batches", recipe.micro_batches},
                     {"prefetch", recipe.prefetch},
-                    {"recompute", recipe.recompute},
+                    {"recompute", recomputation_text(plan.program)},
                     {"canonical", recipe.canonical},
                     {"clip", recipe.clip},
                     {"schedule", name(recipe.schedule)},
                     {"compute", name(recipe.compute)},
                     {"master", name(recipe.master)},
                     {"grads", name(recipe.grads)},
-                    {"optimizer_states", recipe.optimizer_states}};
+                    {"reduce", name(reduce_type(recipe))},
+                    {"optimizer_states", recipe.optimizer_states},
+                    {"int8_states", recipe.int8_states}};
   json["units"] = Json::array();
   for (const Unit& unit : plan.program.units)
     json["units"].push_back({{"name", unit.name},
@@ -331,6 +379,7 @@ Json explain_json(const PlanSet& plan, int rank, const MemoryAccount& account,
                       {"compute_s", numbers.comp_busy_s},
                       {"exposed_communication_s", numbers.exposed_comm_s},
                       {"exposed_transfers_s", numbers.exposed_transfers_s},
+                      {"exposed_offload_s", numbers.exposed_offload_s},
                       {"bubble_fraction", numbers.bubble_fraction},
                       {"pipeline_bubble", numbers.pipeline_bubble},
                       {"sent_bytes", numbers.sent_bytes},

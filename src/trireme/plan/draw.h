@@ -24,6 +24,7 @@ struct StepNumbers {
   double comp_busy_s = 0;
   double exposed_comm_s = 0;
   double exposed_transfers_s = 0;  // of it: between stages
+  double exposed_offload_s = 0;
   double bubble_fraction = 0;
   double pipeline_bubble = 0;  // without what follows the last backward
   double sent_bytes = 0;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <utility>
 
 #include "trireme/plan/list_check.h"
 
@@ -27,6 +28,7 @@ int remote_sources(const ListView& view, ValueId value) {
 
 void FlowCheck::line(int index) {
   const Instr& line = view_.list[static_cast<std::size_t>(index)];
+  if (computes(line)) follow_segment(index, line);
   switch (line.verb) {
     case Verb::kLoad:
       for (ValueId value : inputs_of_stage(view_.program(), view_.stage))
@@ -51,6 +53,18 @@ void FlowCheck::put(int index, ValueId value, int mb, bool must_be_read) {
                  view_.program().values[value].name, mb, made->second.line);
 }
 
+// A segment runs again right before the first backward of its nodes.
+void FlowCheck::follow_segment(int index, const Instr& line) {
+  const std::optional<Instr> before = std::exchange(again_, std::nullopt);
+  if (line.verb == Verb::kRecompute) again_ = line;
+  if (!before) return;
+  const bool follows = view_.node(line.node).segment == view_.node(before->node).segment &&
+                       line.mb == before->mb && line.verb != Verb::kForward;
+  if (!follows)
+    view_.refuse(index, "stands between recompute {} mb={} and the backward of its segment",
+                 view_.node(before->node).name, before->mb);
+}
+
 void FlowCheck::read_inputs(int index, const Instr& line) {
   for (ValueId value : view_.node(line.node).reads) {
     const std::string& name = view_.program().values[value].name;
@@ -69,13 +83,21 @@ void FlowCheck::forward(int index, const Instr& line) {
   for (ValueId value : node.writes) put(index, value, line.mb, false);
   if (!line.keep) return;
   if (!view_.flow.node_has_backward[line.node]) view_.refuse(index, "keeps, but has no backward");
+  if (node.segment >= 0) view_.refuse(index, "keeps, but segment {} runs again", node.segment);
   kept_[{line.node, line.mb}] = index;
 }
 
 void FlowCheck::recompute(int index, const Instr& line) {
   if (!forwarded_.contains({line.node, line.mb})) view_.refuse(index, "its forward has not run");
   if (backward_done_.contains({line.node, line.mb})) view_.refuse(index, "its backward has run");
+  if (view_.node(line.node).segment < 0) view_.refuse(index, "the node is in no segment");
+  for (ValueId value : view_.node(line.node).reads)
+    if (is_inner(view_.program(), writers_, line.node, value) &&
+        !computed_again_.contains({writers_[static_cast<std::size_t>(value)], line.mb}))
+      view_.refuse(index, "{} of micro-batch {} is gone, and its segment has not written it again",
+                   view_.program().values[value].name, line.mb);
   read_inputs(index, line);
+  computed_again_.insert({line.node, line.mb});
   const auto [kept, fresh] = kept_.insert({{line.node, line.mb}, index});
   if (!fresh) view_.refuse(index, "line {} has kept what backward needs", kept->second);
 }
@@ -118,7 +140,7 @@ void FlowCheck::require_gradient(int index, ValueId value, int mb, bool remote) 
 
 void FlowCheck::send(int index, const Instr& line) {
   const std::string& name = view_.program().values[line.value].name;
-  const NodeId writer = writers(view_.program())[line.value];
+  const NodeId writer = writers_[static_cast<std::size_t>(line.value)];
   if (writer < 0) view_.refuse(index, "{} is an input: load brings it", name);
   if (!transfers_.insert({line.value, line.mb, line.peer, line.gradient}).second)
     view_.refuse(index, "is sent a second time");
@@ -140,7 +162,7 @@ void FlowCheck::send(int index, const Instr& line) {
 
 void FlowCheck::recv(int index, const Instr& line) {
   const std::string& name = view_.program().values[line.value].name;
-  const NodeId writer = writers(view_.program())[line.value];
+  const NodeId writer = writers_[static_cast<std::size_t>(line.value)];
   if (writer < 0) view_.refuse(index, "{} is an input: load brings it", name);
   const int home = view_.node(writer).stage;
   const int reader = line.gradient ? line.peer : view_.stage;

@@ -16,7 +16,8 @@ bool uses_parameters(const Instr& line) {
 
 bool computes(const Instr& line) { return uses_parameters(line) || adds_gradients(line); }
 
-int times(const NodeExchange& exchange, Verb verb) {
+int times(const Node& node, const NodeExchange& exchange, Verb verb) {
+  if (!exchange.part.empty() && !computes_again(node, exchange.part)) return 0;
   switch (verb) {
     case Verb::kForward:
     case Verb::kRecompute: return exchange.forward;
@@ -29,11 +30,12 @@ int times(const NodeExchange& exchange, Verb verb) {
 
 double flops(const Node& node, Verb verb) {
   const double weight = node.split ? node.split->weight_flops : 0;
+  const double backward = node.backward_flops.value_or(2 * node.flops) + again_flops(node);
   switch (verb) {
     case Verb::kForward:
     case Verb::kRecompute: return node.flops;
-    case Verb::kBackward: return 2 * node.flops;
-    case Verb::kBackwardInput: return 2 * node.flops - weight;
+    case Verb::kBackward: return backward;
+    case Verb::kBackwardInput: return backward - weight;
     case Verb::kBackwardWeight: return weight;
     default: return 0;
   }
@@ -50,6 +52,11 @@ std::string_view name(Verb verb) {
 std::string_view name(Lane lane) {
   constexpr std::string_view kNames[] = {"comp", "dp", "up", "down", "h2d", "d2h"};
   return kNames[static_cast<std::size_t>(lane)];
+}
+
+std::string_view name(Piece piece) {
+  constexpr std::string_view kNames[] = {"", "states", "params", "grads"};
+  return kNames[static_cast<std::size_t>(piece)];
 }
 
 }  // namespace trireme::plan

@@ -23,11 +23,19 @@ enum class Verb : std::uint8_t {
   kRecv,
   kReduceGrads,  // a unit's gradient over `axes`: of micro-batch mb, or of the whole step (mb -1)
   kSyncTied,     // add a tied unit's gradient over the pipeline stages that use it
-  kOffload,
-  kReload,
+  kOffload,  // a piece of a unit, or a value, leaves memory; written back where the step changed it
+  kReload,   // and comes back
   kGradNorm,  // global gradient norm and losses; decides the clip factor
   kStep,      // optimizer step of a unit
   kEma,       // move a unit towards the unit it follows
+};
+
+// What of a unit a line moves out of memory or back.
+enum class Piece : std::uint8_t {
+  kNone,
+  kStates,  // optimizer states, and master weights where they are a second copy
+  kParams,  // in compute type, what the rank holds between steps
+  kGrads,  // of micro-batch mb: the partial sums that it meets, or the one it makes; else the step's
 };
 
 // What an instruction occupies. Lines of a lane start and complete in program order; `after` orders
@@ -38,7 +46,8 @@ enum class Verb : std::uint8_t {
 enum class Lane : std::uint8_t { kComp, kDp, kUp, kDown, kH2d, kD2h };
 
 // Lanes: load, forward, recompute, backward*, step, ema: comp. unshard, reduce_grads, sync_tied,
-// grad_norm: dp (reshard: comp, it frees memory). send/recv towards a later stage: down, towards an
+// grad_norm: dp (reshard: comp, it frees memory). reload: h2d, offload:
+// d2h; where tp ranks share a value out, reload is a collective (dp) and offload frees memory (comp). send/recv towards a later stage: down, towards an
 // earlier: up.
 struct Instr {
   Verb verb = Verb::kLoad;
@@ -46,14 +55,15 @@ struct Instr {
   NodeId node = -1;
   UnitId unit = -1;
   ValueId value = -1;
-  int mb = -1;    // micro-batch of this rank, 0 .. micro_batches-1
-  int peer = -1;  // pipeline stage
-  int chunk = 0;  // reduce_grads of a micro-batch: whose gradient, where several chunks have one
-  mesh::AxisSet axes{};      // of a collective
-  bool keep = false;         // forward: saves for backward
-  bool scatter = false;      // reduce_grads: reduce-scatter (else all-reduce of what is there)
-  bool gradient = false;     // send, recv: the value's gradient
-  std::vector<int> after{};  // earlier lines of the same list, in other lanes, ascending
+  Piece piece = Piece::kNone;  // reload, offload of a unit
+  int mb = -1;                 // micro-batch of this rank, 0 .. micro_batches-1
+  int peer = -1;               // pipeline stage
+  int chunk = 0;               // of a micro-batch's gradient, where several chunks have one
+  mesh::AxisSet axes{};        // of a collective
+  bool keep = false;           // forward: saves for backward
+  bool scatter = false;        // reduce_grads: reduce-scatter (else all-reduce of what is there)
+  bool gradient = false;       // send, recv: the value's gradient
+  std::vector<int> after{};    // earlier lines of the same list, in other lanes, ascending
   bool operator==(const Instr&) const = default;
 };
 
@@ -89,11 +99,12 @@ bool gives_gradients(const Instr& line);
 // Verbs that add to the gradients of a node's units.
 bool adds_gradients(const Instr& line);
 
-// How often a node makes the exchange, and how many operations it does, in a line of this verb.
-int times(const NodeExchange& exchange, Verb verb);
+// How often a node makes one of its exchanges, and how many operations it does, in a line of this verb.
+int times(const Node& node, const NodeExchange& exchange, Verb verb);
 double flops(const Node& node, Verb verb);
 
 std::string_view name(Verb verb);
 std::string_view name(Lane lane);
+std::string_view name(Piece piece);  // "states", ...; "" of none
 
 }  // namespace trireme::plan

@@ -50,7 +50,7 @@ void check_fields(const ListView& view);
 // Values, saved contexts and gradients of values: there when used, made once, gone at the end.
 class FlowCheck {
  public:
-  explicit FlowCheck(const ListView& view) : view_(view) {}
+  explicit FlowCheck(const ListView& view) : view_(view), writers_(writers(view.program())) {}
   void line(int index);
   void finish();
 
@@ -62,6 +62,7 @@ class FlowCheck {
     bool read = false;
   };
   void put(int index, ValueId value, int mb, bool must_be_read);
+  void follow_segment(int index, const Instr& line);
   void read_inputs(int index, const Instr& line);
   void forward(int index, const Instr& line);
   void recompute(int index, const Instr& line);
@@ -73,9 +74,12 @@ class FlowCheck {
   void require_gradient(int index, ValueId value, int mb, bool remote) const;
 
   const ListView& view_;
+  std::vector<NodeId> writers_;
   std::map<Piece, Made> values_;
   std::set<Piece> forwarded_;
-  std::map<Piece, int> kept_;  // node: the line that saved what its backward needs
+  std::set<Piece> computed_again_;
+  std::optional<Instr> again_;  // the last line, if it was a recompute
+  std::map<Piece, int> kept_;   // node: the line that saved what its backward needs
   std::set<Piece> backward_done_;
   std::map<Piece, int> halves_;                  // node: the line that left its weight half
   std::map<Piece, std::vector<int>> gradients_;  // value: lines that added to its gradient

@@ -4,18 +4,22 @@
 #include <bit>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/plan/lane_order.h"
+#include "trireme/plan/offload.h"
 #include "trireme/plan/placement.h"
 #include "trireme/plan/shard.h"
+#include "trireme/plan/unit_types.h"
 
 namespace trireme::plan {
 namespace {
 
 using mesh::Axis;
-using Piece = std::pair<int, int>;  // a value or node, of a micro-batch
+using OfBatch = std::pair<int, int>;     // a value or node, of a micro-batch
+using Copy = std::tuple<int, int, int>;  // of a value of a micro-batch, from 1
 
 std::int64_t width(DType type) { return static_cast<std::int64_t>(size_of(type)); }
 
@@ -23,7 +27,8 @@ std::int64_t width(DType type) { return static_cast<std::int64_t>(size_of(type))
 struct ChunkMemory {
   bool leaf = false;  // the gradient of one micro-batch is open
   int pushed = 0;     // micro-batches in the counter
-  int levels = 0;     // partial sums it holds
+  unsigned away = 0;  // partial sums outside memory
+  int levels = 0;     // partial sums in memory
 };
 
 // Sizes of one unit on one rank, and what of its gradient is live.
@@ -31,6 +36,7 @@ struct UnitMemory {
   std::int64_t full = 0;  // elements of full buffers: shards with their padding
   std::int64_t part = 0;  // elements that this rank steps
   int pending = -1;       // reduction on its way
+  bool summed = false;    // the step's sum has left, or come back
   std::map<int, ChunkMemory> chunks{};
 };
 
@@ -44,6 +50,7 @@ class Account {
         flow_(gradient_flow(plan.program)),
         retired_(retirements(plan.program, list_)),
         order_(list_),
+        away_(plan.program, plan.recipe),
         stage_(plan.mesh.coordinate(rank, Axis::kPp)) {
     const int shards = plan.mesh.degree(mesh::kShards);
     sharded_ = row_.sharded_states && shards > 1;
@@ -52,8 +59,9 @@ class Account {
       UnitMemory& memory = units_[unit];
       memory.part = shard_numel(plan.program.units[unit].numel, sharded_ ? shards : 1);
       memory.full = memory.part * (sharded_ ? shards : 1);
-      persistent(plan.program.units[unit], memory);
+      persistent(unit);
     }
+    add(MemoryKind::kHost, host_bytes(plan, rank));
     result_.persistent = live_;
   }
 
@@ -70,6 +78,7 @@ class Account {
     }
     after_.clear();
     while (!sent_.empty()) left(sent_.front());
+    while (!leaving_.empty()) left(leaving_.front());
     for (const auto& [kind, bytes] : after_) add(kind, -bytes);
     TRIREME_CHECK(live_ == result_.persistent, "plan {}: a step leaves memory behind",
                   plan_.program.name);
@@ -86,39 +95,63 @@ class Account {
   }
 
   bool scatters_each_mb() const { return sharded_ && row_.reduce_each_mb; }
-  std::int64_t compute_bytes(std::int64_t count) const { return count * width(recipe_.compute); }
+  // Of the gathered parameters.
+  std::int64_t full_bytes(UnitId unit) const {
+    return units_[unit].full * width(param_type(recipe_, plan_.program.units[unit]));
+  }
   std::int64_t grad_bytes(std::int64_t count) const { return count * width(recipe_.grads); }
+  std::int64_t reduce_bytes(std::int64_t count) const {
+    return count * width(reduce_type(recipe_));
+  }
+  // Whether gradients are copied to another type for their way between ranks.
+  bool converts() const { return reduce_type(recipe_) != recipe_.grads; }
   // A level of the counter.
   std::int64_t level_bytes(const UnitMemory& unit) const {
     return grad_bytes(scatters_each_mb() ? unit.part : unit.full);
   }
 
-  void persistent(const Unit& unit, const UnitMemory& memory) {
-    const bool gathered = sharded_ && row_.sharded_params;
-    add(MemoryKind::kParams, compute_bytes(gathered ? memory.part : memory.full));
-    const bool copy = recipe_.master != recipe_.compute && (unit.trainable || unit.ema_of >= 0);
-    const int tensors = (unit.trainable ? recipe_.optimizer_states : 0) + copy;
-    add(MemoryKind::kOptimizer, tensors * memory.part * width(recipe_.master));
-    result_.model_states += compute_bytes(gathered ? memory.part : memory.full) +
-                            tensors * memory.part * width(recipe_.master) +
-                            (unit.trainable ? level_bytes(memory) : 0);
+  const Unit& of(UnitId unit) const { return plan_.program.units[static_cast<std::size_t>(unit)]; }
+  // Of a unit, what the rank has between steps.
+  std::int64_t params_bytes(UnitId unit) const {
+    const UnitMemory& memory = units_[unit];
+    return (sharded_ && row_.sharded_params ? memory.part : memory.full) *
+           width(param_type(recipe_, of(unit)));
+  }
+  // What the optimizer keeps of it: perhaps weights of their own, and states.
+  std::int64_t states_bytes(UnitId unit) const {
+    const std::int64_t part = units_[unit].part;
+    return (has_master_copy(recipe_, of(unit)) ? part * width(recipe_.master) : 0) +
+           (of(unit).trainable ? state_bytes(recipe_, of(unit), part) : 0);
+  }
+
+  void persistent(UnitId unit) {
+    if (!away_(unit, Piece::kParams)) add(MemoryKind::kParams, params_bytes(unit));
+    if (!away_(unit, Piece::kStates)) add(MemoryKind::kOptimizer, states_bytes(unit));
+    result_.model_states += params_bytes(unit) + states_bytes(unit) +
+                            (of(unit).trainable ? level_bytes(units_[unit]) : 0);
   }
 
   // A list waits at lines that compute and at grad_norm; a unit has one reduction at a time.
   bool settles(int index, const UnitMemory& unit) const {
     const Instr& line = list_[static_cast<std::size_t>(index)];
-    if (line.unit >= 0 && &units_[line.unit] == &unit && line.verb == Verb::kReduceGrads)
+    if (line.unit >= 0 && &units_[line.unit] == &unit &&
+        (line.verb == Verb::kReduceGrads || line.verb == Verb::kSyncTied))
       return true;
-    return (line.lane == Lane::kComp || line.verb == Verb::kGradNorm) &&
+    return (line.lane == Lane::kComp || line.lane == Lane::kD2h || line.verb == Verb::kGradNorm) &&
            order_.before(unit.pending, index);
   }
 
   void settle(UnitMemory& unit) {
     const Instr& line = list_[static_cast<std::size_t>(std::exchange(unit.pending, -1))];
     if (line.axes == mesh::AxisSet(Axis::kTp))
-      add(MemoryKind::kUnitBuffers, -grad_bytes(plan_.program.units[line.unit].tp_partial));
+      add(MemoryKind::kUnitBuffers, -reduce_bytes(plan_.program.units[line.unit].tp_partial));
+    else if (converts())
+      add(MemoryKind::kUnitBuffers, -travelling_bytes(line, unit));
     if (!line.scatter) return;
-    add(line.mb >= 0 ? MemoryKind::kUnitBuffers : MemoryKind::kGradients, -grad_bytes(unit.full));
+    if (converts())
+      add(MemoryKind::kGradients, grad_bytes(unit.part));
+    else
+      add(line.mb >= 0 ? MemoryKind::kUnitBuffers : MemoryKind::kGradients, -grad_bytes(unit.full));
     if (line.mb < 0) return;
     ChunkMemory& chunk = unit.chunks[line.chunk];
     const int before = chunk.levels;
@@ -127,10 +160,17 @@ class Account {
     add(MemoryKind::kGradients, (chunk.levels - before - 1) * grad_bytes(unit.part));
   }
 
+  // Copies of gradients in the type in which they travel.
+  std::int64_t travelling_bytes(const Instr& line, const UnitMemory& unit) const {
+    if (line.scatter) return reduce_bytes(unit.full + unit.part);
+    return reduce_bytes(sharded_ ? unit.part : unit.full);
+  }
+
   // Binary counter: after k micro-batches one level for every bit set in k.
   void push(ChunkMemory& chunk) {
     ++chunk.pushed;
-    chunk.levels = recipe_.canonical ? std::popcount(static_cast<unsigned>(chunk.pushed)) : 1;
+    const unsigned levels = recipe_.canonical ? static_cast<unsigned>(chunk.pushed) : 1;
+    chunk.levels = std::popcount(levels & ~chunk.away);
   }
 
   // Adds up the levels of all chunks into one buffer.
@@ -148,7 +188,7 @@ class Account {
         for (ValueId value : inputs_of_stage(plan_.program, stage_)) put(value, line.mb);
         break;
       case Verb::kForward: forward(line); break;
-      case Verb::kRecompute: keep(line); break;
+      case Verb::kRecompute: recompute(line); break;
       case Verb::kBackward:
         backward(line, 0);
         add_gradients(line);
@@ -158,6 +198,7 @@ class Account {
         break;
       case Verb::kBackwardWeight:
         drop_after(MemoryKind::kActivations, plan_.program.nodes[line.node].split->kept_bytes);
+        transient(MemoryKind::kWork, plan_.program.nodes[line.node].work.weight);
         add_gradients(line);
         break;
       case Verb::kSend: send(line); break;
@@ -168,17 +209,26 @@ class Account {
           put(line.value, line.mb);
         break;
       case Verb::kUnshard:
-        if (row_.sharded_params)
-          add(MemoryKind::kUnitBuffers, compute_bytes(units_[line.unit].full));
+        if (row_.sharded_params) add(MemoryKind::kUnitBuffers, full_bytes(line.unit));
         break;
       case Verb::kReshard:
-        drop_after(MemoryKind::kUnitBuffers, compute_bytes(units_[line.unit].full));
+        if (sharded_ && row_.sharded_params)
+          drop_after(MemoryKind::kUnitBuffers, full_bytes(line.unit));
+        if (away_(line.unit, Piece::kParams))
+          drop_after(MemoryKind::kStaging, params_bytes(line.unit));
         break;
+      case Verb::kReload: reload(line); break;
+      case Verb::kOffload: offload(line); break;
       case Verb::kReduceGrads: reduce(line, units_[line.unit]); break;
+      case Verb::kSyncTied:
+        if (!converts()) break;
+        units_[line.unit].pending = static_cast<int>(&line - list_.data());
+        add(MemoryKind::kUnitBuffers, travelling_bytes(line, units_[line.unit]));
+        break;
       case Verb::kGradNorm:
         for (UnitMemory& unit : units_) collapse(unit);
         break;
-      case Verb::kStep: step(units_[line.unit]); break;
+      case Verb::kStep: step(line.unit); break;
       default: break;
     }
   }
@@ -186,44 +236,138 @@ class Account {
   void reduce(const Instr& line, UnitMemory& unit) {
     unit.pending = static_cast<int>(&line - list_.data());
     if (line.axes == mesh::AxisSet(Axis::kTp))
-      add(MemoryKind::kUnitBuffers, grad_bytes(plan_.program.units[line.unit].tp_partial));
-    if (!line.scatter) {
-      if (line.mb < 0) collapse(unit);
-      return;
-    }
-    add(MemoryKind::kGradients, grad_bytes(unit.part));  // what comes in
-    if (line.mb < 0) {
-      collapse(unit);
-      return;
-    }
-    unit.chunks[line.chunk].leaf = false;
+      add(MemoryKind::kUnitBuffers, reduce_bytes(plan_.program.units[line.unit].tp_partial));
+    else if (converts())
+      add(MemoryKind::kUnitBuffers, travelling_bytes(line, unit));
+    if (line.mb < 0) collapse(unit);
+    if (!line.scatter) return;
+    if (line.mb >= 0) unit.chunks[line.chunk].leaf = false;
+    if (converts())  // the copy is what travels
+      drop_after(line.mb >= 0 ? MemoryKind::kUnitBuffers : MemoryKind::kGradients,
+                 grad_bytes(unit.full));
+    else
+      add(MemoryKind::kGradients, grad_bytes(unit.part));  // what comes in
   }
 
-  void step(UnitMemory& unit) {
+  void step(UnitId id) {
+    UnitMemory& unit = units_[id];
+    // Made anew from the copy that is stepped.
+    if (has_master_copy(recipe_, of(id)) && away_(id, Piece::kParams))
+      add(MemoryKind::kStaging, params_bytes(id));
     // Where every micro-batch is scattered, or none, the sum is a level; else the part that came in.
     drop_after(MemoryKind::kGradients, sharded_ ? grad_bytes(unit.part) : level_bytes(unit));
     unit.chunks.clear();
   }
 
+  void reload(const Instr& line) {
+    if (line.value >= 0) {
+      if (!line.axes.empty()) drop_after(MemoryKind::kActivations, slice_bytes(line.value));
+      return put(line.value, line.mb);
+    }
+    UnitMemory& unit = units_[line.unit];
+    if (line.piece == Piece::kParams) add(MemoryKind::kStaging, params_bytes(line.unit));
+    if (line.piece == Piece::kStates) add(MemoryKind::kStaging, states_bytes(line.unit));
+    if (line.piece != Piece::kGrads) return;
+    if (unit.summed) return add(MemoryKind::kGradients, grad_bytes(unit.part));
+    for (auto& [number, chunk] : unit.chunks) {
+      if (line.mb >= 0 && number != line.chunk) continue;
+      const unsigned met = line.mb < 0 ? ~0u : (1u << levels_met(line.mb, recipe_.canonical)) - 1;
+      const int levels = std::popcount(chunk.away & met);
+      chunk.away &= ~met;
+      chunk.levels += levels;
+      add(MemoryKind::kGradients, levels * level_bytes(unit));
+    }
+  }
+
+  // What leaves is in memory until a line waits for it to have left, or the step ends.
+  void offload(const Instr& line) {
+    if (!line.axes.empty()) {
+      add(MemoryKind::kActivations, slice_bytes(line.value));
+      return release(copy(line.value, line.mb));
+    }
+    leaving_.push_back(static_cast<int>(&line - list_.data()));
+    if (line.piece != Piece::kGrads) return;
+    UnitMemory& unit = units_[line.unit];
+    if (line.mb < 0) {
+      collapse(unit);
+      unit.summed = true;
+      unit.chunks.clear();
+      return;
+    }
+    ChunkMemory& chunk = unit.chunks[line.chunk];
+    chunk.away |= 1u << level_of_sum(line.mb, recipe_.canonical);
+    --chunk.levels;
+  }
+
+  // Before the line that waits for it takes its own.
+  void gone(const Instr& line) {
+    if (line.value >= 0) {
+      if (--holders_[copy(line.value, line.mb)] == 0)
+        add(MemoryKind::kActivations, -plan_.program.values[line.value].bytes);
+      return;
+    }
+    const UnitMemory& unit = units_[line.unit];
+    switch (line.piece) {
+      case Piece::kNone: break;
+      case Piece::kStates: add(MemoryKind::kStaging, -states_bytes(line.unit)); break;
+      case Piece::kParams: add(MemoryKind::kStaging, -params_bytes(line.unit)); break;
+      case Piece::kGrads:
+        add(MemoryKind::kGradients, line.mb < 0 ? -grad_bytes(unit.part) : -level_bytes(unit));
+        break;
+    }
+  }
+
+  // A tp rank's part of a value, in whole elements of the compute type.
+  std::int64_t slice_bytes(ValueId value) const {
+    const std::int64_t element = width(recipe_.compute);
+    const std::int64_t ranks = plan_.mesh.degree(Axis::kTp);
+    const std::int64_t count = plan_.program.values[value].bytes / element;
+    return (count + ranks - 1) / ranks * element;
+  }
+
   void forward(const Instr& line) {
     for (ValueId value : plan_.program.nodes[line.node].writes) put(value, line.mb);
+    const Node& node = plan_.program.nodes[line.node];
     if (line.keep) keep(line);
+    transient(MemoryKind::kWork,
+              line.keep ? dropped_bytes(node) + node.work.forward : node.work.passing);
+  }
+
+  void recompute(const Instr& line) {
+    const std::vector<ValueId>& again =
+        retired_[static_cast<std::size_t>(&line - list_.data())].writes;
+    for (ValueId value : plan_.program.nodes[line.node].writes) {
+      if (contains(again, value))
+        put(value, line.mb);
+      else
+        transient(MemoryKind::kActivations, plan_.program.values[value].bytes);
+    }
+    keep(line);
+    const Node& node = plan_.program.nodes[line.node];
+    transient(MemoryKind::kWork, dropped_bytes(node) + node.work.forward);
   }
 
   void keep(const Instr& line) {
     const Node& node = plan_.program.nodes[line.node];
-    add(MemoryKind::kActivations, node.saved_bytes);
-    for (ValueId value : node.reads) ++holders_[{value, line.mb}];
+    add(MemoryKind::kActivations, kept_bytes(node));
+    std::vector<Copy>& inputs = kept_inputs_[{line.node, line.mb}];
+    for (ValueId value : node.reads) {
+      inputs.push_back(copy(value, line.mb));
+      ++holders_[inputs.back()];
+    }
   }
 
   // `left` bytes stay for the weight half.
   void backward(const Instr& line, std::int64_t left) {
     const Node& node = plan_.program.nodes[line.node];
-    drop_after(MemoryKind::kActivations, node.saved_bytes - left);
-    for (ValueId value : node.reads) {
+    transient(MemoryKind::kActivations, work_bytes(node));
+    transient(MemoryKind::kWork,
+              line.verb == Verb::kBackward ? node.work.backward : node.work.input);
+    drop_after(MemoryKind::kActivations, kept_bytes(node) - left);
+    for (ValueId value : node.reads)
       if (flow_.value_has_grad[value]) open_gradient(value, line.mb);
-      release(value, line.mb);
-    }
+    const auto inputs = kept_inputs_.extract(OfBatch{line.node, line.mb});
+    for (const Copy& input : inputs.mapped()) release(input);
     for (ValueId value : node.writes)
       if (flow_.value_has_grad[value]) drop_gradient(value, line.mb);
   }
@@ -239,7 +383,7 @@ class Account {
   }
 
   void retire(std::size_t index) {
-    for (ValueId value : retired_[index].values) release(value, list_[index].mb);
+    for (ValueId value : retired_[index].values) release(copy(value, list_[index].mb));
     if (scatters_each_mb()) return;
     for (UnitId id : retired_[index].gradients) {
       UnitMemory& unit = units_[id];
@@ -254,29 +398,38 @@ class Account {
 
   // What is sent is kept until a line waits for it to have left, or the step ends.
   void send(const Instr& line) {
-    if (!line.gradient) ++holders_[{line.value, line.mb}];
+    if (!line.gradient) ++holders_[copy(line.value, line.mb)];
     sent_.push_back(static_cast<int>(&line - list_.data()));
   }
   void left(int index) {
     const Queue queue = queue_of(list_[static_cast<std::size_t>(index)]);
+    if (queue.lane == Lane::kD2h)
+      std::erase_if(leaving_, [&](int earlier) {
+        if (earlier > index) return false;
+        gone(list_[static_cast<std::size_t>(earlier)]);
+        return true;
+      });
     std::erase_if(sent_, [&](int earlier) {
       const Instr& line = list_[static_cast<std::size_t>(earlier)];
       if (earlier > index || queue_of(line) != queue) return false;
       if (line.gradient)
         drop_gradient(line.value, line.mb);
       else
-        release(line.value, line.mb);
+        release({line.value, line.mb, 1});
       return true;
     });
   }
 
+  // A value that a segment writes again is another copy: somebody may still keep the first.
+  Copy copy(ValueId value, int mb) { return {value, mb, copies_[{value, mb}]}; }
   void put(ValueId value, int mb) {
-    holders_[{value, mb}] = 1;
+    ++copies_[{value, mb}];
+    holders_[copy(value, mb)] = 1;
     add(MemoryKind::kActivations, plan_.program.values[value].bytes);
   }
-  void release(ValueId value, int mb) {
-    if (--holders_[{value, mb}] == 0)
-      drop_after(MemoryKind::kActivations, plan_.program.values[value].bytes);
+  void release(const Copy& copy) {
+    if (--holders_[copy] == 0)
+      drop_after(MemoryKind::kActivations, plan_.program.values[std::get<0>(copy)].bytes);
   }
   void open_gradient(ValueId value, int mb) {
     if (gradients_.insert({value, mb}).second)
@@ -306,12 +459,16 @@ class Account {
   GradientFlow flow_;
   std::vector<Retirement> retired_;
   LaneOrder order_;
+  Away away_;
   int stage_ = 0;
   bool sharded_ = false;
   std::vector<UnitMemory> units_;
-  std::map<Piece, int> holders_;  // of a value: its place among the values, and kept forwards
-  std::set<Piece> gradients_;
-  std::vector<int> sent_;  // lines whose values may not have left
+  std::map<OfBatch, int> copies_;  // of a value, so far
+  std::map<Copy, int> holders_;    // its place among the values, and kept forwards
+  std::map<OfBatch, std::vector<Copy>> kept_inputs_;  // of a node whose forward is kept
+  std::set<OfBatch> gradients_;
+  std::vector<int> sent_;     // lines whose values may not have left
+  std::vector<int> leaving_;  // lines that offload and may not have ended
   MemoryPoint live_{};
   std::vector<std::pair<MemoryKind, std::int64_t>> after_;
   MemoryAccount result_;
@@ -320,9 +477,16 @@ class Account {
 }  // namespace
 
 std::string_view name(MemoryKind kind) {
-  constexpr std::string_view kNames[] = {"params", "optimizer", "gradients", "unit_buffers",
-                                         "activations"};
+  constexpr std::string_view kNames[] = {"params",      "optimizer", "gradients", "unit_buffers",
+                                         "activations", "work",      "staging",   "host"};
   return kNames[static_cast<std::size_t>(kind)];
+}
+
+std::int64_t dropped_bytes(const Node& node) {
+  std::int64_t bytes = 0;
+  for (const Part& part : node.parts)
+    if (part.again) bytes += std::min(part.saved_bytes, part.work_bytes);
+  return bytes;
 }
 
 MemoryAccount memory_account(const PlanSet& plan, int rank) { return Account(plan, rank).run(); }

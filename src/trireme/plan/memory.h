@@ -16,8 +16,11 @@ enum class MemoryKind : std::uint8_t {
   kGradients,    // accumulated gradients: persistent or counter levels, full or shard
   kUnitBuffers,  // transient: gathered parameters (ZeRO-3), gradients of one backward
   kActivations,  // values, their gradients, and what forward keeps for backward
+  kWork,         // transient: what a node holds while it runs, beside these
+  kStaging,      // states and parameters that have come back, until they leave again
+  kHost,  // persistent: what waits in host memory, in whole pages; on a CPU it is the same memory
 };
-inline constexpr int kMemoryKinds = 5;
+inline constexpr int kMemoryKinds = 8;
 std::string_view name(MemoryKind kind);
 
 using MemoryPoint = std::array<std::int64_t, kMemoryKinds>;  // bytes, indexed by MemoryKind
@@ -28,8 +31,17 @@ struct MemoryAccount {
   MemoryPoint peak{};                // largest of each kind
   std::int64_t peak_total = 0;       // largest sum, and where
   int peak_line = -1;
+  // The most that tensors take: all but what waits in host memory.
+  std::int64_t peak_of_tensors() const {
+    return peak_total - persistent[static_cast<std::size_t>(MemoryKind::kHost)];
+  }
+  // The most that is in the memory of the tensors, which on a CPU is the host's.
+  std::int64_t peak_in_memory(bool host) const { return host ? peak_total : peak_of_tensors(); }
   std::int64_t model_states = 0;  // parameters + gradients + optimizer, as ZeRO counts them
 };
 MemoryAccount memory_account(const PlanSet& plan, int rank);
+
+// While a forward runs, what it makes of the parts that it does not keep.
+std::int64_t dropped_bytes(const Node& node);
 
 }  // namespace trireme::plan

@@ -1,97 +1,11 @@
-#include <charconv>
 #include <map>
 #include <optional>
 
-#include "trireme/base/error.h"
 #include "trireme/plan/text.h"
+#include "trireme/plan/text_line.h"
 
 namespace trireme::plan {
 namespace {
-
-// One line of the text, eaten word by word from the left.
-class Line {
- public:
-  Line(int number, std::string_view text) : number_(number), rest_(text) {}
-
-  template <typename... Args>
-  [[noreturn]] void refuse(fmt::format_string<Args...> format, Args&&... args) const {
-    fail(ErrorKind::kData, "plan line {}: {}", number_,
-         fmt::format(format, std::forward<Args>(args)...));
-  }
-
-  bool done() {
-    skip_blanks();
-    return rest_.empty();
-  }
-  std::string_view word() {
-    skip_blanks();
-    if (rest_.empty()) refuse("ends too early");
-    const std::string_view result = rest_.substr(0, std::min(rest_.find(' '), rest_.size()));
-    rest_.remove_prefix(result.size());
-    return result;
-  }
-  // Eats `key=value` or the bare word `key` if it comes next.
-  std::optional<std::string_view> optional(std::string_view key) {
-    skip_blanks();
-    if (!rest_.starts_with(key) || rest_.substr(key.size(), 1) != "=") return std::nullopt;
-    return word().substr(key.size() + 1);
-  }
-  bool flag(std::string_view key) {
-    skip_blanks();
-    if (rest_.substr(0, std::min(rest_.find(' '), rest_.size())) != key) return false;
-    word();
-    return true;
-  }
-  std::string_view required(std::string_view key) {
-    const std::optional<std::string_view> value = optional(key);
-    if (!value) refuse("needs {}=... before \"{}\"", key, rest_);
-    return *value;
-  }
-  void expect(std::string_view expected) {
-    const std::string_view seen = word();
-    if (seen != expected) refuse("starts with \"{}\", needs \"{}\"", seen, expected);
-  }
-  void end() {
-    if (!done()) refuse("\"{}\" does not belong here", rest_);
-  }
-
-  template <typename Number>
-  Number number(std::string_view text) const {
-    Number value{};
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc() || end != text.data() + text.size())
-      refuse("\"{}\" is not a number", text);
-    return value;
-  }
-  bool yes(std::string_view text) const {
-    if (text != "yes" && text != "no") refuse("\"{}\" is neither yes nor no", text);
-    return text == "yes";
-  }
-  // One of the names of an enumeration with `count` entries.
-  template <typename Enum>
-  Enum one_of(std::string_view text, int count) const {
-    for (int i = 0; i < count; ++i)
-      if (name(static_cast<Enum>(i)) == text) return static_cast<Enum>(i);
-    refuse("\"{}\" is not a word of the plan's text", text);
-  }
-  int number() const { return number_; }
-
- private:
-  void skip_blanks() { rest_.remove_prefix(std::min(rest_.find_first_not_of(' '), rest_.size())); }
-
-  int number_;
-  std::string_view rest_;
-};
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> parts;
-  while (true) {
-    const std::size_t at = text.find(separator);
-    parts.push_back(text.substr(0, at));
-    if (at == std::string_view::npos) return parts;
-    text.remove_prefix(at + 1);
-  }
-}
 
 class Parser {
  public:
@@ -148,7 +62,6 @@ class Parser {
     recipe.zero = line.number<int>(line.required("zero"));
     recipe.micro_batches = line.number<int>(line.required("micro_batches"));
     recipe.prefetch = line.number<int>(line.required("prefetch"));
-    recipe.recompute = line.yes(line.required("recompute"));
     recipe.canonical = line.yes(line.required("canonical"));
     recipe.clip = line.yes(line.required("clip"));
     recipe.schedule =
@@ -160,7 +73,22 @@ class Parser {
     recipe.master = line.one_of<DType>(line.required("master"), 9);
     recipe.grads = line.one_of<DType>(line.required("grads"), 9);
     recipe.optimizer_states = line.number<int>(line.required("optimizer_states"));
+    recipe.int8_states = line.flag("int8_states");
+    if (const auto reduce = line.optional("reduce")) recipe.reduce = line.one_of<DType>(*reduce, 9);
+    offload(line, recipe.offload);
     line.end();
+  }
+
+  static void offload(Line& line, Offload& offload) {
+    const auto tier = [&](std::string_view text) { return line.one_of<Tier>(text, 4); };
+    const auto optimizer = line.optional("offload_optimizer");
+    if (!optimizer) return;
+    offload.optimizer = tier(*optimizer);
+    offload.params = tier(line.required("offload_params"));
+    offload.grads = tier(line.required("offload_grads"));
+    offload.activations = tier(line.required("offload_activations"));
+    offload.ratio = line.number<double>(line.required("ratio"));
+    offload.prefetch = line.number<int>(line.required("ahead"));
   }
 
   void value() {
@@ -171,6 +99,7 @@ class Parser {
     if (const auto shape = line.optional("shape"))
       for (std::string_view size : split(*shape, 'x'))
         value.shape.push_back(line.number<std::int64_t>(size));
+    value.whole = line.flag("whole");
     value.varies = line.flag("varies");
     value.differentiable = !line.flag("no_gradient");
     line.end();
@@ -188,6 +117,7 @@ class Parser {
       unit.ema_of = find(line, units_, *followed, "unit");
     if (const auto count = line.optional("tp_partial"))
       unit.tp_partial = line.number<std::int64_t>(*count);
+    if (const auto type = line.optional("type")) unit.type = line.one_of<DType>(*type, 9);
     line.end();
     add(line, units_, unit.name);
     plan_.program.units.push_back(std::move(unit));
@@ -199,6 +129,7 @@ class Parser {
     Node node{.name = std::string(line.word())};
     node.stage = line.number<int>(line.required("stage"));
     if (const auto chunk = line.optional("chunk")) node.chunk = line.number<int>(*chunk);
+    if (const auto number = line.optional("segment")) node.segment = line.number<int>(*number);
     if (const auto names = line.optional("reads"))
       node.reads = find_all(line, values_, *names, "value");
     if (const auto names = line.optional("writes"))
@@ -207,6 +138,18 @@ class Parser {
       node.units = find_all(line, units_, *names, "unit");
     node.saved_bytes = line.number<std::int64_t>(line.required("saved"));
     node.flops = line.number<double>(line.required("flops"));
+    if (const auto flops = line.optional("backward"))
+      node.backward_flops = line.number<double>(*flops);
+    if (const auto text = line.optional("work")) {
+      const std::vector<std::string_view> parts = numbers(line, *text, 5);
+      const auto bytes = [&](std::size_t i) { return line.number<std::int64_t>(parts[i]); };
+      node.work = {.forward = bytes(0),
+                   .passing = bytes(1),
+                   .backward = bytes(2),
+                   .input = bytes(3),
+                   .weight = bytes(4)};
+    }
+    while (const auto text = line.optional("part")) node.parts.push_back(part(line, *text));
     if (const auto text = line.optional("split")) {
       const std::vector<std::string_view> parts = numbers(line, *text, 2);
       node.split = {.kept_bytes = line.number<std::int64_t>(parts[0]),
@@ -232,19 +175,40 @@ class Parser {
     return parts;
   }
 
-  // KIND=AXES:BYTES:FORWARD+BACKWARD[+WEIGHT]
+  // NAME:SAVED:WORK:FLOPS[:whole][:again]
+  static Part part(const Line& line, std::string_view text) {
+    std::vector<std::string_view> parts = split(text, ':');
+    const auto flag = [&](std::string_view word) {
+      if (parts.back() != word) return false;
+      parts.pop_back();
+      return true;
+    };
+    const bool again = flag("again"), whole = flag("whole");
+    if (parts.size() != 4) line.refuse("\"{}\" is no part of a node", text);
+    return {.name = std::string(parts[0]),
+            .saved_bytes = line.number<std::int64_t>(parts[1]),
+            .work_bytes = line.number<std::int64_t>(parts[2]),
+            .flops = line.number<double>(parts[3]),
+            .whole = whole,
+            .again = again};
+  }
+
+  // KIND=AXES:BYTES:FORWARD+BACKWARD[+WEIGHT][:PART]
   NodeExchange exchange(Line& line) {
     const std::string_view word = line.word();
     const std::vector<std::string_view> sides = split(word, '=');
     const std::vector<std::string_view> parts = split(sides.back(), ':');
-    const std::vector<std::string_view> times = split(parts.back(), '+');
-    if (sides.size() != 2 || parts.size() != 3 || times.size() < 2 || times.size() > 3)
+    const std::vector<std::string_view> times =
+        split(parts[std::min<std::size_t>(2, parts.size() - 1)], '+');
+    if (sides.size() != 2 || parts.size() < 3 || parts.size() > 4 || times.size() < 2 ||
+        times.size() > 3)
       line.refuse("\"{}\" does not belong here", word);
     NodeExchange one{.kind = line.one_of<Exchange>(sides[0], 5),
                      .bytes = line.number<std::int64_t>(parts[1]),
                      .forward = line.number<int>(times[0]),
                      .backward = line.number<int>(times[1]),
-                     .weight = times.size() > 2 ? line.number<int>(times[2]) : 0};
+                     .weight = times.size() > 2 ? line.number<int>(times[2]) : 0,
+                     .part = parts.size() > 3 ? std::string(parts[3]) : ""};
     located(line, [&] { one.axes = mesh::parse_axes(parts[0]); });
     return one;
   }
@@ -317,11 +281,22 @@ class Parser {
       case Verb::kReshard:
       case Verb::kReduceGrads:
       case Verb::kSyncTied:
-      case Verb::kOffload:
-      case Verb::kReload:
       case Verb::kStep:
       case Verb::kEma: instr.unit = find(line, units_, line.word(), "unit"); return;
+      case Verb::kOffload:
+      case Verb::kReload: moved(line, instr); return;
     }
+  }
+
+  // A unit's piece, or a value.
+  void moved(Line& line, Instr& instr) {
+    const std::string_view name = line.word();
+    for (Piece piece : {Piece::kStates, Piece::kParams, Piece::kGrads})
+      if (line.flag(plan::name(piece))) instr.piece = piece;
+    if (instr.piece == Piece::kNone)
+      instr.value = find(line, values_, name, "value");
+    else
+      instr.unit = find(line, units_, name, "unit");
   }
 
   using Names = std::map<std::string, int, std::less<>>;

@@ -9,6 +9,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/plan/placement.h"
+#include "trireme/plan/unit_types.h"
 
 namespace trireme::plan {
 namespace {
@@ -22,12 +23,12 @@ class Stretches {
       : program_(program), stages_(stages), recipe_(recipe), flow_(gradient_flow(program)) {
     time_before_.push_back(0);
     saved_before_.push_back(0);
-    const std::vector<NodeSeconds> costs = node_costs(program, flow_, recipe);
+    const std::vector<NodeSeconds> costs = node_costs(program, flow_);
     for (std::size_t n = 0; n < costs.size(); ++n) {
       time_before_.push_back(time_before_.back() + costs[n].forward + costs[n].backward());
-      const bool keeps = flow_.node_has_backward[n] && !recipe.recompute;
+      const bool keeps = flow_.node_has_backward[n] && program.nodes[n].segment < 0;
       saved_before_.push_back(saved_before_.back() +
-                              (keeps ? static_cast<double>(program.nodes[n].saved_bytes) : 0));
+                              (keeps ? static_cast<double>(kept_bytes(program.nodes[n])) : 0));
     }
     for (int end = 0; end <= nodes(); ++end) {
       std::vector<double>& states = states_.emplace_back(static_cast<std::size_t>(end) + 1);
@@ -52,11 +53,12 @@ class Stretches {
  private:
   double unit_bytes(const Unit& unit) const {
     const auto width = [](DType type) { return static_cast<double>(size_of(type)); };
-    double each = width(recipe_.compute);
-    if (unit.trainable)
-      each += width(recipe_.grads) + recipe_.optimizer_states * width(recipe_.master) +
-              (recipe_.master != recipe_.compute ? width(recipe_.master) : 0);
-    return each * static_cast<double>(unit.numel);
+    double each = width(param_type(recipe_, unit));
+    if (has_master_copy(recipe_, unit)) each += width(recipe_.master);
+    if (!unit.trainable) return each * static_cast<double>(unit.numel);
+    each += width(recipe_.grads);
+    return each * static_cast<double>(unit.numel) +
+           static_cast<double>(state_bytes(recipe_, unit, unit.numel));
   }
 
   const Program& program_;

@@ -70,8 +70,7 @@ std::vector<NodeId> gradient_users(const Program& program, const GradientFlow& f
   return users;
 }
 
-bool goes_in_halves(const Program& program, const GradientFlow& flow, const Recipe& recipe,
-                    NodeId node) {
+bool goes_in_halves(const Program& program, const GradientFlow& flow, NodeId node) {
   const Node& one = program.nodes[static_cast<std::size_t>(node)];
   const bool inputs = std::ranges::any_of(one.reads, [&](ValueId value) {
     return flow.value_has_grad[static_cast<std::size_t>(value)];
@@ -79,27 +78,34 @@ bool goes_in_halves(const Program& program, const GradientFlow& flow, const Reci
   const bool weights = std::ranges::any_of(one.units, [&](UnitId unit) {
     return program.units[static_cast<std::size_t>(unit)].trainable;
   });
-  return inputs && weights && one.split && (!recipe.recompute || one.loss);
+  const bool whole = one.segment >= 0 || std::ranges::any_of(one.parts, [](const Part& part) {
+                       return part.again && part.whole;
+                     });
+  return inputs && weights && one.split && !whole;
 }
 
-std::vector<NodeSeconds> node_costs(const Program& program, const GradientFlow& flow,
-                                    const Recipe& recipe) {
+NodeSeconds with_parts(const Node& node, NodeSeconds seconds) {
+  if (node.flops > 0) seconds.input += seconds.forward * again_flops(node) / node.flops;
+  return seconds;
+}
+
+std::vector<NodeSeconds> node_costs(const Program& program, const GradientFlow& flow) {
   const bool measured =
       std::ranges::all_of(program.nodes, [](const Node& node) { return node.seconds.has_value(); });
   std::vector<NodeSeconds> costs;
   for (std::size_t n = 0; n < program.nodes.size(); ++n) {
     const Node& node = program.nodes[n];
-    NodeSeconds cost = measured ? *node.seconds
+    NodeSeconds cost = measured ? with_parts(node, *node.seconds)
                                 : NodeSeconds{.forward = flops(node, Verb::kForward),
                                               .input = flops(node, Verb::kBackwardInput),
                                               .weight = flops(node, Verb::kBackwardWeight)};
     if (!flow.node_has_backward[n]) {
       cost.input = cost.weight = 0;
-    } else if (!goes_in_halves(program, flow, recipe, static_cast<NodeId>(n))) {
+    } else if (!goes_in_halves(program, flow, static_cast<NodeId>(n))) {
       const bool inputs = std::ranges::any_of(node.reads, [&](ValueId value) {
         return flow.value_has_grad[static_cast<std::size_t>(value)];
       });
-      const double again = recipe.recompute && !node.loss ? cost.forward : 0;
+      const double again = node.segment >= 0 ? cost.forward : 0;
       const double whole = cost.backward() + again;
       cost.input = inputs ? whole : 0;
       cost.weight = inputs ? 0 : whole;
@@ -107,6 +113,14 @@ std::vector<NodeSeconds> node_costs(const Program& program, const GradientFlow& 
     costs.push_back(cost);
   }
   return costs;
+}
+
+bool is_inner(const Program& program, const std::vector<NodeId>& writer, NodeId reader,
+              ValueId value) {
+  const int segment = program.nodes[static_cast<std::size_t>(reader)].segment;
+  const NodeId node = writer[static_cast<std::size_t>(value)];
+  return segment >= 0 && node >= 0 &&
+         program.nodes[static_cast<std::size_t>(node)].segment == segment;
 }
 
 std::vector<int> remote_readers(const Program& program, ValueId value) {

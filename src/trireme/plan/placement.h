@@ -36,16 +36,21 @@ std::vector<UnitId> units_of_stage(const Program& program, int stage);
 std::vector<NodeId> gradient_users(const Program& program, const GradientFlow& flow, UnitId unit,
                                    int stage);
 
-// Whether a node's backward is done in halves where a schedule has them. Recomputed nodes go back whole: a
+// Whether a node's backward is done in halves where a schedule has them. Nodes that run again go back whole: a
 // half would keep what recomputation saves.
-bool goes_in_halves(const Program& program, const GradientFlow& flow, const Recipe& recipe,
-                    NodeId node);
+bool goes_in_halves(const Program& program, const GradientFlow& flow, NodeId node);
+
+// Measured seconds with what the parts that are computed again take, as their operations are to those of the forward.
+NodeSeconds with_parts(const Node& node, NodeSeconds seconds);
 
 // What a node costs in a step, a micro-batch: its measured seconds if all nodes have some, else operations.
 // Backward is where the plan has it: a whole one in the input half, but in the weight half if it gives no
 // gradient to a value; recomputation is part of it.
-std::vector<NodeSeconds> node_costs(const Program& program, const GradientFlow& flow,
-                                    const Recipe& recipe);
+std::vector<NodeSeconds> node_costs(const Program& program, const GradientFlow& flow);
+
+// Whether a value that a node reads is written in the node's own segment.
+bool is_inner(const Program& program, const std::vector<NodeId>& writers, NodeId reader,
+              ValueId value);
 
 // Stages other than its writer's that read a value, ascending.
 std::vector<int> remote_readers(const Program& program, ValueId value);

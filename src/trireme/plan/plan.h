@@ -55,8 +55,9 @@ std::uint64_t digest(const PlanSet& plan);
 void validate(const PlanSet& plan);
 
 // What the executor drops after each line of a list, derived from it alone. A value that nobody reads
-// goes where it appears.
+// goes where it appears. What a segment writes for itself goes with its forwards and appears again with its recomputation.
 struct Retirement {
+  std::vector<ValueId> writes;  // of a recompute: what later ones of its segment read and is gone
   std::vector<ValueId> values;  // (value, line's mb): read for the last time
   std::vector<UnitId>
       gradients;  // units whose gradient of the line's mb is now complete, in its node's chunk

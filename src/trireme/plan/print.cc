@@ -21,37 +21,58 @@ std::string name_of(const std::vector<Named>& all, int id) {
                                                       : "";
 }
 
+std::string offload_text(const Offload& offload) {
+  if (!offload.any()) return "";
+  return fmt::format(
+      " offload_optimizer={} offload_params={} offload_grads={} offload_activations={} ratio={} "
+      "ahead={}",
+      name(offload.optimizer), name(offload.params), name(offload.grads), name(offload.activations),
+      offload.ratio, offload.prefetch);
+}
+
 std::string recipe_text(const Recipe& recipe) {
   return fmt::format(
-      "recipe zero={} micro_batches={} prefetch={} recompute={} canonical={} clip={} schedule={} "
+      "recipe zero={} micro_batches={} prefetch={} canonical={} clip={} schedule={} "
       "activation_limit={} transfer={} unsent={} compute={} master={} grads={} "
-      "optimizer_states={}\n",
-      recipe.zero, recipe.micro_batches, recipe.prefetch, yes_no(recipe.recompute),
-      yes_no(recipe.canonical), yes_no(recipe.clip), name(recipe.schedule), recipe.activation_limit,
-      recipe.transfer, recipe.unsent, name(recipe.compute), name(recipe.master), name(recipe.grads),
-      recipe.optimizer_states);
+      "optimizer_states={}{}{}{}\n",
+      recipe.zero, recipe.micro_batches, recipe.prefetch, yes_no(recipe.canonical),
+      yes_no(recipe.clip), name(recipe.schedule), recipe.activation_limit, recipe.transfer,
+      recipe.unsent, name(recipe.compute), name(recipe.master), name(recipe.grads),
+      recipe.optimizer_states, recipe.int8_states ? " int8_states" : "",
+      recipe.reduce ? fmt::format(" reduce={}", name(*recipe.reduce)) : "",
+      offload_text(recipe.offload));
 }
 
 std::string program_text(const Program& program) {
   std::string text;
   for (const Value& value : program.values)
-    text += fmt::format("value {} bytes={}{}{}{}\n", value.name, value.bytes,
+    text += fmt::format("value {} bytes={}{}{}{}{}\n", value.name, value.bytes,
                         value.shape.empty() ? "" : " shape=" + shape_text(value.shape),
-                        value.varies ? " varies" : "", value.differentiable ? "" : " no_gradient");
+                        value.whole ? " whole" : "", value.varies ? " varies" : "",
+                        value.differentiable ? "" : " no_gradient");
   for (const Unit& unit : program.units) {
     text +=
         fmt::format("unit {} numel={}{}", unit.name, unit.numel, unit.trainable ? "" : " frozen");
     if (unit.ema_of >= 0) text += fmt::format(" ema_of={}", program.units[unit.ema_of].name);
     if (unit.tp_partial > 0) text += fmt::format(" tp_partial={}", unit.tp_partial);
+    if (unit.type) text += fmt::format(" type={}", name(*unit.type));
     text += '\n';
   }
   for (const Node& node : program.nodes) {
     text += fmt::format("node {} stage={}", node.name, node.stage);
     if (node.chunk > 0) text += fmt::format(" chunk={}", node.chunk);
+    if (node.segment >= 0) text += fmt::format(" segment={}", node.segment);
     if (!node.reads.empty()) text += " reads=" + names(program.values, node.reads);
     if (!node.writes.empty()) text += " writes=" + names(program.values, node.writes);
     if (!node.units.empty()) text += " units=" + names(program.units, node.units);
     text += fmt::format(" saved={} flops={}", node.saved_bytes, node.flops);
+    if (node.backward_flops) text += fmt::format(" backward={}", *node.backward_flops);
+    if (const NodeWork& work = node.work; work != NodeWork())
+      text += fmt::format(" work={}:{}:{}:{}:{}", work.forward, work.passing, work.backward,
+                          work.input, work.weight);
+    for (const Part& part : node.parts)
+      text += fmt::format(" part={}:{}:{}:{}{}{}", part.name, part.saved_bytes, part.work_bytes,
+                          part.flops, part.whole ? ":whole" : "", part.again ? ":again" : "");
     if (node.split)
       text += fmt::format(" split={}:{}", node.split->kept_bytes, node.split->weight_flops);
     if (node.seconds)
@@ -62,6 +83,7 @@ std::string program_text(const Program& program) {
       text += fmt::format(" {}={}:{}:{}+{}", name(one.kind), mesh::print(one.axes), one.bytes,
                           one.forward, one.backward);
       if (one.weight > 0) text += fmt::format("+{}", one.weight);
+      if (!one.part.empty()) text += fmt::format(":{}", one.part);
     }
     text += '\n';
   }
@@ -93,6 +115,7 @@ std::string line_text(const Program& program, const Instr& line) {
   std::string text(name(line.verb));
   text += name_of(program.nodes, line.node) + name_of(program.units, line.unit) +
           name_of(program.values, line.value);
+  if (line.piece != Piece::kNone) text += fmt::format(" {}", name(line.piece));
   if (line.gradient) text += " gradient";
   if (line.mb >= 0) text += fmt::format(" mb={}", line.mb);
   if (line.chunk > 0) text += fmt::format(" chunk={}", line.chunk);

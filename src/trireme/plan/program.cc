@@ -1,5 +1,7 @@
 #include "trireme/plan/program.h"
 
+#include <algorithm>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -7,6 +9,11 @@
 
 namespace trireme::plan {
 namespace {
+
+const Part* find_part(const Node& node, std::string_view name) {
+  const auto part = std::ranges::find(node.parts, name, &Part::name);
+  return part == node.parts.end() ? nullptr : &*part;
+}
 
 bool reads_any(const Node& node, const std::vector<bool>& marked) {
   for (ValueId value : node.reads)
@@ -75,10 +82,35 @@ void check_exchanges(const Program& program) {
   for (const Node& node : program.nodes)
     for (const NodeExchange& one : node.exchanges)
       if (one.axes.empty() || one.bytes < 0 || one.forward < 0 || one.backward < 0 ||
-          one.weight < 0)
+          one.weight < 0 || (!one.part.empty() && find_part(node, one.part) == nullptr))
         fail(ErrorKind::kInternal,
-             "program {}: node {} exchanges {} bytes over {}, {} + {} + {} times", program.name,
-             node.name, one.bytes, mesh::print(one.axes), one.forward, one.backward, one.weight);
+             "program {}: node {} exchanges {} bytes over {}, {} + {} + {} times, of part \"{}\"",
+             program.name, node.name, one.bytes, mesh::print(one.axes), one.forward, one.backward,
+             one.weight, one.part);
+}
+
+void check_recomputation(const Program& program) {
+  const GradientFlow flow = gradient_flow(program);
+  std::map<int, const Node*> segments;
+  for (std::size_t n = 0; n < program.nodes.size(); ++n) {
+    const Node& node = program.nodes[n];
+    std::int64_t saved = 0;
+    for (const Part& part : node.parts) {
+      saved += part.saved_bytes;
+      if (part.name.empty() || part.name.find_first_of(" :=\n") != std::string::npos ||
+          find_part(node, part.name) != &part || part.saved_bytes < 0 || saved > node.saved_bytes)
+        fail(ErrorKind::kInternal,
+             "program {}: node {} keeps {} bytes, {} in its parts up to \"{}\"", program.name,
+             node.name, node.saved_bytes, saved, part.name);
+    }
+    if (node.segment == -1) continue;
+    const Node* const first = segments.emplace(node.segment, &node).first->second;
+    if (node.segment < 0 || node.loss || !flow.node_has_backward[n] || node.stage != first->stage ||
+        node.chunk != first->chunk)
+      fail(ErrorKind::kInternal,
+           "program {}: node {} cannot run again in segment {}, which begins with {}", program.name,
+           node.name, node.segment, first->name);
+  }
 }
 
 // Ranks of the pipeline begin in order; each has chunks 0, 1, ..., every one a stretch of nodes.
@@ -133,6 +165,32 @@ std::string_view name(Exchange exchange) {
   return kNames[static_cast<std::size_t>(exchange)];
 }
 
+std::int64_t kept_bytes(const Node& node) {
+  std::int64_t bytes = node.saved_bytes;
+  for (const Part& part : node.parts)
+    if (part.again) bytes -= part.saved_bytes;
+  return bytes;
+}
+
+std::int64_t work_bytes(const Node& node) {
+  std::int64_t most = 0;
+  for (const Part& part : node.parts)
+    if (part.again) most = std::max(most, part.work_bytes);
+  return most;
+}
+
+double again_flops(const Node& node) {
+  double flops = 0;
+  for (const Part& part : node.parts)
+    if (part.again) flops += part.flops;
+  return flops;
+}
+
+bool computes_again(const Node& node, std::string_view part) {
+  const Part* const found = find_part(node, part);
+  return found != nullptr && found->again;
+}
+
 GradientFlow gradient_flow(const Program& program) {
   const std::vector<bool> before = trainable_before(program);
   std::vector<bool> behind(program.values.size(), false);
@@ -171,6 +229,7 @@ void check_program(const Program& program) {
   check_chunks(program);
   check_units(program);
   check_exchanges(program);
+  check_recomputation(program);
   check_flow(program);
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/base/dtype.h"
 #include "trireme/mesh/axis.h"
 
 namespace trireme::plan {
@@ -22,6 +23,7 @@ struct Value {
   std::int64_t bytes = 0;             // of one micro-batch on one rank
   bool differentiable = true;         // false for tokens, masks, positions
   std::vector<std::int64_t> shape{};  // in the compute type; a value that crosses stages needs one
+  bool whole = false;                 // all tp ranks have the same: each could keep a part
   bool varies = false;  // shape[0] is the most there can be: how many there are is announced
   bool operator==(const Value&) const = default;
 };
@@ -35,6 +37,7 @@ struct Unit {
   // Elements of parameters that several tp ranks hold and of whose gradient each has only its tokens' or
   // its heads' part: `reduce_grads over=tp` adds them.
   std::int64_t tp_partial = 0;
+  std::optional<DType> type{};  // of its parameters as blocks see them, if not the recipe's
   bool operator==(const Unit&) const = default;
 };
 
@@ -49,20 +52,42 @@ struct NodeExchange {
   std::int64_t bytes =
       0;  // of the whole that is reduced, gathered or scattered; of what a rank gives to an
           // all_to_all or send_recv
-  int forward = 0;   // times a forward
-  int backward = 0;  // times a backward, or its input half
-  int weight = 0;    // times its weight half, or once more a whole backward
+  int forward = 0;     // times a forward
+  int backward = 0;    // times a backward, or its input half
+  int weight = 0;      // times its weight half, or once more a whole backward
+  std::string part{};  // what `backward` counts comes with computing this part of the node again
   bool operator==(const NodeExchange&) const = default;
+};
+
+// What a node can leave out of what it keeps and compute again inside its backward, with the same bits.
+struct Part {
+  std::string name{};
+  std::int64_t saved_bytes = 0;  // of the node's
+  std::int64_t work_bytes = 0;   // there while backward computes it again; parts follow one another
+  double flops = 0;              // more for backward
+  bool whole = false;            // a backward that computes it again has no halves
+  bool again = false;            // it is left out
+  bool operator==(const Part&) const = default;
 };
 
 // A backward that can be done in halves: first the gradients of what the node reads, later those of its units.
 struct BackwardSplit {
   std::int64_t kept_bytes = 0;  // from the one to the other
-  double weight_flops = 0;      // of the second, out of twice the forward's
+  double weight_flops = 0;      // of the second, out of all the backward's
   bool operator==(const BackwardSplit&) const = default;
 };
 
-// Seconds of one micro-batch on one rank, where they have been measured.
+// Bytes that a line of a node holds at its most, beside values, their gradients and what the node keeps.
+struct NodeWork {
+  std::int64_t forward = 0;  // of one that keeps
+  std::int64_t passing = 0;  // of one that keeps nothing
+  std::int64_t backward = 0;
+  std::int64_t input = 0;   // of its input half
+  std::int64_t weight = 0;  // of its weight half
+  bool operator==(const NodeWork&) const = default;
+};
+
+// Seconds of one micro-batch on one rank, where they have been measured; without parts that are computed again.
 struct NodeSeconds {
   double forward = 0;
   double input = 0;   // of a backward's input half
@@ -77,12 +102,20 @@ struct Node {
   std::vector<ValueId> reads{};
   std::vector<ValueId> writes{};
   std::vector<UnitId> units{};
-  bool no_grad = false;          // forward only, whatever it reads (an EMA teacher)
-  bool loss = false;             // writes one scalar; its gradient is seeded, not received
-  int stage = 0;                 // pipeline rank that runs it
-  int chunk = 0;                 // which of that rank's chunks it belongs to
-  std::int64_t saved_bytes = 0;  // kept from forward to backward beside what it reads
-  double flops = 0;              // of one micro-batch's forward; backward counts twice that
+  bool no_grad = false;  // forward only, whatever it reads (an EMA teacher)
+  bool loss = false;     // writes one scalar; its gradient is seeded, not received
+  int stage = 0;         // pipeline rank that runs it
+  int chunk = 0;         // which of that rank's chunks it belongs to
+  // -1: its forward keeps what its backward needs. Else it keeps nothing, and all nodes of the segment run again, one after
+  // the other, before the first of their backwards. Of what they write, only what others read is kept.
+  int segment = -1;
+  std::int64_t saved_bytes =
+      0;  // kept from forward to backward beside what it reads, with all its parts
+  std::vector<Part> parts{};
+  NodeWork work{};
+  double flops = 0;  // of one micro-batch's forward
+  std::optional<double>
+      backward_flops{};  // without parts that are computed again; none: twice that
   std::optional<BackwardSplit> split{};
   std::optional<NodeSeconds> seconds{};
   std::vector<NodeExchange> exchanges{};
@@ -98,6 +131,13 @@ struct Program {
   bool operator==(const Program&) const = default;
 };
 
+// What a forward keeps: all but the parts that are computed again; how many operations these are, and what they take.
+std::int64_t kept_bytes(const Node& node);
+std::int64_t work_bytes(const Node& node);
+double again_flops(const Node& node);
+// Whether the node has a part of this name and leaves it out.
+bool computes_again(const Node& node, std::string_view part);
+
 // Which gradients exist: computed once from the program and shared by passes, validator, memory
 // account and executor.
 struct GradientFlow {
@@ -109,8 +149,8 @@ GradientFlow gradient_flow(const Program& program);
 
 // Throws Error{kInternal} when names repeat or are no words, ids are out of range, a value is written
 // twice or read before it is written, a loss node writes more than one value or its value is read, a
-// unit follows one that does not come before it, an exchange runs over no axis, or stages run backwards or
-// leave one out.
+// unit follows one that does not come before it, an exchange runs over no axis or belongs to no part, parts keep more
+// than their node, a segment holds a loss or spans chunks, or stages run backwards or leave one out.
 void check_program(const Program& program);
 
 }  // namespace trireme::plan

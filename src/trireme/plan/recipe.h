@@ -1,18 +1,45 @@
 // Recipe: what a job asks of a plan, apart from the model and the mesh.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
 #include "trireme/base/dtype.h"
 #include "trireme/plan/schedules/schedule.h"
 
 namespace trireme::plan {
 
+// Where something waits while a step has no use for it.
+enum class Tier : std::uint8_t {
+  kNone,  // in memory
+  kHost,  // in host memory
+  kNvme,  // on a disk
+  kTp,    // values: each tensor-parallel rank keeps a part of what all of them have
+};
+std::string_view name(Tier tier);  // "none", "host", "nvme", "tp"
+
+struct Offload {
+  Tier optimizer =
+      Tier::kNone;            // optimizer states, and master weights where they are a second copy
+  Tier params = Tier::kNone;  // parameters, brought back for every run of their users
+  Tier grads = Tier::kNone;   // sums of gradients
+  Tier activations = Tier::kNone;  // what nodes read that run again
+  double ratio = 1;                // how much of the optimizer leaves, by whole units
+  int prefetch = 1;                // units or values that come back ahead of their use
+  bool any() const {
+    return optimizer != Tier::kNone || params != Tier::kNone || grads != Tier::kNone ||
+           activations != Tier::kNone;
+  }
+  bool operator==(const Offload&) const = default;
+};
+
 struct Recipe {
-  int zero = 0;            // 0..3: a row of the lifetime table below
-  int micro_batches = 1;   // per rank and step
-  int prefetch = 1;        // ZeRO-3: units gathered ahead of use
-  bool recompute = false;  // forwards keep nothing and run again before backward; losses keep
-  bool canonical = true;   // gradients of micro-batches are added as a balanced binary tree
-  bool clip = true;        // step uses the factor that grad_norm found
+  int zero = 0;           // 0..3: a row of the lifetime table below
+  int micro_batches = 1;  // per rank and step
+  int prefetch = 1;       // ZeRO-3: units gathered ahead of use
+  bool canonical = true;  // gradients of micro-batches are added as a balanced binary tree
+  bool clip = true;       // step uses the factor that grad_norm found
   schedules::Schedule schedule = schedules::Schedule::k1F1B;
   double activation_limit = 1;  // zb_auto: a rank's activations, in times those of 1f1b
   // Of one value, micro-batches that may wait in a queue for their receiver before the sender waits; more where
@@ -21,8 +48,11 @@ struct Recipe {
   double transfer = 0;          // of an activation between stages, in times a chunk's mean forward
   DType compute = DType::kF32;  // parameters as blocks see them, activations
   DType master = DType::kF32;   // what the optimizer steps; equal to compute: one copy serves both
-  DType grads = DType::kF32;    // accumulated and reduced gradients
-  int optimizer_states = 2;     // tensors of master type per parameter (AdamW: 2)
+  DType grads = DType::kF32;    // accumulated gradients
+  std::optional<DType> reduce{};  // gradients between ranks, if not as they are accumulated
+  int optimizer_states = 2;       // tensors per parameter (AdamW: 2)
+  bool int8_states = false;  // of bytes with a scale a block (unit_types.h), not of master type
+  Offload offload{};
   bool operator==(const Recipe&) const = default;
 };
 

@@ -133,7 +133,8 @@ class Rendezvous {
                       const Instr& theirs) {
     if (line.verb != Verb::kSend && line.verb != Verb::kRecv)
       return line.verb == theirs.verb && line.unit == theirs.unit && line.mb == theirs.mb &&
-             line.axes == theirs.axes && line.scatter == theirs.scatter;
+             line.axes == theirs.axes && line.scatter == theirs.scatter &&
+             line.value == theirs.value;
     if (&walker == &other) return true;
     return theirs.verb == (line.verb == Verb::kSend ? Verb::kRecv : Verb::kSend) &&
            line.value == theirs.value && line.mb == theirs.mb && line.gradient == theirs.gradient &&
@@ -147,6 +148,7 @@ class Rendezvous {
       return {std::min(index, peer), std::max(index, peer)};
     }
     if (line.verb == Verb::kGradNorm) return group(walker, mesh::kWorld);
+    if (line.unit < 0 || line.axes.empty()) return group(walker, line.axes);
     std::vector<int> all;
     const std::vector<int>& stages = stages_of_unit_[static_cast<std::size_t>(line.unit)];
     for (int other : group(walker, line.axes))

@@ -2,6 +2,7 @@
 #include <map>
 #include <tuple>
 
+#include "trireme/plan/placement.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::plan {
@@ -9,12 +10,18 @@ namespace trireme::plan {
 std::vector<Retirement> retirements(const Program& program, std::span<const Instr> list) {
   using Piece = std::pair<int, int>;        // a value, of a micro-batch
   std::map<Piece, std::size_t> last_touch;  // a value nobody reads goes where it appears
+  std::map<Piece, std::size_t> last_inner;  // the last recompute that reads what its segment writes
+  const std::vector<NodeId> writer = writers(program);
   std::map<std::tuple<UnitId, int, int>, std::size_t> last_backward;  // unit, chunk, micro-batch
   for (std::size_t i = 0; i < list.size(); ++i) {
     const Instr& line = list[i];
     if (line.verb == Verb::kForward || line.verb == Verb::kRecompute) {
       const Node& node = program.nodes[line.node];
-      for (ValueId value : node.reads) last_touch[{value, line.mb}] = i;
+      for (ValueId value : node.reads) {
+        const bool inner =
+            line.verb == Verb::kRecompute && is_inner(program, writer, line.node, value);
+        (inner ? last_inner : last_touch)[{value, line.mb}] = i;
+      }
       if (line.verb == Verb::kForward)
         for (ValueId value : node.writes) last_touch[{value, line.mb}] = i;
     } else if ((line.verb == Verb::kSend || line.verb == Verb::kRecv) && !line.gradient) {
@@ -26,6 +33,20 @@ std::vector<Retirement> retirements(const Program& program, std::span<const Inst
     }
   }
   std::vector<Retirement> result(list.size());
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    if (list[i].verb != Verb::kRecompute) continue;
+    for (ValueId value : program.nodes[list[i].node].writes) {
+      const auto inner = last_inner.find({value, list[i].mb});
+      if (inner == last_inner.end() || inner->second < i) continue;
+      std::size_t& last = last_touch[inner->first];
+      if (last > i) {  // somebody else still needs it
+        last = std::max(last, inner->second);
+        continue;
+      }
+      result[i].writes.push_back(value);
+      result[inner->second].values.push_back(value);
+    }
+  }
   for (const auto& [piece, line] : last_touch) result[line].values.push_back(piece.first);
   for (const auto& [piece, line] : last_backward)
     result[line].gradients.push_back(std::get<0>(piece));

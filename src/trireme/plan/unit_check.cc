@@ -85,11 +85,13 @@ void UnitCheck::unshard(int index, const Instr& line) {
 
 void UnitCheck::reshard(int index, const Instr& line) {
   UnitState& state = at(line.unit);
+  last_reshard_ = index;
+  if (!gathers_ && view_.plan.recipe.offload.params != Tier::kNone)
+    return;  // OffloadCheck knows what was brought
   if (!gathers_) view_.refuse(index, "parameters of this recipe stay full");
   if (!state.full) view_.refuse(index, "is not gathered");
   view_.require_before(state.gathered, index, "which gathers it");
   state.full = false;
-  last_reshard_ = index;
 }
 
 // One buffer a chunk takes the gradient of one micro-batch, and sums are a tree over ascending ones.

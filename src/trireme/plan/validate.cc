@@ -3,6 +3,7 @@
 #include <tuple>
 
 #include "trireme/plan/list_check.h"
+#include "trireme/plan/offload_check.h"
 
 namespace trireme::plan {
 namespace {
@@ -18,6 +19,8 @@ Lane lane_of(const Instr& line, int stage) {
     case Verb::kGradNorm: return Lane::kDp;
     case Verb::kSend: return line.peer > stage ? Lane::kDown : Lane::kUp;
     case Verb::kRecv: return line.peer > stage ? Lane::kUp : Lane::kDown;
+    case Verb::kOffload: return line.axes.empty() ? Lane::kD2h : Lane::kComp;
+    case Verb::kReload: return line.axes.empty() ? Lane::kH2d : Lane::kDp;
     default: return Lane::kComp;
   }
 }
@@ -26,7 +29,7 @@ struct Fields {
   bool node = false, unit = false, value = false, mb = false, peer = false, axes = false;
 };
 
-Fields fields_of(const Instr& line) {
+Fields fields_of(const Instr& line, const Recipe& recipe) {
   switch (line.verb) {
     case Verb::kLoad: return {.mb = true};
     case Verb::kForward:
@@ -39,6 +42,11 @@ Fields fields_of(const Instr& line) {
     case Verb::kReduceGrads: return {.unit = true, .mb = line.mb >= 0, .axes = true};
     case Verb::kSend:
     case Verb::kRecv: return {.value = true, .mb = true, .peer = true};
+    case Verb::kOffload:
+    case Verb::kReload:
+      if (line.piece == Piece::kNone)
+        return {.value = true, .mb = true, .axes = recipe.offload.activations == Tier::kTp};
+      return {.unit = true, .mb = line.piece == Piece::kGrads && line.mb >= 0};
     case Verb::kReshard:
     case Verb::kStep:
     case Verb::kEma: return {.unit = true};
@@ -102,12 +110,15 @@ void check_list(const PlanSet& plan, const GradientFlow& flow, int list) {
   view.order = LaneOrder(view.list);
   FlowCheck values(view);
   UnitCheck units(view);
+  OffloadCheck moves(view);
   for (int index = 0; index < static_cast<int>(view.list.size()); ++index) {
     values.line(index);
     units.line(index);
+    moves.line(index);
   }
   values.finish();
   units.finish();
+  moves.finish();
 }
 
 // What waits to be sent is bounded. After the rendezvous, which has more to say of a send that is not there.
@@ -133,9 +144,7 @@ void check_fields(const ListView& view) {
   const auto in = [](int id, std::size_t count) { return id >= 0 && id < static_cast<int>(count); };
   for (int index = 0; index < static_cast<int>(view.list.size()); ++index) {
     const Instr& line = view.list[static_cast<std::size_t>(index)];
-    const Fields fields = fields_of(line);
-    if (line.verb == Verb::kOffload || line.verb == Verb::kReload)
-      view.refuse(index, "no rule of the validator covers this verb");
+    const Fields fields = fields_of(line, view.plan.recipe);
     if (fields.node ? !in(line.node, program.nodes.size()) : line.node != -1)
       view.refuse(index, "node {}", line.node);
     if (fields.unit ? !in(line.unit, program.units.size()) : line.unit != -1)
@@ -148,7 +157,9 @@ void check_fields(const ListView& view) {
                           line.peer == view.stage
                     : line.peer != -1)
       view.refuse(index, "peer {} of {} stages", line.peer, view.plan.mesh.degree(Axis::kPp));
-    const bool one_of_chunks = line.verb == Verb::kReduceGrads && line.mb >= 0;
+    const bool moves = line.verb == Verb::kOffload || line.verb == Verb::kReload;
+    const bool one_of_chunks =
+        (line.verb == Verb::kReduceGrads || line.piece == Piece::kGrads) && line.mb >= 0;
     if (line.chunk < 0 || (line.chunk > 0 && !one_of_chunks))
       view.refuse(index, "chunk {}", line.chunk);
     if (fields.axes == line.axes.empty()) view.refuse(index, "over={}", mesh::print(line.axes));
@@ -156,7 +167,8 @@ void check_fields(const ListView& view) {
       view.refuse(index, "the node runs on stage {}, this is stage {}", view.node(line.node).stage,
                   view.stage);
     if ((line.keep && line.verb != Verb::kForward) ||
-        (line.scatter && line.verb != Verb::kReduceGrads) || (line.gradient && !fields.value))
+        (line.scatter && line.verb != Verb::kReduceGrads) ||
+        (line.gradient && !is_transfer(line)) || (line.piece != Piece::kNone && !moves))
       view.refuse(index, "carries a flag that is not its own");
     if (line.lane != lane_of(line, view.stage))
       view.refuse(index, "is on lane {}, needs {}", name(line.lane),

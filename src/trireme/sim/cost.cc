@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "trireme/plan/offload.h"
 #include "trireme/plan/placement.h"
 #include "trireme/plan/shard.h"
+#include "trireme/plan/unit_types.h"
 
 namespace trireme::sim {
 namespace {
@@ -39,9 +41,10 @@ Traffic ring(double bytes, int ranks, int rounds) {
 // What a node exchanges inside, one after the other.
 Traffic inside(const PlanSet& plan, const Instr& line) {
   Traffic sum;
-  for (const plan::NodeExchange& one : plan.program.nodes[line.node].exchanges) {
+  const plan::Node& node = plan.program.nodes[line.node];
+  for (const plan::NodeExchange& one : node.exchanges) {
     const int ranks = plan.mesh.degree(one.axes);
-    const int times = plan::times(one, line.verb);
+    const int times = plan::times(node, one, line.verb);
     const auto bytes = static_cast<double>(one.bytes);
     const Traffic once = one.kind == plan::Exchange::kSendRecv
                              ? Traffic{.messages = 1, .bytes = bytes}
@@ -53,7 +56,7 @@ Traffic inside(const PlanSet& plan, const Instr& line) {
 }
 
 Traffic traffic(const PlanSet& plan, const Instr& line) {
-  const double grads = width(plan.recipe.grads);
+  const double grads = width(plan::reduce_type(plan.recipe));
   switch (line.verb) {
     case Verb::kForward:
     case Verb::kRecompute:
@@ -61,8 +64,9 @@ Traffic traffic(const PlanSet& plan, const Instr& line) {
     case Verb::kBackwardInput:
     case Verb::kBackwardWeight: return inside(plan, line);
     case Verb::kUnshard:
-      return ring(full(plan, line.unit) * width(plan.recipe.compute), plan.mesh.degree(line.axes),
-                  1);
+      return ring(full(plan, line.unit) *
+                      width(plan::param_type(plan.recipe, plan.program.units[line.unit])),
+                  plan.mesh.degree(line.axes), 1);
     case Verb::kReduceGrads: {
       if (line.axes == mesh::AxisSet(Axis::kTp))
         return ring(static_cast<double>(plan.program.units[line.unit].tp_partial) * grads,
@@ -79,6 +83,10 @@ Traffic traffic(const PlanSet& plan, const Instr& line) {
     case Verb::kSend: {
       return {.messages = 1, .bytes = static_cast<double>(plan.program.values[line.value].bytes)};
     }
+    case Verb::kReload:
+      if (line.axes.empty()) return {};
+      return ring(static_cast<double>(plan.program.values[line.value].bytes),
+                  plan.mesh.degree(line.axes), 1);
     case Verb::kGradNorm:
       return {.messages = static_cast<double>(plan.mesh.world() - 1), .bytes = 0};
     default: return {};
@@ -102,7 +110,7 @@ double moved_bytes(const PlanSet& plan, int rank, const Instr& line) {
     case Verb::kBackwardInput: {
       const plan::Node& node = program.nodes[line.node];
       const double once =
-          sum(node.reads) + sum(node.writes) + static_cast<double>(node.saved_bytes);
+          sum(node.reads) + sum(node.writes) + static_cast<double>(kept_bytes(node));
       const bool back = line.verb == Verb::kBackward || line.verb == Verb::kBackwardInput;
       return back ? 2 * once : once;
     }
@@ -114,17 +122,35 @@ double moved_bytes(const PlanSet& plan, int rank, const Instr& line) {
         if (program.units[unit].trainable) bytes += part(plan, unit) * width(plan.recipe.grads);
       return bytes;
     }
-    case Verb::kStep:
-      return part(plan, line.unit) *
-             (2 * (1 + plan.recipe.optimizer_states) * width(plan.recipe.master) +
-              width(plan.recipe.grads));
+    case Verb::kStep: {
+      const plan::Unit& unit = program.units[line.unit];
+      const double count = part(plan, line.unit);
+      const auto states = static_cast<double>(
+          plan::state_bytes(plan.recipe, unit, static_cast<std::int64_t>(count)));
+      return count * (2 * width(plan.recipe.master) + width(plan.recipe.grads)) + 2 * states;
+    }
     case Verb::kEma: return part(plan, line.unit) * 3 * width(plan.recipe.master);
     default: return 0;
   }
 }
 
+// Bytes a second between memory and where the line's subject waits.
+double away_rate(const CostModel& model, const PlanSet& plan, const Instr& line) {
+  const plan::Offload& offload = plan.recipe.offload;
+  const plan::Tier tier =
+      line.value >= 0 ? offload.activations : plan::tier_of(offload, line.piece);
+  return tier == plan::Tier::kNvme ? model.disk_bytes_per_s : model.host_bytes_per_s;
+}
+
 double flops(const PlanSet& plan, const Instr& line) {
   return line.node < 0 ? 0 : plan::flops(plan.program.nodes[line.node], line.verb);
+}
+
+// In which a line computes: that of its node's first unit.
+DType type_of(const PlanSet& plan, const Instr& line) {
+  if (line.node < 0 || plan.program.nodes[line.node].units.empty()) return plan.recipe.compute;
+  return plan::param_type(plan.recipe,
+                          plan.program.units[plan.program.nodes[line.node].units.front()]);
 }
 
 double measured(const plan::NodeSeconds& seconds, Verb verb) {
@@ -144,13 +170,19 @@ double CostModel::flops(DType compute) const {
 }
 
 LineSeconds seconds(const CostModel& model, const PlanSet& plan, int rank, const Instr& line) {
-  if (line.node >= 0 && plan.program.nodes[line.node].seconds)
-    return measured(*plan.program.nodes[line.node].seconds, line.verb);
+  if (line.node >= 0 && plan.program.nodes[line.node].seconds) {
+    const plan::Node& node = plan.program.nodes[line.node];
+    return measured(plan::with_parts(node, *node.seconds), line.verb);
+  }
+  if ((line.verb == Verb::kReload || line.verb == Verb::kOffload) && line.axes.empty())
+    return static_cast<double>(
+               plan::transit_bytes(plan, plan.mesh.coordinate(rank, Axis::kPp), line)) /
+           away_rate(model, plan, line);
   const Traffic wire = traffic(plan, line);
   if (plan::is_transfer(line))
     return {wire.bytes / model.link_bytes_per_s, wire.messages * model.link_latency_s};
   const double host = line.node >= 0 ? model.line_s : 0;
-  return host + flops(plan, line) / model.flops(plan.recipe.compute) +
+  return host + flops(plan, line) / model.flops(type_of(plan, line)) +
          moved_bytes(plan, rank, line) / model.memory_bytes_per_s +
          wire.messages * model.link_latency_s + wire.bytes / model.link_bytes_per_s;
 }

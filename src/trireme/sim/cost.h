@@ -18,7 +18,11 @@ struct CostModel {
   double memory_bytes_per_s = 10e9;
   double link_bytes_per_s = 0.9e9;
   double link_latency_s = 20e-6;  // of one message
+  double host_bytes_per_s = 5e9;  // to host memory and back: one copy
+  double disk_bytes_per_s = 1e9;  // each way
   double line_s = 5e-6;           // host time of a line that computes
+  // What a training process holds beside tensors: LibTorch 1.13 for CPUs with its kernels in use, and ours.
+  std::int64_t process_bytes = 186'000'000;
 
   double flops(DType compute) const;
 };
@@ -33,7 +37,8 @@ struct LineSeconds {
 
 // Collectives are rings: n ranks send (n-1)/n of the bytes in n-1 messages for an all-gather or a
 // reduce-scatter, twice that for an all-reduce (Thakur, Rabenseifner & Gropp 2005). Backward costs two
-// forwards. A transfer occupies its queue for its bytes and arrives a latency later. A node moves what it reads, writes and saves; a step reads and writes all states. A node with
+// forwards. A transfer occupies its queue for its bytes and arrives a latency later. A node moves what it reads, writes and saves; a step reads and writes all states. What
+// leaves memory or comes back moves at the rate of where it waits. A node with
 // measured seconds takes these, with everything it exchanges.
 LineSeconds seconds(const CostModel& model, const plan::PlanSet& plan, int rank,
                     const plan::Instr& line);

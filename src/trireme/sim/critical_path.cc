@@ -33,8 +33,8 @@ LineRef last_line(const Forecast& forecast) {
 }  // namespace
 
 std::string_view name(PathKind kind) {
-  constexpr std::string_view kNames[] = {"forward",   "recomputation", "backward", "weight",
-                                         "transfers", "collectives",   "optimizer"};
+  constexpr std::string_view kNames[] = {"forward",   "recomputation", "backward",  "weight",
+                                         "transfers", "collectives",   "optimizer", "offload"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 
@@ -52,6 +52,8 @@ PathKind kind_of(const plan::Instr& line) {
     case Verb::kGradNorm: return PathKind::kCollective;
     case Verb::kStep:
     case Verb::kEma: return PathKind::kStep;
+    case Verb::kReload:
+    case Verb::kOffload: return PathKind::kOffload;
     default: return PathKind::kForward;
   }
 }

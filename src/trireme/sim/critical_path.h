@@ -10,7 +10,16 @@
 namespace trireme::sim {
 
 // Kinds of work on the path.
-enum class PathKind { kForward, kRecompute, kBackward, kWeight, kTransfer, kCollective, kStep };
+enum class PathKind {
+  kForward,
+  kRecompute,
+  kBackward,
+  kWeight,
+  kTransfer,
+  kCollective,
+  kStep,
+  kOffload
+};
 std::string_view name(
     PathKind kind);  // "forward", ..., in plural where there are many: "transfers"
 PathKind kind_of(const plan::Instr& line);

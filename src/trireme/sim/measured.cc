@@ -48,11 +48,15 @@ plan::NodeSeconds seconds(const plan::Node& node, const NodeMeans& means) {
   plan::NodeSeconds result{.forward = means.forward.value(),
                            .input = means.input.value(),
                            .weight = means.weight.value()};
+  // The next plan may keep what this one computed again.
+  const double again = node.flops > 0 ? result.forward * again_flops(node) / node.flops : 0;
+  result.input = std::max(0.0, result.input - again);
   if (means.backward.count == 0 || means.input.count > 0) return result;
-  const double all = flops(node, Verb::kBackward);
+  const double all = node.backward_flops.value_or(2 * node.flops);
   const double part = all > 0 ? flops(node, Verb::kBackwardWeight) / all : 0;
-  result.weight = part * means.backward.value();
-  result.input = means.backward.value() - result.weight;
+  const double backward = std::max(0.0, means.backward.value() - again);
+  result.weight = part * backward;
+  result.input = backward - result.weight;
   return result;
 }
 

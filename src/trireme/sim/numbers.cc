@@ -14,6 +14,7 @@ plan::StepNumbers step_numbers(const plan::PlanSet& plan, const Forecast& foreca
                             .comp_busy_s = mine.comp_busy_s,
                             .exposed_comm_s = mine.exposed_comm_s,
                             .exposed_transfers_s = mine.exposed_transfers_s,
+                            .exposed_offload_s = mine.exposed_offload_s,
                             .bubble_fraction = forecast.bubble_fraction,
                             .pipeline_bubble = forecast.pipeline_bubble,
                             .sent_bytes = mine.sent_bytes,

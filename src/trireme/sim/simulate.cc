@@ -133,15 +133,17 @@ class Simulation {
     list.nodes_span_s = end - list.nodes_first_s;
   }
 
-  // A wait behind a communication is exposed communication, as far as that was running.
+  // A wait behind a communication is exposed communication, as far as that was running; so with offload.
   void expose(int index, int behind, double waited) {
     if (behind < 0 || waited <= 0) return;
     const Instr& line = walkers_[static_cast<std::size_t>(index)].line(behind);
     if (line.lane == Lane::kComp) return;
     const LineTime& blocking = time(index, behind);
     const double seconds = std::min(waited, blocking.end - blocking.start);
-    forecast(index).exposed_comm_s += seconds;
-    if (plan::is_transfer(line)) forecast(index).exposed_transfers_s += seconds;
+    ListForecast& list = forecast(index);
+    const bool offload = line.lane == Lane::kH2d || line.lane == Lane::kD2h;
+    (offload ? list.exposed_offload_s : list.exposed_comm_s) += seconds;
+    if (plan::is_transfer(line)) list.exposed_transfers_s += seconds;
   }
 
   void end(int index, int line, const LineTime& at, const LineRef& behind) {
@@ -201,7 +203,8 @@ class Simulation {
     if (line.verb == Verb::kSend || line.verb == Verb::kRecv)
       return (theirs.verb == Verb::kSend || theirs.verb == Verb::kRecv) &&
              theirs.verb != line.verb && theirs.value == line.value && theirs.mb == line.mb;
-    return line.verb == theirs.verb && line.unit == theirs.unit && line.mb == theirs.mb;
+    return line.verb == theirs.verb && line.unit == theirs.unit && line.value == theirs.value &&
+           line.mb == theirs.mb;
   }
 
   // Lists whose ranks take part; ascending.
@@ -212,6 +215,7 @@ class Simulation {
       return {std::min(index, peer), std::max(index, peer)};
     }
     if (line.verb == Verb::kGradNorm) return group(walker, mesh::kWorld);
+    if (line.unit < 0 || line.axes.empty()) return group(walker, line.axes);
     std::vector<int> all;
     for (int list : group(walker, line.axes))
       if (const auto& stages = stages_of_unit_[static_cast<std::size_t>(line.unit)];
@@ -262,6 +266,7 @@ void summarise(const PlanSet& plan, Forecast& forecast) {
     span = std::max(span, list.nodes_span_s);
     forecast.exposed_comm_s += sharing[l] * list.exposed_comm_s;
     forecast.exposed_transfers_s += sharing[l] * list.exposed_transfers_s;
+    forecast.exposed_offload_s += sharing[l] * list.exposed_offload_s;
     forecast.peak_bytes = std::max(forecast.peak_bytes, list.memory.peak_total);
   }
   if (forecast.step_s > 0) forecast.bubble_fraction = 1 - busy / forecast.step_s;

@@ -34,6 +34,7 @@ struct ListForecast {
   double nodes_span_s = 0;         // and from there to the end of the last
   double exposed_comm_s = 0;       // the compute lane waits for a communication that is running
   double exposed_transfers_s = 0;  // of it: for one between stages; the rest is collectives
+  double exposed_offload_s = 0;    // it waits for what leaves memory or comes back
   double bubble_fraction = 0;      // share of the step in which the compute lane stands idle
   double sent_bytes = 0;           // by one rank
   plan::MemoryAccount memory;
@@ -47,6 +48,7 @@ struct Forecast {
   double pipeline_bubble = 0;
   double exposed_comm_s = 0;  // mean over ranks
   double exposed_transfers_s = 0;
+  double exposed_offload_s = 0;
   std::int64_t peak_bytes = 0;  // of the rank that needs most
 };
 

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "trireme/base/fs.h"
+#include "trireme/io/scratch.h"
 
 namespace trireme::train {
 
@@ -18,10 +21,12 @@ struct RunInfo {
   std::int64_t steps = 0;       // the run ends after this many
   std::int64_t parameters = 0;
   int world = 1;
-  double predicted_step_s = 0;       // from the plan, by the simulator
-  std::int64_t predicted_bytes = 0;  // peak of one rank, from the plan
-  double bytes_per_token = 0;        // of the raw validation text; 0 when unknown
-  double peak_flops = 0;             // of the whole world; MFU's denominator
+  double predicted_step_s = 0;                  // from the plan, by the simulator
+  std::vector<std::int64_t> predicted_bytes{};  // by rank: its tensors' peak, from the plan
+  std::vector<std::string>
+      offload{};               // how each place outside memory works on this rank, as it says
+  double bytes_per_token = 0;  // of the raw validation text; 0 when unknown
+  double peak_flops = 0;       // of the whole world; MFU's denominator
   std::string mfu_convention;
 };
 
@@ -30,14 +35,18 @@ struct StepMetrics {
   std::int64_t step = 0;  // 1-based: steps done
   double loss = 0;        // nats per token
   double grad_norm = 0;
-  double lr = 0;
+  double lr = 0;            // of the next update, where this one was skipped
+  double loss_scale = 1;    // of this step
+  bool skipped = false;     // it overflowed, and no parameter has changed
   std::int64_t tokens = 0;  // consumed so far, over all ranks
   double tokens_per_s = 0;
   double step_ms = 0;
   double mfu = 0;
   double rss_mb = 0;
+  double peak_mb = 0;  // of this rank's tensors in the step; 0 where nothing was measured
   double comm_wait_ms = 0;
   double data_wait_ms = 0;
+  double offload_wait_ms = 0;  // for what leaves memory and comes back
 };
 
 struct EvalMetrics {
@@ -53,8 +62,11 @@ enum class Ending { kDone, kInterrupted };
 struct RunEnd {
   Ending ending = Ending::kDone;
   std::int64_t step = 0;
-  std::int64_t measured_bytes = 0;  // peak of the units' memory on rank 0
-  Path checkpoint;                  // the last one; empty when none was written
+  std::vector<std::int64_t>
+      measured_bytes{};  // by rank: its tensors' peak in a step; 0: not measured
+  std::map<std::string, io::Traffic>
+      offload{};    // by place outside memory: what this rank has moved
+  Path checkpoint;  // the last one; empty when none was written
 };
 
 class Callback {

@@ -183,6 +183,7 @@ double default_tolerance(DType compute) {
     case DType::kF64: return 1e-11;
     case DType::kF32: return 1e-4;
     case DType::kBF16: return 0.05;
+    case DType::kF16: return 0.01;
     default: TRIREME_CHECK(false, "no tolerance for {}", name(compute));
   }
 }

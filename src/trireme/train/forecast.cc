@@ -24,7 +24,9 @@ RunInfo forecast(const config::Job& job, const plan::PlanSet& plan, const arch::
   info.parameters = spec.parameters();
   info.world = plan.mesh.world();
   info.predicted_step_s = forecast.step_s;
-  info.predicted_bytes = account.peak_total;
+  for (const int one : plan.list_of_rank)
+    info.predicted_bytes.push_back(
+        forecast.lists[static_cast<std::size_t>(one)].memory.peak_of_tensors());
   info.mfu_convention = spec.flops_convention;
   return info;
 }

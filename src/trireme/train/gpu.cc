@@ -22,6 +22,10 @@ std::int64_t gpu_peak_bytes() {
       .peak;
 }
 
+void restart_gpu_peak() {
+  c10::cuda::CUDACachingAllocator::resetPeakStats(c10::cuda::current_device());
+}
+
 }  // namespace trireme::train
 
 #endif

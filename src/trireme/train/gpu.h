@@ -10,7 +10,8 @@ namespace trireme::train {
 // refused such a job.
 std::string gpu_name();
 
-// The most bytes LibTorch has held on this thread's device since the process began.
+// The most bytes LibTorch has held on this thread's device since the process began, or since a restart.
 std::int64_t gpu_peak_bytes();
+void restart_gpu_peak();
 
 }  // namespace trireme::train

@@ -1,33 +1,110 @@
 #include "trireme/train/job_session.h"
 
+#include <filesystem>
+
 #include "trireme/arch/layout.h"
+#include "trireme/base/error.h"
+#include "trireme/config/resolve.h"
 #include "trireme/data/cut_tokens.h"
 #include "trireme/models/build.h"
 #include "trireme/optim/schedule.h"
 #include "trireme/plan/microbatch.h"
 
 namespace trireme::train {
+namespace {
 
-JobSession::JobSession(const config::Job& job, comm::World& world)
-    : JobSession(job, world, models::build(job, world)) {}
+std::optional<optim::LossScaler> scaler_of(const config::Precision& precision) {
+  if (precision.loss_scale != "dynamic") return std::nullopt;
+  return optim::LossScaler({.start = precision.loss_scale_start,
+                            .window = precision.loss_scale_window,
+                            .factor = precision.loss_scale_factor,
+                            .hysteresis = precision.loss_scale_hysteresis,
+                            .floor = precision.loss_scale_floor});
+}
 
-JobSession::JobSession(const config::Job& job, comm::World& world, exec::Model model)
+io::Engine engine_of(config::OffloadEngine engine) {
+  switch (engine) {
+    case config::OffloadEngine::kAuto: break;
+    case config::OffloadEngine::kIoUring: return io::Engine::kIoUring;
+    case config::OffloadEngine::kThreads: return io::Engine::kThreads;
+  }
+  return io::Engine::kAuto;
+}
+
+// Nothing above it: where the run's disk came off, another would fill. Says whether it was not there before.
+bool make_scratch_directory(const Path& directory) {
+  if (directory.empty())
+    fail(ErrorKind::kUsage,
+         "the job offloads to nvme, but this run has no directory of its own; set offload.path");
+  std::error_code cause;
+  const bool made = std::filesystem::create_directory(directory, cause);
+  if (cause)
+    fail(ErrorKind::kData, "{}: cannot create it: {}; set offload.path to a directory",
+         directory.string(), cause.message());
+  return made;
+}
+
+// Sets `made` where it makes `own`.
+exec::OpenScratch scratch_of(const config::Offload& offload, const Path& own, bool& made) {
+  return [&offload, own, &made](plan::Tier tier) -> std::unique_ptr<io::Scratch> {
+    if (tier == plan::Tier::kHost) return io::open_memory();
+    const io::Engine engine = engine_of(offload.engine);
+    if (offload.path.empty()) {
+      made = make_scratch_directory(own);
+      return io::open_file({.directory = own, .engine = engine});
+    }
+    try {
+      return io::open_file({.directory = offload.path, .engine = engine});
+    } catch (const Error& error) {
+      fail(error.kind(), "offload.path: {}", error.what());
+    }
+  };
+}
+
+}  // namespace
+
+JobSession::JobSession(const config::Job& job, comm::World& world, const Path& scratch)
+    : JobSession(job, world, scratch, models::build(job, world)) {}
+
+JobSession::JobSession(const config::Job& job, comm::World& world, const Path& scratch,
+                       exec::Model model)
     : job_(job),
       rank_(world.rank()),
       device_(models::device_of(job)),
-      updater_(
-          {.betas = job.optim.betas, .eps = job.optim.eps, .weight_decay = job.optim.weight_decay}),
+      updater_({.betas = job.optim.betas,
+                .eps = job.optim.eps,
+                .weight_decay = job.optim.weight_decay,
+                .stochastic = job.precision.rounding == config::Rounding::kStochastic,
+                .int8_states = job.optim.states == config::OptimizerStates::kInt8}),
+      scaler_(scaler_of(job.precision)),
       grid_(arch::grid_of(job, model.spec)),
       session_(std::move(model),
                {.mesh = arch::mesh_of(job),
                 .recipe = arch::recipe_of(job),
                 .grid = grid_,
                 .seed = static_cast<std::uint64_t>(job.run.seed),
-                .device = device_},
-               world, updater_) {}
+                .device = device_,
+                .scratch = scratch_of(job.offload, scratch, scratch_made_)},
+               world, updater_) {
+  // Every rank's file is open by now and has no name: the directory has served. What was there before stays.
+  std::error_code ignored;
+  if (scratch_made_) std::filesystem::remove(scratch, ignored);
+  if (!scaler_) fixed_scale_ = config::fixed_loss_scale(job.precision);
+}
 
-double JobSession::learning_rate(std::int64_t step) const {
-  return optim::learning_rate(job_.optim, job_.run.steps, step);
+double JobSession::learning_rate() const {
+  return optim::learning_rate(job_.optim, job_.run.steps, updates_);
+}
+
+TrainState JobSession::state() const {
+  TrainState state{.updates = updates_};
+  if (scaler_) state.loss_scale = scaler_->state();
+  return state;
+}
+
+void JobSession::restore(const TrainState& state) {
+  updates_ = state.updates;
+  if (scaler_ && state.loss_scale) scaler_->restore(*state.loss_scale);
 }
 
 // The samples of one rank's micro-batch, and of each its tokens: a function of what was consumed and of global
@@ -47,18 +124,27 @@ std::function<std::vector<at::Tensor>(int mb)> JobSession::of_batch(std::int64_t
 
 exec::StepResult JobSession::train(std::int64_t step, bool flag, const Load& load,
                                    exec::Observer* observer, std::vector<exec::LineTime>* times) {
-  return session_.step({.step = step,
-                        .loss_scale = 1.0 / static_cast<double>(tokens_per_step()),
-                        .update = {.lr = learning_rate(step), .step = step + 1},
-                        .clip = job_.optim.clip,
-                        .flag = flag,
-                        .load = of_batch(step, load),
-                        .observer = observer,
-                        .times = times});
+  const exec::StepResult result =
+      session_.step({.step = step,
+                     .loss_scale = 1.0 / static_cast<double>(tokens_per_step()),
+                     .gradient_scale = loss_scale(),
+                     .skip_overflow = scales_dynamically(),
+                     .update = {.lr = learning_rate(),
+                                .step = updates_ + 1,
+                                .noise = static_cast<std::uint64_t>(job_.run.seed)},
+                     .clip = job_.optim.clip,
+                     .flag = flag,
+                     .load = of_batch(step, load),
+                     .observer = observer,
+                     .times = times});
+  if (!result.skipped) ++updates_;
+  if (scaler_) scaler_->update(result.skipped, step);
+  return result;
 }
 
-exec::StepResult JobSession::evaluate(std::int64_t batch, const Load& load) {
-  return session_.evaluate({.load = of_batch(batch, load)});
+exec::StepResult JobSession::evaluate(std::int64_t step, std::int64_t batch, const Load& load) {
+  return session_.evaluate(
+      {.step = step, .skip_overflow = scales_dynamically(), .load = of_batch(batch, load)});
 }
 
 }  // namespace trireme::train

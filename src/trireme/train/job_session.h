@@ -3,12 +3,16 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
+#include "trireme/base/fs.h"
 #include "trireme/comm/world.h"
 #include "trireme/config/job.h"
 #include "trireme/exec/session.h"
 #include "trireme/optim/adamw.h"
+#include "trireme/optim/loss_scaler.h"
+#include "trireme/train/train_state.h"
 
 namespace trireme::train {
 
@@ -18,25 +22,39 @@ class JobSession {
   // run.micro_batch samples from this one on.
   using Load = std::function<std::vector<at::Tensor>(std::int64_t first_sample)>;
 
-  // Collective over the world. `job` is resolved for it; both must outlive this.
-  JobSession(const config::Job& job, comm::World& world);
+  // Collective over the world. `job` is resolved for it; both must outlive this. What offload sends to nvme lies in
+  // offload.path or, where the job names none, in `scratch`, which is made if only its parent is there, and then not
+  // left behind. Throws Error{kData} where it cannot.
+  JobSession(const config::Job& job, comm::World& world, const Path& scratch = {});
   JobSession(const JobSession&) = delete;
   JobSession& operator=(const JobSession&) = delete;
 
   exec::Session& session() { return session_; }
   at::Device device() const { return device_; }
-  double learning_rate(std::int64_t step) const;
+  // Of the next update.
+  double learning_rate() const;
+  // What gradients of the next step are multiplied with.
+  double loss_scale() const { return scaler_ ? scaler_->scale() : fixed_scale_; }
+  // Whether steps that overflow are skipped, and the scale follows them.
+  bool scales_dynamically() const { return scaler_.has_value(); }
   std::int64_t tokens_per_step() const { return job_.run.global_batch * job_.model.seq_len; }
 
-  // The step-th step (from 0) on the step-th global batch. `flag`, `observer` and `times` as in exec::StepArgs.
+  TrainState state() const;
+  // Goes on from there. A dynamic scale that the state does not know begins anew.
+  void restore(const TrainState& state);
+
+  // The step-th step (from 0) on the step-th global batch, which is the next update unless it is skipped. `flag`,
+  // `observer` and `times` as in exec::StepArgs. Throws Error{kNonFinite} as exec::Executor does, or where a dynamic
+  // loss scale overflows at its floor; no parameter has changed then.
   exec::StepResult train(std::int64_t step, bool flag, const Load& load,
                          exec::Observer* observer = nullptr,
                          std::vector<exec::LineTime>* times = nullptr);
-  // The sum of losses over the batch-th global batch, without gradients or noise.
-  exec::StepResult evaluate(std::int64_t batch, const Load& load);
+  // The sum of losses over the batch-th global batch after `step` steps, without gradients or noise. Where steps that
+  // overflow are skipped it may be none, else that throws Error{kNonFinite}.
+  exec::StepResult evaluate(std::int64_t step, std::int64_t batch, const Load& load);
 
  private:
-  JobSession(const config::Job& job, comm::World& world, exec::Model model);
+  JobSession(const config::Job& job, comm::World& world, const Path& scratch, exec::Model model);
   std::function<std::vector<at::Tensor>(int mb)> of_batch(std::int64_t batch,
                                                           const Load& load) const;
 
@@ -44,7 +62,11 @@ class JobSession {
   int rank_;
   at::Device device_;
   optim::AdamW updater_;
+  double fixed_scale_ = 1;
+  std::optional<optim::LossScaler> scaler_;
+  std::int64_t updates_ = 0;
   plan::schedules::Grid grid_;
+  bool scratch_made_ = false;  // its directory, by this rank
   exec::Session session_;
 };
 

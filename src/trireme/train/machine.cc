@@ -30,6 +30,8 @@ constexpr double kUnknown = std::numeric_limits<double>::infinity();
 double measured_flops(DType type, c10::Device device, std::int64_t size, comm::World& world) {
   constexpr int kRepeats = 7;
   at::NoGradGuard no_grad;
+  // CPUs multiply fp16 in fp32 (ops/matrix_product).
+  if (device.is_cpu() && type == DType::kF16) type = DType::kF32;
   const at::Tensor a =
       at::ones({size, size}, at::TensorOptions().dtype(comm::scalar_type(type)).device(device));
   at::mm(a, a);
@@ -57,11 +59,11 @@ std::string joined(std::vector<std::string> names) {
 
 std::optional<double> sheet_flops(std::string_view gpu, DType type) {
   // Tera, without sparsity. Longer names first: one may be a part of another.
-  static constexpr std::pair<std::string_view, double> kBf16[] = {
+  static constexpr std::pair<std::string_view, double> kHalf[] = {
       {"H100 PCIe", 756}, {"H100 NVL", 835}, {"GB200", 2500}, {"B200", 2250}, {"H200", 989.4},
       {"H100", 989.4},    {"A100", 312},     {"L40S", 362},   {"A800", 312},  {"RTX 4090", 165.2}};
-  if (type != DType::kBF16) return std::nullopt;
-  for (const auto& [name, tera] : kBf16)
+  if (type != DType::kBF16 && type != DType::kF16) return std::nullopt;
+  for (const auto& [name, tera] : kHalf)
     if (gpu.find(name) != std::string_view::npos) return 1e12 * tera;
   return std::nullopt;
 }

@@ -113,7 +113,7 @@ class RankRecorder : public exec::Observer {
   }
   void on_gradients(const exec::Units& units) override {
     for (const exec::StateSlice& slice : units.gradient_slices())
-      add_slice(Kind::kGradient, units, slice, copy(slice.tensor));
+      add_slice(Kind::kGradient, units, slice, copy(units.read(slice)));
   }
   // First of all, and after every step.
   void on_parameters(const exec::Units& units) {
@@ -121,7 +121,7 @@ class RankRecorder : public exec::Observer {
     std::erase_if(slices, [](const exec::StateSlice& slice) { return slice.kind != "param"; });
     const bool start = parameters_.empty();
     for (std::size_t i = 0; i < slices.size(); ++i) {
-      const at::Tensor now = copy(slices[i].tensor);
+      const at::Tensor now = copy(units.read(slices[i]));
       if (start) {
         add_slice(Kind::kParameter, units, slices[i], now);
         parameters_.push_back(now);

@@ -13,6 +13,7 @@
 #include "trireme/train/forecast.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/machine.h"
+#include "trireme/train/memory_meter.h"
 #include "trireme/train/step_trace.h"
 
 namespace trireme::train {
@@ -45,14 +46,16 @@ class Run {
         world_(world),
         callbacks_(callbacks),
         dataset_(formats::open_dataset(setup.dataset)),
-        steps_((compare_ranks(world, setup, dataset_.digest), job_), world),
+        steps_((compare_ranks(world, setup, dataset_.digest), job_), world, setup.out / "scratch"),
         session_(steps_.session()),
         train_(dataset_.train, job_.model.seq_len, job_.model.vocab,
                static_cast<std::uint64_t>(job_.data.seed), job_.data.documents),
         evaluation_(dataset_.val, job_.model.seq_len, job_.model.vocab, job_.data.documents),
+        memory_(setup.tensors, steps_.device()),
         peak_flops_(find_peak(job_.precision.compute, steps_.device(), world).flops) {}
 
   Ending operator()() {
+    if (job_.checkpoint.trainable_only) base_ = ckpt::identity(job_.model.weights);
     resume();
     start();
     while (step_ < job_.run.steps) {
@@ -66,6 +69,7 @@ class Run {
   }
 
  private:
+  Path checkpoints() const { return setup_.out / "checkpoints"; }
   bool due(std::int64_t every) const { return every > 0 && step_ % every == 0; }
 
   template <typename Event>
@@ -74,21 +78,42 @@ class Run {
   }
 
   void resume() {
-    if (setup_.resume.empty()) return;
+    const std::vector<arch::UnitSpec>& specs = session_.model().spec.units;
+    if (setup_.resume.empty()) {
+      if (job_.model.weights.empty()) return;
+      ckpt::load_weights(job_.model.weights, session_.units(), specs);
+      session_.units().refresh();
+      return;
+    }
     const formats::Manifest manifest =
-        ckpt::load(setup_.resume, session_.units(), session_.model().spec.units);
+        ckpt::load(setup_.resume, session_.units(), specs, job_.model.weights);
     if (manifest.dataset_digest != dataset_.digest)
       fail(ErrorKind::kData,
            "{}: was trained on dataset {}, {} is {}; point data.path to the same data",
            setup_.resume.string(), manifest.dataset_digest, setup_.dataset.string(),
            dataset_.digest);
     config::check_resumable(config::parse_job(manifest.job, setup_.resume.string()), job_);
+    check_base(manifest);
     session_.units().refresh();
     step_ = manifest.step;
+    steps_.restore(parse_train_state(manifest.train_state, step_, setup_.resume.string()));
     checkpoint_ = setup_.resume;
   }
 
+  // Checkpoints to come name model.weights as what they leave out: it must be what this run goes on with.
+  void check_base(const formats::Manifest& manifest) const {
+    if (!job_.checkpoint.trainable_only) return;
+    if (manifest.base.empty())
+      ckpt::check_frozen(job_.model.weights, session_.units(), session_.model().spec.units);
+    else if (manifest.base != base_)
+      fail(ErrorKind::kData,
+           "{}: its run began with a checkpoint whose manifest has digest {}, {} has {}; set "
+           "model.weights to that one",
+           setup_.resume.string(), manifest.base, job_.model.weights, base_);
+  }
+
   void start() {
+    if (world_.rank() == 0) make_directories(checkpoints());
     RunInfo info = forecast(job_, session_.plan(), session_.model().spec, world_.rank(),
                             peak_flops_ / world_.size());
     info.out = setup_.out;
@@ -98,6 +123,7 @@ class Run {
                                      static_cast<double>(dataset_.val_info.tokens)
                                : 0;
     info.peak_flops = peak_flops_;
+    info.offload = session_.away().describe();
     tell([&](Callback& callback) { callback.on_start(info); });
   }
 
@@ -106,9 +132,11 @@ class Run {
     Stopwatch watch;
     double data_wait_s = 0;
     const std::int64_t tokens = steps_.tokens_per_step();
-    const double lr = steps_.learning_rate(step_);
+    const double lr = steps_.learning_rate();
+    const double loss_scale = steps_.loss_scale();
     const bool traced = step_ + 1 == job_.run.trace;
     std::vector<exec::LineTime> times;
+    memory_.begin_step();
     const exec::StepResult result = steps_.train(
         step_, setup_.stop != nullptr && setup_.stop->load() != 0,
         [&](std::int64_t first_sample) {
@@ -118,6 +146,7 @@ class Run {
           return batch;
         },
         nullptr, traced ? &times : nullptr);
+    const std::int64_t peak = memory_.end_step();
     ++step_;
     const double seconds = watch.seconds();
     if (traced)
@@ -129,13 +158,17 @@ class Run {
                         .loss = result.loss,
                         .grad_norm = result.grad_norm,
                         .lr = lr,
+                        .loss_scale = loss_scale,
+                        .skipped = result.skipped,
                         .tokens = step_ * tokens,
                         .tokens_per_s = tokens_per_s,
                         .step_ms = seconds * 1e3,
                         .mfu = tokens_per_s * session_.model().spec.flops_per_token / peak_flops_,
                         .rss_mb = resident_mb(),
+                        .peak_mb = static_cast<double>(peak) / 1e6,
                         .comm_wait_ms = result.comm_wait_s * 1e3,
-                        .data_wait_ms = data_wait_s * 1e3});
+                        .data_wait_ms = data_wait_s * 1e3,
+                        .offload_wait_ms = result.offload_wait_s * 1e3});
     });
     return result.flag;
   }
@@ -151,7 +184,7 @@ class Run {
     for (std::int64_t batch = 0; batch < batches; ++batch) {
       const std::int64_t valid = evaluation_.valid_tokens(batch * batch_size, batch_size);
       loss_sum += steps_
-                      .evaluate(batch,
+                      .evaluate(step_, batch,
                                 [&](std::int64_t first_sample) {
                                   return evaluation_.batch(first_sample, job_.run.micro_batch);
                                 })
@@ -174,23 +207,31 @@ class Run {
 
   void save() {
     Stopwatch watch;
-    const Path root = setup_.out / "checkpoints";
-    checkpoint_ = ckpt::save(root,
+    checkpoint_ = ckpt::save(checkpoints(),
                              {.step = step_,
                               .consumed_samples = step_ * job_.run.global_batch,
                               .dataset_digest = dataset_.digest,
                               .job = config::print_yaml(job_),
-                              .build = setup_.build_id},
+                              .train_state = print(steps_.state()),
+                              .build = setup_.build_id,
+                              .base = base_},
                              session_.units(), session_.model().spec.units, world_);
-    if (world_.rank() == 0) ckpt::prune(root, job_.checkpoint.keep_last);
+    if (world_.rank() == 0) ckpt::prune(checkpoints(), job_.checkpoint.keep_last);
     tell([&](Callback& callback) { callback.on_checkpoint(step_, checkpoint_, watch.seconds()); });
   }
 
   Ending end(Ending ending) {
+    std::vector<std::int64_t> measured;
+    for (const std::string& text : world_.exchange(std::to_string(memory_.peaks().steps)))
+      measured.push_back(std::stoll(text));
+    std::map<std::string, io::Traffic> moved;
+    for (const auto& [tier, traffic] : session_.away().traffic())
+      moved[std::string(name(tier))] = traffic;
     tell([&](Callback& callback) {
       callback.on_end({.ending = ending,
                        .step = step_,
-                       .measured_bytes = session_.units().memory().peak,
+                       .measured_bytes = measured,
+                       .offload = moved,
                        .checkpoint = checkpoint_});
     });
     return ending;
@@ -205,9 +246,11 @@ class Run {
   exec::Session& session_;
   data::TokenLoader train_;
   data::EvaluationLoader evaluation_;
+  MemoryMeter memory_;
   double peak_flops_;
   std::int64_t step_ = 0;  // done
   Path checkpoint_;
+  std::string base_;  // of what checkpoints leave out
 };
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include "trireme/comm/world.h"
 #include "trireme/config/job.h"
 #include "trireme/train/callbacks.h"
+#include "trireme/train/tensor_memory.h"
 
 namespace trireme::train {
 
@@ -19,6 +20,7 @@ struct TrainSetup {
   Path out;         // RUNDIR
   Path resume;      // a step-N directory; empty: start fresh
   std::string build_id;
+  TensorMemory* tensors = nullptr;         // what the allocator charges to this rank, if it counts
   const std::atomic<int>* stop = nullptr;  // nonzero: end the step, save, return kInterrupted
 };
 

@@ -72,11 +72,14 @@ at::Tensor kept(const kernels::Keep& keep, const at::Tensor& rows, const at::Ten
 }
 
 at::Tensor dropout(const at::Tensor& x, const kernels::Keep& keep, double scale,
-                   const at::Tensor& rows) {
+                   const at::Tensor& rows, std::int64_t columns, std::int64_t first) {
   const auto counted = x.options().dtype(at::kLong);
   at::Tensor mask;
-  if (rows.defined()) {
-    const at::Tensor places = rows.view({-1, 1}) * x.size(-1) + at::arange(x.size(-1), counted);
+  if (rows.defined() || columns > 0) {
+    const std::int64_t width = x.size(-1);
+    const at::Tensor row = rows.defined() ? rows : at::arange(x.numel() / width, counted);
+    const at::Tensor places = row.view({-1, 1}) * (columns > 0 ? columns : width) +
+                              at::arange(first, first + width, counted);
     mask = kept(keep, places.div(kernels::kPlacesOfKey, "floor"),
                 places.remainder(kernels::kPlacesOfKey));
   } else {

@@ -31,8 +31,8 @@ at::Tensor rotate(const at::Tensor& x, const at::Tensor& cosines, const at::Tens
 // What `keep` keeps of elements (row, column), int64 tensors that broadcast: the bits that our kernels draw.
 at::Tensor kept(const kernels::Keep& keep, const at::Tensor& rows, const at::Tensor& columns);
 
-// As ops::dropout; `rows` may be undefined.
+// As ops::dropped.
 at::Tensor dropout(const at::Tensor& x, const kernels::Keep& keep, double scale,
-                   const at::Tensor& rows);
+                   const at::Tensor& rows, std::int64_t columns = 0, std::int64_t first = 0);
 
 }  // namespace trireme::ops::aten

@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "trireme/plan/lane_order.h"
+#include "trireme/plan/offload.h"
 
 namespace trireme::plan {
 namespace {
@@ -12,11 +13,15 @@ namespace {
 // Walks a list and remembers the line behind every fact that a later line may depend on.
 class Dependencies {
  public:
-  explicit Dependencies(const Stage& stage) : stage_(stage) {}
+  explicit Dependencies(const Stage& stage)
+      : stage_(stage),
+        reduced_each_(data_parallel_row(stage.recipe.zero).reduce_each_mb &&
+                      !stage.mesh.real(mesh::kShards).empty()) {}
 
   // Lines that must have completed before `line` starts, in any lane.
   std::vector<int> of(const Instr& line) {
     found_.clear();
+    if (takes_memory(line)) room();
     switch (line.verb) {
       case Verb::kForward:
       case Verb::kRecompute: computing(line); break;
@@ -34,25 +39,39 @@ class Dependencies {
         // Its memory is what earlier reshards gave back.
         if (last_reshard_ >= 0) found_.push_back(last_reshard_);
         need(updates_, line.unit);
+        need(loads_, {line.unit, Piece::kParams});
         break;
       case Verb::kSend: need(line.gradient ? gradients_ : values_, {line.value, line.mb}); break;
       case Verb::kReduceGrads:
-      case Verb::kSyncTied: need(backwards_, line.unit); break;
+      case Verb::kSyncTied:
+        need(backwards_, line.unit);
+        need(loads_, {line.unit, Piece::kGrads});
+        break;
       case Verb::kGradNorm: found_ = results_; break;
       case Verb::kStep:
         if (grad_norm_ >= 0) found_.push_back(grad_norm_);
+        for (Piece piece : {Piece::kStates, Piece::kParams, Piece::kGrads})
+          need(loads_, {line.unit, piece});
         break;
       case Verb::kEma: need(updates_, stage_.program.units[line.unit].ema_of); break;
       case Verb::kLoad:
       case Verb::kReshard:
-      case Verb::kRecv:
-      case Verb::kOffload:
-      case Verb::kReload: break;
+      case Verb::kRecv: break;
+      case Verb::kOffload: leaving(line); break;
+      case Verb::kReload:
+        if (line.piece == Piece::kParams && last_reshard_ >= 0) found_.push_back(last_reshard_);
+        if (line.value >= 0)
+          need(left_values_, {line.value, line.mb});
+        else
+          need(left_, {line.unit, line.piece});
+        break;
     }
     return found_;
   }
 
   void add(const Instr& line, int index) {
+    if (uses_parameters(line))
+      for (ValueId value : stage_.node(line.node).reads) readers_[{value, line.mb}] = {index};
     switch (line.verb) {
       case Verb::kForward:
         for (ValueId value : stage_.node(line.node).writes) values_[{value, line.mb}] = {index};
@@ -81,16 +100,28 @@ class Dependencies {
       case Verb::kGradNorm: grad_norm_ = index; break;
       case Verb::kStep:
       case Verb::kEma: updates_[line.unit] = {index}; break;
+      case Verb::kOffload:
+        if (line.value >= 0)
+          left_values_[{line.value, line.mb}] = {index};
+        else
+          left_[{line.unit, line.piece}] = {index};
+        if (line.lane == Lane::kD2h) leaving_.emplace_back(line, index);
+        break;
+      case Verb::kReload:
+        if (line.value >= 0)
+          values_[{line.value, line.mb}] = {index};
+        else
+          loads_[{line.unit, line.piece}] = {index};
+        break;
       case Verb::kLoad:
       case Verb::kRecompute:
-      case Verb::kSend:
-      case Verb::kOffload:
-      case Verb::kReload: break;
+      case Verb::kSend: break;
     }
   }
 
  private:
-  using Piece = std::pair<ValueId, int>;  // a value of a micro-batch
+  using OfBatch = std::pair<ValueId, int>;  // a value of a micro-batch
+  using OfUnit = std::pair<UnitId, Piece>;
 
   template <typename Key>
   void need(const std::map<Key, std::vector<int>>& lines, const Key& key) {
@@ -100,7 +131,10 @@ class Dependencies {
   }
 
   void computing(const Instr& line) {
-    for (UnitId unit : stage_.node(line.node).units) need(gathers_, unit);
+    for (UnitId unit : stage_.node(line.node).units) {
+      need(gathers_, unit);
+      need(loads_, {unit, Piece::kParams});
+    }
     for (ValueId value : stage_.node(line.node).reads) need(values_, {value, line.mb});
   }
 
@@ -109,8 +143,34 @@ class Dependencies {
     for (ValueId value : stage_.node(line.node).writes) need(gradients_, {value, line.mb});
   }
 
+  void leaving(const Instr& line) {
+    if (line.value >= 0) {
+      need(values_, {line.value, line.mb});
+      need(readers_, {line.value, line.mb});
+      return;
+    }
+    if (line.piece == Piece::kGrads) {
+      need(backwards_, line.unit);
+      need(reductions_, line.unit);
+      return;
+    }
+    need(updates_, line.unit);
+    if (line.piece == Piece::kParams) need(gathers_, line.unit);
+  }
+
+  // All but what left last.
+  void room() {
+    for (std::size_t i = leaving_.size(); i-- > 0;)
+      if (!same_subject(leaving_[i].first, leaving_.back().first))
+        return found_.push_back(leaving_[i].second);
+  }
+
   void adding(const Instr& line) {
-    for (UnitId unit : trained(line)) need(reductions_, unit);
+    for (UnitId unit : trained(line)) {
+      need(reductions_, unit);
+      // Where every micro-batch is reduced, it is that which adds to earlier sums.
+      if (!reduced_each_) need(loads_, {unit, Piece::kGrads});
+    }
     // Two reductions may be under way while the next gradient is made: their memory is bounded.
     if (scatters_.size() >= 2 && !trained(line).empty())
       found_.push_back(scatters_[scatters_.size() - 2]);
@@ -124,9 +184,15 @@ class Dependencies {
   }
 
   const Stage& stage_;
+  const bool reduced_each_;
   std::vector<int> found_;
-  std::map<Piece, std::vector<int>> values_;
-  std::map<Piece, std::vector<int>> gradients_;
+  std::map<OfBatch, std::vector<int>> values_;
+  std::map<OfBatch, std::vector<int>> gradients_;
+  std::map<OfBatch, std::vector<int>> readers_;
+  std::map<OfBatch, std::vector<int>> left_values_;
+  std::map<OfUnit, std::vector<int>> left_;
+  std::map<OfUnit, std::vector<int>> loads_;
+  std::vector<std::pair<Instr, int>> leaving_;  // lines that send something away
   std::map<UnitId, std::vector<int>> gathers_;
   std::map<UnitId, std::vector<int>> backwards_;
   std::map<UnitId, std::vector<int>> reductions_;

@@ -61,9 +61,7 @@ class Lowering {
       return stage_.flow.value_has_grad[static_cast<std::size_t>(value)];
     });
   }
-  bool in_halves(NodeId node) const {
-    return goes_in_halves(stage_.program, stage_.flow, stage_.recipe, node);
-  }
+  bool in_halves(NodeId node) const { return goes_in_halves(stage_.program, stage_.flow, node); }
   std::vector<UnitId> trained(NodeId node) const {
     std::vector<UnitId> units;
     for (UnitId unit : stage_.node(node).units)

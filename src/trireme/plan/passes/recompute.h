@@ -1,11 +1,11 @@
-// Full recomputation (Chen et al. 2016): forwards keep nothing, and run again before their backward.
+// Recomputation of whole nodes (Chen et al. 2016): forwards of segments keep nothing, and run again before the first of
+// their backwards.
 #pragma once
 
 #include "trireme/plan/passes/stage.h"
 
 namespace trireme::plan {
 
-// Loss nodes keep what they saved: their backward follows at once.
 List recompute(const Stage& stage, List list);
 
 }  // namespace trireme::plan

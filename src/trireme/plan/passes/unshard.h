@@ -5,9 +5,8 @@
 
 namespace trireme::plan {
 
-// A run is a stretch of neighbouring computing lines of one micro-batch and one direction (forward; or
-// backward with its recomputation) that all use the unit. The weight half of a backward needs no parameters. Every run is gathered for itself, `prefetch`
-// places where runs begin ahead of its own, so at most prefetch + 1 nodes of a chain are in memory.
+// Every run (passes/runs.h) is gathered for itself, `prefetch` places where runs begin ahead of its own, so at most
+// prefetch + 1 nodes of a chain are in memory.
 List unshard(const Stage& stage, List list);
 
 }  // namespace trireme::plan

@@ -19,6 +19,8 @@ constexpr int kMostTogether = 64;  // rows of one kind of queue
 // Rows appear in this order.
 int kind_of(const Instr& line) {
   if (line.lane == plan::Lane::kComp) return 0;
+  if (line.lane == plan::Lane::kH2d) return 6;
+  if (line.lane == plan::Lane::kD2h) return 7;
   if (!plan::is_transfer(line)) return 1;
   const bool send = line.verb == plan::Verb::kSend;
   return (line.lane == plan::Lane::kDown ? 2 : 4) + (send ? 0 : 1);
@@ -52,7 +54,7 @@ class Slots {
   }
 
  private:
-  std::array<std::vector<std::int64_t>, 6> ends_;
+  std::array<std::vector<std::int64_t>, 8> ends_;
 };
 
 }  // namespace

@@ -81,10 +81,13 @@ class Jsonl final : public Callback {
 std::string jsonl_line(const StepMetrics& m, const std::string& mfu_convention) {
   return fmt::format(
       R"({{"step":{},"loss":{},"grad_norm":{},"lr":{},"tokens":{},"tokens_per_s":{},"step_ms":{},)"
-      R"("mfu":{},"mfu_convention":{},"rss_mb":{},"comm_wait_ms":{},"data_wait_ms":{}}})",
+      R"("mfu":{},"mfu_convention":{},"rss_mb":{},"peak_mb":{},"comm_wait_ms":{},"data_wait_ms":{},)"
+      R"("offload_wait_ms":{},)"
+      R"("loss_scale":{},"skipped":{}}})",
       m.step, exact(m.loss), exact(m.grad_norm), exact(m.lr), m.tokens, rounded(m.tokens_per_s),
       rounded(m.step_ms), rounded(m.mfu), Json(mfu_convention).dump(), rounded(m.rss_mb),
-      rounded(m.comm_wait_ms), rounded(m.data_wait_ms));
+      rounded(m.peak_mb), rounded(m.comm_wait_ms), rounded(m.data_wait_ms),
+      rounded(m.offload_wait_ms), exact(m.loss_scale), m.skipped);
 }
 
 std::string jsonl_line(const EvalMetrics& m) {

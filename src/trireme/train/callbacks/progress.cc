@@ -3,9 +3,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "trireme/base/clock.h"
+#include "trireme/train/callbacks/rank_memory.h"
 #include "trireme/train/callbacks/text.h"
 
 namespace trireme::train {
@@ -13,11 +15,16 @@ namespace {
 
 // Weight of the newest step in the mean step time that the ETA uses.
 constexpr double kNewest = 0.1;
+constexpr std::size_t kRanks = 1;  // whose memory is told at the end
 
 std::string rate_text(const StepMetrics& m) {
   std::string text = short_count(m.tokens_per_s) + " tok/s";
   if (m.mfu > 0) text += fmt::format("  MFU {:.1f}%", 100 * m.mfu);
   return text;
+}
+
+std::string scale_text(const StepMetrics& m) {
+  return m.loss_scale == 1 ? "" : fmt::format("  loss scale {}", m.loss_scale);
 }
 
 class Progress final : public Callback {
@@ -27,6 +34,7 @@ class Progress final : public Callback {
   void on_start(const RunInfo& info) override {
     info_ = info;
     last_.step = info.first_step;
+    for (const std::string& place : info.offload) line("offload   " + place);
     clock_.restart();
   }
 
@@ -34,19 +42,22 @@ class Progress final : public Callback {
     mean_step_s_ = mean_step_s_ == 0 ? m.step_ms / 1e3
                                      : (1 - kNewest) * mean_step_s_ + kNewest * m.step_ms / 1e3;
     last_ = m;
+    if (m.skipped)
+      line(fmt::format("step {}  overflow at loss scale {}: no update", m.step, m.loss_scale));
     if (options_.columns) {
       if (drawn_ && redraw_.seconds() < options_.redraw_s && m.step < info_.steps) return;
       draw();
     } else if (m.step % options_.log_every == 0 || m.step == info_.steps) {
-      line(fmt::format("step {:>{}}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.2e}  {}  ETA {}",
+      line(fmt::format("step {:>{}}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.2e}{}  {}  ETA {}",
                        m.step, std::to_string(info_.steps).size(), info_.steps, m.loss, m.grad_norm,
-                       m.lr, rate_text(m), short_time(eta_s())));
+                       m.lr, scale_text(m), rate_text(m), short_time(eta_s())));
     }
   }
 
   void on_eval(const EvalMetrics& m) override {
     const std::string bits = bits_text(m.bits_per_byte, options_.baseline);
-    line(fmt::format("step {}  validation loss {:.4f}{}  in {}", m.step, m.loss,
+    line(fmt::format("step {}  validation loss {}{}  in {}", m.step,
+                     std::isfinite(m.loss) ? fmt::format("{:.4f}", m.loss) : "is not finite",
                      bits.empty() ? "" : "  " + bits, short_time(m.seconds)));
   }
 
@@ -64,6 +75,13 @@ class Progress final : public Callback {
           info_.out.string()));
     else
       line(fmt::format("done: {} steps in {}", end.step - info_.first_step, time));
+    for (const RankMemory& rank : shown_ranks(info_, end, kRanks))
+      line(fmt::format("memory of rank {}: {} forecast, {} measured", rank.rank,
+                       short_bytes(rank.predicted), short_bytes(rank.measured)));
+    for (const auto& [place, moved] : end.offload)
+      line(fmt::format("offload of rank 0: {} written to {}, {} read",
+                       moved_text(moved.written, moved.write_s), place,
+                       moved_text(moved.read, moved.read_s)));
     undraw();
   }
 
@@ -76,7 +94,8 @@ class Progress final : public Callback {
   double eta_s() const { return static_cast<double>(info_.steps - last_.step) * mean_step_s_; }
 
   void draw() {
-    options_.write("\r" + bar_line(last_, info_.steps, eta_s(), options_.columns()) + "\x1b[K");
+    options_.write(
+        fmt::format("\r{}\x1b[K", bar_line(last_, info_.steps, eta_s(), options_.columns())));
     drawn_ = true;
     redraw_.restart();
   }
@@ -130,7 +149,7 @@ std::string bar_line(const StepMetrics& m, std::int64_t steps, double eta_s, int
 }
 
 std::string bits_text(double bits_per_byte, std::optional<double> baseline) {
-  if (!(bits_per_byte > 0)) return "";
+  if (!(bits_per_byte > 0) || !std::isfinite(bits_per_byte)) return "";
   std::string text = fmt::format("{:.3f} bits/byte", bits_per_byte);
   if (baseline) text += fmt::format(" (n-gram baseline {:.3f})", *baseline);
   return text;

@@ -8,6 +8,7 @@
 #include "trireme/train/callbacks/chart.h"
 #include "trireme/train/callbacks/jsonl.h"
 #include "trireme/train/callbacks/progress.h"
+#include "trireme/train/callbacks/rank_memory.h"
 #include "trireme/train/callbacks/text.h"
 
 namespace trireme::train {
@@ -63,8 +64,9 @@ std::string tiles(const Report& r) {
   std::string html = "<div class=\"tiles\">\n";
   if (!r.evals.empty()) {
     const EvalMetrics& eval = r.evals.back();
-    html += tile(fmt::format("{:.4f}", eval.loss), "validation loss, nats/token");
-    if (eval.bits_per_byte > 0)
+    html += tile(std::isfinite(eval.loss) ? fmt::format("{:.4f}", eval.loss) : "not finite",
+                 "validation loss, nats/token");
+    if (eval.bits_per_byte > 0 && std::isfinite(eval.bits_per_byte))
       html += tile(fmt::format("{:.3f}", eval.bits_per_byte), "validation bits/byte");
     if (r.baseline)
       html += tile(fmt::format("{:.3f}", *r.baseline), "order-3 n-gram baseline, bits/byte");
@@ -127,16 +129,25 @@ std::string forecast(const Report& r) {
   if (r.info.predicted_step_s > 0 && step_s > 0)
     rows += row("step time, median", fmt::format("{:.1f} ms", 1e3 * r.info.predicted_step_s),
                 fmt::format("{:.1f} ms", 1e3 * step_s), step_s / r.info.predicted_step_s);
-  if (r.info.predicted_bytes > 0 && r.end.measured_bytes > 0)
-    rows += row(
-        "memory of one rank, peak", short_bytes(r.info.predicted_bytes),
-        short_bytes(r.end.measured_bytes),
-        static_cast<double>(r.end.measured_bytes) / static_cast<double>(r.info.predicted_bytes));
+  for (const RankMemory& rank : shown_ranks(r.info, r.end))
+    rows += row(fmt::format("tensors of rank {}, peak of a step", rank.rank),
+                short_bytes(rank.predicted), short_bytes(rank.measured), rank.ratio());
   if (rows.empty()) return "";
   return "<h2>The plan's forecast and what "
          "happened</h2>\n<table><tr><th></th><th>forecast</th><th>measured</th>"
          "<th>measured / forecast</th></tr>\n" +
          rows + "</table>\n";
+}
+
+std::string offload(const Report& r) {
+  if (r.info.offload.empty()) return "";
+  std::string html = "<h2>Outside memory, rank 0</h2>\n<pre>";
+  for (const std::string& place : r.info.offload) html += escape_html(place) + "\n";
+  for (const auto& [place, moved] : r.end.offload)
+    html += escape_html(fmt::format("{}: {} written, {} read\n", place,
+                                    moved_text(moved.written, moved.write_s),
+                                    moved_text(moved.read, moved.read_s)));
+  return html + "</pre>\n";
 }
 
 std::string subtitle(const Report& r) {
@@ -178,7 +189,7 @@ std::string html(const Report& r) {
          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
          name + "</title>\n<style>" + kStyle + "</style></head>\n<body><main>\n<h1>" + name +
          "</h1>\n<p class=\"sub\">" + escape_html(subtitle(r)) + "</p>\n" + tiles(r) + curves(r) +
-         forecast(r) + "<h2>Plan</h2>\n<pre>" + escape_html(r.info.plan_summary) +
+         forecast(r) + offload(r) + "<h2>Plan</h2>\n<pre>" + escape_html(r.info.plan_summary) +
          "</pre>\n<h2>Job</h2>\n<details><summary>every key, resolved</summary><pre>" +
          escape_html(r.info.job_yaml) + "</pre></details>\n</main></body></html>\n";
 }

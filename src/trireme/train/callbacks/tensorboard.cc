@@ -34,11 +34,16 @@ class TensorBoard final : public Callback {
 
   void on_step(const StepMetrics& m) override {
     const double now = wall_time();
-    const std::pair<const char*, double> scalars[] = {
-        {"train/loss", m.loss},       {"train/grad_norm", m.grad_norm},
-        {"train/lr", m.lr},           {"train/tokens_per_s", m.tokens_per_s},
-        {"train/step_ms", m.step_ms}, {"train/mfu", m.mfu},
-        {"train/rss_mb", m.rss_mb}};
+    const std::pair<const char*, double> scalars[] = {{"train/loss", m.loss},
+                                                      {"train/grad_norm", m.grad_norm},
+                                                      {"train/lr", m.lr},
+                                                      {"train/tokens_per_s", m.tokens_per_s},
+                                                      {"train/step_ms", m.step_ms},
+                                                      {"train/mfu", m.mfu},
+                                                      {"train/rss_mb", m.rss_mb},
+                                                      {"train/peak_mb", m.peak_mb},
+                                                      {"train/loss_scale", m.loss_scale},
+                                                      {"train/skipped", m.skipped}};
     for (const auto& [tag, value] : scalars) file_->add_scalar(tag, value, m.step, now);
     if (since_flush_.seconds() > kFlushSeconds) flush();
   }

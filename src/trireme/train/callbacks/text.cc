@@ -29,6 +29,11 @@ std::string short_bytes(std::int64_t bytes) {
   return fmt::format("{:.{}f} {}", size, power == 0 || size >= 100 ? 0 : 1, kSuffix[power]);
 }
 
+std::string moved_text(std::int64_t bytes, double seconds) {
+  const double gigabytes = static_cast<double>(bytes) / 1e9;
+  return fmt::format("{:.3g} GB at {:.3g} GB/s", gigabytes, seconds > 0 ? gigabytes / seconds : 0);
+}
+
 std::string short_time(double seconds) {
   if (!std::isfinite(seconds)) return "?";
   seconds = std::max(0.0, seconds);

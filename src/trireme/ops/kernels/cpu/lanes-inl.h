@@ -48,6 +48,11 @@ HWY_INLINE Vector<float> load(const c10::BFloat16* p) {
 #endif
 }
 
+HWY_INLINE Vector<float> load(const c10::Half* p) {
+  const hn::Rebind<hwy::float16_t, Tag<float>> half;
+  return hn::PromoteTo(Tag<float>(), hn::LoadU(half, reinterpret_cast<const hwy::float16_t*>(p)));
+}
+
 HWY_INLINE void store(double* p, Vector<double> x) { hn::StoreU(x, Tag<double>(), p); }
 HWY_INLINE void store(float* p, Vector<float> x) { hn::StoreU(x, Tag<float>(), p); }
 // To nearest, ties to even. NaN stays one: no arithmetic makes those whose payload the rounding would carry
@@ -68,6 +73,12 @@ HWY_INLINE void store(c10::BFloat16* p, Vector<float> x) {
   const auto rounded = hn::Add(hn::Add(raw, hn::Set(bits, 0x7FFFu)), odd);
   hn::StoreU(hn::TruncateTo(half, hn::ShiftRight<16>(rounded)), half,
              reinterpret_cast<std::uint16_t*>(p));
+}
+
+// To nearest, ties to even; infinite beyond the range.
+HWY_INLINE void store(c10::Half* p, Vector<float> x) {
+  const hn::Rebind<hwy::float16_t, Tag<float>> half;
+  hn::StoreU(hn::DemoteTo(half, x), half, reinterpret_cast<hwy::float16_t*>(p));
 }
 
 // A whole vector at element `i` of any row.
@@ -200,10 +211,10 @@ HWY_INLINE Wide<T> max_over(const T* row, std::int64_t count) {
   return hn::GetLane(hn::MaxOfLanes(Tag<T>(), hn::Max(a, b)));
 }
 
-// Arithmetic behind results in bf16 takes powers of 2, which cost less than those of e: e^x is
+// Arithmetic behind results in bf16 and fp16 takes powers of 2, which cost less than those of e: e^x is
 // power<T>(kExponent<T> * x).
 template <typename T>
-constexpr Wide<T> kExponent = std::is_same_v<T, c10::BFloat16> ? Wide<T>(1.44269504088896) : 1;
+constexpr Wide<T> kExponent = sizeof(T) == 2 ? Wide<T>(1.44269504088896) : 1;
 
 // e^x for float, to 2 ulp: 2^n times Taylor's terms to the seventh on [-ln2/2, ln2/2] (Cody & Waite's
 // reduction). Saturates at the ends of the normal range; NaN stays NaN.

@@ -1,7 +1,11 @@
 #include "trireme/ops/kernels/cpu/matmul.h"
 
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/mm.h>
+
+#include <algorithm>
 
 #include "trireme/base/error.h"
 
@@ -20,12 +24,55 @@ at::Tensor tensor(const Matrix& m) {
                        at::TensorOptions().dtype(m.type));
 }
 
+// What a product holds beside its operands does not grow with them: at most three tiles of this many rows and columns
+// in wide numbers (arch/transients.cc counts them).
+constexpr std::int64_t kTile = 128;
+
 void matmul_aten(const Matrix& a, const Matrix& b, const Matrix& out, Into into) {
   at::Tensor to = tensor(out);
-  if (into == Into::kAdd)
-    to.add_(at::mm(tensor(a).to(out.type), tensor(b).to(out.type)));
-  else
-    to.copy_(at::mm(tensor(a), tensor(b)));
+  if (into == Into::kReplace) {
+    if (a.type == out.type)
+      at::mm_out(to, tensor(a), tensor(b));
+    else
+      to.copy_(at::mm(tensor(a), tensor(b)));
+    return;
+  }
+  const at::ScalarType wide =
+      out.type == c10::ScalarType::Double ? c10::ScalarType::Double : c10::ScalarType::Float;
+  const at::Tensor left = tensor(a).to(wide), right = tensor(b).to(wide);
+  const std::int64_t most = std::max<std::int64_t>(1, kTile * kTile / out.columns);
+  for (std::int64_t row = 0; row < out.rows; row += most) {
+    const std::int64_t rows = std::min(most, out.rows - row);
+    to.narrow(0, row, rows).add_(at::mm(left.narrow(0, row, rows), right));
+  }
+}
+
+// Few machines multiply Half, and LibTorch's CPU operators not in every version.
+void matmul_widened(const Matrix& a, const Matrix& b, const Matrix& out, Into into) {
+  const at::Tensor left = tensor(a), right = tensor(b), to = tensor(out);
+  const at::Tensor tiles = at::empty({3, kTile * kTile}, to.options().dtype(at::kFloat));
+  const auto tile = [&](int which, std::int64_t rows, std::int64_t columns) {
+    return tiles[which].narrow(0, 0, rows * columns).view({rows, columns});
+  };
+  const auto part = [](const at::Tensor& of, std::int64_t row, std::int64_t rows,
+                       std::int64_t column, std::int64_t columns) {
+    return of.narrow(0, row, rows).narrow(1, column, columns);
+  };
+  for (std::int64_t i = 0; i < out.rows; i += kTile)
+    for (std::int64_t j = 0; j < out.columns; j += kTile) {
+      const std::int64_t rows = std::min(kTile, out.rows - i);
+      const std::int64_t columns = std::min(kTile, out.columns - j);
+      at::Tensor sum = tile(2, rows, columns);
+      sum.zero_();
+      for (std::int64_t k = 0; k < a.columns; k += kTile) {
+        const std::int64_t depth = std::min(kTile, a.columns - k);
+        sum.addmm_(tile(0, rows, depth).copy_(part(left, i, rows, k, depth)),
+                   tile(1, depth, columns).copy_(part(right, k, depth, j, columns)));
+      }
+      at::Tensor result = part(to, i, rows, j, columns);
+      if (into == Into::kAdd) sum.add_(result);
+      result.copy_(sum);
+    }
 }
 
 #ifdef TRIREME_ONEDNN
@@ -125,10 +172,11 @@ void matmul_onednn(const Matrix& a, const Matrix& b, const Matrix& out, Into int
 void matmul(const Matrix& a, const Matrix& b, const Matrix& out, Into into) {
   TRIREME_CHECK(a.type == b.type && a.columns == b.rows && a.rows == out.rows &&
                     b.columns == out.columns && out.column_stride == 1 &&
-                    (into == Into::kReplace || out.type != c10::ScalarType::BFloat16),
+                    (out.type == a.type || out.type == c10::ScalarType::Float),
                 "matmul: [{}, {}] x [{}, {}] into [{}, {}]", a.rows, a.columns, b.rows, b.columns,
                 out.rows, out.columns);
   if (out.rows == 0 || out.columns == 0) return;
+  if (a.type == c10::ScalarType::Half) return matmul_widened(a, b, out, into);
 #ifdef TRIREME_ONEDNN
   if (a.type != c10::ScalarType::Double) return matmul_onednn(a, b, out, into);
 #endif

@@ -31,8 +31,8 @@ struct Matrix {
 
 enum class Into { kReplace, kAdd };
 
-// out = a b, or out += a b. a and b have one type: double (then out too), float or BFloat16 with sums in
-// fp32 (then out is float, or BFloat16 where it is replaced). Runs on ATen's threads; inside
+// out = a b, or out += a b. a and b have one type: double (then out too), or float, BFloat16 or Half with sums in
+// fp32 (then out is float, or of their type). Half is widened to float first. Runs on ATen's threads; inside
 // at::parallel_for on the calling one. The bits depend on shapes, layouts and the number of threads.
 void matmul(const Matrix& a, const Matrix& b, const Matrix& out, Into into = Into::kReplace);
 

@@ -1,0 +1,166 @@
+#include "room.h"
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <vector>
+
+#include "trireme/base/error.h"
+#include "trireme/base/free_memory.h"
+#include "trireme/base/json.h"
+#include "trireme/config/resolve.h"
+#include "trireme/plan/text.h"
+#include "trireme/sim/cost.h"
+#include "workers.h"
+
+namespace trireme::app {
+namespace {
+
+std::string bytes(std::int64_t count) { return plan::bytes_text(static_cast<double>(count)); }
+
+// What a rank may need, and where that comes from.
+struct Allowance {
+  std::int64_t bytes = 0;
+  std::string source;
+};
+
+Allowance allowance(const config::Job& job, const Place& place) {
+  if (job.run.memory_limit.count > 0) return {job.run.memory_limit.count, "run.memory_limit"};
+  if (job.run.device == config::Device::kCuda)
+    fail(ErrorKind::kUsage,
+         "run.find_micro_batch with run.device=cuda: how much a GPU has is not known here; set "
+         "run.memory_limit to what a rank may take of it");
+  // The rest is for what nobody counts: the page cache of the data, other programs.
+  constexpr double kShare = 0.9;
+  const std::optional<std::int64_t> free = free_memory();
+  if (!free)
+    fail(ErrorKind::kUsage,
+         "run.find_micro_batch: the kernel does not say how much memory is free; set "
+         "run.memory_limit");
+  const auto share = static_cast<std::int64_t>(kShare * static_cast<double>(*free));
+  return {share / place.world, fmt::format("nine tenths of the free {} over {} rank{}",
+                                           bytes(*free), place.world, place.world == 1 ? "" : "s")};
+}
+
+// Divisors, largest first.
+std::vector<std::int64_t> divisors(std::int64_t number) {
+  std::vector<std::int64_t> found;
+  for (std::int64_t candidate = number; candidate > 0; --candidate)
+    if (number % candidate == 0) found.push_back(candidate);
+  return found;
+}
+
+// The most that a rank's tensors held in two steps; nothing if it did not come that far for want of memory.
+// Throws Error of what else went wrong.
+std::optional<std::int64_t> measured(const Planned& planned, const Place& place,
+                                     const Path& scratch) {
+  const std::string result = job_in_memory("");
+  std::vector<std::string> words = {
+      "try-memory",    "--job", job_in_memory(config::print_yaml(planned.job)),
+      "--json",        result,  "--scratch",
+      scratch.string()};
+  Place where{.launcher = Launcher::kProcesses, .address = {}};
+  if (place.launcher == Launcher::kProcesses)
+    where.world = place.world;
+  else
+    words.insert(words.end(), {"--ranks", std::to_string(place.world)});
+  const elastic::Outcome outcome = run_workers(words, where);
+  if (outcome.exit_code == 0) {
+    std::int64_t most = 0;
+    for (const Json& rank : parse_json(read_file(result), "the trial's result"))
+      most = std::max(most, rank.get<std::int64_t>());
+    return most;
+  }
+  // What the kernel does to a process for want of memory, and what the trial says itself.
+  if (outcome.signal == SIGKILL || outcome.exit_code == exit_code(ErrorKind::kNoRoom))
+    return std::nullopt;
+  fail(
+      outcome.signal != 0 ? ErrorKind::kInternal : ErrorKind::kUsage,
+      "the trial of run.micro_batch={} ended with exit code {}{}{}; set run.micro_batch, and leave "
+      "run.find_micro_batch out",
+      planned.job.run.micro_batch, outcome.exit_code, outcome.cause.empty() ? "" : ": ",
+      outcome.cause);
+}
+
+// The nearest directory at or above it that exists.
+Path existing(const Path& path) {
+  Path above = std::filesystem::absolute(path).lexically_normal();
+  while (!std::filesystem::is_directory(above) && above.has_relative_path())
+    above = above.parent_path();
+  return above;
+}
+
+void say(std::int64_t micro_batch, const std::string& what) {
+  fmt::print("find      run.micro_batch={}: {}\n", micro_batch, what);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+std::int64_t library_share(const config::Job& job, const Place& place) {
+  if (job.run.device == config::Device::kCuda) return 0;
+  const std::int64_t process = sim::CostModel{}.process_bytes;
+  return place.launcher == Launcher::kThreads ? process / place.world : process;
+}
+
+std::vector<sim::Footprint> footprints(const Planned& planned, const Place& place) {
+  return sim::footprints(planned.plan, library_share(planned.job, place),
+                         /*host=*/planned.job.run.device == config::Device::kCpu);
+}
+
+void check_room(const Planned& planned, const Place& place) {
+  const std::int64_t limit = planned.job.run.memory_limit.count;
+  if (limit == 0) return;
+  const auto misfit = sim::misfit(planned.plan, footprints(planned, place), limit);
+  if (misfit) fail(ErrorKind::kNoRoom, "{} (run.memory_limit)", *misfit);
+}
+
+config::Job with_found_micro_batch(config::Job job, const Place& place, std::int64_t vocabulary,
+                                   const Path& run) {
+  job.run.micro_batch = 1;
+  const Allowance allowed = allowance(job, place);
+  const std::int64_t samples =
+      job.run.global_batch / config::dp(config::resolve(job, place.world, {.vocab = vocabulary}));
+  std::string why = "nothing could be planned";
+  for (const std::int64_t candidate : divisors(samples)) {
+    job.run.micro_batch = candidate;
+    std::optional<Planned> planned;
+    try {
+      planned = plan_job(job, place.world, vocabulary);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kUsage && error.kind() != ErrorKind::kNoRoom) throw;
+      say(candidate, error.what());
+      why = error.what();
+      continue;
+    }
+    const std::vector<sim::Footprint> lists = footprints(*planned, place);
+    const std::int64_t needed = sim::largest(lists).needed();
+    if (const auto misfit = sim::misfit(planned->plan, lists, allowed.bytes)) {
+      say(candidate, fmt::format("forecast {}, too much", bytes(needed)));
+      why = *misfit;
+      continue;
+    }
+    std::optional<std::int64_t> tried = measured(*planned, place, existing(run));
+    if (!tried) {
+      say(candidate, fmt::format("forecast {}, its trial ran out of memory", bytes(needed)));
+      why = fmt::format("the trial of run.micro_batch={} ran out of memory", candidate);
+      continue;
+    }
+    *tried += sim::largest(lists).beside_tensors();
+    const bool fits = *tried <= allowed.bytes;
+    say(candidate,
+        fmt::format("forecast {}, measured {} of {} ({}): {}", bytes(needed), bytes(*tried),
+                    bytes(allowed.bytes), allowed.source, fits ? "taken" : "too much"));
+    if (fits) {
+      job.run.find_micro_batch = false;
+      return job;
+    }
+    why = fmt::format("run.micro_batch={} needs {}, {} is allowed", candidate, bytes(*tried),
+                      bytes(allowed.bytes));
+  }
+  fail(ErrorKind::kNoRoom, "no run.micro_batch fits: {} ({})", why, allowed.source);
+}
+
+}  // namespace trireme::app

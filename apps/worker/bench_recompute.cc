@@ -1,0 +1,149 @@
+// trireme-worker bench-recompute: what each policy of recomputation costs and saves, in steps of a job.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "../median.h"
+#include "memory.h"
+#include "processes.h"
+#include "subcommands.h"
+#include "trireme/base/clock.h"
+#include "trireme/base/error.h"
+#include "trireme/base/fs.h"
+#include "trireme/base/json.h"
+#include "trireme/config/resolve.h"
+#include "trireme/data/random_tokens.h"
+#include "trireme/plan/memory.h"
+#include "trireme/plan/recompute.h"
+#include "trireme/train/job_session.h"
+#include "trireme/train/memory_meter.h"
+
+namespace trireme::app {
+namespace {
+
+using Sets = std::vector<std::string>;
+
+struct Policy {
+  std::string name;
+  Sets sets{};
+};
+
+// The first is what all others are compared with.
+std::vector<Policy> policies(bool logits) {
+  std::vector<Policy> all = {
+      {"none"},
+      {"norms", {"recompute.policy=selective", "recompute.parts=norms"}},
+      {"selective", {"recompute.policy=selective"}},
+      {"norms,attention,mlp",
+       {"recompute.policy=selective", "recompute.parts=norms,attention,mlp"}},
+      {"full", {"recompute.policy=full"}},
+      {"uniform 2", {"recompute.policy=uniform", "recompute.every=2"}},
+      {"segments", {"recompute.policy=segments"}}};
+  if (logits)
+    for (Policy& policy : all) {
+      policy.name += ", logits";
+      policy.sets.push_back("recompute.logits=true");
+    }
+  return all;
+}
+
+config::Job with(config::Job job, const Policy& policy, int world) {
+  job.recompute = {};
+  for (const std::string& set : policy.sets) config::apply_set(job, set);
+  return config::resolve(std::move(job), world, {});
+}
+
+// Activations and what nodes hold while they run, of a point of the account.
+std::int64_t activations(const plan::MemoryPoint& point) {
+  return point[static_cast<std::size_t>(plan::MemoryKind::kActivations)] +
+         point[static_cast<std::size_t>(plan::MemoryKind::kWork)];
+}
+
+// What one rank saw.
+struct Seen {
+  std::vector<double> seconds{};
+  std::int64_t measured = 0;  // bytes at the peak, without what the account has of other kinds
+  std::int64_t planned = 0;
+  double loss = 0;
+  std::string choice{};
+};
+
+Seen measure(const config::Job& job, comm::World& world, int warmup, int steps) {
+  train::JobSession session(job, world);
+  train::MemoryMeter meter(&charged_here(), session.device());
+  const auto load = [&](std::int64_t first_sample) {
+    return data::random_tokens(first_sample, job.run.micro_batch, job.model.seq_len,
+                               job.model.vocab, job.data.documents);
+  };
+  Seen seen;
+  for (int step = 0; step < warmup + steps; ++step) {
+    const Stopwatch watch;
+    meter.begin_step();
+    seen.loss = session.train(step, false, load).loss;
+    const std::int64_t peak = meter.end_step();
+    if (step < warmup) continue;
+    seen.seconds.push_back(watch.seconds());
+    seen.measured = std::max(seen.measured, peak);
+  }
+  const plan::PlanSet& plan = session.session().plan();
+  const plan::MemoryAccount account = plan::memory_account(plan, world.rank());
+  const plan::MemoryPoint& peak = account.at_line[static_cast<std::size_t>(account.peak_line)];
+  seen.planned = activations(peak);
+  seen.measured -= account.peak_of_tensors() - seen.planned;
+  seen.choice = plan::recomputation_text(plan.program);
+  return seen;
+}
+
+Json row(const Policy& policy, const Seen& seen, double base_s) {
+  const double step_s = median(seen.seconds);
+  return {{"policy", policy.name},
+          {"choice", seen.choice},
+          {"step_ms", 1e3 * step_s},
+          {"overhead", step_s / base_s - 1},
+          {"activations_bytes", seen.measured},
+          {"planned_bytes", seen.planned},
+          {"apart", static_cast<double>(seen.planned) / static_cast<double>(seen.measured) - 1},
+          {"loss", seen.loss}};
+}
+
+void print(const Json& rows) {
+  fmt::print("{:<28} {:>10} {:>9} {:>14} {:>12} {:>8}  {}\n", "policy", "ms a step", "overhead",
+             "activations MB", "by the plan", "apart", "computed again");
+  for (const Json& one : rows)
+    fmt::print("{:<28} {:>10.1f} {:>+8.1f}% {:>14.1f} {:>12.1f} {:>+7.2f}%  {}\n",
+               one["policy"].get<std::string>(), one["step_ms"].get<double>(),
+               100 * one["overhead"].get<double>(), 1e-6 * one["activations_bytes"].get<double>(),
+               1e-6 * one["planned_bytes"].get<double>(), 100 * one["apart"].get<double>(),
+               one["choice"].get<std::string>());
+}
+
+}  // namespace
+
+int bench_recompute(const Arguments& arguments) {
+  const Path file = arguments.text("job");
+  const config::Job job = config::parse_job(read_file(file), file.string());
+  const int warmup = arguments.number<int>("warmup"), steps = arguments.number<int>("steps"),
+            rounds = arguments.number<int>("rounds");
+  const std::vector<Policy> all = policies(job.recompute.logits);
+  run_ranks_here(arguments.number<int>("ranks", 1), job, [&](comm::World& world) {
+    std::vector<Seen> seen(all.size());
+    // Policy after policy and again, so that a slow minute of the machine is shared out.
+    for (int round = 0; round < rounds; ++round)
+      for (std::size_t i = 0; i < all.size(); ++i) {
+        Seen now = measure(with(job, all[i], world.size()), world, warmup, steps);
+        now.seconds.insert(now.seconds.end(), seen[i].seconds.begin(), seen[i].seconds.end());
+        seen[i] = std::move(now);
+      }
+    if (world.rank() != 0) return;
+    Json rows = Json::array();
+    for (std::size_t i = 0; i < all.size(); ++i)
+      rows.push_back(row(all[i], seen[i], median(seen[0].seconds)));
+    print(rows);
+    if (arguments.has("json")) write_file_synced(arguments.text("json"), rows.dump(1) + "\n");
+  });
+  return 0;
+}
+
+}  // namespace trireme::app

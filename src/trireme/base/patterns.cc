@@ -1,0 +1,112 @@
+#include "trireme/base/patterns.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
+#include <optional>
+
+#include "trireme/base/error.h"
+
+namespace trireme {
+namespace {
+
+// "12" or "2-11".
+struct Numbers {
+  std::uint64_t first = 0;
+  std::uint64_t last = 0;
+};
+
+// Eats digits from the left.
+bool eat_number(std::string_view& text, std::uint64_t& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
+// What stands in the bracket at the begin of `pattern`, which is eaten; nothing if it holds something else.
+std::optional<Numbers> eat_bracket(std::string_view& pattern) {
+  Numbers numbers;
+  pattern.remove_prefix(1);
+  bool good = eat_number(pattern, numbers.first);
+  numbers.last = numbers.first;
+  if (good && pattern.starts_with('-')) {
+    pattern.remove_prefix(1);
+    good = eat_number(pattern, numbers.last);
+  }
+  if (!good || !pattern.starts_with(']') || numbers.first > numbers.last) return std::nullopt;
+  pattern.remove_prefix(1);
+  return numbers;
+}
+
+bool has_good_brackets(std::string_view pattern) {
+  for (std::size_t at = pattern.find('['); at != pattern.npos; at = pattern.find('[')) {
+    pattern.remove_prefix(at);
+    if (!eat_bracket(pattern)) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+bool matches(std::string_view pattern, std::string_view name) {
+  while (!pattern.empty()) {
+    if (pattern[0] == '*') {
+      for (std::size_t skipped = 0; skipped <= name.size(); ++skipped)
+        if (matches(pattern.substr(1), name.substr(skipped))) return true;
+      return false;
+    }
+    if (pattern[0] == '[') {
+      const std::optional<Numbers> wanted = eat_bracket(pattern);
+      std::uint64_t number = 0;
+      if (!wanted || !eat_number(name, number) || number < wanted->first || number > wanted->last)
+        return false;
+      continue;
+    }
+    if (name.empty() || (pattern[0] != '?' && pattern[0] != name[0])) return false;
+    pattern.remove_prefix(1);
+    name.remove_prefix(1);
+  }
+  return name.empty();
+}
+
+void check_patterns(std::string_view key, std::string_view patterns) {
+  for (std::string_view pattern : split_list(patterns))
+    if (!has_good_brackets(pattern))
+      fail(ErrorKind::kUsage,
+           "{}={}: the brackets of \"{}\" hold no number or range, such as [0-11]", key, patterns,
+           pattern);
+}
+
+std::vector<std::size_t> select(std::string_view key, std::string_view patterns,
+                                const std::vector<std::string>& names) {
+  check_patterns(key, patterns);
+  std::vector<bool> chosen(names.size(), false);
+  for (std::string_view pattern : split_list(patterns)) {
+    bool found = false;
+    for (std::size_t i = 0; i < names.size(); ++i)
+      if (matches(pattern, names[i])) chosen[i] = found = true;
+    if (found) continue;
+    std::string some;
+    for (std::size_t i = 0; i < std::min<std::size_t>(names.size(), 3); ++i)
+      some += (i == 0 ? "" : ", ") + names[i];
+    fail(ErrorKind::kUsage, "{}={}: \"{}\" matches none of the {} names {}{}", key, patterns,
+         pattern, names.size(), some, names.size() > 3 ? " .. " + names.back() : "");
+  }
+  std::vector<std::size_t> result;
+  for (std::size_t i = 0; i < names.size(); ++i)
+    if (chosen[i]) result.push_back(i);
+  return result;
+}
+
+std::vector<std::string_view> split_list(std::string_view list) {
+  std::vector<std::string_view> pieces;
+  while (true) {
+    const std::size_t at = list.find(',');
+    pieces.push_back(list.substr(0, at));
+    if (at == std::string_view::npos) return pieces;
+    list.remove_prefix(at + 1);
+  }
+}
+
+}  // namespace trireme

@@ -1,0 +1,153 @@
+#include <ATen/ops/empty.h>
+#include <ATen/ops/equal.h>
+#include <fmt/ranges.h>
+
+#include <map>
+
+#include "trireme/arch/training.h"
+#include "trireme/base/error.h"
+#include "trireme/ckpt/checkpoint.h"
+#include "trireme/ckpt/stored.h"
+#include "trireme/comm/tensor_buffer.h"
+
+namespace trireme::ckpt {
+namespace {
+
+// Parameters by name, whatever units they stood in.
+class Parameters {
+ public:
+  explicit Parameters(const Path& directory) : stored_(directory) {
+    for (std::size_t unit = 0; unit < stored_.units(); ++unit) {
+      const auto& params = stored_.unit(unit, 0).parameters;
+      for (std::size_t p = 0; p < params.size(); ++p)
+        places_[params[p].name] = {.unit = unit, .param = p};
+    }
+  }
+
+  bool has(const arch::ParamSpec& param) const { return places_.contains(param.name); }
+
+  // Throws Error{kData} if it has another shape.
+  void check(const arch::ParamSpec& param) const {
+    for (int part = 0; part < stored_.tp(); ++part) {
+      const std::vector<std::int64_t> needed = arch::local_param(param, part, stored_.tp()).shape;
+      if (const auto& shape = here(param, part).shape; shape != needed)
+        fail(ErrorKind::kData,
+             "{}: {} is [{}] there{}, this model needs [{}]; begin with the weights of a model of "
+             "this shape",
+             stored_.directory().string(), param.name, fmt::join(shape, ", "),
+             stored_.tp() > 1 ? fmt::format(" (part {} of {})", part, stored_.tp()) : "",
+             fmt::join(needed, ", "));
+    }
+  }
+
+  at::Tensor read(const arch::ParamSpec& param, at::ScalarType type) const {
+    const at::TensorOptions options = at::TensorOptions().dtype(type);
+    const at::Tensor all = at::empty({param.numel()}, options);
+    for (int part = 0; part < stored_.tp(); ++part) {
+      const arch::LocalParam local = arch::local_param(param, part, stored_.tp());
+      const at::Tensor held = at::empty({local.numel()}, options);
+      stored_.read(places_.at(param.name).unit, part, "param", here(param, part).offset, held,
+                   Types::kConverted);
+      for (const arch::Extent& extent : local.extents)
+        if (extent.owned)
+          all.narrow(0, extent.global, extent.count)
+              .copy_(held.narrow(0, extent.local, extent.count));
+    }
+    return all;
+  }
+
+ private:
+  struct Place {
+    std::size_t unit = 0;
+    std::size_t param = 0;
+  };
+  const formats::ManifestParameter& here(const arch::ParamSpec& param, int part) const {
+    const Place place = places_.at(param.name);
+    return stored_.unit(place.unit, part).parameters[place.param];
+  }
+
+  Stored stored_;
+  std::map<std::string, Place> places_;
+};
+
+void check_all(const Parameters& stored, const Path& directory,
+               const std::vector<arch::UnitSpec>& specs, const std::vector<plan::UnitId>& wanted) {
+  constexpr std::size_t kNamed = 5;
+  std::vector<std::string> missing;
+  for (plan::UnitId unit : wanted) {
+    const arch::UnitSpec& spec = specs[static_cast<std::size_t>(unit)];
+    for (const arch::ParamSpec& param : spec.params) {
+      if (stored.has(param))
+        stored.check(param);
+      else if (!arch::holds_adapters(spec.name))
+        missing.push_back(param.name);
+    }
+  }
+  if (missing.empty()) return;
+  const std::size_t count = missing.size();
+  const std::string more = count > kNamed ? fmt::format(" and {} more", count - kNamed) : "";
+  missing.resize(std::min(count, kNamed));
+  fail(ErrorKind::kData,
+       "{}: lacks {}{}, which this model begins with; begin with the weights of a model of this "
+       "kind, whole (not of checkpoint.trainable_only)",
+       directory.string(), fmt::join(missing, ", "), more);
+}
+
+// use(slice, value) for the parameters of each wanted unit that this rank holds, with the stored values; what is not
+// stored is as it is here.
+template <typename Use>
+void for_stored(const Path& directory, const exec::Units& units,
+                const std::vector<arch::UnitSpec>& specs, const std::vector<plan::UnitId>& wanted,
+                const Use& use) {
+  const Parameters stored(directory);
+  check_all(stored, directory, specs, wanted);
+  for (const exec::StateSlice& slice : units.local_slices()) {
+    if (slice.kind != "param" || std::ranges::find(wanted, slice.unit) == wanted.end()) continue;
+    const arch::UnitSpec& spec = specs[static_cast<std::size_t>(slice.unit)];
+    const at::Tensor value = units.read(slice).cpu().clone();
+    const auto within =
+        arch::extents_within(spec, units.tp_rank(), units.tp(), slice.offset, slice.count);
+    for (std::size_t p = 0; p < spec.params.size(); ++p) {
+      if (within[p].empty() || !stored.has(spec.params[p])) continue;
+      const at::Tensor all = stored.read(spec.params[p], value.scalar_type());
+      for (const arch::Extent& extent : within[p])
+        value.narrow(0, extent.local, extent.count)
+            .copy_(all.narrow(0, extent.global, extent.count));
+    }
+    use(slice, value);
+  }
+}
+
+}  // namespace
+
+void load_weights(const Path& directory, exec::Units& units,
+                  const std::vector<arch::UnitSpec>& specs,
+                  const std::vector<plan::UnitId>& wanted) {
+  for_stored(
+      directory, units, specs, wanted,
+      [&](const exec::StateSlice& slice, const at::Tensor& value) { units.write(slice, value); });
+}
+
+void check_frozen(const Path& base, const exec::Units& units,
+                  const std::vector<arch::UnitSpec>& specs) {
+  std::vector<plan::UnitId> frozen;
+  for (plan::UnitId unit = 0; unit < std::ssize(specs); ++unit)
+    if (!units.trains(unit)) frozen.push_back(unit);
+  for_stored(base, units, specs, frozen,
+             [&](const exec::StateSlice& slice, const at::Tensor& value) {
+               if (!at::equal(units.read(slice).cpu(), value))
+                 fail(ErrorKind::kData,
+                      "checkpoint.trainable_only: unit {} here is not that of model.weights={}; "
+                      "name the checkpoint that this run began with, or leave trainable_only out",
+                      specs[static_cast<std::size_t>(slice.unit)].name, base.string());
+             });
+}
+
+void load_weights(const Path& directory, exec::Units& units,
+                  const std::vector<arch::UnitSpec>& specs) {
+  std::vector<plan::UnitId> all;
+  for (plan::UnitId unit = 0; unit < std::ssize(specs); ++unit) all.push_back(unit);
+  load_weights(directory, units, specs, all);
+}
+
+}  // namespace trireme::ckpt

@@ -1,0 +1,11 @@
+// Checks on precision.* and what follows from them; part of resolve.
+#pragma once
+
+#include "trireme/config/job.h"
+
+namespace trireme::config {
+
+// Settles what is derived: types, rounding, loss scale. Throws Error{kUsage}.
+void resolve_precision(Precision& precision);
+
+}  // namespace trireme::config

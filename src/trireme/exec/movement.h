@@ -1,0 +1,48 @@
+// Movement: what one line of the lanes h2d and d2h has on its way between memory and where it waits.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+#include "trireme/exec/flat.h"
+#include "trireme/io/scratch.h"
+
+namespace trireme::exec {
+
+// Owns the memory that moves until it has ended; what is on another device goes through host memory.
+class Movement {
+ public:
+  Movement() = default;
+  Movement(Movement&&) = default;
+  Movement& operator=(Movement&&) = delete;
+  ~Movement();
+
+  // Brings the first bytes of an extent into all of the memory; take() or tensor() hands it back.
+  void read(io::Scratch& scratch, const io::Extent& extent, Flat flat);
+  void read(io::Scratch& scratch, const io::Extent& extent, at::Tensor tensor);
+  // Sends it away; gone with the movement.
+  void write(io::Scratch& scratch, const io::Extent& extent, Flat flat);
+  void write(io::Scratch& scratch, const io::Extent& extent, at::Tensor tensor);
+
+  // Throws the Error of what failed.
+  void wait();
+  // After wait(): what was read, in the order of read().
+  std::vector<Flat> take();
+  at::Tensor tensor() { return std::move(parts_.front().tensor); }
+  // For who must wait for it elsewhere as well.
+  std::vector<io::Ticket> tickets() const;
+
+ private:
+  struct Part {
+    Flat flat;  // owns tensor's memory, if it is not empty
+    at::Tensor tensor;
+    at::Tensor host;  // in its place in host memory; undefined where that is the same
+    bool read = false;
+    io::Ticket ticket;
+  };
+  void start(io::Scratch& scratch, const io::Extent& extent, Part part);
+  std::vector<Part> parts_;
+};
+
+}  // namespace trireme::exec

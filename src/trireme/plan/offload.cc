@@ -1,0 +1,210 @@
+#include "trireme/plan/offload.h"
+
+#include <algorithm>
+#include <bit>
+#include <functional>
+#include <numeric>
+#include <utility>
+
+#include "trireme/plan/placement.h"
+#include "trireme/plan/shard.h"
+#include "trireme/plan/unit_types.h"
+
+namespace trireme::plan {
+namespace {
+
+std::int64_t element_bytes(DType type) { return static_cast<std::int64_t>(size_of(type)); }
+
+// How many sums of a chunk's micro-batches leave at most at different levels of the counter.
+int most_levels(int pushed, bool canonical) {
+  if (!canonical) return std::min(pushed, 1);
+  return std::bit_width(static_cast<unsigned>(pushed));
+}
+
+}  // namespace
+
+Tier tier_of(const Offload& offload, Piece piece) {
+  switch (piece) {
+    case Piece::kNone: break;
+    case Piece::kStates: return offload.optimizer;
+    case Piece::kParams: return offload.params;
+    case Piece::kGrads: return offload.grads;
+  }
+  return Tier::kNone;
+}
+
+Away::Away(const Program& program, const Recipe& recipe) {
+  const Offload& offload = recipe.offload;
+  for (std::vector<bool>& pieces : away_) pieces.resize(program.units.size());
+  std::vector<UnitId> stepped;  // those with something the optimizer keeps
+  for (std::size_t unit = 0; unit < program.units.size(); ++unit) {
+    const Unit& one = program.units[unit];
+    const auto away = [&](Piece piece) { return away_[static_cast<std::size_t>(piece)][unit]; };
+    away(Piece::kParams) = offload.params != Tier::kNone;
+    away(Piece::kGrads) = offload.grads != Tier::kNone && one.trainable;
+    if (one.trainable && (has_master_copy(recipe, one) || recipe.optimizer_states > 0))
+      stepped.push_back(static_cast<UnitId>(unit));
+  }
+  if (offload.optimizer != Tier::kNone) send_states(program, std::move(stepped), offload.ratio);
+}
+
+void Away::send_states(const Program& program, std::vector<UnitId> stepped, double ratio) {
+  const auto numel = [&](UnitId unit) {
+    return program.units[static_cast<std::size_t>(unit)].numel;
+  };
+  std::ranges::stable_sort(stepped, std::greater(), numel);
+  std::vector<double> all(static_cast<std::size_t>(stage_count(program))), gone(all.size());
+  for (UnitId unit : stepped)
+    for (int stage : stages_of_unit(program, unit))
+      all[static_cast<std::size_t>(stage)] += static_cast<double>(numel(unit));
+  for (UnitId unit : stepped) {
+    const std::vector<int> stages = stages_of_unit(program, unit);
+    const auto size = static_cast<double>(numel(unit));
+    const bool takes = std::ranges::all_of(stages, [&](int stage) {
+      const auto at = static_cast<std::size_t>(stage);
+      return gone[at] + size <= ratio * all[at];
+    });
+    if (!takes) continue;
+    away_[static_cast<std::size_t>(Piece::kStates)][static_cast<std::size_t>(unit)] = true;
+    for (int stage : stages) gone[static_cast<std::size_t>(stage)] += size;
+  }
+  const double whole = std::accumulate(all.begin(), all.end(), 0.0);
+  if (whole > 0) states_share_ = std::accumulate(gone.begin(), gone.end(), 0.0) / whole;
+}
+
+bool Away::any(Piece piece) const {
+  return std::ranges::find(away_[static_cast<std::size_t>(piece)], true) !=
+         away_[static_cast<std::size_t>(piece)].end();
+}
+
+int levels_met(int pushed, bool canonical) {
+  return canonical ? std::countr_one(static_cast<unsigned>(pushed)) : std::min(pushed, 1);
+}
+
+int level_of_sum(int pushed, bool canonical) {
+  return canonical ? levels_met(pushed, canonical) : 0;
+}
+
+UnitShare share_of(const PlanSet& plan, UnitId unit) {
+  const int shards = plan.mesh.degree(mesh::kShards);
+  const bool sharded = data_parallel_row(plan.recipe.zero).sharded_states && shards > 1;
+  const std::int64_t part =
+      shard_numel(plan.program.units[static_cast<std::size_t>(unit)].numel, sharded ? shards : 1);
+  return {.part = part, .full = sharded ? part * shards : part, .sharded = sharded};
+}
+
+std::int64_t UnitSpace::states_bytes() const {
+  return std::accumulate(states.begin(), states.end(), std::int64_t{0});
+}
+
+UnitSpace space_of(const PlanSet& plan, UnitId unit, int stage) {
+  const Recipe& recipe = plan.recipe;
+  const DataParallelRow row = data_parallel_row(recipe.zero);
+  const UnitShare share = share_of(plan, unit);
+  const Unit& one = plan.program.units[static_cast<std::size_t>(unit)];
+  UnitSpace space;
+  if (one.trainable) {
+    space.states = state_tensors(recipe, one, share.part);
+    if (has_master_copy(recipe, one))
+      space.states.insert(space.states.begin(), share.part * element_bytes(recipe.master));
+  }
+  space.params = (share.sharded && row.sharded_params ? share.part : share.full) *
+                 element_bytes(param_type(recipe, one));
+  space.gradient = share.part * element_bytes(recipe.grads);
+  space.level =
+      (share.sharded && row.reduce_each_mb ? share.part : share.full) * element_bytes(recipe.grads);
+  std::vector<bool> used(static_cast<std::size_t>(chunk_count(plan.program)));
+  const GradientFlow flow = gradient_flow(plan.program);
+  for (NodeId node : gradient_users(plan.program, flow, unit, stage))
+    used[static_cast<std::size_t>(plan.program.nodes[static_cast<std::size_t>(node)].chunk)] = true;
+  // The last sum of all stays until it is reduced.
+  const bool several = std::ranges::count(used, true) > 1;
+  for (bool one : used)
+    space.levels.push_back(one ? most_levels(recipe.micro_batches - !several, recipe.canonical)
+                               : 0);
+  return space;
+}
+
+ValueSlots value_slots(const Program& program, std::span<const Instr> list) {
+  ValueSlots slots;
+  std::vector<int> free;
+  std::map<std::pair<ValueId, int>, int> back;  // reloaded, not yet read
+  for (const Instr& line : list) {
+    if (line.value >= 0 && line.lane == Lane::kD2h && line.verb == Verb::kOffload) {
+      const std::int64_t bytes = program.values[static_cast<std::size_t>(line.value)].bytes;
+      const auto fits = std::ranges::find(
+          free, bytes, [&](int slot) { return slots.bytes[static_cast<std::size_t>(slot)]; });
+      int slot = static_cast<int>(slots.bytes.size());
+      if (fits == free.end()) {
+        slots.bytes.push_back(bytes);
+      } else {
+        slot = *fits;
+        free.erase(fits);
+      }
+      slots.of[{line.value, line.mb}] = slot;
+    } else if (line.value >= 0 && line.verb == Verb::kReload && line.lane == Lane::kH2d) {
+      back[{line.value, line.mb}] = slots.of.at({line.value, line.mb});
+    } else if (uses_parameters(line)) {
+      for (ValueId value : program.nodes[static_cast<std::size_t>(line.node)].reads) {
+        const auto read = back.find({value, line.mb});
+        if (read == back.end()) continue;
+        free.push_back(read->second);
+        back.erase(read);
+      }
+    }
+  }
+  return slots;
+}
+
+std::int64_t host_bytes(const PlanSet& plan, int rank) {
+  const Offload& offload = plan.recipe.offload;
+  const int stage = plan.mesh.coordinate(rank, mesh::Axis::kPp);
+  const Away away(plan.program, plan.recipe);
+  std::int64_t sum = 0;
+  for (UnitId unit : units_of_stage(plan.program, stage)) {
+    const UnitSpace space = space_of(plan, unit, stage);
+    const auto here = [&](Piece piece) {
+      return tier_of(offload, piece) == Tier::kHost && away(unit, piece);
+    };
+    if (here(Piece::kStates))
+      for (std::int64_t bytes : space.states) sum += whole_pages(bytes);
+    if (here(Piece::kParams)) sum += whole_pages(space.params);
+    if (here(Piece::kGrads))
+      sum += whole_pages(space.gradient) +
+             whole_pages(space.level) *
+                 std::accumulate(space.levels.begin(), space.levels.end(), std::int64_t{0});
+  }
+  if (offload.activations == Tier::kHost)
+    for (std::int64_t bytes : value_slots(plan.program, plan.list(rank)).bytes)
+      sum += whole_pages(bytes);
+  return sum;
+}
+
+std::int64_t transit_bytes(const PlanSet& plan, int stage, const Instr& line) {
+  if (line.value >= 0) return plan.program.values[static_cast<std::size_t>(line.value)].bytes;
+  const UnitSpace space = space_of(plan, line.unit, stage);
+  switch (line.piece) {
+    case Piece::kNone: break;
+    case Piece::kStates: return space.states_bytes();
+    case Piece::kParams: return space.params;
+    case Piece::kGrads:
+      if (line.mb < 0) return space.gradient;
+      return line.verb == Verb::kOffload ? space.level
+                                         : space.level * levels_met(line.mb, plan.recipe.canonical);
+  }
+  return 0;
+}
+
+bool takes_memory(const Instr& line) {
+  return computes(line) || line.verb == Verb::kStep ||
+         (line.verb == Verb::kReload && line.lane == Lane::kH2d);
+}
+
+int staged_units(const PlanSet& plan) {
+  const DataParallelRow row = data_parallel_row(plan.recipe.zero);
+  const bool gathered = row.unshard_after_step && plan.mesh.degree(mesh::kShards) > 1 &&
+                        plan.recipe.offload.params != Tier::kNone;
+  return plan.recipe.offload.prefetch + 1 + gathered;
+}
+
+}  // namespace trireme::plan

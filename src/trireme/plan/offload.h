@@ -1,0 +1,90 @@
+// Offload: which pieces of units and which values leave memory, and how much space they take elsewhere.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "trireme/plan/plan.h"
+
+namespace trireme::plan {
+
+// What scratch space is cut into, and memory that moves directly.
+inline constexpr std::int64_t kPage = 4096;
+constexpr std::int64_t whole_pages(std::int64_t bytes) {
+  return (bytes + kPage - 1) / kPage * kPage;
+}
+
+Tier tier_of(const Offload& offload, Piece piece);
+
+// Of every unit, which pieces wait outside memory. The optimizer's leave for the largest units first, each that fits
+// into the ratio of every stage that holds it.
+class Away {
+ public:
+  Away(const Program& program, const Recipe& recipe);
+  bool operator()(UnitId unit, Piece piece) const {
+    return away_[static_cast<std::size_t>(piece)][static_cast<std::size_t>(unit)];
+  }
+  // Whether any unit's does.
+  bool any(Piece piece) const;
+  // Of the parameters that stages step, those whose states are away.
+  double states_share() const { return states_share_; }
+
+ private:
+  void send_states(const Program& program, std::vector<UnitId> stepped, double ratio);
+
+  std::array<std::vector<bool>, 4> away_;
+  double states_share_ = 0;
+};
+
+// The sums of gradients that the one behind `pushed` others meets, and where its own sum then lies.
+int levels_met(int pushed, bool canonical);
+int level_of_sum(int pushed, bool canonical);
+
+// Elements of a unit on one rank.
+struct UnitShare {
+  std::int64_t part = 0;  // stepped
+  std::int64_t full = 0;  // with the padding of shards
+  bool sharded = false;   // the two differ
+};
+UnitShare share_of(const PlanSet& plan, UnitId unit);
+
+// Bytes that a rank of the stage needs for what of a unit leaves: one entry for each stretch of memory.
+struct UnitSpace {
+  std::vector<std::int64_t> states;  // a second copy of the weights, then the states
+  std::int64_t params = 0;
+  std::int64_t gradient = 0;  // the step's sum
+  std::int64_t level = 0;     // a sum over some micro-batches
+  std::vector<int> levels;    // how many each chunk of the rank sends away
+
+  std::int64_t states_bytes() const;
+};
+UnitSpace space_of(const PlanSet& plan, UnitId unit, int stage);
+
+// Where values wait that leave: a slot is taken again once its value has been read.
+struct ValueSlots {
+  std::map<std::pair<ValueId, int>, int> of{};  // value, micro-batch
+  std::vector<std::int64_t> bytes{};
+};
+ValueSlots value_slots(const Program& program, std::span<const Instr> list);
+
+// Bytes in host memory on a rank, whole pages of each stretch.
+std::int64_t host_bytes(const PlanSet& plan, int rank);
+
+// Bytes that a reload or offload moves.
+std::int64_t transit_bytes(const PlanSet& plan, int stage, const Instr& line);
+
+// Lines that take memory: before them at most the last unit or value that left may still be on its way.
+bool takes_memory(const Instr& line);
+// Whether two lines that send something away speak of one unit or value.
+inline bool same_subject(const Instr& a, const Instr& b) {
+  return a.unit == b.unit && a.value == b.value && a.mb == b.mb;
+}
+
+// Units in memory for their step at most, beside the one that is on its way out.
+int staged_units(const PlanSet& plan);
+
+}  // namespace trireme::plan

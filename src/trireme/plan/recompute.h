@@ -1,0 +1,37 @@
+// Which nodes of a program run again before their backward, whole or in parts. Decisions stand in the program.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/plan/program.h"
+
+namespace trireme::plan {
+
+// Nodes that may run again whole: they have a backward and are no loss, whose backward follows its forward at once.
+std::vector<NodeId> recomputable(const Program& program);
+
+// Whether running it again whole gives memory back for work: an embedding that keeps where its rows lie does nothing
+// that is worth it.
+bool pays_to_run_again(const Node& node);
+
+// Of these nodes, the parts that leaving out would give memory back: of nodes with a backward, and kept so far.
+std::vector<std::string> parts_to_leave_out(const Program& program,
+                                            const std::vector<NodeId>& nodes);
+
+// Each of these as a segment of its own. Nodes that have one already are left alone.
+void recompute_each(Program& program, const std::vector<NodeId>& nodes);
+
+// Joins neighbouring nodes that run again to segments of `every`, counted from the first of a chunk; 0: of about the
+// root of how many the chunk has. A node with a backward that keeps what it needs parts them.
+void join_segments(Program& program, int every);
+
+// These nodes leave the part out, where it keeps something for their backward and they do not run again whole. Returns
+// how many do.
+int compute_again(Program& program, const std::vector<NodeId>& nodes, std::string_view part);
+
+// "12 of 14 nodes whole in 4 segments, norms in 2", or "" where everything is kept.
+std::string recomputation_text(const Program& program);
+
+}  // namespace trireme::plan

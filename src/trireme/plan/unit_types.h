@@ -1,0 +1,29 @@
+// In which types a unit's parameters, gradients and optimizer states are kept, and what they take.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "trireme/plan/program.h"
+#include "trireme/plan/recipe.h"
+
+namespace trireme::plan {
+
+// Of the parameters as blocks see them.
+DType param_type(const Recipe& recipe, const Unit& unit);
+
+// Whether what the optimizer steps is a second copy of the parameters.
+bool has_master_copy(const Recipe& recipe, const Unit& unit);
+
+// Of gradients between ranks.
+DType reduce_type(const Recipe& recipe);
+
+// Parameter elements behind one scale of 8-bit states: so many that shards hold whole blocks.
+std::int64_t state_block(std::int64_t numel);
+
+// Bytes of the optimizer states of `count` elements of a trainable unit, which are a shard's: of each tensor, and of
+// all. A state in 8 bits is two tensors, codes and scales.
+std::vector<std::int64_t> state_tensors(const Recipe& recipe, const Unit& unit, std::int64_t count);
+std::int64_t state_bytes(const Recipe& recipe, const Unit& unit, std::int64_t count);
+
+}  // namespace trireme::plan

@@ -1,0 +1,24 @@
+// TrainState: what a run carries from step to step beside its tensors; checkpoints keep it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "trireme/optim/loss_scaler.h"
+
+namespace trireme::train {
+
+struct TrainState {
+  std::int64_t updates = 0;  // of parameters: steps less those that were skipped
+  std::optional<optim::LossScaler::State> loss_scale{};
+  bool operator==(const TrainState&) const = default;
+};
+
+// A JSON object.
+std::string print(const TrainState& state);
+// Inverse of print; throws Error{kData} naming `what`. Of a checkpoint from before there was a state, `steps` were
+// done.
+TrainState parse_train_state(const std::string& text, std::int64_t steps, const std::string& what);
+
+}  // namespace trireme::train

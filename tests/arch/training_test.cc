@@ -1,0 +1,111 @@
+// Which units train, which adapters there are, and how tensor parallelism cuts them.
+#include "trireme/arch/training.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/config/error_of.h"
+#include "trireme/arch/language_model.h"
+#include "trireme/config/resolve.h"
+
+namespace trireme::arch {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+config::Job job_of(const std::vector<std::string>& sets, int world = 1) {
+  config::Job job;
+  job.model = {.layers = 3, .hidden = 32, .heads = 4, .ffn = 48, .vocab = 64, .seq_len = 16};
+  for (const std::string& set : sets) config::apply_set(job, set);
+  return config::resolve(job, world, {});
+}
+
+std::vector<std::string> trained(const std::vector<std::string>& sets) {
+  std::vector<std::string> names;
+  for (const plan::Unit& unit : describe(job_of(sets)).program.units)
+    if (unit.trainable) names.push_back(unit.name);
+  return names;
+}
+
+TEST(Training, PatternsNameUnits) {
+  EXPECT_THAT(trained({}), ElementsAre("embed", "block.0", "block.1", "block.2", "head"));
+  EXPECT_THAT(trained({"model.frozen=embed,block.[0-1]"}), ElementsAre("block.2", "head"));
+  EXPECT_THAT(trained({"model.frozen=block.*"}), ElementsAre("embed", "head"));
+  EXPECT_THAT(trained({"lora.rank=2"}),
+              ElementsAre("block.0.lora", "block.1.lora", "block.2.lora"));
+  EXPECT_THAT(trained({"lora.rank=2", "lora.also=block.2,h*"}),
+              ElementsAre("block.0.lora", "block.1.lora", "block.2", "block.2.lora", "head"));
+}
+
+TEST(Training, PatternsThatNameNothingAndNothingToTrainAreRefused) {
+  const auto refusal = [](const std::vector<std::string>& sets) {
+    return config::usage_error_of([&] { describe(job_of(sets)); });
+  };
+  EXPECT_THAT(refusal({"model.frozen=embed,blocks.0"}),
+              HasSubstr("model.frozen=embed,blocks.0: \"blocks.0\" matches none"));
+  EXPECT_THAT(refusal({"lora.rank=2", "lora.also=norm"}), HasSubstr("lora.also=norm: \"norm\""));
+  // Adapters are no units of the model's own.
+  EXPECT_THAT(refusal({"lora.rank=2", "lora.also=block.0.lora"}), HasSubstr("matches none"));
+  EXPECT_THAT(refusal({"model.frozen=*"}), HasSubstr("freezes every unit"));
+}
+
+TEST(Training, TargetsChooseLayers) {
+  const auto layers = [](const std::vector<std::string>& sets) {
+    std::vector<std::string> names;
+    const ModelSpec spec = describe(job_of(sets));
+    for (const ParamSpec& param : spec.units[2].params)
+      if (const std::size_t at = param.name.find(".lora_A"); at != std::string::npos)
+        names.push_back(param.name.substr(0, at));
+    return names;
+  };
+  const std::string h = "transformer.h.0.";
+  EXPECT_THAT(layers({"lora.rank=2", "lora.targets=attention"}),
+              ElementsAre(h + "attn.c_attn", h + "attn.c_proj"));
+  EXPECT_THAT(layers({"lora.rank=2", "lora.targets=mlp"}),
+              ElementsAre(h + "mlp.c_fc", h + "mlp.c_proj"));
+  EXPECT_EQ(layers({"lora.rank=2"}).size(), 4u);
+  EXPECT_EQ(layers({"lora.rank=2", "model.family=llama"}).size(), 7u);
+}
+
+// What all ranks hold is a part of a sum; the rest is cut as the layer's weight.
+TEST(Training, AdaptersAreCutWithTheirLayer) {
+  const ModelSpec spec = describe(
+      job_of({"lora.rank=2", "model.family=llama", "model.kv_heads=2", "parallel.tp=4"}, 4));
+  const UnitSpec& unit = spec.units[2];
+  EXPECT_EQ(unit.name, "block.0.lora");
+  std::int64_t partial = 0;
+  for (const ParamSpec& param : unit.params) {
+    const bool down = param.name.find("lora_A") != std::string::npos;
+    const bool closing = param.name.find("o_proj") != std::string::npos ||
+                         param.name.find("down_proj") != std::string::npos;
+    const LocalParam local = local_param(param, 1, 4);
+    EXPECT_EQ(local.shape == param.shape, down != closing) << param.name;
+    if (down != closing) {
+      EXPECT_TRUE(local.partial) << param.name;
+    }
+    if (local.partial) partial += param.numel();
+  }
+  EXPECT_EQ(spec.program.units[2].tp_partial, partial);
+  EXPECT_EQ(spec.program.units[1].tp_partial, 0);  // frozen: there is nothing to add
+}
+
+TEST(Training, ModelFlopsLeaveOutWhatIsNotComputed) {
+  const auto flops = [](const std::vector<std::string>& sets) {
+    return describe(job_of(sets)).flops_per_token;
+  };
+  const double attention = 3.0 * 32 * 16, embed = 64 * 32,
+               block = 4 * 32 * 32 + 2 * 32 * 48 + 288 + 48;
+  const double norm = 2 * 32;
+  EXPECT_EQ(flops({}), 6 * (embed + 3 * block + norm) + 12 * attention);
+  // Embedding and first block: forward alone, but for the tied head's input gradient.
+  EXPECT_EQ(flops({"model.frozen=embed,block.0"}),
+            4 * embed + 2 * block + 12 * block + 6 * norm + (4 + 24) * attention / 3);
+  const double adapters = 2 * (32 + 96 + 32 + 32 + 32 + 48 + 48 + 32);
+  EXPECT_EQ(flops({"lora.rank=2"}),
+            4 * (embed + 3 * block + norm) + 6 * 3 * adapters + 12 * attention);
+  EXPECT_NE(describe(job_of({"lora.rank=2"})).flops_convention, "6N + 12LHS");
+}
+
+}  // namespace
+}  // namespace trireme::arch

@@ -1,0 +1,60 @@
+// Keys that freeze and adapt: what goes together, and what a resume may change.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/config/error_of.h"
+#include "trireme/config/resolve.h"
+
+namespace trireme::config {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string refusal(const std::vector<std::string>& sets) {
+  Job job;
+  for (const std::string& set : sets) apply_set(job, set);
+  return usage_error_of([&] { resolve(job, 1, {.vocab = 256}); });
+}
+
+TEST(Training, KeysWithoutUseAreRefused) {
+  EXPECT_THAT(refusal({"lora.alpha=8"}), HasSubstr("lora.rank=0 is a model without adapters"));
+  EXPECT_THAT(refusal({"lora.also=head"}), HasSubstr("lora.also=head; set lora.rank"));
+  EXPECT_THAT(refusal({"lora.targets=mlp", "lora.dropout=0.5"}),
+              HasSubstr("no use for lora.dropout=0.5, lora.targets=mlp; set lora.rank"));
+  EXPECT_THAT(refusal({"model.frozen=head,block.[0"}),
+              HasSubstr("model.frozen=head,block.[0: the brackets of \"block.[0\""));
+  EXPECT_THAT(refusal({"lora.rank=4", "lora.also=block.[a]"}), HasSubstr("lora.also=block.[a]: "));
+  EXPECT_THAT(refusal({"lora.rank=65"}), HasSubstr("lora.rank=65 is above 64"));
+  EXPECT_THAT(refusal({"lora.rank=33", "lora.targets=mlp", "model.ffn=32"}),
+              HasSubstr("set lora.rank=32 or less"));
+  EXPECT_THAT(refusal({"lora.rank=4", "model.frozen=embed"}),
+              HasSubstr("name what trains beside them in lora.also"));
+  EXPECT_THAT(refusal({"checkpoint.trainable_only=true"}), HasSubstr("everything trains"));
+  EXPECT_THAT(refusal({"checkpoint.trainable_only=true", "lora.rank=4"}),
+              HasSubstr("set model.weights to the one it comes from"));
+}
+
+TEST(Training, RanksGoUpToThoseOfTheLayers) {
+  Job job;
+  apply_set(job, "lora.rank=64");  // model.hidden
+  EXPECT_NO_THROW(resolve(job, 1, {.vocab = 256}));
+}
+
+TEST(Training, WhatTrainsIsFixedForARun) {
+  const Job plain;
+  for (const char* set : {"model.frozen=embed", "lora.rank=4", "lora.alpha=8", "lora.dropout=0.1",
+                          "lora.targets=mlp", "lora.also=head"}) {
+    Job changed;
+    apply_set(changed, set);
+    const std::string key(set, std::string(set).find('='));
+    EXPECT_THAT(usage_error_of([&] { check_resumable(plain, changed); }), HasSubstr(key));
+  }
+  for (const char* set : {"model.weights=elsewhere/step-4", "checkpoint.trainable_only=true"}) {
+    Job changed;
+    apply_set(changed, set);
+    EXPECT_NO_THROW(check_resumable(plain, changed)) << set;
+  }
+}
+
+}  // namespace
+}  // namespace trireme::config
