@@ -15,6 +15,7 @@
 #include "room.h"
 #include "run_directory.h"
 #include "trireme/base/error.h"
+#include "trireme/base/ports.h"
 #include "trireme/config/resolve.h"
 #include "weights.h"
 #include "workers.h"
@@ -110,7 +111,7 @@ int follow(const TrainOptions& options, config::Job job, const Place& place) {
 void check_port(const Place& place) {
   const char* agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
   const bool hosted = agent != nullptr && std::string(agent) == "True";
-  if (place.launched() && place.world > 1 && !hosted && !elastic::can_listen(place.port))
+  if (place.launched() && place.world > 1 && !hosted && !can_listen(place.port))
     fail(ErrorKind::kUsage,
          "port {} is in use and rank 0 must listen there; set MASTER_PORT to another", place.port);
 }

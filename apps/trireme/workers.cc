@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "trireme/base/error.h"
+#include "trireme/base/ports.h"
 
 namespace trireme::app {
 namespace {
@@ -108,7 +109,7 @@ elastic::Outcome run_workers(const std::vector<std::string>& arguments, const Pl
   return elastic::run({.command = command(arguments),
                        .environment = worker_environment().entries(),
                        .ranks = place.world,
-                       .port = elastic::free_port(),
+                       .port = free_port(),
                        .on_line = [](int rank, std::string_view line) {
                          std::fputs(fmt::format("[rank {}] {}\n", rank, line).c_str(), stderr);
                        }});

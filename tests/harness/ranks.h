@@ -1,16 +1,11 @@
 // N ranks as N threads of the test, on any back end that allows it.
 #pragma once
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <functional>
 #include <string>
 #include <vector>
 
-#include "trireme/base/error.h"
+#include "trireme/base/ports.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/processes.h"
 
@@ -21,20 +16,6 @@ enum class Backend { kLocal, kShm, kGloo, kHosts };
 inline std::string name(Backend backend) {
   constexpr const char* kNames[] = {"local", "shm", "gloo", "hosts"};
   return kNames[static_cast<int>(backend)];
-}
-
-// A TCP port of the loopback that was free a moment ago.
-inline int free_port() {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof(address);
-  const bool bound = bind(fd, reinterpret_cast<sockaddr*>(&address), length) == 0 &&
-                     getsockname(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
-  close(fd);
-  TRIREME_CHECK(bound, "no free port");
-  return ntohs(address.sin_port);
 }
 
 // As run_ranks below, with the ranks pretending to be on hosts: so many on the first, the second, ...

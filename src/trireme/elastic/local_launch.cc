@@ -1,12 +1,10 @@
 #include "trireme/elastic/local_launch.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -267,28 +265,6 @@ class Host {
 Outcome run(const Launch& launch) {
   TRIREME_CHECK(launch.ranks >= 1 && !launch.command.empty(), "{} ranks", launch.ranks);
   return Host(launch).watch();
-}
-
-bool can_listen(int port) {
-  Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int yes = 1;  // as servers do: connections that are closing do not count
-  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  return ::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
-}
-
-int free_port() {
-  Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  if (socket.get() < 0 || ::bind(socket.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      ::getsockname(socket.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0)
-    fail(ErrorKind::kUsage, "no free port on the loopback interface: {}", std::strerror(errno));
-  return ntohs(address.sin_port);
 }
 
 }  // namespace trireme::elastic

@@ -28,10 +28,4 @@ struct Launch {
 // started.
 Outcome run(const Launch& launch);
 
-// Whether a program could listen on this TCP port of this host now.
-bool can_listen(int port);
-
-// A TCP port of the loopback interface that was free a moment ago.
-int free_port();
-
 }  // namespace trireme::elastic
