@@ -13,8 +13,8 @@
 #include "trireme/plan/offload.h"
 #include "trireme/plan/placement.h"
 #include "trireme/plan/recompute.h"
-#include "trireme/plan/shard.h"
 #include "trireme/plan/text.h"
+#include "trireme/plan/unit_share.h"
 #include "trireme/plan/unit_types.h"
 
 namespace trireme::plan {
@@ -23,10 +23,6 @@ namespace {
 using mesh::Axis;
 
 constexpr std::size_t kColumns = 110;
-
-int shards(const PlanSet& plan) {
-  return data_parallel_row(plan.recipe.zero).sharded_states ? plan.mesh.degree(mesh::kShards) : 1;
-}
 
 std::string offload_line(const PlanSet& plan) {
   const Offload& offload = plan.recipe.offload;
@@ -68,6 +64,7 @@ struct UnitRow {
   std::string names;
   int count = 1;
   std::int64_t numel = 0;
+  std::int64_t stepped = 0;  // by a rank
   std::string role;
 };
 
@@ -81,7 +78,8 @@ std::string together(const std::vector<std::string>& names) {
   return folded[0].substr(prefix.size(), folded[0].size() - prefix.size() - 1);
 }
 
-std::vector<UnitRow> unit_rows(const Program& program) {
+std::vector<UnitRow> unit_rows(const PlanSet& plan) {
+  const Program& program = plan.program;
   // Units of one size and role fold by their names.
   std::vector<UnitRow> rows;
   for (std::size_t first = 0; first < program.units.size();) {
@@ -100,6 +98,7 @@ std::vector<UnitRow> unit_rows(const Program& program) {
     rows.push_back({.names = together(names),
                     .count = static_cast<int>(end - first),
                     .numel = unit.numel,
+                    .stepped = share_of(plan, static_cast<UnitId>(first)).part,
                     .role = role(unit)});
     first = end;
   }
@@ -108,7 +107,7 @@ std::vector<UnitRow> unit_rows(const Program& program) {
 
 std::string units_text(const PlanSet& plan) {
   constexpr std::size_t kRows = 8;
-  const std::vector<UnitRow> rows = unit_rows(plan.program);
+  const std::vector<UnitRow> rows = unit_rows(plan);
   std::string text = fmt::format("\n{:<40} {:>6} {:>16} {:>16}  {}\n", "units", "count",
                                  plan.mesh.degree(Axis::kTp) > 1 ? "here, under tp" : "parameters",
                                  "stepped by a rank", "");
@@ -117,8 +116,7 @@ std::string units_text(const PlanSet& plan) {
     total += rows[i].count * rows[i].numel;
     if (i >= kRows) continue;
     text += fmt::format("  {:<38.38} {:>6} {:>16} {:>16}  {}\n", rows[i].names, rows[i].count,
-                        grouped_text(rows[i].numel),
-                        grouped_text(shard_numel(rows[i].numel, shards(plan))), rows[i].role);
+                        grouped_text(rows[i].numel), grouped_text(rows[i].stepped), rows[i].role);
   }
   if (rows.size() > kRows) text += fmt::format("  and {} rows more\n", rows.size() - kRows);
   return text + fmt::format("  {:<38} {:>6} {:>16}\n", "all", plan.program.units.size(),
@@ -136,12 +134,11 @@ double payload(const PlanSet& plan, int rank, const Instr& line) {
            static_cast<double>(size_of(reduce_type(plan.recipe)));
   const bool parts =
       line.verb == Verb::kSyncTied || (line.verb == Verb::kReduceGrads && !line.scatter);
-  const std::int64_t count =
-      shard_numel(plan.program.units[line.unit].numel, shards(plan)) * (parts ? 1 : shards(plan));
+  const UnitShare share = share_of(plan, line.unit);
   const DType type = line.verb == Verb::kUnshard
                          ? param_type(plan.recipe, plan.program.units[line.unit])
                          : reduce_type(plan.recipe);
-  return static_cast<double>(count) * static_cast<double>(size_of(type));
+  return static_cast<double>(parts ? share.part : share.full) * static_cast<double>(size_of(type));
 }
 
 struct Communication {
@@ -358,11 +355,13 @@ Json explain_json(const PlanSet& plan, int rank, const MemoryAccount& account,
                     {"optimizer_states", recipe.optimizer_states},
                     {"int8_states", recipe.int8_states}};
   json["units"] = Json::array();
-  for (const Unit& unit : plan.program.units)
+  for (UnitId id = 0; id < std::ssize(plan.program.units); ++id) {
+    const Unit& unit = plan.program.units[static_cast<std::size_t>(id)];
     json["units"].push_back({{"name", unit.name},
                              {"parameters", unit.numel},
-                             {"on_rank", shard_numel(unit.numel, shards(plan))},
+                             {"on_rank", share_of(plan, id).part},
                              {"trainable", unit.trainable}});
+  }
   json["communication"] = Json::array();
   for (const Communication& one : communications(plan, rank))
     json["communication"].push_back(

@@ -11,7 +11,7 @@
 #include "trireme/plan/lane_order.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/placement.h"
-#include "trireme/plan/shard.h"
+#include "trireme/plan/unit_share.h"
 #include "trireme/plan/unit_types.h"
 
 namespace trireme::plan {
@@ -52,13 +52,12 @@ class Account {
         order_(list_),
         away_(plan.program, plan.recipe),
         stage_(plan.mesh.coordinate(rank, Axis::kPp)) {
-    const int shards = plan.mesh.degree(mesh::kShards);
-    sharded_ = row_.sharded_states && shards > 1;
     units_.resize(plan.program.units.size());
     for (UnitId unit : units_of_stage(plan.program, stage_)) {
-      UnitMemory& memory = units_[unit];
-      memory.part = shard_numel(plan.program.units[unit].numel, sharded_ ? shards : 1);
-      memory.full = memory.part * (sharded_ ? shards : 1);
+      const UnitShare share = share_of(plan, unit);
+      sharded_ = share.sharded;
+      units_[unit].part = share.part;
+      units_[unit].full = share.full;
       persistent(unit);
     }
     add(MemoryKind::kHost, host_bytes(plan, rank));
@@ -144,9 +143,9 @@ class Account {
   void settle(UnitMemory& unit) {
     const Instr& line = list_[static_cast<std::size_t>(std::exchange(unit.pending, -1))];
     if (line.axes == mesh::AxisSet(Axis::kTp))
-      add(MemoryKind::kUnitBuffers, -reduce_bytes(plan_.program.units[line.unit].tp_partial));
+      add(MemoryKind::kCommunication, -reduce_bytes(plan_.program.units[line.unit].tp_partial));
     else if (converts())
-      add(MemoryKind::kUnitBuffers, -travelling_bytes(line, unit));
+      add(MemoryKind::kCommunication, -travelling_bytes(line, unit));
     if (!line.scatter) return;
     if (converts())
       add(MemoryKind::kGradients, grad_bytes(unit.part));
@@ -223,7 +222,7 @@ class Account {
       case Verb::kSyncTied:
         if (!converts()) break;
         units_[line.unit].pending = static_cast<int>(&line - list_.data());
-        add(MemoryKind::kUnitBuffers, travelling_bytes(line, units_[line.unit]));
+        add(MemoryKind::kCommunication, travelling_bytes(line, units_[line.unit]));
         break;
       case Verb::kGradNorm:
         for (UnitMemory& unit : units_) collapse(unit);
@@ -236,9 +235,9 @@ class Account {
   void reduce(const Instr& line, UnitMemory& unit) {
     unit.pending = static_cast<int>(&line - list_.data());
     if (line.axes == mesh::AxisSet(Axis::kTp))
-      add(MemoryKind::kUnitBuffers, reduce_bytes(plan_.program.units[line.unit].tp_partial));
+      add(MemoryKind::kCommunication, reduce_bytes(plan_.program.units[line.unit].tp_partial));
     else if (converts())
-      add(MemoryKind::kUnitBuffers, travelling_bytes(line, unit));
+      add(MemoryKind::kCommunication, travelling_bytes(line, unit));
     if (line.mb < 0) collapse(unit);
     if (!line.scatter) return;
     if (line.mb >= 0) unit.chunks[line.chunk].leaf = false;
@@ -477,8 +476,9 @@ class Account {
 }  // namespace
 
 std::string_view name(MemoryKind kind) {
-  constexpr std::string_view kNames[] = {"params",      "optimizer", "gradients", "unit_buffers",
-                                         "activations", "work",      "staging",   "host"};
+  constexpr std::string_view kNames[] = {"params",        "optimizer",   "gradients",
+                                         "unit_buffers",  "activations", "work",
+                                         "communication", "staging",     "host"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "trireme/plan/placement.h"
-#include "trireme/plan/shard.h"
+#include "trireme/plan/unit_share.h"
 #include "trireme/plan/unit_types.h"
 
 namespace trireme::plan {
@@ -83,14 +83,6 @@ int levels_met(int pushed, bool canonical) {
 
 int level_of_sum(int pushed, bool canonical) {
   return canonical ? levels_met(pushed, canonical) : 0;
-}
-
-UnitShare share_of(const PlanSet& plan, UnitId unit) {
-  const int shards = plan.mesh.degree(mesh::kShards);
-  const bool sharded = data_parallel_row(plan.recipe.zero).sharded_states && shards > 1;
-  const std::int64_t part =
-      shard_numel(plan.program.units[static_cast<std::size_t>(unit)].numel, sharded ? shards : 1);
-  return {.part = part, .full = sharded ? part * shards : part, .sharded = sharded};
 }
 
 std::int64_t UnitSpace::states_bytes() const {

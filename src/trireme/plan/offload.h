@@ -44,14 +44,6 @@ class Away {
 int levels_met(int pushed, bool canonical);
 int level_of_sum(int pushed, bool canonical);
 
-// Elements of a unit on one rank.
-struct UnitShare {
-  std::int64_t part = 0;  // stepped
-  std::int64_t full = 0;  // with the padding of shards
-  bool sharded = false;   // the two differ
-};
-UnitShare share_of(const PlanSet& plan, UnitId unit);
-
 // Bytes that a rank of the stage needs for what of a unit leaves: one entry for each stretch of memory.
 struct UnitSpace {
   std::vector<std::int64_t> states;  // a second copy of the weights, then the states

@@ -4,7 +4,7 @@
 
 #include "trireme/plan/offload.h"
 #include "trireme/plan/placement.h"
-#include "trireme/plan/shard.h"
+#include "trireme/plan/unit_share.h"
 #include "trireme/plan/unit_types.h"
 
 namespace trireme::sim {
@@ -17,16 +17,13 @@ using plan::Verb;
 
 double width(DType type) { return static_cast<double>(size_of(type)); }
 
-int shards(const PlanSet& plan) {
-  const bool sharded = plan::data_parallel_row(plan.recipe.zero).sharded_states;
-  return sharded ? plan.mesh.degree(mesh::kShards) : 1;
-}
-
 // Elements of the unit that a rank steps, and of its full buffer.
 double part(const PlanSet& plan, plan::UnitId unit) {
-  return static_cast<double>(plan::shard_numel(plan.program.units[unit].numel, shards(plan)));
+  return static_cast<double>(plan::share_of(plan, unit).part);
 }
-double full(const PlanSet& plan, plan::UnitId unit) { return part(plan, unit) * shards(plan); }
+double full(const PlanSet& plan, plan::UnitId unit) {
+  return static_cast<double>(plan::share_of(plan, unit).full);
+}
 
 struct Traffic {
   double messages = 0;  // one after the other
@@ -72,8 +69,7 @@ Traffic traffic(const PlanSet& plan, const Instr& line) {
         return ring(static_cast<double>(plan.program.units[line.unit].tp_partial) * grads,
                     plan.mesh.degree(line.axes), 2);
       // After a reduce-scatter the rest of the axes reduces parts.
-      const bool parts = !line.scatter && shards(plan) > 1;
-      const double count = parts ? part(plan, line.unit) : full(plan, line.unit);
+      const double count = line.scatter ? full(plan, line.unit) : part(plan, line.unit);
       return ring(count * grads, plan.mesh.degree(line.axes), line.scatter ? 1 : 2);
     }
     case Verb::kSyncTied: {

@@ -143,6 +143,8 @@ std::string advice(const plan::PlanSet& plan, MemoryKind kind) {
     case MemoryKind::kUnitBuffers:
       return recipe.zero == 3 && recipe.prefetch > 0 ? "parallel.prefetch=0, or more parallel.tp"
                                                      : "more parallel.tp or pp";
+    case MemoryKind::kCommunication:
+      return "precision.reduce as precision.grads, or more parallel.tp or pp";
     case MemoryKind::kActivations:
       return recomputes(plan.program) ? smaller
                                       : "recompute.policy=full, or a smaller run.micro_batch";

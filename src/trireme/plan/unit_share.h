@@ -1,0 +1,18 @@
+// What of a unit is whose: one answer for the account, the price and the picture of a plan.
+#pragma once
+
+#include <cstdint>
+
+#include "trireme/plan/plan.h"
+
+namespace trireme::plan {
+
+// Elements of a unit on one rank.
+struct UnitShare {
+  std::int64_t part = 0;  // stepped
+  std::int64_t full = 0;  // with the padding of shards
+  bool sharded = false;   // the two differ
+};
+UnitShare share_of(const PlanSet& plan, UnitId unit);
+
+}  // namespace trireme::plan
