@@ -389,6 +389,22 @@ TEST(MemoryScratch, TooMuchIsFoundAtTheStart) {
               AllOf(HasSubstr("needs 1125899906842624 bytes"), HasSubstr("are free")));
 }
 
+// Not when somebody looks.
+TEST(Ticket, KnowsWhenItEnded) {
+  using Clock = std::chrono::steady_clock;
+  const auto scratch = open_memory();
+  const Extent extent = scratch->reserve(kMib);
+  scratch->commit();
+  const std::vector<std::byte> data(kMib);
+  const Clock::time_point begun = Clock::now();
+  const Ticket ticket = scratch->write(extent, data.data(), kMib);
+  while (!ticket.done()) std::this_thread::yield();
+  const Clock::time_point seen = Clock::now();
+  ticket.wait();
+  EXPECT_GE(ticket.ended(), begun);
+  EXPECT_LE(ticket.ended(), seen);
+}
+
 TEST(Ticket, OfNothingIsDone) {
   const Ticket ticket;
   EXPECT_TRUE(ticket.done());

@@ -172,8 +172,9 @@ void Executor::settle(plan::Lane lane, int line, const StepArgs& args) {
   const Stopwatch waiting;
   for (; !issued.empty() && issued.front().line <= line; issued.pop_front()) {
     finish(issued.front());
-    if (args.times != nullptr)
-      (*args.times)[static_cast<std::size_t>(issued.front().line)].end = now();
+    if (args.times == nullptr) continue;
+    LineTime& time = (*args.times)[static_cast<std::size_t>(issued.front().line)];
+    time.end = lane == plan::Lane::kDp ? now() : issued.front().movement.ended_s(time.end);
   }
   if (lane != plan::Lane::kDp) offload_wait_s_ += waiting.seconds();
 }

@@ -20,7 +20,7 @@
 namespace trireme::exec {
 
 // Seconds of the host's monotonic clock. A communication starts when it is issued and ends when this rank has
-// seen it end.
+// seen it end; what moves between memory and where it waits ends when it has.
 struct LineTime {
   double start = 0;
   double end = 0;

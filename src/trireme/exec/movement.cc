@@ -2,6 +2,8 @@
 
 #include <ATen/ops/empty.h>
 
+#include <algorithm>
+#include <chrono>
 #include <exception>
 #include <utility>
 
@@ -71,6 +73,14 @@ std::vector<Flat> Movement::take() {
   std::vector<Flat> flats;
   for (Part& part : parts_) flats.push_back(std::move(part.flat));
   return flats;
+}
+
+double Movement::ended_s(double begun) const {
+  double last = begun;
+  for (const Part& part : parts_)
+    last = std::max(last,
+                    std::chrono::duration<double>(part.ticket.ended().time_since_epoch()).count());
+  return last;
 }
 
 std::vector<io::Ticket> Movement::tickets() const {

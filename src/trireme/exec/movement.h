@@ -30,6 +30,8 @@ class Movement {
   // After wait(): what was read, in the order of read().
   std::vector<Flat> take();
   at::Tensor tensor() { return std::move(parts_.front().tensor); }
+  // After wait(): when the last of it had ended, in seconds of the monotonic clock; `begun` where nothing had to move.
+  double ended_s(double begun) const;
   // For who must wait for it elsewhere as well.
   std::vector<io::Ticket> tickets() const;
 

@@ -62,13 +62,14 @@ void Ticket::State::end_piece(const std::optional<Error>& cause) {
   if (cause && !failure) failure = cause;
   if (--pieces > 0) return;
   meter.end(direction, failure ? 0 : bytes);
-  ended.notify_all();
+  ended = std::chrono::steady_clock::now();
+  changed.notify_all();
 }
 
 void Ticket::wait() const {
   if (!state_) return;
   std::unique_lock lock(state_->mutex);
-  state_->ended.wait(lock, [&] { return state_->pieces == 0; });
+  state_->changed.wait(lock, [&] { return state_->pieces == 0; });
   if (state_->failure) throw *state_->failure;
 }
 
@@ -76,6 +77,12 @@ bool Ticket::done() const {
   if (!state_) return true;
   const std::lock_guard lock(state_->mutex);
   return state_->pieces == 0;
+}
+
+std::chrono::steady_clock::time_point Ticket::ended() const {
+  if (!state_) return {};
+  const std::lock_guard lock(state_->mutex);
+  return state_->ended;
 }
 
 void Slot::start(Piece piece, const Place& place) {

@@ -45,8 +45,9 @@ struct Ticket::State {
   const Direction direction;
   const std::int64_t bytes;
   std::mutex mutex;
-  std::condition_variable ended;
-  int pieces;  // not yet ended
+  std::condition_variable changed;
+  int pieces;                                   // not yet ended
+  std::chrono::steady_clock::time_point ended;  // the last of them
   std::optional<Error> failure;
 };
 

@@ -2,6 +2,7 @@
 // outlives the process.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -34,6 +35,8 @@ class Ticket {
   void wait() const;
   // True once wait() would not block.
   bool done() const;
+  // When it ended, after wait(); of nothing: the clock's beginning.
+  std::chrono::steady_clock::time_point ended() const;
 
  private:
   std::shared_ptr<State> state_;
