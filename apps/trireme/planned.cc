@@ -115,6 +115,7 @@ Planned plan_job(config::Job job, int world, std::int64_t vocabulary) {
       plan::compile(planned.model.program, arch::mesh_of(planned.job), arch::recipe_of(planned.job),
                     arch::grid_of(planned.job, planned.model));
   plan::validate(planned.plan);
+  plan::check_activations_leave(planned.plan);
   return planned;
 }
 

@@ -1,7 +1,9 @@
 // trireme-worker bench-memory: what jobs of many kinds need, as the plan says and as the allocator counts.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "memory.h"
@@ -20,11 +22,13 @@ constexpr double kTimeoutS = 600;
 
 // By rank; ranks are threads.
 std::vector<train::MemoryTrial> try_job(const MemoryJob& job, int steps) {
+  const Path scratch =
+      std::filesystem::temp_directory_path() / fmt::format("trireme_bench_memory_{}", ::getpid());
   std::vector<train::MemoryTrial> ranks(static_cast<std::size_t>(job.world));
   comm::run_local_ranks(job.world, kTimeoutS, [&](comm::World& world) {
     const ChargeAnew charge;
     ranks[static_cast<std::size_t>(world.rank())] =
-        train::try_memory(job.job, world, &charged_here(), steps);
+        train::try_memory(job.job, world, &charged_here(), steps, scratch);
   });
   return ranks;
 }

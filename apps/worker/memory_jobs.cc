@@ -57,6 +57,10 @@ const Layout kLayouts[] = {
     {"gpt_s", 1, {"policy=segments", "micro_batch=4"}},
     {"gpt_s", 1, {"rank=8", "micro_batch=4"}},
     {"gpt_s", 1, {"optimizer=host", "micro_batch=2"}},
+    {"gpt_s", 1, {"optimizer=nvme", "micro_batch=2"}},
+    {"gpt_s", 1, {"optimizer=nvme", "params=nvme", "offload.grads=nvme", "micro_batch=4"}},
+    {"gpt_s", 1, {"policy=full", "activations=nvme", "micro_batch=4"}},
+    {"gpt_s", 2, {"zero=3", "optimizer=nvme", "params=nvme", "micro_batch=2"}},
     {"gpt_s", 2, {"zero=0", "micro_batch=2"}},
     {"gpt_s", 2, {"zero=1", "micro_batch=2"}},
     {"gpt_s", 2, {"zero=2", "micro_batch=2"}},
@@ -83,6 +87,7 @@ const Layout kLayouts[] = {
     {"gpt_30m", 2, {"tp=2", "micro_batch=2"}},
     {"gpt_m", 1, {"micro_batch=4"}},
     {"gpt_m", 1, {"micro_batch=8", "compute=bf16", "policy=full", "logits=true"}},
+    {"gpt_m", 1, {"optimizer=nvme", "compute=bf16", "micro_batch=4"}},
     {"gpt_m", 2, {"zero=3", "compute=bf16", "micro_batch=4"}},
 };
 

@@ -197,6 +197,18 @@ TEST(RecomputePolicy, AutoLeavesOtherMistakesAsTheyAre) {
   EXPECT_TRUE(message.starts_with("offload.ratio=")) << message;
 }
 
+// The search begins where nothing runs again, so that nothing leaves either; where it ends, something does.
+TEST(RecomputePolicy, AutoChoosesWithActivationsThatLeave) {
+  const std::int64_t all = peak({}), full = peak({"recompute.policy=full"});
+  const Sets away = {"recompute.policy=auto", "offload.activations=nvme"};
+  const Sets tight = away + Sets{fmt::format("recompute.memory={}", (all + full) / 2)};
+  EXPECT_LE(peak(tight), (all + full) / 2);
+  const config::Job resolved = eight_blocks(tight);
+  const ModelSpec model = describe(resolved);
+  EXPECT_NO_THROW(plan::check_activations_leave(plan::compile(
+      model.program, mesh_of(resolved), recipe_of(resolved), grid_of(resolved, model))));
+}
+
 // What waits in host memory is in the memory of a rank, if that is a CPU.
 TEST(RecomputePolicy, AutoCountsHostMemoryOfACpu) {
   const Sets offload = {"offload.optimizer=host", "model.hidden=128"};

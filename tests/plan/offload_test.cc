@@ -306,7 +306,7 @@ TEST(Offload, MistakesAreNamed) {
 
 std::string usage(const Program& program, const mesh::Mesh& mesh, const Recipe& recipe) {
   try {
-    compile(program, mesh, recipe);
+    check_activations_leave(compile(program, mesh, recipe));
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kUsage);
     return error.what();
@@ -316,7 +316,7 @@ std::string usage(const Program& program, const mesh::Mesh& mesh, const Recipe& 
 
 TEST(Offload, WhatCannotLeaveIsRefused) {
   EXPECT_THAT(usage(arch::chain_example(), mesh::Mesh(), {.offload = {.activations = Tier::kNvme}}),
-              HasSubstr("set recompute.policy"));
+              HasSubstr("have more run again (recompute.policy"));
   EXPECT_THAT(usage(recompute_whole(arch::chain_example()), mesh::Mesh(),
                     {.offload = {.activations = Tier::kTp}}),
               HasSubstr("set parallel.tp"));

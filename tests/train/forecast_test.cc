@@ -1,7 +1,10 @@
 // The memory that plans promise, against what the allocator charges to each rank.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -38,10 +41,13 @@ config::Job job_of(const Layout& layout) {
 std::vector<MemoryTrial> try_layout(const Layout& layout) {
   app::keep_freed_memory();
   const config::Job job = job_of(layout);
+  const Path scratch =
+      std::filesystem::temp_directory_path() / fmt::format("trireme_forecast_{}", ::getpid());
   std::vector<MemoryTrial> ranks(static_cast<std::size_t>(layout.world));
   comm::run_local_ranks(layout.world, 120, [&](comm::World& world) {
     const app::ChargeAnew charge;
-    ranks[static_cast<std::size_t>(world.rank())] = try_memory(job, world, &app::charged_here(), 2);
+    ranks[static_cast<std::size_t>(world.rank())] =
+        try_memory(job, world, &app::charged_here(), 2, scratch);
   });
   return ranks;
 }
@@ -116,6 +122,10 @@ std::vector<Layout> layouts() {
   add(1, {"precision.compute=fp16", "run.micro_batch=8"});
   add(1, {"lora.rank=4", "run.micro_batch=8"});
   add(1, {"offload.optimizer=host", "run.micro_batch=8"});
+  both(1, {"offload.optimizer=nvme", "offload.params=nvme", "offload.grads=nvme"});
+  add(1, {"offload.activations=nvme", "recompute.policy=full", "run.micro_batch=4"});
+  add(2, {"offload.optimizer=nvme", "offload.params=nvme", "parallel.zero=3",
+          "precision.compute=bf16"});
   return all;
 }
 

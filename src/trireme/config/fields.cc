@@ -382,9 +382,10 @@ void add_offload(std::vector<Field>& list) {
   list.push_back(integer(KEY(offload.prefetch),
                          "Units or activations that come back ahead of their use.",
                          from(0, 1 << 10)));
-  list.push_back(text(KEY(offload.path),
-                      "Directory of the scratch file (nvme), which has no name there and is gone "
-                      "with the process; empty: scratch in the run directory."));
+  list.push_back(
+      text(KEY(offload.path),
+           "Existing directory for the scratch file (nvme), which has no name there and is gone "
+           "with the process; empty: scratch in the run directory."));
   list.push_back(choice(KEY(offload.engine),
                         "How the scratch file is read and written (nvme); auto: io_uring where it "
                         "works, else threads.",

@@ -30,6 +30,7 @@ plan::PlanSet compile_checked(const plan::Program& program, const SessionSetup& 
   plan::PlanSet plan = setup.grid ? plan::compile(program, setup.mesh, setup.recipe, *setup.grid)
                                   : plan::compile(program, setup.mesh, setup.recipe);
   plan::validate(plan);
+  plan::check_activations_leave(plan);
   return plan;
 }
 

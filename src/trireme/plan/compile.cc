@@ -84,23 +84,9 @@ void check_offload(const Program& program, const mesh::Mesh& mesh, const Recipe&
            unit.name, program.units[static_cast<std::size_t>(unit.ema_of)].name);
 }
 
-// What a job asks to leave memory has something that can.
-void check_something_leaves(const PlanSet& plan, const GradientFlow& flow) {
+// What a job asks to leave of the optimizer has something that can.
+void check_states_leave(const PlanSet& plan) {
   const Offload& offload = plan.recipe.offload;
-  const auto moved = [&](const auto& wanted) {
-    return std::ranges::any_of(plan.lists,
-                               [&](const List& list) { return std::ranges::any_of(list, wanted); });
-  };
-  if (offload.activations != Tier::kNone &&
-      std::ranges::find(flow.node_has_backward, true) != flow.node_has_backward.end() &&
-      !moved([](const Instr& line) { return line.verb == Verb::kOffload && line.value >= 0; }))
-    fail(ErrorKind::kUsage,
-         "offload.activations={}: nothing of {} can leave: only what nodes read that run again "
-         "does{}; set recompute.policy, or leave it out",
-         name(offload.activations), plan.program.name,
-         offload.activations == Tier::kTp
-             ? ", and of that what all tp ranks have (parallel.sequence_parallel=false)"
-             : "");
   const bool trains = std::ranges::any_of(plan.program.units, &Unit::trainable);
   if (offload.optimizer != Tier::kNone && trains &&
       !Away(plan.program, plan.recipe).any(Piece::kStates))
@@ -224,11 +210,30 @@ PlanSet compile(Program program, const mesh::Mesh& mesh, const Recipe& recipe,
     list = offload_gradients(stage, std::move(list));
     list = offload_steps(stage, std::move(list));
   }
-  check_something_leaves(plan, flow);
+  check_states_leave(plan);
   for (int rank = 0; rank < mesh.world(); ++rank)
     plan.list_of_rank.push_back(mesh.coordinate(rank, Axis::kPp));
   order_lanes(stages, plan);
   return plan;
+}
+
+void check_activations_leave(const PlanSet& plan) {
+  const Tier tier = plan.recipe.offload.activations;
+  const GradientFlow flow = gradient_flow(plan.program);
+  const auto leaves = [](const Instr& line) {
+    return line.verb == Verb::kOffload && line.value >= 0;
+  };
+  if (tier == Tier::kNone ||
+      std::ranges::find(flow.node_has_backward, true) == flow.node_has_backward.end() ||
+      std::ranges::any_of(plan.lists,
+                          [&](const List& list) { return std::ranges::any_of(list, leaves); }))
+    return;
+  fail(ErrorKind::kUsage,
+       "offload.activations={}: nothing of {} can leave: only what nodes read that run again "
+       "does{}; have more run again (recompute.policy, less recompute.memory), or leave it out",
+       name(tier), plan.program.name,
+       tier == Tier::kTp ? ", and of that what all tp ranks have (parallel.sequence_parallel=false)"
+                         : "");
 }
 
 }  // namespace trireme::plan

@@ -36,6 +36,10 @@ PlanSet compile(Program program, const mesh::Mesh& mesh, const Recipe& recipe);
 PlanSet compile(Program program, const mesh::Mesh& mesh, const Recipe& recipe,
                 const schedules::Grid& grid);
 
+// Throws Error{kUsage} where activations are to leave memory and none does: they are what nodes read that run again, and
+// none may. A question of its own, as a search for what runs again compiles plans in which nothing does yet.
+void check_activations_leave(const PlanSet& plan);
+
 // The grid of the recipe's schedule. Stages cost what their nodes' flops say, or their measured seconds where
 // all nodes have some.
 schedules::Grid schedule_grid(const Program& program, const mesh::Mesh& mesh, const Recipe& recipe);
