@@ -8,21 +8,12 @@
 #include <cstring>
 #include <filesystem>
 
+#include "trireme/base/cpu.h"
 #include "trireme/base/error.h"
 #include "trireme/base/ports.h"
 
 namespace trireme::app {
 namespace {
-
-bool has_avx512() {
-#if defined(__x86_64__)
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("fma");
-#else
-  return false;
-#endif
-}
 
 // The environment, and what LibTorch reads while it loads; what the user has set stays.
 class Environment {

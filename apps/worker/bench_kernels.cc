@@ -14,8 +14,10 @@
 #include "../median.h"
 #include "subcommands.h"
 #include "trireme/base/clock.h"
+#include "trireme/base/cpu.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
+#include "trireme/comm/tensor_buffer.h"
 #include "trireme/comm/tree_sum.h"
 #include "trireme/ops/attention.h"
 #include "trireme/ops/cross_entropy.h"
@@ -94,11 +96,15 @@ void measure_limits(Report& report) {
   constexpr std::int64_t kM = 2048, kK = 768, kN = 3072;
   const at::Tensor x = normal({kM, kK}, at::kBFloat16), w = normal({kN, kK}, at::kBFloat16);
   const double flop = 2.0 * kM * kK * kN;
-  report.gemm_rate = flop / seconds_of([&] { at::mm(x, w.t()); });
+  const DType product = product_type(DType::kBF16);
+  const at::Tensor x_multiplied = x.to(comm::scalar_type(product)),
+                   w_multiplied = w.to(comm::scalar_type(product));
+  report.gemm_rate = flop / seconds_of([&] { at::mm(x_multiplied, w_multiplied.t()); });
   fmt::print(
       "memory: {:.1f} GB/s read and written by memcpy; products: {:.0f} GFLOP/s, {} x {} -> "
-      "{} in bf16; {} thread(s)\n\n",
-      report.copy_rate * 1e-9, report.gemm_rate * 1e-9, kM, kK, kN, at::get_num_threads());
+      "{} in {}; {} thread(s)\n\n",
+      report.copy_rate * 1e-9, report.gemm_rate * 1e-9, kM, kK, kN, name(product),
+      at::get_num_threads());
 
   at::Tensor param = w.clone().requires_grad_(true);
   param.mutable_grad() = at::zeros({kN, kK}, at::kFloat);

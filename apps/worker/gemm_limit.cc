@@ -10,6 +10,7 @@
 #include "../median.h"
 #include "trireme/arch/layout.h"
 #include "trireme/base/clock.h"
+#include "trireme/base/cpu.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/resolve.h"
 #include "trireme/models/build.h"
@@ -76,8 +77,10 @@ std::vector<Product> measure_products(const config::Job& job, const arch::ModelS
                                       comm::World& world) {
   const at::NoGradGuard no_grad;
   const at::Device device = models::device_of(job);
-  const auto type =
-      at::TensorOptions().dtype(comm::scalar_type(job.precision.compute)).device(device);
+  const DType compute = job.precision.compute;
+  const auto type = at::TensorOptions()
+                        .dtype(comm::scalar_type(device.is_cpu() ? product_type(compute) : compute))
+                        .device(device);
   std::vector<Product> products = linear_layers(job, model, world.rank());
   for (Product& p : products) {
     const at::Tensor x = at::ones({p.rows, p.in}, type), weight = at::ones({p.out, p.in}, type);

@@ -68,8 +68,6 @@ TEST(Layout, OffloadKeysChangeThePlan) {
   const std::uint64_t optimizer = digest({"offload.optimizer=nvme"});
   EXPECT_NE(digest({"offload.optimizer=nvme", "offload.ratio=0.5"}), optimizer);
   EXPECT_NE(digest({"offload.optimizer=nvme", "offload.prefetch=2"}), optimizer);
-  EXPECT_THAT(refusal({"offload.activations=nvme"}, ErrorKind::kUsage),
-              HasSubstr("set recompute.policy"));
 }
 
 TEST(Layout, JobsKnowEverySchedule) {

@@ -87,14 +87,14 @@ TEST(Memory, ReproducesTheZeroPaper) {
 }
 
 // Of one unit: its whole gradient on the way out, its part on the way back, both in the type of precision.reduce.
-TEST(Memory, CopiesOnTheirWayAreCommunication) {
+TEST(Memory, CopiesOnTheirWayAreCommBuffers) {
   Program program = arch::chain_example(1);
   program.units = {{.name = "all", .numel = 1 << 20}};
   for (Node& node : program.nodes) node.units = {0};
   const auto copies = [&](std::optional<DType> reduce) {
     const PlanSet plan =
         compile(program, mesh::Mesh({.dp_shard = 4}), {.zero = 1, .reduce = reduce});
-    return memory_account(plan, 0).peak[static_cast<std::size_t>(MemoryKind::kCommunication)];
+    return memory_account(plan, 0).peak[static_cast<std::size_t>(MemoryKind::kCommBuffers)];
   };
   EXPECT_EQ(copies({}), 0);
   EXPECT_EQ(copies(DType::kBF16), 2 * ((1 << 20) + (1 << 18)));

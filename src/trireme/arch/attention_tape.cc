@@ -15,7 +15,6 @@ AttentionTape::AttentionTape(const config::Model& model, const Sizes& sizes, con
       width_(model.hidden / model.heads),
       element_(sizes.element),
       statistic_(sizes.statistic),
-      product_(sizes.product),
       added_product_(sizes.added_product),
       tokens_(sizes.attention.tokens / rank.micro_batch),
       queries_(sizes.attention.tokens * sizes.attention.q),
@@ -39,7 +38,6 @@ std::int64_t AttentionTape::tile(std::int64_t keys) const {
 
 // Beside tiles of scores, a product that is added to their sums of queries or keys.
 std::int64_t AttentionTape::added(std::int64_t keys) const {
-  if (product_ > 0) return product_;
   return std::min(added_product_,
                   std::max(kTileRows, std::min(keys, kTileColumns)) * width_ * statistic_);
 }
@@ -66,20 +64,20 @@ void AttentionTape::core_forward(Tape& tape) const {
   tape.take(element_ * queries_);
   if (ranks_ == 1) {
     tape.take(statistic_ * log_sums_);
-    return tape.pass(tile(tokens_) + row_block + product_);
+    return tape.pass(tile(tokens_) + row_block);
   }
   if (gathers_) {
     // Those at hand, by ranks, in sequence.
     tape.take(2 * element_ * keys_ * (1 + 2 * ranks_));
     tape.give(2 * element_ * keys_ * (1 + ranks_));
     tape.take(statistic_ * log_sums_);
-    tape.pass(tile(tokens_ * ranks_) + row_block + product_);
+    tape.pass(tile(tokens_ * ranks_) + row_block);
     return tape.give(2 * element_ * keys_ * ranks_);
   }
   // Sums, tops and weights so far; keys and values at hand and those to come.
   const std::int64_t partial = statistic_ * (queries_ + 2 * log_sums_);
   tape.take(partial + 4 * element_ * keys_);
-  tape.pass(tile(tokens_ / 2) + row_block + product_);
+  tape.pass(tile(tokens_ / 2) + row_block);
   tape.take(statistic_ * log_sums_);
   tape.give(partial + 4 * element_ * keys_);
 }

@@ -33,7 +33,7 @@ class AttentionTape {
   bool gathers_;
   std::int64_t width_;  // of a head
   std::int64_t element_, statistic_;
-  std::int64_t product_, added_product_;
+  std::int64_t added_product_;
   std::int64_t tokens_;  // of a sample, as attention itself has them
   // Elements as attention has them; keys are as many as values.
   std::int64_t queries_, keys_;

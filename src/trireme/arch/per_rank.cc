@@ -59,8 +59,7 @@ Sizes::Sizes(const Model& model, const PerRank& rank)
       vocab(most(model.vocab, rank.tp)),
       element(static_cast<std::int64_t>(size_of(rank.compute))),
       statistic(rank.compute == DType::kF64 ? 8 : 4),
-      product(rank.compute == DType::kF16 ? 3 * kTile * statistic : 0),
-      added_product(rank.compute == DType::kF64 ? kTile * statistic : product),
+      added_product(rank.compute == DType::kF64 ? kTile * statistic : 0),
       spread(rank.cp > 1 || (rank.sequence && rank.tp > 1)),
       exchanged(rank.exchanging() > 1),
       attention(attention_sizes(model, rank.tp, rank.exchanging(), tokens)) {

@@ -37,12 +37,12 @@ struct Sizes {
   std::int64_t kv;  // width of keys and of values
   std::int64_t ffn;
   std::int64_t vocab;
-  std::int64_t element;        // bytes of an activation
-  std::int64_t statistic;      // bytes of a norm's or softmax's statistic, and of the loss
-  std::int64_t product;        // bytes that a matrix product holds beside its operands
-  std::int64_t added_product;  // and one that is added to a sum
-  bool spread;                 // the rows are not all of them in order
-  bool exchanged;              // attention has other heads and tokens than the layers beside it
+  std::int64_t element;    // bytes of an activation
+  std::int64_t statistic;  // bytes of a norm's or softmax's statistic, and of the loss
+  std::int64_t
+      added_product;  // bytes that a matrix product which is added to a sum holds beside its operands
+  bool spread;        // the rows are not all of them in order
+  bool exchanged;     // attention has other heads and tokens than the layers beside it
 
   // What attention itself works on, once heads were exchanged: a key-value head goes to every rank that reads it.
   struct Attention {

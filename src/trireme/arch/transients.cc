@@ -37,12 +37,10 @@ struct Layers {
   }
   void column_forward(Tape& tape, std::int64_t output) const {
     tape.take(gathered + output);
-    tape.pass(sizes.product);
     tape.give(gathered);
   }
   void row_forward(Tape& tape) const {
     tape.take(partial);
-    tape.pass(sizes.product);
     sum(tape);
   }
   // Leaves the input's gradient and, where it is gathered, the output's.
@@ -246,7 +244,6 @@ plan::NodeWork head_transients(const config::Model& model, const Sizes& sizes, c
 
   Tape forward;
   forward.take(layers.row + layers.statistics + layers.gathered + logits);
-  forward.pass(sizes.product);
   forward.take(2 * log_sums);
   forward.pass(2 * log_sums);                                     // of a piece
   if (!layers.alone) forward.take((4 + 2 * rank.tp) * log_sums);  // of all tp ranks

@@ -10,8 +10,10 @@
 namespace trireme::ops {
 namespace {
 
-// LibTorch 1.13 multiplies no fp16 on a CPU.
-bool needs_widening(const at::Tensor& x) { return x.is_cpu() && x.scalar_type() == at::kHalf; }
+// LibTorch's own products of what the CPU does not multiply are slow and round every sum, if there are any.
+bool needs_widening(const at::Tensor& x) {
+  return x.is_cpu() && kernels::needs_widening(x.scalar_type());
+}
 
 }  // namespace
 

@@ -196,16 +196,16 @@ std::string memory_text(const PlanSet& plan, int rank, const MemoryAccount& acco
   for (std::size_t kind = 0; kind < account.peak.size(); ++kind) {
     const bool always = kind <= static_cast<std::size_t>(MemoryKind::kActivations);
     if (!always && account.peak[kind] == 0) continue;
-    kinds += fmt::format("{:>14}", name(static_cast<MemoryKind>(kind)));
-    persistent += fmt::format("{:>14}", bytes_text(static_cast<double>(account.persistent[kind])));
-    peak += fmt::format("{:>14}", bytes_text(static_cast<double>(account.peak[kind])));
+    kinds += fmt::format("{:>13}", name(static_cast<MemoryKind>(kind)));
+    persistent += fmt::format("{:>13}", bytes_text(static_cast<double>(account.persistent[kind])));
+    peak += fmt::format("{:>13}", bytes_text(static_cast<double>(account.peak[kind])));
     sum += account.persistent[kind];
   }
   std::string text =
-      fmt::format("\n{:<22}{}{:>14}\n", fmt::format("memory of rank {}", rank), kinds, "together");
-  text += fmt::format("  {:<20}{}{:>14}\n", "between steps", persistent,
+      fmt::format("\n{:<19}{}{:>13}\n", fmt::format("memory of rank {}", rank), kinds, "together");
+  text += fmt::format("  {:<17}{}{:>13}\n", "between steps", persistent,
                       bytes_text(static_cast<double>(sum)));
-  text += fmt::format("  {:<20}{}{:>14}\n", "largest in a step", peak,
+  text += fmt::format("  {:<17}{}{:>13}\n", "largest in a step", peak,
                       bytes_text(static_cast<double>(account.peak_total)));
   if (account.peak_line >= 0) {
     Instr line = plan.list(rank)[static_cast<std::size_t>(account.peak_line)];

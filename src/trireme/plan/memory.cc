@@ -143,9 +143,9 @@ class Account {
   void settle(UnitMemory& unit) {
     const Instr& line = list_[static_cast<std::size_t>(std::exchange(unit.pending, -1))];
     if (line.axes == mesh::AxisSet(Axis::kTp))
-      add(MemoryKind::kCommunication, -reduce_bytes(plan_.program.units[line.unit].tp_partial));
+      add(MemoryKind::kCommBuffers, -reduce_bytes(plan_.program.units[line.unit].tp_partial));
     else if (converts())
-      add(MemoryKind::kCommunication, -travelling_bytes(line, unit));
+      add(MemoryKind::kCommBuffers, -travelling_bytes(line, unit));
     if (!line.scatter) return;
     if (converts())
       add(MemoryKind::kGradients, grad_bytes(unit.part));
@@ -222,7 +222,7 @@ class Account {
       case Verb::kSyncTied:
         if (!converts()) break;
         units_[line.unit].pending = static_cast<int>(&line - list_.data());
-        add(MemoryKind::kCommunication, travelling_bytes(line, units_[line.unit]));
+        add(MemoryKind::kCommBuffers, travelling_bytes(line, units_[line.unit]));
         break;
       case Verb::kGradNorm:
         for (UnitMemory& unit : units_) collapse(unit);
@@ -235,9 +235,9 @@ class Account {
   void reduce(const Instr& line, UnitMemory& unit) {
     unit.pending = static_cast<int>(&line - list_.data());
     if (line.axes == mesh::AxisSet(Axis::kTp))
-      add(MemoryKind::kCommunication, reduce_bytes(plan_.program.units[line.unit].tp_partial));
+      add(MemoryKind::kCommBuffers, reduce_bytes(plan_.program.units[line.unit].tp_partial));
     else if (converts())
-      add(MemoryKind::kCommunication, travelling_bytes(line, unit));
+      add(MemoryKind::kCommBuffers, travelling_bytes(line, unit));
     if (line.mb < 0) collapse(unit);
     if (!line.scatter) return;
     if (line.mb >= 0) unit.chunks[line.chunk].leaf = false;
@@ -476,9 +476,9 @@ class Account {
 }  // namespace
 
 std::string_view name(MemoryKind kind) {
-  constexpr std::string_view kNames[] = {"params",        "optimizer",   "gradients",
-                                         "unit_buffers",  "activations", "work",
-                                         "communication", "staging",     "host"};
+  constexpr std::string_view kNames[] = {"params",       "optimizer",   "gradients",
+                                         "unit_buffers", "activations", "work",
+                                         "comm_buffers", "staging",     "host"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

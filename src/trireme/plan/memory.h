@@ -17,8 +17,8 @@ enum class MemoryKind : std::uint8_t {
   kUnitBuffers,  // transient: gathered parameters (ZeRO-3), gradients of one backward
   kActivations,  // values, their gradients, and what forward keeps for backward
   kWork,         // transient: what a node holds while it runs, beside these
-  kCommunication,  // transient: copies of gradients on their way between ranks
-  kStaging,        // states and parameters that have come back, until they leave again
+  kCommBuffers,  // transient: copies of gradients on their way between ranks
+  kStaging,      // states and parameters that have come back, until they leave again
   kHost,  // persistent: what waits in host memory, in whole pages; on a CPU it is the same memory
 };
 inline constexpr int kMemoryKinds = 9;

@@ -143,7 +143,7 @@ std::string advice(const plan::PlanSet& plan, MemoryKind kind) {
     case MemoryKind::kUnitBuffers:
       return recipe.zero == 3 && recipe.prefetch > 0 ? "parallel.prefetch=0, or more parallel.tp"
                                                      : "more parallel.tp or pp";
-    case MemoryKind::kCommunication:
+    case MemoryKind::kCommBuffers:
       return "precision.reduce as precision.grads, or more parallel.tp or pp";
     case MemoryKind::kActivations:
       return recomputes(plan.program) ? smaller

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "trireme/base/clock.h"
+#include "trireme/base/cpu.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/train/gpu.h"
 
@@ -30,8 +31,7 @@ constexpr double kUnknown = std::numeric_limits<double>::infinity();
 double measured_flops(DType type, c10::Device device, std::int64_t size, comm::World& world) {
   constexpr int kRepeats = 7;
   at::NoGradGuard no_grad;
-  // CPUs multiply fp16 in fp32 (ops/matrix_product).
-  if (device.is_cpu() && type == DType::kF16) type = DType::kF32;
+  if (device.is_cpu()) type = product_type(type);
   const at::Tensor a =
       at::ones({size, size}, at::TensorOptions().dtype(comm::scalar_type(type)).device(device));
   at::mm(a, a);

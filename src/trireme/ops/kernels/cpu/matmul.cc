@@ -1,12 +1,13 @@
 #include "trireme/ops/kernels/cpu/matmul.h"
 
 #include <ATen/TensorOperators.h>
-#include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/mm.h>
 
 #include <algorithm>
+#include <vector>
 
+#include "trireme/base/cpu.h"
 #include "trireme/base/error.h"
 
 #ifdef TRIREME_ONEDNN
@@ -24,8 +25,8 @@ at::Tensor tensor(const Matrix& m) {
                        at::TensorOptions().dtype(m.type));
 }
 
-// What a product holds beside its operands does not grow with them: at most three tiles of this many rows and columns
-// in wide numbers (arch/transients.cc counts them).
+// Rows and columns of tiles in wide numbers. What a product holds beside its operands does not grow with them: one
+// tile of what is added (arch/per_rank.cc counts it), or three that the thread keeps.
 constexpr std::int64_t kTile = 128;
 
 void matmul_aten(const Matrix& a, const Matrix& b, const Matrix& out, Into into) {
@@ -47,12 +48,11 @@ void matmul_aten(const Matrix& a, const Matrix& b, const Matrix& out, Into into)
   }
 }
 
-// Few machines multiply Half, and LibTorch's CPU operators not in every version.
 void matmul_widened(const Matrix& a, const Matrix& b, const Matrix& out, Into into) {
   const at::Tensor left = tensor(a), right = tensor(b), to = tensor(out);
-  const at::Tensor tiles = at::empty({3, kTile * kTile}, to.options().dtype(at::kFloat));
+  thread_local std::vector<float> tiles(3 * kTile * kTile);
   const auto tile = [&](int which, std::int64_t rows, std::int64_t columns) {
-    return tiles[which].narrow(0, 0, rows * columns).view({rows, columns});
+    return at::from_blob(tiles.data() + which * kTile * kTile, {rows, columns}, at::kFloat);
   };
   const auto part = [](const at::Tensor& of, std::int64_t row, std::int64_t rows,
                        std::int64_t column, std::int64_t columns) {
@@ -169,6 +169,11 @@ void matmul_onednn(const Matrix& a, const Matrix& b, const Matrix& out, Into int
 
 }  // namespace
 
+bool needs_widening(c10::ScalarType type) {
+  static const bool bf16 = product_type(DType::kBF16) != DType::kBF16;
+  return type == c10::ScalarType::Half || (type == c10::ScalarType::BFloat16 && bf16);
+}
+
 void matmul(const Matrix& a, const Matrix& b, const Matrix& out, Into into) {
   TRIREME_CHECK(a.type == b.type && a.columns == b.rows && a.rows == out.rows &&
                     b.columns == out.columns && out.column_stride == 1 &&
@@ -176,7 +181,7 @@ void matmul(const Matrix& a, const Matrix& b, const Matrix& out, Into into) {
                 "matmul: [{}, {}] x [{}, {}] into [{}, {}]", a.rows, a.columns, b.rows, b.columns,
                 out.rows, out.columns);
   if (out.rows == 0 || out.columns == 0) return;
-  if (a.type == c10::ScalarType::Half) return matmul_widened(a, b, out, into);
+  if (needs_widening(a.type)) return matmul_widened(a, b, out, into);
 #ifdef TRIREME_ONEDNN
   if (a.type != c10::ScalarType::Double) return matmul_onednn(a, b, out, into);
 #endif
