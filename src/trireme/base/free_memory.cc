@@ -7,10 +7,10 @@
 namespace trireme {
 namespace {
 
-using Bytes = std::optional<std::int64_t>;
+using Count = std::optional<std::int64_t>;
 
 // Behind the word in a file of "WORD NUMBER" lines.
-Bytes number_behind(const Path& path, const std::string& wanted) {
+Count number_behind(const Path& path, const std::string& wanted) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);)
     if (line.starts_with(wanted + " ")) return std::stoll(line.substr(wanted.size()));
@@ -18,13 +18,13 @@ Bytes number_behind(const Path& path, const std::string& wanted) {
 }
 
 // Nothing for "max".
-Bytes number_in(const Path& path) {
+Count number_in(const Path& path) {
   std::ifstream file(path);
   std::int64_t number = 0;
-  return file >> number ? Bytes(number) : std::nullopt;
+  return file >> number ? Count(number) : std::nullopt;
 }
 
-Bytes least(Bytes a, Bytes b) { return a && b ? std::min(*a, *b) : a ? a : b; }
+Count least(Count a, Count b) { return a && b ? std::min(*a, *b) : a ? a : b; }
 
 // What the files of one version are called.
 struct Version {
@@ -33,8 +33,8 @@ struct Version {
   std::string cached;  // before "inactive_file" and "active_file" in memory.stat
 };
 
-Bytes group_free(const Path& group, const Version& version) {
-  const Bytes limit = number_in(group / version.limit), used = number_in(group / version.used);
+Count group_free(const Path& group, const Version& version) {
+  const Count limit = number_in(group / version.limit), used = number_in(group / version.used);
   if (!limit || !used) return std::nullopt;
   std::int64_t kept = *used;
   for (const char* list : {"inactive_file", "active_file"})
@@ -43,8 +43,8 @@ Bytes group_free(const Path& group, const Version& version) {
 }
 
 // Of a group and those above it. A container may see its own as the mounted one: what is not there is passed over.
-Bytes groups_free(const Path& mounted, const std::string& group, const Version& version) {
-  Bytes free;
+Count groups_free(const Path& mounted, const std::string& group, const Version& version) {
+  Count free;
   for (Path at = Path(group).relative_path();; at = at.parent_path()) {
     free = least(free, group_free(mounted / at, version));
     if (at.empty()) return free;
@@ -54,7 +54,7 @@ Bytes groups_free(const Path& mounted, const std::string& group, const Version& 
 }  // namespace
 
 std::optional<std::int64_t> free_memory(const Path& root) {
-  Bytes free = number_behind(root / "proc/meminfo", "MemAvailable:");
+  Count free = number_behind(root / "proc/meminfo", "MemAvailable:");
   if (free) *free *= 1024;
   const Path groups = root / "sys/fs/cgroup";
   std::ifstream file(root / "proc/self/cgroup");  // NUMBER:CONTROLLERS:GROUP
