@@ -55,7 +55,8 @@ Saved Saver::finish() {
   TRIREME_CHECK(under_way(), "no checkpoint is under way");
   const Stopwatch standing;
   while (phase_ != Phase::kEnded) {
-    if (mine_.empty()) pending_.wait();
+    // A second at a time, so that ranks hear of one another however slow a disk is: a silent peer would count as lost.
+    if (mine_.empty()) pending_.wait_for(std::chrono::seconds(1));
     advance();
   }
   saved_.standing_s += standing.seconds();
