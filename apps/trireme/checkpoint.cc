@@ -10,7 +10,7 @@
 #include "run_directory.h"
 #include "trireme/base/error.h"
 #include "trireme/config/job.h"
-#include "trireme/formats/manifest.h"
+#include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::app {
 namespace {

@@ -45,6 +45,9 @@ Examples:
   trireme checkpoint ls runs/first
   trireme checkpoint inspect runs/first/checkpoints/step-100
   trireme checkpoint verify runs/first                    # reads every byte of the newest one
+  trireme checkpoint diff runs/first runs/second
+  trireme checkpoint reshard runs/first other --to tp=2,dp_shard=2,zero=1
+  trireme checkpoint convert runs/first for_transformers  # and, with a config.json, back
 )";
 
 constexpr char kDataExamples[] = R"(
@@ -170,18 +173,40 @@ void add_explain(CLI::App& root, ExplainOptions& o, Run& run) {
   });
 }
 
-void add_checkpoint(CLI::App& root, CheckpointOptions& o, Run& run) {
-  CLI::App& group = add_command(root, "checkpoint", "List, look into and verify checkpoints",
-                                kCheckpointExamples);
+void add_checkpoint(CLI::App& root, CheckpointCommands& o, Run& run) {
+  CLI::App& group = add_command(
+      root, "checkpoint", "List, look into, verify and rewrite checkpoints", kCheckpointExamples);
   group.require_subcommand(1);
   const auto add = [&](const char* name, const char* about, int (*body)(const CheckpointOptions&)) {
     CLI::App& app = add_command(group, name, about, kCheckpointExamples);
-    app.add_option("PATH", o.path, "a run directory, its checkpoints, or one step-N")->required();
-    app.callback([&run, &o, body] { run = [&o, body] { return body(o); }; });
+    app.add_option("PATH", o.look.path, "a run directory, its checkpoints, or one step-N")
+        ->required();
+    app.callback([&run, &o, body] { run = [&o, body] { return body(o.look); }; });
   };
   add("ls", "One line for each checkpoint of a run", checkpoint_ls);
   add("inspect", "What a checkpoint holds", checkpoint_inspect);
   add("verify", "Check every byte of a checkpoint", checkpoint_verify);
+  CLI::App& diff =
+      add_command(group, "diff", "Find where two checkpoints differ, whatever layouts wrote them",
+                  kCheckpointExamples);
+  diff.add_option("A", o.diff.a, "a run directory or one step-N")->required();
+  diff.add_option("B", o.diff.b, "another")->required();
+  diff.callback([&] { run = [&] { return checkpoint_diff(o.diff); }; });
+  CLI::App& reshard =
+      add_command(group, "reshard", "Rewrite a checkpoint for another layout", kCheckpointExamples);
+  reshard.add_option("PATH", o.reshard.path, "a run directory or one step-N")->required();
+  reshard.add_option("OUT", o.reshard.out, "directory in which step-N is made")->required();
+  reshard.add_option("--to", o.reshard.to, "layout, such as tp=2,pp=2; degrees left out are 1")
+      ->required();
+  reshard.callback([&] { run = [&] { return checkpoint_reshard(o.reshard); }; });
+  CLI::App& convert = add_command(group, "convert", "To and from Hugging Face: GPT-2 and Llama",
+                                  kCheckpointExamples);
+  convert
+      .add_option("PATH", o.convert.path,
+                  "a run directory or one step-N; or a directory with config.json")
+      ->required();
+  convert.add_option("OUT", o.convert.out, "directory to write")->required();
+  convert.callback([&] { run = [&] { return checkpoint_convert(o.convert); }; });
 }
 
 void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, Run& run) {
@@ -429,7 +454,7 @@ const CLI::App& innermost(const CLI::App& app) {
 int run_command_line(int argc, char** argv) {
   TrainOptions train_options;
   ExplainOptions explain_options;
-  CheckpointOptions checkpoint_options;
+  CheckpointCommands checkpoint_options;
   PrepareOptions prepare_options;
   DatasetOptions dataset_options;
   GenerateOptions generate_options;

@@ -40,6 +40,29 @@ struct CheckpointOptions {
   std::string path;
 };
 
+struct CheckpointDiffOptions {
+  std::string a;
+  std::string b;
+};
+
+struct ReshardOptions {
+  std::string path;
+  std::string to;  // a layout: "tp=2,pp=2"
+  std::string out;
+};
+
+struct ConvertOptions {
+  std::string path;  // of a checkpoint, or of a Hugging Face model: what is there decides
+  std::string out;
+};
+
+struct CheckpointCommands {
+  CheckpointOptions look;
+  CheckpointDiffOptions diff;
+  ReshardOptions reshard;
+  ConvertOptions convert;
+};
+
 struct PrepareOptions {
   std::vector<std::string> inputs;
   std::vector<std::string> extensions;
@@ -134,6 +157,9 @@ int explain(const ExplainOptions& options);
 int checkpoint_ls(const CheckpointOptions& options);
 int checkpoint_inspect(const CheckpointOptions& options);
 int checkpoint_verify(const CheckpointOptions& options);
+int checkpoint_diff(const CheckpointDiffOptions& options);
+int checkpoint_reshard(const ReshardOptions& options);
+int checkpoint_convert(const ConvertOptions& options);
 int data_prepare(const PrepareOptions& options);
 int data_inspect(const DatasetOptions& options);
 int data_verify(const DatasetOptions& options);

@@ -4,6 +4,7 @@
 
 #include "commands.h"
 #include "dataset.h"
+#include "layouts.h"
 #include "output.h"
 #include "planned.h"
 #include "trireme/base/error.h"
@@ -15,49 +16,9 @@ namespace {
 
 constexpr int kMostRanks = 1024;
 
-// Whether layouts may differ in a key and still compute the same.
-bool is_layout_key(std::string_view key) {
-  return key.starts_with("parallel.") || key.starts_with("recompute.") ||
-         key.starts_with("offload.") || key == "precision.numerics" || key == "run.micro_batch";
-}
-
-void apply(config::Job& job, std::string_view item) {
-  const std::size_t equals = item.find('=');
-  if (equals == std::string_view::npos || equals == 0)
-    fail(ErrorKind::kUsage, "'{}' is not key=value, such as tp=2 or run.micro_batch=2", item);
-  std::string key(item.substr(0, equals));
-  if (key.find('.') == std::string::npos) key = "parallel." + key;
-  if (!is_layout_key(key))
-    fail(ErrorKind::kUsage,
-         "{} is no part of a layout, which sets keys of parallel, recompute and offload, "
-         "precision.numerics and run.micro_batch; --set {} sets it on both sides",
-         key, item);
-  config::apply_set(job, key + std::string(item.substr(equals)));
-}
-
-config::Job with_layout(config::Job job, std::string_view layout) {
-  config::Parallel& parallel = job.parallel;
-  parallel.pp = parallel.dp_replicate = parallel.dp_shard = parallel.cp = parallel.tp = 1;
-  while (!layout.empty()) {
-    const std::size_t comma = layout.find(',');
-    apply(job, layout.substr(0, comma));
-    if (comma + 1 == layout.size()) fail(ErrorKind::kUsage, "nothing follows the last comma");
-    layout.remove_prefix(comma == std::string_view::npos ? layout.size() : comma + 1);
-  }
-  if (parallel.dp_shard < 1)
-    fail(ErrorKind::kUsage,
-         "parallel.dp_shard={}: needs the number of ranks, as a layout decides "
-         "how many there are",
-         parallel.dp_shard);
-  return job;
-}
-
 // Ranks as the degrees say; more than kMostRanks is an error.
 int world_of(const config::Parallel& parallel) {
-  double product = 1;
-  for (const int degree :
-       {parallel.pp, parallel.dp_replicate, parallel.dp_shard, parallel.cp, parallel.tp})
-    product *= degree;
+  const double product = ranks_of(parallel);
   if (product > kMostRanks)
     fail(ErrorKind::kUsage, "{:.0f} ranks as threads; needs {} or fewer", product, kMostRanks);
   return static_cast<int>(product);

@@ -11,6 +11,7 @@
 #include "trireme/base/free_memory.h"
 #include "trireme/base/json.h"
 #include "trireme/config/resolve.h"
+#include "trireme/plan/saved.h"
 #include "trireme/plan/text.h"
 #include "trireme/sim/cost.h"
 #include "workers.h"
@@ -106,8 +107,15 @@ std::int64_t library_share(const config::Job& job, const Place& place) {
 }
 
 std::vector<sim::Footprint> footprints(const Planned& planned, const Place& place) {
-  return sim::footprints(planned.plan, library_share(planned.job, place),
-                         /*host=*/planned.job.run.device == config::Device::kCpu);
+  const config::Job& job = planned.job;
+  const bool host = job.run.device == config::Device::kCpu;
+  std::vector<sim::Footprint> lists =
+      sim::footprints(planned.plan, library_share(job, place), host);
+  if (!host || !job.checkpoint.async || job.checkpoint.every == 0) return lists;
+  for (sim::Footprint& one : lists)
+    one.snapshot =
+        plan::saved_bytes(planned.plan, one.ranks.front(), job.checkpoint.trainable_only);
+  return lists;
 }
 
 void check_room(const Planned& planned, const Place& place) {

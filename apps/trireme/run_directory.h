@@ -6,7 +6,7 @@
 
 #include "cache.h"
 #include "trireme/config/job.h"
-#include "trireme/formats/manifest.h"
+#include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::app {
 

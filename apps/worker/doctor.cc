@@ -20,7 +20,7 @@
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/resolve.h"
 #include "trireme/formats/dataset.h"
-#include "trireme/formats/manifest.h"
+#include "trireme/formats/checkpoint_files.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme::app {

@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trireme/base/json.h"
-#include "trireme/formats/manifest.h"
+#include "trireme/formats/checkpoint_files.h"
 #include "trireme/formats/safetensors.h"
 
 namespace trireme::app {

@@ -2,10 +2,12 @@
 #include "trireme/ckpt/checkpoint.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/linear.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
@@ -19,9 +21,11 @@
 #include "tests/harness/momentum_sgd.h"
 #include "tests/harness/scratch.h"
 #include "trireme/base/error.h"
+#include "trireme/ckpt/saver.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/plan/microbatch.h"
+#include "trireme/plan/saved.h"
 
 namespace trireme::ckpt {
 namespace {
@@ -286,6 +290,60 @@ TEST_F(CheckpointTest, AVanishedDirectoryIsNotMadeAgain) {
   EXPECT_FALSE(std::filesystem::exists(root_));
 }
 
+// What the plan says that a rank writes, it writes.
+TEST_F(CheckpointTest, BytesAreThoseOfThePlan) {
+  for (const Layout& one : {layout(1, 1, 0), layout(2, 2, 3), layout(1, 4, 1), layout(4, 1, 0),
+                            layout(1, 2, 2, DType::kBF16)}) {
+    const mesh::Mesh mesh(one.degrees);
+    comm::run_local_ranks(mesh.world(), 60, [&](comm::World& world) {
+      harness::MomentumSgd updater;
+      exec::Session session(layers(), {.mesh = mesh, .recipe = one.recipe}, world, updater);
+      std::int64_t bytes = 0;
+      for (const exec::StateSlice& slice : session.units().owned_slices())
+        bytes += slice.count * static_cast<std::int64_t>(size_of(slice.type));
+      EXPECT_EQ(plan::saved_bytes(session.plan(), world.rank()), bytes) << one.name();
+    });
+  }
+}
+
+// What is written behind training is what was there when it began.
+TEST_F(CheckpointTest, ACopyIsWrittenWhateverHappensToTheTensors) {
+  comm::run_local_ranks(2, 60, [&](comm::World& world) {
+    harness::MomentumSgd updater;
+    exec::Session session(layers(),
+                          {.mesh = mesh::Mesh({.dp_shard = 2}), .recipe = layout(1, 2, 3).recipe},
+                          world, updater);
+    exec::Units& units = session.units();
+    const auto& specs = session.model().spec.units;
+    save(root_, {.step = 1}, units, specs, world);
+    Saver saver({.root = root_}, units, specs, world);
+    EXPECT_FALSE(saver.poll());
+    saver.begin({.step = 2}, SaveMode::kBehind);
+    for (const exec::StateSlice& slice : units.local_slices())
+      units.write(slice, at::full({slice.count}, 7, comm::scalar_type(slice.type)));
+    EXPECT_TRUE(saver.under_way());
+    const Saved saved = saver.finish();
+    EXPECT_EQ(saved.path, root_ / "step-2");
+    EXPECT_EQ(saved.problem, "");
+    EXPECT_FALSE(saver.under_way());
+    saver.begin({.step = 3}, SaveMode::kBehind);
+    std::optional<Saved> polled;
+    while (!polled) polled = saver.poll();
+    EXPECT_EQ(polled->step, 3);
+  });
+  const auto one = formats::open_checkpoint(root_ / "step-1");
+  const auto two = formats::open_checkpoint(root_ / "step-2");
+  const auto three = formats::open_checkpoint(root_ / "step-3");
+  ASSERT_EQ(one.files.size(), 2u);
+  for (const auto& [name, file] : one.files)
+    for (const formats::Tensor& tensor : file.tensors()) {
+      EXPECT_TRUE(std::ranges::equal(tensor.bytes, two.files.at(name).find(tensor.name)->bytes));
+      EXPECT_FALSE(std::ranges::equal(tensor.bytes, three.files.at(name).find(tensor.name)->bytes))
+          << "the tensors had changed";
+    }
+  EXPECT_EQ(two.manifest.layout.size(), 5u);
+}
+
 // Whatever the model's size: one slice beside the model.
 TEST_F(CheckpointTest, HoldsOneSliceAtATime) {
   const harness::CountAllocations count;
@@ -298,15 +356,6 @@ TEST_F(CheckpointTest, HoldsOneSliceAtATime) {
     EXPECT_EQ(count.peak_of([&] { load(root_ / "step-1", session.units(), specs); }),
               specs[0].numel() * static_cast<std::int64_t>(sizeof(float)));
   });
-}
-
-TEST_F(CheckpointTest, PruneKeepsTheNewestUsable) {
-  for (std::int64_t last : {1, 2, 3, 4}) run(layout(1, 1, 0), 0, last);
-  std::filesystem::remove(root_ / "step-4" / "manifest.json");  // not a checkpoint any more
-  prune(root_, 2);
-  EXPECT_FALSE(std::filesystem::exists(root_ / "step-1"));
-  EXPECT_TRUE(std::filesystem::exists(root_ / "step-2"));
-  EXPECT_TRUE(std::filesystem::exists(root_ / "step-3"));
 }
 
 }  // namespace

@@ -34,6 +34,23 @@ TEST(Training, KeysWithoutUseAreRefused) {
               HasSubstr("set model.weights to the one it comes from"));
 }
 
+TEST(Training, RefusesRetentionThatKeepsTooLittleOrNothingMore) {
+  EXPECT_THAT(refusal({"checkpoint.keep_last=1"}), HasSubstr("set it to 2 or more, or to 0"));
+  EXPECT_THAT(refusal({"checkpoint.keep_every=10"}),
+              HasSubstr("checkpoint.keep_every=10 with checkpoint.keep_last=0, which keeps all"));
+  EXPECT_THAT(refusal({"checkpoint.keep_best=1"}), HasSubstr("which keeps all"));
+  EXPECT_THAT(refusal({"checkpoint.keep_last=2", "checkpoint.keep_best=1"}),
+              HasSubstr("needs a validation at each checkpoint"));
+  EXPECT_THAT(refusal({"checkpoint.keep_last=2", "checkpoint.keep_best=1", "checkpoint.every=10",
+                       "run.eval_every=4"}),
+              HasSubstr("checkpoint.every=10 is no multiple of run.eval_every=4"));
+  Job job;
+  for (const char* set : {"checkpoint.keep_last=2", "checkpoint.keep_best=1", "checkpoint.every=10",
+                          "run.eval_every=5", "checkpoint.keep_every=50"})
+    apply_set(job, set);
+  EXPECT_NO_THROW(resolve(job, 1, {.vocab = 256}));
+}
+
 TEST(Training, RanksGoUpToThoseOfTheLayers) {
   Job job;
   apply_set(job, "lora.rank=64");  // model.hidden

@@ -1,9 +1,10 @@
-#include "trireme/formats/manifest.h"
-
 #include <sys/stat.h>
+
+#include <nlohmann/json.hpp>
 
 #include "tests/formats/scratch.h"
 #include "trireme/base/hash.h"
+#include "trireme/formats/checkpoint_files.h"
 #include "trireme/formats/safetensors.h"
 
 namespace trireme::formats {
@@ -14,14 +15,19 @@ using ::testing::HasSubstr;
 Manifest example() {
   return {.step = 40,
           .world = 2,
+          .layout = {{"dp_shard", 2}, {"tp", 1}},
           .consumed_samples = 320,
           .dataset_digest = "0123",
+          .eval_loss = 3.25,
           .job = "run:\n  steps: 80\n",
           .train_state = R"({"lr":0.001,"loss_scale":65536.0})",
           .build = "0.1.0 1.13.1",
           .base = "00ff00ff00ff00ff",
-          .files = {{.name = "shard-0.safetensors", .size = 10, .hash = 1},
-                    {.name = "shard-1.safetensors", .size = 20, .hash = ~std::uint64_t{0}}},
+          .files = {{.name = "shard-0.safetensors", .size = 10, .hash = 1, .blocks = {7}},
+                    {.name = "shard-1.safetensors",
+                     .size = (1 << 20) + 1,
+                     .hash = ~std::uint64_t{0},
+                     .blocks = {8, 9}}},
           .units = {{.name = "block.0",
                      .numel = 10,
                      .parameters = {{.name = "w", .shape = {2, 3}, .offset = 0},
@@ -52,6 +58,11 @@ TEST(Manifest, PrintsAndParses) {
   EXPECT_EQ(read.train_state, example().train_state);
   EXPECT_EQ(read.base, example().base);
   EXPECT_EQ(read.files[1].hash, ~std::uint64_t{0});
+  EXPECT_EQ(read.files[1].blocks, (std::vector<std::uint64_t>{8, 9}));
+  ASSERT_EQ(read.layout.size(), 2u);
+  EXPECT_EQ(read.layout[0].axis, "dp_shard");
+  EXPECT_EQ(read.layout[0].degree, 2);
+  EXPECT_EQ(read.eval_loss, 3.25);
   EXPECT_EQ(read.units[0].parameters[0].shape, (std::vector<std::int64_t>{2, 3}));
   EXPECT_EQ(read.units[0].slices[0].offset, 5);
 }
@@ -60,7 +71,18 @@ TEST(Manifest, RefusesForgeries) {
   const std::string text = print(example());
   const std::string huge = "9223372036854775807";
   const std::string table[][3] = {
-      {"\"version\": 1", "\"version\": 2", "version 2, this build reads version 1"},
+      {"\"version\": 2", "\"version\": 3", "version 3, this build reads versions 1 to 2"},
+      {"\"version\": 2", "\"version\": 1", "unknown key \"blocks\""},
+      {"\"dp_shard\": 2", "\"dp_shard\": 3", "do not multiply to a world of 2"},
+      {"\"dp_shard\": 2", "\"dp_shard\": 0", "dp_shard: is 0"},
+      {"\"dp_shard\": 2", "\"dp_shard\": " + huge, "do not multiply"},
+      {"\"dp_shard\": 2", "\"tp\": 2", "stands twice"},
+      {"\"blocks\": \"0000000000000007\"", "\"blocks\": \"\"", "has no hashes of blocks"},
+      {"\"blocks\": \"0000000000000007\"", "\"blocks\": \"000000000000007\"", "16 hex digits"},
+      {"\"blocks\": \"0000000000000007\"", "\"blocks\": \"00000000000000070000000000000007\"",
+       "has hashes of 2 blocks, 1 are needed"},
+      {"\"eval_loss\": 3.25", "\"eval_loss\": \"3\"", "a finite number is needed"},
+      {"\"eval_loss\": 3.25", "\"eval_loss\": 1e400", "JSON"},
       {"trireme.checkpoint", "other", "format is \"other\""},
       {"\"step\": 40", "\"step\": -1", "step: is -1"},
       {"\"step\": 40", "\"step\": 4.5", "whole number"},
@@ -102,6 +124,23 @@ TEST(Manifest, RefusesForgeries) {
         << to;
 }
 
+// What builds before wrote: without hashes of blocks, without a layout.
+TEST(Manifest, ReadsVersion1) {
+  Json json = Json::parse(print(example()));
+  json["version"] = 1;
+  for (const char* later : {"layout", "eval_loss", "digest"}) json.erase(later);
+  for (Json& file : json["files"]) file.erase("blocks");
+  std::string text = json.dump(1);
+  text.resize(text.size() - 2);
+  text += ",\n \"digest\": \"" + hex64(hash64(text)) + "\"\n}\n";
+  const Manifest read = parse_manifest(text, "m");
+  EXPECT_EQ(read.step, 40);
+  EXPECT_TRUE(read.layout.empty());
+  EXPECT_FALSE(read.eval_loss);
+  EXPECT_TRUE(read.files[1].blocks.empty());
+  EXPECT_EQ(read.files[1].hash, ~std::uint64_t{0});
+}
+
 TEST(Manifest, EveryFlippedBitIsRefused) {
   const std::string text = print(example());
   for (std::size_t bit = 0; bit < 8 * text.size(); ++bit) {
@@ -135,7 +174,8 @@ Manifest write_checkpoint(const Path& directory, std::int64_t step) {
                         .bytes = bytes_of(data).first(static_cast<std::size_t>(length) * 4)};
     const FileDigest digest =
         write_safetensors(directory / name, {&tensor, 1}, {{"step", std::to_string(step)}});
-    manifest.files.push_back({.name = name, .size = digest.size, .hash = digest.hash});
+    manifest.files.push_back(
+        {.name = name, .size = digest.size, .hash = digest.hash, .blocks = digest.mib_hashes});
     manifest.units[0].slices.push_back({name, "u.param", "param", rank == 0 ? 0 : 4, length});
   }
   replace_file(directory / kManifestName, print(manifest));
@@ -153,7 +193,7 @@ TEST(Checkpoint, VerifiesEveryByte) {
     bad[at] = static_cast<char>(bad[at] ^ 16);
     scratch.write(name, bad);
     EXPECT_THAT(refusal([&] { verify_checkpoint(scratch / "step-5"); }),
-                HasSubstr("shard-1.safetensors: hash"));
+                HasSubstr("shard-1.safetensors: bytes 0 to 104 are not those"));
   }
 }
 
@@ -200,6 +240,33 @@ TEST(Checkpoint, RefusesBrokenDirectoriesByFile) {
                 std::filesystem::create_symlink(four, d / "shard-0.safetensors");
               }),
               HasSubstr("not a regular file"));
+  EXPECT_THAT(broken([](const Path& d) {
+                remove(d / "shard-0.safetensors");
+                std::filesystem::create_symlink("/dev/zero", d / "shard-0.safetensors");
+              }),
+              HasSubstr("not a regular file"));
+  for (const char* target : {"/dev/zero", "elsewhere"})
+    EXPECT_THAT(broken([&](const Path& d) {
+                  std::filesystem::rename(d / "manifest.json", d / "elsewhere");
+                  std::filesystem::create_symlink(target, d / "manifest.json");
+                }),
+                HasSubstr("manifest.json: is a symbolic link, not a regular file"));
+  EXPECT_THAT(broken([](const Path& d) {
+                remove(d / "manifest.json");
+                ::mkfifo((d / "manifest.json").c_str(), 0600);
+              }),
+              HasSubstr("manifest.json: is not a regular file"));
+  EXPECT_THAT(broken([](const Path& d) {
+                std::filesystem::rename(d / "shard-0.safetensors", d / "x");
+                std::filesystem::rename(d / "shard-1.safetensors", d / "shard-0.safetensors");
+                std::filesystem::rename(d / "x", d / "shard-1.safetensors");
+              }),
+              HasSubstr("has 104 bytes, the manifest says 120"));
+  // A hole of a terabyte costs nothing to make and must cost nothing to refuse.
+  EXPECT_THAT(broken([](const Path& d) {
+                std::filesystem::resize_file(d / "shard-0.safetensors", std::uintmax_t{1} << 40);
+              }),
+              HasSubstr("has 1099511627776 bytes, the manifest says 120"));
   EXPECT_THAT(broken([](const Path& d) { remove(d / "manifest.json"); }),
               HasSubstr("no complete checkpoint"));
   EXPECT_THAT(broken([](const Path& d) {

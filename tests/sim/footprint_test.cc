@@ -35,6 +35,18 @@ TEST(Footprints, AreOnePerListWithItsRanks) {
   }
 }
 
+TEST(Footprints, CountWhatCheckpointsAreCopiedTo) {
+  const plan::PlanSet plan = chain(mesh::Mesh({.dp_shard = 2}), {.zero = 1, .micro_batches = 2});
+  std::vector<Footprint> lists = footprints(plan, kLibrary);
+  const std::int64_t before = largest(lists).needed();
+  EXPECT_EQ(footprint_text(plan, lists).find("snapshot"), std::string::npos);
+  for (Footprint& one : lists) one.snapshot = before;
+  EXPECT_EQ(largest(lists).needed(), 2 * before);
+  EXPECT_THAT(footprint_text(plan, lists), HasSubstr("snapshot"));
+  EXPECT_EQ(footprint_json(plan, lists)["lists"][0]["snapshot_bytes"], before);
+  EXPECT_THAT(misfit(plan, lists, before).value(), HasSubstr("checkpoint.async=false would help"));
+}
+
 // What JSON says adds up, and the picture's highest point is the peak.
 TEST(Footprints, KindsAddUpToThePeak) {
   const plan::PlanSet plan = chain(mesh::Mesh({.dp_shard = 2}), {.zero = 3, .micro_batches = 4});

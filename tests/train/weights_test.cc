@@ -14,6 +14,7 @@
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
 #include "trireme/exec/session.h"
+#include "trireme/formats/checkpoint_files.h"
 #include "trireme/models/build.h"
 #include "trireme/optim/adamw.h"
 

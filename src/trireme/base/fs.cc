@@ -23,6 +23,9 @@ class File {
   File(const Path& path, int flags, int mode = 0) : path_(path) {
     do fd_ = ::open(path.c_str(), flags | O_CLOEXEC, mode);
     while (fd_ < 0 && errno == EINTR);
+    if (fd_ < 0 && errno == ELOOP && (flags & O_NOFOLLOW) != 0)
+      fail(ErrorKind::kData,
+           "{}: is a symbolic link, not a regular file; put the file itself there", path.string());
     if (fd_ < 0) fail_errno(path, (flags & O_CREAT) ? "create" : "open");
   }
   ~File() {
@@ -112,8 +115,8 @@ void make_directories(const Path& directory) {
          directory.string(), cause.message());
 }
 
-MappedFile::MappedFile(const Path& path) {
-  File file(path, O_RDONLY | O_NONBLOCK);
+MappedFile::MappedFile(const Path& path, Symlinks symlinks) {
+  const File file(path, O_RDONLY | O_NONBLOCK | (symlinks == Symlinks::kRefuse ? O_NOFOLLOW : 0));
   size_ = file.regular_size();
   if (size_ == 0) return;
   void* mapped = ::mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file.fd(), 0);

@@ -29,11 +29,14 @@ void fsync_directory(const Path& directory);
 // Creates a directory and its parents; Error{kUsage} names the path and the cause when it cannot.
 void make_directories(const Path& directory);
 
-// A read-only memory map of a whole regular file (symlinks are followed, devices refused). An empty
-// file maps to an empty span.
+// What opening a symbolic link does.
+enum class Symlinks { kFollow, kRefuse };
+
+// A read-only memory map of a whole regular file (devices are refused, never waited for). An empty file maps to an
+// empty span.
 class MappedFile {
  public:
-  explicit MappedFile(const Path& path);
+  explicit MappedFile(const Path& path, Symlinks symlinks = Symlinks::kFollow);
   ~MappedFile();
   MappedFile(MappedFile&& other) noexcept;
   MappedFile& operator=(MappedFile&& other) noexcept;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "trireme/base/fs.h"
@@ -16,22 +17,20 @@ struct Header {
   std::int64_t step = 0;              // steps done
   std::int64_t consumed_samples = 0;  // the data cursor: layout-free
   std::string dataset_digest;
-  std::string job;                 // resolved, YAML
-  std::string train_state = "{}";  // JSON object
+  std::optional<double> eval_loss{};  // of this step, if it was evaluated
+  std::string job;                    // resolved, YAML
+  std::string train_state = "{}";     // JSON object
   std::string build;
   std::string
       base{};  // not empty: identity of the checkpoint of what does not train, which is left out
 };
 
-// Writes ROOT/step-N; ROOT must be there. Collective over the world: every rank writes the slices it owns to
-// step-N.tmp, one at a time, fsynced and digested; rank 0 writes the manifest last, renames the directory and fsyncs
-// ROOT. An existing step-N is replaced only by a rename. A failure on any rank throws on every rank (Error{kData}
-// naming rank and cause), leaves earlier checkpoints untouched and nothing of this one.
+// Writes ROOT/step-N at once; ROOT must be there. Collective over the world: every rank writes the slices it owns to
+// step-N.tmp, one at a time, fsynced, digested and read back; rank 0 writes the manifest last, renames the directory and
+// fsyncs ROOT. A failure on any rank throws on every rank (Error{kData} naming rank and cause), leaves earlier
+// checkpoints untouched and nothing of this one.
 Path save(const Path& root, const Header& header, const exec::Units& units,
           const std::vector<arch::UnitSpec>& specs, comm::World& world);
-
-// Removes all but the newest `keep` checkpoints below `root` (0 keeps all). Never fewer than one.
-void prune(const Path& root, std::int64_t keep);
 
 // Fills this rank's units, one slice at a time, from a checkpoint of any data-, context- and tensor-parallel layout;
 // where tp changes, each is cut out of its whole unit. Every byte is verified before any tensor changes. Throws

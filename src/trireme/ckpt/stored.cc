@@ -11,10 +11,7 @@
 namespace trireme::ckpt {
 
 Stored::Stored(const Path& directory)
-    : directory_(directory), manifest_(formats::verify_checkpoint(directory)) {
-  for (const formats::ManifestFile& file : manifest_.files)
-    files_.emplace(file.name, formats::SafetensorsFile(directory / file.name));
-}
+    : directory_(directory), open_(formats::open_checkpoint(directory)) {}
 
 void Stored::read(std::size_t index, int part, const std::string& kind, std::int64_t offset,
                   const at::Tensor& out, Types types) const {
@@ -34,7 +31,7 @@ void Stored::copy_overlap(const formats::ManifestSlice& slice, std::int64_t offs
   const std::int64_t begin = std::max(offset, slice.offset);
   const std::int64_t end = std::min(offset + out.numel(), slice.offset + slice.length);
   if (begin >= end) return;
-  const formats::Tensor* stored = files_.at(slice.file).find(slice.tensor);
+  const formats::Tensor* stored = open_.files.at(slice.file).find(slice.tensor);
   TRIREME_CHECK(stored != nullptr, "{} passed verification without {}", slice.file, slice.tensor);
   const bool same = stored->dtype == comm::dtype_of(out.scalar_type());
   if (!same && types == Types::kSame)

@@ -4,12 +4,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <map>
 #include <string>
 
 #include "trireme/base/fs.h"
-#include "trireme/formats/manifest.h"
-#include "trireme/formats/safetensors.h"
+#include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::ckpt {
 
@@ -22,13 +20,16 @@ class Stored {
   explicit Stored(const Path& directory);
 
   const Path& directory() const { return directory_; }
-  const formats::Manifest& manifest() const { return manifest_; }
+  const formats::Manifest& manifest() const { return open_.manifest; }
   // Parts in which every unit stands, one after the other.
-  int tp() const { return manifest_.units.empty() ? 1 : static_cast<int>(manifest_.units[0].tp); }
-  std::size_t units() const { return manifest_.units.size() / static_cast<std::size_t>(tp()); }
+  int tp() const {
+    return open_.manifest.units.empty() ? 1 : static_cast<int>(open_.manifest.units[0].tp);
+  }
+  std::size_t units() const { return open_.manifest.units.size() / static_cast<std::size_t>(tp()); }
   // The part-th part of the unit-th unit.
   const formats::ManifestUnit& unit(std::size_t unit, int part) const {
-    return manifest_.units[unit * static_cast<std::size_t>(tp()) + static_cast<std::size_t>(part)];
+    return open_.manifest
+        .units[unit * static_cast<std::size_t>(tp()) + static_cast<std::size_t>(part)];
   }
 
   // Fills elements [offset, offset + out.numel()) of one state of a unit's part. Throws Error{kData} if there is
@@ -41,8 +42,7 @@ class Stored {
                     Types types) const;
 
   Path directory_;
-  formats::Manifest manifest_;
-  std::map<std::string, formats::SafetensorsFile> files_;
+  formats::OpenCheckpoint open_;
 };
 
 }  // namespace trireme::ckpt

@@ -462,7 +462,18 @@ void add_run(std::vector<Field>& list) {
   list.push_back(integer(KEY(checkpoint.every),
                          "Steps between checkpoints; 0: only at the end of the run.",
                          from(0, kMaxSteps)));
-  list.push_back(integer(KEY(checkpoint.keep_last), "Checkpoints kept, newest first; 0: all.",
+  list.push_back(boolean(KEY(checkpoint.async),
+                         "Checkpoints of checkpoint.every are copied in host memory and written "
+                         "while training goes on; else training waits for the disk. The last one "
+                         "of a run is always waited for."));
+  list.push_back(integer(KEY(checkpoint.keep_last),
+                         "Checkpoints kept, newest first, at least 2; 0: all.",
+                         from(0, kMaxSteps)));
+  list.push_back(integer(KEY(checkpoint.keep_every),
+                         "Beside keep_last, those of every so many steps are kept; 0: none.",
+                         from(0, kMaxSteps)));
+  list.push_back(integer(KEY(checkpoint.keep_best),
+                         "Beside keep_last, so many with the lowest validation loss are kept.",
                          from(0, kMaxSteps)));
   list.push_back(boolean(KEY(checkpoint.trainable_only),
                          "Checkpoints leave out what does not train; what reads them takes it from "

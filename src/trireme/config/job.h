@@ -165,8 +165,11 @@ struct Run {
 };
 
 struct Checkpoint {
-  std::int64_t every = 0;      // steps; 0: only at the end of the run
-  std::int64_t keep_last = 0;  // 0: all
+  std::int64_t every = 0;  // steps; 0: only at the end of the run
+  bool async = true;
+  std::int64_t keep_last = 0;   // 0: all
+  std::int64_t keep_every = 0;  // steps; 0: none
+  std::int64_t keep_best = 0;
   bool trainable_only = false;
   bool operator==(const Checkpoint&) const = default;
 };

@@ -253,6 +253,27 @@ void check_training(const Job& job) {
          "be in no checkpoint; set model.weights to the one it comes from");
 }
 
+void check_retention(const Job& job) {
+  const Checkpoint& checkpoint = job.checkpoint;
+  if (checkpoint.keep_last == 1)
+    fail(ErrorKind::kUsage,
+         "checkpoint.keep_last=1: a run whose one checkpoint is damaged is lost; set it to 2 or "
+         "more, or to 0 to keep all");
+  for (const auto& [key, value] : {std::pair{"keep_every", checkpoint.keep_every},
+                                   std::pair{"keep_best", checkpoint.keep_best}})
+    if (value > 0 && checkpoint.keep_last == 0)
+      fail(ErrorKind::kUsage,
+           "checkpoint.{}={} with checkpoint.keep_last=0, which keeps all; set keep_last to what "
+           "is to stay beside them",
+           key, value);
+  if (checkpoint.keep_best > 0 &&
+      (job.run.eval_every == 0 || checkpoint.every % job.run.eval_every != 0))
+    fail(ErrorKind::kUsage,
+         "checkpoint.keep_best={} needs a validation at each checkpoint: checkpoint.every={} is no "
+         "multiple of run.eval_every={}",
+         checkpoint.keep_best, checkpoint.every, job.run.eval_every);
+}
+
 void check_device(const Job& job, int world) {
   if (job.run.device == Device::kCuda && world > 1 &&
       job.precision.numerics == Numerics::kCanonical)
@@ -314,6 +335,7 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
   resolve_precision(job.precision);
   resolve_states(job);
   check_training(job);
+  check_retention(job);
   check_device(job, world);
   check_batch(job);
   resolve_optim(job.optim, job.run);

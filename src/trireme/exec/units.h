@@ -85,6 +85,7 @@ class Units {
   bool trains(plan::UnitId unit) const {
     return plan_.program.units[static_cast<std::size_t>(unit)].trainable;
   }
+  const mesh::Mesh& mesh() const { return plan_.mesh; }
   // Which part of every unit this rank holds, of how many.
   int tp_rank() const { return plan_.mesh.coordinate(rank_, mesh::Axis::kTp); }
   int tp() const { return plan_.mesh.degree(mesh::Axis::kTp); }

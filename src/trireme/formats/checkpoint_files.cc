@@ -1,13 +1,14 @@
-// The part of manifest.h that looks at directories.
+#include "trireme/formats/checkpoint_files.h"
+
 #include <algorithm>
 #include <charconv>
-#include <map>
+#include <memory>
 #include <set>
 
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
-#include "trireme/formats/manifest.h"
-#include "trireme/formats/safetensors.h"
+#include "trireme/env/durable.h"
+#include "trireme/formats/digest.h"
 #include "trireme/formats/shown.h"
 
 namespace trireme::formats {
@@ -16,43 +17,103 @@ namespace {
 constexpr std::string_view kTensorSuffix = ".safetensors";
 constexpr std::string_view kStepPrefix = "step-";
 
-// A shard put in from another checkpoint hashes wrong; saying which step it is from helps more.
-std::string foreign_step(const Path& path, std::int64_t step) {
+using Bytes = std::span<const std::byte>;
+
+// What a file says of itself, if its header can be read.
+std::optional<TensorTable> table_of(Bytes bytes) {
   try {
-    const SafetensorsFile file(path);
-    const auto said = file.metadata().find("step");
-    if (said != file.metadata().end() && said->second != std::to_string(step))
-      return fmt::format(" (it is of step {}, the manifest of step {})", shown(said->second), step);
+    return parse_safetensors(bytes, "");
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+// A shard put in from elsewhere hashes wrong; saying where it is from helps more.
+std::string foreign(const std::optional<TensorTable>& table, const FileDigest& digest,
+                    const ManifestFile& file, const Manifest& manifest) {
+  for (const ManifestFile& other : manifest.files)
+    if (other.name != file.name && other.hash == digest.hash && other.size == digest.size)
+      return fmt::format(" (it is what {} should be)", shown(other.name));
+  if (!table) return {};
+  const auto said = table->metadata.find("step");
+  if (said == table->metadata.end() || said->second == std::to_string(manifest.step)) return {};
+  return fmt::format(" (it is of step {}, the manifest of step {})", shown(said->second),
+                     manifest.step);
+}
+
+// The same where the size tells already. It may be so large that it cannot be mapped.
+std::string foreign_size(const Path& path, const ManifestFile& file, const Manifest& manifest,
+                         env::FileSystem& files) {
+  try {
+    const std::unique_ptr<env::Contents> contents = files.read(path);
+    return foreign(table_of(contents->bytes()), {.size = -1}, file, manifest);
   } catch (const Error&) {
     return {};
   }
-  return {};
 }
 
-void verify_file(const Path& directory, const ManifestFile& file, std::int64_t step) {
+// What lies in bytes [begin, end) of a file.
+std::string parts_within(const std::optional<TensorTable>& table, Bytes bytes, std::size_t begin,
+                         std::size_t end) {
+  if (!table) return "its header cannot be read";
+  std::vector<std::string> parts;
+  std::size_t data = bytes.size();  // where the header ends
+  for (const Tensor& tensor : table->tensors) {
+    const auto at = static_cast<std::size_t>(tensor.bytes.data() - bytes.data());
+    data = std::min(data, at);
+    if (at < end && at + tensor.bytes.size() > begin) parts.push_back(shown(tensor.name));
+  }
+  const std::string header = begin < data ? "the header" : "";
+  if (parts.empty()) return header;
+  const std::string tensors = parts.size() == 1
+                                  ? "tensor " + parts[0]
+                                  : fmt::format("tensors {} to {}", parts[0], parts.back());
+  return header.empty() ? tensors : header + " and " + tensors;
+}
+
+// The blocks of a file of the right size that are not as they were written.
+std::string damage(const std::optional<TensorTable>& table, Bytes bytes, const FileDigest& digest,
+                   const ManifestFile& file) {
+  if (file.blocks.empty())
+    return fmt::format("hash {} where the manifest says {}: damaged or swapped", hex64(digest.hash),
+                       hex64(file.hash));
+  std::size_t first = file.blocks.size(), count = 0;
+  for (std::size_t block = file.blocks.size(); block-- > 0;)
+    if (file.blocks[block] != digest.mib_hashes[block]) ++count, first = block;
+  const std::size_t begin = std::min(first * FileDigest::kBlock, bytes.size());
+  const std::size_t end = std::min(begin + FileDigest::kBlock, bytes.size());
+  return fmt::format("bytes {} to {} are not those that were written ({}); {} of {} blocks differ",
+                     begin, end, parts_within(table, bytes, begin, end), count, file.blocks.size());
+}
+
+SafetensorsFile open_verified(const Path& directory, const ManifestFile& file,
+                              const Manifest& manifest, env::FileSystem& files) {
   const Path path = directory / file.name;
-  std::error_code cause;
-  const auto status = std::filesystem::symlink_status(path, cause);
-  if (!std::filesystem::exists(status)) fail(ErrorKind::kData, "{}: is missing", path.string());
-  if (!std::filesystem::is_regular_file(status))
+  const env::Status status = files.status(path);
+  if (status.kind == env::Kind::kAbsent) fail(ErrorKind::kData, "{}: is missing", path.string());
+  if (status.kind != env::Kind::kFile)
     fail(ErrorKind::kData, "{}: is not a regular file", path.string());
-  const auto size = static_cast<std::int64_t>(std::filesystem::file_size(path, cause));
-  if (size != file.size)
-    fail(ErrorKind::kData, "{}: has {} bytes, the manifest says {}{}", path.string(), size,
-         file.size, foreign_step(path, step));
-  const FileDigest digest = digest_file(path);
-  if (digest.hash != file.hash)
-    fail(ErrorKind::kData, "{}: hash {} where the manifest says {}: damaged or swapped{}",
-         path.string(), hex64(digest.hash), hex64(file.hash), foreign_step(path, step));
+  if (status.size != file.size)
+    fail(ErrorKind::kData, "{}: has {} bytes, the manifest says {}{}", path.string(), status.size,
+         file.size, foreign_size(path, file, manifest, files));
+  std::unique_ptr<env::Contents> contents = files.read(path);
+  const Bytes bytes = contents->bytes();
+  if (static_cast<std::int64_t>(bytes.size()) != file.size)
+    fail(ErrorKind::kData, "{}: changes its size while it is read", path.string());
+  if (hash64(bytes) != file.hash) {
+    const std::optional<TensorTable> table = table_of(bytes);
+    const FileDigest digest = digest_of(bytes);
+    fail(ErrorKind::kData, "{}: {}{}", path.string(), damage(table, bytes, digest, file),
+         foreign(table, digest, file, manifest));
+  }
+  return SafetensorsFile(std::move(contents), path.string());
 }
 
-void verify_slices(const Path& directory, const Manifest& manifest) {
-  std::map<std::string, SafetensorsFile> open;
-  for (const ManifestUnit& unit : manifest.units)
+void verify_slices(const Path& directory, const OpenCheckpoint& open) {
+  for (const ManifestUnit& unit : open.manifest.units)
     for (const ManifestSlice& slice : unit.slices) {
       const Path path = directory / slice.file;
-      const auto file = open.try_emplace(slice.file, path).first;
-      const Tensor* tensor = file->second.find(slice.tensor);
+      const Tensor* tensor = open.files.at(slice.file).find(slice.tensor);
       if (tensor == nullptr)
         fail(ErrorKind::kData, "{}: has no tensor {}", path.string(), shown(slice.tensor));
       if (tensor->numel() != slice.length)
@@ -61,35 +122,19 @@ void verify_slices(const Path& directory, const Manifest& manifest) {
     }
 }
 
-// N of "step-N", or nothing for every other name (also "step-007": one directory per step).
-std::optional<std::int64_t> step_of(const std::string& name) {
-  if (!name.starts_with(kStepPrefix)) return {};
-  const std::string_view digits = std::string_view(name).substr(kStepPrefix.size());
-  std::int64_t step = 0;
-  const auto [end, cause] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
-  if (cause != std::errc() || end != digits.data() + digits.size() ||
-      std::to_string(step) != digits)
-    return {};
-  return step;
-}
-
-std::vector<CheckpointEntry> step_directories(const Path& root) {
+std::vector<CheckpointEntry> step_directories(const Path& root, env::FileSystem& files) {
   std::vector<CheckpointEntry> found;
-  std::error_code cause;
-  if (!std::filesystem::exists(root, cause)) return found;
-  for (std::filesystem::directory_iterator it(root, cause), end; !cause && it != end;
-       it.increment(cause))
-    if (const auto step = step_of(it->path().filename().string()); step && *step >= 0)
-      found.push_back({.step = *step, .path = it->path(), .problem = {}});
-  if (cause)
-    fail(ErrorKind::kData, "{}: cannot list checkpoints: {}", root.string(), cause.message());
+  if (files.status(root).kind == env::Kind::kAbsent) return found;
+  for (const std::string& name : env::list(files, root))
+    if (const auto step = step_of(name))
+      found.push_back({.step = *step, .path = root / name, .problem = {}});
   std::sort(found.begin(), found.end(), [](auto& a, auto& b) { return a.step > b.step; });
   return found;
 }
 
-Manifest read_checked(const CheckpointEntry& entry, CheckpointCheck check) {
-  Manifest manifest = check == CheckpointCheck::kEveryByte ? verify_checkpoint(entry.path)
-                                                           : read_manifest(entry.path);
+Manifest read_checked(const CheckpointEntry& entry, CheckpointCheck check, env::FileSystem& files) {
+  Manifest manifest = check == CheckpointCheck::kEveryByte ? verify_checkpoint(entry.path, files)
+                                                           : read_manifest(entry.path, files);
   if (manifest.step != entry.step)
     fail(ErrorKind::kData, "{}: its manifest is of step {}", entry.path.string(), manifest.step);
   return manifest;
@@ -97,36 +142,49 @@ Manifest read_checked(const CheckpointEntry& entry, CheckpointCheck check) {
 
 }  // namespace
 
-Manifest verify_checkpoint(const Path& directory) {
-  Manifest manifest = read_manifest(directory);
-  std::set<std::string> known{kManifestName};
-  for (const ManifestFile& file : manifest.files) {
-    verify_file(directory, file, manifest.step);
-    known.insert(file.name);
-  }
-  for (const auto& item : std::filesystem::directory_iterator(directory)) {
-    const std::string name = item.path().filename().string();
-    if (name.ends_with(kTensorSuffix) && !known.contains(name))
-      fail(ErrorKind::kData, "{}: the manifest does not know this file", item.path().string());
-  }
-  verify_slices(directory, manifest);
-  return manifest;
+std::optional<std::int64_t> step_of(const std::string& name) {
+  if (!name.starts_with(kStepPrefix)) return {};
+  const std::string_view digits = std::string_view(name).substr(kStepPrefix.size());
+  std::int64_t step = 0;
+  const auto [end, cause] = std::from_chars(digits.data(), digits.data() + digits.size(), step);
+  if (cause != std::errc() || end != digits.data() + digits.size() || step < 0 ||
+      std::to_string(step) != digits)
+    return {};
+  return step;
 }
 
-std::vector<CheckpointEntry> list_checkpoints(const Path& root, CheckpointCheck check) {
-  std::vector<CheckpointEntry> entries = step_directories(root);
+OpenCheckpoint open_checkpoint(const Path& directory, env::FileSystem& files) {
+  OpenCheckpoint open{.manifest = read_manifest(directory, files), .files = {}};
+  for (const ManifestFile& file : open.manifest.files)
+    open.files.emplace(file.name, open_verified(directory, file, open.manifest, files));
+  for (const std::string& name : env::list(files, directory))
+    if (name.ends_with(kTensorSuffix) && !open.files.contains(name))
+      fail(ErrorKind::kData, "{}: the manifest does not know this file",
+           (directory / name).string());
+  verify_slices(directory, open);
+  return open;
+}
+
+Manifest verify_checkpoint(const Path& directory, env::FileSystem& files) {
+  return std::move(open_checkpoint(directory, files).manifest);
+}
+
+std::vector<CheckpointEntry> list_checkpoints(const Path& root, CheckpointCheck check,
+                                              env::FileSystem& files) {
+  std::vector<CheckpointEntry> entries = step_directories(root, files);
   for (CheckpointEntry& entry : entries) try {
-      read_checked(entry, check);
+      entry.eval_loss = read_checked(entry, check, files).eval_loss;
     } catch (const Error& error) {
       entry.problem = error.what();
     }
   return entries;
 }
 
-std::optional<NewestCheckpoint> newest_checkpoint(const Path& root, CheckpointCheck check) {
+std::optional<NewestCheckpoint> newest_checkpoint(const Path& root, CheckpointCheck check,
+                                                  env::FileSystem& files) {
   std::vector<CheckpointEntry> refused;
-  for (CheckpointEntry& entry : step_directories(root)) try {
-      Manifest manifest = read_checked(entry, check);
+  for (CheckpointEntry& entry : step_directories(root, files)) try {
+      Manifest manifest = read_checked(entry, check, files);
       return NewestCheckpoint{
           .path = entry.path, .manifest = std::move(manifest), .refused = std::move(refused)};
     } catch (const Error& error) {

@@ -1,21 +1,18 @@
 #include "trireme/formats/digest.h"
 
-#include <fcntl.h>
-#include <unistd.h>
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/env/durable.h"
 
 namespace trireme::formats {
 namespace {
 
-constexpr std::size_t kMib = std::size_t{1} << 20;
+constexpr std::size_t kMib = FileDigest::kBlock;
 
 struct FreeHash {
   void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
@@ -24,43 +21,30 @@ struct FreeHash {
 }  // namespace
 
 struct DigestWriter::State {
-  Path path;
-  int fd = -1;
-  FileDigest digest;
-  std::unique_ptr<XXH3_state_t, FreeHash> whole{XXH3_createState()};
-  std::vector<std::byte> block;
-
-  [[noreturn]] void fail_errno(const char* action) const {
-    fail(ErrorKind::kData, "{}: cannot {}: {}", path.string(), action, std::strerror(errno));
-  }
+  State(env::FileSystem& files, const Path& path) : file(files, path) {}
 
   // Everything but the last block of a file is exactly one MiB.
   void put(std::span<const std::byte> bytes) {
     XXH3_64bits_update(whole.get(), bytes.data(), bytes.size());
     digest.mib_hashes.push_back(hash64(bytes));
     digest.size += static_cast<std::int64_t>(bytes.size());
-    while (!bytes.empty()) {
-      const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-      if (written < 0 && errno == EINTR) continue;
-      if (written <= 0) fail_errno("write");
-      bytes = bytes.subspan(static_cast<std::size_t>(written));
-    }
+    file.write(bytes);
   }
+
+  env::NewFile file;
+  FileDigest digest;
+  bool finished = false;
+  std::unique_ptr<XXH3_state_t, FreeHash> whole{XXH3_createState()};
+  std::vector<std::byte> block;
 };
 
-DigestWriter::DigestWriter(const Path& path) : state_(std::make_unique<State>()) {
-  state_->path = path;
-  state_->fd = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-  if (state_->fd < 0) state_->fail_errno("create");
+DigestWriter::DigestWriter(const Path& path, env::FileSystem& files)
+    : state_(std::make_unique<State>(files, path)) {
   XXH3_64bits_reset(state_->whole.get());
   state_->block.reserve(kMib);
 }
 
-DigestWriter::~DigestWriter() {
-  if (!state_ || state_->fd < 0) return;
-  ::close(state_->fd);
-  ::unlink(state_->path.c_str());
-}
+DigestWriter::~DigestWriter() = default;
 
 DigestWriter::DigestWriter(DigestWriter&& other) noexcept = default;
 
@@ -87,30 +71,28 @@ void DigestWriter::write(std::string_view bytes) {
 }
 
 FileDigest DigestWriter::finish() {
-  TRIREME_CHECK(state_ && state_->fd >= 0, "a file is finished once");
+  TRIREME_CHECK(state_ && !std::exchange(state_->finished, true), "a file is finished once");
   if (!state_->block.empty()) state_->put(state_->block);
-  if (::fsync(state_->fd) != 0) state_->fail_errno("fsync");
-  if (::close(std::exchange(state_->fd, -1)) != 0) {
-    const int cause = errno;
-    ::unlink(state_->path.c_str());
-    errno = cause;
-    state_->fail_errno("close");
-  }
+  state_->file.finish();
   state_->digest.hash = XXH3_64bits_digest(state_->whole.get());
   return std::move(state_->digest);
 }
 
-FileDigest digest_file(const Path& path) {
-  std::error_code cause;
-  if (std::filesystem::is_symlink(path, cause))
-    fail(ErrorKind::kData, "{}: is a symbolic link; put the file itself there", path.string());
-  const MappedFile file(path);
-  const std::span<const std::byte> bytes = file.bytes();
-  FileDigest digest{
-      .size = static_cast<std::int64_t>(bytes.size()), .hash = hash64(bytes), .mib_hashes = {}};
+std::vector<std::uint64_t> block_hashes(std::span<const std::byte> bytes) {
+  std::vector<std::uint64_t> hashes;
   for (std::size_t at = 0; at < bytes.size(); at += kMib)
-    digest.mib_hashes.push_back(hash64(bytes.subspan(at, std::min(kMib, bytes.size() - at))));
-  return digest;
+    hashes.push_back(hash64(bytes.subspan(at, std::min(kMib, bytes.size() - at))));
+  return hashes;
+}
+
+FileDigest digest_of(std::span<const std::byte> bytes) {
+  return {.size = static_cast<std::int64_t>(bytes.size()),
+          .hash = hash64(bytes),
+          .mib_hashes = block_hashes(bytes)};
+}
+
+FileDigest digest_file(const Path& path) {
+  return digest_of(env::real_file_system().read(path)->bytes());
 }
 
 }  // namespace trireme::formats

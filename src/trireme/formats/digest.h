@@ -9,21 +9,25 @@
 #include <vector>
 
 #include "trireme/base/fs.h"
+#include "trireme/env/file_system.h"
 
 namespace trireme::formats {
 
 // XXH3-64 of a whole file and of each MiB of it, so that damage can be placed.
 struct FileDigest {
+  static constexpr std::size_t kBlock = std::size_t{1} << 20;  // bytes; the last may be shorter
+
   std::int64_t size = 0;
   std::uint64_t hash = 0;
   std::vector<std::uint64_t> mib_hashes;
+  bool operator==(const FileDigest&) const = default;
 };
 
 // A new file, written front to back and digested on the way. The file must not exist yet. Unless
 // finish() returned, the destructor removes it. Throws Error{kData} naming the path and the cause.
 class DigestWriter {
  public:
-  explicit DigestWriter(const Path& path);
+  explicit DigestWriter(const Path& path, env::FileSystem& files = env::real_file_system());
   ~DigestWriter();
   DigestWriter(DigestWriter&& other) noexcept;
 
@@ -37,6 +41,10 @@ class DigestWriter {
   struct State;
   std::unique_ptr<State> state_;
 };
+
+FileDigest digest_of(std::span<const std::byte> bytes);
+// Of each block.
+std::vector<std::uint64_t> block_hashes(std::span<const std::byte> bytes);
 
 // The digest of an existing regular file; symbolic links are refused.
 FileDigest digest_file(const Path& path);

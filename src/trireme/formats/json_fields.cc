@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 #include "trireme/base/error.h"
 #include "trireme/formats/shown.h"
@@ -60,13 +61,22 @@ std::int64_t JsonFields::integer(const char* key, std::int64_t low, std::int64_t
   return json_integer(any(key), where_ + ": " + key, low, high);
 }
 
-void JsonFields::need_format(std::string_view format, std::int64_t version,
-                             std::string_view remedy) const {
+double JsonFields::number(const char* key) const {
+  const Json& value = any(key);
+  if (!value.is_number() || !std::isfinite(value.get<double>())) wrong(key, "a finite number");
+  return value.get<double>();
+}
+
+std::int64_t JsonFields::need_format(std::string_view format, std::int64_t oldest,
+                                     std::int64_t newest, std::string_view remedy) const {
   if (const std::string found = string("format"); found != format)
     fail(ErrorKind::kData, "{}: format is {}, {} is needed", where_, shown(found), format);
-  if (const std::int64_t found = integer("version"); found != version)
-    fail(ErrorKind::kData, "{}: {} version {}, this build reads version {}; {}", where_, format,
-         found, version, remedy);
+  const std::int64_t version = integer("version");
+  if (version >= oldest && version <= newest) return version;
+  const std::string read = oldest == newest ? fmt::format("version {}", newest)
+                                            : fmt::format("versions {} to {}", oldest, newest);
+  fail(ErrorKind::kData, "{}: {} version {}, this build reads {}; {}", where_, format, version,
+       read, remedy);
 }
 
 std::uint64_t JsonFields::hex(const char* key) const {

@@ -31,11 +31,18 @@ class JsonFields {
   std::int64_t integer(const char* key, std::int64_t low = 0,
                        std::int64_t high = std::numeric_limits<std::int64_t>::max()) const;
   bool boolean(const char* key) const;
+  // Any finite one.
+  double number(const char* key) const;
   // 16 lower-case hex digits.
   std::uint64_t hex(const char* key) const;
   const std::string& where() const { return where_; }
-  // Refuses a document whose keys "format" and "version" are others; `remedy` ends the line about a version.
-  void need_format(std::string_view format, std::int64_t version, std::string_view remedy) const;
+  // Refuses a document whose key "format" is another or whose "version" is none of those; `remedy` ends the line about
+  // a version. Gives the version.
+  std::int64_t need_format(std::string_view format, std::int64_t oldest, std::int64_t newest,
+                           std::string_view remedy) const;
+  void need_format(std::string_view format, std::int64_t version, std::string_view remedy) const {
+    need_format(format, version, version, remedy);
+  }
 
  private:
   [[noreturn]] void wrong(const char* key, const char* needed) const;

@@ -1,11 +1,13 @@
 #include "trireme/formats/manifest.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/formats/digest.h"
 #include "trireme/formats/json_fields.h"
 #include "trireme/formats/shown.h"
 
@@ -13,7 +15,9 @@ namespace trireme::formats {
 namespace {
 
 constexpr char kCheckpointFormat[] = "trireme.checkpoint";
-constexpr std::int64_t kCheckpointVersion = 1;
+constexpr std::int64_t kCheckpointVersion = 2, kOldestVersion = 1;
+constexpr std::size_t kMaxManifestBytes = std::size_t{1} << 31;
+constexpr std::size_t kHexDigits = 16;
 constexpr std::string_view kTailBegin = ",\n \"digest\": \"";
 constexpr std::string_view kTailEnd = "\"\n}\n";
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 56;
@@ -91,7 +95,31 @@ void check_parts(const Manifest& manifest, const std::string& what) {
          manifest.units.size(), tp);
 }
 
+void check_layout(const Manifest& manifest, const std::string& what) {
+  if (manifest.layout.empty()) return;
+  std::int64_t ranks = 1;
+  std::set<std::string_view> axes;
+  for (const auto& [axis, degree] : manifest.layout) {
+    if (!axes.insert(axis).second)
+      fail(ErrorKind::kData, "{}: layout: axis {} stands twice", what, shown(axis));
+    ranks = degree > manifest.world ? -1 : ranks * degree;  // no axis is longer than the world
+    if (ranks < 0 || ranks > manifest.world) break;
+  }
+  if (ranks != manifest.world)
+    fail(ErrorKind::kData, "{}: the degrees of its layout do not multiply to a world of {}", what,
+         manifest.world);
+}
+
+void check_blocks(const ManifestFile& file, const std::string& what) {
+  constexpr auto kBlock = static_cast<std::int64_t>(FileDigest::kBlock);
+  const std::int64_t needed = file.size / kBlock + (file.size % kBlock != 0 ? 1 : 0);
+  if (!file.blocks.empty() && std::ssize(file.blocks) != needed)
+    fail(ErrorKind::kData, "{}: file {} of {} bytes has hashes of {} blocks, {} are needed", what,
+         shown(file.name), file.size, file.blocks.size(), needed);
+}
+
 void check(const Manifest& manifest, const std::string& what) {
+  check_layout(manifest, what);
   check_parts(manifest, what);
   std::set<std::string_view> files;
   for (const ManifestFile& file : manifest.files) {
@@ -99,6 +127,7 @@ void check(const Manifest& manifest, const std::string& what) {
       fail(ErrorKind::kData, "{}: {} may not name a file of a checkpoint", what, shown(file.name));
     if (!files.insert(file.name).second)
       fail(ErrorKind::kData, "{}: file {} stands twice", what, shown(file.name));
+    check_blocks(file, what);
   }
   std::set<std::pair<std::string_view, std::int64_t>> units;
   std::set<std::pair<std::string_view, std::string_view>> tensors;
@@ -172,6 +201,38 @@ ManifestUnit unit_from(const Json& json, const std::string& what) {
   return unit;
 }
 
+Json to_json(const ManifestFile& file) {
+  std::string blocks;
+  for (const std::uint64_t hash : file.blocks) blocks += hex64(hash);
+  return {{"name", file.name}, {"size", file.size}, {"xxh3", hex64(file.hash)}, {"blocks", blocks}};
+}
+
+ManifestFile file_from(const Json& json, std::int64_t version, const std::string& what) {
+  const JsonFields fields(json, what + ": file");
+  ManifestFile file{
+      .name = fields.string("name"), .size = fields.integer("size"), .hash = fields.hex("xxh3")};
+  if (version == 1) {
+    fields.only({"name", "size", "xxh3"});
+    return file;
+  }
+  fields.only({"name", "size", "xxh3", "blocks"});
+  const std::string blocks = fields.string("blocks");
+  for (std::size_t at = 0; at < blocks.size(); at += kHexDigits)
+    file.blocks.push_back(
+        parse_hex64(std::string_view(blocks).substr(at, kHexDigits), fields.where() + ": blocks"));
+  if (file.blocks.empty() && file.size > 0)
+    fail(ErrorKind::kData, "{}: {} has no hashes of blocks", what, shown(file.name));
+  return file;
+}
+
+std::vector<ManifestAxis> layout_from(const Json& json, const std::string& what) {
+  const JsonFields fields(json, what + ": layout");
+  std::vector<ManifestAxis> layout;
+  for (const auto& [axis, degree] : json.items())
+    layout.push_back({.axis = axis, .degree = fields.integer(axis.c_str(), 1)});
+  return layout;
+}
+
 // The text must end in its digest, spelled exactly as print spells it, so that every bit counts.
 std::string_view checked_body(std::string_view text, const std::string& what) {
   const std::size_t tail = kTailBegin.size() + 16 + kTailEnd.size();
@@ -201,6 +262,7 @@ std::string print(const Manifest& manifest) {
       {"build", manifest.build},
       {"step", manifest.step},
       {"world", manifest.world},
+      {"layout", Json::object()},
       {"data",
        {{"consumed_samples", manifest.consumed_samples}, {"digest", manifest.dataset_digest}}},
       {"train_state", parse_json(manifest.train_state, "train_state")},
@@ -208,8 +270,16 @@ std::string print(const Manifest& manifest) {
       {"files", Json::array()},
       {"units", Json::array()}};
   if (!manifest.base.empty()) json["base"] = manifest.base;
-  for (const ManifestFile& file : manifest.files)
-    json["files"].push_back({{"name", file.name}, {"size", file.size}, {"xxh3", hex64(file.hash)}});
+  if (manifest.eval_loss) {
+    TRIREME_CHECK(std::isfinite(*manifest.eval_loss), "a loss of {}", *manifest.eval_loss);
+    json["eval_loss"] = *manifest.eval_loss;
+  }
+  for (const auto& [axis, degree] : manifest.layout) json["layout"][axis] = degree;
+  for (const ManifestFile& file : manifest.files) {
+    TRIREME_CHECK(file.blocks.size() > 0 || file.size == 0, "{} has no hashes of blocks",
+                  file.name);
+    json["files"].push_back(to_json(file));
+  }
   for (const ManifestUnit& unit : manifest.units) json["units"].push_back(to_json(unit));
   std::string text = json.dump(1);
   text.resize(text.size() - 2);  // the closing brace comes after the digest
@@ -221,39 +291,45 @@ Manifest parse_manifest(std::string_view text, const std::string& what) {
   const std::string_view body = checked_body(text, what);
   const Json json = parse_json(std::string(body) + "\n}", what);
   const JsonFields fields(json, what);
-  fields.need_format(kCheckpointFormat, kCheckpointVersion, "use the build that wrote it");
-  fields.only({"format", "version", "build", "step", "world", "data", "train_state", "job", "base",
-               "files", "units"});
+  const std::int64_t version = fields.need_format(
+      kCheckpointFormat, kOldestVersion, kCheckpointVersion, "use the build that wrote it");
+  fields.only({"format", "version", "build", "step", "world", "layout", "data", "train_state",
+               "job", "base", "eval_loss", "files", "units"});
   const JsonFields data(fields.any("data"), what + ": data");
   data.only({"consumed_samples", "digest"});
   Manifest manifest{.step = fields.integer("step"),
                     .world = fields.integer("world", 1),
+                    .layout = {},
                     .consumed_samples = data.integer("consumed_samples"),
                     .dataset_digest = data.string("digest"),
+                    .eval_loss = {},
                     .job = fields.string("job"),
                     .train_state = fields.object("train_state").dump(),
                     .build = fields.string("build"),
                     .base = fields.has("base") ? fields.string("base") : "",
                     .files = {},
                     .units = {}};
-  for (const Json& item : fields.array("files")) {
-    const JsonFields file(item, what + ": file");
-    file.only({"name", "size", "xxh3"});
-    manifest.files.push_back(
-        {.name = file.string("name"), .size = file.integer("size"), .hash = file.hex("xxh3")});
-  }
+  if (fields.has("eval_loss")) manifest.eval_loss = fields.number("eval_loss");
+  if (version > 1) manifest.layout = layout_from(fields.any("layout"), what);
+  for (const Json& item : fields.array("files"))
+    manifest.files.push_back(file_from(item, version, what));
   for (const Json& item : fields.array("units")) manifest.units.push_back(unit_from(item, what));
   check(manifest, what);
   return manifest;
 }
 
-Manifest read_manifest(const Path& directory) {
+Manifest read_manifest(const Path& directory, env::FileSystem& files) {
   const Path path = directory / kManifestName;
-  std::error_code cause;
-  if (!std::filesystem::exists(path, cause))
+  const env::Status status = files.status(path);
+  if (status.kind == env::Kind::kAbsent)
     fail(ErrorKind::kData, "{}: is missing, so {} is no complete checkpoint", path.string(),
          directory.string());
-  return parse_manifest(read_file(path), path.string());
+  if (status.size > static_cast<std::int64_t>(kMaxManifestBytes))
+    fail(ErrorKind::kData, "{}: {} bytes, more than the {} a manifest may have", path.string(),
+         status.size, kMaxManifestBytes);
+  const std::unique_ptr<env::Contents> contents = files.read(path);
+  const std::span<const std::byte> bytes = contents->bytes();
+  return parse_manifest({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string());
 }
 
 }  // namespace trireme::formats

@@ -8,16 +8,24 @@
 #include <vector>
 
 #include "trireme/base/fs.h"
+#include "trireme/env/file_system.h"
 
 namespace trireme::formats {
 
 inline constexpr char kManifestName[] = "manifest.json";
 
-// A file of the checkpoint; `hash` is XXH3-64 of all its bytes.
+// A file of the checkpoint; `hash` is XXH3-64 of all its bytes, `blocks` those of each MiB of them.
 struct ManifestFile {
   std::string name;
   std::int64_t size = 0;
   std::uint64_t hash = 0;
+  std::vector<std::uint64_t> blocks{};  // version 1 has none
+};
+
+// How many ranks a mesh axis had.
+struct ManifestAxis {
+  std::string axis;
+  std::int64_t degree = 1;
 };
 
 // A parameter inside its unit; `offset` counts elements from the unit's start.
@@ -54,54 +62,26 @@ struct ManifestUnit {
 struct Manifest {
   std::int64_t step = 0;
   std::int64_t world = 1;
+  std::vector<ManifestAxis> layout{};  // of the ranks that wrote it; empty: not told
   std::int64_t consumed_samples = 0;
-  std::string dataset_digest{};    // empty when the data has none
-  std::string job{};               // the resolved job, YAML
-  std::string train_state = "{}";  // a JSON object, opaque here
-  std::string build{};             // what wrote it
+  std::string dataset_digest{};       // empty when the data has none
+  std::optional<double> eval_loss{};  // of this step, if it was evaluated
+  std::string job{};                  // the resolved job, YAML
+  std::string train_state = "{}";     // a JSON object, opaque here
+  std::string build{};                // what wrote it
   std::string base{};  // not empty: names the checkpoint of the units that this one leaves out
   std::vector<ManifestFile> files{};
   std::vector<ManifestUnit> units{};
 };
 
-// JSON text that ends with a digest of itself. An inconsistent manifest is our bug.
+// JSON text that ends with a digest of itself, of format version 2. An inconsistent manifest is our bug.
 std::string print(const Manifest& manifest);
 
-// Inverse of print on untrusted text: checks the digest, every type and range, that names are plain file
+// Inverse of print on untrusted text, of version 1 too: checks the digest, every type and range, that names are plain file
 // names, and the tiling of every unit and kind. Throws Error{kData}, the message beginning with `what`.
 Manifest parse_manifest(std::string_view text, const std::string& what);
 
 // Reads `directory`/manifest.json. Throws Error{kData}.
-Manifest read_manifest(const Path& directory);
-
-// Reads the manifest and checks every byte of every file: existence, size, hash, the tensor behind every
-// slice, and that no other safetensors file lies there. Throws Error{kData} naming the file.
-Manifest verify_checkpoint(const Path& directory);
-
-// One checkpoint directory "step-N"; `problem` says why it cannot be used, empty when it can.
-struct CheckpointEntry {
-  std::int64_t step = 0;
-  Path path;
-  std::string problem;
-};
-
-// How far a checkpoint is believed: its manifest alone, or every byte.
-enum class CheckpointCheck { kManifest, kEveryByte };
-
-// All "step-N" directories under `root`, newest first; an absent root has none.
-std::vector<CheckpointEntry> list_checkpoints(const Path& root,
-                                              CheckpointCheck check = CheckpointCheck::kManifest);
-
-// The newest usable checkpoint and why newer ones were refused.
-struct NewestCheckpoint {
-  Path path;
-  Manifest manifest;
-  std::vector<CheckpointEntry> refused;
-};
-
-// Nothing when no "step-N" directory lies under `root`. When there are some but none is usable: Error{kData}
-// with the reason of the newest.
-std::optional<NewestCheckpoint> newest_checkpoint(
-    const Path& root, CheckpointCheck check = CheckpointCheck::kEveryByte);
+Manifest read_manifest(const Path& directory, env::FileSystem& files = env::real_file_system());
 
 }  // namespace trireme::formats

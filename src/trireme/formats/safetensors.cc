@@ -257,7 +257,7 @@ TensorTable parse_safetensors(std::span<const std::byte> bytes, const std::strin
 
 FileDigest stream_safetensors(const Path& path, std::span<const TensorInfo> tensors,
                               const TensorMetadata& metadata, TensorOrder order,
-                              const std::function<std::span<const std::byte>(std::size_t)>& bytes) {
+                              const TensorBytes& bytes, env::FileSystem& files) {
   std::vector<std::size_t> sorted(tensors.size());
   std::iota(sorted.begin(), sorted.end(), std::size_t{0});
   if (order == TensorOrder::kOfficial)
@@ -288,7 +288,7 @@ FileDigest stream_safetensors(const Path& path, std::span<const TensorInfo> tens
   text.append((8 - text.size() % 8) % 8, ' ');
   TRIREME_CHECK(text.size() <= kMaxHeaderBytes, "header of {} bytes", text.size());
 
-  DigestWriter file(path);
+  DigestWriter file(path, files);
   const std::uint64_t length = text.size();
   file.write(std::as_bytes(std::span(&length, 1)));
   file.write(text);
@@ -302,11 +302,12 @@ FileDigest stream_safetensors(const Path& path, std::span<const TensorInfo> tens
 }
 
 FileDigest write_safetensors(const Path& path, std::span<const Tensor> tensors,
-                             const TensorMetadata& metadata, TensorOrder order) {
+                             const TensorMetadata& metadata, TensorOrder order,
+                             env::FileSystem& files) {
   std::vector<TensorInfo> infos;
   for (const Tensor& tensor : tensors) infos.push_back({tensor.name, tensor.dtype, tensor.shape});
-  return stream_safetensors(path, infos, metadata, order,
-                            [&](std::size_t index) { return tensors[index].bytes; });
+  return stream_safetensors(
+      path, infos, metadata, order, [&](std::size_t index) { return tensors[index].bytes; }, files);
 }
 
 }  // namespace trireme::formats

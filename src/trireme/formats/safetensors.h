@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -12,6 +13,7 @@
 
 #include "trireme/base/dtype.h"
 #include "trireme/base/fs.h"
+#include "trireme/env/file_system.h"
 #include "trireme/formats/digest.h"
 
 namespace trireme::formats {
@@ -44,11 +46,15 @@ struct TensorTable {
 // source. Throws Error{kData}.
 TensorTable parse_safetensors(std::span<const std::byte> bytes, const std::string& what);
 
-// A memory-mapped safetensors file.
+// A safetensors file and its contents.
 class SafetensorsFile {
  public:
+  // Symbolic links are followed.
   explicit SafetensorsFile(const Path& path)
-      : file_(path), table_(parse_safetensors(file_.bytes(), path.string())) {}
+      : SafetensorsFile(env::real_file_system().read(std::filesystem::weakly_canonical(path)),
+                        path.string()) {}
+  SafetensorsFile(std::unique_ptr<env::Contents> contents, const std::string& what)
+      : contents_(std::move(contents)), table_(parse_safetensors(contents_->bytes(), what)) {}
 
   const TensorTable& table() const { return table_; }
   const std::vector<Tensor>& tensors() const { return table_.tensors; }
@@ -56,7 +62,7 @@ class SafetensorsFile {
   const Tensor* find(std::string_view name) const { return table_.find(name); }
 
  private:
-  MappedFile file_;
+  std::unique_ptr<env::Contents> contents_;
   TensorTable table_;
 };
 
@@ -75,13 +81,16 @@ struct TensorInfo {
 // tensors[i], in the order of the file, and what it returns must live until the next call. Equal arguments give
 // equal bytes. Names must be unique valid UTF-8 and bytes must match the shapes, else our bug. Throws Error{kData}
 // when the file exists or cannot be written.
+using TensorBytes = std::function<std::span<const std::byte>(std::size_t)>;
 FileDigest stream_safetensors(const Path& path, std::span<const TensorInfo> tensors,
                               const TensorMetadata& metadata, TensorOrder order,
-                              const std::function<std::span<const std::byte>(std::size_t)>& bytes);
+                              const TensorBytes& bytes,
+                              env::FileSystem& files = env::real_file_system());
 
 // The same with all tensors at hand.
 FileDigest write_safetensors(const Path& path, std::span<const Tensor> tensors,
                              const TensorMetadata& metadata,
-                             TensorOrder order = TensorOrder::kOfficial);
+                             TensorOrder order = TensorOrder::kOfficial,
+                             env::FileSystem& files = env::real_file_system());
 
 }  // namespace trireme::formats

@@ -86,7 +86,8 @@ std::string one_text(const plan::PlanSet& plan, const Footprint& one) {
       text += row(std::string(name(static_cast<MemoryKind>(kind))), between[kind], most[kind],
                   peak[kind]);
   text += row("library", one.library, one.library, one.library);
-  text += row("needed", total(between) + one.library, one.needed(), one.needed());
+  if (one.snapshot > 0) text += row("snapshot", one.snapshot, one.snapshot, one.snapshot);
+  text += row("needed", total(between) + one.library + one.snapshot, one.needed(), one.needed());
   const std::int64_t elsewhere = account.peak_total - total(peak);
   if (elsewhere > 0) text += row("in host memory", elsewhere, elsewhere, elsewhere);
   return text + fmt::format("  peak at {}\n  step {}\n", peak_text(plan, one), picture(one));
@@ -200,6 +201,7 @@ Json footprint_json(const plan::PlanSet& plan, const std::vector<Footprint>& lis
               {"peak_total_bytes", account.peak_in_memory(one.host)},
               {"peak_line", account.peak_line},
               {"library_bytes", one.library},
+              {"snapshot_bytes", one.snapshot},
               {"needed_bytes", one.needed()},
               {"over_step_bytes", stretches(one, kColumns)}};
     for (std::size_t kind = 0; kind < peak.size(); ++kind)
@@ -227,6 +229,9 @@ std::optional<std::string> misfit(const plan::PlanSet& plan, const std::vector<F
     return fmt::format("{}; without any tensor it is {}: allow more", need, bytes(most.library));
   const MemoryPoint peak = at_peak(most);
   const MemoryKind kind = largest_kind(peak);
+  if (most.snapshot > peak[static_cast<std::size_t>(kind)])
+    return fmt::format("{}; most of it is the snapshot of checkpoints with {}: {} would help", need,
+                       bytes(most.snapshot), "checkpoint.async=false");
   return fmt::format("{}; the largest kind is {} with {}: {} would help", need, name(kind),
                      bytes(peak[static_cast<std::size_t>(kind)]), advice(plan, kind));
 }

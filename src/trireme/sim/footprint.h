@@ -17,15 +17,17 @@ struct Footprint {
   std::vector<int> ranks;
   plan::MemoryAccount account;  // of their tensors, in a step
   std::int64_t library = 0;     // a rank's share of what its process holds besides
-  bool host = true;             // what waits in host memory counts: the tensors are there as well
+  std::int64_t snapshot =
+      0;             // what checkpoints are copied to before they are written, in host memory
+  bool host = true;  // what waits in host memory counts: the tensors are there as well
 
   std::int64_t needed() const { return account.peak_of_tensors() + beside_tensors(); }
   std::int64_t beside_tensors() const {
-    return library + (host ? account.peak_total - account.peak_of_tensors() : 0);
+    return library + snapshot + (host ? account.peak_total - account.peak_of_tensors() : 0);
   }
 };
 
-// By list; `library` and `host` as above.
+// By list, without snapshots; `library` and `host` as above.
 std::vector<Footprint> footprints(const plan::PlanSet& plan, std::int64_t library,
                                   bool host = true);
 

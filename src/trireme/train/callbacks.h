@@ -57,6 +57,15 @@ struct EvalMetrics {
   double seconds = 0;
 };
 
+// The end of a checkpoint: there, or not; it began `seconds` ago.
+struct CheckpointMetrics {
+  std::int64_t step = 0;
+  Path directory{};       // empty: not written
+  std::string problem{};  // why not, or what could not be deleted after it
+  double seconds = 0;
+  double standing_s = 0;  // for which training stood still
+};
+
 enum class Ending { kDone, kInterrupted };
 
 struct RunEnd {
@@ -65,8 +74,10 @@ struct RunEnd {
   std::vector<std::int64_t>
       measured_bytes{};  // by rank: its tensors' peak in a step; 0: not measured
   std::map<std::string, io::Traffic>
-      offload{};    // by place outside memory: what this rank has moved
-  Path checkpoint;  // the last one; empty when none was written
+      offload{};                         // by place outside memory: what this rank has moved
+  Path checkpoint;                       // the last one; empty when none was written
+  std::int64_t checkpoints_failed = 0;   // not written, training having gone on
+  std::int64_t checkpoints_skipped = 0;  // due while the one before was under way
 };
 
 class Callback {
@@ -75,7 +86,7 @@ class Callback {
   virtual void on_start(const RunInfo& info) {}
   virtual void on_step(const StepMetrics& metrics) {}
   virtual void on_eval(const EvalMetrics& metrics) {}
-  virtual void on_checkpoint(std::int64_t step, const Path& directory, double seconds) {}
+  virtual void on_checkpoint(const CheckpointMetrics& metrics) {}
   virtual void on_end(const RunEnd& end) {}
 };
 

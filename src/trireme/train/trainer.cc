@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
+#include <optional>
 #include <utility>
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/ckpt/checkpoint.h"
+#include "trireme/ckpt/saver.h"
 #include "trireme/config/resolve.h"
 #include "trireme/data/token_loader.h"
 #include "trireme/formats/dataset.h"
@@ -51,6 +54,12 @@ class Run {
         train_(dataset_.train, job_.model.seq_len, job_.model.vocab,
                static_cast<std::uint64_t>(job_.data.seed), job_.data.documents),
         evaluation_(dataset_.val, job_.model.seq_len, job_.model.vocab, job_.data.documents),
+        saver_({.root = setup.out / "checkpoints",
+                .keep = {.last = job_.checkpoint.keep_last,
+                         .every = job_.checkpoint.keep_every,
+                         .best = job_.checkpoint.keep_best},
+                .files = setup.files},
+               session_.units(), session_.model().spec.units, world),
         memory_(setup.tensors, steps_.device()),
         peak_flops_(find_peak(job_.precision.compute, steps_.device(), world).flops) {}
 
@@ -59,10 +68,14 @@ class Run {
     resume();
     start();
     while (step_ < job_.run.steps) {
-      const bool stop = train_step();
+      const bool stop = train_step_or_save();
       const bool last = step_ == job_.run.steps;
       if (last || due(job_.run.eval_every)) evaluate();
-      if (stop || last || due(job_.checkpoint.every)) save();
+      if (const auto saved = saver_.poll()) tell_saved(*saved);
+      if (stop || last)
+        save_last();
+      else if (due(job_.checkpoint.every))
+        save();
       if (stop && !last) return end(Ending::kInterrupted);
     }
     return end(Ending::kDone);
@@ -98,6 +111,9 @@ class Run {
     step_ = manifest.step;
     steps_.restore(parse_train_state(manifest.train_state, step_, setup_.resume.string()));
     checkpoint_ = setup_.resume;
+    std::error_code absent;
+    if (std::filesystem::equivalent(setup_.resume.parent_path(), checkpoints(), absent))
+      saver_.trust(step_);
   }
 
   // Checkpoints to come name model.weights as what they leave out: it must be what this run goes on with.
@@ -125,6 +141,16 @@ class Run {
     info.peak_flops = peak_flops_;
     info.offload = session_.away().describe();
     tell([&](Callback& callback) { callback.on_start(info); });
+  }
+
+  // A step that ends the run on all ranks alike does not take the checkpoint with it that is under way.
+  bool train_step_or_save() {
+    try {
+      return train_step();
+    } catch (const Error& error) {
+      if (error.kind() == ErrorKind::kNonFinite && saver_.under_way()) tell_saved(saver_.finish());
+      throw;
+    }
   }
 
   // Returns whether any rank was asked to stop.
@@ -193,6 +219,10 @@ class Run {
     }
     if (tokens == 0) return;
     const double loss = loss_sum / static_cast<double>(tokens);
+    if (std::isfinite(loss)) {
+      evaluated_ = step_;
+      eval_loss_ = loss;
+    }
     const double bytes_per_token = static_cast<double>(dataset_.val_info.text_bytes) /
                                    static_cast<double>(dataset_.val_info.tokens);
     tell([&](Callback& callback) {
@@ -205,19 +235,55 @@ class Run {
     });
   }
 
+  ckpt::Header header() {
+    return {.step = step_,
+            .consumed_samples = step_ * job_.run.global_batch,
+            .dataset_digest = dataset_.digest,
+            .eval_loss = evaluated_ == step_ ? std::optional(eval_loss_) : std::nullopt,
+            .job = config::print_yaml(job_),
+            .train_state = print(steps_.state()),
+            .build = setup_.build_id,
+            .base = base_};
+  }
+
+  // One at a time: a disk that is slower than checkpoint.every gets fewer of them.
   void save() {
-    Stopwatch watch;
-    checkpoint_ = ckpt::save(checkpoints(),
-                             {.step = step_,
-                              .consumed_samples = step_ * job_.run.global_batch,
-                              .dataset_digest = dataset_.digest,
-                              .job = config::print_yaml(job_),
-                              .train_state = print(steps_.state()),
-                              .build = setup_.build_id,
-                              .base = base_},
-                             session_.units(), session_.model().spec.units, world_);
-    if (world_.rank() == 0) ckpt::prune(checkpoints(), job_.checkpoint.keep_last);
-    tell([&](Callback& callback) { callback.on_checkpoint(step_, checkpoint_, watch.seconds()); });
+    if (saver_.under_way()) {
+      ++skipped_;
+      tell([&](Callback& callback) {
+        callback.on_checkpoint({.step = step_,
+                                .problem =
+                                    "no checkpoint: the one before is still being written; raise "
+                                    "checkpoint.every if this goes on"});
+      });
+      return;
+    }
+    saver_.begin(header(),
+                 job_.checkpoint.async ? ckpt::SaveMode::kBehind : ckpt::SaveMode::kAtOnce);
+    if (!job_.checkpoint.async) tell_saved(saver_.finish());
+  }
+
+  // Nothing comes after it to try again, and nothing to write it behind.
+  void save_last() {
+    if (saver_.under_way()) tell_saved(saver_.finish());
+    saver_.begin(header(), ckpt::SaveMode::kAtOnce);
+    const ckpt::Saved saved = saver_.finish();
+    if (saved.path.empty()) fail(ErrorKind::kData, "{}; mend that and resume", saved.problem);
+    tell_saved(saved);
+  }
+
+  void tell_saved(const ckpt::Saved& saved) {
+    if (saved.path.empty())
+      ++failed_;
+    else
+      checkpoint_ = saved.path;
+    tell([&](Callback& callback) {
+      callback.on_checkpoint({.step = saved.step,
+                              .directory = saved.path,
+                              .problem = saved.problem,
+                              .seconds = saved.seconds,
+                              .standing_s = saved.standing_s});
+    });
   }
 
   Ending end(Ending ending) {
@@ -232,7 +298,9 @@ class Run {
                        .step = step_,
                        .measured_bytes = measured,
                        .offload = moved,
-                       .checkpoint = checkpoint_});
+                       .checkpoint = checkpoint_,
+                       .checkpoints_failed = failed_,
+                       .checkpoints_skipped = skipped_});
     });
     return ending;
   }
@@ -246,11 +314,15 @@ class Run {
   exec::Session& session_;
   data::TokenLoader train_;
   data::EvaluationLoader evaluation_;
+  ckpt::Saver saver_;
   MemoryMeter memory_;
   double peak_flops_;
-  std::int64_t step_ = 0;  // done
+  std::int64_t step_ = 0;        // done
+  std::int64_t evaluated_ = -1;  // the step that eval_loss_ is of
+  double eval_loss_ = 0;
   Path checkpoint_;
-  std::string base_;  // of what checkpoints leave out
+  std::int64_t failed_ = 0, skipped_ = 0;  // checkpoints
+  std::string base_;                       // of what checkpoints leave out
 };
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "trireme/base/fs.h"
 #include "trireme/comm/world.h"
 #include "trireme/config/job.h"
+#include "trireme/env/file_system.h"
 #include "trireme/train/callbacks.h"
 #include "trireme/train/tensor_memory.h"
 
@@ -22,9 +23,11 @@ struct TrainSetup {
   std::string build_id;
   TensorMemory* tensors = nullptr;         // what the allocator charges to this rank, if it counts
   const std::atomic<int>* stop = nullptr;  // nonzero: end the step, save, return kInterrupted
+  env::FileSystem* files = &env::real_file_system();  // checkpoints are written through it
 };
 
-// Runs one rank to the end. Collective: every rank of the world calls it with an equal job; ranks
+// Runs one rank to the end. A checkpoint that cannot be written is told and the next one tried when it is due; where it
+// is the last one the run ends with Error{kData}. Collective: every rank of the world calls it with an equal job; ranks
 // that disagree on job, plan or data are refused before the first step, by name. Callbacks fire on the
 // rank that has them.
 Ending train(const TrainSetup& setup, comm::World& world,

@@ -61,8 +61,11 @@ class Progress final : public Callback {
                      bits.empty() ? "" : "  " + bits, short_time(m.seconds)));
   }
 
-  void on_checkpoint(std::int64_t step, const Path& directory, double seconds) override {
-    line(fmt::format("step {}  saved {} in {}", step, directory.string(), short_time(seconds)));
+  void on_checkpoint(const CheckpointMetrics& m) override {
+    if (!m.directory.empty())
+      line(fmt::format("step {}  saved {} in {}, training stood still for {}", m.step,
+                       m.directory.string(), short_time(m.seconds), short_time(m.standing_s)));
+    if (!m.problem.empty()) line(fmt::format("step {}  warning: {}", m.step, m.problem));
   }
 
   void on_end(const RunEnd& end) override {
@@ -75,6 +78,9 @@ class Progress final : public Callback {
           info_.out.string()));
     else
       line(fmt::format("done: {} steps in {}", end.step - info_.first_step, time));
+    if (end.checkpoints_failed + end.checkpoints_skipped > 0)
+      line(fmt::format("checkpoints: {} could not be written, {} were due while another was",
+                       end.checkpoints_failed, end.checkpoints_skipped));
     for (const RankMemory& rank : shown_ranks(info_, end, kRanks))
       line(fmt::format("memory of rank {}: {} forecast, {} measured", rank.rank,
                        short_bytes(rank.predicted), short_bytes(rank.measured)));

@@ -1,0 +1,90 @@
+// trireme checkpoint diff|reshard|convert: checkpoints compared and written anew, as bytes.
+#include <fmt/ranges.h>
+
+#include <cstdio>
+#include <filesystem>
+
+#include "commands.h"
+#include "layouts.h"
+#include "planned.h"
+#include "run_directory.h"
+#include "trireme/arch/language_model.h"
+#include "trireme/base/error.h"
+#include "trireme/config/resolve.h"
+#include "trireme/convert/compare.h"
+#include "trireme/convert/hugging_face.h"
+#include "trireme/convert/reshard.h"
+#include "trireme/formats/checkpoint_files.h"
+#include "trireme/mesh/mesh.h"
+
+namespace trireme::app {
+namespace {
+
+config::Job job_of(const Path& checkpoint) {
+  return config::parse_job(formats::read_manifest(checkpoint).job, checkpoint.string());
+}
+
+std::string shown(const convert::Difference& one) {
+  return fmt::format("{} of {}, element {}: {} and {}, {} ulps apart", one.kind, one.parameter,
+                     one.element, one.a, one.b, one.ulps);
+}
+
+}  // namespace
+
+int checkpoint_diff(const CheckpointDiffOptions& options) {
+  const Path a = find_checkpoint(options.a), b = find_checkpoint(options.b);
+  const arch::ModelSpec model = arch::describe(job_of(a));
+  const convert::StateReader stored_a(a, model.units), stored_b(b, model.units);
+  const convert::Comparison found = convert::compare(stored_a, stored_b, model.units);
+  fmt::print("a  {}  step {}, {} ranks\nb  {}  step {}, {} ranks\n", a.string(),
+             stored_a.manifest().step, stored_a.manifest().world, b.string(),
+             stored_b.manifest().step, stored_b.manifest().world);
+  if (!found.only_a.empty()) fmt::print("only in a: {}\n", fmt::join(found.only_a, ", "));
+  if (!found.only_b.empty()) fmt::print("only in b: {}\n", fmt::join(found.only_b, ", "));
+  const bool equal = !found.first && found.only_a.empty() && found.only_b.empty();
+  if (found.first)
+    fmt::print("first    {}\nlargest  {}\n", shown(*found.first), shown(*found.largest));
+  fmt::print("{} of {} tensors and {} of {} elements differ\n", found.tensors_that_differ,
+             found.tensors, found.elements_that_differ, found.elements);
+  return equal ? 0 : 1;
+}
+
+int checkpoint_reshard(const ReshardOptions& options) {
+  const Path from = find_checkpoint(options.path);
+  const config::Job job = with_layout(job_of(from), options.to);
+  const double ranks = ranks_of(job.parallel);
+  if (ranks > mesh::Mesh::kMaxWorld)
+    fail(ErrorKind::kUsage, "--to {}: {:.0f} ranks; needs {} or fewer", options.to, ranks,
+         mesh::Mesh::kMaxWorld);
+  Planned planned = plan_job(job, static_cast<int>(ranks), /*vocabulary=*/0);
+  const Path path = convert::reshard(from,
+                                     {.job = std::move(planned.job),
+                                      .model = std::move(planned.model),
+                                      .plan = std::move(planned.plan)},
+                                     options.out);
+  fmt::print("{}: as {:.0f} rank{} would have written it ({})\n", path.string(), ranks,
+             ranks == 1 ? "" : "s", options.to);
+  return 0;
+}
+
+int checkpoint_convert(const ConvertOptions& options) {
+  const Path config = Path(options.path) / "config.json";
+  if (!std::filesystem::exists(config)) {
+    const Path checkpoint = find_checkpoint(options.path);
+    const config::Job job = job_of(checkpoint);
+    convert::to_hugging_face(checkpoint, job, arch::describe(job), options.out);
+    fmt::print("{}: config.json and model.safetensors of {}\n", options.out, checkpoint.string());
+    return 0;
+  }
+  config::Job job;
+  job.model = convert::model_of_config(read_file(config), config.string());
+  job = config::resolve(std::move(job), 1, {.vocab = job.model.vocab});
+  const Path path =
+      convert::from_hugging_face(options.path, job, arch::describe(job),
+                                 std::string("trireme ") + TRIREME_VERSION, options.out);
+  fmt::print("{}: parameters of {}; begin with them by model.weights={}\n", path.string(),
+             options.path, path.string());
+  return 0;
+}
+
+}  // namespace trireme::app

@@ -1,0 +1,166 @@
+#include "trireme/ckpt/saver.h"
+
+#include <chrono>
+#include <exception>
+#include <utility>
+
+#include "trireme/base/error.h"
+#include "trireme/comm/tensor_buffer.h"
+
+namespace trireme::ckpt {
+
+Saver::Saver(Setup setup, const exec::Units& units, const std::vector<arch::UnitSpec>& specs,
+             comm::World& world)
+    : setup_(std::move(setup)),
+      units_(units),
+      specs_(specs),
+      world_(world),
+      retention_(*setup_.files, setup_.root, setup_.keep) {}
+
+// What is left for later runs when somebody waits for it.
+void Saver::enter(Phase phase, SaveMode mode, std::function<Share()> body) {
+  phase_ = phase;
+  mine_.clear();
+  const std::launch how = mode == SaveMode::kBehind ? std::launch::async : std::launch::deferred;
+  pending_ = std::async(how, [body = std::move(body)] {
+    try {
+      return body();
+    } catch (const std::exception& e) {
+      return Share{.error = e.what()};
+    }
+  });
+}
+
+void Saver::begin(const Header& header, SaveMode mode) {
+  TRIREME_CHECK(!under_way(), "the checkpoint of step {} is under way", header_.step);
+  watch_.restart();
+  header_ = header;
+  mode_ = mode;
+  saved_ = {.step = header.step};
+  enter(Phase::kMake, SaveMode::kAtOnce, [this] { return make(); });
+  advance();
+  saved_.standing_s = watch_.seconds();
+}
+
+std::optional<Saved> Saver::poll() {
+  if (!under_way()) return std::nullopt;
+  const Stopwatch standing;
+  if (phase_ != Phase::kEnded) advance();
+  saved_.standing_s += standing.seconds();
+  if (phase_ != Phase::kEnded) return std::nullopt;
+  return take();
+}
+
+Saved Saver::finish() {
+  TRIREME_CHECK(under_way(), "no checkpoint is under way");
+  const Stopwatch standing;
+  while (phase_ != Phase::kEnded) {
+    // A second at a time, so that ranks hear of one another however slow a disk is: a silent peer would count as lost.
+    if (mine_.empty()) pending_.wait_for(std::chrono::seconds(1));
+    advance();
+  }
+  saved_.standing_s += standing.seconds();
+  return take();
+}
+
+Saved Saver::take() {
+  phase_ = Phase::kNone;
+  return std::exchange(saved_, {});
+}
+
+// Whether all ranks have done their part, they all learn here; then they go on alike.
+void Saver::advance() {
+  using std::chrono::seconds;
+  if (mine_.empty() && pending_.wait_for(seconds(0)) != std::future_status::timeout)
+    mine_ = encode(pending_.get());
+  std::vector<Share> shares;
+  for (const std::string& text : world_.exchange(mine_)) {
+    if (text.empty()) return;
+    shares.push_back(decode(text));
+  }
+  for (std::size_t rank = 0; rank < shares.size() && saved_.problem.empty(); ++rank)
+    if (!shares[rank].error.empty())
+      saved_.problem = fmt::format(
+          "checkpoint of step {} not written, those before it are untouched: rank {}: {}",
+          header_.step, rank, shares[rank].error);
+  if (saved_.problem.empty())
+    next(shares);
+  else
+    phase_ = Phase::kEnded;
+  if (phase_ != Phase::kEnded) return;
+  draft_.reset();  // no rank writes there any more
+  saved_.seconds = watch_.seconds();
+}
+
+void Saver::next(const std::vector<Share>& shares) {
+  if (phase_ == Phase::kMake) {
+    std::vector<exec::StateSlice> slices = units_.owned_slices();
+    if (!header_.base.empty())
+      std::erase_if(slices, [&](const auto& slice) { return !units_.trains(slice.unit); });
+    if (mode_ == SaveMode::kBehind) snapshot_.take(units_, slices);
+    Share share = make_share(world_.rank(), units_, slices, specs_);
+    enter(Phase::kWrite, mode_, [this, share = std::move(share), slices = std::move(slices)] {
+      return write(share, slices);
+    });
+  } else if (phase_ == Phase::kWrite) {
+    if (world_.rank() == 0)
+      enter(Phase::kCommit, mode_,
+            [this, manifest = make_manifest(header_, units_, shares, specs_)] {
+              return commit(manifest);
+            });
+    else
+      enter(Phase::kCommit, SaveMode::kAtOnce, [] { return Share{}; });
+  } else {
+    saved_.path = setup_.root / fmt::format("step-{}", header_.step);
+    saved_.problem = shares[0].warning;
+    phase_ = Phase::kEnded;
+  }
+}
+
+Share Saver::make() {
+  if (world_.rank() == 0) draft_.emplace(*setup_.files, setup_.root, header_.step);
+  return {};
+}
+
+Share Saver::write(Share share, const std::vector<exec::StateSlice>& slices) const {
+  if (slices.empty()) return share;
+  std::vector<formats::TensorInfo> tensors;
+  for (std::size_t i = 0; i < slices.size(); ++i)
+    tensors.push_back({.name = share.slices[i].second.tensor,
+                       .dtype = slices[i].type,
+                       .shape = {slices[i].count}});
+  at::Tensor value;  // the one being written, in host memory
+  const auto read = [&](std::size_t index) {
+    if (mode_ == SaveMode::kBehind) return snapshot_.bytes(index);
+    value = at::Tensor();
+    value = units_.read(slices[index]).cpu();
+    return std::span(static_cast<const std::byte*>(value.data_ptr()), value.nbytes());
+  };
+  share.file = formats::write_shard(*setup_.files,
+                                    formats::CheckpointDraft::directory(setup_.root, header_.step),
+                                    share.file.name, header_.step, tensors, read);
+  return share;
+}
+
+Share Saver::commit(const formats::Manifest& manifest) {
+  draft_->commit(manifest);
+  Share share;
+  retention_.trust(header_.step);
+  try {
+    retention_.apply();
+  } catch (const Error& error) {
+    share.warning = fmt::format("older checkpoints not deleted: {}", error.what());
+  }
+  return share;
+}
+
+Path save(const Path& root, const Header& header, const exec::Units& units,
+          const std::vector<arch::UnitSpec>& specs, comm::World& world) {
+  Saver saver({.root = root}, units, specs, world);
+  saver.begin(header, SaveMode::kAtOnce);
+  const Saved saved = saver.finish();
+  if (saved.path.empty()) fail(ErrorKind::kData, "{}; mend that and resume", saved.problem);
+  return saved.path;
+}
+
+}  // namespace trireme::ckpt

@@ -1,0 +1,85 @@
+// Saver: the checkpoints of one run, each written at once or behind training, and what becomes of older ones.
+#pragma once
+
+#include <cstdint>
+#include <future>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trireme/base/clock.h"
+#include "trireme/base/fs.h"
+#include "trireme/ckpt/checkpoint.h"
+#include "trireme/ckpt/share.h"
+#include "trireme/ckpt/snapshot.h"
+#include "trireme/env/file_system.h"
+#include "trireme/formats/checkpoint_draft.h"
+#include "trireme/formats/retention.h"
+
+namespace trireme::ckpt {
+
+// How a checkpoint ended.
+struct Saved {
+  std::int64_t step = 0;
+  Path path{};            // empty: it is not there, and nothing of it is
+  std::string problem{};  // why not, or why older ones could not be deleted; one line
+  double seconds = 0;     // from its beginning
+  double standing_s = 0;  // of which this rank did nothing else
+};
+
+// kAtOnce reads tensors where they are, one at a time; kBehind copies them first.
+enum class SaveMode { kAtOnce, kBehind };
+
+// One rank's part in it. Every call but under_way() and trust() is collective: ranks agree in them, and only in them,
+// about how far a checkpoint is, so that what is written behind training never communicates while training does.
+class Saver {
+ public:
+  struct Setup {
+    Path root;  // must be there
+    formats::RetentionRule keep{};
+    env::FileSystem* files = &env::real_file_system();
+  };
+  // All of them outlive it.
+  Saver(Setup setup, const exec::Units& units, const std::vector<arch::UnitSpec>& specs,
+        comm::World& world);
+
+  // A checkpoint has begun and its end is not told yet.
+  bool under_way() const { return phase_ != Phase::kNone; }
+  // Begins ROOT/step-N, while none is under way. Tensors may change as soon as it returns.
+  void begin(const Header& header, SaveMode mode);
+  // Between two steps: goes on where all ranks have done their part, and waits for none. Tells the end once; failures
+  // are the same on every rank.
+  std::optional<Saved> poll();
+  // Waits for the end of what is under way.
+  Saved finish();
+
+  // Retention need not read this one again: every byte of it was verified.
+  void trust(std::int64_t step) { retention_.trust(step); }
+
+ private:
+  enum class Phase { kNone, kMake, kWrite, kCommit, kEnded };
+  void enter(Phase phase, SaveMode mode, std::function<Share()> body);
+  void advance();
+  void next(const std::vector<Share>& shares);
+  Share make();
+  Share write(Share share, const std::vector<exec::StateSlice>& slices) const;
+  Share commit(const formats::Manifest& manifest);
+  Saved take();
+
+  Setup setup_;
+  const exec::Units& units_;
+  const std::vector<arch::UnitSpec>& specs_;
+  comm::World& world_;
+  formats::Retention retention_;  // on rank 0
+  Snapshot snapshot_;
+  std::optional<formats::CheckpointDraft> draft_;  // on rank 0
+  Phase phase_ = Phase::kNone;
+  SaveMode mode_ = SaveMode::kAtOnce;
+  Header header_;
+  Saved saved_;
+  Stopwatch watch_;
+  std::string mine_;            // this rank's part, done; empty: it is at it
+  std::future<Share> pending_;  // last, so that it ends before what it uses
+};
+
+}  // namespace trireme::ckpt

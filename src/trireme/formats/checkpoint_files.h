@@ -1,0 +1,64 @@
+// Checkpoint directories as they are read: verified, listed, the newest usable one found.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trireme/base/fs.h"
+#include "trireme/env/file_system.h"
+#include "trireme/formats/manifest.h"
+#include "trireme/formats/safetensors.h"
+
+namespace trireme::formats {
+
+// A checkpoint of which every byte has been verified, and its files as they were then, by name.
+struct OpenCheckpoint {
+  Manifest manifest;
+  std::map<std::string, SafetensorsFile> files;
+};
+
+// Reads the manifest and checks every byte of every file: existence, size, hash, the tensor behind every
+// slice, and that no other safetensors file lies there. Throws Error{kData} naming the file, and of damage the bytes
+// and the tensors in them. Symbolic links, devices and pipes are refused, not followed nor waited for.
+OpenCheckpoint open_checkpoint(const Path& directory,
+                               env::FileSystem& files = env::real_file_system());
+
+// The same for whoever wants nothing of it.
+Manifest verify_checkpoint(const Path& directory, env::FileSystem& files = env::real_file_system());
+
+// One checkpoint directory "step-N"; `problem` says why it cannot be used, empty when it can.
+struct CheckpointEntry {
+  std::int64_t step = 0;
+  Path path;
+  std::string problem;
+  std::optional<double> eval_loss{};
+};
+
+// How far a checkpoint is believed: its manifest alone, or every byte.
+enum class CheckpointCheck { kManifest, kEveryByte };
+
+// All "step-N" directories under `root`, newest first; an absent root has none.
+std::vector<CheckpointEntry> list_checkpoints(const Path& root,
+                                              CheckpointCheck check = CheckpointCheck::kManifest,
+                                              env::FileSystem& files = env::real_file_system());
+
+// The newest usable checkpoint and why newer ones were refused.
+struct NewestCheckpoint {
+  Path path;
+  Manifest manifest;
+  std::vector<CheckpointEntry> refused;
+};
+
+// Nothing when no "step-N" directory lies under `root`. When there are some but none is usable: Error{kData}
+// with the reason of the newest.
+std::optional<NewestCheckpoint> newest_checkpoint(
+    const Path& root, CheckpointCheck check = CheckpointCheck::kEveryByte,
+    env::FileSystem& files = env::real_file_system());
+
+// N of "step-N", or nothing for every other name (also "step-007": one directory per step).
+std::optional<std::int64_t> step_of(const std::string& name);
+
+}  // namespace trireme::formats

@@ -1,0 +1,77 @@
+// Small models of both families under any layout, and a checkpoint to begin with.
+#pragma once
+
+#include <filesystem>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "trireme/arch/language_model.h"
+#include "trireme/arch/layout.h"
+#include "trireme/config/resolve.h"
+#include "trireme/convert/described.h"
+#include "trireme/convert/reshard.h"
+#include "trireme/formats/checkpoint_draft.h"
+
+namespace trireme::convert {
+
+using Layout = std::vector<std::string>;
+
+inline Target target(config::Family family, std::int64_t vocab, const Layout& layout) {
+  config::Job job;
+  job.model = {.family = family,
+               .layers = 2,
+               .hidden = 24,
+               .heads = 6,
+               .kv_heads = family == config::Family::kLlama ? 3 : 6,
+               .ffn = 50,
+               .vocab = vocab,
+               .seq_len = 24,
+               .tied = family == config::Family::kGpt,
+               .norm_eps = 1e-6,
+               .rope_theta = 50000};
+  job.run.global_batch = 8;
+  job.parallel.dp_shard = 1;
+  for (const std::string& set : layout) config::apply_set(job, set);
+  const config::Parallel& p = job.parallel;
+  Target to;
+  to.job = config::resolve(job, p.pp * p.dp_replicate * p.dp_shard * p.cp * p.tp, {});
+  to.model = arch::describe(to.job);
+  to.plan = plan::compile(to.model.program, arch::mesh_of(to.job), arch::recipe_of(to.job),
+                          arch::grid_of(to.job, to.model));
+  return to;
+}
+
+// What one rank would write, every element another.
+inline void write_seed(const Target& one, const Path& root) {
+  env::FileSystem& files = env::real_file_system();
+  std::filesystem::create_directories(root);
+  formats::CheckpointDraft draft(files, root, 3);
+  formats::Manifest manifest{.step = 3,
+                             .consumed_samples = 24,
+                             .eval_loss = 2.5,
+                             .job = config::print_yaml(one.job),
+                             .train_state = R"({"updates":3})"};
+  std::vector<formats::TensorInfo> tensors;
+  const std::string file = "rank-00000.safetensors";
+  for (const arch::UnitSpec& spec : one.model.units) {
+    manifest.units.push_back(manifest_unit(spec, 0, 1));
+    for (const char* kind : {"param", "exp_avg", "exp_avg_sq"}) {
+      tensors.push_back({.name = spec.name + "." + kind, .shape = {spec.numel()}});
+      manifest.units.back().slices.push_back({file, tensors.back().name, kind, 0, spec.numel()});
+    }
+  }
+  std::vector<float> values;
+  manifest.files = {formats::write_shard(files, formats::CheckpointDraft::directory(root, 3), file,
+                                         3, tensors, [&](std::size_t index) {
+                                           std::mt19937 random(static_cast<std::uint32_t>(index));
+                                           values.resize(
+                                               static_cast<std::size_t>(tensors[index].shape[0]));
+                                           for (float& value : values)
+                                             value = static_cast<float>(random()) / 4096;
+                                           return std::as_bytes(std::span(values));
+                                         })};
+  draft.commit(manifest);
+}
+
+}  // namespace trireme::convert

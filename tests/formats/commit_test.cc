@@ -1,0 +1,189 @@
+// Saving, deleting and what is found afterwards, when power goes or a call fails in the middle.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <set>
+
+#include "tests/harness/faulty_files.h"
+#include "tests/harness/memory_files.h"
+#include "tests/harness/power_loss.h"
+#include "tests/harness/small_checkpoint.h"
+#include "trireme/base/error.h"
+#include "trireme/formats/retention.h"
+
+namespace trireme::formats {
+namespace {
+
+using harness::FaultyFiles;
+using harness::FileFault;
+using harness::MemoryFiles;
+using harness::SmallCheckpoint;
+
+const Path kRoot = "/checkpoints";
+constexpr auto kEveryByte = CheckpointCheck::kEveryByte;
+
+// Step `step`, and the deletions after it.
+void save(env::FileSystem& files, std::int64_t step, Retention& retention) {
+  SmallCheckpoint().save(files, kRoot, step);
+  retention.trust(step);
+  retention.apply();
+}
+
+// A disk on which nothing is pending, with steps 1 and 2.
+void begin(MemoryFiles& files, Retention& retention) {
+  files.make_directory(kRoot);
+  files.fsync_directory("/");
+  save(files, 1, retention);
+  save(files, 2, retention);
+  files.mark(2);
+}
+
+// Calls that report success and do nothing that lasts.
+class Forgetful : public FaultyFiles {
+ public:
+  Forgetful(env::FileSystem& inner, bool files, bool directories)
+      : FaultyFiles(inner), files_(files), directories_(directories) {}
+  int fsync(int file) override { return files_ ? 0 : FaultyFiles::fsync(file); }
+  int fsync_directory(const Path& path) override {
+    return directories_ ? 0 : FaultyFiles::fsync_directory(path);
+  }
+
+ private:
+  bool files_, directories_;
+};
+
+// What a resume finds: a step, 0 for nothing, -1 for one with other values than were saved.
+std::int64_t found_on(harness::Disk disk) {
+  MemoryFiles after(std::move(disk));
+  try {
+    const auto newest = newest_checkpoint(kRoot, kEveryByte, after);
+    if (!newest) return 0;
+    return SmallCheckpoint().intact(after, newest->path) ? newest->manifest.step : -1;
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+struct Tally {
+  int states = 0;
+  int lost = 0;     // neither the newest acknowledged checkpoint nor a newer one
+  int altered = 0;  // other values than were saved
+  std::set<std::int64_t> found;
+};
+
+// Saves steps 3 to 5, deleting 1 to 3, and looks at every disk there may be when power goes in between.
+Tally lose_power(bool forget_files, bool forget_directories, int samples) {
+  MemoryFiles memory;
+  Forgetful files(memory, forget_files, forget_directories);
+  Retention retention(files, kRoot, {.last = 2});
+  begin(memory, retention);
+  for (const int step : {3, 4, 5}) {
+    SmallCheckpoint().save(files, kRoot, step);
+    memory.mark(step);
+    retention.trust(step);
+    retention.apply();
+  }
+  Tally tally;
+  std::mt19937_64 random(20261122);
+  const std::vector<harness::DiskOp> log = memory.log();
+  std::map<std::string, std::int64_t> resumes;  // of each disk: many are alike
+  std::int64_t acknowledged = 0;
+  for (std::size_t calls = 0; calls <= log.size(); ++calls) {
+    if (calls > 0 && log[calls - 1].kind == harness::DiskOp::Kind::kMark)
+      acknowledged = log[calls - 1].what;
+    if (acknowledged == 0) continue;
+    harness::PowerLoss(log, calls)
+        .for_states(samples > 50 ? 12 : 4, samples, random, [&](const harness::Disk& disk) {
+          ++tally.states;
+          const auto [known, is_new] = resumes.try_emplace(harness::text_of(disk), 0);
+          if (is_new) known->second = found_on(disk);
+          tally.lost += known->second >= 0 && known->second < acknowledged;
+          tally.altered += known->second < 0;
+          tally.found.insert(known->second);
+        });
+  }
+  return tally;
+}
+
+TEST(Commit, SurvivesPowerLossAtEveryCall) {
+  const Tally tally = lose_power(false, false, 300);
+  EXPECT_GE(tally.states, 5000);
+  EXPECT_EQ(tally.lost, 0);
+  EXPECT_EQ(tally.altered, 0);
+  EXPECT_EQ(tally.found, (std::set<std::int64_t>{2, 3, 4, 5}));
+}
+
+// The model finds it: nothing else would tell that the syncs are there for a reason.
+TEST(Commit, WithoutSyncsPowerLossLosesCheckpoints) {
+  EXPECT_GT(lose_power(true, false, 5).lost, 0);
+  EXPECT_GT(lose_power(false, true, 5).lost, 0);
+}
+
+std::vector<std::string> names_in(env::FileSystem& files, const Path& directory) {
+  std::vector<std::string> names;
+  EXPECT_EQ(files.list(directory, names), 0);
+  return names;
+}
+
+std::int64_t usable(env::FileSystem& files) {
+  std::int64_t count = 0;
+  for (const CheckpointEntry& entry : list_checkpoints(kRoot, kEveryByte, files))
+    count += entry.problem.empty() && SmallCheckpoint().intact(files, entry.path);
+  return count;
+}
+
+// Every call of a save and the deletions after it fails once, in every way.
+class EveryCall : public testing::TestWithParam<std::pair<FileFault, int>> {};
+
+TEST_P(EveryCall, FailingKeepsWhatWasAndTheNextSaveWorks) {
+  const auto [fault, error] = GetParam();
+  int nth = 0, failures = 0;
+  for (bool fired = true; fired; ++nth) {
+    MemoryFiles memory;
+    FaultyFiles files(memory);
+    Retention retention(files, kRoot, {.last = 2});
+    begin(memory, retention);
+    files.fail(nth, fault, error);
+    bool saved = false, failed = false;
+    try {
+      SmallCheckpoint().save(files, kRoot, 3);
+      saved = true;
+      retention.trust(3);
+      retention.apply();
+    } catch (const Error& failure) {
+      failed = true;
+      EXPECT_EQ(failure.kind(), ErrorKind::kData);
+    }
+    fired = files.calls() > nth;
+    failures += failed;
+    files.fail(FaultyFiles::kNever, fault);
+    EXPECT_GE(usable(files), 2) << nth;
+    // Who dies after the rename has saved, and does not know it.
+    const std::int64_t newest = newest_checkpoint(kRoot, kEveryByte, files)->manifest.step;
+    EXPECT_TRUE(newest == (saved ? 3 : 2) || (newest == 3 && fault == FileFault::kKill)) << nth;
+    if (!saved && fault != FileFault::kKill) {
+      EXPECT_EQ(names_in(files, kRoot), (std::vector<std::string>{"step-1", "step-2"})) << nth;
+    }
+    save(files, 4, retention);
+    EXPECT_EQ(newest_checkpoint(kRoot, kEveryByte, files)->manifest.step, 4) << nth;
+    EXPECT_EQ(usable(files), 2) << nth;
+    EXPECT_EQ(names_in(files, kRoot).size(), 2u) << nth;
+  }
+  EXPECT_GE(nth, 18);
+  // A signal in an fsync counts as a failure of it; what was written wrong is found by reading back.
+  EXPECT_EQ(failures, fault == FileFault::kError  ? nth - 1
+                      : fault == FileFault::kKill ? nth - 1
+                                                  : 3);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Faults, EveryCall,
+    testing::Values(std::pair(FileFault::kError, ENOSPC), std::pair(FileFault::kError, EIO),
+                    std::pair(FileFault::kError, EDQUOT), std::pair(FileFault::kShort, 0),
+                    std::pair(FileFault::kLie, 0), std::pair(FileFault::kTurnBit, 0),
+                    std::pair(FileFault::kKill, 0)));
+
+}  // namespace
+}  // namespace trireme::formats
