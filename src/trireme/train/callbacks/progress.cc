@@ -65,6 +65,10 @@ class Progress final : public Callback {
     line(fmt::format("step {}  saved {} in {}", step, directory.string(), short_time(seconds)));
   }
 
+  void on_fault(const Fault& fault) override {
+    line(fmt::format("step {}  {}: {}", fault.step, fault.what, fault.action));
+  }
+
   void on_end(const RunEnd& end) override {
     const std::string time = short_time(clock_.seconds());
     if (end.ending == Ending::kInterrupted)
