@@ -455,6 +455,20 @@ void add_run(std::vector<Field>& list) {
   list.push_back(integer(KEY(run.eval_batches),
                          "Global batches per validation; 0: the whole validation split.",
                          from(0, kMaxSteps)));
+  list.push_back(integer(
+      KEY(run.skip_non_finite),
+      "How many steps in a row may have a loss or gradient norm that is not finite: they change no "
+      "parameter, the rank and "
+      "tensor where it began are named, and the last one ends the run with exit code 5; 0: the "
+      "first does. Overflows under a dynamic loss scale do not count.",
+      from(0, kMaxSteps)));
+  list.push_back(integer(
+      KEY(run.compare_replicas),
+      "Steps between comparisons of what several ranks hold alike, bit for bit; every checkpoint "
+      "is "
+      "compared before it is written. Where replicas differ the run ends with exit code 4, and the "
+      "rank that is alone is named. 0: never.",
+      from(0, kMaxSteps)));
   list.push_back(integer(KEY(run.trace),
                          "The step of which every rank's lines are timed: trace.json, timeline.svg "
                          "and node_costs.json in the run directory; 0: none.",

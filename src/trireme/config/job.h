@@ -157,10 +157,12 @@ struct Run {
   bool find_micro_batch = false;
   Bytes memory_limit;  // of a rank; 0: none
   std::int64_t seed = 1;
-  std::int64_t log_every = 1;     // steps
-  std::int64_t eval_every = 0;    // steps; 0: never
-  std::int64_t eval_batches = 0;  // global batches; 0: the whole validation split
-  std::int64_t trace = 0;         // the step whose lines are timed, from 1; 0: none
+  std::int64_t log_every = 1;        // steps
+  std::int64_t eval_every = 0;       // steps; 0: never
+  std::int64_t eval_batches = 0;     // global batches; 0: the whole validation split
+  std::int64_t skip_non_finite = 5;  // in a row, of which the last ends the run; 0: none is skipped
+  std::int64_t compare_replicas = 0;  // steps between; 0: never
+  std::int64_t trace = 0;             // the step whose lines are timed, from 1; 0: none
   bool operator==(const Run&) const = default;
 };
 

@@ -139,7 +139,7 @@ void Executor::run_line(int index, const StepArgs& args, StepResult& result) {
       grad_factor_ = clip_scale(result.grad_norm, args.clip) / args.gradient_scale;
       break;
     case Verb::kStep: {
-      if (result.skipped) {
+      if (result.skipped || !args.apply) {
         units_.skip_update(line.unit);
         break;
       }
@@ -150,7 +150,7 @@ void Executor::run_line(int index, const StepArgs& args, StepResult& result) {
     }
     default: TRIREME_CHECK(false, "line {}: {} is not executed", index, plan::name(line.verb));
   }
-  retire(line, retirements_[static_cast<std::size_t>(index)]);
+  retire(index, args);
 }
 
 void Executor::wait_for(int index, const StepArgs& args) {
@@ -221,10 +221,18 @@ void Executor::arrived(int index, at::Tensor tensor, const StepArgs& args) {
     values_.activations.put(line.value, line.mb, std::move(tensor));
 }
 
-void Executor::retire(const Instr& line, const plan::Retirement& retirement) {
+void Executor::retire(int index, const StepArgs& args) {
+  const Instr& line = list_[static_cast<std::size_t>(index)];
+  const plan::Retirement& retirement = retirements_[static_cast<std::size_t>(index)];
   for (plan::ValueId value : retirement.values) values_.activations.drop(value, line.mb);
-  for (plan::UnitId unit : retirement.gradients)
-    units_.close_gradient(unit, plan_.program.nodes[static_cast<std::size_t>(line.node)].chunk);
+  for (plan::UnitId unit : retirement.gradients) {
+    const int chunk = plan_.program.nodes[static_cast<std::size_t>(line.node)].chunk;
+    if (args.observer != nullptr)
+      args.observer->on_micro_batch_gradient(
+          units_, unit, plan::micro_batch_id(plan_.mesh, plan_.recipe, rank_, line.mb),
+          units_.micro_batch_gradient(unit, chunk));
+    units_.close_gradient(unit, chunk);
+  }
 }
 
 void Executor::load(const Instr& line, const StepArgs& args) {

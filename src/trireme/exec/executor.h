@@ -35,6 +35,7 @@ struct StepArgs {
   double gradient_scale = 1;
   bool skip_overflow =
       false;          // a loss or norm that is not finite makes a step without update, no error
+  bool apply = true;  // false: no update either way, gradients are looked at only
   UpdateArgs update;  // grad_scale is filled from the clip factor and gradient_scale
   double clip = 0;    // maximal gradient norm; 0 leaves gradients as they are
   bool flag = false;  // this rank's wish, such as to stop; all ranks learn whether any has one
@@ -93,7 +94,7 @@ class Executor {
   const plan::Retirement& retirement_of(const plan::Instr& line) const {
     return retirements_[static_cast<std::size_t>(&line - list_.data())];
   }
-  void retire(const plan::Instr& line, const plan::Retirement& retirement);
+  void retire(int line, const StepArgs& args);
 
   const plan::PlanSet& plan_;
   const plan::List& list_;

@@ -17,6 +17,10 @@ class Observer {
   // A forward has written a value of a global micro-batch; not told again of a recomputation.
   virtual void on_activation(plan::ValueId value, std::int64_t micro_batch,
                              const at::Tensor& tensor) = 0;
+  // This rank's own gradient of a unit is complete for a global micro-batch, before it is added to others; flat, as
+  // this tp rank holds the unit (units.element_name() names its elements).
+  virtual void on_micro_batch_gradient(const Units& /*units*/, plan::UnitId /*unit*/,
+                                       std::int64_t /*micro_batch*/, const at::Tensor& /*flat*/) {}
   // Gradients of the step are reduced (units.gradient_slices()), not yet clipped or applied.
   virtual void on_gradients(const Units& units) = 0;
 };

@@ -168,6 +168,20 @@ void Units::close_gradient(plan::UnitId id, int chunk) {
   if (!unit.reduce_each_mb) gradient.counter.push(std::exchange(gradient.leaf, Flat()));
 }
 
+at::Tensor Units::micro_batch_gradient(plan::UnitId id, int chunk) const {
+  const UnitState& unit = at(id);
+  return unit.chunks[static_cast<std::size_t>(chunk)].leaf.tensor(0, unit.numel);
+}
+
+std::string Units::element_name(plan::UnitId id, std::int64_t element) const {
+  const UnitState& unit = at(id);
+  const auto next = std::ranges::upper_bound(unit.offsets, element);
+  TRIREME_CHECK(next != unit.offsets.begin() && element < unit.numel, "unit {} has no element {}",
+                unit.spec->name, element);
+  const auto param = static_cast<std::size_t>(next - unit.offsets.begin()) - 1;
+  return fmt::format("{}[{}]", unit.spec->params[param].name, element - unit.offsets[param]);
+}
+
 void Units::reduce_begin(plan::UnitId id, const plan::Instr& line) {
   at::NoGradGuard no_grad;
   finish_reduce(id);

@@ -65,6 +65,11 @@ class Units {
   void finish_reload(const plan::Instr& line, Movement& movement);
   Movement offload_begin(const plan::Instr& line);
 
+  // The gradient of one micro-batch, while it is open; flat, without padding.
+  at::Tensor micro_batch_gradient(plan::UnitId unit, int chunk) const;
+  // "block0.mlp.up.weight[17]": of what this tp rank holds of the parameter.
+  std::string element_name(plan::UnitId unit, std::int64_t element) const;
+
   // Sums of squares of this rank's reduced gradients, one per norm chunk of its part; of elements that
   // several tp ranks hold, those it owns.
   std::vector<double> chunk_square_sums(plan::UnitId unit);

@@ -97,13 +97,14 @@ double JobSession::learning_rate() const {
 }
 
 TrainState JobSession::state() const {
-  TrainState state{.updates = updates_};
+  TrainState state{.updates = updates_, .non_finite = non_finite_};
   if (scaler_) state.loss_scale = scaler_->state();
   return state;
 }
 
 void JobSession::restore(const TrainState& state) {
   updates_ = state.updates;
+  non_finite_ = state.non_finite;
   if (scaler_ && state.loss_scale) scaler_->restore(*state.loss_scale);
 }
 
@@ -122,24 +123,39 @@ std::function<std::vector<at::Tensor>(int mb)> JobSession::of_batch(std::int64_t
   };
 }
 
+exec::StepArgs JobSession::args_of(std::int64_t step, const Load& load) const {
+  return {.step = step,
+          .loss_scale = 1.0 / static_cast<double>(tokens_per_step()),
+          .gradient_scale = loss_scale(),
+          .skip_overflow = scales_dynamically() || job_.run.skip_non_finite > 0,
+          .update = {.lr = learning_rate(),
+                     .step = updates_ + 1,
+                     .noise = static_cast<std::uint64_t>(job_.run.seed)},
+          .clip = job_.optim.clip,
+          .load = of_batch(step, load)};
+}
+
 exec::StepResult JobSession::train(std::int64_t step, bool flag, const Load& load,
                                    exec::Observer* observer, std::vector<exec::LineTime>* times) {
-  const exec::StepResult result =
-      session_.step({.step = step,
-                     .loss_scale = 1.0 / static_cast<double>(tokens_per_step()),
-                     .gradient_scale = loss_scale(),
-                     .skip_overflow = scales_dynamically(),
-                     .update = {.lr = learning_rate(),
-                                .step = updates_ + 1,
-                                .noise = static_cast<std::uint64_t>(job_.run.seed)},
-                     .clip = job_.optim.clip,
-                     .flag = flag,
-                     .load = of_batch(step, load),
-                     .observer = observer,
-                     .times = times});
+  exec::StepArgs args = args_of(step, load);
+  args.flag = flag;
+  args.observer = observer;
+  args.times = times;
+  const exec::StepResult result = session_.step(args);
   if (!result.skipped) ++updates_;
-  if (scaler_) scaler_->update(result.skipped, step);
+  if (scaler_)
+    scaler_->update(result.skipped, step);
+  else
+    non_finite_ = result.skipped ? non_finite_ + 1 : 0;
   return result;
+}
+
+void JobSession::look_at(std::int64_t step, const Load& load, exec::Observer& observer) {
+  exec::StepArgs args = args_of(step, load);
+  args.skip_overflow = true;
+  args.apply = false;
+  args.observer = &observer;
+  session_.step(args);
 }
 
 exec::StepResult JobSession::evaluate(std::int64_t step, std::int64_t batch, const Load& load) {

@@ -37,6 +37,8 @@ class JobSession {
   double loss_scale() const { return scaler_ ? scaler_->scale() : fixed_scale_; }
   // Whether steps that overflow are skipped, and the scale follows them.
   bool scales_dynamically() const { return scaler_.has_value(); }
+  // Steps in a row up to now that were skipped because they were not finite, with nothing to scale.
+  std::int64_t non_finite_in_a_row() const { return non_finite_; }
   std::int64_t tokens_per_step() const { return job_.run.global_batch * job_.model.seq_len; }
 
   TrainState state() const;
@@ -44,17 +46,21 @@ class JobSession {
   void restore(const TrainState& state);
 
   // The step-th step (from 0) on the step-th global batch, which is the next update unless it is skipped. `flag`,
-  // `observer` and `times` as in exec::StepArgs. Throws Error{kNonFinite} as exec::Executor does, or where a dynamic
-  // loss scale overflows at its floor; no parameter has changed then.
+  // `observer` and `times` as in exec::StepArgs. What is not finite is skipped where the job says so. Throws
+  // Error{kNonFinite} as exec::Executor does, or where a dynamic loss scale overflows at its floor; no parameter has
+  // changed then.
   exec::StepResult train(std::int64_t step, bool flag, const Load& load,
                          exec::Observer* observer = nullptr,
                          std::vector<exec::LineTime>* times = nullptr);
+  // The step again, for the observer alone: nothing changes.
+  void look_at(std::int64_t step, const Load& load, exec::Observer& observer);
   // The sum of losses over the batch-th global batch after `step` steps, without gradients or noise. Where steps that
   // overflow are skipped it may be none, else that throws Error{kNonFinite}.
   exec::StepResult evaluate(std::int64_t step, std::int64_t batch, const Load& load);
 
  private:
   JobSession(const config::Job& job, comm::World& world, const Path& scratch, exec::Model model);
+  exec::StepArgs args_of(std::int64_t step, const Load& load) const;
   std::function<std::vector<at::Tensor>(int mb)> of_batch(std::int64_t batch,
                                                           const Load& load) const;
 
@@ -65,6 +71,7 @@ class JobSession {
   double fixed_scale_ = 1;
   std::optional<optim::LossScaler> scaler_;
   std::int64_t updates_ = 0;
+  std::int64_t non_finite_ = 0;
   plan::schedules::Grid grid_;
   bool scratch_made_ = false;  // its directory, by this rank
   exec::Session session_;

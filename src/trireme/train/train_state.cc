@@ -15,14 +15,16 @@ std::string print(const TrainState& state) {
                           {"steps", state.loss_scale->steps},
                           {"last_overflow", state.loss_scale->last_overflow},
                           {"hysteresis", state.loss_scale->hysteresis}};
+  if (state.non_finite > 0) json["non_finite"] = state.non_finite;
   return json.dump();
 }
 
 TrainState parse_train_state(const std::string& text, std::int64_t steps, const std::string& what) {
   const Json json = parse_json(text, what);
   const formats::JsonFields fields(json, what + ": train_state");
-  fields.only({"updates", "loss_scale"});
+  fields.only({"updates", "loss_scale", "non_finite"});
   TrainState state{.updates = fields.has("updates") ? fields.integer("updates", 0, steps) : steps};
+  if (fields.has("non_finite")) state.non_finite = fields.integer("non_finite", 0, steps);
   if (!fields.has("loss_scale")) return state;
   const formats::JsonFields scale(fields.object("loss_scale"), what + ": loss_scale");
   scale.only({"scale", "steps", "last_overflow", "hysteresis"});

@@ -12,6 +12,7 @@ namespace trireme::train {
 struct TrainState {
   std::int64_t updates = 0;  // of parameters: steps less those that were skipped
   std::optional<optim::LossScaler::State> loss_scale{};
+  std::int64_t non_finite = 0;  // steps in a row up to now that were not, and were skipped for it
   bool operator==(const TrainState&) const = default;
 };
 

@@ -13,10 +13,12 @@
 #include "trireme/config/resolve.h"
 #include "trireme/data/token_loader.h"
 #include "trireme/formats/dataset.h"
+#include "trireme/train/compare_replicas.h"
 #include "trireme/train/forecast.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/machine.h"
 #include "trireme/train/memory_meter.h"
+#include "trireme/train/non_finite.h"
 #include "trireme/train/step_trace.h"
 
 namespace trireme::train {
@@ -70,11 +72,13 @@ class Run {
     while (step_ < job_.run.steps) {
       const bool stop = train_step_or_save();
       const bool last = step_ == job_.run.steps;
+      const bool saving = stop || last || due(job_.checkpoint.every);
+      if (job_.run.compare_replicas > 0 && (saving || due(job_.run.compare_replicas))) compare();
       if (last || due(job_.run.eval_every)) evaluate();
       if (const auto saved = saver_.poll()) tell_saved(*saved);
       if (stop || last)
         save_last();
-      else if (due(job_.checkpoint.every))
+      else if (saving)
         save();
       if (stop && !last) return end(Ending::kInterrupted);
     }
@@ -130,6 +134,12 @@ class Run {
 
   void start() {
     if (world_.rank() == 0) make_directories(checkpoints());
+    if (job_.run.compare_replicas > 0 &&
+        !has_replicas(session_.units(), session_.model().spec.units, world_))
+      fail(ErrorKind::kUsage,
+           "run.compare_replicas={}: no two ranks hold the same; leave it out, or replicate "
+           "(parallel.dp_replicate, or zero=0)",
+           job_.run.compare_replicas);
     RunInfo info = forecast(job_, session_.plan(), session_.model().spec, world_.rank(),
                             peak_flops_ / world_.size());
     info.out = setup_.out;
@@ -163,15 +173,15 @@ class Run {
     const bool traced = step_ + 1 == job_.run.trace;
     std::vector<exec::LineTime> times;
     memory_.begin_step();
-    const exec::StepResult result = steps_.train(
-        step_, setup_.stop != nullptr && setup_.stop->load() != 0,
-        [&](std::int64_t first_sample) {
-          Stopwatch waiting;
-          std::vector<at::Tensor> batch = train_.batch(first_sample, job_.run.micro_batch);
-          data_wait_s += waiting.seconds();
-          return batch;
-        },
-        nullptr, traced ? &times : nullptr);
+    const JobSession::Load load = [&](std::int64_t first_sample) {
+      Stopwatch waiting;
+      std::vector<at::Tensor> batch = train_.batch(first_sample, job_.run.micro_batch);
+      data_wait_s += waiting.seconds();
+      return batch;
+    };
+    const exec::StepResult result =
+        steps_.train(step_, setup_.stop != nullptr && setup_.stop->load() != 0, load, nullptr,
+                     traced ? &times : nullptr);
     const std::int64_t peak = memory_.end_step();
     ++step_;
     const double seconds = watch.seconds();
@@ -196,7 +206,52 @@ class Run {
                         .data_wait_ms = data_wait_s * 1e3,
                         .offload_wait_ms = result.offload_wait_s * 1e3});
     });
+    if (steps_.non_finite_in_a_row() > 0) pass_over(result, load, seconds);
     return result.flag;
+  }
+
+  // A step that was not finite and has changed nothing; as many in a row as the job allows end the run.
+  void pass_over(const exec::StepResult& result, const JobSession::Load& load, double seconds) {
+    const Stopwatch looking;
+    const std::int64_t row = steps_.non_finite_in_a_row();
+    const bool last = row >= job_.run.skip_non_finite;
+    const NonFinite first = find_non_finite(steps_, step_ - 1, load, world_);
+    Fault fault{
+        .kind = "non_finite",
+        .step = step_,
+        .rank = first.rank,
+        .host = first.host,
+        .what = fmt::format("loss {}, gradient norm {}: {}", result.loss, result.grad_norm,
+                            first.rank < 0
+                                ? "run again, everything is finite: a passing fault of the machine"
+                                : fmt::format("rank {} first: {}", first.rank, first.what)),
+        .action = last ? "stopped" : "skipped"};
+    fault.lost_s = seconds + looking.seconds();
+    tell([&](Callback& callback) { callback.on_fault(fault); });
+    if (last)
+      fail(ErrorKind::kNonFinite,
+           "step {}, {} in a row: {}; none of them changed a parameter; lower optim.lr, or check "
+           "the data of these steps (run.skip_non_finite={})",
+           step_, row, fault.what, job_.run.skip_non_finite);
+  }
+
+  void compare() {
+    const Stopwatch watch;
+    const Apart apart = compare_replicas(session_.units(), session_.model().spec.units, world_);
+    if (apart.ranks.empty()) return;
+    Fault fault{.kind = "replicas_differ",
+                .step = step_,
+                .rank = apart.outvoted && apart.ranks.size() == 1 ? apart.ranks[0] : -1,
+                .what = describe(apart),
+                .action = "stopped"};
+    fault.lost_s = watch.seconds();
+    tell([&](Callback& callback) { callback.on_fault(fault); });
+    if (saver_.under_way()) tell_saved(saver_.finish());
+    fail(ErrorKind::kPeerLost,
+         "after step {}: {}; memory has gone bad. Checkpoints were compared before they were "
+         "written: run "
+         "the command again to go on from the last, without that machine if this comes back",
+         step_, fault.what);
   }
 
   void evaluate() {

@@ -1,5 +1,6 @@
 #include "trireme/train/callbacks/jsonl.h"
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -51,27 +52,43 @@ class Jsonl final : public Callback {
  public:
   void on_start(const RunInfo& info) override {
     path_ = info.out / kMetricsName;
+    events_ = info.out / kEventsName;
     convention_ = info.mfu_convention;
     replace_file(path_, read_history(path_, info.first_step).text);
     file_.open(path_, std::ios::app);
-    check();
+    check(file_, path_);
   }
   void on_step(const StepMetrics& metrics) override { add(jsonl_line(metrics, convention_)); }
   void on_eval(const EvalMetrics& metrics) override { add(jsonl_line(metrics)); }
+  void on_fault(const Fault& fault) override {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    std::ofstream file(events_, std::ios::app);
+    file << jsonl_line(fault, std::chrono::duration<double>(now).count()) + "\n" << std::flush;
+    check(file, events_);
+  }
+  void on_checkpoint(const CheckpointMetrics& m) override {
+    if (m.directory.empty())
+      on_fault({.kind = "checkpoint",
+                .step = m.step,
+                .what = m.problem,
+                .action = "not written",
+                .lost_s = m.standing_s});
+  }
 
  private:
   void add(const std::string& line) {
     file_ << line + "\n" << std::flush;
-    check();
+    check(file_, path_);
   }
-  void check() const {
-    if (!file_)
+  static void check(const std::ofstream& file, const Path& path) {
+    if (!file)
       fail(ErrorKind::kData,
            "{}: cannot write; is the disk full? Resume the run with the same command",
-           path_.string());
+           path.string());
   }
 
   Path path_;
+  Path events_;
   std::string convention_;
   std::ofstream file_;
 };
@@ -95,6 +112,13 @@ std::string jsonl_line(const EvalMetrics& m) {
       m.bits_per_byte > 0 ? fmt::format(R"(,"val_bits_per_byte":{})", exact(m.bits_per_byte)) : "";
   return fmt::format(R"({{"step":{},"val_loss":{}{},"val_tokens":{},"val_s":{}}})", m.step,
                      exact(m.loss), bits, m.tokens, rounded(m.seconds));
+}
+
+std::string jsonl_line(const Fault& f, double unix_seconds) {
+  const Json line{{"time", unix_seconds}, {"class", f.kind},   {"rank", f.rank},
+                  {"host", f.host},       {"step", f.step},    {"op", f.what},
+                  {"action", f.action},   {"lost_s", f.lost_s}};
+  return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 History read_history(const Path& file, std::int64_t last_step) {

@@ -68,6 +68,10 @@ class Progress final : public Callback {
     if (!m.problem.empty()) line(fmt::format("step {}  warning: {}", m.step, m.problem));
   }
 
+  void on_fault(const Fault& fault) override {
+    line(fmt::format("step {}  {}: {}", fault.step, fault.what, fault.action));
+  }
+
   void on_end(const RunEnd& end) override {
     const std::string time = short_time(clock_.seconds());
     if (end.ending == Ending::kInterrupted)

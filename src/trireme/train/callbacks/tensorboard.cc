@@ -7,6 +7,7 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/formats/tfevents.h"
+#include "trireme/train/machine.h"
 
 namespace trireme::train {
 namespace {
@@ -16,11 +17,6 @@ constexpr double kFlushSeconds = 2;
 
 double wall_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "localhost";
 }
 
 class TensorBoard final : public Callback {
