@@ -9,7 +9,6 @@
 #include <filesystem>
 
 #include "trireme/base/error.h"
-#include "trireme/base/ports.h"
 
 namespace trireme::app {
 namespace {
@@ -109,7 +108,6 @@ elastic::Outcome run_workers(const std::vector<std::string>& arguments, const Pl
   return elastic::run({.command = command(arguments),
                        .environment = worker_environment().entries(),
                        .ranks = place.world,
-                       .port = free_port(),
                        .on_line = [](int rank, std::string_view line) {
                          std::fputs(fmt::format("[rank {}] {}\n", rank, line).c_str(), stderr);
                        }});

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "place.h"
-#include "trireme/elastic/local_launch.h"
+#include "trireme/elastic/launch.h"
 
 namespace trireme::app {
 
