@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/env/wait.h"
 
@@ -83,6 +84,9 @@ TEST_P(Pair, TellsTheOtherSidesEnd) {
 TEST(Net, NobodyListensThere) {
   const auto net = make_sockets();
   const ConnectionId id = net->dial({.host = fresh_name(), .local = true});
+  const Stopwatch watch;
+  wait({net->descriptor()}, 60);
+  EXPECT_LT(watch.seconds(), 50) << "the descriptor must tell";
   const auto events = net->take();
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].kind, Happened::kClosed);

@@ -121,6 +121,8 @@ void Agent::do_leader(Membership::Actions actions) {
   }
   for (const Fault& fault : actions.faults)
     if (config_.on_fault) config_.on_fault(fault);
+  for (const std::string& note : actions.notes)
+    if (config_.on_note) config_.on_note(note);
 }
 
 // Leader and member of one host talk without a network, and not inside each other's calls.

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
 #include "trireme/elastic/agent.h"
 #include "trireme/elastic/secret.h"
 
@@ -19,19 +21,22 @@ std::string fresh_name() {
 }
 
 Outcome run(const Launch& launch) {
-  return Agent({.member = {.self = {.name = "this host"}},
-                .leads = Membership::Config{.max_restarts = 0,
-                                            .notice_s = kNever,
-                                            .grace_s = launch.grace_s,
-                                            .echo_s = launch.grace_s,
-                                            .progress = [] { return Progress{}; }},
-                .endpoint = {.host = fresh_name(), .local = true},
-                .ranks = {.command = launch.command,
-                          .environment = launch.environment,
-                          .count = launch.ranks,
-                          .token = random_bytes(32),
-                          .on_line = launch.on_line}})
-      .run();
+  AgentConfig config;
+  config.member.self.name = "this host";
+  Membership::Config leads;
+  leads.max_restarts = 0;
+  leads.notice_s = kNever;
+  leads.grace_s = leads.echo_s = launch.grace_s;
+  leads.progress = [] { return Progress{}; };
+  config.leads = std::move(leads);
+  config.endpoint.host = fresh_name();
+  config.endpoint.local = true;
+  config.ranks.command = launch.command;
+  config.ranks.environment = launch.environment;
+  config.ranks.count = launch.ranks;
+  config.ranks.token = random_bytes(32);
+  config.ranks.on_line = launch.on_line;
+  return Agent(std::move(config)).run();
 }
 
 }  // namespace trireme::elastic

@@ -278,7 +278,10 @@ void Membership::restart_or_finish(double now) {
   const bool again =
       may_restart(*failure_) && own_leaving() == 0 && restarts_ <= config_.max_restarts;
   unmended_.back().first.action = again ? "restart" : "stop";
-  if (again) return;
+  if (again) {
+    actions_.notes.push_back(fmt::format("{}; restarting from step {}", told(*failure_), durable_));
+    return;
+  }
   Outcome outcome = *failure_;
   if (may_restart(outcome) && config_.max_restarts > 0 && own_leaving() == 0) {
     outcome.exit_code = kLost;

@@ -59,6 +59,7 @@ class Membership {
     std::optional<std::uint64_t> serve{};
     std::vector<Order> send{};
     std::vector<Fault> faults{};
+    std::vector<std::string> notes{};  // for people, at once
   };
 
   Membership(Config config, double now);

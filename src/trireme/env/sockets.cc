@@ -3,6 +3,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 
@@ -60,8 +61,10 @@ Descriptor stream_socket(const Place& place) {
 
 class Sockets final : public Net {
  public:
-  explicit Sockets(std::size_t most) : most_(most), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
-    TRIREME_CHECK(epoll_.open(), "epoll: {}", std::strerror(errno));
+  explicit Sockets(std::size_t most)
+      : most_(most), epoll_(::epoll_create1(EPOLL_CLOEXEC)), bell_(::eventfd(0, EFD_CLOEXEC)) {
+    TRIREME_CHECK(epoll_.open() && bell_.open(), "epoll: {}", std::strerror(errno));
+    watch(EPOLL_CTL_ADD, bell_.get(), 0, EPOLLIN);
   }
 
   Address listen(const Address& address) override;
@@ -106,6 +109,7 @@ class Sockets final : public Net {
   Descriptor epoll_;
   std::map<ConnectionId, Descriptor> listeners_;
   std::map<ConnectionId, Connection> connections_;
+  Descriptor bell_;  // can be read while events are pending that the kernel does not know
   std::vector<NetEvent> pending_;
   ConnectionId next_ = 1;
   bool listening_ = true;
@@ -146,6 +150,7 @@ ConnectionId Sockets::dial(const Address& address) {
     connections_.emplace(id, std::move(connection));
   } catch (const Error& error) {
     pending_.push_back({NetEvent::Kind::kClosed, id, error.what()});
+    ::eventfd_write(bell_.get(), 1);
   }
   return id;
 }
@@ -220,6 +225,8 @@ void Sockets::receive(ConnectionId id, Connection& connection, std::vector<NetEv
 
 std::vector<NetEvent> Sockets::take() {
   std::vector<NetEvent> events = std::exchange(pending_, {});
+  eventfd_t rung = 0;
+  if (!events.empty()) ::eventfd_read(bell_.get(), &rung);
   epoll_event ready[64];
   const int count = ::epoll_wait(epoll_.get(), ready, std::size(ready), 0);
   for (int i = 0; i < count; ++i) {
