@@ -36,7 +36,9 @@ std::vector<std::string> Ranks::environment(const Assignment& assignment, int lo
       {"LOCAL_RANK", text(local_rank)},
       {"WORLD_SIZE", text(assignment.world)},
       {"LOCAL_WORLD_SIZE", text(config_.count)},
+      // Nobody listens there: it says which way other hosts are.
       {"MASTER_ADDR", store.local ? "127.0.0.1" : store.host},
+      {"MASTER_PORT", text(store.local ? 1 : store.port)},
       {kStoreVariable, print(store)},
       {kTokenVariable, text(token_.get())},
       {kGenerationVariable, text(assignment.generation)}};

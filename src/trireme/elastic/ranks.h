@@ -14,7 +14,7 @@
 
 namespace trireme::elastic {
 
-// What the environment of a rank says beside torchrun's RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE and MASTER_ADDR.
+// What the environment of a rank says beside torchrun's RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
 inline constexpr char kStoreVariable[] = "TRIREME_STORE";  // the address of the store
 inline constexpr char kTokenVariable[] =
     "TRIREME_STORE_TOKEN";  // a descriptor that the token can be read from
