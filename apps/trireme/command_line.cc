@@ -2,9 +2,12 @@
 #include "command_line.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <functional>
+#include <string_view>
 
 #include "commands.h"
+#include "place.h"
 #include "trireme/base/error.h"
 
 namespace trireme::app {
@@ -25,6 +28,19 @@ Examples:
 
 Exit codes: 0 done, 2 usage or config, 3 data or checkpoint, 4 peer lost (restart resumes), 5 loss not
 finite, 6 does not fit into run.memory_limit or recompute.memory, 130/143 interrupted after saving, 1 a bug.
+)";
+
+constexpr char kLaunchExamples[] = R"(
+What stands behind -- is what every rank runs; each takes its place from the agent. Ranks that fail are started again and
+go on from the newest checkpoint.
+
+Examples:
+  trireme launch --nproc-per-node 4 -- train job.yaml --out runs/first
+  trireme launch --nnodes 2:4 --nproc-per-node 8 --rdzv-endpoint head:29500 --token-file token -- train job.yaml --out runs/big
+  srun --ntasks-per-node=1 trireme launch --nproc-per-node 8 --token-file token -- train job.yaml --out runs/big
+
+Exit codes: those of trireme train, and 4 when --max-restarts restarts in a row brought no new checkpoint, or
+too few hosts were there for --join-timeout seconds.
 )";
 
 constexpr char kExplainExamples[] = R"(
@@ -147,6 +163,54 @@ void add_train(CLI::App& root, TrainOptions& o, Run& run) {
     take_assignments(app, o.job);
     run = [&] { return train(o); };
   });
+}
+
+void add_launch(CLI::App& root, LaunchOptions& o, Run& run) {
+  CLI::App& app = add_command(root, "launch", "Keep a job's ranks at work, on one host or many",
+                              kLaunchExamples);
+  app.add_option("--nnodes", o.nodes,
+                 "hosts, as N or MIN:MAX; default: what started us says, or 1");
+  app.add_option("--nproc-per-node", o.ranks, "ranks of this host")
+      ->check(CLI::Range(1, kMostLocal))
+      ->capture_default_str();
+  app.add_option("--rdzv-endpoint", o.endpoint,
+                 "HOST:PORT where the first host's agent listens; needed for several hosts");
+  app.add_option("--rdzv-id", o.id, "name of the run; agents of another are refused");
+  app.add_option(
+         "--node-rank", o.node_rank,
+         "place of this host; 0 leads. Default: what started us says, or whoever can listen")
+      ->check(CLI::Range(0, 1 << 20));
+  app.add_option("--max-restarts", o.max_restarts, "in a row that bring no new checkpoint")
+      ->check(CLI::Range(0, 1000000))
+      ->capture_default_str();
+  app.add_option("--join-timeout", o.join_timeout_s, "seconds to wait for hosts that are missing")
+      ->check(CLI::Range(1.0, 1e6))
+      ->capture_default_str();
+  app.add_option("--token-file", o.token_file,
+                 "secret of the run's hosts, readable by its owner only; needed with an endpoint");
+  app.callback([&] { run = [&] { return launch(o); }; });
+}
+
+// What each rank is to run, understood as a command line of its own.
+TrainOptions parse_train(std::vector<std::string> words) {
+  if (words.empty() || words.front() != "train")
+    fail(ErrorKind::kUsage, "trireme launch needs `-- train JOB.yaml ...` at its end{}",
+         words.empty() ? "" : ", not " + words.front());
+  TrainOptions options;
+  Run unused;
+  CLI::App root;
+  add_train(root, options, unused);
+  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+  try {
+    root.parse(words);
+  } catch (const CLI::ParseError& error) {
+    fail(ErrorKind::kUsage, "{}; see trireme train --help", error.what());
+  }
+  if (options.job.ranks || options.job.nproc)
+    fail(ErrorKind::kUsage,
+         "behind trireme launch, --ranks and --nproc have no meaning; say "
+         "--nproc-per-node before the --");
+  return options;
 }
 
 void add_explain(CLI::App& root, ExplainOptions& o, Run& run) {
@@ -453,6 +517,7 @@ const CLI::App& innermost(const CLI::App& app) {
 
 int run_command_line(int argc, char** argv) {
   TrainOptions train_options;
+  LaunchOptions launch_options;
   ExplainOptions explain_options;
   CheckpointCommands checkpoint_options;
   PrepareOptions prepare_options;
@@ -474,6 +539,7 @@ int run_command_line(int argc, char** argv) {
   root.require_subcommand(1);
   root.footer("\ntrireme COMMAND --help tells more and has examples.");
   add_train(root, train_options, run);
+  add_launch(root, launch_options, run);
   add_explain(root, explain_options, run);
   add_checkpoint(root, checkpoint_options, run);
   add_data(root, prepare_options, dataset_options, run);
@@ -487,8 +553,14 @@ int run_command_line(int argc, char** argv) {
   add_command(root, "version", "Print the versions", "\nExamples:\n  trireme version\n")
       .callback([&] { run = version; });
 
+  char** const ours = std::find(argv, argv + argc, std::string_view("--"));
+  const bool launching = argc > 1 && std::string_view(argv[1]) == "launch";
   try {
-    root.parse(argc, argv);
+    root.parse(launching ? static_cast<int>(ours - argv) : argc, argv);
+    if (launching) {
+      launch_options.command.assign(std::min(ours + 1, argv + argc), argv + argc);
+      launch_options.train = parse_train(launch_options.command);
+    }
   } catch (const CLI::ParseError& error) {
     const bool unknown_command = root.get_subcommands().empty() && argc > 1 && argv[1][0] != '-';
     if (error.get_exit_code() == 0 && !unknown_command) return root.exit(error);

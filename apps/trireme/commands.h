@@ -27,6 +27,19 @@ struct TrainOptions {
   bool help_config = false;
 };
 
+struct LaunchOptions {
+  std::string nodes;  // "N" or "MIN:MAX"; empty: as the environment says, else 1
+  int ranks = 1;      // of each host
+  std::string endpoint;
+  std::string id;
+  std::optional<int> node_rank;
+  int max_restarts = 3;
+  double join_timeout_s = 600;
+  std::string token_file;
+  std::vector<std::string> command;  // train JOB ...
+  TrainOptions train;                // the same, understood
+};
+
 struct ExplainOptions {
   JobOptions job;
   std::string format = "text";
@@ -153,6 +166,7 @@ struct DiffOptions {
 };
 
 int train(const TrainOptions& options);
+int launch(const LaunchOptions& options);
 int explain(const ExplainOptions& options);
 int checkpoint_ls(const CheckpointOptions& options);
 int checkpoint_inspect(const CheckpointOptions& options);

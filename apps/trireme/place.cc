@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "trireme/base/error.h"
+#include "trireme/elastic/ranks.h"
 
 namespace trireme::app {
 namespace {
@@ -54,6 +55,12 @@ bool is_slurm_step() {
          job != "interactive";
 }
 
+// As Lightning derives it.
+int slurm_port() {
+  constexpr int kFirst = 15000;
+  return kFirst + number("SLURM_JOB_ID", 0, 2147483647, 0) % 10000;
+}
+
 void find_master(Place& place) {
   if (place.world == 1) return;
   place.address = variable("MASTER_ADDR").value_or("");
@@ -61,9 +68,9 @@ void find_master(Place& place) {
   if (place.launcher == Launcher::kSlurm) {
     if (place.address.empty())
       place.address = slurm_first_host(variable("SLURM_STEP_NODELIST").value_or(""));
-    constexpr int kFirstPort = 15000;  // as Lightning derives it
-    if (place.port == 0) place.port = kFirstPort + number("SLURM_JOB_ID", 0, 2147483647, 0) % 10000;
+    if (place.port == 0) place.port = slurm_port();
   }
+  if (place.launcher == Launcher::kAgent) return;
   if (place.address.empty() || place.port == 0)
     fail(ErrorKind::kUsage,
          "{}, but MASTER_ADDR and MASTER_PORT are not both set: set them to a host and port where "
@@ -75,7 +82,8 @@ Place from_environment() {
   Place place;
   if (variable("RANK") || variable("WORLD_SIZE")) {
     place =
-        from_variables(Launcher::kTorchrun, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE");
+        from_variables(variable(elastic::kStoreVariable) ? Launcher::kAgent : Launcher::kTorchrun,
+                       "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE");
   } else if (is_slurm_step()) {
     place = from_variables(Launcher::kSlurm, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
                            "SLURM_LOCALID", "SLURM_NTASKS_PER_NODE");
@@ -116,6 +124,7 @@ std::string describe(const Place& place) {
     case Launcher::kThreads: return several("threads", "--ranks");
     case Launcher::kProcesses: return several("processes", "--nproc");
     case Launcher::kTorchrun: return one("RANK and WORLD_SIZE");
+    case Launcher::kAgent: return one("trireme launch");
     case Launcher::kSlurm: return one("Slurm");
     case Launcher::kOpenMpi: return one("Open MPI");
   }
@@ -132,6 +141,29 @@ Place find_place(std::optional<int> ranks, std::optional<int> nproc, int most) {
   Place place = from_environment();
   find_master(place);
   return place;
+}
+
+Nodes find_nodes() {
+  constexpr int kMost = 1 << 20;
+  Nodes nodes;
+  if (is_slurm_step()) {
+    nodes.rank = number("SLURM_NODEID", 0, kMost, 0);
+    nodes.count = number("SLURM_NNODES", 1, kMost, 1);
+    nodes.run_id = variable("SLURM_JOB_ID").value_or("");
+    const std::string first = slurm_first_host(variable("SLURM_STEP_NODELIST").value_or(""));
+    if (*nodes.count > 1 && !first.empty())
+      nodes.endpoint = fmt::format("{}:{}", first, slurm_port());
+  } else if (variable("OMPI_COMM_WORLD_SIZE")) {
+    nodes.rank = number("OMPI_COMM_WORLD_RANK", 0, kMost);
+    nodes.count = number("OMPI_COMM_WORLD_SIZE", 1, kMost);
+  }
+  if (variable("PET_NODE_RANK")) nodes.rank = number("PET_NODE_RANK", 0, kMost);
+  if (variable("MASTER_ADDR") && variable("MASTER_PORT"))
+    nodes.endpoint =
+        fmt::format("{}:{}", *variable("MASTER_ADDR"), number("MASTER_PORT", 1, 65535));
+  nodes.endpoint = variable("PET_RDZV_ENDPOINT").value_or(nodes.endpoint);
+  nodes.run_id = variable("PET_RDZV_ID").value_or(nodes.run_id);
+  return nodes;
 }
 
 int slurm_tasks_on_node(const std::string& list, int node) {

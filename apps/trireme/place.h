@@ -6,7 +6,7 @@
 
 namespace trireme::app {
 
-enum class Launcher { kNone, kThreads, kProcesses, kTorchrun, kSlurm, kOpenMpi };
+enum class Launcher { kNone, kThreads, kProcesses, kTorchrun, kAgent, kSlurm, kOpenMpi };
 
 struct Place {
   Launcher launcher = Launcher::kNone;
@@ -14,7 +14,8 @@ struct Place {
   int world = 1;
   int local_rank = 0;
   int local_world = 1;
-  std::string address;  // where rank 0 listens; only of launchers
+  std::string
+      address;  // where rank 0 listens; only of launchers other than our agent, which has a store
   int port = 0;
 
   // Whether another program started this process as one of several ranks.
@@ -30,6 +31,18 @@ inline constexpr int kMostLocal = 1024;
 // Decides; reads the environment. Flags ask for at most `most` ranks, which may be many where none starts. Throws Error{kUsage} when flags and environment contradict each
 // other, or when a variable has a value that cannot be.
 Place find_place(std::optional<int> ranks, std::optional<int> nproc, int most = kMostLocal);
+
+// What started one agent on each host says of the hosts; empty where nothing does.
+struct Nodes {
+  std::optional<int> rank;  // of this host
+  std::optional<int> count;
+  std::string endpoint;  // where the first can listen
+  std::string run_id;
+};
+
+// Reads the environment: torchrun's PET_*, Slurm's, Open MPI's with one process a host. Throws Error{kUsage} when a
+// variable has a value that cannot be.
+Nodes find_nodes();
 
 // Entry `node` of Slurm's "2(x3),1"; 0 when there is none.
 int slurm_tasks_on_node(const std::string& list, int node);

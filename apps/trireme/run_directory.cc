@@ -15,16 +15,6 @@ namespace fs = std::filesystem;
 constexpr char kCheckpoints[] = "checkpoints";
 constexpr char kLock[] = ".lock";
 
-Path fresh_name(const std::string& name) {
-  char time[32];
-  const std::time_t now = std::time(nullptr);
-  std::strftime(time, sizeof time, "%Y%m%d-%H%M%S", std::gmtime(&now));
-  const Path first = Path("runs") / (name + "-" + time);
-  Path path = first;
-  for (int k = 2; fs::exists(path); ++k) path = first.string() + "-" + std::to_string(k);
-  return path;
-}
-
 // The directory itself or the nearest one above it that exists must be writable.
 void check_writable(const Path& path) {
   Path above = fs::absolute(path).lexically_normal();
@@ -40,9 +30,11 @@ void check_writable(const Path& path) {
          path.string(), above.string());
 }
 
-bool is_empty_but_for_lock(const Path& path) {
-  for (const fs::directory_entry& entry : fs::directory_iterator(path))
-    if (entry.path().filename() != kLock) return false;
+bool is_as_good_as_empty(const Path& path) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
+    const Path name = entry.path().filename();
+    if (name != kLock && name != kEventsName && name != kGenerationName) return false;
+  }
   return true;
 }
 
@@ -70,7 +62,7 @@ void check_given(const Path& path) {
 
 RunDirectory::RunDirectory(const std::string& out, const std::string& name,
                            const std::string& resume)
-    : path_(out.empty() ? fresh_name(name) : Path(out)) {
+    : path_(out.empty() ? fresh_run(name) : Path(out)) {
   look();
   if (resume == "never") {
     if (has_checkpoints(path_))
@@ -90,7 +82,7 @@ void RunDirectory::look() const {
   check_writable(path_);
   if (!fs::exists(path_)) return;
   const bool run = fs::exists(path_ / kLockedJobName) || fs::is_directory(path_ / kCheckpoints);
-  if (!run && !is_empty_but_for_lock(path_))
+  if (!run && !is_as_good_as_empty(path_))
     fail(ErrorKind::kUsage, "{} is not empty and is no run; choose another directory with --out",
          path_.string());
   if (fs::exists(path_ / kLock) && !FileLock(path_ / kLock, FileLock::Wait::kNo).locked())
@@ -126,6 +118,16 @@ void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary
          path_.string());
   replace_file(path_ / kLockedJobName, config::print_yaml(job));
   replace_file(path_ / kVocabularyName, vocabulary);
+}
+
+Path fresh_run(const std::string& name) {
+  char time[32];
+  const std::time_t now = std::time(nullptr);
+  std::strftime(time, sizeof time, "%Y%m%d-%H%M%S", std::gmtime(&now));
+  const Path first = Path("runs") / (name + "-" + time);
+  Path path = first;
+  for (int k = 2; fs::exists(path); ++k) path = first.string() + "-" + std::to_string(k);
+  return path;
 }
 
 Path find_checkpoint(const Path& path) {

@@ -11,6 +11,9 @@
 namespace trireme::app {
 
 inline constexpr char kLockedJobName[] = "job.lock.yaml";
+// What `trireme launch` writes there, perhaps before a rank has.
+inline constexpr char kEventsName[] = "events.jsonl";
+inline constexpr char kGenerationName[] = ".generation";
 inline constexpr char kVocabularyName[] = "vocabulary.json";  // what `generate` decodes with
 
 struct Resume {
@@ -45,6 +48,9 @@ class RunDirectory {
   std::vector<formats::CheckpointEntry> refused_;
   std::optional<FileLock> lock_;
 };
+
+// runs/NAME-TIME, which does not exist.
+Path fresh_run(const std::string& name);
 
 // A run directory, its checkpoints, or one step-N: the step-N meant (the newest that is usable,
 // every byte checked). Throws Error{kData}.

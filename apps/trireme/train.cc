@@ -69,17 +69,7 @@ int start(const std::vector<std::string>& arguments, const Place& place, RunDire
     if (run != nullptr) run->keep_lock_across_exec();
     become_worker(arguments, place);
   }
-  const elastic::Outcome outcome = run_workers(arguments, place);
-  if (!outcome.cause.empty()) {
-    const bool lost = outcome.exit_code == exit_code(ErrorKind::kPeerLost);
-    print_error(lost                      ? "peer lost"
-                : outcome.exit_code > 128 ? "interrupted"
-                                          : "worker",
-                outcome.cause + (lost ? "; the same command with --out " + run->path().string() +
-                                            " goes on from the last checkpoint"
-                                      : ""));
-  }
-  return outcome.exit_code;
+  return report_outcome(run_workers(arguments, place), run->path());
 }
 
 std::vector<std::string> worker_arguments(const TrainOptions& options, const Place& place,
@@ -111,7 +101,8 @@ int follow(const TrainOptions& options, config::Job job, const Place& place) {
 void check_port(const Place& place) {
   const char* agent = std::getenv("TORCHELASTIC_USE_AGENT_STORE");
   const bool hosted = agent != nullptr && std::string(agent) == "True";
-  if (place.launched() && place.world > 1 && !hosted && !can_listen(place.port))
+  if (place.launched() && place.launcher != Launcher::kAgent && place.world > 1 && !hosted &&
+      !can_listen(place.port))
     fail(ErrorKind::kUsage,
          "port {} is in use and rank 0 must listen there; set MASTER_PORT to another", place.port);
 }

@@ -8,9 +8,9 @@
 #include <cstring>
 #include <filesystem>
 
+#include "../guard.h"
 #include "trireme/base/cpu.h"
 #include "trireme/base/error.h"
-#include "trireme/base/ports.h"
 
 namespace trireme::app {
 namespace {
@@ -95,15 +95,30 @@ void become_worker(const std::vector<std::string>& arguments, const Place& place
   fail(ErrorKind::kUsage, "cannot run {}: {}", words.front(), std::strerror(errno));
 }
 
+int report_outcome(const elastic::Outcome& outcome, const Path& run) {
+  if (outcome.cause.empty()) return outcome.exit_code;
+  const bool lost = outcome.exit_code == exit_code(ErrorKind::kPeerLost);
+  print_error(lost                      ? "peer lost"
+              : outcome.exit_code > 128 ? "interrupted"
+                                        : "worker",
+              outcome.cause + (lost ? "; the same command with --out " + run.string() +
+                                          " goes on from the last checkpoint"
+                                    : ""));
+  return outcome.exit_code;
+}
+
+void print_line_of(int rank, std::string_view line) {
+  std::fputs(fmt::format("[rank {}] {}\n", rank, line).c_str(), stderr);
+}
+
+std::vector<std::string> worker_variables() { return worker_environment().entries(); }
+
 elastic::Outcome run_workers(const std::vector<std::string>& arguments, const Place& place) {
   std::fflush(nullptr);
   return elastic::run({.command = command(arguments),
                        .environment = worker_environment().entries(),
                        .ranks = place.world,
-                       .port = free_port(),
-                       .on_line = [](int rank, std::string_view line) {
-                         std::fputs(fmt::format("[rank {}] {}\n", rank, line).c_str(), stderr);
-                       }});
+                       .on_line = print_line_of});
 }
 
 }  // namespace trireme::app

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "place.h"
-#include "trireme/elastic/local_launch.h"
+#include "trireme/base/fs.h"
+#include "trireme/elastic/launch.h"
 
 namespace trireme::app {
 
@@ -15,6 +17,15 @@ std::string worker_program();
 // Replaces this process by the worker, which becomes the rank that `place` says (with all its
 // threads).
 [[noreturn]] void become_worker(const std::vector<std::string>& arguments, const Place& place);
+
+// Tells how the ranks of a run ended where they did not say so themselves; returns the exit code.
+int report_outcome(const elastic::Outcome& outcome, const Path& run);
+
+// A line of a rank other than 0.
+void print_line_of(int rank, std::string_view line);
+
+// The environment of a worker: this process's, and what LibTorch reads while it loads; what the user has set stays.
+std::vector<std::string> worker_variables();
 
 // Starts place.world workers on this machine and stays with them.
 elastic::Outcome run_workers(const std::vector<std::string>& arguments, const Place& place);

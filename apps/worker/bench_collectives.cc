@@ -15,9 +15,8 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
-#include "trireme/base/ports.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/elastic/local_launch.h"
+#include "trireme/elastic/launch.h"
 
 namespace trireme::app {
 namespace {
@@ -145,7 +144,6 @@ Json measure_processes(const std::string& transport, int ranks, std::int64_t lar
                                 std::to_string(largest / kMega), "--json", file.string()},
                     .environment = environment,
                     .ranks = ranks,
-                    .port = free_port(),
                     .on_line = [](int rank, std::string_view line) {
                       std::fputs(fmt::format("[rank {}] {}\n", rank, line).c_str(), stderr);
                     }});

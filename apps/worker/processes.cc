@@ -2,10 +2,13 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <set>
 
@@ -14,6 +17,7 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/nccl/nccl_world.h"
+#include "trireme/elastic/ranks.h"
 #include "trireme/models/build.h"
 
 namespace trireme::app {
@@ -31,6 +35,17 @@ comm::Route route() {
   if (name == "shm") return comm::Route::kShm;
   if (name == "gloo") return comm::Route::kGloo;
   fail(ErrorKind::kUsage, "TRIREME_TRANSPORT={}; needs best, shm or gloo", name);
+}
+
+// From the descriptor that the agent left open.
+std::string inherited_token() {
+  const int fd = std::atoi(variable(elastic::kTokenVariable, "-1").c_str());
+  char bytes[4096];
+  const ssize_t got = ::pread(fd, bytes, sizeof bytes, 0);
+  if (got <= 0)
+    fail(ErrorKind::kUsage, "{}={}: {}; only what an agent starts may have {} set",
+         elastic::kTokenVariable, fd, std::strerror(errno), elastic::kStoreVariable);
+  return {bytes, static_cast<std::size_t>(got)};
 }
 
 // And what carries the groups along each axis, where that differs.
@@ -58,6 +73,10 @@ std::unique_ptr<comm::World> connect_processes(double timeout_s, config::Device 
   config.size = std::atoi(variable("WORLD_SIZE", "1").c_str());
   config.host = variable("MASTER_ADDR", "127.0.0.1");
   config.port = std::atoi(variable("MASTER_PORT", "29500").c_str());
+  config.agent = variable(elastic::kStoreVariable, "");
+  if (!config.agent.empty()) config.agent_token = inherited_token();
+  config.generation =
+      std::strtoull(variable(elastic::kGenerationVariable, "0").c_str(), nullptr, 10);
   config.host_store = variable("TORCHELASTIC_USE_AGENT_STORE", "False") != "True";
   config.run_id = variable("TORCHELASTIC_RUN_ID", "trireme") + "." +
                   variable("TORCHELASTIC_RESTART_COUNT", "0");

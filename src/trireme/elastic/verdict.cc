@@ -43,8 +43,11 @@ Outcome judge(const std::vector<RankEnd>& ends, int interrupt) {
     if (first == nullptr) first = &end;
   }
   if (first != nullptr) return decided_by(*first);
-  for (const RankEnd& end : ends)
-    if (end.code != 0 || end.signal != 0) return {128 + interrupt, end.rank, ""};
+  for (const RankEnd& end : ends) {
+    if (end.code == 0 && end.signal == 0) continue;
+    if (interrupt != 0) return {128 + interrupt, end.rank, ""};
+    return {kPeerLost, end.rank, fmt::format("rank {} was killed by its agent", end.rank)};
+  }
   return {};
 }
 

@@ -22,6 +22,7 @@ struct Outcome {
   int rank = -1;  // the rank that decided; -1: none failed
   std::string cause;
   int signal = 0;  // that killed it, else 0
+  bool operator==(const Outcome&) const = default;
 };
 
 // Whether a rank's end means that the others cannot go on. `interrupt` is the signal that was
@@ -30,7 +31,8 @@ bool is_failure(const RankEnd& end, int interrupt);
 
 // Judges the ends, given in the order in which they happened. The first failure decides, except
 // that exit code 4 (peer lost) yields to another cause: it is an echo. A rank killed by a signal
-// nobody forwarded is exit code 4. Without a failure an interrupt decides: 128 + signal.
+// nobody forwarded is exit code 4. Without a failure an interrupt decides: 128 + signal; ranks that
+// we killed without one are exit code 4.
 Outcome judge(const std::vector<RankEnd>& ends, int interrupt);
 
 }  // namespace trireme::elastic

@@ -1,6 +1,7 @@
 // How the processes of a run find each other.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace trireme::comm {
@@ -10,7 +11,10 @@ struct RendezvousConfig {
   int size = 1;
   std::string host = "127.0.0.1";  // where the key-value store listens
   int port = 29500;
-  bool host_store = true;          // rank 0 hosts the store; false: a launcher already does
+  bool host_store = true;  // rank 0 hosts the store; false: a launcher already does
+  std::string agent{};     // where the agent's store is, which is used instead; empty: none
+  std::string agent_token{};
+  std::uint64_t generation = 0;    // of the agent's ranks
   std::string run_id = "trireme";  // names the run in a store that outlives it; fresh per restart
   std::string host_name{};         // ranks of different names share no memory
   std::string interface {};        // network interface of the data; empty: the one towards `host`

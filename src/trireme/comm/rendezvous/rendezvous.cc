@@ -14,6 +14,7 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
+#include "trireme/comm/rendezvous/agent_store.h"
 #include "trireme/comm/rendezvous/sockets.h"
 #include "trireme/comm/transport.h"
 
@@ -48,9 +49,9 @@ Rendezvous::Rendezvous(const RendezvousConfig& config) : config_(config) {
   if (config.size < 1 || config.rank < 0 || config.rank >= config.size)
     fail(ErrorKind::kUsage, "rank {} of {} ranks: needs 0 <= rank < ranks", config.rank,
          config.size);
-  if (config.port < 1 || config.port > 65535)
+  if (config.agent.empty() && (config.port < 1 || config.port > 65535))
     fail(ErrorKind::kUsage, "port {}: needs 1 to 65535", config.port);
-  open_stores();
+  config_.agent.empty() ? open_stores() : join_agent();
   gather_ranks();
 }
 
@@ -101,6 +102,22 @@ void Rendezvous::open_stores() {
   fail(ErrorKind::kPeerLost,
        "rank {}: no key-value store at {}:{} within {} s: {}; is its host (rank 0) running?",
        config_.rank, config_.host, config_.port, config_.connect_timeout_s, why);
+}
+
+void Rendezvous::join_agent() {
+  config_.host_store = false;
+  const auto open = [&] {
+    return c10::make_intrusive<AgentStore>(config_.agent, config_.agent_token, config_.generation,
+                                           milliseconds(config_.connect_timeout_s));
+  };
+  try {
+    store_ = open();
+    herald_store_ = open();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& e) {
+    fail(ErrorKind::kPeerLost, "rank {}: {}", config_.rank, e.what());
+  }
 }
 
 void Rendezvous::gather_ranks() {

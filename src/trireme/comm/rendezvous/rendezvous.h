@@ -1,4 +1,5 @@
-// Rendezvous: how processes come together and learn each other's fate, through c10d's key-value store.
+// Rendezvous: how processes come together and learn each other's fate, through c10d's key-value store or
+// the one of the agent that started them.
 #pragma once
 
 #include <functional>
@@ -47,6 +48,7 @@ class Rendezvous {
 
  private:
   void open_stores();
+  void join_agent();
   void gather_ranks();
   // The world rank to blame when a wait timed out, -1 where it is the awaited one.
   int culprit(int awaited);

@@ -1,4 +1,4 @@
-// Starts the ranks of this host as child processes and stays with them until the last has ended.
+// The ranks of one host, once: what `elastic` is where nothing restarts.
 #pragma once
 
 #include <functional>
@@ -11,12 +11,9 @@
 namespace trireme::elastic {
 
 struct Launch {
-  std::vector<std::string> command;  // an absolute path and its arguments, equal for all ranks
-  std::vector<std::string>
-      environment;  // "KEY=VALUE"; torchrun's names for the rank are set on top
+  std::vector<std::string> command;      // an absolute path and its arguments, equal for all ranks
+  std::vector<std::string> environment;  // "KEY=VALUE"; what names the rank is set on top
   int ranks = 1;
-  std::string address = "127.0.0.1";
-  int port = 0;
   double grace_s = 5;  // after a failure the others have this long to end by themselves
   // A line that a rank other than 0 wrote; rank 0 writes where the caller does.
   std::function<void(int rank, std::string_view line)> on_line;
@@ -27,5 +24,8 @@ struct Launch {
 // Must be called while the process has one thread. Throws Error{kUsage} when a rank cannot be
 // started.
 Outcome run(const Launch& launch);
+
+// A name that no other run of this machine has.
+std::string fresh_name();
 
 }  // namespace trireme::elastic

@@ -1,4 +1,4 @@
-#include "trireme/elastic/local_launch.h"
+#include "trireme/elastic/launch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,28 +26,37 @@ Launch shell(int ranks, const std::string& script) {
   return {.command = {"/bin/sh", "-c", script},
           .environment = {"PATH=/usr/bin:/bin", "WORLD_SIZE=77"},
           .ranks = ranks,
-          .port = 1234,
           .grace_s = 0.5,
           .on_line = {}};
 }
 
 bool has_children() { return ::waitpid(-1, nullptr, WNOHANG) >= 0 || errno != ECHILD; }
 
-TEST(LocalLaunch, EveryRankHasItsPlaceInTheEnvironment) {
-  Launch launch =
-      shell(3,
-            "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR:$MASTER_PORT; "
-            "echo second >&2");
+TEST(Launch, EveryRankHasItsPlaceInTheEnvironment) {
+  Launch launch = shell(
+      3,
+      "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $MASTER_ADDR $TRIREME_GENERATION; "
+      "echo second >&2");
   launch.command[2] = "if [ $RANK != 0 ]; then " + launch.command[2] + "; fi";
   std::map<int, std::vector<std::string>> lines;
   launch.on_line = [&](int rank, std::string_view line) { lines[rank].emplace_back(line); };
   EXPECT_EQ(run(launch).exit_code, 0);
-  EXPECT_THAT(lines[1], ElementsAre("1/3 1/3 127.0.0.1:1234", "second"));
-  EXPECT_THAT(lines[2], ElementsAre("2/3 2/3 127.0.0.1:1234", "second"));
+  EXPECT_THAT(lines[1], ElementsAre("1/3 1/3 127.0.0.1 1", "second"));
+  EXPECT_THAT(lines[2], ElementsAre("2/3 2/3 127.0.0.1 1", "second"));
   EXPECT_THAT(lines[0], IsEmpty());
 }
 
-TEST(LocalLaunch, ALineWithoutNewlineIsTold) {
+TEST(Launch, RanksOfOneHostNeedNoPort) {
+  Launch launch =
+      shell(2, "[ $RANK = 0 ] || { echo $TRIREME_STORE; wc -c <&$TRIREME_STORE_TOKEN; }");
+  std::vector<std::string> lines;
+  launch.on_line = [&](int, std::string_view line) { lines.emplace_back(line); };
+  EXPECT_EQ(run(launch).exit_code, 0);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_THAT(lines[0], ::testing::StartsWith("unix:trireme-"));
+}
+
+TEST(Launch, ALineWithoutNewlineIsTold) {
   Launch launch = shell(2, "printf 'no newline'");
   launch.command[2] = "[ $RANK = 0 ] || printf 'no newline'";
   std::vector<std::string> lines;
@@ -56,7 +65,7 @@ TEST(LocalLaunch, ALineWithoutNewlineIsTold) {
   EXPECT_THAT(lines, ElementsAre("no newline"));
 }
 
-TEST(LocalLaunch, TheFirstFailureDecidesAndPeerLostIsItsEcho) {
+TEST(Launch, TheFirstFailureDecidesAndPeerLostIsItsEcho) {
   const Outcome outcome =
       run(shell(3, "case $RANK in 0) exit 4;; 2) sleep 0.2; exit 3;; esac; exec sleep 30"));
   EXPECT_EQ(outcome.exit_code, 3);
@@ -64,7 +73,7 @@ TEST(LocalLaunch, TheFirstFailureDecidesAndPeerLostIsItsEcho) {
   EXPECT_FALSE(has_children());
 }
 
-TEST(LocalLaunch, AKilledRankIsNamedAndTheOthersDoNotOutliveTheGrace) {
+TEST(Launch, AKilledRankIsNamedAndTheOthersDoNotOutliveTheGrace) {
   const Stopwatch clock;
   const Outcome outcome = run(shell(4, "[ $RANK = 1 ] && kill -9 $$; exec sleep 30"));
   EXPECT_EQ(outcome.exit_code, 4);
@@ -74,7 +83,7 @@ TEST(LocalLaunch, AKilledRankIsNamedAndTheOthersDoNotOutliveTheGrace) {
   EXPECT_FALSE(has_children());
 }
 
-TEST(LocalLaunch, OthersMayEndByThemselvesWithinTheGrace) {
+TEST(Launch, OthersMayEndByThemselvesWithinTheGrace) {
   Launch launch = shell(2, "[ $RANK = 1 ] && exit 5; sleep 0.2; exit 4");
   launch.grace_s = 20;
   const Stopwatch clock;
@@ -83,7 +92,7 @@ TEST(LocalLaunch, OthersMayEndByThemselvesWithinTheGrace) {
   EXPECT_LT(clock.seconds(), 10);
 }
 
-TEST(LocalLaunch, AProgramThatIsNotThereIsAnErrorAndLeavesNobody) {
+TEST(Launch, AProgramThatIsNotThereIsAnErrorAndLeavesNobody) {
   Launch launch = shell(2, "");
   launch.command = {"/nowhere/program"};
   try {
@@ -113,16 +122,16 @@ int exit_code_after(const Launch& launch, const std::vector<int>& signals) {
 constexpr char kSavesAndLeaves[] =
     "trap 'sleep 0.2; exit 143' TERM; trap 'exit 130' INT; while :; do sleep 0.05; done";
 
-TEST(LocalLaunch, AnInterruptIsForwardedAndTheRanksEndInTheirOwnTime) {
+TEST(Launch, AnInterruptIsForwardedAndTheRanksEndInTheirOwnTime) {
   EXPECT_EQ(exit_code_after(shell(2, kSavesAndLeaves), {SIGTERM}), 143);
   EXPECT_EQ(exit_code_after(shell(2, kSavesAndLeaves), {SIGINT}), 130);
 }
 
-TEST(LocalLaunch, ARankThatDoesNotCatchTheInterruptIsNoFailure) {
+TEST(Launch, ARankThatDoesNotCatchTheInterruptIsNoFailure) {
   EXPECT_EQ(exit_code_after(shell(2, "exec sleep 30"), {SIGTERM}), 143);
 }
 
-TEST(LocalLaunch, ASecondTermIsIgnoredASecondIntKills) {
+TEST(Launch, ASecondTermIsIgnoredASecondIntKills) {
   const std::string deaf =
       "trap '' INT; trap 'sleep 0.6; exit 143' TERM; while :; do sleep 0.05; done";
   EXPECT_EQ(exit_code_after(shell(2, deaf), {SIGTERM, SIGTERM}), 143);
@@ -131,7 +140,7 @@ TEST(LocalLaunch, ASecondTermIsIgnoredASecondIntKills) {
   EXPECT_LT(clock.seconds(), 10);
 }
 
-TEST(LocalLaunch, RanksDieWithTheirParent) {
+TEST(Launch, RanksDieWithTheirParent) {
   const std::string pid_file =
       ::testing::TempDir() + "trireme_rank_pid_" + std::to_string(::getpid());
   const pid_t parent = ::fork();

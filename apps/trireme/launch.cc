@@ -1,0 +1,241 @@
+// trireme launch: an agent that keeps the ranks of this host at work, and leads those of all hosts where it owns the
+// endpoint. Each rank is `trireme train` with its place in the environment, so that every generation looks for
+// the newest checkpoint by itself.
+#include "trireme/elastic/launch.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "../guard.h"
+#include "commands.h"
+#include "planned.h"
+#include "run_directory.h"
+#include "trireme/base/error.h"
+#include "trireme/base/json.h"
+#include "trireme/elastic/agent.h"
+#include "trireme/elastic/secret.h"
+#include "workers.h"
+
+namespace trireme::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Range {
+  std::size_t least = 1, most = 1;
+};
+
+Range parse_range(const std::string& text) {
+  const auto number = [&](std::string_view part) {
+    std::size_t value = 0;
+    const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), value);
+    if (error != std::errc() || end != part.data() + part.size() || value < 1)
+      fail(ErrorKind::kUsage, "--nnodes {}; needs N or MIN:MAX, at least 1", text);
+    return value;
+  };
+  const std::size_t colon = text.find(':');
+  const std::string_view all = text;
+  Range range{number(all.substr(0, colon)), 0};
+  range.most = colon == std::string::npos ? range.least : number(all.substr(colon + 1));
+  if (range.most < range.least)
+    fail(ErrorKind::kUsage, "--nnodes {}: the most is less than the least", text);
+  return range;
+}
+
+// Whether the job can have so many ranks. Throws Error for what is wrong with it in any world.
+bool fits(const TrainOptions& train, std::uint64_t world) {
+  try {
+    check_early(read_job(train.job),
+                {.launcher = Launcher::kAgent, .world = static_cast<int>(world), .address = {}});
+    return true;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kUsage || error.kind() == ErrorKind::kNoRoom) return false;
+    throw;
+  }
+}
+
+// A mistake in the job is told before anything is started.
+void check_some_world_fits(const LaunchOptions& options, const Range& nodes) {
+  for (std::size_t count = nodes.most; count >= nodes.least; --count)
+    if (fits(options.train, count * static_cast<std::size_t>(options.ranks))) return;
+  check_early(read_job(options.train.job), {.launcher = Launcher::kAgent,
+                                            .world = static_cast<int>(nodes.most) * options.ranks,
+                                            .address = {}});
+}
+
+std::int64_t newest_step(const Path& checkpoints) {
+  std::int64_t newest = 0;
+  std::error_code none;
+  for (const fs::directory_entry& entry : fs::directory_iterator(checkpoints, none)) {
+    const std::string name = entry.path().filename().string();
+    std::int64_t step = 0;
+    const char* end = name.data() + name.size();
+    if (name.starts_with("step-") && std::from_chars(name.data() + 5, end, step).ptr == end)
+      newest = std::max(newest, step);
+  }
+  return newest;
+}
+
+// Of the last whole line of metrics.jsonl.
+std::int64_t last_step(const Path& metrics) {
+  constexpr std::streamoff kTail = 8192;  // longer than any line
+  std::ifstream file(metrics, std::ios::binary);
+  if (!file.seekg(0, std::ios::end)) return 0;
+  const std::streamoff size = file.tellg();
+  file.seekg(std::max<std::streamoff>(0, size - kTail));
+  std::int64_t step = 0;
+  for (std::string line; std::getline(file, line) && !file.eof();) {
+    const Json json = Json::parse(line, nullptr, false);
+    if (json.is_object() && json.contains("step") && json["step"].is_number_integer())
+      step = json["step"].get<std::int64_t>();
+  }
+  return step;
+}
+
+elastic::Progress progress_of(const Path& run) {
+  const std::int64_t durable = newest_step(run / "checkpoints");
+  return {.durable_step = durable,
+          .last_step = std::max(durable, last_step(run / "metrics.jsonl"))};
+}
+
+void write_event(const Path& run, const elastic::Fault& fault) {
+  char time[32];
+  const std::time_t now = std::time(nullptr);
+  std::strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
+  const Json line = {{"time", time},
+                     {"class", fault.kind},
+                     {"rank", fault.rank},
+                     {"host", fault.host},
+                     {"step", fault.step},
+                     {"generation", fault.generation},
+                     {"cause", fault.cause},
+                     {"action", fault.action},
+                     {"lost_s", std::round(1000 * fault.lost_s) / 1000}};
+  make_directories(run);
+  std::ofstream(run / kEventsName, std::ios::app) << line.dump() + "\n";
+}
+
+std::uint64_t last_generation(const Path& run) {
+  std::uint64_t generation = 0;
+  std::ifstream(run / kGenerationName) >> generation;
+  return generation;
+}
+
+std::string host_name() {
+  char name[256] = "";
+  ::gethostname(name, sizeof name - 1);
+  return name;
+}
+
+// The command of every rank: as given, but that all generations share one run directory.
+std::vector<std::string> rank_command(const LaunchOptions& options, const Path& run) {
+  std::vector<std::string> words = {fs::read_symlink("/proc/self/exe").string()};
+  words.insert(words.end(), options.command.begin(), options.command.end());
+  if (options.train.out.empty()) words.insert(words.end(), {"--out", run.string()});
+  return words;
+}
+
+class Launched {
+ public:
+  explicit Launched(const LaunchOptions& options)
+      : options_(options),
+        around_(find_nodes()),
+        nodes_(parse_range(!options.nodes.empty() ? options.nodes
+                           : around_.count        ? std::to_string(*around_.count)
+                                                  : "1")),
+        run_(options.train.out.empty() ? fresh_run(job_name(options.train.job))
+                                       : Path(options.train.out)) {
+    const std::string endpoint = options.endpoint.empty() ? around_.endpoint : options.endpoint;
+    if (endpoint.empty() && nodes_.most > 1)
+      fail(ErrorKind::kUsage,
+           "--nnodes {}: several hosts need --rdzv-endpoint HOST:PORT, where one of them listens",
+           options.nodes);
+    endpoint_ = endpoint.empty() ? env::Address{.host = elastic::fresh_name(), .local = true}
+                                 : env::parse_address(endpoint).value_or(env::Address{});
+    if (endpoint_.host.empty())
+      fail(ErrorKind::kUsage, "--rdzv-endpoint {}; needs HOST:PORT", endpoint);
+    if (!endpoint_.local && options.token_file.empty())
+      fail(ErrorKind::kUsage,
+           "--rdzv-endpoint {}: whoever reaches that port could join; give --token-file FILE, the "
+           "same on every host (head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE)",
+           endpoint);
+    token_ = options.token_file.empty() ? elastic::random_bytes(32)
+                                        : elastic::read_token(options.token_file);
+  }
+
+  int keep_at_work() {
+    check_some_world_fits(options_, nodes_);
+    worker_program();
+    std::fflush(nullptr);
+    return report_outcome(agent()->run(), run_);
+  }
+
+ private:
+  // Leads on the first host; where nobody says which that is, who can listen on the endpoint.
+  std::unique_ptr<elastic::Agent> agent() const {
+    const std::optional<int> rank = options_.node_rank ? options_.node_rank : around_.rank;
+    if (rank && *rank != 0) return std::make_unique<elastic::Agent>(config(false));
+    try {
+      return std::make_unique<elastic::Agent>(config(true));
+    } catch (const Error& error) {
+      if (rank || endpoint_.local || error.kind() != ErrorKind::kUsage) throw;
+      return std::make_unique<elastic::Agent>(config(false));
+    }
+  }
+
+  elastic::AgentConfig config(bool leads) const {
+    const std::optional<int> rank = options_.node_rank ? options_.node_rank : around_.rank;
+    const std::string id = !options_.id.empty()      ? options_.id
+                           : !around_.run_id.empty() ? around_.run_id
+                                                     : "trireme";
+    elastic::AgentConfig config;
+    config.member.self = {
+        .name = host_name(), .run_id = id, .place = static_cast<std::uint64_t>(rank.value_or(0))};
+    config.member.patience_s = options_.join_timeout_s;
+    config.endpoint = endpoint_;
+    config.ranks = {.command = rank_command(options_, run_),
+                    .environment = worker_variables(),
+                    .count = options_.ranks,
+                    .token = token_,
+                    .on_line = print_line_of};
+    config.on_note = [](const std::string& note) { print_error("note", note); };
+    if (!leads) return config;
+    config.leads = elastic::Membership::Config{
+        .run_id = id,
+        .least = nodes_.least,
+        .most = nodes_.most,
+        .max_restarts = options_.max_restarts,
+        .last_generation = last_generation(run_),
+        .patience_s = options_.join_timeout_s,
+        .progress = [run = run_] { return progress_of(run); },
+        .fits = [train = options_.train](std::uint64_t world) { return fits(train, world); }};
+    config.on_fault = [run = run_](const elastic::Fault& fault) { write_event(run, fault); };
+    if (!endpoint_.local)
+      config.remember = [run = run_](std::uint64_t generation) {
+        make_directories(run);
+        replace_file(run / kGenerationName, std::to_string(generation) + "\n");
+      };
+    return config;
+  }
+
+  const LaunchOptions& options_;
+  Nodes around_;
+  Range nodes_;
+  Path run_;
+  env::Address endpoint_;
+  std::string token_;
+};
+
+}  // namespace
+
+int launch(const LaunchOptions& options) { return Launched(options).keep_at_work(); }
+
+}  // namespace trireme::app

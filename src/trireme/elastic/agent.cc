@@ -1,0 +1,168 @@
+#include "trireme/elastic/agent.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "trireme/elastic/secret.h"
+#include "trireme/env/wait.h"
+
+namespace trireme::elastic {
+namespace {
+
+HostId draw_host() {
+  HostId id = 0;
+  for (const char c : random_bytes(sizeof id)) id = id << 8 | static_cast<unsigned char>(c);
+  return id | 1;
+}
+
+}  // namespace
+
+Agent::Agent(AgentConfig config)
+    : config_(std::move(config)), processes_(env::make_processes()), net_(env::make_sockets()) {
+  Report& self = config_.member.self;
+  self.host = draw_host();
+  self.slots = static_cast<std::uint64_t>(config_.ranks.count);
+  const std::string token = config_.ranks.token;
+  if (config_.leads) {
+    config_.leads->own = self.host;
+    server_.emplace(
+        *net_, config_.endpoint, token,
+        Server::Callbacks{.on_message = [this](env::ConnectionId from,
+                                               Message message) { received(from, message); },
+                          .on_closed =
+                              [this](env::ConnectionId client) {
+                                store_.forget(client);
+                                const auto host = host_of_.find(client);
+                                if (host == host_of_.end()) return;
+                                leader_->disconnected(host->second);
+                                host_of_.erase(host);
+                              }},
+        Server::Limits{});
+    config_.endpoint = server_->address();
+    leader_.emplace(*config_.leads, now());
+  } else {
+    link_.emplace(*net_, config_.endpoint, token,
+                  [this](const Message& message) { received(0, message); });
+  }
+  config_.ranks.store = config_.endpoint;
+  ranks_.emplace(*processes_, config_.ranks);
+  member_.emplace(config_.member, now());
+}
+
+Outcome Agent::run() {
+  double next = now();
+  while (!done()) {
+    env::wait({processes_->descriptor(), net_->descriptor()}, next - now());
+    take_processes();
+    take_net();
+    if (now() < next) continue;
+    tick();
+    next = now() + config_.tick_s;
+  }
+  return *left_;
+}
+
+bool Agent::done() const { return left_ && !(leader_ && leader_->anybody_left()); }
+
+void Agent::take_processes() {
+  for (const env::ProcessEvent& event : processes_->take()) {
+    if (event.kind == env::ProcessEvent::Kind::kSignal)
+      do_member(member_->interrupt(event.signal, now()));
+    else
+      ranks_->handle(event, [&](const RankEnd& end) { do_member(member_->ended(end, now())); });
+    deliver_own();
+  }
+}
+
+void Agent::take_net() {
+  for (const env::NetEvent& event : net_->take()) {
+    if (server_) server_->handle(event, now());
+    if (link_) link_->handle(event);
+    deliver_own();
+  }
+}
+
+void Agent::tick() {
+  if (link_) link_->tick(now());
+  if (server_) server_->tick(now());
+  if (leader_) do_leader(leader_->tick(now()));
+  if (!left_) do_member(member_->tick(now()));
+  deliver_own();
+  tell_of_strangers();
+}
+
+void Agent::do_member(Member::Actions actions) {
+  if (left_) return;
+  if (actions.start) ranks_->start(*actions.start);
+  if (actions.signal != 0) ranks_->signal(actions.signal);
+  if (actions.report && leader_)
+    own_.emplace_back(std::move(*actions.report));
+  else if (actions.report)
+    link_->send(*actions.report);
+  if (!actions.leave) return;
+  left_ = std::move(actions.leave);
+  if (link_ && left_->exit_code != 0 && !link_->trouble().empty())
+    left_->cause +=
+        (left_->cause.empty() ? "" : " (") + link_->trouble() + (left_->cause.empty() ? "" : ")");
+}
+
+void Agent::do_leader(Membership::Actions actions) {
+  if (actions.serve) {
+    if (*actions.serve != 0 && config_.remember) config_.remember(*actions.serve);
+    reply(store_.serve(*actions.serve));
+  }
+  for (Order& order : actions.send) {
+    if (order.host == config_.member.self.host)
+      own_.emplace_back(std::move(order));
+    else if (const auto found = connection_of_.find(order.host); found != connection_of_.end())
+      server_->send(found->second, order);
+  }
+  for (const Fault& fault : actions.faults)
+    if (config_.on_fault) config_.on_fault(fault);
+  for (const std::string& note : actions.notes)
+    if (config_.on_note) config_.on_note(note);
+}
+
+// Leader and member of one host talk without a network, and not inside each other's calls.
+void Agent::deliver_own() {
+  while (!own_.empty()) {
+    const Message message = std::move(own_.front());
+    own_.pop_front();
+    if (const auto* report = std::get_if<Report>(&message))
+      do_leader(leader_->report(*report, now()));
+    else
+      do_member(member_->order(std::get<Order>(message), now()));
+  }
+}
+
+void Agent::received(env::ConnectionId from, const Message& message) {
+  if (const auto* request = std::get_if<StoreRequest>(&message); request && server_) {
+    reply(store_.ask(from, *request));
+  } else if (const auto* report = std::get_if<Report>(&message); report && leader_) {
+    host_of_[from] = report->host;
+    connection_of_[report->host] = from;
+    do_leader(leader_->report(*report, now()));
+  } else if (const auto* order = std::get_if<Order>(&message); order && link_) {
+    do_member(member_->order(*order, now()));
+  }
+}
+
+void Agent::reply(const Store::Replies& replies) {
+  for (const auto& [client, reply] : replies) server_->send(client, reply);
+}
+
+void Agent::tell_of_strangers() {
+  constexpr double kPause = 60;  // between two such notes
+  const std::uint64_t refused = server_ ? server_->refused() : 0;
+  if (refused == strangers_told_ || now() - told_at_ < kPause) return;
+  if (config_.on_note)
+    config_.on_note(
+        fmt::format("{} connections to {} did not show this run's token and were closed",
+                    refused - strangers_told_, print(config_.endpoint)));
+  strangers_told_ = refused;
+  told_at_ = now();
+}
+
+}  // namespace trireme::elastic

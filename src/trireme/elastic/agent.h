@@ -1,0 +1,77 @@
+// Agent: one host of a run. It starts the host's ranks, tells the leader how they are, and is the leader itself where it
+// owns the endpoint: then ranks of all hosts meet in its store.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "trireme/elastic/link.h"
+#include "trireme/elastic/member.h"
+#include "trireme/elastic/membership.h"
+#include "trireme/elastic/ranks.h"
+#include "trireme/elastic/server.h"
+#include "trireme/elastic/store.h"
+#include "trireme/env/clock.h"
+
+namespace trireme::elastic {
+
+struct AgentConfig {
+  Member::Config member{};                    // its host is drawn by the agent
+  std::optional<Membership::Config> leads{};  // of the leader; `own` is set by the agent
+  env::Address endpoint{};                    // where the leader listens
+  Ranks::Config ranks{};                      // with the token; `store` is set by the agent
+  double tick_s = 0.1;
+  std::function<void(std::uint64_t generation)> remember{};  // called before a generation begins
+  std::function<void(const Fault&)> on_fault{};
+  std::function<void(const std::string&)> on_note{};  // for people
+};
+
+class Agent {
+ public:
+  // Must be made while the process has one thread. Throws Error{kUsage} where the endpoint cannot be listened on.
+  explicit Agent(AgentConfig config);
+
+  // Where the leader listens.
+  const env::Address& endpoint() const { return config_.endpoint; }
+  // Returns when no rank of this host is left, whatever happened; the leader's when every host knows the end.
+  // SIGINT and SIGTERM sent to this process reach every rank once. Throws Error{kUsage} when a rank cannot be
+  // started.
+  Outcome run();
+
+ private:
+  void take_processes();
+  void take_net();
+  void tick();
+  void do_member(Member::Actions actions);
+  void do_leader(Membership::Actions actions);
+  void deliver_own();
+  void received(env::ConnectionId from, const Message& message);
+  void reply(const Store::Replies& replies);
+  void tell_of_strangers();
+  bool done() const;
+  double now() const { return clock_.seconds(); }
+
+  AgentConfig config_;
+  env::MonotonicClock clock_;
+  std::unique_ptr<env::Processes> processes_;
+  std::unique_ptr<env::Net> net_;
+  std::optional<Server> server_;
+  std::optional<Link> link_;
+  std::optional<Ranks> ranks_;
+  std::optional<Member> member_;
+  std::optional<Membership> leader_;
+  Store store_;
+  std::map<env::ConnectionId, HostId> host_of_;
+  std::map<HostId, env::ConnectionId> connection_of_;
+  std::deque<Message> own_;  // between member and leader of this host
+  std::optional<Outcome> left_;
+  std::uint64_t strangers_told_ = 0;
+  double told_at_ = -1e9;
+};
+
+}  // namespace trireme::elastic

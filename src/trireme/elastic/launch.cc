@@ -1,0 +1,42 @@
+#include "trireme/elastic/launch.h"
+
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "trireme/elastic/agent.h"
+#include "trireme/elastic/secret.h"
+
+namespace trireme::elastic {
+namespace {
+
+constexpr double kNever = 1e12;
+
+}  // namespace
+
+std::string fresh_name() {
+  std::string name = "trireme-";
+  for (const char c : random_bytes(8)) name += fmt::format("{:02x}", static_cast<unsigned char>(c));
+  return name;
+}
+
+Outcome run(const Launch& launch) {
+  AgentConfig config;
+  config.member.self.name = "this host";
+  Membership::Config leads;
+  leads.max_restarts = 0;
+  leads.notice_s = kNever;
+  leads.grace_s = leads.echo_s = launch.grace_s;
+  leads.progress = [] { return Progress{}; };
+  config.leads = std::move(leads);
+  config.endpoint.host = fresh_name();
+  config.endpoint.local = true;
+  config.ranks.command = launch.command;
+  config.ranks.environment = launch.environment;
+  config.ranks.count = launch.ranks;
+  config.ranks.token = random_bytes(32);
+  config.ranks.on_line = launch.on_line;
+  return Agent(std::move(config)).run();
+}
+
+}  // namespace trireme::elastic

@@ -1,0 +1,140 @@
+#include "trireme/elastic/member.h"
+
+#include <fmt/core.h>
+#include <signal.h>
+
+#include <algorithm>
+
+#include "trireme/base/error.h"
+
+namespace trireme::elastic {
+namespace {
+
+std::pair<std::uint64_t, Order::What> height(const Order& order) {
+  // The end of the run is above all generations.
+  const bool last = order.what == Order::What::kFinish;
+  return {last ? ~std::uint64_t{0} : order.assignment.generation, order.what};
+}
+
+}  // namespace
+
+Member::Member(Config config, double now)
+    : config_(std::move(config)), heard_at_(now), seen_at_(now) {}
+
+void Member::wake(double now) {
+  if (now - seen_at_ > config_.pause_s) heard_at_ += now - seen_at_;
+  seen_at_ = now;
+}
+
+Member::Actions Member::order(const Order& order, double now) {
+  wake(now);
+  if (order.host != config_.self.host) return {};
+  while (!unheard_.empty() && unheard_.front().first <= order.heard) {
+    sure_at_ = unheard_.front().second;
+    heard_at_ = std::max(heard_at_, sure_at_);
+    unheard_.pop_front();
+  }
+  if (height(order) > height(current_)) current_ = order;
+  return act(now);
+}
+
+Member::Actions Member::ended(RankEnd end, double now) {
+  wake(now);
+  end.by_us = killed_;
+  end.at_s = now - started_at_;
+  ends_.push_back(end);
+  --alive_;
+  return act(now);
+}
+
+Member::Actions Member::interrupt(int signal, double now) {
+  wake(now);
+  if (leaving_ != 0 && signal == SIGINT) hurried_ = true;
+  if (leaving_ == 0) leaving_ = signal;
+  return act(now);
+}
+
+Member::Actions Member::tick(double now) {
+  wake(now);
+  return act(now);
+}
+
+// The signal that the ranks should have by now.
+int Member::signal_wanted(double now) const {
+  const bool overtaken = current_.assignment.generation > started_;
+  if (hurried_ || overtaken || current_.what >= Order::What::kKill || deserted(now)) return SIGKILL;
+  if (leaving_ != 0) return leaving_;
+  return current_.what == Order::What::kInterrupt ? SIGTERM : 0;
+}
+
+void Member::follow(Actions& actions, double now) {
+  if (alive_ > 0) {
+    const int wanted = signal_wanted(now);
+    if (wanted == 0 || killed_ || wanted == interrupt_ || (interrupt_ != 0 && wanted != SIGKILL))
+      return;
+    actions.signal = wanted;
+    if (wanted == SIGKILL)
+      killed_ = true;
+    else
+      interrupt_ = wanted;
+    return;
+  }
+  if (current_.what == Order::What::kFinish) {
+    actions.leave = current_.outcome;
+  } else if (leaving_ != 0 && deserted(now)) {
+    actions.leave = Outcome{.exit_code = 128 + leaving_};
+  } else if (now - heard_at_ > config_.patience_s) {
+    actions.leave =
+        Outcome{exit_code(ErrorKind::kPeerLost), -1,
+                fmt::format("{}: no word from the leader for {:.0f} s; is its agent running?",
+                            config_.self.name, now - heard_at_)};
+  } else if (current_.what == Order::What::kRun && current_.assignment.generation > started_ &&
+             leaving_ == 0 && now - sure_at_ <= config_.lease_s) {
+    started_ = current_.assignment.generation;
+    started_at_ = now;
+    heard_at_ = sure_at_;  // nothing ran that a pause could excuse
+    alive_ = config_.self.slots;
+    interrupt_ = 0;
+    killed_ = false;
+    ends_.clear();
+    actions.start = current_.assignment;
+  }
+}
+
+Outcome Member::outcome() const {
+  if (hurried_) return {128 + leaving_, 0, "stopped at once by a second interrupt, without saving"};
+  return judge(ends_, interrupt_);
+}
+
+Report Member::report() const {
+  Report report = config_.self;
+  report.sequence = sequence_ + 1;
+  report.generation = started_;
+  report.ranks = started_ == 0 ? Report::Ranks::kNone
+                 : alive_ > 0  ? Report::Ranks::kAlive
+                               : Report::Ranks::kGone;
+  report.ordered = current_.assignment.generation;
+  report.what = current_.what;
+  report.outcome = outcome();
+  report.leaving = static_cast<std::uint64_t>(leaving_);
+  return report;
+}
+
+Member::Actions Member::act(double now) {
+  Actions actions;
+  follow(actions, now);
+  if (actions.leave) return actions;
+  Report next = report();
+  last_.sequence = next.sequence;
+  if (next != last_ || now - reported_at_ >= config_.heartbeat_s) {
+    constexpr std::size_t kMost = 64;  // far more than a lease's worth
+    unheard_.emplace_back(++sequence_, now);
+    if (unheard_.size() > kMost) unheard_.pop_front();
+    reported_at_ = now;
+    last_ = next;
+    actions.report = std::move(next);
+  }
+  return actions;
+}
+
+}  // namespace trireme::elastic

@@ -1,0 +1,121 @@
+#include "trireme/elastic/messages.h"
+
+#include "trireme/elastic/wire.h"
+
+namespace trireme::elastic {
+namespace {
+
+constexpr std::size_t kLongestName = 256, kLongestCause = 4096;
+
+std::uint64_t bits(std::int64_t value) { return static_cast<std::uint64_t>(value); }
+int to_int(std::uint64_t value) { return static_cast<int>(static_cast<std::int64_t>(value)); }
+
+void write(Writer& to, const Outcome& o) {
+  to.number(bits(o.exit_code)).number(bits(o.rank)).text(o.cause.substr(0, kLongestCause));
+  to.number(bits(o.signal));
+}
+
+Outcome read_outcome(Reader& from) {
+  Outcome o;
+  o.exit_code = to_int(from.number());
+  o.rank = to_int(from.number());
+  o.cause = from.text(kLongestCause);
+  o.signal = to_int(from.number());
+  return o;
+}
+
+void write(Writer& to, const Report& r) {
+  to.number(r.host).number(r.sequence).text(r.name).text(r.run_id).number(r.slots).number(r.place);
+  to.number(r.generation).number(static_cast<std::uint64_t>(r.ranks));
+  to.number(r.ordered).number(static_cast<std::uint64_t>(r.what));
+  write(to, r.outcome);
+  to.number(r.leaving);
+}
+
+void read(Reader& from, Report& r) {
+  r.host = from.number();
+  r.sequence = from.number();
+  r.name = from.text(kLongestName);
+  r.run_id = from.text(kLongestName);
+  r.slots = from.number_below(1 << 16);
+  r.place = from.number();
+  r.generation = from.number();
+  r.ranks = static_cast<Report::Ranks>(from.number_below(3));
+  r.ordered = from.number();
+  r.what = static_cast<Order::What>(from.number_below(4));
+  r.outcome = read_outcome(from);
+  r.leaving = from.number_below(64);
+}
+
+void write(Writer& to, const Order& o) {
+  const Assignment& a = o.assignment;
+  to.number(o.host).number(o.heard).number(a.generation).number(a.world).number(a.first_rank);
+  to.number(a.hosts).number(static_cast<std::uint64_t>(o.what));
+  write(to, o.outcome);
+}
+
+void read(Reader& from, Order& o) {
+  o.host = from.number();
+  o.heard = from.number();
+  o.assignment.generation = from.number();
+  o.assignment.world = from.number_below(std::uint64_t{1} << 31);
+  o.assignment.first_rank = from.number_below(std::uint64_t{1} << 31);
+  o.assignment.hosts = from.number_below(std::uint64_t{1} << 31);
+  o.what = static_cast<Order::What>(from.number_below(4));
+  o.outcome = read_outcome(from);
+}
+
+void write(Writer& to, const StoreRequest& r) {
+  to.number(r.id).number(r.generation).number(static_cast<std::uint64_t>(r.kind)).text(r.key);
+  to.text(r.value).text(r.expected).number(bits(r.amount));
+}
+
+void read(Reader& from, StoreRequest& r) {
+  r.id = from.number();
+  r.generation = from.number();
+  r.kind = static_cast<StoreRequest::Kind>(from.number_below(8));
+  r.key = from.text(kLongestKey);
+  r.value = from.text(kLongestValue);
+  r.expected = from.text(kLongestValue);
+  r.amount = static_cast<std::int64_t>(from.number());
+}
+
+void write(Writer& to, const StoreReply& r) {
+  to.number(r.id).number(r.served ? 1 : 0).number(bits(r.number)).text(r.value);
+}
+
+void read(Reader& from, StoreReply& r) {
+  r.id = from.number();
+  r.served = from.number_below(2) != 0;
+  r.number = static_cast<std::int64_t>(from.number());
+  r.value = from.text(kLongestValue);
+}
+
+template <typename T>
+Message read_whole(Reader& from) {
+  T message;
+  read(from, message);
+  from.finish();
+  return message;
+}
+
+}  // namespace
+
+std::string encode(const Message& message) {
+  Writer to;
+  to.number(message.index());
+  std::visit([&](const auto& m) { write(to, m); }, message);
+  return to.take();
+}
+
+Message decode(std::string_view bytes) {
+  Reader from(bytes);
+  switch (from.number_below(std::variant_size_v<Message>)) {
+    case 0: return read_whole<Report>(from);
+    case 1: return read_whole<Order>(from);
+    case 2: return read_whole<StoreRequest>(from);
+    default: return read_whole<StoreReply>(from);
+  }
+}
+
+}  // namespace trireme::elastic

@@ -1,0 +1,84 @@
+#include "trireme/elastic/ranks.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "trireme/base/error.h"
+
+namespace trireme::elastic {
+namespace {
+
+// Readable by whoever inherits it, and by nobody else; gone with the last of them.
+env::Descriptor in_memory(const std::string& text) {
+  env::Descriptor memory(::memfd_create("trireme-token", MFD_CLOEXEC));
+  TRIREME_CHECK(memory.open() && ::write(memory.get(), text.data(), text.size()) ==
+                                     static_cast<ssize_t>(text.size()),
+                "memfd: {}", std::strerror(errno));
+  return memory;
+}
+
+}  // namespace
+
+Ranks::Ranks(env::Processes& processes, Config config)
+    : processes_(processes), config_(std::move(config)), token_(in_memory(config_.token)) {
+  TRIREME_CHECK(config_.count >= 1 && !config_.command.empty(), "{} ranks", config_.count);
+}
+
+std::vector<std::string> Ranks::environment(const Assignment& assignment, int local_rank) const {
+  const auto text = [](auto value) { return std::to_string(value); };
+  const env::Address& store = config_.store;
+  const std::vector<std::pair<std::string, std::string>> own = {
+      {"RANK", text(assignment.first_rank + static_cast<std::uint64_t>(local_rank))},
+      {"LOCAL_RANK", text(local_rank)},
+      {"WORLD_SIZE", text(assignment.world)},
+      {"LOCAL_WORLD_SIZE", text(config_.count)},
+      // Nobody listens there: it says which way other hosts are.
+      {"MASTER_ADDR", store.local ? "127.0.0.1" : store.host},
+      {"MASTER_PORT", text(store.local ? 1 : store.port)},
+      {kStoreVariable, print(store)},
+      {kTokenVariable, text(token_.get())},
+      {kGenerationVariable, text(assignment.generation)}};
+  std::vector<std::string> all;
+  for (const std::string& entry : config_.environment) {
+    const std::string key = entry.substr(0, entry.find('='));
+    if (std::none_of(own.begin(), own.end(), [&](const auto& pair) { return pair.first == key; }))
+      all.push_back(entry);
+  }
+  for (const auto& [key, value] : own) all.push_back(key + "=" + value);
+  return all;
+}
+
+void Ranks::start(const Assignment& assignment) {
+  rank_of_.clear();
+  for (int local = 0; local < config_.count; ++local) {
+    const int rank = static_cast<int>(assignment.first_rank) + local;
+    const int pid = processes_.spawn({.command = config_.command,
+                                      .environment = environment(assignment, local),
+                                      .capture = rank != 0,
+                                      .keep = {token_.get()}});
+    rank_of_[pid] = rank;
+  }
+}
+
+void Ranks::signal(int number) {
+  for (const auto& [pid, rank] : rank_of_) processes_.signal(pid, number);
+}
+
+void Ranks::handle(const env::ProcessEvent& event,
+                   const std::function<void(const RankEnd&)>& on_end) {
+  const auto found = rank_of_.find(event.pid);
+  if (found == rank_of_.end()) return;
+  const int rank = found->second;
+  if (event.kind == env::ProcessEvent::Kind::kLine) {
+    if (config_.on_line) config_.on_line(rank, event.line);
+    return;
+  }
+  rank_of_.erase(found);
+  on_end({.rank = rank, .code = event.code, .signal = event.signal});
+}
+
+}  // namespace trireme::elastic

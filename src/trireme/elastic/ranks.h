@@ -1,0 +1,52 @@
+// Ranks: the processes of one host that are the ranks of a generation.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/elastic/messages.h"
+#include "trireme/env/address.h"
+#include "trireme/env/descriptor.h"
+#include "trireme/env/processes.h"
+
+namespace trireme::elastic {
+
+// What the environment of a rank says beside torchrun's RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+inline constexpr char kStoreVariable[] = "TRIREME_STORE";  // the address of the store
+inline constexpr char kTokenVariable[] =
+    "TRIREME_STORE_TOKEN";  // a descriptor that the token can be read from
+inline constexpr char kGenerationVariable[] = "TRIREME_GENERATION";
+
+class Ranks {
+ public:
+  struct Config {
+    std::vector<std::string> command;  // an absolute path and its arguments, equal for all ranks
+    std::vector<std::string> environment;  // "KEY=VALUE"; what names the rank is set on top
+    int count = 1;
+    env::Address store{};
+    std::string token{};
+    // A line that a rank other than 0 wrote; rank 0 writes where the caller does.
+    std::function<void(int rank, std::string_view line)> on_line{};
+  };
+
+  Ranks(env::Processes& processes, Config config);
+
+  // Throws Error{kUsage} when one cannot be started.
+  void start(const Assignment& assignment);
+  void signal(int number);
+  // A line is told, a rank's end is given to `on_end` (without a time).
+  void handle(const env::ProcessEvent& event, const std::function<void(const RankEnd&)>& on_end);
+
+ private:
+  std::vector<std::string> environment(const Assignment& assignment, int local_rank) const;
+
+  env::Processes& processes_;
+  Config config_;
+  env::Descriptor token_;
+  std::map<int, int> rank_of_;  // by process
+};
+
+}  // namespace trireme::elastic

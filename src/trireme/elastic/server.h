@@ -1,0 +1,58 @@
+// Server: the leader's side of connections. Only who knows the token gets a message through; others cost little and
+// are gone soon.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+
+#include "trireme/elastic/frame.h"
+#include "trireme/elastic/messages.h"
+#include "trireme/env/net.h"
+
+namespace trireme::elastic {
+
+class Server {
+ public:
+  struct Limits {
+    std::size_t strangers = 64;     // that have not shown the token; more: the oldest goes
+    double handshake_s = 2;         // that a stranger has to show it
+    std::size_t unsent = 64 << 20;  // bytes that a client may leave unread
+  };
+  struct Callbacks {
+    std::function<void(env::ConnectionId, Message)> on_message;
+    std::function<void(env::ConnectionId)> on_closed;  // of a client that had shown the token
+  };
+
+  // Listens. Throws Error{kUsage}.
+  Server(env::Net& net, const env::Address& address, std::string token, Callbacks callbacks,
+         const Limits& limits);
+
+  const env::Address& address() const { return address_; }
+  // Events of connections that are not the server's are passed over.
+  void handle(const env::NetEvent& event, double now);
+  void tick(double now);
+  void send(env::ConnectionId client, const Message& message);
+  // Connections that ended without showing the token.
+  std::uint64_t refused() const { return refused_; }
+
+ private:
+  struct Client {
+    Session session;
+    double since = 0;
+  };
+  void receive(env::ConnectionId id, Client& client, const std::string& bytes);
+  void close(env::ConnectionId id);
+  void make_room();
+
+  env::Net& net_;
+  std::string token_;
+  Callbacks callbacks_;
+  Limits limits_;
+  env::Address address_;
+  std::map<env::ConnectionId, Client> clients_;
+  std::uint64_t refused_ = 0;
+};
+
+}  // namespace trireme::elastic

@@ -1,0 +1,258 @@
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstring>
+#include <map>
+
+#include "trireme/base/error.h"
+#include "trireme/env/descriptor.h"
+#include "trireme/env/net.h"
+
+namespace trireme::env {
+namespace {
+
+constexpr std::size_t kReadAtOnce = 64 << 10;
+
+struct Place {
+  sockaddr_storage address{};
+  socklen_t size = 0;
+};
+
+// Throws Error{kUsage}: no such host.
+Place resolve(const Address& address) {
+  Place place;
+  if (address.local) {
+    auto& un = reinterpret_cast<sockaddr_un&>(place.address);
+    un.sun_family = AF_UNIX;  // a first byte of 0: abstract
+    std::memcpy(un.sun_path + 1, address.host.data(), address.host.size());
+    place.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + address.host.size());
+    return place;
+  }
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int code =
+      ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
+  if (code != 0)
+    fail(ErrorKind::kUsage, "{}: {}; give a host that this one can resolve", print(address),
+         ::gai_strerror(code));
+  std::memcpy(&place.address, found->ai_addr, found->ai_addrlen);
+  place.size = found->ai_addrlen;
+  ::freeaddrinfo(found);
+  return place;
+}
+
+Descriptor stream_socket(const Place& place) {
+  Descriptor made(::socket(place.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  TRIREME_CHECK(made.open(), "socket: {}", std::strerror(errno));
+  const int yes =
+      1;  // small messages must not wait for each other; local sockets have no such option
+  ::setsockopt(made.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  return made;
+}
+
+class Sockets final : public Net {
+ public:
+  explicit Sockets(std::size_t most)
+      : most_(most), epoll_(::epoll_create1(EPOLL_CLOEXEC)), bell_(::eventfd(0, EFD_CLOEXEC)) {
+    TRIREME_CHECK(epoll_.open() && bell_.open(), "epoll: {}", std::strerror(errno));
+    watch(EPOLL_CTL_ADD, bell_.get(), 0, EPOLLIN);
+  }
+
+  Address listen(const Address& address) override;
+  ConnectionId dial(const Address& address) override;
+  void send(ConnectionId id, std::string_view bytes) override;
+  std::size_t unsent(ConnectionId id) const override {
+    const auto found = connections_.find(id);
+    return found == connections_.end() ? 0 : found->second.unsent.size();
+  }
+  void close(ConnectionId id) override {
+    connections_.erase(id);
+    watch_listeners(true);
+  }
+  std::vector<NetEvent> take() override;
+  int descriptor() const override { return epoll_.get(); }
+
+ private:
+  struct Connection {
+    Descriptor socket;
+    bool connecting = false;
+    std::string unsent{};
+  };
+
+  void watch(int operation, int fd, ConnectionId id, std::uint32_t events) {
+    epoll_event wanted{};
+    wanted.events = events;
+    wanted.data.u64 = id;
+    TRIREME_CHECK(::epoll_ctl(epoll_.get(), operation, fd, &wanted) == 0, "epoll: {}",
+                  std::strerror(errno));
+  }
+  void watch_listeners(bool on);
+  void accept(const Descriptor& listener, std::vector<NetEvent>& events);
+  void finish_connecting(ConnectionId id, Connection& connection, std::vector<NetEvent>& events);
+  void receive(ConnectionId id, Connection& connection, std::vector<NetEvent>& events);
+  bool flush(ConnectionId id, Connection& connection);
+  void lose(ConnectionId id, const std::string& why, std::vector<NetEvent>& events) {
+    events.push_back({NetEvent::Kind::kClosed, id, why});
+    close(id);
+  }
+
+  std::size_t most_;
+  Descriptor epoll_;
+  std::map<ConnectionId, Descriptor> listeners_;
+  std::map<ConnectionId, Connection> connections_;
+  Descriptor bell_;  // can be read while events are pending that the kernel does not know
+  std::vector<NetEvent> pending_;
+  ConnectionId next_ = 1;
+  bool listening_ = true;
+};
+
+Address Sockets::listen(const Address& address) {
+  Place place = resolve(address);
+  Descriptor socket = stream_socket(place);
+  const int yes = 1;  // a port whose last connections are still closing can be had
+  if (!address.local) ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  auto* raw = reinterpret_cast<sockaddr*>(&place.address);
+  if (::bind(socket.get(), raw, place.size) != 0 || ::listen(socket.get(), SOMAXCONN) != 0)
+    fail(ErrorKind::kUsage, "cannot listen on {}: {}; choose another", print(address),
+         std::strerror(errno));
+  Address where = address;
+  if (!address.local) {
+    ::getsockname(socket.get(), raw, &place.size);
+    where.port =
+        ntohs(place.address.ss_family == AF_INET6 ? reinterpret_cast<sockaddr_in6*>(raw)->sin6_port
+                                                  : reinterpret_cast<sockaddr_in*>(raw)->sin_port);
+  }
+  const ConnectionId id = next_++;
+  watch(EPOLL_CTL_ADD, socket.get(), id, EPOLLIN);
+  listeners_.emplace(id, std::move(socket));
+  return where;
+}
+
+ConnectionId Sockets::dial(const Address& address) {
+  const ConnectionId id = next_++;
+  try {
+    const Place place = resolve(address);
+    Connection connection{stream_socket(place), true};
+    const int fd = connection.socket.get();
+    if (::connect(fd, reinterpret_cast<const sockaddr*>(&place.address), place.size) != 0 &&
+        errno != EINPROGRESS)
+      fail(ErrorKind::kUsage, "{}", std::strerror(errno));
+    watch(EPOLL_CTL_ADD, fd, id, EPOLLIN | EPOLLOUT);
+    connections_.emplace(id, std::move(connection));
+  } catch (const Error& error) {
+    pending_.push_back({NetEvent::Kind::kClosed, id, error.what()});
+    ::eventfd_write(bell_.get(), 1);
+  }
+  return id;
+}
+
+void Sockets::send(ConnectionId id, std::string_view bytes) {
+  const auto found = connections_.find(id);
+  if (found == connections_.end()) return;
+  found->second.unsent += bytes;
+  if (!found->second.connecting) flush(id, found->second);
+}
+
+// False where the connection is broken, which its next event tells.
+bool Sockets::flush(ConnectionId id, Connection& connection) {
+  std::string_view rest = connection.unsent;
+  while (!rest.empty()) {
+    const ssize_t sent = ::send(connection.socket.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0 && errno != EAGAIN) return false;
+    if (sent < 0) break;
+    rest.remove_prefix(static_cast<std::size_t>(sent));
+  }
+  connection.unsent.erase(0, connection.unsent.size() - rest.size());
+  const std::uint32_t more = connection.unsent.empty() ? 0 : std::uint32_t{EPOLLOUT};
+  watch(EPOLL_CTL_MOD, connection.socket.get(), id, EPOLLIN | more);
+  return true;
+}
+
+void Sockets::watch_listeners(bool on) {
+  if (on == listening_ || (on && connections_.size() >= most_)) return;
+  listening_ = on;
+  for (const auto& [id, listener] : listeners_)
+    watch(EPOLL_CTL_MOD, listener.get(), id, on ? std::uint32_t{EPOLLIN} : 0);
+}
+
+void Sockets::accept(const Descriptor& listener, std::vector<NetEvent>& events) {
+  while (connections_.size() < most_) {
+    Descriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.open()) {
+      // Without descriptors nobody can be taken until some connection ends.
+      if (errno == EMFILE || errno == ENFILE) watch_listeners(false);
+      return;
+    }
+    const int yes = 1;
+    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    const ConnectionId id = next_++;
+    watch(EPOLL_CTL_ADD, socket.get(), id, EPOLLIN);
+    connections_.emplace(id, Connection{std::move(socket)});
+    events.push_back({NetEvent::Kind::kAccepted, id});
+  }
+  watch_listeners(false);
+}
+
+void Sockets::finish_connecting(ConnectionId id, Connection& connection,
+                                std::vector<NetEvent>& events) {
+  int cause = 0;
+  socklen_t size = sizeof cause;
+  ::getsockopt(connection.socket.get(), SOL_SOCKET, SO_ERROR, &cause, &size);
+  if (cause != 0) return lose(id, std::strerror(cause), events);
+  connection.connecting = false;
+  events.push_back({NetEvent::Kind::kConnected, id});
+  if (!flush(id, connection)) lose(id, std::strerror(errno), events);
+}
+
+void Sockets::receive(ConnectionId id, Connection& connection, std::vector<NetEvent>& events) {
+  std::string bytes(kReadAtOnce, '\0');
+  const ssize_t got = ::recv(connection.socket.get(), bytes.data(), bytes.size(), 0);
+  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
+  if (got <= 0) return lose(id, got < 0 ? std::strerror(errno) : "", events);
+  bytes.resize(static_cast<std::size_t>(got));
+  events.push_back({NetEvent::Kind::kBytes, id, std::move(bytes)});
+}
+
+std::vector<NetEvent> Sockets::take() {
+  std::vector<NetEvent> events = std::exchange(pending_, {});
+  eventfd_t rung = 0;
+  if (!events.empty()) ::eventfd_read(bell_.get(), &rung);
+  epoll_event ready[64];
+  const int count = ::epoll_wait(epoll_.get(), ready, std::size(ready), 0);
+  for (int i = 0; i < count; ++i) {
+    const ConnectionId id = ready[i].data.u64;
+    if (const auto listener = listeners_.find(id); listener != listeners_.end()) {
+      accept(listener->second, events);
+      continue;
+    }
+    auto found = connections_.find(id);
+    if (found == connections_.end()) continue;
+    if (found->second.connecting) {
+      finish_connecting(id, found->second, events);
+      continue;
+    }
+    if ((ready[i].events & EPOLLOUT) != 0 && !flush(id, found->second)) {
+      lose(id, std::strerror(errno), events);
+      continue;
+    }
+    if ((ready[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0)
+      receive(id, found->second, events);
+  }
+  return events;
+}
+
+}  // namespace
+
+std::unique_ptr<Net> make_sockets(std::size_t most) { return std::make_unique<Sockets>(most); }
+
+}  // namespace trireme::env

@@ -1,0 +1,275 @@
+// trireme launch from end to end: ranks that die, agents that die, runs that cannot go on.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/stat.h>
+
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "tests/apps/program.h"
+#include "trireme/base/json.h"
+
+namespace trireme::app {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A run of the program that goes on while the test does something; killed with the test.
+class Running {
+ public:
+  Running(const Path& desk, const std::string& program, std::vector<std::string> words,
+          const std::string& name = "launch")
+      : desk_(desk), name_(name) {
+    words.insert(words.begin(), program);
+    std::vector<char*> argv;
+    for (std::string& word : words) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    pid_ = ::fork();
+    if (pid_ != 0) return;
+    const int out = ::open((desk / (name + ".out")).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    const int err = ::open((desk / (name + ".err")).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    ::dup2(out, 1);
+    ::dup2(err, 2);
+    ::setenv("XDG_CACHE_HOME", (desk / "cache").c_str(), 1);
+    if (::chdir(desk.c_str()) == 0) ::execv(argv[0], argv.data());
+    ::_exit(99);
+  }
+  ~Running() {
+    if (pid_ > 0) {
+      ::kill(pid_, SIGKILL);
+      ::waitpid(pid_, nullptr, 0);
+    }
+  }
+
+  pid_t pid() const { return pid_; }
+  void signal(int number) const { ::kill(pid_, number); }
+  Result wait() {
+    int status = 0;
+    ::waitpid(std::exchange(pid_, 0), &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status),
+            read_file(desk_ / (name_ + ".out")), read_file(desk_ / (name_ + ".err"))};
+  }
+
+ private:
+  Path desk_;
+  std::string name_;
+  pid_t pid_ = 0;
+};
+
+// Waits for what must come; a minute is for machines that do much else.
+bool soon(const std::function<bool()>& there) {
+  for (int i = 0; i < 6000; ++i) {
+    if (there()) return true;
+    ::usleep(10'000);
+  }
+  return false;
+}
+
+std::vector<Json> lines_of(const Path& file) {
+  std::vector<Json> lines;
+  std::istringstream text(read_file(file));
+  for (std::string line; std::getline(text, line);)
+    lines.push_back(parse_json(line, file.string()));
+  return lines;
+}
+
+// The front beside a worker that is a script: it has torchrun's variables and TRIREME_GENERATION.
+class Launched : public ::testing::Test {
+ protected:
+  Launched() {
+    desk_.write("text.txt", std::string(4000, 'x') + "\n");
+    desk_.write("job.yaml",
+                "model: {layers: 1, hidden: 32, heads: 2, seq_len: 16}\ndata: {path: text.txt}\n"
+                "run: {steps: 6, global_batch: 8, micro_batch: 2}\n");
+    std::filesystem::create_directories(desk_ / "bin");
+    std::filesystem::copy_file(std::string(TRIREME_BIN_DIR) + "/trireme", desk_ / "bin/trireme");
+  }
+
+  void worker(const std::string& script) {
+    const Path file = desk_.write("bin/trireme-worker", "#!/bin/sh\n" + script + "\n");
+    ::chmod(file.c_str(), 0700);
+  }
+  std::string front() const { return (desk_ / "bin/trireme").string(); }
+  std::vector<std::string> words(std::vector<std::string> options) const {
+    options.insert(options.begin(), "launch");
+    for (const char* word : {"--", "train", "job.yaml", "--out", "run"}) options.push_back(word);
+    return options;
+  }
+  Result launch(const std::vector<std::string>& options) const {
+    return desk_.run(words(options), front());
+  }
+
+  Desk desk_;
+};
+
+TEST_F(Launched, ARankThatDiesIsStartedAgain) {
+  worker(
+      "[ $TRIREME_GENERATION = 1 ] && [ $RANK = 1 ] && kill -9 $$\n"
+      "[ $TRIREME_GENERATION = 1 ] && exec sleep 600\n"
+      "echo $RANK of $WORLD_SIZE > rank$RANK");
+  const Result result = launch({"--nproc-per-node", "2"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("rank 1 was killed by signal 9"));
+  EXPECT_THAT(result.err, HasSubstr("restarting from step 0"));
+  EXPECT_EQ(read_file(desk_ / "rank0"), "0 of 2\n");
+  EXPECT_EQ(read_file(desk_ / "rank1"), "1 of 2\n");
+  const std::vector<Json> events = lines_of(desk_ / "run/events.jsonl");
+  ASSERT_EQ(events.size(), 1u);
+  EXPECT_EQ(events[0]["class"], "rank killed");
+  EXPECT_EQ(events[0]["rank"], 1);
+  EXPECT_EQ(events[0]["generation"], 1);
+  EXPECT_EQ(events[0]["action"], "restart");
+  EXPECT_GE(events[0]["lost_s"].get<double>(), 0);
+}
+
+TEST_F(Launched, ACrashLoopEndsWithRankAndStep) {
+  worker(
+      "[ $RANK = 0 ] && exec sleep 600\necho $TRIREME_GENERATION >> generations\n"
+      "echo '{\"step\":39}' > run/metrics.jsonl; kill -9 $$");
+  const Result result = launch({"--nproc-per-node", "2"});
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.err, HasSubstr("rank 1 was killed by signal 9"));
+  EXPECT_THAT(result.err, HasSubstr("in step 40; 3 restarts since the checkpoint of step 0"));
+  EXPECT_EQ(read_file(desk_ / "generations"), "1\n2\n3\n4\n");
+  const std::vector<Json> events = lines_of(desk_ / "run/events.jsonl");
+  ASSERT_EQ(events.size(), 4u);
+  EXPECT_EQ(events[2]["action"], "restart");
+  EXPECT_EQ(events[3]["action"], "stop");
+  EXPECT_EQ(events[3]["step"], 40);
+}
+
+TEST_F(Launched, MaxRestartsDecides) {
+  worker("echo x >> starts; exit 1");
+  EXPECT_EQ(launch({"--max-restarts", "0"}).exit_code, 1) << "what the rank ended with";
+  EXPECT_EQ(read_file(desk_ / "starts"), "x\n");
+  EXPECT_EQ(launch({"--max-restarts", "1"}).exit_code, 4);
+  EXPECT_EQ(read_file(desk_ / "starts"), "x\nx\nx\n");
+}
+
+TEST_F(Launched, WhereAPersonMustDecideNothingRestarts) {
+  for (const int code : {2, 3, 5, 6}) {
+    std::filesystem::remove(desk_ / "starts");
+    worker("[ $RANK = 0 ] && exec sleep 600\necho x >> starts; exit " + std::to_string(code));
+    EXPECT_EQ(launch({"--nproc-per-node", "2"}).exit_code, code);
+    EXPECT_EQ(read_file(desk_ / "starts"), "x\n");
+  }
+}
+
+TEST_F(Launched, ATermReachesTheRanksOnce) {
+  worker(
+      "trap 'echo term >> terms; sleep 0.3; exit 143' TERM; touch ready$RANK\n"
+      "while :; do sleep 0.05; done");
+  Running running(desk_.path(), front(), words({"--nproc-per-node", "2"}));
+  ASSERT_TRUE(soon([&] {
+    return std::filesystem::exists(desk_ / "ready0") && std::filesystem::exists(desk_ / "ready1");
+  }));
+  running.signal(SIGTERM);
+  ASSERT_TRUE(soon([&] { return std::filesystem::exists(desk_ / "terms"); }));
+  running.signal(SIGTERM);
+  const Result result = running.wait();
+  EXPECT_EQ(result.exit_code, 143) << result.err;
+  EXPECT_EQ(result.err, "");
+  EXPECT_EQ(read_file(desk_ / "terms"), "term\nterm\n") << "one of each rank";
+}
+
+bool is_gone(int pid) {
+  std::ifstream stat("/proc/" + std::to_string(pid) + "/stat");
+  std::string number, name, state;
+  return !(stat >> number >> name >> state) || state == "Z";
+}
+
+TEST_F(Launched, RanksDieWithTheirAgentAndTheNextStartsAtOnce) {
+  worker("echo $$ > pid$RANK.new; mv pid$RANK.new pid$RANK; [ -e second ] || exec sleep 600");
+  for (int round = 0; round < 3; ++round) {
+    Running running(desk_.path(), front(), words({"--nproc-per-node", "2"}));
+    std::vector<int> pids;
+    for (const char* name : {"pid0", "pid1"}) {
+      ASSERT_TRUE(soon([&] { return std::filesystem::exists(desk_ / name); }));
+      pids.push_back(std::stoi(read_file(desk_ / name)));
+      std::filesystem::remove(desk_ / name);
+    }
+    running.signal(SIGKILL);
+    running.wait();
+    for (const int pid : pids) EXPECT_TRUE(soon([&] { return is_gone(pid); }));
+  }
+  desk_.write("second", "");
+  EXPECT_EQ(launch({"--nproc-per-node", "2"}).exit_code, 0)
+      << "nothing of the killed ones is in the way";
+}
+
+TEST_F(Launched, SaysWhatItNeedsBeforeAnythingStarts) {
+  worker("touch started");
+  const auto refused = [&](const std::vector<std::string>& options, const std::string& why) {
+    const Result result = desk_.run(options, front());
+    EXPECT_EQ(result.exit_code, 2) << why;
+    EXPECT_THAT(result.err, HasSubstr(why));
+    expect_one_line(result.err);
+  };
+  refused({"launch"}, "-- train JOB.yaml");
+  refused({"launch", "--", "explain", "job.yaml"}, "not explain");
+  refused({"launch", "--", "train", "none.yaml"}, "none.yaml");
+  refused({"launch", "--", "train", "job.yaml", "--ranks", "2"}, "--nproc-per-node");
+  refused({"launch", "--", "train", "job.yaml", "--stps", "2"}, "--stps");
+  refused(words({"--nproc-per-node", "3"}), "run.global_batch=8 is not divisible");
+  refused(words({"--nnodes", "2:1"}), "--nnodes 2:1");
+  refused(words({"--nnodes", "x"}), "--nnodes x");
+  refused(words({"--nnodes", "2"}), "--rdzv-endpoint HOST:PORT");
+  refused(words({"--rdzv-endpoint", "localhost"}), "needs HOST:PORT");
+  refused(words({"--rdzv-endpoint", "localhost:1"}), "--token-file");
+  desk_.write("token", "0123456789abcdef");
+  ::chmod((desk_ / "token").c_str(), 0644);
+  refused(words({"--rdzv-endpoint", "localhost:1", "--token-file", "token"}), "chmod 600");
+  EXPECT_FALSE(std::filesystem::exists(desk_ / "started"));
+  EXPECT_FALSE(std::filesystem::exists(desk_ / "run"));
+}
+
+#if TRIREME_HAS_WORKER
+
+// Loss and gradient norm of every step.
+std::vector<std::string> trace(const Path& run) {
+  std::vector<std::string> lines;
+  for (const Json& line : lines_of(run / "metrics.jsonl"))
+    if (line.contains("loss"))
+      lines.push_back(line["step"].dump() + " " + line["loss"].dump() + " " +
+                      line["grad_norm"].dump());
+  return lines;
+}
+
+TEST(Launch, AKilledRankCostsNoBit) {
+  const Desk desk;
+  std::string text;
+  for (int i = 0; i < 2000; ++i)
+    text += "value[" + std::to_string(i) + "] = " + std::to_string(i * i % 97) + ";\n";
+  desk.write("text.txt", text);
+  desk.write("job.yaml",
+             "model: {layers: 1, hidden: 32, heads: 2, seq_len: 16}\ndata: {path: text.txt}\n"
+             "parallel: {zero: 3}\noptim: {schedule: constant}\ncheckpoint: {every: 10}\n"
+             "run: {steps: 300, global_batch: 8, micro_batch: 2, eval_every: 0}\n");
+  const std::string front = std::string(TRIREME_BIN_DIR) + "/trireme";
+  ASSERT_EQ(desk.run({"train", "job.yaml", "--nproc", "2", "--out", "whole"}).exit_code, 0);
+  Running running(desk.path(), front,
+                  {"launch", "--nproc-per-node", "2", "--", "train", "job.yaml", "--out", "run"});
+  ASSERT_TRUE(soon([&] { return std::filesystem::exists(desk / "run/checkpoints/step-20"); }));
+  // The ranks know their agent; it starts them in their order.
+  std::vector<pid_t> ranks;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    std::ifstream stat(entry.path() / "stat");
+    std::string number, name, state, parent;
+    if (stat >> number >> name >> state >> parent && parent == std::to_string(running.pid()))
+      ranks.push_back(std::stoi(number));
+  }
+  ASSERT_EQ(ranks.size(), 2u);
+  ::kill(ranks[1], SIGKILL);
+  const Result result = running.wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("was killed by signal 9"));
+  EXPECT_EQ(trace(desk / "run"), trace(desk / "whole"));
+  EXPECT_EQ(trace(desk / "run").size(), 300u);
+  EXPECT_EQ(lines_of(desk / "run/events.jsonl").size(), 1u);
+}
+
+#endif
+
+}  // namespace
+}  // namespace trireme::app

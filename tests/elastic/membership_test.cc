@@ -1,0 +1,233 @@
+#include "trireme/elastic/membership.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+
+namespace trireme::elastic {
+namespace {
+
+using ::testing::HasSubstr;
+using Says = Order::What;
+
+// A leader whose own host is 1, and hosts that do at once what they are told.
+class MembershipTest : public ::testing::Test {
+ protected:
+  void begin(Membership::Config config) {
+    config.own = 1;
+    config.run_id = "r";
+    config.progress = [this] { return progress_; };
+    leader_.emplace(config, now_);
+  }
+
+  // A host comes, or says that it is still there.
+  void hear(HostId id) {
+    Report& report = hosts_[id];
+    report.host = id;
+    report.name = "h" + std::to_string(id);
+    report.run_id = "r";
+    ++report.sequence;
+    take(leader_->report(report, now_));
+  }
+  // Time passes; all hosts but `silent` go on reporting.
+  void pass(double seconds, std::optional<HostId> silent = {}) {
+    const double end = now_ + seconds;
+    while (now_ < end) {
+      now_ += 0.1;
+      for (const auto& [id, report] : std::map(hosts_))
+        if (id != silent) hear(id);
+      take(leader_->tick(now_));
+    }
+  }
+  void end_ranks(HostId id, const Outcome& outcome) {
+    hosts_[id].ranks = Report::Ranks::kGone;
+    hosts_[id].outcome = outcome;
+    hear(id);
+  }
+  void leave(HostId id, int signal) {
+    hosts_[id].leaving = static_cast<std::uint64_t>(signal);
+    hear(id);
+  }
+
+  void take(const Membership::Actions& actions) {
+    for (const Fault& fault : actions.faults) faults_.push_back(fault);
+    for (const Order& order : actions.send) orders_[order.host] = order;
+    std::vector<HostId> changed;
+    for (auto& [id, report] : hosts_) {
+      const Order& order = orders_[id];
+      report.ordered = order.assignment.generation;
+      report.what = order.what;
+      if (order.what == Says::kRun && report.generation < order.assignment.generation) {
+        report.generation = order.assignment.generation;
+        report.ranks = Report::Ranks::kAlive;
+        report.outcome = {};
+        changed.push_back(id);
+      } else if (order.what != Says::kRun && report.ranks == Report::Ranks::kAlive) {
+        report.ranks = Report::Ranks::kGone;
+        if (report.outcome.exit_code == 0)
+          report.outcome =
+              order.what == Says::kInterrupt ? Outcome{143, 0, ""} : Outcome{4, 0, "killed"};
+        changed.push_back(id);
+      }
+    }
+    for (const HostId id : changed) hear(id);
+  }
+
+  std::uint64_t generation() const { return orders_.at(1).assignment.generation; }
+  std::uint64_t world() const { return orders_.at(1).assignment.world; }
+
+  double now_ = 50;
+  Progress progress_;
+  std::optional<Membership> leader_;
+  std::map<HostId, Report> hosts_;
+  std::map<HostId, Order> orders_;
+  std::vector<Fault> faults_;
+};
+
+TEST_F(MembershipTest, AllHostsThereBeginAtOnceInTheirOrder) {
+  begin({.least = 2, .most = 3});
+  hosts_[3].place = 2;
+  hosts_[2].place = 1;
+  hosts_[2].slots = 4;
+  hear(3);
+  hear(1);
+  hear(2);
+  EXPECT_EQ(orders_[1].assignment, (Assignment{1, 6, 0, 3}));
+  EXPECT_EQ(orders_[2].assignment, (Assignment{1, 6, 1, 3}));
+  EXPECT_EQ(orders_[3].assignment, (Assignment{1, 6, 5, 3}));
+  for (const HostId id : {3, 2, 1}) end_ranks(id, {});
+  ASSERT_TRUE(leader_->finished());
+  EXPECT_EQ(leader_->finished()->exit_code, 0);
+}
+
+TEST_F(MembershipTest, EnoughHostsBeginWhenNoMoreCome) {
+  begin({.least = 2, .most = 3, .gather_s = 3});
+  hear(1);
+  pass(10);
+  EXPECT_EQ(generation(), 0u);
+  hear(2);
+  pass(2.5);
+  EXPECT_EQ(generation(), 0u);
+  pass(1);
+  EXPECT_EQ(generation(), 1u);
+  EXPECT_EQ(world(), 2u);
+}
+
+TEST_F(MembershipTest, TooFewHostsEndInTheEnd) {
+  begin({.least = 2, .most = 3, .patience_s = 20});
+  hear(1);
+  pass(19);
+  EXPECT_FALSE(leader_->finished());
+  pass(2);
+  ASSERT_TRUE(leader_->finished());
+  EXPECT_EQ(leader_->finished()->exit_code, 4);
+  EXPECT_THAT(leader_->finished()->cause, HasSubstr("1 of at least 2 hosts"));
+}
+
+TEST_F(MembershipTest, ASilentHostIsGivenUpAndMayComeBack) {
+  begin({.least = 1, .most = 2});
+  hear(2);
+  hear(1);
+  EXPECT_EQ(world(), 2u);
+  pass(2.5, 2);
+  EXPECT_EQ(generation(), 1u) << "not before 3 s";
+  pass(1, 2);
+  EXPECT_EQ(generation(), 2u);
+  EXPECT_EQ(world(), 1u);
+  hosts_[2].ranks = Report::Ranks::kGone;
+  pass(8);
+  EXPECT_EQ(generation(), 3u);
+  EXPECT_EQ(world(), 2u);
+  progress_.last_step = 5;
+  pass(1);
+  ASSERT_EQ(faults_.size(), 1u);
+  EXPECT_EQ(faults_[0].kind, "host lost");
+  EXPECT_EQ(faults_[0].host, "h2");
+  EXPECT_EQ(faults_[0].action, "restart");
+}
+
+TEST_F(MembershipTest, AfterAPauseOfTheLeaderNobodyIsAccused) {
+  begin({.least = 1, .most = 2});
+  hear(2);
+  hear(1);
+  now_ += 60;
+  take(leader_->tick(now_));
+  pass(2);
+  EXPECT_EQ(generation(), 1u);
+}
+
+TEST_F(MembershipTest, RestartsThatBringCheckpointsDoNotCount) {
+  begin({.max_restarts = 2});
+  hear(1);
+  for (int k = 1; k <= 6; ++k) {
+    progress_ = {.durable_step = 10 * k, .last_step = 10 * k + 4};
+    end_ranks(1, {4, 1, "rank 1 was killed", SIGKILL});
+    ASSERT_FALSE(leader_->finished()) << k;
+  }
+  for (int k = 0; k < 2; ++k) end_ranks(1, {4, 1, "rank 1 was killed", SIGKILL});
+  ASSERT_TRUE(leader_->finished());
+  EXPECT_EQ(leader_->finished()->exit_code, 4);
+  EXPECT_THAT(
+      leader_->finished()->cause,
+      HasSubstr("rank 1 was killed, in step 65; 2 restarts since the checkpoint of step 60"));
+}
+
+TEST_F(MembershipTest, AnEchoWaitsForItsCause) {
+  begin({.least = 2, .most = 2, .echo_s = 1});
+  hear(2);
+  hear(1);
+  hosts_[1].outcome = {4, 0, "rank 1 is lost"};
+  hear(1);
+  pass(0.5);
+  EXPECT_EQ(orders_[2].what, Says::kRun);
+  end_ranks(2, {3, 1, "rank 1: disk full"});
+  ASSERT_TRUE(leader_->finished());
+  EXPECT_EQ(leader_->finished()->exit_code, 3);
+}
+
+TEST_F(MembershipTest, WithTheLeaderTheRunEndsWithAnotherHostItGoesOn) {
+  begin({.least = 1, .most = 3});
+  for (const HostId id : {3, 2, 1}) hear(id);
+  leave(2, SIGTERM);
+  EXPECT_EQ(orders_[2].what, Says::kFinish);
+  EXPECT_EQ(orders_[2].outcome.exit_code, 143);
+  EXPECT_EQ(generation(), 2u);
+  EXPECT_EQ(world(), 2u);
+  leave(1, SIGINT);
+  ASSERT_TRUE(leader_->finished());
+  EXPECT_EQ(leader_->finished()->exit_code, 143) << "what the ranks ended with";
+  EXPECT_TRUE(faults_.empty());
+}
+
+TEST_F(MembershipTest, TheJobDecidesHowManyHostsItCanHave) {
+  begin({.least = 1, .most = 4, .fits = [](std::uint64_t world) { return world != 3; }});
+  for (const HostId id : {4, 3, 2, 1}) hear(id);
+  EXPECT_EQ(world(), 4u);
+  end_ranks(4, {1, 3, "crashed"});
+  hosts_.erase(4);
+  pass(4);
+  EXPECT_EQ(world(), 2u) << "of three";
+}
+
+TEST_F(MembershipTest, ANewLeaderWaitsForTheLeasesOfTheOld) {
+  begin({.least = 1, .most = 1, .last_generation = 7});
+  hear(1);
+  pass(2.5);
+  EXPECT_EQ(generation(), 7u);
+  pass(1);
+  EXPECT_EQ(generation(), 8u);
+}
+
+TEST_F(MembershipTest, AnotherRunsAgentIsSentAway) {
+  begin({});
+  const auto actions =
+      leader_->report({.host = 9, .sequence = 1, .name = "x", .run_id = "other"}, now_);
+  ASSERT_EQ(actions.send.size(), 1u);
+  EXPECT_EQ(actions.send[0].what, Says::kFinish);
+  EXPECT_EQ(actions.send[0].outcome.exit_code, 2);
+}
+
+}  // namespace
+}  // namespace trireme::elastic

@@ -1,0 +1,124 @@
+#include "trireme/elastic/server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "trireme/elastic/launch.h"
+#include "trireme/elastic/link.h"
+#include "trireme/elastic/secret.h"
+#include "trireme/env/wait.h"
+
+namespace trireme::elastic {
+namespace {
+
+using Happening = env::NetEvent::Kind;
+
+constexpr char kRunToken[] = "the token of this run";
+
+// A server and its clients over real sockets, with a clock of the test's.
+class ServerTest : public ::testing::Test {
+ protected:
+  ServerTest()
+      : net_(env::make_sockets()),
+        theirs_(env::make_sockets()),
+        server_(*net_, {.host = fresh_name(), .local = true}, kRunToken,
+                {.on_message = [this](env::ConnectionId,
+                                      const Message& message) { got_.push_back(message); },
+                 .on_closed = [this](env::ConnectionId) { ++closed_; }},
+                {.strangers = 8}) {}
+
+  std::unique_ptr<Link> link(const std::string& token = kRunToken) {
+    auto made = std::make_unique<Link>(*theirs_, server_.address(), token, [](const Message&) {});
+    made->tick(now_);
+    return made;
+  }
+
+  // Handles what comes on both sides until `done`.
+  void pump(const std::function<bool()>& done, const std::vector<Link*>& links = {}) {
+    for (int i = 0; i < 3000 && !done(); ++i) {
+      env::wait({net_->descriptor(), theirs_->descriptor()}, 0.02);
+      for (const env::NetEvent& event : net_->take()) server_.handle(event, now_);
+      for (const env::NetEvent& event : theirs_->take()) {
+        for (Link* link : links) link->handle(event);
+        if (event.kind == Happening::kClosed) ++hung_up_;
+      }
+    }
+    EXPECT_TRUE(done());
+  }
+
+  std::unique_ptr<env::Net> net_, theirs_;
+  Server server_;
+  double now_ = 100;
+  std::vector<Message> got_;
+  int closed_ = 0, hung_up_ = 0;
+};
+
+TEST_F(ServerTest, WhoKnowsTheTokenIsHeardAmongStrangers) {
+  for (int i = 0; i < 50; ++i)
+    theirs_->send(theirs_->dial(server_.address()), "GET / HTTP/1.1\r\n");
+  const auto ours = link();
+  pump(
+      [&] {
+        ours->send(Report{.host = 7, .sequence = 1});
+        return !got_.empty();
+      },
+      {ours.get()});
+  EXPECT_TRUE(got_[0] == Message(Report{.host = 7, .sequence = 1}));
+  EXPECT_GE(server_.refused(), 42u) << "more than 8 strangers push each other out";
+  EXPECT_EQ(closed_, 0);
+}
+
+TEST_F(ServerTest, StrangersHaveTwoSeconds) {
+  const auto ours = link();
+  pump([&] { return ours->send(Report{.sequence = 1}), !got_.empty(); }, {ours.get()});
+  for (int i = 0; i < 5; ++i) {
+    const env::ConnectionId slow = theirs_->dial(server_.address());
+    if (i % 2 == 0) theirs_->send(slow, "x");  // a byte now and then does not help
+  }
+  int accepted = 0;
+  pump([&] { return ++accepted > 10; }, {ours.get()});
+  now_ += 1.9;
+  server_.tick(now_);
+  EXPECT_EQ(server_.refused(), 0u);
+  now_ += 0.2;
+  server_.tick(now_);
+  EXPECT_EQ(server_.refused(), 5u);
+  pump([&] { return hung_up_ == 5; }, {ours.get()});
+  EXPECT_EQ(closed_, 0) << "who has shown the token may be silent";
+}
+
+TEST_F(ServerTest, AnotherTokenIsRefusedAndSaysSo) {
+  const auto other = link("the token of another run");
+  pump([&] { return server_.refused() == 1 && !other->trouble().empty(); }, {other.get()});
+  EXPECT_TRUE(got_.empty());
+}
+
+TEST_F(ServerTest, NoiseOfAnyLengthIsRefused) {
+  std::mt19937_64 random(3);
+  for (int round = 1; round <= 100; ++round) {
+    std::string noise(64 + random() % 100000, '\0');
+    for (char& c : noise) c = static_cast<char>(random());
+    theirs_->send(theirs_->dial(server_.address()), noise);
+    pump([&] { return server_.refused() == static_cast<std::uint64_t>(round); });
+  }
+  EXPECT_TRUE(got_.empty());
+}
+
+TEST_F(ServerTest, ALinkConnectsAgain) {
+  const env::Address where = server_.address();
+  const auto early =
+      std::make_unique<Link>(*theirs_, env::Address{.host = fresh_name(), .local = true}, kRunToken,
+                             [](const Message&) {});
+  early->tick(now_);
+  pump([&] { return !early->trouble().empty(); }, {early.get()});
+  const env::ConnectionId before = theirs_->dial(where);
+  early->tick(now_ + 0.1);
+  EXPECT_EQ(theirs_->dial(where), before + 1) << "not at once";
+  early->tick(now_ + 0.6);
+  EXPECT_EQ(theirs_->dial(where), before + 3) << "but soon";
+}
+
+}  // namespace
+}  // namespace trireme::elastic
