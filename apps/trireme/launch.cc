@@ -19,9 +19,11 @@
 #include "planned.h"
 #include "run_directory.h"
 #include "trireme/base/error.h"
+#include "trireme/base/host_name.h"
 #include "trireme/base/json.h"
 #include "trireme/elastic/agent.h"
 #include "trireme/elastic/secret.h"
+#include "trireme/formats/event.h"
 #include "workers.h"
 
 namespace trireme::app {
@@ -107,32 +109,24 @@ elastic::Progress progress_of(const Path& run) {
 }
 
 void write_event(const Path& run, const elastic::Fault& fault) {
-  char time[32];
-  const std::time_t now = std::time(nullptr);
-  std::strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%SZ", std::gmtime(&now));
-  const Json line = {{"time", time},
-                     {"class", fault.kind},
-                     {"rank", fault.rank},
-                     {"host", fault.host},
-                     {"step", fault.step},
-                     {"generation", fault.generation},
-                     {"cause", fault.cause},
-                     {"action", fault.action},
-                     {"lost_s", std::round(1000 * fault.lost_s) / 1000}};
+  const formats::Event event{.kind = fault.kind,
+                             .rank = fault.rank,
+                             .host = fault.host,
+                             .step = fault.step,
+                             .op = "training",
+                             .cause = fault.cause,
+                             .action = fault.action,
+                             .lost_s = fault.lost_s,
+                             .generation = fault.generation};
   make_directories(run);
-  std::ofstream(run / kEventsName, std::ios::app) << line.dump() + "\n";
+  std::ofstream(run / formats::kEventsName, std::ios::app)
+      << formats::event_line(event, std::chrono::system_clock::now()) + "\n";
 }
 
 std::uint64_t last_generation(const Path& run) {
   std::uint64_t generation = 0;
   std::ifstream(run / kGenerationName) >> generation;
   return generation;
-}
-
-std::string host_name() {
-  char name[256] = "";
-  ::gethostname(name, sizeof name - 1);
-  return name;
 }
 
 // The command of every rank: as given, but that all generations share one run directory.

@@ -12,7 +12,6 @@ namespace trireme::app {
 
 inline constexpr char kLockedJobName[] = "job.lock.yaml";
 // What `trireme launch` writes there, perhaps before a rank has.
-inline constexpr char kEventsName[] = "events.jsonl";
 inline constexpr char kGenerationName[] = ".generation";
 inline constexpr char kVocabularyName[] = "vocabulary.json";  // what `generate` decodes with
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "trireme/base/fs.h"
+#include "trireme/formats/event.h"
 #include "trireme/io/scratch.h"
 
 namespace trireme::train {
@@ -66,17 +67,6 @@ struct CheckpointMetrics {
   double standing_s = 0;  // for which training stood still
 };
 
-// Something that went wrong and what was done about it; a line of events.jsonl.
-struct Fault {
-  std::string kind;       // "non_finite"
-  std::int64_t step = 0;  // 1-based
-  int rank = -1;          // where it began; -1: nobody knows
-  std::string host{};     // of that rank
-  std::string what;       // one line
-  std::string action;     // "skipped", "stopped"
-  double lost_s = 0;      // of the run's time
-};
-
 enum class Ending { kDone, kInterrupted };
 
 struct RunEnd {
@@ -97,7 +87,8 @@ class Callback {
   virtual void on_start(const RunInfo& info) {}
   virtual void on_step(const StepMetrics& metrics) {}
   virtual void on_eval(const EvalMetrics& metrics) {}
-  virtual void on_fault(const Fault& fault) {}
+  // Something went wrong and something was done about it.
+  virtual void on_fault(const formats::Event& fault) {}
   virtual void on_checkpoint(const CheckpointMetrics& metrics) {}
   virtual void on_end(const RunEnd& end) {}
 };

@@ -90,11 +90,6 @@ void finish(c10::Device device) {
   guard.getStream(guard.getDevice()).synchronize();
 }
 
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "localhost";
-}
-
 double resident_mb() {
   long pages = 0;
   long resident = 0;

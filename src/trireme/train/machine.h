@@ -30,8 +30,6 @@ std::optional<double> sheet_flops(std::string_view gpu, DType type);
 // Returns when the device has done what this thread has given it.
 void finish(c10::Device device);
 
-std::string host_name();  // "localhost" where it has none
-
 // Resident set of this process, MB (10^6 bytes); ranks that are threads share it.
 double resident_mb();
 // The most it has been since the process began.

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "trireme/train/machine.h"
+#include "trireme/base/host_name.h"
 
 namespace trireme::train {
 namespace {

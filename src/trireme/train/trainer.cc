@@ -216,8 +216,8 @@ class Run {
     const std::int64_t row = steps_.non_finite_in_a_row();
     const bool last = row >= job_.run.skip_non_finite;
     const NonFinite first = find_non_finite(steps_, step_ - 1, load, world_);
-    Fault fault{
-        .kind = "non_finite",
+    formats::Event fault{
+        .kind = "not finite",
         .step = step_,
         .rank = first.rank,
         .host = first.host,
@@ -225,33 +225,34 @@ class Run {
                             first.rank < 0
                                 ? "run again, everything is finite: a passing fault of the machine"
                                 : fmt::format("rank {} first: {}", first.rank, first.what)),
-        .action = last ? "stopped" : "skipped"};
+        .action = last ? "stop" : "skip"};
     fault.lost_s = seconds + looking.seconds();
     tell([&](Callback& callback) { callback.on_fault(fault); });
     if (last)
       fail(ErrorKind::kNonFinite,
            "step {}, {} in a row: {}; none of them changed a parameter; lower optim.lr, or check "
            "the data of these steps (run.skip_non_finite={})",
-           step_, row, fault.what, job_.run.skip_non_finite);
+           step_, row, fault.cause, job_.run.skip_non_finite);
   }
 
   void compare() {
     const Stopwatch watch;
     const Apart apart = compare_replicas(session_.units(), session_.model().spec.units, world_);
     if (apart.ranks.empty()) return;
-    Fault fault{.kind = "replicas_differ",
-                .step = step_,
-                .rank = apart.outvoted && apart.ranks.size() == 1 ? apart.ranks[0] : -1,
-                .what = describe(apart),
-                .action = "stopped"};
+    formats::Event fault{.kind = "replicas differ",
+                         .step = step_,
+                         .rank = apart.outvoted && apart.ranks.size() == 1 ? apart.ranks[0] : -1,
+                         .op = "comparison of replicas",
+                         .cause = describe(apart),
+                         .action = "stop"};
     fault.lost_s = watch.seconds();
     tell([&](Callback& callback) { callback.on_fault(fault); });
     if (saver_.under_way()) tell_saved(saver_.finish());
     fail(ErrorKind::kPeerLost,
          "after step {}: {}; memory has gone bad. Checkpoints were compared before they were "
-         "written: run "
-         "the command again to go on from the last, without that machine if this comes back",
-         step_, fault.what);
+         "written: run the command again to go on from the last, without that machine if this "
+         "comes back",
+         step_, fault.cause);
   }
 
   void evaluate() {

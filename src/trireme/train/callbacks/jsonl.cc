@@ -52,7 +52,7 @@ class Jsonl final : public Callback {
  public:
   void on_start(const RunInfo& info) override {
     path_ = info.out / kMetricsName;
-    events_ = info.out / kEventsName;
+    events_ = info.out / formats::kEventsName;
     convention_ = info.mfu_convention;
     replace_file(path_, read_history(path_, info.first_step).text);
     file_.open(path_, std::ios::app);
@@ -60,18 +60,18 @@ class Jsonl final : public Callback {
   }
   void on_step(const StepMetrics& metrics) override { add(jsonl_line(metrics, convention_)); }
   void on_eval(const EvalMetrics& metrics) override { add(jsonl_line(metrics)); }
-  void on_fault(const Fault& fault) override {
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
+  void on_fault(const formats::Event& fault) override {
     std::ofstream file(events_, std::ios::app);
-    file << jsonl_line(fault, std::chrono::duration<double>(now).count()) + "\n" << std::flush;
+    file << formats::event_line(fault, std::chrono::system_clock::now()) + "\n" << std::flush;
     check(file, events_);
   }
   void on_checkpoint(const CheckpointMetrics& m) override {
     if (m.directory.empty())
-      on_fault({.kind = "checkpoint",
+      on_fault({.kind = "checkpoint not written",
                 .step = m.step,
-                .what = m.problem,
-                .action = "not written",
+                .op = "checkpoint",
+                .cause = m.problem,
+                .action = "go on",
                 .lost_s = m.standing_s});
   }
 
@@ -112,13 +112,6 @@ std::string jsonl_line(const EvalMetrics& m) {
       m.bits_per_byte > 0 ? fmt::format(R"(,"val_bits_per_byte":{})", exact(m.bits_per_byte)) : "";
   return fmt::format(R"({{"step":{},"val_loss":{}{},"val_tokens":{},"val_s":{}}})", m.step,
                      exact(m.loss), bits, m.tokens, rounded(m.seconds));
-}
-
-std::string jsonl_line(const Fault& f, double unix_seconds) {
-  const Json line{{"time", unix_seconds}, {"class", f.kind},   {"rank", f.rank},
-                  {"host", f.host},       {"step", f.step},    {"op", f.what},
-                  {"action", f.action},   {"lost_s", f.lost_s}};
-  return line.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 History read_history(const Path& file, std::int64_t last_step) {

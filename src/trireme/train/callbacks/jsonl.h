@@ -12,17 +12,16 @@
 namespace trireme::train {
 
 inline constexpr char kMetricsName[] = "metrics.jsonl";
-inline constexpr char kEventsName[] = "events.jsonl";
 
 // The lines, without newline. `loss`, `grad_norm` and `val_loss` read back to the same bits; a
 // value that is not finite is null.
 std::string jsonl_line(const StepMetrics& metrics, const std::string& mfu_convention);
 std::string jsonl_line(const EvalMetrics& metrics);
-std::string jsonl_line(const Fault& fault, double unix_seconds);
 
 // Writes RUNDIR/metrics.jsonl, each line at once. When a run resumes, lines of steps after
 // RunInfo::first_step and a torn last line are dropped first, so that the file becomes what an
-// uninterrupted run would have written. RUNDIR/events.jsonl appears with the first fault and keeps all. Throws Error{kData} when the file cannot be written.
+// uninterrupted run would have written. RUNDIR/events.jsonl appears with the first fault and
+// keeps all. Throws Error{kData} when a file cannot be written.
 std::unique_ptr<Callback> jsonl_callback();
 
 // What a metrics.jsonl says about steps up to `last_step`; unreadable lines are left out. A file

@@ -68,8 +68,8 @@ class Progress final : public Callback {
     if (!m.problem.empty()) line(fmt::format("step {}  warning: {}", m.step, m.problem));
   }
 
-  void on_fault(const Fault& fault) override {
-    line(fmt::format("step {}  {}: {}", fault.step, fault.what, fault.action));
+  void on_fault(const formats::Event& fault) override {
+    line(fmt::format("step {}  {}: {}; {}", fault.step, fault.kind, fault.cause, fault.action));
   }
 
   void on_end(const RunEnd& end) override {

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "trireme/base/clock.h"
+#include "trireme/base/host_name.h"
 #include "trireme/formats/tfevents.h"
-#include "trireme/train/machine.h"
 
 namespace trireme::train {
 namespace {
