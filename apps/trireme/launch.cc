@@ -7,9 +7,8 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
+#include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>

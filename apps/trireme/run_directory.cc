@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "trireme/base/error.h"
+#include "trireme/formats/event.h"
 
 namespace trireme::app {
 namespace {
@@ -33,7 +34,7 @@ void check_writable(const Path& path) {
 bool is_as_good_as_empty(const Path& path) {
   for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
     const Path name = entry.path().filename();
-    if (name != kLock && name != kEventsName && name != kGenerationName) return false;
+    if (name != kLock && name != formats::kEventsName && name != kGenerationName) return false;
   }
   return true;
 }
