@@ -7,6 +7,7 @@
 #include <torch/version.h>
 
 #include "trireme/ops/dispatch.h"
+#include "trireme/ops/matrix_product.h"
 
 #if TORCH_VERSION_MAJOR > 2 || (TORCH_VERSION_MAJOR == 2 && TORCH_VERSION_MINOR >= 9)
 #define TRIREME_WIDE_PRODUCTS 1  // mm(a, b, type of the result)
@@ -47,7 +48,7 @@ at::Tensor sum_rows(const at::Tensor& x) {
 
 void add_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum) {
   if (a.scalar_type() == sum.scalar_type()) {
-    sum.addmm_(a, b);
+    accumulate_product(a, b, sum);
     return;
   }
 #if TRIREME_WIDE_PRODUCTS
@@ -56,7 +57,7 @@ void add_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum
     return;
   }
 #endif
-  sum.add_(at::mm(a, b));
+  sum.add_(product(a, b));
 }
 
 }  // namespace trireme::ops::aten
