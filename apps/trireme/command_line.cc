@@ -1,19 +1,45 @@
-// The only file that includes CLI11, which takes seconds to compile.
 #include "command_line.h"
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <functional>
 #include <string_view>
 
-#include "commands.h"
+#include "command_options.h"
 #include "place.h"
 #include "trireme/base/error.h"
 
 namespace trireme::app {
-namespace {
 
-using Run = std::function<int()>;
+void take_assignments(CLI::App& app, JobOptions& job) {
+  for (const std::string& word : app.remaining()) {
+    const bool option = word.starts_with("--");
+    if (option && (word.find('.') == std::string::npos || word.find('=') == std::string::npos))
+      fail(ErrorKind::kUsage, "unknown option {}; see trireme {} --help", word, app.get_name());
+    if (!option && word.find('=') == std::string::npos)
+      fail(ErrorKind::kUsage, "unexpected argument {}; keys are set as section.key=value", word);
+    job.assignments.push_back(word);
+  }
+}
+
+void add_job_file(CLI::App& app, JobOptions& job) {
+  app.add_option("JOB", job.file, "job.yaml, or the same as JSON");
+  app.add_option("--set", job.assignments, "section.key=value; may be repeated")
+      ->allow_extra_args(false);
+  app.allow_extras();
+}
+
+void add_job(CLI::App& app, JobOptions& job) {
+  add_job_file(app, job);
+  app.add_option("--ranks", job.ranks, "N ranks as threads of one process");
+  app.add_option("--nproc", job.nproc, "N ranks as processes of this machine");
+}
+
+CLI::App& add_command(CLI::App& parent, const char* name, const char* about, const char* examples) {
+  CLI::App& app = *parent.add_subcommand(name, about);
+  app.footer(examples);
+  return app;
+}
+
+namespace {
 
 constexpr char kAbout[] =
     "Trains large neural networks across many processors; the plan is the program.";
@@ -81,20 +107,6 @@ Examples:
   trireme generate --checkpoint runs/first/checkpoints/step-100 --prompt ROMEO: --tokens 500 --temperature 1
 )";
 
-constexpr char kBenchExamples[] = R"(
-Examples:
-  trireme bench collectives
-  trireme bench collectives --ranks 2,4 --json collectives.json
-  trireme bench pipeline --ranks 4 --micro-batches 8 --ms 20
-  trireme bench context --ranks 2 --tokens 8192 --heads 8 --kv-heads 2
-  trireme bench kernels --threads 2
-  trireme bench disk --dir /scratch --mib 2048
-  trireme bench memory --only gpt_tiny
-  trireme bench recompute recipes/gpt_m.yaml --steps 3 --set run.global_batch=4
-  trireme bench step recipes/gpt_s.yaml --ranks 2 --set precision.compute=bf16
-  trireme bench step recipes/gpt_m.yaml --nproc 2 --set run.global_batch=8 --steps 3 --json step.json
-)";
-
 constexpr char kDiffExamples[] = R"(
 A layout is key=value,key=value; a key without a section is of `parallel`, and recompute.*, offload.*, precision.numerics
 and run.micro_batch may be set as well. Degrees that a layout leaves out are 1, other keys are the job's; its ranks are
@@ -113,37 +125,6 @@ constexpr char kDoctorExamples[] = R"(
 Examples:
   trireme doctor        # a line for each capability, proven by running it; exit 0 only if all work
 )";
-
-// A `section.key=value` may be given by --set, as a word, or as --section.key=value.
-void take_assignments(CLI::App& app, JobOptions& job) {
-  for (const std::string& word : app.remaining()) {
-    const bool option = word.starts_with("--");
-    if (option && (word.find('.') == std::string::npos || word.find('=') == std::string::npos))
-      fail(ErrorKind::kUsage, "unknown option {}; see trireme {} --help", word, app.get_name());
-    if (!option && word.find('=') == std::string::npos)
-      fail(ErrorKind::kUsage, "unexpected argument {}; keys are set as section.key=value", word);
-    job.assignments.push_back(word);
-  }
-}
-
-void add_job_file(CLI::App& app, JobOptions& job) {
-  app.add_option("JOB", job.file, "job.yaml, or the same as JSON");
-  app.add_option("--set", job.assignments, "section.key=value; may be repeated")
-      ->allow_extra_args(false);
-  app.allow_extras();
-}
-
-void add_job(CLI::App& app, JobOptions& job) {
-  add_job_file(app, job);
-  app.add_option("--ranks", job.ranks, "N ranks as threads of one process");
-  app.add_option("--nproc", job.nproc, "N ranks as processes of this machine");
-}
-
-CLI::App& add_command(CLI::App& parent, const char* name, const char* about, const char* examples) {
-  CLI::App& app = *parent.add_subcommand(name, about);
-  app.footer(examples);
-  return app;
-}
 
 void add_train(CLI::App& root, TrainOptions& o, Run& run) {
   CLI::App& app = add_command(root, "train", "Train a job", kTrainExamples);
@@ -321,148 +302,6 @@ void add_generate(CLI::App& root, GenerateOptions& o, Run& run) {
   app.callback([&] { run = [&] { return generate(o); }; });
 }
 
-void add_bench_context(CLI::App& group, BenchContextOptions& o, Run& run) {
-  CLI::App& app =
-      add_command(group, "context",
-                  "Attention with the sequence spread over ranks, by every method", kBenchExamples);
-  const auto number = [&](const char* name, std::int64_t& value, const char* about) {
-    app.add_option(name, value, about)
-        ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20))
-        ->capture_default_str();
-  };
-  app.add_option("--ranks", o.ranks, "how many ranks, as threads, one run each")
-      ->delimiter(',')
-      ->check(CLI::Range(2, 64))
-      ->capture_default_str();
-  app.add_option("--tokens", o.tokens, "tokens of the sequence, one run each")
-      ->delimiter(',')
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 30))
-      ->capture_default_str();
-  number("--heads", o.heads, "query heads");
-  app.add_option("--kv-heads", o.kv_heads, "key-value heads; 0: as many as heads")
-      ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20))
-      ->capture_default_str();
-  number("--head-dim", o.head_dim, "width of a head");
-  app.add_option("--json", o.json, "write the figures to this file as well");
-  app.callback([&] { run = [&] { return bench_context(o); }; });
-}
-
-void add_bench_memory(CLI::App& group, BenchMemoryOptions& o, Run& run) {
-  CLI::App& app = add_command(
-      group, "memory", "What jobs of many kinds need of memory: the forecast against the allocator",
-      kBenchExamples);
-  app.add_option("--only", o.only, "those whose name has this in it");
-  app.add_option("--steps", o.steps, "of each job")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--json", o.json, "write the figures to this file as well");
-  app.callback([&] { run = [&] { return bench_memory(o); }; });
-}
-
-void add_bench_pipeline(CLI::App& group, BenchPipelineOptions& o, Run& run) {
-  CLI::App& app = add_command(
-      group, "pipeline", "Stages that sleep, under every schedule: the clock against the simulator",
-      kBenchExamples);
-  app.add_option("--ranks", o.ranks, "pipeline ranks, as threads")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
-  app.add_option("--micro-batches", o.micro_batches, "of a step")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
-  app.add_option("--ms", o.ms,
-                 "what forward and each half of backward take of a rank's micro-batch")
-      ->check(CLI::Range(0.01, 10000.0))
-      ->capture_default_str();
-  app.add_option("--steps", o.steps, "steps of each schedule, of which the median counts")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--schedules", o.schedules, "which ones; none: all")->delimiter(',');
-  app.add_option("--json", o.json, "write the figures to this file as well");
-  app.callback([&] { run = [&] { return bench_pipeline(o); }; });
-}
-
-void add_bench_disk(CLI::App& group, BenchDiskOptions& o, Run& run) {
-  CLI::App& app = add_command(
-      group, "disk", "Scratch space on disk and in host memory, against memcpy and a plain loop",
-      kBenchExamples);
-  app.add_option("--dir", o.dir, "where the scratch files are made")->capture_default_str();
-  app.add_option("--mib", o.mib, "how much is moved at a time")
-      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 20))
-      ->capture_default_str();
-  app.add_option("--repeats", o.repeats, "of which the median counts")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  app.add_option("--depth", o.depth, "requests under way at a time; 0: each engine's own")
-      ->check(CLI::Range(0, 1024))
-      ->capture_default_str();
-  app.add_option("--json", o.json, "write the figures to this file as well");
-  app.callback([&] { run = [&] { return bench_disk(o); }; });
-}
-
-void add_steps(CLI::App& app, BenchStepOptions& o) {
-  add_job(app, o.job);
-  app.add_option("--steps", o.steps, "how many to time")
-      ->check(CLI::Range(1, 100000))
-      ->capture_default_str();
-  app.add_option("--warmup", o.warmup, "how many to run before")
-      ->check(CLI::Range(0, 100000))
-      ->capture_default_str();
-  app.add_option("--device", o.device, "as --set run.device=DEVICE")
-      ->check(CLI::IsMember({"cpu", "cuda"}));
-  app.add_option("--json", o.json, "write the figures to this file as well");
-}
-
-void add_bench(CLI::App& root, BenchCollectivesOptions& collectives, BenchContextOptions& context,
-               BenchDiskOptions& disk, BenchKernelsOptions& kernels, BenchMemoryOptions& memory,
-               BenchPipelineOptions& pipeline, BenchRecomputeOptions& recompute,
-               BenchStepOptions& step, Run& run) {
-  CLI::App& group = add_command(root, "bench", "Measure what this machine gives", kBenchExamples);
-  group.require_subcommand(1);
-  CLI::App& app = add_command(
-      group, "collectives", "Sums and gathers among threads and processes, against memcpy and Gloo",
-      kBenchExamples);
-  app.add_option("--ranks", collectives.ranks, "how many ranks, one run each")
-      ->delimiter(',')
-      ->check(CLI::Range(2, 64))
-      ->capture_default_str();
-  app.add_option("--json", collectives.json, "write the figures to this file as well");
-  app.callback([&] { run = [&] { return bench_collectives(collectives); }; });
-  add_bench_context(group, context, run);
-  add_bench_disk(group, disk, run);
-  add_bench_memory(group, memory, run);
-  add_bench_pipeline(group, pipeline, run);
-
-  CLI::App& passes =
-      add_command(group, "kernels", "Passes of the CPU kernels, against memcpy and ATen's products",
-                  kBenchExamples);
-  passes.add_option("--threads", kernels.threads, "threads that share each pass")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  passes.add_option("--json", kernels.json, "write the figures to this file as well");
-  passes.callback([&] { run = [&] { return bench_kernels(kernels); }; });
-
-  CLI::App& policies = add_command(
-      group, "recompute", "What every policy of recomputation costs and saves in steps of a job",
-      kBenchExamples);
-  add_steps(policies, recompute.step);
-  policies.add_option("--rounds", recompute.rounds, "through all policies")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  policies.callback([&] {
-    take_assignments(policies, recompute.step.job);
-    run = [&] { return bench_recompute(recompute); };
-  });
-
-  CLI::App& steps =
-      add_command(group, "step", "Steps of a job on random tokens, against the machine's limit",
-                  kBenchExamples);
-  add_steps(steps, step);
-  steps.callback([&] {
-    take_assignments(steps, step.job);
-    run = [&] { return bench_step(step); };
-  });
-}
-
 void add_diff(CLI::App& root, DiffOptions& o, Run& run) {
   CLI::App& app = add_command(root, "diff", "Find where two layouts of a job part", kDiffExamples);
   add_job_file(app, o.job);
@@ -523,14 +362,7 @@ int run_command_line(int argc, char** argv) {
   PrepareOptions prepare_options;
   DatasetOptions dataset_options;
   GenerateOptions generate_options;
-  BenchCollectivesOptions bench_collectives_options;
-  BenchContextOptions bench_context_options;
-  BenchDiskOptions bench_disk_options;
-  BenchKernelsOptions bench_kernels_options;
-  BenchMemoryOptions bench_memory_options;
-  BenchPipelineOptions bench_pipeline_options;
-  BenchRecomputeOptions bench_recompute_options;
-  BenchStepOptions bench_step_options;
+  BenchOptions bench_options;
   DiffOptions diff_options;
   Run run;
 
@@ -544,9 +376,7 @@ int run_command_line(int argc, char** argv) {
   add_checkpoint(root, checkpoint_options, run);
   add_data(root, prepare_options, dataset_options, run);
   add_generate(root, generate_options, run);
-  add_bench(root, bench_collectives_options, bench_context_options, bench_disk_options,
-            bench_kernels_options, bench_memory_options, bench_pipeline_options,
-            bench_recompute_options, bench_step_options, run);
+  add_bench(root, bench_options, run);
   add_diff(root, diff_options, run);
   add_command(root, "doctor", "Prove what works on this machine by running it", kDoctorExamples)
       .callback([&] { run = doctor; });

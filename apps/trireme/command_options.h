@@ -1,0 +1,33 @@
+// Options as CLI11 takes them. Only files that add some include this: CLI11 takes seconds to compile.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+
+#include "commands.h"
+
+namespace trireme::app {
+
+using Run = std::function<int()>;  // what the command line asks for
+
+// A `section.key=value` may be given by --set, as a word, or as --section.key=value.
+void take_assignments(CLI::App& app, JobOptions& job);
+
+void add_job_file(CLI::App& app, JobOptions& job);
+void add_job(CLI::App& app, JobOptions& job);
+
+CLI::App& add_command(CLI::App& parent, const char* name, const char* about, const char* examples);
+
+struct BenchOptions {
+  BenchCollectivesOptions collectives;
+  BenchContextOptions context;
+  BenchDiskOptions disk;
+  BenchKernelsOptions kernels;
+  BenchMemoryOptions memory;
+  BenchPipelineOptions pipeline;
+  BenchRecomputeOptions recompute;
+  BenchStepOptions step;
+};
+void add_bench(CLI::App& root, BenchOptions& o, Run& run);
+
+}  // namespace trireme::app
