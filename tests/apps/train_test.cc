@@ -33,7 +33,7 @@ class Train : public ::testing::Test {
                 "model: {layers: 1, hidden: 32, heads: 2, seq_len: 16}\ndata: {path: "
                 "text.txt}\nparallel: {zero: 3}\n"
                 "run: {steps: 6, global_batch: 8, micro_batch: 2, eval_every: 3, eval_batches: "
-                "2}\ncheckpoint: {every: 2}\n");
+                "2}\ncheckpoint: {every: 2, async: false}\n");
   }
 
   // metrics.jsonl without what depends on the clock.

@@ -29,7 +29,7 @@ inline Target target(config::Family family, std::int64_t vocab, const Layout& la
                .seq_len = 24,
                .tied = family == config::Family::kGpt,
                .norm_eps = 1e-6,
-               .rope_theta = 50000};
+               .rope_theta = family == config::Family::kLlama ? 50000.0 : 10000.0};
   job.run.global_batch = 8;
   job.parallel.dp_shard = 1;
   for (const std::string& set : layout) config::apply_set(job, set);

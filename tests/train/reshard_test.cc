@@ -1,13 +1,20 @@
 // A checkpoint of any tensor- and context-parallel layout continues under any other.
+#include "trireme/convert/reshard.h"
+
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <map>
 
+#include "tests/formats/scratch.h"
+#include "trireme/arch/language_model.h"
+#include "trireme/arch/layout.h"
 #include "trireme/ckpt/checkpoint.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
 #include "trireme/data/random_tokens.h"
+#include "trireme/formats/checkpoint_files.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::train {
@@ -31,17 +38,22 @@ config::Job job_of(const Layout& layout) {
   job.parallel.dp_shard = 1;
   for (const std::string& set : layout) config::apply_set(job, set);
   const config::Parallel& parallel = job.parallel;
-  return config::resolve(job, parallel.dp_shard * parallel.cp * parallel.tp, {});
+  return config::resolve(
+      job, parallel.pp * parallel.dp_replicate * parallel.dp_shard * parallel.cp * parallel.tp, {});
+}
+
+int world_of(const config::Job& job) {
+  const config::Parallel& p = job.parallel;
+  return p.pp * p.dp_replicate * p.dp_shard * p.cp * p.tp;
 }
 
 // The step-th step from the checkpoint `from`, or from seed weights; leaves ROOT/step-N behind.
 exec::StepResult step(const Layout& layout, std::int64_t index, const Path& from,
                       const Path& root) {
   const config::Job job = job_of(layout);
-  const config::Parallel& parallel = job.parallel;
   exec::StepResult result;
   std::filesystem::create_directories(root);
-  comm::run_local_ranks(parallel.dp_shard * parallel.cp * parallel.tp, 60, [&](comm::World& world) {
+  comm::run_local_ranks(world_of(job), 60, [&](comm::World& world) {
     JobSession steps(job, world);
     exec::Units& units = steps.session().units();
     const std::vector<arch::UnitSpec>& specs = steps.session().model().spec.units;
@@ -52,7 +64,7 @@ exec::StepResult step(const Layout& layout, std::int64_t index, const Path& from
     const exec::StepResult mine = steps.train(index, false, [&](std::int64_t first) {
       return data::random_tokens(first, job.run.micro_batch, job.model.seq_len, job.model.vocab);
     });
-    ckpt::save(root, {.step = index + 1}, units, specs, world);
+    ckpt::save(root, {.step = index + 1, .job = config::print_yaml(job)}, units, specs, world);
     if (world.rank() == 0) result = mine;
   });
   return result;
@@ -79,6 +91,48 @@ TEST(Reshard, ContinuesUnderAnyLayout) {
     }
   }
   std::filesystem::remove_all(desk);
+}
+
+// The files that a run under the layout writes of what it has read, and those that no run has touched.
+std::map<std::string, std::uint64_t> files_of(const Path& checkpoint) {
+  std::map<std::string, std::uint64_t> hashes;
+  for (const auto& file : formats::verify_checkpoint(checkpoint).files)
+    hashes[file.name] = file.hash;
+  return hashes;
+}
+
+TEST(Reshard, WithoutTensorsGivesTheFilesThatRanksWouldWrite) {
+  const formats::Scratch desk;
+  step({}, 0, {}, desk / "one");
+  const std::vector<Layout> layouts = {
+      {"parallel.tp=2", "parallel.zero=1", "parallel.dp_shard=2"},
+      {"parallel.tp=3", "parallel.cp=2", "parallel.zero=3"},
+      {"parallel.pp=2", "parallel.dp_shard=2", "parallel.zero=3"},
+      {"parallel.dp_replicate=2", "parallel.dp_shard=2", "parallel.zero=2"},
+      {"parallel.dp_shard=4"}};
+  Path before = desk / "one/step-1";
+  for (std::size_t i = 0; i < layouts.size(); ++i) {
+    SCOPED_TRACE(testing::PrintToString(layouts[i]));
+    const config::Job job = job_of(layouts[i]);
+    const Path root = desk / ("ranks" + std::to_string(i));
+    std::filesystem::create_directories(root);
+    comm::run_local_ranks(world_of(job), 600, [&](comm::World& world) {
+      JobSession session(job, world);
+      exec::Units& units = session.session().units();
+      const std::vector<arch::UnitSpec>& specs = session.session().model().spec.units;
+      ckpt::load(before, units, specs);
+      units.refresh();
+      ckpt::save(root, {.step = 1, .job = config::print_yaml(job)}, units, specs, world);
+    });
+    convert::Target to{.job = job, .model = arch::describe(job), .plan = {}};
+    to.plan = plan::compile(to.model.program, arch::mesh_of(job), arch::recipe_of(job),
+                            arch::grid_of(job, to.model));
+    const Path cut =
+        convert::reshard(desk / "one/step-1", to, desk / ("bytes" + std::to_string(i)));
+    EXPECT_EQ(files_of(cut), files_of(root / "step-1"));
+    EXPECT_NE(files_of(cut), files_of(before));
+    before = cut;
+  }
 }
 
 }  // namespace

@@ -97,11 +97,12 @@ void Saver::next(const std::vector<Share>& shares) {
     std::vector<exec::StateSlice> slices = units_.owned_slices();
     if (!header_.base.empty())
       std::erase_if(slices, [&](const auto& slice) { return !units_.trains(slice.unit); });
-    if (mode_ == SaveMode::kBehind) snapshot_.take(units_, slices);
+    const std::string problem = mode_ == SaveMode::kBehind ? copy(slices) : "";
     Share share = make_share(world_.rank(), units_, slices, specs_);
-    enter(Phase::kWrite, mode_, [this, share = std::move(share), slices = std::move(slices)] {
-      return write(share, slices);
-    });
+    enter(Phase::kWrite, mode_,
+          [this, problem, share = std::move(share), slices = std::move(slices)] {
+            return problem.empty() ? write(share, slices) : Share{.error = problem};
+          });
   } else if (phase_ == Phase::kWrite) {
     if (world_.rank() == 0)
       enter(Phase::kCommit, mode_,
@@ -114,6 +115,16 @@ void Saver::next(const std::vector<Share>& shares) {
     saved_.path = setup_.root / fmt::format("step-{}", header_.step);
     saved_.problem = shares[0].warning;
     phase_ = Phase::kEnded;
+  }
+}
+
+// What keeps this rank from it, if anything does: memory, or a disk that tensors wait on.
+std::string Saver::copy(const std::vector<exec::StateSlice>& slices) {
+  try {
+    snapshot_.take(units_, slices);
+    return {};
+  } catch (const std::exception& e) {
+    return e.what();
   }
 }
 

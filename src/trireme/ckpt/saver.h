@@ -61,6 +61,7 @@ class Saver {
   void enter(Phase phase, SaveMode mode, std::function<Share()> body);
   void advance();
   void next(const std::vector<Share>& shares);
+  std::string copy(const std::vector<exec::StateSlice>& slices);
   Share make();
   Share write(Share share, const std::vector<exec::StateSlice>& slices) const;
   Share commit(const formats::Manifest& manifest);

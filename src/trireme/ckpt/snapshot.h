@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdlib>
 #include <memory>
 #include <span>
 #include <vector>
@@ -19,7 +20,10 @@ class Snapshot {
   std::span<const std::byte> bytes(std::size_t slice) const { return parts_[slice]; }
 
  private:
-  std::unique_ptr<std::byte[]> memory_;
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  std::unique_ptr<std::byte, Free> memory_;
   std::size_t size_ = 0;
   std::vector<std::span<std::byte>> parts_;
 };

@@ -36,7 +36,7 @@ class StateReader {
   StateReader(const Path& directory, const std::vector<arch::UnitSpec>& specs);
 
   const formats::Manifest& manifest() const { return open_.manifest; }
-  // Of a unit; none for one that the checkpoint leaves out.
+  // Of a unit, parameters first; none for one that the checkpoint leaves out.
   std::vector<Kind> kinds(std::size_t unit) const;
   // Fills `out` with the stretch's elements, cut anew where other tp ranks wrote them: no more memory than that.
   void read(const Stretch& stretch, const Kind& kind, std::span<std::byte> out) const;
