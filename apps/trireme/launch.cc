@@ -190,15 +190,16 @@ class Launched {
                            : !around_.run_id.empty() ? around_.run_id
                                                      : "trireme";
     elastic::AgentConfig config;
-    config.member.self = {
-        .name = host_name(), .run_id = id, .place = static_cast<std::uint64_t>(rank.value_or(0))};
+    config.member.self.name = host_name();
+    config.member.self.run_id = id;
+    config.member.self.place = static_cast<std::uint64_t>(rank.value_or(0));
     config.member.patience_s = options_.join_timeout_s;
     config.endpoint = endpoint_;
-    config.ranks = {.command = rank_command(options_, run_),
-                    .environment = worker_variables(),
-                    .count = options_.ranks,
-                    .token = token_,
-                    .on_line = print_line_of};
+    config.ranks.command = rank_command(options_, run_);
+    config.ranks.environment = worker_variables();
+    config.ranks.count = options_.ranks;
+    config.ranks.token = token_;
+    config.ranks.on_line = print_line_of;
     config.on_note = [](const std::string& note) { print_error("note", note); };
     if (!leads) return config;
     config.leads = elastic::Membership::Config{

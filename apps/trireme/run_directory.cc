@@ -31,10 +31,14 @@ void check_writable(const Path& path) {
          path.string(), above.string());
 }
 
+// But for what a launcher writes there and what a rank leaves that is killed while it makes the directory.
 bool is_as_good_as_empty(const Path& path) {
   for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
-    const Path name = entry.path().filename();
-    if (name != kLock && name != formats::kEventsName && name != kGenerationName) return false;
+    const std::string name = entry.path().filename().string();
+    if (name != kLock && name != formats::kEventsName && name != kGenerationName &&
+        !name.starts_with(std::string(kLockedJobName) + ".tmp-") &&
+        !name.starts_with(std::string(kGenerationName) + ".tmp-"))
+      return false;
   }
   return true;
 }

@@ -90,10 +90,10 @@ TEST_F(BrokenInput, CommandLines) {
     std::string fragment;
   };
   const Case table[] = {
-      {{}, "needs a command: train explain"},
+      {{}, "needs a command: train launch explain"},
       {{"tarin"}, "unknown command 'tarin'"},
       {{"tarin", "--help"}, "unknown command 'tarin'"},
-      {{"launch", "--", "train", "job.yaml"}, "unknown command 'launch'"},
+      {{"launch", "--", "trian", "job.yaml"}, "not trian"},
       {{"checkpoint"}, "trireme checkpoint needs a command: ls inspect verify"},
       {{"checkpoint", "destroy", "x"}, "unknown command 'destroy'"},
       {{"data"}, "needs a command"},

@@ -9,6 +9,7 @@
 
 #include "tests/apps/program.h"
 #include "trireme/base/json.h"
+#include "trireme/base/ports.h"
 
 namespace trireme::app {
 namespace {
@@ -123,6 +124,16 @@ TEST_F(Launched, ARankThatDiesIsStartedAgain) {
   EXPECT_GE(events[0]["lost_s"].get<double>(), 0);
 }
 
+TEST_F(Launched, ADirectoryThatAKilledRankHalfMadeIsNoObstacle) {
+  worker("exit 0");
+  desk_.write("run/job.lock.yaml.tmp-123", "half");
+  desk_.write("run/.lock", "");
+  EXPECT_EQ(launch({}).exit_code, 0);
+  desk_.write("other/thesis.tex", "");
+  EXPECT_EQ(desk_.run({"launch", "--", "train", "job.yaml", "--out", "other"}, front()).exit_code,
+            2);
+}
+
 TEST_F(Launched, ACrashLoopEndsWithRankAndStep) {
   worker(
       "[ $RANK = 0 ] && exec sleep 600\necho $TRIREME_GENERATION >> generations\n"
@@ -171,6 +182,95 @@ TEST_F(Launched, ATermReachesTheRanksOnce) {
   EXPECT_EQ(result.exit_code, 143) << result.err;
   EXPECT_EQ(result.err, "");
   EXPECT_EQ(read_file(desk_ / "terms"), "term\nterm\n") << "one of each rank";
+}
+
+// Several agents of this machine, each as if on a host of its own, with one rank that writes down its world.
+class Hosts : public Launched {
+ protected:
+  Hosts() : endpoint_("127.0.0.1:" + std::to_string(free_port())) {
+    token("token", "the token of these hosts");
+    worker(
+        "trap 'exit 143' TERM\n"
+        "echo \"$TRIREME_GENERATION ${RANK:-0} of ${WORLD_SIZE:-1}\" > now-${RANK:-0}.new; mv "
+        "now-${RANK:-0}.new "
+        "now-${RANK:-0}\n"
+        "until [ -e finish ]; do sleep 0.05; done");
+  }
+
+  void token(const std::string& name, const std::string& text) const {
+    ::chmod(desk_.write(name, text).c_str(), 0600);
+  }
+  std::unique_ptr<Running> agent(const std::string& name, std::vector<std::string> more = {},
+                                 const std::string& token = "token") const {
+    more.insert(more.end(), {"--rdzv-endpoint", endpoint_, "--token-file", token});
+    return std::make_unique<Running>(desk_.path(), front(), words(more), name);
+  }
+  // A newer generation than before in which this rank has this world. A machine that is busy for
+  // seconds may have had one more between them.
+  bool comes(const std::string& rank, int world) {
+    return soon([&] {
+      const Path file = desk_ / ("now-" + rank);
+      if (!std::filesystem::exists(file)) return false;
+      int generation = 0, number = 0, size = 0;
+      std::string of;
+      std::istringstream(read_file(file)) >> generation >> number >> of >> size;
+      if (size != world || generation <= seen_[rank]) return false;
+      seen_[rank] = generation;
+      return true;
+    });
+  }
+
+  std::string endpoint_;
+  std::map<std::string, int> seen_;
+};
+
+TEST_F(Hosts, ComeAndGo) {
+  const auto first = agent("first", {"--nnodes", "1:2"});
+  ASSERT_TRUE(comes("0", 1));
+  auto second = agent("second", {"--nnodes", "1:2"});
+  ASSERT_TRUE(comes("0", 2)) << "it joins";
+  ASSERT_TRUE(comes("1", 2));
+  second->signal(SIGKILL);
+  ASSERT_TRUE(comes("0", 1)) << "the first goes on alone";
+  second->wait();
+  second = agent("second", {"--nnodes", "1:2"});
+  ASSERT_TRUE(comes("1", 2));
+  second->signal(SIGTERM);
+  EXPECT_EQ(second->wait().exit_code, 143);
+  ASSERT_TRUE(comes("0", 1));
+  desk_.write("finish", "");
+  EXPECT_EQ(first->wait().exit_code, 0);
+  const std::vector<Json> events = lines_of(desk_ / "run/events.jsonl");
+  ASSERT_FALSE(events.empty());
+  for (const Json& event : events)
+    EXPECT_EQ(event["class"], "host lost") << "who leaves in order is no fault";
+  EXPECT_GE(std::stoi(read_file(desk_ / "run/.generation")), 5);
+}
+
+TEST_F(Hosts, EndTogether) {
+  const auto first = agent("first", {"--nnodes", "2"}), second = agent("second", {"--nnodes", "2"});
+  ASSERT_TRUE(comes("1", 2));
+  desk_.write("finish", "");
+  EXPECT_EQ(first->wait().exit_code, 0);
+  EXPECT_EQ(second->wait().exit_code, 0);
+}
+
+TEST_F(Hosts, TooFewEndWithTheReason) {
+  const Result result = agent("first", {"--nnodes", "2", "--join-timeout", "1"})->wait();
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.err, HasSubstr("1 of at least 2 hosts were there for 1 s"));
+}
+
+TEST_F(Hosts, AnotherTokenGetsNothing) {
+  token("other", "the token of other hosts");
+  const auto first = agent("first", {"--nnodes", "1:2"});
+  ASSERT_TRUE(comes("0", 1));
+  const Result result =
+      agent("second", {"--nnodes", "1:2", "--join-timeout", "2"}, "other")->wait();
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.err, HasSubstr("no word from the leader"));
+  desk_.write("finish", "");
+  EXPECT_EQ(first->wait().exit_code, 0);
 }
 
 bool is_gone(int pid) {
@@ -245,7 +345,7 @@ TEST(Launch, AKilledRankCostsNoBit) {
   desk.write("job.yaml",
              "model: {layers: 1, hidden: 32, heads: 2, seq_len: 16}\ndata: {path: text.txt}\n"
              "parallel: {zero: 3}\noptim: {schedule: constant}\ncheckpoint: {every: 10}\n"
-             "run: {steps: 300, global_batch: 8, micro_batch: 2, eval_every: 0}\n");
+             "run: {steps: 120, global_batch: 8, micro_batch: 2, eval_every: 0}\n");
   const std::string front = std::string(TRIREME_BIN_DIR) + "/trireme";
   ASSERT_EQ(desk.run({"train", "job.yaml", "--nproc", "2", "--out", "whole"}).exit_code, 0);
   Running running(desk.path(), front,
@@ -265,7 +365,7 @@ TEST(Launch, AKilledRankCostsNoBit) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("was killed by signal 9"));
   EXPECT_EQ(trace(desk / "run"), trace(desk / "whole"));
-  EXPECT_EQ(trace(desk / "run").size(), 300u);
+  EXPECT_EQ(trace(desk / "run").size(), 120u);
   EXPECT_EQ(lines_of(desk / "run/events.jsonl").size(), 1u);
 }
 
