@@ -11,6 +11,8 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 
 #include "../guard.h"
@@ -22,7 +24,9 @@
 #include "trireme/base/json.h"
 #include "trireme/elastic/agent.h"
 #include "trireme/elastic/secret.h"
+#include "trireme/formats/checkpoint_files.h"
 #include "trireme/formats/event.h"
+#include "trireme/mesh/mesh.h"
 #include "workers.h"
 
 namespace trireme::app {
@@ -46,42 +50,56 @@ Range parse_range(const std::string& text) {
   const std::string_view all = text;
   Range range{number(all.substr(0, colon)), 0};
   range.most = colon == std::string::npos ? range.least : number(all.substr(colon + 1));
+  if (range.most > mesh::Mesh::kMaxWorld)
+    fail(ErrorKind::kUsage, "--nnodes {}; needs at most {}", text, mesh::Mesh::kMaxWorld);
   if (range.most < range.least)
     fail(ErrorKind::kUsage, "--nnodes {}: the most is less than the least", text);
   return range;
 }
 
-// Whether the job can have so many ranks. Throws Error for what is wrong with it in any world.
-bool fits(const TrainOptions& train, std::uint64_t world) {
-  try {
-    check_early(read_job(train.job),
-                {.launcher = Launcher::kAgent, .world = static_cast<int>(world), .address = {}});
-    return true;
-  } catch (const Error& error) {
-    if (error.kind() == ErrorKind::kUsage || error.kind() == ErrorKind::kNoRoom) return false;
-    throw;
+// Which worlds the job can have: each is planned and proven once.
+class Worlds {
+ public:
+  explicit Worlds(const JobOptions& options) : job_(read_job(options)) {}
+
+  // Throws Error for what is wrong with the job in any world.
+  bool fit(std::uint64_t world) {
+    const auto known = fit_.find(world);
+    if (known != fit_.end()) return known->second;
+    bool fits = true;
+    try {
+      check(world);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kUsage && error.kind() != ErrorKind::kNoRoom) throw;
+      fits = false;
+    }
+    return fit_[world] = fits;
   }
-}
+  // Throws Error for what is wrong with it in this one.
+  void check(std::uint64_t world) const {
+    check_early(job_,
+                {.launcher = Launcher::kAgent, .world = static_cast<int>(world), .address = {}});
+  }
+  const config::Job& job() const { return job_; }
+
+ private:
+  config::Job job_;
+  std::map<std::uint64_t, bool> fit_;
+};
 
 // A mistake in the job is told before anything is started.
-void check_some_world_fits(const LaunchOptions& options, const Range& nodes) {
+void check_some_world_fits(Worlds& worlds, std::uint64_t ranks, const Range& nodes) {
   for (std::size_t count = nodes.most; count >= nodes.least; --count)
-    if (fits(options.train, count * static_cast<std::size_t>(options.ranks))) return;
-  check_early(read_job(options.train.job), {.launcher = Launcher::kAgent,
-                                            .world = static_cast<int>(nodes.most) * options.ranks,
-                                            .address = {}});
+    if (worlds.fit(count * ranks)) return;
+  worlds.check(nodes.most * ranks);
 }
 
 std::int64_t newest_step(const Path& checkpoints) {
   std::int64_t newest = 0;
-  std::error_code none;
-  for (const fs::directory_entry& entry : fs::directory_iterator(checkpoints, none)) {
-    const std::string name = entry.path().filename().string();
-    std::int64_t step = 0;
-    const char* end = name.data() + name.size();
-    if (name.starts_with("step-") && std::from_chars(name.data() + 5, end, step).ptr == end)
-      newest = std::max(newest, step);
-  }
+  std::error_code error;  // a disk that does not answer must not end the agent
+  for (fs::directory_iterator entry(checkpoints, error), end; !error && entry != end;
+       entry.increment(error))
+    newest = std::max(newest, formats::step_of(entry->path().filename().string()).value_or(0));
   return newest;
 }
 
@@ -140,6 +158,9 @@ class Launched {
  public:
   explicit Launched(const LaunchOptions& options)
       : options_(options),
+        worlds_(std::make_shared<Worlds>(options.train.job)),
+        last_step_(std::min(worlds_->job().run.steps,
+                            options.train.steps.value_or(worlds_->job().run.steps))),
         around_(find_nodes()),
         nodes_(parse_range(!options.nodes.empty() ? options.nodes
                            : around_.count        ? std::to_string(*around_.count)
@@ -160,12 +181,25 @@ class Launched {
            "--rdzv-endpoint {}: whoever reaches that port could join; give --token-file FILE, the "
            "same on every host (head -c 32 /dev/urandom | base64 > FILE; chmod 600 FILE)",
            endpoint);
+    if (options.id.size() > kLongestId)
+      fail(ErrorKind::kUsage, "--rdzv-id of {} characters; needs at most {}", options.id.size(),
+           kLongestId);
+    if (options.train.resume != "auto" && options.max_restarts > 0)
+      fail(ErrorKind::kUsage,
+           "--resume {}: ranks that are started again go on from the newest checkpoint of --out; "
+           "leave it out, or give --max-restarts 0",
+           options.train.resume);
     token_ = options.token_file.empty() ? elastic::random_bytes(32)
                                         : elastic::read_token(options.token_file);
   }
 
   int keep_at_work() {
-    check_some_world_fits(options_, nodes_);
+    check_some_world_fits(*worlds_, static_cast<std::uint64_t>(options_.ranks), nodes_);
+    if (const std::int64_t step = newest_step(run_ / "checkpoints"); step >= last_step_) {
+      fmt::print("{} is at step {} of {}: nothing is left to do; raise run.steps to train on\n",
+                 run_.string(), step, last_step_);
+      return 0;
+    }
     worker_program();
     std::fflush(nullptr);
     return report_outcome(agent()->run(), run_);
@@ -210,7 +244,8 @@ class Launched {
         .last_generation = last_generation(run_),
         .patience_s = options_.join_timeout_s,
         .progress = [run = run_] { return progress_of(run); },
-        .fits = [train = options_.train](std::uint64_t world) { return fits(train, world); }};
+        .last_step = last_step_,
+        .fits = [worlds = worlds_](std::uint64_t world) { return worlds->fit(world); }};
     config.on_fault = [run = run_](const elastic::Fault& fault) { write_event(run, fault); };
     if (!endpoint_.local)
       config.remember = [run = run_](std::uint64_t generation) {
@@ -220,7 +255,11 @@ class Launched {
     return config;
   }
 
+  static constexpr std::size_t kLongestId = 200;  // of what agents tell each other
+
   const LaunchOptions& options_;
+  std::shared_ptr<Worlds> worlds_;
+  std::int64_t last_step_;  // with whose checkpoint the run is done
   Nodes around_;
   Range nodes_;
   Path run_;

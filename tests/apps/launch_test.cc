@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include <functional>
@@ -28,6 +29,7 @@ class Running {
     argv.push_back(nullptr);
     pid_ = ::fork();
     if (pid_ != 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     const int out = ::open((desk / (name + ".out")).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     const int err = ::open((desk / (name + ".err")).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
     ::dup2(out, 1);
@@ -136,7 +138,8 @@ TEST_F(Launched, ADirectoryThatAKilledRankHalfMadeIsNoObstacle) {
 
 TEST_F(Launched, ACrashLoopEndsWithRankAndStep) {
   worker(
-      "[ $RANK = 0 ] && exec sleep 600\necho $TRIREME_GENERATION >> generations\n"
+      "[ $RANK = 0 ] && exec sleep 600\nuntil [ -e run/job.lock.yaml ]; do sleep 0.05; done\n"
+      "echo $TRIREME_GENERATION >> generations\n"
       "echo '{\"step\":39}' > run/metrics.jsonl; kill -9 $$");
   const Result result = launch({"--nproc-per-node", "2"});
   EXPECT_EQ(result.exit_code, 4);
@@ -169,7 +172,7 @@ TEST_F(Launched, WhereAPersonMustDecideNothingRestarts) {
 
 TEST_F(Launched, ATermReachesTheRanksOnce) {
   worker(
-      "trap 'echo term >> terms; sleep 0.3; exit 143' TERM; touch ready$RANK\n"
+      "trap 'echo term >> terms; sleep 2; exit 143' TERM; touch ready$RANK\n"
       "while :; do sleep 0.05; done");
   Running running(desk_.path(), front(), words({"--nproc-per-node", "2"}));
   ASSERT_TRUE(soon([&] {
@@ -342,10 +345,11 @@ TEST(Launch, AKilledRankCostsNoBit) {
   for (int i = 0; i < 2000; ++i)
     text += "value[" + std::to_string(i) + "] = " + std::to_string(i * i % 97) + ";\n";
   desk.write("text.txt", text);
-  desk.write("job.yaml",
-             "model: {layers: 1, hidden: 32, heads: 2, seq_len: 16}\ndata: {path: text.txt}\n"
-             "parallel: {zero: 3}\noptim: {schedule: constant}\ncheckpoint: {every: 10}\n"
-             "run: {steps: 120, global_batch: 8, micro_batch: 2, eval_every: 0}\n");
+  desk.write(
+      "job.yaml",
+      "model: {layers: 1, hidden: 32, heads: 2, seq_len: 16}\ndata: {path: text.txt}\n"
+      "parallel: {zero: 3}\noptim: {schedule: constant}\ncheckpoint: {every: 10, async: false}\n"
+      "run: {steps: 400, global_batch: 8, micro_batch: 2, eval_every: 0}\n");
   const std::string front = std::string(TRIREME_BIN_DIR) + "/trireme";
   ASSERT_EQ(desk.run({"train", "job.yaml", "--nproc", "2", "--out", "whole"}).exit_code, 0);
   Running running(desk.path(), front,
@@ -365,7 +369,7 @@ TEST(Launch, AKilledRankCostsNoBit) {
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("was killed by signal 9"));
   EXPECT_EQ(trace(desk / "run"), trace(desk / "whole"));
-  EXPECT_EQ(trace(desk / "run").size(), 120u);
+  EXPECT_EQ(trace(desk / "run").size(), 400u);
   EXPECT_EQ(lines_of(desk / "run/events.jsonl").size(), 1u);
 }
 

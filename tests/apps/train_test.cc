@@ -14,6 +14,7 @@
 #include <set>
 
 #include "trireme/base/json.h"
+#include "trireme/base/ports.h"
 #include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::app {
@@ -416,10 +417,13 @@ TEST_F(Train, OffloadSaysWhatItLacksBeforeTheFirstStep) {
 // As when the disk under it is taken away: nothing is written to what is below, and with the disk back it goes on.
 TEST_F(Train, AVanishedDirectoryEndsTheRunWithTheLastCheckpointIntact) {
   const Path checkpoints = desk_ / "run/checkpoints";
-  const Result ended = long_run(desk_, {"--ranks", "2"}, [&](pid_t) {
-    while (!std::filesystem::exists(checkpoints / "step-4")) ::usleep(1000);
-    std::filesystem::rename(checkpoints, desk_ / "elsewhere");
-  });
+  const Result ended = long_run(
+      desk_, {"--ranks", "2"},
+      [&](pid_t) {
+        while (!std::filesystem::exists(checkpoints / "step-4")) ::usleep(1000);
+        std::filesystem::rename(checkpoints, desk_ / "elsewhere");
+      },
+      "400");
   EXPECT_EQ(ended.exit_code, 3) << ended.out;
   expect_one_line(ended.err);
   EXPECT_THAT(ended.err, HasSubstr("not written, those before it are untouched"));
@@ -429,7 +433,7 @@ TEST_F(Train, AVanishedDirectoryEndsTheRunWithTheLastCheckpointIntact) {
 }
 
 TEST_F(Train, ProcessesStartedByALauncher) {
-  const std::string port = std::to_string(20000 + ::getpid() % 20000);
+  const std::string port = std::to_string(free_port());
   std::vector<pid_t> ranks;
   for (int rank = 0; rank < 2; ++rank) {
     const pid_t pid = ::fork();

@@ -44,7 +44,7 @@ int run_rank(const Way& way, int rank, int size, int port, int steps, const char
                                           .size = size,
                                           .port = port,
                                           .host_name = way.hosts ? std::to_string(rank / 2) : "",
-                                          .timeout_s = kTimeout},
+                                          .timeout_s = steps > 0 ? kPatience : kTimeout},
                                          way.route);
     std::vector<int> ranks;
     for (int r = 0; r < size; ++r) ranks.push_back(r);

@@ -74,7 +74,7 @@ TEST(Processes, AKeptDescriptorIsThere) {
   ::fcntl(ends[0], F_SETFD, FD_CLOEXEC);
   ::fcntl(ends[1], F_SETFD, FD_CLOEXEC);
   ASSERT_EQ(::write(ends[1], "secret\n", 7), 7);
-  const std::string read = "read x <&" + std::to_string(ends[0]) + " && echo got $x";
+  const std::string read = "read x < /proc/self/fd/" + std::to_string(ends[0]) + " && echo got $x";
   Spawn without = shell(read), with = without;
   with.keep = {ends[0]};
   processes->spawn(without);

@@ -218,7 +218,7 @@ TEST_F(Saving, LossThatIsNoNumberLeavesWhatIsUnderWay) {
   try {
     run("run",
         {"checkpoint.async=true", "checkpoint.every=1", "run.steps=40", "optim.lr=100",
-         "optim.min_lr=100", "optim.weight_decay=100"},
+         "optim.min_lr=100", "optim.weight_decay=100", "run.skip_non_finite=0"},
         watch, disk);
     ADD_FAILURE() << "went on";
   } catch (const Error& error) {

@@ -17,11 +17,11 @@ Saver::Saver(Setup setup, const exec::Units& units, const std::vector<arch::Unit
       world_(world),
       retention_(*setup_.files, setup_.root, setup_.keep) {}
 
-// What is left for later runs when somebody waits for it.
-void Saver::enter(Phase phase, SaveMode mode, std::function<Share()> body) {
+// What takes long runs aside even when training waits for it: ranks go on hearing of one another.
+void Saver::enter(Phase phase, Where where, std::function<Share()> body) {
   phase_ = phase;
   mine_.clear();
-  const std::launch how = mode == SaveMode::kBehind ? std::launch::async : std::launch::deferred;
+  const std::launch how = where == Where::kAside ? std::launch::async : std::launch::deferred;
   pending_ = std::async(how, [body = std::move(body)] {
     try {
       return body();
@@ -37,7 +37,7 @@ void Saver::begin(const Header& header, SaveMode mode) {
   header_ = header;
   mode_ = mode;
   saved_ = {.step = header.step};
-  enter(Phase::kMake, SaveMode::kAtOnce, [this] { return make(); });
+  enter(Phase::kMake, Where::kHere, [this] { return make(); });
   advance();
   saved_.standing_s = watch_.seconds();
 }
@@ -99,18 +99,18 @@ void Saver::next(const std::vector<Share>& shares) {
       std::erase_if(slices, [&](const auto& slice) { return !units_.trains(slice.unit); });
     const std::string problem = mode_ == SaveMode::kBehind ? copy(slices) : "";
     Share share = make_share(world_.rank(), units_, slices, specs_);
-    enter(Phase::kWrite, mode_,
+    enter(Phase::kWrite, Where::kAside,
           [this, problem, share = std::move(share), slices = std::move(slices)] {
             return problem.empty() ? write(share, slices) : Share{.error = problem};
           });
   } else if (phase_ == Phase::kWrite) {
     if (world_.rank() == 0)
-      enter(Phase::kCommit, mode_,
+      enter(Phase::kCommit, Where::kAside,
             [this, manifest = make_manifest(header_, units_, shares, specs_)] {
               return commit(manifest);
             });
     else
-      enter(Phase::kCommit, SaveMode::kAtOnce, [] { return Share{}; });
+      enter(Phase::kCommit, Where::kHere, [] { return Share{}; });
   } else {
     saved_.path = setup_.root / fmt::format("step-{}", header_.step);
     saved_.problem = shares[0].warning;
@@ -159,7 +159,7 @@ Share Saver::commit(const formats::Manifest& manifest) {
   retention_.trust(header_.step);
   try {
     retention_.apply();
-  } catch (const Error& error) {
+  } catch (const std::exception& error) {
     share.warning = fmt::format("older checkpoints not deleted: {}", error.what());
   }
   return share;

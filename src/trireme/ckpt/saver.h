@@ -58,7 +58,8 @@ class Saver {
 
  private:
   enum class Phase { kNone, kMake, kWrite, kCommit, kEnded };
-  void enter(Phase phase, SaveMode mode, std::function<Share()> body);
+  enum class Where { kHere, kAside };
+  void enter(Phase phase, Where where, std::function<Share()> body);
   void advance();
   void next(const std::vector<Share>& shares);
   std::string copy(const std::vector<exec::StateSlice>& slices);

@@ -203,8 +203,8 @@ void Membership::look_for_change(double now) {
     const auto host = hosts_.find(part.host);
     return host != hosts_.end() && host->second.report.leaving != 0;
   });
-  const bool growth = now - started_at_ >= config_.settle_s && hosts_.size() > parts_.size() &&
-                      chosen().size() > parts_.size();
+  const bool growth = now - started_at_ >= config_.settle_s && parts_.size() < config_.most &&
+                      hosts_.size() > parts_.size() && chosen().size() > parts_.size();
   if (leaving || growth) stop(Order::What::kInterrupt, now + config_.notice_s);
 }
 
@@ -274,6 +274,10 @@ void Membership::restart_or_finish(double now) {
   const Progress progress = config_.progress();
   if (progress.durable_step > durable_) restarts_ = 0;
   durable_ = std::max(durable_, progress.durable_step);
+  if (config_.last_step > 0 && durable_ >= config_.last_step) {
+    actions_.notes.push_back(told(*failure_) + "; all was saved before");
+    return finish({}, now);
+  }
   ++restarts_;
   const bool again =
       may_restart(*failure_) && own_leaving() == 0 && restarts_ <= config_.max_restarts;

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/env/descriptor.h"
@@ -73,6 +74,9 @@ class Children final : public Processes {
   ~Children() override {
     for (const auto& [pid, child] : children_) ::kill(pid, SIGKILL);
     for (const auto& [pid, child] : children_) ::waitpid(pid, nullptr, 0);
+    // What has not been taken must not reach us by other ways now.
+    signalfd_siginfo info{};
+    while (::read(signals_.get(), &info, sizeof info) == sizeof info) continue;
     ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
   }
 
@@ -95,7 +99,7 @@ class Children final : public Processes {
     TRIREME_CHECK(::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &wanted) == 0, "epoll: {}",
                   std::strerror(errno));
   }
-  void take_lines(int pid, Child& child, std::vector<ProcessEvent>& events);
+  void take_lines(int pid, Child& child, bool ended, std::vector<ProcessEvent>& events);
 
   sigset_t before_{};
   Descriptor epoll_, signals_;
@@ -117,7 +121,10 @@ int Children::spawn(const Spawn& what) {
          std::strerror(errno));
   report.in.close();
   int cause = 0;
-  if (::read(report.out.get(), &cause, sizeof cause) == sizeof cause) {
+  ssize_t told = 0;
+  do told = ::read(report.out.get(), &cause, sizeof cause);
+  while (told < 0 && errno == EINTR);
+  if (told == sizeof cause) {
     ::waitpid(pid, nullptr, 0);
     fail(ErrorKind::kUsage, "cannot run {}: {}", what.command.front(), std::strerror(cause));
   }
@@ -129,20 +136,28 @@ int Children::spawn(const Spawn& what) {
   return pid;
 }
 
-void Children::take_lines(int pid, Child& child, std::vector<ProcessEvent>& events) {
+// A child that writes all the time must not keep us from everything else, nor one that ends no line fill our memory.
+void Children::take_lines(int pid, Child& child, bool ended, std::vector<ProcessEvent>& events) {
+  constexpr std::size_t kAtATime = 64 << 10, kLongestLine = 64 << 10;
   char buffer[4096];
-  while (child.output.open()) {
+  std::string& text = child.unfinished;
+  for (std::size_t taken = 0; child.output.open() && (ended || taken < kAtATime);) {
     const ssize_t got = ::read(child.output.get(), buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) break;
-    if (got <= 0)
+    if (got <= 0) {
       child.output.close();
-    else
-      child.unfinished.append(buffer, static_cast<std::size_t>(got));
+      break;
+    }
+    taken += static_cast<std::size_t>(got);
+    text.append(buffer, static_cast<std::size_t>(got));
   }
-  std::string& text = child.unfinished;
-  for (std::size_t end; (end = text.find('\n')) != std::string::npos; text.erase(0, end + 1))
-    events.push_back({ProcessEvent::Kind::kLine, pid, text.substr(0, end)});
+  std::size_t begin = 0;
+  for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1)
+    events.push_back({ProcessEvent::Kind::kLine, pid, text.substr(begin, end - begin)});
+  text.erase(0, begin);
+  if (text.size() < kLongestLine) return;
+  events.push_back({ProcessEvent::Kind::kLine, pid, std::exchange(text, {})});
 }
 
 std::vector<ProcessEvent> Children::take() {
@@ -155,7 +170,7 @@ std::vector<ProcessEvent> Children::take() {
     auto& [pid, child] = *it;
     int status = 0;
     const bool ended = ::waitpid(pid, &status, WNOHANG) == pid;
-    take_lines(pid, child, events);
+    take_lines(pid, child, ended, events);
     if (!ended) {
       ++it;
       continue;

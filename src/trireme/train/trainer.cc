@@ -218,13 +218,14 @@ class Run {
     const NonFinite first = find_non_finite(steps_, step_ - 1, load, world_);
     formats::Event fault{
         .kind = "not finite",
-        .step = step_,
         .rank = first.rank,
         .host = first.host,
-        .what = fmt::format("loss {}, gradient norm {}: {}", result.loss, result.grad_norm,
-                            first.rank < 0
-                                ? "run again, everything is finite: a passing fault of the machine"
-                                : fmt::format("rank {} first: {}", first.rank, first.what)),
+        .step = step_,
+        .op = "training",
+        .cause = fmt::format("loss {}, gradient norm {}: {}", result.loss, result.grad_norm,
+                             first.rank < 0
+                                 ? "run again, everything is finite: a passing fault of the machine"
+                                 : fmt::format("rank {} first: {}", first.rank, first.what)),
         .action = last ? "stop" : "skip"};
     fault.lost_s = seconds + looking.seconds();
     tell([&](Callback& callback) { callback.on_fault(fault); });
@@ -240,8 +241,8 @@ class Run {
     const Apart apart = compare_replicas(session_.units(), session_.model().spec.units, world_);
     if (apart.ranks.empty()) return;
     formats::Event fault{.kind = "replicas differ",
-                         .step = step_,
                          .rank = apart.outvoted && apart.ranks.size() == 1 ? apart.ranks[0] : -1,
+                         .step = step_,
                          .op = "comparison of replicas",
                          .cause = describe(apart),
                          .action = "stop"};

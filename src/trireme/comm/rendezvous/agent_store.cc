@@ -43,6 +43,7 @@ AgentStore::AgentStore(std::string address, std::string token, std::uint64_t gen
 
 template <typename Done>
 void AgentStore::await(double seconds, const char* what, const Done& done) {
+  if (!gone_.empty()) throw std::runtime_error(gone_);
   const Stopwatch watch;
   while (!done()) {
     const double left = seconds - watch.seconds();
@@ -51,9 +52,11 @@ void AgentStore::await(double seconds, const char* what, const Done& done) {
           fmt::format("the agent at {} did not send {} within {} s", address_, what, seconds));
     env::wait({net_->descriptor()}, left);
     for (const env::NetEvent& event : net_->take()) {
-      if (event.kind == env::NetEvent::Kind::kClosed)
-        throw std::runtime_error(fmt::format("the agent at {} is gone{}{}", address_,
-                                             event.bytes.empty() ? "" : ": ", event.bytes));
+      if (event.kind == env::NetEvent::Kind::kClosed) {
+        gone_ = fmt::format("the agent at {} is gone{}{}", address_,
+                            event.bytes.empty() ? "" : ": ", event.bytes);
+        throw std::runtime_error(gone_);
+      }
       if (event.kind != env::NetEvent::Kind::kBytes) continue;
       net_->send(connection_, session_.receive(event.bytes, [&](const std::string& frame) {
         const elastic::Message message = elastic::decode(frame);

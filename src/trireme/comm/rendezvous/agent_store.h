@@ -55,6 +55,7 @@ class AgentStore final : public c10d::Store {
   env::ConnectionId connection_ = 0;
   elastic::Session session_;
   std::uint64_t id_ = 0;
+  std::string gone_;  // why no answer can come any more
   std::map<std::uint64_t, elastic::StoreReply> replies_;
 };
 

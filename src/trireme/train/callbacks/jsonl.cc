@@ -56,14 +56,14 @@ class Jsonl final : public Callback {
     convention_ = info.mfu_convention;
     replace_file(path_, read_history(path_, info.first_step).text);
     file_.open(path_, std::ios::app);
-    check(file_, path_);
+    check();
   }
   void on_step(const StepMetrics& metrics) override { add(jsonl_line(metrics, convention_)); }
   void on_eval(const EvalMetrics& metrics) override { add(jsonl_line(metrics)); }
   void on_fault(const formats::Event& fault) override {
     std::ofstream file(events_, std::ios::app);
+    // Where a full disk is the fault, the run goes on without the line.
     file << formats::event_line(fault, std::chrono::system_clock::now()) + "\n" << std::flush;
-    check(file, events_);
   }
   void on_checkpoint(const CheckpointMetrics& m) override {
     if (m.directory.empty())
@@ -78,13 +78,13 @@ class Jsonl final : public Callback {
  private:
   void add(const std::string& line) {
     file_ << line + "\n" << std::flush;
-    check(file_, path_);
+    check();
   }
-  static void check(const std::ofstream& file, const Path& path) {
-    if (!file)
+  void check() const {
+    if (!file_)
       fail(ErrorKind::kData,
            "{}: cannot write; is the disk full? Resume the run with the same command",
-           path.string());
+           path_.string());
   }
 
   Path path_;

@@ -21,7 +21,7 @@ std::string jsonl_line(const EvalMetrics& metrics);
 // Writes RUNDIR/metrics.jsonl, each line at once. When a run resumes, lines of steps after
 // RunInfo::first_step and a torn last line are dropped first, so that the file becomes what an
 // uninterrupted run would have written. RUNDIR/events.jsonl appears with the first fault and
-// keeps all. Throws Error{kData} when a file cannot be written.
+// keeps all, as far as the disk takes them. Throws Error{kData} when metrics.jsonl cannot be written.
 std::unique_ptr<Callback> jsonl_callback();
 
 // What a metrics.jsonl says about steps up to `last_step`; unreadable lines are left out. A file
