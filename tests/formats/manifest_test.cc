@@ -4,6 +4,7 @@
 
 #include "tests/formats/scratch.h"
 #include "trireme/base/hash.h"
+#include "trireme/base/json.h"
 #include "trireme/formats/checkpoint_files.h"
 #include "trireme/formats/safetensors.h"
 
