@@ -242,9 +242,9 @@ class Launched {
         .most = nodes_.most,
         .max_restarts = options_.max_restarts,
         .last_generation = last_generation(run_),
+        .last_step = last_step_,
         .patience_s = options_.join_timeout_s,
         .progress = [run = run_] { return progress_of(run); },
-        .last_step = last_step_,
         .fits = [worlds = worlds_](std::uint64_t world) { return worlds->fit(world); }};
     config.on_fault = [run = run_](const elastic::Fault& fault) { write_event(run, fault); };
     if (!endpoint_.local)
