@@ -11,6 +11,7 @@
 #include "trireme/base/free_memory.h"
 #include "trireme/base/json.h"
 #include "trireme/config/resolve.h"
+#include "trireme/config/saving.h"
 #include "trireme/plan/saved.h"
 #include "trireme/plan/text.h"
 #include "trireme/sim/cost.h"
@@ -111,7 +112,7 @@ std::vector<sim::Footprint> footprints(const Planned& planned, const Place& plac
   const bool host = job.run.device == config::Device::kCpu;
   std::vector<sim::Footprint> lists =
       sim::footprints(planned.plan, library_share(job, place), host);
-  if (!host || !job.checkpoint.async || job.checkpoint.every == 0) return lists;
+  if (!host || !config::saves_behind(job) || job.checkpoint.every == 0) return lists;
   for (sim::Footprint& one : lists)
     one.snapshot =
         plan::saved_bytes(planned.plan, one.ranks.front(), job.checkpoint.trainable_only);

@@ -4,6 +4,7 @@
 
 #include "tests/config/error_of.h"
 #include "trireme/config/resolve.h"
+#include "trireme/config/saving.h"
 
 namespace trireme::config {
 namespace {
@@ -71,6 +72,23 @@ TEST(Training, WhatTrainsIsFixedForARun) {
     apply_set(changed, set);
     EXPECT_NO_THROW(check_resumable(plain, changed)) << set;
   }
+}
+
+// What is on a disk for want of memory is not copied into it to be saved.
+TEST(Saving, GoesOnBehindTrainingUnlessStatesWaitOnADisk) {
+  Job job;
+  EXPECT_TRUE(saves_behind(job));
+  job.offload.optimizer = OffloadTier::kHost;
+  job.offload.activations = OffloadTier::kNvme;
+  EXPECT_TRUE(saves_behind(job));
+  job.offload.optimizer = OffloadTier::kNvme;
+  EXPECT_FALSE(saves_behind(job));
+  job = {};
+  job.offload.params = OffloadTier::kNvme;
+  EXPECT_FALSE(saves_behind(job));
+  job = {};
+  job.checkpoint.async = false;
+  EXPECT_FALSE(saves_behind(job));
 }
 
 }  // namespace

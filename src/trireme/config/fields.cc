@@ -478,8 +478,9 @@ void add_run(std::vector<Field>& list) {
                          from(0, kMaxSteps)));
   list.push_back(boolean(KEY(checkpoint.async),
                          "Checkpoints of checkpoint.every are copied in host memory and written "
-                         "while training goes on; else training waits for the disk. The last one "
-                         "of a run is always waited for."));
+                         "while training goes on; else, and where states or parameters are "
+                         "offloaded to nvme, training waits for the disk. The last one of a run is "
+                         "always waited for."));
   list.push_back(integer(KEY(checkpoint.keep_last),
                          "Checkpoints kept, newest first, at least 2; 0: all.",
                          from(0, kMaxSteps)));

@@ -11,6 +11,7 @@
 #include "trireme/ckpt/checkpoint.h"
 #include "trireme/ckpt/saver.h"
 #include "trireme/config/resolve.h"
+#include "trireme/config/saving.h"
 #include "trireme/data/token_loader.h"
 #include "trireme/formats/dataset.h"
 #include "trireme/train/compare_replicas.h"
@@ -315,9 +316,9 @@ class Run {
       });
       return;
     }
-    saver_.begin(header(),
-                 job_.checkpoint.async ? ckpt::SaveMode::kBehind : ckpt::SaveMode::kAtOnce);
-    if (!job_.checkpoint.async) tell_saved(saver_.finish());
+    const bool behind = config::saves_behind(job_);
+    saver_.begin(header(), behind ? ckpt::SaveMode::kBehind : ckpt::SaveMode::kAtOnce);
+    if (!behind) tell_saved(saver_.finish());
   }
 
   // Nothing comes after it to try again, and nothing to write it behind.
