@@ -63,7 +63,10 @@ class BrokenInput : public ::testing::Test {
                                .dataset_digest = dataset_digest,
                                .job = config::print_yaml(job),
                                .build = "test"};
-    manifest.files = {{.name = "shard-0.safetensors", .size = digest.size, .hash = digest.hash, .blocks = digest.mib_hashes}};
+    manifest.files = {{.name = "shard-0.safetensors",
+                       .size = digest.size,
+                       .hash = digest.hash,
+                       .blocks = digest.mib_hashes}};
     manifest.units = {{.name = "u0",
                        .numel = 12,
                        .parameters = {{.name = "w", .shape = {12}, .offset = 0}},
