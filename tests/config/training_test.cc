@@ -35,8 +35,7 @@ TEST(Training, KeysWithoutUseAreRefused) {
               HasSubstr("set model.weights to the one it comes from"));
 }
 
-TEST(Training, RefusesRetentionThatKeepsTooLittleOrNothingMore) {
-  EXPECT_THAT(refusal({"checkpoint.keep_last=1"}), HasSubstr("set it to 2 or more, or to 0"));
+TEST(Training, RefusesRetentionThatKeepsNothingMore) {
   EXPECT_THAT(refusal({"checkpoint.keep_every=10"}),
               HasSubstr("checkpoint.keep_every=10 with checkpoint.keep_last=0, which keeps all"));
   EXPECT_THAT(refusal({"checkpoint.keep_best=1"}), HasSubstr("which keeps all"));

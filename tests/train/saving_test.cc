@@ -289,6 +289,7 @@ TEST_F(Saving, RetentionFollowsItsKeys) {
   Watch watch;
   EXPECT_EQ(kept("all", {}, watch).size(), 9u);
   EXPECT_EQ(kept("last", {"checkpoint.keep_last=2"}, watch), (Steps{8, 9}));
+  EXPECT_EQ(kept("one", {"checkpoint.keep_last=1"}, watch), (Steps{8, 9})) << "never one alone";
   EXPECT_EQ(kept("every", {"checkpoint.keep_last=2", "checkpoint.keep_every=4"}, watch),
             (Steps{4, 8, 9}));
   // Losses that rise in the end: the best is an early one.

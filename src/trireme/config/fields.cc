@@ -481,9 +481,10 @@ void add_run(std::vector<Field>& list) {
                          "while training goes on; else, and where states or parameters are "
                          "offloaded to nvme, training waits for the disk. The last one of a run is "
                          "always waited for."));
-  list.push_back(integer(KEY(checkpoint.keep_last),
-                         "Checkpoints kept, newest first, at least 2; 0: all.",
-                         from(0, kMaxSteps)));
+  list.push_back(
+      integer(KEY(checkpoint.keep_last),
+              "Checkpoints kept, newest first; the two newest whole ones always stay; 0: all.",
+              from(0, kMaxSteps)));
   list.push_back(integer(KEY(checkpoint.keep_every),
                          "Beside keep_last, those of every so many steps are kept; 0: none.",
                          from(0, kMaxSteps)));

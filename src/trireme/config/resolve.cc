@@ -255,10 +255,6 @@ void check_training(const Job& job) {
 
 void check_retention(const Job& job) {
   const Checkpoint& checkpoint = job.checkpoint;
-  if (checkpoint.keep_last == 1)
-    fail(ErrorKind::kUsage,
-         "checkpoint.keep_last=1: a run whose one checkpoint is damaged is lost; set it to 2 or "
-         "more, or to 0 to keep all");
   for (const auto& [key, value] : {std::pair{"keep_every", checkpoint.keep_every},
                                    std::pair{"keep_best", checkpoint.keep_best}})
     if (value > 0 && checkpoint.keep_last == 0)
