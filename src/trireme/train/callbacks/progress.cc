@@ -42,7 +42,7 @@ class Progress final : public Callback {
     mean_step_s_ = mean_step_s_ == 0 ? m.step_ms / 1e3
                                      : (1 - kNewest) * mean_step_s_ + kNewest * m.step_ms / 1e3;
     last_ = m;
-    if (m.skipped)
+    if (m.skipped && m.loss_scale != 1)  // without a scale it is a fault, and told as one
       line(fmt::format("step {}  overflow at loss scale {}: no update", m.step, m.loss_scale));
     if (options_.columns) {
       if (drawn_ && redraw_.seconds() < options_.redraw_s && m.step < info_.steps) return;
