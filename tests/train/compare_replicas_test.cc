@@ -93,7 +93,8 @@ TEST(CompareReplicas, AlsoOfShardsAndOfTensorRanks) {
 }
 
 TEST(CompareReplicas, ShardsAloneHaveNone) {
-  const config::Job job = config::resolve(job_of({"parallel.zero=3"}), 2, {});
+  const config::Job job =
+      config::resolve(job_of({"parallel.zero=3", "parallel.dp_shard=2"}), 2, {});
   comm::run_local_ranks(2, kTimeoutS, [&](comm::World& world) {
     JobSession session(job, world);
     EXPECT_FALSE(

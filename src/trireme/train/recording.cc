@@ -25,6 +25,7 @@ class Contents {
  public:
   explicit Contents(const config::Job& job)
       : job_(job), mesh_(arch::mesh_of(job)), spec_(arch::describe(job)) {
+    job_.run.skip_non_finite = 0;
     value_at_.resize(spec_.program.values.size());
     for (const plan::Node& node : spec_.program.nodes)
       for (plan::ValueId value : node.writes)
@@ -90,7 +91,7 @@ class Contents {
     return all;
   }
 
-  const config::Job& job_;
+  config::Job job_;  // whose first step that is not finite is the last
   mesh::Mesh mesh_;
   arch::ModelSpec spec_;
   std::size_t values_ = 0;
