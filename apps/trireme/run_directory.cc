@@ -4,6 +4,7 @@
 
 #include <ctime>
 #include <filesystem>
+#include <optional>
 
 #include "trireme/base/error.h"
 #include "trireme/formats/event.h"
@@ -41,6 +42,18 @@ bool is_as_good_as_empty(const Path& path) {
       return false;
   }
   return true;
+}
+
+// Whoever was killed may hold it until the last of its processes has ended.
+bool lock_soon(std::optional<FileLock>& lock, const Path& file) {
+  constexpr int kLooks = 100, kApartUs = 50'000;
+  for (int look = 0; look < kLooks; ++look) {
+    lock.emplace(file, FileLock::Wait::kNo);
+    if (lock->locked()) return true;
+    lock.reset();
+    ::usleep(kApartUs);
+  }
+  return false;
 }
 
 bool has_checkpoints(const Path& path) {
@@ -90,7 +103,8 @@ void RunDirectory::look() const {
   if (!run && !is_as_good_as_empty(path_))
     fail(ErrorKind::kUsage, "{} is not empty and is no run; choose another directory with --out",
          path_.string());
-  if (fs::exists(path_ / kLock) && !FileLock(path_ / kLock, FileLock::Wait::kNo).locked())
+  std::optional<FileLock> nobody;
+  if (fs::exists(path_ / kLock) && !lock_soon(nobody, path_ / kLock))
     fail(ErrorKind::kUsage,
          "{} is in use by a run that has not ended; wait for it, or choose another --out",
          path_.string());
@@ -116,8 +130,7 @@ void RunDirectory::find_given(const Path& given) {
 
 void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary) {
   make_directories(path_);
-  lock_.emplace(path_ / kLock, FileLock::Wait::kNo);
-  if (!lock_->locked())
+  if (!lock_soon(lock_, path_ / kLock))
     fail(ErrorKind::kUsage,
          "{} is in use by a run that has not ended; wait for it, or choose another --out",
          path_.string());

@@ -210,8 +210,8 @@ class Hosts : public Launched {
   }
   // A newer generation than before in which this rank has this world. A machine that is busy for
   // seconds may have had one more between them.
-  bool comes(const std::string& rank, int world) {
-    return soon([&] {
+  ::testing::AssertionResult comes(const std::string& rank, int world) {
+    const bool came = soon([&] {
       const Path file = desk_ / ("now-" + rank);
       if (!std::filesystem::exists(file)) return false;
       int generation = 0, number = 0, size = 0;
@@ -221,6 +221,8 @@ class Hosts : public Launched {
       seen_[rank] = generation;
       return true;
     });
+    if (came) return ::testing::AssertionSuccess();
+    return ::testing::AssertionFailure() << read_file(desk_ / "first.err");
   }
 
   std::string endpoint_;
@@ -228,15 +230,15 @@ class Hosts : public Launched {
 };
 
 TEST_F(Hosts, ComeAndGo) {
-  const auto first = agent("first", {"--nnodes", "1:2"});
+  const auto first = agent("first", {"--nnodes", "1:2", "--max-restarts", "1000"});
   ASSERT_TRUE(comes("0", 1));
-  auto second = agent("second", {"--nnodes", "1:2"});
+  auto second = agent("second", {"--nnodes", "1:2", "--max-restarts", "1000"});
   ASSERT_TRUE(comes("0", 2)) << "it joins";
   ASSERT_TRUE(comes("1", 2));
   second->signal(SIGKILL);
   ASSERT_TRUE(comes("0", 1)) << "the first goes on alone";
   second->wait();
-  second = agent("second", {"--nnodes", "1:2"});
+  second = agent("second", {"--nnodes", "1:2", "--max-restarts", "1000"});
   ASSERT_TRUE(comes("1", 2));
   second->signal(SIGTERM);
   EXPECT_EQ(second->wait().exit_code, 143);
