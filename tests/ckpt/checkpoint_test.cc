@@ -199,47 +199,54 @@ TEST_F(CheckpointTest, FailureToWriteIsToldToEveryRankAndKeepsWhatWasThere) {
 }
 
 // A disk that fails while a checkpoint is made of what waits there.
-TEST_F(CheckpointTest, ScratchThatFailsWhileSavingIsToldToEveryRankAndKeepsWhatWasThere) {
-  for (const io::Engine engine : {io::Engine::kThreads, io::Engine::kIoUring}) {
-    if (const std::string why = harness::refusal(engine); !why.empty()) GTEST_SKIP() << why;
-    for (const auto& [good, mode] :
-         {std::pair{0, SaveMode::kAtOnce}, {2, SaveMode::kAtOnce}, {2, SaveMode::kBehind}}) {
-      std::filesystem::remove_all(root_);
-      std::filesystem::create_directories(root_);
-      int told = 0;
-      std::mutex mutex;
-      harness::FailingDisk disk(EIO);
-      comm::run_local_ranks(2, 60, [&, good = good, mode = mode](comm::World& world) {
-        harness::MomentumSgd updater;
-        plan::Recipe recipe = layout(1, 2, 1).recipe;
-        recipe.offload = {.optimizer = plan::Tier::kNvme, .params = plan::Tier::kNvme};
-        exec::Session session(layers(),
-                              {.mesh = mesh::Mesh({.dp_shard = 2}),
-                               .recipe = recipe,
-                               .scratch =
-                                   [&](plan::Tier tier) {
-                                     return world.rank() == 0 ? harness::open_scratch(tier)
-                                                              : disk.open(engine);
-                                   }},
-                              world, updater);
-        const auto& specs = session.model().spec.units;
-        save(root_, {.step = 2}, session.units(), specs, world);
-        if (world.rank() == 1) disk.fail_after(good);
-        Saver saver({.root = root_}, session.units(), specs, world);
-        saver.begin({.step = 3}, mode);
-        const Saved saved = saver.finish();
-        EXPECT_EQ(saved.path, "");
-        EXPECT_NE(saved.problem.find("rank 1"), std::string::npos) << saved.problem;
-        EXPECT_NE(saved.problem.find("Input/output error"), std::string::npos) << saved.problem;
-        const std::lock_guard lock(mutex);
-        ++told;
-      });
-      EXPECT_EQ(told, 2);
-      EXPECT_EQ(formats::verify_checkpoint(root_ / "step-2").step, 2);
-      EXPECT_FALSE(std::filesystem::exists(root_ / "step-3"));
-    }
+class FailingScratch : public CheckpointTest, public testing::WithParamInterface<io::Engine> {};
+
+TEST_P(FailingScratch, WhileSavingIsToldToEveryRankAndKeepsWhatWasThere) {
+  const io::Engine engine = GetParam();
+  if (const std::string why = harness::missing(engine); !why.empty()) GTEST_SKIP() << why;
+  for (const auto& [good, mode] :
+       {std::pair{0, SaveMode::kAtOnce}, {2, SaveMode::kAtOnce}, {2, SaveMode::kBehind}}) {
+    std::filesystem::remove_all(root_);
+    std::filesystem::create_directories(root_);
+    int told = 0;
+    std::mutex mutex;
+    harness::FailingDisk disk(EIO);
+    comm::run_local_ranks(2, 60, [&, good = good, mode = mode](comm::World& world) {
+      harness::MomentumSgd updater;
+      plan::Recipe recipe = layout(1, 2, 1).recipe;
+      recipe.offload = {.optimizer = plan::Tier::kNvme, .params = plan::Tier::kNvme};
+      exec::Session session(layers(),
+                            {.mesh = mesh::Mesh({.dp_shard = 2}),
+                             .recipe = recipe,
+                             .scratch =
+                                 [&](plan::Tier tier) {
+                                   return world.rank() == 0 ? harness::open_scratch(tier)
+                                                            : disk.open(engine);
+                                 }},
+                            world, updater);
+      const auto& specs = session.model().spec.units;
+      save(root_, {.step = 2}, session.units(), specs, world);
+      if (world.rank() == 1) disk.fail_after(good);
+      Saver saver({.root = root_}, session.units(), specs, world);
+      saver.begin({.step = 3}, mode);
+      const Saved saved = saver.finish();
+      EXPECT_EQ(saved.path, "");
+      EXPECT_NE(saved.problem.find("rank 1"), std::string::npos) << saved.problem;
+      EXPECT_NE(saved.problem.find("Input/output error"), std::string::npos) << saved.problem;
+      const std::lock_guard lock(mutex);
+      ++told;
+    });
+    EXPECT_EQ(told, 2);
+    EXPECT_EQ(formats::verify_checkpoint(root_ / "step-2").step, 2);
+    EXPECT_FALSE(std::filesystem::exists(root_ / "step-3"));
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Engines, FailingScratch,
+                         testing::Values(io::Engine::kThreads, io::Engine::kIoUring),
+                         [](const auto& info) {
+                           return info.param == io::Engine::kThreads ? "threads" : "io_uring";
+                         });
 
 std::string refusal(const std::function<void()>& call) {
   try {

@@ -43,14 +43,22 @@ class FailingDisk : public io::Kernel {
   std::atomic<int> good_ = std::numeric_limits<int>::max();
 };
 
-// Whether this machine has it; else why not.
-inline std::string refusal(io::Engine engine) {
+// What is missing for a scratch file like this among the temporary ones, and where a test that needs it runs; empty: it
+// runs here.
+inline std::string missing(const io::FileOptions& options) {
   try {
-    io::open_file({.directory = std::filesystem::temp_directory_path(), .engine = engine});
+    io::open_file(options);
+    return {};
   } catch (const Error& error) {
-    return error.what();
+    const char* where = options.engine == io::Engine::kIoUring
+                            ? "a kernel that allows io_uring and a build with liburing"
+                            : "a file system that takes O_DIRECT, such as ext4 or xfs in TMPDIR";
+    return std::string("not here: ") + error.what() + "; runs on " + where;
   }
-  return {};
+}
+
+inline std::string missing(io::Engine engine) {
+  return missing({.directory = std::filesystem::temp_directory_path(), .engine = engine});
 }
 
 }  // namespace trireme::harness

@@ -15,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/harness/scratch.h"
 #include "trireme/base/error.h"
 #include "trireme/io/kernel.h"
 #include "trireme/io/pages.h"
@@ -94,13 +95,9 @@ constexpr Way kWays[] = {{"ring_direct", Engine::kIoUring, Direct::kOn},
 class EveryWay : public testing::TestWithParam<Way> {
  protected:
   void SetUp() override {
-    try {
-      open_file({.directory = directory_.path(),
-                 .engine = GetParam().engine,
-                 .direct = GetParam().direct});
-    } catch (const Error& error) {
-      GTEST_SKIP() << error.what();
-    }
+    const std::string why = harness::missing(
+        {.directory = directory_.path(), .engine = GetParam().engine, .direct = GetParam().direct});
+    if (!why.empty()) GTEST_SKIP() << why;
   }
   std::unique_ptr<Scratch> open(int depth = 0) {
     return open_file({.directory = directory_.path(),
