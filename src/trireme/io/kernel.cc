@@ -22,7 +22,8 @@ auto retried(const Call& call) {
 }
 
 int open_and_unlink(const Path& directory) {
-  std::string pattern = (directory / "scratch-XXXXXX").string();
+  constexpr std::size_t kFilledIn = 6;  // letters X that mkostemp replaces
+  std::string pattern = (directory / "scratch-").string() + std::string(kFilledIn, 'X');
   const int file = retried([&] { return ::mkostemp(pattern.data(), O_CLOEXEC); });
   if (file >= 0) ::unlink(pattern.c_str());
   return file;
