@@ -36,6 +36,16 @@ TEST(Patterns, MatchWholeNames) {
   EXPECT_FALSE(matches("?", ""));
 }
 
+TEST(Patterns, ManyStarsTakeNoTime) {
+  std::string stars;
+  for (int i = 0; i < 40; ++i) stars += "*a";
+  EXPECT_TRUE(matches(stars, std::string(100, 'a')));
+  EXPECT_FALSE(matches(stars + "b", std::string(100, 'a')));
+  EXPECT_TRUE(matches("*[7]*[7]", "17.7.6.7"));
+  EXPECT_TRUE(matches("*[7]", "77"));
+  EXPECT_FALSE(matches("*[7]*x", "77"));
+}
+
 TEST(Patterns, BracketsAreNumbers) {
   EXPECT_TRUE(matches("block.[2-11]", "block.2"));
   EXPECT_TRUE(matches("block.[2-11]", "block.10"));

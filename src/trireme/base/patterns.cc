@@ -47,27 +47,39 @@ bool has_good_brackets(std::string_view pattern) {
   return true;
 }
 
+// Eats what is no star from the left of both, if it fits; else `pattern` is no more of use.
+bool eat_one(std::string_view& pattern, std::string_view& name) {
+  if (pattern[0] == '[') {
+    const std::optional<Numbers> wanted = eat_bracket(pattern);
+    std::uint64_t number = 0;
+    return wanted && eat_number(name, number) && number >= wanted->first && number <= wanted->last;
+  }
+  if (name.empty() || (pattern[0] != '?' && pattern[0] != name[0])) return false;
+  pattern.remove_prefix(1);
+  name.remove_prefix(1);
+  return true;
+}
+
 }  // namespace
 
+// What stands between two stars is best found where it ends first, so that only the last star ever takes more: a walk
+// back over all of them would take a time exponential in their number.
 bool matches(std::string_view pattern, std::string_view name) {
-  while (!pattern.empty()) {
-    if (pattern[0] == '*') {
-      for (std::size_t skipped = 0; skipped <= name.size(); ++skipped)
-        if (matches(pattern.substr(1), name.substr(skipped))) return true;
-      return false;
+  std::optional<std::string_view> after_star;
+  std::string_view rest;  // of the name, behind what the star has taken
+  while (!pattern.empty() || !name.empty()) {
+    if (pattern.starts_with('*')) {
+      pattern.remove_prefix(1);
+      after_star = pattern;
+      rest = name;
+    } else if (pattern.empty() || !eat_one(pattern, name)) {
+      if (!after_star || rest.empty()) return false;
+      rest.remove_prefix(1);
+      pattern = *after_star;
+      name = rest;
     }
-    if (pattern[0] == '[') {
-      const std::optional<Numbers> wanted = eat_bracket(pattern);
-      std::uint64_t number = 0;
-      if (!wanted || !eat_number(name, number) || number < wanted->first || number > wanted->last)
-        return false;
-      continue;
-    }
-    if (name.empty() || (pattern[0] != '?' && pattern[0] != name[0])) return false;
-    pattern.remove_prefix(1);
-    name.remove_prefix(1);
   }
-  return name.empty();
+  return true;
 }
 
 void check_patterns(std::string_view key, std::string_view patterns) {
