@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 
 #include "trireme/base/error.h"
@@ -37,6 +38,9 @@ TEST_F(StoreTest, SetsGetsAddsComparesDeletes) {
   EXPECT_EQ(ask({.kind = What::kAdd, .key = "n", .amount = -7}).number, -2);
   EXPECT_EQ(ask({.kind = What::kGet, .key = "n"}).value, "-2") << "as c10d's stores keep it";
   EXPECT_EQ(ask({.kind = What::kCount}).number, 2);
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(ask({.kind = What::kAdd, .key = "n", .amount = kMost}).number, kMost - 2);
+  EXPECT_EQ(ask({.kind = What::kAdd, .key = "n", .amount = 3}).number, -kMost - 1) << "wraps";
   EXPECT_EQ(ask({.kind = What::kDelete, .key = "n"}).number, 1);
   EXPECT_EQ(ask({.kind = What::kDelete, .key = "n"}).number, 0);
 }
@@ -95,7 +99,7 @@ TEST(Messages, ReadBack) {
       std::string broken = bytes;
       broken[random() % broken.size()] = static_cast<char>(random());
       try {
-        decode(broken);
+        EXPECT_EQ(encode(decode(broken)), broken);
       } catch (const Error& error) {
         EXPECT_EQ(error.kind(), ErrorKind::kPeerLost);
       }

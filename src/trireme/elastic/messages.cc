@@ -1,5 +1,8 @@
 #include "trireme/elastic/messages.h"
 
+#include <limits>
+
+#include "trireme/base/error.h"
 #include "trireme/elastic/wire.h"
 
 namespace trireme::elastic {
@@ -8,7 +11,13 @@ namespace {
 constexpr std::size_t kLongestName = 256, kLongestCause = 4096;
 
 std::uint64_t bits(std::int64_t value) { return static_cast<std::uint64_t>(value); }
-int to_int(std::uint64_t value) { return static_cast<int>(static_cast<std::int64_t>(value)); }
+
+int read_int(Reader& from) {
+  const auto value = static_cast<std::int64_t>(from.number());
+  if (value < std::numeric_limits<int>::min() || value > std::numeric_limits<int>::max())
+    fail(ErrorKind::kPeerLost, "a message says {}, needs a number of 32 bits", value);
+  return static_cast<int>(value);
+}
 
 void write(Writer& to, const Outcome& o) {
   to.number(bits(o.exit_code)).number(bits(o.rank)).text(o.cause.substr(0, kLongestCause));
@@ -17,10 +26,10 @@ void write(Writer& to, const Outcome& o) {
 
 Outcome read_outcome(Reader& from) {
   Outcome o;
-  o.exit_code = to_int(from.number());
-  o.rank = to_int(from.number());
+  o.exit_code = read_int(from);
+  o.rank = read_int(from);
   o.cause = from.text(kLongestCause);
-  o.signal = to_int(from.number());
+  o.signal = read_int(from);
   return o;
 }
 
