@@ -157,6 +157,9 @@ TEST_P(HuggingFace, ReadsBareNamesMasksAndSeveralFiles) {
   map.begin().value() = "../part-0.safetensors";
   scratch_.write("two/model.safetensors.index.json", Json{{"weight_map", map}}.dump());
   EXPECT_THAT(refused("two"), HasSubstr("may not name a file"));
+  map.begin().value() = 5;
+  scratch_.write("two/model.safetensors.index.json", Json{{"weight_map", map}}.dump());
+  EXPECT_THAT(refused("two"), HasSubstr("is said to be in \"5\""));
 }
 
 TEST_P(HuggingFace, ReadsOtherTypes) {

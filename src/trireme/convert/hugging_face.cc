@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -14,7 +13,6 @@
 #include "trireme/convert/state_reader.h"
 #include "trireme/convert/values.h"
 #include "trireme/formats/checkpoint_draft.h"
-#include "trireme/formats/json_fields.h"
 #include "trireme/formats/shown.h"
 
 namespace trireme::convert {
@@ -54,11 +52,9 @@ class Tensors {
   explicit Tensors(const Path& directory) : directory_(directory) {
     if (std::filesystem::exists(directory / kIndex)) {
       const std::string what = (directory / kIndex).string();
-      const Json json = parse_json(read_file(what), what);
-      const formats::JsonFields fields(json, what);
-      for (const auto& [name, file] : fields.object("weight_map").items()) open(file, what);
+      for (const std::string& file : files_of_index(read_file(what), what)) open(file);
     } else {
-      open(kModel, directory.string());
+      open(kModel);
     }
   }
 
@@ -86,10 +82,7 @@ class Tensors {
   }
 
  private:
-  void open(const std::string& name, const std::string& what) {
-    if (!formats::is_plain_file_name(name))
-      fail(ErrorKind::kData, "{}: {} may not name a file", what, formats::shown(name));
-    if (files_.contains(name)) return;
+  void open(const std::string& name) {
     const auto file = files_.try_emplace(name, directory_ / name).first;
     for (const formats::Tensor& tensor : file->second.tensors()) tensors_[tensor.name] = &tensor;
   }

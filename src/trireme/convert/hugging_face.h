@@ -2,6 +2,7 @@
 // Llama.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "trireme/arch/spec.h"
@@ -15,6 +16,9 @@ std::string hugging_face_config(const config::Model& model);
 
 // The model that a config.json describes. Throws Error{kData} for architectures and features that neither family has.
 config::Model model_of_config(const std::string& text, const std::string& what);
+
+// The files of tensors that a model.safetensors.index.json names, beside it. Throws Error{kData}.
+std::set<std::string> files_of_index(const std::string& text, const std::string& what);
 
 // Writes config.json and model.safetensors with the parameters of the checkpoint, in the type they are kept in, into a new
 // directory. `job` is the checkpoint's and `model` its description. Throws Error{kData}, or Error{kUsage} for a model

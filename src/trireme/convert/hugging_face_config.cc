@@ -28,18 +28,36 @@ void need(const JsonFields& fields, const char* key, const Json& value) {
          formats::shown(fields.any(key).dump()), value.dump());
 }
 
+// What each family calls the sizes that both have.
+struct Keys {
+  const char* layers;
+  const char* hidden;
+  const char* heads;
+  const char* ffn;
+  const char* seq_len;
+  const char* norm_eps;
+};
+constexpr Keys kGpt2{"n_layer", "n_embd", "n_head", "n_inner", "n_positions", "layer_norm_epsilon"};
+constexpr Keys kLlama{"num_hidden_layers",       "hidden_size",
+                      "num_attention_heads",     "intermediate_size",
+                      "max_position_embeddings", "rms_norm_eps"};
+
+config::Model sizes(const JsonFields& fields, Family family, const Keys& keys) {
+  return {.family = family,
+          .layers = fields.integer(keys.layers, 1, kMost),
+          .hidden = fields.integer(keys.hidden, 1, kMost),
+          .heads = fields.integer(keys.heads, 1, kMost),
+          .vocab = fields.integer("vocab_size", 1, kMost),
+          .seq_len = fields.integer(keys.seq_len, 1, kMost)};
+}
+
 config::Model gpt2(const JsonFields& fields) {
   need(fields, "activation_function", "gelu_new");
   need(fields, "scale_attn_weights", true);
   need(fields, "scale_attn_by_inverse_layer_idx", false);
-  config::Model model{.family = Family::kGpt,
-                      .layers = fields.integer("n_layer", 1, kMost),
-                      .hidden = fields.integer("n_embd", 1, kMost),
-                      .heads = fields.integer("n_head", 1, kMost),
-                      .vocab = fields.integer("vocab_size", 1, kMost),
-                      .seq_len = fields.integer("n_positions", 1, kMost)};
-  model.ffn = size_or(fields, "n_inner", 4 * model.hidden);
-  model.norm_eps = number_or(fields, "layer_norm_epsilon", 1e-5);
+  config::Model model = sizes(fields, Family::kGpt, kGpt2);
+  model.ffn = size_or(fields, kGpt2.ffn, 4 * model.hidden);
+  model.norm_eps = number_or(fields, kGpt2.norm_eps, 1e-5);
   model.dropout = number_or(fields, "resid_pdrop", 0.1);
   return model;
 }
@@ -49,16 +67,11 @@ config::Model llama(const JsonFields& fields) {
   need(fields, "attention_bias", false);
   need(fields, "mlp_bias", false);
   need(fields, "rope_scaling", nullptr);
-  config::Model model{.family = Family::kLlama,
-                      .layers = fields.integer("num_hidden_layers", 1, kMost),
-                      .hidden = fields.integer("hidden_size", 1, kMost),
-                      .heads = fields.integer("num_attention_heads", 1, kMost),
-                      .vocab = fields.integer("vocab_size", 1, kMost),
-                      .seq_len = fields.integer("max_position_embeddings", 1, kMost)};
+  config::Model model = sizes(fields, Family::kLlama, kLlama);
   model.kv_heads = size_or(fields, "num_key_value_heads", model.heads);
-  model.ffn = fields.integer("intermediate_size", 1, kMost);
+  model.ffn = fields.integer(kLlama.ffn, 1, kMost);
   need(fields, "head_dim", model.hidden / model.heads);
-  model.norm_eps = number_or(fields, "rms_norm_eps", 1e-6);
+  model.norm_eps = number_or(fields, kLlama.norm_eps, 1e-6);
   model.rope_theta = number_or(fields, "rope_theta", 10000);
   return model;
 }
@@ -66,34 +79,27 @@ config::Model llama(const JsonFields& fields) {
 }  // namespace
 
 std::string hugging_face_config(const config::Model& model) {
-  Json json;
-  if (model.family == Family::kGpt)
-    json = {{"architectures", {"GPT2LMHeadModel"}},
-            {"model_type", "gpt2"},
-            {"n_layer", model.layers},
-            {"n_embd", model.hidden},
-            {"n_head", model.heads},
-            {"n_inner", model.ffn},
-            {"n_positions", model.seq_len},
-            {"layer_norm_epsilon", model.norm_eps},
-            {"activation_function", "gelu_new"},
-            {"attn_pdrop", model.dropout},
-            {"embd_pdrop", model.dropout},
-            {"resid_pdrop", model.dropout}};
+  const bool gpt = model.family == Family::kGpt;
+  const Keys& keys = gpt ? kGpt2 : kLlama;
+  Json json{{"architectures", {gpt ? "GPT2LMHeadModel" : "LlamaForCausalLM"}},
+            {"model_type", gpt ? "gpt2" : "llama"},
+            {keys.layers, model.layers},
+            {keys.hidden, model.hidden},
+            {keys.heads, model.heads},
+            {keys.ffn, model.ffn},
+            {keys.seq_len, model.seq_len},
+            {keys.norm_eps, model.norm_eps}};
+  if (gpt)
+    json.update({{"activation_function", "gelu_new"},
+                 {"attn_pdrop", model.dropout},
+                 {"embd_pdrop", model.dropout},
+                 {"resid_pdrop", model.dropout}});
   else
-    json = {{"architectures", {"LlamaForCausalLM"}},
-            {"model_type", "llama"},
-            {"num_hidden_layers", model.layers},
-            {"hidden_size", model.hidden},
-            {"num_attention_heads", model.heads},
-            {"num_key_value_heads", model.kv_heads},
-            {"intermediate_size", model.ffn},
-            {"max_position_embeddings", model.seq_len},
-            {"rms_norm_eps", model.norm_eps},
-            {"rope_theta", model.rope_theta},
-            {"hidden_act", "silu"},
-            {"attention_bias", false},
-            {"mlp_bias", false}};
+    json.update({{"num_key_value_heads", model.kv_heads},
+                 {"rope_theta", model.rope_theta},
+                 {"hidden_act", "silu"},
+                 {"attention_bias", false},
+                 {"mlp_bias", false}});
   json["vocab_size"] = model.vocab;
   json["tie_word_embeddings"] = model.tied;
   return json.dump(2) + "\n";
@@ -111,6 +117,19 @@ config::Model model_of_config(const std::string& text, const std::string& what) 
   model.tied =
       fields.has("tie_word_embeddings") ? fields.boolean("tie_word_embeddings") : type == "gpt2";
   return model;
+}
+
+std::set<std::string> files_of_index(const std::string& text, const std::string& what) {
+  const Json json = parse_json(text, what);
+  const Json& map = JsonFields(json, what).object("weight_map");
+  std::set<std::string> files;
+  for (const auto& [tensor, file] : map.items()) {
+    if (!file.is_string() || !formats::is_plain_file_name(file.get_ref<const std::string&>()))
+      fail(ErrorKind::kData, "{}: tensor {} is said to be in {}, which may not name a file", what,
+           formats::shown(tensor), formats::shown(file.dump()));
+    files.insert(file.get<std::string>());
+  }
+  return files;
 }
 
 }  // namespace trireme::convert
