@@ -55,7 +55,8 @@ std::vector<Kind> StateReader::kinds(std::size_t unit) const {
       kinds.push_back({.name = slice.kind,
                        .type = open_.files.at(slice.file).find(slice.tensor)->dtype,
                        .block = slice.block});
-  std::ranges::stable_partition(kinds, [](const Kind& kind) { return kind.name == "param"; });
+  std::stable_partition(kinds.begin(), kinds.end(),
+                        [](const Kind& kind) { return kind.name == "param"; });
   return kinds;
 }
 

@@ -1,7 +1,6 @@
 #include "trireme/mesh/axis.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "trireme/base/error.h"
 
@@ -14,10 +13,10 @@ std::string_view name(Axis axis) {
 
 std::string print(AxisSet axes) {
   std::string text;
-  for (Axis axis : kAllAxes | std::views::reverse) {
-    if (!axes.contains(axis)) continue;
+  for (auto axis = kAllAxes.rbegin(); axis != kAllAxes.rend(); ++axis) {
+    if (!axes.contains(*axis)) continue;
     if (!text.empty()) text += '+';
-    text += name(axis);
+    text += name(*axis);
   }
   return text.empty() ? "none" : text;
 }

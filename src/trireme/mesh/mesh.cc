@@ -3,11 +3,16 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
-#include <ranges>
 
 #include "trireme/base/error.h"
 
 namespace trireme::mesh {
+namespace {
+
+constexpr std::array kFromOutermost = {Axis::kPp, Axis::kDpReplicate, Axis::kDpShard, Axis::kCp,
+                                       Axis::kTp};
+
+}  // namespace
 
 Mesh::Mesh(const Degrees& degrees)
     : degrees_{{degrees.tp, degrees.cp, degrees.dp_shard, degrees.dp_replicate, degrees.pp}} {
@@ -49,7 +54,7 @@ Coordinates Mesh::coordinates(int rank) const {
 
 int Mesh::rank(const Coordinates& at) const {
   int rank = 0;
-  for (Axis axis : kAllAxes | std::views::reverse) {
+  for (Axis axis : kFromOutermost) {
     TRIREME_CHECK(at.at(axis) >= 0 && at.at(axis) < degree(axis), "{} coordinate {} of mesh {}",
                   name(axis), at.at(axis), print(*this));
     rank = rank * degree(axis) + at.at(axis);
@@ -78,7 +83,7 @@ std::vector<int> Mesh::group(int rank, AxisSet axes) const {
 int Mesh::index_in_group(int rank, AxisSet axes) const {
   const Coordinates mine = coordinates(rank);
   int index = 0;
-  for (Axis axis : kAllAxes | std::views::reverse)
+  for (Axis axis : kFromOutermost)
     if (axes.contains(axis)) index = index * degree(axis) + mine.at(axis);
   return index;
 }
@@ -98,7 +103,7 @@ int Mesh::peer(int rank, Axis axis, int index) const {
 
 std::string print(const Mesh& mesh) {
   std::string text;
-  for (Axis axis : kAllAxes | std::views::reverse) {
+  for (Axis axis : kFromOutermost) {
     if (!text.empty()) text += '.';
     text += fmt::format("{}{}", name(axis), mesh.degree(axis));
   }
@@ -109,7 +114,7 @@ Mesh parse_mesh(std::string_view text) {
   constexpr std::string_view kForm = "pp1.dp_replicate1.dp_shard4.cp1.tp1";
   Coordinates degrees;
   std::string_view rest = text;
-  for (Axis axis : kAllAxes | std::views::reverse) {
+  for (Axis axis : kFromOutermost) {
     const bool last = axis == kAllAxes.front();
     int& degree = degrees.at(axis);
     if (rest.starts_with(name(axis))) rest.remove_prefix(name(axis).size());

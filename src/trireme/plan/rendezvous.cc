@@ -164,7 +164,7 @@ class Rendezvous {
     std::vector<int> members;
     for (int rank : plan_.mesh.group(walker.rank, axes)) members.push_back(members_[rank]);
     std::ranges::sort(members);
-    members.erase(std::ranges::unique(members).begin(), members.end());
+    members.erase(std::unique(members.begin(), members.end()), members.end());
     return walker.groups.emplace_back(axes, std::move(members)).second;
   }
 
