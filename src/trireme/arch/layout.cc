@@ -1,11 +1,10 @@
 #include "trireme/arch/layout.h"
 
 #include <charconv>
-#include <nlohmann/json.hpp>
 
+#include "trireme/arch/costs.h"
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
-#include "trireme/base/json.h"
 #include "trireme/config/resolve.h"
 #include "trireme/plan/partition.h"
 #include "trireme/plan/plan.h"
@@ -71,24 +70,6 @@ plan::Cuts parse_cuts(const std::string& text, const plan::Program& program, int
   return cuts;
 }
 
-void read_costs(const std::string& file, plan::Program& program) {
-  constexpr double kLongest = 1e6;
-  const Json json = parse_json(read_file(file), file);
-  const auto seconds = [&](const plan::Node& node, const char* part) {
-    const auto pointer = Json::json_pointer("/nodes") / node.name / part;
-    if (!json.contains(pointer) || !json.at(pointer).is_number() ||
-        !(json.at(pointer).get<double>() >= 0 && json.at(pointer).get<double>() <= kLongest))
-      fail(ErrorKind::kData,
-           "{}: has no {} of node {} in seconds, from 0 to {}; record it with a run of this model",
-           file, part, node.name, kLongest);
-    return json.at(pointer).get<double>();
-  };
-  for (plan::Node& node : program.nodes)
-    node.seconds = {.forward = seconds(node, "forward"),
-                    .input = seconds(node, "input"),
-                    .weight = seconds(node, "weight")};
-}
-
 plan::Offload offload_of(const config::Offload& offload) {
   const auto tier = [](config::OffloadTier tier) {
     switch (tier) {
@@ -140,7 +121,7 @@ plan::Recipe recipe_of(const config::Job& job) {
 
 plan::Program place_stages(const config::Job& job, plan::Program program) {
   const config::Parallel& parallel = job.parallel;
-  if (!parallel.costs.empty()) read_costs(parallel.costs, program);
+  if (!parallel.costs.empty()) read_costs(read_file(parallel.costs), parallel.costs, program);
   const plan::Pipeline pipeline = pipeline_of(job);
   if (pipeline.stages() == 1 && parallel.stages == "auto") return program;
   const plan::Cuts cuts = parallel.stages == "auto"
