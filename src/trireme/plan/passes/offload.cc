@@ -11,22 +11,19 @@
 namespace trireme::plan {
 namespace {
 
-Instr reload(UnitId unit, Piece piece, int mb = -1, int chunk = 0) {
-  return {.verb = Verb::kReload,
-          .lane = Lane::kH2d,
+Instr moved(Verb verb, UnitId unit, Piece piece, int mb, int chunk) {
+  return {.verb = verb,
+          .lane = verb == Verb::kReload ? Lane::kH2d : Lane::kD2h,
           .unit = unit,
           .piece = piece,
           .mb = mb,
           .chunk = chunk};
 }
-
+Instr reload(UnitId unit, Piece piece, int mb = -1, int chunk = 0) {
+  return moved(Verb::kReload, unit, piece, mb, chunk);
+}
 Instr offload(UnitId unit, Piece piece, int mb = -1, int chunk = 0) {
-  return {.verb = Verb::kOffload,
-          .lane = Lane::kD2h,
-          .unit = unit,
-          .piece = piece,
-          .mb = mb,
-          .chunk = chunk};
+  return moved(Verb::kOffload, unit, piece, mb, chunk);
 }
 
 std::size_t find(const List& list, Verb verb) {
