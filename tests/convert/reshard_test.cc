@@ -85,11 +85,12 @@ TEST_P(Reshard, ThereAndBackIsTheSameToTheBit) {
       EXPECT_FALSE(same.first);
       EXPECT_TRUE(same.only_a.empty() && same.only_b.empty());
       EXPECT_EQ(same.elements, 3 * one.model.parameters());
+      for (const Path& done : {direct, back}) std::filesystem::remove_all(done);
     }
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Vocabularies, Reshard, testing::Values(128, 17, 127));
+INSTANTIATE_TEST_SUITE_P(Vocabularies, Reshard, testing::Values(128, 17, 127, 31123));
 
 TEST(ReshardRefuses, OtherModelsAndWhatIsThere) {
   const Scratch scratch;

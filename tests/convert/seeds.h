@@ -21,7 +21,7 @@ inline Target target(config::Family family, std::int64_t vocab, const Layout& la
   config::Job job;
   job.model = {.family = family,
                .layers = 2,
-               .hidden = 24,
+               .hidden = vocab < 1024 ? 24 : 12,  // what is written is mostly vocabulary
                .heads = 6,
                .kv_heads = family == config::Family::kLlama ? 3 : 6,
                .ffn = 50,
