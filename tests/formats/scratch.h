@@ -3,45 +3,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <functional>
 #include <random>
 #include <span>
 #include <string>
 
+#include "tests/harness/scratch_directory.h"
 #include "trireme/base/error.h"
-#include "trireme/base/fs.h"
 
 namespace trireme::formats {
 
-class Scratch {
- public:
-  Scratch() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "formats-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~Scratch() { std::filesystem::remove_all(path_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  const Path& path() const { return path_; }
-  Path operator/(const std::string& name) const { return path_ / name; }
-
-  Path write(const std::string& name, std::string_view bytes) const {
-    const Path path = path_ / name;
-    std::filesystem::create_directories(path.parent_path());
-    std::ofstream(path, std::ios::binary)
-        .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-    return path;
-  }
-
- private:
-  Path path_;
-};
+using Scratch = harness::ScratchDirectory;
 
 // The message of the Error{kind} that `call` throws; a test failure when it throws none, another
 // kind or more than one line.

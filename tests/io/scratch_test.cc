@@ -4,7 +4,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
@@ -16,6 +15,7 @@
 #include <vector>
 
 #include "tests/harness/scratch.h"
+#include "tests/harness/scratch_directory.h"
 #include "trireme/base/error.h"
 #include "trireme/io/kernel.h"
 #include "trireme/io/pages.h"
@@ -57,18 +57,7 @@ class Faulty : public Kernel {
   std::atomic<int> under_way = 0, most = 0;
 };
 
-class Directory {
- public:
-  Directory() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "io-XXXXXX").string();
-    path_ = ::mkdtemp(pattern.data());
-  }
-  ~Directory() { std::filesystem::remove_all(path_); }
-  const Path& path() const { return path_; }
-
- private:
-  Path path_;
-};
+using Directory = harness::ScratchDirectory;
 
 std::string refusal(ErrorKind kind, const std::function<void()>& call) {
   try {
