@@ -45,6 +45,6 @@ if(TRIREME_TORCH)
   find_library(ONEDNN_LIBRARY dnnl)
 endif()
 
-if(TRIREME_TESTS)
+if(TRIREME_TESTS AND NOT TRIREME_FUZZ)
   find_package(GTest REQUIRED)
 endif()

@@ -7,7 +7,7 @@ target_include_directories(trireme_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(trireme_flags INTERFACE -Wall -Wextra -Wno-unused-parameter
                        -Wno-missing-field-initializers -ffp-contract=off -fno-math-errno)
 target_link_libraries(trireme_flags INTERFACE Threads::Threads)
-if(CMAKE_UNITY_BUILD)  # sources become includes of one file, which is no header for all that
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # sources become includes of one file, which is no header for all that
   target_compile_options(trireme_flags INTERFACE -Wno-subobject-linkage)
 endif()
 if(TRIREME_SANITIZE)
@@ -24,7 +24,7 @@ if(NOT TRIREME_TORCH)
   target_link_libraries(trireme_core_pch PUBLIC trireme_flags fmt::fmt nlohmann_json::nlohmann_json)
   target_precompile_headers(trireme_core_pch PRIVATE <fmt/core.h> <nlohmann/json.hpp> <filesystem> <functional>
                             <map> <memory> <string> <vector>)
-  if(TRIREME_TESTS)
+  if(TRIREME_TESTS AND NOT TRIREME_FUZZ)
     file(WRITE ${CMAKE_BINARY_DIR}/pch_test.cc "")
     add_library(trireme_test_pch STATIC ${CMAKE_BINARY_DIR}/pch_test.cc)
     target_link_libraries(trireme_test_pch PUBLIC trireme_core_pch GTest::gtest GTest::gmock)

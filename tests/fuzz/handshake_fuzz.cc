@@ -1,0 +1,30 @@
+// What strangers may send to an agent's port, and to a rank that takes a stranger for its agent.
+#include <algorithm>
+
+#include "tests/fuzz/target.h"
+#include "trireme/elastic/frame.h"
+
+using namespace trireme;
+using elastic::Session;
+
+namespace {
+
+void talk(Session session, std::string_view bytes, std::size_t piece) {
+  fuzz::takes([&] {
+    for (; !bytes.empty(); bytes.remove_prefix(std::min(piece, bytes.size())))
+      session.receive(bytes.substr(0, piece),
+                      [](const std::string&) { throw fuzz::Finding("a frame without the token"); });
+  });
+  fuzz::expect(!session.open(), "open without the token");
+}
+
+}  // namespace
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string_view bytes = fuzz::text_of(data, size);
+  for (const std::size_t piece : {std::size_t{1} << 20, std::size_t{7}}) {
+    talk({Session::Role::kServer, "the token of this run", std::string(32, 's')}, bytes, piece);
+    talk({Session::Role::kClient, "the token of this run", std::string(32, 'c')}, bytes, piece);
+  }
+  return 0;
+}

@@ -1,0 +1,24 @@
+// config.json and model.safetensors.index.json.
+#include "tests/fuzz/target.h"
+#include "trireme/config/resolve.h"
+#include "trireme/convert/hugging_face.h"
+
+using namespace trireme;
+
+int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  const std::string text(fuzz::text_of(data, size));
+  fuzz::takes([&] {
+    config::Job job;
+    job.model = convert::model_of_config(text, "f");
+    fuzz::expect(
+        convert::model_of_config(convert::hugging_face_config(job.model), "f") == job.model ||
+            job.model.dropout != 0 || job.model.kv_heads == 0,
+        "prints another model");
+    config::resolve(job, 1, {});
+  });
+  fuzz::takes([&] {
+    for (const std::string& file : convert::files_of_index(text, "f"))
+      fuzz::expect(!file.empty() && file.find('/') == file.npos, "names a file elsewhere");
+  });
+  return 0;
+}
