@@ -1,0 +1,121 @@
+// What the lists of fields are written with: a field of each kind, from its key, its place in Job and its doc.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "trireme/base/error.h"
+#include "trireme/config/fields.h"
+
+namespace trireme::config {
+
+// Bounds that keep products of sizes inside 64 bits; nobody trains beyond them.
+inline constexpr double kMaxWidth = 1 << 20;
+inline constexpr double kMaxIds = 1 << 28;
+inline constexpr double kMaxSteps = 1e9;
+inline constexpr double kMaxBatch = 1 << 30;
+inline constexpr double kMaxSeed =
+    9007199254740992;  // 2^53: every whole number up to it is a double
+
+inline Range from(double min, double max) { return Range{.min = min, .max = max}; }
+inline Range above(double min, double max) {
+  return Range{.min = min, .max = max, .above_min = true};
+}
+inline Range half_open(double min, double max) {
+  return Range{.min = min, .max = max, .below_max = true};
+}
+inline Range or_else(std::int64_t also, Range range) {
+  range.also = also;
+  return range;
+}
+
+template <typename At>
+using Member = std::remove_cvref_t<std::invoke_result_t<At, Job&>>;
+
+template <typename At>
+Field plain(Field::Kind kind, std::string key, At at, std::string doc, Range range = {}) {
+  using Stored = std::conditional_t<std::is_same_v<Member<At>, int>, std::int64_t, Member<At>>;
+  Field field;
+  field.key = std::move(key);
+  field.doc = std::move(doc);
+  field.kind = kind;
+  field.range = range;
+  field.get = [at](const Job& job) -> Value { return static_cast<Stored>(at(job)); };
+  field.set = [at](Job& job, const Value& value) {
+    at(job) = static_cast<Member<At>>(std::get<Stored>(value));
+  };
+  return field;
+}
+
+template <typename At>
+Field boolean(std::string key, At at, std::string doc) {
+  return plain(Field::Kind::kBool, std::move(key), at, std::move(doc));
+}
+
+template <typename At>
+Field integer(std::string key, At at, std::string doc, Range range) {
+  return plain(Field::Kind::kInteger, std::move(key), at, std::move(doc), range);
+}
+
+template <typename At>
+Field number(std::string key, At at, std::string doc, Range range) {
+  return plain(Field::Kind::kNumber, std::move(key), at, std::move(doc), range);
+}
+
+// A whole number whose 0 has a meaning of its own.
+template <typename At>
+Field count(std::string key, At at, std::string doc) {
+  return integer(std::move(key), at, std::move(doc), from(0, kMaxSteps));
+}
+
+template <typename At>
+Field two_numbers(std::string key, At at, std::string doc, Range range) {
+  return plain(Field::Kind::kTwoNumbers, std::move(key), at, std::move(doc), range);
+}
+
+template <typename At>
+Field bytes(std::string key, At at, std::string doc) {
+  return plain(Field::Kind::kBytes, std::move(key), at, std::move(doc));
+}
+
+template <typename At>
+Field text(std::string key, At at, std::string doc) {
+  return plain(Field::Kind::kText, std::move(key), at, std::move(doc));
+}
+
+template <typename At>
+Field choice(std::string key, At at, std::string doc,
+             std::vector<std::pair<std::string_view, Member<At>>> options) {
+  Field field;
+  field.key = std::move(key);
+  field.doc = std::move(doc);
+  field.kind = Field::Kind::kChoice;
+  for (const auto& option : options) field.choices.emplace_back(option.first);
+  field.get = [at, options](const Job& job) -> Value {
+    const auto option = std::ranges::find(options, at(job), [](const auto& o) { return o.second; });
+    TRIREME_CHECK(option != options.end(), "a choice without a name");
+    return std::string(option->first);
+  };
+  field.set = [at, options](Job& job, const Value& value) {
+    const auto option = std::ranges::find(options, std::get<std::string>(value),
+                                          [](const auto& o) { return o.first; });
+    TRIREME_CHECK(option != options.end(), "{} is no choice", std::get<std::string>(value));
+    at(job) = option->second;
+  };
+  return field;
+}
+
+inline Field fixed(Field field) {
+  field.fixed = true;
+  return field;
+}
+
+// Key and member of Job, spelled once.
+#define KEY(member) \
+#member, [](auto& job) -> auto& { return job.member; }
+
+}  // namespace trireme::config

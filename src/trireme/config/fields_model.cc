@@ -1,0 +1,87 @@
+// What is trained, and on what.
+#include "trireme/config/field_kinds.h"
+#include "trireme/config/field_lists.h"
+
+namespace trireme::config {
+
+std::vector<Field> model_fields() {
+  return {
+      fixed(choice(KEY(model.family),
+                   "Architecture: GPT-2 (learned positions, LayerNorm, GELU) or Llama (RoPE, "
+                   "RMSNorm, SwiGLU, grouped-query attention).",
+                   {{"gpt", Family::kGpt}, {"llama", Family::kLlama}})),
+      fixed(integer(KEY(model.layers), "Transformer blocks.", from(1, 1 << 16))),
+      fixed(integer(KEY(model.hidden), "Width of the residual stream.", from(1, kMaxWidth))),
+      fixed(integer(KEY(model.heads), "Attention heads; must divide hidden.", from(1, 1 << 16))),
+      fixed(integer(KEY(model.kv_heads),
+                    "Key-value heads, each shared by heads / kv_heads query heads (llama); 0: as "
+                    "many as heads.",
+                    from(0, 1 << 16))),
+      fixed(integer(KEY(model.ffn),
+                    "Width of the feed-forward layer; 0: 4 x hidden (gpt), or 8/3 x hidden rounded "
+                    "up to a multiple of 256 (llama).",
+                    from(0, 1 << 24))),
+      fixed(integer(
+          KEY(model.vocab),
+          "Rows of the token embedding, at least the dataset's vocabulary; 0: exactly that.",
+          from(0, kMaxIds))),
+      fixed(integer(KEY(model.seq_len), "Tokens per sample.", from(1, kMaxIds))),
+      fixed(boolean(KEY(model.tied), "The output layer is the token embedding.")),
+      fixed(
+          number(KEY(model.dropout), "Probability of dropping an element (gpt).", half_open(0, 1))),
+      fixed(number(KEY(model.norm_eps), "Epsilon of LayerNorm and RMSNorm.", above(0, 1))),
+      fixed(
+          number(KEY(model.rope_theta), "Base of the rotary frequencies (llama).", above(1, 1e9))),
+      fixed(number(KEY(model.init_std), "Standard deviation of initial weights.", from(0, 10))),
+      fixed(text(KEY(model.frozen),
+                 "Units that do not train, as patterns between commas: embed, block.0 .. and head; "
+                 "* stands for anything, [0-3] for these numbers. Empty: all train.")),
+      // Not fixed: a run that resumes has its weights from its own checkpoint.
+      text(KEY(model.weights),
+           "A checkpoint (a step-N directory) whose parameters this model begins with; empty: with "
+           "random ones. A run that resumes does not read it, but for what its checkpoints leave "
+           "out (checkpoint.trainable_only)."),
+  };
+}
+
+std::vector<Field> data_fields() {
+  return {
+      // Not fixed: a dataset may move; a checkpoint knows its content by digest.
+      text(KEY(data.path),
+           "Token dataset made by `trireme data prepare`, or a text file; empty: the quick start's "
+           "text, the C++ headers of this machine."),
+      fixed(text(
+          KEY(data.tokenizer),
+          "How text becomes tokens: bytes, characters, bpe:N (byte-level BPE of N tokens, 257 to "
+          "65536, learnt from the training split), or the path of a Hugging Face tokenizer.json.")),
+      fixed(integer(KEY(data.seed), "Seed of the order of samples.", from(0, kMaxSeed))),
+      fixed(number(KEY(data.validation), "Fraction of the text held out for validation.",
+                   from(0, 0.5))),
+      fixed(boolean(KEY(data.documents),
+                    "Tokens attend within their own document, whose positions begin at 0; else a "
+                    "sample is one text, whatever it is cut from.")),
+  };
+}
+
+std::vector<Field> lora_fields() {
+  return {
+      fixed(integer(KEY(lora.rank),
+                    "Rank of the low-rank adapters that train in the place of the model's weights "
+                    "(docs/lora.md); 0: none.",
+                    from(0, kMaxWidth))),
+      fixed(number(KEY(lora.alpha), "What an adapter adds is scaled by alpha / rank.",
+                   above(0, 1e6))),
+      fixed(number(KEY(lora.dropout),
+                   "Probability of dropping an element of what an adapter reads.",
+                   half_open(0, 1))),
+      fixed(choice(KEY(lora.targets), "Linear layers of a block that have an adapter.",
+                   {{"all", LoraTargets::kAll},
+                    {"attention", LoraTargets::kAttention},
+                    {"mlp", LoraTargets::kMlp}})),
+      fixed(text(
+          KEY(lora.also),
+          "Units of the model that train beside the adapters, as patterns like model.frozen's.")),
+  };
+}
+
+}  // namespace trireme::config

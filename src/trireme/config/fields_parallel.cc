@@ -1,0 +1,74 @@
+// How a model is spread over ranks.
+#include "trireme/config/field_kinds.h"
+#include "trireme/config/field_lists.h"
+
+namespace trireme::config {
+
+std::vector<Field> parallel_fields() {
+  return {
+      integer(KEY(parallel.pp), "Pipeline stages.", from(1, 1 << 10)),
+      choice(KEY(parallel.schedule),
+             "What each pipeline rank computes when (docs/pipeline.md compares them).",
+             {{"gpipe", "gpipe"},
+              {"1f1b", "1f1b"},
+              {"interleaved", "interleaved"},
+              {"zb_h1", "zb_h1"},
+              {"zb_h2", "zb_h2"},
+              {"zb_auto", "zb_auto"},
+              {"zb_v", "zb_v"},
+              {"v_half", "v_half"},
+              {"v_min", "v_min"},
+              {"dualpipe_v", "dualpipe_v"}}),
+      text(KEY(parallel.schedule_file),
+           "A schedule as a CSV of actions, in the form of PyTorch's pipelining, instead of a "
+           "named one."),
+      integer(KEY(parallel.virtual_stages),
+              "Chunks of the model on each pipeline rank; 0: as many as the schedule has "
+              "(interleaved 2).",
+              from(0, 1 << 10)),
+      text(KEY(parallel.stages),
+           "Where the model is cut: auto (by cost and memory), or the nodes of each stage in its "
+           "order, such as 4,3,3,4 (embedding and head count as one each)."),
+      text(KEY(parallel.costs),
+           "A node_costs.json of an earlier run (run.trace): cuts, searched schedules and "
+           "forecasts then go by these seconds instead of by counted operations."),
+      number(KEY(parallel.activation_limit),
+             "Micro-batches whose activations a rank may keep, in times parallel.pp, which is "
+             "1f1b's most (zb_auto).",
+             above(0, 1e6)),
+      number(KEY(parallel.transfer),
+             "What sending an activation takes, in times a stage's forward: schedules that are "
+             "searched take it into account.",
+             from(0, 1e6)),
+      integer(KEY(parallel.dp_replicate), "Data-parallel ranks that hold the same shards.",
+              from(1, 1 << 16)),
+      integer(KEY(parallel.dp_shard),
+              "Data-parallel ranks over which zero shards; -1: what is left of the world.",
+              or_else(-1, from(1, 1 << 16))),
+      integer(KEY(parallel.cp), "Context-parallel ranks: parts of one sequence.", from(1, 1 << 10)),
+      integer(KEY(parallel.tp), "Tensor-parallel ranks: parts of one layer.", from(1, 1 << 10)),
+      boolean(KEY(parallel.sequence_parallel),
+              "tp ranks also share out the rows of norms, residuals and dropout."),
+      choice(KEY(parallel.context),
+             "How cp ranks attend: ring (keys and values travel), all_gather (keys and values are "
+             "gathered), ulysses (heads are exchanged for tokens), hierarchical (heads within "
+             "context_inner ranks, a ring of those groups).",
+             {{"ring", ContextMethod::kRing},
+              {"all_gather", ContextMethod::kAllGather},
+              {"ulysses", ContextMethod::kUlysses},
+              {"hierarchical", ContextMethod::kHierarchical}}),
+      integer(KEY(parallel.context_inner),
+              "Neighbouring cp ranks that exchange heads (context hierarchical).",
+              from(2, 1 << 10)),
+      integer(KEY(parallel.zero),
+              "What dp_shard (and cp) ranks share out: 0 nothing, 1 optimizer states, 2 also "
+              "gradients, 3 also parameters; 3 with dp_replicate > 1 is HSDP.",
+              from(0, 3)),
+      integer(KEY(parallel.prefetch), "Units gathered ahead of their use (zero 3).",
+              from(0, 1 << 10)),
+      number(KEY(parallel.comm_timeout_s),
+             "Seconds after which a rank that waits for a silent peer gives up.", above(0, 86400)),
+  };
+}
+
+}  // namespace trireme::config

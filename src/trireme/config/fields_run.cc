@@ -1,0 +1,92 @@
+// How training goes: the optimizer, the run, its checkpoints.
+#include "trireme/config/field_kinds.h"
+#include "trireme/config/field_lists.h"
+
+namespace trireme::config {
+
+std::vector<Field> optim_fields() {
+  return {
+      fixed(choice(KEY(optim.name), "Optimizer; adamw decays weights of two or more dims only.",
+                   {{"adamw", Optimizer::kAdamW}})),
+      number(KEY(optim.lr), "Peak learning rate.", above(0, 100)),
+      number(KEY(optim.min_lr), "Learning rate at the end of decay (linear, cosine, wsd).",
+             from(0, 100)),
+      count(KEY(optim.warmup_steps), "Steps of linear warm-up from 0 to lr."),
+      count(KEY(optim.decay_steps),
+            "Step at which min_lr is reached, warm-up included; 0: run.steps."),
+      choice(KEY(optim.schedule),
+             "Learning rate after warm-up; wsd stays at lr and decays linearly at the end.",
+             {{"constant", LrSchedule::kConstant},
+              {"linear", LrSchedule::kLinear},
+              {"cosine", LrSchedule::kCosine},
+              {"wsd", LrSchedule::kWsd}}),
+      number(KEY(optim.wsd_decay_fraction), "Last part of decay_steps in which wsd decays.",
+             from(0, 1)),
+      number(KEY(optim.weight_decay), "Decoupled weight decay, scaled by the learning rate.",
+             from(0, 100)),
+      two_numbers(KEY(optim.betas), "AdamW's decay rates of the first and second moment.",
+                  half_open(0, 1)),
+      number(KEY(optim.eps), "AdamW's epsilon.", above(0, 1)),
+      number(KEY(optim.clip), "Largest global gradient norm; 0: no clipping.", from(0, 1e9)),
+      fixed(choice(KEY(optim.states),
+                   "How moments are kept: auto, in precision.master; int8, as 8-bit codes with a "
+                   "scale for every 256 of them, which needs parallel.tp=1.",
+                   {{"auto", OptimizerStates::kMaster}, {"int8", OptimizerStates::kInt8}})),
+  };
+}
+
+std::vector<Field> run_fields() {
+  return {
+      choice(KEY(run.device), "Where ranks compute; cuda: one process a GPU.",
+             {{"cpu", Device::kCpu}, {"cuda", Device::kCuda}}),
+      integer(KEY(run.steps), "Optimizer steps of the whole run.", from(1, kMaxSteps)),
+      fixed(integer(KEY(run.global_batch), "Samples per step over all ranks.", from(1, kMaxBatch))),
+      fixed(integer(KEY(run.micro_batch), "Samples per forward and backward of one rank.",
+                    from(1, kMaxBatch))),
+      boolean(KEY(run.find_micro_batch),
+              "Before training, find the largest micro_batch, of those that divide a rank's "
+              "samples of global_batch, with which the job fits run.memory_limit or, without one, "
+              "the machine: by the plan's forecast, then by a trial of two steps. Micro-batches "
+              "are the leaves of canonical sums, so another one is another run to the bit."),
+      bytes(KEY(run.memory_limit),
+            "The most memory that a rank may need, its share of the process counted in; a job "
+            "whose forecast is above it does not start (exit code 6); 0: no limit."),
+      fixed(integer(KEY(run.seed), "Seed of initial weights and dropout.", from(0, kMaxSeed))),
+      integer(KEY(run.log_every), "Steps between progress lines.", from(1, kMaxSteps)),
+      count(KEY(run.eval_every), "Steps between validations; 0: never."),
+      count(KEY(run.eval_batches), "Global batches per validation; 0: the whole validation split."),
+      count(KEY(run.skip_non_finite),
+            "How many steps in a row may have a loss or gradient norm that is not finite: they "
+            "change no parameter, the rank and tensor where it began are named, and the last one "
+            "ends the run with exit code 5; 0: the first does. Overflows under a dynamic loss "
+            "scale do not count."),
+      count(KEY(run.compare_replicas),
+            "Steps between comparisons of what several ranks hold alike, bit for bit; every "
+            "checkpoint is compared before it is written. Where replicas differ the run ends with "
+            "exit code 4, and the rank that is alone is named. 0: never."),
+      count(KEY(run.trace),
+            "The step of which every rank's lines are timed: trace.json, timeline.svg and "
+            "node_costs.json in the run directory; 0: none."),
+  };
+}
+
+std::vector<Field> checkpoint_fields() {
+  return {
+      count(KEY(checkpoint.every), "Steps between checkpoints; 0: only at the end of the run."),
+      boolean(KEY(checkpoint.async),
+              "Checkpoints of checkpoint.every are copied in host memory and written while "
+              "training goes on; else, and where states or parameters are offloaded to nvme, "
+              "training waits for the disk. The last one of a run is always waited for."),
+      count(KEY(checkpoint.keep_last),
+            "Checkpoints kept, newest first; the two newest whole ones always stay; 0: all."),
+      count(KEY(checkpoint.keep_every),
+            "Beside keep_last, those of every so many steps are kept; 0: none."),
+      count(KEY(checkpoint.keep_best),
+            "Beside keep_last, so many with the lowest validation loss are kept."),
+      boolean(KEY(checkpoint.trainable_only),
+              "Checkpoints leave out what does not train; what reads them takes it from "
+              "model.weights."),
+  };
+}
+
+}  // namespace trireme::config
