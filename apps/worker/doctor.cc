@@ -158,7 +158,7 @@ struct KeepLoss final : train::Callback {
 double last_loss(const train::TrainSetup& setup, int ranks) {
   double loss = 0;
   comm::run_local_ranks(ranks, kTimeout, [&](comm::World& world) {
-    std::vector<std::unique_ptr<train::Callback>> callbacks;
+    train::Callbacks callbacks;
     if (world.rank() == 0) callbacks.push_back(std::make_unique<KeepLoss>(loss));
     train::train(setup, world, callbacks);
   });

@@ -19,15 +19,13 @@
 namespace trireme::app {
 namespace {
 
-using Callbacks = std::vector<std::unique_ptr<train::Callback>>;
-
 int terminal_columns() {
   constexpr int kUnknown = 80;
   winsize size{};
   return ::ioctl(1, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUnknown;
 }
 
-Callbacks make_callbacks(const config::Job& job, const Arguments& arguments) {
+train::Callbacks make_callbacks(const config::Job& job, const Arguments& arguments) {
   std::optional<double> baseline;
   if (arguments.has("baseline")) baseline = arguments.number<double>("baseline");
   train::ProgressOptions progress{.write =
@@ -39,7 +37,7 @@ Callbacks make_callbacks(const config::Job& job, const Arguments& arguments) {
                                   .log_every = job.run.log_every,
                                   .baseline = baseline};
   if (::isatty(1) && !arguments.has("quiet")) progress.columns = terminal_columns;
-  Callbacks callbacks;
+  train::Callbacks callbacks;
   callbacks.push_back(train::jsonl_callback());
   callbacks.push_back(train::tensorboard_callback());
   callbacks.push_back(train::report_callback(baseline));
@@ -57,8 +55,8 @@ void agree(train::TrainSetup& setup, comm::World& world) {
 train::Ending train_rank(train::TrainSetup setup, comm::World& world, const Arguments& arguments) {
   agree(setup, world);
   setup.tensors = &charged_here();
-  return train::train(setup, world,
-                      world.rank() == 0 ? make_callbacks(setup.job, arguments) : Callbacks());
+  return train::train(
+      setup, world, world.rank() == 0 ? make_callbacks(setup.job, arguments) : train::Callbacks());
 }
 
 }  // namespace

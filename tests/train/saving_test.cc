@@ -110,7 +110,7 @@ class Saving : public testing::Test {
     std::filesystem::create_directories(setup.out);
     Ending ending{};
     comm::run_local_ranks(2, 600, [&](comm::World& world) {
-      std::vector<std::unique_ptr<Callback>> callbacks;
+      Callbacks callbacks;
       if (world.rank() == 0) callbacks.push_back(std::make_unique<Through>(watch));
       const Ending mine = train(setup, world, callbacks);
       if (world.rank() == 0) ending = mine;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -92,5 +93,12 @@ class Callback {
   virtual void on_checkpoint(const CheckpointMetrics& metrics) {}
   virtual void on_end(const RunEnd& end) {}
 };
+
+using Callbacks = std::vector<std::unique_ptr<Callback>>;
+
+template <typename Event>
+void tell(const Callbacks& callbacks, const Event& event) {
+  for (const std::unique_ptr<Callback>& callback : callbacks) event(*callback);
+}
 
 }  // namespace trireme::train

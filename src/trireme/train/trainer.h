@@ -2,9 +2,7 @@
 #pragma once
 
 #include <atomic>
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "trireme/base/fs.h"
 #include "trireme/comm/world.h"
@@ -30,7 +28,6 @@ struct TrainSetup {
 // is the last one the run ends with Error{kData}. Collective: every rank of the world calls it with an equal job; ranks
 // that disagree on job, plan or data are refused before the first step, by name. Callbacks fire on the
 // rank that has them.
-Ending train(const TrainSetup& setup, comm::World& world,
-             const std::vector<std::unique_ptr<Callback>>& callbacks);
+Ending train(const TrainSetup& setup, comm::World& world, const Callbacks& callbacks);
 
 }  // namespace trireme::train

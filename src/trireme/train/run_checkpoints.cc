@@ -1,0 +1,127 @@
+#include "trireme/train/run_checkpoints.h"
+
+#include <filesystem>
+
+#include "trireme/base/error.h"
+#include "trireme/ckpt/checkpoint.h"
+#include "trireme/config/saving.h"
+
+namespace trireme::train {
+
+RunCheckpoints::RunCheckpoints(const TrainSetup& setup, const std::string& dataset_digest,
+                               JobSession& steps, comm::World& world, const Callbacks& callbacks)
+    : setup_(setup),
+      job_(setup.job),
+      dataset_digest_(dataset_digest),
+      steps_(steps),
+      units_(steps.session().units()),
+      specs_(steps.session().model().spec.units),
+      world_(world),
+      callbacks_(callbacks),
+      saver_({.root = root(),
+              .keep = {.last = job_.checkpoint.keep_last,
+                       .every = job_.checkpoint.keep_every,
+                       .best = job_.checkpoint.keep_best},
+              .files = setup.files},
+             units_, specs_, world) {}
+
+std::int64_t RunCheckpoints::begin() {
+  if (job_.checkpoint.trainable_only) base_ = ckpt::identity(job_.model.weights);
+  std::int64_t steps = 0;
+  if (!setup_.resume.empty()) {
+    steps = load(setup_.resume);
+  } else if (!job_.model.weights.empty()) {
+    ckpt::load_weights(job_.model.weights, units_, specs_);
+    units_.refresh();
+  }
+  if (world_.rank() == 0) make_directories(root());
+  return steps;
+}
+
+std::int64_t RunCheckpoints::load(const Path& directory) {
+  const formats::Manifest manifest = ckpt::load(directory, units_, specs_, job_.model.weights);
+  if (manifest.dataset_digest != dataset_digest_)
+    fail(ErrorKind::kData,
+         "{}: was trained on dataset {}, {} is {}; point data.path to the same data",
+         directory.string(), manifest.dataset_digest, setup_.dataset.string(), dataset_digest_);
+  config::check_resumable(config::parse_job(manifest.job, directory.string()), job_);
+  check_base(manifest);
+  units_.refresh();
+  steps_.restore(parse_train_state(manifest.train_state, manifest.step, directory.string()));
+  newest_ = directory;
+  std::error_code absent;
+  if (std::filesystem::equivalent(directory.parent_path(), root(), absent))
+    saver_.trust(manifest.step);
+  return manifest.step;
+}
+
+// Checkpoints to come name model.weights as what they leave out: it must be what this run goes on with.
+void RunCheckpoints::check_base(const formats::Manifest& manifest) const {
+  if (!job_.checkpoint.trainable_only) return;
+  if (manifest.base.empty())
+    ckpt::check_frozen(job_.model.weights, units_, specs_);
+  else if (manifest.base != base_)
+    fail(ErrorKind::kData,
+         "{}: its run began with a checkpoint whose manifest has digest {}, {} has {}; set "
+         "model.weights to that one",
+         setup_.resume.string(), manifest.base, job_.model.weights, base_);
+}
+
+ckpt::Header RunCheckpoints::header(std::int64_t step, std::optional<double> eval_loss) const {
+  return {.step = step,
+          .consumed_samples = step * job_.run.global_batch,
+          .dataset_digest = dataset_digest_,
+          .eval_loss = eval_loss,
+          .job = config::print_yaml(job_),
+          .train_state = print(steps_.state()),
+          .build = setup_.build_id,
+          .base = base_};
+}
+
+void RunCheckpoints::save(std::int64_t step, std::optional<double> eval_loss) {
+  if (saver_.under_way()) {
+    ++left_out_;
+    tell(callbacks_, [&](Callback& callback) {
+      callback.on_checkpoint({.step = step,
+                              .problem =
+                                  "no checkpoint: the one before is still being written; raise "
+                                  "checkpoint.every if this goes on"});
+    });
+    return;
+  }
+  const bool behind = config::saves_behind(job_);
+  saver_.begin(header(step, eval_loss), behind ? ckpt::SaveMode::kBehind : ckpt::SaveMode::kAtOnce);
+  if (!behind) finish();
+}
+
+void RunCheckpoints::save_last(std::int64_t step, std::optional<double> eval_loss) {
+  finish();
+  saver_.begin(header(step, eval_loss), ckpt::SaveMode::kAtOnce);
+  const ckpt::Saved saved = saver_.finish();
+  if (saved.path.empty()) fail(ErrorKind::kData, "{}; mend that and resume", saved.problem);
+  tell_saved(saved);
+}
+
+void RunCheckpoints::poll() {
+  if (const auto saved = saver_.poll()) tell_saved(*saved);
+}
+
+void RunCheckpoints::finish() {
+  if (saver_.under_way()) tell_saved(saver_.finish());
+}
+
+void RunCheckpoints::tell_saved(const ckpt::Saved& saved) {
+  if (saved.path.empty())
+    ++failed_;
+  else
+    newest_ = saved.path;
+  tell(callbacks_, [&](Callback& callback) {
+    callback.on_checkpoint({.step = saved.step,
+                            .directory = saved.path,
+                            .problem = saved.problem,
+                            .seconds = saved.seconds,
+                            .standing_s = saved.standing_s});
+  });
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,60 @@
+// RunCheckpoints: what a run begins with, and the checkpoints it leaves.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "trireme/ckpt/saver.h"
+#include "trireme/train/callbacks.h"
+#include "trireme/train/job_session.h"
+#include "trireme/train/trainer.h"
+
+namespace trireme::train {
+
+// Of one rank; the end of every checkpoint is told to the callbacks. Every call is collective.
+class RunCheckpoints {
+ public:
+  // All of them outlive it.
+  RunCheckpoints(const TrainSetup& setup, const std::string& dataset_digest, JobSession& steps,
+                 comm::World& world, const Callbacks& callbacks);
+
+  // Fills the session with setup.resume or, where the run is a new one, with model.weights. Returns the steps done.
+  // Throws Error{kData} where they are of other data or another base, Error{kUsage} where fixed keys differ.
+  std::int64_t begin();
+
+  // After `step` steps. One at a time: a disk that is slower than checkpoint.every gets fewer of them.
+  void save(std::int64_t step, std::optional<double> eval_loss);
+  // Nothing comes after it to try again, and nothing to write it behind. Throws Error{kData} where it fails.
+  void save_last(std::int64_t step, std::optional<double> eval_loss);
+  // Goes on with what is under way, between two steps.
+  void poll();
+  // Waits for what is under way.
+  void finish();
+
+  const Path& newest() const { return newest_; }  // empty: none
+  std::int64_t failed() const { return failed_; }
+  std::int64_t left_out() const { return left_out_; }  // due while another was under way
+
+ private:
+  Path root() const { return setup_.out / "checkpoints"; }
+  std::int64_t load(const Path& directory);
+  void check_base(const formats::Manifest& manifest) const;
+  ckpt::Header header(std::int64_t step, std::optional<double> eval_loss) const;
+  void tell_saved(const ckpt::Saved& saved);
+
+  const TrainSetup& setup_;
+  const config::Job& job_;
+  const std::string& dataset_digest_;
+  JobSession& steps_;
+  exec::Units& units_;
+  const std::vector<arch::UnitSpec>& specs_;
+  comm::World& world_;
+  const Callbacks& callbacks_;
+  std::string base_;  // of what checkpoints leave out
+  ckpt::Saver saver_;
+  Path newest_;
+  std::int64_t failed_ = 0, left_out_ = 0;
+};
+
+}  // namespace trireme::train

@@ -1,0 +1,78 @@
+#include "trireme/train/run_health.h"
+
+#include "trireme/base/clock.h"
+#include "trireme/base/error.h"
+#include "trireme/train/compare_replicas.h"
+#include "trireme/train/non_finite.h"
+
+namespace trireme::train {
+
+RunHealth::RunHealth(const config::Job& job, JobSession& steps, RunCheckpoints& checkpoints,
+                     comm::World& world, const Callbacks& callbacks)
+    : job_(job), steps_(steps), checkpoints_(checkpoints), world_(world), callbacks_(callbacks) {
+  if (job.run.compare_replicas > 0 &&
+      !has_replicas(steps.session().units(), steps.session().model().spec.units, world))
+    fail(ErrorKind::kUsage,
+         "run.compare_replicas={}: no two ranks hold the same; leave it out, or replicate "
+         "(parallel.dp_replicate, or zero=0)",
+         job.run.compare_replicas);
+}
+
+void RunHealth::tell_fault(const formats::Event& fault) const {
+  tell(callbacks_, [&](Callback& callback) { callback.on_fault(fault); });
+}
+
+void RunHealth::check_finite(std::int64_t step, const exec::StepResult& result,
+                             const JobSession::Load& load, double seconds) {
+  const std::int64_t row = steps_.non_finite_in_a_row();
+  if (row == 0) return;
+  const Stopwatch looking;
+  const bool last = row >= job_.run.skip_non_finite;
+  const NonFinite first = find_non_finite(steps_, step - 1, load, world_);
+  formats::Event fault{
+      .kind = "not finite",
+      .rank = first.rank,
+      .host = first.host,
+      .step = step,
+      .op = "training",
+      .cause = fmt::format("loss {}, gradient norm {}: {}", result.loss, result.grad_norm,
+                           first.rank < 0
+                               ? "run again, everything is finite: a passing fault of the machine"
+                               : fmt::format("rank {} first: {}", first.rank, first.what)),
+      .action = last ? "stop" : "skip"};
+  fault.lost_s = seconds + looking.seconds();
+  tell_fault(fault);
+  if (last)
+    fail(ErrorKind::kNonFinite,
+         "step {}, {} in a row: {}; none of them changed a parameter; lower optim.lr, or check "
+         "the data of these steps (run.skip_non_finite={})",
+         step, row, fault.cause, job_.run.skip_non_finite);
+}
+
+bool RunHealth::compares(std::int64_t step, bool saving) const {
+  const std::int64_t every = job_.run.compare_replicas;
+  return every > 0 && (saving || step % every == 0);
+}
+
+void RunHealth::compare(std::int64_t step) {
+  const Stopwatch watch;
+  const Apart apart =
+      compare_replicas(steps_.session().units(), steps_.session().model().spec.units, world_);
+  if (apart.ranks.empty()) return;
+  formats::Event fault{.kind = "replicas differ",
+                       .rank = apart.outvoted && apart.ranks.size() == 1 ? apart.ranks[0] : -1,
+                       .step = step,
+                       .op = "comparison of replicas",
+                       .cause = describe(apart),
+                       .action = "stop"};
+  fault.lost_s = watch.seconds();
+  tell_fault(fault);
+  checkpoints_.finish();
+  fail(ErrorKind::kPeerLost,
+       "after step {}: {}; memory has gone bad. Checkpoints were compared before they were "
+       "written: run the command again to go on from the last, without that machine if this "
+       "comes back",
+       step, fault.cause);
+}
+
+}  // namespace trireme::train

@@ -1,0 +1,37 @@
+// Validation: the loss on the validation split, now and then.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "trireme/data/token_loader.h"
+#include "trireme/formats/dataset.h"
+#include "trireme/train/callbacks.h"
+#include "trireme/train/job_session.h"
+
+namespace trireme::train {
+
+class Validation {
+ public:
+  // All of them outlive it.
+  Validation(const config::Job& job, const formats::Dataset& dataset, JobSession& steps,
+             const Callbacks& callbacks);
+
+  // Of the validation text; 0 when unknown.
+  double bytes_per_token() const;
+  // After `step` steps; tells the callbacks. Collective. Does nothing where the job validates never.
+  void run(std::int64_t step);
+  // What that gave, if it was this step and finite.
+  std::optional<double> loss_at(std::int64_t step) const;
+
+ private:
+  const config::Job& job_;
+  const formats::Dataset& dataset_;
+  JobSession& steps_;
+  const Callbacks& callbacks_;
+  data::EvaluationLoader loader_;
+  std::int64_t step_ = -1;  // that loss_ is of
+  double loss_ = 0;
+};
+
+}  // namespace trireme::train
