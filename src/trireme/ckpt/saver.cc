@@ -5,7 +5,9 @@
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/ckpt/on_rank_zero.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/formats/go_back.h"
 
 namespace trireme::ckpt {
 
@@ -61,6 +63,15 @@ Saved Saver::finish() {
   }
   saved_.standing_s += standing.seconds();
   return take();
+}
+
+void Saver::go_back(const formats::Manifest& manifest) {
+  TRIREME_CHECK(!under_way(), "the checkpoint of step {} is under way", header_.step);
+  on_rank_zero(world_, [&] {
+    formats::go_back(*setup_.files, setup_.root, manifest);
+    retention_.forget_after(manifest.step);
+    return std::string();
+  });
 }
 
 Saved Saver::take() {

@@ -53,6 +53,10 @@ class Saver {
   // Waits for the end of what is under way.
   Saved finish();
 
+  // While none is under way: ROOT/step-N of this manifest becomes the newest (formats::go_back). Error{kData} on every
+  // rank.
+  void go_back(const formats::Manifest& manifest);
+
   // Retention need not read this one again: every byte of it was verified.
   void trust(std::int64_t step) { retention_.trust(step); }
 

@@ -181,9 +181,11 @@ std::vector<CheckpointEntry> list_checkpoints(const Path& root, CheckpointCheck 
 }
 
 std::optional<NewestCheckpoint> newest_checkpoint(const Path& root, CheckpointCheck check,
-                                                  env::FileSystem& files) {
+                                                  env::FileSystem& files, std::int64_t last) {
   std::vector<CheckpointEntry> refused;
-  for (CheckpointEntry& entry : step_directories(root, files)) try {
+  std::vector<CheckpointEntry> entries = step_directories(root, files);
+  std::erase_if(entries, [&](const CheckpointEntry& entry) { return entry.step > last; });
+  for (CheckpointEntry& entry : entries) try {
       Manifest manifest = read_checked(entry, check, files);
       return NewestCheckpoint{
           .path = entry.path, .manifest = std::move(manifest), .refused = std::move(refused)};

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -52,11 +53,12 @@ struct NewestCheckpoint {
   std::vector<CheckpointEntry> refused;
 };
 
-// Nothing when no "step-N" directory lies under `root`. When there are some but none is usable: Error{kData}
-// with the reason of the newest.
+// Of those with N up to `last`. Nothing when no such "step-N" directory lies under `root`. When there are some but none
+// is usable: Error{kData} with the reason of the newest.
 std::optional<NewestCheckpoint> newest_checkpoint(
     const Path& root, CheckpointCheck check = CheckpointCheck::kEveryByte,
-    env::FileSystem& files = env::real_file_system());
+    env::FileSystem& files = env::real_file_system(),
+    std::int64_t last = std::numeric_limits<std::int64_t>::max());
 
 // N of "step-N", or nothing for every other name (also "step-007": one directory per step).
 std::optional<std::int64_t> step_of(const std::string& name);

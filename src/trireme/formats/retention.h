@@ -30,6 +30,10 @@ class Retention {
 
   // This run has written or verified every byte of it.
   void trust(std::int64_t step) { verified_.insert(step); }
+  // What is called by these steps from now on, the run has still to write.
+  void forget_after(std::int64_t step) {
+    verified_.erase(verified_.upper_bound(step), verified_.end());
+  }
 
   // Deletes what the rule does not keep, but never one of the two newest of which every byte is as it was written; with
   // fewer than two, nothing. What cannot be used does not count and stays for a person to look at. Throws

@@ -1,0 +1,15 @@
+// What one rank does for all, however long it takes.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "trireme/comm/world.h"
+
+namespace trireme::ckpt {
+
+// Rank 0 does it aside while ranks go on hearing of one another: a silent peer would count as lost. Every rank gets its
+// text; what it throws is Error{kData} on every rank. Collective.
+std::string on_rank_zero(comm::World& world, const std::function<std::string()>& body);
+
+}  // namespace trireme::ckpt
