@@ -236,5 +236,32 @@ TEST(Recipes, HaveTheContractsSizes) {
   EXPECT_EQ(parameters(m), 124'439'808);
 }
 
+TEST(Resolve, SpikesNeedSomethingToGoBackTo) {
+  const auto resolved = [](std::vector<std::string> sets) {
+    Job job;
+    for (const std::string& set : sets) apply_set(job, set);
+    return resolve(job, 1, {.vocab = 256});
+  };
+  const auto error = [&](std::vector<std::string> sets) {
+    return usage_error_of([&] { resolved(sets); });
+  };
+  resolved({"run.spike_zscore=10", "checkpoint.every=50"});
+  resolved({"run.spike_zscore=10", "run.spike_limit=0"});
+  resolved({"run.spike_zscore=10", "checkpoint.every=50", "checkpoint.keep_last=3"});
+  resolved({"run.spike_zscore=10", "checkpoint.every=50", "checkpoint.keep_last=1",
+            "checkpoint.keep_every=100"});
+  EXPECT_THAT(error({"run.spike_skip=100"}), HasSubstr("run.spike_skip=100 with "
+                                                       "run.spike_zscore=0"));
+  EXPECT_THAT(error({"run.spike_zscore=10"}), HasSubstr("checkpoint.every=0: there would be "
+                                                        "nothing to go back to"));
+  EXPECT_THAT(error({"run.spike_zscore=10", "checkpoint.every=50", "checkpoint.keep_last=2"}),
+              HasSubstr("only 51 steps before a spike; set checkpoint.keep_last=3 or more"));
+  EXPECT_THAT(error({"run.spike_zscore=10", "checkpoint.every=10", "checkpoint.keep_last=2"}),
+              HasSubstr("only 11 steps before a spike; set checkpoint.keep_last=11 or more"));
+  resolved({"run.spike_zscore=10", "checkpoint.every=10", "checkpoint.keep_last=11"});
+  EXPECT_THAT(error({"run.spike_zscore=-1"}), HasSubstr("run.spike_zscore"));
+  EXPECT_THAT(error({"run.spike_window=2"}), HasSubstr("run.spike_window"));
+}
+
 }  // namespace
 }  // namespace trireme::config

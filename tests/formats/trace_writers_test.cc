@@ -31,6 +31,7 @@ TEST(TfEvents, RecordsAreFramedProtocolBuffers) {
   EventFileWriter writer(scratch.path(), {.unix_seconds = 1700000000, .host = "h", .process = 42});
   EXPECT_EQ(writer.path().filename(), "events.out.tfevents.1700000000.h.42.0");
   writer.add_scalar("train/loss", 2.5, 300, 1700000001.5);
+  writer.forget_from(200, 1700000001.5);
   writer.flush();
   const std::string file = read_file(writer.path());
   std::vector<std::string> events;
@@ -41,7 +42,7 @@ TEST(TfEvents, RecordsAreFramedProtocolBuffers) {
     EXPECT_EQ(load<std::uint32_t>(file, at + 12 + size), masked(events.back()));
     at += size + 16;
   }
-  ASSERT_EQ(events.size(), 2u);
+  ASSERT_EQ(events.size(), 3u);
   EXPECT_THAT(events[0], ::testing::HasSubstr("\x1a\x0d"
                                               "brain.Event:2"));
   // wall_time; step 300; summary of 19 bytes {value of 17 bytes {tag, simple_value 2.5f}}.
@@ -57,6 +58,8 @@ TEST(TfEvents, RecordsAreFramedProtocolBuffers) {
       "\x15";
   expected.append("\0\0\x20\x40", 4);
   EXPECT_EQ(events[1], expected);
+  // Step 200; session_log {status START}.
+  EXPECT_EQ(events[2], expected.substr(0, 9) + "\x10\xc8\x01" + "\x3a\x02" + "\x08\x01");
   EXPECT_THAT(refusal([&] {
                 EventFileWriter(scratch.path(),
                                 {.unix_seconds = 1700000000, .host = "h", .process = 42});

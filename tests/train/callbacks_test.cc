@@ -102,6 +102,31 @@ TEST(Jsonl, AKilledAndResumedRunLeavesTheSameFile) {
   EXPECT_EQ(read_file(killed / kMetricsName), read_file(whole / kMetricsName));
 }
 
+// Steps 1 to 13, back to 10, and on to 20.
+void run_with_rewind(Callback& callback, const Path& out) {
+  run(callback, out, 0, 13, false);
+  callback.on_rewind(10);
+  for (std::int64_t step = 11; step <= 20; ++step) {
+    callback.on_step(at_step(step));
+    if (step % 5 == 0) callback.on_eval(eval_at(step));
+  }
+  callback.on_end({.ending = Ending::kDone, .step = 20, .checkpoint = {}});
+}
+
+TEST(Jsonl, ARewoundRunLeavesTheSameFile) {
+  const formats::Scratch whole, rewound;
+  run(*jsonl_callback(), whole.path(), 0, 20);
+  run_with_rewind(*jsonl_callback(), rewound.path());
+  EXPECT_EQ(read_file(rewound / kMetricsName), read_file(whole / kMetricsName));
+}
+
+TEST(Report, ARewoundRunLeavesTheSamePage) {
+  const formats::Scratch whole, rewound;
+  run(*report_callback(), whole.path(), 0, 20);
+  run_with_rewind(*report_callback(), rewound.path());
+  EXPECT_EQ(read_file(rewound / kReportName), read_file(whole / kReportName));
+}
+
 TEST(Jsonl, AFreshRunDropsWhatAnEarlierOneLeft) {
   const formats::Scratch scratch;
   scratch.write(kMetricsName, jsonl_line(at_step(1), "") + "\nnot JSON\n[]\n{}\n");

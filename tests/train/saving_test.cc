@@ -4,28 +4,23 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <map>
 #include <mutex>
 #include <set>
 #include <thread>
 
-#include "tests/formats/scratch.h"
 #include "tests/harness/faulty_files.h"
-#include "tests/harness/small_jobs.h"
-#include "trireme/comm/local/local_world.h"
+#include "tests/harness/watched_runs.h"
 #include "trireme/formats/checkpoint_files.h"
-#include "trireme/formats/dataset.h"
-#include "trireme/formats/sources.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme::train {
 namespace {
 
-using formats::Scratch;
 using harness::FaultyFiles;
 using harness::FileFault;
 using harness::Sets;
 using harness::operator+;
+using harness::Watch;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using Steps = std::set<std::int64_t>;
@@ -51,97 +46,21 @@ class SlowDisk : public FaultyFiles {
   bool open_ = false;
 };
 
-class Watch : public Callback {
- public:
-  std::function<void(std::int64_t)> at_step = [](std::int64_t) {};
-  std::map<std::int64_t, double> losses, evals;
-  std::vector<CheckpointMetrics> checkpoints;
-  RunEnd end;
-
-  void on_step(const StepMetrics& m) override {
-    losses[m.step] = m.loss;
-    at_step(m.step);
-  }
-  void on_eval(const EvalMetrics& m) override { evals[m.step] = m.loss; }
-  void on_checkpoint(const CheckpointMetrics& m) override { checkpoints.push_back(m); }
-  void on_end(const RunEnd& e) override { end = e; }
-};
-
-// What a run's callbacks see is its watch's; the watch outlives it.
-class Through : public Callback {
- public:
-  explicit Through(Watch& watch) : watch_(watch) {}
-  void on_step(const StepMetrics& m) override { watch_.on_step(m); }
-  void on_eval(const EvalMetrics& m) override { watch_.on_eval(m); }
-  void on_checkpoint(const CheckpointMetrics& m) override { watch_.on_checkpoint(m); }
-  void on_end(const RunEnd& e) override { watch_.on_end(e); }
-
- private:
-  Watch& watch_;
-};
-
-class Saving : public testing::Test {
+class Saving : public harness::WatchedRuns {
  protected:
   void SetUp() override {
     std::string text;
     for (int i = 0; i < 400; ++i) text += "line " + std::to_string(i * i) + " of a text\n";
-    scratch_.write("text.txt", text);
-    formats::prepare_dataset(
-        {.sources = formats::collect_sources({scratch_ / "text.txt"}),
-         .out = scratch_ / "data",
-         .validation = {.by = formats::ValidationRule::By::kTail, .fraction = 0.2}});
+    prepare("data", text);
   }
 
   // Two ranks, five steps, unless `sets` say otherwise.
   Ending run(const std::string& out, const Sets& sets, Watch& watch,
              env::FileSystem& files = env::real_file_system(),
              const std::atomic<int>* stop = nullptr) {
-    const Sets small = {"model.layers=2",   "model.hidden=32",      "model.heads=4",
-                        "model.seq_len=16", "run.global_batch=4",   "run.micro_batch=1",
-                        "run.eval_every=0", "optim.warmup_steps=0", "parallel.dp_shard=2",
-                        "run.steps=5",      "checkpoint.every=2"};
-    TrainSetup setup;
-    setup.job = config::resolve(harness::job_of("gpt_tiny.yaml", small, sets), 2, {.vocab = 256});
-    setup.dataset = scratch_ / "data";
-    setup.out = scratch_ / out;
-    setup.build_id = "test";
-    setup.files = &files;
-    setup.stop = stop;
-    std::filesystem::create_directories(setup.out);
-    Ending ending{};
-    comm::run_local_ranks(2, 600, [&](comm::World& world) {
-      Callbacks callbacks;
-      if (world.rank() == 0) callbacks.push_back(std::make_unique<Through>(watch));
-      const Ending mine = train(setup, world, callbacks);
-      if (world.rank() == 0) ending = mine;
-    });
-    return ending;
+    const Sets few = {"run.steps=5", "checkpoint.every=2"};
+    return WatchedRuns::run({.out = out, .sets = few + sets, .files = &files, .stop = stop}, watch);
   }
-
-  // Steps of which every byte is as it was written; nothing else lies beside them.
-  Steps saved(const std::string& out) {
-    const Path root = scratch_ / out / "checkpoints";
-    Steps steps;
-    for (const auto& entry :
-         formats::list_checkpoints(root, formats::CheckpointCheck::kEveryByte)) {
-      EXPECT_EQ(entry.problem, "");
-      steps.insert(entry.step);
-    }
-    for (const auto& entry : std::filesystem::directory_iterator(root))
-      EXPECT_TRUE(formats::step_of(entry.path().filename())) << entry.path();
-    return steps;
-  }
-
-  // All files but the manifest, by name.
-  std::map<std::string, std::string> shards(const std::string& out, std::int64_t step) {
-    const Path directory = scratch_ / out / "checkpoints" / fmt::format("step-{}", step);
-    std::map<std::string, std::string> shards;
-    for (const auto& file : formats::verify_checkpoint(directory).files)
-      shards[file.name] = read_file(directory / file.name);
-    return shards;
-  }
-
-  Scratch scratch_;
 };
 
 // Whatever a rank holds, and wherever: the copy is what would have been written.

@@ -60,6 +60,25 @@ std::vector<Field> run_fields() {
             "change no parameter, the rank and tensor where it began are named, and the last one "
             "ends the run with exit code 5; 0: the first does. Overflows under a dynamic loss "
             "scale do not count."),
+      number(KEY(run.spike_zscore),
+             "Robust z-score from which on a step's loss is a spike: (loss - median) / (1.4826 x "
+             "median distance from it, 0.01 nats at least) of the losses before it; 10, say. "
+             "Training then goes back to a checkpoint and leaves out the batches from there to the "
+             "spike (docs/numerics.md). 0: off.",
+             from(0, 1e6)),
+      integer(KEY(run.spike_window),
+              "Losses that a step's is compared with, the last ones; half as many are enough.",
+              from(8, 10000)),
+      integer(KEY(run.spike_rewind),
+              "A spike sends training back to the newest checkpoint that is at least so many steps "
+              "older; where there is none it goes on.",
+              from(1, kMaxSteps)),
+      count(KEY(run.spike_skip),
+            "Batches left out after going back, counted from the next one; those up to the spike's "
+            "always are."),
+      count(KEY(run.spike_limit),
+            "How often training may go back without getting past the step that it went back from; "
+            "the next spike ends the run with exit code 5. 0: the first does."),
       count(KEY(run.compare_replicas),
             "Steps between comparisons of what several ranks hold alike, bit for bit; every "
             "checkpoint is compared before it is written. Where replicas differ the run ends with "

@@ -161,6 +161,11 @@ struct Run {
   std::int64_t eval_every = 0;       // steps; 0: never
   std::int64_t eval_batches = 0;     // global batches; 0: the whole validation split
   std::int64_t skip_non_finite = 5;  // in a row, of which the last ends the run; 0: none is skipped
+  double spike_zscore = 0;           // of a loss that is a spike; 0: none is
+  std::int64_t spike_window = 100;   // losses that it is compared with
+  std::int64_t spike_rewind = 100;   // steps that training goes back, at least
+  std::int64_t spike_skip = 200;     // batches then left out, at least
+  std::int64_t spike_limit = 3;      // rewinds that do not get past a step
   std::int64_t compare_replicas = 0;  // steps between; 0: never
   std::int64_t trace = 0;             // the step whose lines are timed, from 1; 0: none
   bool operator==(const Run&) const = default;

@@ -7,6 +7,7 @@
 #include "trireme/base/patterns.h"
 #include "trireme/config/check_offload.h"
 #include "trireme/config/check_precision.h"
+#include "trireme/config/check_spikes.h"
 
 namespace trireme::config {
 namespace {
@@ -332,6 +333,7 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
   resolve_states(job);
   check_training(job);
   check_retention(job);
+  check_spikes(job);
   check_device(job, world);
   check_batch(job);
   resolve_optim(job.optim, job.run);

@@ -96,6 +96,14 @@ void EventFileWriter::add_scalar(std::string_view tag, double value, std::int64_
   put(event_of(wall_time, step, 5, summary));
 }
 
+// What TensorFlow writes where it starts again from a checkpoint: SessionLog{status: START}.
+void EventFileWriter::forget_from(std::int64_t step, double wall_time) {
+  std::string session;
+  put_key(session, 1, Wire::kVarint);
+  put_varint(session, 1);
+  put(event_of(wall_time, step, 7, session));
+}
+
 void EventFileWriter::put(std::string_view event) {
   std::string record;
   put_raw(record, static_cast<std::uint64_t>(event.size()));

@@ -33,6 +33,9 @@ class EventFileWriter {
   // `wall_time` in seconds since 1970. Tags are spelled "train/loss".
   void add_scalar(std::string_view tag, double value, std::int64_t step, double wall_time);
 
+  // Scalars of this step and later ones that were added before are no longer shown.
+  void forget_from(std::int64_t step, double wall_time);
+
   // Throws Error{kData} when the file cannot be written.
   void flush();
 

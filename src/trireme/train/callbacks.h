@@ -90,6 +90,8 @@ class Callback {
   virtual void on_eval(const EvalMetrics& metrics) {}
   // Something went wrong and something was done about it.
   virtual void on_fault(const formats::Event& fault) {}
+  // Training goes on after this step: what was told of later ones, faults apart, is of a history that did not happen.
+  virtual void on_rewind(std::int64_t step) {}
   virtual void on_checkpoint(const CheckpointMetrics& metrics) {}
   virtual void on_end(const RunEnd& end) {}
 };

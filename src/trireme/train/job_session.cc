@@ -1,5 +1,6 @@
 #include "trireme/train/job_session.h"
 
+#include <algorithm>
 #include <filesystem>
 
 #include "trireme/arch/layout.h"
@@ -77,6 +78,7 @@ JobSession::JobSession(const config::Job& job, comm::World& world, const Path& s
                 .stochastic = job.precision.rounding == config::Rounding::kStochastic,
                 .int8_states = job.optim.states == config::OptimizerStates::kInt8}),
       scaler_(scaler_of(job.precision)),
+      spikes_({.zscore = job.run.spike_zscore, .window = job.run.spike_window}),
       grid_(arch::grid_of(job, model.spec)),
       session_(std::move(model),
                {.mesh = arch::mesh_of(job),
@@ -97,7 +99,10 @@ double JobSession::learning_rate() const {
 }
 
 TrainState JobSession::state() const {
-  TrainState state{.updates = updates_, .non_finite = non_finite_};
+  TrainState state{.updates = updates_,
+                   .non_finite = non_finite_,
+                   .left_out = left_out_,
+                   .spikes = spikes_.state()};
   if (scaler_) state.loss_scale = scaler_->state();
   return state;
 }
@@ -105,7 +110,25 @@ TrainState JobSession::state() const {
 void JobSession::restore(const TrainState& state) {
   updates_ = state.updates;
   non_finite_ = state.non_finite;
+  left_out_ = state.left_out;
+  spikes_.restore(state.spikes);
+  spike_.reset();
+  scaler_ = scaler_of(job_.precision);
   if (scaler_ && state.loss_scale) scaler_->restore(*state.loss_scale);
+}
+
+data::BatchRange JobSession::rewind(TrainState earlier, std::int64_t steps, const Spike& spike) {
+  const std::int64_t first = left_out_.batch(steps);
+  const data::BatchRange range{
+      .first = first,
+      .last = std::max(first + job_.run.spike_skip - 1, left_out_.batch(spike.step - 1))};
+  earlier.left_out = left_out_;
+  earlier.left_out.add(range);
+  SpikeDetector spikes = spikes_;
+  spikes.rewind(earlier.spikes, spike);
+  earlier.spikes = spikes.state();
+  restore(earlier);
+  return range;
 }
 
 // The samples of one rank's micro-batch, and of each its tokens: a function of what was consumed and of global
@@ -132,7 +155,7 @@ exec::StepArgs JobSession::args_of(std::int64_t step, const Load& load) const {
                      .step = updates_ + 1,
                      .noise = static_cast<std::uint64_t>(job_.run.seed)},
           .clip = job_.optim.clip,
-          .load = of_batch(step, load)};
+          .load = of_batch(left_out_.batch(step), load)};
 }
 
 exec::StepResult JobSession::train(std::int64_t step, bool flag, const Load& load,
@@ -147,6 +170,7 @@ exec::StepResult JobSession::train(std::int64_t step, bool flag, const Load& loa
     scaler_->update(result.skipped, step);
   else
     non_finite_ = result.skipped ? non_finite_ + 1 : 0;
+  spike_ = result.skipped ? std::nullopt : spikes_.judge(step + 1, result.loss);
   return result;
 }
 

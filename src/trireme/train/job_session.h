@@ -9,9 +9,11 @@
 #include "trireme/base/fs.h"
 #include "trireme/comm/world.h"
 #include "trireme/config/job.h"
+#include "trireme/data/left_out.h"
 #include "trireme/exec/session.h"
 #include "trireme/optim/adamw.h"
 #include "trireme/optim/loss_scaler.h"
+#include "trireme/train/spike.h"
 #include "trireme/train/train_state.h"
 
 namespace trireme::train {
@@ -41,11 +43,23 @@ class JobSession {
   std::int64_t non_finite_in_a_row() const { return non_finite_; }
   std::int64_t tokens_per_step() const { return job_.run.global_batch * job_.model.seq_len; }
 
+  // The one that began with the last step.
+  const std::optional<Spike>& spike() const { return spike_; }
+  // How often training went back since it last got past the steps that it went back from.
+  std::int64_t rewinds() const { return spikes_.state().rewinds; }
+  // What `steps` steps have used of the order of samples, and left out.
+  std::int64_t consumed_samples(std::int64_t steps) const {
+    return left_out_.batch(steps) * job_.run.global_batch;
+  }
+
   TrainState state() const;
   // Goes on from there. A dynamic scale that the state does not know begins anew.
   void restore(const TrainState& state);
+  // Goes on from the state after `steps` steps, before the spike, and without the batches from there on: run.spike_skip of
+  // them, and all up to the spike's.
+  data::BatchRange rewind(TrainState earlier, std::int64_t steps, const Spike& spike);
 
-  // The step-th step (from 0) on the step-th global batch, which is the next update unless it is skipped. `flag`,
+  // The step-th step (from 0) on the step-th global batch that is not left out, which is the next update unless it is skipped. `flag`,
   // `observer` and `times` as in exec::StepArgs. What is not finite is skipped where the job says so. Throws
   // Error{kNonFinite} as exec::Executor does, or where a dynamic loss scale overflows at its floor; no parameter has
   // changed then.
@@ -72,6 +86,9 @@ class JobSession {
   std::optional<optim::LossScaler> scaler_;
   std::int64_t updates_ = 0;
   std::int64_t non_finite_ = 0;
+  data::LeftOut left_out_;
+  SpikeDetector spikes_;
+  std::optional<Spike> spike_;
   plan::schedules::Grid grid_;
   bool scratch_made_ = false;  // its directory, by this rank
   exec::Session session_;

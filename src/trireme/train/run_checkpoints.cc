@@ -4,9 +4,18 @@
 
 #include "trireme/base/error.h"
 #include "trireme/ckpt/checkpoint.h"
+#include "trireme/ckpt/on_rank_zero.h"
 #include "trireme/config/saving.h"
+#include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::train {
+namespace {
+
+TrainState state_of(const formats::Manifest& manifest, const Path& directory) {
+  return parse_train_state(manifest.train_state, manifest.step, directory.string());
+}
+
+}  // namespace
 
 RunCheckpoints::RunCheckpoints(const TrainSetup& setup, const std::string& dataset_digest,
                                JobSession& steps, comm::World& world, const Callbacks& callbacks)
@@ -29,7 +38,9 @@ std::int64_t RunCheckpoints::begin() {
   if (job_.checkpoint.trainable_only) base_ = ckpt::identity(job_.model.weights);
   std::int64_t steps = 0;
   if (!setup_.resume.empty()) {
-    steps = load(setup_.resume);
+    const formats::Manifest manifest = load(setup_.resume);
+    steps_.restore(state_of(manifest, setup_.resume));
+    steps = manifest.step;
   } else if (!job_.model.weights.empty()) {
     ckpt::load_weights(job_.model.weights, units_, specs_);
     units_.refresh();
@@ -38,25 +49,48 @@ std::int64_t RunCheckpoints::begin() {
   return steps;
 }
 
-std::int64_t RunCheckpoints::load(const Path& directory) {
+formats::Manifest RunCheckpoints::load(const Path& directory) {
   const formats::Manifest manifest = ckpt::load(directory, units_, specs_, job_.model.weights);
   if (manifest.dataset_digest != dataset_digest_)
     fail(ErrorKind::kData,
          "{}: was trained on dataset {}, {} is {}; point data.path to the same data",
          directory.string(), manifest.dataset_digest, setup_.dataset.string(), dataset_digest_);
   config::check_resumable(config::parse_job(manifest.job, directory.string()), job_);
-  check_base(manifest);
+  check_base(manifest, directory);
   units_.refresh();
-  steps_.restore(parse_train_state(manifest.train_state, manifest.step, directory.string()));
   newest_ = directory;
   std::error_code absent;
   if (std::filesystem::equivalent(directory.parent_path(), root(), absent))
     saver_.trust(manifest.step);
-  return manifest.step;
+  return manifest;
+}
+
+std::optional<RunCheckpoints::Rewind> RunCheckpoints::rewind(const Spike& spike,
+                                                             std::int64_t last) {
+  finish();
+  const Path directory = ckpt::on_rank_zero(world_, [&] {
+    try {
+      const auto found = formats::newest_checkpoint(root(), formats::CheckpointCheck::kEveryByte,
+                                                    *setup_.files, last);
+      return found ? found->path.string() : std::string();
+    } catch (const Error&) {
+      return std::string();  // there are some, all unusable
+    }
+  });
+  if (directory.empty()) return std::nullopt;
+  formats::Manifest manifest = load(directory);
+  Rewind rewind{.step = manifest.step};
+  rewind.left_out = steps_.rewind(state_of(manifest, directory), manifest.step, spike);
+  manifest.train_state = print(steps_.state());
+  manifest.consumed_samples = steps_.consumed_samples(manifest.step);
+  saver_.go_back(manifest);
+  rewind.lost_s = clock_.seconds() - begun_[manifest.step];
+  begun_.erase(begun_.upper_bound(manifest.step), begun_.end());
+  return rewind;
 }
 
 // Checkpoints to come name model.weights as what they leave out: it must be what this run goes on with.
-void RunCheckpoints::check_base(const formats::Manifest& manifest) const {
+void RunCheckpoints::check_base(const formats::Manifest& manifest, const Path& directory) const {
   if (!job_.checkpoint.trainable_only) return;
   if (manifest.base.empty())
     ckpt::check_frozen(job_.model.weights, units_, specs_);
@@ -64,12 +98,12 @@ void RunCheckpoints::check_base(const formats::Manifest& manifest) const {
     fail(ErrorKind::kData,
          "{}: its run began with a checkpoint whose manifest has digest {}, {} has {}; set "
          "model.weights to that one",
-         setup_.resume.string(), manifest.base, job_.model.weights, base_);
+         directory.string(), manifest.base, job_.model.weights, base_);
 }
 
 ckpt::Header RunCheckpoints::header(std::int64_t step, std::optional<double> eval_loss) const {
   return {.step = step,
-          .consumed_samples = step * job_.run.global_batch,
+          .consumed_samples = steps_.consumed_samples(step),
           .dataset_digest = dataset_digest_,
           .eval_loss = eval_loss,
           .job = config::print_yaml(job_),
@@ -89,6 +123,7 @@ void RunCheckpoints::save(std::int64_t step, std::optional<double> eval_loss) {
     });
     return;
   }
+  begun_[step] = clock_.seconds();
   const bool behind = config::saves_behind(job_);
   saver_.begin(header(step, eval_loss), behind ? ckpt::SaveMode::kBehind : ckpt::SaveMode::kAtOnce);
   if (!behind) finish();

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 
+#include "trireme/base/clock.h"
 #include "trireme/ckpt/saver.h"
 #include "trireme/train/callbacks.h"
 #include "trireme/train/job_session.h"
@@ -32,14 +34,25 @@ class RunCheckpoints {
   // Waits for what is under way.
   void finish();
 
+  // Where training went back to because of a spike.
+  struct Rewind {
+    std::int64_t step = 0;
+    data::BatchRange left_out;
+    double lost_s = 0;  // of training since that checkpoint, as far as this process did it
+  };
+  // Loads the newest usable checkpoint of at most `last` steps and goes on from it without the batches from there to the
+  // spike's; it says so itself from then on, and those after it are deleted. Nothing where there is none. Throws
+  // Error{kData} where the disk fails.
+  std::optional<Rewind> rewind(const Spike& spike, std::int64_t last);
+
   const Path& newest() const { return newest_; }  // empty: none
   std::int64_t failed() const { return failed_; }
   std::int64_t left_out() const { return left_out_; }  // due while another was under way
 
  private:
   Path root() const { return setup_.out / "checkpoints"; }
-  std::int64_t load(const Path& directory);
-  void check_base(const formats::Manifest& manifest) const;
+  formats::Manifest load(const Path& directory);
+  void check_base(const formats::Manifest& manifest, const Path& directory) const;
   ckpt::Header header(std::int64_t step, std::optional<double> eval_loss) const;
   void tell_saved(const ckpt::Saved& saved);
 
@@ -54,6 +67,8 @@ class RunCheckpoints {
   std::string base_;  // of what checkpoints leave out
   ckpt::Saver saver_;
   Path newest_;
+  Stopwatch clock_;
+  std::map<std::int64_t, double> begun_;  // when, of each checkpoint of this process
   std::int64_t failed_ = 0, left_out_ = 0;
 };
 

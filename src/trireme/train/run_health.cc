@@ -49,6 +49,37 @@ void RunHealth::check_finite(std::int64_t step, const exec::StepResult& result,
          step, row, fault.cause, job_.run.skip_non_finite);
 }
 
+std::int64_t RunHealth::rewind_spike(std::int64_t step) {
+  if (!steps_.spike()) return step;
+  const Stopwatch watch;
+  const Spike spike = *steps_.spike();
+  const std::int64_t rewinds = steps_.rewinds();
+  formats::Event fault{.kind = "loss spike",
+                       .step = step,
+                       .op = "training",
+                       .cause = fmt::format("loss {:.4g} after a median of {:.4g}, z-score {:.3g}",
+                                            spike.loss, spike.median, spike.zscore),
+                       .action = "stop"};
+  if (rewinds >= job_.run.spike_limit) {
+    tell_fault(fault);
+    fail(ErrorKind::kNonFinite,
+         "step {}: {}, and going back {} times has not got past it; lower optim.lr, raise "
+         "run.spike_rewind or run.spike_skip, or check the data (run.spike_limit={})",
+         step, fault.cause, rewinds, job_.run.spike_limit);
+  }
+  const std::int64_t last = step - job_.run.spike_rewind;
+  const auto rewind = checkpoints_.rewind(spike, last);
+  fault.action = rewind ? "rewind" : "go on";
+  fault.cause += rewind ? fmt::format("; back to step {}, batches {} to {} left out", rewind->step,
+                                      rewind->left_out.first, rewind->left_out.last)
+                        : fmt::format("; no usable checkpoint of step {} or before", last);
+  fault.lost_s = rewind ? rewind->lost_s : watch.seconds();
+  tell_fault(fault);
+  if (!rewind) return step;
+  tell(callbacks_, [&](Callback& callback) { callback.on_rewind(rewind->step); });
+  return rewind->step;
+}
+
 bool RunHealth::compares(std::int64_t step, bool saving) const {
   const std::int64_t every = job_.run.compare_replicas;
   return every > 0 && (saving || step % every == 0);

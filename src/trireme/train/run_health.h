@@ -21,6 +21,11 @@ class RunHealth {
   void check_finite(std::int64_t step, const exec::StepResult& result, const JobSession::Load& load,
                     double seconds);
 
+  // Of the step-th step: where a spike of the loss begins with it, training goes back. Returns the steps done, fewer
+  // then; the same where there is no checkpoint to go back to, which is told. Throws Error{kNonFinite} where it went
+  // back as often as the job allows.
+  std::int64_t rewind_spike(std::int64_t step);
+
   // Whether what several ranks hold alike is to be compared after this step, which may be about to be saved.
   bool compares(std::int64_t step, bool saving) const;
   // Throws Error{kPeerLost} where they differ.

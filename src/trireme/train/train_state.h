@@ -5,7 +5,9 @@
 #include <optional>
 #include <string>
 
+#include "trireme/data/left_out.h"
 #include "trireme/optim/loss_scaler.h"
+#include "trireme/train/spike.h"
 
 namespace trireme::train {
 
@@ -13,6 +15,8 @@ struct TrainState {
   std::int64_t updates = 0;  // of parameters: steps less those that were skipped
   std::optional<optim::LossScaler::State> loss_scale{};
   std::int64_t non_finite = 0;  // steps in a row up to now that were not, and were skipped for it
+  data::LeftOut left_out{};     // batches, because of spikes
+  SpikeState spikes{};
   bool operator==(const TrainState&) const = default;
 };
 

@@ -57,23 +57,29 @@ class Run {
     step_ = checkpoints_.begin();
     start();
     while (step_ < job_.run.steps) {
+      const std::int64_t before = step_;
       const bool stop = train_step();
-      const bool last = step_ == job_.run.steps;
-      const bool saving = stop || last || due(job_.checkpoint.every);
-      if (health_.compares(step_, saving)) health_.compare(step_);
-      if (last || due(job_.run.eval_every)) validation_.run(step_);
-      checkpoints_.poll();
-      if (stop || last)
-        checkpoints_.save_last(step_, validation_.loss_at(step_));
-      else if (saving)
-        checkpoints_.save(step_, validation_.loss_at(step_));
-      if (stop && !last) return end(Ending::kInterrupted);
+      if (step_ > before) after_step(stop);
+      if (stop && step_ < job_.run.steps) return end(Ending::kInterrupted);
     }
     return end(Ending::kDone);
   }
 
  private:
   bool due(std::int64_t every) const { return every > 0 && step_ % every == 0; }
+
+  // What comes between two steps. Where training went back all that was done before, and it is saved.
+  void after_step(bool stop) {
+    const bool last = step_ == job_.run.steps;
+    const bool saving = stop || last || due(job_.checkpoint.every);
+    if (health_.compares(step_, saving)) health_.compare(step_);
+    if (last || due(job_.run.eval_every)) validation_.run(step_);
+    checkpoints_.poll();
+    if (stop || last)
+      checkpoints_.save_last(step_, validation_.loss_at(step_));
+    else if (saving)
+      checkpoints_.save(step_, validation_.loss_at(step_));
+  }
 
   void start() {
     RunInfo info = forecast(job_, session_.plan(), session_.model().spec, world_.rank(),
@@ -102,6 +108,7 @@ class Run {
       metrics.data_wait_ms = data_wait_s * 1e3;
       tell(callbacks_, [&](Callback& callback) { callback.on_step(metrics); });
       health_.check_finite(step_, result, load, metrics.step_ms / 1e3);
+      step_ = health_.rewind_spike(step_);
       return result.flag;
     } catch (const Error& error) {
       if (error.kind() == ErrorKind::kNonFinite) checkpoints_.finish();

@@ -22,6 +22,7 @@ double Validation::bytes_per_token() const {
 }
 
 void Validation::run(std::int64_t step) {
+  step_ = -1;
   if (job_.run.eval_every == 0) return;
   Stopwatch watch;
   const std::int64_t batch_size = job_.run.global_batch;

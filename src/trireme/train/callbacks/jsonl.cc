@@ -54,7 +54,11 @@ class Jsonl final : public Callback {
     path_ = info.out / kMetricsName;
     events_ = info.out / formats::kEventsName;
     convention_ = info.mfu_convention;
-    replace_file(path_, read_history(path_, info.first_step).text);
+    on_rewind(info.first_step);
+  }
+  void on_rewind(std::int64_t step) override {
+    file_.close();
+    replace_file(path_, read_history(path_, step).text);
     file_.open(path_, std::ios::app);
     check();
   }

@@ -19,8 +19,8 @@ std::string jsonl_line(const StepMetrics& metrics, const std::string& mfu_conven
 std::string jsonl_line(const EvalMetrics& metrics);
 
 // Writes RUNDIR/metrics.jsonl, each line at once. When a run resumes, lines of steps after
-// RunInfo::first_step and a torn last line are dropped first, so that the file becomes what an
-// uninterrupted run would have written. RUNDIR/events.jsonl appears with the first fault and
+// RunInfo::first_step and a torn last line are dropped first, and later ones when training goes back, so that the file
+// becomes what an uninterrupted run would have written. RUNDIR/events.jsonl appears with the first fault and
 // keeps all, as far as the disk takes them. Throws Error{kData} when metrics.jsonl cannot be written.
 std::unique_ptr<Callback> jsonl_callback();
 

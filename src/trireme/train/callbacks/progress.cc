@@ -72,6 +72,8 @@ class Progress final : public Callback {
     line(fmt::format("step {}  {}: {}; {}", fault.step, fault.kind, fault.cause, fault.action));
   }
 
+  void on_rewind(std::int64_t step) override { last_.step = step; }
+
   void on_end(const RunEnd& end) override {
     const std::string time = short_time(clock_.seconds());
     if (end.ending == Ending::kInterrupted)

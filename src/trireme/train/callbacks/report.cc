@@ -172,6 +172,11 @@ class ReportWriter final : public Callback {
   }
   void on_step(const StepMetrics& metrics) override { report_.steps.push_back(metrics); }
   void on_eval(const EvalMetrics& metrics) override { report_.evals.push_back(metrics); }
+  void on_rewind(std::int64_t step) override {
+    const auto later = [step](const auto& metrics) { return metrics.step > step; };
+    std::erase_if(report_.steps, later);
+    std::erase_if(report_.evals, later);
+  }
   void on_end(const RunEnd& end) override {
     report_.end = end;
     replace_file(report_.info.out / kReportName, html(report_));

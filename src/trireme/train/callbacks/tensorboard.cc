@@ -52,6 +52,11 @@ class TensorBoard final : public Callback {
     flush();
   }
 
+  void on_rewind(std::int64_t step) override {
+    file_->forget_from(step + 1, wall_time());
+    flush();
+  }
+
   void on_end(const RunEnd&) override { flush(); }
 
  private:
