@@ -54,7 +54,8 @@ std::vector<at::Tensor> everything(const exec::Units& units) {
 TEST(NonFinite, IsSkippedOnEveryRankAndTracedToOne) {
   constexpr int kRanks = 4, kVictim = 2;
   constexpr plan::UnitId kUnit = 2;
-  const config::Job job = job_of({"parallel.dp_replicate=4"}, kRanks);
+  const config::Job job =
+      job_of({"parallel.dp_replicate=4", "run.spike_zscore=10", "checkpoint.every=1"}, kRanks);
   comm::run_local_ranks(kRanks, kTimeoutS, [&](comm::World& world) {
     JobSession session(job, world);
     const JobSession::Load load = tokens_of(job);
@@ -68,6 +69,7 @@ TEST(NonFinite, IsSkippedOnEveryRankAndTracedToOne) {
     EXPECT_TRUE(session.train(1, false, load).skipped);
     EXPECT_EQ(session.non_finite_in_a_row(), 1);
     EXPECT_EQ(session.state().updates, 1);
+    EXPECT_EQ(session.state().spikes.losses.size(), 1u) << "a skipped step is not judged";
     const NonFinite first = find_non_finite(session, 1, load, world);
     EXPECT_EQ(first.rank, kVictim);
     EXPECT_THAT(first.what, HasSubstr(" of micro-batch "));
@@ -81,6 +83,7 @@ TEST(NonFinite, IsSkippedOnEveryRankAndTracedToOne) {
     EXPECT_FALSE(session.train(2, false, load).skipped);
     EXPECT_EQ(session.non_finite_in_a_row(), 0);
     EXPECT_EQ(session.state().updates, 2);
+    EXPECT_EQ(session.state().spikes.losses.size(), 2u);
   });
 }
 

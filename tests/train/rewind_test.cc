@@ -175,6 +175,19 @@ TEST_F(Rewinding, EveryLayoutHasTheSameBits) {
   }
 }
 
+// It goes back with the rest: the scale is that of a run without spikes.
+TEST_F(Rewinding, TheLossScaleGoesBackToo) {
+  const Sets dynamic = {"precision.loss_scale=dynamic", "precision.loss_scale_window=7"};
+  const Watch one = run_to_the_end({.out = "one", .sets = watching(), .ranks = 1});
+  const Watch scaled = run_to_the_end({.out = "scaled", .sets = watching() + dynamic, .ranks = 1});
+  run_to_the_end({.out = "base", .sets = plain() + dynamic, .ranks = 1});
+  EXPECT_THAT(scaled.rewinds, ElementsAre(kBack));
+  EXPECT_EQ(scaled.losses, one.losses);
+  EXPECT_EQ(state("scaled", kSteps).updates, kSteps);
+  ASSERT_TRUE(state("scaled", kSteps).loss_scale.has_value());
+  EXPECT_EQ(state("scaled", kSteps).loss_scale, state("base", kSteps).loss_scale);
+}
+
 TEST_F(Rewinding, AKillAfterItCostsNoBitNorDoesAnotherLayout) {
   const Watch whole = run_to_the_end({.out = "whole", .sets = watching(), .ranks = 1});
   for (const int ranks : {1, 2}) {
