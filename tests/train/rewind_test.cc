@@ -8,6 +8,7 @@
 
 #include "tests/harness/faulty_files.h"
 #include "tests/harness/watched_runs.h"
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/data/sample_order.h"
@@ -275,6 +276,7 @@ TEST_F(Rewinding, AStopInTheSpikesStepLeavesWhereItWentBackTo) {
 TEST_F(Rewinding, SpikesThatDoNotEndEndTheRun) {
   prepare("noise", text_with_noise(kSpike - 1, kSpike + 60));
   Watch watch;
+  const Stopwatch clock;
   try {
     run({.out = "run", .sets = watching(), .data = "noise"}, watch);
     ADD_FAILURE() << "ended well";
@@ -286,6 +288,9 @@ TEST_F(Rewinding, SpikesThatDoNotEndEndTheRun) {
   EXPECT_EQ(watch.rewinds.size(), 3u);
   ASSERT_EQ(watch.faults.size(), 4u);
   EXPECT_EQ(watch.faults[3].action, "stop");
+  double lost_s = 0;
+  for (const formats::Event& fault : watch.faults) lost_s += fault.lost_s;
+  EXPECT_LT(lost_s, clock.seconds()) << "nothing is lost twice";
   // The limit is the run's: a restart does not begin to count anew.
   Watch again;
   const Path newest = formats::newest_checkpoint(scratch_ / "run/checkpoints")->path;

@@ -84,7 +84,8 @@ std::optional<RunCheckpoints::Rewind> RunCheckpoints::rewind(const Spike& spike,
   manifest.train_state = print(steps_.state());
   manifest.consumed_samples = steps_.consumed_samples(manifest.step);
   saver_.go_back(manifest);
-  rewind.lost_s = clock_.seconds() - begun_[manifest.step];
+  rewind.lost_s = kept_s() - begun_[manifest.step];
+  lost_s_ += rewind.lost_s;
   begun_.erase(begun_.upper_bound(manifest.step), begun_.end());
   return rewind;
 }
@@ -123,7 +124,7 @@ void RunCheckpoints::save(std::int64_t step, std::optional<double> eval_loss) {
     });
     return;
   }
-  begun_[step] = clock_.seconds();
+  begun_[step] = kept_s();
   const bool behind = config::saves_behind(job_);
   saver_.begin(header(step, eval_loss), behind ? ckpt::SaveMode::kBehind : ckpt::SaveMode::kAtOnce);
   if (!behind) finish();

@@ -38,7 +38,7 @@ class RunCheckpoints {
   struct Rewind {
     std::int64_t step = 0;
     data::BatchRange left_out;
-    double lost_s = 0;  // of training since that checkpoint, as far as this process did it
+    double lost_s = 0;  // since that checkpoint, as far as in this process and not lost before
   };
   // Loads the newest usable checkpoint of at most `last` steps and goes on from it without the batches from there to the
   // spike's; it says so itself from then on, and those after it are deleted. Nothing where there is none. Throws
@@ -54,6 +54,7 @@ class RunCheckpoints {
   formats::Manifest load(const Path& directory);
   void check_base(const formats::Manifest& manifest, const Path& directory) const;
   ckpt::Header header(std::int64_t step, std::optional<double> eval_loss) const;
+  double kept_s() const { return clock_.seconds() - lost_s_; }
   void tell_saved(const ckpt::Saved& saved);
 
   const TrainSetup& setup_;
@@ -68,7 +69,9 @@ class RunCheckpoints {
   ckpt::Saver saver_;
   Path newest_;
   Stopwatch clock_;
-  std::map<std::int64_t, double> begun_;  // when, of each checkpoint of this process
+  double lost_s_ = 0;  // of it, to rewinds
+  std::map<std::int64_t, double>
+      begun_;  // of each checkpoint of this process, after how much that was not lost
   std::int64_t failed_ = 0, left_out_ = 0;
 };
 
