@@ -17,6 +17,11 @@ namespace fs = std::filesystem;
 constexpr char kCheckpoints[] = "checkpoints";
 constexpr char kLock[] = ".lock";
 
+void write_if_other(const Path& file, const std::string& text) {
+  std::error_code absent;
+  if (!fs::is_regular_file(file, absent) || read_file(file) != text) replace_file(file, text);
+}
+
 // The directory itself or the nearest one above it that exists must be writable.
 void check_writable(const Path& path) {
   Path above = fs::absolute(path).lexically_normal();
@@ -134,8 +139,9 @@ void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary
     fail(ErrorKind::kUsage,
          "{} is in use by a run that has not ended; wait for it, or choose another --out",
          path_.string());
-  replace_file(path_ / kLockedJobName, config::print_yaml(job));
-  replace_file(path_ / kVocabularyName, vocabulary);
+  // A run that goes on as it was writes nothing here: the disk may be full.
+  write_if_other(path_ / kLockedJobName, config::print_yaml(job));
+  write_if_other(path_ / kVocabularyName, vocabulary);
 }
 
 Path fresh_run(const std::string& name) {

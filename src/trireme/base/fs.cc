@@ -92,7 +92,12 @@ void write_file_synced(const Path& path, std::string_view bytes) {
 void replace_file(const Path& path, std::string_view bytes) {
   Path temporary = path;
   temporary += fmt::format(".tmp-{}", ::getpid());
-  write_file_synced(temporary, bytes);
+  try {
+    write_file_synced(temporary, bytes);
+  } catch (...) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
   if (::rename(temporary.c_str(), path.c_str()) != 0) {
     const int cause = errno;
     ::unlink(temporary.c_str());

@@ -1,8 +1,8 @@
 #include "trireme/formats/tfevents.h"
 
 #include <array>
-#include <cerrno>
-#include <cstring>
+#include <filesystem>
+#include <utility>
 
 #include "trireme/base/error.h"
 
@@ -80,8 +80,7 @@ EventFileWriter::EventFileWriter(const Path& directory, const EventFileName& nam
   std::error_code cause;
   if (std::filesystem::exists(std::filesystem::symlink_status(path_, cause)))
     fail(ErrorKind::kData, "{}: exists already", path_.string());
-  file_.open(path_, std::ios::binary);
-  if (!file_) fail(ErrorKind::kData, "{}: cannot create: {}", path_.string(), std::strerror(errno));
+  file_.emplace(path_);
   put(event_of(static_cast<double>(name.unix_seconds), 0, 3, "brain.Event:2"));
   flush();
 }
@@ -110,12 +109,9 @@ void EventFileWriter::put(std::string_view event) {
   put_raw(record, masked(record));
   record += event;
   put_raw(record, masked(event));
-  file_.write(record.data(), static_cast<std::streamsize>(record.size()));
+  unwritten_ += record;
 }
 
-void EventFileWriter::flush() {
-  if (!file_.flush())
-    fail(ErrorKind::kData, "{}: cannot write: {}", path_.string(), std::strerror(errno));
-}
+void EventFileWriter::flush() { file_->add(std::exchange(unwritten_, {})); }
 
 }  // namespace trireme::formats

@@ -2,11 +2,12 @@
 #pragma once
 
 #include <cstdint>
-#include <fstream>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "trireme/base/append_file.h"
 #include "trireme/base/fs.h"
 
 namespace trireme::formats {
@@ -29,6 +30,9 @@ class EventFileWriter {
  public:
   // Creates the file in `directory`; it must not exist. Throws Error{kData} naming path and cause.
   EventFileWriter(const Path& directory, const EventFileName& name);
+  ~EventFileWriter() { flush(); }
+  EventFileWriter(const EventFileWriter&) = delete;
+  EventFileWriter& operator=(const EventFileWriter&) = delete;
 
   // `wall_time` in seconds since 1970. Tags are spelled "train/loss".
   void add_scalar(std::string_view tag, double value, std::int64_t step, double wall_time);
@@ -36,7 +40,7 @@ class EventFileWriter {
   // Scalars of this step and later ones that were added before are no longer shown.
   void forget_from(std::int64_t step, double wall_time);
 
-  // Throws Error{kData} when the file cannot be written.
+  // On a full disk records wait in memory (base/append_file.h).
   void flush();
 
   const Path& path() const { return path_; }
@@ -45,7 +49,8 @@ class EventFileWriter {
   void put(std::string_view event);
 
   Path path_;
-  std::ofstream file_;
+  std::string unwritten_;
+  std::optional<AppendFile> file_;
 };
 
 }  // namespace trireme::formats

@@ -5,9 +5,10 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 
-#include "trireme/base/error.h"
+#include "trireme/base/append_file.h"
 #include "trireme/base/json.h"
 
 namespace trireme::train {
@@ -57,13 +58,18 @@ class Jsonl final : public Callback {
     on_rewind(info.first_step);
   }
   void on_rewind(std::int64_t step) override {
-    file_.close();
-    replace_file(path_, read_history(path_, step).text);
-    file_.open(path_, std::ios::app);
-    check();
+    file_.reset();
+    // What goes is at the end, where a full disk is no obstacle.
+    const std::string text = read_history(path_, step).text;
+    if (std::filesystem::exists(path_) && read_file(path_).starts_with(text))
+      std::filesystem::resize_file(path_, text.size());
+    else
+      replace_file(path_, text);
+    file_.emplace(path_);
   }
   void on_step(const StepMetrics& metrics) override { add(jsonl_line(metrics, convention_)); }
   void on_eval(const EvalMetrics& metrics) override { add(jsonl_line(metrics)); }
+  void on_end(const RunEnd&) override { file_->finish(); }
   void on_fault(const formats::Event& fault) override {
     std::ofstream file(events_, std::ios::app);
     // Where a full disk is the fault, the run goes on without the line.
@@ -80,21 +86,13 @@ class Jsonl final : public Callback {
   }
 
  private:
-  void add(const std::string& line) {
-    file_ << line + "\n" << std::flush;
-    check();
-  }
-  void check() const {
-    if (!file_)
-      fail(ErrorKind::kData,
-           "{}: cannot write; is the disk full? Resume the run with the same command",
-           path_.string());
-  }
+  // On a full disk lines wait, and the run goes on.
+  void add(const std::string& line) { file_->add(line + "\n"); }
 
   Path path_;
   Path events_;
   std::string convention_;
-  std::ofstream file_;
+  std::optional<AppendFile> file_;
 };
 
 }  // namespace
