@@ -39,3 +39,19 @@ make_root() {
     die "debootstrap $release failed: see $root.log"
   mv "$root.new" "$root"
 }
+
+# Debian 13 with PyTorch and OpenBLAS; sets root.
+need_peers() {
+  need_roots
+  root=$rootfs/trixie
+  [ -d "$root/usr" ] || { printf 'making a Debian 13 root file system\n'; make_root trixie; }
+  local packages="python3-torch libopenblas0-pthread libblas3 liblapack3"
+  # shellcheck disable=SC2086
+  if [ "$(inside "$root" dpkg-query -W -f='${db:Status-Status}\n' $packages 2>/dev/null | grep -cx installed)" != 4 ]; then
+    printf 'installing %s in it\n' "$packages"
+    inside "$root" apt-get update -qq
+    inside "$root" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $packages >"$rootfs/peers.log" 2>&1 ||
+      die "apt failed: see $rootfs/peers.log"
+  fi
+  mkdir -p "$root/root/peers"
+}
