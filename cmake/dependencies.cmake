@@ -20,6 +20,7 @@ pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(CRYPTO REQUIRED IMPORTED_TARGET libcrypto)
+pkg_check_modules(DW IMPORTED_TARGET libdw)  # without it reports of hangs have no call stacks
 pkg_check_modules(URING IMPORTED_TARGET liburing)  # without it scratch files are moved by threads
 add_library(xxhash ALIAS PkgConfig::XXHASH)
 add_library(pcre2 ALIAS PkgConfig::PCRE2)

@@ -364,6 +364,7 @@ int run_command_line(int argc, char** argv) {
   GenerateOptions generate_options;
   BenchOptions bench_options;
   DiffOptions diff_options;
+  int process = 0;
   Run run;
 
   CLI::App root(kAbout, "trireme");
@@ -380,6 +381,12 @@ int run_command_line(int argc, char** argv) {
   add_diff(root, diff_options, run);
   add_command(root, "doctor", "Prove what works on this machine by running it", kDoctorExamples)
       .callback([&] { run = doctor; });
+  CLI::App& stack_command = add_command(root, "stack", "Print where the threads of a process are",
+                                        "\nExamples:\n  trireme stack 1234\n");
+  stack_command.add_option("PID", process, "Number of the process")
+      ->required()
+      ->check(CLI::PositiveNumber);
+  stack_command.callback([&] { run = [&] { return stack(process); }; });
   add_command(root, "version", "Print the versions", "\nExamples:\n  trireme version\n")
       .callback([&] { run = version; });
 

@@ -188,6 +188,7 @@ int bench_recompute(const BenchRecomputeOptions& options);
 int bench_step(const BenchStepOptions& options);
 int diff(const DiffOptions& options);
 int doctor();
+int stack(int process);
 int version();
 
 }  // namespace trireme::app

@@ -7,25 +7,21 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "../guard.h"
+#include "../run_record.h"
 #include "commands.h"
 #include "planned.h"
 #include "run_directory.h"
 #include "trireme/base/error.h"
 #include "trireme/base/host_name.h"
-#include "trireme/base/json.h"
 #include "trireme/elastic/agent.h"
 #include "trireme/elastic/secret.h"
-#include "trireme/formats/checkpoint_files.h"
-#include "trireme/formats/event.h"
 #include "trireme/mesh/mesh.h"
 #include "workers.h"
 
@@ -92,52 +88,6 @@ void check_some_world_fits(Worlds& worlds, std::uint64_t ranks, const Range& nod
   for (std::size_t count = nodes.most; count >= nodes.least; --count)
     if (worlds.fit(count * ranks)) return;
   worlds.check(nodes.most * ranks);
-}
-
-std::int64_t newest_step(const Path& checkpoints) {
-  std::int64_t newest = 0;
-  std::error_code error;  // a disk that does not answer must not end the agent
-  for (fs::directory_iterator entry(checkpoints, error), end; !error && entry != end;
-       entry.increment(error))
-    newest = std::max(newest, formats::step_of(entry->path().filename().string()).value_or(0));
-  return newest;
-}
-
-// Of the last whole line of metrics.jsonl.
-std::int64_t last_step(const Path& metrics) {
-  constexpr std::streamoff kTail = 8192;  // longer than any line
-  std::ifstream file(metrics, std::ios::binary);
-  if (!file.seekg(0, std::ios::end)) return 0;
-  const std::streamoff size = file.tellg();
-  file.seekg(std::max<std::streamoff>(0, size - kTail));
-  std::int64_t step = 0;
-  for (std::string line; std::getline(file, line) && !file.eof();) {
-    const Json json = Json::parse(line, nullptr, false);
-    if (json.is_object() && json.contains("step") && json["step"].is_number_integer())
-      step = json["step"].get<std::int64_t>();
-  }
-  return step;
-}
-
-elastic::Progress progress_of(const Path& run) {
-  const std::int64_t durable = newest_step(run / "checkpoints");
-  return {.durable_step = durable,
-          .last_step = std::max(durable, last_step(run / "metrics.jsonl"))};
-}
-
-void write_event(const Path& run, const elastic::Fault& fault) {
-  const formats::Event event{.kind = fault.kind,
-                             .rank = fault.rank,
-                             .host = fault.host,
-                             .step = fault.step,
-                             .op = "training",
-                             .cause = fault.cause,
-                             .action = fault.action,
-                             .lost_s = fault.lost_s,
-                             .generation = fault.generation};
-  make_directories(run);
-  std::ofstream(run / formats::kEventsName, std::ios::app)
-      << formats::event_line(event, std::chrono::system_clock::now()) + "\n";
 }
 
 std::uint64_t last_generation(const Path& run) {
@@ -234,7 +184,14 @@ class Launched {
     config.ranks.count = options_.ranks;
     config.ranks.token = token_;
     config.ranks.on_line = print_line_of;
+    const config::Run& keys = worlds_->job().run;
+    config.patience = patience_of(keys);
+    config.give_up_s = keys.hang_restart_s;
+    config.stack_command = stack_command();
     config.on_note = [](const std::string& note) { print_error("note", note); };
+    config.on_hang = [run = run_](const auto& cause, const auto& lines) {
+      write_hang(run, cause, lines);
+    };
     if (!leads) return config;
     config.leads = elastic::Membership::Config{
         .run_id = id,

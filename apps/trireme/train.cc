@@ -64,12 +64,13 @@ void say_start(const Planned& planned, const LocatedDataset& data, const RunDire
   if (verbose) fmt::print("{}", config::print_yaml(planned.job));
 }
 
-int start(const std::vector<std::string>& arguments, const Place& place, RunDirectory* run) {
+int start(const std::vector<std::string>& arguments, const Place& place, const config::Run& keys,
+          RunDirectory* run) {
   if (place.launcher != Launcher::kProcesses || place.world == 1) {
     if (run != nullptr) run->keep_lock_across_exec();
     become_worker(arguments, place);
   }
-  return report_outcome(run_workers(arguments, place), run->path());
+  return report_outcome(run_workers(arguments, place, keys, run->path()), run->path());
 }
 
 std::vector<std::string> worker_arguments(const TrainOptions& options, const Place& place,
@@ -94,7 +95,7 @@ int follow(const TrainOptions& options, config::Job job, const Place& place) {
   check_room(planned, place);
   std::vector<std::string> arguments = worker_arguments(options, place, data.dataset.directory);
   append(arguments, {"--job", job_in_memory(config::print_yaml(planned.job))});
-  return start(arguments, place, nullptr);
+  return start(arguments, place, planned.job.run, nullptr);
 }
 
 // Rank 0 hosts the store, unless torchrun does.
@@ -151,7 +152,7 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   append(arguments,
          {"--job", (run.path() / kLockedJobName).string(), "--out", run.path().string()});
   if (run.resume()) append(arguments, {"--resume", run.resume()->checkpoint.string()});
-  return start(arguments, place, &run);
+  return start(arguments, place, planned.job.run, &run);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "../guard.h"
+#include "../run_record.h"
 #include "trireme/base/cpu.h"
 #include "trireme/base/error.h"
 
@@ -55,6 +56,13 @@ std::vector<std::string> command(const std::vector<std::string>& arguments) {
   std::vector<std::string> all = {worker_program()};
   all.insert(all.end(), arguments.begin(), arguments.end());
   return all;
+}
+
+elastic::Launch launch_of(const std::vector<std::string>& arguments, const Place& place) {
+  return {.command = command(arguments),
+          .environment = worker_environment().entries(),
+          .ranks = place.world,
+          .on_line = print_line_of};
 }
 
 }  // namespace
@@ -115,10 +123,21 @@ std::vector<std::string> worker_variables() { return worker_environment().entrie
 
 elastic::Outcome run_workers(const std::vector<std::string>& arguments, const Place& place) {
   std::fflush(nullptr);
-  return elastic::run({.command = command(arguments),
-                       .environment = worker_environment().entries(),
-                       .ranks = place.world,
-                       .on_line = print_line_of});
+  return elastic::run(launch_of(arguments, place));
+}
+
+elastic::Outcome run_workers(const std::vector<std::string>& arguments, const Place& place,
+                             const config::Run& keys, const Path& run) {
+  std::fflush(nullptr);
+  elastic::Launch launch = launch_of(arguments, place);
+  launch.progress = [run] { return progress_of(run); };
+  launch.patience = patience_of(keys);
+  launch.give_up_s = keys.hang_restart_s;
+  launch.stack_command = stack_command();
+  launch.on_note = [](const std::string& note) { print_error("note", note); };
+  launch.on_fault = [run](const elastic::Fault& fault) { write_event(run, fault); };
+  launch.on_hang = [run](const auto& cause, const auto& lines) { write_hang(run, cause, lines); };
+  return elastic::run(launch);
 }
 
 }  // namespace trireme::app

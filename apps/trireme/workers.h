@@ -7,6 +7,7 @@
 
 #include "place.h"
 #include "trireme/base/fs.h"
+#include "trireme/config/job.h"
 #include "trireme/elastic/launch.h"
 
 namespace trireme::app {
@@ -29,5 +30,8 @@ std::vector<std::string> worker_variables();
 
 // Starts place.world workers on this machine and stays with them.
 elastic::Outcome run_workers(const std::vector<std::string>& arguments, const Place& place);
+// As ranks of a run: those that hang are found, and what goes wrong is told in its directory.
+elastic::Outcome run_workers(const std::vector<std::string>& arguments, const Place& place,
+                             const config::Run& keys, const Path& run);
 
 }  // namespace trireme::app

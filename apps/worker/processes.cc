@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -46,6 +47,15 @@ std::string inherited_token() {
     fail(ErrorKind::kUsage, "{}={}: {}; only what an agent starts may have {} set",
          elastic::kTokenVariable, fd, std::strerror(errno), elastic::kStoreVariable);
   return {bytes, static_cast<std::size_t>(got)};
+}
+
+// In the memory that the agent left open, where there is one: it can read what this rank was at when this rank cannot tell.
+void record_where_the_agent_reads(comm::World& world) {
+  const std::string fd = variable(elastic::kFlightVariable, "");
+  if (fd.empty()) return;
+  world.record_in(std::make_shared<flight::Recorder>(std::atoi(fd.c_str())));
+  // Where users' processes may look at their descendants alone: what the agent starts may look at this one.
+  ::prctl(PR_SET_PTRACER, ::getppid(), 0, 0, 0);
 }
 
 // And what carries the groups along each axis, where that differs.
@@ -109,9 +119,11 @@ void run_ranks_here(int threads, const config::Job& job,
       // One rank alone has all that the process's threads make.
       std::optional<ChargeAnew> charge;
       if (threads > 1) charge.emplace();
+      if (threads == 1) record_where_the_agent_reads(world);
       rank(world);
     });
   const std::unique_ptr<comm::World> world = connect_processes(timeout_s, job.run.device);
+  record_where_the_agent_reads(*world);
   if (world->rank() == 0) {
     print_transport(*world, job);
     std::fflush(stdout);

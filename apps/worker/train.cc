@@ -6,10 +6,15 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "../guard.h"
+#include "../run_record.h"
 #include "interrupts.h"
 #include "memory.h"
 #include "processes.h"
+#include "rank_watch.h"
 #include "subcommands.h"
+#include "trireme/base/host_name.h"
+#include "trireme/elastic/ranks.h"
 #include "trireme/train/callbacks/jsonl.h"
 #include "trireme/train/callbacks/progress.h"
 #include "trireme/train/callbacks/report.h"
@@ -72,8 +77,26 @@ int train(const Arguments& arguments) {
   setup.build_id = std::string("trireme ") + TRIREME_VERSION + " " + TRIREME_BUILD;
   setup.stop = &interrupts.first();
   std::atomic<train::Ending> ending{train::Ending::kDone};
-  run_ranks_here(arguments.number<int>("ranks", 1), setup.job,
-                 [&](comm::World& world) { ending = train_rank(setup, world, arguments); });
+  const int ranks = arguments.number<int>("ranks", 1);
+  // Ranks that are processes are watched by who started them.
+  flight::Patience patience = patience_of(setup.job.run);
+  if (is_process_of_a_world() || !variable(elastic::kFlightVariable, "").empty())
+    patience.steps = 0;
+  RankWatch watch(patience, ranks, [&](const flight::Hang& hang, const auto& lines) {
+    print_error("note", hang.cause);
+    write_hang(setup.out, hang.cause, lines);
+    write_event(setup.out, {.kind = "rank silent",
+                            .rank = hang.ranks.front(),
+                            .host = host_name(),
+                            .step = hang.step,
+                            .op = hang.op,
+                            .cause = hang.cause,
+                            .action = "report"});
+  });
+  run_ranks_here(ranks, setup.job, [&](comm::World& world) {
+    const RankWatch::Member member(watch, world);
+    ending = train_rank(setup, world, arguments);
+  });
   if (ending == train::Ending::kDone) return 0;
   const int signal = interrupts.first();
   return 128 + (signal != 0 ? signal : SIGTERM);

@@ -46,6 +46,7 @@ TEST(Help, EveryCommandHasExamples) {
                                                           {"generate"},
                                                           {"diff"},
                                                           {"doctor"},
+                                                          {"stack"},
                                                           {"version"}};
   for (std::vector<std::string> command : commands) {
     command.push_back("--help");

@@ -5,6 +5,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -341,38 +342,109 @@ std::vector<std::string> trace(const Path& run) {
   return lines;
 }
 
-TEST(Launch, AKilledRankCostsNoBit) {
-  const Desk desk;
-  std::string text;
-  for (int i = 0; i < 2000; ++i)
-    text += "value[" + std::to_string(i) + "] = " + std::to_string(i * i % 97) + ";\n";
-  desk.write("text.txt", text);
-  desk.write(
-      "job.yaml",
-      "model: {layers: 1, hidden: 32, heads: 2, seq_len: 16}\ndata: {path: text.txt}\n"
-      "parallel: {zero: 3}\noptim: {schedule: constant}\ncheckpoint: {every: 10, async: false}\n"
-      "run: {steps: 400, global_batch: 8, micro_batch: 2, eval_every: 0}\n");
-  const std::string front = std::string(TRIREME_BIN_DIR) + "/trireme";
-  ASSERT_EQ(desk.run({"train", "job.yaml", "--nproc", "2", "--out", "whole"}).exit_code, 0);
-  Running running(desk.path(), front,
-                  {"launch", "--nproc-per-node", "2", "--", "train", "job.yaml", "--out", "run"});
-  ASSERT_TRUE(soon([&] { return std::filesystem::exists(desk / "run/checkpoints/step-20"); }));
-  // The ranks know their agent; it starts them in their order.
-  std::vector<pid_t> ranks;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    std::ifstream stat(entry.path() / "stat");
-    std::string number, name, state, parent;
-    if (stat >> number >> name >> state >> parent && parent == std::to_string(running.pid()))
-      ranks.push_back(std::stoi(number));
+// A job of many short steps, and its ranks as the processes that they are.
+class Launch : public ::testing::Test {
+ protected:
+  Launch() {
+    std::string text;
+    for (int i = 0; i < 2000; ++i)
+      text += "value[" + std::to_string(i) + "] = " + std::to_string(i * i % 97) + ";\n";
+    desk_.write("text.txt", text);
+    desk_.write(
+        "job.yaml",
+        "model: {layers: 1, hidden: 32, heads: 2, seq_len: 16}\ndata: {path: text.txt}\n"
+        "parallel: {zero: 3}\noptim: {schedule: constant}\ncheckpoint: {every: 10, async: false}\n"
+        "run: {steps: 400, global_batch: 8, micro_batch: 2, eval_every: 0, hang_report_s: 1}\n");
   }
-  ASSERT_EQ(ranks.size(), 2u);
-  ::kill(ranks[1], SIGKILL);
+
+  // What an uninterrupted run wrote.
+  std::vector<std::string> whole() const {
+    EXPECT_EQ(desk_.run({"train", "job.yaml", "--nproc", "2", "--out", "whole"}).exit_code, 0);
+    return trace(desk_ / "whole");
+  }
+  Running launch(std::vector<std::string> more = {}) const {
+    std::vector<std::string> words = {"launch", "--nproc-per-node", "2",     "--",
+                                      "train",  "job.yaml",         "--out", "run"};
+    words.insert(words.end(), more.begin(), more.end());
+    return Running(desk_.path(), std::string(TRIREME_BIN_DIR) + "/trireme", words);
+  }
+  bool reaches(int step) const {
+    return soon([&] {
+      return std::filesystem::exists(desk_ / "run/checkpoints" / ("step-" + std::to_string(step)));
+    });
+  }
+  // The ranks know their agent; it starts them in their order.
+  static std::vector<pid_t> ranks(const Running& running) {
+    std::vector<pid_t> found;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      std::ifstream stat(entry.path() / "stat");
+      std::string number, name, state, parent;
+      if (stat >> number >> name >> state >> parent && parent == std::to_string(running.pid()))
+        found.push_back(std::stoi(number));
+    }
+    std::sort(found.begin(), found.end());
+    return found;
+  }
+  std::vector<Json> events(const std::string& kind) const {
+    std::vector<Json> found;
+    for (Json& event : lines_of(desk_ / "run/events.jsonl"))
+      if (event["class"] == kind) found.push_back(std::move(event));
+    return found;
+  }
+
+  const Desk desk_;
+};
+
+TEST_F(Launch, AKilledRankCostsNoBit) {
+  const std::vector<std::string> expected = whole();
+  Running running = launch();
+  ASSERT_TRUE(reaches(20));
+  ASSERT_EQ(ranks(running).size(), 2u);
+  ::kill(ranks(running)[1], SIGKILL);
   const Result result = running.wait();
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("was killed by signal 9"));
-  EXPECT_EQ(trace(desk / "run"), trace(desk / "whole"));
-  EXPECT_EQ(trace(desk / "run").size(), 400u);
-  EXPECT_EQ(lines_of(desk / "run/events.jsonl").size(), 1u);
+  EXPECT_EQ(trace(desk_ / "run"), expected);
+  EXPECT_EQ(expected.size(), 400u);
+  const std::vector<Json> killed = events("rank killed");
+  ASSERT_EQ(killed.size(), 1u);
+  EXPECT_THAT(killed[0]["op"].get<std::string>(), HasSubstr("step")) << "what it was at";
+}
+
+// It cannot tell anything, nor can it be asked: its record lies where the agent reads it.
+TEST_F(Launch, AStoppedRankIsNamedAndCostsNoBit) {
+  const std::vector<std::string> expected = whole();
+  Running running = launch();
+  ASSERT_TRUE(reaches(20));
+  const std::vector<pid_t> before = ranks(running);
+  ASSERT_EQ(before.size(), 2u);
+  ::kill(before[1], SIGSTOP);
+  const Result result = running.wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("its process is stopped"));
+  EXPECT_EQ(trace(desk_ / "run"), expected);
+  const std::vector<Json> hung = events("rank hung");
+  ASSERT_EQ(hung.size(), 1u);
+  EXPECT_EQ(hung[0]["rank"], 1);
+  EXPECT_EQ(hung[0]["action"], "restart");
+  EXPECT_EQ(events("rank silent").size(), 1u);
+  const std::string report = read_file(desk_ / "run/hangs.txt");
+  EXPECT_THAT(report, HasSubstr("rank 0: silent for"));
+  EXPECT_THAT(report, HasSubstr("rank 1 (process " + std::to_string(before[1]) + ")"));
+  EXPECT_THAT(report, HasSubstr("of 'dp_shard'")) << "its last operations";
+}
+
+// Nor does a rank that pauses: a second is nobody's end.
+TEST_F(Launch, AShortPauseIsNoHang) {
+  Running running = launch({"--set", "run.hang_report_s=5"});
+  ASSERT_TRUE(reaches(20));
+  const pid_t rank = ranks(running)[1];
+  ::kill(rank, SIGSTOP);
+  ::sleep(1);
+  ::kill(rank, SIGCONT);
+  const Result result = running.wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_FALSE(std::filesystem::exists(desk_ / "run/events.jsonl"));
 }
 
 #endif

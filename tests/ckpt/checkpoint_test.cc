@@ -297,6 +297,43 @@ TEST_F(CheckpointTest, AVanishedDirectoryIsNotMadeAgain) {
   EXPECT_FALSE(std::filesystem::exists(root_));
 }
 
+// The world of a generation that is over.
+class OlderWorld : public comm::World {
+ public:
+  explicit OlderWorld(comm::World& world)
+      : comm::World(world.rank(), world.size()), world_(world) {}
+  std::string_view via() const override { return world_.via(); }
+  void abort(const std::string& cause) override { world_.abort(cause); }
+  std::optional<std::string> cause() override { return world_.cause(); }
+  void check_current() override {
+    fail(ErrorKind::kPeerLost, "generation 1 of this run's ranks is over");
+  }
+
+ private:
+  std::unique_ptr<comm::Group> open(const std::string& name, const std::string&,
+                                    const std::vector<int>& ranks, int) override {
+    return world_.make_group(name, ranks);
+  }
+  comm::World& world_;
+};
+
+TEST_F(CheckpointTest, AnOlderGenerationCommitsNothing) {
+  run(layout(1, 2, 1), 0, 2);
+  comm::run_local_ranks(2, 60, [&](comm::World& world) {
+    harness::MomentumSgd updater;
+    const Layout two = layout(1, 2, 1);
+    exec::Session session(layers(), {.mesh = mesh::Mesh(two.degrees), .recipe = two.recipe}, world,
+                          updater);
+    OlderWorld older(world);
+    const std::string message = refusal([&] {
+      save(root_, {.step = 4, .job = "job"}, session.units(), session.model().spec.units, older);
+    });
+    EXPECT_NE(message.find("rank 0: generation 1 of this run's ranks is over"), std::string::npos)
+        << message;
+  });
+  EXPECT_EQ(names_in(root_), std::set<std::string>{"step-2"});
+}
+
 // What the plan says that a rank writes, it writes.
 TEST_F(CheckpointTest, BytesAreThoseOfThePlan) {
   for (const Layout& one : {layout(1, 1, 0), layout(2, 2, 3), layout(1, 4, 1), layout(4, 1, 0),

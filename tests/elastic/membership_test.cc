@@ -115,6 +115,33 @@ TEST_F(MembershipTest, EnoughHostsBeginWhenNoMoreCome) {
   EXPECT_EQ(world(), 2u);
 }
 
+TEST_F(MembershipTest, ARankThatHangsIsNamedThenStoppedAndAllStartAgain) {
+  begin({.least = 2, .most = 2});
+  hear(1);
+  hear(2);
+  take(leader_->suspect(1, 1, "line 3 `load`", "rank 1 has been at it for 5.0 s"));
+  EXPECT_EQ(generation(), 1u) << "it may go on";
+  ASSERT_EQ(faults_.size(), 1u);
+  EXPECT_EQ(faults_[0].kind, "rank silent");
+  EXPECT_EQ(faults_[0].host, "h2");
+  EXPECT_EQ(faults_[0].action, "report");
+  const Outcome outcome{
+      .exit_code = 4, .rank = 1, .cause = "rank 1 hangs", .doing = "line 3 `load`"};
+  take(leader_->accuse(7, outcome, now_));
+  take(leader_->accuse(1, {.exit_code = 4, .rank = 2}, now_));
+  EXPECT_EQ(generation(), 1u) << "of another generation, or no rank of this one";
+  take(leader_->accuse(1, outcome, now_));
+  pass(1);
+  EXPECT_EQ(generation(), 2u);
+  progress_ = {.last_step = 1};
+  pass(1);
+  ASSERT_EQ(faults_.size(), 2u);
+  EXPECT_EQ(faults_[1].kind, "rank hung");
+  EXPECT_EQ(faults_[1].op, "line 3 `load`");
+  EXPECT_EQ(faults_[1].rank, 1);
+  EXPECT_EQ(faults_[1].action, "restart");
+}
+
 TEST_F(MembershipTest, TooFewHostsEndInTheEnd) {
   begin({.least = 2, .most = 3, .patience_s = 20});
   hear(1);

@@ -86,7 +86,22 @@ TEST(Messages, ReadBack) {
       Report{1, 2, "name", "run", 3, 4, 5, Report::Ranks::kGone, 6, Order::What::kRun, outcome, 15},
       Order{1, 2, {3, 4, 5, 6}, Order::What::kFinish, outcome},
       StoreRequest{1, 2, What::kCompareSet, "key", std::string("\0v", 2), "expected", -3},
-      StoreReply{1, false, -5, "value"}};
+      StoreReply{1, false, -5, "value"},
+      Silence{1,
+              2,
+              {{.state = {.rank = 3,
+                          .moves = 4,
+                          .phase = flight::Phase::kTraining,
+                          .step = 5,
+                          .line = -1,
+                          .line_text = "forward",
+                          .waiting = true,
+                          .operations = {{"dp", {0, 3}, "all_reduce", 6, 7, -1}},
+                          .reached = {{"dp", {0, 3}, 7}},
+                          .process = 'T'},
+                .seconds = 5.5,
+                .in_step = true,
+                .details = "lines\n"}}}};
   std::mt19937_64 random(1);
   for (const Message& message : all) {
     const std::string bytes = encode(message);

@@ -167,6 +167,12 @@ std::string sample_messages(int kind) {
 Seeds messages() {
   Seeds seeds;
   for (int kind = 0; kind < 11; ++kind) seeds.push_back(sample_messages(kind));
+  elastic::Silence silence{.host = 1, .generation = 2};
+  elastic::Silence::Rank& rank = silence.ranks.emplace_back();
+  rank.state.operations = {{"dp", {0, 1}, "all_reduce", 3, 4096, -1}};
+  rank.state.reached = {{"dp", {0, 1}, 4}};
+  rank.details = "lines\n";
+  seeds.push_back(encode(silence));
   return seeds;
 }
 

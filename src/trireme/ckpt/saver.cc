@@ -165,7 +165,8 @@ Share Saver::write(Share share, const std::vector<exec::StateSlice>& slices) con
 }
 
 Share Saver::commit(const formats::Manifest& manifest) {
-  draft_->commit(manifest);
+  // Ranks of an older generation, back from a long stop, say, must not write into the run of a newer one.
+  draft_->commit(manifest, [this] { world_.check_current(); });
   Share share;
   retention_.trust(header_.step);
   try {

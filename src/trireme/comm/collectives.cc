@@ -13,7 +13,8 @@ Stamp stamp_of(const Operation& op, std::uint64_t sequence) {
           // Both ends of a message bear the sender's verb.
           .verb = pair ? Verb::kSend : op.verb,
           .reduce = op.reduce,
-          .type = op.type};
+          .type = op.type,
+          .line = op.line};
 }
 
 }  // namespace

@@ -18,27 +18,29 @@ std::string spell(const Stamp& stamp) {
   if (stamp.verb == Verb::kAllReduce || stamp.verb == Verb::kReduceScatter)
     text += fmt::format(" {}", name(stamp.reduce));
   if (stamp.verb == Verb::kBroadcast) text += fmt::format(" from {}", stamp.root);
-  if (stamp.verb == Verb::kBarrier) return text;
-  return text + fmt::format(" of {} {} (this message {} bytes)", stamp.count, name(stamp.type),
-                            stamp.bytes);
+  if (stamp.verb != Verb::kBarrier)
+    text += fmt::format(" of {} {} (this message {} bytes)", stamp.count, name(stamp.type),
+                        stamp.bytes);
+  return stamp.line < 0 ? text : text + fmt::format(", line {} of its plan", stamp.line);
 }
 
 }  // namespace
 
 ComposedGroup::ComposedGroup(std::string name, std::vector<int> ranks, int rank,
                              std::unique_ptr<Transport> transport,
-                             std::shared_ptr<Postponed> postponed,
+                             std::shared_ptr<RankCommon> common,
                              const std::optional<Levels>& levels)
     : Group(std::move(name), rank, static_cast<int>(ranks.size())),
       ranks_(std::move(ranks)),
       transport_(std::move(transport)),
-      postponed_(std::move(postponed)),
+      common_(std::move(common)),
+      track_(common_->flight->make_track(this->name(), ranks_)),
       collectives_(*transport_, ranks_, rank, levels),
       sends_started_(ranks_.size()),
       recvs_started_(ranks_.size()) {}
 
 ComposedGroup::~ComposedGroup() {
-  postponed_->replace(nullptr, this);
+  common_->postponed.replace(nullptr, this);
   std::unique_lock lock(mutex_);
   if (!queue_.empty())
     transport_->abort(fmt::format("rank {} left group '{}' with {} unfinished operation(s)",
@@ -56,11 +58,12 @@ ComposedGroup::~ComposedGroup() {
 Ticket ComposedGroup::start(Operation op) {
   std::unique_lock lock(mutex_);
   const bool wait = queue_.empty() && !prompt(op);
+  op.line = common_->flight->line();
   const std::uint64_t sequence = next_sequence(op);
-  queue_.push_back({std::move(op), sequence, Pledge(this)});
+  queue_.push_back({std::move(op), sequence, Pledge(this, common_->flight)});
   Ticket ticket = queue_.back().pledge.ticket();
   lock.unlock();
-  postponed_->replace(wait ? this : nullptr, this);
+  common_->postponed.replace(wait ? this : nullptr, this);
   if (!wait) begin();
   return ticket;
 }
@@ -73,7 +76,7 @@ void ComposedGroup::begin() {
 }
 
 void ComposedGroup::help(const std::function<bool()>& ended) {
-  postponed_->replace(nullptr, this);
+  common_->postponed.replace(nullptr, this);
   std::unique_lock lock(mutex_);
   while (!running_ && !queue_.empty() && !ended()) run_front(lock);
   const bool left = !running_ && !queue_.empty();
@@ -116,8 +119,17 @@ void ComposedGroup::run_front(std::unique_lock<std::mutex>& lock) {
 std::optional<Error> ComposedGroup::run(Job& job) {
   if (const auto cause = transport_->cause())
     return Error(ErrorKind::kPeerLost, fmt::format("{} not started: {}", describe(job), *cause));
+  const Operation& op = job.op;
+  const bool pair = op.verb == Verb::kSend || op.verb == Verb::kRecv;
+  const flight::Underway underway(
+      *common_->flight, track_,
+      {.what = comm::name(op.verb),
+       .sequence = job.sequence,
+       .bytes = op.bytes(),
+       .peer = pair ? ranks_[static_cast<std::size_t>(op.peer)] : flight::kAllMembers,
+       .line = op.line});
   try {
-    collectives_.run(job.op, job.sequence);
+    collectives_.run(op, job.sequence);
     return std::nullopt;
   } catch (const Lost& e) {
     return lost(job, e);

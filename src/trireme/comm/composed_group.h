@@ -14,7 +14,7 @@
 
 #include "trireme/comm/collectives.h"
 #include "trireme/comm/group.h"
-#include "trireme/comm/postponed.h"
+#include "trireme/comm/rank_common.h"
 #include "trireme/comm/transport.h"
 
 namespace trireme::comm {
@@ -25,7 +25,7 @@ class ComposedGroup : public Group, private Runner {
   // `ranks` are the world ranks of the group in order; `rank` is this one's position. With `levels`,
   // collectives go host by host.
   ComposedGroup(std::string name, std::vector<int> ranks, int rank,
-                std::unique_ptr<Transport> transport, std::shared_ptr<Postponed> postponed,
+                std::unique_ptr<Transport> transport, std::shared_ptr<RankCommon> common,
                 const std::optional<Levels>& levels = std::nullopt);
   ~ComposedGroup() override;
   void abort(const std::string& cause) override { transport_->abort(cause); }
@@ -50,7 +50,8 @@ class ComposedGroup : public Group, private Runner {
 
   std::vector<int> ranks_;
   std::unique_ptr<Transport> transport_;
-  std::shared_ptr<Postponed> postponed_;
+  std::shared_ptr<RankCommon> common_;
+  int track_;  // of the flight record
   Collectives collectives_;
   std::uint64_t collectives_started_ = 0;
   std::vector<std::uint64_t> sends_started_;

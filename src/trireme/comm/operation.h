@@ -44,6 +44,7 @@ struct Operation {
   std::vector<std::int64_t> in_counts{};
   std::vector<std::int64_t> out_counts{};
   int peer = 0;
+  int line = -1;  // of the rank's plan, that asked for it; ranks may differ
 
   // Elements that all slices of the larger side hold together.
   std::int64_t count() const;

@@ -7,8 +7,10 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/flight/recorder.h"
 
 namespace trireme::comm {
 
@@ -47,7 +49,8 @@ class Ticket {
     std::condition_variable changed;
     bool done = false;
     std::optional<Failure> failure;
-    Runner* runner = nullptr;  // lives until done at least
+    Runner* runner = nullptr;                  // lives until done at least
+    std::shared_ptr<flight::Recorder> flight;  // of the rank that waits; may be null
   };
   bool ended() const;
   Runner* runner() const;
@@ -57,9 +60,10 @@ class Ticket {
 // The side of a ticket that a back end keeps: it ends the operation exactly once.
 class Pledge {
  public:
-  explicit Pledge(Runner* runner = nullptr) {
+  explicit Pledge(Runner* runner = nullptr, std::shared_ptr<flight::Recorder> flight = nullptr) {
     ticket_.state_ = std::make_shared<Ticket::State>();
     ticket_.state_->runner = runner;
+    ticket_.state_->flight = std::move(flight);
   }
   const Ticket& ticket() const { return ticket_; }
   void keep() { end(std::nullopt); }

@@ -28,9 +28,15 @@ struct Stamp {
   Reduce reduce = Reduce::kSum;
   DType type = DType::kU8;
   Way way = Way::kThere;
-  bool operator==(const Stamp&) const = default;
+  std::int32_t line = -1;  // of the rank's plan; for people: ranks that agree may differ in it
+  std::int32_t unused = 0;
+  bool operator==(const Stamp& other) const {
+    return sequence == other.sequence && count == other.count && bytes == other.bytes &&
+           root == other.root && verb == other.verb && reduce == other.reduce &&
+           type == other.type && way == other.way;
+  }
 };
-static_assert(sizeof(Stamp) == 32);
+static_assert(sizeof(Stamp) == 40);
 
 // Thrown by a transport when a rank did not answer; the group adds what it was doing.
 struct Lost {

@@ -3,11 +3,18 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <utility>
 
 namespace trireme::comm {
 
 World::World(int rank, int size) : rank_(rank), size_(size) {
   TRIREME_CHECK(size >= 1 && rank >= 0 && rank < size, "rank {} of a world of {}", rank, size);
+  flight().identify(rank, size);
+}
+
+void World::record_in(std::shared_ptr<flight::Recorder> recorder) {
+  common_->flight = std::move(recorder);
+  flight().identify(rank_, size_);
 }
 
 int World::position_in(const std::string& name, const std::vector<int>& ranks) const {

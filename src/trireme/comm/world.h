@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "trireme/comm/group.h"
-#include "trireme/comm/postponed.h"
+#include "trireme/comm/rank_common.h"
 
 namespace trireme::comm {
 
@@ -33,6 +33,10 @@ class World {
   // The same for buffers in host memory, wherever make_group()'s are.
   std::unique_ptr<Group> make_host_group(const std::string& name, const std::vector<int>& ranks);
 
+  // What this rank is doing. record_in() puts it elsewhere, before any group is made.
+  flight::Recorder& flight() const { return *common_->flight; }
+  void record_in(std::shared_ptr<flight::Recorder> recorder);
+
   // Every rank's text, by rank; every rank must call it (plan digests, config digests).
   std::vector<std::string> exchange(const std::string& mine);
 
@@ -40,10 +44,12 @@ class World {
   virtual void abort(const std::string& cause) = 0;
   // Why the world was aborted; empty while it is healthy.
   virtual std::optional<std::string> cause() = 0;
+  // Asks whoever started this world; throws Error{kPeerLost} where he has begun another since. Any thread may call it.
+  virtual void check_current() {}
 
  protected:
   World(int rank, int size);
-  const std::shared_ptr<Postponed>& postponed() const { return postponed_; }
+  const std::shared_ptr<RankCommon>& common() const { return common_; }
   // `key` is unique to the group among all groups of the world and equal on all its ranks; `rank` is
   // this rank's position.
   virtual std::unique_ptr<Group> open(const std::string& name, const std::string& key,
@@ -61,7 +67,7 @@ class World {
 
   int rank_;
   int size_;
-  std::shared_ptr<Postponed> postponed_ = std::make_shared<Postponed>();
+  std::shared_ptr<RankCommon> common_ = std::make_shared<RankCommon>();
   std::map<std::string, int> made_;
   std::unique_ptr<Group> exchange_;
 };

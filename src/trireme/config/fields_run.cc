@@ -83,6 +83,16 @@ std::vector<Field> run_fields() {
             "Steps between comparisons of what several ranks hold alike, bit for bit; every "
             "checkpoint is compared before it is written. Where replicas differ the run ends with "
             "exit code 4, and the rank that is alone is named. 0: never."),
+      number(KEY(run.hang_report_s),
+             "Seconds after which a rank that does nothing within a step is named, with what every "
+             "rank was at; three times the longest that one was silent before, if that is more. 0: "
+             "never.",
+             from(0, 1e6)),
+      number(KEY(run.hang_restart_s),
+             "Seconds after which a rank that was named and still does nothing is stopped with all "
+             "others: `trireme launch` starts them again. At once, where its process is stopped or "
+             "ranks wait for each other in a circle.",
+             from(0, 1e6)),
       count(KEY(run.trace),
             "The step of which every rank's lines are timed: trace.json, timeline.svg and "
             "node_costs.json in the run directory; 0: none."),

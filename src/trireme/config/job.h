@@ -167,6 +167,8 @@ struct Run {
   std::int64_t spike_skip = 200;     // batches then left out, at least
   std::int64_t spike_limit = 3;      // rewinds that do not get past a step
   std::int64_t compare_replicas = 0;  // steps between; 0: never
+  double hang_report_s = 4;           // 0: never
+  double hang_restart_s = 25;         // after that
   std::int64_t trace = 0;             // the step whose lines are timed, from 1; 0: none
   bool operator==(const Run&) const = default;
 };

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "trireme/base/error.h"
 #include "trireme/elastic/secret.h"
 #include "trireme/env/wait.h"
 
@@ -20,7 +21,11 @@ HostId draw_host() {
 }  // namespace
 
 Agent::Agent(AgentConfig config)
-    : config_(std::move(config)), processes_(env::make_processes()), net_(env::make_sockets()) {
+    : config_(std::move(config)),
+      processes_(env::make_processes()),
+      net_(env::make_sockets()),
+      stacks_(*processes_, config_.stack_command, config_.ranks.environment),
+      lookout_(config_.patience, stacks_, now()) {
   Report& self = config_.member.self;
   self.host = draw_host();
   self.slots = static_cast<std::uint64_t>(config_.ranks.count);
@@ -68,6 +73,7 @@ bool Agent::done() const { return left_ && !(leader_ && leader_->anybody_left())
 
 void Agent::take_processes() {
   for (const env::ProcessEvent& event : processes_->take()) {
+    stacks_.handle(event);
     if (event.kind == env::ProcessEvent::Kind::kSignal)
       do_member(member_->interrupt(event.signal, now()));
     else
@@ -89,8 +95,40 @@ void Agent::tick() {
   if (server_) server_->tick(now());
   if (leader_) do_leader(leader_->tick(now()));
   if (!left_) do_member(member_->tick(now()));
+  if (config_.patience.steps > 0) look_out();
+  if (leader_ && config_.patience.steps > 0) judge_silence();
   deliver_own();
   tell_of_strangers();
+}
+
+void Agent::look_out() {
+  std::optional<Silence> silence = lookout_.look(member_->started(), ranks_->watched(), now());
+  if (!silence) return;
+  silence->host = config_.member.self.host;
+  if (leader_)
+    silent_.heard(*silence, now());
+  else
+    link_->send(*silence);
+}
+
+// Who is slow may yet go on; who is stopped, or waits in a circle, will not.
+void Agent::judge_silence() {
+  const std::uint64_t generation = leader_->running();
+  const auto found = silent_.look(generation, leader_->world(), now());
+  if (!found) return;
+  const flight::Hang& hang = found->hang;
+  if (found->fresh && config_.on_hang) {
+    config_.on_hang(hang.cause, found->lines);
+  }
+  if (found->fresh)
+    do_leader(leader_->suspect(generation, hang.ranks.front(), hang.op, hang.cause));
+  if (!hang.final && (!hang.in_step || found->told_s < config_.give_up_s)) return;
+  do_leader(leader_->accuse(generation,
+                            {.exit_code = exit_code(ErrorKind::kPeerLost),
+                             .rank = hang.ranks.front(),
+                             .cause = hang.cause,
+                             .doing = hang.op},
+                            now()));
 }
 
 void Agent::do_member(Member::Actions actions) {
@@ -144,6 +182,8 @@ void Agent::received(env::ConnectionId from, const Message& message) {
     host_of_[from] = report->host;
     connection_of_[report->host] = from;
     do_leader(leader_->report(*report, now()));
+  } else if (const auto* silence = std::get_if<Silence>(&message); silence && leader_) {
+    silent_.heard(*silence, now());
   } else if (const auto* order = std::get_if<Order>(&message); order && link_) {
     do_member(member_->order(*order, now()));
   }

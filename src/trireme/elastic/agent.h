@@ -9,8 +9,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trireme/elastic/link.h"
+#include "trireme/elastic/lookout.h"
 #include "trireme/elastic/member.h"
 #include "trireme/elastic/membership.h"
 #include "trireme/elastic/ranks.h"
@@ -26,9 +28,14 @@ struct AgentConfig {
   env::Address endpoint{};                    // where the leader listens
   Ranks::Config ranks{};                      // with the token; `store` is set by the agent
   double tick_s = 0.1;
+  flight::Patience patience{};  // with ranks that do nothing; 0 in `steps`: they are never named
+  double give_up_s = 25;        // so long after they were named they are stopped
+  std::vector<std::string> stack_command{};                  // as of StackReader
   std::function<void(std::uint64_t generation)> remember{};  // called before a generation begins
   std::function<void(const Fault&)> on_fault{};
   std::function<void(const std::string&)> on_note{};  // for people
+  // Why ranks wait; what every rank was at.
+  std::function<void(const std::string& cause, const std::vector<std::string>& lines)> on_hang{};
 };
 
 class Agent {
@@ -47,6 +54,8 @@ class Agent {
   void take_processes();
   void take_net();
   void tick();
+  void look_out();
+  void judge_silence();
   void do_member(Member::Actions actions);
   void do_leader(Membership::Actions actions);
   void deliver_own();
@@ -65,6 +74,9 @@ class Agent {
   std::optional<Ranks> ranks_;
   std::optional<Member> member_;
   std::optional<Membership> leader_;
+  StackReader stacks_;
+  Lookout lookout_;
+  Silent silent_;
   Store store_;
   std::map<env::ConnectionId, HostId> host_of_;
   std::map<HostId, env::ConnectionId> connection_of_;

@@ -27,7 +27,7 @@ Outcome run(const Launch& launch) {
   leads.max_restarts = 0;
   leads.notice_s = kNever;
   leads.grace_s = leads.echo_s = launch.grace_s;
-  leads.progress = [] { return Progress{}; };
+  leads.progress = launch.progress;
   config.leads = std::move(leads);
   config.endpoint.host = fresh_name();
   config.endpoint.local = true;
@@ -36,6 +36,12 @@ Outcome run(const Launch& launch) {
   config.ranks.count = launch.ranks;
   config.ranks.token = random_bytes(32);
   config.ranks.on_line = launch.on_line;
+  config.patience = launch.patience;
+  config.give_up_s = launch.give_up_s;
+  config.stack_command = launch.stack_command;
+  config.on_note = launch.on_note;
+  config.on_fault = launch.on_fault;
+  config.on_hang = launch.on_hang;
   return Agent(std::move(config)).run();
 }
 

@@ -6,7 +6,9 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/elastic/membership.h"
 #include "trireme/elastic/verdict.h"
+#include "trireme/flight/silence.h"
 
 namespace trireme::elastic {
 
@@ -17,6 +19,13 @@ struct Launch {
   double grace_s = 5;  // after a failure the others have this long to end by themselves
   // A line that a rank other than 0 wrote; rank 0 writes where the caller does.
   std::function<void(int rank, std::string_view line)> on_line;
+  std::function<Progress()> progress = [] { return Progress{}; };  // for events
+  flight::Patience patience{.steps = 0};                           // as of an agent, and the rest
+  double give_up_s = 25;
+  std::vector<std::string> stack_command{};
+  std::function<void(const std::string&)> on_note{};
+  std::function<void(const Fault&)> on_fault{};
+  std::function<void(const std::string& cause, const std::vector<std::string>& lines)> on_hang{};
 };
 
 // Runs the ranks; returns when none is left, whatever happened. SIGINT and SIGTERM sent to the

@@ -37,6 +37,8 @@ class Member {
   // SIGTERM or SIGINT: the ranks save and end. Again: nothing, but a second SIGINT kills them.
   Actions interrupt(int signal, double now);
   Actions tick(double now);
+  // The newest generation that has begun here.
+  std::uint64_t started() const { return started_; }
 
  private:
   void wake(double now);

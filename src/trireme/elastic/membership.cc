@@ -216,6 +216,43 @@ void Membership::stop(Order::What what, double kill_at) {
   changed_ = true;
 }
 
+Membership::Actions Membership::suspect(std::uint64_t generation, int rank, const std::string& op,
+                                        const std::string& cause) {
+  const Part* const part = part_of_rank(rank);
+  if (generation != running() || part == nullptr) return {};
+  actions_.notes.push_back(cause);
+  actions_.faults.push_back({.kind = "rank silent",
+                             .rank = rank,
+                             .host = part->name,
+                             .step = config_.progress().last_step + 1,
+                             .op = op,
+                             .generation = generation_,
+                             .cause = cause,
+                             .action = "report"});
+  return take(std::nullopt);
+}
+
+Membership::Actions Membership::accuse(std::uint64_t generation, const Outcome& outcome,
+                                       double now) {
+  const Part* const part = part_of_rank(outcome.rank);
+  if (generation != running() || part == nullptr) return {};
+  blame(*part, "rank hung", outcome, /*echo=*/false, now);
+  kill();
+  advance(now);
+  return take(std::nullopt);
+}
+
+const Membership::Part* Membership::part_of_rank(int rank) const {
+  const Part* found = nullptr;
+  for (const Part& part : parts_)
+    if (static_cast<int>(part.assignment.first_rank) <= rank) found = &part;
+  return rank < world() ? found : nullptr;
+}
+
+int Membership::world() const {
+  return parts_.empty() ? 0 : static_cast<int>(parts_.front().assignment.world);
+}
+
 void Membership::kill() {
   stop(Order::What::kKill, 0);
   actions_.serve = 0;
@@ -248,6 +285,7 @@ void Membership::blame(const Part& part, const char* kind, const Outcome& outcom
               .rank = outcome.rank,
               .host = part.name,
               .step = config_.progress().last_step + 1,
+              .op = outcome.doing,
               .generation = generation_,
               .cause = told(outcome)};
   if (replaces)
@@ -272,8 +310,9 @@ void Membership::conclude(double now) {
 
 void Membership::restart_or_finish(double now) {
   const Progress progress = config_.progress();
-  if (progress.durable_step > durable_) restarts_ = 0;
-  durable_ = std::max(durable_, progress.durable_step);
+  // Fewer, where training went back from a spike of the loss.
+  if (progress.durable_step != durable_) restarts_ = 0;
+  durable_ = progress.durable_step;
   if (config_.last_step > 0 && durable_ >= config_.last_step) {
     actions_.notes.push_back(told(*failure_) + "; all was saved before");
     return finish({}, now);

@@ -24,13 +24,15 @@ struct Progress {
 
 // What went wrong, once it is made good or given up.
 struct Fault {
-  std::string kind{};  // rank killed, rank failed, rank interrupted, host lost
+  std::string
+      kind{};  // rank killed, rank failed, rank hung, rank silent, rank interrupted, host lost
   int rank = -1;
   std::string host{};
   std::int64_t step = 0;  // that could not be finished
+  std::string op{};       // what that rank was at
   std::uint64_t generation = 0;
   std::string cause{};
-  std::string action{};  // restart, stop
+  std::string action{};  // restart, stop, report
   double lost_s = 0;     // until a step came that the run had not made before
 };
 
@@ -67,6 +69,14 @@ class Membership {
 
   Actions report(const Report& report, double now);
   Actions tick(double now);
+  // A rank of a generation keeps the others waiting; it may go on.
+  Actions suspect(std::uint64_t generation, int rank, const std::string& op,
+                  const std::string& cause);
+  // It will not.
+  Actions accuse(std::uint64_t generation, const Outcome& outcome, double now);
+  // The generation that runs, 0: none; and its ranks.
+  std::uint64_t running() const { return phase_ == Phase::kRunning ? generation_ : 0; }
+  int world() const;
 
   // How the run ended, once it has. Orders still tell those who do not know.
   const std::optional<Outcome>& finished() const { return finished_; }
@@ -111,6 +121,7 @@ class Membership {
   std::vector<HostId> chosen() const;
   Order order_for(const Host& host) const;
   const Part* part_of(HostId host) const;
+  const Part* part_of_rank(int rank) const;
   bool released(const Host& host) const;
   std::uint64_t own_leaving() const;
   Actions take(std::optional<HostId> reply);

@@ -1,5 +1,6 @@
 #include "trireme/elastic/messages.h"
 
+#include <cmath>
 #include <limits>
 
 #include "trireme/base/error.h"
@@ -21,7 +22,7 @@ int read_int(Reader& from) {
 
 void write(Writer& to, const Outcome& o) {
   to.number(bits(o.exit_code)).number(bits(o.rank)).text(o.cause.substr(0, kLongestCause));
-  to.number(bits(o.signal));
+  to.number(bits(o.signal)).text(o.doing.substr(0, kLongestCause));
 }
 
 Outcome read_outcome(Reader& from) {
@@ -30,6 +31,7 @@ Outcome read_outcome(Reader& from) {
   o.rank = read_int(from);
   o.cause = from.text(kLongestCause);
   o.signal = read_int(from);
+  o.doing = from.text(kLongestCause);
   return o;
 }
 
@@ -100,6 +102,88 @@ void read(Reader& from, StoreReply& r) {
   r.value = from.text(kLongestValue);
 }
 
+constexpr std::uint64_t kMostRanks = 1 << 20, kMostTracks = flight::kTracks;
+constexpr std::uint64_t kLongestSilence = std::uint64_t{1} << 40;  // milliseconds
+constexpr std::size_t kLongestDetails = 16 << 10, kLongestLine = 4096;
+
+void write(Writer& to, const std::vector<int>& ranks) {
+  to.number(ranks.size());
+  for (const int rank : ranks) to.number(bits(rank));
+}
+
+// A count says nothing yet about how much is there: memory is taken as entries come.
+std::vector<int> read_ranks(Reader& from) {
+  std::vector<int> ranks;
+  for (std::uint64_t left = from.number_below(kMostRanks); left > 0; --left)
+    ranks.push_back(read_int(from));
+  return ranks;
+}
+
+void write(Writer& to, const flight::State& s) {
+  to.number(bits(s.rank)).number(s.moves).number(static_cast<std::uint64_t>(s.phase));
+  to.number(bits(s.step)).number(bits(s.line)).number(bits(s.micro_batch));
+  to.text(s.line_text.substr(0, kLongestLine)).number(s.waiting ? 1 : 0);
+  to.number(static_cast<unsigned char>(s.process));
+  to.number(s.operations.size());
+  for (const flight::Operation& o : s.operations) {
+    to.text(o.track).text(o.what).number(o.sequence).number(o.bytes).number(bits(o.peer));
+    write(to, o.members);
+  }
+  to.number(s.reached.size());
+  for (const flight::Reached& r : s.reached) {
+    to.text(r.track).number(r.begun);
+    write(to, r.members);
+  }
+}
+
+void read(Reader& from, flight::State& s) {
+  s.rank = read_int(from);
+  s.moves = from.number();
+  s.phase = static_cast<flight::Phase>(from.number_below(flight::kPhases));
+  s.step = static_cast<std::int64_t>(from.number());
+  s.line = read_int(from);
+  s.micro_batch = read_int(from);
+  s.line_text = from.text(kLongestLine);
+  s.waiting = from.number_below(2) != 0;
+  s.process = static_cast<char>(from.number_below(256));
+  for (std::uint64_t left = from.number_below(kMostTracks + 1); left > 0; --left) {
+    flight::Operation& o = s.operations.emplace_back();
+    o.track = from.text(kLongestName);
+    o.what = from.text(kLongestName);
+    o.sequence = from.number();
+    o.bytes = from.number();
+    o.peer = read_int(from);
+    o.members = read_ranks(from);
+  }
+  for (std::uint64_t left = from.number_below(kMostTracks + 1); left > 0; --left) {
+    flight::Reached& r = s.reached.emplace_back();
+    r.track = from.text(kLongestName);
+    r.begun = from.number();
+    r.members = read_ranks(from);
+  }
+}
+
+void write(Writer& to, const Silence& s) {
+  to.number(s.host).number(s.generation).number(s.ranks.size());
+  for (const Silence::Rank& rank : s.ranks) {
+    write(to, rank.state);
+    to.number(bits(std::llround(rank.seconds * 1e3))).number(rank.in_step ? 1 : 0);
+    to.text(rank.details.substr(0, kLongestDetails));
+  }
+}
+
+void read(Reader& from, Silence& s) {
+  s.host = from.number();
+  s.generation = from.number();
+  for (std::uint64_t left = from.number_below(kMostRanks); left > 0; --left) {
+    Silence::Rank& rank = s.ranks.emplace_back();
+    read(from, rank.state);
+    rank.seconds = static_cast<double>(from.number_below(kLongestSilence)) * 1e-3;
+    rank.in_step = from.number_below(2) != 0;
+    rank.details = from.text(kLongestDetails);
+  }
+}
+
 template <typename T>
 Message read_whole(Reader& from) {
   T message;
@@ -123,7 +207,8 @@ Message decode(std::string_view bytes) {
     case 0: return read_whole<Report>(from);
     case 1: return read_whole<Order>(from);
     case 2: return read_whole<StoreRequest>(from);
-    default: return read_whole<StoreReply>(from);
+    case 3: return read_whole<StoreReply>(from);
+    default: return read_whole<Silence>(from);
   }
 }
 

@@ -6,8 +6,10 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 #include "trireme/elastic/verdict.h"
+#include "trireme/flight/state.h"
 
 namespace trireme::elastic {
 
@@ -75,7 +77,22 @@ struct StoreReply {
   bool operator==(const StoreReply&) const = default;
 };
 
-using Message = std::variant<Report, Order, StoreRequest, StoreReply>;
+// Which ranks of a host do nothing any more, and what they were at; again and again while it is so.
+struct Silence {
+  struct Rank {
+    flight::State state{};
+    double seconds = 0;
+    bool in_step = false;   // of which it is known how long its lines take
+    std::string details{};  // lines for people, once
+    bool operator==(const Rank&) const = default;
+  };
+  HostId host = 0;
+  std::uint64_t generation = 0;
+  std::vector<Rank> ranks{};
+  bool operator==(const Silence&) const = default;
+};
+
+using Message = std::variant<Report, Order, StoreRequest, StoreReply, Silence>;
 
 std::string encode(const Message& message);
 // Throws Error{kPeerLost} for what encode() does not write.

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/flight/recorder.h"
+#include "trireme/flight/state.h"
 
 namespace trireme::elastic {
 namespace {
@@ -28,7 +30,8 @@ Ranks::Ranks(env::Processes& processes, Config config)
   TRIREME_CHECK(config_.count >= 1 && !config_.command.empty(), "{} ranks", config_.count);
 }
 
-std::vector<std::string> Ranks::environment(const Assignment& assignment, int local_rank) const {
+std::vector<std::string> Ranks::environment(const Assignment& assignment, int local_rank,
+                                            int flight) const {
   const auto text = [](auto value) { return std::to_string(value); };
   const env::Address& store = config_.store;
   const std::vector<std::pair<std::string, std::string>> own = {
@@ -41,7 +44,8 @@ std::vector<std::string> Ranks::environment(const Assignment& assignment, int lo
       {"MASTER_PORT", text(store.local ? 1 : store.port)},
       {kStoreVariable, print(store)},
       {kTokenVariable, text(token_.get())},
-      {kGenerationVariable, text(assignment.generation)}};
+      {kGenerationVariable, text(assignment.generation)},
+      {kFlightVariable, text(flight)}};
   std::vector<std::string> all;
   for (const std::string& entry : config_.environment) {
     const std::string key = entry.substr(0, entry.find('='));
@@ -53,32 +57,48 @@ std::vector<std::string> Ranks::environment(const Assignment& assignment, int lo
 }
 
 void Ranks::start(const Assignment& assignment) {
-  rank_of_.clear();
+  running_.clear();
   for (int local = 0; local < config_.count; ++local) {
     const int rank = static_cast<int>(assignment.first_rank) + local;
+    // New for each: one that comes back from an older generation writes where nobody reads.
+    const env::Descriptor flight = flight::shared_area();
     const int pid = processes_.spawn({.command = config_.command,
-                                      .environment = environment(assignment, local),
+                                      .environment = environment(assignment, local, flight.get()),
                                       .capture = rank != 0,
-                                      .keep = {token_.get()}});
-    rank_of_[pid] = rank;
+                                      .keep = {token_.get(), flight.get()}});
+    running_[pid] = {.rank = rank, .process = pid, .area = flight::map_area(flight.get())};
   }
 }
 
 void Ranks::signal(int number) {
-  for (const auto& [pid, rank] : rank_of_) processes_.signal(pid, number);
+  for (const auto& [pid, rank] : running_) processes_.signal(pid, number);
+}
+
+std::vector<Watched> Ranks::watched() const {
+  std::vector<Watched> all;
+  for (const auto& [pid, rank] : running_) all.push_back(rank);
+  return all;
 }
 
 void Ranks::handle(const env::ProcessEvent& event,
                    const std::function<void(const RankEnd&)>& on_end) {
-  const auto found = rank_of_.find(event.pid);
-  if (found == rank_of_.end()) return;
-  const int rank = found->second;
+  const auto found = running_.find(event.pid);
+  if (found == running_.end()) return;
+  const int rank = found->second.rank;
   if (event.kind == env::ProcessEvent::Kind::kLine) {
     if (config_.on_line) config_.on_line(rank, event.line);
     return;
   }
-  rank_of_.erase(found);
-  on_end({.rank = rank, .code = event.code, .signal = event.signal});
+  RankEnd end{.rank = rank, .code = event.code, .signal = event.signal};
+  const flight::Area& area = *found->second.area;
+  if (area.version == flight::kVersion) {
+    const flight::State state = flight::read_state(area);
+    end.doing = flight::doing(state);
+    end.early = end.code == 0 && end.signal == 0 && state.phase != flight::Phase::kStart &&
+                state.phase != flight::Phase::kEnd;
+  }
+  running_.erase(found);
+  on_end(end);
 }
 
 }  // namespace trireme::elastic

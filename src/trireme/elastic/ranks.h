@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/elastic/lookout.h"
 #include "trireme/elastic/messages.h"
 #include "trireme/env/address.h"
 #include "trireme/env/descriptor.h"
@@ -19,6 +20,8 @@ inline constexpr char kStoreVariable[] = "TRIREME_STORE";  // the address of the
 inline constexpr char kTokenVariable[] =
     "TRIREME_STORE_TOKEN";  // a descriptor that the token can be read from
 inline constexpr char kGenerationVariable[] = "TRIREME_GENERATION";
+inline constexpr char kFlightVariable[] =
+    "TRIREME_FLIGHT";  // a descriptor of the memory for its flight record
 
 class Ranks {
  public:
@@ -37,16 +40,19 @@ class Ranks {
   // Throws Error{kUsage} when one cannot be started.
   void start(const Assignment& assignment);
   void signal(int number);
+  // Those that have not ended.
+  std::vector<Watched> watched() const;
   // A line is told, a rank's end is given to `on_end` (without a time).
   void handle(const env::ProcessEvent& event, const std::function<void(const RankEnd&)>& on_end);
 
  private:
-  std::vector<std::string> environment(const Assignment& assignment, int local_rank) const;
+  std::vector<std::string> environment(const Assignment& assignment, int local_rank,
+                                       int flight) const;
 
   env::Processes& processes_;
   Config config_;
   env::Descriptor token_;
-  std::map<int, int> rank_of_;  // by process
+  std::map<int, Watched> running_;  // by process
 };
 
 }  // namespace trireme::elastic

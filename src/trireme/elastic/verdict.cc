@@ -20,17 +20,26 @@ Outcome decided_by(const RankEnd& end) {
     return {kPeerLost, end.rank,
             fmt::format("rank {} was killed by {} {:.1f} s after the start", end.rank,
                         describe_signal(end.signal), end.at_s),
-            end.signal};
+            end.signal, end.doing};
+  if (end.early)
+    return {
+        kPeerLost, end.rank,
+        fmt::format("rank {} ended with exit code 0 in the midst of its work, {:.1f} s after the "
+                    "start",
+                    end.rank, end.at_s),
+        0, end.doing};
   return {end.code, end.rank,
           end.rank == 0 ? ""
                         : fmt::format("rank {} ended with exit code {}, {:.1f} s after the start",
-                                      end.rank, end.code, end.at_s)};
+                                      end.rank, end.code, end.at_s),
+          0, end.doing};
 }
 
 }  // namespace
 
 bool is_failure(const RankEnd& end, int interrupt) {
   if (end.by_us) return false;
+  if (end.early) return true;
   if (end.signal != 0) return end.signal != interrupt;
   return end.code != 0 && !(interrupt != 0 && end.code == 128 + interrupt);
 }

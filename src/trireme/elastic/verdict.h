@@ -11,8 +11,10 @@ struct RankEnd {
   int rank = 0;
   int code = 0;
   int signal = 0;
-  bool by_us = false;  // we killed it because others had failed
-  double at_s = 0;     // since the launch
+  bool by_us = false;   // we killed it because others had failed
+  double at_s = 0;      // since the launch
+  bool early = false;   // it ended with 0 while others could not
+  std::string doing{};  // what it was at
 };
 
 // The end of all ranks as one exit code; `cause` is one line, empty when the code is 0 or when the
@@ -21,7 +23,8 @@ struct Outcome {
   int exit_code = 0;
   int rank = -1;  // the rank that decided; -1: none failed
   std::string cause;
-  int signal = 0;  // that killed it, else 0
+  int signal = 0;       // that killed it, else 0
+  std::string doing{};  // what that rank was at, where it is known
   bool operator==(const Outcome&) const = default;
 };
 

@@ -14,6 +14,7 @@
 #include "trireme/exec/grad_norm.h"
 #include "trireme/plan/microbatch.h"
 #include "trireme/plan/placement.h"
+#include "trireme/plan/text.h"
 
 namespace trireme::exec {
 
@@ -58,6 +59,12 @@ std::vector<plan::ValueId> input_values(const plan::Program& program) {
   return inputs;
 }
 
+std::vector<std::string> line_texts(const plan::Program& program, const plan::List& list) {
+  std::vector<std::string> texts;
+  for (const Instr& line : list) texts.push_back(plan::line_text(program, line));
+  return texts;
+}
+
 double now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -65,7 +72,8 @@ double now() {
 }  // namespace
 
 Executor::Executor(const plan::PlanSet& plan, int rank, Model& model, Units& units,
-                   const Groups& groups, const AwaySpace& space, std::uint64_t seed)
+                   const Groups& groups, const AwaySpace& space, std::uint64_t seed,
+                   flight::Recorder& flight)
     : plan_(plan),
       list_(plan.list(rank)),
       rank_(rank),
@@ -73,6 +81,8 @@ Executor::Executor(const plan::PlanSet& plan, int rank, Model& model, Units& uni
       units_(units),
       groups_(groups),
       seed_(seed),
+      flight_(flight),
+      described_(flight.describe(line_texts(plan.program, list_))),
       flow_(plan::gradient_flow(plan.program)),
       retirements_(plan::retirements(plan.program, list_)),
       inputs_(input_values(plan.program)),
@@ -92,13 +102,20 @@ StepResult Executor::run(const StepArgs& args) {
     this->arrived(line, std::move(tensor), args);
   };
   for (int index = 0; index < static_cast<int>(list_.size()); ++index) {
+    const Instr& line = list_[static_cast<std::size_t>(index)];
+    flight_.begin_line(plan::name(line.verb), described_, index, line.mb);
     Stopwatch waiting;
     wait_for(index, args);
     result.comm_wait_s += waiting.seconds();
+    const Stopwatch running;
+    const double waited_s = flight_.waited_s();
     LineTime* const time = args.times == nullptr ? nullptr : &(*args.times)[index];
     if (time != nullptr) time->start = now();
     run_line(index, args, result);
     if (time != nullptr) time->end = now();
+    flight_.end_line();
+    if (const std::size_t kind = busy_kind(line.verb); kind < kBusyKinds)
+      busy_[kind] += running.seconds() - (flight_.waited_s() - waited_s);
     transfers_.release(arrived);
     result.kept_forwards = std::max(result.kept_forwards,
                                     static_cast<int>(values_.saved.size() + values_.halves.size()));
@@ -337,7 +354,9 @@ void Executor::add_gradient(plan::ValueId value, int mb, at::Tensor gradient) {
 void Executor::grad_norm(const StepArgs& args, StepResult& result) {
   std::vector<double> losses;
   for (const at::Tensor& loss : losses_) losses.push_back(loss.defined() ? loss.item<double>() : 0);
-  const GlobalSums sums = exchange_sums(plan_, rank_, units_, groups_, losses, args.flag);
+  GlobalSums sums =
+      exchange_sums(plan_, rank_, units_, groups_, losses, args.flag, std::exchange(busy_, {}));
+  result.busy = std::move(sums.busy);
   if (args.observer != nullptr) args.observer->on_gradients(units_);
   result.flag = sums.flag;
   result.comm_wait_s += sums.wait_s;

@@ -9,12 +9,14 @@
 
 #include "trireme/comm/world.h"
 #include "trireme/exec/block.h"
+#include "trireme/exec/busy.h"
 #include "trireme/exec/groups.h"
 #include "trireme/exec/observer.h"
 #include "trireme/exec/transfers.h"
 #include "trireme/exec/units.h"
 #include "trireme/exec/value_moves.h"
 #include "trireme/exec/values.h"
+#include "trireme/flight/recorder.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::exec {
@@ -51,6 +53,7 @@ struct StepResult {
   double grad_norm = 0;       // over all parameters and meshes, before clipping
   bool flag = false;          // whether any rank raised its flag
   bool skipped = false;       // loss or norm were not finite, and no update was made
+  std::vector<Busy> busy{};   // by rank
   double comm_wait_s = 0;     // this rank's own: time waiting for communication
   double offload_wait_s = 0;  // and for what leaves memory and comes back
   int kept_forwards = 0;      // this rank's own: the most kept at once for their backwards
@@ -61,7 +64,7 @@ class Executor {
   // All references must outlive the executor. Throws Error{kUsage} for a plan with verbs this build
   // does not run.
   Executor(const plan::PlanSet& plan, int rank, Model& model, Units& units, const Groups& groups,
-           const AwaySpace& space, std::uint64_t seed);
+           const AwaySpace& space, std::uint64_t seed, flight::Recorder& flight);
 
   // One step. A non-finite loss or gradient norm throws Error{kNonFinite} on every rank before any
   // parameter has changed, unless such steps are to be skipped. After any error the executor is not used again.
@@ -103,6 +106,8 @@ class Executor {
   Units& units_;
   const Groups& groups_;
   std::uint64_t seed_;
+  flight::Recorder& flight_;
+  int described_;  // the list, in the flight record
   plan::GradientFlow flow_;
   std::vector<plan::Retirement> retirements_;
   std::vector<plan::ValueId> inputs_;  // of the program
@@ -114,6 +119,7 @@ class Executor {
   std::vector<at::Tensor> losses_;  // by micro-batch; read once a step, which waits for the device
   double offload_wait_s_ = 0;
   double grad_factor_ = 1;  // what the update multiplies gradients by
+  Busy busy_{};
 };
 
 }  // namespace trireme::exec

@@ -24,6 +24,8 @@ double tree_sum(std::vector<double> terms) {
   return terms.empty() ? 0 : terms[0];
 }
 
+constexpr std::size_t kHead = 1 + kBusyKinds;  // what a rank sends before its losses
+
 // Where the sums of every unit stand in what its owners send. All ranks send equally much.
 class Parts {
  public:
@@ -53,7 +55,7 @@ class Parts {
   int owner(plan::UnitId unit) const { return at(unit).owner; }
   std::size_t position(plan::UnitId unit) const { return at(unit).position; }
   std::size_t chunks(plan::UnitId unit) const { return at(unit).chunks; }
-  std::size_t length(std::size_t losses) const { return 1 + losses + length_; }
+  std::size_t length(std::size_t losses) const { return kHead + losses + length_; }
 
  private:
   struct Place {
@@ -72,11 +74,12 @@ class Parts {
 }  // namespace
 
 GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, const Groups& groups,
-                         const std::vector<double>& losses, bool flag) {
-  // Each rank sends its flag, its losses, then the chunk sums of every unit that it owns a part of.
+                         const std::vector<double>& losses, bool flag, const Busy& busy) {
+  // Each rank sends its flag, how long it was busy, its losses, then the chunk sums of every unit that it owns a part of.
   const Parts parts(plan);
   const int stage = plan.mesh.coordinate(rank, Axis::kPp);
   std::vector<double> mine = {flag ? 1.0 : 0.0};
+  mine.insert(mine.end(), busy.begin(), busy.end());
   mine.insert(mine.end(), losses.begin(), losses.end());
   std::vector<std::vector<double>> whole(plan.program.units.size());
   for (plan::UnitId unit : plan::units_of_stage(plan.program, stage)) {
@@ -109,8 +112,11 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
   for (int r : plan.mesh.group(plan.mesh.peer(rank, Axis::kTp, 0), mesh::kReplicas | Axis::kPp))
     for (int mb = 0; mb < plan.recipe.micro_batches; ++mb)
       ordered[static_cast<std::size_t>(plan::micro_batch_id(plan.mesh, plan.recipe, r, mb))] +=
-          of_rank(r)[static_cast<std::size_t>(1 + mb)];
-  for (int r = 0; r < world; ++r) result.flag = result.flag || of_rank(r)[0] != 0;
+          of_rank(r)[kHead + static_cast<std::size_t>(mb)];
+  for (int r = 0; r < world; ++r) {
+    result.flag = result.flag || of_rank(r)[0] != 0;
+    std::copy_n(of_rank(r).begin() + 1, kBusyKinds, result.busy.emplace_back().begin());
+  }
   result.loss = tree_sum(std::move(ordered));
 
   for (plan::UnitId unit = 0; unit < static_cast<plan::UnitId>(whole.size()); ++unit) {
@@ -123,7 +129,7 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
     for (int t = 0; t < plan.mesh.degree(Axis::kTp); ++t)
       for (int r : plan.mesh.group(plan.mesh.peer(owner, Axis::kTp, t), parts.axes()))
         for (double sum :
-             of_rank(r).subspan(1 + losses.size() + parts.position(unit), parts.chunks(unit)))
+             of_rank(r).subspan(kHead + losses.size() + parts.position(unit), parts.chunks(unit)))
           result.square_sum += sum;
   }
   return result;

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "trireme/exec/busy.h"
 #include "trireme/exec/groups.h"
 #include "trireme/exec/units.h"
 #include "trireme/plan/plan.h"
@@ -10,16 +11,17 @@
 namespace trireme::exec {
 
 struct GlobalSums {
-  double loss = 0;        // over all micro-batches of the global batch, as one balanced tree
-  double square_sum = 0;  // over all trainable parameters: chunk by chunk in unit order
-  bool flag = false;      // whether any rank raised its flag
-  double wait_s = 0;      // this rank's own: time waiting for the others
+  double loss = 0;         // over all micro-batches of the global batch, as one balanced tree
+  double square_sum = 0;   // over all trainable parameters: chunk by chunk in unit order
+  bool flag = false;       // whether any rank raised its flag
+  std::vector<Busy> busy;  // by rank
+  double wait_s = 0;       // this rank's own: time waiting for the others
 };
 
 // Collective over the world; every rank gets the same bits under any data-parallel layout.
-// `losses` are the sums of this rank's micro-batches.
+// `losses` are the sums of this rank's micro-batches, `flag` and `busy` its own.
 GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, const Groups& groups,
-                         const std::vector<double>& losses, bool flag);
+                         const std::vector<double>& losses, bool flag, const Busy& busy);
 
 // The factor that brings a gradient of norm `norm` down to `clip`: clip / (norm + 1e-6) where norm is
 // larger, else 1; `clip` 0 is off. (Pascanu et al. 2013, with the epsilon users know from PyTorch.)

@@ -35,14 +35,16 @@ plan::PlanSet compile_checked(const plan::Program& program, const SessionSetup& 
 }
 
 Session::Session(Model model, const SessionSetup& setup, comm::World& world, Updater& updater)
-    : model_(std::move(model)),
+    : flight_(world.flight()),
+      model_(std::move(model)),
       plan_(compile_checked(model_.spec.program, setup)),
       evaluation_plan_(compile_checked(plan::forward_only(model_.spec.program), setup)),
       space_(plan_, world.rank(), setup.scratch),
       units_(plan_, model_.spec.units, world.rank(), setup.device, groups_, space_, updater),
       groups_((compare_digests(world, plan_), world), plan_),
-      executor_(plan_, world.rank(), model_, units_, groups_, space_, setup.seed),
-      evaluator_(evaluation_plan_, world.rank(), model_, units_, groups_, space_, setup.seed) {
+      executor_(plan_, world.rank(), model_, units_, groups_, space_, setup.seed, flight_),
+      evaluator_(evaluation_plan_, world.rank(), model_, units_, groups_, space_, setup.seed,
+                 flight_) {
   // Where each parameter's initial value comes from: the first block that binds it.
   std::vector<std::vector<std::pair<const Block*, std::size_t>>> sources;
   for (const arch::UnitSpec& unit : model_.spec.units) sources.emplace_back(unit.params.size());

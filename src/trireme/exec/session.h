@@ -27,9 +27,15 @@ class Session {
   // Collective over the world. World and updater must outlive the session.
   Session(Model model, const SessionSetup& setup, comm::World& world, Updater& updater);
 
-  StepResult step(const StepArgs& args) { return executor_.run(args); }
+  StepResult step(const StepArgs& args) {
+    flight_.enter(flight::Phase::kTraining, args.step + 1);
+    return executor_.run(args);
+  }
   // The same nodes without gradients, noise or update; args.update and args.clip are not used.
-  StepResult evaluate(const StepArgs& args) { return evaluator_.run(args); }
+  StepResult evaluate(const StepArgs& args) {
+    flight_.enter(flight::Phase::kEvaluation, args.step);
+    return evaluator_.run(args);
+  }
 
   const plan::PlanSet& plan() const { return plan_; }
   const Model& model() const { return model_; }
@@ -37,6 +43,7 @@ class Session {
   const AwaySpace& away() const { return space_; }
 
  private:
+  flight::Recorder& flight_;
   Model model_;
   plan::PlanSet plan_;
   plan::PlanSet evaluation_plan_;

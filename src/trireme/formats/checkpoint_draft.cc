@@ -44,10 +44,11 @@ CheckpointDraft::~CheckpointDraft() {
   }
 }
 
-Path CheckpointDraft::commit(const Manifest& manifest) {
+Path CheckpointDraft::commit(const Manifest& manifest, const std::function<void()>& may) {
   TRIREME_CHECK(!at_.empty(), "a checkpoint is committed once");
   env::write_new_file(files_, at_ / kManifestName, print(manifest));
   env::fsync_directory(files_, at_);
+  may();
   // Left to the next sweep: nothing that may fail comes after the checkpoint is there.
   if (files_.status(final_).kind != env::Kind::kAbsent)
     env::rename(files_, final_, ending_in(final_, kDeletedSuffix));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 
@@ -34,7 +35,9 @@ class CheckpointDraft {
   // Once all files are written and synced: the manifest, then their names, then the rename, then the name of that; in
   // this order power may go at any moment. What bore the name before was refused by whoever began this run. When it
   // returns, the checkpoint is there to stay; after a failure nothing of it is.
-  Path commit(const Manifest& manifest);
+  // `may` is called last before the rename and stops it by throwing.
+  Path commit(
+      const Manifest& manifest, const std::function<void()>& may = [] {});
 
  private:
   env::FileSystem& files_;

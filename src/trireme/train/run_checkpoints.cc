@@ -67,6 +67,7 @@ formats::Manifest RunCheckpoints::load(const Path& directory) {
 
 std::optional<RunCheckpoints::Rewind> RunCheckpoints::rewind(const Spike& spike,
                                                              std::int64_t last) {
+  world_.flight().enter(flight::Phase::kCheckpoint, spike.step);
   finish();
   const Path directory = ckpt::on_rank_zero(world_, [&] {
     try {
@@ -124,6 +125,7 @@ void RunCheckpoints::save(std::int64_t step, std::optional<double> eval_loss) {
     });
     return;
   }
+  world_.flight().enter(flight::Phase::kCheckpoint, step);
   begun_[step] = kept_s();
   const bool behind = config::saves_behind(job_);
   saver_.begin(header(step, eval_loss), behind ? ckpt::SaveMode::kBehind : ckpt::SaveMode::kAtOnce);
@@ -131,6 +133,7 @@ void RunCheckpoints::save(std::int64_t step, std::optional<double> eval_loss) {
 }
 
 void RunCheckpoints::save_last(std::int64_t step, std::optional<double> eval_loss) {
+  world_.flight().enter(flight::Phase::kCheckpoint, step);
   finish();
   saver_.begin(header(step, eval_loss), ckpt::SaveMode::kAtOnce);
   const ckpt::Saved saved = saver_.finish();

@@ -9,7 +9,12 @@ namespace trireme::train {
 
 RunHealth::RunHealth(const config::Job& job, JobSession& steps, RunCheckpoints& checkpoints,
                      comm::World& world, const Callbacks& callbacks)
-    : job_(job), steps_(steps), checkpoints_(checkpoints), world_(world), callbacks_(callbacks) {
+    : job_(job),
+      steps_(steps),
+      checkpoints_(checkpoints),
+      world_(world),
+      callbacks_(callbacks),
+      stragglers_(steps.session().plan().list_of_rank) {
   if (job.run.compare_replicas > 0 &&
       !has_replicas(steps.session().units(), steps.session().model().spec.units, world))
     fail(ErrorKind::kUsage,
@@ -49,6 +54,20 @@ void RunHealth::check_finite(std::int64_t step, const exec::StepResult& result,
          step, row, fault.cause, job_.run.skip_non_finite);
 }
 
+void RunHealth::check_stragglers(std::int64_t step, const exec::StepResult& result) {
+  if (callbacks_.empty()) return;
+  for (const Straggler& one : stragglers_.add(result.busy)) {
+    formats::Event event{.kind = "straggler",
+                         .rank = one.rank,
+                         .step = step,
+                         .op = std::string(exec::kBusyNames[one.kind]),
+                         .cause = describe(one),
+                         .action = "report"};
+    event.lost_s = one.seconds - one.others;
+    tell_fault(event);
+  }
+}
+
 std::int64_t RunHealth::rewind_spike(std::int64_t step) {
   if (!steps_.spike()) return step;
   const Stopwatch watch;
@@ -86,6 +105,7 @@ bool RunHealth::compares(std::int64_t step, bool saving) const {
 }
 
 void RunHealth::compare(std::int64_t step) {
+  world_.flight().enter(flight::Phase::kCheckpoint, step);  // as long as reading all of one
   const Stopwatch watch;
   const Apart apart =
       compare_replicas(steps_.session().units(), steps_.session().model().spec.units, world_);

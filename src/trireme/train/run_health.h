@@ -6,6 +6,7 @@
 #include "trireme/train/callbacks.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/run_checkpoints.h"
+#include "trireme/train/stragglers.h"
 
 namespace trireme::train {
 
@@ -20,6 +21,9 @@ class RunHealth {
   // over, traced to where it began; as many in a row as the job allows throw Error{kNonFinite}.
   void check_finite(std::int64_t step, const exec::StepResult& result, const JobSession::Load& load,
                     double seconds);
+
+  // Ranks that compute for longer than others with the same work are told of.
+  void check_stragglers(std::int64_t step, const exec::StepResult& result);
 
   // Of the step-th step: where a spike of the loss begins with it, training goes back. Returns the steps done, fewer
   // then; the same where there is no checkpoint to go back to, which is told. Throws Error{kNonFinite} where it went
@@ -39,6 +43,7 @@ class RunHealth {
   RunCheckpoints& checkpoints_;
   comm::World& world_;
   const Callbacks& callbacks_;
+  Stragglers stragglers_;
 };
 
 }  // namespace trireme::train

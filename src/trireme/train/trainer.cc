@@ -107,6 +107,7 @@ class Run {
       const exec::StepResult result = run_step(load, metrics);
       metrics.data_wait_ms = data_wait_s * 1e3;
       tell(callbacks_, [&](Callback& callback) { callback.on_step(metrics); });
+      health_.check_stragglers(step_, result);
       health_.check_finite(step_, result, load, metrics.step_ms / 1e3);
       step_ = health_.rewind_spike(step_);
       return result.flag;
@@ -128,6 +129,7 @@ class Run {
                      traced ? &times : nullptr);
     const std::int64_t peak = memory_.end_step();
     ++step_;
+    world_.flight().enter(flight::Phase::kCallbacks, step_);
     const double seconds = watch.seconds();
     if (traced)
       write_step_trace(setup_.out, session_.plan(), cost_model(peak_flops_ / world_.size()), times,
@@ -149,6 +151,7 @@ class Run {
   }
 
   Ending end(Ending ending) {
+    world_.flight().enter(flight::Phase::kEnd, step_);
     std::vector<std::int64_t> measured;
     for (const std::string& text : world_.exchange(std::to_string(memory_.peaks().steps)))
       measured.push_back(std::stoll(text));

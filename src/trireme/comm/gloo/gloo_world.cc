@@ -172,11 +172,12 @@ class GlooWorld : public World {
   std::int64_t network_bytes() const override { return link_->bytes_sent(); }
   void abort(const std::string& cause) override { link_->abort(cause); }
   std::optional<std::string> cause() override { return link_->cause(); }
+  void check_current() override { link_->check_current(); }
 
  private:
   std::unique_ptr<Group> open(const std::string& name, const std::string& key,
                               const std::vector<int>& ranks, int rank) override {
-    return open_gloo_group(link_, postponed(), name, key, ranks, rank);
+    return open_gloo_group(link_, common(), name, key, ranks, rank);
   }
 
   std::shared_ptr<GlooLink> link_;
@@ -191,11 +192,11 @@ std::unique_ptr<Transport> make_gloo_transport(std::shared_ptr<GlooLink> link,
 }
 
 std::unique_ptr<Group> open_gloo_group(std::shared_ptr<GlooLink> link,
-                                       std::shared_ptr<Postponed> postponed,
-                                       const std::string& name, const std::string& key,
-                                       const std::vector<int>& ranks, int rank) {
+                                       std::shared_ptr<RankCommon> common, const std::string& name,
+                                       const std::string& key, const std::vector<int>& ranks,
+                                       int rank) {
   return std::make_unique<ComposedGroup>(
-      name, ranks, rank, make_gloo_transport(std::move(link), key), std::move(postponed));
+      name, ranks, rank, make_gloo_transport(std::move(link), key), std::move(common));
 }
 
 void silence_c10d() {

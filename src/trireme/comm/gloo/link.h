@@ -12,7 +12,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "trireme/comm/group.h"
-#include "trireme/comm/postponed.h"
+#include "trireme/comm/rank_common.h"
 #include "trireme/comm/rendezvous/rendezvous.h"
 #include "trireme/comm/transport.h"
 
@@ -42,6 +42,7 @@ class GlooLink {
 
   void abort(const std::string& cause) { rendezvous_->abort(cause); }
   std::optional<std::string> cause() const { return rendezvous_->cause(); }
+  void check_current() { rendezvous_->check_current(); }
 
  private:
   void connect_ranks();
@@ -62,8 +63,8 @@ std::unique_ptr<Transport> make_gloo_transport(std::shared_ptr<GlooLink> link,
                                                const std::string& key);
 // A host-memory group over the link; arguments as World::open.
 std::unique_ptr<Group> open_gloo_group(std::shared_ptr<GlooLink> link,
-                                       std::shared_ptr<Postponed> postponed,
-                                       const std::string& name, const std::string& key,
-                                       const std::vector<int>& ranks, int rank);
+                                       std::shared_ptr<RankCommon> common, const std::string& name,
+                                       const std::string& key, const std::vector<int>& ranks,
+                                       int rank);
 
 }  // namespace trireme::comm

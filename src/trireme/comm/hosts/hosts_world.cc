@@ -72,11 +72,12 @@ class HostsWorld : public World {
   std::int64_t network_bytes() const override { return network_->bytes_sent(); }
   void abort(const std::string& cause) override { network_->abort(cause); }
   std::optional<std::string> cause() override { return network_->cause(); }
+  void check_current() override { network_->check_current(); }
 
  private:
   std::unique_ptr<Group> open(const std::string& name, const std::string& key,
                               const std::vector<int>& ranks, int rank) override {
-    return std::make_unique<ComposedGroup>(name, ranks, rank, transport(key, ranks), postponed(),
+    return std::make_unique<ComposedGroup>(name, ranks, rank, transport(key, ranks), common(),
                                            levels_of(ranks, rank, hosts_));
   }
 

@@ -61,8 +61,7 @@ class LocalRank : public World {
                               const std::vector<int>& ranks, int rank) override {
     auto abort = [state = state_](const std::string& cause) { state->abort(cause); };
     return std::make_unique<ComposedGroup>(
-        name, ranks, rank, make_local_transport(state_->join(key, ranks), rank, abort),
-        postponed());
+        name, ranks, rank, make_local_transport(state_->join(key, ranks), rank, abort), common());
   }
 
   std::shared_ptr<LocalWorld::State> state_;

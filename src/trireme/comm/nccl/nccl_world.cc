@@ -37,15 +37,19 @@ class NcclGroup : public Group {
  public:
   using Works = std::vector<c10::intrusive_ptr<c10d::Work>>;
 
-  NcclGroup(std::string name, const std::string& key, int rank, int size, int device,
-            double timeout_s, std::shared_ptr<GlooLink> link)
-      : Group(std::move(name), rank, size),
+  NcclGroup(std::string name, const std::string& key, const std::vector<int>& ranks, int rank,
+            int device, double timeout_s, std::shared_ptr<GlooLink> link,
+            std::shared_ptr<flight::Recorder> flight)
+      : Group(std::move(name), rank, static_cast<int>(ranks.size())),
         device_(device),
         timeout_s_(timeout_s),
-        link_(std::move(link)) {
-    if (size == 1) return;
+        link_(std::move(link)),
+        ranks_(ranks),
+        flight_(std::move(flight)),
+        track_(flight_->make_track(this->name(), ranks)) {
+    if (size() == 1) return;
     const auto store = c10::make_intrusive<c10d::PrefixStore>("nccl/" + key, link_->store());
-    process_group_ = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size);
+    process_group_ = c10::make_intrusive<c10d::ProcessGroupNCCL>(store, rank, size());
     watcher_ = std::thread([this] { watch(); });
   }
   ~NcclGroup() override {
@@ -64,13 +68,22 @@ class NcclGroup : public Group {
   struct Pending {
     Works works;
     Verb verb;
-    std::uint64_t sequence;
+    flight::Doing doing;
+    Pledge pledge;
     Stopwatch watch{};
-    Pledge pledge{};
   };
 
   Ticket start(Operation op) override {
-    Pending pending{.works = {}, .verb = op.verb, .sequence = sequence_++};
+    const bool pair = op.verb == Verb::kSend || op.verb == Verb::kRecv;
+    Pending pending{
+        .works = {},
+        .verb = op.verb,
+        .doing = {.what = comm::name(op.verb),
+                  .sequence = sequence_++,
+                  .bytes = op.bytes(),
+                  .peer = pair ? ranks_[static_cast<std::size_t>(op.peer)] : flight::kAllMembers,
+                  .line = flight_->line()},
+        .pledge = Pledge(nullptr, flight_)};
     const Ticket ticket = pending.pledge.ticket();
     const c10::cuda::CUDAGuard guard(static_cast<c10::DeviceIndex>(device_));
     try {
@@ -165,7 +178,9 @@ class NcclGroup : public Group {
       if (pending_.empty()) return;
       Pending& front = pending_.front();
       lock.unlock();
+      flight_->begin(track_, front.doing);
       const std::string why = await(front);
+      flight_->end(track_);
       lock.lock();
       Pending finished = std::move(pending_.front());
       pending_.pop_front();
@@ -176,8 +191,8 @@ class NcclGroup : public Group {
       const auto cause = link_->cause();
       const Error error(ErrorKind::kPeerLost,
                         fmt::format("rank {}: {} #{} of group '{}' failed after {:.1f} s: {}",
-                                    rank(), comm::name(finished.verb), finished.sequence, name(),
-                                    finished.watch.seconds(), cause.value_or(why)));
+                                    rank(), comm::name(finished.verb), finished.doing.sequence,
+                                    name(), finished.watch.seconds(), cause.value_or(why)));
       link_->abort(error.what());
       finished.pledge.fail(error);
     }
@@ -204,6 +219,9 @@ class NcclGroup : public Group {
   int device_;
   double timeout_s_;
   std::shared_ptr<GlooLink> link_;
+  std::vector<int> ranks_;  // of the world
+  std::shared_ptr<flight::Recorder> flight_;
+  int track_;
   c10::intrusive_ptr<c10d::ProcessGroupNCCL> process_group_;
   std::uint64_t sequence_ = 0;
   std::mutex mutex_;
@@ -223,17 +241,18 @@ class NcclWorld : public World {
   std::string_view via() const override { return "NCCL"; }
   void abort(const std::string& cause) override { link_->abort(cause); }
   std::optional<std::string> cause() override { return link_->cause(); }
+  void check_current() override { link_->check_current(); }
 
  private:
   std::unique_ptr<Group> open(const std::string& name, const std::string& key,
                               const std::vector<int>& ranks, int rank) override {
-    return std::make_unique<NcclGroup>(name, key, rank, static_cast<int>(ranks.size()), device_,
-                                       timeout_s_, link_);
+    return std::make_unique<NcclGroup>(name, key, ranks, rank, device_, timeout_s_, link_,
+                                       common()->flight);
   }
 
   std::unique_ptr<Group> open_host(const std::string& name, const std::string& key,
                                    const std::vector<int>& ranks, int rank) override {
-    return open_gloo_group(link_, postponed(), name, key, ranks, rank);
+    return open_gloo_group(link_, common(), name, key, ranks, rank);
   }
 
   int device_;

@@ -158,6 +158,15 @@ std::string Rendezvous::told(int by, const std::string& key, const std::string& 
   }
 }
 
+void Rendezvous::check_current() {
+  if (config_.agent.empty()) return;
+  try {
+    store_->check({"joined"});
+  } catch (const std::exception& e) {
+    fail(ErrorKind::kPeerLost, "rank {}: {}", config_.rank, gist(e));
+  }
+}
+
 std::vector<int> Rendezvous::alike(const std::string& key, const std::string& mine) {
   told(config_.rank, key, mine);
   // One rank reads what all say, so that the store is not asked the square of their number.

@@ -38,6 +38,10 @@ class Rendezvous {
   void abort(const std::string& cause) { herald_->publish(cause); }
   std::optional<std::string> cause() const { return herald_ ? herald_->cause() : std::nullopt; }
 
+  // Throws Error{kPeerLost} where the agent that started the ranks has begun a newer generation of them, or does not
+  // answer. Nothing where no agent has.
+  void check_current();
+
   // Throws Lost for the rank, after hearing what others know of it.
   [[noreturn]] void lost(int rank, double seconds, const std::string& why);
   // As lost(), where the rank kept silent for the whole timeout.

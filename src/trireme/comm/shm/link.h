@@ -44,6 +44,7 @@ class ShmLink {
   const RendezvousConfig& config() const { return rendezvous_->config(); }
   void abort(const std::string& cause) { rendezvous_->abort(cause); }
   std::optional<std::string> cause() const { return rendezvous_->cause(); }
+  void check_current() { rendezvous_->check_current(); }
 
   // The rings of the group that all its ranks call `key`: made by its first rank without delay, opened by
   // the others as soon as they are there. Throws Lost.

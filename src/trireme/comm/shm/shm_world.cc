@@ -14,12 +14,13 @@ class ShmWorld : public World {
   std::string_view via() const override { return "shared memory"; }
   void abort(const std::string& cause) override { link_->abort(cause); }
   std::optional<std::string> cause() override { return link_->cause(); }
+  void check_current() override { link_->check_current(); }
 
  private:
   std::unique_ptr<Group> open(const std::string& name, const std::string& key,
                               const std::vector<int>& ranks, int rank) override {
-    return std::make_unique<ComposedGroup>(
-        name, ranks, rank, make_shm_transport(link_, key, ranks, rank), postponed());
+    return std::make_unique<ComposedGroup>(name, ranks, rank,
+                                           make_shm_transport(link_, key, ranks, rank), common());
   }
 
   std::shared_ptr<ShmLink> link_;

@@ -1,0 +1,128 @@
+#include "trireme/elastic/lookout.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "trireme/env/processes.h"
+#include "trireme/flight/recorder.h"
+
+namespace trireme::elastic {
+namespace {
+
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+// A process that is a rank: in its second step, for ever.
+class Rank {
+ public:
+  explicit Rank(int rank) : memory_(flight::shared_area()), process_(::fork()) {
+    if (process_ != 0) return;
+    flight::Recorder recorder(memory_.get());
+    recorder.identify(rank, 2);
+    recorder.enter(flight::Phase::kTraining, 1);
+    recorder.enter(flight::Phase::kTraining, 2);
+    for (;;) ::pause();
+  }
+  ~Rank() {
+    ::kill(process_, SIGKILL);
+    ::waitpid(process_, nullptr, 0);
+  }
+  void stop() const {
+    ::kill(process_, SIGSTOP);
+    ::waitpid(process_, nullptr, WUNTRACED);
+  }
+  Watched watched(int rank) const { return {rank, process_, flight::map_area(memory_.get())}; }
+
+ private:
+  env::Descriptor memory_;
+  pid_t process_;
+};
+
+TEST(Lookout, TellsOfAStoppedRankAfterItsTime) {
+  const Rank first(0), second(1);
+  const std::vector<Watched> ranks = {first.watched(0), second.watched(1)};
+  while (ranks[0].area->step.load() < 2 || ranks[1].area->step.load() < 2) ::usleep(1000);
+  second.stop();
+  const auto processes = env::make_processes();
+  StackReader stacks(*processes, {"/bin/echo", "stack of"}, {});
+  Lookout lookout({.pause = 1e9}, stacks, 0);
+  Silent silent;
+  double now = 0;
+  const auto look = [&](double at) {
+    now = at;
+    for (const env::ProcessEvent& event : processes->take()) stacks.handle(event);
+    if (auto silence = lookout.look(1, ranks, now)) silent.heard(*silence, now);
+    return silent.look(1, 2, now);
+  };
+  // What was there before the first look counts from it; their first step has passed without it.
+  EXPECT_FALSE(look(0));
+  EXPECT_FALSE(look(59));
+  // Stacks are read aside; what is there is told.
+  auto found = look(61);
+  for (int i = 0; i < 1000 && !(found && found->hang.ranks.size() == 2); ++i) {
+    ::usleep(10'000);
+    found = look(61);
+  }
+  ASSERT_TRUE(found);
+  EXPECT_THAT(found->hang.ranks, ElementsAre(1, 0)) << "neither waits; the stopped one first";
+  EXPECT_TRUE(found->hang.final);
+  EXPECT_THAT(found->hang.cause,
+              HasSubstr("rank 1 has been at training, step 2 for 61.0 s: its process is stopped"));
+  EXPECT_FALSE(look(61.6)->fresh) << "one report of one hang";
+  EXPECT_THAT(*stacks.read(second.watched(1).process, now),
+              HasSubstr("stack of " + std::to_string(second.watched(1).process)));
+  EXPECT_FALSE(silent.look(2, 2, now)) << "of another generation nothing is known";
+}
+
+Silence silence_of(HostId host, int rank, bool waiting) {
+  Silence silence{.host = host, .generation = 1};
+  Silence::Rank& one = silence.ranks.emplace_back();
+  one.state.rank = rank;
+  one.state.phase = flight::Phase::kTraining;
+  one.state.waiting = waiting;
+  if (waiting)
+    one.state.operations = {{.track = "dp", .members = {0, 1}, .what = "all_reduce", .peer = -1}};
+  one.seconds = 6;
+  return silence;
+}
+
+TEST(Silent, ReportsAHangOnceWithItsDetails) {
+  Silent silent;
+  Silence silence = silence_of(8, 1, /*waiting=*/false);
+  silence.ranks[0].details = "rank 1 (process 7)";
+  silent.heard(silence, 1);
+  const auto found = silent.look(1, 2, 1);
+  ASSERT_TRUE(found);
+  EXPECT_TRUE(found->fresh);
+  EXPECT_THAT(found->lines, Contains("rank 1 (process 7)"));
+  silence = silence_of(8, 1, false);  // details come once
+  silence.ranks[0].seconds = 9;
+  silent.heard(silence, 4);
+  const auto later = silent.look(1, 2, 4);
+  ASSERT_TRUE(later);
+  EXPECT_FALSE(later->fresh);
+  EXPECT_DOUBLE_EQ(later->told_s, 3) << "what the rank was silent, not what the clock says";
+}
+
+TEST(Silent, PutsTogetherWhatHostsTell) {
+  Silent silent;
+  silent.heard(silence_of(7, 0, /*waiting=*/true), 10);
+  EXPECT_FALSE(silent.look(1, 2, 10)) << "rank 1 goes on, for all that is known";
+  silent.heard(silence_of(8, 1, /*waiting=*/false), 10.2);
+  const auto found = silent.look(1, 2, 10.2);
+  ASSERT_TRUE(found);
+  EXPECT_THAT(found->hang.ranks, ElementsAre(1));
+  EXPECT_FALSE(silent.look(1, 2, 13)) << "who tells nothing any more counts no more";
+  silent.heard(silence_of(8, 1, false), 13);
+  EXPECT_TRUE(silent.look(1, 2, 13));
+  silent.heard({.host = 8, .generation = 1}, 13.1);
+  EXPECT_FALSE(silent.look(1, 2, 13.1)) << "it goes on";
+}
+
+}  // namespace
+}  // namespace trireme::elastic
