@@ -25,16 +25,11 @@ if(NOT TRIREME_TORCH)
   target_precompile_headers(trireme_core_pch PRIVATE <fmt/core.h> <nlohmann/json.hpp> <filesystem> <functional>
                             <map> <memory> <string> <vector>)
 endif()
-# Tests are many and small: gtest and gmock are parsed once, and what runs fast is in the rooms.
-set(TRIREME_TEST_OPTIONS "")
-if(TRIREME_TORCH)
-  set(TRIREME_TEST_OPTIONS -O1)
-endif()
+# Tests are many and small: gtest and gmock are parsed once.
 if(TRIREME_TESTS AND NOT TRIREME_FUZZ)
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/pch_test.cc CONTENT "")
   add_library(trireme_test_pch STATIC ${CMAKE_BINARY_DIR}/pch_test.cc)
   target_link_libraries(trireme_test_pch PUBLIC trireme_flags fmt::fmt nlohmann_json::nlohmann_json GTest::gtest GTest::gmock)
-  target_compile_options(trireme_test_pch PRIVATE ${TRIREME_TEST_OPTIONS})
   target_precompile_headers(trireme_test_pch PRIVATE <gtest/gtest.h> <gmock/gmock.h> <fmt/core.h>
                             <nlohmann/json.hpp> <filesystem> <functional> <map> <memory> <string> <vector>)
 endif()
@@ -86,7 +81,6 @@ if(TRIREME_TORCH)
     file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/pch_torch_test.cc CONTENT "")
     add_library(trireme_torch_test_pch STATIC ${CMAKE_BINARY_DIR}/pch_torch_test.cc)
     target_link_libraries(trireme_torch_test_pch PUBLIC trireme_torch_pch GTest::gtest GTest::gmock)
-    target_compile_options(trireme_torch_test_pch PRIVATE ${TRIREME_TEST_OPTIONS})
     target_precompile_headers(trireme_torch_test_pch PRIVATE <torch/types.h> <torch/csrc/autograd/custom_function.h>
                               <gtest/gtest.h> <gmock/gmock.h> <fmt/core.h> <memory> <string> <vector>)
   endif()

@@ -66,7 +66,7 @@ TEST(TfEvents, RecordsAreFramedProtocolBuffers) {
               }),
               ::testing::HasSubstr("exists already"));
   EXPECT_THAT(refusal([&] { EventFileWriter(scratch / "none", {}); }),
-              ::testing::HasSubstr("cannot create"));
+              ::testing::HasSubstr("cannot write"));
 }
 
 TEST(ChromeTrace, IsOneJsonObject) {
