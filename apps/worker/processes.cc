@@ -112,6 +112,8 @@ void run_ranks_here(int threads, const config::Job& job,
   const auto rank = [&](comm::World& world) {
     at::set_num_threads(std::max(1, std::atoi(variable("OMP_NUM_THREADS", "1").c_str())));
     body(world);
+    // Who is gone without having been here has left the others alone.
+    world.flight().enter(flight::Phase::kEnd, world.flight().area().step.load());
   };
   const double timeout_s = job.parallel.comm_timeout_s;
   if (!is_process_of_a_world())
