@@ -12,6 +12,7 @@ import statistics
 import time
 from pathlib import Path
 
+import no_libuv  # noqa: F401
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp

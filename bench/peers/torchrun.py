@@ -1,11 +1,7 @@
-"""torchrun where PyTorch is built without libuv, as Debian's is: its stores do not look for it."""
+"""torchrun with the PyTorch that there is."""
 
-import functools
+import no_libuv  # noqa: F401
 
-import torch.distributed
-
-torch.distributed.TCPStore = functools.partial(torch.distributed.TCPStore, use_libuv=False)
-
-from torch.distributed.run import main  # noqa: E402
+from torch.distributed.run import main
 
 main()

@@ -23,7 +23,7 @@ TEST(FreePort, IsNoneOfThoseWhoConnect) {
   std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> first >> last;
   if (first < 11000)
     GTEST_SKIP()
-        << "ip_local_port_range begins at " << first
+        << "needs ports below those of clients: ip_local_port_range begins at " << first
         << ", which leaves too few ports below it; runs where it begins at 11000 or above, "
            "as Linux sets it (32768)";
   for (int i = 0; i < 100; ++i) EXPECT_LT(free_port(), first);

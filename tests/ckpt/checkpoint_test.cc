@@ -203,7 +203,8 @@ class FailingScratch : public CheckpointTest, public testing::WithParamInterface
 
 TEST_P(FailingScratch, WhileSavingIsToldToEveryRankAndKeepsWhatWasThere) {
   const io::Engine engine = GetParam();
-  if (const std::string why = harness::missing(engine); !why.empty()) GTEST_SKIP() << why;
+  if (const std::string why = harness::missing(engine); !why.empty())
+    GTEST_SKIP() << "needs a disk engine that is " << why;
   for (const auto& [good, mode] :
        {std::pair{0, SaveMode::kAtOnce}, {2, SaveMode::kAtOnce}, {2, SaveMode::kBehind}}) {
     std::filesystem::remove_all(root_);

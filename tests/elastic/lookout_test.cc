@@ -51,7 +51,7 @@ TEST(Lookout, TellsOfAStoppedRankAfterItsTime) {
   const auto processes = env::make_processes();
   StackReader stacks(*processes, {"/bin/echo", "stack of"}, {});
   Lookout lookout({.pause = 1e9}, stacks, 0);
-  Silent silent;
+  Hangs silent;
   double now = 0;
   const auto look = [&](double at) {
     now = at;
@@ -91,8 +91,8 @@ Silence silence_of(HostId host, int rank, bool waiting) {
   return silence;
 }
 
-TEST(Silent, ReportsAHangOnceWithItsDetails) {
-  Silent silent;
+TEST(Hangs, ReportsAHangOnceWithItsDetails) {
+  Hangs silent;
   Silence silence = silence_of(8, 1, /*waiting=*/false);
   silence.ranks[0].details = "rank 1 (process 7)";
   silent.heard(silence, 1);
@@ -109,8 +109,8 @@ TEST(Silent, ReportsAHangOnceWithItsDetails) {
   EXPECT_DOUBLE_EQ(later->told_s, 3) << "what the rank was silent, not what the clock says";
 }
 
-TEST(Silent, PutsTogetherWhatHostsTell) {
-  Silent silent;
+TEST(Hangs, PutsTogetherWhatHostsTell) {
+  Hangs silent;
   silent.heard(silence_of(7, 0, /*waiting=*/true), 10);
   EXPECT_FALSE(silent.look(1, 2, 10)) << "rank 1 goes on, for all that is known";
   silent.heard(silence_of(8, 1, /*waiting=*/false), 10.2);

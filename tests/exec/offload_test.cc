@@ -180,7 +180,8 @@ TEST(Offload, FullSpaceEndsEveryRank) {
 class FailingDisks : public testing::TestWithParam<io::Engine> {
  protected:
   void SetUp() override {
-    if (const std::string why = harness::missing(GetParam()); !why.empty()) GTEST_SKIP() << why;
+    if (const std::string why = harness::missing(GetParam()); !why.empty())
+      GTEST_SKIP() << "needs a disk engine that is " << why;
   }
 };
 

@@ -86,7 +86,7 @@ class EveryWay : public testing::TestWithParam<Way> {
   void SetUp() override {
     const std::string why = harness::missing(
         {.directory = directory_.path(), .engine = GetParam().engine, .direct = GetParam().direct});
-    if (!why.empty()) GTEST_SKIP() << why;
+    if (!why.empty()) GTEST_SKIP() << "needs a disk engine that is " << why;
   }
   std::unique_ptr<Scratch> open(int depth = 0) {
     return open_file({.directory = directory_.path(),

@@ -106,7 +106,8 @@ class OffloadEngines : public testing::TestWithParam<const char*> {};
 TEST_P(OffloadEngines, TrainAlike) {
   const io::Engine engine =
       std::string(GetParam()) == "io_uring" ? io::Engine::kIoUring : io::Engine::kThreads;
-  if (const std::string why = harness::missing(engine); !why.empty()) GTEST_SKIP() << why;
+  if (const std::string why = harness::missing(engine); !why.empty())
+    GTEST_SKIP() << "needs a disk engine that is " << why;
   const Sets sets = {"offload.optimizer=nvme", "offload.params=nvme", "offload.grads=nvme",
                      std::string("offload.engine=") + GetParam()};
   expect_same(run_job(small("gpt_tiny.yaml", {}), kSteps),

@@ -106,7 +106,7 @@ void Agent::look_out() {
   if (!silence) return;
   silence->host = config_.member.self.host;
   if (leader_)
-    silent_.heard(*silence, now());
+    hangs_.heard(*silence, now());
   else
     link_->send(*silence);
 }
@@ -114,7 +114,7 @@ void Agent::look_out() {
 // Who is slow may yet go on; who is stopped, or waits in a circle, will not.
 void Agent::judge_silence() {
   const std::uint64_t generation = leader_->running();
-  const auto found = silent_.look(generation, leader_->world(), now());
+  const auto found = hangs_.look(generation, leader_->world(), now());
   if (!found) return;
   const flight::Hang& hang = found->hang;
   if (found->fresh && config_.on_hang) {
@@ -183,7 +183,7 @@ void Agent::received(env::ConnectionId from, const Message& message) {
     connection_of_[report->host] = from;
     do_leader(leader_->report(*report, now()));
   } else if (const auto* silence = std::get_if<Silence>(&message); silence && leader_) {
-    silent_.heard(*silence, now());
+    hangs_.heard(*silence, now());
   } else if (const auto* order = std::get_if<Order>(&message); order && link_) {
     do_member(member_->order(*order, now()));
   }

@@ -76,7 +76,7 @@ class Agent {
   std::optional<Membership> leader_;
   StackReader stacks_;
   Lookout lookout_;
-  Silent silent_;
+  Hangs hangs_;
   Store store_;
   std::map<env::ConnectionId, HostId> host_of_;
   std::map<HostId, env::ConnectionId> connection_of_;

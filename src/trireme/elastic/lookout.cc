@@ -73,7 +73,7 @@ std::optional<Silence> Lookout::look(std::uint64_t generation, const std::vector
   return silence;
 }
 
-void Silent::heard(const Silence& silence, double now) {
+void Hangs::heard(const Silence& silence, double now) {
   if (silence.generation < generation_) return;
   if (silence.generation > std::exchange(generation_, silence.generation)) {
     ranks_.clear();
@@ -93,7 +93,7 @@ void Silent::heard(const Silence& silence, double now) {
   }
 }
 
-std::optional<Silent::Found> Silent::look(std::uint64_t generation, int world, double now) {
+std::optional<Hangs::Found> Hangs::look(std::uint64_t generation, int world, double now) {
   if (generation != generation_) return std::nullopt;
   std::erase_if(ranks_, [&](const auto& entry) { return now - entry.second.heard_at > kStale; });
   std::map<int, flight::Silent> silent;

@@ -48,7 +48,7 @@ class Lookout {
 };
 
 // What hosts have told, as one.
-class Silent {
+class Hangs {
  public:
   struct Found {
     flight::Hang hang;

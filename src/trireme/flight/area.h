@@ -41,9 +41,8 @@ struct alignas(64) Track {
   std::uint32_t members_at, members;   // world ranks, as int32 in the words
   std::atomic<std::uint64_t> begun;    // operations of all members, up to and with the running one
   std::atomic<std::uint64_t> running;  // its record's number; 0: none
-  std::int64_t since_ns;
   std::uint64_t bytes, sequence;
-  std::int32_t line, peer;
+  std::int32_t peer;
   char what[16];
 };
 
@@ -64,7 +63,6 @@ struct Area {
   std::atomic<std::uint64_t> moves;     // counts up with everything that happens
   std::atomic<std::int32_t> waiting;    // threads that wait for other ranks
   std::atomic<std::int64_t> step;       // 1-based: the one under way, or the last
-  std::atomic<std::int64_t> since_ns;   // when line or phase began
   std::atomic<std::int32_t> list, line, micro_batch;
   std::atomic<std::uint8_t> phase;
   std::atomic<std::uint32_t> tracks;      // made

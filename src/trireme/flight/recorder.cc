@@ -61,14 +61,12 @@ void Recorder::identify(int rank, int world) {
   area_->world = world;
   area_->process = ::getpid();
   area_->line.store(-1);
-  area_->since_ns.store(now_ns());
 }
 
 void Recorder::enter(Phase phase, std::int64_t step) {
   // In this order: who reads the new phase, and the moves after it, does not take the old phase's silence for the new's.
   area_->moves.fetch_add(1, std::memory_order_relaxed);
   area_->step.store(step, std::memory_order_release);
-  area_->since_ns.store(now_ns(), std::memory_order_relaxed);
   area_->phase.store(static_cast<std::uint8_t>(phase), std::memory_order_release);
 }
 
@@ -129,7 +127,6 @@ void Recorder::begin_line(std::string_view what, int list, int line, int micro_b
   area_->list.store(list, std::memory_order_relaxed);
   area_->line.store(line, std::memory_order_relaxed);
   area_->micro_batch.store(micro_batch, std::memory_order_relaxed);
-  area_->since_ns.store(begun.begin_ns, std::memory_order_relaxed);
   line_record_ = record(begun);
 }
 
@@ -167,10 +164,8 @@ TRIREME_TORN void Recorder::begin(int index, const Doing& what) {
   begun.track = static_cast<std::int16_t>(index);
   begun.peer = static_cast<std::int16_t>(what.peer);
   write(begun.what, what.what);
-  track.since_ns = begun.begin_ns;
   track.bytes = what.bytes;
   track.sequence = what.sequence;
-  track.line = begun.line;
   track.peer = what.peer;
   std::memcpy(track.what, begun.what, sizeof track.what);
   if (what.peer == kAllMembers) track.begun.store(what.sequence + 1, std::memory_order_relaxed);

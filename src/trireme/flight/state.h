@@ -48,7 +48,7 @@ State read_state(const Area& area);
 
 // "line 37 `forward block2 mb=1` of step 41, micro-batch 1", "checkpoint after step 40".
 std::string doing(const State& state);
-// "all_reduce #12 of 'dp' (4,096 bytes)", with "to rank 3" or "from rank 3" of send and recv.
+// "all_reduce #12 of 'dp' (4096 bytes)", with "to rank 3" or "from rank 3" of send and recv.
 std::string describe(const Operation& operation);
 
 // The newest records, oldest first, a line each: seconds before `now_ns`, how long, what.
