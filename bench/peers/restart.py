@@ -22,6 +22,7 @@ from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_di
 from gpt import GPT, SIZES, loss_of
 
 EVERY = 10
+CYCLES = 3
 
 
 def batch(size, samples, step, rank):
@@ -75,7 +76,8 @@ def train(size, out):
 
 
 def stall(size, out):
-    """Seconds of a step alone, of the steps in which a checkpoint begins, and of those beside which it is written."""
+    """Seconds of a step alone, for which training stands still at a checkpoint, and that the ten steps from one to
+    the next take longer than ten alone."""
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29631")
     dist.init_process_group("gloo", rank=0, world_size=1)
@@ -83,22 +85,24 @@ def stall(size, out):
     model = GPT(size, "math")
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
 
-    def timed(step, save=False):
+    def timed(step):
         begin = time.perf_counter()
         step_of(model, optimizer, size, size.batch, step, 0)
-        before = time.perf_counter()
-        saving = dcp.async_save(state_of(model, optimizer), checkpoint_id=out / str(step)) if save else None
-        return time.perf_counter() - begin, time.perf_counter() - before, saving
+        return time.perf_counter() - begin
 
     timed(0)
-    alone = statistics.median(timed(step)[0] for step in range(1, 4))
-    begins = []
-    for step in range(4, 8):
-        _, standing, saving = timed(step, save=True)
-        begins.append(standing)
+    alone = statistics.median(timed(step) for step in range(1, 6))
+    standing, more = [], []
+    for cycle in range(CYCLES):
+        begin = time.perf_counter()
+        saving = dcp.async_save(state_of(model, optimizer), checkpoint_id=out / str(cycle))
+        standing.append(time.perf_counter() - begin)
+        for step in range(EVERY):
+            timed(6 + EVERY * cycle + step)
+        more.append(time.perf_counter() - begin - EVERY * alone)
         saving.result()
-        shutil.rmtree(out / str(step), ignore_errors=True)
-    print(json.dumps({"step_s": alone, "standing_s": begins}))
+        shutil.rmtree(out / str(cycle), ignore_errors=True)
+    print(json.dumps({"step_s": alone, "standing_s": standing, "more_s": more}))
 
 
 def main():

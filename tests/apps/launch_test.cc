@@ -374,8 +374,7 @@ class Launch : public ::testing::Test {
       return std::filesystem::exists(desk_ / "run/checkpoints" / ("step-" + std::to_string(step)));
     });
   }
-  // The ranks know their agent; it starts them in their order.
-  // Children of the agent whose name is so.
+  // Children of the agent whose name is so, in the order in which it has started them.
   static std::vector<pid_t> named(const Running& running,
                                   const std::function<bool(const std::string&)>& so) {
     std::vector<pid_t> found;
@@ -424,6 +423,69 @@ TEST_F(Launch, AKilledRankCostsNoBit) {
   ASSERT_EQ(killed.size(), 2u);
   for (const Json& event : killed)
     EXPECT_THAT(event["op"].get<std::string>(), HasSubstr("step")) << "what it was at";
+}
+
+// World 4, 3, 2, and 4 again, also with three micro-batches a rank: one tree for all of them.
+TEST_F(Launch, HostsThatGoAndComeCostNoBit) {
+  const std::vector<std::string> keys = {
+      "--set", "run.global_batch=12", "--set", "run.micro_batch=1", "--set", "run.steps=1500"};
+  std::vector<std::string> words = {"train", "job.yaml", "--nproc", "2", "--out", "whole"};
+  words.insert(words.end(), keys.begin(), keys.end());
+  ASSERT_EQ(desk_.run(words).exit_code, 0);
+
+  ::chmod(desk_.write("token", "the token of these hosts").c_str(), 0600);
+  const std::string endpoint = "127.0.0.1:" + std::to_string(free_port());
+  words[2] = "--out";
+  words.resize(3);
+  words.insert(words.begin(), {"launch", "--nnodes", "2:4", "--max-restarts", "1000",
+                               "--rdzv-endpoint", endpoint, "--token-file", "token", "--"});
+  words.push_back("run");
+  words.insert(words.end(), keys.begin(), keys.end());
+  const auto agent = [&](const std::string& name) {
+    return std::make_unique<Running>(desk_.path(), std::string(TRIREME_BIN_DIR) + "/trireme", words,
+                                     name);
+  };
+  const auto begun = [&](int world) {
+    const std::string line = "rank 0 of " + std::to_string(world),
+                      out = read_file(desk_ / "n0.out");
+    int times = 0;
+    for (std::size_t at = 0; (at = out.find(line, at)) != std::string::npos; ++at) ++times;
+    return times;
+  };
+  const auto newest = [&] {
+    int most = 0;
+    for (const auto& entry : std::filesystem::directory_iterator(desk_ / "run/checkpoints"))
+      if (const std::string name = entry.path().filename(); name.find('.') == std::string::npos)
+        most = std::max(most, std::stoi(name.substr(5)));
+    return most;
+  };
+  // After what changes the hosts, and until a checkpoint was written by so many.
+  const auto becomes = [&](int world, const std::function<void()>& change) {
+    const int before = begun(world);
+    change();
+    if (!soon([&] { return begun(world) > before; })) return false;
+    const int step = newest();
+    return soon([&] { return newest() > step; });
+  };
+  const auto first = agent("n0");
+  ASSERT_TRUE(soon([&] { return std::filesystem::exists(desk_ / "n0.out"); }));
+  ::usleep(300'000);  // it listens: the others join it
+  auto second = agent("n1"), third = agent("n2"), fourth = agent("n3");
+  ASSERT_TRUE(soon([&] { return begun(4) > 0; }) && reaches(50));
+  ASSERT_TRUE(becomes(3, [&] { fourth->signal(SIGKILL); }));
+  ASSERT_TRUE(becomes(2, [&] { third->signal(SIGKILL); }));
+  ASSERT_TRUE(becomes(4, [&] {
+    third = agent("n4");
+    fourth = agent("n5");
+  }));
+  for (const auto& one : {first.get(), second.get(), third.get(), fourth.get()}) {
+    const Result result = one->wait();
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+  }
+  const std::vector<std::string> expected = trace(desk_ / "whole");
+  EXPECT_EQ(expected.size(), 1500u);
+  EXPECT_EQ(trace(desk_ / "run"), expected);
+  EXPECT_EQ(events("host lost").size(), 2u);
 }
 
 // It cannot tell anything, nor can it be asked: its record lies where the agent reads it.

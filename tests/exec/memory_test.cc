@@ -201,7 +201,7 @@ std::vector<Case> cases() {
     for (DType compute : {DType::kF32, DType::kBF16})
       for (int micro_batches : {1, 3, 4})
         for (bool canonical : {true, false})
-          for (const auto& [replicate, shard] : {std::pair{1, 1}, {1, 2}, {1, 4}, {2, 2}})
+          for (const auto& [replicate, shard] : {std::pair{1, 1}, {1, 2}, {1, 3}, {1, 4}, {2, 2}})
             all.push_back({replicate, shard, zero, micro_batches, compute, canonical});
   for (Variant variant :
        {Variant::kGrads, Variant::kReduce, Variant::kMaster, Variant::kStates, Variant::kUnit})
@@ -237,7 +237,7 @@ std::vector<Case> offload_cases() {
       for (DType compute : {DType::kF32, DType::kBF16})
         for (int micro_batches : {1, 3, 4})
           for (bool canonical : {true, false})
-            for (int shard : {1, 2})
+            for (int shard : {1, 2, 3})
               all.push_back({.replicate = 1,
                              .shard = shard,
                              .zero = zero,

@@ -40,6 +40,7 @@ struct UnitState {
   bool states_sharded = false;
   bool params_sharded = false;
   bool reduce_each_mb = false;
+  int leaves = 1;              // of a micro-batch, each added to the sum here: plan::leaves_of
   bool master_copy = false;    // what is stepped is not what blocks see
   std::array<bool, 4> away{};  // by plan::Piece: outside memory between uses
   const UnitExtents* extents = nullptr;

@@ -11,6 +11,7 @@
 #include "trireme/exec/unit_state.h"
 #include "trireme/plan/placement.h"
 #include "trireme/plan/shard.h"
+#include "trireme/plan/unit_share.h"
 #include "trireme/plan/unit_types.h"
 
 namespace trireme::exec {
@@ -52,6 +53,7 @@ Units::Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs
     unit->states_sharded = row.sharded_states && shards > 1;
     unit->params_sharded = row.sharded_params && shards > 1;
     unit->reduce_each_mb = row.reduce_each_mb && shards > 1;
+    unit->leaves = plan::leaves_of(plan, id);
     unit->params_here = arch::local_params(*unit->spec, tp_rank(), tp());
     const std::int64_t planned = plan.program.units[index].numel;
     unit->param_type = plan::param_type(recipe, plan.program.units[index]);
@@ -211,7 +213,8 @@ void Units::reduce_begin(plan::UnitId id, const plan::Instr& line) {
     unit.reduction = Reduction::kAllReduce;
     return;
   }
-  unit.received = Flat(*memory_, unit.part_count, travels);
+  const bool leaves = line.mb >= 0 && unit.leaves > 1;
+  unit.received = Flat(*memory_, leaves ? unit.padded : unit.part_count, travels);
   if (converts) unit.sent = Flat(*memory_, unit.padded, travels);
   Flat own = line.mb >= 0 ? std::exchange(leaf, Flat())
              : unit.grad  ? std::exchange(unit.grad, Flat())
@@ -220,8 +223,10 @@ void Units::reduce_begin(plan::UnitId id, const plan::Instr& line) {
     copy(own, unit.sent);
   else
     unit.sent = std::move(own);
+  const std::vector<std::int64_t> parts(static_cast<std::size_t>(group.size()), unit.part_count);
   unit.reduce =
-      group.reduce_scatter(unit.sent.buffer(), unit.received.buffer(), comm::Reduce::kSum);
+      leaves ? group.all_to_all(unit.sent.buffer(), parts, unit.received.buffer(), parts)
+             : group.reduce_scatter(unit.sent.buffer(), unit.received.buffer(), comm::Reduce::kSum);
   unit.reduction = line.mb >= 0 ? Reduction::kScatterMicroBatch : Reduction::kScatter;
 }
 
@@ -235,18 +240,27 @@ void Units::finish_reduce(plan::UnitId id) {
   if (unit.reduction == Reduction::kAllReduce && unit.sent) copy(unit.sent, unit.grad);
   unit.sent = Flat();
   if (unit.received && unit.received.type() != plan_.recipe.grads) {
-    Flat part(*memory_, unit.part_count, plan_.recipe.grads);
-    copy(unit.received, part);
-    unit.received = std::move(part);
+    Flat converted(*memory_, unit.received.count(), plan_.recipe.grads);
+    copy(unit.received, converted);
+    unit.received = std::move(converted);
   }
   switch (std::exchange(unit.reduction, Reduction::kNone)) {
-    case Reduction::kScatterMicroBatch:
-      gradient.counter.push(std::exchange(unit.received, Flat()));
-      break;
+    case Reduction::kScatterMicroBatch: push_leaves(unit, unit.chunk_on_way); break;
     case Reduction::kScatter: unit.grad = std::exchange(unit.received, Flat()); break;
     case Reduction::kAllReduce:
     case Reduction::kParts:
     case Reduction::kNone: break;
+  }
+}
+
+void Units::push_leaves(UnitState& unit, int chunk) {
+  GradientCounter& counter = unit.chunks[static_cast<std::size_t>(chunk)].counter;
+  Flat received = std::exchange(unit.received, Flat());
+  if (unit.leaves == 1) return counter.push(std::move(received));
+  for (int leaf = 0; leaf < unit.leaves; ++leaf) {
+    Flat part(*memory_, unit.part_count, received.type());
+    part.tensor(0, unit.part_count).copy_(received.tensor(leaf * unit.part_count, unit.part_count));
+    counter.push(std::move(part));
   }
 }
 

@@ -113,6 +113,7 @@ class Units {
   struct Pages;
   std::optional<Stretch> waiting(const UnitState& unit, const std::string& kind) const;
   void allocate(UnitState& unit, plan::Piece piece);
+  void push_leaves(UnitState& unit, int chunk);
   void end_update(UnitState& unit);
   // At once, between steps.
   void come(plan::UnitId unit, plan::Piece piece);

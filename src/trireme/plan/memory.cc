@@ -26,7 +26,7 @@ std::int64_t width(DType type) { return static_cast<std::int64_t>(size_of(type))
 // What of a unit's gradient is live in one of the rank's chunks.
 struct ChunkMemory {
   bool leaf = false;  // the gradient of one micro-batch is open
-  int pushed = 0;     // micro-batches in the counter
+  int pushed = 0;     // gradients in the counter
   unsigned away = 0;  // partial sums outside memory
   int levels = 0;     // partial sums in memory
 };
@@ -35,6 +35,7 @@ struct ChunkMemory {
 struct UnitMemory {
   std::int64_t full = 0;  // elements of full buffers: shards with their padding
   std::int64_t part = 0;  // elements that this rank steps
+  int leaves = 1;         // pushed at a time, where every micro-batch is scattered
   int pending = -1;       // reduction on its way
   bool summed = false;    // the step's sum has left, or come back
   std::map<int, ChunkMemory> chunks{};
@@ -58,6 +59,7 @@ class Account {
       sharded_ = share.sharded;
       units_[unit].part = share.part;
       units_[unit].full = share.full;
+      units_[unit].leaves = leaves_of(plan, unit);
       persistent(unit);
     }
     add(MemoryKind::kHost, host_bytes(plan, rank));
@@ -148,24 +150,30 @@ class Account {
       add(MemoryKind::kCommBuffers, -travelling_bytes(line, unit));
     if (!line.scatter) return;
     if (converts())
-      add(MemoryKind::kGradients, grad_bytes(unit.part));
+      add(MemoryKind::kGradients, grad_bytes(received(line, unit)));
     else
       add(line.mb >= 0 ? MemoryKind::kUnitBuffers : MemoryKind::kGradients, -grad_bytes(unit.full));
     if (line.mb < 0) return;
     ChunkMemory& chunk = unit.chunks[line.chunk];
     const int before = chunk.levels;
-    push(chunk);
-    // The part that came in is one of the levels now, or has been added to one.
-    add(MemoryKind::kGradients, (chunk.levels - before - 1) * grad_bytes(unit.part));
+    for (int leaf = 0; leaf < unit.leaves; ++leaf) push(chunk);
+    // What came in is among the levels now, or has been added to them.
+    add(MemoryKind::kGradients,
+        (chunk.levels - before) * grad_bytes(unit.part) - grad_bytes(received(line, unit)));
+  }
+
+  // Elements that a scatter brings.
+  static std::int64_t received(const Instr& line, const UnitMemory& unit) {
+    return line.mb >= 0 ? unit.part * unit.leaves : unit.part;
   }
 
   // Copies of gradients in the type in which they travel.
   std::int64_t travelling_bytes(const Instr& line, const UnitMemory& unit) const {
-    if (line.scatter) return reduce_bytes(unit.full + unit.part);
+    if (line.scatter) return reduce_bytes(unit.full + received(line, unit));
     return reduce_bytes(sharded_ ? unit.part : unit.full);
   }
 
-  // Binary counter: after k micro-batches one level for every bit set in k.
+  // Binary counter: after k gradients one level for every bit set in k.
   void push(ChunkMemory& chunk) {
     ++chunk.pushed;
     const unsigned levels = recipe_.canonical ? static_cast<unsigned>(chunk.pushed) : 1;
@@ -245,7 +253,7 @@ class Account {
       drop_after(line.mb >= 0 ? MemoryKind::kUnitBuffers : MemoryKind::kGradients,
                  grad_bytes(unit.full));
     else
-      add(MemoryKind::kGradients, grad_bytes(unit.part));  // what comes in
+      add(MemoryKind::kGradients, grad_bytes(received(line, unit)));  // what comes in
   }
 
   void step(UnitId id) {
