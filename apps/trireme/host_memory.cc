@@ -42,17 +42,16 @@ bool is_at(const env::Descriptor& locked, const Path& directory) {
          here.st_dev == there.st_dev && here.st_ino == there.st_ino;
 }
 
-// What others still write there, dying, the next launch takes.
-void remove_what_was_left(const Path& above) {
-  std::error_code error;
+}  // namespace
+
+void HostMemory::remove_left(const Path& above) {
+  std::error_code error;  // what ranks still write there, dying, the next launch takes
   for (const fs::directory_entry& entry : fs::directory_iterator(above, error)) {
     if (!entry.path().filename().string().starts_with(prefix())) continue;
     const env::Descriptor left = lock(entry.path());
     if (left.open()) fs::remove_all(entry.path(), error);
   }
 }
-
-}  // namespace
 
 HostMemory::HostMemory(const Path& above) {
   struct statfs system {};
@@ -62,7 +61,6 @@ HostMemory::HostMemory(const Path& above) {
          "{}: is no file system in memory, which checkpoint.memory_every needs; mount a tmpfs "
          "there, or set memory_every=0",
          above.string());
-  remove_what_was_left(above);
   while (!lock_.open()) {
     path_ = above / (prefix() + elastic::fresh_name());
     if (::mkdir(path_.c_str(), 0700) != 0)

@@ -11,9 +11,11 @@ namespace trireme::app {
 
 class HostMemory {
  public:
-  // A new directory below `above`, for this user alone and locked as long as this lives; takes away those of agents
-  // that were killed. Throws Error{kUsage} where `above` is no memory or cannot be written.
-  explicit HostMemory(const Path& above = "/dev/shm");
+  // Takes away those of this user's agents that were killed.
+  static void remove_left(const Path& above = kAbove);
+
+  // A new directory below `above`, for this user alone and locked as long as this lives. Throws Error{kUsage} where `above` is no memory or cannot be written.
+  explicit HostMemory(const Path& above = kAbove);
   ~HostMemory();
   HostMemory(const HostMemory&) = delete;
   HostMemory& operator=(const HostMemory&) = delete;
@@ -24,6 +26,8 @@ class HostMemory {
   void begin(std::uint64_t generation);
 
  private:
+  static constexpr char kAbove[] = "/dev/shm";
+
   Path path_;
   env::Descriptor lock_;
   std::uint64_t generation_ = 0;

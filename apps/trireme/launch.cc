@@ -158,6 +158,7 @@ class Launched {
       return 0;
     }
     worker_program();
+    HostMemory::remove_left();
     if (worlds_->job().checkpoint.memory_every > 0) memory_ = std::make_shared<HostMemory>();
     std::fflush(nullptr);
     return report_outcome(agent()->run(), run_);

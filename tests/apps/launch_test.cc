@@ -631,11 +631,9 @@ TEST_F(LaunchWithMemory, AHostIsLostAndTheOtherHasItsPart) {
   second.wait();
   // Its agent could not; any launch of this user does.
   EXPECT_TRUE(std::filesystem::exists(far));
-  EXPECT_EQ(desk_
-                .run({"launch", "--", "train", "job.yaml", "--out", "next", "--steps", "1", "--set",
-                      "checkpoint.memory_every=5"})
-                .exit_code,
-            0);
+  EXPECT_EQ(
+      desk_.run({"launch", "--", "train", "job.yaml", "--out", "next", "--steps", "1"}).exit_code,
+      0);
   EXPECT_FALSE(std::filesystem::exists(far));
 }
 

@@ -98,7 +98,7 @@ class Snapshots : public harness::WatchedRuns {
   Steps in_memory(char host) const {
     Steps steps;
     for (const auto& entry : std::filesystem::directory_iterator(memory(host)))
-      steps.insert(formats::step_of(entry.path().filename().string()).value_or(-1));
+      if (const auto step = formats::step_of(entry.path().filename().string())) steps.insert(*step);
     return steps;
   }
   Steps files_in(char host, std::int64_t step) const {
@@ -289,8 +289,10 @@ TEST_F(Snapshots, AReplicaWithoutRoomFailsTheSnapshot) {
 // Whoever starts ranks leaves it to them to look at what they need.
 TEST_F(Snapshots, WhereTheDiskIsDamagedTooAnOlderCheckpointIsTaken) {
   run_and_kill({.hosts = "aa"});
+  std::filesystem::create_directories(checkpoint("older", kOnDisk).parent_path());
   std::filesystem::copy(checkpoint("run", kOnDisk), checkpoint("older", kOnDisk),
                         std::filesystem::copy_options::recursive);
+  lose("a");
   Watch further;
   run("older", {.hosts = "aa", .sets = {"checkpoint.every=4"}, .resume = checkpoint("older", 2)},
       further);

@@ -231,7 +231,7 @@ std::optional<std::string> misfit(const plan::PlanSet& plan, const std::vector<F
   const MemoryKind kind = largest_kind(peak);
   if (most.snapshot > peak[static_cast<std::size_t>(kind)])
     return fmt::format("{}; most of it is the snapshot of checkpoints with {}: {} would help", need,
-                       bytes(most.snapshot), "checkpoint.async=false and memory_every=0");
+                       bytes(most.snapshot), "checkpoint.async=false");
   return fmt::format("{}; the largest kind is {} with {}: {} would help", need, name(kind),
                      bytes(peak[static_cast<std::size_t>(kind)]), advice(plan, kind));
 }
