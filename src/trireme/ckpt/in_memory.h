@@ -15,8 +15,7 @@ namespace trireme::ckpt {
 class InMemory {
  public:
   // ROOT is a directory that ranks of a host share and others do not; each host keeps also what the one `distance`
-  // places before it writes, in a circle (with fewer hosts, the next but one, and so on, down to the next). Throws
-  // Error{kUsage} where a rank has none.
+  // places before it writes, in a circle; where that is itself, the one before. Throws Error{kUsage} where a rank has none.
   InMemory(Path root, std::int64_t distance, comm::World& world, env::FileSystem& files);
 
   // Of a Saver that writes there.

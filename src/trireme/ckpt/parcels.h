@@ -25,11 +25,11 @@ class Parcels {
  public:
   explicit Parcels(comm::World& world) : world_(world) {}
 
-  // Opens the lanes; every rank gives the same parcels, one of its main thread's calls.
+  // Opens the lanes that are not open yet. By each rank's main thread; every rank gives the same parcels.
   void open(const std::vector<Parcel>& parcels);
   // Sends what goes from here out of DIRECTORY, and writes there what comes; returns when all of it has gone and come.
-  // For a thread beside training, which no rank of a parcel may keep waiting. A failure of this rank's files does not hold
-  // up the others: it is thrown at the end, Error{kData}; also where what came is not what the manifest says.
+  // Any thread may call it, and all ranks of a parcel do so at about the same time. A failure of this rank's files does
+  // not hold up the others: it is thrown at the end, Error{kData}; also where what came is not what the manifest says.
   void move(const std::vector<Parcel>& parcels, const Path& directory, env::FileSystem& files);
 
  private:
