@@ -597,12 +597,14 @@ TEST_F(LaunchWithMemory, AHostIsLostAndTheOtherHasItsPart) {
   const std::vector<std::string> expected = whole();
   ::chmod(desk_.write("token", "the token of these hosts").c_str(), 0600);
   const std::string endpoint = "127.0.0.1:" + std::to_string(free_port());
-  const auto agent = [&](const std::string& host) {
+  const auto agent = [&](const std::string& host, const std::string& rank) {
     std::vector<std::string> words = {"TRIREME_HOST=" + host,
                                       std::string(TRIREME_BIN_DIR) + "/trireme",
                                       "launch",
                                       "--nnodes",
                                       "1:2",
+                                      "--node-rank",
+                                      rank,
                                       "--rdzv-endpoint",
                                       endpoint,
                                       "--token-file",
@@ -615,8 +617,8 @@ TEST_F(LaunchWithMemory, AHostIsLostAndTheOtherHasItsPart) {
     for (const std::string& word : in_memory_alone()) words.push_back(word);
     return Running(desk_.path(), "/usr/bin/env", words, host);
   };
-  Running first = agent("first");
-  Running second = agent("second");
+  Running first = agent("first", "0");
+  Running second = agent("second", "1");
   const Path near = memory_of(first), far = memory_of(second);
   ASSERT_NE(near, far);
   ASSERT_TRUE(soon([&] { return newest(near) >= 20 && newest(far) >= 20; }))
