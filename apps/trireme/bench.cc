@@ -29,7 +29,7 @@ void add_json(std::vector<std::string>& words, const std::string& file) {
 int bench_collectives(const BenchCollectivesOptions& options) {
   std::vector<std::string> words = {"bench-collectives", "--ranks", joined(options.ranks)};
   add_json(words, options.json);
-  become_worker(words, {});
+  return become_worker(words, {});
 }
 
 int bench_context(const BenchContextOptions& options) {
@@ -44,20 +44,20 @@ int bench_context(const BenchContextOptions& options) {
       joined(options.tokens),   "--heads",    std::to_string(options.heads),   "--kv-heads",
       std::to_string(kv_heads), "--head-dim", std::to_string(options.head_dim)};
   add_json(words, options.json);
-  become_worker(words, {});
+  return become_worker(words, {});
 }
 
 int bench_kernels(const BenchKernelsOptions& options) {
   std::vector<std::string> words = {"bench-kernels", "--threads", std::to_string(options.threads)};
   add_json(words, options.json);
-  become_worker(words, {});
+  return become_worker(words, {});
 }
 
 int bench_memory(const BenchMemoryOptions& options) {
   std::vector<std::string> words = {"bench-memory", "--only", options.only, "--steps",
                                     std::to_string(options.steps)};
   add_json(words, options.json);
-  become_worker(words, {});
+  return become_worker(words, {});
 }
 
 int bench_pipeline(const BenchPipelineOptions& options) {
@@ -87,7 +87,7 @@ int bench_pipeline(const BenchPipelineOptions& options) {
                                     "--schedules",
                                     list};
   add_json(words, options.json);
-  become_worker(words, {});
+  return become_worker(words, {});
 }
 
 namespace {
@@ -115,7 +115,8 @@ int measure_steps(const char* subcommand, const BenchStepOptions& options,
     words.insert(words.end(), {"--ranks", std::to_string(place.world)});
   add_json(words, options.json);
   if (place.rank == 0) fmt::print("world     {}\n{}", describe(place), short_summary(planned));
-  if (place.launcher != Launcher::kProcesses || place.world == 1) become_worker(words, place);
+  if (place.launcher != Launcher::kProcesses || place.world == 1)
+    return become_worker(words, place);
   const elastic::Outcome outcome = run_workers(words, place);
   if (!outcome.cause.empty()) print_error("worker", outcome.cause);
   return outcome.exit_code;

@@ -96,7 +96,7 @@ int diff(const DiffOptions& options) {
   fmt::print("job       {}: {} step{} of {} samples of {} tokens, {}, {}\n", options.job.file,
              options.steps, options.steps == 1 ? "" : "s", job.run.global_batch, job.model.seq_len,
              options.dtype, data);
-  become_worker({"diff", "--request", job_in_memory(request.dump())}, {});
+  return become_worker({"diff", "--request", job_in_memory(request.dump())}, {});
 }
 
 }  // namespace trireme::app

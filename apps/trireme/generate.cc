@@ -28,7 +28,7 @@ int generate(const GenerateOptions& options) {
   if (options.prompt.empty())
     fail(ErrorKind::kUsage, "--prompt is empty; give the model something to go on from");
   tokenizer.encode(options.prompt);  // refuses what the vocabulary cannot say
-  become_worker(
+  return become_worker(
       {"generate", "--checkpoint", checkpoint.string(), "--vocabulary", vocabulary.string(),
        "--prompt", options.prompt, "--tokens", std::to_string(options.tokens), "--temperature",
        fmt::format("{:.17g}", options.temperature), "--top-k", std::to_string(options.top_k),

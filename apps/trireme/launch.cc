@@ -198,6 +198,9 @@ class Launched {
     config.endpoint = endpoint_;
     config.ranks.command = rank_command(options_, run_);
     config.ranks.environment = rank_variables();
+    config.ranks.fork_server = {worker_program(), "serve-forks"};
+    config.ranks.fork_server.insert(config.ranks.fork_server.end(), options_.command.begin(),
+                                    options_.command.end());
     config.ranks.count = options_.ranks;
     config.ranks.token = token_;
     config.ranks.on_line = print_line_of;

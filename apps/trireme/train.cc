@@ -69,7 +69,7 @@ int start(const std::vector<std::string>& arguments, const Place& place, const c
           RunDirectory* run) {
   if (place.launcher != Launcher::kProcesses || place.world == 1) {
     if (run != nullptr) run->keep_lock_across_exec();
-    become_worker(arguments, place);
+    return become_worker(arguments, place);
   }
   return report_outcome(run_workers(arguments, place, keys, run->path()), run->path());
 }

@@ -3,11 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
-#include <cstring>
 #include <filesystem>
 
+#include "../enter_worker.h"
 #include "../guard.h"
 #include "../run_record.h"
 #include "trireme/base/cpu.h"
@@ -78,8 +77,7 @@ std::string worker_program() {
   return worker.string();
 }
 
-void become_worker(const std::vector<std::string>& arguments, const Place& place) {
-  std::vector<std::string> words = command(arguments);
+int become_worker(const std::vector<std::string>& arguments, const Place& place) {
   Environment environment = worker_environment();
   // The worker knows torchrun's names only, and takes its absence for a world of its own.
   for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"})
@@ -92,15 +90,8 @@ void become_worker(const std::vector<std::string>& arguments, const Place& place
     environment.set("MASTER_ADDR", place.address);
     environment.set("MASTER_PORT", std::to_string(place.port));
   }
-  std::vector<std::string> entries = environment.entries();
-  std::vector<char*> argv, envp;
-  for (std::string& word : words) argv.push_back(word.data());
-  for (std::string& entry : entries) envp.push_back(entry.data());
-  argv.push_back(nullptr);
-  envp.push_back(nullptr);
   std::fflush(nullptr);
-  ::execve(argv[0], argv.data(), envp.data());
-  fail(ErrorKind::kUsage, "cannot run {}: {}", words.front(), std::strerror(errno));
+  return enter_worker(command(arguments), environment.entries());
 }
 
 int report_outcome(const elastic::Outcome& outcome, const Path& run) {

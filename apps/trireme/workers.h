@@ -15,9 +15,9 @@ namespace trireme::app {
 // The worker's path. Throws Error{kUsage} when it is not there: this is a build without LibTorch.
 std::string worker_program();
 
-// Replaces this process by the worker, which becomes the rank that `place` says (with all its
-// threads).
-[[noreturn]] void become_worker(const std::vector<std::string>& arguments, const Place& place);
+// This process becomes the worker that is the rank that `place` says (with all its threads), as each of the two
+// programs does it (enter_worker). Returns the exit code, if at all.
+int become_worker(const std::vector<std::string>& arguments, const Place& place);
 
 // Tells how the ranks of a run ended where they did not say so themselves; returns the exit code.
 int report_outcome(const elastic::Outcome& outcome, const Path& run);

@@ -1,13 +1,21 @@
-// trireme-worker: what computes. `trireme` starts it.
+// trireme-worker: what computes. `trireme` starts it, or an agent lets it be copied when LibTorch is loaded.
 #include <ATen/Parallel.h>
+#include <sys/prctl.h>
 
 #include <cstdlib>
+#include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
+#include "../enter_worker.h"
 #include "../guard.h"
+#include "../trireme/command_line.h"
 #include "memory.h"
+#include "processes.h"
 #include "subcommands.h"
 #include "trireme/comm/gloo/gloo_world.h"
+#include "trireme/env/fork_server.h"
 
 namespace trireme::app {
 namespace {
@@ -35,9 +43,43 @@ int run(int argc, char** argv) {
   fail(ErrorKind::kUsage, "trireme-worker is called by trireme; use that");
 }
 
+void take_environment(const std::vector<std::string>& entries) {
+  ::clearenv();
+  for (const std::string& entry : entries)
+    if (const std::size_t is = entry.find('='); is != std::string::npos)
+      ::setenv(entry.substr(0, is).c_str(), entry.c_str() + is + 1, 1);
+}
+
+std::vector<char*> pointers(std::vector<std::string>& words) {
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+  return argv;
+}
+
+// What `ps` shows are the server's arguments: they say the job, and the name which rank it is.
+int serve_forks(const char* socket) {
+  ::prctl(PR_SET_NAME, "trireme-forks");
+  std::optional<env::Copy> copy = env::serve_forks(std::atoi(socket));
+  if (!copy) return 0;
+  take_environment(copy->environment);
+  ::prctl(PR_SET_NAME, ("rank-" + variable("RANK", "0")).c_str());
+  return run_command_line(static_cast<int>(copy->command.size()), pointers(copy->command).data());
+}
+
 }  // namespace
+
+int enter_worker(std::vector<std::string> words, std::vector<std::string> environment) {
+  take_environment(environment);
+  return run(static_cast<int>(words.size()), pointers(words).data());
+}
+
 }  // namespace trireme::app
 
 int main(int argc, char** argv) {
-  return trireme::app::guarded([&] { return trireme::app::run(argc, argv); });
+  return trireme::app::guarded([&] {
+    if (argc > 2 && argv[1] == std::string_view("serve-forks"))
+      return trireme::app::serve_forks(argv[argc - 1]);
+    return trireme::app::run(argc, argv);
+  });
 }

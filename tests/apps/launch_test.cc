@@ -91,7 +91,8 @@ class Launched : public ::testing::Test {
   }
 
   void worker(const std::string& script) {
-    const Path file = desk_.write("bin/trireme-worker", "#!/bin/sh\n" + script + "\n");
+    const Path file = desk_.write("bin/trireme-worker",
+                                  "#!/bin/sh\n[ $1 = serve-forks ] && exit\n" + script + "\n");
     ::chmod(file.c_str(), 0700);
   }
   std::string front() const { return (desk_ / "bin/trireme").string(); }
@@ -444,16 +445,25 @@ class Launch : public ::testing::Test {
     });
   }
   // The ranks know their agent; it starts them in their order.
-  static std::vector<pid_t> ranks(const Running& running) {
+  // Children of the agent whose name is so.
+  static std::vector<pid_t> named(const Running& running,
+                                  const std::function<bool(const std::string&)>& so) {
     std::vector<pid_t> found;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
       std::ifstream stat(entry.path() / "stat");
       std::string number, name, state, parent;
-      if (stat >> number >> name >> state >> parent && parent == std::to_string(running.pid()))
+      if (stat >> number >> name >> state >> parent && parent == std::to_string(running.pid()) &&
+          so(name))
         found.push_back(std::stoi(number));
     }
     std::sort(found.begin(), found.end());
     return found;
+  }
+  static std::vector<pid_t> ranks(const Running& running) {
+    return named(running, [](const std::string& name) { return name != "(trireme-forks)"; });
+  }
+  static std::vector<pid_t> copies(const Running& running) {
+    return named(running, [](const std::string& name) { return name.starts_with("(rank-"); });
   }
   std::vector<Json> events(const std::string& kind) const {
     std::vector<Json> found;
@@ -471,14 +481,19 @@ TEST_F(Launch, AKilledRankCostsNoBit) {
   ASSERT_TRUE(reaches(20));
   ASSERT_EQ(ranks(running).size(), 2u);
   ::kill(ranks(running)[1], SIGKILL);
+  // Those that are started again begin with LibTorch loaded.
+  ASSERT_TRUE(soon([&] { return copies(running).size() == 2; }));
+  ASSERT_TRUE(reaches(100));
+  ::kill(copies(running)[0], SIGKILL);
   const Result result = running.wait();
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("was killed by signal 9"));
   EXPECT_EQ(trace(desk_ / "run"), expected);
   EXPECT_EQ(expected.size(), 400u);
   const std::vector<Json> killed = events("rank killed");
-  ASSERT_EQ(killed.size(), 1u);
-  EXPECT_THAT(killed[0]["op"].get<std::string>(), HasSubstr("step")) << "what it was at";
+  ASSERT_EQ(killed.size(), 2u);
+  for (const Json& event : killed)
+    EXPECT_THAT(event["op"].get<std::string>(), HasSubstr("step")) << "what it was at";
 }
 
 // It cannot tell anything, nor can it be asked: its record lies where the agent reads it.

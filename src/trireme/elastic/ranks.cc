@@ -65,9 +65,13 @@ void Ranks::start(const Assignment& assignment) {
     const int pid = processes_.spawn({.command = config_.command,
                                       .environment = environment(assignment, local, flight.get()),
                                       .capture = rank != 0,
-                                      .keep = {token_.get(), flight.get()}});
+                                      .keep = {token_.get(), flight.get()},
+                                      .copy_of = fork_server_});
     running_[pid] = {.rank = rank, .process = pid, .area = flight::map_area(flight.get())};
   }
+  if (fork_server_ == 0 && !config_.fork_server.empty())
+    fork_server_ = processes_.spawn(
+        {.command = config_.fork_server, .environment = config_.environment, .serves_forks = true});
 }
 
 void Ranks::signal(int number) {
@@ -82,6 +86,7 @@ std::vector<Watched> Ranks::watched() const {
 
 void Ranks::handle(const env::ProcessEvent& event,
                    const std::function<void(const RankEnd&)>& on_end) {
+  if (event.pid == fork_server_ && event.kind == env::ProcessEvent::Kind::kEnded) fork_server_ = 0;
   const auto found = running_.find(event.pid);
   if (found == running_.end()) return;
   const int rank = found->second.rank;

@@ -30,6 +30,8 @@ class Ranks {
   struct Config {
     std::vector<std::string> command;  // an absolute path and its arguments, equal for all ranks
     std::vector<std::string> environment;  // "KEY=VALUE"; what names the rank is set on top
+    // A program that serves forks, for ranks that are started again: they begin as its copies.
+    std::vector<std::string> fork_server{};
     int count = 1;
     env::Address store{};
     std::string token{};
@@ -55,6 +57,7 @@ class Ranks {
   Config config_;
   env::Descriptor token_;
   std::map<int, Watched> running_;  // by process
+  int fork_server_ = 0;
 };
 
 }  // namespace trireme::elastic
