@@ -16,6 +16,7 @@
 #include "../guard.h"
 #include "../run_record.h"
 #include "commands.h"
+#include "host_memory.h"
 #include "planned.h"
 #include "run_directory.h"
 #include "trireme/base/error.h"
@@ -104,6 +105,12 @@ std::vector<std::string> rank_command(const LaunchOptions& options, const Path& 
   return words;
 }
 
+elastic::Progress progress_with(const HostMemory* memory, const Path& run) {
+  elastic::Progress progress = progress_of(run);
+  if (memory != nullptr) progress.memory_step = newest_step(memory->path());
+  return progress;
+}
+
 class Launched {
  public:
   explicit Launched(const LaunchOptions& options)
@@ -151,6 +158,8 @@ class Launched {
       return 0;
     }
     worker_program();
+    HostMemory::remove_left();
+    if (worlds_->job().checkpoint.memory_every > 0) memory_ = std::make_shared<HostMemory>();
     std::fflush(nullptr);
     return report_outcome(agent()->run(), run_);
   }
@@ -168,6 +177,14 @@ class Launched {
     }
   }
 
+  std::vector<std::string> rank_variables() const {
+    std::vector<std::string> variables = worker_variables();
+    const std::string name = elastic::kMemoryVariable + std::string("=");
+    std::erase_if(variables, [&](const std::string& entry) { return entry.starts_with(name); });
+    if (memory_) variables.push_back(name + memory_->path().string());
+    return variables;
+  }
+
   elastic::AgentConfig config(bool leads) const {
     const std::optional<int> rank = options_.node_rank ? options_.node_rank : around_.rank;
     const std::string id = !options_.id.empty()      ? options_.id
@@ -180,7 +197,7 @@ class Launched {
     config.member.patience_s = options_.join_timeout_s;
     config.endpoint = endpoint_;
     config.ranks.command = rank_command(options_, run_);
-    config.ranks.environment = worker_variables();
+    config.ranks.environment = rank_variables();
     config.ranks.fork_server = {worker_program(), "serve-forks"};
     config.ranks.fork_server.insert(config.ranks.fork_server.end(), options_.command.begin(),
                                     options_.command.end());
@@ -195,6 +212,8 @@ class Launched {
     config.on_hang = [run = run_](const auto& cause, const auto& lines) {
       write_hang(run, cause, lines);
     };
+    if (memory_)
+      config.on_start = [memory = memory_](auto generation) { memory->begin(generation); };
     if (!leads) return config;
     config.leads = elastic::Membership::Config{
         .run_id = id,
@@ -204,7 +223,7 @@ class Launched {
         .last_generation = last_generation(run_),
         .last_step = last_step_,
         .patience_s = options_.join_timeout_s,
-        .progress = [run = run_] { return progress_of(run); },
+        .progress = [run = run_, memory = memory_] { return progress_with(memory.get(), run); },
         .fits = [worlds = worlds_](std::uint64_t world) { return worlds->fit(world); }};
     config.on_fault = [run = run_](const elastic::Fault& fault) { write_event(run, fault); };
     if (!endpoint_.local)
@@ -225,6 +244,7 @@ class Launched {
   Path run_;
   env::Address endpoint_;
   std::string token_;
+  std::shared_ptr<HostMemory> memory_;  // where the job keeps snapshots there
 };
 
 }  // namespace

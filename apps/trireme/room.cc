@@ -112,10 +112,12 @@ std::vector<sim::Footprint> footprints(const Planned& planned, const Place& plac
   const bool host = job.run.device == config::Device::kCpu;
   std::vector<sim::Footprint> lists =
       sim::footprints(planned.plan, library_share(job, place), host);
-  if (!host || !config::saves_behind(job) || job.checkpoint.every == 0) return lists;
+  const bool on_disk = config::saves_behind(job) && job.checkpoint.every > 0;
+  const int copies = (on_disk ? 1 : 0) + (job.checkpoint.memory_every > 0 ? 1 : 0);
+  if (!host || copies == 0) return lists;
   for (sim::Footprint& one : lists)
     one.snapshot =
-        plan::saved_bytes(planned.plan, one.ranks.front(), job.checkpoint.trainable_only);
+        copies * plan::saved_bytes(planned.plan, one.ranks.front(), job.checkpoint.trainable_only);
   return lists;
 }
 

@@ -84,7 +84,7 @@ void check_given(const Path& path) {
 }  // namespace
 
 RunDirectory::RunDirectory(const std::string& out, const std::string& name,
-                           const std::string& resume)
+                           const std::string& resume, formats::CheckpointCheck check)
     : path_(out.empty() ? fresh_run(name) : Path(out)) {
   look();
   if (resume == "never") {
@@ -95,7 +95,7 @@ RunDirectory::RunDirectory(const std::string& out, const std::string& name,
            "--out, or leave --resume out to go on from the newest",
            path_.string());
   } else if (resume == "auto") {
-    find_newest(path_ / kCheckpoints);
+    find_newest(path_ / kCheckpoints, check);
   } else {
     find_given(resume);
   }
@@ -115,8 +115,8 @@ void RunDirectory::look() const {
          path_.string());
 }
 
-void RunDirectory::find_newest(const Path& root) {
-  std::optional<formats::NewestCheckpoint> newest = formats::newest_checkpoint(root);
+void RunDirectory::find_newest(const Path& root, formats::CheckpointCheck check) {
+  std::optional<formats::NewestCheckpoint> newest = formats::newest_checkpoint(root, check);
   if (!newest) return;
   refused_ = std::move(newest->refused);
   resume_ = Resume{std::move(newest->path), std::move(newest->manifest)};

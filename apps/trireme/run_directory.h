@@ -26,7 +26,9 @@ class RunDirectory {
   // `out` empty: runs/NAME-TIME. Throws Error{kUsage} when it is no directory, is somebody else's,
   // cannot be written, is in use by another run, or holds checkpoints that `resume` (auto, never or
   // a path) forbids; Error{kData} when the checkpoint to resume from cannot be used.
-  RunDirectory(const std::string& out, const std::string& name, const std::string& resume);
+  // With CheckpointCheck::kManifest `auto` looks at manifests alone, for ranks that look at the rest themselves.
+  RunDirectory(const std::string& out, const std::string& name, const std::string& resume,
+               formats::CheckpointCheck check = formats::CheckpointCheck::kEveryByte);
 
   const Path& path() const { return path_; }
   const std::optional<Resume>& resume() const { return resume_; }
@@ -39,7 +41,7 @@ class RunDirectory {
 
  private:
   void look() const;
-  void find_newest(const Path& root);
+  void find_newest(const Path& root, formats::CheckpointCheck check);
   void find_given(const Path& given);
 
   Path path_;

@@ -17,6 +17,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/ports.h"
 #include "trireme/config/resolve.h"
+#include "trireme/elastic/ranks.h"
 #include "weights.h"
 #include "workers.h"
 
@@ -108,6 +109,14 @@ void check_port(const Place& place) {
          "port {} is in use and rank 0 must listen there; set MASTER_PORT to another", place.port);
 }
 
+void check_memory(const config::Job& job, const Place& place) {
+  if (job.checkpoint.memory_every > 0 && std::getenv(elastic::kMemoryVariable) == nullptr)
+    fail(ErrorKind::kUsage,
+         "checkpoint.memory_every={} on {}: memory that outlives ranks needs an agent that stays; "
+         "start the job by trireme launch, or set checkpoint.memory_every=0",
+         job.checkpoint.memory_every, describe(place));
+}
+
 // A run goes on with the one it has found.
 config::Job settle_micro_batch(config::Job job, const RunDirectory& run, const Place& place,
                                std::int64_t vocabulary) {
@@ -119,7 +128,9 @@ config::Job settle_micro_batch(config::Job job, const RunDirectory& run, const P
 }
 
 int lead(const TrainOptions& options, config::Job job, const Place& place) {
-  RunDirectory run(options.out, job_name(options.job), options.resume);
+  RunDirectory run(options.out, job_name(options.job), options.resume,
+                   job.checkpoint.memory_every > 0 ? formats::CheckpointCheck::kManifest
+                                                   : formats::CheckpointCheck::kEveryByte);
   const auto say = [](const std::string& text) {
     fmt::print("{}\n", text);
     std::fflush(stdout);
@@ -172,6 +183,7 @@ int train(const TrainOptions& options) {
     config::apply_set(job, fmt::format("run.steps={}", *options.steps));
   }
   const Place place = find_place(options.job.ranks, options.job.nproc);
+  check_memory(job, place);
   // Refuses most mistakes before any text is tokenized.
   check_early(job, place);
   return place.launched() && place.rank != 0 ? follow(options, std::move(job), place)

@@ -74,6 +74,7 @@ int train(const Arguments& arguments) {
   setup.dataset = arguments.text("dataset");
   setup.out = arguments.text("out", "");
   setup.resume = arguments.text("resume", "");
+  setup.memory = variable(elastic::kMemoryVariable, "");
   setup.build_id = std::string("trireme ") + TRIREME_VERSION + " " + TRIREME_BUILD;
   setup.stop = &interrupts.first();
   std::atomic<train::Ending> ending{train::Ending::kDone};

@@ -331,6 +331,76 @@ TEST_F(Launched, SaysWhatItNeedsBeforeAnythingStarts) {
   EXPECT_FALSE(std::filesystem::exists(desk_ / "run"));
 }
 
+std::vector<std::string> with_memory(std::vector<std::string> words) {
+  words.insert(words.end(), {"--set", "checkpoint.memory_every=2"});
+  return words;
+}
+
+// A directory for ranks that comes and goes with their agent; what a killed one leaves the next launch takes away.
+TEST_F(Launched, MemoryForSnapshotsLastsAsLongAsItsAgent) {
+  worker(
+      "echo $TRIREME_MEMORY > where.new; mv where.new where; [ -e second ] && exit 0\n"
+      "touch $TRIREME_MEMORY/something; exec sleep 600");
+  Path left;
+  {
+    Running running(desk_.path(), front(), with_memory(words({})));
+    ASSERT_TRUE(soon([&] { return std::filesystem::exists(desk_ / "where"); }));
+    left = read_file(desk_ / "where").substr(0, read_file(desk_ / "where").find('\n'));
+    ASSERT_TRUE(left.string().starts_with("/dev/shm/trireme-memory-")) << left;
+    ASSERT_TRUE(soon([&] { return std::filesystem::exists(left / "something"); }));
+    EXPECT_EQ(std::filesystem::status(left).permissions(), std::filesystem::perms::owner_all);
+    // Another launch leaves it alone while its agent lives.
+    desk_.write("second", "");
+    EXPECT_EQ(
+        desk_.run(with_memory({"launch", "--", "train", "job.yaml", "--out", "other"}), front())
+            .exit_code,
+        0);
+    EXPECT_TRUE(std::filesystem::exists(left / "something"));
+    running.signal(SIGKILL);
+    running.wait();
+  }
+  EXPECT_TRUE(std::filesystem::exists(left)) << "nobody was there to take it away";
+  EXPECT_EQ(desk_.run(with_memory(words({})), front()).exit_code, 0);
+  EXPECT_FALSE(std::filesystem::exists(left));
+  const Path own = read_file(desk_ / "where").substr(0, read_file(desk_ / "where").find('\n'));
+  EXPECT_NE(own, left);
+  EXPECT_FALSE(std::filesystem::exists(own));
+  EXPECT_EQ(desk_.run(words({}), front()).exit_code, 0);
+  EXPECT_EQ(read_file(desk_ / "where"), "\n") << "only for jobs that keep something there";
+}
+
+// It was not there while the run went on: what it has is not the past of what it joins.
+TEST_F(Hosts, MemoryOfAHostThatMissedAGenerationIsEmptied) {
+  worker(
+      "trap 'exit 143' TERM\n"
+      "ls $TRIREME_MEMORY > seen-${RANK:-0}-$TRIREME_GENERATION\n"
+      "touch $TRIREME_MEMORY/mark\n"
+      "echo \"$TRIREME_GENERATION ${RANK:-0} of ${WORLD_SIZE:-1}\" > now-${RANK:-0}.new; mv "
+      "now-${RANK:-0}.new now-${RANK:-0}\n"
+      "until [ -e finish ]; do sleep 0.05; done");
+  const auto start = [&](const std::string& name) {
+    return std::make_unique<Running>(
+        desk_.path(), front(),
+        with_memory(words({"--nnodes", "1:2", "--max-restarts", "1000", "--rdzv-endpoint",
+                           endpoint_, "--token-file", "token"})),
+        name);
+  };
+  const auto first = start("first");
+  ASSERT_TRUE(comes("0", 1));
+  const auto second = start("second");
+  ASSERT_TRUE(comes("1", 2));
+  second->signal(SIGSTOP);
+  ASSERT_TRUE(comes("0", 1)) << "the first goes on alone";
+  second->signal(SIGCONT);
+  ASSERT_TRUE(comes("1", 2));
+  const std::string generation = std::to_string(seen_["1"]);
+  EXPECT_EQ(read_file(desk_ / ("seen-1-" + generation)), "");
+  EXPECT_EQ(read_file(desk_ / ("seen-0-" + generation)), "mark\n") << "it was always there";
+  desk_.write("finish", "");
+  EXPECT_EQ(first->wait().exit_code, 0);
+  EXPECT_EQ(second->wait().exit_code, 0);
+}
+
 #if TRIREME_HAS_WORKER
 
 // Loss and gradient norm of every step.
@@ -524,6 +594,134 @@ TEST_F(Launch, AShortPauseIsNoHang) {
   if (!std::filesystem::exists(desk_ / "run/events.jsonl")) return;
   for (const char* kind : {"rank silent", "rank hung", "rank killed"})
     EXPECT_TRUE(events(kind).empty()) << kind;
+}
+
+// Snapshots in the memory that the ranks of an agent have been given.
+class LaunchWithMemory : public Launch {
+ protected:
+  static Path memory_of(const Running& running) {
+    Path memory;
+    soon([&] {
+      for (const pid_t rank : ranks(running)) {
+        std::ifstream file("/proc/" + std::to_string(rank) + "/environ");
+        for (std::string entry; std::getline(file, entry, '\0');)
+          if (entry.starts_with("TRIREME_MEMORY=")) memory = entry.substr(entry.find('=') + 1);
+      }
+      return !memory.empty();
+    });
+    return memory;
+  }
+  static int newest(const Path& memory) {
+    int newest = 0;
+    std::error_code error;  // they come and go
+    for (std::filesystem::directory_iterator entry(memory, error), end; !error && entry != end;
+         entry.increment(error)) {
+      const std::string name = entry->path().filename();
+      if (name.starts_with("step-") && name.find('.') == std::string::npos)
+        newest = std::max(newest, std::stoi(name.substr(5)));
+    }
+    return newest;
+  }
+  static std::vector<std::string> in_memory_alone() {
+    return {"--set", "checkpoint.every=0", "--set", "checkpoint.memory_every=5"};
+  }
+};
+
+TEST_F(LaunchWithMemory, AKilledRankCostsAFewStepsAndNoBit) {
+  const std::vector<std::string> expected = whole();
+  Running running = launch(in_memory_alone());
+  const Path memory = memory_of(running);
+  ASSERT_TRUE(soon([&] { return newest(memory) >= 20; }));
+  ::kill(ranks(running)[1], SIGKILL);
+  const Result result = running.wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr(" in memory, or 0 on disk"));
+  EXPECT_THAT(result.out, HasSubstr(" from memory, "));
+  EXPECT_THAT(result.out, HasSubstr("snapshots in memory: "));
+  EXPECT_EQ(trace(desk_ / "run"), expected);
+  EXPECT_FALSE(std::filesystem::exists(memory)) << "it goes with the agent";
+  EXPECT_EQ(desk_.run({"checkpoint", "verify", "run"}).exit_code, 0);
+}
+
+// Negative control: the same kill where what is in memory cannot be used begins at the checkpoint on disk: here, at none.
+TEST_F(LaunchWithMemory, WhatIsDamagedIsRefused) {
+  const std::vector<std::string> expected = whole();
+  Running running = launch(in_memory_alone());
+  const Path memory = memory_of(running);
+  ASSERT_TRUE(soon([&] { return newest(memory) >= 20; }));
+  const pid_t rank = ranks(running)[1];
+  ::kill(rank, SIGSTOP);  // the other waits for it
+  ::usleep(300'000);
+  for (const auto& step : std::filesystem::directory_iterator(memory)) {
+    const Path file = step.path() / "rank-00001.safetensors";
+    if (!std::filesystem::exists(file)) continue;
+    std::string bytes = read_file(file);
+    bytes[bytes.size() / 2] ^= 1;
+    std::ofstream(file, std::ios::binary) << bytes;
+  }
+  ::kill(rank, SIGKILL);
+  const Result result = running.wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("are not those that were written"));
+  EXPECT_THAT(result.out, HasSubstr("go on from step 0 on disk"));
+  EXPECT_EQ(result.out.find(" from memory, "), std::string::npos);
+  EXPECT_EQ(trace(desk_ / "run"), expected);
+  EXPECT_GE(events("snapshot refused").size(), 1u);
+}
+
+// Two hosts of one rank each; what the lost one had is with the other.
+TEST_F(LaunchWithMemory, AHostIsLostAndTheOtherHasItsPart) {
+  const std::vector<std::string> expected = whole();
+  ::chmod(desk_.write("token", "the token of these hosts").c_str(), 0600);
+  const std::string endpoint = "127.0.0.1:" + std::to_string(free_port());
+  const auto agent = [&](const std::string& host, const std::string& rank) {
+    std::vector<std::string> words = {"TRIREME_HOST=" + host,
+                                      std::string(TRIREME_BIN_DIR) + "/trireme",
+                                      "launch",
+                                      "--nnodes",
+                                      "1:2",
+                                      "--node-rank",
+                                      rank,
+                                      "--rdzv-endpoint",
+                                      endpoint,
+                                      "--token-file",
+                                      "token",
+                                      "--",
+                                      "train",
+                                      "job.yaml",
+                                      "--out",
+                                      "run"};
+    for (const std::string& word : in_memory_alone()) words.push_back(word);
+    return Running(desk_.path(), "/usr/bin/env", words, host);
+  };
+  Running first = agent("first", "0");
+  Running second = agent("second", "1");
+  const Path near = memory_of(first), far = memory_of(second);
+  ASSERT_NE(near, far);
+  ASSERT_TRUE(soon([&] { return newest(near) >= 20 && newest(far) >= 20; }))
+      << read_file(desk_ / "first.err");
+  EXPECT_TRUE(std::filesystem::exists(near / ("step-" + std::to_string(newest(near)))));
+  second.signal(SIGKILL);
+  const Result result = first.wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr(" from memory, "));
+  EXPECT_EQ(trace(desk_ / "run"), expected);
+  EXPECT_FALSE(std::filesystem::exists(near));
+  second.wait();
+  // Its agent could not; any launch of this user does.
+  EXPECT_TRUE(std::filesystem::exists(far));
+  EXPECT_EQ(
+      desk_.run({"launch", "--", "train", "job.yaml", "--out", "next", "--steps", "1"}).exit_code,
+      0);
+  EXPECT_FALSE(std::filesystem::exists(far));
+}
+
+TEST_F(LaunchWithMemory, NeedsAnAgentThatStays) {
+  const Result result =
+      desk_.run({"train", "job.yaml", "--nproc", "2", "--set", "checkpoint.memory_every=5"});
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_THAT(result.err, HasSubstr("start the job by trireme launch"));
+  expect_one_line(result.err);
 }
 
 #endif

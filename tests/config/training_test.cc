@@ -51,6 +51,18 @@ TEST(Training, RefusesRetentionThatKeepsNothingMore) {
   EXPECT_NO_THROW(resolve(job, 1, {.vocab = 256}));
 }
 
+TEST(Training, RefusesSnapshotsInMemoryThatCannotBe) {
+  EXPECT_THAT(refusal({"checkpoint.memory_distance=2"}),
+              HasSubstr("checkpoint.memory_distance=2 with checkpoint.memory_every=0"));
+  EXPECT_THAT(refusal({"checkpoint.memory_every=5", "offload.optimizer=nvme"}),
+              HasSubstr("has no room in memory; set memory_every=0"));
+  Job job;
+  for (const char* set :
+       {"checkpoint.memory_every=5", "checkpoint.memory_distance=2", "offload.activations=nvme"})
+    apply_set(job, set);
+  EXPECT_NO_THROW(resolve(job, 1, {.vocab = 256}));
+}
+
 TEST(Training, RanksGoUpToThoseOfTheLayers) {
   Job job;
   apply_set(job, "lora.rank=64");  // model.hidden

@@ -201,6 +201,21 @@ TEST_F(MembershipTest, RestartsThatBringCheckpointsDoNotCount) {
       HasSubstr("rank 1 was killed, in step 65; 2 restarts since the checkpoint of step 60"));
 }
 
+TEST_F(MembershipTest, SnapshotsInMemoryCountOnce) {
+  begin({.max_restarts = 2});
+  hear(1);
+  const auto fails_after = [&](std::int64_t memory_step) {
+    progress_ = {.durable_step = 10, .last_step = 40, .memory_step = memory_step};
+    end_ranks(1, {4, 1, "rank 1 was killed", SIGKILL});
+    return !leader_->finished();
+  };
+  for (const std::int64_t step : {11, 12, 13, 14, 20}) ASSERT_TRUE(fails_after(step)) << step;
+  EXPECT_TRUE(fails_after(0)) << "lost";
+  EXPECT_FALSE(fails_after(20)) << "and made again, which is no progress";
+  EXPECT_THAT(leader_->finished()->cause,
+              HasSubstr("2 restarts since the checkpoint of step 20 brought no newer one"));
+}
+
 TEST_F(MembershipTest, AnEchoWaitsForItsCause) {
   begin({.least = 2, .most = 2, .echo_s = 1});
   hear(2);

@@ -30,6 +30,7 @@ struct Watch {
   std::vector<train::CheckpointMetrics> checkpoints;
   std::vector<formats::Event> faults;
   std::vector<std::int64_t> rewinds;  // steps that training went back to
+  train::RunInfo start;
   train::RunEnd end;
 };
 
@@ -37,6 +38,7 @@ struct Watch {
 class Watching : public train::Callback {
  public:
   explicit Watching(Watch& watch) : watch_(watch) {}
+  void on_start(const train::RunInfo& info) override { watch_.start = info; }
   void on_step(const train::StepMetrics& m) override {
     watch_.losses[m.step] = m.loss;
     watch_.at_step(m.step);
@@ -61,6 +63,8 @@ struct WatchedRun {
   Path resume{};
   env::FileSystem* files = &env::real_file_system();
   const std::atomic<int>* stop = nullptr;
+  std::function<Path(int rank)> memory = [](int) { return Path(); };  // of its host
+  env::FileSystem* memory_files = &env::real_file_system();
 };
 
 class WatchedRuns : public testing::Test {
@@ -90,6 +94,7 @@ class WatchedRuns : public testing::Test {
     setup.build_id = "test";
     setup.files = run.files;
     setup.stop = run.stop;
+    setup.memory_files = run.memory_files;
     std::filesystem::create_directories(setup.out);
     train::Ending ending{};
     comm::run_local_ranks(run.ranks, 600, [&](comm::World& world) {
@@ -98,7 +103,9 @@ class WatchedRuns : public testing::Test {
         callbacks.push_back(train::jsonl_callback());
         callbacks.push_back(std::make_unique<Watching>(watch));
       }
-      const train::Ending mine = train::train(setup, world, callbacks);
+      train::TrainSetup rank = setup;
+      rank.memory = run.memory(world.rank());
+      const train::Ending mine = train::train(rank, world, callbacks);
       if (world.rank() == 0) ending = mine;
     });
     return ending;

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <random>
 #include <sstream>
+#include <thread>
 
 #include "tests/harness/faulty_files.h"
 #include "tests/harness/watched_runs.h"
@@ -206,6 +208,38 @@ TEST_F(Rewinding, AKillAfterItCostsNoBitNorDoesAnotherLayout) {
     EXPECT_EQ(state(out, kSteps), state("whole", kSteps));
     EXPECT_EQ(shards(out, kSteps) == shards("whole", kSteps), ranks == 1);
   }
+}
+
+// What is in memory is newer than where it went back to, and of what did not happen.
+TEST_F(Rewinding, SnapshotsInMemoryGoWithWhatIsTakenBack) {
+  const Watch whole = run_to_the_end({.out = "whole", .sets = watching(), .ranks = 1});
+  const auto memory = [&](int) { return scratch_ / "memory"; };
+  const auto in_memory = [&] {
+    return formats::list_checkpoints(scratch_ / "memory", formats::CheckpointCheck::kManifest);
+  };
+  std::filesystem::create_directories(scratch_ / "memory");
+  const Sets sets = watching() + Sets{"checkpoint.memory_every=1"};
+  bool was_there = false;
+  Watch killed;
+  killed.at_step = [&](std::int64_t step) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // time for snapshots
+    if (killed.rewinds.empty()) {
+      was_there = step == kSpike && !in_memory().empty() && in_memory()[0].step > kBack;
+      return;
+    }
+    EXPECT_TRUE(in_memory().empty());
+    throw std::runtime_error("killed");
+  };
+  EXPECT_ANY_THROW(run({.out = "run", .sets = sets, .ranks = 1, .memory = memory}, killed));
+  EXPECT_TRUE(was_there);
+  const Watch again = run_to_the_end({.out = "run",
+                                      .sets = sets,
+                                      .ranks = 1,
+                                      .resume = checkpoint("run", kBack),
+                                      .memory = memory});
+  EXPECT_TRUE(again.rewinds.empty());
+  EXPECT_EQ(again.losses, after(whole.losses, kBack));
+  EXPECT_TRUE(shards("run", kSteps) == shards("whole", kSteps));
 }
 
 // Between any two calls that change the disk; before the decision lasts, it is taken again.

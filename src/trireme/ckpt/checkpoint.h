@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "trireme/base/fs.h"
@@ -36,8 +37,15 @@ Path save(const Path& root, const Header& header, const exec::Units& units,
 // where tp changes, each is cut out of its whole unit. Every byte is verified before any tensor changes. Throws
 // Error{kData} when the manifest's units differ from `specs` or a file is damaged, and where it leaves units out whose
 // base is not `base`. Call Units::refresh() (collective) afterwards.
+// With Files::kNeeded only the files that this rank reads are verified, and need be there.
+enum class Files { kAll, kNeeded };
 formats::Manifest load(const Path& directory, exec::Units& units,
-                       const std::vector<arch::UnitSpec>& specs, const Path& base = {});
+                       const std::vector<arch::UnitSpec>& specs, const Path& base = {},
+                       Files files = Files::kAll);
+
+// The files of a checkpoint that this rank reads to fill its units. Throws Error{kData} where it is of another model.
+std::set<std::string> needed_files(const formats::Manifest& manifest, const exec::Units& units,
+                                   const std::vector<arch::UnitSpec>& specs);
 
 // Fills this rank's parameters, of all units or of those wanted, by name from a checkpoint of another run under any layout,
 // converted to the type they have here. Adapters that it lacks stay as they are. Every byte is verified before any

@@ -9,6 +9,7 @@
 #include "trireme/ckpt/checkpoint.h"
 #include "trireme/ckpt/stored.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/convert/described.h"
 
 namespace trireme::ckpt {
 namespace {
@@ -35,8 +36,8 @@ void for_extents(const UnitSpec& spec, const std::vector<arch::LocalParam>& para
 // A model's units in the checkpoint that a run of it wrote.
 class UnitsStored {
  public:
-  UnitsStored(const Path& directory, const std::vector<UnitSpec>& specs)
-      : stored_(directory), specs_(specs), places_(specs.size()) {
+  UnitsStored(Stored opened, const std::vector<UnitSpec>& specs)
+      : stored_(std::move(opened)), specs_(specs), places_(specs.size()) {
     std::size_t unit = 0;
     for (std::size_t place = 0; place < stored_.units(); ++place, ++unit) {
       const std::string& name = stored_.unit(place, 0).name;
@@ -45,7 +46,7 @@ class UnitsStored {
         fail(ErrorKind::kData,
              "{}: unit {} is none of the model's {}, or not where it belongs; resume with the job "
              "that wrote it",
-             directory.string(), name, specs.size());
+             stored_.directory().string(), name, specs.size());
       check(place, specs[unit]);
       places_[unit] = place;
     }
@@ -162,7 +163,34 @@ void check_base(const formats::Manifest& manifest, const Path& directory, const 
          directory.string(), manifest.base, base.string(), is);
 }
 
+Stored open(const Path& directory, const exec::Units& units, const std::vector<UnitSpec>& specs,
+            Files files) {
+  if (files == Files::kAll) return Stored(directory);
+  return Stored(directory, needed_files(formats::read_manifest(directory), units, specs));
+}
+
 }  // namespace
+
+std::set<std::string> needed_files(const formats::Manifest& manifest, const exec::Units& units,
+                                   const std::vector<UnitSpec>& specs) {
+  const std::vector<int> places =
+      convert::unit_places(manifest, specs, fmt::format("checkpoint of step {}", manifest.step));
+  const int parts = manifest.units.empty() ? 1 : static_cast<int>(manifest.units[0].tp);
+  const bool whole = parts != units.tp();  // units are put together and cut anew
+  std::set<std::string> needed;
+  for (const exec::StateSlice& slice : units.local_slices()) {
+    const int place = places[static_cast<std::size_t>(slice.unit)];
+    for (int part = 0; place >= 0 && part < parts; ++part) {
+      if (!whole && part != units.tp_rank()) continue;
+      for (const auto& stored :
+           manifest.units[static_cast<std::size_t>(place * parts + part)].slices)
+        if (stored.kind == slice.kind && (whole || (stored.offset < slice.offset + slice.count &&
+                                                    slice.offset < stored.offset + stored.length)))
+          needed.insert(stored.file);
+    }
+  }
+  return needed;
+}
 
 std::string identity(const Path& directory) {
   formats::read_manifest(directory);  // is one
@@ -170,8 +198,8 @@ std::string identity(const Path& directory) {
 }
 
 formats::Manifest load(const Path& directory, exec::Units& units,
-                       const std::vector<UnitSpec>& specs, const Path& base) {
-  const UnitsStored stored(directory, specs);
+                       const std::vector<UnitSpec>& specs, const Path& base, Files files) {
+  const UnitsStored stored(open(directory, units, specs, files), specs);
   const formats::Manifest& manifest = stored.stored().manifest();
   const std::vector<plan::UnitId> missing = left_out(stored, units, specs);
   if (!missing.empty()) {

@@ -1,5 +1,6 @@
 #include "trireme/ckpt/saver.h"
 
+#include <algorithm>
 #include <chrono>
 #include <exception>
 #include <utility>
@@ -17,7 +18,15 @@ Saver::Saver(Setup setup, const exec::Units& units, const std::vector<arch::Unit
       units_(units),
       specs_(specs),
       world_(world),
-      retention_(*setup_.files, setup_.root, setup_.keep) {}
+      retention_(*setup_.files, setup_.root, setup_.keep),
+      parcels_(world) {}
+
+// One rank of all that share a ROOT.
+bool Saver::leads() const {
+  if (setup_.hosts.empty()) return world_.rank() == 0;
+  const auto own = setup_.hosts.begin() + world_.rank();
+  return std::find(setup_.hosts.begin(), own, *own) == own;
+}
 
 // What takes long runs aside even when training waits for it: ranks go on hearing of one another.
 void Saver::enter(Phase phase, Where where, std::function<Share()> body) {
@@ -91,9 +100,9 @@ void Saver::advance() {
   }
   for (std::size_t rank = 0; rank < shares.size() && saved_.problem.empty(); ++rank)
     if (!shares[rank].error.empty())
-      saved_.problem = fmt::format(
-          "checkpoint of step {} not written, those before it are untouched: rank {}: {}",
-          header_.step, rank, shares[rank].error);
+      saved_.problem =
+          fmt::format("{} of step {} not written, those before it are untouched: rank {}: {}",
+                      setup_.what, header_.step, rank, shares[rank].error);
   if (saved_.problem.empty())
     next(shares);
   else
@@ -114,19 +123,43 @@ void Saver::next(const std::vector<Share>& shares) {
           [this, problem, share = std::move(share), slices = std::move(slices)] {
             return problem.empty() ? write(share, slices) : Share{.error = problem};
           });
+  } else if (phase_ == Phase::kWrite && !setup_.replicas.empty()) {
+    shares_ = shares;
+    std::vector<Parcel> parcels = replicas_of(shares);
+    parcels_.open(parcels);
+    enter(Phase::kReplicate, Where::kAside, [this, parcels = std::move(parcels)] {
+      parcels_.move(parcels, formats::CheckpointDraft::directory(setup_.root, header_.step),
+                    *setup_.files);
+      return Share{};
+    });
   } else if (phase_ == Phase::kWrite) {
-    if (world_.rank() == 0)
-      enter(Phase::kCommit, Where::kAside,
-            [this, manifest = make_manifest(header_, units_, shares, specs_)] {
-              return commit(manifest);
-            });
-    else
-      enter(Phase::kCommit, Where::kHere, [] { return Share{}; });
+    next_commit(shares);
+  } else if (phase_ == Phase::kReplicate) {
+    next_commit(shares_);
   } else {
     saved_.path = setup_.root / fmt::format("step-{}", header_.step);
     saved_.problem = shares[0].warning;
     phase_ = Phase::kEnded;
   }
+}
+
+void Saver::next_commit(const std::vector<Share>& shares) {
+  if (leads())
+    enter(Phase::kCommit, Where::kAside,
+          [this, manifest = make_manifest(header_, units_, shares, specs_)] {
+            return commit(manifest);
+          });
+  else
+    enter(Phase::kCommit, Where::kHere, [] { return Share{}; });
+}
+
+std::vector<Parcel> Saver::replicas_of(const std::vector<Share>& shares) const {
+  std::vector<Parcel> parcels;
+  for (std::size_t rank = 0; rank < shares.size(); ++rank)
+    if (setup_.replicas[rank] >= 0 && !shares[rank].file.name.empty())
+      parcels.push_back(
+          {.from = static_cast<int>(rank), .to = setup_.replicas[rank], .file = shares[rank].file});
+  return parcels;
 }
 
 // What keeps this rank from it, if anything does: memory, or a disk that tensors wait on.
@@ -140,7 +173,7 @@ std::string Saver::copy(const std::vector<exec::StateSlice>& slices) {
 }
 
 Share Saver::make() {
-  if (world_.rank() == 0) draft_.emplace(*setup_.files, setup_.root, header_.step);
+  if (leads()) draft_.emplace(*setup_.files, setup_.root, header_.step);
   return {};
 }
 

@@ -10,6 +10,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/fs.h"
 #include "trireme/ckpt/checkpoint.h"
+#include "trireme/ckpt/parcels.h"
 #include "trireme/ckpt/share.h"
 #include "trireme/ckpt/snapshot.h"
 #include "trireme/env/file_system.h"
@@ -30,7 +31,7 @@ struct Saved {
 // kAtOnce reads tensors where they are, one at a time; kBehind copies them first.
 enum class SaveMode { kAtOnce, kBehind };
 
-// One rank's part in it. Every call but under_way() and trust() is collective: ranks agree in them, and only in them,
+// One rank's part in it. Every call but those of one line is collective: ranks agree in them, and only in them,
 // about how far a checkpoint is, so that what is written behind training never communicates while training does.
 class Saver {
  public:
@@ -38,6 +39,12 @@ class Saver {
     Path root;  // must be there
     formats::RetentionRule keep{};
     env::FileSystem* files = &env::real_file_system();
+    // Where not all ranks share ROOT: the host of each, every host having a ROOT of its own. There each keeps what its
+    // ranks write, what those of another do (`replicas`), and the manifest.
+    std::vector<int> hosts{};
+    std::vector<int>
+        replicas{};  // by rank the one that keeps another copy of what it writes; -1: none
+    std::string what = "checkpoint";  // for people
   };
   // All of them outlive it.
   Saver(Setup setup, const exec::Units& units, const std::vector<arch::UnitSpec>& specs,
@@ -59,13 +66,18 @@ class Saver {
 
   // Retention need not read this one again: every byte of it was verified.
   void trust(std::int64_t step) { retention_.trust(step); }
+  // Those of later steps have been taken away.
+  void forget_after(std::int64_t step) { retention_.forget_after(step); }
 
  private:
-  enum class Phase { kNone, kMake, kWrite, kCommit, kEnded };
+  enum class Phase { kNone, kMake, kWrite, kReplicate, kCommit, kEnded };
   enum class Where { kHere, kAside };
   void enter(Phase phase, Where where, std::function<Share()> body);
   void advance();
   void next(const std::vector<Share>& shares);
+  void next_commit(const std::vector<Share>& shares);
+  bool leads() const;
+  std::vector<Parcel> replicas_of(const std::vector<Share>& shares) const;
   std::string copy(const std::vector<exec::StateSlice>& slices);
   Share make();
   Share write(Share share, const std::vector<exec::StateSlice>& slices) const;
@@ -76,14 +88,16 @@ class Saver {
   const exec::Units& units_;
   const std::vector<arch::UnitSpec>& specs_;
   comm::World& world_;
-  formats::Retention retention_;  // on rank 0
+  formats::Retention retention_;  // on the rank that leads, as the draft
   Snapshot snapshot_;
-  std::optional<formats::CheckpointDraft> draft_;  // on rank 0
+  Parcels parcels_;
+  std::optional<formats::CheckpointDraft> draft_;
   Phase phase_ = Phase::kNone;
   SaveMode mode_ = SaveMode::kAtOnce;
   Header header_;
   Saved saved_;
   Stopwatch watch_;
+  std::vector<Share> shares_;   // as written
   std::string mine_;            // this rank's part, done; empty: it is at it
   std::future<Share> pending_;  // last, so that it ends before what it uses
 };

@@ -13,6 +13,10 @@ namespace trireme::ckpt {
 Stored::Stored(const Path& directory)
     : directory_(directory), open_(formats::open_checkpoint(directory)) {}
 
+Stored::Stored(const Path& directory, const std::set<std::string>& files)
+    : directory_(directory),
+      open_(formats::open_checkpoint(directory, env::real_file_system(), files)) {}
+
 void Stored::read(std::size_t index, int part, const std::string& kind, std::int64_t offset,
                   const at::Tensor& out, Types types) const {
   bool found = false;

@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <set>
 #include <string>
 
 #include "trireme/base/fs.h"
@@ -18,6 +19,8 @@ class Stored {
  public:
   // Throws Error{kData} for what is no whole checkpoint.
   explicit Stored(const Path& directory);
+  // Of what some of its files hold, and those alone need be there.
+  Stored(const Path& directory, const std::set<std::string>& files);
 
   const Path& directory() const { return directory_; }
   const formats::Manifest& manifest() const { return open_.manifest; }

@@ -81,7 +81,8 @@ std::vector<Field> run_fields() {
             "the next spike ends the run with exit code 5. 0: the first does."),
       count(KEY(run.compare_replicas),
             "Steps between comparisons of what several ranks hold alike, bit for bit; every "
-            "checkpoint is compared before it is written. Where replicas differ the run ends with "
+            "checkpoint is compared before it is written, in memory too. Where replicas differ the "
+            "run ends with "
             "exit code 4, and the rank that is alone is named. 0: never."),
       number(KEY(run.hang_report_s),
              "Seconds after which a rank that does nothing within a step is named, with what every "
@@ -115,6 +116,15 @@ std::vector<Field> checkpoint_fields() {
       boolean(KEY(checkpoint.trainable_only),
               "Checkpoints leave out what does not train; what reads them takes it from "
               "model.weights."),
+      count(KEY(checkpoint.memory_every),
+            "Steps between snapshots kept in the memory of the hosts, from which `trireme launch` "
+            "starts ranks again where they are newer than the newest checkpoint; another launch "
+            "does not see them. 0: none."),
+      integer(KEY(checkpoint.memory_distance),
+              "Each host keeps, beside its own part of a snapshot, that of the host so many places "
+              "before it, in a circle: what a lost host had is then on another. With one host "
+              "there is no second copy.",
+              from(1, 1 << 20)),
   };
 }
 

@@ -180,6 +180,8 @@ struct Checkpoint {
   std::int64_t keep_every = 0;  // steps; 0: none
   std::int64_t keep_best = 0;
   bool trainable_only = false;
+  std::int64_t memory_every = 0;     // steps; 0: never
+  std::int64_t memory_distance = 1;  // hosts
   bool operator==(const Checkpoint&) const = default;
 };
 

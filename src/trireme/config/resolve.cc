@@ -8,6 +8,7 @@
 #include "trireme/config/check_offload.h"
 #include "trireme/config/check_precision.h"
 #include "trireme/config/check_spikes.h"
+#include "trireme/config/saving.h"
 
 namespace trireme::config {
 namespace {
@@ -333,6 +334,7 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
   resolve_states(job);
   check_training(job);
   check_retention(job);
+  check_memory(job);
   check_spikes(job);
   check_device(job, world);
   check_batch(job);

@@ -9,4 +9,7 @@ namespace trireme::config {
 // model whose states or parameters wait on a disk, which a copy would bring back into memory.
 bool saves_behind(const Job& job);
 
+// Keys of snapshots in memory that contradict others. Throws Error{kUsage}.
+void check_memory(const Job& job);
+
 }  // namespace trireme::config

@@ -133,6 +133,7 @@ void Agent::judge_silence() {
 
 void Agent::do_member(Member::Actions actions) {
   if (left_) return;
+  if (actions.start && config_.on_start) config_.on_start(actions.start->generation);
   if (actions.start) ranks_->start(*actions.start);
   if (actions.signal != 0) ranks_->signal(actions.signal);
   if (actions.report && leader_)

@@ -32,6 +32,8 @@ struct AgentConfig {
   double give_up_s = 25;        // so long after they were named they are stopped
   std::vector<std::string> stack_command{};                  // as of StackReader
   std::function<void(std::uint64_t generation)> remember{};  // called before a generation begins
+  // Called before ranks of this host are started.
+  std::function<void(std::uint64_t generation)> on_start{};
   std::function<void(const Fault&)> on_fault{};
   std::function<void(const std::string&)> on_note{};  // for people
   // Why ranks wait; what every rank was at.

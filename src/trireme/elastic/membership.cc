@@ -40,7 +40,7 @@ Membership::Membership(Config config, double now)
   if (generation_ > 0) not_before_ += config_.death_s;
   TRIREME_CHECK(1 <= config_.least && config_.least <= config_.most, "{} to {} hosts",
                 config_.least, config_.most);
-  durable_ = config_.progress().durable_step;
+  durable_ = reached_ = config_.progress().durable_step;
 }
 
 void Membership::wake(double now) {
@@ -310,8 +310,11 @@ void Membership::conclude(double now) {
 
 void Membership::restart_or_finish(double now) {
   const Progress progress = config_.progress();
-  // Fewer, where training went back from a spike of the loss.
-  if (progress.durable_step != durable_) restarts_ = 0;
+  const std::int64_t newest = std::max(progress.durable_step, progress.memory_step);
+  // Fewer, where training went back from a spike of the loss. What was in memory may be lost and made again.
+  const bool other = progress.durable_step != durable_;
+  if (other || newest > reached_) restarts_ = 0;
+  reached_ = other ? newest : std::max(newest, reached_);
   durable_ = progress.durable_step;
   if (config_.last_step > 0 && durable_ >= config_.last_step) {
     actions_.notes.push_back(told(*failure_) + "; all was saved before");
@@ -322,7 +325,9 @@ void Membership::restart_or_finish(double now) {
       may_restart(*failure_) && own_leaving() == 0 && restarts_ <= config_.max_restarts;
   unmended_.back().first.action = again ? "restart" : "stop";
   if (again) {
-    actions_.notes.push_back(fmt::format("{}; restarting from step {}", told(*failure_), durable_));
+    actions_.notes.push_back(
+        fmt::format("{}; restarting from step {}{}", told(*failure_), newest,
+                    newest > durable_ ? fmt::format(" in memory, or {} on disk", durable_) : ""));
     return;
   }
   Outcome outcome = *failure_;
@@ -330,7 +335,7 @@ void Membership::restart_or_finish(double now) {
     outcome.exit_code = kLost;
     outcome.cause = fmt::format(
         "{}, in step {}; {} restarts since the checkpoint of step {} brought no newer one",
-        told(outcome), unmended_.back().first.step, config_.max_restarts, durable_);
+        told(outcome), unmended_.back().first.step, config_.max_restarts, reached_);
   }
   finish(outcome, now);
 }

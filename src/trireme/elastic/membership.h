@@ -20,6 +20,7 @@ namespace trireme::elastic {
 struct Progress {
   std::int64_t durable_step = 0;  // of the newest checkpoint
   std::int64_t last_step = 0;
+  std::int64_t memory_step = 0;  // of the newest snapshot in this host's memory; 0: none
 };
 
 // What went wrong, once it is made good or given up.
@@ -142,7 +143,8 @@ class Membership {
   bool echo_ = false;               // it seems to be another's
   bool first_ = true;
   int restarts_ = 0;
-  std::int64_t durable_ = 0;
+  std::int64_t durable_ = 0;  // as of the last restart
+  std::int64_t reached_ = 0;  // by a checkpoint or snapshot since durable_ changed
 
   std::vector<std::pair<Fault, double>> unmended_;  // and since when
   double looked_at_ = 0;

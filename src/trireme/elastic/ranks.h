@@ -20,6 +20,8 @@ inline constexpr char kStoreVariable[] = "TRIREME_STORE";  // the address of the
 inline constexpr char kTokenVariable[] =
     "TRIREME_STORE_TOKEN";  // a descriptor that the token can be read from
 inline constexpr char kGenerationVariable[] = "TRIREME_GENERATION";
+inline constexpr char kMemoryVariable[] =
+    "TRIREME_MEMORY";  // a directory in memory that outlives the ranks
 inline constexpr char kFlightVariable[] =
     "TRIREME_FLIGHT";  // a descriptor of the memory for its flight record
 

@@ -112,8 +112,10 @@ SafetensorsFile open_verified(const Path& directory, const ManifestFile& file,
 void verify_slices(const Path& directory, const OpenCheckpoint& open) {
   for (const ManifestUnit& unit : open.manifest.units)
     for (const ManifestSlice& slice : unit.slices) {
+      const auto file = open.files.find(slice.file);
+      if (file == open.files.end()) continue;
       const Path path = directory / slice.file;
-      const Tensor* tensor = open.files.at(slice.file).find(slice.tensor);
+      const Tensor* tensor = file->second.find(slice.tensor);
       if (tensor == nullptr)
         fail(ErrorKind::kData, "{}: has no tensor {}", path.string(), shown(slice.tensor));
       if (tensor->numel() != slice.length)
@@ -153,12 +155,17 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return step;
 }
 
-OpenCheckpoint open_checkpoint(const Path& directory, env::FileSystem& files) {
+OpenCheckpoint open_checkpoint(const Path& directory, env::FileSystem& files,
+                               const std::optional<std::set<std::string>>& only) {
   OpenCheckpoint open{.manifest = read_manifest(directory, files), .files = {}};
-  for (const ManifestFile& file : open.manifest.files)
-    open.files.emplace(file.name, open_verified(directory, file, open.manifest, files));
+  std::set<std::string> known;
+  for (const ManifestFile& file : open.manifest.files) {
+    known.insert(file.name);
+    if (!only || only->contains(file.name))
+      open.files.emplace(file.name, open_verified(directory, file, open.manifest, files));
+  }
   for (const std::string& name : env::list(files, directory))
-    if (name.ends_with(kTensorSuffix) && !open.files.contains(name))
+    if (name.ends_with(kTensorSuffix) && !known.contains(name))
       fail(ErrorKind::kData, "{}: the manifest does not know this file",
            (directory / name).string());
   verify_slices(directory, open);

@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,9 +24,11 @@ struct OpenCheckpoint {
 
 // Reads the manifest and checks every byte of every file: existence, size, hash, the tensor behind every
 // slice, and that no other safetensors file lies there. Throws Error{kData} naming the file, and of damage the bytes
-// and the tensors in them. Symbolic links, devices and pipes are refused, not followed nor waited for.
+// and the tensors in them. Symbolic links, devices and pipes are refused, not followed nor waited for. With `only`,
+// looks at those of its files alone, whether or not the others are there.
 OpenCheckpoint open_checkpoint(const Path& directory,
-                               env::FileSystem& files = env::real_file_system());
+                               env::FileSystem& files = env::real_file_system(),
+                               const std::optional<std::set<std::string>>& only = std::nullopt);
 
 // The same for whoever wants nothing of it.
 Manifest verify_checkpoint(const Path& directory, env::FileSystem& files = env::real_file_system());

@@ -20,6 +20,7 @@ struct RunInfo {
   std::string job_yaml;         // resolved
   std::string plan_summary;     // `trireme explain` of this run
   std::int64_t first_step = 0;  // > 0 after a resume: steps already done
+  std::string resumed{};        // where from, if it was memory
   std::int64_t steps = 0;       // the run ends after this many
   std::int64_t parameters = 0;
   int world = 1;
@@ -68,6 +69,13 @@ struct CheckpointMetrics {
   double standing_s = 0;  // for which training stood still
 };
 
+// Of snapshots in memory.
+struct SnapshotCount {
+  std::int64_t taken = 0, failed = 0;
+  std::int64_t skipped = 0;  // due while the one before was under way
+  double standing_s = 0;     // for which training stood still, together
+};
+
 enum class Ending { kDone, kInterrupted };
 
 struct RunEnd {
@@ -80,6 +88,7 @@ struct RunEnd {
   Path checkpoint;                       // the last one; empty when none was written
   std::int64_t checkpoints_failed = 0;   // not written, training having gone on
   std::int64_t checkpoints_skipped = 0;  // due while the one before was under way
+  SnapshotCount snapshots{};
 };
 
 class Callback {

@@ -32,25 +32,70 @@ RunCheckpoints::RunCheckpoints(const TrainSetup& setup, const std::string& datas
                        .every = job_.checkpoint.keep_every,
                        .best = job_.checkpoint.keep_best},
               .files = setup.files},
-             units_, specs_, world) {}
+             units_, specs_, world) {
+  if (job_.checkpoint.memory_every > 0) memory_.emplace(setup, units_, specs_, world, callbacks);
+}
 
 std::int64_t RunCheckpoints::begin() {
   if (job_.checkpoint.trainable_only) base_ = ckpt::identity(job_.model.weights);
   std::int64_t steps = 0;
-  if (!setup_.resume.empty()) {
-    const formats::Manifest manifest = load(setup_.resume);
-    steps_.restore(state_of(manifest, setup_.resume));
+  const Path directory = memory_ ? newest_anywhere() : setup_.resume;
+  if (!directory.empty()) {
+    const formats::Manifest manifest =
+        load(directory, from_memory() ? ckpt::Files::kNeeded : ckpt::Files::kAll);
+    steps_.restore(state_of(manifest, directory));
     steps = manifest.step;
   } else if (!job_.model.weights.empty()) {
     ckpt::load_weights(job_.model.weights, units_, specs_);
     units_.refresh();
   }
+  if (from_memory()) newest_ = setup_.resume;  // what is told as saved lies on a disk
+  if (memory_) memory_->keep_only(from_memory() ? steps : -1);
   if (world_.rank() == 0) make_directories(root());
   return steps;
 }
 
-formats::Manifest RunCheckpoints::load(const Path& directory) {
-  const formats::Manifest manifest = ckpt::load(directory, units_, specs_, job_.model.weights);
+// A checkpoint on disk is read only where memory has no use: until then its manifest is all that is known of it.
+Path RunCheckpoints::newest_anywhere() {
+  if (!setup_.resume.empty()) on_disk_ = formats::read_manifest(setup_.resume).step;
+  found_ = memory_->find(on_disk_);
+  for (const std::string& why : found_.refused)
+    refused_.push_back({.kind = "snapshot refused", .op = "resume", .cause = why});
+  if (from_memory() || setup_.resume.empty()) return found_.directory;
+  const Path directory = ckpt::on_rank_zero(world_, [&] {
+    const auto newest = formats::newest_checkpoint(
+        setup_.resume.parent_path(), formats::CheckpointCheck::kEveryByte, *setup_.files, on_disk_);
+    for (const formats::CheckpointEntry& entry : newest->refused)
+      refused_.push_back({.kind = "checkpoint refused", .op = "resume", .cause = entry.problem});
+    return newest->path.string();
+  });
+  on_disk_ = formats::read_manifest(directory).step;
+  return directory;
+}
+
+std::string RunCheckpoints::resumed() const {
+  if (!from_memory()) return {};
+  return fmt::format("step {} from memory, {} steps after {}", found_.step, found_.step - on_disk_,
+                     on_disk_ == 0 ? "the beginning" : "the newest checkpoint");
+}
+
+void RunCheckpoints::tell_refused() {
+  for (formats::Event& refused : refused_) {
+    refused.step = from_memory() ? found_.step : on_disk_;
+    refused.action =
+        fmt::format("go on from step {} {}", refused.step, from_memory() ? "in memory" : "on disk");
+    tell(callbacks_, [&](Callback& callback) { callback.on_fault(refused); });
+  }
+}
+
+void RunCheckpoints::snapshot(std::int64_t step) {
+  world_.flight().enter(flight::Phase::kCheckpoint, step);
+  memory_->take(header(step, std::nullopt));
+}
+
+formats::Manifest RunCheckpoints::load(const Path& directory, ckpt::Files files) {
+  const formats::Manifest manifest =
+      ckpt::load(directory, units_, specs_, job_.model.weights, files);
   if (manifest.dataset_digest != dataset_digest_)
     fail(ErrorKind::kData,
          "{}: was trained on dataset {}, {} is {}; point data.path to the same data",
@@ -84,6 +129,8 @@ std::optional<RunCheckpoints::Rewind> RunCheckpoints::rewind(const Spike& spike,
   rewind.left_out = steps_.rewind(state_of(manifest, directory), manifest.step, spike);
   manifest.train_state = print(steps_.state());
   manifest.consumed_samples = steps_.consumed_samples(manifest.step);
+  // Before: what is in memory is newer, and of a history that is about to be left.
+  if (memory_) memory_->keep_only(-1);
   saver_.go_back(manifest);
   rewind.lost_s = kept_s() - begun_[manifest.step];
   lost_s_ += rewind.lost_s;
@@ -129,7 +176,7 @@ void RunCheckpoints::save(std::int64_t step, std::optional<double> eval_loss) {
   begun_[step] = kept_s();
   const bool behind = config::saves_behind(job_);
   saver_.begin(header(step, eval_loss), behind ? ckpt::SaveMode::kBehind : ckpt::SaveMode::kAtOnce);
-  if (!behind) finish();
+  if (!behind) finish_on_disk();
 }
 
 void RunCheckpoints::save_last(std::int64_t step, std::optional<double> eval_loss) {
@@ -142,10 +189,16 @@ void RunCheckpoints::save_last(std::int64_t step, std::optional<double> eval_los
 }
 
 void RunCheckpoints::poll() {
+  if (memory_) memory_->poll();
   if (const auto saved = saver_.poll()) tell_saved(*saved);
 }
 
 void RunCheckpoints::finish() {
+  if (memory_) memory_->finish();
+  finish_on_disk();
+}
+
+void RunCheckpoints::finish_on_disk() {
   if (saver_.under_way()) tell_saved(saver_.finish());
 }
 

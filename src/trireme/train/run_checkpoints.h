@@ -10,6 +10,7 @@
 #include "trireme/ckpt/saver.h"
 #include "trireme/train/callbacks.h"
 #include "trireme/train/job_session.h"
+#include "trireme/train/memory_snapshots.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme::train {
@@ -21,10 +22,17 @@ class RunCheckpoints {
   RunCheckpoints(const TrainSetup& setup, const std::string& dataset_digest, JobSession& steps,
                  comm::World& world, const Callbacks& callbacks);
 
-  // Fills the session with setup.resume or, where the run is a new one, with model.weights. Returns the steps done.
+  // Fills the session with what is newest of the snapshots in memory and setup.resume or, where the run is a new one, with
+  // model.weights. Returns the steps done.
   // Throws Error{kData} where they are of other data or another base, Error{kUsage} where fixed keys differ.
   std::int64_t begin();
 
+  // Where from, if it was memory; and tells what was of no use.
+  std::string resumed() const;
+  void tell_refused();
+
+  // Into memory, after `step` steps.
+  void snapshot(std::int64_t step);
   // After `step` steps. One at a time: a disk that is slower than checkpoint.every gets fewer of them.
   void save(std::int64_t step, std::optional<double> eval_loss);
   // Nothing comes after it to try again, and nothing to write it behind. Throws Error{kData} where it fails.
@@ -48,10 +56,14 @@ class RunCheckpoints {
   const Path& newest() const { return newest_; }  // empty: none
   std::int64_t failed() const { return failed_; }
   std::int64_t left_out() const { return left_out_; }  // due while another was under way
+  SnapshotCount snapshots() const { return memory_ ? memory_->count() : SnapshotCount(); }
 
  private:
   Path root() const { return setup_.out / "checkpoints"; }
-  formats::Manifest load(const Path& directory);
+  formats::Manifest load(const Path& directory, ckpt::Files files = ckpt::Files::kAll);
+  Path newest_anywhere();
+  bool from_memory() const { return !found_.directory.empty(); }
+  void finish_on_disk();
   void check_base(const formats::Manifest& manifest, const Path& directory) const;
   ckpt::Header header(std::int64_t step, std::optional<double> eval_loss) const;
   double kept_s() const { return clock_.seconds() - lost_s_; }
@@ -67,6 +79,10 @@ class RunCheckpoints {
   const Callbacks& callbacks_;
   std::string base_;  // of what checkpoints leave out
   ckpt::Saver saver_;
+  std::optional<MemorySnapshots> memory_;
+  ckpt::InMemory::Found found_;          // there, when the run began
+  std::int64_t on_disk_ = 0;             // the newest step there, then
+  std::vector<formats::Event> refused_;  // on rank 0: what was of no use
   Path newest_;
   Stopwatch clock_;
   double lost_s_ = 0;  // of it, to rewinds

@@ -72,13 +72,15 @@ class Run {
   void after_step(bool stop) {
     const bool last = step_ == job_.run.steps;
     const bool saving = stop || last || due(job_.checkpoint.every);
-    if (health_.compares(step_, saving)) health_.compare(step_);
+    const bool copying = due(job_.checkpoint.memory_every) && !stop && !last;
+    if (health_.compares(step_, saving || copying)) health_.compare(step_);
     if (last || due(job_.run.eval_every)) validation_.run(step_);
     checkpoints_.poll();
     if (stop || last)
       checkpoints_.save_last(step_, validation_.loss_at(step_));
     else if (saving)
       checkpoints_.save(step_, validation_.loss_at(step_));
+    if (copying) checkpoints_.snapshot(step_);
   }
 
   void start() {
@@ -86,10 +88,12 @@ class Run {
                             peak_flops_ / world_.size());
     info.out = setup_.out;
     info.first_step = step_;
+    info.resumed = checkpoints_.resumed();
     info.bytes_per_token = validation_.bytes_per_token();
     info.peak_flops = peak_flops_;
     info.offload = session_.away().describe();
     tell(callbacks_, [&](Callback& callback) { callback.on_start(info); });
+    checkpoints_.tell_refused();
   }
 
   // Returns whether any rank was asked to stop. A step that ends the run on all ranks alike does not take the
@@ -165,7 +169,8 @@ class Run {
                        .offload = moved,
                        .checkpoint = checkpoints_.newest(),
                        .checkpoints_failed = checkpoints_.failed(),
-                       .checkpoints_skipped = checkpoints_.left_out()});
+                       .checkpoints_skipped = checkpoints_.left_out(),
+                       .snapshots = checkpoints_.snapshots()});
     });
     return ending;
   }

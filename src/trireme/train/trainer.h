@@ -18,10 +18,12 @@ struct TrainSetup {
   Path dataset;     // a prepared dataset directory
   Path out;         // RUNDIR
   Path resume;      // a step-N directory; empty: start fresh
+  Path memory{};    // a directory that lasts while ranks are started again; empty: none
   std::string build_id;
   TensorMemory* tensors = nullptr;         // what the allocator charges to this rank, if it counts
   const std::atomic<int>* stop = nullptr;  // nonzero: end the step, save, return kInterrupted
-  env::FileSystem* files = &env::real_file_system();  // checkpoints are written through it
+  env::FileSystem* files = &env::real_file_system();         // checkpoints are written through it
+  env::FileSystem* memory_files = &env::real_file_system();  // and what lies in `memory`
 };
 
 // Runs one rank to the end. A checkpoint that cannot be written is told and the next one tried when it is due; where it

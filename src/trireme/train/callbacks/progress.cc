@@ -34,6 +34,7 @@ class Progress final : public Callback {
   void on_start(const RunInfo& info) override {
     info_ = info;
     last_.step = info.first_step;
+    if (!info.resumed.empty()) line("resume    " + info.resumed);
     for (const std::string& place : info.offload) line("offload   " + place);
     clock_.restart();
   }
@@ -87,6 +88,13 @@ class Progress final : public Callback {
     if (end.checkpoints_failed + end.checkpoints_skipped > 0)
       line(fmt::format("checkpoints: {} could not be written, {} were due while another was",
                        end.checkpoints_failed, end.checkpoints_skipped));
+    if (const SnapshotCount& s = end.snapshots; s.taken + s.failed + s.skipped > 0)
+      line(fmt::format(
+          "snapshots in memory: {}, training stood still for {:.1f} ms each; {} could "
+          "not be written, {} were due while another was",
+          s.taken,
+          1e3 * s.standing_s / static_cast<double>(std::max<std::int64_t>(1, s.taken + s.failed)),
+          s.failed, s.skipped));
     for (const RankMemory& rank : shown_ranks(info_, end, kRanks))
       line(fmt::format("memory of rank {}: {} forecast, {} measured", rank.rank,
                        short_bytes(rank.predicted), short_bytes(rank.measured)));

@@ -1,0 +1,87 @@
+#include "host_memory.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <linux/magic.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+#include "trireme/base/error.h"
+#include "trireme/elastic/launch.h"
+#include "trireme/env/durable.h"
+
+namespace trireme::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string prefix() { return fmt::format("trireme-memory-{}-", ::geteuid()); }
+
+// Not locked where another holds it, or where it is not this user's own.
+env::Descriptor lock(const Path& directory) {
+  env::Descriptor opened(
+      ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  struct stat status {};
+  if (!opened.open() || ::fstat(opened.get(), &status) != 0 || status.st_uid != ::geteuid() ||
+      ::flock(opened.get(), LOCK_EX | LOCK_NB) != 0)
+    opened.close();
+  return opened;
+}
+
+// Whether what was locked still has this name: another launch may have taken it for a left one before it was locked.
+bool is_at(const env::Descriptor& locked, const Path& directory) {
+  struct stat here {
+  }, there{};
+  return ::fstat(locked.get(), &here) == 0 && ::lstat(directory.c_str(), &there) == 0 &&
+         here.st_dev == there.st_dev && here.st_ino == there.st_ino;
+}
+
+}  // namespace
+
+void HostMemory::remove_left(const Path& above) {
+  std::error_code error;  // what ranks still write there, dying, the next launch takes
+  for (const fs::directory_entry& entry : fs::directory_iterator(above, error)) {
+    if (!entry.path().filename().string().starts_with(prefix())) continue;
+    const env::Descriptor left = lock(entry.path());
+    if (left.open()) fs::remove_all(entry.path(), error);
+  }
+}
+
+HostMemory::HostMemory(const Path& above) {
+  struct statfs system {};
+  if (::statfs(above.c_str(), &system) != 0 ||
+      (system.f_type != TMPFS_MAGIC && system.f_type != RAMFS_MAGIC))
+    fail(ErrorKind::kUsage,
+         "{}: is no file system in memory, which checkpoint.memory_every needs; mount a tmpfs "
+         "there, or set memory_every=0",
+         above.string());
+  while (!lock_.open()) {
+    path_ = above / (prefix() + elastic::fresh_name());
+    if (::mkdir(path_.c_str(), 0700) != 0)
+      fail(ErrorKind::kUsage,
+           "cannot make {}: {}; snapshots in memory (checkpoint.memory_every) lie there",
+           path_.string(), std::strerror(errno));
+    lock_ = lock(path_);
+    if (lock_.open() && !is_at(lock_, path_)) lock_.close();
+  }
+}
+
+HostMemory::~HostMemory() {
+  std::error_code ignored;  // the next launch tries again
+  fs::remove_all(path_, ignored);
+}
+
+void HostMemory::begin(std::uint64_t generation) {
+  env::FileSystem& files = env::real_file_system();
+  if (generation != generation_ + 1)
+    for (const std::string& name : env::list(files, path_)) env::remove_tree(files, path_ / name);
+  generation_ = generation;
+}
+
+}  // namespace trireme::app

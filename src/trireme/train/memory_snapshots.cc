@@ -1,0 +1,52 @@
+#include "trireme/train/memory_snapshots.h"
+
+namespace trireme::train {
+
+MemorySnapshots::MemorySnapshots(const TrainSetup& setup, const exec::Units& units,
+                                 const std::vector<arch::UnitSpec>& specs, comm::World& world,
+                                 const Callbacks& callbacks)
+    : units_(units),
+      specs_(specs),
+      callbacks_(callbacks),
+      place_(setup.memory, setup.job.checkpoint.memory_distance, world, *setup.memory_files),
+      saver_(place_.setup(), units, specs, world) {}
+
+void MemorySnapshots::keep_only(std::int64_t step) {
+  place_.keep_only(step);
+  saver_.forget_after(-1);
+  if (step >= 0) saver_.trust(step);
+}
+
+void MemorySnapshots::take(const ckpt::Header& header) {
+  if (saver_.under_way())
+    ++count_.skipped;
+  else
+    saver_.begin(header, ckpt::SaveMode::kBehind);
+}
+
+void MemorySnapshots::poll() {
+  if (const auto saved = saver_.poll()) tell_ended(*saved);
+}
+
+void MemorySnapshots::finish() {
+  if (saver_.under_way()) tell_ended(saver_.finish());
+}
+
+void MemorySnapshots::tell_ended(const ckpt::Saved& saved) {
+  count_.standing_s += saved.standing_s;
+  if (!saved.path.empty()) {
+    ++count_.taken;
+    return;
+  }
+  if (count_.failed++ > 0) return;
+  tell(callbacks_, [&](Callback& callback) {
+    callback.on_fault({.kind = "snapshot not written",
+                       .step = saved.step,
+                       .op = "snapshot",
+                       .cause = saved.problem,
+                       .action = "go on, and tell no more of them",
+                       .lost_s = saved.standing_s});
+  });
+}
+
+}  // namespace trireme::train

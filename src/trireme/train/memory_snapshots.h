@@ -1,0 +1,46 @@
+// MemorySnapshots: what a run keeps in the memory of its hosts between checkpoints, so that little is lost with a rank.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trireme/ckpt/in_memory.h"
+#include "trireme/train/callbacks.h"
+#include "trireme/train/trainer.h"
+
+namespace trireme::train {
+
+// Of one rank. A snapshot that fails is told once and costs nothing else. Every call but those that only ask is
+// collective.
+class MemorySnapshots {
+ public:
+  // All of them outlive it. Throws Error{kUsage} where a rank has no memory to keep them in.
+  MemorySnapshots(const TrainSetup& setup, const exec::Units& units,
+                  const std::vector<arch::UnitSpec>& specs, comm::World& world,
+                  const Callbacks& callbacks);
+
+  // As ckpt::InMemory::find.
+  ckpt::InMemory::Found find(std::int64_t after) { return place_.find(after, units_, specs_); }
+  // The run goes on from that of this step (-1: from none): no other is of its past.
+  void keep_only(std::int64_t step);
+
+  // Begins one, unless the one before is under way.
+  void take(const ckpt::Header& header);
+  void poll();
+  void finish();
+
+  const SnapshotCount& count() const { return count_; }
+
+ private:
+  void tell_ended(const ckpt::Saved& saved);
+
+  const exec::Units& units_;
+  const std::vector<arch::UnitSpec>& specs_;
+  const Callbacks& callbacks_;
+  ckpt::InMemory place_;
+  ckpt::Saver saver_;
+  SnapshotCount count_;
+};
+
+}  // namespace trireme::train
