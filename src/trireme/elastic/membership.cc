@@ -44,9 +44,12 @@ Membership::Membership(Config config, double now)
 }
 
 void Membership::wake(double now) {
-  if (now - seen_at_ > config_.pause_s)
-    for (auto& [id, host] : hosts_) host.heard_at += now - seen_at_;
+  const double missed = now - seen_at_;
   seen_at_ = now;
+  if (missed <= config_.pause_s) return;
+  for (auto& [id, host] : hosts_) host.heard_at += missed;
+  // A clock that leapt is as one that was not looked at: leases of other hosts may not have aged.
+  not_before_ += missed;
 }
 
 Membership::Actions Membership::report(const Report& report, double now) {
@@ -234,6 +237,7 @@ Membership::Actions Membership::suspect(std::uint64_t generation, int rank, cons
 
 Membership::Actions Membership::accuse(std::uint64_t generation, const Outcome& outcome,
                                        double now) {
+  wake(now);
   const Part* const part = part_of_rank(outcome.rank);
   if (generation != running() || part == nullptr) return {};
   blame(*part, "rank hung", outcome, /*echo=*/false, now);
