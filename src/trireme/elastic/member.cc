@@ -22,7 +22,8 @@ Member::Member(Config config, double now)
     : config_(std::move(config)), heard_at_(now), seen_at_(now) {}
 
 void Member::wake(double now) {
-  if (now - seen_at_ > config_.pause_s) heard_at_ += now - seen_at_;
+  // Without the part that may have been no pause: several in a row must not make a lease longer.
+  if (now - seen_at_ > config_.pause_s) heard_at_ += now - seen_at_ - config_.heartbeat_s;
   seen_at_ = now;
 }
 
