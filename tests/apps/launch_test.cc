@@ -128,6 +128,44 @@ TEST_F(Hosts, EndTogether) {
   EXPECT_EQ(second->wait().exit_code, 0);
 }
 
+// Which host leads, and where, is what those say who started the agents.
+TEST_F(Hosts, AgentsTakeTheirPlaceFromSlurmOpenMpiAndTorchrun) {
+  const std::string port = endpoint_.substr(endpoint_.find(':') + 1);
+  const auto place = [&](const std::string& by, const std::string& host) {
+    using Variables = std::map<std::string, std::string>;
+    if (by == "torchrun")
+      return Variables{
+          {"PET_NODE_RANK", host}, {"PET_RDZV_ENDPOINT", endpoint_}, {"PET_RDZV_ID", "r"}};
+    if (by == "Open MPI")
+      return Variables{{"OMPI_COMM_WORLD_RANK", host},
+                       {"OMPI_COMM_WORLD_SIZE", "2"},
+                       {"MASTER_ADDR", "127.0.0.1"},
+                       {"MASTER_PORT", port}};
+    return Variables{{"SLURM_PROCID", host},
+                     {"SLURM_NODEID", host},
+                     {"SLURM_NNODES", "2"},
+                     {"SLURM_STEP_NUM_TASKS", "2"},
+                     {"SLURM_JOB_NAME", "train"},
+                     {"SLURM_JOB_ID", "7"},
+                     {"MASTER_ADDR", "127.0.0.1"},
+                     {"MASTER_PORT", port},
+                     {"SLURM_STEP_NODELIST", "n[1-2]"}};
+  };
+  for (const std::string by : {"Slurm", "Open MPI", "torchrun"}) {
+    std::vector<std::string> options = {"--token-file", "token"};
+    if (by == "torchrun") options.insert(options.end(), {"--nnodes", "2"});
+    std::vector<std::unique_ptr<Running>> agents;
+    for (const char* host : {"1", "0"})  // whoever comes first does not lead for that
+      agents.push_back(std::make_unique<Running>(desk_.path(), front(), words(options),
+                                                 *host == '0' ? "first" : "second",
+                                                 place(by, host)));
+    ASSERT_TRUE(comes("1", 2)) << by;
+    desk_.write("finish", "");
+    for (const auto& agent : agents) EXPECT_EQ(agent->wait().exit_code, 0) << by;
+    std::filesystem::remove(desk_ / "finish");
+  }
+}
+
 TEST_F(Hosts, TooFewEndWithTheReason) {
   const Result result = agent("first", {"--nnodes", "2", "--join-timeout", "1"})->wait();
   EXPECT_EQ(result.exit_code, 4);

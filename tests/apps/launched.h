@@ -20,7 +20,8 @@ namespace trireme::app {
 class Running {
  public:
   Running(const Path& desk, const std::string& program, std::vector<std::string> words,
-          const std::string& name = "launch")
+          const std::string& name = "launch",
+          const std::map<std::string, std::string>& environment = {})
       : desk_(desk), name_(name) {
     words.insert(words.begin(), program);
     std::vector<char*> argv;
@@ -34,6 +35,7 @@ class Running {
     ::dup2(out, 1);
     ::dup2(err, 2);
     ::setenv("XDG_CACHE_HOME", (desk / "cache").c_str(), 1);
+    for (const auto& [key, value] : environment) ::setenv(key.c_str(), value.c_str(), 1);
     if (::chdir(desk.c_str()) == 0) ::execv(argv[0], argv.data());
     ::_exit(99);
   }
