@@ -130,7 +130,6 @@ void Simulation::do_member(std::size_t host, Member::Actions actions) {
     violate(fmt::format("host {} left with {}: {}", host, actions.leave->exit_code,
                         actions.leave->cause));
   agent.member.reset();
-  if (host != 0 && leader_) leader_->disconnected(agent.id);
 }
 
 // The leader stays until the others know.

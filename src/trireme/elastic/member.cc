@@ -124,10 +124,9 @@ Report Member::report() const {
 Member::Actions Member::act(double now) {
   Actions actions;
   follow(actions, now);
-  if (actions.leave) return actions;
   Report next = report();
   last_.sequence = next.sequence;
-  if (next != last_ || now - reported_at_ >= config_.heartbeat_s) {
+  if (next != last_ || actions.leave || now - reported_at_ >= config_.heartbeat_s) {
     constexpr std::size_t kMost = 64;  // far more than a lease's worth
     unheard_.emplace_back(++sequence_, now);
     if (unheard_.size() > kMost) unheard_.pop_front();

@@ -67,6 +67,10 @@ Membership::Actions Membership::report(const Report& report, double now) {
   if (host.report.sequence == 0) host.joined = ++joined_;
   host.report = report;
   host.heard_at = now;
+  if (finished_ && report.what == Order::What::kFinish && report.host != config_.own) {
+    hosts_.erase(report.host);  // it knows, and has left
+    return {};
+  }
   for (Part& part : parts_)
     if (part.host == report.host && phase_ != Phase::kGathering) hear(part, report, now);
   advance(now);
@@ -367,10 +371,6 @@ void Membership::make_good(double now) {
 bool Membership::anybody_left() const {
   return std::any_of(hosts_.begin(), hosts_.end(),
                      [&](const auto& entry) { return entry.first != config_.own; });
-}
-
-void Membership::disconnected(HostId host) {
-  if (finished_) hosts_.erase(host);
 }
 
 const Membership::Part* Membership::part_of(HostId host) const {
