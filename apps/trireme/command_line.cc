@@ -140,8 +140,13 @@ void add_train(CLI::App& root, TrainOptions& o, Run& run) {
   app.add_flag("--baseline", o.baseline,
                "fit the n-gram baseline also when the data is not the quick start's");
   app.add_flag("--help-config", o.help_config, "print every key of a job and leave");
+  app.add_option("--faults", o.faults,
+                 "what is to go wrong on purpose: 'rank=1 step=41: kill; fs.fsync=3: error=EIO' "
+                 "(docs/reliability.md)");
+  app.add_flag("--allow-fault-injection", o.allow_faults, "needed with --faults");
   app.callback([&] {
     take_assignments(app, o.job);
+    check_faults(o);
     run = [&] { return train(o); };
   });
 }

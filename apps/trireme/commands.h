@@ -25,6 +25,8 @@ struct TrainOptions {
   bool verbose = false;
   bool baseline = false;
   bool help_config = false;
+  bool allow_faults = false;
+  std::string faults;  // made on purpose: trireme/faults/fault.h
 };
 
 struct LaunchOptions {
@@ -166,6 +168,8 @@ struct DiffOptions {
 };
 
 int train(const TrainOptions& options);
+// Refuses --faults that are no faults or were not allowed: a test's sentence must not reach a run that somebody means.
+void check_faults(const TrainOptions& options);
 int launch(const LaunchOptions& options);
 int explain(const ExplainOptions& options);
 int checkpoint_ls(const CheckpointOptions& options);

@@ -13,6 +13,8 @@ namespace trireme::app {
 inline constexpr char kLockedJobName[] = "job.lock.yaml";
 // What `trireme launch` writes there, perhaps before a rank has.
 inline constexpr char kGenerationName[] = ".generation";
+// Where ranks note which faults made on purpose have happened.
+inline constexpr char kFaultNotesName[] = ".faults";
 inline constexpr char kVocabularyName[] = "vocabulary.json";  // what `generate` decodes with
 
 struct Resume {

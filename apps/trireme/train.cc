@@ -18,6 +18,7 @@
 #include "trireme/base/ports.h"
 #include "trireme/config/resolve.h"
 #include "trireme/elastic/ranks.h"
+#include "trireme/faults/fault.h"
 #include "weights.h"
 #include "workers.h"
 
@@ -87,6 +88,13 @@ void append(std::vector<std::string>& arguments, std::initializer_list<std::stri
   arguments.insert(arguments.end(), more);
 }
 
+void append_faults(std::vector<std::string>& arguments, const TrainOptions& options,
+                   const Path& run) {
+  if (!options.faults.empty())
+    append(arguments,
+           {"--faults", options.faults, "--fault-notes", (run / kFaultNotesName).string()});
+}
+
 // A rank that another program started beside rank 0, which alone owns the run directory.
 int follow(const TrainOptions& options, config::Job job, const Place& place) {
   const LocatedDataset data = locate_dataset(job.data, [](const std::string&) {});
@@ -96,6 +104,14 @@ int follow(const TrainOptions& options, config::Job job, const Place& place) {
   check_room(planned, place);
   std::vector<std::string> arguments = worker_arguments(options, place, data.dataset.directory);
   append(arguments, {"--job", job_in_memory(config::print_yaml(planned.job))});
+  if (!options.faults.empty()) {
+    if (options.out.empty())
+      fail(ErrorKind::kUsage,
+           "--faults needs --out: all ranks note there what has happened, so that it does not "
+           "again");
+    make_directories(options.out);  // rank 0 may come later
+  }
+  append_faults(arguments, options, options.out);
   return start(arguments, place, planned.job.run, nullptr);
 }
 
@@ -163,10 +179,19 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   append(arguments,
          {"--job", (run.path() / kLockedJobName).string(), "--out", run.path().string()});
   if (run.resume()) append(arguments, {"--resume", run.resume()->checkpoint.string()});
+  append_faults(arguments, options, run.path());
   return start(arguments, place, planned.job.run, &run);
 }
 
 }  // namespace
+
+void check_faults(const TrainOptions& options) {
+  if (!options.faults.empty() && !options.allow_faults)
+    fail(
+        ErrorKind::kUsage,
+        "--faults makes this run fail on purpose; give --allow-fault-injection too if you mean it");
+  faults::parse(options.faults);
+}
 
 int train(const TrainOptions& options) {
   if (options.help_config) {

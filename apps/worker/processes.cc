@@ -77,8 +77,10 @@ void print_transport(const comm::World& world, const config::Job& job) {
 
 }  // namespace
 
-std::unique_ptr<comm::World> connect_processes(double timeout_s, config::Device device) {
+std::unique_ptr<comm::World> connect_processes(double timeout_s, config::Device device,
+                                               const std::function<void(const char*)>& on_stage) {
   comm::RendezvousConfig config;
+  config.on_stage = on_stage;
   config.rank = std::atoi(variable("RANK", "0").c_str());
   config.size = std::atoi(variable("WORLD_SIZE", "1").c_str());
   config.host = variable("MASTER_ADDR", "127.0.0.1");
@@ -107,7 +109,8 @@ bool is_process_of_a_world() {
 }
 
 void run_ranks_here(int threads, const config::Job& job,
-                    const std::function<void(comm::World&)>& body) {
+                    const std::function<void(comm::World&)>& body,
+                    const std::function<void(const char*)>& on_stage) {
   models::device_of(job);  // before anything is connected
   const auto rank = [&](comm::World& world) {
     at::set_num_threads(std::max(1, std::atoi(variable("OMP_NUM_THREADS", "1").c_str())));
@@ -124,7 +127,7 @@ void run_ranks_here(int threads, const config::Job& job,
       if (threads == 1) record_where_the_agent_reads(world);
       rank(world);
     });
-  const std::unique_ptr<comm::World> world = connect_processes(timeout_s, job.run.device);
+  const std::unique_ptr<comm::World> world = connect_processes(timeout_s, job.run.device, on_stage);
   record_where_the_agent_reads(*world);
   if (world->rank() == 0) {
     print_transport(*world, job);

@@ -17,15 +17,18 @@ std::string variable(const char* name, const char* missing);
 // As comm::connect_processes, by the route that TRIREME_TRANSPORT names: best (the default), shm, gloo; ranks
 // with different TRIREME_HOST share no memory. For CUDA as comm::connect_nccl, with the device of
 // LOCAL_RANK.
-std::unique_ptr<comm::World> connect_processes(double timeout_s,
-                                               config::Device device = config::Device::kCpu);
+std::unique_ptr<comm::World> connect_processes(
+    double timeout_s, config::Device device = config::Device::kCpu,
+    const std::function<void(const char*)>& on_stage = {});
 
 // Whether this process is one rank of several processes.
 bool is_process_of_a_world();
 
 // Runs body(world) as the rank that the environment describes, else as `threads` ranks in threads; each
-// computes with OMP_NUM_THREADS threads, or one. A rank that throws aborts the world.
+// computes with OMP_NUM_THREADS threads, or one. A rank that throws aborts the world. `on_stage` as in
+// comm::RendezvousConfig.
 void run_ranks_here(int threads, const config::Job& job,
-                    const std::function<void(comm::World&)>& body);
+                    const std::function<void(comm::World&)>& body,
+                    const std::function<void(const char*)>& on_stage = {});
 
 }  // namespace trireme::app

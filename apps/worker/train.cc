@@ -8,6 +8,7 @@
 
 #include "../guard.h"
 #include "../run_record.h"
+#include "fault_points.h"
 #include "interrupts.h"
 #include "memory.h"
 #include "processes.h"
@@ -57,7 +58,9 @@ void agree(train::TrainSetup& setup, comm::World& world) {
   setup.resume = first.substr(first.find('\n') + 1);
 }
 
-train::Ending train_rank(train::TrainSetup setup, comm::World& world, const Arguments& arguments) {
+train::Ending train_rank(train::TrainSetup setup, comm::World& world, const Arguments& arguments,
+                         FaultPoints& points) {
+  points.arm(world, setup);
   agree(setup, world);
   setup.tensors = &charged_here();
   return train::train(
@@ -94,10 +97,15 @@ int train(const Arguments& arguments) {
                             .cause = hang.cause,
                             .action = "report"});
   });
-  run_ranks_here(ranks, setup.job, [&](comm::World& world) {
-    const RankWatch::Member member(watch, world);
-    ending = train_rank(setup, world, arguments);
-  });
+  FaultPoints points(arguments, ranks);
+  points.start("process");
+  run_ranks_here(
+      ranks, setup.job,
+      [&](comm::World& world) {
+        const RankWatch::Member member(watch, world);
+        ending = train_rank(setup, world, arguments, points);
+      },
+      [&](const char* stage) { points.start(stage); });
   if (ending == train::Ending::kDone) return 0;
   const int signal = interrupts.first();
   return 128 + (signal != 0 ? signal : SIGTERM);

@@ -2,111 +2,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <functional>
-#include <nlohmann/json.hpp>
 
-#include "tests/apps/program.h"
-#include "trireme/base/json.h"
+#include "tests/apps/launched.h"
+#include "tests/apps/run_files.h"
 #include "trireme/base/ports.h"
 
 namespace trireme::app {
 namespace {
 
 using ::testing::HasSubstr;
-
-// A run of the program that goes on while the test does something; killed with the test.
-class Running {
- public:
-  Running(const Path& desk, const std::string& program, std::vector<std::string> words,
-          const std::string& name = "launch")
-      : desk_(desk), name_(name) {
-    words.insert(words.begin(), program);
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    pid_ = ::fork();
-    if (pid_ != 0) return;
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const int out = ::open((desk / (name + ".out")).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    const int err = ::open((desk / (name + ".err")).c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    ::dup2(out, 1);
-    ::dup2(err, 2);
-    ::setenv("XDG_CACHE_HOME", (desk / "cache").c_str(), 1);
-    if (::chdir(desk.c_str()) == 0) ::execv(argv[0], argv.data());
-    ::_exit(99);
-  }
-  ~Running() {
-    if (pid_ > 0) {
-      ::kill(pid_, SIGKILL);
-      ::waitpid(pid_, nullptr, 0);
-    }
-  }
-
-  pid_t pid() const { return pid_; }
-  void signal(int number) const { ::kill(pid_, number); }
-  Result wait() {
-    int status = 0;
-    ::waitpid(std::exchange(pid_, 0), &status, 0);
-    return {WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status),
-            read_file(desk_ / (name_ + ".out")), read_file(desk_ / (name_ + ".err"))};
-  }
-
- private:
-  Path desk_;
-  std::string name_;
-  pid_t pid_ = 0;
-};
-
-// Waits for what must come; a minute is for machines that do much else.
-bool soon(const std::function<bool()>& there) {
-  for (int i = 0; i < 6000; ++i) {
-    if (there()) return true;
-    ::usleep(10'000);
-  }
-  return false;
-}
-
-std::vector<Json> lines_of(const Path& file) {
-  std::vector<Json> lines;
-  std::istringstream text(read_file(file));
-  for (std::string line; std::getline(text, line);)
-    lines.push_back(parse_json(line, file.string()));
-  return lines;
-}
-
-// The front beside a worker that is a script: it has torchrun's variables and TRIREME_GENERATION.
-class Launched : public ::testing::Test {
- protected:
-  Launched() {
-    desk_.write("text.txt", std::string(4000, 'x') + "\n");
-    desk_.write("job.yaml",
-                "model: {layers: 1, hidden: 32, heads: 2, seq_len: 16}\ndata: {path: text.txt}\n"
-                "run: {steps: 6, global_batch: 8, micro_batch: 2}\n");
-    std::filesystem::create_directories(desk_ / "bin");
-    std::filesystem::copy_file(std::string(TRIREME_BIN_DIR) + "/trireme", desk_ / "bin/trireme");
-  }
-
-  void worker(const std::string& script) {
-    const Path file = desk_.write("bin/trireme-worker",
-                                  "#!/bin/sh\n[ $1 = serve-forks ] && exit\n" + script + "\n");
-    ::chmod(file.c_str(), 0700);
-  }
-  std::string front() const { return (desk_ / "bin/trireme").string(); }
-  std::vector<std::string> words(std::vector<std::string> options) const {
-    options.insert(options.begin(), "launch");
-    for (const char* word : {"--", "train", "job.yaml", "--out", "run"}) options.push_back(word);
-    return options;
-  }
-  Result launch(const std::vector<std::string>& options) const {
-    return desk_.run(words(options), front());
-  }
-
-  Desk desk_;
-};
 
 TEST_F(Launched, ARankThatDiesIsStartedAgain) {
   worker(
@@ -189,48 +97,6 @@ TEST_F(Launched, ATermReachesTheRanksOnce) {
   EXPECT_EQ(read_file(desk_ / "terms"), "term\nterm\n") << "one of each rank";
 }
 
-// Several agents of this machine, each as if on a host of its own, with one rank that writes down its world.
-class Hosts : public Launched {
- protected:
-  Hosts() : endpoint_("127.0.0.1:" + std::to_string(free_port())) {
-    token("token", "the token of these hosts");
-    worker(
-        "trap 'exit 143' TERM\n"
-        "echo \"$TRIREME_GENERATION ${RANK:-0} of ${WORLD_SIZE:-1}\" > now-${RANK:-0}.new; mv "
-        "now-${RANK:-0}.new "
-        "now-${RANK:-0}\n"
-        "until [ -e finish ]; do sleep 0.05; done");
-  }
-
-  void token(const std::string& name, const std::string& text) const {
-    ::chmod(desk_.write(name, text).c_str(), 0600);
-  }
-  std::unique_ptr<Running> agent(const std::string& name, std::vector<std::string> more = {},
-                                 const std::string& token = "token") const {
-    more.insert(more.end(), {"--rdzv-endpoint", endpoint_, "--token-file", token});
-    return std::make_unique<Running>(desk_.path(), front(), words(more), name);
-  }
-  // A newer generation than before in which this rank has this world. A machine that is busy for
-  // seconds may have had one more between them.
-  ::testing::AssertionResult comes(const std::string& rank, int world) {
-    const bool came = soon([&] {
-      const Path file = desk_ / ("now-" + rank);
-      if (!std::filesystem::exists(file)) return false;
-      int generation = 0, number = 0, size = 0;
-      std::string of;
-      std::istringstream(read_file(file)) >> generation >> number >> of >> size;
-      if (size != world || generation <= seen_[rank]) return false;
-      seen_[rank] = generation;
-      return true;
-    });
-    if (came) return ::testing::AssertionSuccess();
-    return ::testing::AssertionFailure() << read_file(desk_ / "first.err");
-  }
-
-  std::string endpoint_;
-  std::map<std::string, int> seen_;
-};
-
 TEST_F(Hosts, ComeAndGo) {
   const auto first = agent("first", {"--nnodes", "1:2", "--max-restarts", "1000"});
   ASSERT_TRUE(comes("0", 1));
@@ -260,6 +126,44 @@ TEST_F(Hosts, EndTogether) {
   desk_.write("finish", "");
   EXPECT_EQ(first->wait().exit_code, 0);
   EXPECT_EQ(second->wait().exit_code, 0);
+}
+
+// Which host leads, and where, is what those say who started the agents.
+TEST_F(Hosts, AgentsTakeTheirPlaceFromSlurmOpenMpiAndTorchrun) {
+  const std::string port = endpoint_.substr(endpoint_.find(':') + 1);
+  const auto place = [&](const std::string& by, const std::string& host) {
+    using Variables = std::map<std::string, std::string>;
+    if (by == "torchrun")
+      return Variables{
+          {"PET_NODE_RANK", host}, {"PET_RDZV_ENDPOINT", endpoint_}, {"PET_RDZV_ID", "r"}};
+    if (by == "Open MPI")
+      return Variables{{"OMPI_COMM_WORLD_RANK", host},
+                       {"OMPI_COMM_WORLD_SIZE", "2"},
+                       {"MASTER_ADDR", "127.0.0.1"},
+                       {"MASTER_PORT", port}};
+    return Variables{{"SLURM_PROCID", host},
+                     {"SLURM_NODEID", host},
+                     {"SLURM_NNODES", "2"},
+                     {"SLURM_STEP_NUM_TASKS", "2"},
+                     {"SLURM_JOB_NAME", "train"},
+                     {"SLURM_JOB_ID", "7"},
+                     {"MASTER_ADDR", "127.0.0.1"},
+                     {"MASTER_PORT", port},
+                     {"SLURM_STEP_NODELIST", "n[1-2]"}};
+  };
+  for (const std::string by : {"Slurm", "Open MPI", "torchrun"}) {
+    std::vector<std::string> options = {"--token-file", "token"};
+    if (by == "torchrun") options.insert(options.end(), {"--nnodes", "2"});
+    std::vector<std::unique_ptr<Running>> agents;
+    for (const char* host : {"1", "0"})  // whoever comes first does not lead for that
+      agents.push_back(std::make_unique<Running>(desk_.path(), front(), words(options),
+                                                 *host == '0' ? "first" : "second",
+                                                 place(by, host)));
+    ASSERT_TRUE(comes("1", 2)) << by;
+    desk_.write("finish", "");
+    for (const auto& agent : agents) EXPECT_EQ(agent->wait().exit_code, 0) << by;
+    std::filesystem::remove(desk_ / "finish");
+  }
 }
 
 TEST_F(Hosts, TooFewEndWithTheReason) {
@@ -402,16 +306,6 @@ TEST_F(Hosts, MemoryOfAHostThatMissedAGenerationIsEmptied) {
 }
 
 #if TRIREME_HAS_WORKER
-
-// Loss and gradient norm of every step.
-std::vector<std::string> trace(const Path& run) {
-  std::vector<std::string> lines;
-  for (const Json& line : lines_of(run / "metrics.jsonl"))
-    if (line.contains("loss"))
-      lines.push_back(line["step"].dump() + " " + line["loss"].dump() + " " +
-                      line["grad_norm"].dump());
-  return lines;
-}
 
 // A job of many short steps, and its ranks as the processes that they are.
 class Launch : public ::testing::Test {

@@ -432,32 +432,56 @@ TEST_F(Train, AVanishedDirectoryEndsTheRunWithTheLastCheckpointIntact) {
   EXPECT_EQ(desk_.run({"checkpoint", "verify", "run"}).exit_code, 0);
 }
 
+// What torchrun, srun and mpirun say to one of two processes.
+using Variables = std::map<std::string, std::string>;
+Variables torchrun_says(const std::string& rank, const std::string& port) {
+  return {{"RANK", rank}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "127.0.0.1"}, {"MASTER_PORT", port}};
+}
+Variables open_mpi_says(const std::string& rank, const std::string& port) {
+  return {{"OMPI_COMM_WORLD_RANK", rank},       {"OMPI_COMM_WORLD_SIZE", "2"},
+          {"OMPI_COMM_WORLD_LOCAL_RANK", rank}, {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+          {"MASTER_ADDR", "127.0.0.1"},         {"MASTER_PORT", port}};
+}
+// The port follows from the number of the job.
+Variables slurm_says(const std::string& rank, const std::string& port) {
+  return {{"SLURM_PROCID", rank},
+          {"SLURM_LOCALID", rank},
+          {"SLURM_NODEID", "0"},
+          {"SLURM_STEP_NUM_TASKS", "2"},
+          {"SLURM_STEP_TASKS_PER_NODE", "2"},
+          {"SLURM_STEP_NODELIST", "localhost"},
+          {"SLURM_JOB_NAME", "train"},
+          {"SLURM_JOB_ID", std::to_string(std::stoi(port) - 15000)}};
+}
+
 TEST_F(Train, ProcessesStartedByALauncher) {
-  const std::string port = std::to_string(free_port());
-  std::vector<pid_t> ranks;
-  for (int rank = 0; rank < 2; ++rank) {
-    const pid_t pid = ::fork();
-    if (pid == 0) {
-      Desk own;  // its own place for captured output
-      std::filesystem::copy(desk_.path(), own.path(),
-                            std::filesystem::copy_options::recursive |
-                                std::filesystem::copy_options::overwrite_existing);
-      for (const auto& [name, value] :
-           std::map<std::string, std::string>{{"RANK", std::to_string(rank)},
-                                              {"WORLD_SIZE", "2"},
-                                              {"MASTER_ADDR", "127.0.0.1"},
-                                              {"MASTER_PORT", port}})
-        own.set(name, value);
-      const Result result = own.run({"train", "job.yaml", "--out", (desk_ / "run").string()});
-      std::ofstream(desk_ / ("result" + std::to_string(rank))) << result.exit_code << result.err;
-      ::_exit(0);
+  int job = ::getpid();
+  for (const auto& says : {torchrun_says, open_mpi_says, slurm_says}) {
+    int port = 0;
+    do port = 15000 + ++job % 10000;
+    while (!can_listen(port));
+    const std::string run = "run" + std::to_string(port);
+    std::vector<pid_t> ranks;
+    for (int rank = 0; rank < 2; ++rank) {
+      const pid_t pid = ::fork();
+      if (pid == 0) {
+        Desk own;  // its own place for captured output
+        std::filesystem::copy(desk_.path(), own.path(),
+                              std::filesystem::copy_options::recursive |
+                                  std::filesystem::copy_options::overwrite_existing);
+        for (const auto& [name, value] : says(std::to_string(rank), std::to_string(port)))
+          own.set(name, value);
+        const Result result = own.run({"train", "job.yaml", "--out", (desk_ / run).string()});
+        std::ofstream(desk_ / ("result" + std::to_string(rank))) << result.exit_code << result.err;
+        ::_exit(0);
+      }
+      ranks.push_back(pid);
     }
-    ranks.push_back(pid);
+    for (const pid_t pid : ranks) ::waitpid(pid, nullptr, 0);
+    EXPECT_EQ(read_file(desk_ / "result0"), "0");
+    EXPECT_EQ(read_file(desk_ / "result1"), "0");
+    EXPECT_EQ(numbers(run).size(), 8u);
   }
-  for (const pid_t pid : ranks) ::waitpid(pid, nullptr, 0);
-  EXPECT_EQ(read_file(desk_ / "result0"), "0");
-  EXPECT_EQ(read_file(desk_ / "result1"), "0");
-  EXPECT_EQ(numbers("run").size(), 8u);
 }
 
 TEST_F(Train, GeneratesTheSameTextForASeed) {

@@ -61,7 +61,7 @@ TEST(Lookout, TellsOfAStoppedRankAfterItsTime) {
   };
   // What was there before the first look counts from it; their first step has passed without it.
   EXPECT_FALSE(look(0));
-  EXPECT_FALSE(look(59));
+  EXPECT_FALSE(look(4.9));
   // Stacks are read aside; what is there is told.
   auto found = look(61);
   for (int i = 0; i < 1000 && !(found && found->hang.ranks.size() == 2); ++i) {
@@ -77,6 +77,47 @@ TEST(Lookout, TellsOfAStoppedRankAfterItsTime) {
   EXPECT_THAT(*stacks.read(second.watched(1).process, now),
               HasSubstr("stack of " + std::to_string(second.watched(1).process)));
   EXPECT_FALSE(silent.look(2, 2, now)) << "of another generation nothing is known";
+}
+
+// It has written nothing yet, and others wait for it where nothing is written either.
+TEST(Lookout, SeesARankStoppedBeforeItHasBegun) {
+  const env::Descriptor memory = flight::shared_area();
+  const pid_t process = ::fork();
+  if (process == 0)
+    for (;;) ::pause();
+  const std::vector<Watched> ranks = {{1, process, flight::map_area(memory.get())}};
+  const auto processes = env::make_processes();
+  StackReader stacks(*processes, {"/bin/echo", "stack of"}, {});
+  Lookout lookout({.pause = 1e9}, stacks, 0);
+  const auto look = [&](double at) {
+    std::optional<Silence> silence;
+    for (int i = 0; i < 100 && !silence; ++i) {
+      for (const env::ProcessEvent& event : processes->take()) stacks.handle(event);
+      silence = lookout.look(1, ranks, at);
+      ::usleep(1000);
+    }
+    return silence;
+  };
+  EXPECT_FALSE(look(0));
+  EXPECT_FALSE(look(500)) << "it may wait for others";
+  ::kill(process, SIGSTOP);
+  ::waitpid(process, nullptr, WUNTRACED);
+  EXPECT_FALSE(look(501));
+  EXPECT_FALSE(look(505)) << "a pause";
+  ::kill(process, SIGCONT);
+  ::waitpid(process, nullptr, WCONTINUED);
+  EXPECT_FALSE(look(506));
+  ::kill(process, SIGSTOP);
+  ::waitpid(process, nullptr, WUNTRACED);
+  EXPECT_FALSE(look(507));
+  std::optional<Silence> silence;
+  for (int i = 0; i < 20 && !silence; ++i) silence = look(513);
+  ASSERT_TRUE(silence);
+  ASSERT_THAT(silence->ranks, SizeIs(1));
+  EXPECT_EQ(silence->ranks[0].state.rank, 1);
+  EXPECT_EQ(silence->ranks[0].state.process, 'T');
+  ::kill(process, SIGKILL);
+  ::waitpid(process, nullptr, 0);
 }
 
 Silence silence_of(HostId host, int rank, bool waiting) {

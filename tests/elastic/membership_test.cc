@@ -142,6 +142,18 @@ TEST_F(MembershipTest, ARankThatHangsIsNamedThenStoppedAndAllStartAgain) {
   EXPECT_EQ(faults_[1].action, "restart");
 }
 
+TEST_F(MembershipTest, AnAccusationAfterAPauseOfTheLeaderBuriesNobody) {
+  begin({.least = 1, .most = 2});
+  hear(2);
+  hear(1);
+  now_ += 60;
+  take(leader_->accuse(1, {.exit_code = 4, .rank = 1, .cause = "rank 1 hangs"}, now_));
+  progress_ = {.last_step = 1};
+  pass(2);
+  EXPECT_EQ(world(), 2u);
+  for (const Fault& fault : faults_) EXPECT_EQ(fault.kind, "rank hung");
+}
+
 TEST_F(MembershipTest, TooFewHostsEndInTheEnd) {
   begin({.least = 2, .most = 3, .patience_s = 20});
   hear(1);
@@ -256,6 +268,16 @@ TEST_F(MembershipTest, TheJobDecidesHowManyHostsItCanHave) {
 TEST_F(MembershipTest, ANewLeaderWaitsForTheLeasesOfTheOld) {
   begin({.least = 1, .most = 1, .last_generation = 7});
   hear(1);
+  pass(2.5);
+  EXPECT_EQ(generation(), 7u);
+  pass(1);
+  EXPECT_EQ(generation(), 8u);
+}
+
+TEST_F(MembershipTest, AClockThatLeapsMakesNoLeaseOlder) {
+  begin({.least = 1, .most = 1, .last_generation = 7});
+  hear(1);
+  now_ += 60;
   pass(2.5);
   EXPECT_EQ(generation(), 7u);
   pass(1);

@@ -2,6 +2,7 @@
 // that one seed decides about, with checks after every event.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -12,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/elastic/mishap.h"
 #include "trireme/elastic/member.h"
 #include "trireme/elastic/membership.h"
 
@@ -31,10 +33,13 @@ class Simulation {
   // Lives through faults, their end, and the end of the run. Empty, or what went wrong and when.
   std::string live();
 
-  std::uint64_t events = 0, commits = 0, generations = 0, faults = 0;
+  std::uint64_t events = 0, commits = 0, generations = 0;
+  std::uint64_t told = 0;  // faults that the leader told of
+  MishapCounts mishaps{};
+  std::uint64_t overtaken = 0;  // messages that came after a later one
 
  private:
-  enum class Kind { kTick, kMessage, kRankEnd, kStep, kFault, kRestart, kCommit };
+  enum class Kind { kTick, kMessage, kRankEnd, kStep, kFault, kRestart, kCommit, kAccuse };
   struct Event {
     double at = 0;
     std::uint64_t order = 0;  // breaks ties
@@ -44,6 +49,8 @@ class Simulation {
     std::uint64_t generation = 0;  // of ranks and commits
     RankEnd end{};
     std::shared_ptr<const Message> message{};
+    std::size_t from = 0;  // of a message
+    std::uint64_t sent = 0;
     bool noticed_late = false;  // its agent was paused
     bool operator<(const Event& other) const {
       return at != other.at ? at > other.at : order > other.order;
@@ -59,6 +66,7 @@ class Simulation {
     std::uint64_t ranks_of = 0;
     Assignment assignment{};
     std::set<int> ranks{};
+    bool hung = false;  // its ranks: they live and make no step
     bool stalled =
         false;  // an agent that stood still while its ranks ran: they may outlive their lease
   };
@@ -68,6 +76,12 @@ class Simulation {
   void push(double delay, Event event);
   void handle(const Event& event);
   void fault();
+  void made(Mishap kind) { ++mishaps[static_cast<std::size_t>(kind)]; }
+  bool happens(Mishap kind, double probability);
+  void disturb(std::size_t host, double until);
+  void cut(std::size_t host, Mishap kind, double until);
+  void fail_rank(std::size_t host);
+  void hang(std::size_t host);
   void excuse(double until);
   void do_member(std::size_t host, Member::Actions actions);
   void do_leader(Membership::Actions actions);
@@ -90,6 +104,8 @@ class Simulation {
   std::uint64_t order_ = 0;
   double now_ = 0;
   double calm_at_ = 0;  // when the last fault is over
+  std::map<std::pair<std::size_t, std::size_t>, std::uint64_t>
+      newest_sent_;  // from one host to another
   bool faulty_ = true, finishing_ = false;
   std::vector<Agent> agents_;
   std::size_t least_ = 1, most_ = 1;

@@ -249,6 +249,11 @@ std::map<std::string, std::vector<std::string>> seeds() {
           {"words",
            {"20GiB", "host:29500", "[::1]:80", "unix:name", "step-40", "dp_shard+tp",
             "pp1.dp_replicate1.dp_shard4.cp1.tp1", "block.[0-11],head", "block.*.lora"}},
+          {"faults",
+           {"rank=1 step=41 line=7: kill; rank=0 fs.fsync=3: error=EIO; rank=1 group=dp op=88: "
+            "delay=300ms",
+            "generation=each phase=checkpoint fs.write=5: short=50;start=links:exit=0;op-end=2 "
+            "what=send:throw"}},
           {"event", {"rank killed|host|step|signal 9|restarted"}},
           {"train_state",
            {R"({"updates":3,"non_finite":1})",

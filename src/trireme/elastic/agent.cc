@@ -36,14 +36,7 @@ Agent::Agent(AgentConfig config)
         *net_, config_.endpoint, token,
         Server::Callbacks{.on_message = [this](env::ConnectionId from,
                                                Message message) { received(from, message); },
-                          .on_closed =
-                              [this](env::ConnectionId client) {
-                                store_.forget(client);
-                                const auto host = host_of_.find(client);
-                                if (host == host_of_.end()) return;
-                                leader_->disconnected(host->second);
-                                host_of_.erase(host);
-                              }},
+                          .on_closed = [this](env::ConnectionId client) { store_.forget(client); }},
         Server::Limits{});
     config_.endpoint = server_->address();
     leader_.emplace(*config_.leads, now());
@@ -180,7 +173,6 @@ void Agent::received(env::ConnectionId from, const Message& message) {
   if (const auto* request = std::get_if<StoreRequest>(&message); request && server_) {
     reply(store_.ask(from, *request));
   } else if (const auto* report = std::get_if<Report>(&message); report && leader_) {
-    host_of_[from] = report->host;
     connection_of_[report->host] = from;
     do_leader(leader_->report(*report, now()));
   } else if (const auto* silence = std::get_if<Silence>(&message); silence && leader_) {

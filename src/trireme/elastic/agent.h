@@ -80,7 +80,6 @@ class Agent {
   Lookout lookout_;
   Hangs hangs_;
   Store store_;
-  std::map<env::ConnectionId, HostId> host_of_;
   std::map<HostId, env::ConnectionId> connection_of_;
   std::deque<Message> own_;  // between member and leader of this host
   std::optional<Outcome> left_;

@@ -47,9 +47,15 @@ std::optional<Silence> Lookout::look(std::uint64_t generation, const std::vector
   silences_.look(now);
   Silence silence{.generation = generation};
   for (const Watched& one : ranks) {
-    if (one.area->version != flight::kVersion) continue;  // it has not come so far
-    flight::State state = flight::read_state(*one.area);
-    const auto heard = silences_.heard(one.rank, state.moves, state.phase, state.step, now);
+    const bool begun = one.area->version == flight::kVersion;
+    flight::State state = begun ? flight::read_state(*one.area) : flight::State{};
+    state.process = env::process_state(one.process);
+    const bool stopped = state.process == 'T';
+    // One that has not come so far waits for others, who knows for whom.
+    if (!begun && !stopped) silences_.forget(one.rank);
+    const auto heard = begun || stopped ? silences_.heard(one.rank, state.moves, state.phase,
+                                                          state.step, now, stopped)
+                                        : flight::Silences::Heard{};
     if (heard.seconds == 0) {
       stacks_.forget(one.process);
       detailed_.erase(one.rank);
@@ -57,7 +63,6 @@ std::optional<Silence> Lookout::look(std::uint64_t generation, const std::vector
     }
     Silence::Rank rank{.seconds = heard.seconds, .in_step = heard.in_step};
     state.rank = one.rank;
-    state.process = env::process_state(one.process);
     if (!detailed_.contains(one.rank)) {
       std::optional<std::string> details = this->details(one, state, now);
       if (!details) continue;

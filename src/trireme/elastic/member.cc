@@ -22,7 +22,8 @@ Member::Member(Config config, double now)
     : config_(std::move(config)), heard_at_(now), seen_at_(now) {}
 
 void Member::wake(double now) {
-  if (now - seen_at_ > config_.pause_s) heard_at_ += now - seen_at_;
+  // Without the part that may have been no pause: several in a row must not make a lease longer.
+  if (now - seen_at_ > config_.pause_s) heard_at_ += now - seen_at_ - config_.heartbeat_s;
   seen_at_ = now;
 }
 
@@ -123,10 +124,9 @@ Report Member::report() const {
 Member::Actions Member::act(double now) {
   Actions actions;
   follow(actions, now);
-  if (actions.leave) return actions;
   Report next = report();
   last_.sequence = next.sequence;
-  if (next != last_ || now - reported_at_ >= config_.heartbeat_s) {
+  if (next != last_ || actions.leave || now - reported_at_ >= config_.heartbeat_s) {
     constexpr std::size_t kMost = 64;  // far more than a lease's worth
     unheard_.emplace_back(++sequence_, now);
     if (unheard_.size() > kMost) unheard_.pop_front();

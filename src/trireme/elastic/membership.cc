@@ -44,9 +44,12 @@ Membership::Membership(Config config, double now)
 }
 
 void Membership::wake(double now) {
-  if (now - seen_at_ > config_.pause_s)
-    for (auto& [id, host] : hosts_) host.heard_at += now - seen_at_;
+  const double missed = now - seen_at_;
   seen_at_ = now;
+  if (missed <= config_.pause_s) return;
+  for (auto& [id, host] : hosts_) host.heard_at += missed;
+  // A clock that leapt is as one that was not looked at: leases of other hosts may not have aged.
+  not_before_ += missed;
 }
 
 Membership::Actions Membership::report(const Report& report, double now) {
@@ -64,6 +67,10 @@ Membership::Actions Membership::report(const Report& report, double now) {
   if (host.report.sequence == 0) host.joined = ++joined_;
   host.report = report;
   host.heard_at = now;
+  if (finished_ && report.what == Order::What::kFinish && report.host != config_.own) {
+    hosts_.erase(report.host);  // it knows, and has left
+    return {};
+  }
   for (Part& part : parts_)
     if (part.host == report.host && phase_ != Phase::kGathering) hear(part, report, now);
   advance(now);
@@ -234,6 +241,7 @@ Membership::Actions Membership::suspect(std::uint64_t generation, int rank, cons
 
 Membership::Actions Membership::accuse(std::uint64_t generation, const Outcome& outcome,
                                        double now) {
+  wake(now);
   const Part* const part = part_of_rank(outcome.rank);
   if (generation != running() || part == nullptr) return {};
   blame(*part, "rank hung", outcome, /*echo=*/false, now);
@@ -368,10 +376,6 @@ void Membership::make_good(double now) {
 bool Membership::anybody_left() const {
   return std::any_of(hosts_.begin(), hosts_.end(),
                      [&](const auto& entry) { return entry.first != config_.own; });
-}
-
-void Membership::disconnected(HostId host) {
-  if (finished_) hosts_.erase(host);
 }
 
 const Membership::Part* Membership::part_of(HostId host) const {

@@ -83,8 +83,6 @@ class Membership {
   const std::optional<Outcome>& finished() const { return finished_; }
   // Whether a host other than the leader's may have yet to hear it.
   bool anybody_left() const;
-  // The host has ended its connection: once the run has ended, it knows.
-  void disconnected(HostId host);
 
  private:
   struct Host {

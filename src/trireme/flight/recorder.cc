@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "trireme/base/error.h"
+#include "trireme/flight/witness.h"
 
 namespace trireme::flight {
 namespace {
@@ -68,6 +69,21 @@ void Recorder::enter(Phase phase, std::int64_t step) {
   area_->moves.fetch_add(1, std::memory_order_relaxed);
   area_->step.store(step, std::memory_order_release);
   area_->phase.store(static_cast<std::uint8_t>(phase), std::memory_order_release);
+  if (witness_ != nullptr) [[unlikely]]
+    tell(-1, "", 0, false);
+}
+
+// Out of line: what every line and operation pays is one branch.
+__attribute__((noinline, cold)) void Recorder::tell(int track, const char* what,
+                                                    std::uint64_t sequence, bool ended) {
+  const auto group = track < 0 ? std::string_view() : std::string_view(area_->track[track].name);
+  witness_->see({.phase = static_cast<Phase>(area_->phase.load()),
+                 .step = area_->step.load(),
+                 .line = area_->line.load(),
+                 .what = what,
+                 .group = group,
+                 .sequence = sequence,
+                 .ended = ended});
 }
 
 // Words are never given back: what is written stays where a reader has found it.
@@ -128,6 +144,8 @@ void Recorder::begin_line(std::string_view what, int list, int line, int micro_b
   area_->line.store(line, std::memory_order_relaxed);
   area_->micro_batch.store(micro_batch, std::memory_order_relaxed);
   line_record_ = record(begun);
+  if (witness_ != nullptr) [[unlikely]]
+    tell(-1, begun.what, 0, false);
 }
 
 TRIREME_TORN void Recorder::end_line() {
@@ -170,6 +188,8 @@ TRIREME_TORN void Recorder::begin(int index, const Doing& what) {
   std::memcpy(track.what, begun.what, sizeof track.what);
   if (what.peer == kAllMembers) track.begun.store(what.sequence + 1, std::memory_order_relaxed);
   track.running.store(record(begun), std::memory_order_release);
+  if (witness_ != nullptr) [[unlikely]]
+    tell(index, begun.what, what.sequence, false);
 }
 
 TRIREME_TORN void Recorder::end(int index) {
@@ -180,6 +200,8 @@ TRIREME_TORN void Recorder::end(int index) {
   if (mine.number.load(std::memory_order_relaxed) == number) mine.end_ns = now_ns();
   track.running.store(0, std::memory_order_release);
   area_->moves.fetch_add(1, std::memory_order_release);
+  if (witness_ != nullptr) [[unlikely]]
+    tell(index, track.what, track.sequence, true);
 }
 
 Waiting::Waiting(Recorder* recorder) : recorder_(recorder) {

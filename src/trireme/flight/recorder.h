@@ -12,6 +12,8 @@
 
 namespace trireme::flight {
 
+class Witness;
+
 inline constexpr int kAllMembers = -1;
 
 // An operation of a track as it is recorded.
@@ -36,6 +38,9 @@ class Recorder {
 
   const Area& area() const { return *area_; }
 
+  // Who is told of everything that is recorded from now on, and outlives it; before any other thread records.
+  void show(Witness* witness) { witness_ = witness; }
+
   // The main thread's.
   void identify(int rank, int world);
   void enter(Phase phase, std::int64_t step);
@@ -59,7 +64,10 @@ class Recorder {
   std::uint64_t record(const Record& what);
   std::uint32_t reserve(std::size_t bytes);
 
+  void tell(int track, const char* what, std::uint64_t sequence, bool ended);
+
   Area* area_;
+  Witness* witness_ = nullptr;
   std::uint64_t line_record_ = 0;
   std::atomic<std::int64_t> waited_ns_{0};
 };

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 
 #include "trireme/flight/state.h"
 
@@ -28,18 +29,23 @@ class Silences {
     double seconds = 0;    // for which it has been silent; 0: not longer than it may
     bool in_step = false;  // and it is known how long things take
   };
-  // What `rank` shows now.
-  Heard heard(int rank, std::uint64_t moves, Phase phase, std::int64_t step, double now);
+  // What `rank` shows now. Of a process that is stopped it is known how long things take: no longer than within steps.
+  Heard heard(int rank, std::uint64_t moves, Phase phase, std::int64_t step, double now,
+              bool stopped = false);
+  // Nothing is known of it.
+  void forget(int rank) { ranks_.erase(rank); }
 
  private:
   struct Rank {
     std::uint64_t moves = 0;
     double since = 0;
     std::int64_t first_step = -1;
-    bool within = false;    // steps
-    bool stepping = false;  // later ones than its first
+    std::optional<double> stopped{};  // since when it was seen to be
+    bool within = false;              // steps
+    bool stepping = false;            // later ones than its first
   };
   double limit(const Rank& rank) const;
+  double limit_in_steps() const;
 
   Patience patience_;
   double looked_at_;

@@ -51,8 +51,14 @@ Rendezvous::Rendezvous(const RendezvousConfig& config) : config_(config) {
          config.size);
   if (config.agent.empty() && (config.port < 1 || config.port > 65535))
     fail(ErrorKind::kUsage, "port {}: needs 1 to 65535", config.port);
+  const auto stage = [&](const char* name) {
+    if (config.on_stage) config.on_stage(name);
+  };
+  stage("store");
   config_.agent.empty() ? open_stores() : join_agent();
+  stage("ranks");
   gather_ranks();
+  stage("links");
 }
 
 Rendezvous::~Rendezvous() { leave(); }

@@ -1,0 +1,234 @@
+// Faults made on purpose (--faults) in the real programs: at every disk call of a save, in operations of every kind, at
+// every stage of the start. Whatever they do, a run that ends has the bits of one that never met any.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "tests/apps/program.h"
+#include "tests/apps/run_files.h"
+#include "trireme/formats/checkpoint_files.h"
+
+namespace trireme::app {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+TEST(Faults, AreRefusedUnlessAllowedAndUnderstood) {
+  Desk desk;
+  desk.write("job.yaml", "model: {layers: 1}\n");
+  const auto refused = [&](std::vector<std::string> words, const std::string& why) {
+    for (const bool launched : {false, true}) {
+      std::vector<std::string> all = {"train", "job.yaml"};
+      all.insert(all.end(), words.begin(), words.end());
+      if (launched) all.insert(all.begin(), {"launch", "--"});
+      const Result result = desk.run(all);
+      EXPECT_EQ(result.exit_code, 2) << why;
+      EXPECT_THAT(result.err, HasSubstr(why));
+      expect_one_line(result.err);
+    }
+  };
+  refused({"--faults", "step=1: kill"}, "--allow-fault-injection");
+  refused({"--allow-fault-injection", "--faults", "step=1: kil"}, "character 9: 'kil'");
+}
+
+#if TRIREME_HAS_WORKER
+
+// A step in some milliseconds on two ranks, with a checkpoint after each.
+class FaultPoints : public ::testing::Test {
+ protected:
+  static constexpr int kSteps = 40;
+
+  static void SetUpTestSuite() {
+    desk_ = new Desk;
+    std::string text;
+    for (int i = 0; i < 500; ++i) text += "value " + std::to_string(i * i % 97) + ";\n";
+    desk_->write("text.txt", text);
+    desk_->write("job.yaml",
+                 "model: {layers: 1, hidden: 16, heads: 2, seq_len: 16}\ndata: {path: text.txt}\n"
+                 "parallel: {zero: 3}\noptim: {schedule: constant}\n"
+                 "checkpoint: {every: 1, async: false, keep_last: 2}\n"
+                 "run: {steps: " +
+                     std::to_string(kSteps) +
+                     ", global_batch: 4, micro_batch: 2, eval_every: 0, hang_report_s: 2}\n");
+    EXPECT_EQ(desk_->run({"train", "job.yaml", "--nproc", "2", "--out", "whole"}).exit_code, 0);
+  }
+  static void TearDownTestSuite() {
+    delete desk_;
+    desk_ = nullptr;
+  }
+
+  static Result launch(const std::string& faults, const std::string& out,
+                       const std::vector<std::string>& more = {},
+                       const std::string& restarts = "1000") {
+    std::vector<std::string> words = {"launch",
+                                      "--nproc-per-node",
+                                      "2",
+                                      "--max-restarts",
+                                      restarts,
+                                      "--",
+                                      "train",
+                                      "job.yaml",
+                                      "--out",
+                                      out,
+                                      "--allow-fault-injection",
+                                      "--faults",
+                                      faults};
+    words.insert(words.end(), more.begin(), more.end());
+    return desk_->run(words);
+  }
+  static void expect_the_bits_of(const std::string& whole, const std::string& out) {
+    const std::vector<std::string> expected = trace(*desk_ / whole);
+    EXPECT_THAT(expected, SizeIs(kSteps));
+    EXPECT_EQ(trace(*desk_ / out), expected);
+    const std::string last = "/checkpoints/step-" + std::to_string(kSteps);
+    EXPECT_EQ(desk_->run({"checkpoint", "diff", out + last, whole + last}).exit_code, 0);
+    for (const auto& entry : formats::list_checkpoints(*desk_ / out / "checkpoints"))
+      EXPECT_EQ(formats::verify_checkpoint(entry.path).step, entry.step);
+  }
+  // Those that have happened, as the ranks have noted them.
+  static std::set<std::string> happened(const std::string& out) {
+    std::set<std::string> lines;
+    std::istringstream notes(read_file(*desk_ / out / ".faults"));
+    for (std::string line; std::getline(notes, line);) lines.insert(line);
+    return lines;
+  }
+  static std::vector<Json> events(const std::string& out) {
+    return lines_of(*desk_ / out / "events.jsonl");
+  }
+
+  static inline Desk* desk_ = nullptr;
+};
+
+// The nth call in the save after step n + 1, for as long as a save has so many. What was acknowledged is what stands, or
+// the new one does.
+TEST_F(FaultPoints, AKillAtAnyDiskCallOfASaveLosesNoCheckpoint) {
+  constexpr int kFewest[] = {16, 4};  // calls of a save, per rank
+  for (const int rank : {0, 1}) {
+    const std::string out = "disk" + std::to_string(rank);
+    std::vector<std::string> faults;
+    std::string all;
+    for (int n = 1; n < kSteps - 1; ++n) {
+      faults.push_back("rank=" + std::to_string(rank) + " step=" + std::to_string(n + 1) +
+                       " fs=" + std::to_string(n) + ": kill");
+      all += faults.back() + "; ";
+    }
+    const Result result = launch(all, out);
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    expect_the_bits_of("whole", out);
+    const std::set<std::string> done = happened(out);
+    const int calls = static_cast<int>(done.size());
+    EXPECT_GE(calls, kFewest[rank]);
+    EXPECT_LT(calls, kSteps - 3) << "some are beyond the last call";
+    for (int n = 1; n <= calls; ++n)
+      EXPECT_TRUE(done.contains("rank " + std::to_string(rank) + ": " +
+                                faults[static_cast<std::size_t>(n - 1)]));
+    std::istringstream told(result.out);
+    std::vector<int> resumed;
+    for (std::string line; std::getline(told, line);)
+      if (const std::size_t at = line.find("(step ");
+          line.starts_with("resume ") && at != std::string::npos)
+        resumed.push_back(std::stoi(line.substr(at + 6)));
+    ASSERT_THAT(resumed, SizeIs(calls));
+    for (int n = 1; n <= calls; ++n) {
+      EXPECT_GE(resumed[static_cast<std::size_t>(n - 1)], n) << "of the save after step " << n + 1;
+      EXPECT_LE(resumed[static_cast<std::size_t>(n - 1)], n + 1);
+    }
+  }
+}
+
+TEST_F(FaultPoints, AKillInAnOperationOfAnyKindIsNeverHalfApplied) {
+  const struct {
+    std::string layout;
+    std::vector<std::string> faults;
+  } cases[] = {
+      {"parallel.zero=3",
+       {"rank=1 step=3 what=all_gather: kill", "rank=0 step=4 what=reduce_scatter: kill",
+        "rank=1 step=5 group=world: kill", "rank=0 step=6 group=exchange: kill",
+        "rank=1 group=dp_shard op-end=40: kill", "rank=0 step=12 what=backward: kill",
+        "rank=1 step=13 what=step: kill"}},
+      {"parallel.zero=0", {"rank=1 step=3 what=all_reduce: kill"}},
+      {"parallel.pp=2", {"rank=0 step=3 what=send: kill", "rank=1 step=4 what=recv: kill"}}};
+  for (const auto& [layout, faults] : cases) {
+    SCOPED_TRACE(layout);
+    const std::string whole = "whole-" + layout, out = "operations-" + layout;
+    EXPECT_EQ(desk_->run({"train", "job.yaml", "--nproc", "2", "--out", whole, "--set", layout})
+                  .exit_code,
+              0);
+    std::string all;
+    for (const std::string& fault : faults) all += fault + ";";
+    const Result result = launch(all, out, {"--set", layout});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    expect_the_bits_of(whole, out);
+    EXPECT_THAT(happened(out), SizeIs(faults.size())) << result.err;
+  }
+}
+
+TEST_F(FaultPoints, AKillAtAnyStageOfTheStartCostsOneRestart) {
+  const std::string faults =
+      "rank=1 start=process: kill; rank=0 start=store: kill; rank=1 start=ranks: kill; "
+      "rank=0 start=links: kill; rank=1 start=mesh: kill; rank=0 group=exchange op=0: kill; "
+      "rank=1 step=1 what=load: kill";
+  const Result result = launch(faults, "start");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  expect_the_bits_of("whole", "start");
+  EXPECT_THAT(happened("start"), SizeIs(7));
+  EXPECT_LE(events("start").size(), 7u) << "two may die in one generation";
+}
+
+TEST_F(FaultPoints, TwoAtOnceAndDuringRecovery) {
+  const Result result = launch(
+      "rank=0 step=7: kill; rank=1 step=7: kill; rank=1 generation=2 start=links: kill", "two");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  expect_the_bits_of("whole", "two");
+  EXPECT_THAT(happened("two"), Contains("rank 1: rank=1 generation=2 start=links: kill"));
+}
+
+TEST_F(FaultPoints, ACrashLoopEndsWithRankAndStep) {
+  const Result result = launch("rank=1 generation=each step=20: kill", "loop", {}, "3");
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_THAT(result.err, HasSubstr("rank 1 was killed by signal 9"));
+  EXPECT_THAT(result.err, HasSubstr("in step 20; 3 restarts since the checkpoint of step 19"));
+}
+
+// Full, failing, short and lying disks cost the checkpoint that they spoil, and no restart.
+TEST_F(FaultPoints, ADiskThatFailsCostsTheCheckpointAndNoMore) {
+  const Result result = launch(
+      "rank=1 step=10 fs.write=1: error=ENOSPC; rank=0 step=14 fs.fsync=1: error=EIO; "
+      "rank=1 step=18 fs.write=1: short=50; rank=0 step=22 fs.write=2: lie; "
+      "rank=0 step=26 fs.write=1: error=EINTR; rank=0 step=30 fs.rename=1: error=EROFS",
+      "disk");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(happened("disk"), SizeIs(6));
+  expect_the_bits_of("whole", "disk");
+  for (const char* told : {"step 10 not written", "No space left", "step 14 not written",
+                           "step 22 not written", "step 30 not written"})
+    EXPECT_THAT(result.out + result.err, HasSubstr(told));
+  EXPECT_THAT(result.out + result.err, Not(HasSubstr("step 18 not written")));
+  EXPECT_THAT(result.out + result.err, Not(HasSubstr("step 26 not written")));
+  EXPECT_THAT(result.err, Not(HasSubstr("restarting")));
+}
+
+TEST_F(FaultPoints, DeathsThatLookFineAreFailures) {
+  const Result result = launch(
+      "rank=1 step=5: exit=0; rank=0 step=9: throw; rank=1 step=13: abort; "
+      "rank=1 step=17 what=all_gather: throw; rank=0 step=21 fs.write=1: torn=100; "
+      "rank=0 step=25: delay=50ms",
+      "fine");
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  expect_the_bits_of("whole", "fine");
+  EXPECT_THAT(happened("fine"), SizeIs(6));
+  const std::vector<Json> all = events("fine");
+  ASSERT_GE(all.size(), 5u);
+  EXPECT_EQ(all[0]["rank"], 1) << "that ended with 0";
+  EXPECT_THAT(all[0]["cause"].get<std::string>(), AllOf(HasSubstr("rank 1"), HasSubstr("0")));
+}
+
+#endif
+
+}  // namespace
+}  // namespace trireme::app
