@@ -46,10 +46,12 @@ bool is_at(const env::Descriptor& locked, const Path& directory) {
 
 void HostMemory::remove_left(const Path& above) {
   std::error_code error;  // what ranks still write there, dying, the next launch takes
-  for (const fs::directory_entry& entry : fs::directory_iterator(above, error)) {
-    if (!entry.path().filename().string().starts_with(prefix())) continue;
-    const env::Descriptor left = lock(entry.path());
-    if (left.open()) fs::remove_all(entry.path(), error);
+  for (fs::directory_iterator entry(above, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (!entry->path().filename().string().starts_with(prefix())) continue;
+    const env::Descriptor left = lock(entry->path());
+    std::error_code ignored;
+    if (left.open()) fs::remove_all(entry->path(), ignored);
   }
 }
 
@@ -61,7 +63,12 @@ HostMemory::HostMemory(const Path& above) {
          "{}: is no file system in memory, which checkpoint.memory_every needs; mount a tmpfs "
          "there, or set memory_every=0",
          above.string());
-  while (!lock_.open()) {
+  constexpr int kTries = 10;  // another launch may take each for a left one
+  for (int attempt = 0; !lock_.open(); ++attempt) {
+    if (attempt == kTries)
+      fail(ErrorKind::kUsage,
+           "cannot lock {}: {}; snapshots in memory (checkpoint.memory_every) lie there",
+           path_.string(), std::strerror(errno));
     path_ = above / (prefix() + elastic::fresh_name());
     if (::mkdir(path_.c_str(), 0700) != 0)
       fail(ErrorKind::kUsage,
@@ -78,9 +85,15 @@ HostMemory::~HostMemory() {
 }
 
 void HostMemory::begin(std::uint64_t generation) {
-  env::FileSystem& files = env::real_file_system();
+  // What cannot be removed or made ranks meet as snapshots that fail: that ends no run.
+  std::error_code ignored;
   if (generation != generation_ + 1)
-    for (const std::string& name : env::list(files, path_)) env::remove_tree(files, path_ / name);
+    for (fs::directory_iterator entry(path_, ignored), end; !ignored && entry != end;
+         entry.increment(ignored)) {
+      std::error_code left;
+      fs::remove_all(entry->path(), left);
+    }
+  ::mkdir(path_.c_str(), 0700);  // where somebody has removed it
   generation_ = generation;
 }
 

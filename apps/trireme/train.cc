@@ -126,7 +126,8 @@ void check_port(const Place& place) {
 }
 
 void check_memory(const config::Job& job, const Place& place) {
-  if (job.checkpoint.memory_every > 0 && std::getenv(elastic::kMemoryVariable) == nullptr)
+  const bool kept = std::getenv(elastic::kMemoryVariable) && place.launcher == Launcher::kAgent;
+  if (job.checkpoint.memory_every > 0 && !kept)
     fail(ErrorKind::kUsage,
          "checkpoint.memory_every={} on {}: memory that outlives ranks needs an agent that stays; "
          "start the job by trireme launch, or set checkpoint.memory_every=0",

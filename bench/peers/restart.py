@@ -22,7 +22,7 @@ from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_di
 from gpt import GPT, SIZES, loss_of
 
 EVERY = 10
-CYCLES = 3
+CYCLES = 2
 
 
 def batch(size, samples, step, rank):
@@ -91,14 +91,14 @@ def stall(size, out):
         return time.perf_counter() - begin
 
     timed(0)
-    alone = statistics.median(timed(step) for step in range(1, 6))
+    alone = statistics.median(timed(step) for step in range(1, 5))
     standing, more = [], []
     for cycle in range(CYCLES):
         begin = time.perf_counter()
         saving = dcp.async_save(state_of(model, optimizer), checkpoint_id=out / str(cycle))
         standing.append(time.perf_counter() - begin)
         for step in range(EVERY):
-            timed(6 + EVERY * cycle + step)
+            timed(5 + EVERY * cycle + step)
         more.append(time.perf_counter() - begin - EVERY * alone)
         saving.result()
         shutil.rmtree(out / str(cycle), ignore_errors=True)

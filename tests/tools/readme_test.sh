@@ -15,6 +15,10 @@ commands() { sed -nE 's/^    (trireme .*)$/\1/p' "$@" | sed -E 's/ +# .*$//'; }
 # known LINE: the command exists and has these options.
 known() {
   local words help word
+  if [[ $1 == *" -- "* ]]; then  # what launch starts is a command too
+    known "${1%% -- *}" && known "trireme ${1#* -- }"
+    return
+  fi
   read -ra words <<<"$1"
   help=$(trireme "${words[@]:1:2}" --help 2>/dev/null) && grep -qx "Usage: ${words[*]:0:3} .*" <<<"$help" ||
     { help=$(trireme "${words[1]}" --help) && grep -q "^Usage: ${words[*]:0:2} " <<<"$help"; } || return 1
@@ -23,7 +27,8 @@ known() {
   done
 }
 
-for planted in "trireme trian JOB.yaml" "trireme train JOB.yaml --nprocs 2" "trireme data prepare x --tokeniser y"; do
+for planted in "trireme trian JOB.yaml" "trireme train JOB.yaml --nprocs 2" "trireme data prepare x --tokeniser y" \
+  "trireme launch --nproc-per-node 2 -- train JOB.yaml --ste run.steps=1"; do
   ! known "$planted" || { echo "the check took '$planted'"; exit 1; }
 done
 checked=0

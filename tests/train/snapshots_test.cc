@@ -222,6 +222,41 @@ TEST_F(Snapshots, AnOlderOneIsTakenWhereTheNewestIsDamaged) {
   EXPECT_EQ(again.faults[0].action, fmt::format("go on from step {} in memory", *kept.begin()));
 }
 
+// A host that cannot take what it lacks says so before anybody sends.
+TEST_F(Snapshots, AHostWithoutRoomForWhatItLacksHoldsUpNobody) {
+  run_and_kill({.hosts = "aabb"});
+  const Steps kept = in_memory('a');
+  lose("b");
+  FaultyFiles files(env::real_file_system());
+  files.fail(0, harness::FileFault::kError, ENOSPC);
+  const Watch again = go_on({.hosts = "aabb", .files = &files});
+  EXPECT_EQ(again.start.first_step, *kept.begin()) << "the next had room again";
+  ASSERT_EQ(again.faults.size(), 1u);
+  EXPECT_THAT(again.faults[0].cause, HasSubstr("No space left on device"));
+}
+
+// Nor does memory that somebody has taken away end a run, and what is no snapshot stays.
+TEST_F(Snapshots, OthersFilesStayAndMemoryThatIsGoneIsEmpty) {
+  run_and_kill({.hosts = "aa"});
+  std::filesystem::create_directories(memory('a') / "thesis");
+  std::ofstream(memory('a') / "notes.txt") << "not a snapshot";
+  go_on({.hosts = "aa"});
+  EXPECT_TRUE(std::filesystem::exists(memory('a') / "thesis"));
+  EXPECT_TRUE(std::filesystem::exists(memory('a') / "notes.txt"));
+  lose("a");
+  Watch watch;
+  EXPECT_EQ(
+      WatchedRuns::run({.out = "run",
+                        .sets = plain() + Sets{fmt::format("checkpoint.memory_every={}", kEvery),
+                                               "run.steps=" + std::to_string(kSteps + 10)},
+                        .ranks = 2,
+                        .resume = checkpoint("run", kOnDisk),
+                        .memory = [&](int) { return memory('a'); }},
+                       watch),
+      Ending::kDone);
+  EXPECT_EQ(watch.start.first_step, kOnDisk);
+}
+
 // What was newer than what ranks agreed on is of no run any more, nor is what the disk has overtaken.
 TEST_F(Snapshots, WhatIsNotThePastOfTheRunIsTakenAway) {
   run_and_kill({.hosts = "aabb"});

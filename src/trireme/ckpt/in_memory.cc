@@ -66,7 +66,14 @@ Path InMemory::directory(std::int64_t step) const { return root_ / fmt::format("
 InMemory::Found InMemory::find(std::int64_t after, const exec::Units& units,
                                const std::vector<arch::UnitSpec>& specs) {
   Found found;
-  for (const Candidate& candidate : candidates(after)) {
+  std::vector<Candidate> all;
+  try {
+    all = candidates(after);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kData) throw;  // of this rank alone
+    found.refused.push_back(error.what());
+  }
+  for (const Candidate& candidate : all) {
     const std::string problem = gather(candidate, units, specs);
     if (problem.empty()) {
       found.directory = directory(candidate.step);
@@ -82,7 +89,7 @@ InMemory::Found InMemory::find(std::int64_t after, const exec::Units& units,
 std::vector<InMemory::Candidate> InMemory::candidates(std::int64_t after) {
   const std::vector<std::string> texts = on_every_rank(world_, [&] {
     Json here = Json::array();
-    if (!leads()) return here.dump();
+    if (!leads() || files_.status(root_).kind == env::Kind::kAbsent) return here.dump();
     for (const auto& entry :
          formats::list_checkpoints(root_, formats::CheckpointCheck::kManifest, files_))
       if (entry.problem.empty() && entry.step > after)
@@ -188,12 +195,15 @@ void InMemory::fetch(const Candidate& candidate, const std::string& manifest,
                      const std::vector<Parcel>& parcels) {
   parcels_.open(parcels);
   const bool here = std::ranges::find(candidate.ranks, world_.rank()) != candidate.ranks.end();
+  const Path path = directory(candidate.step);
+  // Before anything is on its way: who cannot take it says so to all.
   on_every_rank(world_, [&] {
-    const Path path = directory(candidate.step);
-    if (leads() && !here) {
-      env::remove_tree(files_, path);
-      env::make_directory(files_, path);
-    }
+    if (!leads() || here) return std::string();
+    env::remove_tree(files_, path);
+    env::make_directory(files_, path);
+    return std::string();
+  });
+  on_every_rank(world_, [&] {
     parcels_.move(parcels, path, files_);
     if (leads() && !here) env::write_new_file(files_, path / formats::kManifestName, manifest);
     return std::string();
@@ -202,9 +212,10 @@ void InMemory::fetch(const Candidate& candidate, const std::string& manifest,
 
 void InMemory::keep_only(std::int64_t step) {
   on_every_rank(world_, [&] {
-    if (!leads()) return std::string();
+    if (!leads() || files_.status(root_).kind == env::Kind::kAbsent) return std::string();
     for (const std::string& name : env::list(files_, root_))
-      if (formats::step_of(name) != step) env::remove_tree(files_, root_ / name);
+      if (name.starts_with("step-") && formats::step_of(name) != step)
+        env::remove_tree(files_, root_ / name);
     return std::string();
   });
 }

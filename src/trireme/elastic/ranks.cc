@@ -69,9 +69,18 @@ void Ranks::start(const Assignment& assignment) {
                                       .copy_of = fork_server_});
     running_[pid] = {.rank = rank, .process = pid, .area = flight::map_area(flight.get())};
   }
-  if (fork_server_ == 0 && !config_.fork_server.empty())
+  start_fork_server();
+}
+
+// Without it ranks begin by themselves.
+void Ranks::start_fork_server() {
+  if (fork_server_ != 0 || config_.fork_server.empty()) return;
+  try {
     fork_server_ = processes_.spawn(
         {.command = config_.fork_server, .environment = config_.environment, .serves_forks = true});
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUsage) throw;
+  }
 }
 
 void Ranks::signal(int number) {

@@ -50,6 +50,7 @@ class Ranks {
   void handle(const env::ProcessEvent& event, const std::function<void(const RankEnd&)>& on_end);
 
  private:
+  void start_fork_server();
   std::vector<std::string> environment(const Assignment& assignment, int local_rank,
                                        int flight) const;
 

@@ -122,8 +122,8 @@ int Children::spawn(const Spawn& what) {
   std::optional<int> pid;
   if (what.serves_forks) {
     int ends[2];
-    TRIREME_CHECK(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) == 0,
-                  "socketpair: {}", std::strerror(errno));
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+      fail(ErrorKind::kUsage, "cannot start {}: {}", what.command.front(), std::strerror(errno));
     forks = Descriptor(ends[0]);
     const Descriptor theirs(ends[1]);
     adopts_ = ::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;

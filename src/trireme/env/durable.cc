@@ -35,8 +35,11 @@ NewFile::NewFile(NewFile&& other) noexcept
 
 NewFile::~NewFile() {
   if (file_ < 0) return;
-  files_->close(file_);
-  files_->unlink(path_);
+  try {
+    files_->close(file_);
+    files_->unlink(path_);
+  } catch (...) {  // what failed before is on its way to be told
+  }
 }
 
 void NewFile::write(std::span<const std::byte> bytes) {

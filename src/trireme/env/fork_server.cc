@@ -15,6 +15,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <iterator>
 #include <thread>
 
 #include "trireme/base/error.h"
@@ -153,6 +155,13 @@ Copy become_copy(int socket, Request request, pid_t between, pid_t parent) {
 }  // namespace
 
 std::optional<Copy> serve_forks(int socket) {
+  using Entries = std::filesystem::directory_iterator;
+  const auto threads = std::distance(Entries("/proc/self/task"), Entries());
+  if (threads != 1)
+    fail(ErrorKind::kUsage,
+         "{} threads began as the program loaded: its copies would have their locks; ranks begin "
+         "by themselves",
+         threads);
   const pid_t parent = ::getppid();
   const char ready = 0;
   if (::send(socket, &ready, 1, MSG_NOSIGNAL) != 1) return std::nullopt;

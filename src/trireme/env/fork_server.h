@@ -13,7 +13,7 @@ struct Copy {
   std::vector<std::string> environment;  // "KEY=VALUE", all of it
 };
 
-// In the server, while it has one thread: answers requests on `socket`. Returns in each copy, which is a child of the
+// In the server, which has one thread (else Error{kUsage}): answers requests on `socket`. Returns in each copy, which is a child of the
 // server's parent (a subreaper), what that is to be; nothing in the server, when the other end is gone.
 std::optional<Copy> serve_forks(int socket);
 

@@ -39,7 +39,7 @@ CheckpointDraft::~CheckpointDraft() {
   try {
     if (at_ == final_) env::rename(files_, final_, ending_in(final_, kUnfinishedSuffix));
     env::remove_tree(files_, ending_in(final_, kUnfinishedSuffix));
-  } catch (const Error&) {
+  } catch (...) {
     // The disk that failed the save may fail this too: the next one sweeps.
   }
 }

@@ -18,7 +18,8 @@ UnitShare share_of(const PlanSet& plan, UnitId unit) {
 int leaves_of(const PlanSet& plan, UnitId unit) {
   const int shards = plan.mesh.degree(mesh::kShards);
   const bool aligned = std::has_single_bit(static_cast<unsigned>(shards));
-  if (aligned || !plan.recipe.canonical || !data_parallel_row(plan.recipe.zero).reduce_each_mb ||
+  if (aligned || plan.mesh.degree(mesh::Axis::kDpReplicate) > 1 || !plan.recipe.canonical ||
+      !data_parallel_row(plan.recipe.zero).reduce_each_mb ||
       Away(plan.program, plan.recipe)(unit, Piece::kGrads))
     return 1;
   return shards;

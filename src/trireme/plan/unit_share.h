@@ -17,7 +17,8 @@ UnitShare share_of(const PlanSet& plan, UnitId unit);
 
 // How many gradients of a micro-batch a rank adds to its sum one at a time. A reduction adds them before, as an aligned block
 // of the canonical tree, where the shards are a power of two; other numbers of ranks send their slices as they are. So
-// any number of shards has the bits of one. Not where sums of the unit leave memory: they stay within rounding.
+// any number of shards has the bits of one. Not among replicas, nor where sums of the unit leave memory: they stay
+// within rounding.
 int leaves_of(const PlanSet& plan, UnitId unit);
 
 }  // namespace trireme::plan

@@ -181,9 +181,10 @@ void RunCheckpoints::save(std::int64_t step, std::optional<double> eval_loss) {
 
 void RunCheckpoints::save_last(std::int64_t step, std::optional<double> eval_loss) {
   world_.flight().enter(flight::Phase::kCheckpoint, step);
-  finish();
+  finish_on_disk();
   saver_.begin(header(step, eval_loss), ckpt::SaveMode::kAtOnce);
   const ckpt::Saved saved = saver_.finish();
+  if (memory_) memory_->finish();
   if (saved.path.empty()) fail(ErrorKind::kData, "{}; mend that and resume", saved.problem);
   tell_saved(saved);
 }
