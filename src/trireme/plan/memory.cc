@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <map>
-#include <set>
-#include <tuple>
 #include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/plan/lane_order.h"
+#include "trireme/plan/live_values.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/placement.h"
 #include "trireme/plan/unit_share.h"
@@ -18,9 +17,6 @@ namespace trireme::plan {
 namespace {
 
 using mesh::Axis;
-using OfBatch = std::pair<int, int>;     // a value or node, of a micro-batch
-using Copy = std::tuple<int, int, int>;  // of a value of a micro-batch, from 1
-
 std::int64_t width(DType type) { return static_cast<std::int64_t>(size_of(type)); }
 
 // What of a unit's gradient is live in one of the rank's chunks.
@@ -63,37 +59,31 @@ class Account {
       persistent(unit);
     }
     add(MemoryKind::kHost, host_bytes(plan, rank));
-    result_.persistent = live_;
+    result_.persistent = ledger_.live();
   }
 
   MemoryAccount run() && {
     for (std::size_t i = 0; i < list_.size(); ++i) {
       for (UnitMemory& unit : units_)
         if (unit.pending >= 0 && settles(static_cast<int>(i), unit)) settle(unit);
-      after_.clear();
       for (int earlier : list_[i].after) left(earlier);
       begin(list_[i]);
       retire(i);
-      record(static_cast<int>(i));
-      for (const auto& [kind, bytes] : after_) add(kind, -bytes);
+      ledger_.record(static_cast<int>(i), result_);
+      ledger_.end_line();
     }
-    after_.clear();
     while (!sent_.empty()) left(sent_.front());
     while (!leaving_.empty()) left(leaving_.front());
-    for (const auto& [kind, bytes] : after_) add(kind, -bytes);
-    TRIREME_CHECK(live_ == result_.persistent, "plan {}: a step leaves memory behind",
+    ledger_.end_line();
+    TRIREME_CHECK(ledger_.live() == result_.persistent, "plan {}: a step leaves memory behind",
                   plan_.program.name);
     return std::move(result_);
   }
 
  private:
-  void add(MemoryKind kind, std::int64_t bytes) { live_[static_cast<std::size_t>(kind)] += bytes; }
-  void drop_after(MemoryKind kind, std::int64_t bytes) { after_.emplace_back(kind, bytes); }
-  // Memory that exists while the line runs only.
-  void transient(MemoryKind kind, std::int64_t bytes) {
-    add(kind, bytes);
-    drop_after(kind, bytes);
-  }
+  void add(MemoryKind kind, std::int64_t bytes) { ledger_.add(kind, bytes); }
+  void drop_after(MemoryKind kind, std::int64_t bytes) { ledger_.drop_after(kind, bytes); }
+  void transient(MemoryKind kind, std::int64_t bytes) { ledger_.transient(kind, bytes); }
 
   bool scatters_each_mb() const { return sharded_ && row_.reduce_each_mb; }
   // Of the gathered parameters.
@@ -192,7 +182,7 @@ class Account {
   void begin(const Instr& line) {
     switch (line.verb) {
       case Verb::kLoad:
-        for (ValueId value : inputs_of_stage(plan_.program, stage_)) put(value, line.mb);
+        for (ValueId value : inputs_of_stage(plan_.program, stage_)) values_.put(value, line.mb);
         break;
       case Verb::kForward: forward(line); break;
       case Verb::kRecompute: recompute(line); break;
@@ -211,9 +201,9 @@ class Account {
       case Verb::kSend: send(line); break;
       case Verb::kRecv:
         if (line.gradient)
-          open_gradient(line.value, line.mb);
+          values_.open_gradient(line.value, line.mb);
         else
-          put(line.value, line.mb);
+          values_.put(line.value, line.mb);
         break;
       case Verb::kUnshard:
         if (row_.sharded_params) add(MemoryKind::kUnitBuffers, full_bytes(line.unit));
@@ -269,7 +259,7 @@ class Account {
   void reload(const Instr& line) {
     if (line.value >= 0) {
       if (!line.axes.empty()) drop_after(MemoryKind::kActivations, slice_bytes(line.value));
-      return put(line.value, line.mb);
+      return values_.put(line.value, line.mb);
     }
     UnitMemory& unit = units_[line.unit];
     if (line.piece == Piece::kParams) add(MemoryKind::kStaging, params_bytes(line.unit));
@@ -290,7 +280,7 @@ class Account {
   void offload(const Instr& line) {
     if (!line.axes.empty()) {
       add(MemoryKind::kActivations, slice_bytes(line.value));
-      return release(copy(line.value, line.mb));
+      return values_.release(values_.copy(line.value, line.mb));
     }
     leaving_.push_back(static_cast<int>(&line - list_.data()));
     if (line.piece != Piece::kGrads) return;
@@ -309,7 +299,7 @@ class Account {
   // Before the line that waits for it takes its own.
   void gone(const Instr& line) {
     if (line.value >= 0) {
-      if (--holders_[copy(line.value, line.mb)] == 0)
+      if (values_.let_go(values_.copy(line.value, line.mb)))
         add(MemoryKind::kActivations, -plan_.program.values[line.value].bytes);
       return;
     }
@@ -333,7 +323,7 @@ class Account {
   }
 
   void forward(const Instr& line) {
-    for (ValueId value : plan_.program.nodes[line.node].writes) put(value, line.mb);
+    for (ValueId value : plan_.program.nodes[line.node].writes) values_.put(value, line.mb);
     const Node& node = plan_.program.nodes[line.node];
     if (line.keep) keep(line);
     transient(MemoryKind::kWork,
@@ -345,7 +335,7 @@ class Account {
         retired_[static_cast<std::size_t>(&line - list_.data())].writes;
     for (ValueId value : plan_.program.nodes[line.node].writes) {
       if (contains(again, value))
-        put(value, line.mb);
+        values_.put(value, line.mb);
       else
         transient(MemoryKind::kActivations, plan_.program.values[value].bytes);
     }
@@ -357,11 +347,7 @@ class Account {
   void keep(const Instr& line) {
     const Node& node = plan_.program.nodes[line.node];
     add(MemoryKind::kActivations, kept_bytes(node));
-    std::vector<Copy>& inputs = kept_inputs_[{line.node, line.mb}];
-    for (ValueId value : node.reads) {
-      inputs.push_back(copy(value, line.mb));
-      ++holders_[inputs.back()];
-    }
+    values_.keep_inputs(line.node, line.mb);
   }
 
   // `left` bytes stay for the weight half.
@@ -372,11 +358,10 @@ class Account {
               line.verb == Verb::kBackward ? node.work.backward : node.work.input);
     drop_after(MemoryKind::kActivations, kept_bytes(node) - left);
     for (ValueId value : node.reads)
-      if (flow_.value_has_grad[value]) open_gradient(value, line.mb);
-    const auto inputs = kept_inputs_.extract(OfBatch{line.node, line.mb});
-    for (const Copy& input : inputs.mapped()) release(input);
+      if (flow_.value_has_grad[value]) values_.open_gradient(value, line.mb);
+    values_.release_inputs(line.node, line.mb);
     for (ValueId value : node.writes)
-      if (flow_.value_has_grad[value]) drop_gradient(value, line.mb);
+      if (flow_.value_has_grad[value]) values_.drop_gradient(value, line.mb);
   }
 
   void add_gradients(const Instr& line) {
@@ -390,7 +375,8 @@ class Account {
   }
 
   void retire(std::size_t index) {
-    for (ValueId value : retired_[index].values) release(copy(value, list_[index].mb));
+    for (ValueId value : retired_[index].values)
+      values_.release(values_.copy(value, list_[index].mb));
     if (scatters_each_mb()) return;
     for (UnitId id : retired_[index].gradients) {
       UnitMemory& unit = units_[id];
@@ -405,7 +391,7 @@ class Account {
 
   // What is sent is kept until a line waits for it to have left, or the step ends.
   void send(const Instr& line) {
-    if (!line.gradient) ++holders_[copy(line.value, line.mb)];
+    if (!line.gradient) values_.hold(values_.copy(line.value, line.mb));
     sent_.push_back(static_cast<int>(&line - list_.data()));
   }
   void left(int index) {
@@ -420,43 +406,11 @@ class Account {
       const Instr& line = list_[static_cast<std::size_t>(earlier)];
       if (earlier > index || queue_of(line) != queue) return false;
       if (line.gradient)
-        drop_gradient(line.value, line.mb);
+        values_.drop_gradient(line.value, line.mb);
       else
-        release({line.value, line.mb, 1});
+        values_.release({line.value, line.mb, 1});
       return true;
     });
-  }
-
-  // A value that a segment writes again is another copy: somebody may still keep the first.
-  Copy copy(ValueId value, int mb) { return {value, mb, copies_[{value, mb}]}; }
-  void put(ValueId value, int mb) {
-    ++copies_[{value, mb}];
-    holders_[copy(value, mb)] = 1;
-    add(MemoryKind::kActivations, plan_.program.values[value].bytes);
-  }
-  void release(const Copy& copy) {
-    if (--holders_[copy] == 0)
-      drop_after(MemoryKind::kActivations, plan_.program.values[std::get<0>(copy)].bytes);
-  }
-  void open_gradient(ValueId value, int mb) {
-    if (gradients_.insert({value, mb}).second)
-      add(MemoryKind::kActivations, plan_.program.values[value].bytes);
-  }
-  void drop_gradient(ValueId value, int mb) {
-    if (gradients_.erase({value, mb}) > 0)
-      drop_after(MemoryKind::kActivations, plan_.program.values[value].bytes);
-  }
-
-  void record(int index) {
-    result_.at_line.push_back(live_);
-    std::int64_t total = 0;
-    for (std::size_t kind = 0; kind < live_.size(); ++kind) {
-      total += live_[kind];
-      result_.peak[kind] = std::max(result_.peak[kind], live_[kind]);
-    }
-    if (total <= result_.peak_total) return;
-    result_.peak_total = total;
-    result_.peak_line = index;
   }
 
   const PlanSet& plan_;
@@ -470,14 +424,10 @@ class Account {
   int stage_ = 0;
   bool sharded_ = false;
   std::vector<UnitMemory> units_;
-  std::map<OfBatch, int> copies_;  // of a value, so far
-  std::map<Copy, int> holders_;    // its place among the values, and kept forwards
-  std::map<OfBatch, std::vector<Copy>> kept_inputs_;  // of a node whose forward is kept
-  std::set<OfBatch> gradients_;
   std::vector<int> sent_;     // lines whose values may not have left
   std::vector<int> leaving_;  // lines that offload and may not have ended
-  MemoryPoint live_{};
-  std::vector<std::pair<MemoryKind, std::int64_t>> after_;
+  Ledger ledger_;
+  LiveValues values_{plan_.program, ledger_};
   MemoryAccount result_;
 };
 
