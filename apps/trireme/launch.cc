@@ -195,6 +195,9 @@ class Launched {
     config.member.self.run_id = id;
     config.member.self.place = static_cast<std::uint64_t>(rank.value_or(0));
     config.member.patience_s = options_.join_timeout_s;
+    config.member.complete = [run = run_, last = last_step_] {
+      return newest_step(run / "checkpoints") >= last;
+    };
     config.endpoint = endpoint_;
     config.ranks.command = rank_command(options_, run_);
     config.ranks.environment = rank_variables();

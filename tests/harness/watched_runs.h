@@ -26,6 +26,7 @@ namespace trireme::harness {
 // Of steps that were taken back the last is kept.
 struct Watch {
   std::function<void(std::int64_t)> at_step = [](std::int64_t) {};
+  std::function<void()> before_checkpoint = [] {};
   std::map<std::int64_t, double> losses, evals;
   std::vector<train::CheckpointMetrics> checkpoints;
   std::vector<formats::Event> faults;
@@ -46,6 +47,7 @@ class Watching : public train::Callback {
   void on_eval(const train::EvalMetrics& m) override { watch_.evals[m.step] = m.loss; }
   void on_fault(const formats::Event& fault) override { watch_.faults.push_back(fault); }
   void on_rewind(std::int64_t step) override { watch_.rewinds.push_back(step); }
+  void before_checkpoint() override { watch_.before_checkpoint(); }
   void on_checkpoint(const train::CheckpointMetrics& m) override {
     watch_.checkpoints.push_back(m);
   }

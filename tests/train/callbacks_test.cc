@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/formats/scratch.h"
+#include "tests/harness/file_limit.h"
+#include "trireme/base/error.h"
 #include "trireme/base/json.h"
 #include "trireme/train/callbacks/chart.h"
 #include "trireme/train/callbacks/jsonl.h"
@@ -111,6 +113,20 @@ void run_with_rewind(Callback& callback, const Path& out) {
     if (step % 5 == 0) callback.on_eval(eval_at(step));
   }
   callback.on_end({.ending = Ending::kDone, .step = 20, .checkpoint = {}});
+}
+
+// Else a run that goes on from a checkpoint could lack lines that waited when it was killed.
+TEST(Jsonl, NoCheckpointBeginsWhileLinesWait) {
+  const formats::Scratch scratch;
+  const auto callback = jsonl_callback();
+  callback->on_start({.out = scratch.path()});
+  {
+    const harness::FileLimit limit(10);
+    callback->on_step(at_step(1));
+    EXPECT_THROW(callback->before_checkpoint(), Error);
+  }
+  callback->before_checkpoint();
+  EXPECT_EQ(read_history(scratch / kMetricsName, 1).steps.size(), 1u);
 }
 
 TEST(Jsonl, ARewoundRunLeavesTheSameFile) {

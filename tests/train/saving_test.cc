@@ -110,6 +110,21 @@ TEST_F(Saving, ASlowDiskGetsFewerCheckpointsAndHoldsUpNoStep) {
   EXPECT_EQ(watch.checkpoints[2].step, 5);
 }
 
+// Of a step whose metrics cannot be written there is none; the next has all of them.
+TEST_F(Saving, WhatWasToldIsWrittenBefore) {
+  Watch watch;
+  std::vector<std::int64_t> told;
+  watch.before_checkpoint = [&] {
+    told.push_back(watch.losses.rbegin()->first);
+    if (told.size() == 1) fail(ErrorKind::kData, "metrics.jsonl: no room");
+  };
+  EXPECT_EQ(run("run", {}, watch), Ending::kDone);
+  EXPECT_EQ(told, (std::vector<std::int64_t>{2, 4, 5}));
+  EXPECT_EQ(saved("run"), (Steps{4, 5}));
+  ASSERT_FALSE(watch.checkpoints.empty());
+  EXPECT_THAT(watch.checkpoints[0].problem, HasSubstr("rank 0: metrics.jsonl: no room"));
+}
+
 TEST_F(Saving, AnInterruptWaitsForWhatIsUnderWay) {
   Watch watch;
   SlowDisk disk(env::real_file_system());

@@ -173,6 +173,7 @@ std::string Saver::copy(const std::vector<exec::StateSlice>& slices) {
 }
 
 Share Saver::make() {
+  if (world_.rank() == 0 && setup_.before) setup_.before();
   if (leads()) draft_.emplace(*setup_.files, setup_.root, header_.step);
   return {};
 }

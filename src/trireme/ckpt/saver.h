@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <optional>
 #include <string>
@@ -45,6 +46,7 @@ class Saver {
     std::vector<int>
         replicas{};  // by rank the one that keeps another copy of what it writes; -1: none
     std::string what = "checkpoint";  // for people
+    std::function<void()> before{};   // on rank 0; where it throws there is no checkpoint
   };
   // All of them outlive it.
   Saver(Setup setup, const exec::Units& units, const std::vector<arch::UnitSpec>& specs,

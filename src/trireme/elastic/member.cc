@@ -84,6 +84,8 @@ void Member::follow(Actions& actions, double now) {
     actions.leave = current_.outcome;
   } else if (leaving_ != 0 && deserted(now)) {
     actions.leave = Outcome{.exit_code = 128 + leaving_};
+  } else if (started_ > 0 && deserted(now) && config_.complete()) {
+    actions.leave = Outcome{};
   } else if (now - heard_at_ > config_.patience_s) {
     actions.leave =
         Outcome{exit_code(ErrorKind::kPeerLost), -1,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -21,6 +22,8 @@ class Member {
     double lease_s = 2.5;
     double patience_s = 60;  // and after this it leaves
     double pause_s = 1;  // of this host itself, when nothing was handled for longer: nobody's fault
+    // Whether all that the run is to do is saved: then a leader that is gone will not come back.
+    std::function<bool()> complete = [] { return false; };
   };
   struct Actions {
     std::optional<Report> report{};

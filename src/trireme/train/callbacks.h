@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -101,6 +102,9 @@ class Callback {
   virtual void on_fault(const formats::Event& fault) {}
   // Training goes on after this step: what was told of later ones, faults apart, is of a history that did not happen.
   virtual void on_rewind(std::int64_t step) {}
+  // A run may go on from the checkpoint or snapshot that begins now: what was told up to here must last by itself. What
+  // this throws, Error{kData}, is why there is none.
+  virtual void before_checkpoint() {}
   virtual void on_checkpoint(const CheckpointMetrics& metrics) {}
   virtual void on_end(const RunEnd& end) {}
 };
@@ -109,7 +113,7 @@ using Callbacks = std::vector<std::unique_ptr<Callback>>;
 
 template <typename Event>
 void tell(const Callbacks& callbacks, const Event& event) {
-  for (const std::unique_ptr<Callback>& callback : callbacks) event(*callback);
+  for (const std::unique_ptr<Callback>& callback : callbacks) std::invoke(event, *callback);
 }
 
 }  // namespace trireme::train

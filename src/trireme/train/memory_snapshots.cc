@@ -2,6 +2,15 @@
 
 namespace trireme::train {
 
+namespace {
+
+ckpt::Saver::Setup with_callbacks(ckpt::Saver::Setup setup, const Callbacks& callbacks) {
+  setup.before = [&] { tell(callbacks, &Callback::before_checkpoint); };
+  return setup;
+}
+
+}  // namespace
+
 MemorySnapshots::MemorySnapshots(const TrainSetup& setup, const exec::Units& units,
                                  const std::vector<arch::UnitSpec>& specs, comm::World& world,
                                  const Callbacks& callbacks)
@@ -9,7 +18,7 @@ MemorySnapshots::MemorySnapshots(const TrainSetup& setup, const exec::Units& uni
       specs_(specs),
       callbacks_(callbacks),
       place_(setup.memory, setup.job.checkpoint.memory_distance, world, *setup.memory_files),
-      saver_(place_.setup(), units, specs, world) {}
+      saver_(with_callbacks(place_.setup(), callbacks), units, specs, world) {}
 
 void MemorySnapshots::keep_only(std::int64_t step) {
   place_.keep_only(step);

@@ -31,7 +31,8 @@ RunCheckpoints::RunCheckpoints(const TrainSetup& setup, const std::string& datas
               .keep = {.last = job_.checkpoint.keep_last,
                        .every = job_.checkpoint.keep_every,
                        .best = job_.checkpoint.keep_best},
-              .files = setup.files},
+              .files = setup.files,
+              .before = [&] { tell(callbacks, &Callback::before_checkpoint); }},
              units_, specs_, world) {
   if (job_.checkpoint.memory_every > 0) memory_.emplace(setup, units_, specs_, world, callbacks);
 }

@@ -69,6 +69,7 @@ class Jsonl final : public Callback {
   }
   void on_step(const StepMetrics& metrics) override { add(jsonl_line(metrics, convention_)); }
   void on_eval(const EvalMetrics& metrics) override { add(jsonl_line(metrics)); }
+  void before_checkpoint() override { file_->finish(); }
   void on_end(const RunEnd&) override { file_->finish(); }
   void on_fault(const formats::Event& fault) override {
     std::ofstream file(events_, std::ios::app);

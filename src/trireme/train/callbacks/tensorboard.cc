@@ -57,6 +57,7 @@ class TensorBoard final : public Callback {
     flush();
   }
 
+  void before_checkpoint() override { flush(); }
   void on_end(const RunEnd&) override { flush(); }
 
  private:
