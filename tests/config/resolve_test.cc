@@ -184,7 +184,13 @@ TEST(Notes, SpeakOnlyWhereBitsOrShardsSurprise) {
   Job job;
   EXPECT_THAT(notes(resolve(job, 4, {.vocab = 256})), IsEmpty());
   job.run.global_batch = 12;
+  job.parallel.zero = 1;
   EXPECT_THAT(notes(resolve(job, 3, {.vocab = 256})), SizeIs(1));
+  job.parallel.zero = 2;
+  EXPECT_THAT(notes(resolve(job, 3, {.vocab = 256})), IsEmpty()) << "any number of shards";
+  job.parallel.dp_replicate = 3;
+  EXPECT_THAT(notes(resolve(job, 3, {.vocab = 256})), testing::Not(IsEmpty())) << "of replicas not";
+  job.parallel.dp_replicate = 1;
   job.precision.numerics = Numerics::kFast;
   EXPECT_THAT(notes(resolve(job, 3, {.vocab = 256})), IsEmpty());
   job.parallel.zero = 3;

@@ -356,10 +356,14 @@ std::vector<std::string> notes(const Job& job) {
   const std::int64_t ids = job.run.global_batch / job.run.micro_batch;
   const bool powers = std::has_single_bit(static_cast<std::uint64_t>(ids)) &&
                       std::has_single_bit(static_cast<std::uint64_t>(dp(job)));
-  if (job.precision.numerics == Numerics::kCanonical && !powers)
+  // docs/numerics.md, "What is promised".
+  const bool any_number = job.parallel.zero >= 2 && job.parallel.dp_replicate == 1 &&
+                          job.offload.grads == OffloadTier::kNone;
+  if (job.precision.numerics == Numerics::kCanonical && !powers && !any_number)
     remarks.push_back(fmt::format(
-        "{} micro-batches a step on dp={}: equal bits on every layout need powers of two", ids,
-        dp(job)));
+        "{} micro-batches a step on dp={}: equal bits on every layout need powers of two, or "
+        "ZeRO-2 or 3 without replicas",
+        ids, dp(job)));
   if (job.offload.uses(OffloadTier::kHost) && job.run.device == Device::kCpu)
     remarks.push_back(
         "offload to host with run.device=cpu: host memory is where ranks compute, so bytes move "
