@@ -1,0 +1,79 @@
+// Hardware: what machines can do and what they cost, as a cluster file says it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trireme/base/dtype.h"
+
+namespace trireme::planner {
+
+// How near a GPU type comes to its peaks: its one curve, the same for every model and system. Fitted once on measurements
+// and then frozen; docs/planner.md lists each value with the rows that it came from.
+struct Efficiency {
+  double gemm = 0.8;       // of the peak rate, by a matrix product that fills the device
+  double memory = 0.8;     // of the memory's rate, by kernels that stream
+  double attention = 0.6;  // of the peak rate, by fused attention's forward
+  double kernel_s = 5e-6;  // of every kernel, beside its work
+  bool operator==(const Efficiency&) const = default;
+};
+
+// One processor, as ranks use it. Rates are dense peaks of the data sheet, multiply-adds counting two; 0: it cannot.
+struct Gpu {
+  std::string name;
+  double half_flops = 0;  // a second, in bf16 or fp16
+  double fp32_flops = 0;
+  double fp8_flops = 0;
+  std::int64_t memory = 0;  // bytes
+  double memory_rate = 0;   // bytes a second
+  int units = 0;            // streaming multiprocessors, over which tiles are spread; 0: one
+  double watts = 0;         // at full load
+  Efficiency efficiency;
+  bool operator==(const Gpu&) const = default;
+};
+
+// Links that join `span` neighbouring ranks; of several tiers a group uses the innermost that joins all of it.
+struct Tier {
+  std::string name;
+  int span = 0;           // ranks; 0: all there are
+  double rate = 0;        // bytes a second that one rank sends while all of its host do
+  double latency_s = 0;   // of one message
+  double efficiency = 1;  // of the rate, by large messages: the tier's one curve
+  bool operator==(const Tier&) const = default;
+};
+
+// What an hour of one GPU costs, in dollars.
+struct Price {
+  std::string provider;
+  std::string region;
+  double on_demand = 0;             // 0: not offered
+  double spot = 0;                  // 0: not offered
+  double notice_s = 0;              // before a spot machine is taken
+  double preemptions_per_hour = 0;  // of a spot host
+  bool operator==(const Price&) const = default;
+};
+
+// Hosts of one kind.
+struct Cluster {
+  std::string name;
+  Gpu gpu;
+  int gpus_per_host = 1;
+  int hosts = 1;
+  std::vector<Tier> tiers;       // from inner to outer
+  std::int64_t host_memory = 0;  // bytes
+  double host_rate = 0;          // bytes a second between one GPU and host memory, each way
+  double disk_rate = 0;          // bytes a second of a host's own disk, each way
+  double checkpoint_rate = 0;    // bytes a second that one host writes to where checkpoints stay
+  double failures_per_gpu_hour = 0;
+  double restart_s = 0;       // from a failure to the next step, without what is repeated
+  double watts_per_host = 0;  // beside its GPUs
+  double power_usage = 1;     // of the building, in times what its machines use
+  std::vector<Price> prices;
+  bool operator==(const Cluster&) const = default;
+
+  int gpus() const { return gpus_per_host * hosts; }
+};
+
+}  // namespace trireme::planner
