@@ -353,15 +353,7 @@ ModelSpec llama_spec(const Model& model, const PerRank& rank, const Training& tr
 }
 
 ModelSpec describe(const config::Job& job) {
-  const PerRank rank{.micro_batch = job.run.micro_batch,
-                     .compute = job.precision.compute,
-                     .node_types = job.precision.nodes,
-                     .tp = job.parallel.tp,
-                     .sequence = job.parallel.sequence_parallel && job.parallel.tp > 1,
-                     .cp = job.parallel.cp,
-                     .context = job.parallel.context,
-                     .context_inner = job.parallel.context_inner,
-                     .documents = job.data.documents};
+  const PerRank rank = per_rank(job);
   const Training training(job.model, job.lora);
   ModelSpec spec = job.model.family == Family::kGpt ? gpt_spec(job.model, rank, training)
                                                     : llama_spec(job.model, rank, training);

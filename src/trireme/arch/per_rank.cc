@@ -49,6 +49,18 @@ int PerRank::exchanging() const {
   TRIREME_CHECK(false, "context method {}", static_cast<int>(context));
 }
 
+PerRank per_rank(const config::Job& job) {
+  return {.micro_batch = job.run.micro_batch,
+          .compute = job.precision.compute,
+          .node_types = job.precision.nodes,
+          .tp = job.parallel.tp,
+          .sequence = job.parallel.sequence_parallel && job.parallel.tp > 1,
+          .cp = job.parallel.cp,
+          .context = job.parallel.context,
+          .context_inner = job.parallel.context_inner,
+          .documents = job.data.documents};
+}
+
 Sizes::Sizes(const Model& model, const PerRank& rank)
     : tokens(rank.micro_batch * model.seq_len / rank.cp),
       rows(rank.sequence && rank.tp > 1 ? most(tokens, rank.tp) : tokens),

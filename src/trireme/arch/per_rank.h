@@ -25,6 +25,9 @@ struct PerRank {
   int exchanging() const;
 };
 
+// `job` is resolved.
+PerRank per_rank(const config::Job& job);
+
 // Sizes in the letters of papers, on the rank with most of each.
 struct Sizes {
   // `model` is resolved.

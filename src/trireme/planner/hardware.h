@@ -13,10 +13,17 @@ namespace trireme::planner {
 // How near a GPU type comes to its peaks: its one curve, the same for every model and system. Fitted once on measurements
 // and then frozen; docs/planner.md lists each value with the rows that it came from.
 struct Efficiency {
-  double gemm = 0.8;       // of the peak rate, by a matrix product that fills the device
-  double memory = 0.8;     // of the memory's rate, by kernels that stream
-  double attention = 0.6;  // of the peak rate, by fused attention's forward
-  double kernel_s = 5e-6;  // of every kernel, beside its work
+  double gemm = 0.8;    // of the peak rate, by a matrix product that fills the device
+  double crosswise = 0.9;   // of that, by one that sums over rows, as weight gradients do
+  double depth = 128;   // inner elements whose products take as long as beginning and ending a tile
+  double memory = 0.8;  // of the memory's rate, by kernels that stream
+  double attention = 0.6;   // of the peak rate, by fused attention of the second generation
+  double tile = 0.2;        // of the rate a product loses with every halving of its tiles
+  double misaligned = 0.5;  // of the rate, by products whose rows are no multiple of 16 bytes
+  double shared = 0.95;     // of the compute rate while a collective runs beside it
+  double kernel_s = 4e-6;   // of every kernel, beside its work
+  double blocked_s =
+      5e-5;  // more of every kernel where the host waits for each (CUDA_LAUNCH_BLOCKING)
   bool operator==(const Efficiency&) const = default;
 };
 

@@ -35,61 +35,106 @@ Traffic ring(double bytes, int ranks, int rounds) {
           .bytes = rounds * bytes * (ranks - 1) / ranks};
 }
 
-// What a node exchanges inside, one after the other.
-Traffic inside(const PlanSet& plan, const Instr& line) {
+Traffic traffic(const PlanSet& plan, const Instr& line) {
   Traffic sum;
-  const plan::Node& node = plan.program.nodes[line.node];
-  for (const plan::NodeExchange& one : node.exchanges) {
-    const int ranks = plan.mesh.degree(one.axes);
-    const int times = plan::times(node, one, line.verb);
-    const auto bytes = static_cast<double>(one.bytes);
-    const Traffic once = one.kind == plan::Exchange::kSendRecv
-                             ? Traffic{.messages = 1, .bytes = bytes}
-                             : ring(bytes, ranks, one.kind == plan::Exchange::kAllReduce ? 2 : 1);
-    sum.messages += times * once.messages;
-    sum.bytes += times * once.bytes;
+  for (const Exchanged& one : exchanges(plan, line)) {
+    const Traffic once =
+        one.kind == plan::Exchange::kSendRecv
+            ? Traffic{.messages = 1, .bytes = one.bytes}
+            : ring(one.bytes, one.ranks, one.kind == plan::Exchange::kAllReduce ? 2 : 1);
+    sum.messages += one.times * once.messages;
+    sum.bytes += one.times * once.bytes;
   }
   return sum;
 }
 
-Traffic traffic(const PlanSet& plan, const Instr& line) {
+// Bytes a second between memory and where the line's subject waits.
+double away_rate(const CostModel& model, const PlanSet& plan, const Instr& line) {
+  const plan::Offload& offload = plan.recipe.offload;
+  const plan::Tier tier =
+      line.value >= 0 ? offload.activations : plan::tier_of(offload, line.piece);
+  return tier == plan::Tier::kNvme ? model.disk_bytes_per_s : model.host_bytes_per_s;
+}
+
+double flops(const PlanSet& plan, const Instr& line) {
+  return line.node < 0 ? 0 : plan::flops(plan.program.nodes[line.node], line.verb);
+}
+
+// In which a line computes: that of its node's first unit.
+DType type_of(const PlanSet& plan, const Instr& line) {
+  if (line.node < 0 || plan.program.nodes[line.node].units.empty()) return plan.recipe.compute;
+  return plan::param_type(plan.recipe,
+                          plan.program.units[plan.program.nodes[line.node].units.front()]);
+}
+
+double measured(const plan::NodeSeconds& seconds, Verb verb) {
+  switch (verb) {
+    case Verb::kBackward: return seconds.backward();
+    case Verb::kBackwardInput: return seconds.input;
+    case Verb::kBackwardWeight: return seconds.weight;
+    default: return seconds.forward;
+  }
+}
+
+}  // namespace
+
+std::vector<Exchanged> exchanges(const PlanSet& plan, const Instr& line) {
   const double grads = width(plan::reduce_type(plan.recipe));
+  const auto over = [&](plan::Exchange kind, double bytes) {
+    return std::vector<Exchanged>{
+        {.kind = kind, .axes = line.axes, .ranks = plan.mesh.degree(line.axes), .bytes = bytes}};
+  };
+  const auto reduced = [&](double count) {
+    return over(line.scatter ? plan::Exchange::kReduceScatter : plan::Exchange::kAllReduce,
+                count * grads);
+  };
   switch (line.verb) {
     case Verb::kForward:
     case Verb::kRecompute:
     case Verb::kBackward:
     case Verb::kBackwardInput:
-    case Verb::kBackwardWeight: return inside(plan, line);
+    case Verb::kBackwardWeight: {
+      std::vector<Exchanged> inside;
+      const plan::Node& node = plan.program.nodes[line.node];
+      for (const plan::NodeExchange& one : node.exchanges)
+        if (const int times = plan::times(node, one, line.verb); times > 0)
+          inside.push_back({.kind = one.kind,
+                            .axes = one.axes,
+                            .ranks = plan.mesh.degree(one.axes),
+                            .bytes = static_cast<double>(one.bytes),
+                            .times = static_cast<double>(times)});
+      return inside;
+    }
     case Verb::kUnshard:
-      return ring(full(plan, line.unit) *
-                      width(plan::param_type(plan.recipe, plan.program.units[line.unit])),
-                  plan.mesh.degree(line.axes), 1);
-    case Verb::kReduceGrads: {
+      return over(plan::Exchange::kAllGather,
+                  full(plan, line.unit) *
+                      width(plan::param_type(plan.recipe, plan.program.units[line.unit])));
+    case Verb::kReduceGrads:
       if (line.axes == mesh::AxisSet(Axis::kTp))
-        return ring(static_cast<double>(plan.program.units[line.unit].tp_partial) * grads,
-                    plan.mesh.degree(line.axes), 2);
+        return reduced(static_cast<double>(plan.program.units[line.unit].tp_partial));
       // After a reduce-scatter the rest of the axes reduces parts.
-      const double count = line.scatter ? full(plan, line.unit) : part(plan, line.unit);
-      return ring(count * grads, plan.mesh.degree(line.axes), line.scatter ? 1 : 2);
-    }
-    case Verb::kSyncTied: {
-      const auto users = static_cast<int>(plan::stages_of_unit(plan.program, line.unit).size());
-      return ring(part(plan, line.unit) * grads, users, 2);
-    }
-    case Verb::kSend: {
-      return {.messages = 1, .bytes = static_cast<double>(plan.program.values[line.value].bytes)};
-    }
+      return reduced(line.scatter ? full(plan, line.unit) : part(plan, line.unit));
+    case Verb::kSyncTied:
+      return {{.kind = plan::Exchange::kAllReduce,
+               .axes = Axis::kPp,
+               .ranks = static_cast<int>(plan::stages_of_unit(plan.program, line.unit).size()),
+               .bytes = part(plan, line.unit) * grads}};
+    case Verb::kSend:
+      return {{.kind = plan::Exchange::kSendRecv,
+               .axes = Axis::kPp,
+               .ranks = 2,
+               .bytes = static_cast<double>(plan.program.values[line.value].bytes)}};
     case Verb::kReload:
       if (line.axes.empty()) return {};
-      return ring(static_cast<double>(plan.program.values[line.value].bytes),
-                  plan.mesh.degree(line.axes), 1);
+      return over(plan::Exchange::kAllGather,
+                  static_cast<double>(plan.program.values[line.value].bytes));
     case Verb::kGradNorm:
-      return {.messages = static_cast<double>(plan.mesh.world() - 1), .bytes = 0};
+      return {
+          {.kind = plan::Exchange::kAllGather, .axes = mesh::kWorld, .ranks = plan.mesh.world()}};
     default: return {};
   }
 }
 
-// Bytes that a line moves between memory and core.
 double moved_bytes(const PlanSet& plan, int rank, const Instr& line) {
   const plan::Program& program = plan.program;
   const auto sum = [&](const std::vector<plan::ValueId>& values) {
@@ -129,36 +174,6 @@ double moved_bytes(const PlanSet& plan, int rank, const Instr& line) {
     default: return 0;
   }
 }
-
-// Bytes a second between memory and where the line's subject waits.
-double away_rate(const CostModel& model, const PlanSet& plan, const Instr& line) {
-  const plan::Offload& offload = plan.recipe.offload;
-  const plan::Tier tier =
-      line.value >= 0 ? offload.activations : plan::tier_of(offload, line.piece);
-  return tier == plan::Tier::kNvme ? model.disk_bytes_per_s : model.host_bytes_per_s;
-}
-
-double flops(const PlanSet& plan, const Instr& line) {
-  return line.node < 0 ? 0 : plan::flops(plan.program.nodes[line.node], line.verb);
-}
-
-// In which a line computes: that of its node's first unit.
-DType type_of(const PlanSet& plan, const Instr& line) {
-  if (line.node < 0 || plan.program.nodes[line.node].units.empty()) return plan.recipe.compute;
-  return plan::param_type(plan.recipe,
-                          plan.program.units[plan.program.nodes[line.node].units.front()]);
-}
-
-double measured(const plan::NodeSeconds& seconds, Verb verb) {
-  switch (verb) {
-    case Verb::kBackward: return seconds.backward();
-    case Verb::kBackwardInput: return seconds.input;
-    case Verb::kBackwardWeight: return seconds.weight;
-    default: return seconds.forward;
-  }
-}
-
-}  // namespace
 
 double CostModel::flops(DType compute) const {
   if (compute == DType::kF64) return fp64_flops;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "trireme/plan/plan.h"
 
@@ -43,7 +44,20 @@ struct LineSeconds {
 LineSeconds seconds(const CostModel& model, const plan::PlanSet& plan, int rank,
                     const plan::Instr& line);
 
+// What a line exchanges with other ranks, `times` one after the other.
+struct Exchanged {
+  plan::Exchange kind = plan::Exchange::kAllReduce;
+  mesh::AxisSet axes{};
+  int ranks = 1;     // of the group; of a tied unit's only those stages that use it
+  double bytes = 0;  // as of plan::NodeExchange
+  double times = 1;
+};
+std::vector<Exchanged> exchanges(const plan::PlanSet& plan, const plan::Instr& line);
+
 // Bytes that one rank sends in the line.
 double sent_bytes(const plan::PlanSet& plan, const plan::Instr& line);
+
+// Bytes that a line moves between memory and core.
+double moved_bytes(const plan::PlanSet& plan, int rank, const plan::Instr& line);
 
 }  // namespace trireme::sim

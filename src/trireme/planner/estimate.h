@@ -1,0 +1,39 @@
+// Estimate: the seconds of a step from the costs of its stages, without compiling a plan. For searches and fits, which ask
+// for thousands; a plan's own simulation has the last word.
+#pragma once
+
+#include "trireme/arch/spec.h"
+#include "trireme/plan/plan.h"
+#include "trireme/planner/pricing.h"
+#include "trireme/sim/simulate.h"
+
+namespace trireme::planner {
+
+// A job whose program and schedule are there, priced on any cluster that has its ranks.
+class Candidate {
+ public:
+  // `job` is resolved. Throws Error{kUsage} as plan::compile does.
+  Candidate(config::Job job, const Practice& practice);
+
+  const config::Job& job() const { return job_; }
+  const Practice& practice() const { return practice_; }
+
+  // Stages take turns as the schedule has it; of what data-parallel ranks exchange counts what computing does not
+  // cover.
+  double step_seconds(const Cluster& cluster) const;
+
+  // The plan, compiled, and its simulation, line by line.
+  plan::PlanSet plan() const;
+
+ private:
+  config::Job job_;
+  Practice practice_;
+  arch::ModelSpec model_;
+  mesh::Mesh mesh_;
+  plan::Recipe recipe_;
+  plan::schedules::Grid grid_;
+};
+
+sim::LineCost line_cost(const plan::PlanSet& plan, const Pricing& pricing);
+
+}  // namespace trireme::planner

@@ -1,0 +1,95 @@
+#include "trireme/planner/kernels.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "trireme/base/error.h"
+
+namespace trireme::planner {
+namespace {
+
+// Smaller tiles read their operands more often for the same work.
+struct Tile {
+  double m, n, halvings;
+};
+constexpr std::array<Tile, 6> kTiles = {
+    {{256, 128, 0}, {128, 256, 0}, {128, 128, 1}, {128, 64, 2}, {64, 128, 2}, {64, 64, 3}}};
+
+double element(Math math) {
+  if (math == Math::kFp32) return 4;
+  return math == Math::kFp8 ? 1 : 2;
+}
+
+bool aligned(Math math, double size) { return std::fmod(size * element(math), 16) == 0; }
+
+double gemm_seconds(const Gpu& gpu, const Kernel& kernel) {
+  const Efficiency& efficiency = gpu.efficiency;
+  const double units = std::max(gpu.units, 1);
+  const double rate = peak(gpu, kernel.math) * efficiency.gemm * (kernel.crosswise ? efficiency.crosswise : 1);
+  const bool fast = aligned(kernel.math, kernel.k) && aligned(kernel.math, kernel.n);
+  double best = INFINITY;
+  for (const Tile& tile : kTiles) {
+    const double tiles = std::ceil(kernel.m / tile.m) * std::ceil(kernel.n / tile.n) * kernel.batch;
+    const double one = 2 * tile.m * tile.n * (kernel.k + efficiency.depth) /
+                       (rate / units * std::pow(1 - efficiency.tile, tile.halvings));
+    best = std::min(best, std::ceil(tiles / units) * one);
+  }
+  const double bytes = (kernel.m * kernel.k + kernel.k * kernel.n + kernel.m * kernel.n) *
+                       kernel.batch * element(kernel.math);
+  return std::max(best, bytes / (gpu.memory_rate * efficiency.memory)) /
+         (fast ? 1 : efficiency.misaligned);
+}
+
+}  // namespace
+
+Kernel gemm(Math math, double m, double n, double k, double batch) {
+  return {.kind = Kernel::Kind::kGemm, .math = math, .m = m, .n = n, .k = k, .batch = batch};
+}
+
+Kernel attention(Math math, double flops) {
+  return {.kind = Kernel::Kind::kAttention, .math = math, .flops = flops};
+}
+
+Kernel stream(double bytes, double kernels) {
+  return {.kind = Kernel::Kind::kStream, .bytes = bytes / kernels, .count = kernels};
+}
+
+double peak(const Gpu& gpu, Math math) {
+  const double rate = math == Math::kFp32  ? gpu.fp32_flops
+                      : math == Math::kFp8 ? gpu.fp8_flops
+                                           : gpu.half_flops;
+  if (rate <= 0)
+    fail(ErrorKind::kUsage, "gpu {} has no {} rate; choose another precision or gpu", gpu.name,
+         math == Math::kFp32  ? "fp32"
+         : math == Math::kFp8 ? "fp8"
+                              : "bf16 or fp16");
+  return rate;
+}
+
+double seconds(const Gpu& gpu, const Kernel& kernel) {
+  const Efficiency& efficiency = gpu.efficiency;
+  double one = 0;
+  switch (kernel.kind) {
+    case Kernel::Kind::kGemm: one = gemm_seconds(gpu, kernel); break;
+    case Kernel::Kind::kAttention:
+      one = kernel.flops / (peak(gpu, kernel.math) * efficiency.attention);
+      break;
+    case Kernel::Kind::kStream: one = kernel.bytes / (gpu.memory_rate * efficiency.memory); break;
+  }
+  return kernel.count * (one + efficiency.kernel_s);
+}
+
+double count(const std::vector<Kernel>& kernels) {
+  double sum = 0;
+  for (const Kernel& kernel : kernels) sum += kernel.count;
+  return sum;
+}
+
+double seconds(const Gpu& gpu, const std::vector<Kernel>& kernels) {
+  double sum = 0;
+  for (const Kernel& kernel : kernels) sum += seconds(gpu, kernel);
+  return sum;
+}
+
+}  // namespace trireme::planner

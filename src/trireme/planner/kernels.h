@@ -1,0 +1,43 @@
+// Kernels: the seconds of single operations on one processor, from their shapes.
+#pragma once
+
+#include <vector>
+
+#include "trireme/planner/hardware.h"
+
+namespace trireme::planner {
+
+enum class Math { kFp32, kHalf, kFp8 };
+
+// One or more equal kernels, started one after the other.
+struct Kernel {
+  enum class Kind {
+    kGemm,       // `batch` products [m, k] x [k, n]
+    kAttention,  // fused: `flops` as they are computed
+    kStream      // reads and writes `bytes`
+  };
+  Kind kind = Kind::kStream;
+  Math math = Math::kHalf;
+  double m = 0, n = 0, k = 0, batch = 1;
+  bool crosswise = false;  // operands lie across the inner dimension
+  double flops = 0;
+  double bytes = 0;
+  double count = 1;
+};
+
+Kernel gemm(Math math, double m, double n, double k, double batch = 1);
+Kernel attention(Math math, double flops);
+// `kernels`: over how many the bytes are spread.
+Kernel stream(double bytes, double kernels = 1);
+
+// A product takes as many waves of tiles as the processor's units need for all of them, each as long as its inner
+// dimension and a tile's beginning and end; of several tile shapes the fastest. It takes no less than moving its operands
+// takes. Rows that are no multiple of 16 bytes go by slower instructions.
+double seconds(const Gpu& gpu, const Kernel& kernel);
+double seconds(const Gpu& gpu, const std::vector<Kernel>& kernels);
+double count(const std::vector<Kernel>& kernels);
+
+// Of a data sheet. Throws Error{kUsage} for a type that the processor has no instructions for.
+double peak(const Gpu& gpu, Math math);
+
+}  // namespace trireme::planner

@@ -1,0 +1,172 @@
+#include "trireme/planner/layer_kernels.h"
+
+#include "trireme/arch/parts.h"
+#include "trireme/arch/per_rank.h"
+
+namespace trireme::planner {
+namespace {
+
+// A product of a linear layer, [rows, in] x [in, out], and its gradients'.
+void add_linear(NodeKernels& node, Math math, double rows, double in, double out) {
+  node.forward.push_back(gemm(math, rows, out, in));
+  node.input.push_back(gemm(math, rows, in, out));
+  node.weight.push_back(gemm(math, out, in, rows));
+  node.weight.back().crosswise = true;
+}
+
+struct Shape {
+  Shape(const config::Job& job, const Practice& practice)
+      : model(job.model),
+        practice(practice),
+        sizes(job.model, arch::per_rank(job)),
+        llama(job.model.family == config::Family::kLlama),
+        tokens(static_cast<double>(sizes.tokens)),
+        rows(static_cast<double>(sizes.rows)),
+        d(static_cast<double>(sizes.d)),
+        q(static_cast<double>(sizes.q)),
+        kv(static_cast<double>(sizes.kv)),
+        ffn(static_cast<double>(sizes.ffn)),
+        vocab(static_cast<double>(sizes.vocab)),
+        element(static_cast<double>(sizes.element)),
+        sum(static_cast<double>(size_of(job.precision.grads.value()))),
+        math(job.precision.compute == DType::kF32 ? Math::kFp32 : Math::kHalf),
+        linear(practice.fp8 ? Math::kFp8 : math) {}
+
+  const config::Model& model;
+  const Practice& practice;
+  arch::Sizes sizes;
+  bool llama;
+  double tokens, rows, d, q, kv, ffn, vocab;
+  double element;  // bytes of an activation
+  double sum;      // bytes of an element of summed gradients
+  Math math, linear;
+
+  double up() const { return llama ? 2 * ffn : ffn; }  // features before the activation
+  double heads() const { return static_cast<double>(sizes.attention.heads); }
+  double attended() const { return static_cast<double>(sizes.attention.tokens); }
+  double width() const { return static_cast<double>(model.hidden / model.heads); }
+  double seq() const { return static_cast<double>(model.seq_len); }
+  bool eager() const { return practice.fusion == Fusion::kEager; }
+  bool compiled() const { return practice.fusion == Fusion::kCompiled; }
+  double mask() const { return practice.dropout ? 1 : 0; }  // bytes that dropout keeps an element
+
+  // A gradient of a weight joins the sum of the step's.
+  Kernel added(double weights) const {
+    return stream(weights * (practice.adds_weight_gradients ? element + 2 * sum : sum));
+  }
+};
+
+// Queries against all keys: of each pair a product over the head's width, for scores and for what they weigh.
+void add_attention(const Shape& shape, NodeKernels& node) {
+  const double pairs = shape.attended() * shape.seq() * shape.heads();
+  std::vector<Kernel> forward;
+  if (shape.practice.attention != AttentionKernel::kUnfused) {
+    // The first generation reaches half the rate.
+    const double seen = (shape.practice.causal ? 0.5 : 1) *
+                        (shape.practice.attention == AttentionKernel::kFlash ? 2 : 1);
+    const double flops = 4 * pairs * shape.width() * seen;
+    forward = {attention(shape.math, flops)};
+    node.input.push_back(attention(shape.math, 2.5 * flops));  // with the scores once more
+  } else {
+    const double s = shape.seq(), batch = pairs / (s * s), e = shape.element;
+    const double dropped = shape.practice.dropout ? 2 * e + 1 : 0;
+    forward = {gemm(shape.math, s, s, shape.width(), batch),
+               stream(pairs * (2 * e + dropped), shape.practice.dropout ? 2 : 1),
+               gemm(shape.math, s, shape.width(), s, batch)};
+    node.input.push_back(gemm(shape.math, s, s, shape.width(), batch));
+    Kernel narrow = gemm(shape.math, s, shape.width(), s, batch);  // to values, queries and keys
+    narrow.count = 3;
+    node.input.push_back(narrow);
+    node.input.push_back(stream(pairs * (3 * e + dropped), 2));
+  }
+  node.forward.insert(node.forward.end(), forward.begin(), forward.end());
+  node.parts.emplace_back(arch::kAttention, std::move(forward));
+}
+
+// Bytes that elementwise operations move, of an element of a row, by how they are joined. A norm reads and writes; a
+// residual addition reads two and writes one; eager operations keep nothing on the chip between them.
+void add_elementwise(const Shape& shape, NodeKernels& node) {
+  const double e = shape.element, mask = shape.mask();
+  const double row = shape.rows * shape.d;
+  double norm = 2 * e, residual = 3 * e + mask;
+  if (shape.eager() && shape.llama) norm = 4 * e + 16;  // through fp32
+  if (shape.compiled()) residual -= e;                  // what it writes is normed at once
+  const bool slow = shape.eager() && shape.llama;
+  const Kernel norms = stream(2 * row * norm, slow ? 8 : 2);
+  const double inner = shape.tokens * shape.ffn;
+  const double activated = shape.llama ? (slow ? 5 : 3) * e : 2 * e;
+  const Kernel activation = stream(inner * activated, slow ? 2 : 1);
+  node.forward.push_back(norms);
+  node.forward.push_back(activation);
+  node.parts.emplace_back(arch::kNorms, std::vector{norms});
+  node.parts.emplace_back(
+      arch::kMlp, std::vector{gemm(shape.linear, shape.tokens, shape.up(), shape.d), activation});
+  node.forward.push_back(stream(2 * row * residual, 2));
+  if (shape.llama) {
+    const double turned = shape.tokens * (shape.q + shape.kv);
+    node.forward.push_back(
+        stream(turned * (shape.eager() ? 4 * e + 16 : 2 * e), shape.eager() ? 8 : 2));
+    node.input.push_back(
+        stream(turned * (shape.eager() ? 4 * e + 16 : 2 * e), shape.eager() ? 8 : 2));
+  }
+  const double norm_back = (shape.eager() && shape.llama ? 8 * e + 16 : 5 * e);
+  node.input.push_back(stream(2 * row * norm_back, 4));
+  node.input.push_back(
+      stream(2 * row * ((shape.compiled() ? 1 : 3) * e + (mask > 0 ? 2 * e + mask : 0)), 4));
+  node.input.push_back(stream(inner * (shape.llama ? (shape.eager() ? 9 : 5) * e : 3 * e), 2));
+  if (!shape.llama)  // gradients of biases
+    node.weight.push_back(
+        stream(shape.tokens * (shape.q + 2 * shape.kv + shape.ffn) * e + 2 * row * e, 4));
+}
+
+NodeKernels block_kernels(const Shape& shape) {
+  NodeKernels node;
+  const double qkv = shape.q + 2 * shape.kv;
+  const double up = shape.up();
+  add_linear(node, shape.linear, shape.tokens, shape.d, qkv);
+  add_linear(node, shape.linear, shape.tokens, shape.q, shape.d);
+  add_linear(node, shape.linear, shape.tokens, shape.d, up);
+  add_linear(node, shape.linear, shape.tokens, shape.ffn, shape.d);
+  if (shape.practice.fp8)  // operands are scaled and cast, in both layouts
+    node.forward.push_back(
+        stream(shape.tokens * (2 * shape.d + shape.q + shape.ffn) * (shape.element + 2), 4));
+  add_attention(shape, node);
+  add_elementwise(shape, node);
+  node.weight.push_back(shape.added(shape.d * (qkv + shape.q + up + shape.ffn)));
+  return node;
+}
+
+// The loss reads logits in fp32: the copy, the largest and the sum of their exponentials, and the gradient back.
+NodeKernels head_kernels(const Shape& shape) {
+  NodeKernels node;
+  const double logits = shape.tokens * shape.vocab, e = shape.element;
+  add_linear(node, shape.math, shape.tokens, shape.d, shape.vocab);
+  node.parts.emplace_back(arch::kLogits, node.forward);
+  node.forward.push_back(stream(shape.rows * shape.d * 2 * e));
+  node.forward.push_back(
+      stream(logits * (shape.compiled() ? 2 * e + 4 : e + 4 + 12), shape.compiled() ? 2 : 4));
+  node.input.push_back(
+      stream(logits * (shape.compiled() ? 2 * e : 12 + e + 4), shape.compiled() ? 1 : 3));
+  node.input.push_back(stream(shape.rows * shape.d * 5 * e));
+  node.weight.push_back(shape.added(shape.vocab * shape.d));
+  return node;
+}
+
+NodeKernels embed_kernels(const Shape& shape) {
+  NodeKernels node;
+  const double row = shape.rows * shape.d;
+  node.forward.push_back(stream(row * (2 * shape.element + 2 * shape.element * shape.mask()), 2));
+  node.weight.push_back(stream(row * 3 * shape.element, 2));
+  node.weight.push_back(shape.added(shape.vocab * shape.d));
+  return node;
+}
+
+}  // namespace
+
+ModelKernels model_kernels(const config::Job& job, const Practice& practice) {
+  const Shape shape(job, practice);
+  return {
+      .embed = embed_kernels(shape), .block = block_kernels(shape), .head = head_kernels(shape)};
+}
+
+}  // namespace trireme::planner

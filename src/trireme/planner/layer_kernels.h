@@ -1,0 +1,31 @@
+// The kernels that a language model's nodes are made of, on one rank.
+#pragma once
+
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "trireme/config/job.h"
+#include "trireme/planner/kernels.h"
+#include "trireme/planner/practice.h"
+
+namespace trireme::planner {
+
+// Of one micro-batch, without what a node exchanges.
+struct NodeKernels {
+  std::vector<Kernel> forward;
+  std::vector<Kernel> input;   // gradients of what the node reads
+  std::vector<Kernel> weight;  // and of its parameters
+  // Of forward, what a part of the node takes that is computed again (arch/parts.h).
+  std::vector<std::pair<std::string_view, std::vector<Kernel>>> parts;
+};
+
+struct ModelKernels {
+  NodeKernels embed, block, head;
+};
+
+// `job` is resolved. Shapes are those of the rank with most; a rank of several tp ranks without sequence parallelism
+// has every row between the parallel regions, with it its own.
+ModelKernels model_kernels(const config::Job& job, const Practice& practice);
+
+}  // namespace trireme::planner

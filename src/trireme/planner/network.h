@@ -1,0 +1,38 @@
+// Network: the seconds of collectives and transfers, from where the ranks of a group are.
+#pragma once
+
+#include "trireme/mesh/mesh.h"
+#include "trireme/plan/program.h"
+#include "trireme/planner/hardware.h"
+
+namespace trireme::planner {
+
+// Ranks of a mesh on the hosts of a cluster, in rank order. All groups over the same axes communicate at the same time, so
+// that the members a group has on a host get their share of its links and no more.
+class Network {
+ public:
+  // Throws Error{kUsage} where the cluster has fewer processors than the mesh has ranks, or no tier joins them all.
+  Network(const Cluster& cluster, const mesh::Mesh& mesh);
+
+  // `bytes` as of plan::NodeExchange: of the whole that is reduced, gathered or scattered; of what a rank gives to an
+  // all_to_all or send_recv. A ring within each tier, over the hosts through all links that the group has on each; of
+  // few bytes a tree (its latency grows with the logarithm of the ranks).
+  double seconds(plan::Exchange kind, mesh::AxisSet axes, double bytes) const;
+
+  // Between neighbouring stages of a pipeline.
+  double transfer(double bytes) const;
+
+ private:
+  // A tier as a group sees it: how many of its members the tier joins into one, and what each brings.
+  struct Hop {
+    int members = 1;   // that meet here
+    double links = 1;  // of the tier's, for each of them
+    const Tier* tier = nullptr;
+  };
+  std::vector<Hop> hops(mesh::AxisSet axes) const;
+
+  const Cluster& cluster_;
+  mesh::Mesh mesh_;
+};
+
+}  // namespace trireme::planner

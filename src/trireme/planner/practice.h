@@ -1,0 +1,40 @@
+// Practice: how a system computes a model, where systems differ. Facts about programs, nothing fitted.
+#pragma once
+
+namespace trireme::planner {
+
+enum class AttentionKernel {
+  kUnfused,  // two batched products with the probabilities in memory between them
+  kFlash,    // fused, by blocks (Dao et al. 2022)
+  kFlash2    // with less work between the products, twice as fast (Dao 2023)
+};
+enum class Fusion {
+  kEager,    // a kernel for each elementwise operation
+  kKernels,  // norms, bias + activation, bias + dropout + residual each in one kernel
+  kCompiled  // chains of elementwise operations in one kernel, as a compiler makes them
+};
+
+// What tensor-parallel ranks exchange beside computing.
+enum class TensorOverlap {
+  kNothing,
+  kBackward,   // in backward, while weight gradients are computed
+  kEverything  // by parts of the products that make or need it
+};
+
+struct Practice {
+  AttentionKernel attention = AttentionKernel::kFlash2;
+  Fusion fusion = Fusion::kKernels;
+  bool dropout = false;
+  bool fp8 = false;                   // products of linear layers in fp8
+  bool causal = true;                 // attention kernels leave out what the mask hides
+  bool adds_weight_gradients = true;  // a kernel of its own adds each micro-batch's to a sum
+  bool overlaps_reduction = true;     // gradients travel behind backward; else after it
+  bool overlaps_gathers = false;      // of stepped parameters, behind the next forward
+  TensorOverlap tensor = TensorOverlap::kNothing;
+  bool overlaps_transfers = true;  // between pipeline stages; else compute waits for them
+  bool blocks_launches = false;    // the host waits for every kernel (CUDA_LAUNCH_BLOCKING)
+  bool splits_transfers = false;   // each tp rank sends a part, gathered inside the host (SC21)
+  bool operator==(const Practice&) const = default;
+};
+
+}  // namespace trireme::planner

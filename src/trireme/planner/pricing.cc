@@ -1,0 +1,152 @@
+#include "trireme/planner/pricing.h"
+
+#include <algorithm>
+
+#include "trireme/arch/layout.h"
+#include "trireme/base/error.h"
+#include "trireme/plan/offload.h"
+
+namespace trireme::planner {
+namespace {
+
+using plan::Verb;
+
+NodeCost priced(const Gpu& gpu, const Practice& practice, const NodeKernels& kernels) {
+  const auto timed = [&](const std::vector<Kernel>& list) {
+    return seconds(gpu, list) +
+           (practice.blocks_launches ? count(list) * gpu.efficiency.blocked_s : 0);
+  };
+  NodeCost cost{.forward = timed(kernels.forward),
+                .input = timed(kernels.input),
+                .weight = timed(kernels.weight)};
+  for (const auto& [name, part] : kernels.parts) cost.parts.emplace(name, timed(part));
+  return cost;
+}
+
+// Whether a line is the first of its chunk to see what another stage has sent.
+bool follows_transfer(const plan::PlanSet& plan, const plan::Instr& line) {
+  const std::vector<plan::Node>& nodes = plan.program.nodes;
+  const auto other = [&](int next) {
+    return next >= 0 && next < static_cast<int>(nodes.size()) &&
+           nodes[next].stage != nodes[line.node].stage;
+  };
+  if (line.verb == Verb::kForward) return other(line.node - 1);
+  return (line.verb == Verb::kBackward || line.verb == Verb::kBackwardInput) &&
+         other(line.node + 1);
+}
+
+}  // namespace
+
+Pricing::Pricing(const config::Job& job, const Practice& practice, const Cluster& cluster)
+    : job_(job), practice_(practice), cluster_(cluster), network_(cluster, arch::mesh_of(job)) {
+  const ModelKernels kernels = model_kernels(job, practice);
+  embed_ = priced(cluster.gpu, practice, kernels.embed);
+  block_ = priced(cluster.gpu, practice, kernels.block);
+  head_ = priced(cluster.gpu, practice, kernels.head);
+}
+
+const NodeCost& Pricing::cost_of(const plan::Node& node) const {
+  if (node.name == "embed") return embed_;
+  if (node.name == "head") return head_;
+  return block_;
+}
+
+double Pricing::exchange(const sim::Exchanged& exchanged) const {
+  if (exchanged.axes == mesh::AxisSet(mesh::Axis::kPp)) {
+    const double ranks = exchanged.ranks;
+    const bool one_way = exchanged.kind == plan::Exchange::kSendRecv;
+    return transfer(one_way ? exchanged.bytes : 2 * exchanged.bytes * (ranks - 1) / ranks);
+  }
+  return exchanged.times * network_.seconds(exchanged.kind, exchanged.axes, exchanged.bytes);
+}
+
+double Pricing::transfer(double bytes) const {
+  const int tp = job_.parallel.tp;
+  if (!practice_.splits_transfers || tp == 1 || job_.parallel.sequence_parallel)
+    return network_.transfer(bytes);
+  return network_.transfer(bytes / tp) +
+         network_.seconds(plan::Exchange::kAllGather, mesh::Axis::kTp, bytes);
+}
+
+double Pricing::streamed(double bytes) const { return seconds(cluster_.gpu, stream(bytes)); }
+
+double Pricing::node(const plan::Node& node, Verb verb) const {
+  const NodeCost& cost = cost_of(node);
+  const bool backward = verb == Verb::kBackward || verb == Verb::kBackwardInput;
+  const bool weight = verb == Verb::kBackward || verb == Verb::kBackwardWeight;
+  double compute = backward || weight ? 0 : cost.forward;
+  if (backward) {
+    compute += cost.input;
+    for (const plan::Part& part : node.parts)
+      if (part.again)
+        if (const auto found = cost.parts.find(part.name); found != cost.parts.end())
+          compute += found->second;
+  }
+  if (weight) compute += cost.weight;
+  double exchanges = 0;
+  for (const plan::NodeExchange& one : node.exchanges)
+    if (const int times = plan::times(node, one, verb); times > 0)
+      exchanges += times * network_.seconds(one.kind, one.axes, static_cast<double>(one.bytes));
+  double covered = 0;
+  if (practice_.tensor == TensorOverlap::kEverything) covered = compute;
+  if (practice_.tensor == TensorOverlap::kBackward && backward) covered = cost.weight;
+  if (practice_.tensor == TensorOverlap::kBackward && verb == Verb::kBackwardWeight)
+    covered = cost.weight;
+  return compute + std::max(exchanges - covered, 0.0);
+}
+
+// What a line pays for that the practice does not do beside computing.
+double Pricing::waits(const plan::PlanSet& plan, int rank, const plan::Instr& line) const {
+  double sum = 0;
+  if (!practice_.overlaps_transfers && follows_transfer(plan, line)) {
+    const plan::ValueId value = line.verb == Verb::kForward
+                                    ? plan.program.nodes[line.node].reads.front()
+                                    : plan.program.nodes[line.node].writes.front();
+    sum += transfer(static_cast<double>(plan.program.values[value].bytes));
+  }
+  if (!practice_.overlaps_reduction && line.verb == Verb::kStep)
+    for (const plan::Instr& other : plan.list(rank))
+      if (other.verb == Verb::kReduceGrads && other.unit == line.unit && other.mb < 0)
+        for (const sim::Exchanged& one : sim::exchanges(plan, other)) sum += exchange(one);
+  return sum;
+}
+
+sim::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank, const plan::Instr& line) const {
+  const double waited = waits(plan, rank, line);
+  switch (line.verb) {
+    case Verb::kForward:
+    case Verb::kRecompute:
+    case Verb::kBackward:
+    case Verb::kBackwardInput:
+    case Verb::kBackwardWeight: return node(plan.program.nodes[line.node], line.verb) + waited;
+    case Verb::kSend:
+      if (!practice_.overlaps_transfers) return 0.0;
+      break;
+    case Verb::kRecv: return 0.0;
+    case Verb::kReduceGrads:
+      if (!practice_.overlaps_reduction && line.mb < 0) return 0.0;
+      break;
+    case Verb::kReload:
+    case Verb::kOffload:
+      if (line.axes.empty()) {
+        const plan::Offload& offload = plan.recipe.offload;
+        const plan::Tier tier =
+            line.value >= 0 ? offload.activations : plan::tier_of(offload, line.piece);
+        const double rate = tier == plan::Tier::kNvme ? cluster_.disk_rate / cluster_.gpus_per_host
+                                                      : cluster_.host_rate;
+        if (rate <= 0)
+          fail(ErrorKind::kUsage, "cluster {} names no {} for what leaves memory", cluster_.name,
+               tier == plan::Tier::kNvme ? "disk_rate" : "host_rate");
+        const int stage = plan.mesh.coordinate(rank, mesh::Axis::kPp);
+        return static_cast<double>(plan::transit_bytes(plan, stage, line)) / rate;
+      }
+      break;
+    default: break;
+  }
+  double sum = waited;
+  for (const sim::Exchanged& one : sim::exchanges(plan, line)) sum += exchange(one);
+  if (const double bytes = sim::moved_bytes(plan, rank, line); bytes > 0) sum += streamed(bytes);
+  return sum;
+}
+
+}  // namespace trireme::planner

@@ -1,0 +1,48 @@
+// Pricing: the seconds of a plan's lines on a cluster, for sim::simulate.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "trireme/planner/layer_kernels.h"
+#include "trireme/planner/network.h"
+#include "trireme/sim/cost.h"
+
+namespace trireme::planner {
+
+// Of one rank, in seconds of one micro-batch.
+struct NodeCost {
+  double forward = 0;
+  double input = 0;
+  double weight = 0;
+  std::map<std::string, double, std::less<>> parts;  // of forward, computed again
+};
+
+class Pricing {
+ public:
+  // `job` is resolved; all that is given must outlive this.
+  Pricing(const config::Job& job, const Practice& practice, const Cluster& cluster);
+
+  // Compute and what the node exchanges meanwhile.
+  double node(const plan::Node& node, plan::Verb verb) const;
+  double exchange(const sim::Exchanged& exchanged) const;
+  double transfer(double bytes) const;  // between stages
+  double streamed(double bytes) const;  // read and written, by kernels
+
+  // Of a line that the plan has as it is; where the practice does not overlap what a plan does, later lines pay.
+  sim::LineSeconds line(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
+
+  const Network& network() const { return network_; }
+
+ private:
+  const NodeCost& cost_of(const plan::Node& node) const;
+  double waits(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
+
+  const config::Job& job_;
+  const Practice& practice_;
+  const Cluster& cluster_;
+  Network network_;
+  NodeCost embed_, block_, head_;
+};
+
+}  // namespace trireme::planner

@@ -1,0 +1,57 @@
+// Runs: what the rows of published step times describe, as jobs and practices.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "trireme/planner/estimate.h"
+#include "trireme/planner/tables/csv.h"
+
+namespace trireme::planner::tables {
+
+// A model, how it was spread over which machine, and how long a step took.
+struct Run {
+  std::string row;
+  std::string group;
+  std::vector<std::size_t> lines;
+  std::string cluster;  // a shipped one
+  int gpus = 1;
+  double seconds = 0;  // of a step
+  double scale = 1;    // steps of the job that make the row's, where its batch does not divide
+  std::vector<Candidate>
+      candidates;  // where the row leaves settings open: the fastest is what it is taken to be
+  std::string unscored;  // why there is none
+};
+
+// A layout as tables print it.
+struct Layout {
+  int tp = 1, pp = 1, chunks = 1, dp = 1;
+  int zero = 0;
+  bool sequence_parallel = false;
+  double micro_batch = 1, global_batch = 1;
+};
+struct Dimensions {
+  bool llama = false;
+  std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0, vocab = 0, seq_len = 0;
+  bool tied = true;
+};
+enum class Again { kNothing, kAttention, kEverything };
+
+// A job of 16-bit training with fp32 masters; resolved. Stages have as many blocks as their neighbours, the first ones one more;
+// embedding and head are beside the first and last or, `counted`, in place of a block. `scale` is set where the
+// batch is rounded to whole micro-batches.
+config::Job job_of(const Dimensions& model, const Layout& layout, Again again, bool fp32_gradients,
+                   bool counted = false);
+
+std::vector<Run> korthikanti_runs(const Csv& csv);
+std::vector<Run> sc21_runs(const Csv& csv);
+std::vector<Run> sc21_zero3_runs(const Csv& csv);
+std::vector<Run> bloom_runs(const Csv& csv);
+std::vector<Run> megascale_runs(const Csv& csv);
+std::vector<Run> megatron_core_runs(const Csv& csv);
+std::vector<Run> mosaicml_runs(const Csv& csv);
+std::vector<Run> torchtitan_runs(const Csv& csv);
+std::vector<Run> fms_runs(const Csv& csv);
+
+}  // namespace trireme::planner::tables
