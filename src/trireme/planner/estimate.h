@@ -24,6 +24,7 @@ class Candidate {
 
   // The plan, compiled, and its simulation, line by line.
   plan::PlanSet plan() const;
+  sim::Forecast simulate(const Cluster& cluster) const;
 
  private:
   config::Job job_;

@@ -13,8 +13,8 @@ namespace trireme::planner {
 // How near a GPU type comes to its peaks: its one curve, the same for every model and system. Fitted once on measurements
 // and then frozen; docs/planner.md lists each value with the rows that it came from.
 struct Efficiency {
-  double gemm = 0.8;    // of the peak rate, by a matrix product that fills the device
-  double crosswise = 0.9;   // of that, by one that sums over rows, as weight gradients do
+  double gemm = 0.8;       // of the peak rate, by a matrix product that fills the device
+  double crosswise = 0.9;  // of that, by one that sums over rows, as weight gradients do
   double depth = 128;   // inner elements whose products take as long as beginning and ending a tile
   double memory = 0.8;  // of the memory's rate, by kernels that stream
   double attention = 0.6;   // of the peak rate, by fused attention of the second generation

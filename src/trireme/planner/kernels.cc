@@ -26,7 +26,8 @@ bool aligned(Math math, double size) { return std::fmod(size * element(math), 16
 double gemm_seconds(const Gpu& gpu, const Kernel& kernel) {
   const Efficiency& efficiency = gpu.efficiency;
   const double units = std::max(gpu.units, 1);
-  const double rate = peak(gpu, kernel.math) * efficiency.gemm * (kernel.crosswise ? efficiency.crosswise : 1);
+  const double rate =
+      peak(gpu, kernel.math) * efficiency.gemm * (kernel.crosswise ? efficiency.crosswise : 1);
   const bool fast = aligned(kernel.math, kernel.k) && aligned(kernel.math, kernel.n);
   double best = INFINITY;
   for (const Tile& tile : kTiles) {

@@ -5,6 +5,7 @@
 #include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/plan/offload.h"
+#include "trireme/plan/unit_types.h"
 
 namespace trireme::planner {
 namespace {
@@ -95,6 +96,37 @@ double Pricing::node(const plan::Node& node, Verb verb) const {
   return compute + std::max(exchanges - covered, 0.0);
 }
 
+UnitCost Pricing::unit(const plan::Recipe& recipe, const plan::Unit& unit) const {
+  const auto numel = static_cast<double>(unit.numel);
+  const double values = numel * static_cast<double>(size_of(plan::param_type(recipe, unit)));
+  const double grads = numel * static_cast<double>(size_of(plan::reduce_type(recipe)));
+  UnitCost cost;
+  if (recipe.zero == 0) {
+    cost.reduce = network_.seconds(plan::Exchange::kAllReduce, mesh::kReplicas, grads);
+  } else {
+    const double part = grads / job_.parallel.dp_shard / job_.parallel.cp;
+    cost.gather = network_.seconds(plan::Exchange::kAllGather, mesh::kShards, values);
+    cost.reduce = network_.seconds(plan::Exchange::kReduceScatter, mesh::kShards, grads) +
+                  network_.seconds(plan::Exchange::kAllReduce, mesh::Axis::kDpReplicate, part);
+  }
+  if (!unit.trainable) cost.reduce = 0;
+  return cost;
+}
+
+double Pricing::node_beside(const plan::Program& program, const plan::Recipe& recipe,
+                            const plan::Node& node_of, Verb verb) const {
+  const double compute = node(node_of, verb);
+  if (recipe.zero < 2 || compute <= 0) return compute;
+  const bool backward = verb != Verb::kForward && verb != Verb::kRecompute;
+  double beside = 0;
+  for (const plan::UnitId id : node_of.units) {
+    const UnitCost cost = unit(recipe, program.units[static_cast<std::size_t>(id)]);
+    beside += (recipe.zero == 3 ? cost.gather : 0) + (backward ? cost.reduce : 0);
+  }
+  const double covered = std::min(beside / compute, 1.0);
+  return compute * (1 + covered * (1 / cluster_.gpu.efficiency.shared - 1));
+}
+
 // What a line pays for that the practice does not do beside computing.
 double Pricing::waits(const plan::PlanSet& plan, int rank, const plan::Instr& line) const {
   double sum = 0;
@@ -123,6 +155,18 @@ sim::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank, const plan::
       if (!practice_.overlaps_transfers) return 0.0;
       break;
     case Verb::kRecv: return 0.0;
+    case Verb::kUnshard:
+      if (practice_.overlaps_gathers && plan.recipe.zero < 3) {
+        // Behind the next forward of the nodes that use the unit.
+        double covered = 0;
+        for (const plan::Node& other : plan.program.nodes)
+          if (std::ranges::find(other.units, line.unit) != other.units.end())
+            covered += node(other, Verb::kForward);
+        double all = 0;
+        for (const sim::Exchanged& one : sim::exchanges(plan, line)) all += exchange(one);
+        return std::max(all - covered, 0.0);
+      }
+      break;
     case Verb::kReduceGrads:
       if (!practice_.overlaps_reduction && line.mb < 0) return 0.0;
       break;
