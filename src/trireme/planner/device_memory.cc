@@ -62,8 +62,7 @@ class Terms {
 void model_states(Terms& terms, const Stage& s, const Split& split, const MemoryPractice& p) {
   const auto share = [&](int from) { return p.zero >= from ? 1.0 / split.dp : 1.0; };
   const double all = s.parameters();
-  terms.add("weights", p.weights * all * share(3),
-            p.weights_on_host ? Pool::kHost : Pool::kAlways);
+  terms.add("weights", p.weights * all * share(3), p.weights_on_host ? Pool::kHost : Pool::kAlways);
   terms.add("gradients", p.gradients * all * share(2),
             p.states_on_host && p.zero >= 2 ? Pool::kHost : Pool::kAlways);
   terms.add("gradient sums", p.gradient_sums * all * share(2), Pool::kAlways);
@@ -82,8 +81,10 @@ void gathered(Terms& terms, const Stage& s, const MemoryPractice& p) {
     terms.add("gathered units", kHalf * s.parameters(), Pool::kAlways);
     terms.add("gradient sums", kSingle * s.parameters(), Pool::kAlways);
   } else {
-    terms.add("gathered units", kHalf * (tables + 2 * 2 * layer), Pool::kAlways);
-    if (tables > 0) terms.add("tables as they arrive", kHalf * tables, Pool::kAlways);
+    const double layers =
+        p.live_parameters > 0 ? std::min(2 * layer, p.live_parameters) : 2 * layer;
+    terms.add("gathered units", kHalf * (tables + layers), Pool::kAlways);
+    if (p.live_parameters == 0) terms.add("tables as they arrive", kHalf * tables, Pool::kAlways);
   }
 }
 
@@ -101,14 +102,23 @@ void activations(Terms& terms, const Stage& s, const Decoder& model, const Split
   if (!s.last) between += kHalf * model.hidden / split.tp;  // sent, and kept for its backward
   between *= s.in_flight * s.tokens;
   terms.add("embedding and stage outputs", between, Pool::kKept);
-  if (!p.expandable) terms.add("holes", constants.holes * (kept + between), Pool::kHoles);
+  if (!p.expandable && split.pp > 1)
+    terms.add("holes", constants.holes * (kept + between), Pool::kHoles);
   terms.add("layer at work", s.tokens * layer.working, Pool::kForward);
 
-  const double unit = std::max(s.layer_parameters, s.table_parameters);
-  const double parameter_gradients =
-      p.zero < 3 ? kHalf * unit : (p.gathered_all_step ? kHalf : kHalf + kSingle) * unit;
   terms.add("gradients of a layer", s.tokens * layer.gradients, Pool::kBackward);
-  terms.add("gradients of a unit", parameter_gradients, Pool::kBackward);
+}
+
+// Gradients of parameters before they are where they stay.
+void fresh_gradients(Terms& terms, const Stage& s, const MemoryPractice& p) {
+  const double unit = std::max(s.layer_parameters, s.table_parameters);
+  if (p.zero >= 3) {
+    const double at_once = p.live_parameters > 0 ? std::min(unit, p.live_parameters / 2) : unit;
+    const double copy = p.gathered_all_step ? 0 : p.reduced_copy;
+    terms.add("gradients of a unit", (kHalf + copy) * at_once, Pool::kBackward);
+  } else if (p.gradient_sums == 0) {  // else it becomes the gradient
+    terms.add("gradient of a unit", p.gradients * unit, Pool::kUnit);
+  }
 }
 
 void loss(Terms& terms, const Stage& s, const Decoder& model, const Split& split,
@@ -159,23 +169,22 @@ double DeviceMemory::term(const std::string& name) const {
 
 double DeviceMemory::allocated() const {
   const double computing =
-      of(Pool::kKept) +
-      std::max(of(Pool::kForward) + of(Pool::kBackward), term("logits and their copies"));
+      of(Pool::kKept) + std::max({of(Pool::kForward) + of(Pool::kBackward),
+                                  term("logits and their copies"), of(Pool::kUnit)});
   return of(Pool::kAlways) + std::max(computing, of(Pool::kStep));
 }
 
 double DeviceMemory::reserved() const {
   const double computing = of(Pool::kKept) + of(Pool::kHoles) + of(Pool::kForward) +
                            std::max(of(Pool::kLoss), of(Pool::kBackward));
-  const double step = of(Pool::kStep);
+  // Copies of the step are as large as units: either takes the other's blocks.
+  const double step = std::max(of(Pool::kStep), of(Pool::kUnit));
   return of(Pool::kAlways) + (expandable ? std::max(computing, step) : computing + step);
 }
 
 double DeviceMemory::on_device() const { return reserved() + of(Pool::kOutside); }
 
-double DeviceMemory::needed() const {
-  return allocated() + of(Pool::kHoles) + of(Pool::kOutside);
-}
+double DeviceMemory::needed() const { return allocated() + of(Pool::kHoles) + of(Pool::kOutside); }
 
 int communicators(const Split& split, int stage, bool tied) {
   const bool ends = stage == 0 || stage == split.pp - 1;
@@ -197,6 +206,7 @@ DeviceMemory stage_memory(const Decoder& model, const Split& split, const Memory
   model_states(terms, s, split, practice);
   gathered(terms, s, practice);
   activations(terms, s, model, split, practice, constants);
+  fresh_gradients(terms, s, practice);
   loss(terms, s, model, split, practice);
   exchanges(terms, s, split, practice);
   terms.add("context", constants.context, Pool::kOutside);

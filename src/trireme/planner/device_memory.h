@@ -13,8 +13,9 @@ struct Decoder {
   double kv_heads = 0;  // 0: as many as heads
   double ffn = 0;       // 0: 4 hidden
   double vocab = 0;
-  bool gated = false;  // three products in the feed-forward part, and q, k, v apart: as Llama has it
-  bool tied = true;    // one table for embedding and head
+  bool gated =
+      false;         // three products in the feed-forward part, and q, k, v apart: as Llama has it
+  bool tied = true;  // one table for embedding and head
 
   double kv_width() const { return kv_heads > 0 ? hidden / heads * kv_heads : hidden; }
   double ffn_width() const { return ffn > 0 ? ffn : 4 * hidden; }
@@ -53,13 +54,16 @@ struct MemoryPractice {
   // Copies that the update makes at once, of all parameters and of those that the rank updates.
   double step_whole = 0, step_own = 0;
   double reduce_bucket = 0, gather_bucket = 0;  // bytes, at most, copied to be exchanged
-  // Under ZeRO-3, units stay gathered and gradients whole and summed in fp32 from the first micro-batch to the last.
+  // Under ZeRO-3: parameters gathered at most, 0: two layers and the tables; bytes of a gradient's copy while it is
+  // reduced; whether units stay gathered, and gradients whole and summed in fp32, from the first micro-batch to the last.
+  double live_parameters = 0, reduced_copy = 4;
   bool gathered_all_step = false;
   bool states_on_host = false, weights_on_host = false, inputs_on_host = false;
 
   Keeps keeps = Keeps::kAll;
-  bool flash = true;     // attention without a matrix of probabilities
-  bool fused = true;     // norms and activations in one kernel each, and no output kept that nothing reads
+  bool flash = true;  // attention without a matrix of probabilities
+  bool fused =
+      true;  // norms and activations in one kernel each, and no output kept that nothing reads
   bool dropout = false;  // masks are kept
   bool embedding_norm = false;
   // Most bytes of a logit that the loss reserves, forward and backward; the part of it that is in use at once.
@@ -75,7 +79,8 @@ enum class Pool : std::uint8_t {
   kHoles,     // between kept tensors, too small for others
   kForward,   // a layer that runs forward, also again
   kLoss,      // from logits to their gradients
-  kBackward,  // gradients inside a layer and of its parameters
+  kBackward,  // gradients inside a layer, and of what is reduced at once
+  kUnit,      // the largest unit's gradient before it is added to the sum
   kStep,      // from the reduction of gradients to the next forward
   kOutside,   // not the allocator's
   kHost
@@ -104,10 +109,10 @@ struct DeviceMemory {
 
 // Beside facts: what measurements had to tell. docs/planner.md has the rows that each came from.
 struct MemoryConstants {
-  // Of kept activations, as holes between them, where segments do not grow.
-  double holes = 0.26;
+  // Of kept activations, as holes between those of several micro-batches, where segments do not grow.
+  double holes = 0.18;
   double context = 1343.0 * (1 << 20);  // a process that has put one tensor on the device
-  double communicator = 0.25e9;         // NCCL's channels and buffers, of each group that a rank is in
+  double communicator = 0.26e9;  // NCCL's channels and buffers, of each group that a rank is in
   bool operator==(const MemoryConstants&) const = default;
 };
 

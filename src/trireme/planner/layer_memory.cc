@@ -61,14 +61,15 @@ double gradients(const Decoder& model, const Split& split, const MemoryPractice&
   const double partial = kHalf * (split.sequence_parallel ? 1 : 0.5) * model.hidden;
   const double ffn = (model.gated ? 3 : 2) * kHalf * model.ffn_width() / split.tp +
                      (model.gated ? 2 : 1) * partial;
-  const double attention =
-      (2 * kHalf * (model.hidden + model.kv_width()) +
-       (practice.flash ? 0 : 2 * kHalf * model.heads * split.sequence)) /
-          split.tp +
-      (model.gated ? 3 : 1) * partial;
+  const double attention = (2 * kHalf * (model.hidden + model.kv_width()) +
+                            (practice.flash ? 0 : 2 * kHalf * model.heads * split.sequence)) /
+                               split.tp +
+                           (model.gated ? 3 : 1) * partial;
   // Keys and values of all of cp, gathered and as gradients, for every head of queries.
   const double context = split.cp > 1 ? 4 * kHalf * model.hidden * split.cp / split.tp : 0;
-  return std::max(ffn, attention + context);
+  // When backward comes to attention, the feed-forward part's activations are gone.
+  const double freed = (model.gated ? 4 : 2) * kHalf * model.ffn_width() / split.tp;
+  return std::max(ffn, attention + context - freed);
 }
 
 }  // namespace
