@@ -66,24 +66,36 @@ std::vector<Constant> fitted_constants() {
   for (const std::string gpu : {"a100", "h100"}) {
     for (const Field& field : fields)
       constants.push_back({.name = fmt::format("{}: {}", gpu, field.name),
-                           .in = [gpu, at = field.at](Cluster& cluster) {
-                             return cluster.gpu.name.starts_with(gpu) ? &(cluster.gpu.efficiency.*at) : nullptr;
-                           },
+                           .in =
+                               [gpu, at = field.at](Cluster& cluster) {
+                                 return cluster.gpu.name.starts_with(gpu)
+                                            ? &(cluster.gpu.efficiency.*at)
+                                            : nullptr;
+                               },
                            .low = field.low,
                            .high = field.high});
     constants.push_back({.name = gpu + ": nvlink",
-                         .in = [gpu](Cluster& cluster) {
-                           return cluster.gpu.name.starts_with(gpu) ? &cluster.tiers.front().efficiency : nullptr;
-                         },
+                         .in =
+                             [gpu](Cluster& cluster) {
+                               return cluster.gpu.name.starts_with(gpu)
+                                          ? &cluster.tiers.front().efficiency
+                                          : nullptr;
+                             },
                          .low = 0.1});
   }
-  const std::vector<std::vector<std::string>> fabrics = {
-      {"selene", "megascale"}, {"jean-zay"}, {"mosaic-a100-80", "mosaic-a100-40"}, {"mosaic-h100"}, {"dgx-h100"}};
+  const std::vector<std::vector<std::string>> fabrics = {{"selene", "megascale"},
+                                                         {"jean-zay"},
+                                                         {"mosaic-a100-80", "mosaic-a100-40"},
+                                                         {"mosaic-h100"},
+                                                         {"dgx-h100"}};
   for (const std::vector<std::string>& names : fabrics)
     constants.push_back({.name = names.front() + ": fabric",
-                         .in = [names](Cluster& cluster) {
-                           return std::ranges::count(names, cluster.name) > 0 ? &cluster.tiers.back().efficiency : nullptr;
-                         },
+                         .in =
+                             [names](Cluster& cluster) {
+                               return std::ranges::count(names, cluster.name) > 0
+                                          ? &cluster.tiers.back().efficiency
+                                          : nullptr;
+                             },
                          .low = 0.05});
   return constants;
 }
@@ -120,7 +132,7 @@ Case step_time_case(const Run& run, const std::vector<Cluster>& clusters,
 
 Runs fitted_runs(const std::string& directory) {
   const std::vector<std::pair<std::string, std::vector<Run> (*)(const Csv&)>> readers = {
-      {"korthikanti_table3_5_e2e", korthikanti_runs}, {"megatron_sc21_table1", sc21_runs},
+      {"korthikanti_table3_5_e2e", korthikanti_runs},  {"megatron_sc21_table1", sc21_runs},
       {"megatron_sc21_table2_zero3", sc21_zero3_runs}, {"megascale", megascale_runs},
       {"bloom_topologies_a100", bloom_runs},           {"mosaicml_fsdp_mpt", mosaicml_runs},
       {"megatron_core_h100", megatron_core_runs}};
@@ -129,7 +141,8 @@ Runs fitted_runs(const std::string& directory) {
     const Path file = Path(directory) / (name + ".csv");
     if (!std::filesystem::exists(file)) continue;
     std::vector<Run> runs = read(Csv::read(file.string()));
-    std::erase_if(runs, [](const Run& run) { return !run.unscored.empty() || run.group == "ZeRO-3"; });
+    std::erase_if(runs,
+                  [](const Run& run) { return !run.unscored.empty() || run.group == "ZeRO-3"; });
     tables.emplace(name, std::move(runs));
   }
   return tables;
@@ -145,8 +158,10 @@ double misfit(const Runs& tables, const std::vector<Cluster>& clusters) {
   return sum;
 }
 
-void fit(const Runs& tables, const std::vector<Constant>& constants, std::vector<Cluster>& clusters, int trials) {
-  constexpr double kFirstWidth = 0.1, kNarrowest = 1e-3, kWidest = 0.5, kWiden = 1.5, kNarrow = 0.92;
+void fit(const Runs& tables, const std::vector<Constant>& constants, std::vector<Cluster>& clusters,
+         int trials) {
+  constexpr double kFirstWidth = 0.1, kNarrowest = 1e-3, kWidest = 0.5, kWiden = 1.5,
+                   kNarrow = 0.92;
   std::vector<const Constant*> free;
   std::vector<double> at;
   for (const Constant& constant : constants)
@@ -176,8 +191,9 @@ void fit(const Runs& tables, const std::vector<Constant>& constants, std::vector
   for (std::size_t i = 0; i < free.size(); ++i) set(*free[i], clusters, at[i]);
 }
 
-std::map<std::string, std::vector<Case>> left_out_cases(const std::string& directory, int trials,
-                                                        const std::function<void(const std::string&)>& progress) {
+std::map<std::string, std::vector<Case>> left_out_cases(
+    const std::string& directory, int trials,
+    const std::function<void(const std::string&)>& progress) {
   const Runs tables = fitted_runs(directory);
   const std::vector<Cluster> shipped = clusters_of(all_of(tables));
   std::map<std::string, std::vector<Case>> cases;

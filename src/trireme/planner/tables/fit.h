@@ -37,15 +37,17 @@ Case step_time_case(const Run& run, const std::vector<Cluster>& clusters,
 std::map<std::string, std::vector<Run>> fitted_runs(const std::string& directory);
 
 // Mean of |log(forecast / measured)|, each table weighing alike.
-double misfit(const std::map<std::string, std::vector<Run>>& tables, const std::vector<Cluster>& clusters);
+double misfit(const std::map<std::string, std::vector<Run>>& tables,
+              const std::vector<Cluster>& clusters);
 
 // An evolution strategy of one parent and one child (Rechenberg 1973): all constants move at once, by factors whose
 // width grows with success and shrinks without. The same draws every time.
-void fit(const std::map<std::string, std::vector<Run>>& tables, const std::vector<Constant>& constants,
-         std::vector<Cluster>& clusters, int trials);
+void fit(const std::map<std::string, std::vector<Run>>& tables,
+         const std::vector<Constant>& constants, std::vector<Cluster>& clusters, int trials);
 
 // Every run of every table forecast by constants that were fitted without its group, from the shipped ones on.
-std::map<std::string, std::vector<Case>> left_out_cases(const std::string& directory, int trials,
-                                                        const std::function<void(const std::string&)>& progress);
+std::map<std::string, std::vector<Case>> left_out_cases(
+    const std::string& directory, int trials,
+    const std::function<void(const std::string&)>& progress);
 
 }  // namespace trireme::planner::tables

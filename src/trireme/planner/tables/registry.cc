@@ -1,5 +1,9 @@
 #include "trireme/planner/tables/registry.h"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
 namespace trireme::planner::tables {
 
 // Each is defined beside its scorer.
@@ -18,8 +22,10 @@ Table bigscience_memory_table();
 Table mosaicml_memory_table();
 Table largest_models_table();
 
+std::vector<Table> step_time_tables();
+
 std::vector<Table> all_tables() {
-  return {
+  std::vector<Table> all = {
       zero_model_states_table(),       // Rajbhandari et al. 2020
       korthikanti_memory_table(),      // Korthikanti et al. 2022
       zero_bubble_rates_table(),       // Qi et al. 2023
@@ -35,6 +41,22 @@ std::vector<Table> all_tables() {
       torchtitan_memory_table(),       // torchtitan 2024
       mosaicml_memory_table(),         // MosaicML 2023
   };
+  // A file may hold times and memory: one table with the abilities of both.
+  for (Table& times : step_time_tables()) {
+    const auto same = std::ranges::find(all, times.name, &Table::name);
+    if (same == all.end()) {
+      all.push_back(std::move(times));
+      continue;
+    }
+    same->abilities.insert(same->abilities.begin(), times.abilities.begin(), times.abilities.end());
+    same->cases = [first = times.cases, second = same->cases](const Csv& csv) {
+      std::vector<Case> cases = first(csv);
+      std::ranges::move(second(csv), std::back_inserter(cases));
+      return cases;
+    };
+  }
+  return all;
+}
 }
 
 }  // namespace trireme::planner::tables

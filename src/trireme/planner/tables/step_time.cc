@@ -15,14 +15,16 @@ double operations(const Candidate& candidate) {
   const config::Job& job = candidate.job();
   const double tokens = static_cast<double>(job.run.global_batch * job.model.seq_len);
   const bool again = job.recompute.policy == config::RecomputePolicy::kFull;
-  return arch::flops_per_token(job.model, arch::FlopsConvention::kNanoGpt) * tokens * (again ? 4.0 / 3 : 1);
+  return arch::flops_per_token(job.model, arch::FlopsConvention::kNanoGpt) * tokens *
+         (again ? 4.0 / 3 : 1);
 }
 
 // The stupidest model that still works: one rate of operations for all runs of the table, the middle one.
 void add_null(const std::vector<Run>& runs, std::vector<Case>& cases) {
   std::vector<double> rates;
   for (const Run& run : runs)
-    if (run.unscored.empty()) rates.push_back(operations(run.candidates.front()) * run.scale / run.gpus / run.seconds);
+    if (run.unscored.empty())
+      rates.push_back(operations(run.candidates.front()) * run.scale / run.gpus / run.seconds);
   if (rates.empty()) return;
   std::ranges::nth_element(rates, rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2));
   const double rate = rates[rates.size() / 2];
@@ -43,14 +45,19 @@ Scorer step_times(std::vector<Run> (*runs_of)(const Csv&)) {
 }
 
 Ability step_time(Bar bar, std::string peer, bool ranked = false) {
-  return {.quantity = "step time", .ranked = ranked, .bar = bar, .peer = std::move(peer), .null = "one rate of operations"};
+  return {.quantity = "step time",
+          .ranked = ranked,
+          .bar = bar,
+          .peer = std::move(peer),
+          .null = "one rate of operations"};
 }
 
 }  // namespace
 
 std::vector<Table> step_time_tables() {
   return {{.name = "korthikanti_table3_5_e2e",
-           .abilities = {step_time({.mape = 4, .largest = 8}, "Calculon 3.65, max 8.87 (its calibration)")},
+           .abilities = {step_time({.mape = 4, .largest = 8},
+                                   "Calculon 3.65, max 8.87 (its calibration)")},
            .cases = step_times(korthikanti_runs)},
           {.name = "megatron_sc21_table1",
            .abilities = {step_time({.mape = 4}, "Calculon 10.3")},
@@ -62,7 +69,8 @@ std::vector<Table> step_time_tables() {
            .abilities = {step_time({.mape = 4}, "Calculon 6.2")},
            .cases = step_times(megascale_runs)},
           {.name = "bloom_topologies_a100",
-           .abilities = {step_time({.mape = 5, .tau = 0.7, .regret = 3}, "Calculon 24.5, scaled 6.35", true)},
+           .abilities = {step_time({.mape = 5, .tau = 0.7, .regret = 3},
+                                   "Calculon 24.5, scaled 6.35", true)},
            .cases = step_times(bloom_runs)},
           {.name = "mosaicml_fsdp_mpt",
            .abilities = {step_time({.mape = 6}, "llm-analysis 11.8 to 13.2")},
