@@ -33,17 +33,6 @@ Case named(const MemoryRun& run, const char* quantity) {
   return one;
 }
 
-Case memory_case(const MemoryRun& run, const MemoryConstants& constants) {
-  Case one = named(run, kMemoryQuantity);
-  one.unit = run.view == View::kDevice ? "GB" : "GiB";
-  one.measured = run.measured;
-  one.forecast = forecast(run, constants);
-  one.low = one.forecast / (1 + band(run.view));
-  one.high = one.forecast * (1 + band(run.view));
-  if (run.view == View::kDevice) one.null = simple(run);
-  return one;
-}
-
 // Weights, gradients and states of the first stage, kept inputs, one layer at work, and what was left over on average:
 // the 20 lines that a forecast has to beat.
 double simple(const MemoryRun& run) {
@@ -54,6 +43,17 @@ double simple(const MemoryRun& run) {
                        memory.term("optimizer states") + memory.term("kept activations") +
                        memory.term("layer at work") + kLeftOver;
   return bytes / unit_of(run.view);
+}
+
+Case memory_case(const MemoryRun& run, const MemoryConstants& constants) {
+  Case one = named(run, kMemoryQuantity);
+  one.unit = run.view == View::kDevice ? "GB" : "GiB";
+  one.measured = run.measured;
+  one.forecast = forecast(run, constants);
+  one.low = one.forecast / (1 + band(run.view));
+  one.high = one.forecast * (1 + band(run.view));
+  if (run.view == View::kDevice) one.null = simple(run);
+  return one;
 }
 
 // A run's forecast in parts: base + holes * kept + communicator * groups, of each stage that may be fullest.

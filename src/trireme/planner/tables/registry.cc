@@ -4,6 +4,8 @@
 #include <iterator>
 #include <utility>
 
+#include "trireme/planner/tables/money.h"
+
 namespace trireme::planner::tables {
 
 // Each is defined beside its scorer.
@@ -40,6 +42,10 @@ std::vector<Table> all_tables() {
       bigscience_memory_table(),       // BigScience 2021
       torchtitan_memory_table(),       // torchtitan 2024
       mosaicml_memory_table(),         // MosaicML 2023
+      end_to_end_cost_table(),
+      cloud_prices_table(),
+      checkpoint_async_table(),
+      reliability_stats_table(),
   };
   // A file may hold times and memory: one table with the abilities of both.
   for (Table& times : step_time_tables()) {
