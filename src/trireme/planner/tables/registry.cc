@@ -63,6 +63,5 @@ std::vector<Table> all_tables() {
   }
   return all;
 }
-}
 
 }  // namespace trireme::planner::tables
