@@ -25,6 +25,7 @@ struct BenchOptions {
   BenchKernelsOptions kernels;
   BenchMemoryOptions memory;
   BenchPipelineOptions pipeline;
+  BenchPlannerOptions planner;
   BenchRecomputeOptions recompute;
   BenchStepOptions step;
 };

@@ -143,6 +143,13 @@ struct BenchPipelineOptions {
   std::string json;                    // empty: the table only
 };
 
+struct BenchPlannerOptions {
+  std::string tables;              // a directory
+  std::vector<std::string> names;  // of tables; empty: all
+  std::string format = "table";
+  bool rows = false;
+};
+
 struct BenchStepOptions {
   JobOptions job;
   int steps = 5;
@@ -188,6 +195,7 @@ int bench_disk(const BenchDiskOptions& options);
 int bench_kernels(const BenchKernelsOptions& options);
 int bench_memory(const BenchMemoryOptions& options);
 int bench_pipeline(const BenchPipelineOptions& options);
+int bench_planner(const BenchPlannerOptions& options);
 int bench_recompute(const BenchRecomputeOptions& options);
 int bench_step(const BenchStepOptions& options);
 int diff(const DiffOptions& options);

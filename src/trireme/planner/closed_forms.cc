@@ -1,0 +1,48 @@
+#include "trireme/planner/closed_forms.h"
+
+#include "trireme/base/error.h"
+
+namespace trireme::planner {
+
+double zero_model_states(double parameters, int stage, double ranks) {
+  TRIREME_CHECK(stage >= 0 && stage <= 3 && ranks >= 1, "ZeRO stage {} on {} ranks", stage, ranks);
+  const double states = 12 / (stage >= 1 ? ranks : 1);
+  const double gradients = 2 / (stage >= 2 ? ranks : 1);
+  const double weights = 2 / (stage >= 3 ? ranks : 1);
+  return parameters * (weights + gradients + states);
+}
+
+double gpt_parameters(const GptShape& gpt) {
+  const auto& [layers, h, heads, s, v] = gpt;
+  return 12 * layers * h * h * (1 + 13 / (12 * h) + (v + s) / (12 * layers * h));
+}
+
+double gpt_model_flops(const GptShape& gpt, double batch) {
+  const auto& [layers, h, heads, s, v] = gpt;
+  return 72 * batch * layers * s * h * h * (1 + s / (6 * h) + v / (12 * h * layers));
+}
+
+double gpt_selective_flops(const GptShape& gpt, double batch) {
+  const auto& [layers, h, heads, s, v] = gpt;
+  return 72 * batch * layers * s * h * h * (1 + s / (3 * h) + v / (12 * h * layers));
+}
+
+double gpt_full_flops(const GptShape& gpt, double batch) {
+  const auto& [layers, h, heads, s, v] = gpt;
+  return 96 * batch * s * layers * h * h * (1 + s / (6 * h) + v / (16 * layers * h));
+}
+
+double block_activations(const GptShape& gpt, double micro_batch, double tp, bool sequence_parallel,
+                         Kept kept) {
+  const double sbh = gpt.sequence * micro_batch * gpt.hidden;
+  if (kept == Kept::kInput) return 2 * sbh;
+  const double whole = 10 / (sequence_parallel ? tp : 1);
+  const double scores = kept == Kept::kAll ? 5 * gpt.heads * gpt.sequence / gpt.hidden : 0;
+  return sbh * (whole + (24 + scores) / tp);
+}
+
+double first_rank_share(double pp, double chunks) {
+  return chunks > 1 ? 1 + (pp - 1) / (pp * chunks) : 1;
+}
+
+}  // namespace trireme::planner

@@ -1,0 +1,43 @@
+// Closed forms of memory, work and traffic, as published. Sizes in bytes, parameters as numbers of them.
+#pragma once
+
+namespace trireme::planner {
+
+// Bytes of weights, gradients and Adam's states on one of `ranks` data-parallel ranks, in mixed precision: 2 + 2 + 12 of
+// a parameter, of which stage 1 shards the states, 2 the gradients as well, 3 the weights as well (Rajbhandari et al.
+// 2020, arXiv 1910.02054, section 3 and figure 1). `stage` 0 to 3.
+double zero_model_states(double parameters, int stage, double ranks);
+
+// A GPT as the papers of Megatron-LM count it: blocks of attention and a feed-forward part 4 wide, learned positions,
+// head tied to the embedding.
+struct GptShape {
+  double layers = 0, hidden = 0, heads = 0, sequence = 0, vocabulary = 0;
+};
+
+// 12Lh^2 (1 + 13/(12h) + (V+s)/(12Lh)): Narayanan et al. 2021, arXiv 2104.04473, equation 2.
+double gpt_parameters(const GptShape& gpt);
+
+// Operations of one step of `batch` sequences, forward and backward, multiply-adds counting two; attention as if it were
+// not causal.
+// Without what is computed again: 72BLsh^2 (1 + s/(6h) + V/(12hL)), Korthikanti et al. 2022, arXiv 2205.05198,
+// equation 7: what MFU divides.
+double gpt_model_flops(const GptShape& gpt, double batch);
+// With selective recomputation, as printed there (equation 8; exactly, its s/(3h) would be 2s/(9h)): what HFU divides.
+double gpt_selective_flops(const GptShape& gpt, double batch);
+// With full recomputation: 96BsLh^2 (1 + s/(6h) + V/(16Lh)), Narayanan et al. 2021, equation 3.
+double gpt_full_flops(const GptShape& gpt, double batch);
+
+// What of a block's activations is kept between forward and backward.
+enum class Kept { kAll, kSelective, kInput };
+
+// Bytes that one block keeps of one micro-batch on one of `tp` ranks, in 16 bits with unfused attention, per Korthikanti
+// et al. 2022, table 2. `sequence_parallel` shards what tensor parallelism leaves whole. Of kInput: the block's
+// input, whole on every rank.
+double block_activations(const GptShape& gpt, double micro_batch, double tp, bool sequence_parallel,
+                         Kept kept);
+
+// In how many micro-batches of all layers the first rank's activations are counted, whatever `pp` is: 1, and
+// 1 + (pp-1)/(pp chunks) interleaved (section 4.2.3 there).
+double first_rank_share(double pp, double chunks);
+
+}  // namespace trireme::planner

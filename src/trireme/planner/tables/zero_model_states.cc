@@ -1,0 +1,38 @@
+// ZeRO, arXiv 1910.02054, table 1: bytes of model states, in decimal GB as printed.
+#include <fmt/core.h>
+
+#include "trireme/planner/closed_forms.h"
+#include "trireme/planner/tables/registry.h"
+
+namespace trireme::planner::tables {
+namespace {
+
+std::vector<Case> cases(const Csv& csv) {
+  std::vector<Case> all;
+  for (std::size_t row = 0; row < csv.size(); ++row) {
+    const double billions = csv.need(row, "params_B"), ranks = csv.need(row, "dp_degree");
+    const int stage = static_cast<int>(csv.need(row, "zero_stage"));
+    const std::string& printed = csv.text(row, "mem_GB_per_device");
+    all.push_back(
+        {.row = fmt::format("{} ZeRO-{} on {}", csv.text(row, "model"), stage, ranks),
+         .quantity = "model states",
+         .unit = "GB",
+         .group = csv.text(row, "model"),
+         .measured = csv.need(row, "mem_GB_per_device"),
+         .forecast = as_printed(planner::zero_model_states(billions, stage, ranks), printed),
+         .lines = {csv.line(row)}});
+  }
+  return all;
+}
+
+}  // namespace
+
+Table zero_model_states_table() {
+  return {.name = "zero_table1_model_state_memory",
+          .abilities = {{.quantity = "model states",
+                         .bar = {.largest = 0.5},
+                         .peer = "formula 0.3 (printed digits)"}},
+          .cases = cases};
+}
+
+}  // namespace trireme::planner::tables
