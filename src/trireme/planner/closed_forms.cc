@@ -45,4 +45,19 @@ double first_rank_share(double pp, double chunks) {
   return chunks > 1 ? 1 + (pp - 1) / (pp * chunks) : 1;
 }
 
+double zero_traffic(int stage) { return stage == 3 ? 3 : 2; }
+
+double zero_pp_traffic() {
+  const double forward = 8.0 / 16, backward = 0, gradients = 4.0 / 16;
+  return forward + backward + gradients;
+}
+
+double one_f_one_b_bubble(double pp, double micro_batches) {
+  return (pp - 1) / (micro_batches + pp - 1);
+}
+
+double ring_attention_block(double flops, double bytes_per_second) {
+  return flops / bytes_per_second;
+}
+
 }  // namespace trireme::planner

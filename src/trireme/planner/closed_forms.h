@@ -40,4 +40,19 @@ double block_activations(const GptShape& gpt, double micro_batch, double tp, boo
 // 1 + (pp-1)/(pp chunks) interleaved (section 4.2.3 there).
 double first_rank_share(double pp, double chunks);
 
+// Elements that a rank sends in a step of data parallelism over `ranks`, in times of the parameters, of large groups:
+// 2 up to stage 2, 3 of stage 3 (Rajbhandari et al. 2020, section 7).
+double zero_traffic(int stage);
+
+// Elements that cross hosts in a step of ZeRO++ (Wang et al. 2023, arXiv 2306.10209), in times of the parameters: weights
+// in 8 bits in forward, from inside the host in backward, gradients in 4 bits.
+double zero_pp_traffic();
+
+// Share of a step that ranks are idle, of `pp` ranks and `micro_batches`, without transfers: (p-1)/(m+p-1).
+double one_f_one_b_bubble(double pp, double micro_batches);
+
+// Tokens of a block from which ring attention hides sending behind computing: operations a second over bytes a second
+// each way (Liu et al. 2023, arXiv 2310.01889, section 3).
+double ring_attention_block(double flops, double bytes_per_second);
+
 }  // namespace trireme::planner

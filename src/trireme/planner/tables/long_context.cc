@@ -1,0 +1,98 @@
+// Sequences over many devices: what follows from closed forms, of Ring Attention (Liu et al. 2023, arXiv 2310.01889,
+// tables 2 and 3).
+#include <fmt/core.h>
+
+#include "trireme/planner/closed_forms.h"
+#include "trireme/planner/tables/registry.h"
+
+namespace trireme::planner::tables {
+namespace {
+
+// The number before " UNIT" in "A100 InfiniBand: 312 TFLOP/s, 12.5 GB/s".
+std::optional<double> before(const std::string& text, const std::string& unit) {
+  const std::size_t end = text.find(" " + unit);
+  if (end == std::string::npos || end == 0) return {};
+  const std::size_t space = text.find_last_of(' ', end - 1);
+  const std::size_t begin = space == std::string::npos ? 0 : space + 1;
+  return number_of(std::string_view(text).substr(begin, end - begin));
+}
+
+// The least tokens of a device: six blocks.
+Case overlap_limit(const Csv& csv, std::size_t row) {
+  const std::string& setup = csv.text(row, "setup");
+  const auto teraflops = before(setup, "TFLOP/s"), gigabytes = before(setup, "GB/s");
+  Case one{.row = setup, .quantity = "overlap limit", .unit = "K tokens"};
+  if (!teraflops || !gigabytes || *gigabytes <= 0) {
+    one.unscored = "no TFLOP/s and GB/s in its setup";
+    return one;
+  }
+  const double block = ring_attention_block(*teraflops * 1e12, *gigabytes * 1e9) / 1000;
+  one.measured = csv.need(row, "value");
+  one.forecast = as_printed(6 * block, csv.text(row, "value"));
+  return one;
+}
+
+// Devices that share a sequence: the TPUs of a name count two cores a chip.
+double devices(const Csv& csv, std::size_t row) {
+  return csv.need(row, "gpus") / (csv.text(row, "setup").starts_with("TPU") ? 2 : 1);
+}
+
+// Blockwise attention and feed-forward on one device leave a block's input and output; a ring of devices spreads these,
+// so that its context is theirs times the devices (section 3 and table 1 there).
+Case largest_context(const Csv& csv, std::size_t row) {
+  const std::string &setup = csv.text(row, "setup"), &method = csv.text(row, "method");
+  Case one{.row = method + ", " + setup,
+           .quantity = "largest context",
+           .unit = "K tokens",
+           .group = setup,
+           .measured = csv.need(row, "value")};
+  if (method != "ring attention") {
+    one.unscored = "memory of a framework whose kernels and precision are not told";
+    return one;
+  }
+  one.unscored = "no row of blockwise attention and feed-forward in the same setup";
+  for (std::size_t other = 0; other < csv.size(); ++other)
+    if (csv.text(other, "setup") == setup &&
+        csv.text(other, "method") == "memory-efficient attention and FFN") {
+      one.unscored.clear();
+      one.forecast = csv.need(other, "value") * devices(csv, row);
+    }
+  return one;
+}
+
+std::vector<Case> cases(const Csv& csv) {
+  std::vector<Case> all;
+  for (std::size_t row = 0; row < csv.size(); ++row) {
+    const std::string& experiment = csv.text(row, "experiment");
+    std::vector<Case> some;
+    if (experiment.starts_with("Ring Attention Table 2")) {
+      some = {overlap_limit(csv, row)};
+    } else if (experiment.starts_with("Ring Attention Table 3")) {
+      some = {largest_context(csv, row)};
+    } else {
+      some = {{.row = fmt::format("{} {} {}", experiment, csv.text(row, "method"),
+                                  csv.text(row, "setup")),
+               .quantity = "step time",
+               .unscored = "needs a step time of context parallelism, which is not forecast yet"}};
+    }
+    for (Case& one : some) {
+      one.lines = {csv.line(row)};
+      all.push_back(std::move(one));
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+Table long_context_table() {
+  return {.name = "cp_long_context",
+          .abilities = {{.quantity = "overlap limit", .bar = {.largest = 0.2}},
+                        {.quantity = "largest context",
+                         .measure = Measure::kDoublings,
+                         .bar = {.largest = 0.5}},
+                        {.quantity = "step time", .bar = {.mape = 8}}},
+          .cases = cases};
+}
+
+}  // namespace trireme::planner::tables
