@@ -15,8 +15,15 @@ Table long_context_table();
 
 std::vector<Table> all_tables() {
   return {
-      zero_model_states_table(),      korthikanti_memory_table(), zero_bubble_rates_table(),
-      zero_bubble_throughput_table(), zero_bubble_more_table(),
+      zero_model_states_table(),       // Rajbhandari et al. 2020
+      korthikanti_memory_table(),      // Korthikanti et al. 2022
+      zero_bubble_rates_table(),       // Qi et al. 2023
+      zero_bubble_throughput_table(),  // Qi et al. 2023
+      zero_bubble_more_table(),        // Qi et al. 2023
+      controllable_memory_table(),     // Qi et al. 2024
+      gpipe_table(),                   // Huang et al. 2019
+      zero_claims_table(),             // Rajbhandari et al. 2020, Wang et al. 2023
+      long_context_table(),            // Liu et al. 2023
   };
 }
 
