@@ -141,6 +141,7 @@ std::vector<Case> v_shape_cases(const Csv& csv) {
     } else {
       one = {.row = csv.text(row, "schedule") + " " + csv.text(row, "setup"),
              .quantity = "MFU, Fig 7",
+             .unit = "points",
              .unscored = "the best of a search over tp and micro-batch whose choices are not told"};
     }
     one.lines = {csv.line(row)};
