@@ -75,7 +75,7 @@ void forecast(const Setup& setup, const std::string& what, Case& one) {
   }
 }
 
-std::vector<Case> cases(const Csv& csv) {
+std::vector<Case> korthikanti_memory_cases(const Csv& csv) {
   std::vector<Case> all;
   for (std::size_t row = 0; row < csv.size(); ++row) {
     const std::string &model = csv.text(row, "model"), &what = csv.text(row, "quantity");
@@ -107,7 +107,7 @@ Table korthikanti_memory_table() {
                         {.quantity = "activations, Fig 7",
                          .bar = {.largest = 1.105},  // 1.1, as its last digit has it
                          .peer = "Calculon 6.69, max 30.4"}},
-          .cases = cases};
+          .cases = korthikanti_memory_cases};
 }
 
 }  // namespace trireme::planner::tables

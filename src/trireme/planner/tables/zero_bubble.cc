@@ -98,8 +98,8 @@ std::optional<ZeroBubbleRun> zero_bubble_run(std::string_view model, int ranks, 
 
 std::optional<ZeroBubbleRun> zero_bubble_run(const Csv& csv, std::size_t row,
                                              std::string_view model, double micro_batch) {
-  auto run = zero_bubble_run(model, static_cast<int>(csv.need(row, "pp")), micro_batch,
-                             static_cast<int>(csv.need(row, "num_microbatches")));
+  auto run =
+      zero_bubble_run(model, csv.count(row, "pp"), micro_batch, csv.count(row, "num_microbatches"));
   if (!run || !csv.has("t_f_ms") || csv.text(row, "t_f_ms").empty()) return run;
   run->stage = {csv.need(row, "t_f_ms"), csv.need(row, "t_b_ms"), csv.need(row, "t_w_ms")};
   run->transfer = csv.need(row, "t_comm_ms");
@@ -117,6 +117,16 @@ std::optional<NamedSchedule> named_schedule(std::string_view name) {
   if (name == "ZB-V" || name == "V-ZB") return NamedSchedule{kZbV};
   if (name == "V-Half") return NamedSchedule{kVHalf};
   if (name == "V-Min") return NamedSchedule{kVMin};
+  return {};
+}
+
+std::string why_not(const std::optional<ZeroBubbleRun>& run,
+                    const std::optional<NamedSchedule>& schedule) {
+  if (!run) return "the paper has no such model";
+  if (!schedule) return "no such schedule";
+  if (schedule->schedule == schedules::Schedule::kInterleaved &&
+      run->micro_batches % run->ranks != 0)
+    return "interleaving takes micro-batches in multiples of the ranks";
   return {};
 }
 

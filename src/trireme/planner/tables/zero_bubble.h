@@ -43,6 +43,10 @@ struct NamedSchedule {
 // 1F1B 1F1B-I ZB-H1 ZB-H2 ZB-1p ZB-2p ZB-2p* ZB-V V-ZB V-Half V-Min, in either case of p; nothing for others.
 std::optional<NamedSchedule> named_schedule(std::string_view name);
 
+// Why the run cannot be forecast under the schedule; empty if it can.
+std::string why_not(const std::optional<ZeroBubbleRun>& run,
+                    const std::optional<NamedSchedule>& schedule);
+
 // Where a transfer is counted: while it runs the ranks compute (the paper's simulation), or its sender waits (what
 // their runs do).
 enum class Transfers { kBehind, kBlocking };

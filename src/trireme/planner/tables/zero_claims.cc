@@ -2,7 +2,7 @@
 #include <fmt/core.h>
 
 #include "trireme/planner/closed_forms.h"
-#include "trireme/planner/tables/memory_runs.h"
+#include "trireme/planner/tables/registry.h"
 
 namespace trireme::planner::tables {
 namespace {
@@ -30,7 +30,7 @@ const char* reason(const std::string& value) {
                           : "no single number";
 }
 
-std::vector<Case> cases(const Csv& csv) {
+std::vector<Case> zero_claim_cases(const Csv& csv) {
   std::vector<Case> all;
   for (std::size_t row = 0; row < csv.size(); ++row) {
     const std::string &system = csv.text(row, "system"), &claim = csv.text(row, "claim");
@@ -40,13 +40,6 @@ std::vector<Case> cases(const Csv& csv) {
              .unit = "x",
              .group = system,
              .lines = {csv.line(row)}};
-    if (std::vector<Case> sizes = offload_cases(system, claim, value); !sizes.empty()) {
-      for (Case& size : sizes) {
-        size.lines = one.lines;
-        all.push_back(std::move(size));
-      }
-      continue;
-    }
     const auto ours = forecast(system, claim), measured = last_number(value);
     if (ours && measured)
       one.forecast = *ours, one.measured = *measured;
@@ -61,9 +54,8 @@ std::vector<Case> cases(const Csv& csv) {
 
 Table zero_claims_table() {
   return {.name = "zero_offload_fsdp_claims",
-          .abilities = {{.quantity = "traffic", .bar = {.largest = 0}},
-                        {.quantity = kOffloadQuantity, .bar = {.largest = 15}}},
-          .cases = cases};
+          .abilities = {{.quantity = "traffic", .bar = {.largest = 0}}},
+          .cases = zero_claim_cases};
 }
 
 }  // namespace trireme::planner::tables
