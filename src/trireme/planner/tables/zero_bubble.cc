@@ -51,6 +51,11 @@ const Profile* nearest_profile(std::string_view model, int micro_batches) {
   return nearest;
 }
 
+// What of a micro-batch's activations W needs after I: 32 of 34 + 5as/h bytes (section 4.3 of the paper).
+double kept_for_weights(const GptShape& gpt) {
+  return 32 / (34 + 5 * gpt.heads * gpt.sequence / gpt.hidden);
+}
+
 // Micro-batches times layers, at most, of any rank: stage 0 and the last have a layer less.
 double fullest(const schedules::Grid& grid, const std::vector<double>& peaks, double layers) {
   double most = 0;
@@ -87,7 +92,8 @@ std::optional<ZeroBubbleRun> zero_bubble_run(std::string_view model, int ranks, 
                        .micro_batches = micro_batches,
                        .ranks = ranks,
                        .stage = {f * longer, i * longer, w * longer},
-                       .transfer = profile.transfer * micro_batch / profile.micro_batch};
+                       .transfer = profile.transfer * micro_batch / profile.micro_batch,
+                       .kept = kept_for_weights(*gpt)};
 }
 
 std::optional<ZeroBubbleRun> zero_bubble_run(const Csv& csv, std::size_t row,
@@ -114,10 +120,6 @@ std::optional<NamedSchedule> named_schedule(std::string_view name) {
   return {};
 }
 
-double kept_for_weights(const GptShape& gpt) {
-  return 32 / (34 + 5 * gpt.heads * gpt.sequence / gpt.hidden);
-}
-
 ScheduleForecast run_schedule(const ZeroBubbleRun& run, const NamedSchedule& schedule,
                               Transfers transfers, bool barrier) {
   const bool interleaved = schedule.schedule == schedules::Schedule::kInterleaved;
@@ -134,7 +136,7 @@ ScheduleForecast run_schedule(const ZeroBubbleRun& run, const NamedSchedule& sch
                                            {f / chunks + wait, i / chunks + wait, w / chunks}),
                                        .transfer = blocking ? 0 : run.transfer,
                                        .activation_limit = schedule.limit,
-                                       .kept = kept_for_weights(run.gpt),
+                                       .kept = run.kept,
                                        .barrier = barrier};
   const schedules::Grid grid = schedules::make_grid(schedule.schedule, shape);
   const schedules::GridTimes times = schedules::time_grid(grid, shape);

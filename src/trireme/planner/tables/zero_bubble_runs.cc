@@ -22,7 +22,10 @@ bool scored(const ZeroBubbleCase& one) { return one.throughput.unscored.empty();
 
 Case with_loss(const ZeroBubbleCase& one, double loss) {
   Case result = one.throughput;
-  if (scored(one)) result.forecast = samples_per_second(one, loss);
+  if (!scored(one)) return result;
+  result.forecast = samples_per_second(one, loss);
+  result.low = result.forecast * (1 - kThroughputBand);
+  result.high = result.forecast * (1 + kThroughputBand);
   return result;
 }
 
