@@ -1,6 +1,7 @@
 // Memory runs: what the rows of published runs say of models, ranks and systems, as far as memory asks.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,9 @@ struct MemoryRun {
   bool ran = true;
   std::string unscored;  // what the row lacks
 };
+
+// "no mbs" for the first of `columns` without a number in the row; nothing where all have one.
+std::string lacking(const Csv& csv, std::size_t row, std::initializer_list<const char*> columns);
 
 std::vector<MemoryRun> bloom_memory_runs(const Csv& csv);
 std::vector<MemoryRun> bigscience_memory_runs(const Csv& csv);

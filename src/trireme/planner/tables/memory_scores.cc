@@ -16,21 +16,14 @@ constexpr double kMiB = 1 << 20, kGiB = 1 << 30;
 
 double unit_of(View view) { return view == View::kDevice ? 1000 * kMiB : kGiB; }
 
-// 80 of 100 rows of a view are this near, groups left out: docs/planner.md.
-double band(View view) { return view == View::kDevice ? 0.06 : 0.06; }
+// 80 of 100 rows are this near, groups left out: docs/planner.md.
+constexpr double kBand = 0.05;
 
 double forecast(const MemoryRun& run, const MemoryConstants& constants) {
   const DeviceMemory memory = device_memory(run.model, run.split, run.practice, constants);
   const double bytes =
       run.view == View::kAllocator ? memory.reserved() : std::min(memory.on_device(), run.capacity);
   return bytes / unit_of(run.view);
-}
-
-Case named(const MemoryRun& run, const char* quantity) {
-  Case one{.row = run.row, .quantity = quantity, .group = run.group};
-  one.unscored = run.unscored;
-  one.lines = {run.line};
-  return one;
 }
 
 // Weights, gradients and states of the first stage, kept inputs, one layer at work, and what was left over on average:
@@ -45,13 +38,20 @@ double simple(const MemoryRun& run) {
   return bytes / unit_of(run.view);
 }
 
+Case named(const MemoryRun& run, const char* quantity) {
+  Case one{.row = run.row, .quantity = quantity, .group = run.group};
+  one.unscored = run.unscored;
+  one.lines = {run.line};
+  return one;
+}
+
 Case memory_case(const MemoryRun& run, const MemoryConstants& constants) {
   Case one = named(run, kMemoryQuantity);
   one.unit = run.view == View::kDevice ? "GB" : "GiB";
   one.measured = run.measured;
   one.forecast = forecast(run, constants);
-  one.low = one.forecast / (1 + band(run.view));
-  one.high = one.forecast * (1 + band(run.view));
+  one.low = one.forecast / (1 + kBand);
+  one.high = one.forecast * (1 + kBand);
   if (run.view == View::kDevice) one.null = simple(run);
   return one;
 }
@@ -104,6 +104,12 @@ double device_bytes(int gigabytes) {
     case 141: return 143771 * kMiB;
     default: fail(ErrorKind::kUsage, "no device of {} GB is known here", gigabytes);
   }
+}
+
+std::string lacking(const Csv& csv, std::size_t row, std::initializer_list<const char*> columns) {
+  for (const char* column : columns)
+    if (!number_of(csv.text(row, column))) return fmt::format("no {}", column);
+  return "";
 }
 
 std::vector<Case> memory_cases(const std::vector<MemoryRun>& runs,
