@@ -1,5 +1,7 @@
 #include "trireme/planner/tables/registry.h"
 
+#include "trireme/planner/tables/money.h"
+
 namespace trireme::planner::tables {
 
 // Each is defined beside its scorer.
@@ -24,6 +26,10 @@ std::vector<Table> all_tables() {
       gpipe_table(),                   // Huang et al. 2019
       zero_claims_table(),             // Rajbhandari et al. 2020, Wang et al. 2023
       long_context_table(),            // Liu et al. 2023
+      end_to_end_cost_table(),         // model cards, DeepSeek-V3, llm.c and others
+      cloud_prices_table(),
+      checkpoint_async_table(),
+      reliability_stats_table(),  // Llama 3, RSC
   };
 }
 
