@@ -48,7 +48,7 @@ class StageTimes {
       const StageTime& stage = stages_[at];
       double forward = stage.forward + (at > 0 ? wait : 0);
       double backward = stage.input + stage.weight + (at + 1 < stages_.size() ? wait : 0);
-      if (recipe_.zero >= 2) {
+      if (recipe_.zero >= 2 && practice.overlaps_shards) {
         const double gathers = recipe_.zero == 3 ? stage.gathers : 0;
         forward = std::max(forward, gathers);
         backward = std::max(backward, gathers + stage.reduces);
@@ -56,7 +56,7 @@ class StageTimes {
       const double input = backward * stage.input / std::max(stage.input + stage.weight, 1e-12);
       shape.stages.push_back({.forward = forward, .input = input, .weight = backward - input});
     }
-    return (recipe_.zero == 3 ? stages_.front().first : 0) +
+    return (recipe_.zero == 3 && practice.overlaps_shards ? stages_.front().first : 0) +
            schedules::time_grid(grid_, shape).makespan;
   }
 

@@ -47,7 +47,7 @@ struct Tier {
   int span = 0;           // ranks; 0: all there are
   double rate = 0;        // bytes a second that one rank sends while all of its host do
   double latency_s = 0;   // of one message
-  double efficiency = 1;  // of the rate, by large messages: the tier's one curve
+  double efficiency = 1;  // of the rate, by collectives of large messages: the tier's one curve
   bool operator==(const Tier&) const = default;
 };
 

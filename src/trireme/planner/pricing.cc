@@ -123,6 +123,7 @@ double Pricing::node_beside(const plan::Program& program, const plan::Recipe& re
     const UnitCost cost = unit(recipe, program.units[static_cast<std::size_t>(id)]);
     beside += (recipe.zero == 3 ? cost.gather : 0) + (backward ? cost.reduce : 0);
   }
+  if (!practice_.overlaps_shards) return compute + beside;
   const double covered = std::min(beside / compute, 1.0);
   return compute * (1 + covered * (1 / cluster_.gpu.efficiency.shared - 1));
 }
@@ -138,9 +139,24 @@ double Pricing::waits(const plan::PlanSet& plan, int rank, const plan::Instr& li
   }
   if (!practice_.overlaps_reduction && line.verb == Verb::kStep)
     for (const plan::Instr& other : plan.list(rank))
-      if (other.verb == Verb::kReduceGrads && other.unit == line.unit && other.mb < 0)
+      if (other.unit == line.unit && other.mb < 0 &&
+          (other.verb == Verb::kReduceGrads ||
+           (other.verb == Verb::kUnshard && plan.recipe.zero < 3)))
         for (const sim::Exchanged& one : sim::exchanges(plan, other)) sum += exchange(one);
   return sum;
+}
+
+// The gather of a stepped unit: behind the next forward of the nodes that use it, or where the plan has it. A practice that
+// overlaps nothing has paid with the step.
+double Pricing::after_step(const plan::PlanSet& plan, const plan::Instr& line) const {
+  if (!practice_.overlaps_reduction) return 0;
+  double sum = 0;
+  for (const sim::Exchanged& one : sim::exchanges(plan, line)) sum += exchange(one);
+  if (!practice_.overlaps_gathers) return sum;
+  for (const plan::Node& other : plan.program.nodes)
+    if (std::ranges::find(other.units, line.unit) != other.units.end())
+      sum -= node(other, Verb::kForward);
+  return std::max(sum, 0.0);
 }
 
 sim::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank, const plan::Instr& line) const {
@@ -150,25 +166,19 @@ sim::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank, const plan::
     case Verb::kRecompute:
     case Verb::kBackward:
     case Verb::kBackwardInput:
-    case Verb::kBackwardWeight: return node(plan.program.nodes[line.node], line.verb) + waited;
+    case Verb::kBackwardWeight:
+      return node_beside(plan.program, plan.recipe, plan.program.nodes[line.node], line.verb) +
+             waited;
     case Verb::kSend:
       if (!practice_.overlaps_transfers) return 0.0;
       break;
     case Verb::kRecv: return 0.0;
     case Verb::kUnshard:
-      if (practice_.overlaps_gathers && plan.recipe.zero < 3) {
-        // Behind the next forward of the nodes that use the unit.
-        double covered = 0;
-        for (const plan::Node& other : plan.program.nodes)
-          if (std::ranges::find(other.units, line.unit) != other.units.end())
-            covered += node(other, Verb::kForward);
-        double all = 0;
-        for (const sim::Exchanged& one : sim::exchanges(plan, line)) all += exchange(one);
-        return std::max(all - covered, 0.0);
-      }
+      if (plan.recipe.zero < 3) return after_step(plan, line);
+      if (!practice_.overlaps_shards) return 0.0;
       break;
     case Verb::kReduceGrads:
-      if (!practice_.overlaps_reduction && line.mb < 0) return 0.0;
+      if (line.mb < 0 ? !practice_.overlaps_reduction : !practice_.overlaps_shards) return 0.0;
       break;
     case Verb::kReload:
     case Verb::kOffload:

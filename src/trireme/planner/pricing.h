@@ -46,6 +46,7 @@ class Pricing {
 
  private:
   const NodeCost& cost_of(const plan::Node& node) const;
+  double after_step(const plan::PlanSet& plan, const plan::Instr& line) const;
   double waits(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
 
   const config::Job& job_;

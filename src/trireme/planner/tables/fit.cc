@@ -191,12 +191,26 @@ void fit(const Runs& tables, const std::vector<Constant>& constants, std::vector
   for (std::size_t i = 0; i < free.size(); ++i) set(*free[i], clusters, at[i]);
 }
 
-std::map<std::string, std::vector<Case>> left_out_cases(
-    const std::string& directory, int trials,
-    const std::function<void(const std::string&)>& progress) {
+std::vector<std::pair<std::string, double>> fit_again(const std::string& directory, int trials) {
+  const Runs tables = fitted_runs(directory);
+  std::vector<Cluster> clusters = clusters_of(all_of(tables));
+  const std::vector<Constant> constants = fitted_constants();
+  fit(tables, constants, clusters, trials);
+  std::vector<std::pair<std::string, double>> values;
+  for (const Constant& constant : constants)
+    for (Cluster& cluster : clusters)
+      if (const double* value = constant.in(cluster)) {
+        values.emplace_back(constant.name, *value);
+        break;
+      }
+  return values;
+}
+
+LeftOut left_out_cases(const std::string& directory, int trials,
+                       const std::function<void(const std::string&)>& progress) {
   const Runs tables = fitted_runs(directory);
   const std::vector<Cluster> shipped = clusters_of(all_of(tables));
-  std::map<std::string, std::vector<Case>> cases;
+  LeftOut cases;
   for (const auto& [name, runs] : tables) {
     std::set<std::string> groups;
     for (const Run& run : runs) groups.insert(run.group);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "trireme/planner/tables/runs.h"
-#include "trireme/planner/tables/score.h"
+#include "trireme/planner/tables/scoreboard.h"
 
 namespace trireme::planner::tables {
 
@@ -45,9 +45,12 @@ double misfit(const std::map<std::string, std::vector<Run>>& tables,
 void fit(const std::map<std::string, std::vector<Run>>& tables,
          const std::vector<Constant>& constants, std::vector<Cluster>& clusters, int trials);
 
-// Every run of every table forecast by constants that were fitted without its group, from the shipped ones on.
-std::map<std::string, std::vector<Case>> left_out_cases(
-    const std::string& directory, int trials,
-    const std::function<void(const std::string&)>& progress);
+// The constants by name, fitted from the shipped ones on to the rows that the directory has.
+std::vector<std::pair<std::string, double>> fit_again(const std::string& directory, int trials);
+
+// Every run of every table forecast by constants that were fitted without its group, from the shipped ones on; `progress` is
+// told each.
+LeftOut left_out_cases(const std::string& directory, int trials,
+                       const std::function<void(const std::string&)>& progress);
 
 }  // namespace trireme::planner::tables

@@ -117,7 +117,7 @@ std::vector<Run> sc21_zero3_runs(const Csv& csv) {
   for (std::size_t row = 0; row < csv.size(); ++row) {
     const bool zero3 = csv.text(row, "scheme") == "ZeRO-3";
     Practice practice = megatron(true);
-    practice.overlaps_reduction = zero3;
+    if (zero3) practice.overlaps_shards = false;
     const Layout layout{.tp = whole(csv, row, "tp"),
                         .pp = whole(csv, row, "pp"),
                         .dp = whole(csv, row, "dp"),
