@@ -153,6 +153,14 @@ sim::Forecast Candidate::simulate(const Cluster& cluster) const {
   return sim::simulate(compiled, line_cost(compiled, pricing));
 }
 
+std::pair<double, double> Candidate::block_seconds(const Cluster& cluster) const {
+  const Pricing pricing(job_, practice_, cluster);
+  const auto block = std::ranges::find(model_.program.nodes, "block.0", &plan::Node::name);
+  const double forward = pricing.node_beside(model_.program, recipe_, *block, Verb::kForward);
+  const double backward = pricing.node_beside(model_.program, recipe_, *block, Verb::kBackward);
+  return {forward, backward + (block->segment >= 0 ? forward : 0)};
+}
+
 double Candidate::step_seconds(const Cluster& cluster) const {
   const Pricing pricing(job_, practice_, cluster);
   const StageTimes times(model_.program, mesh_, recipe_, pricing, grid_);

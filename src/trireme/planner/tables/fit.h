@@ -36,7 +36,7 @@ Case step_time_case(const Run& run, const std::vector<Cluster>& clusters,
 // from are left out (DeepSpeed's ZeRO-3 of 2021, docs/planner.md).
 std::map<std::string, std::vector<Run>> fitted_runs(const std::string& directory);
 
-// Mean of |log(forecast / measured)|, each table weighing alike.
+// Mean of |log(forecast / measured)| and a tenth of the largest, each table weighing alike.
 double misfit(const std::map<std::string, std::vector<Run>>& tables,
               const std::vector<Cluster>& clusters);
 

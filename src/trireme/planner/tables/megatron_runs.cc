@@ -92,6 +92,39 @@ std::vector<Run> korthikanti_runs(const Csv& csv) {
   return runs;
 }
 
+// One layer of the model of 22B parameters, as the paper's section 6.2 has it.
+std::vector<Run> korthikanti_layers(const Csv& csv) {
+  constexpr Dimensions kModel{
+      .layers = 48, .hidden = 6144, .heads = 64, .vocab = 51200, .seq_len = 2048};
+  std::vector<Run> runs;
+  for (std::size_t row = 0; row < csv.size(); ++row) {
+    const std::string& experiment = csv.text(row, "experiment");
+    const auto says = [&](const char* word) { return experiment.find(word) != std::string::npos; };
+    const bool sequence = says("equence Parallel");
+    const bool selective = says("elective");
+    const bool full = !selective && !says("no recompute") && says("recompute");
+    const Layout layout{
+        .tp = 8, .sequence_parallel = sequence, .micro_batch = 4, .global_batch = 4};
+    Practice practice = megatron(false);
+    practice.tensor = TensorOverlap::kBackward;
+    const Again again = selective ? Again::kAttention : full ? Again::kEverything : Again::kNothing;
+    Run run{.row = experiment + ", forward",
+            .group = "22B",
+            .lines = {csv.line(row)},
+            .cluster = "selene",
+            .gpus = 8,
+            .timed = Timed::kForward,
+            .seconds = csv.need(row, "forward_ms") / 1e3};
+    run.candidates.emplace_back(job_of(kModel, layout, again, true), practice);
+    runs.push_back(run);
+    run.row = experiment + ", backward";
+    run.timed = Timed::kBackward;
+    run.seconds = csv.need(row, "backward_ms") / 1e3;
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
 std::vector<Run> sc21_runs(const Csv& csv) {
   std::vector<Run> runs;
   for (std::size_t row = 0; row < csv.size(); ++row) {
