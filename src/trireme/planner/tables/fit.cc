@@ -12,7 +12,7 @@
 namespace trireme::planner::tables {
 namespace {
 
-using Runs = std::map<std::string, std::vector<Run>>;
+using RunsByTable = std::map<std::string, std::vector<Run>>;
 
 constexpr double kOfLargest = 0.1;  // how much a table's worst run counts beside the mean
 
@@ -39,7 +39,7 @@ std::pair<const Candidate*, double> fastest(const Run& run, const Cluster& clust
   return {best, least};
 }
 
-std::vector<Run> all_of(const Runs& tables) {
+std::vector<Run> all_of(const RunsByTable& tables) {
   std::vector<Run> all;
   for (const auto& [name, runs] : tables) all.insert(all.end(), runs.begin(), runs.end());
   return all;
@@ -137,7 +137,7 @@ Case step_time_case(const Run& run, const std::vector<Cluster>& clusters,
   return one;
 }
 
-Runs fitted_runs(const std::string& directory) {
+RunsByTable fitted_runs(const std::string& directory) {
   const std::vector<std::pair<std::string, std::vector<Run> (*)(const Csv&)>> readers = {
       {"korthikanti_table3_5_e2e", korthikanti_runs},
       {"korthikanti_table4_layer_times", korthikanti_layers},
@@ -147,7 +147,7 @@ Runs fitted_runs(const std::string& directory) {
       {"bloom_topologies_a100", bloom_runs},
       {"mosaicml_fsdp_mpt", mosaicml_runs},
       {"megatron_core_h100", megatron_core_runs}};
-  Runs tables;
+  RunsByTable tables;
   for (const auto& [name, read] : readers) {
     const Path file = Path(directory) / (name + ".csv");
     if (!std::filesystem::exists(file)) continue;
@@ -159,7 +159,7 @@ Runs fitted_runs(const std::string& directory) {
   return tables;
 }
 
-double misfit(const Runs& tables, const std::vector<Cluster>& clusters) {
+double misfit(const RunsByTable& tables, const std::vector<Cluster>& clusters) {
   double sum = 0;
   for (const auto& [name, runs] : tables) {
     double table = 0, largest = 0;
@@ -173,7 +173,7 @@ double misfit(const Runs& tables, const std::vector<Cluster>& clusters) {
   return sum;
 }
 
-void fit(const Runs& tables, const std::vector<Constant>& constants, std::vector<Cluster>& clusters,
+void fit(const RunsByTable& tables, const std::vector<Constant>& constants, std::vector<Cluster>& clusters,
          int trials) {
   constexpr double kFirstWidth = 0.1, kNarrowest = 1e-3, kWidest = 0.5, kWiden = 1.5,
                    kNarrow = 0.92;
@@ -207,7 +207,7 @@ void fit(const Runs& tables, const std::vector<Constant>& constants, std::vector
 }
 
 std::vector<std::pair<std::string, double>> fit_again(const std::string& directory, int trials) {
-  const Runs tables = fitted_runs(directory);
+  const RunsByTable tables = fitted_runs(directory);
   std::vector<Cluster> clusters = clusters_of(all_of(tables));
   const std::vector<Constant> constants = fitted_constants();
   fit(tables, constants, clusters, trials);
@@ -223,7 +223,7 @@ std::vector<std::pair<std::string, double>> fit_again(const std::string& directo
 
 LeftOut left_out_cases(const std::string& directory, int trials,
                        const std::function<void(const std::string&)>& progress) {
-  const Runs tables = fitted_runs(directory);
+  const RunsByTable tables = fitted_runs(directory);
   const std::vector<Cluster> shipped = clusters_of(all_of(tables));
   LeftOut cases;
   for (const auto& [name, runs] : tables) {
@@ -231,7 +231,7 @@ LeftOut left_out_cases(const std::string& directory, int trials,
     for (const Run& run : runs) groups.insert(run.group);
     for (const std::string& group : groups) {
       progress(fmt::format("{}: without {}", name, group));
-      Runs others = tables;
+      RunsByTable others = tables;
       std::erase_if(others[name], [&](const Run& run) { return run.group == group; });
       std::vector<Cluster> clusters = shipped;
       fit(others, fitted_constants(), clusters, trials);

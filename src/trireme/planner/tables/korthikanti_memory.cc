@@ -23,7 +23,7 @@ constexpr std::array<Setup, 4> kSetups = {{
     {"530B", {105, 20480, 128, 2048, 51200}, 8, 35, 3, 1},
     {"1T", {128, 25600, 160, 2048, 51200}, 8, 64, 1, 1},
 }};
-constexpr double kGiB = 1024.0 * 1024 * 1024;
+constexpr double kGibibyte = 1024.0 * 1024 * 1024;
 constexpr double kAdam = 18;  // bytes of a parameter: 2 the weight, 4 the main gradient, 12 Adam's
 
 double block(const Setup& setup, bool sequence_parallel, Kept kept) {
@@ -32,13 +32,13 @@ double block(const Setup& setup, bool sequence_parallel, Kept kept) {
 
 double activations(const Setup& setup, bool sequence_parallel, Kept kept) {
   return setup.gpt.layers * first_rank_share(setup.pp, setup.chunks) *
-         block(setup, sequence_parallel, kept) / kGiB;
+         block(setup, sequence_parallel, kept) / kGibibyte;
 }
 
 // Figure 1 counts the blocks only.
 double states(const Setup& setup) {
   const double h = setup.gpt.hidden;
-  return kAdam * 12 * setup.gpt.layers * h * h / (setup.tp * setup.pp) / kGiB;
+  return kAdam * 12 * setup.gpt.layers * h * h / (setup.tp * setup.pp) / kGibibyte;
 }
 
 struct Bar7 {

@@ -33,7 +33,7 @@ double by_search(int mp, int zero, int dp, bool offload, double sequences) {
   return largest_model(split, practice(zero, offload), kVocabulary, device_bytes(32)) / kBillion;
 }
 
-std::vector<Case> cases(const Csv& csv) {
+std::vector<Case> largest_models_cases(const Csv& csv) {
   struct Column {
     const char* name;
     int stage;
@@ -109,7 +109,7 @@ Table largest_models_table() {
   return {.name = "zero_table2_max_model",
           .abilities = {{.quantity = kFormula, .bar = {.largest = 1}},
                         {.quantity = kSearch, .bar = {.mape = 15}}},
-          .cases = cases};
+          .cases = largest_models_cases};
 }
 
 }  // namespace trireme::planner::tables

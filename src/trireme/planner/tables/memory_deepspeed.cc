@@ -9,7 +9,7 @@
 namespace trireme::planner::tables {
 namespace {
 
-constexpr double kBillion = 1e9;
+constexpr double kParameters = 1e9;
 
 int whole(const Csv& csv, std::size_t row, const char* column) {
   return static_cast<int>(csv.need(row, column));
@@ -40,7 +40,7 @@ void describe_bloom(const Csv& csv, std::size_t row, MemoryRun& run) {
 Decoder v100_model(double billions) {
   Decoder model{.layers = 1, .hidden = 8192, .heads = 32, .vocab = kGpt2Vocabulary};
   const double table = model.vocab * model.hidden;
-  model.layers = std::round((billions * kBillion - table) / model.layer_parameters());
+  model.layers = std::round((billions * kParameters - table) / model.layer_parameters());
   return model;
 }
 

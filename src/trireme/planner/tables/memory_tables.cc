@@ -4,7 +4,7 @@
 namespace trireme::planner::tables {
 namespace {
 
-using Reader = std::vector<MemoryRun> (*)(const Csv&);
+using RunReader = std::vector<MemoryRun> (*)(const Csv&);
 
 std::vector<Case> all_cases(const std::vector<MemoryRun>& runs) {
   std::vector<Case> all = fits_cases(runs);
@@ -13,7 +13,7 @@ std::vector<Case> all_cases(const std::vector<MemoryRun>& runs) {
   return all;
 }
 
-Table table(std::string name, Reader read, Ability memory) {
+Table table(std::string name, RunReader read, Ability memory) {
   Table one{
       .name = std::move(name),
       .abilities = {{.quantity = kRanQuantity,
