@@ -1,5 +1,8 @@
 // The scoreboard as text and as JSON.
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "trireme/planner/tables/scoreboard.h"

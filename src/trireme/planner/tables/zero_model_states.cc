@@ -13,14 +13,17 @@ std::vector<Case> cases(const Csv& csv) {
     const double billions = csv.need(row, "params_B"), ranks = csv.need(row, "dp_degree");
     const int stage = static_cast<int>(csv.need(row, "zero_stage"));
     const std::string& printed = csv.text(row, "mem_GB_per_device");
-    all.push_back(
-        {.row = fmt::format("{} ZeRO-{} on {}", csv.text(row, "model"), stage, ranks),
-         .quantity = "model states",
-         .unit = "GB",
-         .group = csv.text(row, "model"),
-         .measured = csv.need(row, "mem_GB_per_device"),
-         .forecast = as_printed(planner::zero_model_states(billions, stage, ranks), printed),
-         .lines = {csv.line(row)}});
+    Case one{.row = fmt::format("{} ZeRO-{} on {:g}", csv.text(row, "model"), stage, ranks),
+             .quantity = "model states",
+             .unit = "GB",
+             .group = csv.text(row, "model"),
+             .measured = csv.need(row, "mem_GB_per_device"),
+             .lines = {csv.line(row)}};
+    if (stage < 0 || stage > 3 || ranks < 1)
+      one.unscored = "no such stage of ZeRO, or no ranks";
+    else
+      one.forecast = as_printed(zero_model_states(billions, stage, ranks), printed);
+    all.push_back(std::move(one));
   }
   return all;
 }

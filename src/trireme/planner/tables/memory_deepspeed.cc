@@ -1,0 +1,147 @@
+// Megatron-DeepSpeed on 384 A100 (BigScience's search for a topology) and on 64 V100.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "trireme/planner/tables/memory_runs.h"
+
+namespace trireme::planner::tables {
+namespace {
+
+constexpr double kBillion = 1e9;
+
+int whole(const Csv& csv, std::size_t row, const char* column) {
+  return static_cast<int>(csv.need(row, column));
+}
+
+// A tokenizer's 250,680 entries, padded as --pad-vocab-size-to has it; GPT-2's, padded to 128.
+constexpr double kBloomVocabulary = 250880, kGpt2Vocabulary = 50304;
+
+void describe_bloom(const Csv& csv, std::size_t row, MemoryRun& run) {
+  const bool bf16 = csv.text(row, "precision").starts_with("bf16");
+  run.model = {.layers = csv.need(row, "layers"),
+               .hidden = csv.need(row, "hidden"),
+               .heads = csv.need(row, "heads"),
+               .vocab = kBloomVocabulary};
+  run.split = {.tp = whole(csv, row, "tp"),
+               .pp = whole(csv, row, "pp"),
+               .dp = whole(csv, row, "dp"),
+               .embedding_is_layer =
+                   csv.text(row, "precision").find("embedding counted") != std::string::npos,
+               .sequence = csv.need(row, "seq"),
+               .micro_batch = csv.need(row, "mbs")};
+  run.split.micro_batches =
+      std::max(1, static_cast<int>(csv.need(row, "gbs") / (run.split.micro_batch * run.split.dp)));
+  run.practice = deepspeed_practice(whole(csv, row, "zero_stage"), bf16);
+}
+
+// The page gives sizes alone; its scripts are 8192 wide with 32 heads.
+Decoder v100_model(double billions) {
+  Decoder model{.layers = 1, .hidden = 8192, .heads = 32, .vocab = kGpt2Vocabulary};
+  const double table = model.vocab * model.hidden;
+  model.layers = std::round((billions * kBillion - table) / model.layer_parameters());
+  return model;
+}
+
+MemoryPractice v100_practice(const std::string& setup, const std::string& offload) {
+  MemoryPractice practice = deepspeed_practice(0, false);
+  practice.embedding_norm = false;
+  if (setup == "3D Megatron") {  // its fp16 optimizer copies gradients once
+    practice.step_whole = 4;
+    practice.reduce_bucket = 0;
+  } else if (setup == "3D Megatron+DeepSpeed") {
+    practice = deepspeed_practice(1, false);
+    practice.embedding_norm = false;
+  } else {
+    practice.zero = 3;
+    practice.step_whole = 0;
+    practice.reduced_copy = 0;
+    practice.live_parameters = 1e9;  // the default of stage3_max_live_parameters
+    practice.states_on_host = offload.find("optimizer") != std::string::npos || offload == "full";
+    practice.weights_on_host = offload.find("param") != std::string::npos || offload == "full";
+    // Without, the kept inputs of these rows alone would not fit.
+    practice.inputs_on_host = setup.starts_with("ZeRO old branch");
+  }
+  return practice;
+}
+
+}  // namespace
+
+MemoryPractice deepspeed_practice(int zero, bool bf16) {
+  MemoryPractice practice{.zero = zero,
+                          .keeps = Keeps::kInputs,
+                          .flash = false,
+                          .dropout = true,
+                          .embedding_norm = true,
+                          .loss = 12,
+                          .loss_live = 10};
+  if (bf16) {  // BF16_Optimizer: sums in fp32, reduced where they are, and one all-gather of up to 5e9 weights
+    practice.gradient_sums = 4;
+    practice.gather_bucket = 1e10;
+  } else {
+    practice.reduce_bucket = 1e9;  // of 5e8 elements, the default of reduce_bucket_size
+    // FP16_Optimizer copies every gradient to fp32, then flattens the copies; under ZeRO-1 the own part is flattened in
+    // fp16, then copied to fp32.
+    practice.step_whole = zero == 0 ? 8 : 0;
+    practice.step_own = zero == 0 ? 0 : 6;
+  }
+  return practice;
+}
+
+std::vector<MemoryRun> bloom_memory_runs(const Csv& csv) {
+  std::vector<MemoryRun> runs;
+  for (std::size_t row = 0; row < csv.size(); ++row) {
+    MemoryRun run{
+        .row = fmt::format("{} heads {} dp{} tp{} pp{} mbs {} {}", csv.text(row, "size_B"),
+                           csv.text(row, "heads"), csv.text(row, "dp"), csv.text(row, "tp"),
+                           csv.text(row, "pp"), csv.text(row, "mbs"), csv.text(row, "date")),
+        .group = csv.text(row, "section"),
+        .line = csv.line(row),
+        .capacity = device_bytes(80)};
+    run.ran = csv.need(row, "oom") == 0;
+    if (csv.need(row, "complete") == 0) {
+      run.unscored = "no layers or heads";
+    } else {
+      describe_bloom(csv, row, run);
+      if (const auto memory = csv.number(row, "mem"); memory && run.ran) {
+        run.view = View::kDevice;
+        run.measured = *memory;
+      } else if (run.ran && !csv.number(row, "sec_per_iter")) {
+        run.unscored = "no outcome";
+      }
+    }
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+std::vector<MemoryRun> bigscience_memory_runs(const Csv& csv) {
+  std::vector<MemoryRun> runs;
+  for (std::size_t row = 0; row < csv.size(); ++row) {
+    const std::string& setup = csv.text(row, "setup");
+    MemoryRun run{.row = fmt::format("{} {} dp{} tp{} pp{} mbs {} {}", setup, csv.text(row, "size"),
+                                     csv.text(row, "dp"), csv.text(row, "tp"), csv.text(row, "pp"),
+                                     csv.text(row, "mbs"), csv.text(row, "offload")),
+                  .group = setup,
+                  .line = csv.line(row),
+                  .model = v100_model(std::stod(csv.text(row, "size"))),
+                  .split = {.tp = whole(csv, row, "tp"),
+                            .pp = whole(csv, row, "pp"),
+                            .dp = whole(csv, row, "dp"),
+                            .sequence = csv.need(row, "seq"),
+                            .micro_batch = csv.need(row, "mbs")},
+                  .practice = v100_practice(setup, csv.text(row, "offload")),
+                  .capacity = device_bytes(32)};
+    if (const auto batch = csv.number(row, "gbs"))
+      run.split.micro_batches =
+          std::max(1, static_cast<int>(*batch / (run.split.micro_batch * run.split.dp)));
+    else
+      run.split.micro_batches = run.split.pp;
+    run.ran = csv.need(row, "oom") == 0;
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
+}  // namespace trireme::planner::tables

@@ -1,0 +1,62 @@
+// Memory runs: what the rows of published runs say of models, ranks and systems, as far as memory asks.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "trireme/planner/device_memory.h"
+#include "trireme/planner/tables/registry.h"
+
+namespace trireme::planner::tables {
+
+// What a row reports of memory.
+enum class View {
+  kNone,       // only that it ran, or did not
+  kAllocator,  // what the allocator held at most, in GiB
+  kDevice      // nvidia-smi's, in thousands of MiB
+};
+
+struct MemoryRun {
+  std::string row;
+  std::string group;
+  std::size_t line = 0;
+  Decoder model;
+  Split split;
+  MemoryPractice practice;
+  double capacity = 0;  // bytes of the device that programs can have
+  View view = View::kNone;
+  double measured = 0;  // in the unit of the view
+  bool ran = true;
+  std::string unscored;  // what the row lacks
+};
+
+std::vector<MemoryRun> bloom_memory_runs(const Csv& csv);
+std::vector<MemoryRun> bigscience_memory_runs(const Csv& csv);
+std::vector<MemoryRun> torchtitan_memory_runs(const Csv& csv);
+std::vector<MemoryRun> mosaicml_memory_runs(const Csv& csv);
+
+// "memory" of runs that report one, with the band that holds 80 of 100; "fits" of all: 1 where the forecast is that it
+// does, whether it did.
+inline constexpr const char* kMemoryQuantity = "memory";
+inline constexpr const char* kFitsQuantity = "fits";
+std::vector<Case> memory_cases(const std::vector<MemoryRun>& runs,
+                               const MemoryConstants& constants = {});
+// Of runs in nvidia-smi's view, with constants that were fitted on the other groups.
+std::vector<Case> memory_left_out(const std::vector<MemoryRun>& runs);
+std::vector<Case> fits_cases(const std::vector<MemoryRun>& runs);
+
+// `holes` and `communicator` of least mean absolute percentage error over runs in nvidia-smi's view.
+MemoryConstants fit_memory(const std::vector<MemoryRun>& runs);
+
+// DeepSpeed as BigScience ran it: fp16 with ZeRO 0 or 1, or bf16 with sums in fp32.
+MemoryPractice deepspeed_practice(int zero, bool bf16);
+
+// The largest model, in parameters, of layers a fortieth as many as it is wide that fits in `capacity`; 0: none.
+double largest_model(Split split, const MemoryPractice& practice, double vocab, double capacity,
+                     const MemoryConstants& constants = {});
+
+// What nvidia-smi shows as the whole of a device that is sold as so many GB, in bytes.
+double device_bytes(int gigabytes);
+
+}  // namespace trireme::planner::tables
