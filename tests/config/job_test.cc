@@ -264,7 +264,7 @@ TEST(ParseJob, EmptySectionHasDefaults) {
 }
 
 TEST(Fields, SizesAreWrittenAsPeopleWriteThem) {
-  const Field field{.key = "run.size", .kind = Field::Kind::kBytes};
+  const FieldForm field{.key = "run.size", .kind = FieldForm::Kind::kBytes};
   const auto read = [&](const std::string& text, bool quoted) {
     return read_value(field, {.kind = YamlNode::Kind::kScalar, .text = text, .quoted = quoted},
                       "job.yaml:1:1: ");

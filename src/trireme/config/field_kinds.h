@@ -21,33 +21,17 @@ inline constexpr double kMaxBatch = 1 << 30;
 inline constexpr double kMaxSeed =
     9007199254740992;  // 2^53: every whole number up to it is a double
 
-inline Range from(double min, double max) { return Range{.min = min, .max = max}; }
-inline Range above(double min, double max) {
-  return Range{.min = min, .max = max, .above_min = true};
-}
-inline Range half_open(double min, double max) {
-  return Range{.min = min, .max = max, .below_max = true};
-}
-inline Range or_else(std::int64_t also, Range range) {
-  range.also = also;
-  return range;
-}
-
 template <typename At>
 using Member = std::remove_cvref_t<std::invoke_result_t<At, Job&>>;
 
 template <typename At>
 Field plain(Field::Kind kind, std::string key, At at, std::string doc, Range range = {}) {
-  using Stored = std::conditional_t<std::is_same_v<Member<At>, int>, std::int64_t, Member<At>>;
   Field field;
   field.key = std::move(key);
   field.doc = std::move(doc);
   field.kind = kind;
   field.range = range;
-  field.get = [at](const Job& job) -> Value { return static_cast<Stored>(at(job)); };
-  field.set = [at](Job& job, const Value& value) {
-    at(job) = static_cast<Member<At>>(std::get<Stored>(value));
-  };
+  bind(field, at);
   return field;
 }
 
@@ -113,9 +97,5 @@ inline Field fixed(Field field) {
   field.fixed = true;
   return field;
 }
-
-// Key and member of Job, spelled once.
-#define KEY(member) \
-#member, [](auto& job) -> auto& { return job.member; }
 
 }  // namespace trireme::config

@@ -66,10 +66,21 @@ std::string join(const std::vector<std::string>& names, std::string_view last_se
   return text;
 }
 
+constexpr std::size_t kLongest = 64;  // no key is near anything longer
+constexpr std::size_t kMost = 3;
+
 }  // namespace
 
+std::optional<std::string> nearest(std::string_view written,
+                                   const std::vector<std::string>& names) {
+  if (written.size() > kLongest) return std::nullopt;
+  Nearest nearest(written);
+  for (const std::string& name : names) nearest.offer(name, name_distance(written, name));
+  if (nearest.names().empty() || nearest.names().size() > kMost) return std::nullopt;
+  return fmt::format("did you mean {}?", join(nearest.names(), " or "));
+}
+
 std::string suggest(std::string_view unknown) {
-  constexpr std::size_t kLongest = 64;  // no key is near anything longer
   const std::size_t dot = unknown.find('.');
   const std::string_view section = dot == unknown.npos ? "" : unknown.substr(0, dot);
   const std::string_view word = dot == unknown.npos ? unknown : unknown.substr(dot + 1);
@@ -85,7 +96,6 @@ std::string suggest(std::string_view unknown) {
                     section.empty() ? misspelt : std::min(misspelt, distance(unknown, field.key)));
     }
   }
-  constexpr std::size_t kMost = 3;
   if (!nearest.names().empty() && nearest.names().size() <= kMost)
     return fmt::format("did you mean {}?", join(nearest.names(), " or "));
 

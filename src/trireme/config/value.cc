@@ -3,7 +3,7 @@
 #include <system_error>
 
 #include "trireme/base/error.h"
-#include "trireme/config/fields.h"
+#include "trireme/config/field.h"
 #include "trireme/config/yaml.h"
 
 namespace trireme::config {
@@ -11,20 +11,13 @@ namespace {
 
 // Where a value stands and which field it is for: every complaint starts with both.
 struct Context {
-  const Field& field;
+  const FieldForm& field;
   const std::string& place;
 
   [[noreturn]] void refuse(const std::string& seen) const {
     fail(ErrorKind::kUsage, "{}{}: {}; needs {}", place, field.key, seen, describe(field));
   }
 };
-
-bool in_range(const Range& range, double number) {
-  if (range.also && number == static_cast<double>(*range.also)) return true;
-  const bool low = range.above_min ? number > range.min : number >= range.min;
-  const bool high = range.below_max ? number < range.max : number <= range.max;
-  return low && high;
-}
 
 std::string range_text(const Range& range) {
   std::string text = fmt::format("{} {}", range.above_min ? "above" : "from", range.min);
@@ -36,6 +29,23 @@ std::string range_text(const Range& range) {
                         range.max);
   if (range.also) text += fmt::format(", or {}", *range.also);
   return text;
+}
+
+// Nothing for a range that every size is in.
+std::string size_range_text(const Range& range) {
+  const auto text = [](double bytes) { return exact_text({static_cast<std::int64_t>(bytes)}); };
+  std::string limits;
+  if (range.min > 0 || range.above_min)
+    limits += fmt::format(", {} {}", range.above_min ? "above" : "from", text(range.min));
+  if (std::isfinite(range.max))
+    limits += fmt::format("{} {}", limits.empty() ? ", up to" : " to", text(range.max));
+  return limits;
+}
+
+std::string units_text(std::span<const Unit> units) {
+  std::string names;
+  for (const Unit& unit : units) names += fmt::format("{}{}", names.empty() ? "" : ", ", unit.name);
+  return names.empty() ? "" : ", alone or in " + names;
 }
 
 const char* kind_name(YamlNode::Kind kind) {
@@ -59,6 +69,14 @@ double read_number(const YamlNode& node, const Context& context) {
   if (node.quoted)
     context.refuse(fmt::format("{} is quoted text; remove the quotes", quote(node.text)));
   std::string_view text = node.text;
+  double factor = 1;
+  for (const Unit& unit : context.field.units) {
+    if (!text.ends_with(unit.name)) continue;
+    factor = unit.factor;
+    text.remove_suffix(unit.name.size());
+    if (text.ends_with(' ')) text.remove_suffix(1);
+    break;
+  }
   if (text.starts_with('+') && !text.starts_with("+-")) text.remove_prefix(1);
   const std::string_view bare = text.substr(text.starts_with('-') ? 1 : 0);
   if (bare.starts_with(".inf") || bare.starts_with(".Inf") || bare.starts_with(".nan") ||
@@ -70,8 +88,9 @@ double read_number(const YamlNode& node, const Context& context) {
     context.refuse(fmt::format("{} is not a number", quote(node.text)));
   if (error == std::errc::result_out_of_range)
     context.refuse(fmt::format("{} is beyond what a number can hold", quote(node.text)));
+  number *= factor;
   if (!std::isfinite(number)) context.refuse(fmt::format("{} is not finite", quote(node.text)));
-  if (!in_range(context.field.range, number))
+  if (!context.field.range.holds(number))
     context.refuse(fmt::format("{} is out of range", node.text));
   return number;
 }
@@ -99,8 +118,11 @@ std::string read_choice(const YamlNode& node, const Context& context) {
 
 Bytes read_bytes(const YamlNode& node, const Context& context) {
   need_scalar(node, context);
-  if (const std::optional<Bytes> bytes = parse_bytes(node.text)) return *bytes;
-  context.refuse(fmt::format("{} is no size", quote(node.text)));
+  const std::optional<Bytes> bytes = parse_bytes(node.text);
+  if (!bytes) context.refuse(fmt::format("{} is no size", quote(node.text)));
+  if (!context.field.range.holds(static_cast<double>(bytes->count)))
+    context.refuse(fmt::format("{} is out of range", node.text));
+  return *bytes;
 }
 
 std::array<double, 2> read_two_numbers(const YamlNode& node, const Context& context) {
@@ -112,31 +134,40 @@ std::array<double, 2> read_two_numbers(const YamlNode& node, const Context& cont
 
 }  // namespace
 
-std::string describe(const Field& field) {
+bool Range::holds(double number) const {
+  if (also && number == static_cast<double>(*also)) return true;
+  const bool low = above_min ? number > min : number >= min;
+  const bool high = below_max ? number < max : number <= max;
+  return low && high;
+}
+
+std::string describe(const FieldForm& field) {
   switch (field.kind) {
-    case Field::Kind::kBool: return "true or false";
-    case Field::Kind::kInteger: return "a whole number " + range_text(field.range);
-    case Field::Kind::kNumber: return "a number " + range_text(field.range);
-    case Field::Kind::kText: return "text in one line";
-    case Field::Kind::kTwoNumbers: return "a list of two numbers " + range_text(field.range);
-    case Field::Kind::kBytes: return "a size such as 20GiB, 512MiB or 1e9";
-    case Field::Kind::kChoice: break;
+    case FieldForm::Kind::kBool: return "true or false";
+    case FieldForm::Kind::kInteger: return "a whole number " + range_text(field.range);
+    case FieldForm::Kind::kNumber:
+      return "a number " + range_text(field.range) + units_text(field.units);
+    case FieldForm::Kind::kText: return "text in one line";
+    case FieldForm::Kind::kTwoNumbers: return "a list of two numbers " + range_text(field.range);
+    case FieldForm::Kind::kBytes:
+      return "a size such as 20GiB, 512MiB or 1e9" + size_range_text(field.range);
+    case FieldForm::Kind::kChoice: break;
   }
   std::string names;
   for (const std::string& option : field.choices) names += (names.empty() ? "" : ", ") + option;
   return field.choices.size() == 1 ? names : "one of " + names;
 }
 
-Value read_value(const Field& field, const YamlNode& node, const std::string& place) {
+Value read_value(const FieldForm& field, const YamlNode& node, const std::string& place) {
   const Context context{field, place};
   switch (field.kind) {
-    case Field::Kind::kBool: return read_bool(node, context);
-    case Field::Kind::kNumber: return read_number(node, context);
-    case Field::Kind::kText: return read_text(node, context);
-    case Field::Kind::kChoice: return read_choice(node, context);
-    case Field::Kind::kTwoNumbers: return read_two_numbers(node, context);
-    case Field::Kind::kBytes: return read_bytes(node, context);
-    case Field::Kind::kInteger: break;
+    case FieldForm::Kind::kBool: return read_bool(node, context);
+    case FieldForm::Kind::kNumber: return read_number(node, context);
+    case FieldForm::Kind::kText: return read_text(node, context);
+    case FieldForm::Kind::kChoice: return read_choice(node, context);
+    case FieldForm::Kind::kTwoNumbers: return read_two_numbers(node, context);
+    case FieldForm::Kind::kBytes: return read_bytes(node, context);
+    case FieldForm::Kind::kInteger: break;
   }
   const double number = read_number(node, context);
   if (number != std::floor(number)) context.refuse(fmt::format("{} is not whole", node.text));
@@ -155,6 +186,16 @@ std::string write_value(const Value& value) {
     std::string operator()(Bytes bytes) const { return exact_text(bytes); }
   };
   return std::visit(Writer{}, value);
+}
+
+std::string write_value(const FieldForm& field, const Value& value) {
+  if (const double* number = std::get_if<double>(&value))
+    for (const Unit& unit : field.units) {
+      const double scaled = *number / unit.factor;
+      if (scaled >= 1 && scaled * unit.factor == *number)
+        return fmt::format("{}{}", scaled, unit.name);
+    }
+  return write_value(value);
 }
 
 }  // namespace trireme::config

@@ -1,0 +1,113 @@
+// One key of a file and the value that it takes, whatever the key belongs to.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "trireme/base/bytes.h"
+
+namespace trireme::config {
+
+struct YamlNode;
+
+// What a field holds; a choice is its name.
+using Value = std::variant<bool, std::int64_t, double, std::string, std::array<double, 2>, Bytes>;
+
+// Allowed numbers.
+struct Range {
+  double min = 0;
+  double max = std::numeric_limits<double>::infinity();
+  bool above_min = false;              // min itself is excluded
+  bool below_max = false;              // max itself is excluded
+  std::optional<std::int64_t> also{};  // one more value, with a meaning of its own
+
+  bool holds(double number) const;
+};
+
+inline Range from(double min, double max) { return Range{.min = min, .max = max}; }
+inline Range above(double min, double max) {
+  return Range{.min = min, .max = max, .above_min = true};
+}
+inline Range half_open(double min, double max) {
+  return Range{.min = min, .max = max, .below_max = true};
+}
+inline Range or_else(std::int64_t also, Range range) {
+  range.also = also;
+  return range;
+}
+
+// What a number may end in, and what it then counts.
+struct Unit {
+  std::string_view name;
+  double factor = 1;
+};
+
+// What a key takes.
+struct FieldForm {
+  enum class Kind { kBool, kInteger, kNumber, kText, kChoice, kTwoNumbers, kBytes };
+
+  std::string key;  // "section.name"
+  std::string doc;  // one sentence
+  Kind kind = Kind::kText;
+  Range range;                       // kInteger, kNumber, kTwoNumbers, kBytes
+  std::span<const Unit> units;       // kNumber
+  std::vector<std::string> choices;  // kChoice
+};
+
+// A key and its place in an Owner.
+template <typename Owner>
+struct FieldOf : FieldForm {
+  std::function<Value(const Owner&)> get;
+  std::function<void(Owner&, const Value&)> set;
+};
+
+// Lets `field` read and write what `at` gives of an owner; sizes may be whole numbers there.
+template <typename Owner, typename At>
+void bind(FieldOf<Owner>& field, At at) {
+  using Member = std::remove_cvref_t<std::invoke_result_t<At, Owner&>>;
+  using Stored = std::conditional_t<std::is_same_v<Member, int>, std::int64_t, Member>;
+  if constexpr (std::is_same_v<Member, std::int64_t>) {
+    if (field.kind == FieldForm::Kind::kBytes) {
+      field.get = [at](const Owner& owner) -> Value { return Bytes{at(owner)}; };
+      field.set = [at](Owner& owner, const Value& value) {
+        at(owner) = std::get<Bytes>(value).count;
+      };
+      return;
+    }
+  }
+  field.get = [at](const Owner& owner) -> Value { return static_cast<Stored>(at(owner)); };
+  field.set = [at](Owner& owner, const Value& value) {
+    at(owner) = static_cast<Member>(std::get<Stored>(value));
+  };
+}
+
+// What the field takes, as in "a whole number from 1 to 64".
+std::string describe(const FieldForm& field);
+
+// Reads a field's value; throws Error{kUsage} whose message starts with `place` and names the key,
+// the value seen and what is needed.
+Value read_value(const FieldForm& field, const YamlNode& node, const std::string& place);
+
+// The value as YAML; read_value of it gives the value back.
+std::string write_value(const Value& value);
+// The same in the largest of the field's units that leaves it exact and above 1.
+std::string write_value(const FieldForm& field, const Value& value);
+
+// "did you mean A or B?", or nothing where no name is near what was written.
+std::optional<std::string> nearest(std::string_view written, const std::vector<std::string>& names);
+
+// Key and member of the owner, spelled once.
+#define KEY(member) \
+#member, [](auto& owner) -> auto& { return owner.member; }
+
+}  // namespace trireme::config

@@ -1,0 +1,66 @@
+// Reliability: how often a run stops, how often it should save, and what of its time is left.
+#pragma once
+
+namespace trireme::planner {
+
+// Stops of a run, as a Poisson process.
+struct Failures {
+  double mttf_s = 0;     // mean seconds between them; infinite: none
+  double restart_s = 0;  // from a stop to the next step, without steps that are repeated
+};
+
+// Of a run on `gpus` GPUs whose rate is that of a cluster file; infinite for a rate of 0.
+double mttf_s(double failures_per_gpu_hour, double gpus);
+
+// What a checkpoint costs.
+struct Checkpointing {
+  double stall_s = 0;  // training stands still for each
+  double write_s =
+      0;  // until a run can start from it, counted from the beginning of the stall, at least stall_s
+};
+
+// Training waits for `bytes` to be written at `rate` bytes a second.
+Checkpointing write_at_once(double bytes, double rate);
+// Training waits for a copy of them in host memory at `copy_rate`, and goes on while that is written.
+Checkpointing write_behind(double bytes, double rate, double copy_rate);
+
+// Seconds of training between checkpoints: sqrt(2 stall M) (Young 1974), infinite without failures.
+double young_interval_s(double stall_s, double mttf_s);
+// Its next terms (Daly 2006, equation 37); M where a stall is as long as 2 M.
+double daly_interval_s(double stall_s, double mttf_s);
+// The one with the most useful time, by the model of `goodput`: never shorter than what is still being written.
+double best_interval_s(const Failures& failures, const Checkpointing& checkpoint);
+
+// Shares of a long run's time; they add up to 1.
+struct Goodput {
+  double interval_s = 0;  // seconds of training between checkpoints
+  double useful = 0;      // steps that lasted
+  double stalled = 0;     // by checkpoints of those
+  double repeated = 0;    // steps and stalls that a stop undid
+  double restarting = 0;
+};
+
+// Exact for exponential failures that also strike while restarting: with s = interval + stall and e = write - stall,
+// a lasting interval takes M exp((restart + e) / M) (exp(s / M) - 1) seconds (Daly 2006, equation 20, for e = 0; a
+// checkpoint that is not written yet costs like a longer restart). Throws Error{kUsage} where a checkpoint is begun
+// before the one before is written.
+Goodput goodput(const Failures& failures, const Checkpointing& checkpoint, double interval_s);
+
+// Machines that may be taken away.
+struct Spot {
+  double preemption_s =
+      0;  // mean seconds between preemptions of any host of the run; infinite: none
+  double notice_s = 0;
+  double replace_s = 0;  // until there is another host, beside the restart
+};
+
+// Whether a checkpoint can be written between notice and loss.
+bool saves_in_time(const Spot& spot, const Checkpointing& checkpoint);
+
+// Preemptions beside failures. With notice enough nothing is repeated, and each costs a write and a restart; else they are
+// failures. Left out, to be on the safe side: that the checkpoint at a notice also shortens what a failure undoes.
+Goodput goodput(const Failures& failures, const Checkpointing& checkpoint, const Spot& spot,
+                double interval_s);
+double best_interval_s(const Failures& failures, const Checkpointing& checkpoint, const Spot& spot);
+
+}  // namespace trireme::planner
