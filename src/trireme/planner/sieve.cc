@@ -143,6 +143,9 @@ Sieve::Sieve(const Question& question)
     : question_(question),
       alone_(resolved_alone(question)),
       constants_(memory_constants(question.cluster)) {
+  const config::Offload& offload = question.job.offload;
+  if (offload.optimizer != config::OffloadTier::kNone) given_ = Away::kOptimizer;
+  if (offload.params != config::OffloadTier::kNone) given_ = Away::kEverything;
   const plan::Recipe recipe = arch::recipe_of(alone_);
   const plan::Unit unit{.name = "block.0", .numel = 1 << 20};
   param_ = static_cast<double>(size_of(plan::param_type(recipe, unit)));
@@ -281,11 +284,11 @@ double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& st
   if (each) buffers += 2 * stage.unit * grad_;
   if (reduce_ != grad_) buffers += stage.unit * reduce_;
   host = 0;
-  if (layout.away >= Away::kOptimizer) {
+  if (away_of(layout) >= Away::kOptimizer) {
     host += states;
     states = 2 * stage.unit * part * (master_ + states_);
   }
-  if (layout.away == Away::kEverything) {
+  if (away_of(layout) == Away::kEverything) {
     host += params + grads;
     params = 2 * stage.unit * param_;
     grads = 2 * stage.unit * grad_;
@@ -330,14 +333,14 @@ double Sieve::memory(const Layout& layout, const Parts& parts, const Cut& cut,
   return std::max({first, last, middle});
 }
 
-Price Sieve::price(const Layout& layout) const {
+Costs Sieve::price(const Layout& layout) const {
   return price(layout, parts(layout), traffic(layout));
 }
 
-Price Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traffic) const {
+Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traffic) const {
   const Practice& practice = question_.practice;
   const Cut& cut = cut_of(parts, layout);
-  Price price;
+  Costs price;
   price.bytes = memory(layout, parts, cut, price.host);
   const auto m = static_cast<double>(micro_batches(layout));
   const double p = layout.pp;
@@ -372,7 +375,7 @@ Price Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traf
     forward = beside(forward, out);
     backward = beside(backward, out + reduces);
   }
-  if (layout.away == Away::kEverything) {
+  if (away_of(layout) == Away::kEverything) {
     const double out = slow.numel * param_ / std::max(question_.cluster.host_rate, 1.0);
     forward = std::max(forward, out);
     backward = std::max(backward, out + slow.trained * grad_ * 2 * (layout.zero >= 2 ? 1 / shards : 1) /
@@ -402,7 +405,7 @@ Price Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traf
       slow.trained * part * (3 * static_cast<double>(size_of(alone_.precision.master.value())) +
                              2 * grad_ + 2 * states_);
   step += seconds(question_.cluster.gpu, stream(stepped));
-  if (layout.away >= Away::kOptimizer) {
+  if (away_of(layout) >= Away::kOptimizer) {
     price.offload = 2 * price.host / std::max(question_.cluster.host_rate, 1.0);
     step += price.offload;
   }

@@ -14,7 +14,7 @@
 
 namespace trireme::planner {
 
-struct Price {
+struct Costs {
   double seconds = 0;  // of a step
   double bytes = 0;    // of the rank that needs most, with all that is beside tensors
   double host = 0;     // bytes of a rank's that wait in host memory
@@ -58,12 +58,12 @@ class Sieve {
   // The question is completed.
   explicit Sieve(const Question& question);
 
-  Price price(const Layout& layout) const;
+  Costs price(const Layout& layout) const;
 
   // For loops over many layouts: what the inner ones have in common.
   const Parts& parts(const Layout& layout) const;
   const Traffic& traffic(const Layout& layout) const;
-  Price price(const Layout& layout, const Parts& parts, const Traffic& traffic) const;
+  Costs price(const Layout& layout, const Parts& parts, const Traffic& traffic) const;
 
   const config::Job& alone() const { return alone_; }
   std::int64_t micro_batches(const Layout& layout) const {
@@ -81,8 +81,13 @@ class Sieve {
   double bytes_of(const Layout& layout, const Parts& parts, const Stage& stage, double in_flight,
                   double& host) const;
 
+  Away away_of(const Layout& layout) const {
+    return layout.away == Away::kAsGiven ? given_ : layout.away;
+  }
+
   const Question& question_;
   config::Job alone_;
+  Away given_ = Away::kNothing;  // by the job
   MemoryConstants constants_;
   double param_ = 0, master_ = 0, states_ = 0, grad_ = 0, reduce_ = 0;  // bytes of an element
   mutable std::map<std::tuple<int, int, bool, int, Again>, std::unique_ptr<Parts>> parts_;
