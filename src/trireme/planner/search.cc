@@ -128,9 +128,7 @@ class Search {
       }
     }
     effort_.compiled += tried;
-    std::ranges::stable_sort(options_, {}, [&](const Option& option) {
-      return cost(settings_.by, option.layout, option.seconds);
-    });
+    prove_first();
     std::vector<Option> shapes;
     for (Option& option : options_)
       if (std::ranges::none_of(shapes, [&](const Option& better) {
@@ -140,6 +138,28 @@ class Search {
     if (static_cast<int>(shapes.size()) > settings_.options)
       shapes.resize(static_cast<std::size_t>(settings_.options));
     options_ = std::move(shapes);
+  }
+
+  // The plan that is recommended is compiled whole.
+  void prove_first() {
+    const auto sort = [&] {
+      std::ranges::stable_sort(options_, {}, [&](const Option& option) {
+        return cost(settings_.by, option.layout, option.seconds);
+      });
+    };
+    sort();
+    while (!options_.empty() && !options_.front().whole) {
+      const Option& first = options_.front();
+      say(fmt::format("proving all of {}", text(first.layout)));
+      const Priced priced{.layout = first.layout,
+                          .price = {.seconds = first.sieve},
+                          .estimate = first.estimate};
+      if (std::optional<Option> whole = compiled(question_of(first.layout), priced, true))
+        options_.front() = std::move(*whole);
+      else
+        options_.erase(options_.begin());
+      sort();
+    }
   }
 
   [[noreturn]] void refuse() {

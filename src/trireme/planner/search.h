@@ -39,6 +39,7 @@ struct Option {
   double sieve = 0;     // and by the first
   DeviceMemory memory;  // of the rank that needs most
   double host = 0;      // bytes of one rank in host memory
+  bool whole = true;    // all micro-batches were compiled; else a few, and the rest estimated
   double bubble = 0;    // share of the step in which ranks stand idle
   double exposed = 0;   // seconds of communication that nothing covers
   double model_flops = 0;  // of a step, by `convention`

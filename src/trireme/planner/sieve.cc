@@ -32,6 +32,7 @@ Piece piece_of(const Pricing& pricing, const plan::Program& program, const plan:
     if (!node.loss) writes += program.values[value].bytes;
   const auto kept = static_cast<double>(plan::kept_bytes(node));
   piece.kept = reads + (again ? 0 : kept);
+  piece.waiting = node.split ? static_cast<double>(node.split->kept_bytes) : 0;
   const auto back = static_cast<double>(node.work.backward + plan::work_bytes(node));
   const auto front = static_cast<double>(node.work.forward + plan::dropped_bytes(node));
   piece.transient = std::max(front, reads + back) + writes + (again ? kept : 0);
@@ -49,6 +50,7 @@ void add(Piece& sum, const Piece& one, double share) {
   sum.input += share * one.input;
   sum.weight += share * one.weight;
   sum.kept += share * one.kept;
+  sum.waiting += share * one.waiting;
   sum.transient += share * one.transient;
   sum.numel += share * one.numel;
   sum.trained += share * one.trained;
@@ -111,22 +113,37 @@ const Cut& cut_of(const Parts& parts, const Layout& layout) {
   return cut;
 }
 
-// Micro-batches whose activations a pipeline rank keeps, of a rank's whole share.
-double in_flight(const Layout& layout, double micro_batches, bool last) {
+// Micro-batches of a rank's whole share: those whose forward waits for its backward, and those whose backward is half
+// done.
+struct InFlight {
+  double kept = 0;
+  double waiting = 0;
+};
+
+// `last`: of the last rank of the pipeline, else of the first.
+InFlight in_flight(const Layout& layout, double micro_batches, bool last) {
   const double p = layout.pp;
-  double most = p;
+  InFlight most{.kept = last ? 1 : p};
   switch (layout.schedule) {
-    case Schedule::k1F1B: most = last ? 1 : p; break;
     case Schedule::kInterleaved:
-      most = ((last ? 0 : 2 * (p - 1)) + (layout.chunks - 1) * p + 1) / layout.chunks;
+      most.kept = ((last ? 0 : 2 * (p - 1)) + (layout.chunks - 1) * p + 1) / layout.chunks;
       break;
-    case Schedule::kZbH2: most = last ? p : 2 * p - 1; break;
-    case Schedule::kVHalf: most = p / 2 + 1; break;
-    case Schedule::kVMin: most = p / 3 + 2; break;
-    case Schedule::kGpipe: most = micro_batches; break;
+    case Schedule::kZbH1: most.waiting = last ? p - 1 : 0; break;
+    case Schedule::kZbH2:
+      most = {.kept = last ? 1 : 2 * p - 1, .waiting = last ? 2 * p - 2 : 0};
+      break;
+    case Schedule::kZbAuto:
+      most = {.kept = p / 2, .waiting = p / 2};
+      break;
+    case Schedule::kZbV: most = {.kept = p / 2, .waiting = p / 2}; break;
+    case Schedule::kVHalf: most = {.kept = p / 4 + 1, .waiting = p / 4}; break;
+    case Schedule::kVMin: most = {.kept = p / 6 + 1, .waiting = p / 6 + 1}; break;
+    case Schedule::kGpipe: most.kept = micro_batches; break;
     default: break;
   }
-  return std::min(most, micro_batches);
+  most.kept = std::min(most.kept, micro_batches);
+  most.waiting = std::min(most.waiting, micro_batches - most.kept);
+  return most;
 }
 
 }  // namespace
@@ -134,7 +151,7 @@ double in_flight(const Layout& layout, double micro_batches, bool last) {
 // What one pipeline rank has.
 struct Sieve::Stage {
   double forward = 0, input = 0, weight = 0;
-  double kept = 0, once = 0, transient = 0;  // `once`: of one micro-batch only
+  double kept = 0, waiting = 0, once = 0, transient = 0;  // `once`: of one micro-batch only
   double numel = 0, trained = 0, unit = 0;   // `unit`: elements of the largest
   double units = 0;
 };
@@ -250,9 +267,11 @@ Sieve::Stage Sieve::stage(const Layout& layout, const Parts& parts, double block
   };
   if (blocks > 0) take(parts.block, blocks);
   stage.kept = blocks * parts.block.kept;
+  stage.waiting = blocks * std::max(parts.block.waiting, parts.block.kept);
   if (embed) {
     take(parts.embed, 1);
     stage.kept += parts.embed.kept;
+    stage.waiting += parts.embed.kept;
   }
   if (head) {
     take(parts.head, 1);
@@ -267,7 +286,7 @@ Sieve::Stage Sieve::stage(const Layout& layout, const Parts& parts, double block
 }
 
 double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& stage,
-                       double in_flight, double& host) const {
+                       double kept_mb, double waiting_mb, double& host) const {
   const double shards = layout.dp_shard * layout.cp;
   const bool sharded = layout.zero >= 1 && shards > 1;
   const double part = sharded ? 1 / shards : 1;
@@ -293,10 +312,11 @@ double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& st
     params = 2 * stage.unit * param_;
     grads = 2 * stage.unit * grad_;
   }
-  const double kept = in_flight * stage.kept + stage.once;
+  const double kept = kept_mb * stage.kept + waiting_mb * stage.waiting + stage.once;
   // The last micro-batches' activations go while gradients come.
   double steady = kept + grads;
-  if (m <= in_flight) steady = std::max(kept, kept - stage.kept + grads);
+  if (m <= kept_mb + waiting_mb)
+    steady = std::max(kept, kept + (grads - stage.kept) / layout.chunks);
   const double received = sharded && !each ? stage.trained * part * grad_ : 0;
   const double tensors =
       params + states + std::max(steady + stage.transient + buffers, grads + received + buffers);
@@ -312,25 +332,22 @@ double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& st
 double Sieve::memory(const Layout& layout, const Parts& parts, const Cut& cut,
                      double& host) const {
   const auto m = static_cast<double>(micro_batches(layout));
-  double first_host = 0, last_host = 0;
-  const double first =
-      bytes_of(layout, parts, stage(layout, parts, cut.first, true, cut.together),
-               in_flight(layout, m, cut.together && layout.pp == 1), first_host);
-  host = first_host;
-  if (cut.together) return first;
-  const double last = bytes_of(layout, parts, stage(layout, parts, cut.last, false, true),
-                               in_flight(layout, m, true), last_host);
-  double middle_host = 0;
-  Layout next = layout;
-  const double fewer = layout.schedule == Schedule::k1F1B
-                           ? std::min<double>(layout.pp - 1, m)
-                           : in_flight(layout, m, false);
-  const double middle =
-      layout.pp > 2 ? bytes_of(next, parts, stage(layout, parts, cut.most, false, false), fewer,
-                               middle_host)
-                    : 0;
-  host = std::max({first_host, last_host, middle_host});
-  return std::max({first, last, middle});
+  double most = 0;
+  const auto take = [&](double blocks, bool embed, bool head, const InFlight& flight) {
+    double beside = 0;
+    most = std::max(most, bytes_of(layout, parts, stage(layout, parts, blocks, embed, head),
+                                   flight.kept, flight.waiting, beside));
+    host = std::max(host, beside);
+  };
+  host = 0;
+  take(cut.first, true, cut.together, in_flight(layout, m, layout.pp == 1));
+  if (!cut.together) take(cut.last, false, true, in_flight(layout, m, true));
+  if (layout.pp > 2) {
+    InFlight flight = in_flight(layout, m, false);
+    if (layout.schedule == Schedule::k1F1B) flight.kept = std::min(flight.kept, layout.pp - 1.0);
+    take(cut.most, false, false, flight);
+  }
+  return most;
 }
 
 Costs Sieve::price(const Layout& layout) const {
@@ -385,16 +402,21 @@ Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traf
   const double turn = forward + backward;
   const double mean = std::min(turn, length(all) / p * turn / std::max(length(slow), 1e-12));
   double bubble = (p - 1) * mean / layout.chunks;
-  const double weight = slow.weight, work = turn;
+  // All ranks meet at the end of a step, so that the last one's first forward is waited for, whatever fills the rest.
+  const double weight = mean * slow.weight / turn, ahead = mean * forward / turn;
+  double critical = 0;  // of few micro-batches
   switch (layout.schedule) {
-    case Schedule::kZbH1: bubble = (p - 1) * std::max(work - 2 * weight, 0.0) / work * mean; break;
-    case Schedule::kZbH2:
-    case Schedule::kZbV: bubble = (p - 1) * std::max(work - 3 * weight, 0.0) / work * mean; break;
+    case Schedule::kZbH1: bubble = (p - 1) * std::max(mean - 2 * weight, ahead); break;
+    case Schedule::kZbAuto:
+    case Schedule::kZbH2: bubble = (p - 1) * std::max(mean - 3 * weight, ahead); break;
+    case Schedule::kZbV: bubble = (p - 1) * std::max(mean - 3 * weight, ahead / 2); break;
     case Schedule::kVHalf: bubble = (p - 1) * mean / 2; break;
     case Schedule::kVMin: bubble = (p - 1) * mean * 2 / 3; break;
     default: break;
   }
-  double step = m * turn + bubble;
+  const bool halves = layout.schedule >= Schedule::kZbH1 && layout.schedule <= Schedule::kVMin;
+  if (halves) critical = p * (mean - weight) + weight;
+  double step = std::max(m * turn + bubble, critical);
   step += practice.overlaps_transfers ? 2 * (p - 1) * between : 2 * m * layout.chunks * between;
   if (layout.zero == 3) step += gathers / std::max(slow.units, 1.0);
   if (layout.zero <= 1) step += practice.overlaps_reduction ? std::max(reduces - compute, 0.0) : reduces;

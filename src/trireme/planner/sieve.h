@@ -25,6 +25,7 @@ struct Costs {
 struct Piece {
   double forward = 0, input = 0, weight = 0;  // seconds, with what it exchanges and computes again
   double kept = 0;       // bytes from forward to backward, what it reads among them
+  double waiting = 0;    // bytes from the input half of a backward to the weight half
   double transient = 0;  // bytes beside that while it runs
   double numel = 0;      // of its unit
   double trained = 0;    // of that
@@ -78,8 +79,8 @@ class Sieve {
   double transfer(const Layout& layout, double bytes) const;
   Stage stage(const Layout& layout, const Parts& parts, double blocks, bool embed, bool head) const;
   double memory(const Layout& layout, const Parts& parts, const Cut& cut, double& host) const;
-  double bytes_of(const Layout& layout, const Parts& parts, const Stage& stage, double in_flight,
-                  double& host) const;
+  double bytes_of(const Layout& layout, const Parts& parts, const Stage& stage, double kept_mb,
+                  double waiting_mb, double& host) const;
 
   Away away_of(const Layout& layout) const {
     return layout.away == Away::kAsGiven ? given_ : layout.away;

@@ -38,6 +38,8 @@ class Sieved {
   double limit() const { return memory_of(question_.cluster); }
 
  private:
+  double actions(const Layout& layout) const;
+
   const Question& question_;
   Sieve sieve_;
   std::vector<Priced> fitting_;
@@ -48,7 +50,8 @@ class Sieved {
 // The layout's job, resolved. Throws Error{kUsage}.
 config::Job resolved(const Question& question, const Layout& layout);
 
-// Through the third sieve; nothing where plan or memory refuse. Without `limited` whatever it needs.
-std::optional<Option> compiled(const Question& question, const Priced& priced, bool limited = true);
+// Through the third sieve; nothing where plan or memory refuse. Without `all`, plans of many micro-batches are made of fewer,
+// whose memory is the same, and the rest is estimated.
+std::optional<Option> compiled(const Question& question, const Priced& priced, bool all = false);
 
 }  // namespace trireme::planner
