@@ -101,7 +101,9 @@ std::string value(const Layout& layout, Choice choice) {
 
 std::string text(const Layout& layout) {
   std::string all;
-  const auto add = [&](const std::string& part) { all += (all.empty() ? "" : ", ") + part; };
+  const auto add = [&](const std::string& part) {
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", part);
+  };
   if (layout.pp > 1) add(fmt::format("pp {}", layout.pp));
   if (layout.dp() > 1)
     add(fmt::format("dp {}{}", layout.dp(),
