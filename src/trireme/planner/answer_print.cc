@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "trireme/config/resolve.h"
 #include "trireme/planner/uncertainty.h"
@@ -13,7 +14,11 @@
 namespace trireme::planner {
 namespace {
 
-double gib(double bytes) { return bytes / (1 << 30); }
+std::string bytes_text(double bytes) {
+  constexpr double kMib = 1 << 20, kGib = 1 << 30;
+  return bytes < kGib ? fmt::format("{:.3g} MiB", bytes / kMib)
+                      : fmt::format("{:.1f} GiB", bytes / kGib);
+}
 
 // Three digits that tell, with the unit that people use.
 std::string seconds_text(double seconds) {
@@ -66,15 +71,18 @@ std::string best_text(const Answer& answer) {
       "of the data sheet's", best.job.precision.compute == DType::kF32 ? "fp32" : "bf16");
   text += fmt::format("          {:.1f} % of the step idle, {} of communication uncovered\n",
                       100 * best.bubble, seconds_text(best.exposed));
-  text += fmt::format("memory    {:.1f} of {:.1f} GiB a {}:",
-                      gib(needed(answer.question, best)), gib(memory_of(cluster)), cluster.gpu.name);
-  for (const MemoryTerm& term : best.memory.terms)
-    if (term.pool != Pool::kHost && gib(term.bytes) >= 0.05)
-      text += fmt::format("{} {} {:.1f}", &term == &best.memory.terms.front() ? "" : ",", term.name,
-                          gib(term.bytes));
+  text += fmt::format("memory    {} of {} a {}", bytes_text(needed(answer.question, best)),
+                      bytes_text(memory_of(cluster)), cluster.gpu.name);
+  bool first = true;
+  for (const MemoryTerm& term : best.memory.terms) {
+    constexpr double kTelling = 0.001;  // of all
+    if (term.pool == Pool::kHost || term.bytes < kTelling * needed(answer.question, best)) continue;
+    text += fmt::format("{} {} {}", std::exchange(first, false) ? ":" : ",", term.name,
+                        bytes_text(term.bytes));
+  }
   text += "\n";
   if (best.host > 0)
-    text += fmt::format("          {:.1f} GiB of each in host memory\n", gib(best.host));
+    text += fmt::format("          {} of each in host memory\n", bytes_text(best.host));
   return text;
 }
 
@@ -89,8 +97,8 @@ std::string others_text(const Answer& answer) {
                             ? option.seconds / best.seconds
                             : option.seconds * option.layout.world() /
                                   (best.seconds * best.layout.world());
-    text += fmt::format("  +{:<6.1f} %  {:>9}  {:5.1f} GiB  {}{}\n", 100 * (cost - 1),
-                        seconds_text(option.seconds), gib(needed(answer.question, option)),
+    text += fmt::format("  {:>+5.1f} %  {:>9}  {:>9}  {}{}\n", 100 * (cost - 1),
+                        seconds_text(option.seconds), bytes_text(needed(answer.question, option)),
                         fewer ? fmt::format("{} GPUs: ", option.layout.world()) : "",
                         planner::text(option.layout));
   }
@@ -128,12 +136,15 @@ std::string spending_text(const Answer& answer, const Spending& run) {
       "hours, {:.4g} MWh\n",
       count_text(run.tokens), seconds_text(3600 * run.hours), count_text(run.steps),
       100 * run.goodput.useful, count_text(run.gpu_hours), run.kwh / 1e3);
-  text += fmt::format("  checkpoint {:.0f} GiB every {} ({} steps), {} of stall each; a stop every {}\n",
-                      gib(run.checkpoint_bytes), seconds_text(run.goodput.interval_s),
-                      std::isinf(run.goodput.interval_s)
-                          ? "no"
-                          : count_text(std::max(1.0, std::floor(run.goodput.interval_s / best.seconds))),
-                      seconds_text(run.checkpoint.stall_s), seconds_text(run.mttf_s));
+  const double interval = run.goodput.interval_s;
+  const std::string size = bytes_text(run.checkpoint_bytes);
+  if (std::isinf(interval))
+    text += fmt::format("  checkpoint {}, at the end: the cluster names no failures\n", size);
+  else
+    text += fmt::format("  checkpoint {} every {} ({} steps), {} of stall each; a stop every {}\n",
+                        size, seconds_text(interval),
+                        count_text(std::max(1.0, std::floor(interval / best.seconds))),
+                        seconds_text(run.checkpoint.stall_s), seconds_text(run.mttf_s));
   text += offer_text("  on demand", run.on_demand, best);
   text += offer_text("  spot     ", run.spot, best);
   return text;

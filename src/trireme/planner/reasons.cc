@@ -21,7 +21,9 @@ std::string longer(double ratio) {
   if (percent > 150) return fmt::format("takes {:.1f} times as long", ratio);
   if (percent >= 10) return fmt::format("takes {:.0f} % longer", percent);
   if (percent >= 0.1) return fmt::format("takes {:.1f} % longer", percent);
-  return percent > -0.1 ? "takes as long" : fmt::format("takes {:.1f} % less by its estimate", -percent);
+  if (percent > -0.1) return "takes as long";
+  // Of what takes nearly as long as the best, the search takes the simplest.
+  return fmt::format("takes {:.1f} % less, for more that can go wrong", -percent);
 }
 
 class Reasons {
@@ -112,8 +114,9 @@ class Reasons {
     const auto m = sieved_.sieve().micro_batches(layout_);
     say(Choice::kDp,
         fmt::format("dp {}: what {} GPUs leave beside pp {} x cp {} x tp {}; each rank has {} "
-                    "micro-batches a step{}",
+                    "micro-batch{} a step{}",
                     layout_.dp(), layout_.world(), layout_.pp, layout_.cp, layout_.tp, m,
+                    m == 1 ? "" : "es",
                     layout_.pp > 1 ? fmt::format(", {:.1f} times pp", static_cast<double>(m) / layout_.pp)
                                    : ""));
   }
@@ -237,7 +240,8 @@ class Reasons {
       if (const std::optional<Priced> same = estimated(twin)) {
         const double limit = memory_of(question_.cluster);
         if (same->price.bytes > limit) {
-          text = fmt::format("{} needs {:.1f} GiB of {:.1f}", other, gib(same->price.bytes), gib(limit));
+          text = fmt::format("{} needs {:.3g} GiB of {:.3g}", other, gib(same->price.bytes),
+                             gib(limit));
           if (choice == Choice::kAway) return text;
         }
       }

@@ -31,6 +31,17 @@ bool same_shape(const Layout& a, const Layout& b) {
          (a.zero == 3) == (b.zero == 3);
 }
 
+// How much there is in a layout that can go wrong.
+int complexity(const Layout& layout) {
+  using plan::schedules::Schedule;
+  const int order = layout.schedule == Schedule::k1F1B         ? 0
+                    : layout.schedule == Schedule::kInterleaved ? 1
+                                                                : 2;
+  return 4 * static_cast<int>(layout.away) + 2 * (layout.pp > 1) + 2 * (layout.cp > 1) +
+         2 * (layout.tp > 1) + layout.zero + (layout.dp_replicate > 1) + order +
+         static_cast<int>(layout.again);
+}
+
 // Whole hosts, halved from all of them; below a host its parts.
 std::vector<int> gpu_counts(const Question& question, Objective by) {
   std::vector<int> counts = {question.gpus};
@@ -148,6 +159,7 @@ class Search {
       });
     };
     sort();
+    prefer_simple();
     while (!options_.empty() && !options_.front().whole) {
       const Option& first = options_.front();
       say(fmt::format("proving all of {}", text(first.layout)));
@@ -159,7 +171,23 @@ class Search {
       else
         options_.erase(options_.begin());
       sort();
+      prefer_simple();
     }
+  }
+
+  // Of what takes as long as the best, the simplest comes first.
+  void prefer_simple() {
+    constexpr double kAlike = 1.005;
+    if (options_.empty()) return;
+    const auto price = [&](const Option& option) {
+      return cost(settings_.by, option.layout, option.seconds);
+    };
+    const double most = kAlike * price(options_.front());
+    std::size_t first = 0;
+    for (std::size_t at = 1; at < options_.size() && price(options_[at]) <= most; ++at)
+      if (complexity(options_[at].layout) < complexity(options_[first].layout)) first = at;
+    std::rotate(options_.begin(), options_.begin() + static_cast<std::ptrdiff_t>(first),
+                options_.begin() + static_cast<std::ptrdiff_t>(first) + 1);
   }
 
   [[noreturn]] void refuse() {
