@@ -69,19 +69,6 @@ Exit codes: those of trireme train, and 4 when --max-restarts restarts in a row 
 too few hosts were there for --join-timeout seconds.
 )";
 
-constexpr char kExplainExamples[] = R"(
-Examples:
-  trireme explain recipes/quickstart.yaml --ranks 4
-  trireme explain job.yaml --ranks 8 --set parallel.zero=3 --format json
-  trireme explain job.yaml --nproc 2 --format plan > job.plan     # every line of every rank
-  trireme explain job.yaml --ranks 4 --set parallel.pp=4 --format svg > step.svg
-  trireme explain job.yaml --nproc 2 --memory
-  trireme explain job.yaml --nproc 2 --fits 20GiB
-
-Exit codes: 0 done, 2 usage or config, 6 a rank needs more than --fits or
-recompute.memory allows.
-)";
-
 constexpr char kCheckpointExamples[] = R"(
 Examples:
   trireme checkpoint ls runs/first
@@ -197,30 +184,6 @@ TrainOptions parse_train(std::vector<std::string> words) {
          "behind trireme launch, --ranks and --nproc have no meaning; say "
          "--nproc-per-node before the --");
   return options;
-}
-
-void add_explain(CLI::App& root, ExplainOptions& o, Run& run) {
-  CLI::App& app =
-      add_command(root, "explain", "Show the plan of a job, proven and priced, without running it",
-                  kExplainExamples);
-  add_job(app, o.job);
-  app.add_option(
-         "--format", o.format,
-         "text: a screen; json; plan: every line of every rank; svg: a picture of the step; trace: "
-         "for Perfetto and chrome://tracing; csv: the schedule as PyTorch's pipelining writes it")
-      ->check(CLI::IsMember({"text", "json", "plan", "svg", "trace", "csv"}));
-  app.add_flag("--communication", o.communication,
-               "with csv: sends, receives, gathers and reductions as well");
-  app.add_option("--rank", o.rank,
-                 "with text: every line of this rank and the bytes live while it runs");
-  app.add_flag("--memory", o.memory,
-               "what every rank needs, by kind, and when; as text or with --format json");
-  app.add_option("--fits", o.fits,
-                 "a size such as 20GiB: exit code 0 if no rank needs more, else 6");
-  app.callback([&] {
-    take_assignments(app, o.job);
-    run = [&] { return explain(o); };
-  });
 }
 
 void add_checkpoint(CLI::App& root, CheckpointCommands& o, Run& run) {
@@ -363,6 +326,7 @@ int run_command_line(int argc, char** argv) {
   TrainOptions train_options;
   LaunchOptions launch_options;
   ExplainOptions explain_options;
+  PlanOptions plan_options;
   CheckpointCommands checkpoint_options;
   PrepareOptions prepare_options;
   DatasetOptions dataset_options;
@@ -379,6 +343,7 @@ int run_command_line(int argc, char** argv) {
   add_train(root, train_options, run);
   add_launch(root, launch_options, run);
   add_explain(root, explain_options, run);
+  add_plan(root, plan_options, run);
   add_checkpoint(root, checkpoint_options, run);
   add_data(root, prepare_options, dataset_options, run);
   add_generate(root, generate_options, run);

@@ -29,6 +29,8 @@ struct BenchOptions {
   BenchRecomputeOptions recompute;
   BenchStepOptions step;
 };
+void add_explain(CLI::App& root, ExplainOptions& o, Run& run);
+void add_plan(CLI::App& root, PlanOptions& o, Run& run);
 void add_bench(CLI::App& root, BenchOptions& o, Run& run);
 
 }  // namespace trireme::app

@@ -51,6 +51,19 @@ struct ExplainOptions {
   bool communication = false;  // in csv, what PyTorch adds when it lowers a schedule
 };
 
+struct PlanOptions {
+  JobOptions job;
+  std::string cluster;  // a name or a file
+  std::optional<int> gpus;
+  std::string by = "time";
+  bool keep = false;
+  int top = 5;
+  std::optional<double> tokens;
+  bool expandable = false;
+  std::string format = "table";
+  std::string out;  // empty: no file
+};
+
 struct CheckpointOptions {
   std::string path;
 };
@@ -181,6 +194,7 @@ int train(const TrainOptions& options);
 void check_faults(const TrainOptions& options);
 int launch(const LaunchOptions& options);
 int explain(const ExplainOptions& options);
+int plan(const PlanOptions& options);
 int checkpoint_ls(const CheckpointOptions& options);
 int checkpoint_inspect(const CheckpointOptions& options);
 int checkpoint_verify(const CheckpointOptions& options);

@@ -34,6 +34,7 @@ TEST(Help, EveryCommandHasExamples) {
   const Desk desk;
   EXPECT_THAT(desk.run({"--help"}).out, HasSubstr("train"));
   const std::vector<std::vector<std::string>> commands = {{"train"},
+                                                          {"plan"},
                                                           {"explain"},
                                                           {"checkpoint"},
                                                           {"checkpoint", "ls"},

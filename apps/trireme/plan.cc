@@ -1,0 +1,114 @@
+// trireme plan: the best layouts of a job on a cluster, with memory, time, money and reasons.
+#include <fmt/core.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "dataset.h"
+#include "planned.h"
+#include "trireme/base/clock.h"
+#include "trireme/base/error.h"
+#include "trireme/base/fs.h"
+#include "trireme/base/json.h"
+#include "trireme/config/yaml.h"
+#include "trireme/planner/answer_print.h"
+#include "trireme/planner/cluster_file.h"
+#include "trireme/planner/search.h"
+
+namespace trireme::app {
+namespace {
+
+bool chosen(std::string_view key) {
+  return key.starts_with("parallel.") || key.starts_with("recompute.") ||
+         key.starts_with("offload.") || key == "run.micro_batch";
+}
+
+// The keys that a search would choose and the user has set, in the file or behind it.
+std::vector<std::string> set_keys(const JobOptions& job) {
+  std::vector<std::string> keys;
+  const auto add = [&](const std::string& key) {
+    if (chosen(key) && std::ranges::count(keys, key) == 0) keys.push_back(key);
+  };
+  const config::YamlNode root = config::parse_yaml(read_file(job.file), job.file);
+  for (std::size_t section = 0; section < root.keys.size(); ++section)
+    for (const config::YamlNode& key : root.items[section].keys)
+      add(root.keys[section].text + "." + key.text);
+  for (std::string_view assignment : job.assignments) {
+    if (assignment.starts_with("--")) assignment.remove_prefix(2);
+    add(std::string(assignment.substr(0, assignment.find('='))));
+  }
+  return keys;
+}
+
+// Says what is being done, where somebody looks on and waits.
+class Progress {
+ public:
+  void operator()(const std::string& what) {
+    if (!looked_at_ || watch_.seconds() < 1) return;
+    fmt::print(stderr, "\r\033[K{}", what.substr(0, 100));
+    std::fflush(stderr);
+    shown_ = true;
+  }
+  void end() const {
+    if (shown_) fmt::print(stderr, "\r\033[K");
+  }
+
+ private:
+  Stopwatch watch_;
+  bool looked_at_ = ::isatty(STDERR_FILENO) == 1;
+  bool shown_ = false;
+};
+
+std::string job_text(const planner::Answer& answer, const PlanOptions& options) {
+  const planner::Option& best = answer.options.front();
+  return fmt::format(
+      "# {}\n# {} a step forecast on {} GPUs of {}: trireme plan {} --cluster {}\n{}",
+      planner::text(best.layout), fmt::format("{:.4g} s", best.seconds), best.layout.world(),
+      answer.question.cluster.name, options.job.file, options.cluster, config::print_yaml(best.job));
+}
+
+}  // namespace
+
+int plan(const PlanOptions& options) {
+  planner::Question question{.job = read_job(options.job),
+                             .cluster = planner::find_cluster(options.cluster)};
+  if (options.gpus && *options.gpus < 1)
+    fail(ErrorKind::kUsage, "--gpus {}: a plan needs 1 or more", *options.gpus);
+  question.gpus = options.gpus.value_or(0);
+  if (question.job.model.vocab == 0)
+    question.job.model.vocab = known_vocabulary(question.job.data);
+  if (options.keep) question.kept = set_keys(options.job);
+  question.expandable = options.expandable;
+  if (options.tokens && !(*options.tokens > 0))
+    fail(ErrorKind::kUsage, "--tokens {}: needs more than 0, such as 300e9", *options.tokens);
+  Progress progress;
+  const planner::Settings settings{
+      .by = options.by == "money" ? planner::Objective::kMoney : planner::Objective::kTime,
+      .options = options.top,
+      .progress = [&](const std::string& what) { progress(what); }};
+  planner::Answer answer;
+  try {
+    answer = planner::search(std::move(question), settings);
+  } catch (const Error&) {
+    progress.end();
+    throw;
+  }
+  progress.end();
+  const double whole = static_cast<double>(answer.options.front().job.run.steps) *
+                       answer.options.front().tokens();
+  const planner::Spending spending = planner::spending(
+      answer.question, answer.options.front(), options.tokens.value_or(whole));
+  if (!options.out.empty()) write_file_synced(options.out, job_text(answer, options));
+  if (options.format == "json")
+    fmt::print("{}\n", planner::answer_json(answer, spending).dump(1));
+  else
+    fmt::print("{}", planner::answer_text(answer, spending));
+  if (!options.out.empty() && options.format == "table")
+    fmt::print("\nwritten   {}\n", options.out);
+  return 0;
+}
+
+}  // namespace trireme::app

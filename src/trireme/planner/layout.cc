@@ -1,0 +1,124 @@
+#include "trireme/planner/layout.h"
+
+#include <fmt/core.h>
+
+namespace trireme::planner {
+namespace {
+
+using plan::schedules::Schedule;
+
+void set_again(config::Recompute& recompute, Again again) {
+  if (again == Again::kAsGiven) return;
+  const config::Recompute given = recompute;
+  recompute = {};
+  recompute.logits = given.logits;
+  if (again == Again::kBlocks) recompute.policy = config::RecomputePolicy::kFull;
+  if (again == Again::kAttention || again == Again::kMlp)
+    recompute.policy = config::RecomputePolicy::kSelective;
+  if (again == Again::kMlp) recompute.parts = "norms,attention,mlp";
+}
+
+void set_away(config::Offload& offload, Away away) {
+  if (away == Away::kAsGiven) return;
+  offload = {};
+  if (away == Away::kNothing) return;
+  offload.optimizer = config::OffloadTier::kHost;
+  if (away != Away::kEverything) return;
+  offload.grads = config::OffloadTier::kHost;
+  offload.params = config::OffloadTier::kHost;
+}
+
+std::string again_text(Again again) {
+  switch (again) {
+    case Again::kNothing: return "nothing";
+    case Again::kAttention: return "norms and attention";
+    case Again::kMlp: return "norms, attention and activations";
+    case Again::kBlocks: return "whole blocks";
+    case Again::kAsGiven: return "as given";
+  }
+  return "";
+}
+
+std::string away_text(Away away) {
+  switch (away) {
+    case Away::kNothing: return "nothing";
+    case Away::kOptimizer: return "optimizer";
+    case Away::kEverything: return "optimizer, gradients and parameters";
+    case Away::kAsGiven: return "as given";
+  }
+  return "";
+}
+
+std::string schedule_text(const Layout& layout) {
+  if (layout.pp == 1) return "none";
+  const std::string own(plan::schedules::name(layout.schedule));
+  return layout.schedule == Schedule::kInterleaved ? fmt::format("{} x{}", own, layout.chunks)
+                                                   : own;
+}
+
+}  // namespace
+
+config::Job with_layout(config::Job job, const Layout& layout) {
+  config::Parallel& parallel = job.parallel;
+  parallel.pp = layout.pp;
+  parallel.dp_replicate = layout.dp_replicate;
+  parallel.dp_shard = layout.dp_shard;
+  parallel.cp = layout.cp;
+  parallel.tp = layout.tp;
+  parallel.sequence_parallel = layout.sequence_parallel;
+  parallel.zero = layout.zero;
+  parallel.schedule = plan::schedules::name(layout.schedule);
+  parallel.virtual_stages = layout.schedule == Schedule::kInterleaved ? layout.chunks : 0;
+  set_again(job.recompute, layout.again);
+  set_away(job.offload, layout.away);
+  job.run.micro_batch = layout.micro_batch;
+  return job;
+}
+
+std::string_view name(Choice choice) {
+  constexpr std::string_view kNames[] = {
+      "tp",   "pp",       "cp",          "dp",        "shards", "zero", "sequence_parallel",
+      "schedule", "micro_batch", "recompute", "offload"};
+  return kNames[static_cast<int>(choice)];
+}
+
+std::string value(const Layout& layout, Choice choice) {
+  switch (choice) {
+    case Choice::kTp: return std::to_string(layout.tp);
+    case Choice::kPp: return std::to_string(layout.pp);
+    case Choice::kCp: return std::to_string(layout.cp);
+    case Choice::kDp: return std::to_string(layout.dp());
+    case Choice::kShards: return std::to_string(layout.dp_shard);
+    case Choice::kZero: return fmt::format("ZeRO-{}", layout.zero);
+    case Choice::kSequence: return layout.sequence_parallel ? "on" : "off";
+    case Choice::kSchedule: return schedule_text(layout);
+    case Choice::kMicroBatch: return std::to_string(layout.micro_batch);
+    case Choice::kAgain: return again_text(layout.again);
+    case Choice::kAway: return away_text(layout.away);
+  }
+  return "";
+}
+
+std::string text(const Layout& layout) {
+  std::string all;
+  const auto add = [&](const std::string& part) {
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", part);
+  };
+  if (layout.pp > 1) add(fmt::format("pp {}", layout.pp));
+  if (layout.dp() > 1)
+    add(fmt::format("dp {}{}", layout.dp(),
+                    layout.dp_replicate > 1 && layout.zero > 0
+                        ? fmt::format(" in shards of {}", layout.dp_shard)
+                        : ""));
+  if (layout.cp > 1) add(fmt::format("cp {}", layout.cp));
+  if (layout.tp > 1)
+    add(fmt::format("tp {}{}", layout.tp, layout.sequence_parallel ? " with rows shared" : ""));
+  add(layout.zero == 0 && layout.dp() > 1 ? "ZeRO-0 (DDP)" : fmt::format("ZeRO-{}", layout.zero));
+  if (layout.pp > 1) add(schedule_text(layout));
+  add(fmt::format("micro-batch {}", layout.micro_batch));
+  if (layout.again != Again::kNothing) add("recompute " + again_text(layout.again));
+  if (layout.away != Away::kNothing) add("on the host: " + away_text(layout.away));
+  return all;
+}
+
+}  // namespace trireme::planner

@@ -1,0 +1,62 @@
+// Layout: what the planner chooses of a job: how ranks share the model and the batch, and what is computed twice.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/config/job.h"
+#include "trireme/plan/schedules/schedule.h"
+
+namespace trireme::planner {
+
+// What of a micro-batch's activations is computed again in backward.
+enum class Again : std::uint8_t {
+  kNothing,
+  kAttention,  // norms and attention's result: recompute.parts=norms,attention
+  kMlp,        // and what the feed-forward's activation reads
+  kBlocks,     // whole blocks: recompute.policy=full
+  kAsGiven     // what the job says, whatever it is
+};
+
+// What waits in host memory.
+enum class Away : std::uint8_t {
+  kNothing,
+  kOptimizer,   // states and master weights
+  kEverything,  // sums of gradients and parameters as well
+  kAsGiven
+};
+
+struct Layout {
+  int pp = 1, dp_replicate = 1, dp_shard = 1, cp = 1, tp = 1;
+  int chunks = 1;  // of a pipeline rank
+  int micro_batch = 1;  // samples
+  plan::schedules::Schedule schedule = plan::schedules::Schedule::k1F1B;
+  std::uint8_t zero = 0;
+  bool sequence_parallel = false;
+  Again again = Again::kNothing;
+  Away away = Away::kNothing;
+
+  int world() const { return pp * dp_replicate * dp_shard * cp * tp; }
+  int dp() const { return dp_replicate * dp_shard; }
+  bool operator==(const Layout&) const = default;
+};
+
+// The job with this layout; its other keys stay as they are.
+config::Job with_layout(config::Job job, const Layout& layout);
+
+// What is chosen, one by one: explained and compared.
+enum class Choice : std::uint8_t {
+  kTp, kPp, kCp, kDp, kShards, kZero, kSequence, kSchedule, kMicroBatch, kAgain, kAway
+};
+inline constexpr int kChoices = 11;
+std::string_view name(Choice choice);  // "tp", "recompute"
+
+// The value of one choice, "8", "ZeRO-1", "zb_v", "norms and attention"; equal texts are equal choices.
+std::string value(const Layout& layout, Choice choice);
+
+// "pp 4, dp 16 in shards of 8, tp 8 with sequence parallelism, ZeRO-1, interleaved x3, micro-batch 2, recompute blocks".
+std::string text(const Layout& layout);
+
+}  // namespace trireme::planner

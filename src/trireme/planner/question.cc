@@ -1,0 +1,86 @@
+#include "trireme/planner/question.h"
+
+#include <algorithm>
+
+#include "trireme/base/error.h"
+#include "trireme/config/fields.h"
+#include "trireme/config/resolve.h"
+#include "trireme/sim/cost.h"
+
+namespace trireme::planner {
+namespace {
+
+bool chosen(std::string_view key) {
+  return key.starts_with("parallel.") || key.starts_with("recompute.") ||
+         key.starts_with("offload.") || key == "run.micro_batch";
+}
+
+// What a layout does not say stays as the user has it: how long to wait, how cp ranks attend.
+bool stays(std::string_view key) {
+  return key == "parallel.comm_timeout_s" || key == "parallel.context" ||
+         key == "parallel.context_inner" || key == "parallel.prefetch" || key == "parallel.costs" ||
+         key == "recompute.logits" || key == "offload.path" || key == "offload.engine";
+}
+
+}  // namespace
+
+bool Question::keeps(std::string_view key) const { return std::ranges::count(kept, key) > 0; }
+
+bool on_gpus(const Cluster& cluster) { return cluster.gpu.units > 0; }
+
+double memory_of(const Cluster& cluster) { return static_cast<double>(cluster.gpu.memory); }
+
+MemoryConstants memory_constants(const Cluster& cluster) {
+  if (on_gpus(cluster)) return {};
+  return {.holes = 0,
+          .context = static_cast<double>(sim::CostModel{}.process_bytes),
+          .communicator = 0};
+}
+
+Question completed(Question question) {
+  const Cluster& cluster = question.cluster;
+  if (question.gpus < 0)
+    fail(ErrorKind::kUsage, "{} GPUs: a plan needs 1 or more", question.gpus);
+  if (question.gpus == 0) question.gpus = cluster.gpus();
+  if (question.gpus == 0)
+    fail(ErrorKind::kUsage, "cluster {} has {} hosts of {} GPUs: a plan needs 1 or more",
+         cluster.name, cluster.hosts, cluster.gpus_per_host);
+  if (question.gpus > cluster.gpus())
+    fail(ErrorKind::kUsage,
+         "{} GPUs, but cluster {} has {} hosts of {} = {}; take fewer, or give it more hosts",
+         question.gpus, cluster.name, cluster.hosts, cluster.gpus_per_host, cluster.gpus());
+  for (const std::string& key : question.kept) {
+    if (config::find_field(key) == nullptr)
+      fail(ErrorKind::kUsage, "{} is no key of a job; {}", key, config::suggest(key));
+    if (!chosen(key))
+      fail(ErrorKind::kUsage, "{} is nothing that a plan chooses: it stays as it is", key);
+  }
+  const config::Job plain;
+  for (const config::Field& field : config::fields())
+    if (chosen(field.key) && !stays(field.key) && !question.keeps(field.key))
+      field.set(question.job, field.get(plain));
+  question.job.run.find_micro_batch = false;
+  question.job.run.device = on_gpus(cluster) ? config::Device::kCuda : config::Device::kCpu;
+  if (on_gpus(cluster) && question.gpus > 1)
+    question.job.precision.numerics = config::Numerics::kFast;
+  if (!question.job.parallel.schedule_file.empty())
+    fail(ErrorKind::kUsage,
+         "parallel.schedule_file={}: a schedule that is given has its own micro-batches; keep "
+         "parallel.schedule instead",
+         question.job.parallel.schedule_file);
+  return question;
+}
+
+config::Job resolved_alone(const Question& question) {
+  config::Job job = question.job;
+  const config::Parallel given = job.parallel;
+  job.parallel = {};
+  job.parallel.context = given.context;
+  job.parallel.context_inner = given.context_inner;
+  job.parallel.prefetch = given.prefetch;
+  job.parallel.comm_timeout_s = given.comm_timeout_s;
+  job.run.micro_batch = 1;
+  return config::resolve(std::move(job), 1, {});
+}
+
+}  // namespace trireme::planner

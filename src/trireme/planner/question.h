@@ -1,0 +1,41 @@
+// Question: what the planner is asked: a job, machines, and what of the layout is given.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/config/job.h"
+#include "trireme/planner/device_memory.h"
+#include "trireme/planner/hardware.h"
+#include "trireme/planner/practice.h"
+
+namespace trireme::planner {
+
+struct Question {
+  config::Job job;  // with model.vocab set
+  Cluster cluster;
+  int gpus = 0;  // 0: all that the cluster has
+  // Keys whose values stay as the job has them; what a search chooses are those of `parallel`, `recompute` and `offload`
+  // and run.micro_batch.
+  std::vector<std::string> kept;
+  Practice practice{};
+  bool expandable = false;  // segments of the GPU's allocator grow
+
+  bool keeps(std::string_view key) const;
+};
+
+// Whether ranks are GPUs; else cores, whose memory is the host's.
+bool on_gpus(const Cluster& cluster);
+
+// Bytes that a rank has for everything, and what it needs beside tensors.
+double memory_of(const Cluster& cluster);
+MemoryConstants memory_constants(const Cluster& cluster);
+
+// The question checked and completed: what is not kept has its default, precision and device are those of the cluster's
+// ranks. Throws Error{kUsage} for no GPUs, more than there are, and keys that nothing chooses.
+Question completed(Question question);
+
+// The same job on one rank with a micro-batch of 1, resolved: what does not depend on the layout.
+config::Job resolved_alone(const Question& question);
+
+}  // namespace trireme::planner

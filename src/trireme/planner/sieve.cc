@@ -1,0 +1,438 @@
+#include "trireme/planner/sieve.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "trireme/arch/language_model.h"
+#include "trireme/arch/layout.h"
+#include "trireme/base/error.h"
+#include "trireme/config/resolve.h"
+#include "trireme/plan/memory.h"
+#include "trireme/plan/unit_types.h"
+#include "trireme/planner/pricing.h"
+
+namespace trireme::planner {
+namespace {
+
+using mesh::Axis;
+using plan::Verb;
+using plan::schedules::Schedule;
+
+Piece piece_of(const Pricing& pricing, const plan::Program& program, const plan::Node& node) {
+  Piece piece;
+  piece.forward = pricing.node(node, Verb::kForward);
+  piece.weight = pricing.node(node, Verb::kBackwardWeight);
+  piece.input = pricing.node(node, Verb::kBackward) - piece.weight;
+  const bool again = node.segment >= 0;
+  if (again) piece.input += piece.forward;
+  double reads = 0, writes = 0;
+  for (const plan::ValueId value : node.reads) reads += program.values[value].bytes;
+  for (const plan::ValueId value : node.writes)
+    if (!node.loss) writes += program.values[value].bytes;
+  const auto kept = static_cast<double>(plan::kept_bytes(node));
+  piece.kept = reads + (again ? 0 : kept);
+  piece.waiting = node.split ? static_cast<double>(node.split->kept_bytes) : 0;
+  const auto back = static_cast<double>(node.work.backward + plan::work_bytes(node));
+  const auto front = static_cast<double>(node.work.forward + plan::dropped_bytes(node));
+  piece.transient = std::max(front, reads + back) + writes + (again ? kept : 0);
+  for (const plan::UnitId id : node.units) {
+    const plan::Unit& unit = program.units[static_cast<std::size_t>(id)];
+    piece.numel += static_cast<double>(unit.numel);
+    if (unit.trainable) piece.trained += static_cast<double>(unit.numel);
+  }
+  piece.flops = node.flops + node.backward_flops.value_or(2 * node.flops);
+  return piece;
+}
+
+void add(Piece& sum, const Piece& one, double share) {
+  sum.forward += share * one.forward;
+  sum.input += share * one.input;
+  sum.weight += share * one.weight;
+  sum.kept += share * one.kept;
+  sum.waiting += share * one.waiting;
+  sum.transient += share * one.transient;
+  sum.numel += share * one.numel;
+  sum.trained += share * one.trained;
+  sum.flops += share * one.flops;
+}
+
+// Blocks of every stage under the least time of the slowest; earlier stages, which keep more, have fewer.
+std::vector<double> blocks_of_stages(const Parts& parts, int stages) {
+  if (stages == 1) return {parts.layers};
+  const double block = parts.block.flops, embed = parts.embed.flops, head = parts.head.flops;
+  const auto room = [&](double time, int stage) {
+    const double own = stage == 0 ? embed : stage == stages - 1 ? head : 0;
+    return std::floor((time - own) / block + 1e-9);
+  };
+  double best = 0;
+  for (const double more : {0.0, embed, head})
+    for (double count = 0; count <= parts.layers; ++count) {
+      const double time = count * block + more;
+      const double all =
+          room(time, 0) + room(time, stages - 1) + (stages - 2) * room(time, 1);
+      const bool fits = room(time, 0) >= 0 && room(time, stages - 1) >= 0 &&
+                        (stages == 2 || room(time, 1) >= 1) && all >= parts.layers;
+      if (!fits) continue;
+      if (best == 0 || time < best) best = time;
+      break;
+    }
+  std::vector<double> blocks;
+  double spare = -parts.layers;
+  for (int stage = 0; stage < stages; ++stage) {
+    blocks.push_back(std::max(room(1.01 * best, stage), 0.0));
+    spare += blocks.back();
+  }
+  for (bool moved = true; spare > 0 && std::exchange(moved, false);)
+    for (int stage = 0; stage < stages && spare > 0; ++stage) {
+      const bool ends = stage == 0 || stage == stages - 1;
+      if (blocks[static_cast<std::size_t>(stage)] <= (ends ? 0 : 1)) continue;
+      --blocks[static_cast<std::size_t>(stage)];
+      --spare;
+      moved = true;
+    }
+  return blocks;
+}
+
+const Cut& cut_of(const Parts& parts, const Layout& layout) {
+  const bool v = plan::schedules::placement_of(layout.schedule) == plan::schedules::Placement::kV;
+  const auto [at, absent] = parts.cuts.try_emplace({layout.pp, layout.chunks, v});
+  if (!absent) return at->second;
+  const auto placement =
+      v ? plan::schedules::Placement::kV : plan::schedules::Placement::kLoop;
+  std::vector<double> ranks(static_cast<std::size_t>(layout.pp));
+  const std::vector<double> blocks = blocks_of_stages(parts, layout.pp * layout.chunks);
+  for (std::size_t stage = 0; stage < blocks.size(); ++stage)
+    ranks[static_cast<std::size_t>(plan::schedules::rank_of(
+        placement, layout.pp, static_cast<int>(stage)))] += blocks[stage];
+  Cut& cut = at->second;
+  cut.together = v || layout.pp == 1;
+  cut.first = ranks.front();
+  cut.last = cut.together ? ranks.front() : ranks.back();
+  cut.most = *std::ranges::max_element(ranks);
+  return cut;
+}
+
+// Micro-batches of a rank's whole share: those whose forward waits for its backward, and those whose backward is half
+// done.
+struct InFlight {
+  double kept = 0;
+  double waiting = 0;
+};
+
+// `last`: of the last rank of the pipeline, else of the first.
+InFlight in_flight(const Layout& layout, double micro_batches, bool last) {
+  const double p = layout.pp;
+  InFlight most{.kept = last ? 1 : p};
+  switch (layout.schedule) {
+    case Schedule::kInterleaved:
+      most.kept = ((last ? 0 : 2 * (p - 1)) + (layout.chunks - 1) * p + 1) / layout.chunks;
+      break;
+    case Schedule::kZbH1: most.waiting = last ? p - 1 : 0; break;
+    case Schedule::kZbH2:
+      most = {.kept = last ? 1 : 2 * p - 1, .waiting = last ? 2 * p - 2 : 0};
+      break;
+    case Schedule::kZbAuto:
+      most = {.kept = p / 2, .waiting = p / 2};
+      break;
+    case Schedule::kZbV: most = {.kept = p / 2, .waiting = p / 2}; break;
+    case Schedule::kVHalf: most = {.kept = p / 4 + 1, .waiting = p / 4}; break;
+    case Schedule::kVMin: most = {.kept = p / 6 + 1, .waiting = p / 6 + 1}; break;
+    case Schedule::kGpipe: most.kept = micro_batches; break;
+    default: break;
+  }
+  most.kept = std::min(most.kept, micro_batches);
+  most.waiting = std::min(most.waiting, micro_batches - most.kept);
+  return most;
+}
+
+}  // namespace
+
+// What one pipeline rank has.
+struct Sieve::Stage {
+  double forward = 0, input = 0, weight = 0;
+  double kept = 0, waiting = 0, once = 0, transient = 0;  // `once`: of one micro-batch only
+  double numel = 0, trained = 0, unit = 0;   // `unit`: elements of the largest
+  double units = 0;
+};
+
+Sieve::Sieve(const Question& question)
+    : question_(question),
+      alone_(resolved_alone(question)),
+      constants_(memory_constants(question.cluster)) {
+  const config::Offload& offload = question.job.offload;
+  if (offload.optimizer != config::OffloadTier::kNone) given_ = Away::kOptimizer;
+  if (offload.params != config::OffloadTier::kNone) given_ = Away::kEverything;
+  const plan::Recipe recipe = arch::recipe_of(alone_);
+  const plan::Unit unit{.name = "block.0", .numel = 1 << 20};
+  param_ = static_cast<double>(size_of(plan::param_type(recipe, unit)));
+  master_ = plan::has_master_copy(recipe, unit) ? static_cast<double>(size_of(recipe.master)) : 0;
+  states_ = static_cast<double>(plan::state_bytes(recipe, unit, unit.numel)) / (1 << 20);
+  grad_ = static_cast<double>(size_of(recipe.grads));
+  reduce_ = static_cast<double>(size_of(plan::reduce_type(recipe)));
+}
+
+Parts Sieve::make_parts(const Layout& layout) const {
+  config::Job job = alone_;
+  Layout alike = layout;
+  alike.pp = alike.dp_replicate = alike.dp_shard = alike.chunks = 1;
+  alike.schedule = Schedule::k1F1B;
+  alike.zero = 0;
+  job = with_layout(std::move(job), alike);
+  // Of a model all of which trains, one block is like all.
+  const bool alone = job.lora.rank == 0 && job.model.frozen.empty() &&
+                     job.precision.nodes.empty() && layout.again != Again::kAsGiven;
+  if (alone) job.model.layers = 1;
+  const arch::ModelSpec model = arch::describe(job);
+  const Pricing pricing(job, question_.practice, question_.cluster);
+  Parts parts;
+  parts.layers = static_cast<double>(alone_.model.layers);
+  for (const plan::Node& node : model.program.nodes) {
+    const Piece piece = piece_of(pricing, model.program, node);
+    if (node.name == "embed") {
+      parts.embed = piece;
+      parts.boundary =
+          static_cast<double>(model.program.values[static_cast<std::size_t>(node.writes[0])].bytes);
+    } else if (node.name == "head") {
+      parts.head = piece;
+      if (node.units.size() > 1 && alone_.model.tied)
+        parts.shared = static_cast<double>(model.program.units.front().numel);
+    } else {
+      add(parts.block, piece, 1.0 / static_cast<double>(job.model.layers));
+    }
+  }
+  return parts;
+}
+
+const Parts& Sieve::parts(const Layout& layout) const {
+  std::unique_ptr<Parts>& parts =
+      parts_[{layout.tp, layout.cp, layout.sequence_parallel, layout.micro_batch, layout.again}];
+  if (!parts) parts = std::make_unique<Parts>(make_parts(layout));
+  return *parts;
+}
+
+// A collective's seconds are a latency and a rate: both follow from two sizes.
+Traffic Sieve::make_traffic(const Layout& layout) const {
+  const Network network(question_.cluster, mesh::Mesh({.pp = 1,
+                                                       .dp_replicate = layout.dp_replicate,
+                                                       .dp_shard = layout.dp_shard,
+                                                       .cp = layout.cp,
+                                                       .tp = layout.tp}));
+  constexpr double kBytes = 1e9;
+  const auto line = [&](plan::Exchange kind, mesh::AxisSet axes, double& rate, double& latency) {
+    latency = network.seconds(kind, axes, 0);
+    rate = (network.seconds(kind, axes, kBytes) - latency) / kBytes;
+  };
+  Traffic traffic;
+  line(plan::Exchange::kAllGather, mesh::kShards, traffic.gather, traffic.gather_s);
+  line(plan::Exchange::kReduceScatter, mesh::kShards, traffic.scatter, traffic.scatter_s);
+  line(plan::Exchange::kAllReduce, mesh::kReplicas, traffic.all_reduce, traffic.all_reduce_s);
+  line(plan::Exchange::kAllReduce, Axis::kDpReplicate, traffic.replicas, traffic.replicas_s);
+  return traffic;
+}
+
+const Traffic& Sieve::traffic(const Layout& layout) const {
+  const std::array<int, 4> key = {layout.tp, layout.cp, layout.dp_shard, layout.dp_replicate};
+  const auto found = traffic_.find(key);
+  return found != traffic_.end() ? found->second
+                                 : traffic_.emplace(key, make_traffic(layout)).first->second;
+}
+
+double Sieve::transfer(const Layout& layout, double bytes) const {
+  if (layout.pp == 1) return 0;
+  const auto [at, absent] = transfers_.try_emplace(layout.pp);
+  if (absent) {
+    const Network network(question_.cluster, mesh::Mesh({.pp = layout.pp,
+                                                         .dp_replicate = layout.dp_replicate,
+                                                         .dp_shard = layout.dp_shard,
+                                                         .cp = layout.cp,
+                                                         .tp = layout.tp}));
+    at->second = {network.transfer(0), (network.transfer(1e9) - network.transfer(0)) / 1e9};
+  }
+  return at->second[0] + bytes * at->second[1];
+}
+
+Sieve::Stage Sieve::stage(const Layout& layout, const Parts& parts, double blocks, bool embed,
+                          bool head) const {
+  Stage stage;
+  const auto take = [&](const Piece& piece, double count) {
+    stage.forward += count * piece.forward;
+    stage.input += count * piece.input;
+    stage.weight += count * piece.weight;
+    stage.numel += count * piece.numel;
+    stage.trained += count * piece.trained;
+    stage.units += count;
+    stage.transient = std::max(stage.transient, piece.transient);
+    stage.unit = std::max(stage.unit, piece.numel);
+  };
+  if (blocks > 0) take(parts.block, blocks);
+  stage.kept = blocks * parts.block.kept;
+  stage.waiting = blocks * std::max(parts.block.waiting, parts.block.kept);
+  if (embed) {
+    take(parts.embed, 1);
+    stage.kept += parts.embed.kept;
+    stage.waiting += parts.embed.kept;
+  }
+  if (head) {
+    take(parts.head, 1);
+    stage.once += parts.head.kept;
+    if (embed) {  // the table is there once
+      stage.numel -= parts.shared;
+      stage.trained -= parts.head.trained > 0 ? parts.shared : 0;
+    }
+  }
+  if (layout.pp > 1) stage.once += 2 * parts.boundary;  // on its way to or from a neighbour
+  return stage;
+}
+
+double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& stage,
+                       double kept_mb, double waiting_mb, double& host) const {
+  const double shards = layout.dp_shard * layout.cp;
+  const bool sharded = layout.zero >= 1 && shards > 1;
+  const double part = sharded ? 1 / shards : 1;
+  const double m = static_cast<double>(micro_batches(layout));
+  const bool canonical = alone_.precision.numerics == config::Numerics::kCanonical;
+  const double levels = canonical ? std::floor(std::log2(m + 1)) : 1;
+  double params = stage.numel * param_ * (sharded && layout.zero == 3 ? part : 1);
+  double states = stage.numel * part * master_ + stage.trained * part * states_;
+  const bool each = sharded && layout.zero >= 2;  // scattered after every micro-batch
+  double grads = stage.trained * grad_ * (each ? part : 1) * levels;
+  double buffers = 0;
+  if (sharded && layout.zero == 3)
+    buffers += stage.unit * param_ * (1 + alone_.parallel.prefetch);
+  if (each) buffers += 2 * stage.unit * grad_;
+  if (reduce_ != grad_) buffers += stage.unit * reduce_;
+  host = 0;
+  if (away_of(layout) >= Away::kOptimizer) {
+    host += states;
+    states = 2 * stage.unit * part * (master_ + states_);
+  }
+  if (away_of(layout) == Away::kEverything) {
+    host += params + grads;
+    params = 2 * stage.unit * param_;
+    grads = 2 * stage.unit * grad_;
+  }
+  const double kept = kept_mb * stage.kept + waiting_mb * stage.waiting + stage.once;
+  // The last micro-batches' activations go while gradients come.
+  double steady = kept + grads;
+  if (m <= kept_mb + waiting_mb)
+    steady = std::max(kept, kept + (grads - stage.kept) / layout.chunks);
+  const double received = sharded && !each ? stage.trained * part * grad_ : 0;
+  const double tensors =
+      params + states + std::max(steady + stage.transient + buffers, grads + received + buffers);
+  double groups = 1;  // norms
+  groups += (layout.tp > 1) + (layout.cp > 1) + (layout.dp() * layout.cp > 1) +
+            (layout.dp_replicate > 1 && layout.zero > 0);
+  if (layout.pp > 1) groups += 2 + (parts.shared > 0);
+  if (layout.world() == 1) groups = 0;
+  return tensors + (question_.expandable ? 0 : constants_.holes * kept) + constants_.context +
+         groups * constants_.communicator + (on_gpus(question_.cluster) ? 0 : host);
+}
+
+double Sieve::memory(const Layout& layout, const Parts& parts, const Cut& cut,
+                     double& host) const {
+  const auto m = static_cast<double>(micro_batches(layout));
+  double most = 0;
+  const auto take = [&](double blocks, bool embed, bool head, const InFlight& flight) {
+    double beside = 0;
+    most = std::max(most, bytes_of(layout, parts, stage(layout, parts, blocks, embed, head),
+                                   flight.kept, flight.waiting, beside));
+    host = std::max(host, beside);
+  };
+  host = 0;
+  take(cut.first, true, cut.together, in_flight(layout, m, layout.pp == 1));
+  if (!cut.together) take(cut.last, false, true, in_flight(layout, m, true));
+  if (layout.pp > 2) {
+    InFlight flight = in_flight(layout, m, false);
+    if (layout.schedule == Schedule::k1F1B) flight.kept = std::min(flight.kept, layout.pp - 1.0);
+    take(cut.most, false, false, flight);
+  }
+  return most;
+}
+
+Costs Sieve::price(const Layout& layout) const {
+  return price(layout, parts(layout), traffic(layout));
+}
+
+Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traffic) const {
+  const Practice& practice = question_.practice;
+  const Cut& cut = cut_of(parts, layout);
+  Costs price;
+  price.bytes = memory(layout, parts, cut, price.host);
+  const auto m = static_cast<double>(micro_batches(layout));
+  const double p = layout.pp;
+  // The rank that computes longest: the head's or one with most blocks.
+  Stage slow = stage(layout, parts, cut.most, false, false);
+  const auto length = [](const Stage& stage) { return stage.forward + stage.input + stage.weight; };
+  for (const bool head : {false, true}) {
+    const Stage other = stage(layout, parts, head ? cut.last : cut.first, !head || cut.together,
+                              head || cut.together);
+    if (length(other) > length(slow)) slow = other;
+  }
+  const Stage all = stage(layout, parts, parts.layers, true, true);
+  const double compute = slow.input + slow.weight;
+  const double shards = layout.dp_shard * layout.cp;
+  const bool sharded = layout.zero >= 1;
+  double gathers = 0, reduces = 0;
+  if (sharded) {
+    gathers = slow.numel * param_ * traffic.gather + slow.units * traffic.gather_s;
+    reduces = slow.trained * reduce_ * (traffic.scatter + traffic.replicas / shards) +
+              slow.units * (traffic.scatter_s + traffic.replicas_s);
+  } else {
+    reduces = slow.trained * reduce_ * traffic.all_reduce + slow.units * traffic.all_reduce_s;
+  }
+  const double shared = question_.cluster.gpu.efficiency.shared;
+  const auto beside = [&](double computing, double other) {
+    const double covered = std::min(other / std::max(computing, 1e-12), 1.0);
+    return std::max(computing * (1 + covered * (1 / shared - 1)), other);
+  };
+  double forward = slow.forward, backward = compute;
+  if (layout.zero >= 2) {
+    const double out = layout.zero == 3 ? gathers : 0;
+    forward = beside(forward, out);
+    backward = beside(backward, out + reduces);
+  }
+  if (away_of(layout) == Away::kEverything) {
+    const double out = slow.numel * param_ / std::max(question_.cluster.host_rate, 1.0);
+    forward = std::max(forward, out);
+    backward = std::max(backward, out + slow.trained * grad_ * 2 * (layout.zero >= 2 ? 1 / shards : 1) /
+                                            std::max(question_.cluster.host_rate, 1.0));
+  }
+  const double between = transfer(layout, parts.boundary);
+  const double turn = forward + backward;
+  const double mean = std::min(turn, length(all) / p * turn / std::max(length(slow), 1e-12));
+  double bubble = (p - 1) * mean / layout.chunks;
+  // All ranks meet at the end of a step, so that the last one's first forward is waited for, whatever fills the rest.
+  const double weight = mean * slow.weight / turn, ahead = mean * forward / turn;
+  double critical = 0;  // of few micro-batches
+  switch (layout.schedule) {
+    case Schedule::kZbH1: bubble = (p - 1) * std::max(mean - 2 * weight, ahead); break;
+    case Schedule::kZbAuto:
+    case Schedule::kZbH2: bubble = (p - 1) * std::max(mean - 3 * weight, ahead); break;
+    case Schedule::kZbV: bubble = (p - 1) * std::max(mean - 3 * weight, ahead / 2); break;
+    case Schedule::kVHalf: bubble = (p - 1) * mean / 2; break;
+    case Schedule::kVMin: bubble = (p - 1) * mean * 2 / 3; break;
+    default: break;
+  }
+  const bool halves = layout.schedule >= Schedule::kZbH1 && layout.schedule <= Schedule::kVMin;
+  if (halves) critical = p * (mean - weight) + weight;
+  double step = std::max(m * turn + bubble, critical);
+  step += practice.overlaps_transfers ? 2 * (p - 1) * between : 2 * m * layout.chunks * between;
+  if (layout.zero == 3) step += gathers / std::max(slow.units, 1.0);
+  if (layout.zero <= 1) step += practice.overlaps_reduction ? std::max(reduces - compute, 0.0) : reduces;
+  if (layout.zero == 1 || layout.zero == 2)
+    step += practice.overlaps_gathers ? std::max(gathers - slow.forward, 0.0) : gathers;
+  const double part = sharded ? 1 / shards : 1;
+  const double stepped =
+      slow.trained * part * (3 * static_cast<double>(size_of(alone_.precision.master.value())) +
+                             2 * grad_ + 2 * states_);
+  step += seconds(question_.cluster.gpu, stream(stepped));
+  if (away_of(layout) >= Away::kOptimizer) {
+    price.offload = 2 * price.host / std::max(question_.cluster.host_rate, 1.0);
+    step += price.offload;
+  }
+  price.seconds = step;
+  return price;
+}
+
+}  // namespace trireme::planner

@@ -1,0 +1,178 @@
+#include "trireme/planner/sieved.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "trireme/arch/flops.h"
+#include "trireme/base/error.h"
+#include "trireme/config/resolve.h"
+#include "trireme/planner/estimate.h"
+#include "trireme/planner/plan_memory.h"
+#include "trireme/planner/space.h"
+
+namespace trireme::planner {
+namespace {
+
+// Closed forms err: what needs so much more than there is may still fit, and what needs so much less surely does.
+constexpr double kDoubt = 1.12, kSure = 0.92;
+
+bool host_has_room(const Question& question, double host) {
+  const Cluster& cluster = question.cluster;
+  if (host == 0) return true;
+  if (cluster.host_rate <= 0) return false;
+  return cluster.host_memory == 0 ||
+         host * cluster.gpus_per_host <= static_cast<double>(cluster.host_memory);
+}
+
+}  // namespace
+
+// What making the schedule takes, about: some are searched.
+double Sieved::actions(const Layout& layout) const {
+  const bool searched = layout.schedule >= plan::schedules::Schedule::kZbAuto &&
+                        layout.schedule <= plan::schedules::Schedule::kVMin;
+  return (searched ? 8.0 : 1.0) * layout.pp * layout.chunks *
+         static_cast<double>(sieve_.micro_batches(layout));
+}
+
+Sieved::Sieved(const Question& question, Away away) : question_(question), sieve_(question) {
+  const double most = kDoubt * limit();
+  for_layouts(question, sieve_, away, [&](const Layout& layout, const Family& family) {
+    ++seen_;
+    const Priced priced{.layout = layout,
+                        .price = sieve_.price(layout, *family.parts, *family.traffic)};
+    if (!host_has_room(question_, priced.price.host)) return;
+    if (!smallest_ || priced.price.bytes < smallest_->price.bytes) smallest_ = priced;
+    if (priced.price.bytes <= most) fitting_.push_back(priced);
+  });
+}
+
+std::vector<Priced> Sieved::best(int count) const {
+  std::vector<const Priced*> order;
+  order.reserve(fitting_.size());
+  for (const Priced& priced : fitting_) order.push_back(&priced);
+  const auto faster = [](const Priced* a, const Priced* b) {
+    return a->price.seconds < b->price.seconds;
+  };
+  // Many differ in details only: of each kind a few are asked.
+  constexpr int kAlike = 2;
+  constexpr std::size_t kLooked = 40000;
+  const std::size_t sorted = std::min(order.size(), kLooked);
+  std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(sorted), order.end(),
+                    faster);
+  std::vector<Priced> best;
+  std::map<std::tuple<int, int, int, int, bool, bool>, int> alike;
+  int sure = 0, unsure = 0;
+  double effort = 0;
+  for (std::size_t at = 0; at < sorted && (sure < count || unsure < count); ++at) {
+    const Layout& one = order[at]->layout;
+    // Closed forms are within a few per cent of what follows.
+    constexpr double kHopeless = 1.25, kMostEffort = 6e5;
+    if (sure > 0 && order[at]->price.seconds > kHopeless * best.front().price.seconds) break;
+    if (effort > kMostEffort && sure > 0) break;
+    const bool fits = order[at]->price.bytes <= kSure * limit();
+    if (alike[{one.pp, one.tp, one.cp, one.zero, one.schedule == plan::schedules::Schedule::k1F1B,
+               fits}]++ >= kAlike)
+      continue;
+    int& taken = fits ? sure : unsure;
+    if (taken >= count) continue;
+    if (std::optional<Priced> asked = estimated(one)) {
+      best.push_back(*asked);
+      ++taken;
+      effort += actions(one);
+    }
+  }
+  std::ranges::stable_sort(best, {}, &Priced::estimate);
+  return best;
+}
+
+std::optional<Priced> Sieved::estimated(const Layout& layout) const {
+  Priced priced{.layout = layout, .price = sieve_.price(layout)};
+  try {
+    const Candidate candidate(resolved(question_, layout), question_.practice);
+    priced.estimate = candidate.step_seconds(question_.cluster) + priced.price.offload;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kInternal) throw;
+    return std::nullopt;
+  }
+  return priced;
+}
+
+std::optional<Priced> Sieved::least(const std::function<bool(const Layout&)>& wanted) const {
+  const Priced* least = nullptr;
+  for (const Priced& priced : fitting_)
+    if ((least == nullptr || priced.price.seconds < least->price.seconds) &&
+        priced.price.bytes <= limit() && wanted(priced.layout))
+      least = &priced;
+  return least == nullptr ? std::nullopt : estimated(least->layout);
+}
+
+config::Job resolved(const Question& question, const Layout& layout) {
+  return config::resolve(with_layout(question.job, layout), layout.world(), {});
+}
+
+namespace {
+
+// As many micro-batches as show what the step needs of memory: more only repeat what is between the ends.
+config::Job shortened(const config::Job& job) {
+  constexpr std::int64_t kLong = 4000, kTurns = 4;
+  const std::int64_t micro_batches = config::accumulation(job);
+  const std::int64_t few = kTurns * job.parallel.pp;
+  if (micro_batches * job.model.layers < kLong || micro_batches <= few) return job;
+  config::Job shorter = job;
+  shorter.run.global_batch = few * job.run.micro_batch * config::dp(job);
+  return shorter;
+}
+
+// Of the rank that needs most.
+void count_memory(const Question& question, const plan::PlanSet& plan, Option& option) {
+  option.memory = {};
+  for (std::size_t list = 0; list < plan.lists.size(); ++list) {
+    const auto rank = static_cast<int>(
+        std::ranges::find(plan.list_of_rank, static_cast<int>(list)) - plan.list_of_rank.begin());
+    DeviceMemory memory =
+        plan_memory(plan, rank, question.expandable, memory_constants(question.cluster));
+    option.host = std::max(option.host, memory.of(Pool::kHost));
+    if (list == 0 || memory.needed() > option.memory.needed()) option.memory = std::move(memory);
+  }
+}
+
+Option proven(const Question& question, const Priced& priced, bool all) {
+  Option option{.layout = priced.layout, .estimate = priced.estimate, .sieve = priced.price.seconds};
+  option.job = resolved(question, priced.layout);
+  const config::Job job = all ? option.job : shortened(option.job);
+  option.whole = job.run.global_batch == option.job.run.global_batch;
+  const Candidate candidate(job, question.practice);
+  const plan::PlanSet plan = candidate.plan();
+  plan::validate(plan);
+  plan::check_activations_leave(plan);
+  count_memory(question, plan, option);
+  const Pricing pricing(job, question.practice, question.cluster);
+  const sim::Forecast forecast = sim::simulate(plan, line_cost(plan, pricing));
+  option.seconds = forecast.step_s;
+  if (!option.whole)  // what is left out takes what it takes by the estimate
+    option.seconds += priced.estimate - candidate.step_seconds(question.cluster);
+  option.bubble = forecast.bubble_fraction;
+  option.exposed = forecast.exposed_comm_s;
+  option.model_flops = arch::flops_per_token(option.job.model, arch::FlopsConvention::kNanoGpt) *
+                       option.tokens();
+  option.convention = arch::name(arch::FlopsConvention::kNanoGpt);
+  option.parameters = static_cast<double>(arch::count_parameters(option.job.model).total);
+  return option;
+}
+
+}  // namespace
+
+std::optional<Option> compiled(const Question& question, const Priced& priced, bool all) {
+  try {
+    Option option = proven(question, priced, all);
+    const bool fits = needed(question, option) <= memory_of(question.cluster) &&
+                      host_has_room(question, option.host);
+    if (fits) return option;
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::kInternal) throw;
+  }
+  return std::nullopt;
+}
+
+}  // namespace trireme::planner

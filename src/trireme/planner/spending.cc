@@ -1,0 +1,56 @@
+#include "trireme/planner/spending.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "trireme/base/error.h"
+#include "trireme/config/saving.h"
+
+namespace trireme::planner {
+namespace {
+
+// Llama 3's storage gives 0.98 GB/s to a host, Selene's 0.71.
+constexpr double kUsualRate = 0.8e9;
+
+// Bytes of a parameter in a checkpoint: what is stepped, and Adam's two states.
+double stored_bytes(const config::Job& job) {
+  const auto master = static_cast<double>(size_of(job.precision.master.value()));
+  const bool narrow = job.optim.states == config::OptimizerStates::kInt8;
+  return master + (narrow ? 2.0 : 2 * master);
+}
+
+}  // namespace
+
+Spending spending(const Question& question, const Option& option, double tokens) {
+  if (!(tokens > 0)) fail(ErrorKind::kUsage, "{} tokens: a run needs more than 0", tokens);
+  const Cluster& cluster = question.cluster;
+  const double gpus = option.layout.world();
+  const double hosts = std::ceil(gpus / cluster.gpus_per_host);
+  Spending run{.tokens = tokens};
+  run.steps = std::ceil(tokens / option.tokens());
+  run.useful_hours = run.steps * option.seconds / 3600;
+  run.mttf_s = mttf_s(cluster.failures_per_gpu_hour, gpus);
+  run.checkpoint_bytes = option.parameters * stored_bytes(option.job);
+  run.assumed = cluster.checkpoint_rate <= 0;
+  run.checkpoint_rate = run.assumed ? kUsualRate : cluster.checkpoint_rate;
+  const double rate = run.checkpoint_rate * hosts;
+  run.checkpoint = config::saves_behind(option.job) && cluster.host_rate > 0
+                       ? write_behind(run.checkpoint_bytes, rate, cluster.host_rate * gpus)
+                       : write_at_once(run.checkpoint_bytes, rate);
+  const Failures failures{.mttf_s = run.mttf_s, .restart_s = cluster.restart_s};
+  run.goodput = goodput(failures, run.checkpoint, best_interval_s(failures, run.checkpoint));
+  run.hours = run.useful_hours / run.goodput.useful;
+  run.gpu_hours = run.hours * gpus;
+  run.kwh = energy_kwh(cluster, gpus, run.hours);
+  if (cluster.prices.empty()) return run;
+  const Rental rental{.useful_hours = run.useful_hours,
+                      .gpus = gpus,
+                      .checkpoint = run.checkpoint};
+  for (const Offer& offer : offers(cluster, rental)) {
+    std::optional<Offer>& best = offer.spot ? run.spot : run.on_demand;
+    if (!best) best = offer;
+  }
+  return run;
+}
+
+}  // namespace trireme::planner

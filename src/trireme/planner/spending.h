@@ -1,0 +1,35 @@
+// Spending: what training on so many tokens takes of time, energy and money with one layout.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "trireme/planner/money.h"
+#include "trireme/planner/search.h"
+#include "trireme/planner/uncertainty.h"
+
+namespace trireme::planner {
+
+struct Spending {
+  double tokens = 0;
+  double steps = 0;
+  double useful_hours = 0;  // if nothing stopped it and checkpoints were free
+  double mttf_s = 0;        // infinite: the cluster names no failures
+  double checkpoint_bytes = 0;
+  double checkpoint_rate = 0;     // bytes a second of one host
+  bool assumed = false;           // the cluster names none: as on the machines that publish theirs
+  Checkpointing checkpoint;
+  Goodput goodput;
+  double hours = 0;  // with stops and checkpoints
+  double gpu_hours = 0;
+  double kwh = 0;
+  // The cheapest of each kind, where the cluster has prices.
+  std::optional<Offer> on_demand;
+  std::optional<Offer> spot;
+};
+
+// Checkpoints are of what the optimizer steps and its states, written by all hosts, behind training where the job
+// says so.
+Spending spending(const Question& question, const Option& option, double tokens);
+
+}  // namespace trireme::planner

@@ -1,0 +1,250 @@
+#include "trireme/planner/search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "trireme/base/error.h"
+#include "trireme/base/fs.h"
+#include "trireme/config/resolve.h"
+#include "trireme/planner/answer_print.h"
+#include "trireme/planner/sieved.h"
+#include "trireme/planner/space.h"
+
+namespace trireme::planner {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Hosts of four, slow between them: where a layout lies in the machine matters.
+Cluster hosts(int count, double gib = 40) {
+  Cluster cluster;
+  cluster.name = "hosts";
+  cluster.gpu = {.name = "card",
+                 .half_flops = 300e12,
+                 .fp32_flops = 20e12,
+                 .memory = static_cast<std::int64_t>(gib * (1 << 30)),
+                 .memory_rate = 2e12,
+                 .units = 100,
+                 .watts = 400};
+  cluster.gpus_per_host = 4;
+  cluster.hosts = count;
+  cluster.tiers = {{.name = "inside", .span = 4, .rate = 200e9, .latency_s = 3e-6},
+                   {.name = "between", .rate = 10e9, .latency_s = 1e-5}};
+  cluster.host_memory = std::int64_t{256} << 30;
+  cluster.host_rate = 20e9;
+  cluster.failures_per_gpu_hour = 1e-4;
+  cluster.restart_s = 300;
+  cluster.checkpoint_rate = 1e9;
+  cluster.prices = {{.provider = "a", .on_demand = 3, .spot = 1, .notice_s = 60}};
+  return cluster;
+}
+
+config::Job gpt(std::int64_t layers, std::int64_t hidden, std::int64_t batch) {
+  config::Job job;
+  job.model = {.layers = layers,
+               .hidden = hidden,
+               .heads = hidden / 128,
+               .vocab = 32000,
+               .seq_len = 1024};
+  job.precision.compute = DType::kBF16;
+  job.run.global_batch = batch;
+  return job;
+}
+
+Answer ask(const config::Job& job, const Cluster& cluster, int gpus = 0,
+           std::vector<std::string> kept = {}) {
+  return search({.job = job, .cluster = cluster, .gpus = gpus, .kept = std::move(kept)},
+                {.options = 3, .explain = false});
+}
+
+template <typename Ask>
+std::string error_of(ErrorKind kind, const Ask& ask) {
+  try {
+    ask();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was refused";
+  return "";
+}
+
+// Every layout that the question leaves open, priced by the second sieve.
+std::vector<Priced> all_priced(const Question& question, const Sieved& sieved) {
+  std::vector<Priced> all;
+  for_layouts(question, sieved.sieve(), Away::kNothing, [&](const Layout& layout, const Family&) {
+    if (const std::optional<Priced> priced = sieved.estimated(layout)) all.push_back(*priced);
+  });
+  return all;
+}
+
+struct Size {
+  const char* name;
+  std::int64_t layers, hidden, batch;
+  double gib;
+};
+
+class NothingIsLost : public ::testing::TestWithParam<Size> {};
+
+// What the sieves return is within 1 % of the best of all layouts that fit, each priced without closed forms.
+TEST_P(NothingIsLost, AgainstFullEnumeration) {
+  const Size& size = GetParam();
+  const config::Job job = gpt(size.layers, size.hidden, size.batch);
+  const Question question = completed({.job = job, .cluster = hosts(2, size.gib)});
+  const Answer answer = ask(job, question.cluster);
+  const Sieved sieved(question, Away::kNothing);
+  const std::vector<Priced> all = all_priced(question, sieved);
+  ASSERT_GT(all.size(), 500u);
+  int faster = 0;
+  for (const Priced& priced : all) {
+    if (priced.estimate * 1.01 >= answer.options.front().seconds) continue;
+    const std::optional<Option> option = compiled(question, priced);
+    if (!option) continue;  // it does not fit
+    ++faster;
+    EXPECT_GE(option->seconds * 1.01, answer.options.front().seconds) << text(priced.layout);
+  }
+  RecordProperty("faster_by_estimate", faster);
+}
+INSTANTIATE_TEST_SUITE_P(TwoHostsOfFour, NothingIsLost,
+                         ::testing::Values(Size{"roomy", 4, 1024, 16, 40},
+                                           Size{"tight", 6, 2048, 16, 7},
+                                           Size{"tighter", 8, 4096, 8, 16}),
+                         [](const auto& info) { return info.param.name; });
+
+// The closed forms are within a few per cent of the clock of the schedule, over all that they price.
+TEST(Sieve, IsNearTheEstimate) {
+  const Question question = completed({.job = gpt(8, 2048, 32), .cluster = hosts(2)});
+  const Sieved sieved(question, Away::kNothing);
+  double sum = 0;
+  const std::vector<Priced> all = all_priced(question, sieved);
+  for (const Priced& priced : all)
+    sum += std::abs(priced.price.seconds / priced.estimate - 1);
+  EXPECT_LT(sum / static_cast<double>(all.size()), 0.06);
+}
+
+TEST(Search, MoreGpusAreNeverSlower) {
+  double before = 1e9;
+  for (const int gpus : {1, 2, 4, 8, 16, 32}) {
+    const double seconds = ask(gpt(8, 2048, 64), hosts(8), gpus).options.front().seconds;
+    EXPECT_LT(seconds, before * 1.006) << gpus;
+    before = seconds;
+  }
+}
+
+TEST(Search, MoreMemoryIsNeverSlower) {
+  double before = 1e9;
+  for (const double gib : {8, 12, 20, 40, 80}) {
+    const Answer answer = ask(gpt(16, 2048, 64), hosts(2, gib));
+    const Option& best = answer.options.front();
+    EXPECT_LE(needed(answer.question, best), memory_of(answer.question.cluster));
+    EXPECT_LT(best.seconds, before * 1.006) << gib;
+    before = best.seconds;
+  }
+}
+
+TEST(Search, CheaperIsNeverDearer) {
+  Cluster cluster = hosts(2);
+  const Answer answer = ask(gpt(8, 2048, 64), cluster);
+  const Option& best = answer.options.front();
+  const Spending dear = spending(answer.question, best, 1e9);
+  cluster.prices[0].on_demand /= 2;
+  const Answer again = ask(gpt(8, 2048, 64), cluster);
+  const Spending cheap = spending(again.question, again.options.front(), 1e9);
+  EXPECT_NEAR(dollars(cheap.on_demand->bill), dollars(dear.on_demand->bill) / 2, 1e-6);
+  EXPECT_LT(dollars(dear.spot->bill), dollars(dear.on_demand->bill));
+}
+
+TEST(Search, MoneyTakesFewerGpusWhereMoreGainLittle) {
+  const Question question{.job = gpt(8, 1024, 32), .cluster = hosts(8)};
+  const Option time = search(question, {.explain = false}).options.front();
+  const Option money =
+      search(question, {.by = Objective::kMoney, .explain = false}).options.front();
+  EXPECT_LT(money.seconds * money.layout.world(), time.seconds * time.layout.world());
+  EXPECT_LT(money.layout.world(), time.layout.world());
+}
+
+// What is returned is what compiles: its job resolves to itself and says the layout.
+TEST(Search, TheJobIsTheLayout) {
+  const Answer answer = ask(gpt(8, 2048, 64), hosts(2));
+  for (const Option& option : answer.options) {
+    EXPECT_EQ(config::resolve(option.job, option.layout.world(), {}), option.job);
+    EXPECT_EQ(option.job.parallel.tp, option.layout.tp);
+    EXPECT_EQ(option.job.parallel.dp_shard, option.layout.dp_shard);
+    EXPECT_EQ(option.job.run.micro_batch, option.layout.micro_batch);
+    EXPECT_EQ(option.job, config::parse_job(config::print_yaml(option.job), "printed"));
+  }
+}
+
+TEST(Search, KeepsWhatIsKept) {
+  config::Job job = gpt(8, 2048, 64);
+  job.parallel.pp = 2;
+  job.parallel.schedule = "zb_h1";
+  job.recompute.policy = config::RecomputePolicy::kUniform;
+  job.recompute.every = 2;
+  job.run.micro_batch = 2;
+  const Answer answer = ask(job, hosts(2), 8,
+                            {"parallel.pp", "parallel.schedule", "recompute.policy",
+                             "recompute.every", "run.micro_batch"});
+  const config::Job& best = answer.options.front().job;
+  EXPECT_EQ(best.parallel.pp, 2);
+  EXPECT_EQ(best.parallel.schedule, "zb_h1");
+  EXPECT_EQ(best.recompute.policy, config::RecomputePolicy::kUniform);
+  EXPECT_EQ(best.run.micro_batch, 2);
+  // And nothing else.
+  EXPECT_NE(ask(job, hosts(2), 8).options.front().job.recompute.policy,
+            config::RecomputePolicy::kUniform);
+}
+
+TEST(Search, OffloadsOnlyWhereNothingElseFits) {
+  const config::Job job = gpt(32, 4096, 8);
+  EXPECT_EQ(ask(job, hosts(2, 40)).options.front().layout.away, Away::kNothing);
+  const Option small = ask(job, hosts(1, 24), 4).options.front();
+  EXPECT_GE(small.layout.away, Away::kOptimizer);
+  EXPECT_GT(small.host, 0);
+}
+
+TEST(Search, RefusesWhatCannotBe) {
+  const config::Job job = gpt(8, 2048, 64);
+  EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { ask(job, hosts(2), 9); }),
+              HasSubstr("2 hosts of 4 = 8"));
+  EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { ask(job, hosts(2), -1); }), HasSubstr("-1 GPUs"));
+  EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { ask(gpt(2, 512, 64), hosts(2), 7); }),
+              HasSubstr("no layout of 7 GPUs"));
+  EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { ask(job, hosts(2), 8, {"optim.lr"}); }),
+              HasSubstr("optim.lr is nothing that a plan chooses"));
+  config::Job three = job;
+  three.parallel.tp = 3;
+  EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { ask(three, hosts(2), 8, {"parallel.tp"}); }),
+              HasSubstr("tp=3"));
+  const std::string none =
+      error_of(ErrorKind::kNoRoom, [&] { ask(gpt(64, 8192, 8), hosts(1, 8)); });
+  EXPECT_THAT(none, HasSubstr("the smallest need is"));
+  EXPECT_THAT(none, HasSubstr("GPUs are enough"));
+}
+
+// Every choice has its sentence, and every figure in it comes from a price: a layout that is not chosen is not better.
+TEST(Reasons, SayWhatNeighboursCost) {
+  const Answer answer = search({.job = gpt(32, 4096, 64), .cluster = hosts(4, 24)});
+  std::string all;
+  for (const Reason& reason : answer.reasons) all += reason.text + "\n";
+  EXPECT_THAT(all, HasSubstr("GiB of 24"));
+  EXPECT_THAT(all, HasSubstr("% longer"));
+  for (const Choice choice : {Choice::kTp, Choice::kPp, Choice::kMicroBatch, Choice::kAgain})
+    EXPECT_TRUE(std::ranges::any_of(answer.reasons, [&](const Reason& reason) {
+      return reason.choice == choice;
+    })) << name(choice);
+  EXPECT_EQ(answer.changes.size(), 4u);
+}
+
+TEST(AnswerText, IsUnderReview) {
+  const Answer answer = search({.job = gpt(16, 2048, 64), .cluster = hosts(2, 24)}, {.options = 3});
+  const std::string text = answer_text(answer, spending(answer.question, answer.options.front(), 1e10));
+  const Path path = Path(TRIREME_SOURCE_DIR) / "tests" / "golden" / "plan_two_hosts.txt";
+  if (std::getenv("TRIREME_UPDATE_GOLDEN") != nullptr) write_file_synced(path, text);
+  EXPECT_EQ(text, read_file(path));
+}
+
+}  // namespace
+}  // namespace trireme::planner
