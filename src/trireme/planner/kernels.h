@@ -37,6 +37,9 @@ double seconds(const Gpu& gpu, const Kernel& kernel);
 double seconds(const Gpu& gpu, const std::vector<Kernel>& kernels);
 double count(const std::vector<Kernel>& kernels);
 
+// Of one kernel, without what begins it.
+double seconds(const ProductCurve& curve, double m, double n, double k);
+
 // Of a data sheet. Throws Error{kUsage} for a type that the processor has no instructions for.
 double peak(const Gpu& gpu, Math math);
 
