@@ -53,7 +53,7 @@ void say_start(const Planned& planned, const LocatedDataset& data, const RunDire
              fmt::format("{:.3g}", static_cast<double>(data.dataset.train_info.tokens) /
                                        static_cast<double>(std::max<std::int64_t>(
                                            1, data.dataset.train_info.text_bytes))));
-  fmt::print("world     {}\n{}", describe(place), short_summary(planned));
+  fmt::print("world     {}\n{}", describe(place), short_summary(planned, place));
   for (const std::string& note : config::notes(planned.job)) fmt::print("note      {}\n", note);
   for (const formats::CheckpointEntry& entry : run.refused())
     fmt::print("resume    passed over {}: {}\n", entry.path.string(), entry.problem);
