@@ -24,7 +24,8 @@ void print(const char* name, const planner::CoreRates& rates) {
         name, kind, curve.rate * 1e-9, curve.left * 1e9, curve.right * 1e9, curve.result * 1e9,
         curve.call_s * 1e6);
   };
-  products("products", rates.plain);
+  products("forward", rates.forward);
+  products("input gradients", rates.input);
   products("weight gradients", rates.crosswise);
   fmt::print("{:<5} {:<17} {:>7.1f} GFLOP/s\n", name, "attention", rates.attention * 1e-9);
   fmt::print("{:<5} {:<17} {:>7.1f} GB/s, {:.1f} us a kernel\n", name, "other kernels",

@@ -108,7 +108,7 @@ Result compare(const Layout& layout, const BenchForecastOptions& options) {
                     .world = layout.ranks,
                     .local_world = layout.ranks,
                     .address = {}};
-  const Expected expected = expect(planned, place);
+  const planner::StepForecast expected = expect(planned, place);
   if (expected.high_s <= 0) fail(ErrorKind::kUsage, "forecasts here are {}", expected.source);
   const Json ranks = run(planned, place, options);
   Result result{.name = layout.name, .low_s = expected.low_s, .high_s = expected.high_s};

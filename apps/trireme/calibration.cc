@@ -13,9 +13,9 @@ namespace {
 
 constexpr char kHow[] = "trireme bench calibrate measures this machine";
 
-// The tier by which ranks of this place talk.
-const char* transport_of(const Place& place) {
-  return place.launcher == Launcher::kThreads ? "threads" : "shm";
+planner::RanksAs ranks_as(const Place& place) {
+  return place.launcher == Launcher::kThreads ? planner::RanksAs::kThreads
+                                              : planner::RanksAs::kProcesses;
 }
 
 }  // namespace
@@ -55,28 +55,15 @@ FoundCalibration find_calibration(const config::Job& job) {
   return find_calibration();
 }
 
-Expected expect(const Planned& planned, const Place& place) {
+planner::StepForecast expect(const Planned& planned, const Place& place) {
   const FoundCalibration found = find_calibration(planned.job);
-  const bool here = !place.launched() || place.local_world == place.world;
-  if (!found.calibration || !here) {
-    Expected expected{.lines = sim::simulate(planned.plan, sim::CostModel{}),
-                      .source = "uncalibrated: " + (here ? found.missing : "ranks on other hosts")};
-    expected.step_s = expected.lines.step_s;
-    return expected;
-  }
-  const planner::Cluster& machine = found.calibration->machine;
-  planner::StepForecast forecast =
-      planner::forecast_step(planned.plan, planned.job, machine, transport_of(place));
-  return {.lines = std::move(forecast.lines),
-          .step_s = forecast.step_s,
-          .low_s = forecast.low_s,
-          .high_s = forecast.high_s,
-          .process_bytes = planner::process_bytes(
-              planned.plan, machine, 0, place.launcher == Launcher::kThreads ? place.world : 1),
-          .source = "by the calibration of " + found.calibration->date};
+  if (!found.calibration) return planner::uncalibrated_step(planned.plan, found.missing);
+  if (place.launched() && place.local_world != place.world)
+    return planner::uncalibrated_step(planned.plan, "ranks on several hosts");
+  return planner::forecast_step(planned.plan, planned.job, *found.calibration, ranks_as(place));
 }
 
-plan::StepNumbers numbers_of(const Planned& planned, const Expected& expected, int rank) {
+plan::StepNumbers numbers_of(const Planned& planned, const planner::StepForecast& expected, int rank) {
   plan::StepNumbers numbers = sim::step_numbers(planned.plan, expected.lines, rank);
   numbers.step_s = expected.step_s;
   numbers.low_s = expected.low_s;

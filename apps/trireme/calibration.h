@@ -29,17 +29,9 @@ FoundCalibration find_calibration();
 // The same for a job: one that the constants say nothing about has none.
 FoundCalibration find_calibration(const config::Job& job);
 
-// A forecast and by what it was made.
-struct Expected {
-  sim::Forecast lines;
-  double step_s = 0;
-  double low_s = 0, high_s = 0;       // 0: not known
-  double process_bytes = 0;           // of rank 0's process; 0: not known
-  std::string source;                 // "by the calibration of 2026-11-22", "uncalibrated: ..."
-};
-Expected expect(const Planned& planned, const Place& place);
+planner::StepForecast expect(const Planned& planned, const Place& place);
 
 // With what a step takes beside its lines, and the source.
-plan::StepNumbers numbers_of(const Planned& planned, const Expected& expected, int rank);
+plan::StepNumbers numbers_of(const Planned& planned, const planner::StepForecast& expected, int rank);
 
 }  // namespace trireme::app

@@ -23,7 +23,7 @@
 namespace trireme::app {
 namespace {
 
-std::string picture(const plan::PlanSet& plan, const Expected& expected,
+std::string picture(const plan::PlanSet& plan, const planner::StepForecast& expected,
                     const std::string& format) {
   namespace pictures = sim::pictures;
   const sim::Forecast& forecast = expected.lines;
@@ -45,7 +45,7 @@ std::string actions(const Planned& planned, bool communication) {
   return communication ? lowered_csv(grid) : compute_csv(grid);
 }
 
-std::string priced(const Planned& planned, const Expected& expected, const std::string& format) {
+std::string priced(const Planned& planned, const planner::StepForecast& expected, const std::string& format) {
   const plan::PlanSet& plan = planned.plan;
   const sim::Forecast& forecast = expected.lines;
   const plan::StepNumbers numbers = numbers_of(planned, expected, 0);

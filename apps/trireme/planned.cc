@@ -137,7 +137,7 @@ std::string short_summary(const Planned& planned, const Place& place) {
                       planned.plan.list(0).size(), hex64(plan::digest(planned.plan)));
   text += fmt::format("memory    {:.1f} MB a rank at its peak ({} at their peaks)\n",
                       static_cast<double>(memory.peak_total) / 1e6, memory_text(memory.peak));
-  const Expected expected = expect(planned, place);
+  const planner::StepForecast expected = expect(planned, place);
   const sim::ListForecast& first = expected.lines.lists.front();
   text += fmt::format(
       "forecast  {:.1f} ms a step{}: {:.1f} ms computing, {:.1f} ms waiting for communication, "

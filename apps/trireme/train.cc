@@ -8,6 +8,7 @@
 
 #include "../guard.h"
 #include "baseline.h"
+#include "calibration.h"
 #include "commands.h"
 #include "dataset.h"
 #include "place.h"
@@ -180,6 +181,9 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   append(arguments,
          {"--job", (run.path() / kLockedJobName).string(), "--out", run.path().string()});
   if (run.resume()) append(arguments, {"--resume", run.resume()->checkpoint.string()});
+  const bool one_host = !place.launched() || place.local_world == place.world;
+  if (one_host && find_calibration(planned.job).calibration)
+    append(arguments, {"--calibration", calibration_path().string()});
   append_faults(arguments, options, run.path());
   return start(arguments, place, planned.job.run, &run);
 }

@@ -7,11 +7,11 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "../median.h"
 #include "bench_ranks.h"
 #include "memory.h"
 #include "subcommands.h"
@@ -44,6 +44,13 @@ constexpr Shape kShapes[] = {{128, 256, 256},  {256, 128, 512},   {512, 256, 768
                              {1024, 640, 160}, {512, 2048, 512},  {4096, 192, 576}, {256, 640, 2560},
                              {1024, 512, 4096}};
 
+// The lower quartile: what disturbs a measurement only adds to it.
+double undisturbed(std::vector<double> seconds) {
+  const auto quarter = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 4);
+  std::nth_element(seconds.begin(), quarter, seconds.end());
+  return *quarter;
+}
+
 double time_of(const std::function<void()>& body) {
   body();
   std::vector<double> seconds;
@@ -53,16 +60,16 @@ double time_of(const std::function<void()>& body) {
     body();
     seconds.push_back(watch.seconds());
   }
-  return median(seconds);
+  return undisturbed(std::move(seconds));
 }
 
 // As layers multiply: forward, to what they read, to their weights.
 void measure_products(DType type, Json& products) {
   const auto options = at::TensorOptions().dtype(comm::scalar_type(type));
-  const auto add = [&](bool crosswise, std::int64_t m, std::int64_t n, std::int64_t k,
+  const auto add = [&](const char* pass, std::int64_t m, std::int64_t n, std::int64_t k,
                        double seconds) {
     products.push_back({{"type", name(type)},
-                        {"crosswise", crosswise},
+                        {"pass", pass},
                         {"m", m},
                         {"n", n},
                         {"k", k},
@@ -73,9 +80,9 @@ void measure_products(DType type, Json& products) {
     at::Tensor weight = at::randn({s.out, s.in}, options).requires_grad_(true);
     weight.mutable_grad() = at::zeros({s.out, s.in}, at::kFloat);
     const at::NoGradGuard none;
-    add(false, s.rows, s.out, s.in, time_of([&] { ops::product(x, weight.t()); }));
-    add(false, s.rows, s.in, s.out, time_of([&] { ops::product(dy, weight); }));
-    add(true, s.out, s.in, s.rows, time_of([&] { ops::weight_gradient(dy, x, weight); }));
+    add("forward", s.rows, s.out, s.in, time_of([&] { ops::product(x, weight.t()); }));
+    add("input", s.rows, s.in, s.out, time_of([&] { ops::product(dy, weight); }));
+    add("weight", s.out, s.in, s.rows, time_of([&] { ops::weight_gradient(dy, x, weight); }));
   }
 }
 
@@ -102,9 +109,9 @@ config::Job probe_job(const ProbeSize& size, DType compute, int ranks) {
   return config::resolve(job, ranks, {});
 }
 
-// Medians over steps of every line of rank 0 and of the step; `tensors` becomes the most that all ranks' held.
+// Every line of rank 0 and the step; `tensors` becomes the most that all ranks' held.
 Json measure_probe(const config::Job& job, int ranks, double& tensors) {
-  constexpr int kWarm = 1, kSteps = 5;
+  constexpr int kWarm = 1, kSteps = 7;
   Json probe;
   std::vector<double> held(static_cast<std::size_t>(ranks));
   comm::run_local_ranks(ranks, kTimeout, [&](comm::World& world) {
@@ -132,8 +139,8 @@ Json measure_probe(const config::Job& job, int ranks, double& tensors) {
     }
     held[static_cast<std::size_t>(world.rank())] = static_cast<double>(meter.peaks().steps);
     if (world.rank() != 0) return;
-    probe = {{"job", config::print_yaml(job)}, {"ranks", ranks}, {"step_s", median(steps)}};
-    for (const std::vector<double>& line : lines) probe["lines"].push_back(median(line));
+    probe = {{"job", config::print_yaml(job)}, {"ranks", ranks}, {"step_s", undisturbed(steps)}};
+    for (const std::vector<double>& line : lines) probe["lines"].push_back(undisturbed(line));
   });
   tensors = std::max(tensors, std::accumulate(held.begin(), held.end(), 0.0));
   return probe;
@@ -155,11 +162,16 @@ void add_collectives(const char* transport, const Json& found, Json& collectives
 
 int bench_calibrate(const Arguments& arguments) {
   const int cores = arguments.number<int>("cores");
-  const double base_mb = train::resident_mb();
+  at::set_num_threads(1);
+  double tensors = 0;
+  // Before the process has held anything else.
+  measure_probe(probe_job(kProbes[4], DType::kF32, 1), 1, tensors);
+  const double process = 1e6 * train::peak_resident_mb() - tensors;
   Json measured{{"cores", cores},
                 {"products", Json::array()},
                 {"probes", Json::array()},
-                {"collectives", Json::array()}};
+                {"collectives", Json::array()},
+                {"process", process}};
   const auto say = [](const char* what) {
     fmt::print("measuring {}\n", what);
     std::fflush(stdout);
@@ -171,17 +183,14 @@ int bench_calibrate(const Arguments& arguments) {
     add_collectives("shm", reduce_among_processes("shm", cores, kLargest), measured["collectives"]);
     add_collectives("threads", reduce_among_threads(cores, kLargest), measured["collectives"]);
   }
-  at::set_num_threads(1);
   say("products of matrices");
   for (const DType type : {DType::kF32, DType::kBF16}) measure_products(type, measured["products"]);
   say("steps of small models");
-  double tensors = 0;
   for (const ProbeSize& size : kProbes)
     for (const DType type : {DType::kF32, DType::kBF16})
       for (const int ranks : cores > 1 ? std::vector{1, cores} : std::vector{1})
         measured["probes"].push_back(measure_probe(probe_job(size, type, ranks), ranks, tensors));
-  measured["process"] = std::max(1e6 * base_mb, 1e6 * train::peak_resident_mb() - tensors);
-  write_file_synced(arguments.text("json"), measured.dump() + "\n");
+  std::ofstream(arguments.text("json")) << measured.dump();
   return 0;
 }
 

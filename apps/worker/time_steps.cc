@@ -1,5 +1,6 @@
 // trireme-worker time-steps: what steps of a job take on random tokens, and its processes of memory.
 #include <ctime>
+#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "memory.h"
@@ -57,7 +58,7 @@ int time_steps(const Arguments& arguments) {
     Json ranks = Json::array();
     for (const std::string& text : world.exchange(measure(job, world, warmup, steps).dump()))
       ranks.push_back(parse_json(text, "a rank"));
-    if (world.rank() == 0) write_file_synced(arguments.text("json"), ranks.dump() + "\n");
+    if (world.rank() == 0) std::ofstream(arguments.text("json")) << ranks.dump();
   });
   return 0;
 }

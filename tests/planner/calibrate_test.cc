@@ -16,12 +16,14 @@ namespace {
 
 // A machine that never was.
 Calibration made_up() {
-  Core core{.fp32 = {.plain = {.rate = 80e9, .left = 1e-9, .right = 0.5e-9, .result = 2e-9, .call_s = 2e-6},
+  Core core{.fp32 = {.forward = {.rate = 80e9, .left = 1e-9, .right = 0.5e-9, .result = 2e-9, .call_s = 2e-6},
+                     .input = {.rate = 85e9, .left = 2e-9, .right = 0.5e-9, .result = 1e-9, .call_s = 2e-6},
                      .crosswise = {.rate = 70e9, .left = 2e-9, .right = 1e-9, .result = 3e-9, .call_s = 3e-6},
                      .attention = 30e9,
                      .memory_rate = 8e9,
                      .kernel_s = 5e-6},
-            .half = {.plain = {.rate = 60e9, .left = 1e-9, .right = 2e-9, .result = 1e-9, .call_s = 2e-6},
+            .half = {.forward = {.rate = 60e9, .left = 1e-9, .right = 2e-9, .result = 1e-9, .call_s = 2e-6},
+                     .input = {.rate = 75e9, .left = 1e-9, .right = 2e-9, .result = 1e-9, .call_s = 2e-6},
                      .crosswise = {.rate = 50e9, .left = 2e-9, .right = 2e-9, .result = 3e-9, .call_s = 4e-6},
                      .attention = 20e9,
                      .memory_rate = 5e9,
@@ -95,18 +97,21 @@ Measurements measurements_of(const Cluster& machine) {
   Measurements measured{.cores = 2, .process = 190e6};
   const Core& core = *machine.gpu.core;
   for (const Math math : {Math::kFp32, Math::kHalf})
-    for (const bool crosswise : {false, true})
+    for (const Pass pass : {Pass::kForward, Pass::kInput, Pass::kWeight})
       for (const double m : {64, 256, 1024})
         for (const double n : {96, 512})
           for (const double k : {128, 2048}) {
             const CoreRates& rates = math == Math::kFp32 ? core.fp32 : core.half;
             measured.products.push_back(
                 {.math = math,
-                 .crosswise = crosswise,
+                 .pass = pass,
                  .m = m,
                  .n = n,
                  .k = k,
-                 .seconds = seconds(crosswise ? rates.crosswise : rates.plain, m, n, k)});
+                 .seconds = seconds(pass == Pass::kForward ? rates.forward
+                                    : pass == Pass::kInput ? rates.input
+                                                           : rates.crosswise,
+                                    m, n, k)});
           }
   for (const char* type : {"fp32", "bf16"})
     for (const char* shape : {"model.hidden=128", "model.seq_len=512", "model.vocab=4096"})
@@ -126,16 +131,16 @@ TEST(Calibrate, FindsTheMachineThatMeasurementsComeFrom) {
   const Cluster machine = made_up().machine;
   const Cluster found = fit_machine(measurements_of(machine));
   const Core &a = *machine.gpu.core, &b = *found.gpu.core;
-  EXPECT_NEAR(b.fp32.plain.rate / a.fp32.plain.rate, 1, 1e-3);
+  EXPECT_NEAR(b.fp32.forward.rate / a.fp32.forward.rate, 1, 1e-3);
   EXPECT_NEAR(b.half.crosswise.rate / a.half.crosswise.rate, 1, 1e-3);
   EXPECT_NEAR(b.half.attention / a.half.attention, 1, 1e-2);
   EXPECT_NEAR(b.fp32.memory_rate / a.fp32.memory_rate, 1, 1e-2);
-  EXPECT_NEAR(b.crowding, a.crowding, 1e-3);
+  EXPECT_NEAR(b.crowding, a.crowding, 0.01);  // sums run beside backwards
   EXPECT_NEAR(b.update_rate / a.update_rate, 1, 1e-3);
   EXPECT_NEAR(b.step_s / a.step_s, 1, 0.05);
   EXPECT_LT(b.spread, 0.01);
   ASSERT_EQ(found.tiers.size(), 2u);
-  EXPECT_NEAR(found.tiers[1].rate / machine.tiers[1].rate, 1, 1e-3);
+  EXPECT_NEAR(found.tiers[1].rate / machine.tiers[1].rate, 1, 1e-2);
   EXPECT_NEAR(found.tiers[1].latency_s / machine.tiers[1].latency_s, 1, 1e-2);
   // So a layout that was not measured is forecast alike.
   const config::Job job = job_of(4, {"parallel.pp=2", "parallel.tp=2", "precision.compute=bf16"});
@@ -201,8 +206,26 @@ TEST(Machine, AStepOfOneRankIsTheSumOfItsKernels) {
   EXPECT_NEAR(forecast.step_s / sum, 1, 1e-9);
   EXPECT_NEAR(forecast.high_s / forecast.step_s, std::exp(1.2816 * 0.03), 1e-6);
   EXPECT_NEAR(forecast.step_s / forecast.low_s, std::exp(1.2816 * 0.03), 1e-6);
-  EXPECT_DOUBLE_EQ(process_bytes(plan, machine, 0, 1),
+  EXPECT_DOUBLE_EQ(forecast.process_bytes,
                    190e6 + static_cast<double>(plan::memory_account(plan, 0).peak_of_tensors()));
+}
+
+// Threads' tensors are one process's, over the first tier; processes have their own, and the second.
+TEST(Machine, RanksAreThreadsOrProcesses) {
+  Calibration made = made_up();
+  const config::Job job = job_of(2, {"parallel.tp=2"});
+  const plan::PlanSet plan = plan_of(job);
+  const StepForecast threads = forecast_step(plan, job, made, RanksAs::kThreads),
+                     processes = forecast_step(plan, job, made, RanksAs::kProcesses);
+  const auto tensors = static_cast<double>(plan::memory_account(plan, 0).peak_of_tensors());
+  EXPECT_DOUBLE_EQ(threads.process_bytes, 190e6 + 2 * tensors);
+  EXPECT_DOUBLE_EQ(processes.process_bytes, 190e6 + tensors);
+  EXPECT_GT(processes.step_s, threads.step_s);
+  EXPECT_EQ(threads.source, "by the calibration of 2026-01-31");
+  const StepForecast none = uncalibrated_step(plan, "why");
+  EXPECT_EQ(none.source, "uncalibrated: why");
+  EXPECT_EQ(none.high_s, 0);
+  EXPECT_EQ(none.process_bytes, 0);
 }
 
 TEST(Machine, SaysWhatItDoesNotForesee) {

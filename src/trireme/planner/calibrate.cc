@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "trireme/base/error.h"
+#include "trireme/config/resolve.h"
 #include "trireme/planner/estimate.h"
 #include "trireme/planner/machine.h"
 
@@ -101,7 +102,7 @@ void fit_nodes(const std::vector<Seen>& probes, Math math, Gpu& gpu) {
   if (rows.empty()) fail(ErrorKind::kData, "no steps were measured in one of the precisions");
   const std::vector<double> fit = least_squares(rows, taken);
   CoreRates& rates = rates_of(*gpu.core, math);
-  for (ProductCurve* curve : {&rates.plain, &rates.crosswise}) {
+  for (ProductCurve* curve : {&rates.forward, &rates.input, &rates.crosswise}) {
     curve->rate /= fit[0];
     for (double* each : {&curve->left, &curve->right, &curve->result, &curve->call_s})
       *each *= fit[0];
@@ -111,14 +112,15 @@ void fit_nodes(const std::vector<Seen>& probes, Math math, Gpu& gpu) {
   rates.kernel_s = fit[3];
 }
 
-// Steps on all cores over those on one, of the same model.
+// Micro-batches on all cores over those on one, of the same model.
 double crowding_of(const std::vector<Seen>& probes) {
   std::map<std::string, std::pair<double, double>> pairs;
   for (const Seen& seen : probes) {
     const config::Job& job = seen.probe->job;
     auto& pair = pairs[fmt::format("{} {} {} {}", job.model.hidden, job.model.seq_len,
                                    job.model.vocab, static_cast<int>(math_of(job)))];
-    (seen.probe->ranks == 1 ? pair.first : pair.second) = seen.sum(plan::computes);
+    (seen.probe->ranks == 1 ? pair.first : pair.second) =
+        seen.sum(plan::computes) / static_cast<double>(config::accumulation(job));
   }
   std::vector<double> ratios;
   for (const auto& [name, pair] : pairs)
@@ -170,6 +172,10 @@ void fit_steps(const std::vector<Seen>& probes, Cluster& machine) {
 }
 
 Math math_of(const std::string& name) { return name == "fp32" ? Math::kFp32 : Math::kHalf; }
+Pass pass_of(const std::string& name) {
+  if (name == "forward") return Pass::kForward;
+  return name == "input" ? Pass::kInput : Pass::kWeight;
+}
 
 }  // namespace
 
@@ -197,15 +203,18 @@ Cluster fit_machine(const Measurements& measured) {
   const std::vector<Seen> probes = see(measured.probes);
   for (const Math math : {Math::kFp32, Math::kHalf}) {
     CoreRates& rates = rates_of(*gpu.core, math);
-    for (const bool crosswise : {false, true}) {
+    for (const auto& [pass, curve] : {std::pair(Pass::kForward, &rates.forward),
+                                      std::pair(Pass::kInput, &rates.input),
+                                      std::pair(Pass::kWeight, &rates.crosswise)}) {
       std::vector<MeasuredProduct> those;
       for (const MeasuredProduct& p : measured.products)
-        if (p.math == math && p.crosswise == crosswise) those.push_back(p);
-      (crosswise ? rates.crosswise : rates.plain) = fit_products(those);
+        if (p.math == math && p.pass == pass) those.push_back(p);
+      *curve = fit_products(those);
     }
-    (math == Math::kFp32 ? gpu.fp32_flops : gpu.half_flops) = rates.plain.rate;
+    double& peak = math == Math::kFp32 ? gpu.fp32_flops : gpu.half_flops;
+    peak = rates.forward.rate;
     fit_nodes(probes, math, gpu);
-    (math == Math::kFp32 ? gpu.fp32_flops : gpu.half_flops) = rates.plain.rate;
+    peak = rates.forward.rate;
   }
   gpu.core->update_rate = update_rate(probes);
   gpu.memory_rate = gpu.core->update_rate;
@@ -224,7 +233,7 @@ Measurements read_measurements(const Json& json, const std::string& what) {
                           .process = json.at("process").get<double>()};
     for (const Json& p : json.at("products"))
       measured.products.push_back({.math = math_of(p.at("type").get<std::string>()),
-                                   .crosswise = p.at("crosswise").get<bool>(),
+                                   .pass = pass_of(p.at("pass").get<std::string>()),
                                    .m = p.at("m").get<double>(),
                                    .n = p.at("n").get<double>(),
                                    .k = p.at("k").get<double>(),

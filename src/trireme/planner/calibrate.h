@@ -11,10 +11,11 @@
 
 namespace trireme::planner {
 
-// A product alone on one core; crosswise: one that is added to a sum, as gradients of weights are.
+// A product alone on one core, of which of the three of a layer.
+enum class Pass { kForward, kInput, kWeight };
 struct MeasuredProduct {
   Math math = Math::kFp32;
-  bool crosswise = false;
+  Pass pass = Pass::kForward;
   double m = 0, n = 0, k = 0;
   double seconds = 0;
 };

@@ -40,8 +40,9 @@ struct ProductCurve {
 
 // What one CPU core does in one precision, as `trireme bench calibrate` has measured it while the others were idle.
 struct CoreRates {
-  ProductCurve plain;       // forward, and gradients of what layers read
-  ProductCurve crosswise;   // gradients of weights, added to a sum
+  ProductCurve forward;
+  ProductCurve input;      // gradients of what layers read
+  ProductCurve crosswise;  // gradients of weights, added to a sum
   double attention = 0;     // operations a second, as they are counted
   double memory_rate = 0;   // bytes a second, of kernels that stream
   double kernel_s = 0;      // of every kernel

@@ -46,8 +46,10 @@ double core_seconds(const Core& core, const Kernel& kernel) {
   const CoreRates& rates = kernel.math == Math::kFp32 ? core.fp32 : core.half;
   switch (kernel.kind) {
     case Kernel::Kind::kGemm:
-      return kernel.batch * seconds(kernel.crosswise ? rates.crosswise : rates.plain, kernel.m,
-                                    kernel.n, kernel.k) +
+      return kernel.batch * seconds(kernel.crosswise ? rates.crosswise
+                                    : kernel.along   ? rates.forward
+                                                     : rates.input,
+                                    kernel.m, kernel.n, kernel.k) +
              rates.kernel_s;
     case Kernel::Kind::kAttention: return kernel.flops / rates.attention + rates.kernel_s;
     case Kernel::Kind::kStream: return kernel.bytes / rates.memory_rate + rates.kernel_s;

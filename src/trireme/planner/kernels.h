@@ -20,6 +20,7 @@ struct Kernel {
   Math math = Math::kHalf;
   double m = 0, n = 0, k = 0, batch = 1;
   bool crosswise = false;  // operands lie across the inner dimension
+  bool along = false;      // the right operand lies along it, as weights do in forward
   double flops = 0;
   double bytes = 0;
   double count = 1;

@@ -9,6 +9,7 @@ namespace {
 // A product of a linear layer, [rows, in] x [in, out], and its gradients'.
 void add_linear(NodeKernels& node, Math math, double rows, double in, double out) {
   node.forward.push_back(gemm(math, rows, out, in));
+  node.forward.back().along = true;
   node.input.push_back(gemm(math, rows, in, out));
   node.weight.push_back(gemm(math, out, in, rows));
   node.weight.back().crosswise = true;

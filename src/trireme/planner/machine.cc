@@ -49,7 +49,8 @@ void visit(Json& json, Cluster& machine, const Visit& each) {
   for (const auto& [name, rates] :
        {std::pair<const char*, CoreRates*>{"fp32", &core.fp32}, {"half", &core.half}}) {
     each(json["core"][name], fields(*rates));
-    each(json["core"][name]["products"], fields(rates->plain));
+    each(json["core"][name]["forward"], fields(rates->forward));
+    each(json["core"][name]["input_gradients"], fields(rates->input));
     each(json["core"][name]["weight_gradients"], fields(rates->crosswise));
   }
   for (Tier& tier : machine.tiers) each(json["tiers"][tier.name], fields(tier));
@@ -99,8 +100,8 @@ Calibration parse_calibration(std::string_view text, const std::string& what) {
                name, *value);
       }
     });
-    machine.gpu.fp32_flops = machine.gpu.core->fp32.plain.rate;
-    machine.gpu.half_flops = machine.gpu.core->half.plain.rate;
+    machine.gpu.fp32_flops = machine.gpu.core->fp32.forward.rate;
+    machine.gpu.half_flops = machine.gpu.core->half.forward.rate;
     machine.gpu.memory_rate = machine.gpu.core->update_rate;
     return calibration;
   } catch (const Json::exception& error) {
@@ -121,10 +122,11 @@ std::string unforeseen(const config::Job& job) {
 }
 
 StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
-                           const Cluster& machine, std::string_view transport) {
+                           const Cluster& machine, RanksAs ranks) {
+  const bool threads = ranks == RanksAs::kThreads;
   TRIREME_CHECK(machine.gpu.core.has_value(), "{} has no core", machine.name);
   const Core& core = *machine.gpu.core;
-  const Cluster spread = with_ranks(machine, plan.mesh.world(), transport);
+  const Cluster spread = with_ranks(machine, plan.mesh.world(), threads ? "threads" : "shm");
   const Practice practice = own_practice();
   const Pricing pricing(job, practice, spread);
   const auto cost = [&](int rank, const plan::Instr& line) {
@@ -142,14 +144,26 @@ StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
   const double apart = std::exp(kFourOfFive * core.spread);
   forecast.low_s = forecast.step_s / apart;
   forecast.high_s = forecast.step_s * apart;
+  forecast.process_bytes = core.process;
+  for (int rank = 0; rank < (threads ? plan.mesh.world() : 1); ++rank)
+    forecast.process_bytes +=
+        static_cast<double>(plan::memory_account(plan, rank).peak_of_tensors());
   return forecast;
 }
 
-double process_bytes(const plan::PlanSet& plan, const Cluster& machine, int first_rank, int ranks) {
-  double bytes = machine.gpu.core->process;
-  for (int rank = first_rank; rank < first_rank + ranks; ++rank)
-    bytes += static_cast<double>(plan::memory_account(plan, rank).peak_of_tensors());
-  return bytes;
+StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
+                           const Calibration& calibration, RanksAs ranks) {
+  StepForecast forecast = forecast_step(plan, job, calibration.machine, ranks);
+  forecast.source = "by the calibration of " + calibration.date;
+  return forecast;
+}
+
+StepForecast uncalibrated_step(const plan::PlanSet& plan, const std::string& why, double flops) {
+  sim::CostModel model;
+  if (flops > 0) model.fp64_flops = model.fp32_flops = model.half_flops = flops;
+  StepForecast forecast{.lines = sim::simulate(plan, model), .source = "uncalibrated: " + why};
+  forecast.step_s = forecast.lines.step_s;
+  return forecast;
 }
 
 }  // namespace trireme::planner

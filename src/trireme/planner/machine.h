@@ -27,19 +27,25 @@ Calibration parse_calibration(std::string_view text, const std::string& what);
 struct StepForecast {
   sim::Forecast lines;  // the step without what comes beside its lines
   double step_s = 0;
-  double low_s = 0, high_s = 0;  // four of five measurements are expected between these
+  double low_s = 0, high_s = 0;  // four of five measurements are expected between these; 0: not known
+  double process_bytes = 0;      // resident, of rank 0's process at its peak; 0: not known
+  std::string source{};          // "by the calibration of 2026-11-22", "uncalibrated: ..."
 };
+
+// By constants of no machine in particular; `flops` a second, of a rank, in place of theirs if not 0.
+StepForecast uncalibrated_step(const plan::PlanSet& plan, const std::string& why, double flops = 0);
 
 // Why a job's steps cannot be forecast by the machine's constants, such as a precision that was not calibrated; empty
 // where they can.
 std::string unforeseen(const config::Job& job);
 
-// A step on a machine whose processor is a core, of which ranks may outnumber those there are. `transport` names the tier
-// that ranks talk over.
-StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
-                           const Cluster& machine, std::string_view transport = "threads");
+// How the ranks of one host are made, and so what they talk over: tier "threads" or "shm".
+enum class RanksAs { kThreads, kProcesses };
 
-// Resident bytes of a process with these ranks' tensors at their peak.
-double process_bytes(const plan::PlanSet& plan, const Cluster& machine, int first_rank, int ranks);
+// A step on one host of cores, of which ranks may outnumber those there are.
+StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
+                           const Cluster& machine, RanksAs ranks = RanksAs::kThreads);
+StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
+                           const Calibration& calibration, RanksAs ranks);
 
 }  // namespace trireme::planner
