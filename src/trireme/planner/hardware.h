@@ -27,6 +27,39 @@ struct Efficiency {
   bool operator==(const Efficiency&) const = default;
 };
 
+// A product [m, k] x [k, n] on a CPU core takes 2mnk / rate, and beside that so many seconds for every element of its
+// operands, which are packed and perhaps widened, and of its result.
+struct ProductCurve {
+  double rate = 0;    // operations a second
+  double left = 0;    // of mk
+  double right = 0;   // of kn
+  double result = 0;  // of mn
+  double call_s = 0;
+  bool operator==(const ProductCurve&) const = default;
+};
+
+// What one CPU core does in one precision, as `trireme bench calibrate` has measured it while the others were idle.
+struct CoreRates {
+  ProductCurve forward;
+  ProductCurve input;      // gradients of what layers read
+  ProductCurve crosswise;  // gradients of weights, added to a sum
+  double attention = 0;     // operations a second, as they are counted
+  double memory_rate = 0;   // bytes a second, of kernels that stream
+  double kernel_s = 0;      // of every kernel
+  bool operator==(const CoreRates&) const = default;
+};
+
+// A processor that is a CPU core: its curves stand for those of `Efficiency`.
+struct Core {
+  CoreRates fp32, half;
+  double update_rate = 0;   // bytes a second, of the optimizer and of norms of gradients
+  double step_s = 0;        // of every step, beside its lines
+  double crowding = 1;      // as sim::Cores
+  double process = 0;       // bytes that a training process holds beside tensors
+  double spread = 0;        // standard deviation of measured over forecast steps, where it was calibrated
+  bool operator==(const Core&) const = default;
+};
+
 // One processor, as ranks use it. Rates are dense peaks of the data sheet, multiply-adds counting two; 0: it cannot.
 struct Gpu {
   std::string name;
@@ -38,6 +71,7 @@ struct Gpu {
   int units = 0;            // streaming multiprocessors, over which tiles are spread; 0: one
   double watts = 0;         // at full load
   Efficiency efficiency;
+  std::optional<Core> core{};
   bool operator==(const Gpu&) const = default;
 };
 

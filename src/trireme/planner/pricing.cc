@@ -69,7 +69,10 @@ double Pricing::transfer(double bytes) const {
          network_.seconds(plan::Exchange::kAllGather, mesh::Axis::kTp, bytes);
 }
 
-double Pricing::streamed(double bytes) const { return seconds(cluster_.gpu, stream(bytes)); }
+double Pricing::streamed(double bytes) const {
+  if (cluster_.gpu.core) return bytes / cluster_.gpu.core->update_rate;
+  return seconds(cluster_.gpu, stream(bytes));
+}
 
 double Pricing::node(const plan::Node& node, Verb verb) const {
   const NodeCost& cost = cost_of(node);
