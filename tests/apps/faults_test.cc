@@ -64,7 +64,7 @@ class FaultPoints : public ::testing::Test {
 
   static Result launch(const std::string& faults, const std::string& out,
                        const std::vector<std::string>& more = {},
-                       const std::string& restarts = "1000") {
+                       const std::string& restarts = "1000", const std::string& job = "job.yaml") {
     std::vector<std::string> words = {"launch",
                                       "--nproc-per-node",
                                       "2",
@@ -72,7 +72,7 @@ class FaultPoints : public ::testing::Test {
                                       restarts,
                                       "--",
                                       "train",
-                                      "job.yaml",
+                                      job,
                                       "--out",
                                       out,
                                       "--allow-fault-injection",
@@ -169,6 +169,45 @@ TEST_F(FaultPoints, AKillInAnOperationOfAnyKindIsNeverHalfApplied) {
 }
 
 TEST_F(FaultPoints, AKillAtAnyStageOfTheStartCostsOneRestart) {
+// Messages of several chunks, over what carries them. `wide` has operations of half a megabyte.
+TEST_F(FaultPoints, AKillAtAChunkInsideAnOperationIsNeverHalfApplied) {
+  std::string job = read_file(*desk_ / "job.yaml");
+  job.replace(job.find("hidden: 16"), 10, "hidden: 128");
+  desk_->write("wide.yaml", job);
+  const std::vector<std::string> steps = {"--steps", "12"};
+  ASSERT_EQ(desk_->run({"train", "wide.yaml", "--nproc", "2", "--out", "wide", "--steps", "12"})
+                .exit_code,
+            0);
+  const std::vector<std::string> expected = trace(*desk_ / "wide");
+  for (const char* transport : {"shm", "gloo"}) {
+    SCOPED_TRACE(transport);
+    desk_->set("TRIREME_TRANSPORT", transport);
+    const std::string out = std::string("chunks-") + transport;
+    const std::vector<std::string> faults = {"rank=1 step=3 what=all_gather chunk=0: kill",
+                                             "rank=0 step=4 what=all_gather chunk=2: kill",
+                                             "rank=1 step=5 what=reduce_scatter chunk=1: kill",
+                                             "rank=0 step=6 what=reduce_scatter chunk=3: kill",
+                                             "rank=1 group=dp_shard op=30 chunk=1: kill",
+                                             "rank=0 step=11 chunk=1: throw"};
+    std::string all;
+    for (const std::string& fault : faults) all += fault + ";";
+    const Result result = launch(all, out, steps, "1000", "wide.yaml");
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(happened(out), SizeIs(faults.size())) << result.err;
+    EXPECT_EQ(trace(*desk_ / out), expected);
+    EXPECT_EQ(desk_->run({"checkpoint", "diff", out, "wide"}).exit_code, 0);
+
+    // Whom nobody starts again.
+    const std::string once = out + "-once";
+    const Result ended =
+        launch("rank=1 step=3 what=all_gather chunk=1: kill", once, steps, "0", "wide.yaml");
+    EXPECT_EQ(ended.exit_code, 4);
+    EXPECT_THAT(ended.err, HasSubstr("rank 1 was killed by signal 9"));
+    EXPECT_THAT(trace(*desk_ / once), SizeIs(2)) << "step 3 was not applied";
+  }
+  desk_->clear("TRIREME_TRANSPORT");
+}
+
   const std::string faults =
       "rank=1 start=process: kill; rank=0 start=store: kill; rank=1 start=ranks: kill; "
       "rank=0 start=links: kill; rank=1 start=mesh: kill; rank=0 group=exchange op=0: kill; "

@@ -43,7 +43,7 @@ const Names kErrors = {{"EACCES", EACCES}, {"EDQUOT", EDQUOT}, {"EFBIG", EFBIG},
                        {"ENOSPC", ENOSPC}, {"EROFS", EROFS}};
 constexpr std::array<std::string_view, 5> kStages = {"process", "store", "ranks", "links", "mesh"};
 constexpr std::string_view kConditions =
-    "rank generation start phase step line what group op op-end fs fs.CALL";
+    "rank generation start phase step line what group op op-end chunk fs fs.CALL";
 
 std::string_view name_of(const Names& names, int value) {
   return std::ranges::find(names, value, &Names::value_type::second)->first;
@@ -162,6 +162,8 @@ void read_condition(const Piece& condition, Fault& fault) {
     fault.op = value.whole_number(0, kLargest);
   } else if (key == "op-end") {
     fault.ended = value.whole_number(0, kLargest);
+  } else if (key == "chunk") {
+    fault.chunk = value.whole_number(0, kLargest);
   } else {
     condition.refuse(
         fmt::format("no such condition; needs one of: {}, each with =VALUE", kConditions));
@@ -194,15 +196,16 @@ void read_action(const Piece& action, Fault& fault) {
 
 // What can never hold together is a mistake.
 void check(const Piece& all, const Fault& fault) {
-  const bool in_group = fault.op || fault.ended || !fault.group.empty();
+  const bool in_group = fault.op || fault.ended || fault.chunk || !fault.group.empty();
   const bool in_step = in_group || fault.line || !fault.what.empty();
   const bool in_run = in_step || fault.step || fault.phase || fault.call;
   if (fault.start.empty() && !in_run)
-    all.refuse("says where by none of: start phase step line what group op op-end fs");
+    all.refuse("says where by none of: start phase step line what group op op-end chunk fs");
   if (!fault.start.empty() && in_run)
     all.refuse("at the start there is no step, line, operation or checkpoint yet");
   if (fault.call && in_step) all.refuse("a disk call has no line and no operation");
   if (fault.op && fault.ended) all.refuse("op is as it begins, op-end as it ends: give one");
+  if (fault.chunk && fault.ended) all.refuse("an operation that has ended is at no chunk: give op");
   if (fault.action >= Action::kError && !fault.call)
     all.refuse("error, short, torn and lie happen at a disk call: give fs or fs.CALL");
   if (fault.action > Action::kError && fault.call != DiskCall::kWrite)
@@ -248,6 +251,7 @@ std::string print(const Fault& fault) {
   if (!fault.group.empty()) add("group", fault.group);
   if (fault.op) add("op", *fault.op);
   if (fault.ended) add("op-end", *fault.ended);
+  if (fault.chunk) add("chunk", *fault.chunk);
   if (fault.call) add(name_of(kCalls, number(*fault.call)), fault.nth);
   text += fmt::format(": {}", name_of(kActions, number(fault.action)));
   if (fault.action == Action::kError)

@@ -53,6 +53,7 @@ struct Fault {
   std::string group{};                   // of the operation
   std::optional<std::uint64_t> op{};     // its number within the group, as it begins
   std::optional<std::uint64_t> ended{};  // or when it has ended
+  std::optional<std::uint64_t> chunk{};  // or at this one of the chunks that it moves here
   std::optional<DiskCall> call{};
   std::uint64_t nth = 1;  // of the disk calls for which the rest holds
   Action action = Action::kKill;

@@ -27,6 +27,7 @@ bool holds(const Fault& fault, const flight::Moment& moment) {
   if (fault.line && fault.line != moment.line) return false;
   if (!fault.what.empty() && fault.what != moment.what) return false;
   if (!fault.group.empty() && fault.group != moment.group) return false;
+  if (fault.chunk != moment.chunk) return false;
   if (fault.op && (!operation || moment.ended || fault.op != moment.sequence)) return false;
   if (fault.ended) return operation && moment.ended && fault.ended == moment.sequence;
   return !moment.ended;

@@ -75,7 +75,8 @@ void Recorder::enter(Phase phase, std::int64_t step) {
 
 // Out of line: what every line and operation pays is one branch.
 __attribute__((noinline, cold)) void Recorder::tell(int track, const char* what,
-                                                    std::uint64_t sequence, bool ended) {
+                                                    std::uint64_t sequence, bool ended,
+                                                    std::optional<std::uint64_t> chunk) {
   const auto group = track < 0 ? std::string_view() : std::string_view(area_->track[track].name);
   witness_->see({.phase = static_cast<Phase>(area_->phase.load()),
                  .step = area_->step.load(),
@@ -83,7 +84,13 @@ __attribute__((noinline, cold)) void Recorder::tell(int track, const char* what,
                  .what = what,
                  .group = group,
                  .sequence = sequence,
+                 .chunk = chunk,
                  .ended = ended});
+}
+
+void Recorder::tell_chunk(int index) {
+  const Track& track = area_->track[index];
+  tell(index, track.what, track.sequence, false, chunks_[static_cast<std::size_t>(index)]++);
 }
 
 // Words are never given back: what is written stays where a reader has found it.
@@ -188,6 +195,7 @@ TRIREME_TORN void Recorder::begin(int index, const Doing& what) {
   std::memcpy(track.what, begun.what, sizeof track.what);
   if (what.peer == kAllMembers) track.begun.store(what.sequence + 1, std::memory_order_relaxed);
   track.running.store(record(begun), std::memory_order_release);
+  chunks_[static_cast<std::size_t>(index)] = 0;
   if (witness_ != nullptr) [[unlikely]]
     tell(index, begun.what, what.sequence, false);
 }

@@ -1,8 +1,10 @@
 // Recorder: a rank's own side of its flight record. Writing costs some tens of nanoseconds and never blocks.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,18 +60,27 @@ class Recorder {
   // Of a track: one thread at a time.
   void begin(int track, const Doing& what);
   void end(int track);
+  // Within its operation a chunk of data has moved. For the witness alone: without one it costs a branch.
+  void chunk(int track) {
+    if (witness_ != nullptr && track >= 0) [[unlikely]]
+      tell_chunk(track);
+  }
 
  private:
   friend class Waiting;
   std::uint64_t record(const Record& what);
   std::uint32_t reserve(std::size_t bytes);
 
-  void tell(int track, const char* what, std::uint64_t sequence, bool ended);
+  void tell(int track, const char* what, std::uint64_t sequence, bool ended,
+            std::optional<std::uint64_t> chunk = std::nullopt);
+  void tell_chunk(int track);
 
   Area* area_;
   Witness* witness_ = nullptr;
   std::uint64_t line_record_ = 0;
   std::atomic<std::int64_t> waited_ns_{0};
+  std::array<std::uint64_t, kTracks>
+      chunks_{};  // of the operations under way, where anybody is told
 };
 
 // While it lives, an operation of a track is under way.
