@@ -104,6 +104,11 @@ std::unique_ptr<comm::World> connect_processes(double timeout_s, config::Device 
       {.control = config, .local_rank = std::atoi(variable("LOCAL_RANK", "0").c_str())});
 }
 
+void claim_flight_record() {
+  const std::string fd = variable(elastic::kFlightVariable, "");
+  if (!fd.empty()) flight::claim_area(std::atoi(fd.c_str()));
+}
+
 bool is_process_of_a_world() {
   return std::getenv("RANK") != nullptr && variable("WORLD_SIZE", "1") != "1";
 }

@@ -7,6 +7,7 @@
 
 #include "tests/apps/program.h"
 #include "tests/apps/run_files.h"
+#include "trireme/base/clock.h"
 #include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::app {
@@ -168,7 +169,6 @@ TEST_F(FaultPoints, AKillInAnOperationOfAnyKindIsNeverHalfApplied) {
   }
 }
 
-TEST_F(FaultPoints, AKillAtAnyStageOfTheStartCostsOneRestart) {
 // Messages of several chunks, over what carries them. `wide` has operations of half a megabyte.
 TEST_F(FaultPoints, AKillAtAChunkInsideAnOperationIsNeverHalfApplied) {
   std::string job = read_file(*desk_ / "job.yaml");
@@ -208,6 +208,7 @@ TEST_F(FaultPoints, AKillAtAChunkInsideAnOperationIsNeverHalfApplied) {
   desk_->clear("TRIREME_TRANSPORT");
 }
 
+TEST_F(FaultPoints, AKillAtAnyStageOfTheStartCostsOneRestart) {
   const std::string faults =
       "rank=1 start=process: kill; rank=0 start=store: kill; rank=1 start=ranks: kill; "
       "rank=0 start=links: kill; rank=1 start=mesh: kill; rank=0 group=exchange op=0: kill; "
@@ -217,6 +218,20 @@ TEST_F(FaultPoints, AKillAtAChunkInsideAnOperationIsNeverHalfApplied) {
   expect_the_bits_of("whole", "start");
   EXPECT_THAT(happened("start"), SizeIs(7));
   EXPECT_LE(events("start").size(), 7u) << "two may die in one generation";
+}
+
+// It would be waited for otherwise: for two minutes.
+TEST_F(FaultPoints, AnEndWithZeroBeforeTheOthersAreMetIsNoticedAtOnce) {
+  for (const char* stage : {"process", "store", "ranks", "links"}) {
+    const std::string out = std::string("alone-") + stage;
+    const Stopwatch watch;
+    const Result result =
+        launch(std::string("rank=1 start=") + stage + ": exit=0", out, {"--steps", "2"}, "0");
+    EXPECT_EQ(result.exit_code, 4) << stage;
+    EXPECT_THAT(result.err,
+                HasSubstr("rank 1 ended with exit code 0 before it had met the others"));
+    EXPECT_LT(watch.seconds(), 30) << "on a machine that does much else";
+  }
 }
 
 TEST_F(FaultPoints, TwoAtOnceAndDuringRecovery) {

@@ -84,6 +84,27 @@ TEST(Launch, AKilledRankIsNamedAndTheOthersDoNotOutliveTheGrace) {
   EXPECT_FALSE(has_children());
 }
 
+// Says in its flight record that it is a rank, as flight::claim_area() does.
+constexpr char kComes[] =
+    "printf '\\001' | dd of=/proc/self/fd/$TRIREME_FLIGHT bs=1 seek=12 conv=notrunc 2>/dev/null; ";
+
+TEST(Launch, ARankThatEndsWithZeroBeforeItHasMetTheOthersIsAFailureAtOnce) {
+  const Stopwatch clock;
+  const Outcome outcome =
+      run(shell(3, std::string(kComes) + "[ $RANK = 1 ] && exit 0; exec sleep 100"));
+  EXPECT_EQ(outcome.exit_code, 4);
+  EXPECT_EQ(outcome.rank, 1);
+  EXPECT_THAT(outcome.cause,
+              HasSubstr("rank 1 ended with exit code 0 before it had met the others"));
+  EXPECT_LT(clock.seconds(), 25);
+  EXPECT_FALSE(has_children());
+}
+
+// Control of the test above: without its word nobody can tell it from one that is done.
+TEST(Launch, WhatIsNoRankOfOursMayEndAsItLikes) {
+  EXPECT_EQ(run(shell(3, "[ $RANK = 1 ] && exit 0; exec sleep 0.5")).exit_code, 0);
+}
+
 TEST(Launch, OthersMayEndByThemselvesWithinTheGrace) {
   Launch launch = shell(2, "[ $RANK = 1 ] && exit 5; sleep 0.2; exit 4");
   launch.grace_s = 20;
@@ -182,6 +203,15 @@ TEST(Verdict, WithoutFailureItIsZeroOrTheInterrupt) {
   EXPECT_EQ(judge({{.rank = 0}, {.rank = 1}}, 0).exit_code, 0);
   EXPECT_EQ(judge({{.rank = 0}, {.rank = 1}}, SIGTERM).exit_code, 0);  // it had just finished
   EXPECT_EQ(judge({{.rank = 0, .code = 143}, {.rank = 1, .code = 143}}, SIGTERM).exit_code, 143);
+}
+
+TEST(Verdict, ZeroIsNoEndForARankThatOthersNeed) {
+  using Early = RankEnd::Early;
+  const auto of = [](Early early) { return judge({{.rank = 1, .early = early}}, 0); };
+  EXPECT_EQ(of(Early::kNot).exit_code, 0);
+  EXPECT_EQ(of(Early::kAtWork).exit_code, 4);
+  EXPECT_THAT(of(Early::kAtWork).cause, HasSubstr("rank 1 ended with exit code 0 in the midst"));
+  EXPECT_THAT(of(Early::kAlone).cause, HasSubstr("before it had met the others"));
 }
 
 TEST(Verdict, ARankThatWeKilledIsNotTheCause) {

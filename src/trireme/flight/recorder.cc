@@ -231,6 +231,12 @@ env::Descriptor shared_area() {
   return memory;
 }
 
+void claim_area(int descriptor) {
+  auto* const area = static_cast<Area*>(map(descriptor, PROT_READ | PROT_WRITE, MAP_SHARED));
+  area->process = ::getpid();
+  ::munmap(area, sizeof(Area));
+}
+
 std::shared_ptr<const Area> map_area(int descriptor) {
   return {static_cast<const Area*>(map(descriptor, PROT_READ, MAP_SHARED)),
           [](const Area* area) { ::munmap(const_cast<Area*>(area), sizeof(Area)); }};

@@ -114,6 +114,8 @@ class Waiting {
 // Memory for one recorder that a child process inherits; nobody else can reach it, and it goes with the last who has
 // it. Throws Error{kUsage} where the machine has no room.
 env::Descriptor shared_area();
+// The child says there that it has come, long before it records anything. Throws as a Recorder.
+void claim_area(int descriptor);
 // Read only. Throws Error{kInternal}.
 std::shared_ptr<const Area> map_area(int descriptor);
 
