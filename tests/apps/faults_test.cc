@@ -267,6 +267,27 @@ TEST_F(FaultPoints, ADiskThatFailsCostsTheCheckpointAndNoMore) {
   EXPECT_THAT(result.err, Not(HasSubstr("restarting")));
 }
 
+// A write that lies is found by reading back, and costs that snapshot; a torn one, or a kill, leaves those before it.
+TEST_F(FaultPoints, FaultsOfSnapshotsInMemoryCostASnapshotAndNoBit) {
+  const Result result = launch(
+      "rank=0 generation=1 mem.write=5: torn=100; rank=1 generation=2 mem.write=1: lie; "
+      "rank=1 generation=2 mem.fsync=3: kill; rank=0 generation=3 mem.write=2: flip",
+      "memory", {"--set", "checkpoint.every=0", "checkpoint.memory_every=4"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(happened("memory"), SizeIs(4)) << result.err;
+  expect_the_bits_of("whole", "memory");
+  EXPECT_THAT(result.out, HasSubstr(" from memory, "));
+  int not_written = 0;
+  for (const Json& event : events("memory"))
+    if (event["class"] == "snapshot not written") {
+      ++not_written;
+      EXPECT_THAT(
+          event["cause"].get<std::string>(),
+          AllOf(HasSubstr("/dev/shm/trireme-memory-"), HasSubstr("other bytes than were written")));
+    }
+  EXPECT_GE(not_written, 1);
+}
+
 TEST_F(FaultPoints, DeathsThatLookFineAreFailures) {
   const Result result = launch(
       "rank=1 step=5: exit=0; rank=0 step=9: throw; rank=1 step=13: abort; "

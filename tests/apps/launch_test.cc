@@ -273,6 +273,21 @@ TEST_F(Launched, MemoryForSnapshotsLastsAsLongAsItsAgent) {
   EXPECT_EQ(read_file(desk_ / "where"), "\n") << "only for jobs that keep something there";
 }
 
+TEST_F(Launched, SaysWhereSnapshotsHaveNoRoom) {
+  worker("exit 0");
+  const std::string says = "snapshots in memory need";
+  const Result small = desk_.run(with_memory(words({})), front());
+  EXPECT_EQ(small.exit_code, 0) << small.err;
+  EXPECT_EQ(small.out.find(says), std::string::npos);
+  std::vector<std::string> large = with_memory(words({}));
+  for (const char* word : {"--set", "model.layers=96", "model.hidden=65536", "model.heads=512"})
+    large.emplace_back(word);
+  const Result none = desk_.run(large, front());
+  EXPECT_EQ(none.exit_code, 0) << none.err;
+  EXPECT_THAT(none.out, HasSubstr(says));
+  EXPECT_THAT(none.out, HasSubstr("of /dev/shm, which has"));
+}
+
 // It was not there while the run went on: what it has is not the past of what it joins.
 TEST_F(Hosts, MemoryOfAHostThatMissedAGenerationIsEmptied) {
   worker(

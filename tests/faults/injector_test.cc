@@ -122,6 +122,24 @@ TEST_F(Injected, AtTheNthDiskCallOfItsKind) {
   EXPECT_EQ(disk.read("d/c")->bytes().size(), 5u) << "in two writes";
 }
 
+// Snapshots in memory have calls of their own, which are counted apart.
+TEST_F(Injected, AtACallOfSnapshotsInMemory) {
+  harness::MemoryFiles disk;
+  Rank rank(notes(), "mem.write=1: flip; fs.write=2: lie");
+  env::FileSystem &files = rank.injector().files(disk),
+                  &memory = rank.injector().memory_files(disk);
+  env::make_directory(disk, "d");
+  env::write_new_file(files, "d/a", "one");
+  try {
+    env::write_new_file(memory, "d/b", "two");
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("d/b")) << "read back";
+  }
+  env::write_new_file(memory, "d/c", "three");
+  EXPECT_THROW(env::write_new_file(files, "d/d", "four"), Error);
+}
+
 TEST_F(Injected, AWriteThatLiesOrTears) {
   harness::MemoryFiles disk;
   Rank rank(notes(), "fs.write=1: lie; fs.write=2: torn=2");

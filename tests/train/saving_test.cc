@@ -8,7 +8,7 @@
 #include <set>
 #include <thread>
 
-#include "tests/harness/faulty_files.h"
+#include "tests/harness/failing_files.h"
 #include "tests/harness/watched_runs.h"
 #include "trireme/formats/checkpoint_files.h"
 #include "trireme/train/trainer.h"
@@ -16,7 +16,7 @@
 namespace trireme::train {
 namespace {
 
-using harness::FaultyFiles;
+using harness::FailingFiles;
 using harness::FileFault;
 using harness::Sets;
 using harness::operator+;
@@ -26,13 +26,13 @@ using testing::HasSubstr;
 using Steps = std::set<std::int64_t>;
 
 // A disk that syncs no file before open().
-class SlowDisk : public FaultyFiles {
+class SlowDisk : public FailingFiles {
  public:
-  using FaultyFiles::FaultyFiles;
+  using FailingFiles::FailingFiles;
   int fsync(int file) override {
     std::unique_lock lock(mutex_);
     opened_.wait(lock, [&] { return open_; });
-    return FaultyFiles::fsync(file);
+    return FailingFiles::fsync(file);
   }
   void open() {
     const std::lock_guard lock(mutex_);
@@ -139,12 +139,12 @@ TEST_F(Saving, AnInterruptWaitsForWhatIsUnderWay) {
 
 // A step that ends the run does not take with it what is under way: every good step is saved or was told to be left out.
 TEST_F(Saving, LossThatIsNoNumberLeavesWhatIsUnderWay) {
-  class Sluggish : public FaultyFiles {
+  class Sluggish : public FailingFiles {
    public:
-    using FaultyFiles::FaultyFiles;
+    using FailingFiles::FailingFiles;
     int fsync(int file) override {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));  // many steps
-      return FaultyFiles::fsync(file);
+      return FailingFiles::fsync(file);
     }
   };
   Watch watch;
@@ -174,7 +174,7 @@ TEST_F(Saving, AFailureIsToldAndTheRunGoesOn) {
       SCOPED_TRACE(fmt::format("async {}, call {}", async, nth));
       std::filesystem::remove_all(scratch_ / "run");
       Watch watch;
-      FaultyFiles files(env::real_file_system());
+      FailingFiles files(env::real_file_system());
       watch.at_step = [&](std::int64_t step) {
         if (step == 2) files.fail(nth, FileFault::kError, ENOSPC);
       };
@@ -197,7 +197,7 @@ TEST_F(Saving, AFailureIsToldAndTheRunGoesOn) {
 
 TEST_F(Saving, AFailureOfTheLastOneEndsTheRun) {
   Watch watch;
-  FaultyFiles files(env::real_file_system());
+  FailingFiles files(env::real_file_system());
   watch.at_step = [&](std::int64_t step) {
     if (step == 5) files.fail(2, FileFault::kKill);
   };
