@@ -101,7 +101,8 @@ TEST(Messages, ReadBack) {
                           .process = 'T'},
                 .seconds = 5.5,
                 .in_step = true,
-                .details = "lines\n"}}}};
+                .details = "lines\n"},
+               {.state = {.rank = 4}, .seconds = 6, .same = true}}}};
   std::mt19937_64 random(1);
   for (const Message& message : all) {
     const std::string bytes = encode(message);

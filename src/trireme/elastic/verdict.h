@@ -6,6 +6,8 @@
 
 namespace trireme::elastic {
 
+inline constexpr int kSignalled = 128;  // exit codes above: ended by that signal, in order
+
 // How one rank ended: with an exit code, or killed by `signal` (nonzero).
 struct RankEnd {
   // It ended with 0 in the midst of its work, or before it had met the others, who cannot go on without it.

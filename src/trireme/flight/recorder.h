@@ -55,7 +55,8 @@ class Recorder {
   // Seconds that threads of this rank have waited for others, so far.
   double waited_s() const { return static_cast<double>(waited_ns_.load()) * 1e-9; }
 
-  // Any thread's. -1 where there is no room, which the functions below take for nothing.
+  // Any thread's. -1 where there is no room, which the functions below take for nothing. Of names longer than 31
+  // characters a digest stands for the end.
   int make_track(std::string_view name, const std::vector<int>& ranks);
   // Of a track: one thread at a time.
   void begin(int track, const Doing& what);
