@@ -8,6 +8,7 @@
 #include "tests/apps/program.h"
 #include "tests/apps/run_files.h"
 #include "trireme/base/clock.h"
+#include "trireme/config/job.h"
 #include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::app {
@@ -104,6 +105,39 @@ class FaultPoints : public ::testing::Test {
 
   static inline Desk* desk_ = nullptr;
 };
+
+// Control of all that compare bits: what goes on without its states and its place in the data has others, at once; so has
+// what learns a millionth faster.
+TEST_F(FaultPoints, ControlWhatIsNotRestoredShows) {
+  const std::vector<std::string> whole = trace(*desk_ / "whole");
+  const auto numbers = [](const std::string& line) { return line.substr(line.find(' ')); };
+  const std::string before = "whole/checkpoints/step-" + std::to_string(kSteps - 1);
+  const Result forgets = desk_->run({"train", "job.yaml", "--nproc", "2", "--out", "forgets",
+                                     "--steps", "1", "--set", "model.weights=" + before});
+  ASSERT_EQ(forgets.exit_code, 0) << forgets.err;
+  EXPECT_NE(numbers(trace(*desk_ / "forgets").at(0)), numbers(whole.back()));
+  const double rate = config::load_job(*desk_ / "whole/job.lock.yaml").optim.lr * (1 + 1e-6);
+  const Result faster = desk_->run({"train", "job.yaml", "--nproc", "2", "--out", "faster", "--set",
+                                    fmt::format("optim.lr={:.17g}", rate)});
+  ASSERT_EQ(faster.exit_code, 0) << faster.err;
+  EXPECT_NE(trace(*desk_ / "faster"), whole);
+  EXPECT_EQ(desk_->run({"checkpoint", "diff", "faster", "whole"}).exit_code, 1);
+}
+
+// Control of all that is started again: without that, each of these ends the run.
+TEST_F(FaultPoints, ControlWithoutRestartsAFaultIsTheEnd) {
+  int number = 0;
+  for (const char* fault :
+       {"rank=1 start=mesh: kill", "rank=0 step=7: kill", "rank=1 step=5: exit=0",
+        "rank=1 step=13: abort", "rank=0 step=9: throw", "rank=0 step=4 fs=3: kill"}) {
+    const std::string out = "ends-" + std::to_string(number++);
+    const Result result = launch(fault, out, {}, "0");
+    EXPECT_NE(result.exit_code, 0) << fault;
+    EXPECT_THAT(happened(out), SizeIs(1)) << fault;
+    if (!std::filesystem::exists(*desk_ / out / "metrics.jsonl")) continue;
+    EXPECT_LT(trace(*desk_ / out).size(), static_cast<std::size_t>(kSteps)) << fault;
+  }
+}
 
 // The nth call in the save after step n + 1, for as long as a save has so many. What was acknowledged is what stands, or
 // the new one does.
@@ -247,6 +281,8 @@ TEST_F(FaultPoints, ACrashLoopEndsWithRankAndStep) {
   EXPECT_EQ(result.exit_code, 4);
   EXPECT_THAT(result.err, HasSubstr("rank 1 was killed by signal 9"));
   EXPECT_THAT(result.err, HasSubstr("in step 20; 3 restarts since the checkpoint of step 19"));
+  // Control: a death that does not come again is no loop.
+  EXPECT_EQ(launch("rank=1 step=20: kill", "no-loop", {}, "3").exit_code, 0);
 }
 
 // Full, failing, short and lying disks cost the checkpoint that they spoil, and no restart.

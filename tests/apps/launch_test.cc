@@ -273,6 +273,24 @@ TEST_F(Launched, MemoryForSnapshotsLastsAsLongAsItsAgent) {
   EXPECT_EQ(read_file(desk_ / "where"), "\n") << "only for jobs that keep something there";
 }
 
+// Two runs of one directory: the second is refused while the first lives, and has it afterwards.
+TEST_F(Launched, ADirectoryHasOneRun) {
+  worker("[ -e second ] && exit 0; touch begun; exec sleep 600");
+  const std::vector<std::string> again = {"train", "job.yaml", "--out", "run"};
+  {
+    Running running(desk_.path(), front(), words({}));
+    ASSERT_TRUE(soon([&] { return std::filesystem::exists(desk_ / "begun"); }));
+    const Result refused = desk_.run(again, front());
+    EXPECT_EQ(refused.exit_code, 2);
+    expect_one_line(refused.err);
+    EXPECT_THAT(refused.err, HasSubstr("is in use by a run that has not ended"));
+    running.signal(SIGKILL);
+    running.wait();
+  }
+  desk_.write("second", "");
+  EXPECT_TRUE(soon([&] { return desk_.run(again, front()).exit_code == 0; }));
+}
+
 TEST_F(Launched, SaysWhereSnapshotsHaveNoRoom) {
   worker("exit 0");
   const std::string says = "snapshots in memory need";
@@ -488,6 +506,20 @@ TEST_F(Launch, AStoppedRankIsNamedAndCostsNoBit) {
   EXPECT_THAT(report, HasSubstr("rank 0: ")) << "silent, or not yet";
   EXPECT_THAT(report, HasSubstr("rank 1 (process " + std::to_string(before[1]) + ")"));
   EXPECT_THAT(report, HasSubstr("of 'dp_shard'")) << "its last operations";
+}
+
+// Control: where nobody looks, the same stop is told by nobody for as long.
+TEST_F(Launch, WithoutALookoutAStoppedRankIsNotNamed) {
+  Running running = launch({"--set", "run.hang_report_s=0"});
+  ASSERT_TRUE(reaches(20));
+  const pid_t rank = ranks(running)[1];
+  ::kill(rank, SIGSTOP);
+  ::sleep(5);
+  EXPECT_FALSE(std::filesystem::exists(desk_ / "run/hangs.txt"));
+  ::kill(rank, SIGCONT);
+  const Result result = running.wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.err.find("its process is stopped"), std::string::npos);
 }
 
 // Nor does a rank that pauses: a second is nobody's end.

@@ -177,11 +177,13 @@ TEST(Launch, RanksDieWithTheirParent) {
   const std::string pid_file =
       ::testing::TempDir() + "trireme_rank_pid_" + std::to_string(::getpid());
   const pid_t parent = ::fork();
-  if (parent == 0) ::_exit(run(shell(1, "echo $$ > " + pid_file + "; exec sleep 30")).exit_code);
-  pid_t rank = 0;
+  // Beside the rank a process that nobody has told to die with its parent: the control.
+  if (parent == 0)
+    ::_exit(run(shell(1, "sleep 30 & echo $$ $! > " + pid_file + "; exec sleep 30")).exit_code);
+  pid_t rank = 0, other = 0;
   for (int i = 0; i < kLooks && rank == 0; ++i) {
     ::usleep(20'000);
-    std::ifstream(pid_file) >> rank;
+    std::ifstream(pid_file) >> rank >> other;
   }
   ASSERT_GT(rank, 0);
   ::kill(parent, SIGKILL);
@@ -196,6 +198,8 @@ TEST(Launch, RanksDieWithTheirParent) {
     stat >> pid >> name >> state;
   }
   EXPECT_TRUE(state.empty() || state == "Z") << state;
+  ASSERT_GT(other, 0);
+  EXPECT_EQ(::kill(other, SIGKILL), 0) << "it lives on";
   ::unlink(pid_file.c_str());
 }
 

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -108,6 +109,23 @@ TEST_F(Saving, ASlowDiskGetsFewerCheckpointsAndHoldsUpNoStep) {
   EXPECT_EQ(watch.checkpoints[1].step, 2);
   EXPECT_EQ(watch.checkpoints[1].problem, "");
   EXPECT_EQ(watch.checkpoints[2].step, 5);
+}
+
+// Control: written at once, the same disk holds up the step after a checkpoint.
+TEST_F(Saving, ASlowDiskHoldsUpStepsWhereNothingIsWrittenBehindThem) {
+  Watch watch;
+  SlowDisk disk(env::real_file_system());
+  std::atomic<std::int64_t> reached{0};
+  watch.at_step = [&](std::int64_t step) { reached = step; };
+  std::thread opens([&] {
+    while (reached < 2) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    EXPECT_EQ(reached, 2);
+    disk.open();
+  });
+  EXPECT_EQ(run("slow", {"checkpoint.async=false"}, watch, disk), Ending::kDone);
+  opens.join();
+  EXPECT_EQ(watch.end.checkpoints_skipped, 0);
 }
 
 // Of a step whose metrics cannot be written there is none; the next has all of them.
