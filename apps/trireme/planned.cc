@@ -86,6 +86,12 @@ std::string job_in_memory(const std::string& text) {
 
 void check_early(const config::Job& job, const Place& place) {
   if (job.run.device == config::Device::kCuda) check_cuda(place);
+  if (job.run.find_micro_batch && job.checkpoint.memory_every > 0)
+    fail(ErrorKind::kUsage,
+         "run.find_micro_batch with checkpoint.memory_every={}: ranks that start again from memory "
+         "would look again and may find another; find it with checkpoint.memory_every=0 under "
+         "--ranks or --nproc, then set run.micro_batch",
+         job.checkpoint.memory_every);
   if (job.run.find_micro_batch && place.launched() && place.world > 1)
     fail(ErrorKind::kUsage,
          "run.find_micro_batch: the ranks were started by another program, which would have to "

@@ -178,6 +178,9 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   worker_program();  // the last thing that can be missing
   run.prepare(planned.job, data.dataset.tokenizer.description());
   say_start(planned, data, run, place, beginning, options.verbose);
+  if (planned.job.checkpoint.memory_every > 0)
+    if (const auto note = too_small(planned, place, std::getenv(elastic::kMemoryVariable)))
+      say("note      " + *note);
   append(arguments,
          {"--job", (run.path() / kLockedJobName).string(), "--out", run.path().string()});
   if (run.resume()) append(arguments, {"--resume", run.resume()->checkpoint.string()});

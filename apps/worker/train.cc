@@ -71,6 +71,7 @@ train::Ending train_rank(train::TrainSetup setup, comm::World& world, const Argu
 
 int train(const Arguments& arguments) {
   const Interrupts interrupts;
+  claim_flight_record();
   train::TrainSetup setup;
   const Path job = arguments.text("job");
   setup.job = config::parse_job(read_file(job), job.string());
