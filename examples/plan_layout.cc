@@ -16,11 +16,10 @@ int main(int argc, char** argv) {
   }
   using namespace trireme;
   try {
-    const planner::Answer answer =
-        planner::search({.job = config::load_job(argv[1]),
-                         .cluster = planner::find_cluster(argv[2]),
-                         .gpus = argc == 4 ? std::atoi(argv[3]) : 0},
-                        {.options = 1});
+    const planner::Answer answer = planner::search({.job = config::load_job(argv[1]),
+                                                    .cluster = planner::find_cluster(argv[2]),
+                                                    .gpus = argc == 4 ? std::atoi(argv[3]) : 0},
+                                                   {.options = 1});
     const planner::Option& best = answer.options.front();
     fmt::print("{}: {:.4g} s a step, {:.1f} GiB a GPU\n", planner::text(best.layout), best.seconds,
                planner::needed(answer.question, best) / (1 << 30));

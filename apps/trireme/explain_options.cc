@@ -63,19 +63,22 @@ void add_plan(CLI::App& root, PlanOptions& o, Run& run) {
   CLI::App& app = add_command(
       root, "plan", "Find the best layout of a job on a cluster, and say why", kPlanExamples);
   add_job_file(app, o.job);
-  app.add_option("--cluster", o.cluster, "a shipped cluster (docs/clusters.md) or a file")->required();
+  app.add_option("--cluster", o.cluster, "a shipped cluster (docs/clusters.md) or a file")
+      ->required();
   app.add_option("--gpus", o.gpus, "how many; by money at most. Default: all of the cluster");
   app.add_option("--by", o.by, "what is best: time of a step, or money for a token")
       ->check(CLI::IsMember({"time", "money"}))
       ->capture_default_str();
-  app.add_flag("--keep", o.keep,
-               "what the job or --set says of parallel, recompute, offload and run.micro_batch stays");
+  app.add_flag(
+      "--keep", o.keep,
+      "what the job or --set says of parallel, recompute, offload and run.micro_batch stays");
   app.add_option("--top", o.top, "layouts of different shapes to show")
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
   app.add_option("--tokens", o.tokens, "of the whole training; default: the job's run.steps");
-  app.add_flag("--expandable-segments", o.expandable,
-               "the GPU's allocator grows segments (PYTORCH_CUDA_ALLOC_CONF), so that no holes stay");
+  app.add_flag(
+      "--expandable-segments", o.expandable,
+      "the GPU's allocator grows segments (PYTORCH_CUDA_ALLOC_CONF), so that no holes stay");
   app.add_option("--format", o.format, "table or json")
       ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();

@@ -67,7 +67,8 @@ std::string job_text(const planner::Answer& answer, const PlanOptions& options) 
   return fmt::format(
       "# {}\n# {} a step forecast on {} GPUs of {}: trireme plan {} --cluster {}\n{}",
       planner::text(best.layout), fmt::format("{:.4g} s", best.seconds), best.layout.world(),
-      answer.question.cluster.name, options.job.file, options.cluster, config::print_yaml(best.job));
+      answer.question.cluster.name, options.job.file, options.cluster,
+      config::print_yaml(best.job));
 }
 
 }  // namespace
@@ -78,8 +79,7 @@ int plan(const PlanOptions& options) {
   if (options.gpus && *options.gpus < 1)
     fail(ErrorKind::kUsage, "--gpus {}: a plan needs 1 or more", *options.gpus);
   question.gpus = options.gpus.value_or(0);
-  if (question.job.model.vocab == 0)
-    question.job.model.vocab = known_vocabulary(question.job.data);
+  if (question.job.model.vocab == 0) question.job.model.vocab = known_vocabulary(question.job.data);
   if (options.keep) question.kept = set_keys(options.job);
   question.expandable = options.expandable;
   if (options.tokens && !(*options.tokens > 0))
@@ -97,10 +97,10 @@ int plan(const PlanOptions& options) {
     throw;
   }
   progress.end();
-  const double whole = static_cast<double>(answer.options.front().job.run.steps) *
-                       answer.options.front().tokens();
-  const planner::Spending spending = planner::spending(
-      answer.question, answer.options.front(), options.tokens.value_or(whole));
+  const double whole =
+      static_cast<double>(answer.options.front().job.run.steps) * answer.options.front().tokens();
+  const planner::Spending spending =
+      planner::spending(answer.question, answer.options.front(), options.tokens.value_or(whole));
   if (!options.out.empty()) write_file_synced(options.out, job_text(answer, options));
   if (options.format == "json")
     fmt::print("{}\n", planner::answer_json(answer, spending).dump(1));

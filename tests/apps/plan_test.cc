@@ -36,8 +36,8 @@ TEST(Plan, WritesAJobThatCompiles) {
 TEST(Plan, JsonHasWhatTheTableHas) {
   const Desk desk;
   desk.write("job.yaml", kJob);
-  const Result result = desk.run({"plan", "job.yaml", "--cluster", "dgx-h100", "--gpus", "16",
-                                  "--keep", "--format", "json"});
+  const Result result = desk.run(
+      {"plan", "job.yaml", "--cluster", "dgx-h100", "--gpus", "16", "--keep", "--format", "json"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   const Json json = parse_json(result.out, "plan");
   EXPECT_EQ(json["version"], 1);
@@ -54,8 +54,9 @@ TEST(Plan, JsonHasWhatTheTableHas) {
 TEST(Plan, RefusesWithTheReason) {
   const Desk desk;
   desk.write("job.yaml", kJob);
-  desk.write("large.yaml",
-             "model: {layers: 96, hidden: 12288, heads: 96, vocab: 51200}\nrun: {global_batch: 8}\n");
+  desk.write(
+      "large.yaml",
+      "model: {layers: 96, hidden: 12288, heads: 96, vocab: 51200}\nrun: {global_batch: 8}\n");
   const auto refused = [&](int code, std::vector<std::string> more) {
     more.insert(more.begin(), "plan");
     const Result result = desk.run(more);
@@ -81,8 +82,8 @@ TEST(Plan, RefusesWithTheReason) {
 TEST(Plan, TheExampleAsksTheLibrary) {
   const Desk desk;
   desk.write("job.yaml", kJob);
-  const Result result = desk.run({"job.yaml", "dgx-h100", "16"},
-                                 std::string(TRIREME_BIN_DIR) + "/plan_layout");
+  const Result result =
+      desk.run({"job.yaml", "dgx-h100", "16"}, std::string(TRIREME_BIN_DIR) + "/plan_layout");
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr("s a step"));
   EXPECT_THAT(result.out, HasSubstr("- tp "));

@@ -43,11 +43,8 @@ Cluster hosts(int count, double gib = 40) {
 
 config::Job gpt(std::int64_t layers, std::int64_t hidden, std::int64_t batch) {
   config::Job job;
-  job.model = {.layers = layers,
-               .hidden = hidden,
-               .heads = hidden / 128,
-               .vocab = 32000,
-               .seq_len = 1024};
+  job.model = {
+      .layers = layers, .hidden = hidden, .heads = hidden / 128, .vocab = 32000, .seq_len = 1024};
   job.precision.compute = DType::kBF16;
   job.run.global_batch = batch;
   return job;
@@ -119,8 +116,7 @@ TEST(Sieve, IsNearTheEstimate) {
   const Sieved sieved(question, Away::kNothing);
   double sum = 0;
   const std::vector<Priced> all = all_priced(question, sieved);
-  for (const Priced& priced : all)
-    sum += std::abs(priced.price.seconds / priced.estimate - 1);
+  for (const Priced& priced : all) sum += std::abs(priced.price.seconds / priced.estimate - 1);
   EXPECT_LT(sum / static_cast<double>(all.size()), 0.06);
 }
 
@@ -240,7 +236,8 @@ TEST(Reasons, SayWhatNeighboursCost) {
 
 TEST(AnswerText, IsUnderReview) {
   const Answer answer = search({.job = gpt(16, 2048, 64), .cluster = hosts(2, 24)}, {.options = 3});
-  const std::string text = answer_text(answer, spending(answer.question, answer.options.front(), 1e10));
+  const std::string text =
+      answer_text(answer, spending(answer.question, answer.options.front(), 1e10));
   const Path path = Path(TRIREME_SOURCE_DIR) / "tests" / "golden" / "plan_two_hosts.txt";
   if (std::getenv("TRIREME_UPDATE_GOLDEN") != nullptr) write_file_synced(path, text);
   EXPECT_EQ(text, read_file(path));

@@ -1,6 +1,5 @@
 #include "trireme/planner/answer_print.h"
 
-
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -93,10 +92,9 @@ std::string others_text(const Answer& answer) {
   for (std::size_t at = 1; at < answer.options.size(); ++at) {
     const Option& option = answer.options[at];
     const bool fewer = option.layout.world() != best.layout.world();
-    const double cost = answer.by == Objective::kTime
-                            ? option.seconds / best.seconds
-                            : option.seconds * option.layout.world() /
-                                  (best.seconds * best.layout.world());
+    const double cost = answer.by == Objective::kTime ? option.seconds / best.seconds
+                                                      : option.seconds * option.layout.world() /
+                                                            (best.seconds * best.layout.world());
     text += fmt::format("  {:>+5.1f} %  {:>9}  {:>9}  {}{}\n", 100 * (cost - 1),
                         seconds_text(option.seconds), bytes_text(needed(answer.question, option)),
                         fewer ? fmt::format("{} GPUs: ", option.layout.world()) : "",
@@ -213,8 +211,8 @@ Json spending_json(const Spending& run, const Option& option) {
 }  // namespace
 
 std::string answer_text(const Answer& answer, const std::optional<Spending>& spending) {
-  std::string text = head_text(answer) + "\n" + best_text(answer) + others_text(answer) +
-                     why_text(answer);
+  std::string text =
+      head_text(answer) + "\n" + best_text(answer) + others_text(answer) + why_text(answer);
   if (spending) text += spending_text(answer, *spending);
   std::string notes;
   for (const std::string& note : answer.notes) notes += fmt::format("note      {}\n", note);

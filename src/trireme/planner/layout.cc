@@ -77,7 +77,7 @@ config::Job with_layout(config::Job job, const Layout& layout) {
 
 std::string_view name(Choice choice) {
   constexpr std::string_view kNames[] = {
-      "tp",   "pp",       "cp",          "dp",        "shards", "zero", "sequence_parallel",
+      "tp",       "pp",          "cp",        "dp",     "shards", "zero", "sequence_parallel",
       "schedule", "micro_batch", "recompute", "offload"};
   return kNames[static_cast<int>(choice)];
 }

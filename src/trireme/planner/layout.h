@@ -30,7 +30,7 @@ enum class Away : std::uint8_t {
 
 struct Layout {
   int pp = 1, dp_replicate = 1, dp_shard = 1, cp = 1, tp = 1;
-  int chunks = 1;  // of a pipeline rank
+  int chunks = 1;       // of a pipeline rank
   int micro_batch = 1;  // samples
   plan::schedules::Schedule schedule = plan::schedules::Schedule::k1F1B;
   std::uint8_t zero = 0;
@@ -48,7 +48,17 @@ config::Job with_layout(config::Job job, const Layout& layout);
 
 // What is chosen, one by one: explained and compared.
 enum class Choice : std::uint8_t {
-  kTp, kPp, kCp, kDp, kShards, kZero, kSequence, kSchedule, kMicroBatch, kAgain, kAway
+  kTp,
+  kPp,
+  kCp,
+  kDp,
+  kShards,
+  kZero,
+  kSequence,
+  kSchedule,
+  kMicroBatch,
+  kAgain,
+  kAway
 };
 inline constexpr int kChoices = 11;
 std::string_view name(Choice choice);  // "tp", "recompute"

@@ -39,8 +39,7 @@ MemoryConstants memory_constants(const Cluster& cluster) {
 
 Question completed(Question question) {
   const Cluster& cluster = question.cluster;
-  if (question.gpus < 0)
-    fail(ErrorKind::kUsage, "{} GPUs: a plan needs 1 or more", question.gpus);
+  if (question.gpus < 0) fail(ErrorKind::kUsage, "{} GPUs: a plan needs 1 or more", question.gpus);
   if (question.gpus == 0) question.gpus = cluster.gpus();
   if (question.gpus == 0)
     fail(ErrorKind::kUsage, "cluster {} has {} hosts of {} GPUs: a plan needs 1 or more",

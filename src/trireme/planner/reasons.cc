@@ -44,9 +44,17 @@ class Reasons {
   void say(Choice choice, const std::string& text) { reasons_.push_back({choice, text}); }
 
   bool kept(Choice choice) const {
-    constexpr std::string_view kKeys[] = {
-        "parallel.tp", "parallel.pp", "parallel.cp", "", "parallel.dp_shard", "parallel.zero",
-        "parallel.sequence_parallel", "parallel.schedule", "run.micro_batch", "recompute.policy", ""};
+    constexpr std::string_view kKeys[] = {"parallel.tp",
+                                          "parallel.pp",
+                                          "parallel.cp",
+                                          "",
+                                          "parallel.dp_shard",
+                                          "parallel.zero",
+                                          "parallel.sequence_parallel",
+                                          "parallel.schedule",
+                                          "run.micro_batch",
+                                          "recompute.policy",
+                                          ""};
     return question_.keeps(kKeys[static_cast<int>(choice)]);
   }
 
@@ -86,7 +94,8 @@ class Reasons {
     switch (choice) {
       case Choice::kShards:
         return layout_.dp_replicate > 1
-                   ? fmt::format("shards over {} of {} data-parallel ranks", layout_.dp_shard, layout_.dp())
+                   ? fmt::format("shards over {} of {} data-parallel ranks", layout_.dp_shard,
+                                 layout_.dp())
                    : fmt::format("shards over all {} data-parallel ranks", layout_.dp());
       case Choice::kZero: return value(layout_, choice);
       case Choice::kSequence: return "sequence parallelism " + value(layout_, choice);
@@ -102,11 +111,11 @@ class Reasons {
   std::string place(Choice choice, bool first) const {
     if (choice != Choice::kTp || layout_.tp == 1) return "";
     const Cluster& cluster = question_.cluster;
-    const auto tier = std::ranges::find_if(cluster.tiers, [&](const Tier& one) {
-      return one.span == 0 || one.span >= layout_.tp;
-    });
+    const auto tier = std::ranges::find_if(
+        cluster.tiers, [&](const Tier& one) { return one.span == 0 || one.span >= layout_.tp; });
     if (tier == cluster.tiers.end() || tier->span == 0) return "";
-    return fmt::format("{} it stays inside the {} of {} GPUs", first ? ":" : ";", tier->name, tier->span);
+    return fmt::format("{} it stays inside the {} of {} GPUs", first ? ":" : ";", tier->name,
+                       tier->span);
   }
 
   void data_parallel() {
@@ -117,8 +126,9 @@ class Reasons {
                     "micro-batch{} a step{}",
                     layout_.dp(), layout_.world(), layout_.pp, layout_.cp, layout_.tp, m,
                     m == 1 ? "" : "es",
-                    layout_.pp > 1 ? fmt::format(", {:.1f} times pp", static_cast<double>(m) / layout_.pp)
-                                   : ""));
+                    layout_.pp > 1
+                        ? fmt::format(", {:.1f} times pp", static_cast<double>(m) / layout_.pp)
+                        : ""));
   }
 
   // The layout with another value of one choice, dp taking what ranks there are.
@@ -127,7 +137,7 @@ class Reasons {
     const auto offer = [&](Layout layout) {
       if (value(layout, choice) != value(layout_, choice)) near.push_back(layout);
     };
-    const auto degree = [&](int Layout::* field, int other) {
+    const auto degree = [&](int Layout::*field, int other) {
       Layout layout = layout_;
       layout.*field = other;
       const int ranks = layout.pp * layout.cp * layout.tp;
@@ -139,7 +149,7 @@ class Reasons {
         layout.dp_replicate = 1, layout.dp_shard = dp;
       offer(layout);
     };
-    const auto around = [&](int Layout::* field) {
+    const auto around = [&](int Layout::*field) {
       for (int below = layout_.*field - 1; below >= 1; --below)
         if (layout_.world() % below == 0) {
           degree(field, below);
@@ -199,7 +209,8 @@ class Reasons {
         break;
       }
       case Choice::kAgain:
-        for (const Again again : {Again::kNothing, Again::kAttention, Again::kMlp, Again::kBlocks}) {
+        for (const Again again :
+             {Again::kNothing, Again::kAttention, Again::kMlp, Again::kBlocks}) {
           other.again = again;
           const int apart = static_cast<int>(again) - static_cast<int>(layout_.again);
           if (apart == 1 || apart == -1) offer(other);
@@ -236,15 +247,12 @@ class Reasons {
     const std::int64_t batch = question_.job.run.global_batch;
     const bool divides = batch % (std::int64_t{twin.micro_batch} * twin.dp()) == 0;
     std::string text;
-    if (divides)
-      if (const std::optional<Priced> same = estimated(twin)) {
-        const double limit = memory_of(question_.cluster);
-        if (same->price.bytes > limit) {
-          text = fmt::format("{} needs {:.3g} GiB of {:.3g}", other, gib(same->price.bytes),
-                             gib(limit));
-          if (choice == Choice::kAway) return text;
-        }
-      }
+    if (divides) {
+      const double bytes = sieved_.sieve().price(twin).bytes, limit = memory_of(question_.cluster);
+      if (bytes > limit)
+        text = fmt::format("{} needs {:.3g} GiB of {:.3g}", other, gib(bytes), gib(limit));
+      if (bytes > limit && choice == Choice::kAway) return text;
+    }
     const std::optional<Priced> best =
         sieved_.least([&](const Layout& one) { return value_is(one, choice, twin); });
     if (!best) return text.empty() ? text : text + ", and so does every layout with it";
@@ -260,17 +268,13 @@ class Reasons {
     return fmt::format("{}{} {}", other, with, longer(ratio));
   }
 
-  std::optional<Priced> estimated(const Layout& twin) const {
-    const std::optional<Priced> priced = sieved_.estimated(twin);
-    return priced;
-  }
-
   static bool value_is(const Layout& one, Choice choice, const Layout& twin) {
     switch (choice) {
       case Choice::kTp: return one.tp == twin.tp;
       case Choice::kPp: return one.pp == twin.pp;
       case Choice::kCp: return one.cp == twin.cp;
-      case Choice::kShards: return one.zero > 0 && one.dp() == twin.dp() && one.dp_shard == twin.dp_shard;
+      case Choice::kShards:
+        return one.zero > 0 && one.dp() == twin.dp() && one.dp_shard == twin.dp_shard;
       case Choice::kZero: return one.zero == twin.zero;
       case Choice::kSequence: return one.tp > 1 && one.sequence_parallel == twin.sequence_parallel;
       case Choice::kSchedule:
@@ -286,8 +290,8 @@ class Reasons {
   // " (pp 16, recompute whole blocks)": what else is different in the best layout with a choice.
   std::string differences(const Layout& other, Choice choice) const {
     std::string text;
-    for (const Choice one : {Choice::kTp, Choice::kPp, Choice::kCp, Choice::kZero, Choice::kSchedule,
-                             Choice::kMicroBatch, Choice::kAgain}) {
+    for (const Choice one : {Choice::kTp, Choice::kPp, Choice::kCp, Choice::kZero,
+                             Choice::kSchedule, Choice::kMicroBatch, Choice::kAgain}) {
       if (one == choice || value(other, one) == value(layout_, one)) continue;
       const bool named = one == Choice::kZero || one == Choice::kSchedule;
       const std::string own = one == Choice::kSchedule && other.pp == 1 ? "" : value(other, one);

@@ -34,7 +34,7 @@ bool same_shape(const Layout& a, const Layout& b) {
 // How much there is in a layout that can go wrong.
 int complexity(const Layout& layout) {
   using plan::schedules::Schedule;
-  const int order = layout.schedule == Schedule::k1F1B         ? 0
+  const int order = layout.schedule == Schedule::k1F1B          ? 0
                     : layout.schedule == Schedule::kInterleaved ? 1
                                                                 : 2;
   return 4 * static_cast<int>(layout.away) + 2 * (layout.pp > 1) + 2 * (layout.cp > 1) +
@@ -90,9 +90,8 @@ class Search {
   }
 
   const Count& part_of(const Layout& layout) const {
-    return *std::ranges::find_if(parts_, [&](const Count& part) {
-      return part.question.gpus == layout.world();
-    });
+    return *std::ranges::find_if(
+        parts_, [&](const Count& part) { return part.question.gpus == layout.world(); });
   }
   const Question& question_of(const Layout& layout) const { return part_of(layout).question; }
 
@@ -113,9 +112,8 @@ class Search {
       effort_.estimated += static_cast<int>(some.size());
       best.insert(best.end(), some.begin(), some.end());
     }
-    std::ranges::stable_sort(best, {}, [&](const Priced& one) {
-      return cost(settings_.by, one.layout, one.estimate);
-    });
+    std::ranges::stable_sort(
+        best, {}, [&](const Priced& one) { return cost(settings_.by, one.layout, one.estimate); });
     compile(best);
   }
 
@@ -125,9 +123,8 @@ class Search {
     int tried = 0, kept = 0;
     for (const Priced& priced : best) {
       if (tried >= settings_.compiled) break;
-      const auto alike = std::ranges::count_if(options_, [&](const Option& option) {
-        return same_shape(option.layout, priced.layout);
-      });
+      const auto alike = std::ranges::count_if(
+          options_, [&](const Option& option) { return same_shape(option.layout, priced.layout); });
       const bool full = static_cast<int>(options_.size()) >= settings_.options + kFinalists;
       if (full) break;
       if (kept >= kFinalists && alike > 0) continue;
@@ -163,9 +160,8 @@ class Search {
     while (!options_.empty() && !options_.front().whole) {
       const Option& first = options_.front();
       say(fmt::format("proving all of {}", text(first.layout)));
-      const Priced priced{.layout = first.layout,
-                          .price = {.seconds = first.sieve},
-                          .estimate = first.estimate};
+      const Priced priced{
+          .layout = first.layout, .price = {.seconds = first.sieve}, .estimate = first.estimate};
       if (std::optional<Option> whole = compiled(question_of(first.layout), priced, true))
         options_.front() = std::move(*whole);
       else
@@ -212,15 +208,16 @@ class Search {
     const std::string help =
         enough ? fmt::format("{} GPUs are enough", *enough)
                : fmt::format("not even {} GPUs are enough: shorten model.seq_len", more);
-    fail(ErrorKind::kNoRoom,
-         "nothing fits on {} {}: the smallest need is {:.1f} GiB a GPU ({}), a {} has {:.1f} GiB{}; "
-         "{}",
-         question.gpus, question.gpus == 1 ? "GPU" : "GPUs", gib(least.price.bytes),
-         text(least.layout), cluster.gpu.name, gib(memory_of(cluster)),
-         cluster.host_rate > 0 && cluster.host_memory > 0
-             ? ", and what could wait in host memory is not enough less"
-             : "",
-         help);
+    fail(
+        ErrorKind::kNoRoom,
+        "nothing fits on {} {}: the smallest need is {:.1f} GiB a GPU ({}), a {} has {:.1f} GiB{}; "
+        "{}",
+        question.gpus, question.gpus == 1 ? "GPU" : "GPUs", gib(least.price.bytes),
+        text(least.layout), cluster.gpu.name, gib(memory_of(cluster)),
+        cluster.host_rate > 0 && cluster.host_memory > 0
+            ? ", and what could wait in host memory is not enough less"
+            : "",
+        help);
   }
 
   const Settings& settings_;
@@ -233,8 +230,7 @@ class Search {
 }  // namespace
 
 double needed(const Question& question, const Option& option) {
-  return option.memory.needed() +
-         (on_gpus(question.cluster) ? 0 : option.memory.of(Pool::kHost));
+  return option.memory.needed() + (on_gpus(question.cluster) ? 0 : option.memory.of(Pool::kHost));
 }
 
 double Option::tokens() const {

@@ -57,62 +57,6 @@ void add(Piece& sum, const Piece& one, double share) {
   sum.flops += share * one.flops;
 }
 
-// Blocks of every stage under the least time of the slowest; earlier stages, which keep more, have fewer.
-std::vector<double> blocks_of_stages(const Parts& parts, int stages) {
-  if (stages == 1) return {parts.layers};
-  const double block = parts.block.flops, embed = parts.embed.flops, head = parts.head.flops;
-  const auto room = [&](double time, int stage) {
-    const double own = stage == 0 ? embed : stage == stages - 1 ? head : 0;
-    return std::floor((time - own) / block + 1e-9);
-  };
-  double best = 0;
-  for (const double more : {0.0, embed, head})
-    for (double count = 0; count <= parts.layers; ++count) {
-      const double time = count * block + more;
-      const double all =
-          room(time, 0) + room(time, stages - 1) + (stages - 2) * room(time, 1);
-      const bool fits = room(time, 0) >= 0 && room(time, stages - 1) >= 0 &&
-                        (stages == 2 || room(time, 1) >= 1) && all >= parts.layers;
-      if (!fits) continue;
-      if (best == 0 || time < best) best = time;
-      break;
-    }
-  std::vector<double> blocks;
-  double spare = -parts.layers;
-  for (int stage = 0; stage < stages; ++stage) {
-    blocks.push_back(std::max(room(1.01 * best, stage), 0.0));
-    spare += blocks.back();
-  }
-  for (bool moved = true; spare > 0 && std::exchange(moved, false);)
-    for (int stage = 0; stage < stages && spare > 0; ++stage) {
-      const bool ends = stage == 0 || stage == stages - 1;
-      if (blocks[static_cast<std::size_t>(stage)] <= (ends ? 0 : 1)) continue;
-      --blocks[static_cast<std::size_t>(stage)];
-      --spare;
-      moved = true;
-    }
-  return blocks;
-}
-
-const Cut& cut_of(const Parts& parts, const Layout& layout) {
-  const bool v = plan::schedules::placement_of(layout.schedule) == plan::schedules::Placement::kV;
-  const auto [at, absent] = parts.cuts.try_emplace({layout.pp, layout.chunks, v});
-  if (!absent) return at->second;
-  const auto placement =
-      v ? plan::schedules::Placement::kV : plan::schedules::Placement::kLoop;
-  std::vector<double> ranks(static_cast<std::size_t>(layout.pp));
-  const std::vector<double> blocks = blocks_of_stages(parts, layout.pp * layout.chunks);
-  for (std::size_t stage = 0; stage < blocks.size(); ++stage)
-    ranks[static_cast<std::size_t>(plan::schedules::rank_of(
-        placement, layout.pp, static_cast<int>(stage)))] += blocks[stage];
-  Cut& cut = at->second;
-  cut.together = v || layout.pp == 1;
-  cut.first = ranks.front();
-  cut.last = cut.together ? ranks.front() : ranks.back();
-  cut.most = *std::ranges::max_element(ranks);
-  return cut;
-}
-
 // Micro-batches of a rank's whole share: those whose forward waits for its backward, and those whose backward is half
 // done.
 struct InFlight {
@@ -132,9 +76,7 @@ InFlight in_flight(const Layout& layout, double micro_batches, bool last) {
     case Schedule::kZbH2:
       most = {.kept = last ? 1 : 2 * p - 1, .waiting = last ? 2 * p - 2 : 0};
       break;
-    case Schedule::kZbAuto:
-      most = {.kept = p / 2, .waiting = p / 2};
-      break;
+    case Schedule::kZbAuto: most = {.kept = p / 2, .waiting = p / 2}; break;
     case Schedule::kZbV: most = {.kept = p / 2, .waiting = p / 2}; break;
     case Schedule::kVHalf: most = {.kept = p / 4 + 1, .waiting = p / 4}; break;
     case Schedule::kVMin: most = {.kept = p / 6 + 1, .waiting = p / 6 + 1}; break;
@@ -152,7 +94,7 @@ InFlight in_flight(const Layout& layout, double micro_batches, bool last) {
 struct Sieve::Stage {
   double forward = 0, input = 0, weight = 0;
   double kept = 0, waiting = 0, once = 0, transient = 0;  // `once`: of one micro-batch only
-  double numel = 0, trained = 0, unit = 0;   // `unit`: elements of the largest
+  double numel = 0, trained = 0, unit = 0;                // `unit`: elements of the largest
   double units = 0;
 };
 
@@ -285,8 +227,8 @@ Sieve::Stage Sieve::stage(const Layout& layout, const Parts& parts, double block
   return stage;
 }
 
-double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& stage,
-                       double kept_mb, double waiting_mb, double& host) const {
+double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& stage, double kept_mb,
+                       double waiting_mb, double& host) const {
   const double shards = layout.dp_shard * layout.cp;
   const bool sharded = layout.zero >= 1 && shards > 1;
   const double part = sharded ? 1 / shards : 1;
@@ -298,8 +240,7 @@ double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& st
   const bool each = sharded && layout.zero >= 2;  // scattered after every micro-batch
   double grads = stage.trained * grad_ * (each ? part : 1) * levels;
   double buffers = 0;
-  if (sharded && layout.zero == 3)
-    buffers += stage.unit * param_ * (1 + alone_.parallel.prefetch);
+  if (sharded && layout.zero == 3) buffers += stage.unit * param_ * (1 + alone_.parallel.prefetch);
   if (each) buffers += 2 * stage.unit * grad_;
   if (reduce_ != grad_) buffers += stage.unit * reduce_;
   host = 0;
@@ -329,8 +270,7 @@ double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& st
          groups * constants_.communicator + (on_gpus(question_.cluster) ? 0 : host);
 }
 
-double Sieve::memory(const Layout& layout, const Parts& parts, const Cut& cut,
-                     double& host) const {
+double Sieve::memory(const Layout& layout, const Parts& parts, const Cut& cut, double& host) const {
   const auto m = static_cast<double>(micro_batches(layout));
   double most = 0;
   const auto take = [&](double blocks, bool embed, bool head, const InFlight& flight) {
@@ -395,8 +335,9 @@ Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traf
   if (away_of(layout) == Away::kEverything) {
     const double out = slow.numel * param_ / std::max(question_.cluster.host_rate, 1.0);
     forward = std::max(forward, out);
-    backward = std::max(backward, out + slow.trained * grad_ * 2 * (layout.zero >= 2 ? 1 / shards : 1) /
-                                            std::max(question_.cluster.host_rate, 1.0));
+    backward =
+        std::max(backward, out + slow.trained * grad_ * 2 * (layout.zero >= 2 ? 1 / shards : 1) /
+                                     std::max(question_.cluster.host_rate, 1.0));
   }
   const double between = transfer(layout, parts.boundary);
   const double turn = forward + backward;
@@ -419,13 +360,14 @@ Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traf
   double step = std::max(m * turn + bubble, critical);
   step += practice.overlaps_transfers ? 2 * (p - 1) * between : 2 * m * layout.chunks * between;
   if (layout.zero == 3) step += gathers / std::max(slow.units, 1.0);
-  if (layout.zero <= 1) step += practice.overlaps_reduction ? std::max(reduces - compute, 0.0) : reduces;
+  if (layout.zero <= 1)
+    step += practice.overlaps_reduction ? std::max(reduces - compute, 0.0) : reduces;
   if (layout.zero == 1 || layout.zero == 2)
     step += practice.overlaps_gathers ? std::max(gathers - slow.forward, 0.0) : gathers;
   const double part = sharded ? 1 / shards : 1;
   const double stepped =
-      slow.trained * part * (3 * static_cast<double>(size_of(alone_.precision.master.value())) +
-                             2 * grad_ + 2 * states_);
+      slow.trained * part *
+      (3 * static_cast<double>(size_of(alone_.precision.master.value())) + 2 * grad_ + 2 * states_);
   step += seconds(question_.cluster.gpu, stream(stepped));
   if (away_of(layout) >= Away::kOptimizer) {
     price.offload = 2 * price.host / std::max(question_.cluster.host_rate, 1.0);

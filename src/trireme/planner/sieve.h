@@ -34,8 +34,9 @@ struct Piece {
 
 // How many blocks stages have, by who runs them.
 struct Cut {
-  double first = 0, most = 0, last = 0;  // on the ranks with the embedding, with most blocks, with the head
-  bool together = false;                 // embedding and head on one rank
+  double first = 0, most = 0,
+         last = 0;        // on the ranks with the embedding, with most blocks, with the head
+  bool together = false;  // embedding and head on one rank
 };
 
 // What layouts of one (tp, cp, sequence parallelism, micro-batch, recomputation) have in common.
@@ -47,11 +48,14 @@ struct Parts {
   mutable std::map<std::tuple<int, int, bool>, Cut> cuts{};
 };
 
+// Earlier stages, which keep more, have fewer; remembered in the parts.
+const Cut& cut_of(const Parts& parts, const Layout& layout);
+
 // Seconds of what data-parallel ranks exchange, of an element.
 struct Traffic {
-  double gather = 0, scatter = 0, all_reduce = 0;  // of one byte
+  double gather = 0, scatter = 0, all_reduce = 0;        // of one byte
   double gather_s = 0, scatter_s = 0, all_reduce_s = 0;  // of a message
-  double replicas = 0, replicas_s = 0;             // of a shard among replicas
+  double replicas = 0, replicas_s = 0;                   // of a shard among replicas
 };
 
 class Sieve {

@@ -88,6 +88,12 @@ std::vector<Priced> Sieved::best(int count) const {
 
 std::optional<Priced> Sieved::estimated(const Layout& layout) const {
   Priced priced{.layout = layout, .price = sieve_.price(layout)};
+  // A schedule that takes long to search is what closed forms say of it, until its plan is compiled.
+  constexpr double kLong = 2e5;
+  if (actions(layout) > kLong) {
+    priced.estimate = priced.price.seconds;
+    return priced;
+  }
   try {
     const Candidate candidate(resolved(question_, layout), question_.practice);
     priced.estimate = candidate.step_seconds(question_.cluster) + priced.price.offload;
@@ -115,9 +121,9 @@ namespace {
 
 // As many micro-batches as show what the step needs of memory: more only repeat what is between the ends.
 config::Job shortened(const config::Job& job) {
-  constexpr std::int64_t kLong = 4000, kTurns = 4;
+  constexpr std::int64_t kLong = 4000, kTurns = 2, kFewest = 8;
   const std::int64_t micro_batches = config::accumulation(job);
-  const std::int64_t few = kTurns * job.parallel.pp;
+  const std::int64_t few = std::max(kTurns * job.parallel.pp, kFewest);
   if (micro_batches * job.model.layers < kLong || micro_batches <= few) return job;
   config::Job shorter = job;
   shorter.run.global_batch = few * job.run.micro_batch * config::dp(job);
@@ -138,7 +144,8 @@ void count_memory(const Question& question, const plan::PlanSet& plan, Option& o
 }
 
 Option proven(const Question& question, const Priced& priced, bool all) {
-  Option option{.layout = priced.layout, .estimate = priced.estimate, .sieve = priced.price.seconds};
+  Option option{
+      .layout = priced.layout, .estimate = priced.estimate, .sieve = priced.price.seconds};
   option.job = resolved(question, priced.layout);
   const config::Job job = all ? option.job : shortened(option.job);
   option.whole = job.run.global_batch == option.job.run.global_batch;
@@ -154,8 +161,8 @@ Option proven(const Question& question, const Priced& priced, bool all) {
     option.seconds += priced.estimate - candidate.step_seconds(question.cluster);
   option.bubble = forecast.bubble_fraction;
   option.exposed = forecast.exposed_comm_s;
-  option.model_flops = arch::flops_per_token(option.job.model, arch::FlopsConvention::kNanoGpt) *
-                       option.tokens();
+  option.model_flops =
+      arch::flops_per_token(option.job.model, arch::FlopsConvention::kNanoGpt) * option.tokens();
   option.convention = arch::name(arch::FlopsConvention::kNanoGpt);
   option.parameters = static_cast<double>(arch::count_parameters(option.job.model).total);
   return option;

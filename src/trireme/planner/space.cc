@@ -62,8 +62,8 @@ class Space {
     visit_ = &visit;
     const config::Parallel& parallel = job_.parallel;
     const std::int64_t widest = std::min<std::int64_t>(model_.heads, 2 * innermost_);
-    for (const int tp : only(question_.keeps("parallel.tp"), parallel.tp,
-                             divisors(question_.gpus, widest)))
+    for (const int tp :
+         only(question_.keeps("parallel.tp"), parallel.tp, divisors(question_.gpus, widest)))
       for (const int cp : only(question_.keeps("parallel.cp"), parallel.cp,
                                divisors(question_.gpus / tp, model_.seq_len / 2)))
         for (const bool sequence : sequence_) {
@@ -97,8 +97,8 @@ class Space {
   void meshes() {
     const config::Parallel& parallel = job_.parallel;
     const int rest = question_.gpus / (layout_.tp * layout_.cp);
-    for (const int pp : only(question_.keeps("parallel.pp"), parallel.pp,
-                             divisors(rest, model_.layers + 2))) {
+    for (const int pp :
+         only(question_.keeps("parallel.pp"), parallel.pp, divisors(rest, model_.layers + 2))) {
       if (rest % pp != 0 || pp > model_.layers + 2) continue;
       layout_.pp = pp;
       const int dp = rest / pp;
@@ -160,7 +160,8 @@ class Space {
     const bool kept = question_.keeps("parallel.schedule");
     const auto offer = [&](Schedule schedule, int chunks) {
       if (kept && plan::schedules::name(schedule) != parallel.schedule) return;
-      const bool counted = question_.keeps("parallel.virtual_stages") && parallel.virtual_stages > 0;
+      const bool counted =
+          question_.keeps("parallel.virtual_stages") && parallel.virtual_stages > 0;
       if (counted && chunks != parallel.virtual_stages) return;
       if (std::int64_t{p} * chunks <= nodes) orders_.push_back({schedule, chunks});
     };
@@ -172,7 +173,8 @@ class Space {
     if (kept) offer(Schedule::kGpipe, 1);
     if (kept) offer(Schedule::kZbAuto, 1);
     if (micro_batches % p == 0)
-      for (const int chunks : {2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16}) offer(Schedule::kInterleaved, chunks);
+      for (const int chunks : {2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16})
+        offer(Schedule::kInterleaved, chunks);
     offer(Schedule::kZbH1, 1);
     offer(Schedule::kZbH2, 1);
     offer(Schedule::kZbV, 2);

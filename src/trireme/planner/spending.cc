@@ -43,9 +43,7 @@ Spending spending(const Question& question, const Option& option, double tokens)
   run.gpu_hours = run.hours * gpus;
   run.kwh = energy_kwh(cluster, gpus, run.hours);
   if (cluster.prices.empty()) return run;
-  const Rental rental{.useful_hours = run.useful_hours,
-                      .gpus = gpus,
-                      .checkpoint = run.checkpoint};
+  const Rental rental{.useful_hours = run.useful_hours, .gpus = gpus, .checkpoint = run.checkpoint};
   for (const Offer& offer : offers(cluster, rental)) {
     std::optional<Offer>& best = offer.spot ? run.spot : run.on_demand;
     if (!best) best = offer;

@@ -16,8 +16,8 @@ struct Spending {
   double useful_hours = 0;  // if nothing stopped it and checkpoints were free
   double mttf_s = 0;        // infinite: the cluster names no failures
   double checkpoint_bytes = 0;
-  double checkpoint_rate = 0;     // bytes a second of one host
-  bool assumed = false;           // the cluster names none: as on the machines that publish theirs
+  double checkpoint_rate = 0;  // bytes a second of one host
+  bool assumed = false;        // the cluster names none: as on the machines that publish theirs
   Checkpointing checkpoint;
   Goodput goodput;
   double hours = 0;  // with stops and checkpoints
