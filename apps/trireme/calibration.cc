@@ -42,8 +42,8 @@ FoundCalibration find_calibration() {
   if (found.cpu != cpu_model())
     return {.missing = fmt::format("{} is of another CPU, {}; {}", file.string(), found.cpu, kHow)};
   if (found.build != build_id())
-    return {.missing = fmt::format("{} is of another build, {}; {}", file.string(), found.build,
-                                   kHow)};
+    return {.missing =
+                fmt::format("{} is of another build, {}; {}", file.string(), found.build, kHow)};
   const char* const threads = std::getenv("OMP_NUM_THREADS");
   if (threads != nullptr && std::string(threads) != "1")
     return {.missing = fmt::format("OMP_NUM_THREADS={}; one thread a rank is calibrated", threads)};
@@ -63,7 +63,8 @@ planner::StepForecast expect(const Planned& planned, const Place& place) {
   return planner::forecast_step(planned.plan, planned.job, *found.calibration, ranks_as(place));
 }
 
-plan::StepNumbers numbers_of(const Planned& planned, const planner::StepForecast& expected, int rank) {
+plan::StepNumbers numbers_of(const Planned& planned, const planner::StepForecast& expected,
+                             int rank) {
   plan::StepNumbers numbers = sim::step_numbers(planned.plan, expected.lines, rank);
   numbers.step_s = expected.step_s;
   numbers.low_s = expected.low_s;
