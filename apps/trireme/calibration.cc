@@ -39,11 +39,12 @@ FoundCalibration find_calibration() {
   const Path file = calibration_path();
   if (!std::filesystem::exists(file)) return {.missing = kHow};
   planner::Calibration found = planner::parse_calibration(read_file(file), file.string());
-  if (found.cpu != cpu_model())
-    return {.missing = fmt::format("{} is of another CPU, {}; {}", file.string(), found.cpu, kHow)};
-  if (found.build != build_id())
-    return {.missing =
-                fmt::format("{} is of another build, {}; {}", file.string(), found.build, kHow)};
+  const auto of_another = [](const char* what) {
+    return FoundCalibration{.missing =
+                                fmt::format("the calibration is of another {}; {}", what, kHow)};
+  };
+  if (found.cpu != cpu_model()) return of_another("CPU");
+  if (found.build != build_id()) return of_another("build");
   const char* const threads = std::getenv("OMP_NUM_THREADS");
   if (threads != nullptr && std::string(threads) != "1")
     return {.missing = fmt::format("OMP_NUM_THREADS={}; one thread a rank is calibrated", threads)};
