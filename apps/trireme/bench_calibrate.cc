@@ -19,7 +19,8 @@ namespace {
 void print(const char* name, const planner::CoreRates& rates) {
   const auto products = [&](const char* kind, const planner::ProductCurve& curve) {
     fmt::print(
-        "{:<5} {:<17} {:>7.1f} GFLOP/s; beside that {:.3f} ns an element of the left operand, {:.3f} of the "
+        "{:<5} {:<17} {:>7.1f} GFLOP/s; beside that {:.3f} ns an element of the left operand, "
+        "{:.3f} of the "
         "right, {:.3f} of the result, {:.1f} us a call\n",
         name, kind, curve.rate * 1e-9, curve.left * 1e9, curve.right * 1e9, curve.result * 1e9,
         curve.call_s * 1e6);
@@ -47,6 +48,11 @@ void print(const planner::Cluster& machine) {
       1e3 * core.step_s, core.process / 1e6);
   fmt::print("      forecasts of the steps measured here are {:.1f}% off (standard deviation)\n",
              100 * core.spread);
+  constexpr double kDisturbed = 0.1;
+  if (core.spread > kDisturbed)
+    fmt::print(
+        "note: that is much; something else was running, or ran on the same cores: measure "
+        "again\n");
 }
 
 planner::Measurements measure(int cores, const BenchCalibrateOptions& options) {

@@ -32,29 +32,40 @@ const Layout kLayouts[] = {
     {"1 rank, recompute selective", 1, false, {"recompute.policy=selective"}},
     {"dp 2, ZeRO-0", 2, false, {"run.micro_batch=4"}},
     {"dp 2, ZeRO-1, processes", 2, true, {"parallel.zero=1", "run.micro_batch=4"}},
-    {"dp 2, ZeRO-2, fp32", 2, false,
+    {"dp 2, ZeRO-2, fp32",
+     2,
+     false,
      {"parallel.zero=2", "run.micro_batch=4", "precision.compute=fp32"}},
     {"dp 2, ZeRO-3, processes", 2, true, {"parallel.zero=3", "run.micro_batch=2"}},
     {"tp 2", 2, false, {"parallel.tp=2"}},
-    {"tp 2 without sequence parallelism, fp32", 2, false,
+    {"tp 2 without sequence parallelism, fp32",
+     2,
+     false,
      {"parallel.tp=2", "parallel.sequence_parallel=false", "precision.compute=fp32"}},
     {"cp 2", 2, false, {"parallel.cp=2"}},
     {"pp 2, gpipe", 2, false, {"parallel.pp=2", "parallel.schedule=gpipe", "run.micro_batch=4"}},
-    {"pp 2, 1f1b, processes", 2, true,
+    {"pp 2, 1f1b, processes",
+     2,
+     true,
      {"parallel.pp=2", "parallel.schedule=1f1b", "run.micro_batch=2"}},
-    {"pp 2, interleaved", 2, false,
+    {"pp 2, interleaved",
+     2,
+     false,
      {"parallel.pp=2", "parallel.schedule=interleaved", "run.micro_batch=2"}},
-    {"pp 2, zb_h1, fp32", 2, false,
+    {"pp 2, zb_h1, fp32",
+     2,
+     false,
      {"parallel.pp=2", "parallel.schedule=zb_h1", "run.micro_batch=4", "precision.compute=fp32"}},
     {"pp 2, zb_v", 2, false, {"parallel.pp=2", "parallel.schedule=zb_v", "run.micro_batch=4"}},
     {"dp 4, ZeRO-3", 4, false, {"parallel.zero=3", "run.micro_batch=4"}},
     {"dp 4, ZeRO-1, processes", 4, true, {"parallel.zero=1", "run.micro_batch=2"}},
     {"tp 4", 4, false, {"parallel.tp=4"}},
     {"pp 4, 1f1b", 4, false, {"parallel.pp=4", "parallel.schedule=1f1b", "run.micro_batch=2"}},
-    {"pp 4, zb_h1, processes", 4, true,
+    {"pp 4, zb_h1, processes",
+     4,
+     true,
      {"parallel.pp=4", "parallel.schedule=zb_h1", "run.micro_batch=2"}},
-    {"dp 2 x pp 2, ZeRO-1", 4, false,
-     {"parallel.pp=2", "parallel.zero=1", "run.micro_batch=2"}},
+    {"dp 2 x pp 2, ZeRO-1", 4, false, {"parallel.pp=2", "parallel.zero=1", "run.micro_batch=2"}},
     {"tp 2 x pp 2", 4, false, {"parallel.pp=2", "parallel.tp=2", "run.micro_batch=4"}},
     {"dp 2 x tp 2, ZeRO-2", 4, false, {"parallel.tp=2", "parallel.zero=2", "run.micro_batch=4"}},
 };
@@ -123,11 +134,11 @@ Result compare(const Layout& layout, const BenchForecastOptions& options) {
 }
 
 void print(const Result& r) {
-  fmt::print(
-      "{:<42} {:>8.1f} {:>8.1f} {:>+6.1f}% {:>9} {:>8.1f} {:>8.1f} {:>+6.1f}%  {:>8.1f}\n", r.name,
-      1e3 * r.step.forecast, 1e3 * r.step.measured, 100 * r.step.error(),
-      r.step.measured >= r.low_s && r.step.measured <= r.high_s ? "inside" : "outside",
-      r.memory.forecast / 1e6, r.memory.measured / 1e6, 100 * r.memory.error(), 1e3 * r.cpu_s);
+  fmt::print("{:<42} {:>8.1f} {:>8.1f} {:>+6.1f}% {:>9} {:>8.1f} {:>8.1f} {:>+6.1f}%  {:>8.1f}\n",
+             r.name, 1e3 * r.step.forecast, 1e3 * r.step.measured, 100 * r.step.error(),
+             r.step.measured >= r.low_s && r.step.measured <= r.high_s ? "inside" : "outside",
+             r.memory.forecast / 1e6, r.memory.measured / 1e6, 100 * r.memory.error(),
+             1e3 * r.cpu_s);
   std::fflush(stdout);
 }
 
@@ -139,7 +150,7 @@ Json json_of(const Result& r) {
           {"cpu_s", r.cpu_s}};
 }
 
-void print_errors(const char* what, const std::vector<Result>& results, Apart Result::* of) {
+void print_errors(const char* what, const std::vector<Result>& results, Apart Result::*of) {
   double sum = 0, most = 0, bias = 0;
   for (const Result& r : results) {
     sum += std::abs((r.*of).error());
@@ -156,9 +167,10 @@ void print_errors(const char* what, const std::vector<Result>& results, Apart Re
 int bench_forecast(const BenchForecastOptions& options) {
   check_output(options.json);
   worker_program();
-  fmt::print("{:<42} {:>26} {:>19} {:>17}  {:>8}\n{:<42} {:>8} {:>8} {:>7} {:>9} {:>8} {:>8} {:>7}\n",
-             "", "ms a step", "MB of a process", "", "CPU ms", "layout", "forecast", "measured",
-             "error", "band", "forecast", "measured", "error");
+  fmt::print(
+      "{:<42} {:>26} {:>19} {:>17}  {:>8}\n{:<42} {:>8} {:>8} {:>7} {:>9} {:>8} {:>8} {:>7}\n", "",
+      "ms a step", "MB of a process", "", "CPU ms", "layout", "forecast", "measured", "error",
+      "band", "forecast", "measured", "error");
   std::vector<Result> results;
   Json report = Json::array();
   for (const Layout& layout : kLayouts) {
@@ -167,7 +179,8 @@ int bench_forecast(const BenchForecastOptions& options) {
     print(results.back());
     report.push_back(json_of(results.back()));
   }
-  if (results.empty()) fail(ErrorKind::kUsage, "--only {}: no layout has this in its name", options.only);
+  if (results.empty())
+    fail(ErrorKind::kUsage, "--only {}: no layout has this in its name", options.only);
   const auto inside = std::ranges::count_if(results, [](const Result& r) {
     return r.step.measured >= r.low_s && r.step.measured <= r.high_s;
   });

@@ -39,11 +39,12 @@ FoundCalibration find_calibration() {
   const Path file = calibration_path();
   if (!std::filesystem::exists(file)) return {.missing = kHow};
   planner::Calibration found = planner::parse_calibration(read_file(file), file.string());
-  if (found.cpu != cpu_model())
-    return {.missing = fmt::format("{} is of another CPU, {}; {}", file.string(), found.cpu, kHow)};
-  if (found.build != build_id())
-    return {.missing = fmt::format("{} is of another build, {}; {}", file.string(), found.build,
-                                   kHow)};
+  const auto of_another = [](const char* what) {
+    return FoundCalibration{.missing =
+                                fmt::format("the calibration is of another {}; {}", what, kHow)};
+  };
+  if (found.cpu != cpu_model()) return of_another("CPU");
+  if (found.build != build_id()) return of_another("build");
   const char* const threads = std::getenv("OMP_NUM_THREADS");
   if (threads != nullptr && std::string(threads) != "1")
     return {.missing = fmt::format("OMP_NUM_THREADS={}; one thread a rank is calibrated", threads)};
@@ -63,7 +64,8 @@ planner::StepForecast expect(const Planned& planned, const Place& place) {
   return planner::forecast_step(planned.plan, planned.job, *found.calibration, ranks_as(place));
 }
 
-plan::StepNumbers numbers_of(const Planned& planned, const planner::StepForecast& expected, int rank) {
+plan::StepNumbers numbers_of(const Planned& planned, const planner::StepForecast& expected,
+                             int rank) {
   plan::StepNumbers numbers = sim::step_numbers(planned.plan, expected.lines, rank);
   numbers.step_s = expected.step_s;
   numbers.low_s = expected.low_s;

@@ -32,6 +32,7 @@ FoundCalibration find_calibration(const config::Job& job);
 planner::StepForecast expect(const Planned& planned, const Place& place);
 
 // With what a step takes beside its lines, and the source.
-plan::StepNumbers numbers_of(const Planned& planned, const planner::StepForecast& expected, int rank);
+plan::StepNumbers numbers_of(const Planned& planned, const planner::StepForecast& expected,
+                             int rank);
 
 }  // namespace trireme::app

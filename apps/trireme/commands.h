@@ -115,7 +115,7 @@ struct GenerateOptions {
 };
 
 struct BenchCalibrateOptions {
-  int cores = 0;         // 0: all there are
+  int cores = 0;     // 0: all there are
   std::string out;   // empty: where forecasts look for it
   std::string from;  // measurements of an earlier run, instead of measuring
   std::string json;  // empty: measurements are not kept

@@ -34,10 +34,9 @@ std::string picture(const plan::PlanSet& plan, const planner::StepForecast& expe
       plan, timelines,
       {.title = fmt::format("{}: {}, {} micro-batches, ZeRO-{}", plan.program.name,
                             name(recipe.schedule), recipe.micro_batches, recipe.zero),
-       .subtitle =
-           fmt::format("{:.4g} ms forecast {}, bubble {:.1f}%; {}", 1e3 * expected.step_s,
-                       expected.low_s > 0 ? expected.source : "(uncalibrated)",
-                       100 * forecast.pipeline_bubble, sim::bound_by(plan, forecast))});
+       .subtitle = fmt::format("{:.4g} ms forecast {}, bubble {:.1f}%; {}", 1e3 * expected.step_s,
+                               expected.low_s > 0 ? expected.source : "(uncalibrated)",
+                               100 * forecast.pipeline_bubble, sim::bound_by(plan, forecast))});
 }
 
 std::string actions(const Planned& planned, bool communication) {
@@ -45,7 +44,8 @@ std::string actions(const Planned& planned, bool communication) {
   return communication ? lowered_csv(grid) : compute_csv(grid);
 }
 
-std::string priced(const Planned& planned, const planner::StepForecast& expected, const std::string& format) {
+std::string priced(const Planned& planned, const planner::StepForecast& expected,
+                   const std::string& format) {
   const plan::PlanSet& plan = planned.plan;
   const sim::Forecast& forecast = expected.lines;
   const plan::StepNumbers numbers = numbers_of(planned, expected, 0);

@@ -39,9 +39,9 @@ struct Shape {
   std::int64_t rows, in, out;
 };
 // Tokens and widths of small models and of the shares that tensor parallelism leaves.
-constexpr Shape kShapes[] = {{128, 256, 256},  {256, 128, 512},   {512, 256, 768},  {1024, 512, 512},
-                             {512, 512, 2048}, {1024, 128, 96},   {2048, 256, 64},  {2048, 320, 960},
-                             {1024, 640, 160}, {512, 2048, 512},  {4096, 192, 576}, {256, 640, 2560},
+constexpr Shape kShapes[] = {{128, 256, 256},  {256, 128, 512},  {512, 256, 768},  {1024, 512, 512},
+                             {512, 512, 2048}, {1024, 128, 96},  {2048, 256, 64},  {2048, 320, 960},
+                             {1024, 640, 160}, {512, 2048, 512}, {4096, 192, 576}, {256, 640, 2560},
                              {1024, 512, 4096}};
 
 // The lower quartile: what disturbs a measurement only adds to it.
@@ -68,15 +68,12 @@ void measure_products(DType type, Json& products) {
   const auto options = at::TensorOptions().dtype(comm::scalar_type(type));
   const auto add = [&](const char* pass, std::int64_t m, std::int64_t n, std::int64_t k,
                        double seconds) {
-    products.push_back({{"type", name(type)},
-                        {"pass", pass},
-                        {"m", m},
-                        {"n", n},
-                        {"k", k},
-                        {"seconds", seconds}});
+    products.push_back(
+        {{"type", name(type)}, {"pass", pass}, {"m", m}, {"n", n}, {"k", k}, {"seconds", seconds}});
   };
   for (const Shape& s : kShapes) {
-    const at::Tensor x = at::randn({s.rows, s.in}, options), dy = at::randn({s.rows, s.out}, options);
+    const at::Tensor x = at::randn({s.rows, s.in}, options),
+                     dy = at::randn({s.rows, s.out}, options);
     at::Tensor weight = at::randn({s.out, s.in}, options).requires_grad_(true);
     weight.mutable_grad() = at::zeros({s.out, s.in}, at::kFloat);
     const at::NoGradGuard none;
@@ -90,12 +87,9 @@ struct ProbeSize {
   std::int64_t layers, hidden, heads, seq_len, micro_batch, vocab;
 };
 // The last is so small that beginning its kernels is most of what they take.
-constexpr ProbeSize kProbes[] = {{2, 128, 2, 256, 8, 256},
-                                 {2, 256, 4, 1024, 1, 512},
-                                 {2, 256, 4, 128, 4, 1024},
-                                 {1, 512, 8, 256, 4, 512},
-                                 {1, 640, 10, 512, 1, 2048},
-                                 {2, 32, 2, 16, 1, 64}};
+constexpr ProbeSize kProbes[] = {{2, 128, 2, 256, 8, 256},   {2, 256, 4, 1024, 1, 512},
+                                 {2, 256, 4, 128, 4, 1024},  {1, 512, 8, 256, 4, 512},
+                                 {1, 640, 10, 512, 1, 2048}, {2, 32, 2, 16, 1, 64}};
 constexpr int kMicroBatches = 2;  // of a rank
 
 config::Job probe_job(const ProbeSize& size, DType compute, int ranks) {

@@ -5,9 +5,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tests/harness/scratch_directory.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
 #include "trireme/plan/memory.h"
+#include "trireme/planner/cluster_file.h"
 #include "trireme/planner/estimate.h"
 #include "trireme/planner/machine.h"
 
@@ -16,23 +18,26 @@ namespace {
 
 // A machine that never was.
 Calibration made_up() {
-  Core core{.fp32 = {.forward = {.rate = 80e9, .left = 1e-9, .right = 0.5e-9, .result = 2e-9, .call_s = 2e-6},
-                     .input = {.rate = 85e9, .left = 2e-9, .right = 0.5e-9, .result = 1e-9, .call_s = 2e-6},
-                     .crosswise = {.rate = 70e9, .left = 2e-9, .right = 1e-9, .result = 3e-9, .call_s = 3e-6},
-                     .attention = 30e9,
-                     .memory_rate = 8e9,
-                     .kernel_s = 5e-6},
-            .half = {.forward = {.rate = 60e9, .left = 1e-9, .right = 2e-9, .result = 1e-9, .call_s = 2e-6},
-                     .input = {.rate = 75e9, .left = 1e-9, .right = 2e-9, .result = 1e-9, .call_s = 2e-6},
-                     .crosswise = {.rate = 50e9, .left = 2e-9, .right = 2e-9, .result = 3e-9, .call_s = 4e-6},
-                     .attention = 20e9,
-                     .memory_rate = 5e9,
-                     .kernel_s = 7e-6},
-            .update_rate = 6e9,
-            .step_s = 1e-3,
-            .crowding = 1.125,
-            .process = 190e6,
-            .spread = 0.03};
+  Core core{
+      .fp32 =
+          {.forward = {.rate = 80e9, .left = 1e-9, .right = 0.5e-9, .result = 2e-9, .call_s = 2e-6},
+           .input = {.rate = 85e9, .left = 2e-9, .right = 0.5e-9, .result = 1e-9, .call_s = 2e-6},
+           .crosswise = {.rate = 70e9, .left = 2e-9, .right = 1e-9, .result = 3e-9, .call_s = 3e-6},
+           .attention = 30e9,
+           .memory_rate = 8e9,
+           .kernel_s = 5e-6},
+      .half =
+          {.forward = {.rate = 60e9, .left = 1e-9, .right = 2e-9, .result = 1e-9, .call_s = 2e-6},
+           .input = {.rate = 75e9, .left = 1e-9, .right = 2e-9, .result = 1e-9, .call_s = 2e-6},
+           .crosswise = {.rate = 50e9, .left = 2e-9, .right = 2e-9, .result = 3e-9, .call_s = 4e-6},
+           .attention = 20e9,
+           .memory_rate = 5e9,
+           .kernel_s = 7e-6},
+      .update_rate = 6e9,
+      .step_s = 1e-3,
+      .crowding = 1.125,
+      .process = 190e6,
+      .spread = 0.03};
   Calibration made{.date = "2026-01-31", .cpu = "a \"CPU\"", .build = "trireme 0"};
   made.machine = {.name = "this machine",
                   .gpu = {.name = "cpu core",
@@ -43,6 +48,7 @@ Calibration made_up() {
                   .gpus_per_host = 2,
                   .tiers = {{.name = "threads", .rate = 5e9, .latency_s = 1e-6},
                             {.name = "shm", .rate = 4e9, .latency_s = 2e-6}}};
+  made.machine.gpu.efficiency.shared = 1;
   return made;
 }
 
@@ -151,9 +157,8 @@ TEST(Calibrate, FindsTheMachineThatMeasurementsComeFrom) {
 
 TEST(Calibrate, RefusesWhatIsNotThere) {
   Measurements measured = measurements_of(made_up().machine);
-  std::erase_if(measured.probes, [](const Probe& probe) {
-    return probe.job.precision.compute == DType::kF32;
-  });
+  std::erase_if(measured.probes,
+                [](const Probe& probe) { return probe.job.precision.compute == DType::kF32; });
   EXPECT_THROW(fit_machine(measured), Error);
   measured = measurements_of(made_up().machine);
   measured.probes[0].lines.pop_back();
@@ -168,6 +173,10 @@ TEST(Machine, CalibrationsPrintAndParse) {
   const Calibration made = made_up();
   EXPECT_EQ(parse_calibration(print_calibration(made), "c"), made);
   EXPECT_THROW(parse_calibration("{}", "c"), Error);
+  // Where a cluster is asked for, its machine is one.
+  const harness::ScratchDirectory scratch;
+  EXPECT_EQ(find_cluster(scratch.write("machine.json", print_calibration(made)).string()),
+            made.machine);
   std::string text = print_calibration(made);
   text.replace(text.find("1.125"), 5, "-1.25");
   EXPECT_THROW(parse_calibration(text, "c"), Error);

@@ -103,8 +103,7 @@ TEST(SharedCores, APipelineOnOneCoreAddsUp) {
   for (const int p : {1, 2, 4})
     for (const int m : {1, 2, 4}) {
       EXPECT_DOUBLE_EQ(simulate(pipeline(p, m), unit_cost, {.count = 1}).step_s, 3.0 * p * m);
-      EXPECT_DOUBLE_EQ(simulate(pipeline(p, m), unit_cost, {.count = p}).step_s,
-                       3.0 * (m + p - 1));
+      EXPECT_DOUBLE_EQ(simulate(pipeline(p, m), unit_cost, {.count = p}).step_s, 3.0 * (m + p - 1));
     }
 }
 
@@ -131,10 +130,9 @@ TEST(SharedCores, CoresForEverythingChangeNothing) {
     if (line.verb == Verb::kUnshard || line.verb == Verb::kReduceGrads) return 0.75;
     return unit_cost(rank, line);
   };
-  for (const PlanSet& plan :
-       {pipeline(4, 6), pipeline(2, 4, {.dp_shard = 2}),
-        plan::compile(arch::chain_example(6), mesh::Mesh({.dp_shard = 2}),
-                      {.zero = 3, .micro_batches = 2})}) {
+  for (const PlanSet& plan : {pipeline(4, 6), pipeline(2, 4, {.dp_shard = 2}),
+                              plan::compile(arch::chain_example(6), mesh::Mesh({.dp_shard = 2}),
+                                            {.zero = 3, .micro_batches = 2})}) {
     const Forecast alone = simulate(plan, cost), shared = simulate(plan, cost, {.count = 1000});
     EXPECT_DOUBLE_EQ(alone.step_s, shared.step_s);
     for (std::size_t list = 0; list < alone.lists.size(); ++list) {

@@ -164,8 +164,8 @@ void fit_steps(const std::vector<Seen>& probes, Cluster& machine) {
   machine.gpu.core->step_s = std::max(0.0, median(beside));
   double sum = 0;
   for (const Seen& seen : probes) {
-    const double apart = std::log(
-        seen.probe->step_s / forecast_step(seen.plan, seen.probe->job, machine).step_s);
+    const double apart =
+        std::log(seen.probe->step_s / forecast_step(seen.plan, seen.probe->job, machine).step_s);
     sum += apart * apart / static_cast<double>(probes.size());
   }
   machine.gpu.core->spread = std::sqrt(sum);
@@ -189,23 +189,20 @@ ProductCurve fit_products(const std::vector<MeasuredProduct>& products) {
     rows.push_back({2 * p.m * p.n * p.k / p.seconds, p.m * p.k / p.seconds, p.k * p.n / p.seconds,
                     p.m * p.n / p.seconds, 1 / p.seconds});
   const std::vector<double> fit = least_squares(rows, std::vector<double>(rows.size(), 1));
-  return {.rate = 1 / fit[0],
-          .left = fit[1],
-          .right = fit[2],
-          .result = fit[3],
-          .call_s = fit[4]};
+  return {.rate = 1 / fit[0], .left = fit[1], .right = fit[2], .result = fit[3], .call_s = fit[4]};
 }
 
 Cluster fit_machine(const Measurements& measured) {
   Cluster machine{.name = "this machine", .gpu = {.name = "cpu core"}};
   Gpu& gpu = machine.gpu;
   gpu.core = Core{.process = measured.process};
+  gpu.efficiency.shared = 1;  // what collectives take of cores is simulated
   const std::vector<Seen> probes = see(measured.probes);
   for (const Math math : {Math::kFp32, Math::kHalf}) {
     CoreRates& rates = rates_of(*gpu.core, math);
-    for (const auto& [pass, curve] : {std::pair(Pass::kForward, &rates.forward),
-                                      std::pair(Pass::kInput, &rates.input),
-                                      std::pair(Pass::kWeight, &rates.crosswise)}) {
+    for (const auto& [pass, curve] :
+         {std::pair(Pass::kForward, &rates.forward), std::pair(Pass::kInput, &rates.input),
+          std::pair(Pass::kWeight, &rates.crosswise)}) {
       std::vector<MeasuredProduct> those;
       for (const MeasuredProduct& p : measured.products)
         if (p.math == math && p.pass == pass) those.push_back(p);
@@ -239,11 +236,10 @@ Measurements read_measurements(const Json& json, const std::string& what) {
                                    .k = p.at("k").get<double>(),
                                    .seconds = p.at("seconds").get<double>()});
     for (const Json& p : json.at("probes"))
-      measured.probes.push_back(
-          {.job = config::parse_job(p.at("job").get<std::string>(), what),
-           .ranks = p.at("ranks").get<int>(),
-           .lines = p.at("lines").get<std::vector<double>>(),
-           .step_s = p.at("step_s").get<double>()});
+      measured.probes.push_back({.job = config::parse_job(p.at("job").get<std::string>(), what),
+                                 .ranks = p.at("ranks").get<int>(),
+                                 .lines = p.at("lines").get<std::vector<double>>(),
+                                 .step_s = p.at("step_s").get<double>()});
     for (const Json& c : json.at("collectives"))
       measured.collectives.push_back({.transport = c.at("transport").get<std::string>(),
                                       .bytes = c.at("bytes").get<double>(),

@@ -43,20 +43,20 @@ struct CoreRates {
   ProductCurve forward;
   ProductCurve input;      // gradients of what layers read
   ProductCurve crosswise;  // gradients of weights, added to a sum
-  double attention = 0;     // operations a second, as they are counted
-  double memory_rate = 0;   // bytes a second, of kernels that stream
-  double kernel_s = 0;      // of every kernel
+  double attention = 0;    // operations a second, as they are counted
+  double memory_rate = 0;  // bytes a second, of kernels that stream
+  double kernel_s = 0;     // of every kernel
   bool operator==(const CoreRates&) const = default;
 };
 
 // A processor that is a CPU core: its curves stand for those of `Efficiency`.
 struct Core {
   CoreRates fp32, half;
-  double update_rate = 0;   // bytes a second, of the optimizer and of norms of gradients
-  double step_s = 0;        // of every step, beside its lines
-  double crowding = 1;      // as sim::Cores
-  double process = 0;       // bytes that a training process holds beside tensors
-  double spread = 0;        // standard deviation of measured over forecast steps, where it was calibrated
+  double update_rate = 0;  // bytes a second, of the optimizer and of norms of gradients
+  double step_s = 0;       // of every step, beside its lines
+  double crowding = 1;     // as sim::Cores
+  double process = 0;      // bytes that a training process holds beside tensors
+  double spread = 0;  // standard deviation of measured over forecast steps, where it was calibrated
   bool operator==(const Core&) const = default;
 };
 

@@ -61,7 +61,8 @@ Cluster with_ranks(Cluster machine, int world, std::string_view transport) {
   std::erase_if(machine.tiers, [&](const Tier& tier) { return tier.name != transport; });
   // One core has no collectives to measure, and its ranks take turns at them.
   if (machine.tiers.empty())
-    machine.tiers.push_back({.name = std::string(transport), .rate = machine.gpu.core->update_rate});
+    machine.tiers.push_back(
+        {.name = std::string(transport), .rate = machine.gpu.core->update_rate});
   return machine;
 }
 
@@ -89,9 +90,11 @@ Calibration parse_calibration(std::string_view text, const std::string& what) {
     machine.name = "this machine";
     machine.gpu.name = "cpu core";
     machine.gpu.core.emplace();
+    machine.gpu.efficiency.shared = 1;
     machine.gpus_per_host = json.at("cores").get<int>();
     if (json.contains("tiers"))
-      for (const auto& [name, tier] : json["tiers"].items()) machine.tiers.push_back({.name = name});
+      for (const auto& [name, tier] : json["tiers"].items())
+        machine.tiers.push_back({.name = name});
     visit(json, machine, [&](const Json& object, const Fields& fields) {
       for (const auto& [name, value] : fields) {
         *value = object.at(name).get<double>();
@@ -135,9 +138,9 @@ StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
       return sim::seconds(sim::CostModel{}, plan, rank, line);
     return pricing.line(plan, rank, line);
   };
-  StepForecast forecast{.lines = sim::simulate(plan, cost,
-                                               {.count = machine.gpus_per_host,
-                                                .crowding = core.crowding})};
+  StepForecast forecast{
+      .lines =
+          sim::simulate(plan, cost, {.count = machine.gpus_per_host, .crowding = core.crowding})};
   // Every rank has it, on the cores there are.
   const sim::Cores cores{.count = machine.gpus_per_host, .crowding = core.crowding};
   forecast.step_s = forecast.lines.step_s + core.step_s / cores.speed(plan.mesh.world());

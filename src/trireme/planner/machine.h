@@ -14,10 +14,10 @@ namespace trireme::planner {
 
 // What `trireme bench calibrate` keeps. It holds for the CPU model and the build that it was made with.
 struct Calibration {
-  std::string date;   // YYYY-MM-DD
-  std::string cpu;    // as the kernel names it
+  std::string date;  // YYYY-MM-DD
+  std::string cpu;   // as the kernel names it
   std::string build;
-  Cluster machine;    // gpu.core is there
+  Cluster machine;  // gpu.core is there
   bool operator==(const Calibration&) const = default;
 };
 std::string print_calibration(const Calibration& calibration);
@@ -27,9 +27,10 @@ Calibration parse_calibration(std::string_view text, const std::string& what);
 struct StepForecast {
   sim::Forecast lines;  // the step without what comes beside its lines
   double step_s = 0;
-  double low_s = 0, high_s = 0;  // four of five measurements are expected between these; 0: not known
-  double process_bytes = 0;      // resident, of rank 0's process at its peak; 0: not known
-  std::string source{};          // "by the calibration of 2026-11-22", "uncalibrated: ..."
+  double low_s = 0,
+         high_s = 0;         // four of five measurements are expected between these; 0: not known
+  double process_bytes = 0;  // resident, of rank 0's process at its peak; 0: not known
+  std::string source{};      // "by the calibration of 2026-11-22", "uncalibrated: ..."
 };
 
 // By constants of no machine in particular; `flops` a second, of a rank, in place of theirs if not 0.

@@ -11,8 +11,8 @@ namespace trireme::sim {
 namespace {
 
 // What comes next: the earliest first, of the same moment the first task.
-using Agenda =
-    std::priority_queue<std::pair<double, int>, std::vector<std::pair<double, int>>, std::greater<>>;
+using Agenda = std::priority_queue<std::pair<double, int>, std::vector<std::pair<double, int>>,
+                                   std::greater<>>;
 
 class TaskRun {
  public:
@@ -33,9 +33,8 @@ class TaskRun {
       if (states_[i].waits == 0) begin(static_cast<int>(i), -1);
     while (!working_.empty() || !travelling_.empty()) {
       const double speed = cores_.speed(running_);
-      const double worked = working_.empty()
-                                ? INFINITY
-                                : now_ + (working_.top().first - done_) / speed;
+      const double worked =
+          working_.empty() ? INFINITY : now_ + (working_.top().first - done_) / speed;
       if (travelling_.empty() || worked <= travelling_.top().first) {
         const auto [amount, task] = working_.top();
         working_.pop();

@@ -185,7 +185,7 @@ class Simulation {
 
   // Of all sides together.
   void add_meeting(const std::vector<int>& all, const std::vector<Waiting*>& sides,
-                  const LineSeconds& seconds) {
+                   const LineSeconds& seconds) {
     if (graph_ == nullptr) return;
     TaskGraph::Task task{.work = seconds.busy, .latency = seconds.latency};
     for (std::size_t i = 0; i < all.size(); ++i) {
@@ -340,7 +340,8 @@ class Retiming {
       double before = 0;
       for (int i = 0; i < static_cast<int>(list_of(list).size()); ++i) {
         const TaskTime& at = time(task_of(list, i));
-        const Instr& line = plan_.lists[static_cast<std::size_t>(list)][static_cast<std::size_t>(i)];
+        const Instr& line =
+            plan_.lists[static_cast<std::size_t>(list)][static_cast<std::size_t>(i)];
         fresh.lines.push_back({.start = at.start, .end = at.end});
         fresh.behind.push_back(line_behind(at.behind));
         if (line.lane != Lane::kComp) continue;
