@@ -8,6 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 #include "trireme/planner/cluster_file.h"
+#include "trireme/planner/uncertainty.h"
 
 namespace trireme::planner::tables {
 namespace {
@@ -133,7 +134,11 @@ Case step_time_case(const Run& run, const std::vector<Cluster>& clusters,
            .measured = run.seconds,
            .unscored = run.unscored,
            .lines = run.lines};
-  if (one.unscored.empty()) one.forecast = forecast(run, clusters);
+  if (!one.unscored.empty()) return one;
+  one.forecast = forecast(run, clusters);
+  const Band within = band(one.forecast);
+  one.low = within.low;
+  one.high = within.high;
   return one;
 }
 
