@@ -114,7 +114,8 @@ int measure_steps(const char* subcommand, const BenchStepOptions& options,
   if (place.launcher == Launcher::kThreads)
     words.insert(words.end(), {"--ranks", std::to_string(place.world)});
   add_json(words, options.json);
-  if (place.rank == 0) fmt::print("world     {}\n{}", describe(place), short_summary(planned));
+  if (place.rank == 0)
+    fmt::print("world     {}\n{}", describe(place), short_summary(planned, place));
   if (place.launcher != Launcher::kProcesses || place.world == 1)
     return become_worker(words, place);
   const elastic::Outcome outcome = run_workers(words, place);

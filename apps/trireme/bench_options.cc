@@ -8,6 +8,8 @@ namespace {
 
 constexpr char kBenchExamples[] = R"(
 Examples:
+  trireme bench calibrate
+  trireme bench forecast recipes/gpt_s.yaml --only 'tp 2'
   trireme bench collectives
   trireme bench collectives --ranks 2,4 --json collectives.json
   trireme bench pipeline --ranks 4 --micro-batches 8 --ms 20
@@ -20,6 +22,37 @@ Examples:
   trireme bench step recipes/gpt_s.yaml --ranks 2 --set precision.compute=bf16
   trireme bench step recipes/gpt_m.yaml --nproc 2 --set run.global_batch=8 --steps 3 --json step.json
 )";
+
+void add_bench_calibrate(CLI::App& group, BenchCalibrateOptions& o, Run& run) {
+  CLI::App& app = add_command(
+      group, "calibrate",
+      "Measure this machine's cores for forecasts: products, steps of small models, sums",
+      kBenchExamples);
+  app.add_option("--out", o.out, "write the constants to this file, not to where forecasts look");
+  app.add_option("--cores", o.cores, "how many work at once; 0: all there are")
+      ->check(CLI::Range(0, 1024))
+      ->capture_default_str();
+  app.add_option("--json", o.json, "write what was measured to this file as well");
+  app.add_option("--from", o.from, "take what such a file says, and measure nothing");
+  app.callback([&] { run = [&] { return bench_calibrate(o); }; });
+}
+
+void add_bench_forecast(CLI::App& group, BenchForecastOptions& o, Run& run) {
+  CLI::App& app = add_command(
+      group, "forecast",
+      "Steps of a job in many layouts of 1, 2 and 4 ranks: forecast against clock and memory",
+      kBenchExamples);
+  app.add_option("job", o.job, "the job")->capture_default_str();
+  app.add_option("--only", o.only, "those layouts whose name has this in it");
+  app.add_option("--steps", o.steps, "of each layout, of which the median counts")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  app.add_option("--warmup", o.warmup, "how many to run before")
+      ->check(CLI::Range(0, 1000))
+      ->capture_default_str();
+  app.add_option("--json", o.json, "write the figures to this file as well");
+  app.callback([&] { run = [&] { return bench_forecast(o); }; });
+}
 
 void add_bench_context(CLI::App& group, BenchContextOptions& o, Run& run) {
   CLI::App& app =
@@ -91,6 +124,13 @@ void add_bench_planner(CLI::App& group, BenchPlannerOptions& o, Run& run) {
       ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();
   app.add_flag("--rows", o.rows, "every measurement with its forecast");
+  app.add_option("--cross-validate", o.cross_validate,
+                 "fit the constants again without each group of runs, in so many trials (300: "
+                 "minutes), and score what they say of it")
+      ->check(CLI::Range(1, 100000));
+  app.add_option("--fit", o.fit,
+                 "fit the constants again on the rows at hand, in so many trials, and print them")
+      ->check(CLI::Range(1, 100000));
   app.callback([&] { run = [&] { return bench_planner(o); }; });
 }
 
@@ -139,8 +179,10 @@ void add_bench(CLI::App& root, BenchOptions& o, Run& run) {
       ->capture_default_str();
   app.add_option("--json", o.collectives.json, "write the figures to this file as well");
   app.callback([&] { run = [&] { return bench_collectives(o.collectives); }; });
+  add_bench_calibrate(group, o.calibrate, run);
   add_bench_context(group, o.context, run);
   add_bench_disk(group, o.disk, run);
+  add_bench_forecast(group, o.forecast, run);
   add_bench_memory(group, o.memory, run);
   add_bench_pipeline(group, o.pipeline, run);
   add_bench_planner(group, o.planner, run);

@@ -5,14 +5,26 @@
 
 #include "commands.h"
 #include "trireme/base/json.h"
+#include "trireme/planner/tables/fit.h"
 #include "trireme/planner/tables/scoreboard.h"
 
 namespace trireme::app {
 
+namespace tables = planner::tables;
+
 int bench_planner(const BenchPlannerOptions& options) {
-  namespace tables = planner::tables;
+  if (options.fit > 0) {
+    for (const auto& [name, value] : tables::fit_again(options.tables, options.fit))
+      fmt::print("{:<28} {:.4g}\n", name, value);
+    return 0;
+  }
+  tables::LeftOut left_out;
+  if (options.cross_validate > 0)
+    left_out =
+        tables::left_out_cases(options.tables, options.cross_validate,
+                               [](const std::string& what) { fmt::print(stderr, "{}\n", what); });
   const tables::Scoreboard board =
-      tables::score_directory(options.tables, tables::all_tables(), options.names);
+      tables::score_directory(options.tables, tables::all_tables(), options.names, left_out);
   if (options.format == "json")
     fmt::print("{}\n", tables::json(board, options.rows).dump(2));
   else

@@ -19,9 +19,11 @@ void add_job(CLI::App& app, JobOptions& job);
 CLI::App& add_command(CLI::App& parent, const char* name, const char* about, const char* examples);
 
 struct BenchOptions {
+  BenchCalibrateOptions calibrate;
   BenchCollectivesOptions collectives;
   BenchContextOptions context;
   BenchDiskOptions disk;
+  BenchForecastOptions forecast;
   BenchKernelsOptions kernels;
   BenchMemoryOptions memory;
   BenchPipelineOptions pipeline;

@@ -114,6 +114,21 @@ struct GenerateOptions {
   std::int64_t seed = 1;
 };
 
+struct BenchCalibrateOptions {
+  int cores = 0;     // 0: all there are
+  std::string out;   // empty: where forecasts look for it
+  std::string from;  // measurements of an earlier run, instead of measuring
+  std::string json;  // empty: measurements are not kept
+};
+
+struct BenchForecastOptions {
+  std::string job = "recipes/gpt_s.yaml";
+  std::string only;  // part of the names of the layouts to run; empty: all
+  int steps = 3;
+  int warmup = 1;
+  std::string json;  // empty: the table only
+};
+
 struct BenchCollectivesOptions {
   std::vector<int> ranks = {2, 4};
   std::string json;  // empty: the table only
@@ -161,6 +176,8 @@ struct BenchPlannerOptions {
   std::vector<std::string> names;  // of tables; empty: all
   std::string format = "table";
   bool rows = false;
+  int cross_validate = 0;  // trials of each fit without a group; 0: not
+  int fit = 0;             // trials of a fit of all rows, whose constants are printed; 0: not
 };
 
 struct BenchStepOptions {
@@ -203,9 +220,11 @@ int data_prepare(const PrepareOptions& options);
 int data_inspect(const DatasetOptions& options);
 int data_verify(const DatasetOptions& options);
 int generate(const GenerateOptions& options);
+int bench_calibrate(const BenchCalibrateOptions& options);
 int bench_collectives(const BenchCollectivesOptions& options);
 int bench_context(const BenchContextOptions& options);
 int bench_disk(const BenchDiskOptions& options);
+int bench_forecast(const BenchForecastOptions& options);
 int bench_kernels(const BenchKernelsOptions& options);
 int bench_memory(const BenchMemoryOptions& options);
 int bench_pipeline(const BenchPipelineOptions& options);

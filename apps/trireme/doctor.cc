@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../checks.h"
+#include "calibration.h"
 #include "commands.h"
 #include "planned.h"
 #include "trireme/base/error.h"
@@ -31,8 +32,7 @@ std::string processor() {
   for (const char* flag : {"avx2", "avx512f", "avx512_bf16", "amx_bf16"})
     if (flags.find(fmt::format(" {} ", flag)) != std::string::npos)
       found += fmt::format(" {}", flag);
-  return fmt::format("{}, {} cores online,{}", proc_value("/proc/cpuinfo", "model name"),
-                     ::sysconf(_SC_NPROCESSORS_ONLN),
+  return fmt::format("{}, {} cores online,{}", cpu_model(), ::sysconf(_SC_NPROCESSORS_ONLN),
                      found.empty() ? " none of AVX2, AVX-512, AMX" : found);
 }
 

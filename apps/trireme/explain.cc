@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "calibration.h"
 #include "commands.h"
 #include "dataset.h"
 #include "place.h"
@@ -22,9 +23,10 @@
 namespace trireme::app {
 namespace {
 
-std::string picture(const plan::PlanSet& plan, const std::string& format) {
+std::string picture(const plan::PlanSet& plan, const planner::StepForecast& expected,
+                    const std::string& format) {
   namespace pictures = sim::pictures;
-  const sim::Forecast forecast = sim::simulate(plan, sim::CostModel{});
+  const sim::Forecast& forecast = expected.lines;
   const std::vector<pictures::Timeline> timelines = pictures::timelines(plan, forecast);
   if (format == "trace") return pictures::trace(plan, timelines).text();
   const plan::Recipe& recipe = plan.recipe;
@@ -32,7 +34,8 @@ std::string picture(const plan::PlanSet& plan, const std::string& format) {
       plan, timelines,
       {.title = fmt::format("{}: {}, {} micro-batches, ZeRO-{}", plan.program.name,
                             name(recipe.schedule), recipe.micro_batches, recipe.zero),
-       .subtitle = fmt::format("{:.4g} ms forecast, bubble {:.1f}%; {}", 1e3 * forecast.step_s,
+       .subtitle = fmt::format("{:.4g} ms forecast {}, bubble {:.1f}%; {}", 1e3 * expected.step_s,
+                               expected.low_s > 0 ? expected.source : "(uncalibrated)",
                                100 * forecast.pipeline_bubble, sim::bound_by(plan, forecast))});
 }
 
@@ -41,9 +44,11 @@ std::string actions(const Planned& planned, bool communication) {
   return communication ? lowered_csv(grid) : compute_csv(grid);
 }
 
-std::string priced(const plan::PlanSet& plan, const std::string& format) {
-  const sim::Forecast forecast = sim::simulate(plan, sim::CostModel{});
-  const plan::StepNumbers numbers = sim::step_numbers(plan, forecast, 0);
+std::string priced(const Planned& planned, const planner::StepForecast& expected,
+                   const std::string& format) {
+  const plan::PlanSet& plan = planned.plan;
+  const sim::Forecast& forecast = expected.lines;
+  const plan::StepNumbers numbers = numbers_of(planned, expected, 0);
   const plan::MemoryAccount& memory =
       forecast.lists[static_cast<std::size_t>(plan.list_of_rank.front())].memory;
   return format == "json" ? plan::explain_json(plan, 0, memory, numbers).dump(1) + "\n"
@@ -99,11 +104,11 @@ int explain(const ExplainOptions& options) {
   else if (options.format == "csv")
     text = actions(planned, options.communication);
   else if (options.format == "svg" || options.format == "trace")
-    text = picture(plan, options.format);
+    text = picture(plan, expect(planned, place), options.format);
   else if (options.format == "text" && options.rank)
     text = plan::rank_text(plan, *options.rank);
   else
-    text = priced(plan, options.format);
+    text = priced(planned, expect(planned, place), options.format);
   std::fwrite(text.data(), 1, text.size(), stdout);
   if (job.run.find_micro_batch && options.format == "text" && !options.rank)
     fmt::print("note      run.micro_batch={}; train will look for the largest\n",

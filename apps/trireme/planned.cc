@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "calibration.h"
 #include "trireme/arch/language_model.h"
 #include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
@@ -85,6 +86,12 @@ std::string job_in_memory(const std::string& text) {
 
 void check_early(const config::Job& job, const Place& place) {
   if (job.run.device == config::Device::kCuda) check_cuda(place);
+  if (job.run.find_micro_batch && job.checkpoint.memory_every > 0)
+    fail(ErrorKind::kUsage,
+         "run.find_micro_batch with checkpoint.memory_every={}: ranks that start again from memory "
+         "would look again and may find another; find it with checkpoint.memory_every=0 under "
+         "--ranks or --nproc, then set run.micro_batch",
+         job.checkpoint.memory_every);
   if (job.run.find_micro_batch && place.launched() && place.world > 1)
     fail(ErrorKind::kUsage,
          "run.find_micro_batch: the ranks were started by another program, which would have to "
@@ -119,7 +126,7 @@ Planned plan_job(config::Job job, int world, std::int64_t vocabulary) {
   return planned;
 }
 
-std::string short_summary(const Planned& planned) {
+std::string short_summary(const Planned& planned, const Place& place) {
   const config::Job& job = planned.job;
   const config::Model& m = job.model;
   const plan::MemoryAccount memory = plan::memory_account(planned.plan, 0);
@@ -136,16 +143,24 @@ std::string short_summary(const Planned& planned) {
                       planned.plan.list(0).size(), hex64(plan::digest(planned.plan)));
   text += fmt::format("memory    {:.1f} MB a rank at its peak ({} at their peaks)\n",
                       static_cast<double>(memory.peak_total) / 1e6, memory_text(memory.peak));
-  const sim::Forecast forecast = sim::simulate(planned.plan, sim::CostModel{});
-  const sim::ListForecast& first = forecast.lists.front();
+  const planner::StepForecast expected = expect(planned, place);
+  const sim::ListForecast& first = expected.lines.lists.front();
   text += fmt::format(
-      "forecast  {:.1f} ms a step on one core a rank: {:.1f} ms computing, {:.1f} ms waiting for "
-      "communication, {}{:.1f} MB sent\n",
-      1e3 * forecast.step_s, 1e3 * first.comp_busy_s, 1e3 * first.exposed_comm_s,
+      "forecast  {:.1f} ms a step{}: {:.1f} ms computing, {:.1f} ms waiting for communication, "
+      "{}{:.1f} MB sent\n",
+      1e3 * expected.step_s,
+      expected.low_s > 0
+          ? fmt::format(" ({:.1f} to {:.1f})", 1e3 * expected.low_s, 1e3 * expected.high_s)
+          : " on one core a rank",
+      1e3 * first.comp_busy_s, 1e3 * first.exposed_comm_s,
       first.exposed_offload_s > 0
           ? fmt::format("{:.1f} ms waiting for offload, ", 1e3 * first.exposed_offload_s)
           : "",
       first.sent_bytes / 1e6);
+  if (expected.process_bytes > 0)
+    text += fmt::format("          {:.1f} MB resident, the process of rank 0\n",
+                        expected.process_bytes / 1e6);
+  text += fmt::format("          {}\n", expected.source);
   return text;
 }
 

@@ -38,6 +38,6 @@ Planned plan_job(config::Job job, int world, std::int64_t vocabulary);
 void refuse_search(const config::Job& job, std::string_view command);
 
 // A few lines: model, layout, plan, memory.
-std::string short_summary(const Planned& planned);
+std::string short_summary(const Planned& planned, const Place& place);
 
 }  // namespace trireme::app

@@ -1,5 +1,7 @@
 #include "room.h"
 
+#include <sys/statvfs.h>
+
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -94,6 +96,22 @@ Path existing(const Path& path) {
   return above;
 }
 
+// Files that snapshots in memory leave for a rank on its host: two are kept and a third is being written, each with the
+// part that a replica of another host's rank has.
+std::int64_t kept_in_memory(const Planned& planned, const Place& place, int rank) {
+  constexpr std::int64_t kSnapshots = 3;
+  const config::Checkpoint& keys = planned.job.checkpoint;
+  if (keys.memory_every == 0) return 0;
+  const auto saved = [&](int of) {
+    return plan::saved_bytes(planned.plan, of, keys.trainable_only);
+  };
+  const int hosts = place.world / place.local_world;
+  if (hosts < 2) return kSnapshots * saved(rank);
+  const int around = static_cast<int>(keys.memory_distance % hosts);
+  const int distance = (around == 0 ? 1 : around) * place.local_world;
+  return kSnapshots * (saved(rank) + saved((rank + place.world - distance) % place.world));
+}
+
 void say(std::int64_t micro_batch, const std::string& what) {
   fmt::print("find      run.micro_batch={}: {}\n", micro_batch, what);
   std::fflush(stdout);
@@ -115,9 +133,12 @@ std::vector<sim::Footprint> footprints(const Planned& planned, const Place& plac
   const bool on_disk = config::saves_behind(job) && job.checkpoint.every > 0;
   const int copies = (on_disk ? 1 : 0) + (job.checkpoint.memory_every > 0 ? 1 : 0);
   if (!host || copies == 0) return lists;
-  for (sim::Footprint& one : lists)
+  for (sim::Footprint& one : lists) {
     one.snapshot =
         copies * plan::saved_bytes(planned.plan, one.ranks.front(), job.checkpoint.trainable_only);
+    for (const int rank : one.ranks)
+      one.kept = std::max(one.kept, kept_in_memory(planned, place, rank));
+  }
   return lists;
 }
 
@@ -126,6 +147,22 @@ void check_room(const Planned& planned, const Place& place) {
   if (limit == 0) return;
   const auto misfit = sim::misfit(planned.plan, footprints(planned, place), limit);
   if (misfit) fail(ErrorKind::kNoRoom, "{} (run.memory_limit)", *misfit);
+}
+
+std::optional<std::string> too_small(const Planned& planned, const Place& place,
+                                     const Path& memory) {
+  struct statvfs system {};
+  if (::statvfs(memory.c_str(), &system) != 0) return std::nullopt;
+  const auto all = static_cast<std::int64_t>(system.f_blocks * system.f_frsize);
+  const int first = place.rank - place.local_rank;
+  std::int64_t needed = 0;
+  for (int rank = first; rank < std::min(first + place.local_world, place.world); ++rank)
+    needed += kept_in_memory(planned, place, rank);
+  if (needed <= all) return std::nullopt;
+  return fmt::format(
+      "snapshots in memory need {} of {}, which has {}: they will not be written; make it larger "
+      "(--shm-size in a container), or set checkpoint.memory_every=0",
+      bytes(needed), memory.parent_path().string(), bytes(all));
 }
 
 config::Job with_found_micro_batch(config::Job job, const Place& place, std::int64_t vocabulary,

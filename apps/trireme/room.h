@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,10 @@ std::vector<sim::Footprint> footprints(const Planned& planned, const Place& plac
 
 // Throws Error{kNoRoom} if a rank is forecast to need more than run.memory_limit.
 void check_room(const Planned& planned, const Place& place);
+
+// Where snapshots in memory do not fit into the file system of `memory`, on this rank's host: one line that says so.
+std::optional<std::string> too_small(const Planned& planned, const Place& place,
+                                     const Path& memory);
 
 // The job with the largest micro_batch that fits, by forecast and then by a trial in processes of its own; prints
 // what it finds, which is settled then: nothing looks for it again. Throws Error{kNoRoom} where not even the smallest does. The ranks are started here. Scratch files of

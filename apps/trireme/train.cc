@@ -8,6 +8,7 @@
 
 #include "../guard.h"
 #include "baseline.h"
+#include "calibration.h"
 #include "commands.h"
 #include "dataset.h"
 #include "place.h"
@@ -53,7 +54,7 @@ void say_start(const Planned& planned, const LocatedDataset& data, const RunDire
              fmt::format("{:.3g}", static_cast<double>(data.dataset.train_info.tokens) /
                                        static_cast<double>(std::max<std::int64_t>(
                                            1, data.dataset.train_info.text_bytes))));
-  fmt::print("world     {}\n{}", describe(place), short_summary(planned));
+  fmt::print("world     {}\n{}", describe(place), short_summary(planned, place));
   for (const std::string& note : config::notes(planned.job)) fmt::print("note      {}\n", note);
   for (const formats::CheckpointEntry& entry : run.refused())
     fmt::print("resume    passed over {}: {}\n", entry.path.string(), entry.problem);
@@ -177,9 +178,15 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   worker_program();  // the last thing that can be missing
   run.prepare(planned.job, data.dataset.tokenizer.description());
   say_start(planned, data, run, place, beginning, options.verbose);
+  if (planned.job.checkpoint.memory_every > 0)
+    if (const auto note = too_small(planned, place, std::getenv(elastic::kMemoryVariable)))
+      say("note      " + *note);
   append(arguments,
          {"--job", (run.path() / kLockedJobName).string(), "--out", run.path().string()});
   if (run.resume()) append(arguments, {"--resume", run.resume()->checkpoint.string()});
+  const bool one_host = !place.launched() || place.local_world == place.world;
+  if (one_host && find_calibration(planned.job).calibration)
+    append(arguments, {"--calibration", calibration_path().string()});
   append_faults(arguments, options, run.path());
   return start(arguments, place, planned.job.run, &run);
 }

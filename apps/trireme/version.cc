@@ -1,9 +1,12 @@
 // trireme version.
 #include <fmt/core.h>
 
+#include "calibration.h"
 #include "commands.h"
 
 namespace trireme::app {
+
+std::string build_id() { return std::string("trireme ") + TRIREME_VERSION + " " + TRIREME_BUILD; }
 
 int version() {
   fmt::print("trireme {} ({}), g++ {}\n", TRIREME_VERSION, TRIREME_BUILD, __VERSION__);

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <thread>
 
+#include "bench_ranks.h"
 #include "processes.h"
 #include "subcommands.h"
 #include "trireme/base/clock.h"
@@ -120,41 +121,6 @@ std::vector<double> memcpy_seconds(int ranks, std::int64_t largest) {
   return medians;
 }
 
-Json measure_threads(int ranks, std::int64_t largest) {
-  Json found;
-  comm::run_local_ranks(ranks, kTimeout, [&](comm::World& world) {
-    Json mine = measure(world, largest);
-    if (world.rank() == 0) found = std::move(mine);
-  });
-  return found;
-}
-
-// This program again, as `ranks` processes; rank 0 leaves what it measured in a file.
-Json measure_processes(const std::string& transport, int ranks, std::int64_t largest) {
-  const Path file = std::filesystem::temp_directory_path() /
-                    fmt::format("trireme-bench-{}-{}.json", ::getpid(), transport);
-  std::vector<std::string> environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
-  std::erase_if(environment,
-                [](const std::string& e) { return e.starts_with(kTransportVariable); });
-  environment.push_back(fmt::format("{}={}", kTransportVariable, transport));
-  const elastic::Outcome outcome =
-      elastic::run({.command = {std::filesystem::read_symlink("/proc/self/exe").string(),
-                                "bench-collectives", "--transport", transport, "--largest",
-                                std::to_string(largest / kMega), "--json", file.string()},
-                    .environment = environment,
-                    .ranks = ranks,
-                    .on_line = [](int rank, std::string_view line) {
-                      std::fputs(fmt::format("[rank {}] {}\n", rank, line).c_str(), stderr);
-                    }});
-  if (outcome.exit_code != 0)
-    fail(ErrorKind::kPeerLost, "{} processes over {} ended with {}", ranks, transport,
-         outcome.exit_code);
-  Json found = parse_json(read_file(file), file.string());
-  std::filesystem::remove(file);
-  return found;
-}
-
 int measure_as_rank(const Arguments& arguments) {
   const auto world = connect_processes(kTimeout);
   const Json found = measure(*world, arguments.number<std::int64_t>("largest") * kMega);
@@ -205,6 +171,41 @@ std::vector<int> rank_counts(const std::string& list) {
 
 }  // namespace
 
+Json reduce_among_threads(int ranks, std::int64_t largest) {
+  Json found;
+  comm::run_local_ranks(ranks, kTimeout, [&](comm::World& world) {
+    Json mine = measure(world, largest);
+    if (world.rank() == 0) found = std::move(mine);
+  });
+  return found;
+}
+
+// This program again, as `ranks` processes; rank 0 leaves what it measured in a file.
+Json reduce_among_processes(const std::string& transport, int ranks, std::int64_t largest) {
+  const Path file = std::filesystem::temp_directory_path() /
+                    fmt::format("trireme-bench-{}-{}.json", ::getpid(), transport);
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  std::erase_if(environment,
+                [](const std::string& e) { return e.starts_with(kTransportVariable); });
+  environment.push_back(fmt::format("{}={}", kTransportVariable, transport));
+  const elastic::Outcome outcome =
+      elastic::run({.command = {std::filesystem::read_symlink("/proc/self/exe").string(),
+                                "bench-collectives", "--transport", transport, "--largest",
+                                std::to_string(largest / kMega), "--json", file.string()},
+                    .environment = environment,
+                    .ranks = ranks,
+                    .on_line = [](int rank, std::string_view line) {
+                      std::fputs(fmt::format("[rank {}] {}\n", rank, line).c_str(), stderr);
+                    }});
+  if (outcome.exit_code != 0)
+    fail(ErrorKind::kPeerLost, "{} processes over {} ended with {}", ranks, transport,
+         outcome.exit_code);
+  Json found = parse_json(read_file(file), file.string());
+  std::filesystem::remove(file);
+  return found;
+}
+
 int bench_collectives(const Arguments& arguments) {
   if (arguments.has("transport")) return measure_as_rank(arguments);
   const std::int64_t largest = arguments.number<std::int64_t>("largest", 256) * kMega;
@@ -219,8 +220,8 @@ int bench_collectives(const Arguments& arguments) {
     run["ranks"] = ranks;
     // Processes first: they are started while this one has one thread.
     for (const char* transport : kProcessTransports)
-      run["transports"][transport] = measure_processes(transport, ranks, largest);
-    run["transports"]["local"] = measure_threads(ranks, largest);
+      run["transports"][transport] = reduce_among_processes(transport, ranks, largest);
+    run["transports"]["local"] = reduce_among_threads(ranks, largest);
     run["memcpy_seconds"] = memcpy_seconds(ranks, largest);
     print(run, sizes(largest));
     report["runs"].push_back(run);

@@ -32,7 +32,8 @@ void act(const faults::Fault& fault) {
     case Action::kThrow: throw std::runtime_error("thrown on purpose: " + print(fault));
     case Action::kError:
     case Action::kShort:
-    case Action::kLie: break;  // what the disk call returns
+    case Action::kLie:
+    case Action::kFlip: break;  // what the disk call returns
   }
 }
 
@@ -62,6 +63,7 @@ void FaultPoints::arm(comm::World& world, train::TrainSetup& setup) {
   rank.start("mesh");
   world.flight().show(&rank);
   setup.files = &rank.files(*setup.files);
+  setup.memory_files = &rank.memory_files(*setup.memory_files);
 }
 
 }  // namespace trireme::app

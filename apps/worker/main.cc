@@ -31,6 +31,7 @@ int run(int argc, char** argv) {
   if (command == "train") return train(arguments());
   if (command == "generate") return generate(arguments());
   if (command == "doctor") return doctor(arguments());
+  if (command == "bench-calibrate") return bench_calibrate(arguments());
   if (command == "bench-collectives") return bench_collectives(arguments());
   if (command == "bench-context") return bench_context(arguments());
   if (command == "bench-kernels") return bench_kernels(arguments());
@@ -39,6 +40,7 @@ int run(int argc, char** argv) {
   if (command == "bench-recompute") return bench_recompute(arguments());
   if (command == "bench-step") return bench_step(arguments());
   if (command == "diff") return diff(arguments());
+  if (command == "time-steps") return time_steps(arguments());
   if (command == "try-memory") return try_memory(arguments());
   fail(ErrorKind::kUsage, "trireme-worker is called by trireme; use that");
 }

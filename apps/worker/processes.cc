@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -79,6 +80,8 @@ void print_transport(const comm::World& world, const config::Job& job) {
 
 std::unique_ptr<comm::World> connect_processes(double timeout_s, config::Device device,
                                                const std::function<void(const char*)>& on_stage) {
+  // Gloo writes to sockets whose other end may be gone: that is an error with a name, and no end by a signal.
+  std::signal(SIGPIPE, SIG_IGN);
   comm::RendezvousConfig config;
   config.on_stage = on_stage;
   config.rank = std::atoi(variable("RANK", "0").c_str());
@@ -102,6 +105,11 @@ std::unique_ptr<comm::World> connect_processes(double timeout_s, config::Device 
          variable("TRIREME_TRANSPORT", ""));
   return comm::connect_nccl(
       {.control = config, .local_rank = std::atoi(variable("LOCAL_RANK", "0").c_str())});
+}
+
+void claim_flight_record() {
+  const std::string fd = variable(elastic::kFlightVariable, "");
+  if (!fd.empty()) flight::claim_area(std::atoi(fd.c_str()));
 }
 
 bool is_process_of_a_world() {

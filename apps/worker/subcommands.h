@@ -8,6 +8,7 @@ namespace trireme::app {
 int train(const Arguments& arguments);
 int generate(const Arguments& arguments);
 int doctor(const Arguments& arguments);
+int bench_calibrate(const Arguments& arguments);
 int bench_collectives(const Arguments& arguments);
 int bench_context(const Arguments& arguments);
 int bench_memory(const Arguments& arguments);
@@ -16,6 +17,7 @@ int bench_pipeline(const Arguments& arguments);
 int bench_recompute(const Arguments& arguments);
 int bench_step(const Arguments& arguments);
 int diff(const Arguments& arguments);
+int time_steps(const Arguments& arguments);
 int try_memory(const Arguments& arguments);
 
 }  // namespace trireme::app

@@ -71,6 +71,7 @@ train::Ending train_rank(train::TrainSetup setup, comm::World& world, const Argu
 
 int train(const Arguments& arguments) {
   const Interrupts interrupts;
+  claim_flight_record();
   train::TrainSetup setup;
   const Path job = arguments.text("job");
   setup.job = config::parse_job(read_file(job), job.string());
@@ -79,6 +80,11 @@ int train(const Arguments& arguments) {
   setup.resume = arguments.text("resume", "");
   setup.memory = variable(elastic::kMemoryVariable, "");
   setup.build_id = std::string("trireme ") + TRIREME_VERSION + " " + TRIREME_BUILD;
+  if (arguments.has("calibration")) {
+    const Path file = arguments.text("calibration");
+    setup.calibration = planner::parse_calibration(read_file(file), file.string());
+  }
+  setup.ranks = is_process_of_a_world() ? planner::RanksAs::kProcesses : planner::RanksAs::kThreads;
   setup.stop = &interrupts.first();
   std::atomic<train::Ending> ending{train::Ending::kDone};
   const int ranks = arguments.number<int>("ranks", 1);

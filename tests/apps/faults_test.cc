@@ -7,6 +7,8 @@
 
 #include "tests/apps/program.h"
 #include "tests/apps/run_files.h"
+#include "trireme/base/clock.h"
+#include "trireme/config/job.h"
 #include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::app {
@@ -64,7 +66,7 @@ class FaultPoints : public ::testing::Test {
 
   static Result launch(const std::string& faults, const std::string& out,
                        const std::vector<std::string>& more = {},
-                       const std::string& restarts = "1000") {
+                       const std::string& restarts = "1000", const std::string& job = "job.yaml") {
     std::vector<std::string> words = {"launch",
                                       "--nproc-per-node",
                                       "2",
@@ -72,7 +74,7 @@ class FaultPoints : public ::testing::Test {
                                       restarts,
                                       "--",
                                       "train",
-                                      "job.yaml",
+                                      job,
                                       "--out",
                                       out,
                                       "--allow-fault-injection",
@@ -103,6 +105,39 @@ class FaultPoints : public ::testing::Test {
 
   static inline Desk* desk_ = nullptr;
 };
+
+// Control of all that compare bits: what goes on without its states and its place in the data has others, at once; so has
+// what learns a millionth faster.
+TEST_F(FaultPoints, ControlWhatIsNotRestoredShows) {
+  const std::vector<std::string> whole = trace(*desk_ / "whole");
+  const auto numbers = [](const std::string& line) { return line.substr(line.find(' ')); };
+  const std::string before = "whole/checkpoints/step-" + std::to_string(kSteps - 1);
+  const Result forgets = desk_->run({"train", "job.yaml", "--nproc", "2", "--out", "forgets",
+                                     "--steps", "1", "--set", "model.weights=" + before});
+  ASSERT_EQ(forgets.exit_code, 0) << forgets.err;
+  EXPECT_NE(numbers(trace(*desk_ / "forgets").at(0)), numbers(whole.back()));
+  const double rate = config::load_job(*desk_ / "whole/job.lock.yaml").optim.lr * (1 + 1e-6);
+  const Result faster = desk_->run({"train", "job.yaml", "--nproc", "2", "--out", "faster", "--set",
+                                    fmt::format("optim.lr={:.17g}", rate)});
+  ASSERT_EQ(faster.exit_code, 0) << faster.err;
+  EXPECT_NE(trace(*desk_ / "faster"), whole);
+  EXPECT_EQ(desk_->run({"checkpoint", "diff", "faster", "whole"}).exit_code, 1);
+}
+
+// Control of all that is started again: without that, each of these ends the run.
+TEST_F(FaultPoints, ControlWithoutRestartsAFaultIsTheEnd) {
+  int number = 0;
+  for (const char* fault :
+       {"rank=1 start=mesh: kill", "rank=0 step=7: kill", "rank=1 step=5: exit=0",
+        "rank=1 step=13: abort", "rank=0 step=9: throw", "rank=0 step=4 fs=3: kill"}) {
+    const std::string out = "ends-" + std::to_string(number++);
+    const Result result = launch(fault, out, {}, "0");
+    EXPECT_NE(result.exit_code, 0) << fault;
+    EXPECT_THAT(happened(out), SizeIs(1)) << fault;
+    if (!std::filesystem::exists(*desk_ / out / "metrics.jsonl")) continue;
+    EXPECT_LT(trace(*desk_ / out).size(), static_cast<std::size_t>(kSteps)) << fault;
+  }
+}
 
 // The nth call in the save after step n + 1, for as long as a save has so many. What was acknowledged is what stands, or
 // the new one does.
@@ -168,6 +203,45 @@ TEST_F(FaultPoints, AKillInAnOperationOfAnyKindIsNeverHalfApplied) {
   }
 }
 
+// Messages of several chunks, over what carries them. `wide` has operations of half a megabyte.
+TEST_F(FaultPoints, AKillAtAChunkInsideAnOperationIsNeverHalfApplied) {
+  std::string job = read_file(*desk_ / "job.yaml");
+  job.replace(job.find("hidden: 16"), 10, "hidden: 128");
+  desk_->write("wide.yaml", job);
+  const std::vector<std::string> steps = {"--steps", "12"};
+  ASSERT_EQ(desk_->run({"train", "wide.yaml", "--nproc", "2", "--out", "wide", "--steps", "12"})
+                .exit_code,
+            0);
+  const std::vector<std::string> expected = trace(*desk_ / "wide");
+  for (const char* transport : {"shm", "gloo"}) {
+    SCOPED_TRACE(transport);
+    desk_->set("TRIREME_TRANSPORT", transport);
+    const std::string out = std::string("chunks-") + transport;
+    const std::vector<std::string> faults = {"rank=1 step=3 what=all_gather chunk=0: kill",
+                                             "rank=0 step=4 what=all_gather chunk=2: kill",
+                                             "rank=1 step=5 what=reduce_scatter chunk=1: kill",
+                                             "rank=0 step=6 what=reduce_scatter chunk=3: kill",
+                                             "rank=1 group=dp_shard op=30 chunk=1: kill",
+                                             "rank=0 step=11 chunk=1: throw"};
+    std::string all;
+    for (const std::string& fault : faults) all += fault + ";";
+    const Result result = launch(all, out, steps, "1000", "wide.yaml");
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(happened(out), SizeIs(faults.size())) << result.err;
+    EXPECT_EQ(trace(*desk_ / out), expected);
+    EXPECT_EQ(desk_->run({"checkpoint", "diff", out, "wide"}).exit_code, 0);
+
+    // Whom nobody starts again.
+    const std::string once = out + "-once";
+    const Result ended =
+        launch("rank=1 step=3 what=all_gather chunk=1: kill", once, steps, "0", "wide.yaml");
+    EXPECT_EQ(ended.exit_code, 4);
+    EXPECT_THAT(ended.err, HasSubstr("rank 1 was killed by signal 9"));
+    EXPECT_THAT(trace(*desk_ / once), SizeIs(2)) << "step 3 was not applied";
+  }
+  desk_->clear("TRIREME_TRANSPORT");
+}
+
 TEST_F(FaultPoints, AKillAtAnyStageOfTheStartCostsOneRestart) {
   const std::string faults =
       "rank=1 start=process: kill; rank=0 start=store: kill; rank=1 start=ranks: kill; "
@@ -178,6 +252,20 @@ TEST_F(FaultPoints, AKillAtAnyStageOfTheStartCostsOneRestart) {
   expect_the_bits_of("whole", "start");
   EXPECT_THAT(happened("start"), SizeIs(7));
   EXPECT_LE(events("start").size(), 7u) << "two may die in one generation";
+}
+
+// It would be waited for otherwise: for two minutes.
+TEST_F(FaultPoints, AnEndWithZeroBeforeTheOthersAreMetIsNoticedAtOnce) {
+  for (const char* stage : {"process", "store", "ranks", "links"}) {
+    const std::string out = std::string("alone-") + stage;
+    const Stopwatch watch;
+    const Result result =
+        launch(std::string("rank=1 start=") + stage + ": exit=0", out, {"--steps", "2"}, "0");
+    EXPECT_EQ(result.exit_code, 4) << stage;
+    EXPECT_THAT(result.err,
+                HasSubstr("rank 1 ended with exit code 0 before it had met the others"));
+    EXPECT_LT(watch.seconds(), 30) << "on a machine that does much else";
+  }
 }
 
 TEST_F(FaultPoints, TwoAtOnceAndDuringRecovery) {
@@ -193,6 +281,8 @@ TEST_F(FaultPoints, ACrashLoopEndsWithRankAndStep) {
   EXPECT_EQ(result.exit_code, 4);
   EXPECT_THAT(result.err, HasSubstr("rank 1 was killed by signal 9"));
   EXPECT_THAT(result.err, HasSubstr("in step 20; 3 restarts since the checkpoint of step 19"));
+  // Control: a death that does not come again is no loop.
+  EXPECT_EQ(launch("rank=1 step=20: kill", "no-loop", {}, "3").exit_code, 0);
 }
 
 // Full, failing, short and lying disks cost the checkpoint that they spoil, and no restart.
@@ -211,6 +301,27 @@ TEST_F(FaultPoints, ADiskThatFailsCostsTheCheckpointAndNoMore) {
   EXPECT_THAT(result.out + result.err, Not(HasSubstr("step 18 not written")));
   EXPECT_THAT(result.out + result.err, Not(HasSubstr("step 26 not written")));
   EXPECT_THAT(result.err, Not(HasSubstr("restarting")));
+}
+
+// A write that lies is found by reading back, and costs that snapshot; a torn one, or a kill, leaves those before it.
+TEST_F(FaultPoints, FaultsOfSnapshotsInMemoryCostASnapshotAndNoBit) {
+  const Result result = launch(
+      "rank=0 generation=1 mem.write=5: torn=100; rank=1 generation=2 mem.write=1: lie; "
+      "rank=1 generation=2 mem.fsync=3: kill; rank=0 generation=3 mem.write=2: flip",
+      "memory", {"--set", "checkpoint.every=0", "checkpoint.memory_every=4"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(happened("memory"), SizeIs(4)) << result.err;
+  expect_the_bits_of("whole", "memory");
+  EXPECT_THAT(result.out, HasSubstr(" from memory, "));
+  int not_written = 0;
+  for (const Json& event : events("memory"))
+    if (event["class"] == "snapshot not written") {
+      ++not_written;
+      EXPECT_THAT(
+          event["cause"].get<std::string>(),
+          AllOf(HasSubstr("/dev/shm/trireme-memory-"), HasSubstr("other bytes than were written")));
+    }
+  EXPECT_GE(not_written, 1);
 }
 
 TEST_F(FaultPoints, DeathsThatLookFineAreFailures) {

@@ -273,6 +273,39 @@ TEST_F(Launched, MemoryForSnapshotsLastsAsLongAsItsAgent) {
   EXPECT_EQ(read_file(desk_ / "where"), "\n") << "only for jobs that keep something there";
 }
 
+// Two runs of one directory: the second is refused while the first lives, and has it afterwards.
+TEST_F(Launched, ADirectoryHasOneRun) {
+  worker("[ -e second ] && exit 0; touch begun; exec sleep 600");
+  const std::vector<std::string> again = {"train", "job.yaml", "--out", "run"};
+  {
+    Running running(desk_.path(), front(), words({}));
+    ASSERT_TRUE(soon([&] { return std::filesystem::exists(desk_ / "begun"); }));
+    const Result refused = desk_.run(again, front());
+    EXPECT_EQ(refused.exit_code, 2);
+    expect_one_line(refused.err);
+    EXPECT_THAT(refused.err, HasSubstr("is in use by a run that has not ended"));
+    running.signal(SIGKILL);
+    running.wait();
+  }
+  desk_.write("second", "");
+  EXPECT_TRUE(soon([&] { return desk_.run(again, front()).exit_code == 0; }));
+}
+
+TEST_F(Launched, SaysWhereSnapshotsHaveNoRoom) {
+  worker("exit 0");
+  const std::string says = "snapshots in memory need";
+  const Result small = desk_.run(with_memory(words({})), front());
+  EXPECT_EQ(small.exit_code, 0) << small.err;
+  EXPECT_EQ(small.out.find(says), std::string::npos);
+  std::vector<std::string> large = with_memory(words({}));
+  for (const char* word : {"--set", "model.layers=96", "model.hidden=65536", "model.heads=512"})
+    large.emplace_back(word);
+  const Result none = desk_.run(large, front());
+  EXPECT_EQ(none.exit_code, 0) << none.err;
+  EXPECT_THAT(none.out, HasSubstr(says));
+  EXPECT_THAT(none.out, HasSubstr("of /dev/shm, which has"));
+}
+
 // It was not there while the run went on: what it has is not the past of what it joins.
 TEST_F(Hosts, MemoryOfAHostThatMissedAGenerationIsEmptied) {
   worker(
@@ -473,6 +506,20 @@ TEST_F(Launch, AStoppedRankIsNamedAndCostsNoBit) {
   EXPECT_THAT(report, HasSubstr("rank 0: ")) << "silent, or not yet";
   EXPECT_THAT(report, HasSubstr("rank 1 (process " + std::to_string(before[1]) + ")"));
   EXPECT_THAT(report, HasSubstr("of 'dp_shard'")) << "its last operations";
+}
+
+// Control: where nobody looks, the same stop is told by nobody for as long.
+TEST_F(Launch, WithoutALookoutAStoppedRankIsNotNamed) {
+  Running running = launch({"--set", "run.hang_report_s=0"});
+  ASSERT_TRUE(reaches(20));
+  const pid_t rank = ranks(running)[1];
+  ::kill(rank, SIGSTOP);
+  ::sleep(5);
+  EXPECT_FALSE(std::filesystem::exists(desk_ / "run/hangs.txt"));
+  ::kill(rank, SIGCONT);
+  const Result result = running.wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.err.find("its process is stopped"), std::string::npos);
 }
 
 // Nor does a rank that pauses: a second is nobody's end.

@@ -121,6 +121,49 @@ TEST_F(Memory, OnlyTrainLooksForTheLargestMicroBatch) {
   }
 }
 
+// Two snapshots are kept while a third is written, each with the part of another host's rank where there is one.
+TEST_F(Memory, SnapshotsInMemoryCountWithTheirReplicas) {
+  const std::vector<std::string> both = {"--set", "checkpoint.memory_every=1",
+                                         "checkpoint.async=false"};
+  const auto first_list = [&](const std::vector<std::string>& more) {
+    const Result result = run({"explain", "--memory", "--format", "json"}, more);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return parse_json(result.out, "explain")["lists"][0];
+  };
+  const Json one_host =
+      first_list({"--nproc", "4", "--set", "checkpoint.memory_every=1", "checkpoint.async=false"});
+  const auto saved = one_host["snapshot_bytes"].get<std::int64_t>();
+  EXPECT_GT(saved, 0);
+  EXPECT_EQ(one_host["kept_bytes"], 3 * saved);
+  EXPECT_EQ(
+      needed({"--nproc", "4", "--set", "checkpoint.memory_every=1", "checkpoint.async=false"}),
+      needed({"--nproc", "4", "--set", "checkpoint.async=false"}) + 4 * saved);
+  // As a rank of a launch on two hosts.
+  for (const auto& [name, value] :
+       {std::pair("RANK", "0"), std::pair("WORLD_SIZE", "4"), std::pair("LOCAL_RANK", "0"),
+        std::pair("LOCAL_WORLD_SIZE", "2"), std::pair("TRIREME_STORE", "unix:none")})
+    desk_.set(name, value);
+  EXPECT_EQ(first_list(both)["kept_bytes"], 6 * saved);
+  const Result refused =
+      run({"explain", "--fits", std::to_string(saved)}, {"--set", "checkpoint.memory_every=1"});
+  EXPECT_EQ(refused.exit_code, 6);
+}
+
+// Ranks that start again would look again, and might find what their snapshot was not made with.
+TEST_F(Memory, FindingDoesNotGoWithSnapshotsInMemory) {
+  for (const std::string command : {"train", "launch"}) {
+    std::vector<std::string> words = {"train", "job.yaml", "--set", "run.find_micro_batch=true",
+                                      "checkpoint.memory_every=5"};
+    if (command == "launch") words.insert(words.begin(), {"launch", "--"});
+    const Result result = desk_.run(words);
+    EXPECT_EQ(result.exit_code, 2);
+    expect_one_line(result.err);
+    if (command == "launch") {
+      EXPECT_THAT(result.err, HasSubstr("run.find_micro_batch with checkpoint.memory_every=5"));
+    }
+  }
+}
+
 #if TRIREME_HAS_WORKER
 
 TEST_F(Memory, ARunTellsForecastAndMeasurement) {

@@ -298,15 +298,16 @@ TEST_F(CheckpointTest, AVanishedDirectoryIsNotMadeAgain) {
   EXPECT_FALSE(std::filesystem::exists(root_));
 }
 
-// The world of a generation that is over.
+// The world of a generation that is over, with nobody who says so if `fenced` is false.
 class OlderWorld : public comm::World {
  public:
-  explicit OlderWorld(comm::World& world)
-      : comm::World(world.rank(), world.size()), world_(world) {}
+  OlderWorld(comm::World& world, bool fenced)
+      : comm::World(world.rank(), world.size()), world_(world), fenced_(fenced) {}
   std::string_view via() const override { return world_.via(); }
   void abort(const std::string& cause) override { world_.abort(cause); }
   std::optional<std::string> cause() override { return world_.cause(); }
   void check_current() override {
+    if (!fenced_) return;
     fail(ErrorKind::kPeerLost, "generation 1 of this run's ranks is over");
   }
 
@@ -316,23 +317,32 @@ class OlderWorld : public comm::World {
     return world_.make_group(name, ranks);
   }
   comm::World& world_;
+  bool fenced_;
 };
 
 TEST_F(CheckpointTest, AnOlderGenerationCommitsNothing) {
   run(layout(1, 2, 1), 0, 2);
-  comm::run_local_ranks(2, 60, [&](comm::World& world) {
-    harness::MomentumSgd updater;
-    const Layout two = layout(1, 2, 1);
-    exec::Session session(layers(), {.mesh = mesh::Mesh(two.degrees), .recipe = two.recipe}, world,
-                          updater);
-    OlderWorld older(world);
-    const std::string message = refusal([&] {
-      save(root_, {.step = 4, .job = "job"}, session.units(), session.model().spec.units, older);
+  const auto save_step_4 = [&](bool fenced, const std::function<void(std::string)>& said) {
+    comm::run_local_ranks(2, 60, [&](comm::World& world) {
+      harness::MomentumSgd updater;
+      const Layout two = layout(1, 2, 1);
+      exec::Session session(layers(), {.mesh = mesh::Mesh(two.degrees), .recipe = two.recipe},
+                            world, updater);
+      OlderWorld older(world, fenced);
+      const auto save_it = [&] {
+        save(root_, {.step = 4, .job = "job"}, session.units(), session.model().spec.units, older);
+      };
+      fenced ? said(refusal(save_it)) : save_it();
     });
+  };
+  save_step_4(true, [](const std::string& message) {
     EXPECT_NE(message.find("rank 0: generation 1 of this run's ranks is over"), std::string::npos)
         << message;
   });
   EXPECT_EQ(names_in(root_), std::set<std::string>{"step-2"});
+  // Control: where nobody asks, it writes into the run of the newer one.
+  save_step_4(false, {});
+  EXPECT_EQ(names_in(root_), (std::set<std::string>{"step-2", "step-4"}));
 }
 
 // What the plan says that a rank writes, it writes.

@@ -161,6 +161,16 @@ TEST_P(FailureOn, DisagreementIsFoundBeforeDataIsApplied) {
   }
 }
 
+// Control of the test above: the same calls change the same data where both ranks make one.
+TEST_P(FailureOn, AgreementChangesData) {
+  harness::run_ranks(GetParam(), 2, kLong, [&](World& world) {
+    const auto group = world.make_group("dp", {0, 1});
+    std::vector<float> x(5000, 3.0f);
+    group->all_reduce({x.data(), 5000, DType::kF32}).wait();
+    EXPECT_EQ(x, std::vector<float>(5000, 6.0f));
+  });
+}
+
 TEST_P(FailureOn, LeavingUnfinishedOperationsIsTold) {
   harness::run_ranks(GetParam(), 2, kLong, [](World& world) {
     std::vector<float> x(4, 1);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -14,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/comm/ways.h"
 #include "tests/harness/ranks.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
@@ -27,18 +29,10 @@ constexpr double kTimeout = 2.5;  // of ranks that share two cores
 constexpr double kPatience = 60;  // a busy machine takes its time to load LibTorch and to unload it
 constexpr char kRankFlag[] = "--rank";
 
-// A back end, which may pretend that every two ranks have a host.
-struct Way {
-  const char* name;
-  Route route;
-  bool hosts;
-};
-constexpr Way kWays[] = {
-    {"shm", Route::kShm, false}, {"gloo", Route::kGloo, false}, {"hosts", Route::kBest, true}};
-
 // One rank, in a process of its own: sums until the steps are done (0: until something fails).
 int run_rank(const Way& way, int rank, int size, int port, int steps, const char* ready) {
   silence_c10d();
+  std::signal(SIGPIPE, SIG_IGN);
   try {
     const auto world = connect_processes({.rank = rank,
                                           .size = size,
@@ -200,12 +194,15 @@ TEST(Processes, OfOneHostShareMemory) {
 }  // namespace
 }  // namespace trireme::comm
 
-// As `comm_test --rank WAY RANK SIZE PORT STEPS READY` one rank, else the tests.
+// As `comm_test --rank WAY RANK SIZE PORT STEPS READY` one rank, as `comm_test --chunks WAY` one of those killed at chunks,
+// else the tests.
 int main(int argc, char** argv) {
   using namespace trireme::comm;
   if (argc == 8 && std::string(argv[1]) == kRankFlag)
     return run_rank(kWays[std::atoi(argv[2])], std::atoi(argv[3]), std::atoi(argv[4]),
                     std::atoi(argv[5]), std::atoi(argv[6]), argv[7]);
+  if (argc == 3 && std::string(argv[1]) == kChunksFlag)
+    return chunks_are_survived(kWays[std::atoi(argv[2])]) ? 0 : 1;
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -84,6 +84,27 @@ TEST(Launch, AKilledRankIsNamedAndTheOthersDoNotOutliveTheGrace) {
   EXPECT_FALSE(has_children());
 }
 
+// Says in its flight record that it is a rank, as flight::claim_area() does.
+constexpr char kComes[] =
+    "printf '\\001' | dd of=/proc/self/fd/$TRIREME_FLIGHT bs=1 seek=12 conv=notrunc 2>/dev/null; ";
+
+TEST(Launch, ARankThatEndsWithZeroBeforeItHasMetTheOthersIsAFailureAtOnce) {
+  const Stopwatch clock;
+  const Outcome outcome =
+      run(shell(3, std::string(kComes) + "[ $RANK = 1 ] && exit 0; exec sleep 100"));
+  EXPECT_EQ(outcome.exit_code, 4);
+  EXPECT_EQ(outcome.rank, 1);
+  EXPECT_THAT(outcome.cause,
+              HasSubstr("rank 1 ended with exit code 0 before it had met the others"));
+  EXPECT_LT(clock.seconds(), 25);
+  EXPECT_FALSE(has_children());
+}
+
+// Control of the test above: without its word nobody can tell it from one that is done.
+TEST(Launch, WhatIsNoRankOfOursMayEndAsItLikes) {
+  EXPECT_EQ(run(shell(3, "[ $RANK = 1 ] && exit 0; exec sleep 0.5")).exit_code, 0);
+}
+
 TEST(Launch, OthersMayEndByThemselvesWithinTheGrace) {
   Launch launch = shell(2, "[ $RANK = 1 ] && exit 5; sleep 0.2; exit 4");
   launch.grace_s = 20;
@@ -156,11 +177,13 @@ TEST(Launch, RanksDieWithTheirParent) {
   const std::string pid_file =
       ::testing::TempDir() + "trireme_rank_pid_" + std::to_string(::getpid());
   const pid_t parent = ::fork();
-  if (parent == 0) ::_exit(run(shell(1, "echo $$ > " + pid_file + "; exec sleep 30")).exit_code);
-  pid_t rank = 0;
+  // Beside the rank a process that nobody has told to die with its parent: the control.
+  if (parent == 0)
+    ::_exit(run(shell(1, "sleep 30 & echo $$ $! > " + pid_file + "; exec sleep 30")).exit_code);
+  pid_t rank = 0, other = 0;
   for (int i = 0; i < kLooks && rank == 0; ++i) {
     ::usleep(20'000);
-    std::ifstream(pid_file) >> rank;
+    std::ifstream(pid_file) >> rank >> other;
   }
   ASSERT_GT(rank, 0);
   ::kill(parent, SIGKILL);
@@ -175,6 +198,8 @@ TEST(Launch, RanksDieWithTheirParent) {
     stat >> pid >> name >> state;
   }
   EXPECT_TRUE(state.empty() || state == "Z") << state;
+  ASSERT_GT(other, 0);
+  EXPECT_EQ(::kill(other, SIGKILL), 0) << "it lives on";
   ::unlink(pid_file.c_str());
 }
 
@@ -182,6 +207,15 @@ TEST(Verdict, WithoutFailureItIsZeroOrTheInterrupt) {
   EXPECT_EQ(judge({{.rank = 0}, {.rank = 1}}, 0).exit_code, 0);
   EXPECT_EQ(judge({{.rank = 0}, {.rank = 1}}, SIGTERM).exit_code, 0);  // it had just finished
   EXPECT_EQ(judge({{.rank = 0, .code = 143}, {.rank = 1, .code = 143}}, SIGTERM).exit_code, 143);
+}
+
+TEST(Verdict, ZeroIsNoEndForARankThatOthersNeed) {
+  using Early = RankEnd::Early;
+  const auto of = [](Early early) { return judge({{.rank = 1, .early = early}}, 0); };
+  EXPECT_EQ(of(Early::kNot).exit_code, 0);
+  EXPECT_EQ(of(Early::kAtWork).exit_code, 4);
+  EXPECT_THAT(of(Early::kAtWork).cause, HasSubstr("rank 1 ended with exit code 0 in the midst"));
+  EXPECT_THAT(of(Early::kAlone).cause, HasSubstr("before it had met the others"));
 }
 
 TEST(Verdict, ARankThatWeKilledIsNotTheCause) {

@@ -150,6 +150,25 @@ TEST(Hangs, ReportsAHangOnceWithItsDetails) {
   EXPECT_DOUBLE_EQ(later->told_s, 3) << "what the rank was silent, not what the clock says";
 }
 
+// A state is told once in a while; between, that it is as it was.
+TEST(Hangs, WhatIsAsBeforeNeedNotBeToldAgain) {
+  Hangs silent;
+  Silence same = silence_of(8, 1, false);
+  same.ranks[0].state = {.rank = 1};
+  same.ranks[0].same = true;
+  silent.heard(same, 1);
+  EXPECT_FALSE(silent.look(1, 2, 1)) << "what it refers to got lost";
+  silent.heard(silence_of(8, 1, false), 1.5);
+  same.ranks[0].seconds = 7;
+  silent.heard(same, 2);
+  const auto found = silent.look(1, 2, 2);
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->hang.ranks, std::vector{1});
+  EXPECT_TRUE(found->hang.in_step == silence_of(8, 1, false).ranks[0].in_step);
+  EXPECT_DOUBLE_EQ(found->hang.seconds, 7);
+  EXPECT_FALSE(silent.look(1, 2, 5)) << "but that it is";
+}
+
 TEST(Hangs, PutsTogetherWhatHostsTell) {
   Hangs silent;
   silent.heard(silence_of(7, 0, /*waiting=*/true), 10);

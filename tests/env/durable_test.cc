@@ -10,13 +10,13 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tests/harness/faulty_files.h"
+#include "tests/harness/failing_files.h"
 #include "trireme/base/error.h"
 
 namespace trireme::env {
 namespace {
 
-using harness::FaultyFiles;
+using harness::FailingFiles;
 using harness::FileFault;
 using testing::HasSubstr;
 
@@ -90,19 +90,19 @@ TEST_F(DurableTest, AFileThatCannotBeFinishedIsTakenAway) {
   int nth = 0;
   for (const char* cause :
        {"cannot create: No space", "cannot write: No space", "cannot fsync: No space"}) {
-    FaultyFiles files(files_);
+    FailingFiles files(files_);
     files.fail(nth++, FileFault::kError, ENOSPC);
     EXPECT_THAT(refusal([&] { write_new_file(files, path_ / "a", text); }), HasSubstr(cause));
     EXPECT_FALSE(std::filesystem::exists(path_ / "a"));
   }
   for (const FileFault fault : {FileFault::kLie, FileFault::kTurnBit}) {
-    FaultyFiles files(files_);
+    FailingFiles files(files_);
     files.fail(1, fault);
     EXPECT_THAT(refusal([&] { write_new_file(files, path_ / "bad", text); }),
                 HasSubstr("holds other bytes than were written"));
     std::filesystem::remove(path_ / "bad");
   }
-  FaultyFiles files(files_);
+  FailingFiles files(files_);
   files.fail(1, FileFault::kShort);
   write_new_file(files, path_ / "a", text);
   EXPECT_EQ(read_file(path_ / "a"), text) << "completed in full";

@@ -1,8 +1,12 @@
 #include "trireme/env/net.h"
 
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <map>
 
 #include "trireme/base/clock.h"
@@ -79,6 +83,29 @@ TEST_P(Pair, TellsTheOtherSidesEnd) {
   EXPECT_EQ(next(*server_, Happened::kClosed).connection, here_);
   EXPECT_EQ(received_[server_.get()], "last words");
   server_->send(here_, "to nobody");
+}
+
+// Both ends notice a host that is gone without a word.
+TEST_P(Pair, OverTcpIsKeptAlive) {
+  if (GetParam()) GTEST_SKIP() << "a local socket's other end cannot go without a word";
+  int connections = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
+    const int fd = std::stoi(entry.path().filename());
+    const auto option = [&](int level, int name) {
+      int value = -1;
+      socklen_t size = sizeof value;
+      return ::getsockopt(fd, level, name, &value, &size) == 0 ? value : -1;
+    };
+    if (option(SOL_SOCKET, SO_DOMAIN) != AF_INET || option(SOL_SOCKET, SO_ACCEPTCONN) != 0)
+      continue;
+    ++connections;
+    EXPECT_EQ(option(SOL_SOCKET, SO_KEEPALIVE), 1);
+    const int noticed_s = option(IPPROTO_TCP, TCP_KEEPIDLE) +
+                          option(IPPROTO_TCP, TCP_KEEPINTVL) * option(IPPROTO_TCP, TCP_KEEPCNT);
+    EXPECT_LE(noticed_s, 30);
+    EXPECT_GT(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 0);
+  }
+  EXPECT_EQ(connections, 2);
 }
 
 TEST(Net, NobodyListensThere) {

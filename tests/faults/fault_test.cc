@@ -18,9 +18,10 @@ TEST(Fault, IsReadAndPrintedAsTheSame) {
   const std::string text =
       "rank=1 step=41 line=7: kill; fs.fsync=3: error=EIO ;rank=0 generation=2 group=dp op=88: "
       "delay=300ms; generation=each phase=checkpoint fs.write=5: short=50;"
-      "rank=1 start=links: exit=0; what=all_gather op-end=4: throw; fs.write=2: torn=512;";
+      "rank=1 start=links: exit=0; what=all_gather op-end=4: throw; fs.write=2: torn=512;"
+      "rank=1 op=3 chunk=2: kill; step=3 mem.write=2: flip; mem=1: error=ENOSPC";
   const std::vector<Fault> faults = parse(text);
-  ASSERT_THAT(faults, SizeIs(7));
+  ASSERT_THAT(faults, SizeIs(10));
   EXPECT_EQ(faults[0],
             (Fault{.rank = 1, .step = 41, .line = 7, .action = Action::kKill, .amount = 0}));
   EXPECT_EQ(faults[1].call, DiskCall::kFsync);
@@ -28,6 +29,11 @@ TEST(Fault, IsReadAndPrintedAsTheSame) {
   EXPECT_EQ(faults[1].amount, EIO);
   EXPECT_EQ(faults[2].amount, 300);
   EXPECT_TRUE(faults[3].each_generation);
+  EXPECT_EQ(faults[7], (Fault{.rank = 1, .op = 3, .chunk = 2, .action = Action::kKill}));
+  EXPECT_EQ(faults[8].call, DiskCall::kWrite);
+  EXPECT_TRUE(faults[8].in_memory);
+  EXPECT_FALSE(faults[1].in_memory);
+  EXPECT_EQ(faults[9].call, DiskCall::kAny);
   for (const Fault& fault : faults) EXPECT_EQ(parse(print(fault)), std::vector{fault});
   EXPECT_EQ(print(faults[2]), "rank=0 generation=2 group=dp op=88: delay=300ms");
   EXPECT_THAT(parse(" ; "), IsEmpty());
@@ -65,8 +71,14 @@ TEST(Fault, WhatIsNoneIsRefusedWithItsPlaceAndTheWayOut) {
   refused("fs=1 line=3: kill", "1", "no line");
   refused("fs=1 fs.write=1: kill", "6", "one disk call");
   refused("op=1 op-end=1: kill", "1", "give one");
+  refused("op-end=1 chunk=1: kill", "1", "at no chunk");
+  refused("start=mesh chunk=1: kill", "1", "no step");
+  refused("fs=1 chunk=0: kill", "1", "no operation");
   refused("step=1: error=EIO", "1", "give fs");
   refused("fs=1: short=3", "1", "fs.write");
+  refused("mem=1: flip", "1", "mem.write");
+  refused("fs=1 mem=1: kill", "6", "one disk call");
+  refused("memory=1: kill", "1", "no such condition");
 }
 
 }  // namespace

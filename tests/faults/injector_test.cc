@@ -29,12 +29,13 @@ class Rank {
   Injector& injector() { return injector_; }
   std::vector<std::string> done() { return std::exchange(done_, {}); }
 
-  // One line with one operation inside, then a checkpoint.
+  // One line with one operation of three chunks inside, then a checkpoint.
   void step(std::int64_t number) {
     if (track_ < 0) track_ = recorder_.make_track("dp", {0, 1});
     recorder_.enter(flight::Phase::kTraining, number);
     recorder_.begin_line("forward", 0, 7, 0);
     recorder_.begin(track_, {.what = "all_reduce", .sequence = operations_++});
+    for (int chunk = 0; chunk < 3; ++chunk) recorder_.chunk(track_);
     recorder_.end(track_);
     recorder_.end_line();
     recorder_.enter(flight::Phase::kCheckpoint, number);
@@ -58,7 +59,7 @@ TEST_F(Injected, HappensAtTheFirstMomentAtWhichAllHolds) {
   for (const char* fault :
        {"step=2: kill", "rank=1 step=2 line=7: stop", "phase=checkpoint step=2: term",
         "step=2 what=forward: abort", "what=all_reduce op=1: throw", "group=dp op=1: exit=0",
-        "op-end=1: delay=1ms"}) {
+        "op-end=1: delay=1ms", "op=1 chunk=2: kill", "step=2 chunk=0: stop"}) {
     Rank rank(notes(), fault);
     rank.step(1);
     EXPECT_THAT(rank.done(), IsEmpty()) << fault;
@@ -70,10 +71,10 @@ TEST_F(Injected, HappensAtTheFirstMomentAtWhichAllHolds) {
 }
 
 TEST_F(Injected, NotWhereSomethingElseIs) {
-  for (const char* fault :
-       {"rank=0 step=1: kill", "generation=2 step=1: kill", "step=3: kill", "step=1 line=6: kill",
-        "what=backward: kill", "group=tp op=0: kill", "what=forward op=0: kill",
-        "phase=evaluation: kill", "start=mesh: kill", "fs=1: kill"}) {
+  for (const char* fault : {"rank=0 step=1: kill", "generation=2 step=1: kill", "step=3: kill",
+                            "step=1 line=6: kill", "what=backward: kill", "group=tp op=0: kill",
+                            "what=forward op=0: kill", "phase=evaluation: kill", "start=mesh: kill",
+                            "fs=1: kill", "op=0 chunk=3: kill", "group=tp chunk=0: kill"}) {
     Rank rank(notes(), fault);
     rank.step(1);
     EXPECT_THAT(rank.done(), IsEmpty()) << fault;
@@ -119,6 +120,24 @@ TEST_F(Injected, AtTheNthDiskCallOfItsKind) {
   EXPECT_THAT(rank.done(), ElementsAre("step=2 fs=3: delay=1ms"));
   env::write_new_file(files, "d/c", "three");
   EXPECT_EQ(disk.read("d/c")->bytes().size(), 5u) << "in two writes";
+}
+
+// Snapshots in memory have calls of their own, which are counted apart.
+TEST_F(Injected, AtACallOfSnapshotsInMemory) {
+  harness::MemoryFiles disk;
+  Rank rank(notes(), "mem.write=1: flip; fs.write=2: lie");
+  env::FileSystem &files = rank.injector().files(disk),
+                  &memory = rank.injector().memory_files(disk);
+  env::make_directory(disk, "d");
+  env::write_new_file(files, "d/a", "one");
+  try {
+    env::write_new_file(memory, "d/b", "two");
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("d/b")) << "read back";
+  }
+  env::write_new_file(memory, "d/c", "three");
+  EXPECT_THROW(env::write_new_file(files, "d/d", "four"), Error);
 }
 
 TEST_F(Injected, AWriteThatLiesOrTears) {

@@ -55,6 +55,20 @@ TEST(Recorder, TellsWhatARankIsAt) {
   EXPECT_EQ(state.reached[1].begun, 0u) << "messages of a pair are no operation of all members";
 }
 
+// Two ranks know a group by its name: of long ones the end counts as well.
+TEST(Recorder, LongNamesThatBeginAlikeStayApart) {
+  const std::string begin = "announcements, stages of the encoder ";
+  Recorder first, second;
+  first.make_track(begin + "0>1", {0, 1});
+  first.make_track(begin + "0>2", {0, 1});
+  second.make_track(begin + "0>2", {0, 1});
+  const State one = read_state(first.area()), other = read_state(second.area());
+  ASSERT_THAT(one.reached, SizeIs(2));
+  EXPECT_NE(one.reached[0].track, one.reached[1].track);
+  EXPECT_EQ(one.reached[1].track, other.reached[0].track);
+  EXPECT_THAT(one.reached[0].track, HasSubstr("announcements, stages"));
+}
+
 TEST(Recorder, EverythingMoves) {
   Recorder recorder;
   recorder.identify(0, 2);

@@ -6,7 +6,7 @@
 #include <random>
 #include <set>
 
-#include "tests/harness/faulty_files.h"
+#include "tests/harness/failing_files.h"
 #include "tests/harness/memory_files.h"
 #include "tests/harness/power_loss.h"
 #include "tests/harness/small_checkpoint.h"
@@ -16,7 +16,7 @@
 namespace trireme::formats {
 namespace {
 
-using harness::FaultyFiles;
+using harness::FailingFiles;
 using harness::FileFault;
 using harness::MemoryFiles;
 using harness::SmallCheckpoint;
@@ -41,13 +41,13 @@ void begin(MemoryFiles& files, Retention& retention) {
 }
 
 // Calls that report success and do nothing that lasts.
-class Forgetful : public FaultyFiles {
+class Forgetful : public FailingFiles {
  public:
   Forgetful(env::FileSystem& inner, bool files, bool directories)
-      : FaultyFiles(inner), files_(files), directories_(directories) {}
-  int fsync(int file) override { return files_ ? 0 : FaultyFiles::fsync(file); }
+      : FailingFiles(inner), files_(files), directories_(directories) {}
+  int fsync(int file) override { return files_ ? 0 : FailingFiles::fsync(file); }
   int fsync_directory(const Path& path) override {
-    return directories_ ? 0 : FaultyFiles::fsync_directory(path);
+    return directories_ ? 0 : FailingFiles::fsync_directory(path);
   }
 
  private:
@@ -142,7 +142,7 @@ TEST_P(EveryCall, FailingKeepsWhatWasAndTheNextSaveWorks) {
   int nth = 0, failures = 0;
   for (bool fired = true; fired; ++nth) {
     MemoryFiles memory;
-    FaultyFiles files(memory);
+    FailingFiles files(memory);
     Retention retention(files, kRoot, {.last = 2});
     begin(memory, retention);
     files.fail(nth, fault, error);
@@ -158,7 +158,7 @@ TEST_P(EveryCall, FailingKeepsWhatWasAndTheNextSaveWorks) {
     }
     fired = files.calls() > nth;
     failures += failed;
-    files.fail(FaultyFiles::kNever, fault);
+    files.fail(FailingFiles::kNever, fault);
     EXPECT_GE(usable(files), 2) << nth;
     // Who dies after the rename has saved, and does not know it.
     const std::int64_t newest = newest_checkpoint(kRoot, kEveryByte, files)->manifest.step;

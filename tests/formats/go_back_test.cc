@@ -7,7 +7,7 @@
 #include <map>
 #include <random>
 
-#include "tests/harness/faulty_files.h"
+#include "tests/harness/failing_files.h"
 #include "tests/harness/memory_files.h"
 #include "tests/harness/power_loss.h"
 #include "tests/harness/small_checkpoint.h"
@@ -17,7 +17,7 @@
 namespace trireme::formats {
 namespace {
 
-using harness::FaultyFiles;
+using harness::FailingFiles;
 using harness::FileFault;
 using harness::MemoryFiles;
 using harness::SmallCheckpoint;
@@ -98,7 +98,7 @@ TEST_P(GoBackFails, AtEveryCallAndTheNextTimeWorks) {
   int nth = 0;
   for (bool fired = true; fired; ++nth) {
     MemoryFiles memory;
-    FaultyFiles files(memory);
+    FailingFiles files(memory);
     begin(memory);
     const Manifest manifest = other(files);
     files.fail(nth, fault, error);
@@ -108,7 +108,7 @@ TEST_P(GoBackFails, AtEveryCallAndTheNextTimeWorks) {
       EXPECT_EQ(failure.kind(), ErrorKind::kData);
     }
     fired = files.calls() > nth;
-    files.fail(FaultyFiles::kNever, fault);
+    files.fail(FailingFiles::kNever, fault);
     const std::int64_t step = next(files);
     EXPECT_TRUE(step == 4 || step == 3 || step == -2) << nth << ": " << step;
     EXPECT_NO_THROW(verify_checkpoint(kRoot / "step-2", files)) << nth;

@@ -40,6 +40,9 @@ TEST(Csv, KnowsNumbersFromText) {
   EXPECT_EQ(formats::refusal([&] { csv.number(1, "b"); }), "t.csv:3: b 'M/3' is no number");
   EXPECT_EQ(formats::refusal([&] { csv.need(0, "b"); }), "t.csv:2: b is empty");
   EXPECT_EQ(formats::refusal([&] { csv.number(0, "c"); }), "t.csv: no column 'c'");
+  EXPECT_EQ(csv.count(0, "a"), 1500);
+  EXPECT_EQ(formats::refusal([&] { csv.count(1, "a"); }),
+            "t.csv:3: a -2 is no whole number from 1 to a million");
   for (const char* text : {"", "nan", "inf", "1 ", "0x10", "1,5", "1e999", "+1"})
     EXPECT_EQ(number_of(text), std::nullopt) << text;
 }

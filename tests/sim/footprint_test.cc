@@ -47,6 +47,20 @@ TEST(Footprints, CountWhatCheckpointsAreCopiedTo) {
   EXPECT_THAT(misfit(plan, lists, before).value(), HasSubstr("checkpoint.async=false would help"));
 }
 
+TEST(Footprints, CountWhatSnapshotsKeepInMemory) {
+  const plan::PlanSet plan = chain(mesh::Mesh({.dp_shard = 2}), {.zero = 1, .micro_batches = 2});
+  std::vector<Footprint> lists = footprints(plan, kLibrary);
+  const std::int64_t before = largest(lists).needed();
+  for (Footprint& one : lists) {
+    one.snapshot = before;
+    one.kept = 3 * before;
+  }
+  EXPECT_EQ(largest(lists).needed(), 5 * before);
+  EXPECT_THAT(footprint_text(plan, lists), HasSubstr("kept snapshots"));
+  EXPECT_EQ(footprint_json(plan, lists)["lists"][0]["kept_bytes"], 3 * before);
+  EXPECT_THAT(misfit(plan, lists, before).value(), HasSubstr("checkpoint.memory_every=0"));
+}
+
 // What JSON says adds up, and the picture's highest point is the peak.
 TEST(Footprints, KindsAddUpToThePeak) {
   const plan::PlanSet plan = chain(mesh::Mesh({.dp_shard = 2}), {.zero = 3, .micro_batches = 4});

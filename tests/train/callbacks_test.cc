@@ -275,6 +275,44 @@ TEST(Report, IsSelfContainedAndEscapes) {
     EXPECT_THAT(page, HasSubstr(wanted));
 }
 
+// Steps of at_step() take 20 ms.
+TEST(Report, PutsTheMeasurementBesideTheForecastAndItsBand) {
+  Report report;
+  report.info = {.out = {},
+                 .steps = 20,
+                 .predicted_step_s = 0.02,
+                 .predicted_low_s = 0.018,
+                 .predicted_high_s = 0.022,
+                 .predicted_process = 200 << 20,
+                 .prediction = "by the calibration of 2026-01-31"};
+  report.end = {.step = 20, .measured_process = 210 << 20, .checkpoint = {}};
+  for (int step = 1; step <= 20; ++step) report.steps.push_back(at_step(step));
+  EXPECT_THAT(html(report), HasSubstr("<td>20.0 ms (18.0 to 22.0)</td><td>20.0 ms, inside</td>"));
+  EXPECT_THAT(html(report), HasSubstr("<td>200 MiB</td><td>210 MiB</td><td>1.05</td>"));
+  EXPECT_THAT(html(report), HasSubstr("by the calibration of 2026-01-31"));
+  report.info.predicted_low_s = 0.0201;
+  EXPECT_THAT(html(report), HasSubstr("20.0 ms, outside"));
+}
+
+TEST(Progress, EndsWithTheMeasurementBesideTheForecast) {
+  std::string text;
+  const auto progress = progress_callback(
+      {.write = [&](std::string_view part) { text += part; }, .columns = {}, .baseline = {}});
+  progress->on_start({.out = {},
+                      .steps = 3,
+                      .predicted_step_s = 0.03,
+                      .predicted_low_s = 0.027,
+                      .predicted_high_s = 0.033,
+                      .predicted_process = 200 << 20,
+                      .prediction = "by the calibration of 2026-01-31"});
+  for (int step = 1; step <= 3; ++step) progress->on_step(at_step(step));
+  progress->on_end({.step = 3, .measured_process = 210 << 20, .checkpoint = {}});
+  EXPECT_THAT(text, HasSubstr("step time: 30.0 ms (27.0 to 33.0) forecast by the calibration of "
+                              "2026-01-31, 20.0 ms measured, outside\n"));
+  EXPECT_THAT(text, HasSubstr("memory of rank 0's process: 200 MiB forecast, 210 MiB "
+                              "measured\n"));
+}
+
 TEST(Report, AResumedRunTellsTheWholeStory) {
   const formats::Scratch scratch;
   run(*jsonl_callback(), scratch.path(), 0, 20);

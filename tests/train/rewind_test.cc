@@ -8,7 +8,7 @@
 #include <sstream>
 #include <thread>
 
-#include "tests/harness/faulty_files.h"
+#include "tests/harness/failing_files.h"
 #include "tests/harness/watched_runs.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
@@ -22,7 +22,7 @@ namespace trireme::train {
 namespace {
 
 using data::BatchRange;
-using harness::FaultyFiles;
+using harness::FailingFiles;
 using harness::FileFault;
 using harness::Sets;
 using harness::Watch;
@@ -256,7 +256,7 @@ TEST_F(Rewinding, AKillInTheMiddleOfItCostsNoBit) {
     std::filesystem::remove_all(scratch_ / "run");
     std::filesystem::copy(scratch_ / "start", scratch_ / "run",
                           std::filesystem::copy_options::recursive);
-    FaultyFiles files(env::real_file_system());
+    FailingFiles files(env::real_file_system());
     Watch killed;
     killed.at_step = [&](std::int64_t step) {
       if (step == kSpike && killed.rewinds.empty()) files.fail(nth, FileFault::kKill);

@@ -2,13 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <set>
 #include <thread>
 
-#include "tests/harness/faulty_files.h"
+#include "tests/harness/failing_files.h"
 #include "tests/harness/watched_runs.h"
 #include "trireme/formats/checkpoint_files.h"
 #include "trireme/train/trainer.h"
@@ -16,7 +17,7 @@
 namespace trireme::train {
 namespace {
 
-using harness::FaultyFiles;
+using harness::FailingFiles;
 using harness::FileFault;
 using harness::Sets;
 using harness::operator+;
@@ -26,13 +27,13 @@ using testing::HasSubstr;
 using Steps = std::set<std::int64_t>;
 
 // A disk that syncs no file before open().
-class SlowDisk : public FaultyFiles {
+class SlowDisk : public FailingFiles {
  public:
-  using FaultyFiles::FaultyFiles;
+  using FailingFiles::FailingFiles;
   int fsync(int file) override {
     std::unique_lock lock(mutex_);
     opened_.wait(lock, [&] { return open_; });
-    return FaultyFiles::fsync(file);
+    return FailingFiles::fsync(file);
   }
   void open() {
     const std::lock_guard lock(mutex_);
@@ -110,6 +111,23 @@ TEST_F(Saving, ASlowDiskGetsFewerCheckpointsAndHoldsUpNoStep) {
   EXPECT_EQ(watch.checkpoints[2].step, 5);
 }
 
+// Control: written at once, the same disk holds up the step after a checkpoint.
+TEST_F(Saving, ASlowDiskHoldsUpStepsWhereNothingIsWrittenBehindThem) {
+  Watch watch;
+  SlowDisk disk(env::real_file_system());
+  std::atomic<std::int64_t> reached{0};
+  watch.at_step = [&](std::int64_t step) { reached = step; };
+  std::thread opens([&] {
+    while (reached < 2) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    EXPECT_EQ(reached, 2);
+    disk.open();
+  });
+  EXPECT_EQ(run("slow", {"checkpoint.async=false"}, watch, disk), Ending::kDone);
+  opens.join();
+  EXPECT_EQ(watch.end.checkpoints_skipped, 0);
+}
+
 // Of a step whose metrics cannot be written there is none; the next has all of them.
 TEST_F(Saving, WhatWasToldIsWrittenBefore) {
   Watch watch;
@@ -139,12 +157,12 @@ TEST_F(Saving, AnInterruptWaitsForWhatIsUnderWay) {
 
 // A step that ends the run does not take with it what is under way: every good step is saved or was told to be left out.
 TEST_F(Saving, LossThatIsNoNumberLeavesWhatIsUnderWay) {
-  class Sluggish : public FaultyFiles {
+  class Sluggish : public FailingFiles {
    public:
-    using FaultyFiles::FaultyFiles;
+    using FailingFiles::FailingFiles;
     int fsync(int file) override {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));  // many steps
-      return FaultyFiles::fsync(file);
+      return FailingFiles::fsync(file);
     }
   };
   Watch watch;
@@ -174,7 +192,7 @@ TEST_F(Saving, AFailureIsToldAndTheRunGoesOn) {
       SCOPED_TRACE(fmt::format("async {}, call {}", async, nth));
       std::filesystem::remove_all(scratch_ / "run");
       Watch watch;
-      FaultyFiles files(env::real_file_system());
+      FailingFiles files(env::real_file_system());
       watch.at_step = [&](std::int64_t step) {
         if (step == 2) files.fail(nth, FileFault::kError, ENOSPC);
       };
@@ -197,7 +215,7 @@ TEST_F(Saving, AFailureIsToldAndTheRunGoesOn) {
 
 TEST_F(Saving, AFailureOfTheLastOneEndsTheRun) {
   Watch watch;
-  FaultyFiles files(env::real_file_system());
+  FailingFiles files(env::real_file_system());
   watch.at_step = [&](std::int64_t step) {
     if (step == 5) files.fail(2, FileFault::kKill);
   };

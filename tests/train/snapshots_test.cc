@@ -8,14 +8,14 @@
 #include <set>
 #include <thread>
 
-#include "tests/harness/faulty_files.h"
+#include "tests/harness/failing_files.h"
 #include "tests/harness/watched_runs.h"
 #include "trireme/base/error.h"
 
 namespace trireme::train {
 namespace {
 
-using harness::FaultyFiles;
+using harness::FailingFiles;
 using harness::Sets;
 using harness::operator+;
 using harness::Watch;
@@ -227,7 +227,7 @@ TEST_F(Snapshots, AHostWithoutRoomForWhatItLacksHoldsUpNobody) {
   run_and_kill({.hosts = "aabb"});
   const Steps kept = in_memory('a');
   lose("b");
-  FaultyFiles files(env::real_file_system());
+  FailingFiles files(env::real_file_system());
   files.fail(0, harness::FileFault::kError, ENOSPC);
   const Watch again = go_on({.hosts = "aabb", .files = &files});
   EXPECT_EQ(again.start.first_step, *kept.begin()) << "the next had room again";
@@ -277,9 +277,9 @@ TEST_F(Snapshots, WhatIsNotThePastOfTheRunIsTakenAway) {
 }
 
 TEST_F(Snapshots, WithoutRoomTheRunGoesOnAndToldOnce) {
-  class Full : public FaultyFiles {
+  class Full : public FailingFiles {
    public:
-    using FaultyFiles::FaultyFiles;
+    using FailingFiles::FailingFiles;
     ssize_t pwrite(int, std::span<const std::byte>, std::int64_t) override { return -ENOSPC; }
   };
   const Watch whole = undisturbed();
@@ -300,15 +300,41 @@ TEST_F(Snapshots, WithoutRoomTheRunGoesOnAndToldOnce) {
   }
 }
 
+// Of each host the first deletes there; what one of them could not do reaches who tells it.
+TEST_F(Snapshots, WhatAHostCannotDeleteIsToldOnce) {
+  class Clings : public FailingFiles {
+   public:
+    using FailingFiles::FailingFiles;
+    int rename(const Path& from, const Path& to) override {
+      const bool there = from.string().find("memory-b/step-") != std::string::npos;
+      const bool old = there && from.extension().empty();
+      return old ? -EPERM : FailingFiles::rename(from, to);
+    }
+  };
+  const Watch whole = undisturbed();
+  Clings files(env::real_file_system());
+  Watch watch;
+  watch.at_step = [](std::int64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
+  EXPECT_EQ(run("clings", {.hosts = "ab", .files = &files}, watch), Ending::kDone);
+  EXPECT_EQ(watch.losses, whole.losses);
+  EXPECT_GT(watch.end.snapshots.taken, 3);
+  EXPECT_EQ(watch.end.snapshots.failed, 0);
+  ASSERT_EQ(watch.faults.size(), 1u);
+  EXPECT_EQ(watch.faults[0].kind, "old snapshots not deleted");
+  EXPECT_THAT(watch.faults[0].cause, AllOf(HasSubstr("rank 1: "), HasSubstr("memory-b/step-9")));
+  EXPECT_GT(in_memory('b').size(), 2u);
+  EXPECT_LE(in_memory('a').size(), 2u);
+}
+
 // A replica that has no room fails the snapshot, and holds up neither the one who sends nor training.
 TEST_F(Snapshots, AReplicaWithoutRoomFailsTheSnapshot) {
   // Each rank's own file is the only one it writes before it writes another's.
-  class NoReplicas : public FaultyFiles {
+  class NoReplicas : public FailingFiles {
    public:
-    using FaultyFiles::FaultyFiles;
+    using FailingFiles::FailingFiles;
     int create(const Path& path) override {
-      if (path.filename() != "rank-00000.safetensors") return FaultyFiles::create(path);
-      return zeros_++ % 2 == 0 ? FaultyFiles::create(path) : -ENOSPC;
+      if (path.filename() != "rank-00000.safetensors") return FailingFiles::create(path);
+      return zeros_++ % 2 == 0 ? FailingFiles::create(path) : -ENOSPC;
     }
 
    private:

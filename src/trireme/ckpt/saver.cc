@@ -138,7 +138,9 @@ void Saver::next(const std::vector<Share>& shares) {
     next_commit(shares_);
   } else {
     saved_.path = setup_.root / fmt::format("step-{}", header_.step);
-    saved_.problem = shares[0].warning;
+    for (std::size_t rank = 0; rank < shares.size() && saved_.problem.empty(); ++rank)
+      if (!shares[rank].warning.empty())
+        saved_.problem = fmt::format("rank {}: {}", rank, shares[rank].warning);
     phase_ = Phase::kEnded;
   }
 }

@@ -37,7 +37,9 @@ ComposedGroup::ComposedGroup(std::string name, std::vector<int> ranks, int rank,
       track_(common_->flight->make_track(this->name(), ranks_)),
       collectives_(*transport_, ranks_, rank, levels),
       sends_started_(ranks_.size()),
-      recvs_started_(ranks_.size()) {}
+      recvs_started_(ranks_.size()) {
+  transport_->record_in(*common_->flight, track_);
+}
 
 ComposedGroup::~ComposedGroup() {
   common_->postponed.replace(nullptr, this);

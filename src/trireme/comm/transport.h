@@ -9,6 +9,7 @@
 
 #include "trireme/base/dtype.h"
 #include "trireme/comm/operation.h"
+#include "trireme/flight/recorder.h"
 
 namespace trireme::comm {
 
@@ -85,6 +86,11 @@ class Incoming {
 class Transport {
  public:
   virtual ~Transport() = default;
+  // Where it is recorded which chunk of an operation it is at; before the first message. `recorder` outlives it.
+  virtual void record_in(flight::Recorder& recorder, int track) {
+    recorder_ = &recorder;
+    track_ = track;
+  }
   // `data` is written to only where the stamp says there and back.
   virtual std::unique_ptr<Outgoing> send(int rank, const Stamp& stamp, std::byte* data) = 0;
   virtual std::unique_ptr<Incoming> recv(int rank) = 0;
@@ -92,6 +98,14 @@ class Transport {
   virtual void abort(const std::string& cause) = 0;
   // Why the world was aborted; empty while it is healthy.
   virtual std::optional<std::string> cause() = 0;
+  // Called by messages: a chunk has been written, read or come back, and the peer has not been told yet.
+  void moved() {
+    if (recorder_ != nullptr) recorder_->chunk(track_);
+  }
+
+ private:
+  flight::Recorder* recorder_ = nullptr;
+  int track_ = -1;
 };
 
 }  // namespace trireme::comm

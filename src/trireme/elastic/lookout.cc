@@ -43,6 +43,7 @@ std::optional<Silence> Lookout::look(std::uint64_t generation, const std::vector
   if (generation != std::exchange(generation_, generation)) {
     silences_ = flight::Silences(patience_, now);
     detailed_.clear();
+    in_full_.clear();
   }
   silences_.look(now);
   Silence silence{.generation = generation};
@@ -75,7 +76,21 @@ std::optional<Silence> Lookout::look(std::uint64_t generation, const std::vector
   if (silence.ranks.size() == told_ && (told_ == 0 || now - told_at_ < kAgain)) return std::nullopt;
   told_ = silence.ranks.size();
   told_at_ = now;
+  leave_out_what_is_known(silence, now);
   return silence;
+}
+
+// A state may be large, groups naming their ranks; one that got lost comes again soon.
+void Lookout::leave_out_what_is_known(Silence& silence, double now) {
+  auto known = std::exchange(in_full_, {});
+  for (Silence::Rank& rank : silence.ranks) {
+    const int number = rank.state.rank;
+    const auto last = known.find(number);
+    rank.same = rank.details.empty() && last != known.end() && last->second.first == rank.state &&
+                now - last->second.second < kStale;
+    in_full_[number] = rank.same ? last->second : std::pair(rank.state, now);
+    if (rank.same) rank.state = {.rank = number};
+  }
 }
 
 void Hangs::heard(const Silence& silence, double now) {
@@ -90,10 +105,12 @@ void Hangs::heard(const Silence& silence, double now) {
   for (const int rank : std::exchange(of_host_[silence.host], {})) ranks_.erase(rank);
   for (const Silence::Rank& rank : silence.ranks) {
     const int number = rank.state.rank;
+    const auto old = before.find(number);
+    if (rank.same && old == before.end()) continue;  // what was told before got lost
     of_host_[silence.host].push_back(number);
-    Entry entry{{rank.state, rank.seconds, rank.in_step}, rank.details, now};
-    if (const auto old = before.find(number); entry.details.empty() && old != before.end())
-      entry.details = old->second.details;
+    const flight::State& state = rank.same ? old->second.silent.state : rank.state;
+    Entry entry{{state, rank.seconds, rank.in_step}, rank.details, now};
+    if (entry.details.empty() && old != before.end()) entry.details = old->second.details;
     ranks_[number] = std::move(entry);
   }
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trireme/elastic/messages.h"
@@ -31,7 +32,8 @@ class Lookout {
       : patience_(patience), silences_(patience, now), stacks_(stacks) {}
 
   // Of the host's ranks those that are silent; what they have done last and where they are, once. Nothing where
-  // that is what was told before and less than half a second ago.
+  // that is what was told before and less than half a second ago. A state that was told in full less than two seconds ago is
+  // not told again.
   std::optional<Silence> look(std::uint64_t generation, const std::vector<Watched>& ranks,
                               double now);
 
@@ -45,6 +47,8 @@ class Lookout {
   std::set<int> detailed_;  // ranks whose details have been told
   std::size_t told_ = 0;    // silent ranks
   double told_at_ = -1e9;
+  void leave_out_what_is_known(Silence& silence, double now);
+  std::map<int, std::pair<flight::State, double>> in_full_;  // of a silent rank, and when
 };
 
 // What hosts have told, as one.

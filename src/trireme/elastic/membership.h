@@ -12,30 +12,10 @@
 #include <string>
 #include <vector>
 
+#include "trireme/elastic/fault.h"
 #include "trireme/elastic/messages.h"
 
 namespace trireme::elastic {
-
-// How far the run has come.
-struct Progress {
-  std::int64_t durable_step = 0;  // of the newest checkpoint
-  std::int64_t last_step = 0;
-  std::int64_t memory_step = 0;  // of the newest snapshot in this host's memory; 0: none
-};
-
-// What went wrong, once it is made good or given up.
-struct Fault {
-  std::string
-      kind{};  // rank killed, rank failed, rank hung, rank silent, rank interrupted, host lost
-  int rank = -1;
-  std::string host{};
-  std::int64_t step = 0;  // that could not be finished
-  std::string op{};       // what that rank was at
-  std::uint64_t generation = 0;
-  std::string cause{};
-  std::string action{};  // restart, stop, report
-  double lost_s = 0;     // until a step came that the run had not made before
-};
 
 class Membership {
  public:
@@ -55,8 +35,8 @@ class Membership {
     double settle_s = 5;         // a generation runs so long before another host may join
     double pause_s = 1;          // of the leader itself: nobody's fault
     std::function<Progress()> progress{};  // required
-    std::function<bool(std::uint64_t world)>
-        fits{};  // whether the job can have so many ranks; none: any
+    // Whether the job can have so many ranks; none: any.
+    std::function<bool(std::uint64_t world)> fits{};
   };
   struct Actions {
     // The generation that the store serves from now on, 0: none. To be remembered before anything is sent.

@@ -166,7 +166,8 @@ void read(Reader& from, flight::State& s) {
 void write(Writer& to, const Silence& s) {
   to.number(s.host).number(s.generation).number(s.ranks.size());
   for (const Silence::Rank& rank : s.ranks) {
-    write(to, rank.state);
+    to.number(rank.same ? 1 : 0);
+    rank.same ? void(to.number(bits(rank.state.rank))) : write(to, rank.state);
     to.number(bits(std::llround(rank.seconds * 1e3))).number(rank.in_step ? 1 : 0);
     to.text(rank.details.substr(0, kLongestDetails));
   }
@@ -177,7 +178,11 @@ void read(Reader& from, Silence& s) {
   s.generation = from.number();
   for (std::uint64_t left = from.number_below(kMostRanks); left > 0; --left) {
     Silence::Rank& rank = s.ranks.emplace_back();
-    read(from, rank.state);
+    rank.same = from.number_below(2) != 0;
+    if (rank.same)
+      rank.state.rank = read_int(from);
+    else
+      read(from, rank.state);
     rank.seconds = static_cast<double>(from.number_below(kLongestSilence)) * 1e-3;
     rank.in_step = from.number_below(2) != 0;
     rank.details = from.text(kLongestDetails);

@@ -80,10 +80,11 @@ struct StoreReply {
 // Which ranks of a host do nothing any more, and what they were at; again and again while it is so.
 struct Silence {
   struct Rank {
-    flight::State state{};
+    flight::State state{};  // with `same` its rank alone
     double seconds = 0;
     bool in_step = false;   // of which it is known how long its lines take
     std::string details{};  // lines for people, once
+    bool same = false;      // the state is the one that was told last
     bool operator==(const Rank&) const = default;
   };
   HostId host = 0;

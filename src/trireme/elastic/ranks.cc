@@ -105,12 +105,12 @@ void Ranks::handle(const env::ProcessEvent& event,
   }
   RankEnd end{.rank = rank, .code = event.code, .signal = event.signal};
   const flight::Area& area = *found->second.area;
-  if (area.version == flight::kVersion) {
-    const flight::State state = flight::read_state(area);
-    end.doing = flight::doing(state);
-    end.early = end.code == 0 && end.signal == 0 && state.phase != flight::Phase::kStart &&
-                state.phase != flight::Phase::kEnd;
-  }
+  const flight::State state = flight::read_state(area);
+  const bool met = area.version == flight::kVersion;
+  if (met) end.doing = flight::doing(state);
+  // What never came is no rank of ours, and may end as it likes.
+  if (end.code == 0 && end.signal == 0 && area.process != 0 && state.phase != flight::Phase::kEnd)
+    end.early = met ? RankEnd::Early::kAtWork : RankEnd::Early::kAlone;
   running_.erase(found);
   on_end(end);
 }

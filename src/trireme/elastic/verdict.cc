@@ -21,13 +21,13 @@ Outcome decided_by(const RankEnd& end) {
             fmt::format("rank {} was killed by {} {:.1f} s after the start", end.rank,
                         describe_signal(end.signal), end.at_s),
             end.signal, end.doing};
-  if (end.early)
-    return {
-        kPeerLost, end.rank,
-        fmt::format("rank {} ended with exit code 0 in the midst of its work, {:.1f} s after the "
-                    "start",
-                    end.rank, end.at_s),
-        0, end.doing};
+  if (end.early != RankEnd::Early::kNot)
+    return {kPeerLost, end.rank,
+            fmt::format("rank {} ended with exit code 0 {}, {:.1f} s after the start", end.rank,
+                        end.early == RankEnd::Early::kAtWork ? "in the midst of its work"
+                                                             : "before it had met the others",
+                        end.at_s),
+            0, end.doing};
   return {end.code, end.rank,
           end.rank == 0 ? ""
                         : fmt::format("rank {} ended with exit code {}, {:.1f} s after the start",
@@ -39,7 +39,7 @@ Outcome decided_by(const RankEnd& end) {
 
 bool is_failure(const RankEnd& end, int interrupt) {
   if (end.by_us) return false;
-  if (end.early) return true;
+  if (end.early != RankEnd::Early::kNot) return true;
   if (end.signal != 0) return end.signal != interrupt;
   return end.code != 0 && !(interrupt != 0 && end.code == 128 + interrupt);
 }

@@ -6,14 +6,18 @@
 
 namespace trireme::elastic {
 
+inline constexpr int kSignalled = 128;  // exit codes above: ended by that signal, in order
+
 // How one rank ended: with an exit code, or killed by `signal` (nonzero).
 struct RankEnd {
+  // It ended with 0 in the midst of its work, or before it had met the others, who cannot go on without it.
+  enum class Early { kNot, kAtWork, kAlone };
   int rank = 0;
   int code = 0;
   int signal = 0;
-  bool by_us = false;   // we killed it because others had failed
-  double at_s = 0;      // since the launch
-  bool early = false;   // it ended with 0 while others could not
+  bool by_us = false;  // we killed it because others had failed
+  double at_s = 0;     // since the launch
+  Early early = Early::kNot;
   std::string doing{};  // what it was at
 };
 

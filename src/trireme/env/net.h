@@ -27,7 +27,8 @@ class Net {
 
   // Listens, and returns where: port 0 becomes a free one. Throws Error{kUsage}.
   virtual Address listen(const Address& address) = 0;
-  // Begins to connect; kConnected or kClosed follows, the latter also where the host is unknown.
+  // Begins to connect; kConnected or kClosed follows, the latter also where the host is unknown. Returns at once for an
+  // address in digits; a name is looked up first, which takes as long as the system's resolver does.
   virtual ConnectionId dial(const Address& address) = 0;
   // Queues bytes. A connection that is closed takes them and does nothing.
   virtual void send(ConnectionId connection, std::string_view bytes) = 0;

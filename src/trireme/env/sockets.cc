@@ -37,10 +37,14 @@ Place resolve(const Address& address) {
   }
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_NUMERICSERV;
+  hints.ai_flags = AI_NUMERICSERV | AI_NUMERICHOST;
   addrinfo* found = nullptr;
-  const int code =
-      ::getaddrinfo(address.host.c_str(), std::to_string(address.port).c_str(), &hints, &found);
+  const std::string port = std::to_string(address.port);
+  int code = ::getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found);
+  if (code == EAI_NONAME) {  // a name, for which somebody else may have to be asked
+    hints.ai_flags = AI_NUMERICSERV;
+    code = ::getaddrinfo(address.host.c_str(), port.c_str(), &hints, &found);
+  }
   if (code != 0)
     fail(ErrorKind::kUsage, "{}: {}; give a host that this one can resolve", print(address),
          ::gai_strerror(code));
@@ -50,12 +54,25 @@ Place resolve(const Address& address) {
   return place;
 }
 
+// Local sockets have none of these options.
+void set_options(const Descriptor& socket) {
+  const auto set = [&](int level, int option, int value) {
+    ::setsockopt(socket.get(), level, option, &value, sizeof value);
+  };
+  set(IPPROTO_TCP, TCP_NODELAY, 1);  // small messages must not wait for each other
+  // A host that is gone without a word ends its connections within half a minute, whether or not anything is sent.
+  constexpr int kIdle = 10, kBetween = 5, kProbes = 4, kUnanswered_ms = 30'000;
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, kIdle);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, kBetween);
+  set(IPPROTO_TCP, TCP_KEEPCNT, kProbes);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, kUnanswered_ms);
+}
+
 Descriptor stream_socket(const Place& place) {
   Descriptor made(::socket(place.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   TRIREME_CHECK(made.open(), "socket: {}", std::strerror(errno));
-  const int yes =
-      1;  // small messages must not wait for each other; local sockets have no such option
-  ::setsockopt(made.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  set_options(made);
   return made;
 }
 
@@ -193,8 +210,7 @@ void Sockets::accept(const Descriptor& listener, std::vector<NetEvent>& events) 
       if (errno == EMFILE || errno == ENFILE) watch_listeners(false);
       return;
     }
-    const int yes = 1;
-    ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    set_options(socket);
     const ConnectionId id = next_++;
     watch(EPOLL_CTL_ADD, socket.get(), id, EPOLLIN);
     connections_.emplace(id, Connection{std::move(socket)});

@@ -37,16 +37,28 @@ const Names kActions = {{"kill", number(Action::kKill)},   {"stop", number(Actio
                         {"exit", number(Action::kExit)},   {"delay", number(Action::kDelay)},
                         {"throw", number(Action::kThrow)}, {"error", number(Action::kError)},
                         {"short", number(Action::kShort)}, {"torn", number(Action::kTorn)},
-                        {"lie", number(Action::kLie)}};
+                        {"lie", number(Action::kLie)},     {"flip", number(Action::kFlip)}};
 const Names kErrors = {{"EACCES", EACCES}, {"EDQUOT", EDQUOT}, {"EFBIG", EFBIG},
                        {"EINTR", EINTR},   {"EIO", EIO},       {"ENOENT", ENOENT},
                        {"ENOSPC", ENOSPC}, {"EROFS", EROFS}};
 constexpr std::array<std::string_view, 5> kStages = {"process", "store", "ranks", "links", "mesh"};
 constexpr std::string_view kConditions =
-    "rank generation start phase step line what group op op-end fs fs.CALL";
+    "rank generation start phase step line what group op op-end chunk fs fs.CALL mem mem.CALL";
 
 std::string_view name_of(const Names& names, int value) {
   return std::ranges::find(names, value, &Names::value_type::second)->first;
+}
+
+constexpr std::string_view kDisk = "fs", kMemory = "mem";
+
+// The disk call that "fs.write" or "mem.write" names; nothing where the key is another.
+std::optional<DiskCall> call_of(std::string_view key) {
+  const bool memory = key.starts_with(kMemory);
+  const std::string name =
+      memory ? fmt::format("{}{}", kDisk, key.substr(kMemory.size())) : std::string(key);
+  const auto found = std::ranges::find(kCalls, name, &Names::value_type::first);
+  if (found == kCalls.end()) return std::nullopt;
+  return static_cast<DiskCall>(found->second);
 }
 
 std::string list(const Names& names) {
@@ -135,10 +147,10 @@ Names stages() {
 void read_condition(const Piece& condition, Fault& fault) {
   Piece value = condition;
   const std::string_view key = value.take_to("=").text();
-  const auto call = std::ranges::find(kCalls, key, &Names::value_type::first);
-  if (call != kCalls.end()) {
+  if (const std::optional<DiskCall> call = call_of(key)) {
     if (fault.call) condition.refuse("a fault is at one disk call");
-    fault.call = static_cast<DiskCall>(call->second);
+    fault.call = call;
+    fault.in_memory = key.starts_with(kMemory);
     fault.nth = value.whole_number(1, kLargest);
   } else if (key == "rank") {
     fault.rank = static_cast<int>(value.whole_number(0, 1 << 20));
@@ -162,6 +174,8 @@ void read_condition(const Piece& condition, Fault& fault) {
     fault.op = value.whole_number(0, kLargest);
   } else if (key == "op-end") {
     fault.ended = value.whole_number(0, kLargest);
+  } else if (key == "chunk") {
+    fault.chunk = value.whole_number(0, kLargest);
   } else {
     condition.refuse(
         fmt::format("no such condition; needs one of: {}, each with =VALUE", kConditions));
@@ -194,19 +208,20 @@ void read_action(const Piece& action, Fault& fault) {
 
 // What can never hold together is a mistake.
 void check(const Piece& all, const Fault& fault) {
-  const bool in_group = fault.op || fault.ended || !fault.group.empty();
+  const bool in_group = fault.op || fault.ended || fault.chunk || !fault.group.empty();
   const bool in_step = in_group || fault.line || !fault.what.empty();
   const bool in_run = in_step || fault.step || fault.phase || fault.call;
   if (fault.start.empty() && !in_run)
-    all.refuse("says where by none of: start phase step line what group op op-end fs");
+    all.refuse("says where by none of: start phase step line what group op op-end chunk fs mem");
   if (!fault.start.empty() && in_run)
     all.refuse("at the start there is no step, line, operation or checkpoint yet");
   if (fault.call && in_step) all.refuse("a disk call has no line and no operation");
   if (fault.op && fault.ended) all.refuse("op is as it begins, op-end as it ends: give one");
+  if (fault.chunk && fault.ended) all.refuse("an operation that has ended is at no chunk: give op");
   if (fault.action >= Action::kError && !fault.call)
-    all.refuse("error, short, torn and lie happen at a disk call: give fs or fs.CALL");
+    all.refuse("error, short, torn, lie and flip happen at a disk call: give fs, fs.CALL or mem");
   if (fault.action > Action::kError && fault.call != DiskCall::kWrite)
-    all.refuse("short, torn and lie happen to a write: give fs.write");
+    all.refuse("short, torn, lie and flip happen to a write: give fs.write or mem.write");
 }
 
 }  // namespace
@@ -248,7 +263,12 @@ std::string print(const Fault& fault) {
   if (!fault.group.empty()) add("group", fault.group);
   if (fault.op) add("op", *fault.op);
   if (fault.ended) add("op-end", *fault.ended);
-  if (fault.call) add(name_of(kCalls, number(*fault.call)), fault.nth);
+  if (fault.chunk) add("chunk", *fault.chunk);
+  if (fault.call) {
+    const std::string_view name = name_of(kCalls, number(*fault.call));
+    add(fmt::format("{}{}", fault.in_memory ? kMemory : kDisk, name.substr(kDisk.size())),
+        fault.nth);
+  }
   text += fmt::format(": {}", name_of(kActions, number(fault.action)));
   if (fault.action == Action::kError)
     text += fmt::format("={}", name_of(kErrors, static_cast<int>(fault.amount)));

@@ -37,7 +37,8 @@ enum class Action {
   kError,  // it fails; amount: the errno
   kShort,  // a write takes `amount` bytes of those it is given
   kTorn,   // as kShort, and the process is killed
-  kLie     // a write says that it took all, and took nothing
+  kLie,    // a write says that it took all, and took nothing
+  kFlip    // a write takes another bit than it was given
 };
 
 // It happens at the first moment at which everything holds that is given here.
@@ -53,8 +54,10 @@ struct Fault {
   std::string group{};                   // of the operation
   std::optional<std::uint64_t> op{};     // its number within the group, as it begins
   std::optional<std::uint64_t> ended{};  // or when it has ended
+  std::optional<std::uint64_t> chunk{};  // or at this one of the chunks that it moves here
   std::optional<DiskCall> call{};
-  std::uint64_t nth = 1;  // of the disk calls for which the rest holds
+  bool in_memory = false;  // the call is of snapshots in memory, not of checkpoints
+  std::uint64_t nth = 1;   // of the disk calls for which the rest holds
   Action action = Action::kKill;
   std::int64_t amount = 0;
   bool operator==(const Fault&) const = default;

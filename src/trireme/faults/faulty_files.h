@@ -1,28 +1,42 @@
-// FaultyFiles: a file system whose calls meet the faults of an injector.
+// FaultyFiles: a file system of which calls go wrong.
 #pragma once
 
 #include <algorithm>
+#include <functional>
+#include <utility>
 
-#include "trireme/faults/injector.h"
+#include "trireme/env/file_system.h"
+#include "trireme/faults/fault.h"
 
 namespace trireme::faults {
 
 class FaultyFiles : public env::FileSystem {
  public:
-  // Both outlive it.
-  FaultyFiles(env::FileSystem& inner, Injector& injector) : inner_(inner), injector_(injector) {}
+  // Asked before every call that changes something; null: it is made as it should be. By any thread.
+  using Decide = std::function<const Fault*(DiskCall)>;
+  // Ends the process after a torn write.
+  using Act = std::function<void(const Fault&)>;
+
+  // `inner` outlives it.
+  FaultyFiles(env::FileSystem& inner, Decide decide, Act act)
+      : inner_(inner), decide_(std::move(decide)), act_(std::move(act)) {}
 
   int create(const Path& path) override {
     return call(DiskCall::kCreate, [&] { return inner_.create(path); });
   }
   ssize_t pwrite(int file, std::span<const std::byte> bytes, std::int64_t offset) override {
-    const Fault* const fault = injector_.at(DiskCall::kWrite);
+    const Fault* const fault = decide_(DiskCall::kWrite);
     if (fault == nullptr) return inner_.pwrite(file, bytes, offset);
     if (fault->action == Action::kError) return -fault->amount;
     if (fault->action == Action::kLie) return static_cast<ssize_t>(bytes.size());
+    if (fault->action == Action::kFlip) {
+      std::vector<std::byte> other(bytes.begin(), bytes.end());
+      if (!other.empty()) other[other.size() / 2] ^= std::byte{4};
+      return inner_.pwrite(file, other, offset);
+    }
     const auto most = static_cast<std::size_t>(fault->amount);
     const ssize_t written = inner_.pwrite(file, bytes.first(std::min(most, bytes.size())), offset);
-    if (fault->action == Action::kTorn) injector_.act(*fault);
+    if (fault->action == Action::kTorn) act_(*fault);
     return written;
   }
   int fsync(int file) override {
@@ -57,12 +71,13 @@ class FaultyFiles : public env::FileSystem {
  private:
   template <typename Call>
   int call(DiskCall which, const Call& forward) {
-    const Fault* const fault = injector_.at(which);
+    const Fault* const fault = decide_(which);
     return fault == nullptr ? forward() : -static_cast<int>(fault->amount);
   }
 
   env::FileSystem& inner_;
-  Injector& injector_;
+  Decide decide_;
+  Act act_;
 };
 
 }  // namespace trireme::faults

@@ -27,6 +27,7 @@ bool holds(const Fault& fault, const flight::Moment& moment) {
   if (fault.line && fault.line != moment.line) return false;
   if (!fault.what.empty() && fault.what != moment.what) return false;
   if (!fault.group.empty() && fault.group != moment.group) return false;
+  if (fault.chunk != moment.chunk) return false;
   if (fault.op && (!operation || moment.ended || fault.op != moment.sequence)) return false;
   if (fault.ended) return operation && moment.ended && fault.ended == moment.sequence;
   return !moment.ended;
@@ -80,12 +81,13 @@ void Injector::see(const flight::Moment& moment) {
   }
 }
 
-const Fault* Injector::at(DiskCall call) {
+const Fault* Injector::at(DiskCall call, bool in_memory) {
   const flight::Moment now{.phase = phase_, .step = step_};
   const Fault* found = nullptr;
   for (const auto& armed : armed_) {  // all: each counts every call
     const Fault& fault = armed->fault;
-    if ((fault.call != call && fault.call != DiskCall::kAny) || !holds(fault, now) || !due(*armed))
+    if ((fault.call != call && fault.call != DiskCall::kAny) || fault.in_memory != in_memory ||
+        !holds(fault, now) || !due(*armed))
       continue;
     if (fault.action < Action::kError)
       act(fault);
@@ -95,9 +97,11 @@ const Fault* Injector::at(DiskCall call) {
   return found;
 }
 
-env::FileSystem& Injector::files(env::FileSystem& inner) {
-  files_ = std::make_unique<FaultyFiles>(inner, *this);
-  return *files_;
+env::FileSystem& Injector::faulty(Files& files, env::FileSystem& inner, bool in_memory) {
+  files = std::make_unique<FaultyFiles>(
+      inner, [this, in_memory](DiskCall call) { return at(call, in_memory); },
+      [this](const Fault& fault) { act(fault); });
+  return *files;
 }
 
 }  // namespace trireme::faults

@@ -33,12 +33,11 @@ class Injector : public flight::Witness {
   // This rank has come to a stage of its start.
   void start(std::string_view stage);
   void see(const flight::Moment& moment) override;
-  // `inner`, which outlives it, with this rank's faults.
-  env::FileSystem& files(env::FileSystem& inner);
-
-  // A disk call is about to be made. What it is to do in place of what it should; null: nothing.
-  const Fault* at(DiskCall call);
-  void act(const Fault& fault) const { config_.act(fault); }
+  // Where checkpoints lie, and snapshots in memory: `inner`, which outlives it, with this rank's faults.
+  env::FileSystem& files(env::FileSystem& inner) { return faulty(files_, inner, false); }
+  env::FileSystem& memory_files(env::FileSystem& inner) {
+    return faulty(memory_files_, inner, true);
+  }
 
  private:
   struct Armed {
@@ -46,13 +45,18 @@ class Injector : public flight::Witness {
     Fault fault;
     std::atomic<std::uint64_t> met{0};  // moments at which it holds
   };
+  using Files = std::unique_ptr<env::FileSystem>;
+  env::FileSystem& faulty(Files& files, env::FileSystem& inner, bool in_memory);
+  // A disk call is about to be made. What it is to do in place of what it should; null: nothing.
+  const Fault* at(DiskCall call, bool in_memory);
+  void act(const Fault& fault) const { config_.act(fault); }
   bool due(Armed& armed) const;
   bool noted(const Fault& fault) const;
   std::string line_of(const Fault& fault) const;
 
   Config config_;
   std::vector<std::unique_ptr<Armed>> armed_;
-  std::unique_ptr<env::FileSystem> files_;
+  Files files_, memory_files_;
   // Where the main thread is, for the threads that write.
   std::atomic<flight::Phase> phase_{flight::Phase::kStart};
   std::atomic<std::int64_t> step_{0};

@@ -57,8 +57,8 @@ struct List {
 };
 
 struct Area {
-  std::uint32_t version;
-  std::int32_t rank, world, process;
+  std::uint32_t version;                // 0: its rank has not met the others
+  std::int32_t rank, world, process;    // process 0: nobody has come
   std::atomic<std::uint64_t> recorded;  // records begun
   std::atomic<std::uint64_t> moves;     // counts up with everything that happens
   std::atomic<std::int32_t> waiting;    // threads that wait for other ranks

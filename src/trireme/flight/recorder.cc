@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "trireme/base/error.h"
+#include "trireme/base/hash.h"
 #include "trireme/flight/witness.h"
 
 namespace trireme::flight {
@@ -28,6 +29,14 @@ void write(char (&to)[N], std::string_view text) {
   const std::size_t length = std::min(text.size(), N - 1);
   std::memcpy(to, text.data(), length);
   std::memset(to + length, 0, N - length);
+}
+
+// As it is, or what tells it from others that begin alike: names are how a reader knows one track on two ranks.
+std::string fitting(std::string_view name) {
+  constexpr std::size_t kMost = sizeof(Track::name) - 1, kDigits = 8;
+  if (name.size() <= kMost) return std::string(name);
+  return std::string(name.substr(0, kMost - kDigits - 1)) + "~" +
+         hex64(hash64(name)).substr(0, kDigits);
 }
 
 void* map(int descriptor, int protection, int flags) {
@@ -75,7 +84,8 @@ void Recorder::enter(Phase phase, std::int64_t step) {
 
 // Out of line: what every line and operation pays is one branch.
 __attribute__((noinline, cold)) void Recorder::tell(int track, const char* what,
-                                                    std::uint64_t sequence, bool ended) {
+                                                    std::uint64_t sequence, bool ended,
+                                                    std::optional<std::uint64_t> chunk) {
   const auto group = track < 0 ? std::string_view() : std::string_view(area_->track[track].name);
   witness_->see({.phase = static_cast<Phase>(area_->phase.load()),
                  .step = area_->step.load(),
@@ -83,7 +93,13 @@ __attribute__((noinline, cold)) void Recorder::tell(int track, const char* what,
                  .what = what,
                  .group = group,
                  .sequence = sequence,
+                 .chunk = chunk,
                  .ended = ended});
+}
+
+void Recorder::tell_chunk(int index) {
+  const Track& track = area_->track[index];
+  tell(index, track.what, track.sequence, false, chunks_[static_cast<std::size_t>(index)]++);
 }
 
 // Words are never given back: what is written stays where a reader has found it.
@@ -165,7 +181,7 @@ int Recorder::make_track(std::string_view name, const std::vector<int>& ranks) {
   auto* const list = reinterpret_cast<std::int32_t*>(area_->words + members);
   std::copy(ranks.begin(), ranks.end(), list);
   Track& track = area_->track[index];
-  write(track.name, name);
+  write(track.name, fitting(name));
   track.members_at = members;
   track.members = static_cast<std::uint32_t>(ranks.size());
   return static_cast<int>(index);
@@ -188,6 +204,7 @@ TRIREME_TORN void Recorder::begin(int index, const Doing& what) {
   std::memcpy(track.what, begun.what, sizeof track.what);
   if (what.peer == kAllMembers) track.begun.store(what.sequence + 1, std::memory_order_relaxed);
   track.running.store(record(begun), std::memory_order_release);
+  chunks_[static_cast<std::size_t>(index)] = 0;
   if (witness_ != nullptr) [[unlikely]]
     tell(index, begun.what, what.sequence, false);
 }
@@ -221,6 +238,12 @@ env::Descriptor shared_area() {
   if (!memory.open() || ::ftruncate(memory.get(), sizeof(Area)) != 0)
     fail(ErrorKind::kUsage, "no memory for a rank's flight record: {}", std::strerror(errno));
   return memory;
+}
+
+void claim_area(int descriptor) {
+  auto* const area = static_cast<Area*>(map(descriptor, PROT_READ | PROT_WRITE, MAP_SHARED));
+  area->process = ::getpid();
+  ::munmap(area, sizeof(Area));
 }
 
 std::shared_ptr<const Area> map_area(int descriptor) {

@@ -1,8 +1,10 @@
 // Recorder: a rank's own side of its flight record. Writing costs some tens of nanoseconds and never blocks.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -53,23 +55,33 @@ class Recorder {
   // Seconds that threads of this rank have waited for others, so far.
   double waited_s() const { return static_cast<double>(waited_ns_.load()) * 1e-9; }
 
-  // Any thread's. -1 where there is no room, which the functions below take for nothing.
+  // Any thread's. -1 where there is no room, which the functions below take for nothing. Of names longer than 31
+  // characters a digest stands for the end.
   int make_track(std::string_view name, const std::vector<int>& ranks);
   // Of a track: one thread at a time.
   void begin(int track, const Doing& what);
   void end(int track);
+  // Within its operation a chunk of data has moved. For the witness alone: without one it costs a branch.
+  void chunk(int track) {
+    if (witness_ != nullptr && track >= 0) [[unlikely]]
+      tell_chunk(track);
+  }
 
  private:
   friend class Waiting;
   std::uint64_t record(const Record& what);
   std::uint32_t reserve(std::size_t bytes);
 
-  void tell(int track, const char* what, std::uint64_t sequence, bool ended);
+  void tell(int track, const char* what, std::uint64_t sequence, bool ended,
+            std::optional<std::uint64_t> chunk = std::nullopt);
+  void tell_chunk(int track);
 
   Area* area_;
   Witness* witness_ = nullptr;
   std::uint64_t line_record_ = 0;
   std::atomic<std::int64_t> waited_ns_{0};
+  std::array<std::uint64_t, kTracks>
+      chunks_{};  // of the operations under way, where anybody is told
 };
 
 // While it lives, an operation of a track is under way.
@@ -103,6 +115,8 @@ class Waiting {
 // Memory for one recorder that a child process inherits; nobody else can reach it, and it goes with the last who has
 // it. Throws Error{kUsage} where the machine has no room.
 env::Descriptor shared_area();
+// The child says there that it has come, long before it records anything. Throws as a Recorder.
+void claim_area(int descriptor);
 // Read only. Throws Error{kInternal}.
 std::shared_ptr<const Area> map_area(int descriptor);
 

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "trireme/flight/area.h"
 
 namespace trireme::flight {
 
-// A phase is entered, a line of the plan begins, or an operation of a group begins or has ended.
+// A phase is entered, a line of the plan begins, or an operation of a group begins, is at a chunk, or has ended.
 struct Moment {
   Phase phase = Phase::kStart;
   std::int64_t step = 0;
@@ -16,7 +17,9 @@ struct Moment {
   std::string_view what{};     // of a line its verb, of an operation its kind; empty: a phase
   std::string_view group{};    // of an operation
   std::uint64_t sequence = 0;  // of an operation within its group
-  bool ended = false;          // of an operation
+  // Of an operation, from 0: this chunk has been written or read here, and the peer has not been told yet.
+  std::optional<std::uint64_t> chunk{};
+  bool ended = false;  // of an operation
 };
 
 class Witness {

@@ -291,6 +291,11 @@ std::string forecast_text(const PlanSet& plan, const StepNumbers& numbers) {
       seconds_text(numbers.step_s), seconds_text(numbers.comp_busy_s),
       seconds_text(numbers.exposed_comm_s), offload, 100 * numbers.bubble_fraction,
       bytes_text(numbers.sent_bytes));
+  if (numbers.high_s > 0)
+    text += fmt::format("          four of five steps within {} to {}, {}\n",
+                        seconds_text(numbers.low_s), seconds_text(numbers.high_s), numbers.source);
+  else if (!numbers.source.empty())
+    text += fmt::format("          {}\n", numbers.source);
   if (!numbers.bound.empty()) text += numbers.bound + "\n";
   if (pipeline)
     text += fmt::format("bubble    {:.1f}% of the pipeline; exposed transfers {}, collectives {}\n",
@@ -375,6 +380,9 @@ Json explain_json(const PlanSet& plan, int rank, const MemoryAccount& account,
   json["memory"]["peak_line"] = account.peak_line;
   json["memory"]["model_states_bytes"] = account.model_states;
   json["forecast"] = {{"step_s", numbers.step_s},
+                      {"low_s", numbers.low_s},
+                      {"high_s", numbers.high_s},
+                      {"source", numbers.source},
                       {"compute_s", numbers.comp_busy_s},
                       {"exposed_communication_s", numbers.exposed_comm_s},
                       {"exposed_transfers_s", numbers.exposed_transfers_s},

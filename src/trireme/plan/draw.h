@@ -28,7 +28,9 @@ struct StepNumbers {
   double bubble_fraction = 0;
   double pipeline_bubble = 0;  // without what follows the last backward
   double sent_bytes = 0;
-  std::string bound{};  // what bounds the step
+  double low_s = 0, high_s = 0;  // four of five steps are expected between these; 0: not known
+  std::string source{};          // by what it was forecast
+  std::string bound{};           // what bounds the step
   std::vector<StageNumbers> stages{};
 };
 

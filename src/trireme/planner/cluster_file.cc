@@ -9,6 +9,7 @@
 #include "trireme/base/fs.h"
 #include "trireme/config/yaml.h"
 #include "trireme/planner/hardware_fields.h"
+#include "trireme/planner/machine.h"
 #include "trireme/planner/shipped.h"
 
 namespace trireme::planner {
@@ -306,6 +307,7 @@ Cluster find_cluster(const std::string& name_or_path) {
     } catch (const Error& e) {
       throw Error(ErrorKind::kUsage, e.what());  // nothing has started
     }
+    if (text.starts_with('{')) return parse_calibration(text, name_or_path).machine;
     return parse_cluster(text, name_or_path);
   }
   const ShippedFile* file = find_shipped(shipped_cluster_files(), name_or_path);

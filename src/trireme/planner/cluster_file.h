@@ -17,7 +17,7 @@ Cluster parse_cluster(std::string_view text, const std::string& what);
 // Every key of the cluster; parse_cluster gives the same cluster back.
 std::string print_cluster(const Cluster& cluster);
 
-// Reads the file of that path if there is one, else the shipped cluster of that name; throws Error{kUsage} with the
+// Reads the file of that path if there is one, a cluster file or a calibration (machine.h), else the shipped cluster of that name; throws Error{kUsage} with the
 // names there are.
 Cluster find_cluster(const std::string& name_or_path);
 

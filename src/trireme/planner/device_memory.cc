@@ -175,16 +175,22 @@ double DeviceMemory::allocated() const {
 }
 
 double DeviceMemory::reserved() const {
-  const double computing = of(Pool::kKept) + of(Pool::kHoles) + of(Pool::kForward) +
-                           std::max(of(Pool::kLoss), of(Pool::kBackward));
-  // Copies of the step are as large as units: either takes the other's blocks.
-  const double step = std::max(of(Pool::kStep), of(Pool::kUnit));
-  return of(Pool::kAlways) + (expandable ? std::max(computing, step) : computing + step);
+  const double kept = of(Pool::kKept) + of(Pool::kHoles);
+  const double computing =
+      kept + of(Pool::kForward) + std::max(of(Pool::kLoss), of(Pool::kBackward));
+  const double step = of(Pool::kStep), unit = of(Pool::kUnit);
+  if (expandable) return of(Pool::kAlways) + std::max({computing, kept + unit, step});
+  // Copies of the step are as large as units: either takes the other's blocks, neither a layer's.
+  return of(Pool::kAlways) + computing + std::max(step, unit);
 }
 
 double DeviceMemory::on_device() const { return reserved() + of(Pool::kOutside); }
 
 double DeviceMemory::needed() const { return allocated() + of(Pool::kHoles) + of(Pool::kOutside); }
+
+bool fits(const DeviceMemory& memory, double capacity) {
+  return memory.needed() <= kUsable * capacity;
+}
 
 int communicators(const Split& split, int stage, bool tied) {
   const bool ends = stage == 0 || stage == split.pp - 1;

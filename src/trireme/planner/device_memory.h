@@ -124,6 +124,11 @@ DeviceMemory stage_memory(const Decoder& model, const Split& split, const Memory
 DeviceMemory device_memory(const Decoder& model, const Split& split, const MemoryPractice& practice,
                            const MemoryConstants& constants = {});
 
+// Whether a run on a device of `capacity` bytes does not fail.
+inline constexpr double kUsable =
+    0.97;  // of it; the rest is lost to rounding of blocks and to small tensors
+bool fits(const DeviceMemory& memory, double capacity);
+
 // The groups of ranks that a rank of stage `stage` talks in.
 int communicators(const Split& split, int stage, bool tied);
 

@@ -2,6 +2,8 @@
 // for thousands; a plan's own simulation has the last word.
 #pragma once
 
+#include <utility>
+
 #include "trireme/arch/spec.h"
 #include "trireme/plan/plan.h"
 #include "trireme/planner/pricing.h"
@@ -22,8 +24,12 @@ class Candidate {
   // cover.
   double step_seconds(const Cluster& cluster) const;
 
+  // Of one micro-batch through one block in the middle: forward, and backward with what runs again before it.
+  std::pair<double, double> block_seconds(const Cluster& cluster) const;
+
   // The plan, compiled, and its simulation, line by line.
   plan::PlanSet plan() const;
+  sim::Forecast simulate(const Cluster& cluster) const;
 
  private:
   config::Job job_;

@@ -13,8 +13,8 @@ namespace trireme::planner {
 // How near a GPU type comes to its peaks: its one curve, the same for every model and system. Fitted once on measurements
 // and then frozen; docs/planner.md lists each value with the rows that it came from.
 struct Efficiency {
-  double gemm = 0.8;    // of the peak rate, by a matrix product that fills the device
-  double crosswise = 0.9;   // of that, by one that sums over rows, as weight gradients do
+  double gemm = 0.8;       // of the peak rate, by a matrix product that fills the device
+  double crosswise = 0.9;  // of that, by one that sums over rows, as weight gradients do
   double depth = 128;   // inner elements whose products take as long as beginning and ending a tile
   double memory = 0.8;  // of the memory's rate, by kernels that stream
   double attention = 0.6;   // of the peak rate, by fused attention of the second generation
@@ -25,6 +25,39 @@ struct Efficiency {
   double blocked_s =
       5e-5;  // more of every kernel where the host waits for each (CUDA_LAUNCH_BLOCKING)
   bool operator==(const Efficiency&) const = default;
+};
+
+// A product [m, k] x [k, n] on a CPU core takes 2mnk / rate, and beside that so many seconds for every element of its
+// operands, which are packed and perhaps widened, and of its result.
+struct ProductCurve {
+  double rate = 0;    // operations a second
+  double left = 0;    // of mk
+  double right = 0;   // of kn
+  double result = 0;  // of mn
+  double call_s = 0;
+  bool operator==(const ProductCurve&) const = default;
+};
+
+// What one CPU core does in one precision, as `trireme bench calibrate` has measured it while the others were idle.
+struct CoreRates {
+  ProductCurve forward;
+  ProductCurve input;      // gradients of what layers read
+  ProductCurve crosswise;  // gradients of weights, added to a sum
+  double attention = 0;    // operations a second, as they are counted
+  double memory_rate = 0;  // bytes a second, of kernels that stream
+  double kernel_s = 0;     // of every kernel
+  bool operator==(const CoreRates&) const = default;
+};
+
+// A processor that is a CPU core: its curves stand for those of `Efficiency`.
+struct Core {
+  CoreRates fp32, half;
+  double update_rate = 0;  // bytes a second, of the optimizer and of norms of gradients
+  double step_s = 0;       // of every step, beside its lines
+  double crowding = 1;     // as sim::Cores
+  double process = 0;      // bytes that a training process holds beside tensors
+  double spread = 0;  // standard deviation of measured over forecast steps, where it was calibrated
+  bool operator==(const Core&) const = default;
 };
 
 // One processor, as ranks use it. Rates are dense peaks of the data sheet, multiply-adds counting two; 0: it cannot.
@@ -38,6 +71,7 @@ struct Gpu {
   int units = 0;            // streaming multiprocessors, over which tiles are spread; 0: one
   double watts = 0;         // at full load
   Efficiency efficiency;
+  std::optional<Core> core{};
   bool operator==(const Gpu&) const = default;
 };
 
@@ -47,7 +81,7 @@ struct Tier {
   int span = 0;           // ranks; 0: all there are
   double rate = 0;        // bytes a second that one rank sends while all of its host do
   double latency_s = 0;   // of one message
-  double efficiency = 1;  // of the rate, by large messages: the tier's one curve
+  double efficiency = 1;  // of the rate, by collectives of large messages: the tier's one curve
   bool operator==(const Tier&) const = default;
 };
 

@@ -26,7 +26,8 @@ bool aligned(Math math, double size) { return std::fmod(size * element(math), 16
 double gemm_seconds(const Gpu& gpu, const Kernel& kernel) {
   const Efficiency& efficiency = gpu.efficiency;
   const double units = std::max(gpu.units, 1);
-  const double rate = peak(gpu, kernel.math) * efficiency.gemm * (kernel.crosswise ? efficiency.crosswise : 1);
+  const double rate =
+      peak(gpu, kernel.math) * efficiency.gemm * (kernel.crosswise ? efficiency.crosswise : 1);
   const bool fast = aligned(kernel.math, kernel.k) && aligned(kernel.math, kernel.n);
   double best = INFINITY;
   for (const Tile& tile : kTiles) {
@@ -41,7 +42,27 @@ double gemm_seconds(const Gpu& gpu, const Kernel& kernel) {
          (fast ? 1 : efficiency.misaligned);
 }
 
+double core_seconds(const Core& core, const Kernel& kernel) {
+  const CoreRates& rates = kernel.math == Math::kFp32 ? core.fp32 : core.half;
+  switch (kernel.kind) {
+    case Kernel::Kind::kGemm:
+      return kernel.batch * seconds(kernel.crosswise ? rates.crosswise
+                                    : kernel.along   ? rates.forward
+                                                     : rates.input,
+                                    kernel.m, kernel.n, kernel.k) +
+             rates.kernel_s;
+    case Kernel::Kind::kAttention: return kernel.flops / rates.attention + rates.kernel_s;
+    case Kernel::Kind::kStream: return kernel.bytes / rates.memory_rate + rates.kernel_s;
+  }
+  return 0;
+}
+
 }  // namespace
+
+double seconds(const ProductCurve& curve, double m, double n, double k) {
+  return 2 * m * n * k / curve.rate + curve.left * m * k + curve.right * k * n +
+         curve.result * m * n + curve.call_s;
+}
 
 Kernel gemm(Math math, double m, double n, double k, double batch) {
   return {.kind = Kernel::Kind::kGemm, .math = math, .m = m, .n = n, .k = k, .batch = batch};
@@ -68,6 +89,10 @@ double peak(const Gpu& gpu, Math math) {
 }
 
 double seconds(const Gpu& gpu, const Kernel& kernel) {
+  if (gpu.core) {
+    peak(gpu, kernel.math);
+    return kernel.count * core_seconds(*gpu.core, kernel);
+  }
   const Efficiency& efficiency = gpu.efficiency;
   double one = 0;
   switch (kernel.kind) {

@@ -20,6 +20,7 @@ struct Kernel {
   Math math = Math::kHalf;
   double m = 0, n = 0, k = 0, batch = 1;
   bool crosswise = false;  // operands lie across the inner dimension
+  bool along = false;      // the right operand lies along it, as weights do in forward
   double flops = 0;
   double bytes = 0;
   double count = 1;
@@ -36,6 +37,9 @@ Kernel stream(double bytes, double kernels = 1);
 double seconds(const Gpu& gpu, const Kernel& kernel);
 double seconds(const Gpu& gpu, const std::vector<Kernel>& kernels);
 double count(const std::vector<Kernel>& kernels);
+
+// Of one kernel, without what begins it.
+double seconds(const ProductCurve& curve, double m, double n, double k);
 
 // Of a data sheet. Throws Error{kUsage} for a type that the processor has no instructions for.
 double peak(const Gpu& gpu, Math math);

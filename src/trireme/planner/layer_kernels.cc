@@ -9,6 +9,7 @@ namespace {
 // A product of a linear layer, [rows, in] x [in, out], and its gradients'.
 void add_linear(NodeKernels& node, Math math, double rows, double in, double out) {
   node.forward.push_back(gemm(math, rows, out, in));
+  node.forward.back().along = true;
   node.input.push_back(gemm(math, rows, in, out));
   node.weight.push_back(gemm(math, out, in, rows));
   node.weight.back().crosswise = true;
@@ -161,12 +162,26 @@ NodeKernels embed_kernels(const Shape& shape) {
   return node;
 }
 
+// Kernels that stream do it in the type of activations.
+NodeKernels typed(NodeKernels node, Math math) {
+  const auto type = [&](std::vector<Kernel>& kernels) {
+    for (Kernel& kernel : kernels)
+      if (kernel.kind == Kernel::Kind::kStream) kernel.math = math;
+  };
+  type(node.forward);
+  type(node.input);
+  type(node.weight);
+  for (auto& [name, part] : node.parts) type(part);
+  return node;
+}
+
 }  // namespace
 
 ModelKernels model_kernels(const config::Job& job, const Practice& practice) {
   const Shape shape(job, practice);
-  return {
-      .embed = embed_kernels(shape), .block = block_kernels(shape), .head = head_kernels(shape)};
+  return {.embed = typed(embed_kernels(shape), shape.math),
+          .block = typed(block_kernels(shape), shape.math),
+          .head = typed(head_kernels(shape), shape.math)};
 }
 
 }  // namespace trireme::planner

@@ -55,14 +55,12 @@ double Network::seconds(plan::Exchange kind, mesh::AxisSet axes, double bytes) c
   const int size = mesh_.degree(axes);
   if (size == 1) return 0;
   if (kind == plan::Exchange::kSendRecv) {
-    const Hop outer = hops(axes).back();
-    return bytes / bytes_per_s(*outer.tier) + outer.tier->latency_s;
+    const Tier& outer = *hops(axes).back().tier;
+    return bytes / outer.rate + outer.latency_s;
   }
   // A ring through all tiers is as slow as the slowest; each member's links carry its share.
   double slowest = 0, latency = 0;
-  int met = 1;
   for (const Hop& hop : hops(axes)) {
-    met *= hop.members;
     slowest = std::max(slowest, 1 / (bytes_per_s(*hop.tier) * hop.links));
     const double ring = hop.members - 1, tree = 2 * std::ceil(std::log2(hop.members));
     latency += hop.tier->latency_s * std::min(ring, tree);

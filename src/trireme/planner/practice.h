@@ -30,6 +30,7 @@ struct Practice {
   bool adds_weight_gradients = true;  // a kernel of its own adds each micro-batch's to a sum
   bool overlaps_reduction = true;     // gradients travel behind backward; else after it
   bool overlaps_gathers = false;      // of stepped parameters, behind the next forward
+  bool overlaps_shards = true;        // ZeRO-2's and 3's gathers and reductions, behind computing
   TensorOverlap tensor = TensorOverlap::kNothing;
   bool overlaps_transfers = true;  // between pipeline stages; else compute waits for them
   bool blocks_launches = false;    // the host waits for every kernel (CUDA_LAUNCH_BLOCKING)

@@ -5,6 +5,7 @@
 #include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/plan/offload.h"
+#include "trireme/plan/unit_types.h"
 
 namespace trireme::planner {
 namespace {
@@ -68,7 +69,10 @@ double Pricing::transfer(double bytes) const {
          network_.seconds(plan::Exchange::kAllGather, mesh::Axis::kTp, bytes);
 }
 
-double Pricing::streamed(double bytes) const { return seconds(cluster_.gpu, stream(bytes)); }
+double Pricing::streamed(double bytes) const {
+  if (cluster_.gpu.core) return bytes / cluster_.gpu.core->update_rate;
+  return seconds(cluster_.gpu, stream(bytes));
+}
 
 double Pricing::node(const plan::Node& node, Verb verb) const {
   const NodeCost& cost = cost_of(node);
@@ -95,6 +99,38 @@ double Pricing::node(const plan::Node& node, Verb verb) const {
   return compute + std::max(exchanges - covered, 0.0);
 }
 
+UnitCost Pricing::unit(const plan::Recipe& recipe, const plan::Unit& unit) const {
+  const auto numel = static_cast<double>(unit.numel);
+  const double values = numel * static_cast<double>(size_of(plan::param_type(recipe, unit)));
+  const double grads = numel * static_cast<double>(size_of(plan::reduce_type(recipe)));
+  UnitCost cost;
+  if (recipe.zero == 0) {
+    cost.reduce = network_.seconds(plan::Exchange::kAllReduce, mesh::kReplicas, grads);
+  } else {
+    const double part = grads / job_.parallel.dp_shard / job_.parallel.cp;
+    cost.gather = network_.seconds(plan::Exchange::kAllGather, mesh::kShards, values);
+    cost.reduce = network_.seconds(plan::Exchange::kReduceScatter, mesh::kShards, grads) +
+                  network_.seconds(plan::Exchange::kAllReduce, mesh::Axis::kDpReplicate, part);
+  }
+  if (!unit.trainable) cost.reduce = 0;
+  return cost;
+}
+
+double Pricing::node_beside(const plan::Program& program, const plan::Recipe& recipe,
+                            const plan::Node& node_of, Verb verb) const {
+  const double compute = node(node_of, verb);
+  if (recipe.zero < 2 || compute <= 0) return compute;
+  const bool backward = verb != Verb::kForward && verb != Verb::kRecompute;
+  double beside = 0;
+  for (const plan::UnitId id : node_of.units) {
+    const UnitCost cost = unit(recipe, program.units[static_cast<std::size_t>(id)]);
+    beside += (recipe.zero == 3 ? cost.gather : 0) + (backward ? cost.reduce : 0);
+  }
+  if (!practice_.overlaps_shards) return compute + beside;
+  const double covered = std::min(beside / compute, 1.0);
+  return compute * (1 + covered * (1 / cluster_.gpu.efficiency.shared - 1));
+}
+
 // What a line pays for that the practice does not do beside computing.
 double Pricing::waits(const plan::PlanSet& plan, int rank, const plan::Instr& line) const {
   double sum = 0;
@@ -106,9 +142,24 @@ double Pricing::waits(const plan::PlanSet& plan, int rank, const plan::Instr& li
   }
   if (!practice_.overlaps_reduction && line.verb == Verb::kStep)
     for (const plan::Instr& other : plan.list(rank))
-      if (other.verb == Verb::kReduceGrads && other.unit == line.unit && other.mb < 0)
+      if (other.unit == line.unit && other.mb < 0 &&
+          (other.verb == Verb::kReduceGrads ||
+           (other.verb == Verb::kUnshard && plan.recipe.zero < 3)))
         for (const sim::Exchanged& one : sim::exchanges(plan, other)) sum += exchange(one);
   return sum;
+}
+
+// The gather of a stepped unit: behind the next forward of the nodes that use it, or where the plan has it. A practice that
+// overlaps nothing has paid with the step.
+double Pricing::after_step(const plan::PlanSet& plan, const plan::Instr& line) const {
+  if (!practice_.overlaps_reduction) return 0;
+  double sum = 0;
+  for (const sim::Exchanged& one : sim::exchanges(plan, line)) sum += exchange(one);
+  if (!practice_.overlaps_gathers) return sum;
+  for (const plan::Node& other : plan.program.nodes)
+    if (std::ranges::find(other.units, line.unit) != other.units.end())
+      sum -= node(other, Verb::kForward);
+  return std::max(sum, 0.0);
 }
 
 sim::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank, const plan::Instr& line) const {
@@ -118,13 +169,19 @@ sim::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank, const plan::
     case Verb::kRecompute:
     case Verb::kBackward:
     case Verb::kBackwardInput:
-    case Verb::kBackwardWeight: return node(plan.program.nodes[line.node], line.verb) + waited;
+    case Verb::kBackwardWeight:
+      return node_beside(plan.program, plan.recipe, plan.program.nodes[line.node], line.verb) +
+             waited;
     case Verb::kSend:
       if (!practice_.overlaps_transfers) return 0.0;
       break;
     case Verb::kRecv: return 0.0;
+    case Verb::kUnshard:
+      if (plan.recipe.zero < 3) return after_step(plan, line);
+      if (!practice_.overlaps_shards) return 0.0;
+      break;
     case Verb::kReduceGrads:
-      if (!practice_.overlaps_reduction && line.mb < 0) return 0.0;
+      if (line.mb < 0 ? !practice_.overlaps_reduction : !practice_.overlaps_shards) return 0.0;
       break;
     case Verb::kReload:
     case Verb::kOffload:

@@ -18,6 +18,12 @@ struct NodeCost {
   std::map<std::string, double, std::less<>> parts;  // of forward, computed again
 };
 
+// What the ranks that share a unit exchange for it, in seconds.
+struct UnitCost {
+  double gather = 0;  // of its parameters from shards
+  double reduce = 0;  // of its gradients, to shards or to all
+};
+
 class Pricing {
  public:
   // `job` is resolved; all that is given must outlive this.
@@ -25,6 +31,10 @@ class Pricing {
 
   // Compute and what the node exchanges meanwhile.
   double node(const plan::Node& node, plan::Verb verb) const;
+  UnitCost unit(const plan::Recipe& recipe, const plan::Unit& unit) const;
+  // A node of a plan that gathers and reduces units while it computes: the collectives take some of the processor's units.
+  double node_beside(const plan::Program& program, const plan::Recipe& recipe,
+                     const plan::Node& node, plan::Verb verb) const;
   double exchange(const sim::Exchanged& exchanged) const;
   double transfer(double bytes) const;  // between stages
   double streamed(double bytes) const;  // read and written, by kernels
@@ -36,6 +46,7 @@ class Pricing {
 
  private:
   const NodeCost& cost_of(const plan::Node& node) const;
+  double after_step(const plan::PlanSet& plan, const plan::Instr& line) const;
   double waits(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
 
   const config::Job& job_;

@@ -87,7 +87,9 @@ std::string one_text(const plan::PlanSet& plan, const Footprint& one) {
                   peak[kind]);
   text += row("library", one.library, one.library, one.library);
   if (one.snapshot > 0) text += row("snapshot", one.snapshot, one.snapshot, one.snapshot);
-  text += row("needed", total(between) + one.library + one.snapshot, one.needed(), one.needed());
+  if (one.kept > 0) text += row("kept snapshots", one.kept, one.kept, one.kept);
+  text += row("needed", total(between) + one.library + one.snapshot + one.kept, one.needed(),
+              one.needed());
   const std::int64_t elsewhere = account.peak_total - total(peak);
   if (elsewhere > 0) text += row("in host memory", elsewhere, elsewhere, elsewhere);
   return text + fmt::format("  peak at {}\n  step {}\n", peak_text(plan, one), picture(one));
@@ -202,6 +204,7 @@ Json footprint_json(const plan::PlanSet& plan, const std::vector<Footprint>& lis
               {"peak_line", account.peak_line},
               {"library_bytes", one.library},
               {"snapshot_bytes", one.snapshot},
+              {"kept_bytes", one.kept},
               {"needed_bytes", one.needed()},
               {"over_step_bytes", stretches(one, kColumns)}};
     for (std::size_t kind = 0; kind < peak.size(); ++kind)
@@ -229,11 +232,15 @@ std::optional<std::string> misfit(const plan::PlanSet& plan, const std::vector<F
     return fmt::format("{}; without any tensor it is {}: allow more", need, bytes(most.library));
   const MemoryPoint peak = at_peak(most);
   const MemoryKind kind = largest_kind(peak);
-  if (most.snapshot > peak[static_cast<std::size_t>(kind)])
+  const std::int64_t of_kind = peak[static_cast<std::size_t>(kind)];
+  if (most.kept > std::max(of_kind, most.snapshot))
+    return fmt::format("{}; most of it are snapshots kept in memory with {}: {} would help", need,
+                       bytes(most.kept), "checkpoint.memory_every=0, or more ranks on more hosts");
+  if (most.snapshot > of_kind)
     return fmt::format("{}; most of it is the snapshot of checkpoints with {}: {} would help", need,
                        bytes(most.snapshot), "checkpoint.async=false");
   return fmt::format("{}; the largest kind is {} with {}: {} would help", need, name(kind),
-                     bytes(peak[static_cast<std::size_t>(kind)]), advice(plan, kind));
+                     bytes(of_kind), advice(plan, kind));
 }
 
 }  // namespace trireme::sim

@@ -18,16 +18,17 @@ struct Footprint {
   plan::MemoryAccount account;  // of their tensors, in a step
   std::int64_t library = 0;     // a rank's share of what its process holds besides
   std::int64_t snapshot =
-      0;             // what checkpoints are copied to before they are written, in host memory
-  bool host = true;  // what waits in host memory counts: the tensors are there as well
+      0;                  // what checkpoints are copied to before they are written, in host memory
+  std::int64_t kept = 0;  // a rank's share of the snapshots that its host keeps in memory, as files
+  bool host = true;       // what waits in host memory counts: the tensors are there as well
 
   std::int64_t needed() const { return account.peak_of_tensors() + beside_tensors(); }
   std::int64_t beside_tensors() const {
-    return library + snapshot + (host ? account.peak_total - account.peak_of_tensors() : 0);
+    return library + snapshot + kept + (host ? account.peak_total - account.peak_of_tensors() : 0);
   }
 };
 
-// By list, without snapshots; `library` and `host` as above.
+// By list, without snapshots and copies for them; `library` and `host` as above.
 std::vector<Footprint> footprints(const plan::PlanSet& plan, std::int64_t library,
                                   bool host = true);
 

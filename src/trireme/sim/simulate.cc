@@ -20,6 +20,7 @@ struct Queued {
   int line = -1;
   double issued = 0;
   LineRef behind{};
+  int task = -1;  // its issue
 };
 
 struct Waiting {
@@ -28,6 +29,7 @@ struct Waiting {
   double free = 0;  // when its last line left it
   double last_end = 0;
   int last = -1;
+  int task = -1;  // of that line
 };
 
 // One list on its walk; ranks that share a list move together.
@@ -41,6 +43,9 @@ struct Walker {
   std::vector<bool> ended;
   std::vector<Waiting> waiting{};
   std::vector<std::pair<mesh::AxisSet, std::vector<int>>> groups{};  // lists of the ranks over axes
+  double ranks = 1;                                                  // that run the list
+  int task = -1;                                                     // that it has come to
+  std::vector<int> tasks{};                                          // by line
 
   const Instr& line(int index) const { return (*list)[static_cast<std::size_t>(index)]; }
   Waiting& at(const plan::Queue& queue) {
@@ -52,14 +57,18 @@ struct Walker {
 
 class Simulation {
  public:
-  Simulation(const PlanSet& plan, const LineCost& cost) : plan_(plan), cost_(cost) {
+  // `graph`, if any, receives what waits for what.
+  Simulation(const PlanSet& plan, const LineCost& cost, TaskGraph* graph)
+      : plan_(plan), cost_(cost), graph_(graph) {
     for (int list = 0; list < static_cast<int>(plan.lists.size()); ++list) {
       const auto rank = std::ranges::find(plan.list_of_rank, list) - plan.list_of_rank.begin();
       const std::size_t lines = plan.lists[static_cast<std::size_t>(list)].size();
       walkers_.push_back({.rank = static_cast<int>(rank),
                           .stage = plan.mesh.coordinate(static_cast<int>(rank), Axis::kPp),
                           .list = &plan.lists[static_cast<std::size_t>(list)],
-                          .ended = std::vector<bool>(lines)});
+                          .ended = std::vector<bool>(lines),
+                          .ranks = static_cast<double>(std::ranges::count(plan.list_of_rank, list)),
+                          .tasks = std::vector<int>(graph != nullptr ? lines : 0, -1)});
       result_.lists.push_back(
           {.lines = std::vector<LineTime>(lines), .behind = std::vector<LineRef>(lines)});
     }
@@ -67,7 +76,7 @@ class Simulation {
       stages_of_unit_.push_back(plan::stages_of_unit(plan.program, unit));
   }
 
-  Forecast run() && {
+  Forecast run() {
     std::vector<int> awake;
     for (int w = static_cast<int>(walkers_.size()); w-- > 0;) awake.push_back(w);
     while (!awake.empty()) {
@@ -84,6 +93,31 @@ class Simulation {
         TRIREME_CHECK(walkers_[w].ended[i], "list {} line {} never ends: validate the plan first",
                       w, i);
     return std::move(result_);
+  }
+
+  // The tasks of every list, by line, once it has run.
+  std::vector<std::vector<int>> tasks() && {
+    std::vector<std::vector<int>> all;
+    for (Walker& walker : walkers_) all.push_back(std::move(walker.tasks));
+    return all;
+  }
+
+  static void busy(ListForecast& list, const Instr& line, double start, double end) {
+    list.comp_busy_s += end - start;
+    if (!plan::computes(line)) return;
+    if (list.nodes_span_s == 0) list.nodes_first_s = start;
+    list.nodes_busy_s += end - start;
+    list.nodes_span_s = end - list.nodes_first_s;
+  }
+
+  // A wait behind a communication is exposed communication, as far as that was running; so with offload.
+  static void expose(ListForecast& list, const Instr& behind, const LineTime& blocking,
+                     double waited) {
+    if (waited <= 0 || behind.lane == Lane::kComp) return;
+    const double seconds = std::min(waited, blocking.end - blocking.start);
+    const bool offload = behind.lane == Lane::kH2d || behind.lane == Lane::kD2h;
+    (offload ? list.exposed_offload_s : list.exposed_comm_s) += seconds;
+    if (plan::is_transfer(behind)) list.exposed_transfers_s += seconds;
   }
 
  private:
@@ -110,40 +144,25 @@ class Simulation {
     if (line.lane != Lane::kComp) {
       // grad_norm runs in place: everything after it waits, as its only successors do anyway.
       const plan::Queue queue = plan::queue_of(line);
-      walker.at(queue).lines.push_back(
-          {.line = walker.next++, .issued = walker.now, .behind = walker.behind});
+      walker.task = add_task(walker, line, {});
+      walker.at(queue).lines.push_back({.line = walker.next++,
+                                        .issued = walker.now,
+                                        .behind = walker.behind,
+                                        .task = walker.task});
       while (meet(index, queue, awake)) continue;
       return true;
     }
-    expose(index, last, walker.now - before);
+    if (last >= 0)
+      expose(forecast(index), walker.line(last), time(index, last), walker.now - before);
     const double start = walker.now;
     const double seconds = cost_(walker.rank, line).all();
+    walker.task = add_task(walker, line, {.work = seconds, .ranks = walker.ranks});
+    if (graph_ != nullptr) walker.tasks[static_cast<std::size_t>(walker.next)] = walker.task;
     end(index, walker.next, {.start = start, .end = start + seconds}, walker.behind);
     walker.now = start + seconds;
     walker.behind = {.list = index, .line = walker.next++};
     busy(forecast(index), line, start, walker.now);
     return true;
-  }
-
-  static void busy(ListForecast& list, const Instr& line, double start, double end) {
-    list.comp_busy_s += end - start;
-    if (!plan::computes(line)) return;
-    if (list.nodes_span_s == 0) list.nodes_first_s = start;
-    list.nodes_busy_s += end - start;
-    list.nodes_span_s = end - list.nodes_first_s;
-  }
-
-  // A wait behind a communication is exposed communication, as far as that was running; so with offload.
-  void expose(int index, int behind, double waited) {
-    if (behind < 0 || waited <= 0) return;
-    const Instr& line = walkers_[static_cast<std::size_t>(index)].line(behind);
-    if (line.lane == Lane::kComp) return;
-    const LineTime& blocking = time(index, behind);
-    const double seconds = std::min(waited, blocking.end - blocking.start);
-    ListForecast& list = forecast(index);
-    const bool offload = line.lane == Lane::kH2d || line.lane == Lane::kD2h;
-    (offload ? list.exposed_offload_s : list.exposed_comm_s) += seconds;
-    if (plan::is_transfer(line)) list.exposed_transfers_s += seconds;
   }
 
   void end(int index, int line, const LineTime& at, const LineRef& behind) {
@@ -152,6 +171,35 @@ class Simulation {
     forecast(index).behind[static_cast<std::size_t>(line)] = behind;
     walker.ended[static_cast<std::size_t>(line)] = true;
     forecast(index).sent_bytes += sent_bytes(plan_, walker.line(line));
+  }
+
+  // A task that comes after what the list has come to and what the line waits for; -1 without a graph.
+  int add_task(const Walker& walker, const Instr& line, TaskGraph::Task task) {
+    if (graph_ == nullptr) return -1;
+    if (walker.task >= 0) task.ended.push_back(walker.task);
+    for (const int earlier : line.after)
+      task.ended.push_back(walker.tasks[static_cast<std::size_t>(earlier)]);
+    graph_->tasks.push_back(std::move(task));
+    return static_cast<int>(graph_->tasks.size()) - 1;
+  }
+
+  // Of all sides together.
+  void add_meeting(const std::vector<int>& all, const std::vector<Waiting*>& sides,
+                   const LineSeconds& seconds) {
+    if (graph_ == nullptr) return;
+    TaskGraph::Task task{.work = seconds.busy, .latency = seconds.latency};
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      Walker& walker = walkers_[static_cast<std::size_t>(all[i])];
+      task.ranks += walker.ranks;
+      task.ended.push_back(sides[i]->lines.front().task);
+      if (sides[i]->task >= 0) {
+        task.worked.push_back(sides[i]->task);
+        task.not_before.push_back(sides[i]->task);
+      }
+      sides[i]->task = static_cast<int>(graph_->tasks.size());
+      walker.tasks[static_cast<std::size_t>(sides[i]->lines.front().line)] = sides[i]->task;
+    }
+    graph_->tasks.push_back(std::move(task));
   }
 
   // Runs the line at the head of a queue if all who take part have come to it.
@@ -184,6 +232,7 @@ class Simulation {
       const LineSeconds own = cost_(walker.rank, walker.line(head.line));
       if (own.all() > seconds.all()) seconds = own;
     }
+    add_meeting(all, sides, seconds);
     // What travels arrives in order.
     at.end = at.start + seconds.all();
     for (const Waiting* side : sides) at.end = std::max(at.end, side->last_end);
@@ -238,6 +287,7 @@ class Simulation {
 
   const PlanSet& plan_;
   const LineCost& cost_;
+  TaskGraph* graph_;
   std::vector<Walker> walkers_;
   std::vector<std::vector<int>> stages_of_unit_;
   Forecast result_;
@@ -273,11 +323,75 @@ void summarise(const PlanSet& plan, Forecast& forecast) {
   if (span > 0) forecast.pipeline_bubble = 1 - nodes / span;
 }
 
+// Puts the times of tasks in the place of those that lines have alone, and counts anew what follows from them.
+class Retiming {
+ public:
+  Retiming(const PlanSet& plan, const std::vector<TaskTime>& times,
+           const std::vector<std::vector<int>>& tasks)
+      : plan_(plan), times_(times), tasks_(tasks), lines_(times.size()) {
+    for (int list = 0; list < static_cast<int>(tasks.size()); ++list)
+      for (int line = 0; line < static_cast<int>(list_of(list).size()); ++line)
+        lines_[static_cast<std::size_t>(task_of(list, line))] = {.list = list, .line = line};
+  }
+
+  void apply(Forecast& forecast) const {
+    for (int list = 0; list < static_cast<int>(tasks_.size()); ++list) {
+      ListForecast fresh{.sent_bytes = forecast.lists[static_cast<std::size_t>(list)].sent_bytes};
+      double before = 0;
+      for (int i = 0; i < static_cast<int>(list_of(list).size()); ++i) {
+        const TaskTime& at = time(task_of(list, i));
+        const Instr& line =
+            plan_.lists[static_cast<std::size_t>(list)][static_cast<std::size_t>(i)];
+        fresh.lines.push_back({.start = at.start, .end = at.end});
+        fresh.behind.push_back(line_behind(at.behind));
+        if (line.lane != Lane::kComp) continue;
+        int last = -1;
+        for (const int earlier : line.after)
+          if (last < 0 || fresh.lines[static_cast<std::size_t>(earlier)].end >
+                              fresh.lines[static_cast<std::size_t>(last)].end)
+            last = earlier;
+        if (last >= 0)
+          Simulation::expose(
+              fresh, plan_.lists[static_cast<std::size_t>(list)][static_cast<std::size_t>(last)],
+              fresh.lines[static_cast<std::size_t>(last)], at.start - before);
+        Simulation::busy(fresh, line, at.start, at.end);
+        before = at.end;
+      }
+      forecast.lists[static_cast<std::size_t>(list)] = std::move(fresh);
+    }
+  }
+
+ private:
+  const std::vector<int>& list_of(int list) const { return tasks_[static_cast<std::size_t>(list)]; }
+  int task_of(int list, int line) const { return list_of(list)[static_cast<std::size_t>(line)]; }
+  const TaskTime& time(int task) const { return times_[static_cast<std::size_t>(task)]; }
+  // Past tasks that are no line's, such as the issue of one.
+  LineRef line_behind(int task) const {
+    while (task >= 0 && lines_[static_cast<std::size_t>(task)].line < 0) task = time(task).behind;
+    return task < 0 ? LineRef{} : lines_[static_cast<std::size_t>(task)];
+  }
+
+  const PlanSet& plan_;
+  const std::vector<TaskTime>& times_;
+  const std::vector<std::vector<int>>& tasks_;
+  std::vector<LineRef> lines_;  // by task: one of those that it is
+};
+
 }  // namespace
 
 Forecast simulate(const PlanSet& plan, const LineCost& cost) {
-  Simulation simulation(plan, cost);
-  Forecast forecast = std::move(simulation).run();
+  Forecast forecast = Simulation(plan, cost, nullptr).run();
+  summarise(plan, forecast);
+  return forecast;
+}
+
+Forecast simulate(const PlanSet& plan, const LineCost& cost, const Cores& cores) {
+  if (cores.count == 0) return simulate(plan, cost);
+  TaskGraph graph;
+  Simulation simulation(plan, cost, &graph);
+  Forecast forecast = simulation.run();
+  const std::vector<std::vector<int>> tasks = std::move(simulation).tasks();
+  Retiming(plan, run_tasks(graph, cores), tasks).apply(forecast);
   summarise(plan, forecast);
   return forecast;
 }

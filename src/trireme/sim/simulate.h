@@ -7,6 +7,7 @@
 #include "trireme/plan/memory.h"
 #include "trireme/plan/plan.h"
 #include "trireme/sim/cost.h"
+#include "trireme/sim/shared_cores.h"
 
 namespace trireme::sim {
 
@@ -60,5 +61,9 @@ using LineCost = std::function<LineSeconds(int rank, const plan::Instr& line)>;
 // come to it. Exact for the given costs.
 Forecast simulate(const plan::PlanSet& plan, const LineCost& cost);
 Forecast simulate(const plan::PlanSet& plan, const CostModel& model);
+
+// On cores that ranks share: every line works on its ranks' cores for its seconds, collectives included, as they do where
+// ranks are threads or processes of one host.
+Forecast simulate(const plan::PlanSet& plan, const LineCost& cost, const Cores& cores);
 
 }  // namespace trireme::sim

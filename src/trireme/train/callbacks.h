@@ -26,6 +26,10 @@ struct RunInfo {
   std::int64_t parameters = 0;
   int world = 1;
   double predicted_step_s = 0;                  // from the plan, by the simulator
+  double predicted_low_s = 0;                   // four of five steps are expected
+  double predicted_high_s = 0;                  // between these; 0: not known
+  double predicted_process = 0;                 // bytes of rank 0's process; 0: not known
+  std::string prediction{};                     // by what that was forecast
   std::vector<std::int64_t> predicted_bytes{};  // by rank: its tensors' peak, from the plan
   std::vector<std::string>
       offload{};               // how each place outside memory works on this rank, as it says
@@ -83,7 +87,8 @@ struct RunEnd {
   Ending ending = Ending::kDone;
   std::int64_t step = 0;
   std::vector<std::int64_t>
-      measured_bytes{};  // by rank: its tensors' peak in a step; 0: not measured
+      measured_bytes{};         // by rank: its tensors' peak in a step; 0: not measured
+  double measured_process = 0;  // bytes of this rank's process at their peak; 0: not measured
   std::map<std::string, io::Traffic>
       offload{};                         // by place outside memory: what this rank has moved
   Path checkpoint;                       // the last one; empty when none was written

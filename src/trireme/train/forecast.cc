@@ -5,25 +5,30 @@
 
 namespace trireme::train {
 
-sim::CostModel cost_model(double rank_flops) {
-  return {.fp64_flops = rank_flops, .fp32_flops = rank_flops, .half_flops = rank_flops};
-}
-
 RunInfo forecast(const config::Job& job, const plan::PlanSet& plan, const arch::ModelSpec& spec,
-                 int rank, double rank_flops) {
-  const sim::Forecast forecast = sim::simulate(plan, cost_model(rank_flops));
+                 int rank, const planner::StepForecast& step) {
+  const sim::Forecast& forecast = step.lines;
   const auto list = static_cast<std::size_t>(plan.list_of_rank[static_cast<std::size_t>(rank)]);
   const plan::MemoryAccount& account = forecast.lists[list].memory;
+
+  plan::StepNumbers numbers = sim::step_numbers(plan, forecast, rank);
+  numbers.step_s = step.step_s;
+  numbers.low_s = step.low_s;
+  numbers.high_s = step.high_s;
+  numbers.source = step.source;
 
   RunInfo info;
   info.name = plan.program.name;
   info.job_yaml = config::print_yaml(job);
-  info.plan_summary =
-      plan::explain_text(plan, rank, account, sim::step_numbers(plan, forecast, rank));
+  info.plan_summary = plan::explain_text(plan, rank, account, numbers);
   info.steps = job.run.steps;
   info.parameters = spec.parameters();
   info.world = plan.mesh.world();
-  info.predicted_step_s = forecast.step_s;
+  info.predicted_step_s = step.step_s;
+  info.predicted_low_s = step.low_s;
+  info.predicted_high_s = step.high_s;
+  info.predicted_process = step.process_bytes;
+  info.prediction = step.source;
   for (const int one : plan.list_of_rank)
     info.predicted_bytes.push_back(
         forecast.lists[static_cast<std::size_t>(one)].memory.peak_of_tensors());

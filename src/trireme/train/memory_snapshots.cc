@@ -1,5 +1,7 @@
 #include "trireme/train/memory_snapshots.h"
 
+#include <utility>
+
 namespace trireme::train {
 
 namespace {
@@ -43,18 +45,16 @@ void MemorySnapshots::finish() {
 
 void MemorySnapshots::tell_ended(const ckpt::Saved& saved) {
   count_.standing_s += saved.standing_s;
-  if (!saved.path.empty()) {
-    ++count_.taken;
-    return;
-  }
-  if (count_.failed++ > 0) return;
+  const bool there = !saved.path.empty();
+  ++(there ? count_.taken : count_.failed);
+  if (saved.problem.empty() || std::exchange(there ? told_of_old_ : told_of_failed_, true)) return;
   tell(callbacks_, [&](Callback& callback) {
-    callback.on_fault({.kind = "snapshot not written",
+    callback.on_fault({.kind = there ? "old snapshots not deleted" : "snapshot not written",
                        .step = saved.step,
                        .op = "snapshot",
                        .cause = saved.problem,
                        .action = "go on, and tell no more of them",
-                       .lost_s = saved.standing_s});
+                       .lost_s = there ? 0 : saved.standing_s});
   });
 }
 

@@ -11,7 +11,7 @@
 
 namespace trireme::train {
 
-// Of one rank. A snapshot that fails is told once and costs nothing else. Every call but those that only ask is
+// Of one rank. A snapshot that fails, or does not take an older one's place, is told once and costs nothing else. Every call but those that only ask is
 // collective.
 class MemorySnapshots {
  public:
@@ -41,6 +41,7 @@ class MemorySnapshots {
   ckpt::InMemory place_;
   ckpt::Saver saver_;
   SnapshotCount count_;
+  bool told_of_failed_ = false, told_of_old_ = false;
 };
 
 }  // namespace trireme::train

@@ -7,7 +7,7 @@
 
 namespace trireme::train {
 
-void write_step_trace(const Path& out, const plan::PlanSet& plan, const sim::CostModel& model,
+void write_step_trace(const Path& out, const plan::PlanSet& plan, const sim::Forecast& forecast,
                       const std::vector<exec::LineTime>& mine, std::int64_t step,
                       comm::World& world) {
   std::vector<sim::LineTime> own;
@@ -21,7 +21,7 @@ void write_step_trace(const Path& out, const plan::PlanSet& plan, const sim::Cos
     TRIREME_CHECK(bytes.size() % sizeof(sim::LineTime) == 0, "{} bytes of times", bytes.size());
     std::memcpy(times.back().data(), bytes.data(), bytes.size());
   }
-  sim::pictures::write_timeline(out, plan, sim::simulate(plan, model), times, step);
+  sim::pictures::write_timeline(out, plan, forecast, times, step);
 }
 
 }  // namespace trireme::train

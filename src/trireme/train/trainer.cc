@@ -83,9 +83,16 @@ class Run {
     if (copying) checkpoints_.snapshot(step_);
   }
 
+  planner::StepForecast expected_step() {
+    if (setup_.calibration)
+      return planner::forecast_step(session_.plan(), job_, *setup_.calibration, setup_.ranks);
+    return planner::uncalibrated_step(session_.plan(), "a rank multiplies as measured at the start",
+                                      peak_flops_ / world_.size());
+  }
+
   void start() {
-    RunInfo info = forecast(job_, session_.plan(), session_.model().spec, world_.rank(),
-                            peak_flops_ / world_.size());
+    RunInfo info =
+        forecast(job_, session_.plan(), session_.model().spec, world_.rank(), expected_step());
     info.out = setup_.out;
     info.first_step = step_;
     info.resumed = checkpoints_.resumed();
@@ -136,8 +143,7 @@ class Run {
     world_.flight().enter(flight::Phase::kCallbacks, step_);
     const double seconds = watch.seconds();
     if (traced)
-      write_step_trace(setup_.out, session_.plan(), cost_model(peak_flops_ / world_.size()), times,
-                       step_, world_);
+      write_step_trace(setup_.out, session_.plan(), expected_step().lines, times, step_, world_);
     const std::int64_t tokens = steps_.tokens_per_step();
     metrics.step = step_;
     metrics.loss = result.loss;
@@ -166,6 +172,7 @@ class Run {
       callback.on_end({.ending = ending,
                        .step = step_,
                        .measured_bytes = measured,
+                       .measured_process = steps_.device().is_cpu() ? 1e6 * peak_resident_mb() : 0,
                        .offload = moved,
                        .checkpoint = checkpoints_.newest(),
                        .checkpoints_failed = checkpoints_.failed(),

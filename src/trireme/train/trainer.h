@@ -2,12 +2,14 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <string>
 
 #include "trireme/base/fs.h"
 #include "trireme/comm/world.h"
 #include "trireme/config/job.h"
 #include "trireme/env/file_system.h"
+#include "trireme/planner/machine.h"
 #include "trireme/train/callbacks.h"
 #include "trireme/train/tensor_memory.h"
 
@@ -20,6 +22,8 @@ struct TrainSetup {
   Path resume;      // a step-N directory; empty: start fresh
   Path memory{};    // a directory that lasts while ranks are started again; empty: none
   std::string build_id;
+  std::optional<planner::Calibration> calibration{};  // of this machine and build, for forecasts
+  planner::RanksAs ranks = planner::RanksAs::kThreads;
   TensorMemory* tensors = nullptr;         // what the allocator charges to this rank, if it counts
   const std::atomic<int>* stop = nullptr;  // nonzero: end the step, save, return kInterrupted
   env::FileSystem* files = &env::real_file_system();         // checkpoints are written through it

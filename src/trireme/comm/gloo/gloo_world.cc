@@ -33,17 +33,21 @@ struct Address {
 
 class GlooOutgoing : public Outgoing {
  public:
-  GlooOutgoing(GlooLink& link, const Address& address, int rank, const Stamp& stamp,
-               std::byte* data)
+  GlooOutgoing(Transport& transport, GlooLink& link, const Address& address, int rank,
+               const Stamp& stamp, std::byte* data)
       : link_(link), rank_(rank) {
     frame_.stamp = stamp;
     const bool small = stamp.bytes <= kInline;
     if (small && stamp.bytes > 0) std::memcpy(frame_.payload.data(), data, stamp.bytes);
     works_.push_back(
         link_.send(rank_, address.frame_tag, reinterpret_cast<std::byte*>(&frame_), sizeof(Frame)));
+    if (small) transport.moved();
     for (std::size_t begin = 0; begin < stamp.bytes; begin += kChunk) {
       const std::size_t bytes = std::min<std::size_t>(kChunk, stamp.bytes - begin);
-      if (!small) works_.push_back(link_.send(rank_, address.chunk_tag, data + begin, bytes));
+      if (!small) {
+        works_.push_back(link_.send(rank_, address.chunk_tag, data + begin, bytes));
+        transport.moved();
+      }
       if (stamp.way == Way::kThereAndBack)
         works_.push_back(link_.recv(rank_, address.return_tag, data + begin, bytes));
     }
@@ -62,8 +66,8 @@ class GlooOutgoing : public Outgoing {
 
 class GlooIncoming : public Incoming {
  public:
-  GlooIncoming(GlooLink& link, const Address& address, int rank)
-      : link_(link), address_(address), rank_(rank) {
+  GlooIncoming(Transport& transport, GlooLink& link, const Address& address, int rank)
+      : transport_(transport), link_(link), address_(address), rank_(rank) {
     frame_work_ =
         link_.recv(rank_, address_.frame_tag, reinterpret_cast<std::byte*>(&frame_), sizeof(Frame));
   }
@@ -79,12 +83,16 @@ class GlooIncoming : public Incoming {
   void land(std::byte* into) override {
     if (stamp().bytes <= kInline) {
       if (stamp().bytes > 0) std::memcpy(into, frame_.payload.data(), stamp().bytes);
+      transport_.moved();
       return;
     }
     while (posted_ < stamp().bytes) post(into + posted_);
   }
   void finish() override {
-    while (!works_.empty()) next();
+    while (!works_.empty()) {
+      next();
+      transport_.moved();
+    }
     while (!returns_.empty()) next_return();
   }
 
@@ -103,6 +111,7 @@ class GlooIncoming : public Incoming {
   void release() override {
     const std::size_t begin = lent_ * kChunk;
     std::byte* chunk = stamp().bytes <= kInline ? frame_.payload.data() : place(lent_);
+    transport_.moved();
     if (frame_.stamp.way == Way::kThereAndBack)
       returns_.push_back(link_.send(rank_, address_.return_tag, chunk,
                                     std::min<std::size_t>(kChunk, frame_.stamp.bytes - begin)));
@@ -133,6 +142,7 @@ class GlooIncoming : public Incoming {
     returns_.pop_front();
   }
 
+  Transport& transport_;
   GlooLink& link_;
   const Address& address_;
   int rank_;
@@ -150,10 +160,10 @@ class GlooTransport : public Transport {
   GlooTransport(std::shared_ptr<GlooLink> link, Address address)
       : link_(std::move(link)), address_(address) {}
   std::unique_ptr<Outgoing> send(int rank, const Stamp& stamp, std::byte* data) override {
-    return std::make_unique<GlooOutgoing>(*link_, address_, rank, stamp, data);
+    return std::make_unique<GlooOutgoing>(*this, *link_, address_, rank, stamp, data);
   }
   std::unique_ptr<Incoming> recv(int rank) override {
-    return std::make_unique<GlooIncoming>(*link_, address_, rank);
+    return std::make_unique<GlooIncoming>(*this, *link_, address_, rank);
   }
   void abort(const std::string& cause) override { link_->abort(cause); }
   std::optional<std::string> cause() override { return link_->cause(); }

@@ -19,6 +19,10 @@ class RoutedTransport : public Transport {
                   std::unique_ptr<Transport> between)
       : near_(std::move(near)), inside_(std::move(inside)), between_(std::move(between)) {}
 
+  void record_in(flight::Recorder& recorder, int track) override {
+    inside_->record_in(recorder, track);
+    between_->record_in(recorder, track);
+  }
   std::unique_ptr<Outgoing> send(int rank, const Stamp& stamp, std::byte* data) override {
     return towards(rank).send(rank, stamp, data);
   }

@@ -93,8 +93,8 @@ class LocalOutgoing : public Outgoing {
 
 class LocalIncoming : public Incoming {
  public:
-  LocalIncoming(Board& board, int from, int to, Notice& notice)
-      : board_(board), from_(from), to_(to), notice_(notice) {}
+  LocalIncoming(Transport& transport, Board& board, int from, int to, Notice& notice)
+      : transport_(transport), board_(board), from_(from), to_(to), notice_(notice) {}
   ~LocalIncoming() override { end_use(); }
 
   const Stamp& stamp() override {
@@ -106,6 +106,7 @@ class LocalIncoming : public Incoming {
   void land(std::byte* into) override {
     begin_use();
     copy_bytes(into, notice_.data, notice_.stamp.bytes);
+    transport_.moved();
     end_use();
   }
   void finish() override {}
@@ -113,7 +114,10 @@ class LocalIncoming : public Incoming {
   void stream() override { begin_use(); }
   std::size_t chunk() const override { return kChunk; }
   std::byte* lend() override { return notice_.data + lent_; }
-  void release() override { lent_ += kChunk; }
+  void release() override {
+    transport_.moved();
+    lent_ += kChunk;
+  }
 
  private:
   static constexpr std::size_t kChunk = std::size_t{256} << 10;
@@ -130,6 +134,7 @@ class LocalIncoming : public Incoming {
     board_.ring(from_);
   }
 
+  Transport& transport_;
   Board& board_;
   int from_;
   int to_;
@@ -162,7 +167,7 @@ class LocalTransport : public Transport {
   std::unique_ptr<Incoming> recv(int rank) override {
     const int peer = board_->position(rank);
     Notice& notice = board_->notice(peer, position_, received_[static_cast<std::size_t>(peer)]++);
-    return std::make_unique<LocalIncoming>(*board_, peer, position_, notice);
+    return std::make_unique<LocalIncoming>(*this, *board_, peer, position_, notice);
   }
   void abort(const std::string& cause) override { abort_(cause); }
   std::optional<std::string> cause() override {

@@ -175,6 +175,7 @@ void ShmTransport::cancel(int peer, Departure& departure) {
 }
 
 void ShmTransport::give_back(int peer) {
+  moved();
   in(peer).read.store(++at(peer).taken, std::memory_order_release);
   rings_->bell(peer).ring();
 }
@@ -196,6 +197,7 @@ void ShmTransport::collect(int peer) {
     if (home == nullptr) continue;
     const std::size_t bytes = std::min<std::size_t>(chunk_, home->stamp.bytes - home->returned);
     copy_bytes(home->data + home->returned, rings_->place(rank_, peer, state.collected), bytes);
+    moved();
     home->returned += bytes;
   }
 }
@@ -209,6 +211,7 @@ void ShmTransport::write(int peer) {
     const std::size_t bytes = std::min<std::size_t>(chunk_, next.stamp.bytes - next.sent);
     ring.stamps[place] = next.stamp;
     copy_bytes(rings_->place(rank_, peer, state.written), next.data + next.sent, bytes);
+    moved();
     next.sent += bytes;
     next.written = next.sent == next.stamp.bytes;
     if (next.stamp.way == Way::kThereAndBack && bytes > 0) state.returning[place] = &next;

@@ -12,14 +12,14 @@ namespace {
 
 namespace schedules = plan::schedules;
 
-struct Model {
+struct VShapeModel {
   std::string_view name;
   GptShape gpt;
 };
-constexpr std::array<Model, 4> kModels = {{{"9.6B", {30, 5120, 40, 1024, 0}},
-                                           {"21B", {46, 6144, 48, 1024, 0}},
-                                           {"38.5B", {62, 7168, 64, 1024, 0}},
-                                           {"98.5B", {78, 10240, 80, 1024, 0}}}};
+constexpr std::array<VShapeModel, 4> kVShapeModels = {{{"9.6B", {30, 5120, 40, 1024, 0}},
+                                                       {"21B", {46, 6144, 48, 1024, 0}},
+                                                       {"38.5B", {62, 7168, 64, 1024, 0}},
+                                                       {"98.5B", {78, 10240, 80, 1024, 0}}}};
 
 // The number behind "p=" in "9.6B p=16 m=64 mb=2"; 0 without one.
 int count(const std::string& setup, const std::string& key) {
@@ -35,10 +35,11 @@ schedules::StageCost work(const GptShape& gpt) {
 
 // Their machines are those of the zero-bubble paper: its 28.3B model's rates, for this model's operations and bytes.
 std::optional<ZeroBubbleRun> run_of(const std::string& setup, bool recomputed) {
-  const auto model = std::ranges::find(kModels, setup.substr(0, setup.find(' ')), &Model::name);
+  const auto model =
+      std::ranges::find(kVShapeModels, setup.substr(0, setup.find(' ')), &VShapeModel::name);
   const int ranks = count(setup, "p"), micro_batches = count(setup, "m");
   const int micro_batch = count(setup, "mb");
-  if (model == kModels.end() || ranks < 1 || micro_batches < 1 || micro_batch < 1) return {};
+  if (model == kVShapeModels.end() || ranks < 1 || micro_batches < 1 || micro_batch < 1) return {};
   ZeroBubbleRun run = *zero_bubble_run("28.3B", 32, micro_batch, micro_batches);
   const double layers = (model->gpt.layers + 2) / ranks, longer = layers / run.layers;
   const schedules::StageCost from = work(run.gpt), to = work(model->gpt);
@@ -50,6 +51,7 @@ std::optional<ZeroBubbleRun> run_of(const std::string& setup, bool recomputed) {
   run.gpt = model->gpt;
   run.layers = layers;
   run.ranks = ranks;
+  run.kept = 1;  // as the paper counts: from F to the end of W
   return run;
 }
 
@@ -111,15 +113,12 @@ Case figure_7(const Csv& csv, std::size_t row, bool memory) {
   const auto schedule = named_schedule(recomputed ? name.substr(0, name.size() - 2) : name);
   const auto run = run_of(setup, recomputed), plain = run_of(setup, false);
   const auto base = beside(csv, row);
-  if (!schedule || !run) {
-    one.unscored = run ? "no such schedule" : "no such model, or no p, m and mb";
-  } else if (!base) {
+  one.unscored = why_not(run, schedule);
+  if (one.unscored.empty() && !base)
     one.unscored = "no row of 1F1B in the same setup to compare with";
-  } else if (base == row) {
-    one.unscored = "what the others are compared with";
-  } else if (memory && recomputed) {
-    one.unscored = "read off a plot as 4 GB to within 1 GB";
-  } else {
+  if (base == row) one.unscored = "what the others are compared with";
+  if (memory && recomputed) one.unscored = "read off a plot as 4 GB to within 1 GB";
+  if (one.unscored.empty()) {
     const double unit = csv.need(*base, "value");
     const ScheduleForecast ours = run_schedule(*run, *schedule, Transfers::kBlocking);
     const ScheduleForecast theirs =
@@ -130,7 +129,7 @@ Case figure_7(const Csv& csv, std::size_t row, bool memory) {
   return one;
 }
 
-std::vector<Case> cases(const Csv& csv) {
+std::vector<Case> v_shape_cases(const Csv& csv) {
   std::vector<Case> all;
   for (std::size_t row = 0; row < csv.size(); ++row) {
     const std::string& item = csv.text(row, "item");
@@ -142,6 +141,7 @@ std::vector<Case> cases(const Csv& csv) {
     } else {
       one = {.row = csv.text(row, "schedule") + " " + csv.text(row, "setup"),
              .quantity = "MFU, Fig 7",
+             .unit = "points",
              .unscored = "the best of a search over tp and micro-batch whose choices are not told"};
     }
     one.lines = {csv.line(row)};
@@ -158,7 +158,7 @@ Table controllable_memory_table() {
       .abilities = {{.quantity = "memory, table 1", .bar = {.largest = 0.01}},
                     {.quantity = "memory, Fig 7", .bar = {.mape = 5}},
                     {.quantity = "MFU, Fig 7", .measure = Measure::kPoints, .bar = {.mape = 2}}},
-      .cases = cases};
+      .cases = v_shape_cases};
 }
 
 }  // namespace trireme::planner::tables

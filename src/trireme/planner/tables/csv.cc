@@ -147,4 +147,12 @@ double Csv::need(std::size_t row, const std::string& column) const {
   return *value;
 }
 
+int Csv::count(std::size_t row, const std::string& column) const {
+  const double number = need(row, column);
+  if (number < 1 || number > 1e6 || number != std::floor(number))
+    fail(ErrorKind::kData, "{}:{}: {} {:g} is no whole number from 1 to a million", file_,
+         line(row), column, number);
+  return static_cast<int>(number);
+}
+
 }  // namespace trireme::planner::tables

@@ -33,6 +33,8 @@ class Csv {
   std::optional<double> number(std::size_t row, const std::string& column) const;
   // Throws where it is empty, too.
   double need(std::size_t row, const std::string& column) const;
+  // Throws where it is no whole number from 1 to a million, too.
+  int count(std::size_t row, const std::string& column) const;
 
  private:
   struct Row {

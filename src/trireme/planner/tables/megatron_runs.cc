@@ -32,7 +32,7 @@ Dimensions gpt(const Csv& csv, std::size_t row) {
           .seq_len = whole("seq")};
 }
 
-int whole(const Csv& csv, std::size_t row, const char* column) {
+int integer(const Csv& csv, std::size_t row, const char* column) {
   return static_cast<int>(csv.need(row, column));
 }
 
@@ -69,10 +69,10 @@ std::vector<Run> korthikanti_runs(const Csv& csv) {
   std::vector<Run> runs;
   for (std::size_t row = 0; row < csv.size(); ++row) {
     const bool full = csv.text(row, "mode").starts_with("full");
-    const Layout layout{.tp = whole(csv, row, "tp"),
-                        .pp = whole(csv, row, "pp"),
-                        .chunks = whole(csv, row, "interleave_v"),
-                        .dp = whole(csv, row, "dp"),
+    const Layout layout{.tp = integer(csv, row, "tp"),
+                        .pp = integer(csv, row, "pp"),
+                        .chunks = integer(csv, row, "interleave_v"),
+                        .dp = integer(csv, row, "dp"),
                         .sequence_parallel = !full,
                         .micro_batch = csv.need(row, "microbatch"),
                         .global_batch = csv.need(row, "global_batch")};
@@ -80,7 +80,7 @@ std::vector<Run> korthikanti_runs(const Csv& csv) {
             .group = csv.text(row, "model"),
             .lines = {csv.line(row)},
             .cluster = "selene",
-            .gpus = whole(csv, row, "gpus"),
+            .gpus = integer(csv, row, "gpus"),
             .seconds = csv.need(row, "iter_time_s")};
     Practice practice = megatron(false);
     practice.tensor = TensorOverlap::kBackward;
@@ -92,18 +92,51 @@ std::vector<Run> korthikanti_runs(const Csv& csv) {
   return runs;
 }
 
+// One layer of the model of 22B parameters, as the paper's section 6.2 has it.
+std::vector<Run> korthikanti_layers(const Csv& csv) {
+  constexpr Dimensions kModel{
+      .layers = 48, .hidden = 6144, .heads = 64, .vocab = 51200, .seq_len = 2048};
+  std::vector<Run> runs;
+  for (std::size_t row = 0; row < csv.size(); ++row) {
+    const std::string& experiment = csv.text(row, "experiment");
+    const auto says = [&](const char* word) { return experiment.find(word) != std::string::npos; };
+    const bool sequence = says("equence Parallel");
+    const bool selective = says("elective");
+    const bool full = !selective && !says("no recompute") && says("recompute");
+    const Layout layout{
+        .tp = 8, .sequence_parallel = sequence, .micro_batch = 4, .global_batch = 4};
+    Practice practice = megatron(false);
+    practice.tensor = TensorOverlap::kBackward;
+    const Again again = selective ? Again::kAttention : full ? Again::kEverything : Again::kNothing;
+    Run run{.row = experiment + ", forward",
+            .group = "22B",
+            .lines = {csv.line(row)},
+            .cluster = "selene",
+            .gpus = 8,
+            .timed = Timed::kForward,
+            .seconds = csv.need(row, "forward_ms") / 1e3};
+    run.candidates.emplace_back(job_of(kModel, layout, again, true), practice);
+    runs.push_back(run);
+    run.row = experiment + ", backward";
+    run.timed = Timed::kBackward;
+    run.seconds = csv.need(row, "backward_ms") / 1e3;
+    runs.push_back(std::move(run));
+  }
+  return runs;
+}
+
 std::vector<Run> sc21_runs(const Csv& csv) {
   std::vector<Run> runs;
   for (std::size_t row = 0; row < csv.size(); ++row) {
-    const Layout layout{.tp = whole(csv, row, "tp"),
-                        .pp = whole(csv, row, "pp"),
-                        .dp = whole(csv, row, "dp"),
+    const Layout layout{.tp = integer(csv, row, "tp"),
+                        .pp = integer(csv, row, "pp"),
+                        .dp = integer(csv, row, "dp"),
                         .global_batch = csv.need(row, "global_batch")};
     Run run{.row = csv.text(row, "params_B") + "B",
             .group = csv.text(row, "params_B") + "B",
             .lines = {csv.line(row)},
             .cluster = "selene",
-            .gpus = whole(csv, row, "gpus"),
+            .gpus = integer(csv, row, "gpus"),
             .seconds = csv.need(row, "derived_iter_time_s")};
     run.candidates = open_settings(gpt(csv, row), layout, Again::kEverything, false, megatron(true),
                                    {1, 2, 4, 8, 16}, 6);
@@ -117,10 +150,10 @@ std::vector<Run> sc21_zero3_runs(const Csv& csv) {
   for (std::size_t row = 0; row < csv.size(); ++row) {
     const bool zero3 = csv.text(row, "scheme") == "ZeRO-3";
     Practice practice = megatron(true);
-    practice.overlaps_reduction = zero3;
-    const Layout layout{.tp = whole(csv, row, "tp"),
-                        .pp = whole(csv, row, "pp"),
-                        .dp = whole(csv, row, "dp"),
+    if (zero3) practice.overlaps_shards = false;
+    const Layout layout{.tp = integer(csv, row, "tp"),
+                        .pp = integer(csv, row, "pp"),
+                        .dp = integer(csv, row, "dp"),
                         .zero = zero3 ? 3 : 0,
                         .micro_batch = csv.need(row, "microbatch"),
                         .global_batch = csv.need(row, "global_batch")};
@@ -129,7 +162,7 @@ std::vector<Run> sc21_zero3_runs(const Csv& csv) {
             .group = csv.text(row, "scheme"),
             .lines = {csv.line(row)},
             .cluster = "selene",
-            .gpus = whole(csv, row, "gpus"),
+            .gpus = integer(csv, row, "gpus"),
             .seconds = csv.need(row, "derived_iter_time_s")};
     const Dimensions model = gpt(csv, row);
     if (zero3)
@@ -153,7 +186,7 @@ std::vector<Run> bloom_runs(const Csv& csv) {
             .group = csv.text(row, "section"),
             .lines = {csv.line(row)},
             .cluster = "jean-zay",
-            .gpus = whole(csv, row, "gpus")};
+            .gpus = integer(csv, row, "gpus")};
     const auto seconds = csv.number(row, "sec_per_iter");
     if (csv.text(row, "complete") != "1")
       run.unscored = "the row does not give all of the layout";
@@ -163,17 +196,17 @@ std::vector<Run> bloom_runs(const Csv& csv) {
       run.seconds = *seconds;
       const std::string& precision = csv.text(row, "precision");
       const bool fp32 = precision.find("fp32") != std::string::npos;
-      const Layout layout{.tp = whole(csv, row, "tp"),
-                          .pp = whole(csv, row, "pp"),
-                          .dp = whole(csv, row, "dp"),
-                          .zero = whole(csv, row, "zero_stage"),
+      const Layout layout{.tp = integer(csv, row, "tp"),
+                          .pp = integer(csv, row, "pp"),
+                          .dp = integer(csv, row, "dp"),
+                          .zero = integer(csv, row, "zero_stage"),
                           .micro_batch = csv.need(row, "mbs"),
                           .global_batch = csv.need(row, "gbs")};
-      const Dimensions model{.layers = whole(csv, row, "layers"),
-                             .hidden = whole(csv, row, "hidden"),
-                             .heads = whole(csv, row, "heads"),
+      const Dimensions model{.layers = integer(csv, row, "layers"),
+                             .hidden = integer(csv, row, "hidden"),
+                             .heads = integer(csv, row, "heads"),
                              .vocab = vocabulary(csv.text(row, "vocab"), layout.tp),
-                             .seq_len = whole(csv, row, "seq")};
+                             .seq_len = integer(csv, row, "seq")};
       Practice practice = megatron(true);
       practice.splits_transfers = false;
       practice.blocks_launches = true;  // its scripts export CUDA_LAUNCH_BLOCKING=1
@@ -196,7 +229,7 @@ std::vector<Run> megascale_runs(const Csv& csv) {
             .group = csv.text(row, "global_batch"),
             .lines = {csv.line(row)},
             .cluster = "megascale",
-            .gpus = whole(csv, row, "gpus")};
+            .gpus = integer(csv, row, "gpus")};
     const auto seconds = csv.number(row, "iter_time_s");
     if (csv.text(row, "method") != "Megatron-LM")
       run.unscored = "MegaScale changes the model";
@@ -204,10 +237,10 @@ std::vector<Run> megascale_runs(const Csv& csv) {
       run.unscored = "no time";
     if (run.unscored.empty()) {
       run.seconds = *seconds;
-      const Layout layout{.tp = whole(csv, row, "tp"),
-                          .pp = whole(csv, row, "pp"),
-                          .chunks = whole(csv, row, "interleave_v"),
-                          .dp = whole(csv, row, "dp"),
+      const Layout layout{.tp = integer(csv, row, "tp"),
+                          .pp = integer(csv, row, "pp"),
+                          .chunks = integer(csv, row, "interleave_v"),
+                          .dp = integer(csv, row, "dp"),
                           .zero = 1,
                           .sequence_parallel = true,
                           .micro_batch = 1,
@@ -230,7 +263,7 @@ std::vector<Run> megatron_core_runs(const Csv& csv) {
             .group = csv.text(row, "params_B"),
             .lines = {csv.line(row)},
             .cluster = "dgx-h100",
-            .gpus = whole(csv, row, "gpus")};
+            .gpus = integer(csv, row, "gpus")};
     const auto rate = csv.number(row, "tflops_per_gpu");
     const auto tp = csv.number(row, "tp");
     if (!rate) run.unscored = "no rate";
@@ -244,7 +277,7 @@ std::vector<Run> megatron_core_runs(const Csv& csv) {
       run.seconds = flops / (*rate * 1e12 * run.gpus);
       // Strong scaling keeps the cut of the model that its row in the table of weak scaling has.
       Layout layout{.tp = tp ? static_cast<int>(*tp) : 8,
-                    .pp = tp ? whole(csv, row, "pp") : 6,
+                    .pp = tp ? integer(csv, row, "pp") : 6,
                     .zero = 1,
                     .sequence_parallel = true,
                     .global_batch = batch};

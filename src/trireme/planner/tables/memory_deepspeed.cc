@@ -9,7 +9,7 @@
 namespace trireme::planner::tables {
 namespace {
 
-constexpr double kBillion = 1e9;
+constexpr double kParameters = 1e9;
 
 int whole(const Csv& csv, std::size_t row, const char* column) {
   return static_cast<int>(csv.need(row, column));
@@ -40,7 +40,7 @@ void describe_bloom(const Csv& csv, std::size_t row, MemoryRun& run) {
 Decoder v100_model(double billions) {
   Decoder model{.layers = 1, .hidden = 8192, .heads = 32, .vocab = kGpt2Vocabulary};
   const double table = model.vocab * model.hidden;
-  model.layers = std::round((billions * kBillion - table) / model.layer_parameters());
+  model.layers = std::round((billions * kParameters - table) / model.layer_parameters());
   return model;
 }
 
@@ -100,8 +100,13 @@ std::vector<MemoryRun> bloom_memory_runs(const Csv& csv) {
         .line = csv.line(row),
         .capacity = device_bytes(80)};
     run.ran = csv.need(row, "oom") == 0;
+    const std::string lacks =
+        lacking(csv, row,
+                {"layers", "hidden", "heads", "tp", "pp", "dp", "seq", "mbs", "gbs", "zero_stage"});
     if (csv.need(row, "complete") == 0) {
       run.unscored = "no layers or heads";
+    } else if (!lacks.empty()) {
+      run.unscored = lacks;
     } else {
       describe_bloom(csv, row, run);
       if (const auto memory = csv.number(row, "mem"); memory && run.ran) {
@@ -119,26 +124,31 @@ std::vector<MemoryRun> bloom_memory_runs(const Csv& csv) {
 std::vector<MemoryRun> bigscience_memory_runs(const Csv& csv) {
   std::vector<MemoryRun> runs;
   for (std::size_t row = 0; row < csv.size(); ++row) {
-    const std::string& setup = csv.text(row, "setup");
-    MemoryRun run{.row = fmt::format("{} {} dp{} tp{} pp{} mbs {} {}", setup, csv.text(row, "size"),
+    const std::string &setup = csv.text(row, "setup"), &size = csv.text(row, "size");
+    MemoryRun run{.row = fmt::format("{} {} dp{} tp{} pp{} mbs {} {}", setup, size,
                                      csv.text(row, "dp"), csv.text(row, "tp"), csv.text(row, "pp"),
                                      csv.text(row, "mbs"), csv.text(row, "offload")),
                   .group = setup,
                   .line = csv.line(row),
-                  .model = v100_model(std::stod(csv.text(row, "size"))),
-                  .split = {.tp = whole(csv, row, "tp"),
-                            .pp = whole(csv, row, "pp"),
-                            .dp = whole(csv, row, "dp"),
-                            .sequence = csv.need(row, "seq"),
-                            .micro_batch = csv.need(row, "mbs")},
                   .practice = v100_practice(setup, csv.text(row, "offload")),
                   .capacity = device_bytes(32)};
-    if (const auto batch = csv.number(row, "gbs"))
-      run.split.micro_batches =
-          std::max(1, static_cast<int>(*batch / (run.split.micro_batch * run.split.dp)));
-    else
-      run.split.micro_batches = run.split.pp;
     run.ran = csv.need(row, "oom") == 0;
+    run.unscored = lacking(csv, row, {"tp", "pp", "dp", "seq", "mbs"});
+    const auto billions = number_of(size.substr(0, size.find('B')));
+    if (!billions) run.unscored = "no size";
+    if (run.unscored.empty()) {
+      run.model = v100_model(*billions);
+      run.split = {.tp = whole(csv, row, "tp"),
+                   .pp = whole(csv, row, "pp"),
+                   .dp = whole(csv, row, "dp"),
+                   .sequence = csv.need(row, "seq"),
+                   .micro_batch = csv.need(row, "mbs")};
+      // Without a global batch: enough to fill the pipeline.
+      const double batch =
+          csv.number(row, "gbs").value_or(run.split.pp * run.split.micro_batch * run.split.dp);
+      run.split.micro_batches =
+          std::max(1, static_cast<int>(batch / (run.split.micro_batch * run.split.dp)));
+    }
     runs.push_back(std::move(run));
   }
   return runs;

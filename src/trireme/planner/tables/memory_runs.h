@@ -1,7 +1,7 @@
 // Memory runs: what the rows of published runs say of models, ranks and systems, as far as memory asks.
 #pragma once
 
-#include <functional>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -31,19 +31,24 @@ struct MemoryRun {
   std::string unscored;  // what the row lacks
 };
 
+// "no mbs" for the first of `columns` without a number in the row; nothing where all have one.
+std::string lacking(const Csv& csv, std::size_t row, std::initializer_list<const char*> columns);
+
 std::vector<MemoryRun> bloom_memory_runs(const Csv& csv);
 std::vector<MemoryRun> bigscience_memory_runs(const Csv& csv);
 std::vector<MemoryRun> torchtitan_memory_runs(const Csv& csv);
 std::vector<MemoryRun> mosaicml_memory_runs(const Csv& csv);
 
-// "memory" of runs that report one, with the band that holds 80 of 100; "fits" of all: 1 where the forecast is that it
-// does, whether it did.
+// "memory" of the runs that report it, with the band that holds 80 of 100.
 inline constexpr const char* kMemoryQuantity = "memory";
-inline constexpr const char* kFitsQuantity = "fits";
 std::vector<Case> memory_cases(const std::vector<MemoryRun>& runs,
                                const MemoryConstants& constants = {});
 // Of runs in nvidia-smi's view, with constants that were fitted on the other groups.
 std::vector<Case> memory_left_out(const std::vector<MemoryRun>& runs);
+
+// Of each run whether it fits, 1 or 0: those that ran, and those that did not.
+inline constexpr const char* kRanQuantity = "fits, of runs that ran";
+inline constexpr const char* kFailedQuantity = "fits, of runs that failed";
 std::vector<Case> fits_cases(const std::vector<MemoryRun>& runs);
 
 // `holes` and `communicator` of least mean absolute percentage error over runs in nvidia-smi's view.
@@ -55,6 +60,11 @@ MemoryPractice deepspeed_practice(int zero, bool bf16);
 // The largest model, in parameters, of layers a fortieth as many as it is wide that fits in `capacity`; 0: none.
 double largest_model(Split split, const MemoryPractice& practice, double vocab, double capacity,
                      const MemoryConstants& constants = {});
+
+// Of a claim about offload that the model can say something about.
+inline constexpr const char* kOffloadQuantity = "size";
+std::vector<Case> offload_cases(const std::string& system, const std::string& claim,
+                                const std::string& value);
 
 // What nvidia-smi shows as the whole of a device that is sold as so many GB, in bytes.
 double device_bytes(int gigabytes);

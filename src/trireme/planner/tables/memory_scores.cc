@@ -16,13 +16,25 @@ constexpr double kMiB = 1 << 20, kGiB = 1 << 30;
 
 double unit_of(View view) { return view == View::kDevice ? 1000 * kMiB : kGiB; }
 
-// 80 of 100 rows of a view are this near, groups left out: docs/planner.md.
-double band(View view) { return view == View::kDevice ? 0.06 : 0.06; }
+// 80 of 100 rows are this near, groups left out: docs/planner.md.
+constexpr double kBand = 0.05;
 
 double forecast(const MemoryRun& run, const MemoryConstants& constants) {
   const DeviceMemory memory = device_memory(run.model, run.split, run.practice, constants);
   const double bytes =
       run.view == View::kAllocator ? memory.reserved() : std::min(memory.on_device(), run.capacity);
+  return bytes / unit_of(run.view);
+}
+
+// Weights, gradients and states of the first stage, kept inputs, one layer at work, and what was left over on average:
+// the 20 lines that a forecast has to beat.
+double simple(const MemoryRun& run) {
+  constexpr double kLeftOver = 17.3e9;
+  const DeviceMemory memory = stage_memory(run.model, run.split, run.practice, 0);
+  const double bytes = memory.term("weights") + memory.term("gradients") +
+                       (run.practice.gradient_sums > 0 ? memory.term("gradients") : 0) +
+                       memory.term("optimizer states") + memory.term("kept activations") +
+                       memory.term("layer at work") + kLeftOver;
   return bytes / unit_of(run.view);
 }
 
@@ -36,15 +48,11 @@ Case named(const MemoryRun& run, const char* quantity) {
 Case memory_case(const MemoryRun& run, const MemoryConstants& constants) {
   Case one = named(run, kMemoryQuantity);
   one.unit = run.view == View::kDevice ? "GB" : "GiB";
-  if (!one.unscored.empty()) return one;
-  if (run.view == View::kNone) {
-    one.unscored = "no memory";
-    return one;
-  }
   one.measured = run.measured;
   one.forecast = forecast(run, constants);
-  one.low = one.forecast / (1 + band(run.view));
-  one.high = one.forecast * (1 + band(run.view));
+  one.low = one.forecast / (1 + kBand);
+  one.high = one.forecast * (1 + kBand);
+  if (run.view == View::kDevice) one.null = simple(run);
   return one;
 }
 
@@ -98,17 +106,24 @@ double device_bytes(int gigabytes) {
   }
 }
 
+std::string lacking(const Csv& csv, std::size_t row, std::initializer_list<const char*> columns) {
+  for (const char* column : columns)
+    if (!number_of(csv.text(row, column))) return fmt::format("no {}", column);
+  return "";
+}
+
 std::vector<Case> memory_cases(const std::vector<MemoryRun>& runs,
                                const MemoryConstants& constants) {
   std::vector<Case> all;
-  for (const MemoryRun& run : runs) all.push_back(memory_case(run, constants));
+  for (const MemoryRun& run : runs)
+    if (run.view != View::kNone) all.push_back(memory_case(run, constants));
   return all;
 }
 
 MemoryConstants fit_memory(const std::vector<MemoryRun>& runs) {
   std::vector<Fitted> fitted;
   for (const MemoryRun& run : runs)
-    if (run.unscored.empty() && run.view == View::kDevice) fitted.push_back(parts_of(run));
+    if (run.view == View::kDevice) fitted.push_back(parts_of(run));
   if (fitted.empty()) return {};
   MemoryConstants best;
   double least = std::numeric_limits<double>::infinity();
@@ -140,11 +155,10 @@ std::vector<Case> memory_left_out(const std::vector<MemoryRun>& runs) {
 std::vector<Case> fits_cases(const std::vector<MemoryRun>& runs) {
   std::vector<Case> all;
   for (const MemoryRun& run : runs) {
-    Case one = named(run, kFitsQuantity);
+    Case one = named(run, run.ran ? kRanQuantity : kFailedQuantity);
     if (one.unscored.empty()) {
-      const DeviceMemory memory = device_memory(run.model, run.split, run.practice);
       one.measured = run.ran ? 1 : 0;
-      one.forecast = memory.needed() <= run.capacity ? 1 : 0;
+      one.forecast = fits(device_memory(run.model, run.split, run.practice), run.capacity) ? 1 : 0;
     }
     all.push_back(std::move(one));
   }
@@ -153,14 +167,14 @@ std::vector<Case> fits_cases(const std::vector<MemoryRun>& runs) {
 
 double largest_model(Split split, const MemoryPractice& practice, double vocab, double capacity,
                      const MemoryConstants& constants) {
-  constexpr double kStep = 64, kWidest = 65536, kWidthOfLayer = 40;
+  constexpr double kStep = 16, kWidest = 65536, kWidthOfLayer = 40, kHead = 64;
   double most = 0;
   for (double hidden = kStep; hidden <= kWidest; hidden += kStep) {
     const Decoder model{.layers = std::max(1.0, std::round(hidden / kWidthOfLayer)),
                         .hidden = hidden,
-                        .heads = hidden / kStep,
+                        .heads = hidden / kHead,
                         .vocab = vocab};
-    if (device_memory(model, split, practice, constants).needed() > capacity) break;
+    if (!fits(device_memory(model, split, practice, constants), capacity)) break;
     most = model.parameters();
   }
   return most;

@@ -1,5 +1,11 @@
 #include "trireme/planner/tables/registry.h"
 
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "trireme/planner/tables/money.h"
+
 namespace trireme::planner::tables {
 
 // Each is defined beside its scorer.
@@ -12,12 +18,50 @@ Table controllable_memory_table();
 Table gpipe_table();
 Table zero_claims_table();
 Table long_context_table();
+Table bloom_memory_table();
+Table torchtitan_memory_table();
+Table bigscience_memory_table();
+Table mosaicml_memory_table();
+Table largest_models_table();
+
+std::vector<Table> step_time_tables();
 
 std::vector<Table> all_tables() {
-  return {
-      zero_model_states_table(),      korthikanti_memory_table(), zero_bubble_rates_table(),
-      zero_bubble_throughput_table(), zero_bubble_more_table(),
+  std::vector<Table> all = {
+      zero_model_states_table(),       // Rajbhandari et al. 2020
+      korthikanti_memory_table(),      // Korthikanti et al. 2022
+      zero_bubble_rates_table(),       // Qi et al. 2023
+      zero_bubble_throughput_table(),  // Qi et al. 2023
+      zero_bubble_more_table(),        // Qi et al. 2023
+      controllable_memory_table(),     // Qi et al. 2024
+      gpipe_table(),                   // Huang et al. 2019
+      zero_claims_table(),             // Rajbhandari et al. 2020, Wang et al. 2023
+      long_context_table(),            // Liu et al. 2023
+      largest_models_table(),          // Rajbhandari et al. 2020
+      bloom_memory_table(),            // BigScience 2022
+      bigscience_memory_table(),       // BigScience 2021
+      torchtitan_memory_table(),       // torchtitan 2024
+      mosaicml_memory_table(),         // MosaicML 2023
+      end_to_end_cost_table(),
+      cloud_prices_table(),
+      checkpoint_async_table(),
+      reliability_stats_table(),
   };
+  // A file may hold times and memory: one table with the abilities of both.
+  for (Table& times : step_time_tables()) {
+    const auto same = std::ranges::find(all, times.name, &Table::name);
+    if (same == all.end()) {
+      all.push_back(std::move(times));
+      continue;
+    }
+    same->abilities.insert(same->abilities.begin(), times.abilities.begin(), times.abilities.end());
+    same->cases = [first = times.cases, second = same->cases](const Csv& csv) {
+      std::vector<Case> cases = first(csv);
+      std::ranges::move(second(csv), std::back_inserter(cases));
+      return cases;
+    };
+  }
+  return all;
 }
 
 }  // namespace trireme::planner::tables

@@ -10,6 +10,9 @@
 
 namespace trireme::planner::tables {
 
+// What of a run was timed.
+enum class Timed { kStep, kForward, kBackward };  // a step; one block's forward; its backward
+
 // A model, how it was spread over which machine, and how long a step took.
 struct Run {
   std::string row;
@@ -17,8 +20,9 @@ struct Run {
   std::vector<std::size_t> lines;
   std::string cluster;  // a shipped one
   int gpus = 1;
-  double seconds = 0;  // of a step
-  double scale = 1;    // steps of the job that make the row's, where its batch does not divide
+  Timed timed = Timed::kStep;
+  double seconds = 0;
+  double scale = 1;  // steps of the job that make the row's, where its batch does not divide
   std::vector<Candidate>
       candidates;  // where the row leaves settings open: the fastest is what it is taken to be
   std::string unscored;  // why there is none
@@ -44,6 +48,7 @@ enum class Again { kNothing, kAttention, kEverything };
 config::Job job_of(const Dimensions& model, const Layout& layout, Again again, bool fp32_gradients,
                    bool counted = false);
 
+std::vector<Run> korthikanti_layers(const Csv& csv);
 std::vector<Run> korthikanti_runs(const Csv& csv);
 std::vector<Run> sc21_runs(const Csv& csv);
 std::vector<Run> sc21_zero3_runs(const Csv& csv);

@@ -22,10 +22,12 @@ std::vector<Case> of(const std::vector<Case>& cases, const std::string& quantity
   return some;
 }
 
-TableScore score_table(const Table& table, const std::string& file) {
+TableScore score_table(const Table& table, const std::string& file, const LeftOut& without) {
   const Csv csv = Csv::read(file);
   const std::vector<Case> cases = table.cases(csv);
-  const std::vector<Case> left_out = table.left_out ? table.left_out(csv) : std::vector<Case>{};
+  std::vector<Case> left_out = table.left_out ? table.left_out(csv) : std::vector<Case>{};
+  if (const auto more = without.find(table.name); more != without.end())
+    left_out.insert(left_out.end(), more->second.begin(), more->second.end());
   TableScore result{.name = table.name, .rows = csv.size()};
   std::size_t shown = 0;
   for (const Ability& ability : table.abilities) {
@@ -80,7 +82,7 @@ bool met(const Bar& bar, const Score& score) {
 }
 
 Scoreboard score_directory(const std::string& directory, const std::vector<Table>& known,
-                           const std::vector<std::string>& names) {
+                           const std::vector<std::string>& names, const LeftOut& left_out) {
   const std::vector<std::string> files = csv_files(directory);
   for (const std::string& name : names) {
     if (!std::ranges::count(known, name, &Table::name))
@@ -93,7 +95,7 @@ Scoreboard score_directory(const std::string& directory, const std::vector<Table
     if (!names.empty() && !std::ranges::count(names, table.name)) continue;
     if (std::ranges::count(files, table.name))
       board.tables.push_back(
-          score_table(table, (Path(directory) / (table.name + ".csv")).string()));
+          score_table(table, (Path(directory) / (table.name + ".csv")).string(), left_out));
     else
       board.absent.push_back(table.name);
   }

@@ -1,6 +1,7 @@
 // Scoreboard: every ability on a directory of tables, beside its bar, the null model and the published peer.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -37,10 +38,14 @@ struct Scoreboard {
 // Whether every limit that the bar names holds; a bar without limits holds. A limit on what the score lacks does not.
 bool met(const Bar& bar, const Score& score);
 
+// By table, cases that were forecast without their groups, beside those a table gives itself.
+using LeftOut = std::map<std::string, std::vector<Case>>;
+
 // Scores those of `known` that are in `directory`, or of them those named. Throws Error{kUsage} for a directory that is
 // none or holds no known table, and for names that are unknown or not there; Error{kData} for files that cannot be read.
 Scoreboard score_directory(const std::string& directory, const std::vector<Table>& known,
-                           const std::vector<std::string>& names = {});
+                           const std::vector<std::string>& names = {},
+                           const LeftOut& left_out = {});
 
 // For people: a line for each ability; with `rows` one for each case.
 std::string text(const Scoreboard& board, bool rows);

@@ -12,15 +12,12 @@ namespace {
 
 using Number = std::optional<double>;
 
-// Three digits that count, without an exponent where none is needed.
+// About three digits that count.
 std::string short_number(double number) {
   const double size = std::abs(number);
-  if (size >= 1e7 || (size > 0 && size < 1e-4)) return fmt::format("{:.2e}", number);
-  return fmt::format("{:.{}f}", number,
-                     size >= 100                 ? 0
-                     : size >= 10                ? 1
-                     : size >= 0.01 || size == 0 ? 2
-                                                 : 4);
+  if (size >= 1e7) return fmt::format("{:.2e}", number);
+  const int decimals = size >= 100 ? 0 : size >= 10 ? 1 : size >= 0.01 || size == 0 ? 2 : 4;
+  return fmt::format("{:.{}f}", number, decimals);
 }
 
 std::string cell(const Number& number) { return number ? short_number(*number) : "-"; }
@@ -52,9 +49,9 @@ void add_line(std::string& text, const std::string& name, const std::string& uni
               const std::string& bar, const std::string& verdict) {
   const bool any = s.cases > 0;
   const auto of = [&](double number) { return any ? short_number(number) : "-"; };
-  text += fmt::format("  {:<34} {:>5} {:>8} {:>8} {:>8} {:>5} {:>6} {:>6} {:>7} {:>7}  {:<22} {}\n",
-                      name, s.cases, unit, of(s.mape), of(s.largest), cell(s.coverage), cell(s.tau),
-                      cell(s.regret), of(s.bias), cell(s.null_mape), bar, verdict);
+  text += fmt::format("  {:<26} {:>5} {:>8} {:>7} {:>7} {:>7} {:>5} {:>6} {:>6} {:>6}  {:<27} {}\n",
+                      name, s.cases, unit, of(s.mape), of(s.largest), of(s.bias), cell(s.coverage),
+                      cell(s.tau), cell(s.regret), cell(s.null_mape), bar, verdict);
 }
 
 void add_cases(std::string& text, const AbilityScore& one) {
@@ -159,8 +156,8 @@ Count count(const Scoreboard& board) {
 
 std::string text(const Scoreboard& board, bool rows) {
   std::string text = fmt::format(
-      "  {:<34} {:>5} {:>8} {:>8} {:>8} {:>5} {:>6} {:>6} {:>7} {:>7}  {:<22} {}\n", "", "cases",
-      "unit", "mean", "max", "cover", "tau", "regret", "bias", "null", "bar", "");
+      "  {:<26} {:>5} {:>8} {:>7} {:>7} {:>7} {:>5} {:>6} {:>6} {:>6}  {:<27} {}\n", "", "cases",
+      "unit", "mean", "max", "bias", "cover", "tau", "regret", "null", "bar", "");
   for (const TableScore& table : board.tables) {
     text += fmt::format("\n{}: {} rows\n", table.name, table.rows);
     for (const AbilityScore& one : table.abilities) {

@@ -51,6 +51,11 @@ const Profile* nearest_profile(std::string_view model, int micro_batches) {
   return nearest;
 }
 
+// What of a micro-batch's activations W needs after I: 32 of 34 + 5as/h bytes (section 4.3 of the paper).
+double kept_for_weights(const GptShape& gpt) {
+  return 32 / (34 + 5 * gpt.heads * gpt.sequence / gpt.hidden);
+}
+
 // Micro-batches times layers, at most, of any rank: stage 0 and the last have a layer less.
 double fullest(const schedules::Grid& grid, const std::vector<double>& peaks, double layers) {
   double most = 0;
@@ -87,13 +92,14 @@ std::optional<ZeroBubbleRun> zero_bubble_run(std::string_view model, int ranks, 
                        .micro_batches = micro_batches,
                        .ranks = ranks,
                        .stage = {f * longer, i * longer, w * longer},
-                       .transfer = profile.transfer * micro_batch / profile.micro_batch};
+                       .transfer = profile.transfer * micro_batch / profile.micro_batch,
+                       .kept = kept_for_weights(*gpt)};
 }
 
 std::optional<ZeroBubbleRun> zero_bubble_run(const Csv& csv, std::size_t row,
                                              std::string_view model, double micro_batch) {
-  auto run = zero_bubble_run(model, static_cast<int>(csv.need(row, "pp")), micro_batch,
-                             static_cast<int>(csv.need(row, "num_microbatches")));
+  auto run =
+      zero_bubble_run(model, csv.count(row, "pp"), micro_batch, csv.count(row, "num_microbatches"));
   if (!run || !csv.has("t_f_ms") || csv.text(row, "t_f_ms").empty()) return run;
   run->stage = {csv.need(row, "t_f_ms"), csv.need(row, "t_b_ms"), csv.need(row, "t_w_ms")};
   run->transfer = csv.need(row, "t_comm_ms");
@@ -114,8 +120,14 @@ std::optional<NamedSchedule> named_schedule(std::string_view name) {
   return {};
 }
 
-double kept_for_weights(const GptShape& gpt) {
-  return 32 / (34 + 5 * gpt.heads * gpt.sequence / gpt.hidden);
+std::string why_not(const std::optional<ZeroBubbleRun>& run,
+                    const std::optional<NamedSchedule>& schedule) {
+  if (!run) return "the paper has no such model";
+  if (!schedule) return "no such schedule";
+  if (schedule->schedule == schedules::Schedule::kInterleaved &&
+      run->micro_batches % run->ranks != 0)
+    return "interleaving takes micro-batches in multiples of the ranks";
+  return {};
 }
 
 ScheduleForecast run_schedule(const ZeroBubbleRun& run, const NamedSchedule& schedule,
@@ -134,7 +146,7 @@ ScheduleForecast run_schedule(const ZeroBubbleRun& run, const NamedSchedule& sch
                                            {f / chunks + wait, i / chunks + wait, w / chunks}),
                                        .transfer = blocking ? 0 : run.transfer,
                                        .activation_limit = schedule.limit,
-                                       .kept = kept_for_weights(run.gpt),
+                                       .kept = run.kept,
                                        .barrier = barrier};
   const schedules::Grid grid = schedules::make_grid(schedule.schedule, shape);
   const schedules::GridTimes times = schedules::time_grid(grid, shape);

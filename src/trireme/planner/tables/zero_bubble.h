@@ -19,6 +19,7 @@ struct ZeroBubbleRun {
   int ranks = 0;
   plan::schedules::StageCost stage;  // ms: T_F, T_B (the input half), T_W
   double transfer = 0;               // ms: T_comm
+  double kept = 1;                   // share of a micro-batch's activations that W needs after I
 };
 
 // "1.5B" and so on: table 3. Nothing for other names.
@@ -42,8 +43,9 @@ struct NamedSchedule {
 // 1F1B 1F1B-I ZB-H1 ZB-H2 ZB-1p ZB-2p ZB-2p* ZB-V V-ZB V-Half V-Min, in either case of p; nothing for others.
 std::optional<NamedSchedule> named_schedule(std::string_view name);
 
-// What of a micro-batch's activations W needs after I: 32 of 34 + 5as/h bytes (section 4.3 there).
-double kept_for_weights(const GptShape& gpt);
+// Why the run cannot be forecast under the schedule; empty if it can.
+std::string why_not(const std::optional<ZeroBubbleRun>& run,
+                    const std::optional<NamedSchedule>& schedule);
 
 // Where a transfer is counted: while it runs the ranks compute (the paper's simulation), or its sender waits (what
 // their runs do).

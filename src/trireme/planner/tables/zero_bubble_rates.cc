@@ -28,7 +28,7 @@ std::string quantity_of(const std::string& table, const std::string& schedule) {
   return schedule.starts_with("ZB-H") ? "ZB-H1, ZB-H2" : "ZB-1p, ZB-2p";
 }
 
-std::vector<Case> cases(const Csv& csv) {
+std::vector<Case> bubble_rate_cases(const Csv& csv) {
   std::vector<Case> all;
   for (std::size_t row = 0; row < csv.size(); ++row) {
     const std::string &name = csv.text(row, "model"), &schedule = csv.text(row, "schedule");
@@ -41,9 +41,8 @@ std::vector<Case> cases(const Csv& csv) {
              .group = name,
              .measured = 100 * csv.need(row, "bubble_rate"),
              .lines = {csv.line(row)}};
-    if (!run || !known) {
-      one.unscored = run ? "no such schedule" : "table 3 of the paper has no such model";
-    } else {
+    one.unscored = why_not(run, known);
+    if (one.unscored.empty()) {
       const ScheduleForecast forecast = run_schedule(*run, *known, Transfers::kBehind);
       one.forecast = 100 * (1 - forecast.busy / forecast.step);
       one.null = rate_without_transfers(schedule, *run);
@@ -81,7 +80,7 @@ Table zero_bubble_rates_table() {
                          .measure = Measure::kPoints,
                          .bar = {.largest = 1},
                          .null = null}},
-          .cases = cases};
+          .cases = bubble_rate_cases};
 }
 
 }  // namespace trireme::planner::tables

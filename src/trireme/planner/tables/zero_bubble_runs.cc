@@ -22,7 +22,10 @@ bool scored(const ZeroBubbleCase& one) { return one.throughput.unscored.empty();
 
 Case with_loss(const ZeroBubbleCase& one, double loss) {
   Case result = one.throughput;
-  if (scored(one)) result.forecast = samples_per_second(one, loss);
+  if (!scored(one)) return result;
+  result.forecast = samples_per_second(one, loss);
+  result.low = result.forecast * (1 - kThroughputBand);
+  result.high = result.forecast * (1 + kThroughputBand);
   return result;
 }
 
@@ -43,10 +46,8 @@ ZeroBubbleCase zero_bubble_case(const Csv& csv, std::size_t row, const std::stri
       .cell = cell};
   const auto run = zero_bubble_run(csv, row, model, micro_batch);
   const auto known = named_schedule(schedule.substr(0, schedule.find(' ')));
-  if (!run || !known) {
-    one.throughput.unscored = run ? "no such schedule" : "table 3 of the paper has no such model";
-    return one;
-  }
+  one.throughput.unscored = why_not(run, known);
+  if (!scored(one)) return one;
   one.run = *run;
   one.forecast = run_schedule(*run, *known, Transfers::kBlocking, meets(schedule));
   one.throughput.null = samples_per_second(

@@ -20,7 +20,7 @@ std::vector<ZeroBubbleCase> runs(const Csv& csv) {
   return all;
 }
 
-std::vector<Case> cases(const Csv& csv) {
+std::vector<Case> zero_bubble_run_cases(const Csv& csv) {
   const std::vector<ZeroBubbleCase> all = runs(csv);
   std::vector<Case> result = throughput(all);
   for (const auto& more : {order(all), memory(csv, all)})
@@ -37,7 +37,7 @@ Table table(std::string name, double throughput_bar) {
                          .measure = Measure::kWrong,
                          .bar = {.mape = 0}},
                         {.quantity = "memory", .bar = {.mape = 6}}},
-          .cases = cases,
+          .cases = zero_bubble_run_cases,
           .left_out = [](const Csv& csv) { return throughput_left_out(runs(csv)); }};
 }
 

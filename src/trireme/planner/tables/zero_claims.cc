@@ -30,7 +30,7 @@ const char* reason(const std::string& value) {
                           : "no single number";
 }
 
-std::vector<Case> cases(const Csv& csv) {
+std::vector<Case> zero_claim_cases(const Csv& csv) {
   std::vector<Case> all;
   for (std::size_t row = 0; row < csv.size(); ++row) {
     const std::string &system = csv.text(row, "system"), &claim = csv.text(row, "claim");
@@ -55,7 +55,7 @@ std::vector<Case> cases(const Csv& csv) {
 Table zero_claims_table() {
   return {.name = "zero_offload_fsdp_claims",
           .abilities = {{.quantity = "traffic", .bar = {.largest = 0}}},
-          .cases = cases};
+          .cases = zero_claim_cases};
 }
 
 }  // namespace trireme::planner::tables

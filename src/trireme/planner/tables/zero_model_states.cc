@@ -7,22 +7,23 @@
 namespace trireme::planner::tables {
 namespace {
 
-std::vector<Case> cases(const Csv& csv) {
+std::vector<Case> model_state_cases(const Csv& csv) {
   std::vector<Case> all;
   for (std::size_t row = 0; row < csv.size(); ++row) {
     const double billions = csv.need(row, "params_B"), ranks = csv.need(row, "dp_degree");
-    const int stage = static_cast<int>(csv.need(row, "zero_stage"));
+    const double stage = csv.need(row, "zero_stage");
     const std::string& printed = csv.text(row, "mem_GB_per_device");
-    Case one{.row = fmt::format("{} ZeRO-{} on {:g}", csv.text(row, "model"), stage, ranks),
+    Case one{.row = fmt::format("{} ZeRO-{:g} on {:g}", csv.text(row, "model"), stage, ranks),
              .quantity = "model states",
              .unit = "GB",
              .group = csv.text(row, "model"),
              .measured = csv.need(row, "mem_GB_per_device"),
              .lines = {csv.line(row)}};
-    if (stage < 0 || stage > 3 || ranks < 1)
+    if ((stage != 0 && stage != 1 && stage != 2 && stage != 3) || ranks < 1)
       one.unscored = "no such stage of ZeRO, or no ranks";
     else
-      one.forecast = as_printed(zero_model_states(billions, stage, ranks), printed);
+      one.forecast =
+          as_printed(zero_model_states(billions, static_cast<int>(stage), ranks), printed);
     all.push_back(std::move(one));
   }
   return all;
@@ -35,7 +36,7 @@ Table zero_model_states_table() {
           .abilities = {{.quantity = "model states",
                          .bar = {.largest = 0.5},
                          .peer = "formula 0.3 (printed digits)"}},
-          .cases = cases};
+          .cases = model_state_cases};
 }
 
 }  // namespace trireme::planner::tables

@@ -8,6 +8,7 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/train/callbacks/rank_memory.h"
+#include "trireme/train/callbacks/step_time.h"
 #include "trireme/train/callbacks/text.h"
 
 namespace trireme::train {
@@ -43,6 +44,7 @@ class Progress final : public Callback {
     mean_step_s_ = mean_step_s_ == 0 ? m.step_ms / 1e3
                                      : (1 - kNewest) * mean_step_s_ + kNewest * m.step_ms / 1e3;
     last_ = m;
+    step_s_.push_back(m.step_ms / 1e3);
     if (m.skipped && m.loss_scale != 1)  // without a scale it is a fault, and told as one
       line(fmt::format("step {}  overflow at loss scale {}: no update", m.step, m.loss_scale));
     if (options_.columns) {
@@ -95,6 +97,14 @@ class Progress final : public Callback {
           s.taken,
           1e3 * s.standing_s / static_cast<double>(std::max<std::int64_t>(1, s.taken + s.failed)),
           s.failed, s.skipped));
+    if (const double step_s = median(step_s_); info_.predicted_step_s > 0 && step_s > 0)
+      line(fmt::format("step time: {:.1f} ms{} forecast {}, {:.1f} ms measured{}",
+                       1e3 * info_.predicted_step_s, band_text(info_), info_.prediction,
+                       1e3 * step_s, verdict(info_, step_s)));
+    if (info_.predicted_process > 0 && end.measured_process > 0)
+      line(fmt::format("memory of rank 0's process: {} forecast, {} measured",
+                       short_bytes(static_cast<std::int64_t>(info_.predicted_process)),
+                       short_bytes(static_cast<std::int64_t>(end.measured_process))));
     for (const RankMemory& rank : shown_ranks(info_, end, kRanks))
       line(fmt::format("memory of rank {}: {} forecast, {} measured", rank.rank,
                        short_bytes(rank.predicted), short_bytes(rank.measured)));
@@ -136,6 +146,7 @@ class Progress final : public Callback {
   RunInfo info_;
   StepMetrics last_;
   double mean_step_s_ = 0;
+  std::vector<double> step_s_;
   bool drawn_ = false;
   Stopwatch clock_;
   Stopwatch redraw_;

@@ -9,6 +9,7 @@
 #include "trireme/train/callbacks/jsonl.h"
 #include "trireme/train/callbacks/progress.h"
 #include "trireme/train/callbacks/rank_memory.h"
+#include "trireme/train/callbacks/step_time.h"
 #include "trireme/train/callbacks/text.h"
 
 namespace trireme::train {
@@ -40,13 +41,6 @@ td { border-top: 1px solid var(--edge); }
 pre { padding: 12px 14px; overflow-x: auto; font: 12.5px/1.45 ui-monospace, monospace; }
 details summary { cursor: pointer; color: var(--soft); }
 )";
-
-double median(std::vector<double> values) {
-  if (values.empty()) return 0;
-  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-  std::nth_element(values.begin(), middle, values.end());
-  return *middle;
-}
 
 double median_of(const std::vector<StepMetrics>& steps, double StepMetrics::*field) {
   std::vector<double> values;
@@ -127,8 +121,15 @@ std::string forecast(const Report& r) {
   const double step_s = median_of(r.steps, &StepMetrics::step_ms) / 1e3;
   std::string rows;
   if (r.info.predicted_step_s > 0 && step_s > 0)
-    rows += row("step time, median", fmt::format("{:.1f} ms", 1e3 * r.info.predicted_step_s),
-                fmt::format("{:.1f} ms", 1e3 * step_s), step_s / r.info.predicted_step_s);
+    rows += row("step time, median",
+                fmt::format("{:.1f} ms{}", 1e3 * r.info.predicted_step_s, band_text(r.info)),
+                fmt::format("{:.1f} ms{}", 1e3 * step_s, verdict(r.info, step_s)),
+                step_s / r.info.predicted_step_s);
+  if (r.info.predicted_process > 0 && r.end.measured_process > 0)
+    rows += row("resident memory of rank 0's process, peak",
+                short_bytes(static_cast<std::int64_t>(r.info.predicted_process)),
+                short_bytes(static_cast<std::int64_t>(r.end.measured_process)),
+                r.end.measured_process / r.info.predicted_process);
   for (const RankMemory& rank : shown_ranks(r.info, r.end))
     rows += row(fmt::format("tensors of rank {}, peak of a step", rank.rank),
                 short_bytes(rank.predicted), short_bytes(rank.measured), rank.ratio());
@@ -136,7 +137,10 @@ std::string forecast(const Report& r) {
   return "<h2>The plan's forecast and what "
          "happened</h2>\n<table><tr><th></th><th>forecast</th><th>measured</th>"
          "<th>measured / forecast</th></tr>\n" +
-         rows + "</table>\n";
+         rows + "</table>\n" +
+         (r.info.prediction.empty()
+              ? ""
+              : "<p class=\"sub\">step time " + escape_html(r.info.prediction) + "</p>\n");
 }
 
 std::string offload(const Report& r) {

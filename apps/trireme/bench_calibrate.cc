@@ -1,0 +1,95 @@
+// trireme bench calibrate: the worker measures, the planner fits, and what comes of it is kept for forecasts.
+#include <fmt/chrono.h>
+#include <unistd.h>
+
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "calibration.h"
+#include "commands.h"
+#include "output.h"
+#include "trireme/base/error.h"
+#include "trireme/planner/calibrate.h"
+#include "workers.h"
+
+namespace trireme::app {
+namespace {
+
+void print(const char* name, const planner::CoreRates& rates) {
+  const auto products = [&](const char* kind, const planner::ProductCurve& curve) {
+    fmt::print(
+        "{:<5} {:<17} {:>7.1f} GFLOP/s; beside that {:.3f} ns an element of the left operand, "
+        "{:.3f} of the "
+        "right, {:.3f} of the result, {:.1f} us a call\n",
+        name, kind, curve.rate * 1e-9, curve.left * 1e9, curve.right * 1e9, curve.result * 1e9,
+        curve.call_s * 1e6);
+  };
+  products("forward", rates.forward);
+  products("input gradients", rates.input);
+  products("weight gradients", rates.crosswise);
+  fmt::print("{:<5} {:<17} {:>7.1f} GFLOP/s\n", name, "attention", rates.attention * 1e-9);
+  fmt::print("{:<5} {:<17} {:>7.1f} GB/s, {:.1f} us a kernel\n", name, "other kernels",
+             rates.memory_rate * 1e-9, rates.kernel_s * 1e6);
+}
+
+void print(const planner::Cluster& machine) {
+  const planner::Core& core = *machine.gpu.core;
+  print("fp32", core.fp32);
+  print("bf16", core.half);
+  fmt::print("      {:<17} {:>7.1f} GB/s\n", "optimizer", core.update_rate * 1e-9);
+  for (const planner::Tier& tier : machine.tiers)
+    fmt::print("      sums over {:<7} {:>7.1f} GB/s, {:.1f} us\n", tier.name, tier.rate * 1e-9,
+               tier.latency_s * 1e6);
+  fmt::print(
+      "      {} core{}; all busy, each takes {:.3f} times as long; {:.2f} ms a step beside its "
+      "lines; {:.0f} MB a process\n",
+      machine.gpus_per_host, machine.gpus_per_host == 1 ? "" : "s", core.crowding,
+      1e3 * core.step_s, core.process / 1e6);
+  fmt::print("      forecasts of the steps measured here are {:.1f}% off (standard deviation)\n",
+             100 * core.spread);
+  constexpr double kDisturbed = 0.1;
+  if (core.spread > kDisturbed)
+    fmt::print(
+        "note: that is much; something else was running, or ran on the same cores: measure "
+        "again\n");
+}
+
+planner::Measurements measure(int cores, const BenchCalibrateOptions& options) {
+  if (!options.from.empty())
+    return planner::read_measurements(parse_json(read_file(options.from), options.from),
+                                      options.from);
+  const std::string result = job_in_memory("");
+  const elastic::Outcome outcome =
+      run_workers({"bench-calibrate", "--cores", std::to_string(cores), "--json", result},
+                  {.launcher = Launcher::kProcesses, .address = {}});
+  if (outcome.exit_code != 0)
+    fail(ErrorKind::kPeerLost, "the measurements ended with {}: {}", outcome.exit_code,
+         outcome.cause);
+  const std::string text = read_file(result);
+  if (!options.json.empty()) write_file_synced(options.json, text);
+  return planner::read_measurements(parse_json(text, "what was measured"), "what was measured");
+}
+
+}  // namespace
+
+int bench_calibrate(const BenchCalibrateOptions& options) {
+  check_output(options.out);
+  check_output(options.json);
+  const int cores =
+      options.cores > 0 ? options.cores : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
+  const std::time_t now = std::time(nullptr);
+  const planner::Calibration calibration{.date = fmt::format("{:%F}", fmt::gmtime(now)),
+                                         .cpu = cpu_model(),
+                                         .build = build_id(),
+                                         .machine = planner::fit_machine(measure(cores, options))};
+  print(calibration.machine);
+  const Path file = options.out.empty() ? calibration_path() : Path(options.out);
+  if (options.out.empty()) make_directories(file.parent_path());
+  replace_file(file, planner::print_calibration(calibration));
+  fmt::print("kept in {}{}\n", file.string(),
+             options.out.empty() ? ": explain, train and bench forecast by it from now on" : "");
+  return 0;
+}
+
+}  // namespace trireme::app

@@ -1,0 +1,38 @@
+// What this machine was calibrated to do, and forecasts of steps by it.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "place.h"
+#include "planned.h"
+#include "trireme/base/fs.h"
+#include "trireme/plan/draw.h"
+#include "trireme/planner/machine.h"
+
+namespace trireme::app {
+
+// Of this program: version and commit.
+std::string build_id();
+// The CPU as the kernel names it; empty where it does not.
+std::string cpu_model();
+
+// Where `trireme bench calibrate` leaves its constants.
+Path calibration_path();
+
+// What holds for this machine and build, or why nothing does.
+struct FoundCalibration {
+  std::optional<planner::Calibration> calibration;
+  std::string missing;
+};
+FoundCalibration find_calibration();
+// The same for a job: one that the constants say nothing about has none.
+FoundCalibration find_calibration(const config::Job& job);
+
+planner::StepForecast expect(const Planned& planned, const Place& place);
+
+// With what a step takes beside its lines, and the source.
+plan::StepNumbers numbers_of(const Planned& planned, const planner::StepForecast& expected,
+                             int rank);
+
+}  // namespace trireme::app

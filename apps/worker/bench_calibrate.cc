@@ -1,0 +1,193 @@
+// trireme-worker bench-calibrate: products of many shapes, steps of small models and sums among all cores, timed for
+// the planner (planner/calibrate.h).
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/zeros.h>
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <fstream>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "bench_ranks.h"
+#include "memory.h"
+#include "subcommands.h"
+#include "trireme/base/clock.h"
+#include "trireme/base/fs.h"
+#include "trireme/base/json.h"
+#include "trireme/comm/local/local_world.h"
+#include "trireme/comm/tensor_buffer.h"
+#include "trireme/config/resolve.h"
+#include "trireme/data/random_tokens.h"
+#include "trireme/ops/matrix_product.h"
+#include "trireme/ops/parameter_gradient.h"
+#include "trireme/train/job_session.h"
+#include "trireme/train/machine.h"
+#include "trireme/train/memory_meter.h"
+
+namespace trireme::app {
+namespace {
+
+constexpr double kTimeout = 600;
+constexpr double kEnough = 0.12;  // seconds for one product
+constexpr std::size_t kFewest = 3, kMost = 25;
+
+struct Shape {
+  std::int64_t rows, in, out;
+};
+// Tokens and widths of small models and of the shares that tensor parallelism leaves.
+constexpr Shape kShapes[] = {{128, 256, 256},  {256, 128, 512},  {512, 256, 768},  {1024, 512, 512},
+                             {512, 512, 2048}, {1024, 128, 96},  {2048, 256, 64},  {2048, 320, 960},
+                             {1024, 640, 160}, {512, 2048, 512}, {4096, 192, 576}, {256, 640, 2560},
+                             {1024, 512, 4096}};
+
+// The lower quartile: what disturbs a measurement only adds to it.
+double undisturbed(std::vector<double> seconds) {
+  const auto quarter = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 4);
+  std::nth_element(seconds.begin(), quarter, seconds.end());
+  return *quarter;
+}
+
+double time_of(const std::function<void()>& body) {
+  body();
+  std::vector<double> seconds;
+  const Stopwatch all;
+  while (seconds.size() < kFewest || (all.seconds() < kEnough && seconds.size() < kMost)) {
+    const Stopwatch watch;
+    body();
+    seconds.push_back(watch.seconds());
+  }
+  return undisturbed(std::move(seconds));
+}
+
+// As layers multiply: forward, to what they read, to their weights.
+void measure_products(DType type, Json& products) {
+  const auto options = at::TensorOptions().dtype(comm::scalar_type(type));
+  const auto add = [&](const char* pass, std::int64_t m, std::int64_t n, std::int64_t k,
+                       double seconds) {
+    products.push_back(
+        {{"type", name(type)}, {"pass", pass}, {"m", m}, {"n", n}, {"k", k}, {"seconds", seconds}});
+  };
+  for (const Shape& s : kShapes) {
+    const at::Tensor x = at::randn({s.rows, s.in}, options),
+                     dy = at::randn({s.rows, s.out}, options);
+    at::Tensor weight = at::randn({s.out, s.in}, options).requires_grad_(true);
+    weight.mutable_grad() = at::zeros({s.out, s.in}, at::kFloat);
+    const at::NoGradGuard none;
+    add("forward", s.rows, s.out, s.in, time_of([&] { ops::product(x, weight.t()); }));
+    add("input", s.rows, s.in, s.out, time_of([&] { ops::product(dy, weight); }));
+    add("weight", s.out, s.in, s.rows, time_of([&] { ops::weight_gradient(dy, x, weight); }));
+  }
+}
+
+struct ProbeSize {
+  std::int64_t layers, hidden, heads, seq_len, micro_batch, vocab;
+};
+// The last is so small that beginning its kernels is most of what they take.
+constexpr ProbeSize kProbes[] = {{2, 128, 2, 256, 8, 256},   {2, 256, 4, 1024, 1, 512},
+                                 {2, 256, 4, 128, 4, 1024},  {1, 512, 8, 256, 4, 512},
+                                 {1, 640, 10, 512, 1, 2048}, {2, 32, 2, 16, 1, 64}};
+constexpr int kMicroBatches = 2;  // of a rank
+
+config::Job probe_job(const ProbeSize& size, DType compute, int ranks) {
+  config::Job job;
+  job.model.layers = size.layers;
+  job.model.hidden = size.hidden;
+  job.model.heads = size.heads;
+  job.model.seq_len = size.seq_len;
+  job.model.vocab = size.vocab;
+  job.precision.compute = compute;
+  job.run.micro_batch = size.micro_batch;
+  job.run.global_batch = size.micro_batch * kMicroBatches * ranks;
+  return config::resolve(job, ranks, {});
+}
+
+// Every line of rank 0 and the step; `tensors` becomes the most that all ranks' held.
+Json measure_probe(const config::Job& job, int ranks, double& tensors) {
+  constexpr int kWarm = 1, kSteps = 7;
+  Json probe;
+  std::vector<double> held(static_cast<std::size_t>(ranks));
+  comm::run_local_ranks(ranks, kTimeout, [&](comm::World& world) {
+    const ChargeAnew charge;
+    at::set_num_threads(1);
+    train::JobSession session(job, world);
+    train::MemoryMeter meter(&charged_here(), session.device());
+    const auto load = [&](std::int64_t first_sample) {
+      return data::random_tokens(first_sample, job.run.micro_batch, job.model.seq_len,
+                                 job.model.vocab, false);
+    };
+    std::vector<std::vector<double>> lines(session.session().plan().list(world.rank()).size());
+    std::vector<double> steps;
+    for (int step = 0; step < kWarm + kSteps; ++step) {
+      std::vector<exec::LineTime> times;
+      meter.begin_step();
+      const Stopwatch watch;
+      session.train(step, false, load, nullptr, &times);
+      const double seconds = watch.seconds();
+      meter.end_step();
+      if (step < kWarm) continue;
+      steps.push_back(seconds);
+      for (std::size_t i = 0; i < lines.size(); ++i)
+        lines[i].push_back(times[i].end - times[i].start);
+    }
+    held[static_cast<std::size_t>(world.rank())] = static_cast<double>(meter.peaks().steps);
+    if (world.rank() != 0) return;
+    probe = {{"job", config::print_yaml(job)}, {"ranks", ranks}, {"step_s", undisturbed(steps)}};
+    for (const std::vector<double>& line : lines) probe["lines"].push_back(undisturbed(line));
+  });
+  tensors = std::max(tensors, std::accumulate(held.begin(), held.end(), 0.0));
+  return probe;
+}
+
+void add_collectives(const char* transport, const Json& found, Json& collectives) {
+  constexpr std::size_t kSizes[] = {0, 2, 4};  // 64 KB, 1 MB, 16 MB
+  for (const std::size_t i : kSizes)
+    if (i < found["seconds"]["all_reduce"].size())
+      collectives.push_back({{"transport", transport},
+                             {"bytes", (64 << 10) << (2 * i)},
+                             {"seconds", found["seconds"]["all_reduce"][i]}});
+  collectives.push_back({{"transport", transport},
+                         {"bytes", 1024},
+                         {"seconds", 1e-6 * found["latency_us"].get<double>()}});
+}
+
+}  // namespace
+
+int bench_calibrate(const Arguments& arguments) {
+  const int cores = arguments.number<int>("cores");
+  at::set_num_threads(1);
+  double tensors = 0;
+  // Before the process has held anything else.
+  measure_probe(probe_job(kProbes[4], DType::kF32, 1), 1, tensors);
+  const double process = 1e6 * train::peak_resident_mb() - tensors;
+  Json measured{{"cores", cores},
+                {"products", Json::array()},
+                {"probes", Json::array()},
+                {"collectives", Json::array()},
+                {"process", process}};
+  const auto say = [](const char* what) {
+    fmt::print("measuring {}\n", what);
+    std::fflush(stdout);
+  };
+  if (cores > 1) {
+    say("sums among all cores");
+    constexpr std::int64_t kLargest = 16 << 20;
+    // Processes first: they are started while this one has one thread.
+    add_collectives("shm", reduce_among_processes("shm", cores, kLargest), measured["collectives"]);
+    add_collectives("threads", reduce_among_threads(cores, kLargest), measured["collectives"]);
+  }
+  say("products of matrices");
+  for (const DType type : {DType::kF32, DType::kBF16}) measure_products(type, measured["products"]);
+  say("steps of small models");
+  for (const ProbeSize& size : kProbes)
+    for (const DType type : {DType::kF32, DType::kBF16})
+      for (const int ranks : cores > 1 ? std::vector{1, cores} : std::vector{1})
+        measured["probes"].push_back(measure_probe(probe_job(size, type, ranks), ranks, tensors));
+  std::ofstream(arguments.text("json")) << measured.dump();
+  return 0;
+}
+
+}  // namespace trireme::app

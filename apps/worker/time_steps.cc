@@ -1,0 +1,66 @@
+// trireme-worker time-steps: what steps of a job take on random tokens, and its processes of memory.
+#include <ctime>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "memory.h"
+#include "processes.h"
+#include "subcommands.h"
+#include "trireme/base/clock.h"
+#include "trireme/base/fs.h"
+#include "trireme/base/json.h"
+#include "trireme/data/random_tokens.h"
+#include "trireme/train/job_session.h"
+#include "trireme/train/machine.h"
+#include "trireme/train/memory_meter.h"
+
+namespace trireme::app {
+namespace {
+
+// Of this process, by all its threads.
+double cpu_seconds() {
+  timespec time{};
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+Json measure(const config::Job& job, comm::World& world, int warmup, int steps) {
+  train::JobSession session(job, world);
+  train::MemoryMeter meter(&charged_here(), session.device());
+  const auto load = [&](std::int64_t first_sample) {
+    return data::random_tokens(first_sample, job.run.micro_batch, job.model.seq_len,
+                               job.model.vocab, job.data.documents);
+  };
+  Json mine;
+  for (int step = 0; step < warmup + steps; ++step) {
+    world.exchange("ready");
+    const Stopwatch watch;
+    const double cpu = cpu_seconds();
+    meter.begin_step();
+    session.train(step, false, load);
+    meter.end_step();
+    if (step < warmup) continue;
+    mine["seconds"].push_back(watch.seconds());
+    mine["cpu_s"].push_back(cpu_seconds() - cpu);
+  }
+  mine["tensors"] = meter.peaks().steps;
+  mine["resident"] = 1e6 * train::peak_resident_mb();
+  return mine;
+}
+
+}  // namespace
+
+int time_steps(const Arguments& arguments) {
+  const Path file = arguments.text("job");
+  const config::Job job = config::parse_job(read_file(file), file.string());
+  const int warmup = arguments.number<int>("warmup"), steps = arguments.number<int>("steps");
+  run_ranks_here(arguments.number<int>("ranks", 1), job, [&](comm::World& world) {
+    Json ranks = Json::array();
+    for (const std::string& text : world.exchange(measure(job, world, warmup, steps).dump()))
+      ranks.push_back(parse_json(text, "a rank"));
+    if (world.rank() == 0) std::ofstream(arguments.text("json")) << ranks.dump();
+  });
+  return 0;
+}
+
+}  // namespace trireme::app

@@ -1,0 +1,253 @@
+#include "trireme/planner/calibrate.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "trireme/base/error.h"
+#include "trireme/config/resolve.h"
+#include "trireme/planner/estimate.h"
+#include "trireme/planner/machine.h"
+
+namespace trireme::planner {
+namespace {
+
+using plan::Verb;
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  return values[values.size() / 2];
+}
+
+Math math_of(const config::Job& job) {
+  return job.precision.compute == DType::kF32 ? Math::kFp32 : Math::kHalf;
+}
+
+bool stepping(const plan::Instr& line) {
+  return line.verb == Verb::kStep || line.verb == Verb::kGradNorm;
+}
+
+// A probe's plan, and the sums of its lines.
+struct Seen {
+  const Probe* probe = nullptr;
+  plan::PlanSet plan;
+
+  double sum(bool (*of)(const plan::Instr&)) const {
+    double sum = 0;
+    for (std::size_t i = 0; i < probe->lines.size(); ++i)
+      if (of(plan.list(0)[i])) sum += probe->lines[i];
+    return sum;
+  }
+};
+
+std::vector<Seen> see(const std::vector<Probe>& probes) {
+  std::vector<Seen> all;
+  for (const Probe& probe : probes) {
+    all.push_back({.probe = &probe, .plan = Candidate(probe.job, own_practice()).plan()});
+    if (all.back().plan.list(0).size() != probe.lines.size())
+      fail(ErrorKind::kData, "a probe has {} lines, its plan {}; calibrate with one build",
+           probe.lines.size(), all.back().plan.list(0).size());
+  }
+  return all;
+}
+
+// What a line's kernels come to: seconds of products, operations of attention, bytes, kernels.
+struct Sums {
+  double products = 0, attention = 0, bytes = 0, kernels = 0;
+  void add(const Gpu& gpu, const std::vector<Kernel>& list) {
+    for (const Kernel& kernel : list) {
+      kernels += kernel.count;
+      if (kernel.kind == Kernel::Kind::kGemm) products += seconds(gpu, kernel);
+      if (kernel.kind == Kernel::Kind::kAttention) attention += kernel.count * kernel.flops;
+      if (kernel.kind == Kernel::Kind::kStream) bytes += kernel.count * kernel.bytes;
+    }
+  }
+};
+
+const NodeKernels& kernels_of(const ModelKernels& model, const std::string& node) {
+  if (node == "embed") return model.embed;
+  return node == "head" ? model.head : model.block;
+}
+
+CoreRates& rates_of(Core& core, Math math) { return math == Math::kFp32 ? core.fp32 : core.half; }
+
+// The rest of a precision's constants, and what products take longer than alone because others come between them: from
+// lines of nodes, each weighted by its part of the step.
+void fit_nodes(const std::vector<Seen>& probes, Math math, Gpu& gpu) {
+  std::vector<std::vector<double>> rows;
+  std::vector<double> taken;
+  for (const Seen& seen : probes) {
+    if (seen.probe->ranks != 1 || math_of(seen.probe->job) != math) continue;
+    const ModelKernels kernels = model_kernels(seen.probe->job, own_practice());
+    const double step = seen.sum(plan::computes);
+    for (std::size_t i = 0; i < seen.probe->lines.size(); ++i) {
+      const plan::Instr& line = seen.plan.list(0)[i];
+      if (!plan::computes(line)) continue;
+      const NodeKernels& node =
+          kernels_of(kernels, seen.plan.program.nodes[static_cast<std::size_t>(line.node)].name);
+      Sums sums;
+      if (line.verb == Verb::kForward) sums.add(gpu, node.forward);
+      if (line.verb == Verb::kBackward || line.verb == Verb::kBackwardInput)
+        sums.add(gpu, node.input);
+      if (line.verb == Verb::kBackward || line.verb == Verb::kBackwardWeight)
+        sums.add(gpu, node.weight);
+      const double seconds = seen.probe->lines[i];
+      const double weight = 1 / std::sqrt(seconds * step);
+      rows.push_back({weight * sums.products, weight * sums.attention, weight * sums.bytes,
+                      weight * sums.kernels});
+      taken.push_back(weight * seconds);
+    }
+  }
+  if (rows.empty()) fail(ErrorKind::kData, "no steps were measured in one of the precisions");
+  const std::vector<double> fit = least_squares(rows, taken);
+  CoreRates& rates = rates_of(*gpu.core, math);
+  for (ProductCurve* curve : {&rates.forward, &rates.input, &rates.crosswise}) {
+    curve->rate /= fit[0];
+    for (double* each : {&curve->left, &curve->right, &curve->result, &curve->call_s})
+      *each *= fit[0];
+  }
+  rates.attention = fit[1] > 0 ? 1 / fit[1] : INFINITY;
+  rates.memory_rate = fit[2] > 0 ? 1 / fit[2] : INFINITY;
+  rates.kernel_s = fit[3];
+}
+
+// Micro-batches on all cores over those on one, of the same model.
+double crowding_of(const std::vector<Seen>& probes) {
+  std::map<std::string, std::pair<double, double>> pairs;
+  for (const Seen& seen : probes) {
+    const config::Job& job = seen.probe->job;
+    auto& pair = pairs[fmt::format("{} {} {} {}", job.model.hidden, job.model.seq_len,
+                                   job.model.vocab, static_cast<int>(math_of(job)))];
+    (seen.probe->ranks == 1 ? pair.first : pair.second) =
+        seen.sum(plan::computes) / static_cast<double>(config::accumulation(job));
+  }
+  std::vector<double> ratios;
+  for (const auto& [name, pair] : pairs)
+    if (pair.first > 0 && pair.second > 0) ratios.push_back(pair.second / pair.first);
+  return ratios.empty() ? 1 : std::max(1.0, median(ratios));
+}
+
+double update_rate(const std::vector<Seen>& probes) {
+  double bytes = 0, seconds = 0;
+  for (const Seen& seen : probes) {
+    if (seen.probe->ranks != 1) continue;
+    for (const plan::Instr& line : seen.plan.list(0))
+      if (stepping(line)) bytes += sim::moved_bytes(seen.plan, 0, line);
+    seconds += seen.sum(stepping);
+  }
+  return bytes / seconds;
+}
+
+// Of all cores at once, as Network has it: 2 (share of the bytes / rate + latency). What it takes on a crowded machine
+// is more than its work.
+Tier fit_tier(const Measurements& measured, const std::string& transport, double crowding) {
+  std::vector<std::vector<double>> rows;
+  std::vector<double> ones;
+  const double ranks = measured.cores;
+  for (const MeasuredCollective& one : measured.collectives) {
+    if (one.transport != transport) continue;
+    rows.push_back({2 * (ranks - 1) / ranks * one.bytes / one.seconds, 2 / one.seconds});
+    ones.push_back(1 / crowding);
+  }
+  if (rows.empty()) fail(ErrorKind::kData, "no collectives over {} were measured", transport);
+  const std::vector<double> fit = least_squares(rows, ones);
+  return {.name = transport, .rate = 1 / fit[0], .latency_s = fit[1]};
+}
+
+// What a step takes beside its lines, and how far forecasts of the probes are off.
+void fit_steps(const std::vector<Seen>& probes, Cluster& machine) {
+  std::vector<double> beside;
+  for (const Seen& seen : probes)
+    if (seen.probe->ranks == 1)
+      beside.push_back(seen.probe->step_s - seen.sum([](const plan::Instr&) { return true; }));
+  machine.gpu.core->step_s = std::max(0.0, median(beside));
+  double sum = 0;
+  for (const Seen& seen : probes) {
+    const double apart =
+        std::log(seen.probe->step_s / forecast_step(seen.plan, seen.probe->job, machine).step_s);
+    sum += apart * apart / static_cast<double>(probes.size());
+  }
+  machine.gpu.core->spread = std::sqrt(sum);
+}
+
+Math math_of(const std::string& name) { return name == "fp32" ? Math::kFp32 : Math::kHalf; }
+Pass pass_of(const std::string& name) {
+  if (name == "forward") return Pass::kForward;
+  return name == "input" ? Pass::kInput : Pass::kWeight;
+}
+
+}  // namespace
+
+Practice own_practice() { return {.adds_weight_gradients = false}; }
+
+ProductCurve fit_products(const std::vector<MeasuredProduct>& products) {
+  if (products.size() < 5)
+    fail(ErrorKind::kData, "{} products were measured; a curve needs at least 5", products.size());
+  std::vector<std::vector<double>> rows;
+  for (const MeasuredProduct& p : products)
+    rows.push_back({2 * p.m * p.n * p.k / p.seconds, p.m * p.k / p.seconds, p.k * p.n / p.seconds,
+                    p.m * p.n / p.seconds, 1 / p.seconds});
+  const std::vector<double> fit = least_squares(rows, std::vector<double>(rows.size(), 1));
+  return {.rate = 1 / fit[0], .left = fit[1], .right = fit[2], .result = fit[3], .call_s = fit[4]};
+}
+
+Cluster fit_machine(const Measurements& measured) {
+  Cluster machine{.name = "this machine", .gpu = {.name = "cpu core"}};
+  Gpu& gpu = machine.gpu;
+  gpu.core = Core{.process = measured.process};
+  gpu.efficiency.shared = 1;  // what collectives take of cores is simulated
+  const std::vector<Seen> probes = see(measured.probes);
+  for (const Math math : {Math::kFp32, Math::kHalf}) {
+    CoreRates& rates = rates_of(*gpu.core, math);
+    for (const auto& [pass, curve] :
+         {std::pair(Pass::kForward, &rates.forward), std::pair(Pass::kInput, &rates.input),
+          std::pair(Pass::kWeight, &rates.crosswise)}) {
+      std::vector<MeasuredProduct> those;
+      for (const MeasuredProduct& p : measured.products)
+        if (p.math == math && p.pass == pass) those.push_back(p);
+      *curve = fit_products(those);
+    }
+    double& peak = math == Math::kFp32 ? gpu.fp32_flops : gpu.half_flops;
+    peak = rates.forward.rate;
+    fit_nodes(probes, math, gpu);
+    peak = rates.forward.rate;
+  }
+  gpu.core->update_rate = update_rate(probes);
+  gpu.memory_rate = gpu.core->update_rate;
+  gpu.core->crowding = crowding_of(probes);
+  machine.gpus_per_host = measured.cores;
+  if (measured.cores > 1)
+    for (const char* transport : {"threads", "shm"})
+      machine.tiers.push_back(fit_tier(measured, transport, gpu.core->crowding));
+  fit_steps(probes, machine);
+  return machine;
+}
+
+Measurements read_measurements(const Json& json, const std::string& what) {
+  try {
+    Measurements measured{.cores = json.at("cores").get<int>(),
+                          .process = json.at("process").get<double>()};
+    for (const Json& p : json.at("products"))
+      measured.products.push_back({.math = math_of(p.at("type").get<std::string>()),
+                                   .pass = pass_of(p.at("pass").get<std::string>()),
+                                   .m = p.at("m").get<double>(),
+                                   .n = p.at("n").get<double>(),
+                                   .k = p.at("k").get<double>(),
+                                   .seconds = p.at("seconds").get<double>()});
+    for (const Json& p : json.at("probes"))
+      measured.probes.push_back({.job = config::parse_job(p.at("job").get<std::string>(), what),
+                                 .ranks = p.at("ranks").get<int>(),
+                                 .lines = p.at("lines").get<std::vector<double>>(),
+                                 .step_s = p.at("step_s").get<double>()});
+    for (const Json& c : json.at("collectives"))
+      measured.collectives.push_back({.transport = c.at("transport").get<std::string>(),
+                                      .bytes = c.at("bytes").get<double>(),
+                                      .seconds = c.at("seconds").get<double>()});
+    return measured;
+  } catch (const Json::exception& error) {
+    fail(ErrorKind::kData, "{}: no measurements of a machine: {}", what, error.what());
+  }
+}
+
+}  // namespace trireme::planner

@@ -1,0 +1,172 @@
+#include "trireme/planner/machine.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "trireme/arch/layout.h"
+#include "trireme/base/error.h"
+#include "trireme/base/json.h"
+#include "trireme/plan/memory.h"
+#include "trireme/planner/calibrate.h"
+#include "trireme/planner/pricing.h"
+
+namespace trireme::planner {
+namespace {
+
+constexpr double kFourOfFive = 1.2816;  // standard deviations
+
+// Numbers by name, as text and back.
+using Fields = std::vector<std::pair<const char*, double*>>;
+
+Fields fields(ProductCurve& curve) {
+  return {{"rate", &curve.rate},
+          {"left", &curve.left},
+          {"right", &curve.right},
+          {"result", &curve.result},
+          {"call_s", &curve.call_s}};
+}
+Fields fields(CoreRates& rates) {
+  return {{"attention", &rates.attention},
+          {"memory_rate", &rates.memory_rate},
+          {"kernel_s", &rates.kernel_s}};
+}
+Fields fields(Core& core) {
+  return {{"update_rate", &core.update_rate},
+          {"step_s", &core.step_s},
+          {"crowding", &core.crowding},
+          {"process", &core.process},
+          {"spread", &core.spread}};
+}
+Fields fields(Tier& tier) {
+  return {{"rate", &tier.rate}, {"latency_s", &tier.latency_s}, {"efficiency", &tier.efficiency}};
+}
+
+// Walks all that is kept, with a visitor of (object of json, fields).
+template <typename Visit>
+void visit(Json& json, Cluster& machine, const Visit& each) {
+  Core& core = *machine.gpu.core;
+  each(json["core"], fields(core));
+  for (const auto& [name, rates] :
+       {std::pair<const char*, CoreRates*>{"fp32", &core.fp32}, {"half", &core.half}}) {
+    each(json["core"][name], fields(*rates));
+    each(json["core"][name]["forward"], fields(rates->forward));
+    each(json["core"][name]["input_gradients"], fields(rates->input));
+    each(json["core"][name]["weight_gradients"], fields(rates->crosswise));
+  }
+  for (Tier& tier : machine.tiers) each(json["tiers"][tier.name], fields(tier));
+}
+
+Cluster with_ranks(Cluster machine, int world, std::string_view transport) {
+  machine.gpus_per_host = std::max(machine.gpus_per_host, world);
+  std::erase_if(machine.tiers, [&](const Tier& tier) { return tier.name != transport; });
+  // One core has no collectives to measure, and its ranks take turns at them.
+  if (machine.tiers.empty())
+    machine.tiers.push_back(
+        {.name = std::string(transport), .rate = machine.gpu.core->update_rate});
+  return machine;
+}
+
+}  // namespace
+
+std::string print_calibration(const Calibration& calibration) {
+  Json json{{"calibrated", calibration.date},
+            {"cpu", calibration.cpu},
+            {"build", calibration.build},
+            {"cores", calibration.machine.gpus_per_host}};
+  Cluster machine = calibration.machine;
+  visit(json, machine, [](Json& object, const Fields& fields) {
+    for (const auto& [name, value] : fields) object[name] = *value;
+  });
+  return json.dump(2) + "\n";
+}
+
+Calibration parse_calibration(std::string_view text, const std::string& what) {
+  Json json = parse_json(text, what);
+  try {
+    Calibration calibration{.date = json.at("calibrated").get<std::string>(),
+                            .cpu = json.at("cpu").get<std::string>(),
+                            .build = json.at("build").get<std::string>()};
+    Cluster& machine = calibration.machine;
+    machine.name = "this machine";
+    machine.gpu.name = "cpu core";
+    machine.gpu.core.emplace();
+    machine.gpu.efficiency.shared = 1;
+    machine.gpus_per_host = json.at("cores").get<int>();
+    if (json.contains("tiers"))
+      for (const auto& [name, tier] : json["tiers"].items())
+        machine.tiers.push_back({.name = name});
+    visit(json, machine, [&](const Json& object, const Fields& fields) {
+      for (const auto& [name, value] : fields) {
+        *value = object.at(name).get<double>();
+        if (!std::isfinite(*value) || *value < 0)
+          fail(ErrorKind::kData, "{}: {} is {}; calibrate again: trireme bench calibrate", what,
+               name, *value);
+      }
+    });
+    machine.gpu.fp32_flops = machine.gpu.core->fp32.forward.rate;
+    machine.gpu.half_flops = machine.gpu.core->half.forward.rate;
+    machine.gpu.memory_rate = machine.gpu.core->update_rate;
+    return calibration;
+  } catch (const Json::exception& error) {
+    fail(ErrorKind::kData, "{}: no calibration: {}; make one: trireme bench calibrate", what,
+         error.what());
+  }
+}
+
+std::string unforeseen(const config::Job& job) {
+  if (job.run.device != config::Device::kCpu) return "run.device is no CPU";
+  const DType compute = job.precision.compute;
+  if (compute != DType::kF32 && compute != DType::kBF16)
+    return std::string("precision.compute=") + std::string(name(compute)) + " is not calibrated";
+  if (job.offload.uses(config::OffloadTier::kHost) || job.offload.uses(config::OffloadTier::kNvme))
+    return "what is offloaded is not calibrated";
+  if (job.lora.rank > 0) return "adapters are not calibrated";
+  return "";
+}
+
+StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
+                           const Cluster& machine, RanksAs ranks) {
+  const bool threads = ranks == RanksAs::kThreads;
+  TRIREME_CHECK(machine.gpu.core.has_value(), "{} has no core", machine.name);
+  const Core& core = *machine.gpu.core;
+  const Cluster spread = with_ranks(machine, plan.mesh.world(), threads ? "threads" : "shm");
+  const Practice practice = own_practice();
+  const Pricing pricing(job, practice, spread);
+  const auto cost = [&](int rank, const plan::Instr& line) {
+    // What nodes were measured to cost in the very job stays.
+    if (line.node >= 0 && plan.program.nodes[static_cast<std::size_t>(line.node)].seconds)
+      return sim::seconds(sim::CostModel{}, plan, rank, line);
+    return pricing.line(plan, rank, line);
+  };
+  StepForecast forecast{
+      .lines =
+          sim::simulate(plan, cost, {.count = machine.gpus_per_host, .crowding = core.crowding})};
+  // Every rank has it, on the cores there are.
+  const sim::Cores cores{.count = machine.gpus_per_host, .crowding = core.crowding};
+  forecast.step_s = forecast.lines.step_s + core.step_s / cores.speed(plan.mesh.world());
+  const double apart = std::exp(kFourOfFive * core.spread);
+  forecast.low_s = forecast.step_s / apart;
+  forecast.high_s = forecast.step_s * apart;
+  forecast.process_bytes = core.process;
+  for (int rank = 0; rank < (threads ? plan.mesh.world() : 1); ++rank)
+    forecast.process_bytes +=
+        static_cast<double>(plan::memory_account(plan, rank).peak_of_tensors());
+  return forecast;
+}
+
+StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
+                           const Calibration& calibration, RanksAs ranks) {
+  StepForecast forecast = forecast_step(plan, job, calibration.machine, ranks);
+  forecast.source = "by the calibration of " + calibration.date;
+  return forecast;
+}
+
+StepForecast uncalibrated_step(const plan::PlanSet& plan, const std::string& why, double flops) {
+  sim::CostModel model;
+  if (flops > 0) model.fp64_flops = model.fp32_flops = model.half_flops = flops;
+  StepForecast forecast{.lines = sim::simulate(plan, model), .source = "uncalibrated: " + why};
+  forecast.step_s = forecast.lines.step_s;
+  return forecast;
+}
+
+}  // namespace trireme::planner

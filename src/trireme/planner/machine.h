@@ -1,0 +1,52 @@
+// The machine at hand, as it was calibrated, and forecasts of steps on it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "trireme/config/job.h"
+#include "trireme/plan/plan.h"
+#include "trireme/planner/hardware.h"
+#include "trireme/sim/simulate.h"
+
+namespace trireme::planner {
+
+// What `trireme bench calibrate` keeps. It holds for the CPU model and the build that it was made with.
+struct Calibration {
+  std::string date;  // YYYY-MM-DD
+  std::string cpu;   // as the kernel names it
+  std::string build;
+  Cluster machine;  // gpu.core is there
+  bool operator==(const Calibration&) const = default;
+};
+std::string print_calibration(const Calibration& calibration);
+// Throws Error{kData} beginning with `what`.
+Calibration parse_calibration(std::string_view text, const std::string& what);
+
+struct StepForecast {
+  sim::Forecast lines;  // the step without what comes beside its lines
+  double step_s = 0;
+  double low_s = 0,
+         high_s = 0;         // four of five measurements are expected between these; 0: not known
+  double process_bytes = 0;  // resident, of rank 0's process at its peak; 0: not known
+  std::string source{};      // "by the calibration of 2026-11-22", "uncalibrated: ..."
+};
+
+// By constants of no machine in particular; `flops` a second, of a rank, in place of theirs if not 0.
+StepForecast uncalibrated_step(const plan::PlanSet& plan, const std::string& why, double flops = 0);
+
+// Why a job's steps cannot be forecast by the machine's constants, such as a precision that was not calibrated; empty
+// where they can.
+std::string unforeseen(const config::Job& job);
+
+// How the ranks of one host are made, and so what they talk over: tier "threads" or "shm".
+enum class RanksAs { kThreads, kProcesses };
+
+// A step on one host of cores, of which ranks may outnumber those there are.
+StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
+                           const Cluster& machine, RanksAs ranks = RanksAs::kThreads);
+StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
+                           const Calibration& calibration, RanksAs ranks);
+
+}  // namespace trireme::planner

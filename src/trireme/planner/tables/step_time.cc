@@ -1,0 +1,95 @@
+// Seconds of a step: forecasts of the runs that tables describe, each simulated line by line.
+#include <algorithm>
+#include <cmath>
+
+#include "trireme/arch/flops.h"
+#include "trireme/planner/tables/fit.h"
+#include "trireme/planner/tables/registry.h"
+#include "trireme/planner/tables/runs.h"
+
+namespace trireme::planner::tables {
+namespace {
+
+// Operations of a step as the hardware does them: model FLOPs, and the forward once more where everything runs again.
+double operations(const Candidate& candidate) {
+  const config::Job& job = candidate.job();
+  const double tokens = static_cast<double>(job.run.global_batch * job.model.seq_len);
+  const bool again = job.recompute.policy == config::RecomputePolicy::kFull;
+  return arch::flops_per_token(job.model, arch::FlopsConvention::kNanoGpt) * tokens *
+         (again ? 4.0 / 3 : 1);
+}
+
+// The stupidest model that still works: one rate of operations for all runs of the table, the middle one.
+void add_null(const std::vector<Run>& runs, std::vector<Case>& cases) {
+  std::vector<double> rates;
+  for (const Run& run : runs)
+    if (run.unscored.empty())
+      rates.push_back(operations(run.candidates.front()) * run.scale / run.gpus / run.seconds);
+  if (rates.empty()) return;
+  std::ranges::nth_element(rates, rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2));
+  const double rate = rates[rates.size() / 2];
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (runs[i].unscored.empty())
+      cases[i].null = operations(runs[i].candidates.front()) * runs[i].scale / runs[i].gpus / rate;
+}
+
+Scorer step_times(std::vector<Run> (*runs_of)(const Csv&)) {
+  return [runs_of](const Csv& csv) {
+    const std::vector<Run> runs = runs_of(csv);
+    const std::vector<Cluster> clusters = clusters_of(runs);
+    std::vector<Case> cases;
+    for (const Run& run : runs) cases.push_back(step_time_case(run, clusters, simulated));
+    if (!runs.empty() && runs.front().timed == Timed::kStep) add_null(runs, cases);
+    return cases;
+  };
+}
+
+Ability step_time(Bar bar, std::string peer, bool ranked = false) {
+  return {.quantity = "step time",
+          .ranked = ranked,
+          .bar = bar,
+          .peer = std::move(peer),
+          .null = "one rate of operations"};
+}
+
+}  // namespace
+
+std::vector<Table> step_time_tables() {
+  // DeepSpeed's of 2021, for which nobody has a model: held to nothing.
+  Ability zero3 = step_time({}, "");
+  zero3.quantity = "step time, ZeRO-3";
+  return {{.name = "korthikanti_table3_5_e2e",
+           .abilities = {step_time({.mape = 4, .largest = 8},
+                                   "Calculon 3.65, max 8.87 (its calibration)")},
+           .cases = step_times(korthikanti_runs)},
+          {.name = "korthikanti_table4_layer_times",
+           .abilities = {{.quantity = "layer time", .bar = {.largest = 5}}},
+           .cases = step_times(korthikanti_layers)},
+          {.name = "megatron_sc21_table1",
+           .abilities = {step_time({.mape = 4}, "Calculon 10.3")},
+           .cases = step_times(sc21_runs)},
+          {.name = "megatron_sc21_table2_zero3",
+           .abilities = {step_time({.mape = 4}, "Calculon 10.8"), zero3},
+           .cases =
+               [](const Csv& csv) {
+                 std::vector<Case> cases = step_times(sc21_zero3_runs)(csv);
+                 for (Case& one : cases)
+                   if (one.group == "ZeRO-3") one.quantity = "step time, ZeRO-3";
+                 return cases;
+               }},
+          {.name = "megascale",
+           .abilities = {step_time({.mape = 4}, "Calculon 6.2")},
+           .cases = step_times(megascale_runs)},
+          {.name = "bloom_topologies_a100",
+           .abilities = {step_time({.mape = 5, .tau = 0.7, .regret = 3},
+                                   "Calculon 24.5, scaled 6.35", true)},
+           .cases = step_times(bloom_runs)},
+          {.name = "mosaicml_fsdp_mpt",
+           .abilities = {step_time({.mape = 6}, "llm-analysis 11.8 to 13.2")},
+           .cases = step_times(mosaicml_runs)},
+          {.name = "megatron_core_h100",
+           .abilities = {step_time({.mape = 4}, "Calculon 31.6, max 52.4")},
+           .cases = step_times(megatron_core_runs)}};
+}
+
+}  // namespace trireme::planner::tables

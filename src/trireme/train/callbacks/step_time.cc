@@ -1,0 +1,28 @@
+#include "trireme/train/callbacks/step_time.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+
+namespace trireme::train {
+
+double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
+
+std::string band_text(const RunInfo& info) {
+  if (info.predicted_high_s <= 0) return "";
+  return fmt::format(" ({:.1f} to {:.1f})", 1e3 * info.predicted_low_s,
+                     1e3 * info.predicted_high_s);
+}
+
+std::string verdict(const RunInfo& info, double step_s) {
+  if (info.predicted_high_s <= 0) return "";
+  return step_s >= info.predicted_low_s && step_s <= info.predicted_high_s ? ", inside"
+                                                                           : ", outside";
+}
+
+}  // namespace trireme::train

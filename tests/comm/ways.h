@@ -1,0 +1,23 @@
+// The back ends of processes, and the words by which this test binary runs itself.
+#pragma once
+
+#include <string>
+
+#include "trireme/comm/processes.h"
+
+namespace trireme::comm {
+
+// A back end, which may pretend that every two ranks have a host.
+struct Way {
+  const char* name;
+  Route route;
+  bool hosts;
+};
+inline constexpr Way kWays[] = {
+    {"shm", Route::kShm, false}, {"gloo", Route::kGloo, false}, {"hosts", Route::kBest, true}};
+
+inline constexpr char kChunksFlag[] = "--chunks";
+// Kills ranks at chunks of operations of every kind. What is wrong goes to stderr; returns whether nothing is.
+bool chunks_are_survived(const Way& way);
+
+}  // namespace trireme::comm

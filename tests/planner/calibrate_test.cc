@@ -1,0 +1,249 @@
+#include "trireme/planner/calibrate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "tests/harness/scratch_directory.h"
+#include "trireme/base/error.h"
+#include "trireme/config/resolve.h"
+#include "trireme/plan/memory.h"
+#include "trireme/planner/cluster_file.h"
+#include "trireme/planner/estimate.h"
+#include "trireme/planner/machine.h"
+
+namespace trireme::planner {
+namespace {
+
+// A machine that never was.
+Calibration made_up() {
+  Core core{
+      .fp32 =
+          {.forward = {.rate = 80e9, .left = 1e-9, .right = 0.5e-9, .result = 2e-9, .call_s = 2e-6},
+           .input = {.rate = 85e9, .left = 2e-9, .right = 0.5e-9, .result = 1e-9, .call_s = 2e-6},
+           .crosswise = {.rate = 70e9, .left = 2e-9, .right = 1e-9, .result = 3e-9, .call_s = 3e-6},
+           .attention = 30e9,
+           .memory_rate = 8e9,
+           .kernel_s = 5e-6},
+      .half =
+          {.forward = {.rate = 60e9, .left = 1e-9, .right = 2e-9, .result = 1e-9, .call_s = 2e-6},
+           .input = {.rate = 75e9, .left = 1e-9, .right = 2e-9, .result = 1e-9, .call_s = 2e-6},
+           .crosswise = {.rate = 50e9, .left = 2e-9, .right = 2e-9, .result = 3e-9, .call_s = 4e-6},
+           .attention = 20e9,
+           .memory_rate = 5e9,
+           .kernel_s = 7e-6},
+      .update_rate = 6e9,
+      .step_s = 1e-3,
+      .crowding = 1.125,
+      .process = 190e6,
+      .spread = 0.03};
+  Calibration made{.date = "2026-01-31", .cpu = "a \"CPU\"", .build = "trireme 0"};
+  made.machine = {.name = "this machine",
+                  .gpu = {.name = "cpu core",
+                          .half_flops = 60e9,
+                          .fp32_flops = 80e9,
+                          .memory_rate = 6e9,
+                          .core = core},
+                  .gpus_per_host = 2,
+                  .tiers = {{.name = "threads", .rate = 5e9, .latency_s = 1e-6},
+                            {.name = "shm", .rate = 4e9, .latency_s = 2e-6}}};
+  made.machine.gpu.efficiency.shared = 1;
+  return made;
+}
+
+config::Job job_of(int ranks, const std::vector<std::string>& sets = {}) {
+  config::Job job;
+  job.model = {.layers = 2, .hidden = 256, .heads = 4, .vocab = 512, .seq_len = 128};
+  job.run.micro_batch = 4;
+  job.run.global_batch = 16;
+  for (const std::string& set : sets) config::apply_set(job, set);
+  return config::resolve(job, ranks, {});
+}
+
+plan::PlanSet plan_of(const config::Job& job) { return Candidate(job, own_practice()).plan(); }
+
+TEST(LeastSquares, KeepsConstantsFromFallingBelowZero) {
+  // x + 2y = 5, x - y = -1 has the solution 1, 2.
+  EXPECT_THAT(least_squares({{1, 2}, {1, -1}}, {5, -1}),
+              testing::ElementsAre(testing::DoubleNear(1, 1e-9), testing::DoubleNear(2, 1e-9)));
+  // With y = -1 as the free solution, y stays 0 and x is the projection: (1*1 + 2*1)/(1 + 4).
+  EXPECT_THAT(least_squares({{1, 0}, {2, 1}}, {1, 1}),
+              testing::ElementsAre(testing::DoubleNear(0.6, 1e-9), 0.0));
+}
+
+TEST(Calibrate, FindsTheCurveThatProductsLieOn) {
+  const ProductCurve curve = made_up().machine.gpu.core->half.crosswise;
+  std::vector<MeasuredProduct> products;
+  for (const double m : {64, 256, 1024})
+    for (const double n : {96, 512})
+      for (const double k : {128, 2048})
+        products.push_back({.m = m, .n = n, .k = k, .seconds = seconds(curve, m, n, k)});
+  const ProductCurve found = fit_products(products);
+  EXPECT_NEAR(found.rate / curve.rate, 1, 1e-6);
+  EXPECT_NEAR(found.left / curve.left, 1, 1e-4);
+  EXPECT_NEAR(found.right / curve.right, 1, 1e-4);
+  EXPECT_NEAR(found.result / curve.result, 1, 1e-4);
+  EXPECT_NEAR(found.call_s / curve.call_s, 1, 1e-3);
+  products.resize(4);
+  EXPECT_THROW(fit_products(products), Error);
+}
+
+// Lines and steps as the machine would take them.
+Probe probe_of(const config::Job& job, int ranks, const Cluster& machine) {
+  const plan::PlanSet plan = plan_of(job);
+  const StepForecast forecast = forecast_step(plan, job, machine);
+  Probe probe{.job = job, .ranks = ranks, .step_s = forecast.step_s};
+  for (const sim::LineTime& line : forecast.lines.lists[0].lines)
+    probe.lines.push_back(line.end - line.start);
+  return probe;
+}
+
+Measurements measurements_of(const Cluster& machine) {
+  Measurements measured{.cores = 2, .process = 190e6};
+  const Core& core = *machine.gpu.core;
+  for (const Math math : {Math::kFp32, Math::kHalf})
+    for (const Pass pass : {Pass::kForward, Pass::kInput, Pass::kWeight})
+      for (const double m : {64, 256, 1024})
+        for (const double n : {96, 512})
+          for (const double k : {128, 2048}) {
+            const CoreRates& rates = math == Math::kFp32 ? core.fp32 : core.half;
+            measured.products.push_back(
+                {.math = math,
+                 .pass = pass,
+                 .m = m,
+                 .n = n,
+                 .k = k,
+                 .seconds = seconds(pass == Pass::kForward ? rates.forward
+                                    : pass == Pass::kInput ? rates.input
+                                                           : rates.crosswise,
+                                    m, n, k)});
+          }
+  for (const char* type : {"fp32", "bf16"})
+    for (const char* shape : {"model.hidden=128", "model.seq_len=512", "model.vocab=4096"})
+      for (const int ranks : {1, 2})
+        measured.probes.push_back(probe_of(
+            job_of(ranks, {shape, std::string("precision.compute=") + type}), ranks, machine));
+  for (const Tier& tier : machine.tiers)
+    for (const double bytes : {1024.0, 1048576.0, 16777216.0})
+      measured.collectives.push_back(
+          {.transport = tier.name,
+           .bytes = bytes,
+           .seconds = 2 * (bytes / 2 / tier.rate + tier.latency_s) * core.crowding});
+  return measured;
+}
+
+TEST(Calibrate, FindsTheMachineThatMeasurementsComeFrom) {
+  const Cluster machine = made_up().machine;
+  const Cluster found = fit_machine(measurements_of(machine));
+  const Core &a = *machine.gpu.core, &b = *found.gpu.core;
+  EXPECT_NEAR(b.fp32.forward.rate / a.fp32.forward.rate, 1, 1e-3);
+  EXPECT_NEAR(b.half.crosswise.rate / a.half.crosswise.rate, 1, 1e-3);
+  EXPECT_NEAR(b.half.attention / a.half.attention, 1, 1e-2);
+  EXPECT_NEAR(b.fp32.memory_rate / a.fp32.memory_rate, 1, 1e-2);
+  EXPECT_NEAR(b.crowding, a.crowding, 0.01);  // sums run beside backwards
+  EXPECT_NEAR(b.update_rate / a.update_rate, 1, 1e-3);
+  EXPECT_NEAR(b.step_s / a.step_s, 1, 0.05);
+  EXPECT_LT(b.spread, 0.01);
+  ASSERT_EQ(found.tiers.size(), 2u);
+  EXPECT_NEAR(found.tiers[1].rate / machine.tiers[1].rate, 1, 1e-2);
+  EXPECT_NEAR(found.tiers[1].latency_s / machine.tiers[1].latency_s, 1, 1e-2);
+  // So a layout that was not measured is forecast alike.
+  const config::Job job = job_of(4, {"parallel.pp=2", "parallel.tp=2", "precision.compute=bf16"});
+  const plan::PlanSet plan = plan_of(job);
+  EXPECT_NEAR(forecast_step(plan, job, found).step_s / forecast_step(plan, job, machine).step_s, 1,
+              0.01);
+}
+
+TEST(Calibrate, RefusesWhatIsNotThere) {
+  Measurements measured = measurements_of(made_up().machine);
+  std::erase_if(measured.probes,
+                [](const Probe& probe) { return probe.job.precision.compute == DType::kF32; });
+  EXPECT_THROW(fit_machine(measured), Error);
+  measured = measurements_of(made_up().machine);
+  measured.probes[0].lines.pop_back();
+  EXPECT_THROW(fit_machine(measured), Error);
+  measured = measurements_of(made_up().machine);
+  measured.collectives.clear();
+  EXPECT_THROW(fit_machine(measured), Error);
+  EXPECT_THROW(read_measurements(Json{{"cores", 2}}, "m.json"), Error);
+}
+
+TEST(Machine, CalibrationsPrintAndParse) {
+  const Calibration made = made_up();
+  EXPECT_EQ(parse_calibration(print_calibration(made), "c"), made);
+  EXPECT_THROW(parse_calibration("{}", "c"), Error);
+  // Where a cluster is asked for, its machine is one.
+  const harness::ScratchDirectory scratch;
+  EXPECT_EQ(find_cluster(scratch.write("machine.json", print_calibration(made)).string()),
+            made.machine);
+  std::string text = print_calibration(made);
+  text.replace(text.find("1.125"), 5, "-1.25");
+  EXPECT_THROW(parse_calibration(text, "c"), Error);
+}
+
+// Ranks without anything to exchange: two on one core take twice as long, on two cores as long as crowding says.
+TEST(Machine, RanksShareItsCores) {
+  Cluster machine = made_up().machine;
+  const auto step = [&](int ranks) {
+    const config::Job job =
+        job_of(ranks, {"run.global_batch=" + std::to_string(4 * ranks), "parallel.zero=0"});
+    return forecast_step(plan_of(job), job, machine).step_s;
+  };
+  for (Tier& tier : machine.tiers) tier = {.name = tier.name, .rate = 1e18};
+  const double one = step(1);
+  EXPECT_NEAR(step(2) / one, 1.125, 1e-4);
+  EXPECT_NEAR(step(4) / one, 2 * 1.125, 1e-4);
+  machine.gpus_per_host = 1;
+  EXPECT_NEAR(step(2) / one, 2, 1e-4);
+}
+
+// One rank has no one to share with: its step is the sum of its lines, each the sum of its kernels.
+TEST(Machine, AStepOfOneRankIsTheSumOfItsKernels) {
+  const Cluster machine = made_up().machine;
+  const config::Job job = job_of(1, {"precision.compute=bf16"});
+  const ModelKernels kernels = model_kernels(job, own_practice());
+  const auto all = [&](const NodeKernels& node) {
+    return seconds(machine.gpu, node.forward) + seconds(machine.gpu, node.input) +
+           seconds(machine.gpu, node.weight);
+  };
+  const plan::PlanSet plan = plan_of(job);
+  double sum = 4 * (all(kernels.embed) + 2 * all(kernels.block) + all(kernels.head)) + 1e-3;
+  for (const plan::Instr& line : plan.list(0))
+    if (line.node < 0) sum += sim::moved_bytes(plan, 0, line) / 6e9;
+  const StepForecast forecast = forecast_step(plan, job, machine);
+  EXPECT_NEAR(forecast.step_s / sum, 1, 1e-9);
+  EXPECT_NEAR(forecast.high_s / forecast.step_s, std::exp(1.2816 * 0.03), 1e-6);
+  EXPECT_NEAR(forecast.step_s / forecast.low_s, std::exp(1.2816 * 0.03), 1e-6);
+  EXPECT_DOUBLE_EQ(forecast.process_bytes,
+                   190e6 + static_cast<double>(plan::memory_account(plan, 0).peak_of_tensors()));
+}
+
+// Threads' tensors are one process's, over the first tier; processes have their own, and the second.
+TEST(Machine, RanksAreThreadsOrProcesses) {
+  Calibration made = made_up();
+  const config::Job job = job_of(2, {"parallel.tp=2"});
+  const plan::PlanSet plan = plan_of(job);
+  const StepForecast threads = forecast_step(plan, job, made, RanksAs::kThreads),
+                     processes = forecast_step(plan, job, made, RanksAs::kProcesses);
+  const auto tensors = static_cast<double>(plan::memory_account(plan, 0).peak_of_tensors());
+  EXPECT_DOUBLE_EQ(threads.process_bytes, 190e6 + 2 * tensors);
+  EXPECT_DOUBLE_EQ(processes.process_bytes, 190e6 + tensors);
+  EXPECT_GT(processes.step_s, threads.step_s);
+  EXPECT_EQ(threads.source, "by the calibration of 2026-01-31");
+  const StepForecast none = uncalibrated_step(plan, "why");
+  EXPECT_EQ(none.source, "uncalibrated: why");
+  EXPECT_EQ(none.high_s, 0);
+  EXPECT_EQ(none.process_bytes, 0);
+}
+
+TEST(Machine, SaysWhatItDoesNotForesee) {
+  EXPECT_EQ(unforeseen(job_of(1)), "");
+  EXPECT_EQ(unforeseen(job_of(1, {"precision.compute=bf16"})), "");
+  EXPECT_THAT(unforeseen(job_of(1, {"precision.compute=fp16"})), testing::HasSubstr("fp16"));
+  EXPECT_THAT(unforeseen(job_of(1, {"offload.optimizer=host"})), testing::HasSubstr("offload"));
+  EXPECT_THAT(unforeseen(job_of(1, {"lora.rank=4"})), testing::HasSubstr("adapters"));
+}
+
+}  // namespace
+}  // namespace trireme::planner
