@@ -1,0 +1,74 @@
+#include "trireme/planner/network.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/formats/scratch.h"
+#include "trireme/base/error.h"
+
+namespace trireme::planner {
+namespace {
+
+using mesh::Axis;
+using plan::Exchange;
+
+// Hosts of eight, 100 bytes a second inside and 10 between, half of it reached by collectives inside.
+Cluster hosts(int count) {
+  return {.name = "hosts",
+          .gpus_per_host = 8,
+          .hosts = count,
+          .tiers = {{.name = "inside", .span = 8, .rate = 100, .latency_s = 1, .efficiency = 0.5},
+                    {.name = "between", .rate = 10, .latency_s = 4, .efficiency = 1}}};
+}
+
+TEST(Network, AGroupInsideAHostUsesItsLinks) {
+  const Cluster cluster = hosts(1);
+  const Network network(cluster, mesh::Mesh({.tp = 4}));
+  EXPECT_DOUBLE_EQ(network.seconds(Exchange::kAllGather, Axis::kTp, 1000), 0.75 * 1000 / 50 + 3);
+  EXPECT_DOUBLE_EQ(network.seconds(Exchange::kAllReduce, Axis::kTp, 1000),
+                   2 * (0.75 * 1000 / 50 + 3));
+  EXPECT_EQ(network.seconds(Exchange::kAllReduce, Axis::kDpShard, 1000), 0);
+}
+
+TEST(Network, MembersOfAHostBringTheirLinksTogether) {
+  const Cluster cluster = hosts(2);
+  // Eight members on each host: 8 x 10 between them is more than the 50 inside.
+  const Network all(cluster, mesh::Mesh({.dp_shard = 16}));
+  EXPECT_DOUBLE_EQ(all.seconds(Exchange::kReduceScatter, Axis::kDpShard, 1600),
+                   15.0 / 16 * 1600 / 50 + (6 + 4));
+  // One member on each: its own link.
+  const Network one(cluster, mesh::Mesh({.dp_shard = 2, .tp = 8}));
+  EXPECT_DOUBLE_EQ(one.seconds(Exchange::kReduceScatter, Axis::kDpShard, 1600),
+                   0.5 * 1600 / 10 + 4);
+  // Four.
+  const Network four(cluster, mesh::Mesh({.dp_shard = 8, .tp = 2}));
+  EXPECT_DOUBLE_EQ(four.seconds(Exchange::kReduceScatter, Axis::kDpShard, 1600),
+                   7.0 / 8 * 1600 / 40 + (3 + 4));
+}
+
+TEST(Network, LatencyGrowsWithTheLogarithmOfManyHosts) {
+  const Cluster cluster = hosts(1024);
+  const Network network(cluster, mesh::Mesh({.dp_shard = 1024, .tp = 8}));
+  EXPECT_DOUBLE_EQ(network.seconds(Exchange::kAllGather, Axis::kDpShard, 0), 4 * 20);
+}
+
+TEST(Network, ATransferHasTheRateOfTheTierBetweenTheStages) {
+  const Cluster cluster = hosts(2);
+  EXPECT_DOUBLE_EQ(Network(cluster, mesh::Mesh({.pp = 2, .tp = 8})).transfer(100), 10 + 4);
+  EXPECT_DOUBLE_EQ(Network(cluster, mesh::Mesh({.pp = 2, .tp = 4})).transfer(100), 1 + 1);
+}
+
+TEST(Network, RefusesWhatTheClusterCannotHold) {
+  const Cluster small = hosts(1);
+  EXPECT_EQ(
+      formats::refusal([&] { Network(small, mesh::Mesh({.dp_shard = 16})); }, ErrorKind::kUsage),
+      "cluster hosts has 1 hosts of 8 = 8 GPUs, the layout needs 16; take fewer ranks or more "
+      "hosts");
+  Cluster apart = hosts(2);
+  apart.tiers.pop_back();
+  EXPECT_EQ(
+      formats::refusal([&] { Network(apart, mesh::Mesh({.dp_shard = 16})); }, ErrorKind::kUsage),
+      "cluster hosts: no tier joins 16 ranks; give the outermost span: 0");
+}
+
+}  // namespace
+}  // namespace trireme::planner
