@@ -22,7 +22,9 @@ double inside(const Decoder& model) {
 // Probabilities of unfused attention; with dropout its mask and output as well.
 double probabilities(const Decoder& model, const Split& split, const MemoryPractice& practice) {
   const double keys = split.sequence;
-  return practice.flash ? 0 : (kActivation + (practice.dropout ? 1 + kActivation : 0)) * model.heads * keys;
+  return practice.flash
+             ? 0
+             : (kActivation + (practice.dropout ? 1 + kActivation : 0)) * model.heads * keys;
 }
 
 double whole_width(const Decoder& model, const Split& split) {
@@ -77,7 +79,8 @@ double gradients(const Decoder& model, const Split& split, const MemoryPractice&
 LayerBytes layer_bytes(const Decoder& model, const Split& split, const MemoryPractice& practice) {
   LayerBytes bytes;
   bytes.kept = kept(model, split, practice);
-  const double input = practice.keeps == Keeps::kInputs ? kActivation * whole_width(model, split) : 0;
+  const double input =
+      practice.keeps == Keeps::kInputs ? kActivation * whole_width(model, split) : 0;
   const double again = practice.keeps == Keeps::kAll         ? 0
                        : practice.keeps == Keeps::kOperators ? bytes.kept
                                                              : input;

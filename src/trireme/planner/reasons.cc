@@ -343,31 +343,38 @@ std::vector<Reason> reasons(const Answer& answer, const Sieved& sieved) {
   return Reasons(answer, sieved).run();
 }
 
-std::vector<Change> changes(const Answer& answer) {
+std::vector<Change> changes(const Answer& answer, const Sieved& now) {
   constexpr double kTelling = 1.01;  // less is nothing to change a layout for
   constexpr int kEstimated = 8;
   std::vector<Change> changes;
-  const Layout& chosen = answer.options.front().layout;
+  const Option& option = answer.options.front();
+  const Layout& chosen = option.layout;
+  const std::optional<Priced> own = now.estimated(chosen);
+  // Estimates are compared with estimates, and told as the simulation of the choice has them.
+  const double told = own ? option.seconds / own->estimate : 1;
   for (const auto& [what, question] : changed(answer.question)) {
-    const Sieved sieved(question, chosen.away);
-    const std::vector<Priced> best = sieved.best(kEstimated);
+    const Sieved then(question, chosen.away);
+    const std::vector<Priced> best = then.best(kEstimated);
     if (best.empty()) {
       changes.push_back({.what = what, .best = chosen, .seconds = 0, .alters = true});
       continue;
     }
+    const auto fits = [](const Sieved& sieved) {
+      return [&sieved](const Priced& one) { return one.price.bytes <= sieved.limit(); };
+    };
+    const auto fitting = std::ranges::find_if(best, fits(then));
+    const Priced& first = fitting == best.end() ? best.front() : *fitting;
     const bool divides =
         question.job.run.global_batch % (std::int64_t{chosen.micro_batch} * chosen.dp()) == 0;
-    std::optional<Priced> same;
-    if (divides) same = sieved.estimated(chosen);
-    const Priced* first = nullptr;
-    for (const Priced& one : best)
-      if (one.price.bytes <= sieved.limit() && first == nullptr) first = &one;
-    if (first == nullptr) first = &best.front();
-    const double seconds = same ? same->estimate : std::numeric_limits<double>::infinity();
-    const bool alters = seconds > kTelling * first->estimate;
+    const std::optional<Priced> same = divides ? then.estimated(chosen) : std::nullopt;
+    // What was ahead by the estimate before, and was not chosen, has to be further ahead now.
+    double ahead = 1;
+    if (const auto before = now.estimated(first.layout); own && before && fits(now)(*before))
+      ahead = std::max(ahead, own->estimate / before->estimate);
+    const bool alters = !same || same->estimate > kTelling * ahead * first.estimate;
     changes.push_back({.what = what,
-                       .best = alters ? first->layout : chosen,
-                       .seconds = alters ? first->estimate : seconds,
+                       .best = alters ? first.layout : chosen,
+                       .seconds = told * (alters ? ahead * first.estimate : same->estimate),
                        .alters = alters});
   }
   return changes;

@@ -13,7 +13,7 @@ namespace trireme::planner {
 std::vector<Reason> reasons(const Answer& answer, const Sieved& sieved);
 
 // The question asked again with 10 % more memory, half and twice the network between hosts, and half and twice the batch.
-std::vector<Change> changes(const Answer& answer);
+std::vector<Change> changes(const Answer& answer, const Sieved& now);
 
 // What the layout uses that has not been shown to work, or what the job does not use of the machine.
 std::vector<std::string> notes(const Answer& answer);

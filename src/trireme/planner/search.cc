@@ -77,7 +77,7 @@ class Search {
       say("explaining");
       const Sieved& sieved = *part_of(answer.options.front().layout).sieved;
       answer.reasons = reasons(answer, sieved);
-      answer.changes = changes(answer);
+      answer.changes = changes(answer, sieved);
       answer.notes = notes(answer);
     }
     answer.effort.seconds = watch.seconds();
