@@ -9,6 +9,7 @@
 
 #include "tests/apps/launched.h"
 #include "tests/apps/run_files.h"
+#include "trireme/base/clock.h"
 #include "trireme/base/ports.h"
 
 namespace trireme::app {
@@ -126,6 +127,23 @@ TEST_F(Hosts, EndTogether) {
   desk_.write("finish", "");
   EXPECT_EQ(first->wait().exit_code, 0);
   EXPECT_EQ(second->wait().exit_code, 0);
+}
+
+// As on a full disk. Without a word the second would wait for a leader for the join timeout, ten minutes.
+TEST_F(Hosts, AGenerationThatCannotBeNotedEndsAllOfThem) {
+  const auto first = agent("first", {"--nnodes", "1:2", "--max-restarts", "1000"});
+  ASSERT_TRUE(comes("0", 1));
+  std::filesystem::remove(desk_ / "run/.generation");
+  std::filesystem::create_directories(desk_ / "run/.generation");
+  const auto second = agent("second", {"--nnodes", "1:2", "--max-restarts", "1000"});
+  const Stopwatch clock;
+  for (const auto* each : {&first, &second}) {
+    const Result result = (*each)->wait();
+    EXPECT_EQ(result.exit_code, 3);
+    EXPECT_THAT(result.err, AllOf(HasSubstr("generation 2 cannot begin: run/.generation"),
+                                  HasSubstr("Is a directory")));
+  }
+  EXPECT_LT(clock.seconds(), 60);
 }
 
 // Which host leads, and where, is what those say who started the agents.
@@ -330,6 +348,7 @@ TEST_F(Hosts, MemoryOfAHostThatMissedAGenerationIsEmptied) {
   ASSERT_TRUE(comes("0", 1)) << "the first goes on alone";
   second->signal(SIGCONT);
   ASSERT_TRUE(comes("1", 2));
+  ASSERT_TRUE(comes("0", 2)) << "which may begin later";
   const std::string generation = std::to_string(seen_["1"]);
   EXPECT_EQ(read_file(desk_ / ("seen-1-" + generation)), "");
   EXPECT_EQ(read_file(desk_ / ("seen-0-" + generation)), "mark\n") << "it was always there";

@@ -284,6 +284,41 @@ TEST_F(MembershipTest, AClockThatLeapsMakesNoLeaseOlder) {
   EXPECT_EQ(generation(), 8u);
 }
 
+// The generation that could not be noted down is one that nobody has heard of.
+TEST_F(MembershipTest, ALeaderThatCannotGoOnTellsEveryHost) {
+  begin({.least = 2, .most = 2});
+  hear(1);
+  hear(2);
+  for (const HostId id : {1, 2}) {
+    hosts_[id].ranks = Report::Ranks::kGone;
+    hosts_[id].outcome = {4, 0, "rank 0 was killed", SIGKILL};
+  }
+  for (const HostId id : {2, 1}) {
+    Report& report = hosts_[id];
+    ++report.sequence;
+    const auto actions = leader_->report(report, now_);
+    if (id == 1) {
+      ASSERT_TRUE(actions.serve);
+      ASSERT_EQ(*actions.serve, 2u);
+    }
+  }
+  take(leader_->abandon({3, -1, "no room for the note"}, now_));
+  ASSERT_TRUE(leader_->finished());
+  for (const HostId id : {1, 2}) {
+    EXPECT_EQ(orders_[id].what, Says::kFinish);
+    EXPECT_EQ(orders_[id].outcome.exit_code, 3);
+    EXPECT_EQ(orders_[id].outcome.cause, "no room for the note");
+  }
+  ASSERT_EQ(faults_.size(), 1u);
+  EXPECT_EQ(faults_[0].kind, "rank killed");
+  EXPECT_TRUE(leader_->anybody_left()) << "it stays until they know";
+  hosts_[2].what = Says::kFinish;
+  hear(2);
+  EXPECT_FALSE(leader_->anybody_left());
+  take(leader_->abandon({1, -1, "again"}, now_));
+  EXPECT_EQ(leader_->finished()->exit_code, 3) << "the first end counts";
+}
+
 TEST_F(MembershipTest, AnotherRunsAgentIsSentAway) {
   begin({});
   const auto actions =

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "trireme/base/error.h"
@@ -140,11 +141,25 @@ void Agent::do_member(Member::Actions actions) {
         (left_->cause.empty() ? "" : " (") + link_->trouble() + (left_->cause.empty() ? "" : ")");
 }
 
-void Agent::do_leader(Membership::Actions actions) {
-  if (actions.serve) {
-    if (*actions.serve != 0 && config_.remember) config_.remember(*actions.serve);
-    reply(store_.serve(*actions.serve));
+// A disk that takes no note of a generation is a person's to mend: without a word the other hosts would wait for us.
+void Agent::remember(Membership::Actions& actions) {
+  if (!actions.serve || *actions.serve == 0 || !config_.remember) return;
+  try {
+    config_.remember(*actions.serve);
+  } catch (const Error& error) {
+    const std::string cause =
+        fmt::format("generation {} cannot begin: {}", *actions.serve, error.what());
+    Membership::Actions end =
+        leader_->abandon({.exit_code = exit_code(error.kind()), .rank = -1, .cause = cause}, now());
+    actions.serve = end.serve;
+    actions.send = std::move(end.send);
+    std::move(end.faults.begin(), end.faults.end(), std::back_inserter(actions.faults));
   }
+}
+
+void Agent::do_leader(Membership::Actions actions) {
+  remember(actions);
+  if (actions.serve) reply(store_.serve(*actions.serve));
   for (Order& order : actions.send) {
     if (order.host == config_.member.self.host)
       own_.emplace_back(std::move(order));

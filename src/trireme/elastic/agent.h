@@ -30,8 +30,9 @@ struct AgentConfig {
   double tick_s = 0.1;
   flight::Patience patience{};  // with ranks that do nothing; 0 in `steps`: they are never named
   double give_up_s = 25;        // so long after they were named they are stopped
-  std::vector<std::string> stack_command{};                  // as of StackReader
-  std::function<void(std::uint64_t generation)> remember{};  // called before a generation begins
+  std::vector<std::string> stack_command{};  // as of StackReader
+  // Called before a generation begins; where it throws an Error, the run ends so on every host.
+  std::function<void(std::uint64_t generation)> remember{};
   // Called before ranks of this host are started.
   std::function<void(std::uint64_t generation)> on_start{};
   std::function<void(const Fault&)> on_fault{};
@@ -60,6 +61,7 @@ class Agent {
   void judge_silence();
   void do_member(Member::Actions actions);
   void do_leader(Membership::Actions actions);
+  void remember(Membership::Actions& actions);
   void deliver_own();
   void received(env::ConnectionId from, const Message& message);
   void reply(const Store::Replies& replies);

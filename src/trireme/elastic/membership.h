@@ -55,6 +55,8 @@ class Membership {
                   const std::string& cause);
   // It will not.
   Actions accuse(std::uint64_t generation, const Outcome& outcome, double now);
+  // The leader's host cannot go on: the run ends so, and every host is told.
+  Actions abandon(const Outcome& outcome, double now);
   // The generation that runs, 0: none; and its ranks.
   std::uint64_t running() const { return phase_ == Phase::kRunning ? generation_ : 0; }
   int world() const;

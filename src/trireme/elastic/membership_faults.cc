@@ -57,6 +57,11 @@ Membership::Actions Membership::accuse(std::uint64_t generation, const Outcome& 
   return take(std::nullopt);
 }
 
+Membership::Actions Membership::abandon(const Outcome& outcome, double now) {
+  if (!finished_) finish(outcome, now);
+  return take(std::nullopt);
+}
+
 void Membership::note(const Part& part, const Outcome& outcome, double now) {
   const bool interrupted = outcome.exit_code > kSignalled && outcome.signal == 0;
   if (interrupted && (phase_ == Phase::kStopping || own_leaving() != 0)) return;
