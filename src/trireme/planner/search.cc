@@ -18,7 +18,7 @@
 namespace trireme::planner {
 namespace {
 
-double gib(double bytes) { return bytes / (1 << 30); }
+double gibibytes(double bytes) { return bytes / (1 << 30); }
 
 // What is compared: seconds, or GPU seconds.
 double cost(Objective by, const Layout& layout, double seconds) {
@@ -212,8 +212,8 @@ class Search {
         ErrorKind::kNoRoom,
         "nothing fits on {} {}: the smallest need is {:.1f} GiB a GPU ({}), a {} has {:.1f} GiB{}; "
         "{}",
-        question.gpus, question.gpus == 1 ? "GPU" : "GPUs", gib(least.price.bytes),
-        text(least.layout), cluster.gpu.name, gib(memory_of(cluster)),
+        question.gpus, question.gpus == 1 ? "GPU" : "GPUs", gibibytes(least.price.bytes),
+        text(least.layout), cluster.gpu.name, gibibytes(memory_of(cluster)),
         cluster.host_rate > 0 && cluster.host_memory > 0
             ? ", and what could wait in host memory is not enough less"
             : "",
