@@ -19,7 +19,7 @@ using harness::FileFault;
 using harness::MemoryFiles;
 using harness::SmallCheckpoint;
 
-const Path kRoot = "/checkpoints";
+const Path kControlled = "/checkpoints";
 
 // Passes everything on.
 class Through : public env::FileSystem {
@@ -120,13 +120,13 @@ Harm save_with(FileFault fault) {
   Harm harm;
   for (bool fired = true; fired; ++harm.tries) {
     MemoryFiles memory;
-    memory.make_directory(kRoot);
-    SmallCheckpoint().save(memory, kRoot, 1);
+    memory.make_directory(kControlled);
+    SmallCheckpoint().save(memory, kControlled, 1);
     FailingFiles failing(memory);
     Protection files(failing);
     failing.fail(harm.tries, fault);
     try {
-      SmallCheckpoint().save(files, kRoot, 2);
+      SmallCheckpoint().save(files, kControlled, 2);
     } catch (const Error&) {
       ++harm.refused;
     }
@@ -138,9 +138,9 @@ Harm save_with(FileFault fault) {
         return false;
       }
     };
-    const bool second = memory.status(kRoot / "step-2").kind != env::Kind::kAbsent;
-    harm.half += !intact(kRoot / (second ? "step-2" : "step-1"));
-    const auto newest = newest_checkpoint(kRoot, CheckpointCheck::kManifest, memory);
+    const bool second = memory.status(kControlled / "step-2").kind != env::Kind::kAbsent;
+    harm.half += !intact(kControlled / (second ? "step-2" : "step-1"));
+    const auto newest = newest_checkpoint(kControlled, CheckpointCheck::kManifest, memory);
     harm.taken += !newest || !intact(newest->path);
   }
   return harm;
@@ -174,14 +174,14 @@ TEST(Control, WithoutReadingBackALieIsTakenForACheckpoint) {
 TEST(Control, WithoutDigestsDamageIsTaken) {
   const auto newest_after = [](const auto& harm, CheckpointCheck check) {
     MemoryFiles files;
-    files.make_directory(kRoot);
-    SmallCheckpoint().save(files, kRoot, 1);
-    SmallCheckpoint().save(files, kRoot, 2);
+    files.make_directory(kControlled);
+    SmallCheckpoint().save(files, kControlled, 1);
+    SmallCheckpoint().save(files, kControlled, 2);
     harm(files);
-    return newest_checkpoint(kRoot, check, files)->manifest.step;
+    return newest_checkpoint(kControlled, check, files)->manifest.step;
   };
-  const Path first = kRoot / "step-2/rank-0.safetensors",
-             other = kRoot / "step-2/rank-1.safetensors";
+  const Path first = kControlled / "step-2/rank-0.safetensors",
+             other = kControlled / "step-2/rank-1.safetensors";
   const auto flip = [&](MemoryFiles& files) {
     files.disk().nodes.at(files.disk().find(first)).bytes.back() ^= 1;
   };

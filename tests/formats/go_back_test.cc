@@ -22,20 +22,20 @@ using harness::FileFault;
 using harness::MemoryFiles;
 using harness::SmallCheckpoint;
 
-const Path kRoot = "/checkpoints";
-constexpr auto kEveryByte = CheckpointCheck::kEveryByte;
+const Path kSaved = "/checkpoints";
+constexpr auto kAllBytes = CheckpointCheck::kEveryByte;
 constexpr char kOther[] = R"({"left_out":[[16,20]]})";
 
 // Steps 1 to 4.
 void begin(MemoryFiles& files) {
-  files.make_directory(kRoot);
+  files.make_directory(kSaved);
   files.fsync_directory("/");
-  for (const int step : {1, 2, 3, 4}) SmallCheckpoint().save(files, kRoot, step);
+  for (const int step : {1, 2, 3, 4}) SmallCheckpoint().save(files, kSaved, step);
   files.mark(1);
 }
 
 Manifest other(env::FileSystem& files) {
-  Manifest manifest = read_manifest(kRoot / "step-2", files);
+  Manifest manifest = read_manifest(kSaved / "step-2", files);
   manifest.train_state = kOther;
   manifest.consumed_samples = 168;
   return manifest;
@@ -43,7 +43,7 @@ Manifest other(env::FileSystem& files) {
 
 // What a run that starts now goes on from: its step, negative where it is of the new history.
 std::int64_t next(env::FileSystem& files) {
-  const NewestCheckpoint newest = newest_checkpoint(kRoot, kEveryByte, files).value();
+  const NewestCheckpoint newest = newest_checkpoint(kSaved, kAllBytes, files).value();
   EXPECT_TRUE(SmallCheckpoint().intact(files, newest.path));
   const bool is_other = newest.manifest.train_state == kOther;
   EXPECT_EQ(newest.manifest.consumed_samples, is_other ? 168 : 8 * newest.manifest.step);
@@ -53,9 +53,9 @@ std::int64_t next(env::FileSystem& files) {
 TEST(GoBack, AnOlderOneIsTheNewestAndSaysSomethingElse) {
   MemoryFiles files;
   begin(files);
-  go_back(files, kRoot, other(files));
+  go_back(files, kSaved, other(files));
   EXPECT_EQ(next(files), -2);
-  const auto left = list_checkpoints(kRoot, kEveryByte, files);
+  const auto left = list_checkpoints(kSaved, kAllBytes, files);
   ASSERT_EQ(left.size(), 2u);
   EXPECT_EQ(left[0].problem + left[1].problem, "");
   EXPECT_EQ(left[1].step, 1);
@@ -65,7 +65,7 @@ TEST(GoBack, AnOlderOneIsTheNewestAndSaysSomethingElse) {
 TEST(GoBack, SurvivesPowerLossAtEveryCall) {
   MemoryFiles memory;
   begin(memory);
-  go_back(memory, kRoot, other(memory));
+  go_back(memory, kSaved, other(memory));
   memory.mark(2);
   std::mt19937_64 random(3);
   const std::vector<harness::DiskOp> log = memory.log();
@@ -79,7 +79,7 @@ TEST(GoBack, SurvivesPowerLossAtEveryCall) {
       MemoryFiles after(disk);
       const std::int64_t step = next(after);
       ++found[step];
-      EXPECT_NO_THROW(verify_checkpoint(kRoot / "step-2", after));
+      EXPECT_NO_THROW(verify_checkpoint(kSaved / "step-2", after));
       if (mark == 2) {
         EXPECT_EQ(step, -2);
       }
@@ -103,7 +103,7 @@ TEST_P(GoBackFails, AtEveryCallAndTheNextTimeWorks) {
     const Manifest manifest = other(files);
     files.fail(nth, fault, error);
     try {
-      go_back(files, kRoot, manifest);
+      go_back(files, kSaved, manifest);
     } catch (const Error& failure) {
       EXPECT_EQ(failure.kind(), ErrorKind::kData);
     }
@@ -111,8 +111,8 @@ TEST_P(GoBackFails, AtEveryCallAndTheNextTimeWorks) {
     files.fail(FailingFiles::kNever, fault);
     const std::int64_t step = next(files);
     EXPECT_TRUE(step == 4 || step == 3 || step == -2) << nth << ": " << step;
-    EXPECT_NO_THROW(verify_checkpoint(kRoot / "step-2", files)) << nth;
-    go_back(files, kRoot, manifest);
+    EXPECT_NO_THROW(verify_checkpoint(kSaved / "step-2", files)) << nth;
+    go_back(files, kSaved, manifest);
     EXPECT_EQ(next(files), -2) << nth;
   }
   EXPECT_GE(nth, 10);

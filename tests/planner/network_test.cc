@@ -12,7 +12,7 @@ using mesh::Axis;
 using plan::Exchange;
 
 // Hosts of eight, 100 bytes a second inside and 10 between, half of it reached by collectives inside.
-Cluster hosts(int count) {
+Cluster pair_of_tiers(int count) {
   return {.name = "hosts",
           .gpus_per_host = 8,
           .hosts = count,
@@ -21,7 +21,7 @@ Cluster hosts(int count) {
 }
 
 TEST(Network, AGroupInsideAHostUsesItsLinks) {
-  const Cluster cluster = hosts(1);
+  const Cluster cluster = pair_of_tiers(1);
   const Network network(cluster, mesh::Mesh({.tp = 4}));
   EXPECT_DOUBLE_EQ(network.seconds(Exchange::kAllGather, Axis::kTp, 1000), 0.75 * 1000 / 50 + 3);
   EXPECT_DOUBLE_EQ(network.seconds(Exchange::kAllReduce, Axis::kTp, 1000),
@@ -30,7 +30,7 @@ TEST(Network, AGroupInsideAHostUsesItsLinks) {
 }
 
 TEST(Network, MembersOfAHostBringTheirLinksTogether) {
-  const Cluster cluster = hosts(2);
+  const Cluster cluster = pair_of_tiers(2);
   // Eight members on each host: 8 x 10 between them is more than the 50 inside.
   const Network all(cluster, mesh::Mesh({.dp_shard = 16}));
   EXPECT_DOUBLE_EQ(all.seconds(Exchange::kReduceScatter, Axis::kDpShard, 1600),
@@ -46,24 +46,24 @@ TEST(Network, MembersOfAHostBringTheirLinksTogether) {
 }
 
 TEST(Network, LatencyGrowsWithTheLogarithmOfManyHosts) {
-  const Cluster cluster = hosts(1024);
+  const Cluster cluster = pair_of_tiers(1024);
   const Network network(cluster, mesh::Mesh({.dp_shard = 1024, .tp = 8}));
   EXPECT_DOUBLE_EQ(network.seconds(Exchange::kAllGather, Axis::kDpShard, 0), 4 * 20);
 }
 
 TEST(Network, ATransferHasTheRateOfTheTierBetweenTheStages) {
-  const Cluster cluster = hosts(2);
+  const Cluster cluster = pair_of_tiers(2);
   EXPECT_DOUBLE_EQ(Network(cluster, mesh::Mesh({.pp = 2, .tp = 8})).transfer(100), 10 + 4);
   EXPECT_DOUBLE_EQ(Network(cluster, mesh::Mesh({.pp = 2, .tp = 4})).transfer(100), 1 + 1);
 }
 
 TEST(Network, RefusesWhatTheClusterCannotHold) {
-  const Cluster small = hosts(1);
+  const Cluster small = pair_of_tiers(1);
   EXPECT_EQ(
       formats::refusal([&] { Network(small, mesh::Mesh({.dp_shard = 16})); }, ErrorKind::kUsage),
       "cluster hosts has 1 hosts of 8 = 8 GPUs, the layout needs 16; take fewer ranks or more "
       "hosts");
-  Cluster apart = hosts(2);
+  Cluster apart = pair_of_tiers(2);
   apart.tiers.pop_back();
   EXPECT_EQ(
       formats::refusal([&] { Network(apart, mesh::Mesh({.dp_shard = 16})); }, ErrorKind::kUsage),

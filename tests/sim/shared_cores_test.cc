@@ -86,13 +86,13 @@ plan::Program chain(int count) {
   return program;
 }
 
-PlanSet pipeline(int p, int m, mesh::Degrees degrees = {}) {
+PlanSet shared_pipeline(int p, int m, mesh::Degrees degrees = {}) {
   degrees.pp = p;
   return plan::compile(chain(p), mesh::Mesh(degrees),
                        {.micro_batches = m, .schedule = plan::schedules::Schedule::kGpipe});
 }
 
-double unit_cost(int, const Instr& line) {
+double whole_cost(int, const Instr& line) {
   if (line.verb == Verb::kForward || line.verb == Verb::kRecompute) return 1;
   return line.verb == Verb::kBackward ? 2 : 0;
 }
@@ -102,8 +102,8 @@ double unit_cost(int, const Instr& line) {
 TEST(SharedCores, APipelineOnOneCoreAddsUp) {
   for (const int p : {1, 2, 4})
     for (const int m : {1, 2, 4}) {
-      EXPECT_DOUBLE_EQ(simulate(pipeline(p, m), unit_cost, {.count = 1}).step_s, 3.0 * p * m);
-      EXPECT_DOUBLE_EQ(simulate(pipeline(p, m), unit_cost, {.count = p}).step_s, 3.0 * (m + p - 1));
+      EXPECT_DOUBLE_EQ(simulate(shared_pipeline(p, m), whole_cost, {.count = 1}).step_s, 3.0 * p * m);
+      EXPECT_DOUBLE_EQ(simulate(shared_pipeline(p, m), whole_cost, {.count = p}).step_s, 3.0 * (m + p - 1));
     }
 }
 
@@ -111,14 +111,14 @@ TEST(SharedCores, APipelineOnOneCoreAddsUp) {
 // cores. Backwards of 2 likewise: 3 (m + p - 1) = 12. With three micro-batches all three stages have a forward in
 // [2,3]: it takes 1.5 instead of 1. So do the backwards in the middle, 3 instead of 2: 15 + 0.5 + 1.
 TEST(SharedCores, StagesBeyondTheCoresWaitOnlyWhereAllAreBusy) {
-  EXPECT_DOUBLE_EQ(simulate(pipeline(3, 2), unit_cost, {.count = 2}).step_s, 12);
-  EXPECT_DOUBLE_EQ(simulate(pipeline(3, 3), unit_cost, {.count = 2}).step_s, 16.5);
+  EXPECT_DOUBLE_EQ(simulate(shared_pipeline(3, 2), whole_cost, {.count = 2}).step_s, 12);
+  EXPECT_DOUBLE_EQ(simulate(shared_pipeline(3, 3), whole_cost, {.count = 2}).step_s, 16.5);
 }
 
 // Two data-parallel ranks of every stage run one list: two who ask for a core.
 TEST(SharedCores, RanksThatShareAListCountEach) {
-  const PlanSet plan = pipeline(1, 2, {.dp_shard = 2});
-  const Forecast forecast = simulate(plan, unit_cost, {.count = 1});
+  const PlanSet plan = shared_pipeline(1, 2, {.dp_shard = 2});
+  const Forecast forecast = simulate(plan, whole_cost, {.count = 1});
   EXPECT_DOUBLE_EQ(forecast.step_s, 12);
   EXPECT_DOUBLE_EQ(forecast.lists[0].comp_busy_s, 12);
 }
@@ -128,9 +128,9 @@ TEST(SharedCores, CoresForEverythingChangeNothing) {
   const auto cost = [](int rank, const Instr& line) -> LineSeconds {
     if (plan::is_transfer(line)) return {0.25, 0.125};
     if (line.verb == Verb::kUnshard || line.verb == Verb::kReduceGrads) return 0.75;
-    return unit_cost(rank, line);
+    return whole_cost(rank, line);
   };
-  for (const PlanSet& plan : {pipeline(4, 6), pipeline(2, 4, {.dp_shard = 2}),
+  for (const PlanSet& plan : {shared_pipeline(4, 6), shared_pipeline(2, 4, {.dp_shard = 2}),
                               plan::compile(arch::chain_example(6), mesh::Mesh({.dp_shard = 2}),
                                             {.zero = 3, .micro_batches = 2})}) {
     const Forecast alone = simulate(plan, cost), shared = simulate(plan, cost, {.count = 1000});
