@@ -1,6 +1,7 @@
 // Two agents of which the second reaches the first through bench/faultproxy, which does to their connection what networks
 // do: damage is refused and the connection made anew, a long silence costs a generation, and the run ends as it should.
 #include "tests/apps/launched.h"
+#include "tests/harness/needs.h"
 #include "trireme/env/descriptor.h"
 
 namespace trireme::app {
@@ -11,7 +12,9 @@ class Proxied : public Hosts {
   static constexpr char kPython[] = "/usr/bin/python3";
 
   void SetUp() override {
-    if (::access(kPython, X_OK) != 0) GTEST_SKIP() << "needs python3 for bench/faultproxy";
+    TRIREME_NEEDS("python3", ::access(kPython, X_OK) == 0
+                                 ? ""
+                                 : "bench/faultproxy is written in it; runs where it is installed");
     direct_ = endpoint_;
     through_ = "127.0.0.1:" + std::to_string(free_port());
     ASSERT_EQ(::mkfifo((desk_ / "lines").c_str(), 0600), 0);

@@ -7,6 +7,8 @@
 
 #include <fstream>
 
+#include "tests/harness/needs.h"
+
 namespace trireme {
 namespace {
 
@@ -21,11 +23,12 @@ TEST(FreePort, IsAPortOneCanHave) {
 TEST(FreePort, IsNoneOfThoseWhoConnect) {
   int first = 0, last = 0;
   std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> first >> last;
-  if (first < 11000)
-    GTEST_SKIP()
-        << "needs ports below those of clients: ip_local_port_range begins at " << first
-        << ", which leaves too few ports below it; runs where it begins at 11000 or above, "
-           "as Linux sets it (32768)";
+  TRIREME_NEEDS("ports below those of clients",
+                first >= 11000
+                    ? ""
+                    : fmt::format("ip_local_port_range begins at {}; runs where it begins at 11000 "
+                                  "or above, as Linux sets it (32768)",
+                                  first));
   for (int i = 0; i < 100; ++i) EXPECT_LT(free_port(), first);
 }
 

@@ -19,6 +19,7 @@
 #include "tests/harness/file_limit.h"
 #include "tests/harness/layouts.h"
 #include "tests/harness/momentum_sgd.h"
+#include "tests/harness/needs.h"
 #include "tests/harness/scratch.h"
 #include "trireme/base/error.h"
 #include "trireme/ckpt/saver.h"
@@ -203,8 +204,7 @@ class FailingScratch : public CheckpointTest, public testing::WithParamInterface
 
 TEST_P(FailingScratch, WhileSavingIsToldToEveryRankAndKeepsWhatWasThere) {
   const io::Engine engine = GetParam();
-  if (const std::string why = harness::missing(engine); !why.empty())
-    GTEST_SKIP() << "needs a disk engine that is " << why;
+  TRIREME_NEEDS("disk engine", harness::missing(engine));
   for (const auto& [good, mode] :
        {std::pair{0, SaveMode::kAtOnce}, {2, SaveMode::kAtOnce}, {2, SaveMode::kBehind}}) {
     std::filesystem::remove_all(root_);

@@ -9,6 +9,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "tests/harness/needs.h"
+
 namespace trireme::env {
 namespace {
 
@@ -44,14 +46,11 @@ class Child {
 };
 
 #ifdef TRIREME_DW
-constexpr char kNoPtrace[] =
-    "needs ptrace of one's own child, which this machine does not allow (Yama, seccomp); runs "
-    "where it does";
-
-bool is_refused(const std::vector<std::string>& lines) {
-  return std::ranges::any_of(lines, [](const std::string& line) {
+std::string refusal(const std::vector<std::string>& lines) {
+  const bool refused = std::ranges::any_of(lines, [](const std::string& line) {
     return line.find("Operation not permitted") != std::string::npos;
   });
+  return refused ? "this machine does not allow it (Yama, seccomp); runs where it does" : "";
 }
 #endif
 
@@ -60,7 +59,7 @@ TEST(Stack, NamesWhereAProcessIs) {
   ::usleep(20'000);
   const auto lines = stacks(child.process());
 #ifdef TRIREME_DW
-  if (is_refused(lines)) GTEST_SKIP() << kNoPtrace;
+  TRIREME_NEEDS("ptrace of children", refusal(lines));
   EXPECT_THAT(lines, Contains(HasSubstr("stuck_in_user_code()")));
 #else
   EXPECT_THAT(lines, ElementsAre(HasSubstr("without libdw")));
@@ -78,7 +77,7 @@ TEST(Stack, OfAStoppedProcess) {
   EXPECT_EQ(process_state(child.process()), 'T');
 #ifdef TRIREME_DW
   const auto lines = stacks(child.process());
-  if (is_refused(lines)) GTEST_SKIP() << kNoPtrace;
+  TRIREME_NEEDS("ptrace of children", refusal(lines));
   EXPECT_THAT(lines, Contains(HasSubstr("stuck_in_user_code()")));
 #endif
   ::usleep(100'000);

@@ -9,6 +9,7 @@
 
 #include "tests/harness/layouts.h"
 #include "tests/harness/momentum_sgd.h"
+#include "tests/harness/needs.h"
 #include "tests/harness/scratch.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
@@ -179,10 +180,7 @@ TEST(Offload, FullSpaceEndsEveryRank) {
 
 class FailingDisks : public testing::TestWithParam<io::Engine> {
  protected:
-  void SetUp() override {
-    if (const std::string why = harness::missing(GetParam()); !why.empty())
-      GTEST_SKIP() << "needs a disk engine that is " << why;
-  }
+  void SetUp() override { TRIREME_NEEDS("disk engine", harness::missing(GetParam())); }
 };
 
 // A request fails long after it was issued: whoever waits for it says so, while values are drawn or in any later line.

@@ -53,7 +53,7 @@ inline std::string missing(const io::FileOptions& options) {
     const char* where = options.engine == io::Engine::kIoUring
                             ? "a kernel that allows io_uring and a build with liburing"
                             : "a file system that takes O_DIRECT, such as ext4 or xfs in TMPDIR";
-    return std::string("not here: ") + error.what() + "; runs on " + where;
+    return std::string(error.what()) + "; runs on " + where;
   }
 }
 

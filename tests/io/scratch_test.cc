@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "tests/harness/needs.h"
 #include "tests/harness/scratch.h"
 #include "tests/harness/scratch_directory.h"
 #include "trireme/base/error.h"
@@ -84,9 +85,9 @@ constexpr Way kWays[] = {{"ring_direct", Engine::kIoUring, Direct::kOn},
 class EveryWay : public testing::TestWithParam<Way> {
  protected:
   void SetUp() override {
-    const std::string why = harness::missing(
-        {.directory = directory_.path(), .engine = GetParam().engine, .direct = GetParam().direct});
-    if (!why.empty()) GTEST_SKIP() << "needs a disk engine that is " << why;
+    const io::FileOptions options = {
+        .directory = directory_.path(), .engine = GetParam().engine, .direct = GetParam().direct};
+    TRIREME_NEEDS("disk engine", harness::missing(options));
   }
   std::unique_ptr<Scratch> open(int depth = 0) {
     return open_file({.directory = directory_.path(),

@@ -28,6 +28,9 @@ int printed = snprintf(nullptr, 0, "x");
 CODE
   echo 'const char* home = getenv("HOME");' >"$house/apps/trireme/main.cc"
   echo '#include "trireme/exec/e.h"' >"$house/apps/worker/main.cc"
+  mkdir -p "$house"/tests/{harness,base}
+  echo '#define TRIREME_NEEDS GTEST_SKIP()' >"$house/tests/harness/needs.h"
+  echo 'TEST(A, B) { TRIREME_NEEDS; }' >"$house/tests/base/a_test.cc"
 }
 
 verdict() { if [ "$1" = yes ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "not as wanted: $2"; fi; }
@@ -65,6 +68,8 @@ plant src/trireme/exec/e.cc 'std::exit(1);' 'never exits'
 plant src/trireme/exec/e.cc '  exit(1);' 'never exits'
 plant src/trireme/exec/e.cc 'std::abort();' 'never exits'
 plant src/trireme/exec/e.cc 'if (x) ::_exit(1);' 'never exits'
+plant tests/base/a_test.cc 'TEST(A, C) { GTEST_SKIP(); }' 'without the name of what it needs'
+plant tests/base/a_test.cc 'TEST(A, DISABLED_C) {}' 'without the name of what it needs'
 plant CMakeLists.txt 'trireme_room(sim DEPS later)' 'not named before it'
 plant CMakeLists.txt 'trireme_room(sim DEPS comm)' 'above the LibTorch line'
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 
+#include "tests/harness/needs.h"
 #include "tests/harness/scratch.h"
 #include "tests/harness/small_jobs.h"
 #include "trireme/base/error.h"
@@ -106,8 +107,7 @@ class OffloadEngines : public testing::TestWithParam<const char*> {};
 TEST_P(OffloadEngines, TrainAlike) {
   const io::Engine engine =
       std::string(GetParam()) == "io_uring" ? io::Engine::kIoUring : io::Engine::kThreads;
-  if (const std::string why = harness::missing(engine); !why.empty())
-    GTEST_SKIP() << "needs a disk engine that is " << why;
+  TRIREME_NEEDS("disk engine", harness::missing(engine));
   const Sets sets = {"offload.optimizer=nvme", "offload.params=nvme", "offload.grads=nvme",
                      std::string("offload.engine=") + GetParam()};
   expect_same(run_job(small("gpt_tiny.yaml", {}), kSteps),

@@ -1,0 +1,11 @@
+// What a test needs of the machine, by name: the one place where tests are skipped.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+// Skips the test, or the tests of a fixture's SetUp, where `absent` says why `name` is not there and where it would be;
+// an empty text: it is there. CONTRIBUTING.md lists the names.
+#define TRIREME_NEEDS(name, absent) \
+  if (const std::string why = (absent); !why.empty()) GTEST_SKIP() << "needs " name ": " << why
