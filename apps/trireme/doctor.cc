@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "../checks.h"
+#include "../guard.h"
 #include "calibration.h"
 #include "commands.h"
 #include "planned.h"
@@ -85,7 +86,8 @@ std::string processes() {
                                                  .environment = {},
                                                  .ranks = 2,
                                                  .on_line = {}});
-  TRIREME_CHECK(outcome.exit_code == 7, "two children ended with {}", outcome.exit_code);
+  TRIREME_CHECK(outcome.exit_code == 7, "two children ended with {}: {}", outcome.exit_code,
+                outcome.cause);
   return "two ranks started and watched";
 }
 
@@ -100,6 +102,7 @@ int doctor() {
   checks.run("processes", processes);
   const elastic::Outcome worker =
       run_workers({"doctor"}, {.launcher = Launcher::kProcesses, .address = {}});
+  if (!worker.cause.empty()) print_error("worker", worker.cause);
   return checks.all_ok() && worker.exit_code == 0 ? 0 : 1;
 }
 

@@ -199,8 +199,8 @@ Json reduce_among_processes(const std::string& transport, int ranks, std::int64_
                       std::fputs(fmt::format("[rank {}] {}\n", rank, line).c_str(), stderr);
                     }});
   if (outcome.exit_code != 0)
-    fail(ErrorKind::kPeerLost, "{} processes over {} ended with {}", ranks, transport,
-         outcome.exit_code);
+    fail(ErrorKind::kPeerLost, "{} processes over {} ended with {}: {}", ranks, transport,
+         outcome.exit_code, outcome.cause);
   Json found = parse_json(read_file(file), file.string());
   std::filesystem::remove(file);
   return found;

@@ -146,6 +146,35 @@ TEST_F(Hosts, AGenerationThatCannotBeNotedEndsAllOfThem) {
   EXPECT_LT(clock.seconds(), 60);
 }
 
+// Without a word of its ranks the others would wait for that host, or for the leader, for ten minutes.
+TEST_F(Hosts, RanksThatCannotBeStartedEndAllOfThem) {
+  for (const char* spoiled : {"0", "1"}) {
+    std::filesystem::remove_all(desk_ / "other");
+    std::filesystem::copy(desk_ / "bin", desk_ / "other");
+    const Path program = desk_ / "other/trireme";
+    const auto start = [&](const std::string& host, const Path& file) {
+      return std::make_unique<Running>(desk_.path(), file.string(),
+                                       words({"--nnodes", "2", "--node-rank", host,
+                                              "--rdzv-endpoint", endpoint_, "--token-file",
+                                              "token"}),
+                                       "host" + host);
+    };
+    std::vector<std::unique_ptr<Running>> agents;
+    agents.push_back(start(spoiled, program));
+    const Path running = "/proc/" + std::to_string(agents.back()->pid()) + "/exe";
+    ASSERT_TRUE(soon([&] { return std::filesystem::read_symlink(running) == program; }));
+    std::filesystem::remove(program);  // what its ranks would run
+    agents.push_back(start(*spoiled == '0' ? "1" : "0", front()));
+    const Stopwatch clock;
+    for (const auto& each : agents) {
+      const Result result = each->wait();
+      EXPECT_EQ(result.exit_code, 2) << result.err;
+      EXPECT_THAT(result.err, HasSubstr("No such file or directory"));
+    }
+    EXPECT_LT(clock.seconds(), 60);
+  }
+}
+
 // Which host leads, and where, is what those say who started the agents.
 TEST_F(Hosts, AgentsTakeTheirPlaceFromSlurmOpenMpiAndTorchrun) {
   const std::string port = endpoint_.substr(endpoint_.find(':') + 1);

@@ -2,7 +2,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -117,13 +119,35 @@ TEST(Launch, OthersMayEndByThemselvesWithinTheGrace) {
 TEST(Launch, AProgramThatIsNotThereIsAnErrorAndLeavesNobody) {
   Launch launch = shell(2, "");
   launch.command = {"/nowhere/program"};
-  try {
-    run(launch);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
-    EXPECT_THAT(error.what(), HasSubstr("/nowhere/program: No such file"));
-  }
+  const Outcome outcome = run(launch);
+  EXPECT_EQ(outcome.exit_code, exit_code(ErrorKind::kUsage));
+  EXPECT_EQ(outcome.rank, 0);
+  EXPECT_THAT(outcome.cause, HasSubstr("/nowhere/program: No such file"));
+  EXPECT_FALSE(has_children());
+}
+
+int newest_descriptor() {
+  const int newest = ::open("/dev/null", O_RDONLY);
+  ::close(newest);
+  return newest;
+}
+
+// The first ranks run when descriptors for the others are missing.
+TEST(Launch, RanksThatCannotBeStartedEndThoseThatAre) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  constexpr int kFree = 48;  // of an agent and some ranks, but not of a hundred
+  const rlimit few{static_cast<rlim_t>(newest_descriptor() + kFree), before.rlim_max};
+  const std::string began = ::testing::TempDir() + "trireme_began_" + std::to_string(::getpid());
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  const Stopwatch clock;
+  const Outcome outcome = run(shell(100, "[ $RANK = 1 ] && : > " + began + "; exec sleep 30"));
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_EQ(outcome.exit_code, exit_code(ErrorKind::kUsage));
+  EXPECT_GT(outcome.rank, 1);
+  EXPECT_THAT(outcome.cause, HasSubstr("Too many open files"));
+  EXPECT_LT(clock.seconds(), 25);
+  EXPECT_EQ(::unlink(began.c_str()), 0) << "none began";
   EXPECT_FALSE(has_children());
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "trireme/base/error.h"
@@ -87,7 +88,7 @@ void Agent::take_net() {
 void Agent::tick() {
   if (link_) link_->tick(now());
   if (server_) server_->tick(now());
-  if (leader_) do_leader(leader_->tick(now()));
+  if (leader_) lead([&] { return leader_->tick(now()); });
   if (!left_) do_member(member_->tick(now()));
   if (config_.patience.steps > 0) look_out();
   if (leader_ && config_.patience.steps > 0) judge_silence();
@@ -115,25 +116,42 @@ void Agent::judge_silence() {
     config_.on_hang(hang.cause, found->lines);
   }
   if (found->fresh)
-    do_leader(leader_->suspect(generation, hang.ranks.front(), hang.op, hang.cause));
+    lead([&] { return leader_->suspect(generation, hang.ranks.front(), hang.op, hang.cause); });
   if (!hang.final && (!hang.in_step || found->told_s < config_.give_up_s)) return;
-  do_leader(leader_->accuse(generation,
-                            {.exit_code = exit_code(ErrorKind::kPeerLost),
-                             .rank = hang.ranks.front(),
-                             .cause = hang.cause,
-                             .doing = hang.op},
-                            now()));
+  const Outcome outcome{.exit_code = exit_code(ErrorKind::kPeerLost),
+                        .rank = hang.ranks.front(),
+                        .cause = hang.cause,
+                        .doing = hang.op};
+  lead([&] { return leader_->accuse(generation, outcome, now()); });
+}
+
+// Without a word of those that are missing the others would wait for them.
+std::vector<RankEnd> Agent::start(const Assignment& assignment) {
+  std::vector<RankEnd> missing;
+  try {
+    if (config_.on_start) config_.on_start(assignment.generation);
+    ranks_->start(assignment);
+  } catch (const Error& error) {
+    std::set<int> there;
+    for (const Watched& rank : ranks_->watched()) there.insert(rank.rank);
+    for (int local = 0; local < config_.ranks.count; ++local)
+      if (const int rank = static_cast<int>(assignment.first_rank) + local; !there.contains(rank))
+        missing.push_back(
+            {.rank = rank, .code = exit_code(error.kind()), .cause = error.what()});
+  }
+  return missing;
 }
 
 void Agent::do_member(Member::Actions actions) {
   if (left_) return;
-  if (actions.start && config_.on_start) config_.on_start(actions.start->generation);
-  if (actions.start) ranks_->start(*actions.start);
+  std::vector<RankEnd> missing;
+  if (actions.start) missing = start(*actions.start);
   if (actions.signal != 0) ranks_->signal(actions.signal);
   if (actions.report && leader_)
     own_.emplace_back(std::move(*actions.report));
   else if (actions.report)
     link_->send(*actions.report);
+  for (RankEnd& end : missing) do_member(member_->ended(std::move(end), now()));
   if (!actions.leave) return;
   left_ = std::move(actions.leave);
   if (link_ && left_->exit_code != 0 && !link_->trouble().empty())
@@ -157,6 +175,19 @@ void Agent::remember(Membership::Actions& actions) {
   }
 }
 
+// What is wrong with the job may show late, where the leader asks whether it fits: that is no reason to leave the others
+// without a word.
+void Agent::lead(const std::function<Membership::Actions()>& step) {
+  Membership::Actions actions;
+  try {
+    actions = step();
+  } catch (const Error& error) {
+    actions = leader_->abandon(
+        {.exit_code = exit_code(error.kind()), .rank = -1, .cause = error.what()}, now());
+  }
+  do_leader(std::move(actions));
+}
+
 void Agent::do_leader(Membership::Actions actions) {
   remember(actions);
   if (actions.serve) reply(store_.serve(*actions.serve));
@@ -178,7 +209,7 @@ void Agent::deliver_own() {
     const Message message = std::move(own_.front());
     own_.pop_front();
     if (const auto* report = std::get_if<Report>(&message))
-      do_leader(leader_->report(*report, now()));
+      lead([&] { return leader_->report(*report, now()); });
     else
       do_member(member_->order(std::get<Order>(message), now()));
   }
@@ -189,7 +220,7 @@ void Agent::received(env::ConnectionId from, const Message& message) {
     reply(store_.ask(from, *request));
   } else if (const auto* report = std::get_if<Report>(&message); report && leader_) {
     connection_of_[report->host] = from;
-    do_leader(leader_->report(*report, now()));
+    lead([&] { return leader_->report(*report, now()); });
   } else if (const auto* silence = std::get_if<Silence>(&message); silence && leader_) {
     hangs_.heard(*silence, now());
   } else if (const auto* order = std::get_if<Order>(&message); order && link_) {

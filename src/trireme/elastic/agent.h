@@ -33,7 +33,7 @@ struct AgentConfig {
   std::vector<std::string> stack_command{};  // as of StackReader
   // Called before a generation begins; where it throws an Error, the run ends so on every host.
   std::function<void(std::uint64_t generation)> remember{};
-  // Called before ranks of this host are started.
+  // Called before ranks of this host are started; where it throws an Error, none of them can be.
   std::function<void(std::uint64_t generation)> on_start{};
   std::function<void(const Fault&)> on_fault{};
   std::function<void(const std::string&)> on_note{};  // for people
@@ -49,8 +49,8 @@ class Agent {
   // Where the leader listens.
   const env::Address& endpoint() const { return config_.endpoint; }
   // Returns when no rank of this host is left, whatever happened; the leader's when every host knows the end.
-  // SIGINT and SIGTERM sent to this process reach every rank once. Throws Error{kUsage} when a rank cannot be
-  // started.
+  // SIGINT and SIGTERM sent to this process reach every rank once. A rank that cannot be started is one that failed,
+  // with the Error's exit code and words.
   Outcome run();
 
  private:
@@ -60,6 +60,9 @@ class Agent {
   void look_out();
   void judge_silence();
   void do_member(Member::Actions actions);
+  // The ranks that could not be started.
+  std::vector<RankEnd> start(const Assignment& assignment);
+  void lead(const std::function<Membership::Actions()>& step);
   void do_leader(Membership::Actions actions);
   void remember(Membership::Actions& actions);
   void deliver_own();

@@ -30,8 +30,8 @@ struct Launch {
 
 // Runs the ranks; returns when none is left, whatever happened. SIGINT and SIGTERM sent to the
 // caller go to every rank once; a second SIGINT kills them. The ranks die with the calling thread.
-// Must be called while the process has one thread. Throws Error{kUsage} when a rank cannot be
-// started.
+// Must be called while the process has one thread. A rank that cannot be started is one that failed, with the code of
+// kUsage and the reason as its cause.
 Outcome run(const Launch& launch);
 
 // A name that no other run of this machine has.

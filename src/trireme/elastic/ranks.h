@@ -41,7 +41,7 @@ class Ranks {
 
   Ranks(env::Processes& processes, Config config);
 
-  // Throws Error{kUsage} when one cannot be started.
+  // Throws Error{kUsage} when one cannot be started: those before it run.
   void start(const Assignment& assignment);
   void signal(int number);
   // Those that have not ended.

@@ -16,6 +16,7 @@ std::string describe_signal(int signal) {
 }
 
 Outcome decided_by(const RankEnd& end) {
+  if (!end.cause.empty()) return {end.code, end.rank, end.cause, end.signal, end.doing};
   if (end.signal != 0)
     return {kPeerLost, end.rank,
             fmt::format("rank {} was killed by {} {:.1f} s after the start", end.rank,

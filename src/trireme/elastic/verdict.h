@@ -19,6 +19,7 @@ struct RankEnd {
   double at_s = 0;     // since the launch
   Early early = Early::kNot;
   std::string doing{};  // what it was at
+  std::string cause{};  // why, where somebody else than the rank knows: of one that never began
 };
 
 // The end of all ranks as one exit code; `cause` is one line, empty when the code is 0 or when the

@@ -59,7 +59,9 @@ struct Pipe {
 
 Pipe make_pipe() {
   int ends[2];
-  TRIREME_CHECK(::pipe2(ends, O_CLOEXEC) == 0, "pipe: {}", std::strerror(errno));
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    fail(ErrorKind::kUsage, "no pipe for a process: {}; start fewer, or raise ulimit -n",
+         std::strerror(errno));
   return {Descriptor(ends[0]), Descriptor(ends[1])};
 }
 
@@ -118,6 +120,11 @@ class Children final : public Processes {
 
 int Children::spawn(const Spawn& what) {
   Pipe output = what.capture ? make_pipe() : Pipe{Descriptor(), Descriptor()};
+  // First: what has begun must not be lost for what fails after it.
+  if (what.capture) {
+    ::fcntl(output.out.get(), F_SETFL, O_NONBLOCK);
+    watch(output.out.get());
+  }
   Descriptor forks;
   std::optional<int> pid;
   if (what.serves_forks) {
@@ -135,10 +142,6 @@ int Children::spawn(const Spawn& what) {
     pid = copy(what, output);
   }
   if (!pid) pid = start(what, output);
-  if (what.capture) {
-    ::fcntl(output.out.get(), F_SETFL, O_NONBLOCK);
-    watch(output.out.get());
-  }
   children_.emplace(*pid, Child{std::move(output.out), std::move(forks)});
   return *pid;
 }
@@ -148,6 +151,9 @@ pid_t Children::start(const Spawn& what, const Pipe& output) const {
   const std::vector<char*> argv = c_strings(arguments), envp = c_strings(environment);
   Pipe report = make_pipe();
   const Descriptor input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+  if (!input.open())
+    fail(ErrorKind::kUsage, "cannot start {}: /dev/null: {}", what.command.front(),
+         std::strerror(errno));
   const Start start{argv.data(), envp.data(),     ::getpid(),      before_,
                     input.get(), output.in.get(), report.in.get(), &what.keep};
   const pid_t pid = ::fork();
