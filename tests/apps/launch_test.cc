@@ -153,11 +153,11 @@ TEST_F(Hosts, RanksThatCannotBeStartedEndAllOfThem) {
     std::filesystem::copy(desk_ / "bin", desk_ / "other");
     const Path program = desk_ / "other/trireme";
     const auto start = [&](const std::string& host, const Path& file) {
-      return std::make_unique<Running>(desk_.path(), file.string(),
-                                       words({"--nnodes", "2", "--node-rank", host,
-                                              "--rdzv-endpoint", endpoint_, "--token-file",
-                                              "token"}),
-                                       "host" + host);
+      return std::make_unique<Running>(
+          desk_.path(), file.string(),
+          words({"--nnodes", "2", "--node-rank", host, "--rdzv-endpoint", endpoint_, "--token-file",
+                 "token"}),
+          "host" + host);
     };
     std::vector<std::unique_ptr<Running>> agents;
     agents.push_back(start(spoiled, program));

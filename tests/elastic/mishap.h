@@ -19,11 +19,13 @@ enum class Mishap {
   kCutDown,
   kCut,
   kClockLeap,
+  kRankNotStarted,
   kRankKilled,
   kRankFailed,
   kRankHung,
   kRankDeaf,
   kDiskFull,
+  kNoteFailed,
   kMessageLost,  // and those below: single messages
   kMessageLate,
   kMessageTwice,
@@ -41,11 +43,13 @@ inline const char* name(Mishap kind) {
     case Mishap::kCutDown: return "network cut, from the leader";
     case Mishap::kCut: return "network cut, both ways";
     case Mishap::kClockLeap: return "monotonic clock leaps";
+    case Mishap::kRankNotStarted: return "rank that cannot be started";
     case Mishap::kRankKilled: return "rank killed";
     case Mishap::kRankFailed: return "rank failed";
     case Mishap::kRankHung: return "rank hung, then accused";
     case Mishap::kRankDeaf: return "rank deaf to SIGTERM";
     case Mishap::kDiskFull: return "checkpoint not written";
+    case Mishap::kNoteFailed: return "generation not noted: the end of the run";
     case Mishap::kMessageLost: return "message lost";
     case Mishap::kMessageLate: return "message late by up to 2 s";
     case Mishap::kMessageTwice: return "message repeated";

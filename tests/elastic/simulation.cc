@@ -13,6 +13,7 @@ constexpr double kFaults = 8, kMended = 25, kEnd = 10;
 constexpr double kNotice = 6;  // a host is given up so long after something happened to it, at most
 constexpr double kTick = 0.2, kStep = 0.1;
 constexpr std::uint64_t kSlots = 2;
+constexpr int kNoNote = 3;  // the end of a run whose leader cannot note a generation
 }  // namespace
 
 Simulation::Simulation(std::uint64_t seed, const Sabotage& sabotage)
@@ -115,7 +116,8 @@ void Simulation::send(std::size_t from, std::size_t to, Message message) {
 
 void Simulation::do_member(std::size_t host, Member::Actions actions) {
   Agent& agent = agents_[host];
-  if (actions.start) start(host, *actions.start);
+  std::vector<RankEnd> missing;
+  if (actions.start) missing = start(host, *actions.start);
   if (actions.signal != 0)
     for (const int rank : agent.ranks) {
       const bool hangs = actions.signal == SIGTERM && happens(Mishap::kRankDeaf, 0.1);
@@ -125,8 +127,10 @@ void Simulation::do_member(std::size_t host, Member::Actions actions) {
         end_rank(host, rank, 143, 0, draw(0.05, 0.3));
     }
   if (actions.report) send(host, 0, std::move(*actions.report));
+  if (sabotage_.hide_missing) missing.clear();
+  for (const RankEnd& end : missing) do_member(host, agent.member->ended(end, local(host)));
   if (!actions.leave) return;
-  if (!finishing_ || actions.leave->exit_code != 0)
+  if (!finishing_ || actions.leave->exit_code != (spoiled_ ? kNoNote : 0))
     violate(fmt::format("host {} left with {}: {}", host, actions.leave->exit_code,
                         actions.leave->cause));
   agent.member.reset();
@@ -141,6 +145,11 @@ bool Simulation::lives(std::size_t host) const {
 void Simulation::do_leader(Membership::Actions actions) {
   const bool begins = actions.serve && *actions.serve != 0;
   if (begins && faulty_ && happens(Mishap::kLeaderKilledBeforeNote, 0.02)) return crash(0);
+  if (begins && spoiled_) {
+    made(Mishap::kNoteFailed);
+    return do_leader(
+        leader_->abandon({.exit_code = kNoNote, .rank = -1, .cause = "no note"}, local(0)));
+  }
   if (actions.serve) {
     serving_ = *actions.serve;
     if (serving_ != 0) remembered_ = serving_;
@@ -168,7 +177,7 @@ void Simulation::deliver(std::size_t host, const Message& message) {
   }
 }
 
-void Simulation::start(std::size_t host, const Assignment& assignment) {
+std::vector<RankEnd> Simulation::start(std::size_t host, const Assignment& assignment) {
   Agent& agent = agents_[host];
   if (assignment.generation > newest_) ++generations;
   newest_ = std::max(newest_, assignment.generation);
@@ -186,8 +195,15 @@ void Simulation::start(std::size_t host, const Assignment& assignment) {
   agent.assignment = assignment;
   agent.ranks_of = assignment.generation;
   agent.stalled = agent.hung = false;
-  for (std::uint64_t k = 0; k < kSlots; ++k)
-    agent.ranks.insert(static_cast<int>(assignment.first_rank + k));
+  std::vector<RankEnd> missing;
+  for (std::uint64_t k = 0; k < kSlots; ++k) {
+    const int rank = static_cast<int>(assignment.first_rank + k);
+    if (faulty_ && happens(Mishap::kRankNotStarted, 0.02))
+      missing.push_back({.rank = rank, .code = 1, .cause = "cannot start"});
+    else
+      agent.ranks.insert(rank);
+  }
+  return missing;
 }
 
 void Simulation::end_rank(std::size_t host, int rank, int code, int signal, double delay) {
@@ -212,7 +228,7 @@ void Simulation::step() {
     if (faulty_ && happens(Mishap::kDiskFull, 0.005)) continue;
     push(faulty_ && chance(0.1) ? draw(0, 5) : 0.001,
          {.kind = Kind::kCommit, .generation = generation});
-    if (!finishing_) continue;
+    if (!finishing_ || spoiled_) continue;
     for (std::size_t host = 0; host < agents_.size(); ++host)
       if (agents_[host].ranks_of == generation)
         for (const int rank : agents_[host].ranks) end_rank(host, rank, 0, 0, draw(0, 0.2));
@@ -358,7 +374,11 @@ std::string Simulation::live() {
     now_ = event.at;
     if (now_ > kFaults) faulty_ = false;
     if (faulty_ || now_ < calm_at_) whole_commits_ = 0;
-    if (!finishing_ && whole_commits_ >= kEnough) finishing_ = true;
+    if (!finishing_ && whole_commits_ >= kEnough) {
+      finishing_ = true;
+      spoiled_ = chance(0.1) && !agents_[0].ranks.empty();
+      if (spoiled_) fail_rank(0);
+    }
     if (!finishing_ && now_ > kFaults + kMended) violate("no step of all hosts after the faults");
     if (now_ > kFaults + kMended + kEnd) violate("not every host left");
     if (finishing_ && std::none_of(agents_.begin(), agents_.end(),

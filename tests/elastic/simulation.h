@@ -24,6 +24,7 @@ struct Sabotage {
   double lease_s = 2.5;
   bool forget_generation = false;  // a leader that starts again counts from 0
   bool blame_pauses = false;       // of its own
+  bool hide_missing = false;       // an agent that says nothing of ranks that it could not start
 };
 
 class Simulation {
@@ -87,7 +88,8 @@ class Simulation {
   void do_leader(Membership::Actions actions);
   void send(std::size_t from, std::size_t to, Message message);
   void deliver(std::size_t host, const Message& message);
-  void start(std::size_t host, const Assignment& assignment);
+  // The ranks that could not be started.
+  std::vector<RankEnd> start(std::size_t host, const Assignment& assignment);
   void end_rank(std::size_t host, int rank, int code, int signal, double delay);
   void step();
   void commit(std::uint64_t generation);
@@ -107,6 +109,7 @@ class Simulation {
   std::map<std::pair<std::size_t, std::size_t>, std::uint64_t>
       newest_sent_;  // from one host to another
   bool faulty_ = true, finishing_ = false;
+  bool spoiled_ = false;  // the end: no generation can be noted any more
   std::vector<Agent> agents_;
   std::size_t least_ = 1, most_ = 1;
   std::optional<Membership> leader_;

@@ -66,5 +66,9 @@ TEST(Simulation, ChecksFindAnAccusationForOnesOwnPause) {
   EXPECT_LT(survivors({.blame_pauses = true}, ""), kBroken * 98 / 100);
 }
 
+TEST(Simulation, ChecksFindRanksThatNeverBeganAndNobodyTold) {
+  EXPECT_LT(survivors({.hide_missing = true}, ""), kBroken * 98 / 100);
+}
+
 }  // namespace
 }  // namespace trireme::elastic

@@ -136,8 +136,7 @@ std::vector<RankEnd> Agent::start(const Assignment& assignment) {
     for (const Watched& rank : ranks_->watched()) there.insert(rank.rank);
     for (int local = 0; local < config_.ranks.count; ++local)
       if (const int rank = static_cast<int>(assignment.first_rank) + local; !there.contains(rank))
-        missing.push_back(
-            {.rank = rank, .code = exit_code(error.kind()), .cause = error.what()});
+        missing.push_back({.rank = rank, .code = exit_code(error.kind()), .cause = error.what()});
   }
   return missing;
 }

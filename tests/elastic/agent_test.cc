@@ -1,0 +1,50 @@
+// Agents of several hosts, each a process of this machine, whose leader cannot go on.
+#include "trireme/elastic/agent.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "trireme/base/error.h"
+#include "trireme/elastic/launch.h"
+
+namespace trireme::elastic {
+namespace {
+
+using ::testing::HasSubstr;
+
+AgentConfig agent_of(const std::string& name, const std::string& endpoint,
+                     const std::string& script) {
+  AgentConfig config;
+  config.member.self.name = name;
+  config.endpoint = {.host = endpoint, .local = true};
+  config.ranks.command = {"/bin/sh", "-c", script};
+  config.ranks.token = "the token of these hosts";
+  config.patience.steps = 0;
+  return config;
+}
+
+TEST(Agents, WhatShowsLateOfTheJobEndsEveryHost) {
+  const std::string endpoint = fresh_name();
+  const pid_t other = ::fork();
+  if (other == 0) {
+    const Outcome outcome = Agent(agent_of("other", endpoint, "")).run();
+    ::_exit(outcome.cause == "no world of 2" ? outcome.exit_code : 99);
+  }
+  AgentConfig config = agent_of("first", endpoint, "");
+  config.leads = Membership::Config{
+      .least = 2,
+      .most = 2,
+      .progress = [] { return Progress{}; },
+      .fits = [](auto world) -> bool { fail(ErrorKind::kData, "no world of {}", world); }};
+  const Outcome outcome = Agent(std::move(config)).run();
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_EQ(outcome.cause, "no world of 2");
+  int status = 0;
+  ::waitpid(other, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 3) << "it is told";
+}
+
+}  // namespace
+}  // namespace trireme::elastic
