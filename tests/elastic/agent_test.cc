@@ -46,5 +46,25 @@ TEST(Agents, WhatShowsLateOfTheJobEndsEveryHost) {
   EXPECT_EQ(WEXITSTATUS(status), 3) << "it is told";
 }
 
+// As on a full disk, in the restart that a rank's death asks for.
+TEST(Agents, NobodyIsToldOfARestartThatDoesNotCome) {
+  AgentConfig config = agent_of("this", fresh_name(), "kill -9 $$");
+  std::vector<Fault> faults;
+  std::vector<std::string> notes;
+  config.leads = Membership::Config{.progress = [] { return Progress{}; }};
+  config.remember = [](std::uint64_t generation) {
+    if (generation == 2) fail(ErrorKind::kData, "no room");
+  };
+  config.on_fault = [&](const Fault& fault) { faults.push_back(fault); };
+  config.on_note = [&](const std::string& note) { notes.push_back(note); };
+  const Outcome outcome = Agent(std::move(config)).run();
+  EXPECT_EQ(outcome.exit_code, 3);
+  EXPECT_THAT(outcome.cause, HasSubstr("generation 2 cannot begin: no room"));
+  ASSERT_EQ(faults.size(), 1u);
+  EXPECT_EQ(faults[0].kind, "rank killed");
+  EXPECT_EQ(faults[0].action, "stop");
+  EXPECT_THAT(notes, ::testing::IsEmpty());
+}
+
 }  // namespace
 }  // namespace trireme::elastic

@@ -311,12 +311,25 @@ TEST_F(MembershipTest, ALeaderThatCannotGoOnTellsEveryHost) {
   }
   ASSERT_EQ(faults_.size(), 1u);
   EXPECT_EQ(faults_[0].kind, "rank killed");
+  EXPECT_EQ(faults_[0].action, "stop") << "nothing was started again";
   EXPECT_TRUE(leader_->anybody_left()) << "it stays until they know";
   hosts_[2].what = Says::kFinish;
   hear(2);
   EXPECT_FALSE(leader_->anybody_left());
   take(leader_->abandon({1, -1, "again"}, now_));
   EXPECT_EQ(leader_->finished()->exit_code, 3) << "the first end counts";
+}
+
+TEST_F(MembershipTest, ARestartThatCameIsOneAlsoWhereTheRunIsAbandonedLater) {
+  begin({.least = 2, .most = 2});
+  hear(1);
+  hear(2);
+  end_ranks(2, {4, 2, "rank 2 was killed", SIGKILL});
+  pass(2);
+  ASSERT_EQ(generation(), 2u);
+  take(leader_->abandon({3, -1, "the job"}, now_));
+  ASSERT_EQ(faults_.size(), 1u);
+  EXPECT_EQ(faults_[0].action, "restart");
 }
 
 TEST_F(MembershipTest, AnotherRunsAgentIsSentAway) {

@@ -170,6 +170,7 @@ void Agent::remember(Membership::Actions& actions) {
         leader_->abandon({.exit_code = exit_code(error.kind()), .rank = -1, .cause = cause}, now());
     actions.serve = end.serve;
     actions.send = std::move(end.send);
+    actions.notes = std::move(end.notes);  // not of the restart that does not come
     std::move(end.faults.begin(), end.faults.end(), std::back_inserter(actions.faults));
   }
 }

@@ -60,7 +60,17 @@ Membership::Actions Membership::accuse(std::uint64_t generation, const Outcome& 
 }
 
 Membership::Actions Membership::abandon(const Outcome& outcome, double now) {
-  if (!finished_) finish(outcome, now);
+  if (finished_) return take(std::nullopt);
+  // The last fault's restart did not come, unless a rank of a later generation has begun.
+  if (!unmended_.empty()) {
+    Fault& last = unmended_.back().first;
+    const bool begun =
+        last.generation < generation_ && std::any_of(hosts_.begin(), hosts_.end(), [&](auto& host) {
+          return host.second.report.generation == generation_;
+        });
+    if (!begun) last.action = "stop";
+  }
+  finish(outcome, now);
   return take(std::nullopt);
 }
 
