@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -80,8 +79,6 @@ void print_transport(const comm::World& world, const config::Job& job) {
 
 std::unique_ptr<comm::World> connect_processes(double timeout_s, config::Device device,
                                                const std::function<void(const char*)>& on_stage) {
-  // Gloo writes to sockets whose other end may be gone: that is an error with a name, and no end by a signal.
-  std::signal(SIGPIPE, SIG_IGN);
   comm::RendezvousConfig config;
   config.on_stage = on_stage;
   config.rank = std::atoi(variable("RANK", "0").c_str());

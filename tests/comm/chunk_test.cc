@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <memory>
 #include <numeric>
@@ -287,7 +286,6 @@ void join(std::vector<std::unique_ptr<Run>>& runs, const Way& way, bool& good, i
 
 bool chunks_are_survived(const Way& way) {
   silence_c10d();
-  std::signal(SIGPIPE, SIG_IGN);
   // Across hosts and within one, the sender and the receiver.
   const Case kinds[] = {{Verb::kAllReduce, 1, -1}, {Verb::kReduceScatter, 2, -1},
                         {Verb::kAllGather, 3, -1}, {Verb::kBroadcast, 1, -1},

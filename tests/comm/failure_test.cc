@@ -219,6 +219,15 @@ TEST(GlooWorld, MissingRanksAreNamed) {
   EXPECT_LT(outcome.seconds, kSoon);
 }
 
+TEST(GlooWorld, AProcessThatSigpipeWouldEndIsRefused) {
+  const auto before = std::signal(SIGPIPE, SIG_DFL);
+  const Outcome outcome =
+      outcome_of([] { connect_gloo({.rank = 0, .size = 1, .port = free_port()}); });
+  std::signal(SIGPIPE, before);
+  EXPECT_EQ(outcome.kind, ErrorKind::kInternal);
+  EXPECT_TRUE(contains(outcome.message, "SIGPIPE")) << outcome.message;
+}
+
 TEST(GlooWorld, BadConfigIsRefused) {
   EXPECT_EQ(outcome_of([] { connect_gloo({.rank = 2, .size = 2}); }).kind, ErrorKind::kUsage);
   EXPECT_EQ(outcome_of([] { connect_gloo({.size = 2, .port = 70000}); }).kind, ErrorKind::kUsage);

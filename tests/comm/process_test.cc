@@ -32,7 +32,6 @@ constexpr char kRankFlag[] = "--rank";
 // One rank, in a process of its own: sums until the steps are done (0: until something fails).
 int run_rank(const Way& way, int rank, int size, int port, int steps, const char* ready) {
   silence_c10d();
-  std::signal(SIGPIPE, SIG_IGN);
   try {
     const auto world = connect_processes({.rank = rank,
                                           .size = size,
@@ -198,6 +197,7 @@ TEST(Processes, OfOneHostShareMemory) {
 // else the tests.
 int main(int argc, char** argv) {
   using namespace trireme::comm;
+  std::signal(SIGPIPE, SIG_IGN);
   if (argc == 8 && std::string(argv[1]) == kRankFlag)
     return run_rank(kWays[std::atoi(argv[2])], std::atoi(argv[3]), std::atoi(argv[4]),
                     std::atoi(argv[5]), std::atoi(argv[6]), argv[7]);

@@ -7,6 +7,9 @@
 #include <random>
 
 #include "trireme/base/error.h"
+#include "trireme/base/hash.h"
+#include "trireme/elastic/frame.h"
+#include "trireme/elastic/secret.h"
 
 namespace trireme::elastic {
 namespace {
@@ -80,9 +83,10 @@ TEST_F(StoreTest, AnotherGenerationSeesNothingAndIsRefused) {
   EXPECT_FALSE(store_.ask(2, {.generation = 0, .kind = What::kCheck})[0].second.served);
 }
 
-TEST(Messages, ReadBack) {
+// One of each kind, in which nothing is as it would be by itself.
+std::vector<Message> one_of_each() {
   const Outcome outcome{.exit_code = -4, .rank = -1, .cause = "why", .signal = 9};
-  const std::vector<Message> all = {
+  return {
       Report{1, 2, "name", "run", 3, 4, 5, Report::Ranks::kGone, 6, Order::What::kRun, outcome, 15},
       Order{1, 2, {3, 4, 5, 6}, Order::What::kFinish, outcome},
       StoreRequest{1, 2, What::kCompareSet, "key", std::string("\0v", 2), "expected", -3},
@@ -103,9 +107,22 @@ TEST(Messages, ReadBack) {
                 .in_step = true,
                 .details = "lines\n"},
                {.state = {.rank = 4}, .seconds = 6, .same = true}}}};
+}
+
+// Two builds that speak differently must not take each other for one that speaks alike.
+TEST(Messages, OtherBytesAreAnotherVersion) {
+  std::string bytes;
+  for (const Message& message : one_of_each()) bytes += encode(message);
+  EXPECT_EQ(hex64(hash64(bytes)), "0")
+      << "messages have other bytes: count kMagic of frame.cc up, then note both here";
+  const Session server(Session::Role::kServer, "token", random_bytes(32));
+  EXPECT_THAT(server.greeting(), ::testing::StartsWith("trireme elastic 3\n"));
+}
+
+TEST(Messages, ReadBack) {
   std::mt19937_64 random(1);
   int taken = 0;
-  for (const Message& message : all) {
+  for (const Message& message : one_of_each()) {
     const std::string bytes = encode(message);
     EXPECT_TRUE(decode(bytes) == message);
     for (std::size_t size = 0; size < bytes.size(); ++size)

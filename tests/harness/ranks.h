@@ -1,6 +1,7 @@
 // N ranks as N threads of the test, on any back end that allows it.
 #pragma once
 
+#include <csignal>
 #include <functional>
 #include <string>
 #include <vector>
@@ -18,9 +19,13 @@ inline std::string name(Backend backend) {
   return kNames[static_cast<int>(backend)];
 }
 
+// A lost rank is an error with a name, and no end by a signal.
+inline void ignore_sigpipe() { std::signal(SIGPIPE, SIG_IGN); }
+
 // As run_ranks below, with the ranks pretending to be on hosts: so many on the first, the second, ...
 inline void run_ranks_on(const std::vector<int>& hosts, double timeout_s,
                          const std::function<void(comm::World&)>& body) {
+  ignore_sigpipe();
   std::vector<std::string> host_of;
   for (std::size_t host = 0; host < hosts.size(); ++host)
     host_of.insert(host_of.end(), static_cast<std::size_t>(hosts[host]), std::to_string(host));
@@ -45,6 +50,7 @@ inline void run_ranks(Backend backend, int size, double timeout_s,
     if (size % 2 == 1) hosts.push_back(1);
     return run_ranks_on(hosts, timeout_s, body);
   }
+  ignore_sigpipe();
   const int port = free_port();
   comm::run_ranks(size, body, [&](int rank) {
     return comm::connect_processes(

@@ -15,8 +15,8 @@ enum class Route {
 };
 
 // Joins the world and returns this process's handle; every rank must ask for the same route. Blocks until
-// all ranks are there. Throws as connect_gloo, and
-// Error{kUsage} where shared memory is asked for and cannot be.
+// all ranks are there. The process must ignore SIGPIPE, or Gloo's writes to a rank that is gone would end it. Throws as
+// connect_gloo, and Error{kUsage} where shared memory is asked for and cannot be.
 std::unique_ptr<World> connect_processes(const RendezvousConfig& config,
                                          Route route = Route::kBest);
 

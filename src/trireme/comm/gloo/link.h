@@ -22,7 +22,7 @@ class GlooLink {
  public:
   using Work = c10::intrusive_ptr<c10d::Work>;
 
-  // As connect_gloo.
+  // As connect_gloo; Error{kInternal} in a process that SIGPIPE would end.
   explicit GlooLink(std::shared_ptr<Rendezvous> rendezvous);
   ~GlooLink();
 
