@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "../build_id.h"
 #include "calibration.h"
 #include "commands.h"
 #include "output.h"

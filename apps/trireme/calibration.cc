@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "../build_id.h"
 #include "cache.h"
 #include "trireme/base/error.h"
 #include "trireme/sim/numbers.h"

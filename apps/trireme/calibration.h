@@ -12,8 +12,6 @@
 
 namespace trireme::app {
 
-// Of this program: version and commit.
-std::string build_id();
 // The CPU as the kernel names it; empty where it does not.
 std::string cpu_model();
 

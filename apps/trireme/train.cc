@@ -96,6 +96,14 @@ void append_faults(std::vector<std::string>& arguments, const TrainOptions& opti
            {"--faults", options.faults, "--fault-notes", (run / kFaultNotesName).string()});
 }
 
+// Of this host's memory.
+void say_too_small(const Planned& planned, const Place& place) {
+  if (planned.job.checkpoint.memory_every == 0) return;
+  if (const auto note = too_small(planned, place, std::getenv(elastic::kMemoryVariable)))
+    fmt::print("note      {}\n", *note);
+  std::fflush(stdout);
+}
+
 // A rank that another program started beside rank 0, which alone owns the run directory.
 int follow(const TrainOptions& options, config::Job job, const Place& place) {
   const LocatedDataset data = locate_dataset(job.data, [](const std::string&) {});
@@ -113,6 +121,7 @@ int follow(const TrainOptions& options, config::Job job, const Place& place) {
     make_directories(options.out);  // rank 0 may come later
   }
   append_faults(arguments, options, options.out);
+  if (place.local_rank == 0) say_too_small(planned, place);
   return start(arguments, place, planned.job.run, nullptr);
 }
 
@@ -178,9 +187,7 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   worker_program();  // the last thing that can be missing
   run.prepare(planned.job, data.dataset.tokenizer.description());
   say_start(planned, data, run, place, beginning, options.verbose);
-  if (planned.job.checkpoint.memory_every > 0)
-    if (const auto note = too_small(planned, place, std::getenv(elastic::kMemoryVariable)))
-      say("note      " + *note);
+  say_too_small(planned, place);
   append(arguments,
          {"--job", (run.path() / kLockedJobName).string(), "--out", run.path().string()});
   if (run.resume()) append(arguments, {"--resume", run.resume()->checkpoint.string()});

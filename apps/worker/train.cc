@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "../build_id.h"
 #include "../guard.h"
 #include "../run_record.h"
 #include "fault_points.h"
@@ -79,7 +80,7 @@ int train(const Arguments& arguments) {
   setup.out = arguments.text("out", "");
   setup.resume = arguments.text("resume", "");
   setup.memory = variable(elastic::kMemoryVariable, "");
-  setup.build_id = std::string("trireme ") + TRIREME_VERSION + " " + TRIREME_BUILD;
+  setup.build_id = build_id();
   if (arguments.has("calibration")) {
     const Path file = arguments.text("calibration");
     setup.calibration = planner::parse_calibration(read_file(file), file.string());

@@ -9,11 +9,13 @@
 #include "tests/harness/memory_files.h"
 #include "tests/harness/small_checkpoint.h"
 #include "trireme/base/error.h"
+#include "trireme/env/through_files.h"
 #include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::formats {
 namespace {
 
+using env::ThroughFiles;
 using harness::FailingFiles;
 using harness::FileFault;
 using harness::MemoryFiles;
@@ -21,44 +23,28 @@ using harness::SmallCheckpoint;
 
 const Path kControlled = "/checkpoints";
 
-// Passes everything on.
-class Through : public env::FileSystem {
+class Protected : public ThroughFiles {
  public:
-  explicit Through(env::FileSystem& inner) : inner_(inner) {}
-  int create(const Path& path) override { return inner_.create(path); }
-  ssize_t pwrite(int file, std::span<const std::byte> bytes, std::int64_t offset) override {
-    return inner_.pwrite(file, bytes, offset);
-  }
-  int fsync(int file) override { return inner_.fsync(file); }
-  int close(int file) override { return inner_.close(file); }
-  int make_directory(const Path& path) override { return inner_.make_directory(path); }
-  int fsync_directory(const Path& path) override { return inner_.fsync_directory(path); }
-  int rename(const Path& from, const Path& to) override { return inner_.rename(from, to); }
-  int unlink(const Path& path) override { return inner_.unlink(path); }
-  int remove_directory(const Path& path) override { return inner_.remove_directory(path); }
-  env::Status status(const Path& path) override { return inner_.status(path); }
-  int list(const Path& path, std::vector<std::string>& names) override {
-    return inner_.list(path, names);
-  }
-  std::unique_ptr<env::Contents> read(const Path& path) override { return inner_.read(path); }
-
- private:
-  env::FileSystem& inner_;
+  using ThroughFiles::ThroughFiles;
 };
 
 // Without a name of its own for what is being written: step-N from the first call on.
-class InPlace : public Through {
+class InPlace : public ThroughFiles {
  public:
-  using Through::Through;
-  int create(const Path& path) override { return Through::create(final(path)); }
-  int make_directory(const Path& path) override { return Through::make_directory(final(path)); }
-  int fsync_directory(const Path& path) override { return Through::fsync_directory(final(path)); }
-  int rename(const Path& from, const Path& to) override {
-    return final(from) == to ? 0 : Through::rename(from, to);
+  using ThroughFiles::ThroughFiles;
+  int create(const Path& path) override { return ThroughFiles::create(final(path)); }
+  int make_directory(const Path& path) override {
+    return ThroughFiles::make_directory(final(path));
   }
-  env::Status status(const Path& path) override { return Through::status(final(path)); }
+  int fsync_directory(const Path& path) override {
+    return ThroughFiles::fsync_directory(final(path));
+  }
+  int rename(const Path& from, const Path& to) override {
+    return final(from) == to ? 0 : ThroughFiles::rename(from, to);
+  }
+  env::Status status(const Path& path) override { return ThroughFiles::status(final(path)); }
   std::unique_ptr<env::Contents> read(const Path& path) override {
-    return Through::read(final(path));
+    return ThroughFiles::read(final(path));
   }
 
  private:
@@ -70,16 +56,16 @@ class InPlace : public Through {
 };
 
 // Without reading back: what is read is what was given to it, whatever the disk has taken.
-class Believing : public Through {
+class Believing : public ThroughFiles {
  public:
-  using Through::Through;
+  using ThroughFiles::ThroughFiles;
   int create(const Path& path) override {
-    const int file = Through::create(path);
+    const int file = ThroughFiles::create(path);
     names_[file] = path;
     return file;
   }
   ssize_t pwrite(int file, std::span<const std::byte> bytes, std::int64_t offset) override {
-    const ssize_t taken = Through::pwrite(file, bytes, offset);
+    const ssize_t taken = ThroughFiles::pwrite(file, bytes, offset);
     if (taken <= 0) return taken;
     std::string& given = given_[names_.at(file)];
     given.resize(std::max(given.size(), static_cast<std::size_t>(offset + taken)));
@@ -98,7 +84,8 @@ class Believing : public Through {
       std::string text_;
     };
     const auto found = given_.find(path);
-    return found == given_.end() ? Through::read(path) : std::make_unique<Given>(found->second);
+    return found == given_.end() ? ThroughFiles::read(path)
+                                 : std::make_unique<Given>(found->second);
   }
 
  private:
@@ -148,7 +135,7 @@ Harm save_with(FileFault fault) {
 
 TEST(Control, WithAllProtectionsNoFaultDoesHarm) {
   for (const FileFault fault : {FileFault::kKill, FileFault::kLie, FileFault::kTurnBit}) {
-    const Harm harm = save_with<Through>(fault);
+    const Harm harm = save_with<Protected>(fault);
     EXPECT_GE(harm.tries, 12);
     EXPECT_EQ(harm.half, 0);
     EXPECT_EQ(harm.taken, 0);

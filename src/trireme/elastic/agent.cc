@@ -118,10 +118,8 @@ void Agent::judge_silence() {
   if (found->fresh)
     lead([&] { return leader_->suspect(generation, hang.ranks.front(), hang.op, hang.cause); });
   if (!hang.final && (!hang.in_step || found->told_s < config_.give_up_s)) return;
-  const Outcome outcome{.exit_code = exit_code(ErrorKind::kPeerLost),
-                        .rank = hang.ranks.front(),
-                        .cause = hang.cause,
-                        .doing = hang.op};
+  const Outcome outcome{
+      .exit_code = kLost, .rank = hang.ranks.front(), .cause = hang.cause, .doing = hang.op};
   lead([&] { return leader_->accuse(generation, outcome, now()); });
 }
 

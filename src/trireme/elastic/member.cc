@@ -88,7 +88,7 @@ void Member::follow(Actions& actions, double now) {
     actions.leave = Outcome{};
   } else if (now - heard_at_ > config_.patience_s) {
     actions.leave =
-        Outcome{exit_code(ErrorKind::kPeerLost), -1,
+        Outcome{kLost, -1,
                 fmt::format("{}: no word from the leader for {:.0f} s; is its agent running?",
                             config_.self.name, now - heard_at_)};
   } else if (current_.what == Order::What::kRun && current_.assignment.generation > started_ &&

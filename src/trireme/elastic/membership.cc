@@ -9,12 +9,6 @@
 #include "trireme/base/error.h"
 
 namespace trireme::elastic {
-namespace {
-
-const int kLost = exit_code(ErrorKind::kPeerLost);
-
-}  // namespace
-
 Membership::Membership(Config config, double now)
     : config_(std::move(config)),
       seen_at_(now),

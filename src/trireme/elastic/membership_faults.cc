@@ -10,12 +10,8 @@
 namespace trireme::elastic {
 namespace {
 
-const int kPeerLostExit = exit_code(ErrorKind::kPeerLost);
-
 // Said of a rank that failed because another did, most likely.
-bool is_echo(const Outcome& outcome) {
-  return outcome.exit_code == kPeerLostExit && outcome.signal == 0;
-}
+bool is_echo(const Outcome& outcome) { return outcome.exit_code == kLost && outcome.signal == 0; }
 
 // Whether the same command may do better: not where a person must decide.
 bool may_restart(const Outcome& outcome) {
@@ -148,7 +144,7 @@ void Membership::restart_or_finish(double now) {
   }
   Outcome outcome = *failure_;
   if (may_restart(outcome) && config_.max_restarts > 0 && own_leaving() == 0) {
-    outcome.exit_code = kPeerLostExit;
+    outcome.exit_code = kLost;
     outcome.cause = fmt::format(
         "{}, in step {}; {} restarts since the checkpoint of step {} brought no newer one",
         told(outcome), unmended_.back().first.step, config_.max_restarts, reached_);

@@ -3,12 +3,8 @@
 #include <fmt/core.h>
 #include <string.h>
 
-#include "trireme/base/error.h"
-
 namespace trireme::elastic {
 namespace {
-
-const int kPeerLost = exit_code(ErrorKind::kPeerLost);
 
 std::string describe_signal(int signal) {
   const char* text = ::sigdescr_np(signal);
@@ -18,12 +14,12 @@ std::string describe_signal(int signal) {
 Outcome decided_by(const RankEnd& end) {
   if (!end.cause.empty()) return {end.code, end.rank, end.cause, end.signal, end.doing};
   if (end.signal != 0)
-    return {kPeerLost, end.rank,
+    return {kLost, end.rank,
             fmt::format("rank {} was killed by {} {:.1f} s after the start", end.rank,
                         describe_signal(end.signal), end.at_s),
             end.signal, end.doing};
   if (end.early != RankEnd::Early::kNot)
-    return {kPeerLost, end.rank,
+    return {kLost, end.rank,
             fmt::format("rank {} ended with exit code 0 {}, {:.1f} s after the start", end.rank,
                         end.early == RankEnd::Early::kAtWork ? "in the midst of its work"
                                                              : "before it had met the others",
@@ -49,14 +45,14 @@ Outcome judge(const std::vector<RankEnd>& ends, int interrupt) {
   const RankEnd* first = nullptr;
   for (const RankEnd& end : ends) {
     if (!is_failure(end, interrupt)) continue;
-    if (end.code != kPeerLost || end.signal != 0) return decided_by(end);
+    if (end.code != kLost || end.signal != 0) return decided_by(end);
     if (first == nullptr) first = &end;
   }
   if (first != nullptr) return decided_by(*first);
   for (const RankEnd& end : ends) {
     if (end.code == 0 && end.signal == 0) continue;
     if (interrupt != 0) return {128 + interrupt, end.rank, ""};
-    return {kPeerLost, end.rank, fmt::format("rank {} was killed by its agent", end.rank)};
+    return {kLost, end.rank, fmt::format("rank {} was killed by its agent", end.rank)};
   }
   return {};
 }

@@ -4,8 +4,11 @@
 #include <string>
 #include <vector>
 
+#include "trireme/base/error.h"
+
 namespace trireme::elastic {
 
+inline const int kLost = exit_code(ErrorKind::kPeerLost);
 inline constexpr int kSignalled = 128;  // exit codes above: ended by that signal, in order
 
 // How one rank ended: with an exit code, or killed by `signal` (nonzero).

@@ -5,12 +5,12 @@
 #include <functional>
 #include <utility>
 
-#include "trireme/env/file_system.h"
+#include "trireme/env/through_files.h"
 #include "trireme/faults/fault.h"
 
 namespace trireme::faults {
 
-class FaultyFiles : public env::FileSystem {
+class FaultyFiles : public env::ThroughFiles {
  public:
   // Asked before every call that changes something; null: it is made as it should be. By any thread.
   using Decide = std::function<const Fault*(DiskCall)>;
@@ -19,54 +19,50 @@ class FaultyFiles : public env::FileSystem {
 
   // `inner` outlives it.
   FaultyFiles(env::FileSystem& inner, Decide decide, Act act)
-      : inner_(inner), decide_(std::move(decide)), act_(std::move(act)) {}
+      : ThroughFiles(inner), decide_(std::move(decide)), act_(std::move(act)) {}
 
   int create(const Path& path) override {
-    return call(DiskCall::kCreate, [&] { return inner_.create(path); });
+    return call(DiskCall::kCreate, [&] { return ThroughFiles::create(path); });
   }
   ssize_t pwrite(int file, std::span<const std::byte> bytes, std::int64_t offset) override {
     const Fault* const fault = decide_(DiskCall::kWrite);
-    if (fault == nullptr) return inner_.pwrite(file, bytes, offset);
+    if (fault == nullptr) return ThroughFiles::pwrite(file, bytes, offset);
     if (fault->action == Action::kError) return -fault->amount;
     if (fault->action == Action::kLie) return static_cast<ssize_t>(bytes.size());
     if (fault->action == Action::kFlip) {
       std::vector<std::byte> other(bytes.begin(), bytes.end());
       if (!other.empty()) other[other.size() / 2] ^= std::byte{4};
-      return inner_.pwrite(file, other, offset);
+      return ThroughFiles::pwrite(file, other, offset);
     }
     const auto most = static_cast<std::size_t>(fault->amount);
-    const ssize_t written = inner_.pwrite(file, bytes.first(std::min(most, bytes.size())), offset);
+    const ssize_t written =
+        ThroughFiles::pwrite(file, bytes.first(std::min(most, bytes.size())), offset);
     if (fault->action == Action::kTorn) act_(*fault);
     return written;
   }
   int fsync(int file) override {
-    return call(DiskCall::kFsync, [&] { return inner_.fsync(file); });
+    return call(DiskCall::kFsync, [&] { return ThroughFiles::fsync(file); });
   }
   int close(int file) override {
     // The descriptor is gone also where closing fails.
-    const int closed = inner_.close(file);
+    const int closed = ThroughFiles::close(file);
     return call(DiskCall::kClose, [&] { return closed; });
   }
   int make_directory(const Path& path) override {
-    return call(DiskCall::kMakeDirectory, [&] { return inner_.make_directory(path); });
+    return call(DiskCall::kMakeDirectory, [&] { return ThroughFiles::make_directory(path); });
   }
   int fsync_directory(const Path& path) override {
-    return call(DiskCall::kSyncDirectory, [&] { return inner_.fsync_directory(path); });
+    return call(DiskCall::kSyncDirectory, [&] { return ThroughFiles::fsync_directory(path); });
   }
   int rename(const Path& from, const Path& to) override {
-    return call(DiskCall::kRename, [&] { return inner_.rename(from, to); });
+    return call(DiskCall::kRename, [&] { return ThroughFiles::rename(from, to); });
   }
   int unlink(const Path& path) override {
-    return call(DiskCall::kUnlink, [&] { return inner_.unlink(path); });
+    return call(DiskCall::kUnlink, [&] { return ThroughFiles::unlink(path); });
   }
   int remove_directory(const Path& path) override {
-    return call(DiskCall::kRemoveDirectory, [&] { return inner_.remove_directory(path); });
+    return call(DiskCall::kRemoveDirectory, [&] { return ThroughFiles::remove_directory(path); });
   }
-  env::Status status(const Path& path) override { return inner_.status(path); }
-  int list(const Path& path, std::vector<std::string>& names) override {
-    return inner_.list(path, names);
-  }
-  std::unique_ptr<env::Contents> read(const Path& path) override { return inner_.read(path); }
 
  private:
   template <typename Call>
@@ -75,7 +71,6 @@ class FaultyFiles : public env::FileSystem {
     return fault == nullptr ? forward() : -static_cast<int>(fault->amount);
   }
 
-  env::FileSystem& inner_;
   Decide decide_;
   Act act_;
 };

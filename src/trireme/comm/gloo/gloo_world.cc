@@ -39,14 +39,14 @@ class GlooOutgoing : public Outgoing {
     frame_.stamp = stamp;
     const bool small = stamp.bytes <= kInline;
     if (small && stamp.bytes > 0) std::memcpy(frame_.payload.data(), data, stamp.bytes);
+    if (small) transport.moved();
     works_.push_back(
         link_.send(rank_, address.frame_tag, reinterpret_cast<std::byte*>(&frame_), sizeof(Frame)));
-    if (small) transport.moved();
     for (std::size_t begin = 0; begin < stamp.bytes; begin += kChunk) {
       const std::size_t bytes = std::min<std::size_t>(kChunk, stamp.bytes - begin);
       if (!small) {
-        works_.push_back(link_.send(rank_, address.chunk_tag, data + begin, bytes));
         transport.moved();
+        works_.push_back(link_.send(rank_, address.chunk_tag, data + begin, bytes));
       }
       if (stamp.way == Way::kThereAndBack)
         works_.push_back(link_.recv(rank_, address.return_tag, data + begin, bytes));
