@@ -97,7 +97,7 @@ TEST(StepTimes, OfBloomTakeTheRowAsItIs) {
                             "rows"));
   ASSERT_EQ(runs.size(), 4);
   const config::Job& job = runs[0].candidates[0].job();
-  EXPECT_EQ(job.model.vocab, 250368);  // a multiple of 128 on each of four ranks
+  EXPECT_EQ(job.model.vocab, 250880);
   EXPECT_EQ(job.parallel.stages, "8,7,7,7,7,7,6,6,6,6,6,7");
   EXPECT_EQ(runs[2].unscored, "out of memory");
   EXPECT_EQ(runs[3].unscored, "the row does not give all of the layout");

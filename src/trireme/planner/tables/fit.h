@@ -48,8 +48,8 @@ void fit(const std::map<std::string, std::vector<Run>>& tables,
 // The constants by name, fitted from the shipped ones on to the rows that the directory has.
 std::vector<std::pair<std::string, double>> fit_again(const std::string& directory, int trials);
 
-// Every run of every table forecast by constants that were fitted without its group, from the shipped ones on; `progress` is
-// told each.
+// Every run of every table forecast by constants that were fitted, from the defaults on, without its group and others;
+// `progress` is told of each fit.
 LeftOut left_out_cases(const std::string& directory, int trials,
                        const std::function<void(const std::string&)>& progress);
 
