@@ -8,6 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 #include "trireme/planner/cluster_file.h"
+#include "trireme/planner/tables/registry.h"
 #include "trireme/planner/tables/tolerant.h"
 #include "trireme/planner/uncertainty.h"
 
@@ -17,6 +18,8 @@ namespace {
 using RunsByTable = std::map<std::string, std::vector<Run>>;
 
 constexpr double kOfLargest = 0.1;  // how much a table's worst run counts beside the mean
+// Of what a table is held to: below kNearly, better counts kWithin as much.
+constexpr double kNearly = 0.9, kWithin = 0.2;
 
 const Cluster& cluster_of(const Run& run, const std::vector<Cluster>& clusters) {
   const auto cluster = std::ranges::find(clusters, run.cluster, &Cluster::name);
@@ -45,6 +48,17 @@ std::vector<Run> all_of(const RunsByTable& tables) {
   std::vector<Run> all;
   for (const auto& [name, runs] : tables) all.insert(all.end(), runs.begin(), runs.end());
   return all;
+}
+
+// What a table is held to, in percent; 4 of one that is held to nothing.
+double bar_of(const std::string& name) {
+  static const std::vector<Table> kTables = all_tables();
+  for (const Table& table : kTables)
+    if (table.name == name) {
+      const Bar& bar = table.abilities.front().bar;
+      return bar.mape.value_or(bar.largest.value_or(4));
+    }
+  return 4;
 }
 
 void set(const Constant& constant, std::vector<Cluster>& clusters, double value) {
@@ -134,7 +148,8 @@ double simulated(const Run& run, const std::vector<Cluster>& clusters) {
 Case step_time_case(const Run& run, const std::vector<Cluster>& clusters,
                     double (*forecast)(const Run&, const std::vector<Cluster>&)) {
   Case one{.row = run.row,
-           .quantity = run.timed == Timed::kStep ? "step time" : "layer time",
+           .quantity = fmt::format("{}{}{}", run.timed == Timed::kStep ? "step time" : "layer time",
+                                   run.apart.empty() ? "" : ", ", run.apart),
            .unit = "s",
            .group = run.group,
            .measured = run.seconds,
@@ -165,8 +180,7 @@ RunsByTable fitted_runs(const std::string& directory) {
     std::vector<Run> runs;
     const auto take = [&, read = read](const Csv& rows) { runs = read(rows); };
     take(sift(Csv::read(file.string()), take).rows);
-    std::erase_if(runs,
-                  [](const Run& run) { return !run.unscored.empty() || run.group == "ZeRO-3"; });
+    std::erase_if(runs, [](const Run& run) { return !run.unscored.empty() || !run.apart.empty(); });
     tables.emplace(name, std::move(runs));
   }
   return tables;
@@ -181,7 +195,9 @@ double misfit(const RunsByTable& tables, const std::vector<Cluster>& clusters) {
       table += apart;
       largest = std::max(largest, apart);
     }
-    if (!runs.empty()) sum += table / static_cast<double>(runs.size()) + kOfLargest * largest;
+    if (runs.empty()) continue;
+    const double reached = 100 * table / static_cast<double>(runs.size()) / bar_of(name);
+    sum += kWithin * reached + std::max(reached - kNearly, 0.0) + kOfLargest * largest;
   }
   return sum;
 }

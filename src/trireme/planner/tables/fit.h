@@ -33,10 +33,11 @@ Case step_time_case(const Run& run, const std::vector<Cluster>& clusters,
                     double (*forecast)(const Run&, const std::vector<Cluster>&));
 
 // The tables that constants are fitted on, by name, as far as the directory has them. Runs that no fit can tell anything
-// from are left out (DeepSpeed's ZeRO-3 of 2021, docs/planner.md).
+// from are left out (Run::apart, docs/planner.md).
 std::map<std::string, std::vector<Run>> fitted_runs(const std::string& directory);
 
-// Mean of |log(forecast / measured)| and a tenth of the largest, each table weighing alike.
+// Mean of |log(forecast / measured)| by what a table is held to, most of it above nine tenths of that, and a tenth of
+// the largest; summed over tables.
 double misfit(const std::map<std::string, std::vector<Run>>& tables,
               const std::vector<Cluster>& clusters);
 

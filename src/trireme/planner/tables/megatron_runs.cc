@@ -176,6 +176,7 @@ std::vector<Run> sc21_zero3_runs(const Csv& csv) {
             .gpus = csv.count(row, "gpus"),
             .seconds = csv.need(row, "derived_iter_time_s")};
     const Dimensions model = gpt(csv, row);
+    if (zero3) run.apart = "ZeRO-3";  // DeepSpeed's of 2021, for which nobody has a model
     if (zero3)
       add_setting(run, model, layout, Again::kEverything, false, practice);
     else
@@ -254,6 +255,7 @@ std::vector<Run> megascale_runs(const Csv& csv) {
                           .micro_batch = 1,
                           .global_batch = csv.need(row, "global_batch")};
       const auto seconds = csv.number(row, "iter_time_s");
+      if (!seconds) run.apart = "from MFU";  // which says less than a clock
       run.seconds = seconds ? *seconds
                             : gpt_model_flops(shape_of(model), layout.global_batch) /
                                   (0.01 * csv.need(row, "mfu_pct") * kA100 * run.gpus);

@@ -26,6 +26,8 @@ struct Run {
   std::vector<Candidate>
       candidates;  // where the row leaves settings open: the fastest is what it is taken to be
   std::string unscored;  // why there is none
+  // Set apart from the table's other runs, scored by themselves and not fitted on: "ZeRO-3", "from MFU".
+  std::string apart{};
 };
 
 // A layout as tables print it.
