@@ -111,8 +111,9 @@ class Reasons {
   std::string place(Choice choice, bool first) const {
     if (choice != Choice::kTp || layout_.tp == 1) return "";
     const Cluster& cluster = question_.cluster;
-    const auto tier = std::ranges::find_if(
-        cluster.tiers, [&](const Tier& one) { return one.span == 0 || one.span >= layout_.tp; });
+    const auto tier = std::ranges::find_if(cluster.tiers, [&](const Tier& one) {
+      return one.span == 0 || one.span % layout_.tp == 0;
+    });
     if (tier == cluster.tiers.end() || tier->span == 0) return "";
     return fmt::format("{} it stays inside the {} of {} GPUs", first ? ":" : ";", tier->name,
                        tier->span);

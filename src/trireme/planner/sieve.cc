@@ -121,6 +121,8 @@ Parts Sieve::make_parts(const Layout& layout) const {
   alike.schedule = Schedule::k1F1B;
   alike.zero = 0;
   job = with_layout(std::move(job), alike);
+  // Its groups, wherever they lie among all ranks.
+  job.parallel.dp_replicate = layout.world() / (layout.tp * layout.cp);
   // Of a model all of which trains, one block is like all.
   const bool alone = job.lora.rank == 0 && job.model.frozen.empty() &&
                      job.precision.nodes.empty() && layout.again != Again::kAsGiven;
@@ -155,7 +157,7 @@ const Parts& Sieve::parts(const Layout& layout) const {
 
 // A collective's seconds are a latency and a rate: both follow from two sizes.
 Traffic Sieve::make_traffic(const Layout& layout) const {
-  const Network network(question_.cluster, mesh::Mesh({.pp = 1,
+  const Network network(question_.cluster, mesh::Mesh({.pp = layout.pp,
                                                        .dp_replicate = layout.dp_replicate,
                                                        .dp_shard = layout.dp_shard,
                                                        .cp = layout.cp,
