@@ -7,7 +7,10 @@
 
 namespace trireme::planner {
 
-enum class Math { kFp32, kHalf, kFp8 };
+enum class Math { kFp64, kFp32, kHalf, kFp8 };
+
+// Of products of elements of a type.
+Math math_of(DType type);
 
 // One or more equal kernels, started one after the other.
 struct Kernel {

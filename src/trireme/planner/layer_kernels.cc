@@ -15,11 +15,17 @@ void add_linear(NodeKernels& node, Math math, double rows, double in, double out
   node.weight.back().crosswise = true;
 }
 
+arch::PerRank in_type(const config::Job& job, DType type) {
+  arch::PerRank rank = arch::per_rank(job);
+  rank.compute = type;
+  return rank;
+}
+
 struct Shape {
-  Shape(const config::Job& job, const Practice& practice)
+  Shape(const config::Job& job, const Practice& practice, DType type)
       : model(job.model),
         practice(practice),
-        sizes(job.model, arch::per_rank(job)),
+        sizes(job.model, in_type(job, type)),
         llama(job.model.family == config::Family::kLlama),
         tokens(static_cast<double>(sizes.tokens)),
         rows(static_cast<double>(sizes.rows)),
@@ -30,8 +36,9 @@ struct Shape {
         vocab(static_cast<double>(sizes.vocab)),
         element(static_cast<double>(sizes.element)),
         sum(static_cast<double>(size_of(job.precision.grads.value()))),
-        math(job.precision.compute == DType::kF32 ? Math::kFp32 : Math::kHalf),
-        linear(practice.fp8 ? Math::kFp8 : math) {}
+        outside(static_cast<double>(size_of(job.precision.compute))),
+        math(math_of(type)),
+        linear(practice.fp8 && math == Math::kHalf ? Math::kFp8 : math) {}
 
   const config::Model& model;
   const Practice& practice;
@@ -40,6 +47,7 @@ struct Shape {
   double tokens, rows, d, q, kv, ffn, vocab;
   double element;  // bytes of an activation
   double sum;      // bytes of an element of summed gradients
+  double outside;  // bytes of an activation between nodes
   Math math, linear;
 
   double up() const { return llama ? 2 * ffn : ffn; }  // features before the activation
@@ -175,13 +183,28 @@ NodeKernels typed(NodeKernels node, Math math) {
   return node;
 }
 
+// What a node of another type than the others' reads and writes is converted, and so are the gradients of it.
+void add_conversions(const Shape& shape, NodeKind kind, NodeKernels& node) {
+  const Kernel one = stream(shape.rows * shape.d * (shape.element + shape.outside));
+  if (kind != NodeKind::kEmbed) {
+    node.forward.push_back(one);
+    node.input.push_back(one);
+  }
+  if (kind != NodeKind::kHead) {
+    node.forward.push_back(one);
+    (kind == NodeKind::kEmbed ? node.weight : node.input).push_back(one);
+  }
+}
+
 }  // namespace
 
-ModelKernels model_kernels(const config::Job& job, const Practice& practice) {
-  const Shape shape(job, practice);
-  return {.embed = typed(embed_kernels(shape), shape.math),
-          .block = typed(block_kernels(shape), shape.math),
-          .head = typed(head_kernels(shape), shape.math)};
+NodeKernels node_kernels(const config::Job& job, const Practice& practice, const NodeForm& form) {
+  const Shape shape(job, practice, form.type);
+  NodeKernels node = form.kind == NodeKind::kEmbed  ? embed_kernels(shape)
+                     : form.kind == NodeKind::kHead ? head_kernels(shape)
+                                                    : block_kernels(shape);
+  if (form.type != job.precision.compute) add_conversions(shape, form.kind, node);
+  return typed(std::move(node), shape.math);
 }
 
 }  // namespace trireme::planner
