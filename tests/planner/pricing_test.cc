@@ -7,6 +7,8 @@
 #include "trireme/arch/language_model.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
+#include "trireme/planner/cluster_file.h"
+#include "trireme/planner/estimate.h"
 
 namespace trireme::planner {
 namespace {
@@ -36,8 +38,10 @@ config::Job job_with(const std::vector<std::string>& sets) {
 }
 
 // Seconds of a node's line on that card.
-double node_seconds(const config::Job& job, const std::string& name, Verb verb) {
-  const Cluster cluster = one_card();
+double node_seconds(const config::Job& job, const std::string& name, Verb verb,
+                    const Gpu& gpu = one_card().gpu) {
+  Cluster cluster = one_card();
+  cluster.gpu = gpu;
   const Practice practice;
   const Pricing pricing(job, practice, cluster);
   const arch::ModelSpec model = arch::describe(job);
@@ -62,9 +66,68 @@ TEST(NodePrices, ANodeOfAnotherTypeHasThatTypesRate) {
 
 TEST(NodePrices, Fp64IsRefusedWhereNobodyKnowsItsRate) {
   const config::Job job = job_with({"precision.compute=fp64"});
-  EXPECT_EQ(formats::refusal([&] { node_seconds(job, "block.0", Verb::kForward); },
-                             ErrorKind::kUsage),
-            "gpu card has no fp64 rate; choose another precision or gpu");
+  EXPECT_EQ(
+      formats::refusal([&] { node_seconds(job, "block.0", Verb::kForward); }, ErrorKind::kUsage),
+      "gpu card has no fp64 rate; choose another precision or gpu");
+}
+
+TEST(NodePrices, NodesOfOtherNamesAreRefused) {
+  const NodeForms forms(job_with({}));
+  EXPECT_EQ(forms.of("block.12").kind, NodeKind::kBlock);
+  for (const char* name : {"encoder.0", "block.", "block.1.lora", "heads"})
+    EXPECT_THAT(formats::refusal([&] { forms.of(name); }, ErrorKind::kUsage),
+                HasSubstr("has no price; needs embed, block.N or head"));
+}
+
+TEST(NodePrices, WhatIsFrozenHasNoGradientsOfItsOwn) {
+  const config::Job whole = job_with({}), frozen = job_with({"model.frozen=embed,block.1"});
+  EXPECT_EQ(node_seconds(frozen, "block.1", Verb::kBackwardWeight), 0);
+  EXPECT_DOUBLE_EQ(node_seconds(frozen, "block.1", Verb::kBackward),
+                   node_seconds(whole, "block.1", Verb::kBackward) -
+                       node_seconds(whole, "block.1", Verb::kBackwardWeight));
+  EXPECT_EQ(node_seconds(frozen, "head", Verb::kBackwardWeight), 0);  // its matrix is the table
+  EXPECT_EQ(node_seconds(frozen, "block.2", Verb::kBackward),
+            node_seconds(whole, "block.2", Verb::kBackward));
+}
+
+TEST(NodePrices, AdaptersAreProductsOfTheirOwn) {
+  const config::Job plain = job_with({}),
+                    adapted = job_with({"lora.rank=16", "lora.targets=attention"});
+  const Gpu gpu = one_card().gpu;
+  const auto product = [&](double m, double n, double k) {
+    return seconds(gpu, gemm(Math::kHalf, m, n, k));
+  };
+  const double rows = 8 * 512;
+  EXPECT_DOUBLE_EQ(node_seconds(adapted, "block.0", Verb::kForward),
+                   node_seconds(plain, "block.0", Verb::kForward) + product(rows, 16, 1024) +
+                       product(rows, 3 * 1024, 16) + product(rows, 16, 1024) +
+                       product(rows, 1024, 16));
+  const double adapters = node_seconds(adapted, "block.0", Verb::kBackwardWeight);
+  EXPECT_GT(adapters, 0);
+  EXPECT_LT(adapters, 0.3 * node_seconds(plain, "block.0", Verb::kBackwardWeight));
+}
+
+// Under nodes that train, frozen ones have no backward: the estimate and the plan say the same.
+TEST(NodePrices, AnEstimateOfFrozenNodesIsNearThePlans) {
+  const Cluster cluster = find_cluster("dgx-a100");
+  const auto seconds_of = [&](const std::vector<std::string>& sets) {
+    config::Job job = job_with({"model.layers=16"});
+    for (const std::string& set : sets) config::apply_set(job, set);
+    const Candidate candidate(config::resolve(job, 8, {}), {});
+    const double step = candidate.step_seconds(cluster);
+    EXPECT_NEAR(step / candidate.simulate(cluster).step_s, 1, 0.05)
+        << ::testing::PrintToString(sets);
+    return step;
+  };
+  for (const char* zero : {"parallel.zero=0", "parallel.zero=1", "parallel.zero=3"}) {
+    const std::vector<std::string> common = {"parallel.dp_shard=8", "run.global_batch=256", zero};
+    std::vector<std::string> frozen = common, lora = common;
+    frozen.emplace_back("model.frozen=embed,block.[0-9]");
+    lora.emplace_back("lora.rank=16");
+    const double whole = seconds_of(common);
+    EXPECT_LT(seconds_of(frozen), 0.7 * whole) << zero;
+    EXPECT_LT(seconds_of(lora), 0.95 * whole) << zero;
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "trireme/base/fs.h"
 #include "trireme/config/resolve.h"
 #include "trireme/planner/answer_print.h"
+#include "trireme/planner/cluster_file.h"
 #include "trireme/planner/reasons.h"
 #include "trireme/planner/sieved.h"
 #include "trireme/planner/space.h"
@@ -16,7 +17,9 @@
 namespace trireme::planner {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Hosts of four, slow between them: where a layout lies in the machine matters.
 Cluster hosts(int count, double gib = 40) {
@@ -185,6 +188,35 @@ TEST(Search, TheJobIsTheLayout) {
     EXPECT_EQ(option.job.run.micro_batch, option.layout.micro_batch);
     EXPECT_EQ(option.job, config::parse_job(config::print_yaml(option.job), "printed"));
   }
+}
+
+// Neither more than there is to compute, nor a search that stops at what frozen blocks cannot compute again.
+TEST(Search, PlansWhatIsPartlyFrozen) {
+  const Answer all = ask(gpt(8, 2048, 64), hosts(2));
+  for (const char* frozen : {"embed,block.[0-6]", "block.*"}) {
+    config::Job job = gpt(8, 2048, 64);
+    job.model.frozen = frozen;
+    const Answer answer = search({.job = job, .cluster = hosts(2)}, {.options = 3});
+    const Option& best = answer.options.front();
+    EXPECT_NEAR(best.sieve / best.seconds, 1, 0.15) << frozen;
+    EXPECT_TRUE(std::ranges::any_of(answer.reasons, [](const Reason& reason) {
+      return reason.choice == Choice::kAgain && reason.text.find("longer") != std::string::npos;
+    })) << frozen;
+    EXPECT_LT(best.seconds, all.options.front().seconds) << frozen;
+    EXPECT_LT(best.mfu(answer.question.cluster), 1.2 * all.options.front().mfu(hosts(2)));
+    EXPECT_THAT(best.convention, HasSubstr("frozen"));
+  }
+  config::Job lora = gpt(8, 2048, 64);
+  lora.lora.rank = 16;
+  const auto bytes = [](const Answer& answer) {
+    return spending(answer.question, answer.options.front(), 1e9).checkpoint_bytes;
+  };
+  const Answer adapted = ask(lora, hosts(2));
+  EXPECT_LT(bytes(adapted), 0.3 * bytes(all));
+  EXPECT_NEAR(adapted.options.front().sieve / adapted.options.front().seconds, 1, 0.15);
+  lora.checkpoint.trainable_only = true;
+  lora.model.weights = "base";
+  EXPECT_LT(bytes(ask(lora, hosts(2))), 0.1 * bytes(all));
 }
 
 TEST(Search, KeepsWhatIsKept) {

@@ -196,6 +196,34 @@ void add_conversions(const Shape& shape, NodeKind kind, NodeKernels& node) {
   }
 }
 
+// An adapter of a linear layer: two narrow products, of which the second adds to what the layer gives.
+void add_adapter(const Shape& shape, double rank, double in, double out, NodeKernels& node) {
+  add_linear(node, shape.math, shape.tokens, in, rank);
+  add_linear(node, shape.math, shape.tokens, rank, out);
+  node.weight.push_back(shape.added(rank * (in + out)));
+}
+
+void add_adapters(const Shape& shape, const config::Lora& lora, NodeKernels& node) {
+  const auto rank = static_cast<double>(lora.rank);
+  const auto adapt = [&](double in, double out) { add_adapter(shape, rank, in, out, node); };
+  if (lora.targets != config::LoraTargets::kMlp) {
+    if (shape.llama)
+      for (const double out : {shape.q, shape.kv, shape.kv}) adapt(shape.d, out);
+    else
+      adapt(shape.d, shape.q + 2 * shape.kv);
+    adapt(shape.q, shape.d);
+  }
+  if (lora.targets != config::LoraTargets::kAttention) {
+    const std::size_t before = node.forward.size();
+    for (int layer = 0; layer < (shape.llama ? 2 : 1); ++layer) adapt(shape.d, shape.ffn);
+    for (auto& [name, part] : node.parts)
+      if (name == arch::kMlp)
+        part.insert(part.end(), node.forward.begin() + static_cast<std::ptrdiff_t>(before),
+                    node.forward.end());
+    adapt(shape.ffn, shape.d);
+  }
+}
+
 }  // namespace
 
 NodeKernels node_kernels(const config::Job& job, const Practice& practice, const NodeForm& form) {
@@ -203,6 +231,8 @@ NodeKernels node_kernels(const config::Job& job, const Practice& practice, const
   NodeKernels node = form.kind == NodeKind::kEmbed  ? embed_kernels(shape)
                      : form.kind == NodeKind::kHead ? head_kernels(shape)
                                                     : block_kernels(shape);
+  if (!form.trains) node.weight.clear();
+  if (form.kind == NodeKind::kBlock && job.lora.rank > 0) add_adapters(shape, job.lora, node);
   if (form.type != job.precision.compute) add_conversions(shape, form.kind, node);
   return typed(std::move(node), shape.math);
 }

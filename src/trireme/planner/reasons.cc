@@ -209,13 +209,15 @@ class Reasons {
           }
         break;
       }
-      case Choice::kAgain:
-        for (const Again again :
-             {Again::kNothing, Again::kAttention, Again::kMlp, Again::kBlocks}) {
-          other.again = again;
-          const int apart = static_cast<int>(again) - static_cast<int>(layout_.again);
-          if (apart == 1 || apart == -1) offer(other);
-        }
+      case Choice::kAgain:  // the nearest that there is, less and more
+        for (const int step : {-1, 1})
+          for (int at = static_cast<int>(layout_.again) + step;
+               at >= 0 && at <= static_cast<int>(Again::kBlocks); at += step) {
+            other.again = static_cast<Again>(at);
+            if (!can_compute_again(sieved_.sieve().alone(), other.again)) continue;
+            offer(other);
+            break;
+          }
         break;
       case Choice::kAway:
         other.away = Away::kNothing;
