@@ -130,5 +130,16 @@ TEST(NodePrices, AnEstimateOfFrozenNodesIsNearThePlans) {
   }
 }
 
+TEST(NodePrices, Bf16IsRefusedWhereThereIsNone) {
+  const config::Job half = job_with({}),
+                    mixed = job_with({"precision.compute=fp32", "precision.nodes=block.1=bf16"});
+  const Gpu v100 = find_gpu("v100-32");
+  for (const config::Job& job : {half, mixed})
+    EXPECT_EQ(formats::refusal([&] { node_seconds(job, "block.1", Verb::kForward, v100); },
+                               ErrorKind::kUsage),
+              "gpu v100-32 has no bf16; set precision.compute=fp16, or choose another gpu");
+  EXPECT_GT(node_seconds(job_with({"precision.compute=fp16"}), "block.1", Verb::kForward, v100), 0);
+}
+
 }  // namespace
 }  // namespace trireme::planner

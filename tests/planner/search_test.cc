@@ -219,6 +219,16 @@ TEST(Search, PlansWhatIsPartlyFrozen) {
   EXPECT_LT(bytes(ask(lora, hosts(2))), 0.1 * bytes(all));
 }
 
+TEST(Search, RefusesTypesThatTheGpuHasNot) {
+  Cluster cluster = hosts(1);
+  cluster.gpu = find_gpu("v100-32");
+  config::Job job = gpt(4, 1024, 16);
+  EXPECT_EQ(error_of(ErrorKind::kUsage, [&] { ask(job, cluster); }),
+            "gpu v100-32 has no bf16; set precision.compute=fp16, or choose another gpu");
+  job.precision.compute = DType::kF16;
+  EXPECT_GT(ask(job, cluster).options.front().seconds, 0);
+}
+
 TEST(Search, KeepsWhatIsKept) {
   config::Job job = gpt(8, 2048, 64);
   job.parallel.pp = 2;

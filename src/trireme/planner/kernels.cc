@@ -65,7 +65,7 @@ std::pair<double, std::string_view> rate_of(const Gpu& gpu, Math math) {
   switch (math) {
     case Math::kFp64: return {0, "fp64"};
     case Math::kFp32: return {gpu.fp32_flops, "fp32"};
-    case Math::kHalf: return {gpu.half_flops, "bf16 or fp16"};
+    case Math::kHalf: return {gpu.half_flops, gpu.bf16 ? "bf16 or fp16" : "fp16"};
     case Math::kFp8: return {gpu.fp8_flops, "fp8"};
   }
   return {};
@@ -76,6 +76,12 @@ std::pair<double, std::string_view> rate_of(const Gpu& gpu, Math math) {
 Math math_of(DType type) {
   if (type == DType::kF64) return Math::kFp64;
   return type == DType::kF32 ? Math::kFp32 : Math::kHalf;
+}
+
+void check_type(const Gpu& gpu, DType type) {
+  if (type == DType::kBF16 && !gpu.bf16)
+    fail(ErrorKind::kUsage, "gpu {} has no bf16; set precision.compute=fp16, or choose another gpu",
+         gpu.name);
 }
 
 double seconds(const ProductCurve& curve, double m, double n, double k) {

@@ -44,6 +44,9 @@ double count(const std::vector<Kernel>& kernels);
 // Of one kernel, without what begins it.
 double seconds(const ProductCurve& curve, double m, double n, double k);
 
+// Throws Error{kUsage} if the processor has no products of bf16 and `type` is that.
+void check_type(const Gpu& gpu, DType type);
+
 // Of a data sheet. Throws Error{kUsage} for a type that the processor has no instructions for.
 double peak(const Gpu& gpu, Math math);
 

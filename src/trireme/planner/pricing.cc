@@ -47,7 +47,10 @@ Pricing::Pricing(const config::Job& job, const Practice& practice, const Cluster
 
 const NodeCost& Pricing::cost_of(const plan::Node& node) const {
   const auto [named, unnamed] = forms_of_nodes_.try_emplace(node.name);
-  if (unnamed) named->second = forms_.of(node.name);
+  if (unnamed) {
+    named->second = forms_.of(node.name);
+    check_type(cluster_.gpu, named->second.type);
+  }
   const NodeForm& form = named->second;
   const auto [cost, absent] = costs_.try_emplace(form);
   if (absent) cost->second = priced(cluster_.gpu, practice_, node_kernels(job_, practice_, form));
