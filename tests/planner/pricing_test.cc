@@ -130,6 +130,51 @@ TEST(NodePrices, AnEstimateOfFrozenNodesIsNearThePlans) {
   }
 }
 
+TEST(NodePrices, DropoutAndDocumentsLeaveFusedAttention) {
+  const auto asked_of = [](const config::Job& job) { return asked({}, job, true); };
+  const config::Job plain = job_with({}), dropout = job_with({"model.dropout=0.1"}),
+                    documents = job_with({"data.documents=true"}),
+                    half = job_with({"precision.compute=fp16"});
+  EXPECT_EQ(asked_of(plain), Practice{});
+  EXPECT_EQ(asked_of(half), Practice{});
+  EXPECT_EQ(asked_of(documents), (Practice{.attention = AttentionKernel::kRows}));
+  EXPECT_EQ(asked_of(dropout), (Practice{.attention = AttentionKernel::kRows, .dropout = true}));
+  EXPECT_EQ(asked({}, dropout, false), (Practice{.dropout = true}));
+  EXPECT_EQ(asked({.attention = AttentionKernel::kUnfused}, documents, true).attention,
+            AttentionKernel::kUnfused);
+  EXPECT_EQ(unfused(dropout), "model.dropout=0.1");
+  EXPECT_EQ(unfused(job_with({"model.heads=256"})), "heads 4 wide");
+
+  // 8 samples, 8 heads of 128: 2^26 scores are 512 x 512 of 64 four times over.
+  const NodeForm block{.type = DType::kBF16};
+  const auto bytes = [](const std::vector<Kernel>& kernels) {
+    double sum = 0;
+    for (const Kernel& one : kernels)
+      if (one.kind == Kernel::Kind::kStream) sum += one.bytes * one.count;
+    return sum;
+  };
+  const auto flops = [](const std::vector<Kernel>& kernels) {
+    double sum = 0;
+    for (const Kernel& one : kernels)
+      if (one.kind == Kernel::Kind::kGemm && one.math == Math::kFp32)
+        sum += 2 * one.m * one.n * one.k * one.batch * one.count;
+    return sum;
+  };
+  const NodeKernels fused = node_kernels(documents, {}, block),
+                    rows = node_kernels(documents, asked_of(documents), block),
+                    noisy = node_kernels(dropout, asked_of(dropout), block);
+  const double scores = 64.0 * 512 * 512, masks = 2.0 * 8 * 512 * 1024;
+  EXPECT_EQ(flops(rows.forward), 4 * scores * 128);
+  EXPECT_EQ(flops(rows.input), 10 * scores * 128);
+  EXPECT_DOUBLE_EQ(bytes(rows.forward) - bytes(fused.forward), 40 * scores);
+  EXPECT_DOUBLE_EQ(bytes(noisy.forward) - bytes(fused.forward), (40 + 140) * scores + masks);
+  // Of more scores than that, rows see no keys behind them.
+  const config::Job longer = job_with({"model.seq_len=8192", "data.documents=true"});
+  EXPECT_NEAR(
+      flops(node_kernels(longer, asked_of(longer), block).forward) / (256 * flops(rows.forward)),
+      0.5, 0.01);
+}
+
 TEST(NodePrices, Bf16IsRefusedWhereThereIsNone) {
   const config::Job half = job_with({}),
                     mixed = job_with({"precision.compute=fp32", "precision.nodes=block.1=bf16"});

@@ -226,7 +226,19 @@ TEST(Search, RefusesTypesThatTheGpuHasNot) {
   EXPECT_EQ(error_of(ErrorKind::kUsage, [&] { ask(job, cluster); }),
             "gpu v100-32 has no bf16; set precision.compute=fp16, or choose another gpu");
   job.precision.compute = DType::kF16;
-  EXPECT_GT(ask(job, cluster).options.front().seconds, 0);
+  const Answer answer = search({.job = job, .cluster = cluster}, {.options = 1});
+  EXPECT_THAT(answer.notes, Contains(HasSubstr("steps whose gradients overflow are skipped")));
+}
+
+TEST(Search, DropoutIsPaidForAndSaid) {
+  config::Job job = gpt(4, 1024, 16);
+  const Answer plain = search({.job = job, .cluster = hosts(1)}, {.options = 1});
+  EXPECT_THAT(plain.notes, Not(Contains(HasSubstr("not fused"))));
+  job.model.dropout = 0.1;
+  const Answer answer = search({.job = job, .cluster = hosts(1)}, {.options = 1});
+  EXPECT_GT(answer.options.front().seconds, 1.2 * plain.options.front().seconds);
+  EXPECT_THAT(answer.notes,
+              Contains(HasSubstr("model.dropout=0.1: attention on GPUs is not fused then")));
 }
 
 TEST(Search, KeepsWhatIsKept) {

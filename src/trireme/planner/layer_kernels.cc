@@ -1,5 +1,8 @@
 #include "trireme/planner/layer_kernels.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "trireme/arch/parts.h"
 #include "trireme/arch/per_rank.h"
 
@@ -65,11 +68,44 @@ struct Shape {
   }
 };
 
+// As ops/aten/attention: so many rows at a time that they have 2^26 scores, against keys up to the last that they see. All is
+// in fp32, each elementwise operation has a kernel of its own, and noise takes another 17 on integers.
+std::vector<Kernel> add_attention_rows(const Shape& shape, NodeKernels& node) {
+  constexpr double kScores = 1 << 26, kFewestRows = 16, kBytes = 4;
+  struct Elementwise {
+    double moved, kernels;  // elements a score
+  };
+  constexpr Elementwise kForward = {10, 6}, kBackward = {15, 7}, kNoise = {35, 17}, kAgain = {3, 1};
+  const double batch = shape.attended() / shape.seq() * shape.heads();
+  const double most = std::max(kScores / (batch * shape.seq()), kFewestRows);
+  const double blocks = std::ceil(shape.seq() / most), rows = shape.seq() / blocks;
+  const double keys = (shape.practice.causal ? (1 + 1 / blocks) / 2 : 1) * shape.seq();
+  const auto product = [&](double n, double k, double count) {
+    Kernel one = gemm(Math::kFp32, rows, n, k, batch);
+    one.count = count * blocks;
+    return one;
+  };
+  const auto elementwise = [&](const Elementwise& one) {
+    return stream(blocks * batch * rows * keys * kBytes * one.moved, blocks * one.kernels);
+  };
+  std::vector<Kernel> forward = {product(keys, shape.width(), 1), product(shape.width(), keys, 1),
+                                 elementwise(kForward)};
+  node.input.insert(node.input.end(), {product(keys, shape.width(), 2),
+                                       product(shape.width(), keys, 3), elementwise(kBackward)});
+  if (shape.practice.dropout) {
+    forward.push_back(elementwise(kNoise));
+    node.input.insert(node.input.end(), {elementwise(kNoise), elementwise(kAgain)});
+  }
+  return forward;
+}
+
 // Queries against all keys: of each pair a product over the head's width, for scores and for what they weigh.
 void add_attention(const Shape& shape, NodeKernels& node) {
   const double pairs = shape.attended() * shape.seq() * shape.heads();
   std::vector<Kernel> forward;
-  if (shape.practice.attention != AttentionKernel::kUnfused) {
+  if (shape.practice.attention == AttentionKernel::kRows) {
+    forward = add_attention_rows(shape, node);
+  } else if (shape.practice.attention != AttentionKernel::kUnfused) {
     // The first generation reaches half the rate.
     const double seen = (shape.practice.causal ? 0.5 : 1) *
                         (shape.practice.attention == AttentionKernel::kFlash ? 2 : 1);

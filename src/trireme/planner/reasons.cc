@@ -6,8 +6,6 @@
 #include <cmath>
 #include <limits>
 
-#include "trireme/config/resolve.h"
-
 namespace trireme::planner {
 namespace {
 
@@ -381,28 +379,6 @@ std::vector<Change> changes(const Answer& answer, const Sieved& now) {
                        .alters = alters});
   }
   return changes;
-}
-
-std::vector<std::string> notes(const Answer& answer) {
-  const Option& option = answer.options.front();
-  const config::Job& job = option.job;
-  const Cluster& cluster = answer.question.cluster;
-  std::vector<std::string> notes = config::notes(job);
-  if (!on_gpus(cluster)) return notes;
-  if (job.precision.compute == DType::kF32 && cluster.gpu.half_flops > cluster.gpu.fp32_flops)
-    notes.push_back(fmt::format(
-        "precision.compute=fp32 has {:.0f} of the {:.0f} TFLOP/s that bf16 has on a {}",
-        cluster.gpu.fp32_flops / 1e12, cluster.gpu.half_flops / 1e12, cluster.gpu.name));
-  // docs/gpu.md: what computes there.
-  if (job.model.family == config::Family::kLlama)
-    notes.push_back(
-        "priced, not there yet: norms and rotary positions in one kernel each; on GPUs the runtime "
-        "makes them of elementwise operators (docs/gpu.md)");
-  if (option.layout.world() > 1)
-    notes.push_back(
-        "priced, not there yet: collectives behind computing; on GPUs the runtime's host waits for "
-        "each (docs/gpu.md)");
-  return notes;
 }
 
 }  // namespace trireme::planner
