@@ -31,7 +31,8 @@ Cluster hosts(int count, double gib = 40) {
                  .memory = static_cast<std::int64_t>(gib * (1 << 30)),
                  .memory_rate = 2e12,
                  .units = 100,
-                 .watts = 400};
+                 .watts = 400,
+                 .fitted = true};
   cluster.gpus_per_host = 4;
   cluster.hosts = count;
   cluster.tiers = {{.name = "inside", .span = 4, .rate = 200e9, .latency_s = 3e-6},
@@ -219,6 +220,23 @@ TEST(Search, PlansWhatIsPartlyFrozen) {
   EXPECT_LT(bytes(ask(lora, hosts(2))), 0.1 * bytes(all));
 }
 
+// Where nothing was measured there is no band, and it is said.
+TEST(Search, HasABandWhereTheGpuWasMeasured) {
+  const auto answer_of = [](const std::string& gpu) {
+    Cluster cluster = hosts(1);
+    cluster.gpu = find_gpu(gpu);
+    return search({.job = gpt(4, 1024, 16), .cluster = cluster}, {.options = 1});
+  };
+  const Answer measured = answer_of("a100-80"), guessed = answer_of("b200");
+  const char* note = "nothing was measured on a b200";
+  EXPECT_TRUE(answer_json(measured, {})["options"][0]["step_s_80"].is_array());
+  EXPECT_TRUE(answer_json(guessed, {})["options"][0]["step_s_80"].is_null());
+  EXPECT_THAT(answer_text(measured, {}), HasSubstr(", four times of five "));
+  EXPECT_THAT(answer_text(guessed, {}), Not(HasSubstr("four times of five")));
+  EXPECT_THAT(answer_text(measured, {}), Not(HasSubstr("nothing was measured")));
+  EXPECT_THAT(answer_text(guessed, {}), HasSubstr(note));
+}
+
 TEST(Search, RefusesTypesThatTheGpuHasNot) {
   Cluster cluster = hosts(1);
   cluster.gpu = find_gpu("v100-32");
@@ -228,6 +246,7 @@ TEST(Search, RefusesTypesThatTheGpuHasNot) {
   job.precision.compute = DType::kF16;
   const Answer answer = search({.job = job, .cluster = cluster}, {.options = 1});
   EXPECT_THAT(answer.notes, Contains(HasSubstr("steps whose gradients overflow are skipped")));
+  EXPECT_THAT(answer_text(answer, {}), HasSubstr("of the data sheet's fp16"));
 }
 
 TEST(Search, DropoutIsPaidForAndSaid) {
@@ -237,6 +256,7 @@ TEST(Search, DropoutIsPaidForAndSaid) {
   job.model.dropout = 0.1;
   const Answer answer = search({.job = job, .cluster = hosts(1)}, {.options = 1});
   EXPECT_GT(answer.options.front().seconds, 1.2 * plain.options.front().seconds);
+  EXPECT_TRUE(answer_json(answer, {})["options"][0]["step_s_80"].is_null());
   EXPECT_THAT(answer.notes,
               Contains(HasSubstr("model.dropout=0.1: attention on GPUs is not fused then")));
 }

@@ -72,6 +72,7 @@ struct Gpu {
   int units = 0;            // streaming multiprocessors, over which tiles are spread; 0: one
   double watts = 0;         // at full load
   Efficiency efficiency;
+  bool fitted = false;  // the efficiency, on steps that were measured on it
   std::optional<Core> core{};
   bool operator==(const Gpu&) const = default;
 };

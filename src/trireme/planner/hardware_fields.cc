@@ -95,6 +95,10 @@ const FieldList<Gpu>& gpu_fields() {
                    "one.",
                    from(0, 1e5)),
       number<Gpu>(KEY(watts), "Power at full load; 0: not known.", from(0, 1e5)),
+      flag<Gpu>(
+          KEY(fitted),
+          "Whether its efficiency was fitted on steps that were measured on it; without that a "
+          "forecast has no band. A GPU that is like another has to say it again."),
       number<Gpu>(KEY(efficiency.gemm),
                   "Share of the peak that a matrix product reaches which fills the device.",
                   above(0, 1)),

@@ -11,6 +11,11 @@ std::vector<std::string> notes(const Answer& answer) {
   const config::Job& job = option.job;
   const Cluster& cluster = answer.question.cluster;
   std::vector<std::string> notes = config::notes(job);
+  if (!cluster.gpu.fitted && !cluster.gpu.core)
+    notes.push_back(fmt::format(
+        "nothing was measured on a {}: step times are a guess within its peaks, without a band; "
+        "layouts are compared by it all the same (docs/planner.md)",
+        cluster.gpu.name));
   if (!on_gpus(cluster) && job.data.documents)
     notes.push_back(
         "data.documents=true: attention is priced over whole samples; what documents leave out is "
@@ -33,7 +38,7 @@ std::vector<std::string> notes(const Answer& answer) {
   if (const std::string why = unfused(job); !why.empty())
     notes.push_back(fmt::format(
         "{}: attention on GPUs is not fused then, and priced so: in fp32, its scores in memory "
-        "(docs/gpu.md)",
+        "(docs/gpu.md); steps of that kind were not measured, so that there is no band",
         why));
   else if (option.layout.cp > 1)
     notes.push_back(
