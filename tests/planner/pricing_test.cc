@@ -163,7 +163,7 @@ TEST(NodePrices, DropoutAndDocumentsLeaveFusedAttention) {
   const NodeKernels fused = node_kernels(documents, {}, block),
                     rows = node_kernels(documents, asked_of(documents), block),
                     noisy = node_kernels(dropout, asked_of(dropout), block);
-  const double scores = 64.0 * 512 * 512, masks = 2.0 * 8 * 512 * 1024;
+  const double scores = 64.0 * 512 * 512, masks = 2.0 * 8 * 512 * 1024 * (1 + 140);
   EXPECT_EQ(flops(rows.forward), 4 * scores * 128);
   EXPECT_EQ(flops(rows.input), 10 * scores * 128);
   EXPECT_DOUBLE_EQ(bytes(rows.forward) - bytes(fused.forward), 40 * scores);

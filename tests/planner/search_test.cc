@@ -214,6 +214,10 @@ TEST(Search, PlansWhatIsPartlyFrozen) {
   };
   const Answer adapted = ask(lora, hosts(2));
   EXPECT_LT(bytes(adapted), 0.3 * bytes(all));
+  lora.lora.dropout = 0.1;
+  EXPECT_THAT(search({.job = lora, .cluster = hosts(2)}, {.options = 1}).notes,
+              Contains("lora.dropout=0.1: the noise of adapters is not priced"));
+  lora.lora.dropout = 0;
   EXPECT_NEAR(adapted.options.front().sieve / adapted.options.front().seconds, 1, 0.15);
   lora.checkpoint.trainable_only = true;
   lora.model.weights = "base";

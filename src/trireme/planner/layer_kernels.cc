@@ -68,14 +68,18 @@ struct Shape {
   }
 };
 
+// Eager operators in four bytes an element, by elements that they move.
+constexpr double kWide = 4;
+struct Elementwise {
+  double moved, kernels;
+};
+constexpr Elementwise kNoise = {35, 17};  // ops/aten/pointwise, mostly on integers
+
 // As ops/aten/attention: so many rows at a time that they have 2^26 scores, against keys up to the last that they see. All is
-// in fp32, each elementwise operation has a kernel of its own, and noise takes another 17 on integers.
+// in fp32, each elementwise operation has a kernel of its own.
 std::vector<Kernel> add_attention_rows(const Shape& shape, NodeKernels& node) {
-  constexpr double kScores = 1 << 26, kFewestRows = 16, kBytes = 4;
-  struct Elementwise {
-    double moved, kernels;  // elements a score
-  };
-  constexpr Elementwise kForward = {10, 6}, kBackward = {15, 7}, kNoise = {35, 17}, kAgain = {3, 1};
+  constexpr double kScores = 1 << 26, kFewestRows = 16;
+  constexpr Elementwise kForward = {10, 6}, kBackward = {15, 7}, kAgain = {3, 1};
   const double batch = shape.attended() / shape.seq() * shape.heads();
   const double most = std::max(kScores / (batch * shape.seq()), kFewestRows);
   const double blocks = std::ceil(shape.seq() / most), rows = shape.seq() / blocks;
@@ -86,7 +90,7 @@ std::vector<Kernel> add_attention_rows(const Shape& shape, NodeKernels& node) {
     return one;
   };
   const auto elementwise = [&](const Elementwise& one) {
-    return stream(blocks * batch * rows * keys * kBytes * one.moved, blocks * one.kernels);
+    return stream(blocks * batch * rows * keys * kWide * one.moved, blocks * one.kernels);
   };
   std::vector<Kernel> forward = {product(keys, shape.width(), 1), product(shape.width(), keys, 1),
                                  elementwise(kForward)};
@@ -147,6 +151,9 @@ void add_elementwise(const Shape& shape, NodeKernels& node) {
   node.parts.emplace_back(
       arch::kMlp, std::vector{gemm(shape.linear, shape.tokens, shape.up(), shape.d), activation});
   node.forward.push_back(stream(2 * row * residual, 2));
+  if (shape.practice.dropout && shape.practice.attention == AttentionKernel::kRows)
+    for (std::vector<Kernel>* kernels : {&node.forward, &node.input})
+      kernels->push_back(stream(2 * row * kWide * kNoise.moved, 2 * kNoise.kernels));
   if (shape.llama) {
     const double turned = shape.tokens * (shape.q + shape.kv);
     node.forward.push_back(

@@ -44,6 +44,9 @@ std::vector<std::string> notes(const Answer& answer) {
     notes.push_back(
         "priced, not there yet: fused attention among cp ranks; on GPUs the runtime computes it in "
         "fp32, its scores in memory (docs/gpu.md)");
+  if (job.lora.rank > 0 && job.lora.dropout > 0)
+    notes.push_back(
+        fmt::format("lora.dropout={}: the noise of adapters is not priced", job.lora.dropout));
   if (job.precision.compute == DType::kF16)
     notes.push_back(
         "precision.compute=fp16: steps whose gradients overflow are skipped; their time and their "
