@@ -52,6 +52,8 @@ TEST(ClusterFile, ReadsSizesRatesAndOverrides) {
   expected.name = "slow";
   expected.watts = 500;
   expected.efficiency.gemm = 0.7;
+  EXPECT_TRUE(expected.fitted);
+  expected.fitted = false;  // as it is now, nothing was measured
   EXPECT_EQ(cluster.gpu, expected);
 }
 
@@ -61,6 +63,7 @@ TEST(ClusterFile, IsLikeAnotherButForWhatItSays) {
   Cluster expected = find_cluster("dgx-h100");
   expected.hosts = 4;
   expected.gpu.watts = 600;
+  expected.gpu.fitted = false;
   expected.prices.clear();
   EXPECT_EQ(mine, expected);
 }

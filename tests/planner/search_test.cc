@@ -9,13 +9,17 @@
 #include "trireme/base/fs.h"
 #include "trireme/config/resolve.h"
 #include "trireme/planner/answer_print.h"
+#include "trireme/planner/cluster_file.h"
+#include "trireme/planner/reasons.h"
 #include "trireme/planner/sieved.h"
 #include "trireme/planner/space.h"
 
 namespace trireme::planner {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Hosts of four, slow between them: where a layout lies in the machine matters.
 Cluster hosts(int count, double gib = 40) {
@@ -27,7 +31,8 @@ Cluster hosts(int count, double gib = 40) {
                  .memory = static_cast<std::int64_t>(gib * (1 << 30)),
                  .memory_rate = 2e12,
                  .units = 100,
-                 .watts = 400};
+                 .watts = 400,
+                 .fitted = true};
   cluster.gpus_per_host = 4;
   cluster.hosts = count;
   cluster.tiers = {{.name = "inside", .span = 4, .rate = 200e9, .latency_s = 3e-6},
@@ -120,6 +125,19 @@ TEST(Sieve, IsNearTheEstimate) {
   EXPECT_LT(sum / static_cast<double>(all.size()), 0.06);
 }
 
+// Ranks 3, 4 and 5 of hosts of four: closed forms see that as well as estimates, and nobody says that they stay inside.
+TEST(Sieve, SeesGroupsThatStraddleHosts) {
+  const Question question = completed({.job = gpt(8, 1536, 48), .cluster = hosts(3)});
+  const Sieved sieved(question, Away::kNothing);
+  const std::optional<Priced> priced = sieved.estimated(
+      {.dp_shard = 4, .tp = 3, .micro_batch = 4, .zero = 1, .sequence_parallel = true});
+  ASSERT_TRUE(priced);
+  EXPECT_NEAR(priced->price.seconds / priced->estimate, 1, 0.1);
+  const Answer answer{.question = question, .options = {compiled(question, *priced).value()}};
+  for (const Reason& reason : reasons(answer, sieved))
+    EXPECT_THAT(reason.text, ::testing::Not(HasSubstr("stays inside")));
+}
+
 TEST(Search, MoreGpusAreNeverSlower) {
   double before = 1e9;
   for (const int gpus : {1, 2, 4, 8, 16, 32}) {
@@ -171,6 +189,80 @@ TEST(Search, TheJobIsTheLayout) {
     EXPECT_EQ(option.job.run.micro_batch, option.layout.micro_batch);
     EXPECT_EQ(option.job, config::parse_job(config::print_yaml(option.job), "printed"));
   }
+}
+
+// Neither more than there is to compute, nor a search that stops at what frozen blocks cannot compute again.
+TEST(Search, PlansWhatIsPartlyFrozen) {
+  const Answer all = ask(gpt(8, 2048, 64), hosts(2));
+  for (const char* frozen : {"embed,block.[0-6]", "block.*"}) {
+    config::Job job = gpt(8, 2048, 64);
+    job.model.frozen = frozen;
+    const Answer answer = search({.job = job, .cluster = hosts(2)}, {.options = 3});
+    const Option& best = answer.options.front();
+    EXPECT_NEAR(best.sieve / best.seconds, 1, 0.15) << frozen;
+    EXPECT_TRUE(std::ranges::any_of(answer.reasons, [](const Reason& reason) {
+      return reason.choice == Choice::kAgain && reason.text.find("longer") != std::string::npos;
+    })) << frozen;
+    EXPECT_LT(best.seconds, all.options.front().seconds) << frozen;
+    EXPECT_LT(best.mfu(answer.question.cluster), 1.2 * all.options.front().mfu(hosts(2)));
+    EXPECT_THAT(best.convention, HasSubstr("frozen"));
+  }
+  config::Job lora = gpt(8, 2048, 64);
+  lora.lora.rank = 16;
+  const auto bytes = [](const Answer& answer) {
+    return spending(answer.question, answer.options.front(), 1e9).checkpoint_bytes;
+  };
+  const Answer adapted = ask(lora, hosts(2));
+  EXPECT_LT(bytes(adapted), 0.3 * bytes(all));
+  lora.lora.dropout = 0.1;
+  EXPECT_THAT(search({.job = lora, .cluster = hosts(2)}, {.options = 1}).notes,
+              Contains("lora.dropout=0.1: the noise of adapters is not priced"));
+  lora.lora.dropout = 0;
+  EXPECT_NEAR(adapted.options.front().sieve / adapted.options.front().seconds, 1, 0.15);
+  lora.checkpoint.trainable_only = true;
+  lora.model.weights = "base";
+  EXPECT_LT(bytes(ask(lora, hosts(2))), 0.1 * bytes(all));
+}
+
+// Where nothing was measured there is no band, and it is said.
+TEST(Search, HasABandWhereTheGpuWasMeasured) {
+  const auto answer_of = [](const std::string& gpu) {
+    Cluster cluster = hosts(1);
+    cluster.gpu = find_gpu(gpu);
+    return search({.job = gpt(4, 1024, 16), .cluster = cluster}, {.options = 1});
+  };
+  const Answer measured = answer_of("a100-80"), guessed = answer_of("b200");
+  const char* note = "nothing was measured on a b200";
+  EXPECT_TRUE(answer_json(measured, {})["options"][0]["step_s_80"].is_array());
+  EXPECT_TRUE(answer_json(guessed, {})["options"][0]["step_s_80"].is_null());
+  EXPECT_THAT(answer_text(measured, {}), HasSubstr(", four times of five "));
+  EXPECT_THAT(answer_text(guessed, {}), Not(HasSubstr("four times of five")));
+  EXPECT_THAT(answer_text(measured, {}), Not(HasSubstr("nothing was measured")));
+  EXPECT_THAT(answer_text(guessed, {}), HasSubstr(note));
+}
+
+TEST(Search, RefusesTypesThatTheGpuHasNot) {
+  Cluster cluster = hosts(1);
+  cluster.gpu = find_gpu("v100-32");
+  config::Job job = gpt(4, 1024, 16);
+  EXPECT_EQ(error_of(ErrorKind::kUsage, [&] { ask(job, cluster); }),
+            "gpu v100-32 has no bf16; set precision.compute=fp16, or choose another gpu");
+  job.precision.compute = DType::kF16;
+  const Answer answer = search({.job = job, .cluster = cluster}, {.options = 1});
+  EXPECT_THAT(answer.notes, Contains(HasSubstr("steps whose gradients overflow are skipped")));
+  EXPECT_THAT(answer_text(answer, {}), HasSubstr("of the data sheet's fp16"));
+}
+
+TEST(Search, DropoutIsPaidForAndSaid) {
+  config::Job job = gpt(4, 1024, 16);
+  const Answer plain = search({.job = job, .cluster = hosts(1)}, {.options = 1});
+  EXPECT_THAT(plain.notes, Not(Contains(HasSubstr("not fused"))));
+  job.model.dropout = 0.1;
+  const Answer answer = search({.job = job, .cluster = hosts(1)}, {.options = 1});
+  EXPECT_GT(answer.options.front().seconds, 1.2 * plain.options.front().seconds);
+  EXPECT_TRUE(answer_json(answer, {})["options"][0]["step_s_80"].is_null());
+  EXPECT_THAT(answer.notes,
+              Contains(HasSubstr("model.dropout=0.1: attention on GPUs is not fused then")));
 }
 
 TEST(Search, KeepsWhatIsKept) {

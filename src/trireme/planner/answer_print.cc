@@ -44,6 +44,13 @@ std::string money_text(double dollars) {
   return fmt::format("{:.3g} M$", dollars / 1e6);
 }
 
+// None where nothing like it was measured.
+std::optional<Band> band_of(const Answer& answer, const Option& option) {
+  const Cluster& cluster = answer.question.cluster;
+  if (on_gpus(cluster) && !unfused(option.job).empty()) return std::nullopt;
+  return band(cluster.gpu, option.seconds);
+}
+
 std::string head_text(const Answer& answer) {
   const Option& best = answer.options.front();
   const config::Job& job = best.job;
@@ -61,13 +68,15 @@ std::string head_text(const Answer& answer) {
 std::string best_text(const Answer& answer) {
   const Option& best = answer.options.front();
   const Cluster& cluster = answer.question.cluster;
-  const Band around = band(best.seconds);
+  const std::optional<Band> around = band_of(answer, best);
   std::string text = fmt::format("layout    {}\n", planner::text(best.layout));
-  text += fmt::format(
-      "forecast  {} a step, four times of five {} to {}; {} tokens/s, {:.1f} % MFU ({}, {} {})\n",
-      seconds_text(best.seconds), seconds_text(around.low), seconds_text(around.high),
-      count_text(best.tokens() / best.seconds), 100 * best.mfu(cluster), best.convention,
-      "of the data sheet's", best.job.precision.compute == DType::kF32 ? "fp32" : "bf16");
+  text += fmt::format("forecast  {} a step{}; {} tokens/s, {:.1f} % MFU ({}, {} {})\n",
+                      seconds_text(best.seconds),
+                      around ? fmt::format(", four times of five {} to {}",
+                                           seconds_text(around->low), seconds_text(around->high))
+                             : "",
+                      count_text(best.tokens() / best.seconds), 100 * best.mfu(cluster),
+                      best.convention, "of the data sheet's", name(best.job.precision.compute));
   text += fmt::format("          {:.1f} % of the step idle, {} of communication uncovered\n",
                       100 * best.bubble, seconds_text(best.exposed));
   text += fmt::format("memory    {} of {} a {}", bytes_text(needed(answer.question, best)),
@@ -165,13 +174,13 @@ Json layout_json(const Layout& layout) {
 }
 
 Json option_json(const Answer& answer, const Option& option) {
-  const Band around = band(option.seconds);
+  const std::optional<Band> around = band_of(answer, option);
   Json memory = Json::object();
   for (const MemoryTerm& term : option.memory.terms) memory[term.name] = term.bytes;
   return {{"gpus", option.layout.world()},
           {"layout", layout_json(option.layout)},
           {"step_s", option.seconds},
-          {"step_s_80", {around.low, around.high}},
+          {"step_s_80", around ? Json{around->low, around->high} : Json(nullptr)},
           {"mfu", option.mfu(answer.question.cluster)},
           {"tokens_per_s", option.tokens() / option.seconds},
           {"idle", option.bubble},

@@ -65,11 +65,6 @@ struct Sums {
   }
 };
 
-const NodeKernels& kernels_of(const ModelKernels& model, const std::string& node) {
-  if (node == "embed") return model.embed;
-  return node == "head" ? model.head : model.block;
-}
-
 CoreRates& rates_of(Core& core, Math math) { return math == Math::kFp32 ? core.fp32 : core.half; }
 
 // The rest of a precision's constants, and what products take longer than alone because others come between them: from
@@ -79,13 +74,14 @@ void fit_nodes(const std::vector<Seen>& probes, Math math, Gpu& gpu) {
   std::vector<double> taken;
   for (const Seen& seen : probes) {
     if (seen.probe->ranks != 1 || math_of(seen.probe->job) != math) continue;
-    const ModelKernels kernels = model_kernels(seen.probe->job, own_practice());
+    const NodeForms forms(seen.probe->job);
     const double step = seen.sum(plan::computes);
     for (std::size_t i = 0; i < seen.probe->lines.size(); ++i) {
       const plan::Instr& line = seen.plan.list(0)[i];
       if (!plan::computes(line)) continue;
-      const NodeKernels& node =
-          kernels_of(kernels, seen.plan.program.nodes[static_cast<std::size_t>(line.node)].name);
+      const NodeKernels node =
+          node_kernels(seen.probe->job, own_practice(),
+                       forms.of(seen.plan.program.nodes[static_cast<std::size_t>(line.node)].name));
       Sums sums;
       if (line.verb == Verb::kForward) sums.add(gpu, node.forward);
       if (line.verb == Verb::kBackward || line.verb == Verb::kBackwardInput)

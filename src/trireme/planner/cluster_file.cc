@@ -142,6 +142,7 @@ Gpu shipped_gpu(const std::string& name, std::string_view key, const Section& in
 // `gpu` as the map changes it.
 Gpu read_gpu(const Section& in, Gpu gpu) {
   if (const YamlNode* like = in.value("like")) gpu = shipped_gpu(like->text, "like", in);
+  gpu.fitted = false;  // what is changed was not measured
   read_fields(gpu, gpu_fields(), in, {"like"});
   need_name(gpu.name, "name", in);
   need_all(gpu, gpu_fields(), in);

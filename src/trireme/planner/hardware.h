@@ -63,7 +63,8 @@ struct Core {
 // One processor, as ranks use it. Rates are dense peaks of the data sheet, multiply-adds counting two; 0: it cannot.
 struct Gpu {
   std::string name;
-  double half_flops = 0;  // a second, in bf16 or fp16
+  double half_flops = 0;  // a second, in fp16, and in bf16 if it has that
+  bool bf16 = true;
   double fp32_flops = 0;
   double fp8_flops = 0;
   std::int64_t memory = 0;  // bytes
@@ -71,6 +72,7 @@ struct Gpu {
   int units = 0;            // streaming multiprocessors, over which tiles are spread; 0: one
   double watts = 0;         // at full load
   Efficiency efficiency;
+  bool fitted = false;  // the efficiency, on steps that were measured on it
   std::optional<Core> core{};
   bool operator==(const Gpu&) const = default;
 };

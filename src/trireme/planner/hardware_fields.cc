@@ -33,6 +33,12 @@ FieldOf<Owner> text(std::string key, At at, std::string doc) {
 }
 
 template <typename Owner, typename At>
+FieldOf<Owner> flag(std::string key, At at, std::string doc) {
+  return field<Owner>(
+      {.key = std::move(key), .doc = std::move(doc), .kind = FieldForm::Kind::kBool}, at);
+}
+
+template <typename Owner, typename At>
 FieldOf<Owner> integer(std::string key, At at, std::string doc, Range range) {
   return field<Owner>({.key = std::move(key),
                        .doc = std::move(doc),
@@ -76,6 +82,7 @@ const FieldList<Gpu>& gpu_fields() {
       number<Gpu>(KEY(half_flops),
                   "Dense peak in bf16 or fp16, a multiply-add counting two; 0: it cannot.",
                   from(0, kMostFlops), kFlops),
+      flag<Gpu>(KEY(bf16), "Whether it has that in bf16; false: in fp16 alone."),
       number<Gpu>(KEY(fp32_flops), "The same in fp32.", from(0, kMostFlops), kFlops),
       number<Gpu>(KEY(fp8_flops), "The same in fp8.", from(0, kMostFlops), kFlops),
       bytes<Gpu>(KEY(memory),
@@ -88,6 +95,10 @@ const FieldList<Gpu>& gpu_fields() {
                    "one.",
                    from(0, 1e5)),
       number<Gpu>(KEY(watts), "Power at full load; 0: not known.", from(0, 1e5)),
+      flag<Gpu>(
+          KEY(fitted),
+          "Whether its efficiency was fitted on steps that were measured on it; without that a "
+          "forecast has no band. A GPU that is like another has to say it again."),
       number<Gpu>(KEY(efficiency.gemm),
                   "Share of the peak that a matrix product reaches which fills the device.",
                   above(0, 1)),

@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include "trireme/arch/language_model.h"
+#include "trireme/base/error.h"
+
 namespace trireme::planner {
 namespace {
 
@@ -73,6 +76,17 @@ config::Job with_layout(config::Job job, const Layout& layout) {
   set_away(job.offload, layout.away);
   job.run.micro_batch = layout.micro_batch;
   return job;
+}
+
+bool can_compute_again(const config::Job& job, Again again) {
+  if (again == Again::kNothing || (job.model.frozen.empty() && job.lora.rank == 0)) return true;
+  try {
+    arch::describe(with_layout(job, {.again = again}));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUsage) throw;
+    return false;
+  }
+  return true;
 }
 
 std::string_view name(Choice choice) {

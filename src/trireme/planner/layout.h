@@ -46,6 +46,9 @@ struct Layout {
 // The job with this layout; its other keys stay as they are.
 config::Job with_layout(config::Job job, const Layout& layout);
 
+// Whether that can be asked of a resolved job: frozen nodes may keep nothing to compute again.
+bool can_compute_again(const config::Job& job, Again again);
+
 // What is chosen, one by one: explained and compared.
 enum class Choice : std::uint8_t {
   kTp,

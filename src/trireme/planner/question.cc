@@ -67,6 +67,7 @@ Question completed(Question question) {
          "parallel.schedule_file={}: a schedule that is given has its own micro-batches; keep "
          "parallel.schedule instead",
          question.job.parallel.schedule_file);
+  question.practice = asked(question.practice, question.job, on_gpus(cluster));
   return question;
 }
 

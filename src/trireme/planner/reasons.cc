@@ -6,8 +6,6 @@
 #include <cmath>
 #include <limits>
 
-#include "trireme/config/resolve.h"
-
 namespace trireme::planner {
 namespace {
 
@@ -111,8 +109,9 @@ class Reasons {
   std::string place(Choice choice, bool first) const {
     if (choice != Choice::kTp || layout_.tp == 1) return "";
     const Cluster& cluster = question_.cluster;
-    const auto tier = std::ranges::find_if(
-        cluster.tiers, [&](const Tier& one) { return one.span == 0 || one.span >= layout_.tp; });
+    const auto tier = std::ranges::find_if(cluster.tiers, [&](const Tier& one) {
+      return one.span == 0 || one.span % layout_.tp == 0;
+    });
     if (tier == cluster.tiers.end() || tier->span == 0) return "";
     return fmt::format("{} it stays inside the {} of {} GPUs", first ? ":" : ";", tier->name,
                        tier->span);
@@ -208,13 +207,15 @@ class Reasons {
           }
         break;
       }
-      case Choice::kAgain:
-        for (const Again again :
-             {Again::kNothing, Again::kAttention, Again::kMlp, Again::kBlocks}) {
-          other.again = again;
-          const int apart = static_cast<int>(again) - static_cast<int>(layout_.again);
-          if (apart == 1 || apart == -1) offer(other);
-        }
+      case Choice::kAgain:  // the nearest that there is, less and more
+        for (const int step : {-1, 1})
+          for (int at = static_cast<int>(layout_.again) + step;
+               at >= 0 && at <= static_cast<int>(Again::kBlocks); at += step) {
+            other.again = static_cast<Again>(at);
+            if (!can_compute_again(sieved_.sieve().alone(), other.again)) continue;
+            offer(other);
+            break;
+          }
         break;
       case Choice::kAway:
         other.away = Away::kNothing;
@@ -378,28 +379,6 @@ std::vector<Change> changes(const Answer& answer, const Sieved& now) {
                        .alters = alters});
   }
   return changes;
-}
-
-std::vector<std::string> notes(const Answer& answer) {
-  const Option& option = answer.options.front();
-  const config::Job& job = option.job;
-  const Cluster& cluster = answer.question.cluster;
-  std::vector<std::string> notes = config::notes(job);
-  if (!on_gpus(cluster)) return notes;
-  if (job.precision.compute == DType::kF32 && cluster.gpu.half_flops > cluster.gpu.fp32_flops)
-    notes.push_back(fmt::format(
-        "precision.compute=fp32 has {:.0f} of the {:.0f} TFLOP/s that bf16 has on a {}",
-        cluster.gpu.fp32_flops / 1e12, cluster.gpu.half_flops / 1e12, cluster.gpu.name));
-  // docs/gpu.md: what computes there.
-  if (job.model.family == config::Family::kLlama)
-    notes.push_back(
-        "priced, not there yet: norms and rotary positions in one kernel each; on GPUs the runtime "
-        "makes them of elementwise operators (docs/gpu.md)");
-  if (option.layout.world() > 1)
-    notes.push_back(
-        "priced, not there yet: collectives behind computing; on GPUs the runtime's host waits for "
-        "each (docs/gpu.md)");
-  return notes;
 }
 
 }  // namespace trireme::planner

@@ -238,8 +238,8 @@ double Option::tokens() const {
 }
 
 double Option::mfu(const Cluster& cluster) const {
-  const Math math = job.precision.compute == DType::kF32 ? Math::kFp32 : Math::kHalf;
-  return model_flops / (seconds * layout.world() * peak(cluster.gpu, math));
+  return model_flops /
+         (seconds * layout.world() * peak(cluster.gpu, math_of(job.precision.compute)));
 }
 
 Answer search(Question question, const Settings& settings) {

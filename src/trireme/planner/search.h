@@ -45,6 +45,7 @@ struct Option {
   double model_flops = 0;  // of a step, by `convention`
   std::string convention;
   double parameters = 0;
+  double trained = 0;  // of them
 
   double mfu(const Cluster& cluster) const;
   double tokens() const;  // of a step

@@ -19,13 +19,16 @@ using mesh::Axis;
 using plan::Verb;
 using plan::schedules::Schedule;
 
-Piece piece_of(const Pricing& pricing, const plan::Program& program, const plan::Node& node) {
+Piece piece_of(const Pricing& pricing, const plan::Program& program, const plan::Node& node,
+               bool has_backward) {
   Piece piece;
   piece.forward = pricing.node(node, Verb::kForward);
-  piece.weight = pricing.node(node, Verb::kBackwardWeight);
-  piece.input = pricing.node(node, Verb::kBackward) - piece.weight;
   const bool again = node.segment >= 0;
-  if (again) piece.input += piece.forward;
+  if (has_backward) {
+    piece.weight = pricing.node(node, Verb::kBackwardWeight);
+    piece.input = pricing.node(node, Verb::kBackward) - piece.weight;
+    if (again) piece.input += piece.forward;
+  }
   double reads = 0, writes = 0;
   for (const plan::ValueId value : node.reads) reads += program.values[value].bytes;
   for (const plan::ValueId value : node.writes)
@@ -41,7 +44,7 @@ Piece piece_of(const Pricing& pricing, const plan::Program& program, const plan:
     piece.numel += static_cast<double>(unit.numel);
     if (unit.trainable) piece.trained += static_cast<double>(unit.numel);
   }
-  piece.flops = node.flops + node.backward_flops.value_or(2 * node.flops);
+  piece.flops = node.flops + has_backward * node.backward_flops.value_or(2 * node.flops);
   return piece;
 }
 
@@ -121,6 +124,8 @@ Parts Sieve::make_parts(const Layout& layout) const {
   alike.schedule = Schedule::k1F1B;
   alike.zero = 0;
   job = with_layout(std::move(job), alike);
+  // Its groups, wherever they lie among all ranks.
+  job.parallel.dp_replicate = layout.world() / (layout.tp * layout.cp);
   // Of a model all of which trains, one block is like all.
   const bool alone = job.lora.rank == 0 && job.model.frozen.empty() &&
                      job.precision.nodes.empty() && layout.again != Again::kAsGiven;
@@ -129,18 +134,24 @@ Parts Sieve::make_parts(const Layout& layout) const {
   const Pricing pricing(job, question_.practice, question_.cluster);
   Parts parts;
   parts.layers = static_cast<double>(alone_.model.layers);
-  for (const plan::Node& node : model.program.nodes) {
-    const Piece piece = piece_of(pricing, model.program, node);
-    if (node.name == "embed") {
-      parts.embed = piece;
-      parts.boundary =
-          static_cast<double>(model.program.values[static_cast<std::size_t>(node.writes[0])].bytes);
-    } else if (node.name == "head") {
-      parts.head = piece;
-      if (node.units.size() > 1 && alone_.model.tied)
-        parts.shared = static_cast<double>(model.program.units.front().numel);
-    } else {
-      add(parts.block, piece, 1.0 / static_cast<double>(job.model.layers));
+  const plan::GradientFlow flow = plan::gradient_flow(model.program);
+  for (std::size_t n = 0; n < model.program.nodes.size(); ++n) {
+    const plan::Node& node = model.program.nodes[n];
+    const Piece piece = piece_of(pricing, model.program, node, flow.node_has_backward[n]);
+    switch (kind_of(node.name)) {
+      case NodeKind::kEmbed:
+        parts.embed = piece;
+        parts.boundary = static_cast<double>(
+            model.program.values[static_cast<std::size_t>(node.writes[0])].bytes);
+        break;
+      case NodeKind::kBlock:
+        add(parts.block, piece, 1.0 / static_cast<double>(job.model.layers));
+        break;
+      case NodeKind::kHead:
+        parts.head = piece;
+        if (node.units.size() > 1 && alone_.model.tied)
+          parts.shared = static_cast<double>(model.program.units.front().numel);
+        break;
     }
   }
   return parts;
@@ -155,7 +166,7 @@ const Parts& Sieve::parts(const Layout& layout) const {
 
 // A collective's seconds are a latency and a rate: both follow from two sizes.
 Traffic Sieve::make_traffic(const Layout& layout) const {
-  const Network network(question_.cluster, mesh::Mesh({.pp = 1,
+  const Network network(question_.cluster, mesh::Mesh({.pp = layout.pp,
                                                        .dp_replicate = layout.dp_replicate,
                                                        .dp_shard = layout.dp_shard,
                                                        .cp = layout.cp,
@@ -220,7 +231,7 @@ Sieve::Stage Sieve::stage(const Layout& layout, const Parts& parts, double block
     stage.once += parts.head.kept;
     if (embed) {  // the table is there once
       stage.numel -= parts.shared;
-      stage.trained -= parts.head.trained > 0 ? parts.shared : 0;
+      stage.trained -= parts.embed.trained > 0 ? parts.shared : 0;
     }
   }
   if (layout.pp > 1) stage.once += 2 * parts.boundary;  // on its way to or from a neighbour
@@ -236,7 +247,7 @@ double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& st
   const bool canonical = alone_.precision.numerics == config::Numerics::kCanonical;
   const double levels = canonical ? std::floor(std::log2(m + 1)) : 1;
   double params = stage.numel * param_ * (sharded && layout.zero == 3 ? part : 1);
-  double states = stage.numel * part * master_ + stage.trained * part * states_;
+  double states = stage.trained * part * (master_ + states_);
   const bool each = sharded && layout.zero >= 2;  // scattered after every micro-batch
   double grads = stage.trained * grad_ * (each ? part : 1) * levels;
   double buffers = 0;
@@ -315,7 +326,8 @@ Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traf
   const bool sharded = layout.zero >= 1;
   double gathers = 0, reduces = 0;
   if (sharded) {
-    gathers = slow.numel * param_ * traffic.gather + slow.units * traffic.gather_s;
+    gathers = (layout.zero == 3 ? slow.numel : slow.trained) * param_ * traffic.gather +
+              slow.units * traffic.gather_s;
     reduces = slow.trained * reduce_ * (traffic.scatter + traffic.replicas / shards) +
               slow.units * (traffic.scatter_s + traffic.replicas_s);
   } else {

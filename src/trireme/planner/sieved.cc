@@ -4,7 +4,6 @@
 #include <map>
 #include <tuple>
 
-#include "trireme/arch/flops.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
 #include "trireme/planner/estimate.h"
@@ -161,10 +160,13 @@ Option proven(const Question& question, const Priced& priced, bool all) {
     option.seconds += priced.estimate - candidate.step_seconds(question.cluster);
   option.bubble = forecast.bubble_fraction;
   option.exposed = forecast.exposed_comm_s;
-  option.model_flops =
-      arch::flops_per_token(option.job.model, arch::FlopsConvention::kNanoGpt) * option.tokens();
-  option.convention = arch::name(arch::FlopsConvention::kNanoGpt);
-  option.parameters = static_cast<double>(arch::count_parameters(option.job.model).total);
+  const arch::ModelSpec& model = candidate.model();
+  option.model_flops = model.flops_per_token * option.tokens();
+  option.convention = model.flops_convention;
+  option.parameters = static_cast<double>(model.parameters());
+  for (std::size_t unit = 0; unit < model.units.size(); ++unit)
+    if (model.program.units[unit].trainable)
+      option.trained += static_cast<double>(model.units[unit].numel());
   return option;
 }
 

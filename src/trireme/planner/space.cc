@@ -53,7 +53,10 @@ class Space {
     };
     if (any("offload.")) layout_.away = Away::kAsGiven;
     again_ = {Again::kNothing, Again::kAttention, Again::kMlp, Again::kBlocks};
-    if (any("recompute.")) again_ = {Again::kAsGiven};
+    if (any("recompute."))
+      again_ = {Again::kAsGiven};
+    else
+      std::erase_if(again_, [&](Again again) { return !can_compute_again(sieve.alone(), again); });
     sequence_ = {true, false};
     if (question.keeps("parallel.sequence_parallel")) sequence_ = {parallel.sequence_parallel};
   }

@@ -12,11 +12,14 @@ namespace {
 // Llama 3's storage gives 0.98 GB/s to a host, Selene's 0.71.
 constexpr double kUsualRate = 0.8e9;
 
-// Bytes of a parameter in a checkpoint: what is stepped, and Adam's two states.
-double stored_bytes(const config::Job& job) {
+// Of a parameter that trains, a checkpoint has what is stepped, and Adam's two states; of a frozen one its value.
+double stored_bytes(const Option& option) {
+  const config::Job& job = option.job;
   const auto master = static_cast<double>(size_of(job.precision.master.value()));
   const bool narrow = job.optim.states == config::OptimizerStates::kInt8;
-  return master + (narrow ? 2.0 : 2 * master);
+  const double frozen = job.checkpoint.trainable_only ? 0 : option.parameters - option.trained;
+  return option.trained * (master + (narrow ? 2.0 : 2 * master)) +
+         frozen * static_cast<double>(size_of(job.precision.compute));
 }
 
 }  // namespace
@@ -30,7 +33,7 @@ Spending spending(const Question& question, const Option& option, double tokens)
   run.steps = std::ceil(tokens / option.tokens());
   run.useful_hours = run.steps * option.seconds / 3600;
   run.mttf_s = mttf_s(cluster.failures_per_gpu_hour, gpus);
-  run.checkpoint_bytes = option.parameters * stored_bytes(option.job);
+  run.checkpoint_bytes = stored_bytes(option);
   run.assumed = cluster.checkpoint_rate <= 0;
   run.checkpoint_rate = run.assumed ? kUsualRate : cluster.checkpoint_rate;
   const double rate = run.checkpoint_rate * hosts;
