@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "output.h"
 #include "trireme/base/error.h"
+#include "trireme/base/free_memory.h"
 #include "trireme/planner/calibrate.h"
 #include "workers.h"
 
@@ -59,6 +60,8 @@ planner::Measurements measure(int cores, const BenchCalibrateOptions& options) {
   if (!options.from.empty())
     return planner::read_measurements(parse_json(read_file(options.from), options.from),
                                       options.from);
+  const std::optional<std::int64_t> memory = free_memory();
+  if (!memory) fail(ErrorKind::kData, "the kernel does not say how much memory is free");
   const std::string result = job_in_memory("");
   const elastic::Outcome outcome =
       run_workers({"bench-calibrate", "--cores", std::to_string(cores), "--json", result},
@@ -66,9 +69,10 @@ planner::Measurements measure(int cores, const BenchCalibrateOptions& options) {
   if (outcome.exit_code != 0)
     fail(ErrorKind::kPeerLost, "the measurements ended with {}: {}", outcome.exit_code,
          outcome.cause);
-  const std::string text = read_file(result);
-  if (!options.json.empty()) write_file_synced(options.json, text);
-  return planner::read_measurements(parse_json(text, "what was measured"), "what was measured");
+  Json measured = parse_json(read_file(result), "what was measured");
+  measured["memory"] = *memory;
+  if (!options.json.empty()) write_file_synced(options.json, measured.dump());
+  return planner::read_measurements(measured, "what was measured");
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/harness/scratch_directory.h"
+#include "tests/planner/made_up_machine.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
 #include "trireme/plan/memory.h"
@@ -15,42 +16,6 @@
 
 namespace trireme::planner {
 namespace {
-
-// A machine that never was.
-Calibration made_up() {
-  Core core{
-      .fp32 =
-          {.forward = {.rate = 80e9, .left = 1e-9, .right = 0.5e-9, .result = 2e-9, .call_s = 2e-6},
-           .input = {.rate = 85e9, .left = 2e-9, .right = 0.5e-9, .result = 1e-9, .call_s = 2e-6},
-           .crosswise = {.rate = 70e9, .left = 2e-9, .right = 1e-9, .result = 3e-9, .call_s = 3e-6},
-           .attention = 30e9,
-           .memory_rate = 8e9,
-           .kernel_s = 5e-6},
-      .half =
-          {.forward = {.rate = 60e9, .left = 1e-9, .right = 2e-9, .result = 1e-9, .call_s = 2e-6},
-           .input = {.rate = 75e9, .left = 1e-9, .right = 2e-9, .result = 1e-9, .call_s = 2e-6},
-           .crosswise = {.rate = 50e9, .left = 2e-9, .right = 2e-9, .result = 3e-9, .call_s = 4e-6},
-           .attention = 20e9,
-           .memory_rate = 5e9,
-           .kernel_s = 7e-6},
-      .update_rate = 6e9,
-      .step_s = 1e-3,
-      .crowding = 1.125,
-      .process = 190e6,
-      .spread = 0.03};
-  Calibration made{.date = "2026-01-31", .cpu = "a \"CPU\"", .build = "trireme 0"};
-  made.machine = {.name = "this machine",
-                  .gpu = {.name = "cpu core",
-                          .half_flops = 60e9,
-                          .fp32_flops = 80e9,
-                          .memory_rate = 6e9,
-                          .core = core},
-                  .gpus_per_host = 2,
-                  .tiers = {{.name = "threads", .rate = 5e9, .latency_s = 1e-6},
-                            {.name = "shm", .rate = 4e9, .latency_s = 2e-6}}};
-  made.machine.gpu.efficiency.shared = 1;
-  return made;
-}
 
 config::Job job_of(int ranks, const std::vector<std::string>& sets = {}) {
   config::Job job;
@@ -100,7 +65,7 @@ Probe probe_of(const config::Job& job, int ranks, const Cluster& machine) {
 }
 
 Measurements measurements_of(const Cluster& machine) {
-  Measurements measured{.cores = 2, .process = 190e6};
+  Measurements measured{.cores = 2, .memory = std::int64_t{8} << 30, .process = 190e6};
   const Core& core = *machine.gpu.core;
   for (const Math math : {Math::kFp32, Math::kHalf})
     for (const Pass pass : {Pass::kForward, Pass::kInput, Pass::kWeight})
@@ -177,9 +142,16 @@ TEST(Machine, CalibrationsPrintAndParse) {
   const harness::ScratchDirectory scratch;
   EXPECT_EQ(find_cluster(scratch.write("machine.json", print_calibration(made)).string()),
             made.machine);
-  std::string text = print_calibration(made);
-  text.replace(text.find("1.125"), 5, "-1.25");
-  EXPECT_THROW(parse_calibration(text, "c"), Error);
+  const auto refused = [&](std::string_view what, std::string_view instead) {
+    std::string text = print_calibration(made);
+    text.replace(text.find(what), what.size(), instead);
+    EXPECT_THROW(parse_calibration(text, "c"), Error) << instead;
+  };
+  refused("\"crowding\": 1.125", "\"crowding\": -1.25");
+  refused("\"cores\": 2", "\"cores\": -4");
+  refused("\"cores\": 2", "\"cores\": 0");
+  refused("\"memory\": 8589934592", "\"memory\": 0");
+  refused("\"update_rate\": 6000000000.0", "\"update_rate\": 0");
 }
 
 // Ranks without anything to exchange: two on one core take twice as long, on two cores as long as crowding says.

@@ -5,10 +5,13 @@
 
 #include <cstdlib>
 
+#include "tests/planner/made_up_machine.h"
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/resolve.h"
 #include "trireme/planner/answer_print.h"
+#include "trireme/planner/calibrate.h"
+#include "trireme/planner/estimate.h"
 #include "trireme/planner/sieved.h"
 #include "trireme/planner/space.h"
 
@@ -134,7 +137,7 @@ TEST(Search, MoreMemoryIsNeverSlower) {
   for (const double gib : {8, 12, 20, 40, 80}) {
     const Answer answer = ask(gpt(16, 2048, 64), hosts(2, gib));
     const Option& best = answer.options.front();
-    EXPECT_LE(needed(answer.question, best), memory_of(answer.question.cluster));
+    EXPECT_LE(needed(answer.question, best), memory_of(answer.question));
     EXPECT_LT(best.seconds, before * 1.006) << gib;
     before = best.seconds;
   }
@@ -171,6 +174,49 @@ TEST(Search, TheJobIsTheLayout) {
     EXPECT_EQ(option.job.run.micro_batch, option.layout.micro_batch);
     EXPECT_EQ(option.job, config::parse_job(config::print_yaml(option.job), "printed"));
   }
+}
+
+config::Job small(std::int64_t batch) {
+  config::Job job;
+  job.model = {.layers = 4, .hidden = 256, .heads = 4, .vocab = 512, .seq_len = 128};
+  job.run.global_batch = batch;
+  return job;
+}
+
+// A machine that was calibrated is a cluster: its steps are those that explain and train forecast there.
+TEST(Search, PlansForACalibratedMachine) {
+  const Cluster machine = made_up().machine;
+  const Answer answer = ask(small(16), machine);
+  EXPECT_EQ(answer.question.job.run.device, config::Device::kCpu);
+  for (const Option& option : answer.options) {
+    const StepForecast forecast =
+        forecast_step(Candidate(option.job, own_practice()).plan(), option.job, machine);
+    EXPECT_DOUBLE_EQ(option.seconds, forecast.step_s) << text(option.layout);
+    EXPECT_DOUBLE_EQ(option.high, forecast.high_s);
+    EXPECT_NEAR(option.estimate / option.seconds, 1, 0.05) << text(option.layout);
+  }
+  EXPECT_LT(answer.options.front().seconds, ask(small(16), machine, 1).options.front().seconds);
+  // One rank has the memory of both cores, two have a half each; a process is held once.
+  Question one{.job = small(16), .cluster = machine, .gpus = 1}, two = one;
+  two.gpus = 2;
+  EXPECT_EQ(memory_of(one), std::int64_t{8} << 30);
+  EXPECT_EQ(memory_of(two), std::int64_t{4} << 30);
+  EXPECT_EQ(memory_constants(two).context, 190e6 / 2);
+  config::Job wide = small(16);
+  wide.precision.compute = DType::kF64;
+  EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { ask(wide, machine); }), HasSubstr("fp64"));
+}
+
+// A GPU whose file does not say how many units it has is none the less one.
+TEST(Search, CoresAreThoseThatSaySo) {
+  Cluster cluster = hosts(1);
+  cluster.gpu.units = 0;
+  const Answer answer = ask(gpt(8, 1024, 16), cluster);
+  EXPECT_EQ(answer.options.front().job.run.device, config::Device::kCuda);
+  EXPECT_GT(answer.options.front().memory.term("context"), 0);
+  EXPECT_GT(answer.options.front().memory.term("holes"), 0);
+  cluster.gpu.cpu = true;
+  EXPECT_EQ(ask(gpt(8, 1024, 16), cluster).options.front().job.run.device, config::Device::kCpu);
 }
 
 TEST(Search, KeepsWhatIsKept) {

@@ -44,6 +44,10 @@ std::string money_text(double dollars) {
   return fmt::format("{:.3g} M$", dollars / 1e6);
 }
 
+Band band_of(const Option& option) {
+  return option.high > 0 ? Band{.low = option.low, .high = option.high} : band(option.seconds);
+}
+
 std::string head_text(const Answer& answer) {
   const Option& best = answer.options.front();
   const config::Job& job = best.job;
@@ -61,17 +65,18 @@ std::string head_text(const Answer& answer) {
 std::string best_text(const Answer& answer) {
   const Option& best = answer.options.front();
   const Cluster& cluster = answer.question.cluster;
-  const Band around = band(best.seconds);
+  const Band around = band_of(best);
   std::string text = fmt::format("layout    {}\n", planner::text(best.layout));
   text += fmt::format(
       "forecast  {} a step, four times of five {} to {}; {} tokens/s, {:.1f} % MFU ({}, {} {})\n",
       seconds_text(best.seconds), seconds_text(around.low), seconds_text(around.high),
       count_text(best.tokens() / best.seconds), 100 * best.mfu(cluster), best.convention,
-      "of the data sheet's", best.job.precision.compute == DType::kF32 ? "fp32" : "bf16");
+      cluster.gpu.core ? "of products alone in" : "of the data sheet's",
+      best.job.precision.compute == DType::kF32 ? "fp32" : "bf16");
   text += fmt::format("          {:.1f} % of the step idle, {} of communication uncovered\n",
                       100 * best.bubble, seconds_text(best.exposed));
   text += fmt::format("memory    {} of {} a {}", bytes_text(needed(answer.question, best)),
-                      bytes_text(memory_of(cluster)), cluster.gpu.name);
+                      bytes_text(memory_of(answer.question)), cluster.gpu.name);
   bool first = true;
   for (const MemoryTerm& term : best.memory.terms) {
     constexpr double kTelling = 0.001;  // of all
@@ -165,7 +170,7 @@ Json layout_json(const Layout& layout) {
 }
 
 Json option_json(const Answer& answer, const Option& option) {
-  const Band around = band(option.seconds);
+  const Band around = band_of(option);
   Json memory = Json::object();
   for (const MemoryTerm& term : option.memory.terms) memory[term.name] = term.bytes;
   return {{"gpus", option.layout.world()},

@@ -181,6 +181,12 @@ Pass pass_of(const std::string& name) {
 
 Practice own_practice() { return {.adds_weight_gradients = false}; }
 
+Practice cores_practice() {
+  Practice practice = own_practice();
+  practice.overlaps_reduction = practice.overlaps_shards = practice.overlaps_transfers = false;
+  return practice;
+}
+
 ProductCurve fit_products(const std::vector<MeasuredProduct>& products) {
   if (products.size() < 5)
     fail(ErrorKind::kData, "{} products were measured; a curve needs at least 5", products.size());
@@ -193,7 +199,7 @@ ProductCurve fit_products(const std::vector<MeasuredProduct>& products) {
 }
 
 Cluster fit_machine(const Measurements& measured) {
-  Cluster machine{.name = "this machine", .gpu = {.name = "cpu core"}};
+  Cluster machine{.name = "this machine", .gpu = {.name = "cpu core", .cpu = true}};
   Gpu& gpu = machine.gpu;
   gpu.core = Core{.process = measured.process};
   gpu.efficiency.shared = 1;  // what collectives take of cores is simulated
@@ -217,6 +223,7 @@ Cluster fit_machine(const Measurements& measured) {
   gpu.memory_rate = gpu.core->update_rate;
   gpu.core->crowding = crowding_of(probes);
   machine.gpus_per_host = measured.cores;
+  gpu.memory = measured.memory / measured.cores;
   if (measured.cores > 1)
     for (const char* transport : {"threads", "shm"})
       machine.tiers.push_back(fit_tier(measured, transport, gpu.core->crowding));
@@ -227,6 +234,7 @@ Cluster fit_machine(const Measurements& measured) {
 Measurements read_measurements(const Json& json, const std::string& what) {
   try {
     Measurements measured{.cores = json.at("cores").get<int>(),
+                          .memory = json.at("memory").get<std::int64_t>(),
                           .process = json.at("process").get<double>()};
     for (const Json& p : json.at("products"))
       measured.products.push_back({.math = math_of(p.at("type").get<std::string>()),

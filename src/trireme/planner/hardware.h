@@ -69,6 +69,7 @@ struct Gpu {
   std::int64_t memory = 0;  // bytes
   double memory_rate = 0;   // bytes a second
   int units = 0;            // streaming multiprocessors, over which tiles are spread; 0: one
+  bool cpu = false;         // a core of a CPU: its memory is its part of the host's
   double watts = 0;         // at full load
   Efficiency efficiency;
   std::optional<Core> core{};

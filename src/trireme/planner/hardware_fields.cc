@@ -33,6 +33,12 @@ FieldOf<Owner> text(std::string key, At at, std::string doc) {
 }
 
 template <typename Owner, typename At>
+FieldOf<Owner> flag(std::string key, At at, std::string doc) {
+  return field<Owner>(
+      {.key = std::move(key), .doc = std::move(doc), .kind = FieldForm::Kind::kBool}, at);
+}
+
+template <typename Owner, typename At>
 FieldOf<Owner> integer(std::string key, At at, std::string doc, Range range) {
   return field<Owner>({.key = std::move(key),
                        .doc = std::move(doc),
@@ -87,6 +93,9 @@ const FieldList<Gpu>& gpu_fields() {
                    "Streaming multiprocessors, over which a matrix product's tiles are spread; 0: "
                    "one.",
                    from(0, 1e5)),
+      flag<Gpu>(
+          KEY(cpu),
+          "Whether it is a core of a CPU: ranks are threads, and memory its part of the host's."),
       number<Gpu>(KEY(watts), "Power at full load; 0: not known.", from(0, 1e5)),
       number<Gpu>(KEY(efficiency.gemm),
                   "Share of the peak that a matrix product reaches which fills the device.",

@@ -8,6 +8,7 @@
 #include "trireme/config/job.h"
 #include "trireme/plan/plan.h"
 #include "trireme/planner/hardware.h"
+#include "trireme/planner/practice.h"
 #include "trireme/sim/simulate.h"
 
 namespace trireme::planner {
@@ -42,6 +43,13 @@ std::string unforeseen(const config::Job& job);
 
 // How the ranks of one host are made, and so what they talk over: tier "threads" or "shm".
 enum class RanksAs { kThreads, kProcesses };
+
+// A step on the cluster, line by line: of cores as below.
+StepForecast forecast_on(const plan::PlanSet& plan, const config::Job& job,
+                         const Practice& practice, const Cluster& cluster);
+
+// What closed forms make of `seconds` that ranks with a core each would take: they crowd each other.
+double on_cores(const Cluster& machine, int ranks, double seconds);
 
 // A step on one host of cores, of which ranks may outnumber those there are.
 StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,

@@ -5,6 +5,8 @@
 #include "trireme/base/error.h"
 #include "trireme/config/fields.h"
 #include "trireme/config/resolve.h"
+#include "trireme/planner/calibrate.h"
+#include "trireme/planner/machine.h"
 #include "trireme/sim/cost.h"
 
 namespace trireme::planner {
@@ -26,15 +28,22 @@ bool stays(std::string_view key) {
 
 bool Question::keeps(std::string_view key) const { return std::ranges::count(kept, key) > 0; }
 
-bool on_gpus(const Cluster& cluster) { return cluster.gpu.units > 0; }
+bool on_gpus(const Cluster& cluster) { return !cluster.gpu.cpu; }
 
-double memory_of(const Cluster& cluster) { return static_cast<double>(cluster.gpu.memory); }
+double memory_of(const Question& question) {
+  const Cluster& cluster = question.cluster;
+  const auto memory = static_cast<double>(cluster.gpu.memory);
+  if (on_gpus(cluster)) return memory;
+  return memory * cluster.gpus_per_host / std::clamp(question.gpus, 1, cluster.gpus_per_host);
+}
 
-MemoryConstants memory_constants(const Cluster& cluster) {
+MemoryConstants memory_constants(const Question& question) {
+  const Cluster& cluster = question.cluster;
   if (on_gpus(cluster)) return {};
-  return {.holes = 0,
-          .context = static_cast<double>(sim::CostModel{}.process_bytes),
-          .communicator = 0};
+  // Of a machine that was calibrated ranks are threads of one process.
+  const double process = cluster.gpu.core ? cluster.gpu.core->process / std::max(question.gpus, 1)
+                                          : static_cast<double>(sim::CostModel{}.process_bytes);
+  return {.holes = 0, .context = process, .communicator = 0};
 }
 
 Question completed(Question question) {
@@ -62,6 +71,12 @@ Question completed(Question question) {
   question.job.run.device = on_gpus(cluster) ? config::Device::kCuda : config::Device::kCpu;
   if (on_gpus(cluster) && question.gpus > 1)
     question.job.precision.numerics = config::Numerics::kFast;
+  if (cluster.gpu.core) {
+    if (const std::string why = unforeseen(question.job); !why.empty())
+      fail(ErrorKind::kUsage, "{} has no layout forecast: {}; choose another precision or cluster",
+           cluster.name, why);
+    question.practice = cores_practice();
+  }
   if (!question.job.parallel.schedule_file.empty())
     fail(ErrorKind::kUsage,
          "parallel.schedule_file={}: a schedule that is given has its own micro-batches; keep "

@@ -27,9 +27,9 @@ struct Question {
 // Whether ranks are GPUs; else cores, whose memory is the host's.
 bool on_gpus(const Cluster& cluster);
 
-// Bytes that a rank has for everything, and what it needs beside tensors.
-double memory_of(const Cluster& cluster);
-MemoryConstants memory_constants(const Cluster& cluster);
+// Bytes that a rank has for everything, and what it needs beside tensors. Few ranks on cores share all of the host's.
+double memory_of(const Question& question);
+MemoryConstants memory_constants(const Question& question);
 
 // The question checked and completed: what is not kept has its default, precision and device are those of the cluster's
 // ranks. Throws Error{kUsage} for no GPUs, more than there are, and keys that nothing chooses.

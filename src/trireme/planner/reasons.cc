@@ -248,7 +248,7 @@ class Reasons {
     const bool divides = batch % (std::int64_t{twin.micro_batch} * twin.dp()) == 0;
     std::string text;
     if (divides) {
-      const double bytes = sieved_.sieve().price(twin).bytes, limit = memory_of(question_.cluster);
+      const double bytes = sieved_.sieve().price(twin).bytes, limit = memory_of(question_);
       if (bytes > limit)
         text = fmt::format("{} needs {:.3g} GiB of {:.3g}", other, gib(bytes), gib(limit));
       if (bytes > limit && choice == Choice::kAway) return text;

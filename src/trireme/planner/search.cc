@@ -201,8 +201,7 @@ class Search {
       larger.cluster.hosts =
           std::max(cluster.hosts, (doubled + cluster.gpus_per_host - 1) / cluster.gpus_per_host);
       const Sieved sieved(larger, Away::kNothing);
-      if (sieved.smallest() && sieved.smallest()->price.bytes <= memory_of(cluster))
-        enough = doubled;
+      if (sieved.smallest() && sieved.smallest()->price.bytes <= sieved.limit()) enough = doubled;
       more = doubled;
     }
     const std::string help =
@@ -213,7 +212,7 @@ class Search {
         "nothing fits on {} {}: the smallest need is {:.1f} GiB a GPU ({}), a {} has {:.1f} GiB{}; "
         "{}",
         question.gpus, question.gpus == 1 ? "GPU" : "GPUs", gibibytes(least.price.bytes),
-        text(least.layout), cluster.gpu.name, gibibytes(memory_of(cluster)),
+        text(least.layout), cluster.gpu.name, gibibytes(memory_of(question)),
         cluster.host_rate > 0 && cluster.host_memory > 0
             ? ", and what could wait in host memory is not enough less"
             : "",

@@ -10,6 +10,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/plan/memory.h"
 #include "trireme/plan/unit_types.h"
+#include "trireme/planner/machine.h"
 #include "trireme/planner/pricing.h"
 
 namespace trireme::planner {
@@ -101,7 +102,7 @@ struct Sieve::Stage {
 Sieve::Sieve(const Question& question)
     : question_(question),
       alone_(resolved_alone(question)),
-      constants_(memory_constants(question.cluster)) {
+      constants_(memory_constants(question)) {
   const config::Offload& offload = question.job.offload;
   if (offload.optimizer != config::OffloadTier::kNone) given_ = Away::kOptimizer;
   if (offload.params != config::OffloadTier::kNone) given_ = Away::kEverything;
@@ -323,6 +324,7 @@ Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traf
   }
   const double shared = question_.cluster.gpu.efficiency.shared;
   const auto beside = [&](double computing, double other) {
+    if (!practice.overlaps_shards) return computing + other;
     const double covered = std::min(other / std::max(computing, 1e-12), 1.0);
     return std::max(computing * (1 + covered * (1 / shared - 1)), other);
   };
@@ -368,12 +370,13 @@ Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traf
   const double stepped =
       slow.trained * part *
       (3 * static_cast<double>(size_of(alone_.precision.master.value())) + 2 * grad_ + 2 * states_);
-  step += seconds(question_.cluster.gpu, stream(stepped));
+  const Gpu& gpu = question_.cluster.gpu;
+  step += gpu.core ? stepped / gpu.core->update_rate : seconds(gpu, stream(stepped));
   if (away_of(layout) >= Away::kOptimizer) {
     price.offload = 2 * price.host / std::max(question_.cluster.host_rate, 1.0);
     step += price.offload;
   }
-  price.seconds = step;
+  price.seconds = on_cores(question_.cluster, layout.world(), step);
   return price;
 }
 

@@ -8,6 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
 #include "trireme/planner/estimate.h"
+#include "trireme/planner/machine.h"
 #include "trireme/planner/plan_memory.h"
 #include "trireme/planner/space.h"
 
@@ -96,7 +97,9 @@ std::optional<Priced> Sieved::estimated(const Layout& layout) const {
   }
   try {
     const Candidate candidate(resolved(question_, layout), question_.practice);
-    priced.estimate = candidate.step_seconds(question_.cluster) + priced.price.offload;
+    priced.estimate =
+        on_cores(question_.cluster, layout.world(), candidate.step_seconds(question_.cluster)) +
+        priced.price.offload;
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kInternal) throw;
     return std::nullopt;
@@ -136,8 +139,7 @@ void count_memory(const Question& question, const plan::PlanSet& plan, Option& o
   for (std::size_t list = 0; list < plan.lists.size(); ++list) {
     const auto rank = static_cast<int>(
         std::ranges::find(plan.list_of_rank, static_cast<int>(list)) - plan.list_of_rank.begin());
-    DeviceMemory memory =
-        plan_memory(plan, rank, question.expandable, memory_constants(question.cluster));
+    DeviceMemory memory = plan_memory(plan, rank, question.expandable, memory_constants(question));
     option.host = std::max(option.host, memory.of(Pool::kHost));
     if (list == 0 || memory.needed() > option.memory.needed()) option.memory = std::move(memory);
   }
@@ -154,13 +156,16 @@ Option proven(const Question& question, const Priced& priced, bool all) {
   plan::validate(plan);
   plan::check_activations_leave(plan);
   count_memory(question, plan, option);
-  const Pricing pricing(job, question.practice, question.cluster);
-  const sim::Forecast forecast = sim::simulate(plan, line_cost(plan, pricing));
+  const Cluster& cluster = question.cluster;
+  const StepForecast forecast = forecast_on(plan, job, question.practice, cluster);
   option.seconds = forecast.step_s;
   if (!option.whole)  // what is left out takes what it takes by the estimate
-    option.seconds += priced.estimate - candidate.step_seconds(question.cluster);
-  option.bubble = forecast.bubble_fraction;
-  option.exposed = forecast.exposed_comm_s;
+    option.seconds +=
+        priced.estimate - on_cores(cluster, priced.layout.world(), candidate.step_seconds(cluster));
+  option.low = forecast.low_s / forecast.step_s * option.seconds;
+  option.high = forecast.high_s / forecast.step_s * option.seconds;
+  option.bubble = forecast.lines.bubble_fraction;
+  option.exposed = forecast.lines.exposed_comm_s;
   option.model_flops =
       arch::flops_per_token(option.job.model, arch::FlopsConvention::kNanoGpt) * option.tokens();
   option.convention = arch::name(arch::FlopsConvention::kNanoGpt);
@@ -173,8 +178,8 @@ Option proven(const Question& question, const Priced& priced, bool all) {
 std::optional<Option> compiled(const Question& question, const Priced& priced, bool all) {
   try {
     Option option = proven(question, priced, all);
-    const bool fits = needed(question, option) <= memory_of(question.cluster) &&
-                      host_has_room(question, option.host);
+    const bool fits =
+        needed(question, option) <= memory_of(question) && host_has_room(question, option.host);
     if (fits) return option;
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kInternal) throw;

@@ -35,7 +35,7 @@ class Sieved {
   std::optional<Priced> least(const std::function<bool(const Layout&)>& wanted) const;
 
   const Sieve& sieve() const { return sieve_; }
-  double limit() const { return memory_of(question_.cluster); }
+  double limit() const { return memory_of(question_); }
 
  private:
   double actions(const Layout& layout) const;
