@@ -49,11 +49,6 @@ void print(const planner::Cluster& machine) {
       1e3 * core.step_s, core.process / 1e6);
   fmt::print("      forecasts of the steps measured here are {:.1f}% off (standard deviation)\n",
              100 * core.spread);
-  constexpr double kDisturbed = 0.1;
-  if (core.spread > kDisturbed)
-    fmt::print(
-        "note: that is much; something else was running, or ran on the same cores: measure "
-        "again\n");
 }
 
 planner::Measurements measure(int cores, const BenchCalibrateOptions& options) {
@@ -71,6 +66,9 @@ planner::Measurements measure(int cores, const BenchCalibrateOptions& options) {
          outcome.cause);
   Json measured = parse_json(read_file(result), "what was measured");
   measured["memory"] = *memory;
+  measured["measured"] = fmt::format("{:%F}", fmt::gmtime(std::time(nullptr)));
+  measured["cpu"] = cpu_model();
+  measured["build"] = build_id();
   if (!options.json.empty()) write_file_synced(options.json, measured.dump());
   return planner::read_measurements(measured, "what was measured");
 }
@@ -82,12 +80,19 @@ int bench_calibrate(const BenchCalibrateOptions& options) {
   check_output(options.json);
   const int cores =
       options.cores > 0 ? options.cores : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
-  const std::time_t now = std::time(nullptr);
-  const planner::Calibration calibration{.date = fmt::format("{:%F}", fmt::gmtime(now)),
-                                         .cpu = cpu_model(),
-                                         .build = build_id(),
-                                         .machine = planner::fit_machine(measure(cores, options))};
+  const planner::Measurements measured = measure(cores, options);
+  const planner::Calibration calibration{.date = measured.date,
+                                         .cpu = measured.cpu,
+                                         .build = measured.build,
+                                         .machine = planner::fit_machine(measured)};
   print(calibration.machine);
+  constexpr double kDisturbed = 0.1;
+  if (const double spread = calibration.machine.gpu.core->spread;
+      spread > kDisturbed && options.out.empty())
+    fail(ErrorKind::kData,
+         "not kept: forecasts of the steps measured here are {:.1f} % off, which needs to be at "
+         "most {:.0f} %; something else was running: measure again, or keep it with --out FILE",
+         100 * spread, 100 * kDisturbed);
   const Path file = options.out.empty() ? calibration_path() : Path(options.out);
   if (options.out.empty()) make_directories(file.parent_path());
   replace_file(file, planner::print_calibration(calibration));

@@ -44,6 +44,7 @@ struct LaunchOptions {
 
 struct ExplainOptions {
   JobOptions job;
+  std::string cluster;  // a name or a file: whose forecast; empty: this machine's
   std::string format = "text";
   std::optional<int> rank;     // every line of this rank
   bool memory = false;         // instead: what each rank needs

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "calibration.h"
 #include "commands.h"
 #include "dataset.h"
 #include "planned.h"
@@ -71,6 +73,16 @@ std::string job_text(const planner::Answer& answer, const PlanOptions& options) 
       config::print_yaml(best.job));
 }
 
+// A calibration that is given as the cluster may be of another machine, which is planned for then.
+std::string note_of(const std::string& cluster) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(cluster, ignored)) return "";
+  const std::string text = read_file(cluster);
+  if (!planner::is_calibration(text)) return "";
+  const std::string why = of_another(planner::parse_calibration(text, cluster));
+  return why.empty() ? "" : why + ": forecasts are of that one";
+}
+
 }  // namespace
 
 int plan(const PlanOptions& options) {
@@ -97,6 +109,8 @@ int plan(const PlanOptions& options) {
     throw;
   }
   progress.end();
+  if (const std::string note = note_of(options.cluster); !note.empty())
+    answer.notes.push_back(note);
   const double whole =
       static_cast<double>(answer.options.front().job.run.steps) * answer.options.front().tokens();
   const planner::Spending spending =

@@ -36,6 +36,7 @@ struct MeasuredCollective {
 };
 
 struct Measurements {
+  std::string date, cpu, build;  // as of Calibration
   int cores = 1;
   std::int64_t memory = 0;  // bytes that processes could take
   std::vector<MeasuredProduct> products;

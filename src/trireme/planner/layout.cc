@@ -77,8 +77,8 @@ config::Job with_layout(config::Job job, const Layout& layout) {
 
 std::string_view name(Choice choice) {
   constexpr std::string_view kNames[] = {
-      "tp",       "pp",          "cp",        "dp",     "shards", "zero", "sequence_parallel",
-      "schedule", "micro_batch", "recompute", "offload"};
+      "tp",       "pp",          "cp",        "dp",      "shards", "zero", "sequence_parallel",
+      "schedule", "micro_batch", "recompute", "offload", "gpus"};
   return kNames[static_cast<int>(choice)];
 }
 
@@ -95,6 +95,7 @@ std::string value(const Layout& layout, Choice choice) {
     case Choice::kMicroBatch: return std::to_string(layout.micro_batch);
     case Choice::kAgain: return again_text(layout.again);
     case Choice::kAway: return away_text(layout.away);
+    case Choice::kGpus: return std::to_string(layout.world());
   }
   return "";
 }

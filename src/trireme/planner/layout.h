@@ -58,9 +58,10 @@ enum class Choice : std::uint8_t {
   kSchedule,
   kMicroBatch,
   kAgain,
-  kAway
+  kAway,
+  kGpus
 };
-inline constexpr int kChoices = 11;
+inline constexpr int kChoices = 11;    // of a layout of so many GPUs: all but their number
 std::string_view name(Choice choice);  // "tp", "recompute"
 
 // The value of one choice, "8", "ZeRO-1", "zb_v", "norms and attention"; equal texts are equal choices.

@@ -5,6 +5,7 @@
 
 #include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
+#include "trireme/base/hash.h"
 #include "trireme/base/json.h"
 #include "trireme/plan/memory.h"
 #include "trireme/planner/calibrate.h"
@@ -70,6 +71,30 @@ Cluster with_ranks(Cluster machine, int world, std::string_view transport) {
 
 }  // namespace
 
+std::string processor_of(std::string_view cpuinfo, int cores) {
+  std::string text;
+  for (const std::string_view key :
+       {"model name", "cpu family", "model", "stepping", "CPU implementer", "CPU part",
+        "CPU variant", "uarch", "flags", "Features", "isa"})
+    for (std::size_t at = 0; at < cpuinfo.size();) {
+      const std::size_t end = std::min(cpuinfo.find('\n', at), cpuinfo.size());
+      const std::string_view line = cpuinfo.substr(at, end - at);
+      at = end + 1;
+      const std::size_t colon = line.find(':');
+      if (colon == line.npos || line.substr(0, line.find_last_not_of(" \t", colon - 1) + 1) != key)
+        continue;
+      const std::string_view value =
+          line.substr(std::min(line.find_first_not_of(" \t", colon + 1), line.size()));
+      const bool list = key == "flags" || key == "Features" || key == "isa";
+      text += key == "model name" ? fmt::format("{}, ", value)
+              : list              ? fmt::format("{} {:08x}, ", key, hash64(value) >> 32)
+                                  : fmt::format("{} {}, ", key, value);
+      break;  // the first core stands for all
+    }
+  return fmt::format("{}{} core{}", text.empty() ? "unnamed, " : text, cores,
+                     cores == 1 ? "" : "s");
+}
+
 std::string print_calibration(const Calibration& calibration) {
   Json json{{"calibrated", calibration.date},
             {"cpu", calibration.cpu},
@@ -81,6 +106,10 @@ std::string print_calibration(const Calibration& calibration) {
     for (const auto& [name, value] : fields) object[name] = *value;
   });
   return json.dump(2) + "\n";
+}
+
+bool is_calibration(std::string_view text) {
+  return text.starts_with('{') && text.find("\"calibrated\"") != text.npos;
 }
 
 Calibration parse_calibration(std::string_view text, const std::string& what) {
@@ -188,6 +217,10 @@ StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
   StepForecast forecast = forecast_step(plan, job, calibration.machine, ranks);
   forecast.source = "by the calibration of " + calibration.date;
   return forecast;
+}
+
+StepForecast no_forecast(const plan::PlanSet& plan, const std::string& why) {
+  return {.lines = sim::simulate(plan, sim::CostModel{}), .source = "none: " + why};
 }
 
 StepForecast uncalibrated_step(const plan::PlanSet& plan, const std::string& why, double flops) {

@@ -17,6 +17,24 @@ bool chosen(std::string_view key) {
          key.starts_with("offload.") || key == "run.micro_batch";
 }
 
+// What is kept in host memory or on disks needs a way there.
+void check_offload(const Question& question) {
+  const Cluster& cluster = question.cluster;
+  const auto need = [&](std::string_view tier, std::string_view key, double rate) {
+    if (rate > 0) return;
+    for (const std::string& kept : question.kept) {
+      const config::Value value = config::find_field(kept)->get(question.job);
+      if (kept.starts_with("offload.") && config::write_value(value) == tier)
+        fail(ErrorKind::kUsage,
+             "{}={} is kept, but cluster {} names no {}; put it in a file: "
+             "{{like: {}, {}: ...}}",
+             kept, tier, cluster.name, key, cluster.name, key);
+    }
+  };
+  need("host", "host_rate", cluster.host_rate);
+  need("nvme", "disk_rate", cluster.disk_rate);
+}
+
 // What a layout does not say stays as the user has it: how long to wait, how cp ranks attend.
 bool stays(std::string_view key) {
   return key == "parallel.comm_timeout_s" || key == "parallel.context" ||
@@ -36,6 +54,8 @@ double memory_of(const Question& question) {
   if (on_gpus(cluster)) return memory;
   return memory * cluster.gpus_per_host / std::clamp(question.gpus, 1, cluster.gpus_per_host);
 }
+
+double usable_memory(const Question& question) { return kUsable * memory_of(question); }
 
 MemoryConstants memory_constants(const Question& question) {
   const Cluster& cluster = question.cluster;
@@ -71,6 +91,7 @@ Question completed(Question question) {
   question.job.run.device = on_gpus(cluster) ? config::Device::kCuda : config::Device::kCpu;
   if (on_gpus(cluster) && question.gpus > 1)
     question.job.precision.numerics = config::Numerics::kFast;
+  check_offload(question);
   if (cluster.gpu.core) {
     if (const std::string why = unforeseen(question.job); !why.empty())
       fail(ErrorKind::kUsage, "{} has no layout forecast: {}; choose another precision or cluster",

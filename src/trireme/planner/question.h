@@ -31,6 +31,9 @@ bool on_gpus(const Cluster& cluster);
 double memory_of(const Question& question);
 MemoryConstants memory_constants(const Question& question);
 
+// Of memory_of, what a run may need and still not fail (kUsable).
+double usable_memory(const Question& question);
+
 // The question checked and completed: what is not kept has its default, precision and device are those of the cluster's
 // ranks. Throws Error{kUsage} for no GPUs, more than there are, and keys that nothing chooses.
 Question completed(Question question);

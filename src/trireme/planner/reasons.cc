@@ -220,7 +220,8 @@ class Reasons {
         other.away = Away::kNothing;
         offer(other);
         break;
-      case Choice::kDp: break;
+      case Choice::kDp:
+      case Choice::kGpus: break;
     }
     return near;
   }
@@ -248,7 +249,7 @@ class Reasons {
     const bool divides = batch % (std::int64_t{twin.micro_batch} * twin.dp()) == 0;
     std::string text;
     if (divides) {
-      const double bytes = sieved_.sieve().price(twin).bytes, limit = memory_of(question_);
+      const double bytes = sieved_.sieve().price(twin).bytes, limit = sieved_.limit();
       if (bytes > limit)
         text = fmt::format("{} needs {:.3g} GiB of {:.3g}", other, gib(bytes), gib(limit));
       if (bytes > limit && choice == Choice::kAway) return text;
@@ -283,6 +284,7 @@ class Reasons {
       case Choice::kAgain: return one.again == twin.again;
       case Choice::kAway: return one.away == twin.away;
       case Choice::kDp: return one.dp() == twin.dp();
+      case Choice::kGpus: return one.world() == twin.world();
     }
     return false;
   }

@@ -1,5 +1,7 @@
 #include "trireme/planner/sieved.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -22,11 +24,17 @@ bool host_has_room(const Question& question, double host) {
   const Cluster& cluster = question.cluster;
   if (host == 0) return true;
   if (cluster.host_rate <= 0) return false;
-  return cluster.host_memory == 0 ||
-         host * cluster.gpus_per_host <= static_cast<double>(cluster.host_memory);
+  return host * std::min(question.gpus, cluster.gpus_per_host) <=
+         static_cast<double>(cluster.host_memory);
 }
 
 }  // namespace
+
+void Refusal::take(const Error& other) {
+  const bool better =
+      error && error->kind() == ErrorKind::kNoRoom && other.kind() != ErrorKind::kNoRoom;
+  if (!error || better) error.emplace(other);
+}
 
 // What making the schedule takes, about: some are searched.
 double Sieved::actions(const Layout& layout) const {
@@ -42,7 +50,10 @@ Sieved::Sieved(const Question& question, Away away) : question_(question), sieve
     ++seen_;
     const Priced priced{.layout = layout,
                         .price = sieve_.price(layout, *family.parts, *family.traffic)};
-    if (!host_has_room(question_, priced.price.host)) return;
+    if (!host_has_room(question_, priced.price.host)) {
+      if (!crowded_ || priced.price.host < crowded_->price.host) crowded_ = priced;
+      return;
+    }
     if (!smallest_ || priced.price.bytes < smallest_->price.bytes) smallest_ = priced;
     if (priced.price.bytes <= most) fitting_.push_back(priced);
   });
@@ -102,6 +113,7 @@ std::optional<Priced> Sieved::estimated(const Layout& layout) const {
         priced.price.offload;
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kInternal) throw;
+    refusal_.take(error);
     return std::nullopt;
   }
   return priced;
@@ -175,14 +187,21 @@ Option proven(const Question& question, const Priced& priced, bool all) {
 
 }  // namespace
 
-std::optional<Option> compiled(const Question& question, const Priced& priced, bool all) {
+std::optional<Option> compiled(const Question& question, const Priced& priced, bool all,
+                               Refusal* why) {
   try {
     Option option = proven(question, priced, all);
-    const bool fits =
-        needed(question, option) <= memory_of(question) && host_has_room(question, option.host);
-    if (fits) return option;
+    const double bytes = needed(question, option);
+    if (bytes <= usable_memory(question) && host_has_room(question, option.host)) return option;
+    if (why != nullptr)
+      why->take(
+          Error(ErrorKind::kNoRoom,
+                fmt::format("{} needs {:.1f} GiB a GPU and {:.1f} GiB of its host's once its "
+                            "plan is counted",
+                            text(priced.layout), bytes / (1 << 30), option.host / (1 << 30))));
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kInternal) throw;
+    if (why != nullptr) why->take(error);
   }
   return std::nullopt;
 }
