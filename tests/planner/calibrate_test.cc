@@ -134,6 +134,61 @@ TEST(Calibrate, RefusesWhatIsNotThere) {
   EXPECT_THROW(read_measurements(Json{{"cores", 2}}, "m.json"), Error);
 }
 
+// Measurements as the worker writes them, for their words.
+TEST(Calibrate, RefusesWordsThatItDoesNotKnow) {
+  const Json product{{"type", "bf16"}, {"pass", "input"}, {"m", 1},
+                     {"n", 2},         {"k", 3},          {"seconds", 4}};
+  const Json good{{"measured", "2026-01-31"},
+                  {"cpu", "a"},
+                  {"build", "b"},
+                  {"cores", 2},
+                  {"memory", 8},
+                  {"process", 1},
+                  {"products", Json::array({product})},
+                  {"probes", Json::array()},
+                  {"collectives", Json::array()}};
+  const Measurements read = read_measurements(good, "m.json");
+  EXPECT_EQ(read.products.at(0).math, Math::kHalf);
+  EXPECT_EQ(read.products.at(0).pass, Pass::kInput);
+  EXPECT_EQ(read.cpu + read.build, "ab");  // whose they are, whoever fits them
+  for (const char* key : {"type", "pass"}) {
+    Json bad = good;
+    bad["products"][0][key] = "fp8";
+    EXPECT_THROW(read_measurements(bad, "m.json"), Error) << key;
+  }
+}
+
+// What was too little to measure leaves constants that can be written and read.
+TEST(Calibrate, KeepsWhatCannotBeToldFinite) {
+  Calibration made = made_up();
+  Cluster instant = made.machine;
+  instant.gpu.core->half.attention = instant.gpu.core->fp32.attention = 1e30;
+  made.machine = fit_machine(measurements_of(instant));
+  EXPECT_EQ(parse_calibration(print_calibration(made), "c"), made);
+}
+
+TEST(Machine, ToldApartByWhatProcessorsCan) {
+  const char kText[] =
+      "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\n"
+      "model name\t: AMD EPYC\ncpu MHz\t\t: 2445.4\nflags\t\t: fpu avx2\n\n"
+      "processor\t: 1\nmodel name\t: AMD EPYC\n";
+  const std::string own = processor_of(kText, 2);
+  EXPECT_THAT(own, testing::StartsWith("AMD EPYC, cpu family 25, model 17, flags "));
+  EXPECT_THAT(own, testing::EndsWith(", 2 cores"));
+  const auto with = [&](std::string_view what, std::string_view instead) {
+    std::string text = kText;
+    text.replace(text.find(what), what.size(), instead);
+    return processor_of(text, 2);
+  };
+  EXPECT_EQ(with("2445.4", "3000.1"), own);
+  for (const auto& [what, instead] :
+       {std::pair("fpu avx2", "fpu avx512f"), {"17", "1"}, {"25", "26"}})
+    EXPECT_NE(with(what, instead), own) << instead;
+  EXPECT_NE(processor_of(kText, 4), own);
+  EXPECT_THAT(processor_of("CPU implementer\t: 0x41\nCPU part\t: 0xd0c\nFeatures : fp asimd\n", 1),
+              testing::HasSubstr("CPU implementer 0x41, CPU part 0xd0c, Features "));
+}
+
 TEST(Machine, CalibrationsPrintAndParse) {
   const Calibration made = made_up();
   EXPECT_EQ(parse_calibration(print_calibration(made), "c"), made);

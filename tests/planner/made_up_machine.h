@@ -1,6 +1,8 @@
 // A calibrated machine of two cores for tests of the planner.
 #pragma once
 
+#include <utility>
+
 #include "trireme/planner/machine.h"
 
 namespace trireme::planner {
@@ -27,20 +29,22 @@ inline Calibration made_up() {
       .crowding = 1.125,
       .process = 190e6,
       .spread = 0.03};
-  Calibration made{.date = "2026-01-31", .cpu = "a \"CPU\"", .build = "trireme 0"};
-  made.machine = {.name = "this machine",
-                  .gpu = {.name = "cpu core",
-                          .half_flops = 60e9,
-                          .fp32_flops = 80e9,
-                          .memory = std::int64_t{4} << 30,
-                          .memory_rate = 6e9,
-                          .cpu = true,
-                          .core = core},
-                  .gpus_per_host = 2,
-                  .tiers = {{.name = "threads", .rate = 5e9, .latency_s = 1e-6},
-                            {.name = "shm", .rate = 4e9, .latency_s = 2e-6}}};
-  made.machine.gpu.efficiency.shared = 1;
-  return made;
+  Gpu gpu{.name = "cpu core",
+          .half_flops = 60e9,
+          .fp32_flops = 80e9,
+          .memory = std::int64_t{4} << 30,
+          .memory_rate = 6e9,
+          .cpu = true,
+          .core = core};
+  gpu.efficiency.shared = 1;
+  return {.date = "2026-01-31",
+          .cpu = "a \"CPU\"",
+          .build = "trireme 0",
+          .machine = {.name = "this machine",
+                      .gpu = std::move(gpu),
+                      .gpus_per_host = 2,
+                      .tiers = {{.name = "threads", .rate = 5e9, .latency_s = 1e-6},
+                                {.name = "shm", .rate = 4e9, .latency_s = 2e-6}}}};
 }
 
 }  // namespace trireme::planner

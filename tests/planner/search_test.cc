@@ -164,6 +164,30 @@ TEST(Search, MoneyTakesFewerGpusWhereMoreGainLittle) {
   EXPECT_LT(money.layout.world(), time.layout.world());
 }
 
+// Where a token costs as much on any number of GPUs, more of them end sooner.
+TEST(Search, MoneyTakesTheFastestOfWhatCostsAsMuch) {
+  Cluster cluster = hosts(1);
+  for (Tier& tier : cluster.tiers) tier = {.name = tier.name, .span = tier.span, .rate = 1e18};
+  cluster.gpu.efficiency.kernel_s = 0;
+  cluster.gpu.efficiency.shared = 1;
+  const config::Job job = gpt(8, 2048, 64);  // with micro-batches of 1
+  const std::vector<std::string> kept = {"run.micro_batch"};
+  const Answer answer =
+      search({.job = job, .cluster = cluster, .kept = kept}, {.by = Objective::kMoney});
+  const auto cost = [](const Option& option) { return option.seconds * option.layout.world(); };
+  const Option& best = answer.options.front();
+  for (const int gpus : {1, 2, 4}) {
+    const Option other = ask(job, cluster, gpus, kept).options.front();
+    EXPECT_LT(cost(best), 1.006 * cost(other)) << gpus;
+    if (cost(other) < 1.004 * cost(best)) {
+      EXPECT_LE(best.seconds, other.seconds) << gpus;
+    }
+  }
+  EXPECT_EQ(best.layout.world(), 4);
+  ASSERT_FALSE(answer.reasons.empty());
+  EXPECT_THAT(answer.reasons.front().text, HasSubstr("4 GPUs: a token costs"));
+}
+
 // What is returned is what compiles: its job resolves to itself and says the layout.
 TEST(Search, TheJobIsTheLayout) {
   const Answer answer = ask(gpt(8, 2048, 64), hosts(2));
@@ -266,12 +290,58 @@ TEST(Search, RefusesWhatCannotBe) {
   EXPECT_THAT(none, HasSubstr("GPUs are enough"));
 }
 
+// What keeps a layout from being is said, and not taken for a lack of memory.
+TEST(Search, SaysWhatIsMissing) {
+  config::Job job = gpt(8, 2048, 64);
+  job.offload.optimizer = config::OffloadTier::kHost;
+  Cluster cluster = hosts(2);
+  cluster.host_rate = 0;
+  EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { ask(job, cluster, 8, {"offload.optimizer"}); }),
+              HasSubstr("names no host_rate"));
+  job.offload.optimizer = config::OffloadTier::kNvme;
+  EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { ask(job, cluster, 8, {"offload.optimizer"}); }),
+              HasSubstr("names no disk_rate"));
+  // Of layouts that fit and still cannot be, the reason.
+  job = gpt(8, 2048, 64);
+  job.recompute.policy = config::RecomputePolicy::kBlock;
+  job.recompute.first = 100;
+  EXPECT_THAT(error_of(ErrorKind::kUsage,
+                       [&] {
+                         ask(job, hosts(2), 8, {"recompute.policy", "recompute.first"});
+                       }),
+              HasSubstr("recompute.first=100"));
+}
+
+// A host without memory for it takes nothing of its GPUs.
+TEST(Search, OffloadsToHostsThatHaveRoom) {
+  const config::Job job = gpt(32, 4096, 8);
+  Cluster cluster = hosts(1, 24);
+  cluster.host_memory = 0;
+  error_of(ErrorKind::kNoRoom, [&] { ask(job, cluster, 4); });
+  config::Job kept = job;
+  kept.offload.optimizer = config::OffloadTier::kHost;
+  EXPECT_THAT(error_of(ErrorKind::kNoRoom, [&] { ask(kept, cluster, 4, {"offload.optimizer"}); }),
+              HasSubstr("more host_memory"));
+}
+
+// What needs more than the share that runs can use is not chosen.
+TEST(Search, LeavesTheAllocatorItsShare) {
+  const config::Job job = gpt(16, 2048, 64);
+  const Answer roomy = ask(job, hosts(2));
+  const double most = needed(roomy.question, roomy.options.front());
+  Cluster tight = hosts(2);
+  tight.gpu.memory = static_cast<std::int64_t>(most / 0.98);
+  const Answer answer = ask(job, tight);
+  for (const Option& option : answer.options)
+    EXPECT_LE(needed(answer.question, option), 0.97 * static_cast<double>(tight.gpu.memory));
+}
+
 // Every choice has its sentence, and every figure in it comes from a price: a layout that is not chosen is not better.
 TEST(Reasons, SayWhatNeighboursCost) {
   const Answer answer = search({.job = gpt(32, 4096, 64), .cluster = hosts(4, 24)});
   std::string all;
   for (const Reason& reason : answer.reasons) all += reason.text + "\n";
-  EXPECT_THAT(all, HasSubstr("GiB of 24"));
+  EXPECT_THAT(all, HasSubstr("GiB of usable 23.3"));
   EXPECT_THAT(all, HasSubstr("% longer"));
   for (const Choice choice : {Choice::kTp, Choice::kPp, Choice::kMicroBatch, Choice::kAgain})
     EXPECT_TRUE(std::ranges::any_of(answer.reasons, [&](const Reason& reason) {

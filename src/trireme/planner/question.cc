@@ -20,8 +20,9 @@ bool chosen(std::string_view key) {
 // What is kept in host memory or on disks needs a way there.
 void check_offload(const Question& question) {
   const Cluster& cluster = question.cluster;
-  const auto need = [&](std::string_view tier, std::string_view key, double rate) {
-    if (rate > 0) return;
+  const auto need = [&](config::OffloadTier used, std::string_view tier, std::string_view key,
+                        double rate) {
+    if (rate > 0 || !question.job.offload.uses(used)) return;
     for (const std::string& kept : question.kept) {
       const config::Value value = config::find_field(kept)->get(question.job);
       if (kept.starts_with("offload.") && config::write_value(value) == tier)
@@ -31,8 +32,8 @@ void check_offload(const Question& question) {
              kept, tier, cluster.name, key, cluster.name, key);
     }
   };
-  need("host", "host_rate", cluster.host_rate);
-  need("nvme", "disk_rate", cluster.disk_rate);
+  need(config::OffloadTier::kHost, "host", "host_rate", cluster.host_rate);
+  need(config::OffloadTier::kNvme, "nvme", "disk_rate", cluster.disk_rate);
 }
 
 // What a layout does not say stays as the user has it: how long to wait, how cp ranks attend.

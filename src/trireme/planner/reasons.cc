@@ -251,7 +251,7 @@ class Reasons {
     if (divides) {
       const double bytes = sieved_.sieve().price(twin).bytes, limit = sieved_.limit();
       if (bytes > limit)
-        text = fmt::format("{} needs {:.3g} GiB of {:.3g}", other, gib(bytes), gib(limit));
+        text = fmt::format("{} needs {:.3g} GiB of usable {:.3g}", other, gib(bytes), gib(limit));
       if (bytes > limit && choice == Choice::kAway) return text;
     }
     const std::optional<Priced> best =
@@ -373,10 +373,11 @@ std::vector<Change> changes(const Answer& answer, const Sieved& now) {
     double ahead = 1;
     if (const auto before = now.estimated(first.layout); own && before && fits(now)(*before))
       ahead = std::max(ahead, own->estimate / before->estimate);
-    const bool alters = !same || same->estimate > kTelling * ahead * first.estimate;
+    const double kept = same ? same->estimate : 0;
+    const bool alters = !same || kept > kTelling * ahead * first.estimate;
     changes.push_back({.what = what,
                        .best = alters ? first.layout : chosen,
-                       .seconds = told * (alters ? ahead * first.estimate : same->estimate),
+                       .seconds = told * (alters ? ahead * first.estimate : kept),
                        .alters = alters});
   }
   return changes;
