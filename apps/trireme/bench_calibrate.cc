@@ -76,7 +76,7 @@ planner::Measurements measure(int cores, const BenchCalibrateOptions& options) {
 }  // namespace
 
 int bench_calibrate(const BenchCalibrateOptions& options) {
-  check_output(options.out);
+  check_output(options.out, "--out");
   check_output(options.json);
   const int cores =
       options.cores > 0 ? options.cores : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));

@@ -60,6 +60,7 @@ struct PlanOptions {
   bool keep = false;
   int top = 5;
   std::optional<double> tokens;
+  std::optional<double> deadline;  // hours
   bool expandable = false;
   std::string format = "table";
   std::string out;  // empty: no file

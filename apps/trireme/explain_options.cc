@@ -31,7 +31,7 @@ Examples:
   trireme plan job.yaml --cluster dgx-a100 --gpus 16 --out planned.yaml
   trireme explain planned.yaml --ranks 16 --cluster dgx-a100
 
-Exit codes: 0 done, 2 usage, config or cluster, 6 no layout fits into the GPUs' memory.
+Exit codes: 0 done, 2 usage, config, cluster or deadline, 6 no layout fits into the GPUs' memory.
 )";
 
 }  // namespace
@@ -80,6 +80,8 @@ void add_plan(CLI::App& root, PlanOptions& o, Run& run) {
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
   app.add_option("--tokens", o.tokens, "of the whole training; default: the job's run.steps");
+  app.add_option("--deadline", o.deadline,
+                 "hours in which the whole training has to end: the cheapest offers that do");
   app.add_flag(
       "--expandable-segments", o.expandable,
       "the GPU's allocator grows segments (PYTORCH_CUDA_ALLOC_CONF), so that no holes stay");

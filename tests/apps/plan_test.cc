@@ -78,6 +78,49 @@ TEST(Plan, RefusesWithTheReason) {
               HasSubstr("GPUs are enough"));
 }
 
+// The forecast of a written job on its cluster is the plan's; a job for GPUs has none on this machine's cores.
+TEST(Plan, IsWhatExplainSaysOfTheCluster) {
+  const Desk desk;
+  desk.write("job.yaml", kJob);
+  const Result result = desk.run({"plan", "job.yaml", "--cluster", "dgx-h100", "--gpus", "16",
+                                  "--format", "json", "--out", "planned.yaml"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const double step_s = parse_json(result.out, "plan")["options"][0]["step_s"];
+  EXPECT_THAT(read_file(desk / "planned.yaml"),
+              HasSubstr("trireme plan job.yaml --cluster dgx-h100 --gpus 16\n"));
+  const std::vector<std::string> explain = {"explain", "planned.yaml", "--ranks",
+                                            "16",      "--format",     "json"};
+  std::vector<std::string> there = explain;
+  there.insert(there.end(), {"--cluster", "dgx-h100"});
+  EXPECT_NEAR(parse_json(desk.run(there).out, "explain")["forecast"]["step_s"], step_s,
+              1e-6 * step_s);
+  const Json here = parse_json(desk.run(explain).out, "explain")["forecast"];
+  EXPECT_TRUE(here["step_s"].is_null());
+  EXPECT_THAT(std::string(here["source"]), HasSubstr("run.device=cuda"));
+}
+
+TEST(Plan, RefusesWhatItWouldNotDo) {
+  const Desk desk;
+  desk.write("job.yaml", kJob);
+  const std::string before = read_file(desk / "job.yaml");
+  const auto refused = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"plan", "job.yaml", "--cluster", "dgx-h100", "--gpus", "2"});
+    const Result result = desk.run(more);
+    EXPECT_EQ(result.exit_code, 2) << result.out;
+    return result.err;
+  };
+  EXPECT_THAT(refused({"--set", "parallel.tp=4"}), HasSubstr("add --keep"));
+  EXPECT_THAT(refused({"--out", "nowhere/planned.yaml"}), HasSubstr("--out nowhere/planned.yaml"));
+  EXPECT_THAT(refused({"--out", "./job.yaml"}), HasSubstr("is the job itself"));
+  EXPECT_EQ(read_file(desk / "job.yaml"), before);
+  EXPECT_THAT(refused({"--tokens", "inf"}), HasSubstr("--tokens inf"));
+  EXPECT_THAT(refused({"--deadline", "0.001"}), HasSubstr("needs a later deadline"));
+  const Result example =
+      desk.run({"job.yaml", "dgx-h100", "eight"}, std::string(TRIREME_BIN_DIR) + "/plan_layout");
+  EXPECT_EQ(example.exit_code, 2);
+  EXPECT_THAT(example.err, HasSubstr("eight GPUs"));
+}
+
 // The library without the program.
 TEST(Plan, TheExampleAsksTheLibrary) {
   const Desk desk;

@@ -8,6 +8,7 @@
 #include "tests/planner/made_up_machine.h"
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
+#include "trireme/config/fields.h"
 #include "trireme/config/resolve.h"
 #include "trireme/planner/answer_print.h"
 #include "trireme/planner/calibrate.h"
@@ -263,6 +264,89 @@ TEST(Search, KeepsWhatIsKept) {
             config::RecomputePolicy::kUniform);
 }
 
+// Of settings that a search would choose as well it says what they are.
+TEST(Search, NamesWhatIsKept) {
+  const Option chosen = ask(gpt(8, 2048, 64), hosts(2)).options.front();
+  std::vector<std::string> every;
+  for (const config::Field& field : config::fields())
+    if (planner::chosen(field.key)) every.emplace_back(field.key);
+  const Option kept = ask(chosen.job, hosts(2), 8, every).options.front();
+  EXPECT_EQ(kept.layout, chosen.layout);
+  EXPECT_EQ(kept.job, chosen.job);
+  // How long to wait for others is no choice of a search, and stays without being kept.
+  config::Job patient = gpt(8, 2048, 64);
+  patient.parallel.comm_timeout_s = 77;
+  EXPECT_FALSE(planner::chosen("parallel.comm_timeout_s"));
+  EXPECT_EQ(ask(patient, hosts(2)).options.front().job.parallel.comm_timeout_s, 77);
+}
+
+// A limit on memory is of the rank that computes, not of a rank alone with the whole model.
+TEST(Search, KeepsRecomputationThatFitsItsLimit) {
+  config::Job job = gpt(16, 2048, 64);
+  job.recompute.policy = config::RecomputePolicy::kAuto;
+  job.recompute.memory = {.count = std::int64_t{9} << 30};
+  const std::vector<std::string> kept = {"recompute.policy", "recompute.memory"};
+  const Option best = ask(job, hosts(2), 8, kept).options.front();
+  EXPECT_EQ(best.job.recompute.policy, config::RecomputePolicy::kAuto);
+  EXPECT_LE(best.memory.allocated(), 9.0 * (1 << 30));
+  job.recompute.memory = {.count = std::int64_t{1} << 28};
+  EXPECT_THAT(error_of(ErrorKind::kNoRoom, [&] { ask(job, hosts(2), 8, kept); }),
+              HasSubstr("recompute.memory=256MiB"));
+}
+
+// Closed forms know what a job offloads: to disks nothing of the host's, and activations as well.
+TEST(Sieve, CountsWhatAJobOffloads) {
+  config::Job job = gpt(16, 2048, 64);
+  job.recompute.policy = config::RecomputePolicy::kFull;
+  Cluster cluster = hosts(2);
+  cluster.disk_rate = 5e9;
+  const auto price = [&](std::vector<std::string> kept) {
+    kept.emplace_back("recompute.policy");
+    const Question question = completed({.job = job, .cluster = cluster, .kept = kept});
+    const Layout layout{.dp_shard = 8,
+                        .micro_batch = 8,
+                        .zero = 1,
+                        .again = Again::kAsGiven,
+                        .away = Away::kAsGiven};
+    const Sieved sieved(question, Away::kNothing);
+    const std::optional<Priced> priced = sieved.estimated(layout);
+    const std::optional<Option> option = compiled(question, *priced);
+    EXPECT_TRUE(option.has_value());
+    EXPECT_NEAR(priced->price.host / std::max(option->host, 1.0), option->host > 0, 0.05);
+    EXPECT_NEAR(priced->price.bytes / needed(question, *option), 1, 0.1);
+    EXPECT_NEAR(priced->price.seconds / option->seconds, 1, 0.15);
+    return priced->price;
+  };
+  const Costs none = price({});
+  job.offload.optimizer = config::OffloadTier::kNvme;
+  const Costs disk = price({"offload.optimizer"});
+  EXPECT_EQ(disk.host, 0);
+  EXPECT_LT(disk.bytes, none.bytes);
+  EXPECT_GT(disk.seconds, none.seconds);
+  job.offload.optimizer = config::OffloadTier::kNone;
+  job.offload.activations = config::OffloadTier::kHost;
+  const Costs activations = price({"offload.activations"});
+  EXPECT_GT(activations.host, 0);
+  EXPECT_LT(activations.bytes, none.bytes);
+}
+
+// Plans of very many micro-batches are not compiled whole, and that is said.
+TEST(Search, TakesLargeBatches) {
+  const Answer answer = search({.job = gpt(24, 2048, 1 << 30), .cluster = hosts(1), .gpus = 1});
+  EXPECT_FALSE(answer.options.front().whole);
+  EXPECT_THAT(answer.notes, testing::Contains(HasSubstr("micro-batches, which repeat")));
+  EXPECT_THAT(answer.notes, testing::Contains(HasSubstr("precision.numerics=canonical keeps up")));
+  EXPECT_LT(answer.effort.seconds, 10);
+  const Answer small = search({.job = gpt(4, 1024, 16), .cluster = hosts(1)}, {.explain = false});
+  EXPECT_TRUE(small.options.front().whole);
+}
+
+TEST(Search, TakesContextsOfOneToken) {
+  config::Job job = gpt(4, 1024, 96);
+  job.model.seq_len = 1;
+  EXPECT_EQ(ask(job, hosts(2)).options.front().layout.cp, 1);
+}
+
 TEST(Search, OffloadsOnlyWhereNothingElseFits) {
   const config::Job job = gpt(32, 4096, 8);
   EXPECT_EQ(ask(job, hosts(2, 40)).options.front().layout.away, Away::kNothing);
@@ -287,7 +371,8 @@ TEST(Search, RefusesWhatCannotBe) {
   const std::string none =
       error_of(ErrorKind::kNoRoom, [&] { ask(gpt(64, 8192, 8), hosts(1, 8)); });
   EXPECT_THAT(none, HasSubstr("the smallest need is"));
-  EXPECT_THAT(none, HasSubstr("GPUs are enough"));
+  EXPECT_THAT(none, testing::ContainsRegex(
+                        "[0-9]+ GPUs are enough, on [0-9]+ hosts, of which the cluster has 1"));
 }
 
 // What keeps a layout from being is said, and not taken for a lack of memory.
@@ -348,6 +433,39 @@ TEST(Reasons, SayWhatNeighboursCost) {
       return reason.choice == choice;
     })) << name(choice);
   EXPECT_EQ(answer.changes.size(), 4u);
+}
+
+// A run that is shorter than checkpoints are apart has one, and its goodput is that of its offers.
+TEST(Spending, OfAShortRun) {
+  const Answer answer = ask(gpt(8, 2048, 64), hosts(2));
+  const Option& best = answer.options.front();
+  const Spending run = spending(answer.question, best, 1e8);
+  EXPECT_DOUBLE_EQ(run.goodput.interval_s,
+                   std::max(3600 * run.useful_hours, run.checkpoint.write_s));
+  EXPECT_DOUBLE_EQ(run.goodput.useful, run.on_demand->goodput.useful);
+}
+
+// Spot hosts that come back late cost more; with a deadline only a part of the run is on them.
+TEST(Spending, OfSpotHosts) {
+  Cluster cluster = hosts(2);
+  cluster.prices[0].preemptions_per_hour = 0.5;
+  const auto spend = [&](double deadline_hours) {
+    const Answer answer = ask(gpt(8, 2048, 64), cluster);
+    return spending(answer.question, answer.options.front(), 1e12, deadline_hours);
+  };
+  const Spending now = spend(0);
+  cluster.replace_s = 1800;
+  const Spending late = spend(0);
+  EXPECT_GT(late.spot->hours, 1.2 * now.spot->hours);
+  EXPECT_DOUBLE_EQ(late.on_demand->hours, now.on_demand->hours);
+  EXPECT_FALSE(late.in_time.has_value());
+  const double between = (late.spot->hours + late.on_demand->hours) / 2;
+  const Spending mixed = spend(between);
+  ASSERT_EQ(mixed.in_time->parts.size(), 2u);
+  EXPECT_NEAR(mixed.in_time->hours, between, 1e-6 * between);
+  EXPECT_LT(mixed.in_time->dollars, dollars(late.on_demand->bill));
+  EXPECT_GT(mixed.in_time->dollars, dollars(late.spot->bill));
+  EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { spend(1); }), HasSubstr("needs a later deadline"));
 }
 
 TEST(AnswerText, IsUnderReview) {

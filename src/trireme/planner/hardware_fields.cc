@@ -182,6 +182,10 @@ const FieldList<Cluster>& cluster_fields() {
       number<Cluster>(KEY(restart_s),
                       "Seconds from a failure to the next step, without steps that are repeated.",
                       from(0, 1e7)),
+      number<Cluster>(KEY(replace_s),
+                      "Seconds beside that until there is another host for a spot host that was "
+                      "taken.",
+                      from(0, 1e7)),
       number<Cluster>(KEY(watts_per_host), "Power of a host beside its GPUs'.", from(0, 1e6)),
       number<Cluster>(KEY(power_usage),
                       "What the building draws for each watt of its machines (PUE).", from(1, 10)),

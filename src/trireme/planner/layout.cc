@@ -28,6 +28,17 @@ void set_away(config::Offload& offload, Away away) {
   offload.params = config::OffloadTier::kHost;
 }
 
+// Of these settings alone, what they say.
+template <typename Given, typename Choice, typename Set>
+Choice said(const Given& given, std::initializer_list<Choice> choices, const Set& set) {
+  for (const Choice choice : choices) {
+    Given one = given;
+    set(one, choice);
+    if (one == given) return choice;
+  }
+  return Choice::kAsGiven;
+}
+
 std::string again_text(Again again) {
   switch (again) {
     case Again::kNothing: return "nothing";
@@ -57,6 +68,14 @@ std::string schedule_text(const Layout& layout) {
 }
 
 }  // namespace
+
+Again again_of(const config::Recompute& given) {
+  return said(given, {Again::kNothing, Again::kAttention, Again::kMlp, Again::kBlocks}, set_again);
+}
+
+Away away_of(const config::Offload& given) {
+  return said(given, {Away::kNothing, Away::kOptimizer, Away::kEverything}, set_away);
+}
 
 config::Job with_layout(config::Job job, const Layout& layout) {
   config::Parallel& parallel = job.parallel;

@@ -43,6 +43,10 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
+// What settings of a job amount to; kAsGiven for those that no search would choose.
+Again again_of(const config::Recompute& given);
+Away away_of(const config::Offload& given);
+
 // The job with this layout; its other keys stay as they are.
 config::Job with_layout(config::Job job, const Layout& layout);
 

@@ -12,11 +12,6 @@
 namespace trireme::planner {
 namespace {
 
-bool chosen(std::string_view key) {
-  return key.starts_with("parallel.") || key.starts_with("recompute.") ||
-         key.starts_with("offload.") || key == "run.micro_batch";
-}
-
 // What is kept in host memory or on disks needs a way there.
 void check_offload(const Question& question) {
   const Cluster& cluster = question.cluster;
@@ -40,10 +35,16 @@ void check_offload(const Question& question) {
 bool stays(std::string_view key) {
   return key == "parallel.comm_timeout_s" || key == "parallel.context" ||
          key == "parallel.context_inner" || key == "parallel.prefetch" || key == "parallel.costs" ||
-         key == "recompute.logits" || key == "offload.path" || key == "offload.engine";
+         key == "recompute.logits";
 }
 
 }  // namespace
+
+bool chosen(std::string_view key) {
+  return (key.starts_with("parallel.") || key.starts_with("recompute.") ||
+          key.starts_with("offload.") || key == "run.micro_batch") &&
+         !stays(key);
+}
 
 bool Question::keeps(std::string_view key) const { return std::ranges::count(kept, key) > 0; }
 
@@ -86,8 +87,7 @@ Question completed(Question question) {
   }
   const config::Job plain;
   for (const config::Field& field : config::fields())
-    if (chosen(field.key) && !stays(field.key) && !question.keeps(field.key))
-      field.set(question.job, field.get(plain));
+    if (chosen(field.key) && !question.keeps(field.key)) field.set(question.job, field.get(plain));
   question.job.run.find_micro_batch = false;
   question.job.run.device = on_gpus(cluster) ? config::Device::kCuda : config::Device::kCpu;
   if (on_gpus(cluster) && question.gpus > 1)

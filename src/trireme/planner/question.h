@@ -24,6 +24,9 @@ struct Question {
   bool keeps(std::string_view key) const;
 };
 
+// Whether a search chooses this key of a job unless it is kept.
+bool chosen(std::string_view key);
+
 // Whether ranks are GPUs; else cores, whose memory is the host's.
 bool on_gpus(const Cluster& cluster);
 

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -388,7 +389,18 @@ std::vector<std::string> notes(const Answer& answer) {
   const config::Job& job = option.job;
   const Cluster& cluster = answer.question.cluster;
   std::vector<std::string> notes = config::notes(job);
+  const std::int64_t micro_batches = config::accumulation(job);
+  if (!option.whole)
+    notes.push_back(
+        fmt::format("the plan has {} micro-batches, which repeat themselves: fewer were proven and "
+                    "simulated, and the step's time follows from theirs",
+                    micro_batches));
   if (!on_gpus(cluster)) return notes;
+  if (job.precision.numerics == config::Numerics::kCanonical && micro_batches > 1)
+    notes.push_back(fmt::format(
+        "precision.numerics=canonical keeps up to {} sums of gradients for {} "
+        "micro-batches, where fast keeps one",
+        std::bit_width(static_cast<std::uint64_t>(micro_batches) + 1) - 1, micro_batches));
   if (job.precision.compute == DType::kF32 && cluster.gpu.half_flops > cluster.gpu.fp32_flops)
     notes.push_back(fmt::format(
         "precision.compute=fp32 has {:.0f} of the {:.0f} TFLOP/s that bf16 has on a {}",

@@ -165,6 +165,7 @@ class Search {
     prefer_simple();
     while (!options_.empty() && !options_.front().whole) {
       const Option& first = options_.front();
+      if (too_long(first.job)) break;
       say(fmt::format("proving all of {}", text(first.layout)));
       const Priced priced{
           .layout = first.layout, .price = {.seconds = first.sieve}, .estimate = first.estimate};
@@ -226,8 +227,13 @@ class Search {
       if (sieved.smallest() && sieved.smallest()->price.bytes <= sieved.limit()) enough = doubled;
       more = doubled;
     }
+    const int hosts = (enough.value_or(0) + cluster.gpus_per_host - 1) / cluster.gpus_per_host;
     const std::string help =
-        enough ? fmt::format("{} GPUs are enough", *enough)
+        enough ? fmt::format("{} GPUs are enough{}", *enough,
+                             hosts > cluster.hosts
+                                 ? fmt::format(", on {} hosts, of which the cluster has {}", hosts,
+                                               cluster.hosts)
+                                 : "")
                : fmt::format("not even {} GPUs are enough: shorten model.seq_len", more);
     fail(ErrorKind::kNoRoom,
          "nothing fits on {} {}: the smallest need is {:.1f} GiB a GPU ({}), a {} has {:.1f} GiB, "

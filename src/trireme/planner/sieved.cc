@@ -187,6 +187,13 @@ Option proven(const Question& question, const Priced& priced, bool all) {
 
 }  // namespace
 
+bool too_long(const config::Job& job) {
+  constexpr double kMostForwards = 2e5;
+  return static_cast<double>(config::accumulation(job)) *
+             static_cast<double>(job.model.layers + 2) >
+         kMostForwards;
+}
+
 std::optional<Option> compiled(const Question& question, const Priced& priced, bool all,
                                Refusal* why) {
   try {

@@ -63,6 +63,9 @@ class Sieved {
 // The layout's job, resolved. Throws Error{kUsage}.
 config::Job resolved(const Question& question, const Layout& layout);
 
+// Whether a plan of all its micro-batches has more lines than it is worth: it only repeats itself.
+bool too_long(const config::Job& job);
+
 // Through the third sieve; nothing where plan or memory refuse. Without `all`, plans of many micro-batches are made of fewer,
 // whose memory is the same, and the rest is estimated.
 std::optional<Option> compiled(const Question& question, const Priced& priced, bool all = false,
