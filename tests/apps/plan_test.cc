@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/apps/program.h"
+#include "tests/planner/made_up_machine.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
 
@@ -12,6 +13,7 @@ namespace trireme::app {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr char kJob[] = R"(
 model: {layers: 24, hidden: 2048, heads: 16, vocab: 50304, seq_len: 1024}
@@ -119,6 +121,47 @@ TEST(Plan, RefusesWhatItWouldNotDo) {
       desk.run({"job.yaml", "dgx-h100", "eight"}, std::string(TRIREME_BIN_DIR) + "/plan_layout");
   EXPECT_EQ(example.exit_code, 2);
   EXPECT_THAT(example.err, HasSubstr("eight GPUs"));
+}
+
+// A calibration is used where it is of this processor and this build; what else is found there keeps nothing from
+// running. It may stand for a cluster.
+TEST(Calibration, IsOfThisMachine) {
+  Desk desk;
+  desk.set("XDG_CACHE_HOME", (desk / "cache").string());
+  std::filesystem::create_directories(desk / "cache" / "trireme");
+  desk.write("job.yaml", "model: {layers: 4, hidden: 256, heads: 4, vocab: 512, seq_len: 128}\n");
+  const auto source = [&](const std::string& calibration) {
+    desk.write("cache/trireme/calibration.json", calibration);
+    const Result result = desk.run({"explain", "job.yaml", "--ranks", "2", "--format", "json"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return parse_json(result.out, "explain")["forecast"]["source"].get<std::string>();
+  };
+  // "... of another CPU (ITS, not OWN); ..."
+  const auto own_of = [](const std::string& text) {
+    const std::size_t at = text.find(", not ") + 6;
+    return text.substr(at, text.find("); ", at) - at);
+  };
+  planner::Calibration made = planner::made_up();
+  const std::string text = planner::print_calibration(made);
+  EXPECT_THAT(source(text.substr(0, text.size() / 2)), HasSubstr("uncalibrated: "));
+  const std::string processor = source(text);
+  EXPECT_THAT(processor,
+              HasSubstr("uncalibrated: the calibration is of another CPU (a \"CPU\", not "));
+  made.cpu = own_of(processor);
+  const std::string build = source(planner::print_calibration(made));
+  EXPECT_THAT(build, HasSubstr("another build (trireme 0, not "));
+  made.build = own_of(build);
+  EXPECT_EQ(source(planner::print_calibration(made)), "by the calibration of 2026-01-31");
+
+  const auto planned = [&](const std::string& calibration) {
+    desk.write("cache/trireme/calibration.json", calibration);
+    const Result result =
+        desk.run({"plan", "job.yaml", "--cluster", "cache/trireme/calibration.json"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    return result.out;
+  };
+  EXPECT_THAT(planned(planner::print_calibration(made)), Not(HasSubstr("of another")));
+  EXPECT_THAT(planned(text), HasSubstr("another CPU"));
 }
 
 // The library without the program.

@@ -263,7 +263,7 @@ double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& st
   if (sharded && layout.zero == 3) buffers += stage.unit * param_ * (1 + alone_.parallel.prefetch);
   if (each) buffers += 2 * stage.unit * grad_;
   if (reduce_ != grad_) buffers += stage.unit * reduce_;
-  double kept = kept_mb * stage.kept + waiting_mb * stage.waiting + stage.once;
+  double inputs = kept_mb * stage.kept;
   const config::Offload& offload = offload_of(layout);
   beside = {};
   // Of a share, what a few units or values need is there.
@@ -277,9 +277,11 @@ double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& st
   leave(offload.optimizer, offload.ratio, states, 2 * stage.unit * part * (master_ + states_));
   leave(offload.params, 1, params, 2 * stage.unit * param_);
   leave(offload.grads, 1, grads, 2 * stage.unit * grad_);
-  leave(offload.activations, 1, kept, (1 + offload.prefetch) * parts.boundary);
-  beside.moved = seconds_out(offload.optimizer, 2 * offload.ratio * once[0]) +
-                 seconds_out(offload.params, 2 * once[1]) + seconds_out(offload.grads, 2 * once[2]);
+  leave(offload.activations, 1, inputs, (1 + offload.prefetch) * parts.boundary);
+  const double kept = inputs + waiting_mb * stage.waiting + stage.once;
+  // One way while the other.
+  beside.moved = seconds_out(offload.optimizer, offload.ratio * once[0]) +
+                 seconds_out(offload.params, once[1]) + seconds_out(offload.grads, once[2]);
   // The last micro-batches' activations go while gradients come.
   double steady = kept + grads;
   if (m <= kept_mb + waiting_mb)
