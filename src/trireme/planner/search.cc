@@ -215,6 +215,12 @@ class Search {
     if (least.price.bytes <= plain.limit() && refusal_.error)
       fail(refusal_.error->kind(), "no layout of {} GPUs can be: {}", question.gpus,
            refusal_.error->what());
+    if (plain.limit() < usable_memory(question))
+      fail(ErrorKind::kNoRoom,
+           "no layout of {} GPUs does with recompute.memory={}: the smallest need is {:.1f} GiB a "
+           "GPU ({}); allow more, or take more GPUs",
+           question.gpus, exact_text(question.job.recompute.memory), gibibytes(least.price.bytes),
+           text(least.layout));
     // What one GPU lacks, others share.
     int more = question.gpus;
     std::optional<int> enough;

@@ -36,11 +36,20 @@ void Refusal::take(const Error& other) {
   if (!error || better) error.emplace(other);
 }
 
-// What making the schedule takes, about: some are searched.
+// No more than the job allows, whose recomputation is chosen by it.
+double Sieved::limit() const {
+  const double all = usable_memory(question_);
+  const std::int64_t given = question_.job.recompute.memory.count;
+  return given > 0 ? std::min(all, static_cast<double>(given) + memory_constants(question_).context)
+                   : all;
+}
+
+// What making the schedule takes, about: some are searched, as is what to recompute, plan by plan.
 double Sieved::actions(const Layout& layout) const {
   const bool searched = layout.schedule >= plan::schedules::Schedule::kZbAuto &&
                         layout.schedule <= plan::schedules::Schedule::kVMin;
-  return (searched ? 8.0 : 1.0) * layout.pp * layout.chunks *
+  const bool weighed = question_.job.recompute.policy == config::RecomputePolicy::kAuto;
+  return (searched ? 8.0 : 1.0) * (weighed ? 64.0 : 1.0) * layout.pp * layout.chunks *
          static_cast<double>(sieve_.micro_batches(layout));
 }
 

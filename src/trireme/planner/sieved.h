@@ -44,7 +44,7 @@ class Sieved {
   std::optional<Priced> least(const std::function<bool(const Layout&)>& wanted) const;
 
   const Sieve& sieve() const { return sieve_; }
-  double limit() const { return usable_memory(question_); }
+  double limit() const;
 
   // Why the first of those that cannot be cannot; nothing if there is none.
   const Refusal& refusal() const { return refusal_; }
