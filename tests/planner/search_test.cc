@@ -145,15 +145,18 @@ TEST(Search, MoreMemoryIsNeverSlower) {
 }
 
 TEST(Search, CheaperIsNeverDearer) {
-  Cluster cluster = hosts(2);
-  const Answer answer = ask(gpt(8, 2048, 64), cluster);
+  const Answer answer = ask(gpt(8, 2048, 64), hosts(2));
   const Option& best = answer.options.front();
-  const Spending dear = spending(answer.question, best, 1e9);
-  cluster.prices[0].on_demand /= 2;
-  const Answer again = ask(gpt(8, 2048, 64), cluster);
-  const Spending cheap = spending(again.question, again.options.front(), 1e9);
-  EXPECT_NEAR(dollars(cheap.on_demand->bill), dollars(dear.on_demand->bill) / 2, 1e-6);
-  EXPECT_LT(dollars(dear.spot->bill), dollars(dear.on_demand->bill));
+  const Spending before = spending(answer.question, best, 1e9);
+  EXPECT_LT(dollars(before.spot->bill), dollars(before.on_demand->bill));
+  // The cheapest of each kind, wherever it is offered.
+  Question more = answer.question;
+  more.cluster.prices.push_back({.provider = "b", .on_demand = 2.5, .spot = 1.5});
+  more.cluster.prices.push_back({.provider = "c", .on_demand = 9});
+  const Spending after = spending(more, best, 1e9);
+  EXPECT_EQ(after.on_demand->provider, "b");
+  EXPECT_EQ(after.spot->provider, "a");
+  EXPECT_NEAR(dollars(after.on_demand->bill) / after.gpu_hours, 2.5, 0.01);
 }
 
 TEST(Search, MoneyTakesFewerGpusWhereMoreGainLittle) {
@@ -466,6 +469,22 @@ TEST(Spending, OfSpotHosts) {
   EXPECT_LT(mixed.in_time->dollars, dollars(late.on_demand->bill));
   EXPECT_GT(mixed.in_time->dollars, dollars(late.spot->bill));
   EXPECT_THAT(error_of(ErrorKind::kUsage, [&] { spend(1); }), HasSubstr("needs a later deadline"));
+}
+
+TEST(Reasons, SayWhatIsKept) {
+  config::Job job = gpt(8, 2048, 64);
+  job.offload.optimizer = config::OffloadTier::kHost;
+  job.recompute.policy = config::RecomputePolicy::kBlock;
+  job.recompute.first = 2;
+  const Answer answer =
+      search({.job = job,
+              .cluster = hosts(2),
+              .kept = {"offload.optimizer", "recompute.policy", "recompute.first"}});
+  for (const Choice choice : {Choice::kAway, Choice::kAgain}) {
+    const auto reason = std::ranges::find(answer.reasons, choice, &Reason::choice);
+    ASSERT_NE(reason, answer.reasons.end());
+    EXPECT_THAT(reason->text, HasSubstr("kept, as the job has it"));
+  }
 }
 
 TEST(AnswerText, IsUnderReview) {

@@ -115,7 +115,7 @@ std::string why_text(const Answer& answer) {
   if (!answer.changes.empty()) text += "\nwhat would change it\n";
   for (const Change& change : answer.changes) {
     if (change.seconds == 0)
-      text += fmt::format("  {}: nothing would fit\n", change.what);
+      text += fmt::format("  {}: no layout would do\n", change.what);
     else if (change.alters)
       text += fmt::format("  {}: {}, {} a step\n", change.what, planner::text(change.best),
                           seconds_text(change.seconds));

@@ -54,9 +54,12 @@ class Reasons {
                                           "parallel.sequence_parallel",
                                           "parallel.schedule",
                                           "run.micro_batch",
-                                          "recompute.policy",
-                                          ""};
-    return question_.keeps(kKeys[static_cast<int>(choice)]);
+                                          "recompute.",
+                                          "offload."};
+    const std::string_view key = kKeys[static_cast<int>(choice)];
+    return !key.empty() && std::ranges::any_of(question_.kept, [&](const std::string& kept) {
+      return key.ends_with('.') ? kept.starts_with(key) : kept == key;
+    });
   }
 
   void explain(Choice choice) {
