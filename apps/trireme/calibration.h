@@ -12,10 +12,13 @@
 
 namespace trireme::app {
 
-// Of this program: version and commit.
+// Of this program: version, commit when it was configured, and how it was compiled.
 std::string build_id();
-// The CPU as the kernel names it; empty where it does not.
+// This machine's processor as the kernel tells it, with what it can and how many there are.
 std::string cpu_model();
+
+// Why constants of another CPU or build do not hold here; empty where they do.
+std::string of_another(const planner::Calibration& calibration);
 
 // Where `trireme bench calibrate` leaves its constants.
 Path calibration_path();

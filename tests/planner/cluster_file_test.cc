@@ -10,6 +10,7 @@
 #include <random>
 
 #include "tests/config/error_of.h"
+#include "tests/harness/scratch_directory.h"
 #include "trireme/base/fs.h"
 #include "trireme/planner/hardware_fields.h"
 
@@ -214,6 +215,12 @@ TEST(FindCluster, TakesAPathOrAName) {
   EXPECT_THAT(usage_error_of([] { find_cluster("selen"); }), HasSubstr("did you mean selene?"));
   EXPECT_THAT(usage_error_of([] { find_gpu("h100"); }),
               HasSubstr("GPUs are a100-40, a100-80, b200, "));
+  // One that begins with a brace is no calibration for that.
+  const harness::ScratchDirectory scratch;
+  const Path flow = scratch.write("flow.yaml", "{like: dgx-h100, name: flow, hosts: 4}\n");
+  EXPECT_EQ(find_cluster(flow.string()).hosts, 4);
+  const Path half = scratch.write("half.json", "{\"calibrated\": \"2026-01-31\"");
+  EXPECT_THAT(usage_error_of([&] { find_cluster(half.string()); }), HasSubstr("half.json"));
 }
 
 TEST(HelpClusters, NamesEveryKey) {

@@ -308,7 +308,13 @@ Cluster find_cluster(const std::string& name_or_path) {
     } catch (const Error& e) {
       throw Error(ErrorKind::kUsage, e.what());  // nothing has started
     }
-    if (text.starts_with('{')) return parse_calibration(text, name_or_path).machine;
+    if (is_calibration(text)) {
+      try {
+        return parse_calibration(text, name_or_path).machine;
+      } catch (const Error& e) {
+        throw Error(ErrorKind::kUsage, e.what());
+      }
+    }
     return parse_cluster(text, name_or_path);
   }
   const ShippedFile* file = find_shipped(shipped_cluster_files(), name_or_path);

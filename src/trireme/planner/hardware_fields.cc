@@ -94,6 +94,9 @@ const FieldList<Gpu>& gpu_fields() {
                    "Streaming multiprocessors, over which a matrix product's tiles are spread; 0: "
                    "one.",
                    from(0, 1e5)),
+      flag<Gpu>(
+          KEY(cpu),
+          "Whether it is a core of a CPU: ranks are threads, and memory its part of the host's."),
       number<Gpu>(KEY(watts), "Power at full load; 0: not known.", from(0, 1e5)),
       flag<Gpu>(
           KEY(fitted),
@@ -183,6 +186,10 @@ const FieldList<Cluster>& cluster_fields() {
                       from(0, 10)),
       number<Cluster>(KEY(restart_s),
                       "Seconds from a failure to the next step, without steps that are repeated.",
+                      from(0, 1e7)),
+      number<Cluster>(KEY(replace_s),
+                      "Seconds beside that until there is another host for a spot host that was "
+                      "taken.",
                       from(0, 1e7)),
       number<Cluster>(KEY(watts_per_host), "Power of a host beside its GPUs'.", from(0, 1e6)),
       number<Cluster>(KEY(power_usage),

@@ -31,6 +31,17 @@ void set_away(config::Offload& offload, Away away) {
   offload.params = config::OffloadTier::kHost;
 }
 
+// Of these settings alone, what they say.
+template <typename Given, typename Choice, typename Set>
+Choice said(const Given& given, std::initializer_list<Choice> choices, const Set& set) {
+  for (const Choice choice : choices) {
+    Given one = given;
+    set(one, choice);
+    if (one == given) return choice;
+  }
+  return Choice::kAsGiven;
+}
+
 std::string again_text(Again again) {
   switch (again) {
     case Again::kNothing: return "nothing";
@@ -60,6 +71,14 @@ std::string schedule_text(const Layout& layout) {
 }
 
 }  // namespace
+
+Again again_of(const config::Recompute& given) {
+  return said(given, {Again::kNothing, Again::kAttention, Again::kMlp, Again::kBlocks}, set_again);
+}
+
+Away away_of(const config::Offload& given) {
+  return said(given, {Away::kNothing, Away::kOptimizer, Away::kEverything}, set_away);
+}
 
 config::Job with_layout(config::Job job, const Layout& layout) {
   config::Parallel& parallel = job.parallel;
@@ -91,8 +110,8 @@ bool can_compute_again(const config::Job& job, Again again) {
 
 std::string_view name(Choice choice) {
   constexpr std::string_view kNames[] = {
-      "tp",       "pp",          "cp",        "dp",     "shards", "zero", "sequence_parallel",
-      "schedule", "micro_batch", "recompute", "offload"};
+      "tp",       "pp",          "cp",        "dp",      "shards", "zero", "sequence_parallel",
+      "schedule", "micro_batch", "recompute", "offload", "gpus"};
   return kNames[static_cast<int>(choice)];
 }
 
@@ -109,6 +128,7 @@ std::string value(const Layout& layout, Choice choice) {
     case Choice::kMicroBatch: return std::to_string(layout.micro_batch);
     case Choice::kAgain: return again_text(layout.again);
     case Choice::kAway: return away_text(layout.away);
+    case Choice::kGpus: return std::to_string(layout.world());
   }
   return "";
 }

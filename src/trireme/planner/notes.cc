@@ -11,6 +11,12 @@ std::vector<std::string> notes(const Answer& answer) {
   const config::Job& job = option.job;
   const Cluster& cluster = answer.question.cluster;
   std::vector<std::string> notes = config::notes(job);
+  const std::int64_t micro_batches = config::accumulation(job);
+  if (!option.whole)
+    notes.push_back(
+        fmt::format("the plan has {} micro-batches, which repeat themselves: fewer were proven and "
+                    "simulated, and the step's time follows from theirs",
+                    micro_batches));
   if (!cluster.gpu.fitted && !cluster.gpu.core)
     notes.push_back(fmt::format(
         "nothing was measured on a {}: step times are a guess within its peaks, without a band; "
@@ -25,6 +31,11 @@ std::vector<std::string> notes(const Answer& answer) {
         fmt::format("model.dropout={}: of noise on cores what it moves is priced, not drawing it",
                     job.model.dropout));
   if (!on_gpus(cluster)) return notes;
+  if (job.precision.numerics == config::Numerics::kCanonical && micro_batches > 1)
+    notes.push_back(fmt::format(
+        "precision.numerics=canonical keeps up to {} sums of gradients for {} "
+        "micro-batches, where fast keeps one",
+        std::bit_width(static_cast<std::uint64_t>(micro_batches) + 1) - 1, micro_batches));
   if (job.precision.compute == DType::kF32 && cluster.gpu.half_flops > cluster.gpu.fp32_flops)
     notes.push_back(
         fmt::format("precision.compute=fp32 has {:.0f} of the {:.0f} TFLOP/s that {} has on a {}",

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
 
@@ -51,9 +52,12 @@ class Reasons {
                                           "parallel.sequence_parallel",
                                           "parallel.schedule",
                                           "run.micro_batch",
-                                          "recompute.policy",
-                                          ""};
-    return question_.keeps(kKeys[static_cast<int>(choice)]);
+                                          "recompute.",
+                                          "offload."};
+    const std::string_view key = kKeys[static_cast<int>(choice)];
+    return !key.empty() && std::ranges::any_of(question_.kept, [&](const std::string& kept) {
+      return key.ends_with('.') ? kept.starts_with(key) : kept == key;
+    });
   }
 
   void explain(Choice choice) {
@@ -221,7 +225,8 @@ class Reasons {
         other.away = Away::kNothing;
         offer(other);
         break;
-      case Choice::kDp: break;
+      case Choice::kDp:
+      case Choice::kGpus: break;
     }
     return near;
   }
@@ -249,9 +254,9 @@ class Reasons {
     const bool divides = batch % (std::int64_t{twin.micro_batch} * twin.dp()) == 0;
     std::string text;
     if (divides) {
-      const double bytes = sieved_.sieve().price(twin).bytes, limit = memory_of(question_.cluster);
+      const double bytes = sieved_.sieve().price(twin).bytes, limit = sieved_.limit();
       if (bytes > limit)
-        text = fmt::format("{} needs {:.3g} GiB of {:.3g}", other, gib(bytes), gib(limit));
+        text = fmt::format("{} needs {:.3g} GiB of usable {:.3g}", other, gib(bytes), gib(limit));
       if (bytes > limit && choice == Choice::kAway) return text;
     }
     const std::optional<Priced> best =
@@ -284,6 +289,7 @@ class Reasons {
       case Choice::kAgain: return one.again == twin.again;
       case Choice::kAway: return one.away == twin.away;
       case Choice::kDp: return one.dp() == twin.dp();
+      case Choice::kGpus: return one.world() == twin.world();
     }
     return false;
   }
@@ -372,10 +378,11 @@ std::vector<Change> changes(const Answer& answer, const Sieved& now) {
     double ahead = 1;
     if (const auto before = now.estimated(first.layout); own && before && fits(now)(*before))
       ahead = std::max(ahead, own->estimate / before->estimate);
-    const bool alters = !same || same->estimate > kTelling * ahead * first.estimate;
+    const double kept = same ? same->estimate : 0;
+    const bool alters = !same || kept > kTelling * ahead * first.estimate;
     changes.push_back({.what = what,
                        .best = alters ? first.layout : chosen,
-                       .seconds = told * (alters ? ahead * first.estimate : same->estimate),
+                       .seconds = told * (alters ? ahead * first.estimate : kept),
                        .alters = alters});
   }
   return changes;

@@ -24,7 +24,8 @@ double stored_bytes(const Option& option) {
 
 }  // namespace
 
-Spending spending(const Question& question, const Option& option, double tokens) {
+Spending spending(const Question& question, const Option& option, double tokens,
+                  double deadline_hours) {
   if (!(tokens > 0)) fail(ErrorKind::kUsage, "{} tokens: a run needs more than 0", tokens);
   const Cluster& cluster = question.cluster;
   const double gpus = option.layout.world();
@@ -41,13 +42,20 @@ Spending spending(const Question& question, const Option& option, double tokens)
                        ? write_behind(run.checkpoint_bytes, rate, cluster.host_rate * gpus)
                        : write_at_once(run.checkpoint_bytes, rate);
   const Failures failures{.mttf_s = run.mttf_s, .restart_s = cluster.restart_s};
-  run.goodput = goodput(failures, run.checkpoint, best_interval_s(failures, run.checkpoint));
+  const Rental rental{.useful_hours = run.useful_hours,
+                      .gpus = gpus,
+                      .checkpoint = run.checkpoint,
+                      .deadline_hours = deadline_hours};
+  run.goodput = goodput(failures, run.checkpoint,
+                        interval_of(rental, best_interval_s(failures, run.checkpoint)));
   run.hours = run.useful_hours / run.goodput.useful;
   run.gpu_hours = run.hours * gpus;
   run.kwh = energy_kwh(cluster, gpus, run.hours);
+  if (deadline_hours > 0) run.in_time = cheapest(cluster, rental);
   if (cluster.prices.empty()) return run;
-  const Rental rental{.useful_hours = run.useful_hours, .gpus = gpus, .checkpoint = run.checkpoint};
-  for (const Offer& offer : offers(cluster, rental)) {
+  for (const Offer& offer :
+       offers(cluster,
+              {.useful_hours = run.useful_hours, .gpus = gpus, .checkpoint = run.checkpoint})) {
     std::optional<Offer>& best = offer.spot ? run.spot : run.on_demand;
     if (!best) best = offer;
   }
