@@ -3,11 +3,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
+#include "trireme/plan/memory.h"
 #include "trireme/planner/estimate.h"
 #include "trireme/planner/machine.h"
 #include "trireme/planner/plan_memory.h"
@@ -165,6 +167,17 @@ void count_memory(const Question& question, const plan::PlanSet& plan, Option& o
   }
 }
 
+// Canonical sums of gradients are as many as the digits of their micro-batches: more than those of the short plan.
+void grow_sums(const config::Job& shorter, const Priced& priced, Option& option) {
+  const auto sums = [](const config::Job& job) {
+    return std::floor(std::log2(static_cast<double>(config::accumulation(job)) + 1));
+  };
+  for (MemoryTerm& term : option.memory.terms)
+    if (term.name == plan::name(plan::MemoryKind::kGradients))
+      term.bytes *= sums(option.job) / sums(shorter);
+  option.host = std::max(option.host, priced.price.host);
+}
+
 Option proven(const Question& question, const Priced& priced, bool all) {
   Option option{
       .layout = priced.layout, .estimate = priced.estimate, .sieve = priced.price.seconds};
@@ -176,6 +189,8 @@ Option proven(const Question& question, const Priced& priced, bool all) {
   plan::validate(plan);
   plan::check_activations_leave(plan);
   count_memory(question, plan, option);
+  if (!option.whole && job.precision.numerics == config::Numerics::kCanonical)
+    grow_sums(job, priced, option);
   const Cluster& cluster = question.cluster;
   const StepForecast forecast = forecast_on(plan, job, question.practice, cluster);
   option.seconds = forecast.step_s;
