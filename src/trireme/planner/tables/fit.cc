@@ -18,8 +18,8 @@ namespace {
 using RunsByTable = std::map<std::string, std::vector<Run>>;
 
 constexpr double kOfLargest = 0.1;  // how much a table's worst run counts beside the mean
-// Of what a table is held to: below kNearly, better counts kWithin as much.
-constexpr double kNearly = 0.9, kWithin = 0.2;
+// Of what a table is held to: below kNearly of it, better counts kWithin as much.
+constexpr double kNearly = 0.8, kWithin = 0.1;
 
 const Cluster& cluster_of(const Run& run, const std::vector<Cluster>& clusters) {
   const auto cluster = std::ranges::find(clusters, run.cluster, &Cluster::name);

@@ -36,7 +36,7 @@ Case step_time_case(const Run& run, const std::vector<Cluster>& clusters,
 // from are left out (Run::apart, docs/planner.md).
 std::map<std::string, std::vector<Run>> fitted_runs(const std::string& directory);
 
-// Mean of |log(forecast / measured)| by what a table is held to, most of it above nine tenths of that, and a tenth of
+// Mean of |log(forecast / measured)| by what a table is held to, most of it above four fifths of that, and a tenth of
 // the largest; summed over tables.
 double misfit(const std::map<std::string, std::vector<Run>>& tables,
               const std::vector<Cluster>& clusters);
