@@ -11,6 +11,7 @@
 #include "commands.h"
 #include "output.h"
 #include "trireme/base/error.h"
+#include "trireme/base/free_memory.h"
 #include "trireme/planner/calibrate.h"
 #include "workers.h"
 
@@ -49,17 +50,14 @@ void print(const planner::Cluster& machine) {
       1e3 * core.step_s, core.process / 1e6);
   fmt::print("      forecasts of the steps measured here are {:.1f}% off (standard deviation)\n",
              100 * core.spread);
-  constexpr double kDisturbed = 0.1;
-  if (core.spread > kDisturbed)
-    fmt::print(
-        "note: that is much; something else was running, or ran on the same cores: measure "
-        "again\n");
 }
 
 planner::Measurements measure(int cores, const BenchCalibrateOptions& options) {
   if (!options.from.empty())
     return planner::read_measurements(parse_json(read_file(options.from), options.from),
                                       options.from);
+  const std::optional<std::int64_t> memory = free_memory();
+  if (!memory) fail(ErrorKind::kData, "the kernel does not say how much memory is free");
   const std::string result = job_in_memory("");
   const elastic::Outcome outcome =
       run_workers({"bench-calibrate", "--cores", std::to_string(cores), "--json", result},
@@ -67,24 +65,35 @@ planner::Measurements measure(int cores, const BenchCalibrateOptions& options) {
   if (outcome.exit_code != 0)
     fail(ErrorKind::kPeerLost, "the measurements ended with {}: {}", outcome.exit_code,
          outcome.cause);
-  const std::string text = read_file(result);
-  if (!options.json.empty()) write_file_synced(options.json, text);
-  return planner::read_measurements(parse_json(text, "what was measured"), "what was measured");
+  Json measured = parse_json(read_file(result), "what was measured");
+  measured["memory"] = *memory;
+  measured["measured"] = fmt::format("{:%F}", fmt::gmtime(std::time(nullptr)));
+  measured["cpu"] = cpu_model();
+  measured["build"] = build_id();
+  if (!options.json.empty()) write_file_synced(options.json, measured.dump());
+  return planner::read_measurements(measured, "what was measured");
 }
 
 }  // namespace
 
 int bench_calibrate(const BenchCalibrateOptions& options) {
-  check_output(options.out);
+  check_output(options.out, "--out");
   check_output(options.json);
   const int cores =
       options.cores > 0 ? options.cores : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
-  const std::time_t now = std::time(nullptr);
-  const planner::Calibration calibration{.date = fmt::format("{:%F}", fmt::gmtime(now)),
-                                         .cpu = cpu_model(),
-                                         .build = build_id(),
-                                         .machine = planner::fit_machine(measure(cores, options))};
+  const planner::Measurements measured = measure(cores, options);
+  const planner::Calibration calibration{.date = measured.date,
+                                         .cpu = measured.cpu,
+                                         .build = measured.build,
+                                         .machine = planner::fit_machine(measured)};
   print(calibration.machine);
+  constexpr double kDisturbed = 0.1;
+  if (const double spread = calibration.machine.gpu.core->spread;
+      spread > kDisturbed && options.out.empty())
+    fail(ErrorKind::kData,
+         "not kept: forecasts of the steps measured here are {:.1f} % off, which needs to be at "
+         "most {:.0f} %; something else was running: measure again, or keep it with --out FILE",
+         100 * spread, 100 * kDisturbed);
   const Path file = options.out.empty() ? calibration_path() : Path(options.out);
   if (options.out.empty()) make_directories(file.parent_path());
   replace_file(file, planner::print_calibration(calibration));

@@ -124,9 +124,10 @@ void add_bench_planner(CLI::App& group, BenchPlannerOptions& o, Run& run) {
       ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();
   app.add_flag("--rows", o.rows, "every measurement with its forecast");
-  app.add_option("--cross-validate", o.cross_validate,
-                 "fit the constants again without each group of runs, in so many trials (300: "
-                 "minutes), and score what they say of it")
+  app.add_option(
+         "--cross-validate", o.cross_validate,
+         "fit the constants anew six times, each without a sixth of the groups of runs, in so many "
+         "trials (1500: minutes), and score what they say of these")
       ->check(CLI::Range(1, 100000));
   app.add_option("--fit", o.fit,
                  "fit the constants again on the rows at hand, in so many trials, and print them")

@@ -1,8 +1,9 @@
 #include "calibration.h"
 
+#include <unistd.h>
+
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
 
 #include "../build_id.h"
 #include "cache.h"
@@ -22,10 +23,17 @@ planner::RanksAs ranks_as(const Place& place) {
 }  // namespace
 
 std::string cpu_model() {
-  std::ifstream lines("/proc/cpuinfo");
-  const std::string key = "model name";
-  for (std::string line; std::getline(lines, line);)
-    if (line.starts_with(key)) return line.substr(line.find_first_not_of(" \t:", key.size()));
+  return planner::processor_of(read_file("/proc/cpuinfo"),
+                               static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+std::string of_another(const planner::Calibration& calibration) {
+  const auto told = [](const char* what, const std::string& its, const std::string& own) {
+    return fmt::format("the calibration is of another {} ({}, not {})", what, its, own);
+  };
+  if (const std::string own = cpu_model(); calibration.cpu != own)
+    return told("CPU", calibration.cpu, own);
+  if (calibration.build != build_id()) return told("build", calibration.build, build_id());
   return "";
 }
 
@@ -39,13 +47,14 @@ FoundCalibration find_calibration() {
     return {.missing = "no cache directory"};
   const Path file = calibration_path();
   if (!std::filesystem::exists(file)) return {.missing = kHow};
-  planner::Calibration found = planner::parse_calibration(read_file(file), file.string());
-  const auto of_another = [](const char* what) {
-    return FoundCalibration{.missing =
-                                fmt::format("the calibration is of another {}; {}", what, kHow)};
-  };
-  if (found.cpu != cpu_model()) return of_another("CPU");
-  if (found.build != build_id()) return of_another("build");
+  planner::Calibration found;
+  try {
+    found = planner::parse_calibration(read_file(file), file.string());
+  } catch (const Error& error) {  // no reason not to run
+    return {.missing = error.what()};
+  }
+  if (const std::string why = of_another(found); !why.empty())
+    return {.missing = fmt::format("{}; {}", why, kHow)};
   const char* const threads = std::getenv("OMP_NUM_THREADS");
   if (threads != nullptr && std::string(threads) != "1")
     return {.missing = fmt::format("OMP_NUM_THREADS={}; one thread a rank is calibrated", threads)};
@@ -58,6 +67,9 @@ FoundCalibration find_calibration(const config::Job& job) {
 }
 
 planner::StepForecast expect(const Planned& planned, const Place& place) {
+  if (planned.job.run.device == config::Device::kCuda)
+    return planner::no_forecast(planned.plan,
+                                "run.device=cuda; on GPUs: trireme explain --cluster NAME");
   const FoundCalibration found = find_calibration(planned.job);
   if (!found.calibration) return planner::uncalibrated_step(planned.plan, found.missing);
   if (place.launched() && place.local_world != place.world)

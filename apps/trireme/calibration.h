@@ -12,8 +12,11 @@
 
 namespace trireme::app {
 
-// The CPU as the kernel names it; empty where it does not.
+// This machine's processor as the kernel tells it, with what it can and how many there are.
 std::string cpu_model();
+
+// Why constants of another CPU or build do not hold here; empty where they do.
+std::string of_another(const planner::Calibration& calibration);
 
 // Where `trireme bench calibrate` leaves its constants.
 Path calibration_path();

@@ -44,6 +44,7 @@ struct LaunchOptions {
 
 struct ExplainOptions {
   JobOptions job;
+  std::string cluster;  // a name or a file: whose forecast; empty: this machine's
   std::string format = "text";
   std::optional<int> rank;     // every line of this rank
   bool memory = false;         // instead: what each rank needs
@@ -59,6 +60,7 @@ struct PlanOptions {
   bool keep = false;
   int top = 5;
   std::optional<double> tokens;
+  std::optional<double> deadline;  // hours
   bool expandable = false;
   std::string format = "table";
   std::string out;  // empty: no file

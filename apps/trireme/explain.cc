@@ -14,6 +14,7 @@
 #include "trireme/plan/draw.h"
 #include "trireme/plan/schedules/csv.h"
 #include "trireme/plan/text.h"
+#include "trireme/planner/cluster_file.h"
 #include "trireme/sim/critical_path.h"
 #include "trireme/sim/footprint.h"
 #include "trireme/sim/numbers.h"
@@ -34,9 +35,12 @@ std::string picture(const plan::PlanSet& plan, const planner::StepForecast& expe
       plan, timelines,
       {.title = fmt::format("{}: {}, {} micro-batches, ZeRO-{}", plan.program.name,
                             name(recipe.schedule), recipe.micro_batches, recipe.zero),
-       .subtitle = fmt::format("{:.4g} ms forecast {}, bubble {:.1f}%; {}", 1e3 * expected.step_s,
-                               expected.low_s > 0 ? expected.source : "(uncalibrated)",
-                               100 * forecast.pipeline_bubble, sim::bound_by(plan, forecast))});
+       .subtitle =
+           expected.step_s == 0
+               ? expected.source
+               : fmt::format("{:.4g} ms forecast {}, bubble {:.1f}%; {}", 1e3 * expected.step_s,
+                             expected.source.starts_with("by") ? expected.source : "(uncalibrated)",
+                             100 * forecast.pipeline_bubble, sim::bound_by(plan, forecast))});
 }
 
 std::string actions(const Planned& planned, bool communication) {
@@ -55,7 +59,28 @@ std::string priced(const Planned& planned, const planner::StepForecast& expected
                           : plan::explain_text(plan, 0, memory, numbers);
 }
 
+// On the cluster that is asked for, else on this machine.
+planner::StepForecast expected_of(const Planned& planned, const Place& place,
+                                  const ExplainOptions& options) {
+  if (options.cluster.empty()) return expect(planned, place);
+  const planner::Cluster cluster = planner::find_cluster(options.cluster);
+  if (place.world > cluster.gpus())
+    fail(ErrorKind::kUsage,
+         "{} ranks, but cluster {} has {} hosts of {} = {}; take fewer, or give it more hosts",
+         place.world, cluster.name, cluster.hosts, cluster.gpus_per_host, cluster.gpus());
+  if (const std::string why = planner::unforeseen(planned.job); cluster.gpu.core && !why.empty())
+    fail(ErrorKind::kUsage, "--cluster {}: no forecast on it: {}", options.cluster, why);
+  return planner::forecast_on(planned.plan, planned.job, planner::Practice{}, cluster);
+}
+
 void check_options(const ExplainOptions& options, const Place& place) {
+  const bool times = options.format != "plan" && options.format != "csv" && !options.rank &&
+                     !options.memory && options.fits.empty();
+  if (!options.cluster.empty() && !times)
+    fail(ErrorKind::kUsage,
+         "--cluster {}: a forecast goes with --format text, json, svg or trace, and not with "
+         "--rank, --memory or --fits",
+         options.cluster);
   if (options.communication && options.format != "csv")
     fail(ErrorKind::kUsage, "--communication goes with --format csv, not {}", options.format);
   const char* const key = options.memory ? "--memory" : "--fits";
@@ -104,11 +129,11 @@ int explain(const ExplainOptions& options) {
   else if (options.format == "csv")
     text = actions(planned, options.communication);
   else if (options.format == "svg" || options.format == "trace")
-    text = picture(plan, expect(planned, place), options.format);
+    text = picture(plan, expected_of(planned, place, options), options.format);
   else if (options.format == "text" && options.rank)
     text = plan::rank_text(plan, *options.rank);
   else
-    text = priced(planned, expect(planned, place), options.format);
+    text = priced(planned, expected_of(planned, place, options), options.format);
   std::fwrite(text.data(), 1, text.size(), stdout);
   if (job.run.find_micro_batch && options.format == "text" && !options.rank)
     fmt::print("note      run.micro_batch={}; train will look for the largest\n",

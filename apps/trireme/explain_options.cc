@@ -13,6 +13,7 @@ Examples:
   trireme explain job.yaml --nproc 2 --format plan > job.plan     # every line of every rank
   trireme explain job.yaml --ranks 4 --set parallel.pp=4 --format svg > step.svg
   trireme explain job.yaml --nproc 2 --memory
+  trireme explain planned.yaml --ranks 64 --cluster dgx-h100
   trireme explain job.yaml --nproc 2 --fits 20GiB
 
 Exit codes: 0 done, 2 usage or config, 6 a rank needs more than --fits or
@@ -28,9 +29,9 @@ Examples:
   trireme plan job.yaml --cluster dgx-h100 --gpus 512 --tokens 300e9 --by money
   trireme plan job.yaml --cluster mine.yaml --keep --set parallel.tp=4 --format json
   trireme plan job.yaml --cluster dgx-a100 --gpus 16 --out planned.yaml
-  trireme explain planned.yaml --ranks 16
+  trireme explain planned.yaml --ranks 16 --cluster dgx-a100
 
-Exit codes: 0 done, 2 usage, config or cluster, 6 no layout fits into the GPUs' memory.
+Exit codes: 0 done, 2 usage, config, cluster or deadline, 6 no layout fits into the GPUs' memory.
 )";
 
 }  // namespace
@@ -47,6 +48,9 @@ void add_explain(CLI::App& root, ExplainOptions& o, Run& run) {
       ->check(CLI::IsMember({"text", "json", "plan", "svg", "trace", "csv"}));
   app.add_flag("--communication", o.communication,
                "with csv: sends, receives, gathers and reductions as well");
+  app.add_option(
+      "--cluster", o.cluster,
+      "forecast on a shipped cluster (docs/clusters.md) or a file's; default: this machine");
   app.add_option("--rank", o.rank,
                  "with text: every line of this rank and the bytes live while it runs");
   app.add_flag("--memory", o.memory,
@@ -76,6 +80,8 @@ void add_plan(CLI::App& root, PlanOptions& o, Run& run) {
       ->check(CLI::Range(1, 100))
       ->capture_default_str();
   app.add_option("--tokens", o.tokens, "of the whole training; default: the job's run.steps");
+  app.add_option("--deadline", o.deadline,
+                 "hours in which the whole training has to end: the cheapest offers that do");
   app.add_flag(
       "--expandable-segments", o.expandable,
       "the GPU's allocator grows segments (PYTORCH_CUDA_ALLOC_CONF), so that no holes stay");

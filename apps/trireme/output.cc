@@ -11,19 +11,19 @@
 
 namespace trireme::app {
 
-void check_output(const std::string& file) {
+void check_output(const std::string& file, std::string_view key) {
   if (file.empty()) return;
   std::error_code cause;
   const Path path(file);
   const auto status = std::filesystem::symlink_status(path, cause);
   const bool there = std::filesystem::exists(status);
   if (there && !std::filesystem::is_regular_file(status))
-    fail(ErrorKind::kUsage, "--json {}: needs a regular file or a new one", file);
+    fail(ErrorKind::kUsage, "{} {}: needs a regular file or a new one", key, file);
   const Path directory = path.has_parent_path() ? path.parent_path() : Path(".");
   const int missing =
       there ? ::access(path.c_str(), W_OK) : ::access((directory / "").c_str(), W_OK | X_OK);
   if (missing != 0)
-    fail(ErrorKind::kUsage, "--json {}: cannot write: {}", file, std::strerror(errno));
+    fail(ErrorKind::kUsage, "{} {}: cannot write: {}", key, file, std::strerror(errno));
 }
 
 }  // namespace trireme::app

@@ -1,13 +1,17 @@
 // trireme plan: the best layouts of a job on a cluster, with memory, time, money and reasons.
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "calibration.h"
 #include "commands.h"
 #include "dataset.h"
+#include "output.h"
 #include "planned.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
@@ -21,26 +25,44 @@
 namespace trireme::app {
 namespace {
 
-bool chosen(std::string_view key) {
-  return key.starts_with("parallel.") || key.starts_with("recompute.") ||
-         key.starts_with("offload.") || key == "run.micro_batch";
+// "parallel.tp" of "--parallel.tp=4".
+std::string key_of(std::string_view assignment) {
+  if (assignment.starts_with("--")) assignment.remove_prefix(2);
+  return std::string(assignment.substr(0, assignment.find('=')));
 }
 
 // The keys that a search would choose and the user has set, in the file or behind it.
 std::vector<std::string> set_keys(const JobOptions& job) {
   std::vector<std::string> keys;
   const auto add = [&](const std::string& key) {
-    if (chosen(key) && std::ranges::count(keys, key) == 0) keys.push_back(key);
+    if (planner::chosen(key) && std::ranges::count(keys, key) == 0) keys.push_back(key);
   };
   const config::YamlNode root = config::parse_yaml(read_file(job.file), job.file);
   for (std::size_t section = 0; section < root.keys.size(); ++section)
     for (const config::YamlNode& key : root.items[section].keys)
       add(root.keys[section].text + "." + key.text);
-  for (std::string_view assignment : job.assignments) {
-    if (assignment.starts_with("--")) assignment.remove_prefix(2);
-    add(std::string(assignment.substr(0, assignment.find('='))));
-  }
+  for (const std::string& assignment : job.assignments) add(key_of(assignment));
   return keys;
+}
+
+void check_options(const PlanOptions& options) {
+  if (options.gpus && *options.gpus < 1)
+    fail(ErrorKind::kUsage, "--gpus {}: a plan needs 1 or more", *options.gpus);
+  for (const auto& [key, number] :
+       {std::pair("--tokens", options.tokens), {"--deadline", options.deadline}})
+    if (number && !(*number > 0 && std::isfinite(*number)))
+      fail(ErrorKind::kUsage, "{} {}: needs a number of more than 0, such as 300e9", key, *number);
+  if (!options.keep)
+    for (const std::string& assignment : options.job.assignments)
+      if (planner::chosen(key_of(assignment)))
+        fail(ErrorKind::kUsage,
+             "{} would be chosen anew; add --keep, by which what the job says of {} and its like "
+             "stays, or leave it out",
+             assignment, key_of(assignment));
+  check_output(options.out, "--out");
+  std::error_code ignored;
+  if (std::filesystem::equivalent(options.out, options.job.file, ignored))
+    fail(ErrorKind::kUsage, "--out {}: is the job itself; write to another file", options.out);
 }
 
 // Says what is being done, where somebody looks on and waits.
@@ -62,28 +84,46 @@ class Progress {
   bool shown_ = false;
 };
 
+// What was asked, to be asked again.
+std::string command_of(const PlanOptions& options) {
+  std::string line = fmt::format("trireme plan {} --cluster {}", options.job.file, options.cluster);
+  if (options.gpus) line += fmt::format(" --gpus {}", *options.gpus);
+  if (options.by != "time") line += fmt::format(" --by {}", options.by);
+  if (options.keep) line += " --keep";
+  if (options.expandable) line += " --expandable-segments";
+  if (!options.job.assignments.empty())
+    line += fmt::format(" --set {}", fmt::join(options.job.assignments, " "));
+  return line;
+}
+
 std::string job_text(const planner::Answer& answer, const PlanOptions& options) {
   const planner::Option& best = answer.options.front();
-  return fmt::format(
-      "# {}\n# {} a step forecast on {} GPUs of {}: trireme plan {} --cluster {}\n{}",
-      planner::text(best.layout), fmt::format("{:.4g} s", best.seconds), best.layout.world(),
-      answer.question.cluster.name, options.job.file, options.cluster,
-      config::print_yaml(best.job));
+  return fmt::format("# {}\n# {} a step forecast on {} GPUs of {}: {}\n{}",
+                     planner::text(best.layout), fmt::format("{:.4g} s", best.seconds),
+                     best.layout.world(), answer.question.cluster.name, command_of(options),
+                     config::print_yaml(best.job));
+}
+
+// A calibration that is given as the cluster may be of another machine, which is planned for then.
+std::string note_of(const std::string& cluster) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(cluster, ignored)) return "";
+  const std::string text = read_file(cluster);
+  if (!planner::is_calibration(text)) return "";
+  const std::string why = of_another(planner::parse_calibration(text, cluster));
+  return why.empty() ? "" : why + ": forecasts are of that one";
 }
 
 }  // namespace
 
 int plan(const PlanOptions& options) {
+  check_options(options);
   planner::Question question{.job = read_job(options.job),
                              .cluster = planner::find_cluster(options.cluster)};
-  if (options.gpus && *options.gpus < 1)
-    fail(ErrorKind::kUsage, "--gpus {}: a plan needs 1 or more", *options.gpus);
   question.gpus = options.gpus.value_or(0);
   if (question.job.model.vocab == 0) question.job.model.vocab = known_vocabulary(question.job.data);
   if (options.keep) question.kept = set_keys(options.job);
   question.expandable = options.expandable;
-  if (options.tokens && !(*options.tokens > 0))
-    fail(ErrorKind::kUsage, "--tokens {}: needs more than 0, such as 300e9", *options.tokens);
   Progress progress;
   const planner::Settings settings{
       .by = options.by == "money" ? planner::Objective::kMoney : planner::Objective::kTime,
@@ -97,10 +137,13 @@ int plan(const PlanOptions& options) {
     throw;
   }
   progress.end();
+  if (const std::string note = note_of(options.cluster); !note.empty())
+    answer.notes.push_back(note);
   const double whole =
       static_cast<double>(answer.options.front().job.run.steps) * answer.options.front().tokens();
   const planner::Spending spending =
-      planner::spending(answer.question, answer.options.front(), options.tokens.value_or(whole));
+      planner::spending(answer.question, answer.options.front(), options.tokens.value_or(whole),
+                        options.deadline.value_or(0));
   if (!options.out.empty()) write_file_synced(options.out, job_text(answer, options));
   if (options.format == "json")
     fmt::print("{}\n", planner::answer_json(answer, spending).dump(1));

@@ -144,6 +144,7 @@ std::string short_summary(const Planned& planned, const Place& place) {
   text += fmt::format("memory    {:.1f} MB a rank at its peak ({} at their peaks)\n",
                       static_cast<double>(memory.peak_total) / 1e6, memory_text(memory.peak));
   const planner::StepForecast expected = expect(planned, place);
+  if (expected.step_s == 0) return text + fmt::format("forecast  {}\n", expected.source);
   const sim::ListForecast& first = expected.lines.lists.front();
   text += fmt::format(
       "forecast  {:.1f} ms a step{}: {:.1f} ms computing, {:.1f} ms waiting for communication, "

@@ -6,10 +6,13 @@
 
 namespace trireme::app {
 
-std::string build_id() { return std::string("trireme ") + TRIREME_VERSION + " " + TRIREME_BUILD; }
+std::string build_id() {
+  return fmt::format("trireme {} {} {}", TRIREME_VERSION, TRIREME_BUILD, TRIREME_BUILD_KIND);
+}
 
 int version() {
-  fmt::print("trireme {} ({}), g++ {}\n", TRIREME_VERSION, TRIREME_BUILD, __VERSION__);
+  fmt::print("trireme {} ({}, {}), g++ {}\n", TRIREME_VERSION, TRIREME_BUILD, TRIREME_BUILD_KIND,
+             __VERSION__);
   return 0;
 }
 

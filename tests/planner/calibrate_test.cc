@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/harness/scratch_directory.h"
+#include "tests/planner/made_up_machine.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
 #include "trireme/plan/memory.h"
@@ -15,42 +16,6 @@
 
 namespace trireme::planner {
 namespace {
-
-// A machine that never was.
-Calibration made_up() {
-  Core core{
-      .fp32 =
-          {.forward = {.rate = 80e9, .left = 1e-9, .right = 0.5e-9, .result = 2e-9, .call_s = 2e-6},
-           .input = {.rate = 85e9, .left = 2e-9, .right = 0.5e-9, .result = 1e-9, .call_s = 2e-6},
-           .crosswise = {.rate = 70e9, .left = 2e-9, .right = 1e-9, .result = 3e-9, .call_s = 3e-6},
-           .attention = 30e9,
-           .memory_rate = 8e9,
-           .kernel_s = 5e-6},
-      .half =
-          {.forward = {.rate = 60e9, .left = 1e-9, .right = 2e-9, .result = 1e-9, .call_s = 2e-6},
-           .input = {.rate = 75e9, .left = 1e-9, .right = 2e-9, .result = 1e-9, .call_s = 2e-6},
-           .crosswise = {.rate = 50e9, .left = 2e-9, .right = 2e-9, .result = 3e-9, .call_s = 4e-6},
-           .attention = 20e9,
-           .memory_rate = 5e9,
-           .kernel_s = 7e-6},
-      .update_rate = 6e9,
-      .step_s = 1e-3,
-      .crowding = 1.125,
-      .process = 190e6,
-      .spread = 0.03};
-  Calibration made{.date = "2026-01-31", .cpu = "a \"CPU\"", .build = "trireme 0"};
-  made.machine = {.name = "this machine",
-                  .gpu = {.name = "cpu core",
-                          .half_flops = 60e9,
-                          .fp32_flops = 80e9,
-                          .memory_rate = 6e9,
-                          .core = core},
-                  .gpus_per_host = 2,
-                  .tiers = {{.name = "threads", .rate = 5e9, .latency_s = 1e-6},
-                            {.name = "shm", .rate = 4e9, .latency_s = 2e-6}}};
-  made.machine.gpu.efficiency.shared = 1;
-  return made;
-}
 
 config::Job job_of(int ranks, const std::vector<std::string>& sets = {}) {
   config::Job job;
@@ -100,7 +65,7 @@ Probe probe_of(const config::Job& job, int ranks, const Cluster& machine) {
 }
 
 Measurements measurements_of(const Cluster& machine) {
-  Measurements measured{.cores = 2, .process = 190e6};
+  Measurements measured{.cores = 2, .memory = std::int64_t{8} << 30, .process = 190e6};
   const Core& core = *machine.gpu.core;
   for (const Math math : {Math::kFp32, Math::kHalf})
     for (const Pass pass : {Pass::kForward, Pass::kInput, Pass::kWeight})
@@ -169,6 +134,61 @@ TEST(Calibrate, RefusesWhatIsNotThere) {
   EXPECT_THROW(read_measurements(Json{{"cores", 2}}, "m.json"), Error);
 }
 
+// Measurements as the worker writes them, for their words.
+TEST(Calibrate, RefusesWordsThatItDoesNotKnow) {
+  const Json product{{"type", "bf16"}, {"pass", "input"}, {"m", 1},
+                     {"n", 2},         {"k", 3},          {"seconds", 4}};
+  const Json good{{"measured", "2026-01-31"},
+                  {"cpu", "a"},
+                  {"build", "b"},
+                  {"cores", 2},
+                  {"memory", 8},
+                  {"process", 1},
+                  {"products", Json::array({product})},
+                  {"probes", Json::array()},
+                  {"collectives", Json::array()}};
+  const Measurements read = read_measurements(good, "m.json");
+  EXPECT_EQ(read.products.at(0).math, Math::kHalf);
+  EXPECT_EQ(read.products.at(0).pass, Pass::kInput);
+  EXPECT_EQ(read.cpu + read.build, "ab");  // whose they are, whoever fits them
+  for (const char* key : {"type", "pass"}) {
+    Json bad = good;
+    bad["products"][0][key] = "fp8";
+    EXPECT_THROW(read_measurements(bad, "m.json"), Error) << key;
+  }
+}
+
+// What was too little to measure leaves constants that can be written and read.
+TEST(Calibrate, KeepsWhatCannotBeToldFinite) {
+  Calibration made = made_up();
+  Cluster instant = made.machine;
+  instant.gpu.core->half.attention = instant.gpu.core->fp32.attention = 1e30;
+  made.machine = fit_machine(measurements_of(instant));
+  EXPECT_EQ(parse_calibration(print_calibration(made), "c"), made);
+}
+
+TEST(Machine, ToldApartByWhatProcessorsCan) {
+  const char kText[] =
+      "processor\t: 0\nvendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 17\n"
+      "model name\t: AMD EPYC\ncpu MHz\t\t: 2445.4\nflags\t\t: fpu avx2\n\n"
+      "processor\t: 1\nmodel name\t: AMD EPYC\n";
+  const std::string own = processor_of(kText, 2);
+  EXPECT_THAT(own, testing::StartsWith("AMD EPYC, cpu family 25, model 17, flags "));
+  EXPECT_THAT(own, testing::EndsWith(", 2 cores"));
+  const auto with = [&](std::string_view what, std::string_view instead) {
+    std::string text = kText;
+    text.replace(text.find(what), what.size(), instead);
+    return processor_of(text, 2);
+  };
+  EXPECT_EQ(with("2445.4", "3000.1"), own);
+  for (const auto& [what, instead] :
+       {std::pair("fpu avx2", "fpu avx512f"), {"17", "1"}, {"25", "26"}})
+    EXPECT_NE(with(what, instead), own) << instead;
+  EXPECT_NE(processor_of(kText, 4), own);
+  EXPECT_THAT(processor_of("CPU implementer\t: 0x41\nCPU part\t: 0xd0c\nFeatures : fp asimd\n", 1),
+              testing::HasSubstr("CPU implementer 0x41, CPU part 0xd0c, Features "));
+}
+
 TEST(Machine, CalibrationsPrintAndParse) {
   const Calibration made = made_up();
   EXPECT_EQ(parse_calibration(print_calibration(made), "c"), made);
@@ -177,9 +197,16 @@ TEST(Machine, CalibrationsPrintAndParse) {
   const harness::ScratchDirectory scratch;
   EXPECT_EQ(find_cluster(scratch.write("machine.json", print_calibration(made)).string()),
             made.machine);
-  std::string text = print_calibration(made);
-  text.replace(text.find("1.125"), 5, "-1.25");
-  EXPECT_THROW(parse_calibration(text, "c"), Error);
+  const auto refused = [&](std::string_view what, std::string_view instead) {
+    std::string text = print_calibration(made);
+    text.replace(text.find(what), what.size(), instead);
+    EXPECT_THROW(parse_calibration(text, "c"), Error) << instead;
+  };
+  refused("\"crowding\": 1.125", "\"crowding\": -1.25");
+  refused("\"cores\": 2", "\"cores\": -4");
+  refused("\"cores\": 2", "\"cores\": 0");
+  refused("\"memory\": 8589934592", "\"memory\": 0");
+  refused("\"update_rate\": 6000000000.0", "\"update_rate\": 0");
 }
 
 // Ranks without anything to exchange: two on one core take twice as long, on two cores as long as crowding says.
@@ -202,13 +229,13 @@ TEST(Machine, RanksShareItsCores) {
 TEST(Machine, AStepOfOneRankIsTheSumOfItsKernels) {
   const Cluster machine = made_up().machine;
   const config::Job job = job_of(1, {"precision.compute=bf16"});
-  const ModelKernels kernels = model_kernels(job, own_practice());
-  const auto all = [&](const NodeKernels& node) {
+  const auto all = [&](const char* name) {
+    const NodeKernels node = node_kernels(job, own_practice(), NodeForms(job).of(name));
     return seconds(machine.gpu, node.forward) + seconds(machine.gpu, node.input) +
            seconds(machine.gpu, node.weight);
   };
   const plan::PlanSet plan = plan_of(job);
-  double sum = 4 * (all(kernels.embed) + 2 * all(kernels.block) + all(kernels.head)) + 1e-3;
+  double sum = 4 * (all("embed") + 2 * all("block.0") + all("head")) + 1e-3;
   for (const plan::Instr& line : plan.list(0))
     if (line.node < 0) sum += sim::moved_bytes(plan, 0, line) / 6e9;
   const StepForecast forecast = forecast_step(plan, job, machine);

@@ -10,6 +10,7 @@
 #include <random>
 
 #include "tests/config/error_of.h"
+#include "tests/harness/scratch_directory.h"
 #include "trireme/base/fs.h"
 #include "trireme/planner/hardware_fields.h"
 
@@ -52,6 +53,8 @@ TEST(ClusterFile, ReadsSizesRatesAndOverrides) {
   expected.name = "slow";
   expected.watts = 500;
   expected.efficiency.gemm = 0.7;
+  EXPECT_TRUE(expected.fitted);
+  expected.fitted = false;  // as it is now, nothing was measured
   EXPECT_EQ(cluster.gpu, expected);
 }
 
@@ -61,6 +64,7 @@ TEST(ClusterFile, IsLikeAnotherButForWhatItSays) {
   Cluster expected = find_cluster("dgx-h100");
   expected.hosts = 4;
   expected.gpu.watts = 600;
+  expected.gpu.fitted = false;
   expected.prices.clear();
   EXPECT_EQ(mine, expected);
 }
@@ -211,6 +215,12 @@ TEST(FindCluster, TakesAPathOrAName) {
   EXPECT_THAT(usage_error_of([] { find_cluster("selen"); }), HasSubstr("did you mean selene?"));
   EXPECT_THAT(usage_error_of([] { find_gpu("h100"); }),
               HasSubstr("GPUs are a100-40, a100-80, b200, "));
+  // One that begins with a brace is no calibration for that.
+  const harness::ScratchDirectory scratch;
+  const Path flow = scratch.write("flow.yaml", "{like: dgx-h100, name: flow, hosts: 4}\n");
+  EXPECT_EQ(find_cluster(flow.string()).hosts, 4);
+  const Path half = scratch.write("half.json", "{\"calibrated\": \"2026-01-31\"");
+  EXPECT_THAT(usage_error_of([&] { find_cluster(half.string()); }), HasSubstr("half.json"));
 }
 
 TEST(HelpClusters, NamesEveryKey) {

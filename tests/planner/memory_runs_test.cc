@@ -9,15 +9,15 @@ namespace {
 
 // Rows of bloom_topologies_a100 (BigScience, tr11-176B-ml/chronicles-prequel.md), two sections.
 constexpr const char* kBloom =
-    "section,date,size_B,hidden,layers,heads,seq,precision,zero_stage,dp,tp,pp,mbs,gbs,mem,"
+    "section,date,size_B,hidden,layers,heads,seq,vocab,precision,zero_stage,dp,tp,pp,mbs,gbs,mem,"
     "sec_per_iter,oom,complete\n"
-    "a,02-20,200B,14400,,,2048,fp16,1,12,8,4,1,2040,47,189.06,0,0\n"
-    "b,02-21,181B,14336,72,64,2048,fp16,1,4,8,12,1,2048,29,143.31,0,1\n"
-    "b,02-21,181B,14336,72,64,2048,fp16,1,4,8,12,4,2048,49,123.69,0,1\n"
-    "b,02-21,181B,14336,72,64,2048,fp16,0,4,8,12,2,2048,72,137.34,0,1\n"
-    "c,02-25,181B,14336,72,64,2048,fp16,1,48,8,1,1,2048,,,1,1\n"
-    "c,02-25,181B,14336,72,64,2048,fp16,1,16,4,6,2,2048,57,111.71,0,1\n"
-    "d,02-28,176B,14336,70,64,2048,\"bf16 + fp32 grad accumulation, embedding counted as a "
+    "a,02-20,200B,14400,,,2048,250k,fp16,1,12,8,4,1,2040,47,189.06,0,0\n"
+    "b,02-21,181B,14336,72,64,2048,250k,fp16,1,4,8,12,1,2048,29,143.31,0,1\n"
+    "b,02-21,181B,14336,72,64,2048,250k,fp16,1,4,8,12,4,2048,49,123.69,0,1\n"
+    "b,02-21,181B,14336,72,64,2048,250k,fp16,0,4,8,12,2,2048,72,137.34,0,1\n"
+    "c,02-25,181B,14336,72,64,2048,250k,fp16,1,48,8,1,1,2048,,,1,1\n"
+    "c,02-25,181B,14336,72,64,2048,250k,fp16,1,16,4,6,2,2048,57,111.71,0,1\n"
+    "d,02-28,176B,14336,70,64,2048,250k,\"bf16 + fp32 grad accumulation, embedding counted as a "
     "layer\",1,8,4,12,2,2048,59,102.03,0,1\n";
 
 std::vector<MemoryRun> bloom() { return bloom_memory_runs(Csv::parse(kBloom, "bloom.csv")); }
@@ -35,9 +35,9 @@ TEST(MemoryRuns, AreReadFromRows) {
 
 TEST(MemoryRuns, NameWhatARowLacks) {
   const Csv csv = Csv::parse(
-      "section,date,size_B,hidden,layers,heads,seq,precision,zero_stage,dp,tp,pp,mbs,gbs,mem,"
+      "section,date,size_B,hidden,layers,heads,seq,vocab,precision,zero_stage,dp,tp,pp,mbs,gbs,mem,"
       "sec_per_iter,oom,complete\n"
-      "b,02-21,181B,14336,72,64,2048,fp16,1,4,8,12,,2048,29,143.31,0,1\n",
+      "b,02-21,181B,14336,72,64,2048,250k,fp16,1,4,8,12,,2048,29,143.31,0,1\n",
       "bloom.csv");
   EXPECT_EQ(bloom_memory_runs(csv).front().unscored, "no mbs");
 }
@@ -88,16 +88,16 @@ TEST(FitMemory, LeavesTheGroupOut) {
 
 // Rows of torchtitan_llama: benchmarks/llama3_h100_202412_torchtitan.md and docs/performance.md.
 constexpr const char* kTitan =
-    "table,model,technique,parallelism,seq,local_batch,activation_ckpt,compile,tokens_s_gpu,"
+    "table,model,gpus,technique,parallelism,seq,local_batch,activation_ckpt,compile,tokens_s_gpu,"
     "memory_GiB,hardware,source\n"
-    "1,Llama3.1-8B,FSDP,FSDP 8,8192,2,selective,0,5762,82.4,8xH100 96GB,2024\n"
-    "2,Llama3.1-8B,FSDP + CP + compile + Float8,\"FSDP 2, CP 4\",131072,1,full,1,1071,84.0,8xH100 "
+    "1,Llama3.1-8B,8,FSDP,FSDP 8,8192,2,selective,0,5762,82.4,8xH100 96GB,2024\n"
+    "2,Llama3.1-8B,8,FSDP + CP + compile + Float8,\"FSDP 2, CP 4\",131072,1,full,1,1071,84.0,8xH100 "
     "96GB,2024\n"
-    "4,Llama3.1-70B,2D,\"FSDP 32, TP 8\",8192,16,full,1,829,71.9,8xH100 96GB,2024\n"
-    "6,Llama3.1-405B,4D 1F1B,\"FSDP 4, CP 2, TP 8, PP 8\",65536,8,full,1,47,75.9,8xH100 96GB,2024\n"
-    "A,Llama2-70B,FSDP2 eager,FSDP 64,4096,1,selective op,0,355,,64 A100-80GB,2024\n"
-    "A,Llama2-70B,FSDP2 eager,FSDP 64,4096,2,selective layer,0,OOM,OOM,64 A100-80GB,2024\n"
-    "A,Mamba,FSDP2 eager,FSDP 64,4096,2,selective layer,0,100,12,64 A100-80GB,2024\n";
+    "4,Llama3.1-70B,256,2D,\"FSDP 32, TP 8\",8192,16,full,1,829,71.9,8xH100 96GB,2024\n"
+    "6,Llama3.1-405B,512,4D 1F1B,\"FSDP 4, CP 2, TP 8, PP 8\",65536,8,full,1,47,75.9,8xH100 96GB,2024\n"
+    "A,Llama2-70B,64,FSDP2 eager,FSDP 64,4096,1,selective op,0,355,,64 A100-80GB,2024\n"
+    "A,Llama2-70B,64,FSDP2 eager,FSDP 64,4096,2,selective layer,0,OOM,OOM,64 A100-80GB,2024\n"
+    "A,Mamba,64,FSDP2 eager,FSDP 64,4096,2,selective layer,0,100,12,64 A100-80GB,2024\n";
 
 TEST(MemoryRuns, OfTorchtitan) {
   const std::vector<MemoryRun> runs = torchtitan_memory_runs(Csv::parse(kTitan, "titan.csv"));

@@ -124,10 +124,7 @@ TEST(Energy, CountsHostsAndBuilding) {
 }
 
 Rental week() {
-  return {.useful_hours = 168,
-          .gpus = 64,
-          .checkpoint = {.stall_s = 5, .write_s = 60},
-          .replace_s = 300};
+  return {.useful_hours = 168, .gpus = 64, .checkpoint = {.stall_s = 5, .write_s = 60}};
 }
 
 Cluster market() {
@@ -240,8 +237,7 @@ std::string spot_table() {
   for (const int gpus : {16, 64, 256, 512, 1024}) {
     const Rental run{.useful_hours = 1000,
                      .gpus = static_cast<double>(gpus),
-                     .checkpoint = {.stall_s = 6.3, .write_s = 60},
-                     .replace_s = 300};
+                     .checkpoint = {.stall_s = 6.3, .write_s = 60}};
     const std::vector<Offer> list = offers(cluster, run);
     const auto cell = [&](const char* wanted) {
       const auto offer = std::ranges::find(list, wanted, [](const Offer& o) { return name(o); });

@@ -45,6 +45,33 @@ TEST(Network, MembersOfAHostBringTheirLinksTogether) {
                    7.0 / 8 * 1600 / 40 + (3 + 4));
 }
 
+// Ranks 6 and 7 on one host, 8 on the next: the third group has one link between them, and all wait for it.
+TEST(Network, AGroupThatStraddlesHostsIsAsSlowAsItsFewestLinks) {
+  const Cluster cluster = pair_of_tiers(6);
+  const Network three(cluster, mesh::Mesh({.dp_shard = 8, .tp = 3}));
+  EXPECT_DOUBLE_EQ(three.seconds(Exchange::kAllGather, Axis::kTp, 300),
+                   2.0 / 3 * 300 / 10 + (2 + 4));
+  const Network six(cluster, mesh::Mesh({.dp_shard = 8, .tp = 6}));
+  EXPECT_DOUBLE_EQ(six.seconds(Exchange::kAllGather, Axis::kTp, 600), 5.0 / 6 * 600 / 20 + (5 + 4));
+  // Eight on one host and four on the other.
+  const Network twelve(cluster, mesh::Mesh({.dp_shard = 2, .tp = 12}));
+  EXPECT_DOUBLE_EQ(twelve.seconds(Exchange::kAllGather, Axis::kTp, 1200),
+                   11.0 / 12 * 1200 / 40 + (6 + 4));
+  const Network stages(cluster, mesh::Mesh({.pp = 2, .dp_shard = 12}));
+  EXPECT_DOUBLE_EQ(stages.seconds(Exchange::kReduceScatter, Axis::kDpShard, 1200),
+                   11.0 / 12 * 1200 / 40 + (6 + 4));
+}
+
+TEST(Network, GroupsThatFillAHostTogetherStayInside) {
+  const Cluster cluster = pair_of_tiers(3);
+  const Network network(cluster, mesh::Mesh({.pp = 3, .dp_shard = 2, .tp = 4}));
+  EXPECT_DOUBLE_EQ(network.seconds(Exchange::kAllGather, Axis::kTp, 400), 0.75 * 400 / 50 + 3);
+  EXPECT_DOUBLE_EQ(network.seconds(Exchange::kAllGather, Axis::kDpShard, 400), 0.5 * 400 / 50 + 1);
+  // Of tp and pp, with data-parallel ranks between them: four of each host.
+  EXPECT_DOUBLE_EQ(network.seconds(Exchange::kAllGather, {Axis::kTp, Axis::kPp}, 1200),
+                   11.0 / 12 * 1200 / 40 + (3 + 2 * 4));
+}
+
 TEST(Network, LatencyGrowsWithTheLogarithmOfManyHosts) {
   const Cluster cluster = pair_of_tiers(1024);
   const Network network(cluster, mesh::Mesh({.dp_shard = 1024, .tp = 8}));

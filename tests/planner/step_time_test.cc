@@ -97,7 +97,7 @@ TEST(StepTimes, OfBloomTakeTheRowAsItIs) {
                             "rows"));
   ASSERT_EQ(runs.size(), 4);
   const config::Job& job = runs[0].candidates[0].job();
-  EXPECT_EQ(job.model.vocab, 250368);  // a multiple of 128 on each of four ranks
+  EXPECT_EQ(job.model.vocab, 250880);
   EXPECT_EQ(job.parallel.stages, "8,7,7,7,7,7,6,6,6,6,6,7");
   EXPECT_EQ(runs[2].unscored, "out of memory");
   EXPECT_EQ(runs[3].unscored, "the row does not give all of the layout");
@@ -120,7 +120,7 @@ TEST(Fit, FindsAConstantAgain) {
   clusters[0].gpu.efficiency.gemm = 0.5 * known;
   const std::vector<Constant> one = {
       {.name = "gemm", .in = [](Cluster& cluster) { return &cluster.gpu.efficiency.gemm; }}};
-  EXPECT_GT(misfit({{"made", runs}}, clusters), 0.2);
+  EXPECT_GT(misfit({{"made", runs}}, clusters), 1);
   fit({{"made", runs}}, one, clusters, 200);
   EXPECT_NEAR(clusters[0].gpu.efficiency.gemm, known, 0.02 * known);
 }

@@ -306,6 +306,12 @@ TEST(Progress, EndsWithTheMeasurementBesideTheForecast) {
                       .predicted_process = 200 << 20,
                       .prediction = "by the calibration of 2026-01-31"});
   for (int step = 1; step <= 3; ++step) progress->on_step(at_step(step));
+  for (int step = 4; step <= 8; ++step) {  // steps that do not last do not count
+    StepMetrics slow = at_step(step);
+    slow.step_ms *= 5;
+    progress->on_step(slow);
+  }
+  progress->on_rewind(3);
   progress->on_end({.step = 3, .measured_process = 210 << 20, .checkpoint = {}});
   EXPECT_THAT(text, HasSubstr("step time: 30.0 ms (27.0 to 33.0) forecast by the calibration of "
                               "2026-01-31, 20.0 ms measured, outside\n"));

@@ -281,6 +281,7 @@ std::string steps_text(const PlanSet& plan) {
 }
 
 std::string forecast_text(const PlanSet& plan, const StepNumbers& numbers) {
+  if (numbers.step_s == 0) return fmt::format("forecast  {}\n", numbers.source);
   const bool pipeline = plan.mesh.degree(Axis::kPp) > 1;
   const std::string offload =
       numbers.exposed_offload_s > 0
@@ -317,7 +318,8 @@ std::string pipeline_text(const PlanSet& plan, const StepNumbers& numbers,
   const auto used = static_cast<int>(std::ranges::count(above, '\n'));
   const int rows = std::clamp((kLines - used - kHeads) / 2, 3, kMost);
   std::string text;
-  if (!numbers.stages.empty()) text += stage_table(plan, numbers.stages, rows);
+  if (!numbers.stages.empty() && numbers.step_s > 0)
+    text += stage_table(plan, numbers.stages, rows);
   text += fmt::format("\nschedule, unit times: {}F forward, B backward{}; micro-batches\n",
                       chunk_count(plan.program) > 1 ? "stage, " : "",
                       in_halves(plan) ? ", I inputs' half, W weights'" : "");
@@ -391,6 +393,8 @@ Json explain_json(const PlanSet& plan, int rank, const MemoryAccount& account,
                       {"pipeline_bubble", numbers.pipeline_bubble},
                       {"sent_bytes", numbers.sent_bytes},
                       {"bound", numbers.bound}};
+  if (numbers.step_s == 0)  // no time is known
+    json["forecast"] = {{"step_s", nullptr}, {"source", numbers.source}};
   json["stages"] = Json::array();
   for (const StageNumbers& stage : numbers.stages)
     json["stages"].push_back(

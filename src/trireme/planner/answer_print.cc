@@ -44,6 +44,14 @@ std::string money_text(double dollars) {
   return fmt::format("{:.3g} M$", dollars / 1e6);
 }
 
+// None where nothing like it was measured.
+std::optional<Band> band_of(const Answer& answer, const Option& option) {
+  if (option.high > 0) return Band{.low = option.low, .high = option.high};
+  const Cluster& cluster = answer.question.cluster;
+  if (on_gpus(cluster) && !unfused(option.job).empty()) return std::nullopt;
+  return band(cluster.gpu, option.seconds);
+}
+
 std::string head_text(const Answer& answer) {
   const Option& best = answer.options.front();
   const config::Job& job = best.job;
@@ -61,17 +69,20 @@ std::string head_text(const Answer& answer) {
 std::string best_text(const Answer& answer) {
   const Option& best = answer.options.front();
   const Cluster& cluster = answer.question.cluster;
-  const Band around = band(best.seconds);
+  const std::optional<Band> around = band_of(answer, best);
   std::string text = fmt::format("layout    {}\n", planner::text(best.layout));
-  text += fmt::format(
-      "forecast  {} a step, four times of five {} to {}; {} tokens/s, {:.1f} % MFU ({}, {} {})\n",
-      seconds_text(best.seconds), seconds_text(around.low), seconds_text(around.high),
-      count_text(best.tokens() / best.seconds), 100 * best.mfu(cluster), best.convention,
-      "of the data sheet's", best.job.precision.compute == DType::kF32 ? "fp32" : "bf16");
+  text += fmt::format("forecast  {} a step{}; {} tokens/s, {:.1f} % MFU ({}, {} {})\n",
+                      seconds_text(best.seconds),
+                      around ? fmt::format(", four times of five {} to {}",
+                                           seconds_text(around->low), seconds_text(around->high))
+                             : "",
+                      count_text(best.tokens() / best.seconds), 100 * best.mfu(cluster),
+                      best.convention, cluster.gpu.core ? "of products alone in" : "of the data sheet's",
+                      name(best.job.precision.compute));
   text += fmt::format("          {:.1f} % of the step idle, {} of communication uncovered\n",
                       100 * best.bubble, seconds_text(best.exposed));
   text += fmt::format("memory    {} of {} a {}", bytes_text(needed(answer.question, best)),
-                      bytes_text(memory_of(cluster)), cluster.gpu.name);
+                      bytes_text(memory_of(answer.question)), cluster.gpu.name);
   bool first = true;
   for (const MemoryTerm& term : best.memory.terms) {
     constexpr double kTelling = 0.001;  // of all
@@ -110,7 +121,7 @@ std::string why_text(const Answer& answer) {
   if (!answer.changes.empty()) text += "\nwhat would change it\n";
   for (const Change& change : answer.changes) {
     if (change.seconds == 0)
-      text += fmt::format("  {}: nothing would fit\n", change.what);
+      text += fmt::format("  {}: no layout would do\n", change.what);
     else if (change.alters)
       text += fmt::format("  {}: {}, {} a step\n", change.what, planner::text(change.best),
                           seconds_text(change.seconds));
@@ -127,6 +138,15 @@ std::string offer_text(const char* kind, const std::optional<Offer>& offer, cons
                      money_text(dollars(offer->bill)), seconds_text(3600 * offer->hours));
 }
 
+std::string mix_text(const Mix& mix) {
+  std::string parts;
+  for (const Part& part : mix.parts)
+    parts +=
+        fmt::format("{}{:.3g} % {}", parts.empty() ? "" : ", ", 100 * part.share, name(part.offer));
+  return fmt::format("  in time    {}: {} in {}\n", parts, money_text(mix.dollars),
+                     seconds_text(3600 * mix.hours));
+}
+
 std::string spending_text(const Answer& answer, const Spending& run) {
   const Option& best = answer.options.front();
   std::string text = fmt::format(
@@ -136,8 +156,11 @@ std::string spending_text(const Answer& answer, const Spending& run) {
       100 * run.goodput.useful, count_text(run.gpu_hours), run.kwh / 1e3);
   const double interval = run.goodput.interval_s;
   const std::string size = bytes_text(run.checkpoint_bytes);
-  if (std::isinf(interval))
+  if (std::isinf(run.mttf_s))
     text += fmt::format("  checkpoint {}, at the end: the cluster names no failures\n", size);
+  else if (interval >= 3600 * run.useful_hours)
+    text += fmt::format("  checkpoint {}, at the end; a stop every {}\n", size,
+                        seconds_text(run.mttf_s));
   else
     text += fmt::format("  checkpoint {} every {} ({} steps), {} of stall each; a stop every {}\n",
                         size, seconds_text(interval),
@@ -145,6 +168,7 @@ std::string spending_text(const Answer& answer, const Spending& run) {
                         seconds_text(run.checkpoint.stall_s), seconds_text(run.mttf_s));
   text += offer_text("  on demand", run.on_demand, best);
   text += offer_text("  spot     ", run.spot, best);
+  if (run.in_time) text += mix_text(*run.in_time);
   return text;
 }
 
@@ -165,13 +189,13 @@ Json layout_json(const Layout& layout) {
 }
 
 Json option_json(const Answer& answer, const Option& option) {
-  const Band around = band(option.seconds);
+  const std::optional<Band> around = band_of(answer, option);
   Json memory = Json::object();
   for (const MemoryTerm& term : option.memory.terms) memory[term.name] = term.bytes;
   return {{"gpus", option.layout.world()},
           {"layout", layout_json(option.layout)},
           {"step_s", option.seconds},
-          {"step_s_80", {around.low, around.high}},
+          {"step_s_80", around ? Json{around->low, around->high} : Json(nullptr)},
           {"mfu", option.mfu(answer.question.cluster)},
           {"tokens_per_s", option.tokens() / option.seconds},
           {"idle", option.bubble},
@@ -193,6 +217,17 @@ Json offer_json(const std::optional<Offer>& offer, const Option& option) {
           {"goodput", offer->goodput.useful}};
 }
 
+Json mix_json(const std::optional<Mix>& mix) {
+  if (!mix) return nullptr;
+  Json parts = Json::array();
+  for (const Part& part : mix->parts)
+    parts.push_back({{"provider", part.offer.provider},
+                     {"region", part.offer.region},
+                     {"spot", part.offer.spot},
+                     {"share", part.share}});
+  return {{"dollars", mix->dollars}, {"hours", mix->hours}, {"parts", parts}};
+}
+
 Json spending_json(const Spending& run, const Option& option) {
   return {{"tokens", run.tokens},
           {"steps", run.steps},
@@ -205,7 +240,17 @@ Json spending_json(const Spending& run, const Option& option) {
           {"checkpoint_stall_s", run.checkpoint.stall_s},
           {"goodput", run.goodput.useful},
           {"on_demand", offer_json(run.on_demand, option)},
-          {"spot", offer_json(run.spot, option)}};
+          {"spot", offer_json(run.spot, option)},
+          {"in_time", mix_json(run.in_time)}};
+}
+
+std::vector<std::string> notes_of(const Answer& answer, const std::optional<Spending>& spending) {
+  std::vector<std::string> notes = answer.notes;
+  if (spending && spending->assumed)
+    notes.push_back(
+        fmt::format("cluster {} names no checkpoint_rate: {:.2g} GB/s a host is assumed",
+                    answer.question.cluster.name, spending->checkpoint_rate / 1e9));
+  return notes;
 }
 
 }  // namespace
@@ -215,11 +260,8 @@ std::string answer_text(const Answer& answer, const std::optional<Spending>& spe
       head_text(answer) + "\n" + best_text(answer) + others_text(answer) + why_text(answer);
   if (spending) text += spending_text(answer, *spending);
   std::string notes;
-  for (const std::string& note : answer.notes) notes += fmt::format("note      {}\n", note);
-  if (spending && spending->assumed)
-    notes += fmt::format(
-        "note      cluster {} names no checkpoint_rate: {:.2g} GB/s a host is assumed\n",
-        answer.question.cluster.name, spending->checkpoint_rate / 1e9);
+  for (const std::string& note : notes_of(answer, spending))
+    notes += fmt::format("note      {}\n", note);
   return text + (notes.empty() ? "" : "\n" + notes);
 }
 
@@ -236,7 +278,7 @@ Json answer_json(const Answer& answer, const std::optional<Spending>& spending) 
     changes.push_back({{"what", change.what},
                        {"alters", change.alters},
                        {"layout", change.seconds == 0 ? Json(nullptr) : layout_json(change.best)},
-                       {"step_s", change.seconds}});
+                       {"step_s", change.seconds == 0 ? Json(nullptr) : Json(change.seconds)}});
   Json json = {{"version", 1},
                {"cluster", cluster.name},
                {"gpu", cluster.gpu.name},
@@ -248,7 +290,7 @@ Json answer_json(const Answer& answer, const std::optional<Spending>& spending) 
                {"options", options},
                {"reasons", reasons},
                {"changes", changes},
-               {"notes", answer.notes},
+               {"notes", notes_of(answer, spending)},
                {"training", spending ? spending_json(*spending, best) : Json(nullptr)},
                {"layouts_priced", answer.effort.layouts}};
   return json;

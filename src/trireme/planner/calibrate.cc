@@ -24,6 +24,12 @@ Math math_of(const config::Job& job) {
   return job.precision.compute == DType::kF32 ? Math::kFp32 : Math::kHalf;
 }
 
+// What is too little to be told has a finite rate, as it has to be written.
+double rate_of(double seconds) {
+  constexpr double kLeast = 1e-18;
+  return 1 / std::max(seconds, kLeast);
+}
+
 bool stepping(const plan::Instr& line) {
   return line.verb == Verb::kStep || line.verb == Verb::kGradNorm;
 }
@@ -65,11 +71,6 @@ struct Sums {
   }
 };
 
-const NodeKernels& kernels_of(const ModelKernels& model, const std::string& node) {
-  if (node == "embed") return model.embed;
-  return node == "head" ? model.head : model.block;
-}
-
 CoreRates& rates_of(Core& core, Math math) { return math == Math::kFp32 ? core.fp32 : core.half; }
 
 // The rest of a precision's constants, and what products take longer than alone because others come between them: from
@@ -79,13 +80,14 @@ void fit_nodes(const std::vector<Seen>& probes, Math math, Gpu& gpu) {
   std::vector<double> taken;
   for (const Seen& seen : probes) {
     if (seen.probe->ranks != 1 || math_of(seen.probe->job) != math) continue;
-    const ModelKernels kernels = model_kernels(seen.probe->job, own_practice());
+    const NodeForms forms(seen.probe->job);
     const double step = seen.sum(plan::computes);
     for (std::size_t i = 0; i < seen.probe->lines.size(); ++i) {
       const plan::Instr& line = seen.plan.list(0)[i];
       if (!plan::computes(line)) continue;
-      const NodeKernels& node =
-          kernels_of(kernels, seen.plan.program.nodes[static_cast<std::size_t>(line.node)].name);
+      const NodeKernels node =
+          node_kernels(seen.probe->job, own_practice(),
+                       forms.of(seen.plan.program.nodes[static_cast<std::size_t>(line.node)].name));
       Sums sums;
       if (line.verb == Verb::kForward) sums.add(gpu, node.forward);
       if (line.verb == Verb::kBackward || line.verb == Verb::kBackwardInput)
@@ -107,8 +109,8 @@ void fit_nodes(const std::vector<Seen>& probes, Math math, Gpu& gpu) {
     for (double* each : {&curve->left, &curve->right, &curve->result, &curve->call_s})
       *each *= fit[0];
   }
-  rates.attention = fit[1] > 0 ? 1 / fit[1] : INFINITY;
-  rates.memory_rate = fit[2] > 0 ? 1 / fit[2] : INFINITY;
+  rates.attention = rate_of(fit[1]);
+  rates.memory_rate = rate_of(fit[2]);
   rates.kernel_s = fit[3];
 }
 
@@ -152,7 +154,7 @@ Tier fit_tier(const Measurements& measured, const std::string& transport, double
   }
   if (rows.empty()) fail(ErrorKind::kData, "no collectives over {} were measured", transport);
   const std::vector<double> fit = least_squares(rows, ones);
-  return {.name = transport, .rate = 1 / fit[0], .latency_s = fit[1]};
+  return {.name = transport, .rate = rate_of(fit[0]), .latency_s = fit[1]};
 }
 
 // What a step takes beside its lines, and how far forecasts of the probes are off.
@@ -171,15 +173,27 @@ void fit_steps(const std::vector<Seen>& probes, Cluster& machine) {
   machine.gpu.core->spread = std::sqrt(sum);
 }
 
-Math math_of(const std::string& name) { return name == "fp32" ? Math::kFp32 : Math::kHalf; }
+Math math_of(const std::string& name) {
+  if (name == "fp32") return Math::kFp32;
+  if (name == "bf16") return Math::kHalf;
+  fail(ErrorKind::kData, "a product of type {}; needs fp32 or bf16", name);
+}
 Pass pass_of(const std::string& name) {
   if (name == "forward") return Pass::kForward;
-  return name == "input" ? Pass::kInput : Pass::kWeight;
+  if (name == "input") return Pass::kInput;
+  if (name == "weight") return Pass::kWeight;
+  fail(ErrorKind::kData, "a product of pass {}; needs forward, input or weight", name);
 }
 
 }  // namespace
 
 Practice own_practice() { return {.adds_weight_gradients = false}; }
+
+Practice cores_practice() {
+  Practice practice = own_practice();
+  practice.overlaps_reduction = practice.overlaps_shards = practice.overlaps_transfers = false;
+  return practice;
+}
 
 ProductCurve fit_products(const std::vector<MeasuredProduct>& products) {
   if (products.size() < 5)
@@ -189,11 +203,12 @@ ProductCurve fit_products(const std::vector<MeasuredProduct>& products) {
     rows.push_back({2 * p.m * p.n * p.k / p.seconds, p.m * p.k / p.seconds, p.k * p.n / p.seconds,
                     p.m * p.n / p.seconds, 1 / p.seconds});
   const std::vector<double> fit = least_squares(rows, std::vector<double>(rows.size(), 1));
-  return {.rate = 1 / fit[0], .left = fit[1], .right = fit[2], .result = fit[3], .call_s = fit[4]};
+  return {
+      .rate = rate_of(fit[0]), .left = fit[1], .right = fit[2], .result = fit[3], .call_s = fit[4]};
 }
 
 Cluster fit_machine(const Measurements& measured) {
-  Cluster machine{.name = "this machine", .gpu = {.name = "cpu core"}};
+  Cluster machine{.name = "this machine", .gpu = {.name = "cpu core", .cpu = true}};
   Gpu& gpu = machine.gpu;
   gpu.core = Core{.process = measured.process};
   gpu.efficiency.shared = 1;  // what collectives take of cores is simulated
@@ -217,6 +232,7 @@ Cluster fit_machine(const Measurements& measured) {
   gpu.memory_rate = gpu.core->update_rate;
   gpu.core->crowding = crowding_of(probes);
   machine.gpus_per_host = measured.cores;
+  gpu.memory = measured.memory / measured.cores;
   if (measured.cores > 1)
     for (const char* transport : {"threads", "shm"})
       machine.tiers.push_back(fit_tier(measured, transport, gpu.core->crowding));
@@ -226,7 +242,11 @@ Cluster fit_machine(const Measurements& measured) {
 
 Measurements read_measurements(const Json& json, const std::string& what) {
   try {
-    Measurements measured{.cores = json.at("cores").get<int>(),
+    Measurements measured{.date = json.at("measured").get<std::string>(),
+                          .cpu = json.at("cpu").get<std::string>(),
+                          .build = json.at("build").get<std::string>(),
+                          .cores = json.at("cores").get<int>(),
+                          .memory = json.at("memory").get<std::int64_t>(),
                           .process = json.at("process").get<double>()};
     for (const Json& p : json.at("products"))
       measured.products.push_back({.math = math_of(p.at("type").get<std::string>()),

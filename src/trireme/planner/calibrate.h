@@ -36,7 +36,9 @@ struct MeasuredCollective {
 };
 
 struct Measurements {
+  std::string date, cpu, build;  // as of Calibration
   int cores = 1;
+  std::int64_t memory = 0;  // bytes that processes could take
   std::vector<MeasuredProduct> products;
   std::vector<Probe> probes;
   std::vector<MeasuredCollective> collectives;
@@ -47,6 +49,8 @@ Measurements read_measurements(const Json& json, const std::string& what);
 
 // How Trireme itself computes on CPUs.
 Practice own_practice();
+// The same for closed forms, of ranks that all have work: what is exchanged takes the cores that would compute.
+Practice cores_practice();
 
 // The curve with the least relative error, none of its constants below 0 (Lawson & Hanson 1974).
 ProductCurve fit_products(const std::vector<MeasuredProduct>& products);

@@ -142,6 +142,7 @@ Gpu shipped_gpu(const std::string& name, std::string_view key, const Section& in
 // `gpu` as the map changes it.
 Gpu read_gpu(const Section& in, Gpu gpu) {
   if (const YamlNode* like = in.value("like")) gpu = shipped_gpu(like->text, "like", in);
+  gpu.fitted = false;  // what is changed was not measured
   read_fields(gpu, gpu_fields(), in, {"like"});
   need_name(gpu.name, "name", in);
   need_all(gpu, gpu_fields(), in);
@@ -307,7 +308,13 @@ Cluster find_cluster(const std::string& name_or_path) {
     } catch (const Error& e) {
       throw Error(ErrorKind::kUsage, e.what());  // nothing has started
     }
-    if (text.starts_with('{')) return parse_calibration(text, name_or_path).machine;
+    if (is_calibration(text)) {
+      try {
+        return parse_calibration(text, name_or_path).machine;
+      } catch (const Error& e) {
+        throw Error(ErrorKind::kUsage, e.what());
+      }
+    }
     return parse_cluster(text, name_or_path);
   }
   const ShippedFile* file = find_shipped(shipped_cluster_files(), name_or_path);

@@ -18,7 +18,9 @@ using plan::Verb;
 // Of a stage's nodes in one micro-batch: computing, and what its units' shards take beside it.
 struct StageTime {
   double forward = 0, input = 0, weight = 0;
-  double gathers = 0;  // all units once
+  double gathers = 0;    // all units once
+  double regathers = 0;  // once more, for backward
+  double renewed = 0;    // of those, what a step changes
   double reduces = 0;
   double first = 0;  // the unit that is gathered before anything can start
 };
@@ -33,7 +35,9 @@ class StageTimes {
         pricing_(pricing),
         grid_(grid),
         stages_(static_cast<std::size_t>(grid.ranks() * grid.chunks)) {
-    for (const plan::Node& node : program.nodes) add(node);
+    const plan::GradientFlow flow = plan::gradient_flow(program);
+    for (std::size_t n = 0; n < program.nodes.size(); ++n)
+      add(program.nodes[n], flow.node_has_backward[n]);
   }
 
   // From the first forward to the last backward. Behind computing, units come and gradients go.
@@ -49,9 +53,9 @@ class StageTimes {
       double forward = stage.forward + (at > 0 ? wait : 0);
       double backward = stage.input + stage.weight + (at + 1 < stages_.size() ? wait : 0);
       if (recipe_.zero >= 2 && practice.overlaps_shards) {
-        const double gathers = recipe_.zero == 3 ? stage.gathers : 0;
-        forward = std::max(forward, gathers);
-        backward = std::max(backward, gathers + stage.reduces);
+        const bool whole = recipe_.zero < 3;
+        forward = std::max(forward, whole ? 0 : stage.gathers);
+        backward = std::max(backward, (whole ? 0 : stage.regathers) + stage.reduces);
       }
       const double input = backward * stage.input / std::max(stage.input + stage.weight, 1e-12);
       shape.stages.push_back({.forward = forward, .input = input, .weight = backward - input});
@@ -71,31 +75,36 @@ class StageTimes {
         sum.forward += stage.forward;
         sum.input += stage.input + stage.weight;
         sum.reduces += stage.reduces;
-        sum.gathers += stage.gathers;
+        sum.renewed += stage.renewed;
       }
       double rest = stepping(rank);
       if (recipe_.zero <= 1)
         rest += practice.overlaps_reduction ? std::max(sum.reduces - sum.input, 0.0) : sum.reduces;
       if (recipe_.zero == 1 || recipe_.zero == 2)
-        rest += practice.overlaps_gathers ? std::max(sum.gathers - sum.forward, 0.0) : sum.gathers;
+        rest += practice.overlaps_gathers ? std::max(sum.renewed - sum.forward, 0.0) : sum.renewed;
       longest = std::max(longest, rest);
     }
     return longest;
   }
 
  private:
-  void add(const plan::Node& node) {
+  void add(const plan::Node& node, bool has_backward) {
     StageTime& stage = stages_[static_cast<std::size_t>(
         schedules::stage_of(grid_.placement, grid_.ranks(), node.stage, node.chunk))];
     const double forward = pricing_.node_beside(program_, recipe_, node, Verb::kForward);
-    const double backward = pricing_.node_beside(program_, recipe_, node, Verb::kBackward);
-    const double weight = std::min(pricing_.node(node, Verb::kBackwardWeight), backward);
     stage.forward += forward;
-    stage.input += backward - weight + (node.segment >= 0 ? forward : 0);
-    stage.weight += weight;
+    if (has_backward) {
+      const double backward = pricing_.node_beside(program_, recipe_, node, Verb::kBackward);
+      const double weight = std::min(pricing_.node(node, Verb::kBackwardWeight), backward);
+      stage.input += backward - weight + (node.segment >= 0 ? forward : 0);
+      stage.weight += weight;
+    }
     for (const plan::UnitId id : node.units) {
-      const UnitCost cost = pricing_.unit(recipe_, program_.units[static_cast<std::size_t>(id)]);
+      const plan::Unit& unit = program_.units[static_cast<std::size_t>(id)];
+      const UnitCost cost = pricing_.unit(recipe_, unit);
       stage.gathers += cost.gather;
+      if (has_backward) stage.regathers += cost.gather;
+      if (unit.trainable) stage.renewed += cost.gather;
       stage.reduces += cost.reduce;
       if (stage.first == 0) stage.first = cost.gather;
     }
@@ -155,7 +164,8 @@ sim::Forecast Candidate::simulate(const Cluster& cluster) const {
 
 std::pair<double, double> Candidate::block_seconds(const Cluster& cluster) const {
   const Pricing pricing(job_, practice_, cluster);
-  const auto block = std::ranges::find(model_.program.nodes, "block.0", &plan::Node::name);
+  const auto block = std::ranges::find(model_.program.nodes, NodeKind::kBlock,
+                                       [](const plan::Node& node) { return kind_of(node.name); });
   const double forward = pricing.node_beside(model_.program, recipe_, *block, Verb::kForward);
   const double backward = pricing.node_beside(model_.program, recipe_, *block, Verb::kBackward);
   return {forward, backward + (block->segment >= 0 ? forward : 0)};

@@ -19,6 +19,7 @@ class Candidate {
 
   const config::Job& job() const { return job_; }
   const Practice& practice() const { return practice_; }
+  const arch::ModelSpec& model() const { return model_; }
 
   // Stages take turns as the schedule has it; of what data-parallel ranks exchange counts what computing does not
   // cover.

@@ -63,14 +63,17 @@ struct Core {
 // One processor, as ranks use it. Rates are dense peaks of the data sheet, multiply-adds counting two; 0: it cannot.
 struct Gpu {
   std::string name;
-  double half_flops = 0;  // a second, in bf16 or fp16
+  double half_flops = 0;  // a second, in fp16, and in bf16 if it has that
+  bool bf16 = true;
   double fp32_flops = 0;
   double fp8_flops = 0;
   std::int64_t memory = 0;  // bytes
   double memory_rate = 0;   // bytes a second
   int units = 0;            // streaming multiprocessors, over which tiles are spread; 0: one
+  bool cpu = false;         // a core of a CPU: its memory is its part of the host's
   double watts = 0;         // at full load
   Efficiency efficiency;
+  bool fitted = false;  // the efficiency, on steps that were measured on it
   std::optional<Core> core{};
   bool operator==(const Gpu&) const = default;
 };
@@ -108,7 +111,8 @@ struct Cluster {
   double disk_rate = 0;          // bytes a second of a host's own disk, each way
   double checkpoint_rate = 0;    // bytes a second that one host writes to where checkpoints stay
   double failures_per_gpu_hour = 0;
-  double restart_s = 0;       // from a failure to the next step, without what is repeated
+  double restart_s = 0;  // from a failure to the next step, without what is repeated
+  double replace_s = 0;  // beside it, until there is another host for a spot host that was taken
   double watts_per_host = 0;  // beside its GPUs
   double power_usage = 1;     // of the building, in times what its machines use
   std::vector<Price> prices;

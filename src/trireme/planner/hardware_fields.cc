@@ -33,6 +33,12 @@ FieldOf<Owner> text(std::string key, At at, std::string doc) {
 }
 
 template <typename Owner, typename At>
+FieldOf<Owner> flag(std::string key, At at, std::string doc) {
+  return field<Owner>(
+      {.key = std::move(key), .doc = std::move(doc), .kind = FieldForm::Kind::kBool}, at);
+}
+
+template <typename Owner, typename At>
 FieldOf<Owner> integer(std::string key, At at, std::string doc, Range range) {
   return field<Owner>({.key = std::move(key),
                        .doc = std::move(doc),
@@ -76,6 +82,7 @@ const FieldList<Gpu>& gpu_fields() {
       number<Gpu>(KEY(half_flops),
                   "Dense peak in bf16 or fp16, a multiply-add counting two; 0: it cannot.",
                   from(0, kMostFlops), kFlops),
+      flag<Gpu>(KEY(bf16), "Whether it has that in bf16; false: in fp16 alone."),
       number<Gpu>(KEY(fp32_flops), "The same in fp32.", from(0, kMostFlops), kFlops),
       number<Gpu>(KEY(fp8_flops), "The same in fp8.", from(0, kMostFlops), kFlops),
       bytes<Gpu>(KEY(memory),
@@ -87,7 +94,14 @@ const FieldList<Gpu>& gpu_fields() {
                    "Streaming multiprocessors, over which a matrix product's tiles are spread; 0: "
                    "one.",
                    from(0, 1e5)),
+      flag<Gpu>(
+          KEY(cpu),
+          "Whether it is a core of a CPU: ranks are threads, and memory its part of the host's."),
       number<Gpu>(KEY(watts), "Power at full load; 0: not known.", from(0, 1e5)),
+      flag<Gpu>(
+          KEY(fitted),
+          "Whether its efficiency was fitted on steps that were measured on it; without that a "
+          "forecast has no band. A GPU that is like another has to say it again."),
       number<Gpu>(KEY(efficiency.gemm),
                   "Share of the peak that a matrix product reaches which fills the device.",
                   above(0, 1)),
@@ -172,6 +186,10 @@ const FieldList<Cluster>& cluster_fields() {
                       from(0, 10)),
       number<Cluster>(KEY(restart_s),
                       "Seconds from a failure to the next step, without steps that are repeated.",
+                      from(0, 1e7)),
+      number<Cluster>(KEY(replace_s),
+                      "Seconds beside that until there is another host for a spot host that was "
+                      "taken.",
                       from(0, 1e7)),
       number<Cluster>(KEY(watts_per_host), "Power of a host beside its GPUs'.", from(0, 1e6)),
       number<Cluster>(KEY(power_usage),

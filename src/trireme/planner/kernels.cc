@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string_view>
+#include <utility>
 
 #include "trireme/base/error.h"
 
@@ -17,6 +19,7 @@ constexpr std::array<Tile, 6> kTiles = {
     {{256, 128, 0}, {128, 256, 0}, {128, 128, 1}, {128, 64, 2}, {64, 128, 2}, {64, 64, 3}}};
 
 double element(Math math) {
+  if (math == Math::kFp64) return 8;
   if (math == Math::kFp32) return 4;
   return math == Math::kFp8 ? 1 : 2;
 }
@@ -57,7 +60,29 @@ double core_seconds(const Core& core, const Kernel& kernel) {
   return 0;
 }
 
+// Nobody has said what a processor does in fp64.
+std::pair<double, std::string_view> rate_of(const Gpu& gpu, Math math) {
+  switch (math) {
+    case Math::kFp64: return {0, "fp64"};
+    case Math::kFp32: return {gpu.fp32_flops, "fp32"};
+    case Math::kHalf: return {gpu.half_flops, gpu.bf16 ? "bf16 or fp16" : "fp16"};
+    case Math::kFp8: return {gpu.fp8_flops, "fp8"};
+  }
+  return {};
+}
+
 }  // namespace
+
+Math math_of(DType type) {
+  if (type == DType::kF64) return Math::kFp64;
+  return type == DType::kF32 ? Math::kFp32 : Math::kHalf;
+}
+
+void check_type(const Gpu& gpu, DType type) {
+  if (type == DType::kBF16 && !gpu.bf16)
+    fail(ErrorKind::kUsage, "gpu {} has no bf16; set precision.compute=fp16, or choose another gpu",
+         gpu.name);
+}
 
 double seconds(const ProductCurve& curve, double m, double n, double k) {
   return 2 * m * n * k / curve.rate + curve.left * m * k + curve.right * k * n +
@@ -77,14 +102,10 @@ Kernel stream(double bytes, double kernels) {
 }
 
 double peak(const Gpu& gpu, Math math) {
-  const double rate = math == Math::kFp32  ? gpu.fp32_flops
-                      : math == Math::kFp8 ? gpu.fp8_flops
-                                           : gpu.half_flops;
+  const auto [rate, type] = rate_of(gpu, math);
   if (rate <= 0)
     fail(ErrorKind::kUsage, "gpu {} has no {} rate; choose another precision or gpu", gpu.name,
-         math == Math::kFp32  ? "fp32"
-         : math == Math::kFp8 ? "fp8"
-                              : "bf16 or fp16");
+         type);
   return rate;
 }
 

@@ -7,7 +7,10 @@
 
 namespace trireme::planner {
 
-enum class Math { kFp32, kHalf, kFp8 };
+enum class Math { kFp64, kFp32, kHalf, kFp8 };
+
+// Of products of elements of a type.
+Math math_of(DType type);
 
 // One or more equal kernels, started one after the other.
 struct Kernel {
@@ -40,6 +43,9 @@ double count(const std::vector<Kernel>& kernels);
 
 // Of one kernel, without what begins it.
 double seconds(const ProductCurve& curve, double m, double n, double k);
+
+// Throws Error{kUsage} if the processor has no products of bf16 and `type` is that.
+void check_type(const Gpu& gpu, DType type);
 
 // Of a data sheet. Throws Error{kUsage} for a type that the processor has no instructions for.
 double peak(const Gpu& gpu, Math math);

@@ -1,5 +1,8 @@
 #include "trireme/planner/layer_kernels.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "trireme/arch/parts.h"
 #include "trireme/arch/per_rank.h"
 
@@ -15,11 +18,17 @@ void add_linear(NodeKernels& node, Math math, double rows, double in, double out
   node.weight.back().crosswise = true;
 }
 
+arch::PerRank in_type(const config::Job& job, DType type) {
+  arch::PerRank rank = arch::per_rank(job);
+  rank.compute = type;
+  return rank;
+}
+
 struct Shape {
-  Shape(const config::Job& job, const Practice& practice)
+  Shape(const config::Job& job, const Practice& practice, DType type)
       : model(job.model),
         practice(practice),
-        sizes(job.model, arch::per_rank(job)),
+        sizes(job.model, in_type(job, type)),
         llama(job.model.family == config::Family::kLlama),
         tokens(static_cast<double>(sizes.tokens)),
         rows(static_cast<double>(sizes.rows)),
@@ -30,8 +39,9 @@ struct Shape {
         vocab(static_cast<double>(sizes.vocab)),
         element(static_cast<double>(sizes.element)),
         sum(static_cast<double>(size_of(job.precision.grads.value()))),
-        math(job.precision.compute == DType::kF32 ? Math::kFp32 : Math::kHalf),
-        linear(practice.fp8 ? Math::kFp8 : math) {}
+        outside(static_cast<double>(size_of(job.precision.compute))),
+        math(math_of(type)),
+        linear(practice.fp8 && math == Math::kHalf ? Math::kFp8 : math) {}
 
   const config::Model& model;
   const Practice& practice;
@@ -40,6 +50,7 @@ struct Shape {
   double tokens, rows, d, q, kv, ffn, vocab;
   double element;  // bytes of an activation
   double sum;      // bytes of an element of summed gradients
+  double outside;  // bytes of an activation between nodes
   Math math, linear;
 
   double up() const { return llama ? 2 * ffn : ffn; }  // features before the activation
@@ -57,11 +68,48 @@ struct Shape {
   }
 };
 
+// Eager operators in four bytes an element, by elements that they move.
+constexpr double kWide = 4;
+struct Elementwise {
+  double moved, kernels;
+};
+constexpr Elementwise kNoise = {35, 17};  // ops/aten/pointwise, mostly on integers
+
+// As ops/aten/attention: so many rows at a time that they have 2^26 scores, against keys up to the last that they see. All is
+// in fp32, each elementwise operation has a kernel of its own.
+std::vector<Kernel> add_attention_rows(const Shape& shape, NodeKernels& node) {
+  constexpr double kScores = 1 << 26, kFewestRows = 16;
+  constexpr Elementwise kForward = {10, 6}, kBackward = {15, 7}, kAgain = {3, 1};
+  const double batch = shape.attended() / shape.seq() * shape.heads();
+  const double most = std::max(kScores / (batch * shape.seq()), kFewestRows);
+  const double blocks = std::ceil(shape.seq() / most), rows = shape.seq() / blocks;
+  const double keys = (shape.practice.causal ? (1 + 1 / blocks) / 2 : 1) * shape.seq();
+  const auto product = [&](double n, double k, double count) {
+    Kernel one = gemm(Math::kFp32, rows, n, k, batch);
+    one.count = count * blocks;
+    return one;
+  };
+  const auto elementwise = [&](const Elementwise& one) {
+    return stream(blocks * batch * rows * keys * kWide * one.moved, blocks * one.kernels);
+  };
+  std::vector<Kernel> forward = {product(keys, shape.width(), 1), product(shape.width(), keys, 1),
+                                 elementwise(kForward)};
+  node.input.insert(node.input.end(), {product(keys, shape.width(), 2),
+                                       product(shape.width(), keys, 3), elementwise(kBackward)});
+  if (shape.practice.dropout) {
+    forward.push_back(elementwise(kNoise));
+    node.input.insert(node.input.end(), {elementwise(kNoise), elementwise(kAgain)});
+  }
+  return forward;
+}
+
 // Queries against all keys: of each pair a product over the head's width, for scores and for what they weigh.
 void add_attention(const Shape& shape, NodeKernels& node) {
   const double pairs = shape.attended() * shape.seq() * shape.heads();
   std::vector<Kernel> forward;
-  if (shape.practice.attention != AttentionKernel::kUnfused) {
+  if (shape.practice.attention == AttentionKernel::kRows) {
+    forward = add_attention_rows(shape, node);
+  } else if (shape.practice.attention != AttentionKernel::kUnfused) {
     // The first generation reaches half the rate.
     const double seen = (shape.practice.causal ? 0.5 : 1) *
                         (shape.practice.attention == AttentionKernel::kFlash ? 2 : 1);
@@ -103,6 +151,9 @@ void add_elementwise(const Shape& shape, NodeKernels& node) {
   node.parts.emplace_back(
       arch::kMlp, std::vector{gemm(shape.linear, shape.tokens, shape.up(), shape.d), activation});
   node.forward.push_back(stream(2 * row * residual, 2));
+  if (shape.practice.dropout && shape.practice.attention == AttentionKernel::kRows)
+    for (std::vector<Kernel>* kernels : {&node.forward, &node.input})
+      kernels->push_back(stream(2 * row * kWide * kNoise.moved, 2 * kNoise.kernels));
   if (shape.llama) {
     const double turned = shape.tokens * (shape.q + shape.kv);
     node.forward.push_back(
@@ -175,13 +226,58 @@ NodeKernels typed(NodeKernels node, Math math) {
   return node;
 }
 
+// What a node of another type than the others' reads and writes is converted, and so are the gradients of it.
+void add_conversions(const Shape& shape, NodeKind kind, NodeKernels& node) {
+  const Kernel one = stream(shape.rows * shape.d * (shape.element + shape.outside));
+  if (kind != NodeKind::kEmbed) {
+    node.forward.push_back(one);
+    node.input.push_back(one);
+  }
+  if (kind != NodeKind::kHead) {
+    node.forward.push_back(one);
+    (kind == NodeKind::kEmbed ? node.weight : node.input).push_back(one);
+  }
+}
+
+// An adapter of a linear layer: two narrow products, of which the second adds to what the layer gives.
+void add_adapter(const Shape& shape, double rank, double in, double out, NodeKernels& node) {
+  add_linear(node, shape.math, shape.tokens, in, rank);
+  add_linear(node, shape.math, shape.tokens, rank, out);
+  node.weight.push_back(shape.added(rank * (in + out)));
+}
+
+void add_adapters(const Shape& shape, const config::Lora& lora, NodeKernels& node) {
+  const auto rank = static_cast<double>(lora.rank);
+  const auto adapt = [&](double in, double out) { add_adapter(shape, rank, in, out, node); };
+  if (lora.targets != config::LoraTargets::kMlp) {
+    if (shape.llama)
+      for (const double out : {shape.q, shape.kv, shape.kv}) adapt(shape.d, out);
+    else
+      adapt(shape.d, shape.q + 2 * shape.kv);
+    adapt(shape.q, shape.d);
+  }
+  if (lora.targets != config::LoraTargets::kAttention) {
+    const std::size_t before = node.forward.size();
+    for (int layer = 0; layer < (shape.llama ? 2 : 1); ++layer) adapt(shape.d, shape.ffn);
+    for (auto& [name, part] : node.parts)
+      if (name == arch::kMlp)
+        part.insert(part.end(), node.forward.begin() + static_cast<std::ptrdiff_t>(before),
+                    node.forward.end());
+    adapt(shape.ffn, shape.d);
+  }
+}
+
 }  // namespace
 
-ModelKernels model_kernels(const config::Job& job, const Practice& practice) {
-  const Shape shape(job, practice);
-  return {.embed = typed(embed_kernels(shape), shape.math),
-          .block = typed(block_kernels(shape), shape.math),
-          .head = typed(head_kernels(shape), shape.math)};
+NodeKernels node_kernels(const config::Job& job, const Practice& practice, const NodeForm& form) {
+  const Shape shape(job, practice, form.type);
+  NodeKernels node = form.kind == NodeKind::kEmbed  ? embed_kernels(shape)
+                     : form.kind == NodeKind::kHead ? head_kernels(shape)
+                                                    : block_kernels(shape);
+  if (!form.trains) node.weight.clear();
+  if (form.kind == NodeKind::kBlock && job.lora.rank > 0) add_adapters(shape, job.lora, node);
+  if (form.type != job.precision.compute) add_conversions(shape, form.kind, node);
+  return typed(std::move(node), shape.math);
 }
 
 }  // namespace trireme::planner

@@ -7,6 +7,7 @@
 
 #include "trireme/config/job.h"
 #include "trireme/planner/kernels.h"
+#include "trireme/planner/node_forms.h"
 #include "trireme/planner/practice.h"
 
 namespace trireme::planner {
@@ -20,12 +21,8 @@ struct NodeKernels {
   std::vector<std::pair<std::string_view, std::vector<Kernel>>> parts;
 };
 
-struct ModelKernels {
-  NodeKernels embed, block, head;
-};
-
 // `job` is resolved. Shapes are those of the rank with most; a rank of several tp ranks without sequence parallelism
 // has every row between the parallel regions, with it its own.
-ModelKernels model_kernels(const config::Job& job, const Practice& practice);
+NodeKernels node_kernels(const config::Job& job, const Practice& practice, const NodeForm& form);
 
 }  // namespace trireme::planner

@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include "trireme/arch/language_model.h"
+#include "trireme/base/error.h"
+
 namespace trireme::planner {
 namespace {
 
@@ -26,6 +29,17 @@ void set_away(config::Offload& offload, Away away) {
   if (away != Away::kEverything) return;
   offload.grads = config::OffloadTier::kHost;
   offload.params = config::OffloadTier::kHost;
+}
+
+// Of these settings alone, what they say.
+template <typename Given, typename Choice, typename Set>
+Choice said(const Given& given, std::initializer_list<Choice> choices, const Set& set) {
+  for (const Choice choice : choices) {
+    Given one = given;
+    set(one, choice);
+    if (one == given) return choice;
+  }
+  return Choice::kAsGiven;
 }
 
 std::string again_text(Again again) {
@@ -58,6 +72,14 @@ std::string schedule_text(const Layout& layout) {
 
 }  // namespace
 
+Again again_of(const config::Recompute& given) {
+  return said(given, {Again::kNothing, Again::kAttention, Again::kMlp, Again::kBlocks}, set_again);
+}
+
+Away away_of(const config::Offload& given) {
+  return said(given, {Away::kNothing, Away::kOptimizer, Away::kEverything}, set_away);
+}
+
 config::Job with_layout(config::Job job, const Layout& layout) {
   config::Parallel& parallel = job.parallel;
   parallel.pp = layout.pp;
@@ -75,10 +97,21 @@ config::Job with_layout(config::Job job, const Layout& layout) {
   return job;
 }
 
+bool can_compute_again(const config::Job& job, Again again) {
+  if (again == Again::kNothing || (job.model.frozen.empty() && job.lora.rank == 0)) return true;
+  try {
+    arch::describe(with_layout(job, {.again = again}));
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUsage) throw;
+    return false;
+  }
+  return true;
+}
+
 std::string_view name(Choice choice) {
   constexpr std::string_view kNames[] = {
-      "tp",       "pp",          "cp",        "dp",     "shards", "zero", "sequence_parallel",
-      "schedule", "micro_batch", "recompute", "offload"};
+      "tp",       "pp",          "cp",        "dp",      "shards", "zero", "sequence_parallel",
+      "schedule", "micro_batch", "recompute", "offload", "gpus"};
   return kNames[static_cast<int>(choice)];
 }
 
@@ -95,6 +128,7 @@ std::string value(const Layout& layout, Choice choice) {
     case Choice::kMicroBatch: return std::to_string(layout.micro_batch);
     case Choice::kAgain: return again_text(layout.again);
     case Choice::kAway: return away_text(layout.away);
+    case Choice::kGpus: return std::to_string(layout.world());
   }
   return "";
 }

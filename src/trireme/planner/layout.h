@@ -43,8 +43,15 @@ struct Layout {
   bool operator==(const Layout&) const = default;
 };
 
+// What settings of a job amount to; kAsGiven for those that no search would choose.
+Again again_of(const config::Recompute& given);
+Away away_of(const config::Offload& given);
+
 // The job with this layout; its other keys stay as they are.
 config::Job with_layout(config::Job job, const Layout& layout);
+
+// Whether that can be asked of a resolved job: frozen nodes may keep nothing to compute again.
+bool can_compute_again(const config::Job& job, Again again);
 
 // What is chosen, one by one: explained and compared.
 enum class Choice : std::uint8_t {
@@ -58,9 +65,10 @@ enum class Choice : std::uint8_t {
   kSchedule,
   kMicroBatch,
   kAgain,
-  kAway
+  kAway,
+  kGpus
 };
-inline constexpr int kChoices = 11;
+inline constexpr int kChoices = 11;    // of a layout of so many GPUs: all but their number
 std::string_view name(Choice choice);  // "tp", "recompute"
 
 // The value of one choice, "8", "ZeRO-1", "zb_v", "norms and attention"; equal texts are equal choices.

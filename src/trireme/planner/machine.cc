@@ -5,15 +5,18 @@
 
 #include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
+#include "trireme/base/hash.h"
 #include "trireme/base/json.h"
 #include "trireme/plan/memory.h"
 #include "trireme/planner/calibrate.h"
+#include "trireme/planner/estimate.h"
 #include "trireme/planner/pricing.h"
 
 namespace trireme::planner {
 namespace {
 
 constexpr double kFourOfFive = 1.2816;  // standard deviations
+constexpr char kHow[] = "trireme bench calibrate";
 
 // Numbers by name, as text and back.
 using Fields = std::vector<std::pair<const char*, double*>>;
@@ -68,16 +71,45 @@ Cluster with_ranks(Cluster machine, int world, std::string_view transport) {
 
 }  // namespace
 
+std::string processor_of(std::string_view cpuinfo, int cores) {
+  std::string text;
+  for (const std::string_view key :
+       {"model name", "cpu family", "model", "stepping", "CPU implementer", "CPU part",
+        "CPU variant", "uarch", "flags", "Features", "isa"})
+    for (std::size_t at = 0; at < cpuinfo.size();) {
+      const std::size_t end = std::min(cpuinfo.find('\n', at), cpuinfo.size());
+      const std::string_view line = cpuinfo.substr(at, end - at);
+      at = end + 1;
+      const std::size_t colon = line.find(':');
+      if (colon == line.npos || line.substr(0, line.find_last_not_of(" \t", colon - 1) + 1) != key)
+        continue;
+      const std::string_view value =
+          line.substr(std::min(line.find_first_not_of(" \t", colon + 1), line.size()));
+      const bool list = key == "flags" || key == "Features" || key == "isa";
+      text += key == "model name" ? fmt::format("{}, ", value)
+              : list              ? fmt::format("{} {:08x}, ", key, hash64(value) >> 32)
+                                  : fmt::format("{} {}, ", key, value);
+      break;  // the first core stands for all
+    }
+  return fmt::format("{}{} core{}", text.empty() ? "unnamed, " : text, cores,
+                     cores == 1 ? "" : "s");
+}
+
 std::string print_calibration(const Calibration& calibration) {
   Json json{{"calibrated", calibration.date},
             {"cpu", calibration.cpu},
             {"build", calibration.build},
-            {"cores", calibration.machine.gpus_per_host}};
+            {"cores", calibration.machine.gpus_per_host},
+            {"memory", calibration.machine.gpu.memory * calibration.machine.gpus_per_host}};
   Cluster machine = calibration.machine;
   visit(json, machine, [](Json& object, const Fields& fields) {
     for (const auto& [name, value] : fields) object[name] = *value;
   });
   return json.dump(2) + "\n";
+}
+
+bool is_calibration(std::string_view text) {
+  return text.starts_with('{') && text.find("\"calibrated\"") != text.npos;
 }
 
 Calibration parse_calibration(std::string_view text, const std::string& what) {
@@ -89,18 +121,28 @@ Calibration parse_calibration(std::string_view text, const std::string& what) {
     Cluster& machine = calibration.machine;
     machine.name = "this machine";
     machine.gpu.name = "cpu core";
+    machine.gpu.cpu = true;
     machine.gpu.core.emplace();
     machine.gpu.efficiency.shared = 1;
     machine.gpus_per_host = json.at("cores").get<int>();
+    constexpr int kMost = 1024;
+    if (machine.gpus_per_host < 1 || machine.gpus_per_host > kMost)
+      fail(ErrorKind::kData, "{}: {} cores, which needs to be 1 to {}; calibrate again: {}", what,
+           machine.gpus_per_host, kMost, kHow);
+    machine.gpu.memory = json.at("memory").get<std::int64_t>() / machine.gpus_per_host;
+    if (machine.gpu.memory <= 0)
+      fail(ErrorKind::kData, "{}: a core has {} bytes of memory; calibrate again: {}", what,
+           machine.gpu.memory, kHow);
     if (json.contains("tiers"))
       for (const auto& [name, tier] : json["tiers"].items())
         machine.tiers.push_back({.name = name});
     visit(json, machine, [&](const Json& object, const Fields& fields) {
       for (const auto& [name, value] : fields) {
         *value = object.at(name).get<double>();
-        if (!std::isfinite(*value) || *value < 0)
-          fail(ErrorKind::kData, "{}: {} is {}; calibrate again: trireme bench calibrate", what,
-               name, *value);
+        const bool divides =
+            std::string_view(name).ends_with("rate") || std::string_view(name) == "attention";
+        if (!std::isfinite(*value) || *value < 0 || (divides && *value == 0))
+          fail(ErrorKind::kData, "{}: {} is {}; calibrate again: {}", what, name, *value, kHow);
       }
     });
     machine.gpu.fp32_flops = machine.gpu.core->fp32.forward.rate;
@@ -108,8 +150,7 @@ Calibration parse_calibration(std::string_view text, const std::string& what) {
     machine.gpu.memory_rate = machine.gpu.core->update_rate;
     return calibration;
   } catch (const Json::exception& error) {
-    fail(ErrorKind::kData, "{}: no calibration: {}; make one: trireme bench calibrate", what,
-         error.what());
+    fail(ErrorKind::kData, "{}: no calibration: {}; make one: {}", what, error.what(), kHow);
   }
 }
 
@@ -122,6 +163,23 @@ std::string unforeseen(const config::Job& job) {
     return "what is offloaded is not calibrated";
   if (job.lora.rank > 0) return "adapters are not calibrated";
   return "";
+}
+
+StepForecast forecast_on(const plan::PlanSet& plan, const config::Job& job,
+                         const Practice& practice, const Cluster& cluster) {
+  if (cluster.gpu.core) return forecast_step(plan, job, cluster);
+  const Pricing pricing(job, practice, cluster);
+  StepForecast forecast{.lines = sim::simulate(plan, line_cost(plan, pricing)),
+                        .source = "by cluster " + cluster.name};
+  forecast.step_s = forecast.lines.step_s;
+  return forecast;
+}
+
+double on_cores(const Cluster& machine, int ranks, double seconds) {
+  if (!machine.gpu.core) return seconds;
+  const Core& core = *machine.gpu.core;
+  const sim::Cores cores{.count = machine.gpus_per_host, .crowding = core.crowding};
+  return (seconds + core.step_s) / cores.speed(ranks);
 }
 
 StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
@@ -159,6 +217,10 @@ StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
   StepForecast forecast = forecast_step(plan, job, calibration.machine, ranks);
   forecast.source = "by the calibration of " + calibration.date;
   return forecast;
+}
+
+StepForecast no_forecast(const plan::PlanSet& plan, const std::string& why) {
+  return {.lines = sim::simulate(plan, sim::CostModel{}), .source = "none: " + why};
 }
 
 StepForecast uncalibrated_step(const plan::PlanSet& plan, const std::string& why, double flops) {

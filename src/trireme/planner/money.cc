@@ -10,11 +10,6 @@
 namespace trireme::planner {
 namespace {
 
-// No checkpoint is of use behind the end of a run.
-double interval_of(const Rental& run, double best_s) {
-  return std::min(best_s, std::max(3600 * run.useful_hours, run.checkpoint.write_s));
-}
-
 Goodput goodput_of(const Cluster& cluster, const Rental& run, const Price& price, bool spot) {
   const Failures failures{.mttf_s = mttf_s(cluster.failures_per_gpu_hour, run.gpus),
                           .restart_s = cluster.restart_s};
@@ -24,7 +19,7 @@ Goodput goodput_of(const Cluster& cluster, const Rental& run, const Price& price
   const double hosts = std::ceil(run.gpus / cluster.gpus_per_host);
   const Spot taken{.preemption_s = 3600 / (price.preemptions_per_hour * hosts),
                    .notice_s = price.notice_s,
-                   .replace_s = run.replace_s};
+                   .replace_s = cluster.replace_s};
   return goodput(failures, run.checkpoint, taken,
                  interval_of(run, best_interval_s(failures, run.checkpoint, taken)));
 }
@@ -85,6 +80,10 @@ double dollars(const std::vector<Item>& items) {
   double sum = 0;
   for (const Item& item : items) sum += item.dollars;
   return sum;
+}
+
+double interval_of(const Rental& run, double best_s) {
+  return std::min(best_s, std::max(3600 * run.useful_hours, run.checkpoint.write_s));
 }
 
 std::vector<Offer> offers(const Cluster& cluster, const Rental& run) {

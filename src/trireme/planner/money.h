@@ -42,11 +42,13 @@ struct Rental {
   double useful_hours = 0;  // if nothing stopped it and checkpoints were free
   double gpus = 0;
   Checkpointing checkpoint;
-  double replace_s = 0;        // until there is another host for one that was taken
   double deadline_hours = 0;   // 0: none
   std::vector<Item> extras;    // storage, egress
   double dollars_per_kwh = 0;  // 0: in the price of the GPUs
 };
+
+// Seconds between the run's checkpoints: none is of use behind its end.
+double interval_of(const Rental& run, double best_s);
 
 // What one of a cluster's prices comes to.
 struct Offer {

@@ -2,21 +2,61 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "trireme/base/error.h"
 
 namespace trireme::planner {
 namespace {
 
-// Ranks between neighbours of a group along its innermost axis, and the members' span in ranks: a group over several
-// axes has neighbours as near as the innermost of them.
-int stride_of(const mesh::Mesh& mesh, mesh::AxisSet axes) {
+// Ranks from one to the next along an axis.
+int stride_of(const mesh::Mesh& mesh, mesh::Axis axis) {
   int stride = 1;
-  for (const mesh::Axis axis : mesh::kAllAxes) {
-    if (axes.contains(axis) && mesh.degree(axis) > 1) return stride;
-    stride *= mesh.degree(axis);
+  for (const mesh::Axis inner : mesh::kAllAxes) {
+    if (inner == axis) break;
+    stride *= mesh.degree(inner);
   }
   return stride;
+}
+
+// How many members of a group are among `span` neighbouring ranks, where all groups lie alike.
+std::optional<int> alike(const mesh::Mesh& mesh, mesh::AxisSet axes, int span) {
+  int members = 1;
+  for (const mesh::Axis axis : mesh::kAllAxes) {
+    const int degree = mesh.degree(axis), stride = stride_of(mesh, axis);
+    if (degree == 1 || stride % span == 0) continue;
+    const bool within = span % (stride * degree) == 0;
+    if (!within && (span % stride != 0 || stride * degree % span != 0)) return std::nullopt;
+    if (axes.contains(axis)) members *= within ? degree : span / stride;
+  }
+  return members;
+}
+
+// What a tier joins of a group: blocks of the tier within it, and the members of each.
+struct Met {
+  int blocks = 1;  // that meet in one place
+  int fewest = 0;  // members of one
+};
+
+// Of all groups, the most blocks and the fewest members: what lies worst, all others wait for.
+Met meet(const std::vector<std::vector<int>>& groups, int inner, int outer) {
+  Met met;
+  for (const std::vector<int>& group : groups)
+    for (std::size_t first = 0; first < group.size();) {
+      std::size_t last = first;
+      int blocks = 0, fewest = 0;
+      while (last < group.size() && group[last] / outer == group[first] / outer) {
+        const std::size_t start = last;
+        while (last < group.size() && group[last] / inner == group[start] / inner) ++last;
+        const int members = static_cast<int>(last - start);
+        fewest = blocks == 0 ? members : std::min(fewest, members);
+        ++blocks;
+      }
+      if (blocks > 1) met.fewest = met.fewest == 0 ? fewest : std::min(met.fewest, fewest);
+      met.blocks = std::max(met.blocks, blocks);
+      first = last;
+    }
+  return met;
 }
 
 double bytes_per_s(const Tier& tier) { return tier.rate * tier.efficiency; }
@@ -36,19 +76,32 @@ Network::Network(const Cluster& cluster, const mesh::Mesh& mesh) : cluster_(clus
          cluster.name, mesh.world());
 }
 
-std::vector<Network::Hop> Network::hops(mesh::AxisSet axes) const {
-  const int size = mesh_.degree(axes), stride = stride_of(mesh_, axes);
+std::vector<Network::Hop> Network::make_hops(mesh::AxisSet axes) const {
   std::vector<Hop> hops;
-  int joined = 1;  // members that inner tiers have joined
+  std::vector<std::vector<int>> groups;
+  int inner = 1;
   for (const Tier& tier : cluster_.tiers) {
-    const int reach = tier.span == 0 ? size : std::clamp(tier.span / stride, 1, size);
-    if (reach <= joined) continue;
-    hops.push_back(
-        {.members = reach / joined, .links = static_cast<double>(joined), .tier = &tier});
-    joined = reach;
-    if (joined == size) break;
+    const int outer = tier.span == 0 ? mesh_.world() : tier.span;
+    const std::optional<int> within = alike(mesh_, axes, inner), all = alike(mesh_, axes, outer);
+    Met met;
+    if (within && all) {
+      met = {.blocks = *all / *within, .fewest = *within};
+    } else {
+      if (groups.empty()) groups = mesh_.groups(axes);
+      met = meet(groups, inner, outer);
+    }
+    if (met.blocks > 1)
+      hops.push_back(
+          {.members = met.blocks, .links = static_cast<double>(met.fewest), .tier = &tier});
+    inner = outer;
   }
   return hops;
+}
+
+const std::vector<Network::Hop>& Network::hops(mesh::AxisSet axes) const {
+  const auto [at, absent] = hops_.try_emplace(axes.bits());
+  if (absent) at->second = make_hops(axes);
+  return at->second;
 }
 
 double Network::seconds(plan::Exchange kind, mesh::AxisSet axes, double bytes) const {
@@ -69,7 +122,7 @@ double Network::seconds(plan::Exchange kind, mesh::AxisSet axes, double bytes) c
   switch (kind) {
     case plan::Exchange::kAllReduce: return 2 * (share * bytes * slowest + latency);
     case plan::Exchange::kAllToAll: {
-      const Hop outer = hops(axes).back();
+      const Hop& outer = hops(axes).back();
       return share * bytes / bytes_per_s(*outer.tier) + latency;
     }
     default: return share * bytes * slowest + latency;

@@ -1,6 +1,10 @@
 // Network: the seconds of collectives and transfers, from where the ranks of a group are.
 #pragma once
 
+#include <cstdint>
+#include <map>
+#include <vector>
+
 #include "trireme/mesh/mesh.h"
 #include "trireme/plan/program.h"
 #include "trireme/planner/hardware.h"
@@ -8,7 +12,8 @@
 namespace trireme::planner {
 
 // Ranks of a mesh on the hosts of a cluster, in rank order. All groups over the same axes communicate at the same time, so
-// that the members a group has on a host get their share of its links and no more.
+// that the members a group has on a host get their share of its links and no more, and wait for the group that lies worst:
+// over most hosts, or with fewest members on one.
 class Network {
  public:
   // Throws Error{kUsage} where the cluster has fewer processors than the mesh has ranks, or no tier joins them all.
@@ -29,10 +34,12 @@ class Network {
     double links = 1;  // of the tier's, for each of them
     const Tier* tier = nullptr;
   };
-  std::vector<Hop> hops(mesh::AxisSet axes) const;
+  const std::vector<Hop>& hops(mesh::AxisSet axes) const;
+  std::vector<Hop> make_hops(mesh::AxisSet axes) const;
 
   const Cluster& cluster_;
   mesh::Mesh mesh_;
+  mutable std::map<std::uint8_t, std::vector<Hop>> hops_;  // by the bits of axes
 };
 
 }  // namespace trireme::planner

@@ -1,12 +1,17 @@
 // Practice: how a system computes a model, where systems differ. Facts about programs, nothing fitted.
 #pragma once
 
+#include <string>
+
+#include "trireme/config/job.h"
+
 namespace trireme::planner {
 
 enum class AttentionKernel {
   kUnfused,  // two batched products with the probabilities in memory between them
   kFlash,    // fused, by blocks (Dao et al. 2022)
-  kFlash2    // with less work between the products, twice as fast (Dao 2023)
+  kFlash2,   // with less work between the products, twice as fast (Dao 2023)
+  kRows      // unfused, in fp32, some rows of queries at a time: ops/aten/attention
 };
 enum class Fusion {
   kEager,    // a kernel for each elementwise operation
@@ -37,5 +42,11 @@ struct Practice {
   bool splits_transfers = false;   // each tp rank sends a part, gathered inside the host (SC21)
   bool operator==(const Practice&) const = default;
 };
+
+// Why the runtime's attention on GPUs is not fused in a job, as "model.dropout=0.1"; empty where it is.
+std::string unfused(const config::Job& job);
+
+// `practice` as the job asks for it: with its dropout and, on GPUs, with attention as it computes there.
+Practice asked(Practice practice, const config::Job& job, bool gpus);
 
 }  // namespace trireme::planner

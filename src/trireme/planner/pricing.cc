@@ -39,17 +39,22 @@ bool follows_transfer(const plan::PlanSet& plan, const plan::Instr& line) {
 }  // namespace
 
 Pricing::Pricing(const config::Job& job, const Practice& practice, const Cluster& cluster)
-    : job_(job), practice_(practice), cluster_(cluster), network_(cluster, arch::mesh_of(job)) {
-  const ModelKernels kernels = model_kernels(job, practice);
-  embed_ = priced(cluster.gpu, practice, kernels.embed);
-  block_ = priced(cluster.gpu, practice, kernels.block);
-  head_ = priced(cluster.gpu, practice, kernels.head);
-}
+    : job_(job),
+      practice_(practice),
+      cluster_(cluster),
+      network_(cluster, arch::mesh_of(job)),
+      forms_(job) {}
 
 const NodeCost& Pricing::cost_of(const plan::Node& node) const {
-  if (node.name == "embed") return embed_;
-  if (node.name == "head") return head_;
-  return block_;
+  const auto [named, unnamed] = forms_of_nodes_.try_emplace(node.name);
+  if (unnamed) {
+    named->second = forms_.of(node.name);
+    check_type(cluster_.gpu, named->second.type);
+  }
+  const NodeForm& form = named->second;
+  const auto [cost, absent] = costs_.try_emplace(form);
+  if (absent) cost->second = priced(cluster_.gpu, practice_, node_kernels(job_, practice_, form));
+  return cost->second;
 }
 
 double Pricing::exchange(const sim::Exchanged& exchanged) const {

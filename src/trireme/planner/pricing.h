@@ -53,7 +53,9 @@ class Pricing {
   const Practice& practice_;
   const Cluster& cluster_;
   Network network_;
-  NodeCost embed_, block_, head_;
+  NodeForms forms_;
+  mutable std::map<std::string, NodeForm, std::less<>> forms_of_nodes_;
+  mutable std::map<NodeForm, NodeCost> costs_;
 };
 
 }  // namespace trireme::planner

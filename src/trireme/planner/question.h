@@ -24,12 +24,18 @@ struct Question {
   bool keeps(std::string_view key) const;
 };
 
+// Whether a search chooses this key of a job unless it is kept.
+bool chosen(std::string_view key);
+
 // Whether ranks are GPUs; else cores, whose memory is the host's.
 bool on_gpus(const Cluster& cluster);
 
-// Bytes that a rank has for everything, and what it needs beside tensors.
-double memory_of(const Cluster& cluster);
-MemoryConstants memory_constants(const Cluster& cluster);
+// Bytes that a rank has for everything, and what it needs beside tensors. Few ranks on cores share all of the host's.
+double memory_of(const Question& question);
+MemoryConstants memory_constants(const Question& question);
+
+// Of memory_of, what a run may need and still not fail (kUsable).
+double usable_memory(const Question& question);
 
 // The question checked and completed: what is not kept has its default, precision and device are those of the cluster's
 // ranks. Throws Error{kUsage} for no GPUs, more than there are, and keys that nothing chooses.

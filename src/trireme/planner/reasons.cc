@@ -3,10 +3,9 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <limits>
-
-#include "trireme/config/resolve.h"
 
 namespace trireme::planner {
 namespace {
@@ -53,9 +52,12 @@ class Reasons {
                                           "parallel.sequence_parallel",
                                           "parallel.schedule",
                                           "run.micro_batch",
-                                          "recompute.policy",
-                                          ""};
-    return question_.keeps(kKeys[static_cast<int>(choice)]);
+                                          "recompute.",
+                                          "offload."};
+    const std::string_view key = kKeys[static_cast<int>(choice)];
+    return !key.empty() && std::ranges::any_of(question_.kept, [&](const std::string& kept) {
+      return key.ends_with('.') ? kept.starts_with(key) : kept == key;
+    });
   }
 
   void explain(Choice choice) {
@@ -111,8 +113,9 @@ class Reasons {
   std::string place(Choice choice, bool first) const {
     if (choice != Choice::kTp || layout_.tp == 1) return "";
     const Cluster& cluster = question_.cluster;
-    const auto tier = std::ranges::find_if(
-        cluster.tiers, [&](const Tier& one) { return one.span == 0 || one.span >= layout_.tp; });
+    const auto tier = std::ranges::find_if(cluster.tiers, [&](const Tier& one) {
+      return one.span == 0 || one.span % layout_.tp == 0;
+    });
     if (tier == cluster.tiers.end() || tier->span == 0) return "";
     return fmt::format("{} it stays inside the {} of {} GPUs", first ? ":" : ";", tier->name,
                        tier->span);
@@ -208,19 +211,22 @@ class Reasons {
           }
         break;
       }
-      case Choice::kAgain:
-        for (const Again again :
-             {Again::kNothing, Again::kAttention, Again::kMlp, Again::kBlocks}) {
-          other.again = again;
-          const int apart = static_cast<int>(again) - static_cast<int>(layout_.again);
-          if (apart == 1 || apart == -1) offer(other);
-        }
+      case Choice::kAgain:  // the nearest that there is, less and more
+        for (const int step : {-1, 1})
+          for (int at = static_cast<int>(layout_.again) + step;
+               at >= 0 && at <= static_cast<int>(Again::kBlocks); at += step) {
+            other.again = static_cast<Again>(at);
+            if (!can_compute_again(sieved_.sieve().alone(), other.again)) continue;
+            offer(other);
+            break;
+          }
         break;
       case Choice::kAway:
         other.away = Away::kNothing;
         offer(other);
         break;
-      case Choice::kDp: break;
+      case Choice::kDp:
+      case Choice::kGpus: break;
     }
     return near;
   }
@@ -248,9 +254,9 @@ class Reasons {
     const bool divides = batch % (std::int64_t{twin.micro_batch} * twin.dp()) == 0;
     std::string text;
     if (divides) {
-      const double bytes = sieved_.sieve().price(twin).bytes, limit = memory_of(question_.cluster);
+      const double bytes = sieved_.sieve().price(twin).bytes, limit = sieved_.limit();
       if (bytes > limit)
-        text = fmt::format("{} needs {:.3g} GiB of {:.3g}", other, gib(bytes), gib(limit));
+        text = fmt::format("{} needs {:.3g} GiB of usable {:.3g}", other, gib(bytes), gib(limit));
       if (bytes > limit && choice == Choice::kAway) return text;
     }
     const std::optional<Priced> best =
@@ -283,6 +289,7 @@ class Reasons {
       case Choice::kAgain: return one.again == twin.again;
       case Choice::kAway: return one.away == twin.away;
       case Choice::kDp: return one.dp() == twin.dp();
+      case Choice::kGpus: return one.world() == twin.world();
     }
     return false;
   }
@@ -371,35 +378,14 @@ std::vector<Change> changes(const Answer& answer, const Sieved& now) {
     double ahead = 1;
     if (const auto before = now.estimated(first.layout); own && before && fits(now)(*before))
       ahead = std::max(ahead, own->estimate / before->estimate);
-    const bool alters = !same || same->estimate > kTelling * ahead * first.estimate;
+    const double kept = same ? same->estimate : 0;
+    const bool alters = !same || kept > kTelling * ahead * first.estimate;
     changes.push_back({.what = what,
                        .best = alters ? first.layout : chosen,
-                       .seconds = told * (alters ? ahead * first.estimate : same->estimate),
+                       .seconds = told * (alters ? ahead * first.estimate : kept),
                        .alters = alters});
   }
   return changes;
-}
-
-std::vector<std::string> notes(const Answer& answer) {
-  const Option& option = answer.options.front();
-  const config::Job& job = option.job;
-  const Cluster& cluster = answer.question.cluster;
-  std::vector<std::string> notes = config::notes(job);
-  if (!on_gpus(cluster)) return notes;
-  if (job.precision.compute == DType::kF32 && cluster.gpu.half_flops > cluster.gpu.fp32_flops)
-    notes.push_back(fmt::format(
-        "precision.compute=fp32 has {:.0f} of the {:.0f} TFLOP/s that bf16 has on a {}",
-        cluster.gpu.fp32_flops / 1e12, cluster.gpu.half_flops / 1e12, cluster.gpu.name));
-  // docs/gpu.md: what computes there.
-  if (job.model.family == config::Family::kLlama)
-    notes.push_back(
-        "priced, not there yet: norms and rotary positions in one kernel each; on GPUs the runtime "
-        "makes them of elementwise operators (docs/gpu.md)");
-  if (option.layout.world() > 1)
-    notes.push_back(
-        "priced, not there yet: collectives behind computing; on GPUs the runtime's host waits for "
-        "each (docs/gpu.md)");
-  return notes;
 }
 
 }  // namespace trireme::planner

@@ -3,7 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <bit>
+#include <cmath>
 #include <deque>
 #include <memory>
 
@@ -54,6 +54,7 @@ std::vector<int> gpu_counts(const Question& question, Objective by) {
 struct Count {
   Question question;
   std::unique_ptr<Sieved> sieved;
+  double least = 0;  // seconds of the best by the second sieve; 0: nothing fits
 };
 
 class Search {
@@ -77,6 +78,8 @@ class Search {
       say("explaining");
       const Sieved& sieved = *part_of(answer.options.front().layout).sieved;
       answer.reasons = reasons(answer, sieved);
+      if (settings_.by == Objective::kMoney)
+        answer.reasons.insert(answer.reasons.begin(), reason_of_count(answer.options.front()));
       answer.changes = changes(answer, sieved);
       answer.notes = notes(answer);
     }
@@ -100,7 +103,7 @@ class Search {
     parts_.clear();
     std::vector<Priced> best;
     for (const int gpus : gpu_counts(whole_, settings_.by)) {
-      Count& part = parts_.emplace_back(Count{.question = whole_, .sieved = nullptr});
+      Count& part = parts_.emplace_back(Count{.question = whole_, .sieved = nullptr, .least = 0});
       part.question.gpus = gpus;
       if (gpus > 1 && on_gpus(whole_.cluster))
         part.question.job.precision.numerics = config::Numerics::kFast;
@@ -109,6 +112,8 @@ class Search {
       effort_.layouts += part.sieved->seen();
       effort_.fitting += static_cast<std::int64_t>(part.sieved->fitting().size());
       const std::vector<Priced> some = part.sieved->best(settings_.estimated);
+      if (const auto& refused = part.sieved->refusal().error) refusal_.take(*refused);
+      part.least = some.empty() ? 0 : some.front().estimate;
       effort_.estimated += static_cast<int>(some.size());
       best.insert(best.end(), some.begin(), some.end());
     }
@@ -130,7 +135,8 @@ class Search {
       if (kept >= kFinalists && alike > 0) continue;
       ++tried;
       say(fmt::format("proving {}", text(priced.layout)));
-      if (std::optional<Option> option = compiled(question_of(priced.layout), priced)) {
+      if (std::optional<Option> option =
+              compiled(question_of(priced.layout), priced, false, &refusal_)) {
         options_.push_back(std::move(*option));
         ++kept;
       }
@@ -159,6 +165,7 @@ class Search {
     prefer_simple();
     while (!options_.empty() && !options_.front().whole) {
       const Option& first = options_.front();
+      if (too_long(first.job)) break;
       say(fmt::format("proving all of {}", text(first.layout)));
       const Priced priced{
           .layout = first.layout, .price = {.seconds = first.sieve}, .estimate = first.estimate};
@@ -171,7 +178,7 @@ class Search {
     }
   }
 
-  // Of what takes as long as the best, the simplest comes first.
+  // Of what costs as much as the best, the simplest comes first, on as many GPUs as end soonest.
   void prefer_simple() {
     constexpr double kAlike = 1.005;
     if (options_.empty()) return;
@@ -179,9 +186,14 @@ class Search {
       return cost(settings_.by, option.layout, option.seconds);
     };
     const double most = kAlike * price(options_.front());
-    std::size_t first = 0;
-    for (std::size_t at = 1; at < options_.size() && price(options_[at]) <= most; ++at)
-      if (complexity(options_[at].layout) < complexity(options_[first].layout)) first = at;
+    std::size_t first = 0, end = 1;
+    for (; end < options_.size() && price(options_[end]) <= most; ++end)
+      if (options_[end].seconds < options_[first].seconds) first = end;
+    const int gpus = options_[first].layout.world();
+    for (std::size_t at = 0; at < end; ++at)
+      if (options_[at].layout.world() == gpus &&
+          complexity(options_[at].layout) < complexity(options_[first].layout))
+        first = at;
     std::rotate(options_.begin(), options_.begin() + static_cast<std::ptrdiff_t>(first),
                 options_.begin() + static_cast<std::ptrdiff_t>(first) + 1);
   }
@@ -189,9 +201,26 @@ class Search {
   [[noreturn]] void refuse() {
     const Question& question = parts_.front().question;
     const Sieved plain(question, Away::kNothing);
+    if (!plain.smallest() && plain.crowded())
+      fail(ErrorKind::kNoRoom,
+           "what leaves memory needs {:.1f} GiB of its host's for each of {} GPUs ({}), of which "
+           "there are {:.1f} GiB; offload less, or give the cluster more host_memory",
+           gibibytes(plain.crowded()->price.host),
+           std::min(question.gpus, question.cluster.gpus_per_host), text(plain.crowded()->layout),
+           gibibytes(static_cast<double>(question.cluster.host_memory)));
     if (!plain.smallest()) refuse_space(question);
     const Priced& least = *plain.smallest();
     const Cluster& cluster = question.cluster;
+    // Where memory is not what is missing, what is.
+    if (least.price.bytes <= plain.limit() && refusal_.error)
+      fail(refusal_.error->kind(), "no layout of {} GPUs can be: {}", question.gpus,
+           refusal_.error->what());
+    if (plain.limit() < usable_memory(question))
+      fail(ErrorKind::kNoRoom,
+           "no layout of {} GPUs does with recompute.memory={}: the smallest need is {:.1f} GiB a "
+           "GPU ({}); allow more, or take more GPUs",
+           question.gpus, exact_text(question.job.recompute.memory), gibibytes(least.price.bytes),
+           text(least.layout));
     // What one GPU lacks, others share.
     int more = question.gpus;
     std::optional<int> enough;
@@ -201,29 +230,53 @@ class Search {
       larger.cluster.hosts =
           std::max(cluster.hosts, (doubled + cluster.gpus_per_host - 1) / cluster.gpus_per_host);
       const Sieved sieved(larger, Away::kNothing);
-      if (sieved.smallest() && sieved.smallest()->price.bytes <= memory_of(cluster))
-        enough = doubled;
+      if (sieved.smallest() && sieved.smallest()->price.bytes <= sieved.limit()) enough = doubled;
       more = doubled;
     }
+    const int hosts = (enough.value_or(0) + cluster.gpus_per_host - 1) / cluster.gpus_per_host;
     const std::string help =
-        enough ? fmt::format("{} GPUs are enough", *enough)
+        enough ? fmt::format("{} GPUs are enough{}", *enough,
+                             hosts > cluster.hosts
+                                 ? fmt::format(", on {} hosts, of which the cluster has {}", hosts,
+                                               cluster.hosts)
+                                 : "")
                : fmt::format("not even {} GPUs are enough: shorten model.seq_len", more);
-    fail(
-        ErrorKind::kNoRoom,
-        "nothing fits on {} {}: the smallest need is {:.1f} GiB a GPU ({}), a {} has {:.1f} GiB{}; "
-        "{}",
-        question.gpus, question.gpus == 1 ? "GPU" : "GPUs", gibibytes(least.price.bytes),
-        text(least.layout), cluster.gpu.name, gibibytes(memory_of(cluster)),
-        cluster.host_rate > 0 && cluster.host_memory > 0
-            ? ", and what could wait in host memory is not enough less"
-            : "",
-        help);
+    fail(ErrorKind::kNoRoom,
+         "nothing fits on {} {}: the smallest need is {:.1f} GiB a GPU ({}), a {} has {:.1f} GiB, "
+         "of which {:.0f} % "
+         "can be used{}; {}",
+         question.gpus, question.gpus == 1 ? "GPU" : "GPUs", gibibytes(least.price.bytes),
+         text(least.layout), cluster.gpu.name, gibibytes(memory_of(question)), 100 * kUsable,
+         cluster.host_rate > 0 && cluster.host_memory > 0
+             ? ", and what could wait in host memory is not enough less"
+             : "",
+         help);
+  }
+
+  // What a token costs on the other numbers of GPUs.
+  Reason reason_of_count(const Option& best) const {
+    std::string text = fmt::format("{} GPUs", best.layout.world());
+    const Count& own = part_of(best.layout);
+    const double cost = own.least * own.question.gpus;
+    std::string_view between = ":";
+    for (const Count& part : parts_) {
+      if (part.question.gpus == own.question.gpus) continue;
+      const double percent = 100 * (part.least * part.question.gpus / cost - 1);
+      text += part.least == 0
+                  ? fmt::format("{} nothing fits on {}", between, part.question.gpus)
+                  : fmt::format("{} a token costs {:.1f} % {} on {}, {:.3g} times as long a step",
+                                between, std::abs(percent), percent < 0 ? "less" : "more",
+                                part.question.gpus, part.least / own.least);
+      between = ";";
+    }
+    return {Choice::kGpus, text};
   }
 
   const Settings& settings_;
   Question whole_;
   std::deque<Count> parts_;
   std::vector<Option> options_;
+  Refusal refusal_;
   Effort effort_;
 };
 
@@ -238,8 +291,8 @@ double Option::tokens() const {
 }
 
 double Option::mfu(const Cluster& cluster) const {
-  const Math math = job.precision.compute == DType::kF32 ? Math::kFp32 : Math::kHalf;
-  return model_flops / (seconds * layout.world() * peak(cluster.gpu, math));
+  return model_flops /
+         (seconds * layout.world() * peak(cluster.gpu, math_of(job.precision.compute)));
 }
 
 Answer search(Question question, const Settings& settings) {

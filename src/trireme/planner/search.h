@@ -33,18 +33,20 @@ struct Settings {
 // A layout that was compiled and proven.
 struct Option {
   Layout layout;
-  config::Job job;         // resolved
-  double seconds = 0;      // of a step
-  double estimate = 0;     // by the second sieve
-  double sieve = 0;        // and by the first
-  DeviceMemory memory;     // of the rank that needs most
-  double host = 0;         // bytes of one rank in host memory
-  bool whole = true;       // all micro-batches were compiled; else a few, and the rest estimated
-  double bubble = 0;       // share of the step in which ranks stand idle
-  double exposed = 0;      // seconds of communication that nothing covers
-  double model_flops = 0;  // of a step, by `convention`
+  config::Job job;           // resolved
+  double seconds = 0;        // of a step
+  double low = 0, high = 0;  // the machine's own band, where it was calibrated; else 0
+  double estimate = 0;       // by the second sieve
+  double sieve = 0;          // and by the first
+  DeviceMemory memory;       // of the rank that needs most
+  double host = 0;           // bytes of one rank in host memory
+  bool whole = true;         // all micro-batches were compiled; else a few, and the rest estimated
+  double bubble = 0;         // share of the step in which ranks stand idle
+  double exposed = 0;        // seconds of communication that nothing covers
+  double model_flops = 0;    // of a step, by `convention`
   std::string convention;
   double parameters = 0;
+  double trained = 0;  // of them
 
   double mfu(const Cluster& cluster) const;
   double tokens() const;  // of a step

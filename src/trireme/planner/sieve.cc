@@ -10,6 +10,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/plan/memory.h"
 #include "trireme/plan/unit_types.h"
+#include "trireme/planner/machine.h"
 #include "trireme/planner/pricing.h"
 
 namespace trireme::planner {
@@ -19,13 +20,16 @@ using mesh::Axis;
 using plan::Verb;
 using plan::schedules::Schedule;
 
-Piece piece_of(const Pricing& pricing, const plan::Program& program, const plan::Node& node) {
+Piece piece_of(const Pricing& pricing, const plan::Program& program, const plan::Node& node,
+               bool has_backward) {
   Piece piece;
   piece.forward = pricing.node(node, Verb::kForward);
-  piece.weight = pricing.node(node, Verb::kBackwardWeight);
-  piece.input = pricing.node(node, Verb::kBackward) - piece.weight;
   const bool again = node.segment >= 0;
-  if (again) piece.input += piece.forward;
+  if (has_backward) {
+    piece.weight = pricing.node(node, Verb::kBackwardWeight);
+    piece.input = pricing.node(node, Verb::kBackward) - piece.weight;
+    if (again) piece.input += piece.forward;
+  }
   double reads = 0, writes = 0;
   for (const plan::ValueId value : node.reads) reads += program.values[value].bytes;
   for (const plan::ValueId value : node.writes)
@@ -41,7 +45,7 @@ Piece piece_of(const Pricing& pricing, const plan::Program& program, const plan:
     piece.numel += static_cast<double>(unit.numel);
     if (unit.trainable) piece.trained += static_cast<double>(unit.numel);
   }
-  piece.flops = node.flops + node.backward_flops.value_or(2 * node.flops);
+  piece.flops = node.flops + has_backward * node.backward_flops.value_or(2 * node.flops);
   return piece;
 }
 
@@ -98,13 +102,18 @@ struct Sieve::Stage {
   double units = 0;
 };
 
+// What waits elsewhere of a rank's.
+struct Sieve::Beside {
+  double host = 0;   // bytes
+  double moved = 0;  // seconds for what leaves and comes back once a step
+};
+
 Sieve::Sieve(const Question& question)
     : question_(question),
       alone_(resolved_alone(question)),
-      constants_(memory_constants(question.cluster)) {
-  const config::Offload& offload = question.job.offload;
-  if (offload.optimizer != config::OffloadTier::kNone) given_ = Away::kOptimizer;
-  if (offload.params != config::OffloadTier::kNone) given_ = Away::kEverything;
+      constants_(memory_constants(question)) {
+  for (std::size_t away = 0; away < offloads_.size(); ++away)
+    offloads_[away] = with_layout(question.job, {.away = static_cast<Away>(away)}).offload;
   const plan::Recipe recipe = arch::recipe_of(alone_);
   const plan::Unit unit{.name = "block.0", .numel = 1 << 20};
   param_ = static_cast<double>(size_of(plan::param_type(recipe, unit)));
@@ -121,6 +130,13 @@ Parts Sieve::make_parts(const Layout& layout) const {
   alike.schedule = Schedule::k1F1B;
   alike.zero = 0;
   job = with_layout(std::move(job), alike);
+  // Its groups, wherever they lie among all ranks.
+  job.parallel.dp_replicate = layout.world() / (layout.tp * layout.cp);
+  // What fits is chosen for real ranks, by the second sieve; until then whole blocks, which need least.
+  if (job.recompute.policy == config::RecomputePolicy::kAuto) {
+    job.recompute.policy = config::RecomputePolicy::kFull;
+    job.recompute.memory = {};
+  }
   // Of a model all of which trains, one block is like all.
   const bool alone = job.lora.rank == 0 && job.model.frozen.empty() &&
                      job.precision.nodes.empty() && layout.again != Again::kAsGiven;
@@ -129,18 +145,24 @@ Parts Sieve::make_parts(const Layout& layout) const {
   const Pricing pricing(job, question_.practice, question_.cluster);
   Parts parts;
   parts.layers = static_cast<double>(alone_.model.layers);
-  for (const plan::Node& node : model.program.nodes) {
-    const Piece piece = piece_of(pricing, model.program, node);
-    if (node.name == "embed") {
-      parts.embed = piece;
-      parts.boundary =
-          static_cast<double>(model.program.values[static_cast<std::size_t>(node.writes[0])].bytes);
-    } else if (node.name == "head") {
-      parts.head = piece;
-      if (node.units.size() > 1 && alone_.model.tied)
-        parts.shared = static_cast<double>(model.program.units.front().numel);
-    } else {
-      add(parts.block, piece, 1.0 / static_cast<double>(job.model.layers));
+  const plan::GradientFlow flow = plan::gradient_flow(model.program);
+  for (std::size_t n = 0; n < model.program.nodes.size(); ++n) {
+    const plan::Node& node = model.program.nodes[n];
+    const Piece piece = piece_of(pricing, model.program, node, flow.node_has_backward[n]);
+    switch (kind_of(node.name)) {
+      case NodeKind::kEmbed:
+        parts.embed = piece;
+        parts.boundary = static_cast<double>(
+            model.program.values[static_cast<std::size_t>(node.writes[0])].bytes);
+        break;
+      case NodeKind::kBlock:
+        add(parts.block, piece, 1.0 / static_cast<double>(job.model.layers));
+        break;
+      case NodeKind::kHead:
+        parts.head = piece;
+        if (node.units.size() > 1 && alone_.model.tied)
+          parts.shared = static_cast<double>(model.program.units.front().numel);
+        break;
     }
   }
   return parts;
@@ -155,7 +177,7 @@ const Parts& Sieve::parts(const Layout& layout) const {
 
 // A collective's seconds are a latency and a rate: both follow from two sizes.
 Traffic Sieve::make_traffic(const Layout& layout) const {
-  const Network network(question_.cluster, mesh::Mesh({.pp = 1,
+  const Network network(question_.cluster, mesh::Mesh({.pp = layout.pp,
                                                        .dp_replicate = layout.dp_replicate,
                                                        .dp_shard = layout.dp_shard,
                                                        .cp = layout.cp,
@@ -220,15 +242,24 @@ Sieve::Stage Sieve::stage(const Layout& layout, const Parts& parts, double block
     stage.once += parts.head.kept;
     if (embed) {  // the table is there once
       stage.numel -= parts.shared;
-      stage.trained -= parts.head.trained > 0 ? parts.shared : 0;
+      stage.trained -= parts.embed.trained > 0 ? parts.shared : 0;
     }
   }
   if (layout.pp > 1) stage.once += 2 * parts.boundary;  // on its way to or from a neighbour
   return stage;
 }
 
+double Sieve::seconds_out(config::OffloadTier tier, double bytes) const {
+  const Cluster& cluster = question_.cluster;
+  const double rate = tier == config::OffloadTier::kHost ? cluster.host_rate
+                      : tier == config::OffloadTier::kNvme
+                          ? cluster.disk_rate / cluster.gpus_per_host
+                          : 0;
+  return rate > 0 ? bytes / rate : 0;
+}
+
 double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& stage, double kept_mb,
-                       double waiting_mb, double& host) const {
+                       double waiting_mb, Beside& beside) const {
   const double shards = layout.dp_shard * layout.cp;
   const bool sharded = layout.zero >= 1 && shards > 1;
   const double part = sharded ? 1 / shards : 1;
@@ -236,24 +267,32 @@ double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& st
   const bool canonical = alone_.precision.numerics == config::Numerics::kCanonical;
   const double levels = canonical ? std::floor(std::log2(m + 1)) : 1;
   double params = stage.numel * param_ * (sharded && layout.zero == 3 ? part : 1);
-  double states = stage.numel * part * master_ + stage.trained * part * states_;
+  double states = stage.trained * part * (master_ + states_);
   const bool each = sharded && layout.zero >= 2;  // scattered after every micro-batch
   double grads = stage.trained * grad_ * (each ? part : 1) * levels;
   double buffers = 0;
   if (sharded && layout.zero == 3) buffers += stage.unit * param_ * (1 + alone_.parallel.prefetch);
   if (each) buffers += 2 * stage.unit * grad_;
   if (reduce_ != grad_) buffers += stage.unit * reduce_;
-  host = 0;
-  if (away_of(layout) >= Away::kOptimizer) {
-    host += states;
-    states = 2 * stage.unit * part * (master_ + states_);
-  }
-  if (away_of(layout) == Away::kEverything) {
-    host += params + grads;
-    params = 2 * stage.unit * param_;
-    grads = 2 * stage.unit * grad_;
-  }
-  const double kept = kept_mb * stage.kept + waiting_mb * stage.waiting + stage.once;
+  double inputs = kept_mb * stage.kept;
+  const config::Offload& offload = offload_of(layout);
+  beside = {};
+  // Of a share, what a few units or values need is there.
+  const auto leave = [&](config::OffloadTier tier, double share, double& bytes, double staged) {
+    if (tier == config::OffloadTier::kNone) return;
+    const double left = share * std::max(bytes - staged, 0.0);
+    if (tier == config::OffloadTier::kHost) beside.host += share * bytes;
+    bytes -= left;
+  };
+  const std::array<double, 3> once = {states, params, grads};
+  leave(offload.optimizer, offload.ratio, states, 2 * stage.unit * part * (master_ + states_));
+  leave(offload.params, 1, params, 2 * stage.unit * param_);
+  leave(offload.grads, 1, grads, 2 * stage.unit * grad_);
+  leave(offload.activations, 1, inputs, (1 + offload.prefetch) * parts.boundary);
+  const double kept = inputs + waiting_mb * stage.waiting + stage.once;
+  // One way while the other.
+  beside.moved = seconds_out(offload.optimizer, offload.ratio * once[0]) +
+                 seconds_out(offload.params, once[1]) + seconds_out(offload.grads, once[2]);
   // The last micro-batches' activations go while gradients come.
   double steady = kept + grads;
   if (m <= kept_mb + waiting_mb)
@@ -267,19 +306,20 @@ double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& st
   if (layout.pp > 1) groups += 2 + (parts.shared > 0);
   if (layout.world() == 1) groups = 0;
   return tensors + (question_.expandable ? 0 : constants_.holes * kept) + constants_.context +
-         groups * constants_.communicator + (on_gpus(question_.cluster) ? 0 : host);
+         groups * constants_.communicator + (on_gpus(question_.cluster) ? 0 : beside.host);
 }
 
-double Sieve::memory(const Layout& layout, const Parts& parts, const Cut& cut, double& host) const {
+double Sieve::memory(const Layout& layout, const Parts& parts, const Cut& cut,
+                     Beside& beside) const {
   const auto m = static_cast<double>(micro_batches(layout));
   double most = 0;
   const auto take = [&](double blocks, bool embed, bool head, const InFlight& flight) {
-    double beside = 0;
+    Beside own;
     most = std::max(most, bytes_of(layout, parts, stage(layout, parts, blocks, embed, head),
-                                   flight.kept, flight.waiting, beside));
-    host = std::max(host, beside);
+                                   flight.kept, flight.waiting, own));
+    beside.host = std::max(beside.host, own.host);
+    beside.moved = std::max(beside.moved, own.moved);
   };
-  host = 0;
   take(cut.first, true, cut.together, in_flight(layout, m, layout.pp == 1));
   if (!cut.together) take(cut.last, false, true, in_flight(layout, m, true));
   if (layout.pp > 2) {
@@ -298,7 +338,9 @@ Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traf
   const Practice& practice = question_.practice;
   const Cut& cut = cut_of(parts, layout);
   Costs price;
-  price.bytes = memory(layout, parts, cut, price.host);
+  Beside away;
+  price.bytes = memory(layout, parts, cut, away);
+  price.host = away.host;
   const auto m = static_cast<double>(micro_batches(layout));
   const double p = layout.pp;
   // The rank that computes longest: the head's or one with most blocks.
@@ -315,7 +357,8 @@ Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traf
   const bool sharded = layout.zero >= 1;
   double gathers = 0, reduces = 0;
   if (sharded) {
-    gathers = slow.numel * param_ * traffic.gather + slow.units * traffic.gather_s;
+    gathers = (layout.zero == 3 ? slow.numel : slow.trained) * param_ * traffic.gather +
+              slow.units * traffic.gather_s;
     reduces = slow.trained * reduce_ * (traffic.scatter + traffic.replicas / shards) +
               slow.units * (traffic.scatter_s + traffic.replicas_s);
   } else {
@@ -323,6 +366,7 @@ Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traf
   }
   const double shared = question_.cluster.gpu.efficiency.shared;
   const auto beside = [&](double computing, double other) {
+    if (!practice.overlaps_shards) return computing + other;
     const double covered = std::min(other / std::max(computing, 1e-12), 1.0);
     return std::max(computing * (1 + covered * (1 / shared - 1)), other);
   };
@@ -332,13 +376,12 @@ Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traf
     forward = beside(forward, out);
     backward = beside(backward, out + reduces);
   }
-  if (away_of(layout) == Away::kEverything) {
-    const double out = slow.numel * param_ / std::max(question_.cluster.host_rate, 1.0);
-    forward = std::max(forward, out);
-    backward =
-        std::max(backward, out + slow.trained * grad_ * 2 * (layout.zero >= 2 ? 1 / shards : 1) /
-                                     std::max(question_.cluster.host_rate, 1.0));
-  }
+  const config::Offload& offload = offload_of(layout);
+  const double out = seconds_out(offload.params, slow.numel * param_) +
+                     seconds_out(offload.activations, slow.kept);
+  const double sums = slow.trained * grad_ * 2 * (layout.zero >= 2 ? 1 / shards : 1);
+  forward = std::max(forward, out);
+  backward = std::max(backward, out + seconds_out(offload.grads, sums));
   const double between = transfer(layout, parts.boundary);
   const double turn = forward + backward;
   const double mean = std::min(turn, length(all) / p * turn / std::max(length(slow), 1e-12));
@@ -368,12 +411,11 @@ Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traf
   const double stepped =
       slow.trained * part *
       (3 * static_cast<double>(size_of(alone_.precision.master.value())) + 2 * grad_ + 2 * states_);
-  step += seconds(question_.cluster.gpu, stream(stepped));
-  if (away_of(layout) >= Away::kOptimizer) {
-    price.offload = 2 * price.host / std::max(question_.cluster.host_rate, 1.0);
-    step += price.offload;
-  }
-  price.seconds = step;
+  const Gpu& gpu = question_.cluster.gpu;
+  step += gpu.core ? stepped / gpu.core->update_rate : seconds(gpu, stream(stepped));
+  price.offload = away.moved;
+  step += price.offload;
+  price.seconds = on_cores(question_.cluster, layout.world(), step);
   return price;
 }
 

@@ -82,17 +82,18 @@ class Sieve {
   Traffic make_traffic(const Layout& layout) const;
   double transfer(const Layout& layout, double bytes) const;
   Stage stage(const Layout& layout, const Parts& parts, double blocks, bool embed, bool head) const;
-  double memory(const Layout& layout, const Parts& parts, const Cut& cut, double& host) const;
+  double memory(const Layout& layout, const Parts& parts, const Cut& cut, Beside& beside) const;
   double bytes_of(const Layout& layout, const Parts& parts, const Stage& stage, double kept_mb,
-                  double waiting_mb, double& host) const;
+                  double waiting_mb, Beside& beside) const;
 
-  Away away_of(const Layout& layout) const {
-    return layout.away == Away::kAsGiven ? given_ : layout.away;
+  const config::Offload& offload_of(const Layout& layout) const {
+    return offloads_[static_cast<std::size_t>(layout.away)];
   }
+  double seconds_out(config::OffloadTier tier, double bytes) const;
 
   const Question& question_;
   config::Job alone_;
-  Away given_ = Away::kNothing;  // by the job
+  std::array<config::Offload, 4> offloads_;  // by Away
   MemoryConstants constants_;
   double param_ = 0, master_ = 0, states_ = 0, grad_ = 0, reduce_ = 0;  // bytes of an element
   mutable std::map<std::tuple<int, int, bool, int, Again>, std::unique_ptr<Parts>> parts_;

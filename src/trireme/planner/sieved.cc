@@ -1,13 +1,17 @@
 #include "trireme/planner/sieved.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <tuple>
 
-#include "trireme/arch/flops.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
+#include "trireme/plan/memory.h"
 #include "trireme/planner/estimate.h"
+#include "trireme/planner/machine.h"
 #include "trireme/planner/plan_memory.h"
 #include "trireme/planner/space.h"
 
@@ -21,17 +25,32 @@ bool host_has_room(const Question& question, double host) {
   const Cluster& cluster = question.cluster;
   if (host == 0) return true;
   if (cluster.host_rate <= 0) return false;
-  return cluster.host_memory == 0 ||
-         host * cluster.gpus_per_host <= static_cast<double>(cluster.host_memory);
+  return host * std::min(question.gpus, cluster.gpus_per_host) <=
+         static_cast<double>(cluster.host_memory);
 }
 
 }  // namespace
 
-// What making the schedule takes, about: some are searched.
+void Refusal::take(const Error& other) {
+  const bool better =
+      error && error->kind() == ErrorKind::kNoRoom && other.kind() != ErrorKind::kNoRoom;
+  if (!error || better) error.emplace(other);
+}
+
+// No more than the job allows, whose recomputation is chosen by it.
+double Sieved::limit() const {
+  const double all = usable_memory(question_);
+  const std::int64_t given = question_.job.recompute.memory.count;
+  return given > 0 ? std::min(all, static_cast<double>(given) + memory_constants(question_).context)
+                   : all;
+}
+
+// What making the schedule takes, about: some are searched, as is what to recompute, plan by plan.
 double Sieved::actions(const Layout& layout) const {
   const bool searched = layout.schedule >= plan::schedules::Schedule::kZbAuto &&
                         layout.schedule <= plan::schedules::Schedule::kVMin;
-  return (searched ? 8.0 : 1.0) * layout.pp * layout.chunks *
+  const bool weighed = question_.job.recompute.policy == config::RecomputePolicy::kAuto;
+  return (searched ? 8.0 : 1.0) * (weighed ? 64.0 : 1.0) * layout.pp * layout.chunks *
          static_cast<double>(sieve_.micro_batches(layout));
 }
 
@@ -41,7 +60,10 @@ Sieved::Sieved(const Question& question, Away away) : question_(question), sieve
     ++seen_;
     const Priced priced{.layout = layout,
                         .price = sieve_.price(layout, *family.parts, *family.traffic)};
-    if (!host_has_room(question_, priced.price.host)) return;
+    if (!host_has_room(question_, priced.price.host)) {
+      if (!crowded_ || priced.price.host < crowded_->price.host) crowded_ = priced;
+      return;
+    }
     if (!smallest_ || priced.price.bytes < smallest_->price.bytes) smallest_ = priced;
     if (priced.price.bytes <= most) fitting_.push_back(priced);
   });
@@ -96,9 +118,12 @@ std::optional<Priced> Sieved::estimated(const Layout& layout) const {
   }
   try {
     const Candidate candidate(resolved(question_, layout), question_.practice);
-    priced.estimate = candidate.step_seconds(question_.cluster) + priced.price.offload;
+    priced.estimate =
+        on_cores(question_.cluster, layout.world(), candidate.step_seconds(question_.cluster)) +
+        priced.price.offload;
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kInternal) throw;
+    refusal_.take(error);
     return std::nullopt;
   }
   return priced;
@@ -136,11 +161,21 @@ void count_memory(const Question& question, const plan::PlanSet& plan, Option& o
   for (std::size_t list = 0; list < plan.lists.size(); ++list) {
     const auto rank = static_cast<int>(
         std::ranges::find(plan.list_of_rank, static_cast<int>(list)) - plan.list_of_rank.begin());
-    DeviceMemory memory =
-        plan_memory(plan, rank, question.expandable, memory_constants(question.cluster));
+    DeviceMemory memory = plan_memory(plan, rank, question.expandable, memory_constants(question));
     option.host = std::max(option.host, memory.of(Pool::kHost));
     if (list == 0 || memory.needed() > option.memory.needed()) option.memory = std::move(memory);
   }
+}
+
+// Canonical sums of gradients are as many as the digits of their micro-batches: more than those of the short plan.
+void grow_sums(const config::Job& shorter, const Priced& priced, Option& option) {
+  const auto sums = [](const config::Job& job) {
+    return std::floor(std::log2(static_cast<double>(config::accumulation(job)) + 1));
+  };
+  for (MemoryTerm& term : option.memory.terms)
+    if (term.name == plan::name(plan::MemoryKind::kGradients))
+      term.bytes *= sums(option.job) / sums(shorter);
+  option.host = std::max(option.host, priced.price.host);
 }
 
 Option proven(const Question& question, const Priced& priced, bool all) {
@@ -154,30 +189,52 @@ Option proven(const Question& question, const Priced& priced, bool all) {
   plan::validate(plan);
   plan::check_activations_leave(plan);
   count_memory(question, plan, option);
-  const Pricing pricing(job, question.practice, question.cluster);
-  const sim::Forecast forecast = sim::simulate(plan, line_cost(plan, pricing));
+  if (!option.whole && job.precision.numerics == config::Numerics::kCanonical)
+    grow_sums(job, priced, option);
+  const Cluster& cluster = question.cluster;
+  const StepForecast forecast = forecast_on(plan, job, question.practice, cluster);
   option.seconds = forecast.step_s;
   if (!option.whole)  // what is left out takes what it takes by the estimate
-    option.seconds += priced.estimate - candidate.step_seconds(question.cluster);
-  option.bubble = forecast.bubble_fraction;
-  option.exposed = forecast.exposed_comm_s;
-  option.model_flops =
-      arch::flops_per_token(option.job.model, arch::FlopsConvention::kNanoGpt) * option.tokens();
-  option.convention = arch::name(arch::FlopsConvention::kNanoGpt);
-  option.parameters = static_cast<double>(arch::count_parameters(option.job.model).total);
+    option.seconds +=
+        priced.estimate - on_cores(cluster, priced.layout.world(), candidate.step_seconds(cluster));
+  option.low = forecast.low_s / forecast.step_s * option.seconds;
+  option.high = forecast.high_s / forecast.step_s * option.seconds;
+  option.bubble = forecast.lines.bubble_fraction;
+  option.exposed = forecast.lines.exposed_comm_s;
+  const arch::ModelSpec& model = candidate.model();
+  option.model_flops = model.flops_per_token * option.tokens();
+  option.convention = model.flops_convention;
+  option.parameters = static_cast<double>(model.parameters());
+  for (std::size_t unit = 0; unit < model.units.size(); ++unit)
+    if (model.program.units[unit].trainable)
+      option.trained += static_cast<double>(model.units[unit].numel());
   return option;
 }
 
 }  // namespace
 
-std::optional<Option> compiled(const Question& question, const Priced& priced, bool all) {
+bool too_long(const config::Job& job) {
+  constexpr double kMostForwards = 2e5;
+  return static_cast<double>(config::accumulation(job)) *
+             static_cast<double>(job.model.layers + 2) >
+         kMostForwards;
+}
+
+std::optional<Option> compiled(const Question& question, const Priced& priced, bool all,
+                               Refusal* why) {
   try {
     Option option = proven(question, priced, all);
-    const bool fits = needed(question, option) <= memory_of(question.cluster) &&
-                      host_has_room(question, option.host);
-    if (fits) return option;
+    const double bytes = needed(question, option);
+    if (bytes <= usable_memory(question) && host_has_room(question, option.host)) return option;
+    if (why != nullptr)
+      why->take(
+          Error(ErrorKind::kNoRoom,
+                fmt::format("{} needs {:.1f} GiB a GPU and {:.1f} GiB of its host's once its "
+                            "plan is counted",
+                            text(priced.layout), bytes / (1 << 30), option.host / (1 << 30))));
   } catch (const Error& error) {
     if (error.kind() == ErrorKind::kInternal) throw;
+    if (why != nullptr) why->take(error);
   }
   return std::nullopt;
 }

@@ -47,13 +47,15 @@ class Space {
       innermost_ = std::max(innermost_, question.cluster.tiers.front().span);
     layout_.away = away;
     const auto any = [&](std::string_view section) {
-      return std::ranges::any_of(question.kept, [&](const std::string& key) {
-        return key.starts_with(section) && key != "recompute.logits";
-      });
+      return std::ranges::any_of(question.kept,
+                                 [&](const std::string& key) { return key.starts_with(section); });
     };
-    if (any("offload.")) layout_.away = Away::kAsGiven;
+    if (any("offload.")) layout_.away = away_of(job_.offload);
     again_ = {Again::kNothing, Again::kAttention, Again::kMlp, Again::kBlocks};
-    if (any("recompute.")) again_ = {Again::kAsGiven};
+    if (any("recompute."))
+      again_ = {again_of(job_.recompute)};
+    else
+      std::erase_if(again_, [&](Again again) { return !can_compute_again(sieve.alone(), again); });
     sequence_ = {true, false};
     if (question.keeps("parallel.sequence_parallel")) sequence_ = {parallel.sequence_parallel};
   }
@@ -64,8 +66,9 @@ class Space {
     const std::int64_t widest = std::min<std::int64_t>(model_.heads, 2 * innermost_);
     for (const int tp :
          only(question_.keeps("parallel.tp"), parallel.tp, divisors(question_.gpus, widest)))
-      for (const int cp : only(question_.keeps("parallel.cp"), parallel.cp,
-                               divisors(question_.gpus / tp, model_.seq_len / 2)))
+      for (const int cp :
+           only(question_.keeps("parallel.cp"), parallel.cp,
+                divisors(question_.gpus / tp, std::max<std::int64_t>(model_.seq_len / 2, 1))))
         for (const bool sequence : sequence_) {
           if (tp == 1 && sequence != sequence_.front()) continue;
           layout_.tp = tp;
@@ -216,6 +219,14 @@ void refuse_space(const Question& question) {
          "no layout of {} GPUs keeps {} with run.global_batch={}; keep fewer keys, or change the "
          "GPUs or the batch",
          question.gpus, kept, question.job.run.global_batch);
+  }
+  // One that shares the batch alone may as well.
+  if (question.job.run.global_batch % question.gpus == 0) {
+    config::Job plain = question.job;
+    plain.parallel = {};
+    plain.parallel.dp_shard = question.gpus;
+    plain.run.micro_batch = 1;
+    config::resolve(plain, question.gpus, {});
   }
   std::set<std::int64_t> near;
   for (std::int64_t gpus = question.gpus; gpus > 0 && near.size() < 2; --gpus)

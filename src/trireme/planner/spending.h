@@ -26,10 +26,12 @@ struct Spending {
   // The cheapest of each kind, where the cluster has prices.
   std::optional<Offer> on_demand;
   std::optional<Offer> spot;
+  std::optional<Mix> in_time;  // the cheapest that ends by the deadline
 };
 
 // Checkpoints are of what the optimizer steps and its states, written by all hosts, behind training where the job
-// says so.
-Spending spending(const Question& question, const Option& option, double tokens);
+// says so. Throws Error{kUsage} where no offer ends within `deadline_hours`, of which 0 is none.
+Spending spending(const Question& question, const Option& option, double tokens,
+                  double deadline_hours = 0);
 
 }  // namespace trireme::planner

@@ -7,4 +7,9 @@ Band band(double seconds) {
   return {.low = seconds * (1 - kRelative), .high = seconds * (1 + kRelative)};
 }
 
+std::optional<Band> band(const Gpu& gpu, double seconds) {
+  if (!gpu.fitted) return std::nullopt;
+  return band(seconds);
+}
+
 }  // namespace trireme::planner

@@ -155,4 +155,24 @@ int Csv::count(std::size_t row, const std::string& column) const {
   return static_cast<int>(number);
 }
 
+bool Csv::flag(std::size_t row, const std::string& column) const {
+  const std::string& value = text(row, column);
+  if (value == "True" || value == "true" || value == "1") return true;
+  if (value == "False" || value == "false" || value == "0") return false;
+  unknown(row, column);
+}
+
+void Csv::unknown(std::size_t row, const std::string& column) const {
+  fail(ErrorKind::kData, "{}:{}: {} '{}' is not known here", file_, line(row), column,
+       text(row, column));
+}
+
+Csv Csv::only(const std::vector<std::size_t>& rows) const {
+  Csv some;
+  some.file_ = file_;
+  some.columns_ = columns_;
+  for (const std::size_t row : rows) some.rows_.push_back(rows_[row]);
+  return some;
+}
+
 }  // namespace trireme::planner::tables

@@ -23,6 +23,9 @@ class Csv {
   static Csv read(const std::string& path);
   static Csv parse(std::string_view text, std::string file);
 
+  // Those of its rows, in this order.
+  Csv only(const std::vector<std::size_t>& rows) const;
+
   const std::string& file() const { return file_; }
   std::size_t size() const { return rows_.size(); }
   std::size_t line(std::size_t row) const { return rows_[row].line; }  // where it begins, from 1
@@ -35,6 +38,11 @@ class Csv {
   double need(std::size_t row, const std::string& column) const;
   // Throws where it is no whole number from 1 to a million, too.
   int count(std::size_t row, const std::string& column) const;
+
+  // True, true or 1; False, false or 0; throws for anything else.
+  bool flag(std::size_t row, const std::string& column) const;
+  // Refuses a value that nothing is known of, as "FILE:LINE: COLUMN 'VALUE' is not known here".
+  [[noreturn]] void unknown(std::size_t row, const std::string& column) const;
 
  private:
   struct Row {

@@ -33,10 +33,11 @@ Case step_time_case(const Run& run, const std::vector<Cluster>& clusters,
                     double (*forecast)(const Run&, const std::vector<Cluster>&));
 
 // The tables that constants are fitted on, by name, as far as the directory has them. Runs that no fit can tell anything
-// from are left out (DeepSpeed's ZeRO-3 of 2021, docs/planner.md).
+// from are left out (Run::apart, docs/planner.md).
 std::map<std::string, std::vector<Run>> fitted_runs(const std::string& directory);
 
-// Mean of |log(forecast / measured)| and a tenth of the largest, each table weighing alike.
+// Mean of |log(forecast / measured)| by what a table is held to, most of it above four fifths of that, and a tenth of
+// the largest; summed over tables.
 double misfit(const std::map<std::string, std::vector<Run>>& tables,
               const std::vector<Cluster>& clusters);
 
@@ -48,8 +49,8 @@ void fit(const std::map<std::string, std::vector<Run>>& tables,
 // The constants by name, fitted from the shipped ones on to the rows that the directory has.
 std::vector<std::pair<std::string, double>> fit_again(const std::string& directory, int trials);
 
-// Every run of every table forecast by constants that were fitted without its group, from the shipped ones on; `progress` is
-// told each.
+// Every run of every table forecast by constants that were fitted, from the defaults on, without its group and others;
+// `progress` is told of each fit.
 LeftOut left_out_cases(const std::string& directory, int trials,
                        const std::function<void(const std::string&)>& progress);
 

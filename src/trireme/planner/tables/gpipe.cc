@@ -16,7 +16,7 @@ std::vector<Case> gpipe_cases(const Csv& csv) {
   std::vector<Case> all;
   for (std::size_t row = 0; row < csv.size(); ++row) {
     const std::string &table = csv.text(row, "table"), &model = csv.text(row, "model");
-    const double partitions = csv.need(row, "K"), micro_batches = csv.need(row, "M");
+    const double partitions = csv.count(row, "K"), micro_batches = csv.count(row, "M");
     const bool tpu = table.starts_with("2");
     Case one{
         .row = fmt::format("{} K {:g} M {:g}, table {}", model, partitions, micro_batches, table),
@@ -39,7 +39,7 @@ std::vector<Case> gpipe_cases(const Csv& csv) {
 
 Table gpipe_table() {
   return {.name = "gpipe_tables",
-          .abilities = {{.quantity = "throughput", .bar = {.mape = 10}, .null = "no bubble"}},
+          .abilities = {{.quantity = "throughput", .bar = {.largest = 10}, .null = "no bubble"}},
           .cases = gpipe_cases};
 }
 

@@ -40,7 +40,7 @@ std::vector<Case> largest_models_cases(const Csv& csv) {
   };
   std::vector<Case> all;
   for (std::size_t row = 0; row < csv.size(); ++row) {
-    const double mp = csv.need(row, "mp"), dp = csv.need(row, "gpus") / mp;
+    const double mp = csv.count(row, "mp"), dp = csv.need(row, "gpus") / mp;
     const auto add = [&](const char* quantity, const char* column, double forecast) {
       const std::string& printed = csv.text(row, column);
       const auto measured = csv.number(row, column);

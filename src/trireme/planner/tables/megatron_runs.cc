@@ -4,6 +4,8 @@
 #include <cmath>
 
 #include "trireme/base/error.h"
+#include "trireme/planner/closed_forms.h"
+#include "trireme/planner/tables/memory_runs.h"
 #include "trireme/planner/tables/runs.h"
 
 namespace trireme::planner::tables {
@@ -22,9 +24,7 @@ Practice megatron(bool adds) {
 }
 
 Dimensions gpt(const Csv& csv, std::size_t row) {
-  const auto whole = [&](const char* column) {
-    return static_cast<std::int64_t>(csv.need(row, column));
-  };
+  const auto whole = [&](const char* column) { return csv.count(row, column); };
   return {.layers = whole("layers"),
           .hidden = whole("hidden"),
           .heads = whole("heads"),
@@ -32,17 +32,19 @@ Dimensions gpt(const Csv& csv, std::size_t row) {
           .seq_len = whole("seq")};
 }
 
-int integer(const Csv& csv, std::size_t row, const char* column) {
-  return static_cast<int>(csv.need(row, column));
+GptShape shape_of(const Dimensions& model) {
+  return {.layers = static_cast<double>(model.layers),
+          .hidden = static_cast<double>(model.hidden),
+          .heads = static_cast<double>(model.heads),
+          .sequence = static_cast<double>(model.seq_len),
+          .vocabulary = static_cast<double>(model.vocab)};
 }
 
-// "250k", rounded up to a multiple of 128 on every tp rank, as Megatron-LM pads it.
-std::int64_t vocabulary(const std::string& text, int tp) {
-  const double factor = text.ends_with('k') ? 1e3 : 1;
-  const auto count =
-      static_cast<std::int64_t>(factor * number_of(text.substr(0, text.find('k'))).value_or(0));
-  const std::int64_t multiple = std::int64_t{128} * tp;
-  return (count + multiple - 1) / multiple * multiple;
+std::optional<Again> again_of(const std::string& text) {
+  if (text == "full") return Again::kEverything;
+  if (text == "selective") return Again::kAttention;
+  if (text == "no") return Again::kNothing;
+  return std::nullopt;
 }
 
 // Settings that a row leaves open: those of these that the layout can have.
@@ -60,6 +62,10 @@ std::vector<Candidate> open_settings(const Dimensions& model, Layout layout, Aga
       layout.chunks = count;
       candidates.emplace_back(job_of(model, layout, again, fp32_gradients), practice);
     }
+  if (candidates.empty())
+    fail(ErrorKind::kData,
+         "a batch of {:g} over dp {} and pp {} has no micro-batch and chunks that divide",
+         layout.global_batch, layout.dp, layout.pp);
   return candidates;
 }
 
@@ -68,25 +74,27 @@ std::vector<Candidate> open_settings(const Dimensions& model, Layout layout, Aga
 std::vector<Run> korthikanti_runs(const Csv& csv) {
   std::vector<Run> runs;
   for (std::size_t row = 0; row < csv.size(); ++row) {
-    const bool full = csv.text(row, "mode").starts_with("full");
-    const Layout layout{.tp = integer(csv, row, "tp"),
-                        .pp = integer(csv, row, "pp"),
-                        .chunks = integer(csv, row, "interleave_v"),
-                        .dp = integer(csv, row, "dp"),
-                        .sequence_parallel = !full,
-                        .micro_batch = csv.need(row, "microbatch"),
+    const std::string& mode = csv.text(row, "mode");
+    const bool sequence = mode.ends_with("_plus_SP");
+    const std::string again_text = mode.substr(0, mode.find("_recompute"));
+    const std::optional<Again> again = again_of(again_text);
+    if (!again || (!sequence && !mode.ends_with("_no_SP"))) csv.unknown(row, "mode");
+    const Layout layout{.tp = csv.count(row, "tp"),
+                        .pp = csv.count(row, "pp"),
+                        .chunks = csv.count(row, "interleave_v"),
+                        .dp = csv.count(row, "dp"),
+                        .sequence_parallel = sequence,
+                        .micro_batch = static_cast<double>(csv.count(row, "microbatch")),
                         .global_batch = csv.need(row, "global_batch")};
-    Run run{.row = csv.text(row, "model") + " " + csv.text(row, "mode"),
+    Run run{.row = csv.text(row, "model") + " " + mode,
             .group = csv.text(row, "model"),
             .lines = {csv.line(row)},
             .cluster = "selene",
-            .gpus = integer(csv, row, "gpus"),
+            .gpus = csv.count(row, "gpus"),
             .seconds = csv.need(row, "iter_time_s")};
     Practice practice = megatron(false);
     practice.tensor = TensorOverlap::kBackward;
-    run.candidates.emplace_back(
-        job_of(gpt(csv, row), layout, full ? Again::kEverything : Again::kAttention, true),
-        practice);
+    add_setting(run, gpt(csv, row), layout, *again, true, practice);
     runs.push_back(std::move(run));
   }
   return runs;
@@ -100,9 +108,10 @@ std::vector<Run> korthikanti_layers(const Csv& csv) {
   for (std::size_t row = 0; row < csv.size(); ++row) {
     const std::string& experiment = csv.text(row, "experiment");
     const auto says = [&](const char* word) { return experiment.find(word) != std::string::npos; };
-    const bool sequence = says("equence Parallel");
-    const bool selective = says("elective");
-    const bool full = !selective && !says("no recompute") && says("recompute");
+    const bool sequence = says("equence"), selective = says("elective");
+    const bool plain = says("no recompute") || experiment == "Sequence Parallelism";
+    const bool full = says("with recompute");
+    if (selective + plain + full != 1) csv.unknown(row, "experiment");
     const Layout layout{
         .tp = 8, .sequence_parallel = sequence, .micro_batch = 4, .global_batch = 4};
     Practice practice = megatron(false);
@@ -115,7 +124,7 @@ std::vector<Run> korthikanti_layers(const Csv& csv) {
             .gpus = 8,
             .timed = Timed::kForward,
             .seconds = csv.need(row, "forward_ms") / 1e3};
-    run.candidates.emplace_back(job_of(kModel, layout, again, true), practice);
+    add_setting(run, kModel, layout, again, true, practice);
     runs.push_back(run);
     run.row = experiment + ", backward";
     run.timed = Timed::kBackward;
@@ -128,15 +137,15 @@ std::vector<Run> korthikanti_layers(const Csv& csv) {
 std::vector<Run> sc21_runs(const Csv& csv) {
   std::vector<Run> runs;
   for (std::size_t row = 0; row < csv.size(); ++row) {
-    const Layout layout{.tp = integer(csv, row, "tp"),
-                        .pp = integer(csv, row, "pp"),
-                        .dp = integer(csv, row, "dp"),
+    const Layout layout{.tp = csv.count(row, "tp"),
+                        .pp = csv.count(row, "pp"),
+                        .dp = csv.count(row, "dp"),
                         .global_batch = csv.need(row, "global_batch")};
     Run run{.row = csv.text(row, "params_B") + "B",
             .group = csv.text(row, "params_B") + "B",
             .lines = {csv.line(row)},
             .cluster = "selene",
-            .gpus = integer(csv, row, "gpus"),
+            .gpus = csv.count(row, "gpus"),
             .seconds = csv.need(row, "derived_iter_time_s")};
     run.candidates = open_settings(gpt(csv, row), layout, Again::kEverything, false, megatron(true),
                                    {1, 2, 4, 8, 16}, 6);
@@ -148,25 +157,28 @@ std::vector<Run> sc21_runs(const Csv& csv) {
 std::vector<Run> sc21_zero3_runs(const Csv& csv) {
   std::vector<Run> runs;
   for (std::size_t row = 0; row < csv.size(); ++row) {
-    const bool zero3 = csv.text(row, "scheme") == "ZeRO-3";
+    const std::string& scheme = csv.text(row, "scheme");
+    const bool zero3 = scheme == "ZeRO-3";
+    if (!zero3 && scheme != "PTD-P") csv.unknown(row, "scheme");
     Practice practice = megatron(true);
     if (zero3) practice.overlaps_shards = false;
-    const Layout layout{.tp = integer(csv, row, "tp"),
-                        .pp = integer(csv, row, "pp"),
-                        .dp = integer(csv, row, "dp"),
+    const Layout layout{.tp = csv.count(row, "tp"),
+                        .pp = csv.count(row, "pp"),
+                        .dp = csv.count(row, "dp"),
                         .zero = zero3 ? 3 : 0,
-                        .micro_batch = csv.need(row, "microbatch"),
+                        .micro_batch = static_cast<double>(csv.count(row, "microbatch")),
                         .global_batch = csv.need(row, "global_batch")};
     Run run{.row = fmt::format("{} {}B {} GPUs", csv.text(row, "scheme"), csv.text(row, "params_B"),
                                csv.text(row, "gpus")),
             .group = csv.text(row, "scheme"),
             .lines = {csv.line(row)},
             .cluster = "selene",
-            .gpus = integer(csv, row, "gpus"),
+            .gpus = csv.count(row, "gpus"),
             .seconds = csv.need(row, "derived_iter_time_s")};
     const Dimensions model = gpt(csv, row);
+    if (zero3) run.apart = "ZeRO-3";  // DeepSpeed's of 2021, for which nobody has a model
     if (zero3)
-      run.candidates.emplace_back(job_of(model, layout, Again::kEverything, false), practice);
+      add_setting(run, model, layout, Again::kEverything, false, practice);
     else
       run.candidates = open_settings(model, layout, Again::kEverything, false, practice,
                                      {static_cast<int>(layout.micro_batch)}, 4);
@@ -186,7 +198,7 @@ std::vector<Run> bloom_runs(const Csv& csv) {
             .group = csv.text(row, "section"),
             .lines = {csv.line(row)},
             .cluster = "jean-zay",
-            .gpus = integer(csv, row, "gpus")};
+            .gpus = csv.count(row, "gpus")};
     const auto seconds = csv.number(row, "sec_per_iter");
     if (csv.text(row, "complete") != "1")
       run.unscored = "the row does not give all of the layout";
@@ -194,27 +206,23 @@ std::vector<Run> bloom_runs(const Csv& csv) {
       run.unscored = csv.text(row, "oom") == "1" ? "out of memory" : "no time";
     if (run.unscored.empty()) {
       run.seconds = *seconds;
-      const std::string& precision = csv.text(row, "precision");
-      const bool fp32 = precision.find("fp32") != std::string::npos;
-      const Layout layout{.tp = integer(csv, row, "tp"),
-                          .pp = integer(csv, row, "pp"),
-                          .dp = integer(csv, row, "dp"),
-                          .zero = integer(csv, row, "zero_stage"),
-                          .micro_batch = csv.need(row, "mbs"),
+      const BloomPrecision precision = bloom_precision(csv, row);
+      const Layout layout{.tp = csv.count(row, "tp"),
+                          .pp = csv.count(row, "pp"),
+                          .dp = csv.count(row, "dp"),
+                          .zero = static_cast<int>(csv.need(row, "zero_stage")),
+                          .micro_batch = static_cast<double>(csv.count(row, "mbs")),
                           .global_batch = csv.need(row, "gbs")};
-      const Dimensions model{.layers = integer(csv, row, "layers"),
-                             .hidden = integer(csv, row, "hidden"),
-                             .heads = integer(csv, row, "heads"),
-                             .vocab = vocabulary(csv.text(row, "vocab"), layout.tp),
-                             .seq_len = integer(csv, row, "seq")};
+      const Dimensions model{.layers = csv.count(row, "layers"),
+                             .hidden = csv.count(row, "hidden"),
+                             .heads = csv.count(row, "heads"),
+                             .vocab = bloom_vocabulary(csv, row),
+                             .seq_len = csv.count(row, "seq")};
       Practice practice = megatron(true);
       practice.splits_transfers = false;
       practice.blocks_launches = true;  // its scripts export CUDA_LAUNCH_BLOCKING=1
-      run.candidates.emplace_back(job_of(model, layout, Again::kEverything, fp32,
-                                         precision.find("counted as a layer") != std::string::npos),
-                                  practice);
-      run.scale =
-          layout.global_batch / static_cast<double>(run.candidates.front().job().run.global_batch);
+      add_setting(run, model, layout, Again::kEverything, precision.sums_fp32, practice,
+                  precision.embedding_is_layer);
     }
     runs.push_back(std::move(run));
   }
@@ -222,37 +230,50 @@ std::vector<Run> bloom_runs(const Csv& csv) {
 }
 
 std::vector<Run> megascale_runs(const Csv& csv) {
+  constexpr double kA100 = 312e12;  // what its MFU divides by
   std::vector<Run> runs;
   for (std::size_t row = 0; row < csv.size(); ++row) {
-    Run run{.row = fmt::format("{} {} {} GPUs", csv.text(row, "method"), csv.text(row, "model"),
-                               csv.text(row, "gpus")),
-            .group = csv.text(row, "global_batch"),
-            .lines = {csv.line(row)},
-            .cluster = "megascale",
-            .gpus = integer(csv, row, "gpus")};
-    const auto seconds = csv.number(row, "iter_time_s");
-    if (csv.text(row, "method") != "Megatron-LM")
+    const std::string& method = csv.text(row, "method");
+    Run run{
+        .row = fmt::format("{} {} {} GPUs", method, csv.text(row, "model"), csv.text(row, "gpus")),
+        .group = csv.text(row, "model"),
+        .lines = {csv.line(row)},
+        .cluster = "megascale"};
+    if (method != "Megatron-LM")
       run.unscored = "MegaScale changes the model";
-    else if (!seconds)
-      run.unscored = "no time";
+    else if (!csv.number(row, "dp"))
+      run.unscored = "the row does not give all of the layout";
     if (run.unscored.empty()) {
-      run.seconds = *seconds;
-      const Layout layout{.tp = integer(csv, row, "tp"),
-                          .pp = integer(csv, row, "pp"),
-                          .chunks = integer(csv, row, "interleave_v"),
-                          .dp = integer(csv, row, "dp"),
+      run.gpus = csv.count(row, "gpus");
+      const Dimensions model = gpt(csv, row);
+      const Layout layout{.tp = csv.count(row, "tp"),
+                          .pp = csv.count(row, "pp"),
+                          .chunks = csv.count(row, "interleave_v"),
+                          .dp = csv.count(row, "dp"),
                           .zero = 1,
                           .sequence_parallel = true,
                           .micro_batch = 1,
                           .global_batch = csv.need(row, "global_batch")};
+      const auto seconds = csv.number(row, "iter_time_s");
+      if (!seconds) run.apart = "from MFU";  // which says less than a clock
+      run.seconds = seconds ? *seconds
+                            : gpt_model_flops(shape_of(model), layout.global_batch) /
+                                  (0.01 * csv.need(row, "mfu_pct") * kA100 * run.gpus);
       Practice practice = megatron(false);
       practice.attention = AttentionKernel::kFlash;
       practice.tensor = TensorOverlap::kBackward;
-      run.candidates.emplace_back(job_of(gpt(csv, row), layout, Again::kNothing, true), practice);
+      add_setting(run, model, layout, Again::kNothing, true, practice);
     }
     runs.push_back(std::move(run));
   }
   return runs;
+}
+
+// How a row's model is cut. Strong scaling keeps the cut of the model that the README's weak scaling has: 177B on 8 x 6.
+std::pair<int, int> core_cut(const Csv& csv, std::size_t row) {
+  if (csv.number(row, "tp")) return {csv.count(row, "tp"), csv.count(row, "pp")};
+  if (csv.need(row, "params_B") != 177) csv.unknown(row, "tp");
+  return {8, 6};
 }
 
 // Megatron-Core overlaps reductions, and has fused attention. Micro-batch and chunks are not printed.
@@ -263,26 +284,21 @@ std::vector<Run> megatron_core_runs(const Csv& csv) {
             .group = csv.text(row, "params_B"),
             .lines = {csv.line(row)},
             .cluster = "dgx-h100",
-            .gpus = integer(csv, row, "gpus")};
+            .gpus = csv.count(row, "gpus")};
     const auto rate = csv.number(row, "tflops_per_gpu");
-    const auto tp = csv.number(row, "tp");
     if (!rate) run.unscored = "no rate";
     if (run.unscored.empty()) {
       const Dimensions model = gpt(csv, row);
       const double batch = csv.need(row, "global_batch");
-      const auto d = static_cast<double>(model.hidden), layers = static_cast<double>(model.layers),
-                 seq = static_cast<double>(model.seq_len), vocab = static_cast<double>(model.vocab);
-      const double flops =
-          72 * batch * layers * seq * d * d * (1 + seq / (6 * d) + vocab / (12 * d * layers));
-      run.seconds = flops / (*rate * 1e12 * run.gpus);
-      // Strong scaling keeps the cut of the model that its row in the table of weak scaling has.
-      Layout layout{.tp = tp ? static_cast<int>(*tp) : 8,
-                    .pp = tp ? integer(csv, row, "pp") : 6,
-                    .zero = 1,
-                    .sequence_parallel = true,
-                    .global_batch = batch};
-      layout.dp = run.gpus / (layout.tp * layout.pp);
-      layout.sequence_parallel = layout.tp > 1;
+      run.seconds = gpt_model_flops(shape_of(model), batch) / (*rate * 1e12 * run.gpus);
+      const auto [tp, pp] = core_cut(csv, row);
+      if (run.gpus % (tp * pp) != 0) csv.unknown(row, "gpus");
+      const Layout layout{.tp = tp,
+                          .pp = pp,
+                          .dp = run.gpus / (tp * pp),
+                          .zero = 1,
+                          .sequence_parallel = tp > 1,
+                          .global_batch = batch};
       const Practice practice{.attention = AttentionKernel::kFlash2,
                               .fusion = Fusion::kKernels,
                               .dropout = true,

@@ -11,29 +11,24 @@ namespace {
 
 constexpr double kParameters = 1e9;
 
-int whole(const Csv& csv, std::size_t row, const char* column) {
-  return static_cast<int>(csv.need(row, column));
-}
-
-// A tokenizer's 250,680 entries, padded as --pad-vocab-size-to has it; GPT-2's, padded to 128.
-constexpr double kBloomVocabulary = 250880, kGpt2Vocabulary = 50304;
+constexpr double kGpt2Vocabulary = 50304;  // padded to 128
 
 void describe_bloom(const Csv& csv, std::size_t row, MemoryRun& run) {
-  const bool bf16 = csv.text(row, "precision").starts_with("bf16");
+  const BloomPrecision precision = bloom_precision(csv, row);
   run.model = {.layers = csv.need(row, "layers"),
                .hidden = csv.need(row, "hidden"),
                .heads = csv.need(row, "heads"),
-               .vocab = kBloomVocabulary};
-  run.split = {.tp = whole(csv, row, "tp"),
-               .pp = whole(csv, row, "pp"),
-               .dp = whole(csv, row, "dp"),
-               .embedding_is_layer =
-                   csv.text(row, "precision").find("embedding counted") != std::string::npos,
+               .vocab = static_cast<double>(bloom_vocabulary(csv, row))};
+  run.split = {.tp = csv.count(row, "tp"),
+               .pp = csv.count(row, "pp"),
+               .dp = csv.count(row, "dp"),
+               .embedding_is_layer = precision.embedding_is_layer,
                .sequence = csv.need(row, "seq"),
                .micro_batch = csv.need(row, "mbs")};
   run.split.micro_batches =
       std::max(1, static_cast<int>(csv.need(row, "gbs") / (run.split.micro_batch * run.split.dp)));
-  run.practice = deepspeed_practice(whole(csv, row, "zero_stage"), bf16);
+  run.practice =
+      deepspeed_practice(static_cast<int>(csv.need(row, "zero_stage")), precision.sums_fp32);
 }
 
 // The page gives sizes alone; its scripts are 8192 wide with 32 heads.
@@ -60,13 +55,24 @@ MemoryPractice v100_practice(const std::string& setup, const std::string& offloa
     practice.live_parameters = 1e9;  // the default of stage3_max_live_parameters
     practice.states_on_host = offload.find("optimizer") != std::string::npos || offload == "full";
     practice.weights_on_host = offload.find("param") != std::string::npos || offload == "full";
-    // Without, the kept inputs of these rows alone would not fit.
-    practice.inputs_on_host = setup.starts_with("ZeRO old branch");
   }
   return practice;
 }
 
 }  // namespace
+
+BloomPrecision bloom_precision(const Csv& csv, std::size_t row) {
+  const std::string& precision = csv.text(row, "precision");
+  const bool bf16 = precision.starts_with("bf16");
+  if (!bf16 && precision != "fp16") csv.unknown(row, "precision");
+  return {.sums_fp32 = bf16,
+          .embedding_is_layer = precision.find("counted as a layer") != std::string::npos};
+}
+
+std::int64_t bloom_vocabulary(const Csv& csv, std::size_t row) {
+  if (csv.text(row, "vocab") == "250k") return 250880;
+  return csv.count(row, "vocab");
+}
 
 MemoryPractice deepspeed_practice(int zero, bool bf16) {
   MemoryPractice practice{.zero = zero,
@@ -136,11 +142,16 @@ std::vector<MemoryRun> bigscience_memory_runs(const Csv& csv) {
     run.unscored = lacking(csv, row, {"tp", "pp", "dp", "seq", "mbs"});
     const auto billions = number_of(size.substr(0, size.find('B')));
     if (!billions) run.unscored = "no size";
+    if (setup.starts_with("ZeRO old branch"))
+      run.unscored = "whether checkpoints waited in host memory is not told";
+    else if (setup != "3D Megatron" && setup != "3D Megatron+DeepSpeed" &&
+             setup.find("ZeRO") == std::string::npos)
+      csv.unknown(row, "setup");
     if (run.unscored.empty()) {
       run.model = v100_model(*billions);
-      run.split = {.tp = whole(csv, row, "tp"),
-                   .pp = whole(csv, row, "pp"),
-                   .dp = whole(csv, row, "dp"),
+      run.split = {.tp = csv.count(row, "tp"),
+                   .pp = csv.count(row, "pp"),
+                   .dp = csv.count(row, "dp"),
                    .sequence = csv.need(row, "seq"),
                    .micro_batch = csv.need(row, "mbs")};
       // Without a global batch: enough to fill the pipeline.

@@ -2,11 +2,13 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cctype>
+#include <cmath>
 #include <map>
 #include <optional>
+#include <string_view>
 
 #include "trireme/planner/tables/memory_runs.h"
+#include "trireme/planner/tables/runs.h"
 
 namespace trireme::planner::tables {
 namespace {
@@ -31,26 +33,29 @@ std::optional<Decoder> llama(const std::string& name) {
   return std::nullopt;
 }
 
-// "FSDP 4, CP 2, TP 8, PP 8" -> {"FSDP": 4, ...}
-std::map<std::string, int> degrees(const std::string& text) {
-  std::map<std::string, int> by_name;
-  std::string name, number;
-  for (const char c : text + ",") {
-    if (std::isdigit(static_cast<unsigned char>(c)))
-      number += c;
-    else if (std::isalpha(static_cast<unsigned char>(c)))
-      name += c;
-    else if (c == ',' && !number.empty()) {
-      by_name[name] = std::stoi(number);
-      name.clear(), number.clear();
-    }
+// "FSDP 4, CP 2, TP 8, PP 8", which together are the GPUs.
+Split degrees(const Csv& csv, std::size_t row) {
+  Split split;
+  int fsdp = 1, together = 1;
+  const std::map<std::string_view, int*> names = {
+      {"FSDP", &fsdp}, {"CP", &split.cp}, {"TP", &split.tp}, {"PP", &split.pp}};
+  std::string_view text = csv.text(row, "parallelism");
+  while (!text.empty()) {
+    const std::string_view part = text.substr(0, text.find(','));
+    const std::size_t space = part.find(' ');
+    const auto name = names.find(part.substr(0, space));
+    const auto degree = space == part.npos ? std::nullopt : number_of(part.substr(space + 1));
+    if (name == names.end() || !degree || *degree < 1 || *degree > 1e6 ||
+        *degree != std::floor(*degree))
+      csv.unknown(row, "parallelism");
+    *name->second = static_cast<int>(*degree);
+    together *= *name->second;
+    text.remove_prefix(std::min(text.size(), part.size() + 1));
+    while (text.starts_with(' ')) text.remove_prefix(1);
   }
-  return by_name;
-}
-
-int degree(const std::map<std::string, int>& by_name, const char* name) {
-  const auto found = by_name.find(name);
-  return found == by_name.end() ? 1 : found->second;
+  if (together != csv.count(row, "gpus")) csv.unknown(row, "parallelism");
+  split.dp = fsdp * split.cp;
+  return split;
 }
 
 bool contains(const std::string& text, const char* part) {
@@ -109,13 +114,9 @@ std::vector<MemoryRun> torchtitan_memory_runs(const Csv& csv) {
       runs.push_back(std::move(run));
       continue;
     }
-    const std::map<std::string, int> by_name = degrees(csv.text(row, "parallelism"));
     run.model = *model;
+    run.split = degrees(csv, row);
     Split& split = run.split;
-    split.tp = degree(by_name, "TP");
-    split.cp = degree(by_name, "CP");
-    split.pp = degree(by_name, "PP");
-    split.dp = degree(by_name, "FSDP") * split.cp;
     split.sequence_parallel = split.tp > 1;
     split.chunks = split.pp > 1 && contains(csv.text(row, "technique"), "nterleaved") ? 2 : 1;
     split.sequence = *sequence;
@@ -137,8 +138,8 @@ std::vector<MemoryRun> mosaicml_memory_runs(const Csv& csv) {
   std::vector<MemoryRun> runs;
   for (std::size_t row = 0; row < csv.size(); ++row) {
     const std::string& gpu = csv.text(row, "gpu");
-    const bool full = csv.text(row, "sharding") == "FULL_SHARD";
-    const bool checkpoints = csv.text(row, "activation_ckpt") == "True";
+    const bool checkpoints = csv.flag(row, "activation_ckpt");
+    const MosaicGpu& device = mosaic_gpu(csv, row);
     MemoryRun run{
         .row = fmt::format("{} seq {} on {} {} mb {}", csv.text(row, "model"), csv.text(row, "seq"),
                            csv.text(row, "gpus"), gpu, csv.text(row, "microbatch")),
@@ -148,19 +149,17 @@ std::vector<MemoryRun> mosaicml_memory_runs(const Csv& csv) {
                   .hidden = csv.need(row, "hidden"),
                   .heads = csv.need(row, "heads"),
                   .vocab = csv.need(row, "vocab")},
-        .split = {.dp = static_cast<int>(csv.need(row, "gpus")),
+        .split = {.dp = csv.count(row, "gpus"),
                   .sequence = csv.need(row, "seq"),
-                  .micro_batch = csv.need(row, "microbatch")},
+                  .micro_batch = static_cast<double>(csv.count(row, "microbatch"))},
         // Its cross entropy is one kernel that writes gradients over logits.
-        .practice = {.zero = full ? 3 : 2,
+        .practice = {.zero = mosaic_stage(csv, row),
                      .reduced_copy = 0,  // reduced in bf16
-                     .inputs_on_host = csv.text(row, "act_cpu_offload") == "True",
+                     .inputs_on_host = csv.flag(row, "act_cpu_offload"),
                      .keeps = checkpoints ? Keeps::kInputs : Keeps::kAll,
                      .loss = 6,
                      .loss_live = 4},
-        .capacity = device_bytes(contains(gpu, "40gb")   ? 40
-                                 : contains(gpu, "h100") ? 81
-                                                         : 80)};
+        .capacity = device_bytes(device.gigabytes)};
     runs.push_back(std::move(run));
   }
   return runs;

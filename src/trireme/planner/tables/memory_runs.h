@@ -1,6 +1,7 @@
 // Memory runs: what the rows of published runs say of models, ranks and systems, as far as memory asks.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <string>
 #include <vector>
@@ -33,6 +34,16 @@ struct MemoryRun {
 
 // "no mbs" for the first of `columns` without a number in the row; nothing where all have one.
 std::string lacking(const Csv& csv, std::size_t row, std::initializer_list<const char*> columns);
+
+// Of a row of BLOOM's: its tokenizer's entries, padded as --pad-vocab-size-to has it, which the table prints as 250k.
+std::int64_t bloom_vocabulary(const Csv& csv, std::size_t row);
+
+// And what its precision says; a row with another text is refused.
+struct BloomPrecision {
+  bool sums_fp32 = false;           // bf16, with gradients summed in fp32
+  bool embedding_is_layer = false;  // when layers are dealt to stages
+};
+BloomPrecision bloom_precision(const Csv& csv, std::size_t row);
 
 std::vector<MemoryRun> bloom_memory_runs(const Csv& csv);
 std::vector<MemoryRun> bigscience_memory_runs(const Csv& csv);

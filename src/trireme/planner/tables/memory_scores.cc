@@ -21,8 +21,7 @@ constexpr double kBand = 0.05;
 
 double forecast(const MemoryRun& run, const MemoryConstants& constants) {
   const DeviceMemory memory = device_memory(run.model, run.split, run.practice, constants);
-  const double bytes =
-      run.view == View::kAllocator ? memory.reserved() : std::min(memory.on_device(), run.capacity);
+  const double bytes = run.view == View::kAllocator ? memory.reserved() : memory.on_device();
   return bytes / unit_of(run.view);
 }
 
@@ -61,13 +60,12 @@ struct Parts {
   double base = 0, kept = 0, groups = 0;
 };
 struct Fitted {
-  double measured = 0, capacity = 0;
+  double measured = 0;
   std::vector<Parts> stages;
 };
 
 Fitted parts_of(const MemoryRun& run) {
-  Fitted fitted{
-      .measured = run.measured * unit_of(run.view), .capacity = run.capacity, .stages = {}};
+  Fitted fitted{.measured = run.measured * unit_of(run.view), .stages = {}};
   for (const int stage : std::set<int>{0, std::min(1, run.split.pp - 1), run.split.pp - 1}) {
     MemoryConstants none{.holes = 0, .communicator = 0}, holes = none, groups = none;
     holes.holes = 1;
@@ -87,7 +85,7 @@ double mean_error(const std::vector<Fitted>& runs, double holes, double communic
     double most = 0;
     for (const Parts& stage : run.stages)
       most = std::max(most, stage.base + holes * stage.kept + communicator * stage.groups);
-    sum += std::abs(std::min(most, run.capacity) / run.measured - 1);
+    sum += std::abs(most / run.measured - 1);
   }
   return sum / static_cast<double>(runs.size());
 }

@@ -162,7 +162,7 @@ Table cloud_prices_table() {
 
 Table checkpoint_async_table() {
   return {.name = "checkpoint_async",
-          .abilities = {{.quantity = "sizes", .bar = {.mape = 5}},
+          .abilities = {{.quantity = "sizes", .bar = {.largest = 0.05}},
                         {.quantity = "stalls", .bar = {.mape = 1}}},
           .cases = checkpoints};
 }

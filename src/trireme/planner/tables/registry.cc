@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "trireme/planner/tables/money.h"
+#include "trireme/planner/tables/tolerant.h"
 
 namespace trireme::planner::tables {
 
@@ -47,8 +48,15 @@ std::vector<Table> all_tables() {
       checkpoint_async_table(),
       reliability_stats_table(),
   };
+  const auto tolerate = [](Table& table) {
+    const std::string& quantity = table.abilities.front().quantity;
+    table.cases = tolerant(table.cases, quantity);
+    if (table.left_out) table.left_out = tolerant(table.left_out, quantity);
+  };
+  for (Table& table : all) tolerate(table);
   // A file may hold times and memory: one table with the abilities of both.
   for (Table& times : step_time_tables()) {
+    tolerate(times);
     const auto same = std::ranges::find(all, times.name, &Table::name);
     if (same == all.end()) {
       all.push_back(std::move(times));

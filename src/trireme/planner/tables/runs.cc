@@ -63,4 +63,11 @@ config::Job job_of(const Dimensions& model, const Layout& layout, Again again, b
   return config::resolve(std::move(job), layout.tp * layout.pp * layout.dp, {});
 }
 
+void add_setting(Run& run, const Dimensions& model, const Layout& layout, Again again,
+                 bool fp32_gradients, const Practice& practice, bool counted) {
+  run.candidates.emplace_back(job_of(model, layout, again, fp32_gradients, counted), practice);
+  run.scale =
+      layout.global_batch / static_cast<double>(run.candidates.back().job().run.global_batch);
+}
+
 }  // namespace trireme::planner::tables

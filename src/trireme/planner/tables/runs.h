@@ -26,6 +26,8 @@ struct Run {
   std::vector<Candidate>
       candidates;  // where the row leaves settings open: the fastest is what it is taken to be
   std::string unscored;  // why there is none
+  // Set apart from the table's other runs, scored by themselves and not fitted on: "ZeRO-3", "from MFU".
+  std::string apart{};
 };
 
 // A layout as tables print it.
@@ -48,6 +50,10 @@ enum class Again { kNothing, kAttention, kEverything };
 config::Job job_of(const Dimensions& model, const Layout& layout, Again again, bool fp32_gradients,
                    bool counted = false);
 
+// Such a job as a setting of the run, whose scale follows from its batch.
+void add_setting(Run& run, const Dimensions& model, const Layout& layout, Again again,
+                 bool fp32_gradients, const Practice& practice, bool counted = false);
+
 std::vector<Run> korthikanti_layers(const Csv& csv);
 std::vector<Run> korthikanti_runs(const Csv& csv);
 std::vector<Run> sc21_runs(const Csv& csv);
@@ -56,7 +62,13 @@ std::vector<Run> bloom_runs(const Csv& csv);
 std::vector<Run> megascale_runs(const Csv& csv);
 std::vector<Run> megatron_core_runs(const Csv& csv);
 std::vector<Run> mosaicml_runs(const Csv& csv);
-std::vector<Run> torchtitan_runs(const Csv& csv);
-std::vector<Run> fms_runs(const Csv& csv);
+
+// What MosaicML's rows call GPUs and sharding; a row with another word is refused.
+struct MosaicGpu {
+  const char* cluster;
+  int gigabytes;  // as device_bytes takes them
+};
+const MosaicGpu& mosaic_gpu(const Csv& csv, std::size_t row);
+int mosaic_stage(const Csv& csv, std::size_t row);  // of ZeRO
 
 }  // namespace trireme::planner::tables

@@ -30,9 +30,12 @@ class Mean {
 
 std::optional<double> regret(const std::vector<Case>& group) {
   if (group.size() < 2) return {};
-  const Case& choice = *std::ranges::min_element(group, {}, &Case::forecast);
+  const double least = std::ranges::min_element(group, {}, &Case::forecast)->forecast;
   const Case& best = *std::ranges::min_element(group, {}, &Case::measured);
-  return 100 * (choice.measured / best.measured - 1);
+  Mean choices;  // of equal forecasts any may be chosen
+  for (const Case& one : group)
+    if (one.forecast == least) choices.add(one.measured);
+  return 100 * (*choices.value() / best.measured - 1);
 }
 
 int sign(double number) { return (number > 0) - (number < 0); }

@@ -51,8 +51,8 @@ struct Score {
   std::optional<double> coverage;   // share of cases within their band, in percent
   std::optional<double> null_mape;  // of the cases that have one
   std::optional<double> tau;        // Kendall's tau-b, mean over groups of two cases and more
-  // The measured time of the group's choice over the best of it, mean, in percent. Of equal forecasts the first is
-  // chosen.
+  // The measured time of the group's choice over the best of it, mean, in percent; the mean of those
+  // with equal forecasts.
   std::optional<double> regret;
 };
 // `ranked`: whether a group's cases are layouts to choose from, the smaller the better; else no tau and no regret.

@@ -136,7 +136,7 @@ Json to_json(const AbilityScore& one, bool rows) {
 }
 
 struct Count {
-  std::size_t bars = 0, met = 0, unscored = 0;
+  std::size_t bars = 0, met = 0, without = 0, unscored = 0;
 };
 
 Count count(const Scoreboard& board) {
@@ -144,7 +144,8 @@ Count count(const Scoreboard& board) {
   for (const TableScore& table : board.tables) {
     count.unscored += table.silent.size();
     for (const AbilityScore& one : table.abilities) {
-      count.bars += one.has_bar && one.score.cases > 0;
+      count.bars += one.has_bar;
+      count.without += one.has_bar && one.score.cases == 0;
       count.met += one.met;
       count.unscored += one.unscored();
     }
@@ -171,8 +172,8 @@ std::string text(const Scoreboard& board, bool rows) {
     add_unscored(text, table);
   }
   const Count counts = count(board);
-  text += fmt::format("\n{} of {} bars met, {} cases not scored\n", counts.met, counts.bars,
-                      counts.unscored);
+  text += fmt::format("\n{} of {} bars met; {} have nothing to be met on; {} cases not scored\n",
+                      counts.met, counts.bars, counts.without, counts.unscored);
   if (!board.absent.empty()) text += fmt::format("no file: {}\n", joined(board.absent));
   if (!board.others.empty()) text += fmt::format("nothing forecast of: {}\n", joined(board.others));
   return text;
@@ -190,6 +191,7 @@ Json json(const Scoreboard& board, bool rows) {
   const Count counts = count(board);
   json["bars"] = counts.bars;
   json["met"] = counts.met;
+  json["without_cases"] = counts.without;
   json["unscored"] = counts.unscored;
   json["absent"] = board.absent;
   json["others"] = board.others;

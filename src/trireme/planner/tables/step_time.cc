@@ -1,6 +1,6 @@
 // Seconds of a step: forecasts of the runs that tables describe, each simulated line by line.
 #include <algorithm>
-#include <cmath>
+#include <map>
 
 #include "trireme/arch/flops.h"
 #include "trireme/planner/tables/fit.h"
@@ -19,18 +19,24 @@ double operations(const Candidate& candidate) {
          (again ? 4.0 / 3 : 1);
 }
 
-// The stupidest model that still works: one rate of operations for all runs of the table, the middle one.
+// The stupidest model that still works: one rate of operations, the middle one of the table's runs on the same
+// machine in the same precision.
 void add_null(const std::vector<Run>& runs, std::vector<Case>& cases) {
-  std::vector<double> rates;
+  const auto kind = [](const Run& run) {
+    return std::pair(run.cluster, run.candidates.front().practice().fp8);
+  };
+  const auto work = [](const Run& run) {
+    return operations(run.candidates.front()) * run.scale / run.gpus;
+  };
+  std::map<std::pair<std::string, bool>, std::vector<double>> rates;
   for (const Run& run : runs)
-    if (run.unscored.empty())
-      rates.push_back(operations(run.candidates.front()) * run.scale / run.gpus / run.seconds);
-  if (rates.empty()) return;
-  std::ranges::nth_element(rates, rates.begin() + static_cast<std::ptrdiff_t>(rates.size() / 2));
-  const double rate = rates[rates.size() / 2];
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    if (runs[i].unscored.empty())
-      cases[i].null = operations(runs[i].candidates.front()) * runs[i].scale / runs[i].gpus / rate;
+    if (run.unscored.empty()) rates[kind(run)].push_back(work(run) / run.seconds);
+  for (auto& [name, some] : rates) std::ranges::sort(some);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (!runs[i].unscored.empty()) continue;
+    const std::vector<double>& some = rates[kind(runs[i])];
+    cases[i].null = work(runs[i]) / some[some.size() / 2];
+  }
 }
 
 Scorer step_times(std::vector<Run> (*runs_of)(const Csv&)) {
@@ -49,15 +55,18 @@ Ability step_time(Bar bar, std::string peer, bool ranked = false) {
           .ranked = ranked,
           .bar = bar,
           .peer = std::move(peer),
-          .null = "one rate of operations"};
+          .null = "one rate of operations for each machine and precision"};
 }
 
 }  // namespace
 
 std::vector<Table> step_time_tables() {
-  // DeepSpeed's of 2021, for which nobody has a model: held to nothing.
-  Ability zero3 = step_time({}, "");
-  zero3.quantity = "step time, ZeRO-3";
+  // Held to nothing.
+  const auto apart = [](const std::string& what) {
+    Ability ability = step_time({}, "");
+    ability.quantity += ", " + what;
+    return ability;
+  };
   return {{.name = "korthikanti_table3_5_e2e",
            .abilities = {step_time({.mape = 4, .largest = 8},
                                    "Calculon 3.65, max 8.87 (its calibration)")},
@@ -69,16 +78,10 @@ std::vector<Table> step_time_tables() {
            .abilities = {step_time({.mape = 4}, "Calculon 10.3")},
            .cases = step_times(sc21_runs)},
           {.name = "megatron_sc21_table2_zero3",
-           .abilities = {step_time({.mape = 4}, "Calculon 10.8"), zero3},
-           .cases =
-               [](const Csv& csv) {
-                 std::vector<Case> cases = step_times(sc21_zero3_runs)(csv);
-                 for (Case& one : cases)
-                   if (one.group == "ZeRO-3") one.quantity = "step time, ZeRO-3";
-                 return cases;
-               }},
+           .abilities = {step_time({.mape = 4}, "Calculon 10.8"), apart("ZeRO-3")},
+           .cases = step_times(sc21_zero3_runs)},
           {.name = "megascale",
-           .abilities = {step_time({.mape = 4}, "Calculon 6.2")},
+           .abilities = {step_time({.mape = 4}, "Calculon 6.2"), apart("from MFU")},
            .cases = step_times(megascale_runs)},
           {.name = "bloom_topologies_a100",
            .abilities = {step_time({.mape = 5, .tau = 0.7, .regret = 3},

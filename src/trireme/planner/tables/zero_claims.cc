@@ -2,7 +2,7 @@
 #include <fmt/core.h>
 
 #include "trireme/planner/closed_forms.h"
-#include "trireme/planner/tables/registry.h"
+#include "trireme/planner/tables/memory_runs.h"
 
 namespace trireme::planner::tables {
 namespace {
@@ -40,6 +40,13 @@ std::vector<Case> zero_claim_cases(const Csv& csv) {
              .unit = "x",
              .group = system,
              .lines = {csv.line(row)}};
+    if (std::vector<Case> sizes = offload_cases(system, claim, value); !sizes.empty()) {
+      for (Case& size : sizes) {
+        size.lines = one.lines;
+        all.push_back(std::move(size));
+      }
+      continue;
+    }
     const auto ours = forecast(system, claim), measured = last_number(value);
     if (ours && measured)
       one.forecast = *ours, one.measured = *measured;
@@ -54,7 +61,8 @@ std::vector<Case> zero_claim_cases(const Csv& csv) {
 
 Table zero_claims_table() {
   return {.name = "zero_offload_fsdp_claims",
-          .abilities = {{.quantity = "traffic", .bar = {.largest = 0}}},
+          .abilities = {{.quantity = "traffic", .bar = {.largest = 0}},
+                        {.quantity = kOffloadQuantity, .bar = {.largest = 15}}},
           .cases = zero_claim_cases};
 }
 

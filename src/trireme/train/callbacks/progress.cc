@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "trireme/base/clock.h"
@@ -44,7 +45,7 @@ class Progress final : public Callback {
     mean_step_s_ = mean_step_s_ == 0 ? m.step_ms / 1e3
                                      : (1 - kNewest) * mean_step_s_ + kNewest * m.step_ms / 1e3;
     last_ = m;
-    step_s_.push_back(m.step_ms / 1e3);
+    step_s_.emplace_back(m.step, m.step_ms / 1e3);
     if (m.skipped && m.loss_scale != 1)  // without a scale it is a fault, and told as one
       line(fmt::format("step {}  overflow at loss scale {}: no update", m.step, m.loss_scale));
     if (options_.columns) {
@@ -75,7 +76,10 @@ class Progress final : public Callback {
     line(fmt::format("step {}  {}: {}; {}", fault.step, fault.kind, fault.cause, fault.action));
   }
 
-  void on_rewind(std::int64_t step) override { last_.step = step; }
+  void on_rewind(std::int64_t step) override {
+    last_.step = step;
+    std::erase_if(step_s_, [step](const auto& one) { return one.first > step; });
+  }
 
   void on_end(const RunEnd& end) override {
     const std::string time = short_time(clock_.seconds());
@@ -97,7 +101,7 @@ class Progress final : public Callback {
           s.taken,
           1e3 * s.standing_s / static_cast<double>(std::max<std::int64_t>(1, s.taken + s.failed)),
           s.failed, s.skipped));
-    if (const double step_s = median(step_s_); info_.predicted_step_s > 0 && step_s > 0)
+    if (const double step_s = median_step_s(); info_.predicted_step_s > 0 && step_s > 0)
       line(fmt::format("step time: {:.1f} ms{} forecast {}, {:.1f} ms measured{}",
                        1e3 * info_.predicted_step_s, band_text(info_), info_.prediction,
                        1e3 * step_s, verdict(info_, step_s)));
@@ -123,6 +127,12 @@ class Progress final : public Callback {
  private:
   double eta_s() const { return static_cast<double>(info_.steps - last_.step) * mean_step_s_; }
 
+  double median_step_s() const {
+    std::vector<double> seconds;
+    for (const auto& [step, one] : step_s_) seconds.push_back(one);
+    return median(std::move(seconds));
+  }
+
   void draw() {
     options_.write(
         fmt::format("\r{}\x1b[K", bar_line(last_, info_.steps, eta_s(), options_.columns())));
@@ -146,7 +156,7 @@ class Progress final : public Callback {
   RunInfo info_;
   StepMetrics last_;
   double mean_step_s_ = 0;
-  std::vector<double> step_s_;
+  std::vector<std::pair<std::int64_t, double>> step_s_;  // by step, of those that stand
   bool drawn_ = false;
   Stopwatch clock_;
   Stopwatch redraw_;

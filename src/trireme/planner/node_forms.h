@@ -1,0 +1,40 @@
+// Node forms: what the kernels of a language model's node depend on.
+#pragma once
+
+#include <compare>
+#include <string>
+#include <string_view>
+
+#include "trireme/arch/node_types.h"
+#include "trireme/arch/training.h"
+#include "trireme/config/job.h"
+
+namespace trireme::planner {
+
+enum class NodeKind { kEmbed, kBlock, kHead };
+
+// Of what arch::describe calls "embed", "block.N" and "head". Throws Error{kUsage} for other nodes: nothing here prices them.
+NodeKind kind_of(std::string_view node);
+
+// Nodes of one form take the same time.
+struct NodeForm {
+  NodeKind kind = NodeKind::kBlock;
+  DType type = DType::kF32;  // that it computes in
+  bool trains = true;        // the matrices of its own, beside adapters
+  auto operator<=>(const NodeForm&) const = default;
+};
+
+class NodeForms {
+ public:
+  // Of a resolved job.
+  explicit NodeForms(const config::Job& job);
+
+  NodeForm of(const std::string& node) const;
+
+ private:
+  arch::NodeTypes types_;
+  arch::Training training_;
+  bool tied_;
+};
+
+}  // namespace trireme::planner

@@ -1,0 +1,72 @@
+#include <fmt/core.h>
+
+#include "trireme/config/resolve.h"
+#include "trireme/planner/practice.h"
+#include "trireme/planner/reasons.h"
+
+namespace trireme::planner {
+
+std::vector<std::string> notes(const Answer& answer) {
+  const Option& option = answer.options.front();
+  const config::Job& job = option.job;
+  const Cluster& cluster = answer.question.cluster;
+  std::vector<std::string> notes = config::notes(job);
+  const std::int64_t micro_batches = config::accumulation(job);
+  if (!option.whole)
+    notes.push_back(
+        fmt::format("the plan has {} micro-batches, which repeat themselves: fewer were proven and "
+                    "simulated, and the step's time follows from theirs",
+                    micro_batches));
+  if (!cluster.gpu.fitted && !cluster.gpu.core)
+    notes.push_back(fmt::format(
+        "nothing was measured on a {}: step times are a guess within its peaks, without a band; "
+        "layouts are compared by it all the same (docs/planner.md)",
+        cluster.gpu.name));
+  if (!on_gpus(cluster) && job.data.documents)
+    notes.push_back(
+        "data.documents=true: attention is priced over whole samples; what documents leave out is "
+        "not known before they are read");
+  if (!on_gpus(cluster) && job.model.dropout > 0)
+    notes.push_back(
+        fmt::format("model.dropout={}: of noise on cores what it moves is priced, not drawing it",
+                    job.model.dropout));
+  if (!on_gpus(cluster)) return notes;
+  if (job.precision.numerics == config::Numerics::kCanonical && micro_batches > 1)
+    notes.push_back(fmt::format(
+        "precision.numerics=canonical keeps up to {} sums of gradients for {} "
+        "micro-batches, where fast keeps one",
+        std::bit_width(static_cast<std::uint64_t>(micro_batches) + 1) - 1, micro_batches));
+  if (job.precision.compute == DType::kF32 && cluster.gpu.half_flops > cluster.gpu.fp32_flops)
+    notes.push_back(
+        fmt::format("precision.compute=fp32 has {:.0f} of the {:.0f} TFLOP/s that {} has on a {}",
+                    cluster.gpu.fp32_flops / 1e12, cluster.gpu.half_flops / 1e12,
+                    cluster.gpu.bf16 ? "bf16" : "fp16", cluster.gpu.name));
+  // docs/gpu.md: what computes there.
+  if (job.model.family == config::Family::kLlama)
+    notes.push_back(
+        "priced, not there yet: norms and rotary positions in one kernel each; on GPUs the runtime "
+        "makes them of elementwise operators (docs/gpu.md)");
+  if (const std::string why = unfused(job); !why.empty())
+    notes.push_back(fmt::format(
+        "{}: attention on GPUs is not fused then, and priced so: in fp32, its scores in memory "
+        "(docs/gpu.md); steps of that kind were not measured, so that there is no band",
+        why));
+  else if (option.layout.cp > 1)
+    notes.push_back(
+        "priced, not there yet: fused attention among cp ranks; on GPUs the runtime computes it in "
+        "fp32, its scores in memory (docs/gpu.md)");
+  if (job.lora.rank > 0 && job.lora.dropout > 0)
+    notes.push_back(
+        fmt::format("lora.dropout={}: the noise of adapters is not priced", job.lora.dropout));
+  if (job.precision.compute == DType::kF16)
+    notes.push_back(
+        "precision.compute=fp16: steps whose gradients overflow are skipped; their time and their "
+        "tokens are not counted here");
+  if (option.layout.world() > 1)
+    notes.push_back(
+        "priced, not there yet: collectives behind computing; on GPUs the runtime's host waits for "
+        "each (docs/gpu.md)");
+  return notes;
+}
+
+}  // namespace trireme::planner

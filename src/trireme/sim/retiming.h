@@ -1,0 +1,23 @@
+// Retiming: what a list's forecast counts of its lines' times, and the same anew where ranks share cores.
+#pragma once
+
+#include <vector>
+
+#include "trireme/plan/plan.h"
+#include "trireme/sim/shared_cores.h"
+#include "trireme/sim/simulate.h"
+
+namespace trireme::sim {
+
+// Counts a line of the compute lane.
+void busy(ListForecast& list, const plan::Instr& line, double start, double end);
+
+// A wait behind a communication is exposed communication, as far as that was running; so with offload.
+void expose(ListForecast& list, const plan::Instr& behind, const LineTime& blocking, double waited);
+
+// Puts the times of tasks in the place of those that lines have alone, and counts anew what follows from them.
+// `tasks`: of every list by line.
+void retime(const plan::PlanSet& plan, const std::vector<TaskTime>& times,
+            const std::vector<std::vector<int>>& tasks, Forecast& forecast);
+
+}  // namespace trireme::sim
