@@ -12,10 +12,10 @@
 #include "trireme/config/fields.h"
 #include "trireme/config/resolve.h"
 #include "trireme/planner/answer_print.h"
-#include "trireme/planner/cluster_file.h"
-#include "trireme/planner/reasons.h"
 #include "trireme/planner/calibrate.h"
+#include "trireme/planner/cluster_file.h"
 #include "trireme/planner/estimate.h"
+#include "trireme/planner/reasons.h"
 #include "trireme/planner/sieved.h"
 #include "trireme/planner/space.h"
 

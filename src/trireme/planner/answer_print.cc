@@ -71,14 +71,14 @@ std::string best_text(const Answer& answer) {
   const Cluster& cluster = answer.question.cluster;
   const std::optional<Band> around = band_of(answer, best);
   std::string text = fmt::format("layout    {}\n", planner::text(best.layout));
-  text += fmt::format("forecast  {} a step{}; {} tokens/s, {:.1f} % MFU ({}, {} {})\n",
-                      seconds_text(best.seconds),
-                      around ? fmt::format(", four times of five {} to {}",
-                                           seconds_text(around->low), seconds_text(around->high))
-                             : "",
-                      count_text(best.tokens() / best.seconds), 100 * best.mfu(cluster),
-                      best.convention, cluster.gpu.core ? "of products alone in" : "of the data sheet's",
-                      name(best.job.precision.compute));
+  text += fmt::format(
+      "forecast  {} a step{}; {} tokens/s, {:.1f} % MFU ({}, {} {})\n", seconds_text(best.seconds),
+      around ? fmt::format(", four times of five {} to {}", seconds_text(around->low),
+                           seconds_text(around->high))
+             : "",
+      count_text(best.tokens() / best.seconds), 100 * best.mfu(cluster), best.convention,
+      cluster.gpu.core ? "of products alone in" : "of the data sheet's",
+      name(best.job.precision.compute));
   text += fmt::format("          {:.1f} % of the step idle, {} of communication uncovered\n",
                       100 * best.bubble, seconds_text(best.exposed));
   text += fmt::format("memory    {} of {} a {}", bytes_text(needed(answer.question, best)),
