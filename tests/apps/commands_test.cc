@@ -212,7 +212,7 @@ TEST(BenchPlanner, PrintsAScoreboardAndRefusesBadTables) {
   const Result table = run({"tables", "--rows"});
   EXPECT_EQ(table.exit_code, 0) << table.err;
   EXPECT_THAT(table.out, HasSubstr("7.5B ZeRO-1 on 64"));
-  EXPECT_THAT(table.out, HasSubstr("1 of 1 bars met, 0 cases not scored"));
+  EXPECT_THAT(table.out, HasSubstr("1 of 1 bars met; 0 have nothing to be met on; 0 cases not scored"));
   const Result json = run({"tables", "--format", "json"});
   EXPECT_EQ(parse_json(json.out, "scoreboard")["tables"][0]["abilities"][0]["met"], true);
 
