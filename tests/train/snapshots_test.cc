@@ -69,7 +69,7 @@ class Snapshots : public harness::WatchedRuns {
         first);
     lose("abcd");
     killed.at_step = [&](std::int64_t step) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      std::this_thread::sleep_for(std::chrono::milliseconds(15));
       const std::int64_t last = step / kEvery * kEvery;
       if (step == last) return;  // one begins
       for (const char host : start.hosts)
@@ -286,7 +286,7 @@ TEST_F(Snapshots, WithoutRoomTheRunGoesOnAndToldOnce) {
   for (const char* hosts : {"aa", "aabb"}) {
     Full full(env::real_file_system());
     Watch watch;
-    watch.at_step = [](std::int64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
+    watch.at_step = [](std::int64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(15)); };
     const std::string out = std::string("full-") + hosts;
     EXPECT_EQ(run(out, {.hosts = hosts, .files = &full}, watch), Ending::kDone);
     EXPECT_EQ(watch.losses, whole.losses);
@@ -314,7 +314,7 @@ TEST_F(Snapshots, WhatAHostCannotDeleteIsToldOnce) {
   const Watch whole = undisturbed();
   Clings files(env::real_file_system());
   Watch watch;
-  watch.at_step = [](std::int64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
+  watch.at_step = [](std::int64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(15)); };
   EXPECT_EQ(run("clings", {.hosts = "ab", .files = &files}, watch), Ending::kDone);
   EXPECT_EQ(watch.losses, whole.losses);
   EXPECT_GT(watch.end.snapshots.taken, 3);
