@@ -102,7 +102,7 @@ int measure_steps(const char* subcommand, const BenchStepOptions& options,
   const std::int64_t vocabulary = job.data.tokenizer == "bytes" && job.model.vocab == 0 ? 256 : 0;
   const Place place = find_place(options.job.ranks, options.job.nproc);
   check_early(job, place);
-  const Planned planned = plan_job(std::move(job), place.world, vocabulary);
+  const Planned planned = plan_job(std::move(job), place.world, {.vocab = vocabulary});
   std::vector<std::string> words = {subcommand,
                                     "--job",
                                     job_in_memory(config::print_yaml(planned.job)),

@@ -87,7 +87,7 @@ Planned planned_of(const BenchForecastOptions& options, const Layout& layout) {
   config::Job job = read_job(base);
   for (const std::string& set : layout.sets) config::apply_set(job, set);
   const std::int64_t vocabulary = job.data.tokenizer == "bytes" && job.model.vocab == 0 ? 256 : 0;
-  return plan_job(std::move(job), layout.ranks, vocabulary);
+  return plan_job(std::move(job), layout.ranks, {.vocab = vocabulary});
 }
 
 // By rank, as time_steps writes it.

@@ -8,7 +8,7 @@
 #include "layouts.h"
 #include "planned.h"
 #include "run_directory.h"
-#include "trireme/arch/language_model.h"
+#include "trireme/arch/describe.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
 #include "trireme/convert/compare.h"
@@ -56,7 +56,7 @@ int checkpoint_reshard(const ReshardOptions& options) {
   if (ranks > mesh::Mesh::kMaxWorld)
     fail(ErrorKind::kUsage, "--to {}: {:.0f} ranks; needs {} or fewer", options.to, ranks,
          mesh::Mesh::kMaxWorld);
-  Planned planned = plan_job(job, static_cast<int>(ranks), /*vocabulary=*/0);
+  Planned planned = plan_job(job, static_cast<int>(ranks), {});
   const Path path = convert::reshard(from,
                                      {.job = std::move(planned.job),
                                       .model = std::move(planned.model),

@@ -65,6 +65,26 @@ formats::Dataset prepared(const config::Data& data, std::uint64_t key, const std
   return formats::prepare_dataset(options);
 }
 
+LocatedDataset located(formats::Dataset dataset, std::string tokenizer, std::string what,
+                       bool quickstart = false) {
+  const auto megabytes = [](const formats::SplitInfo& split) {
+    return static_cast<double>(split.text_bytes) / 1e6;
+  };
+  const double bytes =
+      static_cast<double>(std::max<std::int64_t>(1, dataset.train_info.text_bytes));
+  what += fmt::format(": {:.1f} MB to train on, {:.1f} MB held out, {:.3g} tokens a byte",
+                      megabytes(dataset.train_info), megabytes(dataset.val_info),
+                      static_cast<double>(dataset.train_info.tokens) / bytes);
+  LocatedDataset result{.directory = dataset.directory,
+                        .digest = dataset.digest,
+                        .facts = {.vocab = dataset.tokenizer.vocab_size()},
+                        .tokenizer = std::move(tokenizer),
+                        .what = std::move(what),
+                        .quickstart = quickstart};
+  result.text = std::move(dataset);
+  return result;
+}
+
 LocatedDataset from_quickstart(const config::Data& data,
                                const std::function<void(const std::string&)>& say) {
   const std::vector<Path> roots = include_roots();
@@ -72,9 +92,9 @@ LocatedDataset from_quickstart(const config::Data& data,
   for (const Path& root : roots)
     for (const char* part : {"ATen", "c10", "torch", "c++"})
       if (fs::is_directory(root / part)) key = stamped(key, root / part);
-  return {prepared(data, key, "the C++ headers of this machine", say,
-                   [&] { return formats::quickstart_text(roots).files; }),
-          data.tokenizer, "C++ headers of this machine", true};
+  return located(prepared(data, key, "the C++ headers of this machine", say,
+                          [&] { return formats::quickstart_text(roots).files; }),
+                 data.tokenizer, "C++ headers of this machine", true);
 }
 
 LocatedDataset from_text(const config::Data& data,
@@ -82,8 +102,8 @@ LocatedDataset from_text(const config::Data& data,
   const std::vector<formats::SourceFile> sources = formats::collect_sources({data.path});
   std::uint64_t key = mix(key_of(data), sources.size());
   for (const formats::SourceFile& source : sources) key = stamped(key, source.path);
-  return {prepared(data, key, data.path, say, [&] { return sources; }), data.tokenizer, data.path,
-          false};
+  return located(prepared(data, key, data.path, say, [&] { return sources; }), data.tokenizer,
+                 data.path);
 }
 
 // Whether the tokenizer may be the one chosen; a file may since have gone, so any BPE may be its own.
@@ -109,7 +129,7 @@ LocatedDataset from_dataset(const config::Data& data) {
          "data.tokenizer out or prepare again",
          data.tokenizer, data.path, own, dataset.tokenizer.vocab_size());
   // A BPE is kept as it was given: the dataset holds the vocabulary itself.
-  return {std::move(dataset), own == "bpe" ? data.tokenizer : own, data.path, false};
+  return located(std::move(dataset), own == "bpe" ? data.tokenizer : own, data.path);
 }
 
 }  // namespace
@@ -127,12 +147,14 @@ LocatedDataset locate_dataset(const config::Data& data,
   return from_text(data, say);
 }
 
-std::int64_t known_vocabulary(const config::Data& data) {
+config::DatasetFacts known_facts(const config::Data& data) {
   std::error_code cause;
   const bool own_tokenizer =
       !data.path.empty() && fs::exists(Path(data.path) / kDatasetFile, cause);
-  if (own_tokenizer) return 0;
-  return data.tokenizer == "bytes" ? 256 : formats::parse_tokenizer(data.tokenizer).vocab_size;
+  if (own_tokenizer) return {};
+  return {.vocab = data.tokenizer == "bytes"
+                       ? 256
+                       : formats::parse_tokenizer(data.tokenizer).vocab_size};
 }
 
 }  // namespace trireme::app

@@ -1,16 +1,21 @@
-// From a job's `data` section to a prepared dataset directory.
+// From a job's `data` section to what is trained on.
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "trireme/config/job.h"
+#include "trireme/config/resolve.h"
 #include "trireme/formats/dataset.h"
 
 namespace trireme::app {
 
 struct LocatedDataset {
-  formats::Dataset dataset;
+  std::optional<formats::Dataset> text{};  // none: samples are no text
+  Path directory{};                        // what workers open; empty: samples are made up on the way
+  std::string digest;
+  config::DatasetFacts facts{};
   std::string tokenizer;  // as data.tokenizer spells it: what the resolved job says
   std::string what;       // one line for people
   bool quickstart = false;
@@ -24,7 +29,7 @@ struct LocatedDataset {
 LocatedDataset locate_dataset(const config::Data& data,
                               const std::function<void(const std::string&)>& say);
 
-// What is known of the vocabulary before any text is read: 256 for bytes, N for bpe:N, else 0.
-std::int64_t known_vocabulary(const config::Data& data);
+// What is known before anything is read: of text a vocabulary of 256 for bytes and N for bpe:N.
+config::DatasetFacts known_facts(const config::Data& data);
 
 }  // namespace trireme::app

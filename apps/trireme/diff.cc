@@ -26,10 +26,10 @@ int world_of(const config::Parallel& parallel) {
 
 // The resolved job of one layout.
 config::Job planned_layout(const config::Job& job, const std::string& layout,
-                           std::int64_t vocabulary) {
+                           const config::DatasetFacts& data) {
   try {
     const config::Job laid_out = with_layout(job, layout);
-    return plan_job(laid_out, world_of(laid_out.parallel), vocabulary).job;
+    return plan_job(laid_out, world_of(laid_out.parallel), data).job;
   } catch (const Error& error) {
     throw Error(error.kind(), fmt::format("layout '{}': {}", layout, error.what()));
   }
@@ -70,16 +70,17 @@ int diff(const DiffOptions& options) {
   check_output(options.json);
   config::Job job = typed_job(options);
   Json request{{"steps", options.steps}, {"all", options.all}, {"json", options.json}};
-  std::int64_t vocabulary = job.model.vocab == 0 ? known_vocabulary(job.data) : 0;
+  config::DatasetFacts facts =
+      job.model.vocab == 0 ? known_facts(job.data) : config::DatasetFacts{};
   std::string data = "random tokens";
-  if (!job.data.path.empty()) {
+  if (!job.data.path.empty() || job.data.source != config::DataSource::kText) {
     const LocatedDataset located = locate_dataset(job.data, [](const std::string& text) {
       fmt::print("{}\n", text);
       std::fflush(stdout);
     });
-    vocabulary = located.dataset.tokenizer.vocab_size();
+    facts = located.facts;
     job.data.tokenizer = located.tokenizer;
-    request["dataset"] = located.dataset.directory.string();
+    request["dataset"] = located.directory.string();
     data = located.what;
   }
   std::vector<std::string> layouts = options.layouts;
@@ -87,7 +88,7 @@ int diff(const DiffOptions& options) {
     layouts.insert(layouts.begin(), options.against.value_or(""));
   std::vector<config::Job> jobs;
   for (const std::string& layout : layouts) {
-    jobs.push_back(planned_layout(job, layout, vocabulary));
+    jobs.push_back(planned_layout(job, layout, facts));
     request["layouts"].push_back(
         {{"name", layout.empty() ? "one rank" : layout}, {"job", config::print_yaml(jobs.back())}});
   }

@@ -72,7 +72,7 @@ std::string plans() {
   for (int zero = 0; zero <= 3; ++zero) {
     config::Job job;
     job.parallel.zero = zero;
-    const Planned planned = plan_job(job, kWorld, 256);
+    const Planned planned = plan_job(job, kWorld, {.vocab = 256});
     TRIREME_CHECK(plan::parse(plan::print(planned.plan)) == planned.plan,
                   "the plan of ZeRO-{} does not read back", zero);
     ++proven;

@@ -120,7 +120,7 @@ int explain(const ExplainOptions& options) {
   const config::Job job = read_job(options.job);
   const Place place = find_place(options.job.ranks, options.job.nproc, mesh::Mesh::kMaxWorld);
   check_options(options, place);
-  const Planned planned = plan_job(job, place.world, known_vocabulary(job.data));
+  const Planned planned = plan_job(job, place.world, known_facts(job.data));
   if (options.memory || !options.fits.empty()) return explain_memory(planned, place, options);
   const plan::PlanSet& plan = planned.plan;
   std::string text;

@@ -6,10 +6,11 @@
 #include <filesystem>
 
 #include "calibration.h"
-#include "trireme/arch/language_model.h"
+#include "trireme/arch/describe.h"
 #include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/config/families.h"
 #include "trireme/config/fields.h"
 #include "trireme/config/resolve.h"
 #include "trireme/plan/memory.h"
@@ -34,6 +35,14 @@ std::string layout_text(const config::Job& job) {
   add("tp", p.tp);
   if (p.tp > 1 && p.sequence_parallel) text += "sequence parallel, ";
   return text + fmt::format("ZeRO-{}", p.zero);
+}
+
+// What people know a family's models by.
+std::string sizes_text(const config::Job& job) {
+  if (!config::is_decoder(job.model.family)) return "";
+  const config::Model& m = job.model;
+  return fmt::format("{} layers, {} wide, {} heads, context {}, vocabulary {}: ", m.layers,
+                     m.hidden, m.heads, m.seq_len, m.vocab);
 }
 
 std::string memory_text(const plan::MemoryPoint& point) {
@@ -99,7 +108,7 @@ void check_early(const config::Job& job, const Place& place) {
   // Without a vocabulary of its own or the data's, any will do to check the rest.
   constexpr std::int64_t kSomeVocab = 65536;  // stands for that of data that are not there yet
   try {
-    plan_job(job, place.world, job.model.vocab == 0 ? kSomeVocab : 0);
+    plan_job(job, place.world, {.vocab = job.model.vocab == 0 ? kSomeVocab : 0});
   } catch (const Error& error) {
     // Whether recompute.memory is enough depends on the vocabulary, and on a micro_batch that may be looked for.
     if (error.kind() != ErrorKind::kNoRoom) throw;
@@ -114,9 +123,9 @@ void refuse_search(const config::Job& job, std::string_view command) {
          command, job.run.micro_batch);
 }
 
-Planned plan_job(config::Job job, int world, std::int64_t vocabulary) {
+Planned plan_job(config::Job job, int world, const config::DatasetFacts& data) {
   Planned planned;
-  planned.job = config::resolve(std::move(job), world, {.vocab = vocabulary});
+  planned.job = config::resolve(std::move(job), world, data);
   planned.model = arch::describe(planned.job);
   planned.plan =
       plan::compile(planned.model.program, arch::mesh_of(planned.job), arch::recipe_of(planned.job),
@@ -130,13 +139,11 @@ std::string short_summary(const Planned& planned, const Place& place) {
   const config::Job& job = planned.job;
   const config::Model& m = job.model;
   const plan::MemoryAccount memory = plan::memory_account(planned.plan, 0);
-  std::string text = fmt::format(
-      "model     {}: {} layers, {} wide, {} heads, context {}, vocabulary {}: {:.2f}M parameters\n",
-      m.family == config::Family::kGpt ? "gpt" : "llama", m.layers, m.hidden, m.heads, m.seq_len,
-      m.vocab, static_cast<double>(planned.model.parameters()) / 1e6);
+  std::string text = fmt::format("model     {}: {}{:.2f}M parameters\n", name(m.family),
+                                 sizes_text(job), static_cast<double>(planned.model.parameters()) / 1e6);
   text +=
       fmt::format("step      {} samples of {} tokens: {} x {} micro-batches of {} samples, {}\n",
-                  job.run.global_batch, m.seq_len, config::dp(job), config::accumulation(job),
+                  job.run.global_batch, planned.model.sample_tokens, config::dp(job), config::accumulation(job),
                   job.run.micro_batch, name(job.precision.compute));
   text += fmt::format("layout    {}\n", layout_text(job));
   text += fmt::format("plan      {} lines a rank, proven free of deadlock, digest {}\n",

@@ -8,6 +8,7 @@
 #include "place.h"
 #include "trireme/arch/spec.h"
 #include "trireme/config/job.h"
+#include "trireme/config/resolve.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::app {
@@ -32,7 +33,7 @@ struct Planned {
 };
 
 // Resolves, compiles and validates. Throws Error{kUsage} for a job that cannot be planned.
-Planned plan_job(config::Job job, int world, std::int64_t vocabulary);
+Planned plan_job(config::Job job, int world, const config::DatasetFacts& data);
 
 // Throws Error{kUsage} for a job that looks for its micro_batch, where nothing does.
 void refuse_search(const config::Job& job, std::string_view command);

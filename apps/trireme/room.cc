@@ -165,18 +165,18 @@ std::optional<std::string> too_small(const Planned& planned, const Place& place,
       bytes(needed), memory.parent_path().string(), bytes(all));
 }
 
-config::Job with_found_micro_batch(config::Job job, const Place& place, std::int64_t vocabulary,
+config::Job with_found_micro_batch(config::Job job, const Place& place, const config::DatasetFacts& data,
                                    const Path& run) {
   job.run.micro_batch = 1;
   const Allowance allowed = allowance(job, place);
   const std::int64_t samples =
-      job.run.global_batch / config::dp(config::resolve(job, place.world, {.vocab = vocabulary}));
+      job.run.global_batch / config::dp(config::resolve(job, place.world, data));
   std::string why = "nothing could be planned";
   for (const std::int64_t candidate : divisors(samples)) {
     job.run.micro_batch = candidate;
     std::optional<Planned> planned;
     try {
-      planned = plan_job(job, place.world, vocabulary);
+      planned = plan_job(job, place.world, data);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kUsage && error.kind() != ErrorKind::kNoRoom) throw;
       say(candidate, error.what());

@@ -141,7 +141,7 @@ void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary
          path_.string());
   // A run that goes on as it was writes nothing here: the disk may be full.
   write_if_other(path_ / kLockedJobName, config::print_yaml(job));
-  write_if_other(path_ / kVocabularyName, vocabulary);
+  if (!vocabulary.empty()) write_if_other(path_ / kVocabularyName, vocabulary);
 }
 
 Path fresh_run(const std::string& name) {

@@ -37,7 +37,7 @@ class RunDirectory {
   // Newer checkpoints that were passed over, each with the reason.
   const std::vector<formats::CheckpointEntry>& refused() const { return refused_; }
 
-  // Creates and locks it and writes job.lock.yaml and vocabulary.json.
+  // Creates and locks it and writes job.lock.yaml and, where there is one, vocabulary.json.
   void prepare(const config::Job& job, const std::string& vocabulary);
   void keep_lock_across_exec() { lock_->keep_across_exec(); }
 

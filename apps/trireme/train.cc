@@ -47,13 +47,7 @@ void check_resume(const Resume& resume, const config::Job& job, const std::strin
 void say_start(const Planned& planned, const LocatedDataset& data, const RunDirectory& run,
                const Place& place, const std::string& weights, bool verbose) {
   fmt::print("run       {}\n", run.path().string());
-  const auto megabytes = [](std::int64_t bytes) { return static_cast<double>(bytes) / 1e6; };
-  fmt::print("data      {}: {:.1f} MB to train on, {:.1f} MB held out, {} tokens a byte\n",
-             data.what, megabytes(data.dataset.train_info.text_bytes),
-             megabytes(data.dataset.val_info.text_bytes),
-             fmt::format("{:.3g}", static_cast<double>(data.dataset.train_info.tokens) /
-                                       static_cast<double>(std::max<std::int64_t>(
-                                           1, data.dataset.train_info.text_bytes))));
+  fmt::print("data      {}\n", data.what);
   fmt::print("world     {}\n{}", describe(place), short_summary(planned, place));
   for (const std::string& note : config::notes(planned.job)) fmt::print("note      {}\n", note);
   for (const formats::CheckpointEntry& entry : run.refused())
@@ -76,17 +70,18 @@ int start(const std::vector<std::string>& arguments, const Place& place, const c
   return report_outcome(run_workers(arguments, place, keys, run->path()), run->path());
 }
 
+void append(std::vector<std::string>& arguments, std::initializer_list<std::string> more) {
+  arguments.insert(arguments.end(), more);
+}
+
 std::vector<std::string> worker_arguments(const TrainOptions& options, const Place& place,
                                           const Path& dataset) {
-  std::vector<std::string> arguments = {"train", "--dataset", dataset.string()};
+  std::vector<std::string> arguments = {"train"};
+  if (!dataset.empty()) append(arguments, {"--dataset", dataset.string()});
   if (place.launcher == Launcher::kThreads)
     arguments.insert(arguments.end(), {"--ranks", std::to_string(place.world)});
   if (options.quiet) arguments.push_back("--quiet");
   return arguments;
-}
-
-void append(std::vector<std::string>& arguments, std::initializer_list<std::string> more) {
-  arguments.insert(arguments.end(), more);
 }
 
 void append_faults(std::vector<std::string>& arguments, const TrainOptions& options,
@@ -109,9 +104,9 @@ int follow(const TrainOptions& options, config::Job job, const Place& place) {
   const LocatedDataset data = locate_dataset(job.data, [](const std::string&) {});
   job.data.tokenizer = data.tokenizer;
   const Planned planned =
-      plan_job(std::move(job), place.world, data.dataset.tokenizer.vocab_size());
+      plan_job(std::move(job), place.world, data.facts);
   check_room(planned, place);
-  std::vector<std::string> arguments = worker_arguments(options, place, data.dataset.directory);
+  std::vector<std::string> arguments = worker_arguments(options, place, data.directory);
   append(arguments, {"--job", job_in_memory(config::print_yaml(planned.job))});
   if (!options.faults.empty()) {
     if (options.out.empty())
@@ -146,8 +141,8 @@ void check_memory(const config::Job& job, const Place& place) {
 
 // A run goes on with the one it has found.
 config::Job settle_micro_batch(config::Job job, const RunDirectory& run, const Place& place,
-                               std::int64_t vocabulary) {
-  if (!run.resume()) return with_found_micro_batch(std::move(job), place, vocabulary, run.path());
+                               const config::DatasetFacts& data) {
+  if (!run.resume()) return with_found_micro_batch(std::move(job), place, data, run.path());
   const config::Job saved = config::parse_job(run.resume()->manifest.job, "checkpoint");
   job.run.micro_batch = saved.run.micro_batch;
   job.run.find_micro_batch = false;
@@ -164,12 +159,11 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   };
   const LocatedDataset data = locate_dataset(job.data, say);
   job.data.tokenizer = data.tokenizer;
-  const std::int64_t vocabulary = data.dataset.tokenizer.vocab_size();
-  if (job.run.find_micro_batch) job = settle_micro_batch(std::move(job), run, place, vocabulary);
-  const Planned planned = plan_job(std::move(job), place.world, vocabulary);
+  if (job.run.find_micro_batch) job = settle_micro_batch(std::move(job), run, place, data.facts);
+  const Planned planned = plan_job(std::move(job), place.world, data.facts);
   check_room(planned, place);
   if (run.resume()) {
-    check_resume(*run.resume(), planned.job, data.dataset.digest);
+    check_resume(*run.resume(), planned.job, data.digest);
     if (run.resume()->manifest.step >= planned.job.run.steps) {
       fmt::print("{} is at step {} of {}: nothing is left to do; raise run.steps to train on\n",
                  run.resume()->checkpoint.string(), run.resume()->manifest.step,
@@ -180,12 +174,14 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   const Path weights = planned.job.model.weights;
   const std::string beginning =
       run.resume() || weights.empty() ? "" : describe_weights(weights, planned.model);
-  std::vector<std::string> arguments = worker_arguments(options, place, data.dataset.directory);
+  std::vector<std::string> arguments = worker_arguments(options, place, data.directory);
+  if (options.baseline && !data.text)
+    fail(ErrorKind::kUsage, "--baseline is of text, and data.source is none; leave it out");
   if (data.quickstart || options.baseline)
-    append(arguments, {"--baseline", fmt::format("{:.17g}", baseline_bits(data.dataset, say))});
+    append(arguments, {"--baseline", fmt::format("{:.17g}", baseline_bits(*data.text, say))});
   check_port(place);
   worker_program();  // the last thing that can be missing
-  run.prepare(planned.job, data.dataset.tokenizer.description());
+  run.prepare(planned.job, data.text ? data.text->tokenizer.description() : "");
   say_start(planned, data, run, place, beginning, options.verbose);
   say_too_small(planned, place);
   append(arguments,

@@ -9,7 +9,7 @@
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
 #include "trireme/data/random_tokens.h"
-#include "trireme/data/token_loader.h"
+#include "trireme/data/source.h"
 #include "trireme/formats/dataset.h"
 #include "trireme/train/compare.h"
 #include "trireme/train/machine.h"
@@ -34,23 +34,24 @@ class Samples {
  public:
   Samples(const config::Job& job, const Path& dataset)
       : model_(job.model), documents_(job.data.documents) {
-    if (dataset.empty()) return;
-    dataset_ = std::make_unique<formats::Dataset>(formats::open_dataset(dataset));
-    loader_ =
-        std::make_unique<data::TokenLoader>(dataset_->train, model_.seq_len, model_.vocab,
-                                            static_cast<std::uint64_t>(job.data.seed), documents_);
+    if (!dataset.empty() || job.data.source != config::DataSource::kText)
+      source_ = data::open_sources(job, dataset).train;
   }
 
-  std::vector<at::Tensor> operator()(std::int64_t first, std::int64_t count) const {
-    return loader_ ? loader_->batch(first, count)
-                   : data::random_tokens(first, count, model_.seq_len, model_.vocab, documents_);
+  // Of micro-batches of so many samples.
+  train::JobSession::Load load(std::int64_t count) const {
+    if (!source_)
+      return [this, count](std::int64_t first) {
+        return data::random_tokens(first, count, model_.seq_len, model_.vocab, documents_);
+      };
+    return {[this, count](std::int64_t first) { return source_->batch(first, count); },
+            [this](std::int64_t first, std::int64_t all) { return source_->weight(first, all); }};
   }
 
  private:
   config::Model model_;
   bool documents_;
-  std::unique_ptr<formats::Dataset> dataset_;
-  std::unique_ptr<data::TokenLoader> loader_;
+  std::unique_ptr<data::Source> source_;
 };
 
 // The first layout's recording stays while each of the others is made and compared.
@@ -74,9 +75,8 @@ void check_memory(const std::vector<Layout>& layouts, int steps) {
 
 Recording run(const Layout& layout, int steps, const Samples& samples) {
   const Stopwatch watch;
-  Recording recording = train::record(layout.job, steps, [&](std::int64_t first) {
-    return samples(first, layout.job.run.micro_batch);
-  });
+  Recording recording =
+      train::record(layout.job, steps, samples.load(layout.job.run.micro_batch));
   std::string losses;
   for (const double loss : recording.losses) losses += fmt::format(" {:.6f}", loss);
   fmt::print("ran       {}: {} rank{}, {:.1f} s, loss{}\n", layout.name, layout.ranks(),

@@ -76,7 +76,7 @@ int train(const Arguments& arguments) {
   train::TrainSetup setup;
   const Path job = arguments.text("job");
   setup.job = config::parse_job(read_file(job), job.string());
-  setup.dataset = arguments.text("dataset");
+  setup.dataset = arguments.text("dataset", "");
   setup.out = arguments.text("out", "");
   setup.resume = arguments.text("resume", "");
   setup.memory = variable(elastic::kMemoryVariable, "");

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/formats/scratch.h"
-#include "trireme/arch/language_model.h"
+#include "trireme/arch/describe.h"
 #include "trireme/base/error.h"
 #include "trireme/config/fields.h"
 #include "trireme/config/resolve.h"

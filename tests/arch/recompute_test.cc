@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "trireme/arch/language_model.h"
+#include "trireme/arch/describe.h"
 #include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/config/error_of.h"
-#include "trireme/arch/language_model.h"
+#include "trireme/arch/describe.h"
 #include "trireme/config/resolve.h"
 
 namespace trireme::arch {

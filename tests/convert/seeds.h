@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/arch/language_model.h"
+#include "trireme/arch/describe.h"
 #include "trireme/arch/layout.h"
 #include "trireme/config/resolve.h"
 #include "trireme/convert/described.h"

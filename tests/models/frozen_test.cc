@@ -13,7 +13,7 @@
 #include "tests/harness/bound_model.h"
 #include "tests/harness/count_allocations.h"
 #include "tests/harness/counting_world.h"
-#include "trireme/arch/language_model.h"
+#include "trireme/arch/describe.h"
 #include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"

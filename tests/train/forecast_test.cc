@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "apps/worker/memory.h"
-#include "trireme/arch/language_model.h"
+#include "trireme/arch/describe.h"
 #include "trireme/arch/layout.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"

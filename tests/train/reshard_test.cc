@@ -8,7 +8,7 @@
 #include <map>
 
 #include "tests/formats/scratch.h"
-#include "trireme/arch/language_model.h"
+#include "trireme/arch/describe.h"
 #include "trireme/arch/layout.h"
 #include "trireme/ckpt/checkpoint.h"
 #include "trireme/comm/local/local_world.h"

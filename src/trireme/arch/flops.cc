@@ -76,4 +76,17 @@ void set_flops_per_token(ModelSpec& spec, const config::Model& model) {
   spec.flops_convention += ", less what frozen parameters do without";
 }
 
+void set_flops_of_nodes(ModelSpec& spec, const PerRank& rank) {
+  const plan::GradientFlow flow = plan::gradient_flow(spec.program);
+  double flops = 0;
+  for (std::size_t n = 0; n < spec.program.nodes.size(); ++n) {
+    const plan::Node& node = spec.program.nodes[n];
+    flops += node.flops;
+    if (flow.node_has_backward[n]) flops += node.backward_flops.value_or(2 * node.flops);
+  }
+  spec.flops_per_token =
+      flops * rank.tp / static_cast<double>(rank.micro_batch * spec.sample_tokens);
+  spec.flops_convention = "matrix products and attention as computed";
+}
+
 }  // namespace trireme::arch

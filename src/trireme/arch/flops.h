@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "trireme/arch/per_rank.h"
 #include "trireme/arch/spec.h"
 #include "trireme/config/job.h"
 
@@ -36,5 +37,8 @@ double flops_per_token(const config::Model& model, FlopsConvention convention);
 // Sets flops_per_token and its convention: 6N + 12LHS of `model`, of which 2N + 4LHS are forward; gradients of
 // activations count 2N + 8LHS where a gradient goes, those of parameters 2N where they train.
 void set_flops_per_token(ModelSpec& spec, const config::Model& model);
+
+// The same of any model: what its nodes compute, whole, of a token of `sample_tokens` to a sample.
+void set_flops_of_nodes(ModelSpec& spec, const PerRank& rank);
 
 }  // namespace trireme::arch

@@ -7,9 +7,7 @@
 
 #include "trireme/arch/exchanges.h"
 #include "trireme/arch/flops.h"
-#include "trireme/arch/layout.h"
-#include "trireme/arch/node_types.h"
-#include "trireme/arch/recompute.h"
+#include "trireme/arch/graph.h"
 #include "trireme/arch/training.h"
 #include "trireme/arch/transients.h"
 #include "trireme/arch/work.h"
@@ -18,7 +16,6 @@
 namespace trireme::arch {
 namespace {
 
-using config::Family;
 using config::Model;
 
 // A block as its family gives it; `attention` and `mlp` say which parameters are the weights of its linear layers. The
@@ -39,12 +36,10 @@ class Chain {
         sizes_(sizes),
         rank_(rank),
         training_(training),
-        types_(rank.compute, rank.node_types) {
-    spec_.program.name = std::move(name);
-    tokens_ = value({.name = "tokens", .bytes = sizes.tokens * 8, .differentiable = false});
-    targets_ = value({.name = "targets", .bytes = sizes.tokens * 8, .differentiable = false});
-    if (rank.documents)
-      positions_ = value({.name = "positions", .bytes = sizes.tokens * 8, .differentiable = false});
+        graph_(std::move(name), rank, training),
+        tokens_(graph_.input("tokens", sizes.tokens * 8)),
+        targets_(graph_.input("targets", sizes.tokens * 8)) {
+    if (rank.documents) positions_ = graph_.input("positions", sizes.tokens * 8);
   }
 
   void embed(std::vector<ParamSpec> params, std::int64_t saved_bytes) {
@@ -52,8 +47,7 @@ class Chain {
           .reads = with_positions(tokens_),
           .work = converting("embed", embed_transients(model_, sizes_of("embed"), typed("embed"))),
           .exchanges = exchanges("embed").embed()},
-         {.saved_bytes = saved_bytes}, std::move(params));
-    write_activation();
+         {.saved_bytes = saved_bytes}, std::move(params), activation());
   }
 
   void block(BlockSpec spec) {
@@ -61,7 +55,7 @@ class Chain {
     const std::int64_t attention = training_.attention_rank(), mlp = training_.mlp_rank();
     TrainedBlock& block = spec.block;
     block.dropout = training_.dropout();
-    block.gradients = {.input = trains_, .own = training_.trains(name)};
+    block.gradients = {.input = graph_.reached(x_), .own = training_.trains(name)};
     block.qkv = layers_of(spec.params, spec.attention, 0, rank_, attention);
     block.out = layers_of(spec.params, spec.attention, 1, rank_, attention);
     block.up = layers_of(spec.params, spec.mlp, 0, rank_, mlp);
@@ -78,22 +72,20 @@ class Chain {
     };
     adapt(spec.attention, attention);
     adapt(spec.mlp, mlp);
+    ++blocks_;
     node({.name = name,
           .reads = with_positions(x_),
           .work = converting(name, block_transients(model_, sizes_of(name), typed(name), block)),
           .exchanges = exchanges(name).block(block)},
-         block_work(model_, sizes_of(name), rank_, block), std::move(spec.params));
-    if (!adapters.empty()) add_unit({.name = name + ".lora", .params = std::move(adapters)}, true);
-    spec_.adapted.back() = std::move(adapted);
-    ++blocks_;
-    write_activation();
+         block_work(model_, sizes_of(name), rank_, block), std::move(spec.params), activation());
+    graph_.adapt(std::move(adapted), {.name = name + ".lora", .params = std::move(adapters)});
   }
 
   // A tied head multiplies by the first parameter of unit `embed`. `statistics` as TrainedHead's.
   void head(std::vector<ParamSpec> params, std::int64_t statistics) {
     const bool own = training_.trains("head");
     const TrainedHead head{.statistics = statistics,
-                           .gradients = {.input = trains_, .own = own},
+                           .gradients = {.input = graph_.reached(x_), .own = own},
                            .weight = model_.tied ? training_.trains("embed") : own};
     node(
         {.name = "head",
@@ -101,27 +93,19 @@ class Chain {
          .loss = true,
          .work = converting("head", head_transients(model_, sizes_of("head"), typed("head"), head)),
          .exchanges = exchanges("head").head(head)},
-        head_work(model_, sizes_of("head"), rank_, head), std::move(params));
-    if (model_.tied) {
-      spec_.program.nodes.back().units.push_back(0);
-      spec_.node_params.back().push_back({.unit = 0, .param = 0});
-    }
-    spec_.program.nodes.back().writes = {value({.name = "loss", .bytes = sizes_.statistic})};
+        head_work(model_, sizes_of("head"), rank_, head), std::move(params),
+        {.name = "loss", .bytes = sizes_.statistic});
+    if (model_.tied) graph_.bind({.unit = 0, .param = 0});
   }
 
   ModelSpec build() && {
-    types_.apply(spec_.program);
-    plan::check_program(spec_.program);
-    set_flops_per_token(spec_, model_);
-    return std::move(spec_);
+    ModelSpec spec = std::move(graph_).build();
+    spec.sample_tokens = model_.seq_len;
+    set_flops_per_token(spec, model_);
+    return spec;
   }
 
  private:
-  plan::ValueId value(plan::Value value) {
-    spec_.program.values.push_back(std::move(value));
-    return static_cast<plan::ValueId>(spec_.program.values.size()) - 1;
-  }
-
   std::vector<plan::ValueId> with_positions(plan::ValueId value) const {
     if (positions_ < 0) return {value};
     return {value, positions_};
@@ -131,13 +115,13 @@ class Chain {
   Sizes sizes_of(const std::string& node) const { return {model_, typed(node)}; }
   PerRank typed(const std::string& node) const {
     PerRank rank = rank_;
-    rank.compute = types_.of(node);
+    rank.compute = graph_.types().of(node);
     return rank;
   }
   Exchanges exchanges(const std::string& node) const { return {sizes_of(node), typed(node)}; }
   // With, of a node of another type, what it writes before it is converted, or the gradients of that.
   plan::NodeWork converting(const std::string& node, plan::NodeWork work) const {
-    if (types_.of(node) == rank_.compute) return work;
+    if (graph_.types().of(node) == rank_.compute) return work;
     const Sizes sizes = sizes_of(node);
     const std::int64_t own = sizes.rows * sizes.d * sizes.element;
     for (std::int64_t* bytes : {&work.forward, &work.passing, &work.backward, &work.input})
@@ -146,61 +130,36 @@ class Chain {
   }
   // The copy that a node of another type makes of the activation it reads, if a gradient comes back to it.
   std::int64_t converted_bytes(const plan::Node& node) const {
-    if (node.reads[0] != x_ || types_.of(node.name) == rank_.compute) return 0;
-    if (!trains_ && !training_.trains(node.name)) return 0;
+    if (node.reads[0] != x_ || graph_.types().of(node.name) == rank_.compute) return 0;
+    if (!graph_.reached(x_) && !training_.trains(node.name)) return 0;
     return sizes_.rows * sizes_.d * sizes_of(node.name).element;
   }
 
-  void write_activation() {
+  plan::Value activation() const {
     const std::vector<std::int64_t> shape =
         rank_.sequence
             ? std::vector{std::int64_t{1}, sizes_.rows, sizes_.d}
             : std::vector{rank_.micro_batch, sizes_.tokens / rank_.micro_batch, sizes_.d};
-    x_ = value({.name = fmt::format("x{}", blocks_),
-                .bytes = sizes_.rows * sizes_.d * sizes_.element,
-                .shape = shape,
-                .whole = rank_.tp > 1 && !rank_.sequence});
-    spec_.program.nodes.back().writes = {x_};
+    return {.name = fmt::format("x{}", blocks_),
+            .bytes = sizes_.rows * sizes_.d * sizes_.element,
+            .shape = shape,
+            .whole = rank_.tp > 1 && !rank_.sequence};
   }
 
   // A node with a unit of its own and the same name.
-  void node(plan::Node node, const Work& work, std::vector<ParamSpec> params) {
-    node.saved_bytes = work.saved_bytes + converted_bytes(node);
-    node.parts = work.parts;
-    node.flops = work.flops;
-    node.backward_flops = work.backward_flops;
-    node.split = work.split;
-    UnitSpec unit{.name = node.name, .params = std::move(params)};
-    spec_.program.nodes.push_back(std::move(node));
-    spec_.node_params.emplace_back();
-    spec_.adapted.emplace_back();
-    const bool trains = training_.trains(unit.name);
-    add_unit(std::move(unit), trains);
-  }
-
-  // To the last node.
-  void add_unit(UnitSpec unit, bool trains) {
-    const auto id = static_cast<plan::UnitId>(spec_.units.size());
-    spec_.program.units.push_back({.name = unit.name,
-                                   .numel = largest_numel(unit, rank_.tp),
-                                   .trainable = trains,
-                                   .tp_partial = trains ? partial_numel(unit, rank_.tp) : 0});
-    spec_.program.nodes.back().units.push_back(id);
-    for (std::size_t i = 0; i < unit.params.size(); ++i)
-      spec_.node_params.back().push_back({.unit = id, .param = static_cast<int>(i)});
-    spec_.units.push_back(std::move(unit));
-    trains_ = trains_ || trains;
+  void node(plan::Node node, Work work, std::vector<ParamSpec> params, plan::Value writes) {
+    work.saved_bytes += converted_bytes(node);
+    const plan::UnitId unit = graph_.unit({.name = node.name, .params = std::move(params)});
+    x_ = graph_.node(std::move(node), work, {unit}, {std::move(writes)})[0];
   }
 
   const Model& model_;
   const Sizes& sizes_;
   const PerRank& rank_;
   const Training& training_;
-  NodeTypes types_;
-  ModelSpec spec_;
-  bool trains_ = false;  // a unit so far, so that a gradient comes back to x_
-  plan::ValueId tokens_ = -1;
-  plan::ValueId targets_ = -1;
+  Graph graph_;
+  plan::ValueId tokens_;
+  plan::ValueId targets_;
   plan::ValueId positions_ = -1;  // none: samples are one document
   plan::ValueId x_ = -1;
   int blocks_ = 0;
@@ -350,20 +309,6 @@ ModelSpec llama_spec(const Model& model, const PerRank& rank, const Training& tr
                           Cuts::rows({Cuts::each(model.vocab)})));
   chain.head(std::move(head), 1);
   return std::move(chain).build();
-}
-
-ModelSpec describe(const config::Job& job) {
-  const PerRank rank = per_rank(job);
-  const Training training(job.model, job.lora);
-  ModelSpec spec = job.model.family == Family::kGpt ? gpt_spec(job.model, rank, training)
-                                                    : llama_spec(job.model, rank, training);
-  std::vector<std::string> own;
-  for (const plan::Node& node : spec.program.nodes) own.push_back(node.name);
-  training.check(own);
-  spec.program = recompute_nodes(job, std::move(spec.program));
-  spec.program = place_stages(job, std::move(spec.program));
-  spec.program = recompute_stages(job, std::move(spec.program));
-  return spec;
 }
 
 }  // namespace trireme::arch

@@ -23,8 +23,4 @@ ModelSpec gpt_spec(const config::Model& model, const PerRank& rank, const Traini
 ModelSpec llama_spec(const config::Model& model, const PerRank& rank,
                      const Training& training = {});
 
-// The family's spec for a resolved job. Throws Error{kUsage} for patterns of units that name none, or leave none to
-// train.
-ModelSpec describe(const config::Job& job);
-
 }  // namespace trireme::arch

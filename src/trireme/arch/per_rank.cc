@@ -54,7 +54,8 @@ PerRank per_rank(const config::Job& job) {
           .compute = job.precision.compute,
           .node_types = job.precision.nodes,
           .tp = job.parallel.tp,
-          .sequence = job.parallel.sequence_parallel && job.parallel.tp > 1,
+          .sequence = job.parallel.sequence_parallel && job.parallel.tp > 1 &&
+                      config::is_decoder(job.model.family),
           .cp = job.parallel.cp,
           .context = job.parallel.context,
           .context_inner = job.parallel.context_inner,

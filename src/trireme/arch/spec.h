@@ -11,8 +11,9 @@
 namespace trireme::arch {
 
 struct Init {
-  enum class Kind { kZeros, kOnes, kNormal } kind = Kind::kZeros;
-  double std = 0;
+  enum class Kind { kZeros, kOnes, kNormal, kConstant, kIdentity } kind = Kind::kZeros;
+  double std = 0;    // kNormal
+  double value = 0;  // kConstant
 };
 
 // One parameter tensor. Names follow Hugging Face where the family exists there.
@@ -30,6 +31,7 @@ struct ParamSpec {
 struct UnitSpec {
   std::string name;
   std::vector<ParamSpec> params;
+  double lr = 1;  // multiplies the learning rate
 
   std::int64_t numel() const;
 };
@@ -49,6 +51,9 @@ struct ModelSpec {
   // The same: which of these are weights with an adapter, whose A and B follow behind the node's other parameters,
   // in this order.
   std::vector<std::vector<int>> adapted;
+  // What a loss node counts beside its loss, in the order in which it counts them (exec::Counts).
+  std::vector<std::string> metrics;
+  std::int64_t sample_tokens = 0;  // that a sample counts as in rates
   double flops_per_token = 0;    // forward and backward, see `flops_convention`
   std::string flops_convention;  // "6N + 12LHS": printed beside every MFU
 

@@ -37,7 +37,7 @@ class BlockWork {
       : sizes_(sizes),
         rank_(rank),
         block_(block),
-        attention_(attention_flops(model, sizes, rank.tp)) {}
+        attention_((block.causal ? 1 : 2) * attention_flops(model, sizes, rank.tp)) {}
 
   // By rows: what qkv reads and the first norm's statistics, x between the branches and the second's, and what the
   // layers up read; of all tokens, in the rank's features: what is activated, and adapters' inner rows.

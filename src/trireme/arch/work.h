@@ -49,6 +49,7 @@ struct TrainedBlock {
   std::int64_t sums = 0;        // gradients of gains and biases that wait as sums
   Gradients gradients{};
   bool dropout = false;  // of what adapters read
+  bool causal = true;    // half of the scores are never computed
 
   // Whether a gradient comes back to what the first norm gave, and to attention.
   bool normed() const { return gradients.input || gradients.own; }

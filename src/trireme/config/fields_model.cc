@@ -46,6 +46,11 @@ std::vector<Field> model_fields() {
 
 std::vector<Field> data_fields() {
   return {
+      fixed(choice(KEY(data.source), "What samples are: text that is cut into tokens.",
+                   {{"text", DataSource::kText}})),
+      fixed(integer(KEY(data.samples),
+                    "Samples of an epoch, of a source that makes them up on the way.",
+                    from(2, kMaxIds))),
       // Not fixed: a dataset may move; a checkpoint knows its content by digest.
       text(KEY(data.path),
            "Token dataset made by `trireme data prepare`, or a text file; empty: the quick start's "

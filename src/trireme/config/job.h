@@ -14,7 +14,12 @@
 
 namespace trireme::config {
 
-enum class Family { kGpt, kLlama };
+enum class Family { kGpt, kLlama, kVit, kClip, kJepa, kJepaAc, kProbe, kHnet, kVlm };
+// Decoder-only language models on text: what layouts with cp and sequence parallelism, the planner's forecasts and
+// conversion know.
+constexpr bool is_decoder(Family family) {
+  return family == Family::kGpt || family == Family::kLlama;
+}
 enum class Numerics { kCanonical, kFast };
 enum class ContextMethod { kRing, kAllGather, kUlysses, kHierarchical };
 enum class RecomputePolicy { kNone, kFull, kSelective, kUniform, kBlock, kSegments, kAuto };
@@ -57,7 +62,105 @@ struct Lora {
   bool operator==(const Lora&) const = default;
 };
 
+// Vision towers: keys of the section are of every family that has one.
+enum class Activation { kGelu, kGeluTanh, kQuickGelu };
+enum class Positions { kLearned, kRotary, kRotaryCompat };
+enum class Pooling { kMean, kClass, kAttention };
+
+struct Vision {
+  std::int64_t image = 32;  // pixels a side
+  std::int64_t patch = 8;   // pixels a side
+  std::int64_t frames = 1;  // of a clip
+  std::int64_t tubelet = 1;  // frames of a token
+  std::int64_t layers = 4;
+  std::int64_t hidden = 128;
+  std::int64_t heads = 4;
+  std::int64_t ffn = 0;  // 0: 4 * hidden
+  Activation activation = Activation::kGelu;
+  Positions positions = Positions::kLearned;
+  Pooling pooling = Pooling::kMean;
+  bool pre_norm = false;  // a norm before the first block
+  double norm_eps = 1e-6;
+  double init_std = 0.02;
+  std::int64_t classes = 0;  // 0: the dataset's
+  bool operator==(const Vision&) const = default;
+};
+
+enum class ContrastiveLoss { kClip, kSiglip };
+
+struct Contrastive {
+  ContrastiveLoss loss = ContrastiveLoss::kClip;
+  std::int64_t width = 64;  // of the space that both towers project to
+  bool operator==(const Contrastive&) const = default;
+};
+
+// The predictor of V-JEPA 2 and what it is trained by.
+struct Jepa {
+  std::int64_t layers = 12;
+  std::int64_t hidden = 384;
+  std::int64_t heads = 12;
+  double momentum = 0.99925;  // of the teacher
+  std::int64_t short_blocks = 8;
+  double short_scale = 0.15;  // of a frame's area
+  std::int64_t long_blocks = 2;
+  double long_scale = 0.7;
+  bool operator==(const Jepa&) const = default;
+};
+
+// The action-conditioned predictor of V-JEPA 2-AC.
+struct Action {
+  std::int64_t layers = 24;
+  std::int64_t hidden = 1024;
+  std::int64_t heads = 16;
+  std::int64_t size = 7;  // numbers of an action and of a state
+  std::int64_t rollout = 2;  // predictions that are made of predictions
+  bool operator==(const Action&) const = default;
+};
+
+struct Probe {
+  std::int64_t layers = 4;  // the last one attends across
+  std::int64_t heads = 16;
+  bool operator==(const Probe&) const = default;
+};
+
+// H-Net (Hwang et al. 2025): lists have one entry a stage, from the outermost.
+struct Hnet {
+  std::string layout = "T2,[T3],T2";
+  std::string hidden = "128,192";
+  std::string heads = "4,4";
+  std::string ffn = "256,576";
+  std::string ratio = "4";  // bytes, or chunks, of a chunk; of every stage but the innermost
+  double ratio_weight = 0.03;
+  std::string lr;  // factors of optim.lr; empty: all 1
+  bool operator==(const Hnet&) const = default;
+};
+
+enum class ProjectorKind { kLinear, kMlp, kQFormer, kPerceiver };
+
+struct Projector {
+  ProjectorKind kind = ProjectorKind::kMlp;
+  std::int64_t hidden = 0;  // of a Q-Former or resampler; 0: the tower's
+  std::int64_t layers = 6;
+  std::int64_t heads = 8;
+  std::int64_t queries = 32;
+  bool operator==(const Projector&) const = default;
+};
+
+// How a vision-language model sees.
+struct Vlm {
+  std::int64_t layer = -2;  // of the tower, whose output is read; from the end if below 0
+  std::int64_t max_tiles = 4;  // of an image, beside the one of all of it
+  bool qk_norm = false;
+  std::string mrope;  // frequencies of time, row and column; empty: one position
+  bool operator==(const Vlm&) const = default;
+};
+
+// What samples are.
+enum class DataSource { kText, kStripes, kSquares, kArm, kScenes, kImages, kPairs, kClips, kTrajectories };
+
 struct Data {
+  DataSource source = DataSource::kText;
+  std::int64_t samples = 4096;      // of an epoch of a source that is made up on the way
   std::string path;                 // empty: the quick start's text
   std::string tokenizer = "bytes";  // "bytes", "characters", "bpe:N" or a tokenizer.json
   std::int64_t seed = 1;
@@ -187,6 +290,14 @@ struct Checkpoint {
 
 struct Job {
   Model model;
+  Vision vision;
+  Contrastive contrastive;
+  Jepa jepa;
+  Action action;
+  Probe probe;
+  Hnet hnet;
+  Projector projector;
+  Vlm vlm;
   Lora lora;
   Data data;
   Parallel parallel;

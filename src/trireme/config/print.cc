@@ -1,5 +1,6 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/config/families.h"
 #include "trireme/config/fields.h"
 
 namespace trireme::config {
@@ -20,7 +21,10 @@ constexpr std::string_view kIntroduction =
 std::string print_yaml(const Job& job) {
   std::string text;
   std::string_view section;
+  const Job plain;
   for (const Field& field : fields()) {
+    // Where the family has no use for a key, only what is wrong is shown.
+    if (!uses(job.model.family, field.key) && field.get(job) == field.get(plain)) continue;
     if (field.section() != section) {
       section = field.section();
       text += fmt::format("{}:\n", section);

@@ -8,73 +8,12 @@
 #include "trireme/config/check_offload.h"
 #include "trireme/config/check_precision.h"
 #include "trireme/config/check_spikes.h"
+#include "trireme/config/families.h"
+#include "trireme/config/resolve_family.h"
 #include "trireme/config/saving.h"
 
 namespace trireme::config {
 namespace {
-
-// floor(8/3 hidden) rounded up to a multiple of 256 (the reference code of Llama).
-std::int64_t swiglu_width(std::int64_t hidden) {
-  constexpr std::int64_t kMultiple = 256;
-  const std::int64_t two_thirds = 2 * (4 * hidden) / 3;
-  return (two_thirds + kMultiple - 1) / kMultiple * kMultiple;
-}
-
-// The divisor of `whole` that is nearest to `wanted`.
-std::int64_t nearest_divisor(std::int64_t whole, std::int64_t wanted) {
-  for (std::int64_t apart = 0; apart < whole; ++apart) {
-    if (wanted - apart > 0 && whole % (wanted - apart) == 0) return wanted - apart;
-    if (wanted + apart <= whole && whole % (wanted + apart) == 0) return wanted + apart;
-  }
-  return whole;
-}
-
-// "KEY=24 or KEY=32" for the multiples of `step` around a value that is none.
-std::string nearest_multiples(std::string_view key, std::int64_t value, std::int64_t step) {
-  const std::int64_t below = value / step * step;
-  const std::string lower = below > 0 ? fmt::format("{}={} or ", key, below) : "";
-  return fmt::format("{}{}={}", lower, key, below + step);
-}
-
-void resolve_model(Model& model, const DatasetFacts& data) {
-  if (model.hidden % model.heads != 0)
-    fail(ErrorKind::kUsage,
-         "model.hidden={} is not divisible by model.heads={}; nearest that work: model.heads={}, "
-         "or {}",
-         model.hidden, model.heads, nearest_divisor(model.hidden, model.heads),
-         nearest_multiples("model.hidden", model.hidden, model.heads));
-  if (model.kv_heads == 0) model.kv_heads = model.heads;
-  if (model.heads % model.kv_heads != 0)
-    fail(ErrorKind::kUsage,
-         "model.heads={} is not divisible by model.kv_heads={}; nearest that works: {}",
-         model.heads, model.kv_heads, nearest_divisor(model.heads, model.kv_heads));
-  if (model.vocab == 0) model.vocab = data.vocab;
-  if (model.vocab == 0)
-    fail(ErrorKind::kUsage,
-         "model.vocab=0 means the dataset's vocabulary, which is not known here; set model.vocab");
-  if (model.vocab < data.vocab)
-    fail(ErrorKind::kUsage,
-         "model.vocab={} is smaller than the dataset's vocabulary of {}; set model.vocab={} (or 0)",
-         model.vocab, data.vocab, data.vocab);
-
-  const bool llama = model.family == Family::kLlama;
-  if (model.ffn == 0) model.ffn = llama ? swiglu_width(model.hidden) : 4 * model.hidden;
-  if (llama && model.hidden / model.heads % 2 != 0)
-    fail(ErrorKind::kUsage,
-         "model.hidden={} / model.heads={} = {} per head is odd; llama rotates pairs and needs an "
-         "even one",
-         model.hidden, model.heads, model.hidden / model.heads);
-  if (llama && model.dropout != 0)
-    fail(ErrorKind::kUsage, "model.dropout={}: family llama has no dropout; needs 0",
-         model.dropout);
-  if (!llama && model.kv_heads != model.heads)
-    fail(ErrorKind::kUsage,
-         "model.kv_heads={}: family gpt has one key-value head per head; needs {} (or 0)",
-         model.kv_heads, model.heads);
-  if (!llama && model.rope_theta != Model{}.rope_theta)
-    fail(ErrorKind::kUsage, "model.rope_theta={}: family gpt has no rotary positions; leave it out",
-         model.rope_theta);
-}
 
 void resolve_mesh(Parallel& parallel, int world) {
   const std::int64_t others =
@@ -156,8 +95,27 @@ void check_recompute(const Recompute& recompute) {
          recompute.nodes);
 }
 
+// Of what a family's layers are made, tp ranks have a part each; none has cp.
+void check_towers(const Job& job) {
+  const Parallel& parallel = job.parallel;
+  if (parallel.cp > 1)
+    fail(ErrorKind::kUsage,
+         "parallel.cp={}: family {} does not spread its sequences over ranks; set parallel.cp=1 "
+         "and spread over dp_shard, tp or pp",
+         parallel.cp, name(job.model.family));
+  for (const auto& [key, heads] : {std::pair{"model.heads", job.model.heads},
+                                   std::pair{"vision.heads", job.vision.heads}})
+    if (uses(job.model.family, key) && parallel.tp > heads)
+      fail(ErrorKind::kUsage,
+           "parallel.tp={} is more than {}={}; a rank needs at least one: parallel.tp={} or less",
+           parallel.tp, key, heads, heads);
+}
+
 // What tensor and context parallelism share out must be there to share.
-void check_parts(const Model& model, const Parallel& parallel) {
+void check_parts(const Job& job) {
+  if (!is_decoder(job.model.family)) return check_towers(job);
+  const Model& model = job.model;
+  const Parallel& parallel = job.parallel;
   const auto enough = [&](const char* what, std::int64_t count) {
     if (parallel.tp > count)
       fail(ErrorKind::kUsage,
@@ -228,6 +186,9 @@ void check_training(const Job& job) {
          "leave lora out",
          more);
   }
+  if (lora.rank > 0 && !is_decoder(job.model.family))
+    fail(ErrorKind::kUsage, "lora.rank={}: family {} has no adapters; set lora.rank=0", lora.rank,
+         name(job.model.family));
   check_patterns("model.frozen", job.model.frozen);
   check_patterns("lora.also", lora.also);
   // Of a product with fewer features on a side, more would say nothing more.
@@ -324,9 +285,10 @@ void resolve_optim(Optim& optim, const Run& run) {
 
 Job resolve(Job job, int world, const DatasetFacts& data) {
   if (world < 1) fail(ErrorKind::kUsage, "a world of {} ranks; needs 1 or more", world);
-  resolve_model(job.model, data);
+  check_idle_keys(job);
+  resolve_family(job, data);
   resolve_mesh(job.parallel, world);
-  check_parts(job.model, job.parallel);
+  check_parts(job);
   check_schedule(job.parallel);
   check_recompute(job.recompute);
   check_offload(job.offload);
@@ -375,9 +337,14 @@ std::vector<std::string> notes(const Job& job) {
         "offload with run.device=cuda: copies between device and host are synchronous and from "
         "pageable memory so far, so they do not run behind computing");
   const Parallel& parallel = job.parallel;
+  if (parallel.tp > 1 && parallel.sequence_parallel && !is_decoder(job.model.family))
+    remarks.push_back(fmt::format(
+        "parallel.sequence_parallel: between layers family {} has all rows on every tp rank",
+        name(job.model.family)));
   if (parallel.zero > 0 && parallel.dp_shard * parallel.cp == 1 && parallel.dp_replicate > 1)
     remarks.push_back(fmt::format(
         "parallel.zero={} shards over dp_shard=1, so every rank holds everything", parallel.zero));
+  if (!is_decoder(job.model.family)) return remarks;
   // Query heads of one group on several ranks.
   const std::int64_t group = job.model.heads / job.model.kv_heads;
   bool shared = false;

@@ -11,7 +11,8 @@ namespace trireme::config {
 
 // What the job needs to know of its dataset.
 struct DatasetFacts {
-  std::int64_t vocab = 0;  // token ids are below this; 0: not known
+  std::int64_t vocab = 0;    // token ids are below this; 0: not known
+  std::int64_t classes = 0;  // labels are below this; 0: not known, or without
 };
 
 // Returns the job with every derived value filled in. Resolving a resolved job changes nothing.

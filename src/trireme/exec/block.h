@@ -13,6 +13,25 @@
 
 namespace trireme::exec {
 
+// Sums that a loss node makes beside its loss, such as right answers out of all; one of each entry of
+// ModelSpec::metrics. They are added over the micro-batches of all ranks, as losses are.
+class Counts {
+ public:
+  struct Count {
+    double sum = 0;
+    double of = 0;
+  };
+  explicit Counts(std::size_t metrics) : counts_(metrics) {}
+  void add(std::size_t metric, double sum, double of) {
+    counts_.at(metric).sum += sum;
+    counts_.at(metric).of += of;
+  }
+  const std::vector<Count>& all() const { return counts_; }
+
+ private:
+  std::vector<Count> counts_;
+};
+
 // What a forward may depend on beside its inputs: the coordinates that key its noise, which are global, so that
 // any layout, schedule and recomputation draws the same bits; and where its backward leaves gradients.
 struct BlockContext {
@@ -23,6 +42,8 @@ struct BlockContext {
   bool training = true;  // false: evaluation and generation, no noise
   // Of a node whose backward is done in halves; null: in one.
   ops::WeightGradientsPtr weight_gradients{};
+  // Of a loss node of a model with metrics, when it runs for the first time; else null.
+  Counts* counts = nullptr;
 
   // A fresh generator for the op-th random draw of this forward.
   at::Generator generator(int op) const;

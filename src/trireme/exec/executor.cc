@@ -42,7 +42,8 @@ void refuse_unknown_verbs(const plan::List& list) {
       case Verb::kOffload:
       case Verb::kReload:
       case Verb::kGradNorm:
-      case Verb::kStep: break;
+      case Verb::kStep:
+      case Verb::kEma: break;
       default:
         fail(ErrorKind::kUsage,
              "the plan uses `{}`, which can be planned, validated and priced but not run yet",
@@ -97,6 +98,7 @@ StepResult Executor::run(const StepArgs& args) {
   StepResult result;
   grad_factor_ = 1;
   std::fill(losses_.begin(), losses_.end(), at::Tensor());
+  counts_.assign(losses_.size(), Counts(model_.spec.metrics.size()));
   if (args.times != nullptr) args.times->assign(list_.size(), {});
   const Transfers::Arrived arrived = [&](int line, at::Tensor tensor) {
     this->arrived(line, std::move(tensor), args);
@@ -165,6 +167,9 @@ void Executor::run_line(int index, const StepArgs& args, StepResult& result) {
       units_.update(line.unit, update);
       break;
     }
+    case Verb::kEma:
+      if (!result.skipped && args.apply) units_.average(line.unit, args.momentum);
+      break;
     default: TRIREME_CHECK(false, "line {}: {} is not executed", index, plan::name(line.verb));
   }
   retire(index, args);
@@ -278,7 +283,10 @@ void Executor::forward(const Instr& line, const StepArgs& args, bool keep) {
       .micro_batch = plan::micro_batch_id(plan_.mesh, plan_.recipe, rank_, line.mb),
       .node = line.node,
       .training = !node.no_grad,
-      .weight_gradients = saved.weights};
+      .weight_gradients = saved.weights,
+      .counts = node.loss && line.verb == Verb::kForward
+                    ? &counts_[static_cast<std::size_t>(line.mb)]
+                    : nullptr};
   std::vector<at::Tensor> outputs =
       model_.blocks[static_cast<std::size_t>(line.node)]->forward(saved.inputs, context);
   TRIREME_CHECK(outputs.size() == node.writes.size(), "{} wrote {} values, its node declares {}",
@@ -352,15 +360,18 @@ void Executor::add_gradient(plan::ValueId value, int mb, at::Tensor gradient) {
 }
 
 void Executor::grad_norm(const StepArgs& args, StepResult& result) {
-  std::vector<double> losses;
-  for (const at::Tensor& loss : losses_) losses.push_back(loss.defined() ? loss.item<double>() : 0);
+  std::vector<MicroBatchSums> own;
+  for (std::size_t mb = 0; mb < losses_.size(); ++mb)
+    own.push_back({.loss = losses_[mb].defined() ? losses_[mb].item<double>() : 0,
+                   .counts = counts_[mb].all()});
   GlobalSums sums =
-      exchange_sums(plan_, rank_, units_, groups_, losses, args.flag, std::exchange(busy_, {}));
+      exchange_sums(plan_, rank_, units_, groups_, own, args.flag, std::exchange(busy_, {}));
   result.busy = std::move(sums.busy);
   if (args.observer != nullptr) args.observer->on_gradients(units_);
   result.flag = sums.flag;
   result.comm_wait_s += sums.wait_s;
-  result.loss = sums.loss * args.loss_scale;
+  result.loss = sums.batch.loss * args.loss_scale;
+  result.counts = std::move(sums.batch.counts);
   result.grad_norm = std::sqrt(sums.square_sum) / args.gradient_scale;
   if (std::isfinite(result.loss) && std::isfinite(result.grad_norm)) return;
   result.skipped = args.skip_overflow;

@@ -40,6 +40,7 @@ struct StepArgs {
   bool apply = true;  // false: no update either way, gradients are looked at only
   UpdateArgs update;  // grad_scale is filled from the clip factor and gradient_scale
   double clip = 0;    // maximal gradient norm; 0 leaves gradients as they are
+  double momentum = 1;  // of units that follow others
   bool flag = false;  // this rank's wish, such as to stop; all ranks learn whether any has one
   // The inputs of this rank's mb-th micro-batch, in the order of the program's input values.
   std::function<std::vector<at::Tensor>(int mb)> load;
@@ -50,6 +51,7 @@ struct StepArgs {
 // The same on every rank, but for the waiting time.
 struct StepResult {
   double loss = 0;            // over the global batch, scaled
+  std::vector<Counts::Count> counts{};  // over it, of the model's metrics
   double grad_norm = 0;       // over all parameters and meshes, before clipping
   bool flag = false;          // whether any rank raised its flag
   bool skipped = false;       // loss or norm were not finite, and no update was made
@@ -117,6 +119,7 @@ class Executor {
   ValueMoves value_moves_;
   std::array<std::deque<InFlight>, 6> in_flight_;  // by lane: issued and not yet waited for
   std::vector<at::Tensor> losses_;  // by micro-batch; read once a step, which waits for the device
+  std::vector<Counts> counts_;      // by micro-batch
   double offload_wait_s_ = 0;
   double grad_factor_ = 1;  // what the update multiplies gradients by
   Busy busy_{};

@@ -24,6 +24,21 @@ double tree_sum(std::vector<double> terms) {
   return terms.empty() ? 0 : terms[0];
 }
 
+// A micro-batch's sums as numbers that are added, and back.
+std::vector<double> numbers_of(const MicroBatchSums& sums) {
+  std::vector<double> numbers = {sums.loss};
+  for (const Counts::Count& count : sums.counts)
+    numbers.insert(numbers.end(), {count.sum, count.of});
+  return numbers;
+}
+
+MicroBatchSums sums_of(const std::vector<double>& numbers) {
+  MicroBatchSums sums{.loss = numbers[0]};
+  for (std::size_t i = 1; i < numbers.size(); i += 2)
+    sums.counts.push_back({.sum = numbers[i], .of = numbers[i + 1]});
+  return sums;
+}
+
 constexpr std::size_t kHead = 1 + kBusyKinds;  // what a rank sends before its losses
 
 // Where the sums of every unit stand in what its owners send. All ranks send equally much.
@@ -74,13 +89,18 @@ class Parts {
 }  // namespace
 
 GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, const Groups& groups,
-                         const std::vector<double>& losses, bool flag, const Busy& busy) {
+                         const std::vector<MicroBatchSums>& own, bool flag, const Busy& busy) {
   // Each rank sends its flag, how long it was busy, its losses, then the chunk sums of every unit that it owns a part of.
   const Parts parts(plan);
   const int stage = plan.mesh.coordinate(rank, Axis::kPp);
   std::vector<double> mine = {flag ? 1.0 : 0.0};
   mine.insert(mine.end(), busy.begin(), busy.end());
-  mine.insert(mine.end(), losses.begin(), losses.end());
+  const std::size_t width = 1 + 2 * own[0].counts.size();  // numbers of a micro-batch
+  const std::size_t losses = width * own.size();
+  for (const MicroBatchSums& sums : own) {
+    const std::vector<double> numbers = numbers_of(sums);
+    mine.insert(mine.end(), numbers.begin(), numbers.end());
+  }
   std::vector<std::vector<double>> whole(plan.program.units.size());
   for (plan::UnitId unit : plan::units_of_stage(plan.program, stage)) {
     if (!plan.program.units[static_cast<std::size_t>(unit)].trainable) continue;
@@ -90,7 +110,7 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
     else if (parts.owner(unit) == stage)
       mine.insert(mine.end(), sums.begin(), sums.end());
   }
-  mine.resize(parts.length(losses.size()));
+  mine.resize(parts.length(losses));
   const int world = plan.mesh.world();
   const auto count = static_cast<std::int64_t>(mine.size());
   std::vector<double> all(mine.size() * static_cast<std::size_t>(world));
@@ -105,19 +125,25 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
     return std::span<const double>(all).subspan(static_cast<std::size_t>(r) * mine.size(),
                                                 mine.size());
   };
-  std::vector<double> ordered(
-      static_cast<std::size_t>(plan::global_micro_batches(plan.mesh, plan.recipe)));
+  const auto micro_batches =
+      static_cast<std::size_t>(plan::global_micro_batches(plan.mesh, plan.recipe));
+  std::vector<std::vector<double>> ordered(width, std::vector<double>(micro_batches));
   // cp ranks have losses of their own tokens, stages those of their own nodes, tp ranks the same one: that of
   // the first counts.
   for (int r : plan.mesh.group(plan.mesh.peer(rank, Axis::kTp, 0), mesh::kReplicas | Axis::kPp))
-    for (int mb = 0; mb < plan.recipe.micro_batches; ++mb)
-      ordered[static_cast<std::size_t>(plan::micro_batch_id(plan.mesh, plan.recipe, r, mb))] +=
-          of_rank(r)[kHead + static_cast<std::size_t>(mb)];
+    for (int mb = 0; mb < plan.recipe.micro_batches; ++mb) {
+      const auto id =
+          static_cast<std::size_t>(plan::micro_batch_id(plan.mesh, plan.recipe, r, mb));
+      for (std::size_t number = 0; number < width; ++number)
+        ordered[number][id] += of_rank(r)[kHead + static_cast<std::size_t>(mb) * width + number];
+    }
   for (int r = 0; r < world; ++r) {
     result.flag = result.flag || of_rank(r)[0] != 0;
     std::copy_n(of_rank(r).begin() + 1, kBusyKinds, result.busy.emplace_back().begin());
   }
-  result.loss = tree_sum(std::move(ordered));
+  std::vector<double> totals;
+  for (std::vector<double>& terms : ordered) totals.push_back(tree_sum(std::move(terms)));
+  result.batch = sums_of(totals);
 
   for (plan::UnitId unit = 0; unit < static_cast<plan::UnitId>(whole.size()); ++unit) {
     if (!plan.program.units[static_cast<std::size_t>(unit)].trainable) continue;
@@ -129,7 +155,7 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
     for (int t = 0; t < plan.mesh.degree(Axis::kTp); ++t)
       for (int r : plan.mesh.group(plan.mesh.peer(owner, Axis::kTp, t), parts.axes()))
         for (double sum :
-             of_rank(r).subspan(kHead + losses.size() + parts.position(unit), parts.chunks(unit)))
+             of_rank(r).subspan(kHead + losses + parts.position(unit), parts.chunks(unit)))
           result.square_sum += sum;
   }
   return result;

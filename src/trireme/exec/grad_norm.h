@@ -10,8 +10,14 @@
 
 namespace trireme::exec {
 
+// What loss nodes give for a micro-batch, or for a batch.
+struct MicroBatchSums {
+  double loss = 0;
+  std::vector<Counts::Count> counts{};
+};
+
 struct GlobalSums {
-  double loss = 0;         // over all micro-batches of the global batch, as one balanced tree
+  MicroBatchSums batch;    // over all micro-batches of the global batch, as one balanced tree
   double square_sum = 0;   // over all trainable parameters: chunk by chunk in unit order
   bool flag = false;       // whether any rank raised its flag
   std::vector<Busy> busy;  // by rank
@@ -19,9 +25,9 @@ struct GlobalSums {
 };
 
 // Collective over the world; every rank gets the same bits under any data-parallel layout.
-// `losses` are the sums of this rank's micro-batches, `flag` and `busy` its own.
+// `own` are the sums of this rank's micro-batches, with equally many counts, `flag` and `busy` its own.
 GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, const Groups& groups,
-                         const std::vector<double>& losses, bool flag, const Busy& busy);
+                         const std::vector<MicroBatchSums>& own, bool flag, const Busy& busy);
 
 // The factor that brings a gradient of norm `norm` down to `clip`: clip / (norm + 1e-6) where norm is
 // larger, else 1; `clip` 0 is off. (Pascanu et al. 2013, with the epsilon users know from PyTorch.)

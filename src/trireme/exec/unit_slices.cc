@@ -44,13 +44,26 @@ std::int64_t blocks(std::int64_t count, std::int64_t block) { return (count + bl
 
 constexpr std::int64_t kDrawn = 1 << 20;  // elements of initial values that exist at a time
 
-// The next `count` initial values, in fp64.
-at::Tensor draw(const arch::Init& init, std::int64_t count, at::Generator generator) {
+// Of a square matrix, elements [first, first + value.numel()).
+void fill_identity(at::Tensor value, std::int64_t size, std::int64_t first) {
+  value.zero_();
+  const std::int64_t step = size + 1;
+  for (std::int64_t place = (first + step - 1) / step * step;
+       place < std::min(first + value.numel(), size * size); place += step)
+    value.data_ptr<double>()[place - first] = 1;
+}
+
+// The next `count` initial values, from `first` on, in fp64.
+at::Tensor draw(const arch::ParamSpec& param, std::int64_t first, std::int64_t count,
+                at::Generator generator) {
+  const arch::Init& init = param.init;
   at::Tensor value = at::empty({count}, at::TensorOptions().dtype(at::kDouble));
   switch (init.kind) {
     case arch::Init::Kind::kZeros: return value.zero_();
     case arch::Init::Kind::kOnes: return value.fill_(1);
     case arch::Init::Kind::kNormal: return value.normal_(0, init.std, std::move(generator));
+    case arch::Init::Kind::kConstant: return value.fill_(init.value);
+    case arch::Init::Kind::kIdentity: fill_identity(value, param.shape[0], first); return value;
   }
   TRIREME_CHECK(false, "initial values of kind {}", static_cast<int>(init.kind));
 }
@@ -66,9 +79,12 @@ void Units::initialise(std::uint64_t seed,
     const auto id = static_cast<plan::UnitId>(index);
     for (plan::Piece piece : kPersistent)
       if (unit.is_away(piece)) allocate(unit, piece);
+    // What follows another begins as a copy of it.
+    const plan::UnitId followed = plan_.program.units[index].ema_of;
+    const plan::UnitId source = followed >= 0 ? followed : id;
     for (std::size_t p = 0; p < unit.spec->params.size(); ++p) {
-      const arch::ParamSpec& param = unit.spec->params[p];
-      const at::Tensor given = initial(id, static_cast<int>(p));
+      const arch::ParamSpec& param = this->at(source).spec->params[p];
+      const at::Tensor given = initial(source, static_cast<int>(p));
       TRIREME_CHECK(!given.defined() || given.sizes() == at::IntArrayRef(param.shape),
                     "the initial value of {} has another shape", param.name);
       at::Generator generator =
@@ -76,7 +92,7 @@ void Units::initialise(std::uint64_t seed,
       for (std::int64_t begin = 0; begin < param.numel(); begin += kDrawn) {
         const std::int64_t count = std::min(kDrawn, param.numel() - begin);
         const at::Tensor piece = given.defined() ? given.reshape({-1}).narrow(0, begin, count)
-                                                 : draw(param.init, count, generator);
+                                                 : draw(param, begin, count, generator);
         const at::Tensor value = piece.to(comm::scalar_type(plan_.recipe.master));
         unit.for_stretches(p, begin, count,
                            [&](std::int64_t global, std::int64_t local, std::int64_t length) {

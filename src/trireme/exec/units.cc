@@ -279,6 +279,7 @@ void Units::update(plan::UnitId id, const UpdateArgs& args) {
   UpdateArgs own = args;
   own.noise = mix(mix(args.noise, static_cast<std::uint64_t>(args.step)), hash64(unit.spec->name));
   own.state_block = unit.state_block;
+  own.lr *= unit.spec->lr;
   updater_.update(unit.stepped(), unit.grad.tensor(0, unit.part_count), states, unit.segments, own);
   end_update(unit);
 }
@@ -286,6 +287,14 @@ void Units::update(plan::UnitId id, const UpdateArgs& args) {
 void Units::skip_update(plan::UnitId id) {
   at::NoGradGuard no_grad;
   end_update(at(id));
+}
+
+void Units::average(plan::UnitId id, double momentum) {
+  at::NoGradGuard no_grad;
+  UnitState& unit = at(id);
+  const UnitState& followed = at(plan_.program.units[static_cast<std::size_t>(id)].ema_of);
+  unit.stepped().lerp_(followed.stepped(), 1 - momentum);
+  if (unit.master_copy) unit.computed().copy_(unit.stepped());
 }
 
 void Units::end_update(UnitState& unit) {

@@ -59,6 +59,8 @@ class Units {
   void update(plan::UnitId unit, const UpdateArgs& args);
   // In its stead, for a step whose gradients are of no use.
   void skip_update(plan::UnitId unit);
+  // A unit that follows another: momentum * it + (1 - momentum) * the other, in master type.
+  void average(plan::UnitId unit, double momentum);
 
   // Pieces on their way out of memory and back; sums of squares of a step's gradient are taken as it leaves.
   Movement reload_begin(const plan::Instr& line);

@@ -30,7 +30,7 @@ Across::Across(const config::Job& job, comm::World& world, at::Device device)
   if (job.parallel.tp > 1) {
     tp_group_ = world.make_group("layers.tp", mesh.group(world.rank(), Axis::kTp));
     tp_ = {.group = tp_group_.get(),
-           .sequence = job.parallel.sequence_parallel,
+           .sequence = job.parallel.sequence_parallel && config::is_decoder(job.model.family),
            .tokens = job.model.seq_len / job.parallel.cp};
   }
   if (job.parallel.cp > 1) {

@@ -15,6 +15,9 @@
 
 namespace trireme::models {
 
+using Blocks = std::vector<std::unique_ptr<exec::Block>>;
+using Ranks = std::shared_ptr<const Across>;
+
 // A block whose parameters are bound tensors in node_params order, on one rank or across many.
 class BoundBlock : public exec::Block {
  public:

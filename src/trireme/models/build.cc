@@ -3,7 +3,7 @@
 #include <ATen/Context.h>
 #include <torch/version.h>
 
-#include "trireme/arch/language_model.h"
+#include "trireme/arch/describe.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/exec/typed_block.h"
@@ -13,29 +13,13 @@
 namespace trireme::models {
 namespace {
 
-using Ranks = std::shared_ptr<const Across>;
-
-void add_gpt(const config::Job& job, const Ranks& across, exec::Model& out) {
-  const std::vector<plan::Node>& nodes = out.spec.program.nodes;
-  out.blocks.push_back(std::make_unique<GptEmbed>(job.model, across));
-  for (std::size_t node = 1; node + 1 < nodes.size(); ++node)
-    out.blocks.push_back(
-        std::make_unique<GptBlock>(job, nodes[node], out.spec.adapted[node], across));
-  out.blocks.push_back(std::make_unique<GptHead>(job.model, nodes.back(), across));
-}
-
-void add_llama(const config::Job& job, const Ranks& across, exec::Model& out) {
-  const config::Model& model = job.model;
-  const ops::RotaryTable rotary =
-      ops::rotary_table(model.seq_len, model.hidden / model.heads, model.rope_theta,
-                        job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat)
-          .to(across->device());
-  const std::vector<plan::Node>& nodes = out.spec.program.nodes;
-  out.blocks.push_back(std::make_unique<LlamaEmbed>(across));
-  for (std::size_t node = 1; node + 1 < nodes.size(); ++node)
-    out.blocks.push_back(
-        std::make_unique<LlamaBlock>(job, nodes[node], rotary, out.spec.adapted[node], across));
-  out.blocks.push_back(std::make_unique<LlamaHead>(model, nodes.back(), across));
+Blocks family_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks) {
+  switch (job.model.family) {
+    case config::Family::kGpt: return gpt_blocks(job, spec, ranks);
+    case config::Family::kLlama: return llama_blocks(job, spec, ranks);
+    default: break;
+  }
+  TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
 }
 
 // Nodes whose units have a type of their own compute in it.
@@ -56,10 +40,7 @@ exec::Model build_across(const config::Job& job, const Ranks& across) {
     fail(ErrorKind::kUsage, "precision.compute={}: models run in fp64, fp32, bf16 or fp16",
          name(compute));
   exec::Model model{.spec = arch::describe(job), .blocks = {}};
-  switch (job.model.family) {
-    case config::Family::kGpt: add_gpt(job, across, model); break;
-    case config::Family::kLlama: add_llama(job, across, model); break;
-  }
+  model.blocks = family_blocks(job, model.spec, across);
   type_nodes(compute, model);
   return model;
 }

@@ -100,4 +100,14 @@ at::Tensor GptHead::norm(const at::Tensor& x, const ops::WeightGradientsPtr& gra
   return ops::layer_norm(x, param(kNorm), param(kNormBias), norm_eps(), gradients);
 }
 
+Blocks gpt_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks) {
+  const std::vector<plan::Node>& nodes = spec.program.nodes;
+  Blocks blocks;
+  blocks.push_back(std::make_unique<GptEmbed>(job.model, ranks));
+  for (std::size_t node = 1; node + 1 < nodes.size(); ++node)
+    blocks.push_back(std::make_unique<GptBlock>(job, nodes[node], spec.adapted[node], ranks));
+  blocks.push_back(std::make_unique<GptHead>(job.model, nodes.back(), ranks));
+  return blocks;
+}
+
 }  // namespace trireme::models

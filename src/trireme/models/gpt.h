@@ -47,4 +47,7 @@ class GptHead : public LanguageHead {
   at::Tensor norm(const at::Tensor& x, const ops::WeightGradientsPtr& gradients) const override;
 };
 
+// One a node.
+Blocks gpt_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks);
+
 }  // namespace trireme::models

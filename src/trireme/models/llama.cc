@@ -59,4 +59,20 @@ at::Tensor LlamaHead::norm(const at::Tensor& x, const ops::WeightGradientsPtr& g
   return ops::rms_norm(x, param(0), norm_eps(), gradients);
 }
 
+Blocks llama_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks) {
+  const config::Model& model = job.model;
+  const ops::RotaryTable rotary =
+      ops::rotary_table(model.seq_len, model.hidden / model.heads, model.rope_theta,
+                        job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat)
+          .to(ranks->device());
+  const std::vector<plan::Node>& nodes = spec.program.nodes;
+  Blocks blocks;
+  blocks.push_back(std::make_unique<LlamaEmbed>(ranks));
+  for (std::size_t node = 1; node + 1 < nodes.size(); ++node)
+    blocks.push_back(
+        std::make_unique<LlamaBlock>(job, nodes[node], rotary, spec.adapted[node], ranks));
+  blocks.push_back(std::make_unique<LlamaHead>(model, nodes.back(), ranks));
+  return blocks;
+}
+
 }  // namespace trireme::models

@@ -42,4 +42,7 @@ class LlamaHead : public LanguageHead {
   at::Tensor norm(const at::Tensor& x, const ops::WeightGradientsPtr& gradients) const override;
 };
 
+// One a node.
+Blocks llama_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks);
+
 }  // namespace trireme::models

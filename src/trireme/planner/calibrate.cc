@@ -20,7 +20,7 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-Math math_of(const config::Job& job) {
+Math product_math(const config::Job& job) {
   return job.precision.compute == DType::kF32 ? Math::kFp32 : Math::kHalf;
 }
 
@@ -79,7 +79,7 @@ void fit_nodes(const std::vector<Seen>& probes, Math math, Gpu& gpu) {
   std::vector<std::vector<double>> rows;
   std::vector<double> taken;
   for (const Seen& seen : probes) {
-    if (seen.probe->ranks != 1 || math_of(seen.probe->job) != math) continue;
+    if (seen.probe->ranks != 1 || product_math(seen.probe->job) != math) continue;
     const NodeForms forms(seen.probe->job);
     const double step = seen.sum(plan::computes);
     for (std::size_t i = 0; i < seen.probe->lines.size(); ++i) {
@@ -120,7 +120,7 @@ double crowding_of(const std::vector<Seen>& probes) {
   for (const Seen& seen : probes) {
     const config::Job& job = seen.probe->job;
     auto& pair = pairs[fmt::format("{} {} {} {}", job.model.hidden, job.model.seq_len,
-                                   job.model.vocab, static_cast<int>(math_of(job)))];
+                                   job.model.vocab, static_cast<int>(product_math(job)))];
     (seen.probe->ranks == 1 ? pair.first : pair.second) =
         seen.sum(plan::computes) / static_cast<double>(config::accumulation(job));
   }
@@ -173,7 +173,7 @@ void fit_steps(const std::vector<Seen>& probes, Cluster& machine) {
   machine.gpu.core->spread = std::sqrt(sum);
 }
 
-Math math_of(const std::string& name) {
+Math named_math(const std::string& name) {
   if (name == "fp32") return Math::kFp32;
   if (name == "bf16") return Math::kHalf;
   fail(ErrorKind::kData, "a product of type {}; needs fp32 or bf16", name);
@@ -249,7 +249,7 @@ Measurements read_measurements(const Json& json, const std::string& what) {
                           .memory = json.at("memory").get<std::int64_t>(),
                           .process = json.at("process").get<double>()};
     for (const Json& p : json.at("products"))
-      measured.products.push_back({.math = math_of(p.at("type").get<std::string>()),
+      measured.products.push_back({.math = named_math(p.at("type").get<std::string>()),
                                    .pass = pass_of(p.at("pass").get<std::string>()),
                                    .m = p.at("m").get<double>(),
                                    .n = p.at("n").get<double>(),

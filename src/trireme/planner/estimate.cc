@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-#include "trireme/arch/language_model.h"
+#include "trireme/arch/describe.h"
 #include "trireme/arch/layout.h"
 #include "trireme/plan/shard.h"
 #include "trireme/plan/unit_types.h"

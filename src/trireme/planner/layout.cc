@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include "trireme/arch/language_model.h"
+#include "trireme/arch/describe.h"
 #include "trireme/base/error.h"
 
 namespace trireme::planner {

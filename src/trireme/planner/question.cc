@@ -69,6 +69,7 @@ MemoryConstants memory_constants(const Question& question) {
 }
 
 Question completed(Question question) {
+  check_priced(question.job);
   const Cluster& cluster = question.cluster;
   if (question.gpus < 0) fail(ErrorKind::kUsage, "{} GPUs: a plan needs 1 or more", question.gpus);
   if (question.gpus == 0) question.gpus = cluster.gpus();

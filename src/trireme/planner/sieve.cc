@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-#include "trireme/arch/language_model.h"
+#include "trireme/arch/describe.h"
 #include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"

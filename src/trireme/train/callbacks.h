@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "trireme/base/fs.h"
@@ -46,6 +47,7 @@ struct StepMetrics {
   double lr = 0;            // of the next update, where this one was skipped
   double loss_scale = 1;    // of this step
   bool skipped = false;     // it overflowed, and no parameter has changed
+  std::vector<std::pair<std::string, double>> metrics{};  // of the model's own, by name
   std::int64_t tokens = 0;  // consumed so far, over all ranks
   double tokens_per_s = 0;
   double step_ms = 0;
@@ -61,7 +63,8 @@ struct EvalMetrics {
   std::int64_t step = 0;
   double loss = 0;           // nats per token
   double bits_per_byte = 0;  // 0 when the dataset does not know its raw size
-  std::int64_t tokens = 0;
+  std::vector<std::pair<std::string, double>> metrics{};  // of the model's own, by name
+  std::int64_t tokens = 0;  // or samples, with loss
   double seconds = 0;
 };
 

@@ -139,7 +139,7 @@ std::function<std::vector<at::Tensor>(int mb)> JobSession::of_batch(std::int64_t
     const plan::PlanSet& plan = session_.plan();
     const std::int64_t id = plan::micro_batch_id(plan.mesh, plan.recipe, rank_, mb);
     std::vector<at::Tensor> inputs = data::cut_tokens(
-        load(batch * job_.run.global_batch + job_.run.micro_batch * id),
+        load.batch(batch * job_.run.global_batch + job_.run.micro_batch * id),
         plan.mesh.coordinate(rank_, mesh::Axis::kCp), plan.mesh.degree(mesh::Axis::kCp));
     for (at::Tensor& input : inputs) input = input.to(device_);
     return inputs;
@@ -147,15 +147,19 @@ std::function<std::vector<at::Tensor>(int mb)> JobSession::of_batch(std::int64_t
 }
 
 exec::StepArgs JobSession::args_of(std::int64_t step, const Load& load) const {
+  const std::int64_t batch = left_out_.batch(step), samples = job_.run.global_batch;
+  const double weight = load.weight ? load.weight(batch * samples, samples)
+                                    : static_cast<double>(tokens_per_step());
   return {.step = step,
-          .loss_scale = 1.0 / static_cast<double>(tokens_per_step()),
+          .loss_scale = weight > 0 ? 1.0 / weight : 0,
           .gradient_scale = loss_scale(),
           .skip_overflow = scales_dynamically() || job_.run.skip_non_finite > 0,
           .update = {.lr = learning_rate(),
                      .step = updates_ + 1,
                      .noise = static_cast<std::uint64_t>(job_.run.seed)},
           .clip = job_.optim.clip,
-          .load = of_batch(left_out_.batch(step), load)};
+          .momentum = job_.jepa.momentum,
+          .load = of_batch(batch, load)};
 }
 
 exec::StepResult JobSession::train(std::int64_t step, bool flag, const Load& load,

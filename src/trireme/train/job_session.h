@@ -1,9 +1,11 @@
 // JobSession: what a job makes of one rank: its optimizer, its session, and the steps the job asks for.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "trireme/base/fs.h"
@@ -20,9 +22,21 @@ namespace trireme::train {
 
 class JobSession {
  public:
-  // The inputs of a micro-batch: tokens, targets and, with data.documents, positions of
-  // run.micro_batch samples from this one on.
-  using Load = std::function<std::vector<at::Tensor>(std::int64_t first_sample)>;
+  // Where the inputs of a micro-batch come from.
+  struct Load {
+    // Of run.micro_batch samples from this one on, in the order of the program's inputs.
+    std::function<std::vector<at::Tensor>(std::int64_t first_sample)> batch;
+    // What the sum of losses of so many samples is divided by; empty: their tokens.
+    std::function<double(std::int64_t first_sample, std::int64_t count)> weight{};
+
+    Load() = default;
+    template <typename Batch>
+      requires std::invocable<Batch&, std::int64_t>
+    Load(Batch batch_of) : batch(std::move(batch_of)) {}
+    template <typename Batch, typename Weight>
+    Load(Batch batch_of, Weight weight_of)
+        : batch(std::move(batch_of)), weight(std::move(weight_of)) {}
+  };
 
   // Collective over the world. `job` is resolved for it; both must outlive this. What offload sends to nvme lies in
   // offload.path or, where the job names none, in `scratch`, which is made if only its parent is there, and then not
@@ -41,7 +55,9 @@ class JobSession {
   bool scales_dynamically() const { return scaler_.has_value(); }
   // Steps in a row up to now that were skipped because they were not finite, with nothing to scale.
   std::int64_t non_finite_in_a_row() const { return non_finite_; }
-  std::int64_t tokens_per_step() const { return job_.run.global_batch * job_.model.seq_len; }
+  std::int64_t tokens_per_step() const {
+    return job_.run.global_batch * session_.model().spec.sample_tokens;
+  }
 
   // The one that began with the last step.
   const std::optional<Spike>& spike() const { return spike_; }

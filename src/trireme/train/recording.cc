@@ -6,7 +6,7 @@
 #include <memory>
 #include <utility>
 
-#include "trireme/arch/language_model.h"
+#include "trireme/arch/describe.h"
 #include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"

@@ -4,12 +4,12 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
-#include "trireme/data/token_loader.h"
-#include "trireme/formats/dataset.h"
+#include "trireme/data/source.h"
 #include "trireme/train/forecast.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/machine.h"
 #include "trireme/train/memory_meter.h"
+#include "trireme/train/metric_sums.h"
 #include "trireme/train/run_checkpoints.h"
 #include "trireme/train/run_health.h"
 #include "trireme/train/step_trace.h"
@@ -42,13 +42,11 @@ class Run {
         job_(setup.job),
         world_(world),
         callbacks_(callbacks),
-        dataset_(formats::open_dataset(setup.dataset)),
-        steps_((compare_ranks(world, setup, dataset_.digest), job_), world, setup.out / "scratch"),
+        sources_(data::open_sources(job_, setup.dataset)),
+        steps_((compare_ranks(world, setup, sources_.digest), job_), world, setup.out / "scratch"),
         session_(steps_.session()),
-        loader_(dataset_.train, job_.model.seq_len, job_.model.vocab,
-                static_cast<std::uint64_t>(job_.data.seed), job_.data.documents),
-        validation_(job_, dataset_, steps_, callbacks),
-        checkpoints_(setup, dataset_.digest, steps_, world, callbacks),
+        validation_(job_, sources_, steps_, callbacks),
+        checkpoints_(setup, sources_.digest, steps_, world, callbacks),
         health_(job_, steps_, checkpoints_, world, callbacks),
         memory_(setup.tensors, steps_.device()),
         peak_flops_(find_peak(job_.precision.compute, steps_.device(), world).flops) {}
@@ -96,7 +94,7 @@ class Run {
     info.out = setup_.out;
     info.first_step = step_;
     info.resumed = checkpoints_.resumed();
-    info.bytes_per_token = validation_.bytes_per_token();
+    info.bytes_per_token = sources_.bytes_per_token;
     info.peak_flops = peak_flops_;
     info.offload = session_.away().describe();
     tell(callbacks_, [&](Callback& callback) { callback.on_start(info); });
@@ -108,12 +106,17 @@ class Run {
   bool train_step() {
     try {
       double data_wait_s = 0;
-      const JobSession::Load load = [&](std::int64_t first_sample) {
-        const Stopwatch waiting;
-        std::vector<at::Tensor> batch = loader_.batch(first_sample, job_.run.micro_batch);
-        data_wait_s += waiting.seconds();
-        return batch;
-      };
+      const JobSession::Load load(
+          [&](std::int64_t first_sample) {
+            const Stopwatch waiting;
+            std::vector<at::Tensor> batch =
+                sources_.train->batch(first_sample, job_.run.micro_batch);
+            data_wait_s += waiting.seconds();
+            return batch;
+          },
+          [&](std::int64_t first_sample, std::int64_t count) {
+            return sources_.train->weight(first_sample, count);
+          });
       StepMetrics metrics;
       const exec::StepResult result = run_step(load, metrics);
       metrics.data_wait_ms = data_wait_s * 1e3;
@@ -149,6 +152,9 @@ class Run {
     metrics.loss = result.loss;
     metrics.grad_norm = result.grad_norm;
     metrics.skipped = result.skipped;
+    MetricSums own(session_.model().spec.metrics);
+    own.add(result.counts);
+    metrics.metrics = own.values();
     metrics.tokens = step_ * tokens;
     metrics.tokens_per_s = static_cast<double>(tokens) / seconds;
     metrics.step_ms = seconds * 1e3;
@@ -186,10 +192,9 @@ class Run {
   const config::Job& job_;
   comm::World& world_;
   const Callbacks& callbacks_;
-  formats::Dataset dataset_;
+  data::Sources sources_;
   JobSession steps_;
   exec::Session& session_;
-  data::TokenLoader loader_;
   Validation validation_;
   RunCheckpoints checkpoints_;
   RunHealth health_;

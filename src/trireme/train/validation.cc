@@ -4,54 +4,45 @@
 #include <cmath>
 
 #include "trireme/base/clock.h"
+#include "trireme/train/metric_sums.h"
 
 namespace trireme::train {
 
-Validation::Validation(const config::Job& job, const formats::Dataset& dataset, JobSession& steps,
+Validation::Validation(const config::Job& job, const data::Sources& sources, JobSession& steps,
                        const Callbacks& callbacks)
-    : job_(job),
-      dataset_(dataset),
-      steps_(steps),
-      callbacks_(callbacks),
-      loader_(dataset.val, job.model.seq_len, job.model.vocab, job.data.documents) {}
-
-double Validation::bytes_per_token() const {
-  const auto& info = dataset_.val_info;
-  if (info.tokens == 0) return 0;
-  return static_cast<double>(info.text_bytes) / static_cast<double>(info.tokens);
-}
+    : job_(job), sources_(sources), steps_(steps), callbacks_(callbacks) {}
 
 void Validation::run(std::int64_t step) {
   step_ = -1;
   if (job_.run.eval_every == 0) return;
   Stopwatch watch;
+  const data::Source& samples = *sources_.held_out;
   const std::int64_t batch_size = job_.run.global_batch;
-  std::int64_t batches = (loader_.samples() + batch_size - 1) / batch_size;
+  std::int64_t batches = (samples.samples() + batch_size - 1) / batch_size;
   if (job_.run.eval_batches > 0) batches = std::min(batches, job_.run.eval_batches);
-  double loss_sum = 0;
-  std::int64_t tokens = 0;
+  double loss_sum = 0, weight = 0;
+  MetricSums metrics(steps_.session().model().spec.metrics);
   for (std::int64_t batch = 0; batch < batches; ++batch) {
-    const std::int64_t valid = loader_.valid_tokens(batch * batch_size, batch_size);
-    loss_sum += steps_
-                    .evaluate(step, batch,
-                              [&](std::int64_t first_sample) {
-                                return loader_.batch(first_sample, job_.run.micro_batch);
-                              })
-                    .loss;
-    tokens += valid;
+    const exec::StepResult result = steps_.evaluate(step, batch, [&](std::int64_t first_sample) {
+      return samples.batch(first_sample, job_.run.micro_batch);
+    });
+    loss_sum += result.loss;
+    metrics.add(result.counts);
+    weight += samples.weight(batch * batch_size, batch_size);
   }
-  if (tokens == 0) return;
-  const double loss = loss_sum / static_cast<double>(tokens);
+  if (weight == 0) return;
+  const double loss = loss_sum / weight;
   if (std::isfinite(loss)) {
     step_ = step;
     loss_ = loss;
   }
-  const double bits_per_byte = bytes_per_token() > 0 ? loss / std::log(2.0) / bytes_per_token() : 0;
+  const double bits_per_byte = sources_.bytes_per_token > 0 ? loss / std::log(2.0) / sources_.bytes_per_token : 0;
   tell(callbacks_, [&](Callback& callback) {
     callback.on_eval({.step = step,
                       .loss = loss,
                       .bits_per_byte = bits_per_byte,
-                      .tokens = tokens,
+                      .metrics = metrics.values(),
+                      .tokens = static_cast<std::int64_t>(weight),
                       .seconds = watch.seconds()});
   });
 }

@@ -4,8 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "trireme/data/token_loader.h"
-#include "trireme/formats/dataset.h"
+#include "trireme/data/source.h"
 #include "trireme/train/callbacks.h"
 #include "trireme/train/job_session.h"
 
@@ -14,11 +13,9 @@ namespace trireme::train {
 class Validation {
  public:
   // All of them outlive it.
-  Validation(const config::Job& job, const formats::Dataset& dataset, JobSession& steps,
+  Validation(const config::Job& job, const data::Sources& sources, JobSession& steps,
              const Callbacks& callbacks);
 
-  // Of the validation text; 0 when unknown.
-  double bytes_per_token() const;
   // After `step` steps; tells the callbacks. Collective. Does nothing where the job validates never.
   void run(std::int64_t step);
   // What that gave, if it was this step and finite.
@@ -26,10 +23,9 @@ class Validation {
 
  private:
   const config::Job& job_;
-  const formats::Dataset& dataset_;
+  const data::Sources& sources_;
   JobSession& steps_;
   const Callbacks& callbacks_;
-  data::EvaluationLoader loader_;
   std::int64_t step_ = -1;  // that loss_ is of
   double loss_ = 0;
 };

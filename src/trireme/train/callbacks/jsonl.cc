@@ -49,6 +49,15 @@ void read_line(std::string_view line, std::int64_t last_step, History& history) 
   history.text.append(line).append("\n");
 }
 
+// Further entries of an object.
+template <typename Metrics>
+std::string own_entries(std::string_view prefix, const Metrics& metrics) {
+  std::string text;
+  for (const auto& [name, value] : metrics)
+    text += fmt::format(R"(,"{}{}":{})", prefix, name, exact(value));
+  return text;
+}
+
 class Jsonl final : public Callback {
  public:
   void on_start(const RunInfo& info) override {
@@ -103,18 +112,20 @@ std::string jsonl_line(const StepMetrics& m, const std::string& mfu_convention) 
       R"({{"step":{},"loss":{},"grad_norm":{},"lr":{},"tokens":{},"tokens_per_s":{},"step_ms":{},)"
       R"("mfu":{},"mfu_convention":{},"rss_mb":{},"peak_mb":{},"comm_wait_ms":{},"data_wait_ms":{},)"
       R"("offload_wait_ms":{},)"
-      R"("loss_scale":{},"skipped":{}}})",
+      R"("loss_scale":{},"skipped":{}{}}})",
       m.step, exact(m.loss), exact(m.grad_norm), exact(m.lr), m.tokens, rounded(m.tokens_per_s),
       rounded(m.step_ms), rounded(m.mfu), Json(mfu_convention).dump(), rounded(m.rss_mb),
       rounded(m.peak_mb), rounded(m.comm_wait_ms), rounded(m.data_wait_ms),
-      rounded(m.offload_wait_ms), exact(m.loss_scale), m.skipped);
+      rounded(m.offload_wait_ms), exact(m.loss_scale), m.skipped,
+      own_entries("", m.metrics));
 }
 
 std::string jsonl_line(const EvalMetrics& m) {
   const std::string bits =
       m.bits_per_byte > 0 ? fmt::format(R"(,"val_bits_per_byte":{})", exact(m.bits_per_byte)) : "";
-  return fmt::format(R"({{"step":{},"val_loss":{}{},"val_tokens":{},"val_s":{}}})", m.step,
-                     exact(m.loss), bits, m.tokens, rounded(m.seconds));
+  return fmt::format(R"({{"step":{},"val_loss":{}{}{},"val_tokens":{},"val_s":{}}})", m.step,
+                     exact(m.loss), bits, own_entries("val_", m.metrics), m.tokens,
+                     rounded(m.seconds));
 }
 
 History read_history(const Path& file, std::int64_t last_step) {

@@ -25,6 +25,13 @@ std::string rate_text(const StepMetrics& m) {
   return text;
 }
 
+template <typename Metrics>
+std::string metrics_text(const Metrics& metrics) {
+  std::string text;
+  for (const auto& [name, value] : metrics) text += fmt::format("  {} {:.4g}", name, value);
+  return text;
+}
+
 std::string scale_text(const StepMetrics& m) {
   return m.loss_scale == 1 ? "" : fmt::format("  loss scale {}", m.loss_scale);
 }
@@ -52,17 +59,18 @@ class Progress final : public Callback {
       if (drawn_ && redraw_.seconds() < options_.redraw_s && m.step < info_.steps) return;
       draw();
     } else if (m.step % options_.log_every == 0 || m.step == info_.steps) {
-      line(fmt::format("step {:>{}}/{}  loss {:.4f}  grad norm {:.3f}  lr {:.2e}{}  {}  ETA {}",
-                       m.step, std::to_string(info_.steps).size(), info_.steps, m.loss, m.grad_norm,
+      line(fmt::format("step {:>{}}/{}  loss {:.4f}{}  grad norm {:.3f}  lr {:.2e}{}  {}  ETA {}",
+                       m.step, std::to_string(info_.steps).size(), info_.steps, m.loss,
+                       metrics_text(m.metrics), m.grad_norm,
                        m.lr, scale_text(m), rate_text(m), short_time(eta_s())));
     }
   }
 
   void on_eval(const EvalMetrics& m) override {
     const std::string bits = bits_text(m.bits_per_byte, options_.baseline);
-    line(fmt::format("step {}  validation loss {}{}  in {}", m.step,
+    line(fmt::format("step {}  validation loss {}{}{}  in {}", m.step,
                      std::isfinite(m.loss) ? fmt::format("{:.4f}", m.loss) : "is not finite",
-                     bits.empty() ? "" : "  " + bits, short_time(m.seconds)));
+                     bits.empty() ? "" : "  " + bits, metrics_text(m.metrics), short_time(m.seconds)));
   }
 
   void on_checkpoint(const CheckpointMetrics& m) override {

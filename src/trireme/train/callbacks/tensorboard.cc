@@ -41,6 +41,8 @@ class TensorBoard final : public Callback {
                                                       {"train/loss_scale", m.loss_scale},
                                                       {"train/skipped", m.skipped}};
     for (const auto& [tag, value] : scalars) file_->add_scalar(tag, value, m.step, now);
+    for (const auto& [name, value] : m.metrics)
+      file_->add_scalar("train/" + name, value, m.step, now);
     if (since_flush_.seconds() > kFlushSeconds) flush();
   }
 
@@ -49,6 +51,8 @@ class TensorBoard final : public Callback {
     file_->add_scalar("validation/loss", m.loss, m.step, now);
     if (m.bits_per_byte > 0)
       file_->add_scalar("validation/bits_per_byte", m.bits_per_byte, m.step, now);
+    for (const auto& [name, value] : m.metrics)
+      file_->add_scalar("validation/" + name, value, m.step, now);
     flush();
   }
 

@@ -1,0 +1,45 @@
+#include "trireme/arch/describe.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trireme/arch/language_model.h"
+#include "trireme/arch/layout.h"
+#include "trireme/arch/recompute.h"
+#include "trireme/base/error.h"
+
+namespace trireme::arch {
+namespace {
+
+ModelSpec family_spec(const config::Job& job, const PerRank& rank, const Training& training) {
+  switch (job.model.family) {
+    case config::Family::kGpt: return gpt_spec(job.model, rank, training);
+    case config::Family::kLlama: return llama_spec(job.model, rank, training);
+    default: break;
+  }
+  TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
+}
+
+// The units that patterns may name: neither adapters nor averages.
+std::vector<std::string> own_units(const ModelSpec& spec) {
+  std::vector<std::string> names;
+  for (const plan::Unit& unit : spec.program.units)
+    if (unit.ema_of < 0 && !holds_adapters(unit.name)) names.push_back(unit.name);
+  return names;
+}
+
+}  // namespace
+
+ModelSpec describe(const config::Job& job) {
+  const PerRank rank = per_rank(job);
+  const Training training(job.model, job.lora);
+  ModelSpec spec = family_spec(job, rank, training);
+  training.check(own_units(spec));
+  spec.program = recompute_nodes(job, std::move(spec.program));
+  spec.program = place_stages(job, std::move(spec.program));
+  spec.program = recompute_stages(job, std::move(spec.program));
+  return spec;
+}
+
+}  // namespace trireme::arch

@@ -1,0 +1,52 @@
+#include "trireme/config/families.h"
+
+#include <algorithm>
+#include <array>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trireme/base/patterns.h"
+#include "trireme/config/fields.h"
+
+namespace trireme::config {
+namespace {
+
+struct Entry {
+  Family family;
+  std::string_view name;
+  std::string_view keys;  // of `model` and of families' sections that it has a use for, as patterns
+};
+
+// Every family has these of `model`.
+constexpr std::string_view kEvery = "model.family,model.frozen,model.weights";
+
+constexpr std::array kEntries = {
+    Entry{Family::kGpt, "gpt", "model.*"},
+    Entry{Family::kLlama, "llama", "model.*"},
+};
+
+// Sections of which a family must name what it uses.
+constexpr std::array<std::string_view, 9> kSections = {
+    "model.", "vision.", "contrastive.", "jepa.", "action.", "probe.", "hnet.", "projector.",
+    "vlm."};
+
+const Entry& entry(Family family) { return *std::ranges::find(kEntries, family, &Entry::family); }
+
+bool named(std::string_view patterns, std::string_view key) {
+  return std::ranges::any_of(split_list(patterns), [&](std::string_view pattern) {
+    return matches(pattern, std::string(key));
+  });
+}
+
+}  // namespace
+
+std::string_view name(Family family) { return entry(family).name; }
+
+bool uses(Family family, std::string_view key) {
+  const bool of_families = std::ranges::any_of(
+      kSections, [&](std::string_view section) { return key.starts_with(section); });
+  return !of_families || named(kEvery, key) || named(entry(family).keys, key);
+}
+
+}  // namespace trireme::config

@@ -1,0 +1,95 @@
+#include "trireme/config/resolve_family.h"
+
+#include <utility>
+
+#include "trireme/base/error.h"
+#include "trireme/config/families.h"
+#include "trireme/config/fields.h"
+
+namespace trireme::config {
+namespace {
+
+// floor(8/3 hidden) rounded up to a multiple of 256 (the reference code of Llama).
+std::int64_t swiglu_width(std::int64_t hidden) {
+  constexpr std::int64_t kMultiple = 256;
+  const std::int64_t two_thirds = 2 * (4 * hidden) / 3;
+  return (two_thirds + kMultiple - 1) / kMultiple * kMultiple;
+}
+
+// The divisor of `whole` that is nearest to `wanted`.
+std::int64_t nearest_divisor(std::int64_t whole, std::int64_t wanted) {
+  for (std::int64_t apart = 0; apart < whole; ++apart) {
+    if (wanted - apart > 0 && whole % (wanted - apart) == 0) return wanted - apart;
+    if (wanted + apart <= whole && whole % (wanted + apart) == 0) return wanted + apart;
+  }
+  return whole;
+}
+
+}  // namespace
+
+std::string nearest_multiples(std::string_view key, std::int64_t value, std::int64_t step) {
+  const std::int64_t below = value / step * step;
+  const std::string lower = below > 0 ? fmt::format("{}={} or ", key, below) : "";
+  return fmt::format("{}{}={}", lower, key, below + step);
+}
+
+void resolve_decoder(Model& model, const DatasetFacts& data) {
+  if (model.hidden % model.heads != 0)
+    fail(ErrorKind::kUsage,
+         "model.hidden={} is not divisible by model.heads={}; nearest that work: model.heads={}, "
+         "or {}",
+         model.hidden, model.heads, nearest_divisor(model.hidden, model.heads),
+         nearest_multiples("model.hidden", model.hidden, model.heads));
+  if (model.kv_heads == 0) model.kv_heads = model.heads;
+  if (model.heads % model.kv_heads != 0)
+    fail(ErrorKind::kUsage,
+         "model.heads={} is not divisible by model.kv_heads={}; nearest that works: {}",
+         model.heads, model.kv_heads, nearest_divisor(model.heads, model.kv_heads));
+  if (model.vocab == 0) model.vocab = data.vocab;
+  if (model.vocab == 0)
+    fail(ErrorKind::kUsage,
+         "model.vocab=0 means the dataset's vocabulary, which is not known here; set model.vocab");
+  if (model.vocab < data.vocab)
+    fail(ErrorKind::kUsage,
+         "model.vocab={} is smaller than the dataset's vocabulary of {}; set model.vocab={} (or 0)",
+         model.vocab, data.vocab, data.vocab);
+
+  const bool llama = model.family == Family::kLlama;
+  if (model.ffn == 0) model.ffn = llama ? swiglu_width(model.hidden) : 4 * model.hidden;
+  if (llama && model.hidden / model.heads % 2 != 0)
+    fail(ErrorKind::kUsage,
+         "model.hidden={} / model.heads={} = {} per head is odd; llama rotates pairs and needs an "
+         "even one",
+         model.hidden, model.heads, model.hidden / model.heads);
+  if (llama && model.dropout != 0)
+    fail(ErrorKind::kUsage, "model.dropout={}: family llama has no dropout; needs 0",
+         model.dropout);
+  if (!llama && model.kv_heads != model.heads)
+    fail(ErrorKind::kUsage,
+         "model.kv_heads={}: family gpt has one key-value head per head; needs {} (or 0)",
+         model.kv_heads, model.heads);
+  if (!llama && model.rope_theta != Model{}.rope_theta)
+    fail(ErrorKind::kUsage, "model.rope_theta={}: family gpt has no rotary positions; leave it out",
+         model.rope_theta);
+}
+
+void check_idle_keys(const Job& job) {
+  const Job plain;
+  for (const Difference& key : diff(plain, job))
+    if (!uses(job.model.family, key.key))
+      fail(ErrorKind::kUsage, "{}={}: family {} has no use for it; leave it out", key.key,
+           key.after, name(job.model.family));
+}
+
+void resolve_family(Job& job, const DatasetFacts& data) {
+  if (is_decoder(job.model.family) && job.data.source != DataSource::kText)
+    fail(ErrorKind::kUsage, "data.source: family {} reads text; set data.source=text",
+         name(job.model.family));
+  switch (job.model.family) {
+    case Family::kGpt:
+    case Family::kLlama: resolve_decoder(job.model, data); break;
+    default: TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
+  }
+}
+
+}  // namespace trireme::config

@@ -1,0 +1,15 @@
+#include "trireme/base/error.h"
+#include "trireme/data/source.h"
+#include "trireme/data/text_source.h"
+
+namespace trireme::data {
+
+Sources open_sources(const config::Job& job, const Path& dataset) {
+  switch (job.data.source) {
+    case config::DataSource::kText: return open_text(job, dataset);
+    default: break;
+  }
+  TRIREME_CHECK(false, "data.source {}", static_cast<int>(job.data.source));
+}
+
+}  // namespace trireme::data

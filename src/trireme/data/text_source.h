@@ -1,0 +1,11 @@
+// Text as samples for next-token prediction.
+#pragma once
+
+#include "trireme/data/source.h"
+
+namespace trireme::data {
+
+// {tokens, targets} and, with data.documents, positions. Throws as TokenLoader.
+Sources open_text(const config::Job& job, const Path& dataset);
+
+}  // namespace trireme::data

@@ -1,0 +1,157 @@
+// Suffixes: b sequence, t token, d width.
+#include "trireme/models/encoder.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/gelu.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/pow.h>
+#include <ATen/ops/sigmoid.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/zeros.h>
+
+#include <utility>
+
+#include "trireme/base/error.h"
+#include "trireme/mesh/share.h"
+#include "trireme/ops/attention.h"
+#include "trireme/ops/linear.h"
+#include "trireme/ops/norm.h"
+
+namespace trireme::models {
+namespace {
+
+constexpr double kRotaryBase = 10000;
+
+enum Param {
+  kNorm1,
+  kNorm1Bias,
+  kQkv,
+  kQkvBias,
+  kOut,
+  kOutBias,
+  kNorm2,
+  kNorm2Bias,
+  kUp,
+  kUpBias,
+  kDown,
+  kDownBias
+};
+
+at::ScalarType statistics_type(at::ScalarType type) {
+  return type == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+}  // namespace
+
+AxialRotary axial_rotary(const at::Tensor& positions, std::int64_t head_dim, RotaryPairs pairs,
+                         at::ScalarType type) {
+  const std::int64_t axes = positions.size(1);
+  const std::int64_t width = head_dim / axes / 2 * 2, half = width / 2;
+  const at::Tensor places = positions.to(at::kDouble);
+  const auto options = places.options();
+  const at::Tensor frequencies =
+      at::pow(kRotaryBase, at::arange(half, options) / -static_cast<double>(half));
+  std::vector<at::Tensor> angles;
+  for (std::int64_t axis = 0; axis < axes; ++axis) {
+    const at::Tensor one = places.select(1, axis).unsqueeze(1) * frequencies;  // [tokens, half]
+    angles.push_back(pairs == RotaryPairs::kExact ? one.repeat_interleave(2, 1)
+                                                  : at::cat({one, one}, 1));
+  }
+  angles.push_back(at::zeros({places.size(0), head_dim - axes * width}, options));
+  const at::Tensor all = at::cat(angles, 1);
+  return {.cosines = all.cos().to(type), .sines = all.sin().to(type)};
+}
+
+at::Tensor rotate(const at::Tensor& x, const AxialRotary& rotary) {
+  const std::int64_t head_dim = rotary.cosines.size(1);
+  std::vector<std::int64_t> by_head(x.sizes().begin(), x.sizes().end());
+  by_head.back() /= head_dim;
+  by_head.push_back(head_dim);
+  const at::ScalarType type = rotary.cosines.scalar_type();
+  const at::Tensor heads = x.view(by_head).to(type);
+  std::vector<std::int64_t> paired(by_head);
+  paired.back() /= 2;
+  paired.push_back(2);
+  const at::Tensor pairs = heads.reshape(paired);
+  const at::Tensor turned =
+      at::stack({pairs.select(-1, 1).neg(), pairs.select(-1, 0)}, -1).view(by_head);
+  const at::Tensor cosines = rotary.cosines.unsqueeze(1), sines = rotary.sines.unsqueeze(1);
+  return (heads * cosines + turned * sines).view(x.sizes()).to(x.scalar_type());
+}
+
+at::Tensor grid_positions(const arch::PatchGrid& grid) {
+  const at::Tensor ids = at::arange(grid.tokens(), at::kLong);
+  const std::int64_t frame = grid.rows * grid.columns;
+  return at::stack({ids.div(frame, "floor"), ids.remainder(frame).div(grid.columns, "floor"),
+                    ids.remainder(grid.columns)},
+                   1);
+}
+
+at::Tensor patches(const at::Tensor& clips, const config::Vision& vision) {
+  const arch::PatchGrid grid = arch::patch_grid(vision);
+  return clips
+      .reshape({clips.size(0), 3, grid.frames, vision.tubelet, grid.rows, vision.patch,
+                grid.columns, vision.patch})
+      .permute({0, 2, 4, 6, 1, 3, 5, 7})
+      .reshape({clips.size(0), grid.tokens(), grid.features});
+}
+
+at::Tensor activated(const at::Tensor& x, config::Activation activation) {
+  switch (activation) {
+    case config::Activation::kGelu: return at::gelu(x);
+    case config::Activation::kGeluTanh: return at::gelu(x, "tanh");
+    case config::Activation::kQuickGelu: return x * at::sigmoid(1.702 * x);
+  }
+  TRIREME_CHECK(false, "activation {}", static_cast<int>(activation));
+}
+
+std::vector<at::Tensor> EncoderBlock::forward(const std::vector<at::Tensor>& inputs,
+                                              const exec::BlockContext& context) {
+  const Sight sight = look_(inputs);
+  const bool is_packed = inputs[0].dim() == 2;
+  const at::Tensor x_btd = is_packed ? inputs[0].unsqueeze(0) : inputs[0];
+  const mesh::Share mine = mesh::share(encoder_.heads, tp().rank(), tp().size());
+  const ops::AttentionHeads heads{.heads = mine.count(),
+                                  .kv_heads = mine.count(),
+                                  .first_head = mine.begin,
+                                  .all_heads = encoder_.heads};
+  const ops::WeightGradientsPtr& gradients = context.weight_gradients;
+  const ops::Branching first =
+      ops::residual_norm(x_btd, {}, param(kNorm1), param(kNorm1Bias), norm_eps_, gradients);
+  const at::Tensor qkv =
+      ops::column_linear(first.normed, param(kQkv), param(kQkvBias), tp(), gradients);
+  at::Tensor attended;
+  if (sight.rotary.cosines.defined()) {
+    const std::vector<at::Tensor> parts = qkv.chunk(3, -1);
+    attended = ops::attention(rotate(parts[0].contiguous(), sight.rotary),
+                              rotate(parts[1].contiguous(), sight.rotary), parts[2].contiguous(),
+                              heads, sight.mask);
+  } else {
+    attended = ops::attention_packed(qkv, heads, sight.mask);
+  }
+  const at::Tensor out = ops::row_linear(attended, param(kOut), param(kOutBias), tp(), gradients);
+  const ops::Branching second =
+      ops::residual_norm(first.stream, out, param(kNorm2), param(kNorm2Bias), norm_eps_, gradients);
+  const at::Tensor up =
+      ops::column_linear(second.normed, param(kUp), param(kUpBias), tp(), gradients);
+  const at::Tensor down = ops::row_linear(activated(up, encoder_.activation), param(kDown),
+                                          param(kDownBias), tp(), gradients);
+  const at::Tensor y = second.stream + down;
+  return {is_packed ? y.squeeze(0) : y};
+}
+
+EncoderBlock::Look always(Sight sight) {
+  return [sight = std::move(sight)](const std::vector<at::Tensor>&) { return sight; };
+}
+
+EncoderBlock::Look packed(std::int64_t head_dim, RotaryPairs pairs) {
+  return [=](const std::vector<at::Tensor>& inputs) {
+    const at::ScalarType type = statistics_type(inputs[0].scalar_type());
+    return Sight{.mask = ops::Mask::full(
+                     ops::documents_of_lengths(inputs[2], 1, inputs[0].size(0))),
+                 .rotary = axial_rotary(inputs[1], head_dim, pairs, type)};
+  };
+}
+
+}  // namespace trireme::models

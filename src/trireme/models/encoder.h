@@ -1,0 +1,74 @@
+// Blocks of encoders; arch/encoder.h describes them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "trireme/arch/encoder.h"
+#include "trireme/config/job.h"
+#include "trireme/models/blocks.h"
+#include "trireme/ops/mask.h"
+
+namespace trireme::models {
+
+// Rotary positions over several axes: each has its own frequencies, 10000^(-i / (w / 2)) for i < w / 2, in w =
+// 2 floor(floor(head_dim / axes) / 2) channels of a head, axis by axis; the channels behind them are not rotated.
+// cosines, sines: [tokens, head_dim], one number a channel.
+struct AxialRotary {
+  at::Tensor cosines;
+  at::Tensor sines;
+};
+enum class RotaryPairs {
+  kExact,   // channels 2i and 2i + 1 turn by the i-th angle
+  kCompat,  // as Meta's V-JEPA 2 weights were trained: channel j turns by angle j mod w / 2, which is no rotation
+};
+// positions: [tokens, axes], whole or not; computed in fp64, given in `type`.
+AxialRotary axial_rotary(const at::Tensor& positions, std::int64_t head_dim, RotaryPairs pairs,
+                         at::ScalarType type);
+// x: [.., tokens, heads * head_dim].
+at::Tensor rotate(const at::Tensor& x, const AxialRotary& rotary);
+
+// Time, row and column of each token of a clip, int64 [tokens, 3], time first.
+at::Tensor grid_positions(const arch::PatchGrid& grid);
+// Clips [samples, 3, frames, image, image] as patches [samples, tokens, features], features in the order colour, time,
+// row, column.
+at::Tensor patches(const at::Tensor& clips, const config::Vision& vision);
+
+at::Tensor activated(const at::Tensor& x, config::Activation activation);
+
+// How sequences look at themselves.
+struct Sight {
+  ops::Mask mask = ops::Mask::full();
+  AxialRotary rotary{};  // undefined: none
+};
+
+// x + attention(norm(x)), then x + mlp(norm(x)), on one rank or over tp ranks, between which x is the same. Parameters
+// as arch::block_params has them. Inputs: x, and what `look` makes the sight of.
+class EncoderBlock : public BoundBlock {
+ public:
+  using Look = std::function<Sight(const std::vector<at::Tensor>& inputs)>;
+  EncoderBlock(const arch::Encoder& encoder, double norm_eps, Look look,
+               std::shared_ptr<const Across> across)
+      : BoundBlock(std::move(across)),
+        encoder_(encoder),
+        norm_eps_(norm_eps),
+        look_(std::move(look)) {}
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const exec::BlockContext& context) override;
+
+ private:
+  arch::Encoder encoder_;
+  double norm_eps_;
+  Look look_;
+};
+
+// Of whole sequences of one length: what every sequence sees is `sight`.
+EncoderBlock::Look always(Sight sight);
+// Of packed ones: inputs[1] are positions [rows, axes], inputs[2] int32 prefix sums of lengths.
+EncoderBlock::Look packed(std::int64_t head_dim, RotaryPairs pairs);
+
+}  // namespace trireme::models
