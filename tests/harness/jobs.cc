@@ -8,6 +8,7 @@
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
 #include "trireme/data/random_tokens.h"
+#include "trireme/data/source.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::harness {
@@ -18,10 +19,26 @@ double relative(double a, double b) {
   return scale == 0 ? 0 : std::abs(a - b) / scale;
 }
 
-std::vector<at::Tensor> samples(const config::Job& job, std::int64_t first) {
-  return data::random_tokens(first, job.run.micro_batch, job.model.seq_len, job.model.vocab,
-                             job.data.documents);
-}
+// Random tokens for text; what the job's own source makes up for the rest.
+class Samples {
+ public:
+  explicit Samples(const config::Job& job) : job_(job) {
+    if (job.data.source != config::DataSource::kText) source_ = data::open_sources(job, {}).train;
+  }
+  train::JobSession::Load load() const {
+    if (source_ == nullptr)
+      return [this](std::int64_t first) {
+        return data::random_tokens(first, job_.run.micro_batch, job_.model.seq_len,
+                                   job_.model.vocab, job_.data.documents);
+      };
+    return {[this](std::int64_t first) { return source_->batch(first, job_.run.micro_batch); },
+            [this](std::int64_t first, std::int64_t all) { return source_->weight(first, all); }};
+  }
+
+ private:
+  const config::Job& job_;
+  std::unique_ptr<data::Source> source_;
+};
 
 // Puts what a rank holds of every state to its place.
 void place(exec::Session& session, JobTrace& trace) {
@@ -63,8 +80,8 @@ std::vector<double> evaluate_job(const config::Job& job) {
   std::vector<double> losses(static_cast<std::size_t>(world_of(job)));
   comm::run_local_ranks(world_of(job), 120, [&](comm::World& rank) {
     train::JobSession session(resolved, rank);
-    losses[static_cast<std::size_t>(rank.rank())] =
-        session.evaluate(0, 0, [&](std::int64_t first) { return samples(resolved, first); }).loss;
+    const Samples samples(resolved);
+    losses[static_cast<std::size_t>(rank.rank())] = session.evaluate(0, 0, samples.load()).loss;
   });
   return losses;
 }
@@ -75,9 +92,10 @@ JobTrace run_job(const config::Job& job, int steps) {
   std::mutex mutex;
   comm::run_local_ranks(world_of(job), 120, [&](comm::World& rank) {
     train::JobSession session(resolved, rank);
+    const Samples samples(resolved);
+    const train::JobSession::Load load = samples.load();
     for (int step = 0; step < steps; ++step) {
-      const exec::StepResult result =
-          session.train(step, false, [&](std::int64_t first) { return samples(resolved, first); });
+      const exec::StepResult result = session.train(step, false, load);
       if (rank.rank() > 0) continue;
       trace.losses.push_back(result.loss);
       trace.grad_norms.push_back(result.grad_norm);

@@ -16,7 +16,8 @@ struct JobTrace {
   double replicas_apart = 0;  // largest relative difference of an element that several ranks hold
 };
 
-// `job` with its degrees set; samples are random tokens, a function of their number. A vocabulary of 0 is 256.
+// `job` with its degrees set; samples of text are random tokens, a function of their number, others those of the job's
+// own source. A vocabulary of 0 is 256.
 JobTrace run_job(const config::Job& job, int steps);
 
 // The loss of the first global batch with the parameters that `job` begins with, as every rank gives it.
