@@ -22,6 +22,7 @@ void take_assignments(CLI::App& app, JobOptions& job) {
 
 void add_job_file(CLI::App& app, JobOptions& job) {
   app.add_option("JOB", job.file, "job.yaml, or the same as JSON");
+  app.add_option("--phase", job.phase, "of a job in phases, this one");
   app.add_option("--set", job.assignments, "section.key=value; may be repeated")
       ->allow_extra_args(false);
   app.allow_extras();

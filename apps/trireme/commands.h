@@ -11,6 +11,7 @@ namespace trireme::app {
 // A job and the world it is for: common to train and explain.
 struct JobOptions {
   std::string file;
+  std::string phase;  // of a job in phases
   std::vector<std::string> assignments;  // "section.key=value"
   std::optional<int> ranks;
   std::optional<int> nproc;
