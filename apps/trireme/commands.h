@@ -30,6 +30,12 @@ struct TrainOptions {
   std::string faults;  // made on purpose: trireme/faults/fault.h
 };
 
+struct SweepOptions {
+  JobOptions job;  // whose file is the sweep; assignments are every run's, over the sweep's
+  std::string out;
+  int at_once = 1;
+};
+
 struct LaunchOptions {
   std::string nodes;  // "N" or "MIN:MAX"; empty: as the environment says, else 1
   int ranks = 1;      // of each host
@@ -208,6 +214,7 @@ struct DiffOptions {
 };
 
 int train(const TrainOptions& options);
+int sweep(const SweepOptions& options);
 // Refuses --faults that are no faults or were not allowed: a test's sentence must not reach a run that somebody means.
 void check_faults(const TrainOptions& options);
 int launch(const LaunchOptions& options);

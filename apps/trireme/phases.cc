@@ -1,74 +1,37 @@
 #include "phases.h"
 
-#include <poll.h>
-#include <unistd.h>
-
-#include <csignal>
 #include <filesystem>
 
+#include "child_runs.h"
+#include "place.h"
 #include "planned.h"
 #include "run_directory.h"
 #include "trireme/base/error.h"
 #include "trireme/config/phases.h"
-#include "trireme/env/processes.h"
 
 namespace trireme::app {
 namespace {
 
 namespace fs = std::filesystem;
 
-// The step of a phase's newest checkpoint that can be used; -1: none.
-std::int64_t steps_done(const Path& run) {
-  const auto newest = formats::newest_checkpoint(run / "checkpoints");
-  return newest ? newest->manifest.step : -1;
+JobOptions one_of(const TrainOptions& options, const config::Phase& phase) {
+  JobOptions one = options.job;
+  one.phase = phase.name;
+  return one;
+}
+
+config::Job job_of(const TrainOptions& options, const config::Phase& phase) {
+  return read_job(one_of(options, phase));
 }
 
 std::vector<std::string> command_of(const TrainOptions& options, const config::Phase& phase,
                                     const Path& out, const Path& weights) {
-  std::vector<std::string> command = {fs::read_symlink("/proc/self/exe").string(),
-                                      "train",
-                                      options.job.file,
-                                      "--phase",
-                                      phase.name,
-                                      "--out",
-                                      out.string()};
-  const auto append = [&](const char* key, const std::string& value) {
-    command.insert(command.end(), {key, value});
-  };
-  for (const std::string& assignment : options.job.assignments) append("--set", assignment);
-  if (!weights.empty()) append("--set", "model.weights=" + weights.string());
-  if (options.job.ranks) append("--ranks", std::to_string(*options.job.ranks));
-  if (options.job.nproc) append("--nproc", std::to_string(*options.job.nproc));
+  JobOptions one = one_of(options, phase);
+  if (!weights.empty()) one.assignments.push_back("model.weights=" + weights.string());
+  std::vector<std::string> command = train_command(one, out);
   if (options.quiet) command.push_back("--quiet");
   if (options.verbose) command.push_back("--verbose");
   return command;
-}
-
-std::vector<std::string> environment() {
-  std::vector<std::string> entries;
-  for (char** entry = environ; *entry != nullptr; ++entry) entries.emplace_back(*entry);
-  return entries;
-}
-
-config::Job job_of(const TrainOptions& options, const config::Phase& phase) {
-  JobOptions one = options.job;
-  one.phase = phase.name;
-  return read_job(one);
-}
-
-// Its exit code; signals go on to it.
-int run_to_end(const std::vector<std::string>& command) {
-  const std::unique_ptr<env::Processes> processes = env::make_processes();
-  const int child = processes->spawn({.command = command, .environment = environment()});
-  for (;;) {
-    pollfd ready{.fd = processes->descriptor(), .events = POLLIN, .revents = 0};
-    ::poll(&ready, 1, -1);
-    for (const env::ProcessEvent& event : processes->take()) {
-      using Kind = env::ProcessEvent::Kind;
-      if (event.kind == Kind::kSignal) processes->signal(child, event.signal);
-      if (event.kind == Kind::kEnded) return event.signal != 0 ? 128 + event.signal : event.code;
-    }
-  }
 }
 
 void check(const TrainOptions& options) {
@@ -114,12 +77,12 @@ int train_phases(const TrainOptions& options) {
     const config::Phase& phase = phases[i];
     const Path run = out / phase.name;
     const Path weights = phase.from ? ends[static_cast<std::size_t>(*phase.from)] : Path();
-    const bool done = steps_done(run) >= job_of(options, phase).run.steps;
+    const bool done = has_ended(run, job_of(options, phase).run.steps);
     fmt::print("phase     {} ({} of {}){}\n", phase.name, i + 1, phases.size(),
                done ? ": done before" : "");
     std::fflush(stdout);
     if (!done) {
-      const int code = run_to_end(command_of(options, phase, run, weights));
+      const int code = run_child(command_of(options, phase, run, weights));
       if (code != 0) {
         fmt::print("phase     {} ended with {}; the same command with --out {} goes on there\n",
                    phase.name, code, out.string());
