@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "trireme/base/error.h"
 #include "trireme/env/durable.h"
 #include "trireme/env/staging.h"
 #include "trireme/media/image.h"
