@@ -245,11 +245,14 @@ void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, SynthOptions
   prepare.callback([&] { run = [&] { return data_prepare(p); }; });
   const auto add = [&](const char* name, const char* about, int (*body)(const DatasetOptions&)) {
     CLI::App& app = add_command(group, name, about, kDataExamples);
-    app.add_option("DATASET", d.path, "a directory made by data prepare")->required();
+    app.add_option("DATASET", d.path,
+                   "a directory made by data prepare; or pictures, clips and trajectories: a "
+                   "directory, .tar ('train-*.tar') or list (.json, .csv)")
+        ->required();
     app.callback([&run, &d, body] { run = [&d, body] { return body(d); }; });
   };
   add("inspect", "What a dataset holds", data_inspect);
-  add("verify", "Check every byte of a dataset", data_verify);
+  add("verify", "Check every byte of a dataset, decode every sample", data_verify);
   add_synth(group, s, run);
 }
 
