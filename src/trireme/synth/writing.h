@@ -1,7 +1,7 @@
 // What the kinds of data share while they are written.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -62,7 +62,8 @@ class Shards {
   media::TarWriter& at(std::int64_t i) {
     if (i % per_shard_ == 0) {
       finish();
-      tar_.emplace(directory_ / fmt::format("{}-{:06}.tar", name(split_), i / per_shard_));
+      tar_ = std::make_unique<media::TarWriter>(
+          directory_ / fmt::format("{}-{:06}.tar", name(split_), i / per_shard_));
     }
     return *tar_;
   }
@@ -75,7 +76,7 @@ class Shards {
   Path directory_;
   Split split_;
   std::int64_t per_shard_;
-  std::optional<media::TarWriter> tar_;
+  std::unique_ptr<media::TarWriter> tar_;
 };
 
 // Names of samples: of a width that sorts.
