@@ -7,6 +7,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/config/made_up.h"
 #include "trireme/formats/sources.h"
 
 namespace trireme::app {
@@ -16,6 +17,7 @@ namespace fs = std::filesystem;
 
 // Part of every key: raise it when preparation changes.
 constexpr std::uint64_t kPreparation = 2;
+constexpr std::int64_t kBytes = 256;  // ids of made-up text
 constexpr char kDatasetFile[] = "dataset.json";
 
 std::vector<Path> include_roots() {
@@ -132,10 +134,20 @@ LocatedDataset from_dataset(const config::Data& data) {
   return located(std::move(dataset), own == "bpe" ? data.tokenizer : own, data.path);
 }
 
+LocatedDataset made_up_text(const config::Data& data) {
+  const bool words = data.source == config::DataSource::kWords;
+  return {.digest = config::made_up_digest(data),
+          .facts = {.vocab = kBytes},
+          .tokenizer = data.tokenizer,
+          .what = fmt::format("{}, made up on the way: {} samples an epoch",
+                              words ? "words" : "affine sequences", data.samples)};
+}
+
 }  // namespace
 
 LocatedDataset locate_dataset(const config::Data& data,
                               const std::function<void(const std::string&)>& say) {
+  if (config::is_made_up_text(data.source)) return made_up_text(data);
   if (data.path.empty()) return from_quickstart(data, say);
   std::error_code cause;
   if (!fs::exists(data.path, cause))
@@ -148,6 +160,7 @@ LocatedDataset locate_dataset(const config::Data& data,
 }
 
 config::DatasetFacts known_facts(const config::Data& data) {
+  if (config::is_made_up_text(data.source)) return {.vocab = kBytes};
   std::error_code cause;
   const bool own_tokenizer =
       !data.path.empty() && fs::exists(Path(data.path) / kDatasetFile, cause);

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/arch/hnet.h"
 #include "trireme/arch/language_model.h"
 #include "trireme/arch/layout.h"
 #include "trireme/arch/recompute.h"
@@ -16,6 +17,7 @@ ModelSpec family_spec(const config::Job& job, const PerRank& rank, const Trainin
   switch (job.model.family) {
     case config::Family::kGpt: return gpt_spec(job.model, rank, training);
     case config::Family::kLlama: return llama_spec(job.model, rank, training);
+    case config::Family::kHnet: return hnet_spec(job, rank, training);
     default: break;
   }
   TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));

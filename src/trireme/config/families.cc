@@ -24,6 +24,8 @@ constexpr std::string_view kEvery = "model.family,model.frozen,model.weights";
 constexpr std::array kEntries = {
     Entry{Family::kGpt, "gpt", "model.*"},
     Entry{Family::kLlama, "llama", "model.*"},
+    Entry{Family::kHnet, "hnet",
+          "model.vocab,model.seq_len,model.norm_eps,model.rope_theta,model.init_std,hnet.*"},
 };
 
 // Sections of which a family must name what it uses.

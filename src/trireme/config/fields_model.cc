@@ -7,9 +7,10 @@ namespace trireme::config {
 std::vector<Field> model_fields() {
   return {
       fixed(choice(KEY(model.family),
-                   "Architecture: GPT-2 (learned positions, LayerNorm, GELU) or Llama (RoPE, "
-                   "RMSNorm, SwiGLU, grouped-query attention).",
-                   {{"gpt", Family::kGpt}, {"llama", Family::kLlama}})),
+                   "Architecture: GPT-2 (learned positions, LayerNorm, GELU), Llama (RoPE, "
+                   "RMSNorm, SwiGLU, grouped-query attention) or H-Net (a hierarchy whose router "
+                   "cuts text into chunks).",
+                   {{"gpt", Family::kGpt}, {"llama", Family::kLlama}, {"hnet", Family::kHnet}})),
       fixed(integer(KEY(model.layers), "Transformer blocks.", from(1, 1 << 16))),
       fixed(integer(KEY(model.hidden), "Width of the residual stream.", from(1, kMaxWidth))),
       fixed(integer(KEY(model.heads), "Attention heads; must divide hidden.", from(1, 1 << 16))),
@@ -46,8 +47,12 @@ std::vector<Field> model_fields() {
 
 std::vector<Field> data_fields() {
   return {
-      fixed(choice(KEY(data.source), "What samples are: text that is cut into tokens.",
-                   {{"text", DataSource::kText}})),
+      fixed(choice(KEY(data.source), "What samples are: text that is cut into tokens; or made up on the way: words, bytes "
+                   "of 32 random words with a space behind each; affine, x <- (a x + 1) mod 251 "
+                   "with an a of each sample's own.",
+                   {{"text", DataSource::kText},
+                    {"words", DataSource::kWords},
+                    {"affine", DataSource::kAffine}})),
       fixed(integer(KEY(data.samples),
                     "Samples of an epoch, of a source that makes them up on the way.",
                     from(2, kMaxIds))),
