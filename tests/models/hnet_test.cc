@@ -10,6 +10,7 @@
 
 #include <map>
 
+#include "trireme/base/hash.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/resolve.h"
 #include "trireme/models/build.h"
