@@ -53,17 +53,18 @@ void expect_same(const Sets& model, const std::vector<Sets>& layouts, double tol
   }
 }
 
+// Bit for bit, but for tp, whose ranks sum products of features in parts.
 TEST(HnetJobs, DataParallelLayoutsTrainTheSame) {
   const std::vector<Sets> layouts = {
       {"parallel.dp_shard=4"},
       {"parallel.dp_shard=4", "parallel.zero=3"},
       {"parallel.dp_shard=2", "parallel.dp_replicate=2", "parallel.zero=2", "recompute.policy=full"}};
-  for (const Sets& model : {kPlain, kNested, kMamba}) expect_same(model, layouts, 1e-12);
+  for (const Sets& model : {kPlain, kNested, kMamba}) expect_same(model, layouts, 0);
 }
 
 TEST(HnetJobs, TensorParallelLayoutsTrainTheSame) {
   for (const Sets& model : {kPlain, kNested})
-    expect_same(model, {{"parallel.tp=2"}, {"parallel.tp=2", "parallel.dp_shard=2"}}, 1e-11);
+    expect_same(model, {{"parallel.tp=2"}, {"parallel.tp=2", "parallel.dp_shard=2"}}, 1e-12);
 }
 
 // Cuts lie outside and inside of the stages: 8 nodes of the plain model, 13 of the nested one.
@@ -72,11 +73,11 @@ TEST(HnetJobs, PipelinesTrainTheSame) {
               {{"parallel.pp=2", "parallel.stages=5,3"},
                {"parallel.pp=2", "parallel.stages=2,6"},
                {"parallel.pp=2", "parallel.stages=3,5", "parallel.dp_shard=2"},
-               {"parallel.pp=2", "parallel.tp=2"},
                {"parallel.pp=4", "parallel.zero=0"}},
-              1e-11);
-  expect_same(kNested, {{"parallel.pp=2", "parallel.stages=7,6"}, {"parallel.pp=4"}}, 1e-11);
-  expect_same(kMamba, {{"parallel.pp=2"}}, 1e-12);
+              0);
+  expect_same(kPlain, {{"parallel.pp=2", "parallel.tp=2"}}, 1e-12);
+  expect_same(kNested, {{"parallel.pp=2", "parallel.stages=7,6"}, {"parallel.pp=4"}}, 0);
+  expect_same(kMamba, {{"parallel.pp=2"}}, 0);
 }
 
 // Narrow types sum in another order where micro-batches or features are shared out, so that losses are near each other.
