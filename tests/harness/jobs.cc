@@ -104,6 +104,7 @@ JobTrace run_job(const config::Job& job, int steps) {
       if (rank.rank() > 0) continue;
       trace.losses.push_back(result.loss);
       trace.grad_norms.push_back(result.grad_norm);
+      trace.counts.push_back(result.counts);
     }
     std::lock_guard lock(mutex);
     place(session.session(), trace);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "trireme/arch/clip.h"
+#include "trireme/arch/hnet.h"
 #include "trireme/arch/language_model.h"
 #include "trireme/arch/layout.h"
 #include "trireme/arch/recompute.h"
@@ -20,6 +21,7 @@ ModelSpec family_spec(const config::Job& job, const PerRank& rank, const Trainin
     case config::Family::kLlama: return llama_spec(job.model, rank, training);
     case config::Family::kVit: return vit_spec(job, rank, training);
     case config::Family::kClip: return clip_spec(job, rank, training);
+    case config::Family::kHnet: return hnet_spec(job, rank, training);
     default: break;
   }
   TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));

@@ -33,6 +33,8 @@ constexpr std::array kEntries = {
     Entry{Family::kLlama, "llama", "model.*"},
     Entry{Family::kVit, "vit", "vision.*"},
     Entry{Family::kClip, "clip", kTwoTowers},
+    Entry{Family::kHnet, "hnet",
+          "model.vocab,model.seq_len,model.norm_eps,model.rope_theta,model.init_std,hnet.*"},
 };
 
 // Sections of which a family must name what it uses.

@@ -156,7 +156,19 @@ struct Vlm {
 };
 
 // What samples are.
-enum class DataSource { kText, kStripes, kSquares, kArm, kScenes, kImages, kPairs, kClips, kTrajectories };
+enum class DataSource {
+  kText,
+  kStripes,
+  kSquares,
+  kArm,
+  kScenes,
+  kImages,
+  kPairs,
+  kClips,
+  kTrajectories,
+  kWords,
+  kAffine
+};
 
 struct Data {
   DataSource source = DataSource::kText;

@@ -10,6 +10,7 @@
 #include "trireme/exec/typed_block.h"
 #include "trireme/models/clip.h"
 #include "trireme/models/gpt.h"
+#include "trireme/models/hnet.h"
 #include "trireme/models/llama.h"
 #include "trireme/models/vit.h"
 
@@ -22,6 +23,7 @@ Blocks family_blocks(const config::Job& job, const arch::ModelSpec& spec, const 
     case config::Family::kLlama: return llama_blocks(job, spec, ranks);
     case config::Family::kVit: return vit_blocks(job, spec, ranks);
     case config::Family::kClip: return clip_blocks(job, spec, ranks);
+    case config::Family::kHnet: return hnet_blocks(job, spec, ranks);
     default: break;
   }
   TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
@@ -31,6 +33,7 @@ Blocks family_blocks(const config::Job& job, const arch::ModelSpec& spec, const 
 void type_nodes(DType compute, exec::Model& model) {
   const plan::Program& program = model.spec.program;
   for (std::size_t node = 0; node < model.blocks.size(); ++node) {
+    if (program.nodes[node].units.empty()) continue;
     const auto unit = static_cast<std::size_t>(program.nodes[node].units.front());
     if (const std::optional<DType> type = program.units[unit].type)
       model.blocks[node] = std::make_unique<exec::TypedBlock>(
