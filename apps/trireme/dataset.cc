@@ -7,6 +7,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/config/made_up.h"
 #include "trireme/formats/sources.h"
 
 namespace trireme::app {
@@ -132,10 +133,20 @@ LocatedDataset from_dataset(const config::Data& data) {
   return located(std::move(dataset), own == "bpe" ? data.tokenizer : own, data.path);
 }
 
+LocatedDataset from_nothing(const config::Data& data, const config::MadeUpSource& source) {
+  return {.digest = config::digest(source),
+          .facts = source.facts,
+          .tokenizer = data.tokenizer,
+          .what = fmt::format("{}, made up on the way: {} samples an epoch", source.name,
+                              data.samples)};
+}
+
 }  // namespace
 
 LocatedDataset locate_dataset(const config::Data& data,
                               const std::function<void(const std::string&)>& say) {
+  if (const config::MadeUpSource* source = config::made_up(data.source))
+    return from_nothing(data, *source);
   if (data.path.empty()) return from_quickstart(data, say);
   std::error_code cause;
   if (!fs::exists(data.path, cause))
@@ -148,6 +159,7 @@ LocatedDataset locate_dataset(const config::Data& data,
 }
 
 config::DatasetFacts known_facts(const config::Data& data) {
+  if (const config::MadeUpSource* source = config::made_up(data.source)) return source->facts;
   std::error_code cause;
   const bool own_tokenizer =
       !data.path.empty() && fs::exists(Path(data.path) / kDatasetFile, cause);

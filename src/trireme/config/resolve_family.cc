@@ -5,6 +5,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
 #include "trireme/config/fields.h"
+#include "trireme/config/resolve_towers.h"
 
 namespace trireme::config {
 namespace {
@@ -88,6 +89,8 @@ void resolve_family(Job& job, const DatasetFacts& data) {
   switch (job.model.family) {
     case Family::kGpt:
     case Family::kLlama: resolve_decoder(job.model, data); break;
+    case Family::kVit: resolve_vit(job, data); break;
+    case Family::kClip: resolve_clip(job, data); break;
     default: TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
   }
 }

@@ -6,9 +6,12 @@
 #include "trireme/arch/describe.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/config/resolve_towers.h"
 #include "trireme/exec/typed_block.h"
+#include "trireme/models/clip.h"
 #include "trireme/models/gpt.h"
 #include "trireme/models/llama.h"
+#include "trireme/models/vit.h"
 
 namespace trireme::models {
 namespace {
@@ -17,6 +20,8 @@ Blocks family_blocks(const config::Job& job, const arch::ModelSpec& spec, const 
   switch (job.model.family) {
     case config::Family::kGpt: return gpt_blocks(job, spec, ranks);
     case config::Family::kLlama: return llama_blocks(job, spec, ranks);
+    case config::Family::kVit: return vit_blocks(job, spec, ranks);
+    case config::Family::kClip: return clip_blocks(job, spec, ranks);
     default: break;
   }
   TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
@@ -61,6 +66,9 @@ exec::Model build(const config::Job& job) {
   TRIREME_CHECK(job.parallel.tp == 1 && job.parallel.cp == 1,
                 "a model over tp {} and cp {} is built with its world", job.parallel.tp,
                 job.parallel.cp);
+  TRIREME_CHECK(!config::couples_batch(job) || config::dp(job) == 1,
+                "a model that couples its batch over dp {} is built with its world",
+                config::dp(job));
   return build_across(job, std::make_shared<Across>(job.model));
 }
 
