@@ -9,6 +9,7 @@
 #include "trireme/arch/layout.h"
 #include "trireme/arch/recompute.h"
 #include "trireme/arch/vit.h"
+#include "trireme/arch/vlm.h"
 #include "trireme/base/error.h"
 
 namespace trireme::arch {
@@ -20,6 +21,7 @@ ModelSpec family_spec(const config::Job& job, const PerRank& rank, const Trainin
     case config::Family::kLlama: return llama_spec(job.model, rank, training);
     case config::Family::kVit: return vit_spec(job, rank, training);
     case config::Family::kClip: return clip_spec(job, rank, training);
+    case config::Family::kVlm: return vlm_spec(job, rank, training);
     default: break;
   }
   TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));

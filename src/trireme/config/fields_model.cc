@@ -6,14 +6,16 @@ namespace trireme::config {
 
 std::vector<Field> model_fields() {
   return {
-      fixed(choice(KEY(model.family),
-                   "Architecture: GPT-2 (learned positions, LayerNorm, GELU) or Llama (RoPE, "
-                   "RMSNorm, SwiGLU, grouped-query attention), vit (images told apart) or clip (images and "
-                   "captions, CLIP and SigLIP).",
-                   {{"gpt", Family::kGpt},
-                    {"llama", Family::kLlama},
-                    {"vit", Family::kVit},
-                    {"clip", Family::kClip}})),
+      fixed(choice(
+          KEY(model.family),
+          "Architecture: GPT-2 (learned positions, LayerNorm, GELU) or Llama (RoPE, "
+          "RMSNorm, SwiGLU, grouped-query attention), vit (images told apart) or clip (images and "
+          "captions, CLIP and SigLIP), or vlm (images and text in one sequence, answered in text).",
+          {{"gpt", Family::kGpt},
+           {"llama", Family::kLlama},
+           {"vit", Family::kVit},
+           {"clip", Family::kClip},
+           {"vlm", Family::kVlm}})),
       fixed(integer(KEY(model.layers), "Transformer blocks.", from(1, 1 << 16))),
       fixed(integer(KEY(model.hidden), "Width of the residual stream.", from(1, kMaxWidth))),
       fixed(integer(KEY(model.heads), "Attention heads; must divide hidden.", from(1, 1 << 16))),
@@ -50,12 +52,13 @@ std::vector<Field> model_fields() {
 
 std::vector<Field> data_fields() {
   return {
-      fixed(choice(KEY(data.source),
-                   "What samples are: text that is cut into tokens; or made up on the way: stripes, "
-                   "labelled images of patterns, or scenes, images of coloured shapes with captions.",
-                   {{"text", DataSource::kText},
-                    {"stripes", DataSource::kStripes},
-                    {"scenes", DataSource::kScenes}})),
+      fixed(
+          choice(KEY(data.source),
+                 "What samples are: text that is cut into tokens; or made up on the way: stripes, "
+                 "labelled images of patterns, or scenes, images of coloured shapes with captions.",
+                 {{"text", DataSource::kText},
+                  {"stripes", DataSource::kStripes},
+                  {"scenes", DataSource::kScenes}})),
       fixed(integer(KEY(data.samples),
                     "Samples of an epoch, of a source that makes them up on the way.",
                     from(2, kMaxIds))),

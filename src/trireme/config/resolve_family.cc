@@ -6,6 +6,7 @@
 #include "trireme/config/families.h"
 #include "trireme/config/fields.h"
 #include "trireme/config/resolve_towers.h"
+#include "trireme/config/resolve_vlm.h"
 
 namespace trireme::config {
 namespace {
@@ -55,7 +56,7 @@ void resolve_decoder(Model& model, const DatasetFacts& data) {
          "model.vocab={} is smaller than the dataset's vocabulary of {}; set model.vocab={} (or 0)",
          model.vocab, data.vocab, data.vocab);
 
-  const bool llama = model.family == Family::kLlama;
+  const bool llama = model.family != Family::kGpt;
   if (model.ffn == 0) model.ffn = llama ? swiglu_width(model.hidden) : 4 * model.hidden;
   if (llama && model.hidden / model.heads % 2 != 0)
     fail(ErrorKind::kUsage,
@@ -91,6 +92,7 @@ void resolve_family(Job& job, const DatasetFacts& data) {
     case Family::kLlama: resolve_decoder(job.model, data); break;
     case Family::kVit: resolve_vit(job, data); break;
     case Family::kClip: resolve_clip(job, data); break;
+    case Family::kVlm: resolve_vlm(job); break;
     default: TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
   }
 }
