@@ -14,7 +14,7 @@ using config::Job;
 
 Job job_of(const std::vector<std::string>& sets) {
   Job job;
-  for (const std::string& set : {"model.family=vlm", "data.source=scenes"})
+  for (const char* set : {"model.family=vlm", "data.source=scenes"})
     config::apply_set(job, set);
   for (const std::string& set : sets) config::apply_set(job, set);
   return config::resolve(job, 1, {});

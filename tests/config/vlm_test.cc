@@ -15,7 +15,7 @@ using testing::HasSubstr;
 
 Job job_of(const std::vector<std::string>& sets) {
   Job job;
-  for (const std::string& set : {"model.family=vlm", "data.source=scenes"}) apply_set(job, set);
+  for (const char* set : {"model.family=vlm", "data.source=scenes"}) apply_set(job, set);
   for (const std::string& set : sets) apply_set(job, set);
   return job;
 }

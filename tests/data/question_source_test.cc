@@ -18,7 +18,7 @@ namespace {
 
 config::Job job_of(const std::vector<std::string>& sets) {
   config::Job job;
-  for (const std::string& set :
+  for (const char* set :
        {"model.family=vlm", "data.source=scenes", "model.seq_len=128", "data.samples=64"})
     config::apply_set(job, set);
   for (const std::string& set : sets) config::apply_set(job, set);
@@ -107,6 +107,7 @@ TEST(QuestionSource, WeighsByTheAnswersOfAllItsBatch) {
 
 TEST(QuestionSource, EveryRowOfAnImageEndsWithANewlineAndNoRowStandsTwice) {
   const config::Job job = job_of({});
+  std::set<std::pair<std::int64_t, std::int64_t>> grids;
   for (std::int64_t number = 0; number < 40; ++number) {
     const Question asked = question(job.data.seed, number);
     const std::vector<at::Tensor> batch = questions_batch(job, std::vector{number});
@@ -128,12 +129,17 @@ TEST(QuestionSource, EveryRowOfAnImageEndsWithANewlineAndNoRowStandsTwice) {
       continue;
     }
     EXPECT_LT(*rows.rbegin(), batch[3].size(0) * 16);
-    // The whole image, then blocks of 4 tokens a side as large as they fit.
-    const std::int64_t squares = std::max(asked.columns, asked.rows);
-    const std::int64_t height = squares == 1 ? 4 : 4 * asked.rows;
-    EXPECT_EQ(newlines, height);
-    EXPECT_EQ(seen, 16 + height * (squares == 1 ? 4 : 4 * asked.columns));
+    const formats::ImageSize size = image_size(asked, 32, job.data.seed, number);
+    const formats::TileGrid grid = choose_grid(size, formats::tile_grids(4), 32);
+    const formats::TokenRectangle kept = covered(size, grid, 4);
+    EXPECT_EQ(batch[3].size(0), 1 + grid.tiles());
+    EXPECT_EQ(newlines, kept.rows);
+    EXPECT_EQ(seen, 16 + kept.rows * kept.columns);
+    // Its aspect, but for parts of a token.
+    EXPECT_LT(std::abs(kept.rows * asked.columns - kept.columns * asked.rows), 4);
+    grids.insert({grid.columns, grid.rows});
   }
+  EXPECT_GE(grids.size(), 3u);
 }
 
 TEST(QuestionSource, ASampleIsTheSameInAnyCompany) {
@@ -161,7 +167,7 @@ TEST(QuestionSource, MropePlacesTextBehindTheLargestPlaceOfAnImage) {
     const std::vector<at::Tensor> batch = questions_batch(job, std::vector{number});
     const at::Tensor places = batch[4][0], visual = batch[2][0];
     const std::int64_t begin = std::ssize(asked.before);
-    if (!asked.has_image() || asked.columns != 2 || asked.rows != 2) continue;
+    if (batch[3].size(0) != 1 + 4) continue;
     // The whole image: one time, rows and columns from there on.
     EXPECT_EQ(places[begin + 5][0].item<std::int64_t>(), begin);
     EXPECT_EQ(places[begin + 5][1].item<std::int64_t>(), begin + 1);

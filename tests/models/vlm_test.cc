@@ -23,7 +23,7 @@ using Tensors = std::vector<at::Tensor>;
 
 config::Job job_of(const std::vector<std::string>& sets) {
   config::Job job;
-  for (const std::string& set :
+  for (const char* set :
        {"model.family=vlm", "data.source=scenes", "precision.compute=fp64", "vision.hidden=24",
         "vision.heads=2", "vision.layers=2", "model.hidden=32", "model.heads=2", "model.layers=1",
         "model.ffn=48", "model.seq_len=128"})

@@ -13,7 +13,7 @@ constexpr double kTight = 1e-12;
 
 config::Job job_of(const std::vector<std::string>& sets) {
   config::Job job;
-  for (const std::string& set :
+  for (const char* set :
        {"model.family=vlm", "data.source=scenes", "data.samples=64", "precision.compute=fp64",
         "vision.hidden=24", "vision.heads=2", "vision.layers=2", "vision.patch=16",
         "model.hidden=32", "model.heads=4", "model.kv_heads=2", "model.layers=2", "model.ffn=48",
@@ -84,7 +84,9 @@ TEST(VlmParity, BatchesWithoutAnyImageLeaveTheTowerAlone) {
   int compared = 0, moved = 0;
   for (const auto& [name, values] : before.states) {
     const bool sees = name.starts_with("vision_tower.") || name.starts_with("multi_modal_projector.");
-    if (sees) EXPECT_EQ(values, after.states.at(name)) << name;
+    if (sees) {
+      EXPECT_EQ(values, after.states.at(name)) << name;
+    }
     compared += sees;
     moved += !sees && values != after.states.at(name);
   }

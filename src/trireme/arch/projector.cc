@@ -26,11 +26,15 @@ ParamSpec weight_of(const std::string& name, std::int64_t out, std::int64_t in, 
   return drawn(kProjectorPrefix + name, {out, in}, std);
 }
 
-// Attention of rows of width d to rows of width `of`, and the norm behind it.
-Params bert_attention(const std::string& name, std::int64_t d, std::int64_t of, double std) {
-  return joined({layer_of(name + ".q", d, d, std), layer_of(name + ".k", d, of, std),
-                 layer_of(name + ".v", d, of, std), layer_of(name + ".proj", d, d, std),
-                 norm_of(name + ".norm", d)});
+// What follows the queries, keys and values of an attention: its output and the norm behind it.
+Params bert_output(const std::string& name, std::int64_t d, double std) {
+  return joined({layer_of(name + ".proj", d, d, std), norm_of(name + ".norm", d)});
+}
+
+// Of rows of width d to rows of width `of`.
+Params bert_cross(const std::string& name, std::int64_t d, std::int64_t of, double std) {
+  return joined({layer_of(name + ".q", d, d, std), layer_of(name + ".kv", 2 * d, of, std),
+                 bert_output(name, d, std)});
 }
 
 Params qformer(const config::Projector& form, std::int64_t features, double std) {
@@ -38,8 +42,9 @@ Params qformer(const config::Projector& form, std::int64_t features, double std)
   Params params = joined({{weight_of("queries", form.queries, d, std)}, norm_of("norm", d)});
   for (std::int64_t layer = 0; layer < form.layers; ++layer) {
     const std::string h = fmt::format("layers.{}.", layer);
-    params = joined({std::move(params), bert_attention(h + "self", d, d, std),
-                     layer % 2 == 0 ? bert_attention(h + "cross", d, features, std) : Params{},
+    params = joined({std::move(params), layer_of(h + "self.qkv", 3 * d, d, std),
+                     bert_output(h + "self", d, std),
+                     layer % 2 == 0 ? bert_cross(h + "cross", d, features, std) : Params{},
                      layer_of(h + "mlp.fc1", 4 * d, d, std), layer_of(h + "mlp.fc2", d, 4 * d, std),
                      norm_of(h + "mlp.norm", d)});
   }

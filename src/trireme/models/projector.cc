@@ -87,16 +87,18 @@ std::vector<at::Tensor> Projector::forward(const std::vector<at::Tensor>& inputs
 at::Tensor Projector::qformer(const at::Tensor& features, Reader& next) const {
   at::Tensor x_nqd = next.tensor().expand({features.size(0), -1, -1});
   x_nqd = next.norm(x_nqd);
-  const auto attention = [&](const at::Tensor& to) {
-    const at::Tensor q = next.linear(x_nqd);
-    const at::Tensor k = next.linear(to);
-    const at::Tensor v = next.linear(to);
+  const auto branch = [&](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     const at::Tensor out = next.linear(attend(q, k, v, form_.heads));
     x_nqd = next.norm(x_nqd + out);
   };
   for (std::int64_t layer = 0; layer < form_.layers; ++layer) {
-    attention(x_nqd);
-    if (layer % 2 == 0) attention(features);
+    const std::vector<at::Tensor> own = next.linear(x_nqd).chunk(3, -1);
+    branch(own[0], own[1], own[2]);
+    if (layer % 2 == 0) {
+      const at::Tensor q = next.linear(x_nqd);
+      const std::vector<at::Tensor> kv = next.linear(features).chunk(2, -1);
+      branch(q, kv[0], kv[1]);
+    }
     const at::Tensor inner = at::gelu(next.linear(x_nqd));
     const at::Tensor out = next.linear(inner);
     x_nqd = next.norm(x_nqd + out);
