@@ -10,6 +10,7 @@
 #include "trireme/arch/layout.h"
 #include "trireme/arch/recompute.h"
 #include "trireme/arch/vit.h"
+#include "trireme/arch/vlm.h"
 #include "trireme/base/error.h"
 
 namespace trireme::arch {
@@ -22,6 +23,7 @@ ModelSpec family_spec(const config::Job& job, const PerRank& rank, const Trainin
     case config::Family::kVit: return vit_spec(job, rank, training);
     case config::Family::kClip: return clip_spec(job, rank, training);
     case config::Family::kHnet: return hnet_spec(job, rank, training);
+    case config::Family::kVlm: return vlm_spec(job, rank, training);
     default: break;
   }
   TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));

@@ -28,6 +28,13 @@ constexpr std::string_view kTwoTowers =
     "vision.norm_eps,vision.init_std,contrastive.*,model.layers,model.hidden,model.heads,model.ffn,"
     "model.vocab,model.seq_len,model.norm_eps,model.init_std";
 
+// Images are read by a tower without classes, pooling but for a class token, and clips.
+constexpr std::string_view kSeeing =
+    "vision.image,vision.patch,vision.layers,vision.hidden,vision.heads,vision.ffn,"
+    "vision.activation,vision.positions,vision.pooling,vision.pre_norm,vision.norm_eps,"
+    "vision.init_std,projector.*,vlm.*,model.layers,model.hidden,model.heads,model.kv_heads,"
+    "model.ffn,model.vocab,model.seq_len,model.tied,model.norm_eps,model.rope_theta,model.init_std";
+
 constexpr std::array kEntries = {
     Entry{Family::kGpt, "gpt", "model.*"},
     Entry{Family::kLlama, "llama", "model.*"},
@@ -35,12 +42,13 @@ constexpr std::array kEntries = {
     Entry{Family::kClip, "clip", kTwoTowers},
     Entry{Family::kHnet, "hnet",
           "model.vocab,model.seq_len,model.norm_eps,model.rope_theta,model.init_std,hnet.*"},
+    Entry{Family::kVlm, "vlm", kSeeing},
 };
 
 // Sections of which a family must name what it uses.
-constexpr std::array<std::string_view, 9> kSections = {
-    "model.", "vision.", "contrastive.", "jepa.", "action.", "probe.", "hnet.", "projector.",
-    "vlm."};
+constexpr std::array<std::string_view, 9> kSections = {"model.", "vision.",    "contrastive.",
+                                                       "jepa.",  "action.",    "probe.",
+                                                       "hnet.",  "projector.", "vlm."};
 
 const Entry& entry(Family family) { return *std::ranges::find(kEntries, family, &Entry::family); }
 

@@ -17,12 +17,12 @@ constexpr std::array kMadeUp = {
                  .name = "stripes",
                  .version = 1,
                  .facts = {.classes = 5}},
-    // "yellow square bottom left, yellow square bottom right" and an end.
+    // "yellow square bottom right" twice, ", " and an end.
     MadeUpSource{.source = DataSource::kScenes,
                  .name = "scenes",
                  .version = 1,
                  .facts = {.vocab = 256},
-                 .tokens = 54},
+                 .tokens = 55},
 };
 
 }  // namespace

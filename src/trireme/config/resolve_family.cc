@@ -7,6 +7,7 @@
 #include "trireme/config/fields.h"
 #include "trireme/config/resolve_towers.h"
 #include "trireme/config/made_up.h"
+#include "trireme/config/resolve_vlm.h"
 
 namespace trireme::config {
 namespace {
@@ -76,7 +77,7 @@ void resolve_decoder(Model& model, const DatasetFacts& data) {
          "model.heads={} is not divisible by model.kv_heads={}; nearest that works: {}",
          model.heads, model.kv_heads, nearest_divisor(model.heads, model.kv_heads));
   resolve_vocab(model, data);
-  const bool llama = model.family == Family::kLlama;
+  const bool llama = model.family != Family::kGpt;
   if (model.ffn == 0) model.ffn = llama ? swiglu_width(model.hidden) : 4 * model.hidden;
   if (llama && model.hidden / model.heads % 2 != 0)
     fail(ErrorKind::kUsage,
@@ -111,6 +112,7 @@ void resolve_family(Job& job, const DatasetFacts& data) {
     case Family::kVit: resolve_vit(job, data); break;
     case Family::kClip: resolve_clip(job, data); break;
     case Family::kHnet: resolve_hnet(job, data); break;
+    case Family::kVlm: resolve_vlm(job); break;
     default: TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
   }
 }

@@ -13,6 +13,7 @@
 #include "trireme/models/hnet.h"
 #include "trireme/models/llama.h"
 #include "trireme/models/vit.h"
+#include "trireme/models/vlm.h"
 
 namespace trireme::models {
 namespace {
@@ -24,6 +25,7 @@ Blocks family_blocks(const config::Job& job, const arch::ModelSpec& spec, const 
     case config::Family::kVit: return vit_blocks(job, spec, ranks);
     case config::Family::kClip: return clip_blocks(job, spec, ranks);
     case config::Family::kHnet: return hnet_blocks(job, spec, ranks);
+    case config::Family::kVlm: return vlm_blocks(job, spec, ranks);
     default: break;
   }
   TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
