@@ -22,6 +22,7 @@ struct Encoder {
   // `sequences` * `tokens`; else activations are [sequences, tokens, hidden].
   bool packed = false;
   bool causal = false;
+  bool replicated = false;  // every tp rank has and computes all of it
   config::Activation activation = config::Activation::kGelu;
   double init_std = 0.02;
 

@@ -8,8 +8,13 @@ std::vector<Field> model_fields() {
   return {
       fixed(choice(KEY(model.family),
                    "Architecture: GPT-2 (learned positions, LayerNorm, GELU) or Llama (RoPE, "
-                   "RMSNorm, SwiGLU, grouped-query attention).",
-                   {{"gpt", Family::kGpt}, {"llama", Family::kLlama}})),
+                   "RMSNorm, SwiGLU, grouped-query attention), V-JEPA 2, a probe of it, or its "
+                   "action-conditioned predictor.",
+                   {{"gpt", Family::kGpt},
+                    {"llama", Family::kLlama},
+                    {"jepa", Family::kJepa},
+                    {"probe", Family::kProbe},
+                    {"jepa_ac", Family::kJepaAc}})),
       fixed(integer(KEY(model.layers), "Transformer blocks.", from(1, 1 << 16))),
       fixed(integer(KEY(model.hidden), "Width of the residual stream.", from(1, kMaxWidth))),
       fixed(integer(KEY(model.heads), "Attention heads; must divide hidden.", from(1, 1 << 16))),
@@ -46,8 +51,11 @@ std::vector<Field> model_fields() {
 
 std::vector<Field> data_fields() {
   return {
-      fixed(choice(KEY(data.source), "What samples are: text that is cut into tokens.",
-                   {{"text", DataSource::kText}})),
+      fixed(choice(KEY(data.source), "What samples are: text that is cut into tokens; made up on the way: clips of moving "
+                   "squares, or of one that follows actions.",
+                   {{"text", DataSource::kText},
+                    {"squares", DataSource::kSquares},
+                    {"arm", DataSource::kArm}})),
       fixed(integer(KEY(data.samples),
                     "Samples of an epoch, of a source that makes them up on the way.",
                     from(2, kMaxIds))),

@@ -5,6 +5,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
 #include "trireme/config/fields.h"
+#include "trireme/config/resolve_jepa.h"
 
 namespace trireme::config {
 namespace {
@@ -88,6 +89,9 @@ void resolve_family(Job& job, const DatasetFacts& data) {
   switch (job.model.family) {
     case Family::kGpt:
     case Family::kLlama: resolve_decoder(job.model, data); break;
+    case Family::kJepa:
+    case Family::kProbe:
+    case Family::kJepaAc: resolve_jepa(job, data); break;
     default: TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
   }
 }

@@ -1,4 +1,5 @@
 #include "trireme/base/error.h"
+#include "trireme/data/clip_source.h"
 #include "trireme/data/source.h"
 #include "trireme/data/text_source.h"
 
@@ -7,6 +8,8 @@ namespace trireme::data {
 Sources open_sources(const config::Job& job, const Path& dataset) {
   switch (job.data.source) {
     case config::DataSource::kText: return open_text(job, dataset);
+    case config::DataSource::kSquares: return open_squares(job);
+    case config::DataSource::kArm: return open_arm(job);
     default: break;
   }
   TRIREME_CHECK(false, "data.source {}", static_cast<int>(job.data.source));
