@@ -1,5 +1,7 @@
 #include "trireme/arch/action.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "trireme/arch/clip_tower.h"

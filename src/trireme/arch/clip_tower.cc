@@ -1,5 +1,9 @@
 #include "trireme/arch/clip_tower.h"
 
+#include <fmt/format.h>
+
+#include <utility>
+
 namespace trireme::arch {
 
 std::vector<ParamSpec> clip_embed_params(const config::Vision& vision, const std::string& prefix) {

@@ -1,6 +1,8 @@
 #include "trireme/arch/probe.h"
 
 #include <cmath>
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "trireme/arch/clip_tower.h"

@@ -1,6 +1,9 @@
 #include "trireme/config/resolve_jepa.h"
 
+#include <fmt/format.h>
+
 #include <string_view>
+#include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
