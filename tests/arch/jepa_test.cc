@@ -1,6 +1,7 @@
 // Sizes of V-JEPA 2's models, from their descriptions.
 #include "trireme/arch/jepa.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -24,7 +24,10 @@ inline config::Job vjepa_job(config::Family family, const std::vector<std::strin
                                                       : config::DataSource::kSquares;
   if (family == config::Family::kJepa)
     job.jepa = {.layers = 2, .hidden = 16, .heads = 2, .momentum = 0.9};
-  if (family == config::Family::kProbe) job.probe = {.layers = 2, .heads = 2};
+  if (family == config::Family::kProbe) {
+    job.probe = {.layers = 2, .heads = 2};
+    job.vision.classes = 8;
+  }
   if (family == config::Family::kJepaAc)
     job.action = {.layers = 2, .hidden = 16, .heads = 2, .rollout = 2};
   job.precision.compute = DType::kF64;

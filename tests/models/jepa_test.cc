@@ -32,9 +32,9 @@ config::Job resolved(Family family, const std::vector<std::string>& sets = {}) {
 }
 
 // One micro-batch through all nodes of a model.
-class Run {
+class Forward {
  public:
-  explicit Run(const config::Job& job)
+  explicit Forward(const config::Job& job)
       : model_(build(job), at::kDouble), values_(program().values.size()) {}
 
   const plan::Program& program() const { return model_.model().spec.program; }
@@ -103,17 +103,17 @@ TEST(Jepa, PackedSamplesEqualSingleOnes) {
   const config::Job many = resolved(Family::kJepa, {"run.micro_batch=3", "run.global_batch=3"});
   const config::Job one = resolved(Family::kJepa, {"run.micro_batch=1", "run.global_batch=3"});
   const data::Sources sources = data::open_sources(many, {});
-  Run packed(many);
-  packed.load(sources.train->batch(0, 3));
-  packed.forward();
+  Forward together(many);
+  together.load(sources.train->batch(0, 3));
+  together.forward();
   double sum = 0;
   for (std::int64_t sample = 0; sample < 3; ++sample) {
-    Run alone(one);
+    Forward alone(one);
     alone.load(sources.train->batch(sample, 1));
     alone.forward();
     sum += alone.value("loss").item<double>();
   }
-  EXPECT_NEAR(packed.value("loss").item<double>(), sum, 1e-12 * sum);
+  EXPECT_NEAR(together.value("loss").item<double>(), sum, 1e-12 * sum);
 }
 
 // Positions are relative: clips are the same moved by one patch, if all see all of them.
@@ -177,7 +177,7 @@ TEST(JepaAc, PredictionsDoNotSeeTheFuture) {
   constexpr std::int64_t kFrame = 2, kPatches = 16;
   changed[0].select(2, kFrame).mul_(-1);
   const auto predicted = [&](const Tensors& one) {
-    Run run(job);
+    Forward run(job);
     run.load(one);
     run.forward();
     return run.value("predictor.out").view({4, kPatches, -1});
@@ -216,7 +216,7 @@ TEST(JepaAc, FramesAreSeenAlone) {
   const config::Job job = resolved(Family::kJepaAc, {"run.global_batch=1"});
   const Tensors inputs = data::open_sources(job, {}).train->batch(0, 1);
   const auto features = [&](const at::Tensor& clips) {
-    Run run(job);
+    Forward run(job);
     run.load({clips, inputs[1], inputs[2]});
     run.forward();
     return run.value("features");

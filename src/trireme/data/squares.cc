@@ -140,9 +140,9 @@ void draw_arm(const ClipSize& size, std::int64_t numbers, std::uint64_t key, std
     if (frame + 1 == size.frames) break;
     for (std::int64_t i = 0; i < kArmState; ++i) {
       double& number = state[static_cast<std::size_t>(i)];
-      // Within reach, however it is moved.
-      const double next =
-          std::clamp(number + draws.uniform(-kArmStep, kArmStep), 0.1, 0.9);
+      // Within reach: what would leave it goes the other way.
+      const double step = draws.uniform(-kArmStep, kArmStep), there = number + step;
+      const double next = there < 0.1 || there > 0.9 ? number - step : there;
       const auto place = static_cast<std::size_t>(frame * numbers + i);
       states[place] = static_cast<float>(number);
       actions[place] = static_cast<float>(next - number);
