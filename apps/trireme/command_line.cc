@@ -22,6 +22,7 @@ void take_assignments(CLI::App& app, JobOptions& job) {
 
 void add_job_file(CLI::App& app, JobOptions& job) {
   app.add_option("JOB", job.file, "job.yaml, or the same as JSON");
+  app.add_option("--phase", job.phase, "of a job in phases, this one");
   app.add_option("--set", job.assignments, "section.key=value; may be repeated")
       ->allow_extra_args(false);
   app.allow_extras();
@@ -108,6 +109,22 @@ Examples:
 Exit codes: 0 all tensors are within the tolerance, 1 some are not, 2 usage or config.
 )";
 
+constexpr char kSweepExamples[] = R"(
+A sweep is a file with the job, what its runs differ in, and which entries of metrics.jsonl are compared:
+
+  job: ../gpt_tiny.yaml            # as seen from this file
+  set: {run.steps: 60}             # keys of every run
+  runs: {plain: {}, wide: {model.hidden: 128}}
+  grid: {optim.lr: [1e-3, 3e-3]}   # every run with every value: four runs here
+  metrics: [loss, tokens_per_s]
+
+Examples:
+  trireme sweep recipes/sweeps/gpt_tiny_lr.yaml --jobs 2
+  trireme sweep recipes/sweeps/gpt_tiny_lr.yaml --out runs/lr    # again: runs that have ended stay
+
+Exit codes: 0 all runs have ended well, 2 usage or config, else that of the first that has not.
+)";
+
 constexpr char kDoctorExamples[] = R"(
 Examples:
   trireme doctor        # a line for each capability, proven by running it; exit 0 only if all work
@@ -162,6 +179,19 @@ void add_launch(CLI::App& root, LaunchOptions& o, Run& run) {
   app.add_option("--token-file", o.token_file,
                  "secret of the run's hosts, readable by its owner only; needed with an endpoint");
   app.callback([&] { run = [&] { return launch(o); }; });
+}
+
+void add_sweep(CLI::App& root, SweepOptions& o, Run& run) {
+  CLI::App& app = add_command(root, "sweep", "Train variants of a job and compare them",
+                              kSweepExamples);
+  add_job(app, o.job);
+  app.get_option("JOB")->description("sweep.yaml");
+  app.add_option("--jobs", o.at_once, "runs at a time (default 1)");
+  app.add_option("--out", o.out, "where runs and table go; default runs/SWEEP-TIME");
+  app.callback([&] {
+    take_assignments(app, o.job);
+    run = [&] { return sweep(o); };
+  });
 }
 
 // What each rank is to run, understood as a command line of its own.
@@ -324,6 +354,7 @@ const CLI::App& innermost(const CLI::App& app) {
 
 int run_command_line(int argc, char** argv) {
   TrainOptions train_options;
+  SweepOptions sweep_options;
   LaunchOptions launch_options;
   ExplainOptions explain_options;
   PlanOptions plan_options;
@@ -341,6 +372,7 @@ int run_command_line(int argc, char** argv) {
   root.require_subcommand(1);
   root.footer("\ntrireme COMMAND --help tells more and has examples.");
   add_train(root, train_options, run);
+  add_sweep(root, sweep_options, run);
   add_launch(root, launch_options, run);
   add_explain(root, explain_options, run);
   add_plan(root, plan_options, run);

@@ -11,6 +11,7 @@ namespace trireme::app {
 // A job and the world it is for: common to train and explain.
 struct JobOptions {
   std::string file;
+  std::string phase;  // of a job in phases
   std::vector<std::string> assignments;  // "section.key=value"
   std::optional<int> ranks;
   std::optional<int> nproc;
@@ -27,6 +28,12 @@ struct TrainOptions {
   bool help_config = false;
   bool allow_faults = false;
   std::string faults;  // made on purpose: trireme/faults/fault.h
+};
+
+struct SweepOptions {
+  JobOptions job;  // whose file is the sweep; assignments are every run's, over the sweep's
+  std::string out;
+  int at_once = 1;
 };
 
 struct LaunchOptions {
@@ -207,6 +214,7 @@ struct DiffOptions {
 };
 
 int train(const TrainOptions& options);
+int sweep(const SweepOptions& options);
 // Refuses --faults that are no faults or were not allowed: a test's sentence must not reach a run that somebody means.
 void check_faults(const TrainOptions& options);
 int launch(const LaunchOptions& options);

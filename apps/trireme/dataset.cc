@@ -7,6 +7,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/config/made_up.h"
 #include "trireme/formats/sources.h"
 
 namespace trireme::app {
@@ -132,28 +133,20 @@ LocatedDataset from_dataset(const config::Data& data) {
   return located(std::move(dataset), own == "bpe" ? data.tokenizer : own, data.path);
 }
 
-// Nothing to find: workers draw the samples.
-std::optional<LocatedDataset> made_up(const config::Data& data) {
-  constexpr std::int64_t kDirections = 8;  // in which squares move
-  switch (data.source) {
-    case config::DataSource::kSquares:
-      return LocatedDataset{.digest = "squares",
-                            .facts = {.classes = kDirections},
-                            .tokenizer = data.tokenizer,
-                            .what = "clips of moving squares, made up on the way"};
-    case config::DataSource::kArm:
-      return LocatedDataset{.digest = "arm",
-                            .tokenizer = data.tokenizer,
-                            .what = "clips of a square that is moved, made up on the way"};
-    default: return std::nullopt;
-  }
+LocatedDataset from_nothing(const config::Data& data, const config::MadeUpSource& source) {
+  return {.digest = config::digest(source),
+          .facts = source.facts,
+          .tokenizer = data.tokenizer,
+          .what = fmt::format("{}, made up on the way: {} samples an epoch", source.name,
+                              data.samples)};
 }
 
 }  // namespace
 
 LocatedDataset locate_dataset(const config::Data& data,
                               const std::function<void(const std::string&)>& say) {
-  if (auto made = made_up(data)) return std::move(*made);
+  if (const config::MadeUpSource* source = config::made_up(data.source))
+    return from_nothing(data, *source);
   if (data.path.empty()) return from_quickstart(data, say);
   std::error_code cause;
   if (!fs::exists(data.path, cause))
@@ -166,7 +159,7 @@ LocatedDataset locate_dataset(const config::Data& data,
 }
 
 config::DatasetFacts known_facts(const config::Data& data) {
-  if (const auto made = made_up(data)) return made->facts;
+  if (const config::MadeUpSource* source = config::made_up(data.source)) return source->facts;
   std::error_code cause;
   const bool own_tokenizer =
       !data.path.empty() && fs::exists(Path(data.path) / kDatasetFile, cause);

@@ -12,6 +12,7 @@
 #include "trireme/base/hash.h"
 #include "trireme/config/families.h"
 #include "trireme/config/fields.h"
+#include "trireme/config/phases.h"
 #include "trireme/config/resolve.h"
 #include "trireme/plan/memory.h"
 #include "trireme/sim/simulate.h"
@@ -70,19 +71,31 @@ void check_cuda(const Place& place) {
         place.world, place.world);
 }
 
+config::Job phase_job(const JobOptions& options) {
+  for (const config::Phase& phase : config::load_phases(options.file)) {
+    if (phase.name.empty())
+      fail(ErrorKind::kUsage, "--phase {}: {} has no phases; leave it out", options.phase,
+           options.file);
+    if (phase.name == options.phase) return phase.job;
+  }
+  fail(ErrorKind::kUsage, "--phase {}: {} has the phases {}", options.phase, options.file,
+       config::phase_names(config::load_phases(options.file)));
+}
+
 }  // namespace
 
 config::Job read_job(const JobOptions& options) {
   if (options.file.empty())
     fail(ErrorKind::kUsage, "which job? Give a job.yaml, such as recipes/quickstart.yaml");
-  config::Job job = config::load_job(options.file);
+  config::Job job = options.phase.empty() ? config::load_job(options.file) : phase_job(options);
   for (const std::string& assignment : options.assignments) config::apply_set(job, assignment);
   return job;
 }
 
 std::string job_name(const JobOptions& options) {
   const std::string stem = std::filesystem::path(options.file).stem().string();
-  return stem.empty() ? "job" : stem;
+  const std::string phase = options.phase.empty() ? "" : "-" + options.phase;
+  return (stem.empty() ? "job" : stem) + phase;
 }
 
 std::string job_in_memory(const std::string& text) {

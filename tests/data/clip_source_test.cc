@@ -38,7 +38,7 @@ TEST(ClipSource, SamplesDoNotDependOnTheirBatch) {
 
 TEST(ClipSource, MasksDoNotDependOnTheirBatch) {
   const config::Job job = job_of(Family::kJepa);
-  const auto whole = packed_masks(job, 5, 4), one = packed_masks(job, 7, 1);
+  const auto whole = packed_masks(job, 9, 5, 4), one = packed_masks(job, 9, 7, 1);
   for (const std::size_t tokens : {0, 2}) {
     const auto bound = [&](int i) { return whole[tokens + 1][i].item<std::int64_t>(); };
     expect_equal(whole[tokens].narrow(0, bound(4), bound(6) - bound(4)) - 2 * 32, one[tokens]);

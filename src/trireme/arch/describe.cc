@@ -5,11 +5,13 @@
 #include <vector>
 
 #include "trireme/arch/action.h"
+#include "trireme/arch/clip.h"
 #include "trireme/arch/jepa.h"
 #include "trireme/arch/language_model.h"
 #include "trireme/arch/layout.h"
 #include "trireme/arch/probe.h"
 #include "trireme/arch/recompute.h"
+#include "trireme/arch/vit.h"
 #include "trireme/base/error.h"
 
 namespace trireme::arch {
@@ -22,6 +24,8 @@ ModelSpec family_spec(const config::Job& job, const PerRank& rank, const Trainin
     case config::Family::kJepa: return jepa_spec(job, rank, training);
     case config::Family::kProbe: return probe_spec(job, rank, training);
     case config::Family::kJepaAc: return action_spec(job, rank, training);
+    case config::Family::kVit: return vit_spec(job, rank, training);
+    case config::Family::kClip: return clip_spec(job, rank, training);
     default: break;
   }
   TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));

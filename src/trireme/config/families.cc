@@ -26,6 +26,12 @@ constexpr std::string_view kEvery = "model.family,model.frozen,model.weights";
 constexpr std::string_view kClipTower =
     "vision.image,vision.patch,vision.frames,vision.tubelet,vision.layers,vision.hidden,"
     "vision.heads,vision.ffn,vision.activation,vision.positions,vision.norm_eps,vision.init_std";
+// An image tower without classes and a text tower without what decoders have beside it.
+constexpr std::string_view kTwoTowers =
+    "vision.image,vision.patch,vision.frames,vision.tubelet,vision.layers,vision.hidden,"
+    "vision.heads,vision.ffn,vision.activation,vision.positions,vision.pooling,vision.pre_norm,"
+    "vision.norm_eps,vision.init_std,contrastive.*,model.layers,model.hidden,model.heads,model.ffn,"
+    "model.vocab,model.seq_len,model.norm_eps,model.init_std";
 
 constexpr std::array kEntries = {
     Entry{Family::kGpt, "gpt", "model.*"},
@@ -33,6 +39,8 @@ constexpr std::array kEntries = {
     Entry{Family::kJepa, "jepa", kClipTower, "jepa.*"},
     Entry{Family::kProbe, "probe", kClipTower, "vision.classes,probe.*"},
     Entry{Family::kJepaAc, "jepa_ac", kClipTower, "action.*"},
+    Entry{Family::kVit, "vit", "vision.*"},
+    Entry{Family::kClip, "clip", kTwoTowers},
 };
 
 // Sections of which a family must name what it uses.

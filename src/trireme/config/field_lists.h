@@ -12,6 +12,7 @@ std::vector<Field> vision_fields();
 std::vector<Field> jepa_fields();
 std::vector<Field> action_fields();
 std::vector<Field> probe_fields();
+std::vector<Field> contrastive_fields();
 std::vector<Field> data_fields();
 std::vector<Field> parallel_fields();
 std::vector<Field> precision_fields();

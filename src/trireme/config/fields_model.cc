@@ -8,10 +8,13 @@ std::vector<Field> model_fields() {
   return {
       fixed(choice(KEY(model.family),
                    "Architecture: GPT-2 (learned positions, LayerNorm, GELU) or Llama (RoPE, "
-                   "RMSNorm, SwiGLU, grouped-query attention), V-JEPA 2, a probe of it, or its "
-                   "action-conditioned predictor.",
+                   "RMSNorm, SwiGLU, grouped-query attention), vit (images told apart), clip (images and "
+                   "captions, CLIP and SigLIP), jepa (V-JEPA 2), probe (clips told apart by its frozen "
+                   "encoder) or jepa_ac (its action-conditioned predictor).",
                    {{"gpt", Family::kGpt},
                     {"llama", Family::kLlama},
+                    {"vit", Family::kVit},
+                    {"clip", Family::kClip},
                     {"jepa", Family::kJepa},
                     {"probe", Family::kProbe},
                     {"jepa_ac", Family::kJepaAc}})),
@@ -51,9 +54,13 @@ std::vector<Field> model_fields() {
 
 std::vector<Field> data_fields() {
   return {
-      fixed(choice(KEY(data.source), "What samples are: text that is cut into tokens; made up on the way: clips of moving "
-                   "squares, or of one that follows actions.",
+      fixed(choice(KEY(data.source),
+                   "What samples are: text that is cut into tokens; or made up on the way: stripes, "
+                   "labelled images of patterns, scenes, images of coloured shapes with captions, "
+                   "squares, clips of moving squares, or arm, clips of a square that actions move.",
                    {{"text", DataSource::kText},
+                    {"stripes", DataSource::kStripes},
+                    {"scenes", DataSource::kScenes},
                     {"squares", DataSource::kSquares},
                     {"arm", DataSource::kArm}})),
       fixed(integer(KEY(data.samples),

@@ -34,7 +34,8 @@ std::vector<Field> vision_fields() {
                    {{"mean", Pooling::kMean},
                     {"class", Pooling::kClass},
                     {"attention", Pooling::kAttention}})),
-      fixed(boolean(KEY(vision.pre_norm), "A norm before the first block, as in CLIP.")),
+      fixed(boolean(KEY(vision.pre_norm), "A norm before the first block, and patches embedded without a bias, as in "
+                                             "CLIP.")),
       fixed(number(KEY(vision.norm_eps), "Epsilon of the tower's LayerNorms.", above(0, 1))),
       fixed(number(KEY(vision.init_std), "Standard deviation of its initial weights.",
                    from(0, 10))),

@@ -10,6 +10,7 @@
 #include "trireme/config/check_spikes.h"
 #include "trireme/config/families.h"
 #include "trireme/config/resolve_family.h"
+#include "trireme/config/resolve_towers.h"
 #include "trireme/config/saving.h"
 
 namespace trireme::config {
@@ -300,6 +301,7 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
   check_spikes(job);
   check_device(job, world);
   check_batch(job);
+  check_coupled_batch(job);
   resolve_optim(job.optim, job.run);
   if (job.run.eval_every > 0 && job.data.validation == 0)
     fail(ErrorKind::kUsage,

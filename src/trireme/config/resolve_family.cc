@@ -6,6 +6,7 @@
 #include "trireme/config/families.h"
 #include "trireme/config/fields.h"
 #include "trireme/config/resolve_jepa.h"
+#include "trireme/config/resolve_towers.h"
 
 namespace trireme::config {
 namespace {
@@ -92,6 +93,8 @@ void resolve_family(Job& job, const DatasetFacts& data) {
     case Family::kJepa:
     case Family::kProbe:
     case Family::kJepaAc: resolve_jepa(job, data); break;
+    case Family::kVit: resolve_vit(job, data); break;
+    case Family::kClip: resolve_clip(job, data); break;
     default: TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
   }
 }

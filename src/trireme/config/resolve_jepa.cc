@@ -7,20 +7,16 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
+#include "trireme/config/resolve_towers.h"
 
 namespace trireme::config {
 namespace {
 
-void divides(std::string_view whole, std::int64_t value, std::string_view part,
-             std::int64_t divisor) {
-  if (value % divisor != 0)
-    fail(ErrorKind::kUsage, "{}={} is not divisible by {}={}; change one", whole, value, part,
-         divisor);
-}
-
 // Rotary positions over time, row and column turn pairs of channels on each axis.
 void check_heads(std::string_view section, std::int64_t hidden, std::int64_t heads) {
-  divides(fmt::format("{}.hidden", section), hidden, fmt::format("{}.heads", section), heads);
+  if (hidden % heads != 0)
+    fail(ErrorKind::kUsage, "{0}.hidden={1} is not divisible by {0}.heads={2}; change one", section,
+         hidden, heads);
   const std::int64_t width = hidden / heads;
   if (width % 2 != 0 || width < 6)
     fail(ErrorKind::kUsage,
@@ -36,12 +32,8 @@ void resolve_tower(Job& job) {
          "vision.positions=learned: family {} has rotary ones; set vision.positions=rotary (or "
          "rotary_compat)",
          name(job.model.family));
-  if (vision.ffn == 0) vision.ffn = 4 * vision.hidden;
-  divides("vision.image", vision.image, "vision.patch", vision.patch);
-  check_heads("vision", vision.hidden, vision.heads);
-  // Frames are doubled to tubelets where each is seen alone.
-  if (job.model.family != Family::kJepaAc)
-    divides("vision.frames", vision.frames, "vision.tubelet", vision.tubelet);
+  resolve_vision(vision);
+  check_text_keys(job);
 }
 
 void resolve_masks(const Job& job) {
@@ -73,15 +65,10 @@ void check_source(const Job& job, DataSource source, std::string_view name_of_so
 
 void resolve_probe(Job& job, const DatasetFacts& data) {
   check_source(job, DataSource::kSquares, "squares");
-  divides("vision.hidden", job.vision.hidden, "probe.heads", job.probe.heads);
-  if (job.vision.classes == 0) job.vision.classes = data.classes;
-  if (job.vision.classes == 0)
-    fail(ErrorKind::kUsage,
-         "vision.classes=0 means the data's classes, which are not known here; set vision.classes");
-  if (job.vision.classes < data.classes)
-    fail(ErrorKind::kUsage,
-         "vision.classes={} is less than the {} classes of the data; set vision.classes={} (or 0)",
-         job.vision.classes, data.classes, data.classes);
+  if (job.vision.hidden % job.probe.heads != 0)
+    fail(ErrorKind::kUsage, "vision.hidden={} is not divisible by probe.heads={}; change one",
+         job.vision.hidden, job.probe.heads);
+  resolve_classes(job.vision, data);
   if (job.parallel.tp > job.probe.heads)
     fail(ErrorKind::kUsage,
          "parallel.tp={} is more than probe.heads={}; a rank needs at least one", job.parallel.tp,

@@ -2,25 +2,34 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
-#include <fmt/format.h>
 
 #include <array>
-#include <cmath>
+#include <memory>
 #include <span>
+#include <utility>
 
 #include "trireme/base/hash.h"
+#include "trireme/data/made_up.h"
 #include "trireme/data/masks.h"
-#include "trireme/data/sample_order.h"
 #include "trireme/data/squares.h"
 
 namespace trireme::data {
 namespace {
 
-// Of streams of random numbers that have one seed.
-enum class Stream : std::uint64_t { kTrain, kHeldOut, kMasks };
+// Of a seed, so that samples and masks do not follow each other.
+enum Stream { kSquares = 1, kArm, kTrainMasks, kHeldOutMasks };
 
-std::uint64_t stream_key(const config::Job& job, Stream stream) {
-  return mix(static_cast<std::uint64_t>(job.data.seed), static_cast<std::uint64_t>(stream));
+std::uint64_t stream(const config::Job& job, Stream which) {
+  return mix(static_cast<std::uint64_t>(job.data.seed), which);
+}
+
+ClipSize size_of(const config::Job& job) {
+  return {.frames = job.vision.frames, .side = job.vision.image};
+}
+
+at::Tensor empty_clips(const ClipSize& size, std::size_t count) {
+  return at::empty({static_cast<std::int64_t>(count), 3, size.frames, size.side, size.side},
+                   at::kFloat);
 }
 
 std::span<float> floats(const at::Tensor& tensor) {
@@ -43,96 +52,62 @@ class Bounds {
   std::vector<std::int64_t> ends_ = {0};
 };
 
-// Samples by number, drawn where they are asked for; those held out are of another stream, in whole global batches.
-class MadeUp : public Source {
+// Clips with the masks of their places in the order of consumption.
+class Masked final : public Source {
  public:
-  MadeUp(const config::Job& job, Stream stream)
-      : job_(job),
-        size_{.frames = job.vision.frames, .side = job.vision.image},
-        key_(stream_key(job, stream)),
-        held_out_(stream == Stream::kHeldOut),
-        samples_(held_out_ ? held_out_samples(job) : job.data.samples),
-        order_(std::max<std::int64_t>(1, samples_), key_) {}
+  Masked(const config::Job& job, std::unique_ptr<Source> clips, Stream masks)
+      : job_(job), clips_(std::move(clips)), key_(stream(job, masks)) {}
 
-  std::int64_t samples() const override { return samples_; }
-  double weight(std::int64_t, std::int64_t count) const override {
-    return static_cast<double>(count);
+  std::int64_t samples() const override { return clips_->samples(); }
+  std::vector<at::Tensor> batch(std::int64_t first, std::int64_t count) const override {
+    std::vector<at::Tensor> all = clips_->batch(first, count);
+    for (at::Tensor& one : packed_masks(job_, key_, first, count)) all.push_back(std::move(one));
+    return all;
   }
-
- protected:
-  const config::Job& job() const { return job_; }
-  const ClipSize& size() const { return size_; }
-  std::uint64_t key(std::int64_t place) const {
-    const std::int64_t sample = held_out_ ? place : order_.at(place).sample;
-    return mix(key_, static_cast<std::uint64_t>(sample));
-  }
-  at::Tensor empty_clips(std::int64_t count) const {
-    return at::empty({count, 3, size_.frames, size_.side, size_.side}, at::kFloat);
+  double weight(std::int64_t first, std::int64_t count) const override {
+    return clips_->weight(first, count);
   }
 
  private:
-  static std::int64_t held_out_samples(const config::Job& job) {
-    const std::int64_t batch = job.run.global_batch;
-    const auto wanted = static_cast<std::int64_t>(
-        std::ceil(job.data.validation * static_cast<double>(job.data.samples)));
-    return (wanted + batch - 1) / batch * batch;
-  }
-
   config::Job job_;
-  ClipSize size_;
+  std::unique_ptr<Source> clips_;
   std::uint64_t key_;
-  bool held_out_;
-  std::int64_t samples_;
-  SampleOrder order_;
 };
 
-class Squares final : public MadeUp {
- public:
-  using MadeUp::MadeUp;
-  std::vector<at::Tensor> batch(std::int64_t first, std::int64_t count) const override {
-    const at::Tensor clips = empty_clips(count);
-    const bool masked = job().model.family == config::Family::kJepa;
-    std::vector<std::int64_t> labels;
-    for (std::int64_t i = 0; i < count; ++i) {
-      const std::span<float> clip = floats(clips[i]);
-      if (masked)
-        draw_squares(size(), key(first + i), clip);
-      else
-        labels.push_back(draw_directed_squares(size(), key(first + i), clip));
-    }
-    std::vector<at::Tensor> all = {clips};
-    if (!masked) return {clips, packed(labels)};
-    for (at::Tensor& one : packed_masks(job(), first, count)) all.push_back(std::move(one));
-    return all;
+// With directions, or without.
+std::vector<at::Tensor> squares(const config::Job& job, std::span<const std::int64_t> numbers) {
+  const auto seed = static_cast<std::int64_t>(stream(job, kSquares));
+  const ClipSize size = size_of(job);
+  const at::Tensor clips = empty_clips(size, numbers.size());
+  std::vector<std::int64_t> labels;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const std::span<float> clip = floats(clips[static_cast<std::int64_t>(i)]);
+    if (job.model.family == config::Family::kJepa)
+      draw_squares(size, Draws(seed, numbers[i]), clip);
+    else
+      labels.push_back(draw_directed_squares(size, Draws(seed, numbers[i]), clip));
   }
-};
+  if (labels.empty()) return {clips};
+  return {clips, packed(labels)};
+}
 
-class Arm final : public MadeUp {
- public:
-  using MadeUp::MadeUp;
-  std::vector<at::Tensor> batch(std::int64_t first, std::int64_t count) const override {
-    const std::int64_t numbers = job().action.size;
-    const at::Tensor clips = empty_clips(count);
-    const at::Tensor actions = at::empty({count, size().frames - 1, numbers}, at::kFloat);
-    const at::Tensor states = at::empty_like(actions);
-    for (std::int64_t i = 0; i < count; ++i)
-      draw_arm(size(), numbers, key(first + i), floats(clips[i]), floats(actions[i]),
-               floats(states[i]));
-    return {clips, actions, states};
-  }
-};
-
-template <typename Made>
-Sources open_made_up(const config::Job& job, std::string_view name) {
-  return {.train = std::make_unique<Made>(job, Stream::kTrain),
-          .held_out = std::make_unique<Made>(job, Stream::kHeldOut),
-          .digest = std::string(name)};
+std::vector<at::Tensor> arm(const config::Job& job, std::span<const std::int64_t> samples) {
+  const auto seed = static_cast<std::int64_t>(stream(job, kArm));
+  const ClipSize size = size_of(job);
+  const at::Tensor clips = empty_clips(size, samples.size());
+  const at::Tensor actions =
+      at::empty({clips.size(0), size.frames - 1, job.action.size}, at::kFloat);
+  const at::Tensor states = at::empty_like(actions);
+  for (std::int64_t i = 0; i < clips.size(0); ++i)
+    draw_arm(size, job.action.size, Draws(seed, samples[static_cast<std::size_t>(i)]),
+             floats(clips[i]), floats(actions[i]), floats(states[i]));
+  return {clips, actions, states};
 }
 
 }  // namespace
 
-std::vector<at::Tensor> packed_masks(const config::Job& job, std::int64_t first,
-                                     std::int64_t count) {
+std::vector<at::Tensor> packed_masks(const config::Job& job, std::uint64_t key,
+                                     std::int64_t first, std::int64_t count) {
   const config::Vision& vision = job.vision;
   const std::int64_t side = vision.image / vision.patch;
   const TokenGrid grid{
@@ -145,8 +120,7 @@ std::vector<at::Tensor> packed_masks(const config::Job& job, std::int64_t first,
   Bounds context_bounds, target_bounds;
   for (std::int64_t i = 0; i < count; ++i)
     for (std::uint64_t rule = 0; rule < rules.size(); ++rule) {
-      const std::uint64_t sample =
-          mix(stream_key(job, Stream::kMasks), static_cast<std::uint64_t>(first + i));
+      const std::uint64_t sample = mix(key, static_cast<std::uint64_t>(first + i));
       const Mask mask = draw_mask(grid, rules[rule], mix(sample, rule));
       for (std::int64_t token : mask.context) context.push_back(i * tokens + token);
       for (std::int64_t token : mask.targets) targets.push_back(i * tokens + token);
@@ -156,7 +130,19 @@ std::vector<at::Tensor> packed_masks(const config::Job& job, std::int64_t first,
   return {packed(context), context_bounds.tensor(), packed(targets), target_bounds.tensor()};
 }
 
-Sources open_squares(const config::Job& job) { return open_made_up<Squares>(job, "squares"); }
-Sources open_arm(const config::Job& job) { return open_made_up<Arm>(job, "arm"); }
+Sources open_squares(const config::Job& job) {
+  Sources sources = made_up_sources(
+      job, [job](std::span<const std::int64_t> numbers) { return squares(job, numbers); });
+  if (job.model.family == config::Family::kJepa) {
+    sources.train = std::make_unique<Masked>(job, std::move(sources.train), kTrainMasks);
+    sources.held_out = std::make_unique<Masked>(job, std::move(sources.held_out), kHeldOutMasks);
+  }
+  return sources;
+}
+
+Sources open_arm(const config::Job& job) {
+  return made_up_sources(
+      job, [job](std::span<const std::int64_t> numbers) { return arm(job, numbers); });
+}
 
 }  // namespace trireme::data

@@ -16,8 +16,8 @@ Sources open_squares(const config::Job& job);
 Sources open_arm(const config::Job& job);
 
 // Context, its bounds, targets, their bounds of `count` samples from the order's `first` on, as arch::jepa_spec reads
-// them; masks depend on data.seed and the sample's number in this order.
-std::vector<at::Tensor> packed_masks(const config::Job& job, std::int64_t first,
+// them; masks depend on the key and the sample's place in this order.
+std::vector<at::Tensor> packed_masks(const config::Job& job, std::uint64_t key, std::int64_t first,
                                      std::int64_t count);
 
 }  // namespace trireme::data

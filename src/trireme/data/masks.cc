@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "trireme/base/error.h"
-#include "trireme/data/draws.h"
+#include "trireme/data/made_up.h"
 
 namespace trireme::data {
 namespace {
@@ -38,8 +38,8 @@ BlockSize block_size(const TokenGrid& grid, double scale, double aspect) {
 }
 
 Mask draw_mask(const TokenGrid& grid, const BlockRule& rule, std::uint64_t key) {
-  for (std::uint64_t attempt = 0; attempt < kTries; ++attempt) {
-    const std::vector<bool> hidden = hidden_tokens(grid, rule, Draws(mix(key, attempt)));
+  for (std::int64_t attempt = 0; attempt < kTries; ++attempt) {
+    const std::vector<bool> hidden = hidden_tokens(grid, rule, Draws(static_cast<std::int64_t>(key), attempt));
     if (std::ranges::find(hidden, false) == hidden.end()) continue;
     Mask mask;
     const std::int64_t frame = grid.rows * grid.columns;

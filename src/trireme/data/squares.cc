@@ -6,7 +6,6 @@
 #include <numbers>
 
 #include "trireme/base/error.h"
-#include "trireme/data/draws.h"
 
 namespace trireme::data {
 namespace {
@@ -91,8 +90,7 @@ void paint(const ClipSize& size, const Square& square, Canvas& canvas) {
 
 }  // namespace
 
-void draw_squares(const ClipSize& size, std::uint64_t key, std::span<float> clip) {
-  Draws draws(key);
+void draw_squares(const ClipSize& size, Draws draws, std::span<float> clip) {
   Canvas canvas(size, clip, draws);
   const double fastest = static_cast<double>(size.side) / 16;
   for (int i = 0; i < kSquares; ++i) {
@@ -102,9 +100,8 @@ void draw_squares(const ClipSize& size, std::uint64_t key, std::span<float> clip
   }
 }
 
-std::int64_t draw_directed_squares(const ClipSize& size, std::uint64_t key,
+std::int64_t draw_directed_squares(const ClipSize& size, Draws draws,
                                    std::span<float> clip) {
-  Draws draws(key);
   Canvas canvas(size, clip, draws);
   const std::int64_t direction = draws.below(kDirections);
   const double angle = 2 * std::numbers::pi * static_cast<double>(direction) / kDirections;
@@ -118,13 +115,12 @@ std::int64_t draw_directed_squares(const ClipSize& size, std::uint64_t key,
   return direction;
 }
 
-void draw_arm(const ClipSize& size, std::int64_t numbers, std::uint64_t key, std::span<float> clip,
+void draw_arm(const ClipSize& size, std::int64_t numbers, Draws draws, std::span<float> clip,
               std::span<float> actions, std::span<float> states) {
   TRIREME_CHECK(numbers >= kArmState &&
                     static_cast<std::int64_t>(states.size()) == (size.frames - 1) * numbers &&
                     states.size() == actions.size(),
                 "{} numbers of states", states.size());
-  Draws draws(key);
   Canvas canvas(size, clip, draws);
   const auto side = static_cast<double>(size.side);
   const double width = side / 4;

@@ -4,6 +4,7 @@
 
 #include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
+#include "trireme/config/resolve_towers.h"
 #include "trireme/mesh/share.h"
 #include "trireme/ops/regions.h"
 
@@ -40,6 +41,8 @@ Across::Across(const config::Job& job, comm::World& world, at::Device device)
                                                                      : 0);
     cp_ = cp_groups_->parallel();
   }
+  if (config::couples_batch(job) && config::dp(job) > 1)
+    batch_group_ = world.make_group("layers.dp", mesh.group(world.rank(), mesh::kDp));
 }
 
 ops::AttentionHeads Across::heads() const {

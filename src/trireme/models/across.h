@@ -24,11 +24,14 @@ class Across {
  public:
   // All of a resolved model on this rank, on the CPU.
   explicit Across(const config::Model& model) : model_(model) {}
-  // As parallel.tp and parallel.cp of a resolved job say. Collective over the world, which must outlive this.
+  // As parallel of a resolved job says. Collective over the world, which must outlive this.
   Across(const config::Job& job, comm::World& world, at::Device device);
 
   const ops::TensorParallel& tp() const { return tp_; }
   const ops::ContextParallel& cp() const { return cp_; }
+  // The data-parallel ranks that hold the global batch together, in the order of its rows; null: this one does, or no
+  // sample's loss depends on others.
+  comm::Group* batch() const { return batch_group_.get(); }
   at::Device device() const { return device_; }
 
   // The heads that are here, without noise.
@@ -62,6 +65,7 @@ class Across {
   std::int64_t samples_ = 0;  // of a micro-batch
   std::unique_ptr<comm::Group> tp_group_;
   std::unique_ptr<ops::ContextGroups> cp_groups_;
+  std::unique_ptr<comm::Group> batch_group_;
   ops::TensorParallel tp_;
   ops::ContextParallel cp_;
 };

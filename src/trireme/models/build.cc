@@ -6,12 +6,15 @@
 #include "trireme/arch/describe.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/config/resolve_towers.h"
 #include "trireme/exec/typed_block.h"
 #include "trireme/models/action.h"
+#include "trireme/models/clip.h"
 #include "trireme/models/gpt.h"
 #include "trireme/models/jepa.h"
 #include "trireme/models/llama.h"
 #include "trireme/models/probe.h"
+#include "trireme/models/vit.h"
 
 namespace trireme::models {
 namespace {
@@ -23,6 +26,8 @@ Blocks family_blocks(const config::Job& job, const arch::ModelSpec& spec, const 
     case config::Family::kJepa: return jepa_blocks(job, spec, ranks);
     case config::Family::kProbe: return probe_blocks(job, spec, ranks);
     case config::Family::kJepaAc: return action_blocks(job, spec, ranks);
+    case config::Family::kVit: return vit_blocks(job, spec, ranks);
+    case config::Family::kClip: return clip_blocks(job, spec, ranks);
     default: break;
   }
   TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
@@ -68,6 +73,9 @@ exec::Model build(const config::Job& job) {
   TRIREME_CHECK(job.parallel.tp == 1 && job.parallel.cp == 1,
                 "a model over tp {} and cp {} is built with its world", job.parallel.tp,
                 job.parallel.cp);
+  TRIREME_CHECK(!config::couples_batch(job) || config::dp(job) == 1,
+                "a model that couples its batch over dp {} is built with its world",
+                config::dp(job));
   return build_across(job, std::make_shared<Across>(job.model));
 }
 

@@ -1,0 +1,128 @@
+#include "trireme/config/resolve_towers.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "trireme/base/error.h"
+#include "trireme/config/families.h"
+#include "trireme/config/made_up.h"
+#include "trireme/config/resolve_family.h"
+
+namespace trireme::config {
+namespace {
+
+void must_divide(std::string_view whole, std::int64_t value, std::string_view part,
+             std::int64_t divisor) {
+  if (value % divisor != 0)
+    fail(ErrorKind::kUsage, "{}={} is not divisible by {}={}; nearest that work: {}", whole, value,
+         part, divisor, nearest_multiples(whole, value, divisor));
+}
+
+// Rotary positions turn pairs of channels on each of three axes.
+void check_turned_heads(const Vision& vision) {
+  const std::int64_t width = vision.hidden / vision.heads;
+  if (vision.positions != Positions::kLearned && (width % 2 != 0 || width < 6))
+    fail(ErrorKind::kUsage,
+         "vision.hidden={} / vision.heads={} = {} per head: rotary positions over time, row and "
+         "column need an even number of 6 or more; change one, or set vision.positions=learned",
+         vision.hidden, vision.heads, width);
+}
+
+// No part of a tp rank may be empty.
+void check_shared(const Job& job, std::string_view key, std::int64_t count) {
+  if (job.parallel.tp > count)
+    fail(ErrorKind::kUsage,
+         "parallel.tp={} is more than {}={}; a rank needs at least one: parallel.tp={} or less",
+         job.parallel.tp, key, count, count);
+}
+
+void check_reads(const Job& job, DataSource source, std::string_view called,
+                  std::string_view what) {
+  if (job.data.source != source)
+    fail(ErrorKind::kUsage, "data.source: family {} reads {}; set data.source={}",
+         name(job.model.family), what, called);
+}
+
+}  // namespace
+
+void resolve_vision(Vision& vision) {
+  must_divide("vision.image", vision.image, "vision.patch", vision.patch);
+  must_divide("vision.frames", vision.frames, "vision.tubelet", vision.tubelet);
+  must_divide("vision.hidden", vision.hidden, "vision.heads", vision.heads);
+  check_turned_heads(vision);
+  if (vision.ffn == 0) vision.ffn = 4 * vision.hidden;
+}
+
+void resolve_classes(Vision& vision, const DatasetFacts& data) {
+  if (vision.classes == 0) vision.classes = data.classes;
+  if (vision.classes == 0)
+    fail(ErrorKind::kUsage,
+         "vision.classes=0 means the data's classes, which are not known here; set vision.classes");
+  if (vision.classes < data.classes)
+    fail(ErrorKind::kUsage,
+         "vision.classes={} is less than the {} classes of the data; set vision.classes={} (or 0)",
+         vision.classes, data.classes, data.classes);
+}
+
+void check_text_keys(const Job& job) {
+  const Data plain;
+  const auto refuse = [&](std::string_view key, std::string_view value, std::string_view why) {
+    fail(ErrorKind::kUsage, "{}={}: {}; leave it out", key, value, why);
+  };
+  if (!job.data.path.empty())
+    refuse("data.path", job.data.path, "the samples of data.source are made up on the way");
+  if (job.data.tokenizer != plain.tokenizer)
+    refuse("data.tokenizer", job.data.tokenizer, "what is made up has bytes for tokens");
+  if (job.data.documents)
+    refuse("data.documents", "true", "what is made up is not cut from documents");
+  if (job.recompute.logits)
+    refuse("recompute.logits", "true",
+           fmt::format("family {} has no output layer over a vocabulary", name(job.model.family)));
+}
+
+void resolve_vit(Job& job, const DatasetFacts& data) {
+  check_reads(job, DataSource::kStripes, "stripes", "labelled images");
+  check_text_keys(job);
+  resolve_vision(job.vision);
+  resolve_classes(job.vision, data);
+  check_shared(job, "vision.ffn", job.vision.ffn);
+}
+
+void resolve_clip(Job& job, const DatasetFacts& data) {
+  check_reads(job, DataSource::kScenes, "scenes", "images with captions");
+  check_text_keys(job);
+  resolve_vision(job.vision);
+  Model& text = job.model;
+  must_divide("model.hidden", text.hidden, "model.heads", text.heads);
+  if (text.ffn == 0) text.ffn = 4 * text.hidden;
+  if (text.vocab == 0) text.vocab = data.vocab;
+  if (text.vocab == 0 || text.vocab < data.vocab)
+    fail(ErrorKind::kUsage,
+         "model.vocab={} is smaller than the {} tokens that captions are made of; set "
+         "model.vocab={}",
+         text.vocab, data.vocab, std::max<std::int64_t>(data.vocab, 1));
+  if (const std::int64_t longest = made_up(job.data.source)->tokens; text.seq_len < longest)
+    fail(ErrorKind::kUsage,
+         "model.seq_len={}: captions have up to {} tokens with their end; set model.seq_len={}",
+         text.seq_len, longest, longest);
+  check_shared(job, "vision.ffn", job.vision.ffn);
+  check_shared(job, "model.ffn", text.ffn);
+  check_shared(job, "model.vocab", text.vocab);
+}
+
+bool couples_batch(const Job& job) { return job.model.family == Family::kClip; }
+
+void check_coupled_batch(const Job& job) {
+  if (!couples_batch(job)) return;
+  const std::int64_t seen = job.run.micro_batch * dp(job);
+  if (job.run.global_batch == seen) return;
+  fail(ErrorKind::kUsage,
+       "run.global_batch={}, but run.micro_batch={} x dp={} (dp_replicate={} x dp_shard={}) = {}: "
+       "a contrastive loss compares all of a global batch, which one micro-batch of every "
+       "data-parallel rank must hold; set run.micro_batch={} or run.global_batch={}",
+       job.run.global_batch, job.run.micro_batch, dp(job), job.parallel.dp_replicate,
+       job.parallel.dp_shard, seen, std::max<std::int64_t>(1, job.run.global_batch / dp(job)),
+       seen);
+}
+
+}  // namespace trireme::config

@@ -1,0 +1,30 @@
+// Vision towers, alone and beside a text tower: what sizes, data and layout must have.
+#pragma once
+
+#include "trireme/config/job.h"
+#include "trireme/config/resolve.h"
+
+namespace trireme::config {
+
+// Sizes of the tower that images go through. Throws Error{kUsage} naming the key.
+void resolve_vision(Vision& vision);
+
+// `classes` as the data has them, where 0 stands for these. Throws Error{kUsage} where it has more.
+void resolve_classes(Vision& vision, const DatasetFacts& data);
+
+// Family vit. Throws Error{kUsage} naming the key.
+void resolve_vit(Job& job, const DatasetFacts& data);
+
+// Family clip. Throws Error{kUsage} naming the key.
+void resolve_clip(Job& job, const DatasetFacts& data);
+
+// Keys of `data` and `recompute` that are of text and its models. Throws Error{kUsage}.
+void check_text_keys(const Job& job);
+
+// Whether a sample's loss depends on the others of its global batch, all of which a loss node must then see.
+bool couples_batch(const Job& job);
+
+// Throws Error{kUsage} where a loss that couples the batch would see less of it. `job` has its mesh.
+void check_coupled_batch(const Job& job);
+
+}  // namespace trireme::config

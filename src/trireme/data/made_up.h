@@ -1,0 +1,36 @@
+// Samples that are made up on the way: each a pure function of a seed and its number.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "trireme/base/hash.h"
+#include "trireme/data/source.h"
+
+namespace trireme::data {
+
+// The random draws of one sample, the same on every machine and layout.
+class Draws {
+ public:
+  Draws(std::int64_t seed, std::int64_t number)
+      : key_(mix(static_cast<std::uint64_t>(seed), static_cast<std::uint64_t>(number))) {}
+  double uniform(double from, double to);  // in [from, to)
+  std::int64_t below(std::int64_t count);  // 0 .. count - 1
+  double normal();                         // of N(0, 1)
+
+ private:
+  double next();  // in [0, 1)
+  std::uint64_t key_;
+  std::uint64_t drawn_ = 0;
+};
+
+// What the program reads of the samples with these numbers.
+using MakeBatch = std::function<std::vector<at::Tensor>(std::span<const std::int64_t> numbers)>;
+
+// data.samples samples an epoch, in an order of its own, and behind their numbers the fraction data.validation of as
+// many to hold out, filled up to whole global batches. Each weighs 1.
+Sources made_up_sources(const config::Job& job, MakeBatch make);
+
+}  // namespace trireme::data

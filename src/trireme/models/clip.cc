@@ -1,0 +1,125 @@
+#include "trireme/models/clip.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/log_sigmoid.h>
+#include <ATen/ops/log_softmax.h>
+#include <ATen/ops/matmul.h>
+
+#include <cmath>
+
+#include "trireme/arch/clip.h"
+#include "trireme/ops/batch.h"
+#include "trireme/ops/embedding.h"
+#include "trireme/ops/linear.h"
+#include "trireme/ops/norm.h"
+
+namespace trireme::models {
+namespace {
+
+const double kLargestLogScale = std::log(100.0);
+
+at::Tensor wide(const at::Tensor& x) {
+  return x.scalar_type() == at::kDouble ? x : x.to(at::kFloat);
+}
+
+// Rows of length 1.
+at::Tensor normalized(const at::Tensor& x) {
+  const at::Tensor rows = wide(x);
+  return rows / rows.norm(2, 1, /*keepdim=*/true).clamp_min(1e-12);
+}
+
+// Training can come back from the bound: its gradient ends there for nobody.
+at::Tensor bounded_exp(const at::Tensor& s) {
+  const at::Tensor value = s.detach();
+  return (value.clamp_max(kLargestLogScale) + (s - value)).exp();
+}
+
+// The sum over rows of -log softmax at the partner.
+at::Tensor cross_entropies(const at::Tensor& logits, const at::Tensor& partners) {
+  return at::log_softmax(logits, 1).gather(1, partners.unsqueeze(1)).sum().neg();
+}
+
+}  // namespace
+
+std::vector<at::Tensor> ImageFeatures::forward(const std::vector<at::Tensor>& inputs,
+                                               const exec::BlockContext& context) {
+  const at::Tensor feature = pooled(inputs[0], context);
+  return {has_own() ? ops::linear(feature, own(0), {}, context.weight_gradients) : feature};
+}
+
+std::vector<at::Tensor> TextEmbed::forward(const std::vector<at::Tensor>& inputs,
+                                           const exec::BlockContext& context) {
+  return {ops::embedding(inputs[0], param(0), across().first_id(), tp()) + param(1)};
+}
+
+std::vector<at::Tensor> TextFeatures::forward(const std::vector<at::Tensor>& inputs,
+                                              const exec::BlockContext& context) {
+  const at::Tensor& x_btd = inputs[0];
+  const at::Tensor places =
+      inputs[1].view({-1, 1, 1}).expand({x_btd.size(0), 1, x_btd.size(2)});
+  const at::Tensor last = x_btd.gather(1, places).squeeze(1);
+  const at::Tensor normed =
+      ops::layer_norm(last, param(0), param(1), norm_eps_, context.weight_gradients);
+  return {ops::linear(normed, param(2), {}, context.weight_gradients)};
+}
+
+std::vector<at::Tensor> ContrastiveLoss::forward(const std::vector<at::Tensor>& inputs,
+                                                 const exec::BlockContext& context) {
+  const at::Tensor images = normalized(inputs[0]), captions = normalized(inputs[1]);
+  const bool pairs = loss_ == config::ContrastiveLoss::kSiglip;
+  return {pairs ? siglip(images, captions, context) : clip(images, captions, context)};
+}
+
+at::Tensor ContrastiveLoss::clip(const at::Tensor& images, const at::Tensor& captions,
+                                 const exec::BlockContext& context) const {
+  const std::int64_t width = images.size(1);
+  const at::Tensor all = ops::gather_batch(at::cat({images, captions}, 1), across().batch());
+  const at::Tensor scale = bounded_exp(wide(param(0)));
+  const at::Tensor rows = scale * at::matmul(images, all.narrow(1, width, width).t());
+  const at::Tensor columns = scale * at::matmul(captions, all.narrow(1, 0, width).t());
+  count(rows, context);
+  const at::Tensor own = partners(rows);
+  return (cross_entropies(rows, own) + cross_entropies(columns, own)) / 2;
+}
+
+at::Tensor ContrastiveLoss::siglip(const at::Tensor& images, const at::Tensor& captions,
+                                   const exec::BlockContext& context) const {
+  const at::Tensor all = ops::gather_batch(captions, across().batch());
+  const at::Tensor logits =
+      wide(param(0)).exp() * at::matmul(images, all.t()) + wide(param(1));
+  count(logits, context);
+  const at::Tensor signs =
+      at::full_like(logits, -1).scatter(1, partners(logits).unsqueeze(1), 1.0);
+  return at::log_sigmoid(signs * logits).sum().neg();
+}
+
+at::Tensor ContrastiveLoss::partners(const at::Tensor& logits) const {
+  const std::int64_t rows = logits.size(0);
+  const std::int64_t rank = across().batch() == nullptr ? 0 : across().batch()->rank();
+  return at::arange(rank * rows, (rank + 1) * rows, logits.options().dtype(at::kLong));
+}
+
+void ContrastiveLoss::count(const at::Tensor& logits, const exec::BlockContext& context) const {
+  if (context.counts == nullptr) return;
+  context.counts->add(0, logits.argmax(1).eq(partners(logits)).sum().item<double>(),
+                      static_cast<double>(logits.size(0)));
+}
+
+Blocks clip_blocks(const config::Job& job, const arch::ModelSpec&, const Ranks& ranks) {
+  const config::Model& model = job.model;
+  Blocks blocks;
+  add_tower(job, ranks, blocks);
+  blocks.push_back(std::make_unique<ImageFeatures>(job.vision, ranks));
+  blocks.push_back(std::make_unique<TextEmbed>(ranks));
+  const arch::Encoder text = arch::text_tower(job, job.run.micro_batch);
+  for (std::int64_t layer = 0; layer < model.layers; ++layer)
+    blocks.push_back(std::make_unique<EncoderBlock>(
+        text, model.norm_eps, always({.mask = ops::Mask::causal()}), ranks));
+  blocks.push_back(std::make_unique<TextFeatures>(model.norm_eps, ranks));
+  blocks.push_back(std::make_unique<ContrastiveLoss>(job.contrastive.loss, ranks));
+  return blocks;
+}
+
+}  // namespace trireme::models

@@ -1,0 +1,20 @@
+// Blocks of family vit; arch/vit.h describes it.
+#pragma once
+
+#include "trireme/models/tower.h"
+
+namespace trireme::models {
+
+// Pooling, a linear layer to classes, and the sum of cross-entropies over labelled samples. Inputs: tokens
+// [samples, tokens, d] and labels, int64 [samples], ops::kNoTarget where there is none. Counts right answers.
+class VitHead : public TowerHead {
+ public:
+  using TowerHead::TowerHead;
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const exec::BlockContext& context) override;
+};
+
+// One a node.
+Blocks vit_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks);
+
+}  // namespace trireme::models
