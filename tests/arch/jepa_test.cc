@@ -114,8 +114,7 @@ TEST(Jepa, TinyModelsHaveTheirParameters) {
 
 // The teacher follows every unit of the student, and trains nowhere.
 TEST(Jepa, TheTeacherFollowsTheStudent) {
-  const ModelSpec spec =
-      describe(config::resolve(harness::vjepa_job(Family::kJepa), 1, {}));
+  const ModelSpec spec = describe(config::resolve(harness::vjepa_job(Family::kJepa), 1, {}));
   for (const plan::Unit& unit : spec.program.units) {
     const bool teacher = unit.name.starts_with("teacher.");
     EXPECT_EQ(unit.trainable, !teacher) << unit.name;
@@ -132,14 +131,13 @@ TEST(Jepa, StagesKeepTeachersBesideTheirStudents) {
     const config::Job job = config::resolve(
         harness::vjepa_job(Family::kJepa, {fmt::format("parallel.pp={}", pp)}), std::atoi(pp), {});
     const ModelSpec spec = describe(job);
-    plan::validate(
-        plan::compile(spec.program, mesh_of(job), recipe_of(job), grid_of(job, spec)));
+    plan::validate(plan::compile(spec.program, mesh_of(job), recipe_of(job), grid_of(job, spec)));
   }
-  EXPECT_THAT(config::usage_error_of([] {
-                describe(config::resolve(
-                    harness::vjepa_job(Family::kJepa, {"parallel.pp=9"}), 9, {}));
-              }),
-              HasSubstr("stay on one stage"));
+  EXPECT_THAT(
+      config::usage_error_of([] {
+        describe(config::resolve(harness::vjepa_job(Family::kJepa, {"parallel.pp=9"}), 9, {}));
+      }),
+      HasSubstr("stay on one stage"));
 }
 
 TEST(Jepa, WhatItCannotUseIsRefused) {

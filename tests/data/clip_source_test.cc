@@ -31,8 +31,7 @@ TEST(ClipSource, SamplesDoNotDependOnTheirBatch) {
     const auto whole = sources.train->batch(5, 4), one = sources.train->batch(7, 1);
     expect_equal(whole[0].narrow(0, 2, 1), one[0]);
     if (family == Family::kJepa) continue;
-    for (std::size_t i = 1; i < whole.size(); ++i)
-      expect_equal(whole[i].narrow(0, 2, 1), one[i]);
+    for (std::size_t i = 1; i < whole.size(); ++i) expect_equal(whole[i].narrow(0, 2, 1), one[i]);
   }
 }
 

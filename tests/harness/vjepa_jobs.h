@@ -20,8 +20,8 @@ inline config::Job vjepa_job(config::Family family, const std::vector<std::strin
                 .hidden = 24,
                 .heads = 2,
                 .positions = config::Positions::kRotary};
-  job.data.source = family == config::Family::kJepaAc ? config::DataSource::kArm
-                                                      : config::DataSource::kSquares;
+  job.data.source =
+      family == config::Family::kJepaAc ? config::DataSource::kArm : config::DataSource::kSquares;
   if (family == config::Family::kJepa)
     job.jepa = {.layers = 2, .hidden = 16, .heads = 2, .momentum = 0.9};
   if (family == config::Family::kProbe) {

@@ -48,7 +48,8 @@ class Forward {
     for (std::size_t n = 0; n < program().nodes.size(); ++n) {
       const plan::Node& node = program().nodes[n];
       Tensors inputs;
-      for (const plan::ValueId id : node.reads) inputs.push_back(values_[static_cast<std::size_t>(id)]);
+      for (const plan::ValueId id : node.reads)
+        inputs.push_back(values_[static_cast<std::size_t>(id)]);
       const Tensors outputs = model_.block(n).forward(inputs, {});
       for (std::size_t i = 0; i < outputs.size(); ++i)
         values_[static_cast<std::size_t>(node.writes[i])] = outputs[i];

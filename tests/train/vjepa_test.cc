@@ -63,8 +63,7 @@ TEST_P(Vjepa, EveryComputeTypeTrains) {
     const JobTrace trace = run(GetParam(), {fmt::format("precision.compute={}", type)});
     for (int step = 0; step < kSteps; ++step)
       EXPECT_NEAR(trace.losses[static_cast<std::size_t>(step)],
-                  reference().losses[static_cast<std::size_t>(step)],
-                  2e-2 * reference().losses[0])
+                  reference().losses[static_cast<std::size_t>(step)], 2e-2 * reference().losses[0])
           << type;
   }
 }
@@ -122,7 +121,8 @@ TEST(Vjepa, TheTeacherIsKeptInFp32) {
   const config::Job job = harness::vjepa_job(
       Family::kJepa, {"precision.compute=bf16", "jepa.momentum=0.9999", "optim.lr=1e-5"});
   const std::string name = "target_encoder.blocks.0.mlp.fc1.weight";
-  const std::vector<double> begin = state(run_job(job, 0), name), end = state(run_job(job, 2), name);
+  const std::vector<double> begin = state(run_job(job, 0), name),
+                            end = state(run_job(job, 2), name);
   std::size_t moved = 0, moved_in_bf16 = 0;
   for (std::size_t i = 0; i < begin.size(); ++i) {
     moved += begin[i] != end[i];

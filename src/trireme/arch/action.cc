@@ -27,8 +27,7 @@ class Predictor {
 
   ModelSpec build() && {
     const std::int64_t frames = job_.vision.frames;
-    std::vector<ValueId> predictions = {
-        run("predictor.", frames - 1, frames - 1, {features_})};
+    std::vector<ValueId> predictions = {run("predictor.", frames - 1, frames - 1, {features_})};
     for (std::int64_t roll = 2; roll <= job_.action.rollout; ++roll) {
       std::vector<ValueId> reads = predictions;
       reads.insert(reads.begin(), features_);
@@ -37,8 +36,7 @@ class Predictor {
     predictions.insert(predictions.begin(), features_);
     const std::int64_t numbers = samples_ * frames * patches() * job_.vision.hidden;
     graph_.node({.name = "loss", .reads = std::move(predictions), .loss = true},
-                linear_work(graph_, numbers, 1, 2 * numbers), {},
-                {{.name = "loss", .bytes = 8}});
+                linear_work(graph_, numbers, 1, 2 * numbers), {}, {{.name = "loss", .bytes = 8}});
     ModelSpec spec = std::move(graph_).build();
     spec.sample_tokens = frames * patches();
     set_flops_of_nodes(spec, graph_.rank());
@@ -66,10 +64,10 @@ class Predictor {
                                             linear("extrinsics_encoder", width, kExtrinsics)})});
     const Encoder encoder = action_encoder(job_, samples_, 1);
     for (std::int64_t layer = 0; layer < job_.action.layers; ++layer)
-      blocks_.push_back(graph_.unit(
-          {.name = fmt::format("predictor.block.{}", layer),
-           .params = block_params(encoder, fmt::format("predictor.predictor_blocks.{}.", layer),
-                                  layer)}));
+      blocks_.push_back(
+          graph_.unit({.name = fmt::format("predictor.block.{}", layer),
+                       .params = block_params(
+                           encoder, fmt::format("predictor.predictor_blocks.{}.", layer), layer)}));
     head_ = graph_.unit({.name = "predictor.head",
                          .params = joined({norm_params("predictor.predictor_norm", width),
                                            linear("predictor_proj", features, width)})});

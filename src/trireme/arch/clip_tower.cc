@@ -33,11 +33,10 @@ plan::ValueId frozen_tower(Graph& graph, const config::Vision& vision, const Enc
   const auto unit = [&](const std::string& name, std::vector<ParamSpec> params) {
     return graph.unit({.name = name, .params = std::move(params)}, false);
   };
-  plan::ValueId x =
-      graph.node({.name = "tower.embed", .reads = {clips}, .no_grad = true},
-                 clip_embed_work(graph, vision, encoder.rows()),
-                 {unit("tower.embed", clip_embed_params(vision, prefix))},
-                 {activation(graph, encoder, "tower.x0")})[0];
+  plan::ValueId x = graph.node({.name = "tower.embed", .reads = {clips}, .no_grad = true},
+                               clip_embed_work(graph, vision, encoder.rows()),
+                               {unit("tower.embed", clip_embed_params(vision, prefix))},
+                               {activation(graph, encoder, "tower.x0")})[0];
   for (std::int64_t layer = 0; layer < vision.layers; ++layer) {
     const std::string name = fmt::format("tower.block.{}", layer);
     const plan::UnitId block =

@@ -111,15 +111,15 @@ std::vector<ParamSpec> block_params(const Encoder& encoder, const std::string& p
   const Cut qkv = rows_cut({heads, heads, heads});
   std::vector<ParamSpec> params =
       joined({norm_params(prefix + "norm1", d),
-                 {drawn(prefix + "attn.qkv.weight", {3 * d, d}, encoder.init_std, qkv),
-                  zeros(prefix + "attn.qkv.bias", 3 * d, qkv),
-                  drawn(prefix + "attn.proj.weight", {d, d}, residual, columns_cut(heads)),
-                  zeros(prefix + "attn.proj.bias", d)},
-                 norm_params(prefix + "norm2", d),
-                 {drawn(prefix + "mlp.fc1.weight", {ffn, d}, encoder.init_std, rows_cut({features})),
-                  zeros(prefix + "mlp.fc1.bias", ffn, rows_cut({features})),
-                  drawn(prefix + "mlp.fc2.weight", {d, ffn}, residual, columns_cut(features)),
-                  zeros(prefix + "mlp.fc2.bias", d)}});
+              {drawn(prefix + "attn.qkv.weight", {3 * d, d}, encoder.init_std, qkv),
+               zeros(prefix + "attn.qkv.bias", 3 * d, qkv),
+               drawn(prefix + "attn.proj.weight", {d, d}, residual, columns_cut(heads)),
+               zeros(prefix + "attn.proj.bias", d)},
+              norm_params(prefix + "norm2", d),
+              {drawn(prefix + "mlp.fc1.weight", {ffn, d}, encoder.init_std, rows_cut({features})),
+               zeros(prefix + "mlp.fc1.bias", ffn, rows_cut({features})),
+               drawn(prefix + "mlp.fc2.weight", {d, ffn}, residual, columns_cut(features)),
+               zeros(prefix + "mlp.fc2.bias", d)}});
   return encoder.replicated ? whole(std::move(params)) : params;
 }
 
@@ -140,16 +140,15 @@ plan::ValueId block_node(Graph& graph, const Encoder& encoder, std::string name,
   const config::Model model = as_model(encoder);
   const PerRank rank = as_rank(graph, encoder, name);
   const Sizes sizes(model, rank);
-  const std::vector<ParamSpec>& params =
-      graph.spec().units[static_cast<std::size_t>(unit)].params;
+  const std::vector<ParamSpec>& params = graph.spec().units[static_cast<std::size_t>(unit)].params;
   const bool trains = graph.spec().program.units[static_cast<std::size_t>(unit)].trainable;
-  TrainedBlock block{.statistics = 2,
-                     .norm_flops = kNormFlops,
-                     .inner = (encoder.activation == config::Activation::kGeluTanh ? 1 : 2) *
-                              sizes.ffn,
-                     .sums = 4,
-                     .gradients = {.input = !teacher && graph.reached(x), .own = trains},
-                     .causal = encoder.causal};
+  TrainedBlock block{
+      .statistics = 2,
+      .norm_flops = kNormFlops,
+      .inner = (encoder.activation == config::Activation::kGeluTanh ? 1 : 2) * sizes.ffn,
+      .sums = 4,
+      .gradients = {.input = !teacher && graph.reached(x), .own = trains},
+      .causal = encoder.causal};
   block.qkv = layers_of(params, {2}, 0, rank, 0);
   block.out = layers_of(params, {4}, 1, rank, 0);
   block.up = layers_of(params, {8}, 0, rank, 0);

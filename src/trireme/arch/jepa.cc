@@ -61,8 +61,8 @@ class Pretraining {
 
   void block(std::int64_t layer) {
     const std::string name = fmt::format("block.{}", layer);
-    const auto [own, average] = followed(
-        name, block_params(student_, fmt::format("{}blocks.{}.", kStudent, layer), layer));
+    const auto [own, average] =
+        followed(name, block_params(student_, fmt::format("{}blocks.{}.", kStudent, layer), layer));
     x_ = block_node(graph_, student_, name, own, x_, context_, fmt::format("x{}", layer + 1));
     t_ = block_node(graph_, teacher_, "teacher." + name, average, t_, {},
                     fmt::format("t{}", layer + 1), true);
@@ -84,15 +84,15 @@ class Pretraining {
     std::vector<ParamSpec> params =
         linear_params("predictor.predictor_embed", width, vision_.hidden, std);
     for (std::int64_t mask = 0; mask < kMasks; ++mask)
-      params.push_back({.name = fmt::format("predictor.mask_tokens.{}", mask),
-                        .shape = {1, 1, width}});
+      params.push_back(
+          {.name = fmt::format("predictor.mask_tokens.{}", mask), .shape = {1, 1, width}});
     std::vector<ValueId> packing = context_;
     packing.insert(packing.end(), targets_.begin(), targets_.end());
-    ValueId y = graph_.node({.name = "predictor.embed", .reads = with(x_, packing)},
-                            linear_work(graph_, rows, width * vision_.hidden,
-                                        rows * vision_.hidden),
-                            {graph_.unit({.name = "predictor.embed", .params = std::move(params)})},
-                            {activation(graph_, predictor_, "y0")})[0];
+    ValueId y =
+        graph_.node({.name = "predictor.embed", .reads = with(x_, packing)},
+                    linear_work(graph_, rows, width * vision_.hidden, rows * vision_.hidden),
+                    {graph_.unit({.name = "predictor.embed", .params = std::move(params)})},
+                    {activation(graph_, predictor_, "y0")})[0];
     for (std::int64_t layer = 0; layer < job_.jepa.layers; ++layer) {
       const std::string name = fmt::format("predictor.block.{}", layer);
       const std::string prefix = fmt::format("predictor.predictor_blocks.{}.", layer);
@@ -101,14 +101,14 @@ class Pretraining {
       y = block_node(graph_, predictor_, name, unit, y, packing, fmt::format("y{}", layer + 1));
     }
     packing.insert(packing.begin(), t_);
-    graph_.node({.name = "loss", .reads = with(y, packing), .loss = true},
-                linear_work(graph_, rows, width * vision_.hidden,
-                            rows * (2 * width + 3 * vision_.hidden)),
-                {graph_.unit({.name = "predictor.head",
-                              .params = joined({norm_params("predictor.predictor_norm", width),
-                                                linear_params("predictor.predictor_proj",
-                                                              vision_.hidden, width, std)})})},
-                {{.name = "loss", .bytes = 8}});
+    graph_.node(
+        {.name = "loss", .reads = with(y, packing), .loss = true},
+        linear_work(graph_, rows, width * vision_.hidden, rows * (2 * width + 3 * vision_.hidden)),
+        {graph_.unit({.name = "predictor.head",
+                      .params = joined({norm_params("predictor.predictor_norm", width),
+                                        linear_params("predictor.predictor_proj", vision_.hidden,
+                                                      width, std)})})},
+        {{.name = "loss", .bytes = 8}});
   }
 
   static std::vector<ValueId> with(ValueId first, const std::vector<ValueId>& more) {

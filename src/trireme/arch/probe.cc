@@ -1,8 +1,8 @@
 #include "trireme/arch/probe.h"
 
-#include <cmath>
 #include <fmt/format.h>
 
+#include <cmath>
 #include <utility>
 
 #include "trireme/arch/clip_tower.h"

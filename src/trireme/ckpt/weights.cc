@@ -74,7 +74,8 @@ class Parameters {
   std::map<std::string, Place> places_;
 };
 
-void check_all(const Parameters& stored, const std::vector<arch::UnitSpec>& specs, const std::vector<plan::UnitId>& wanted) {
+void check_all(const Parameters& stored, const std::vector<arch::UnitSpec>& specs,
+               const std::vector<plan::UnitId>& wanted) {
   constexpr std::size_t kNamed = 5;
   std::vector<std::string> missing;
   for (plan::UnitId unit : wanted) {

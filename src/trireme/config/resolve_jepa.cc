@@ -70,9 +70,8 @@ void resolve_probe(Job& job, const DatasetFacts& data) {
          job.vision.hidden, job.probe.heads);
   resolve_classes(job.vision, data);
   if (job.parallel.tp > job.probe.heads)
-    fail(ErrorKind::kUsage,
-         "parallel.tp={} is more than probe.heads={}; a rank needs at least one", job.parallel.tp,
-         job.probe.heads);
+    fail(ErrorKind::kUsage, "parallel.tp={} is more than probe.heads={}; a rank needs at least one",
+         job.parallel.tp, job.probe.heads);
 }
 
 void resolve_action(const Job& job) {

@@ -45,7 +45,9 @@ at::Tensor packed(const std::vector<std::int64_t>& values) {
 // Prefix sums.
 class Bounds {
  public:
-  void add(std::size_t length) { ends_.push_back(ends_.back() + static_cast<std::int64_t>(length)); }
+  void add(std::size_t length) {
+    ends_.push_back(ends_.back() + static_cast<std::int64_t>(length));
+  }
   at::Tensor tensor() const { return packed(ends_).to(at::kInt); }
 
  private:
@@ -106,12 +108,11 @@ std::vector<at::Tensor> arm(const config::Job& job, std::span<const std::int64_t
 
 }  // namespace
 
-std::vector<at::Tensor> packed_masks(const config::Job& job, std::uint64_t key,
-                                     std::int64_t first, std::int64_t count) {
+std::vector<at::Tensor> packed_masks(const config::Job& job, std::uint64_t key, std::int64_t first,
+                                     std::int64_t count) {
   const config::Vision& vision = job.vision;
   const std::int64_t side = vision.image / vision.patch;
-  const TokenGrid grid{
-      .frames = vision.frames / vision.tubelet, .rows = side, .columns = side};
+  const TokenGrid grid{.frames = vision.frames / vision.tubelet, .rows = side, .columns = side};
   const std::int64_t tokens = grid.frames * side * side;
   const std::array rules = {
       BlockRule{.blocks = job.jepa.short_blocks, .scale = job.jepa.short_scale},

@@ -14,8 +14,7 @@ constexpr int kTries = 1000;
 
 // Which tokens of a frame are hidden: blocks last for the whole clip.
 std::vector<bool> hidden_tokens(const TokenGrid& grid, const BlockRule& rule, Draws draws) {
-  const BlockSize size =
-      block_size(grid, rule.scale, draws.uniform(kLeastAspect, kMostAspect));
+  const BlockSize size = block_size(grid, rule.scale, draws.uniform(kLeastAspect, kMostAspect));
   std::vector<bool> hidden(static_cast<std::size_t>(grid.rows * grid.columns));
   for (std::int64_t block = 0; block < rule.blocks; ++block) {
     const std::int64_t top = draws.below(grid.rows - size.rows + 1);
@@ -33,13 +32,13 @@ BlockSize block_size(const TokenGrid& grid, double scale, double aspect) {
   const auto side = [&](double squared, std::int64_t most) {
     return std::clamp<std::int64_t>(std::llrint(std::sqrt(squared)), 1, most);
   };
-  return {.rows = side(tokens * aspect, grid.rows),
-          .columns = side(tokens / aspect, grid.columns)};
+  return {.rows = side(tokens * aspect, grid.rows), .columns = side(tokens / aspect, grid.columns)};
 }
 
 Mask draw_mask(const TokenGrid& grid, const BlockRule& rule, std::uint64_t key) {
   for (std::int64_t attempt = 0; attempt < kTries; ++attempt) {
-    const std::vector<bool> hidden = hidden_tokens(grid, rule, Draws(static_cast<std::int64_t>(key), attempt));
+    const std::vector<bool> hidden =
+        hidden_tokens(grid, rule, Draws(static_cast<std::int64_t>(key), attempt));
     if (std::ranges::find(hidden, false) == hidden.end()) continue;
     Mask mask;
     const std::int64_t frame = grid.rows * grid.columns;

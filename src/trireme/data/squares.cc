@@ -64,9 +64,7 @@ class Canvas {
   std::span<float> clip_;
 };
 
-Colour draw_colour(Draws& draws) {
-  return {draws.normal(), draws.normal(), draws.normal()};
-}
+Colour draw_colour(Draws& draws) { return {draws.normal(), draws.normal(), draws.normal()}; }
 
 // Without a velocity.
 Square draw_square(const ClipSize& size, Draws& draws) {
@@ -81,10 +79,10 @@ Square draw_square(const ClipSize& size, Draws& draws) {
 void paint(const ClipSize& size, const Square& square, Canvas& canvas) {
   for (std::int64_t frame = 0; frame < size.frames; ++frame) {
     const auto time = static_cast<double>(frame);
-    canvas.square(frame,
-                  {square.corner.x + time * square.velocity.x,
-                   square.corner.y + time * square.velocity.y},
-                  square.side, square.colour);
+    canvas.square(
+        frame,
+        {square.corner.x + time * square.velocity.x, square.corner.y + time * square.velocity.y},
+        square.side, square.colour);
   }
 }
 
@@ -100,8 +98,7 @@ void draw_squares(const ClipSize& size, Draws draws, std::span<float> clip) {
   }
 }
 
-std::int64_t draw_directed_squares(const ClipSize& size, Draws draws,
-                                   std::span<float> clip) {
+std::int64_t draw_directed_squares(const ClipSize& size, Draws draws, std::span<float> clip) {
   Canvas canvas(size, clip, draws);
   const std::int64_t direction = draws.below(kDirections);
   const double angle = 2 * std::numbers::pi * static_cast<double>(direction) / kDirections;

@@ -64,11 +64,10 @@ class ActionHead : public BoundBlock {
                                   const exec::BlockContext& context) override {
     const at::Tensor& x = inputs[0];
     const at::Tensor frames = x.view({x.size(0), frames_, -1, x.size(2)});
-    const at::Tensor patches =
-        frames.narrow(1, frames_ - kept_, kept_)
-            .narrow(2, arch::kConditions, frames.size(2) - arch::kConditions)
-            .flatten(1, 2)
-            .contiguous();
+    const at::Tensor patches = frames.narrow(1, frames_ - kept_, kept_)
+                                   .narrow(2, arch::kConditions, frames.size(2) - arch::kConditions)
+                                   .flatten(1, 2)
+                                   .contiguous();
     const at::Tensor normed =
         ops::layer_norm(patches, param(0), param(1), norm_eps_, context.weight_gradients);
     const at::Tensor out = ops::linear(normed, param(2), param(3), context.weight_gradients);
@@ -101,8 +100,7 @@ std::vector<at::Tensor> ActionLoss::forward(const std::vector<at::Tensor>& input
   const std::int64_t patches = real.size(2);
   // Of frames 1 .., by sample.
   const auto distance = [&](const at::Tensor& predicted) {
-    const at::Tensor wanted =
-        real.narrow(1, 1, predicted.size(1) / patches).flatten(1, 2);
+    const at::Tensor wanted = real.narrow(1, 1, predicted.size(1) / patches).flatten(1, 2);
     return (predicted.to(type) - wanted).abs().mean({1, 2});
   };
   std::vector<at::Tensor> rolled = {inputs[1].narrow(1, 0, patches)};
@@ -114,17 +112,17 @@ Blocks action_blocks(const config::Job& job, const arch::ModelSpec&, const Ranks
   const config::Vision& vision = job.vision;
   const std::int64_t samples = job.run.micro_batch, frames = vision.frames;
   const arch::PatchGrid grid = arch::patch_grid(vision);
-  Blocks blocks = frozen_tower_blocks(job, arch::frame_tower(job, samples),
-                                      ClipEmbed::Frames::kApart, ClipNorm::Gives::kNormalised,
-                                      ranks);
+  Blocks blocks =
+      frozen_tower_blocks(job, arch::frame_tower(job, samples), ClipEmbed::Frames::kApart,
+                          ClipNorm::Gives::kNormalised, ranks);
   const auto run = [&](std::int64_t seen, std::int64_t kept) {
     const arch::Encoder encoder = arch::action_encoder(job, samples, seen);
     const at::Tensor positions =
         action_positions(seen, grid.rows, grid.columns).to(ranks->device());
-    const EncoderBlock::Look look = always(
-        {.mask = ops::Mask::block_causal(arch::kConditions + grid.rows * grid.columns),
-         .rotary = axial_rotary(positions, encoder.hidden / encoder.heads, rotary_pairs(vision),
-                                statistics_type(job))});
+    const EncoderBlock::Look look =
+        always({.mask = ops::Mask::block_causal(arch::kConditions + grid.rows * grid.columns),
+                .rotary = axial_rotary(positions, encoder.hidden / encoder.heads,
+                                       rotary_pairs(vision), statistics_type(job))});
     blocks.push_back(std::make_unique<ActionEmbed>(frames, seen, ranks));
     for (std::int64_t layer = 0; layer < job.action.layers; ++layer)
       blocks.push_back(std::make_unique<EncoderBlock>(encoder, vision.norm_eps, look, ranks));

@@ -59,8 +59,9 @@ std::vector<at::Tensor> ClipNorm::forward(const std::vector<at::Tensor>& inputs,
 EncoderBlock::Look clip_look(const config::Job& job, const arch::PatchGrid& grid,
                              at::Device device) {
   const config::Vision& vision = job.vision;
-  return always({.rotary = axial_rotary(grid_positions(grid).to(device), vision.hidden / vision.heads,
-                                        rotary_pairs(vision), statistics_type(job))});
+  return always(
+      {.rotary = axial_rotary(grid_positions(grid).to(device), vision.hidden / vision.heads,
+                              rotary_pairs(vision), statistics_type(job))});
 }
 
 Blocks frozen_tower_blocks(const config::Job& job, const arch::Encoder& encoder,

@@ -32,12 +32,12 @@ Packing packing_of(const std::vector<at::Tensor>& inputs, std::size_t first) {
 }
 
 // Rows of sequences with these bounds, each at its token's place.
-EncoderBlock::Look packed_look(AxialRotary table,
-                               std::function<std::pair<at::Tensor, at::Tensor>(
-                                   const std::vector<at::Tensor>&)>
-                                   tokens_and_bounds) {
-  return [table = std::move(table), tokens_and_bounds = std::move(tokens_and_bounds)](
-             const std::vector<at::Tensor>& inputs) {
+EncoderBlock::Look packed_look(
+    AxialRotary table,
+    std::function<std::pair<at::Tensor, at::Tensor>(const std::vector<at::Tensor>&)>
+        tokens_and_bounds) {
+  return [table = std::move(table),
+          tokens_and_bounds = std::move(tokens_and_bounds)](const std::vector<at::Tensor>& inputs) {
     const auto [tokens, bounds] = tokens_and_bounds(inputs);
     const at::Tensor places = tokens.remainder(table.cosines.size(0));
     return Sight{.mask = ops::Mask::full(ops::documents_of_lengths(bounds, 1, tokens.size(0))),
@@ -53,8 +53,7 @@ class PredictorEmbed : public BoundBlock {
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override {
     const Packing packing = packing_of(inputs, 1);
-    const at::Tensor seen =
-        ops::linear(inputs[0], param(0), param(1), context.weight_gradients);
+    const at::Tensor seen = ops::linear(inputs[0], param(0), param(1), context.weight_gradients);
     std::vector<at::Tensor> tokens;
     for (std::size_t mask = 0; mask < arch::kMasks; ++mask)
       tokens.push_back(param(2 + mask).flatten(0, 1));
@@ -97,10 +96,8 @@ std::vector<at::Tensor> JepaLoss::forward(const std::vector<at::Tensor>& inputs,
   const at::Tensor rows = inputs[0].index_select(0, packing.target_rows);
   const at::Tensor normed =
       ops::layer_norm(rows, param(0), param(1), norm_eps_, context.weight_gradients);
-  const at::Tensor predicted =
-      ops::linear(normed, param(2), param(3), context.weight_gradients);
-  const at::Tensor wanted =
-      normalised(features.flatten(0, 1).index_select(0, inputs[4]));
+  const at::Tensor predicted = ops::linear(normed, param(2), param(3), context.weight_gradients);
+  const at::Tensor wanted = normalised(features.flatten(0, 1).index_select(0, inputs[4]));
   const at::Tensor distances = (predicted.to(wanted.scalar_type()) - wanted).abs().mean(-1);
   if (context.counts != nullptr) {
     const at::Tensor spread = at::std(features.to(wanted.scalar_type()), /*dim=*/1).mean(-1);
@@ -119,20 +116,19 @@ Blocks jepa_blocks(const config::Job& job, const arch::ModelSpec&, const Ranks& 
     return axial_rotary(grid_positions(grid).to(ranks->device()), head_dim, rotary_pairs(vision),
                         statistics_type(job));
   };
-  const EncoderBlock::Look seen =
-      packed_look(table(vision.hidden / vision.heads), [](const std::vector<at::Tensor>& inputs) {
-        return std::pair(inputs[1], inputs[2]);
-      });
-  const EncoderBlock::Look joined = packed_look(
-      table(job.jepa.hidden / job.jepa.heads), [](const std::vector<at::Tensor>& inputs) {
-        const Packing packing = packing_of(inputs, 1);
-        return std::pair(packing.tokens, packing.bounds);
-      });
+  const EncoderBlock::Look seen = packed_look(
+      table(vision.hidden / vision.heads),
+      [](const std::vector<at::Tensor>& inputs) { return std::pair(inputs[1], inputs[2]); });
+  const EncoderBlock::Look joined = packed_look(table(job.jepa.hidden / job.jepa.heads),
+                                                [](const std::vector<at::Tensor>& inputs) {
+                                                  const Packing packing = packing_of(inputs, 1);
+                                                  return std::pair(packing.tokens, packing.bounds);
+                                                });
   // The predictor is every tp rank's own.
   const Ranks alone = std::make_shared<Across>(job.model);
-  Blocks teacher = frozen_tower_blocks(job, arch::tower(vision, samples),
-                                       ClipEmbed::Frames::kTogether, ClipNorm::Gives::kFeatures,
-                                       ranks);
+  Blocks teacher =
+      frozen_tower_blocks(job, arch::tower(vision, samples), ClipEmbed::Frames::kTogether,
+                          ClipNorm::Gives::kFeatures, ranks);
   Blocks blocks;
   const auto add = [&](std::unique_ptr<exec::Block> own) {
     blocks.push_back(std::move(own));

@@ -37,8 +37,7 @@ enum Param {
 // [samples, tokens, hidden], labels int64 [samples].
 class ProbeHead : public BoundBlock {
  public:
-  ProbeHead(const config::Job& job, Ranks across)
-      : BoundBlock(std::move(across)), job_(job) {}
+  ProbeHead(const config::Job& job, Ranks across) : BoundBlock(std::move(across)), job_(job) {}
 
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override {
@@ -67,8 +66,7 @@ class ProbeHead : public BoundBlock {
     const std::vector<at::Tensor> kv = linear(norm(x_btd, kNorm1), kKv).chunk(2, -1);
     const at::Tensor q = by_head(linear(query, kQ).unsqueeze(0));
     const at::Tensor attended = attend(q, by_head(kv[0]), by_head(kv[1]));
-    const at::Tensor stream =
-        query + attended.transpose(1, 2).reshape({samples, query.size(1)});
+    const at::Tensor stream = query + attended.transpose(1, 2).reshape({samples, query.size(1)});
     const at::Tensor up = activated(linear(norm(stream, kNorm2), kUp), job_.vision.activation);
     return linear(stream + linear(up, kDown), kClasses);
   }
@@ -88,9 +86,9 @@ class ProbeHead : public BoundBlock {
 
 Blocks probe_blocks(const config::Job& job, const arch::ModelSpec&, const Ranks& ranks) {
   const std::int64_t samples = job.run.micro_batch;
-  Blocks blocks = frozen_tower_blocks(job, arch::tower(job.vision, samples),
-                                      ClipEmbed::Frames::kTogether, ClipNorm::Gives::kFeatures,
-                                      ranks);
+  Blocks blocks =
+      frozen_tower_blocks(job, arch::tower(job.vision, samples), ClipEmbed::Frames::kTogether,
+                          ClipNorm::Gives::kFeatures, ranks);
   const arch::Encoder encoder = arch::probe_encoder(job, samples);
   for (std::int64_t layer = 0; layer + 1 < job.probe.layers; ++layer)
     blocks.push_back(
