@@ -16,11 +16,16 @@ struct Entry {
   Family family;
   std::string_view name;
   std::string_view keys;  // of `model` and of families' sections that it has a use for, as patterns
+  std::string_view also = {};  // more of them
 };
 
 // Every family has these of `model`.
 constexpr std::string_view kEvery = "model.family,model.frozen,model.weights";
 
+// What an encoder of V-JEPA 2 is made of.
+constexpr std::string_view kClipTower =
+    "vision.image,vision.patch,vision.frames,vision.tubelet,vision.layers,vision.hidden,"
+    "vision.heads,vision.ffn,vision.activation,vision.positions,vision.norm_eps,vision.init_std";
 // An image tower without classes and a text tower without what decoders have beside it.
 constexpr std::string_view kTwoTowers =
     "vision.image,vision.patch,vision.frames,vision.tubelet,vision.layers,vision.hidden,"
@@ -38,6 +43,9 @@ constexpr std::string_view kSeeing =
 constexpr std::array kEntries = {
     Entry{Family::kGpt, "gpt", "model.*"},
     Entry{Family::kLlama, "llama", "model.*"},
+    Entry{Family::kJepa, "jepa", kClipTower, "jepa.*"},
+    Entry{Family::kProbe, "probe", kClipTower, "vision.classes,probe.*"},
+    Entry{Family::kJepaAc, "jepa_ac", kClipTower, "action.*"},
     Entry{Family::kVit, "vit", "vision.*"},
     Entry{Family::kClip, "clip", kTwoTowers},
     Entry{Family::kHnet, "hnet",
@@ -65,7 +73,8 @@ std::string_view name(Family family) { return entry(family).name; }
 bool uses(Family family, std::string_view key) {
   const bool of_families = std::ranges::any_of(
       kSections, [&](std::string_view section) { return key.starts_with(section); });
-  return !of_families || named(kEvery, key) || named(entry(family).keys, key);
+  const Entry& own = entry(family);
+  return !of_families || named(kEvery, key) || named(own.keys, key) || named(own.also, key);
 }
 
 }  // namespace trireme::config

@@ -23,6 +23,12 @@ constexpr std::array kMadeUp = {
                  .version = 1,
                  .facts = {.vocab = 256},
                  .tokens = 55},
+    // Eight directions.
+    MadeUpSource{.source = DataSource::kSquares,
+                 .name = "squares",
+                 .version = 1,
+                 .facts = {.classes = 8}},
+    MadeUpSource{.source = DataSource::kArm, .name = "arm", .version = 1},
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
 #include "trireme/config/fields.h"
+#include "trireme/config/resolve_jepa.h"
 #include "trireme/config/resolve_towers.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve_vlm.h"
@@ -109,6 +110,9 @@ void resolve_family(Job& job, const DatasetFacts& data) {
   switch (job.model.family) {
     case Family::kGpt:
     case Family::kLlama: resolve_decoder(job.model, data); break;
+    case Family::kJepa:
+    case Family::kProbe:
+    case Family::kJepaAc: resolve_jepa(job, data); break;
     case Family::kVit: resolve_vit(job, data); break;
     case Family::kClip: resolve_clip(job, data); break;
     case Family::kHnet: resolve_hnet(job, data); break;

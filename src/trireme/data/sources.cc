@@ -1,4 +1,5 @@
 #include "trireme/base/error.h"
+#include "trireme/data/clip_source.h"
 #include "trireme/data/made_up_images.h"
 #include "trireme/data/made_up_tokens.h"
 #include "trireme/data/question_source.h"
@@ -10,6 +11,8 @@ namespace trireme::data {
 Sources open_sources(const config::Job& job, const Path& dataset) {
   switch (job.data.source) {
     case config::DataSource::kText: return open_text(job, dataset);
+    case config::DataSource::kSquares: return open_squares(job);
+    case config::DataSource::kArm: return open_arm(job);
     case config::DataSource::kStripes: return open_stripes(job);
     case config::DataSource::kWords:
     case config::DataSource::kAffine: return open_made_up_tokens(job);

@@ -8,10 +8,13 @@
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/resolve_towers.h"
 #include "trireme/exec/typed_block.h"
+#include "trireme/models/action.h"
 #include "trireme/models/clip.h"
 #include "trireme/models/gpt.h"
 #include "trireme/models/hnet.h"
+#include "trireme/models/jepa.h"
 #include "trireme/models/llama.h"
+#include "trireme/models/probe.h"
 #include "trireme/models/vit.h"
 #include "trireme/models/vlm.h"
 
@@ -22,6 +25,9 @@ Blocks family_blocks(const config::Job& job, const arch::ModelSpec& spec, const 
   switch (job.model.family) {
     case config::Family::kGpt: return gpt_blocks(job, spec, ranks);
     case config::Family::kLlama: return llama_blocks(job, spec, ranks);
+    case config::Family::kJepa: return jepa_blocks(job, spec, ranks);
+    case config::Family::kProbe: return probe_blocks(job, spec, ranks);
+    case config::Family::kJepaAc: return action_blocks(job, spec, ranks);
     case config::Family::kVit: return vit_blocks(job, spec, ranks);
     case config::Family::kClip: return clip_blocks(job, spec, ranks);
     case config::Family::kHnet: return hnet_blocks(job, spec, ranks);
