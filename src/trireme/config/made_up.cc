@@ -9,10 +9,8 @@ namespace trireme::config {
 namespace {
 
 constexpr std::array kMadeUp = {
-    MadeUpSource{.source = DataSource::kStripes,
-                 .name = "stripes",
-                 .version = 1,
-                 .facts = {.classes = 5}},
+    MadeUpSource{
+        .source = DataSource::kStripes, .name = "stripes", .version = 1, .facts = {.classes = 5}},
     // "yellow square bottom left, yellow square bottom right" and an end.
     MadeUpSource{.source = DataSource::kScenes,
                  .name = "scenes",
