@@ -11,6 +11,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/config/families.h"
+#include "trireme/config/made_up.h"
 #include "trireme/config/fields.h"
 #include "trireme/config/phases.h"
 #include "trireme/config/made_up.h"

@@ -21,7 +21,7 @@ Encoder predictor_encoder(const config::Job& job, std::int64_t samples);
 // Inputs: clips fp32 [samples, 3, frames, image, image]; context and targets, the tokens of each sequence, mask by mask
 // and sample by sample, int64 [rows], of which sample b's are b * tokens .. (b + 1) * tokens - 1; context_bounds and
 // target_bounds, int32 prefix sums of the sequences' lengths. The loss is the sum over samples of the mean over masks of
-// the mean distance; the metric teacher_std the standard deviation of the teacher's features over a clip's tokens.
+// the mean distance; the metric teacher_std the standard deviation of the teacher's features over a micro-batch's tokens.
 ModelSpec jepa_spec(const config::Job& job, const PerRank& rank, const Training& training);
 
 }  // namespace trireme::arch

@@ -100,8 +100,9 @@ std::vector<at::Tensor> JepaLoss::forward(const std::vector<at::Tensor>& inputs,
   const at::Tensor wanted = normalised(features.flatten(0, 1).index_select(0, inputs[4]));
   const at::Tensor distances = (predicted.to(wanted.scalar_type()) - wanted).abs().mean(-1);
   if (context.counts != nullptr) {
-    const at::Tensor spread = at::std(features.to(wanted.scalar_type()), /*dim=*/1).mean(-1);
-    context.counts->add(0, spread.sum().item<double>(), static_cast<double>(features.size(0)));
+    const auto samples = static_cast<double>(features.size(0));
+    const at::Tensor tokens = features.flatten(0, 1).to(wanted.scalar_type());
+    context.counts->add(0, samples * at::std(tokens, /*dim=*/0).mean().item<double>(), samples);
   }
   return {(distances * packing.target_weights.to(distances.scalar_type())).sum()};
 }
