@@ -22,6 +22,7 @@ void take_assignments(CLI::App& app, JobOptions& job) {
 
 void add_job_file(CLI::App& app, JobOptions& job) {
   app.add_option("JOB", job.file, "job.yaml, or the same as JSON");
+  app.add_option("--phase", job.phase, "of a job in phases, this one");
   app.add_option("--set", job.assignments, "section.key=value; may be repeated")
       ->allow_extra_args(false);
   app.allow_extras();
@@ -86,6 +87,7 @@ Examples:
   trireme data prepare corpus --out data/corpus --tokenizer tokenizer.json --end-of-document '<|endoftext|>'
   trireme data inspect data/book
   trireme data verify data/book
+  trireme data synth vlm data/scenes --count 5000
 )";
 
 constexpr char kGenerateExamples[] = R"(
@@ -106,6 +108,22 @@ Examples:
   trireme diff job.yaml --set data.path=data/book --layouts dp_shard=4 dp_shard=4,zero=2 --json diff.json
 
 Exit codes: 0 all tensors are within the tolerance, 1 some are not, 2 usage or config.
+)";
+
+constexpr char kSweepExamples[] = R"(
+A sweep is a file with the job, what its runs differ in, and which entries of metrics.jsonl are compared:
+
+  job: ../gpt_tiny.yaml            # as seen from this file
+  set: {run.steps: 60}             # keys of every run
+  runs: {plain: {}, wide: {model.hidden: 128}}
+  grid: {optim.lr: [1e-3, 3e-3]}   # every run with every value: four runs here
+  metrics: [loss, tokens_per_s]
+
+Examples:
+  trireme sweep recipes/sweeps/gpt_tiny_lr.yaml --jobs 2
+  trireme sweep recipes/sweeps/gpt_tiny_lr.yaml --out runs/lr    # again: runs that have ended stay
+
+Exit codes: 0 all runs have ended well, 2 usage or config, else that of the first that has not.
 )";
 
 constexpr char kDoctorExamples[] = R"(
@@ -162,6 +180,19 @@ void add_launch(CLI::App& root, LaunchOptions& o, Run& run) {
   app.add_option("--token-file", o.token_file,
                  "secret of the run's hosts, readable by its owner only; needed with an endpoint");
   app.callback([&] { run = [&] { return launch(o); }; });
+}
+
+void add_sweep(CLI::App& root, SweepOptions& o, Run& run) {
+  CLI::App& app = add_command(root, "sweep", "Train variants of a job and compare them",
+                              kSweepExamples);
+  add_job(app, o.job);
+  app.get_option("JOB")->description("sweep.yaml");
+  app.add_option("--jobs", o.at_once, "runs at a time (default 1)");
+  app.add_option("--out", o.out, "where runs and table go; default runs/SWEEP-TIME");
+  app.callback([&] {
+    take_assignments(app, o.job);
+    run = [&] { return sweep(o); };
+  });
 }
 
 // What each rank is to run, understood as a command line of its own.
@@ -222,9 +253,9 @@ void add_checkpoint(CLI::App& root, CheckpointCommands& o, Run& run) {
   convert.callback([&] { run = [&] { return checkpoint_convert(o.convert); }; });
 }
 
-void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, Run& run) {
+void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, SynthOptions& s, Run& run) {
   CLI::App& group =
-      add_command(root, "data", "Prepare, look into and verify datasets", kDataExamples);
+      add_command(root, "data", "Prepare, look into, verify and make datasets", kDataExamples);
   group.require_subcommand(1);
   CLI::App& prepare =
       add_command(group, "prepare", "Turn text files into a token dataset", kDataExamples);
@@ -244,11 +275,15 @@ void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, Run& run) {
   prepare.callback([&] { run = [&] { return data_prepare(p); }; });
   const auto add = [&](const char* name, const char* about, int (*body)(const DatasetOptions&)) {
     CLI::App& app = add_command(group, name, about, kDataExamples);
-    app.add_option("DATASET", d.path, "a directory made by data prepare")->required();
+    app.add_option("DATASET", d.path,
+                   "a directory made by data prepare; or pictures, clips and trajectories: a "
+                   "directory, .tar ('train-*.tar') or list (.json, .csv)")
+        ->required();
     app.callback([&run, &d, body] { run = [&d, body] { return body(d); }; });
   };
   add("inspect", "What a dataset holds", data_inspect);
-  add("verify", "Check every byte of a dataset", data_verify);
+  add("verify", "Check every byte of a dataset, decode every sample", data_verify);
+  add_synth(group, s, run);
 }
 
 void add_generate(CLI::App& root, GenerateOptions& o, Run& run) {
@@ -324,12 +359,14 @@ const CLI::App& innermost(const CLI::App& app) {
 
 int run_command_line(int argc, char** argv) {
   TrainOptions train_options;
+  SweepOptions sweep_options;
   LaunchOptions launch_options;
   ExplainOptions explain_options;
   PlanOptions plan_options;
   CheckpointCommands checkpoint_options;
   PrepareOptions prepare_options;
   DatasetOptions dataset_options;
+  SynthOptions synth_options;
   GenerateOptions generate_options;
   BenchOptions bench_options;
   DiffOptions diff_options;
@@ -341,11 +378,12 @@ int run_command_line(int argc, char** argv) {
   root.require_subcommand(1);
   root.footer("\ntrireme COMMAND --help tells more and has examples.");
   add_train(root, train_options, run);
+  add_sweep(root, sweep_options, run);
   add_launch(root, launch_options, run);
   add_explain(root, explain_options, run);
   add_plan(root, plan_options, run);
   add_checkpoint(root, checkpoint_options, run);
-  add_data(root, prepare_options, dataset_options, run);
+  add_data(root, prepare_options, dataset_options, synth_options, run);
   add_generate(root, generate_options, run);
   add_bench(root, bench_options, run);
   add_diff(root, diff_options, run);

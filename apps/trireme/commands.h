@@ -11,6 +11,7 @@ namespace trireme::app {
 // A job and the world it is for: common to train and explain.
 struct JobOptions {
   std::string file;
+  std::string phase;  // of a job in phases
   std::vector<std::string> assignments;  // "section.key=value"
   std::optional<int> ranks;
   std::optional<int> nproc;
@@ -27,6 +28,12 @@ struct TrainOptions {
   bool help_config = false;
   bool allow_faults = false;
   std::string faults;  // made on purpose: trireme/faults/fault.h
+};
+
+struct SweepOptions {
+  JobOptions job;  // whose file is the sweep; assignments are every run's, over the sweep's
+  std::string out;
+  int at_once = 1;
 };
 
 struct LaunchOptions {
@@ -101,6 +108,25 @@ struct PrepareOptions {
   std::string validation;  // empty: documents:0.1 of several files, tail:0.1 of one
   std::string end_of_document;
   bool force = false;
+};
+
+// Of data synth. What is left empty or missing is the kind's own default.
+struct SynthOptions {
+  std::string kind;  // text, vlm, video, arm
+  std::string out;
+  std::int64_t count = 1000;
+  std::int64_t validation = -1;
+  std::int64_t seed = 1;
+  std::string task;
+  std::optional<std::int64_t> length;
+  std::string size;  // vlm: "64" or "64:96"; video and arm: "64x48"
+  std::optional<double> aspect;
+  std::optional<int> objects;
+  std::optional<int> questions;
+  std::optional<int> frames;
+  std::optional<double> fps;
+  std::string format;
+  std::optional<std::int64_t> shard;
 };
 
 struct DatasetOptions {
@@ -207,6 +233,7 @@ struct DiffOptions {
 };
 
 int train(const TrainOptions& options);
+int sweep(const SweepOptions& options);
 // Refuses --faults that are no faults or were not allowed: a test's sentence must not reach a run that somebody means.
 void check_faults(const TrainOptions& options);
 int launch(const LaunchOptions& options);
@@ -221,6 +248,7 @@ int checkpoint_convert(const ConvertOptions& options);
 int data_prepare(const PrepareOptions& options);
 int data_inspect(const DatasetOptions& options);
 int data_verify(const DatasetOptions& options);
+int data_synth(const SynthOptions& options);
 int generate(const GenerateOptions& options);
 int bench_calibrate(const BenchCalibrateOptions& options);
 int bench_collectives(const BenchCollectivesOptions& options);

@@ -11,7 +11,9 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/config/families.h"
+#include "trireme/config/made_up.h"
 #include "trireme/config/fields.h"
+#include "trireme/config/phases.h"
 #include "trireme/config/resolve.h"
 #include "trireme/plan/memory.h"
 #include "trireme/sim/simulate.h"
@@ -70,19 +72,31 @@ void check_cuda(const Place& place) {
         place.world, place.world);
 }
 
+config::Job phase_job(const JobOptions& options) {
+  for (const config::Phase& phase : config::load_phases(options.file)) {
+    if (phase.name.empty())
+      fail(ErrorKind::kUsage, "--phase {}: {} has no phases; leave it out", options.phase,
+           options.file);
+    if (phase.name == options.phase) return phase.job;
+  }
+  fail(ErrorKind::kUsage, "--phase {}: {} has the phases {}", options.phase, options.file,
+       config::phase_names(config::load_phases(options.file)));
+}
+
 }  // namespace
 
 config::Job read_job(const JobOptions& options) {
   if (options.file.empty())
     fail(ErrorKind::kUsage, "which job? Give a job.yaml, such as recipes/quickstart.yaml");
-  config::Job job = config::load_job(options.file);
+  config::Job job = options.phase.empty() ? config::load_job(options.file) : phase_job(options);
   for (const std::string& assignment : options.assignments) config::apply_set(job, assignment);
   return job;
 }
 
 std::string job_name(const JobOptions& options) {
   const std::string stem = std::filesystem::path(options.file).stem().string();
-  return stem.empty() ? "job" : stem;
+  const std::string phase = options.phase.empty() ? "" : "-" + options.phase;
+  return (stem.empty() ? "job" : stem) + phase;
 }
 
 std::string job_in_memory(const std::string& text) {
@@ -108,7 +122,11 @@ void check_early(const config::Job& job, const Place& place) {
   // Without a vocabulary of its own or the data's, any will do to check the rest.
   constexpr std::int64_t kSomeVocab = 65536;  // stands for that of data that are not there yet
   try {
-    plan_job(job, place.world, {.vocab = job.model.vocab == 0 ? kSomeVocab : 0});
+    const config::MadeUpSource* known = config::made_up(job.data.source);
+    plan_job(job, place.world,
+             known != nullptr
+                 ? known->facts
+                 : config::DatasetFacts{.vocab = job.model.vocab == 0 ? kSomeVocab : 0});
   } catch (const Error& error) {
     // Whether recompute.memory is enough depends on the vocabulary, and on a micro_batch that may be looked for.
     if (error.kind() != ErrorKind::kNoRoom) throw;

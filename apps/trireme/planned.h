@@ -13,10 +13,10 @@
 
 namespace trireme::app {
 
-// Reads the job file and applies the assignments. Throws Error{kUsage}.
+// Reads the job file, of one in phases the phase that is chosen, and applies the assignments. Throws Error{kUsage}.
 config::Job read_job(const JobOptions& options);
 
-// "gpt_tiny" of "recipes/gpt_tiny.yaml".
+// "gpt_tiny" of "recipes/gpt_tiny.yaml"; with the phase, if one is chosen.
 std::string job_name(const JobOptions& options);
 
 // A file name for a job's text that lasts as long as this process and those it becomes or starts.

@@ -11,6 +11,7 @@
 #include "calibration.h"
 #include "commands.h"
 #include "dataset.h"
+#include "phases.h"
 #include "place.h"
 #include "planned.h"
 #include "room.h"
@@ -209,6 +210,7 @@ int train(const TrainOptions& options) {
     fmt::print("{}", config::help_config());
     return 0;
   }
+  if (has_phases(options.job)) return train_phases(options);
   config::Job job = read_job(options.job);
   // Whoever reads the run's checkpoints may do so from another directory.
   if (!job.model.weights.empty())

@@ -26,11 +26,18 @@ PerRank as_rank(const Graph& graph, const Encoder& encoder, const std::string& n
   rank.micro_batch = encoder.sequences;
   rank.compute = graph.types().of(node);
   rank.sequence = false;
+  if (encoder.replicated) rank.tp = 1;
   return rank;
 }
 
 std::int64_t element(const Graph& graph) {
   return static_cast<std::int64_t>(size_of(graph.rank().compute));
+}
+
+// Parameters that are cut over tp, as every rank's own.
+std::vector<ParamSpec> whole(std::vector<ParamSpec> params) {
+  for (ParamSpec& param : params) param.cut = {};
+  return params;
 }
 
 Cut rows_cut(std::vector<CutSegment> segments) {
@@ -102,17 +109,18 @@ std::vector<ParamSpec> block_params(const Encoder& encoder, const std::string& p
   const CutSegment heads{.granules = encoder.heads, .size = d / encoder.heads};
   const CutSegment features{.granules = ffn};
   const Cut qkv = rows_cut({heads, heads, heads});
-  return joined(
-      {norm_params(prefix + "norm1", d),
-       {drawn(prefix + "attn.qkv.weight", {3 * d, d}, encoder.init_std, qkv),
-        zeros(prefix + "attn.qkv.bias", 3 * d, qkv),
-        drawn(prefix + "attn.proj.weight", {d, d}, residual, columns_cut(heads)),
-        zeros(prefix + "attn.proj.bias", d)},
-       norm_params(prefix + "norm2", d),
-       {drawn(prefix + "mlp.fc1.weight", {ffn, d}, encoder.init_std, rows_cut({features})),
-        zeros(prefix + "mlp.fc1.bias", ffn, rows_cut({features})),
-        drawn(prefix + "mlp.fc2.weight", {d, ffn}, residual, columns_cut(features)),
-        zeros(prefix + "mlp.fc2.bias", d)}});
+  std::vector<ParamSpec> params =
+      joined({norm_params(prefix + "norm1", d),
+              {drawn(prefix + "attn.qkv.weight", {3 * d, d}, encoder.init_std, qkv),
+               zeros(prefix + "attn.qkv.bias", 3 * d, qkv),
+               drawn(prefix + "attn.proj.weight", {d, d}, residual, columns_cut(heads)),
+               zeros(prefix + "attn.proj.bias", d)},
+              norm_params(prefix + "norm2", d),
+              {drawn(prefix + "mlp.fc1.weight", {ffn, d}, encoder.init_std, rows_cut({features})),
+               zeros(prefix + "mlp.fc1.bias", ffn, rows_cut({features})),
+               drawn(prefix + "mlp.fc2.weight", {d, ffn}, residual, columns_cut(features)),
+               zeros(prefix + "mlp.fc2.bias", d)}});
+  return encoder.replicated ? whole(std::move(params)) : params;
 }
 
 plan::Value activation(const Graph& graph, const Encoder& encoder, std::string name) {

@@ -23,6 +23,7 @@ struct Encoder {
   bool packed = false;
   bool varies = false;  // `sequences` is the most that a micro-batch can have
   bool causal = false;
+  bool replicated = false;  // every tp rank has and computes all of it
   config::Activation activation = config::Activation::kGelu;
   double init_std = 0.02;
 

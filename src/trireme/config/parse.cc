@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <cctype>
+#include <initializer_list>
 
 #include "trireme/base/error.h"
 #include "trireme/config/fields.h"
+#include "trireme/config/phases.h"
 #include "trireme/config/yaml.h"
 
 namespace trireme::config {
@@ -34,21 +37,16 @@ void read_section(Job& job, const std::string& section, const YamlNode& map,
   }
 }
 
-}  // namespace
+constexpr std::string_view kPhases = "phases";
 
-Job parse_job(std::string_view text, const std::string& what) {
-  constexpr std::string_view kForm = "a job is a map of sections, such as \"model: {layers: 2}\"";
-  const YamlNode root = parse_yaml(text, what);
-  if (root.kind == YamlNode::Kind::kNull) fail(ErrorKind::kUsage, "{}:1:1: empty; {}", what, kForm);
-  if (root.kind != YamlNode::Kind::kMap)
-    fail(ErrorKind::kUsage, "{}{} stands where a map is needed; {}", place_of(what, root),
-         root.kind == YamlNode::Kind::kList ? "a list" : quote(root.text), kForm);
-
-  Job job;
+// Sections over those of `job`; `other` keys of the map are somebody else's.
+Job read_sections(Job job, const YamlNode& root, const std::string& what,
+                  std::initializer_list<std::string_view> other = {}) {
   const std::vector<std::string_view> known = sections();
   for (std::size_t i = 0; i < root.keys.size(); ++i) {
     const std::string& section = root.keys[i].text;
     const YamlNode& map = root.items[i];
+    if (std::ranges::find(other, section) != other.end()) continue;
     if (std::ranges::find(known, section) == known.end())
       fail(ErrorKind::kUsage, "{}unknown section {}; {}", place_of(what, root.keys[i]),
            shown(section), suggest(section));
@@ -62,16 +60,107 @@ Job parse_job(std::string_view text, const std::string& what) {
   return job;
 }
 
-Job load_job(const Path& path) {
+YamlNode read_root(std::string_view text, const std::string& what) {
+  constexpr std::string_view kForm = "a job is a map of sections, such as \"model: {layers: 2}\"";
+  YamlNode root = parse_yaml(text, what);
+  if (root.kind == YamlNode::Kind::kNull) fail(ErrorKind::kUsage, "{}:1:1: empty; {}", what, kForm);
+  if (root.kind != YamlNode::Kind::kMap)
+    fail(ErrorKind::kUsage, "{}{} stands where a map is needed; {}", place_of(what, root),
+         root.kind == YamlNode::Kind::kList ? "a list" : quote(root.text), kForm);
+  return root;
+}
+
+const YamlNode* find(const YamlNode& map, std::string_view key) {
+  for (std::size_t i = 0; i < map.keys.size(); ++i)
+    if (map.keys[i].text == key) return &map.items[i];
+  return nullptr;
+}
+
+std::string word(const YamlNode& phase, std::string_view key, const std::string& what) {
+  const YamlNode* node = find(phase, key);
+  if (node == nullptr) return "";
+  const auto fits = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-'; };
+  if (node->kind != YamlNode::Kind::kScalar || node->text.empty() || node->text.size() > 64 ||
+      !std::ranges::all_of(node->text, fits))
+    fail(ErrorKind::kUsage, "{}{} of a phase: needs a word of letters, digits, _ and -",
+         place_of(what, *node), key);
+  return node->text;
+}
+
+std::string read_job_file(const Path& path) {
   constexpr std::size_t kMaxBytes = std::size_t{1} << 20;
-  std::string text;
   try {
-    text = read_file(path, kMaxBytes);
+    return read_file(path, kMaxBytes);
   } catch (const Error& e) {
     throw Error(ErrorKind::kUsage,
                 e.what());  // nothing has started: a job that cannot be read is usage
   }
-  return parse_job(text, path.string());
+}
+
+Phase read_phase(const Job& common, const YamlNode& map, const std::vector<Phase>& earlier,
+                 const std::string& what) {
+  constexpr std::string_view kNothing = "nothing";
+  if (map.kind != YamlNode::Kind::kMap)
+    fail(ErrorKind::kUsage, "{}a phase is a map: name, from and sections", place_of(what, map));
+  Phase phase{.name = word(map, "name", what)};
+  if (phase.name.empty())
+    fail(ErrorKind::kUsage, "{}a phase needs a name, which its directory has", place_of(what, map));
+  if (std::ranges::find(earlier, phase.name, &Phase::name) != earlier.end())
+    fail(ErrorKind::kUsage, "{}a second phase {}; give it another name", place_of(what, map),
+         phase.name);
+  phase.job = read_sections(common, map, what, {"name", "from"});
+  const std::string from = word(map, "from", what);
+  const bool given = !phase.job.model.weights.empty();
+  if (given && !from.empty())
+    fail(ErrorKind::kUsage, "{}phase {} has from and model.weights; leave one out",
+         place_of(what, map), phase.name);
+  if (given || from == kNothing || (from.empty() && earlier.empty())) return phase;
+  const auto source =
+      from.empty() ? earlier.end() - 1 : std::ranges::find(earlier, from, &Phase::name);
+  if (source == earlier.end())
+    fail(ErrorKind::kUsage, "{}phase {} begins from {}, which is no earlier phase; {}",
+         place_of(what, map), phase.name, from,
+         earlier.empty() ? "there is none" : "these are: " + phase_names(earlier));
+  phase.from = static_cast<int>(source - earlier.begin());
+  return phase;
+}
+
+}  // namespace
+
+Job parse_job(std::string_view text, const std::string& what) {
+  const YamlNode root = read_root(text, what);
+  if (find(root, kPhases) != nullptr)
+    fail(ErrorKind::kUsage, "{}: a job in phases; choose one of {} with --phase", what,
+         phase_names(parse_phases(text, what)));
+  return read_sections({}, root, what);
+}
+
+Job load_job(const Path& path) { return parse_job(read_job_file(path), path.string()); }
+
+std::vector<Phase> parse_phases(std::string_view text, const std::string& what) {
+  const YamlNode root = read_root(text, what);
+  const Job common = read_sections({}, root, what, {kPhases});
+  const YamlNode* list = find(root, kPhases);
+  std::vector<Phase> phases;
+  if (list == nullptr) {
+    phases.push_back({.name = "", .job = common});
+    return phases;
+  }
+  if (list->kind != YamlNode::Kind::kList || list->items.empty())
+    fail(ErrorKind::kUsage, "{}phases: needs a list of maps, such as \"- {{name: pretrain}}\"",
+         place_of(what, *list));
+  for (const YamlNode& map : list->items) phases.push_back(read_phase(common, map, phases, what));
+  return phases;
+}
+
+std::vector<Phase> load_phases(const Path& path) {
+  return parse_phases(read_job_file(path), path.string());
+}
+
+std::string phase_names(const std::vector<Phase>& phases) {
+  std::string names;
+  for (const Phase& phase : phases) names += (names.empty() ? "" : ", ") + phase.name;
+  return names;
 }
 
 void apply_set(Job& job, std::string_view assignment) {

@@ -1,0 +1,30 @@
+// Sweeps: runs of one job that differ in some keys.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/base/fs.h"
+
+namespace trireme::config {
+
+struct SweepRun {
+  std::string name;                      // a word; its directory has it
+  std::vector<std::string> assignments;  // "section.key=value"
+};
+
+struct Sweep {
+  std::string job;  // a file, as seen from the sweep's
+  std::vector<SweepRun> runs;
+  std::vector<std::string> metrics;  // entries of metrics.jsonl that are compared
+};
+
+// Reads a map of `job`, `set` (keys of every run), `runs` (a map from name to keys), `grid` (a map from a key to the
+// values it takes; each run is made with every combination) and `metrics`, a list; runs or grid must be there. Keys are
+// whole, "section.key". Throws Error{kUsage} naming the place, for unknown keys and values that they do not take, for names
+// that are no words, and for more than 4,096 runs.
+Sweep parse_sweep(std::string_view text, const std::string& what);
+Sweep load_sweep(const Path& path);
+
+}  // namespace trireme::config

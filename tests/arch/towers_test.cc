@@ -1,0 +1,209 @@
+// Parameters of published towers, counted from their descriptions; what nodes exchange.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "trireme/arch/clip.h"
+#include "trireme/arch/describe.h"
+#include "trireme/base/error.h"
+#include "trireme/config/made_up.h"
+#include "trireme/config/resolve.h"
+
+namespace trireme::arch {
+namespace {
+
+using ::testing::ElementsAre;
+using Sets = std::vector<std::string>;
+
+config::Job job_of(const Sets& sets, int world = 1) {
+  config::Job job;
+  for (const std::string& set : sets) config::apply_set(job, set);
+  return config::resolve(job, world, config::made_up(job.data.source)->facts);
+}
+
+Sets vit(int width, int depth, int heads, int ffn) {
+  return {"model.family=vit",
+          "data.source=stripes",
+          "vision.image=256",
+          "vision.patch=16",
+          "vision.frames=16",
+          "vision.tubelet=2",
+          "vision.positions=rotary",
+          fmt::format("vision.hidden={}", width),
+          fmt::format("vision.layers={}", depth),
+          fmt::format("vision.heads={}", heads),
+          fmt::format("vision.ffn={}", ffn)};
+}
+
+Sets operator+(Sets a, const Sets& b) {
+  a.insert(a.end(), b.begin(), b.end());
+  return a;
+}
+
+struct Dims {
+  int width, layers, heads, image, patch;
+};
+Sets clip(const Dims& v, int out, int text_width, int text_heads) {
+  return {"model.family=clip",
+          "data.source=scenes",
+          "vision.activation=quick_gelu",
+          "vision.pooling=class",
+          "vision.pre_norm=true",
+          "model.layers=12",
+          "model.vocab=49408",
+          "run.global_batch=1",
+          "model.seq_len=77",
+          fmt::format("vision.hidden={}", v.width),
+          fmt::format("vision.layers={}", v.layers),
+          fmt::format("vision.heads={}", v.heads),
+          fmt::format("vision.image={}", v.image),
+          fmt::format("vision.patch={}", v.patch),
+          fmt::format("contrastive.width={}", out),
+          fmt::format("model.hidden={}", text_width),
+          fmt::format("model.heads={}", text_heads)};
+}
+
+// Of units whose names begin with `prefix`.
+std::int64_t parameters(const ModelSpec& spec, std::string_view prefix) {
+  std::int64_t sum = 0;
+  for (const UnitSpec& unit : spec.units)
+    if (unit.name.starts_with(prefix)) sum += unit.numel();
+  return sum;
+}
+
+std::int64_t parameter(const ModelSpec& spec, std::string_view name) {
+  for (const UnitSpec& unit : spec.units)
+    for (const ParamSpec& param : unit.params)
+      if (param.name == name) return param.numel();
+  return 0;
+}
+
+std::int64_t encoder_parameters(const Sets& sets) {
+  const ModelSpec spec = describe(job_of(sets));
+  return spec.parameters() - parameter(spec, "head.weight") - parameter(spec, "head.bias");
+}
+
+TEST(Towers, EncodersHaveTheParametersOfVJepa) {
+  EXPECT_EQ(encoder_parameters(vit(1024, 24, 16, 4096)), 303'885'312);
+  EXPECT_EQ(encoder_parameters(vit(1280, 32, 16, 5120)), 631'648'000);
+  EXPECT_EQ(encoder_parameters(vit(1408, 40, 22, 6144)), 1'012'173'952);
+  EXPECT_EQ(encoder_parameters(vit(1408, 40, 16, 6144)), 1'012'173'952);
+  EXPECT_EQ(encoder_parameters(vit(192, 12, 3, 768)), 5'633'856);
+  EXPECT_EQ(encoder_parameters(vit(384, 12, 6, 1536)), 21'884'544);
+  EXPECT_EQ(encoder_parameters(vit(768, 12, 12, 3072)), 86'236'416);
+  // Rotary positions have no parameters, whatever the clip; a table has a row a token.
+  const Sets tiny = vit(192, 12, 3, 768);
+  EXPECT_EQ(encoder_parameters(tiny + Sets{"vision.image=384", "vision.frames=64"}), 5'633'856);
+  EXPECT_EQ(encoder_parameters(tiny + Sets{"vision.positions=learned"}), 5'633'856 + 2048 * 192);
+  EXPECT_EQ(describe(job_of(tiny)).sample_tokens, 2048);
+  EXPECT_EQ(describe(job_of(tiny + Sets{"vision.pooling=class"})).sample_tokens, 2049);
+}
+
+TEST(Towers, ClipHasItsParameters) {
+  struct Row {
+    Dims dims;
+    int out, text, text_heads;
+    std::int64_t visual, without, total;
+  };
+  for (const Row& row :
+       {Row{{768, 12, 12, 224, 32}, 512, 512, 8, 87'849'216, 87'456'000, 151'277'313},
+        Row{{768, 12, 12, 224, 16}, 512, 512, 8, 86'192'640, 85'799'424, 149'620'737},
+        Row{{1024, 24, 16, 224, 14}, 768, 768, 12, 303'966'208, 303'179'776, 427'616'513},
+        Row{{1024, 24, 16, 336, 14}, 768, 768, 12, 304'293'888, 303'507'456, 427'944'193}}) {
+    SCOPED_TRACE(row.total);
+    const ModelSpec spec = describe(job_of(clip(row.dims, row.out, row.text, row.text_heads)));
+    EXPECT_EQ(parameters(spec, "vision."), row.visual);
+    EXPECT_EQ(row.visual - parameter(spec, "visual.projection.weight"), row.without);
+    EXPECT_EQ(spec.parameters(), row.total);
+    EXPECT_EQ(parameters(spec, "loss"), 1);
+  }
+  const ModelSpec large = describe(job_of(clip({1024, 24, 16, 224, 14}, 768, 768, 12)));
+  EXPECT_EQ(parameters(large, "text."), 123'650'304);
+}
+
+Sets siglip(const Dims& v, int ffn) {
+  return {"model.family=clip",          "data.source=scenes",
+          "contrastive.loss=siglip",    "vision.activation=gelu_tanh",
+          "vision.pooling=attention",   fmt::format("vision.hidden={}", v.width),
+          "model.vocab=32000",          fmt::format("vision.layers={}", v.layers),
+          "model.seq_len=64",           fmt::format("vision.heads={}", v.heads),
+          "model.layers=12",            fmt::format("vision.image={}", v.image),
+          "model.heads=16",             fmt::format("vision.patch={}", v.patch),
+          "model.hidden=768",           fmt::format("contrastive.width={}", v.width),
+          "run.global_batch=1",         fmt::format("vision.ffn={}", ffn)};
+}
+
+// 384 pixels are 27 patches of 14 and a margin that no patch covers: 378.
+TEST(Towers, SiglipHasItsParameters) {
+  const ModelSpec large = describe(job_of(siglip({1152, 27, 16, 378, 14}, 4304)));
+  EXPECT_EQ(parameters(large, "vision."), 428'225'600);
+  EXPECT_EQ(parameters(large, "vision.head") - 2 * 1152, 15'238'352);
+  EXPECT_EQ(parameters(large, "loss"), 2);
+  EXPECT_EQ(parameters(describe(job_of(siglip({1152, 27, 16, 224, 14}, 4304))), "vision."),
+            427'680'704);
+  EXPECT_EQ(parameters(describe(job_of(siglip({768, 12, 12, 224, 16}, 3072))), "vision."),
+            92'884'224);
+  // In a space of another width image features are projected.
+  const Sets other = siglip({768, 12, 12, 224, 16}, 3072) + Sets{"contrastive.width=512"};
+  EXPECT_EQ(parameters(describe(job_of(other)), "vision."), 92'884'224 + 512 * 768);
+}
+
+std::vector<std::string> unit_names(const ModelSpec& spec) {
+  std::vector<std::string> names;
+  for (const UnitSpec& unit : spec.units) names.push_back(unit.name);
+  return names;
+}
+
+TEST(Towers, UnitsHaveNames) {
+  EXPECT_THAT(
+      unit_names(describe(job_of({"model.family=vit", "data.source=stripes", "vision.layers=2"}))),
+      ElementsAre("embed", "block.0", "block.1", "head"));
+  EXPECT_THAT(unit_names(describe(job_of({"model.family=clip", "data.source=scenes",
+                                          "vision.layers=1", "model.layers=1", "run.global_batch=1",
+                                          "model.seq_len=64"}))),
+              ElementsAre("vision.embed", "vision.block.0", "vision.head", "text.embed",
+                          "text.block.0", "text.head", "loss"));
+}
+
+std::vector<plan::NodeExchange> of_loss(const Sets& sets, int world) {
+  return describe(job_of(clip({64, 1, 4, 32, 8}, 48, 32, 4) + sets, world))
+      .program.nodes.back()
+      .exchanges;
+}
+
+// A rank gives its features and gets everybody's; backward goes the other way. SigLIP moves captions alone.
+TEST(Towers, ALossNodeGathersFeaturesOverDataParallelRanks) {
+  EXPECT_TRUE(of_loss({"run.global_batch=4", "run.micro_batch=4"}, 1).empty());
+  const auto clip_loss = of_loss({"run.global_batch=8", "run.micro_batch=4"}, 2);
+  ASSERT_EQ(clip_loss.size(), 2u);
+  EXPECT_EQ(clip_loss[0],
+            (plan::NodeExchange{.kind = plan::Exchange::kAllGather,
+                                .axes = mesh::kDp,
+                                .bytes = 2 * 8 * 48 * 4,
+                                .forward = 1}));
+  EXPECT_EQ(clip_loss[1],
+            (plan::NodeExchange{.kind = plan::Exchange::kReduceScatter,
+                                .axes = mesh::kDp,
+                                .bytes = 2 * 8 * 48 * 4,
+                                .backward = 1}));
+  const auto siglip_loss = of_loss(
+      {"run.global_batch=8", "run.micro_batch=4", "contrastive.loss=siglip"}, 2);
+  EXPECT_EQ(siglip_loss[0].bytes, 8 * 48 * 4);
+  // Nothing comes back to towers that do not train.
+  EXPECT_EQ(of_loss({"run.global_batch=8", "run.micro_batch=4", "model.frozen=vision.*,text.*"},
+                    2)[1]
+                .backward,
+            0);
+}
+
+TEST(Towers, FrozenTowersHaveNoBackward) {
+  const Sets sets = clip({64, 2, 4, 32, 8}, 48, 32, 4) +
+                    Sets{"run.global_batch=4", "run.micro_batch=4", "model.frozen=vision.*"};
+  const plan::Program program = describe(job_of(sets)).program;
+  const plan::GradientFlow flow = plan::gradient_flow(program);
+  for (std::size_t node = 0; node < program.nodes.size(); ++node)
+    EXPECT_EQ(flow.node_has_backward[node], !program.nodes[node].name.starts_with("vision."))
+        << program.nodes[node].name;
+}
+
+}  // namespace
+}  // namespace trireme::arch

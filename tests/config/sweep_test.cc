@@ -1,0 +1,57 @@
+// Sweeps: the runs they name, and what is refused.
+#include "trireme/config/sweep.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/config/error_of.h"
+
+namespace trireme::config {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(Sweeps, HaveEveryRunWithEveryCombination) {
+  const Sweep sweep = parse_sweep(
+      "job: tiny.yaml\nset: {run.steps: 5}\nruns: {a: {}, b: {parallel.zero: 3}}\n"
+      "grid: {optim.lr: [1e-3, 3e-3], optim.betas: [[0.9, 0.95]]}\nmetrics: [loss, mfu]\n",
+      "sweep.yaml");
+  EXPECT_EQ(sweep.job, "tiny.yaml");
+  EXPECT_THAT(sweep.metrics, ElementsAre("loss", "mfu"));
+  ASSERT_EQ(sweep.runs.size(), 4u);
+  EXPECT_EQ(sweep.runs[0].name, "a-lr-1e-3-betas-_0.9__0.95_");
+  EXPECT_THAT(sweep.runs[3].assignments,
+              ElementsAre("run.steps=5", "parallel.zero=3", "optim.lr=3e-3",
+                          "optim.betas=[0.9, 0.95]"));
+}
+
+TEST(Sweeps, AreNamedByTheGridAlone) {
+  const Sweep sweep = parse_sweep("job: j\ngrid: {model.layers: [2, 4]}", "sweep.yaml");
+  ASSERT_EQ(sweep.runs.size(), 2u);
+  EXPECT_EQ(sweep.runs[1].name, "layers-4");
+  EXPECT_THAT(sweep.metrics, ElementsAre("loss"));
+}
+
+TEST(Sweeps, AreRefusedInOneLine) {
+  const auto error = [](const std::string& text) {
+    return usage_error_of([&] { parse_sweep(text, "sweep.yaml"); });
+  };
+  EXPECT_THAT(error("3"), HasSubstr("a sweep is a map"));
+  EXPECT_THAT(error("runs: {a: {}}"), HasSubstr("needs job"));
+  EXPECT_THAT(error("job: j"), HasSubstr("needs runs or grid"));
+  EXPECT_THAT(error("job: j\nrun: {a: {}}"), HasSubstr("sweep.yaml:2:1: unknown key \"run\""));
+  EXPECT_THAT(error("job: j\nruns: {../a: {}}"), HasSubstr("needs a word"));
+  EXPECT_THAT(error("job: j\nruns: {a: {model.layer: 3}}"), HasSubstr("did you mean model.layers"));
+  EXPECT_THAT(error("job: j\nruns: {a: {model.layers: many}}"), HasSubstr("model.layers"));
+  EXPECT_THAT(error("job: j\nruns: {a: {model: {layers: 3}}}"), HasSubstr("keys of a sweep are whole"));
+  EXPECT_THAT(error("job: j\ngrid: {model.layers: 3}"), HasSubstr("needs a list of values"));
+  EXPECT_THAT(error("job: j\ngrid: {model.layers: [3, 3]}"), HasSubstr("two runs are called"));
+  EXPECT_THAT(error("job: j\nruns: [a]"), HasSubstr("runs is a map"));
+  std::string many;
+  for (int i = 0; i < 65; ++i) many += fmt::format("{}{}", i == 0 ? "" : ", ", i + 1);
+  EXPECT_THAT(error("job: j\ngrid: {model.layers: [" + many + "], data.seed: [" + many + "]}"),
+              HasSubstr("more than 4096 runs"));
+}
+
+}  // namespace
+}  // namespace trireme::config
