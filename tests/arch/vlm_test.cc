@@ -14,8 +14,7 @@ using config::Job;
 
 Job vlm_job(const std::vector<std::string>& sets) {
   Job job;
-  for (const char* set : {"model.family=vlm", "data.source=scenes"})
-    config::apply_set(job, set);
+  for (const char* set : {"model.family=vlm", "data.source=scenes"}) config::apply_set(job, set);
   for (const std::string& set : sets) config::apply_set(job, set);
   return config::resolve(job, 1, {});
 }
@@ -39,9 +38,9 @@ std::vector<std::string> decoder_of(std::int64_t hidden, std::int64_t layers, st
                                     std::int64_t kv_heads, std::int64_t ffn, std::int64_t vocab,
                                     bool tied) {
   std::vector<std::string> sets = {tied ? "model.tied=true" : "model.tied=false"};
-  for (const auto& [key, value] : {std::pair{"hidden", hidden}, std::pair{"layers", layers},
-                                   std::pair{"heads", heads}, std::pair{"kv_heads", kv_heads},
-                                   std::pair{"ffn", ffn}, std::pair{"vocab", vocab}})
+  for (const auto& [key, value] :
+       {std::pair{"hidden", hidden}, std::pair{"layers", layers}, std::pair{"heads", heads},
+        std::pair{"kv_heads", kv_heads}, std::pair{"ffn", ffn}, std::pair{"vocab", vocab}})
     sets.push_back("model." + std::string(key) + "=" + std::to_string(value));
   return sets;
 }
@@ -51,10 +50,10 @@ std::vector<std::string> with(std::vector<std::string> sets, std::vector<std::st
   return sets;
 }
 
-const std::vector<std::string> kClipL336 = {
-    "vision.image=336",     "vision.patch=14",      "vision.hidden=1024",
-    "vision.heads=16",      "vision.layers=24",     "vision.pre_norm=true",
-    "vision.pooling=class", "vision.activation=quick_gelu"};
+const std::vector<std::string> kClipL336 = {"vision.image=336",     "vision.patch=14",
+                                            "vision.hidden=1024",   "vision.heads=16",
+                                            "vision.layers=24",     "vision.pre_norm=true",
+                                            "vision.pooling=class", "vision.activation=quick_gelu"};
 
 TEST(VlmSpec, Llava7bHasItsPublishedParameters) {
   const std::vector<std::string> sets =
@@ -97,9 +96,9 @@ TEST(VlmSpec, ProjectorsHaveTheirPublishedParameters) {
   EXPECT_EQ(projector({"vision.hidden=1024", "vision.heads=16", "projector.kind=linear",
                        "model.hidden=4096", "model.heads=32"}),
             4'198'400);
-  EXPECT_EQ(projector({"vision.hidden=1024", "vision.heads=16", "model.hidden=5120",
-                       "model.heads=40"}),
-            31'467'520);
+  EXPECT_EQ(
+      projector({"vision.hidden=1024", "vision.heads=16", "model.hidden=5120", "model.heads=40"}),
+      31'467'520);
   // Queries are projected to the decoder's width by one layer more.
   const auto layer = [](std::int64_t in) { return 64 * in + 64; };
   for (const auto& [hidden, parameters] : {std::pair<std::int64_t, std::int64_t>{1024, 63'019'008},

@@ -54,9 +54,7 @@ TEST(Vlm, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(vlm_refusal({"data.documents=true"}), HasSubstr("data.documents"));
   EXPECT_THAT(vlm_refusal({"model.vocab=256"}), HasSubstr("258"));
   EXPECT_THAT(vlm_refusal({"lora.rank=2"}), HasSubstr("no adapters"));
-  EXPECT_THAT(usage_error_of([] {
-                resolve(vlm_job({"parallel.cp=2"}), 2, {});
-              }),
+  EXPECT_THAT(usage_error_of([] { resolve(vlm_job({"parallel.cp=2"}), 2, {}); }),
               HasSubstr("parallel.cp=2"));
 }
 
@@ -72,7 +70,8 @@ TEST(Mrope, SectionsShareOutAHeadsFrequencies) {
   EXPECT_EQ(vlm_resolved({"vlm.mrope=4,2,2"}).vlm.mrope, "4,2,2");
   EXPECT_THAT(vlm_refusal({"vlm.mrope=4,2,3"}), HasSubstr("shares out 9 frequencies"));
   for (const char* broken : {"4,4", "4,2,2,", "4,2,x", "-4,10,2", "4,2,2 mixed"})
-    EXPECT_THAT(vlm_refusal({std::string("vlm.mrope=") + broken}), HasSubstr("needs the frequencies"));
+    EXPECT_THAT(vlm_refusal({std::string("vlm.mrope=") + broken}),
+                HasSubstr("needs the frequencies"));
 }
 
 }  // namespace
