@@ -15,6 +15,7 @@
 #include "trireme/base/error.h"
 #include "trireme/mesh/share.h"
 #include "trireme/ops/attention.h"
+#include "trireme/ops/feed_forward.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 
@@ -106,6 +107,15 @@ at::Tensor activated(const at::Tensor& x, config::Activation activation) {
   TRIREME_CHECK(false, "activation {}", static_cast<int>(activation));
 }
 
+at::Tensor activated_linear(const at::Tensor& x, config::Activation activation,
+                            const at::Tensor& weight, const at::Tensor& bias,
+                            const ops::TensorParallel& tp,
+                            const ops::WeightGradientsPtr& gradients) {
+  if (activation == config::Activation::kGeluTanh)
+    return ops::gelu_linear(x, weight, bias, tp, gradients);
+  return ops::row_linear(activated(x, activation), weight, bias, tp, gradients);
+}
+
 std::vector<at::Tensor> EncoderBlock::forward(const std::vector<at::Tensor>& inputs,
                                               const exec::BlockContext& context) {
   const Sight sight = look_(inputs);
@@ -135,8 +145,8 @@ std::vector<at::Tensor> EncoderBlock::forward(const std::vector<at::Tensor>& inp
       ops::residual_norm(first.stream, out, param(kNorm2), param(kNorm2Bias), norm_eps_, gradients);
   const at::Tensor up =
       ops::column_linear(second.normed, param(kUp), param(kUpBias), tp(), gradients);
-  const at::Tensor down = ops::row_linear(activated(up, encoder_.activation), param(kDown),
-                                          param(kDownBias), tp(), gradients);
+  const at::Tensor down = activated_linear(up, encoder_.activation, param(kDown),
+                                           param(kDownBias), tp(), gradients);
   const at::Tensor y = second.stream + down;
   return {is_packed ? y.squeeze(0) : y};
 }
