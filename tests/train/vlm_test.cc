@@ -106,5 +106,19 @@ TEST(VlmPrecision, TrainsInNarrowTypes) {
     EXPECT_NEAR(harness::run_job(job_of({type}), kSteps).losses.back(), exact, 0.05) << type;
 }
 
+// No sample comes twice within these steps: what a step counts, it counts of questions that it has not learnt from.
+TEST(Recipes, VlmTinyAnswersUnseenQuestions_slow) {
+  const config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / "vlm_tiny.yaml");
+  ASSERT_LE(job.run.steps * job.run.global_batch, job.data.samples);
+  const harness::JobTrace trace = harness::run_job(job, static_cast<int>(job.run.steps));
+  exec::Counts::Count exact;
+  for (auto step = trace.counts.end() - 20; step != trace.counts.end(); ++step) {
+    exact.sum += (*step)[0].sum;
+    exact.of += (*step)[0].of;
+  }
+  EXPECT_EQ(exact.of, 20 * job.run.global_batch);
+  EXPECT_GT(exact.sum / exact.of, 0.9);
+}
+
 }  // namespace
 }  // namespace trireme::train
