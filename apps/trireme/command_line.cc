@@ -87,6 +87,7 @@ Examples:
   trireme data prepare corpus --out data/corpus --tokenizer tokenizer.json --end-of-document '<|endoftext|>'
   trireme data inspect data/book
   trireme data verify data/book
+  trireme data synth vlm data/scenes --count 5000
 )";
 
 constexpr char kGenerateExamples[] = R"(
@@ -253,9 +254,9 @@ void add_checkpoint(CLI::App& root, CheckpointCommands& o, Run& run) {
   convert.callback([&] { run = [&] { return checkpoint_convert(o.convert); }; });
 }
 
-void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, Run& run) {
+void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, SynthOptions& s, Run& run) {
   CLI::App& group =
-      add_command(root, "data", "Prepare, look into and verify datasets", kDataExamples);
+      add_command(root, "data", "Prepare, look into, verify and make datasets", kDataExamples);
   group.require_subcommand(1);
   CLI::App& prepare =
       add_command(group, "prepare", "Turn text files into a token dataset", kDataExamples);
@@ -275,11 +276,15 @@ void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, Run& run) {
   prepare.callback([&] { run = [&] { return data_prepare(p); }; });
   const auto add = [&](const char* name, const char* about, int (*body)(const DatasetOptions&)) {
     CLI::App& app = add_command(group, name, about, kDataExamples);
-    app.add_option("DATASET", d.path, "a directory made by data prepare")->required();
+    app.add_option("DATASET", d.path,
+                   "a directory made by data prepare; or pictures, clips and trajectories: a "
+                   "directory, .tar ('train-*.tar') or list (.json, .csv)")
+        ->required();
     app.callback([&run, &d, body] { run = [&d, body] { return body(d); }; });
   };
   add("inspect", "What a dataset holds", data_inspect);
-  add("verify", "Check every byte of a dataset", data_verify);
+  add("verify", "Check every byte of a dataset, decode every sample", data_verify);
+  add_synth(group, s, run);
 }
 
 void add_generate(CLI::App& root, GenerateOptions& o, Run& run) {
@@ -362,6 +367,7 @@ int run_command_line(int argc, char** argv) {
   CheckpointCommands checkpoint_options;
   PrepareOptions prepare_options;
   DatasetOptions dataset_options;
+  SynthOptions synth_options;
   GenerateOptions generate_options;
   BenchOptions bench_options;
   DiffOptions diff_options;
@@ -378,7 +384,7 @@ int run_command_line(int argc, char** argv) {
   add_explain(root, explain_options, run);
   add_plan(root, plan_options, run);
   add_checkpoint(root, checkpoint_options, run);
-  add_data(root, prepare_options, dataset_options, run);
+  add_data(root, prepare_options, dataset_options, synth_options, run);
   add_generate(root, generate_options, run);
   add_bench(root, bench_options, run);
   add_diff(root, diff_options, run);

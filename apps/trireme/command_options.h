@@ -34,5 +34,6 @@ struct BenchOptions {
 void add_explain(CLI::App& root, ExplainOptions& o, Run& run);
 void add_plan(CLI::App& root, PlanOptions& o, Run& run);
 void add_bench(CLI::App& root, BenchOptions& o, Run& run);
+void add_synth(CLI::App& data, SynthOptions& o, Run& run);
 
 }  // namespace trireme::app

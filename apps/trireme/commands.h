@@ -110,6 +110,25 @@ struct PrepareOptions {
   bool force = false;
 };
 
+// Of data synth. What is left empty or missing is the kind's own default.
+struct SynthOptions {
+  std::string kind;  // text, vlm, video, arm
+  std::string out;
+  std::int64_t count = 1000;
+  std::int64_t validation = -1;
+  std::int64_t seed = 1;
+  std::string task;
+  std::optional<std::int64_t> length;
+  std::string size;  // vlm: "64" or "64:96"; video and arm: "64x48"
+  std::optional<double> aspect;
+  std::optional<int> objects;
+  std::optional<int> questions;
+  std::optional<int> frames;
+  std::optional<double> fps;
+  std::string format;
+  std::optional<std::int64_t> shard;
+};
+
 struct DatasetOptions {
   std::string path;
 };
@@ -229,6 +248,7 @@ int checkpoint_convert(const ConvertOptions& options);
 int data_prepare(const PrepareOptions& options);
 int data_inspect(const DatasetOptions& options);
 int data_verify(const DatasetOptions& options);
+int data_synth(const SynthOptions& options);
 int generate(const GenerateOptions& options);
 int bench_calibrate(const BenchCalibrateOptions& options);
 int bench_collectives(const BenchCollectivesOptions& options);

@@ -1,13 +1,17 @@
 // trireme data prepare|inspect|verify.
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
+#include <future>
+#include <thread>
 
 #include "commands.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/formats/dataset.h"
 #include "trireme/formats/sources.h"
+#include "trireme/media/samples.h"
 
 namespace trireme::app {
 namespace {
@@ -22,6 +26,41 @@ void print(const formats::Dataset& dataset) {
              dataset.digest, dataset.tokenizer.kind(), dataset.tokenizer.vocab_size());
   print_split("train", dataset.train_info);
   print_split("validation", dataset.val_info);
+}
+
+// Whether it is what trireme/media/samples.h opens; else a dataset of tokens, or nothing.
+bool holds_media(const Path& path) {
+  std::error_code cause;
+  if (!std::filesystem::exists(path, cause))
+    return path.string().find_first_of("*{") != std::string::npos;
+  if (!std::filesystem::is_directory(path, cause)) {
+    const std::string ending = path.extension().string();
+    return ending == ".tar" || ending == ".json" || ending == ".csv";
+  }
+  for (const char* name : {"dataset.json", "train.bin", "train.idx", "val.bin", "val.idx"})
+    if (std::filesystem::exists(path / name, cause)) return false;
+  return true;
+}
+
+void print(const std::string& path, const media::Samples& samples) {
+  fmt::print("dataset     {}\ndigest      {}\nholds       {} {}\n", path, samples.digest(),
+             samples.size(), media::name(samples.kind()));
+  if (!samples.classes().empty()) fmt::print("classes     {}\n", samples.classes().size());
+}
+
+// Decodes every sample. Throws Error{kData} after it has named those that are bad.
+void decode_all(const media::Samples& samples) {
+  std::atomic<std::int64_t> next = 0;
+  std::vector<std::future<void>> workers;
+  for (unsigned t = 0; t < std::max(1u, std::thread::hardware_concurrency()); ++t)
+    workers.push_back(std::async(std::launch::async, [&] {
+      for (std::int64_t i; (i = next++) < samples.size();) samples.take(i);
+    }));
+  for (std::future<void>& worker : workers) worker.get();
+  const media::BadReport bad = samples.bad();
+  for (const std::string& reason : bad.reasons) fmt::print("bad         {}\n", reason);
+  if (bad.count > 0)
+    fail(ErrorKind::kData, "{} of {} samples cannot be used", bad.count, samples.size());
 }
 
 std::vector<Path> paths(const std::vector<std::string>& texts) {
@@ -62,11 +101,22 @@ int data_prepare(const PrepareOptions& options) {
 }
 
 int data_inspect(const DatasetOptions& options) {
-  print(formats::open_dataset(options.path));
+  if (holds_media(options.path))
+    print(options.path, media::open_samples({.sources = {options.path}}));
+  else
+    print(formats::open_dataset(options.path));
   return 0;
 }
 
 int data_verify(const DatasetOptions& options) {
+  if (holds_media(options.path)) {
+    const media::Samples samples =
+        media::open_samples({.sources = {options.path}, .bad = media::BadSamples::kSkip});
+    print(options.path, samples);
+    decode_all(samples);
+    fmt::print("every sample can be decoded\n");
+    return 0;
+  }
   const formats::Dataset dataset = formats::verify_dataset(options.path);
   print(dataset);
   fmt::print("every byte is as it was written\n");

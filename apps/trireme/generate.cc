@@ -4,6 +4,7 @@
 #include "commands.h"
 #include "run_directory.h"
 #include "trireme/base/error.h"
+#include "trireme/config/families.h"
 #include "trireme/formats/tokenizer.h"
 #include "workers.h"
 
@@ -13,6 +14,9 @@ int generate(const GenerateOptions& options) {
   const Path checkpoint = find_checkpoint(options.checkpoint);
   const formats::Manifest manifest = formats::verify_checkpoint(checkpoint);
   const config::Job job = config::parse_job(manifest.job, checkpoint.string());
+  if (!config::is_decoder(job.model.family))
+    fail(ErrorKind::kUsage, "{}: a model of family {} does not write text here; gpt and llama do",
+         checkpoint.string(), config::name(job.model.family));
   // RUNDIR/checkpoints/step-N
   const Path vocabulary = checkpoint.parent_path().parent_path() / kVocabularyName;
   if (!std::filesystem::exists(vocabulary))

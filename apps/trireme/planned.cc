@@ -11,6 +11,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/config/families.h"
+#include "trireme/config/made_up.h"
 #include "trireme/config/fields.h"
 #include "trireme/config/phases.h"
 #include "trireme/config/resolve.h"
@@ -121,7 +122,11 @@ void check_early(const config::Job& job, const Place& place) {
   // Without a vocabulary of its own or the data's, any will do to check the rest.
   constexpr std::int64_t kSomeVocab = 65536;  // stands for that of data that are not there yet
   try {
-    plan_job(job, place.world, {.vocab = job.model.vocab == 0 ? kSomeVocab : 0});
+    const config::MadeUpSource* known = config::made_up(job.data.source);
+    plan_job(job, place.world,
+             known != nullptr
+                 ? known->facts
+                 : config::DatasetFacts{.vocab = job.model.vocab == 0 ? kSomeVocab : 0});
   } catch (const Error& error) {
     // Whether recompute.memory is enough depends on the vocabulary, and on a micro_batch that may be looked for.
     if (error.kind() != ErrorKind::kNoRoom) throw;

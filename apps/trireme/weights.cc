@@ -2,8 +2,11 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
+#include <set>
 
+#include "trireme/arch/training.h"
 #include "trireme/base/error.h"
 #include "trireme/formats/manifest.h"
 
@@ -35,6 +38,20 @@ void check_shape(const Path& directory, const formats::ManifestUnit& unit,
          fmt::join(needed.shape, ", "));
 }
 
+// Of units that train, all but adapters.
+std::vector<std::string> drawn_units(const arch::ModelSpec& model,
+                                     const std::set<std::string>& stored) {
+  std::vector<std::string> names;
+  for (std::size_t unit = 0; unit < model.units.size(); ++unit) {
+    const arch::UnitSpec& spec = model.units[unit];
+    const bool here = std::ranges::any_of(
+        spec.params, [&](const arch::ParamSpec& param) { return stored.contains(param.name); });
+    if (!here && model.program.units[unit].trainable && !arch::holds_adapters(spec.name))
+      names.push_back(spec.name);
+  }
+  return names;
+}
+
 }  // namespace
 
 std::string describe_weights(const Path& directory, const arch::ModelSpec& model) {
@@ -43,8 +60,10 @@ std::string describe_weights(const Path& directory, const arch::ModelSpec& model
   for (const arch::UnitSpec& unit : model.units)
     for (const arch::ParamSpec& param : unit.params) own[param.name] = &param;
   std::vector<std::string> unused;
+  std::set<std::string> stored;
   for (const formats::ManifestUnit& unit : manifest.units)
     for (const formats::ManifestParameter& param : unit.parameters) {
+      stored.insert(param.name);
       const auto found = own.find(param.name);
       if (found != own.end())
         check_shape(directory, unit, param, *found->second);
@@ -52,6 +71,9 @@ std::string describe_weights(const Path& directory, const arch::ModelSpec& model
         unused.push_back(param.name);
     }
   std::string text = fmt::format("{} (step {})", directory.string(), manifest.step);
+  if (const std::vector<std::string> drawn = drawn_units(model, stored); !drawn.empty())
+    text += fmt::format("; it has nothing of {}, which begin with random values",
+                        fmt::join(drawn, ", "));
   if (unused.empty()) return text;
   const std::size_t count = unused.size();
   unused.resize(std::min(count, kNamed));

@@ -44,6 +44,7 @@ TEST(Help, EveryCommandHasExamples) {
                                                           {"data", "prepare"},
                                                           {"data", "inspect"},
                                                           {"data", "verify"},
+                                                          {"data", "synth"},
                                                           {"generate"},
                                                           {"diff"},
                                                           {"doctor"},
@@ -177,6 +178,27 @@ TEST(Explain, ThePictureOfTheDocsIsWhatTheCodeDraws) {
   EXPECT_EQ(read_file(picture), drawn.out);
 }
 
+TEST(Data, SynthMakesWhatInspectAndVerifyRead) {
+  const Desk desk;
+  const Result made = desk.run({"data", "synth", "vlm", "scenes", "--count", "12", "--size",
+                                "32:48", "--aspect", "2", "--format", "png"});
+  EXPECT_EQ(made.exit_code, 0) << made.err;
+  EXPECT_THAT(made.out, HasSubstr("13 samples in scenes"));
+  EXPECT_THAT(desk.run({"data", "inspect", "scenes/train-*.tar"}).out,
+              HasSubstr("12 pictures with captions"));
+  EXPECT_THAT(desk.run({"data", "verify", "scenes/train-000000.tar"}).out,
+              HasSubstr("every sample can be decoded"));
+  EXPECT_EQ(desk.run({"data", "synth", "vlm", "scenes"}).exit_code, 2);
+  EXPECT_THAT(desk.run({"data", "synth", "text", "t", "--aspect", "2"}).err,
+              HasSubstr("data synth text has no --aspect"));
+  desk.write("cats/tabby/a.jpg", "no picture");
+  const Result bad = desk.run({"data", "verify", "cats"});
+  EXPECT_EQ(bad.exit_code, 3);
+  EXPECT_THAT(bad.out, HasSubstr("cats/tabby/a.jpg: begins like neither"));
+  EXPECT_EQ(desk.run({"data", "synth", "text", "words", "--count", "30"}).exit_code, 0);
+  EXPECT_EQ(desk.run({"data", "prepare", "words/words.txt", "--out", "tokens"}).exit_code, 0);
+}
+
 TEST(Data, PreparesInspectsAndVerifies) {
   const Desk desk;
   std::string text;
@@ -212,7 +234,8 @@ TEST(BenchPlanner, PrintsAScoreboardAndRefusesBadTables) {
   const Result table = run({"tables", "--rows"});
   EXPECT_EQ(table.exit_code, 0) << table.err;
   EXPECT_THAT(table.out, HasSubstr("7.5B ZeRO-1 on 64"));
-  EXPECT_THAT(table.out, HasSubstr("1 of 1 bars met; 0 have nothing to be met on; 0 cases not scored"));
+  EXPECT_THAT(table.out,
+              HasSubstr("1 of 1 bars met; 0 have nothing to be met on; 0 cases not scored"));
   const Result json = run({"tables", "--format", "json"});
   EXPECT_EQ(parse_json(json.out, "scoreboard")["tables"][0]["abilities"][0]["met"], true);
 

@@ -6,10 +6,14 @@
 #include <filesystem>
 
 #include "tests/config/error_of.h"
+#include "trireme/config/made_up.h"
+#include "trireme/config/phases.h"
+#include "trireme/config/sweep.h"
 
 namespace trireme::config {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -201,19 +205,43 @@ TEST(Notes, SpeakOnlyWhereBitsOrShardsSurprise) {
 Job recipe(const char* name) { return load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / name); }
 
 // Every recipe loads, resolves on the byte vocabulary, says how to run it, and can be executed.
+// Ranks that a recipe's first line starts.
+int ranks_of(const std::string& text) {
+  const std::size_t found = text.find("--ranks ");
+  return found == std::string::npos ? 1 : std::stoi(text.substr(found + 8));
+}
+
 TEST(Recipes, LoadAndResolve) {
   int seen = 0;
   for (const auto& entry :
        std::filesystem::directory_iterator(Path(TRIREME_SOURCE_DIR) / "recipes")) {
+    if (entry.is_directory()) continue;
     SCOPED_TRACE(entry.path().string());
-    const Job job = resolve(load_job(entry.path()), 1, {.vocab = 256});
-    EXPECT_EQ(parse_job(print_yaml(job), "lock"), job);
-    EXPECT_EQ(job.data.path, "");
-    EXPECT_THAT(read_file(entry.path()),
-                HasSubstr("# Run: trireme train recipes/" + entry.path().filename().string()));
+    const std::string text = read_file(entry.path());
+    for (const Phase& phase : load_phases(entry.path())) {
+      const MadeUpSource* made_up = config::made_up(phase.job.data.source);
+      const DatasetFacts facts = made_up != nullptr ? made_up->facts : DatasetFacts{.vocab = 256};
+      const Job job = resolve(phase.job, ranks_of(text), facts);
+      EXPECT_EQ(parse_job(print_yaml(job), "lock"), job);
+      EXPECT_EQ(job.data.path, "");
+    }
+    const std::string name = entry.path().filename().string();
+    EXPECT_THAT(text, AnyOf(HasSubstr("# Run: trireme train recipes/" + name),
+                            HasSubstr("# Run: trireme explain recipes/" + name)));
     ++seen;
   }
   EXPECT_GE(seen, 6);
+}
+
+TEST(Recipes, SweepsNameJobsThatAreThere) {
+  const Path folder = Path(TRIREME_SOURCE_DIR) / "recipes" / "sweeps";
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    SCOPED_TRACE(entry.path().string());
+    const Sweep sweep = load_sweep(entry.path());
+    EXPECT_TRUE(std::filesystem::is_regular_file(folder / sweep.job)) << sweep.job;
+    EXPECT_THAT(read_file(entry.path()),
+                HasSubstr("# Run: trireme sweep recipes/sweeps/" + entry.path().filename().string()));
+  }
 }
 
 // DESIGN, section 5: sizes that others rely on.

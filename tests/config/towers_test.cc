@@ -83,8 +83,8 @@ TEST(Towers, DataMustFit) {
   EXPECT_THAT(refusal({"data.source=stripes"}, {}), HasSubstr("family gpt reads text"));
   EXPECT_THAT(refusal(kVit, {"vision.classes=4"}), HasSubstr("set vision.classes=5 (or 0)"));
   EXPECT_THAT(refusal(kClip, {"model.vocab=255"}), HasSubstr("set model.vocab=256"));
-  EXPECT_THAT(refusal(kClip, {"model.seq_len=54"}),
-              HasSubstr("captions have up to 55 tokens with their end; set model.seq_len=55"));
+  EXPECT_THAT(refusal(kClip, {"model.seq_len=53"}),
+              HasSubstr("captions have up to 54 tokens with their end; set model.seq_len=54"));
 }
 
 TEST(Towers, LayoutsMustFit) {

@@ -19,6 +19,8 @@
 #include "trireme/formats/safetensors.h"
 #include "trireme/formats/token_file.h"
 #include "trireme/formats/tokenizer.h"
+#include "trireme/media/tar.h"
+#include "trireme/media/tar_header.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/schedules/csv.h"
 #include "trireme/plan/schedules/schedule.h"
@@ -235,6 +237,50 @@ Seeds hugging_face() {
           R"({"metadata": {"total_size": 8}, "weight_map": {"a": "model-1.safetensors"}})"};
 }
 
+Seeds tars() {
+  const harness::ScratchDirectory scratch;
+  media::TarWriter writer(scratch / "a");
+  writer.add("dir/000.jpg", "picture");
+  writer.add("dir/000.seg.png", std::string(600, 'p'));
+  writer.add(std::string(120, 'd') + "/001.txt", "");
+  writer.finish();
+  const std::string tar = read_file(scratch / "a");
+  // The first member's body as a name and as records for the next.
+  std::string gnu = tar, pax = tar;
+  gnu[media::kType.at] = 'L';
+  pax[media::kType.at] = 'x';
+  pax.replace(media::kTarBlock, 7, "7 p=at\n");
+  return {tar, gnu, pax};
+}
+
+std::string npy(const std::string& type, const std::string& shape, const std::string& values) {
+  const std::string header =
+      "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }\n";
+  return std::string("\x93NUMPY\x01\0", 8) + static_cast<char>(header.size()) + '\0' + header +
+         values;
+}
+
+// A zip of one stored member.
+std::string npz(const std::string& name, const std::string& body) {
+  const auto number = [](std::uint64_t value, int bytes) {
+    std::string text;
+    for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i));
+    return text;
+  };
+  const std::string sizes = number(0, 4) + number(body.size(), 4) + number(body.size(), 4);
+  const std::string local = "PK\3\4" + number(20, 2) + number(0, 8) + sizes +
+                            number(name.size(), 2) + number(0, 2) + name + body;
+  const std::string entry = "PK\1\2" + number(20, 2) + number(20, 2) + number(0, 8) + sizes +
+                            number(name.size(), 2) + number(0, 16) + name;
+  return local + entry + "PK\5\6" + number(0, 4) + number(1, 2) + number(1, 2) +
+         number(entry.size(), 4) + number(local.size(), 4) + number(0, 2);
+}
+
+Seeds arrays() {
+  const std::string bytes = npy("|u1", "(2, 3)", "abcdef"), floats = npy("<f4", "(2,)", "12345678");
+  return {bytes, floats, npz("states.npy", floats), npz("observations.npy", bytes)};
+}
+
 }  // namespace
 
 std::map<std::string, std::vector<std::string>> seeds() {
@@ -264,6 +310,12 @@ std::map<std::string, std::vector<std::string>> seeds() {
             "delay=300ms",
             "generation=each phase=checkpoint fs.write=5: short=50;start=links:exit=0;op-end=2 "
             "what=send:throw"}},
+          {"tar", tars()},
+          {"npz", arrays()},
+          {"lists",
+           {R"([{"id": "7", "label": "Moving a cup up", "template": "Moving [something] up"}])",
+            R"({"Moving something up": "1", "Holding something": "0"})",
+            "videos/a b.mp4 4\nvideos/b.mp4::11\nepisode_1\n"}},
           {"event", {"rank killed|host|step|signal 9|restarted"}},
           {"train_state",
            {R"({"updates":3,"non_finite":1})",

@@ -78,6 +78,8 @@ class BoundModel {
     switch (param.init.kind) {
       case arch::Init::Kind::kZeros: return value.zero_();
       case arch::Init::Kind::kOnes: return value.fill_(1);
+      case arch::Init::Kind::kConstant: return value.fill_(param.init.value);
+      case arch::Init::Kind::kIdentity:
       case arch::Init::Kind::kNormal: break;
     }
     return value.normal_(0, param.init.std,

@@ -6,6 +6,7 @@
 
 #include "trireme/arch/layout.h"
 #include "trireme/comm/local/local_world.h"
+#include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
 #include "trireme/data/random_tokens.h"
 #include "trireme/data/source.h"
@@ -70,7 +71,11 @@ int world_of(const config::Job& job) {
 }
 
 config::Job resolve(const config::Job& job) {
-  return config::resolve(job, world_of(job), {.vocab = job.model.vocab == 0 ? 256 : 0});
+  const config::MadeUpSource* known = config::made_up(job.data.source);
+  return config::resolve(job, world_of(job),
+                         known != nullptr
+                             ? known->facts
+                             : config::DatasetFacts{.vocab = job.model.vocab == 0 ? 256 : 0});
 }
 
 }  // namespace
@@ -99,6 +104,7 @@ JobTrace run_job(const config::Job& job, int steps) {
       if (rank.rank() > 0) continue;
       trace.losses.push_back(result.loss);
       trace.grad_norms.push_back(result.grad_norm);
+      trace.counts.push_back(result.counts);
     }
     std::lock_guard lock(mutex);
     place(session.session(), trace);

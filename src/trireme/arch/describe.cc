@@ -4,11 +4,16 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/arch/action.h"
 #include "trireme/arch/clip.h"
+#include "trireme/arch/hnet.h"
+#include "trireme/arch/jepa.h"
 #include "trireme/arch/language_model.h"
 #include "trireme/arch/layout.h"
+#include "trireme/arch/probe.h"
 #include "trireme/arch/recompute.h"
 #include "trireme/arch/vit.h"
+#include "trireme/arch/vlm.h"
 #include "trireme/base/error.h"
 
 namespace trireme::arch {
@@ -18,8 +23,13 @@ ModelSpec family_spec(const config::Job& job, const PerRank& rank, const Trainin
   switch (job.model.family) {
     case config::Family::kGpt: return gpt_spec(job.model, rank, training);
     case config::Family::kLlama: return llama_spec(job.model, rank, training);
+    case config::Family::kJepa: return jepa_spec(job, rank, training);
+    case config::Family::kProbe: return probe_spec(job, rank, training);
+    case config::Family::kJepaAc: return action_spec(job, rank, training);
     case config::Family::kVit: return vit_spec(job, rank, training);
     case config::Family::kClip: return clip_spec(job, rank, training);
+    case config::Family::kHnet: return hnet_spec(job, rank, training);
+    case config::Family::kVlm: return vlm_spec(job, rank, training);
     default: break;
   }
   TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));

@@ -26,11 +26,18 @@ PerRank as_rank(const Graph& graph, const Encoder& encoder, const std::string& n
   rank.micro_batch = encoder.sequences;
   rank.compute = graph.types().of(node);
   rank.sequence = false;
+  if (encoder.replicated) rank.tp = 1;
   return rank;
 }
 
 std::int64_t element(const Graph& graph) {
   return static_cast<std::int64_t>(size_of(graph.rank().compute));
+}
+
+// Parameters that are cut over tp, as every rank's own.
+std::vector<ParamSpec> whole(std::vector<ParamSpec> params) {
+  for (ParamSpec& param : params) param.cut = {};
+  return params;
 }
 
 Cut rows_cut(std::vector<CutSegment> segments) {
@@ -102,16 +109,18 @@ std::vector<ParamSpec> block_params(const Encoder& encoder, const std::string& p
   const CutSegment heads{.granules = encoder.heads, .size = d / encoder.heads};
   const CutSegment features{.granules = ffn};
   const Cut qkv = rows_cut({heads, heads, heads});
-  return joined({norm_params(prefix + "norm1", d),
-                 {drawn(prefix + "attn.qkv.weight", {3 * d, d}, encoder.init_std, qkv),
-                  zeros(prefix + "attn.qkv.bias", 3 * d, qkv),
-                  drawn(prefix + "attn.proj.weight", {d, d}, residual, columns_cut(heads)),
-                  zeros(prefix + "attn.proj.bias", d)},
-                 norm_params(prefix + "norm2", d),
-                 {drawn(prefix + "mlp.fc1.weight", {ffn, d}, encoder.init_std, rows_cut({features})),
-                  zeros(prefix + "mlp.fc1.bias", ffn, rows_cut({features})),
-                  drawn(prefix + "mlp.fc2.weight", {d, ffn}, residual, columns_cut(features)),
-                  zeros(prefix + "mlp.fc2.bias", d)}});
+  std::vector<ParamSpec> params =
+      joined({norm_params(prefix + "norm1", d),
+              {drawn(prefix + "attn.qkv.weight", {3 * d, d}, encoder.init_std, qkv),
+               zeros(prefix + "attn.qkv.bias", 3 * d, qkv),
+               drawn(prefix + "attn.proj.weight", {d, d}, residual, columns_cut(heads)),
+               zeros(prefix + "attn.proj.bias", d)},
+              norm_params(prefix + "norm2", d),
+              {drawn(prefix + "mlp.fc1.weight", {ffn, d}, encoder.init_std, rows_cut({features})),
+               zeros(prefix + "mlp.fc1.bias", ffn, rows_cut({features})),
+               drawn(prefix + "mlp.fc2.weight", {d, ffn}, residual, columns_cut(features)),
+               zeros(prefix + "mlp.fc2.bias", d)}});
+  return encoder.replicated ? whole(std::move(params)) : params;
 }
 
 plan::Value activation(const Graph& graph, const Encoder& encoder, std::string name) {
@@ -122,7 +131,7 @@ plan::Value activation(const Graph& graph, const Encoder& encoder, std::string n
           .bytes = encoder.rows() * encoder.hidden * element(graph),
           .shape = shape,
           .whole = graph.rank().tp > 1,
-          .varies = encoder.packed};
+          .varies = encoder.packed || encoder.varies};
 }
 
 plan::ValueId block_node(Graph& graph, const Encoder& encoder, std::string name, plan::UnitId unit,
@@ -131,16 +140,15 @@ plan::ValueId block_node(Graph& graph, const Encoder& encoder, std::string name,
   const config::Model model = as_model(encoder);
   const PerRank rank = as_rank(graph, encoder, name);
   const Sizes sizes(model, rank);
-  const std::vector<ParamSpec>& params =
-      graph.spec().units[static_cast<std::size_t>(unit)].params;
+  const std::vector<ParamSpec>& params = graph.spec().units[static_cast<std::size_t>(unit)].params;
   const bool trains = graph.spec().program.units[static_cast<std::size_t>(unit)].trainable;
-  TrainedBlock block{.statistics = 2,
-                     .norm_flops = kNormFlops,
-                     .inner = (encoder.activation == config::Activation::kGeluTanh ? 1 : 2) *
-                              sizes.ffn,
-                     .sums = 4,
-                     .gradients = {.input = !teacher && graph.reached(x), .own = trains},
-                     .causal = encoder.causal};
+  TrainedBlock block{
+      .statistics = 2,
+      .norm_flops = kNormFlops,
+      .inner = (encoder.activation == config::Activation::kGeluTanh ? 1 : 2) * sizes.ffn,
+      .sums = 4,
+      .gradients = {.input = !teacher && graph.reached(x), .own = trains},
+      .causal = encoder.causal};
   block.qkv = layers_of(params, {2}, 0, rank, 0);
   block.out = layers_of(params, {4}, 1, rank, 0);
   block.up = layers_of(params, {8}, 0, rank, 0);

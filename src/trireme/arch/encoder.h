@@ -21,7 +21,9 @@ struct Encoder {
   // Sequences follow one another in [rows, hidden], rows differing from micro-batch to micro-batch, and at most
   // `sequences` * `tokens`; else activations are [sequences, tokens, hidden].
   bool packed = false;
+  bool varies = false;  // `sequences` is the most that a micro-batch can have
   bool causal = false;
+  bool replicated = false;  // every tp rank has and computes all of it
   config::Activation activation = config::Activation::kGelu;
   double init_std = 0.02;
 

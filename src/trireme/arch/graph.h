@@ -46,6 +46,7 @@ class Graph {
   void adapt(std::vector<int> weights, UnitSpec adapters);
 
   ModelSpec& spec() { return spec_; }
+  const ModelSpec& spec() const { return spec_; }
   // Checks the program.
   ModelSpec build() &&;
 

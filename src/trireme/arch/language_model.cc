@@ -27,20 +27,18 @@ struct BlockSpec {
   TrainedBlock block;
 };
 
-// Builds the chain embed -> blocks -> head; families add their parameters.
+// Builds the chain embed -> blocks -> head on a graph; families add their parameters.
 class Chain {
  public:
-  Chain(std::string name, const Model& model, const Sizes& sizes, const PerRank& rank,
-        const Training& training)
-      : model_(model),
-        sizes_(sizes),
-        rank_(rank),
-        training_(training),
-        graph_(std::move(name), rank, training),
-        tokens_(graph_.input("tokens", sizes.tokens * 8)),
-        targets_(graph_.input("targets", sizes.tokens * 8)) {
-    if (rank.documents) positions_ = graph_.input("positions", sizes.tokens * 8);
+  // Behind inputs of its own.
+  Chain(Graph& graph, const Model& model, const Sizes& sizes)
+      : Chain(graph, model, sizes, {}, graph.input("tokens", sizes.tokens * 8)) {
+    targets_ = graph_.input("targets", sizes.tokens * 8);
+    if (rank_.documents) positions_ = graph_.input("positions", sizes.tokens * 8);
   }
+  // Behind what another node has embedded.
+  Chain(Graph& graph, const Model& model, const Sizes& sizes, const Embedded& embedded)
+      : Chain(graph, model, sizes, embedded, -1) {}
 
   void embed(std::vector<ParamSpec> params, std::int64_t saved_bytes) {
     node({.name = "embed",
@@ -95,17 +93,23 @@ class Chain {
          .exchanges = exchanges("head").head(head)},
         head_work(model_, sizes_of("head"), rank_, head), std::move(params),
         {.name = "loss", .bytes = sizes_.statistic});
-    if (model_.tied) graph_.bind({.unit = 0, .param = 0});
-  }
-
-  ModelSpec build() && {
-    ModelSpec spec = std::move(graph_).build();
-    spec.sample_tokens = model_.seq_len;
-    set_flops_per_token(spec, model_);
-    return spec;
+    if (model_.tied) graph_.bind({.unit = embed_, .param = 0});
   }
 
  private:
+  Chain(Graph& graph, const Model& model, const Sizes& sizes, const Embedded& embedded,
+        plan::ValueId tokens)
+      : model_(model),
+        sizes_(sizes),
+        rank_(graph.rank()),
+        training_(graph.training()),
+        graph_(graph),
+        tokens_(tokens),
+        targets_(embedded.targets),
+        positions_(embedded.positions),
+        x_(embedded.x),
+        embed_(embedded.unit) {}
+
   std::vector<plan::ValueId> with_positions(plan::ValueId value) const {
     if (positions_ < 0) return {value};
     return {value, positions_};
@@ -150,6 +154,7 @@ class Chain {
   void node(plan::Node node, Work work, std::vector<ParamSpec> params, plan::Value writes) {
     work.saved_bytes += converted_bytes(node);
     const plan::UnitId unit = graph_.unit({.name = node.name, .params = std::move(params)});
+    if (embed_ < 0) embed_ = unit;
     x_ = graph_.node(std::move(node), work, {unit}, {std::move(writes)})[0];
   }
 
@@ -157,13 +162,21 @@ class Chain {
   const Sizes& sizes_;
   const PerRank& rank_;
   const Training& training_;
-  Graph graph_;
+  Graph& graph_;
   plan::ValueId tokens_;
   plan::ValueId targets_;
-  plan::ValueId positions_ = -1;  // none: samples are one document
-  plan::ValueId x_ = -1;
+  plan::ValueId positions_;  // -1: samples are one document
+  plan::ValueId x_;
+  plan::UnitId embed_;
   int blocks_ = 0;
 };
+
+ModelSpec built(Graph graph, const Model& model) {
+  ModelSpec spec = std::move(graph).build();
+  spec.sample_tokens = model.seq_len;
+  set_flops_per_token(spec, model);
+  return spec;
+}
 
 // Matrices are drawn from N(0, init_std^2); those that write to the residual stream from a deviation
 // smaller by sqrt(2 layers) (GPT-2's report; Megatron does so for every family).
@@ -232,7 +245,8 @@ ModelSpec gpt_spec(const Model& model, const PerRank& rank, const Training& trai
   const std::int64_t ffn = model.ffn;
   const Cut qkv = Cuts::rows({cut.q, cut.kv, cut.kv});
   const Cut features = Cuts::rows({Cuts::each(ffn)});
-  Chain chain("gpt", model, sizes, rank, training);
+  Graph graph("gpt", rank, training);
+  Chain chain(graph, model, sizes);
   chain.embed({matrix("transformer.wte.weight", model.vocab, d, init.matrix,
                       Cuts::rows({Cuts::each(model.vocab)})),
                matrix("transformer.wpe.weight", model.seq_len, d, init.matrix, cut.whole)},
@@ -266,49 +280,74 @@ ModelSpec gpt_spec(const Model& model, const PerRank& rank, const Training& trai
     head.push_back(matrix("lm_head.weight", model.vocab, d, init.matrix,
                           Cuts::rows({Cuts::each(model.vocab)})));
   chain.head(std::move(head), 2);
-  return std::move(chain).build();
+  return built(std::move(graph), model);
 }
 
-ModelSpec llama_spec(const Model& model, const PerRank& rank, const Training& training) {
-  const Sizes sizes(model, rank);
+namespace {
+
+// Blocks and head of Llama; with `qk_norm` gains of queries and keys behind the other parameters of a block.
+void llama_blocks(Chain& chain, const Model& model, const Sizes& sizes, const PerRank& rank,
+                  bool qk_norm) {
   const Initial init(model);
   const Cuts cut(model, rank);
   const std::int64_t d = sizes.d;
   const std::int64_t kv = cut.width * model.kv_heads;
   const std::int64_t ffn = model.ffn;
   const Cut features = Cuts::rows({Cuts::each(ffn)});
-  Chain chain("llama", model, sizes, rank, training);
-  chain.embed({matrix("model.embed_tokens.weight", model.vocab, d, init.matrix,
-                      Cuts::rows({Cuts::each(model.vocab)}))},
-              0);
+  const Cut own_heads{.partial = rank.tp > 1};
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
     const std::string h = fmt::format("model.layers.{}.", layer);
-    chain.block(
-        {.params = {gain(h + "input_layernorm.weight", d, cut.whole),
-                    matrix(h + "self_attn.q_proj.weight", d, d, init.matrix, Cuts::rows({cut.q})),
-                    matrix(h + "self_attn.k_proj.weight", kv, d, init.matrix, Cuts::rows({cut.kv})),
-                    matrix(h + "self_attn.v_proj.weight", kv, d, init.matrix, Cuts::rows({cut.kv})),
-                    matrix(h + "self_attn.o_proj.weight", d, d, init.residual,
-                           Cuts::columns({cut.q})),
-                    gain(h + "post_attention_layernorm.weight", d, cut.whole),
-                    matrix(h + "mlp.gate_proj.weight", ffn, d, init.matrix, features),
-                    matrix(h + "mlp.up_proj.weight", ffn, d, init.matrix, features),
-                    matrix(h + "mlp.down_proj.weight", d, ffn, init.residual,
-                           Cuts::columns({Cuts::each(ffn)}))},
-         .attention = {1, 2, 3, 4},
-         .mlp = {6, 7, 8},
-         .block = {.statistics = 1,
-                   .norm_flops = kRmsNormFlops,
-                   .inner = 2 * sizes.ffn,
-                   .rotated = cut.width,
-                   .sums = 2}});
+    BlockSpec block = {
+        .params = {gain(h + "input_layernorm.weight", d, cut.whole),
+                   matrix(h + "self_attn.q_proj.weight", d, d, init.matrix, Cuts::rows({cut.q})),
+                   matrix(h + "self_attn.k_proj.weight", kv, d, init.matrix, Cuts::rows({cut.kv})),
+                   matrix(h + "self_attn.v_proj.weight", kv, d, init.matrix, Cuts::rows({cut.kv})),
+                   matrix(h + "self_attn.o_proj.weight", d, d, init.residual,
+                          Cuts::columns({cut.q})),
+                   gain(h + "post_attention_layernorm.weight", d, cut.whole),
+                   matrix(h + "mlp.gate_proj.weight", ffn, d, init.matrix, features),
+                   matrix(h + "mlp.up_proj.weight", ffn, d, init.matrix, features),
+                   matrix(h + "mlp.down_proj.weight", d, ffn, init.residual,
+                          Cuts::columns({Cuts::each(ffn)}))},
+        .attention = {1, 2, 3, 4},
+        .mlp = {6, 7, 8},
+        .block = {.statistics = 1,
+                  .norm_flops = kRmsNormFlops,
+                  .inner = 2 * sizes.ffn,
+                  .rotated = cut.width,
+                  .sums = 2}};
+    if (qk_norm)
+      for (const char* name : {"self_attn.q_norm.weight", "self_attn.k_norm.weight"})
+        block.params.push_back(gain(h + name, cut.width, own_heads));
+    chain.block(std::move(block));
   }
   std::vector<ParamSpec> head = {gain("model.norm.weight", d, cut.whole)};
   if (!model.tied)
     head.push_back(matrix("lm_head.weight", model.vocab, d, init.matrix,
                           Cuts::rows({Cuts::each(model.vocab)})));
   chain.head(std::move(head), 1);
-  return std::move(chain).build();
+}
+
+}  // namespace
+
+ModelSpec llama_spec(const Model& model, const PerRank& rank, const Training& training) {
+  const Sizes sizes(model, rank);
+  Graph graph("llama", rank, training);
+  Chain chain(graph, model, sizes);
+  chain.embed({llama_embedding(model)}, 0);
+  llama_blocks(chain, model, sizes, rank, false);
+  return built(std::move(graph), model);
+}
+
+ParamSpec llama_embedding(const Model& model) {
+  return matrix("model.embed_tokens.weight", model.vocab, model.hidden, Initial(model).matrix,
+                Cuts::rows({Cuts::each(model.vocab)}));
+}
+
+void llama_behind(Graph& graph, const Model& model, const Embedded& embedded, bool qk_norm) {
+  const Sizes sizes(model, graph.rank());
+  Chain chain(graph, model, sizes, embedded);
+  llama_blocks(chain, model, sizes, graph.rank(), qk_norm);
 }
 
 }  // namespace trireme::arch

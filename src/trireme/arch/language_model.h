@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "trireme/arch/graph.h"
 #include "trireme/arch/per_rank.h"
 #include "trireme/arch/spec.h"
 #include "trireme/arch/training.h"
@@ -22,5 +23,20 @@ ModelSpec gpt_spec(const config::Model& model, const PerRank& rank, const Traini
 // attention, no biases. Layout and inputs as above.
 ModelSpec llama_spec(const config::Model& model, const PerRank& rank,
                      const Training& training = {});
+
+// Llama's table of tokens, the first parameter of the unit that embeds.
+ParamSpec llama_embedding(const config::Model& model);
+
+// What another family's nodes have embedded: x as unit `embed` would write it, by the unit whose first parameter a tied
+// head shares; the inputs that are read beside it.
+struct Embedded {
+  plan::ValueId x = -1;
+  plan::ValueId targets = -1;
+  plan::ValueId positions = -1;
+  plan::UnitId unit = -1;
+};
+// Adds blocks and head of Llama; with `qk_norm` an RMS norm of each head's queries and keys (Qwen3), whose gains are a
+// block's last two parameters.
+void llama_behind(Graph& graph, const config::Model& model, const Embedded& embedded, bool qk_norm);
 
 }  // namespace trireme::arch

@@ -47,12 +47,15 @@ formats::Manifest load(const Path& directory, exec::Units& units,
 std::set<std::string> needed_files(const formats::Manifest& manifest, const exec::Units& units,
                                    const std::vector<arch::UnitSpec>& specs);
 
+// What becomes of units that train and of which a checkpoint has nothing: a probe's, on another run's tower.
+enum class NewUnits { kRefused, kAsDrawn };
+
 // Fills this rank's parameters, of all units or of those wanted, by name from a checkpoint of another run under any layout,
 // converted to the type they have here. Adapters that it lacks stay as they are. Every byte is verified before any
 // tensor changes. Throws Error{kData} naming parameters that are missing or of another shape. Call Units::refresh()
 // afterwards.
 void load_weights(const Path& directory, exec::Units& units,
-                  const std::vector<arch::UnitSpec>& specs);
+                  const std::vector<arch::UnitSpec>& specs, NewUnits news = NewUnits::kRefused);
 void load_weights(const Path& directory, exec::Units& units,
                   const std::vector<arch::UnitSpec>& specs,
                   const std::vector<plan::UnitId>& wanted);

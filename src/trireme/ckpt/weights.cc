@@ -25,6 +25,10 @@ class Parameters {
   }
 
   bool has(const arch::ParamSpec& param) const { return places_.contains(param.name); }
+  bool has_any(const arch::UnitSpec& unit) const {
+    return std::ranges::any_of(unit.params, [&](const auto& param) { return has(param); });
+  }
+  const Path& directory() const { return stored_.directory(); }
 
   // Throws Error{kData} if it has another shape.
   void check(const arch::ParamSpec& param) const {
@@ -70,8 +74,8 @@ class Parameters {
   std::map<std::string, Place> places_;
 };
 
-void check_all(const Parameters& stored, const Path& directory,
-               const std::vector<arch::UnitSpec>& specs, const std::vector<plan::UnitId>& wanted) {
+void check_all(const Parameters& stored, const std::vector<arch::UnitSpec>& specs,
+               const std::vector<plan::UnitId>& wanted) {
   constexpr std::size_t kNamed = 5;
   std::vector<std::string> missing;
   for (plan::UnitId unit : wanted) {
@@ -90,17 +94,16 @@ void check_all(const Parameters& stored, const Path& directory,
   fail(ErrorKind::kData,
        "{}: lacks {}{}, which this model begins with; begin with the weights of a model of this "
        "kind, whole (not of checkpoint.trainable_only)",
-       directory.string(), fmt::join(missing, ", "), more);
+       stored.directory().string(), fmt::join(missing, ", "), more);
 }
 
 // use(slice, value) for the parameters of each wanted unit that this rank holds, with the stored values; what is not
 // stored is as it is here.
 template <typename Use>
-void for_stored(const Path& directory, const exec::Units& units,
+void for_stored(const Parameters& stored, const exec::Units& units,
                 const std::vector<arch::UnitSpec>& specs, const std::vector<plan::UnitId>& wanted,
                 const Use& use) {
-  const Parameters stored(directory);
-  check_all(stored, directory, specs, wanted);
+  check_all(stored, specs, wanted);
   for (const exec::StateSlice& slice : units.local_slices()) {
     if (slice.kind != "param" || std::ranges::find(wanted, slice.unit) == wanted.end()) continue;
     const arch::UnitSpec& spec = specs[static_cast<std::size_t>(slice.unit)];
@@ -118,14 +121,19 @@ void for_stored(const Path& directory, const exec::Units& units,
   }
 }
 
+void fill(const Parameters& stored, exec::Units& units, const std::vector<arch::UnitSpec>& specs,
+          const std::vector<plan::UnitId>& wanted) {
+  for_stored(
+      stored, units, specs, wanted,
+      [&](const exec::StateSlice& slice, const at::Tensor& value) { units.write(slice, value); });
+}
+
 }  // namespace
 
 void load_weights(const Path& directory, exec::Units& units,
                   const std::vector<arch::UnitSpec>& specs,
                   const std::vector<plan::UnitId>& wanted) {
-  for_stored(
-      directory, units, specs, wanted,
-      [&](const exec::StateSlice& slice, const at::Tensor& value) { units.write(slice, value); });
+  fill(Parameters(directory), units, specs, wanted);
 }
 
 void check_frozen(const Path& base, const exec::Units& units,
@@ -133,7 +141,7 @@ void check_frozen(const Path& base, const exec::Units& units,
   std::vector<plan::UnitId> frozen;
   for (plan::UnitId unit = 0; unit < std::ssize(specs); ++unit)
     if (!units.trains(unit)) frozen.push_back(unit);
-  for_stored(base, units, specs, frozen,
+  for_stored(Parameters(base), units, specs, frozen,
              [&](const exec::StateSlice& slice, const at::Tensor& value) {
                if (!at::equal(units.read(slice).cpu(), value))
                  fail(ErrorKind::kData,
@@ -144,10 +152,14 @@ void check_frozen(const Path& base, const exec::Units& units,
 }
 
 void load_weights(const Path& directory, exec::Units& units,
-                  const std::vector<arch::UnitSpec>& specs) {
-  std::vector<plan::UnitId> all;
-  for (plan::UnitId unit = 0; unit < std::ssize(specs); ++unit) all.push_back(unit);
-  load_weights(directory, units, specs, all);
+                  const std::vector<arch::UnitSpec>& specs, NewUnits news) {
+  const Parameters stored(directory);
+  std::vector<plan::UnitId> wanted;
+  for (plan::UnitId unit = 0; unit < std::ssize(specs); ++unit)
+    if (news == NewUnits::kRefused || !units.trains(unit) ||
+        stored.has_any(specs[static_cast<std::size_t>(unit)]))
+      wanted.push_back(unit);
+  fill(stored, units, specs, wanted);
 }
 
 }  // namespace trireme::ckpt

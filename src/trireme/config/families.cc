@@ -16,11 +16,16 @@ struct Entry {
   Family family;
   std::string_view name;
   std::string_view keys;  // of `model` and of families' sections that it has a use for, as patterns
+  std::string_view also = {};  // more of them
 };
 
 // Every family has these of `model`.
 constexpr std::string_view kEvery = "model.family,model.frozen,model.weights";
 
+// What an encoder of V-JEPA 2 is made of.
+constexpr std::string_view kClipTower =
+    "vision.image,vision.patch,vision.frames,vision.tubelet,vision.layers,vision.hidden,"
+    "vision.heads,vision.ffn,vision.activation,vision.positions,vision.norm_eps,vision.init_std";
 // An image tower without classes and a text tower without what decoders have beside it.
 constexpr std::string_view kTwoTowers =
     "vision.image,vision.patch,vision.frames,vision.tubelet,vision.layers,vision.hidden,"
@@ -28,17 +33,30 @@ constexpr std::string_view kTwoTowers =
     "vision.norm_eps,vision.init_std,contrastive.*,model.layers,model.hidden,model.heads,model.ffn,"
     "model.vocab,model.seq_len,model.norm_eps,model.init_std";
 
+// Images are read by a tower without classes, pooling but for a class token, and clips.
+constexpr std::string_view kSeeing =
+    "vision.image,vision.patch,vision.layers,vision.hidden,vision.heads,vision.ffn,"
+    "vision.activation,vision.positions,vision.pooling,vision.pre_norm,vision.norm_eps,"
+    "vision.init_std,projector.*,vlm.*,model.layers,model.hidden,model.heads,model.kv_heads,"
+    "model.ffn,model.vocab,model.seq_len,model.tied,model.norm_eps,model.rope_theta,model.init_std";
+
 constexpr std::array kEntries = {
     Entry{Family::kGpt, "gpt", "model.*"},
     Entry{Family::kLlama, "llama", "model.*"},
+    Entry{Family::kJepa, "jepa", kClipTower, "jepa.*"},
+    Entry{Family::kProbe, "probe", kClipTower, "vision.classes,probe.*"},
+    Entry{Family::kJepaAc, "jepa_ac", kClipTower, "action.*"},
     Entry{Family::kVit, "vit", "vision.*"},
     Entry{Family::kClip, "clip", kTwoTowers},
+    Entry{Family::kHnet, "hnet",
+          "model.vocab,model.seq_len,model.norm_eps,model.rope_theta,model.init_std,hnet.*"},
+    Entry{Family::kVlm, "vlm", kSeeing},
 };
 
 // Sections of which a family must name what it uses.
-constexpr std::array<std::string_view, 9> kSections = {
-    "model.", "vision.", "contrastive.", "jepa.", "action.", "probe.", "hnet.", "projector.",
-    "vlm."};
+constexpr std::array<std::string_view, 12> kSections = {
+    "model.", "vision.", "contrastive.", "jepa.", "action.",    "probe.",
+    "hnet.",  "chunk.",  "vicreg.",      "arrcoc.", "projector.", "vlm."};
 
 const Entry& entry(Family family) { return *std::ranges::find(kEntries, family, &Entry::family); }
 
@@ -55,7 +73,8 @@ std::string_view name(Family family) { return entry(family).name; }
 bool uses(Family family, std::string_view key) {
   const bool of_families = std::ranges::any_of(
       kSections, [&](std::string_view section) { return key.starts_with(section); });
-  return !of_families || named(kEvery, key) || named(entry(family).keys, key);
+  const Entry& own = entry(family);
+  return !of_families || named(kEvery, key) || named(own.keys, key) || named(own.also, key);
 }
 
 }  // namespace trireme::config

@@ -9,7 +9,13 @@ namespace trireme::config {
 
 std::vector<Field> model_fields();
 std::vector<Field> vision_fields();
+std::vector<Field> jepa_fields();
+std::vector<Field> action_fields();
+std::vector<Field> probe_fields();
 std::vector<Field> contrastive_fields();
+std::vector<Field> hnet_fields();
+std::vector<Field> projector_fields();
+std::vector<Field> vlm_fields();
 std::vector<Field> data_fields();
 std::vector<Field> parallel_fields();
 std::vector<Field> precision_fields();

@@ -14,7 +14,7 @@
 
 namespace trireme::config {
 
-enum class Family { kGpt, kLlama, kVit, kClip, kJepa, kJepaAc, kProbe, kHnet, kVlm };
+enum class Family { kGpt, kLlama, kVit, kClip, kJepa, kJepaAc, kProbe, kHnet, kVlm, kHvjepa, kArrcoc };
 // Decoder-only language models on text: what layouts with cp and sequence parallelism, the planner's forecasts and
 // conversion know.
 constexpr bool is_decoder(Family family) {
@@ -135,6 +135,50 @@ struct Hnet {
   bool operator==(const Hnet&) const = default;
 };
 
+// Dynamic chunks of a clip's tokens (docs/models_hvjepa.md).
+enum class ChunkMode { kThreshold, kTopK, kFixed };
+
+struct Chunk {
+  ChunkMode mode = ChunkMode::kThreshold;
+  std::int64_t ratio = 16;  // tokens of a chunk
+  double ratio_weight = 0.1;
+  std::int64_t hidden = 384;
+  std::int64_t heads = 6;
+  std::int64_t layers = 2;      // in which tokens attend to neighbours
+  std::int64_t neighbours = 8;  // of 26, beside the token itself
+  bool operator==(const Chunk&) const = default;
+};
+
+// Variance, invariance and covariance of embeddings (Bardes et al. 2022), over a global batch.
+struct Vicreg {
+  double weight = 0;  // of the loss as a whole; 0: none
+  double invariance = 25;
+  double variance = 25;
+  double covariance = 1;
+  double alpha = 0.75;      // of the global part; the rest is of local matches
+  std::int64_t width = 64;  // of expanders
+  std::int64_t matches = 20;
+  bool operator==(const Vicreg&) const = default;
+};
+
+// Regions of an image get as many tokens as they are worth (docs/models_arrcoc.md).
+enum class Allocation { kLearned, kUniform, kRandom };
+
+struct Arrcoc {
+  std::int64_t grid = 4;  // regions a side
+  std::int64_t least = 8;  // tokens a side of a region
+  std::int64_t most = 20;
+  std::int64_t budget = 0;  // tokens of an image; 0: 2.25 times the least
+  double temperature = 0.5;
+  bool gate = true;  // gradients reach the scorers
+  bool explore = true;
+  Allocation allocation = Allocation::kLearned;
+  std::string channels = "all";  // of the texture
+  std::string scorers = "information,salience,coupling";
+  std::int64_t hidden = 128;  // of scorers and balancer
+  bool operator==(const Arrcoc&) const = default;
+};
+
 enum class ProjectorKind { kLinear, kMlp, kQFormer, kPerceiver };
 
 struct Projector {
@@ -156,7 +200,20 @@ struct Vlm {
 };
 
 // What samples are.
-enum class DataSource { kText, kStripes, kSquares, kArm, kScenes, kImages, kPairs, kClips, kTrajectories };
+enum class DataSource {
+  kText,
+  kStripes,
+  kSquares,
+  kArm,
+  kScenes,
+  kImages,
+  kPairs,
+  kClips,
+  kTrajectories,
+  kWords,
+  kAffine,
+  kQuadrants,
+};
 
 struct Data {
   DataSource source = DataSource::kText;
@@ -296,6 +353,9 @@ struct Job {
   Action action;
   Probe probe;
   Hnet hnet;
+  Chunk chunk;
+  Vicreg vicreg;
+  Arrcoc arrcoc;
   Projector projector;
   Vlm vlm;
   Lora lora;

@@ -9,6 +9,10 @@ namespace trireme::config {
 namespace {
 
 constexpr std::array kMadeUp = {
+    MadeUpSource{
+        .source = DataSource::kWords, .name = "words", .version = 1, .facts = {.vocab = 256}},
+    MadeUpSource{
+        .source = DataSource::kAffine, .name = "affine", .version = 1, .facts = {.vocab = 256}},
     MadeUpSource{.source = DataSource::kStripes,
                  .name = "stripes",
                  .version = 1,
@@ -19,6 +23,12 @@ constexpr std::array kMadeUp = {
                  .version = 1,
                  .facts = {.vocab = 256},
                  .tokens = 55},
+    // Eight directions.
+    MadeUpSource{.source = DataSource::kSquares,
+                 .name = "squares",
+                 .version = 1,
+                 .facts = {.classes = 8}},
+    MadeUpSource{.source = DataSource::kArm, .name = "arm", .version = 1},
 };
 
 }  // namespace
@@ -26,6 +36,11 @@ constexpr std::array kMadeUp = {
 const MadeUpSource* made_up(DataSource source) {
   const auto* found = std::ranges::find(kMadeUp, source, &MadeUpSource::source);
   return found == kMadeUp.end() ? nullptr : found;
+}
+
+bool is_text(DataSource source) {
+  return source == DataSource::kText || source == DataSource::kWords ||
+         source == DataSource::kAffine;
 }
 
 std::string digest(const MadeUpSource& source) {

@@ -21,6 +21,9 @@ struct MadeUpSource {
 // Null for a source that reads.
 const MadeUpSource* made_up(DataSource source);
 
+// Whether samples are tokens and nothing else.
+bool is_text(DataSource source);
+
 // What checkpoints know the samples by.
 std::string digest(const MadeUpSource& source);
 

@@ -5,7 +5,10 @@
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
 #include "trireme/config/fields.h"
+#include "trireme/config/resolve_jepa.h"
 #include "trireme/config/resolve_towers.h"
+#include "trireme/config/made_up.h"
+#include "trireme/config/resolve_vlm.h"
 
 namespace trireme::config {
 namespace {
@@ -26,12 +29,40 @@ std::int64_t nearest_divisor(std::int64_t whole, std::int64_t wanted) {
   return whole;
 }
 
+bool is_language_model(Family family) { return is_decoder(family) || family == Family::kHnet; }
+
+// What language models read.
+void check_text(const Job& job) {
+  const Data& data = job.data;
+  if (data.source == DataSource::kText) return;
+  if (!is_text(data.source))
+    fail(ErrorKind::kUsage,
+         "data.source: family {} reads tokens; set data.source=text, words or affine",
+         name(job.model.family));
+  if (!data.path.empty() || data.tokenizer != Data{}.tokenizer || data.documents)
+    fail(ErrorKind::kUsage,
+         "data.path={}, data.tokenizer={}, data.documents={}: text that data.source makes up has "
+         "no use for them; leave them out, or set data.source=text",
+         data.path, data.tokenizer, data.documents);
+}
+
 }  // namespace
 
 std::string nearest_multiples(std::string_view key, std::int64_t value, std::int64_t step) {
   const std::int64_t below = value / step * step;
   const std::string lower = below > 0 ? fmt::format("{}={} or ", key, below) : "";
   return fmt::format("{}{}={}", lower, key, below + step);
+}
+
+void resolve_vocab(Model& model, const DatasetFacts& data) {
+  if (model.vocab == 0) model.vocab = data.vocab;
+  if (model.vocab == 0)
+    fail(ErrorKind::kUsage,
+         "model.vocab=0 means the dataset's vocabulary, which is not known here; set model.vocab");
+  if (model.vocab < data.vocab)
+    fail(ErrorKind::kUsage,
+         "model.vocab={} is smaller than the dataset's vocabulary of {}; set model.vocab={} (or 0)",
+         model.vocab, data.vocab, data.vocab);
 }
 
 void resolve_decoder(Model& model, const DatasetFacts& data) {
@@ -46,16 +77,8 @@ void resolve_decoder(Model& model, const DatasetFacts& data) {
     fail(ErrorKind::kUsage,
          "model.heads={} is not divisible by model.kv_heads={}; nearest that works: {}",
          model.heads, model.kv_heads, nearest_divisor(model.heads, model.kv_heads));
-  if (model.vocab == 0) model.vocab = data.vocab;
-  if (model.vocab == 0)
-    fail(ErrorKind::kUsage,
-         "model.vocab=0 means the dataset's vocabulary, which is not known here; set model.vocab");
-  if (model.vocab < data.vocab)
-    fail(ErrorKind::kUsage,
-         "model.vocab={} is smaller than the dataset's vocabulary of {}; set model.vocab={} (or 0)",
-         model.vocab, data.vocab, data.vocab);
-
-  const bool llama = model.family == Family::kLlama;
+  resolve_vocab(model, data);
+  const bool llama = model.family != Family::kGpt;
   if (model.ffn == 0) model.ffn = llama ? swiglu_width(model.hidden) : 4 * model.hidden;
   if (llama && model.hidden / model.heads % 2 != 0)
     fail(ErrorKind::kUsage,
@@ -83,14 +106,17 @@ void check_idle_keys(const Job& job) {
 }
 
 void resolve_family(Job& job, const DatasetFacts& data) {
-  if (is_decoder(job.model.family) && job.data.source != DataSource::kText)
-    fail(ErrorKind::kUsage, "data.source: family {} reads text; set data.source=text",
-         name(job.model.family));
+  if (is_language_model(job.model.family)) check_text(job);
   switch (job.model.family) {
     case Family::kGpt:
     case Family::kLlama: resolve_decoder(job.model, data); break;
+    case Family::kJepa:
+    case Family::kProbe:
+    case Family::kJepaAc: resolve_jepa(job, data); break;
     case Family::kVit: resolve_vit(job, data); break;
     case Family::kClip: resolve_clip(job, data); break;
+    case Family::kHnet: resolve_hnet(job, data); break;
+    case Family::kVlm: resolve_vlm(job); break;
     default: TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
   }
 }

@@ -15,6 +15,12 @@ void check_idle_keys(const Job& job);
 // What a decoder's model must have, whichever family it is part of.
 void resolve_decoder(Model& model, const DatasetFacts& data);
 
+// The rows of a language model's embedding.
+void resolve_vocab(Model& model, const DatasetFacts& data);
+
+// An H-Net's stages, and how they may be laid out.
+void resolve_hnet(Job& job, const DatasetFacts& data);
+
 // "KEY=24 or KEY=32" for the multiples of `step` around a value that is none.
 std::string nearest_multiples(std::string_view key, std::int64_t value, std::int64_t step);
 

@@ -12,7 +12,7 @@ namespace trireme::config {
 namespace {
 
 void must_divide(std::string_view whole, std::int64_t value, std::string_view part,
-             std::int64_t divisor) {
+                 std::int64_t divisor) {
   if (value % divisor != 0)
     fail(ErrorKind::kUsage, "{}={} is not divisible by {}={}; nearest that work: {}", whole, value,
          part, divisor, nearest_multiples(whole, value, divisor));
@@ -37,7 +37,7 @@ void check_shared(const Job& job, std::string_view key, std::int64_t count) {
 }
 
 void check_reads(const Job& job, DataSource source, std::string_view called,
-                  std::string_view what) {
+                 std::string_view what) {
   if (job.data.source != source)
     fail(ErrorKind::kUsage, "data.source: family {} reads {}; set data.source={}",
          name(job.model.family), what, called);
@@ -75,7 +75,7 @@ void check_text_keys(const Job& job) {
     refuse("data.tokenizer", job.data.tokenizer, "what is made up has bytes for tokens");
   if (job.data.documents)
     refuse("data.documents", "true", "what is made up is not cut from documents");
-  if (job.recompute.logits)
+  if (job.recompute.logits && job.model.family != Family::kVlm)
     refuse("recompute.logits", "true",
            fmt::format("family {} has no output layer over a vocabulary", name(job.model.family)));
 }

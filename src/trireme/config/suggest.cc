@@ -51,6 +51,10 @@ class Nearest {
   }
 
   const std::vector<std::string>& names() const { return names_; }
+  // Of names that are right but for one edit, or their section, the first `most` are told.
+  void cut_if_near(std::size_t most) {
+    if (best_ <= 1 && names_.size() > most) names_.resize(most);
+  }
 
  private:
   int best_;
@@ -96,6 +100,7 @@ std::string suggest(std::string_view unknown) {
                     section.empty() ? misspelt : std::min(misspelt, distance(unknown, field.key)));
     }
   }
+  nearest.cut_if_near(kMost);
   if (!nearest.names().empty() && nearest.names().size() <= kMost)
     return fmt::format("did you mean {}?", join(nearest.names(), " or "));
 

@@ -16,8 +16,11 @@ using NumberAt = std::function<std::int64_t(std::int64_t place)>;
 
 class MadeUp final : public Source {
  public:
-  MadeUp(std::int64_t samples, NumberAt number, MakeBatch make)
-      : samples_(samples), number_(std::move(number)), make_(std::move(make)) {}
+  MadeUp(std::int64_t samples, NumberAt number, MakeBatch make, Weigh weigh)
+      : samples_(samples),
+        number_(std::move(number)),
+        make_(std::move(make)),
+        weigh_(std::move(weigh)) {}
 
   std::int64_t samples() const override { return samples_; }
   std::vector<at::Tensor> batch(std::int64_t first, std::int64_t count) const override {
@@ -26,14 +29,18 @@ class MadeUp final : public Source {
       numbers.push_back(number_(place));
     return make_(numbers);
   }
-  double weight(std::int64_t, std::int64_t count) const override {
-    return static_cast<double>(count);
+  double weight(std::int64_t first, std::int64_t count) const override {
+    if (!weigh_) return static_cast<double>(count);
+    double sum = 0;
+    for (std::int64_t place = first; place < first + count; ++place) sum += weigh_(number_(place));
+    return sum;
   }
 
  private:
   std::int64_t samples_;
   NumberAt number_;
   MakeBatch make_;
+  Weigh weigh_;
 };
 
 std::int64_t held_out(const config::Job& job) {
@@ -62,16 +69,17 @@ double Draws::normal() {
   return radius * std::cos(2 * std::numbers::pi * next());
 }
 
-Sources made_up_sources(const config::Job& job, MakeBatch make) {
+Sources made_up_sources(const config::Job& job, MakeBatch make, Weigh weigh) {
   const config::MadeUpSource* known = config::made_up(job.data.source);
   TRIREME_CHECK(known != nullptr, "data.source {} is read", static_cast<int>(job.data.source));
   const std::int64_t samples = job.data.samples;
   const SampleOrder order(samples, static_cast<std::uint64_t>(job.data.seed));
-  return {.train = std::make_unique<MadeUp>(
-              samples, [order](std::int64_t place) { return order.at(place).sample; }, make),
-          .held_out = std::make_unique<MadeUp>(
-              held_out(job), [samples](std::int64_t place) { return samples + place; }, make),
-          .digest = config::digest(*known)};
+  return {
+      .train = std::make_unique<MadeUp>(
+          samples, [order](std::int64_t place) { return order.at(place).sample; }, make, weigh),
+      .held_out = std::make_unique<MadeUp>(
+          held_out(job), [samples](std::int64_t place) { return samples + place; }, make, weigh),
+      .digest = config::digest(*known)};
 }
 
 }  // namespace trireme::data

@@ -29,8 +29,11 @@ class Draws {
 // What the program reads of the samples with these numbers.
 using MakeBatch = std::function<std::vector<at::Tensor>(std::span<const std::int64_t> numbers)>;
 
+// What the losses of a sample are divided by, together with those of its global batch.
+using Weigh = std::function<double(std::int64_t number)>;
+
 // data.samples samples an epoch, in an order of its own, and behind their numbers the fraction data.validation of as
-// many to hold out, filled up to whole global batches. Each weighs 1.
-Sources made_up_sources(const config::Job& job, MakeBatch make);
+// many to hold out, filled up to whole global batches. Each weighs 1 unless `weigh` says otherwise.
+Sources made_up_sources(const config::Job& job, MakeBatch make, Weigh weigh = {});
 
 }  // namespace trireme::data

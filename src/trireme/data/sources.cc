@@ -1,5 +1,8 @@
 #include "trireme/base/error.h"
+#include "trireme/data/clip_source.h"
 #include "trireme/data/made_up_images.h"
+#include "trireme/data/made_up_tokens.h"
+#include "trireme/data/question_source.h"
 #include "trireme/data/source.h"
 #include "trireme/data/text_source.h"
 
@@ -8,8 +11,13 @@ namespace trireme::data {
 Sources open_sources(const config::Job& job, const Path& dataset) {
   switch (job.data.source) {
     case config::DataSource::kText: return open_text(job, dataset);
+    case config::DataSource::kSquares: return open_squares(job);
+    case config::DataSource::kArm: return open_arm(job);
     case config::DataSource::kStripes: return open_stripes(job);
-    case config::DataSource::kScenes: return open_scenes(job);
+    case config::DataSource::kWords:
+    case config::DataSource::kAffine: return open_made_up_tokens(job);
+    case config::DataSource::kScenes:
+      return job.model.family == config::Family::kVlm ? open_questions(job) : open_scenes(job);
     default: break;
   }
   TRIREME_CHECK(false, "data.source {}", static_cast<int>(job.data.source));

@@ -1,12 +1,11 @@
 // prepare_dataset of dataset.h.
-#include <unistd.h>
-
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/env/staging.h"
 #include "trireme/formats/bpe_train.h"
 #include "trireme/formats/dataset_files.h"
 #include "trireme/formats/shown.h"
@@ -15,41 +14,6 @@ namespace trireme::formats {
 namespace {
 
 namespace fs = std::filesystem;
-
-// A directory beside `out` that becomes `out` or vanishes.
-class Staging {
- public:
-  explicit Staging(const Path& out)
-      : out_(out), path_(out.string() + fmt::format(".tmp-{}", ::getpid())) {
-    if (out.has_parent_path()) make_directories(out.parent_path());
-    fs::remove_all(path_);
-    make_directories(path_);
-  }
-  ~Staging() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
-  }
-  Staging(const Staging&) = delete;
-  Staging& operator=(const Staging&) = delete;
-
-  const Path& path() const { return path_; }
-
-  void publish() {
-    fsync_directory(path_);
-    const Path old = out_.string() + fmt::format(".old-{}", ::getpid());
-    std::error_code cause;
-    if (fs::exists(out_)) fs::rename(out_, old, cause);
-    if (!cause) fs::rename(path_, out_, cause);
-    if (cause)
-      fail(ErrorKind::kUsage, "cannot put the dataset at {}: {}", out_.string(), cause.message());
-    fs::remove_all(old, cause);
-    fsync_directory(out_.has_parent_path() ? out_.parent_path() : Path("."));
-  }
-
- private:
-  Path out_;
-  Path path_;
-};
 
 void check_out(const Path& out) {
   std::error_code cause;
@@ -215,7 +179,7 @@ Dataset prepare_dataset(const PrepareOptions& options) {
   const Path out = (options.out / "").lexically_normal().parent_path();  // no trailing slash
   check_out(out);
   const Tokenizer tokenizer = make_tokenizer(options);
-  Staging staging(out);
+  env::Staging staging(out);
   Splits splits(options, tokenizer, staging.path());
   for (const SourceFile& source : options.sources) splits.add(source);
 

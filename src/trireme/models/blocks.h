@@ -62,11 +62,11 @@ class LanguageHead : public BoundBlock {
         norm_eps_(model.norm_eps),
         logits_(computes_again(node, arch::kLogits) ? ops::Logits::kRecomputed
                                                     : ops::Logits::kKept) {}
-  // Logits of rows x, [.., d] -> [.., vocab], in fp32 or fp64; on one rank.
+  // Logits of rows x, [.., d] -> [.., vocab], in fp32 or fp64; over tp ranks of this rank's part of the vocabulary.
   at::Tensor logits(const at::Tensor& x) const;
   // Inputs: activations [samples, tokens, d] and targets [samples, tokens].
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
-                                  const exec::BlockContext& context) final;
+                                  const exec::BlockContext& context) override;
 
  protected:
   virtual at::Tensor norm(const at::Tensor& x, const ops::WeightGradientsPtr& gradients) const = 0;

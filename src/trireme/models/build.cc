@@ -8,10 +8,15 @@
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/resolve_towers.h"
 #include "trireme/exec/typed_block.h"
+#include "trireme/models/action.h"
 #include "trireme/models/clip.h"
 #include "trireme/models/gpt.h"
+#include "trireme/models/hnet.h"
+#include "trireme/models/jepa.h"
 #include "trireme/models/llama.h"
+#include "trireme/models/probe.h"
 #include "trireme/models/vit.h"
+#include "trireme/models/vlm.h"
 
 namespace trireme::models {
 namespace {
@@ -20,8 +25,13 @@ Blocks family_blocks(const config::Job& job, const arch::ModelSpec& spec, const 
   switch (job.model.family) {
     case config::Family::kGpt: return gpt_blocks(job, spec, ranks);
     case config::Family::kLlama: return llama_blocks(job, spec, ranks);
+    case config::Family::kJepa: return jepa_blocks(job, spec, ranks);
+    case config::Family::kProbe: return probe_blocks(job, spec, ranks);
+    case config::Family::kJepaAc: return action_blocks(job, spec, ranks);
     case config::Family::kVit: return vit_blocks(job, spec, ranks);
     case config::Family::kClip: return clip_blocks(job, spec, ranks);
+    case config::Family::kHnet: return hnet_blocks(job, spec, ranks);
+    case config::Family::kVlm: return vlm_blocks(job, spec, ranks);
     default: break;
   }
   TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
@@ -31,6 +41,7 @@ Blocks family_blocks(const config::Job& job, const arch::ModelSpec& spec, const 
 void type_nodes(DType compute, exec::Model& model) {
   const plan::Program& program = model.spec.program;
   for (std::size_t node = 0; node < model.blocks.size(); ++node) {
+    if (program.nodes[node].units.empty()) continue;
     const auto unit = static_cast<std::size_t>(program.nodes[node].units.front());
     if (const std::optional<DType> type = program.units[unit].type)
       model.blocks[node] = std::make_unique<exec::TypedBlock>(

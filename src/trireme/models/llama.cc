@@ -1,6 +1,9 @@
 // Suffixes: b sample, t token, d hidden width, f feed-forward width.
 #include "trireme/models/llama.h"
 
+#include <ATen/ops/tensor.h>
+
+#include "trireme/config/mrope.h"
 #include "trireme/ops/attention.h"
 #include "trireme/ops/embedding.h"
 #include "trireme/ops/feed_forward.h"
@@ -10,7 +13,19 @@
 namespace trireme::models {
 namespace {
 
-enum BlockParam { kNorm1, kQuery, kKey, kValue, kOut, kNorm2, kGate, kUp, kDown };
+enum BlockParam {
+  kNorm1,
+  kQuery,
+  kKey,
+  kValue,
+  kOut,
+  kNorm2,
+  kGate,
+  kUp,
+  kDown,
+  kQueryNorm,
+  kKeyNorm
+};
 
 // x [samples, tokens, ..] with every token turned by a row of its own.
 at::Tensor turned_each(const at::Tensor& x, const ops::RotaryTable& table) {
@@ -36,12 +51,14 @@ std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& input
   const std::vector<ops::Operand> qkv = ops::column_linears(
       first.normed, {layer(kQuery), layer(kKey), layer(kValue)}, tp(), gradients);
   const at::Tensor given = positions(inputs);
-  const ops::RotaryTable table =
-      rotary_.at(given.defined() ? given.flatten() : across().positions(qkv[0].value.size(1)));
-  const auto turn = given.defined() ? turned_each : ops::rotary;
-  const ops::Operand mixed =
-      ops::attention(turn(qkv[0], table), turn(qkv[1], table), qkv[2], across().heads(),
-                     across().mask(given), across().cp(), kept_.attention);
+  const ops::RotaryTable table = this->table(given, qkv[0].value.size(1));
+  const auto turn = [&](const at::Tensor& heads, BlockParam gain) {
+    const at::Tensor normed = head_norm(heads, gain, gradients);
+    return given.defined() ? turned_each(normed, table) : ops::rotary(normed, table);
+  };
+  const ops::Operand mixed = ops::attention(
+      turn(qkv[0], kQueryNorm), turn(qkv[1], kKeyNorm), qkv[2], across().heads(),
+      across().mask(axes_.defined() ? at::Tensor() : given), across().cp(), kept_.attention);
   const ops::Branching second =
       ops::residual_norm(first.stream,
                          ops::row_linear(mixed, param(kOut), {}, tp(), gradients,
@@ -53,6 +70,31 @@ std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& input
       ops::swiglu_linear(wide[0], wide[1], param(kDown), tp(), gradients,
                          adapter(kDown, x_btd, context, across().feature_columns()));
   return {second.stream + down_btd};
+}
+
+at::Tensor LlamaBlock::frequency_axes(const config::Job& job) {
+  if (job.vlm.mrope.empty()) return {};
+  return at::tensor(config::axes(config::parse_mrope(job.vlm.mrope)), at::kLong);
+}
+
+ops::RotaryTable LlamaBlock::table(const at::Tensor& positions, std::int64_t tokens) const {
+  if (!positions.defined()) return rotary_.at(across().positions(tokens));
+  if (!axes_.defined()) return rotary_.at(positions.flatten());
+  const ops::RotaryTable each = rotary_.at(positions.flatten());  // a row for every axis
+  const auto chosen = [&](const at::Tensor& rows) {
+    const std::int64_t width = rows.size(1);
+    const at::Tensor by_axis = rows.view({-1, 3, width});
+    const at::Tensor axis = axes_.to(rows.device()).expand({by_axis.size(0), 1, width});
+    return by_axis.gather(1, axis).squeeze(1).contiguous();
+  };
+  return {.cosines = chosen(each.cosines), .sines = chosen(each.sines)};
+}
+
+at::Tensor LlamaBlock::head_norm(const at::Tensor& x, std::size_t gain,
+                                 const ops::WeightGradientsPtr& gradients) const {
+  if (!qk_norm_) return x;
+  const at::Tensor heads = x.unflatten(2, {-1, param(gain).size(0)});
+  return ops::rms_norm(heads, param(gain), norm_eps_, gradients).flatten(2);
 }
 
 at::Tensor LlamaHead::norm(const at::Tensor& x, const ops::WeightGradientsPtr& gradients) const {

@@ -15,7 +15,9 @@ class LlamaEmbed : public BoundBlock {
                                   const exec::BlockContext& context) override;
 };
 
-// x + attention(norm(x)) with rotated queries and keys, then x + swiglu(norm(x)).
+// x + attention(norm(x)) with rotated queries and keys, which have norms of their own where the job says so, then x +
+// swiglu(norm(x)). A second input is the positions of tokens: within documents, [samples, tokens], or of M-RoPE,
+// [samples, tokens, 3].
 class LlamaBlock : public AdaptedBlock {
  public:
   // `rotary` serves at least model.seq_len positions; `adapted` as AdaptedBlock's.
@@ -24,14 +26,25 @@ class LlamaBlock : public AdaptedBlock {
       : AdaptedBlock(job.lora, std::move(adapted), std::move(across)),
         kept_(node),
         norm_eps_(job.model.norm_eps),
-        rotary_(std::move(rotary)) {}
+        rotary_(std::move(rotary)),
+        qk_norm_(job.vlm.qk_norm),
+        axes_(frequency_axes(job)) {}
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
 
  private:
   Kept kept_;
+  // Of M-RoPE, the axis that each frequency turns by, int64 [head_dim / 2]; else undefined.
+  static at::Tensor frequency_axes(const config::Job& job);
+  ops::RotaryTable table(const at::Tensor& positions, std::int64_t tokens) const;
+  // [samples, tokens, heads * head_dim]
+  at::Tensor head_norm(const at::Tensor& x, std::size_t gain,
+                       const ops::WeightGradientsPtr& gradients) const;
+
   double norm_eps_;
   ops::RotaryTable rotary_;
+  bool qk_norm_;
+  at::Tensor axes_;
 };
 
 class LlamaHead : public LanguageHead {

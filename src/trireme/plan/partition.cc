@@ -30,6 +30,7 @@ class Stretches {
       saved_before_.push_back(saved_before_.back() +
                               (keeps ? static_cast<double>(kept_bytes(program.nodes[n])) : 0));
     }
+    join_followers();
     for (int end = 0; end <= nodes(); ++end) {
       std::vector<double>& states = states_.emplace_back(static_cast<std::size_t>(end) + 1);
       std::set<UnitId> units;  // of [begin, end)
@@ -42,6 +43,8 @@ class Stretches {
   }
 
   int nodes() const { return static_cast<int>(program_.nodes.size()); }
+  // Whether a stage may end before node `end`: units and those that follow them stay together.
+  bool may_cut(int end) const { return !joined_[static_cast<std::size_t>(end)]; }
   double time(int begin, int end) const { return time_before_[end] - time_before_[begin]; }
 
   // Of nodes [begin, end) as stage `stage`.
@@ -51,6 +54,22 @@ class Stretches {
   }
 
  private:
+  // Marks all places between the nodes of a unit and of the one that it follows.
+  void join_followers() {
+    joined_.assign(program_.nodes.size() + 1, false);
+    for (UnitId unit = 0; unit < static_cast<UnitId>(program_.units.size()); ++unit) {
+      const UnitId followed = program_.units[static_cast<std::size_t>(unit)].ema_of;
+      if (followed < 0) continue;
+      int first = nodes(), last = 0;
+      for (int n = 0; n < nodes(); ++n) {
+        const std::vector<UnitId>& units = program_.nodes[static_cast<std::size_t>(n)].units;
+        if (!contains(units, unit) && !contains(units, followed)) continue;
+        first = std::min(first, n);
+        last = n;
+      }
+      for (int n = first + 1; n <= last; ++n) joined_[static_cast<std::size_t>(n)] = true;
+    }
+  }
   double unit_bytes(const Unit& unit) const {
     const auto width = [](DType type) { return static_cast<double>(size_of(type)); };
     double each = width(param_type(recipe_, unit));
@@ -65,6 +84,7 @@ class Stretches {
   int stages_;
   const Recipe& recipe_;
   GradientFlow flow_;
+  std::vector<bool> joined_;  // by the node behind a place
   std::vector<double> time_before_;
   std::vector<double> saved_before_;
   std::vector<std::vector<double>> states_;  // bytes of the units of [begin, end), by end and begin
@@ -73,7 +93,8 @@ class Stretches {
 // Cuts [0, nodes) into `stages` stretches of least total, where two stretches' costs come together by `join`;
 // an infinite cost is not allowed. Empty if nothing is.
 template <typename Cost, typename Join>
-Cuts best(int nodes, int stages, const Cost& cost, const Join& join) {
+Cuts best(const Stretches& stretches, int stages, const Cost& cost, const Join& join) {
+  const int nodes = stretches.nodes();
   constexpr double kNever = std::numeric_limits<double>::infinity();
   const auto width = static_cast<std::size_t>(nodes) + 1;
   std::vector<std::vector<double>> total(static_cast<std::size_t>(stages) + 1,
@@ -82,7 +103,8 @@ Cuts best(int nodes, int stages, const Cost& cost, const Join& join) {
                                       std::vector<int>(width, -1));
   total[0][0] = 0;
   for (int stage = 0; stage < stages; ++stage)
-    for (int end = stage + 1; end <= nodes - (stages - stage - 1); ++end)
+    for (int end = stage + 1; end <= nodes - (stages - stage - 1); ++end) {
+      if (!stretches.may_cut(end)) continue;
       for (int from = end; from-- > stage;) {
         if (total[stage][from] == kNever) continue;
         const double here = cost(stage, from, end);
@@ -92,6 +114,7 @@ Cuts best(int nodes, int stages, const Cost& cost, const Join& join) {
         total[stage + 1][end] = sum;
         begin[stage + 1][end] = from;
       }
+    }
   if (total[stages][nodes] == kNever) return {};
   Cuts cuts(static_cast<std::size_t>(stages));
   for (int stage = stages, end = nodes; stage > 0; --stage) {
@@ -117,7 +140,8 @@ Unevenness unevenness(const Stretches& stretches, const Pipeline& pipeline, cons
   std::vector<double> ranks(static_cast<std::size_t>(pipeline.ranks));
   Unevenness result{};
   for_stretches(cuts, [&](int stage, int begin, int end) {
-    const double time = stretches.time(begin, end);
+    const double time = stretches.may_cut(end) ? stretches.time(begin, end)
+                                               : std::numeric_limits<double>::infinity();
     ranks[static_cast<std::size_t>(pipeline.rank_of(stage))] += time;
     result[1] = std::max(result[1], time);
   });
@@ -159,21 +183,27 @@ Cuts balance(const Program& program, const Pipeline& pipeline, const Recipe& rec
   const auto sum = [](double a, double b) { return a + b; };
   double slowest = 0, largest = 0;
   const auto time = [&](int, int begin, int end) { return stretches.time(begin, end); };
-  for_stretches(best(nodes, stages, time, most), [&](int, int begin, int end) {
+  const Cuts fastest = best(stretches, stages, time, most);
+  if (fastest.empty())
+    fail(ErrorKind::kUsage,
+         "{} pipeline stages for {}: units and those that follow them by averages stay on one "
+         "stage, and there are not so many places to cut; take fewer",
+         stages, program.name);
+  for_stretches(fastest, [&](int, int begin, int end) {
     slowest = std::max(slowest, stretches.time(begin, end));
   });
   slowest *= 1 + kSlack;
   const auto memory = [&](int stage, int begin, int end) {
     return stretches.time(begin, end) > slowest ? kNever : stretches.memory(stage, begin, end);
   };
-  for_stretches(best(nodes, stages, memory, most), [&](int stage, int begin, int end) {
+  for_stretches(best(stretches, stages, memory, most), [&](int stage, int begin, int end) {
     largest = std::max(largest, stretches.memory(stage, begin, end));
   });
   const auto square = [&](int stage, int begin, int end) {
     if (memory(stage, begin, end) > largest) return kNever;
     return stretches.time(begin, end) * stretches.time(begin, end);
   };
-  Cuts cuts = best(nodes, stages, square, sum);
+  Cuts cuts = best(stretches, stages, square, sum);
   if (pipeline.chunks > 1) even_out(stretches, pipeline, cuts);
   return cuts;
 }

@@ -40,7 +40,7 @@ struct Shape {
         element(static_cast<double>(sizes.element)),
         sum(static_cast<double>(size_of(job.precision.grads.value()))),
         outside(static_cast<double>(size_of(job.precision.compute))),
-        math(math_of(type)),
+        math(planner::math_of(type)),
         linear(practice.fp8 && math == Math::kHalf ? Math::kFp8 : math) {}
 
   const config::Model& model;

@@ -47,7 +47,10 @@ std::int64_t RunCheckpoints::begin() {
     steps_.restore(state_of(manifest, directory));
     steps = manifest.step;
   } else if (!job_.model.weights.empty()) {
-    ckpt::load_weights(job_.model.weights, units_, specs_);
+    // What is built on a tower begins with the tower's alone.
+    ckpt::load_weights(job_.model.weights, units_, specs_,
+                       config::is_decoder(job_.model.family) ? ckpt::NewUnits::kRefused
+                                                             : ckpt::NewUnits::kAsDrawn);
     units_.refresh();
   }
   if (from_memory()) newest_ = setup_.resume;  // what is told as saved lies on a disk

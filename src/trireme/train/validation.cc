@@ -36,7 +36,12 @@ void Validation::run(std::int64_t step) {
     step_ = step;
     loss_ = loss;
   }
-  const double bits_per_byte = sources_.bytes_per_token > 0 ? loss / std::log(2.0) / sources_.bytes_per_token : 0;
+  // Of a loss that is more than the cross-entropy, that part.
+  double nats = loss;
+  for (const auto& [name, value] : metrics.values())
+    if (name == "nats") nats = value;
+  const double bits_per_byte =
+      sources_.bytes_per_token > 0 ? nats / std::log(2.0) / sources_.bytes_per_token : 0;
   tell(callbacks_, [&](Callback& callback) {
     callback.on_eval({.step = step,
                       .loss = loss,

@@ -1,0 +1,118 @@
+#include "trireme/arch/hnet_params.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <utility>
+
+#include "trireme/arch/encoder.h"
+#include "trireme/arch/hnet.h"
+
+namespace trireme::arch {
+namespace {
+
+Cut rows(std::vector<CutSegment> segments) { return {.dim = 0, .segments = std::move(segments)}; }
+Cut columns(CutSegment segment) { return {.dim = 1, .segments = {segment}}; }
+
+// As a depthwise convolution of four taps begins in the reference code: a variance of a third of a quarter.
+const double kTapStd = 1 / std::sqrt(3.0 * Mamba::kTaps);
+
+void add_attention(std::vector<ParamSpec>& params, const std::string& name,
+                   const config::HnetStage& stage, double std, double residual) {
+  const std::int64_t d = stage.hidden;
+  const CutSegment heads{.granules = stage.heads, .size = d / stage.heads};
+  params.push_back(drawn(name + "Wqkv.weight", {3 * d, d}, std, rows({heads, heads, heads})));
+  params.push_back(drawn(name + "out_proj.weight", {d, d}, residual, columns(heads)));
+}
+
+void add_mamba(std::vector<ParamSpec>& params, const std::string& name, std::int64_t d, double std,
+               double residual) {
+  const Mamba mamba(d);
+  params.push_back(drawn(name + "in_proj.weight", {mamba.projected(), d}, std));
+  params.push_back(drawn(name + "conv1d.weight", {mamba.convolved(), 1, Mamba::kTaps}, kTapStd));
+  params.push_back(zeros(name + "conv1d.bias", mamba.convolved()));
+  // Steps and decays begin with values that models::MambaMixer gives.
+  for (const char* each : {"dt_bias", "A_log"}) params.push_back(zeros(name + each, mamba.heads));
+  params.push_back(ones(name + "D", mamba.heads));
+  params.push_back(ones(name + "norm.weight", mamba.inner));
+  params.push_back(drawn(name + "out_proj.weight", {d, mamba.inner}, residual));
+}
+
+ParamSpec identity(std::string name, std::int64_t size) {
+  return {.name = std::move(name),
+          .shape = {size, size},
+          .init = {.kind = Init::Kind::kIdentity}};
+}
+
+}  // namespace
+
+HnetParams::HnetParams(std::vector<config::HnetStage> stages, double init_std)
+    : stages_(std::move(stages)), std_(init_std) {}
+
+std::string HnetParams::prefix(std::size_t s) const {
+  std::string name = "backbone.";
+  for (std::size_t outer = 0; outer < s; ++outer) name += "main_network.";
+  return name;
+}
+
+double HnetParams::residual_std(std::size_t s) const {
+  std::int64_t writes = 0;
+  for (std::size_t outer = 0; outer <= s; ++outer) writes += stages_[outer].writes();
+  return std_ / std::sqrt(static_cast<double>(writes));
+}
+
+void HnetParams::add_feed_forward(std::vector<ParamSpec>& params, const std::string& name,
+                                  std::size_t s) const {
+  const std::int64_t d = stages_[s].hidden, ffn = stages_[s].ffn;
+  const CutSegment features{.granules = ffn};
+  params.push_back(ones(name + "norm2.weight", d));
+  params.push_back(drawn(name + "mlp.fc1.weight", {2 * ffn, d}, std_, rows({features, features})));
+  params.push_back(
+      drawn(name + "mlp.fc2.weight", {d, ffn}, residual_std(s), columns(features)));
+}
+
+std::vector<ParamSpec> HnetParams::embed(std::int64_t vocab) const {
+  return {drawn("embeddings.weight", {vocab, stages_[0].hidden}, 1, rows({{.granules = vocab}}))};
+}
+
+std::vector<ParamSpec> HnetParams::block(std::size_t s, bool decoder, std::size_t index) const {
+  const config::HnetStage& stage = stages_[s];
+  const char letter = (decoder ? stage.decoder : stage.encoder)[index];
+  const std::string side = decoder ? "decoder." : stage.inner() ? "main_network." : "encoder.";
+  const std::string name = fmt::format("{}{}layers.{}.", prefix(s), side, index);
+  std::vector<ParamSpec> params = {ones(name + "norm1.weight", stage.hidden)};
+  if (letter == 't' || letter == 'T')
+    add_attention(params, name + "mixer.", stage, std_, residual_std(s));
+  else
+    add_mamba(params, name + "mixer.", stage.hidden, std_, residual_std(s));
+  if (letter == 'T' || letter == 'M') add_feed_forward(params, name, s);
+  return params;
+}
+
+std::vector<ParamSpec> HnetParams::route(std::size_t s) const {
+  const std::int64_t d = stages_[s].hidden, more = stages_[s + 1].hidden - d;
+  const std::string name = prefix(s);
+  std::vector<ParamSpec> params = {ones(name + "encoder.rmsnorm.weight", d),
+                                   identity(name + "routing_module.q_proj_layer.weight", d),
+                                   identity(name + "routing_module.k_proj_layer.weight", d)};
+  if (more > 0) params.push_back(zeros(prefix(s + 1) + "pad_dimension", more));
+  return params;
+}
+
+std::vector<ParamSpec> HnetParams::join(std::size_t s) const {
+  const std::int64_t d = stages_[s].hidden;
+  const config::HnetStage& inside = stages_[s + 1];
+  const std::string name = prefix(s);
+  return {ones(prefix(s + 1) + (inside.inner() ? "main_network." : "decoder.") + "rmsnorm.weight",
+               inside.hidden),
+          {.name = name + "residual_proj.weight", .shape = {d, d}},
+          zeros(name + "residual_proj.bias", d)};
+}
+
+std::vector<ParamSpec> HnetParams::head(std::int64_t vocab) const {
+  const std::int64_t d = stages_[0].hidden;
+  return {ones("backbone.decoder.rmsnorm.weight", d),
+          drawn("lm_head.weight", {vocab, d}, std_, rows({{.granules = vocab}}))};
+}
+
+}  // namespace trireme::arch

@@ -1,0 +1,21 @@
+// Attentive probes (Bardes et al. 2024): what a frozen tower's features tell, by a few blocks and a query.
+#pragma once
+
+#include "trireme/arch/encoder.h"
+#include "trireme/arch/per_rank.h"
+#include "trireme/arch/spec.h"
+#include "trireme/arch/training.h"
+#include "trireme/config/job.h"
+
+namespace trireme::arch {
+
+inline constexpr double kProbeNormEps = 1e-5;
+
+// The probe's blocks of self-attention.
+Encoder probe_encoder(const config::Job& job, std::int64_t samples);
+
+// Inputs: clips fp32 [samples, 3, frames, image, image], labels int64 [samples]. The tower's parameters have a teacher's
+// names. The loss is the sum of cross-entropies, the metric the share of labels that have the largest score.
+ModelSpec probe_spec(const config::Job& job, const PerRank& rank, const Training& training);
+
+}  // namespace trireme::arch

@@ -1,0 +1,27 @@
+// Projectors as data: how the features of a tile become tokens of a decoder.
+#pragma once
+
+#include <vector>
+
+#include "trireme/arch/graph.h"
+#include "trireme/config/job.h"
+
+namespace trireme::arch {
+
+// A head of a Perceiver resampler has so many channels.
+inline constexpr std::int64_t kResamplerHead = 64;
+
+// Parameters of a resolved job's projector, whole on every tp rank, in the order that models::Projector binds:
+//   linear      a layer
+//   mlp         two layers with GELU between (LLaVA 1.5, Liu et al. 2023)
+//   qformer     queries and their norm; of each layer self-attention, across on every other one from the first, and a
+//               feed-forward layer, a norm behind each (Li et al. 2023, BLIP-2: the query path); a layer to the decoder
+//   perceiver   latents; of each layer attention of latents to features and latents, and a feed-forward layer, a norm
+//               before each, no biases; a norm (Alayrac et al. 2022, Flamingo); a layer to the decoder
+std::vector<ParamSpec> projector_params(const config::Job& job);
+
+// Of a micro-batch of `tiles` tiles with `features` features each.
+Work projector_work(const Graph& graph, const config::Job& job, std::int64_t tiles,
+                    std::int64_t features);
+
+}  // namespace trireme::arch

@@ -1,0 +1,25 @@
+// Vision-language models as data: a tower, a projector and a decoder (Liu et al. 2023, LLaVA).
+#pragma once
+
+#include "trireme/arch/per_rank.h"
+#include "trireme/arch/spec.h"
+#include "trireme/arch/training.h"
+#include "trireme/config/job.h"
+
+namespace trireme::arch {
+
+// Most tiles of a micro-batch, at least one: a micro-batch without an image has a blank one.
+std::int64_t most_tiles(const config::Job& job);
+
+// Nodes `vision.embed` and `vision.block.N` are the tower, of tiles; `projector` makes tokens of their features, behind
+// unit `vision.norm` where the tower is read behind its last block; `embed` puts these among the embedded tokens, a
+// `newline` behind every row of an image's grid; `block.N` and `head` are Llama's. Units are called as nodes are.
+//
+// Inputs: `tokens` and `targets`, int64 [micro_batch, seq_len], a target of -100 is none; `visual`, int64 of the same
+// shape, for each token the row of the micro-batch's projected tokens [tiles * tile_tokens, hidden] that stands there,
+// -1 for a token that is embedded, -2 for a newline; `tiles`, float [tiles, 3, image, image]; with vlm.mrope
+// `positions`, int64 [micro_batch, seq_len, 3]. Metrics: exact (answers of which all tokens are right), accuracy (of
+// tokens). `job` is resolved.
+ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& training);
+
+}  // namespace trireme::arch

@@ -1,0 +1,50 @@
+// V-JEPA 2: pretraining, its action-conditioned predictor, probes.
+#include "trireme/config/field_kinds.h"
+#include "trireme/config/field_lists.h"
+
+namespace trireme::config {
+
+std::vector<Field> jepa_fields() {
+  return {
+      fixed(integer(KEY(jepa.layers), "Transformer blocks of the predictor.", from(1, 1 << 16))),
+      fixed(integer(KEY(jepa.hidden), "Width of its residual stream.", from(1, kMaxWidth))),
+      fixed(integer(KEY(jepa.heads), "Its attention heads; must divide hidden.", from(1, 1 << 16))),
+      fixed(number(KEY(jepa.momentum),
+                   "The teacher becomes momentum x teacher + (1 - momentum) x student after every "
+                   "step.",
+                   half_open(0, 1))),
+      fixed(integer(KEY(jepa.short_blocks), "Blocks of a short-range mask.", from(1, 1 << 10))),
+      fixed(
+          number(KEY(jepa.short_scale), "Share of a frame that each of them covers.", above(0, 1))),
+      fixed(integer(KEY(jepa.long_blocks), "Blocks of a long-range mask.", from(1, 1 << 10))),
+      fixed(
+          number(KEY(jepa.long_scale), "Share of a frame that each of them covers.", above(0, 1))),
+  };
+}
+
+std::vector<Field> action_fields() {
+  return {
+      fixed(integer(KEY(action.layers), "Transformer blocks of the predictor.", from(1, 1 << 16))),
+      fixed(integer(KEY(action.hidden), "Width of its residual stream.", from(1, kMaxWidth))),
+      fixed(
+          integer(KEY(action.heads), "Its attention heads; must divide hidden.", from(1, 1 << 16))),
+      fixed(integer(KEY(action.size), "Numbers of an action, and of a state.", from(1, 1 << 10))),
+      fixed(integer(KEY(action.rollout),
+                    "Frames that the second loss is of, each predicted from the predictions before "
+                    "it; 1: only the first, which is predicted from a real frame.",
+                    from(1, 1 << 10))),
+  };
+}
+
+std::vector<Field> probe_fields() {
+  return {
+      fixed(integer(KEY(probe.layers),
+                    "Blocks of an attentive probe: all but one of self-attention, and one in which "
+                    "a learned query attends to all tokens.",
+                    from(1, 1 << 10))),
+      fixed(integer(KEY(probe.heads), "Their attention heads; must divide vision.hidden.",
+                    from(1, 1 << 16))),
+  };
+}
+
+}  // namespace trireme::config

@@ -1,0 +1,23 @@
+// M-RoPE: rotary frequencies that are shared out between time, row and column (Wang et al. 2024, Qwen2-VL).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace trireme::config {
+
+struct Mrope {
+  std::array<std::int64_t, 3> sections{};  // frequencies of time, row and column
+  bool interleaved = false;
+};
+
+// Of vlm.mrope that is not empty. Throws Error{kUsage} for what is no such thing.
+Mrope parse_mrope(const std::string& text);
+
+// The axis, 0 to 2, that each frequency turns by. One section after the other; or, interleaved, the i-th by row where
+// i mod 3 is 1 and by column where it is 2, as far as these sections go, else by time (Qwen3-VL).
+std::vector<std::int64_t> axes(const Mrope& mrope);
+
+}  // namespace trireme::config

@@ -1,0 +1,113 @@
+#include "trireme/config/resolve_jepa.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <utility>
+
+#include "trireme/base/error.h"
+#include "trireme/config/families.h"
+#include "trireme/config/resolve_towers.h"
+
+namespace trireme::config {
+namespace {
+
+// Rotary positions over time, row and column turn pairs of channels on each axis.
+void check_heads(std::string_view section, std::int64_t hidden, std::int64_t heads) {
+  if (hidden % heads != 0)
+    fail(ErrorKind::kUsage, "{0}.hidden={1} is not divisible by {0}.heads={2}; change one", section,
+         hidden, heads);
+  const std::int64_t width = hidden / heads;
+  if (width % 2 != 0 || width < 6)
+    fail(ErrorKind::kUsage,
+         "{0}.hidden={1} / {0}.heads={2} = {3} per head; rotary positions over time, row and "
+         "column need an even number of 6 or more",
+         section, hidden, heads, width);
+}
+
+void resolve_tower(Job& job) {
+  Vision& vision = job.vision;
+  if (vision.positions == Positions::kLearned)
+    fail(ErrorKind::kUsage,
+         "vision.positions=learned: family {} has rotary ones; set vision.positions=rotary (or "
+         "rotary_compat)",
+         name(job.model.family));
+  resolve_vision(vision);
+  check_text_keys(job);
+}
+
+void resolve_masks(const Job& job) {
+  const Jepa& jepa = job.jepa;
+  const std::int64_t side = job.vision.image / job.vision.patch;
+  if (side * side < 2)
+    fail(ErrorKind::kUsage,
+         "vision.image={} / vision.patch={}: a frame of one token has no context beside its "
+         "targets; lower vision.patch",
+         job.vision.image, job.vision.patch);
+  for (const auto& [key, scale] : {std::pair{"jepa.short_scale", jepa.short_scale},
+                                   std::pair{"jepa.long_scale", jepa.long_scale}}) {
+    const double tokens = scale * static_cast<double>(side * side);
+    if (tokens < 1)
+      fail(ErrorKind::kUsage,
+           "{}={} of {} x {} tokens of a frame is less than one; raise it to {:.3g} or more", key,
+           scale, side, side, 1.0 / static_cast<double>(side * side));
+    if (scale >= 1)
+      fail(ErrorKind::kUsage,
+           "{}={}: a block of it covers the frame and leaves no context; lower it", key, scale);
+  }
+}
+
+void check_source(const Job& job, DataSource source, std::string_view name_of_source) {
+  if (job.data.source != source)
+    fail(ErrorKind::kUsage, "family {} reads clips; set data.source={}", name(job.model.family),
+         name_of_source);
+}
+
+void resolve_probe(Job& job, const DatasetFacts& data) {
+  check_source(job, DataSource::kSquares, "squares");
+  if (job.vision.hidden % job.probe.heads != 0)
+    fail(ErrorKind::kUsage, "vision.hidden={} is not divisible by probe.heads={}; change one",
+         job.vision.hidden, job.probe.heads);
+  resolve_classes(job.vision, data);
+  if (job.parallel.tp > job.probe.heads)
+    fail(ErrorKind::kUsage, "parallel.tp={} is more than probe.heads={}; a rank needs at least one",
+         job.parallel.tp, job.probe.heads);
+}
+
+void resolve_action(const Job& job) {
+  check_source(job, DataSource::kArm, "arm");
+  const Action& action = job.action;
+  check_heads("action", action.hidden, action.heads);
+  if (job.vision.frames < 2)
+    fail(ErrorKind::kUsage, "vision.frames={}: an action lies between two frames; needs 2 or more",
+         job.vision.frames);
+  if (action.rollout > job.vision.frames - 1)
+    fail(ErrorKind::kUsage,
+         "action.rollout={} frames are predicted one after the other, but a clip has {} behind its "
+         "first (vision.frames={}); lower it",
+         action.rollout, job.vision.frames - 1, job.vision.frames);
+  if (action.size < 3)
+    fail(ErrorKind::kUsage,
+         "action.size={}: the arm's state is its place, x and y, and its grip; needs 3 or more",
+         action.size);
+  if (job.parallel.tp > action.heads)
+    fail(ErrorKind::kUsage,
+         "parallel.tp={} is more than action.heads={}; a rank needs at least one", job.parallel.tp,
+         action.heads);
+}
+
+}  // namespace
+
+void resolve_jepa(Job& job, const DatasetFacts& data) {
+  resolve_tower(job);
+  switch (job.model.family) {
+    case Family::kJepa:
+      check_source(job, DataSource::kSquares, "squares");
+      check_heads("jepa", job.jepa.hidden, job.jepa.heads);
+      return resolve_masks(job);
+    case Family::kProbe: return resolve_probe(job, data);
+    default: return resolve_action(job);
+  }
+}
+
+}  // namespace trireme::config

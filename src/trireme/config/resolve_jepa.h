@@ -1,0 +1,12 @@
+// V-JEPA 2 and what is built on its encoder: what sizes, masks and data must have.
+#pragma once
+
+#include "trireme/config/job.h"
+#include "trireme/config/resolve.h"
+
+namespace trireme::config {
+
+// Of families jepa, probe and jepa_ac. Throws Error{kUsage} naming the key.
+void resolve_jepa(Job& job, const DatasetFacts& data);
+
+}  // namespace trireme::config

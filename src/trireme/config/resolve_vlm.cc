@@ -1,0 +1,103 @@
+#include "trireme/config/resolve_vlm.h"
+
+#include <numeric>
+#include <utility>
+
+#include "trireme/base/error.h"
+#include "trireme/config/mrope.h"
+#include "trireme/config/resolve_family.h"
+#include "trireme/config/resolve_towers.h"
+
+namespace trireme::config {
+namespace {
+
+void check_vision(const Job& job) {
+  const Vision& vision = job.vision;
+  if (vision.pooling == Pooling::kAttention)
+    fail(ErrorKind::kUsage,
+         "vision.pooling=attention: family vlm reads all tokens of the tower; set it to mean, or "
+         "to class for a tower with a class token, which is dropped");
+  const std::int64_t layer = job.vlm.layer;
+  if (layer >= vision.layers || layer < -vision.layers)
+    fail(ErrorKind::kUsage, "vlm.layer={}: the tower has vision.layers={} blocks; needs {} to {}",
+         layer, vision.layers, -vision.layers, vision.layers - 1);
+}
+
+void resolve_projector(Projector& projector, const Vision& vision) {
+  const bool queries = !keeps_grid(projector);
+  Projector plain;
+  plain.kind = projector.kind;
+  if (!queries && projector != plain)
+    fail(ErrorKind::kUsage,
+         "projector: hidden, layers, heads and queries are of qformer and perceiver; leave them "
+         "out or choose projector.kind");
+  if (!queries) return;
+  if (projector.hidden == 0) projector.hidden = vision.hidden;
+  if (projector.kind == ProjectorKind::kPerceiver && projector.hidden != vision.hidden)
+    fail(ErrorKind::kUsage,
+         "projector.hidden={}: a resampler is as wide as the tower, vision.hidden={}; set "
+         "projector.hidden=0",
+         projector.hidden, vision.hidden);
+  if (projector.kind == ProjectorKind::kQFormer && projector.hidden % projector.heads != 0)
+    fail(ErrorKind::kUsage,
+         "projector.hidden={} is not divisible by projector.heads={}; nearest that work: {}",
+         projector.hidden, projector.heads,
+         nearest_multiples("projector.hidden", projector.hidden, projector.heads));
+}
+
+void check_mrope(const Job& job) {
+  if (job.vlm.mrope.empty()) return;
+  const Mrope mrope = parse_mrope(job.vlm.mrope);
+  const auto& sections = mrope.sections;
+  const std::int64_t all = std::accumulate(sections.begin(), sections.end(), std::int64_t{0});
+  const std::int64_t half = job.model.hidden / job.model.heads / 2;
+  if (all != half)
+    fail(ErrorKind::kUsage,
+         "vlm.mrope={} shares out {} frequencies; a head of {} channels (model.hidden={} / "
+         "model.heads={}) has {}",
+         job.vlm.mrope, all, 2 * half, job.model.hidden, job.model.heads, half);
+}
+
+void check_widths(const Job& job) {
+  for (const auto& [key, count] :
+       {std::pair{"vision.ffn", job.vision.ffn}, std::pair{"model.ffn", job.model.ffn},
+        std::pair{"model.vocab", job.model.vocab}})
+    if (job.parallel.tp > count)
+      fail(ErrorKind::kUsage,
+           "parallel.tp={} is more than {}={}; a rank needs at least one: parallel.tp={} or less",
+           job.parallel.tp, key, count, count);
+}
+
+}  // namespace
+
+void resolve_vlm(Job& job) {
+  if (job.data.source != DataSource::kScenes)
+    fail(ErrorKind::kUsage,
+         "data.source: family vlm reads images with questions; set "
+         "data.source=scenes");
+  check_text_keys(job);
+  resolve_vision(job.vision);
+  check_vision(job);
+  resolve_projector(job.projector, job.vision);
+  resolve_decoder(job.model, {.vocab = kVlmVocab});
+  check_mrope(job);
+  check_widths(job);
+}
+
+std::int64_t blocks_read(const Job& job) {
+  const std::int64_t layer = job.vlm.layer;
+  return (layer < 0 ? job.vision.layers + layer : layer) + 1;
+}
+
+bool reads_last(const Job& job) { return blocks_read(job) == job.vision.layers; }
+
+bool keeps_grid(const Projector& projector) {
+  return projector.kind == ProjectorKind::kLinear || projector.kind == ProjectorKind::kMlp;
+}
+
+std::int64_t tile_tokens(const Job& job) {
+  const std::int64_t side = job.vision.image / job.vision.patch;
+  return keeps_grid(job.projector) ? side * side : job.projector.queries;
+}
+
+}  // namespace trireme::config

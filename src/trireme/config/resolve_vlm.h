@@ -1,0 +1,25 @@
+// Vision-language models: what sizes, data and layout must have.
+#pragma once
+
+#include "trireme/config/job.h"
+
+namespace trireme::config {
+
+// Token ids behind the 256 bytes: where an image's tokens stand, and what ends an answer.
+inline constexpr std::int64_t kImageToken = 256;
+inline constexpr std::int64_t kEndToken = 257;
+inline constexpr std::int64_t kVlmVocab = 258;
+
+// Throws Error{kUsage} naming the key.
+void resolve_vlm(Job& job);
+
+// Blocks of the tower that run, of a resolved job.
+std::int64_t blocks_read(const Job& job);
+// Whether the tower's norm follows them.
+bool reads_last(const Job& job);
+// Whether there is a token for each feature, so that those of padding are left out and rows end with a token of their own.
+bool keeps_grid(const Projector& projector);
+// Tokens that a tile becomes.
+std::int64_t tile_tokens(const Job& job);
+
+}  // namespace trireme::config

@@ -1,0 +1,149 @@
+#include "trireme/data/clip_source.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/empty_like.h>
+
+#include <array>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "trireme/base/hash.h"
+#include "trireme/data/made_up.h"
+#include "trireme/data/masks.h"
+#include "trireme/data/squares.h"
+
+namespace trireme::data {
+namespace {
+
+// Of a seed, so that samples and masks do not follow each other.
+enum Stream { kSquares = 1, kArm, kTrainMasks, kHeldOutMasks };
+
+std::uint64_t stream(const config::Job& job, Stream which) {
+  return mix(static_cast<std::uint64_t>(job.data.seed), which);
+}
+
+ClipSize size_of(const config::Job& job) {
+  return {.frames = job.vision.frames, .side = job.vision.image};
+}
+
+at::Tensor empty_clips(const ClipSize& size, std::size_t count) {
+  return at::empty({static_cast<std::int64_t>(count), 3, size.frames, size.side, size.side},
+                   at::kFloat);
+}
+
+std::span<float> floats(const at::Tensor& tensor) {
+  return {tensor.data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
+}
+
+at::Tensor packed(const std::vector<std::int64_t>& values) {
+  const at::Tensor tensor = at::empty({static_cast<std::int64_t>(values.size())}, at::kLong);
+  std::ranges::copy(values, tensor.data_ptr<std::int64_t>());
+  return tensor;
+}
+
+// Prefix sums.
+class Bounds {
+ public:
+  void add(std::size_t length) {
+    ends_.push_back(ends_.back() + static_cast<std::int64_t>(length));
+  }
+  at::Tensor tensor() const { return packed(ends_).to(at::kInt); }
+
+ private:
+  std::vector<std::int64_t> ends_ = {0};
+};
+
+// Clips with the masks of their places in the order of consumption.
+class Masked final : public Source {
+ public:
+  Masked(const config::Job& job, std::unique_ptr<Source> clips, Stream masks)
+      : job_(job), clips_(std::move(clips)), key_(stream(job, masks)) {}
+
+  std::int64_t samples() const override { return clips_->samples(); }
+  std::vector<at::Tensor> batch(std::int64_t first, std::int64_t count) const override {
+    std::vector<at::Tensor> all = clips_->batch(first, count);
+    for (at::Tensor& one : packed_masks(job_, key_, first, count)) all.push_back(std::move(one));
+    return all;
+  }
+  double weight(std::int64_t first, std::int64_t count) const override {
+    return clips_->weight(first, count);
+  }
+
+ private:
+  config::Job job_;
+  std::unique_ptr<Source> clips_;
+  std::uint64_t key_;
+};
+
+// With directions, or without.
+std::vector<at::Tensor> squares(const config::Job& job, std::span<const std::int64_t> numbers) {
+  const auto seed = static_cast<std::int64_t>(stream(job, kSquares));
+  const ClipSize size = size_of(job);
+  const at::Tensor clips = empty_clips(size, numbers.size());
+  std::vector<std::int64_t> labels;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const std::span<float> clip = floats(clips[static_cast<std::int64_t>(i)]);
+    if (job.model.family == config::Family::kJepa)
+      draw_squares(size, Draws(seed, numbers[i]), clip);
+    else
+      labels.push_back(draw_directed_squares(size, Draws(seed, numbers[i]), clip));
+  }
+  if (labels.empty()) return {clips};
+  return {clips, packed(labels)};
+}
+
+std::vector<at::Tensor> arm(const config::Job& job, std::span<const std::int64_t> samples) {
+  const auto seed = static_cast<std::int64_t>(stream(job, kArm));
+  const ClipSize size = size_of(job);
+  const at::Tensor clips = empty_clips(size, samples.size());
+  const at::Tensor actions =
+      at::empty({clips.size(0), size.frames - 1, job.action.size}, at::kFloat);
+  const at::Tensor states = at::empty_like(actions);
+  for (std::int64_t i = 0; i < clips.size(0); ++i)
+    draw_arm(size, job.action.size, Draws(seed, samples[static_cast<std::size_t>(i)]),
+             floats(clips[i]), floats(actions[i]), floats(states[i]));
+  return {clips, actions, states};
+}
+
+}  // namespace
+
+std::vector<at::Tensor> packed_masks(const config::Job& job, std::uint64_t key, std::int64_t first,
+                                     std::int64_t count) {
+  const config::Vision& vision = job.vision;
+  const std::int64_t side = vision.image / vision.patch;
+  const TokenGrid grid{.frames = vision.frames / vision.tubelet, .rows = side, .columns = side};
+  const std::int64_t tokens = grid.frames * side * side;
+  const std::array rules = {
+      BlockRule{.blocks = job.jepa.short_blocks, .scale = job.jepa.short_scale},
+      BlockRule{.blocks = job.jepa.long_blocks, .scale = job.jepa.long_scale}};
+  std::vector<std::int64_t> context, targets;
+  Bounds context_bounds, target_bounds;
+  for (std::int64_t i = 0; i < count; ++i)
+    for (std::uint64_t rule = 0; rule < rules.size(); ++rule) {
+      const std::uint64_t sample = mix(key, static_cast<std::uint64_t>(first + i));
+      const Mask mask = draw_mask(grid, rules[rule], mix(sample, rule));
+      for (std::int64_t token : mask.context) context.push_back(i * tokens + token);
+      for (std::int64_t token : mask.targets) targets.push_back(i * tokens + token);
+      context_bounds.add(mask.context.size());
+      target_bounds.add(mask.targets.size());
+    }
+  return {packed(context), context_bounds.tensor(), packed(targets), target_bounds.tensor()};
+}
+
+Sources open_squares(const config::Job& job) {
+  Sources sources = made_up_sources(
+      job, [job](std::span<const std::int64_t> numbers) { return squares(job, numbers); });
+  if (job.model.family == config::Family::kJepa) {
+    sources.train = std::make_unique<Masked>(job, std::move(sources.train), kTrainMasks);
+    sources.held_out = std::make_unique<Masked>(job, std::move(sources.held_out), kHeldOutMasks);
+  }
+  return sources;
+}
+
+Sources open_arm(const config::Job& job) {
+  return made_up_sources(
+      job, [job](std::span<const std::int64_t> numbers) { return arm(job, numbers); });
+}
+
+}  // namespace trireme::data

@@ -1,0 +1,23 @@
+// Made-up clips as sources: what a family reads beside them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "trireme/data/source.h"
+
+namespace trireme::data {
+
+// Clips of data.source=squares: for family jepa with the masks of each, else with the direction in which the squares move.
+Sources open_squares(const config::Job& job);
+// Clips of data.source=arm with actions and states.
+Sources open_arm(const config::Job& job);
+
+// Context, its bounds, targets, their bounds of `count` samples from the order's `first` on, as arch::jepa_spec reads
+// them; masks depend on the key and the sample's place in this order.
+std::vector<at::Tensor> packed_masks(const config::Job& job, std::uint64_t key, std::int64_t first,
+                                     std::int64_t count);
+
+}  // namespace trireme::data

@@ -1,0 +1,91 @@
+#include "trireme/data/questions.h"
+
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "trireme/base/hash.h"
+#include "trireme/data/made_up.h"
+
+namespace trireme::data {
+namespace {
+
+constexpr std::string_view kBlockLetters = "rgbycm";
+constexpr std::array<std::array<double, 3>, 6> kBlockColours = {
+    {{1, -1, -1}, {-1, 1, -1}, {-1, -1, 1}, {1, 1, -1}, {-1, 1, 1}, {1, -1, 1}}};
+constexpr std::array<std::array<std::int64_t, 2>, 6> kBlockShapes = {
+    {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {3, 1}, {1, 3}}};  // columns, rows
+constexpr std::int64_t kWithoutImage = 8;
+
+enum QuestionStream : std::uint64_t { kQuestionWords = 21, kBlockSize, kBlockPixels };
+
+Draws draws(std::int64_t seed, QuestionStream stream, std::int64_t number) {
+  return {static_cast<std::int64_t>(mix(static_cast<std::uint64_t>(seed), stream)), number};
+}
+
+char letter(std::int64_t colour) { return kBlockLetters[static_cast<std::size_t>(colour)]; }
+
+}  // namespace
+
+Question question(std::int64_t seed, std::int64_t number) {
+  Draws draw = draws(seed, kQuestionWords, number);
+  const auto colours = std::ssize(kBlockLetters);
+  Question made;
+  if (draw.below(kWithoutImage) == 0) {
+    const std::int64_t colour = draw.below(colours);
+    made.question = fmt::format("after {}?", letter(colour));
+    made.answer = letter((colour + 1) % colours);
+    return made;
+  }
+  const auto shape = kBlockShapes[static_cast<std::size_t>(draw.below(std::ssize(kBlockShapes)))];
+  made.columns = shape[0];
+  made.rows = shape[1];
+  for (std::int64_t block = 0; block < made.columns * made.rows; ++block)
+    made.colours.push_back(draw.below(colours));
+  if (draw.below(2) == 0) made.before = "see ";
+  if (draw.below(2) == 0) {
+    made.question = "code?";
+    for (const std::int64_t colour : made.colours) made.answer += letter(colour);
+  } else {
+    const std::int64_t block = draw.below(std::ssize(made.colours));
+    made.question = fmt::format("block {}?", block + 1);
+    made.answer = letter(made.colours[static_cast<std::size_t>(block)]);
+  }
+  return made;
+}
+
+formats::ImageSize image_size(const Question& question, std::int64_t side, std::int64_t seed,
+                              std::int64_t number) {
+  Draws draw = draws(seed, kBlockSize, number);
+  const std::int64_t block =
+      std::max<std::int64_t>(2, 3 * side / 8 + draw.below(std::max<std::int64_t>(1, side / 4)));
+  return {.width = question.columns * block, .height = question.rows * block};
+}
+
+at::Tensor draw(const Question& question, std::int64_t side, std::int64_t seed,
+                std::int64_t number) {
+  const formats::ImageSize size = image_size(question, side, seed, number);
+  const std::int64_t block = size.width / question.columns;
+  Draws draw = draws(seed, kBlockPixels, number);
+  const at::Tensor image = at::zeros({3, size.height, size.width}, at::kFloat);
+  float* pixel = image.data_ptr<float>();
+  std::vector<double> strength;
+  for (std::size_t i = 0; i < question.colours.size(); ++i)
+    strength.push_back(draw.uniform(0.8, 1.2));
+  for (std::size_t channel = 0; channel < 3; ++channel)
+    for (std::int64_t y = 0; y < size.height; ++y)
+      for (std::int64_t x = 0; x < size.width; ++x) {
+        const auto at = static_cast<std::size_t>(y / block * question.columns + x / block);
+        const bool edge = x % block == 0 || y % block == 0;
+        const double colour =
+            edge ? 0
+                 : strength[at] *
+                       kBlockColours[static_cast<std::size_t>(question.colours[at])][channel];
+        *pixel++ = static_cast<float>(colour + 0.05 * draw.normal());
+      }
+  return image;
+}
+
+}  // namespace trireme::data

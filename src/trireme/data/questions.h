@@ -1,0 +1,37 @@
+// Made-up questions about images of coloured blocks, with exact answers.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trireme/formats/tiling.h"
+
+namespace trireme::data {
+
+// One or two rows and columns of blocks, or three in a line, of all shapes equally often; one sample in eight has no
+// image. Colours are letters: r g b y c m.
+struct Question {
+  std::int64_t columns = 0, rows = 0;  // of blocks; 0: no image
+  std::vector<std::int64_t> colours;   // of blocks, by rows
+  std::string before;                  // text in front of the image
+  std::string question;                // behind it
+  std::string answer;                  // letters
+  bool has_image() const { return columns > 0; }
+};
+
+// The number-th of this seed, of which one in two asks for all blocks by rows ("code?"), the others for one ("block
+// 2?"), or without an image for the colour that follows another ("after r?").
+Question question(std::int64_t seed, std::int64_t number);
+
+// Pixels of its image where a tile has `side`: blocks of 3/8 to 5/8 of that.
+formats::ImageSize image_size(const Question& question, std::int64_t side, std::int64_t seed,
+                              std::int64_t number);
+
+// Its image, float [3, height, width]: squares in colours of about +-1 on a ground of 0, with noise of 0.05.
+at::Tensor draw(const Question& question, std::int64_t side, std::int64_t seed,
+                std::int64_t number);
+
+}  // namespace trireme::data

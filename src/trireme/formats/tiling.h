@@ -1,0 +1,49 @@
+// How an image of any size becomes tiles or patches of a vision tower, and how many tokens these are.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace trireme::formats {
+
+struct ImageSize {
+  std::int64_t width = 0, height = 0;  // pixels
+  bool operator==(const ImageSize&) const = default;
+};
+
+struct TileGrid {
+  std::int64_t columns = 1, rows = 1;
+  std::int64_t tiles() const { return columns * rows; }
+  bool operator==(const TileGrid&) const = default;
+};
+
+// Of an image's longer side to its shorter one; what is longer is refused.
+inline constexpr std::int64_t kLongestAspect = 200;
+
+// Grids of 2 to `max_tiles` tiles with at most 3 a side; with 1 the grid of that, with 0 none. For 4 tiles those of LLaVA.
+std::vector<TileGrid> tile_grids(std::int64_t max_tiles);
+
+// The image as large as fits into `room`, with its aspect kept.
+ImageSize fitted(ImageSize image, ImageSize room);
+
+// Of these, the grid of tiles of `side` pixels that most of the image's own pixels fit into; of several the one with
+// least room left, then the first (LLaVA 1.6, Liu et al. 2024). Throws Error{kData} for an empty image and one beyond
+// kLongestAspect.
+TileGrid choose_grid(ImageSize image, const std::vector<TileGrid>& grids, std::int64_t side);
+
+// Of the tokens of a grid, `per_side` a side of each tile, those that the image covers where it is fitted into the
+// middle: a rectangle.
+struct TokenRectangle {
+  std::int64_t first_row = 0, first_column = 0;
+  std::int64_t rows = 0, columns = 0;
+  // One more behind each row.
+  std::int64_t with_newlines() const { return rows * (columns + 1); }
+};
+TokenRectangle covered(ImageSize image, TileGrid grid, std::int64_t per_side);
+
+// Sides rounded to multiples of `factor` with an area in [min_pixels, max_pixels] and nearly the same aspect (Qwen2-VL and
+// later). Throws as choose_grid().
+ImageSize smart_resize(ImageSize image, std::int64_t factor, std::int64_t min_pixels,
+                       std::int64_t max_pixels);
+
+}  // namespace trireme::formats

@@ -1,0 +1,142 @@
+// Suffixes: t packed row, d width, f feed-forward width.
+#include "trireme/models/hnet_block.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/pow.h>
+
+#include <utility>
+
+#include "trireme/mesh/share.h"
+#include "trireme/arch/hnet.h"
+#include "trireme/models/mamba.h"
+#include "trireme/ops/attention.h"
+#include "trireme/ops/feed_forward.h"
+#include "trireme/ops/linear.h"
+#include "trireme/ops/norm.h"
+
+namespace trireme::models {
+namespace {
+
+// Parameters: norm1, the mixer's and, with a feed-forward layer, norm2, fc1, fc2.
+class HnetBlock : public BoundBlock {
+ public:
+  HnetBlock(const config::Model& model, const config::HnetStage& stage, bool feeds, Ranks ranks)
+      : BoundBlock(std::move(ranks)), model_(model), stage_(stage), feeds_(feeds) {}
+
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const exec::BlockContext& context) final {
+    const ops::WeightGradientsPtr& gradients = context.weight_gradients;
+    const ops::Branching first = ops::residual_norm(inputs[0].unsqueeze(0), {}, param(0), {},
+                                                    model_.norm_eps, gradients);
+    const at::Tensor mixed = mix(first.normed, Sequences(inputs[1]), gradients);
+    const at::Tensor x = feeds_ ? fed(first.stream, mixed, gradients) : first.stream + mixed;
+    return {x.squeeze(0)};
+  }
+
+ protected:
+  // x: [1, rows, d]; the result likewise.
+  virtual at::Tensor mix(const ops::Operand& x, const Sequences& sequences,
+                         const ops::WeightGradientsPtr& gradients) const = 0;
+  const config::Model& model() const { return model_; }
+  const config::HnetStage& stage() const { return stage_; }
+
+ private:
+  at::Tensor fed(const at::Tensor& stream, const at::Tensor& mixed,
+                 const ops::WeightGradientsPtr& gradients) const {
+    const std::size_t norm2 = params() - 3;
+    const ops::Branching second =
+        ops::residual_norm(stream, mixed, param(norm2), {}, model_.norm_eps, gradients);
+    const auto wide =
+        ops::column_linear(second.normed, param(norm2 + 1), {}, tp(), gradients).value.chunk(2, -1);
+    return second.stream + ops::swiglu_linear(wide[1].contiguous(), wide[0].contiguous(),
+                                              param(norm2 + 2), tp(), gradients);
+  }
+
+  config::Model model_;
+  config::HnetStage stage_;
+  bool feeds_;
+};
+
+class AttentionBlock final : public HnetBlock {
+ public:
+  using HnetBlock::HnetBlock;
+
+ protected:
+  at::Tensor mix(const ops::Operand& x, const Sequences& sequences,
+                 const ops::WeightGradientsPtr& gradients) const override {
+    const mesh::Share mine = mesh::share(stage().heads, tp().rank(), tp().size());
+    const std::int64_t width = stage().hidden / stage().heads;
+    const auto qkv = ops::column_linear(x, param(1), {}, tp(), gradients).value.chunk(3, -1);
+    const auto turn = [&](const at::Tensor& heads) {
+      return turned(heads.reshape({-1, mine.count(), width}), sequences.position, width / 2,
+                    model().rope_theta)
+          .reshape(heads.sizes());
+    };
+    const ops::Operand attended = ops::attention(
+        turn(qkv[0]), turn(qkv[1]), qkv[2].contiguous(),
+        {.heads = mine.count(),
+         .kv_heads = mine.count(),
+         .first_head = mine.begin,
+         .all_heads = stage().heads},
+        ops::Mask::causal({.begin = sequences.begin.unsqueeze(0), .end = {}}));
+    return ops::row_linear(attended.value, param(2), {}, tp(), gradients);
+  }
+};
+
+class MambaBlock final : public HnetBlock {
+ public:
+  using HnetBlock::HnetBlock;
+  at::Tensor initial_value(std::size_t index) const override {
+    const std::int64_t heads = arch::Mamba(stage().hidden).heads;
+    if (index == kStepBias) return initial_step_bias(heads);
+    if (index == kLogRate) return initial_log_rate(heads);
+    return {};
+  }
+
+ protected:
+  at::Tensor mix(const ops::Operand& x, const Sequences& sequences,
+                 const ops::WeightGradientsPtr& gradients) const override {
+    const MambaParams params{.in = param(kIn),
+                             .taps = param(kTaps),
+                             .taps_bias = param(kTapsBias),
+                             .step_bias = param(kStepBias),
+                             .log_rate = param(kLogRate),
+                             .skip = param(kSkip),
+                             .norm = param(kNorm),
+                             .out = param(kOut)};
+    return mamba(x.value.squeeze(0), params, sequences, model().norm_eps, gradients).unsqueeze(0);
+  }
+
+ private:
+  enum Param { kIn = 1, kTaps, kTapsBias, kStepBias, kLogRate, kSkip, kNorm, kOut };
+};
+
+}  // namespace
+
+at::Tensor turned(const at::Tensor& x, const at::Tensor& positions, std::int64_t width,
+                  double theta) {
+  const at::ScalarType type = x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
+  const std::int64_t half = width / 2;
+  const at::Tensor frequencies =
+      at::pow(theta, at::arange(half, positions.options().dtype(at::kDouble)) *
+                         (-2.0 / static_cast<double>(width)));
+  const at::Tensor angles = positions.to(at::kDouble).unsqueeze(1) * frequencies;
+  const at::Tensor cosines = angles.cos().to(type).unsqueeze(1),
+                   sines = angles.sin().to(type).unsqueeze(1);
+  const at::Tensor first = x.narrow(-1, 0, half).to(type), second = x.narrow(-1, half, half).to(type);
+  return at::cat({(first * cosines - second * sines).to(x.scalar_type()),
+                  (second * cosines + first * sines).to(x.scalar_type()),
+                  x.narrow(-1, width, x.size(-1) - width)},
+                 -1);
+}
+
+std::unique_ptr<exec::Block> hnet_block(const config::Model& model, const config::HnetStage& stage,
+                                        char letter, const Ranks& ranks) {
+  const bool feeds = letter == 'T' || letter == 'M';
+  if (letter == 't' || letter == 'T')
+    return std::make_unique<AttentionBlock>(model, stage, feeds, ranks);
+  return std::make_unique<MambaBlock>(model, stage, feeds, ranks);
+}
+
+}  // namespace trireme::models

@@ -1,0 +1,22 @@
+// The blocks of an H-Net's stages.
+#pragma once
+
+#include <memory>
+
+#include "trireme/config/hnet_stages.h"
+#include "trireme/models/blocks.h"
+#include "trireme/models/scan.h"
+
+namespace trireme::models {
+
+// Turns pairs (i, i + width / 2) in the first `width` channels of each head by position * theta^(-2i / width), computed in
+// fp64. x: [rows, heads, head_dim]; positions: [rows].
+at::Tensor turned(const at::Tensor& x, const at::Tensor& positions, std::int64_t width,
+                  double theta);
+
+// x + mixer(norm(x)) and, of letters T and M, x + swiglu(norm(x)) then. Reads rows and where their sequences begin, beyond
+// which attention (t, T; causal) and Mamba-2 (m, M; on one rank of tp) do not look.
+std::unique_ptr<exec::Block> hnet_block(const config::Model& model, const config::HnetStage& stage,
+                                        char letter, const Ranks& ranks);
+
+}  // namespace trireme::models

@@ -1,0 +1,148 @@
+#include "trireme/models/jepa.h"
+
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/std.h>
+
+#include <utility>
+
+#include "trireme/arch/jepa.h"
+#include "trireme/models/clip_tower.h"
+#include "trireme/models/encoder.h"
+#include "trireme/ops/linear.h"
+#include "trireme/ops/norm.h"
+
+namespace trireme::models {
+namespace {
+
+std::vector<std::int64_t> numbers(const at::Tensor& bounds) {
+  const at::Tensor own = bounds.to(at::kCPU, at::kLong).contiguous();
+  return {own.data_ptr<std::int64_t>(), own.data_ptr<std::int64_t>() + own.numel()};
+}
+
+template <typename T>
+at::Tensor tensor_of(const std::vector<T>& values, at::ScalarType type, at::Device device) {
+  const at::Tensor own = at::empty({static_cast<std::int64_t>(values.size())}, type);
+  std::copy(values.begin(), values.end(), own.data_ptr<T>());
+  return own.to(device);
+}
+
+Packing packing_of(const std::vector<at::Tensor>& inputs, std::size_t first) {
+  return {inputs[first], inputs[first + 1], inputs[first + 2], inputs[first + 3]};
+}
+
+// Rows of sequences with these bounds, each at its token's place.
+EncoderBlock::Look packed_look(
+    AxialRotary table,
+    std::function<std::pair<at::Tensor, at::Tensor>(const std::vector<at::Tensor>&)>
+        tokens_and_bounds) {
+  return [table = std::move(table),
+          tokens_and_bounds = std::move(tokens_and_bounds)](const std::vector<at::Tensor>& inputs) {
+    const auto [tokens, bounds] = tokens_and_bounds(inputs);
+    const at::Tensor places = tokens.remainder(table.cosines.size(0));
+    return Sight{.mask = ops::Mask::full(ops::documents_of_lengths(bounds, 1, tokens.size(0))),
+                 .rotary = rows_of(table, places)};
+  };
+}
+
+// Inputs: what the student made of contexts, and the four of Packing. Parameters: weight and bias of a linear layer, and
+// a token for each mask.
+class PredictorEmbed : public BoundBlock {
+ public:
+  using BoundBlock::BoundBlock;
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const exec::BlockContext& context) override {
+    const Packing packing = packing_of(inputs, 1);
+    const at::Tensor seen = ops::linear(inputs[0], param(0), param(1), context.weight_gradients);
+    std::vector<at::Tensor> tokens;
+    for (std::size_t mask = 0; mask < arch::kMasks; ++mask)
+      tokens.push_back(param(2 + mask).flatten(0, 1));
+    const at::Tensor unseen = at::cat(tokens).index_select(0, packing.target_masks);
+    return {at::cat({seen, unseen}).index_select(0, packing.order)};
+  }
+};
+
+}  // namespace
+
+Packing::Packing(const at::Tensor& context, const at::Tensor& context_bounds,
+                 const at::Tensor& targets, const at::Tensor& target_bounds) {
+  const std::vector<std::int64_t> seen = numbers(context_bounds), unseen = numbers(target_bounds);
+  std::vector<std::int64_t> from, rows, masks;
+  std::vector<std::int32_t> ends = {0};
+  std::vector<double> weights;
+  for (std::size_t s = 0; s + 1 < seen.size(); ++s) {
+    for (std::int64_t i = seen[s]; i < seen[s + 1]; ++i) from.push_back(i);
+    for (std::int64_t i = unseen[s]; i < unseen[s + 1]; ++i) {
+      rows.push_back(static_cast<std::int64_t>(from.size()));
+      from.push_back(context.size(0) + i);
+      masks.push_back(static_cast<std::int64_t>(s) % arch::kMasks);
+      weights.push_back(1.0 / static_cast<double>(arch::kMasks * (unseen[s + 1] - unseen[s])));
+    }
+    ends.push_back(static_cast<std::int32_t>(from.size()));
+  }
+  const at::Device device = context.device();
+  order = tensor_of(from, at::kLong, device);
+  tokens = at::cat({context, targets}).index_select(0, order);
+  bounds = tensor_of(ends, at::kInt, device);
+  target_rows = tensor_of(rows, at::kLong, device);
+  target_masks = tensor_of(masks, at::kLong, device);
+  target_weights = tensor_of(weights, at::kDouble, device);
+}
+
+std::vector<at::Tensor> JepaLoss::forward(const std::vector<at::Tensor>& inputs,
+                                          const exec::BlockContext& context) {
+  const Packing packing = packing_of(inputs, 2);
+  const at::Tensor& features = inputs[1];
+  const at::Tensor rows = inputs[0].index_select(0, packing.target_rows);
+  const at::Tensor normed =
+      ops::layer_norm(rows, param(0), param(1), norm_eps_, context.weight_gradients);
+  const at::Tensor predicted = ops::linear(normed, param(2), param(3), context.weight_gradients);
+  const at::Tensor wanted = normalised(features.flatten(0, 1).index_select(0, inputs[4]));
+  const at::Tensor distances = (predicted.to(wanted.scalar_type()) - wanted).abs().mean(-1);
+  if (context.counts != nullptr) {
+    const at::Tensor spread = at::std(features.to(wanted.scalar_type()), /*dim=*/1).mean(-1);
+    context.counts->add(0, spread.sum().item<double>(), static_cast<double>(features.size(0)));
+  }
+  return {(distances * packing.target_weights.to(distances.scalar_type())).sum()};
+}
+
+Blocks jepa_blocks(const config::Job& job, const arch::ModelSpec&, const Ranks& ranks) {
+  const config::Vision& vision = job.vision;
+  const std::int64_t samples = job.run.micro_batch;
+  const arch::Encoder student = arch::student_encoder(job, samples);
+  const arch::Encoder predictor = arch::predictor_encoder(job, samples);
+  const arch::PatchGrid grid = arch::patch_grid(vision);
+  const auto table = [&](std::int64_t head_dim) {
+    return axial_rotary(grid_positions(grid).to(ranks->device()), head_dim, rotary_pairs(vision),
+                        statistics_type(job));
+  };
+  const EncoderBlock::Look seen = packed_look(
+      table(vision.hidden / vision.heads),
+      [](const std::vector<at::Tensor>& inputs) { return std::pair(inputs[1], inputs[2]); });
+  const EncoderBlock::Look joined = packed_look(table(job.jepa.hidden / job.jepa.heads),
+                                                [](const std::vector<at::Tensor>& inputs) {
+                                                  const Packing packing = packing_of(inputs, 1);
+                                                  return std::pair(packing.tokens, packing.bounds);
+                                                });
+  // The predictor is every tp rank's own.
+  const Ranks alone = std::make_shared<Across>(job.model);
+  Blocks teacher =
+      frozen_tower_blocks(job, arch::tower(vision, samples), ClipEmbed::Frames::kTogether,
+                          ClipNorm::Gives::kFeatures, ranks);
+  Blocks blocks;
+  const auto add = [&](std::unique_ptr<exec::Block> own) {
+    blocks.push_back(std::move(own));
+    blocks.push_back(std::move(teacher[blocks.size() / 2]));
+  };
+  add(std::make_unique<ClipEmbed>(vision, ClipEmbed::Frames::kTogether, ranks));
+  for (std::int64_t layer = 0; layer < vision.layers; ++layer)
+    add(std::make_unique<EncoderBlock>(student, vision.norm_eps, seen, ranks));
+  add(std::make_unique<ClipNorm>(vision.norm_eps, ClipNorm::Gives::kFeatures, ranks));
+  blocks.push_back(std::make_unique<PredictorEmbed>(alone));
+  for (std::int64_t layer = 0; layer < job.jepa.layers; ++layer)
+    blocks.push_back(std::make_unique<EncoderBlock>(predictor, vision.norm_eps, joined, alone));
+  blocks.push_back(std::make_unique<JepaLoss>(vision.norm_eps, alone));
+  return blocks;
+}
+
+}  // namespace trireme::models

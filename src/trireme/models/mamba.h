@@ -1,0 +1,30 @@
+// Mamba-2's mixer (Dao and Gu 2024).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "trireme/models/scan.h"
+#include "trireme/ops/weight_gradients.h"
+
+namespace trireme::models {
+
+// Its parameters, in the order of arch::HnetParams.
+struct MambaParams {
+  at::Tensor in, taps, taps_bias, step_bias, log_rate, skip, norm, out;
+};
+
+// u -> z, x, B, C and steps by `in`; x, B and C through a causal convolution of four rows and SiLU; with a step
+// softplus(step + bias) the state of each head decays by exp(-exp(log_rate) step) and takes in step x B^T, giving
+// y = S C + skip x; then out(rms_norm(y SiLU(z))). u: [rows, d]; result the same. What comes between the layers is fp32
+// (fp64 for fp64).
+at::Tensor mamba(const at::Tensor& u, const MambaParams& params, const Sequences& sequences,
+                 double norm_eps, const ops::WeightGradientsPtr& gradients = {});
+
+// Where step_bias and log_rate begin, fp64 [heads]: steps from 1e-3 to 0.1, evenly in logarithms, and rates from 1 to 16,
+// evenly; the reference code draws them from these ranges.
+at::Tensor initial_step_bias(std::int64_t heads);
+at::Tensor initial_log_rate(std::int64_t heads);
+
+}  // namespace trireme::models

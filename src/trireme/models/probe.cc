@@ -1,0 +1,100 @@
+#include "trireme/models/probe.h"
+
+#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/softmax.h>
+
+#include <cmath>
+
+#include "trireme/arch/probe.h"
+#include "trireme/models/clip_tower.h"
+#include "trireme/models/encoder.h"
+#include "trireme/ops/linear.h"
+#include "trireme/ops/norm.h"
+
+namespace trireme::models {
+namespace {
+
+enum Param {
+  kQuery,
+  kNorm1,
+  kNorm1Bias,
+  kQ,
+  kQBias,
+  kKv,
+  kKvBias,
+  kNorm2,
+  kNorm2Bias,
+  kUp,
+  kUpBias,
+  kDown,
+  kDownBias,
+  kClasses,
+  kClassesBias
+};
+
+// One learned query attends to all tokens of a clip, and a feed-forward layer and a classifier follow. Inputs: tokens
+// [samples, tokens, hidden], labels int64 [samples].
+class ProbeHead : public BoundBlock {
+ public:
+  ProbeHead(const config::Job& job, Ranks across) : BoundBlock(std::move(across)), job_(job) {}
+
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const exec::BlockContext& context) override {
+    const at::Tensor scores = scores_of(inputs[0], context);
+    const at::Tensor exact = scores.to(statistics_type(scores.scalar_type()));
+    if (context.counts != nullptr)
+      context.counts->add(0, exact.argmax(-1).eq(inputs[1]).sum().item<double>(),
+                          static_cast<double>(inputs[1].size(0)));
+    return {at::cross_entropy_loss(exact, inputs[1], {}, at::Reduction::Sum)};
+  }
+
+ private:
+  at::Tensor scores_of(const at::Tensor& x_btd, const exec::BlockContext& context) const {
+    const auto linear = [&](const at::Tensor& x, Param weight) {
+      return ops::linear(x, param(weight), param(weight + 1), context.weight_gradients);
+    };
+    const auto norm = [&](const at::Tensor& x, Param gain) {
+      return ops::layer_norm(x, param(gain), param(gain + 1), arch::kProbeNormEps,
+                             context.weight_gradients);
+    };
+    const std::int64_t samples = x_btd.size(0), heads = job_.probe.heads;
+    const at::Tensor query = param(kQuery).flatten(0, 1);  // [1, hidden]
+    const auto by_head = [&](const at::Tensor& x) {
+      return x.unflatten(-1, at::IntArrayRef{heads, -1}).transpose(1, 2);
+    };
+    const std::vector<at::Tensor> kv = linear(norm(x_btd, kNorm1), kKv).chunk(2, -1);
+    const at::Tensor q = by_head(linear(query, kQ).unsqueeze(0));
+    const at::Tensor attended = attend(q, by_head(kv[0]), by_head(kv[1]));
+    const at::Tensor stream = query + attended.transpose(1, 2).reshape({samples, query.size(1)});
+    const at::Tensor up = activated(linear(norm(stream, kNorm2), kUp), job_.vision.activation);
+    return linear(stream + linear(up, kDown), kClasses);
+  }
+
+  // q: [1, heads, 1, width]; k, v: [samples, heads, tokens, width].
+  static at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
+    const at::Tensor scores =
+        at::matmul(q, k.transpose(-1, -2)).to(statistics_type(q.scalar_type())) * scale;
+    return at::matmul(at::softmax(scores, -1).to(v.scalar_type()), v);
+  }
+
+  config::Job job_;
+};
+
+}  // namespace
+
+Blocks probe_blocks(const config::Job& job, const arch::ModelSpec&, const Ranks& ranks) {
+  const std::int64_t samples = job.run.micro_batch;
+  Blocks blocks =
+      frozen_tower_blocks(job, arch::tower(job.vision, samples), ClipEmbed::Frames::kTogether,
+                          ClipNorm::Gives::kFeatures, ranks);
+  const arch::Encoder encoder = arch::probe_encoder(job, samples);
+  for (std::int64_t layer = 0; layer + 1 < job.probe.layers; ++layer)
+    blocks.push_back(
+        std::make_unique<EncoderBlock>(encoder, arch::kProbeNormEps, always({}), ranks));
+  blocks.push_back(std::make_unique<ProbeHead>(job, ranks));
+  return blocks;
+}
+
+}  // namespace trireme::models

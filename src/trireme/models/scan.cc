@@ -1,0 +1,78 @@
+// Suffixes: h head, t row, w width of a head, n state.
+#include "trireme/models/scan.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/bmm.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/cummax.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros_like.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace trireme::models {
+namespace {
+
+// Rows of one sequence that are computed together; `state_hwn` is that before them, undefined at the begin, and after.
+at::Tensor scan_piece(const Scan& terms, at::Tensor& state_hwn, bool more) {
+  const at::ScalarType type = terms.x.scalar_type();
+  const at::Tensor x_htw = terms.x.transpose(0, 1);
+  const at::Tensor sums_ht = terms.log_decay.to(at::kDouble).cumsum(0).t();
+  const std::int64_t rows = sums_ht.size(1);
+  const at::Tensor later = at::ones({rows, rows}, terms.in.options().dtype(at::kBool)).triu(1);
+  const at::Tensor decay_htt = (sums_ht.unsqueeze(2) - sums_ht.unsqueeze(1))
+                                   .masked_fill(later, -std::numeric_limits<double>::infinity())
+                                   .exp()
+                                   .to(type);
+  at::Tensor y_htw = at::bmm(decay_htt * at::matmul(terms.out, terms.in.t()), x_htw);
+  if (state_hwn.defined())
+    y_htw = y_htw + sums_ht.exp().to(type).unsqueeze(2) *
+                        at::matmul(terms.out, state_hwn.transpose(1, 2));
+  if (more) {
+    const at::Tensor last_h = sums_ht.select(1, rows - 1);
+    const at::Tensor left_ht = (last_h.unsqueeze(1) - sums_ht).exp().to(type);
+    const at::Tensor added_hwn =
+        at::matmul((x_htw * left_ht.unsqueeze(2)).transpose(1, 2), terms.in);
+    state_hwn = state_hwn.defined()
+                    ? last_h.exp().to(type).view({-1, 1, 1}) * state_hwn + added_hwn
+                    : added_hwn;
+  }
+  return y_htw.transpose(0, 1);
+}
+
+}  // namespace
+
+Sequences::Sequences(const at::Tensor& starts) {
+  const std::int64_t rows = starts.size(0);
+  const at::Tensor here = starts.detach() > 0;
+  const at::Tensor places = at::arange(rows, starts.options().dtype(at::kLong));
+  begin = std::get<0>(at::cummax(places * here.to(at::kLong), 0));
+  position = places - begin;
+  number = here.to(at::kLong).cumsum(0) - 1;
+  const at::Tensor firsts = here.nonzero().flatten().to(at::kCPU).contiguous();
+  bounds.assign(firsts.data_ptr<std::int64_t>(),
+                firsts.data_ptr<std::int64_t>() + firsts.numel());
+  bounds.push_back(rows);
+}
+
+at::Tensor scan(const Scan& terms, const Sequences& sequences, std::int64_t piece) {
+  std::vector<at::Tensor> pieces;
+  for (std::size_t s = 0; s + 1 < sequences.bounds.size(); ++s) {
+    at::Tensor state;
+    const std::int64_t end = sequences.bounds[s + 1];
+    for (std::int64_t first = sequences.bounds[s]; first < end; first += piece) {
+      const std::int64_t rows = std::min(piece, end - first);
+      const auto part = [&](const at::Tensor& all) { return all.narrow(0, first, rows); };
+      pieces.push_back(scan_piece({.log_decay = part(terms.log_decay),
+                                   .x = part(terms.x),
+                                   .in = part(terms.in),
+                                   .out = part(terms.out)},
+                                  state, first + rows < end));
+    }
+  }
+  return at::cat(pieces, 0);
+}
+
+}  // namespace trireme::models

@@ -1,0 +1,98 @@
+// Suffixes: b sample, t token, d width, r row, v vocabulary.
+#include "trireme/models/vlm.h"
+
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
+
+#include <limits>
+
+#include "trireme/arch/vlm.h"
+#include "trireme/comm/tensor_buffer.h"
+#include "trireme/config/resolve_vlm.h"
+#include "trireme/models/encoder.h"
+#include "trireme/models/projector.h"
+#include "trireme/models/tower.h"
+#include "trireme/ops/embedding.h"
+
+namespace trireme::models {
+
+std::vector<at::Tensor> Splice::forward(const std::vector<at::Tensor>& inputs,
+                                        const exec::BlockContext& context) {
+  const at::Tensor& visual = inputs[1];
+  const at::Tensor rows_rd = inputs[2].flatten(0, 1);
+  at::Tensor x_btd = ops::embedding(inputs[0], param(0), across().first_id(), tp());
+  const at::Tensor seen =
+      rows_rd.index_select(0, visual.clamp_min(0).flatten()).view(x_btd.sizes());
+  x_btd = at::where((visual >= 0).unsqueeze(2), seen, x_btd);
+  if (params() > 1)
+    x_btd = at::where((visual == kNewline).unsqueeze(2), param(1).view({1, 1, -1}), x_btd);
+  return {x_btd};
+}
+
+std::vector<at::Tensor> AnswerHead::forward(const std::vector<at::Tensor>& inputs,
+                                            const exec::BlockContext& context) {
+  if (context.counts != nullptr) {
+    at::NoGradGuard no_grad;
+    count(inputs[0], inputs[1], *context.counts);
+  }
+  return LlamaHead::forward(inputs, context);
+}
+
+void AnswerHead::count(const at::Tensor& x, const at::Tensor& targets, exec::Counts& counts) const {
+  const at::Tensor rows = (targets.flatten() != ops::kNoTarget).nonzero().squeeze(1);
+  if (rows.numel() == 0) return;  // on every tp rank alike
+  const at::Tensor good = right(x.detach().flatten(0, 1).index_select(0, rows),
+                                targets.flatten().index_select(0, rows));
+  const at::Tensor sample = rows.div(targets.size(1), "floor");
+  const auto per_sample = [&](const at::Tensor& values) {
+    return at::zeros({targets.size(0)}, rows.options()).index_add(0, sample, values);
+  };
+  const at::Tensor asked = per_sample(at::ones_like(rows));
+  const at::Tensor answered = per_sample(good.to(at::kLong));
+  const auto sum = [](const at::Tensor& values) {
+    return static_cast<double>(values.sum().item<std::int64_t>());
+  };
+  counts.add(0, sum((asked > 0).logical_and(asked == answered)), sum(asked > 0));
+  counts.add(1, sum(good), static_cast<double>(rows.numel()));
+}
+
+at::Tensor AnswerHead::right(const at::Tensor& x, const at::Tensor& targets) const {
+  const at::Tensor logits_rv = logits(x);
+  const std::int64_t own = logits_rv.size(1);
+  const at::Tensor place = targets - across().first_id();
+  const at::Tensor here = (place >= 0).logical_and(place < own);
+  const at::Tensor wanted = logits_rv.gather(1, place.clamp(0, own - 1).unsqueeze(1)).squeeze(1);
+  const at::Tensor none = at::full_like(wanted, -std::numeric_limits<double>::infinity());
+  const at::Tensor largest = at::stack({logits_rv.amax(1), at::where(here, wanted, none)});
+  if (tp().size() > 1) tp().group->all_reduce(comm::buffer(largest), comm::Reduce::kMax).wait();
+  return largest[1] >= largest[0];
+}
+
+Blocks vlm_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks) {
+  const config::Vision& vision = job.vision;
+  const config::Model& model = job.model;
+  const arch::Encoder encoder = arch::tower(vision, arch::most_tiles(job));
+  const EncoderBlock::Look look = tower_look(vision, job.precision.compute, ranks->device());
+  const ops::RotaryTable rotary =
+      ops::rotary_table(model.seq_len, model.hidden / model.heads, model.rope_theta,
+                        job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat)
+          .to(ranks->device());
+  Blocks blocks;
+  blocks.push_back(std::make_unique<PatchEmbed>(vision, ranks));
+  for (std::int64_t layer = 0; layer < config::blocks_read(job); ++layer)
+    blocks.push_back(std::make_unique<EncoderBlock>(encoder, vision.norm_eps, look, ranks));
+  blocks.push_back(std::make_unique<Projector>(job, ranks));
+  blocks.push_back(std::make_unique<Splice>(ranks));
+  const std::vector<plan::Node>& nodes = spec.program.nodes;
+  while (blocks.size() + 1 < nodes.size()) {
+    const std::size_t node = blocks.size();
+    blocks.push_back(
+        std::make_unique<LlamaBlock>(job, nodes[node], rotary, spec.adapted[node], ranks));
+  }
+  blocks.push_back(std::make_unique<AnswerHead>(model, nodes.back(), ranks));
+  return blocks;
+}
+
+}  // namespace trireme::models

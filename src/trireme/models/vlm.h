@@ -1,0 +1,41 @@
+// Blocks of vision-language models; arch::vlm_spec describes them.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "trireme/config/job.h"
+#include "trireme/models/blocks.h"
+#include "trireme/models/llama.h"
+
+namespace trireme::models {
+
+// What `visual` says of a token, where no projected row stands there.
+inline constexpr std::int64_t kEmbedded = -1;
+inline constexpr std::int64_t kNewline = -2;
+
+// Tokens [samples, tokens], which row of the projected tokens stands at each, and these, [tiles, tile_tokens, d] ->
+// [samples, tokens, d]. Rows that stand nowhere, such as those of a blank tile, get a gradient of zero.
+class Splice : public BoundBlock {
+ public:
+  using BoundBlock::BoundBlock;
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const exec::BlockContext& context) override;
+};
+
+// Llama's, and counts answers and tokens that are right: those whose logit no other exceeds.
+class AnswerHead : public LlamaHead {
+ public:
+  using LlamaHead::LlamaHead;
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const exec::BlockContext& context) override;
+
+ private:
+  void count(const at::Tensor& x, const at::Tensor& targets, exec::Counts& counts) const;
+  // Of rows x [rows, d] with their targets.
+  at::Tensor right(const at::Tensor& x, const at::Tensor& targets) const;
+};
+
+// One a node.
+Blocks vlm_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks);
+
+}  // namespace trireme::models

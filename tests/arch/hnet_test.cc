@@ -1,0 +1,109 @@
+// H-Nets as data: sizes of the published configurations, units, values and nodes.
+#include "trireme/arch/hnet.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "trireme/arch/describe.h"
+#include "trireme/config/resolve.h"
+
+namespace trireme::arch {
+namespace {
+
+config::Job hnet_job(config::Hnet hnet, std::int64_t seq_len = 64) {
+  config::Job job;
+  job.model.family = config::Family::kHnet;
+  job.model.seq_len = seq_len;
+  job.hnet = std::move(hnet);
+  return config::resolve(job, 1, {.vocab = 256});
+}
+
+config::Hnet one_stage(const std::string& layout, const std::string& hidden,
+                       const std::string& ffn) {
+  return {.layout = layout, .hidden = hidden, .heads = "16,16", .ffn = ffn, .ratio = "6"};
+}
+
+config::Hnet two_stages(const std::string& layout, const std::string& hidden,
+                        const std::string& ffn) {
+  return {.layout = layout, .hidden = hidden, .heads = "16,16,16", .ffn = ffn, .ratio = "3,3"};
+}
+
+TEST(Hnet, ParameterCountsOfThePublishedModels) {
+  const auto parameters = [](const config::Hnet& hnet) { return describe(hnet_job(hnet)).parameters(); };
+  EXPECT_EQ(parameters(one_stage("m4,[T22],m4", "1024,1536", "0,4096")), 679'405'312);
+  EXPECT_EQ(parameters(one_stage("m4,[T24],m4", "1024,2048", "0,5504")), 1'270'833'920);
+  EXPECT_EQ(parameters(two_stages("m4,[T1m4,[T26],m4T1],m4", "1024,1024,1536", "0,2816,4096")),
+            874'315'264);
+  EXPECT_EQ(parameters(two_stages("m4,[T1m4,[T27],m4T1],m4", "1024,1536,2048", "0,4096,5504")),
+            1'603'492'224);
+  EXPECT_EQ(parameters({}), 2'210'560);
+}
+
+std::map<std::string, ParamSpec> by_name(const ModelSpec& spec) {
+  std::map<std::string, ParamSpec> params;
+  for (const UnitSpec& unit : spec.units)
+    for (const ParamSpec& param : unit.params) params[param.name] = param;
+  return params;
+}
+
+TEST(Hnet, ParametersBeginAsThePaperSays) {
+  config::Hnet hnet = two_stages("m1,[T1,[T2],t1],m1", "64,64,96", "0,128,256");
+  hnet.heads = "4,4,4";
+  hnet.lr = "2.63,1.52,0.71";
+  const ModelSpec spec = describe(hnet_job(hnet));
+  const auto params = by_name(spec);
+  const ParamSpec& query = params.at("backbone.main_network.routing_module.q_proj_layer.weight");
+  EXPECT_EQ(query.init.kind, Init::Kind::kIdentity);
+  EXPECT_EQ(params.at("backbone.residual_proj.weight").init.kind, Init::Kind::kZeros);
+  EXPECT_EQ(params.at("embeddings.weight").init.std, 1);
+  // Two writes outside, three in the stage in the middle, four in the innermost.
+  const auto std_of = [&](const std::string& name) { return params.at(name).init.std; };
+  EXPECT_DOUBLE_EQ(std_of("backbone.encoder.layers.0.mixer.out_proj.weight"), 0.02 / std::sqrt(2));
+  EXPECT_DOUBLE_EQ(std_of("backbone.main_network.decoder.layers.0.mixer.out_proj.weight"),
+                   0.02 / std::sqrt(5));
+  EXPECT_DOUBLE_EQ(std_of("backbone.main_network.main_network.main_network.layers.1.mlp.fc2.weight"),
+                   0.02 / std::sqrt(9));
+  EXPECT_EQ(params.at("backbone.main_network.main_network.pad_dimension").shape,
+            std::vector<std::int64_t>{32});
+  EXPECT_EQ(params.count("backbone.main_network.pad_dimension"), 0U);  // both are 64 wide
+  const auto unit = [&](const std::string& name) {
+    return *std::ranges::find(spec.units, name, &UnitSpec::name);
+  };
+  EXPECT_EQ(unit("s0.encoder.0").lr, 2.63);
+  EXPECT_EQ(unit("s1.join").lr, 1.52);
+  EXPECT_EQ(unit("s2.main.1").lr, 0.71);
+  EXPECT_EQ(spec.metrics, (std::vector<std::string>{"nats", "chunk_ratio", "chunk_ratio_1"}));
+}
+
+TEST(Hnet, OnlyChunksVaryAndRoutersAreExact) {
+  config::Job bf16 = hnet_job({});
+  bf16.precision.compute = DType::kBF16;
+  const ModelSpec spec = describe(bf16);
+  for (const plan::Value& value : spec.program.values) {
+    const bool inner = value.name.starts_with("s1.") || value.name == "chunks.0" ||
+                       value.name == "starts.1";
+    EXPECT_EQ(value.varies, inner) << value.name;
+  }
+  for (const plan::Unit& unit : spec.program.units)
+    EXPECT_EQ(unit.type.has_value(), unit.name == "s0.route" || unit.name == "s0.join")
+        << unit.name;
+  EXPECT_EQ(exact_parts(DType::kF32), 1);
+  EXPECT_EQ(exact_parts(DType::kBF16), 3);
+}
+
+TEST(Hnet, NodesFollowTheLayout) {
+  const ModelSpec spec =
+      describe(hnet_job(two_stages("T1,[T1,[T1],T1],T1", "64,64,64", "64,64,64")));
+  std::vector<std::string> names;
+  for (const plan::Node& node : spec.program.nodes) names.push_back(node.name);
+  EXPECT_EQ(names, (std::vector<std::string>{"embed", "s0.encoder.0", "s0.route", "s0.ratio",
+                                             "s1.encoder.0", "s1.route", "s1.ratio", "s2.main.0",
+                                             "s1.join", "s1.decoder.0", "s0.join", "s0.decoder.0",
+                                             "head"}));
+}
+
+}  // namespace
+}  // namespace trireme::arch

@@ -1,0 +1,164 @@
+// Sizes of V-JEPA 2's models, from their descriptions.
+#include "trireme/arch/jepa.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/config/error_of.h"
+#include "tests/harness/vjepa_jobs.h"
+#include "trireme/arch/describe.h"
+#include "trireme/arch/layout.h"
+#include "trireme/config/resolve.h"
+#include "trireme/plan/compile.h"
+#include "trireme/plan/plan.h"
+
+namespace trireme::arch {
+namespace {
+
+using config::Family;
+using ::testing::HasSubstr;
+
+struct Tower {
+  std::int64_t hidden, layers, heads, ffn;
+};
+constexpr Tower kLarge{1024, 24, 16, 4096}, kHuge{1280, 32, 16, 5120}, kGiant{1408, 40, 22, 6144};
+
+config::Job published(Family family, const Tower& tower) {
+  config::Job job;
+  job.model.family = family;
+  job.vision = {.image = 256,
+                .patch = 16,
+                .frames = 16,
+                .tubelet = 2,
+                .layers = tower.layers,
+                .hidden = tower.hidden,
+                .heads = tower.heads,
+                .ffn = tower.ffn,
+                .positions = config::Positions::kRotary};
+  job.data.source =
+      family == Family::kJepaAc ? config::DataSource::kArm : config::DataSource::kSquares;
+  return job;
+}
+
+ModelSpec described(const config::Job& job) {
+  return describe(config::resolve(job, 1, {.classes = 8}));
+}
+
+// Of all parameters whose names begin so.
+std::int64_t count(const ModelSpec& spec, std::string_view prefix) {
+  std::int64_t numel = 0;
+  for (const UnitSpec& unit : spec.units)
+    for (const ParamSpec& param : unit.params)
+      if (param.name.starts_with(prefix)) numel += param.numel();
+  return numel;
+}
+
+TEST(Jepa, EncodersHaveThePublishedParameters) {
+  const auto encoder = [](const Tower& tower, std::string_view prefix) {
+    return count(described(published(Family::kJepa, tower)), prefix);
+  };
+  EXPECT_EQ(encoder(kLarge, "encoder."), 303'885'312);
+  EXPECT_EQ(encoder(kHuge, "encoder."), 631'648'000);
+  EXPECT_EQ(encoder(kGiant, "encoder."), 1'012'173'952);
+  EXPECT_EQ(encoder({1408, 40, 16, 6144}, "encoder."), 1'012'173'952);
+  EXPECT_EQ(encoder(kGiant, "target_encoder."), 1'012'173'952);
+  EXPECT_EQ(encoder({192, 12, 3, 0}, "encoder."), 5'633'856);
+  EXPECT_EQ(encoder({384, 12, 6, 0}, "encoder."), 21'884'544);
+  EXPECT_EQ(encoder({768, 12, 12, 0}, "encoder."), 86'236'416);
+}
+
+// Published ones have a mask token for each of six, or of ten, kinds of clip; here it is one a mask.
+TEST(Jepa, PredictorsHaveThePublishedParametersButForMaskTokens) {
+  const auto predictor = [](const Tower& tower, std::int64_t tokens) {
+    return count(described(published(Family::kJepa, tower)), "predictor.") +
+           (tokens - kMasks) * 384;
+  };
+  EXPECT_EQ(predictor(kLarge, 6), 22'084'480);
+  EXPECT_EQ(predictor(kHuge, 6), 22'281'344);
+  EXPECT_EQ(predictor(kGiant, 6), 22'379'776);
+  EXPECT_EQ(predictor(kGiant, 10), 22'381'312);
+}
+
+TEST(Jepa, ProbesHaveThePublishedParameters) {
+  const auto probe = [](std::int64_t hidden, std::int64_t layers) {
+    config::Job job = published(Family::kProbe, {hidden, 2, 16, 0});
+    job.probe.layers = layers;
+    job.vision.classes = 174;
+    const ModelSpec spec = described(job);
+    return count(spec, "pooler.") + count(spec, "linear.");
+  };
+  EXPECT_EQ(probe(1024, 4), 49'514'670);
+  EXPECT_EQ(probe(1408, 4), 93'494'190);
+  EXPECT_EQ(probe(1024, 1), 11'725'998);
+  EXPECT_EQ(probe(1408, 1), 22'070'574);
+}
+
+TEST(Jepa, TheActionConditionedPredictorHasThePublishedParameters) {
+  const ModelSpec spec = described(published(Family::kJepaAc, kGiant));
+  EXPECT_EQ(count(spec, "predictor."), 305'220'992);
+  EXPECT_EQ(count(spec, "predictor.extrinsics_encoder."), 7'168);
+  EXPECT_EQ(count(spec, "target_encoder."), 1'012'173'952);
+}
+
+TEST(Jepa, TinyModelsHaveTheirParameters) {
+  config::Job job = published(Family::kJepa, {192, 4, 3, 0});
+  job.vision.image = 64, job.vision.patch = 8, job.vision.frames = 4;
+  job.jepa = {.layers = 3, .hidden = 96, .heads = 3};
+  const ModelSpec spec = described(job);
+  EXPECT_EQ(count(spec, "encoder."), 1'853'760);
+  // The measured prototype had two mask tokens as well.
+  EXPECT_EQ(count(spec, "predictor."), 372'960);
+  EXPECT_EQ(spec.sample_tokens, 128);
+}
+
+// The teacher follows every unit of the student, and trains nowhere.
+TEST(Jepa, TheTeacherFollowsTheStudent) {
+  const ModelSpec spec = describe(config::resolve(harness::vjepa_job(Family::kJepa), 1, {}));
+  for (const plan::Unit& unit : spec.program.units) {
+    const bool teacher = unit.name.starts_with("teacher.");
+    EXPECT_EQ(unit.trainable, !teacher) << unit.name;
+    ASSERT_EQ(unit.ema_of >= 0, teacher) << unit.name;
+    if (teacher)
+      EXPECT_EQ("teacher." + spec.program.units[static_cast<std::size_t>(unit.ema_of)].name,
+                unit.name);
+  }
+}
+
+// Stages are cut between blocks, never between a block and its teacher's.
+TEST(Jepa, StagesKeepTeachersBesideTheirStudents) {
+  for (const char* pp : {"2", "3", "4"}) {
+    const config::Job job = config::resolve(
+        harness::vjepa_job(Family::kJepa, {fmt::format("parallel.pp={}", pp)}), std::atoi(pp), {});
+    const ModelSpec spec = describe(job);
+    plan::validate(plan::compile(spec.program, mesh_of(job), recipe_of(job), grid_of(job, spec)));
+  }
+  EXPECT_THAT(
+      config::usage_error_of([] {
+        describe(config::resolve(harness::vjepa_job(Family::kJepa, {"parallel.pp=9"}), 9, {}));
+      }),
+      HasSubstr("stay on one stage"));
+}
+
+TEST(Jepa, WhatItCannotUseIsRefused) {
+  const auto refusal = [](Family family, const std::vector<std::string>& sets) {
+    return config::usage_error_of(
+        [&] { config::resolve(harness::vjepa_job(family, sets), 1, {.classes = 8}); });
+  };
+  EXPECT_THAT(refusal(Family::kJepa, {"vision.positions=learned"}),
+              HasSubstr("set vision.positions=rotary"));
+  EXPECT_THAT(refusal(Family::kJepa, {"vision.heads=8"}), HasSubstr("3 per head"));
+  EXPECT_THAT(refusal(Family::kJepa, {"jepa.heads=4"}), HasSubstr("an even number of 6 or more"));
+  EXPECT_THAT(refusal(Family::kJepa, {"vision.patch=5"}), HasSubstr("vision.patch=5"));
+  EXPECT_THAT(refusal(Family::kJepa, {"vision.frames=3"}), HasSubstr("vision.tubelet=2"));
+  EXPECT_THAT(refusal(Family::kJepa, {"jepa.long_scale=1"}), HasSubstr("leaves no context"));
+  EXPECT_THAT(refusal(Family::kJepa, {"jepa.short_scale=0.01"}), HasSubstr("less than one"));
+  EXPECT_THAT(refusal(Family::kJepa, {"data.source=arm"}), HasSubstr("data.source=squares"));
+  EXPECT_THAT(refusal(Family::kJepa, {"probe.layers=2"}), HasSubstr("no use for it"));
+  EXPECT_THAT(refusal(Family::kProbe, {"vision.classes=4"}), HasSubstr("8 classes"));
+  EXPECT_THAT(refusal(Family::kJepaAc, {"action.rollout=4"}), HasSubstr("action.rollout=4"));
+  EXPECT_THAT(refusal(Family::kJepaAc, {"action.size=2"}), HasSubstr("needs 3 or more"));
+}
+
+}  // namespace
+}  // namespace trireme::arch

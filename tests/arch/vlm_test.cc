@@ -1,0 +1,140 @@
+// Vision-language models as data: published parameter counts to the last one.
+#include "trireme/arch/vlm.h"
+
+#include <gtest/gtest.h>
+
+#include "trireme/arch/describe.h"
+#include "trireme/arch/projector.h"
+#include "trireme/config/resolve.h"
+
+namespace trireme::arch {
+namespace {
+
+using config::Job;
+
+Job job_of(const std::vector<std::string>& sets) {
+  Job job;
+  for (const char* set : {"model.family=vlm", "data.source=scenes"})
+    config::apply_set(job, set);
+  for (const std::string& set : sets) config::apply_set(job, set);
+  return config::resolve(job, 1, {});
+}
+
+// Of units whose names begin so.
+std::int64_t counted(const ModelSpec& spec, std::string_view prefix) {
+  std::int64_t sum = 0;
+  for (const UnitSpec& unit : spec.units)
+    if (unit.name.starts_with(prefix)) sum += unit.numel();
+  return sum;
+}
+
+// Units of the decoder, which are called neither vision nor projector nor newline.
+std::int64_t decoder(const ModelSpec& spec) {
+  return spec.parameters() - counted(spec, "vision.") - counted(spec, "projector") -
+         counted(spec, "newline");
+}
+
+// "hidden,layers,heads,kv_heads,ffn,vocab" of a decoder.
+std::vector<std::string> decoder_of(std::int64_t hidden, std::int64_t layers, std::int64_t heads,
+                                    std::int64_t kv_heads, std::int64_t ffn, std::int64_t vocab,
+                                    bool tied) {
+  std::vector<std::string> sets = {tied ? "model.tied=true" : "model.tied=false"};
+  for (const auto& [key, value] : {std::pair{"hidden", hidden}, std::pair{"layers", layers},
+                                   std::pair{"heads", heads}, std::pair{"kv_heads", kv_heads},
+                                   std::pair{"ffn", ffn}, std::pair{"vocab", vocab}})
+    sets.push_back("model." + std::string(key) + "=" + std::to_string(value));
+  return sets;
+}
+
+std::vector<std::string> with(std::vector<std::string> sets, std::vector<std::string> more) {
+  for (std::string& set : more) sets.push_back(std::move(set));
+  return sets;
+}
+
+const std::vector<std::string> kClipL336 = {
+    "vision.image=336",     "vision.patch=14",      "vision.hidden=1024",
+    "vision.heads=16",      "vision.layers=24",     "vision.pre_norm=true",
+    "vision.pooling=class", "vision.activation=quick_gelu"};
+
+TEST(VlmSpec, Llava7bHasItsPublishedParameters) {
+  const std::vector<std::string> sets =
+      with(kClipL336, decoder_of(4096, 32, 32, 32, 11008, 32000, false));
+  const ModelSpec whole = describe(job_of(with(sets, {"vlm.layer=-1"})));
+  EXPECT_EQ(counted(whole, "vision."), 303'507'456);
+  EXPECT_EQ(counted(whole, "projector"), 20'979'712);
+  EXPECT_EQ(decoder(whole), 6'738'415'616);
+  EXPECT_EQ(whole.parameters() - counted(whole, "newline"), 7'062'902'784);
+  // Its last block and last norm are never read.
+  const ModelSpec read = describe(job_of(with(sets, {"vlm.layer=-2"})));
+  EXPECT_EQ(whole.parameters() - read.parameters(), 12'596'224 + 2'048);
+}
+
+TEST(VlmSpec, DecodersHaveTheirPublishedParameters) {
+  struct Row {
+    const char* name;
+    std::vector<std::string> sets;
+    std::int64_t parameters;
+  };
+  const std::vector<Row> rows = {
+      {"Llama-2 13B", decoder_of(5120, 40, 40, 40, 13824, 32000, false), 13'015'864'320},
+      {"Llama-3 8B", decoder_of(4096, 32, 32, 8, 14336, 128256, false), 8'030'261'248},
+      {"Llama-3 70B", decoder_of(8192, 80, 64, 8, 28672, 128256, false), 70'553'706'496},
+      {"Llama-3.2 1B", decoder_of(2048, 16, 32, 8, 8192, 128256, true), 1'235'814'400},
+      {"Llama-3.2 3B", decoder_of(3072, 28, 24, 8, 8192, 128256, true), 3'212'749'824},
+      {"TinyLlama", decoder_of(2048, 22, 32, 4, 5632, 32000, false), 1'100'048'384},
+      {"Qwen3-1.7B", with(decoder_of(2048, 28, 16, 8, 6144, 151936, true), {"vlm.qk_norm=true"}),
+       1'720'574'976},
+      {"Qwen3-VL 8B", with(decoder_of(4096, 36, 32, 8, 12288, 151936, false), {"vlm.qk_norm=true"}),
+       8'190'735'360}};
+  for (const Row& row : rows)
+    EXPECT_EQ(decoder(describe(job_of(row.sets))), row.parameters) << row.name;
+}
+
+TEST(VlmSpec, ProjectorsHaveTheirPublishedParameters) {
+  const auto projector = [](const std::vector<std::string>& sets) {
+    return counted(describe(job_of(sets)), "projector");
+  };
+  EXPECT_EQ(projector({"vision.hidden=1024", "vision.heads=16", "projector.kind=linear",
+                       "model.hidden=4096", "model.heads=32"}),
+            4'198'400);
+  EXPECT_EQ(projector({"vision.hidden=1024", "vision.heads=16", "model.hidden=5120",
+                       "model.heads=40"}),
+            31'467'520);
+  // Queries are projected to the decoder's width by one layer more.
+  const auto layer = [](std::int64_t in) { return 64 * in + 64; };
+  for (const auto& [hidden, parameters] : {std::pair<std::int64_t, std::int64_t>{1024, 63'019'008},
+                                           std::pair<std::int64_t, std::int64_t>{1152, 77'974'272}})
+    EXPECT_EQ(projector({"vision.hidden=" + std::to_string(hidden), "vision.heads=16",
+                         "projector.kind=perceiver", "projector.queries=64"}),
+              parameters + layer(hidden));
+  EXPECT_EQ(projector({"vision.hidden=1408", "vision.heads=22", "projector.kind=qformer",
+                       "projector.hidden=768", "projector.layers=12", "projector.heads=12",
+                       "projector.queries=32"}),
+            105'162'240 + layer(768));
+}
+
+TEST(VlmSpec, TheTinyModelHasTheParametersOfItsTable) {
+  const ModelSpec spec = describe(config::resolve(
+      config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / "vlm_tiny.yaml"), 1, {}));
+  EXPECT_EQ(counted(spec, "vision."), 820'096);
+  EXPECT_EQ(counted(spec, "projector"), 61'824);
+  EXPECT_EQ(decoder(spec), 2'558'400);
+  EXPECT_EQ(counted(spec, "newline"), 192);
+}
+
+TEST(VlmSpec, AFrozenTowerHasNoBackward) {
+  const ModelSpec spec = describe(job_of({"model.frozen=vision.*", "vlm.layer=-1"}));
+  const plan::GradientFlow flow = plan::gradient_flow(spec.program);
+  for (std::size_t n = 0; n < spec.program.nodes.size(); ++n) {
+    const std::string& name = spec.program.nodes[n].name;
+    EXPECT_EQ(flow.node_has_backward[n], !name.starts_with("vision.")) << name;
+  }
+  // Gradients reach the projector through a decoder that does not train.
+  const ModelSpec stage1 = describe(job_of({"model.frozen=vision.*,embed,newline,block.*,head"}));
+  const plan::GradientFlow through = plan::gradient_flow(stage1.program);
+  for (std::size_t n = 0; n < stage1.program.nodes.size(); ++n)
+    EXPECT_EQ(through.node_has_backward[n], !stage1.program.nodes[n].name.starts_with("vision."));
+}
+
+}  // namespace
+}  // namespace trireme::arch

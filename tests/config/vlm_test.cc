@@ -1,0 +1,79 @@
+// Jobs of family vlm: what is derived, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/config/error_of.h"
+#include "trireme/config/mrope.h"
+#include "trireme/config/resolve.h"
+#include "trireme/config/resolve_vlm.h"
+
+namespace trireme::config {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Job job_of(const std::vector<std::string>& sets) {
+  Job job;
+  for (const char* set : {"model.family=vlm", "data.source=scenes"}) apply_set(job, set);
+  for (const std::string& set : sets) apply_set(job, set);
+  return job;
+}
+
+Job resolved(const std::vector<std::string>& sets) { return resolve(job_of(sets), 1, {}); }
+
+std::string refusal(const std::vector<std::string>& sets) {
+  return usage_error_of([&] { resolved(sets); });
+}
+
+TEST(Vlm, TheTowerIsReadAtALayerFromEitherEnd) {
+  EXPECT_EQ(blocks_read(resolved({})), 3);
+  EXPECT_FALSE(reads_last(resolved({})));
+  EXPECT_TRUE(reads_last(resolved({"vlm.layer=-1"})));
+  EXPECT_EQ(blocks_read(resolved({"vlm.layer=0"})), 1);
+  EXPECT_THAT(refusal({"vlm.layer=4"}), HasSubstr("vlm.layer=4"));
+  EXPECT_THAT(refusal({"vlm.layer=-5"}), HasSubstr("needs -4 to 3"));
+}
+
+TEST(Vlm, QueriesTakeThePlaceOfATilesTokens) {
+  EXPECT_EQ(tile_tokens(resolved({})), 16);
+  EXPECT_EQ(tile_tokens(resolved({"projector.kind=perceiver", "projector.queries=5"})), 5);
+  EXPECT_EQ(resolved({"projector.kind=qformer"}).projector.hidden, 128);
+  EXPECT_EQ(resolved({}).model.vocab, kVlmVocab);
+}
+
+TEST(Vlm, WhatDoesNotFitIsRefused) {
+  EXPECT_THAT(refusal({"projector.queries=5"}), HasSubstr("projector.kind"));
+  EXPECT_THAT(refusal({"projector.kind=perceiver", "projector.hidden=64"}),
+              HasSubstr("vision.hidden=128"));
+  EXPECT_THAT(refusal({"projector.kind=qformer", "projector.heads=5"}),
+              HasSubstr("projector.heads=5"));
+  EXPECT_THAT(refusal({"vision.pooling=attention"}), HasSubstr("vision.pooling"));
+  EXPECT_THAT(refusal({"data.source=text"}), HasSubstr("data.source=scenes"));
+  EXPECT_THAT(refusal({"vision.frames=2"}), HasSubstr("no use for it"));
+  EXPECT_THAT(refusal({"data.documents=true"}), HasSubstr("data.documents"));
+  EXPECT_THAT(refusal({"model.vocab=256"}), HasSubstr("258"));
+  EXPECT_THAT(refusal({"lora.rank=2"}), HasSubstr("no adapters"));
+  EXPECT_THAT(usage_error_of([] {
+                resolve(job_of({"parallel.cp=2"}), 2, {});
+              }),
+              HasSubstr("parallel.cp=2"));
+}
+
+TEST(Mrope, SectionsShareOutAHeadsFrequencies) {
+  EXPECT_THAT(axes(parse_mrope("2,1,1")), ElementsAre(0, 0, 1, 2));
+  EXPECT_THAT(axes(parse_mrope("3,2,1 interleaved")), ElementsAre(0, 1, 2, 0, 1, 0));
+  // Qwen3-VL: 24 of time, 20 of row, 20 of column; behind the 60th all of time.
+  std::array<int, 3> counted{};
+  const std::vector<std::int64_t> qwen = axes(parse_mrope("24,20,20 interleaved"));
+  for (const std::int64_t axis : qwen) ++counted[static_cast<std::size_t>(axis)];
+  EXPECT_THAT(counted, ElementsAre(24, 20, 20));
+  EXPECT_THAT(std::vector(qwen.end() - 4, qwen.end()), ElementsAre(0, 0, 0, 0));
+  EXPECT_EQ(resolved({"vlm.mrope=4,2,2"}).vlm.mrope, "4,2,2");
+  EXPECT_THAT(refusal({"vlm.mrope=4,2,3"}), HasSubstr("shares out 9 frequencies"));
+  for (const char* broken : {"4,4", "4,2,2,", "4,2,x", "-4,10,2", "4,2,2 mixed"})
+    EXPECT_THAT(refusal({std::string("vlm.mrope=") + broken}), HasSubstr("needs the frequencies"));
+}
+
+}  // namespace
+}  // namespace trireme::config

@@ -1,0 +1,196 @@
+// Questions about blocks as samples: what stands where, and what is asked.
+#include "trireme/data/question_source.h"
+
+#include <ATen/ops/equal.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <map>
+#include <set>
+
+#include "trireme/base/error.h"
+#include "trireme/config/resolve.h"
+#include "trireme/config/resolve_vlm.h"
+#include "trireme/data/questions.h"
+
+namespace trireme::data {
+namespace {
+
+config::Job job_of(const std::vector<std::string>& sets) {
+  config::Job job;
+  for (const char* set :
+       {"model.family=vlm", "data.source=scenes", "model.seq_len=128", "data.samples=64"})
+    config::apply_set(job, set);
+  for (const std::string& set : sets) config::apply_set(job, set);
+  return config::resolve(job, 1, {});
+}
+
+std::vector<std::int64_t> first(std::int64_t count) {
+  std::vector<std::int64_t> numbers;
+  for (std::int64_t i = 0; i < count; ++i) numbers.push_back(i);
+  return numbers;
+}
+
+// Text of a row of ids, visual tokens left out, and of its targets.
+std::string text_of(const at::Tensor& ids) {
+  std::string text;
+  for (std::int64_t i = 0; i < ids.size(0); ++i) {
+    const auto id = ids[i].item<std::int64_t>();
+    if (id > 0 && id < 256) text += static_cast<char>(id);
+  }
+  return text;
+}
+
+TEST(Questions, AreAFunctionOfTheirNumberWithManyShapesAndSomeWithoutImage) {
+  std::set<std::pair<std::int64_t, std::int64_t>> shapes;
+  int without = 0;
+  for (std::int64_t number = 0; number < 400; ++number) {
+    const Question asked = question(3, number);
+    EXPECT_EQ(asked.question, question(3, number).question);
+    EXPECT_EQ(asked.colours.size(), static_cast<std::size_t>(asked.columns * asked.rows));
+    if (asked.has_image()) shapes.insert({asked.columns, asked.rows});
+    without += !asked.has_image();
+  }
+  EXPECT_EQ(shapes.size(), 6u);
+  EXPECT_GT(without, 20);
+  EXPECT_LT(without, 100);
+}
+
+TEST(Questions, TheAnswerIsWhatTheImageShows) {
+  int codes = 0;
+  for (std::int64_t number = 0; number < 60; ++number) {
+    const Question asked = question(1, number);
+    if (asked.question != "code?") continue;
+    ++codes;
+    const at::Tensor image = draw(asked, 32, 1, number);
+    const std::int64_t block = image.size(2) / asked.columns;
+    for (std::size_t i = 0; i < asked.answer.size(); ++i) {
+      const auto row = static_cast<std::int64_t>(i) / asked.columns;
+      const auto column = static_cast<std::int64_t>(i) % asked.columns;
+      const auto shines = [&](int channel) {
+        return image[channel][row * block + block / 2][column * block + block / 2].item<float>() > 0;
+      };
+      const std::string seen = {shines(0) ? '1' : '0', shines(1) ? '1' : '0', shines(2) ? '1' : '0'};
+      const std::map<char, std::string> colours = {{'r', "100"}, {'g', "010"}, {'b', "001"},
+                                                   {'y', "110"}, {'c', "011"}, {'m', "101"}};
+      EXPECT_EQ(seen, colours.at(asked.answer[i]));
+    }
+  }
+  EXPECT_GT(codes, 10);
+}
+
+TEST(QuestionSource, TargetsAreTheAnswerAndItsEnd) {
+  const config::Job job = job_of({});
+  const auto numbers = first(12);
+  const std::vector<at::Tensor> batch = questions_batch(job, numbers);
+  ASSERT_EQ(batch.size(), 4u);
+  double tokens = 0;
+  for (std::int64_t sample = 0; sample < 12; ++sample) {
+    const Question asked = question(job.data.seed, sample);
+    const at::Tensor targets = batch[1][sample];
+    EXPECT_EQ(text_of(batch[0][sample]), asked.before + asked.question + asked.answer);
+    EXPECT_EQ(text_of(targets.clamp_min(0)), asked.answer);
+    EXPECT_EQ((targets == config::kEndToken).sum().item<std::int64_t>(), 1);
+    tokens += static_cast<double>(asked.answer.size()) + 1;
+  }
+  EXPECT_EQ((batch[1] >= 0).sum().item<std::int64_t>(), static_cast<std::int64_t>(tokens));
+}
+
+TEST(QuestionSource, WeighsByTheAnswersOfAllItsBatch) {
+  const config::Job job = job_of({});
+  const Sources sources = open_questions(job);
+  const std::vector<at::Tensor> batch = sources.train->batch(0, 32);
+  EXPECT_EQ(sources.train->weight(0, 32), (batch[1] >= 0).sum().item<double>());
+  const std::vector<at::Tensor> later = sources.held_out->batch(0, 4);
+  EXPECT_EQ(sources.held_out->weight(0, 4), (later[1] >= 0).sum().item<double>());
+}
+
+TEST(QuestionSource, EveryRowOfAnImageEndsWithANewlineAndNoRowStandsTwice) {
+  const config::Job job = job_of({});
+  std::set<std::pair<std::int64_t, std::int64_t>> grids;
+  for (std::int64_t number = 0; number < 40; ++number) {
+    const Question asked = question(job.data.seed, number);
+    const std::vector<at::Tensor> batch = questions_batch(job, std::vector{number});
+    const at::Tensor visual = batch[2][0];
+    std::set<std::int64_t> rows;
+    std::int64_t newlines = 0, seen = 0;
+    for (std::int64_t i = 0; i < visual.size(0); ++i) {
+      const auto row = visual[i].item<std::int64_t>();
+      newlines += row == -2;
+      if (row < 0) continue;
+      ++seen;
+      rows.insert(row);
+    }
+    EXPECT_EQ(rows.size(), static_cast<std::size_t>(seen));
+    if (!asked.has_image()) {
+      EXPECT_EQ(seen + newlines, 0);
+      EXPECT_EQ(batch[3].sizes(), at::IntArrayRef({1, 3, 32, 32}));
+      EXPECT_EQ(batch[3].abs().max().item<float>(), 0);
+      continue;
+    }
+    EXPECT_LT(*rows.rbegin(), batch[3].size(0) * 16);
+    const formats::ImageSize size = image_size(asked, 32, job.data.seed, number);
+    const formats::TileGrid grid = choose_grid(size, formats::tile_grids(4), 32);
+    const formats::TokenRectangle kept = covered(size, grid, 4);
+    EXPECT_EQ(batch[3].size(0), 1 + grid.tiles());
+    EXPECT_EQ(newlines, kept.rows);
+    EXPECT_EQ(seen, 16 + kept.rows * kept.columns);
+    // Its aspect, but for parts of a token.
+    EXPECT_LT(std::abs(kept.rows * asked.columns - kept.columns * asked.rows), 4);
+    grids.insert({grid.columns, grid.rows});
+  }
+  EXPECT_GE(grids.size(), 3u);
+}
+
+TEST(QuestionSource, ASampleIsTheSameInAnyCompany) {
+  const config::Job job = job_of({"vlm.mrope=4,2,2"});
+  const auto numbers = first(6);
+  const std::vector<at::Tensor> all = questions_batch(job, numbers);
+  std::int64_t tile = 0;
+  for (std::int64_t sample = 0; sample < 6; ++sample) {
+    const std::vector<at::Tensor> one = questions_batch(job, std::vector{sample});
+    EXPECT_TRUE(at::equal(one[0][0], all[0][sample]));
+    EXPECT_TRUE(at::equal(one[1][0], all[1][sample]));
+    EXPECT_TRUE(at::equal(one[4][0], all[4][sample]));
+    if (!question(job.data.seed, sample).has_image()) continue;
+    const at::Tensor moved = all[2][sample] - 16 * tile * (all[2][sample] >= 0);
+    EXPECT_TRUE(at::equal(one[2][0], moved));
+    EXPECT_TRUE(at::equal(one[3], all[3].narrow(0, tile, one[3].size(0))));
+    tile += one[3].size(0);
+  }
+}
+
+TEST(QuestionSource, MropePlacesTextBehindTheLargestPlaceOfAnImage) {
+  const config::Job job = job_of({"vlm.mrope=4,2,2"});
+  for (std::int64_t number = 0; number < 20; ++number) {
+    const Question asked = question(job.data.seed, number);
+    const std::vector<at::Tensor> batch = questions_batch(job, std::vector{number});
+    const at::Tensor places = batch[4][0], visual = batch[2][0];
+    const std::int64_t begin = std::ssize(asked.before);
+    if (batch[3].size(0) != 1 + 4) continue;
+    // The whole image: one time, rows and columns from there on.
+    EXPECT_EQ(places[begin + 5][0].item<std::int64_t>(), begin);
+    EXPECT_EQ(places[begin + 5][1].item<std::int64_t>(), begin + 1);
+    EXPECT_EQ(places[begin + 5][2].item<std::int64_t>(), begin + 1);
+    // The grid of 8 x 8 and its newlines follow, then text.
+    EXPECT_EQ(places[begin + 16][0].item<std::int64_t>(), begin + 4);
+    EXPECT_EQ(places[begin + 16 + 8][2].item<std::int64_t>(), begin + 4 + 8);
+    EXPECT_EQ(places[begin + 16 + 72][0].item<std::int64_t>(), begin + 4 + 9);
+    return;
+  }
+  ADD_FAILURE() << "no square among the first";
+}
+
+TEST(QuestionSource, ATooShortSequenceIsRefused) {
+  config::Job job = job_of({"model.seq_len=40"});
+  try {
+    open_questions(job);
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_NE(std::string(error.what()).find("model.seq_len=40"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace trireme::data

@@ -1,0 +1,68 @@
+// Any-resolution tiles of LLaVA and smart resizing of Qwen, against their published sizes.
+#include "trireme/formats/tiling.h"
+
+#include <gtest/gtest.h>
+
+#include "trireme/base/error.h"
+
+namespace trireme::formats {
+namespace {
+
+// 336 pixels and 24 tokens a side.
+std::int64_t kept_tokens(ImageSize image) {
+  const TileGrid grid = choose_grid(image, tile_grids(4), 336);
+  return 24 * 24 + covered(image, grid, 24).with_newlines();
+}
+std::int64_t all_tokens(ImageSize image) {
+  return 24 * 24 * (1 + choose_grid(image, tile_grids(4), 336).tiles());
+}
+
+TEST(Tiling, GridsOfFourTilesAreThoseOfLlava) {
+  EXPECT_EQ(tile_grids(4), (std::vector<TileGrid>{{1, 2}, {2, 1}, {1, 3}, {3, 1}, {2, 2}}));
+  EXPECT_EQ(tile_grids(1), (std::vector<TileGrid>{{1, 1}}));
+  EXPECT_TRUE(tile_grids(0).empty());
+  EXPECT_EQ(tile_grids(9).back(), (TileGrid{3, 3}));
+}
+
+TEST(Tiling, TokensOfAnImageAreThoseOfLlava) {
+  struct Row {
+    ImageSize image;
+    std::int64_t kept, all;
+  };
+  for (const Row& row : {Row{{640, 480}, 2340, 2880}, Row{{480, 640}, 2352, 2880},
+                         Row{{1920, 1080}, 1948, 2880}, Row{{1000, 300}, 2182, 2304},
+                         Row{{672, 672}, 2928, 2880}, Row{{336, 336}, 1176, 1728}}) {
+    EXPECT_EQ(kept_tokens(row.image), row.kept) << row.image.width << " x " << row.image.height;
+    EXPECT_EQ(all_tokens(row.image), row.all) << row.image.width << " x " << row.image.height;
+  }
+  const TokenRectangle wide = covered({1920, 1080}, {2, 2}, 24);
+  EXPECT_EQ(wide.rows, 28);
+  EXPECT_EQ(wide.columns, 48);
+  EXPECT_EQ(wide.first_row, 10);
+}
+
+TEST(Tiling, SmartResizeGivesTheTokensOfQwen) {
+  constexpr std::int64_t kToken = 32 * 32;
+  const auto tokens = [&](ImageSize image) {
+    const ImageSize size = smart_resize(image, 32, 4 * kToken, 16384 * kToken);
+    return size.width * size.height / kToken;
+  };
+  EXPECT_EQ(tokens({256, 256}), 64);
+  EXPECT_EQ(tokens({640, 640}), 400);
+  EXPECT_EQ(tokens({640, 480}), 300);
+  EXPECT_EQ(tokens({1920, 1080}), 2040);
+  EXPECT_EQ(smart_resize({1920, 1080}, 32, 4 * kToken, 16384 * kToken), (ImageSize{1920, 1088}));
+  EXPECT_EQ(tokens({20, 20}), 4);
+  EXPECT_LE(tokens({10000, 9000}), 16384);
+}
+
+TEST(Tiling, AnImageThatIsALineIsRefused) {
+  for (const ImageSize image : {ImageSize{1000, 1}, ImageSize{1, 1000}, ImageSize{0, 10}}) {
+    EXPECT_THROW(choose_grid(image, tile_grids(4), 336), Error);
+    EXPECT_THROW(smart_resize(image, 32, 1, 1 << 20), Error);
+  }
+  EXPECT_NO_THROW(choose_grid({200, 1}, tile_grids(4), 336));
+}
+
+}  // namespace
+}  // namespace trireme::formats

@@ -1,0 +1,217 @@
+// An H-Net as a whole: sequences do not see each other, bytes do not see what follows, every parameter is reached.
+#include "trireme/models/hnet.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/randint.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <map>
+
+#include "trireme/base/hash.h"
+#include "trireme/comm/tensor_buffer.h"
+#include "trireme/config/resolve.h"
+#include "trireme/models/build.h"
+
+namespace trireme::models {
+namespace {
+
+config::Job hnet_job(const std::string& layout, DType compute = DType::kF64) {
+  const bool nested = layout.find('[') != layout.rfind('[');
+  config::Job job;
+  job.model = {.family = config::Family::kHnet, .vocab = 61, .seq_len = 24, .init_std = 0.3};
+  job.hnet = {.layout = layout,
+              .hidden = nested ? "32,32,64" : "32,64",
+              .heads = nested ? "2,2,4" : "2,4",
+              .ffn = layout[0] == 'm' ? (nested ? "0,40,48" : "0,48") : (nested ? "24,40,48" : "24,48"),
+              .ratio = nested ? "3,2" : "3"};
+  job.precision.compute = compute;
+  job.run.micro_batch = 2;
+  job.run.global_batch = 2;
+  return config::resolve(job, 1, {.vocab = 61});
+}
+
+at::Tensor tokens_of(std::int64_t rows, std::uint64_t seed) {
+  return at::randint(61, {rows, 24}, at::make_generator<at::CPUGeneratorImpl>(seed),
+                     at::TensorOptions().dtype(at::kLong));
+}
+
+// Runs a model node by node as one autograd graph, its parameters being functions of their names.
+class Whole {
+ public:
+  explicit Whole(const config::Job& job) : model_(build(job)) {
+    const at::ScalarType type = comm::scalar_type(job.precision.compute);
+    std::vector<std::vector<at::Tensor>> units;
+    for (std::size_t u = 0; u < model_.spec.units.size(); ++u) {
+      const auto own = model_.spec.program.units[u].type;
+      units.emplace_back();
+      for (const arch::ParamSpec& param : model_.spec.units[u].params) {
+        at::Tensor value = at::empty(param.shape, at::TensorOptions().dtype(at::kDouble));
+        value.normal_(param.init.kind == arch::Init::Kind::kOnes ? 1 : 0, 0.2,
+                      at::make_generator<at::CPUGeneratorImpl>(hash64(param.name)));
+        units.back().push_back(
+            value.to(own ? comm::scalar_type(*own) : type).set_requires_grad(true));
+        params[param.name] = units.back().back();
+      }
+    }
+    for (std::size_t n = 0; n < model_.blocks.size(); ++n) {
+      std::vector<at::Tensor> bound;
+      for (const arch::ParamRef& ref : model_.spec.node_params[n])
+        bound.push_back(
+            units[static_cast<std::size_t>(ref.unit)][static_cast<std::size_t>(ref.param)]);
+      model_.blocks[n]->bind(std::move(bound));
+    }
+  }
+
+  // Of a batch, by value's name; counts are added to `counts`.
+  std::map<std::string, at::Tensor> run(std::vector<at::Tensor> inputs) {
+    std::vector<at::Tensor> values = std::move(inputs);
+    values.resize(model_.spec.program.values.size());
+    for (std::size_t n = 0; n < model_.blocks.size(); ++n) {
+      const plan::Node& node = model_.spec.program.nodes[n];
+      std::vector<at::Tensor> reads;
+      for (const plan::ValueId id : node.reads) reads.push_back(values[static_cast<std::size_t>(id)]);
+      const exec::BlockContext context{.node = static_cast<int>(n),
+                                       .counts = node.loss ? &counts : nullptr};
+      const auto written = model_.blocks[n]->forward(reads, context);
+      for (std::size_t i = 0; i < written.size(); ++i)
+        values[static_cast<std::size_t>(node.writes[i])] = written[i];
+    }
+    std::map<std::string, at::Tensor> named;
+    for (std::size_t v = 0; v < values.size(); ++v)
+      named[model_.spec.program.values[v].name] = values[v];
+    return named;
+  }
+
+  static at::Tensor loss(const std::map<std::string, at::Tensor>& values) {
+    at::Tensor sum;
+    for (const auto& [name, value] : values)
+      if (name == "loss" || name.starts_with("ratio_loss"))
+        sum = sum.defined() ? sum + value : value;
+    return sum;
+  }
+
+  exec::Counts counts{3};
+  std::map<std::string, at::Tensor> params;
+
+ private:
+  exec::Model model_;
+};
+
+const char* const kLayouts[] = {"T1,[T1],T1", "t1T1,[T1,[T1t1],T1],T1", "m1,[T1],m1",
+                                "m1,[T1m1,[M1],T1],m1"};
+
+// Oracle 13.
+TEST(Hnet, PackedSequencesAreAsIfEachWereAlone) {
+  for (const char* layout : kLayouts) {
+    Whole model(hnet_job(layout));
+    const at::Tensor tokens = tokens_of(3, 1), targets = tokens_of(3, 2);
+    const auto packed = model.run({tokens, targets});
+    double loss = 0;
+    std::vector<at::Tensor> rows;
+    const std::string last = "s0.decoder.0.x";
+    for (std::int64_t i = 0; i < 3; ++i) {
+      const auto alone = model.run({tokens.narrow(0, i, 1), targets.narrow(0, i, 1)});
+      loss += Whole::loss(alone).item<double>();
+      rows.push_back(alone.at(last));
+    }
+    EXPECT_NEAR(Whole::loss(packed).item<double>(), loss, 1e-12 * loss) << layout;
+    const at::Tensor separate = at::cat(rows);
+    EXPECT_LT((packed.at(last) - separate).abs().max().item<double>(), 1e-12) << layout;
+    EXPECT_LT(packed.at("chunks.0").size(0), 3 * 24) << layout;
+    EXPECT_GT(packed.at("chunks.0").size(0), 3) << layout;
+  }
+}
+
+TEST(Hnet, DocumentsOfASampleAreAsIfEachWereAlone) {
+  config::Job job = hnet_job("T1,[T1],T1");
+  job.data.documents = true;
+  Whole within(job);
+  Whole alone(hnet_job("T1,[T1],T1"));
+  const at::Tensor tokens = tokens_of(1, 1), targets = tokens_of(1, 2);
+  at::Tensor positions = at::arange(24, at::kLong).unsqueeze(0).clone();
+  positions.narrow(1, 9, 15).sub_(9);
+  double loss = 0;
+  for (const auto& [first, count] : {std::pair(0, 9), std::pair(9, 15)})
+    loss += Whole::loss(alone.run({tokens.narrow(1, first, count), targets.narrow(1, first, count)}))
+                .item<double>();
+  EXPECT_NEAR(Whole::loss(within.run({tokens, targets, positions})).item<double>(), loss, 1e-11);
+}
+
+TEST(Hnet, NoByteSeesWhatFollows) {
+  for (const char* layout : kLayouts) {
+    Whole model(hnet_job(layout));
+    const at::Tensor tokens = tokens_of(1, 3), targets = tokens_of(1, 4);
+    at::Tensor other = tokens.clone();
+    other.narrow(1, 15, 9).fill_(7);
+    const std::string last = "s0.decoder.0.x";
+    const at::Tensor a = model.run({tokens, targets}).at(last),
+                     b = model.run({other, targets}).at(last);
+    EXPECT_LT((a - b).narrow(0, 0, 15).abs().max().item<double>(), 1e-12) << layout;
+    EXPECT_GT((a - b).narrow(0, 15, 9).abs().max().item<double>(), 1e-3) << layout;
+  }
+}
+
+TEST(Hnet, EveryParameterIsReached) {
+  for (const char* layout : kLayouts)
+    for (const DType compute : {DType::kF64, DType::kF32, DType::kBF16}) {
+      Whole model(hnet_job(layout, compute));
+      const at::Tensor loss = Whole::loss(model.run({tokens_of(2, 5), tokens_of(2, 6)}));
+      loss.backward();
+      for (const auto& [name, param] : model.params) {
+        ASSERT_TRUE(param.grad().defined()) << layout << " " << name;
+        EXPECT_TRUE(param.grad().isfinite().all().item<bool>()) << layout << " " << name;
+        EXPECT_GT(param.grad().abs().sum().item<double>(), 0) << layout << " " << name;
+      }
+    }
+}
+
+// Gradients that come through the confidence are not those of differences; all others are, where no boundary moves.
+TEST(Hnet, GradientsBehindTheRoutersAreThoseOfDifferences) {
+  Whole model(hnet_job("T1,[m1T1],T1"));
+  const at::Tensor tokens = tokens_of(2, 7), targets = tokens_of(2, 8);
+  Whole::loss(model.run({tokens, targets})).backward();
+  for (const auto& [name, param] : model.params) {
+    if (name.find("decoder") == name.npos && name.find("main_network") == name.npos &&
+        name.find("residual") == name.npos)
+      continue;
+    at::NoGradGuard no_grad;
+    at::Tensor flat = param.view({-1});
+    const double gradient = param.grad().view({-1})[1].item<double>();
+    const auto moved = [&](double by) {
+      flat[1] += by;
+      const double loss = Whole::loss(model.run({tokens, targets})).item<double>();
+      flat[1] -= by;
+      return loss;
+    };
+    EXPECT_NEAR(gradient, (moved(1e-5) - moved(-1e-5)) / 2e-5, 1e-6 * (1 + std::abs(gradient)))
+        << name;
+  }
+}
+
+TEST(Hnet, CountsNatsAndChunksOfWhatHasTargets) {
+  Whole model(hnet_job("T1,[T1,[T1],T1],T1"));
+  at::Tensor targets = tokens_of(2, 10);
+  targets[1].fill_(-100);
+  const auto values = model.run({tokens_of(2, 9), targets});
+  const auto& counts = model.counts.all();
+  EXPECT_EQ(counts[0].of, 24);
+  EXPECT_DOUBLE_EQ(counts[0].sum, values.at("loss").item<double>());
+  EXPECT_EQ(counts[1].of, 24);
+  EXPECT_EQ(counts[1].sum, values.at("boundary.0").narrow(0, 0, 24).sum().item<double>());
+  EXPECT_EQ(counts[2].of, counts[1].sum);
+}
+
+TEST(Hnet, RoutersSeeFp32WhereTheRestIsBf16) {
+  Whole model(hnet_job("T1,[T1],T1", DType::kBF16));
+  const auto values = model.run({tokens_of(2, 11), tokens_of(2, 12)});
+  EXPECT_EQ(values.at("p.0").scalar_type(), at::kBFloat16);
+  EXPECT_EQ(values.at("p.0").size(1), 3);
+  EXPECT_EQ(values.at("chunks.0").scalar_type(), at::kBFloat16);
+  EXPECT_GT(values.at("p.0").select(1, 2).abs().sum().item<double>(), 0);  // bits that bf16 loses
+}
+
+}  // namespace
+}  // namespace trireme::models

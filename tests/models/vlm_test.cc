@@ -1,0 +1,180 @@
+// Blocks of vision-language models against closed forms: what queries see, where rows go, how positions turn.
+#include "trireme/models/vlm.h"
+
+#include <ATen/ops/arange.h>
+#include <ATen/ops/equal.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/layer_norm.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include "trireme/arch/describe.h"
+#include "trireme/config/resolve.h"
+#include "trireme/models/build.h"
+#include "trireme/models/projector.h"
+
+namespace trireme::models {
+namespace {
+
+using Tensors = std::vector<at::Tensor>;
+
+config::Job job_of(const std::vector<std::string>& sets) {
+  config::Job job;
+  for (const char* set :
+       {"model.family=vlm", "data.source=scenes", "precision.compute=fp64", "vision.hidden=24",
+        "vision.heads=2", "vision.layers=2", "model.hidden=32", "model.heads=2", "model.layers=1",
+        "model.ffn=48", "model.seq_len=128"})
+    config::apply_set(job, set);
+  for (const std::string& set : sets) config::apply_set(job, set);
+  return config::resolve(job, 1, {});
+}
+
+// Parameters of a node, drawn from N(0, 0.3^2) but for gains of about 1.
+Tensors params_of(const arch::ModelSpec& spec, const std::string& node) {
+  for (std::size_t n = 0; n < spec.program.nodes.size(); ++n) {
+    if (spec.program.nodes[n].name != node) continue;
+    Tensors params;
+    for (const arch::ParamRef& ref : spec.node_params[n]) {
+      const arch::ParamSpec& param =
+          spec.units[static_cast<std::size_t>(ref.unit)].params[static_cast<std::size_t>(ref.param)];
+      at::Tensor values = at::randn(param.shape, at::kDouble) * 0.3;
+      if (param.init.kind == arch::Init::Kind::kOnes) values = 1 + values;
+      params.push_back(values);
+    }
+    return params;
+  }
+  ADD_FAILURE() << node;
+  return {};
+}
+
+TEST(Projector, APerceiverWhoseAttentionWritesNothingDoesNotSee) {
+  const config::Job job =
+      job_of({"projector.kind=perceiver", "projector.queries=1", "projector.layers=2",
+              "projector.heads=2"});
+  const arch::ModelSpec spec = arch::describe(job);
+  Tensors params = params_of(spec, "projector");
+  const auto zero = [&](std::string_view ending) {
+    std::size_t i = 0, found = 0;
+    for (const arch::UnitSpec& unit : spec.units)
+      if (unit.name == "projector")
+        for (const arch::ParamSpec& param : unit.params) {
+          if (param.name.ends_with(ending)) found += 1, params[i].zero_();
+          ++i;
+        }
+    EXPECT_EQ(found, 2u) << ending;
+  };
+  Projector projector(job, std::make_shared<Across>(job.model));
+  projector.bind(params);
+  const at::Tensor a = at::randn({3, 16, 24}, at::kDouble), b = at::randn({3, 16, 24}, at::kDouble);
+  const at::Tensor seen = projector.forward({a}, {})[0];
+  EXPECT_EQ(seen.sizes(), at::IntArrayRef({3, 1, 32}));
+  EXPECT_FALSE(at::equal(seen, projector.forward({b}, {})[0]));
+  zero("proj.weight");
+  EXPECT_TRUE(at::equal(projector.forward({a}, {})[0], projector.forward({b}, {})[0]));
+  // Without the feed-forward layers either, it is the norm of the latent.
+  zero("fc2.weight");
+  const std::size_t n = params.size();
+  const at::Tensor latent = at::layer_norm(params[0], {24}, params[n - 4], params[n - 3], 1e-6);
+  const at::Tensor wanted = at::matmul(latent, params[n - 2].t()) + params[n - 1];
+  EXPECT_LT((projector.forward({a}, {})[0] - wanted).abs().max().item<double>(), 1e-12);
+}
+
+TEST(Projector, QueriesOfAQFormerSeeTheirOwnTileAlone) {
+  const config::Job job = job_of({"projector.kind=qformer", "projector.queries=3",
+                                  "projector.layers=3", "projector.heads=2", "projector.hidden=16"});
+  Projector projector(job, std::make_shared<Across>(job.model));
+  projector.bind(params_of(arch::describe(job), "projector"));
+  const at::Tensor tiles = at::randn({4, 16, 24}, at::kDouble);
+  const at::Tensor all = projector.forward({tiles}, {})[0];
+  EXPECT_EQ(all.sizes(), at::IntArrayRef({4, 3, 32}));
+  const at::Tensor one = projector.forward({tiles.narrow(0, 2, 1)}, {})[0];
+  EXPECT_LT((all[2] - one[0]).abs().max().item<double>(), 1e-12);
+  EXPECT_GT((all[1] - one[0]).abs().max().item<double>(), 1e-3);
+}
+
+TEST(Splice, PutsRowsNewlinesAndTokensWhereTheyStand) {
+  const config::Job job = job_of({});
+  Splice splice(std::make_shared<Across>(job.model));
+  const at::Tensor table = at::randn({job.model.vocab, 32}, at::kDouble);
+  const at::Tensor newline = at::randn({1, 32}, at::kDouble);
+  splice.bind({table, newline});
+  const at::Tensor rows = at::randn({2, 16, 32}, at::kDouble).set_requires_grad(true);
+  const at::Tensor tokens = at::tensor({7, 256, 256, 9}, at::kLong).view({1, 4});
+  const at::Tensor visual = at::tensor({-1, 17, -2, -1}, at::kLong).view({1, 4});
+  const at::Tensor x = splice.forward({tokens, visual, rows}, {})[0];
+  EXPECT_TRUE(at::equal(x[0][0], table[7]));
+  EXPECT_TRUE(at::equal(x[0][1], rows[1][1]));
+  EXPECT_TRUE(at::equal(x[0][2], newline[0]));
+  EXPECT_TRUE(at::equal(x[0][3], table[9]));
+  x.sum().backward();
+  EXPECT_EQ(rows.grad().sum().item<double>(), 32);  // the one row that stands somewhere
+  EXPECT_EQ(rows.grad()[1][1].sum().item<double>(), 32);
+}
+
+// A decoder block at these positions, int64 [1, tokens, 3] or undefined.
+at::Tensor block_at(const config::Job& job, const Tensors& params, const at::Tensor& x,
+                    const at::Tensor& positions) {
+  const exec::Model model = build(job);
+  std::size_t node = 0;
+  while (model.spec.program.nodes[node].name != "block.0") ++node;
+  model.blocks[node]->bind(params);
+  return model.blocks[node]->forward(positions.defined() ? Tensors{x, positions} : Tensors{x},
+                                     {})[0];
+}
+
+TEST(Mrope, PureTextIsTurnedAsByOnePosition) {
+  for (const char* sections : {"vlm.mrope=4,2,2", "vlm.mrope=4,2,2 interleaved"}) {
+    const config::Job plain = job_of({"vlm.qk_norm=true"});
+    const config::Job mrope = job_of({"vlm.qk_norm=true", sections});
+    const Tensors params = params_of(arch::describe(plain), "block.0");
+    const at::Tensor x = at::randn({1, 12, 32}, at::kDouble);
+    const at::Tensor text = at::arange(12, at::kLong).view({1, 12, 1}).expand({1, 12, 3}).contiguous();
+    const at::Tensor wanted = block_at(plain, params, x, {});
+    EXPECT_LT((block_at(mrope, params, x, text) - wanted).abs().max().item<double>(), 1e-13);
+    at::Tensor image = text.clone();
+    image.select(2, 1).slice(1, 4, 8).fill_(4);  // a row of an image
+    EXPECT_GT((block_at(mrope, params, x, image) - wanted).abs().max().item<double>(), 1e-6);
+  }
+}
+
+TEST(QkNorm, ScalingQueriesAndKeysChangesNothing) {
+  const config::Job job = job_of({"vlm.qk_norm=true", "model.norm_eps=1e-12"});
+  Tensors params = params_of(arch::describe(job), "block.0");
+  const at::Tensor x = at::randn({1, 12, 32}, at::kDouble);
+  const at::Tensor before = block_at(job, params, x, {});
+  params[1] = params[1] * 5;
+  params[2] = params[2] * 0.2;
+  EXPECT_LT((block_at(job, params, x, {}) - before).abs().max().item<double>(), 1e-9);
+  params[9] = params[9] * 2;  // the gain of queries
+  EXPECT_GT((block_at(job, params, x, {}) - before).abs().max().item<double>(), 1e-6);
+}
+
+TEST(AnswerHead, CountsAnswersOfWhichAllTokensAreRight) {
+  const config::Job job = job_of({"model.tied=false"});
+  AnswerHead head(job.model, arch::describe(job).program.nodes.back(),
+                  std::make_shared<Across>(job.model));
+  // A vocabulary whose first tokens are the axes: a row along axis i says token i.
+  at::Tensor table = at::zeros({job.model.vocab, 32}, at::kDouble);
+  table.narrow(0, 0, 32).diagonal().fill_(1);
+  head.bind({at::ones({32}, at::kDouble), table});
+  at::Tensor x = at::zeros({3, 4, 32}, at::kDouble);
+  const auto say = [&](int sample, int token, int id) { x[sample][token][id] = 1.0; };
+  const at::Tensor targets = at::full({3, 4}, ops::kNoTarget, at::kLong);
+  const auto want = [&](int sample, int token, int id) { targets[sample][token] = id; };
+  say(0, 2, 5), want(0, 2, 5);
+  say(0, 3, 6), want(0, 3, 6);  // all right
+  say(1, 1, 5), want(1, 1, 5);
+  say(1, 2, 5), want(1, 2, 7);  // one of two; the third asks nothing
+  exec::Counts counts(2);
+  head.forward({x, targets}, {.counts = &counts});
+  EXPECT_EQ(counts.all()[0].sum, 1);
+  EXPECT_EQ(counts.all()[0].of, 2);
+  EXPECT_EQ(counts.all()[1].sum, 3);
+  EXPECT_EQ(counts.all()[1].of, 4);
+}
+
+}  // namespace
+}  // namespace trireme::models

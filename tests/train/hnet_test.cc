@@ -1,0 +1,100 @@
+// H-Nets train the same under every layout that they take, down to where chunks begin.
+#include <gtest/gtest.h>
+
+#include "tests/harness/jobs.h"
+#include "trireme/config/job.h"
+
+namespace trireme::train {
+namespace {
+
+using harness::distance;
+using harness::JobTrace;
+using harness::run_job;
+using Sets = std::vector<std::string>;
+
+constexpr int kSteps = 2;
+
+config::Job hnet_job(const Sets& model, const Sets& layout = {}, DType compute = DType::kF64) {
+  config::Job job;
+  job.model = {.family = config::Family::kHnet, .vocab = 64, .seq_len = 24};
+  job.hnet = {.layout = "T1,[T1],T1", .hidden = "16,32", .heads = "2,4", .ffn = "24,40", .ratio = "3"};
+  job.data.source = config::DataSource::kText;  // of random tokens
+  job.optim.lr = 1e-2;
+  job.precision.compute = compute;
+  job.run.global_batch = 8;
+  job.run.micro_batch = 2;
+  job.parallel.dp_shard = 1;
+  for (const Sets* sets : {&model, &layout})
+    for (const std::string& set : *sets) config::apply_set(job, set);
+  return job;
+}
+
+const Sets kPlain = {};
+const Sets kNested = {"hnet.layout=T1,[T1,[T1],t1],T1", "hnet.hidden=16,16,32", "hnet.heads=2,2,4",
+                      "hnet.ffn=24,24,40", "hnet.ratio=3,2", "hnet.lr=2,1.5,0.5"};
+const Sets kMamba = {"hnet.layout=m1,[T1],m1", "hnet.hidden=32,32", "hnet.ffn=0,40"};
+
+void expect_same(const Sets& model, const std::vector<Sets>& layouts, double tolerance) {
+  const JobTrace one = run_job(hnet_job(model), kSteps);
+  EXPECT_GT(one.grad_norms[0], 0);
+  const exec::Counts::Count chunks = one.counts[0][1];
+  EXPECT_GT(chunks.sum, 8);  // more than one a sample
+  EXPECT_LT(chunks.sum, chunks.of);
+  for (const Sets& layout : layouts) {
+    const std::string where = testing::PrintToString(model) + testing::PrintToString(layout);
+    const JobTrace other = run_job(hnet_job(model, layout), kSteps);
+    EXPECT_LE(distance(one, other), tolerance) << where;
+    for (int step = 0; step < kSteps; ++step)
+      for (std::size_t stage = 1; stage < one.counts[0].size(); ++stage) {
+        const exec::Counts::Count& a = one.counts[step][stage];
+        const exec::Counts::Count& b = other.counts[step][stage];
+        EXPECT_EQ(a.sum / a.of, b.sum / b.of) << where;
+      }
+  }
+}
+
+// Bit for bit, but for tp, whose ranks sum products of features in parts.
+TEST(HnetJobs, DataParallelLayoutsTrainTheSame) {
+  const std::vector<Sets> layouts = {
+      {"parallel.dp_shard=4"},
+      {"parallel.dp_shard=4", "parallel.zero=3"},
+      {"parallel.dp_shard=2", "parallel.dp_replicate=2", "parallel.zero=2", "recompute.policy=full"}};
+  for (const Sets& model : {kPlain, kNested, kMamba}) expect_same(model, layouts, 0);
+}
+
+TEST(HnetJobs, TensorParallelLayoutsTrainTheSame) {
+  for (const Sets& model : {kPlain, kNested})
+    expect_same(model, {{"parallel.tp=2"}, {"parallel.tp=2", "parallel.dp_shard=2"}}, 1e-12);
+}
+
+// Cuts lie outside and inside of the stages: 8 nodes of the plain model, 13 of the nested one.
+TEST(HnetJobs, PipelinesTrainTheSame) {
+  expect_same(kPlain,
+              {{"parallel.pp=2", "parallel.stages=5,3"},
+               {"parallel.pp=2", "parallel.stages=2,6"},
+               {"parallel.pp=2", "parallel.stages=3,5", "parallel.dp_shard=2"},
+               {"parallel.pp=4", "parallel.zero=0"}},
+              0);
+  expect_same(kPlain, {{"parallel.pp=2", "parallel.tp=2"}}, 1e-12);
+  expect_same(kNested, {{"parallel.pp=2", "parallel.stages=7,6"}, {"parallel.pp=4"}}, 0);
+  expect_same(kMamba, {{"parallel.pp=2"}}, 0);
+}
+
+// Narrow types sum in another order where micro-batches or features are shared out, so that losses are near each other.
+TEST(HnetJobs, TrainInNarrowTypes) {
+  for (const Sets& model : {kPlain, kNested, kMamba})
+    for (const DType compute : {DType::kF32, DType::kBF16}) {
+      const JobTrace one = run_job(hnet_job(model, {}, compute), kSteps);
+      const JobTrace exact = run_job(hnet_job(model), kSteps);
+      const double tolerance = compute == DType::kF32 ? 1e-4 : 3e-2;
+      EXPECT_NEAR(one.losses[0], exact.losses[0], tolerance);
+      EXPECT_EQ(run_job(hnet_job(model, {"parallel.dp_shard=2", "parallel.zero=3"}, compute), kSteps)
+                    .states,
+                one.states);
+      const JobTrace cut = run_job(hnet_job(model, {"parallel.pp=2"}, compute), kSteps);
+      EXPECT_EQ(cut.losses, one.losses);
+    }
+}
+
+}  // namespace
+}  // namespace trireme::train

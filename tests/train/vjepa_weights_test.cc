@@ -1,0 +1,83 @@
+// A probe begins with the teacher of a V-JEPA 2 run, under any layout, and with a head of its own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <functional>
+
+#include "tests/formats/scratch.h"
+#include "tests/harness/vjepa_jobs.h"
+#include "trireme/arch/layout.h"
+#include "trireme/ckpt/checkpoint.h"
+#include "trireme/comm/local/local_world.h"
+#include "trireme/config/resolve.h"
+#include "trireme/train/job_session.h"
+
+namespace trireme::train {
+namespace {
+
+using config::Family;
+
+void with_session(const config::Job& job, int world,
+                  const std::function<void(exec::Session&, comm::World&)>& body) {
+  const config::Job resolved = config::resolve(job, world, {.classes = 8});
+  comm::run_local_ranks(world, 60, [&](comm::World& rank) {
+    JobSession session(resolved, rank);
+    body(session.session(), rank);
+  });
+}
+
+const std::vector<arch::UnitSpec>& specs(exec::Session& session) {
+  return session.model().spec.units;
+}
+
+// The whole unit of this name, on one rank.
+at::Tensor unit(exec::Session& session, const std::string& name) {
+  for (const exec::StateSlice& slice : session.units().local_slices())
+    if (slice.kind == "param" && specs(session)[static_cast<std::size_t>(slice.unit)].name == name)
+      return session.units().read(slice);
+  return {};
+}
+
+TEST(VjepaWeights, AProbeBeginsWithTheTeacherAndAHeadOfItsOwn) {
+  const formats::Scratch scratch;
+  at::Tensor teacher;
+  with_session(harness::vjepa_job(Family::kJepa, {"run.seed=5"}), 1,
+               [&](exec::Session& session, comm::World&) {
+                 teacher = unit(session, "teacher.block.1").clone();
+               });
+  with_session(harness::vjepa_job(Family::kJepa, {"run.seed=5", "parallel.tp=2"}), 2,
+               [&](exec::Session& session, comm::World& world) {
+                 ckpt::save(scratch.path(), {.step = 1}, session.units(), specs(session), world);
+               });
+  with_session(harness::vjepa_job(Family::kProbe), 1, [&](exec::Session& session, comm::World&) {
+    const at::Tensor head = unit(session, "head").clone();
+    EXPECT_THAT(formats::refusal([&] {
+                  ckpt::load_weights(scratch.path() / "step-1", session.units(), specs(session));
+                }),
+                testing::HasSubstr("lacks pooler.blocks.0.norm1.weight"));
+    ckpt::load_weights(scratch.path() / "step-1", session.units(), specs(session),
+                       ckpt::NewUnits::kAsDrawn);
+    EXPECT_TRUE(at::equal(unit(session, "tower.block.1"), teacher));
+    EXPECT_TRUE(at::equal(unit(session, "head"), head));
+  });
+}
+
+// Of the tower everything must be there.
+TEST(VjepaWeights, ATowerThatIsNotThereIsRefused) {
+  const formats::Scratch scratch;
+  with_session(harness::vjepa_job(Family::kProbe), 1,
+               [&](exec::Session& session, comm::World& world) {
+                 ckpt::save(scratch.path(), {.step = 1}, session.units(), specs(session), world);
+               });
+  with_session(harness::vjepa_job(Family::kProbe, {"vision.layers=3"}), 1,
+               [&](exec::Session& session, comm::World&) {
+                 EXPECT_THAT(formats::refusal([&] {
+                               ckpt::load_weights(scratch.path() / "step-1", session.units(),
+                                                  specs(session), ckpt::NewUnits::kAsDrawn);
+                             }),
+                             testing::HasSubstr("lacks target_encoder.blocks.2.norm1.weight"));
+               });
+}
+
+}  // namespace
+}  // namespace trireme::train
