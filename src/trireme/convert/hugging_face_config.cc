@@ -18,7 +18,7 @@ using config::Model;
 using config::Vision;
 using formats::JsonFields;
 
-constexpr std::int64_t kMost = std::int64_t{1} << 40;
+constexpr std::int64_t kMost = std::int64_t{1} << 30;  // of any size
 
 bool says(const JsonFields& fields, const char* key) {
   return fields.has(key) && !fields.any(key).is_null();
