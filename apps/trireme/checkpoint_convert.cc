@@ -72,13 +72,17 @@ int checkpoint_convert(const ConvertOptions& options) {
   if (!std::filesystem::exists(config)) {
     const Path checkpoint = find_checkpoint(options.path);
     const config::Job job = job_of(checkpoint);
-    convert::to_hugging_face(checkpoint, job, arch::describe(job), options.out);
+    const std::vector<std::string> left_out =
+        convert::to_hugging_face(checkpoint, job, arch::describe(job), options.out);
     fmt::print("{}: config.json and model.safetensors of {}\n", options.out, checkpoint.string());
+    if (!left_out.empty())
+      fmt::print("{} parameters have no place there, such as {}\n", left_out.size(),
+                 left_out.front());
     return 0;
   }
-  config::Job job;
-  job.model = convert::model_of_config(read_file(config), config.string());
-  job = config::resolve(std::move(job), 1, {.vocab = job.model.vocab});
+  config::Job job = convert::job_of_config(read_file(config), config.string());
+  job =
+      config::resolve(std::move(job), 1, {.vocab = job.model.vocab, .classes = job.vision.classes});
   const Path path =
       convert::from_hugging_face(options.path, job, arch::describe(job),
                                  std::string("trireme ") + TRIREME_VERSION, options.out);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "tests/convert/seeds.h"
 #include "tests/formats/scratch.h"
@@ -51,6 +52,20 @@ class HuggingFace : public testing::TestWithParam<Family> {
         scratch_ / to / "model.safetensors", infos, {}, formats::TensorOrder::kOfficial,
         [&](std::size_t i) { return std::span<const std::byte>(contents[i]); });
   }
+  void each(const std::function<void(std::size_t, std::size_t, const std::string&)>& visit) const {
+    for (std::size_t unit = 0; unit < one_.model.units.size(); ++unit)
+      for (std::size_t p = 0; p < one_.model.units[unit].params.size(); ++p)
+        visit(unit, p, one_.model.units[unit].params[p].name);
+  }
+  // Of the seed.
+  std::vector<std::byte> ours(const std::string& name) const {
+    std::vector<std::byte> bytes;
+    each([&](std::size_t unit, std::size_t p, const std::string& here) {
+      if (here == name)
+        bytes = StateReader(seed(), one_.model.units).read_whole(unit, p, {.name = "param"});
+    });
+    return bytes;
+  }
   std::string refused(const std::string& directory) {
     return formats::refusal([&] { back(directory, directory + "-back"); });
   }
@@ -59,13 +74,27 @@ class HuggingFace : public testing::TestWithParam<Family> {
   Target one_;
 };
 
+// Where theirs have no place for a parameter, another comes back in its stead.
+std::string stand_in(const std::string& name) {
+  return name.starts_with("encoder.") ? "target_" + name : name;
+}
+
 TEST_P(HuggingFace, ParametersComeBackToTheBit) {
-  const Comparison found = compare(StateReader(seed(), one_.model.units),
-                                   StateReader(back(), one_.model.units), one_.model.units);
-  EXPECT_FALSE(found.first);
-  EXPECT_EQ(found.elements, one_.model.parameters());
+  const StateReader before(seed(), one_.model.units), after(back(), one_.model.units);
+  const Kind kind{.name = "param"};
+  std::map<std::string, std::vector<std::byte>> wanted;
+  each([&](std::size_t unit, std::size_t p, const std::string& name) {
+    wanted[name] = before.read_whole(unit, p, kind);
+  });
+  each([&](std::size_t unit, std::size_t p, const std::string& name) {
+    EXPECT_EQ(after.read_whole(unit, p, kind), wanted.at(stand_in(name))) << name;
+  });
+  const Comparison found = compare(before, after, one_.model.units);
   EXPECT_EQ(found.only_a.size(), 2 * one_.model.units.size()) << "moments stay behind";
   EXPECT_TRUE(found.only_b.empty());
+  to_hugging_face(scratch_ / "back/step-0", one_.job, one_.model, scratch_ / "again");
+  EXPECT_EQ(read_file(scratch_ / "again/model.safetensors"),
+            read_file(scratch_ / "hf/model.safetensors"));
 }
 
 // Of a checkpoint that other ranks wrote the files are the same.
@@ -77,57 +106,180 @@ TEST_P(HuggingFace, LayoutsDoNotShow) {
     EXPECT_EQ(read_file(scratch_ / "other" / file), read_file(scratch_ / "hf" / file));
 }
 
+using Shapes = std::map<std::string, std::vector<std::int64_t>>;
+
+Shapes shapes(Family family) {
+  switch (family) {
+    case Family::kGpt:
+      return {{"transformer.wte.weight", {17, 24}},
+              {"transformer.h.1.attn.c_attn.weight", {24, 72}},  // [in, out]
+              {"transformer.h.1.mlp.c_proj.weight", {50, 24}},
+              {"transformer.h.1.mlp.c_proj.bias", {24}}};
+    case Family::kLlama:
+      return {{"model.embed_tokens.weight", {17, 24}},
+              {"model.layers.0.self_attn.k_proj.weight", {12, 24}},
+              {"model.layers.1.mlp.down_proj.weight", {24, 50}},
+              {"lm_head.weight", {17, 24}}};
+    case Family::kVit:
+      return {{"vit.embeddings.cls_token", {1, 1, 24}},
+              {"vit.embeddings.position_embeddings", {1, 17, 24}},
+              {"vit.embeddings.patch_embeddings.projection.weight", {24, 3, 2, 2}},
+              {"vit.embeddings.patch_embeddings.projection.bias", {24}},
+              {"vit.encoder.layer.1.attention.attention.value.bias", {24}},
+              {"vit.encoder.layer.0.attention.output.dense.weight", {24, 24}},
+              {"vit.encoder.layer.1.layernorm_before.weight", {24}},
+              {"vit.encoder.layer.1.layernorm_after.bias", {24}},
+              {"vit.encoder.layer.1.intermediate.dense.weight", {50, 24}},
+              {"vit.encoder.layer.1.output.dense.weight", {24, 50}},
+              {"vit.layernorm.weight", {24}},
+              {"classifier.weight", {5, 24}}};
+    case Family::kClip:
+      return {{"logit_scale", {}},
+              {"vision_model.embeddings.class_embedding", {24}},
+              {"vision_model.embeddings.patch_embedding.weight", {24, 3, 2, 2}},
+              {"vision_model.embeddings.position_embedding.weight", {17, 24}},
+              {"vision_model.pre_layrnorm.bias", {24}},
+              {"vision_model.encoder.layers.1.self_attn.k_proj.weight", {24, 24}},
+              {"vision_model.encoder.layers.1.self_attn.out_proj.bias", {24}},
+              {"vision_model.encoder.layers.0.layer_norm1.weight", {24}},
+              {"vision_model.encoder.layers.0.layer_norm2.weight", {24}},
+              {"vision_model.encoder.layers.0.mlp.fc2.weight", {24, 50}},
+              {"vision_model.post_layernorm.weight", {24}},
+              {"visual_projection.weight", {10, 24}},
+              {"text_model.embeddings.token_embedding.weight", {257, 12}},
+              {"text_model.embeddings.position_embedding.weight", {55, 12}},
+              {"text_model.encoder.layers.0.self_attn.q_proj.bias", {12}},
+              {"text_model.encoder.layers.0.mlp.fc1.weight", {20, 12}},
+              {"text_model.final_layer_norm.bias", {12}},
+              {"text_projection.weight", {10, 12}}};
+    default:
+      return {{"encoder.embeddings.patch_embeddings.proj.weight", {24, 3, 2, 2, 2}},
+              {"encoder.layer.1.attention.query.weight", {24, 24}},
+              {"encoder.layer.1.attention.proj.bias", {24}},
+              {"encoder.layer.0.norm2.weight", {24}},
+              {"encoder.layer.0.mlp.fc1.bias", {50}},
+              {"encoder.layernorm.weight", {24}},
+              {"predictor.embeddings.predictor_embeddings.weight", {12, 24}},
+              {"predictor.embeddings.mask_tokens", {2, 1, 1, 12}},
+              {"predictor.layer.1.attention.value.bias", {12}},
+              {"predictor.layer.0.mlp.fc2.weight", {12, 48}},
+              {"predictor.layernorm.bias", {12}},
+              {"predictor.proj.weight", {24, 12}}};
+  }
+}
+
 TEST_P(HuggingFace, NamesAndShapesAreTheirs) {
   const formats::SafetensorsFile file(scratch_ / "hf/model.safetensors");
-  const auto shape = [&](const char* name) {
-    const formats::Tensor* tensor = file.find(name);
-    return tensor == nullptr ? std::vector<std::int64_t>{} : tensor->shape;
-  };
-  using Shape = std::vector<std::int64_t>;
-  if (GetParam() == Family::kGpt) {
-    EXPECT_EQ(shape("transformer.wte.weight"), (Shape{17, 24}));
-    EXPECT_EQ(shape("transformer.h.1.attn.c_attn.weight"), (Shape{24, 72})) << "[in, out]";
-    EXPECT_EQ(shape("transformer.h.1.mlp.c_proj.weight"), (Shape{50, 24}));
-    EXPECT_EQ(file.find("lm_head.weight"), nullptr) << "tied";
-    // Turned, element by element: their [i, o] is our [o, i].
-    const StateReader stored(seed(), one_.model.units);
-    ASSERT_EQ(one_.model.units[1].params[2].name, "transformer.h.0.attn.c_attn.weight");
-    const auto ours = stored.read_whole(1, 2, {.name = "param"});
-    const auto theirs = file.find("transformer.h.0.attn.c_attn.weight")->bytes;
-    for (std::size_t i = 0; i < 24; ++i)
-      for (std::size_t o = 0; o < 72; ++o)
-        ASSERT_EQ(std::memcmp(&ours[4 * (o * 24 + i)], &theirs[4 * (i * 72 + o)], 4), 0);
-  } else {
-    EXPECT_EQ(shape("model.embed_tokens.weight"), (Shape{17, 24}));
-    EXPECT_EQ(shape("model.layers.0.self_attn.k_proj.weight"), (Shape{12, 24}));
-    EXPECT_EQ(shape("model.layers.1.mlp.down_proj.weight"), (Shape{24, 50}));
-    EXPECT_EQ(shape("lm_head.weight"), (Shape{17, 24}));
+  for (const auto& [name, shape] : shapes(GetParam())) {
+    ASSERT_NE(file.find(name), nullptr) << name;
+    EXPECT_EQ(file.find(name)->shape, shape) << name;
   }
+  EXPECT_EQ(file.find("lm_head.weight") != nullptr, GetParam() == Family::kLlama) << "tied";
+}
+
+// Element by element: what is turned, split in three, or stacked.
+TEST_P(HuggingFace, ElementsAreWhereTheyBelong) {
+  const formats::SafetensorsFile file(scratch_ / "hf/model.safetensors");
+  const auto thirds = [&](const std::string& fused, std::vector<std::string> names) {
+    std::vector<std::byte> joined;
+    for (const std::string& name : names) {
+      const auto part = file.find(name)->bytes;
+      joined.insert(joined.end(), part.begin(), part.end());
+    }
+    EXPECT_EQ(joined, ours(fused)) << fused;
+  };
+  switch (GetParam()) {
+    case Family::kGpt: {
+      const auto turned = file.find("transformer.h.0.attn.c_attn.weight")->bytes;
+      const auto own = ours("transformer.h.0.attn.c_attn.weight");
+      for (std::size_t i = 0; i < 24; ++i)
+        for (std::size_t o = 0; o < 72; ++o)
+          ASSERT_EQ(std::memcmp(&own[4 * (o * 24 + i)], &turned[4 * (i * 72 + o)], 4), 0);
+      break;
+    }
+    case Family::kLlama:
+      thirds("model.layers.0.mlp.up_proj.weight", {"model.layers.0.mlp.up_proj.weight"});
+      break;
+    case Family::kVit: {
+      const std::string attention = "vit.encoder.layer.1.attention.attention.";
+      thirds("blocks.1.attn.qkv.weight",
+             {attention + "query.weight", attention + "key.weight", attention + "value.weight"});
+      thirds("patch_embed.proj.weight", {"vit.embeddings.patch_embeddings.projection.weight"});
+      break;
+    }
+    case Family::kClip: {
+      const std::string attention = "text_model.encoder.layers.0.self_attn.";
+      thirds("text.blocks.0.attn.qkv.bias",
+             {attention + "q_proj.bias", attention + "k_proj.bias", attention + "v_proj.bias"});
+      break;
+    }
+    default: {
+      const std::string attention = "predictor.layer.1.attention.";
+      thirds("predictor.predictor_blocks.1.attn.qkv.weight",
+             {attention + "query.weight", attention + "key.weight", attention + "value.weight"});
+      thirds("target_encoder.norm.bias", {"encoder.layernorm.bias"});
+      std::vector<std::byte> stacked = ours("predictor.mask_tokens.0");
+      for (const std::byte byte : ours("predictor.mask_tokens.1")) stacked.push_back(byte);
+      const auto tokens = file.find("predictor.embeddings.mask_tokens")->bytes;
+      EXPECT_EQ(stacked, std::vector(tokens.begin(), tokens.end()));
+    }
+  }
+}
+
+// Keys of a config.json, "section/key" where they are nested, with a value that is refused and why.
+struct Refused {
+  std::string key;
+  Json value;
+  std::string why;
+};
+
+std::vector<Refused> refusals(Family family) {
+  switch (family) {
+    case Family::kGpt:
+      return {{"activation_function", "relu", "has \"gelu_new\" only"},
+              {"scale_attn_by_inverse_layer_idx", true, "has false only"},
+              {"vocab_size", -1, "vocab_size: is -1"}};
+    case Family::kLlama:
+      return {{"rope_scaling", {{"type", "yarn"}}, "rope_scaling"},
+              {"attention_bias", true, "has false only"},
+              {"head_dim", 128, "head_dim"}};
+    case Family::kVit:
+      return {{"num_channels", 1, "num_channels is \"1\", this model family has 3 only"},
+              {"qkv_bias", false, "has true only"},
+              {"hidden_dropout_prob", 0.1, "hidden_dropout_prob is \"0.1\""},
+              {"hidden_act", "relu", "hidden_act is \"relu\"; gelu,"}};
+    case Family::kClip:
+      return {{"text_config/hidden_act", "gelu", "hidden_act of text_config and of vision_config"},
+              {"vision_config/patch_size", 0, "vision_config: patch_size: is 0"},
+              {"text_config/attention_dropout", 0.1, "text_config: attention_dropout is \"0.1\""}};
+    default:
+      return {{"pred_num_mask_tokens", 1, "has 2 kinds of masks"},
+              {"pred_mlp_ratio", 2.0, "pred_mlp_ratio is \"2.0\""},
+              {"mlp_ratio", 0.0, "mlp_ratio is \"0.0\""},
+              {"in_chans", 1, "in_chans is \"1\""}};
+  }
+}
+
+std::vector<std::string> changed(const config::Job& before, const config::Job& after) {
+  std::vector<std::string> keys;
+  for (const config::Difference& key : config::diff(before, after))
+    if (!key.key.starts_with("parallel.")) keys.push_back(key.key);
+  return keys;
 }
 
 TEST_P(HuggingFace, ConfigDescribesTheModel) {
   const std::string text = read_file(scratch_ / "hf/config.json");
-  EXPECT_EQ(model_of_config(text, "config.json").norm_eps, 1e-6);
-  config::Model model = model_of_config(text, "config.json");
-  model.init_std = one_.job.model.init_std;
-  if (GetParam() == Family::kGpt) model.rope_theta = one_.job.model.rope_theta;
-  if (model.kv_heads == 0) model.kv_heads = model.heads;
-  EXPECT_EQ(model, one_.job.model);
-  const auto refused = [&](const char* key, const Json& value) {
+  const config::Job read = job_of_config(text, "config.json");
+  EXPECT_THAT(changed(one_.job, config::resolve(read, 1, {})), testing::IsEmpty());
+  const auto refused = [&](const std::string& key, const Json& value) {
     Json json = Json::parse(text);
-    json[key] = value;
-    return formats::refusal([&] { model_of_config(json.dump(), "config.json"); });
+    json[Json::json_pointer("/" + key)] = value;
+    return formats::refusal([&] { job_of_config(json.dump(), "config.json"); });
   };
-  EXPECT_THAT(refused("model_type", "mamba"), HasSubstr("gpt2 and llama can be read"));
-  EXPECT_THAT(refused("vocab_size", -1), HasSubstr("vocab_size: is -1"));
-  if (GetParam() == Family::kGpt) {
-    EXPECT_THAT(refused("activation_function", "relu"), HasSubstr("has \"gelu_new\" only"));
-    EXPECT_THAT(refused("scale_attn_by_inverse_layer_idx", true), HasSubstr("has false only"));
-  } else {
-    EXPECT_THAT(refused("rope_scaling", {{"type", "yarn"}}), HasSubstr("rope_scaling"));
-    EXPECT_THAT(refused("attention_bias", true), HasSubstr("has false only"));
-    EXPECT_THAT(refused("head_dim", 128), HasSubstr("head_dim"));
-  }
+  EXPECT_THAT(refused("model_type", "mamba"),
+              HasSubstr("gpt2, llama, vit, clip and vjepa2 can be read"));
+  for (const Refused& one : refusals(GetParam()))
+    EXPECT_THAT(refused(one.key, one.value), HasSubstr(one.why));
 }
 
 TEST_P(HuggingFace, ReadsBareNamesMasksAndSeveralFiles) {
@@ -143,8 +295,14 @@ TEST_P(HuggingFace, ReadsBareNamesMasksAndSeveralFiles) {
     halves[half].push_back(tensor);
   }
   formats::Tensor mask = file.tensors()[0];
-  mask.name = "h.0.attn.bias";
-  halves[1].push_back(mask);
+  const std::map<Family, std::string> idle = {
+      {Family::kGpt, "h.0.attn.bias"},
+      {Family::kLlama, "model.layers.0.self_attn.rotary_emb.inv_freq"},
+      {Family::kClip, "text_model.embeddings.position_ids"}};
+  if (idle.contains(GetParam())) {
+    mask.name = idle.at(GetParam());
+    halves[1].push_back(mask);
+  }
   for (int half = 0; half < 2; ++half)
     formats::write_safetensors(scratch_ / fmt::format("two/part-{}.safetensors", half),
                                halves[half], {});
@@ -184,28 +342,31 @@ TEST_P(HuggingFace, ReadsOtherTypes) {
 }
 
 TEST_P(HuggingFace, RefusesWhatDoesNotFit) {
-  const std::string embed =
-      GetParam() == Family::kGpt ? "transformer.wte.weight" : "model.embed_tokens.weight";
-  rewrite("missing", [&](formats::TensorInfo& info, auto&) { return info.name != embed; });
-  EXPECT_THAT(refused("missing"), HasSubstr("has no tensor " + embed));
+  const Shapes all = shapes(GetParam());
+  const auto& [one, shape] = *all.rbegin();
+  rewrite("missing", [&](formats::TensorInfo& info, auto&) { return info.name != one; });
+  EXPECT_THAT(refused("missing"), HasSubstr("has no tensor " + one));
   rewrite("shape", [&](formats::TensorInfo& info, std::vector<std::byte>& bytes) {
-    if (info.name != embed) return true;
+    if (info.name != one) return true;
+    bytes.resize(bytes.size() - bytes.size() / static_cast<std::size_t>(info.shape[0]));
     info.shape[0] -= 1;
-    bytes.resize(bytes.size() - 24 * sizeof(float));
     return true;
   });
-  EXPECT_THAT(refused("shape"), HasSubstr("is [16, 24], the model of its config.json needs [17"));
+  EXPECT_THAT(refused("shape"),
+              AllOf(HasSubstr(fmt::format("{} is [{}", one, shape[0] - 1)),
+                    HasSubstr(fmt::format("the model of its config.json needs [{}", shape[0]))));
   rewrite("more", [&](formats::TensorInfo& info, auto&) {
-    if (info.name == embed) info.name = "unheard.of";
+    if (info.name == one) info.name = "unheard.of";
     return true;
   });
-  EXPECT_THAT(refused("more"), HasSubstr("no place for, such as \"unheard.of\""));
+  EXPECT_THAT(refused("more"),
+              HasSubstr("has 1 tensor that this model has no place for, such as \"unheard.of\""));
   rewrite("whole", [&](formats::TensorInfo& info, auto&) {
-    if (info.name == embed) info.dtype = DType::kI32;
+    if (info.name == one) info.dtype = DType::kI32;
     return true;
   });
   EXPECT_THAT(refused("whole"), HasSubstr("needs numbers with a fraction"));
-  EXPECT_FALSE(std::filesystem::exists(scratch_ / "missing-back/step-0"));
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "missing-back")) << "nothing was begun";
   EXPECT_THAT(
       formats::refusal([&] { to_hugging_face(seed(), one_.job, one_.model, scratch_ / "hf"); },
                        ErrorKind::kUsage),
@@ -218,7 +379,144 @@ TEST_P(HuggingFace, RefusesWhatDoesNotFit) {
       HasSubstr("has adapters (lora.rank=2)"));
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, HuggingFace, testing::Values(Family::kGpt, Family::kLlama));
+INSTANTIATE_TEST_SUITE_P(Families, HuggingFace,
+                         testing::Values(Family::kGpt, Family::kLlama, Family::kVit, Family::kClip,
+                                         Family::kJepa));
+
+// What a class of theirs has one way of only.
+TEST(HuggingFaceConfig, NamesTheKeyThatItCannotSay) {
+  const auto refused = [](Family family, const std::string& set) {
+    config::Job job = target(family, 17, {}).job;
+    config::apply_set(job, set);
+    return formats::refusal([&] { hugging_face_config(job); }, ErrorKind::kUsage);
+  };
+  EXPECT_THAT(refused(Family::kVit, "vision.pooling=mean"),
+              HasSubstr("vision.pooling=mean: config.json of a ViTForImageClassification cannot "
+                        "say it, which has class only"));
+  EXPECT_THAT(refused(Family::kVit, "vision.pre_norm=true"), HasSubstr("which has false only"));
+  EXPECT_THAT(refused(Family::kClip, "contrastive.loss=siglip"),
+              HasSubstr("contrastive.loss=siglip: config.json of a CLIPModel"));
+  EXPECT_THAT(refused(Family::kClip, "vision.frames=2"), HasSubstr("vision.frames=2"));
+  EXPECT_THAT(refused(Family::kJepa, "vision.positions=rotary"),
+              HasSubstr("vision.positions=rotary: config.json of a VJEPA2Model cannot say it, "
+                        "which has rotary_compat only"));
+}
+
+TEST(HuggingFaceConfig, WritesFamiliesThatHaveAClass) {
+  config::Job job;
+  job.model.family = Family::kProbe;
+  EXPECT_THAT(formats::refusal([&] { hugging_face_config(job); }, ErrorKind::kUsage),
+              HasSubstr("model.family=probe: has no model of Hugging Face's to be written as"));
+}
+
+class Vjepa : public testing::Test {
+ protected:
+  // Of the index-th the elements are 1000 * index, 1000 * index + 1 ..
+  static void write(const Path& directory, const std::vector<formats::TensorInfo>& infos) {
+    std::filesystem::create_directories(directory);
+    std::vector<float> values;
+    formats::stream_safetensors(directory / "model.safetensors", infos, {},
+                                formats::TensorOrder::kOfficial, [&](std::size_t index) {
+                                  std::int64_t count = 1;
+                                  for (const std::int64_t size : infos[index].shape) count *= size;
+                                  values.resize(static_cast<std::size_t>(count));
+                                  std::iota(values.begin(), values.end(),
+                                            static_cast<float>(1000 * index));
+                                  return std::as_bytes(std::span(values));
+                                });
+  }
+  std::vector<float> read(const Path& checkpoint, const std::string& name) const {
+    const StateReader stored(checkpoint, one_.model.units);
+    std::vector<float> values;
+    for (std::size_t unit = 0; unit < one_.model.units.size(); ++unit)
+      for (std::size_t p = 0; p < one_.model.units[unit].params.size(); ++p)
+        if (one_.model.units[unit].params[p].name == name) {
+          const std::vector<std::byte> bytes = stored.read_whole(unit, p, {.name = "param"});
+          values.resize(bytes.size() / sizeof(float));
+          std::memcpy(values.data(), bytes.data(), bytes.size());
+        }
+    return values;
+  }
+
+  Scratch scratch_;
+  Target one_ = target(Family::kJepa, 0, {});
+};
+
+// Published predictors have ten, of which two kinds of masks have use for the first two.
+TEST_F(Vjepa, TakesTheFirstOfMoreMaskTokens) {
+  write_seed(one_, scratch_ / "seed");
+  to_hugging_face(scratch_ / "seed/step-3", one_.job, one_.model, scratch_ / "hf");
+  const formats::SafetensorsFile file(scratch_ / "hf/model.safetensors");
+  std::vector<formats::TensorInfo> infos;
+  for (const formats::Tensor& tensor : file.tensors()) {
+    infos.push_back({tensor.name, tensor.dtype, tensor.shape});
+    if (tensor.name == "predictor.embeddings.mask_tokens") {
+      infos.back().shape[0] = 10;
+      std::swap(infos.back(), infos.front());
+    }
+  }
+  write(scratch_ / "ten", infos);
+  const Path back = from_hugging_face(scratch_ / "ten", one_.job, one_.model, "", scratch_ / "out");
+  EXPECT_EQ(read(back, "predictor.mask_tokens.0")[11], 11);
+  EXPECT_EQ(read(back, "predictor.mask_tokens.1")[0], 12);
+  infos.front().shape[0] = 1;
+  write(scratch_ / "one", infos);
+  EXPECT_THAT(formats::refusal([&] {
+                from_hugging_face(scratch_ / "one", one_.job, one_.model, "", scratch_ / "no");
+              }),
+              HasSubstr("mask_tokens is [1, 1, 1, 12], the model of its config.json needs [2, 1"));
+}
+
+// Student and teacher each come from their own, as the published checkpoints name them.
+TEST_F(Vjepa, ReadsThePublishedNames) {
+  std::vector<formats::TensorInfo> infos;
+  for (const arch::UnitSpec& unit : one_.model.units)
+    for (const arch::ParamSpec& param : unit.params)
+      infos.push_back({.name = param.name, .shape = param.shape});
+  infos.push_back({.name = "predictor.mask_tokens.2", .shape = {1, 1, 12}});
+  write(scratch_ / "own", infos);
+  const Path back = from_hugging_face(scratch_ / "own", one_.job, one_.model, "", scratch_ / "out");
+  for (std::size_t i = 0; i + 1 < infos.size(); ++i)
+    EXPECT_EQ(read(back, infos[i].name).at(0), static_cast<float>(1000 * i)) << infos[i].name;
+}
+
+TEST_F(Vjepa, LeavesOutTheStudentAndSaysSo) {
+  write_seed(one_, scratch_ / "seed");
+  const std::vector<std::string> left =
+      to_hugging_face(scratch_ / "seed/step-3", one_.job, one_.model, scratch_ / "hf");
+  EXPECT_THAT(left, testing::Each(testing::StartsWith("encoder.")));
+  EXPECT_EQ(left.size(), 2 + 2 * 12 + 2);
+}
+
+// 48/11 of 1408 features is 6144, though not in binary fractions.
+TEST_F(Vjepa, WidthsSurviveTheirRatio) {
+  config::Job job = one_.job;
+  for (const auto& [hidden, ffn] : {std::pair{1408, 6144}, {24, 50}, {49, 1}, {3, 1000}}) {
+    job.vision.hidden = hidden;
+    job.vision.ffn = ffn;
+    EXPECT_EQ(job_of_config(hugging_face_config(job), "").vision.ffn, ffn);
+  }
+}
+
+// Published files leave out what is the default of their class.
+TEST(HuggingFaceConfig, HasDefaultsOfItsOwn) {
+  const config::Job clip = job_of_config(
+      R"({"model_type": "clip", "projection_dim": 768, "text_config_dict": null,
+          "text_config": {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12},
+          "vision_config": {"hidden_size": 1, "patch_size": 16}, "vision_config_dict":
+          {"hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16,
+           "num_hidden_layers": 24, "patch_size": 14}})",
+      "config.json");
+  // CLIP ViT-L/14, as published.
+  EXPECT_EQ(arch::describe(config::resolve(clip, 1, {})).parameters(), 427616513);
+  const config::Job vit = job_of_config(R"({"model_type": "vit", "num_labels": 1000})", "");
+  EXPECT_EQ(arch::describe(config::resolve(vit, 1, {})).parameters(), 86567656) << "ViT-B/16";
+  const config::Job vjepa = job_of_config(R"({"model_type": "vjepa2"})", "");
+  std::int64_t teacher = 0;
+  for (const arch::UnitSpec& unit : arch::describe(config::resolve(vjepa, 1, {})).units)
+    if (unit.name.starts_with("teacher.")) teacher += unit.numel();
+  EXPECT_EQ(teacher, 303885312) << "ViT-L/16";
+}
 
 }  // namespace
 }  // namespace trireme::convert

@@ -1,4 +1,4 @@
-// Small models of both families under any layout, and a checkpoint to begin with.
+// Small models of families that convert under any layout, and a checkpoint to begin with.
 #pragma once
 
 #include <filesystem>
@@ -17,7 +17,7 @@ namespace trireme::convert {
 
 using Layout = std::vector<std::string>;
 
-inline Target target(config::Family family, std::int64_t vocab, const Layout& layout) {
+inline config::Job decoder(config::Family family, std::int64_t vocab) {
   config::Job job;
   job.model = {.family = family,
                .layers = 2,
@@ -30,6 +30,56 @@ inline Target target(config::Family family, std::int64_t vocab, const Layout& la
                .tied = family == config::Family::kGpt,
                .norm_eps = 1e-6,
                .rope_theta = family == config::Family::kLlama ? 50000.0 : 10000.0};
+  return job;
+}
+
+// Families of images and clips as published classes have them.
+inline config::Job with_tower(config::Family family) {
+  config::Job job;
+  job.model.family = family;
+  job.vision = {.image = 8,
+                .patch = 2,
+                .layers = 2,
+                .hidden = 24,
+                .heads = 4,
+                .ffn = 50,
+                .pooling = config::Pooling::kClass,
+                .norm_eps = 1e-4};
+  switch (family) {
+    case config::Family::kVit:
+      job.data.source = config::DataSource::kStripes;
+      job.vision.classes = 5;
+      break;
+    case config::Family::kClip:
+      job.data.source = config::DataSource::kScenes;
+      job.run.micro_batch = job.run.global_batch;
+      job.vision.activation = config::Activation::kQuickGelu;
+      job.vision.pre_norm = true;
+      job.contrastive.width = 10;
+      job.model = {.family = family,
+                   .layers = 1,
+                   .hidden = 12,
+                   .heads = 3,
+                   .ffn = 20,
+                   .vocab = 257,
+                   .seq_len = 55,
+                   .norm_eps = 1e-3};
+      break;
+    default:
+      job.data.source = config::DataSource::kSquares;
+      job.vision.frames = 4;
+      job.vision.tubelet = 2;
+      job.vision.positions = config::Positions::kRotaryCompat;
+      job.vision.pooling = {};
+      job.jepa.layers = 2;
+      job.jepa.hidden = 12;
+      job.jepa.heads = 2;
+  }
+  return job;
+}
+
+inline Target target(config::Family family, std::int64_t vocab, const Layout& layout) {
+  config::Job job = config::is_decoder(family) ? decoder(family, vocab) : with_tower(family);
   job.run.global_batch = 8;
   job.parallel.dp_shard = 1;
   for (const std::string& set : layout) config::apply_set(job, set);

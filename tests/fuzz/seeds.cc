@@ -220,10 +220,20 @@ std::string costs() {
   return Json{{"nodes", nodes}}.dump(1);
 }
 
+std::string model_config(config::Family family, const std::vector<std::string>& sets) {
+  config::Job job;
+  job.model = {.family = family, .kv_heads = 2, .ffn = 128, .vocab = 256};
+  job.vision.ffn = 64;
+  for (const std::string& set : sets) config::apply_set(job, set);
+  return convert::hugging_face_config(job);
+}
+
 Seeds hugging_face() {
-  config::Model llama{.family = config::Family::kLlama, .kv_heads = 2, .ffn = 128, .vocab = 256};
-  return {convert::hugging_face_config({.ffn = 256, .vocab = 256}),
-          convert::hugging_face_config(llama),
+  return {model_config(config::Family::kGpt, {}),
+          model_config(config::Family::kLlama, {}),
+          model_config(config::Family::kVit, {"vision.pooling=class", "vision.classes=3"}),
+          model_config(config::Family::kClip, {"vision.pooling=class", "vision.pre_norm=true"}),
+          model_config(config::Family::kJepa, {"vision.positions=rotary_compat"}),
           R"({"metadata": {"total_size": 8}, "weight_map": {"a": "model-1.safetensors"}})"};
 }
 

@@ -1,9 +1,10 @@
-// Checkpoints to and from what Hugging Face's transformers read and write: config.json and safetensors, for GPT-2 and
-// Llama.
+// Checkpoints to and from what Hugging Face's transformers read and write: config.json and safetensors, for families gpt,
+// llama, vit, clip and jepa.
 #pragma once
 
 #include <set>
 #include <string>
+#include <vector>
 
 #include "trireme/arch/spec.h"
 #include "trireme/base/fs.h"
@@ -11,24 +12,29 @@
 
 namespace trireme::convert {
 
-// config.json of the model, as GPT2LMHeadModel or LlamaForCausalLM read it.
-std::string hugging_face_config(const config::Model& model);
+// config.json of a resolved job's model, as GPT2LMHeadModel, LlamaForCausalLM, ViTForImageClassification, CLIPModel or
+// VJEPA2Model read it. Throws Error{kUsage} for a family without such a class, and naming the key that the class has no
+// other value for.
+std::string hugging_face_config(const config::Job& job);
 
-// The model that a config.json describes. Throws Error{kData} for architectures and features that neither family has.
-config::Model model_of_config(const std::string& text, const std::string& what);
+// A job, not yet resolved, with the model that a config.json describes and the data that its family reads. Throws
+// Error{kData} for a model_type and for features that no family here has.
+config::Job job_of_config(const std::string& text, const std::string& what);
 
 // The files of tensors that a model.safetensors.index.json names, beside it. Throws Error{kData}.
 std::set<std::string> files_of_index(const std::string& text, const std::string& what);
 
 // Writes config.json and model.safetensors with the parameters of the checkpoint, in the type they are kept in, into a new
-// directory. `job` is the checkpoint's and `model` its description. Throws Error{kData}, or Error{kUsage} for a model
-// with adapters, or a checkpoint of what trains alone.
-void to_hugging_face(const Path& checkpoint, const config::Job& job, const arch::ModelSpec& model,
-                     const Path& out);
+// directory, one tensor in memory at a time. `job` is the checkpoint's and `model` its description. Gives the names of
+// parameters that have no place there. Throws Error{kData}, or Error{kUsage} as hugging_face_config and for a model with
+// adapters, or a checkpoint of what trains alone.
+std::vector<std::string> to_hugging_face(const Path& checkpoint, const config::Job& job,
+                                         const arch::ModelSpec& model, const Path& out);
 
-// Writes OUT/step-0 with the parameters alone, of fp32, for model.weights: of `directory`'s model.safetensors or the files
-// that its index names. `job` is what the checkpoint says, `model` its description. Throws Error{kData} naming tensors
-// that are missing, of another shape or more than the model has. Gives its path.
+// Writes OUT/step-0 with the parameters alone, of fp32, for model.weights, one parameter in memory at a time: of
+// `directory`'s model.safetensors or the files that its index names. `job` is what the checkpoint says, `model` its
+// description. Throws Error{kData} naming tensors that are missing, of another shape or more than the model has, before
+// anything is written. Gives its path.
 Path from_hugging_face(const Path& directory, const config::Job& job, const arch::ModelSpec& model,
                        const std::string& build, const Path& out);
 

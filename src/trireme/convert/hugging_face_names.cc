@@ -1,0 +1,219 @@
+#include "trireme/convert/hugging_face_names.h"
+
+#include <array>
+#include <optional>
+#include <utility>
+
+#include "trireme/base/error.h"
+
+namespace trireme::convert {
+namespace {
+
+using config::Family;
+
+constexpr std::array kGptRules = {
+    Rule{"transformer.h.*.attn.c_attn.weight", "transformer.h.*.attn.c_attn.weight", Form::kTurned},
+    Rule{"transformer.h.*.attn.c_proj.weight", "transformer.h.*.attn.c_proj.weight", Form::kTurned},
+    Rule{"transformer.h.*.mlp.*.weight", "transformer.h.*.mlp.*.weight", Form::kTurned},
+    Rule{"**", "**"},
+};
+
+constexpr std::array kOwnRules = {Rule{"**", "**"}};
+
+constexpr std::array kVitRules = {
+    Rule{"patch_embed.proj.weight", "vit.embeddings.patch_embeddings.projection.weight",
+         Form::kPatches},
+    Rule{"patch_embed.proj.bias", "vit.embeddings.patch_embeddings.projection.bias"},
+    Rule{"cls_token", "vit.embeddings.cls_token", Form::kWithOne},
+    Rule{"pos_embed", "vit.embeddings.position_embeddings", Form::kWithOne},
+    Rule{"blocks.*.norm1.*", "vit.encoder.layer.*.layernorm_before.*"},
+    Rule{"blocks.*.attn.qkv.*", "vit.encoder.layer.*.attention.attention.{query,key,value}.*"},
+    Rule{"blocks.*.attn.proj.*", "vit.encoder.layer.*.attention.output.dense.*"},
+    Rule{"blocks.*.norm2.*", "vit.encoder.layer.*.layernorm_after.*"},
+    Rule{"blocks.*.mlp.fc1.*", "vit.encoder.layer.*.intermediate.dense.*"},
+    Rule{"blocks.*.mlp.fc2.*", "vit.encoder.layer.*.output.dense.*"},
+    Rule{"norm.*", "vit.layernorm.*"},
+    Rule{"head.*", "classifier.*"},
+};
+
+// "pre_layrnorm" is how they spell it.
+constexpr std::array kClipRules = {
+    Rule{"visual.patch_embed.proj.weight", "vision_model.embeddings.patch_embedding.weight",
+         Form::kPatches},
+    Rule{"visual.cls_token", "vision_model.embeddings.class_embedding", Form::kWithoutOne},
+    Rule{"visual.pos_embed", "vision_model.embeddings.position_embedding.weight"},
+    Rule{"visual.norm_pre.*", "vision_model.pre_layrnorm.*"},
+    Rule{"visual.blocks.*.norm1.*", "vision_model.encoder.layers.*.layer_norm1.*"},
+    Rule{"visual.blocks.*.attn.qkv.*", "vision_model.encoder.layers.*.self_attn.{q,k,v}_proj.*"},
+    Rule{"visual.blocks.*.attn.proj.*", "vision_model.encoder.layers.*.self_attn.out_proj.*"},
+    Rule{"visual.blocks.*.norm2.*", "vision_model.encoder.layers.*.layer_norm2.*"},
+    Rule{"visual.blocks.*.mlp.*.*", "vision_model.encoder.layers.*.mlp.*.*"},
+    Rule{"visual.norm.*", "vision_model.post_layernorm.*"},
+    Rule{"visual.projection.weight", "visual_projection.weight"},
+    Rule{"text.token_embedding.weight", "text_model.embeddings.token_embedding.weight"},
+    Rule{"text.pos_embed", "text_model.embeddings.position_embedding.weight"},
+    Rule{"text.blocks.*.norm1.*", "text_model.encoder.layers.*.layer_norm1.*"},
+    Rule{"text.blocks.*.attn.qkv.*", "text_model.encoder.layers.*.self_attn.{q,k,v}_proj.*"},
+    Rule{"text.blocks.*.attn.proj.*", "text_model.encoder.layers.*.self_attn.out_proj.*"},
+    Rule{"text.blocks.*.norm2.*", "text_model.encoder.layers.*.layer_norm2.*"},
+    Rule{"text.blocks.*.mlp.*.*", "text_model.encoder.layers.*.mlp.*.*"},
+    Rule{"text.norm.*", "text_model.final_layer_norm.*"},
+    Rule{"text.projection.weight", "text_projection.weight"},
+    Rule{"logit_scale", "logit_scale", Form::kWithoutOne},
+};
+
+// Their one encoder is our teacher, which later phases use too.
+constexpr std::array kVjepaRules = {
+    Rule{"target_encoder.patch_embed.proj.*", "encoder.embeddings.patch_embeddings.proj.*"},
+    Rule{"target_encoder.blocks.*.attn.qkv.*", "encoder.layer.*.attention.{query,key,value}.*"},
+    Rule{"target_encoder.blocks.*.attn.proj.*", "encoder.layer.*.attention.proj.*"},
+    Rule{"target_encoder.blocks.*.**", "encoder.layer.*.**"},
+    Rule{"target_encoder.norm.*", "encoder.layernorm.*"},
+    Rule{"predictor.predictor_embed.*", "predictor.embeddings.predictor_embeddings.*"},
+    Rule{"predictor.mask_tokens.{0,1}", "predictor.embeddings.mask_tokens"},
+    Rule{"predictor.predictor_blocks.*.attn.qkv.*",
+         "predictor.layer.*.attention.{query,key,value}.*"},
+    Rule{"predictor.predictor_blocks.*.attn.proj.*", "predictor.layer.*.attention.proj.*"},
+    Rule{"predictor.predictor_blocks.*.**", "predictor.layer.*.**"},
+    Rule{"predictor.predictor_norm.*", "predictor.layernorm.*"},
+    Rule{"predictor.predictor_proj.*", "predictor.proj.*"},
+};
+
+constexpr std::array kNames = {
+    Names{.name = "GPT2LMHeadModel",
+          .family = Family::kGpt,
+          .rules = kGptRules,
+          .bare = "transformer.",
+          .idle = "*.attn.bias,*.attn.masked_bias,lm_head.weight"},
+    Names{.name = "LlamaForCausalLM",
+          .family = Family::kLlama,
+          .rules = kOwnRules,
+          .idle = "*.rotary_emb.inv_freq,lm_head.weight"},
+    Names{.name = "ViTForImageClassification", .family = Family::kVit, .rules = kVitRules},
+    Names{.name = "CLIPModel",
+          .family = Family::kClip,
+          .rules = kClipRules,
+          .idle = "*.embeddings.position_ids"},
+    Names{.name = "VJEPA2Model",
+          .family = Family::kJepa,
+          .rules = kVjepaRules,
+          .left_out = "encoder.",
+          .stand_ins = "target_encoder."},
+    // Ours are those of the published checkpoints.
+    Names{.name = "V-JEPA 2",
+          .family = Family::kJepa,
+          .rules = kOwnRules,
+          .idle = "predictor.mask_tokens.*",
+          .sign = "target_encoder.patch_embed.proj.weight"},
+};
+
+std::vector<std::string_view> cut_at(std::string_view text, char separator) {
+  std::vector<std::string_view> pieces;
+  for (std::size_t end = 0; end != text.npos; text.remove_prefix(end == text.npos ? 0 : end + 1)) {
+    end = text.find(separator);
+    pieces.push_back(text.substr(0, end));
+  }
+  return pieces;
+}
+
+// "a{b,c}d" as "abd" and "acd".
+std::vector<std::string> spelled_out(std::string_view pattern) {
+  const std::size_t open = pattern.find('{'), close = pattern.find('}');
+  if (open == pattern.npos) return {std::string(pattern)};
+  std::vector<std::string> all;
+  for (const std::string_view choice : cut_at(pattern.substr(open + 1, close - open - 1), ','))
+    all.push_back(
+        fmt::format("{}{}{}", pattern.substr(0, open), choice, pattern.substr(close + 1)));
+  return all;
+}
+
+// What the stars of a pattern stand for in a name, if it fits.
+std::optional<std::vector<std::string>> stars(std::string_view pattern, std::string_view name) {
+  std::vector<std::string> found;
+  for (const std::string_view segment : cut_at(pattern, '.')) {
+    if (segment == "**") {
+      found.emplace_back(std::exchange(name, {}));
+      break;
+    }
+    const std::size_t end = name.find('.');
+    const std::string_view here = name.substr(0, end);
+    if (here.empty() || (segment != "*" && segment != here)) return std::nullopt;
+    if (segment == "*") found.emplace_back(here);
+    name.remove_prefix(end == name.npos ? name.size() : end + 1);
+  }
+  if (!name.empty()) return std::nullopt;
+  return found;
+}
+
+std::string filled(std::string_view pattern, const std::vector<std::string>& stars) {
+  std::string text;
+  auto next = stars.begin();
+  for (const std::string_view segment : cut_at(pattern, '.')) {
+    const bool star = segment.starts_with('*');
+    text += fmt::format("{}{}", text.empty() ? "" : ".", star ? std::string_view(*next) : segment);
+    next += star;
+  }
+  return text;
+}
+
+std::vector<std::int64_t> formed(Form form, std::vector<std::int64_t> shape, std::int64_t patch) {
+  switch (form) {
+    case Form::kSame: break;
+    case Form::kTurned: std::swap(shape[0], shape[1]); break;
+    case Form::kPatches: return {shape[0], 3, patch, patch};
+    case Form::kWithoutOne: shape.erase(shape.begin()); break;
+    case Form::kWithOne: shape.insert(shape.begin(), 1); break;
+  }
+  return shape;
+}
+
+std::vector<Part> parts_by(const Rule& rule, const std::vector<std::string>& stars,
+                           std::int64_t place, std::int64_t stacked, const config::Job& job,
+                           const arch::ParamSpec& param) {
+  const std::vector<std::string> theirs = spelled_out(rule.theirs);
+  const auto pieces = static_cast<std::int64_t>(theirs.size());
+  std::vector<std::int64_t> shape = formed(rule.form, param.shape, job.vision.patch);
+  const std::int64_t count = param.numel() / pieces;
+  if (pieces > 1) shape[0] /= pieces;
+  if (stacked > 1) shape.insert(shape.begin(), stacked);
+  std::vector<Part> parts;
+  for (const std::string& name : theirs)
+    parts.push_back({.name = filled(name, stars),
+                     .shape = shape,
+                     .form = rule.form,
+                     .stacked = stacked > 1,
+                     .offset = place * count,
+                     .count = count});
+  return parts;
+}
+
+}  // namespace
+
+std::vector<const Names*> names_of(Family family) {
+  std::vector<const Names*> all;
+  for (const Names& names : kNames)
+    if (names.family == family) all.push_back(&names);
+  return all;
+}
+
+bool has_place(const Names& names, const arch::ParamSpec& param) {
+  return names.left_out.empty() || !param.name.starts_with(names.left_out);
+}
+
+std::vector<Part> parts_of(const Names& names, const config::Job& job,
+                           const arch::ParamSpec& param) {
+  const std::string name =
+      has_place(names, param)
+          ? param.name
+          : fmt::format("{}{}", names.stand_ins, param.name.substr(names.left_out.size()));
+  for (const Rule& rule : names.rules) {
+    const std::vector<std::string> ours = spelled_out(rule.ours);
+    for (std::size_t place = 0; place < ours.size(); ++place)
+      if (const auto found = stars(ours[place], name))
+        return parts_by(rule, *found, static_cast<std::int64_t>(place),
+                        static_cast<std::int64_t>(ours.size()), job, param);
+  }
+  fail(ErrorKind::kInternal, "{} has no name among those of {}", name, names.name);
+}
+
+}  // namespace trireme::convert
