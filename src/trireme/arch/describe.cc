@@ -23,7 +23,8 @@ ModelSpec family_spec(const config::Job& job, const PerRank& rank, const Trainin
   switch (job.model.family) {
     case config::Family::kGpt: return gpt_spec(job.model, rank, training);
     case config::Family::kLlama: return llama_spec(job.model, rank, training);
-    case config::Family::kJepa: return jepa_spec(job, rank, training);
+    case config::Family::kJepa:
+    case config::Family::kHvjepa: return jepa_spec(job, rank, training);
     case config::Family::kProbe: return probe_spec(job, rank, training);
     case config::Family::kJepaAc: return action_spec(job, rank, training);
     case config::Family::kVit: return vit_spec(job, rank, training);

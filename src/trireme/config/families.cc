@@ -44,6 +44,7 @@ constexpr std::array kEntries = {
     Entry{Family::kGpt, "gpt", "model.*"},
     Entry{Family::kLlama, "llama", "model.*"},
     Entry{Family::kJepa, "jepa", kClipTower, "jepa.*"},
+    Entry{Family::kHvjepa, "hvjepa", kClipTower, "jepa.*,chunk.*,vicreg.*"},
     Entry{Family::kProbe, "probe", kClipTower, "vision.classes,probe.*"},
     Entry{Family::kJepaAc, "jepa_ac", kClipTower, "action.*"},
     Entry{Family::kVit, "vit", "vision.*"},

@@ -14,6 +14,8 @@ std::vector<Field> action_fields();
 std::vector<Field> probe_fields();
 std::vector<Field> contrastive_fields();
 std::vector<Field> hnet_fields();
+std::vector<Field> chunk_fields();
+std::vector<Field> vicreg_fields();
 std::vector<Field> projector_fields();
 std::vector<Field> vlm_fields();
 std::vector<Field> data_fields();

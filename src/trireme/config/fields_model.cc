@@ -11,7 +11,8 @@ std::vector<Field> model_fields() {
                    "RMSNorm, SwiGLU, grouped-query attention), vit (images told apart), clip (images "
                    "and captions, CLIP and SigLIP), jepa (V-JEPA 2), probe (clips told apart by its "
                    "frozen encoder), jepa_ac (its action-conditioned predictor), hnet (H-Net: bytes in a "
-                   "hierarchy whose router cuts them into chunks) or vlm (images and text in one "
+                   "hierarchy whose router cuts them into chunks), hvjepa (V-JEPA 2 on chunks of a "
+                   "clip's tokens) or vlm (images and text in one "
                    "sequence, answered in text).",
                    {{"gpt", Family::kGpt},
                     {"llama", Family::kLlama},
@@ -20,6 +21,7 @@ std::vector<Field> model_fields() {
                     {"hnet", Family::kHnet},
                     {"vlm", Family::kVlm},
                     {"jepa", Family::kJepa},
+                    {"hvjepa", Family::kHvjepa},
                     {"probe", Family::kProbe},
                     {"jepa_ac", Family::kJepaAc}})),
       fixed(integer(KEY(model.layers), "Transformer blocks.", from(1, 1 << 16))),

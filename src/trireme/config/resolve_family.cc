@@ -111,6 +111,7 @@ void resolve_family(Job& job, const DatasetFacts& data) {
     case Family::kGpt:
     case Family::kLlama: resolve_decoder(job.model, data); break;
     case Family::kJepa:
+    case Family::kHvjepa:
     case Family::kProbe:
     case Family::kJepaAc: resolve_jepa(job, data); break;
     case Family::kVit: resolve_vit(job, data); break;

@@ -12,6 +12,7 @@
 #include "trireme/models/clip.h"
 #include "trireme/models/gpt.h"
 #include "trireme/models/hnet.h"
+#include "trireme/models/hvjepa.h"
 #include "trireme/models/jepa.h"
 #include "trireme/models/llama.h"
 #include "trireme/models/probe.h"
@@ -26,6 +27,7 @@ Blocks family_blocks(const config::Job& job, const arch::ModelSpec& spec, const 
     case config::Family::kGpt: return gpt_blocks(job, spec, ranks);
     case config::Family::kLlama: return llama_blocks(job, spec, ranks);
     case config::Family::kJepa: return jepa_blocks(job, spec, ranks);
+    case config::Family::kHvjepa: return hvjepa_blocks(job, spec, ranks);
     case config::Family::kProbe: return probe_blocks(job, spec, ranks);
     case config::Family::kJepaAc: return action_blocks(job, spec, ranks);
     case config::Family::kVit: return vit_blocks(job, spec, ranks);

@@ -24,12 +24,9 @@ at::Tensor means(const at::Tensor& values, const Sequences& sequences) {
   return zero.index_add(0, sequences.number, values) / rows;
 }
 
-// Unit length, as near as that goes for what is 0.
-at::Tensor direction(const at::Tensor& x) {
-  return x / x.norm(2, {-1}, true).clamp_min(1e-12);
-}
-
 }  // namespace
+
+at::Tensor direction(const at::Tensor& x) { return x / x.norm(2, {-1}, true).clamp_min(1e-12); }
 
 Routing route(const at::Tensor& x, const at::Tensor& query, const at::Tensor& key,
               const Sequences& sequences) {

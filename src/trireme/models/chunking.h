@@ -8,6 +8,9 @@
 
 namespace trireme::models {
 
+// Rows of length 1, as near as that goes for what is 0.
+at::Tensor direction(const at::Tensor& x);
+
 struct Routing {
   at::Tensor p;         // [rows], in [0, 1]: how far a row is from the one before; 1 where a sequence begins
   at::Tensor boundary;  // bool [rows]: p > 0.5

@@ -10,6 +10,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
+#include <cmath>
 #include <utility>
 
 #include "trireme/base/error.h"
@@ -41,6 +42,26 @@ enum Param {
 
 at::ScalarType statistics_type(at::ScalarType type) {
   return type == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+// softmax(q k^T / sqrt(w) + bias) v: heads get one channel more, in which queries are 1 and keys the bias.
+at::Tensor biased_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const at::Tensor& bias, const ops::AttentionHeads& heads,
+                            const ops::Mask& mask) {
+  const auto by_head = [&](const at::Tensor& x) {
+    return x.view({x.size(0), x.size(1), heads.heads, -1});
+  };
+  const auto widened = [](const at::Tensor& x, const at::Tensor& channel) {
+    return at::cat({x, channel.expand({x.size(0), x.size(1), x.size(2), 1})}, 3).flatten(2);
+  };
+  const at::Tensor queries = by_head(q);
+  const auto width = static_cast<double>(queries.size(3));
+  const at::Tensor one = at::ones({1}, q.options()), zero = at::zeros({1}, q.options());
+  const at::Tensor attended = ops::attention(
+      widened(queries * std::sqrt((width + 1) / width), one * std::sqrt(width + 1)),
+      widened(by_head(k), bias.to(k.scalar_type()).view({1, -1, 1, 1})), widened(by_head(v), zero),
+      heads, mask);
+  return by_head(attended).narrow(3, 0, queries.size(3)).flatten(2);
 }
 
 }  // namespace
@@ -134,9 +155,11 @@ std::vector<at::Tensor> EncoderBlock::forward(const std::vector<at::Tensor>& inp
   at::Tensor attended;
   if (sight.rotary.cosines.defined()) {
     const std::vector<at::Tensor> parts = qkv.chunk(3, -1);
-    attended = ops::attention(rotate(parts[0].contiguous(), sight.rotary),
-                              rotate(parts[1].contiguous(), sight.rotary), parts[2].contiguous(),
-                              heads, sight.mask);
+    const at::Tensor q = rotate(parts[0].contiguous(), sight.rotary),
+                     k = rotate(parts[1].contiguous(), sight.rotary), v = parts[2].contiguous();
+    attended = sight.key_bias.defined()
+                   ? biased_attention(q, k, v, sight.key_bias, heads, sight.mask)
+                   : at::Tensor(ops::attention(q, k, v, heads, sight.mask));
   } else {
     attended = ops::attention_packed(qkv, heads, sight.mask);
   }
