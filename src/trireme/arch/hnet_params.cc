@@ -39,9 +39,7 @@ void add_mamba(std::vector<ParamSpec>& params, const std::string& name, std::int
 }
 
 ParamSpec identity(std::string name, std::int64_t size) {
-  return {.name = std::move(name),
-          .shape = {size, size},
-          .init = {.kind = Init::Kind::kIdentity}};
+  return {.name = std::move(name), .shape = {size, size}, .init = {.kind = Init::Kind::kIdentity}};
 }
 
 }  // namespace
@@ -67,8 +65,7 @@ void HnetParams::add_feed_forward(std::vector<ParamSpec>& params, const std::str
   const CutSegment features{.granules = ffn};
   params.push_back(ones(name + "norm2.weight", d));
   params.push_back(drawn(name + "mlp.fc1.weight", {2 * ffn, d}, std_, rows({features, features})));
-  params.push_back(
-      drawn(name + "mlp.fc2.weight", {d, ffn}, residual_std(s), columns(features)));
+  params.push_back(drawn(name + "mlp.fc2.weight", {d, ffn}, residual_std(s), columns(features)));
 }
 
 std::vector<ParamSpec> HnetParams::embed(std::int64_t vocab) const {

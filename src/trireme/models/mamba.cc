@@ -45,8 +45,7 @@ at::Tensor mamba(const at::Tensor& u, const MambaParams& params, const Sequences
   const auto parts = projected.split_with_sizes({sizes.inner, sizes.convolved(), sizes.heads}, 1);
   const at::Tensor active_tc =
       at::silu(convolved(parts[1], exact(params.taps), exact(params.taps_bias), sequences));
-  const auto mixed =
-      active_tc.split_with_sizes({sizes.inner, Mamba::kState, Mamba::kState}, 1);
+  const auto mixed = active_tc.split_with_sizes({sizes.inner, Mamba::kState, Mamba::kState}, 1);
   const at::Tensor x_thw = mixed[0].reshape({u.size(0), sizes.heads, -1});
   const at::Tensor step_th = at::softplus(parts[2] + exact(params.step_bias));
   const at::Tensor y_thw = scan({.log_decay = -exact(params.log_rate).exp() * step_th,
