@@ -154,13 +154,17 @@ TEST(HnetJob, TakesBytesAndTheLayoutsThatItsBlocksHave) {
   spread = hnet_job();
   spread.parallel.tp = 8;
   EXPECT_THAT(why_no_job(spread, 8),
-              HasSubstr("parallel.tp=8 is more than 4 of hnet.heads in stage 0"));
+              HasSubstr("parallel.tp=8 is more than 4, hnet.heads of stage 0"));
   spread = hnet_job();
   spread.hnet.layout = "m2,[T3],m2";
   spread.hnet.ffn = "0,576";
   EXPECT_NO_THROW(resolve(spread, 2, kByteFacts));
   spread.parallel.tp = 2;
-  EXPECT_THAT(why_no_job(spread, 2), HasSubstr("stage 0 of hnet.layout has Mamba-2 blocks"));
+  EXPECT_NO_THROW(resolve(spread, 2, kByteFacts));
+  spread.hnet.hidden = "32,192";
+  spread.parallel.tp = 3;
+  EXPECT_THAT(why_no_job(spread, 3),
+              HasSubstr("parallel.tp=3 is more than 1, hnet.hidden / 32 of"));
 }
 
 TEST(HnetJob, RefusesKeysOfOtherFamilies) {

@@ -103,7 +103,7 @@ class Builder {
     x_ = graph_.node({.name = name,
                       .reads = {x_, carried_[s].starts},
                       .work = block_transients(as_model(s, false), most, rank_, trained),
-                      .exchanges = Exchanges(most, rank_).block(trained)},
+                      .exchanges = block_exchanges(node, trained)},
                      work, {id}, {rows(name + ".x", stages_[s].hidden, s)})[0];
   }
 
@@ -238,6 +238,25 @@ class Builder {
     return block;
   }
 
+  // Of both branches, or of the one that there is; a Mamba-2 mixer's norm sums a number a row.
+  std::vector<plan::NodeExchange> block_exchanges(const HnetNode& node,
+                                                  const TrainedBlock& block) const {
+    std::vector<plan::NodeExchange> all =
+        Exchanges(sizes_of(node.stage, false), rank_).block(block);
+    if (node.letter == 't' || node.letter == 'm')
+      for (plan::NodeExchange& one : all) {
+        one.forward /= 2;
+        one.backward /= 2;
+      }
+    if (!attends(node) && rank_.tp > 1)
+      all.push_back({.kind = plan::Exchange::kAllReduce,
+                     .axes = mesh::Axis::kTp,
+                     .bytes = bytes_ * statistic(),
+                     .forward = 1,
+                     .backward = 1});
+    return all;
+  }
+
   // What a Mamba-2 mixer's layers and scan compute.
   double mixer_flops(const HnetNode& node, std::int64_t rows) const {
     if (attends(node)) return 0;
@@ -245,14 +264,15 @@ class Builder {
     const Mamba mamba(d);
     const auto numbers = static_cast<double>(mamba.projected() * d + d * mamba.inner +
                                              2 * mamba.inner * Mamba::kState);
-    return 2.0 * static_cast<double>(rows) * numbers;
+    return 2.0 * static_cast<double>(rows) * numbers / rank_.tp;
   }
 
   // What it keeps beside: several copies of what it projects to, and decays between the positions of a piece.
   std::int64_t mixer_saved(const HnetNode& node) const {
     if (attends(node)) return 0;
     const Mamba mamba(stages_[node.stage].hidden);
-    return bytes_ * (6 * mamba.projected() + 3 * mamba.heads * Mamba::kPiece) * statistic();
+    return bytes_ * (6 * mamba.projected() + 3 * mamba.heads * Mamba::kPiece) * statistic() /
+           rank_.tp;
   }
 
   const config::Job& job_;

@@ -105,7 +105,7 @@ class MambaBlock final : public HnetBlock {
                              .skip = param(kSkip),
                              .norm = param(kNorm),
                              .out = param(kOut)};
-    return mamba(x.value.squeeze(0), params, sequences, model().norm_eps, gradients).unsqueeze(0);
+    return mamba(x, params, sequences, model().norm_eps, tp(), gradients);
   }
 
  private:
