@@ -37,7 +37,7 @@ const Sets kNested = {"hnet.layout=T1,[T1,[T1],t1],T1",
                       "hnet.ffn=24,24,40",
                       "hnet.ratio=3,2",
                       "hnet.lr=2,1.5,0.5"};
-const Sets kMamba = {"hnet.layout=m1,[T1],m1", "hnet.hidden=32,32", "hnet.ffn=0,40"};
+const Sets kMamba = {"hnet.layout=m1,[T1],m1", "hnet.hidden=64,64", "hnet.ffn=0,40"};
 
 void expect_same(const Sets& model, const std::vector<Sets>& layouts, double tolerance) {
   const JobTrace one = run_job(hnet_job(model), kSteps);
