@@ -425,8 +425,7 @@ class Vjepa : public testing::Test {
                                   return std::as_bytes(std::span(values));
                                 });
   }
-  std::vector<float> read(const Path& checkpoint, const std::string& name) const {
-    const StateReader stored(checkpoint, one_.model.units);
+  std::vector<float> read(const StateReader& stored, const std::string& name) const {
     std::vector<float> values;
     for (std::size_t unit = 0; unit < one_.model.units.size(); ++unit)
       for (std::size_t p = 0; p < one_.model.units[unit].params.size(); ++p)
@@ -456,7 +455,9 @@ TEST_F(Vjepa, TakesTheFirstOfMoreMaskTokens) {
     }
   }
   write(scratch_ / "ten", infos);
-  const Path back = from_hugging_face(scratch_ / "ten", one_.job, one_.model, "", scratch_ / "out");
+  const StateReader back(
+      from_hugging_face(scratch_ / "ten", one_.job, one_.model, "", scratch_ / "out"),
+      one_.model.units);
   EXPECT_EQ(read(back, "predictor.mask_tokens.0")[11], 11);
   EXPECT_EQ(read(back, "predictor.mask_tokens.1")[0], 12);
   infos.front().shape[0] = 1;
@@ -475,7 +476,9 @@ TEST_F(Vjepa, ReadsThePublishedNames) {
       infos.push_back({.name = param.name, .shape = param.shape});
   infos.push_back({.name = "predictor.mask_tokens.2", .shape = {1, 1, 12}});
   write(scratch_ / "own", infos);
-  const Path back = from_hugging_face(scratch_ / "own", one_.job, one_.model, "", scratch_ / "out");
+  const StateReader back(
+      from_hugging_face(scratch_ / "own", one_.job, one_.model, "", scratch_ / "out"),
+      one_.model.units);
   for (std::size_t i = 0; i + 1 < infos.size(); ++i)
     EXPECT_EQ(read(back, infos[i].name).at(0), static_cast<float>(1000 * i)) << infos[i].name;
 }
