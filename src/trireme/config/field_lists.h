@@ -14,6 +14,7 @@ std::vector<Field> action_fields();
 std::vector<Field> probe_fields();
 std::vector<Field> contrastive_fields();
 std::vector<Field> hnet_fields();
+std::vector<Field> arrcoc_fields();
 std::vector<Field> projector_fields();
 std::vector<Field> vlm_fields();
 std::vector<Field> data_fields();
