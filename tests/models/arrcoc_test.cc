@@ -2,12 +2,14 @@
 #include "trireme/models/arrcoc.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -153,7 +155,7 @@ TEST(Scorers, FactsOfRegionsDoNotDependOnTheBatch) {
   // One grey has no entropy, 32 of them equally often have all there can be.
   const RegionFacts grey = region_facts(at::full({1, 3, 16, 16}, 0.0, at::kDouble), arrcoc);
   EXPECT_LT(grey.entropy.abs().max().item<double>(), 1e-9);
-  EXPECT_GT(all.entropy.min().item<double>(), 0.7);
+  EXPECT_GT(all.entropy.min().item<double>(), 0.5);
   EXPECT_LE(all.entropy.max().item<double>(), 1);
 }
 

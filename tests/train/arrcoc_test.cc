@@ -2,6 +2,8 @@
 // of the tokens.
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "tests/harness/jobs.h"
 #include "trireme/config/resolve.h"
 
@@ -53,6 +55,11 @@ TEST(ArrcocParity, EveryLayoutTrainsTheSameModel) { expect_parity({}, kLayouts);
 
 TEST(ArrcocParity, ScorersAloneTrainTheSameModel) {
   expect_parity({"model.frozen=vision.*,projector,embed,block.*,head"},
+                {kLayouts[2], kLayouts[5], kLayouts[6]});
+}
+
+TEST(ArrcocParity, AdaptersBesideScorersTrainTheSameModel) {
+  expect_parity({"lora.rank=2", "lora.also=scorers,levels"},
                 {kLayouts[2], kLayouts[5], kLayouts[6]});
 }
 

@@ -10,8 +10,6 @@
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
 
-#include <cmath>
-
 #include "trireme/arch/arrcoc.h"
 #include "trireme/config/resolve_vlm.h"
 #include "trireme/models/encoder.h"
@@ -101,9 +99,7 @@ std::vector<at::Tensor> RegionEmbed::forward(const std::vector<at::Tensor>& inpu
 at::Tensor detail_gate(const at::Tensor& rows, const at::Tensor& shares, const Regions& regions) {
   if (!shares.requires_grad() || regions.groups().empty()) return rows;
   const at::Tensor seen = rows.detach();
-  const std::int64_t d = rows.size(1), all = shares.numel();
-  const auto least = static_cast<std::int64_t>(
-      std::llround(std::sqrt(static_cast<double>(regions.base_rows() / all))));
+  const std::int64_t d = rows.size(1), all = shares.numel(), least = regions.least();
   const at::Tensor base =
       seen.narrow(0, 0, regions.base_rows()).view({all, least, least, d}).permute({0, 3, 1, 2});
   const at::Tensor steps = (shares - shares.detach()).flatten();  // 0, with shares' gradient

@@ -14,7 +14,7 @@ const at::TensorOptions kLongs = at::TensorOptions().dtype(at::kLong);
 }  // namespace
 
 Regions::Regions(const at::Tensor& levels, const Levels& limits, std::int64_t grid)
-    : levels_(levels.detach().to(at::kCPU).round().to(at::kLong).contiguous()),
+    : levels_(levels.detach().to(at::kCPU, at::kDouble).round().to(at::kLong).contiguous()),
       limits_(limits),
       grid_(grid),
       base_rows_(levels.numel() * limits.least_tokens()) {

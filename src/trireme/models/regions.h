@@ -26,6 +26,7 @@ class Regions {
   };
   const std::vector<Group>& groups() const { return groups_; }
   std::int64_t base_rows() const { return base_rows_; }
+  std::int64_t least() const { return limits_.least; }
   std::int64_t rows() const;
   std::int64_t images() const { return levels_.size(0); }
 
