@@ -35,12 +35,12 @@ bool bright(const Quadrant& quadrant, std::int64_t row, std::int64_t column) {
 
 using Quadrants = std::array<Quadrant, config::kQuadrants>;
 
-void paint(const Quadrants& quadrants, std::int64_t side, Draws& draws, float* to) {
+void paint(const Quadrants& four, std::int64_t side, Draws& draws, float* to) {
   constexpr double kAmplitude = 0.4, kPixelNoise = 0.02;
   for (std::int64_t row = 0; row < side; ++row)
     for (std::int64_t column = 0; column < side; ++column) {
       const bool lower = 2 * row >= side, right = 2 * column >= side;
-      const Quadrant& quadrant = quadrants[2 * static_cast<std::size_t>(lower) + right];
+      const Quadrant& quadrant = four[(lower ? 2U : 0U) + (right ? 1U : 0U)];
       const double grey = 0.5 + (bright(quadrant, row, column) ? kAmplitude : -kAmplitude);
       for (std::int64_t channel = 0; channel < 3; ++channel)
         to[(channel * side + row) * side + column] =
