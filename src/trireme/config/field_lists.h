@@ -16,6 +16,7 @@ std::vector<Field> contrastive_fields();
 std::vector<Field> hnet_fields();
 std::vector<Field> chunk_fields();
 std::vector<Field> vicreg_fields();
+std::vector<Field> arrcoc_fields();
 std::vector<Field> projector_fields();
 std::vector<Field> vlm_fields();
 std::vector<Field> data_fields();

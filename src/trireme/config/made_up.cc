@@ -27,6 +27,10 @@ constexpr std::array kMadeUp = {
                  .version = 1,
                  .facts = {.classes = 8}},
     MadeUpSource{.source = DataSource::kArm, .name = "arm", .version = 1},
+    MadeUpSource{.source = DataSource::kQuadrants,
+                 .name = "quadrants",
+                 .version = 1,
+                 .facts = {.vocab = 8, .classes = 4}},
 };
 
 }  // namespace

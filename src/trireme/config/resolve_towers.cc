@@ -75,7 +75,8 @@ void check_text_keys(const Job& job) {
     refuse("data.tokenizer", job.data.tokenizer, "what is made up has bytes for tokens");
   if (job.data.documents)
     refuse("data.documents", "true", "what is made up is not cut from documents");
-  if (job.recompute.logits && job.model.family != Family::kVlm)
+  if (job.recompute.logits && job.model.family != Family::kVlm &&
+      job.model.family != Family::kArrcoc)
     refuse("recompute.logits", "true",
            fmt::format("family {} has no output layer over a vocabulary", name(job.model.family)));
 }

@@ -9,6 +9,7 @@
 #include "trireme/config/resolve_towers.h"
 #include "trireme/exec/typed_block.h"
 #include "trireme/models/action.h"
+#include "trireme/models/arrcoc.h"
 #include "trireme/models/clip.h"
 #include "trireme/models/gpt.h"
 #include "trireme/models/hnet.h"
@@ -33,6 +34,7 @@ Blocks family_blocks(const config::Job& job, const arch::ModelSpec& spec, const 
     case config::Family::kVit: return vit_blocks(job, spec, ranks);
     case config::Family::kClip: return clip_blocks(job, spec, ranks);
     case config::Family::kHnet: return hnet_blocks(job, spec, ranks);
+    case config::Family::kArrcoc: return arrcoc_blocks(job, spec, ranks);
     case config::Family::kVlm: return vlm_blocks(job, spec, ranks);
     default: break;
   }
