@@ -19,7 +19,6 @@ namespace {
 struct Learned {
   std::vector<double> losses;   // of a sample
   std::vector<double> metrics;  // the first one
-  double held_out = 0;          // the first metric, after the last step
 
   double last_losses(std::size_t count) const {
     double sum = 0;
@@ -43,17 +42,14 @@ Learned learn(const std::string& recipe,
     JobSession steps(job, world);
     before(steps.session(), world);
     const data::Sources sources = data::open_sources(job, {});
-    const auto load_of = [&](const data::Source& source) {
-      return JobSession::Load(
-          [&](std::int64_t first) { return source.batch(first, job.run.micro_batch); },
-          [&](std::int64_t first, std::int64_t count) { return source.weight(first, count); });
-    };
+    const JobSession::Load load(
+        [&](std::int64_t first) { return sources.train->batch(first, job.run.micro_batch); },
+        [&](std::int64_t first, std::int64_t all) { return sources.train->weight(first, all); });
     for (std::int64_t step = 0; step < job.run.steps; ++step) {
-      const exec::StepResult result = steps.train(step, false, load_of(*sources.train));
+      const exec::StepResult result = steps.train(step, false, load);
       learned.losses.push_back(result.loss);
       learned.metrics.push_back(metric(result));
     }
-    learned.held_out = metric(steps.evaluate(job.run.steps, 0, load_of(*sources.held_out)));
     after(steps.session(), world);
   });
   return learned;
@@ -63,7 +59,7 @@ const std::vector<arch::UnitSpec>& specs(exec::Session& session) {
   return session.model().spec.units;
 }
 
-TEST(VjepaTiny, LearnsAndTellsDirectionsAndFollowsActions_slow) {
+TEST(VjepaTiny, LearnsAndItsFeaturesFollowActions_slow) {
   const harness::ScratchDirectory scratch;
   const auto nothing = [](exec::Session&, comm::World&) {};
   const Learned clips =
@@ -78,7 +74,6 @@ TEST(VjepaTiny, LearnsAndTellsDirectionsAndFollowsActions_slow) {
                        ckpt::NewUnits::kAsDrawn);
     session.units().refresh();
   };
-  EXPECT_GT(learn("probe_tiny.yaml", begin, nothing).held_out, 3.0 / 8);
   const Learned actions = learn("ac_tiny.yaml", begin, nothing);
   EXPECT_LT(actions.last_losses(10), 0.75 * actions.losses[0]);
 }
