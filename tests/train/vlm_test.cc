@@ -50,6 +50,11 @@ TEST(VlmParity, EveryLayoutTrainsTheSameModel) {
   expect_parity({"vlm.qk_norm=true", "vlm.mrope=2,1,1"}, kLayouts);
 }
 
+TEST(VlmParity, ComputingAgainChangesNothing) {
+  expect_parity({}, {{"recompute", {"recompute.policy=full"}},
+                     {"recompute of stages", {"recompute.policy=full", "parallel.pp=2"}}});
+}
+
 TEST(VlmParity, AFrozenTowerTrainsTheSameModel) {
   expect_parity({"model.frozen=vision.*"}, {kLayouts[1], kLayouts[4], kLayouts[5]});
 }
