@@ -94,6 +94,7 @@ constexpr char kGenerateExamples[] = R"(
 Examples:
   trireme generate --checkpoint runs/first --prompt '#include <'
   trireme generate --checkpoint runs/first/checkpoints/step-100 --prompt ROMEO: --tokens 500 --temperature 1
+  trireme generate --checkpoint runs/vlm --image examples/blocks.png --prompt code? --temperature 0
 )";
 
 constexpr char kDiffExamples[] = R"(
@@ -183,8 +184,8 @@ void add_launch(CLI::App& root, LaunchOptions& o, Run& run) {
 }
 
 void add_sweep(CLI::App& root, SweepOptions& o, Run& run) {
-  CLI::App& app = add_command(root, "sweep", "Train variants of a job and compare them",
-                              kSweepExamples);
+  CLI::App& app =
+      add_command(root, "sweep", "Train variants of a job and compare them", kSweepExamples);
   add_job(app, o.job);
   app.get_option("JOB")->description("sweep.yaml");
   app.add_option("--jobs", o.at_once, "runs at a time (default 1)");
@@ -291,6 +292,8 @@ void add_generate(CLI::App& root, GenerateOptions& o, Run& run) {
   CLI::App& app = add_command(root, "generate", "Let a trained model write", kGenerateExamples);
   app.add_option("--checkpoint", o.checkpoint, "a run directory or one step-N")->required();
   app.add_option("--prompt", o.prompt, "text to go on from")->required();
+  app.add_option("--image", o.image,
+                 "a JPEG, PNG or WebP that the prompt asks a vision-language model about");
   app.add_option("--tokens", o.tokens, "how many to write")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1000000}))
       ->capture_default_str();

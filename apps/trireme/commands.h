@@ -11,7 +11,7 @@ namespace trireme::app {
 // A job and the world it is for: common to train and explain.
 struct JobOptions {
   std::string file;
-  std::string phase;  // of a job in phases
+  std::string phase;                     // of a job in phases
   std::vector<std::string> assignments;  // "section.key=value"
   std::optional<int> ranks;
   std::optional<int> nproc;
@@ -136,6 +136,7 @@ struct DatasetOptions {
 struct GenerateOptions {
   std::string checkpoint;
   std::string prompt;
+  std::string image;  // that the prompt asks about; empty: none
   std::int64_t tokens = 400;
   double temperature = 0.8;
   std::int64_t top_k = 0;

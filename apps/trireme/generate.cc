@@ -14,9 +14,33 @@ int generate(const GenerateOptions& options) {
   const Path checkpoint = find_checkpoint(options.checkpoint);
   const formats::Manifest manifest = formats::verify_checkpoint(checkpoint);
   const config::Job job = config::parse_job(manifest.job, checkpoint.string());
-  if (!config::is_decoder(job.model.family))
-    fail(ErrorKind::kUsage, "{}: a model of family {} does not write text here; gpt and llama do",
+  const bool sees = job.model.family == config::Family::kVlm;
+  if (!config::is_decoder(job.model.family) && !sees)
+    fail(ErrorKind::kUsage,
+         "{}: a model of family {} does not write text here; gpt, llama and vlm do",
          checkpoint.string(), config::name(job.model.family));
+  if (!options.image.empty() && !sees)
+    fail(ErrorKind::kUsage, "--image {}: a model of family {} reads text alone; leave it out",
+         options.image, config::name(job.model.family));
+  if (options.prompt.empty())
+    fail(ErrorKind::kUsage, "--prompt is empty; give the model something to go on from");
+  std::vector<std::string> words = {"generate",
+                                    "--checkpoint",
+                                    checkpoint.string(),
+                                    "--prompt",
+                                    options.prompt,
+                                    "--tokens",
+                                    std::to_string(options.tokens),
+                                    "--temperature",
+                                    fmt::format("{:.17g}", options.temperature),
+                                    "--top-k",
+                                    std::to_string(options.top_k),
+                                    "--seed",
+                                    std::to_string(options.seed)};
+  if (sees) {
+    if (!options.image.empty()) words.insert(words.end(), {"--image", options.image});
+    return become_worker(words, {});
+  }
   // RUNDIR/checkpoints/step-N
   const Path vocabulary = checkpoint.parent_path().parent_path() / kVocabularyName;
   if (!std::filesystem::exists(vocabulary))
@@ -29,15 +53,9 @@ int generate(const GenerateOptions& options) {
   if (tokenizer.vocab_size() > job.model.vocab)
     fail(ErrorKind::kData, "{}: has {} ids, the model of {} knows {}", vocabulary.string(),
          tokenizer.vocab_size(), checkpoint.string(), job.model.vocab);
-  if (options.prompt.empty())
-    fail(ErrorKind::kUsage, "--prompt is empty; give the model something to go on from");
   tokenizer.encode(options.prompt);  // refuses what the vocabulary cannot say
-  return become_worker(
-      {"generate", "--checkpoint", checkpoint.string(), "--vocabulary", vocabulary.string(),
-       "--prompt", options.prompt, "--tokens", std::to_string(options.tokens), "--temperature",
-       fmt::format("{:.17g}", options.temperature), "--top-k", std::to_string(options.top_k),
-       "--seed", std::to_string(options.seed)},
-      {});
+  words.insert(words.end(), {"--vocabulary", vocabulary.string()});
+  return become_worker(words, {});
 }
 
 }  // namespace trireme::app

@@ -1,7 +1,11 @@
 // trireme-worker generate: loads a checkpoint on one rank and writes one token after the other.
 #include "trireme/models/generate.h"
 
+#include <ATen/ops/from_blob.h>
+
 #include <cstdio>
+#include <functional>
+#include <span>
 
 #include "interrupts.h"
 #include "subcommands.h"
@@ -9,8 +13,11 @@
 #include "trireme/ckpt/checkpoint.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
+#include "trireme/config/resolve_vlm.h"
+#include "trireme/data/question_source.h"
 #include "trireme/exec/session.h"
 #include "trireme/formats/tokenizer.h"
+#include "trireme/media/image.h"
 #include "trireme/models/build.h"
 #include "trireme/optim/adamw.h"
 
@@ -35,14 +42,75 @@ void write(const std::string& text) {
   std::fflush(stdout);
 }
 
+models::Sampling sampling_of(const Arguments& arguments) {
+  return {.temperature = arguments.number<double>("temperature"),
+          .top_k = arguments.number<std::int64_t>("top-k"),
+          .seed = arguments.number<std::uint64_t>("seed")};
+}
+
+using GoOn = std::function<bool()>;
+
+void go_on_from_prompt(const exec::Model& model, const config::Job& job, const Arguments& arguments,
+                       const GoOn& go_on) {
+  const Path vocabulary = arguments.text("vocabulary");
+  const auto tokenizer =
+      formats::Tokenizer::from_description(read_file(vocabulary), vocabulary.string());
+  const std::string prompt = arguments.text("prompt");
+  const std::vector<std::int32_t> start = tokenizer.encode(prompt);
+  write(prompt);
+  models::generate(model, {.prompt = {start.begin(), start.end()},
+                           .max_tokens = arguments.number<std::int64_t>("tokens"),
+                           .context = job.model.seq_len,
+                           .sampling = sampling_of(arguments),
+                           .on_token = [&](std::int64_t token) {
+                             const auto id = static_cast<std::int32_t>(token);
+                             // The model may know more ids than the vocabulary has.
+                             if (id < tokenizer.vocab_size())
+                               write(tokenizer.decode(std::span(&id, 1)));
+                             return go_on();
+                           }});
+}
+
+// float [3, height, width] in [-1, 1].
+at::Tensor picture(const std::string& path) {
+  const std::string bytes = read_file(path);
+  media::Image image = media::decode_image(std::as_bytes(std::span(bytes)), path);
+  return at::from_blob(image.rgb.data(), {image.height, image.width, 3}, at::kByte)
+                 .permute({2, 0, 1})
+                 .to(at::kFloat) /
+             127.5 -
+         1;
+}
+
+// The answer to a question, about an image where there is one, up to its end.
+void answer(const exec::Model& model, const config::Job& job, const Arguments& arguments,
+            const GoOn& go_on) {
+  const std::string path = arguments.text("image", ""), prompt = arguments.text("prompt");
+  const at::Tensor image = path.empty() ? at::Tensor() : picture(path);
+  const models::Sampling sampling = sampling_of(arguments);
+  std::vector<std::int64_t> answered;
+  write(prompt);
+  while (std::ssize(answered) < arguments.number<std::int64_t>("tokens") && go_on()) {
+    const std::vector<at::Tensor> inputs = data::prompt_batch(job, image, prompt, answered);
+    if (inputs[0].size(1) > job.model.seq_len)
+      fail(ErrorKind::kUsage,
+           "{} tokens of image, prompt and answer are more than model.seq_len={} of the model; "
+           "ask for fewer --tokens",
+           inputs[0].size(1), job.model.seq_len);
+    const std::int64_t token =
+        models::sample(models::logits_behind(model, inputs), sampling, std::ssize(answered));
+    if (token == config::kEndToken) return;
+    answered.push_back(token);
+    if (token < config::kImageToken) write(std::string(1, static_cast<char>(token)));
+  }
+}
+
 }  // namespace
 
 int generate(const Arguments& arguments) {
   const Interrupts interrupts;
-  const Path checkpoint = arguments.text("checkpoint"), vocabulary = arguments.text("vocabulary");
+  const Path checkpoint = arguments.text("checkpoint");
   const config::Job job = alone(formats::read_manifest(checkpoint).job, checkpoint.string());
-  const auto tokenizer =
-      formats::Tokenizer::from_description(read_file(vocabulary), vocabulary.string());
 
   comm::LocalWorld local(1, job.parallel.comm_timeout_s);
   const std::unique_ptr<comm::World> world = local.rank(0);
@@ -53,22 +121,11 @@ int generate(const Arguments& arguments) {
   ckpt::load(checkpoint, session.units(), session.model().spec.units, job.model.weights);
   session.units().refresh();
 
-  const std::string prompt = arguments.text("prompt");
-  const std::vector<std::int32_t> start = tokenizer.encode(prompt);
-  write(prompt);
-  models::generate(session.model(),
-                   {.prompt = {start.begin(), start.end()},
-                    .max_tokens = arguments.number<std::int64_t>("tokens"),
-                    .context = job.model.seq_len,
-                    .sampling = {.temperature = arguments.number<double>("temperature"),
-                                 .top_k = arguments.number<std::int64_t>("top-k"),
-                                 .seed = arguments.number<std::uint64_t>("seed")},
-                    .on_token = [&](std::int64_t token) {
-                      const auto id = static_cast<std::int32_t>(token);
-                      // The model may know more ids than the vocabulary has.
-                      if (id < tokenizer.vocab_size()) write(tokenizer.decode(std::span(&id, 1)));
-                      return interrupts.first() == 0;
-                    }});
+  const auto go_on = [&] { return interrupts.first() == 0; };
+  if (job.model.family == config::Family::kVlm)
+    answer(session.model(), job, arguments, go_on);
+  else
+    go_on_from_prompt(session.model(), job, arguments, go_on);
   write("\n");
   return interrupts.first() == 0 ? 0 : 128 + interrupts.first();
 }

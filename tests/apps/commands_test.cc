@@ -26,7 +26,7 @@ const Path kRecipes = Path(TRIREME_SOURCE_DIR) / "recipes";
 std::vector<std::string> recipes() {
   std::vector<std::string> all;
   for (const auto& entry : std::filesystem::directory_iterator(kRecipes))
-    all.push_back(entry.path().string());
+    if (!entry.is_directory()) all.push_back(entry.path().string());
   return all;
 }
 

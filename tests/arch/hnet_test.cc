@@ -32,7 +32,9 @@ config::Hnet two_stages(const std::string& layout, const std::string& hidden,
 }
 
 TEST(Hnet, ParameterCountsOfThePublishedModels) {
-  const auto parameters = [](const config::Hnet& hnet) { return describe(hnet_job(hnet)).parameters(); };
+  const auto parameters = [](const config::Hnet& hnet) {
+    return describe(hnet_job(hnet)).parameters();
+  };
   EXPECT_EQ(parameters(one_stage("m4,[T22],m4", "1024,1536", "0,4096")), 679'405'312);
   EXPECT_EQ(parameters(one_stage("m4,[T24],m4", "1024,2048", "0,5504")), 1'270'833'920);
   EXPECT_EQ(parameters(two_stages("m4,[T1m4,[T26],m4T1],m4", "1024,1024,1536", "0,2816,4096")),
@@ -64,8 +66,9 @@ TEST(Hnet, ParametersBeginAsThePaperSays) {
   EXPECT_DOUBLE_EQ(std_of("backbone.encoder.layers.0.mixer.out_proj.weight"), 0.02 / std::sqrt(2));
   EXPECT_DOUBLE_EQ(std_of("backbone.main_network.decoder.layers.0.mixer.out_proj.weight"),
                    0.02 / std::sqrt(5));
-  EXPECT_DOUBLE_EQ(std_of("backbone.main_network.main_network.main_network.layers.1.mlp.fc2.weight"),
-                   0.02 / std::sqrt(9));
+  EXPECT_DOUBLE_EQ(
+      std_of("backbone.main_network.main_network.main_network.layers.1.mlp.fc2.weight"),
+      0.02 / std::sqrt(9));
   EXPECT_EQ(params.at("backbone.main_network.main_network.pad_dimension").shape,
             std::vector<std::int64_t>{32});
   EXPECT_EQ(params.count("backbone.main_network.pad_dimension"), 0U);  // both are 64 wide
@@ -83,8 +86,8 @@ TEST(Hnet, OnlyChunksVaryAndRoutersAreExact) {
   bf16.precision.compute = DType::kBF16;
   const ModelSpec spec = describe(bf16);
   for (const plan::Value& value : spec.program.values) {
-    const bool inner = value.name.starts_with("s1.") || value.name == "chunks.0" ||
-                       value.name == "starts.1";
+    const bool inner =
+        value.name.starts_with("s1.") || value.name == "chunks.0" || value.name == "starts.1";
     EXPECT_EQ(value.varies, inner) << value.name;
   }
   for (const plan::Unit& unit : spec.program.units)

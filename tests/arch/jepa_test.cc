@@ -10,7 +10,6 @@
 #include "trireme/arch/describe.h"
 #include "trireme/arch/layout.h"
 #include "trireme/config/resolve.h"
-#include "trireme/plan/compile.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::arch {
@@ -96,8 +95,8 @@ TEST(Jepa, ProbesHaveThePublishedParameters) {
 
 TEST(Jepa, TheActionConditionedPredictorHasThePublishedParameters) {
   const ModelSpec spec = described(published(Family::kJepaAc, kGiant));
-  EXPECT_EQ(count(spec, "predictor."), 305'220'992);
-  EXPECT_EQ(count(spec, "predictor.extrinsics_encoder."), 7'168);
+  EXPECT_EQ(count(spec, "action_predictor."), 305'220'992);
+  EXPECT_EQ(count(spec, "action_predictor.extrinsics_encoder."), 7'168);
   EXPECT_EQ(count(spec, "target_encoder."), 1'012'173'952);
 }
 

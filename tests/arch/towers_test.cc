@@ -14,7 +14,7 @@ namespace {
 using ::testing::ElementsAre;
 using Sets = std::vector<std::string>;
 
-config::Job job_of(const Sets& sets, int world = 1) {
+config::Job tower_job(const Sets& sets, int world = 1) {
   config::Job job;
   for (const std::string& set : sets) config::apply_set(job, set);
   return config::resolve(job, world, config::made_up(job.data.source)->facts);
@@ -34,7 +34,7 @@ Sets vit(int width, int depth, int heads, int ffn) {
           fmt::format("vision.ffn={}", ffn)};
 }
 
-Sets operator+(Sets a, const Sets& b) {
+Sets with(Sets a, const Sets& b) {
   a.insert(a.end(), b.begin(), b.end());
   return a;
 }
@@ -78,7 +78,7 @@ std::int64_t parameter(const ModelSpec& spec, std::string_view name) {
 }
 
 std::int64_t encoder_parameters(const Sets& sets) {
-  const ModelSpec spec = describe(job_of(sets));
+  const ModelSpec spec = describe(tower_job(sets));
   return spec.parameters() - parameter(spec, "head.weight") - parameter(spec, "head.bias");
 }
 
@@ -92,10 +92,10 @@ TEST(Towers, EncodersHaveTheParametersOfVJepa) {
   EXPECT_EQ(encoder_parameters(vit(768, 12, 12, 3072)), 86'236'416);
   // Rotary positions have no parameters, whatever the clip; a table has a row a token.
   const Sets tiny = vit(192, 12, 3, 768);
-  EXPECT_EQ(encoder_parameters(tiny + Sets{"vision.image=384", "vision.frames=64"}), 5'633'856);
-  EXPECT_EQ(encoder_parameters(tiny + Sets{"vision.positions=learned"}), 5'633'856 + 2048 * 192);
-  EXPECT_EQ(describe(job_of(tiny)).sample_tokens, 2048);
-  EXPECT_EQ(describe(job_of(tiny + Sets{"vision.pooling=class"})).sample_tokens, 2049);
+  EXPECT_EQ(encoder_parameters(with(tiny, {"vision.image=384", "vision.frames=64"})), 5'633'856);
+  EXPECT_EQ(encoder_parameters(with(tiny, {"vision.positions=learned"})), 5'633'856 + 2048 * 192);
+  EXPECT_EQ(describe(tower_job(tiny)).sample_tokens, 2048);
+  EXPECT_EQ(describe(tower_job(with(tiny, {"vision.pooling=class"}))).sample_tokens, 2049);
 }
 
 TEST(Towers, ClipHasItsParameters) {
@@ -110,41 +110,41 @@ TEST(Towers, ClipHasItsParameters) {
         Row{{1024, 24, 16, 224, 14}, 768, 768, 12, 303'966'208, 303'179'776, 427'616'513},
         Row{{1024, 24, 16, 336, 14}, 768, 768, 12, 304'293'888, 303'507'456, 427'944'193}}) {
     SCOPED_TRACE(row.total);
-    const ModelSpec spec = describe(job_of(clip(row.dims, row.out, row.text, row.text_heads)));
+    const ModelSpec spec = describe(tower_job(clip(row.dims, row.out, row.text, row.text_heads)));
     EXPECT_EQ(parameters(spec, "vision."), row.visual);
     EXPECT_EQ(row.visual - parameter(spec, "visual.projection.weight"), row.without);
     EXPECT_EQ(spec.parameters(), row.total);
     EXPECT_EQ(parameters(spec, "loss"), 1);
   }
-  const ModelSpec large = describe(job_of(clip({1024, 24, 16, 224, 14}, 768, 768, 12)));
+  const ModelSpec large = describe(tower_job(clip({1024, 24, 16, 224, 14}, 768, 768, 12)));
   EXPECT_EQ(parameters(large, "text."), 123'650'304);
 }
 
 Sets siglip(const Dims& v, int ffn) {
-  return {"model.family=clip",          "data.source=scenes",
-          "contrastive.loss=siglip",    "vision.activation=gelu_tanh",
-          "vision.pooling=attention",   fmt::format("vision.hidden={}", v.width),
-          "model.vocab=32000",          fmt::format("vision.layers={}", v.layers),
-          "model.seq_len=64",           fmt::format("vision.heads={}", v.heads),
-          "model.layers=12",            fmt::format("vision.image={}", v.image),
-          "model.heads=16",             fmt::format("vision.patch={}", v.patch),
-          "model.hidden=768",           fmt::format("contrastive.width={}", v.width),
-          "run.global_batch=1",         fmt::format("vision.ffn={}", ffn)};
+  return {"model.family=clip",        "data.source=scenes",
+          "contrastive.loss=siglip",  "vision.activation=gelu_tanh",
+          "vision.pooling=attention", fmt::format("vision.hidden={}", v.width),
+          "model.vocab=32000",        fmt::format("vision.layers={}", v.layers),
+          "model.seq_len=64",         fmt::format("vision.heads={}", v.heads),
+          "model.layers=12",          fmt::format("vision.image={}", v.image),
+          "model.heads=16",           fmt::format("vision.patch={}", v.patch),
+          "model.hidden=768",         fmt::format("contrastive.width={}", v.width),
+          "run.global_batch=1",       fmt::format("vision.ffn={}", ffn)};
 }
 
 // 384 pixels are 27 patches of 14 and a margin that no patch covers: 378.
 TEST(Towers, SiglipHasItsParameters) {
-  const ModelSpec large = describe(job_of(siglip({1152, 27, 16, 378, 14}, 4304)));
+  const ModelSpec large = describe(tower_job(siglip({1152, 27, 16, 378, 14}, 4304)));
   EXPECT_EQ(parameters(large, "vision."), 428'225'600);
   EXPECT_EQ(parameters(large, "vision.head") - 2 * 1152, 15'238'352);
   EXPECT_EQ(parameters(large, "loss"), 2);
-  EXPECT_EQ(parameters(describe(job_of(siglip({1152, 27, 16, 224, 14}, 4304))), "vision."),
+  EXPECT_EQ(parameters(describe(tower_job(siglip({1152, 27, 16, 224, 14}, 4304))), "vision."),
             427'680'704);
-  EXPECT_EQ(parameters(describe(job_of(siglip({768, 12, 12, 224, 16}, 3072))), "vision."),
+  EXPECT_EQ(parameters(describe(tower_job(siglip({768, 12, 12, 224, 16}, 3072))), "vision."),
             92'884'224);
   // In a space of another width image features are projected.
-  const Sets other = siglip({768, 12, 12, 224, 16}, 3072) + Sets{"contrastive.width=512"};
-  EXPECT_EQ(parameters(describe(job_of(other)), "vision."), 92'884'224 + 512 * 768);
+  const Sets other = with(siglip({768, 12, 12, 224, 16}, 3072), {"contrastive.width=512"});
+  EXPECT_EQ(parameters(describe(tower_job(other)), "vision."), 92'884'224 + 512 * 768);
 }
 
 std::vector<std::string> unit_names(const ModelSpec& spec) {
@@ -154,18 +154,18 @@ std::vector<std::string> unit_names(const ModelSpec& spec) {
 }
 
 TEST(Towers, UnitsHaveNames) {
+  EXPECT_THAT(unit_names(describe(
+                  tower_job({"model.family=vit", "data.source=stripes", "vision.layers=2"}))),
+              ElementsAre("embed", "block.0", "block.1", "head"));
   EXPECT_THAT(
-      unit_names(describe(job_of({"model.family=vit", "data.source=stripes", "vision.layers=2"}))),
-      ElementsAre("embed", "block.0", "block.1", "head"));
-  EXPECT_THAT(unit_names(describe(job_of({"model.family=clip", "data.source=scenes",
-                                          "vision.layers=1", "model.layers=1", "run.global_batch=1",
-                                          "model.seq_len=64"}))),
-              ElementsAre("vision.embed", "vision.block.0", "vision.head", "text.embed",
-                          "text.block.0", "text.head", "loss"));
+      unit_names(describe(tower_job({"model.family=clip", "data.source=scenes", "vision.layers=1",
+                                     "model.layers=1", "run.global_batch=1", "model.seq_len=64"}))),
+      ElementsAre("vision.embed", "vision.block.0", "vision.head", "text.embed", "text.block.0",
+                  "text.head", "loss"));
 }
 
 std::vector<plan::NodeExchange> of_loss(const Sets& sets, int world) {
-  return describe(job_of(clip({64, 1, 4, 32, 8}, 48, 32, 4) + sets, world))
+  return describe(tower_job(with(clip({64, 1, 4, 32, 8}, 48, 32, 4), sets), world))
       .program.nodes.back()
       .exchanges;
 }
@@ -175,34 +175,44 @@ TEST(Towers, ALossNodeGathersFeaturesOverDataParallelRanks) {
   EXPECT_TRUE(of_loss({"run.global_batch=4", "run.micro_batch=4"}, 1).empty());
   const auto clip_loss = of_loss({"run.global_batch=8", "run.micro_batch=4"}, 2);
   ASSERT_EQ(clip_loss.size(), 2u);
-  EXPECT_EQ(clip_loss[0],
-            (plan::NodeExchange{.kind = plan::Exchange::kAllGather,
-                                .axes = mesh::kDp,
-                                .bytes = 2 * 8 * 48 * 4,
-                                .forward = 1}));
-  EXPECT_EQ(clip_loss[1],
-            (plan::NodeExchange{.kind = plan::Exchange::kReduceScatter,
-                                .axes = mesh::kDp,
-                                .bytes = 2 * 8 * 48 * 4,
-                                .backward = 1}));
-  const auto siglip_loss = of_loss(
-      {"run.global_batch=8", "run.micro_batch=4", "contrastive.loss=siglip"}, 2);
+  EXPECT_EQ(clip_loss[0], (plan::NodeExchange{.kind = plan::Exchange::kAllGather,
+                                              .axes = mesh::Axis::kDpShard,
+                                              .bytes = 2 * 8 * 48 * 4,
+                                              .forward = 1}));
+  EXPECT_EQ(clip_loss[1], (plan::NodeExchange{.kind = plan::Exchange::kReduceScatter,
+                                              .axes = mesh::Axis::kDpShard,
+                                              .bytes = 2 * 8 * 48 * 4,
+                                              .backward = 1}));
+  const auto siglip_loss =
+      of_loss({"run.global_batch=8", "run.micro_batch=4", "contrastive.loss=siglip"}, 2);
   EXPECT_EQ(siglip_loss[0].bytes, 8 * 48 * 4);
   // Nothing comes back to towers that do not train.
-  EXPECT_EQ(of_loss({"run.global_batch=8", "run.micro_batch=4", "model.frozen=vision.*,text.*"},
-                    2)[1]
-                .backward,
-            0);
+  EXPECT_EQ(
+      of_loss({"run.global_batch=8", "run.micro_batch=4", "model.frozen=vision.*,text.*"}, 2)[1]
+          .backward,
+      0);
 }
 
 TEST(Towers, FrozenTowersHaveNoBackward) {
-  const Sets sets = clip({64, 2, 4, 32, 8}, 48, 32, 4) +
-                    Sets{"run.global_batch=4", "run.micro_batch=4", "model.frozen=vision.*"};
-  const plan::Program program = describe(job_of(sets)).program;
+  const Sets sets = with(clip({64, 2, 4, 32, 8}, 48, 32, 4),
+                         {"run.global_batch=4", "run.micro_batch=4", "model.frozen=vision.*"});
+  const plan::Program program = describe(tower_job(sets)).program;
   const plan::GradientFlow flow = plan::gradient_flow(program);
   for (std::size_t node = 0; node < program.nodes.size(); ++node)
     EXPECT_EQ(flow.node_has_backward[node], !program.nodes[node].name.starts_with("vision."))
         << program.nodes[node].name;
+}
+
+// Features of the MLP that a block keeps: before and behind the activation, and a sigmoid.
+TEST(Towers, ActivationsKeepWhatTheyNeed) {
+  const auto kept = [](const char* activation) {
+    const config::Job job = tower_job({"model.family=vit", "data.source=stripes",
+                                       std::string("vision.activation=") + activation});
+    return describe(job).program.nodes[1].saved_bytes;
+  };
+  const std::int64_t features = 16 * 512 * 4;  // tokens, ffn, fp32
+  EXPECT_EQ(kept("gelu") - kept("gelu_tanh"), features);
+  EXPECT_EQ(kept("quick_gelu") - kept("gelu_tanh"), 2 * features);
 }
 
 }  // namespace

@@ -12,10 +12,9 @@ namespace {
 
 using config::Job;
 
-Job job_of(const std::vector<std::string>& sets) {
+Job vlm_job(const std::vector<std::string>& sets) {
   Job job;
-  for (const char* set : {"model.family=vlm", "data.source=scenes"})
-    config::apply_set(job, set);
+  for (const char* set : {"model.family=vlm", "data.source=scenes"}) config::apply_set(job, set);
   for (const std::string& set : sets) config::apply_set(job, set);
   return config::resolve(job, 1, {});
 }
@@ -39,9 +38,9 @@ std::vector<std::string> decoder_of(std::int64_t hidden, std::int64_t layers, st
                                     std::int64_t kv_heads, std::int64_t ffn, std::int64_t vocab,
                                     bool tied) {
   std::vector<std::string> sets = {tied ? "model.tied=true" : "model.tied=false"};
-  for (const auto& [key, value] : {std::pair{"hidden", hidden}, std::pair{"layers", layers},
-                                   std::pair{"heads", heads}, std::pair{"kv_heads", kv_heads},
-                                   std::pair{"ffn", ffn}, std::pair{"vocab", vocab}})
+  for (const auto& [key, value] :
+       {std::pair{"hidden", hidden}, std::pair{"layers", layers}, std::pair{"heads", heads},
+        std::pair{"kv_heads", kv_heads}, std::pair{"ffn", ffn}, std::pair{"vocab", vocab}})
     sets.push_back("model." + std::string(key) + "=" + std::to_string(value));
   return sets;
 }
@@ -51,21 +50,21 @@ std::vector<std::string> with(std::vector<std::string> sets, std::vector<std::st
   return sets;
 }
 
-const std::vector<std::string> kClipL336 = {
-    "vision.image=336",     "vision.patch=14",      "vision.hidden=1024",
-    "vision.heads=16",      "vision.layers=24",     "vision.pre_norm=true",
-    "vision.pooling=class", "vision.activation=quick_gelu"};
+const std::vector<std::string> kClipL336 = {"vision.image=336",     "vision.patch=14",
+                                            "vision.hidden=1024",   "vision.heads=16",
+                                            "vision.layers=24",     "vision.pre_norm=true",
+                                            "vision.pooling=class", "vision.activation=quick_gelu"};
 
 TEST(VlmSpec, Llava7bHasItsPublishedParameters) {
   const std::vector<std::string> sets =
       with(kClipL336, decoder_of(4096, 32, 32, 32, 11008, 32000, false));
-  const ModelSpec whole = describe(job_of(with(sets, {"vlm.layer=-1"})));
+  const ModelSpec whole = describe(vlm_job(with(sets, {"vlm.layer=-1"})));
   EXPECT_EQ(counted(whole, "vision."), 303'507'456);
   EXPECT_EQ(counted(whole, "projector"), 20'979'712);
   EXPECT_EQ(decoder(whole), 6'738'415'616);
   EXPECT_EQ(whole.parameters() - counted(whole, "newline"), 7'062'902'784);
   // Its last block and last norm are never read.
-  const ModelSpec read = describe(job_of(with(sets, {"vlm.layer=-2"})));
+  const ModelSpec read = describe(vlm_job(with(sets, {"vlm.layer=-2"})));
   EXPECT_EQ(whole.parameters() - read.parameters(), 12'596'224 + 2'048);
 }
 
@@ -87,19 +86,19 @@ TEST(VlmSpec, DecodersHaveTheirPublishedParameters) {
       {"Qwen3-VL 8B", with(decoder_of(4096, 36, 32, 8, 12288, 151936, false), {"vlm.qk_norm=true"}),
        8'190'735'360}};
   for (const Row& row : rows)
-    EXPECT_EQ(decoder(describe(job_of(row.sets))), row.parameters) << row.name;
+    EXPECT_EQ(decoder(describe(vlm_job(row.sets))), row.parameters) << row.name;
 }
 
 TEST(VlmSpec, ProjectorsHaveTheirPublishedParameters) {
   const auto projector = [](const std::vector<std::string>& sets) {
-    return counted(describe(job_of(sets)), "projector");
+    return counted(describe(vlm_job(sets)), "projector");
   };
   EXPECT_EQ(projector({"vision.hidden=1024", "vision.heads=16", "projector.kind=linear",
                        "model.hidden=4096", "model.heads=32"}),
             4'198'400);
-  EXPECT_EQ(projector({"vision.hidden=1024", "vision.heads=16", "model.hidden=5120",
-                       "model.heads=40"}),
-            31'467'520);
+  EXPECT_EQ(
+      projector({"vision.hidden=1024", "vision.heads=16", "model.hidden=5120", "model.heads=40"}),
+      31'467'520);
   // Queries are projected to the decoder's width by one layer more.
   const auto layer = [](std::int64_t in) { return 64 * in + 64; };
   for (const auto& [hidden, parameters] : {std::pair<std::int64_t, std::int64_t>{1024, 63'019'008},
@@ -123,14 +122,14 @@ TEST(VlmSpec, TheTinyModelHasTheParametersOfItsTable) {
 }
 
 TEST(VlmSpec, AFrozenTowerHasNoBackward) {
-  const ModelSpec spec = describe(job_of({"model.frozen=vision.*", "vlm.layer=-1"}));
+  const ModelSpec spec = describe(vlm_job({"model.frozen=vision.*", "vlm.layer=-1"}));
   const plan::GradientFlow flow = plan::gradient_flow(spec.program);
   for (std::size_t n = 0; n < spec.program.nodes.size(); ++n) {
     const std::string& name = spec.program.nodes[n].name;
     EXPECT_EQ(flow.node_has_backward[n], !name.starts_with("vision.")) << name;
   }
   // Gradients reach the projector through a decoder that does not train.
-  const ModelSpec stage1 = describe(job_of({"model.frozen=vision.*,embed,newline,block.*,head"}));
+  const ModelSpec stage1 = describe(vlm_job({"model.frozen=vision.*,embed,newline,block.*,head"}));
   const plan::GradientFlow through = plan::gradient_flow(stage1.program);
   for (std::size_t n = 0; n < stage1.program.nodes.size(); ++n)
     EXPECT_EQ(through.node_has_backward[n], !stage1.program.nodes[n].name.starts_with("vision."));

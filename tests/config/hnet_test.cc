@@ -1,10 +1,11 @@
 // The stages that a job's lists describe, and what is refused.
-#include "trireme/config/hnet_stages.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "tests/config/error_of.h"
+#include "trireme/config/hnet_stages.h"
 #include "trireme/config/resolve.h"
 
 namespace trireme::config {
@@ -54,9 +55,25 @@ TEST(HnetStages, AreTheTinyOnesWhereNothingIsSet) {
 
 TEST(HnetStages, LayoutsThatAreNoneAreRefused) {
   for (const char* layout :
-       {"", "T2", "[T3]", "T2,[T3]", "[T3],T2", "T2[T3],T2", "T2,[T3]T2", "T2,[T3,T2", "T2,T3],T2",
-        "T2,[],T2", "T2,[X3],T2", "T,[T3],T2", "T0,[T3],T2", "T-1,[T3],T2", "T2,[T3],T99999",
-        "T2,[T99999999999999999999],T2", "T2,[T3],T2,[T3],T2", "T2,[T3,[T1],T1],T2]", "T2, [T3],T2",
+       {"",
+        "T2",
+        "[T3]",
+        "T2,[T3]",
+        "[T3],T2",
+        "T2[T3],T2",
+        "T2,[T3]T2",
+        "T2,[T3,T2",
+        "T2,T3],T2",
+        "T2,[],T2",
+        "T2,[X3],T2",
+        "T,[T3],T2",
+        "T0,[T3],T2",
+        "T-1,[T3],T2",
+        "T2,[T3],T99999",
+        "T2,[T99999999999999999999],T2",
+        "T2,[T3],T2,[T3],T2",
+        "T2,[T3,[T1],T1],T2]",
+        "T2, [T3],T2",
         "T1,[T1,[T1,[T1,[T1,[T1,[T1,[T1,[T1],T1],T1],T1],T1],T1],T1],T1],T1"}) {
     Hnet hnet;
     hnet.layout = layout;
@@ -67,10 +84,12 @@ TEST(HnetStages, LayoutsThatAreNoneAreRefused) {
 TEST(HnetStages, ListsMustFitTheLayout) {
   Hnet hnet = nested();
   hnet.hidden = "1024,1536";
-  EXPECT_THAT(why_no_stages(hnet), HasSubstr("hnet.hidden=1024,1536 has 2 entries, but hnet.layout needs 3"));
+  EXPECT_THAT(why_no_stages(hnet),
+              HasSubstr("hnet.hidden=1024,1536 has 2 entries, but hnet.layout needs 3"));
   hnet = nested();
   hnet.ratio = "3";
-  EXPECT_THAT(why_no_stages(hnet), HasSubstr("hnet.ratio=3 has 1 entries, but hnet.layout needs 2"));
+  EXPECT_THAT(why_no_stages(hnet),
+              HasSubstr("hnet.ratio=3 has 1 entries, but hnet.layout needs 2"));
   hnet = nested();
   hnet.ratio = "3,1";
   EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"1\" is no number"));
@@ -91,7 +110,26 @@ TEST(HnetStages, ListsMustFitTheLayout) {
   EXPECT_THAT(why_no_stages(hnet), HasSubstr("stage 1 has blocks T or M"));
   hnet = nested();
   hnet.ffn = "64,2816,4096";
-  EXPECT_THAT(why_no_stages(hnet), HasSubstr("stage 0 of blocks t and m alone has no use for ffn=64"));
+  EXPECT_THAT(why_no_stages(hnet),
+              HasSubstr("stage 0 of blocks t and m alone has no use for ffn=64"));
+}
+
+TEST(HnetStages, AnyTextIsStagesOrRefused) {
+  std::mt19937 random(1);
+  constexpr std::string_view kLetters = "mMtT,,[[]]123456789";
+  int taken = 0;
+  for (int round = 0; round < 20000; ++round) {
+    Hnet hnet = round % 2 == 0 ? Hnet{} : nested();
+    std::string& text = round % 4 < 2 ? hnet.layout : hnet.ratio;
+    for (int edits = 1 + round % 3; edits > 0; --edits)
+      text[random() % text.size()] = kLetters[random() % kLetters.size()];
+    try {
+      taken += hnet_stages(hnet).size() >= 2;
+    } catch (const Error& e) {
+      ASSERT_EQ(e.kind(), ErrorKind::kUsage) << e.what();
+    }
+  }
+  EXPECT_GT(taken, 100);
 }
 
 Job hnet_job() {
@@ -115,13 +153,18 @@ TEST(HnetJob, TakesBytesAndTheLayoutsThatItsBlocksHave) {
   EXPECT_THAT(why_no_job(spread, 2), HasSubstr("parallel.cp=2: family hnet does not spread"));
   spread = hnet_job();
   spread.parallel.tp = 8;
-  EXPECT_THAT(why_no_job(spread, 8), HasSubstr("parallel.tp=8 is more than 4 of hnet.heads in stage 0"));
+  EXPECT_THAT(why_no_job(spread, 8),
+              HasSubstr("parallel.tp=8 is more than 4, hnet.heads of stage 0"));
   spread = hnet_job();
   spread.hnet.layout = "m2,[T3],m2";
   spread.hnet.ffn = "0,576";
   EXPECT_NO_THROW(resolve(spread, 2, kByteFacts));
   spread.parallel.tp = 2;
-  EXPECT_THAT(why_no_job(spread, 2), HasSubstr("stage 0 of hnet.layout has Mamba-2 blocks"));
+  EXPECT_NO_THROW(resolve(spread, 2, kByteFacts));
+  spread.hnet.hidden = "32,192";
+  spread.parallel.tp = 3;
+  EXPECT_THAT(why_no_job(spread, 3),
+              HasSubstr("parallel.tp=3 is more than 1, hnet.hidden / 32 of"));
 }
 
 TEST(HnetJob, RefusesKeysOfOtherFamilies) {

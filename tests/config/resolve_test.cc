@@ -211,10 +211,9 @@ int ranks_of(const std::string& text) {
   return found == std::string::npos ? 1 : std::stoi(text.substr(found + 8));
 }
 
-TEST(Recipes, LoadAndResolve) {
+void expect_jobs(const std::string& folder, int at_least) {
   int seen = 0;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(Path(TRIREME_SOURCE_DIR) / "recipes")) {
+  for (const auto& entry : std::filesystem::directory_iterator(Path(TRIREME_SOURCE_DIR) / folder)) {
     if (entry.is_directory()) continue;
     SCOPED_TRACE(entry.path().string());
     const std::string text = read_file(entry.path());
@@ -225,12 +224,17 @@ TEST(Recipes, LoadAndResolve) {
       EXPECT_EQ(parse_job(print_yaml(job), "lock"), job);
       EXPECT_EQ(job.data.path, "");
     }
-    const std::string name = entry.path().filename().string();
-    EXPECT_THAT(text, AnyOf(HasSubstr("# Run: trireme train recipes/" + name),
-                            HasSubstr("# Run: trireme explain recipes/" + name)));
+    const std::string name = folder + "/" + entry.path().filename().string();
+    EXPECT_THAT(text, AnyOf(HasSubstr("# Run: trireme train " + name),
+                            HasSubstr("# Run: trireme explain " + name)));
     ++seen;
   }
-  EXPECT_GE(seen, 6);
+  EXPECT_GE(seen, at_least);
+}
+
+TEST(Recipes, LoadAndResolve) {
+  expect_jobs("recipes", 6);
+  expect_jobs("recipes/phases", 2);
 }
 
 TEST(Recipes, SweepsNameJobsThatAreThere) {

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Sets = std::vector<std::string>;
 
-Job job_of(const Sets& base, const Sets& sets) {
+Job tower_job(const Sets& base, const Sets& sets) {
   Job job;
   for (const Sets* list : {&base, &sets})
     for (const std::string& set : *list) apply_set(job, set);
@@ -25,21 +25,21 @@ const Sets kVit = {"model.family=vit", "data.source=stripes"};
 const Sets kClip = {"model.family=clip", "data.source=scenes", "model.seq_len=64",
                     "run.global_batch=8", "run.micro_batch=8"};
 
-Job resolved(const Sets& base, const Sets& sets, int world = 1) {
-  const Job job = job_of(base, sets);
+Job resolved_tower(const Sets& base, const Sets& sets, int world = 1) {
+  const Job job = tower_job(base, sets);
   const MadeUpSource* source = made_up(job.data.source);
   return resolve(job, world, source == nullptr ? DatasetFacts{} : source->facts);
 }
 
-std::string refusal(const Sets& base, const Sets& sets, int world = 1) {
-  return usage_error_of([&] { resolved(base, sets, world); });
+std::string tower_refusal(const Sets& base, const Sets& sets, int world = 1) {
+  return usage_error_of([&] { resolved_tower(base, sets, world); });
 }
 
 TEST(Towers, SizesThatStandForOthersAreFilledIn) {
-  const Job vit = resolved(kVit, {"vision.hidden=96"});
+  const Job vit = resolved_tower(kVit, {"vision.hidden=96"});
   EXPECT_EQ(vit.vision.ffn, 384);
   EXPECT_EQ(vit.vision.classes, 5);
-  const Job clip = resolved(kClip, {"model.hidden=48"});
+  const Job clip = resolved_tower(kClip, {"model.hidden=48"});
   EXPECT_EQ(clip.model.ffn, 192);
   EXPECT_EQ(clip.model.vocab, 256);
   for (const Job& job : {vit, clip}) {
@@ -49,64 +49,71 @@ TEST(Towers, SizesThatStandForOthersAreFilledIn) {
 }
 
 TEST(Towers, KeysWithoutUseAreRefusedAndNotPrinted) {
-  EXPECT_THAT(refusal(kVit, {"model.layers=3"}),
+  EXPECT_THAT(tower_refusal(kVit, {"model.layers=3"}),
               HasSubstr("model.layers=3: family vit has no use for it"));
-  EXPECT_THAT(refusal(kVit, {"contrastive.width=32"}), HasSubstr("family vit has no use for it"));
-  EXPECT_THAT(refusal(kClip, {"vision.classes=4"}), HasSubstr("family clip has no use for it"));
-  EXPECT_THAT(refusal(kClip, {"model.tied=false"}), HasSubstr("family clip has no use for it"));
-  EXPECT_THAT(refusal({}, {"vision.layers=3"}), HasSubstr("family gpt has no use for it"));
-  EXPECT_THAT(print_yaml(resolved(kVit, {})), Not(HasSubstr("seq_len")));
-  EXPECT_THAT(refusal(kVit, {"recompute.logits=true"}), HasSubstr("recompute.logits=true: family vit"));
-  EXPECT_THAT(refusal(kVit, {"data.path=x"}), HasSubstr("data.path=x: the samples"));
-  EXPECT_THAT(refusal(kVit, {"data.documents=true"}), HasSubstr("data.documents=true"));
-  EXPECT_THAT(refusal(kVit, {"data.tokenizer=characters"}), HasSubstr("data.tokenizer=characters"));
+  EXPECT_THAT(tower_refusal(kVit, {"contrastive.width=32"}),
+              HasSubstr("family vit has no use for it"));
+  EXPECT_THAT(tower_refusal(kClip, {"vision.classes=4"}),
+              HasSubstr("family clip has no use for it"));
+  EXPECT_THAT(tower_refusal(kClip, {"model.tied=false"}),
+              HasSubstr("family clip has no use for it"));
+  EXPECT_THAT(tower_refusal({}, {"vision.layers=3"}), HasSubstr("family gpt has no use for it"));
+  EXPECT_THAT(print_yaml(resolved_tower(kVit, {})), Not(HasSubstr("seq_len")));
+  EXPECT_THAT(tower_refusal(kVit, {"recompute.logits=true"}),
+              HasSubstr("recompute.logits=true: family vit"));
+  EXPECT_THAT(tower_refusal(kVit, {"data.path=x"}), HasSubstr("data.path=x: the samples"));
+  EXPECT_THAT(tower_refusal(kVit, {"data.documents=true"}), HasSubstr("data.documents=true"));
+  EXPECT_THAT(tower_refusal(kVit, {"data.tokenizer=characters"}),
+              HasSubstr("data.tokenizer=characters"));
 }
 
 TEST(Towers, SizesMustDivide) {
-  EXPECT_THAT(refusal(kVit, {"vision.image=30"}),
+  EXPECT_THAT(tower_refusal(kVit, {"vision.image=30"}),
               HasSubstr("vision.image=30 is not divisible by vision.patch=8; nearest that work: "
                         "vision.image=24 or vision.image=32"));
-  EXPECT_THAT(refusal(kVit, {"vision.frames=3", "vision.tubelet=2"}),
+  EXPECT_THAT(tower_refusal(kVit, {"vision.frames=3", "vision.tubelet=2"}),
               HasSubstr("vision.frames=3 is not divisible by vision.tubelet=2"));
-  EXPECT_THAT(refusal(kVit, {"vision.heads=5"}), HasSubstr("vision.hidden=128 is not divisible"));
-  EXPECT_THAT(refusal(kClip, {"model.heads=5"}), HasSubstr("model.hidden=64 is not divisible"));
-  EXPECT_THAT(refusal(kVit, {"vision.positions=rotary", "vision.heads=32"}),
+  EXPECT_THAT(tower_refusal(kVit, {"vision.heads=5"}),
+              HasSubstr("vision.hidden=128 is not divisible"));
+  EXPECT_THAT(tower_refusal(kClip, {"model.heads=5"}),
+              HasSubstr("model.hidden=64 is not divisible"));
+  EXPECT_THAT(tower_refusal(kVit, {"vision.positions=rotary", "vision.heads=32"}),
               HasSubstr("= 4 per head: rotary positions"));
-  EXPECT_THAT(refusal(kVit, {"vision.positions=rotary_compat", "vision.hidden=36"}),
+  EXPECT_THAT(tower_refusal(kVit, {"vision.positions=rotary_compat", "vision.hidden=36"}),
               HasSubstr("= 9 per head: rotary positions"));
-  EXPECT_EQ(resolved(kVit, {"vision.heads=32"}).vision.heads, 32);  // of a table any may be
+  EXPECT_EQ(resolved_tower(kVit, {"vision.heads=32"}).vision.heads, 32);  // of a table any may be
 }
 
 TEST(Towers, DataMustFit) {
-  EXPECT_THAT(refusal({"model.family=vit"}, {}), HasSubstr("set data.source=stripes"));
-  EXPECT_THAT(refusal({"model.family=clip"}, {}), HasSubstr("set data.source=scenes"));
-  EXPECT_THAT(refusal({"data.source=stripes"}, {}), HasSubstr("family gpt reads text"));
-  EXPECT_THAT(refusal(kVit, {"vision.classes=4"}), HasSubstr("set vision.classes=5 (or 0)"));
-  EXPECT_THAT(refusal(kClip, {"model.vocab=255"}), HasSubstr("set model.vocab=256"));
-  EXPECT_THAT(refusal(kClip, {"model.seq_len=53"}),
+  EXPECT_THAT(tower_refusal({"model.family=vit"}, {}), HasSubstr("set data.source=stripes"));
+  EXPECT_THAT(tower_refusal({"model.family=clip"}, {}), HasSubstr("set data.source=scenes"));
+  EXPECT_THAT(tower_refusal({"data.source=stripes"}, {}), HasSubstr("family gpt reads text"));
+  EXPECT_THAT(tower_refusal(kVit, {"vision.classes=4"}), HasSubstr("set vision.classes=5 (or 0)"));
+  EXPECT_THAT(tower_refusal(kClip, {"model.vocab=255"}), HasSubstr("set model.vocab=256"));
+  EXPECT_THAT(tower_refusal(kClip, {"model.seq_len=53"}),
               HasSubstr("captions have up to 54 tokens with their end; set model.seq_len=54"));
 }
 
 TEST(Towers, LayoutsMustFit) {
-  EXPECT_THAT(refusal(kVit, {"parallel.cp=2"}, 2), HasSubstr("family vit does not spread"));
-  EXPECT_THAT(refusal(kVit, {"parallel.tp=8"}, 8), HasSubstr("more than vision.heads=4"));
-  EXPECT_THAT(refusal(kVit, {"parallel.tp=4", "vision.ffn=3"}, 4),
+  EXPECT_THAT(tower_refusal(kVit, {"parallel.cp=2"}, 2), HasSubstr("family vit does not spread"));
+  EXPECT_THAT(tower_refusal(kVit, {"parallel.tp=8"}, 8), HasSubstr("more than vision.heads=4"));
+  EXPECT_THAT(tower_refusal(kVit, {"parallel.tp=4", "vision.ffn=3"}, 4),
               HasSubstr("more than vision.ffn=3"));
-  EXPECT_THAT(refusal(kClip, {"parallel.tp=4", "model.heads=2"}, 4),
+  EXPECT_THAT(tower_refusal(kClip, {"parallel.tp=4", "model.heads=2"}, 4),
               HasSubstr("more than model.heads=2"));
-  EXPECT_THAT(refusal(kVit, {"lora.rank=2"}), HasSubstr("family vit has no adapters"));
+  EXPECT_THAT(tower_refusal(kVit, {"lora.rank=2"}), HasSubstr("family vit has no adapters"));
 }
 
 // A loss node that saw less than the global batch would train something else.
 TEST(Towers, ContrastiveLossesSeeTheWholeBatch) {
-  EXPECT_EQ(resolved(kClip, {"run.micro_batch=4"}, 2).run.micro_batch, 4);
-  EXPECT_THAT(refusal(kClip, {"run.micro_batch=4"}),
+  EXPECT_EQ(resolved_tower(kClip, {"run.micro_batch=4"}, 2).run.micro_batch, 4);
+  EXPECT_THAT(tower_refusal(kClip, {"run.micro_batch=4"}),
               HasSubstr("run.global_batch=8, but run.micro_batch=4 x dp=1"));
-  EXPECT_THAT(refusal(kClip, {"run.micro_batch=2"}, 2),
+  EXPECT_THAT(tower_refusal(kClip, {"run.micro_batch=2"}, 2),
               HasSubstr("set run.micro_batch=4 or run.global_batch=4"));
-  EXPECT_THAT(refusal(kClip, {"run.micro_batch=4", "parallel.pp=2"}, 2),
+  EXPECT_THAT(tower_refusal(kClip, {"run.micro_batch=4", "parallel.pp=2"}, 2),
               HasSubstr("set run.micro_batch=8 or run.global_batch=4"));
-  EXPECT_EQ(resolved(kClip, {"parallel.pp=2"}, 2).parallel.pp, 2);
+  EXPECT_EQ(resolved_tower(kClip, {"parallel.pp=2"}, 2).parallel.pp, 2);
 }
 
 }  // namespace

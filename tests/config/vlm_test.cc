@@ -13,50 +13,48 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-Job job_of(const std::vector<std::string>& sets) {
+Job vlm_job(const std::vector<std::string>& sets) {
   Job job;
   for (const char* set : {"model.family=vlm", "data.source=scenes"}) apply_set(job, set);
   for (const std::string& set : sets) apply_set(job, set);
   return job;
 }
 
-Job resolved(const std::vector<std::string>& sets) { return resolve(job_of(sets), 1, {}); }
+Job vlm_resolved(const std::vector<std::string>& sets) { return resolve(vlm_job(sets), 1, {}); }
 
-std::string refusal(const std::vector<std::string>& sets) {
-  return usage_error_of([&] { resolved(sets); });
+std::string vlm_refusal(const std::vector<std::string>& sets) {
+  return usage_error_of([&] { vlm_resolved(sets); });
 }
 
 TEST(Vlm, TheTowerIsReadAtALayerFromEitherEnd) {
-  EXPECT_EQ(blocks_read(resolved({})), 3);
-  EXPECT_FALSE(reads_last(resolved({})));
-  EXPECT_TRUE(reads_last(resolved({"vlm.layer=-1"})));
-  EXPECT_EQ(blocks_read(resolved({"vlm.layer=0"})), 1);
-  EXPECT_THAT(refusal({"vlm.layer=4"}), HasSubstr("vlm.layer=4"));
-  EXPECT_THAT(refusal({"vlm.layer=-5"}), HasSubstr("needs -4 to 3"));
+  EXPECT_EQ(blocks_read(vlm_resolved({})), 3);
+  EXPECT_FALSE(reads_last(vlm_resolved({})));
+  EXPECT_TRUE(reads_last(vlm_resolved({"vlm.layer=-1"})));
+  EXPECT_EQ(blocks_read(vlm_resolved({"vlm.layer=0"})), 1);
+  EXPECT_THAT(vlm_refusal({"vlm.layer=4"}), HasSubstr("vlm.layer=4"));
+  EXPECT_THAT(vlm_refusal({"vlm.layer=-5"}), HasSubstr("needs -4 to 3"));
 }
 
 TEST(Vlm, QueriesTakeThePlaceOfATilesTokens) {
-  EXPECT_EQ(tile_tokens(resolved({})), 16);
-  EXPECT_EQ(tile_tokens(resolved({"projector.kind=perceiver", "projector.queries=5"})), 5);
-  EXPECT_EQ(resolved({"projector.kind=qformer"}).projector.hidden, 128);
-  EXPECT_EQ(resolved({}).model.vocab, kVlmVocab);
+  EXPECT_EQ(tile_tokens(vlm_resolved({})), 16);
+  EXPECT_EQ(tile_tokens(vlm_resolved({"projector.kind=perceiver", "projector.queries=5"})), 5);
+  EXPECT_EQ(vlm_resolved({"projector.kind=qformer"}).projector.hidden, 128);
+  EXPECT_EQ(vlm_resolved({}).model.vocab, kVlmVocab);
 }
 
 TEST(Vlm, WhatDoesNotFitIsRefused) {
-  EXPECT_THAT(refusal({"projector.queries=5"}), HasSubstr("projector.kind"));
-  EXPECT_THAT(refusal({"projector.kind=perceiver", "projector.hidden=64"}),
+  EXPECT_THAT(vlm_refusal({"projector.queries=5"}), HasSubstr("projector.kind"));
+  EXPECT_THAT(vlm_refusal({"projector.kind=perceiver", "projector.hidden=64"}),
               HasSubstr("vision.hidden=128"));
-  EXPECT_THAT(refusal({"projector.kind=qformer", "projector.heads=5"}),
+  EXPECT_THAT(vlm_refusal({"projector.kind=qformer", "projector.heads=5"}),
               HasSubstr("projector.heads=5"));
-  EXPECT_THAT(refusal({"vision.pooling=attention"}), HasSubstr("vision.pooling"));
-  EXPECT_THAT(refusal({"data.source=text"}), HasSubstr("data.source=scenes"));
-  EXPECT_THAT(refusal({"vision.frames=2"}), HasSubstr("no use for it"));
-  EXPECT_THAT(refusal({"data.documents=true"}), HasSubstr("data.documents"));
-  EXPECT_THAT(refusal({"model.vocab=256"}), HasSubstr("258"));
-  EXPECT_THAT(refusal({"lora.rank=2"}), HasSubstr("no adapters"));
-  EXPECT_THAT(usage_error_of([] {
-                resolve(job_of({"parallel.cp=2"}), 2, {});
-              }),
+  EXPECT_THAT(vlm_refusal({"vision.pooling=attention"}), HasSubstr("vision.pooling"));
+  EXPECT_THAT(vlm_refusal({"data.source=text"}), HasSubstr("data.source=scenes"));
+  EXPECT_THAT(vlm_refusal({"vision.frames=2"}), HasSubstr("no use for it"));
+  EXPECT_THAT(vlm_refusal({"data.documents=true"}), HasSubstr("data.documents"));
+  EXPECT_THAT(vlm_refusal({"model.vocab=256"}), HasSubstr("258"));
+  EXPECT_THAT(vlm_refusal({"lora.rank=2"}), HasSubstr("no adapters"));
+  EXPECT_THAT(usage_error_of([] { resolve(vlm_job({"parallel.cp=2"}), 2, {}); }),
               HasSubstr("parallel.cp=2"));
 }
 
@@ -69,10 +67,11 @@ TEST(Mrope, SectionsShareOutAHeadsFrequencies) {
   for (const std::int64_t axis : qwen) ++counted[static_cast<std::size_t>(axis)];
   EXPECT_THAT(counted, ElementsAre(24, 20, 20));
   EXPECT_THAT(std::vector(qwen.end() - 4, qwen.end()), ElementsAre(0, 0, 0, 0));
-  EXPECT_EQ(resolved({"vlm.mrope=4,2,2"}).vlm.mrope, "4,2,2");
-  EXPECT_THAT(refusal({"vlm.mrope=4,2,3"}), HasSubstr("shares out 9 frequencies"));
+  EXPECT_EQ(vlm_resolved({"vlm.mrope=4,2,2"}).vlm.mrope, "4,2,2");
+  EXPECT_THAT(vlm_refusal({"vlm.mrope=4,2,3"}), HasSubstr("shares out 9 frequencies"));
   for (const char* broken : {"4,4", "4,2,2,", "4,2,x", "-4,10,2", "4,2,2 mixed"})
-    EXPECT_THAT(refusal({std::string("vlm.mrope=") + broken}), HasSubstr("needs the frequencies"));
+    EXPECT_THAT(vlm_refusal({std::string("vlm.mrope=") + broken}),
+                HasSubstr("needs the frequencies"));
 }
 
 }  // namespace

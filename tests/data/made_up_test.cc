@@ -1,4 +1,6 @@
 // Made-up samples: functions of their numbers, with labels and captions that say what is to be seen.
+#include "trireme/config/made_up.h"
+
 #include <ATen/ops/cat.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +10,6 @@
 #include <map>
 #include <set>
 
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
 #include "trireme/data/made_up_images.h"
 
@@ -17,8 +18,8 @@ namespace {
 
 config::Job job_of(const std::vector<std::string>& sets) {
   config::Job job;
-  for (const char* set : {"run.global_batch=8", "run.micro_batch=8", "data.samples=100",
-                          "data.validation=0.1"})
+  for (const char* set :
+       {"run.global_batch=8", "run.micro_batch=8", "data.samples=100", "data.validation=0.1"})
     config::apply_set(job, set);
   for (const std::string& set : sets) config::apply_set(job, set);
   return config::resolve(job, 1, config::made_up(job.data.source)->facts);
@@ -105,8 +106,7 @@ TEST(Stripes, LabelsAreWhatIsToBeSeen) {
     seen.insert(static_cast<std::int64_t>(label));
     EXPECT_NEAR(repeats(0, 2), label == Pattern::kRows ? 1 : -1, 0.1);
     EXPECT_NEAR(repeats(2, 0), label == Pattern::kColumns ? 1 : -1, 0.1);
-    EXPECT_NEAR(repeats(2, 2),
-                label == Pattern::kRows || label == Pattern::kColumns ? -1 : 1, 0.1);
+    EXPECT_NEAR(repeats(2, 2), label == Pattern::kRows || label == Pattern::kColumns ? -1 : 1, 0.1);
     const double rises = repeats(1, -1), falls = repeats(1, 1);
     EXPECT_EQ(rises > 0.9, label == Pattern::kRising);
     EXPECT_EQ(falls > 0.9, label == Pattern::kFalling);
@@ -136,8 +136,9 @@ TEST(Scenes, CaptionsSayWhatIsToBeSeen) {
     for (std::int64_t i = 0; i < sample[2].item<std::int64_t>(); ++i)
       text.push_back(static_cast<char>(sample[1][0][i].item<std::int64_t>()));
     EXPECT_EQ(text, made.caption());
-    EXPECT_EQ(sample[1][0].narrow(0, std::ssize(text), 60 - std::ssize(text)).sum().item<std::int64_t>(),
-              0);
+    EXPECT_EQ(
+        sample[1][0].narrow(0, std::ssize(text), 60 - std::ssize(text)).sum().item<std::int64_t>(),
+        0);
     std::set<std::int64_t> taken;
     for (const Thing& thing : made.things) {
       taken.insert(thing.quarter);

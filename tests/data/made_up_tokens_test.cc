@@ -60,7 +60,8 @@ TEST(MadeUpTokens, AffineTermsFollowOneRule) {
 }
 
 TEST(MadeUpTokens, BatchesAreTheirSamplesAndTargetsTheNextTokens) {
-  for (const config::DataSource source : {config::DataSource::kWords, config::DataSource::kAffine}) {
+  for (const config::DataSource source :
+       {config::DataSource::kWords, config::DataSource::kAffine}) {
     const Sources sources = open_sources(job(source), {});
     const auto batch = sources.train->batch(5, 3);
     ASSERT_EQ(batch.size(), 2U);

@@ -68,9 +68,11 @@ TEST(Questions, TheAnswerIsWhatTheImageShows) {
       const auto row = static_cast<std::int64_t>(i) / asked.columns;
       const auto column = static_cast<std::int64_t>(i) % asked.columns;
       const auto shines = [&](int channel) {
-        return image[channel][row * block + block / 2][column * block + block / 2].item<float>() > 0;
+        return image[channel][row * block + block / 2][column * block + block / 2].item<float>() >
+               0;
       };
-      const std::string seen = {shines(0) ? '1' : '0', shines(1) ? '1' : '0', shines(2) ? '1' : '0'};
+      const std::string seen = {shines(0) ? '1' : '0', shines(1) ? '1' : '0',
+                                shines(2) ? '1' : '0'};
       const std::map<char, std::string> colours = {{'r', "100"}, {'g', "010"}, {'b', "001"},
                                                    {'y', "110"}, {'c', "011"}, {'m', "101"}};
       EXPECT_EQ(seen, colours.at(asked.answer[i]));
@@ -179,6 +181,29 @@ TEST(QuestionSource, MropePlacesTextBehindTheLargestPlaceOfAnImage) {
     return;
   }
   ADD_FAILURE() << "no square among the first";
+}
+
+TEST(QuestionSource, APromptIsTheBeginningOfItsSample) {
+  const config::Job job = job_of({"vlm.mrope=4,2,2"});
+  int compared = 0;
+  for (std::int64_t number = 0; number < 12; ++number) {
+    const Question asked = question(job.data.seed, number);
+    if (!asked.before.empty()) continue;
+    const at::Tensor image =
+        asked.has_image() ? draw(asked, 32, job.data.seed, number) : at::Tensor();
+    const std::vector<at::Tensor> sample = questions_batch(job, std::vector{number});
+    const std::vector<at::Tensor> prompt =
+        prompt_batch(job, image, asked.question, {asked.answer[0]});
+    const std::int64_t length = prompt[0].size(1);
+    for (const std::size_t input : {0, 2, 4})
+      EXPECT_TRUE(at::equal(prompt[input], sample[input].narrow(1, 0, length))) << input;
+    EXPECT_TRUE(at::equal(prompt[3], sample[3]));
+    // What follows is the answer's second token, or its end.
+    EXPECT_EQ(sample[1][0][length - 1].item<std::int64_t>(),
+              asked.answer.size() > 1 ? asked.answer[1] : config::kEndToken);
+    ++compared;
+  }
+  EXPECT_GT(compared, 3);
 }
 
 TEST(QuestionSource, ATooShortSequenceIsRefused) {

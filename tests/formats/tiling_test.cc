@@ -29,9 +29,9 @@ TEST(Tiling, TokensOfAnImageAreThoseOfLlava) {
     ImageSize image;
     std::int64_t kept, all;
   };
-  for (const Row& row : {Row{{640, 480}, 2340, 2880}, Row{{480, 640}, 2352, 2880},
-                         Row{{1920, 1080}, 1948, 2880}, Row{{1000, 300}, 2182, 2304},
-                         Row{{672, 672}, 2928, 2880}, Row{{336, 336}, 1176, 1728}}) {
+  for (const Row& row :
+       {Row{{640, 480}, 2340, 2880}, Row{{480, 640}, 2352, 2880}, Row{{1920, 1080}, 1948, 2880},
+        Row{{1000, 300}, 2182, 2304}, Row{{672, 672}, 2928, 2880}, Row{{336, 336}, 1176, 1728}}) {
     EXPECT_EQ(kept_tokens(row.image), row.kept) << row.image.width << " x " << row.image.height;
     EXPECT_EQ(all_tokens(row.image), row.all) << row.image.width << " x " << row.image.height;
   }

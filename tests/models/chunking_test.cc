@@ -27,7 +27,9 @@ at::Tensor drawn(std::vector<std::int64_t> shape, std::uint64_t seed) {
   return at::randn(shape, at::make_generator<at::CPUGeneratorImpl>(seed), kF64);
 }
 
-double apart(const at::Tensor& a, const at::Tensor& b) { return (a - b).abs().max().item<double>(); }
+double apart(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).abs().max().item<double>();
+}
 
 // Sequences of these lengths.
 at::Tensor starts_of(const std::vector<std::int64_t>& lengths) {
@@ -227,8 +229,7 @@ at::Tensor naive_mamba(const at::Tensor& u, const MambaNumbers& numbers) {
       memory = decay * memory +
                step * x.unsqueeze(1) * active[t].narrow(0, sizes.inner, state).unsqueeze(0);
       y[t].narrow(0, h * width, width) =
-          at::matmul(memory, active[t].narrow(0, sizes.inner + state, state)) +
-          params.skip[h] * x;
+          at::matmul(memory, active[t].narrow(0, sizes.inner + state, state)) + params.skip[h] * x;
     }
   }
   const at::Tensor z = projected.narrow(1, 0, sizes.inner);

@@ -68,8 +68,8 @@ TEST(AxialRotary, ScoresKnowDistancesAloneUnlessCompatible) {
 }
 
 TEST(AxialRotary, ChannelsAreSharedByAxesInOrder) {
-  for (const auto& [head, width] : {std::pair(64, 20), std::pair(80, 26), std::pair(88, 28),
-                                    std::pair(32, 10)})
+  for (const auto& [head, width] :
+       {std::pair(64, 20), std::pair(80, 26), std::pair(88, 28), std::pair(32, 10)})
     for (int axis = 0; axis < 3; ++axis) {
       at::Tensor where = at::zeros({1, 3}, at::kLong);
       where[0][axis] = 1;
@@ -145,7 +145,8 @@ at::Tensor plainly_turned(const at::Tensor& x, const at::Tensor& where) {  // [b
   for (std::int64_t axis = 0; axis < where.size(1); ++axis)
     for (std::int64_t i = 0; i < width / 2; ++i) {
       const at::Tensor angle =
-          where.select(1, axis).to(at::kDouble) * std::pow(1e4, -2.0 * static_cast<double>(i) / static_cast<double>(width));
+          where.select(1, axis).to(at::kDouble) *
+          std::pow(1e4, -2.0 * static_cast<double>(i) / static_cast<double>(width));
       const std::int64_t even = axis * width + 2 * i;
       const at::Tensor a = x.select(3, even), b = x.select(3, even + 1);
       y.select(3, even).copy_(a * angle.cos() - b * angle.sin());
@@ -167,7 +168,8 @@ at::Tensor plain_block(const at::Tensor& x, const Tensors& p, const arch::Encode
   at::Tensor score =
       at::matmul(heads[0], heads[1].transpose(2, 3)) / std::sqrt(static_cast<double>(d / h));
   if (encoder.causal) score = score + at::full({t, t}, -INFINITY, at::kDouble).triu(1);
-  const at::Tensor mixed = at::matmul(at::softmax(score, -1), heads[2]).transpose(1, 2).reshape({b, t, d});
+  const at::Tensor mixed =
+      at::matmul(at::softmax(score, -1), heads[2]).transpose(1, 2).reshape({b, t, d});
   const at::Tensor y = x + at::matmul(mixed, p[4].t()) + p[5];
   const at::Tensor up = at::matmul(plainly_normed(y, p[6], p[7]), p[8].t()) + p[9];
   return y + at::matmul(plainly_activated(up, encoder.activation), p[10].t()) + p[11];
@@ -203,7 +205,8 @@ TEST_P(Block, IsItsFormulaWithItsGradients) {
   const Tensors values = drawn(encoder);
   Tensors ours = leaves(values), plain = leaves(values);
   const at::Tensor x = normal({2, 70, 24}, 3), seed = normal({2, 70, 24}, 4);
-  const at::Tensor x_ours = x.clone().requires_grad_(true), x_plain = x.clone().requires_grad_(true);
+  const at::Tensor x_ours = x.clone().requires_grad_(true),
+                   x_plain = x.clone().requires_grad_(true);
   const at::Tensor y = run_block(encoder, always(sight), ours, {x_ours});
   const at::Tensor expected = plain_block(x_plain, plain, encoder, where);
   EXPECT_LT(apart(y, expected), 1e-13);
@@ -231,18 +234,18 @@ TEST(PackedBlock, IsEachSequenceAlone) {
   Tensors packed_params = leaves(values), alone_params = leaves(values);
   const at::Tensor x_packed = x.clone().requires_grad_(true);
   const at::Tensor ends = torch::tensor({0, 1, 18, 27, 67, 70}, at::kInt);
-  const at::Tensor y = run_block(encoder, packed(8, RotaryPairs::kExact), packed_params,
-                                 {x_packed, where, ends});
+  const at::Tensor y =
+      run_block(encoder, packed(8, RotaryPairs::kExact), packed_params, {x_packed, where, ends});
   EXPECT_EQ(y.sizes(), x.sizes());
   y.backward(seed);
   std::int64_t first = 0;
   for (const std::int64_t length : lengths) {
     const at::Tensor one = x.narrow(0, first, length).unsqueeze(0).clone().requires_grad_(true);
-    const at::Tensor alone = run_block(
-        encoder,
-        always({.rotary = axial_rotary(where.narrow(0, first, length), 8, RotaryPairs::kExact,
-                                       at::kDouble)}),
-        alone_params, {one});
+    const at::Tensor alone =
+        run_block(encoder,
+                  always({.rotary = axial_rotary(where.narrow(0, first, length), 8,
+                                                 RotaryPairs::kExact, at::kDouble)}),
+                  alone_params, {one});
     EXPECT_LT(apart(y.narrow(0, first, length), alone[0]), 1e-13) << length;
     alone.backward(seed.narrow(0, first, length).unsqueeze(0));
     EXPECT_LT(apart(x_packed.grad().narrow(0, first, length), one.grad()[0]), 1e-12) << length;
@@ -294,8 +297,9 @@ TEST(BlockOnTensorRanks, IsTheBlockOfOne) {
     EXPECT_LT(apart(y, y_one), 1e-13);
     EXPECT_LT(apart(own.grad(), x_one.grad()), 1e-12);
     for (std::size_t i = 0; i < specs.size(); ++i)
-      EXPECT_LT((params[i].grad() - local(whole[i].grad(), specs[i], rank, 2)).norm().item<double>(),
-                1e-12 * (1 + params[i].grad().norm().item<double>()))
+      EXPECT_LT(
+          (params[i].grad() - local(whole[i].grad(), specs[i], rank, 2)).norm().item<double>(),
+          1e-12 * (1 + params[i].grad().norm().item<double>()))
           << specs[i].name;
   });
 }
@@ -310,7 +314,8 @@ TEST(NarrowBlock, KeepsStatisticsWide) {
     Tensors params;
     for (const at::Tensor& value : values) params.push_back(value.to(type));
     const at::ScalarType turned = type == at::kDouble ? at::kDouble : at::kFloat;
-    return run_block(encoder, always({.rotary = axial_rotary(where, 8, RotaryPairs::kExact, turned)}),
+    return run_block(encoder,
+                     always({.rotary = axial_rotary(where, 8, RotaryPairs::kExact, turned)}),
                      params, {x.to(type)})
         .to(at::kDouble);
   };

@@ -22,11 +22,12 @@ config::Job hnet_job(const std::string& layout, DType compute = DType::kF64) {
   const bool nested = layout.find('[') != layout.rfind('[');
   config::Job job;
   job.model = {.family = config::Family::kHnet, .vocab = 61, .seq_len = 24, .init_std = 0.3};
-  job.hnet = {.layout = layout,
-              .hidden = nested ? "32,32,64" : "32,64",
-              .heads = nested ? "2,2,4" : "2,4",
-              .ffn = layout[0] == 'm' ? (nested ? "0,40,48" : "0,48") : (nested ? "24,40,48" : "24,48"),
-              .ratio = nested ? "3,2" : "3"};
+  job.hnet = {
+      .layout = layout,
+      .hidden = nested ? "32,32,64" : "32,64",
+      .heads = nested ? "2,2,4" : "2,4",
+      .ffn = layout[0] == 'm' ? (nested ? "0,40,48" : "0,48") : (nested ? "24,40,48" : "24,48"),
+      .ratio = nested ? "3,2" : "3"};
   job.precision.compute = compute;
   job.run.micro_batch = 2;
   job.run.global_batch = 2;
@@ -72,7 +73,8 @@ class Whole {
     for (std::size_t n = 0; n < model_.blocks.size(); ++n) {
       const plan::Node& node = model_.spec.program.nodes[n];
       std::vector<at::Tensor> reads;
-      for (const plan::ValueId id : node.reads) reads.push_back(values[static_cast<std::size_t>(id)]);
+      for (const plan::ValueId id : node.reads)
+        reads.push_back(values[static_cast<std::size_t>(id)]);
       const exec::BlockContext context{.node = static_cast<int>(n),
                                        .counts = node.loss ? &counts : nullptr};
       const auto written = model_.blocks[n]->forward(reads, context);
@@ -135,8 +137,9 @@ TEST(Hnet, DocumentsOfASampleAreAsIfEachWereAlone) {
   positions.narrow(1, 9, 15).sub_(9);
   double loss = 0;
   for (const auto& [first, count] : {std::pair(0, 9), std::pair(9, 15)})
-    loss += Whole::loss(alone.run({tokens.narrow(1, first, count), targets.narrow(1, first, count)}))
-                .item<double>();
+    loss +=
+        Whole::loss(alone.run({tokens.narrow(1, first, count), targets.narrow(1, first, count)}))
+            .item<double>();
   EXPECT_NEAR(Whole::loss(within.run({tokens, targets, positions})).item<double>(), loss, 1e-11);
 }
 

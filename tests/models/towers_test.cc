@@ -171,9 +171,21 @@ TEST(AttentionPooling, IsItsFormula) {
       "clip", {"contrastive.loss=siglip", "vision.pooling=attention", "contrastive.width=24"});
   ImageFeatures head(job.vision, std::make_shared<Across>(job.model));
   Tensors p;
-  for (const std::vector<std::int64_t>& shape : std::vector<std::vector<std::int64_t>>{
-           {24}, {24}, {1, 24}, {24, 24}, {24}, {48, 24}, {48}, {24, 24}, {24}, {24}, {24},
-           {40, 24}, {40}, {24, 40}, {24}})
+  for (const std::vector<std::int64_t>& shape : std::vector<std::vector<std::int64_t>>{{24},
+                                                                                       {24},
+                                                                                       {1, 24},
+                                                                                       {24, 24},
+                                                                                       {24},
+                                                                                       {48, 24},
+                                                                                       {48},
+                                                                                       {24, 24},
+                                                                                       {24},
+                                                                                       {24},
+                                                                                       {24},
+                                                                                       {40, 24},
+                                                                                       {40},
+                                                                                       {24, 40},
+                                                                                       {24}})
     p.push_back(normal(shape, 20 + p.size(), 0.4));
   head.bind(p);
   const at::Tensor x = normal({2, 9, 24}, 3);
@@ -191,8 +203,7 @@ TEST(AttentionPooling, IsItsFormula) {
       const auto own = [&](const at::Tensor& y) { return y.narrow(-1, 8 * head_of, 8); };
       const at::Tensor keys = own(kv[sample].narrow(1, 0, 24)),
                        values = own(kv[sample].narrow(1, 24, 24));
-      const at::Tensor chance =
-          at::softmax(at::matmul(keys, own(query)[0]) / std::sqrt(8.0), 0);
+      const at::Tensor chance = at::softmax(at::matmul(keys, own(query)[0]) / std::sqrt(8.0), 0);
       own(mixed[sample]).copy_(at::matmul(chance, values));
     }
   const at::Tensor y = at::matmul(mixed, p[7].t()) + p[8];
@@ -227,8 +238,8 @@ TEST(ContrastiveLoss, OfClipIsKnownForOneHotFeatures) {
   // Pairs that are mixed up.
   const at::Tensor features = at::eye(3, at::kDouble);
   exec::Counts counts(1);
-  const double crossed = contrastive(config::ContrastiveLoss::kClip, features,
-                                     features.roll(1, 0), {number(0)}, &counts);
+  const double crossed = contrastive(config::ContrastiveLoss::kClip, features, features.roll(1, 0),
+                                     {number(0)}, &counts);
   EXPECT_NEAR(crossed / 3, std::log(2 + M_E), 1e-12);
   EXPECT_EQ(counts.all()[0].sum, 0);
 }
@@ -256,7 +267,8 @@ TEST(ContrastiveLoss, ScalesLogitsByAHundredAtMost) {
   const at::Tensor images = normal({5, 4}, 1), captions = normal({5, 4}, 2);
   const auto at_scale = [&](double s) {
     const at::Tensor scale = number(s).requires_grad_(true);
-    ContrastiveLoss block(config::ContrastiveLoss::kClip, std::make_shared<Across>(config::Model{}));
+    ContrastiveLoss block(config::ContrastiveLoss::kClip,
+                          std::make_shared<Across>(config::Model{}));
     block.bind({scale});
     const at::Tensor loss = block.forward({images, captions}, {})[0];
     loss.backward();

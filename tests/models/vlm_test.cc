@@ -11,9 +11,11 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "tests/harness/bound_model.h"
 #include "trireme/arch/describe.h"
 #include "trireme/config/resolve.h"
 #include "trireme/models/build.h"
+#include "trireme/models/generate.h"
 #include "trireme/models/projector.h"
 
 namespace trireme::models {
@@ -38,8 +40,8 @@ Tensors params_of(const arch::ModelSpec& spec, const std::string& node) {
     if (spec.program.nodes[n].name != node) continue;
     Tensors params;
     for (const arch::ParamRef& ref : spec.node_params[n]) {
-      const arch::ParamSpec& param =
-          spec.units[static_cast<std::size_t>(ref.unit)].params[static_cast<std::size_t>(ref.param)];
+      const arch::ParamSpec& param = spec.units[static_cast<std::size_t>(ref.unit)]
+                                         .params[static_cast<std::size_t>(ref.param)];
       at::Tensor values = at::randn(param.shape, at::kDouble) * 0.3;
       if (param.init.kind == arch::Init::Kind::kOnes) values = 1 + values;
       params.push_back(values);
@@ -51,9 +53,8 @@ Tensors params_of(const arch::ModelSpec& spec, const std::string& node) {
 }
 
 TEST(Projector, APerceiverWhoseAttentionWritesNothingDoesNotSee) {
-  const config::Job job =
-      job_of({"projector.kind=perceiver", "projector.queries=1", "projector.layers=2",
-              "projector.heads=2"});
+  const config::Job job = job_of({"projector.kind=perceiver", "projector.queries=1",
+                                  "projector.layers=2", "projector.heads=2"});
   const arch::ModelSpec spec = arch::describe(job);
   Tensors params = params_of(spec, "projector");
   const auto zero = [&](std::string_view ending) {
@@ -83,8 +84,9 @@ TEST(Projector, APerceiverWhoseAttentionWritesNothingDoesNotSee) {
 }
 
 TEST(Projector, QueriesOfAQFormerSeeTheirOwnTileAlone) {
-  const config::Job job = job_of({"projector.kind=qformer", "projector.queries=3",
-                                  "projector.layers=3", "projector.heads=2", "projector.hidden=16"});
+  const config::Job job =
+      job_of({"projector.kind=qformer", "projector.queries=3", "projector.layers=3",
+              "projector.heads=2", "projector.hidden=16"});
   Projector projector(job, std::make_shared<Across>(job.model));
   projector.bind(params_of(arch::describe(job), "projector"));
   const at::Tensor tiles = at::randn({4, 16, 24}, at::kDouble);
@@ -131,7 +133,8 @@ TEST(Mrope, PureTextIsTurnedAsByOnePosition) {
     const config::Job mrope = job_of({"vlm.qk_norm=true", sections});
     const Tensors params = params_of(arch::describe(plain), "block.0");
     const at::Tensor x = at::randn({1, 12, 32}, at::kDouble);
-    const at::Tensor text = at::arange(12, at::kLong).view({1, 12, 1}).expand({1, 12, 3}).contiguous();
+    const at::Tensor text =
+        at::arange(12, at::kLong).view({1, 12, 1}).expand({1, 12, 3}).contiguous();
     const at::Tensor wanted = block_at(plain, params, x, {});
     EXPECT_LT((block_at(mrope, params, x, text) - wanted).abs().max().item<double>(), 1e-13);
     at::Tensor image = text.clone();
@@ -174,6 +177,31 @@ TEST(AnswerHead, CountsAnswersOfWhichAllTokensAreRight) {
   EXPECT_EQ(counts.all()[0].of, 2);
   EXPECT_EQ(counts.all()[1].sum, 3);
   EXPECT_EQ(counts.all()[1].of, 4);
+}
+
+TEST(Generate, AProgramOfManyInputsGivesTheLogitsOfItsChain) {
+  config::Job llama;
+  llama.model = {.family = config::Family::kLlama,
+                 .layers = 2,
+                 .hidden = 16,
+                 .heads = 2,
+                 .kv_heads = 2,
+                 .ffn = 32,
+                 .vocab = 31,
+                 .seq_len = 8};
+  const harness::BoundModel chain(build(llama), at::kDouble);
+  const at::Tensor tokens = at::tensor({3, 1, 4, 1, 5}, at::kLong).view({1, 5});
+  EXPECT_TRUE(at::equal(logits_behind(chain.model(), {tokens, tokens}),
+                        next_logits(chain.model(), {3, 1, 4, 1, 5}, 8)));
+  // Tiles change what a vision-language model says behind them.
+  const harness::BoundModel sees(build(job_of({})), at::kDouble);
+  const at::Tensor visual = at::tensor({-1, 0, 17, -2, -1}, at::kLong).view({1, 5});
+  const auto behind = [&](const at::Tensor& tiles) {
+    return logits_behind(sees.model(), {tokens, tokens, visual, tiles});
+  };
+  const at::Tensor tiles = at::randn({2, 3, 32, 32}, at::kFloat);
+  EXPECT_TRUE(at::equal(behind(tiles), behind(tiles)));
+  EXPECT_FALSE(at::equal(behind(tiles), behind(-tiles)));
 }
 
 }  // namespace

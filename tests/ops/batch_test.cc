@@ -17,7 +17,8 @@ namespace {
 // Of a rank: what its own rows have to do with all of them; not the same on every rank.
 at::Tensor loss(const at::Tensor& own, const at::Tensor& all, std::int64_t first) {
   const at::Tensor scores = at::matmul(own, all.t()).sin();
-  return (scores * at::arange(first + 1, first + 1 + own.size(0), own.options()).unsqueeze(1)).sum();
+  return (scores * at::arange(first + 1, first + 1 + own.size(0), own.options()).unsqueeze(1))
+      .sum();
 }
 
 TEST(GatherBatch, HasTheGradientOfTheSumOfAllLosses) {

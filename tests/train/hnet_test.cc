@@ -17,7 +17,8 @@ constexpr int kSteps = 2;
 config::Job hnet_job(const Sets& model, const Sets& layout = {}, DType compute = DType::kF64) {
   config::Job job;
   job.model = {.family = config::Family::kHnet, .vocab = 64, .seq_len = 24};
-  job.hnet = {.layout = "T1,[T1],T1", .hidden = "16,32", .heads = "2,4", .ffn = "24,40", .ratio = "3"};
+  job.hnet = {
+      .layout = "T1,[T1],T1", .hidden = "16,32", .heads = "2,4", .ffn = "24,40", .ratio = "3"};
   job.data.source = config::DataSource::kText;  // of random tokens
   job.optim.lr = 1e-2;
   job.precision.compute = compute;
@@ -30,9 +31,13 @@ config::Job hnet_job(const Sets& model, const Sets& layout = {}, DType compute =
 }
 
 const Sets kPlain = {};
-const Sets kNested = {"hnet.layout=T1,[T1,[T1],t1],T1", "hnet.hidden=16,16,32", "hnet.heads=2,2,4",
-                      "hnet.ffn=24,24,40", "hnet.ratio=3,2", "hnet.lr=2,1.5,0.5"};
-const Sets kMamba = {"hnet.layout=m1,[T1],m1", "hnet.hidden=32,32", "hnet.ffn=0,40"};
+const Sets kNested = {"hnet.layout=T1,[T1,[T1],t1],T1",
+                      "hnet.hidden=16,16,32",
+                      "hnet.heads=2,2,4",
+                      "hnet.ffn=24,24,40",
+                      "hnet.ratio=3,2",
+                      "hnet.lr=2,1.5,0.5"};
+const Sets kMamba = {"hnet.layout=m1,[T1],m1", "hnet.hidden=64,64", "hnet.ffn=0,40"};
 
 void expect_same(const Sets& model, const std::vector<Sets>& layouts, double tolerance) {
   const JobTrace one = run_job(hnet_job(model), kSteps);
@@ -55,15 +60,15 @@ void expect_same(const Sets& model, const std::vector<Sets>& layouts, double tol
 
 // Bit for bit, but for tp, whose ranks sum products of features in parts.
 TEST(HnetJobs, DataParallelLayoutsTrainTheSame) {
-  const std::vector<Sets> layouts = {
-      {"parallel.dp_shard=4"},
-      {"parallel.dp_shard=4", "parallel.zero=3"},
-      {"parallel.dp_shard=2", "parallel.dp_replicate=2", "parallel.zero=2", "recompute.policy=full"}};
+  const std::vector<Sets> layouts = {{"parallel.dp_shard=4"},
+                                     {"parallel.dp_shard=4", "parallel.zero=3"},
+                                     {"parallel.dp_shard=2", "parallel.dp_replicate=2",
+                                      "parallel.zero=2", "recompute.policy=full"}};
   for (const Sets& model : {kPlain, kNested, kMamba}) expect_same(model, layouts, 0);
 }
 
 TEST(HnetJobs, TensorParallelLayoutsTrainTheSame) {
-  for (const Sets& model : {kPlain, kNested})
+  for (const Sets& model : {kPlain, kNested, kMamba})
     expect_same(model, {{"parallel.tp=2"}, {"parallel.tp=2", "parallel.dp_shard=2"}}, 1e-12);
 }
 
@@ -88,13 +93,46 @@ TEST(HnetJobs, TrainInNarrowTypes) {
       const JobTrace exact = run_job(hnet_job(model), kSteps);
       const double tolerance = compute == DType::kF32 ? 1e-4 : 3e-2;
       EXPECT_NEAR(one.losses[0], exact.losses[0], tolerance);
-      EXPECT_EQ(run_job(hnet_job(model, {"parallel.dp_shard=2", "parallel.zero=3"}, compute), kSteps)
-                    .states,
-                one.states);
+      EXPECT_EQ(
+          run_job(hnet_job(model, {"parallel.dp_shard=2", "parallel.zero=3"}, compute), kSteps)
+              .states,
+          one.states);
       const JobTrace cut = run_job(hnet_job(model, {"parallel.pp=2"}, compute), kSteps);
       EXPECT_EQ(cut.losses, one.losses);
     }
 }
+
+// The mean of the model's metrics over a recipe's last ten steps, and of its loss.
+struct Ending {
+  double loss = 0;
+  std::vector<double> metrics;
+};
+Ending end_of(const std::string& recipe, int ranks) {
+  config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / recipe);
+  job.parallel.dp_shard = ranks;
+  const JobTrace trace = run_job(job, static_cast<int>(job.run.steps));
+  constexpr std::size_t kLast = 10;
+  Ending ending{.metrics = std::vector<double>(trace.counts[0].size())};
+  for (std::size_t step = trace.losses.size() - kLast; step < trace.losses.size(); ++step) {
+    ending.loss += trace.losses[step] / kLast;
+    for (std::size_t metric = 0; metric < ending.metrics.size(); ++metric) {
+      const exec::Counts::Count& count = trace.counts[step][metric];
+      ending.metrics[metric] += count.sum / count.of / kLast;
+    }
+  }
+  return ending;
+}
+
+// What no model gets below is 0.70 nats a byte.
+TEST(Recipes, TheTinyHnetLearnsWordsAndWhereChunksBegin) {
+  const Ending ending = end_of("hnet_tiny.yaml", 2);
+  EXPECT_LT(ending.metrics[0], 0.9);
+  EXPECT_GT(ending.metrics[0], 0.6);
+  EXPECT_GT(ending.metrics[1], 0.20);
+  EXPECT_LT(ending.metrics[1], 0.35);
+}
+
+TEST(Recipes, LlamaLearnsAffineSequences) { EXPECT_LT(end_of("llama_affine.yaml", 2).loss, 4.4); }
 
 }  // namespace
 }  // namespace trireme::train

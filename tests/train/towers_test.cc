@@ -5,6 +5,10 @@
 #include <cmath>
 
 #include "tests/harness/small_jobs.h"
+#include "trireme/comm/local/local_world.h"
+#include "trireme/config/made_up.h"
+#include "trireme/data/source.h"
+#include "trireme/train/job_session.h"
 
 namespace trireme::train {
 namespace {
@@ -19,10 +23,9 @@ constexpr int kSteps = 2;
 
 config::Job job_of(const Sets& model, const Sets& layout) {
   config::Job job;
-  for (const char* set :
-       {"vision.image=16", "vision.patch=4", "vision.hidden=24", "vision.heads=4",
-        "vision.layers=2", "precision.compute=fp64", "run.global_batch=4", "optim.eps=1e-4",
-        "optim.warmup_steps=0", "parallel.dp_shard=1"})
+  for (const char* set : {"vision.image=16", "vision.patch=4", "vision.hidden=24", "vision.heads=4",
+                          "vision.layers=2", "precision.compute=fp64", "run.global_batch=4",
+                          "optim.eps=1e-4", "optim.warmup_steps=0", "parallel.dp_shard=1"})
     config::apply_set(job, set);
   for (const std::string& set : model) config::apply_set(job, set);
   for (const std::string& set : layout) config::apply_set(job, set);
@@ -57,10 +60,14 @@ TEST(VitLayouts, TrainWhatOneRankTrains) {
 }
 
 Sets clip(const char* loss, const char* pooling) {
-  return {"model.family=clip",  "data.source=scenes",
-          "model.seq_len=55",   "model.hidden=16",
-          "model.heads=4",      "contrastive.width=12",
-          "run.micro_batch=4",  std::string("contrastive.loss=") + loss,
+  return {"model.family=clip",
+          "data.source=scenes",
+          "model.seq_len=55",
+          "model.hidden=16",
+          "model.heads=4",
+          "contrastive.width=12",
+          "run.micro_batch=4",
+          std::string("contrastive.loss=") + loss,
           std::string("vision.pooling=") + pooling};
 }
 
@@ -82,10 +89,10 @@ TEST(ClipLayouts, TrainWhatOneRankTrains) {
       EXPECT_LT(distance(one, run_job(job_of(model, layout), kSteps)), 1e-12)
           << harness::print(layout);
     // The batch matters: what two ranks would train that see their own halves alone.
-    EXPECT_GT(std::abs(run_job(job_of(model, {"run.global_batch=2", "run.micro_batch=2"}), 1)
-                           .losses[0] -
-                       one.losses[0]),
-              1e-3);
+    EXPECT_GT(
+        std::abs(run_job(job_of(model, {"run.global_batch=2", "run.micro_batch=2"}), 1).losses[0] -
+                 one.losses[0]),
+        1e-3);
   }
 }
 
@@ -98,8 +105,8 @@ TEST(ClipLayouts, EvaluateWhatOneRankDoes) {
 }
 
 TEST(TowersInNarrowTypes, StayNearFp64) {
-  for (const Sets& model :
-       {kVit + Sets{"vision.pooling=attention", "vision.positions=rotary"}, clip("clip", "class")}) {
+  for (const Sets& model : {kVit + Sets{"vision.pooling=attention", "vision.positions=rotary"},
+                            clip("clip", "class")}) {
     const JobTrace wide = run_job(job_of(model, {}), kSteps);
     for (const auto& [type, tolerance] : {std::pair("fp32", 1e-4), std::pair("bf16", 0.05)}) {
       const JobTrace narrow =
@@ -124,6 +131,42 @@ TEST(FrozenTowers, StayAsTheyAre) {
       moved += state != trained.states.at(name);
   }
   EXPECT_GT(moved, 5);
+}
+
+// Of held-out samples, once a recipe has run.
+double accuracy_of(const std::string& recipe, int world) {
+  const config::Job job =
+      config::resolve(harness::job_of(recipe, {}, {}), world,
+                      config::made_up(harness::job_of(recipe, {}, {}).data.source)->facts);
+  double right = 0, all = 0;
+  comm::run_local_ranks(world, 600, [&](comm::World& rank) {
+    JobSession session(job, rank);
+    const data::Sources sources = data::open_sources(job, {});
+    const auto from = [&](const data::Source& source) {
+      return JobSession::Load(
+          [&](std::int64_t first) { return source.batch(first, job.run.micro_batch); },
+          [&](std::int64_t first, std::int64_t count) { return source.weight(first, count); });
+    };
+    for (std::int64_t step = 0; step < job.run.steps; ++step)
+      session.train(step, false, from(*sources.train));
+    for (std::int64_t batch = 0; batch < sources.held_out->samples() / job.run.global_batch;
+         ++batch) {
+      const exec::StepResult result = session.evaluate(0, batch, from(*sources.held_out));
+      if (rank.rank() > 0) continue;
+      right += result.counts[0].sum;
+      all += result.counts[0].of;
+    }
+  });
+  EXPECT_EQ(all, 512);
+  return right / all;
+}
+
+TEST(Recipes, VitTinyTellsHeldOutPatternsApart) {
+  EXPECT_GT(accuracy_of("vit_tiny.yaml", 1), 0.95);
+}
+
+TEST(Recipes, ClipTinyFindsHeldOutCaptions_slow) {
+  EXPECT_GT(accuracy_of("clip_tiny.yaml", 2), 0.9);
 }
 
 }  // namespace

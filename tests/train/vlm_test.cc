@@ -28,13 +28,12 @@ struct Layout {
   const char* name;
   std::vector<std::string> sets;
 };
-const std::vector<Layout> kLayouts = {
-    {"dp 4", {"parallel.dp_shard=4"}},
-    {"ZeRO-3", {"parallel.dp_shard=4", "parallel.zero=3"}},
-    {"tp 2", {"parallel.tp=2"}},
-    {"pp 2", {"parallel.pp=2"}},
-    {"tp 2, dp 2", {"parallel.tp=2", "parallel.dp_shard=2"}},
-    {"pp 2, dp 2", {"parallel.pp=2", "parallel.dp_shard=2"}}};
+const std::vector<Layout> kLayouts = {{"dp 4", {"parallel.dp_shard=4"}},
+                                      {"ZeRO-3", {"parallel.dp_shard=4", "parallel.zero=3"}},
+                                      {"tp 2", {"parallel.tp=2"}},
+                                      {"pp 2", {"parallel.pp=2"}},
+                                      {"tp 2, dp 2", {"parallel.tp=2", "parallel.dp_shard=2"}},
+                                      {"pp 2, dp 2", {"parallel.pp=2", "parallel.dp_shard=2"}}};
 
 void expect_parity(const std::vector<std::string>& sets, const std::vector<Layout>& layouts) {
   const harness::JobTrace one = harness::run_job(job_of(sets), kSteps);
@@ -42,8 +41,7 @@ void expect_parity(const std::vector<std::string>& sets, const std::vector<Layou
   for (const Layout& layout : layouts) {
     std::vector<std::string> all = sets;
     all.insert(all.end(), layout.sets.begin(), layout.sets.end());
-    EXPECT_LT(harness::distance(one, harness::run_job(job_of(all), kSteps)), kTight)
-        << layout.name;
+    EXPECT_LT(harness::distance(one, harness::run_job(job_of(all), kSteps)), kTight) << layout.name;
   }
 }
 
@@ -83,7 +81,8 @@ TEST(VlmParity, BatchesWithoutAnyImageLeaveTheTowerAlone) {
   const harness::JobTrace before = harness::run_job(longer, 1), after = harness::run_job(longer, 3);
   int compared = 0, moved = 0;
   for (const auto& [name, values] : before.states) {
-    const bool sees = name.starts_with("vision_tower.") || name.starts_with("multi_modal_projector.");
+    const bool sees =
+        name.starts_with("vision_tower.") || name.starts_with("multi_modal_projector.");
     if (sees) {
       EXPECT_EQ(values, after.states.at(name)) << name;
     }
@@ -105,6 +104,20 @@ TEST(VlmPrecision, TrainsInNarrowTypes) {
   const double exact = harness::run_job(job_of({}), kSteps).losses.back();
   for (const char* type : {"precision.compute=fp32", "precision.compute=bf16"})
     EXPECT_NEAR(harness::run_job(job_of({type}), kSteps).losses.back(), exact, 0.05) << type;
+}
+
+// No sample comes twice within these steps: what a step counts, it counts of questions that it has not learnt from.
+TEST(Recipes, VlmTinyAnswersUnseenQuestions_slow) {
+  const config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / "vlm_tiny.yaml");
+  ASSERT_LE(job.run.steps * job.run.global_batch, job.data.samples);
+  const harness::JobTrace trace = harness::run_job(job, static_cast<int>(job.run.steps));
+  exec::Counts::Count exact;
+  for (auto step = trace.counts.end() - 20; step != trace.counts.end(); ++step) {
+    exact.sum += (*step)[0].sum;
+    exact.of += (*step)[0].of;
+  }
+  EXPECT_EQ(exact.of, 20 * job.run.global_batch);
+  EXPECT_GT(exact.sum / exact.of, 0.9);
 }
 
 }  // namespace

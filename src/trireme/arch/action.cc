@@ -14,6 +14,9 @@ namespace {
 using plan::UnitId;
 using plan::ValueId;
 
+// Not the names of the predictor of pretraining, which is another.
+constexpr char kParameters[] = "action_predictor.";
+
 class Predictor {
  public:
   Predictor(const config::Job& job, const PerRank& rank, const Training& training)
@@ -54,7 +57,7 @@ class Predictor {
     const std::int64_t features = job_.vision.hidden;
     const double std = job_.vision.init_std;
     const auto linear = [&](const std::string& name, std::int64_t out, std::int64_t in) {
-      return linear_params("predictor." + name, out, in, std);
+      return linear_params(kParameters + name, out, in, std);
     };
     // Extrinsics are of cameras that no source has yet: their encoder is there for checkpoints and has no gradient.
     embed_ = graph_.unit({.name = "predictor.embed",
@@ -64,13 +67,14 @@ class Predictor {
                                             linear("extrinsics_encoder", width, kExtrinsics)})});
     const Encoder encoder = action_encoder(job_, samples_, 1);
     for (std::int64_t layer = 0; layer < job_.action.layers; ++layer)
-      blocks_.push_back(
-          graph_.unit({.name = fmt::format("predictor.block.{}", layer),
-                       .params = block_params(
-                           encoder, fmt::format("predictor.predictor_blocks.{}.", layer), layer)}));
-    head_ = graph_.unit({.name = "predictor.head",
-                         .params = joined({norm_params("predictor.predictor_norm", width),
-                                           linear("predictor_proj", features, width)})});
+      blocks_.push_back(graph_.unit(
+          {.name = fmt::format("predictor.block.{}", layer),
+           .params = block_params(
+               encoder, fmt::format("{}predictor_blocks.{}.", kParameters, layer), layer)}));
+    head_ = graph_.unit(
+        {.name = "predictor.head",
+         .params = joined({norm_params(kParameters + std::string("predictor_norm"), width),
+                           linear("predictor_proj", features, width)})});
   }
 
   // One run over `frames` frames, of which the last `kept` frames' predictions are wanted: [samples, patches, features].

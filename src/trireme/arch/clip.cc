@@ -5,6 +5,7 @@
 
 #include "trireme/arch/flops.h"
 #include "trireme/arch/graph.h"
+#include "trireme/arch/layout.h"
 #include "trireme/arch/tower.h"
 #include "trireme/config/resolve.h"
 
@@ -24,7 +25,8 @@ ParamSpec learned_number(std::string name, double value) {
 
 // Of CLIP a scale of its own, from 1 / 0.07; of SigLIP from 10, and a bias that begins with every pair as none.
 std::vector<ParamSpec> loss_params(config::ContrastiveLoss loss) {
-  if (loss == config::ContrastiveLoss::kClip) return {learned_number("logit_scale", -std::log(0.07))};
+  if (loss == config::ContrastiveLoss::kClip)
+    return {learned_number("logit_scale", -std::log(0.07))};
   return {learned_number("logit_scale", std::log(10.0)), learned_number("logit_bias", -10)};
 }
 
@@ -40,8 +42,8 @@ class TwoTowers {
 
   ModelSpec build() && {
     const config::Vision& vision = job_.vision;
-    const plan::ValueId images = graph_.input(
-        "images", samples_ * 3 * vision.frames * vision.image * vision.image * 4);
+    const plan::ValueId images =
+        graph_.input("images", samples_ * 3 * vision.frames * vision.image * vision.image * 4);
     const plan::ValueId tokens = graph_.input("tokens", samples_ * job_.model.seq_len * 8);
     const plan::ValueId ends = graph_.input("ends", samples_ * 8);
     const plan::ValueId seen =
@@ -116,16 +118,17 @@ class TwoTowers {
         graph_.unit({.name = "loss", .params = loss_params(job_.contrastive.loss)});
     const auto spread = [&](plan::Exchange kind, int forward, int backward) {
       return plan::NodeExchange{.kind = kind,
-                                .axes = mesh::kDp,
+                                .axes = mesh_of(job_).real(mesh::kDp),
                                 .bytes = sides * all * width() * loss_bytes(rank_),
                                 .forward = forward,
                                 .backward = backward};
     };
     std::vector<plan::NodeExchange> exchanges;
     if (all > samples_)
-      exchanges = {spread(plan::Exchange::kAllGather, 1, 0),
-                   spread(plan::Exchange::kReduceScatter, 0,
-                          graph_.reached(seen) || graph_.reached(read))};
+      exchanges = {
+          spread(plan::Exchange::kAllGather, 1, 0),
+          spread(plan::Exchange::kReduceScatter, 0,
+                 graph_.reached(read) || (both && graph_.reached(seen)))};
     graph_.node(
         {.name = "loss", .reads = {seen, read}, .loss = true, .exchanges = std::move(exchanges)},
         {.saved_bytes = sides * (all * width() + 2 * samples_ * all) * loss_bytes(rank_),

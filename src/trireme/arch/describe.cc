@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "trireme/arch/action.h"
+#include "trireme/arch/arrcoc.h"
 #include "trireme/arch/clip.h"
 #include "trireme/arch/hnet.h"
 #include "trireme/arch/jepa.h"
@@ -23,12 +24,14 @@ ModelSpec family_spec(const config::Job& job, const PerRank& rank, const Trainin
   switch (job.model.family) {
     case config::Family::kGpt: return gpt_spec(job.model, rank, training);
     case config::Family::kLlama: return llama_spec(job.model, rank, training);
-    case config::Family::kJepa: return jepa_spec(job, rank, training);
+    case config::Family::kJepa:
+    case config::Family::kHvjepa: return jepa_spec(job, rank, training);
     case config::Family::kProbe: return probe_spec(job, rank, training);
     case config::Family::kJepaAc: return action_spec(job, rank, training);
     case config::Family::kVit: return vit_spec(job, rank, training);
     case config::Family::kClip: return clip_spec(job, rank, training);
     case config::Family::kHnet: return hnet_spec(job, rank, training);
+    case config::Family::kArrcoc: return arrcoc_spec(job, rank, training);
     case config::Family::kVlm: return vlm_spec(job, rank, training);
     default: break;
   }

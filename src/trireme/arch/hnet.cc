@@ -74,21 +74,21 @@ class Builder {
     std::vector<plan::ValueId> reads = {tokens_};
     if (positions_ >= 0) reads.push_back(positions_);
     const Sizes sizes = sizes_of(0, false);
-    const std::vector<plan::ValueId> written =
-        graph_.node({.name = "embed",
-                     .reads = std::move(reads),
-                     .exchanges = Exchanges(sizes, rank_).embed()},
-                    {}, {unit("embed", 0, params_.embed(job_.model.vocab))},
-                    {rows("bytes", stages_[0].hidden, 0), flags("starts.0", 0)});
+    const std::vector<plan::ValueId> written = graph_.node(
+        {.name = "embed", .reads = std::move(reads), .exchanges = Exchanges(sizes, rank_).embed()},
+        {}, {unit("embed", 0, params_.embed(job_.model.vocab))},
+        {rows("bytes", stages_[0].hidden, 0), flags("starts.0", 0)});
     x_ = written[0];
     carried_[0].starts = written[1];
   }
 
   void block(const HnetNode& node) {
     const std::size_t s = node.stage;
-    const std::string name = fmt::format(
-        "s{}.{}.{}", s,
-        node.decoder ? "decoder" : stages_[s].inner() ? "main" : "encoder", node.index);
+    const std::string name = fmt::format("s{}.{}.{}", s,
+                                         node.decoder         ? "decoder"
+                                         : stages_[s].inner() ? "main"
+                                                              : "encoder",
+                                         node.index);
     const plan::UnitId id = unit(name, s, params_.block(s, node.decoder, node.index));
     const TrainedBlock trained = trained_block(node, id);
     const Sizes most = sizes_of(s, false), likely = sizes_of(s, true);
@@ -100,26 +100,25 @@ class Builder {
     work.backward_flops.reset();
     work.parts.clear();  // none is computed again by itself
     work.split.reset();
-    x_ = graph_.node(
-        {.name = name,
-         .reads = {x_, carried_[s].starts},
-         .work = block_transients(as_model(s, false), most, rank_, trained),
-         .exchanges = Exchanges(most, rank_).block(trained)},
-        work, {id}, {rows(name + ".x", stages_[s].hidden, s)})[0];
+    x_ = graph_.node({.name = name,
+                      .reads = {x_, carried_[s].starts},
+                      .work = block_transients(as_model(s, false), most, rank_, trained),
+                      .exchanges = block_exchanges(node, trained)},
+                     work, {id}, {rows(name + ".x", stages_[s].hidden, s)})[0];
   }
 
   void route(std::size_t s) {
     const std::int64_t d = stages_[s].hidden;
     const std::string name = fmt::format("s{}.route", s);
-    const std::vector<plan::ValueId> written = graph_.node(
-        {.name = name, .reads = {x_, carried_[s].starts}},
-        linear_work(graph_, likely_rows(s), 2 * d * d, bytes_ * 5 * d),
-        {exact(unit(name, s, params_.route(s)))},
-        {rows(fmt::format("skip.{}", s), d, s),
-         rows(fmt::format("p.{}", s), exact_parts(rank_.compute), s),
-         flags(fmt::format("boundary.{}", s), s),
-         rows(fmt::format("chunks.{}", s), stages_[s + 1].hidden, s + 1),
-         flags(fmt::format("starts.{}", s + 1), s + 1)});
+    const std::vector<plan::ValueId> written =
+        graph_.node({.name = name, .reads = {x_, carried_[s].starts}},
+                    linear_work(graph_, likely_rows(s), 2 * d * d, bytes_ * 5 * d),
+                    {exact(unit(name, s, params_.route(s)))},
+                    {rows(fmt::format("skip.{}", s), d, s),
+                     rows(fmt::format("p.{}", s), exact_parts(rank_.compute), s),
+                     flags(fmt::format("boundary.{}", s), s),
+                     rows(fmt::format("chunks.{}", s), stages_[s + 1].hidden, s + 1),
+                     flags(fmt::format("starts.{}", s + 1), s + 1)});
     Carried& carried = carried_[s];
     carried.skip = written[0];
     carried.p = written[1];
@@ -140,11 +139,11 @@ class Builder {
     const Carried& carried = carried_[s];
     const std::int64_t d = stages_[s].hidden;
     const std::string name = fmt::format("s{}.join", s);
-    x_ = graph_.node({.name = name,
-                      .reads = {x_, carried_[s + 1].starts, carried.skip, carried.p,
-                                carried.boundary}},
-                     linear_work(graph_, likely_rows(s), d * d, bytes_ * 4 * d),
-                     {exact(unit(name, s, params_.join(s)))}, {rows(name + ".x", d, s)})[0];
+    x_ = graph_.node(
+        {.name = name,
+         .reads = {x_, carried_[s + 1].starts, carried.skip, carried.p, carried.boundary}},
+        linear_work(graph_, likely_rows(s), d * d, bytes_ * 4 * d),
+        {exact(unit(name, s, params_.join(s)))}, {rows(name + ".x", d, s)})[0];
   }
 
   void head() {
@@ -201,9 +200,7 @@ class Builder {
     for (std::size_t outer = 0; likely && outer < s; ++outer) count /= stages_[outer].ratio;
     return std::max(std::int64_t{1}, static_cast<std::int64_t>(std::llround(count)));
   }
-  std::int64_t likely_rows(std::size_t s) const {
-    return rank_.micro_batch * positions(s, true);
-  }
+  std::int64_t likely_rows(std::size_t s) const { return rank_.micro_batch * positions(s, true); }
 
   // As far as work and exchanges go a stage is a language model of its own.
   config::Model as_model(std::size_t s, bool likely) const {
@@ -241,6 +238,25 @@ class Builder {
     return block;
   }
 
+  // Of both branches, or of the one that there is; a Mamba-2 mixer's norm sums a number a row.
+  std::vector<plan::NodeExchange> block_exchanges(const HnetNode& node,
+                                                  const TrainedBlock& block) const {
+    std::vector<plan::NodeExchange> all =
+        Exchanges(sizes_of(node.stage, false), rank_).block(block);
+    if (node.letter == 't' || node.letter == 'm')
+      for (plan::NodeExchange& one : all) {
+        one.forward /= 2;
+        one.backward /= 2;
+      }
+    if (!attends(node) && rank_.tp > 1)
+      all.push_back({.kind = plan::Exchange::kAllReduce,
+                     .axes = mesh::Axis::kTp,
+                     .bytes = bytes_ * statistic(),
+                     .forward = 1,
+                     .backward = 1});
+    return all;
+  }
+
   // What a Mamba-2 mixer's layers and scan compute.
   double mixer_flops(const HnetNode& node, std::int64_t rows) const {
     if (attends(node)) return 0;
@@ -248,14 +264,15 @@ class Builder {
     const Mamba mamba(d);
     const auto numbers = static_cast<double>(mamba.projected() * d + d * mamba.inner +
                                              2 * mamba.inner * Mamba::kState);
-    return 2.0 * static_cast<double>(rows) * numbers;
+    return 2.0 * static_cast<double>(rows) * numbers / rank_.tp;
   }
 
   // What it keeps beside: several copies of what it projects to, and decays between the positions of a piece.
   std::int64_t mixer_saved(const HnetNode& node) const {
     if (attends(node)) return 0;
     const Mamba mamba(stages_[node.stage].hidden);
-    return bytes_ * (6 * mamba.projected() + 3 * mamba.heads * Mamba::kPiece) * statistic();
+    return bytes_ * (6 * mamba.projected() + 3 * mamba.heads * Mamba::kPiece) * statistic() /
+           rank_.tp;
   }
 
   const config::Job& job_;

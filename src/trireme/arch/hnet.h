@@ -14,7 +14,8 @@ namespace trireme::arch {
 
 // Mamba-2's sizes (Dao and Gu 2024) for a width: heads of 64 in twice the width, one group.
 struct Mamba {
-  explicit Mamba(std::int64_t hidden) : inner(2 * hidden), heads(2 * hidden / 64) {}
+  explicit Mamba(std::int64_t hidden) : inner(2 * hidden), heads(2 * hidden / kWidth) {}
+  static constexpr std::int64_t kWidth = 64;   // of a head
   static constexpr std::int64_t kState = 128;  // numbers of B and of C
   static constexpr std::int64_t kTaps = 4;     // of the causal convolution
   static constexpr std::int64_t kPiece = 128;  // positions that are mixed at once

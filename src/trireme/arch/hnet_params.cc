@@ -25,23 +25,33 @@ void add_attention(std::vector<ParamSpec>& params, const std::string& name,
   params.push_back(drawn(name + "out_proj.weight", {d, d}, residual, columns(heads)));
 }
 
+// tp ranks have heads of their own, and all of them B and C, of whose gradients each has its heads' part.
 void add_mamba(std::vector<ParamSpec>& params, const std::string& name, std::int64_t d, double std,
                double residual) {
   const Mamba mamba(d);
-  params.push_back(drawn(name + "in_proj.weight", {mamba.projected(), d}, std));
-  params.push_back(drawn(name + "conv1d.weight", {mamba.convolved(), 1, Mamba::kTaps}, kTapStd));
-  params.push_back(zeros(name + "conv1d.bias", mamba.convolved()));
-  // Steps and decays begin with values that models::MambaMixer gives.
-  for (const char* each : {"dt_bias", "A_log"}) params.push_back(zeros(name + each, mamba.heads));
-  params.push_back(ones(name + "D", mamba.heads));
-  params.push_back(ones(name + "norm.weight", mamba.inner));
-  params.push_back(drawn(name + "out_proj.weight", {d, mamba.inner}, residual));
+  const CutSegment features{.granules = mamba.heads, .size = Mamba::kWidth};
+  const CutSegment shared{.granules = 1, .size = Mamba::kState, .sharers = mamba.heads};
+  const CutSegment each{.granules = mamba.heads};
+  const Cut convolved = rows({features, shared, shared});
+  const auto vector = [&](const char* what, std::int64_t size, Init::Kind kind, const Cut& cut) {
+    params.push_back(
+        {.name = name + what, .shape = {size}, .init = {.kind = kind}, .decay = false, .cut = cut});
+  };
+  params.push_back(drawn(name + "in_proj.weight", {mamba.projected(), d}, std,
+                         rows({features, features, shared, shared, each})));
+  params.push_back(
+      drawn(name + "conv1d.weight", {mamba.convolved(), 1, Mamba::kTaps}, kTapStd, convolved));
+  vector("conv1d.bias", mamba.convolved(), Init::Kind::kZeros, convolved);
+  // Steps and decays begin with values that models::MambaBlock gives.
+  vector("dt_bias", mamba.heads, Init::Kind::kZeros, rows({each}));
+  vector("A_log", mamba.heads, Init::Kind::kZeros, rows({each}));
+  vector("D", mamba.heads, Init::Kind::kOnes, rows({each}));
+  vector("norm.weight", mamba.inner, Init::Kind::kOnes, rows({features}));
+  params.push_back(drawn(name + "out_proj.weight", {d, mamba.inner}, residual, columns(features)));
 }
 
 ParamSpec identity(std::string name, std::int64_t size) {
-  return {.name = std::move(name),
-          .shape = {size, size},
-          .init = {.kind = Init::Kind::kIdentity}};
+  return {.name = std::move(name), .shape = {size, size}, .init = {.kind = Init::Kind::kIdentity}};
 }
 
 }  // namespace
@@ -67,8 +77,7 @@ void HnetParams::add_feed_forward(std::vector<ParamSpec>& params, const std::str
   const CutSegment features{.granules = ffn};
   params.push_back(ones(name + "norm2.weight", d));
   params.push_back(drawn(name + "mlp.fc1.weight", {2 * ffn, d}, std_, rows({features, features})));
-  params.push_back(
-      drawn(name + "mlp.fc2.weight", {d, ffn}, residual_std(s), columns(features)));
+  params.push_back(drawn(name + "mlp.fc2.weight", {d, ffn}, residual_std(s), columns(features)));
 }
 
 std::vector<ParamSpec> HnetParams::embed(std::int64_t vocab) const {

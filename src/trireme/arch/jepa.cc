@@ -7,6 +7,8 @@
 #include "trireme/arch/clip_tower.h"
 #include "trireme/arch/flops.h"
 #include "trireme/arch/graph.h"
+#include "trireme/arch/hnet.h"
+#include "trireme/arch/hvjepa.h"
 
 namespace trireme::arch {
 namespace {
@@ -20,9 +22,10 @@ class Pretraining {
   Pretraining(const config::Job& job, const PerRank& rank, const Training& training)
       : job_(job),
         vision_(job.vision),
-        graph_("jepa", rank, training),
+        chunks_(has_chunks(job)),
+        graph_(chunks_ ? "hvjepa" : "jepa", rank, training),
         student_(student_encoder(job, rank.micro_batch)),
-        teacher_(tower(job.vision, rank.micro_batch)),
+        teacher_(teacher_encoder(job, rank.micro_batch)),
         predictor_(predictor_encoder(job, rank.micro_batch)) {
     const std::int64_t tokens = student_.rows(), bounds = (student_.sequences + 1) * 4;
     clips_ = graph_.input("clips", clip_bytes(vision_, rank.micro_batch));
@@ -32,11 +35,14 @@ class Pretraining {
 
   ModelSpec build() && {
     embed();
+    if (chunks_) chunk();
     for (std::int64_t layer = 0; layer < vision_.layers; ++layer) block(layer);
     norm();
+    if (job_.vicreg.weight > 0) vicreg();
     predict();
     ModelSpec spec = std::move(graph_).build();
     spec.metrics = {"teacher_std"};
+    if (chunks_) spec.metrics.push_back("chunk_ratio");
     spec.sample_tokens = patch_grid(vision_).tokens();
     set_flops_of_nodes(spec, graph_.rank());
     return spec;
@@ -50,13 +56,76 @@ class Pretraining {
   }
 
   void embed() {
-    const auto [own, average] = followed("embed", clip_embed_params(vision_, kStudent));
+    const config::Vision vision = chunks_ ? chunk_vision(job_) : vision_;
+    const auto [own, average] = followed("embed", clip_embed_params(vision, kStudent));
     x_ = graph_.node({.name = "embed", .reads = {clips_, context_[0]}},
-                     clip_embed_work(graph_, vision_, student_.rows()), {own},
-                     {activation(graph_, student_, "x0")})[0];
+                     clip_embed_work(graph_, vision, student_.rows()), {own},
+                     {activation(graph_, tokens(student_), chunks_ ? "tokens0" : "x0")})[0];
     t_ = graph_.node({.name = "teacher.embed", .reads = {clips_}, .no_grad = true},
-                     clip_embed_work(graph_, vision_, teacher_.rows()), {average},
-                     {activation(graph_, teacher_, "t0")})[0];
+                     clip_embed_work(graph_, vision, teacher_.rows()), {average},
+                     {activation(graph_, tokens(teacher_), chunks_ ? "teacher.tokens0" : "t0")})[0];
+  }
+
+  Encoder tokens(const Encoder& encoder) const {
+    return chunks_ ? chunk_encoder(job_, encoder) : encoder;
+  }
+
+  // Tokens that have seen their neighbours become chunks, student's and teacher's each by boundaries of their own. From here
+  // on places stand for tokens and bounds.
+  void chunk() {
+    const std::string prefix = std::string(kStudent) + "chunk.";
+    for (std::int64_t layer = 0; layer < job_.chunk.layers; ++layer) {
+      const std::string name = fmt::format("chunk.block.{}", layer);
+      const auto [own, average] = followed(
+          name, block_params(tokens(student_), fmt::format("{}blocks.{}.", prefix, layer), layer));
+      const auto block = [&](const Encoder& encoder, const std::string& role, UnitId unit,
+                             const std::vector<ValueId>& reads) {
+        return neighbours_node(graph_, job_, tokens(encoder), role + name, unit, reads,
+                               fmt::format("{}tokens{}", role, layer + 1), !role.empty());
+      };
+      x_ = block(student_, "", own, with(x_, context_));
+      t_ = block(teacher_, "teacher.", average, {t_});
+    }
+    const auto [own, average] = followed("chunk", chunk_params(job_, prefix));
+    const std::vector<ValueId> student =
+        graph_.node({.name = "chunk", .reads = with(x_, context_)}, chunk_work(student_),
+                    {exact(own)},
+                    {activation(graph_, student_, "x0"), places(graph_, student_, "places", false),
+                     ratios()});
+    const std::vector<ValueId> teacher = graph_.node(
+        {.name = "teacher.chunk", .reads = with(t_, targets_), .no_grad = true},
+        chunk_work(teacher_), {exact(average)},
+        {activation(graph_, teacher_, "t0"), places(graph_, teacher_, "teacher.places", true)});
+    x_ = student[0], t_ = teacher[0], ratios_ = student[2];
+    context_ = {student[1]}, targets_ = {teacher[1]};
+  }
+
+  Work chunk_work(const Encoder& encoder) const {
+    const std::int64_t d = job_.chunk.hidden;
+    return linear_work(graph_, encoder.rows(), 5 * d * d + d * vision_.hidden,
+                       encoder.rows() * 16 * d);
+  }
+
+  // Routers compute in fp32 at least.
+  UnitId exact(UnitId unit) {
+    if (exact_parts(graph_.rank().compute) > 1)
+      graph_.spec().program.units[static_cast<std::size_t>(unit)].type = DType::kF32;
+    return unit;
+  }
+
+  // The ratio loss of each sequence.
+  plan::Value ratios() const {
+    return {.name = "ratios",
+            .bytes = student_.sequences * static_cast<std::int64_t>(size_of(graph_.rank().compute)),
+            .shape = {student_.sequences}};
+  }
+
+  void vicreg() {
+    plan::Node node = vicreg_node(graph_, job_);
+    node.reads = with(x_, context_);
+    graph_.node(std::move(node), vicreg_work(graph_, job_, student_),
+                {graph_.unit({.name = "vicreg", .params = vicreg_params(job_)})},
+                {{.name = "vicreg.loss", .bytes = 8}});
   }
 
   void block(std::int64_t layer) {
@@ -64,8 +133,9 @@ class Pretraining {
     const auto [own, average] =
         followed(name, block_params(student_, fmt::format("{}blocks.{}.", kStudent, layer), layer));
     x_ = block_node(graph_, student_, name, own, x_, context_, fmt::format("x{}", layer + 1));
-    t_ = block_node(graph_, teacher_, "teacher." + name, average, t_, {},
-                    fmt::format("t{}", layer + 1), true);
+    t_ = block_node(graph_, teacher_, "teacher." + name, average, t_,
+                    chunks_ ? targets_ : std::vector<ValueId>{}, fmt::format("t{}", layer + 1),
+                    true);
   }
 
   void norm() {
@@ -101,6 +171,7 @@ class Pretraining {
       y = block_node(graph_, predictor_, name, unit, y, packing, fmt::format("y{}", layer + 1));
     }
     packing.insert(packing.begin(), t_);
+    if (chunks_) packing.push_back(ratios_);
     graph_.node(
         {.name = "loss", .reads = with(y, packing), .loss = true},
         linear_work(graph_, rows, width * vision_.hidden, rows * (2 * width + 3 * vision_.hidden)),
@@ -119,11 +190,12 @@ class Pretraining {
 
   const config::Job& job_;
   const config::Vision& vision_;
+  bool chunks_;
   Graph graph_;
   Encoder student_, teacher_, predictor_;
   ValueId clips_ = -1;
   std::vector<ValueId> context_, targets_;
-  ValueId x_ = -1, t_ = -1;
+  ValueId x_ = -1, t_ = -1, ratios_ = -1;
 };
 
 }  // namespace
@@ -131,6 +203,12 @@ class Pretraining {
 Encoder student_encoder(const config::Job& job, std::int64_t samples) {
   Encoder encoder = tower(job.vision, kMasks * samples);
   encoder.packed = true;
+  return encoder;
+}
+
+Encoder teacher_encoder(const config::Job& job, std::int64_t samples) {
+  Encoder encoder = tower(job.vision, samples);
+  encoder.packed = has_chunks(job);
   return encoder;
 }
 

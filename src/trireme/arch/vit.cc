@@ -12,14 +12,14 @@ ModelSpec vit_spec(const config::Job& job, const PerRank& rank, const Training& 
   const config::Vision& vision = job.vision;
   const std::int64_t samples = rank.micro_batch, d = vision.hidden;
   Graph graph("vit", rank, training);
-  const plan::ValueId images = graph.input(
-      "images", samples * 3 * vision.frames * vision.image * vision.image * 4);
+  const plan::ValueId images =
+      graph.input("images", samples * 3 * vision.frames * vision.image * vision.image * 4);
   const plan::ValueId labels = graph.input("labels", samples * 8);
   const plan::ValueId x = tower_nodes(graph, vision, images, {.nodes = "", .params = ""});
-  const plan::UnitId head = graph.unit(
-      {.name = "head",
-       .params = joined({pool_params(vision, ""),
-                         linear_params("head", vision.classes, d, vision.init_std)})});
+  const plan::UnitId head =
+      graph.unit({.name = "head",
+                  .params = joined({pool_params(vision, ""),
+                                    linear_params("head", vision.classes, d, vision.init_std)})});
   const bool reached = graph.reached(x) || training.trains("head");
   graph.node({.name = "head",
               .reads = {x, labels},

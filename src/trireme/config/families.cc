@@ -40,10 +40,18 @@ constexpr std::string_view kSeeing =
     "vision.init_std,projector.*,vlm.*,model.layers,model.hidden,model.heads,model.kv_heads,"
     "model.ffn,model.vocab,model.seq_len,model.tied,model.norm_eps,model.rope_theta,model.init_std";
 
+// Regions of images, seen at levels of their own, then a decoder.
+constexpr std::string_view kRegions =
+    "vision.image,vision.patch,vision.layers,vision.hidden,vision.heads,vision.ffn,"
+    "vision.activation,vision.norm_eps,vision.init_std,arrcoc.*,projector.kind,vlm.qk_norm,"
+    "vlm.mrope,model.layers,model.hidden,model.heads,model.kv_heads,model.ffn,model.vocab,"
+    "model.seq_len,model.tied,model.norm_eps,model.rope_theta,model.init_std";
+
 constexpr std::array kEntries = {
     Entry{Family::kGpt, "gpt", "model.*"},
     Entry{Family::kLlama, "llama", "model.*"},
     Entry{Family::kJepa, "jepa", kClipTower, "jepa.*"},
+    Entry{Family::kHvjepa, "hvjepa", kClipTower, "jepa.*,chunk.*,vicreg.*"},
     Entry{Family::kProbe, "probe", kClipTower, "vision.classes,probe.*"},
     Entry{Family::kJepaAc, "jepa_ac", kClipTower, "action.*"},
     Entry{Family::kVit, "vit", "vision.*"},
@@ -51,6 +59,7 @@ constexpr std::array kEntries = {
     Entry{Family::kHnet, "hnet",
           "model.vocab,model.seq_len,model.norm_eps,model.rope_theta,model.init_std,hnet.*"},
     Entry{Family::kVlm, "vlm", kSeeing},
+    Entry{Family::kArrcoc, "arrcoc", kRegions},
 };
 
 // Sections of which a family must name what it uses.

@@ -11,17 +11,16 @@ std::vector<Field> hnet_fields() {
                  "other as there are brackets: letters t (attention), T (attention and SwiGLU), m "
                  "(Mamba-2), M (Mamba-2 and SwiGLU) with a number behind each, such as "
                  "m4,[T1m4,[T26],m4T1],m4.")),
-      fixed(text(KEY(hnet.hidden),
-                 "Width of each stage, from the outermost on; may not decrease.")),
+      fixed(
+          text(KEY(hnet.hidden), "Width of each stage, from the outermost on; may not decrease.")),
       fixed(text(KEY(hnet.heads), "Attention heads of each stage.")),
-      fixed(text(KEY(hnet.ffn),
-                 "Width of each stage's feed-forward layers; 0 where it has none.")),
+      fixed(text(KEY(hnet.ffn), "Width of each stage's feed-forward layers; 0 where it has none.")),
       fixed(text(KEY(hnet.ratio),
                  "Positions to a chunk that the router of each stage but the innermost aims at.")),
       fixed(number(KEY(hnet.ratio_weight), "Of the ratio loss beside the cross-entropy.",
                    from(0, 1e3))),
-      fixed(text(KEY(hnet.lr),
-                 "What optim.lr is multiplied by in each stage; empty: 1 everywhere.")),
+      fixed(
+          text(KEY(hnet.lr), "What optim.lr is multiplied by in each stage; empty: 1 everywhere.")),
   };
 }
 

@@ -11,15 +11,18 @@ std::vector<Field> model_fields() {
                    "RMSNorm, SwiGLU, grouped-query attention), vit (images told apart), clip (images "
                    "and captions, CLIP and SigLIP), jepa (V-JEPA 2), probe (clips told apart by its "
                    "frozen encoder), jepa_ac (its action-conditioned predictor), hnet (H-Net: bytes in a "
-                   "hierarchy whose router cuts them into chunks) or vlm (images and text in one "
-                   "sequence, answered in text).",
+                   "hierarchy whose router cuts them into chunks), hvjepa (V-JEPA 2 on chunks of a "
+                   "clip's tokens), vlm (images and text in one sequence, answered in text) or arrcoc "
+                   "(regions of an image have as many tokens as they are worth to the question).",
                    {{"gpt", Family::kGpt},
                     {"llama", Family::kLlama},
                     {"vit", Family::kVit},
                     {"clip", Family::kClip},
                     {"hnet", Family::kHnet},
                     {"vlm", Family::kVlm},
+                    {"arrcoc", Family::kArrcoc},
                     {"jepa", Family::kJepa},
+                    {"hvjepa", Family::kHvjepa},
                     {"probe", Family::kProbe},
                     {"jepa_ac", Family::kJepaAc}})),
       fixed(integer(KEY(model.layers), "Transformer blocks.", from(1, 1 << 16))),
@@ -63,14 +66,16 @@ std::vector<Field> data_fields() {
                    "bytes of 32 random words with a space behind each; affine, x <- (a x + 1) mod 251 "
                    "with an a of each sample's own; stripes, labelled images of patterns; scenes, "
                    "images of coloured shapes with captions or questions; squares, clips of moving "
-                   "squares; arm, clips of a square that actions move.",
+                   "squares; arm, clips of a square that actions move; quadrants, images of four "
+                   "patterns and a question about one.",
                    {{"text", DataSource::kText},
                     {"words", DataSource::kWords},
                     {"affine", DataSource::kAffine},
                     {"stripes", DataSource::kStripes},
                     {"scenes", DataSource::kScenes},
                     {"squares", DataSource::kSquares},
-                    {"arm", DataSource::kArm}})),
+                    {"arm", DataSource::kArm},
+                    {"quadrants", DataSource::kQuadrants}})),
       fixed(integer(KEY(data.samples),
                     "Samples of an epoch, of a source that makes them up on the way.",
                     from(2, kMaxIds))),

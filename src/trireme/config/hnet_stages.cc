@@ -91,21 +91,24 @@ void check_stage(const HnetStage& stage, std::size_t s) {
     fail(ErrorKind::kUsage, "hnet: stage {} {}", s, why);
   };
   if (attends && stage.hidden % (4 * stage.heads) != 0)
-    fails(fmt::format("of hidden={} and heads={}: half of a head is rotated in pairs, so hidden "
-                      "must be divisible by 4 x heads; nearest that work: {} and {}",
-                      stage.hidden, stage.heads,
-                      std::max(std::int64_t{1}, stage.hidden / (4 * stage.heads)) * 4 * stage.heads,
-                      (stage.hidden / (4 * stage.heads) + 1) * 4 * stage.heads));
+    fails(
+        fmt::format("of hidden={} and heads={}: half of a head is rotated in pairs, so hidden "
+                    "must be divisible by 4 x heads; nearest that work: {} and {}",
+                    stage.hidden, stage.heads,
+                    std::max(std::int64_t{1}, stage.hidden / (4 * stage.heads)) * 4 * stage.heads,
+                    (stage.hidden / (4 * stage.heads) + 1) * 4 * stage.heads));
   if ((stage.has('m') || stage.has('M')) && stage.hidden % 32 != 0)
-    fails(fmt::format("of hidden={}: Mamba-2 has heads of 64 in twice the width; hidden must be "
-                      "divisible by 32",
-                      stage.hidden));
+    fails(
+        fmt::format("of hidden={}: Mamba-2 has heads of 64 in twice the width; hidden must be "
+                    "divisible by 32",
+                    stage.hidden));
   if (feeds && stage.ffn == 0)
     fails("has blocks T or M, whose feed-forward layer needs a width: set hnet.ffn");
   if (!feeds && stage.ffn != 0)
-    fails(fmt::format("of blocks t and m alone has no use for ffn={}; set that entry of hnet.ffn "
-                      "to 0",
-                      stage.ffn));
+    fails(
+        fmt::format("of blocks t and m alone has no use for ffn={}; set that entry of hnet.ffn "
+                    "to 0",
+                    stage.ffn));
 }
 
 }  // namespace

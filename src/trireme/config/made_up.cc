@@ -13,11 +13,9 @@ constexpr std::array kMadeUp = {
         .source = DataSource::kWords, .name = "words", .version = 1, .facts = {.vocab = 256}},
     MadeUpSource{
         .source = DataSource::kAffine, .name = "affine", .version = 1, .facts = {.vocab = 256}},
-    MadeUpSource{.source = DataSource::kStripes,
-                 .name = "stripes",
-                 .version = 1,
-                 .facts = {.classes = 5}},
-    // "yellow square bottom right" twice, ", " and an end.
+    MadeUpSource{
+        .source = DataSource::kStripes, .name = "stripes", .version = 1, .facts = {.classes = 5}},
+    // "yellow square bottom left, yellow square bottom right" and an end.
     MadeUpSource{.source = DataSource::kScenes,
                  .name = "scenes",
                  .version = 1,
@@ -29,6 +27,10 @@ constexpr std::array kMadeUp = {
                  .version = 1,
                  .facts = {.classes = 8}},
     MadeUpSource{.source = DataSource::kArm, .name = "arm", .version = 1},
+    MadeUpSource{.source = DataSource::kQuadrants,
+                 .name = "quadrants",
+                 .version = 1,
+                 .facts = {.vocab = 8, .classes = 4}},
 };
 
 }  // namespace

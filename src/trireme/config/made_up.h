@@ -12,10 +12,10 @@ namespace trireme::config {
 
 struct MadeUpSource {
   DataSource source;
-  std::string_view name;     // as data.source spells it
-  int version;               // another one makes up other samples
+  std::string_view name;  // as data.source spells it
+  int version;            // another one makes up other samples
   DatasetFacts facts{};
-  std::int64_t tokens = 0;   // of the longest text of a sample, with its end; 0: samples have none
+  std::int64_t tokens = 0;  // of the longest text of a sample, with its end; 0: samples have none
 };
 
 // Null for a source that reads.

@@ -187,7 +187,8 @@ void check_training(const Job& job) {
          "leave lora out",
          more);
   }
-  if (lora.rank > 0 && !is_decoder(job.model.family))
+  const bool adapts = is_decoder(job.model.family) || job.model.family == Family::kArrcoc;
+  if (lora.rank > 0 && !adapts)
     fail(ErrorKind::kUsage, "lora.rank={}: family {} has no adapters; set lora.rank=0", lora.rank,
          name(job.model.family));
   check_patterns("model.frozen", job.model.frozen);

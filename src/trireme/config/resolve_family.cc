@@ -5,6 +5,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
 #include "trireme/config/fields.h"
+#include "trireme/config/resolve_arrcoc.h"
 #include "trireme/config/resolve_jepa.h"
 #include "trireme/config/resolve_towers.h"
 #include "trireme/config/made_up.h"
@@ -111,12 +112,14 @@ void resolve_family(Job& job, const DatasetFacts& data) {
     case Family::kGpt:
     case Family::kLlama: resolve_decoder(job.model, data); break;
     case Family::kJepa:
+    case Family::kHvjepa:
     case Family::kProbe:
     case Family::kJepaAc: resolve_jepa(job, data); break;
     case Family::kVit: resolve_vit(job, data); break;
     case Family::kClip: resolve_clip(job, data); break;
     case Family::kHnet: resolve_hnet(job, data); break;
     case Family::kVlm: resolve_vlm(job); break;
+    case Family::kArrcoc: resolve_arrcoc(job); break;
     default: TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
   }
 }

@@ -12,16 +12,13 @@ void check_shares(const HnetStage& stage, std::size_t s, int tp) {
   const auto enough = [&](const char* key, std::int64_t count) {
     if (tp > count)
       fail(ErrorKind::kUsage,
-           "parallel.tp={} is more than {} of hnet.{} in stage {}; a rank needs at least one: "
+           "parallel.tp={} is more than {}, hnet.{} of stage {}; a rank needs at least one: "
            "parallel.tp={} or less",
            tp, count, key, s, count);
   };
-  if (stage.has('m') || stage.has('M'))
-    fail(ErrorKind::kUsage,
-         "parallel.tp={}: stage {} of hnet.layout has Mamba-2 blocks, which are not spread over tp "
-         "ranks; set parallel.tp=1, or attend (t, T) in the place of m and M",
-         tp, s);
-  enough("heads", stage.heads);
+  // Of Mamba-2 there is a head for each 32 of the width.
+  if (stage.has('m') || stage.has('M')) enough("hidden / 32", stage.hidden / 32);
+  if (stage.has('t') || stage.has('T')) enough("heads", stage.heads);
   if (stage.ffn > 0) enough("ffn", stage.ffn);
 }
 

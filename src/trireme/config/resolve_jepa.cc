@@ -74,6 +74,22 @@ void resolve_probe(Job& job, const DatasetFacts& data) {
          job.parallel.tp, job.probe.heads);
 }
 
+void resolve_chunks(const Job& job) {
+  const Chunk& chunk = job.chunk;
+  if (chunk.layers > 0) check_heads("chunk", chunk.hidden, chunk.heads);
+  const std::int64_t columns = job.vision.image / job.vision.patch;
+  if (chunk.mode == ChunkMode::kFixed && columns % chunk.ratio != 0)
+    fail(ErrorKind::kUsage,
+         "chunk.ratio={}: chunk.mode=fixed cuts rows of {} tokens (vision.image={} / "
+         "vision.patch={}) into chunks of it, which must divide them; change one",
+         chunk.ratio, columns, job.vision.image, job.vision.patch);
+  if (job.vicreg.weight > 0 && job.run.global_batch < 2)
+    fail(ErrorKind::kUsage,
+         "run.global_batch={}: vicreg.weight={} needs the variance over a batch of 2 or more; raise "
+         "it, or set vicreg.weight=0",
+         job.run.global_batch, job.vicreg.weight);
+}
+
 void resolve_action(const Job& job) {
   check_source(job, DataSource::kArm, "arm");
   const Action& action = job.action;
@@ -105,6 +121,11 @@ void resolve_jepa(Job& job, const DatasetFacts& data) {
       check_source(job, DataSource::kSquares, "squares");
       check_heads("jepa", job.jepa.hidden, job.jepa.heads);
       return resolve_masks(job);
+    case Family::kHvjepa:
+      check_source(job, DataSource::kSquares, "squares");
+      check_heads("jepa", job.jepa.hidden, job.jepa.heads);
+      resolve_masks(job);
+      return resolve_chunks(job);
     case Family::kProbe: return resolve_probe(job, data);
     default: return resolve_action(job);
   }

@@ -6,7 +6,7 @@
 
 namespace trireme::config {
 
-// Of families jepa, probe and jepa_ac. Throws Error{kUsage} naming the key.
+// Of families jepa, hvjepa, probe and jepa_ac. Throws Error{kUsage} naming the key.
 void resolve_jepa(Job& job, const DatasetFacts& data);
 
 }  // namespace trireme::config

@@ -75,7 +75,8 @@ void check_text_keys(const Job& job) {
     refuse("data.tokenizer", job.data.tokenizer, "what is made up has bytes for tokens");
   if (job.data.documents)
     refuse("data.documents", "true", "what is made up is not cut from documents");
-  if (job.recompute.logits && job.model.family != Family::kVlm)
+  if (job.recompute.logits && job.model.family != Family::kVlm &&
+      job.model.family != Family::kArrcoc)
     refuse("recompute.logits", "true",
            fmt::format("family {} has no output layer over a vocabulary", name(job.model.family)));
 }
@@ -110,7 +111,10 @@ void resolve_clip(Job& job, const DatasetFacts& data) {
   check_shared(job, "model.vocab", text.vocab);
 }
 
-bool couples_batch(const Job& job) { return job.model.family == Family::kClip; }
+bool couples_batch(const Job& job) {
+  return job.model.family == Family::kClip ||
+         (job.model.family == Family::kHvjepa && job.vicreg.weight > 0);
+}
 
 void check_coupled_batch(const Job& job) {
   if (!couples_batch(job)) return;
@@ -118,10 +122,13 @@ void check_coupled_batch(const Job& job) {
   if (job.run.global_batch == seen) return;
   fail(ErrorKind::kUsage,
        "run.global_batch={}, but run.micro_batch={} x dp={} (dp_replicate={} x dp_shard={}) = {}: "
-       "a contrastive loss compares all of a global batch, which one micro-batch of every "
-       "data-parallel rank must hold; set run.micro_batch={} or run.global_batch={}",
+       "{} all of a global batch, which one micro-batch of every data-parallel rank must hold; set "
+       "run.micro_batch={} or run.global_batch={}",
        job.run.global_batch, job.run.micro_batch, dp(job), job.parallel.dp_replicate,
-       job.parallel.dp_shard, seen, std::max<std::int64_t>(1, job.run.global_batch / dp(job)),
+       job.parallel.dp_shard, seen,
+       job.model.family == Family::kClip ? "a contrastive loss compares"
+                                         : "the statistics of vicreg.weight > 0 are of",
+       std::max<std::int64_t>(1, job.run.global_batch / dp(job)),
        seen);
 }
 

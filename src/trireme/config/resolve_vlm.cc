@@ -80,6 +80,10 @@ void resolve_vlm(Job& job) {
   check_vision(job);
   resolve_projector(job.projector, job.vision);
   resolve_decoder(job.model, {.vocab = kVlmVocab});
+  check_decoder_parts(job);
+}
+
+void check_decoder_parts(const Job& job) {
   check_mrope(job);
   check_widths(job);
 }

@@ -12,6 +12,8 @@ inline constexpr std::int64_t kVlmVocab = 258;
 
 // Throws Error{kUsage} naming the key.
 void resolve_vlm(Job& job);
+// Frequencies of vlm.mrope and what tp ranks share of tower and decoder. Throws the same.
+void check_decoder_parts(const Job& job);
 
 // Blocks of the tower that run, of a resolved job.
 std::int64_t blocks_read(const Job& job);

@@ -76,6 +76,10 @@ class Masked final : public Source {
   std::uint64_t key_;
 };
 
+bool is_masked(const config::Job& job) {
+  return job.model.family == config::Family::kJepa || job.model.family == config::Family::kHvjepa;
+}
+
 // With directions, or without.
 std::vector<at::Tensor> squares(const config::Job& job, std::span<const std::int64_t> numbers) {
   const auto seed = static_cast<std::int64_t>(stream(job, kSquares));
@@ -84,7 +88,7 @@ std::vector<at::Tensor> squares(const config::Job& job, std::span<const std::int
   std::vector<std::int64_t> labels;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const std::span<float> clip = floats(clips[static_cast<std::int64_t>(i)]);
-    if (job.model.family == config::Family::kJepa)
+    if (is_masked(job))
       draw_squares(size, Draws(seed, numbers[i]), clip);
     else
       labels.push_back(draw_directed_squares(size, Draws(seed, numbers[i]), clip));
@@ -134,7 +138,7 @@ std::vector<at::Tensor> packed_masks(const config::Job& job, std::uint64_t key, 
 Sources open_squares(const config::Job& job) {
   Sources sources = made_up_sources(
       job, [job](std::span<const std::int64_t> numbers) { return squares(job, numbers); });
-  if (job.model.family == config::Family::kJepa) {
+  if (is_masked(job)) {
     sources.train = std::make_unique<Masked>(job, std::move(sources.train), kTrainMasks);
     sources.held_out = std::make_unique<Masked>(job, std::move(sources.held_out), kHeldOutMasks);
   }

@@ -18,10 +18,9 @@ struct NamedColour {
   std::string_view name;
   Colour value;
 };
-constexpr std::array kColours = {
-    NamedColour{"red", {1, 0, 0}},    NamedColour{"green", {0, 1, 0}},
-    NamedColour{"blue", {0, 0, 1}},   NamedColour{"yellow", {1, 1, 0}},
-    NamedColour{"purple", {1, 0, 1}}, NamedColour{"white", {1, 1, 1}}};
+constexpr std::array kColours = {NamedColour{"red", {1, 0, 0}},    NamedColour{"green", {0, 1, 0}},
+                                 NamedColour{"blue", {0, 0, 1}},   NamedColour{"yellow", {1, 1, 0}},
+                                 NamedColour{"purple", {1, 0, 1}}, NamedColour{"white", {1, 1, 1}}};
 constexpr std::array<std::string_view, 4> kShapes = {"square", "disc", "cross", "ring"};
 constexpr std::array<std::string_view, 4> kQuarters = {"top left", "top right", "bottom left",
                                                        "bottom right"};
@@ -116,8 +115,7 @@ std::vector<at::Tensor> stripes(const config::Job& job, std::span<const std::int
     Colour colour;
     for (double& channel : colour) channel = kAmplitude * draws.uniform(0.25, 1);
     images.paint(sample, kNoise, draws, [&](std::int64_t row, std::int64_t column) {
-      const double sign =
-          in_band(static_cast<Pattern>(label), row + down, column + right) ? 1 : -1;
+      const double sign = in_band(static_cast<Pattern>(label), row + down, column + right) ? 1 : -1;
       return Colour{sign * colour[0], sign * colour[1], sign * colour[2]};
     });
   }
@@ -160,8 +158,7 @@ std::vector<at::Tensor> scenes(const config::Job& job, std::span<const std::int6
     const Scene made = scene(job.data.seed, numbers[sample]);
     Draws draws(stream(job.data.seed, kPixels), numbers[sample]);
     std::vector<Placed> shapes;
-    for (const Thing& thing : made.things)
-      shapes.push_back(placed(thing, job.vision.image, draws));
+    for (const Thing& thing : made.things) shapes.push_back(placed(thing, job.vision.image, draws));
     images.paint(sample, kNoise, draws, [&](std::int64_t row, std::int64_t column) {
       for (const Placed& one : shapes)
         if (covers(one.thing.shape, (static_cast<double>(row) - one.row) / one.size,

@@ -23,7 +23,7 @@ struct Thing {
   std::int64_t colour, shape, quarter;
 };
 struct Scene {
-  std::vector<Thing> things;  // one or two, by quarter
+  std::vector<Thing> things;    // one or two, by quarter
   std::string caption() const;  // "red disc top left, blue ring bottom right"
 };
 Scene scene(std::int64_t seed, std::int64_t number);

@@ -107,8 +107,8 @@ std::vector<std::int64_t> affine_sample(std::uint64_t seed, std::int64_t number,
 
 Sources open_made_up_tokens(const config::Job& job) {
   const bool words = job.data.source == config::DataSource::kWords;
-  const auto held_out = static_cast<std::int64_t>(job.data.validation *
-                                                  static_cast<double>(job.data.samples));
+  const auto held_out =
+      static_cast<std::int64_t>(job.data.validation * static_cast<double>(job.data.samples));
   return {.train = std::make_unique<MadeUpTokens>(job, 0, job.data.samples),
           .held_out = std::make_unique<MadeUpTokens>(job, kHeldOut, held_out),
           .digest = config::digest(*config::made_up(job.data.source)),

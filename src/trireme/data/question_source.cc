@@ -218,6 +218,24 @@ std::vector<at::Tensor> questions_batch(const config::Job& job,
   return rows.with(at::cat(tiles, 0), !job.vlm.mrope.empty());
 }
 
+std::vector<at::Tensor> prompt_batch(const config::Job& job, const at::Tensor& image,
+                                     const std::string& text,
+                                     const std::vector<std::int64_t>& answered) {
+  const Tiling tiling(job);
+  Sequence sequence;
+  at::Tensor tiles = at::zeros({1, 3, tiling.side, tiling.side}, at::kFloat);
+  if (image.defined()) {
+    sequence.add_image(tiling, {.width = image.size(2), .height = image.size(1)}, 0);
+    tiles = tiles_of(tiling, image);
+  }
+  sequence.add_text(text, false);
+  for (const std::int64_t token : answered) sequence.add(token, kEmbedded, false);
+  sequence.add(config::kEndToken, kEmbedded, false);  // what is asked for is not read
+  Rows rows(1, sequence.size() - 1);
+  rows.set(0, sequence);
+  return rows.with(tiles, !job.vlm.mrope.empty());
+}
+
 Sources open_questions(const config::Job& job) {
   check_room(job);
   return made_up_sources(

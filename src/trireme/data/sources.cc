@@ -2,6 +2,7 @@
 #include "trireme/data/clip_source.h"
 #include "trireme/data/made_up_images.h"
 #include "trireme/data/made_up_tokens.h"
+#include "trireme/data/quadrants.h"
 #include "trireme/data/question_source.h"
 #include "trireme/data/source.h"
 #include "trireme/data/text_source.h"
@@ -13,6 +14,7 @@ Sources open_sources(const config::Job& job, const Path& dataset) {
     case config::DataSource::kText: return open_text(job, dataset);
     case config::DataSource::kSquares: return open_squares(job);
     case config::DataSource::kArm: return open_arm(job);
+    case config::DataSource::kQuadrants: return open_quadrants(job);
     case config::DataSource::kStripes: return open_stripes(job);
     case config::DataSource::kWords:
     case config::DataSource::kAffine: return open_made_up_tokens(job);

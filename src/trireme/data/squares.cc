@@ -102,7 +102,7 @@ std::int64_t draw_directed_squares(const ClipSize& size, Draws draws, std::span<
   Canvas canvas(size, clip, draws);
   const std::int64_t direction = draws.below(kDirections);
   const double angle = 2 * std::numbers::pi * static_cast<double>(direction) / kDirections;
-  const double fastest = static_cast<double>(size.side) / 16;
+  const double fastest = static_cast<double>(size.side) / 8;
   for (int i = 0; i < kSquares; ++i) {
     Square square = draw_square(size, draws);
     const double speed = draws.uniform(fastest / 2, fastest);

@@ -20,7 +20,7 @@ inline constexpr std::int64_t kDirections = 8;
 // Three squares of side / 8 to side * 19 / 64 pixels in a colour from N(0, 1), each with a velocity of its own, up to
 // side / 16 pixels a frame on both axes, over noise of 0.05. clip: [3, frames, side, side].
 void draw_squares(const ClipSize& size, Draws draws, std::span<float> clip);
-// The same with all squares moving in one direction, between side / 32 and side / 16 pixels a frame; returns it.
+// The same with all squares moving in one direction, between side / 16 and side / 8 pixels a frame; returns it.
 std::int64_t draw_directed_squares(const ClipSize& size, Draws draws, std::span<float> clip);
 
 // A square that is moved: a state is its centre, in shares of the side, and a grip that is its brightness; an action

@@ -171,7 +171,7 @@ std::map<std::string, NpyArray> parse_npz(std::span<const std::byte> bytes,
       fail(ErrorKind::kData, "{}: a zip with a broken list of members", what);
     const std::uint64_t name_size = file.number(entry + 28, 2);
     std::string name(file.text(entry + 46, name_size));
-    const std::string where = what + ": " + name;
+    const std::string where = fmt::format("{}: {}", what, name);
     if (name.ends_with(".npy")) name.resize(name.size() - 4);
     arrays.insert_or_assign(name, parse_npy(stored_member(file, entry, where), where));
     entry += 46 + name_size + file.number(entry + 30, 2) + file.number(entry + 32, 2);

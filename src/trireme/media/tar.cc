@@ -89,7 +89,7 @@ class TarReader {
   }
 
   static std::string name_of(const char* header) {
-    const std::string name(text_field(header, kName));
+    std::string name(text_field(header, kName));
     if (std::memcmp(header + kMagic.at, "ustar", 6) != 0) return name;  // old, or GNU's
     const std::string_view prefix = text_field(header, kPrefix);
     return prefix.empty() ? name : std::string(prefix) + "/" + name;

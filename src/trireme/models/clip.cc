@@ -57,8 +57,7 @@ std::vector<at::Tensor> TextEmbed::forward(const std::vector<at::Tensor>& inputs
 std::vector<at::Tensor> TextFeatures::forward(const std::vector<at::Tensor>& inputs,
                                               const exec::BlockContext& context) {
   const at::Tensor& x_btd = inputs[0];
-  const at::Tensor places =
-      inputs[1].view({-1, 1, 1}).expand({x_btd.size(0), 1, x_btd.size(2)});
+  const at::Tensor places = inputs[1].view({-1, 1, 1}).expand({x_btd.size(0), 1, x_btd.size(2)});
   const at::Tensor last = x_btd.gather(1, places).squeeze(1);
   const at::Tensor normed =
       ops::layer_norm(last, param(0), param(1), norm_eps_, context.weight_gradients);
@@ -87,11 +86,9 @@ at::Tensor ContrastiveLoss::clip(const at::Tensor& images, const at::Tensor& cap
 at::Tensor ContrastiveLoss::siglip(const at::Tensor& images, const at::Tensor& captions,
                                    const exec::BlockContext& context) const {
   const at::Tensor all = ops::gather_batch(captions, across().batch());
-  const at::Tensor logits =
-      wide(param(0)).exp() * at::matmul(images, all.t()) + wide(param(1));
+  const at::Tensor logits = wide(param(0)).exp() * at::matmul(images, all.t()) + wide(param(1));
   count(logits, context);
-  const at::Tensor signs =
-      at::full_like(logits, -1).scatter(1, partners(logits).unsqueeze(1), 1.0);
+  const at::Tensor signs = at::full_like(logits, -1).scatter(1, partners(logits).unsqueeze(1), 1.0);
   return at::log_sigmoid(signs * logits).sum().neg();
 }
 
@@ -115,8 +112,8 @@ Blocks clip_blocks(const config::Job& job, const arch::ModelSpec&, const Ranks& 
   blocks.push_back(std::make_unique<TextEmbed>(ranks));
   const arch::Encoder text = arch::text_tower(job, job.run.micro_batch);
   for (std::int64_t layer = 0; layer < model.layers; ++layer)
-    blocks.push_back(std::make_unique<EncoderBlock>(
-        text, model.norm_eps, always({.mask = ops::Mask::causal()}), ranks));
+    blocks.push_back(std::make_unique<EncoderBlock>(text, model.norm_eps,
+                                                    always({.mask = ops::Mask::causal()}), ranks));
   blocks.push_back(std::make_unique<TextFeatures>(model.norm_eps, ranks));
   blocks.push_back(std::make_unique<ContrastiveLoss>(job.contrastive.loss, ranks));
   return blocks;

@@ -10,11 +10,13 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 
+#include <cmath>
 #include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/mesh/share.h"
 #include "trireme/ops/attention.h"
+#include "trireme/ops/feed_forward.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 
@@ -40,6 +42,26 @@ enum Param {
 
 at::ScalarType statistics_type(at::ScalarType type) {
   return type == at::kDouble ? at::kDouble : at::kFloat;
+}
+
+// softmax(q k^T / sqrt(w) + bias) v: heads get one channel more, in which queries are 1 and keys the bias.
+at::Tensor biased_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                            const at::Tensor& bias, const ops::AttentionHeads& heads,
+                            const ops::Mask& mask) {
+  const auto by_head = [&](const at::Tensor& x) {
+    return x.view({x.size(0), x.size(1), heads.heads, -1});
+  };
+  const auto widened = [](const at::Tensor& x, const at::Tensor& channel) {
+    return at::cat({x, channel.expand({x.size(0), x.size(1), x.size(2), 1})}, 3).flatten(2);
+  };
+  const at::Tensor queries = by_head(q);
+  const auto width = static_cast<double>(queries.size(3));
+  const at::Tensor one = at::ones({1}, q.options()), zero = at::zeros({1}, q.options());
+  const at::Tensor attended = ops::attention(
+      widened(queries * std::sqrt((width + 1) / width), one * std::sqrt(width + 1)),
+      widened(by_head(k), bias.to(k.scalar_type()).view({1, -1, 1, 1})), widened(by_head(v), zero),
+      heads, mask);
+  return by_head(attended).narrow(3, 0, queries.size(3)).flatten(2);
 }
 
 }  // namespace
@@ -106,6 +128,15 @@ at::Tensor activated(const at::Tensor& x, config::Activation activation) {
   TRIREME_CHECK(false, "activation {}", static_cast<int>(activation));
 }
 
+at::Tensor activated_linear(const at::Tensor& x, config::Activation activation,
+                            const at::Tensor& weight, const at::Tensor& bias,
+                            const ops::TensorParallel& tp,
+                            const ops::WeightGradientsPtr& gradients) {
+  if (activation == config::Activation::kGeluTanh)
+    return ops::gelu_linear(x, weight, bias, tp, gradients);
+  return ops::row_linear(activated(x, activation), weight, bias, tp, gradients);
+}
+
 std::vector<at::Tensor> EncoderBlock::forward(const std::vector<at::Tensor>& inputs,
                                               const exec::BlockContext& context) {
   const Sight sight = look_(inputs);
@@ -124,9 +155,11 @@ std::vector<at::Tensor> EncoderBlock::forward(const std::vector<at::Tensor>& inp
   at::Tensor attended;
   if (sight.rotary.cosines.defined()) {
     const std::vector<at::Tensor> parts = qkv.chunk(3, -1);
-    attended = ops::attention(rotate(parts[0].contiguous(), sight.rotary),
-                              rotate(parts[1].contiguous(), sight.rotary), parts[2].contiguous(),
-                              heads, sight.mask);
+    const at::Tensor q = rotate(parts[0].contiguous(), sight.rotary),
+                     k = rotate(parts[1].contiguous(), sight.rotary), v = parts[2].contiguous();
+    attended = sight.key_bias.defined()
+                   ? biased_attention(q, k, v, sight.key_bias, heads, sight.mask)
+                   : at::Tensor(ops::attention(q, k, v, heads, sight.mask));
   } else {
     attended = ops::attention_packed(qkv, heads, sight.mask);
   }
@@ -135,8 +168,8 @@ std::vector<at::Tensor> EncoderBlock::forward(const std::vector<at::Tensor>& inp
       ops::residual_norm(first.stream, out, param(kNorm2), param(kNorm2Bias), norm_eps_, gradients);
   const at::Tensor up =
       ops::column_linear(second.normed, param(kUp), param(kUpBias), tp(), gradients);
-  const at::Tensor down = ops::row_linear(activated(up, encoder_.activation), param(kDown),
-                                          param(kDownBias), tp(), gradients);
+  const at::Tensor down = activated_linear(up, encoder_.activation, param(kDown),
+                                           param(kDownBias), tp(), gradients);
   const at::Tensor y = second.stream + down;
   return {is_packed ? y.squeeze(0) : y};
 }

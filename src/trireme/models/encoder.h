@@ -39,11 +39,17 @@ at::Tensor grid_positions(const arch::PatchGrid& grid);
 at::Tensor patches(const at::Tensor& clips, const config::Vision& vision);
 
 at::Tensor activated(const at::Tensor& x, config::Activation activation);
+// The same with the layer behind it, which closes a parallel region. x: [samples, tokens, in / ranks].
+at::Tensor activated_linear(const at::Tensor& x, config::Activation activation,
+                            const at::Tensor& weight, const at::Tensor& bias,
+                            const ops::TensorParallel& tp,
+                            const ops::WeightGradientsPtr& gradients);
 
 // How sequences look at themselves.
 struct Sight {
   ops::Mask mask = ops::Mask::full();
   AxialRotary rotary{};  // undefined: none
+  at::Tensor key_bias{};  // [tokens]: added to the scores of every key; undefined: 0. Only beside rotary positions
 };
 
 // x + attention(norm(x)), then x + mlp(norm(x)), on one rank or over tp ranks, between which x is the same. Parameters

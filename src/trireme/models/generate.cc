@@ -46,6 +46,14 @@ std::vector<std::int64_t> ranking(const std::vector<double>& logits) {
   return ids;
 }
 
+const LanguageHead& head_of(const exec::Model& model) {
+  const exec::Block* last = model.blocks.back().get();
+  if (const auto* typed = dynamic_cast<const exec::TypedBlock*>(last)) last = &typed->inner();
+  const auto* head = dynamic_cast<const LanguageHead*>(last);
+  TRIREME_CHECK(head != nullptr, "{} does not end in a language head", model.spec.program.name);
+  return *head;
+}
+
 }  // namespace
 
 std::int64_t sample(const at::Tensor& logits, const Sampling& sampling, std::int64_t index) {
@@ -77,13 +85,28 @@ std::int64_t sample(const at::Tensor& logits, const Sampling& sampling, std::int
   return ids[count - 1];
 }
 
+at::Tensor logits_behind(const exec::Model& model, const std::vector<at::Tensor>& inputs) {
+  const plan::Program& program = model.spec.program;
+  at::NoGradGuard no_grad;
+  std::vector<at::Tensor> values(inputs);  // inputs come first
+  values.resize(program.values.size());
+  exec::BlockContext at_node{.training = false};
+  for (std::size_t node = 0; node + 1 < model.blocks.size(); ++node) {
+    std::vector<at::Tensor> reads;
+    for (const plan::ValueId id : program.nodes[node].reads)
+      reads.push_back(values[static_cast<std::size_t>(id)]);
+    at_node.node = static_cast<int>(node);
+    values[static_cast<std::size_t>(program.nodes[node].writes[0])] =
+        model.blocks[node]->forward(reads, at_node)[0];
+  }
+  const at::Tensor& x = values[static_cast<std::size_t>(program.nodes.back().reads[0])];
+  return head_of(model).logits(x.select(0, 0).select(0, x.size(1) - 1));
+}
+
 at::Tensor next_logits(const exec::Model& model, const std::vector<std::int64_t>& tokens,
                        std::int64_t context) {
   TRIREME_CHECK(!tokens.empty() && context > 0, "{} tokens, context {}", tokens.size(), context);
-  const exec::Block* last = model.blocks.back().get();
-  if (const auto* typed = dynamic_cast<const exec::TypedBlock*>(last)) last = &typed->inner();
-  const auto* head = dynamic_cast<const LanguageHead*>(last);
-  TRIREME_CHECK(head != nullptr, "{} does not end in a language head", model.spec.program.name);
+  const LanguageHead& head = head_of(model);
   at::NoGradGuard no_grad;
   const auto length = std::min(static_cast<std::int64_t>(tokens.size()), context);
   at::Tensor x = at::empty({1, length}, at::TensorOptions().dtype(at::kLong));
@@ -93,7 +116,7 @@ at::Tensor next_logits(const exec::Model& model, const std::vector<std::int64_t>
     at_node.node = static_cast<int>(node);
     x = model.blocks[node]->forward({x}, at_node)[0];
   }
-  return head->logits(x.select(0, 0).select(0, length - 1));
+  return head.logits(x.select(0, 0).select(0, length - 1));
 }
 
 std::vector<std::int64_t> generate(const exec::Model& model, const GenerateArgs& args) {

@@ -27,6 +27,10 @@ std::int64_t sample(const at::Tensor& logits, const Sampling& sampling, std::int
 at::Tensor next_logits(const exec::Model& model, const std::vector<std::int64_t>& tokens,
                        std::int64_t context);
 
+// The same of what follows the last token of the first sample of `inputs`, a program's in its order, whatever its nodes
+// are, with the head reading the last position of its first value. All blocks run, but for the head's loss.
+at::Tensor logits_behind(const exec::Model& model, const std::vector<at::Tensor>& inputs);
+
 struct GenerateArgs {
   std::vector<std::int64_t> prompt;  // at least one token
   std::int64_t max_tokens = 0;

@@ -74,7 +74,8 @@ class Ratio final : public BoundBlock {
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override {
     const at::Tensor p = from_parts(inputs[0]);
-    const Sequences sequences(inputs[2]), bytes(inputs.back().dim() == 1 ? inputs.back() : inputs[2]);
+    const Sequences sequences(inputs[2]),
+        bytes(inputs.back().dim() == 1 ? inputs.back() : inputs[2]);
     const at::Tensor with_target = (inputs[3].flatten() != ops::kNoTarget).to(p.scalar_type());
     const at::Tensor targets =
         at::zeros({bytes.count()}, p.options()).index_add(0, bytes.number, with_target);
@@ -109,8 +110,8 @@ class Join final : public BoundBlock {
     const at::Tensor inner_kd = ops::rms_norm(inputs[0], param(kNorm), norm_eps_, gradients)
                                     .narrow(1, 0, skip_td.size(1))
                                     .to(p.scalar_type());
-    const at::Tensor smooth_kd = smoothed(inner_kd, p.index_select(0, chunk_rows(boundary)),
-                                          Sequences(inputs[1]));
+    const at::Tensor smooth_kd =
+        smoothed(inner_kd, p.index_select(0, chunk_rows(boundary)), Sequences(inputs[1]));
     const at::Tensor y_td = smooth_kd.index_select(0, chunk_of_rows(boundary));
     const at::Tensor sure = straight_through_confidence(p, boundary).unsqueeze(1);
     const at::Tensor around_td =

@@ -7,8 +7,8 @@
 
 #include <utility>
 
-#include "trireme/mesh/share.h"
 #include "trireme/arch/hnet.h"
+#include "trireme/mesh/share.h"
 #include "trireme/models/mamba.h"
 #include "trireme/ops/attention.h"
 #include "trireme/ops/feed_forward.h"
@@ -27,8 +27,8 @@ class HnetBlock : public BoundBlock {
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) final {
     const ops::WeightGradientsPtr& gradients = context.weight_gradients;
-    const ops::Branching first = ops::residual_norm(inputs[0].unsqueeze(0), {}, param(0), {},
-                                                    model_.norm_eps, gradients);
+    const ops::Branching first =
+        ops::residual_norm(inputs[0].unsqueeze(0), {}, param(0), {}, model_.norm_eps, gradients);
     const at::Tensor mixed = mix(first.normed, Sequences(inputs[1]), gradients);
     const at::Tensor x = feeds_ ? fed(first.stream, mixed, gradients) : first.stream + mixed;
     return {x.squeeze(0)};
@@ -73,13 +73,13 @@ class AttentionBlock final : public HnetBlock {
                     model().rope_theta)
           .reshape(heads.sizes());
     };
-    const ops::Operand attended = ops::attention(
-        turn(qkv[0]), turn(qkv[1]), qkv[2].contiguous(),
-        {.heads = mine.count(),
-         .kv_heads = mine.count(),
-         .first_head = mine.begin,
-         .all_heads = stage().heads},
-        ops::Mask::causal({.begin = sequences.begin.unsqueeze(0), .end = {}}));
+    const ops::Operand attended =
+        ops::attention(turn(qkv[0]), turn(qkv[1]), qkv[2].contiguous(),
+                       {.heads = mine.count(),
+                        .kv_heads = mine.count(),
+                        .first_head = mine.begin,
+                        .all_heads = stage().heads},
+                       ops::Mask::causal({.begin = sequences.begin.unsqueeze(0), .end = {}}));
     return ops::row_linear(attended.value, param(2), {}, tp(), gradients);
   }
 };
@@ -105,7 +105,7 @@ class MambaBlock final : public HnetBlock {
                              .skip = param(kSkip),
                              .norm = param(kNorm),
                              .out = param(kOut)};
-    return mamba(x.value.squeeze(0), params, sequences, model().norm_eps, gradients).unsqueeze(0);
+    return mamba(x, params, sequences, model().norm_eps, tp(), gradients);
   }
 
  private:
@@ -124,7 +124,8 @@ at::Tensor turned(const at::Tensor& x, const at::Tensor& positions, std::int64_t
   const at::Tensor angles = positions.to(at::kDouble).unsqueeze(1) * frequencies;
   const at::Tensor cosines = angles.cos().to(type).unsqueeze(1),
                    sines = angles.sin().to(type).unsqueeze(1);
-  const at::Tensor first = x.narrow(-1, 0, half).to(type), second = x.narrow(-1, half, half).to(type);
+  const at::Tensor first = x.narrow(-1, 0, half).to(type),
+                   second = x.narrow(-1, half, half).to(type);
   return at::cat({(first * cosines - second * sines).to(x.scalar_type()),
                   (second * cosines + first * sines).to(x.scalar_type()),
                   x.narrow(-1, width, x.size(-1) - width)},

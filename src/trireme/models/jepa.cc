@@ -39,30 +39,38 @@ EncoderBlock::Look packed_look(
   return [table = std::move(table),
           tokens_and_bounds = std::move(tokens_and_bounds)](const std::vector<at::Tensor>& inputs) {
     const auto [tokens, bounds] = tokens_and_bounds(inputs);
-    const at::Tensor places = tokens.remainder(table.cosines.size(0));
-    return Sight{.mask = ops::Mask::full(ops::documents_of_lengths(bounds, 1, tokens.size(0))),
-                 .rotary = rows_of(table, places)};
+    return packed_sight(rows_of(table, tokens.remainder(table.cosines.size(0))), bounds);
   };
 }
 
-// Inputs: what the student made of contexts, and the four of Packing. Parameters: weight and bias of a linear layer, and
-// a token for each mask.
-class PredictorEmbed : public BoundBlock {
- public:
-  using BoundBlock::BoundBlock;
-  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
-                                  const exec::BlockContext& context) override {
-    const Packing packing = packing_of(inputs, 1);
-    const at::Tensor seen = ops::linear(inputs[0], param(0), param(1), context.weight_gradients);
-    std::vector<at::Tensor> tokens;
-    for (std::size_t mask = 0; mask < arch::kMasks; ++mask)
-      tokens.push_back(param(2 + mask).flatten(0, 1));
-    const at::Tensor unseen = at::cat(tokens).index_select(0, packing.target_masks);
-    return {at::cat({seen, unseen}).index_select(0, packing.order)};
-  }
-};
-
 }  // namespace
+
+Sight packed_sight(const AxialRotary& rotary, const at::Tensor& bounds) {
+  return {.mask = ops::Mask::full(ops::documents_of_lengths(bounds, 1, rotary.cosines.size(0))),
+          .rotary = rotary};
+}
+
+std::vector<at::Tensor> PredictorEmbed::forward(const std::vector<at::Tensor>& inputs,
+                                                const exec::BlockContext& context) {
+  const Packing packing = pack_(inputs, 1);
+  const at::Tensor seen = ops::linear(inputs[0], param(0), param(1), context.weight_gradients);
+  std::vector<at::Tensor> tokens;
+  for (std::size_t mask = 0; mask < arch::kMasks; ++mask)
+    tokens.push_back(param(2 + mask).flatten(0, 1));
+  const at::Tensor unseen = at::cat(tokens).index_select(0, packing.target_masks);
+  return {at::cat({seen, unseen}).index_select(0, packing.order)};
+}
+
+at::Tensor PredictionLoss::distance(const at::Tensor& rows, const Packing& packing,
+                                    const at::Tensor& wanted,
+                                    const exec::BlockContext& context) const {
+  const at::Tensor normed = ops::layer_norm(rows.index_select(0, packing.target_rows), param(0),
+                                            param(1), norm_eps_, context.weight_gradients);
+  const at::Tensor predicted = ops::linear(normed, param(2), param(3), context.weight_gradients);
+  const at::Tensor exact = normalised(wanted);
+  const at::Tensor distances = (predicted.to(exact.scalar_type()) - exact).abs().mean(-1);
+  return (distances * packing.target_weights.to(distances.scalar_type())).sum();
+}
 
 Packing::Packing(const at::Tensor& context, const at::Tensor& context_bounds,
                  const at::Tensor& targets, const at::Tensor& target_bounds) {
@@ -91,19 +99,14 @@ Packing::Packing(const at::Tensor& context, const at::Tensor& context_bounds,
 
 std::vector<at::Tensor> JepaLoss::forward(const std::vector<at::Tensor>& inputs,
                                           const exec::BlockContext& context) {
-  const Packing packing = packing_of(inputs, 2);
   const at::Tensor& features = inputs[1];
-  const at::Tensor rows = inputs[0].index_select(0, packing.target_rows);
-  const at::Tensor normed =
-      ops::layer_norm(rows, param(0), param(1), norm_eps_, context.weight_gradients);
-  const at::Tensor predicted = ops::linear(normed, param(2), param(3), context.weight_gradients);
-  const at::Tensor wanted = normalised(features.flatten(0, 1).index_select(0, inputs[4]));
-  const at::Tensor distances = (predicted.to(wanted.scalar_type()) - wanted).abs().mean(-1);
   if (context.counts != nullptr) {
-    const at::Tensor spread = at::std(features.to(wanted.scalar_type()), /*dim=*/1).mean(-1);
-    context.counts->add(0, spread.sum().item<double>(), static_cast<double>(features.size(0)));
+    const auto samples = static_cast<double>(features.size(0));
+    const at::Tensor tokens = features.flatten(0, 1).to(statistics_type(features.scalar_type()));
+    context.counts->add(0, samples * at::std(tokens, /*dim=*/0).mean().item<double>(), samples);
   }
-  return {(distances * packing.target_weights.to(distances.scalar_type())).sum()};
+  const at::Tensor wanted = features.flatten(0, 1).index_select(0, inputs[4]);
+  return {distance(inputs[0], packing_of(inputs, 2), wanted, context)};
 }
 
 Blocks jepa_blocks(const config::Job& job, const arch::ModelSpec&, const Ranks& ranks) {
@@ -138,7 +141,7 @@ Blocks jepa_blocks(const config::Job& job, const arch::ModelSpec&, const Ranks& 
   for (std::int64_t layer = 0; layer < vision.layers; ++layer)
     add(std::make_unique<EncoderBlock>(student, vision.norm_eps, seen, ranks));
   add(std::make_unique<ClipNorm>(vision.norm_eps, ClipNorm::Gives::kFeatures, ranks));
-  blocks.push_back(std::make_unique<PredictorEmbed>(alone));
+  blocks.push_back(std::make_unique<PredictorEmbed>(packing_of, alone));
   for (std::int64_t layer = 0; layer < job.jepa.layers; ++layer)
     blocks.push_back(std::make_unique<EncoderBlock>(predictor, vision.norm_eps, joined, alone));
   blocks.push_back(std::make_unique<JepaLoss>(vision.norm_eps, alone));

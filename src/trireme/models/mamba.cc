@@ -12,7 +12,7 @@
 
 #include "trireme/arch/hnet.h"
 #include "trireme/ops/linear.h"
-#include "trireme/ops/norm.h"
+#include "trireme/ops/regions.h"
 
 namespace trireme::models {
 namespace {
@@ -34,20 +34,46 @@ at::Tensor convolved(const at::Tensor& x_tc, const at::Tensor& taps, const at::T
   return sum_tc;
 }
 
+// The sum over tp ranks of what each has a part of, and whose gradient each has a part of.
+class SumOverRanks : public torch::autograd::Function<SumOverRanks> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& partial,
+                            const ops::TensorParallel* tp) {
+    ops::save(context, *tp);
+    return ops::sum_partials(partial.clone(), *tp).wait();
+  }
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                 torch::autograd::variable_list gradients) {
+    const ops::TensorParallel tp = ops::saved_tensor_parallel(context);
+    return {ops::sum_partials(gradients[0].clone(), tp).wait(), at::Tensor()};
+  }
+};
+
+// x / sqrt(mean of squares + eps), over the features of all ranks, of which there are `features`.
+at::Tensor normed(const at::Tensor& x, std::int64_t features, double eps,
+                  const ops::TensorParallel& tp) {
+  const at::Tensor squares = x.square().sum(1, true);
+  const at::Tensor all = tp.size() > 1 ? SumOverRanks::apply(squares, &tp) : squares;
+  return x * (all / static_cast<double>(features) + eps).rsqrt();
+}
+
 }  // namespace
 
-at::Tensor mamba(const at::Tensor& u, const MambaParams& params, const Sequences& sequences,
-                 double norm_eps, const ops::WeightGradientsPtr& gradients) {
-  const at::ScalarType type = u.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  const auto exact = [&](const at::Tensor& tensor) { return tensor.to(type); };
-  const Mamba sizes(u.size(1));
-  const at::Tensor projected = exact(ops::linear(u, params.in, {}, gradients));
-  const auto parts = projected.split_with_sizes({sizes.inner, sizes.convolved(), sizes.heads}, 1);
+at::Tensor mamba(const ops::Operand& u, const MambaParams& params, const Sequences& sequences,
+                 double norm_eps, const ops::TensorParallel& tp,
+                 const ops::WeightGradientsPtr& gradients) {
+  const at::ScalarType type = u.value.scalar_type();
+  const at::ScalarType wide = type == at::kDouble ? at::kDouble : at::kFloat;
+  const auto exact = [&](const at::Tensor& tensor) { return tensor.to(wide); };
+  const std::int64_t rows = u.value.size(-2), all = Mamba(u.value.size(-1)).inner;
+  const std::int64_t heads = params.log_rate.size(0), inner = heads * Mamba::kWidth;
+  const at::Tensor projected =
+      exact(ops::column_linear(u, params.in, {}, tp, gradients).value.reshape({rows, -1}));
+  const auto parts = projected.split_with_sizes({inner, inner + 2 * Mamba::kState, heads}, 1);
   const at::Tensor active_tc =
       at::silu(convolved(parts[1], exact(params.taps), exact(params.taps_bias), sequences));
-  const auto mixed =
-      active_tc.split_with_sizes({sizes.inner, Mamba::kState, Mamba::kState}, 1);
-  const at::Tensor x_thw = mixed[0].reshape({u.size(0), sizes.heads, -1});
+  const auto mixed = active_tc.split_with_sizes({inner, Mamba::kState, Mamba::kState}, 1);
+  const at::Tensor x_thw = mixed[0].reshape({rows, heads, Mamba::kWidth});
   const at::Tensor step_th = at::softplus(parts[2] + exact(params.step_bias));
   const at::Tensor y_thw = scan({.log_decay = -exact(params.log_rate).exp() * step_th,
                                  .x = x_thw * step_th.unsqueeze(2),
@@ -55,10 +81,10 @@ at::Tensor mamba(const at::Tensor& u, const MambaParams& params, const Sequences
                                  .out = mixed[2]},
                                 sequences, Mamba::kPiece) +
                            exact(params.skip).unsqueeze(1) * x_thw;
-  const at::Tensor gated = y_thw.reshape({u.size(0), sizes.inner}) * at::silu(parts[0]);
-  return ops::linear(
-      ops::rms_norm(gated.to(u.scalar_type()).contiguous(), params.norm, norm_eps, gradients),
-      params.out, {}, gradients);
+  const at::Tensor gated = y_thw.reshape({rows, inner}) * at::silu(parts[0]);
+  const at::Tensor result = normed(gated, all, norm_eps, tp).to(type) * params.norm;
+  return ops::row_linear(result.unsqueeze(0), params.out, {}, tp, gradients)
+      .reshape(u.value.sizes());
 }
 
 at::Tensor initial_step_bias(std::int64_t heads) {

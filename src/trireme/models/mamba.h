@@ -6,6 +6,8 @@
 #include <cstdint>
 
 #include "trireme/models/scan.h"
+#include "trireme/ops/again.h"
+#include "trireme/ops/tensor_parallel.h"
 #include "trireme/ops/weight_gradients.h"
 
 namespace trireme::models {
@@ -18,9 +20,10 @@ struct MambaParams {
 // u -> z, x, B, C and steps by `in`; x, B and C through a causal convolution of four rows and SiLU; with a step
 // softplus(step + bias) the state of each head decays by exp(-exp(log_rate) step) and takes in step x B^T, giving
 // y = S C + skip x; then out(rms_norm(y SiLU(z))). u: [rows, d]; result the same. What comes between the layers is fp32
-// (fp64 for fp64).
-at::Tensor mamba(const at::Tensor& u, const MambaParams& params, const Sequences& sequences,
-                 double norm_eps, const ops::WeightGradientsPtr& gradients = {});
+// (fp64 for fp64). tp ranks share out the heads; each has B and C, and the norm's mean is of all.
+at::Tensor mamba(const ops::Operand& u, const MambaParams& params, const Sequences& sequences,
+                 double norm_eps, const ops::TensorParallel& tp = {},
+                 const ops::WeightGradientsPtr& gradients = {});
 
 // Where step_bias and log_rate begin, fp64 [heads]: steps from 1e-3 to 0.1, evenly in logarithms, and rates from 1 to 16,
 // evenly; the reference code draws them from these ranges.

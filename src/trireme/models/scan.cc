@@ -28,16 +28,15 @@ at::Tensor scan_piece(const Scan& terms, at::Tensor& state_hwn, bool more) {
                                    .to(type);
   at::Tensor y_htw = at::bmm(decay_htt * at::matmul(terms.out, terms.in.t()), x_htw);
   if (state_hwn.defined())
-    y_htw = y_htw + sums_ht.exp().to(type).unsqueeze(2) *
-                        at::matmul(terms.out, state_hwn.transpose(1, 2));
+    y_htw = y_htw +
+            sums_ht.exp().to(type).unsqueeze(2) * at::matmul(terms.out, state_hwn.transpose(1, 2));
   if (more) {
     const at::Tensor last_h = sums_ht.select(1, rows - 1);
     const at::Tensor left_ht = (last_h.unsqueeze(1) - sums_ht).exp().to(type);
     const at::Tensor added_hwn =
         at::matmul((x_htw * left_ht.unsqueeze(2)).transpose(1, 2), terms.in);
-    state_hwn = state_hwn.defined()
-                    ? last_h.exp().to(type).view({-1, 1, 1}) * state_hwn + added_hwn
-                    : added_hwn;
+    state_hwn = state_hwn.defined() ? last_h.exp().to(type).view({-1, 1, 1}) * state_hwn + added_hwn
+                                    : added_hwn;
   }
   return y_htw.transpose(0, 1);
 }
@@ -52,8 +51,7 @@ Sequences::Sequences(const at::Tensor& starts) {
   position = places - begin;
   number = here.to(at::kLong).cumsum(0) - 1;
   const at::Tensor firsts = here.nonzero().flatten().to(at::kCPU).contiguous();
-  bounds.assign(firsts.data_ptr<std::int64_t>(),
-                firsts.data_ptr<std::int64_t>() + firsts.numel());
+  bounds.assign(firsts.data_ptr<std::int64_t>(), firsts.data_ptr<std::int64_t>() + firsts.numel());
   bounds.push_back(rows);
 }
 

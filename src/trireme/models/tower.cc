@@ -104,12 +104,12 @@ at::Tensor TowerHead::attended(const at::Tensor& normed_btd,
       ops::column_linear(normed_btd, param(kKeyValue), param(kKeyValueBias), tp(), gradients);
   const at::Tensor mixed = ops::row_linear(attend_once(query, keys_values, heads), param(kOut),
                                            param(kOutBias), tp(), gradients);
-  const ops::Branching branch = ops::residual_norm(mixed, {}, param(kNorm), param(kNormBias),
-                                                   vision_.norm_eps, gradients);
+  const ops::Branching branch =
+      ops::residual_norm(mixed, {}, param(kNorm), param(kNormBias), vision_.norm_eps, gradients);
   const at::Tensor up =
       ops::column_linear(branch.normed, param(kUp), param(kUpBias), tp(), gradients);
-  const at::Tensor down = ops::row_linear(activated(up, vision_.activation), param(kDown),
-                                          param(kDownBias), tp(), gradients);
+  const at::Tensor down =
+      activated_linear(up, vision_.activation, param(kDown), param(kDownBias), tp(), gradients);
   return (branch.stream + down).squeeze(1);
 }
 
@@ -119,13 +119,12 @@ EncoderBlock::Look tower_look(const config::Vision& vision, DType compute, at::D
   // A class token stands at the origin, where nothing turns.
   if (vision.pooling == Pooling::kClass)
     places = at::cat({at::zeros({1, 3}, places.options()), places}, 0);
-  AxialRotary rotary =
-      axial_rotary(places, vision.hidden / vision.heads,
-                   vision.positions == Positions::kRotary ? RotaryPairs::kExact
-                                                          : RotaryPairs::kCompat,
-                   compute == DType::kF64 ? at::kDouble : at::kFloat);
-  return always({.rotary = {.cosines = rotary.cosines.to(device),
-                            .sines = rotary.sines.to(device)}});
+  AxialRotary rotary = axial_rotary(
+      places, vision.hidden / vision.heads,
+      vision.positions == Positions::kRotary ? RotaryPairs::kExact : RotaryPairs::kCompat,
+      compute == DType::kF64 ? at::kDouble : at::kFloat);
+  return always(
+      {.rotary = {.cosines = rotary.cosines.to(device), .sines = rotary.sines.to(device)}});
 }
 
 void add_tower(const config::Job& job, const Ranks& ranks, Blocks& blocks) {

@@ -29,10 +29,12 @@ class AnswerHead : public LlamaHead {
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
 
- private:
-  void count(const at::Tensor& x, const at::Tensor& targets, exec::Counts& counts) const;
+ protected:
   // Of rows x [rows, d] with their targets.
   at::Tensor right(const at::Tensor& x, const at::Tensor& targets) const;
+
+ private:
+  void count(const at::Tensor& x, const at::Tensor& targets, exec::Counts& counts) const;
 };
 
 // One a node.

@@ -15,8 +15,8 @@ struct GatherBatch : torch::autograd::Function<GatherBatch> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& own, comm::Group* group) {
     context->saved_data["group"] = reinterpret_cast<std::intptr_t>(group);
     const at::Tensor source = own.contiguous();
-    const at::Tensor all = at::empty({source.size(0) * group->size(), source.size(1)},
-                                     source.options());
+    const at::Tensor all =
+        at::empty({source.size(0) * group->size(), source.size(1)}, source.options());
     group->all_gather(comm::buffer(source), comm::buffer(all)).wait();
     return all;
   }

@@ -1,0 +1,208 @@
+#include "trireme/arch/arrcoc.h"
+
+#include <cmath>
+#include <utility>
+
+#include "trireme/arch/exchanges.h"
+#include "trireme/arch/flops.h"
+#include "trireme/arch/graph.h"
+#include "trireme/arch/language_model.h"
+#include "trireme/arch/projector.h"
+#include "trireme/arch/tower.h"
+#include "trireme/arch/transients.h"
+#include "trireme/config/resolve_arrcoc.h"
+
+namespace trireme::arch {
+namespace {
+
+constexpr std::int64_t kStatistics = 26;  // mean and deviation of the texture's channels
+constexpr std::int64_t kSalience = 3;
+constexpr double kSteep = 4;  // of what information and coupling begin with
+
+ParamSpec constant(std::string name, std::vector<std::int64_t> shape, double value) {
+  return {.name = std::move(name),
+          .shape = std::move(shape),
+          .init = {.kind = Init::Kind::kConstant, .value = value},
+          .decay = false};
+}
+
+class ArrcocGraph {
+ public:
+  ArrcocGraph(const config::Job& job, const PerRank& rank, const Training& training)
+      : job_(job),
+        graph_("arrcoc", rank, training),
+        tower_(region_tower(job)),
+        samples_(rank.micro_batch),
+        regions_(job.arrcoc.grid * job.arrcoc.grid) {}
+
+  ModelSpec build() && {
+    const std::int64_t side = job_.vision.image;
+    image_ = graph_.input("image", samples_ * 3 * side * side * 4);
+    question_ = graph_.input("question", samples_ * 8);
+    const plan::ValueId answer = graph_.input("answer", samples_ * 8);
+    noise_ = graph_.input("noise", samples_ * regions_ * 4);
+    embed_ = graph_.unit({.name = "embed", .params = {llama_embedding(job_.model)}});
+    add_scorers();
+    add_tower();
+    add_projector();
+    Embedded embedded{.x = splice(), .targets = answer, .positions = levels_, .unit = embed_};
+    llama_behind(graph_, job_.model, embedded, job_.vlm.qk_norm);
+    std::vector<plan::ValueId>& reads = graph_.spec().program.nodes.back().reads;
+    reads.push_back(question_);
+    reads.push_back(levels_);
+    ModelSpec spec = std::move(graph_).build();
+    spec.metrics = {"accuracy", "queried_tokens"};
+    spec.sample_tokens = job_.model.seq_len;
+    set_flops_of_nodes(spec, graph_.rank());
+    return spec;
+  }
+
+ private:
+  plan::Value per_region(std::string name, bool differentiable) const {
+    return {.name = std::move(name),
+            .bytes = samples_ * regions_ * element(),
+            .differentiable = differentiable,
+            .shape = {samples_, regions_}};
+  }
+  plan::Value rows(std::string name, std::int64_t width) const {
+    return {.name = std::move(name),
+            .bytes = tower_.rows() * width * element(),
+            .shape = {tower_.rows(), width},
+            .whole = graph_.rank().tp > 1,
+            .varies = true};
+  }
+  std::int64_t element() const {
+    return static_cast<std::int64_t>(size_of(graph_.rank().compute));
+  }
+
+  void add_scorers() {
+    const bool learned = job_.arrcoc.allocation == config::Allocation::kLearned;
+    std::vector<plan::ValueId> reads = {noise_};
+    std::vector<plan::UnitId> units;
+    bool trains = false;
+    if (learned) {
+      const plan::ValueId question = graph_.node(
+          {.name = "question",
+           .reads = {question_},
+           .no_grad = true,
+           .exchanges = Exchanges(Sizes(job_.model, graph_.rank()), graph_.rank()).embed()},
+          {}, {embed_},
+          {{.name = "asked",
+            .bytes = samples_ * job_.model.hidden * element(),
+            .shape = {samples_, job_.model.hidden}}})[0];
+      reads.insert(reads.end(), {image_, question});
+      trains = job_.arrcoc.gate && graph_.training().trains("scorers");
+      units.push_back(graph_.unit({.name = "scorers", .params = scorer_params(job_)}, trains));
+    }
+    const std::int64_t h = job_.arrcoc.hidden;
+    const std::vector<plan::ValueId> written = graph_.node(
+        {.name = "scorers", .reads = std::move(reads), .no_grad = !trains},
+        linear_work(graph_, samples_ * regions_, learned ? 2 * h * (kStatistics + h) : 0,
+                    learned ? samples_ * regions_ * (kStatistics + 6 * h) : 0),
+        units, {per_region("shares", true), per_region("levels", false)});
+    shares_ = written[0];
+    levels_ = written[1];
+  }
+
+  void add_tower() {
+    const config::Vision& vision = job_.vision;
+    const plan::UnitId unit = graph_.unit(
+        {.name = "vision.embed",
+         .params = linear_params("vision_tower.patch_embed.proj", vision.hidden,
+                                 3 * vision.patch * vision.patch, vision.init_std)});
+    const std::int64_t features = 3 * vision.patch * vision.patch;
+    Work work = linear_work(graph_, tower_.rows(), vision.hidden * features,
+                            tower_.rows() * features);
+    work.backward_flops = work.flops;  // no gradient goes back to pixels
+    x_ = graph_.node({.name = "vision.embed", .reads = {image_, levels_}}, work, {unit},
+                     {activation(graph_, tower_, "vision.x.0")})[0];
+    for (std::int64_t layer = 0; layer < vision.layers; ++layer) {
+      const std::string name = fmt::format("vision.block.{}", layer);
+      const plan::UnitId block = graph_.unit(
+          {.name = name,
+           .params = block_params(tower_, fmt::format("vision_tower.blocks.{}.", layer), layer)});
+      x_ = block_node(graph_, tower_, name, block, x_, {levels_},
+                      fmt::format("vision.x.{}", layer + 1));
+    }
+  }
+
+  void add_projector() {
+    const plan::UnitId norm = graph_.unit(
+        {.name = "vision.norm", .params = norm_params("vision_tower.norm", job_.vision.hidden)});
+    const plan::UnitId unit =
+        graph_.unit({.name = "projector", .params = projector_params(job_)});
+    x_ = graph_.node({.name = "projector", .reads = {x_}},
+                     projector_work(graph_, job_, tower_.sequences, tower_.tokens), {norm, unit},
+                     {rows("visual_tokens", job_.model.hidden)})[0];
+  }
+
+  plan::ValueId splice() {
+    const Sizes sizes(job_.model, graph_.rank());
+    const plan::UnitId levels = graph_.unit(
+        {.name = "levels",
+         .params = {constant("model.level_embedding",
+                             {job_.arrcoc.most - job_.arrcoc.least + 1, job_.model.hidden}, 0)}});
+    return graph_.node({.name = "embed",
+                        .reads = {question_, x_, shares_, levels_},
+                        .work = embed_transients(job_.model, sizes, graph_.rank()),
+                        .exchanges = Exchanges(sizes, graph_.rank()).embed()},
+                       {.saved_bytes = 2 * tower_.rows() * sizes.d * sizes.element}, {embed_, levels},
+                       {{.name = "x0",
+                         .bytes = sizes.rows * sizes.d * sizes.element,
+                         .shape = {samples_, job_.model.seq_len, sizes.d},
+                         .whole = graph_.rank().tp > 1}})[0];
+  }
+
+  const config::Job& job_;
+  Graph graph_;
+  Encoder tower_;
+  std::int64_t samples_, regions_;
+  plan::ValueId image_ = -1, question_ = -1, noise_ = -1;
+  plan::ValueId shares_ = -1, levels_ = -1, x_ = -1;
+  plan::UnitId embed_ = -1;
+};
+
+}  // namespace
+
+std::vector<ParamSpec> scorer_params(const config::Job& job) {
+  const config::Scored scored = config::scored(job.arrcoc);
+  const std::int64_t h = job.arrcoc.hidden, d = job.model.hidden, n = scored.count();
+  const double std = job.model.init_std;
+  std::vector<std::vector<ParamSpec>> lists = {norm_params("scorers.norm", kStatistics)};
+  const auto add = [&](std::vector<ParamSpec> params) { lists.push_back(std::move(params)); };
+  const auto perceptron = [&](const std::string& name) {
+    add(linear_params(name + ".fc1", h, kStatistics, 1 / std::sqrt(double{kStatistics})));
+    add(linear_params(name + ".fc2", h, h, 1 / std::sqrt(static_cast<double>(h))));
+  };
+  const auto score = [&](const std::string& name, std::int64_t numbers, double begins) {
+    add({constant(name + ".scale", {1, numbers}, begins), drawn(name + ".weight", {1, h}, std),
+         zeros(name + ".bias", 1)});
+  };
+  if (scored.information || scored.salience) perceptron("scorers.features");
+  if (scored.information) score("scorers.information", 1, kSteep);
+  if (scored.salience) score("scorers.salience", kSalience, 1);
+  if (scored.coupling) {
+    perceptron("scorers.coupling");
+    add({drawn("scorers.coupling.region", {h / 2, h}, 1 / std::sqrt(static_cast<double>(h))),
+         drawn("scorers.coupling.question", {h / 2, d}, 1 / std::sqrt(static_cast<double>(d))),
+         constant("scorers.coupling.scale", {1}, kSteep), zeros("scorers.coupling.bias", 1)});
+  }
+  add({drawn("balancer.question", {h, d}, 1 / std::sqrt(static_cast<double>(d)))});
+  add(linear_params("balancer.fc1", h, 3 * n + h, 1 / std::sqrt(static_cast<double>(3 * n + h))));
+  add(linear_params("balancer.fc2", 2 * n + 2, h, std));
+  return joined(std::move(lists));
+}
+
+Encoder region_tower(const config::Job& job) {
+  const config::Arrcoc& arrcoc = job.arrcoc;
+  Encoder encoder = tower(job.vision, job.run.micro_batch);
+  encoder.tokens = arrcoc.grid * arrcoc.grid * arrcoc.least * arrcoc.least + arrcoc.budget;
+  encoder.packed = true;
+  return encoder;
+}
+
+ModelSpec arrcoc_spec(const config::Job& job, const PerRank& rank, const Training& training) {
+  return ArrcocGraph(job, rank, training).build();
+}
+
+}  // namespace trireme::arch

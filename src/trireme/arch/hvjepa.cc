@@ -1,0 +1,115 @@
+#include "trireme/arch/hvjepa.h"
+
+#include <utility>
+
+#include "trireme/arch/hnet.h"
+#include "trireme/arch/jepa.h"
+#include "trireme/config/resolve.h"
+#include "trireme/mesh/axis.h"
+
+namespace trireme::arch {
+namespace {
+
+// Linear, LayerNorm, ReLU, twice, and a linear layer without bias.
+std::vector<ParamSpec> expander_params(const std::string& name, std::int64_t in,
+                                       std::int64_t width, double std) {
+  return joined({linear_params(name + ".fc1", width, in, std), norm_params(name + ".norm1", width),
+                 linear_params(name + ".fc2", width, width, std),
+                 norm_params(name + ".norm2", width),
+                 {drawn(name + ".fc3.weight", {width, width}, std)}});
+}
+
+}  // namespace
+
+bool has_chunks(const config::Job& job) { return job.model.family == config::Family::kHvjepa; }
+
+config::Vision chunk_vision(const config::Job& job) {
+  config::Vision vision = job.vision;
+  vision.hidden = job.chunk.hidden;
+  vision.heads = job.chunk.heads;
+  return vision;
+}
+
+Encoder chunk_encoder(const config::Job& job, const Encoder& tower) {
+  Encoder encoder = tower;
+  encoder.hidden = job.chunk.hidden;
+  encoder.heads = job.chunk.heads;
+  encoder.ffn = 4 * job.chunk.hidden;
+  encoder.replicated = true;
+  return encoder;
+}
+
+plan::ValueId neighbours_node(Graph& graph, const config::Job& job, const Encoder& tokens,
+                              std::string name, plan::UnitId unit,
+                              const std::vector<plan::ValueId>& reads, std::string writes,
+                              bool teacher) {
+  const std::int64_t d = tokens.hidden, rows = tokens.rows(), seen = job.chunk.neighbours + 1;
+  Work work = linear_work(graph, rows, 12 * d * d, rows * d * (16 + 2 * seen));
+  work.flops += 4.0 * static_cast<double>(rows * seen * d);
+  return graph.node({.name = std::move(name), .reads = reads, .no_grad = teacher}, work, {unit},
+                    {activation(graph, tokens, std::move(writes))})[0];
+}
+
+std::vector<ParamSpec> chunk_params(const config::Job& job, const std::string& prefix) {
+  const std::int64_t d = job.chunk.hidden;
+  const double std = job.vision.init_std;
+  std::vector<ParamSpec> params = joined({norm_params(prefix + "norm", d),
+                                          linear_params(prefix + "pool.query", d, d, std),
+                                          linear_params(prefix + "pool.key", d, d, std),
+                                          linear_params(prefix + "pool.value", d, d, std),
+                                          linear_params(prefix + "proj", job.vision.hidden, d, std)});
+  if (job.chunk.mode == config::ChunkMode::kFixed) return params;
+  for (const char* name : {"router.query.weight", "router.key.weight"})
+    params.push_back({.name = prefix + name,
+                      .shape = {d, d},
+                      .init = {.kind = Init::Kind::kIdentity}});
+  return params;
+}
+
+std::int64_t place_columns(const PerRank& rank, bool teacher) {
+  return 3 * exact_parts(rank.compute) + 2 + (teacher ? kMasks : 0);
+}
+
+plan::Value places(const Graph& graph, const Encoder& chunks, std::string name, bool teacher) {
+  Encoder as_rows = chunks;
+  as_rows.hidden = place_columns(graph.rank(), teacher);
+  plan::Value value = activation(graph, as_rows, std::move(name));
+  value.differentiable = false;
+  return value;
+}
+
+std::vector<ParamSpec> vicreg_params(const config::Job& job) {
+  const std::int64_t d = job.vision.hidden, width = job.vicreg.width;
+  const double std = job.vision.init_std;
+  return joined({{drawn("vicreg.query", {1, d}, std)},
+                 linear_params("vicreg.key", d, d, std),
+                 linear_params("vicreg.value", d, d, std),
+                 expander_params("vicreg.clips", d, width, std),
+                 expander_params("vicreg.chunks", d, width, std)});
+}
+
+plan::Node vicreg_node(const Graph& graph, const config::Job& job) {
+  plan::Node node{.name = "vicreg", .loss = true};
+  if (config::dp(job) == 1) return node;
+  const std::int64_t clips = graph.rank().micro_batch * config::dp(job);
+  const std::int64_t numbers = 2 + 8 * job.vicreg.matches;  // times the width, of a clip
+  const auto spread = [&](plan::Exchange kind, int forward, int backward) {
+    return plan::NodeExchange{
+        .kind = kind,
+        .axes = mesh::kDp,
+        .bytes = clips * numbers * job.vicreg.width * (graph.rank().compute == DType::kF64 ? 8 : 4),
+        .forward = forward,
+        .backward = backward};
+  };
+  node.exchanges = {spread(plan::Exchange::kAllGather, 1, 0),
+                    spread(plan::Exchange::kReduceScatter, 0, 1)};
+  return node;
+}
+
+Work vicreg_work(const Graph& graph, const config::Job& job, const Encoder& chunks) {
+  const std::int64_t d = chunks.hidden, width = job.vicreg.width, rows = chunks.rows();
+  return linear_work(graph, rows, 2 * d * d + d * width + 2 * width * width,
+                     rows * (3 * d + 6 * width));
+}
+
+}  // namespace trireme::arch

@@ -1,0 +1,143 @@
+#include "trireme/config/resolve_arrcoc.h"
+
+#include <algorithm>
+#include <functional>
+#include <string_view>
+#include <utility>
+
+#include "trireme/base/error.h"
+#include "trireme/base/patterns.h"
+#include "trireme/config/resolve_family.h"
+#include "trireme/config/resolve_towers.h"
+#include "trireme/config/resolve_vlm.h"
+
+namespace trireme::config {
+namespace {
+
+struct ChannelGroup {
+  std::string_view name;
+  std::size_t first, count;
+};
+constexpr std::array kChannelGroups = {
+    ChannelGroup{"rgb", 0, 3},          ChannelGroup{"lab", 3, 3},
+    ChannelGroup{"sobel", 6, 2},        ChannelGroup{"magnitude", 8, 1},
+    ChannelGroup{"orientation", 9, 1},  ChannelGroup{"position", 10, 2},
+    ChannelGroup{"eccentricity", 12, 1}};
+
+void check_image(const Job& job) {
+  const std::int64_t image = job.vision.image, grid = job.arrcoc.grid;
+  constexpr std::int64_t kTexture = 256;
+  if (image % grid != 0 || std::min(image, kTexture) % grid != 0)
+    fail(ErrorKind::kUsage,
+         "vision.image={} is not divisible by arrcoc.grid={}, the regions of a side, or its texture "
+         "of at most 256 pixels is not; nearest that work: {}",
+         image, grid, nearest_multiples("vision.image", image, grid));
+  if (job.data.source == DataSource::kQuadrants && grid * grid != kQuadrants)
+    fail(ErrorKind::kUsage,
+         "arrcoc.grid={}: questions of data.source=quadrants are about four regions; set "
+         "arrcoc.grid=2",
+         grid);
+}
+
+void resolve_budget(Job& job) {
+  Arrcoc& arrcoc = job.arrcoc;
+  if (arrcoc.least >= arrcoc.most)
+    fail(ErrorKind::kUsage, "arrcoc.least={} is not below arrcoc.most={}; lower it or raise most",
+         arrcoc.least, arrcoc.most);
+  const std::int64_t regions = arrcoc.grid * arrcoc.grid;
+  const std::int64_t least = regions * arrcoc.least * arrcoc.least;
+  const std::int64_t most = regions * arrcoc.most * arrcoc.most;
+  if (arrcoc.budget == 0) arrcoc.budget = std::min(most, 9 * least / 4);
+  if (arrcoc.budget < least || arrcoc.budget > most)
+    fail(ErrorKind::kUsage,
+         "arrcoc.budget={}: {} regions of {} x {} to {} x {} tokens have {} to {}; set it within",
+         arrcoc.budget, regions, arrcoc.least, arrcoc.least, arrcoc.most, arrcoc.most, least, most);
+  if (job.model.seq_len < arrcoc.budget + 1)
+    fail(ErrorKind::kUsage,
+         "model.seq_len={}: an image has up to arrcoc.budget={} tokens and a question follows; set "
+         "model.seq_len={}",
+         job.model.seq_len, arrcoc.budget, arrcoc.budget + 1);
+}
+
+// Two axes of a region, three of an image and what follows it.
+void resolve_turned_heads(Job& job) {
+  const std::int64_t width = job.vision.hidden / job.vision.heads;
+  if (width % 2 != 0 || width < 4)
+    fail(ErrorKind::kUsage,
+         "vision.hidden={} / vision.heads={} = {} per head: rotary positions over row and column "
+         "need an even number of 4 or more; change one",
+         job.vision.hidden, job.vision.heads, width);
+  if (!job.vlm.mrope.empty()) return;
+  const std::int64_t half = job.model.hidden / job.model.heads / 2, plane = 3 * half / 8;
+  if (plane == 0)
+    fail(ErrorKind::kUsage,
+         "model.hidden={} / model.heads={} = {} per head: positions in time, row and column need 6 "
+         "or more; change one, or set vlm.mrope",
+         job.model.hidden, job.model.heads, 2 * half);
+  job.vlm.mrope = fmt::format("{},{},{}", half - 2 * plane, plane, plane);
+}
+
+}  // namespace
+
+std::array<bool, 13> texture_channels(const Arrcoc& arrcoc) {
+  std::array<bool, 13> chosen{};
+  if (arrcoc.channels == "all") {
+    chosen.fill(true);
+    return chosen;
+  }
+  for (const std::string_view name : split_list(arrcoc.channels)) {
+    const auto* group = std::ranges::find(kChannelGroups, name, &ChannelGroup::name);
+    if (group == kChannelGroups.end())
+      fail(ErrorKind::kUsage,
+           "arrcoc.channels={}: there is no {}; needs all, or some of rgb, lab, sobel, magnitude, "
+           "orientation, position and eccentricity between commas",
+           arrcoc.channels, name);
+    for (std::size_t i = 0; i < group->count; ++i) chosen[group->first + i] = true;
+  }
+  if (std::ranges::none_of(chosen, std::identity{}))
+    fail(ErrorKind::kUsage, "arrcoc.channels names nothing; set it to all, or to some of them");
+  return chosen;
+}
+
+Scored scored(const Arrcoc& arrcoc) {
+  Scored result;
+  for (const std::string_view name : split_list(arrcoc.scorers)) {
+    if (name == "information") result.information = true;
+    else if (name == "salience") result.salience = true;
+    else if (name == "coupling") result.coupling = true;
+    else
+      fail(ErrorKind::kUsage,
+           "arrcoc.scorers={}: there is no {}; needs some of information, salience and coupling "
+           "between commas",
+           arrcoc.scorers, name);
+  }
+  if (result.count() == 0)
+    fail(ErrorKind::kUsage,
+         "arrcoc.scorers names nothing; set it to some of information, salience and coupling, or "
+         "arrcoc.allocation=uniform, which needs none");
+  return result;
+}
+
+void resolve_arrcoc(Job& job) {
+  if (job.data.source != DataSource::kQuadrants)
+    fail(ErrorKind::kUsage,
+         "data.source: family arrcoc reads images with a question about a region; set "
+         "data.source=quadrants");
+  check_text_keys(job);
+  resolve_vision(job.vision);
+  Projector plain;
+  plain.kind = job.projector.kind;
+  if (!keeps_grid(job.projector) || job.projector != plain)
+    fail(ErrorKind::kUsage,
+         "projector.kind: family arrcoc needs a token for each feature; set projector.kind=mlp or "
+         "linear, and leave the rest of projector out");
+  check_image(job);
+  resolve_decoder(job.model, {.vocab = kQuadrantVocab});
+  resolve_budget(job);
+  resolve_turned_heads(job);
+  check_decoder_parts(job);
+  texture_channels(job.arrcoc);
+  scored(job.arrcoc);
+}
+
+}  // namespace trireme::config

@@ -1,0 +1,32 @@
+// Regions of an image with tokens by what they are worth: what sizes, data and layout must have.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "trireme/config/job.h"
+
+namespace trireme::config {
+
+// Tokens: a question for each region, then an answer for each pattern.
+inline constexpr std::int64_t kQuadrants = 4;
+inline constexpr std::int64_t kQuadrantPatterns = 4;
+inline constexpr std::int64_t kQuadrantVocab = kQuadrants + kQuadrantPatterns;
+
+// Throws Error{kUsage} naming the key.
+void resolve_arrcoc(Job& job);
+
+// Which of the texture's 13 channels arrcoc.channels names.
+std::array<bool, 13> texture_channels(const Arrcoc& arrcoc);
+
+// What arrcoc.scorers names.
+struct Scored {
+  bool information = false;
+  bool salience = false;
+  bool coupling = false;
+  std::int64_t count() const { return information + salience + coupling; }
+};
+Scored scored(const Arrcoc& arrcoc);
+
+}  // namespace trireme::config

@@ -1,0 +1,107 @@
+// Any layout trains the same ARR-COC; scorers learn through the gate alone, and give the region that is asked about most
+// of the tokens.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "tests/harness/jobs.h"
+#include "trireme/config/resolve.h"
+
+namespace trireme::train {
+namespace {
+
+constexpr int kSteps = 2;
+constexpr double kTight = 1e-12;
+
+config::Job job_of(const std::vector<std::string>& sets) {
+  config::Job job;
+  for (const char* set :
+       {"model.family=arrcoc", "data.source=quadrants", "data.samples=64", "precision.compute=fp64",
+        "vision.image=32", "vision.patch=4", "vision.hidden=16", "vision.heads=2",
+        "vision.layers=2", "model.hidden=32", "model.heads=4", "model.kv_heads=2",
+        "model.layers=2", "model.ffn=48", "model.seq_len=40", "arrcoc.grid=2", "arrcoc.least=2",
+        "arrcoc.most=5", "arrcoc.budget=36", "arrcoc.hidden=8", "run.global_batch=8",
+        "run.micro_batch=1", "parallel.dp_shard=1"})
+    config::apply_set(job, set);
+  for (const std::string& set : sets) config::apply_set(job, set);
+  return job;
+}
+
+struct Layout {
+  const char* name;
+  std::vector<std::string> sets;
+};
+const std::vector<Layout> kLayouts = {
+    {"dp 2", {"parallel.dp_shard=2"}},
+    {"dp 4", {"parallel.dp_shard=4"}},
+    {"ZeRO-3", {"parallel.dp_shard=4", "parallel.zero=3"}},
+    {"tp 2", {"parallel.tp=2"}},
+    {"pp 2", {"parallel.pp=2"}},
+    {"tp 2, dp 2", {"parallel.tp=2", "parallel.dp_shard=2"}},
+    {"pp 2, dp 2", {"parallel.pp=2", "parallel.dp_shard=2"}}};
+
+void expect_parity(const std::vector<std::string>& sets, const std::vector<Layout>& layouts) {
+  const harness::JobTrace one = harness::run_job(job_of(sets), kSteps);
+  EXPECT_NEAR(one.losses[0], std::log(8.0), 0.3);
+  for (const Layout& layout : layouts) {
+    std::vector<std::string> all = sets;
+    all.insert(all.end(), layout.sets.begin(), layout.sets.end());
+    EXPECT_LT(harness::distance(one, harness::run_job(job_of(all), kSteps)), kTight)
+        << layout.name;
+  }
+}
+
+TEST(ArrcocParity, EveryLayoutTrainsTheSameModel) { expect_parity({}, kLayouts); }
+
+TEST(ArrcocParity, ScorersAloneTrainTheSameModel) {
+  expect_parity({"model.frozen=vision.*,projector,embed,block.*,head"},
+                {kLayouts[2], kLayouts[5], kLayouts[6]});
+}
+
+TEST(ArrcocParity, AdaptersBesideScorersTrainTheSameModel) {
+  expect_parity({"lora.rank=2", "lora.also=scorers,levels"},
+                {kLayouts[2], kLayouts[5], kLayouts[6]});
+}
+
+TEST(ArrcocParity, RegionsThatNobodyScoresTrainTheSameModel) {
+  expect_parity({"arrcoc.allocation=random"}, {kLayouts[5], kLayouts[6]});
+}
+
+TEST(ArrcocParity, AMicroBatchIsItsSamplesOneByOne) {
+  const harness::JobTrace single = harness::run_job(job_of({}), kSteps);
+  const harness::JobTrace four = harness::run_job(job_of({"run.micro_batch=4"}), kSteps);
+  EXPECT_LT(harness::distance(single, four), kTight);
+}
+
+bool of_scorers(const std::string& name) {
+  return name.starts_with("scorers.") || name.starts_with("balancer.");
+}
+
+TEST(ArrcocGate, ScorersMoveWithItAndOnlyWithIt) {
+  const std::vector<std::string> still = {"optim.weight_decay=0"};
+  std::vector<std::string> ungated = still;
+  ungated.push_back("arrcoc.gate=false");
+  const harness::JobTrace begin = harness::run_job(job_of(ungated), 1);
+  const harness::JobTrace without = harness::run_job(job_of(ungated), 3);
+  const harness::JobTrace with = harness::run_job(job_of(still), 3);
+  int moved = 0, compared = 0;
+  for (const auto& [name, values] : begin.states) {
+    if (!of_scorers(name)) continue;
+    EXPECT_EQ(values, without.states.at(name)) << name;
+    moved += values != with.states.at(name);
+    ++compared;
+  }
+  EXPECT_GT(compared, 20);
+  EXPECT_GT(moved, 20);
+  // The first forward is the same to the bit.
+  EXPECT_EQ(begin.losses[0], with.losses[0]);
+}
+
+TEST(ArrcocPrecision, TrainsInNarrowTypes) {
+  const double exact = harness::run_job(job_of({}), kSteps).losses.back();
+  for (const char* type : {"precision.compute=fp32", "precision.compute=bf16"})
+    EXPECT_NEAR(harness::run_job(job_of({type}), kSteps).losses.back(), exact, 0.05) << type;
+}
+
+}  // namespace
+}  // namespace trireme::train

@@ -1,0 +1,87 @@
+// recipes/vjepa_tiny.yaml, and what is built on it, learn what they are for.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "tests/harness/scratch_directory.h"
+#include "trireme/ckpt/checkpoint.h"
+#include "trireme/comm/local/local_world.h"
+#include "trireme/config/made_up.h"
+#include "trireme/config/resolve.h"
+#include "trireme/data/source.h"
+#include "trireme/train/job_session.h"
+
+namespace trireme::train {
+namespace {
+
+struct Learned {
+  std::vector<double> losses;   // of a sample
+  std::vector<double> metrics;  // the first one
+  double held_out = 0;          // the first metric, after the last step
+
+  double last_losses(std::size_t count) const {
+    double sum = 0;
+    for (std::size_t i = losses.size() - count; i < losses.size(); ++i) sum += losses[i];
+    return sum / static_cast<double>(count);
+  }
+};
+
+double metric(const exec::StepResult& result) {
+  return result.counts.empty() ? 0 : result.counts[0].sum / result.counts[0].of;
+}
+
+// Trains a recipe on one rank, between what is done with its units.
+Learned learn(const std::string& recipe,
+              const std::function<void(exec::Session&, comm::World&)>& before,
+              const std::function<void(exec::Session&, comm::World&)>& after) {
+  config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / recipe);
+  job = config::resolve(job, 1, config::made_up(job.data.source)->facts);
+  Learned learned;
+  comm::run_local_ranks(1, 600, [&](comm::World& world) {
+    JobSession steps(job, world);
+    before(steps.session(), world);
+    const data::Sources sources = data::open_sources(job, {});
+    const auto load_of = [&](const data::Source& source) {
+      return JobSession::Load(
+          [&](std::int64_t first) { return source.batch(first, job.run.micro_batch); },
+          [&](std::int64_t first, std::int64_t count) { return source.weight(first, count); });
+    };
+    for (std::int64_t step = 0; step < job.run.steps; ++step) {
+      const exec::StepResult result = steps.train(step, false, load_of(*sources.train));
+      learned.losses.push_back(result.loss);
+      learned.metrics.push_back(metric(result));
+    }
+    learned.held_out = metric(steps.evaluate(job.run.steps, 0, load_of(*sources.held_out)));
+    after(steps.session(), world);
+  });
+  return learned;
+}
+
+const std::vector<arch::UnitSpec>& specs(exec::Session& session) {
+  return session.model().spec.units;
+}
+
+TEST(VjepaTiny, LearnsAndTellsDirectionsAndFollowsActions_slow) {
+  const harness::ScratchDirectory scratch;
+  const auto nothing = [](exec::Session&, comm::World&) {};
+  const Learned clips =
+      learn("vjepa_tiny.yaml", nothing, [&](exec::Session& session, comm::World& world) {
+        ckpt::save(scratch.path(), {.step = 60}, session.units(), specs(session), world);
+      });
+  EXPECT_LT(clips.last_losses(10), 0.79);
+  EXPECT_GT(clips.metrics.back(), 0.9);  // the teacher has not collapsed
+
+  const auto begin = [&](exec::Session& session, comm::World&) {
+    ckpt::load_weights(scratch / "step-60", session.units(), specs(session),
+                       ckpt::NewUnits::kAsDrawn);
+    session.units().refresh();
+  };
+  EXPECT_GT(learn("probe_tiny.yaml", begin, nothing).held_out, 3.0 / 8);
+  const Learned actions = learn("ac_tiny.yaml", begin, nothing);
+  EXPECT_LT(actions.last_losses(10), 0.75 * actions.losses[0]);
+}
+
+}  // namespace
+}  // namespace trireme::train
