@@ -1,4 +1,4 @@
-// To Hugging Face's files and back: names, turned matrices, config.json, and what neither side can say.
+// To Hugging Face's files and back: names, turned, split and stacked tensors, and files that do not fit.
 #include "trireme/convert/hugging_face.h"
 
 #include <gmock/gmock.h>
@@ -7,7 +7,6 @@
 #include <cstring>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "tests/convert/seeds.h"
 #include "tests/formats/scratch.h"
@@ -226,62 +225,6 @@ TEST_P(HuggingFace, ElementsAreWhereTheyBelong) {
   }
 }
 
-// Keys of a config.json, "section/key" where they are nested, with a value that is refused and why.
-struct Refused {
-  std::string key;
-  Json value;
-  std::string why;
-};
-
-std::vector<Refused> refusals(Family family) {
-  switch (family) {
-    case Family::kGpt:
-      return {{"activation_function", "relu", "has \"gelu_new\" only"},
-              {"scale_attn_by_inverse_layer_idx", true, "has false only"},
-              {"vocab_size", -1, "vocab_size: is -1"}};
-    case Family::kLlama:
-      return {{"rope_scaling", {{"type", "yarn"}}, "rope_scaling"},
-              {"attention_bias", true, "has false only"},
-              {"head_dim", 128, "head_dim"}};
-    case Family::kVit:
-      return {{"num_channels", 1, "num_channels is \"1\", this model family has 3 only"},
-              {"qkv_bias", false, "has true only"},
-              {"hidden_dropout_prob", 0.1, "hidden_dropout_prob is \"0.1\""},
-              {"hidden_act", "relu", "hidden_act is \"relu\"; gelu,"}};
-    case Family::kClip:
-      return {{"text_config/hidden_act", "gelu", "hidden_act of text_config and of vision_config"},
-              {"vision_config/patch_size", 0, "vision_config: patch_size: is 0"},
-              {"text_config/attention_dropout", 0.1, "text_config: attention_dropout is \"0.1\""}};
-    default:
-      return {{"pred_num_mask_tokens", 1, "has 2 kinds of masks"},
-              {"pred_mlp_ratio", 2.0, "pred_mlp_ratio is \"2.0\""},
-              {"mlp_ratio", 0.0, "mlp_ratio is \"0.0\""},
-              {"in_chans", 1, "in_chans is \"1\""}};
-  }
-}
-
-std::vector<std::string> changed(const config::Job& before, const config::Job& after) {
-  std::vector<std::string> keys;
-  for (const config::Difference& key : config::diff(before, after))
-    if (!key.key.starts_with("parallel.")) keys.push_back(key.key);
-  return keys;
-}
-
-TEST_P(HuggingFace, ConfigDescribesTheModel) {
-  const std::string text = read_file(scratch_ / "hf/config.json");
-  const config::Job read = job_of_config(text, "config.json");
-  EXPECT_THAT(changed(one_.job, config::resolve(read, 1, {})), testing::IsEmpty());
-  const auto refused = [&](const std::string& key, const Json& value) {
-    Json json = Json::parse(text);
-    json[Json::json_pointer("/" + key)] = value;
-    return formats::refusal([&] { job_of_config(json.dump(), "config.json"); });
-  };
-  EXPECT_THAT(refused("model_type", "mamba"),
-              HasSubstr("gpt2, llama, vit, clip and vjepa2 can be read"));
-  for (const Refused& one : refusals(GetParam()))
-    EXPECT_THAT(refused(one.key, one.value), HasSubstr(one.why));
-}
-
 TEST_P(HuggingFace, ReadsBareNamesMasksAndSeveralFiles) {
   std::filesystem::create_directories(scratch_ / "two");
   const formats::SafetensorsFile file(scratch_ / "hf/model.safetensors");
@@ -382,144 +325,6 @@ TEST_P(HuggingFace, RefusesWhatDoesNotFit) {
 INSTANTIATE_TEST_SUITE_P(Families, HuggingFace,
                          testing::Values(Family::kGpt, Family::kLlama, Family::kVit, Family::kClip,
                                          Family::kJepa));
-
-// What a class of theirs has one way of only.
-TEST(HuggingFaceConfig, NamesTheKeyThatItCannotSay) {
-  const auto refused = [](Family family, const std::string& set) {
-    config::Job job = target(family, 17, {}).job;
-    config::apply_set(job, set);
-    return formats::refusal([&] { hugging_face_config(job); }, ErrorKind::kUsage);
-  };
-  EXPECT_THAT(refused(Family::kVit, "vision.pooling=mean"),
-              HasSubstr("vision.pooling=mean: config.json of a ViTForImageClassification cannot "
-                        "say it, which has class only"));
-  EXPECT_THAT(refused(Family::kVit, "vision.pre_norm=true"), HasSubstr("which has false only"));
-  EXPECT_THAT(refused(Family::kClip, "contrastive.loss=siglip"),
-              HasSubstr("contrastive.loss=siglip: config.json of a CLIPModel"));
-  EXPECT_THAT(refused(Family::kClip, "vision.frames=2"), HasSubstr("vision.frames=2"));
-  EXPECT_THAT(refused(Family::kJepa, "vision.positions=rotary"),
-              HasSubstr("vision.positions=rotary: config.json of a VJEPA2Model cannot say it, "
-                        "which has rotary_compat only"));
-}
-
-TEST(HuggingFaceConfig, WritesFamiliesThatHaveAClass) {
-  config::Job job;
-  job.model.family = Family::kProbe;
-  EXPECT_THAT(formats::refusal([&] { hugging_face_config(job); }, ErrorKind::kUsage),
-              HasSubstr("model.family=probe: has no model of Hugging Face's to be written as"));
-}
-
-class Vjepa : public testing::Test {
- protected:
-  // Of the index-th the elements are 1000 * index, 1000 * index + 1 ..
-  static void write(const Path& directory, const std::vector<formats::TensorInfo>& infos) {
-    std::filesystem::create_directories(directory);
-    std::vector<float> values;
-    formats::stream_safetensors(directory / "model.safetensors", infos, {},
-                                formats::TensorOrder::kOfficial, [&](std::size_t index) {
-                                  std::int64_t count = 1;
-                                  for (const std::int64_t size : infos[index].shape) count *= size;
-                                  values.resize(static_cast<std::size_t>(count));
-                                  std::iota(values.begin(), values.end(),
-                                            static_cast<float>(1000 * index));
-                                  return std::as_bytes(std::span(values));
-                                });
-  }
-  std::vector<float> read(const StateReader& stored, const std::string& name) const {
-    std::vector<float> values;
-    for (std::size_t unit = 0; unit < one_.model.units.size(); ++unit)
-      for (std::size_t p = 0; p < one_.model.units[unit].params.size(); ++p)
-        if (one_.model.units[unit].params[p].name == name) {
-          const std::vector<std::byte> bytes = stored.read_whole(unit, p, {.name = "param"});
-          values.resize(bytes.size() / sizeof(float));
-          std::memcpy(values.data(), bytes.data(), bytes.size());
-        }
-    return values;
-  }
-
-  Scratch scratch_;
-  Target one_ = target(Family::kJepa, 0, {});
-};
-
-// Published predictors have ten, of which two kinds of masks have use for the first two.
-TEST_F(Vjepa, TakesTheFirstOfMoreMaskTokens) {
-  write_seed(one_, scratch_ / "seed");
-  to_hugging_face(scratch_ / "seed/step-3", one_.job, one_.model, scratch_ / "hf");
-  const formats::SafetensorsFile file(scratch_ / "hf/model.safetensors");
-  std::vector<formats::TensorInfo> infos;
-  for (const formats::Tensor& tensor : file.tensors()) {
-    infos.push_back({tensor.name, tensor.dtype, tensor.shape});
-    if (tensor.name == "predictor.embeddings.mask_tokens") {
-      infos.back().shape[0] = 10;
-      std::swap(infos.back(), infos.front());
-    }
-  }
-  write(scratch_ / "ten", infos);
-  const StateReader back(
-      from_hugging_face(scratch_ / "ten", one_.job, one_.model, "", scratch_ / "out"),
-      one_.model.units);
-  EXPECT_EQ(read(back, "predictor.mask_tokens.0")[11], 11);
-  EXPECT_EQ(read(back, "predictor.mask_tokens.1")[0], 12);
-  infos.front().shape[0] = 1;
-  write(scratch_ / "one", infos);
-  EXPECT_THAT(formats::refusal([&] {
-                from_hugging_face(scratch_ / "one", one_.job, one_.model, "", scratch_ / "no");
-              }),
-              HasSubstr("mask_tokens is [1, 1, 1, 12], the model of its config.json needs [2, 1"));
-}
-
-// Student and teacher each come from their own, as the published checkpoints name them.
-TEST_F(Vjepa, ReadsThePublishedNames) {
-  std::vector<formats::TensorInfo> infos;
-  for (const arch::UnitSpec& unit : one_.model.units)
-    for (const arch::ParamSpec& param : unit.params)
-      infos.push_back({.name = param.name, .shape = param.shape});
-  infos.push_back({.name = "predictor.mask_tokens.2", .shape = {1, 1, 12}});
-  write(scratch_ / "own", infos);
-  const StateReader back(
-      from_hugging_face(scratch_ / "own", one_.job, one_.model, "", scratch_ / "out"),
-      one_.model.units);
-  for (std::size_t i = 0; i + 1 < infos.size(); ++i)
-    EXPECT_EQ(read(back, infos[i].name).at(0), static_cast<float>(1000 * i)) << infos[i].name;
-}
-
-TEST_F(Vjepa, LeavesOutTheStudentAndSaysSo) {
-  write_seed(one_, scratch_ / "seed");
-  const std::vector<std::string> left =
-      to_hugging_face(scratch_ / "seed/step-3", one_.job, one_.model, scratch_ / "hf");
-  EXPECT_THAT(left, testing::Each(testing::StartsWith("encoder.")));
-  EXPECT_EQ(left.size(), 2 + 2 * 12 + 2);
-}
-
-// 48/11 of 1408 features is 6144, though not in binary fractions.
-TEST_F(Vjepa, WidthsSurviveTheirRatio) {
-  config::Job job = one_.job;
-  for (const auto& [hidden, ffn] : {std::pair{1408, 6144}, {24, 50}, {49, 1}, {3, 1000}}) {
-    job.vision.hidden = hidden;
-    job.vision.ffn = ffn;
-    EXPECT_EQ(job_of_config(hugging_face_config(job), "").vision.ffn, ffn);
-  }
-}
-
-// Published files leave out what is the default of their class.
-TEST(HuggingFaceConfig, HasDefaultsOfItsOwn) {
-  const config::Job clip = job_of_config(
-      R"({"model_type": "clip", "projection_dim": 768, "text_config_dict": null,
-          "text_config": {"hidden_size": 768, "intermediate_size": 3072, "num_attention_heads": 12},
-          "vision_config": {"hidden_size": 1, "patch_size": 16}, "vision_config_dict":
-          {"hidden_size": 1024, "intermediate_size": 4096, "num_attention_heads": 16,
-           "num_hidden_layers": 24, "patch_size": 14}})",
-      "config.json");
-  // CLIP ViT-L/14, as published.
-  EXPECT_EQ(arch::describe(config::resolve(clip, 1, {})).parameters(), 427616513);
-  const config::Job vit = job_of_config(R"({"model_type": "vit", "num_labels": 1000})", "");
-  EXPECT_EQ(arch::describe(config::resolve(vit, 1, {})).parameters(), 86567656) << "ViT-B/16";
-  const config::Job vjepa = job_of_config(R"({"model_type": "vjepa2"})", "");
-  std::int64_t teacher = 0;
-  for (const arch::UnitSpec& unit : arch::describe(config::resolve(vjepa, 1, {})).units)
-    if (unit.name.starts_with("teacher.")) teacher += unit.numel();
-  EXPECT_EQ(teacher, 303885312) << "ViT-L/16";
-}
 
 }  // namespace
 }  // namespace trireme::convert
