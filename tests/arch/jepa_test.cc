@@ -111,9 +111,45 @@ TEST(Jepa, TinyModelsHaveTheirParameters) {
   EXPECT_EQ(spec.sample_tokens, 128);
 }
 
+config::Job chunked(std::int64_t hidden, std::int64_t layers) {
+  config::Job job = published(Family::kHvjepa, {192, 4, 3, 0});
+  job.vision.image = 64, job.vision.patch = 8, job.vision.frames = 4;
+  job.jepa = {.layers = 3, .hidden = 96, .heads = 3};
+  job.chunk = {.ratio = 4, .hidden = hidden, .layers = layers};
+  return job;
+}
+
+// The measured prototype's 1,838,720 had a layer from 4 numbers of a chunk's geometry to 192 as well.
+TEST(Hvjepa, TinyModelsHaveTheirParameters) {
+  const ModelSpec spec = described(chunked(64, 0));
+  EXPECT_EQ(count(spec, "encoder."), 1'838'720 - 5 * 192);
+  EXPECT_EQ(count(spec, "target_encoder."), count(spec, "encoder."));
+  EXPECT_EQ(count(spec, "predictor."), 372'960);
+}
+
+TEST(Hvjepa, ChunksOfGiantTowersHaveTheSpecifiedParameters) {
+  config::Job job = published(Family::kHvjepa, kGiant);
+  const ModelSpec spec = described(job);
+  EXPECT_EQ(count(spec, "encoder.chunk.") + count(spec, "encoder.patch_embed."), 5'420'416);
+  job.chunk.mode = config::ChunkMode::kFixed, job.chunk.ratio = 4;
+  EXPECT_EQ(count(described(job), "encoder.chunk.router."), 0);
+}
+
+TEST(Hvjepa, StagesAreCutAndValid) {
+  for (const char* pp : {"1", "2", "3"}) {
+    const config::Job job = config::resolve(
+        harness::vjepa_job(Family::kHvjepa, {fmt::format("parallel.pp={}", pp)}), std::atoi(pp), {});
+    const ModelSpec spec = describe(job);
+    plan::validate(plan::compile(spec.program, mesh_of(job), recipe_of(job), grid_of(job, spec)));
+  }
+}
+
 // The teacher follows every unit of the student, and trains nowhere.
-TEST(Jepa, TheTeacherFollowsTheStudent) {
-  const ModelSpec spec = describe(config::resolve(harness::vjepa_job(Family::kJepa), 1, {}));
+class Teacher : public testing::TestWithParam<Family> {};
+INSTANTIATE_TEST_SUITE_P(Jepa, Teacher, testing::Values(Family::kJepa, Family::kHvjepa));
+
+TEST_P(Teacher, FollowsTheStudent) {
+  const ModelSpec spec = describe(config::resolve(harness::vjepa_job(GetParam()), 1, {}));
   for (const plan::Unit& unit : spec.program.units) {
     const bool teacher = unit.name.starts_with("teacher.");
     EXPECT_EQ(unit.trainable, !teacher) << unit.name;

@@ -22,8 +22,10 @@ inline config::Job vjepa_job(config::Family family, const std::vector<std::strin
                 .positions = config::Positions::kRotary};
   job.data.source =
       family == config::Family::kJepaAc ? config::DataSource::kArm : config::DataSource::kSquares;
-  if (family == config::Family::kJepa)
+  if (family == config::Family::kJepa || family == config::Family::kHvjepa)
     job.jepa = {.layers = 2, .hidden = 16, .heads = 2, .momentum = 0.9};
+  if (family == config::Family::kHvjepa)
+    job.chunk = {.ratio = 4, .hidden = 16, .heads = 2, .layers = 1, .neighbours = 4};
   if (family == config::Family::kProbe) {
     job.probe = {.layers = 2, .heads = 2};
     job.vision.classes = 8;

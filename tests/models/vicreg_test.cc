@@ -1,0 +1,104 @@
+// VICReg's terms against closed forms.
+#include "trireme/models/vicreg.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/matmul.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
+#include <ATen/ops/var.h>
+#include <ATen/ops/zeros.h>
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <cmath>
+
+namespace trireme::models {
+namespace {
+
+const auto kF64 = at::TensorOptions().dtype(at::kDouble);
+
+at::Tensor drawn(std::vector<std::int64_t> shape, std::uint64_t seed) {
+  return at::randn(shape, at::make_generator<at::CPUGeneratorImpl>(seed), kF64);
+}
+
+double apart(const at::Tensor& a, const at::Tensor& b) { return (a - b).abs().max().item<double>(); }
+
+at::Tensor gradient(const at::Tensor& x, at::Tensor (*loss)(const at::Tensor&)) {
+  const at::Tensor leaf = x.detach().clone().set_requires_grad(true);
+  loss(leaf).backward();
+  return leaf.grad();
+}
+
+LocalView collapsed() {
+  return {.features = at::ones({6, 8}, kF64), .places = drawn({6, 3}, 3)};
+}
+
+// Oracle 15: what collapses has no variance, and nothing else.
+TEST(Vicreg, CollapsedBatchesCostAsMuchAsVarianceCan) {
+  const at::Tensor x = at::ones({5, 7}, kF64);
+  EXPECT_NEAR(variance_loss(x).item<double>(), 0.99, 1e-15);
+  EXPECT_EQ(covariance_loss(x).item<double>(), 0);
+  const double clips = vicreg_loss(x, x, {}).item<double>();
+  EXPECT_NEAR(clips, 24.75, 1e-13);
+  const at::Tensor pairs = at::cat({local_pairs(collapsed(), collapsed(), 4),
+                                    local_pairs(collapsed(), collapsed(), 4)});
+  const double chunks = local_vicreg_loss(pairs, {}).item<double>();
+  EXPECT_NEAR(chunks, 49.5, 1e-13);
+  EXPECT_NEAR(0.75 * clips + 0.25 * chunks, 30.9375, 1e-13);
+}
+
+TEST(Vicreg, TwoOppositeRowsCostAsWorkedOutByHand) {
+  const at::Tensor one = at::ones({4}, kF64);
+  const at::Tensor x = at::stack({0.3 * one, -0.3 * one});
+  EXPECT_NEAR(variance_loss(x).item<double>(), 1 - std::sqrt(2 * 0.09 + 1e-4), 1e-15);
+  EXPECT_NEAR(variance_loss(x).item<double>(), 0.575618, 1e-6);
+  EXPECT_NEAR(covariance_loss(x).item<double>(), 4 * std::pow(0.3, 4) * 3, 1e-15);
+}
+
+TEST(Vicreg, OrthogonalColumnsOfLengthCostNothing) {
+  const at::Tensor hadamard =
+      at::tensor({1, 1, 1, -1, 1, -1, 1, -1, -1, -1, -1, 1}, kF64).view({4, 3});
+  EXPECT_EQ(variance_loss(hadamard).item<double>(), 0);
+  EXPECT_NEAR(covariance_loss(hadamard).item<double>(), 0, 1e-15);
+}
+
+// Oracle 16.
+TEST(Vicreg, GradientsAreTheClosedForms) {
+  const std::int64_t rows = 9, d = 6;
+  const at::Tensor x = drawn({rows, d}, 1);
+  const at::Tensor centred = x - x.mean(0);
+  const at::Tensor deviation = (at::var(x, 0) + 1e-4).sqrt();
+  const at::Tensor variance = -centred * (deviation < 1) /
+                              (static_cast<double>((rows - 1) * d) * deviation);
+  EXPECT_LT(apart(gradient(x, variance_loss), variance), 1e-15);
+  at::Tensor covariance = at::matmul(centred.t(), centred) / static_cast<double>(rows - 1);
+  covariance.fill_diagonal_(0);
+  EXPECT_LT(apart(gradient(x, covariance_loss),
+                  4.0 / static_cast<double>((rows - 1) * d) * at::matmul(centred, covariance)),
+            1e-15);
+}
+
+TEST(Vicreg, IdenticalViewsMatchThemselvesAndAreOneDistanceApart) {
+  const at::Tensor places = drawn({7, 3}, 2);
+  const Matches matches = nearest(places, places, 7);
+  EXPECT_TRUE(matches.from.equal(at::arange(7, at::kLong)));
+  EXPECT_TRUE(matches.to.equal(matches.from));
+  const LocalView view{.features = drawn({7, 4}, 4), .places = places};
+  const config::Vicreg only{.invariance = 25, .variance = 0, .covariance = 0};
+  EXPECT_EQ(local_vicreg_loss(local_pairs(view, view, 5), only).item<double>(), 0);
+}
+
+// Of 0, 10, 21 to 20, 1 and 9: distances 1, 1 and 1, then of 0, 10, 25 1, 1 and 5.
+TEST(Vicreg, TheNearestMatchesAreKept) {
+  const at::Tensor to = at::tensor({20.0, 1.0, 9.0}, kF64).view({3, 1});
+  const Matches near = nearest(at::tensor({25.0, 10.5, 0.0}, kF64).view({3, 1}), to, 2);
+  EXPECT_TRUE(near.from.equal(at::tensor({2, 1}, at::kLong)));
+  EXPECT_TRUE(near.to.equal(at::tensor({1, 2}, at::kLong)));
+}
+
+}  // namespace
+}  // namespace trireme::models

@@ -1,0 +1,113 @@
+// H-V-JEPA gives one result under every layout, whatever its chunks are.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/config/error_of.h"
+#include "tests/harness/jobs.h"
+#include "tests/harness/vjepa_jobs.h"
+#include "trireme/config/resolve.h"
+
+namespace trireme::train {
+namespace {
+
+using config::Family;
+using harness::distance;
+using harness::JobTrace;
+using harness::run_job;
+using ::testing::HasSubstr;
+using Sets = std::vector<std::string>;
+
+constexpr int kSteps = 2;
+
+JobTrace run(const Sets& sets) {
+  return run_job(harness::vjepa_job(Family::kHvjepa, sets), kSteps);
+}
+
+const JobTrace& reference() {
+  static const JobTrace kTrace = run({});
+  return kTrace;
+}
+
+const Sets kVicreg = {"vicreg.weight=0.5", "vicreg.width=8", "vicreg.matches=4",
+                      "run.micro_batch=8"};
+
+Sets with_vicreg(const Sets& more) {
+  Sets sets = kVicreg;
+  sets.insert(sets.end(), more.begin(), more.end());
+  return sets;
+}
+
+const JobTrace& vicreg_reference() {
+  static const JobTrace kTrace = run(kVicreg);
+  return kTrace;
+}
+
+TEST(Hvjepa, DataParallelismEqualsOneRank) {
+  for (const Sets& layout : {Sets{"run.micro_batch=4"}, Sets{"parallel.dp_shard=2"},
+                             Sets{"parallel.dp_shard=4", "parallel.zero=3"}})
+    EXPECT_LT(distance(reference(), run(layout)), 1e-12) << testing::PrintToString(layout);
+}
+
+TEST(Hvjepa, TensorParallelismEqualsOneRank) {
+  EXPECT_LT(distance(reference(), run({"parallel.tp=2"})), 1e-12);
+}
+
+TEST(Hvjepa, PipelinesEqualOneRank) {
+  EXPECT_LT(distance(reference(), run({"parallel.pp=2", "run.micro_batch=2"})), 1e-12);
+}
+
+// Oracle 16: statistics are of the global batch, wherever its samples are.
+TEST(Hvjepa, VicregOverRanksEqualsOneRank) {
+  EXPECT_NE(vicreg_reference().losses[0], reference().losses[0]);
+  for (const char* ranks : {"2", "4"}) {
+    const Sets layout = with_vicreg({fmt::format("parallel.dp_shard={}", ranks),
+                                     fmt::format("run.micro_batch={}", 8 / std::atoi(ranks))});
+    EXPECT_LT(distance(vicreg_reference(), run(layout)), 1e-12) << ranks;
+  }
+}
+
+TEST(Hvjepa, EveryModeAndComputeTypeTrains) {
+  for (const char* mode : {"topk", "fixed"})
+    EXPECT_NE(run({fmt::format("chunk.mode={}", mode)}).losses[0], reference().losses[0]) << mode;
+  for (const char* type : {"fp32", "bf16"})
+    EXPECT_NEAR(run({fmt::format("precision.compute={}", type)}).losses[0], reference().losses[0],
+                3e-2 * reference().losses[0])
+        << type;
+}
+
+TEST(Hvjepa, WhatItCannotUseIsRefused) {
+  const auto refusal = [](const Sets& sets, int world = 1) {
+    return config::usage_error_of([&] {
+      config::resolve(harness::vjepa_job(Family::kHvjepa, sets), world, {});
+    });
+  };
+  EXPECT_THAT(refusal({"chunk.mode=fixed", "chunk.ratio=3"}), HasSubstr("must divide them"));
+  EXPECT_THAT(refusal({"chunk.heads=8"}), HasSubstr("chunk.heads=8"));
+  EXPECT_THAT(refusal({"vicreg.weight=1"}), HasSubstr("statistics of vicreg.weight"));
+  EXPECT_THAT(refusal({"vicreg.weight=1", "run.global_batch=1"}), HasSubstr("2 or more"));
+  EXPECT_THAT(refusal({"data.source=arm"}), HasSubstr("data.source=squares"));
+  EXPECT_THAT(refusal({"vision.positions=learned"}), HasSubstr("set vision.positions=rotary"));
+}
+
+// Acceptance of the recipe: chunks are neither all of a clip nor its tokens, and features do not collapse.
+TEST(HvjepaRecipe, KeepsItsFeaturesApart_slow) {
+  const config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes/hvjepa_tiny.yaml");
+  const JobTrace trace = run_job(job, 100);
+  const auto metric = [&](std::size_t step, std::size_t which) {
+    const exec::Counts::Count& count = trace.counts.at(step).at(which);
+    return count.sum / count.of;
+  };
+  const double apart = metric(99, 0), ratio = metric(99, 1);
+  for (const std::size_t step : {0, 19, 39, 59, 79, 99})
+    fmt::print("step {}: loss {:.4f}, teacher std {:.4f}, chunks of tokens {:.4f}\n", step + 1,
+               trace.losses[step], metric(step, 0), metric(step, 1));
+  EXPECT_GT(apart, 0.55);
+  EXPECT_GT(ratio, 0.12);
+  EXPECT_LT(ratio, 0.30);
+}
+
+}  // namespace
+}  // namespace trireme::train
