@@ -27,8 +27,7 @@ std::vector<double> pixel(const at::Tensor& textures, std::int64_t row, std::int
 TEST(Texture, AWhitePixelAndARedOne) {
   const at::Tensor white = at::full({1, 3, 8, 8}, 1.0, at::kDouble);
   const std::vector<double> seen = pixel(texture(white), 4, 4);
-  const std::vector<double> wanted = {1,  1,   1, 1,   .502,  .502, .5,
-                                      .5, 0., .5, .5625, .5625, .125};
+  const std::vector<double> wanted = {1, 1, 1, 1, .502, .502, .5, .5, 0., .5, .5625, .5625, .125};
   ASSERT_EQ(seen.size(), wanted.size());
   for (std::size_t i = 0; i < seen.size(); ++i) EXPECT_NEAR(seen[i], wanted[i], 5e-4) << i;
   at::Tensor red = at::zeros({1, 3, 8, 8}, at::kDouble);
@@ -40,8 +39,8 @@ TEST(Texture, AWhitePixelAndARedOne) {
 }
 
 TEST(Texture, EveryChannelIsWithinItsBoundsAndOfItsImageAlone) {
-  const at::Tensor images = at::cat({at::rand({2, 3, 16, 16}, at::kDouble),
-                                     at::rand({1, 3, 16, 16}, at::kDouble).round()});
+  const at::Tensor images = at::cat(
+      {at::rand({2, 3, 16, 16}, at::kDouble), at::rand({1, 3, 16, 16}, at::kDouble).round()});
   const at::Tensor all = texture(images);
   EXPECT_EQ(all.sizes(), (at::IntArrayRef{3, 13, 16, 16}));
   EXPECT_GE(all.min().item<double>(), 0);
@@ -98,7 +97,8 @@ TEST(Allocation, RegionsThatChangePlacesTakeTheirLevelsAlongWithinTheBudget) {
   const at::Tensor z = at::randn({4, 16}, at::kDouble);
   const at::Tensor order = at::arange(15, -1, -1, at::kLong);
   const at::Tensor levels = levels_of_z(z, 2304);
-  EXPECT_TRUE(at::equal(levels_of_z(z.index_select(1, order), 2304), levels.index_select(1, order)));
+  EXPECT_TRUE(
+      at::equal(levels_of_z(z.index_select(1, order), 2304), levels.index_select(1, order)));
   EXPECT_LE((levels * levels).sum(1).max().item<std::int64_t>(), 2304);
   EXPECT_GT(levels.max().item<std::int64_t>(), levels.min().item<std::int64_t>());
 }

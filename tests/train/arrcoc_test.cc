@@ -15,13 +15,14 @@ constexpr double kTight = 1e-12;
 
 config::Job job_of(const std::vector<std::string>& sets) {
   config::Job job;
-  for (const char* set :
-       {"model.family=arrcoc", "data.source=quadrants", "data.samples=64", "precision.compute=fp64",
-        "vision.image=32", "vision.patch=4", "vision.hidden=16", "vision.heads=2",
-        "vision.layers=2", "model.hidden=32", "model.heads=4", "model.kv_heads=2",
-        "model.layers=2", "model.ffn=48", "model.seq_len=40", "arrcoc.grid=2", "arrcoc.least=2",
-        "arrcoc.most=5", "arrcoc.budget=36", "arrcoc.hidden=8", "run.global_batch=8",
-        "run.micro_batch=1", "parallel.dp_shard=1"})
+  for (const char* set : {"model.family=arrcoc",    "data.source=quadrants", "data.samples=64",
+                          "precision.compute=fp64", "vision.image=32",       "vision.patch=4",
+                          "vision.hidden=16",       "vision.heads=2",        "vision.layers=2",
+                          "model.hidden=32",        "model.heads=4",         "model.kv_heads=2",
+                          "model.layers=2",         "model.ffn=48",          "model.seq_len=40",
+                          "arrcoc.grid=2",          "arrcoc.least=2",        "arrcoc.most=5",
+                          "arrcoc.budget=36",       "arrcoc.hidden=8",       "run.global_batch=8",
+                          "run.micro_batch=1",      "parallel.dp_shard=1"})
     config::apply_set(job, set);
   for (const std::string& set : sets) config::apply_set(job, set);
   return job;
@@ -31,14 +32,13 @@ struct Layout {
   const char* name;
   std::vector<std::string> sets;
 };
-const std::vector<Layout> kLayouts = {
-    {"dp 2", {"parallel.dp_shard=2"}},
-    {"dp 4", {"parallel.dp_shard=4"}},
-    {"ZeRO-3", {"parallel.dp_shard=4", "parallel.zero=3"}},
-    {"tp 2", {"parallel.tp=2"}},
-    {"pp 2", {"parallel.pp=2"}},
-    {"tp 2, dp 2", {"parallel.tp=2", "parallel.dp_shard=2"}},
-    {"pp 2, dp 2", {"parallel.pp=2", "parallel.dp_shard=2"}}};
+const std::vector<Layout> kLayouts = {{"dp 2", {"parallel.dp_shard=2"}},
+                                      {"dp 4", {"parallel.dp_shard=4"}},
+                                      {"ZeRO-3", {"parallel.dp_shard=4", "parallel.zero=3"}},
+                                      {"tp 2", {"parallel.tp=2"}},
+                                      {"pp 2", {"parallel.pp=2"}},
+                                      {"tp 2, dp 2", {"parallel.tp=2", "parallel.dp_shard=2"}},
+                                      {"pp 2, dp 2", {"parallel.pp=2", "parallel.dp_shard=2"}}};
 
 void expect_parity(const std::vector<std::string>& sets, const std::vector<Layout>& layouts) {
   const harness::JobTrace one = harness::run_job(job_of(sets), kSteps);
@@ -46,8 +46,7 @@ void expect_parity(const std::vector<std::string>& sets, const std::vector<Layou
   for (const Layout& layout : layouts) {
     std::vector<std::string> all = sets;
     all.insert(all.end(), layout.sets.begin(), layout.sets.end());
-    EXPECT_LT(harness::distance(one, harness::run_job(job_of(all), kSteps)), kTight)
-        << layout.name;
+    EXPECT_LT(harness::distance(one, harness::run_job(job_of(all), kSteps)), kTight) << layout.name;
   }
 }
 

@@ -71,9 +71,7 @@ class ArrcocGraph {
             .whole = graph_.rank().tp > 1,
             .varies = true};
   }
-  std::int64_t element() const {
-    return static_cast<std::int64_t>(size_of(graph_.rank().compute));
-  }
+  std::int64_t element() const { return static_cast<std::int64_t>(size_of(graph_.rank().compute)); }
 
   void add_scorers() {
     const bool learned = job_.arrcoc.allocation == config::Allocation::kLearned;
@@ -106,13 +104,13 @@ class ArrcocGraph {
 
   void add_tower() {
     const config::Vision& vision = job_.vision;
-    const plan::UnitId unit = graph_.unit(
-        {.name = "vision.embed",
-         .params = linear_params("vision_tower.patch_embed.proj", vision.hidden,
-                                 3 * vision.patch * vision.patch, vision.init_std)});
+    const plan::UnitId unit =
+        graph_.unit({.name = "vision.embed",
+                     .params = linear_params("vision_tower.patch_embed.proj", vision.hidden,
+                                             3 * vision.patch * vision.patch, vision.init_std)});
     const std::int64_t features = 3 * vision.patch * vision.patch;
-    Work work = linear_work(graph_, tower_.rows(), vision.hidden * features,
-                            tower_.rows() * features);
+    Work work =
+        linear_work(graph_, tower_.rows(), vision.hidden * features, tower_.rows() * features);
     work.backward_flops = work.flops;  // no gradient goes back to pixels
     x_ = graph_.node({.name = "vision.embed", .reads = {image_, levels_}}, work, {unit},
                      {activation(graph_, tower_, "vision.x.0")})[0];
@@ -129,8 +127,7 @@ class ArrcocGraph {
   void add_projector() {
     const plan::UnitId norm = graph_.unit(
         {.name = "vision.norm", .params = norm_params("vision_tower.norm", job_.vision.hidden)});
-    const plan::UnitId unit =
-        graph_.unit({.name = "projector", .params = projector_params(job_)});
+    const plan::UnitId unit = graph_.unit({.name = "projector", .params = projector_params(job_)});
     x_ = graph_.node({.name = "projector", .reads = {x_}},
                      projector_work(graph_, job_, tower_.sequences, tower_.tokens), {norm, unit},
                      {rows("visual_tokens", job_.model.hidden)})[0];
@@ -146,7 +143,8 @@ class ArrcocGraph {
                         .reads = {question_, x_, shares_, levels_},
                         .work = embed_transients(job_.model, sizes, graph_.rank()),
                         .exchanges = Exchanges(sizes, graph_.rank()).embed()},
-                       {.saved_bytes = 2 * tower_.rows() * sizes.d * sizes.element}, {embed_, levels},
+                       {.saved_bytes = 2 * tower_.rows() * sizes.d * sizes.element},
+                       {embed_, levels},
                        {{.name = "x0",
                          .bytes = sizes.rows * sizes.d * sizes.element,
                          .shape = {samples_, job_.model.seq_len, sizes.d},

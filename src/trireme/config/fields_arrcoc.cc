@@ -17,24 +17,28 @@ std::vector<Field> arrcoc_fields() {
       fixed(number(KEY(arrcoc.temperature),
                    "What tensions of regions are divided by before they share out the budget.",
                    above(0, 100))),
-      fixed(boolean(KEY(arrcoc.gate),
-                    "Scorers train, by what the loss says of adding detail to a region; false: they "
-                    "stay as they begin.")),
-      fixed(boolean(KEY(arrcoc.explore),
-                    "While training, noise on the tensions that levels are chosen by, a function of "
-                    "data.seed and the sample.")),
-      fixed(choice(KEY(arrcoc.allocation),
-                   "Who shares out the budget: learned scorers; nobody, all regions alike; or chance, "
-                   "by sample. The latter two have no scorers, and no use for gate, explore, "
-                   "channels, scorers and hidden.",
-                   {{"learned", Allocation::kLearned},
-                    {"uniform", Allocation::kUniform},
-                    {"random", Allocation::kRandom}})),
-      fixed(text(KEY(arrcoc.channels),
-                 "Channels of the texture that scorers see, the others being 0: all, or some of rgb, "
-                 "lab, sobel, magnitude, orientation, position and eccentricity between commas.")),
-      fixed(text(KEY(arrcoc.scorers),
-                 "Some of information, salience and coupling between commas.")),
+      fixed(
+          boolean(KEY(arrcoc.gate),
+                  "Scorers train, by what the loss says of adding detail to a region; false: they "
+                  "stay as they begin.")),
+      fixed(
+          boolean(KEY(arrcoc.explore),
+                  "While training, noise on the tensions that levels are chosen by, a function of "
+                  "data.seed and the sample.")),
+      fixed(choice(
+          KEY(arrcoc.allocation),
+          "Who shares out the budget: learned scorers; nobody, all regions alike; or chance, "
+          "by sample. The latter two have no scorers, and no use for gate, explore, "
+          "channels, scorers and hidden.",
+          {{"learned", Allocation::kLearned},
+           {"uniform", Allocation::kUniform},
+           {"random", Allocation::kRandom}})),
+      fixed(
+          text(KEY(arrcoc.channels),
+               "Channels of the texture that scorers see, the others being 0: all, or some of rgb, "
+               "lab, sobel, magnitude, orientation, position and eccentricity between commas.")),
+      fixed(
+          text(KEY(arrcoc.scorers), "Some of information, salience and coupling between commas.")),
       fixed(integer(KEY(arrcoc.hidden), "Width of scorers and balancer.", from(2, kMaxWidth))),
   };
 }

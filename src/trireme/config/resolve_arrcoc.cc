@@ -28,10 +28,11 @@ void check_image(const Job& job) {
   const std::int64_t image = job.vision.image, grid = job.arrcoc.grid;
   constexpr std::int64_t kTexture = 256;
   if (image % grid != 0 || std::min(image, kTexture) % grid != 0)
-    fail(ErrorKind::kUsage,
-         "vision.image={} is not divisible by arrcoc.grid={}, the regions of a side, or its texture "
-         "of at most 256 pixels is not; nearest that work: {}",
-         image, grid, nearest_multiples("vision.image", image, grid));
+    fail(
+        ErrorKind::kUsage,
+        "vision.image={} is not divisible by arrcoc.grid={}, the regions of a side, or its texture "
+        "of at most 256 pixels is not; nearest that work: {}",
+        image, grid, nearest_multiples("vision.image", image, grid));
   if (job.data.source == DataSource::kQuadrants && grid * grid != kQuadrants)
     fail(ErrorKind::kUsage,
          "arrcoc.grid={}: questions of data.source=quadrants are about four regions; set "
@@ -102,9 +103,12 @@ std::array<bool, 13> texture_channels(const Arrcoc& arrcoc) {
 Scored scored(const Arrcoc& arrcoc) {
   Scored result;
   for (const std::string_view name : split_list(arrcoc.scorers)) {
-    if (name == "information") result.information = true;
-    else if (name == "salience") result.salience = true;
-    else if (name == "coupling") result.coupling = true;
+    if (name == "information")
+      result.information = true;
+    else if (name == "salience")
+      result.salience = true;
+    else if (name == "coupling")
+      result.coupling = true;
     else
       fail(ErrorKind::kUsage,
            "arrcoc.scorers={}: there is no {}; needs some of information, salience and coupling "

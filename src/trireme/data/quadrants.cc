@@ -13,7 +13,8 @@ namespace {
 constexpr std::uint64_t kImages = 0x71a1, kNoise = 0x71a2;  // streams of draws
 
 Draws draws_of(const config::Job& job, std::uint64_t stream, std::int64_t number) {
-  return {static_cast<std::int64_t>(mix(static_cast<std::uint64_t>(job.data.seed), stream)), number};
+  return {static_cast<std::int64_t>(mix(static_cast<std::uint64_t>(job.data.seed), stream)),
+          number};
 }
 
 struct Quadrant {
@@ -66,7 +67,8 @@ std::vector<at::Tensor> quadrants(const config::Job& job, std::span<const std::i
       one = {static_cast<QuadrantPattern>(draws.below(config::kQuadrantPatterns)), draws.below(4),
              draws.below(4)};
     const std::int64_t question = draws.below(config::kQuadrants);
-    const auto pattern = static_cast<std::int64_t>(four[static_cast<std::size_t>(question)].pattern);
+    const auto pattern =
+        static_cast<std::int64_t>(four[static_cast<std::size_t>(question)].pattern);
     asked.data_ptr<std::int64_t>()[sample] = question;
     answers.data_ptr<std::int64_t>()[sample] = config::kQuadrants + pattern;
     paint(four, side, draws, images.data_ptr<float>() + sample * 3 * side * side);

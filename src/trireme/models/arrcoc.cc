@@ -46,8 +46,8 @@ EncoderBlock::Look within_regions(const config::Job& job) {
   return [=](const std::vector<at::Tensor>& inputs) {
     const Regions regions = sizes.regions(inputs[1]);
     const at::Device device = inputs[0].device();
-    return Sight{.mask = ops::Mask::full(ops::documents_of_lengths(regions.starts().to(device), 1,
-                                                                   inputs[0].size(0))),
+    return Sight{.mask = ops::Mask::full(
+                     ops::documents_of_lengths(regions.starts().to(device), 1, inputs[0].size(0))),
                  .rotary = axial_rotary(regions.places().to(device), head_dim, RotaryPairs::kExact,
                                         statistics_type(inputs[0]))};
   };
@@ -89,9 +89,9 @@ std::vector<at::Tensor> RegionEmbed::forward(const std::vector<at::Tensor>& inpu
   const std::int64_t least = sizes_.limits.least;
   std::vector<at::Tensor> rows = {cut(resized(all, least * patch_), least, patch_)};
   for (const Regions::Group& group : regions.groups())
-    rows.push_back(cut(resized(all.index_select(0, group.regions.to(all.device())),
-                               group.level * patch_),
-                       group.level, patch_));
+    rows.push_back(
+        cut(resized(all.index_select(0, group.regions.to(all.device())), group.level * patch_),
+            group.level, patch_));
   const at::Tensor patches = at::cat(rows, 0).to(param(0).scalar_type());
   return {ops::linear(patches, param(0), param(1), context.weight_gradients)};
 }
@@ -175,15 +175,15 @@ Blocks arrcoc_blocks(const config::Job& job, const arch::ModelSpec& spec, const 
   blocks.push_back(std::make_unique<Scorers>(job, ranks));
   blocks.push_back(std::make_unique<RegionEmbed>(job, ranks));
   for (std::int64_t layer = 0; layer < job.vision.layers; ++layer)
-    blocks.push_back(std::make_unique<EncoderBlock>(arch::region_tower(job), job.vision.norm_eps,
-                                                    look, ranks));
+    blocks.push_back(
+        std::make_unique<EncoderBlock>(arch::region_tower(job), job.vision.norm_eps, look, ranks));
   blocks.push_back(std::make_unique<Projector>(behind_last, ranks));
   blocks.push_back(std::make_unique<RegionSplice>(job, ranks));
   const std::vector<plan::Node>& nodes = spec.program.nodes;
   while (blocks.size() + 1 < nodes.size()) {
     const std::size_t node = blocks.size();
-    blocks.push_back(std::make_unique<RegionDecoderBlock>(job, nodes[node], rotary,
-                                                          spec.adapted[node], ranks));
+    blocks.push_back(
+        std::make_unique<RegionDecoderBlock>(job, nodes[node], rotary, spec.adapted[node], ranks));
   }
   blocks.push_back(std::make_unique<RegionAnswer>(job, nodes.back(), ranks));
   return blocks;

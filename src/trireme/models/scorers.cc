@@ -32,7 +32,8 @@ at::Tensor around(std::int64_t grid, bool corners, const at::TensorOptions& opti
   double* const to = matrix.data_ptr<double>();
   for (std::int64_t p = 0; p < grid * grid; ++p)
     for (std::int64_t q = 0; q < grid * grid; ++q) {
-      const std::int64_t down = std::abs(p / grid - q / grid), right = std::abs(p % grid - q % grid);
+      const std::int64_t down = std::abs(p / grid - q / grid),
+                         right = std::abs(p % grid - q % grid);
       const bool near = corners ? std::max(down, right) == 1 : down + right == 1;
       to[p * grid * grid + q] = near ? 1 : 0;
     }
@@ -53,8 +54,7 @@ at::Tensor entropy_of(const at::Tensor& values) {
   std::vector<at::Tensor> shares;
   const at::Tensor scaled = values * static_cast<double>(kBins - 1);
   for (std::int64_t bin = 0; bin < kBins; ++bin)
-    shares.push_back(
-        (1 - (scaled - static_cast<double>(bin)).abs()).clamp_min(0).mean(-1, true));
+    shares.push_back((1 - (scaled - static_cast<double>(bin)).abs()).clamp_min(0).mean(-1, true));
   const at::Tensor share = at::cat(shares, -1);
   return -(share * share.clamp_min(1e-12).log()).sum(-1, true) / std::log(double{kBins});
 }
@@ -144,8 +144,7 @@ Scorers::Tension Scorers::balance(const at::Tensor& s_bpk, const at::Tensor& que
                                   Reader& next) const {
   const std::int64_t n = s_bpk.size(2);
   const at::Tensor asked = next.product(question);
-  const at::Tensor summary =
-      at::cat({s_bpk.mean(1), s_bpk.amax(1), deviation(s_bpk, 1), asked}, 1);
+  const at::Tensor summary = at::cat({s_bpk.mean(1), s_bpk.amax(1), deviation(s_bpk, 1), asked}, 1);
   const at::Tensor inner = at::gelu(next.linear(summary));
   const at::Tensor out = next.linear(inner);
   const at::Tensor weights = at::softplus(out.narrow(1, 0, 2 * n)).unsqueeze(1);

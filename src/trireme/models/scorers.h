@@ -15,7 +15,8 @@ Levels levels_of(const config::Arrcoc& arrcoc);
 struct RegionFacts {
   at::Tensor statistics;  // mean and deviation of the texture's channels, [b, regions, 26]
   at::Tensor entropy;     // of luma in 32 bins, of the most there can be, [b, regions, 1]
-  at::Tensor salience;    // edges, difference from regions around, nearness to the middle, [b, regions, 3]
+  at::Tensor
+      salience;  // edges, difference from regions around, nearness to the middle, [b, regions, 3]
 };
 RegionFacts region_facts(const at::Tensor& images, const config::Arrcoc& arrcoc);
 
