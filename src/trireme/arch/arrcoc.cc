@@ -10,6 +10,7 @@
 #include "trireme/arch/projector.h"
 #include "trireme/arch/tower.h"
 #include "trireme/arch/transients.h"
+#include "trireme/base/error.h"
 #include "trireme/config/resolve_arrcoc.h"
 
 namespace trireme::arch {
