@@ -68,7 +68,7 @@ TEST(HnetJobs, DataParallelLayoutsTrainTheSame) {
 }
 
 TEST(HnetJobs, TensorParallelLayoutsTrainTheSame) {
-  for (const Sets& model : {kPlain, kNested, kMamba})
+  for (const Sets& model : {kPlain, kNested})
     expect_same(model, {{"parallel.tp=2"}, {"parallel.tp=2", "parallel.dp_shard=2"}}, 1e-12);
 }
 
