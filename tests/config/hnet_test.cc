@@ -160,11 +160,7 @@ TEST(HnetJob, TakesBytesAndTheLayoutsThatItsBlocksHave) {
   spread.hnet.ffn = "0,576";
   EXPECT_NO_THROW(resolve(spread, 2, kByteFacts));
   spread.parallel.tp = 2;
-  EXPECT_NO_THROW(resolve(spread, 2, kByteFacts));
-  spread.hnet.hidden = "32,192";
-  spread.parallel.tp = 3;
-  EXPECT_THAT(why_no_job(spread, 3),
-              HasSubstr("parallel.tp=3 is more than 1, hnet.hidden / 32 of"));
+  EXPECT_THAT(why_no_job(spread, 2), HasSubstr("stage 0 of hnet.layout has Mamba-2 blocks"));
 }
 
 TEST(HnetJob, RefusesKeysOfOtherFamilies) {

@@ -16,8 +16,11 @@ void check_shares(const HnetStage& stage, std::size_t s, int tp) {
            "parallel.tp={} or less",
            tp, count, key, s, count);
   };
-  // Of Mamba-2 there is a head for each 32 of the width.
-  if (stage.has('m') || stage.has('M')) enough("hidden / 32", stage.hidden / 32);
+  if (stage.has('m') || stage.has('M'))
+    fail(ErrorKind::kUsage,
+         "parallel.tp={}: stage {} of hnet.layout has Mamba-2 blocks, which are not proven over tp "
+         "ranks yet; set parallel.tp=1, or attend (t, T) in the place of m and M",
+         tp, s);
   if (stage.has('t') || stage.has('T')) enough("heads", stage.heads);
   if (stage.ffn > 0) enough("ffn", stage.ffn);
 }
