@@ -30,7 +30,8 @@ at::Tensor direction(const at::Tensor& x) { return x / x.norm(2, {-1}, true).cla
 
 Routing route(const at::Tensor& x, const at::Tensor& query, const at::Tensor& key,
               const Sequences& sequences) {
-  const at::Tensor queries = direction(ops::linear(x, query)), keys = direction(ops::linear(x, key));
+  const at::Tensor queries = direction(ops::linear(x, query)),
+                   keys = direction(ops::linear(x, key));
   const at::Tensor before = at::cat({queries.narrow(0, 0, 1), queries.narrow(0, 0, x.size(0) - 1)});
   const at::Tensor apart = ((1 - (before * keys).sum(-1)) / 2).clamp(0, 1);
   const at::Tensor p = apart.masked_fill(sequences.position == 0, 1);
@@ -56,8 +57,8 @@ at::Tensor straight_through_confidence(const at::Tensor& p, const at::Tensor& bo
   return confidence - confidence.detach() + 1;
 }
 
-at::Tensor ratio_losses(const at::Tensor& p, const at::Tensor& boundary,
-                        const Sequences& sequences, double ratio) {
+at::Tensor ratio_losses(const at::Tensor& p, const at::Tensor& boundary, const Sequences& sequences,
+                        double ratio) {
   const at::Tensor share = means((boundary > 0).to(p.scalar_type()), sequences);
   const at::Tensor mean = means(p, sequences);
   return ratio / (ratio - 1) * ((ratio - 1) * share * mean + (1 - share) * (1 - mean));

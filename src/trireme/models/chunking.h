@@ -12,7 +12,8 @@ namespace trireme::models {
 at::Tensor direction(const at::Tensor& x);
 
 struct Routing {
-  at::Tensor p;         // [rows], in [0, 1]: how far a row is from the one before; 1 where a sequence begins
+  at::Tensor
+      p;  // [rows], in [0, 1]: how far a row is from the one before; 1 where a sequence begins
   at::Tensor boundary;  // bool [rows]: p > 0.5
 };
 // p = (1 - cos(query x_{t-1}, key x_t)) / 2. x: [rows, d]; query, key: [d, d].
@@ -33,8 +34,8 @@ at::Tensor straight_through_confidence(const at::Tensor& p, const at::Tensor& bo
 
 // Of each sequence N/(N-1) ((N-1) F G + (1-F)(1-G)), [sequences]: F is its share of boundaries, through which no gradient
 // goes, G its mean of p.
-at::Tensor ratio_losses(const at::Tensor& p, const at::Tensor& boundary,
-                        const Sequences& sequences, double ratio);
+at::Tensor ratio_losses(const at::Tensor& p, const at::Tensor& boundary, const Sequences& sequences,
+                        double ratio);
 
 // A number in fp32 as `parts` of a narrower type, [rows] -> [rows, parts], each what those before it lost; and back.
 // Gradients go through the first.
