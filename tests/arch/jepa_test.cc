@@ -137,8 +137,9 @@ TEST(Hvjepa, ChunksOfGiantTowersHaveTheSpecifiedParameters) {
 
 TEST(Hvjepa, StagesAreCutAndValid) {
   for (const char* pp : {"1", "2", "3"}) {
-    const config::Job job = config::resolve(
-        harness::vjepa_job(Family::kHvjepa, {fmt::format("parallel.pp={}", pp)}), std::atoi(pp), {});
+    const config::Job job =
+        config::resolve(harness::vjepa_job(Family::kHvjepa, {fmt::format("parallel.pp={}", pp)}),
+                        std::atoi(pp), {});
     const ModelSpec spec = describe(job);
     plan::validate(plan::compile(spec.program, mesh_of(job), recipe_of(job), grid_of(job, spec)));
   }

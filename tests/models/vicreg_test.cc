@@ -25,7 +25,9 @@ at::Tensor drawn(std::vector<std::int64_t> shape, std::uint64_t seed) {
   return at::randn(shape, at::make_generator<at::CPUGeneratorImpl>(seed), kF64);
 }
 
-double apart(const at::Tensor& a, const at::Tensor& b) { return (a - b).abs().max().item<double>(); }
+double apart(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).abs().max().item<double>();
+}
 
 at::Tensor gradient(const at::Tensor& x, at::Tensor (*loss)(const at::Tensor&)) {
   const at::Tensor leaf = x.detach().clone().set_requires_grad(true);
@@ -33,9 +35,7 @@ at::Tensor gradient(const at::Tensor& x, at::Tensor (*loss)(const at::Tensor&)) 
   return leaf.grad();
 }
 
-LocalView collapsed() {
-  return {.features = at::ones({6, 8}, kF64), .places = drawn({6, 3}, 3)};
-}
+LocalView collapsed() { return {.features = at::ones({6, 8}, kF64), .places = drawn({6, 3}, 3)}; }
 
 // Oracle 15: what collapses has no variance, and nothing else.
 TEST(Vicreg, CollapsedBatchesCostAsMuchAsVarianceCan) {
@@ -44,8 +44,8 @@ TEST(Vicreg, CollapsedBatchesCostAsMuchAsVarianceCan) {
   EXPECT_EQ(covariance_loss(x).item<double>(), 0);
   const double clips = vicreg_loss(x, x, {}).item<double>();
   EXPECT_NEAR(clips, 24.75, 1e-13);
-  const at::Tensor pairs = at::cat({local_pairs(collapsed(), collapsed(), 4),
-                                    local_pairs(collapsed(), collapsed(), 4)});
+  const at::Tensor pairs =
+      at::cat({local_pairs(collapsed(), collapsed(), 4), local_pairs(collapsed(), collapsed(), 4)});
   const double chunks = local_vicreg_loss(pairs, {}).item<double>();
   EXPECT_NEAR(chunks, 49.5, 1e-13);
   EXPECT_NEAR(0.75 * clips + 0.25 * chunks, 30.9375, 1e-13);
@@ -72,8 +72,8 @@ TEST(Vicreg, GradientsAreTheClosedForms) {
   const at::Tensor x = drawn({rows, d}, 1);
   const at::Tensor centred = x - x.mean(0);
   const at::Tensor deviation = (at::var(x, 0) + 1e-4).sqrt();
-  const at::Tensor variance = -centred * (deviation < 1) /
-                              (static_cast<double>((rows - 1) * d) * deviation);
+  const at::Tensor variance =
+      -centred * (deviation < 1) / (static_cast<double>((rows - 1) * d) * deviation);
   EXPECT_LT(apart(gradient(x, variance_loss), variance), 1e-15);
   at::Tensor covariance = at::matmul(centred.t(), centred) / static_cast<double>(rows - 1);
   covariance.fill_diagonal_(0);

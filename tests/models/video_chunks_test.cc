@@ -29,7 +29,9 @@ at::Tensor drawn(std::vector<std::int64_t> shape, std::uint64_t seed) {
   return at::randn(shape, at::make_generator<at::CPUGeneratorImpl>(seed), kF64);
 }
 
-double apart(const at::Tensor& a, const at::Tensor& b) { return (a - b).abs().max().item<double>(); }
+double apart(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).abs().max().item<double>();
+}
 
 at::Tensor ids_of(std::vector<std::int64_t> ids) { return at::tensor(ids, at::kLong); }
 
@@ -55,10 +57,8 @@ Forest random_forest(const GridRows& rows, const config::Chunk& chunk) {
 PoolParams random_pool(std::int64_t d) {
   return {.query = drawn({d, d}, 21),
           .query_bias = drawn({d}, 22),
-          .key = drawn({d, d}, 23),
-          .key_bias = drawn({d}, 24),
-          .value = drawn({d, d}, 25),
-          .value_bias = drawn({d}, 26)};
+          .kv = drawn({2 * d, d}, 23),
+          .kv_bias = drawn({2 * d}, 24)};
 }
 
 // Oracle 14: one row and column are a line.
@@ -74,7 +74,7 @@ TEST(VideoChunks, OfOnePlaceAFrameAreHNets) {
                   .index_select(0, trees.root)
                   .equal(chunk_of_rows(line.boundary)));
   PoolParams none = random_pool(6);
-  none.value.zero_(), none.value_bias.zero_();
+  none.kv.zero_(), none.kv_bias.zero_();
   EXPECT_EQ(apart(pool(x, trees, rows, none).x, x.index_select(0, chunk_rows(line.boundary))), 0);
 }
 
@@ -108,8 +108,7 @@ TEST(VideoChunks, AreConnectedByFaces) {
 
 TEST(VideoChunks, TopKGivesExactlyItsCount) {
   for (const std::int64_t ratio : {2, 4, 7, 16}) {
-    const Forest trees =
-        random_forest(whole_clips(3), {.mode = ChunkMode::kTopK, .ratio = ratio});
+    const Forest trees = random_forest(whole_clips(3), {.mode = ChunkMode::kTopK, .ratio = ratio});
     const at::Tensor counts = trees.boundary.view({3, -1}).sum(1);
     EXPECT_TRUE(counts.eq((kGrid.tokens() + ratio - 1) / ratio).all().item<bool>()) << ratio;
   }
@@ -168,9 +167,8 @@ TEST(VideoChunks, ThatMasksHideByHalfAreTargets) {
   const GridRows rows = whole_clips(1);
   const Forest trees = random_forest(rows, {.mode = ChunkMode::kFixed, .ratio = 5});
   // Mask 0 hides 3 of the first chunk and 2 of the second, mask 1 all of the third.
-  const at::Tensor hidden =
-      hidden_chunks(trees, ids_of({0, 1, 2, 5, 6, 10, 11, 12, 13, 14}),
-                    ids_of({0, 5, 10}).to(at::kInt));
+  const at::Tensor hidden = hidden_chunks(trees, ids_of({0, 1, 2, 5, 6, 10, 11, 12, 13, 14}),
+                                          ids_of({0, 5, 10}).to(at::kInt));
   EXPECT_EQ(hidden.sum().item<int>(), 2);
   EXPECT_TRUE(hidden[0][0].item<bool>());
   EXPECT_TRUE(hidden[2][1].item<bool>());

@@ -11,9 +11,10 @@ namespace trireme::arch {
 namespace {
 
 // Linear, LayerNorm, ReLU, twice, and a linear layer without bias.
-std::vector<ParamSpec> expander_params(const std::string& name, std::int64_t in,
-                                       std::int64_t width, double std) {
-  return joined({linear_params(name + ".fc1", width, in, std), norm_params(name + ".norm1", width),
+std::vector<ParamSpec> expander_params(const std::string& name, std::int64_t in, std::int64_t width,
+                                       double std) {
+  return joined({linear_params(name + ".fc1", width, in, std),
+                 norm_params(name + ".norm1", width),
                  linear_params(name + ".fc2", width, width, std),
                  norm_params(name + ".norm2", width),
                  {drawn(name + ".fc3.weight", {width, width}, std)}});
@@ -53,16 +54,14 @@ plan::ValueId neighbours_node(Graph& graph, const config::Job& job, const Encode
 std::vector<ParamSpec> chunk_params(const config::Job& job, const std::string& prefix) {
   const std::int64_t d = job.chunk.hidden;
   const double std = job.vision.init_std;
-  std::vector<ParamSpec> params = joined({norm_params(prefix + "norm", d),
-                                          linear_params(prefix + "pool.query", d, d, std),
-                                          linear_params(prefix + "pool.key", d, d, std),
-                                          linear_params(prefix + "pool.value", d, d, std),
-                                          linear_params(prefix + "proj", job.vision.hidden, d, std)});
+  std::vector<ParamSpec> params =
+      joined({norm_params(prefix + "norm", d), linear_params(prefix + "pool.query", d, d, std),
+              linear_params(prefix + "pool.kv", 2 * d, d, std),
+              linear_params(prefix + "proj", job.vision.hidden, d, std)});
   if (job.chunk.mode == config::ChunkMode::kFixed) return params;
   for (const char* name : {"router.query.weight", "router.key.weight"})
-    params.push_back({.name = prefix + name,
-                      .shape = {d, d},
-                      .init = {.kind = Init::Kind::kIdentity}});
+    params.push_back(
+        {.name = prefix + name, .shape = {d, d}, .init = {.kind = Init::Kind::kIdentity}});
   return params;
 }
 
@@ -82,8 +81,7 @@ std::vector<ParamSpec> vicreg_params(const config::Job& job) {
   const std::int64_t d = job.vision.hidden, width = job.vicreg.width;
   const double std = job.vision.init_std;
   return joined({{drawn("vicreg.query", {1, d}, std)},
-                 linear_params("vicreg.key", d, d, std),
-                 linear_params("vicreg.value", d, d, std),
+                 linear_params("vicreg.kv", 2 * d, d, std),
                  expander_params("vicreg.clips", d, width, std),
                  expander_params("vicreg.chunks", d, width, std)});
 }

@@ -23,7 +23,7 @@ plan::ValueId neighbours_node(Graph& graph, const config::Job& job, const Encode
                               const std::vector<plan::ValueId>& reads, std::string writes,
                               bool teacher);
 
-// In the order that models bind: the norm before the router, query, key and value of pooling, the projection to the
+// In the order that models bind: the norm before the router, query, keys and values of pooling, the projection to the
 // tower's width, and, but in mode fixed, the router's query and key.
 std::vector<ParamSpec> chunk_params(const config::Job& job, const std::string& prefix);
 

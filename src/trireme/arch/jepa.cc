@@ -87,11 +87,9 @@ class Pretraining {
       t_ = block(teacher_, "teacher.", average, {t_});
     }
     const auto [own, average] = followed("chunk", chunk_params(job_, prefix));
-    const std::vector<ValueId> student =
-        graph_.node({.name = "chunk", .reads = with(x_, context_)}, chunk_work(student_),
-                    {exact(own)},
-                    {activation(graph_, student_, "x0"), places(graph_, student_, "places", false),
-                     ratios()});
+    const std::vector<ValueId> student = graph_.node(
+        {.name = "chunk", .reads = with(x_, context_)}, chunk_work(student_), {exact(own)},
+        {activation(graph_, student_, "x0"), places(graph_, student_, "places", false), ratios()});
     const std::vector<ValueId> teacher = graph_.node(
         {.name = "teacher.chunk", .reads = with(t_, targets_), .no_grad = true},
         chunk_work(teacher_), {exact(average)},

@@ -46,8 +46,8 @@ std::vector<Field> vicreg_fields() {
                    "Share of the loss of whole clips; the rest is of chunks that match by place "
                    "and by feature.",
                    from(0, 1))),
-      fixed(integer(KEY(vicreg.width), "Width of the expanders' three layers.",
-                    from(1, kMaxWidth))),
+      fixed(
+          integer(KEY(vicreg.width), "Width of the expanders' three layers.", from(1, kMaxWidth))),
       fixed(integer(KEY(vicreg.matches),
                     "Matches of a clip that are kept, at most; as many as the clip of the global "
                     "batch with the fewest chunks has.",

@@ -6,9 +6,9 @@
 #include "trireme/config/families.h"
 #include "trireme/config/fields.h"
 #include "trireme/config/resolve_arrcoc.h"
+#include "trireme/config/made_up.h"
 #include "trireme/config/resolve_jepa.h"
 #include "trireme/config/resolve_towers.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve_vlm.h"
 
 namespace trireme::config {

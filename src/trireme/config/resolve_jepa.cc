@@ -84,10 +84,11 @@ void resolve_chunks(const Job& job) {
          "vision.patch={}) into chunks of it, which must divide them; change one",
          chunk.ratio, columns, job.vision.image, job.vision.patch);
   if (job.vicreg.weight > 0 && job.run.global_batch < 2)
-    fail(ErrorKind::kUsage,
-         "run.global_batch={}: vicreg.weight={} needs the variance over a batch of 2 or more; raise "
-         "it, or set vicreg.weight=0",
-         job.run.global_batch, job.vicreg.weight);
+    fail(
+        ErrorKind::kUsage,
+        "run.global_batch={}: vicreg.weight={} needs the variance over a batch of 2 or more; raise "
+        "it, or set vicreg.weight=0",
+        job.run.global_batch, job.vicreg.weight);
 }
 
 void resolve_action(const Job& job) {

@@ -57,10 +57,10 @@ at::Tensor biased_attention(const at::Tensor& q, const at::Tensor& k, const at::
   const at::Tensor queries = by_head(q);
   const auto width = static_cast<double>(queries.size(3));
   const at::Tensor one = at::ones({1}, q.options()), zero = at::zeros({1}, q.options());
-  const at::Tensor attended = ops::attention(
-      widened(queries * std::sqrt((width + 1) / width), one * std::sqrt(width + 1)),
-      widened(by_head(k), bias.to(k.scalar_type()).view({1, -1, 1, 1})), widened(by_head(v), zero),
-      heads, mask);
+  const at::Tensor attended =
+      ops::attention(widened(queries * std::sqrt((width + 1) / width), one * std::sqrt(width + 1)),
+                     widened(by_head(k), bias.to(k.scalar_type()).view({1, -1, 1, 1})),
+                     widened(by_head(v), zero), heads, mask);
   return by_head(attended).narrow(3, 0, queries.size(3)).flatten(2);
 }
 
@@ -181,9 +181,9 @@ EncoderBlock::Look always(Sight sight) {
 EncoderBlock::Look packed(std::int64_t head_dim, RotaryPairs pairs) {
   return [=](const std::vector<at::Tensor>& inputs) {
     const at::ScalarType type = statistics_type(inputs[0].scalar_type());
-    return Sight{.mask = ops::Mask::full(
-                     ops::documents_of_lengths(inputs[2], 1, inputs[0].size(0))),
-                 .rotary = axial_rotary(inputs[1], head_dim, pairs, type)};
+    return Sight{
+        .mask = ops::Mask::full(ops::documents_of_lengths(inputs[2], 1, inputs[0].size(0))),
+        .rotary = axial_rotary(inputs[1], head_dim, pairs, type)};
   };
 }
 

@@ -51,16 +51,12 @@ class ChunkBlock : public BoundBlock {
     const PooledChunks chunks = pool(x, trees, rows,
                                      {.query = param(kQuery),
                                       .query_bias = param(kQueryBias),
-                                      .key = param(kKey),
-                                      .key_bias = param(kKeyBias),
-                                      .value = param(kValue),
-                                      .value_bias = param(kValueBias)});
-    const at::Tensor hidden =
-        teacher ? hidden_chunks(trees, inputs[1], inputs[2]) : at::Tensor();
+                                      .kv = param(kKv),
+                                      .kv_bias = param(kKvBias)});
+    const at::Tensor hidden = teacher ? hidden_chunks(trees, inputs[1], inputs[2]) : at::Tensor();
     std::vector<at::Tensor> written = {
         ops::linear(chunks.x, param(kOut), param(kOutBias), context.weight_gradients),
-        Places::packed(chunks, hidden, parts_of(job_),
-                       comm::scalar_type(job_.precision.compute))};
+        Places::packed(chunks, hidden, parts_of(job_), comm::scalar_type(job_.precision.compute))};
     if (!teacher) written.push_back(ratios(trees, rows.sequences));
     return written;
   }
@@ -71,10 +67,8 @@ class ChunkBlock : public BoundBlock {
     kNormBias,
     kQuery,
     kQueryBias,
-    kKey,
-    kKeyBias,
-    kValue,
-    kValueBias,
+    kKv,
+    kKvBias,
     kOut,
     kOutBias,
     kRouterQuery,
@@ -148,8 +142,8 @@ EncoderBlock::Look predictor_look(const config::Job& job) {
   return [pack = pack_of_places(job), width = job.jepa.hidden / job.jepa.heads,
           pairs = rotary_pairs(job.vision)](const std::vector<at::Tensor>& inputs) {
     const Packing packing = pack(inputs, 1);
-    return packed_sight(
-        axial_rotary(packing.tokens, width, pairs, packing.tokens.scalar_type()), packing.bounds);
+    return packed_sight(axial_rotary(packing.tokens, width, pairs, packing.tokens.scalar_type()),
+                        packing.bounds);
   };
 }
 
@@ -182,10 +176,9 @@ at::Tensor hidden_chunks(const Forest& forest, const at::Tensor& ids, const at::
   const at::Tensor chunk = chunk_of_rows(forest.boundary).index_select(0, forest.root);
   const std::int64_t chunks = chunk_rows(forest.boundary).size(0);
   const at::Tensor lengths = bounds.diff().to(at::kLong);
-  const at::Tensor mask =
-      at::arange(lengths.size(0), lengths.options()).remainder(arch::kMasks);
-  const at::Tensor cell = chunk.index_select(0, ids) * arch::kMasks +
-                          mask.repeat_interleave(lengths).to(ids.device());
+  const at::Tensor mask = at::arange(lengths.size(0), lengths.options()).remainder(arch::kMasks);
+  const at::Tensor cell =
+      chunk.index_select(0, ids) * arch::kMasks + mask.repeat_interleave(lengths).to(ids.device());
   const at::Tensor one = at::ones({1}, ids.options());
   const at::Tensor hidden = at::zeros({chunks * arch::kMasks}, ids.options())
                                 .index_add(0, cell, one.expand({cell.size(0)}))
@@ -247,9 +240,8 @@ Blocks hvjepa_blocks(const config::Job& job, const arch::ModelSpec&, const Ranks
   add([&](Role role) { return std::make_unique<ChunkBlock>(job, role, alone); });
   for (std::int64_t layer = 0; layer < vision.layers; ++layer)
     add([&](Role role) {
-      const arch::Encoder encoder = role == Role::kStudent
-                                        ? arch::student_encoder(job, samples)
-                                        : arch::teacher_encoder(job, samples);
+      const arch::Encoder encoder = role == Role::kStudent ? arch::student_encoder(job, samples)
+                                                           : arch::teacher_encoder(job, samples);
       return std::make_unique<EncoderBlock>(encoder, vision.norm_eps, look, ranks);
     });
   add([&](Role) {

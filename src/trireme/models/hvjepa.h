@@ -25,7 +25,8 @@ struct Places {
 
   at::Tensor centroids;  // [chunks, 3]
   at::Tensor log_sizes;  // [chunks]
-  at::Tensor hidden;     // [chunks, masks] of a teacher: 1 where a mask hides half of the chunk or more
+  at::Tensor
+      hidden;  // [chunks, masks] of a teacher: 1 where a mask hides half of the chunk or more
   Sequences sequences;
 };
 

@@ -39,8 +39,10 @@ at::Tensor neighbours(const at::Tensor& x, const GridRows& rows, std::int64_t co
   const at::Tensor wide = direction(x.detach().to(statistics_type(x.scalar_type())));
   const at::Tensor others =
       wide.index_select(0, around.clamp_min(0).flatten()).view({x.size(0), around.size(1), -1});
-  const at::Tensor cosines = (others * wide.unsqueeze(1)).sum(-1).masked_fill(
-      around.lt(0), -std::numeric_limits<double>::infinity());
+  const at::Tensor cosines =
+      (others * wide.unsqueeze(1))
+          .sum(-1)
+          .masked_fill(around.lt(0), -std::numeric_limits<double>::infinity());
   const at::Tensor order =
       std::get<1>(cosines.sort(/*stable=*/true, 1, /*descending=*/true)).narrow(1, 0, count);
   const at::Tensor self = at::arange(x.size(0), around.options()).unsqueeze(1);
@@ -84,15 +86,13 @@ std::vector<at::Tensor> NeighboursBlock::forward(const std::vector<at::Tensor>& 
   const GridRows rows = grid_rows(inputs, 1, x_td.size(0), arch::patch_grid(job_.vision));
   const double eps = job_.vision.norm_eps;
   const at::Tensor normed = ops::layer_norm(x_td, param(kNorm1), param(kNorm1Bias), eps, gradients);
-  const at::Tensor attended =
-      attend(ops::linear(normed, param(kQkv), param(kQkvBias), gradients),
-             neighbours(normed, rows, job_.chunk.neighbours), rows);
-  const at::Tensor stream =
-      x_td + ops::linear(attended, param(kOut), param(kOutBias), gradients);
+  const at::Tensor attended = attend(ops::linear(normed, param(kQkv), param(kQkvBias), gradients),
+                                     neighbours(normed, rows, job_.chunk.neighbours), rows);
+  const at::Tensor stream = x_td + ops::linear(attended, param(kOut), param(kOutBias), gradients);
   const at::Tensor again =
       ops::layer_norm(stream, param(kNorm2), param(kNorm2Bias), eps, gradients);
-  const at::Tensor up = activated(ops::linear(again, param(kUp), param(kUpBias), gradients),
-                                  job_.vision.activation);
+  const at::Tensor up =
+      activated(ops::linear(again, param(kUp), param(kUpBias), gradients), job_.vision.activation);
   return {stream + ops::linear(up, param(kDown), param(kDownBias), gradients)};
 }
 

@@ -25,7 +25,8 @@ GridRows grid_rows(const std::vector<at::Tensor>& inputs, std::size_t first, std
 // norm gives, with rotary positions. Every tp rank has all of it. Inputs: x, and those of grid_rows.
 class NeighboursBlock : public BoundBlock {
  public:
-  NeighboursBlock(const config::Job& job, Ranks across) : BoundBlock(std::move(across)), job_(job) {}
+  NeighboursBlock(const config::Job& job, Ranks across)
+      : BoundBlock(std::move(across)), job_(job) {}
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
 

@@ -32,7 +32,8 @@ at::Tensor vicreg_loss(const at::Tensor& x, const at::Tensor& y, const config::V
 }
 
 Matches nearest(const at::Tensor& from, const at::Tensor& to, std::int64_t count) {
-  constexpr std::int64_t kExact = 2;  // no matrix products, which would round distances of equals apart
+  constexpr std::int64_t kExact =
+      2;  // no matrix products, which would round distances of equals apart
   const auto [distance, row] = at::cdist(from.detach(), to.detach(), 2, kExact).min(1);
   const at::Tensor order = std::get<1>(distance.sort(/*stable=*/true, 0, /*descending=*/false));
   const at::Tensor kept = order.narrow(0, 0, count);

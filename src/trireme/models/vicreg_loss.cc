@@ -4,8 +4,8 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/softmax.h>
-#include <ATen/ops/tensor.h>
 #include <ATen/ops/stack.h>
+#include <ATen/ops/tensor.h>
 
 #include <algorithm>
 #include <cmath>
@@ -23,22 +23,22 @@ namespace {
 
 constexpr double kScale = 25;  // what the paper's weights are in units of
 
-enum Param { kQuery, kKey, kKeyBias, kValue, kValueBias, kClips, kChunks = kClips + 9 };
+enum Param { kQuery, kKv, kKvBias, kClips, kChunks = kClips + 9 };
 
 }  // namespace
 
 at::Tensor VicregLoss::pooled(const at::Tensor& x, const Sequences& sequences,
                               const exec::BlockContext& context) const {
   const ops::WeightGradientsPtr& gradients = context.weight_gradients;
-  const at::Tensor keys = ops::linear(x, param(kKey), param(kKeyBias), gradients);
-  const at::Tensor values = ops::linear(x, param(kValue), param(kValueBias), gradients);
+  const std::vector<at::Tensor> kv =
+      ops::linear(x, param(kKv), param(kKvBias), gradients).chunk(2, 1);
   const at::Tensor scores =
-      (keys * param(kQuery)).sum(-1) / std::sqrt(static_cast<double>(x.size(1)));
+      (kv[0] * param(kQuery)).sum(-1) / std::sqrt(static_cast<double>(x.size(1)));
   std::vector<at::Tensor> all;
   for (std::size_t s = 0; s + 1 < sequences.bounds.size(); ++s) {
     const std::int64_t first = sequences.bounds[s], count = sequences.bounds[s + 1] - first;
     const at::Tensor shares = at::softmax(scores.narrow(0, first, count), 0);
-    all.push_back((shares.unsqueeze(1) * values.narrow(0, first, count)).sum(0));
+    all.push_back((shares.unsqueeze(1) * kv[1].narrow(0, first, count)).sum(0));
   }
   return at::stack(all);
 }
@@ -58,9 +58,8 @@ std::int64_t VicregLoss::matches(const Sequences& views) const {
   std::int64_t fewest = job_.vicreg.matches;
   for (std::size_t s = 0; s + 1 < views.bounds.size(); ++s)
     fewest = std::min(fewest, views.bounds[s + 1] - views.bounds[s]);
-  const at::Tensor own =
-      at::full({1, 1}, static_cast<double>(fewest),
-               at::TensorOptions().dtype(at::kDouble).device(across().device()));
+  const at::Tensor own = at::full({1, 1}, static_cast<double>(fewest),
+                                  at::TensorOptions().dtype(at::kDouble).device(across().device()));
   return static_cast<std::int64_t>(ops::gather_batch(own, across().batch()).min().item<double>());
 }
 
@@ -70,14 +69,13 @@ std::vector<at::Tensor> VicregLoss::forward(const std::vector<at::Tensor>& input
   const Places places(inputs[1], arch::exact_parts(job_.precision.compute));
   const Sequences& views = places.sequences;
   const at::ScalarType type = statistics_type(inputs[0].scalar_type());
-  const at::Tensor clips =
-      expanded(pooled(inputs[0], views, context), kClips, context).to(type);
+  const at::Tensor clips = expanded(pooled(inputs[0], views, context), kClips, context).to(type);
   const at::Tensor chunks = expanded(inputs[0], kChunks, context).to(type);
   const arch::PatchGrid grid = arch::patch_grid(job_.vision);
-  const at::Tensor sizes = at::tensor({static_cast<double>(grid.frames),
-                                       static_cast<double>(grid.rows),
-                                       static_cast<double>(grid.columns)},
-                                      places.centroids.options());
+  const at::Tensor sizes =
+      at::tensor({static_cast<double>(grid.frames), static_cast<double>(grid.rows),
+                  static_cast<double>(grid.columns)},
+                 places.centroids.options());
   const at::Tensor relative = places.centroids / sizes;
   const auto view = [&](std::size_t s) {
     const std::int64_t first = views.bounds[s], count = views.bounds[s + 1] - first;

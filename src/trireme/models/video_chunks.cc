@@ -33,11 +33,11 @@ struct Nearest {
 
 Nearest nearest_before(const at::Tensor& x, const at::Tensor& query, const at::Tensor& key,
                        const at::Tensor& before) {
-  const at::Tensor queries = direction(ops::linear(x, query)), keys = direction(ops::linear(x, key));
+  const at::Tensor queries = direction(ops::linear(x, query)),
+                   keys = direction(ops::linear(x, key));
   const at::Tensor others =
       queries.index_select(0, before.clamp_min(0).flatten()).view({x.size(0), before.size(1), -1});
-  const at::Tensor cosines =
-      (others * keys.unsqueeze(1)).sum(-1).masked_fill(before.lt(0), kNone);
+  const at::Tensor cosines = (others * keys.unsqueeze(1)).sum(-1).masked_fill(before.lt(0), kNone);
   const auto [cosine, which] = cosines.max(1);
   return {.cosine = cosine, .row = before.gather(1, which.unsqueeze(1)).squeeze(1)};
 }
@@ -49,8 +49,8 @@ at::Tensor largest(const at::Tensor& p, const at::Tensor& alone, const Sequences
   at::Tensor boundary = alone.clone();
   for (std::size_t s = 0; s + 1 < sequences.bounds.size(); ++s) {
     const std::int64_t first = sequences.bounds[s], rows = sequences.bounds[s + 1] - first;
-    const at::Tensor sorted = std::get<1>(
-        order.narrow(0, first, rows).sort(/*stable=*/true, 0, /*descending=*/true));
+    const at::Tensor sorted =
+        std::get<1>(order.narrow(0, first, rows).sort(/*stable=*/true, 0, /*descending=*/true));
     boundary.index_fill_(0, sorted.narrow(0, 0, (rows + ratio - 1) / ratio) + first, true);
   }
   return boundary;
@@ -74,11 +74,21 @@ Forest fixed_forest(const GridRows& rows, at::ScalarType type, std::int64_t rati
           .root = roots(at::where(boundary, own_rows(before), before))};
 }
 
+// By two sorts, since what LibTorch 1.13 has for it is not final.
+at::Tensor largest_of_chunks(const at::Tensor& scores, const at::Tensor& chunk,
+                             std::int64_t chunks) {
+  const at::Tensor ascending = scores.argsort(0);
+  const at::Tensor numbers = chunk.index_select(0, ascending);
+  const at::Tensor by_chunk = ascending.index_select(
+      0, std::get<1>(numbers.sort(/*stable=*/true, 0, /*descending=*/false)));
+  const at::Tensor last = chunk.bincount({}, chunks).cumsum(0) - 1;
+  return scores.index_select(0, by_chunk.index_select(0, last));
+}
+
 // Over the rows of each chunk.
 at::Tensor softmax_of_chunks(const at::Tensor& scores, const at::Tensor& chunk,
                              std::int64_t chunks) {
-  const at::Tensor largest = at::full({chunks}, -INFINITY, scores.options())
-                                 .scatter_reduce(0, chunk, scores.detach(), "amax");
+  const at::Tensor largest = largest_of_chunks(scores.detach(), chunk, chunks);
   const at::Tensor powers = (scores - largest.index_select(0, chunk)).exp();
   const at::Tensor sums = at::zeros({chunks}, scores.options()).index_add(0, chunk, powers);
   return powers / sums.index_select(0, chunk);
@@ -120,8 +130,7 @@ Forest forest(const at::Tensor& x, const at::Tensor& query, const at::Tensor& ke
               const GridRows& rows, const config::Chunk& chunk) {
   if (chunk.mode == config::ChunkMode::kFixed)
     return fixed_forest(rows, x.scalar_type(), chunk.ratio);
-  const Nearest nearest =
-      nearest_before(x, query, key, rows.rows_at(before_offsets(x.device())));
+  const Nearest nearest = nearest_before(x, query, key, rows.rows_at(before_offsets(x.device())));
   const at::Tensor alone = nearest.row < 0;
   const at::Tensor p = ((1 - nearest.cosine) / 2).clamp(0, 1).masked_fill(alone, 1);
   const at::Tensor boundary = chunk.mode == config::ChunkMode::kTopK
@@ -140,12 +149,11 @@ PooledChunks pool(const at::Tensor& x, const Forest& forest, const GridRows& row
   const at::Tensor x_root = x.index_select(0, first);
   const at::Tensor queries =
       ops::linear(x_root, params.query, params.query_bias).index_select(0, chunk);
-  const at::Tensor keys = ops::linear(x, params.key, params.key_bias);
-  const at::Tensor scores = (queries * keys).sum(-1) / std::sqrt(static_cast<double>(x.size(1)));
+  const std::vector<at::Tensor> kv = ops::linear(x, params.kv, params.kv_bias).chunk(2, 1);
+  const at::Tensor scores = (queries * kv[0]).sum(-1) / std::sqrt(static_cast<double>(x.size(1)));
   const at::Tensor weights = softmax_of_chunks(scores, chunk, chunks);
   const at::Tensor sure = straight_through_confidence(forest.p, forest.boundary);
-  const at::Tensor values =
-      (weights * sure).unsqueeze(1) * ops::linear(x, params.value, params.value_bias);
+  const at::Tensor values = (weights * sure).unsqueeze(1) * kv[1];
   const at::Tensor shares = weights.detach().unsqueeze(1) * rows.places;
   const auto sums = [&](const at::Tensor& of) {
     return at::zeros({chunks, of.size(1)}, of.options()).index_add(0, chunk, of);
@@ -153,8 +161,7 @@ PooledChunks pool(const at::Tensor& x, const Forest& forest, const GridRows& row
   return {.x = x_root.index_add(0, chunk, values),
           .centroids = sums(shares),
           .sizes = at::zeros({chunks}, chunk.options()).index_add(0, chunk, at::ones_like(chunk)),
-          .starts =
-              (rows.sequences.position == 0).to(x.scalar_type()).index_select(0, first)};
+          .starts = (rows.sequences.position == 0).to(x.scalar_type()).index_select(0, first)};
 }
 
 }  // namespace trireme::models

@@ -36,7 +36,8 @@ at::Tensor around_offsets(at::Device device);
 
 // Which chunk a row is in. Chunks are numbered by the rows that begin them.
 struct Forest {
-  at::Tensor p;         // [rows], in [0, 1]: how far a row is from the nearest before it; 1 where there is none
+  at::Tensor
+      p;  // [rows], in [0, 1]: how far a row is from the nearest before it; 1 where there is none
   at::Tensor boundary;  // bool [rows]: begins a chunk
   at::Tensor root;      // int64 [rows]: the row that begins its chunk
 };
@@ -50,9 +51,9 @@ struct Forest {
 Forest forest(const at::Tensor& x, const at::Tensor& query, const at::Tensor& key,
               const GridRows& rows, const config::Chunk& chunk);
 
-// What pooling learns: weights [d, d] and biases [d].
+// What pooling learns: [d, d] and [d]; of keys and, behind them, values [2 d, d] and [2 d].
 struct PoolParams {
-  at::Tensor query, query_bias, key, key_bias, value, value_bias;
+  at::Tensor query, query_bias, kv, kv_bias;
 };
 struct PooledChunks {
   at::Tensor x;          // [chunks, d]
