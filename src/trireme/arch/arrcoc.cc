@@ -42,7 +42,7 @@ class ArrcocGraph {
     question_ = graph_.input("question", samples_ * 8);
     const plan::ValueId answer = graph_.input("answer", samples_ * 8);
     noise_ = graph_.input("noise", samples_ * regions_ * 4);
-    embed_ = graph_.unit({.name = "embed", .params = {llama_embedding(job_.model)}});
+    embed();
     add_scorers();
     add_tower();
     add_projector();
@@ -74,22 +74,32 @@ class ArrcocGraph {
   }
   std::int64_t element() const { return static_cast<std::int64_t>(size_of(graph_.rank().compute)); }
 
+  void embed() {
+    const Sizes sizes(job_.model, graph_.rank());
+    embed_ = graph_.unit({.name = "embed", .params = {llama_embedding(job_.model)}});
+    const auto one_each = [&](std::string name, bool differentiable) {
+      return plan::Value{.name = std::move(name),
+                         .bytes = samples_ * job_.model.hidden * element(),
+                         .differentiable = differentiable,
+                         .shape = {samples_, job_.model.hidden}};
+    };
+    const std::vector<plan::ValueId> written =
+        graph_.node({.name = "embed",
+                     .reads = {question_},
+                     .work = embed_transients(job_.model, sizes, graph_.rank()),
+                     .exchanges = Exchanges(sizes, graph_.rank()).embed()},
+                    {}, {embed_}, {one_each("asked", true), one_each("asked_still", false)});
+    asked_ = written[0];
+    still_ = written[1];
+  }
+
   void add_scorers() {
     const bool learned = job_.arrcoc.allocation == config::Allocation::kLearned;
     std::vector<plan::ValueId> reads = {noise_};
     std::vector<plan::UnitId> units;
     bool trains = false;
     if (learned) {
-      const plan::ValueId question = graph_.node(
-          {.name = "question",
-           .reads = {question_},
-           .no_grad = true,
-           .exchanges = Exchanges(Sizes(job_.model, graph_.rank()), graph_.rank()).embed()},
-          {}, {embed_},
-          {{.name = "asked",
-            .bytes = samples_ * job_.model.hidden * element(),
-            .shape = {samples_, job_.model.hidden}}})[0];
-      reads.insert(reads.end(), {image_, question});
+      reads.insert(reads.end(), {image_, still_});
       trains = job_.arrcoc.gate && graph_.training().trains("scorers");
       units.push_back(graph_.unit({.name = "scorers", .params = scorer_params(job_)}, trains));
     }
@@ -140,12 +150,8 @@ class ArrcocGraph {
         {.name = "levels",
          .params = {constant("model.level_embedding",
                              {job_.arrcoc.most - job_.arrcoc.least + 1, job_.model.hidden}, 0)}});
-    return graph_.node({.name = "embed",
-                        .reads = {question_, x_, shares_, levels_},
-                        .work = embed_transients(job_.model, sizes, graph_.rank()),
-                        .exchanges = Exchanges(sizes, graph_.rank()).embed()},
-                       {.saved_bytes = 2 * tower_.rows() * sizes.d * sizes.element},
-                       {embed_, levels},
+    return graph_.node({.name = "splice", .reads = {asked_, x_, shares_, levels_}},
+                       {.saved_bytes = 2 * tower_.rows() * sizes.d * sizes.element}, {levels},
                        {{.name = "x0",
                          .bytes = sizes.rows * sizes.d * sizes.element,
                          .shape = {samples_, job_.model.seq_len, sizes.d},
@@ -157,6 +163,7 @@ class ArrcocGraph {
   Encoder tower_;
   std::int64_t samples_, regions_;
   plan::ValueId image_ = -1, question_ = -1, noise_ = -1;
+  plan::ValueId asked_ = -1, still_ = -1;
   plan::ValueId shares_ = -1, levels_ = -1, x_ = -1;
   plan::UnitId embed_ = -1;
 };

@@ -18,8 +18,8 @@ std::vector<ParamSpec> scorer_params(const config::Job& job);
 Encoder region_tower(const config::Job& job);
 
 // Nodes: `question` embeds it without a gradient; `scorers` write tokens and levels of regions; `vision.embed` and
-// `vision.block.N` are the tower; `projector` makes tokens of its features; `embed` gates these and puts the question
-// behind them; `block.N` and `head` are Llama's. Units are called as nodes are, but for `vision.norm` and `levels`.
+// `vision.block.N` are the tower; `projector` makes tokens of its features; `splice` gates these and puts the
+// question behind them; `block.N` and `head` are Llama's. Units are called as nodes are, but for `vision.norm` and `levels`.
 //
 // Inputs of a micro-batch of b: `image`, float [b, 3, image, image] in [0, 1]; `question`, int64 [b], the number of a
 // region; `answer`, int64 [b, 1]; `noise`, float [b, regions]. Values between nodes: levels [b, regions] in the compute

@@ -75,7 +75,8 @@ std::vector<at::Tensor> Asked::forward(const std::vector<at::Tensor>& inputs,
                                        const exec::BlockContext& context) {
   const at::Tensor x_btd =
       ops::embedding(inputs[0].unsqueeze(1), param(0), across().first_id(), tp());
-  return {x_btd.squeeze(1)};
+  const at::Tensor asked = x_btd.squeeze(1);
+  return {asked, asked.detach()};
 }
 
 std::vector<at::Tensor> RegionEmbed::forward(const std::vector<at::Tensor>& inputs,
@@ -125,13 +126,12 @@ std::vector<at::Tensor> RegionSplice::forward(const std::vector<at::Tensor>& inp
   const at::Tensor &rows_rd = inputs[1], &shares = inputs[2];
   const Regions regions = sizes_.regions(inputs[3]);
   const at::Device device = rows_rd.device();
-  const at::Tensor levels_rd = param(1).index_select(0, regions.row_levels().to(device));
+  const at::Tensor levels_rd = param(0).index_select(0, regions.row_levels().to(device));
   const at::Tensor tokens_rd = detail_gate(rows_rd, shares, regions) + levels_rd;
   const at::Tensor slots = regions.slots(sizes_.tokens).to(device);
   const at::Tensor seen = tokens_rd.index_select(0, slots.clamp_min(0).flatten())
                               .view({slots.size(0), slots.size(1), -1});
-  const at::Tensor asked =
-      ops::embedding(inputs[0].unsqueeze(1), param(0), across().first_id(), tp());
+  const at::Tensor asked = inputs[0].unsqueeze(1);
   const at::Tensor behind =
       (at::arange(sizes_.tokens, slots.options()) == regions.tokens().to(device).unsqueeze(1))
           .unsqueeze(2);
@@ -170,8 +170,7 @@ Blocks arrcoc_blocks(const config::Job& job, const arch::ModelSpec& spec, const 
   const ops::RotaryTable rotary = fine_table(job).to(ranks->device());
   const EncoderBlock::Look look = within_regions(job);
   Blocks blocks;
-  if (job.arrcoc.allocation == config::Allocation::kLearned)
-    blocks.push_back(std::make_unique<Asked>(ranks));
+  blocks.push_back(std::make_unique<Asked>(ranks));
   blocks.push_back(std::make_unique<Scorers>(job, ranks));
   blocks.push_back(std::make_unique<RegionEmbed>(job, ranks));
   for (std::int64_t layer = 0; layer < job.vision.layers; ++layer)

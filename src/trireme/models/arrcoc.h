@@ -21,7 +21,7 @@ struct RegionSizes {
   std::int64_t tokens;  // of a row of the decoder
 };
 
-// Question, int64 [b], -> its embedding [b, d].
+// Question, int64 [b], -> its embedding [b, d], and the same without a gradient.
 class Asked : public BoundBlock {
  public:
   using BoundBlock::BoundBlock;
@@ -48,7 +48,7 @@ class RegionEmbed : public BoundBlock {
 // least level, enlarged. Without a gradient of shares it is nothing.
 at::Tensor detail_gate(const at::Tensor& rows, const at::Tensor& shares, const Regions& regions);
 
-// Question, rows [rows, d], shares and levels -> [b, tokens, d]: an image's tokens, each with the embedding of its level,
+// Embedded question [b, d], rows [rows, d], shares and levels -> [b, tokens, d]: an image's tokens, each with the embedding of its level,
 // the question, and zeros.
 class RegionSplice : public BoundBlock {
  public:
