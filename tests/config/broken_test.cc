@@ -81,7 +81,7 @@ const std::vector<Broken> kNames = {
     {"scheduler: {lr: 2}", "1:1",
      "unknown section scheduler; did you mean parallel.schedule or optim.schedule?"},
     {"kernels: {fused: 2}", "1:1", "unknown section kernels; sections are model, vision, "},
-    {"lr: 1e-3", "1:1", "unknown section lr; did you mean optim.lr?"},
+    {"lr: 1e-3", "1:1", "unknown section lr; did you mean hnet.lr or optim.lr?"},
     {"seed: 1", "1:1", "unknown section seed; did you mean data.seed or run.seed?"},
     {"model.layers: 2", "1:1", "unknown section model.layers; did you mean model.layers?"},
     {"\"\": 2", "1:1", "unknown section \"\"; sections are"},

@@ -87,7 +87,7 @@ TEST(Towers, SizesMustDivide) {
 TEST(Towers, DataMustFit) {
   EXPECT_THAT(tower_refusal({"model.family=vit"}, {}), HasSubstr("set data.source=stripes"));
   EXPECT_THAT(tower_refusal({"model.family=clip"}, {}), HasSubstr("set data.source=scenes"));
-  EXPECT_THAT(tower_refusal({"data.source=stripes"}, {}), HasSubstr("family gpt reads text"));
+  EXPECT_THAT(tower_refusal({"data.source=stripes"}, {}), HasSubstr("family gpt reads tokens"));
   EXPECT_THAT(tower_refusal(kVit, {"vision.classes=4"}), HasSubstr("set vision.classes=5 (or 0)"));
   EXPECT_THAT(tower_refusal(kClip, {"model.vocab=255"}), HasSubstr("set model.vocab=256"));
   EXPECT_THAT(tower_refusal(kClip, {"model.seq_len=53"}),

@@ -20,7 +20,7 @@ constexpr std::array kMadeUp = {
                  .name = "scenes",
                  .version = 1,
                  .facts = {.vocab = 256},
-                 .tokens = 55},
+                 .tokens = 54},
     // Eight directions.
     MadeUpSource{.source = DataSource::kSquares,
                  .name = "squares",
