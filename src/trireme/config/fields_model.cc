@@ -6,25 +6,24 @@ namespace trireme::config {
 
 std::vector<Field> model_fields() {
   return {
-      fixed(choice(
-          KEY(model.family),
-          "Architecture: GPT-2 (learned positions, LayerNorm, GELU) or Llama (RoPE, "
-          "RMSNorm, SwiGLU, grouped-query attention), vit (images told apart), clip (images "
-          "and captions, CLIP and SigLIP), jepa (V-JEPA 2), probe (clips told apart by its "
-          "frozen encoder), jepa_ac (its action-conditioned predictor), hnet (H-Net: bytes in a "
-          "hierarchy whose router cuts them into chunks), hvjepa (V-JEPA 2 on chunks of a "
-          "clip's tokens) or vlm (images and text in one "
-          "sequence, answered in text).",
-          {{"gpt", Family::kGpt},
-           {"llama", Family::kLlama},
-           {"vit", Family::kVit},
-           {"clip", Family::kClip},
-           {"hnet", Family::kHnet},
-           {"vlm", Family::kVlm},
-           {"jepa", Family::kJepa},
-           {"hvjepa", Family::kHvjepa},
-           {"probe", Family::kProbe},
-           {"jepa_ac", Family::kJepaAc}})),
+      fixed(choice(KEY(model.family),
+                   "Architecture: GPT-2 (learned positions, LayerNorm, GELU) or Llama (RoPE, "
+                   "RMSNorm, SwiGLU, grouped-query attention), vit (images told apart), clip (images "
+                   "and captions, CLIP and SigLIP), jepa (V-JEPA 2), probe (clips told apart by its "
+                   "frozen encoder), jepa_ac (its action-conditioned predictor), hnet (H-Net: bytes in a "
+                   "hierarchy whose router cuts them into chunks), hvjepa (V-JEPA 2 on chunks of a "
+                   "clip's tokens) or vlm (images and text in one "
+                   "sequence, answered in text).",
+                   {{"gpt", Family::kGpt},
+                    {"llama", Family::kLlama},
+                    {"vit", Family::kVit},
+                    {"clip", Family::kClip},
+                    {"hnet", Family::kHnet},
+                    {"vlm", Family::kVlm},
+                    {"jepa", Family::kJepa},
+                    {"hvjepa", Family::kHvjepa},
+                    {"probe", Family::kProbe},
+                    {"jepa_ac", Family::kJepaAc}})),
       fixed(integer(KEY(model.layers), "Transformer blocks.", from(1, 1 << 16))),
       fixed(integer(KEY(model.hidden), "Width of the residual stream.", from(1, kMaxWidth))),
       fixed(integer(KEY(model.heads), "Attention heads; must divide hidden.", from(1, 1 << 16))),
@@ -61,20 +60,19 @@ std::vector<Field> model_fields() {
 
 std::vector<Field> data_fields() {
   return {
-      fixed(choice(
-          KEY(data.source),
-          "What samples are: text that is cut into tokens; or made up on the way: words, "
-          "bytes of 32 random words with a space behind each; affine, x <- (a x + 1) mod 251 "
-          "with an a of each sample's own; stripes, labelled images of patterns; scenes, "
-          "images of coloured shapes with captions or questions; squares, clips of moving "
-          "squares; arm, clips of a square that actions move.",
-          {{"text", DataSource::kText},
-           {"words", DataSource::kWords},
-           {"affine", DataSource::kAffine},
-           {"stripes", DataSource::kStripes},
-           {"scenes", DataSource::kScenes},
-           {"squares", DataSource::kSquares},
-           {"arm", DataSource::kArm}})),
+      fixed(choice(KEY(data.source),
+                   "What samples are: text that is cut into tokens; or made up on the way: words, "
+                   "bytes of 32 random words with a space behind each; affine, x <- (a x + 1) mod 251 "
+                   "with an a of each sample's own; stripes, labelled images of patterns; scenes, "
+                   "images of coloured shapes with captions or questions; squares, clips of moving "
+                   "squares; arm, clips of a square that actions move.",
+                   {{"text", DataSource::kText},
+                    {"words", DataSource::kWords},
+                    {"affine", DataSource::kAffine},
+                    {"stripes", DataSource::kStripes},
+                    {"scenes", DataSource::kScenes},
+                    {"squares", DataSource::kSquares},
+                    {"arm", DataSource::kArm}})),
       fixed(integer(KEY(data.samples),
                     "Samples of an epoch, of a source that makes them up on the way.",
                     from(2, kMaxIds))),

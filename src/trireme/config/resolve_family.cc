@@ -5,9 +5,9 @@
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
 #include "trireme/config/fields.h"
-#include "trireme/config/made_up.h"
 #include "trireme/config/resolve_jepa.h"
 #include "trireme/config/resolve_towers.h"
+#include "trireme/config/made_up.h"
 #include "trireme/config/resolve_vlm.h"
 
 namespace trireme::config {
