@@ -128,7 +128,8 @@ void check_coupled_batch(const Job& job) {
        job.parallel.dp_shard, seen,
        job.model.family == Family::kClip ? "a contrastive loss compares"
                                          : "the statistics of vicreg.weight > 0 are of",
-       std::max<std::int64_t>(1, job.run.global_batch / dp(job)), seen);
+       std::max<std::int64_t>(1, job.run.global_batch / dp(job)),
+       seen);
 }
 
 }  // namespace trireme::config
