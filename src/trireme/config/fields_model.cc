@@ -11,7 +11,7 @@ std::vector<Field> model_fields() {
                    "RMSNorm, SwiGLU, grouped-query attention), vit (images told apart), clip (images "
                    "and captions, CLIP and SigLIP), jepa (V-JEPA 2), probe (clips told apart by its "
                    "frozen encoder), jepa_ac (its action-conditioned predictor), hnet (H-Net: bytes in a "
-                   "hierarchy whose router cuts them into chunks) vlm (images and text in one "
+                   "hierarchy whose router cuts them into chunks), vlm (images and text in one "
                    "sequence, answered in text) or arrcoc (regions of an image have as many tokens "
                    "as they are worth to the question).",
                    {{"gpt", Family::kGpt},
