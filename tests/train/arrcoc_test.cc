@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "tests/harness/jobs.h"
+#include "trireme/base/fs.h"
 #include "trireme/config/resolve.h"
 
 namespace trireme::train {
@@ -94,6 +95,34 @@ TEST(ArrcocGate, ScorersMoveWithItAndOnlyWithIt) {
   EXPECT_GT(moved, 20);
   // The first forward is the same to the bit.
   EXPECT_EQ(begin.losses[0], with.losses[0]);
+}
+
+harness::JobTrace trained(const std::vector<std::string>& sets, int steps) {
+  config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / "arrcoc_tiny.yaml");
+  job.parallel.dp_shard = 1;
+  for (const std::string& set : sets) config::apply_set(job, set);
+  return harness::run_job(job, steps);
+}
+
+// Of the last ten steps: accuracy, tokens of the region that is asked about.
+std::vector<double> last_ten(const harness::JobTrace& trace) {
+  std::vector<double> sums(2), of(2);
+  for (std::size_t step = trace.counts.size() - 10; step < trace.counts.size(); ++step)
+    for (std::size_t metric = 0; metric < 2; ++metric) {
+      sums[metric] += trace.counts[step][metric].sum;
+      of[metric] += trace.counts[step][metric].of;
+    }
+  return {sums[0] / of[0], sums[1] / of[1]};
+}
+
+TEST(ArrcocTiny, TheRegionThatIsAskedAboutGetsMostTokensAndIsReadWithin200Steps_slow) {
+  const std::vector<double> reached = last_ten(trained({}, 200));
+  EXPECT_GT(reached[0], 0.95);
+  EXPECT_GT(reached[1], 50);
+}
+
+TEST(ArrcocTiny, WithoutTheGateItGetsNoMoreThanAnyOther_slow) {
+  EXPECT_NEAR(last_ten(trained({"arrcoc.gate=false"}, 100))[1], 19, 3);
 }
 
 TEST(ArrcocPrecision, TrainsInNarrowTypes) {

@@ -95,17 +95,15 @@ class ArrcocGraph {
 
   void add_scorers() {
     const bool learned = job_.arrcoc.allocation == config::Allocation::kLearned;
-    std::vector<plan::ValueId> reads = {noise_};
     std::vector<plan::UnitId> units;
     bool trains = false;
     if (learned) {
-      reads.insert(reads.end(), {image_, still_});
       trains = job_.arrcoc.gate && graph_.training().trains("scorers");
       units.push_back(graph_.unit({.name = "scorers", .params = scorer_params(job_)}, trains));
     }
     const std::int64_t h = job_.arrcoc.hidden;
     const std::vector<plan::ValueId> written = graph_.node(
-        {.name = "scorers", .reads = std::move(reads), .no_grad = !trains},
+        {.name = "scorers", .reads = {noise_, image_, still_}, .no_grad = !trains},
         linear_work(graph_, samples_ * regions_, learned ? 2 * h * (kStatistics + h) : 0,
                     learned ? samples_ * regions_ * (kStatistics + 6 * h) : 0),
         units, {per_region("shares", true), per_region("levels", false)});

@@ -20,7 +20,7 @@ struct RegionFacts {
 };
 RegionFacts region_facts(const at::Tensor& images, const config::Arrcoc& arrcoc);
 
-// Inputs: noise [b, regions]; with learned allocation images [b, 3, side, side] and the embedded question [b, d].
+// Inputs: noise [b, regions], images [b, 3, side, side] and the embedded question [b, d]; learned allocation reads the latter two.
 // Writes what share of the tokens above the least each region is worth, [b, regions], through which gradients come
 // back, and the levels that it gets. Scores are fp32 at least, the allocation is fp64.
 class Scorers : public BoundBlock {
