@@ -65,27 +65,34 @@ std::vector<Field> data_fields() {
                    "bytes of 32 random words with a space behind each; affine, x <- (a x + 1) mod 251 "
                    "with an a of each sample's own; stripes, labelled images of patterns; scenes, "
                    "images of coloured shapes with captions or questions; squares, clips of moving "
-                   "squares; arm, clips of a square that actions move.",
+                   "squares; arm, clips of a square that actions move; or a user's own files "
+                   "(docs/data.md): images, pictures with classes; pairs, pictures with captions "
+                   "or questions; clips; trajectories, what a robot saw and did.",
                    {{"text", DataSource::kText},
                     {"words", DataSource::kWords},
                     {"affine", DataSource::kAffine},
                     {"stripes", DataSource::kStripes},
                     {"scenes", DataSource::kScenes},
                     {"squares", DataSource::kSquares},
-                    {"arm", DataSource::kArm}})),
+                    {"arm", DataSource::kArm},
+                    {"images", DataSource::kImages},
+                    {"pairs", DataSource::kPairs},
+                    {"clips", DataSource::kClips},
+                    {"trajectories", DataSource::kTrajectories}})),
       fixed(integer(KEY(data.samples),
                     "Samples of an epoch, of a source that makes them up on the way.",
                     from(2, kMaxIds))),
       // Not fixed: a dataset may move; a checkpoint knows its content by digest.
       text(KEY(data.path),
-           "Token dataset made by `trireme data prepare`, or a text file; empty: the quick start's "
-           "text, the C++ headers of this machine."),
+           "Token dataset made by `trireme data prepare`, or a text file; of images, pairs, clips and "
+           "trajectories a directory, a list or shards; empty: the quick start's text, the C++ "
+           "headers of this machine."),
       fixed(text(
           KEY(data.tokenizer),
           "How text becomes tokens: bytes, characters, bpe:N (byte-level BPE of N tokens, 257 to "
           "65536, learnt from the training split), or the path of a Hugging Face tokenizer.json.")),
       fixed(integer(KEY(data.seed), "Seed of the order of samples.", from(0, kMaxSeed))),
-      fixed(number(KEY(data.validation), "Fraction of the text held out for validation.",
+      fixed(number(KEY(data.validation), "Fraction of the text, or of the samples, held out for validation.",
                    from(0, 0.5))),
       fixed(boolean(KEY(data.documents),
                     "Tokens attend within their own document, whose positions begin at 0; else a "
