@@ -57,9 +57,9 @@ TEST(Split, OfFewSamplesHoldsOutOne) {
 
 TEST(Split, RefusesAnotherKind) {
   const harness::ScratchDirectory scratch;
-  write_pictures(scratch, "a", 2);
+  const Path list = scratch.write("list.csv", "a.mp4 0\nb.mp4 1\n");
   try {
-    open_split("trajectories", scratch.path(), 0.1);
+    open_split("trajectories", list, 0.1);
     ADD_FAILURE() << "taken";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData);

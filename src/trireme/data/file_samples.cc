@@ -5,7 +5,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <utility>
 
@@ -61,7 +60,7 @@ class Files : public Source {
   std::vector<at::Tensor> batch(std::int64_t first, std::int64_t count) const override {
     std::vector<Inputs> samples;
     for (std::int64_t place = first; place < first + count; ++place)
-      samples.push_back(at(place));
+      samples.push_back(sample_at(place));
     return reader_.collate ? reader_.collate(samples) : stacked(samples);
   }
   double weight(std::int64_t first, std::int64_t count) const override {
@@ -73,7 +72,7 @@ class Files : public Source {
 
  protected:
   std::int64_t size() const { return std::ssize(part_.numbers); }
-  virtual Inputs at(std::int64_t place) const = 0;
+  virtual Inputs sample_at(std::int64_t place) const = 0;
   virtual double weight_at(std::int64_t place) const = 0;
 
   // The index-th sample of the part or the next good one.
@@ -113,7 +112,7 @@ class TrainFiles final : public Files {
   std::int64_t samples() const override { return size(); }
 
  private:
-  Inputs at(std::int64_t place) const override {
+  Inputs sample_at(std::int64_t place) const override {
     const SampleOrder::Place drawn = order_.at(place);
     Inputs inputs = read(drawn.sample, true, drawn.epoch);
     if (reader().weigh) note(place, reader().weigh(inputs));
@@ -126,7 +125,7 @@ class TrainFiles final : public Files {
       const std::lock_guard lock(mutex_);
       if (const auto known = weights_.find(place); known != weights_.end()) return known->second;
     }
-    return reader().weigh(at(place));
+    return reader().weigh(sample_at(place));
   }
   void note(std::int64_t place, double weight) const {
     const std::lock_guard lock(mutex_);
@@ -149,14 +148,14 @@ class HeldOutFiles final : public Files {
 
  private:
   bool fills_up(std::int64_t place) const { return place >= size() && reader().blank; }
-  Inputs at(std::int64_t place) const override {
+  Inputs sample_at(std::int64_t place) const override {
     Inputs inputs = read(place % size(), false, 0);
     if (fills_up(place)) reader().blank(inputs);
     return inputs;
   }
   double weight_at(std::int64_t place) const override {
     if (fills_up(place)) return 0;
-    return reader().weigh ? reader().weigh(at(place)) : 1;
+    return reader().weigh ? reader().weigh(sample_at(place)) : 1;
   }
 
   std::int64_t batch_;

@@ -8,8 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include "trireme/config/resolve.h"
-
 namespace trireme::data {
 namespace {
 
@@ -19,8 +17,7 @@ class ReadAhead final : public Source {
  public:
   ReadAhead(std::unique_ptr<Source> source, const config::Job& job)
       : source_(std::move(source)),
-        step_(job.run.global_batch),
-        most_(static_cast<std::size_t>(config::accumulation(job)) + 1) {
+        step_(job.run.global_batch) {
     constexpr int kThreads = 2;
     for (int i = 0; i < kThreads; ++i)
       threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
@@ -43,6 +40,11 @@ class ReadAhead final : public Source {
 
   std::future<Batch> expected(std::int64_t first, std::int64_t count) const {
     const std::lock_guard lock(mutex_);
+    // Training went elsewhere: what nobody will ask for is dropped.
+    std::erase_if(coming_, [&](const auto& one) {
+      const std::int64_t ahead = one.first.first - first;
+      return ahead <= -step_ || ahead >= 2 * step_;
+    });
     const auto found = coming_.find({first, count});
     if (found == coming_.end()) return {};
     std::future<Batch> batch = std::move(found->second);
@@ -55,8 +57,6 @@ class ReadAhead final : public Source {
     {
       const std::lock_guard lock(mutex_);
       if (coming_.contains({first, count})) return;
-      // Training went elsewhere: what nobody asked for is dropped.
-      if (coming_.size() >= most_) coming_.erase(coming_.begin());
       coming_.emplace(Key{first, count}, task.get_future());
       tasks_.push_back(std::move(task));
     }
@@ -78,7 +78,6 @@ class ReadAhead final : public Source {
 
   std::unique_ptr<Source> source_;
   std::int64_t step_;
-  std::size_t most_;  // micro-batches that wait
   mutable std::mutex mutex_;
   mutable std::condition_variable_any wake_;
   mutable std::map<Key, std::future<Batch>> coming_;
