@@ -14,12 +14,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const std::vector<std::string> kTiny = {"data.path=pictures",  "vision.image=16",
-                                        "vision.patch=8",      "vision.layers=1",
-                                        "vision.hidden=16",    "vision.heads=2",
-                                        "run.global_batch=8",  "run.micro_batch=4",
-                                        "run.steps=6",         "run.eval_every=3",
-                                        "data.validation=0.2", "parallel.zero=0"};
+const std::vector<std::string> kTiny = {
+    "data.path=pictures", "vision.image=16",  "vision.patch=8",      "vision.layers=1",
+    "vision.hidden=16",   "vision.heads=2",   "run.global_batch=8",  "run.micro_batch=4",
+    "run.steps=6",        "run.eval_every=3", "data.validation=0.2", "parallel.zero=0"};
 
 // A folder a class, and a picture that ends too early.
 void write_pictures(const Desk& desk) {

@@ -120,7 +120,8 @@ TEST(Images, ThatAreBadAreLeftOutAndNamed) {
   write_classes(scratch);
   const std::string whole = media::encode_jpeg(media::Image(40, 40), 90);
   scratch.write("cat/broken.jpg", whole.substr(0, whole.size() / 2));
-  const Sources sources = open_sources(job_of(scratch.path(), {kVit[0], kVit[1], "data.validation=0"}), {});
+  const Sources sources =
+      open_sources(job_of(scratch.path(), {kVit[0], kVit[1], "data.validation=0"}), {});
   ASSERT_EQ(sources.train->samples(), 21);
   expect_rows(*sources.train, 0, 21);
   EXPECT_THAT(sources.train->bad(), ElementsAre(HasSubstr("cat/broken.jpg")));
@@ -153,10 +154,10 @@ TEST(Captions, AreBytesCutToTheModelsLength) {
     scratch.write(fmt::format("{}.png", i), plain_png(60 * i));
     scratch.write(fmt::format("{}.txt", i), std::string(static_cast<std::size_t>(3 * i + 1), 'a'));
   }
-  const Sources sources =
-      open_sources(job_of(scratch.path(), {"model.family=clip", "data.source=pairs",
-                                           "model.seq_len=8", "data.validation=0"}),
-                   {});
+  const Sources sources = open_sources(
+      job_of(scratch.path(),
+             {"model.family=clip", "data.source=pairs", "model.seq_len=8", "data.validation=0"}),
+      {});
   const std::vector<at::Tensor> batch = sources.train->batch(0, 4);
   ASSERT_EQ(batch[1].sizes(), (at::IntArrayRef{4, 8}));
   for (std::int64_t i = 0; i < 4; ++i) {
@@ -180,7 +181,7 @@ TEST(Clips, BringMasksToFamilyJepaAndClassesToAProbe) {
   const harness::ScratchDirectory scratch;
   const Path path = write_clips(scratch);
   const Sets clips = {"data.source=clips", "vision.frames=4", "vision.tubelet=2",
-                      "vision.hidden=24", "vision.heads=1", "vision.positions=rotary"};
+                      "vision.hidden=24",  "vision.heads=1",  "vision.positions=rotary"};
   Sets jepa = clips, probe = clips;
   jepa.insert(jepa.end(), {"model.family=jepa", "jepa.hidden=24", "jepa.heads=1",
                            "jepa.short_scale=0.25", "vision.patch=4"});
@@ -210,9 +211,9 @@ TEST(Clips, AreSeenThroughOneWindow) {
     scratch.write(name, media::encode_webp(still, 8, true));
   scratch.write("list.csv", "a/0.webp 0\nb/1.webp 1\n");
   const Sources sources = open_sources(
-      job_of(scratch / "list.csv",
-             {"model.family=probe", "probe.heads=1", "data.source=clips", "vision.frames=4",
-              "vision.hidden=24", "vision.heads=1", "vision.positions=rotary", "data.validation=0"}),
+      job_of(scratch / "list.csv", {"model.family=probe", "probe.heads=1", "data.source=clips",
+                                    "vision.frames=4", "vision.hidden=24", "vision.heads=1",
+                                    "vision.positions=rotary", "data.validation=0"}),
       {});
   const at::Tensor clip = sources.train->batch(0, 1)[0][0];
   for (std::int64_t frame = 1; frame < 4; ++frame)

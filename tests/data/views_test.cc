@@ -88,8 +88,9 @@ TEST(Frames, AreAboutFourASecondInAWindow) {
 TEST(Frames, OfShorterClipsTheLastIsRepeated) {
   const media::VideoInfo info{.width = 8, .height = 8, .fps = 12, .frames = 6};
   EXPECT_THAT(choose_frames(info, {.frames = 4}, nullptr), ElementsAre(0, 5, 5, 5));
-  EXPECT_THAT(choose_frames({.width = 8, .height = 8, .fps = 0, .frames = 1}, {.frames = 3}, nullptr),
-              ElementsAre(0, 0, 0));
+  EXPECT_THAT(
+      choose_frames({.width = 8, .height = 8, .fps = 0, .frames = 1}, {.frames = 3}, nullptr),
+      ElementsAre(0, 0, 0));
   EXPECT_THROW(choose_frames(info, {.frames = 4, .repeat = false}, nullptr), Error);
 }
 

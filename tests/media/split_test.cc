@@ -13,7 +13,8 @@ namespace {
 
 using testing::HasSubstr;
 
-void write_pictures(const harness::ScratchDirectory& scratch, const std::string& folder, int count) {
+void write_pictures(const harness::ScratchDirectory& scratch, const std::string& folder,
+                    int count) {
   for (int i = 0; i < count; ++i)
     scratch.write(folder + "/" + std::to_string(i) + ".png", encode_png(gradient(8, 8, i)));
 }

@@ -18,8 +18,9 @@ struct Pair {
 // {"questions": [{"question": ..., "answer": ...}, ...]}, of which the draws, or the sample's number, choose one.
 Pair choose_pair(const media::Sample& sample, Draws* draws) {
   const auto refuse = [&](const char* why) {
-    fail(ErrorKind::kData, "{}: {} in its .json, as a list of {{\"question\": ..., \"answer\": ...}}",
-         sample.name, why);
+    fail(ErrorKind::kData,
+         "{}: {} in its .json, as a list of {{\"question\": ..., \"answer\": ...}}", sample.name,
+         why);
   };
   if (sample.json.empty()) refuse("no \"questions\"");
   const Json document = parse_json(sample.json, sample.name);

@@ -80,8 +80,8 @@ class Files : public Source {
     for (std::int64_t tried = 0; tried < size(); ++tried) {
       const std::int64_t number = part_.numbers[static_cast<std::size_t>((index + tried) % size())];
       if (bad_.has(number)) continue;
-      const std::uint64_t view = mix(mix(key_, static_cast<std::uint64_t>(epoch)),
-                                     static_cast<std::uint64_t>(tried));
+      const std::uint64_t view =
+          mix(mix(key_, static_cast<std::uint64_t>(epoch)), static_cast<std::uint64_t>(tried));
       Draws draws(static_cast<std::int64_t>(view), number);
       try {
         return reader_.read(*part_.samples, number, training ? &draws : nullptr);

@@ -35,8 +35,8 @@ at::Tensor label_of(const config::Job& job, const media::Sample& sample) {
 }
 
 // Frames of one clip, all seen in the same way.
-at::Tensor clip_seen(const config::Job& job, const media::Sample& sample,
-                     const Augmentation& rule, Draws* draws) {
+at::Tensor clip_seen(const config::Job& job, const media::Sample& sample, const Augmentation& rule,
+                     Draws* draws) {
   const View view = choose_view({sample.clip.width, sample.clip.height}, rule, draws);
   return seen(sample.clip.frames, view, job.vision.image);
 }
@@ -92,8 +92,7 @@ FileReader clip_reader(const config::Job& job) {
   const bool labelled = job.model.family == config::Family::kProbe;
   FileReader reader{.read = [job, labelled](const media::Samples& samples, std::int64_t number,
                                             Draws* draws) {
-    const media::Sample sample =
-        read_clip(samples, number, {.frames = job.vision.frames}, draws);
+    const media::Sample sample = read_clip(samples, number, {.frames = job.vision.frames}, draws);
     Inputs inputs = {clip_seen(job, sample, {}, draws)};
     if (labelled) inputs.push_back(label_of(job, sample));
     return inputs;

@@ -249,12 +249,12 @@ std::vector<at::Tensor> question_rows(const config::Job& job, const Asked& asked
   sequence.add_text(asked.answer, true);
   sequence.add(config::kEndToken, kEmbedded, true);
   if (sequence.size() - 1 > job.model.seq_len)
-    fail(ErrorKind::kData, "{}: {} tokens of picture, question and answer, more than model.seq_len={}",
-         what, sequence.size() - 1, job.model.seq_len);
+    fail(ErrorKind::kData,
+         "{}: {} tokens of picture, question and answer, more than model.seq_len={}", what,
+         sequence.size() - 1, job.model.seq_len);
   Rows rows(1, job.model.seq_len);
   rows.set(0, sequence);
-  std::vector<at::Tensor> inputs =
-      rows.with(tiles_of(tiling, asked.image), !job.vlm.mrope.empty());
+  std::vector<at::Tensor> inputs = rows.with(tiles_of(tiling, asked.image), !job.vlm.mrope.empty());
   for (std::size_t input = 0; input < inputs.size(); ++input)
     if (input != kTiles) inputs[input] = inputs[input][0];
   return inputs;
@@ -282,8 +282,8 @@ std::vector<at::Tensor> merged_questions(const config::Job& job,
 double answered_tokens(const std::vector<at::Tensor>& rows) {
   const at::Tensor& targets = rows[kTargets];
   const auto* const values = targets.data_ptr<std::int64_t>();
-  return static_cast<double>(
-      targets.numel() - std::count(values, values + targets.numel(), kNoTarget));
+  return static_cast<double>(targets.numel() -
+                             std::count(values, values + targets.numel(), kNoTarget));
 }
 
 void forget_answer(std::vector<at::Tensor>& rows) {

@@ -16,8 +16,7 @@ using Batch = std::vector<at::Tensor>;
 class ReadAhead final : public Source {
  public:
   ReadAhead(std::unique_ptr<Source> source, const config::Job& job)
-      : source_(std::move(source)),
-        step_(job.run.global_batch) {
+      : source_(std::move(source)), step_(job.run.global_batch) {
     constexpr int kThreads = 2;
     for (int i = 0; i < kThreads; ++i)
       threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });

@@ -70,10 +70,9 @@ at::Tensor seen(std::span<const media::Image> frames, const View& view, std::int
   const auto pixels = static_cast<int>(side);
   const Box& box = view.box;
   for (std::int64_t frame = 0; frame < count; ++frame) {
-    media::Image image =
-        media::resize(media::crop(frames[static_cast<std::size_t>(frame)], box.x, box.y, box.width,
-                                  box.height),
-                      pixels, pixels);
+    media::Image image = media::resize(
+        media::crop(frames[static_cast<std::size_t>(frame)], box.x, box.y, box.width, box.height),
+        pixels, pixels);
     if (view.flipped) image = media::flip_horizontal(image);
     for (std::size_t channel = 0; channel < 3; ++channel) {
       float* const plane =

@@ -45,8 +45,7 @@ std::optional<Parts> find_parts(const Path& path) {
 
 std::shared_ptr<const Samples> open_list(const Path& path, SampleKind kind,
                                          std::string_view source) {
-  auto samples =
-      std::make_shared<const Samples>(open_samples({.sources = {path}, .kind = kind}));
+  auto samples = std::make_shared<const Samples>(open_samples({.sources = {path}, .kind = kind}));
   if (samples->kind() != kind)
     fail(ErrorKind::kData, "{}: holds {}, but data.source={} reads {}; name another path or source",
          path.string(), name(samples->kind()), source, name(kind));
