@@ -9,6 +9,7 @@
 #include "trireme/base/hash.h"
 #include "trireme/config/made_up.h"
 #include "trireme/formats/sources.h"
+#include "trireme/media/split.h"
 
 namespace trireme::app {
 namespace {
@@ -141,12 +142,34 @@ LocatedDataset from_nothing(const config::Data& data, const config::MadeUpSource
                               data.samples)};
 }
 
+config::DatasetFacts facts_of(const media::Samples& samples) {
+  return {.vocab = 256, .classes = std::ssize(samples.classes())};
+}
+
+LocatedDataset from_files(const config::Data& data, std::string_view source) {
+  const media::Split split = media::open_split(source, data.path, data.validation);
+  const media::Samples& samples = *split.train.samples;
+  const std::string classes =
+      samples.classes().empty() ? "" : fmt::format(" ({})", samples.classes().size());
+  return {.directory = data.path,
+          .digest = fmt::format("{} {}", source, split.digest),
+          .facts = facts_of(samples),
+          .tokenizer = data.tokenizer,
+          .what = fmt::format("{}: {} {}{} to train on, {} held out", data.path,
+                              split.train.numbers.size(), media::name(samples.kind()), classes,
+                              split.held_out.numbers.size())};
+}
+
 }  // namespace
 
 LocatedDataset locate_dataset(const config::Data& data,
                               const std::function<void(const std::string&)>& say) {
   if (const config::MadeUpSource* source = config::made_up(data.source))
     return from_nothing(data, *source);
+  // Where the path is missing, resolving the job says so.
+  const std::string_view files = config::files_of(data.source);
+  if (!files.empty() && !data.path.empty()) return from_files(data, files);
+  if (!files.empty()) return {};
   if (data.path.empty()) return from_quickstart(data, say);
   std::error_code cause;
   if (!fs::exists(data.path, cause))
@@ -161,6 +184,10 @@ LocatedDataset locate_dataset(const config::Data& data,
 config::DatasetFacts known_facts(const config::Data& data) {
   if (const config::MadeUpSource* source = config::made_up(data.source)) return source->facts;
   std::error_code cause;
+  if (const std::string_view files = config::files_of(data.source); !files.empty())
+    return fs::exists(data.path, cause)
+               ? facts_of(*media::open_split(files, data.path, data.validation).train.samples)
+               : config::DatasetFacts{.vocab = 256};
   const bool own_tokenizer =
       !data.path.empty() && fs::exists(Path(data.path) / kDatasetFile, cause);
   if (own_tokenizer) return {};

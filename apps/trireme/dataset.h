@@ -13,7 +13,7 @@ namespace trireme::app {
 
 struct LocatedDataset {
   std::optional<formats::Dataset> text{};  // none: samples are no text
-  Path directory{};                        // what workers open; empty: samples are made up on the way
+  Path directory{};                        // what workers open, of pictures and clips data.path; empty: samples are made up on the way
   std::string digest;
   config::DatasetFacts facts{};
   std::string tokenizer;  // as data.tokenizer spells it: what the resolved job says
@@ -23,13 +23,14 @@ struct LocatedDataset {
 
 // data.path empty: the quick start's text; a dataset directory: that; a text file or a directory of
 // text: these. Text is prepared once, into the cache, keyed by files, sizes, times, tokenizer and
-// split; two processes that want the same wait for each other. A prepared dataset has its
+// split; two processes that want the same wait for each other. Pictures, clips and trajectories are listed, not read. A prepared dataset has its
 // tokenizer: data.tokenizer must be left at "bytes" or say the same. `say` is told before something
 // slow. Throws Error{kData} for a wrong path, Error{kUsage} for a contradiction.
 LocatedDataset locate_dataset(const config::Data& data,
                               const std::function<void(const std::string&)>& say);
 
-// What is known before anything is read: of text a vocabulary of 256 for bytes and N for bpe:N.
+// What is known before anything is read: of text a vocabulary of 256 for bytes and N for bpe:N, of pictures and clips
+// that are there the classes that have names.
 config::DatasetFacts known_facts(const config::Data& data);
 
 }  // namespace trireme::app

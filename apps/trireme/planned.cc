@@ -121,11 +121,15 @@ void check_early(const config::Job& job, const Place& place) {
          "start the trial as well; find it with --ranks or --nproc, then set run.micro_batch");
   // Without a vocabulary of its own or the data's, any will do to check the rest.
   constexpr std::int64_t kSomeVocab = 65536;  // stands for that of data that are not there yet
+  constexpr std::int64_t kSomeClasses = 1000;
   try {
     const config::MadeUpSource* known = config::made_up(job.data.source);
     plan_job(job, place.world,
              known != nullptr
                  ? known->facts
+             : !config::files_of(job.data.source).empty()
+                 ? config::DatasetFacts{.vocab = 256,
+                                        .classes = job.vision.classes == 0 ? kSomeClasses : 0}
                  : config::DatasetFacts{.vocab = job.model.vocab == 0 ? kSomeVocab : 0});
   } catch (const Error& error) {
     // Whether recompute.memory is enough depends on the vocabulary, and on a micro_batch that may be looked for.

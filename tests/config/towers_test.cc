@@ -67,6 +67,19 @@ TEST(Towers, KeysWithoutUseAreRefusedAndNotPrinted) {
               HasSubstr("data.tokenizer=characters"));
 }
 
+TEST(Towers, FilesNeedAPath) {
+  const Sets images = {"model.family=vit", "data.source=images"};
+  EXPECT_THAT(tower_refusal(images, {"vision.classes=3"}), HasSubstr("set data.path"));
+  EXPECT_THAT(tower_refusal(images, {"data.path=x"}), HasSubstr("set vision.classes"));
+  EXPECT_EQ(resolved_tower(images, {"data.path=x", "vision.classes=3"}).vision.classes, 3);
+  EXPECT_THAT(tower_refusal({"model.family=vit", "data.source=pairs"}, {"data.path=x"}),
+              HasSubstr("set data.source=stripes or images"));
+  EXPECT_EQ(resolved_tower({"model.family=clip", "data.source=pairs", "data.path=x"},
+                           {"model.vocab=256", "run.micro_batch=8"})
+                .model.seq_len,
+            32);
+}
+
 TEST(Towers, SizesMustDivide) {
   EXPECT_THAT(tower_refusal(kVit, {"vision.image=30"}),
               HasSubstr("vision.image=30 is not divisible by vision.patch=8; nearest that work: "

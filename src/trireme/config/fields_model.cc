@@ -67,7 +67,9 @@ std::vector<Field> data_fields() {
                    "with an a of each sample's own; stripes, labelled images of patterns; scenes, "
                    "images of coloured shapes with captions or questions; squares, clips of moving "
                    "squares; arm, clips of a square that actions move; quadrants, images of four "
-                   "patterns and a question about one.",
+                   "patterns and a question about one; or a user's own files (docs/data.md): images, "
+                   "pictures with classes; pairs, pictures with captions or questions; clips; "
+                   "trajectories, what a robot saw and did.",
                    {{"text", DataSource::kText},
                     {"words", DataSource::kWords},
                     {"affine", DataSource::kAffine},
@@ -75,20 +77,25 @@ std::vector<Field> data_fields() {
                     {"scenes", DataSource::kScenes},
                     {"squares", DataSource::kSquares},
                     {"arm", DataSource::kArm},
-                    {"quadrants", DataSource::kQuadrants}})),
+                    {"quadrants", DataSource::kQuadrants},
+                    {"images", DataSource::kImages},
+                    {"pairs", DataSource::kPairs},
+                    {"clips", DataSource::kClips},
+                    {"trajectories", DataSource::kTrajectories}})),
       fixed(integer(KEY(data.samples),
                     "Samples of an epoch, of a source that makes them up on the way.",
                     from(2, kMaxIds))),
       // Not fixed: a dataset may move; a checkpoint knows its content by digest.
       text(KEY(data.path),
-           "Token dataset made by `trireme data prepare`, or a text file; empty: the quick start's "
-           "text, the C++ headers of this machine."),
+           "Token dataset made by `trireme data prepare`, or a text file; of images, pairs, clips and "
+           "trajectories a directory, a list or shards; empty: the quick start's text, the C++ "
+           "headers of this machine."),
       fixed(text(
           KEY(data.tokenizer),
           "How text becomes tokens: bytes, characters, bpe:N (byte-level BPE of N tokens, 257 to "
           "65536, learnt from the training split), or the path of a Hugging Face tokenizer.json.")),
       fixed(integer(KEY(data.seed), "Seed of the order of samples.", from(0, kMaxSeed))),
-      fixed(number(KEY(data.validation), "Fraction of the text held out for validation.",
+      fixed(number(KEY(data.validation), "Fraction of the text, or of the samples, held out for validation.",
                    from(0, 0.5))),
       fixed(boolean(KEY(data.documents),
                     "Tokens attend within their own document, whose positions begin at 0; else a "

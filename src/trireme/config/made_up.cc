@@ -40,6 +40,16 @@ const MadeUpSource* made_up(DataSource source) {
   return found == kMadeUp.end() ? nullptr : found;
 }
 
+std::string_view files_of(DataSource source) {
+  switch (source) {
+    case DataSource::kImages: return "images";
+    case DataSource::kPairs: return "pairs";
+    case DataSource::kClips: return "clips";
+    case DataSource::kTrajectories: return "trajectories";
+    default: return {};
+  }
+}
+
 bool is_text(DataSource source) {
   return source == DataSource::kText || source == DataSource::kWords ||
          source == DataSource::kAffine;

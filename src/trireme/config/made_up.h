@@ -21,6 +21,9 @@ struct MadeUpSource {
 // Null for a source that reads.
 const MadeUpSource* made_up(DataSource source);
 
+// As data.source spells one that reads a user's pictures, clips or trajectories: "images"; empty for the others.
+std::string_view files_of(DataSource source);
+
 // Whether samples are tokens and nothing else.
 bool is_text(DataSource source);
 

@@ -57,14 +57,8 @@ void resolve_masks(const Job& job) {
   }
 }
 
-void check_source(const Job& job, DataSource source, std::string_view name_of_source) {
-  if (job.data.source != source)
-    fail(ErrorKind::kUsage, "family {} reads clips; set data.source={}", name(job.model.family),
-         name_of_source);
-}
-
 void resolve_probe(Job& job, const DatasetFacts& data) {
-  check_source(job, DataSource::kSquares, "squares");
+  check_reads(job, DataSource::kSquares, DataSource::kClips, "clips");
   if (job.vision.hidden % job.probe.heads != 0)
     fail(ErrorKind::kUsage, "vision.hidden={} is not divisible by probe.heads={}; change one",
          job.vision.hidden, job.probe.heads);
@@ -92,7 +86,7 @@ void resolve_chunks(const Job& job) {
 }
 
 void resolve_action(const Job& job) {
-  check_source(job, DataSource::kArm, "arm");
+  check_reads(job, DataSource::kArm, DataSource::kTrajectories, "clips with actions");
   const Action& action = job.action;
   check_heads("action", action.hidden, action.heads);
   if (job.vision.frames < 2)
@@ -107,6 +101,11 @@ void resolve_action(const Job& job) {
     fail(ErrorKind::kUsage,
          "action.size={}: the arm's state is its place, x and y, and its grip; needs 3 or more",
          action.size);
+  if (job.data.source == DataSource::kTrajectories && action.size != 7)
+    fail(ErrorKind::kUsage,
+         "action.size={}: a robot's state is place, angles and gripper; data.source=trajectories "
+         "needs 7",
+         action.size);
   if (job.parallel.tp > action.heads)
     fail(ErrorKind::kUsage,
          "parallel.tp={} is more than action.heads={}; a rank needs at least one", job.parallel.tp,
@@ -119,11 +118,11 @@ void resolve_jepa(Job& job, const DatasetFacts& data) {
   resolve_tower(job);
   switch (job.model.family) {
     case Family::kJepa:
-      check_source(job, DataSource::kSquares, "squares");
+      check_reads(job, DataSource::kSquares, DataSource::kClips, "clips");
       check_heads("jepa", job.jepa.hidden, job.jepa.heads);
       return resolve_masks(job);
     case Family::kHvjepa:
-      check_source(job, DataSource::kSquares, "squares");
+      check_reads(job, DataSource::kSquares, DataSource::kClips, "clips");
       check_heads("jepa", job.jepa.hidden, job.jepa.heads);
       resolve_masks(job);
       return resolve_chunks(job);

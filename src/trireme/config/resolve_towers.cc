@@ -36,14 +36,13 @@ void check_shared(const Job& job, std::string_view key, std::int64_t count) {
          job.parallel.tp, key, count, count);
 }
 
-void check_reads(const Job& job, DataSource source, std::string_view called,
-                 std::string_view what) {
-  if (job.data.source != source)
-    fail(ErrorKind::kUsage, "data.source: family {} reads {}; set data.source={}",
-         name(job.model.family), what, called);
-}
-
 }  // namespace
+
+void check_reads(const Job& job, DataSource made, DataSource files, std::string_view what) {
+  if (job.data.source != made && job.data.source != files)
+    fail(ErrorKind::kUsage, "data.source: family {} reads {}; set data.source={} or {}",
+         name(job.model.family), what, made_up(made)->name, files_of(files));
+}
 
 void resolve_vision(Vision& vision) {
   must_divide("vision.image", vision.image, "vision.patch", vision.patch);
@@ -69,12 +68,17 @@ void check_text_keys(const Job& job) {
   const auto refuse = [&](std::string_view key, std::string_view value, std::string_view why) {
     fail(ErrorKind::kUsage, "{}={}: {}; leave it out", key, value, why);
   };
-  if (!job.data.path.empty())
+  const std::string_view files = files_of(job.data.source);
+  if (!files.empty() && job.data.path.empty())
+    fail(ErrorKind::kUsage,
+         "data.source={} reads files; set data.path to their directory, list or shards (docs/data.md)",
+         files);
+  if (files.empty() && !job.data.path.empty())
     refuse("data.path", job.data.path, "the samples of data.source are made up on the way");
   if (job.data.tokenizer != plain.tokenizer)
-    refuse("data.tokenizer", job.data.tokenizer, "what is made up has bytes for tokens");
+    refuse("data.tokenizer", job.data.tokenizer, "captions and questions have bytes for tokens");
   if (job.data.documents)
-    refuse("data.documents", "true", "what is made up is not cut from documents");
+    refuse("data.documents", "true", "samples are not cut from documents");
   if (job.recompute.logits && job.model.family != Family::kVlm &&
       job.model.family != Family::kArrcoc)
     refuse("recompute.logits", "true",
@@ -82,7 +86,7 @@ void check_text_keys(const Job& job) {
 }
 
 void resolve_vit(Job& job, const DatasetFacts& data) {
-  check_reads(job, DataSource::kStripes, "stripes", "labelled images");
+  check_reads(job, DataSource::kStripes, DataSource::kImages, "labelled images");
   check_text_keys(job);
   resolve_vision(job.vision);
   resolve_classes(job.vision, data);
@@ -90,7 +94,7 @@ void resolve_vit(Job& job, const DatasetFacts& data) {
 }
 
 void resolve_clip(Job& job, const DatasetFacts& data) {
-  check_reads(job, DataSource::kScenes, "scenes", "images with captions");
+  check_reads(job, DataSource::kScenes, DataSource::kPairs, "images with captions");
   check_text_keys(job);
   resolve_vision(job.vision);
   Model& text = job.model;
@@ -102,7 +106,9 @@ void resolve_clip(Job& job, const DatasetFacts& data) {
          "model.vocab={} is smaller than the {} tokens that captions are made of; set "
          "model.vocab={}",
          text.vocab, data.vocab, std::max<std::int64_t>(data.vocab, 1));
-  if (const std::int64_t longest = made_up(job.data.source)->tokens; text.seq_len < longest)
+  // Captions of a user's own are cut.
+  const MadeUpSource* source = made_up(job.data.source);
+  if (const std::int64_t longest = source ? source->tokens : 2; text.seq_len < longest)
     fail(ErrorKind::kUsage,
          "model.seq_len={}: captions have up to {} tokens with their end; set model.seq_len={}",
          text.seq_len, longest, longest);

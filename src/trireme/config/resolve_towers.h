@@ -1,6 +1,8 @@
 // Vision towers, alone and beside a text tower: what sizes, data and layout must have.
 #pragma once
 
+#include <string_view>
+
 #include "trireme/config/job.h"
 #include "trireme/config/resolve.h"
 
@@ -20,6 +22,9 @@ void resolve_clip(Job& job, const DatasetFacts& data);
 
 // Keys of `data` and `recompute` that are of text and its models. Throws Error{kUsage}.
 void check_text_keys(const Job& job);
+
+// Throws Error{kUsage} unless data.source is the one of the two that makes `what` up, or the one that reads it from files.
+void check_reads(const Job& job, DataSource made, DataSource files, std::string_view what);
 
 // Whether a sample's loss depends on the others of its global batch, all of which a loss node must then see.
 bool couples_batch(const Job& job);

@@ -71,10 +71,7 @@ void check_widths(const Job& job) {
 }  // namespace
 
 void resolve_vlm(Job& job) {
-  if (job.data.source != DataSource::kScenes)
-    fail(ErrorKind::kUsage,
-         "data.source: family vlm reads images with questions; set "
-         "data.source=scenes");
+  check_reads(job, DataSource::kScenes, DataSource::kPairs, "images with questions");
   check_text_keys(job);
   resolve_vision(job.vision);
   check_vision(job);

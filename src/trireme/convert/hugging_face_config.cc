@@ -239,8 +239,10 @@ void write_clip(const Job& job, Json& json) {
     tower->update({{"hidden_act", name_of(job.vision.activation)},
                    {"attention_dropout", 0.0},
                    {"projection_dim", job.contrastive.width}});
-  // What ends the captions that are made up.
-  if (job.data.source == config::DataSource::kScenes) text["eos_token_id"] = 0;
+  // What ends a caption of bytes.
+  if (job.data.source == config::DataSource::kScenes ||
+      job.data.source == config::DataSource::kPairs)
+    text["eos_token_id"] = 0;
   json.update({{"projection_dim", job.contrastive.width},
                {"vision_config", vision},
                {"text_config", text}});

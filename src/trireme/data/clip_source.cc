@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "trireme/base/hash.h"
+#include "trireme/data/file_sources.h"
 #include "trireme/data/made_up.h"
 #include "trireme/data/masks.h"
 #include "trireme/data/squares.h"
@@ -69,6 +70,7 @@ class Masked final : public Source {
   double weight(std::int64_t first, std::int64_t count) const override {
     return clips_->weight(first, count);
   }
+  std::vector<std::string> bad() const override { return clips_->bad(); }
 
  private:
   config::Job job_;
@@ -78,6 +80,14 @@ class Masked final : public Source {
 
 bool is_masked(const config::Job& job) {
   return job.model.family == config::Family::kJepa || job.model.family == config::Family::kHvjepa;
+}
+
+// Where the family needs them.
+Sources with_masks(const config::Job& job, Sources sources) {
+  if (!is_masked(job)) return sources;
+  sources.train = std::make_unique<Masked>(job, std::move(sources.train), kTrainMasks);
+  sources.held_out = std::make_unique<Masked>(job, std::move(sources.held_out), kHeldOutMasks);
+  return sources;
 }
 
 // With directions, or without.
@@ -136,13 +146,13 @@ std::vector<at::Tensor> packed_masks(const config::Job& job, std::uint64_t key, 
 }
 
 Sources open_squares(const config::Job& job) {
-  Sources sources = made_up_sources(
-      job, [job](std::span<const std::int64_t> numbers) { return squares(job, numbers); });
-  if (is_masked(job)) {
-    sources.train = std::make_unique<Masked>(job, std::move(sources.train), kTrainMasks);
-    sources.held_out = std::make_unique<Masked>(job, std::move(sources.held_out), kHeldOutMasks);
-  }
-  return sources;
+  return with_masks(job, made_up_sources(job, [job](std::span<const std::int64_t> numbers) {
+                      return squares(job, numbers);
+                    }));
+}
+
+Sources open_clips(const config::Job& job) {
+  return with_masks(job, open_files(job, clip_reader(job)));
 }
 
 Sources open_arm(const config::Job& job) {

@@ -2,8 +2,10 @@
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/upsample_bilinear2d.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -23,6 +25,8 @@ using formats::ImageSize;
 using formats::TileGrid;
 using Place = std::array<std::int64_t, 3>;  // time, row, column
 
+// In the order of inputs.
+constexpr std::size_t kTargets = 1, kVisual = 2, kTiles = 3;
 constexpr std::int64_t kEmbedded = -1, kNewline = -2, kNoTarget = -100;
 
 // What a tower makes of images, as far as their tokens go.
@@ -234,6 +238,56 @@ std::vector<at::Tensor> prompt_batch(const config::Job& job, const at::Tensor& i
   Rows rows(1, sequence.size() - 1);
   rows.set(0, sequence);
   return rows.with(tiles, !job.vlm.mrope.empty());
+}
+
+std::vector<at::Tensor> question_rows(const config::Job& job, const Asked& asked,
+                                      const std::string& what) {
+  const Tiling tiling(job);
+  Sequence sequence;
+  sequence.add_image(tiling, {.width = asked.image.size(2), .height = asked.image.size(1)}, 0);
+  sequence.add_text(asked.question, false);
+  sequence.add_text(asked.answer, true);
+  sequence.add(config::kEndToken, kEmbedded, true);
+  if (sequence.size() - 1 > job.model.seq_len)
+    fail(ErrorKind::kData,
+         "{}: {} tokens of picture, question and answer, more than model.seq_len={}", what,
+         sequence.size() - 1, job.model.seq_len);
+  Rows rows(1, job.model.seq_len);
+  rows.set(0, sequence);
+  std::vector<at::Tensor> inputs = rows.with(tiles_of(tiling, asked.image), !job.vlm.mrope.empty());
+  for (std::size_t input = 0; input < inputs.size(); ++input)
+    if (input != kTiles) inputs[input] = inputs[input][0];
+  return inputs;
+}
+
+std::vector<at::Tensor> merged_questions(const config::Job& job,
+                                         const std::vector<std::vector<at::Tensor>>& questions) {
+  const std::int64_t tile_tokens = config::tile_tokens(job);
+  std::vector<at::Tensor> inputs;
+  for (std::size_t input = 0; input < questions[0].size(); ++input) {
+    std::vector<at::Tensor> all;
+    std::int64_t first_tile = 0;
+    for (const std::vector<at::Tensor>& question : questions) {
+      at::Tensor one = question[input];
+      // Rows of projected tiles are counted over the batch.
+      if (input == kVisual) one = at::where(one >= 0, one + first_tile * tile_tokens, one);
+      all.push_back(one);
+      first_tile += question[kTiles].size(0);
+    }
+    inputs.push_back(input == kTiles ? at::cat(all, 0) : at::stack(all));
+  }
+  return inputs;
+}
+
+double answered_tokens(const std::vector<at::Tensor>& rows) {
+  const at::Tensor& targets = rows[kTargets];
+  const auto* const values = targets.data_ptr<std::int64_t>();
+  return static_cast<double>(targets.numel() -
+                             std::count(values, values + targets.numel(), kNoTarget));
+}
+
+void forget_answer(std::vector<at::Tensor>& rows) {
+  rows[kTargets] = at::full_like(rows[kTargets], kNoTarget);
 }
 
 Sources open_questions(const config::Job& job) {

@@ -26,6 +26,23 @@ std::vector<at::Tensor> prompt_batch(const config::Job& job, const at::Tensor& i
                                      const std::string& text,
                                      const std::vector<std::int64_t>& answered);
 
+// What is asked about a picture.
+struct Asked {
+  at::Tensor image;  // float [3, height, width] in [-1, 1]
+  std::string question, answer;
+};
+// Of one question, without the dim of samples but for tiles: what merged_questions() takes. Throws Error{kData} beginning with `what` where
+// model.seq_len has no room for it.
+std::vector<at::Tensor> question_rows(const config::Job& job, const Asked& asked,
+                                      const std::string& what);
+// Several of them as questions_batch() gives them.
+std::vector<at::Tensor> merged_questions(const config::Job& job,
+                                         const std::vector<std::vector<at::Tensor>>& questions);
+// Tokens with loss of question_rows().
+double answered_tokens(const std::vector<at::Tensor>& rows);
+// Takes all loss from it.
+void forget_answer(std::vector<at::Tensor>& rows);
+
 // Weighs by the tokens of answers. Throws Error{kUsage} where model.seq_len has no room for the longest question.
 Sources open_questions(const config::Job& job);
 

@@ -25,6 +25,8 @@ class Source {
   virtual std::vector<at::Tensor> batch(std::int64_t first, std::int64_t count) const = 0;
   // What the sum of their losses is divided by: as many as there are tokens with loss, or samples.
   virtual double weight(std::int64_t first, std::int64_t count) const = 0;
+  // Of each sample that was asked for, could not be used and had another stand in: its file and the cause.
+  virtual std::vector<std::string> bad() const { return {}; }
 };
 
 struct Sources {

@@ -1,5 +1,6 @@
 #include "trireme/base/error.h"
 #include "trireme/data/clip_source.h"
+#include "trireme/data/file_sources.h"
 #include "trireme/data/made_up_images.h"
 #include "trireme/data/made_up_tokens.h"
 #include "trireme/data/quadrants.h"
@@ -20,6 +21,12 @@ Sources open_sources(const config::Job& job, const Path& dataset) {
     case config::DataSource::kAffine: return open_made_up_tokens(job);
     case config::DataSource::kScenes:
       return job.model.family == config::Family::kVlm ? open_questions(job) : open_scenes(job);
+    case config::DataSource::kImages: return open_files(job, image_reader(job));
+    case config::DataSource::kPairs:
+      return return open_files(job, job.model.family == config::Family::kVlm ? question_reader(job)
+                                                                             : caption_reader(job));
+    case config::DataSource::kClips: return open_clips(job);
+    case config::DataSource::kTrajectories: return open_files(job, trajectory_reader(job));
     default: break;
   }
   TRIREME_CHECK(false, "data.source {}", static_cast<int>(job.data.source));

@@ -1,0 +1,36 @@
+// A user's files as the samples of a run: their order, those that are bad, and what is made of the others.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "trireme/data/made_up.h"
+#include "trireme/data/source.h"
+#include "trireme/media/split.h"
+
+namespace trireme::data {
+
+using Inputs = std::vector<at::Tensor>;
+
+// How a family reads samples. All of these may be called by several threads at once.
+struct FileReader {
+  // Of one sample, each input without the dim of samples. `draws` are of seed, epoch and number, so that every layout
+  // draws the same; null: held out. Error{kData}: the sample is bad, and another stands in.
+  std::function<Inputs(const media::Samples& samples, std::int64_t number, Draws* draws)> read;
+  // Of several samples, where that is not stacking each input.
+  std::function<Inputs(const std::vector<Inputs>& samples)> collate{};
+  // What the losses of a sample are divided by, together with those of its global batch; 1 where nothing is given.
+  std::function<double(const Inputs& sample)> weigh{};
+  // Takes the loss from a sample that fills up the last held-out batch, and its weight; where nothing is given it counts.
+  std::function<void(Inputs& sample)> blank{};
+};
+
+// data.path of a resolved job whose data.source reads files. Training: each sample once an epoch, in an order of its own,
+// and read ahead by threads. Held out: in the order of their numbers, filled up to whole global batches by the first
+// ones. A bad sample is left out and the next good one of its part stands in; Error{kData} where none is good.
+Sources open_files(const config::Job& job, const FileReader& reader);
+
+}  // namespace trireme::data

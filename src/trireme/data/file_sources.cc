@@ -1,0 +1,115 @@
+#include "trireme/data/file_sources.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+#include "trireme/base/error.h"
+#include "trireme/data/views.h"
+
+namespace trireme::data {
+namespace {
+
+constexpr std::int64_t kNoTarget = -100;
+
+at::Tensor number_of(std::int64_t value) { return at::full({}, value, at::kLong); }
+
+// [3, frames, image, image].
+at::Tensor picture(const config::Job& job, const media::Image& image, const Augmentation& rule,
+                   Draws* draws) {
+  const View view = choose_view({image.width, image.height}, rule, draws);
+  return seen({&image, 1}, view, job.vision.image).expand({3, job.vision.frames, -1, -1});
+}
+
+// The class of a sample, which the model must know.
+at::Tensor label_of(const config::Job& job, const media::Sample& sample) {
+  if (sample.label < 0) fail(ErrorKind::kData, "{}: has no class", sample.name);
+  if (sample.label >= job.vision.classes)
+    fail(ErrorKind::kUsage, "{}: class {} of vision.classes={}; set vision.classes to {} or more",
+         sample.name, sample.label, job.vision.classes, sample.label + 1);
+  return number_of(sample.label);
+}
+
+// Frames of one clip, all seen in the same way.
+at::Tensor clip_seen(const config::Job& job, const media::Sample& sample, const Augmentation& rule,
+                     Draws* draws) {
+  const View view = choose_view({sample.clip.width, sample.clip.height}, rule, draws);
+  return seen(sample.clip.frames, view, job.vision.image);
+}
+
+media::Sample read_clip(const media::Samples& samples, std::int64_t number, const FrameRule& rule,
+                        Draws* draws) {
+  return samples.read(number, [&](const media::VideoInfo& info) {
+    try {
+      return choose_frames(info, rule, draws);
+    } catch (const Error& error) {
+      fail(error.kind(), "{}: {}", samples.name(number), error.what());
+    }
+  });
+}
+
+// Float [rows, 7].
+at::Tensor poses(std::span<const media::Pose7> rows) {
+  const at::Tensor all = at::empty({std::ssize(rows), 7}, at::kFloat);
+  float* to = all.data_ptr<float>();
+  for (const media::Pose7& row : rows)
+    for (const double value : row) *to++ = static_cast<float>(value);
+  return all;
+}
+
+void without_label(Inputs& inputs) { inputs.back() = number_of(kNoTarget); }
+
+}  // namespace
+
+FileReader image_reader(const config::Job& job) {
+  return {.read =
+              [job](const media::Samples& samples, std::int64_t number, Draws* draws) {
+                const media::Sample sample = samples.read(number);
+                return Inputs{picture(job, sample.image, {}, draws), label_of(job, sample)};
+              },
+          .blank = without_label};
+}
+
+FileReader caption_reader(const config::Job& job) {
+  return {.read = [job](const media::Samples& samples, std::int64_t number, Draws* draws) {
+    const media::Sample sample = samples.read(number);
+    // Captions speak of left and right and of all there is.
+    const Augmentation rule{.least = 0.9, .flip = false};
+    const at::Tensor caption = at::zeros({job.model.seq_len}, at::kLong);
+    const std::int64_t end = std::min(std::ssize(sample.text), job.model.seq_len - 1);
+    for (std::int64_t i = 0; i < end; ++i)
+      caption.data_ptr<std::int64_t>()[i] =
+          static_cast<unsigned char>(sample.text[static_cast<std::size_t>(i)]);
+    return Inputs{picture(job, sample.image, rule, draws), caption, number_of(end)};
+  }};
+}
+
+FileReader clip_reader(const config::Job& job) {
+  const bool labelled = job.model.family == config::Family::kProbe;
+  FileReader reader{.read = [job, labelled](const media::Samples& samples, std::int64_t number,
+                                            Draws* draws) {
+    const media::Sample sample = read_clip(samples, number, {.frames = job.vision.frames}, draws);
+    Inputs inputs = {clip_seen(job, sample, {}, draws)};
+    if (labelled) inputs.push_back(label_of(job, sample));
+    return inputs;
+  }};
+  if (labelled) reader.blank = without_label;
+  return reader;
+}
+
+FileReader trajectory_reader(const config::Job& job) {
+  return {.read = [job](const media::Samples& samples, std::int64_t number, Draws* draws) {
+    const media::Sample sample =
+        read_clip(samples, number, {.frames = job.vision.frames, .repeat = false}, draws);
+    const media::Trajectory& done = sample.trajectory;
+    // Left and right are of the robot, so the middle is seen as it is.
+    return Inputs{clip_seen(job, sample, {}, nullptr), poses(done.actions),
+                  poses(std::span(done.states).first(done.actions.size()))};
+  }};
+}
+
+}  // namespace trireme::data

@@ -1,0 +1,111 @@
+#include "trireme/data/views.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "trireme/base/error.h"
+#include "trireme/media/resize.h"
+
+namespace trireme::data {
+namespace {
+
+constexpr double kNarrowest = 0.75, kWidest = 1.35;
+// Of red, green and blue in [0, 1] over ImageNet.
+constexpr std::array kMean = {0.485, 0.456, 0.406}, kDeviation = {0.229, 0.224, 0.225};
+
+Box in_middle(media::ImageSize size, int width, int height) {
+  return {.x = (size.width - width) / 2,
+          .y = (size.height - height) / 2,
+          .width = width,
+          .height = height};
+}
+
+int rounded(double value) { return static_cast<int>(std::lround(value)); }
+
+// The frames of a window from `first` on, evenly apart; the last one is at its end.
+std::vector<std::int64_t> spread(std::int64_t first, std::int64_t length, std::int64_t count) {
+  std::vector<std::int64_t> frames;
+  for (std::int64_t i = 0; i < count; ++i)
+    frames.push_back(first + std::min(length - 1, count == 1 ? 0 : i * length / (count - 1)));
+  return frames;
+}
+
+}  // namespace
+
+Box random_box(media::ImageSize size, double least, Draws& draws) {
+  constexpr int kTries = 10;
+  const double area = static_cast<double>(size.width) * size.height;
+  for (int i = 0; i < kTries; ++i) {
+    const double share = area * draws.uniform(least, 1);
+    const double aspect = std::exp(draws.uniform(std::log(kNarrowest), std::log(kWidest)));
+    const int width = rounded(std::sqrt(share * aspect)),
+              height = rounded(std::sqrt(share / aspect));
+    if (width < 1 || height < 1 || width > size.width || height > size.height) continue;
+    const auto x = draws.below(size.width - width + 1), y = draws.below(size.height - height + 1);
+    return {.x = static_cast<int>(x), .y = static_cast<int>(y), .width = width, .height = height};
+  }
+  const int widest = std::max(1, rounded(size.height * kWidest)),
+            highest = std::max(1, rounded(size.width / kNarrowest));
+  return in_middle(size, std::min(size.width, widest), std::min(size.height, highest));
+}
+
+Box centre_box(media::ImageSize size) {
+  const int side = std::min(size.width, size.height);
+  return in_middle(size, side, side);
+}
+
+View choose_view(media::ImageSize size, const Augmentation& rule, Draws* draws) {
+  if (draws == nullptr) return {.box = centre_box(size)};
+  const Box box = random_box(size, rule.least, *draws);
+  return {.box = box, .flipped = rule.flip && draws->below(2) == 1};
+}
+
+at::Tensor seen(std::span<const media::Image> frames, const View& view, std::int64_t side) {
+  const auto count = static_cast<std::int64_t>(frames.size());
+  const at::Tensor all = at::empty({3, count, side, side}, at::kFloat);
+  auto* const values = all.data_ptr<float>();
+  const auto pixels = static_cast<int>(side);
+  const Box& box = view.box;
+  for (std::int64_t frame = 0; frame < count; ++frame) {
+    media::Image image = media::resize(
+        media::crop(frames[static_cast<std::size_t>(frame)], box.x, box.y, box.width, box.height),
+        pixels, pixels);
+    if (view.flipped) image = media::flip_horizontal(image);
+    for (std::size_t channel = 0; channel < 3; ++channel) {
+      float* const plane =
+          values + (static_cast<std::int64_t>(channel) * count + frame) * side * side;
+      for (std::int64_t i = 0; i < side * side; ++i)
+        plane[i] = static_cast<float>(
+            (image.rgb[3 * static_cast<std::size_t>(i) + channel] / 255.0 - kMean[channel]) /
+            kDeviation[channel]);
+    }
+  }
+  return all;
+}
+
+std::vector<std::int64_t> choose_frames(const media::VideoInfo& info, const FrameRule& rule,
+                                        Draws* draws) {
+  constexpr std::int64_t kAsked = 4;  // a second
+  const std::int64_t stride =
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(info.fps)) / kAsked);
+  const std::int64_t window = rule.frames * stride, spare = info.frames - window;
+  if (spare >= 0) {
+    const std::int64_t first = draws != nullptr ? draws->below(spare + 1) : spare / 2;
+    if (rule.repeat) return spread(first, window, rule.frames);
+    std::vector<std::int64_t> frames;  // equally far apart, so that actions are alike
+    for (std::int64_t i = 0; i < rule.frames; ++i) frames.push_back(first + i * stride);
+    return frames;
+  }
+  if (!rule.repeat)
+    fail(ErrorKind::kData, "{} frames, too few for vision.frames={} with one in {}", info.frames,
+         rule.frames, stride);
+  const std::int64_t there = std::min(rule.frames, std::max<std::int64_t>(1, info.frames / stride));
+  std::vector<std::int64_t> frames = spread(0, info.frames, there);
+  frames.resize(static_cast<std::size_t>(rule.frames), info.frames - 1);
+  return frames;
+}
+
+}  // namespace trireme::data

@@ -1,0 +1,55 @@
+// Views of pictures and clips: which part is seen, and its pixels as numbers.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "trireme/data/made_up.h"
+#include "trireme/media/video.h"
+
+namespace trireme::data {
+
+// Pixels, within the picture.
+struct Box {
+  int x = 0, y = 0;
+  int width = 0, height = 0;
+  bool operator==(const Box&) const = default;
+};
+
+// Of a share of the area from U(least, 1) and a width over height that is log-uniform in [0.75, 1.35]; after ten draws
+// that do not fit the middle, as wide or high as these allow.
+Box random_box(media::ImageSize size, double least, Draws& draws);
+// The largest square in the middle.
+Box centre_box(media::ImageSize size);
+
+// How a view is drawn for training; without draws it is the square in the middle, as it is.
+struct Augmentation {
+  double least = 0.3;  // share of the area
+  bool flip = true;    // one in two, left to right
+};
+
+struct View {
+  Box box;
+  bool flipped = false;
+};
+// `draws` may be null.
+View choose_view(media::ImageSize size, const Augmentation& rule, Draws* draws);
+
+// Float [3, frames, side, side]: the same view of all frames, bilinear, less ImageNet's mean over its standard
+// deviation.
+at::Tensor seen(std::span<const media::Image> frames, const View& view, std::int64_t side);
+
+// Frames of a clip to look at: one in floor(ceil(fps) / 4), about four a second; every one where fps is not known.
+struct FrameRule {
+  std::int64_t frames = 0;
+  bool repeat = true;  // the last one where the clip is shorter; else Error{kData}
+};
+// A window of `frames` strides, at a random place or, without draws, in the middle; of a shorter clip one in a stride of
+// all, then the last again.
+std::vector<std::int64_t> choose_frames(const media::VideoInfo& info, const FrameRule& rule,
+                                        Draws* draws);
+
+}  // namespace trireme::data

@@ -1,0 +1,33 @@
+// A user's data set as training sees it: what is trained on, and what is held out.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/media/samples.h"
+
+namespace trireme::media {
+
+struct Part {
+  std::shared_ptr<const Samples> samples;
+  std::vector<std::int64_t> numbers;  // of its samples in that list, ascending
+};
+
+struct Split {
+  Part train;
+  Part held_out;       // may be empty
+  std::string digest;  // of both lists
+};
+
+// What data.source calls a kind: images, pairs, clips or trajectories.
+SampleKind kind_of(std::string_view source);
+
+// A directory with parts of both names is divided by them: train/ and val/ (or validation/), train-*.tar, train.json or
+// train.csv and the same of val or validation. Of anything else a sample is held out where the hash of its number falls
+// into the fraction; one at least is, and one at least is trained on. With `validation` 0 nothing is held out.
+// Throws as open_samples, Error{kData} for another kind, for parts of different classes and for too few samples.
+Split open_split(std::string_view source, const Path& path, double validation);
+
+}  // namespace trireme::media

@@ -1,0 +1,79 @@
+// Training on a user's own files, as a user does it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/apps/program.h"
+
+#if TRIREME_HAS_WORKER
+
+#include "tests/apps/run_files.h"
+#include "trireme/media/image.h"
+
+namespace trireme::app {
+namespace {
+
+using ::testing::HasSubstr;
+
+const std::vector<std::string> kTiny = {
+    "data.path=pictures", "vision.image=16",  "vision.patch=8",      "vision.layers=1",
+    "vision.hidden=16",   "vision.heads=2",   "run.global_batch=8",  "run.micro_batch=4",
+    "run.steps=6",        "run.eval_every=3", "data.validation=0.2", "parallel.zero=0"};
+
+// A folder a class, and a picture that ends too early.
+void write_pictures(const Desk& desk) {
+  for (int i = 0; i < 24; ++i) {
+    media::Image image(20 + i, 30);
+    for (std::size_t at = 0; at < image.rgb.size(); ++at)
+      image.rgb[at] = static_cast<std::uint8_t>(i % 2 == 0 ? at % 200 : 255 - at % 90);
+    std::string jpeg = media::encode_jpeg(image, 90);
+    if (i == 5) jpeg.resize(jpeg.size() / 2);
+    desk.write(fmt::format("pictures/{}/{:02}.jpg", i % 2 == 0 ? "even" : "odd", i), jpeg);
+  }
+}
+
+Result train(const Desk& desk, const std::string& ranks, const std::string& out) {
+  desk.write("job.yaml", "model: {family: vit}\ndata: {source: images}\n");
+  std::vector<std::string> arguments = {"train", "job.yaml", "--ranks", ranks, "--out", out};
+  for (const std::string& set : kTiny) arguments.insert(arguments.end(), {"--set", set});
+  return desk.run(arguments);
+}
+
+TEST(Files, PicturesOfAFolderTrainAlikeOnOneRankAndTwo) {
+  const Desk desk;
+  write_pictures(desk);
+  const Result two = train(desk, "2", "two");
+  ASSERT_EQ(two.exit_code, 0) << two.err << two.out;
+  EXPECT_THAT(two.out, HasSubstr("pictures with classes (2) to train on"));
+  const Result one = train(desk, "1", "one");
+  ASSERT_EQ(one.exit_code, 0) << one.err;
+  const auto a = lines_of(desk / "one/metrics.jsonl"), b = lines_of(desk / "two/metrics.jsonl");
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i)
+    if (a[i].contains("loss") && a[i]["loss"].is_number())
+      EXPECT_NEAR(a[i]["loss"].get<double>(), b[i]["loss"].get<double>(), 1e-4);
+  // Told once, whichever rank came across it.
+  int told = 0;
+  for (const Json& event : lines_of(desk / "two/events.jsonl"))
+    if (event["class"] == "bad sample") {
+      ++told;
+      EXPECT_THAT(event["cause"].get<std::string>(), HasSubstr("odd/05.jpg"));
+    }
+  EXPECT_EQ(told, 1);
+  EXPECT_THAT(two.out + two.err, HasSubstr("odd/05.jpg"));
+}
+
+TEST(Files, APathThatIsMissingIsSaid) {
+  const Desk desk;
+  desk.write("job.yaml", "model: {family: vit}\ndata: {source: images}\n");
+  const Result none = desk.run({"train", "job.yaml", "--out", "x"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_THAT(none.err, HasSubstr("set data.path"));
+  const Result wrong = desk.run({"train", "job.yaml", "--set", "data.path=nowhere", "--out", "y"});
+  EXPECT_EQ(wrong.exit_code, 3);
+  EXPECT_THAT(wrong.err, HasSubstr("nowhere"));
+}
+
+}  // namespace
+}  // namespace trireme::app
+
+#endif  // TRIREME_HAS_WORKER
