@@ -31,6 +31,9 @@ struct BenchOptions {
   BenchRecomputeOptions recompute;
   BenchStepOptions step;
 };
+void add_train(CLI::App& root, TrainOptions& o, Run& run);
+void add_launch(CLI::App& root, LaunchOptions& o, Run& run);
+void add_sweep(CLI::App& root, SweepOptions& o, Run& run);
 void add_explain(CLI::App& root, ExplainOptions& o, Run& run);
 void add_plan(CLI::App& root, PlanOptions& o, Run& run);
 void add_bench(CLI::App& root, BenchOptions& o, Run& run);
