@@ -23,8 +23,8 @@ Sources open_sources(const config::Job& job, const Path& dataset) {
       return job.model.family == config::Family::kVlm ? open_questions(job) : open_scenes(job);
     case config::DataSource::kImages: return open_files(job, image_reader(job));
     case config::DataSource::kPairs:
-      return return open_files(job, job.model.family == config::Family::kVlm ? question_reader(job)
-                                                                             : caption_reader(job));
+      return open_files(job, job.model.family == config::Family::kVlm ? question_reader(job)
+                                                                      : caption_reader(job));
     case config::DataSource::kClips: return open_clips(job);
     case config::DataSource::kTrajectories: return open_files(job, trajectory_reader(job));
     default: break;
