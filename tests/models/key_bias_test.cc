@@ -36,8 +36,7 @@ TEST(KeyBias, OfALogarithmIsAsManyEqualRows) {
   const at::Tensor x = drawn({4, 12}, 31), places = drawn({4, 3}, 32);
   const at::Tensor members = at::tensor({0, 0, 0, 1, 2, 3}, at::kLong);
   const at::Tensor bias = at::tensor({std::log(3.0), 0.0, 0.0, 0.0}, kF64);
-  const at::Tensor apart =
-      block(x.index_select(0, members), places.index_select(0, members), {});
+  const at::Tensor apart = block(x.index_select(0, members), places.index_select(0, members), {});
   const at::Tensor together = block(x, places, bias).index_select(0, members);
   EXPECT_LT((apart - together).abs().max().item<double>(), 1e-13);
   EXPECT_GT((apart - block(x, places, {}).index_select(0, members)).abs().max().item<double>(),

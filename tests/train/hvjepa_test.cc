@@ -80,9 +80,8 @@ TEST(Hvjepa, EveryModeAndComputeTypeTrains) {
 
 TEST(Hvjepa, WhatItCannotUseIsRefused) {
   const auto refusal = [](const Sets& sets, int world = 1) {
-    return config::usage_error_of([&] {
-      config::resolve(harness::vjepa_job(Family::kHvjepa, sets), world, {});
-    });
+    return config::usage_error_of(
+        [&] { config::resolve(harness::vjepa_job(Family::kHvjepa, sets), world, {}); });
   };
   EXPECT_THAT(refusal({"chunk.mode=fixed", "chunk.ratio=3"}), HasSubstr("must divide them"));
   EXPECT_THAT(refusal({"chunk.heads=8"}), HasSubstr("chunk.heads=8"));

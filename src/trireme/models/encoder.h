@@ -49,7 +49,8 @@ at::Tensor activated_linear(const at::Tensor& x, config::Activation activation,
 struct Sight {
   ops::Mask mask = ops::Mask::full();
   AxialRotary rotary{};  // undefined: none
-  at::Tensor key_bias{};  // [tokens]: added to the scores of every key; undefined: 0. Only beside rotary positions
+  // [tokens]: added to the scores of every key; undefined: 0. Only beside rotary positions.
+  at::Tensor key_bias{};
 };
 
 // x + attention(norm(x)), then x + mlp(norm(x)), on one rank or over tp ranks, between which x is the same. Parameters

@@ -77,7 +77,7 @@ Forest fixed_forest(const GridRows& rows, at::ScalarType type, std::int64_t rati
 // By two sorts, since what LibTorch 1.13 has for it is not final.
 at::Tensor largest_of_chunks(const at::Tensor& scores, const at::Tensor& chunk,
                              std::int64_t chunks) {
-  const at::Tensor ascending = std::get<1>(scores.sort(0));
+  const at::Tensor ascending = std::get<1>(scores.sort(/*stable=*/true, 0, /*descending=*/false));
   const at::Tensor numbers = chunk.index_select(0, ascending);
   const at::Tensor by_chunk = ascending.index_select(
       0, std::get<1>(numbers.sort(/*stable=*/true, 0, /*descending=*/false)));
