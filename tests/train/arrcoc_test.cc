@@ -79,8 +79,7 @@ bool of_scorers(const std::string& name) {
 
 TEST(ArrcocGate, ScorersMoveWithItAndOnlyWithIt) {
   const std::vector<std::string> still = {"optim.weight_decay=0"};
-  std::vector<std::string> ungated = still;
-  ungated.push_back("arrcoc.gate=false");
+  const std::vector<std::string> ungated = {"optim.weight_decay=0", "arrcoc.gate=false"};
   const harness::JobTrace begin = harness::run_job(job_of(ungated), 1);
   const harness::JobTrace without = harness::run_job(job_of(ungated), 3);
   const harness::JobTrace with = harness::run_job(job_of(still), 3);
