@@ -1,5 +1,6 @@
 // Options of the commands that train: train, launch and sweep.
 #include "command_options.h"
+#include "place.h"
 
 namespace trireme::app {
 namespace {
