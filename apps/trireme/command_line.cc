@@ -4,7 +4,6 @@
 #include <string_view>
 
 #include "command_options.h"
-#include "place.h"
 #include "trireme/base/error.h"
 
 namespace trireme::app {
