@@ -10,7 +10,6 @@
 #include "trireme/arch/describe.h"
 #include "trireme/arch/layout.h"
 #include "trireme/config/resolve.h"
-#include "trireme/plan/compile.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::arch {
