@@ -4,6 +4,7 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
+#include "trireme/config/made_up.h"
 #include "trireme/data/source.h"
 #include "trireme/train/bad_samples.h"
 #include "trireme/train/forecast.h"
@@ -75,7 +76,8 @@ class Run {
     const bool copying = due(job_.checkpoint.memory_every) && !stop && !last;
     if (health_.compares(step_, saving || copying)) health_.compare(step_);
     if (last || due(job_.run.eval_every)) validation_.run(step_);
-    if (saving || due(job_.run.eval_every)) bad_samples_.tell(step_);
+    const bool files = !config::files_of(job_.data.source).empty();
+    if (files && (saving || due(job_.run.eval_every))) bad_samples_.tell(step_);
     checkpoints_.poll();
     if (stop || last)
       checkpoints_.save_last(step_, validation_.loss_at(step_));
