@@ -150,14 +150,14 @@ LocatedDataset from_files(const config::Data& data, std::string_view source) {
   const media::Split split = media::open_split(source, data.path, data.validation);
   const media::Samples& samples = *split.train.samples;
   const std::string classes =
-      samples.classes().empty() ? "" : fmt::format(" ({})", samples.classes().size());
+      samples.classes().empty() ? "" : fmt::format(", {} classes", samples.classes().size());
   return {.directory = data.path,
           .digest = fmt::format("{} {}", source, split.digest),
           .facts = facts_of(samples),
           .tokenizer = data.tokenizer,
-          .what = fmt::format("{}: {} {}{} to train on, {} held out", data.path,
-                              split.train.numbers.size(), media::name(samples.kind()), classes,
-                              split.held_out.numbers.size())};
+          .what = fmt::format("{}: {} {} to train on, {} held out{}", data.path,
+                              split.train.numbers.size(), media::name(samples.kind()),
+                              split.held_out.numbers.size(), classes)};
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ TEST(Files, PicturesOfAFolderTrainAlikeOnOneRankAndTwo) {
   write_pictures(desk);
   const Result two = train(desk, "2", "two");
   ASSERT_EQ(two.exit_code, 0) << two.err << two.out;
-  EXPECT_THAT(two.out, HasSubstr("pictures with classes (2) to train on"));
+  EXPECT_THAT(two.out, HasSubstr("held out, 2 classes"));
   const Result one = train(desk, "1", "one");
   ASSERT_EQ(one.exit_code, 0) << one.err;
   const auto a = lines_of(desk / "one/metrics.jsonl"), b = lines_of(desk / "two/metrics.jsonl");
