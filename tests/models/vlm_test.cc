@@ -179,21 +179,8 @@ TEST(AnswerHead, CountsAnswersOfWhichAllTokensAreRight) {
   EXPECT_EQ(counts.all()[1].of, 4);
 }
 
-TEST(Generate, AProgramOfManyInputsGivesTheLogitsOfItsChain) {
-  config::Job llama;
-  llama.model = {.family = config::Family::kLlama,
-                 .layers = 2,
-                 .hidden = 16,
-                 .heads = 2,
-                 .kv_heads = 2,
-                 .ffn = 32,
-                 .vocab = 31,
-                 .seq_len = 8};
-  const harness::BoundModel chain(build(llama), at::kDouble);
+TEST(Generate, TilesChangeWhatIsSaidBehindThem) {
   const at::Tensor tokens = at::tensor({3, 1, 4, 1, 5}, at::kLong).view({1, 5});
-  EXPECT_TRUE(at::equal(logits_behind(chain.model(), {tokens, tokens}),
-                        next_logits(chain.model(), {3, 1, 4, 1, 5}, 8)));
-  // Tiles change what a vision-language model says behind them.
   const harness::BoundModel sees(build(job_of({})), at::kDouble);
   const at::Tensor visual = at::tensor({-1, 0, 17, -2, -1}, at::kLong).view({1, 5});
   const auto behind = [&](const at::Tensor& tiles) {

@@ -106,17 +106,10 @@ at::Tensor logits_behind(const exec::Model& model, const std::vector<at::Tensor>
 at::Tensor next_logits(const exec::Model& model, const std::vector<std::int64_t>& tokens,
                        std::int64_t context) {
   TRIREME_CHECK(!tokens.empty() && context > 0, "{} tokens, context {}", tokens.size(), context);
-  const LanguageHead& head = head_of(model);
-  at::NoGradGuard no_grad;
   const auto length = std::min(static_cast<std::int64_t>(tokens.size()), context);
-  at::Tensor x = at::empty({1, length}, at::TensorOptions().dtype(at::kLong));
+  const at::Tensor x = at::empty({1, length}, at::TensorOptions().dtype(at::kLong));
   std::copy(tokens.end() - length, tokens.end(), x.data_ptr<std::int64_t>());
-  exec::BlockContext at_node{.training = false};
-  for (std::size_t node = 0; node + 1 < model.blocks.size(); ++node) {
-    at_node.node = static_cast<int>(node);
-    x = model.blocks[node]->forward({x}, at_node)[0];
-  }
-  return head.logits(x.select(0, 0).select(0, length - 1));
+  return logits_behind(model, {x, x});  // targets are read by the last node alone
 }
 
 std::vector<std::int64_t> generate(const exec::Model& model, const GenerateArgs& args) {
