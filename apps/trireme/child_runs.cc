@@ -11,8 +11,8 @@
 namespace trireme::app {
 
 std::vector<std::string> train_command(const JobOptions& job, const Path& out) {
-  std::vector<std::string> command = {
-      std::filesystem::read_symlink("/proc/self/exe").string(), "train", job.file};
+  std::vector<std::string> command = {std::filesystem::read_symlink("/proc/self/exe").string(),
+                                      "train", job.file};
   const auto append = [&](const char* key, const std::string& value) {
     command.insert(command.end(), {key, value});
   };

@@ -191,9 +191,8 @@ config::DatasetFacts known_facts(const config::Data& data) {
   const bool own_tokenizer =
       !data.path.empty() && fs::exists(Path(data.path) / kDatasetFile, cause);
   if (own_tokenizer) return {};
-  return {.vocab = data.tokenizer == "bytes"
-                       ? 256
-                       : formats::parse_tokenizer(data.tokenizer).vocab_size};
+  return {.vocab = data.tokenizer == "bytes" ? 256
+                                             : formats::parse_tokenizer(data.tokenizer).vocab_size};
 }
 
 }  // namespace trireme::app

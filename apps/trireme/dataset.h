@@ -13,7 +13,8 @@ namespace trireme::app {
 
 struct LocatedDataset {
   std::optional<formats::Dataset> text{};  // none: samples are no text
-  Path directory{};                        // what workers open, of pictures and clips data.path; empty: samples are made up on the way
+  Path
+      directory{};  // what workers open, of pictures and clips data.path; empty: samples are made up on the way
   std::string digest;
   config::DatasetFacts facts{};
   std::string tokenizer;  // as data.tokenizer spells it: what the resolved job says

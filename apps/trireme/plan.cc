@@ -121,7 +121,8 @@ int plan(const PlanOptions& options) {
   planner::Question question{.job = read_job(options.job),
                              .cluster = planner::find_cluster(options.cluster)};
   question.gpus = options.gpus.value_or(0);
-  if (question.job.model.vocab == 0) question.job.model.vocab = known_facts(question.job.data).vocab;
+  if (question.job.model.vocab == 0)
+    question.job.model.vocab = known_facts(question.job.data).vocab;
   if (options.keep) question.kept = set_keys(options.job);
   question.expandable = options.expandable;
   Progress progress;

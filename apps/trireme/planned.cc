@@ -125,8 +125,7 @@ void check_early(const config::Job& job, const Place& place) {
   try {
     const config::MadeUpSource* known = config::made_up(job.data.source);
     plan_job(job, place.world,
-             known != nullptr
-                 ? known->facts
+             known != nullptr ? known->facts
              : !config::files_of(job.data.source).empty()
                  ? config::DatasetFacts{.vocab = 256,
                                         .classes = job.vision.classes == 0 ? kSomeClasses : 0}
@@ -161,12 +160,13 @@ std::string short_summary(const Planned& planned, const Place& place) {
   const config::Job& job = planned.job;
   const config::Model& m = job.model;
   const plan::MemoryAccount memory = plan::memory_account(planned.plan, 0);
-  std::string text = fmt::format("model     {}: {}{:.2f}M parameters\n", name(m.family),
-                                 sizes_text(job), static_cast<double>(planned.model.parameters()) / 1e6);
+  std::string text =
+      fmt::format("model     {}: {}{:.2f}M parameters\n", name(m.family), sizes_text(job),
+                  static_cast<double>(planned.model.parameters()) / 1e6);
   text +=
       fmt::format("step      {} samples of {} tokens: {} x {} micro-batches of {} samples, {}\n",
-                  job.run.global_batch, planned.model.sample_tokens, config::dp(job), config::accumulation(job),
-                  job.run.micro_batch, name(job.precision.compute));
+                  job.run.global_batch, planned.model.sample_tokens, config::dp(job),
+                  config::accumulation(job), job.run.micro_batch, name(job.precision.compute));
   text += fmt::format("layout    {}\n", layout_text(job));
   text += fmt::format("plan      {} lines a rank, proven free of deadlock, digest {}\n",
                       planned.plan.list(0).size(), hex64(plan::digest(planned.plan)));

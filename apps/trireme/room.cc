@@ -165,8 +165,8 @@ std::optional<std::string> too_small(const Planned& planned, const Place& place,
       bytes(needed), memory.parent_path().string(), bytes(all));
 }
 
-config::Job with_found_micro_batch(config::Job job, const Place& place, const config::DatasetFacts& data,
-                                   const Path& run) {
+config::Job with_found_micro_batch(config::Job job, const Place& place,
+                                   const config::DatasetFacts& data, const Path& run) {
   job.run.micro_batch = 1;
   const Allowance allowed = allowance(job, place);
   const std::int64_t samples =

@@ -30,7 +30,7 @@ std::optional<std::string> too_small(const Planned& planned, const Place& place,
 // The job with the largest micro_batch that fits, by forecast and then by a trial in processes of its own; prints
 // what it finds, which is settled then: nothing looks for it again. Throws Error{kNoRoom} where not even the smallest does. The ranks are started here. Scratch files of
 // trials have no names and lie above the run directory `run`, which is not touched.
-config::Job with_found_micro_batch(config::Job job, const Place& place, const config::DatasetFacts& data,
-                                   const Path& run);
+config::Job with_found_micro_batch(config::Job job, const Place& place,
+                                   const config::DatasetFacts& data, const Path& run);
 
 }  // namespace trireme::app

@@ -1,4 +1,6 @@
 // trireme sweep: runs of one job that differ in some keys, k at a time, and one table of what came of them.
+#include "trireme/config/sweep.h"
+
 #include <poll.h>
 
 #include <algorithm>
@@ -16,7 +18,6 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
-#include "trireme/config/sweep.h"
 #include "trireme/env/processes.h"
 
 namespace trireme::app {

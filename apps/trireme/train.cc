@@ -104,8 +104,7 @@ void say_too_small(const Planned& planned, const Place& place) {
 int follow(const TrainOptions& options, config::Job job, const Place& place) {
   const LocatedDataset data = locate_dataset(job.data, [](const std::string&) {});
   job.data.tokenizer = data.tokenizer;
-  const Planned planned =
-      plan_job(std::move(job), place.world, data.facts);
+  const Planned planned = plan_job(std::move(job), place.world, data.facts);
   check_room(planned, place);
   std::vector<std::string> arguments = worker_arguments(options, place, data.directory);
   append(arguments, {"--job", job_in_memory(config::print_yaml(planned.job))});

@@ -75,8 +75,7 @@ void check_memory(const std::vector<Layout>& layouts, int steps) {
 
 Recording run(const Layout& layout, int steps, const Samples& samples) {
   const Stopwatch watch;
-  Recording recording =
-      train::record(layout.job, steps, samples.load(layout.job.run.micro_batch));
+  Recording recording = train::record(layout.job, steps, samples.load(layout.job.run.micro_batch));
   std::string losses;
   for (const double loss : recording.losses) losses += fmt::format(" {:.6f}", loss);
   fmt::print("ran       {}: {} rank{}, {:.1f} s, loss{}\n", layout.name, layout.ranks(),

@@ -243,8 +243,8 @@ TEST(Recipes, SweepsNameJobsThatAreThere) {
     SCOPED_TRACE(entry.path().string());
     const Sweep sweep = load_sweep(entry.path());
     EXPECT_TRUE(std::filesystem::is_regular_file(folder / sweep.job)) << sweep.job;
-    EXPECT_THAT(read_file(entry.path()),
-                HasSubstr("# Run: trireme sweep recipes/sweeps/" + entry.path().filename().string()));
+    EXPECT_THAT(read_file(entry.path()), HasSubstr("# Run: trireme sweep recipes/sweeps/" +
+                                                   entry.path().filename().string()));
   }
 }
 

@@ -20,9 +20,8 @@ TEST(Sweeps, HaveEveryRunWithEveryCombination) {
   EXPECT_THAT(sweep.metrics, ElementsAre("loss", "mfu"));
   ASSERT_EQ(sweep.runs.size(), 4u);
   EXPECT_EQ(sweep.runs[0].name, "a-lr-1e-3-betas-_0.9__0.95_");
-  EXPECT_THAT(sweep.runs[3].assignments,
-              ElementsAre("run.steps=5", "parallel.zero=3", "optim.lr=3e-3",
-                          "optim.betas=[0.9, 0.95]"));
+  EXPECT_THAT(sweep.runs[3].assignments, ElementsAre("run.steps=5", "parallel.zero=3",
+                                                     "optim.lr=3e-3", "optim.betas=[0.9, 0.95]"));
 }
 
 TEST(Sweeps, AreNamedByTheGridAlone) {
@@ -43,7 +42,8 @@ TEST(Sweeps, AreRefusedInOneLine) {
   EXPECT_THAT(error("job: j\nruns: {../a: {}}"), HasSubstr("needs a word"));
   EXPECT_THAT(error("job: j\nruns: {a: {model.layer: 3}}"), HasSubstr("did you mean model.layers"));
   EXPECT_THAT(error("job: j\nruns: {a: {model.layers: many}}"), HasSubstr("model.layers"));
-  EXPECT_THAT(error("job: j\nruns: {a: {model: {layers: 3}}}"), HasSubstr("keys of a sweep are whole"));
+  EXPECT_THAT(error("job: j\nruns: {a: {model: {layers: 3}}}"),
+              HasSubstr("keys of a sweep are whole"));
   EXPECT_THAT(error("job: j\ngrid: {model.layers: 3}"), HasSubstr("needs a list of values"));
   EXPECT_THAT(error("job: j\ngrid: {model.layers: [3, 3]}"), HasSubstr("two runs are called"));
   EXPECT_THAT(error("job: j\nruns: [a]"), HasSubstr("runs is a map"));

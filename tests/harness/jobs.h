@@ -13,7 +13,8 @@ namespace trireme::harness {
 struct JobTrace {
   std::vector<double> losses;
   std::vector<double> grad_norms;
-  std::vector<std::vector<exec::Counts::Count>> counts;  // of each step, in the order of the model's metrics
+  std::vector<std::vector<exec::Counts::Count>>
+      counts;  // of each step, in the order of the model's metrics
   std::map<std::string, std::vector<double>> states;  // "PARAMETER KIND", whole, as doubles
   double replicas_apart = 0;  // largest relative difference of an element that several ranks hold
 };

@@ -125,10 +125,9 @@ class TwoTowers {
     };
     std::vector<plan::NodeExchange> exchanges;
     if (all > samples_)
-      exchanges = {
-          spread(plan::Exchange::kAllGather, 1, 0),
-          spread(plan::Exchange::kReduceScatter, 0,
-                 graph_.reached(read) || (both && graph_.reached(seen)))};
+      exchanges = {spread(plan::Exchange::kAllGather, 1, 0),
+                   spread(plan::Exchange::kReduceScatter, 0,
+                          graph_.reached(read) || (both && graph_.reached(seen)))};
     graph_.node(
         {.name = "loss", .reads = {seen, read}, .loss = true, .exchanges = std::move(exchanges)},
         {.saved_bytes = sides * (all * width() + 2 * samples_ * all) * loss_bytes(rank_),

@@ -55,7 +55,8 @@ plan::UnitId Graph::average(plan::UnitId followed, std::string name, std::string
 std::vector<plan::ValueId> Graph::node(plan::Node node, const Work& work,
                                        const std::vector<plan::UnitId>& units,
                                        std::vector<plan::Value> writes) {
-  bool reached = std::ranges::any_of(node.reads, [&](plan::ValueId id) { return this->reached(id); });
+  bool reached =
+      std::ranges::any_of(node.reads, [&](plan::ValueId id) { return this->reached(id); });
   for (const plan::UnitId unit : units)
     reached = reached || spec_.program.units[static_cast<std::size_t>(unit)].trainable;
   reached = reached && !node.no_grad;

@@ -54,8 +54,8 @@ struct ModelSpec {
   // What a loss node counts beside its loss, in the order in which it counts them (exec::Counts).
   std::vector<std::string> metrics;
   std::int64_t sample_tokens = 0;  // that a sample counts as in rates
-  double flops_per_token = 0;    // forward and backward, see `flops_convention`
-  std::string flops_convention;  // "6N + 12LHS": printed beside every MFU
+  double flops_per_token = 0;      // forward and backward, see `flops_convention`
+  std::string flops_convention;    // "6N + 12LHS": printed beside every MFU
 
   std::int64_t parameters() const;
 };

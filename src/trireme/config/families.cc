@@ -64,7 +64,7 @@ constexpr std::array kEntries = {
 
 // Sections of which a family must name what it uses.
 constexpr std::array<std::string_view, 12> kSections = {
-    "model.", "vision.", "contrastive.", "jepa.", "action.",    "probe.",
+    "model.", "vision.", "contrastive.", "jepa.",   "action.",    "probe.",
     "hnet.",  "chunk.",  "vicreg.",      "arrcoc.", "projector.", "vlm."};
 
 const Entry& entry(Family family) { return *std::ranges::find(kEntries, family, &Entry::family); }

@@ -6,25 +6,26 @@ namespace trireme::config {
 
 std::vector<Field> model_fields() {
   return {
-      fixed(choice(KEY(model.family),
-                   "Architecture: GPT-2 (learned positions, LayerNorm, GELU) or Llama (RoPE, "
-                   "RMSNorm, SwiGLU, grouped-query attention), vit (images told apart), clip (images "
-                   "and captions, CLIP and SigLIP), jepa (V-JEPA 2), probe (clips told apart by its "
-                   "frozen encoder), jepa_ac (its action-conditioned predictor), hnet (H-Net: bytes in a "
-                   "hierarchy whose router cuts them into chunks), hvjepa (V-JEPA 2 on chunks of a "
-                   "clip's tokens), vlm (images and text in one sequence, answered in text) or arrcoc "
-                   "(regions of an image have as many tokens as they are worth to the question).",
-                   {{"gpt", Family::kGpt},
-                    {"llama", Family::kLlama},
-                    {"vit", Family::kVit},
-                    {"clip", Family::kClip},
-                    {"hnet", Family::kHnet},
-                    {"vlm", Family::kVlm},
-                    {"arrcoc", Family::kArrcoc},
-                    {"jepa", Family::kJepa},
-                    {"hvjepa", Family::kHvjepa},
-                    {"probe", Family::kProbe},
-                    {"jepa_ac", Family::kJepaAc}})),
+      fixed(choice(
+          KEY(model.family),
+          "Architecture: GPT-2 (learned positions, LayerNorm, GELU) or Llama (RoPE, "
+          "RMSNorm, SwiGLU, grouped-query attention), vit (images told apart), clip (images "
+          "and captions, CLIP and SigLIP), jepa (V-JEPA 2), probe (clips told apart by its "
+          "frozen encoder), jepa_ac (its action-conditioned predictor), hnet (H-Net: bytes in a "
+          "hierarchy whose router cuts them into chunks), hvjepa (V-JEPA 2 on chunks of a "
+          "clip's tokens), vlm (images and text in one sequence, answered in text) or arrcoc "
+          "(regions of an image have as many tokens as they are worth to the question).",
+          {{"gpt", Family::kGpt},
+           {"llama", Family::kLlama},
+           {"vit", Family::kVit},
+           {"clip", Family::kClip},
+           {"hnet", Family::kHnet},
+           {"vlm", Family::kVlm},
+           {"arrcoc", Family::kArrcoc},
+           {"jepa", Family::kJepa},
+           {"hvjepa", Family::kHvjepa},
+           {"probe", Family::kProbe},
+           {"jepa_ac", Family::kJepaAc}})),
       fixed(integer(KEY(model.layers), "Transformer blocks.", from(1, 1 << 16))),
       fixed(integer(KEY(model.hidden), "Width of the residual stream.", from(1, kMaxWidth))),
       fixed(integer(KEY(model.heads), "Attention heads; must divide hidden.", from(1, 1 << 16))),
@@ -61,33 +62,35 @@ std::vector<Field> model_fields() {
 
 std::vector<Field> data_fields() {
   return {
-      fixed(choice(KEY(data.source),
-                   "What samples are: text that is cut into tokens; or made up on the way: words, "
-                   "bytes of 32 random words with a space behind each; affine, x <- (a x + 1) mod 251 "
-                   "with an a of each sample's own; stripes, labelled images of patterns; scenes, "
-                   "images of coloured shapes with captions or questions; squares, clips of moving "
-                   "squares; arm, clips of a square that actions move; quadrants, images of four "
-                   "patterns and a question about one; or a user's own files (docs/data.md): images, "
-                   "pictures with classes; pairs, pictures with captions or questions; clips; "
-                   "trajectories, what a robot saw and did.",
-                   {{"text", DataSource::kText},
-                    {"words", DataSource::kWords},
-                    {"affine", DataSource::kAffine},
-                    {"stripes", DataSource::kStripes},
-                    {"scenes", DataSource::kScenes},
-                    {"squares", DataSource::kSquares},
-                    {"arm", DataSource::kArm},
-                    {"quadrants", DataSource::kQuadrants},
-                    {"images", DataSource::kImages},
-                    {"pairs", DataSource::kPairs},
-                    {"clips", DataSource::kClips},
-                    {"trajectories", DataSource::kTrajectories}})),
+      fixed(choice(
+          KEY(data.source),
+          "What samples are: text that is cut into tokens; or made up on the way: words, "
+          "bytes of 32 random words with a space behind each; affine, x <- (a x + 1) mod 251 "
+          "with an a of each sample's own; stripes, labelled images of patterns; scenes, "
+          "images of coloured shapes with captions or questions; squares, clips of moving "
+          "squares; arm, clips of a square that actions move; quadrants, images of four "
+          "patterns and a question about one; or a user's own files (docs/data.md): images, "
+          "pictures with classes; pairs, pictures with captions or questions; clips; "
+          "trajectories, what a robot saw and did.",
+          {{"text", DataSource::kText},
+           {"words", DataSource::kWords},
+           {"affine", DataSource::kAffine},
+           {"stripes", DataSource::kStripes},
+           {"scenes", DataSource::kScenes},
+           {"squares", DataSource::kSquares},
+           {"arm", DataSource::kArm},
+           {"quadrants", DataSource::kQuadrants},
+           {"images", DataSource::kImages},
+           {"pairs", DataSource::kPairs},
+           {"clips", DataSource::kClips},
+           {"trajectories", DataSource::kTrajectories}})),
       fixed(integer(KEY(data.samples),
                     "Samples of an epoch, of a source that makes them up on the way.",
                     from(2, kMaxIds))),
       // Not fixed: a dataset may move; a checkpoint knows its content by digest.
       text(KEY(data.path),
-           "Token dataset made by `trireme data prepare`, or a text file; of images, pairs, clips and "
+           "Token dataset made by `trireme data prepare`, or a text file; of images, pairs, clips "
+           "and "
            "trajectories a directory, a list or shards; empty: the quick start's text, the C++ "
            "headers of this machine."),
       fixed(text(
@@ -95,7 +98,8 @@ std::vector<Field> data_fields() {
           "How text becomes tokens: bytes, characters, bpe:N (byte-level BPE of N tokens, 257 to "
           "65536, learnt from the training split), or the path of a Hugging Face tokenizer.json.")),
       fixed(integer(KEY(data.seed), "Seed of the order of samples.", from(0, kMaxSeed))),
-      fixed(number(KEY(data.validation), "Fraction of the text, or of the samples, held out for validation.",
+      fixed(number(KEY(data.validation),
+                   "Fraction of the text, or of the samples, held out for validation.",
                    from(0, 0.5))),
       fixed(boolean(KEY(data.documents),
                     "Tokens attend within their own document, whose positions begin at 0; else a "

@@ -10,12 +10,12 @@ std::vector<Field> vision_fields() {
       fixed(integer(KEY(vision.patch), "Pixels of a patch's side; must divide image.",
                     from(1, 1 << 10))),
       fixed(integer(KEY(vision.frames), "Frames of a clip; 1: images.", from(1, 1 << 12))),
-      fixed(integer(KEY(vision.tubelet), "Frames of a token; must divide frames.",
-                    from(1, 1 << 10))),
+      fixed(
+          integer(KEY(vision.tubelet), "Frames of a token; must divide frames.", from(1, 1 << 10))),
       fixed(integer(KEY(vision.layers), "Transformer blocks of the tower.", from(1, 1 << 16))),
       fixed(integer(KEY(vision.hidden), "Width of its residual stream.", from(1, kMaxWidth))),
-      fixed(integer(KEY(vision.heads), "Its attention heads; must divide hidden.",
-                    from(1, 1 << 16))),
+      fixed(
+          integer(KEY(vision.heads), "Its attention heads; must divide hidden.", from(1, 1 << 16))),
       fixed(integer(KEY(vision.ffn), "Width of its feed-forward layers; 0: 4 x hidden.",
                     from(0, 1 << 24))),
       fixed(choice(KEY(vision.activation), "Of its feed-forward layers.",
@@ -34,13 +34,15 @@ std::vector<Field> vision_fields() {
                    {{"mean", Pooling::kMean},
                     {"class", Pooling::kClass},
                     {"attention", Pooling::kAttention}})),
-      fixed(boolean(KEY(vision.pre_norm), "A norm before the first block, and patches embedded without a bias, as in "
-                                             "CLIP.")),
+      fixed(boolean(KEY(vision.pre_norm),
+                    "A norm before the first block, and patches embedded without a bias, as in "
+                    "CLIP.")),
       fixed(number(KEY(vision.norm_eps), "Epsilon of the tower's LayerNorms.", above(0, 1))),
-      fixed(number(KEY(vision.init_std), "Standard deviation of its initial weights.",
-                   from(0, 10))),
-      fixed(integer(KEY(vision.classes), "Classes that images or clips are told apart by; 0: the "
-                                         "data's.",
+      fixed(
+          number(KEY(vision.init_std), "Standard deviation of its initial weights.", from(0, 10))),
+      fixed(integer(KEY(vision.classes),
+                    "Classes that images or clips are told apart by; 0: the "
+                    "data's.",
                     from(0, kMaxIds))),
   };
 }

@@ -14,7 +14,19 @@
 
 namespace trireme::config {
 
-enum class Family { kGpt, kLlama, kVit, kClip, kJepa, kJepaAc, kProbe, kHnet, kVlm, kHvjepa, kArrcoc };
+enum class Family {
+  kGpt,
+  kLlama,
+  kVit,
+  kClip,
+  kJepa,
+  kJepaAc,
+  kProbe,
+  kHnet,
+  kVlm,
+  kHvjepa,
+  kArrcoc
+};
 // Decoder-only language models on text: what layouts with cp and sequence parallelism, the planner's forecasts and
 // conversion know.
 constexpr bool is_decoder(Family family) {
@@ -68,9 +80,9 @@ enum class Positions { kLearned, kRotary, kRotaryCompat };
 enum class Pooling { kMean, kClass, kAttention };
 
 struct Vision {
-  std::int64_t image = 32;  // pixels a side
-  std::int64_t patch = 8;   // pixels a side
-  std::int64_t frames = 1;  // of a clip
+  std::int64_t image = 32;   // pixels a side
+  std::int64_t patch = 8;    // pixels a side
+  std::int64_t frames = 1;   // of a clip
   std::int64_t tubelet = 1;  // frames of a token
   std::int64_t layers = 4;
   std::int64_t hidden = 128;
@@ -112,7 +124,7 @@ struct Action {
   std::int64_t layers = 24;
   std::int64_t hidden = 1024;
   std::int64_t heads = 16;
-  std::int64_t size = 7;  // numbers of an action and of a state
+  std::int64_t size = 7;     // numbers of an action and of a state
   std::int64_t rollout = 2;  // predictions that are made of predictions
   bool operator==(const Action&) const = default;
 };
@@ -165,7 +177,7 @@ struct Vicreg {
 enum class Allocation { kLearned, kUniform, kRandom };
 
 struct Arrcoc {
-  std::int64_t grid = 4;  // regions a side
+  std::int64_t grid = 4;   // regions a side
   std::int64_t least = 8;  // tokens a side of a region
   std::int64_t most = 20;
   std::int64_t budget = 0;  // tokens of an image; 0: 2.25 times the least
@@ -192,7 +204,7 @@ struct Projector {
 
 // How a vision-language model sees.
 struct Vlm {
-  std::int64_t layer = -2;  // of the tower, whose output is read; from the end if below 0
+  std::int64_t layer = -2;     // of the tower, whose output is read; from the end if below 0
   std::int64_t max_tiles = 4;  // of an image, beside the one of all of it
   bool qk_norm = false;
   std::string mrope;  // frequencies of time, row and column; empty: one position

@@ -22,10 +22,8 @@ constexpr std::array kMadeUp = {
                  .facts = {.vocab = 256},
                  .tokens = 54},
     // Eight directions.
-    MadeUpSource{.source = DataSource::kSquares,
-                 .name = "squares",
-                 .version = 1,
-                 .facts = {.classes = 8}},
+    MadeUpSource{
+        .source = DataSource::kSquares, .name = "squares", .version = 1, .facts = {.classes = 8}},
     MadeUpSource{.source = DataSource::kArm, .name = "arm", .version = 1},
     MadeUpSource{.source = DataSource::kQuadrants,
                  .name = "quadrants",

@@ -79,7 +79,9 @@ const YamlNode* find(const YamlNode& map, std::string_view key) {
 std::string word(const YamlNode& phase, std::string_view key, const std::string& what) {
   const YamlNode* node = find(phase, key);
   if (node == nullptr) return "";
-  const auto fits = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-'; };
+  const auto fits = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '-';
+  };
   if (node->kind != YamlNode::Kind::kScalar || node->text.empty() || node->text.size() > 64 ||
       !std::ranges::all_of(node->text, fits))
     fail(ErrorKind::kUsage, "{}{} of a phase: needs a word of letters, digits, _ and -",

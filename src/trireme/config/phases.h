@@ -12,9 +12,10 @@
 namespace trireme::config {
 
 struct Phase {
-  std::string name;          // a word; empty: the file is one job without phases
-  Job job;                   // the file's sections with the phase's over them
-  std::optional<int> from{};  // the phase whose weights it begins with; none: what model.weights says
+  std::string name;  // a word; empty: the file is one job without phases
+  Job job;           // the file's sections with the phase's over them
+  std::optional<int>
+      from{};  // the phase whose weights it begins with; none: what model.weights says
 };
 
 // Reads a job file of sections and `phases`, a list of maps: `name`, `from` (an earlier phase, or `nothing`; left out, the

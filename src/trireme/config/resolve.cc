@@ -104,8 +104,8 @@ void check_towers(const Job& job) {
          "parallel.cp={}: family {} does not spread its sequences over ranks; set parallel.cp=1 "
          "and spread over dp_shard, tp or pp",
          parallel.cp, name(job.model.family));
-  for (const auto& [key, heads] : {std::pair{"model.heads", job.model.heads},
-                                   std::pair{"vision.heads", job.vision.heads}})
+  for (const auto& [key, heads] :
+       {std::pair{"model.heads", job.model.heads}, std::pair{"vision.heads", job.vision.heads}})
     if (uses(job.model.family, key) && parallel.tp > heads)
       fail(ErrorKind::kUsage,
            "parallel.tp={} is more than {}={}; a rank needs at least one: parallel.tp={} or less",

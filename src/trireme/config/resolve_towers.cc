@@ -71,14 +71,14 @@ void check_text_keys(const Job& job) {
   const std::string_view files = files_of(job.data.source);
   if (!files.empty() && job.data.path.empty())
     fail(ErrorKind::kUsage,
-         "data.source={} reads files; set data.path to their directory, list or shards (docs/data.md)",
+         "data.source={} reads files; set data.path to their directory, list or shards "
+         "(docs/data.md)",
          files);
   if (files.empty() && !job.data.path.empty())
     refuse("data.path", job.data.path, "the samples of data.source are made up on the way");
   if (job.data.tokenizer != plain.tokenizer)
     refuse("data.tokenizer", job.data.tokenizer, "captions and questions have bytes for tokens");
-  if (job.data.documents)
-    refuse("data.documents", "true", "samples are not cut from documents");
+  if (job.data.documents) refuse("data.documents", "true", "samples are not cut from documents");
   if (job.recompute.logits && job.model.family != Family::kVlm &&
       job.model.family != Family::kArrcoc)
     refuse("recompute.logits", "true",
@@ -134,8 +134,7 @@ void check_coupled_batch(const Job& job) {
        job.parallel.dp_shard, seen,
        job.model.family == Family::kClip ? "a contrastive loss compares"
                                          : "the statistics of vicreg.weight > 0 are of",
-       std::max<std::int64_t>(1, job.run.global_batch / dp(job)),
-       seen);
+       std::max<std::int64_t>(1, job.run.global_batch / dp(job)), seen);
 }
 
 }  // namespace trireme::config

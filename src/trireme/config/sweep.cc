@@ -35,9 +35,10 @@ std::string assignment(const YamlNode& key, const YamlNode& value, const std::st
     for (const YamlNode& item : value.items) text += (text.empty() ? "[" : ", ") + item.text;
     text += "]";
   } else if (value.kind == Kind::kMap) {
-    refuse(what, value, fmt::format("{} takes a value; keys of a sweep are whole, such as "
-                                    "model.layers: 4",
-                                    quote(key.text)));
+    refuse(what, value,
+           fmt::format("{} takes a value; keys of a sweep are whole, such as "
+                       "model.layers: 4",
+                       quote(key.text)));
   }
   const std::string written = key.text + "=" + text;
   Job scratch;

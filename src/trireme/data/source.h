@@ -31,9 +31,10 @@ class Source {
 
 struct Sources {
   std::unique_ptr<Source> train;
-  std::unique_ptr<Source> held_out;  // in one order, of which the last batch may be filled up without weight
-  std::string digest;                // of the content
-  double bytes_per_token = 0;        // of held-out text; 0: unknown, or no text
+  std::unique_ptr<Source>
+      held_out;        // in one order, of which the last batch may be filled up without weight
+  std::string digest;  // of the content
+  double bytes_per_token = 0;  // of held-out text; 0: unknown, or no text
 };
 
 // Of a resolved job; `dataset` is the directory that the front has found, empty where samples are made up on the way.

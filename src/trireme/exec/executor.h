@@ -36,12 +36,12 @@ struct StepArgs {
   // power of two changes no bit but where numbers leave their type's range.
   double gradient_scale = 1;
   bool skip_overflow =
-      false;          // a loss or norm that is not finite makes a step without update, no error
-  bool apply = true;  // false: no update either way, gradients are looked at only
-  UpdateArgs update;  // grad_scale is filled from the clip factor and gradient_scale
-  double clip = 0;    // maximal gradient norm; 0 leaves gradients as they are
+      false;            // a loss or norm that is not finite makes a step without update, no error
+  bool apply = true;    // false: no update either way, gradients are looked at only
+  UpdateArgs update;    // grad_scale is filled from the clip factor and gradient_scale
+  double clip = 0;      // maximal gradient norm; 0 leaves gradients as they are
   double momentum = 1;  // of units that follow others
-  bool flag = false;  // this rank's wish, such as to stop; all ranks learn whether any has one
+  bool flag = false;    // this rank's wish, such as to stop; all ranks learn whether any has one
   // The inputs of this rank's mb-th micro-batch, in the order of the program's input values.
   std::function<std::vector<at::Tensor>(int mb)> load;
   Observer* observer = nullptr;
@@ -50,15 +50,15 @@ struct StepArgs {
 
 // The same on every rank, but for the waiting time.
 struct StepResult {
-  double loss = 0;            // over the global batch, scaled
+  double loss = 0;                      // over the global batch, scaled
   std::vector<Counts::Count> counts{};  // over it, of the model's metrics
-  double grad_norm = 0;       // over all parameters and meshes, before clipping
-  bool flag = false;          // whether any rank raised its flag
-  bool skipped = false;       // loss or norm were not finite, and no update was made
-  std::vector<Busy> busy{};   // by rank
-  double comm_wait_s = 0;     // this rank's own: time waiting for communication
-  double offload_wait_s = 0;  // and for what leaves memory and comes back
-  int kept_forwards = 0;      // this rank's own: the most kept at once for their backwards
+  double grad_norm = 0;                 // over all parameters and meshes, before clipping
+  bool flag = false;                    // whether any rank raised its flag
+  bool skipped = false;                 // loss or norm were not finite, and no update was made
+  std::vector<Busy> busy{};             // by rank
+  double comm_wait_s = 0;               // this rank's own: time waiting for communication
+  double offload_wait_s = 0;            // and for what leaves memory and comes back
+  int kept_forwards = 0;  // this rank's own: the most kept at once for their backwards
 };
 
 class Executor {

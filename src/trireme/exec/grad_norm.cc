@@ -132,8 +132,7 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
   // the first counts.
   for (int r : plan.mesh.group(plan.mesh.peer(rank, Axis::kTp, 0), mesh::kReplicas | Axis::kPp))
     for (int mb = 0; mb < plan.recipe.micro_batches; ++mb) {
-      const auto id =
-          static_cast<std::size_t>(plan::micro_batch_id(plan.mesh, plan.recipe, r, mb));
+      const auto id = static_cast<std::size_t>(plan::micro_batch_id(plan.mesh, plan.recipe, r, mb));
       for (std::size_t number = 0; number < width; ++number)
         ordered[number][id] += of_rank(r)[kHead + static_cast<std::size_t>(mb) * width + number];
     }

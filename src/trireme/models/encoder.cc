@@ -168,8 +168,8 @@ std::vector<at::Tensor> EncoderBlock::forward(const std::vector<at::Tensor>& inp
       ops::residual_norm(first.stream, out, param(kNorm2), param(kNorm2Bias), norm_eps_, gradients);
   const at::Tensor up =
       ops::column_linear(second.normed, param(kUp), param(kUpBias), tp(), gradients);
-  const at::Tensor down = activated_linear(up, encoder_.activation, param(kDown),
-                                           param(kDownBias), tp(), gradients);
+  const at::Tensor down =
+      activated_linear(up, encoder_.activation, param(kDown), param(kDownBias), tp(), gradients);
   const at::Tensor y = second.stream + down;
   return {is_packed ? y.squeeze(0) : y};
 }

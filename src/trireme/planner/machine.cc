@@ -5,9 +5,9 @@
 
 #include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
-#include "trireme/config/families.h"
 #include "trireme/base/hash.h"
 #include "trireme/base/json.h"
+#include "trireme/config/families.h"
 #include "trireme/plan/memory.h"
 #include "trireme/planner/calibrate.h"
 #include "trireme/planner/estimate.h"

@@ -44,11 +44,11 @@ struct StepMetrics {
   std::int64_t step = 0;  // 1-based: steps done
   double loss = 0;        // nats per token
   double grad_norm = 0;
-  double lr = 0;            // of the next update, where this one was skipped
-  double loss_scale = 1;    // of this step
-  bool skipped = false;     // it overflowed, and no parameter has changed
+  double lr = 0;          // of the next update, where this one was skipped
+  double loss_scale = 1;  // of this step
+  bool skipped = false;   // it overflowed, and no parameter has changed
   std::vector<std::pair<std::string, double>> metrics{};  // of the model's own, by name
-  std::int64_t tokens = 0;  // consumed so far, over all ranks
+  std::int64_t tokens = 0;                                // consumed so far, over all ranks
   double tokens_per_s = 0;
   double step_ms = 0;
   double mfu = 0;
@@ -64,7 +64,7 @@ struct EvalMetrics {
   double loss = 0;           // nats per token
   double bits_per_byte = 0;  // 0 when the dataset does not know its raw size
   std::vector<std::pair<std::string, double>> metrics{};  // of the model's own, by name
-  std::int64_t tokens = 0;  // or samples, with loss
+  std::int64_t tokens = 0;                                // or samples, with loss
   double seconds = 0;
 };
 

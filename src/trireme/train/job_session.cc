@@ -148,8 +148,8 @@ std::function<std::vector<at::Tensor>(int mb)> JobSession::of_batch(std::int64_t
 
 exec::StepArgs JobSession::args_of(std::int64_t step, const Load& load) const {
   const std::int64_t batch = left_out_.batch(step), samples = job_.run.global_batch;
-  const double weight = load.weight ? load.weight(batch * samples, samples)
-                                    : static_cast<double>(tokens_per_step());
+  const double weight =
+      load.weight ? load.weight(batch * samples, samples) : static_cast<double>(tokens_per_step());
   return {.step = step,
           .loss_scale = weight > 0 ? 1.0 / weight : 0,
           .gradient_scale = loss_scale(),

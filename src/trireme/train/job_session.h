@@ -31,8 +31,8 @@ class JobSession {
 
     Load() = default;
     template <typename Batch>
-      requires std::invocable<Batch&, std::int64_t>
-    Load(Batch batch_of) : batch(std::move(batch_of)) {}
+    requires std::invocable<Batch&, std::int64_t> Load(Batch batch_of)
+        : batch(std::move(batch_of)) {}
     template <typename Batch, typename Weight>
     Load(Batch batch_of, Weight weight_of)
         : batch(std::move(batch_of)), weight(std::move(weight_of)) {}

@@ -14,8 +14,7 @@ using Metrics = std::vector<std::pair<std::string, double>>;
 
 class MetricSums {
  public:
-  explicit MetricSums(const std::vector<std::string>& names)
-      : names_(names), sums_(names.size()) {}
+  explicit MetricSums(const std::vector<std::string>& names) : names_(names), sums_(names.size()) {}
 
   void add(const std::vector<exec::Counts::Count>& counts) {
     for (std::size_t i = 0; i < sums_.size(); ++i) {

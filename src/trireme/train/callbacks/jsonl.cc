@@ -116,8 +116,7 @@ std::string jsonl_line(const StepMetrics& m, const std::string& mfu_convention) 
       m.step, exact(m.loss), exact(m.grad_norm), exact(m.lr), m.tokens, rounded(m.tokens_per_s),
       rounded(m.step_ms), rounded(m.mfu), Json(mfu_convention).dump(), rounded(m.rss_mb),
       rounded(m.peak_mb), rounded(m.comm_wait_ms), rounded(m.data_wait_ms),
-      rounded(m.offload_wait_ms), exact(m.loss_scale), m.skipped,
-      own_entries("", m.metrics));
+      rounded(m.offload_wait_ms), exact(m.loss_scale), m.skipped, own_entries("", m.metrics));
 }
 
 std::string jsonl_line(const EvalMetrics& m) {

@@ -61,8 +61,8 @@ class Progress final : public Callback {
     } else if (m.step % options_.log_every == 0 || m.step == info_.steps) {
       line(fmt::format("step {:>{}}/{}  loss {:.4f}{}  grad norm {:.3f}  lr {:.2e}{}  {}  ETA {}",
                        m.step, std::to_string(info_.steps).size(), info_.steps, m.loss,
-                       metrics_text(m.metrics), m.grad_norm,
-                       m.lr, scale_text(m), rate_text(m), short_time(eta_s())));
+                       metrics_text(m.metrics), m.grad_norm, m.lr, scale_text(m), rate_text(m),
+                       short_time(eta_s())));
     }
   }
 
@@ -70,7 +70,8 @@ class Progress final : public Callback {
     const std::string bits = bits_text(m.bits_per_byte, options_.baseline);
     line(fmt::format("step {}  validation loss {}{}{}  in {}", m.step,
                      std::isfinite(m.loss) ? fmt::format("{:.4f}", m.loss) : "is not finite",
-                     bits.empty() ? "" : "  " + bits, metrics_text(m.metrics), short_time(m.seconds)));
+                     bits.empty() ? "" : "  " + bits, metrics_text(m.metrics),
+                     short_time(m.seconds)));
   }
 
   void on_checkpoint(const CheckpointMetrics& m) override {
