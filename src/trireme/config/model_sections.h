@@ -1,0 +1,196 @@
+// Sections of a job that say what the model is, as plain data.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace trireme::config {
+
+enum class Family {
+  kGpt,
+  kLlama,
+  kVit,
+  kClip,
+  kJepa,
+  kJepaAc,
+  kProbe,
+  kHnet,
+  kVlm,
+  kHvjepa,
+  kArrcoc
+};
+// Decoder-only language models on text: what layouts with cp and sequence parallelism, the planner's forecasts and
+// conversion know.
+constexpr bool is_decoder(Family family) {
+  return family == Family::kGpt || family == Family::kLlama;
+}
+
+// In a resolved job no size is 0 any more.
+struct Model {
+  Family family = Family::kGpt;
+  std::int64_t layers = 2;
+  std::int64_t hidden = 64;
+  std::int64_t heads = 4;
+  std::int64_t kv_heads = 0;  // 0: as many as heads
+  std::int64_t ffn = 0;       // 0: 4 * hidden (gpt), SwiGLU's two thirds of it (llama)
+  std::int64_t vocab = 0;     // 0: the dataset's
+  std::int64_t seq_len = 32;
+  bool tied = true;
+  double dropout = 0;
+  double norm_eps = 1e-5;
+  double rope_theta = 10000;
+  double init_std = 0.02;
+  std::string frozen;   // patterns of units
+  std::string weights;  // a checkpoint; empty: initial values are drawn
+  bool operator==(const Model&) const = default;
+};
+
+enum class LoraTargets { kAll, kAttention, kMlp };
+
+struct Lora {
+  std::int64_t rank = 0;  // 0: no adapters
+  double alpha = 16;
+  double dropout = 0;
+  LoraTargets targets = LoraTargets::kAll;
+  std::string also;  // patterns of the model's units that train beside the adapters
+  bool operator==(const Lora&) const = default;
+};
+
+// Vision towers: keys of the section are of every family that has one.
+enum class Activation { kGelu, kGeluTanh, kQuickGelu };
+enum class Positions { kLearned, kRotary, kRotaryCompat };
+enum class Pooling { kMean, kClass, kAttention };
+
+struct Vision {
+  std::int64_t image = 32;   // pixels a side
+  std::int64_t patch = 8;    // pixels a side
+  std::int64_t frames = 1;   // of a clip
+  std::int64_t tubelet = 1;  // frames of a token
+  std::int64_t layers = 4;
+  std::int64_t hidden = 128;
+  std::int64_t heads = 4;
+  std::int64_t ffn = 0;  // 0: 4 * hidden
+  Activation activation = Activation::kGelu;
+  Positions positions = Positions::kLearned;
+  Pooling pooling = Pooling::kMean;
+  bool pre_norm = false;  // a norm before the first block
+  double norm_eps = 1e-6;
+  double init_std = 0.02;
+  std::int64_t classes = 0;  // 0: the dataset's
+  bool operator==(const Vision&) const = default;
+};
+
+enum class ContrastiveLoss { kClip, kSiglip };
+
+struct Contrastive {
+  ContrastiveLoss loss = ContrastiveLoss::kClip;
+  std::int64_t width = 64;  // of the space that both towers project to
+  bool operator==(const Contrastive&) const = default;
+};
+
+// The predictor of V-JEPA 2 and what it is trained by.
+struct Jepa {
+  std::int64_t layers = 12;
+  std::int64_t hidden = 384;
+  std::int64_t heads = 12;
+  double momentum = 0.99925;  // of the teacher
+  std::int64_t short_blocks = 8;
+  double short_scale = 0.15;  // of a frame's area
+  std::int64_t long_blocks = 2;
+  double long_scale = 0.7;
+  bool operator==(const Jepa&) const = default;
+};
+
+// The action-conditioned predictor of V-JEPA 2-AC.
+struct Action {
+  std::int64_t layers = 24;
+  std::int64_t hidden = 1024;
+  std::int64_t heads = 16;
+  std::int64_t size = 7;     // numbers of an action and of a state
+  std::int64_t rollout = 2;  // predictions that are made of predictions
+  bool operator==(const Action&) const = default;
+};
+
+struct Probe {
+  std::int64_t layers = 4;  // the last one attends across
+  std::int64_t heads = 16;
+  bool operator==(const Probe&) const = default;
+};
+
+// H-Net (Hwang et al. 2025): lists have one entry a stage, from the outermost.
+struct Hnet {
+  std::string layout = "T2,[T3],T2";
+  std::string hidden = "128,192";
+  std::string heads = "4,4";
+  std::string ffn = "256,576";
+  std::string ratio = "4";  // bytes, or chunks, of a chunk; of every stage but the innermost
+  double ratio_weight = 0.03;
+  std::string lr;  // factors of optim.lr; empty: all 1
+  bool operator==(const Hnet&) const = default;
+};
+
+// Dynamic chunks of a clip's tokens (docs/models_hvjepa.md).
+enum class ChunkMode { kThreshold, kTopK, kFixed };
+
+struct Chunk {
+  ChunkMode mode = ChunkMode::kThreshold;
+  std::int64_t ratio = 16;  // tokens of a chunk
+  double ratio_weight = 0.1;
+  std::int64_t hidden = 384;
+  std::int64_t heads = 6;
+  std::int64_t layers = 2;      // in which tokens attend to neighbours
+  std::int64_t neighbours = 8;  // of 26, beside the token itself
+  bool operator==(const Chunk&) const = default;
+};
+
+// Variance, invariance and covariance of embeddings (Bardes et al. 2022), over a global batch.
+struct Vicreg {
+  double weight = 0;  // of the loss as a whole; 0: none
+  double invariance = 25;
+  double variance = 25;
+  double covariance = 1;
+  double alpha = 0.75;      // of the global part; the rest is of local matches
+  std::int64_t width = 64;  // of expanders
+  std::int64_t matches = 20;
+  bool operator==(const Vicreg&) const = default;
+};
+
+// Regions of an image get as many tokens as they are worth (docs/models_arrcoc.md).
+enum class Allocation { kLearned, kUniform, kRandom };
+
+struct Arrcoc {
+  std::int64_t grid = 4;   // regions a side
+  std::int64_t least = 8;  // tokens a side of a region
+  std::int64_t most = 20;
+  std::int64_t budget = 0;  // tokens of an image; 0: 2.25 times the least
+  double temperature = 0.5;
+  bool gate = true;  // gradients reach the scorers
+  bool explore = true;
+  Allocation allocation = Allocation::kLearned;
+  std::string channels = "all";  // of the texture
+  std::string scorers = "information,salience,coupling";
+  std::int64_t hidden = 128;  // of scorers and balancer
+  bool operator==(const Arrcoc&) const = default;
+};
+
+enum class ProjectorKind { kLinear, kMlp, kQFormer, kPerceiver };
+
+struct Projector {
+  ProjectorKind kind = ProjectorKind::kMlp;
+  std::int64_t hidden = 0;  // of a Q-Former or resampler; 0: the tower's
+  std::int64_t layers = 6;
+  std::int64_t heads = 8;
+  std::int64_t queries = 32;
+  bool operator==(const Projector&) const = default;
+};
+
+// How a vision-language model sees.
+struct Vlm {
+  std::int64_t layer = -2;     // of the tower, whose output is read; from the end if below 0
+  std::int64_t max_tiles = 4;  // of an image, beside the one of all of it
+  bool qk_norm = false;
+  std::string mrope;  // frequencies of time, row and column; empty: one position
+  bool operator==(const Vlm&) const = default;
+};
+
+}  // namespace trireme::config
