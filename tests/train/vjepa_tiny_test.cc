@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -20,10 +21,13 @@ struct Learned {
   std::vector<double> losses;   // of a sample
   std::vector<double> metrics;  // the first one
 
-  double last_losses(std::size_t count) const {
-    double sum = 0;
-    for (std::size_t i = losses.size() - count; i < losses.size(); ++i) sum += losses[i];
-    return sum / static_cast<double>(count);
+  double last_losses(std::size_t count) const { return last(losses, count); }
+  double last_metrics(std::size_t count) const { return last(metrics, count); }
+
+ private:
+  static double last(const std::vector<double>& values, std::size_t count) {
+    return std::accumulate(values.end() - static_cast<std::ptrdiff_t>(count), values.end(), 0.0) /
+           static_cast<double>(count);
   }
 };
 
@@ -74,6 +78,9 @@ TEST(VjepaTiny, LearnsAndItsFeaturesFollowActions_slow) {
                        ckpt::NewUnits::kAsDrawn);
     session.units().refresh();
   };
+  const Learned probe = learn("probe_tiny.yaml", begin, nothing);
+  EXPECT_GT(probe.last_metrics(10), 3.0 / 8);  // three times chance
+
   const Learned actions = learn("ac_tiny.yaml", begin, nothing);
   EXPECT_LT(actions.last_losses(10), 0.75 * actions.losses[0]);
 }
