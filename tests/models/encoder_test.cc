@@ -320,7 +320,8 @@ TEST(NarrowBlock, KeepsStatisticsWide) {
         .to(at::kDouble);
   };
   EXPECT_LT(apart(in(at::kFloat), in(at::kDouble)), 1e-6);
-  EXPECT_LT(apart(in(at::kBFloat16), in(at::kDouble)), 1e-2);
+  // Three roundings to bf16, of 2^-9 each; twice as many where LibTorch computes what kernels fuse.
+  EXPECT_LT(apart(in(at::kBFloat16), in(at::kDouble)), 2e-2);
 }
 
 }  // namespace
