@@ -275,10 +275,10 @@ int run_command_line(int argc, char** argv) {
   root.require_subcommand(1);
   root.footer("\ntrireme COMMAND --help tells more and has examples.");
   add_train(root, train_options, run);
-  add_sweep(root, sweep_options, run);
   add_launch(root, launch_options, run);
   add_explain(root, explain_options, run);
   add_plan(root, plan_options, run);
+  add_sweep(root, sweep_options, run);
   add_checkpoint(root, checkpoint_options, run);
   add_data(root, prepare_options, dataset_options, synth_options, run);
   add_generate(root, generate_options, run);

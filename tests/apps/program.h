@@ -11,6 +11,7 @@
 #include <map>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tests/formats/scratch.h"
@@ -27,6 +28,15 @@ struct Result {
 // A directory in which programs run, with a cache of its own and an environment without launchers.
 class Desk {
  public:
+  // What chooses kernels, and so bits, is as for programs that tests start by themselves.
+  Desk() {
+    for (char** entry = environ; *entry != nullptr; ++entry)
+      for (const std::string_view prefix :
+           {"OPENBLAS_", "ATEN_", "DNNL_", "ONEDNN_", "OMP_", "MKL_"})
+        if (const std::string text = *entry; text.starts_with(prefix))
+          environment_[text.substr(0, text.find('='))] = text.substr(text.find('=') + 1);
+  }
+
   const Path& path() const { return scratch_.path(); }
   Path operator/(const std::string& name) const { return scratch_ / name; }
   Path write(const std::string& name, std::string_view bytes) const {
