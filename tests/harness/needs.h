@@ -6,6 +6,7 @@
 #include <string>
 
 // Skips the test, or the tests of a fixture's SetUp, where `absent` says why `name` is not there and where it would be;
-// an empty text: it is there. CONTRIBUTING.md lists the names.
+// an empty text: it is there. CONTRIBUTING.md lists the names. So every skip prints its reason: ctest
+// `layers` refuses any other.
 #define TRIREME_NEEDS(name, absent) \
   if (const std::string why = (absent); !why.empty()) GTEST_SKIP() << "needs " name ": " << why
