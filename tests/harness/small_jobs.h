@@ -42,6 +42,21 @@ inline config::Job six_nodes(const std::string& recipe, const Sets& sets) {
                 sets);
 }
 
+struct NamedLayout {
+  const char* name;
+  Sets sets;
+};
+
+// Two steps of what `make` gives for each layout are those of one rank, to 1e-12, with every state. Returns the latter.
+template <typename Make>
+JobTrace expect_parity(const Make& make, const std::vector<NamedLayout>& layouts) {
+  constexpr int kSteps = 2;
+  const JobTrace one = run_job(make(Sets{}), kSteps);
+  for (const NamedLayout& layout : layouts)
+    EXPECT_LT(distance(one, run_job(make(layout.sets), kSteps)), 1e-12) << layout.name;
+  return one;
+}
+
 // The same bits: losses, norms and every state, on every rank that holds them.
 inline void expect_same(const JobTrace& one, const JobTrace& other) {
   EXPECT_EQ(one.losses, other.losses);

@@ -18,6 +18,24 @@ namespace trireme::models {
 using Blocks = std::vector<std::unique_ptr<exec::Block>>;
 using Ranks = std::shared_ptr<const Across>;
 
+// Where the parameters of a pre-norm block with biases stand: as arch::gpt_spec and arch::block_params list them.
+struct BiasedBlock {
+  enum Param {
+    kNorm1,
+    kNorm1Bias,
+    kQkv,
+    kQkvBias,
+    kOut,
+    kOutBias,
+    kNorm2,
+    kNorm2Bias,
+    kUp,
+    kUpBias,
+    kDown,
+    kDownBias
+  };
+};
+
 // A block whose parameters are bound tensors in node_params order, on one rank or across many.
 class BoundBlock : public exec::Block {
  public:

@@ -25,20 +25,7 @@ namespace {
 
 constexpr double kRotaryBase = 10000;
 
-enum Param {
-  kNorm1,
-  kNorm1Bias,
-  kQkv,
-  kQkvBias,
-  kOut,
-  kOutBias,
-  kNorm2,
-  kNorm2Bias,
-  kUp,
-  kUpBias,
-  kDown,
-  kDownBias
-};
+using enum BiasedBlock::Param;
 
 at::ScalarType statistics_type(at::ScalarType type) {
   return type == at::kDouble ? at::kDouble : at::kFloat;

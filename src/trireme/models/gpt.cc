@@ -38,20 +38,7 @@ at::Tensor positions_of(const at::Tensor& x, std::int64_t tokens, const at::Tens
 }
 
 enum EmbedParam { kTokens, kPositions };
-enum BlockParam {
-  kNorm1,
-  kNorm1Bias,
-  kQkv,
-  kQkvBias,
-  kOut,
-  kOutBias,
-  kNorm2,
-  kNorm2Bias,
-  kUp,
-  kUpBias,
-  kDown,
-  kDownBias
-};
+using enum BiasedBlock::Param;
 enum HeadParam { kNorm, kNormBias };
 
 }  // namespace

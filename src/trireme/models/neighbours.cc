@@ -17,20 +17,7 @@
 namespace trireme::models {
 namespace {
 
-enum Param {
-  kNorm1,
-  kNorm1Bias,
-  kQkv,
-  kQkvBias,
-  kOut,
-  kOutBias,
-  kNorm2,
-  kNorm2Bias,
-  kUp,
-  kUpBias,
-  kDown,
-  kDownBias
-};
+using enum BiasedBlock::Param;
 
 }  // namespace
 
