@@ -24,6 +24,7 @@ enum class Optimizer { kAdamW };
 enum class OptimizerStates { kMaster, kInt8 };
 enum class Rounding { kNearest, kStochastic };
 enum class Device { kCpu, kCuda };
+enum class BatchScope { kMicro, kGradcache };
 enum class LrSchedule { kConstant, kLinear, kCosine, kWsd };
 
 // What samples are.
@@ -125,10 +126,12 @@ struct Optim {
   double lr = 1e-3;
   double min_lr = 0;
   std::int64_t warmup_steps = 0;
+  double warmup_lr = 0;          // that warm-up begins at
   std::int64_t decay_steps = 0;  // step at which min_lr is reached, warm-up included; 0: run.steps
   LrSchedule schedule = LrSchedule::kCosine;
   double wsd_decay_fraction = 0.1;
   double weight_decay = 0.1;
+  std::optional<double> weight_decay_end{};  // at the last step; none: the same
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8;
   double clip = 1;  // 0: off
@@ -142,7 +145,8 @@ struct Run {
   std::int64_t global_batch = 8;  // samples
   std::int64_t micro_batch = 1;   // samples
   bool find_micro_batch = false;
-  Bytes memory_limit;  // of a rank; 0: none
+  BatchScope batch_scope = BatchScope::kMicro;  // what a loss of the whole batch sees at once
+  Bytes memory_limit;                           // of a rank; 0: none
   std::int64_t seed = 1;
   std::int64_t log_every = 1;        // steps
   std::int64_t eval_every = 0;       // steps; 0: never

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace trireme::config {
@@ -32,6 +33,9 @@ struct Model {
   std::int64_t hidden = 64;
   std::int64_t heads = 4;
   std::int64_t kv_heads = 0;  // 0: as many as heads
+  std::int64_t head_dim = 0;  // 0: hidden / heads
+  bool qkv_bias = false;      // of queries, keys and values (Qwen2)
+  bool qk_norm = false;       // of every query and key (Qwen3)
   std::int64_t ffn = 0;       // 0: 4 * hidden (gpt), SwiGLU's two thirds of it (llama)
   std::int64_t vocab = 0;     // 0: the dataset's
   std::int64_t seq_len = 32;
@@ -77,6 +81,7 @@ struct Vision {
   double norm_eps = 1e-6;
   double init_std = 0.02;
   std::int64_t classes = 0;  // 0: the dataset's
+  bool chunked = false;      // blocks see chunks of tokens, as H-V-JEPA's do
   bool operator==(const Vision&) const = default;
 };
 
@@ -93,7 +98,8 @@ struct Jepa {
   std::int64_t layers = 12;
   std::int64_t hidden = 384;
   std::int64_t heads = 12;
-  double momentum = 0.99925;  // of the teacher
+  double momentum = 0.99925;             // of the teacher
+  std::optional<double> momentum_end{};  // at the last step; none: the same
   std::int64_t short_blocks = 8;
   double short_scale = 0.15;  // of a frame's area
   std::int64_t long_blocks = 2;
@@ -114,6 +120,8 @@ struct Action {
 struct Probe {
   std::int64_t layers = 4;  // the last one attends across
   std::int64_t heads = 16;
+  std::string lr;            // factors of optim.lr, one a probe; empty: one probe
+  std::string weight_decay;  // of each of these
   bool operator==(const Probe&) const = default;
 };
 
@@ -125,7 +133,8 @@ struct Hnet {
   std::string ffn = "256,576";
   std::string ratio = "4";  // bytes, or chunks, of a chunk; of every stage but the innermost
   double ratio_weight = 0.03;
-  std::string lr;  // factors of optim.lr; empty: all 1
+  std::string lr;      // factors of optim.lr; empty: all 1
+  std::string window;  // positions that attention looks back, of every stage; empty: all
   bool operator==(const Hnet&) const = default;
 };
 
@@ -170,6 +179,9 @@ struct Arrcoc {
   std::string channels = "all";  // of the texture
   std::string scorers = "information,salience,coupling";
   std::int64_t hidden = 128;  // of scorers and balancer
+  bool learn_budget = false;  // tension sets how much of the budget is used
+  double budget_weight = 0;   // of the share of it that is used, in the loss
+  double entropy_weight = 0;  // of the allocation's entropy, which is gained
   bool operator==(const Arrcoc&) const = default;
 };
 
@@ -184,12 +196,20 @@ struct Projector {
   bool operator==(const Projector&) const = default;
 };
 
+// Whose tower a vision-language model has.
+enum class VlmTower { kVit, kJepa };
+
 // How a vision-language model sees.
 struct Vlm {
+  VlmTower tower = VlmTower::kVit;
   std::int64_t layer = -2;     // of the tower, whose output is read; from the end if below 0
   std::int64_t max_tiles = 4;  // of an image, beside the one of all of it
   bool qk_norm = false;
-  std::string mrope;  // frequencies of time, row and column; empty: one position
+  std::string mrope;      // frequencies of time, row and column; empty: one position
+  std::string deepstack;  // layers of the tower that the decoder's first ones see as well
+  bool pack = false;      // several samples to a row
+  bool balance = false;   // samples go to ranks by their work
+  std::string features;   // where a frozen tower's features are kept; empty: nowhere
   bool operator==(const Vlm&) const = default;
 };
 

@@ -104,8 +104,9 @@ struct Node {
   std::vector<UnitId> units{};
   bool no_grad = false;  // forward only, whatever it reads (an EMA teacher)
   bool loss = false;     // writes one scalar; its gradient is seeded, not received
-  int stage = 0;         // pipeline rank that runs it
-  int chunk = 0;         // which of that rank's chunks it belongs to
+  bool joint = false;  // a loss that runs once a step, on what all micro-batches of the rank wrote
+  int stage = 0;       // pipeline rank that runs it
+  int chunk = 0;       // which of that rank's chunks it belongs to
   // -1: its forward keeps what its backward needs. Else it keeps nothing, and all nodes of the segment run again, one after
   // the other, before the first of their backwards. Of what they write, only what others read is kept.
   int segment = -1;
