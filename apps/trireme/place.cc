@@ -48,11 +48,11 @@ Place from_variables(Launcher launcher, const char* rank, const char* world, con
   return place;
 }
 
-// Only inside a step: a batch script has SLURM_PROCID too, without being one of several ranks.
+// Only inside a step: a batch script has SLURM_PROCID too, without being one of several ranks, and so has a shell that a
+// step opens on a terminal.
 bool is_slurm_step() {
-  const auto job = variable("SLURM_JOB_NAME");
-  return variable("SLURM_STEP_NUM_TASKS") && variable("SLURM_PROCID") && job != "bash" &&
-         job != "interactive";
+  return variable("SLURM_STEP_NUM_TASKS") && variable("SLURM_PROCID") &&
+         !variable("SLURM_PTY_PORT") && variable("SLURM_JOB_NAME") != "interactive";
 }
 
 // As Lightning derives it.

@@ -22,7 +22,8 @@ from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_di
 from gpt import GPT, SIZES, loss_of
 
 EVERY = 10
-CYCLES = 2
+CYCLES = 5
+BETWEEN = 4  # steps
 
 
 def batch(size, samples, step, rank):
@@ -76,8 +77,8 @@ def train(size, out):
 
 
 def stall(size, out):
-    """Seconds of a step alone, for which training stands still at a checkpoint, and that the ten steps from one to
-    the next take longer than ten alone."""
+    """Seconds of a step beside which nothing is written, for which training stands still at a checkpoint, and that a
+    checkpoint takes from training in all, with what steps beside which it is written take longer."""
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29631")
     dist.init_process_group("gloo", rank=0, world_size=1)
@@ -91,18 +92,19 @@ def stall(size, out):
         return time.perf_counter() - begin
 
     timed(0)
-    alone = statistics.median(timed(step) for step in range(1, 5))
-    standing, more = [], []
+    alone, standing, beside = [timed(1), timed(2)], [], []
     for cycle in range(CYCLES):
         begin = time.perf_counter()
         saving = dcp.async_save(state_of(model, optimizer), checkpoint_id=out / str(cycle))
         standing.append(time.perf_counter() - begin)
-        for step in range(EVERY):
-            timed(5 + EVERY * cycle + step)
-        more.append(time.perf_counter() - begin - EVERY * alone)
+        beside.append([])
+        for step in range(BETWEEN):
+            (alone if saving.done() else beside[-1]).append(timed(3 + BETWEEN * cycle + step))
         saving.result()
         shutil.rmtree(out / str(cycle), ignore_errors=True)
-    print(json.dumps({"step_s": alone, "standing_s": standing, "more_s": more}))
+    step_s = statistics.median(alone)
+    more = [still + sum(took - step_s for took in steps) for still, steps in zip(standing, beside)]
+    print(json.dumps({"step_s": step_s, "standing_s": standing, "more_s": more}))
 
 
 def main():

@@ -301,6 +301,10 @@ TEST(Place, FlagsThenTorchrunThenSlurmThenMpi) {
   EXPECT_THAT(described(), HasSubstr("rank 1 of 4 (Slurm)"));
   desk.set("SLURM_JOB_NAME", "interactive");
   EXPECT_THAT(described(), HasSubstr("(Open MPI)"));
+  desk.set("SLURM_JOB_NAME", "bash");
+  EXPECT_THAT(described(), HasSubstr("rank 1 of 4 (Slurm)"));
+  desk.set("SLURM_PTY_PORT", "40000");
+  EXPECT_THAT(described(), HasSubstr("(Open MPI)"));
   desk.set("RANK", "5");
   desk.set("WORLD_SIZE", "6");
   EXPECT_THAT(described(), HasSubstr("rank 5 of 6 (RANK and WORLD_SIZE)"));
