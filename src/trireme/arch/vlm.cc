@@ -1,5 +1,6 @@
 #include "trireme/arch/vlm.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -83,10 +84,40 @@ Embedded add_splice(Graph& graph, const config::Job& job, plan::ValueId tokens,
   return embedded;
 }
 
+// What nodes compute of the tiles that are expected, where the most may be many more.
+void expect_tiles(ModelSpec& spec, const config::Job& job) {
+  const double share =
+      static_cast<double>(expected_tiles(job)) / static_cast<double>(most_tiles(job));
+  for (plan::Node& node : spec.program.nodes) {
+    if (!sees_tiles(node)) continue;
+    node.flops *= share;
+    if (node.backward_flops) *node.backward_flops *= share;
+  }
+}
+
 }  // namespace
 
+bool sees_tiles(const plan::Node& node) {
+  return node.name.starts_with(kTilesTower.nodes) || node.name == "projector";
+}
+
 std::int64_t most_tiles(const config::Job& job) {
-  return job.run.micro_batch * (1 + job.vlm.max_tiles);
+  const std::int64_t of_image = 1 + job.vlm.max_tiles;
+  if (!job.vlm.pack) return job.run.micro_batch * of_image;
+  // Of an image without queries one tile has all its tokens, and the others may have few.
+  const std::int64_t whole = job.model.seq_len / config::tile_tokens(job);
+  const std::int64_t of_row = config::keeps_grid(job.projector) ? whole * of_image : whole;
+  return job.run.micro_batch * std::max(of_image, of_row);
+}
+
+std::int64_t expected_tiles(const config::Job& job) {
+  if (!job.vlm.pack) return most_tiles(job);
+  const std::int64_t whole = job.model.seq_len / config::tile_tokens(job);
+  return job.run.micro_batch * std::max<std::int64_t>(1, whole);
+}
+
+std::int64_t position_columns(const config::Job& job) {
+  return (job.vlm.mrope.empty() ? 0 : 3) + (job.vlm.pack ? 1 : 0);
 }
 
 ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& training) {
@@ -96,8 +127,9 @@ ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& 
   const plan::ValueId targets = graph.input("targets", tokens * 8);
   const plan::ValueId visual = graph.input("visual", tokens * 8);
   const plan::ValueId tiles = graph.input("tiles", most_tiles(job) * 3 * side * side * 4);
+  const std::int64_t columns = position_columns(job);
   const plan::ValueId positions =
-      job.vlm.mrope.empty() ? -1 : graph.input("positions", 3 * tokens * 8);
+      columns == 0 ? -1 : graph.input("positions", columns * tokens * 8);
   const plan::ValueId x = add_projector(graph, job, add_tower(graph, job, tiles));
   Embedded embedded = add_splice(graph, job, text, visual, x);
   embedded.targets = targets;
@@ -106,6 +138,7 @@ ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& 
   ModelSpec spec = std::move(graph).build();
   spec.metrics = {"exact", "accuracy"};
   spec.sample_tokens = job.model.seq_len;
+  expect_tiles(spec, job);
   set_flops_of_nodes(spec, rank);
   return spec;
 }
