@@ -235,13 +235,11 @@ Outline question_outline(const config::Job& job, const std::string& question,
 }
 
 QuestionRow joined_questions(const config::Job& job, const std::vector<QuestionRow>& questions) {
-  QuestionRow row = row_of(job, [] {
-    Sequence empty;
-    empty.add_token(0, false);
-    return empty;
-  }(), {});
+  Sequence none;
+  none.add_token(config::kEndToken, false);  // what is asked for is not read
+  QuestionRow row = row_of(job, none, {});
   for (const QuestionRow& question : questions)
-    for (std::size_t input = row.size(); input-- > 0;) {  // tiles behind what counts them
+    for (std::size_t input = 0; input < row.size(); ++input) {  // what counts tiles before these
       at::Tensor more = question[input];
       if (input == kVisual)
         more = at::where(more >= 0, more + row[kTiles].size(0) * config::tile_tokens(job), more);

@@ -57,20 +57,20 @@ class Features {
     const std::int64_t count = pixels.size(0);
     inputs_.clear();
     found_.assign(static_cast<std::size_t>(count), {});
-    at::Tensor missing = at::ones({count}, at::kFloat);
+    at::Tensor absent = at::ones({count}, at::kFloat);
     for (std::int64_t n = 0; n < count; ++n) {
       inputs_.push_back(formats::content_hash(bytes_of(pixels[n])));
       if (!store_ || shape_.empty()) continue;
       auto& found = found_[static_cast<std::size_t>(n)];
       found = store_->find(inputs_.back(), entry_bytes());
-      if (found) missing[n] = 0;
+      if (found) absent.data_ptr<float>()[n] = 0;
     }
     if (tp().size() > 1) {
-      at::Tensor all = missing.to(ranks_->device());
+      const at::Tensor all = absent.to(ranks_->device());
       tp().group->all_reduce(comm::buffer(all), comm::Reduce::kMax).wait();
-      missing = all.cpu();
+      absent = all.cpu();
     }
-    computed_ = missing.nonzero().squeeze(1);
+    computed_ = absent.nonzero().squeeze(1);
     new_ = computed_.numel();
     // Every rank runs the same lines and meets the same collectives.
     if (new_ == 0) computed_ = at::zeros({1}, at::kLong);
@@ -123,7 +123,8 @@ class Features {
     constexpr int kPieces = 4, kBits = 16;
     const at::Tensor pieces = at::zeros({tp().size(), kPieces}, at::kFloat);
     for (int i = 0; i < kPieces; ++i)
-      pieces[tp().rank()][i] = static_cast<double>((own >> (kBits * i)) & 0xFFFF);
+      pieces.data_ptr<float>()[kPieces * tp().rank() + i] =
+          static_cast<float>((own >> (kBits * i)) & 0xFFFF);
     const at::Tensor all = pieces.to(ranks_->device());
     tp().group->all_reduce(comm::buffer(all), comm::Reduce::kSum).wait();
     return mix(static_cast<std::uint64_t>(tp().size()), hash64(bytes_of(on_cpu(all))));
