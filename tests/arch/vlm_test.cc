@@ -131,7 +131,8 @@ int blocks_with_the_tower(std::vector<std::string> sets) {
 }
 
 TEST(VlmSpec, StagesAreCutByWhatTowerAndDecoderCost) {
-  const int trained = blocks_with_the_tower({}), frozen = blocks_with_the_tower({"model.frozen=vision.*"});
+  const int trained = blocks_with_the_tower({}),
+            frozen = blocks_with_the_tower({"model.frozen=vision.*"});
   EXPECT_LT(trained, frozen);
   EXPECT_LT(frozen, blocks_with_the_tower({"model.frozen=vision.*", "vlm.max_tiles=0"}));
 }

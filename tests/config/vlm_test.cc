@@ -65,10 +65,10 @@ TEST(Vlm, FeaturesAreKeptOfAFrozenTowerAlone) {
   EXPECT_EQ(vlm_resolved({"vlm.features=somewhere", "model.frozen=vision.*"}).vlm.features,
             "somewhere");
   // Blocks behind the one that is read are no part of the model.
-  EXPECT_EQ(vlm_resolved({"vlm.features=x", "vlm.layer=0",
-                          "model.frozen=vision.embed,vision.block.0"})
-                .vlm.features,
-            "x");
+  EXPECT_EQ(
+      vlm_resolved({"vlm.features=x", "vlm.layer=0", "model.frozen=vision.embed,vision.block.0"})
+          .vlm.features,
+      "x");
 }
 
 TEST(Vlm, RowsAndTheirPlacesAreOfFamilyVlmAlone) {

@@ -80,7 +80,9 @@ TEST(Balance, RanksGetNearlyTheSameWorkUnderEveryLayout) {
   for (std::int64_t i = 0; i < 32; ++i)
     work.push_back(10.0 + static_cast<double>(Draws(7, i).below(40)));
   for (const std::vector<std::string>& layout :
-       {std::vector<std::string>{}, {"parallel.zero=3"}, {"run.micro_batch=4"},
+       {std::vector<std::string>{},
+        {"parallel.zero=3"},
+        {"run.micro_batch=4"},
         {"run.micro_batch=2", "parallel.zero=2", "parallel.dp_replicate=2"}}) {
     const config::Job job = vlm_job(layout, 4);
     const std::vector<std::int64_t> at =
@@ -94,9 +96,8 @@ TEST(Balance, RanksGetNearlyTheSameWorkUnderEveryLayout) {
 }
 
 TEST(Balance, MovesRowsWithinTheirGlobalBatchAlone) {
-  const Balance balance(vlm_job({}, 4), [](std::int64_t place) {
-    return static_cast<double>(place % 7);
-  });
+  const Balance balance(vlm_job({}, 4),
+                        [](std::int64_t place) { return static_cast<double>(place % 7); });
   for (std::int64_t batch = 3; batch >= 0; --batch) {
     std::set<std::int64_t> places;
     for (std::int64_t place = 32 * batch; place < 32 * (batch + 1); ++place)

@@ -253,7 +253,8 @@ TEST(QuestionSource, MarksMustBeAsManyAsPictures) {
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::kData);
-    EXPECT_EQ(std::string(error.what()), "the sample: <image> in its question 1 times, for 2 pictures");
+    EXPECT_EQ(std::string(error.what()),
+              "the sample: <image> in its question 1 times, for 2 pictures");
   }
   // Without marks they stand before the text.
   const QuestionRow row = question_row(job, {two.images, "?", "a"}, "the sample");
@@ -283,10 +284,10 @@ TEST(PackedQuestions, EachSampleIsSeenOnceAnEpochWithPositionsOfItsOwn) {
       std::string text;
       for (const std::size_t input : {0, 1, 4}) {
         const at::Tensor values = epoch[input][row].slice(0, from, to).contiguous();
-        text.append(reinterpret_cast<const char*>(
-                        input == 4 ? values.narrow(1, 0, 3).contiguous().data_ptr()
-                                   : values.data_ptr()),
-                    static_cast<std::size_t>(8 * (to - from) * (input == 4 ? 3 : 1)));
+        text.append(
+            reinterpret_cast<const char*>(
+                input == 4 ? values.narrow(1, 0, 3).contiguous().data_ptr() : values.data_ptr()),
+            static_cast<std::size_t>(8 * (to - from) * (input == 4 ? 3 : 1)));
       }
       seen.insert(text);
     }

@@ -75,8 +75,7 @@ TEST(FeatureStore, ManyMayKeepTheSameAtOnce) {
       });
   }
   std::vector<std::string> names;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(store.path(input).parent_path()))
+  for (const auto& entry : std::filesystem::directory_iterator(store.path(input).parent_path()))
     names.push_back(entry.path().filename().string());
   EXPECT_THAT(names, ElementsAre(store.path(input).filename().string()));
 }

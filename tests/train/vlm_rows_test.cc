@@ -80,14 +80,13 @@ TEST(PackedRows, AreTheirSamplesOneByOne) {
     const data::Sources sources = data::open_questions(packed);
     ASSERT_EQ(sources.train->samples(), 1);
     const double weight = sources.train->weight(0, 1);
-    const std::vector<double> one = losses_on(
-        packed, {[&](std::int64_t) { return sources.train->batch(0, 1); },
-                 [&](std::int64_t, std::int64_t) { return weight; }});
+    const std::vector<double> one =
+        losses_on(packed, {[&](std::int64_t) { return sources.train->batch(0, 1); },
+                           [&](std::int64_t, std::int64_t) { return weight; }});
     const std::vector<double> eight = losses_on(
-        padded, {[&](std::int64_t first) {
-                   return data::questions_batch(padded, std::vector{first % 8});
-                 },
-                 [&](std::int64_t, std::int64_t) { return weight; }});
+        padded,
+        {[&](std::int64_t first) { return data::questions_batch(padded, std::vector{first % 8}); },
+         [&](std::int64_t, std::int64_t) { return weight; }});
     ASSERT_EQ(one.size(), eight.size());
     EXPECT_EQ(one[2], 8);  // answers
     for (std::size_t i = 0; i < one.size(); ++i)
@@ -99,8 +98,8 @@ TEST(BalancedBatches, TrainTheSameModelAsTheyWereDrawn) {
   for (const Sets& sets : {Sets{}, Sets{"vlm.pack=true", "model.frozen=vision.*"}}) {
     const harness::JobTrace drawn = harness::run_job(rows_job(sets), 2);
     for (const NamedLayout& layout : kLayouts) {
-      const harness::JobTrace balanced = harness::run_job(
-          rows_job(sets + layout.sets + Sets{"vlm.balance=true"}), 2);
+      const harness::JobTrace balanced =
+          harness::run_job(rows_job(sets + layout.sets + Sets{"vlm.balance=true"}), 2);
       EXPECT_LT(harness::distance(drawn, balanced), 1e-12) << layout.name;
     }
   }
@@ -121,8 +120,8 @@ std::vector<Path> entries(const harness::ScratchDirectory& scratch) {
 
 // Two steps see all samples, the others read what these kept.
 TEST(KeptFeatures, GiveTheSameBitsWhetherTheyAreComputedOrRead) {
-  for (const char* type : {"precision.compute=fp64", "precision.compute=fp32",
-                           "precision.compute=bf16"}) {
+  for (const char* type :
+       {"precision.compute=fp64", "precision.compute=fp32", "precision.compute=bf16"}) {
     const harness::ScratchDirectory scratch;
     const harness::JobTrace without = harness::run_job(rows_job(kFrozen + Sets{type}), 5);
     for (int run = 0; run < 2; ++run)
@@ -137,8 +136,7 @@ TEST(KeptFeatures, GiveTheSameBitsUnderEveryLayout) {
       layout.sets.push_back("parallel.stages=4,4");
     for (const Sets& rows : {Sets{}, Sets{"vlm.pack=true", "run.micro_batch=2"}}) {
       const harness::ScratchDirectory scratch;
-      const harness::JobTrace without =
-          harness::run_job(rows_job(kFrozen + layout.sets + rows), 4);
+      const harness::JobTrace without = harness::run_job(rows_job(kFrozen + layout.sets + rows), 4);
       harness::expect_same(without,
                            harness::run_job(rows_job(kept_in(scratch) + layout.sets + rows), 4));
       EXPECT_GT(entries(scratch).size(), 10U) << layout.name;
@@ -186,8 +184,7 @@ TEST(KeptFeatures, OfOtherWeightsAreOtherEntries) {
 TEST(KeptFeatures, OfATowerThatIsCutAreRefused) {
   const harness::ScratchDirectory scratch;
   try {
-    harness::run_job(
-        rows_job(kept_in(scratch) + Sets{"parallel.pp=2", "parallel.stages=2,6"}), 1);
+    harness::run_job(rows_job(kept_in(scratch) + Sets{"parallel.pp=2", "parallel.stages=2,6"}), 1);
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
     EXPECT_THAT(error.what(), HasSubstr("vision.block.1"));

@@ -45,8 +45,7 @@ QuestionWork question_work(const config::Job& job) {
   for (std::size_t n = 0; n < program.nodes.size(); ++n) {
     const plan::Node& node = program.nodes[n];
     const double flops =
-        node.flops +
-        (flow.node_has_backward[n] ? node.backward_flops.value_or(2 * node.flops) : 0);
+        node.flops + (flow.node_has_backward[n] ? node.backward_flops.value_or(2 * node.flops) : 0);
     (arch::sees_tiles(node) ? work.tile : work.row) += flops;
   }
   work.row /= static_cast<double>(job.run.micro_batch);

@@ -24,8 +24,8 @@ struct Document {
 };
 
 [[noreturn]] void refuse(const std::string& name, const char* why) {
-  fail(ErrorKind::kData,
-       "{}: {} in its .json, as a list of {{\"question\": ..., \"answer\": ...}}", name, why);
+  fail(ErrorKind::kData, "{}: {} in its .json, as a list of {{\"question\": ..., \"answer\": ...}}",
+       name, why);
 }
 
 std::vector<Pair> pairs_of(const Json& document, const std::string& name) {
@@ -106,26 +106,19 @@ Outline outline(const config::Job& job, const media::Samples& samples, std::int6
 }  // namespace
 
 FileReader question_reader(const config::Job& job) {
-  FileReader reader{.read =
-                        [job](const media::Samples& samples, std::int64_t number, Draws* draws) {
-                          return read_question(job, samples, number, draws);
-                        },
-                    .collate =
-                        [job](const std::vector<Inputs>& rows) {
-                          return merged_questions(job, rows);
-                        },
-                    .weigh = answered_tokens,
-                    .blank = forget_answer};
+  FileReader reader{
+      .read = [job](const media::Samples& samples, std::int64_t number,
+                    Draws* draws) { return read_question(job, samples, number, draws); },
+      .collate = [job](const std::vector<Inputs>& rows) { return merged_questions(job, rows); },
+      .weigh = answered_tokens,
+      .blank = forget_answer};
   if (job.vlm.pack)
-    reader.packing = {.tokens =
-                          [job](const media::Samples& samples, std::int64_t number) {
-                            return outline(job, samples, number).tokens;
-                          },
-                      .room = job.model.seq_len,
-                      .join =
-                          [job](const std::vector<Inputs>& samples) {
-                            return joined_questions(job, samples);
-                          }};
+    reader.packing = {
+        .tokens = [job](const media::Samples& samples,
+                        std::int64_t number) { return outline(job, samples, number).tokens; },
+        .room = job.model.seq_len,
+        .join =
+            [job](const std::vector<Inputs>& samples) { return joined_questions(job, samples); }};
   if (job.vlm.balance)
     reader.work = [job, tile = question_work(job).tile](const media::Samples& samples,
                                                         std::int64_t number) {

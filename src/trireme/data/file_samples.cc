@@ -115,8 +115,8 @@ class Files : public Source {
   std::optional<Inputs> read_one(std::int64_t index, View view, std::int64_t tried) const {
     const std::int64_t number = number_of(index);
     if (bad_.has(number)) return std::nullopt;
-    const std::uint64_t key = mix(mix(key_, static_cast<std::uint64_t>(view.epoch)),
-                                  static_cast<std::uint64_t>(tried));
+    const std::uint64_t key =
+        mix(mix(key_, static_cast<std::uint64_t>(view.epoch)), static_cast<std::uint64_t>(tried));
     Draws draws(static_cast<std::int64_t>(key), number);
     return good(number, [&] {
       return reader_.read(*part_.samples, number, view.training ? &draws : nullptr);
@@ -142,8 +142,9 @@ class Files : public Source {
   void pack(std::uint64_t seed) {
     std::vector<std::int64_t> lengths;
     for (const std::int64_t number : part_.numbers)
-      lengths.push_back(
-          good(number, [&] { return reader_.packing->tokens(*part_.samples, number); }).value_or(0));
+      lengths.push_back(good(number, [&] {
+                          return reader_.packing->tokens(*part_.samples, number);
+                        }).value_or(0));
     rows_ = pack_rows(lengths, reader_.packing->room, seed);
     if (rows_.empty() && !lengths.empty()) none_good();
   }
@@ -174,8 +175,7 @@ class TrainFiles final : public Files {
       : Files(job, std::move(part), std::move(reader)),
         order_(size(), static_cast<std::uint64_t>(job.data.seed)) {
     if (this->reader().work)
-      balance_ = Balance(
-          job, [this](std::int64_t place) { return work(order_.at(place).sample); });
+      balance_ = Balance(job, [this](std::int64_t place) { return work(order_.at(place).sample); });
   }
 
   std::int64_t samples() const override { return size(); }

@@ -85,8 +85,8 @@ Sources made_up_sources(const config::Job& job, MadeUpCounts counts, MakeBatch m
               [order, balance](std::int64_t place) { return order.at(balance.at(place)).sample; },
               make, weigh),
           .held_out = std::make_unique<MadeUp>(
-              counts.held_out,
-              [train = counts.train](std::int64_t place) { return train + place; }, make, weigh),
+              counts.held_out, [train = counts.train](std::int64_t place) { return train + place; },
+              make, weigh),
           .digest = config::digest(*known)};
 }
 

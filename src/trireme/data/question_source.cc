@@ -30,11 +30,14 @@ using formats::ImageSize;
 // In the order of inputs.
 enum Input : std::size_t { kIds, kTargets, kVisual, kTiles, kPlaces };
 
-at::Tensor longs(std::int64_t count, std::int64_t value) { return at::full({count}, value, at::kLong); }
+at::Tensor longs(std::int64_t count, std::int64_t value) {
+  return at::full({count}, value, at::kLong);
+}
 
 // [tokens], or [tokens, columns] of several.
 at::Tensor places_of(const config::Job& job, const Sequence& sequence, std::int64_t tokens) {
-  const std::int64_t columns = arch::position_columns(job), axes = std::min<std::int64_t>(columns, 3);
+  const std::int64_t columns = arch::position_columns(job),
+                     axes = std::min<std::int64_t>(columns, 3);
   if (columns == 1) return at::arange(tokens, at::kLong);
   const at::Tensor places = at::empty({tokens, columns}, at::kLong);
   auto* value = places.data_ptr<std::int64_t>();
@@ -301,9 +304,7 @@ Sources open_questions(const config::Job& job) {
       job, packed->counts(),
       [packed](std::span<const std::int64_t> rows) { return packed->batch(rows); },
       [packed](std::int64_t row) { return packed->weight(row); },
-      [packed, tile](std::int64_t row) {
-        return tile * static_cast<double>(packed->tiles(row));
-      });
+      [packed, tile](std::int64_t row) { return tile * static_cast<double>(packed->tiles(row)); });
 }
 
 }  // namespace trireme::data

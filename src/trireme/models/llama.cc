@@ -56,9 +56,9 @@ std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& input
     const at::Tensor normed = head_norm(heads, gain, gradients);
     return given.defined() ? turned_each(normed, table) : ops::rotary(normed, table);
   };
-  const ops::Operand mixed = ops::attention(
-      turn(qkv[0], kQueryNorm), turn(qkv[1], kKeyNorm), qkv[2], across().heads(),
-      across().mask(within(given)), across().cp(), kept_.attention);
+  const ops::Operand mixed =
+      ops::attention(turn(qkv[0], kQueryNorm), turn(qkv[1], kKeyNorm), qkv[2], across().heads(),
+                     across().mask(within(given)), across().cp(), kept_.attention);
   const ops::Branching second =
       ops::residual_norm(first.stream,
                          ops::row_linear(mixed, param(kOut), {}, tp(), gradients,

@@ -198,8 +198,8 @@ void keep_features(const config::Job& job, const arch::ModelSpec& spec, const Ra
            job.vlm.features, nodes[node].name, nodes[0].name, count);
   const auto features = std::make_shared<Features>(job, ranks, count);
   for (std::size_t node = 0; node < count; ++node)
-    blocks[node] = std::make_unique<FeaturesBlock>(std::move(blocks[node]), features, node,
-                                                   node + 1 == count);
+    blocks[node] =
+        std::make_unique<FeaturesBlock>(std::move(blocks[node]), features, node, node + 1 == count);
 }
 
 std::vector<std::string> damaged_features(const exec::Model& model) {

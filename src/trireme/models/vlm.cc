@@ -46,7 +46,8 @@ void AnswerHead::count(const at::Tensor& x, const at::Tensor& targets, exec::Cou
   if (rows.numel() == 0) return;  // on every tp rank alike
   const at::Tensor good = right(x.detach().flatten(0, 1).index_select(0, rows),
                                 targets.flatten().index_select(0, rows));
-  const at::Tensor ends = (targets.flatten().index_select(0, rows) == config::kEndToken).to(at::kLong);
+  const at::Tensor ends =
+      (targets.flatten().index_select(0, rows) == config::kEndToken).to(at::kLong);
   const at::Tensor answer = ends.cumsum(0) - ends;  // how many have ended before
   const auto sum = [](const at::Tensor& values) {
     return static_cast<double>(values.sum().item<std::int64_t>());
