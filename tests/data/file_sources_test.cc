@@ -25,6 +25,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+
 const Sets kVit = {"model.family=vit", "data.source=images"};
 
 // Two classes of ten pictures, each of a grey of its own.

@@ -52,9 +52,8 @@ std::vector<Field> vlm_fields() {
           "the place in the sequence.")),
       fixed(boolean(KEY(vlm.pack),
                     "Several samples share a row of model.seq_len tokens, as many as it has room "
-                    "for: attention "
-                    "ends and positions begin anew where a sample begins. run.global_batch and "
-                    "run.micro_batch count rows.")),
+                    "for: attention ends and positions begin anew where a sample begins. "
+                    "run.global_batch and run.micro_batch count rows.")),
       boolean(KEY(vlm.balance),
               "Samples, or rows of several, go to the data-parallel ranks and micro-batches of "
               "their global batch so that all have about the same work by their tiles. The loss "
