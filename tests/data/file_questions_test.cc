@@ -182,5 +182,28 @@ TEST(Questions, ThatAreBadHaveAnotherStandIn) {
                           HasSubstr("04.png: no \"questions\"")));
 }
 
+// Whatever a rank has read before, and by now knows to be bad.
+TEST(Questions, ThatAreBalancedStandWhereEveryRankHasThem) {
+  const harness::ScratchDirectory scratch;
+  write_questions(scratch, 16);
+  for (int i = 0; i < 16; i += 3)
+    scratch.write(fmt::format("{:02}.png", i), media::encode_png(media::Image(64, 20)));
+  const std::string whole = media::encode_jpeg(media::Image(64, 20), 90);
+  std::filesystem::remove(scratch / "06.png");
+  scratch.write("06.jpg", whole.substr(0, whole.size() / 2));
+  scratch.write("07.png", "");
+  const Sets sets = asking({"vlm.balance=true", "run.global_batch=8", "run.micro_batch=1"});
+  const Sources one = open_sources(job_of(scratch.path(), sets), {});
+  const Sources other = open_sources(job_of(scratch.path(), sets), {});
+  for (std::int64_t place = 0; place < 16; ++place) one.train->batch(place, 1);
+  for (std::int64_t place = 31; place >= 16; --place)
+    EXPECT_TRUE(at::equal(one.train->batch(place, 1)[1], other.train->batch(place, 1)[1])) << place;
+  // The micro-batches with most tiles come first.
+  EXPECT_GE(one.train->batch(0, 1)[3].size(0), one.train->batch(7, 1)[3].size(0));
+  config::Job drawn = job_of(scratch.path(), sets);
+  drawn.vlm.balance = false;
+  EXPECT_EQ(open_sources(drawn, {}).train->weight(8, 8), one.train->weight(8, 8));
+}
+
 }  // namespace
 }  // namespace trireme::data

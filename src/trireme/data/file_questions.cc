@@ -9,6 +9,7 @@
 #include "trireme/data/balance.h"
 #include "trireme/data/file_sources.h"
 #include "trireme/data/question_source.h"
+#include "trireme/data/sequence.h"
 
 namespace trireme::data {
 namespace {
@@ -84,23 +85,37 @@ Inputs read_question(const config::Job& job, const media::Samples& samples, std:
   return question_row(job, asked, sample.name);
 }
 
-// Of the longest of the questions.
-Outline outline(const config::Job& job, const media::Samples& samples, std::int64_t number) {
-  const media::SampleInfo info = samples.info(number);
-  const std::string name = samples.name(number);
-  const Document document = document_of(info.json, name);
+std::vector<formats::ImageSize> sizes_of(const Document& document, const media::SampleInfo& info,
+                                         const media::Samples& samples, std::int64_t number) {
+  if (document.images.empty()) return {{.width = info.width, .height = info.height}};
   std::vector<formats::ImageSize> sizes;
-  if (document.images.empty()) sizes.push_back({.width = info.width, .height = info.height});
   for (const std::string& image : document.images) {
     const media::ImageSize size = samples.picture_size(number, image);
     sizes.push_back({.width = size.width, .height = size.height});
   }
-  Outline longest;
-  for (const Pair& pair : document.pairs) {
-    const Outline one = question_outline(job, pair.question, pair.answer, sizes, name);
-    longest = {.tokens = std::max(longest.tokens, one.tokens), .tiles = one.tiles};
-  }
-  return longest;
+  return sizes;
+}
+
+// Of the longest of the questions.
+std::int64_t most_tokens(const config::Job& job, const media::Samples& samples,
+                         std::int64_t number) {
+  const media::SampleInfo info = samples.info(number);
+  const std::string name = samples.name(number);
+  const Document document = document_of(info.json, name);
+  const std::vector<formats::ImageSize> sizes = sizes_of(document, info, samples, number);
+  std::int64_t most = 0;
+  for (const Pair& pair : document.pairs)
+    most = std::max(most, question_outline(job, pair.question, pair.answer, sizes, name).tokens);
+  return most;
+}
+
+std::int64_t tiles(const Tiling& tiling, const media::Samples& samples, std::int64_t number) {
+  const media::SampleInfo info = samples.info(number);
+  std::int64_t sum = 0;
+  for (const formats::ImageSize& size :
+       sizes_of(document_of(info.json, samples.name(number)), info, samples, number))
+    sum += tiling.tiles(size);
+  return sum;
 }
 
 }  // namespace
@@ -115,14 +130,14 @@ FileReader question_reader(const config::Job& job) {
   if (job.vlm.pack)
     reader.packing = {
         .tokens = [job](const media::Samples& samples,
-                        std::int64_t number) { return outline(job, samples, number).tokens; },
+                        std::int64_t number) { return most_tokens(job, samples, number); },
         .room = job.model.seq_len,
         .join =
             [job](const std::vector<Inputs>& samples) { return joined_questions(job, samples); }};
   if (job.vlm.balance)
-    reader.work = [job, tile = question_work(job).tile](const media::Samples& samples,
-                                                        std::int64_t number) {
-      return tile * static_cast<double>(outline(job, samples, number).tiles);
+    reader.work = [tiling = Tiling(job), tile = question_work(job).tile](
+                      const media::Samples& samples, std::int64_t number) {
+      return tile * static_cast<double>(tiles(tiling, samples, number));
     };
   return reader;
 }

@@ -156,10 +156,14 @@ class Files : public Source {
         samples.push_back(*std::move(inputs));
     return reader_.packing->join(samples);
   }
-  // The same on every rank, whichever samples it knows to be bad by now.
+  // The same on every rank, whichever samples it knows to be bad by now: 0 of one that has no header to read.
   double work_of(std::int64_t index) const {
-    const std::int64_t number = number_of(index);
-    return good(number, [&] { return reader_.work(*part_.samples, number); }).value_or(0);
+    try {
+      return reader_.work(*part_.samples, number_of(index));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::kData) throw;
+      return 0;
+    }
   }
 
   media::Part part_;
