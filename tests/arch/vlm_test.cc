@@ -141,10 +141,15 @@ TEST(VlmSpec, RowsOfSeveralSamplesHaveRoomForTheTilesOfAll) {
   const Job one = vlm_job({"model.seq_len=128", "run.micro_batch=2", "run.global_batch=2"});
   Job packed = one;
   packed.vlm.pack = true;
-  EXPECT_EQ(most_tiles(one), 2 * 5);
+  // 16 tokens a tile.
+  for (const Job& job : {one, packed}) {
+    EXPECT_EQ(row_tiles(job), 8);
+    for (const plan::Value& value : describe(job).program.values) {
+      EXPECT_EQ(value.varies, value.name.starts_with("vis")) << value.name;
+      if (value.varies) EXPECT_EQ(value.shape[0], 2 * 8) << value.name;
+    }
+  }
   EXPECT_EQ(expected_tiles(one), 2 * 5);
-  // 16 tokens a tile: eight images, of which each may have four tiles of few tokens beside.
-  EXPECT_EQ(most_tiles(packed), 2 * 8 * 5);
   EXPECT_EQ(expected_tiles(packed), 2 * 8);
   EXPECT_EQ(position_columns(one), 0);
   EXPECT_EQ(position_columns(packed), 1);
@@ -159,7 +164,7 @@ TEST(VlmSpec, RowsOfSeveralSamplesHaveRoomForTheTilesOfAll) {
   EXPECT_EQ(flops(packed, "block.0"), flops(one, "block.0"));
   packed.projector.kind = config::ProjectorKind::kPerceiver;
   packed.projector.queries = 8;
-  EXPECT_EQ(most_tiles(packed), 2 * 16);
+  EXPECT_EQ(row_tiles(packed), 16);
 }
 
 TEST(VlmSpec, AFrozenTowerHasNoBackward) {

@@ -19,35 +19,44 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-std::vector<std::int64_t> drawn_lengths(std::int64_t count, std::int64_t most) {
-  std::vector<std::int64_t> lengths;
-  for (std::int64_t i = 0; i < count; ++i) lengths.push_back(1 + Draws(5, i).below(most));
-  return lengths;
+constexpr Outline kRoom{.tokens = 100, .tiles = 8};
+
+// One to 60 tokens, none to three tiles.
+std::vector<Outline> drawn_samples(std::int64_t count) {
+  std::vector<Outline> samples;
+  for (std::int64_t i = 0; i < count; ++i)
+    samples.push_back({.tokens = 1 + Draws(5, i).below(60), .tiles = Draws(6, i).below(4)});
+  return samples;
 }
 
 TEST(Packing, EverySampleIsInOneRowOnceAndRowsAreNearlyFull) {
-  const std::vector<std::int64_t> lengths = drawn_lengths(1000, 60);
-  const std::vector<PackedRow> rows = pack_rows(lengths, 100, 3);
+  const std::vector<Outline> samples = drawn_samples(1000);
+  const std::vector<PackedRow> rows = pack_rows(samples, kRoom, 3);
   std::multiset<std::int64_t> seen;
   std::int64_t tokens = 0;
   for (const PackedRow& row : rows) {
-    std::int64_t sum = 0;
-    for (const std::int64_t sample : row) sum += lengths[static_cast<std::size_t>(sample)];
-    EXPECT_LE(sum, 100);
+    Outline sum;
+    for (const std::int64_t sample : row) {
+      sum.tokens += samples[static_cast<std::size_t>(sample)].tokens;
+      sum.tiles += samples[static_cast<std::size_t>(sample)].tiles;
+    }
+    EXPECT_LE(sum.tokens, kRoom.tokens);
+    EXPECT_LE(sum.tiles, kRoom.tiles);
     EXPECT_GT(row.size(), 0U);
-    tokens += sum;
+    tokens += sum.tokens;
     seen.insert(row.begin(), row.end());
   }
   EXPECT_EQ(seen.size(), 1000U);
   EXPECT_EQ(std::set(seen.begin(), seen.end()).size(), 1000U);
   EXPECT_GT(static_cast<double>(tokens), 0.95 * 100 * static_cast<double>(rows.size()));
-  EXPECT_EQ(rows, pack_rows(lengths, 100, 3));
-  EXPECT_NE(rows, pack_rows(lengths, 100, 4));
+  EXPECT_EQ(rows, pack_rows(samples, kRoom, 3));
+  EXPECT_NE(rows, pack_rows(samples, kRoom, 4));
 }
 
 TEST(Packing, WhatHasNoLengthOrNoRoomIsLeftOut) {
-  EXPECT_THAT(pack_rows(std::vector<std::int64_t>{}, 10, 1), IsEmpty());
-  EXPECT_THAT(pack_rows(std::vector<std::int64_t>{0, 11, 10}, 10, 1), ElementsAre(ElementsAre(2)));
+  EXPECT_THAT(pack_rows(std::vector<Outline>{}, kRoom, 1), IsEmpty());
+  const std::vector<Outline> samples = {{0, 0}, {101, 1}, {1, 9}, {100, 8}};
+  EXPECT_THAT(pack_rows(samples, kRoom, 1), ElementsAre(ElementsAre(3)));
 }
 
 config::Job vlm_job(const std::vector<std::string>& sets, int world) {

@@ -20,7 +20,7 @@ namespace {
 const TowerNames kTilesTower{.nodes = "vision.", .params = "vision_tower."};
 
 Encoder tiles_tower(const config::Job& job) {
-  Encoder encoder = tower(job.vision, most_tiles(job));
+  Encoder encoder = tower(job.vision, expected_tiles(job));
   encoder.varies = true;
   return encoder;
 }
@@ -49,7 +49,7 @@ plan::ValueId add_projector(Graph& graph, const config::Job& job, plan::ValueId 
         graph.unit({.name = "vision.norm",
                     .params = norm_params(kTilesTower.params + "norm", job.vision.hidden)}));
   units.push_back(graph.unit({.name = "projector", .params = projector_params(job)}));
-  const std::int64_t tiles = most_tiles(job);
+  const std::int64_t tiles = expected_tiles(job);
   const std::vector<std::int64_t> shape = {tiles, config::tile_tokens(job), job.model.hidden};
   return graph.node(
       {.name = "projector", .reads = {x}},
@@ -84,36 +84,20 @@ Embedded add_splice(Graph& graph, const config::Job& job, plan::ValueId tokens,
   return embedded;
 }
 
-// What nodes compute of the tiles that are expected, where the most may be many more.
-void expect_tiles(ModelSpec& spec, const config::Job& job) {
-  const double share =
-      static_cast<double>(expected_tiles(job)) / static_cast<double>(most_tiles(job));
-  for (plan::Node& node : spec.program.nodes) {
-    if (!sees_tiles(node)) continue;
-    node.flops *= share;
-    if (node.backward_flops) *node.backward_flops *= share;
-  }
-}
-
 }  // namespace
 
 bool sees_tiles(const plan::Node& node) {
   return node.name.starts_with(kTilesTower.nodes) || node.name == "projector";
 }
 
-std::int64_t most_tiles(const config::Job& job) {
-  const std::int64_t of_image = 1 + job.vlm.max_tiles;
-  if (!job.vlm.pack) return job.run.micro_batch * of_image;
-  // Of an image without queries one tile has all its tokens, and the others may have few.
-  const std::int64_t whole = job.model.seq_len / config::tile_tokens(job);
-  const std::int64_t of_row = config::keeps_grid(job.projector) ? whole * of_image : whole;
-  return job.run.micro_batch * std::max(of_image, of_row);
+std::int64_t row_tiles(const config::Job& job) {
+  return std::max(1 + job.vlm.max_tiles, job.model.seq_len / config::tile_tokens(job));
 }
 
 std::int64_t expected_tiles(const config::Job& job) {
-  if (!job.vlm.pack) return most_tiles(job);
-  const std::int64_t whole = job.model.seq_len / config::tile_tokens(job);
-  return job.run.micro_batch * std::max<std::int64_t>(1, whole);
+  if (!job.vlm.pack) return job.run.micro_batch * (1 + job.vlm.max_tiles);
+  return job.run.micro_batch *
+         std::max<std::int64_t>(1, job.model.seq_len / config::tile_tokens(job));
 }
 
 std::int64_t position_columns(const config::Job& job) {
@@ -126,7 +110,7 @@ ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& 
   const plan::ValueId text = graph.input("tokens", tokens * 8);
   const plan::ValueId targets = graph.input("targets", tokens * 8);
   const plan::ValueId visual = graph.input("visual", tokens * 8);
-  const plan::ValueId tiles = graph.input("tiles", most_tiles(job) * 3 * side * side * 4);
+  const plan::ValueId tiles = graph.input("tiles", expected_tiles(job) * 3 * side * side * 4);
   const std::int64_t columns = position_columns(job);
   const plan::ValueId positions =
       columns == 0 ? -1 : graph.input("positions", columns * tokens * 8);
@@ -138,7 +122,8 @@ ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& 
   ModelSpec spec = std::move(graph).build();
   spec.metrics = {"exact", "accuracy"};
   spec.sample_tokens = job.model.seq_len;
-  expect_tiles(spec, job);
+  for (plan::Value& value : spec.program.values)
+    if (value.varies) value.shape[0] = job.run.micro_batch * row_tiles(job);
   set_flops_of_nodes(spec, rank);
   return spec;
 }

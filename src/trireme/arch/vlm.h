@@ -8,9 +8,10 @@
 
 namespace trireme::arch {
 
-// Most tiles of a micro-batch, at least one: a micro-batch without an image has a blank one.
-std::int64_t most_tiles(const config::Job& job);
-// As many as work is counted for: these, or where samples share rows what fills the rows with whole tiles.
+// Most tiles of a row: those of one image, or as many as fill it with their tokens.
+std::int64_t row_tiles(const config::Job& job);
+// Tiles of a micro-batch that plans count: of an image a row, or where samples share rows of full ones. At least one: a
+// micro-batch without an image has a blank one.
 std::int64_t expected_tiles(const config::Job& job);
 // Whether a node's work goes with tiles: those of the tower and the projector.
 bool sees_tiles(const plan::Node& node);

@@ -97,15 +97,16 @@ std::vector<formats::ImageSize> sizes_of(const Document& document, const media::
 }
 
 // Of the longest of the questions.
-std::int64_t most_tokens(const config::Job& job, const media::Samples& samples,
-                         std::int64_t number) {
+Outline longest(const config::Job& job, const media::Samples& samples, std::int64_t number) {
   const media::SampleInfo info = samples.info(number);
   const std::string name = samples.name(number);
   const Document document = document_of(info.json, name);
   const std::vector<formats::ImageSize> sizes = sizes_of(document, info, samples, number);
-  std::int64_t most = 0;
-  for (const Pair& pair : document.pairs)
-    most = std::max(most, question_outline(job, pair.question, pair.answer, sizes, name).tokens);
+  Outline most;
+  for (const Pair& pair : document.pairs) {
+    const Outline one = question_outline(job, pair.question, pair.answer, sizes, name);
+    if (one.tokens > most.tokens) most = one;
+  }
   return most;
 }
 
@@ -129,9 +130,9 @@ FileReader question_reader(const config::Job& job) {
       .blank = forget_answer};
   if (job.vlm.pack)
     reader.packing = {
-        .tokens = [job](const media::Samples& samples,
-                        std::int64_t number) { return most_tokens(job, samples, number); },
-        .room = job.model.seq_len,
+        .outline = [job](const media::Samples& samples,
+                         std::int64_t number) { return longest(job, samples, number); },
+        .room = row_room(job),
         .join =
             [job](const std::vector<Inputs>& samples) { return joined_questions(job, samples); }};
   if (job.vlm.balance)

@@ -13,7 +13,6 @@
 #include "trireme/base/error.h"
 #include "trireme/config/made_up.h"
 #include "trireme/data/balance.h"
-#include "trireme/data/packing.h"
 #include "trireme/data/read_ahead.h"
 #include "trireme/data/sample_order.h"
 
@@ -140,13 +139,13 @@ class Files : public Source {
   }
 
   void pack(std::uint64_t seed) {
-    std::vector<std::int64_t> lengths;
+    std::vector<Outline> outlines;
     for (const std::int64_t number : part_.numbers)
-      lengths.push_back(good(number, [&] {
-                          return reader_.packing->tokens(*part_.samples, number);
-                        }).value_or(0));
-    rows_ = pack_rows(lengths, reader_.packing->room, seed);
-    if (rows_.empty() && !lengths.empty()) none_good();
+      outlines.push_back(good(number, [&] {
+                           return reader_.packing->outline(*part_.samples, number);
+                         }).value_or(Outline{}));
+    rows_ = pack_rows(outlines, reader_.packing->room, seed);
+    if (rows_.empty() && !outlines.empty()) none_good();
   }
   Inputs read_row(std::int64_t index, bool training, std::int64_t epoch) const {
     std::vector<Inputs> samples;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "trireme/data/made_up.h"
+#include "trireme/data/packing.h"
 #include "trireme/data/source.h"
 #include "trireme/media/split.h"
 
@@ -25,12 +26,12 @@ struct FileReader {
   std::function<Inputs(const std::vector<Inputs>& samples)> collate{};
   // What the losses of a sample are divided by, together with those of its global batch; 1 where nothing is given.
   std::function<double(const Inputs& sample)> weigh{};
-  // Where given, samples share rows: how many tokens one has at most in any epoch, without decoding it (Error{kData}: it is
-  // bad), how many a row has room for, and several samples as one row, which may be none. A bad sample is left out of
+  // Where given, samples share rows: what one takes of a row at most in any epoch, without decoding it (Error{kData}: it
+  // is bad), what a row has room for, and several samples as one row, which may be none. A bad sample is left out of
   // its row.
   struct Packing {
-    std::function<std::int64_t(const media::Samples& samples, std::int64_t number)> tokens;
-    std::int64_t room = 0;
+    std::function<Outline(const media::Samples& samples, std::int64_t number)> outline;
+    Outline room;
     std::function<Inputs(const std::vector<Inputs>& samples)> join;
   };
   std::optional<Packing> packing{};

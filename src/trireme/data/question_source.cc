@@ -154,8 +154,12 @@ void check_room(const config::Job& job) {
   roomy.model.seq_len = INT64_MAX;
   std::int64_t longest = 0;
   constexpr std::int64_t kTried = 512;  // all shapes, sizes and kinds are among them
-  for (std::int64_t number = 0; number < kTried; ++number)
-    longest = std::max(longest, made_up_outline(roomy, number).tokens);
+  for (std::int64_t number = 0; number < kTried; ++number) {
+    const Outline outline = made_up_outline(roomy, number);
+    longest = std::max(longest, outline.tokens);
+    if (outline.tiles > 1 + job.vlm.max_tiles)
+      longest = std::max(longest, outline.tiles * config::tile_tokens(job));
+  }
   if (longest > job.model.seq_len)
     fail(ErrorKind::kUsage,
          "model.seq_len={}: with {} tokens a tile and up to vlm.max_tiles={} tiles, questions have "
@@ -199,11 +203,11 @@ class PackedQuestions {
  private:
   const PackedRow& at(std::int64_t row) const { return rows_[static_cast<std::size_t>(row)]; }
   void add(std::int64_t first, std::int64_t count) {
-    std::vector<std::int64_t> lengths;
+    std::vector<Outline> outlines;
     for (std::int64_t number = first; number < first + count; ++number)
-      lengths.push_back(made_up_outline(job_, number).tokens);
+      outlines.push_back(made_up_outline(job_, number));
     for (PackedRow& row :
-         pack_rows(lengths, job_.model.seq_len, static_cast<std::uint64_t>(job_.data.seed))) {
+         pack_rows(outlines, row_room(job_), static_cast<std::uint64_t>(job_.data.seed))) {
       for (std::int64_t& sample : row) sample += first;
       rows_.push_back(std::move(row));
     }
@@ -225,15 +229,21 @@ QuestionRow question_row(const config::Job& job, const Asked& asked, const std::
                 asked.images);
 }
 
+Outline row_room(const config::Job& job) {
+  return {.tokens = job.model.seq_len, .tiles = arch::row_tiles(job)};
+}
+
 Outline question_outline(const config::Job& job, const std::string& question,
                          const std::string& answer, std::span<const ImageSize> images,
                          const std::string& what) {
   const Sequence sequence = sequence_of(Tiling(job), question, answer, images, what);
   const Outline outline{.tokens = sequence.size() - 1, .tiles = sequence.tiles()};
-  if (outline.tokens > job.model.seq_len)
+  const Outline room = row_room(job);
+  if (outline.tokens > room.tokens || outline.tiles > room.tiles)
     fail(ErrorKind::kData,
-         "{}: {} tokens of pictures, question and answer, more than model.seq_len={}", what,
-         outline.tokens, job.model.seq_len);
+         "{}: {} tokens of pictures, question and answer and {} tiles; model.seq_len={} has room "
+         "for {} and {}",
+         what, outline.tokens, outline.tiles, job.model.seq_len, room.tokens, room.tiles);
   return outline;
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "trireme/config/job.h"
+#include "trireme/data/packing.h"
 #include "trireme/data/source.h"
 #include "trireme/formats/tiling.h"
 
@@ -25,7 +26,7 @@ struct Asked {
   std::vector<at::Tensor> images;  // float [3, height, width] in [-1, 1]
   std::string question, answer;
 };
-// Throws Error{kData} beginning with `what` for another number of marks and where model.seq_len has no room for it.
+// Throws Error{kData} beginning with `what` for another number of marks and where a row has no room for it.
 QuestionRow question_row(const config::Job& job, const Asked& asked, const std::string& what);
 // Several of them one after the other, whose positions begin anew with each; none of them: an empty row.
 QuestionRow joined_questions(const config::Job& job, const std::vector<QuestionRow>& questions);
@@ -37,12 +38,9 @@ double answered_tokens(const QuestionRow& row);
 // Takes all loss from it.
 void forget_answer(QuestionRow& row);
 
-// How long a sample is, before there are pixels.
-struct Outline {
-  std::int64_t tokens = 0;  // that model.seq_len needs room for
-  std::int64_t tiles = 0;
-};
-// Throws as question_row().
+// What a row has room for.
+Outline row_room(const config::Job& job);
+// What a sample takes of it, before there are pixels. Throws as question_row().
 Outline question_outline(const config::Job& job, const std::string& question,
                          const std::string& answer, std::span<const formats::ImageSize> images,
                          const std::string& what);

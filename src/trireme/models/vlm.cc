@@ -73,7 +73,7 @@ at::Tensor AnswerHead::right(const at::Tensor& x, const at::Tensor& targets) con
 Blocks vlm_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks) {
   const config::Vision& vision = job.vision;
   const config::Model& model = job.model;
-  const arch::Encoder encoder = arch::tower(vision, arch::most_tiles(job));
+  const arch::Encoder encoder = arch::tower(vision, arch::expected_tiles(job));
   const EncoderBlock::Look look = tower_look(vision, job.precision.compute, ranks->device());
   const ops::RotaryTable rotary =
       ops::rotary_table(model.seq_len, model.hidden / model.heads, model.rope_theta,
