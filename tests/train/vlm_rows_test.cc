@@ -7,6 +7,7 @@
 
 #include "tests/harness/scratch_directory.h"
 #include "tests/harness/small_jobs.h"
+#include "tests/harness/watched_runs.h"
 #include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
@@ -190,6 +191,52 @@ TEST(KeptFeatures, OfATowerThatIsCutAreRefused) {
     EXPECT_THAT(error.what(), HasSubstr("vision.block.1"));
     EXPECT_THAT(error.what(), HasSubstr("parallel.stages"));
   }
+}
+
+// The whole of train::train() on threads; `resume` may be empty.
+void train_on(int ranks, const config::Job& job, const Path& out, const Path& resume,
+              harness::Watch& watch) {
+  const TrainSetup setup{.job = config::resolve(job, ranks, {}),
+                         .dataset = {},
+                         .out = out,
+                         .resume = resume,
+                         .build_id = "test"};
+  std::filesystem::create_directories(out);
+  comm::run_local_ranks(ranks, 120, [&](comm::World& world) {
+    Callbacks callbacks;
+    if (world.rank() == 0) callbacks.push_back(std::make_unique<harness::Watching>(watch));
+    train(setup, world, callbacks);
+  });
+}
+
+TEST(KeptFeatures, ThatAreDamagedAreToldWithTheirFile) {
+  const harness::ScratchDirectory features, runs;
+  const config::Job job = rows_job(kept_in(features) + Sets{"run.steps=2"});
+  harness::Watch first, second;
+  train_on(1, job, runs / "first", {}, first);
+  EXPECT_TRUE(first.faults.empty());
+  const std::vector<Path> kept = entries(features);
+  for (const Path& file : kept) std::filesystem::resize_file(file, 50);
+  train_on(1, job, runs / "second", {}, second);
+  EXPECT_EQ(first.losses, second.losses);
+  ASSERT_FALSE(second.faults.empty());
+  for (const formats::Event& fault : second.faults) {
+    EXPECT_EQ(fault.kind, "damaged feature");
+    EXPECT_EQ(fault.action, "computed again");
+    EXPECT_THAT(fault.cause, HasSubstr(features.path().string()));
+  }
+}
+
+TEST(PackedRows, AResumedRunGoesOnUnderAnotherLayout) {
+  const harness::ScratchDirectory runs;
+  const Sets sets = {"vlm.pack=true", "vlm.balance=true", "run.steps=4", "checkpoint.every=2"};
+  harness::Watch whole, resumed;
+  train_on(1, rows_job(sets), runs / "whole", {}, whole);
+  train_on(4, rows_job(sets + Sets{"parallel.dp_shard=4", "parallel.zero=3"}), runs / "resumed",
+           runs / "whole/checkpoints/step-2", resumed);
+  EXPECT_EQ(resumed.losses.size(), 2U);
+  for (const auto& [step, loss] : resumed.losses)
+    EXPECT_NEAR(loss, whole.losses.at(step), 1e-12 * loss) << step;
 }
 
 }  // namespace
