@@ -3,17 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <fstream>
 
 #include "tests/harness/scratch_directory.h"
 #include "tests/harness/small_jobs.h"
 #include "tests/harness/watched_runs.h"
-#include "trireme/arch/layout.h"
+#include "tests/train/vlm_jobs.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
 #include "trireme/data/question_source.h"
-#include "trireme/data/questions.h"
 #include "trireme/formats/feature_store.h"
 #include "trireme/train/job_session.h"
 
@@ -25,35 +23,17 @@ using harness::Sets;
 using harness::operator+;
 using ::testing::HasSubstr;
 
-config::Job rows_job(const Sets& sets) {
-  config::Job job;
-  for (const char* set :
-       {"model.family=vlm", "data.source=scenes", "data.samples=64", "precision.compute=fp64",
-        "vision.hidden=24", "vision.heads=2", "vision.layers=2", "vision.patch=16",
-        "model.hidden=32", "model.heads=4", "model.kv_heads=2", "model.layers=2", "model.ffn=48",
-        "model.seq_len=96", "model.vocab=260", "vlm.layer=-1", "run.global_batch=8",
-        "run.micro_batch=1", "parallel.dp_shard=1"})
-    config::apply_set(job, set);
-  for (const std::string& set : sets) config::apply_set(job, set);
-  return job;
-}
-
-const std::vector<NamedLayout> kLayouts = {
-    {"dp 4", {"parallel.dp_shard=4"}},
-    {"ZeRO-3", {"parallel.dp_shard=4", "parallel.zero=3"}},
-    {"tp 2", {"parallel.tp=2"}},
-    {"pp 2", {"parallel.pp=2"}},
-    {"pp 2, dp 2", {"parallel.pp=2", "parallel.dp_shard=2"}}};
+config::Job rows_job(const Sets& sets) { return small_vlm(Sets{"model.seq_len=96"} + sets); }
 
 void expect_parity(const Sets& sets, const std::vector<NamedLayout>& layouts) {
   harness::expect_parity([&](const Sets& layout) { return rows_job(sets + layout); }, layouts);
 }
 
 TEST(PackedRows, TrainTheSameModelUnderEveryLayout) {
-  expect_parity({"vlm.pack=true", "vlm.mrope=2,1,1", "vlm.qk_norm=true"}, kLayouts);
+  expect_parity({"vlm.pack=true", "vlm.mrope=2,1,1", "vlm.qk_norm=true"}, kVlmLayouts);
   expect_parity({"vlm.pack=true", "projector.kind=perceiver", "projector.queries=3",
                  "projector.layers=1", "projector.heads=1", "run.micro_batch=2"},
-                {kLayouts[1], kLayouts[4]});
+                {kVlmLayouts[1], kVlmLayouts[5]});
 }
 
 // Loss and gradient norm of some steps on a global batch that `load` gives, of one rank.
@@ -98,7 +78,7 @@ TEST(PackedRows, AreTheirSamplesOneByOne) {
 TEST(BalancedBatches, TrainTheSameModelAsTheyWereDrawn) {
   for (const Sets& sets : {Sets{}, Sets{"vlm.pack=true", "model.frozen=vision.*"}}) {
     const harness::JobTrace drawn = harness::run_job(rows_job(sets), 2);
-    for (const NamedLayout& layout : kLayouts) {
+    for (const NamedLayout& layout : kVlmLayouts) {
       const harness::JobTrace balanced =
           harness::run_job(rows_job(sets + layout.sets + Sets{"vlm.balance=true"}), 2);
       EXPECT_LT(harness::distance(drawn, balanced), 1e-12) << layout.name;
@@ -132,7 +112,7 @@ TEST(KeptFeatures, GiveTheSameBitsWhetherTheyAreComputedOrRead) {
 }
 
 TEST(KeptFeatures, GiveTheSameBitsUnderEveryLayout) {
-  for (NamedLayout layout : kLayouts) {
+  for (NamedLayout layout : kVlmLayouts) {
     if (layout.sets[0] == "parallel.pp=2")  // the whole tower in the first stage
       layout.sets.push_back("parallel.stages=4,4");
     for (const Sets& rows : {Sets{}, Sets{"vlm.pack=true", "run.micro_batch=2"}}) {
