@@ -34,6 +34,7 @@ config::Job alone(const std::string& yaml, const std::string& what) {
   job.run.global_batch = job.run.micro_batch = 1;
   job.run.find_micro_batch = false;
   job.run.memory_limit = {};
+  job.vlm.features.clear();
   return config::resolve(job, 1, {.vocab = job.model.vocab});
 }
 

@@ -12,11 +12,11 @@ namespace {
 
 using config::Job;
 
-Job vlm_job(const std::vector<std::string>& sets) {
+Job vlm_job(const std::vector<std::string>& sets, int ranks = 1) {
   Job job;
   for (const char* set : {"model.family=vlm", "data.source=scenes"}) config::apply_set(job, set);
   for (const std::string& set : sets) config::apply_set(job, set);
-  return config::resolve(job, 1, {});
+  return config::resolve(job, ranks, {});
 }
 
 // Of units whose names begin so.
@@ -119,6 +119,55 @@ TEST(VlmSpec, TheTinyModelHasTheParametersOfItsTable) {
   EXPECT_EQ(counted(spec, "projector"), 61'824);
   EXPECT_EQ(decoder(spec), 2'558'400);
   EXPECT_EQ(counted(spec, "newline"), 192);
+}
+
+// Decoder blocks in the first of two stages.
+int blocks_with_the_tower(std::vector<std::string> sets) {
+  sets.insert(sets.end(), {"parallel.pp=2", "model.layers=12", "model.hidden=128"});
+  int blocks = 0;
+  for (const plan::Node& node : describe(vlm_job(sets, 2)).program.nodes)
+    blocks += node.stage == 0 && node.name.starts_with("block.");
+  return blocks;
+}
+
+TEST(VlmSpec, StagesAreCutByWhatTowerAndDecoderCost) {
+  const int trained = blocks_with_the_tower({}),
+            frozen = blocks_with_the_tower({"model.frozen=vision.*"});
+  EXPECT_LT(trained, frozen);
+  EXPECT_LT(frozen, blocks_with_the_tower({"model.frozen=vision.*", "vlm.max_tiles=0"}));
+}
+
+TEST(VlmSpec, RowsOfSeveralSamplesHaveRoomForTheTilesOfAll) {
+  const Job one = vlm_job({"model.seq_len=128", "run.micro_batch=2", "run.global_batch=2"});
+  Job packed = one;
+  packed.vlm.pack = true;
+  // 16 tokens a tile.
+  for (const Job& job : {one, packed}) {
+    EXPECT_EQ(row_tiles(job), 8);
+    for (const plan::Value& value : describe(job).program.values) {
+      const bool of_tiles = value.name.starts_with("vision.") || value.name == "visual_tokens";
+      EXPECT_EQ(value.varies, of_tiles) << value.name;
+      if (of_tiles) {
+        EXPECT_EQ(value.shape[0], 2 * 8) << value.name;
+      }
+    }
+  }
+  EXPECT_EQ(expected_tiles(one), 2 * 5);
+  EXPECT_EQ(expected_tiles(packed), 2 * 8);
+  EXPECT_EQ(position_columns(one), 0);
+  EXPECT_EQ(position_columns(packed), 1);
+  packed.vlm.mrope = "4,2,2";
+  EXPECT_EQ(position_columns(packed), 4);
+  const auto flops = [](const Job& job, std::string_view name) {
+    for (const plan::Node& node : describe(job).program.nodes)
+      if (node.name == name) return node.flops;
+    return 0.0;
+  };
+  EXPECT_DOUBLE_EQ(flops(packed, "vision.block.0"), 16.0 / 10 * flops(one, "vision.block.0"));
+  EXPECT_EQ(flops(packed, "block.0"), flops(one, "block.0"));
+  packed.projector.kind = config::ProjectorKind::kPerceiver;
+  packed.projector.queries = 8;
+  EXPECT_EQ(row_tiles(packed), 16);
 }
 
 TEST(VlmSpec, AFrozenTowerHasNoBackward) {

@@ -58,6 +58,36 @@ TEST(Vlm, WhatDoesNotFitIsRefused) {
               HasSubstr("parallel.cp=2"));
 }
 
+TEST(Vlm, FeaturesAreKeptOfAFrozenTowerAlone) {
+  EXPECT_THAT(vlm_refusal({"vlm.features=somewhere"}), HasSubstr("model.frozen=vision.*"));
+  EXPECT_THAT(vlm_refusal({"vlm.features=somewhere", "model.frozen=vision.embed,vision.block.0"}),
+              HasSubstr("vision.block.1 trains"));
+  EXPECT_EQ(vlm_resolved({"vlm.features=somewhere", "model.frozen=vision.*"}).vlm.features,
+            "somewhere");
+  // Blocks behind the one that is read are no part of the model.
+  EXPECT_EQ(
+      vlm_resolved({"vlm.features=x", "vlm.layer=0", "model.frozen=vision.embed,vision.block.0"})
+          .vlm.features,
+      "x");
+}
+
+TEST(Vlm, RowsAndTheirPlacesAreOfFamilyVlmAlone) {
+  EXPECT_TRUE(vlm_resolved({"vlm.pack=true"}).vlm.pack);
+  for (const char* set : {"vlm.pack=true", "vlm.balance=true", "vlm.features=x"})
+    EXPECT_THAT(usage_error_of([&] {
+                  Job job;
+                  apply_set(job, "model.family=gpt");
+                  apply_set(job, set);
+                  resolve(job, 1, {.vocab = 256});
+                }),
+                HasSubstr("no use for it"))
+        << set;
+  Job saved = vlm_resolved({}), now = vlm_resolved({"vlm.balance=true"});
+  check_resumable(saved, now);
+  now.vlm.pack = true;
+  EXPECT_THAT(usage_error_of([&] { check_resumable(saved, now); }), HasSubstr("vlm.pack"));
+}
+
 TEST(Mrope, SectionsShareOutAHeadsFrequencies) {
   EXPECT_THAT(axes(parse_mrope("2,1,1")), ElementsAre(0, 0, 1, 2));
   EXPECT_THAT(axes(parse_mrope("3,2,1 interleaved")), ElementsAre(0, 1, 2, 0, 1, 0));

@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "tests/data/user_files.h"
 #include "tests/harness/needs.h"
 #include "tests/harness/scratch_directory.h"
 #include "trireme/base/error.h"
@@ -24,26 +25,8 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Sets = std::vector<std::string>;
-
-config::Job job_of(const Path& path, const Sets& sets) {
-  config::Job job;
-  for (const char* set : {"run.global_batch=4", "run.micro_batch=4", "data.validation=0.25",
-                          "vision.image=16", "vision.patch=8"})
-    config::apply_set(job, set);
-  for (const std::string& set : sets) config::apply_set(job, set);
-  job.data.path = path.string();
-  return config::resolve(job, 1, {.vocab = 256, .classes = 2});
-}
 
 const Sets kVit = {"model.family=vit", "data.source=images"};
-
-// One colour all over, which no crop and no flip changes.
-std::string plain_png(int grey) {
-  media::Image image(24, 20);
-  std::ranges::fill(image.rgb, static_cast<std::uint8_t>(grey));
-  return media::encode_png(image);
-}
 
 // Two classes of ten pictures, each of a grey of its own.
 void write_classes(const harness::ScratchDirectory& scratch) {
@@ -248,36 +231,6 @@ TEST(Trajectories, BringStatesAndWhatLedFromOneToTheNext) {
                   .item<double>(),
               1e-6);
   EXPECT_GT(batch[1].abs().max().item<double>(), 1e-3);
-}
-
-TEST(Questions, AreMergedAsMadeUpOnesAre) {
-  const harness::ScratchDirectory scratch;
-  synth::make_vlm({.common = {.out = scratch / "scenes", .count = 8, .validation = 3},
-                   .min_size = 20,
-                   .max_size = 40});
-  const config::Job job =
-      job_of(scratch / "scenes", {"model.family=vlm", "data.source=pairs", "model.seq_len=200"});
-  const Sources sources = open_sources(job, {});
-  EXPECT_EQ(sources.train->samples(), 8);
-  const std::vector<at::Tensor> all = sources.train->batch(0, 4);
-  ASSERT_EQ(all[0].sizes(), (at::IntArrayRef{4, 200}));
-  EXPECT_EQ(sources.train->weight(0, 4), (all[1] != -100).sum().item<double>());
-  EXPECT_EQ(open_sources(job, {}).train->weight(0, 4), sources.train->weight(0, 4));
-  std::int64_t tile = 0;
-  for (std::int64_t i = 0; i < 4; ++i) {
-    const std::vector<at::Tensor> one = sources.train->batch(i, 1);
-    EXPECT_TRUE(at::equal(all[0][i], one[0][0]));
-    EXPECT_TRUE(at::equal(all[1][i], one[1][0]));
-    const std::int64_t tiles = one[3].size(0), tokens = 4;
-    EXPECT_EQ(all[2][i].max().item<std::int64_t>(),
-              one[2][0].max().item<std::int64_t>() + tile * tokens);
-    EXPECT_TRUE(at::equal(all[3].narrow(0, tile, tiles), one[3]));
-    tile += tiles;
-  }
-  EXPECT_EQ(all[3].size(0), tile);
-  // One held-out sample is there to fill the batch.
-  EXPECT_EQ((sources.held_out->batch(3, 1)[1] != -100).sum().item<std::int64_t>(), 0);
-  EXPECT_EQ(sources.held_out->weight(3, 1), 0);
 }
 
 // Counts how often it is asked.

@@ -43,15 +43,19 @@ std::string text_of(const at::Tensor& ids) {
 
 TEST(Questions, AreAFunctionOfTheirNumberWithManyShapesAndSomeWithoutImage) {
   std::set<std::pair<std::int64_t, std::int64_t>> shapes;
-  int without = 0;
+  int without = 0, apart = 0;
   for (std::int64_t number = 0; number < 400; ++number) {
     const Question asked = question(3, number);
     EXPECT_EQ(asked.question, question(3, number).question);
-    EXPECT_EQ(asked.colours.size(), static_cast<std::size_t>(asked.columns * asked.rows));
-    if (asked.has_image()) shapes.insert({asked.columns, asked.rows});
+    EXPECT_EQ(asked.colours.size(),
+              static_cast<std::size_t>(asked.columns * asked.rows * asked.images()));
+    apart += asked.apart;
+    if (asked.has_image() && !asked.apart) shapes.insert({asked.columns, asked.rows});
     without += !asked.has_image();
   }
   EXPECT_EQ(shapes.size(), 6u);
+  EXPECT_GT(apart, 20);
+  EXPECT_LT(apart, 100);
   EXPECT_GT(without, 20);
   EXPECT_LT(without, 100);
 }
@@ -62,10 +66,12 @@ TEST(Questions, TheAnswerIsWhatTheImageShows) {
     const Question asked = question(1, number);
     if (asked.question != "code?") continue;
     ++codes;
-    const at::Tensor image = draw(asked, 32, 1, number);
-    const std::int64_t block = image.size(2) / asked.columns;
+    const std::vector<at::Tensor> images = draw(asked, 32, 1, number);
+    ASSERT_EQ(std::ssize(images), asked.images());
+    const std::int64_t block = images[0].size(2) / asked.columns;
     for (std::size_t i = 0; i < asked.answer.size(); ++i) {
-      const auto row = static_cast<std::int64_t>(i) / asked.columns;
+      const at::Tensor& image = images[asked.apart ? i : 0];
+      const auto row = asked.apart ? 0 : static_cast<std::int64_t>(i) / asked.columns;
       const auto column = static_cast<std::int64_t>(i) % asked.columns;
       const auto shines = [&](int channel) {
         return image[channel][row * block + block / 2][column * block + block / 2].item<float>() >
@@ -90,7 +96,8 @@ TEST(QuestionSource, TargetsAreTheAnswerAndItsEnd) {
   for (std::int64_t sample = 0; sample < 12; ++sample) {
     const Question asked = question(job.data.seed, sample);
     const at::Tensor targets = batch[1][sample];
-    EXPECT_EQ(text_of(batch[0][sample]), asked.before + asked.question + asked.answer);
+    EXPECT_EQ(text_of(batch[0][sample]),
+              asked.before + (asked.apart ? " and " : "") + asked.question + asked.answer);
     EXPECT_EQ(text_of(targets.clamp_min(0)), asked.answer);
     EXPECT_EQ((targets == config::kEndToken).sum().item<std::int64_t>(), 1);
     tokens += static_cast<double>(asked.answer.size()) + 1;
@@ -112,6 +119,7 @@ TEST(QuestionSource, EveryRowOfAnImageEndsWithANewlineAndNoRowStandsTwice) {
   std::set<std::pair<std::int64_t, std::int64_t>> grids;
   for (std::int64_t number = 0; number < 40; ++number) {
     const Question asked = question(job.data.seed, number);
+    if (asked.apart) continue;
     const std::vector<at::Tensor> batch = questions_batch(job, std::vector{number});
     const at::Tensor visual = batch[2][0];
     std::set<std::int64_t> rows;
@@ -188,9 +196,9 @@ TEST(QuestionSource, APromptIsTheBeginningOfItsSample) {
   int compared = 0;
   for (std::int64_t number = 0; number < 12; ++number) {
     const Question asked = question(job.data.seed, number);
-    if (!asked.before.empty()) continue;
+    if (!asked.before.empty() || asked.apart) continue;
     const at::Tensor image =
-        asked.has_image() ? draw(asked, 32, job.data.seed, number) : at::Tensor();
+        asked.has_image() ? draw(asked, 32, job.data.seed, number)[0] : at::Tensor();
     const std::vector<at::Tensor> sample = questions_batch(job, std::vector{number});
     const std::vector<at::Tensor> prompt =
         prompt_batch(job, image, asked.question, {asked.answer[0]});
@@ -204,6 +212,129 @@ TEST(QuestionSource, APromptIsTheBeginningOfItsSample) {
     ++compared;
   }
   EXPECT_GT(compared, 3);
+}
+
+// The first question of two images.
+std::int64_t apart_number(const config::Job& job) {
+  std::int64_t number = 0;
+  while (!question(job.data.seed, number).apart) ++number;
+  return number;
+}
+
+TEST(QuestionSource, TwoImagesStandWhereTheTextHasThem) {
+  const config::Job job = job_of({"vlm.mrope=4,2,2"});
+  const std::int64_t number = apart_number(job);
+  const Question asked = question(job.data.seed, number);
+  const std::vector<at::Tensor> batch = questions_batch(job, std::vector{number});
+  ASSERT_EQ(batch[3].size(0), 2 * 3);  // each whole and in a grid of two
+  const std::int64_t begin = std::ssize(asked.before), image = 16 + 4 * 5;
+  const at::Tensor visual = batch[2][0], ids = batch[0][0];
+  const auto row = [&](std::int64_t i) { return visual[i].item<std::int64_t>(); };
+  EXPECT_EQ(row(begin), 0);
+  EXPECT_GE(row(begin + 16), 16);
+  EXPECT_EQ(row(begin + image), -1);
+  EXPECT_EQ(ids[begin + image + 1].item<std::int64_t>(), 'a');
+  EXPECT_EQ(row(begin + image + 5), 48);
+  // The second image's time is behind the text behind the first.
+  const at::Tensor times = batch[4][0].select(1, 0);
+  EXPECT_EQ(times[begin + image + 5].item<std::int64_t>(), begin + 4 + 5 + 5);
+  EXPECT_EQ(times[begin + image + 5 + image].item<std::int64_t>(), begin + 2 * 9 + 5);
+  const std::vector<at::Tensor> images = draw(asked, 32, job.data.seed, number);
+  EXPECT_EQ(images.size(), 2U);
+  EXPECT_FALSE(at::equal(batch[3][0], batch[3][3]));
+}
+
+TEST(QuestionSource, MarksMustBeAsManyAsPictures) {
+  const config::Job job = job_of({});
+  const at::Tensor image = torch::zeros({3, 8, 8});
+  const Asked two{.images = {image, image}, .question = "<image>?", .answer = "a"};
+  try {
+    question_row(job, two, "the sample");
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kData);
+    EXPECT_EQ(std::string(error.what()),
+              "the sample: <image> in its question 1 times, for 2 pictures");
+  }
+  // Without marks they stand before the text.
+  const QuestionRow row = question_row(job, {two.images, "?", "a"}, "the sample");
+  EXPECT_EQ(row[2][0].item<std::int64_t>(), 0);
+  EXPECT_EQ(row[0][row[0].size(0) - 2].item<std::int64_t>(), '?');
+}
+
+TEST(PackedQuestions, EachSampleIsSeenOnceAnEpochWithPositionsOfItsOwn) {
+  const config::Job job = job_of({"vlm.pack=true", "model.seq_len=200", "vlm.mrope=4,2,2"});
+  const config::Job alone = job_of({"model.seq_len=200", "vlm.mrope=4,2,2"});
+  const Sources sources = open_questions(job);
+  const std::int64_t rows = sources.train->samples();
+  EXPECT_LT(rows, 40);
+  const std::vector<at::Tensor> epoch = sources.train->batch(0, rows);
+  ASSERT_EQ(epoch[4].sizes(), at::IntArrayRef({rows, 200, 4}));
+  std::multiset<std::string> seen, wanted;
+  double weight = 0;
+  std::int64_t tile = 0;
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const at::Tensor places = epoch[4][row], begins = (places.select(1, 3) == 0).nonzero();
+    // What stands behind the last sample begins one more; nothing of it has loss.
+    for (std::int64_t i = 0; i < begins.size(0); ++i) {
+      const auto from = begins[i].item<std::int64_t>();
+      const auto to = i + 1 < begins.size(0) ? begins[i + 1].item<std::int64_t>() : 200;
+      if ((epoch[1][row].slice(0, from, to) >= 0).sum().item<std::int64_t>() == 0) continue;
+      // Without what numbers the batch's tiles it says which sample it is.
+      std::string text;
+      for (const std::size_t input : {0, 1, 4}) {
+        const at::Tensor values = epoch[input][row].slice(0, from, to).contiguous();
+        text.append(
+            reinterpret_cast<const char*>(
+                input == 4 ? values.narrow(1, 0, 3).contiguous().data_ptr() : values.data_ptr()),
+            static_cast<std::size_t>(8 * (to - from) * (input == 4 ? 3 : 1)));
+      }
+      seen.insert(text);
+    }
+    const at::Tensor visual = epoch[2][row];
+    const auto largest = visual.max().item<std::int64_t>();
+    if (largest >= 0) {
+      EXPECT_EQ(visual.masked_select(visual >= 0).min().item<std::int64_t>(), 16 * tile);
+      tile = largest / 16 + 1;
+    }
+    weight += sources.train->weight(row, 1);
+  }
+  EXPECT_EQ(epoch[3].size(0), tile);
+  EXPECT_EQ(weight, (epoch[1] >= 0).sum().item<double>());
+  for (std::int64_t number = 0; number < 64; ++number) {
+    const std::vector<at::Tensor> one = questions_batch(alone, std::vector{number});
+    const auto to = (one[1][0] >= 0).nonzero().max().item<std::int64_t>() + 1;
+    std::string text;
+    for (const std::size_t input : {0, 1, 4}) {
+      const at::Tensor values = one[input][0].slice(0, 0, to).contiguous();
+      text.append(reinterpret_cast<const char*>(values.data_ptr()),
+                  static_cast<std::size_t>(values.nbytes()));
+    }
+    wanted.insert(text);
+  }
+  EXPECT_EQ(seen, wanted);
+}
+
+TEST(PackedQuestions, HeldOutRowsFillTheirLastBatchWithEmptyOnes) {
+  const config::Job job = job_of({"vlm.pack=true", "model.seq_len=200", "data.validation=0.2"});
+  const Sources sources = open_questions(job);
+  const std::int64_t rows = sources.held_out->samples();
+  EXPECT_EQ(rows % job.run.global_batch, 0);
+  const std::vector<at::Tensor> all = sources.held_out->batch(0, rows);
+  EXPECT_EQ((all[1] == config::kEndToken).sum().item<std::int64_t>(), 16);
+  EXPECT_EQ(sources.held_out->weight(0, rows), (all[1] >= 0).sum().item<double>());
+  EXPECT_EQ(all[4].sizes(), at::IntArrayRef({rows, 200}));
+}
+
+TEST(BalancedQuestions, AreTheSameSamplesInEveryGlobalBatch) {
+  const config::Job plain = job_of({"data.samples=256", "run.global_batch=32"});
+  config::Job balanced = plain;
+  balanced.vlm.balance = true;
+  const Sources a = open_questions(plain), b = open_questions(balanced);
+  const at::Tensor first = a.train->batch(32, 32)[0], moved = b.train->batch(32, 32)[0];
+  EXPECT_FALSE(at::equal(first, moved));
+  EXPECT_TRUE(at::equal(std::get<0>(first.sum(1).sort()), std::get<0>(moved.sum(1).sort())));
+  EXPECT_EQ(a.train->weight(32, 32), b.train->weight(32, 32));
 }
 
 TEST(QuestionSource, ATooShortSequenceIsRefused) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/harness/small_jobs.h"
+#include "tests/train/vlm_jobs.h"
 #include "trireme/config/resolve.h"
 #include "trireme/data/questions.h"
 
@@ -15,36 +16,15 @@ using harness::operator+;
 constexpr int kSteps = 2;
 constexpr double kTight = 1e-12;
 
-config::Job job_of(const std::vector<std::string>& sets) {
-  config::Job job;
-  for (const char* set :
-       {"model.family=vlm", "data.source=scenes", "data.samples=64", "precision.compute=fp64",
-        "vision.hidden=24", "vision.heads=2", "vision.layers=2", "vision.patch=16",
-        "model.hidden=32", "model.heads=4", "model.kv_heads=2", "model.layers=2", "model.ffn=48",
-        "model.seq_len=48", "model.vocab=260", "vlm.layer=-1", "run.global_batch=8",
-        "run.micro_batch=1", "parallel.dp_shard=1"})
-    config::apply_set(job, set);
-  for (const std::string& set : sets) config::apply_set(job, set);
-  return job;
-}
-
-const std::vector<NamedLayout> kLayouts = {
-    {"dp 4", {"parallel.dp_shard=4"}},
-    {"ZeRO-3", {"parallel.dp_shard=4", "parallel.zero=3"}},
-    {"tp 2", {"parallel.tp=2"}},
-    {"pp 2", {"parallel.pp=2"}},
-    {"tp 2, dp 2", {"parallel.tp=2", "parallel.dp_shard=2"}},
-    {"pp 2, dp 2", {"parallel.pp=2", "parallel.dp_shard=2"}}};
-
 void expect_parity(const Sets& sets, const std::vector<NamedLayout>& layouts) {
   const harness::JobTrace one =
-      harness::expect_parity([&](const Sets& layout) { return job_of(sets + layout); }, layouts);
+      harness::expect_parity([&](const Sets& layout) { return small_vlm(sets + layout); }, layouts);
   EXPECT_NEAR(one.losses[0], std::log(260.0), 0.3);
 }
 
 TEST(VlmParity, EveryLayoutTrainsTheSameModel) {
   // One sample in eight has no image: among 16 micro-batches of one sample some have none.
-  expect_parity({"vlm.qk_norm=true", "vlm.mrope=2,1,1"}, kLayouts);
+  expect_parity({"vlm.qk_norm=true", "vlm.mrope=2,1,1"}, kVlmLayouts);
 }
 
 TEST(VlmParity, ComputingAgainChangesNothing) {
@@ -53,16 +33,16 @@ TEST(VlmParity, ComputingAgainChangesNothing) {
 }
 
 TEST(VlmParity, AFrozenTowerTrainsTheSameModel) {
-  expect_parity({"model.frozen=vision.*"}, {kLayouts[1], kLayouts[4], kLayouts[5]});
+  expect_parity({"model.frozen=vision.*"}, {kVlmLayouts[1], kVlmLayouts[4], kVlmLayouts[5]});
 }
 
 TEST(VlmParity, QueriesTrainTheSameModel) {
   expect_parity({"projector.kind=perceiver", "projector.queries=3", "projector.layers=2",
                  "projector.heads=1", "vlm.layer=0", "model.tied=true"},
-                {kLayouts[1], kLayouts[4]});
+                {kVlmLayouts[1], kVlmLayouts[4]});
   expect_parity({"projector.kind=qformer", "projector.queries=3", "projector.layers=2",
                  "projector.heads=2", "vision.pooling=class"},
-                {kLayouts[4], kLayouts[5]});
+                {kVlmLayouts[4], kVlmLayouts[5]});
 }
 
 // Seeds whose first samples are without images.
@@ -78,8 +58,8 @@ TEST(VlmParity, BatchesWithoutAnyImageLeaveTheTowerAlone) {
   // Two samples an epoch, both without image: every micro-batch of every rank has a blank tile.
   const std::string seed = "data.seed=" + std::to_string(imageless_seed(2));
   const std::vector<std::string> sets = {seed, "data.samples=2", "optim.weight_decay=0"};
-  expect_parity(sets, {kLayouts[1], kLayouts[2], kLayouts[5]});
-  config::Job longer = job_of(sets);
+  expect_parity(sets, {kVlmLayouts[1], kVlmLayouts[2], kVlmLayouts[5]});
+  config::Job longer = small_vlm(sets);
   const harness::JobTrace before = harness::run_job(longer, 1), after = harness::run_job(longer, 3);
   int compared = 0, moved = 0;
   for (const auto& [name, values] : before.states) {
@@ -97,15 +77,15 @@ TEST(VlmParity, BatchesWithoutAnyImageLeaveTheTowerAlone) {
 
 TEST(VlmParity, AMicroBatchIsItsSamplesOneByOne) {
   // Packed side by side, with tiles of both in one batch of the tower.
-  const harness::JobTrace single = harness::run_job(job_of({}), kSteps);
-  const harness::JobTrace four = harness::run_job(job_of({"run.micro_batch=4"}), kSteps);
+  const harness::JobTrace single = harness::run_job(small_vlm({}), kSteps);
+  const harness::JobTrace four = harness::run_job(small_vlm({"run.micro_batch=4"}), kSteps);
   EXPECT_LT(harness::distance(single, four), kTight);
 }
 
 TEST(VlmPrecision, TrainsInNarrowTypes) {
-  const double exact = harness::run_job(job_of({}), kSteps).losses.back();
+  const double exact = harness::run_job(small_vlm({}), kSteps).losses.back();
   for (const char* type : {"precision.compute=fp32", "precision.compute=bf16"})
-    EXPECT_NEAR(harness::run_job(job_of({type}), kSteps).losses.back(), exact, 0.05) << type;
+    EXPECT_NEAR(harness::run_job(small_vlm({type}), kSteps).losses.back(), exact, 0.05) << type;
 }
 
 // No sample comes twice within these steps: what a step counts, it counts of questions that it has not learnt from.

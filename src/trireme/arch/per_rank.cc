@@ -59,7 +59,7 @@ PerRank per_rank(const config::Job& job) {
           .cp = job.parallel.cp,
           .context = job.parallel.context,
           .context_inner = job.parallel.context_inner,
-          .documents = job.data.documents};
+          .documents = job.data.documents || job.vlm.pack};
 }
 
 Sizes::Sizes(const Model& model, const PerRank& rank)

@@ -1,5 +1,6 @@
 #include "trireme/arch/vlm.h"
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -19,7 +20,7 @@ namespace {
 const TowerNames kTilesTower{.nodes = "vision.", .params = "vision_tower."};
 
 Encoder tiles_tower(const config::Job& job) {
-  Encoder encoder = tower(job.vision, most_tiles(job));
+  Encoder encoder = tower(job.vision, expected_tiles(job));
   encoder.varies = true;
   return encoder;
 }
@@ -48,7 +49,7 @@ plan::ValueId add_projector(Graph& graph, const config::Job& job, plan::ValueId 
         graph.unit({.name = "vision.norm",
                     .params = norm_params(kTilesTower.params + "norm", job.vision.hidden)}));
   units.push_back(graph.unit({.name = "projector", .params = projector_params(job)}));
-  const std::int64_t tiles = most_tiles(job);
+  const std::int64_t tiles = expected_tiles(job);
   const std::vector<std::int64_t> shape = {tiles, config::tile_tokens(job), job.model.hidden};
   return graph.node(
       {.name = "projector", .reads = {x}},
@@ -85,8 +86,22 @@ Embedded add_splice(Graph& graph, const config::Job& job, plan::ValueId tokens,
 
 }  // namespace
 
-std::int64_t most_tiles(const config::Job& job) {
-  return job.run.micro_batch * (1 + job.vlm.max_tiles);
+bool sees_tiles(const plan::Node& node) {
+  return node.name.starts_with(kTilesTower.nodes) || node.name == "projector";
+}
+
+std::int64_t row_tiles(const config::Job& job) {
+  return std::max(1 + job.vlm.max_tiles, job.model.seq_len / config::tile_tokens(job));
+}
+
+std::int64_t expected_tiles(const config::Job& job) {
+  if (!job.vlm.pack) return job.run.micro_batch * (1 + job.vlm.max_tiles);
+  return job.run.micro_batch *
+         std::max<std::int64_t>(1, job.model.seq_len / config::tile_tokens(job));
+}
+
+std::int64_t position_columns(const config::Job& job) {
+  return (job.vlm.mrope.empty() ? 0 : 3) + (job.vlm.pack ? 1 : 0);
 }
 
 ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& training) {
@@ -95,9 +110,10 @@ ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& 
   const plan::ValueId text = graph.input("tokens", tokens * 8);
   const plan::ValueId targets = graph.input("targets", tokens * 8);
   const plan::ValueId visual = graph.input("visual", tokens * 8);
-  const plan::ValueId tiles = graph.input("tiles", most_tiles(job) * 3 * side * side * 4);
+  const plan::ValueId tiles = graph.input("tiles", expected_tiles(job) * 3 * side * side * 4);
+  const std::int64_t columns = position_columns(job);
   const plan::ValueId positions =
-      job.vlm.mrope.empty() ? -1 : graph.input("positions", 3 * tokens * 8);
+      columns == 0 ? -1 : graph.input("positions", columns * tokens * 8);
   const plan::ValueId x = add_projector(graph, job, add_tower(graph, job, tiles));
   Embedded embedded = add_splice(graph, job, text, visual, x);
   embedded.targets = targets;
@@ -106,6 +122,8 @@ ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& 
   ModelSpec spec = std::move(graph).build();
   spec.metrics = {"exact", "accuracy"};
   spec.sample_tokens = job.model.seq_len;
+  for (plan::Value& value : spec.program.values)
+    if (value.varies) value.shape[0] = job.run.micro_batch * row_tiles(job);
   set_flops_of_nodes(spec, rank);
   return spec;
 }

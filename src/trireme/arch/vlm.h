@@ -8,8 +8,15 @@
 
 namespace trireme::arch {
 
-// Most tiles of a micro-batch, at least one: a micro-batch without an image has a blank one.
-std::int64_t most_tiles(const config::Job& job);
+// Most tiles of a row: those of one image, or as many as fill it with their tokens.
+std::int64_t row_tiles(const config::Job& job);
+// Tiles of a micro-batch that plans count: of an image a row, or where samples share rows of full ones. At least one: a
+// micro-batch without an image has a blank one.
+std::int64_t expected_tiles(const config::Job& job);
+// Whether a node's work goes with tiles: those of the tower and the projector.
+bool sees_tiles(const plan::Node& node);
+// Of a token: time, row and column with vlm.mrope, then with vlm.pack its place in its sample.
+std::int64_t position_columns(const config::Job& job);
 
 // Nodes `vision.embed` and `vision.block.N` are the tower, of tiles; `projector` makes tokens of their features, behind
 // unit `vision.norm` where the tower is read behind its last block; `embed` puts these among the embedded tokens, a
@@ -17,8 +24,8 @@ std::int64_t most_tiles(const config::Job& job);
 //
 // Inputs: `tokens` and `targets`, int64 [micro_batch, seq_len], a target of -100 is none; `visual`, int64 of the same
 // shape, for each token the row of the micro-batch's projected tokens [tiles * tile_tokens, hidden] that stands there,
-// -1 for a token that is embedded, -2 for a newline; `tiles`, float [tiles, 3, image, image]; with vlm.mrope
-// `positions`, int64 [micro_batch, seq_len, 3]. Metrics: exact (answers of which all tokens are right), accuracy (of
+// -1 for a token that is embedded, -2 for a newline; `tiles`, float [tiles, 3, image, image]; where there are any
+// `positions`, int64 [micro_batch, seq_len], or with several position_columns() [micro_batch, seq_len, columns]. Metrics: exact (answers of which all tokens are right), accuracy (of
 // tokens). `job` is resolved.
 ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& training);
 

@@ -50,6 +50,17 @@ std::vector<Field> vlm_fields() {
           "How many of a head's rotary frequencies turn by time, by row and by column, such as "
           "16,24,24 (M-RoPE of Qwen2-VL), or 24,20,20 interleaved (Qwen3-VL); empty: all by "
           "the place in the sequence.")),
+      fixed(boolean(KEY(vlm.pack),
+                    "Several samples share a row of model.seq_len tokens, as many as it has room "
+                    "for: attention ends and positions begin anew where a sample begins. "
+                    "run.global_batch and run.micro_batch count rows.")),
+      boolean(KEY(vlm.balance),
+              "Samples, or rows of several, go to the data-parallel ranks and micro-batches of "
+              "their global batch so that all have about the same work by their tiles. The loss "
+              "stays, but for the order of its sum."),
+      text(KEY(vlm.features),
+           "A directory in which what a frozen tower makes of a tile is kept, to be read where "
+           "the tile comes again; empty: it is computed every time."),
   };
 }
 

@@ -18,7 +18,7 @@ constexpr std::array kMadeUp = {
     // "yellow square bottom left, yellow square bottom right" and an end.
     MadeUpSource{.source = DataSource::kScenes,
                  .name = "scenes",
-                 .version = 1,
+                 .version = 2,
                  .facts = {.vocab = 256},
                  .tokens = 54},
     // Eight directions.

@@ -1,9 +1,13 @@
 #include "trireme/config/resolve_vlm.h"
 
+#include <algorithm>
 #include <numeric>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "trireme/base/error.h"
+#include "trireme/base/patterns.h"
 #include "trireme/config/mrope.h"
 #include "trireme/config/resolve_family.h"
 #include "trireme/config/resolve_towers.h"
@@ -58,6 +62,31 @@ void check_mrope(const Job& job) {
          job.vlm.mrope, all, 2 * half, job.model.hidden, job.model.heads, half);
 }
 
+// The units that make a tile's features.
+std::vector<std::string> tower_units(const Job& job) {
+  std::vector<std::string> units = {"vision.embed"};
+  for (std::int64_t layer = 0; layer < blocks_read(job); ++layer)
+    units.push_back(fmt::format("vision.block.{}", layer));
+  return units;
+}
+
+void check_features(const Job& job) {
+  if (job.vlm.features.empty()) return;
+  if (job.parallel.cp > 1)
+    fail(ErrorKind::kUsage,
+         "vlm.features={}: ranks along parallel.cp={} do not agree on what is kept; set "
+         "parallel.cp=1 or leave vlm.features out",
+         job.vlm.features, job.parallel.cp);
+  const std::vector<std::string_view> frozen = split_list(job.model.frozen);
+  for (const std::string& unit : tower_units(job))
+    if (std::ranges::none_of(frozen,
+                             [&](std::string_view pattern) { return matches(pattern, unit); }))
+      fail(ErrorKind::kUsage,
+           "vlm.features={}: {} trains, and what it makes of a tile is not the same next time; set "
+           "model.frozen=vision.* or leave vlm.features out",
+           job.vlm.features, unit);
+}
+
 void check_widths(const Job& job) {
   for (const auto& [key, count] :
        {std::pair{"vision.ffn", job.vision.ffn}, std::pair{"model.ffn", job.model.ffn},
@@ -78,6 +107,7 @@ void resolve_vlm(Job& job) {
   resolve_projector(job.projector, job.vision);
   resolve_decoder(job.model, {.vocab = kVlmVocab});
   check_decoder_parts(job);
+  check_features(job);
 }
 
 void check_decoder_parts(const Job& job) {

@@ -5,9 +5,11 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "trireme/data/made_up.h"
+#include "trireme/data/packing.h"
 #include "trireme/data/source.h"
 #include "trireme/media/split.h"
 
@@ -24,6 +26,17 @@ struct FileReader {
   std::function<Inputs(const std::vector<Inputs>& samples)> collate{};
   // What the losses of a sample are divided by, together with those of its global batch; 1 where nothing is given.
   std::function<double(const Inputs& sample)> weigh{};
+  // Where given, samples share rows: what one takes of a row at most in any epoch, without decoding it (Error{kData}: it
+  // is bad), what a row has room for, and several samples as one row, which may be none. A bad sample is left out of
+  // its row.
+  struct Packing {
+    std::function<Outline(const media::Samples& samples, std::int64_t number)> outline;
+    Outline room;
+    std::function<Inputs(const std::vector<Inputs>& samples)> join;
+  };
+  std::optional<Packing> packing{};
+  // Where given, what a sample costs, without decoding it, for vlm.balance.
+  std::function<double(const media::Samples& samples, std::int64_t number)> work{};
   // Takes the loss from a sample that fills up the last held-out batch, and its weight; where nothing is given it counts.
   std::function<void(Inputs& sample)> blank{};
 };

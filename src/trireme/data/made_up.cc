@@ -6,6 +6,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/made_up.h"
+#include "trireme/data/balance.h"
 #include "trireme/data/sample_order.h"
 
 namespace trireme::data {
@@ -43,13 +44,6 @@ class MadeUp final : public Source {
   Weigh weigh_;
 };
 
-std::int64_t held_out(const config::Job& job) {
-  const auto wanted = static_cast<std::int64_t>(
-      std::ceil(job.data.validation * static_cast<double>(job.data.samples)));
-  const std::int64_t batch = job.run.global_batch;
-  return (wanted + batch - 1) / batch * batch;
-}
-
 }  // namespace
 
 double Draws::next() {
@@ -69,17 +63,35 @@ double Draws::normal() {
   return radius * std::cos(2 * std::numbers::pi * next());
 }
 
-Sources made_up_sources(const config::Job& job, MakeBatch make, Weigh weigh) {
+MadeUpCounts made_up_counts(const config::Job& job) {
+  const auto wanted = static_cast<std::int64_t>(
+      std::ceil(job.data.validation * static_cast<double>(job.data.samples)));
+  const std::int64_t batch = job.run.global_batch;
+  return {.train = job.data.samples, .held_out = (wanted + batch - 1) / batch * batch};
+}
+
+Sources made_up_sources(const config::Job& job, MadeUpCounts counts, MakeBatch make, Weigh weigh,
+                        Weigh work) {
   const config::MadeUpSource* known = config::made_up(job.data.source);
   TRIREME_CHECK(known != nullptr, "data.source {} is read", static_cast<int>(job.data.source));
-  const std::int64_t samples = job.data.samples;
-  const SampleOrder order(samples, static_cast<std::uint64_t>(job.data.seed));
-  return {
-      .train = std::make_unique<MadeUp>(
-          samples, [order](std::int64_t place) { return order.at(place).sample; }, make, weigh),
-      .held_out = std::make_unique<MadeUp>(
-          held_out(job), [samples](std::int64_t place) { return samples + place; }, make, weigh),
-      .digest = config::digest(*known)};
+  const SampleOrder order(counts.train, static_cast<std::uint64_t>(job.data.seed));
+  Balance balance;
+  if (work)
+    balance = Balance(job, [order, work = std::move(work)](std::int64_t place) {
+      return work(order.at(place).sample);
+    });
+  return {.train = std::make_unique<MadeUp>(
+              counts.train,
+              [order, balance](std::int64_t place) { return order.at(balance.at(place)).sample; },
+              make, weigh),
+          .held_out = std::make_unique<MadeUp>(
+              counts.held_out, [train = counts.train](std::int64_t place) { return train + place; },
+              make, weigh),
+          .digest = config::digest(*known)};
+}
+
+Sources made_up_sources(const config::Job& job, MakeBatch make, Weigh weigh) {
+  return made_up_sources(job, made_up_counts(job), std::move(make), std::move(weigh));
 }
 
 }  // namespace trireme::data

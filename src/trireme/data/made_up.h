@@ -32,8 +32,18 @@ using MakeBatch = std::function<std::vector<at::Tensor>(std::span<const std::int
 // What the losses of a sample are divided by, together with those of its global batch.
 using Weigh = std::function<double(std::int64_t number)>;
 
-// data.samples samples an epoch, in an order of its own, and behind their numbers the fraction data.validation of as
-// many to hold out, filled up to whole global batches. Each weighs 1 unless `weigh` says otherwise.
+// Those that are trained on have the first numbers, those held out the next ones, which fill whole global batches.
+struct MadeUpCounts {
+  std::int64_t train = 0;
+  std::int64_t held_out = 0;
+};
+// data.samples an epoch, and the fraction data.validation of as many to hold out.
+MadeUpCounts made_up_counts(const config::Job& job);
+
+// Each epoch in an order of its own; balanced by `work` where vlm.balance is set. Each weighs 1 unless `weigh` says
+// otherwise.
+Sources made_up_sources(const config::Job& job, MadeUpCounts counts, MakeBatch make, Weigh weigh,
+                        Weigh work = {});
 Sources made_up_sources(const config::Job& job, MakeBatch make, Weigh weigh = {});
 
 }  // namespace trireme::data

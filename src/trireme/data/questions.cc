@@ -19,7 +19,7 @@ constexpr std::array<std::array<std::int64_t, 2>, 6> kBlockShapes = {
     {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {3, 1}, {1, 3}}};  // columns, rows
 constexpr std::int64_t kWithoutImage = 8;
 
-enum QuestionStream : std::uint64_t { kQuestionWords = 21, kBlockSize, kBlockPixels };
+enum QuestionStream : std::uint64_t { kQuestionWords = 21, kBlockSize, kBlockPixels, kApart };
 
 Draws draws(std::int64_t seed, QuestionStream stream, std::int64_t number) {
   return {static_cast<std::int64_t>(mix(static_cast<std::uint64_t>(seed), stream)), number};
@@ -53,6 +53,10 @@ Question question(std::int64_t seed, std::int64_t number) {
     made.question = fmt::format("block {}?", block + 1);
     made.answer = letter(made.colours[static_cast<std::size_t>(block)]);
   }
+  if (made.colours.size() == 2 && draws(seed, kApart, number).below(2) == 0) {
+    made.columns = made.rows = 1;
+    made.apart = true;
+  }
   return made;
 }
 
@@ -64,28 +68,32 @@ formats::ImageSize image_size(const Question& question, std::int64_t side, std::
   return {.width = question.columns * block, .height = question.rows * block};
 }
 
-at::Tensor draw(const Question& question, std::int64_t side, std::int64_t seed,
-                std::int64_t number) {
+std::vector<at::Tensor> draw(const Question& question, std::int64_t side, std::int64_t seed,
+                             std::int64_t number) {
+  if (!question.has_image()) return {};
   const formats::ImageSize size = image_size(question, side, seed, number);
   const std::int64_t block = size.width / question.columns;
   Draws draw = draws(seed, kBlockPixels, number);
-  const at::Tensor image = at::zeros({3, size.height, size.width}, at::kFloat);
-  float* pixel = image.data_ptr<float>();
   std::vector<double> strength;
   for (std::size_t i = 0; i < question.colours.size(); ++i)
     strength.push_back(draw.uniform(0.8, 1.2));
-  for (std::size_t channel = 0; channel < 3; ++channel)
-    for (std::int64_t y = 0; y < size.height; ++y)
-      for (std::int64_t x = 0; x < size.width; ++x) {
-        const auto at = static_cast<std::size_t>(y / block * question.columns + x / block);
-        const bool edge = x % block == 0 || y % block == 0;
-        const double colour =
-            edge ? 0
-                 : strength[at] *
-                       kBlockColours[static_cast<std::size_t>(question.colours[at])][channel];
-        *pixel++ = static_cast<float>(colour + 0.05 * draw.normal());
-      }
-  return image;
+  std::vector<at::Tensor> images;
+  for (std::int64_t i = 0; i < question.images(); ++i) {
+    images.push_back(at::zeros({3, size.height, size.width}, at::kFloat));
+    float* pixel = images.back().data_ptr<float>();
+    for (std::size_t channel = 0; channel < 3; ++channel)
+      for (std::int64_t y = 0; y < size.height; ++y)
+        for (std::int64_t x = 0; x < size.width; ++x) {
+          const auto at = static_cast<std::size_t>(i + y / block * question.columns + x / block);
+          const bool edge = x % block == 0 || y % block == 0;
+          const double colour =
+              edge ? 0
+                   : strength[at] *
+                         kBlockColours[static_cast<std::size_t>(question.colours[at])][channel];
+          *pixel++ = static_cast<float>(colour + 0.05 * draw.normal());
+        }
+  }
+  return images;
 }
 
 }  // namespace trireme::data

@@ -98,6 +98,11 @@ class PictureSource : public SampleSource {
     sample.image = checked_image(file.bytes(), name(i));
     return sample;
   }
+  void with_picture(std::size_t i, const std::string& picture,
+                    const UsePicture& use) const override {
+    const Path other = path(i).parent_path() / picture;
+    use(MappedFile(other).bytes(), other.string());
+  }
 
  private:
   Path path(std::size_t i) const { return folder_ / files_[i].name; }

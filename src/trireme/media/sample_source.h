@@ -1,6 +1,7 @@
 // Where samples come from: one class a layout.
 #pragma once
 
+#include <functional>
 #include <string_view>
 
 #include "trireme/media/codecs.h"
@@ -19,6 +20,10 @@ class SampleSource {
   virtual std::string identity(std::size_t i) const = 0;
   virtual SampleInfo info(std::size_t i) const = 0;
   virtual Sample read(std::size_t i, const ChooseFrames& choose) const = 0;
+  // Calls `use` with the bytes of another picture that sample i names, and with its name for messages. Throws
+  // Error{kData} where there is none.
+  using UsePicture = std::function<void(ByteSpan bytes, const std::string& what)>;
+  virtual void with_picture(std::size_t i, const std::string& picture, const UsePicture& use) const;
 
  private:
   std::vector<std::string> no_classes_;

@@ -175,6 +175,13 @@ ImageSize checked_size(ByteSpan bytes, const std::string& what) {
   return size;
 }
 
+void SampleSource::with_picture(std::size_t i, const std::string& picture,
+                                const UsePicture&) const {
+  fail(ErrorKind::kData,
+       "{}: its pictures are named, {}, which a folder of pictures and shards have", name(i),
+       picture);
+}
+
 Image checked_image(ByteSpan bytes, const std::string& what) {
   checked_size(bytes, what);
   return decode_image(bytes, what);
@@ -268,6 +275,24 @@ std::string Samples::digest() const {
 SampleInfo Samples::info(std::int64_t i) const {
   const State::Place place = state_->place(i);
   return place.source.info(place.index);
+}
+
+Image Samples::picture(std::int64_t i, const std::string& name) const {
+  const State::Place place = state_->place(i);
+  Image image;
+  place.source.with_picture(place.index, name, [&](ByteSpan bytes, const std::string& what) {
+    image = checked_image(bytes, what);
+  });
+  return image;
+}
+
+ImageSize Samples::picture_size(std::int64_t i, const std::string& name) const {
+  const State::Place place = state_->place(i);
+  ImageSize size;
+  place.source.with_picture(place.index, name, [&](ByteSpan bytes, const std::string& what) {
+    size = checked_size(bytes, what);
+  });
+  return size;
 }
 
 Sample Samples::read(std::int64_t i, const ChooseFrames& choose) const {

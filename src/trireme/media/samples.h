@@ -102,6 +102,10 @@ class Samples {
   SampleInfo info(std::int64_t i) const;
   // Sample i, whatever the policy; of a clip or trajectory the frames of `choose`. Throws Error{kData} naming the file.
   Sample read(std::int64_t i, const ChooseFrames& choose = {}) const;
+  // Another picture that sample i names: of a folder a file, from the directory of the sample's own one on; of a shard a
+  // member by what follows the sample's name and a dot. Throws Error{kData} naming it.
+  Image picture(std::int64_t i, const std::string& name) const;
+  ImageSize picture_size(std::int64_t i, const std::string& name) const;
   // By the policy: nothing for one that is skipped.
   std::optional<Sample> take(std::int64_t i, const ChooseFrames& choose = {}) const;
   // By the policy, the next good one in place of one that is skipped (the first follows the last): which one depends on i alone. Error{kData} where none is good.

@@ -80,6 +80,13 @@ class ShardSource : public SampleSource {
       read_frames(place, choose, sample);
     return sample;
   }
+  void with_picture(std::size_t i, const std::string& picture,
+                    const UsePicture& use) const override {
+    const Place place = at(i);
+    if (!place.shard.has(place.index, picture))
+      fail(ErrorKind::kData, "{}: no member {}", place.where(), picture);
+    use(place.shard.part(place.index, picture), place.where() + "." + picture);
+  }
 
  private:
   struct Place {

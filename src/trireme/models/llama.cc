@@ -56,9 +56,9 @@ std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& input
     const at::Tensor normed = head_norm(heads, gain, gradients);
     return given.defined() ? turned_each(normed, table) : ops::rotary(normed, table);
   };
-  const ops::Operand mixed = ops::attention(
-      turn(qkv[0], kQueryNorm), turn(qkv[1], kKeyNorm), qkv[2], across().heads(),
-      across().mask(axes_.defined() ? at::Tensor() : given), across().cp(), kept_.attention);
+  const ops::Operand mixed =
+      ops::attention(turn(qkv[0], kQueryNorm), turn(qkv[1], kKeyNorm), qkv[2], across().heads(),
+                     across().mask(within(given)), across().cp(), kept_.attention);
   const ops::Branching second =
       ops::residual_norm(first.stream,
                          ops::row_linear(mixed, param(kOut), {}, tp(), gradients,
@@ -80,7 +80,8 @@ at::Tensor LlamaBlock::frequency_axes(const config::Job& job) {
 ops::RotaryTable LlamaBlock::table(const at::Tensor& positions, std::int64_t tokens) const {
   if (!positions.defined()) return rotary_.at(across().positions(tokens));
   if (!axes_.defined()) return rotary_.at(positions.flatten());
-  const ops::RotaryTable each = rotary_.at(positions.flatten());  // a row for every axis
+  // A row for every axis.
+  const ops::RotaryTable each = rotary_.at(positions.narrow(2, 0, 3).flatten());
   const auto chosen = [&](const at::Tensor& rows) {
     const std::int64_t width = rows.size(1);
     const at::Tensor by_axis = rows.view({-1, 3, width});
@@ -88,6 +89,11 @@ ops::RotaryTable LlamaBlock::table(const at::Tensor& positions, std::int64_t tok
     return by_axis.gather(1, axis).squeeze(1).contiguous();
   };
   return {.cosines = chosen(each.cosines), .sines = chosen(each.sines)};
+}
+
+at::Tensor LlamaBlock::within(const at::Tensor& positions) const {
+  if (!axes_.defined()) return positions;
+  return positions.size(2) > 3 ? positions.select(2, 3) : at::Tensor();
 }
 
 at::Tensor LlamaBlock::head_norm(const at::Tensor& x, std::size_t gain,

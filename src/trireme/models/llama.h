@@ -17,7 +17,7 @@ class LlamaEmbed : public BoundBlock {
 
 // x + attention(norm(x)) with rotated queries and keys, which have norms of their own where the job says so, then x +
 // swiglu(norm(x)). A second input is the positions of tokens: within documents, [samples, tokens], or of M-RoPE,
-// [samples, tokens, 3].
+// [samples, tokens, 3], or both, [samples, tokens, 4].
 class LlamaBlock : public AdaptedBlock {
  public:
   // `rotary` serves at least model.seq_len positions; `adapted` as AdaptedBlock's.
@@ -37,6 +37,8 @@ class LlamaBlock : public AdaptedBlock {
   // Of M-RoPE, the axis that each frequency turns by, int64 [head_dim / 2]; else undefined.
   static at::Tensor frequency_axes(const config::Job& job);
   ops::RotaryTable table(const at::Tensor& positions, std::int64_t tokens) const;
+  // [samples, tokens], places within documents; undefined: sequences are one.
+  at::Tensor within(const at::Tensor& positions) const;
   // [samples, tokens, heads * head_dim]
   at::Tensor head_norm(const at::Tensor& x, std::size_t gain,
                        const ops::WeightGradientsPtr& gradients) const;

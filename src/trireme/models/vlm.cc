@@ -14,6 +14,7 @@
 #include "trireme/models/encoder.h"
 #include "trireme/models/projector.h"
 #include "trireme/models/tower.h"
+#include "trireme/models/tower_features.h"
 #include "trireme/ops/embedding.h"
 
 namespace trireme::models {
@@ -45,16 +46,15 @@ void AnswerHead::count(const at::Tensor& x, const at::Tensor& targets, exec::Cou
   if (rows.numel() == 0) return;  // on every tp rank alike
   const at::Tensor good = right(x.detach().flatten(0, 1).index_select(0, rows),
                                 targets.flatten().index_select(0, rows));
-  const at::Tensor sample = rows.div(targets.size(1), "floor");
-  const auto per_sample = [&](const at::Tensor& values) {
-    return at::zeros({targets.size(0)}, rows.options()).index_add(0, sample, values);
-  };
-  const at::Tensor asked = per_sample(at::ones_like(rows));
-  const at::Tensor answered = per_sample(good.to(at::kLong));
+  const at::Tensor ends =
+      (targets.flatten().index_select(0, rows) == config::kEndToken).to(at::kLong);
+  const at::Tensor answer = ends.cumsum(0) - ends;  // how many have ended before
   const auto sum = [](const at::Tensor& values) {
     return static_cast<double>(values.sum().item<std::int64_t>());
   };
-  counts.add(0, sum((asked > 0).logical_and(asked == answered)), sum(asked > 0));
+  const at::Tensor wrong = at::zeros({rows.numel()}, rows.options())
+                               .index_add(0, answer, good.logical_not().to(at::kLong));
+  counts.add(0, sum(ends.logical_and(wrong.index_select(0, answer) == 0)), sum(ends));
   counts.add(1, sum(good), static_cast<double>(rows.numel()));
 }
 
@@ -73,7 +73,7 @@ at::Tensor AnswerHead::right(const at::Tensor& x, const at::Tensor& targets) con
 Blocks vlm_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks) {
   const config::Vision& vision = job.vision;
   const config::Model& model = job.model;
-  const arch::Encoder encoder = arch::tower(vision, arch::most_tiles(job));
+  const arch::Encoder encoder = arch::tower(vision, arch::expected_tiles(job));
   const EncoderBlock::Look look = tower_look(vision, job.precision.compute, ranks->device());
   const ops::RotaryTable rotary =
       ops::rotary_table(model.seq_len, model.hidden / model.heads, model.rope_theta,
@@ -92,6 +92,7 @@ Blocks vlm_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ran
         std::make_unique<LlamaBlock>(job, nodes[node], rotary, spec.adapted[node], ranks));
   }
   blocks.push_back(std::make_unique<AnswerHead>(model, nodes.back(), ranks));
+  keep_features(job, spec, ranks, blocks);
   return blocks;
 }
 

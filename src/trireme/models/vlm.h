@@ -22,7 +22,7 @@ class Splice : public BoundBlock {
                                   const exec::BlockContext& context) override;
 };
 
-// Llama's, and counts answers and tokens that are right: those whose logit no other exceeds.
+// Llama's, and counts answers, which an end token ends, and tokens that are right: those whose logit no other exceeds.
 class AnswerHead : public LlamaHead {
  public:
   using LlamaHead::LlamaHead;

@@ -1,4 +1,4 @@
-// Samples of a user's files that could not be used, told once each.
+// What of a user's files could not be used, told once each.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,9 @@
 #include <string>
 
 #include "trireme/comm/world.h"
+#include "trireme/config/job.h"
 #include "trireme/data/source.h"
+#include "trireme/exec/block.h"
 #include "trireme/train/callbacks.h"
 
 namespace trireme::train {
@@ -14,17 +16,24 @@ namespace trireme::train {
 class BadSamples {
  public:
   // All of them must outlive it.
-  BadSamples(const data::Sources& sources, comm::World& world, const Callbacks& callbacks)
-      : sources_(sources), world_(world), callbacks_(callbacks) {}
+  BadSamples(const config::Job& job, const data::Sources& sources, const exec::Model& model,
+             comm::World& world, const Callbacks& callbacks)
+      : job_(job), sources_(sources), model_(model), world_(world), callbacks_(callbacks) {}
 
-  // Those that any rank has come across and that were not told: the first kNamed as a fault each, with file and cause,
+  // Whether there can be any.
+  bool possible() const;
+  // Samples, and entries of vlm.features, that any rank has come across and that were not told: the first kNamed as a fault each, with file and cause,
   // and how many there are of the others. Collective.
   void tell(std::int64_t step);
 
   static constexpr std::size_t kNamed = 100;
 
  private:
+  void tell(std::int64_t step, const char* kind, const char* action, const std::string& own);
+
+  const config::Job& job_;
   const data::Sources& sources_;
+  const exec::Model& model_;
   comm::World& world_;
   const Callbacks& callbacks_;
   std::set<std::string> told_;

@@ -4,7 +4,6 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
-#include "trireme/config/made_up.h"
 #include "trireme/data/source.h"
 #include "trireme/train/bad_samples.h"
 #include "trireme/train/forecast.h"
@@ -49,7 +48,7 @@ class Run {
         session_(steps_.session()),
         validation_(job_, sources_, steps_, callbacks),
         checkpoints_(setup, sources_.digest, steps_, world, callbacks),
-        bad_samples_(sources_, world, callbacks),
+        bad_samples_(job_, sources_, session_.model(), world, callbacks),
         health_(job_, steps_, checkpoints_, world, callbacks),
         memory_(setup.tensors, steps_.device()),
         peak_flops_(find_peak(job_.precision.compute, steps_.device(), world).flops) {}
@@ -76,8 +75,7 @@ class Run {
     const bool copying = due(job_.checkpoint.memory_every) && !stop && !last;
     if (health_.compares(step_, saving || copying)) health_.compare(step_);
     if (last || due(job_.run.eval_every)) validation_.run(step_);
-    const bool files = !config::files_of(job_.data.source).empty();
-    if (files && (saving || due(job_.run.eval_every))) bad_samples_.tell(step_);
+    if (bad_samples_.possible() && (saving || due(job_.run.eval_every))) bad_samples_.tell(step_);
     checkpoints_.poll();
     if (stop || last)
       checkpoints_.save_last(step_, validation_.loss_at(step_));

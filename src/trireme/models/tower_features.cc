@@ -1,0 +1,212 @@
+// Suffixes: n tile, t token, d width.
+#include "trireme/models/tower_features.h"
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "trireme/base/error.h"
+#include "trireme/base/hash.h"
+#include "trireme/comm/tensor_buffer.h"
+#include "trireme/exec/typed_block.h"
+#include "trireme/formats/feature_store.h"
+
+namespace trireme::models {
+namespace {
+
+using formats::ContentHash;
+using formats::FeatureStore;
+
+std::span<const std::byte> bytes_of(const at::Tensor& contiguous) {
+  return {static_cast<const std::byte*>(contiguous.data_ptr()), contiguous.nbytes()};
+}
+
+at::Tensor on_cpu(const at::Tensor& values) { return values.detach().cpu().contiguous(); }
+
+// What the blocks of one rank's tower share. A stage's nodes run one after the other, so that there is one micro-batch
+// between the first and the last.
+class Features {
+ public:
+  Features(const config::Job& job, Ranks ranks, std::size_t nodes)
+      : directory_(job.vlm.features), ranks_(std::move(ranks)), hashes_(nodes) {
+    config::Job plain;  // of the whole job only what says how the tower computes
+    plain.vision = job.vision;
+    plain.precision.compute = job.precision.compute;
+    plain.precision.nodes = job.precision.nodes;
+    described_ = mix(config::digest(plain), static_cast<std::uint64_t>(job.run.device));
+  }
+
+  // The node's weights, at its first forward.
+  void see(std::size_t node, const std::vector<at::Tensor>& params) {
+    if (hashes_[node]) return;
+    std::uint64_t hash = node;
+    for (const at::Tensor& param : params) hash = mix(hash, hash64(bytes_of(on_cpu(param))));
+    hashes_[node] = hash;
+    if (std::ranges::all_of(hashes_, [](const auto& one) { return one.has_value(); })) open();
+  }
+
+  // Of tiles [n, 3, side, side] those to compute.
+  at::Tensor missing(const at::Tensor& tiles) {
+    const at::Tensor pixels = on_cpu(tiles);
+    const std::int64_t count = pixels.size(0);
+    inputs_.clear();
+    found_.assign(static_cast<std::size_t>(count), {});
+    at::Tensor absent = at::ones({count}, at::kFloat);
+    for (std::int64_t n = 0; n < count; ++n) {
+      inputs_.push_back(formats::content_hash(bytes_of(pixels[n])));
+      if (!store_ || shape_.empty()) continue;
+      auto& found = found_[static_cast<std::size_t>(n)];
+      found = store_->find(inputs_.back(), entry_bytes());
+      if (found) absent.data_ptr<float>()[n] = 0;
+    }
+    if (tp().size() > 1) {
+      const at::Tensor all = absent.to(ranks_->device());
+      tp().group->all_reduce(comm::buffer(all), comm::Reduce::kMax).wait();
+      absent = all.cpu();
+    }
+    computed_ = absent.nonzero().squeeze(1);
+    new_ = computed_.numel();
+    // Every rank runs the same lines and meets the same collectives.
+    if (new_ == 0) computed_ = at::zeros({1}, at::kLong);
+    return tiles.index_select(0, computed_.to(tiles.device()));
+  }
+
+  // Of what was computed of these [.., t, d] the features of all tiles.
+  at::Tensor complete(const at::Tensor& computed) {
+    shape_ = computed.sizes().slice(1).vec();
+    type_ = computed.scalar_type();
+    if (new_ > 0 && tp().rank() == 0) keep(on_cpu(computed));
+    const auto count = static_cast<std::int64_t>(inputs_.size());
+    if (new_ == count) return computed;
+    return filled_in(computed, count);
+  }
+
+  std::vector<std::string> damaged() const {
+    return store_ ? store_->damaged() : std::vector<std::string>();
+  }
+
+ private:
+  const ops::TensorParallel& tp() const { return ranks_->tp(); }
+  std::size_t entry_bytes() const {
+    std::size_t bytes = c10::elementSize(type_);
+    for (const std::int64_t size : shape_) bytes *= static_cast<std::size_t>(size);
+    return bytes;
+  }
+
+  at::Tensor filled_in(const at::Tensor& computed, std::int64_t count) {
+    std::vector<std::int64_t> all = {count};
+    all.insert(all.end(), shape_.begin(), shape_.end());
+    const at::Tensor features = at::empty(all, at::TensorOptions().dtype(type_));
+    for (std::int64_t n = 0; n < count; ++n)
+      if (const auto& found = found_[static_cast<std::size_t>(n)])
+        std::memcpy(features[n].data_ptr(), found->data(), found->size());
+    const at::Tensor whole = features.to(computed.device());
+    return new_ == 0 ? whole
+                     : whole.index_copy_(0, computed_.to(computed.device()), computed.detach());
+  }
+
+  // All of the tower has been seen: by every tp rank at the same node.
+  void open() {
+    std::uint64_t network = described_;
+    for (const auto& hash : hashes_) network = mix(network, *hash);
+    if (tp().size() > 1) network = of_all(network);
+    store_.emplace(directory_, network);
+  }
+  // Of the parts that tp ranks hold. 16 bits at a time, which every type of float sums exactly.
+  std::uint64_t of_all(std::uint64_t own) const {
+    constexpr int kPieces = 4, kBits = 16;
+    const at::Tensor pieces = at::zeros({tp().size(), kPieces}, at::kFloat);
+    for (int i = 0; i < kPieces; ++i)
+      pieces.data_ptr<float>()[kPieces * tp().rank() + i] =
+          static_cast<float>((own >> (kBits * i)) & 0xFFFF);
+    const at::Tensor all = pieces.to(ranks_->device());
+    tp().group->all_reduce(comm::buffer(all), comm::Reduce::kSum).wait();
+    return mix(static_cast<std::uint64_t>(tp().size()), hash64(bytes_of(on_cpu(all))));
+  }
+
+  void keep(const at::Tensor& computed) const {
+    const auto* const places = computed_.data_ptr<std::int64_t>();
+    for (std::int64_t i = 0; i < new_; ++i)
+      store_->keep(inputs_[static_cast<std::size_t>(places[i])], bytes_of(computed[i]));
+  }
+
+  Path directory_;
+  Ranks ranks_;
+  std::uint64_t described_ = 0;
+  std::vector<std::optional<std::uint64_t>> hashes_;  // of each node's weights
+  std::optional<FeatureStore> store_;
+  std::vector<std::int64_t> shape_;  // of a tile's features
+  at::ScalarType type_ = at::kFloat;
+  // Of the micro-batch that is in the tower.
+  std::vector<ContentHash> inputs_;
+  std::vector<std::optional<std::vector<std::byte>>> found_;
+  at::Tensor computed_;  // which tiles
+  std::int64_t new_ = 0;
+};
+
+class FeaturesBlock : public exec::Block {
+ public:
+  FeaturesBlock(std::unique_ptr<exec::Block> inner, std::shared_ptr<Features> features,
+                std::size_t node, bool last)
+      : inner_(std::move(inner)), features_(std::move(features)), node_(node), last_(last) {}
+
+  void bind(std::vector<at::Tensor> params) override {
+    params_ = params;
+    inner_->bind(std::move(params));
+  }
+  at::Tensor initial_value(std::size_t index) const override {
+    return inner_->initial_value(index);
+  }
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const exec::BlockContext& context) override {
+    features_->see(node_, params_);
+    std::vector<at::Tensor> own = inputs;
+    if (node_ == 0) own[0] = features_->missing(own[0]);
+    std::vector<at::Tensor> outputs = inner_->forward(own, context);
+    if (last_) outputs[0] = features_->complete(outputs[0]);
+    return outputs;
+  }
+  const Features& features() const { return *features_; }
+
+ private:
+  std::unique_ptr<exec::Block> inner_;
+  std::shared_ptr<Features> features_;
+  std::size_t node_;
+  bool last_;
+  std::vector<at::Tensor> params_;
+};
+
+}  // namespace
+
+void keep_features(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks,
+                   Blocks& blocks) {
+  if (job.vlm.features.empty()) return;
+  const std::vector<plan::Node>& nodes = spec.program.nodes;
+  std::size_t count = 0;
+  while (nodes[count].name.starts_with("vision.")) ++count;
+  for (std::size_t node = 1; node < count; ++node)
+    if (nodes[node].stage != nodes[0].stage || nodes[node].chunk != nodes[0].chunk)
+      fail(ErrorKind::kUsage,
+           "vlm.features={}: {} is of another stage than {}, and the tower's features are put "
+           "together where it begins; set parallel.stages with {} nodes or more in the first stage",
+           job.vlm.features, nodes[node].name, nodes[0].name, count);
+  const auto features = std::make_shared<Features>(job, ranks, count);
+  for (std::size_t node = 0; node < count; ++node)
+    blocks[node] =
+        std::make_unique<FeaturesBlock>(std::move(blocks[node]), features, node, node + 1 == count);
+}
+
+std::vector<std::string> damaged_features(const exec::Model& model) {
+  const exec::Block* first = model.blocks.front().get();
+  if (const auto* typed = dynamic_cast<const exec::TypedBlock*>(first)) first = &typed->inner();
+  const auto* block = dynamic_cast<const FeaturesBlock*>(first);
+  return block != nullptr ? block->features().damaged() : std::vector<std::string>();
+}
+
+}  // namespace trireme::models

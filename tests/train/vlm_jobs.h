@@ -1,0 +1,32 @@
+// A small vision-language model, and the layouts that it is trained under.
+#pragma once
+
+#include <vector>
+
+#include "tests/harness/small_jobs.h"
+#include "trireme/config/resolve.h"
+
+namespace trireme::train {
+
+inline config::Job small_vlm(const harness::Sets& sets) {
+  config::Job job;
+  for (const char* set :
+       {"model.family=vlm", "data.source=scenes", "data.samples=64", "precision.compute=fp64",
+        "vision.hidden=24", "vision.heads=2", "vision.layers=2", "vision.patch=16",
+        "model.hidden=32", "model.heads=4", "model.kv_heads=2", "model.layers=2", "model.ffn=48",
+        "model.seq_len=48", "model.vocab=260", "vlm.layer=-1", "run.global_batch=8",
+        "run.micro_batch=1", "parallel.dp_shard=1"})
+    config::apply_set(job, set);
+  for (const std::string& set : sets) config::apply_set(job, set);
+  return job;
+}
+
+inline const std::vector<harness::NamedLayout> kVlmLayouts = {
+    {"dp 4", {"parallel.dp_shard=4"}},
+    {"ZeRO-3", {"parallel.dp_shard=4", "parallel.zero=3"}},
+    {"tp 2", {"parallel.tp=2"}},
+    {"pp 2", {"parallel.pp=2"}},
+    {"tp 2, dp 2", {"parallel.tp=2", "parallel.dp_shard=2"}},
+    {"pp 2, dp 2", {"parallel.pp=2", "parallel.dp_shard=2"}}};
+
+}  // namespace trireme::train
