@@ -5,9 +5,11 @@
 
 #include "trireme/arch/flops.h"
 #include "trireme/arch/graph.h"
+#include "trireme/arch/joint.h"
 #include "trireme/arch/layout.h"
 #include "trireme/arch/tower.h"
 #include "trireme/config/resolve.h"
+#include "trireme/config/resolve_towers.h"
 
 namespace trireme::arch {
 namespace {
@@ -53,7 +55,7 @@ class TwoTowers {
     ModelSpec spec = std::move(graph_).build();
     spec.sample_tokens = tower(vision, 1).tokens + job_.model.seq_len;
     spec.metrics = {"accuracy"};
-    set_flops_of_nodes(spec, rank_);
+    set_flops_of_nodes(spec, rank_, config::accumulation(job_));
     return spec;
   }
 
@@ -113,7 +115,8 @@ class TwoTowers {
   // Every rank compares its own rows with those of all.
   void loss(plan::ValueId seen, plan::ValueId read) {
     const bool both = job_.contrastive.loss == config::ContrastiveLoss::kClip;
-    const std::int64_t all = samples_ * config::dp(job_), sides = both ? 2 : 1;
+    const std::int64_t own = config::samples_of_loss(job_), all = own * config::dp(job_),
+                       sides = both ? 2 : 1;
     const plan::UnitId unit =
         graph_.unit({.name = "loss", .params = loss_params(job_.contrastive.loss)});
     const auto spread = [&](plan::Exchange kind, int forward, int backward) {
@@ -124,14 +127,19 @@ class TwoTowers {
                                 .backward = backward};
     };
     std::vector<plan::NodeExchange> exchanges;
-    if (all > samples_)
+    if (all > own)
       exchanges = {spread(plan::Exchange::kAllGather, 1, 0),
                    spread(plan::Exchange::kReduceScatter, 0,
                           graph_.reached(read) || (both && graph_.reached(seen)))};
     graph_.node(
-        {.name = "loss", .reads = {seen, read}, .loss = true, .exchanges = std::move(exchanges)},
-        {.saved_bytes = sides * (all * width() + 2 * samples_ * all) * loss_bytes(rank_),
-         .flops = 2.0 * static_cast<double>(sides * samples_ * all * width())},
+        {.name = "loss",
+         .reads = {seen, read},
+         .loss = true,
+         .joint = config::caches_gradients(job_),
+         .exchanges = std::move(exchanges)},
+        {.saved_bytes = sides * (all * width() + 2 * own * all) * loss_bytes(rank_) +
+                        joined_bytes(graph_, job_, {seen, read}),
+         .flops = 2.0 * static_cast<double>(sides * own * all * width())},
         {unit}, {{.name = "loss", .bytes = loss_bytes(rank_)}});
   }
 
