@@ -4,9 +4,12 @@
 
 #include "trireme/arch/clip.h"
 #include "trireme/arch/describe.h"
+#include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
+#include "trireme/plan/memory.h"
+#include "trireme/plan/plan.h"
 
 namespace trireme::arch {
 namespace {
@@ -170,7 +173,7 @@ std::vector<plan::NodeExchange> of_loss(const Sets& sets, int world) {
       .exchanges;
 }
 
-// A rank gives its features and gets everybody's; backward goes the other way. SigLIP moves captions alone.
+// A rank gives its features and gets everybody's; backward goes the other way.
 TEST(Towers, ALossNodeGathersFeaturesOverDataParallelRanks) {
   EXPECT_TRUE(of_loss({"run.global_batch=4", "run.micro_batch=4"}, 1).empty());
   const auto clip_loss = of_loss({"run.global_batch=8", "run.micro_batch=4"}, 2);
@@ -183,14 +186,72 @@ TEST(Towers, ALossNodeGathersFeaturesOverDataParallelRanks) {
                                               .axes = mesh::Axis::kDpShard,
                                               .bytes = 2 * 8 * 48 * 4,
                                               .backward = 1}));
-  const auto siglip_loss =
-      of_loss({"run.global_batch=8", "run.micro_batch=4", "contrastive.loss=siglip"}, 2);
-  EXPECT_EQ(siglip_loss[0].bytes, 8 * 48 * 4);
   // Nothing comes back to towers that do not train.
   EXPECT_EQ(
       of_loss({"run.global_batch=8", "run.micro_batch=4", "model.frozen=vision.*,text.*"}, 2)[1]
           .backward,
       0);
+}
+
+// Captions with their gradients visit every other rank, then gradients go home.
+TEST(Towers, ASiglipLossPassesCaptionsRound) {
+  const auto exchanges =
+      of_loss({"run.global_batch=16", "run.micro_batch=4", "contrastive.loss=siglip"}, 4);
+  const plan::NodeExchange shift{.kind = plan::Exchange::kSendRecv,
+                                 .axes = mesh::Axis::kDpShard,
+                                 .bytes = 2 * 4 * 48 * 4,
+                                 .forward = 3};
+  plan::NodeExchange home = shift;
+  home.bytes /= 2;
+  home.forward = 1;
+  EXPECT_THAT(exchanges, ElementsAre(shift, home));
+  // What a rank holds grows with its own rows, not with the batch.
+  const auto held = [](int world) {
+    const Sets sets = {"contrastive.loss=siglip", "run.micro_batch=4",
+                       fmt::format("run.global_batch={}", 4 * world)};
+    const plan::Node node =
+        describe(tower_job(with(clip({64, 1, 4, 32, 8}, 48, 32, 4), sets), world))
+            .program.nodes.back();
+    return node.saved_bytes + node.work.forward;
+  };
+  EXPECT_EQ(held(8), held(2));
+}
+
+// The loss of all micro-batches gathers and compares as much as that of one which is all of them.
+TEST(Towers, AJointLossIsThatOfTheWholeShare) {
+  const auto spec_of = [](const Sets& sets) {
+    return describe(tower_job(with(clip({64, 1, 4, 32, 8}, 48, 32, 4), sets), 2));
+  };
+  const ModelSpec one = spec_of({"run.global_batch=8", "run.micro_batch=4"});
+  const ModelSpec joint =
+      spec_of({"run.global_batch=8", "run.micro_batch=1", "run.batch_scope=gradcache",
+               "parallel.schedule=gpipe"});
+  const plan::Node &whole = one.program.nodes.back(), &loss = joint.program.nodes.back();
+  EXPECT_FALSE(whole.joint);
+  EXPECT_TRUE(loss.joint);
+  EXPECT_EQ(loss.exchanges, whole.exchanges);
+  EXPECT_EQ(loss.flops, whole.flops);
+  EXPECT_EQ(loss.saved_bytes, whole.saved_bytes + 2 * 4 * 48 * 4);  // features put together
+  EXPECT_NEAR(joint.flops_per_token, one.flops_per_token, 1e-9 * one.flops_per_token);
+}
+
+// What GradCache is for: of each micro-batch nothing stays but its features. The forecast has it.
+TEST(Towers, GradcacheWithRecomputationKeepsFeaturesAlone) {
+  const auto activations = [](const Sets& sets) {
+    const config::Job job = tower_job(
+        with(with(clip({64, 4, 4, 32, 8}, 48, 32, 4), {"run.global_batch=16"}), sets));
+    const plan::PlanSet plan = plan::compile(describe(job).program, mesh_of(job), recipe_of(job));
+    plan::validate(plan);
+    return plan::memory_account(plan, 0)
+        .peak[static_cast<std::size_t>(plan::MemoryKind::kActivations)];
+  };
+  const Sets cached = {"run.micro_batch=1", "run.batch_scope=gradcache", "parallel.schedule=gpipe"};
+  const std::int64_t whole = activations({"run.micro_batch=16"});
+  const std::int64_t kept = activations(cached);
+  const std::int64_t again = activations(with(cached, {"recompute.policy=full"}));
+  EXPECT_GT(kept, whole / 2);
+  EXPECT_LT(again, whole / 4);
+  EXPECT_LT(again, activations({"run.micro_batch=16", "recompute.policy=full"}) / 2);
 }
 
 TEST(Towers, FrozenTowersHaveNoBackward) {
