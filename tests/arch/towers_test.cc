@@ -223,9 +223,8 @@ TEST(Towers, AJointLossIsThatOfTheWholeShare) {
     return describe(tower_job(with(clip({64, 1, 4, 32, 8}, 48, 32, 4), sets), 2));
   };
   const ModelSpec one = spec_of({"run.global_batch=8", "run.micro_batch=4"});
-  const ModelSpec joint =
-      spec_of({"run.global_batch=8", "run.micro_batch=1", "run.batch_scope=gradcache",
-               "parallel.schedule=gpipe"});
+  const ModelSpec joint = spec_of({"run.global_batch=8", "run.micro_batch=1",
+                                   "run.batch_scope=gradcache", "parallel.schedule=gpipe"});
   const plan::Node &whole = one.program.nodes.back(), &loss = joint.program.nodes.back();
   EXPECT_FALSE(whole.joint);
   EXPECT_TRUE(loss.joint);
@@ -238,8 +237,8 @@ TEST(Towers, AJointLossIsThatOfTheWholeShare) {
 // What GradCache is for: of each micro-batch nothing stays but its features. The forecast has it.
 TEST(Towers, GradcacheWithRecomputationKeepsFeaturesAlone) {
   const auto activations = [](const Sets& sets) {
-    const config::Job job = tower_job(
-        with(with(clip({64, 4, 4, 32, 8}, 48, 32, 4), {"run.global_batch=16"}), sets));
+    const config::Job job =
+        tower_job(with(with(clip({64, 4, 4, 32, 8}, 48, 32, 4), {"run.global_batch=16"}), sets));
     const plan::PlanSet plan = plan::compile(describe(job).program, mesh_of(job), recipe_of(job));
     plan::validate(plan);
     return plan::memory_account(plan, 0)

@@ -32,8 +32,7 @@ struct Leaves {
 
 // All against all, as the formula says.
 at::Tensor written_out(const Leaves& in) {
-  const at::Tensor logits =
-      in.scale.exp() * at::matmul(in.images, in.captions.t()) + in.bias;
+  const at::Tensor logits = in.scale.exp() * at::matmul(in.images, in.captions.t()) + in.bias;
   const at::Tensor signs = 2 * at::eye(logits.size(0), logits.options()) - 1;
   return at::log_sigmoid(signs * logits).sum().neg();
 }
@@ -45,10 +44,7 @@ TEST(SiglipLoss, IsThatOfCaptionsBroughtTogether) {
   expected.backward();
   const Gradients known = one.gradients();
   const at::Tensor products = at::matmul(one.images, one.captions.t()).detach();
-  const auto nearest = products.argmax(1)
-                           .eq(at::arange(12, at::kLong))
-                           .sum()
-                           .item<std::int64_t>();
+  const auto nearest = products.argmax(1).eq(at::arange(12, at::kLong)).sum().item<std::int64_t>();
   for (const int ranks : {1, 2, 3, 4}) {
     const std::int64_t rows = 12 / ranks;
     std::vector<Gradients> gradients(static_cast<std::size_t>(ranks));

@@ -66,9 +66,8 @@ void for_each_case(const std::vector<int>& shards, const std::vector<int>& repli
                            .recipe = {.zero = zero,
                                       .micro_batches = count,
                                       .prefetch = prefetch,
-                                      .schedule = stages > 1 || joint
-                                                      ? schedules::Schedule::kGpipe
-                                                      : schedules::Schedule::k1F1B},
+                                      .schedule = stages > 1 || joint ? schedules::Schedule::kGpipe
+                                                                      : schedules::Schedule::k1F1B},
                            .segments = segments});
               }
 }

@@ -74,9 +74,7 @@ TEST(Golden, JointEmbedding) {
 TEST(Golden, JointLoss) {
   expect_golden("two_towers",
                 compile(recompute_whole(arch::two_towers_example()), mesh::Mesh({.dp_shard = 2}),
-                        {.zero = 3,
-                         .micro_batches = 2,
-                         .schedule = schedules::Schedule::kGpipe}));
+                        {.zero = 3, .micro_batches = 2, .schedule = schedules::Schedule::kGpipe}));
 }
 
 TEST(Golden, JointLossOnTheSecondStage) {

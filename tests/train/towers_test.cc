@@ -109,8 +109,7 @@ TEST(ClipLayouts, GradcacheTrainsWhatOneMicroBatchTrains) {
           Sets{"parallel.dp_shard=2", "run.micro_batch=1", "parallel.zero=3"},
           Sets{"parallel.dp_shard=2", "run.micro_batch=1", "parallel.zero=2",
                "recompute.policy=full"},
-          Sets{"parallel.pp=2", "run.micro_batch=1"},
-          Sets{"parallel.pp=3", "run.micro_batch=2"},
+          Sets{"parallel.pp=2", "run.micro_batch=1"}, Sets{"parallel.pp=3", "run.micro_batch=2"},
           Sets{"parallel.pp=2", "parallel.dp_shard=2", "run.micro_batch=1",
                "recompute.policy=full"}}) {
       const JobTrace cached = run_job(job_of(model, kCached + layout), kSteps);

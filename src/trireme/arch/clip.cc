@@ -142,10 +142,9 @@ class TwoTowers {
   // CLIP: all images against the captions here and all captions against the images here.
   Work gathered(plan::Node& node) const {
     if (all() > own())
-      node.exchanges = {
-          exchange(plan::Exchange::kAllGather, 2 * all(), 1, 0),
-          exchange(plan::Exchange::kReduceScatter, 2 * all(), 0,
-                   graph_.reached(node.reads[0]) || graph_.reached(node.reads[1]))};
+      node.exchanges = {exchange(plan::Exchange::kAllGather, 2 * all(), 1, 0),
+                        exchange(plan::Exchange::kReduceScatter, 2 * all(), 0,
+                                 graph_.reached(node.reads[0]) || graph_.reached(node.reads[1]))};
     return {.saved_bytes = 2 * (all() * width() + 2 * own() * all()) * loss_bytes(rank_),
             .flops = 4.0 * static_cast<double>(own() * all() * width())};
   }

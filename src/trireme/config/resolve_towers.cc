@@ -156,8 +156,8 @@ void check_coupled_batch(const Job& job) {
        "run.global_batch={}, but run.micro_batch={} x dp={} (dp_replicate={} x dp_shard={}) = {}: "
        "{} all of a global batch, which one micro-batch of every data-parallel rank must hold; set "
        "run.batch_scope=gradcache, run.micro_batch={} or run.global_batch={}",
-       run.global_batch, run.micro_batch, dp(job), job.parallel.dp_replicate,
-       job.parallel.dp_shard, seen,
+       run.global_batch, run.micro_batch, dp(job), job.parallel.dp_replicate, job.parallel.dp_shard,
+       seen,
        job.model.family == Family::kClip ? "a contrastive loss compares"
                                          : "the statistics of vicreg.weight > 0 are of",
        std::max<std::int64_t>(1, run.global_batch / dp(job)), seen);

@@ -8,8 +8,9 @@
 namespace trireme::models {
 
 struct SiglipResult {
-  at::Tensor loss;             // -log sigmoid(y (exp(s) x t^T + b)), summed over pairs of an image here
-  std::int64_t nearest_own = 0;  // images here whose own caption is the nearest of all, of equals the first
+  at::Tensor loss;  // -log sigmoid(y (exp(s) x t^T + b)), summed over pairs of an image here
+  std::int64_t nearest_own =
+      0;  // images here whose own caption is the nearest of all, of equals the first
 };
 
 // Images here against the captions of all ranks of `group`, or of this one where it is null: y is 1 for an image and the

@@ -376,8 +376,7 @@ class Account {
   }
 
   void retire(std::size_t index) {
-    for (const auto& [value, mb] : retired_[index].values)
-      values_.release(values_.copy(value, mb));
+    for (const auto& [value, mb] : retired_[index].values) values_.release(values_.copy(value, mb));
     if (scatters_each_mb()) return;
     for (UnitId id : retired_[index].gradients) {
       UnitMemory& unit = units_[id];

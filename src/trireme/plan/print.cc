@@ -124,7 +124,8 @@ std::string line_text(const Program& program, const Instr& line) {
           name_of(program.values, line.value);
   if (line.piece != Piece::kNone) text += fmt::format(" {}", name(line.piece));
   if (line.gradient) text += " gradient";
-  if (line.mb >= 0) text += runs_jointly(program, line) ? " mb=all" : fmt::format(" mb={}", line.mb);
+  if (line.mb >= 0)
+    text += runs_jointly(program, line) ? " mb=all" : fmt::format(" mb={}", line.mb);
   if (line.chunk > 0) text += fmt::format(" chunk={}", line.chunk);
   if (line.peer >= 0) text += fmt::format(" peer={}", line.peer);
   if (!line.axes.empty()) text += fmt::format(" over={}", mesh::print(line.axes));
