@@ -103,6 +103,10 @@ TEST(Hvjepa, WhatItCannotUseIsRefused) {
   EXPECT_THAT(refusal({"chunk.heads=8"}), HasSubstr("chunk.heads=8"));
   EXPECT_THAT(refusal({"vicreg.weight=1"}), HasSubstr("statistics of vicreg.weight"));
   EXPECT_THAT(refusal({"vicreg.weight=1", "run.global_batch=1"}), HasSubstr("2 or more"));
+  EXPECT_THAT(refusal({"vicreg.weight=1", "run.batch_scope=gradcache"}),
+              HasSubstr("set parallel.schedule=gpipe"));
+  EXPECT_THAT(refusal({"run.batch_scope=gradcache"}),
+              HasSubstr("family hvjepa with vicreg.weight=0"));
   EXPECT_THAT(refusal({"data.source=arm"}), HasSubstr("data.source=squares"));
   EXPECT_THAT(refusal({"vision.positions=learned"}), HasSubstr("set vision.positions=rotary"));
 }
