@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "trireme/arch/clip.h"
 #include "trireme/arch/describe.h"
 #include "trireme/arch/layout.h"
@@ -234,23 +236,37 @@ TEST(Towers, AJointLossIsThatOfTheWholeShare) {
   EXPECT_NEAR(joint.flops_per_token, one.flops_per_token, 1e-9 * one.flops_per_token);
 }
 
-// What GradCache is for: of each micro-batch nothing stays but its features. The forecast has it.
-TEST(Towers, GradcacheWithRecomputationKeepsFeaturesAlone) {
+// What GradCache is for: of each micro-batch little but its features stays. The forecast has it.
+TEST(Towers, GradcacheWithRecomputationKeepsFeatures) {
+  struct Activations {
+    std::int64_t most = 0, behind_forwards = 0;
+  };
   const auto activations = [](const Sets& sets) {
     const config::Job job =
         tower_job(with(with(clip({64, 4, 4, 32, 8}, 48, 32, 4), {"run.global_batch=16"}), sets));
     const plan::PlanSet plan = plan::compile(describe(job).program, mesh_of(job), recipe_of(job));
     plan::validate(plan);
-    return plan::memory_account(plan, 0)
-        .peak[static_cast<std::size_t>(plan::MemoryKind::kActivations)];
+    const plan::MemoryAccount account = plan::memory_account(plan, 0);
+    constexpr auto kKind = static_cast<std::size_t>(plan::MemoryKind::kActivations);
+    const auto last =
+        std::find_if(plan.lists[0].rbegin(), plan.lists[0].rend(),
+                     [](const plan::Instr& line) { return line.verb == plan::Verb::kForward; });
+    const auto line = static_cast<std::size_t>(plan.lists[0].rend() - last) - 1;
+    return Activations{account.peak[kKind], account.at_line[line][kKind]};
   };
   const Sets cached = {"run.micro_batch=1", "run.batch_scope=gradcache", "parallel.schedule=gpipe"};
-  const std::int64_t whole = activations({"run.micro_batch=16"});
-  const std::int64_t kept = activations(cached);
-  const std::int64_t again = activations(with(cached, {"recompute.policy=full"}));
-  EXPECT_GT(kept, whole / 2);
-  EXPECT_LT(again, whole / 4);
-  EXPECT_LT(again, activations({"run.micro_batch=16", "recompute.policy=full"}) / 2);
+  const Activations whole = activations({"run.micro_batch=16"});
+  const Activations kept = activations(cached);
+  const Activations blocks = activations(with(cached, {"recompute.policy=full"}));
+  const Activations features =
+      activations(with(cached, {"recompute.policy=uniform", "recompute.every=100"}));
+  EXPECT_GT(kept.most, whole.most / 2);
+  EXPECT_LT(blocks.most, whole.most / 4);
+  EXPECT_LT(features.most, blocks.most);
+  // Features, as values and put together; inputs and embedded tokens of 77 places; what the loss makes of all.
+  const std::int64_t inputs = 3 * 32 * 32 * 4 + 77 * 8 + 8, embedded = 77 * 32 * 4;
+  EXPECT_EQ(features.behind_forwards,
+            16 * (2 * 2 * 48 * 4 + inputs + embedded) + 2 * (16 * 48 + 2 * 16 * 16) * 4 + 4);
 }
 
 TEST(Towers, FrozenTowersHaveNoBackward) {

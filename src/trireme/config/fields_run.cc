@@ -48,8 +48,8 @@ std::vector<Field> run_fields() {
           "What a loss that compares samples of a batch (family clip; hvjepa with vicreg.weight) "
           "sees at once of a rank's: micro, one micro-batch, which must be all of them; "
           "gradcache, those of all its micro-batches, for which every forward comes before the "
-          "first backward (parallel.schedule=gpipe) and recompute.policy=full keeps features "
-          "alone.",
+          "first backward (parallel.schedule=gpipe); with recompute.policy=uniform and segments "
+          "of all blocks little but features waits in between.",
           {{"micro", BatchScope::kMicro}, {"gradcache", BatchScope::kGradcache}}),
       boolean(KEY(run.find_micro_batch),
               "Before training, find the largest micro_batch, of those that divide a rank's "
