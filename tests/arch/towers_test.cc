@@ -2,11 +2,16 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "trireme/arch/clip.h"
 #include "trireme/arch/describe.h"
+#include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
+#include "trireme/plan/memory.h"
+#include "trireme/plan/plan.h"
 
 namespace trireme::arch {
 namespace {
@@ -170,7 +175,7 @@ std::vector<plan::NodeExchange> of_loss(const Sets& sets, int world) {
       .exchanges;
 }
 
-// A rank gives its features and gets everybody's; backward goes the other way. SigLIP moves captions alone.
+// A rank gives its features and gets everybody's; backward goes the other way.
 TEST(Towers, ALossNodeGathersFeaturesOverDataParallelRanks) {
   EXPECT_TRUE(of_loss({"run.global_batch=4", "run.micro_batch=4"}, 1).empty());
   const auto clip_loss = of_loss({"run.global_batch=8", "run.micro_batch=4"}, 2);
@@ -183,14 +188,85 @@ TEST(Towers, ALossNodeGathersFeaturesOverDataParallelRanks) {
                                               .axes = mesh::Axis::kDpShard,
                                               .bytes = 2 * 8 * 48 * 4,
                                               .backward = 1}));
-  const auto siglip_loss =
-      of_loss({"run.global_batch=8", "run.micro_batch=4", "contrastive.loss=siglip"}, 2);
-  EXPECT_EQ(siglip_loss[0].bytes, 8 * 48 * 4);
   // Nothing comes back to towers that do not train.
   EXPECT_EQ(
       of_loss({"run.global_batch=8", "run.micro_batch=4", "model.frozen=vision.*,text.*"}, 2)[1]
           .backward,
       0);
+}
+
+// Captions with their gradients visit every other rank, then gradients go home.
+TEST(Towers, ASiglipLossPassesCaptionsRound) {
+  const auto exchanges =
+      of_loss({"run.global_batch=16", "run.micro_batch=4", "contrastive.loss=siglip"}, 4);
+  const plan::NodeExchange shift{.kind = plan::Exchange::kSendRecv,
+                                 .axes = mesh::Axis::kDpShard,
+                                 .bytes = 2 * 4 * 48 * 4,
+                                 .forward = 3};
+  plan::NodeExchange home = shift;
+  home.bytes /= 2;
+  home.forward = 1;
+  EXPECT_THAT(exchanges, ElementsAre(shift, home));
+  // What a rank holds grows with its own rows, not with the batch.
+  const auto held = [](int world) {
+    const Sets sets = {"contrastive.loss=siglip", "run.micro_batch=4",
+                       fmt::format("run.global_batch={}", 4 * world)};
+    const plan::Node node =
+        describe(tower_job(with(clip({64, 1, 4, 32, 8}, 48, 32, 4), sets), world))
+            .program.nodes.back();
+    return node.saved_bytes + node.work.forward;
+  };
+  EXPECT_EQ(held(8), held(2));
+}
+
+// The loss of all micro-batches gathers and compares as much as that of one which is all of them.
+TEST(Towers, AJointLossIsThatOfTheWholeShare) {
+  const auto spec_of = [](const Sets& sets) {
+    return describe(tower_job(with(clip({64, 1, 4, 32, 8}, 48, 32, 4), sets), 2));
+  };
+  const ModelSpec one = spec_of({"run.global_batch=8", "run.micro_batch=4"});
+  const ModelSpec joint = spec_of({"run.global_batch=8", "run.micro_batch=1",
+                                   "run.batch_scope=gradcache", "parallel.schedule=gpipe"});
+  const plan::Node &whole = one.program.nodes.back(), &loss = joint.program.nodes.back();
+  EXPECT_FALSE(whole.joint);
+  EXPECT_TRUE(loss.joint);
+  EXPECT_EQ(loss.exchanges, whole.exchanges);
+  EXPECT_EQ(loss.flops, whole.flops);
+  EXPECT_EQ(loss.saved_bytes, whole.saved_bytes + 2 * 4 * 48 * 4);  // features put together
+  EXPECT_NEAR(joint.flops_per_token, one.flops_per_token, 1e-9 * one.flops_per_token);
+}
+
+// What GradCache is for: of each micro-batch little but its features stays. The forecast has it.
+TEST(Towers, GradcacheWithRecomputationKeepsFeatures) {
+  struct Activations {
+    std::int64_t most = 0, behind_forwards = 0;
+  };
+  const auto activations = [](const Sets& sets) {
+    const config::Job job =
+        tower_job(with(with(clip({64, 4, 4, 32, 8}, 48, 32, 4), {"run.global_batch=16"}), sets));
+    const plan::PlanSet plan = plan::compile(describe(job).program, mesh_of(job), recipe_of(job));
+    plan::validate(plan);
+    const plan::MemoryAccount account = plan::memory_account(plan, 0);
+    constexpr auto kKind = static_cast<std::size_t>(plan::MemoryKind::kActivations);
+    const auto last =
+        std::find_if(plan.lists[0].rbegin(), plan.lists[0].rend(),
+                     [](const plan::Instr& line) { return line.verb == plan::Verb::kForward; });
+    const auto line = static_cast<std::size_t>(plan.lists[0].rend() - last) - 1;
+    return Activations{account.peak[kKind], account.at_line[line][kKind]};
+  };
+  const Sets cached = {"run.micro_batch=1", "run.batch_scope=gradcache", "parallel.schedule=gpipe"};
+  const Activations whole = activations({"run.micro_batch=16"});
+  const Activations kept = activations(cached);
+  const Activations blocks = activations(with(cached, {"recompute.policy=full"}));
+  const Activations features =
+      activations(with(cached, {"recompute.policy=uniform", "recompute.every=100"}));
+  EXPECT_GT(kept.most, whole.most / 2);
+  EXPECT_LT(blocks.most, whole.most / 4);
+  EXPECT_LT(features.most, blocks.most);
+  // Features, as values and put together; inputs and embedded tokens of 77 places; what the loss makes of all.
+  const std::int64_t inputs = 3 * 32 * 32 * 4 + 77 * 8 + 8, embedded = 77 * 32 * 4;
+  EXPECT_EQ(features.behind_forwards,
+            16 * (2 * 2 * 48 * 4 + inputs + embedded) + 2 * (16 * 48 + 2 * 16 * 16) * 4 + 4);
 }
 
 TEST(Towers, FrozenTowersHaveNoBackward) {

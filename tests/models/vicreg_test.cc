@@ -11,6 +11,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/var.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -29,7 +30,8 @@ double apart(const at::Tensor& a, const at::Tensor& b) {
   return (a - b).abs().max().item<double>();
 }
 
-at::Tensor gradient(const at::Tensor& x, at::Tensor (*loss)(const at::Tensor&)) {
+template <typename Loss>
+at::Tensor gradient(const at::Tensor& x, const Loss& loss) {
   const at::Tensor leaf = x.detach().clone().set_requires_grad(true);
   loss(leaf).backward();
   return leaf.grad();
@@ -77,9 +79,28 @@ TEST(Vicreg, GradientsAreTheClosedForms) {
   EXPECT_LT(apart(gradient(x, variance_loss), variance), 1e-15);
   at::Tensor covariance = at::matmul(centred.t(), centred) / static_cast<double>(rows - 1);
   covariance.fill_diagonal_(0);
-  EXPECT_LT(apart(gradient(x, covariance_loss),
+  EXPECT_LT(apart(gradient(x, [](const at::Tensor& y) { return covariance_loss(y); }),
                   4.0 / static_cast<double>((rows - 1) * d) * at::matmul(centred, covariance)),
             1e-15);
+}
+
+// As many of its columns on each rank as there are, or none.
+TEST(Vicreg, RanksShareOutACovariance) {
+  const at::Tensor x = drawn({9, 5}, 8);
+  const at::Tensor whole = gradient(x, [](const at::Tensor& y) { return covariance_loss(y); });
+  for (const int ranks : {2, 3, 7}) {
+    double loss = 0;
+    at::Tensor sum = at::zeros_like(x);
+    for (int rank = 0; rank < ranks; ++rank) {
+      const auto part = [&](const at::Tensor& y) {
+        return covariance_loss(y, {.rank = rank, .ranks = ranks}) / ranks;
+      };
+      loss += part(x).item<double>();
+      sum += gradient(x, part);
+    }
+    EXPECT_NEAR(loss, covariance_loss(x).item<double>(), 1e-14);
+    EXPECT_LT(apart(sum, whole), 1e-14);
+  }
 }
 
 TEST(Vicreg, IdenticalViewsMatchThemselvesAndAreOneDistanceApart) {

@@ -1,6 +1,7 @@
 // The recipes, meshes and programs that property tests walk over.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ inline std::vector<Program> example_programs() {
           arch::vision_language_example(1),
           arch::vision_language_example(2),
           arch::jepa_example(),
+          arch::two_towers_example(1),
+          arch::two_towers_example(2),
           arch::encoder_decoder_example(1),
           arch::encoder_decoder_example(2)};
 }
@@ -52,6 +55,7 @@ void for_each_case(const std::vector<int>& shards, const std::vector<int>& repli
               for (int segments : {0, 1, 2}) {
                 if (zero != 3 && prefetch != prefetches.front()) continue;
                 const int stages = stages_of(program);
+                const bool joint = std::ranges::any_of(program.nodes, &Node::joint);
                 const int spread = program.name == "spread" ? 2 : 1;
                 visit(Case{.program = segments > 0 ? recompute_whole(program, segments) : program,
                            .mesh = mesh::Mesh({.pp = stages,
@@ -62,8 +66,8 @@ void for_each_case(const std::vector<int>& shards, const std::vector<int>& repli
                            .recipe = {.zero = zero,
                                       .micro_batches = count,
                                       .prefetch = prefetch,
-                                      .schedule = stages > 1 ? schedules::Schedule::kGpipe
-                                                             : schedules::Schedule::k1F1B},
+                                      .schedule = stages > 1 || joint ? schedules::Schedule::kGpipe
+                                                                      : schedules::Schedule::k1F1B},
                            .segments = segments});
               }
 }

@@ -70,6 +70,19 @@ TEST(Golden, JointEmbedding) {
   expect_golden("jepa", compile(arch::jepa_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 2}));
 }
 
+// What GradCache is: features of all micro-batches, one loss, and each micro-batch again.
+TEST(Golden, JointLoss) {
+  expect_golden("two_towers",
+                compile(recompute_whole(arch::two_towers_example()), mesh::Mesh({.dp_shard = 2}),
+                        {.zero = 3, .micro_batches = 2, .schedule = schedules::Schedule::kGpipe}));
+}
+
+TEST(Golden, JointLossOnTheSecondStage) {
+  expect_golden("two_towers_two_stages",
+                compile(arch::two_towers_example(2), mesh::Mesh({.pp = 2}),
+                        {.micro_batches = 2, .schedule = schedules::Schedule::kGpipe}));
+}
+
 TEST(Golden, SkipsAcrossTwoStages) {
   expect_golden("encoder_decoder_two_stages",
                 compile(arch::encoder_decoder_example(2), mesh::Mesh({.pp = 2}),

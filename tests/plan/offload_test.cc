@@ -83,7 +83,7 @@ TEST(Offload, EveryPlanIsProvenAndItsTextReadsBack) {
     }
     ASSERT_NO_THROW(validate(compile(forward_only(one.program), one.mesh, one.recipe)));
   });
-  EXPECT_EQ(count, 9 * 4 * 2 * 5 * 3 * 6 * 2 * 2);
+  EXPECT_EQ(count, 11 * 4 * 2 * 5 * 3 * 6 * 2 * 2);
 }
 
 TEST(Offload, NoLineCanBeMissing) {

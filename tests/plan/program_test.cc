@@ -73,6 +73,12 @@ TEST(CheckProgram, RefusesMalformedPrograms) {
   EXPECT_THAT(refusal([](Program& p) { p.nodes.back().writes.clear(); }),
               HasSubstr("writes 0 values"));
   EXPECT_THAT(refusal([](Program& p) { p.nodes[1].loss = true; }), HasSubstr("a loss"));
+  EXPECT_THAT(refusal([](Program& p) { p.nodes[1].joint = true; }), HasSubstr("joint and no loss"));
+  EXPECT_THAT(refusal([](Program& p) {
+                p.nodes.back().joint = true;
+                p.nodes.back().units.push_back(0);
+              }),
+              HasSubstr("shares unit embed with embed"));
   EXPECT_THAT(refusal([](Program& p) { p.nodes[0].stage = 1; }), HasSubstr("stage"));
   EXPECT_THAT(refusal([](Program& p) { p.nodes.back().stage = 2; }), HasSubstr("stage"));
   EXPECT_THAT(refusal([](Program& p) { p.units[2].ema_of = 1; }), HasSubstr("must be frozen"));
@@ -99,6 +105,10 @@ TEST(Compile, RefusesWhatItCannotTake) {
   EXPECT_THAT(refusal(chain, {}, {.zero = 4}), HasSubstr("zero is 4"));
   EXPECT_THAT(refusal(chain, {}, {.micro_batches = 0}), HasSubstr("0 micro-batches"));
   EXPECT_THAT(refusal(chain, {}, {.prefetch = -1}), HasSubstr("prefetch is -1"));
+  for (const auto schedule : {schedules::Schedule::k1F1B, schedules::Schedule::kZbH1})
+    EXPECT_THAT(refusal(arch::two_towers_example(), {}, {.micro_batches = 2, .schedule = schedule}),
+                HasSubstr("set parallel.schedule=gpipe"));
+  EXPECT_EQ(refusal(arch::two_towers_example(), {}, {.micro_batches = 1}), "");
   Program unused = chain;
   unused.units.push_back({.name = "idle", .numel = 4});
   EXPECT_THAT(refusal(unused, {}, {}), HasSubstr("unit idle is trainable"));
@@ -126,7 +136,7 @@ TEST(Retirements, DropValuesAtTheirLastReaderAndCompleteGradientsOnce) {
   ASSERT_EQ(all.size(), list.size());
   std::multiset<std::pair<int, int>> values, gradients;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    for (ValueId value : all[i].values) values.insert({value, list[i].mb});
+    for (const auto& piece : all[i].values) values.insert(piece);
     for (UnitId unit : all[i].gradients) gradients.insert({unit, list[i].mb});
   }
   for (int mb = 0; mb < 2; ++mb) {
@@ -143,7 +153,7 @@ TEST(Retirements, DropValuesAtTheirLastReaderAndCompleteGradientsOnce) {
   // Recomputation reads its inputs again.
   const auto last_read = [&](const std::string& name) -> Verb {
     for (std::size_t i = list.size(); i-- > 0;)
-      for (ValueId value : all[i].values)
+      for (const auto& [value, mb] : all[i].values)
         if (plan.program.values[value].name == name) return list[i].verb;
     return Verb::kLoad;
   };

@@ -127,7 +127,8 @@ TEST(Recompute, InnerValuesAreWrittenAgainAndGoAgain) {
   const auto retired = [&](const char* name) {
     std::vector<Verb> verbs;
     for (std::size_t i = 0; i < list.size(); ++i)
-      if (list[i].mb == 0 && contains(all[i].values, value(name))) verbs.push_back(list[i].verb);
+      if (std::ranges::count(all[i].values, std::pair(value(name), 0)) > 0)
+        verbs.push_back(list[i].verb);
     return verbs;
   };
   EXPECT_THAT(retired("embed.out"), ElementsAre(Verb::kForward, Verb::kRecompute));

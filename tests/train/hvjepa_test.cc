@@ -69,6 +69,22 @@ TEST(Hvjepa, VicregOverRanksEqualsOneRank) {
   }
 }
 
+// Statistics of all micro-batches of a rank, beside predictions of each.
+TEST(Hvjepa, VicregOverMicroBatchesEqualsOne) {
+  const Sets cached = with_vicreg({"run.batch_scope=gradcache", "parallel.schedule=gpipe"});
+  for (const Sets& layout :
+       {Sets{"run.micro_batch=2"}, Sets{"run.micro_batch=4", "recompute.policy=full"},
+        Sets{"parallel.dp_shard=2", "run.micro_batch=2"},
+        Sets{"parallel.dp_shard=2", "run.micro_batch=1", "parallel.zero=3"},
+        Sets{"parallel.pp=2", "run.micro_batch=4"},
+        Sets{"parallel.pp=2", "parallel.dp_shard=2", "run.micro_batch=2",
+             "recompute.policy=full"}}) {
+    Sets sets = cached;
+    sets.insert(sets.end(), layout.begin(), layout.end());
+    EXPECT_LT(distance(vicreg_reference(), run(sets)), 1e-12) << testing::PrintToString(layout);
+  }
+}
+
 TEST(Hvjepa, EveryModeAndComputeTypeTrains) {
   for (const char* mode : {"topk", "fixed"})
     EXPECT_NE(run({fmt::format("chunk.mode={}", mode)}).losses[0], reference().losses[0]) << mode;
@@ -87,6 +103,10 @@ TEST(Hvjepa, WhatItCannotUseIsRefused) {
   EXPECT_THAT(refusal({"chunk.heads=8"}), HasSubstr("chunk.heads=8"));
   EXPECT_THAT(refusal({"vicreg.weight=1"}), HasSubstr("statistics of vicreg.weight"));
   EXPECT_THAT(refusal({"vicreg.weight=1", "run.global_batch=1"}), HasSubstr("2 or more"));
+  EXPECT_THAT(refusal({"vicreg.weight=1", "run.batch_scope=gradcache"}),
+              HasSubstr("set parallel.schedule=gpipe"));
+  EXPECT_THAT(refusal({"run.batch_scope=gradcache"}),
+              HasSubstr("family hvjepa with vicreg.weight=0"));
   EXPECT_THAT(refusal({"data.source=arm"}), HasSubstr("data.source=squares"));
   EXPECT_THAT(refusal({"vision.positions=learned"}), HasSubstr("set vision.positions=rotary"));
 }

@@ -96,11 +96,38 @@ TEST(ClipLayouts, TrainWhatOneRankTrains) {
   }
 }
 
+const Sets kCached = {"run.batch_scope=gradcache", "parallel.schedule=gpipe"};
+
+// Several micro-batches of a rank, and the loss of all of them.
+TEST(ClipLayouts, GradcacheTrainsWhatOneMicroBatchTrains) {
+  for (const Sets& model : {clip("clip", "class"), clip("siglip", "attention")}) {
+    SCOPED_TRACE(harness::print(model));
+    const JobTrace one = run_job(job_of(model, {}), kSteps);
+    for (const Sets& layout :
+         {Sets{"run.micro_batch=1"}, Sets{"run.micro_batch=2", "recompute.policy=full"},
+          Sets{"parallel.dp_shard=2", "run.micro_batch=1"},
+          Sets{"parallel.dp_shard=2", "run.micro_batch=1", "parallel.zero=3"},
+          Sets{"parallel.dp_shard=2", "run.micro_batch=1", "parallel.zero=2",
+               "recompute.policy=full"},
+          Sets{"parallel.pp=2", "run.micro_batch=1"}, Sets{"parallel.pp=3", "run.micro_batch=2"},
+          Sets{"parallel.pp=2", "parallel.dp_shard=2", "run.micro_batch=1",
+               "recompute.policy=uniform", "recompute.every=100"}}) {
+      const JobTrace cached = run_job(job_of(model, kCached + layout), kSteps);
+      EXPECT_LT(distance(one, cached), 1e-12) << harness::print(layout);
+      EXPECT_EQ(cached.counts[0][0].of, 4) << harness::print(layout);
+      EXPECT_EQ(cached.counts[0][0].sum, one.counts[0][0].sum) << harness::print(layout);
+    }
+  }
+}
+
 TEST(ClipLayouts, EvaluateWhatOneRankDoes) {
   const Sets model = clip("clip", "mean");
   const double one = harness::evaluate_job(job_of(model, {}))[0];
   for (const double loss : harness::evaluate_job(
            job_of(model, {"parallel.dp_shard=2", "run.micro_batch=2", "parallel.zero=3"})))
+    EXPECT_NEAR(loss, one, 1e-12 * one);
+  for (const double loss : harness::evaluate_job(job_of(
+           model, kCached + Sets{"parallel.dp_shard=2", "run.micro_batch=1", "parallel.zero=3"})))
     EXPECT_NEAR(loss, one, 1e-12 * one);
 }
 

@@ -5,9 +5,11 @@
 
 #include "trireme/arch/flops.h"
 #include "trireme/arch/graph.h"
+#include "trireme/arch/joint.h"
 #include "trireme/arch/layout.h"
 #include "trireme/arch/tower.h"
 #include "trireme/config/resolve.h"
+#include "trireme/config/resolve_towers.h"
 
 namespace trireme::arch {
 namespace {
@@ -53,7 +55,7 @@ class TwoTowers {
     ModelSpec spec = std::move(graph_).build();
     spec.sample_tokens = tower(vision, 1).tokens + job_.model.seq_len;
     spec.metrics = {"accuracy"};
-    set_flops_of_nodes(spec, rank_);
+    set_flops_of_nodes(spec, rank_, config::accumulation(job_));
     return spec;
   }
 
@@ -112,27 +114,52 @@ class TwoTowers {
 
   // Every rank compares its own rows with those of all.
   void loss(plan::ValueId seen, plan::ValueId read) {
+    plan::Node node{.name = "loss",
+                    .reads = {seen, read},
+                    .loss = true,
+                    .joint = config::caches_gradients(job_)};
     const bool both = job_.contrastive.loss == config::ContrastiveLoss::kClip;
-    const std::int64_t all = samples_ * config::dp(job_), sides = both ? 2 : 1;
+    Work work = both ? gathered(node) : round(node);
+    work.saved_bytes += joined_bytes(graph_, job_, node.reads);
     const plan::UnitId unit =
         graph_.unit({.name = "loss", .params = loss_params(job_.contrastive.loss)});
-    const auto spread = [&](plan::Exchange kind, int forward, int backward) {
-      return plan::NodeExchange{.kind = kind,
-                                .axes = mesh_of(job_).real(mesh::kDp),
-                                .bytes = sides * all * width() * loss_bytes(rank_),
-                                .forward = forward,
-                                .backward = backward};
-    };
-    std::vector<plan::NodeExchange> exchanges;
-    if (all > samples_)
-      exchanges = {spread(plan::Exchange::kAllGather, 1, 0),
-                   spread(plan::Exchange::kReduceScatter, 0,
-                          graph_.reached(read) || (both && graph_.reached(seen)))};
-    graph_.node(
-        {.name = "loss", .reads = {seen, read}, .loss = true, .exchanges = std::move(exchanges)},
-        {.saved_bytes = sides * (all * width() + 2 * samples_ * all) * loss_bytes(rank_),
-         .flops = 2.0 * static_cast<double>(sides * samples_ * all * width())},
-        {unit}, {{.name = "loss", .bytes = loss_bytes(rank_)}});
+    graph_.node(std::move(node), work, {unit}, {{.name = "loss", .bytes = loss_bytes(rank_)}});
+  }
+
+  // Samples here and on all data-parallel ranks.
+  std::int64_t own() const { return config::samples_of_loss(job_); }
+  std::int64_t all() const { return own() * config::dp(job_); }
+
+  plan::NodeExchange exchange(plan::Exchange kind, std::int64_t rows, int forward,
+                              int backward) const {
+    return {.kind = kind,
+            .axes = mesh_of(job_).real(mesh::kDp),
+            .bytes = rows * width() * loss_bytes(rank_),
+            .forward = forward,
+            .backward = backward};
+  }
+
+  // CLIP: all images against the captions here and all captions against the images here.
+  Work gathered(plan::Node& node) const {
+    if (all() > own())
+      node.exchanges = {exchange(plan::Exchange::kAllGather, 2 * all(), 1, 0),
+                        exchange(plan::Exchange::kReduceScatter, 2 * all(), 0,
+                                 graph_.reached(node.reads[0]) || graph_.reached(node.reads[1]))};
+    return {.saved_bytes = 2 * (all() * width() + 2 * own() * all()) * loss_bytes(rank_),
+            .flops = 4.0 * static_cast<double>(own() * all() * width())};
+  }
+
+  // SigLIP: captions and their gradients go round, and forward makes all gradients.
+  Work round(plan::Node& node) const {
+    constexpr int kSquares = 5;  // of rows here against as many elsewhere, at a time
+    const int ranks = config::dp(job_);
+    if (ranks > 1)
+      node.exchanges = {exchange(plan::Exchange::kSendRecv, 2 * own(), ranks - 1, 0),
+                        exchange(plan::Exchange::kSendRecv, own(), 1, 0)};
+    node.work.forward = (kSquares * own() * own() + 4 * own() * width()) * loss_bytes(rank_);
+    return {.saved_bytes = 2 * own() * width() * loss_bytes(rank_),
+            .flops = 6.0 * static_cast<double>(own() * all() * width()),
+            .backward_flops = 0};
   }
 
   const Job& job_;

@@ -143,6 +143,29 @@ Program jepa_example() {
   return program;
 }
 
+Program two_towers_example(int stages) {
+  Program program{.name = fmt::format("two_towers{}", stages)};
+  const ValueId images = input(program, "images");
+  const ValueId captions = input(program, "captions");
+  const UnitId see = unit(program, "see", kBlock);
+  const UnitId read = unit(program, "read", kBlock);
+  const UnitId scale = unit(program, "scale", 1);
+  const UnitId head = unit(program, "head", kEmbedding);
+  const int last = stages - 1;
+  const ValueId seen = node(program, {.name = "see", .reads = {images}, .units = {see}});
+  const ValueId meant =
+      node(program, {.name = "read", .reads = {captions}, .units = {read}, .stage = last});
+  node(program, {.name = "contrast",
+                 .reads = {seen, meant},
+                 .units = {scale},
+                 .loss = true,
+                 .joint = true,
+                 .stage = last});
+  node(program,
+       {.name = "classify", .reads = {seen}, .units = {head}, .loss = true, .stage = last});
+  return program;
+}
+
 Program encoder_decoder_example(int stages) {
   Program program{.name = fmt::format("encoder_decoder{}", stages)};
   const ValueId source = input(program, "source");

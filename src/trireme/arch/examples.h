@@ -24,6 +24,10 @@ plan::Program vision_language_example(int stages = 1);
 // follows by moving average and has no gradient, a predictor meets it in the loss.
 plan::Program jepa_example();
 
+// Two towers whose loss is joint, of all micro-batches, and a head on the first with a loss of each (CLIP's shape,
+// Radford et al. 2021); with two stages the first tower's features cross the pipeline.
+plan::Program two_towers_example(int stages = 1);
+
 // Encoder and decoder with a skip from every encoder level (U-Net's shape, Ronneberger et al. 2015);
 // with two stages the skips cross the pipeline.
 plan::Program encoder_decoder_example(int stages = 1);

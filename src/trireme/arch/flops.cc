@@ -76,13 +76,14 @@ void set_flops_per_token(ModelSpec& spec, const config::Model& model) {
   spec.flops_convention += ", less what frozen parameters do without";
 }
 
-void set_flops_of_nodes(ModelSpec& spec, const PerRank& rank) {
+void set_flops_of_nodes(ModelSpec& spec, const PerRank& rank, std::int64_t micro_batches) {
   const plan::GradientFlow flow = plan::gradient_flow(spec.program);
   double flops = 0;
   for (std::size_t n = 0; n < spec.program.nodes.size(); ++n) {
     const plan::Node& node = spec.program.nodes[n];
-    flops += node.flops;
-    if (flow.node_has_backward[n]) flops += node.backward_flops.value_or(2 * node.flops);
+    const double back =
+        flow.node_has_backward[n] ? node.backward_flops.value_or(2 * node.flops) : 0;
+    flops += (node.flops + back) / static_cast<double>(node.joint ? micro_batches : 1);
   }
   spec.flops_per_token =
       flops * rank.tp / static_cast<double>(rank.micro_batch * spec.sample_tokens);

@@ -38,7 +38,8 @@ double flops_per_token(const config::Model& model, FlopsConvention convention);
 // activations count 2N + 8LHS where a gradient goes, those of parameters 2N where they train.
 void set_flops_per_token(ModelSpec& spec, const config::Model& model);
 
-// The same of any model: what its nodes compute, whole, of a token of `sample_tokens` to a sample.
-void set_flops_of_nodes(ModelSpec& spec, const PerRank& rank);
+// The same of any model: what its nodes compute, whole, of a token of `sample_tokens` to a sample. A joint node does so
+// once for all `micro_batches`.
+void set_flops_of_nodes(ModelSpec& spec, const PerRank& rank, std::int64_t micro_batches = 1);
 
 }  // namespace trireme::arch

@@ -5,6 +5,7 @@
 #include "trireme/arch/hnet.h"
 #include "trireme/arch/jepa.h"
 #include "trireme/config/resolve.h"
+#include "trireme/config/resolve_towers.h"
 #include "trireme/mesh/axis.h"
 
 namespace trireme::arch {
@@ -87,9 +88,9 @@ std::vector<ParamSpec> vicreg_params(const config::Job& job) {
 }
 
 plan::Node vicreg_node(const Graph& graph, const config::Job& job) {
-  plan::Node node{.name = "vicreg", .loss = true};
+  plan::Node node{.name = "vicreg", .loss = true, .joint = config::caches_gradients(job)};
   if (config::dp(job) == 1) return node;
-  const std::int64_t clips = graph.rank().micro_batch * config::dp(job);
+  const std::int64_t clips = config::samples_of_loss(job) * config::dp(job);
   const std::int64_t numbers = 2 + 8 * job.vicreg.matches;  // times the width, of a clip
   const auto spread = [&](plan::Exchange kind, int forward, int backward) {
     return plan::NodeExchange{
@@ -105,7 +106,8 @@ plan::Node vicreg_node(const Graph& graph, const config::Job& job) {
 }
 
 Work vicreg_work(const Graph& graph, const config::Job& job, const Encoder& chunks) {
-  const std::int64_t d = chunks.hidden, width = job.vicreg.width, rows = chunks.rows();
+  const std::int64_t d = chunks.hidden, width = job.vicreg.width;
+  const std::int64_t rows = chunks.rows() * (config::samples_of_loss(job) / job.run.micro_batch);
   return linear_work(graph, rows, 2 * d * d + d * width + 2 * width * width,
                      rows * (3 * d + 6 * width));
 }

@@ -9,6 +9,8 @@
 #include "trireme/arch/graph.h"
 #include "trireme/arch/hnet.h"
 #include "trireme/arch/hvjepa.h"
+#include "trireme/arch/joint.h"
+#include "trireme/config/resolve.h"
 
 namespace trireme::arch {
 namespace {
@@ -44,7 +46,7 @@ class Pretraining {
     spec.metrics = {"teacher_std"};
     if (chunks_) spec.metrics.push_back("chunk_ratio");
     spec.sample_tokens = patch_grid(vision_).tokens();
-    set_flops_of_nodes(spec, graph_.rank());
+    set_flops_of_nodes(spec, graph_.rank(), config::accumulation(job_));
     return spec;
   }
 
@@ -121,7 +123,9 @@ class Pretraining {
   void vicreg() {
     plan::Node node = vicreg_node(graph_, job_);
     node.reads = with(x_, context_);
-    graph_.node(std::move(node), vicreg_work(graph_, job_, student_),
+    Work work = vicreg_work(graph_, job_, student_);
+    work.saved_bytes += joined_bytes(graph_, job_, node.reads);
+    graph_.node(std::move(node), work,
                 {graph_.unit({.name = "vicreg", .params = vicreg_params(job_)})},
                 {{.name = "vicreg.loss", .bytes = 8}});
   }

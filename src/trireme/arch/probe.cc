@@ -8,24 +8,60 @@
 #include "trireme/arch/clip_tower.h"
 #include "trireme/arch/flops.h"
 #include "trireme/arch/graph.h"
+#include "trireme/config/probes.h"
 
 namespace trireme::arch {
 namespace {
 
+// One of the probes: all its names begin with `prefix`, and its rate is a multiple of the job's.
+struct OneProbe {
+  std::string prefix;
+  double rate = 1;
+};
+
+std::vector<OneProbe> all_probes(const config::Job& job) {
+  std::vector<OneProbe> probes;
+  for (const double rate : config::probe_rates(job))
+    probes.push_back({.prefix = fmt::format("probe.{}.", probes.size()), .rate = rate});
+  if (probes.empty()) probes.emplace_back();
+  return probes;
+}
+
 // The query's block, without an output projection, and the classifier. Every tp rank has all of them.
-std::vector<ParamSpec> head_params(const config::Job& job) {
+std::vector<ParamSpec> head_params(const config::Job& job, const std::string& prefix) {
   const std::int64_t d = job.vision.hidden, ffn = 4 * d;
   const double std = job.vision.init_std;
   const double residual = std / std::sqrt(2.0 * static_cast<double>(job.probe.layers));
-  const std::string block = "pooler.cross_attention_block.";
-  return joined({{drawn("pooler.query_tokens", {1, 1, d}, std)},
+  const std::string block = prefix + "pooler.cross_attention_block.";
+  return joined({{drawn(prefix + "pooler.query_tokens", {1, 1, d}, std)},
                  norm_params(block + "norm1", d),
                  linear_params(block + "xattn.q", d, d, std),
                  linear_params(block + "xattn.kv", 2 * d, d, std),
                  norm_params(block + "norm2", d),
                  linear_params(block + "mlp.fc1", ffn, d, std),
                  linear_params(block + "mlp.fc2", d, ffn, residual),
-                 linear_params("linear", job.vision.classes, d, std)});
+                 linear_params(prefix + "linear", job.vision.classes, d, std)});
+}
+
+// Its blocks and its loss, on the tower's tokens.
+void probe_nodes(Graph& graph, const config::Job& job, const OneProbe& probe, plan::ValueId x,
+                 plan::ValueId labels) {
+  const std::int64_t d = job.vision.hidden;
+  const Encoder encoder = probe_encoder(job, graph.rank().micro_batch);
+  const auto unit = [&](const std::string& name, std::vector<ParamSpec> params) {
+    return graph.unit({.name = name, .params = std::move(params), .lr = probe.rate});
+  };
+  for (std::int64_t layer = 0; layer + 1 < job.probe.layers; ++layer) {
+    const std::string name = fmt::format("{}block.{}", probe.prefix, layer);
+    const std::string params = fmt::format("{}pooler.blocks.{}.", probe.prefix, layer);
+    x = block_node(graph, encoder, name, unit(name, block_params(encoder, params, layer)), x, {},
+                   fmt::format("{}x{}", probe.prefix, layer + 1));
+  }
+  const std::string head = probe.prefix + "head";
+  graph.node({.name = head, .reads = {x, labels}, .loss = true},
+             linear_work(graph, encoder.rows(), 2 * d * d, 4 * encoder.rows() * d),
+             {unit(head, head_params(job, probe.prefix))},
+             {{.name = probe.prefix + "loss", .bytes = 8}});
 }
 
 }  // namespace
@@ -39,24 +75,14 @@ Encoder probe_encoder(const config::Job& job, std::int64_t samples) {
 
 ModelSpec probe_spec(const config::Job& job, const PerRank& rank, const Training& training) {
   Graph graph("probe", rank, training);
-  const std::int64_t samples = rank.micro_batch, d = job.vision.hidden;
+  const std::int64_t samples = rank.micro_batch;
   const plan::ValueId clips = graph.input("clips", clip_bytes(job.vision, samples));
   const plan::ValueId labels = graph.input("labels", samples * 8);
   const Encoder encoder = probe_encoder(job, samples);
-  plan::ValueId x = frozen_tower(graph, job.vision, tower(job.vision, samples), clips);
-  for (std::int64_t layer = 0; layer + 1 < job.probe.layers; ++layer) {
-    const std::string name = fmt::format("block.{}", layer);
-    const plan::UnitId unit = graph.unit(
-        {.name = name,
-         .params = block_params(encoder, fmt::format("pooler.blocks.{}.", layer), layer)});
-    x = block_node(graph, encoder, name, unit, x, {}, fmt::format("x{}", layer + 1));
-  }
-  graph.node({.name = "head", .reads = {x, labels}, .loss = true},
-             linear_work(graph, encoder.rows(), 2 * d * d, 4 * encoder.rows() * d),
-             {graph.unit({.name = "head", .params = head_params(job)})},
-             {{.name = "loss", .bytes = 8}});
+  const plan::ValueId x = frozen_tower(graph, job.vision, tower(job.vision, samples), clips);
+  for (const OneProbe& probe : all_probes(job)) probe_nodes(graph, job, probe, x, labels);
   ModelSpec spec = std::move(graph).build();
-  spec.metrics = {"accuracy"};
+  spec.metrics = config::probe_metrics(job);
   spec.sample_tokens = encoder.tokens;
   set_flops_of_nodes(spec, rank);
   return spec;

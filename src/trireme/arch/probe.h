@@ -15,7 +15,8 @@ inline constexpr double kProbeNormEps = 1e-5;
 Encoder probe_encoder(const config::Job& job, std::int64_t samples);
 
 // Inputs: clips fp32 [samples, 3, frames, image, image], labels int64 [samples]. The tower's parameters have a teacher's
-// names. The loss is the sum of cross-entropies, the metric the share of labels that have the largest score.
+// names. The loss is the sum of cross-entropies of all probes, the metrics each one's share of labels that have the largest
+// score. Names of several begin with "probe.N.".
 ModelSpec probe_spec(const config::Job& job, const PerRank& rank, const Training& training);
 
 }  // namespace trireme::arch

@@ -44,6 +44,10 @@ std::vector<Field> probe_fields() {
                     from(1, 1 << 10))),
       fixed(integer(KEY(probe.heads), "Their attention heads; must divide vision.hidden.",
                     from(1, 1 << 16))),
+      fixed(
+          text(KEY(probe.lr),
+               "Factors of optim.lr, one for each of several probes that train at once on the same "
+               "features; empty: one probe.")),
   };
 }
 

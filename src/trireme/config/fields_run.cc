@@ -43,6 +43,14 @@ std::vector<Field> run_fields() {
       fixed(integer(KEY(run.global_batch), "Samples per step over all ranks.", from(1, kMaxBatch))),
       fixed(integer(KEY(run.micro_batch), "Samples per forward and backward of one rank.",
                     from(1, kMaxBatch))),
+      choice(
+          KEY(run.batch_scope),
+          "What a loss that compares samples of a batch (family clip; hvjepa with vicreg.weight) "
+          "sees at once of a rank's: micro, one micro-batch, which must be all of them; "
+          "gradcache, those of all its micro-batches, for which every forward comes before the "
+          "first backward (parallel.schedule=gpipe); with recompute.policy=uniform and segments "
+          "of all blocks little but features waits in between.",
+          {{"micro", BatchScope::kMicro}, {"gradcache", BatchScope::kGradcache}}),
       boolean(KEY(run.find_micro_batch),
               "Before training, find the largest micro_batch, of those that divide a rank's "
               "samples of global_batch, with which the job fits run.memory_limit or, without one, "

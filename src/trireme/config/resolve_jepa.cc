@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
+#include "trireme/config/probes.h"
 #include "trireme/config/resolve_towers.h"
 
 namespace trireme::config {
@@ -63,6 +64,7 @@ void resolve_probe(Job& job, const DatasetFacts& data) {
     fail(ErrorKind::kUsage, "vision.hidden={} is not divisible by probe.heads={}; change one",
          job.vision.hidden, job.probe.heads);
   resolve_classes(job.vision, data);
+  check_probes(job);
   if (job.parallel.tp > job.probe.heads)
     fail(ErrorKind::kUsage, "parallel.tp={} is more than probe.heads={}; a rank needs at least one",
          job.parallel.tp, job.probe.heads);

@@ -122,19 +122,45 @@ bool couples_batch(const Job& job) {
          (job.model.family == Family::kHvjepa && job.vicreg.weight > 0);
 }
 
+bool caches_gradients(const Job& job) {
+  return couples_batch(job) && job.run.batch_scope == BatchScope::kGradcache;
+}
+
+std::int64_t samples_of_loss(const Job& job) {
+  return caches_gradients(job) ? job.run.global_batch / dp(job) : job.run.micro_batch;
+}
+
 void check_coupled_batch(const Job& job) {
-  if (!couples_batch(job)) return;
-  const std::int64_t seen = job.run.micro_batch * dp(job);
-  if (job.run.global_batch == seen) return;
+  const Run& run = job.run;
+  const bool gradcache = run.batch_scope == BatchScope::kGradcache;
+  if (!couples_batch(job)) {
+    if (gradcache)
+      fail(ErrorKind::kUsage,
+           "run.batch_scope=gradcache: no loss of family {}{} compares samples of a batch; leave "
+           "it out",
+           name(job.model.family),
+           job.model.family == Family::kHvjepa ? " with vicreg.weight=0" : "");
+    return;
+  }
+  const std::int64_t seen = run.micro_batch * dp(job);
+  if (run.global_batch == seen) return;
+  if (gradcache) {
+    if (job.parallel.schedule != "gpipe" && job.parallel.schedule_file.empty())
+      fail(ErrorKind::kUsage,
+           "run.batch_scope=gradcache with {} micro-batches a rank: parallel.schedule={} has "
+           "backwards before the last forward; set parallel.schedule=gpipe",
+           accumulation(job), job.parallel.schedule);
+    return;
+  }
   fail(ErrorKind::kUsage,
        "run.global_batch={}, but run.micro_batch={} x dp={} (dp_replicate={} x dp_shard={}) = {}: "
        "{} all of a global batch, which one micro-batch of every data-parallel rank must hold; set "
-       "run.micro_batch={} or run.global_batch={}",
-       job.run.global_batch, job.run.micro_batch, dp(job), job.parallel.dp_replicate,
-       job.parallel.dp_shard, seen,
+       "run.batch_scope=gradcache, run.micro_batch={} or run.global_batch={}",
+       run.global_batch, run.micro_batch, dp(job), job.parallel.dp_replicate, job.parallel.dp_shard,
+       seen,
        job.model.family == Family::kClip ? "a contrastive loss compares"
                                          : "the statistics of vicreg.weight > 0 are of",
-       std::max<std::int64_t>(1, job.run.global_batch / dp(job)), seen);
+       std::max<std::int64_t>(1, run.global_batch / dp(job)), seen);
 }
 
 }  // namespace trireme::config

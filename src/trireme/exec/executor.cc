@@ -1,5 +1,6 @@
 #include "trireme/exec/executor.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -246,7 +247,7 @@ void Executor::arrived(int index, at::Tensor tensor, const StepArgs& args) {
 void Executor::retire(int index, const StepArgs& args) {
   const Instr& line = list_[static_cast<std::size_t>(index)];
   const plan::Retirement& retirement = retirements_[static_cast<std::size_t>(index)];
-  for (plan::ValueId value : retirement.values) values_.activations.drop(value, line.mb);
+  for (const auto& [value, mb] : retirement.values) values_.activations.drop(value, mb);
   for (plan::UnitId unit : retirement.gradients) {
     const int chunk = plan_.program.nodes[static_cast<std::size_t>(line.node)].chunk;
     if (args.observer != nullptr)
@@ -270,11 +271,16 @@ void Executor::forward(const Instr& line, const StepArgs& args, bool keep) {
   const plan::Node& node = plan_.program.nodes[static_cast<std::size_t>(line.node)];
   at::AutoGradMode grad_mode(keep);
   Saved saved;
+  std::vector<at::Tensor> inputs;
   for (plan::ValueId value : node.reads) {
-    at::Tensor input = values_.activations.get(value, line.mb).detach();
-    if (keep && flow_.value_has_grad[static_cast<std::size_t>(value)])
-      input.set_requires_grad(true);
-    saved.inputs.push_back(std::move(input));
+    std::vector<at::Tensor> parts;  // of each micro-batch
+    for (int mb : plan::batches(node, line.mb, plan_.recipe.micro_batches)) {
+      parts.push_back(values_.activations.get(value, mb).detach());
+      if (keep && flow_.value_has_grad[static_cast<std::size_t>(value)])
+        parts.back().set_requires_grad(true);
+    }
+    inputs.push_back(parts.size() == 1 ? parts[0] : at::cat(parts));
+    if (keep) saved.inputs.push_back(std::move(parts));
   }
   if (keep && node.split) saved.weights = std::make_shared<ops::WeightGradients>();
   const BlockContext context{
@@ -288,7 +294,7 @@ void Executor::forward(const Instr& line, const StepArgs& args, bool keep) {
                     ? &counts_[static_cast<std::size_t>(line.mb)]
                     : nullptr};
   std::vector<at::Tensor> outputs =
-      model_.blocks[static_cast<std::size_t>(line.node)]->forward(saved.inputs, context);
+      model_.blocks[static_cast<std::size_t>(line.node)]->forward(inputs, context);
   TRIREME_CHECK(outputs.size() == node.writes.size(), "{} wrote {} values, its node declares {}",
                 node.name, outputs.size(), node.writes.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -333,10 +339,12 @@ void Executor::backward(const Instr& line, const StepArgs& args) {
     torch::autograd::Engine::get_default_engine().execute(roots, seeds, /*keep_graph=*/false,
                                                           /*create_graph=*/false,
                                                           /*accumulate_grad=*/true);
-  for (std::size_t i = 0; i < node.reads.size(); ++i) {
-    at::Tensor gradient = saved.inputs[i].grad();
-    if (gradient.defined()) add_gradient(node.reads[i], line.mb, std::move(gradient));
-  }
+  const auto batches = plan::batches(node, line.mb, plan_.recipe.micro_batches);
+  for (std::size_t i = 0; i < node.reads.size(); ++i)
+    for (const int mb : batches) {
+      at::Tensor gradient = saved.inputs[i][static_cast<std::size_t>(mb - batches.front())].grad();
+      if (gradient.defined()) add_gradient(node.reads[i], mb, std::move(gradient));
+    }
   if (line.verb == Verb::kBackwardInput)
     values_.halves.put(line.node, line.mb, std::move(saved.weights));
 }

@@ -17,8 +17,8 @@ namespace trireme::exec {
 // One forward's way back: its detached inputs, and for each output the place in the autograd graph.
 // Edges instead of outputs: the outputs' memory is free at once.
 struct Saved {
-  std::vector<at::Tensor> inputs;
-  ops::WeightGradientsPtr weights;  // of a node whose backward may come in halves
+  std::vector<std::vector<at::Tensor>> inputs;  // of each value read, one a micro-batch
+  ops::WeightGradientsPtr weights;              // of a node whose backward may come in halves
   std::vector<torch::autograd::Edge> outputs;
   at::TensorOptions loss;  // of a loss node's scalar
 };

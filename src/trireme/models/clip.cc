@@ -2,14 +2,13 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
-#include <ATen/ops/full_like.h>
-#include <ATen/ops/log_sigmoid.h>
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/matmul.h>
 
 #include <cmath>
 
 #include "trireme/arch/clip.h"
+#include "trireme/models/siglip.h"
 #include "trireme/ops/batch.h"
 #include "trireme/ops/embedding.h"
 #include "trireme/ops/linear.h"
@@ -78,18 +77,18 @@ at::Tensor ContrastiveLoss::clip(const at::Tensor& images, const at::Tensor& cap
   const at::Tensor scale = bounded_exp(wide(param(0)));
   const at::Tensor rows = scale * at::matmul(images, all.narrow(1, width, width).t());
   const at::Tensor columns = scale * at::matmul(captions, all.narrow(1, 0, width).t());
-  count(rows, context);
   const at::Tensor own = partners(rows);
+  if (context.counts != nullptr)
+    count(rows.argmax(1).eq(own).sum().item<std::int64_t>(), rows.size(0), context);
   return (cross_entropies(rows, own) + cross_entropies(columns, own)) / 2;
 }
 
 at::Tensor ContrastiveLoss::siglip(const at::Tensor& images, const at::Tensor& captions,
                                    const exec::BlockContext& context) const {
-  const at::Tensor all = ops::gather_batch(captions, across().batch());
-  const at::Tensor logits = wide(param(0)).exp() * at::matmul(images, all.t()) + wide(param(1));
-  count(logits, context);
-  const at::Tensor signs = at::full_like(logits, -1).scatter(1, partners(logits).unsqueeze(1), 1.0);
-  return at::log_sigmoid(signs * logits).sum().neg();
+  const SiglipResult result =
+      siglip_loss(images, captions, wide(param(0)), wide(param(1)), across().batch());
+  count(result.nearest_own, images.size(0), context);
+  return result.loss;
 }
 
 at::Tensor ContrastiveLoss::partners(const at::Tensor& logits) const {
@@ -98,10 +97,10 @@ at::Tensor ContrastiveLoss::partners(const at::Tensor& logits) const {
   return at::arange(rank * rows, (rank + 1) * rows, logits.options().dtype(at::kLong));
 }
 
-void ContrastiveLoss::count(const at::Tensor& logits, const exec::BlockContext& context) const {
-  if (context.counts == nullptr) return;
-  context.counts->add(0, logits.argmax(1).eq(partners(logits)).sum().item<double>(),
-                      static_cast<double>(logits.size(0)));
+void ContrastiveLoss::count(std::int64_t right, std::int64_t rows,
+                            const exec::BlockContext& context) {
+  if (context.counts != nullptr)
+    context.counts->add(0, static_cast<double>(right), static_cast<double>(rows));
 }
 
 Blocks clip_blocks(const config::Job& job, const arch::ModelSpec&, const Ranks& ranks) {

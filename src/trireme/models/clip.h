@@ -33,8 +33,8 @@ class TextFeatures : public BoundBlock {
   double norm_eps_;
 };
 
-// The losses of this rank's samples against those of all data-parallel ranks, whose features it gathers: forward and
-// backward are collective. With x and t features of length 1, of images and captions:
+// The losses of this rank's samples against those of all data-parallel ranks: forward and backward are collective. clip
+// gathers features, siglip passes captions round (siglip.h). With x and t features of length 1, of images and captions:
 // - clip: half of the cross-entropies of exp(s) x t^T over rows and over columns; exp(s) is at most 100, where its
 //   gradient stays that of 100 (Radford et al. 2021);
 // - siglip: -log sigmoid(y (exp(s) x t^T + b)) over all pairs, y = 1 for a pair and -1 for others (Zhai et al. 2023).
@@ -53,7 +53,8 @@ class ContrastiveLoss : public BoundBlock {
                     const exec::BlockContext& context) const;
   // Which of all columns is each row's own.
   at::Tensor partners(const at::Tensor& logits) const;
-  void count(const at::Tensor& logits, const exec::BlockContext& context) const;
+  // Of so many images here, those whose caption is the nearest of all.
+  static void count(std::int64_t right, std::int64_t rows, const exec::BlockContext& context);
 
   config::ContrastiveLoss loss_;
 };

@@ -37,14 +37,16 @@ enum Param {
 // [samples, tokens, hidden], labels int64 [samples].
 class ProbeHead : public BoundBlock {
  public:
-  ProbeHead(const config::Job& job, Ranks across) : BoundBlock(std::move(across)), job_(job) {}
+  // Its answers are the `metric`-th that the model counts.
+  ProbeHead(const config::Job& job, std::size_t metric, Ranks across)
+      : BoundBlock(std::move(across)), job_(job), metric_(metric) {}
 
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override {
     const at::Tensor scores = scores_of(inputs[0], context);
     const at::Tensor exact = scores.to(statistics_type(scores.scalar_type()));
     if (context.counts != nullptr)
-      context.counts->add(0, exact.argmax(-1).eq(inputs[1]).sum().item<double>(),
+      context.counts->add(metric_, exact.argmax(-1).eq(inputs[1]).sum().item<double>(),
                           static_cast<double>(inputs[1].size(0)));
     return {at::cross_entropy_loss(exact, inputs[1], {}, at::Reduction::Sum)};
   }
@@ -80,20 +82,23 @@ class ProbeHead : public BoundBlock {
   }
 
   config::Job job_;
+  std::size_t metric_;
 };
 
 }  // namespace
 
-Blocks probe_blocks(const config::Job& job, const arch::ModelSpec&, const Ranks& ranks) {
+Blocks probe_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks) {
   const std::int64_t samples = job.run.micro_batch;
   Blocks blocks =
       frozen_tower_blocks(job, arch::tower(job.vision, samples), ClipEmbed::Frames::kTogether,
                           ClipNorm::Gives::kFeatures, ranks);
   const arch::Encoder encoder = arch::probe_encoder(job, samples);
-  for (std::int64_t layer = 0; layer + 1 < job.probe.layers; ++layer)
-    blocks.push_back(
-        std::make_unique<EncoderBlock>(encoder, arch::kProbeNormEps, always({}), ranks));
-  blocks.push_back(std::make_unique<ProbeHead>(job, ranks));
+  for (std::size_t probe = 0; probe < spec.metrics.size(); ++probe) {
+    for (std::int64_t layer = 0; layer + 1 < job.probe.layers; ++layer)
+      blocks.push_back(
+          std::make_unique<EncoderBlock>(encoder, arch::kProbeNormEps, always({}), ranks));
+    blocks.push_back(std::make_unique<ProbeHead>(job, probe, ranks));
+  }
   return blocks;
 }
 

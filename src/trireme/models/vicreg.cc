@@ -6,6 +6,8 @@
 #include <ATen/ops/relu.h>
 #include <ATen/ops/var.h>
 
+#include "trireme/mesh/share.h"
+
 namespace trireme::models {
 namespace {
 
@@ -17,18 +19,21 @@ at::Tensor variance_loss(const at::Tensor& x) {
   return at::relu(1 - (at::var(x, /*dim=*/0) + kLeastVariance).sqrt()).mean();
 }
 
-at::Tensor covariance_loss(const at::Tensor& x) {
+at::Tensor covariance_loss(const at::Tensor& x, const Sharing& sharing) {
+  const mesh::Share own = mesh::share(x.size(1), sharing.rank, sharing.ranks);
   const at::Tensor centred = x - x.mean(0);
-  const at::Tensor covariance =
-      at::matmul(centred.t(), centred) / static_cast<double>(x.size(0) - 1);
+  const at::Tensor covariance = at::matmul(centred.t(), centred.narrow(1, own.begin, own.count())) /
+                                static_cast<double>(x.size(0) - 1);
   const at::Tensor squares = covariance.square();
-  return (squares.sum() - squares.diagonal().sum()) / static_cast<double>(x.size(1));
+  return (squares.sum() - squares.diagonal(-own.begin).sum()) *
+         (static_cast<double>(sharing.ranks) / static_cast<double>(x.size(1)));
 }
 
-at::Tensor vicreg_loss(const at::Tensor& x, const at::Tensor& y, const config::Vicreg& weights) {
+at::Tensor vicreg_loss(const at::Tensor& x, const at::Tensor& y, const config::Vicreg& weights,
+                       const Sharing& sharing) {
   return weights.invariance * (x - y).square().mean() +
          weights.variance / 2 * (variance_loss(x) + variance_loss(y)) +
-         weights.covariance / 2 * (covariance_loss(x) + covariance_loss(y));
+         weights.covariance / 2 * (covariance_loss(x, sharing) + covariance_loss(y, sharing));
 }
 
 Matches nearest(const at::Tensor& from, const at::Tensor& to, std::int64_t count) {
@@ -53,11 +58,12 @@ at::Tensor local_pairs(const LocalView& a, const LocalView& b, std::int64_t coun
   return at::cat(columns, 1);
 }
 
-at::Tensor local_vicreg_loss(const at::Tensor& pairs, const config::Vicreg& weights) {
+at::Tensor local_vicreg_loss(const at::Tensor& pairs, const config::Vicreg& weights,
+                             const Sharing& sharing) {
   const std::vector<at::Tensor> sides = pairs.chunk(8, 1);
-  at::Tensor sum = vicreg_loss(sides[0], sides[1], weights) / 2;
+  at::Tensor sum = vicreg_loss(sides[0], sides[1], weights, sharing) / 2;
   for (std::size_t i = 2; i < sides.size(); i += 2)
-    sum = sum + vicreg_loss(sides[i], sides[i + 1], weights) / 2;
+    sum = sum + vicreg_loss(sides[i], sides[i + 1], weights, sharing) / 2;
   return sum;
 }
 

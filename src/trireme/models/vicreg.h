@@ -14,12 +14,20 @@ namespace trireme::models {
 // The mean over columns of max(0, 1 - sqrt(variance + 1e-4)), the variance unbiased. x: [rows, d].
 at::Tensor variance_loss(const at::Tensor& x);
 
-// The sum of the squares of the covariances of different columns over d. x: [rows, d].
-at::Tensor covariance_loss(const at::Tensor& x);
+// Ranks that have the same rows and share out the columns of their covariance.
+struct Sharing {
+  int rank = 0;
+  int ranks = 1;
+};
+
+// The sum of the squares of the covariances of different columns over d: its mean over ranks, each of which computes those
+// with columns of its own alone. x: [rows, d].
+at::Tensor covariance_loss(const at::Tensor& x, const Sharing& sharing = {});
 
 // `invariance` times the mean square of x - y, and `variance` and `covariance` times the means of these losses over x and
 // y. x, y: [rows, d].
-at::Tensor vicreg_loss(const at::Tensor& x, const at::Tensor& y, const config::Vicreg& weights);
+at::Tensor vicreg_loss(const at::Tensor& x, const at::Tensor& y, const config::Vicreg& weights,
+                       const Sharing& sharing = {});
 
 // Pairs of rows, int64 [pairs] each.
 struct Matches {
@@ -40,6 +48,7 @@ struct LocalView {
 at::Tensor local_pairs(const LocalView& a, const LocalView& b, std::int64_t count);
 
 // Of such rows of all samples: the mean loss of both directions, by place and by feature added.
-at::Tensor local_vicreg_loss(const at::Tensor& pairs, const config::Vicreg& weights);
+at::Tensor local_vicreg_loss(const at::Tensor& pairs, const config::Vicreg& weights,
+                             const Sharing& sharing = {});
 
 }  // namespace trireme::models

@@ -89,8 +89,11 @@ std::vector<at::Tensor> VicregLoss::forward(const std::vector<at::Tensor>& input
   const at::Tensor both = ops::gather_batch(clips.view({samples, -1}), across().batch());
   const at::Tensor local = ops::gather_batch(at::cat(pairs), across().batch());
   const std::vector<at::Tensor> sides = both.chunk(arch::kMasks, 1);
-  const at::Tensor loss = weights.alpha * vicreg_loss(sides[0], sides[1], weights) +
-                          (1 - weights.alpha) * local_vicreg_loss(local, weights);
+  Sharing sharing;
+  if (const comm::Group* group = across().batch())
+    sharing = {.rank = group->rank(), .ranks = group->size()};
+  const at::Tensor loss = weights.alpha * vicreg_loss(sides[0], sides[1], weights, sharing) +
+                          (1 - weights.alpha) * local_vicreg_loss(local, weights, sharing);
   return {loss * (weights.weight / kScale * static_cast<double>(samples))};
 }
 

@@ -12,7 +12,8 @@
 namespace trireme::models {
 
 // weight / 25 times the samples here times alpha global + (1 - alpha) local, over the samples of all data-parallel ranks,
-// whose rows are gathered: forward and backward are collective. A view's embedding is what one learned query attends to
+// whose rows are gathered and the columns of whose covariances are shared out, so that the sum over ranks is the loss:
+// forward and backward are collective. A view's embedding is what one learned query attends to
 // of its chunks; local pairs are of chunks, by place relative to the clip and by feature. Inputs: the student's chunks
 // [chunks, hidden] and their places. Parameters as arch::vicreg_params.
 class VicregLoss : public BoundBlock {

@@ -30,7 +30,9 @@ int computing_line(const Program& program, const List& list, int index) {
   if (!is_transfer(line)) return index;
   for (int i = 0; i < static_cast<int>(list.size()); ++i) {
     const Instr& one = list[static_cast<std::size_t>(i)];
-    if (!computes(one) || one.mb != line.mb) continue;
+    if (!computes(one)) continue;
+    const bool joint = program.nodes[static_cast<std::size_t>(one.node)].joint;
+    if (!joint && one.mb != line.mb) continue;
     const bool forward = one.verb == Verb::kForward;
     if (forward == line.gradient || (!forward && !gives_gradients(one))) continue;
     const bool maker = line.verb == Verb::kSend;

@@ -29,6 +29,10 @@ class Reading {
   }
 
   void add(const Instr& line, int index) {
+    if (node(line).joint && !all_.empty()) {  // belongs to what it follows
+      all_.back().last = index;
+      return;
+    }
     const Action action{.work = line.verb == Verb::kForward ? Work::kForward : Work::kBackward,
                         .chunk = node(line).chunk,
                         .mb = line.mb};

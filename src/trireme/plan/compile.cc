@@ -60,6 +60,24 @@ void check_grid_fits(const Program& program, const Recipe& recipe, const schedul
   }
 }
 
+// A joint loss stands behind all forwards, and all backwards begin with what it leaves.
+void check_joint(const Program& program, const schedules::Grid& grid) {
+  const auto joint = std::ranges::find_if(program.nodes, &Node::joint);
+  if (joint == program.nodes.end()) return;
+  for (const std::vector<schedules::Action>& row : grid.rows) {
+    bool back = false;
+    for (const schedules::Action& action : row) {
+      const bool forward = action.work == schedules::Work::kForward;
+      if (forward && back)
+        fail(ErrorKind::kUsage,
+             "loss {} is of all micro-batches at once, and the schedule has a backward before "
+             "micro-batch {} goes forward; set parallel.schedule=gpipe",
+             joint->name, action.mb);
+      back = !forward;
+    }
+  }
+}
+
 void check_offload(const Program& program, const mesh::Mesh& mesh, const Recipe& recipe) {
   const Offload& offload = recipe.offload;
   if (!(offload.ratio > 0 && offload.ratio <= 1))
@@ -182,6 +200,7 @@ PlanSet compile(Program program, const mesh::Mesh& mesh, const Recipe& recipe,
   check_mesh(program, mesh);
   check_offload(program, mesh, recipe);
   check_grid_fits(program, recipe, grid);
+  check_joint(program, grid);
   const GradientFlow flow = gradient_flow(program);
   check_training(program, flow);
   PlanSet plan{.program = std::move(program),

@@ -228,7 +228,8 @@ std::string compact(const Program& program, const Instr& line) {
       {Verb::kReload, "<"},        {Verb::kOffload, ">"}};
   const auto letter = kLetters.find(line.verb);
   std::string text = letter == kLetters.end() ? std::string(name(line.verb)) : letter->second;
-  if (line.mb >= 0) text += std::to_string(line.mb);
+  const bool joint = line.node >= 0 && program.nodes[line.node].joint;
+  if (line.mb >= 0 && !joint) text += std::to_string(line.mb);
   if (line.node >= 0) text += "(" + program.nodes[line.node].name + ")";
   const std::string piece = line.piece == Piece::kNone ? "" : " " + std::string(name(line.piece));
   if (line.unit >= 0) text += "(" + program.units[line.unit].name + piece + ")";

@@ -66,14 +66,15 @@ void FlowCheck::follow_segment(int index, const Instr& line) {
 }
 
 void FlowCheck::read_inputs(int index, const Instr& line) {
-  for (ValueId value : view_.node(line.node).reads) {
-    const std::string& name = view_.program().values[value].name;
-    const auto made = values_.find({value, line.mb});
-    if (made == values_.end())
-      view_.refuse(index, "{} of micro-batch {} is not there", name, line.mb);
-    view_.require_before(made->second.line, index, "which brings " + name);
-    made->second.read = true;
-  }
+  const Node& node = view_.node(line.node);
+  for (ValueId value : node.reads)
+    for (int mb : batches(node, line.mb, view_.plan.recipe.micro_batches)) {
+      const std::string& name = view_.program().values[value].name;
+      const auto made = values_.find({value, mb});
+      if (made == values_.end()) view_.refuse(index, "{} of micro-batch {} is not there", name, mb);
+      view_.require_before(made->second.line, index, "which brings " + name);
+      made->second.read = true;
+    }
 }
 
 void FlowCheck::forward(int index, const Instr& line) {
@@ -111,7 +112,8 @@ void FlowCheck::backward(int index, const Instr& line) {
     if (!node.loss && view_.flow.value_has_grad[value])
       require_gradient(index, value, line.mb, true);
   for (ValueId value : node.reads)
-    if (view_.flow.value_has_grad[value]) add_gradient(index, value, line.mb);
+    for (int mb : batches(node, line.mb, view_.plan.recipe.micro_batches))
+      if (view_.flow.value_has_grad[value]) add_gradient(index, value, mb);
   backward_done_.insert({line.node, line.mb});
   if (line.verb != Verb::kBackwardInput) return;
   if (!node.split) view_.refuse(index, "the node's backward has no halves");
@@ -181,7 +183,7 @@ void FlowCheck::finish() {
   const Program& program = view_.program();
   for (NodeId node = 0; node < static_cast<NodeId>(program.nodes.size()); ++node) {
     if (view_.node(node).stage != view_.stage) continue;
-    for (int mb = 0; mb < view_.plan.recipe.micro_batches; ++mb) {
+    for (int mb = 0; mb < rounds(view_.node(node), view_.plan.recipe.micro_batches); ++mb) {
       if (!forwarded_.contains({node, mb}))
         view_.refuse(-1, "forward {} mb={} is missing", view_.node(node).name, mb);
       if (view_.flow.node_has_backward[node] && !backward_done_.contains({node, mb}))

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "trireme/plan/ledger.h"
+#include "trireme/plan/placement.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::plan {
@@ -17,8 +18,9 @@ class LiveValues {
   using OfBatch = std::pair<int, int>;     // a value or node, of a micro-batch
   using Copy = std::tuple<int, int, int>;  // of a value of a micro-batch, from 1
 
-  // Both outlive it.
-  LiveValues(const Program& program, Ledger& ledger) : program_(program), ledger_(ledger) {}
+  // Program and ledger outlive it.
+  LiveValues(const Program& program, int micro_batches, Ledger& ledger)
+      : program_(program), micro_batches_(micro_batches), ledger_(ledger) {}
 
   // A value that a segment writes again is another copy: somebody may still keep the first.
   Copy copy(ValueId value, int mb) { return {value, mb, copies_[{value, mb}]}; }
@@ -37,10 +39,12 @@ class LiveValues {
   // What a node reads, until its backward.
   void keep_inputs(NodeId node, int mb) {
     std::vector<Copy>& inputs = kept_inputs_[{node, mb}];
-    for (ValueId value : program_.nodes[static_cast<std::size_t>(node)].reads) {
-      inputs.push_back(copy(value, mb));
-      hold(inputs.back());
-    }
+    const Node& reader = program_.nodes[static_cast<std::size_t>(node)];
+    for (ValueId value : reader.reads)
+      for (int batch : batches(reader, mb, micro_batches_)) {
+        inputs.push_back(copy(value, batch));
+        hold(inputs.back());
+      }
   }
   void release_inputs(NodeId node, int mb) {
     const auto inputs = kept_inputs_.extract(OfBatch{node, mb});
@@ -61,6 +65,7 @@ class LiveValues {
   }
 
   const Program& program_;
+  int micro_batches_;
   Ledger& ledger_;
   std::map<OfBatch, int> copies_;  // so far
   std::map<Copy, int> holders_;    // its place among the values, and kept forwards

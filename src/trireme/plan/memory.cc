@@ -358,7 +358,8 @@ class Account {
               line.verb == Verb::kBackward ? node.work.backward : node.work.input);
     drop_after(MemoryKind::kActivations, kept_bytes(node) - left);
     for (ValueId value : node.reads)
-      if (flow_.value_has_grad[value]) values_.open_gradient(value, line.mb);
+      for (int mb : batches(node, line.mb, recipe_.micro_batches))
+        if (flow_.value_has_grad[value]) values_.open_gradient(value, mb);
     values_.release_inputs(line.node, line.mb);
     for (ValueId value : node.writes)
       if (flow_.value_has_grad[value]) values_.drop_gradient(value, line.mb);
@@ -375,8 +376,7 @@ class Account {
   }
 
   void retire(std::size_t index) {
-    for (ValueId value : retired_[index].values)
-      values_.release(values_.copy(value, list_[index].mb));
+    for (const auto& [value, mb] : retired_[index].values) values_.release(values_.copy(value, mb));
     if (scatters_each_mb()) return;
     for (UnitId id : retired_[index].gradients) {
       UnitMemory& unit = units_[id];
@@ -427,7 +427,7 @@ class Account {
   std::vector<int> sent_;     // lines whose values may not have left
   std::vector<int> leaving_;  // lines that offload and may not have ended
   Ledger ledger_;
-  LiveValues values_{plan_.program, ledger_};
+  LiveValues values_{plan_.program, recipe_.micro_batches, ledger_};
   MemoryAccount result_;
 };
 

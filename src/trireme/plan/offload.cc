@@ -105,15 +105,16 @@ UnitSpace space_of(const PlanSet& plan, UnitId unit, int stage) {
   space.gradient = share.part * element_bytes(recipe.grads);
   space.level =
       (share.sharded && row.reduce_each_mb ? share.part : share.full) * element_bytes(recipe.grads);
-  std::vector<bool> used(static_cast<std::size_t>(chunk_count(plan.program)));
+  std::vector<int> leaves(static_cast<std::size_t>(chunk_count(plan.program)));
   const GradientFlow flow = gradient_flow(plan.program);
-  for (NodeId node : gradient_users(plan.program, flow, unit, stage))
-    used[static_cast<std::size_t>(plan.program.nodes[static_cast<std::size_t>(node)].chunk)] = true;
+  for (NodeId id : gradient_users(plan.program, flow, unit, stage)) {
+    const Node& node = plan.program.nodes[static_cast<std::size_t>(id)];
+    leaves[static_cast<std::size_t>(node.chunk)] = rounds(node, recipe.micro_batches);
+  }
   // The last sum of all stays until it is reduced.
-  const bool several = std::ranges::count(used, true) > 1;
-  for (bool one : used)
-    space.levels.push_back(one ? most_levels(recipe.micro_batches - !several, recipe.canonical)
-                               : 0);
+  const bool several = std::ranges::count(leaves, 0) + 1 < std::ssize(leaves);
+  for (int count : leaves)
+    space.levels.push_back(count > 0 ? most_levels(count - !several, recipe.canonical) : 0);
   return space;
 }
 

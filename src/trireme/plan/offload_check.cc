@@ -21,8 +21,11 @@ OffloadCheck::OffloadCheck(const ListView& view) : view_(view) {
     state.states.away = away(unit, Piece::kStates);
     state.params.away = away(unit, Piece::kParams);
     state.grad.away = away(unit, Piece::kGrads);
-    for (NodeId user : gradient_users(view.program(), view.flow, unit, view.stage))
-      ++state.grad.chunks[view.node(user).chunk].users;
+    for (NodeId user : gradient_users(view.program(), view.flow, unit, view.stage)) {
+      Sums& sums = state.grad.chunks[view.node(user).chunk];
+      ++sums.users;
+      sums.rounds = rounds(view.node(user), view.plan.recipe.micro_batches);
+    }
     units_.push_back(std::move(state));
   }
   for (int i = 0; i < static_cast<int>(view.list.size()); ++i)
@@ -95,15 +98,16 @@ void OffloadCheck::compute(int index, const Instr& line) {
     if (!gathers_)
       for (UnitId unit : node.units)
         if (at(unit).params.away) require_here(index, unit, at(unit).params, "parameters");
-    for (ValueId value : node.reads) {
-      if (values_away_.contains({value, line.mb}))
-        view_.refuse(index, "{} of micro-batch {} is away",
-                     view_.program().values[static_cast<std::size_t>(value)].name, line.mb);
-      const auto back = values_back_.find({value, line.mb});
-      if (back != values_back_.end())
-        view_.require_before(back->second, index, "which brings what it reads");
-      values_read_[{value, line.mb}] = index;
-    }
+    for (ValueId value : node.reads)
+      for (int mb : batches(node, line.mb, view_.plan.recipe.micro_batches)) {
+        if (values_away_.contains({value, mb}))
+          view_.refuse(index, "{} of micro-batch {} is away",
+                       view_.program().values[static_cast<std::size_t>(value)].name, mb);
+        const auto back = values_back_.find({value, mb});
+        if (back != values_back_.end())
+          view_.require_before(back->second, index, "which brings what it reads");
+        values_read_[{value, mb}] = index;
+      }
   }
   if (!adds_gradients(line)) return;
   for (UnitId unit : node.units)
@@ -268,7 +272,7 @@ void OffloadCheck::offload_grads(int index, const Instr& line) {
     sums.gone |= std::exchange(sums.there, 0);
   } else {
     for (const auto& [chunk, sums] : grad.chunks)
-      if (sums.pushed != view_.plan.recipe.micro_batches)
+      if (sums.pushed != sums.rounds)
         view_.refuse(index, "the gradient lacks micro-batch {}", sums.pushed);
     collapse(index, line.unit);
     grad.summed = true;

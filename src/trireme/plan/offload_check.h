@@ -30,7 +30,8 @@ class OffloadCheck {
   // Sums over micro-batches in one of the rank's chunks, bit by bit of the counter.
   struct Sums {
     int users = 0;
-    int parts = 0;  // of the micro-batch under way
+    int rounds = 0;  // micro-batches that add to them
+    int parts = 0;   // of the micro-batch under way
     int pushed = 0;
     unsigned there = 0;
     unsigned gone = 0;

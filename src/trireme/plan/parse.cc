@@ -163,6 +163,7 @@ class Parser {
     }
     node.no_grad = line.flag("no_grad");
     node.loss = line.flag("loss");
+    node.joint = line.flag("joint");
     while (!line.done()) node.exchanges.push_back(exchange(line));
     add(line, nodes_, node.name);
     plan_.program.nodes.push_back(std::move(node));
@@ -252,7 +253,8 @@ class Parser {
     instr.verb = line.one_of<Verb>(line.word(), 17);
     subject(line, instr);
     instr.gradient = line.flag("gradient");
-    if (const auto text = line.optional("mb")) instr.mb = line.number<int>(*text);
+    if (const auto text = line.optional("mb"))
+      instr.mb = *text == "all" ? 0 : line.number<int>(*text);
     if (const auto text = line.optional("chunk")) instr.chunk = line.number<int>(*text);
     if (const auto text = line.optional("peer")) instr.peer = line.number<int>(*text);
     if (const auto text = line.optional("over"))

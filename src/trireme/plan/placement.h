@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <ranges>
 #include <vector>
 
 #include "trireme/plan/program.h"
@@ -11,6 +12,15 @@ namespace trireme::plan {
 
 inline bool contains(const std::vector<int>& ids, int id) {
   return std::ranges::find(ids, id) != ids.end();
+}
+
+// How many times a step runs a node whose micro-batches are `count`: a joint one once, as micro-batch 0.
+inline int rounds(const Node& node, int count) { return node.joint ? 1 : count; }
+
+// Micro-batches whose values a line of the node reads, and to whose gradients its backward adds: the line's `mb`, or of
+// a joint node all.
+inline std::ranges::iota_view<int, int> batches(const Node& node, int mb, int count) {
+  return node.joint ? std::views::iota(0, count) : std::views::iota(mb, mb + 1);
 }
 
 // Pipeline stages of the program: one more than the largest Node::stage.

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "trireme/mesh/mesh.h"
@@ -62,7 +63,7 @@ void validate(const PlanSet& plan);
 // goes where it appears. What a segment writes for itself goes with its forwards and appears again with its recomputation.
 struct Retirement {
   std::vector<ValueId> writes;  // of a recompute: what later ones of its segment read and is gone
-  std::vector<ValueId> values;  // (value, line's mb): read for the last time
+  std::vector<std::pair<ValueId, int>> values;  // of a micro-batch: read for the last time
   std::vector<UnitId>
       gradients;  // units whose gradient of the line's mb is now complete, in its node's chunk
   bool operator==(const Retirement&) const = default;

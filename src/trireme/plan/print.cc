@@ -79,6 +79,7 @@ std::string program_text(const Program& program) {
       text += fmt::format(" seconds={}:{}:{}", node.seconds->forward, node.seconds->input,
                           node.seconds->weight);
     text += fmt::format("{}{}", node.no_grad ? " no_grad" : "", node.loss ? " loss" : "");
+    if (node.joint) text += " joint";
     for (const NodeExchange& one : node.exchanges) {
       text += fmt::format(" {}={}:{}:{}+{}", name(one.kind), mesh::print(one.axes), one.bytes,
                           one.forward, one.backward);
@@ -88,6 +89,12 @@ std::string program_text(const Program& program) {
     text += '\n';
   }
   return text;
+}
+
+// Of a line with ids as they come: the validator prints those that it refuses.
+bool runs_jointly(const Program& program, const Instr& line) {
+  return line.mb == 0 && line.node >= 0 && line.node < static_cast<int>(program.nodes.size()) &&
+         program.nodes[static_cast<std::size_t>(line.node)].joint;
 }
 
 }  // namespace
@@ -117,7 +124,8 @@ std::string line_text(const Program& program, const Instr& line) {
           name_of(program.values, line.value);
   if (line.piece != Piece::kNone) text += fmt::format(" {}", name(line.piece));
   if (line.gradient) text += " gradient";
-  if (line.mb >= 0) text += fmt::format(" mb={}", line.mb);
+  if (line.mb >= 0)
+    text += runs_jointly(program, line) ? " mb=all" : fmt::format(" mb={}", line.mb);
   if (line.chunk > 0) text += fmt::format(" chunk={}", line.chunk);
   if (line.peer >= 0) text += fmt::format(" peer={}", line.peer);
   if (!line.axes.empty()) text += fmt::format(" over={}", mesh::print(line.axes));

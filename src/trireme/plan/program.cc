@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "trireme/base/error.h"
+#include "trireme/plan/placement.h"
 
 namespace trireme::plan {
 namespace {
@@ -110,6 +111,21 @@ void check_recomputation(const Program& program) {
       fail(ErrorKind::kInternal,
            "program {}: node {} cannot run again in segment {}, which begins with {}", program.name,
            node.name, node.segment, first->name);
+  }
+}
+
+// A joint node has one gradient of its units a step, others one a micro-batch.
+void check_joint(const Program& program) {
+  for (const Node& node : program.nodes) {
+    if (node.joint && !node.loss)
+      fail(ErrorKind::kInternal, "program {}: node {} is joint and no loss", program.name,
+           node.name);
+    for (const Node& other : program.nodes)
+      for (UnitId unit : node.units)
+        if (node.joint && !other.joint && contains(other.units, unit))
+          fail(ErrorKind::kInternal, "program {}: joint node {} shares unit {} with {}",
+               program.name, node.name, program.units[static_cast<std::size_t>(unit)].name,
+               other.name);
   }
 }
 
@@ -230,6 +246,7 @@ void check_program(const Program& program) {
   check_units(program);
   check_exchanges(program);
   check_recomputation(program);
+  check_joint(program);
   check_flow(program);
 }
 

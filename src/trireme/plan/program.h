@@ -151,7 +151,7 @@ GradientFlow gradient_flow(const Program& program);
 // Throws Error{kInternal} when names repeat or are no words, ids are out of range, a value is written
 // twice or read before it is written, a loss node writes more than one value or its value is read, a
 // unit follows one that does not come before it, an exchange runs over no axis or belongs to no part, parts keep more
-// than their node, a segment holds a loss or spans chunks, or stages run backwards or leave one out.
+// than their node, a segment holds a loss or spans chunks, a joint node is no loss or shares a unit, or stages run backwards.
 void check_program(const Program& program);
 
 }  // namespace trireme::plan

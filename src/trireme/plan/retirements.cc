@@ -12,6 +12,8 @@ std::vector<Retirement> retirements(const Program& program, std::span<const Inst
   std::map<Piece, std::size_t> last_touch;  // a value nobody reads goes where it appears
   std::map<Piece, std::size_t> last_inner;  // the last recompute that reads what its segment writes
   const std::vector<NodeId> writer = writers(program);
+  int count = 0;  // micro-batches
+  for (const Instr& line : list) count = std::max(count, line.mb + 1);
   std::map<std::tuple<UnitId, int, int>, std::size_t> last_backward;  // unit, chunk, micro-batch
   for (std::size_t i = 0; i < list.size(); ++i) {
     const Instr& line = list[i];
@@ -20,7 +22,8 @@ std::vector<Retirement> retirements(const Program& program, std::span<const Inst
       for (ValueId value : node.reads) {
         const bool inner =
             line.verb == Verb::kRecompute && is_inner(program, writer, line.node, value);
-        (inner ? last_inner : last_touch)[{value, line.mb}] = i;
+        for (int mb : batches(node, line.mb, count))
+          (inner ? last_inner : last_touch)[{value, mb}] = i;
       }
       if (line.verb == Verb::kForward)
         for (ValueId value : node.writes) last_touch[{value, line.mb}] = i;
@@ -44,10 +47,10 @@ std::vector<Retirement> retirements(const Program& program, std::span<const Inst
         continue;
       }
       result[i].writes.push_back(value);
-      result[inner->second].values.push_back(value);
+      result[inner->second].values.push_back(inner->first);
     }
   }
-  for (const auto& [piece, line] : last_touch) result[line].values.push_back(piece.first);
+  for (const auto& [piece, line] : last_touch) result[line].values.push_back(piece);
   for (const auto& [piece, line] : last_backward)
     result[line].gradients.push_back(std::get<0>(piece));
   return result;

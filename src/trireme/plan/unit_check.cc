@@ -21,10 +21,10 @@ UnitCheck::UnitCheck(const ListView& view)
       const auto chunk = static_cast<std::size_t>(view.node(user).chunk);
       if (state.chunks.size() <= chunk) state.chunks.resize(chunk + 1);
       ++state.chunks[chunk].users;
+      state.chunks[chunk].of_mb.resize(
+          static_cast<std::size_t>(rounds(view.node(user), view.plan.recipe.micro_batches)));
       state.has_gradient = true;
     }
-    for (ChunkGradient& chunk : state.chunks)
-      chunk.of_mb.resize(static_cast<std::size_t>(view.plan.recipe.micro_batches));
     units_.push_back(std::move(state));
   }
 }
@@ -131,6 +131,8 @@ void UnitCheck::for_gradients(int index, const Instr& line, UnitState& state, Vi
   if (number >= state.chunks.size() || state.chunks[number].users == 0)
     view_.refuse(index, "the unit has no gradient in chunk {}", line.chunk);
   ChunkGradient& chunk = state.chunks[number];
+  if (line.mb >= static_cast<int>(chunk.of_mb.size()))
+    view_.refuse(index, "the unit has {} gradient(s) a step", chunk.of_mb.size());
   visit(chunk, line.mb, chunk.of_mb[static_cast<std::size_t>(line.mb)]);
 }
 

@@ -151,8 +151,10 @@ void check_fields(const ListView& view) {
       view.refuse(index, "unit {}", line.unit);
     if (fields.value ? !in(line.value, program.values.size()) : line.value != -1)
       view.refuse(index, "value {}", line.value);
-    if (fields.mb ? line.mb < 0 || line.mb >= view.plan.recipe.micro_batches : line.mb != -1)
-      view.refuse(index, "micro-batch {} of {}", line.mb, view.plan.recipe.micro_batches);
+    const int all = view.plan.recipe.micro_batches;
+    const int count = fields.node ? rounds(view.node(line.node), all) : all;
+    if (fields.mb ? line.mb < 0 || line.mb >= count : line.mb != -1)
+      view.refuse(index, "micro-batch {} of {}", line.mb, count);
     if (fields.peer ? line.peer < 0 || line.peer >= view.plan.mesh.degree(Axis::kPp) ||
                           line.peer == view.stage
                     : line.peer != -1)

@@ -71,7 +71,7 @@ class Dependencies {
 
   void add(const Instr& line, int index) {
     if (uses_parameters(line))
-      for (ValueId value : stage_.node(line.node).reads) readers_[{value, line.mb}] = {index};
+      for_inputs(line, [&](const OfBatch& input) { readers_[input] = {index}; });
     switch (line.verb) {
       case Verb::kForward:
         for (ValueId value : stage_.node(line.node).writes) values_[{value, line.mb}] = {index};
@@ -81,8 +81,7 @@ class Dependencies {
       case Verb::kBackwardInput:
       case Verb::kBackwardWeight:
         if (gives_gradients(line))
-          for (ValueId value : stage_.node(line.node).reads)
-            gradients_[{value, line.mb}].push_back(index);
+          for_inputs(line, [&](const OfBatch& input) { gradients_[input].push_back(index); });
         if (adds_gradients(line))
           for (UnitId unit : trained(line)) backwards_[unit] = {index};
         results_ = {index};
@@ -135,7 +134,15 @@ class Dependencies {
       need(gathers_, unit);
       need(loads_, {unit, Piece::kParams});
     }
-    for (ValueId value : stage_.node(line.node).reads) need(values_, {value, line.mb});
+    for_inputs(line, [&](const OfBatch& input) { need(values_, input); });
+  }
+
+  // What a line that computes reads.
+  template <typename Visit>
+  void for_inputs(const Instr& line, Visit visit) const {
+    const Node& node = stage_.node(line.node);
+    for (int mb : batches(node, line.mb, stage_.recipe.micro_batches))
+      for (ValueId value : node.reads) visit({value, mb});
   }
 
   // A backward starts from the gradients of what its node wrote.

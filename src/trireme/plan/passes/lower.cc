@@ -1,6 +1,8 @@
 #include "trireme/plan/passes/lower.h"
 
 #include <algorithm>
+#include <map>
+#include <ranges>
 #include <set>
 #include <utility>
 
@@ -50,10 +52,21 @@ class Lowering {
       loaded_.insert(action.mb);
     }
     for (NodeId node : nodes(action))
-      list_.push_back({.verb = Verb::kForward,
-                       .node = node,
-                       .mb = action.mb,
-                       .keep = stage_.has_backward(node)});
+      if (!stage_.node(node).joint) run_forward(node, action.mb);
+    if (++forwards_[action.chunk] == stage_.recipe.micro_batches) run_joint(nodes(action));
+  }
+  void run_forward(NodeId node, int mb) {
+    list_.push_back(
+        {.verb = Verb::kForward, .node = node, .mb = mb, .keep = stage_.has_backward(node)});
+  }
+
+  // What all micro-batches have written is there: losses of all of it, and the gradients that their backwards begin with.
+  void run_joint(const std::vector<NodeId>& chunk) {
+    const auto joint = [&](NodeId node) { return stage_.node(node).joint; };
+    for (NodeId node : chunk | std::views::filter(joint)) run_forward(node, 0);
+    for (NodeId node : chunk | std::views::reverse | std::views::filter(joint))
+      if (stage_.has_backward(node))
+        list_.push_back({.verb = Verb::kBackward, .node = node, .mb = 0});
   }
 
   bool gives_gradients(NodeId node) const {
@@ -98,7 +111,7 @@ class Lowering {
   void backward(const Action& action) {
     const std::vector<NodeId>& all = nodes(action);
     for (std::size_t i = all.size(); i-- > 0;) {
-      if (!stage_.has_backward(all[i])) continue;
+      if (!stage_.has_backward(all[i]) || stage_.node(all[i]).joint) continue;
       if (const std::optional<Verb> how = verb(all[i], action.work))
         list_.push_back({.verb = *how, .node = all[i], .mb = action.mb});
     }
@@ -108,6 +121,7 @@ class Lowering {
   std::vector<ValueId> inputs_;
   std::vector<std::vector<NodeId>> chunks_;
   std::set<int> loaded_;
+  std::map<int, int> forwards_;  // by chunk: micro-batches so far
   std::set<NodeId> early_;
   List list_;
 };

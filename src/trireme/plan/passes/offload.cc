@@ -85,12 +85,13 @@ std::map<std::pair<ValueId, int>, Touches> touches(const Stage& stage, const Lis
     if (line.verb == Verb::kForward) {
       for (ValueId value : stage.node(line.node).writes)
         all[{value, line.mb}] = {.last_forward = i, .stays = line.keep};
-      for (ValueId value : stage.node(line.node).reads) {
-        const auto found = all.find({value, line.mb});
-        if (found == all.end()) continue;
-        found->second.last_forward = i;
-        found->second.stays = found->second.stays || line.keep;
-      }
+      for (ValueId value : stage.node(line.node).reads)
+        for (int mb : batches(stage.node(line.node), line.mb, stage.recipe.micro_batches)) {
+          const auto found = all.find({value, mb});
+          if (found == all.end()) continue;
+          found->second.last_forward = i;
+          found->second.stays = found->second.stays || line.keep;
+        }
     }
     if (line.verb == Verb::kRecompute)
       for (ValueId value : stage.node(line.node).reads) {

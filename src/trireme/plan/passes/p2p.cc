@@ -21,7 +21,7 @@ struct Message {
 // Where the lines of one stage's nodes stand.
 class Positions {
  public:
-  Positions(const Program& program, const List& list) {
+  Positions(const Program& program, const List& list) : program_(program) {
     for (std::size_t i = 0; i < list.size(); ++i) {
       if (list[i].verb == Verb::kForward) forwards_.emplace(key(list[i].node, list[i].mb), i);
       if (gives_gradients(list[i])) backwards_.emplace(key(list[i].node, list[i].mb), i);
@@ -40,7 +40,11 @@ class Positions {
   }
 
  private:
-  static std::int64_t key(NodeId node, int mb) { return (std::int64_t{node} << 32) | mb; }
+  std::int64_t key(NodeId node, int mb) const {
+    const bool joint = program_.nodes[static_cast<std::size_t>(node)].joint;
+    return (std::int64_t{node} << 32) | (joint ? 0 : mb);
+  }
+  const Program& program_;
   std::unordered_map<std::int64_t, std::size_t> forwards_;
   std::unordered_map<std::int64_t, std::size_t> backwards_;
   std::vector<std::size_t> action_;  // of each line: where its action begins
