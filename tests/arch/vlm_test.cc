@@ -81,9 +81,10 @@ TEST(VlmSpec, DecodersHaveTheirPublishedParameters) {
       {"Llama-3.2 1B", decoder_of(2048, 16, 32, 8, 8192, 128256, true), 1'235'814'400},
       {"Llama-3.2 3B", decoder_of(3072, 28, 24, 8, 8192, 128256, true), 3'212'749'824},
       {"TinyLlama", decoder_of(2048, 22, 32, 4, 5632, 32000, false), 1'100'048'384},
-      {"Qwen3-1.7B", with(decoder_of(2048, 28, 16, 8, 6144, 151936, true), {"vlm.qk_norm=true"}),
+      {"Qwen3-1.7B", with(decoder_of(2048, 28, 16, 8, 6144, 151936, true), {"model.qk_norm=true"}),
        1'720'574'976},
-      {"Qwen3-VL 8B", with(decoder_of(4096, 36, 32, 8, 12288, 151936, false), {"vlm.qk_norm=true"}),
+      {"Qwen3-VL 8B",
+       with(decoder_of(4096, 36, 32, 8, 12288, 151936, false), {"model.qk_norm=true"}),
        8'190'735'360}};
   for (const Row& row : rows)
     EXPECT_EQ(decoder(describe(vlm_job(row.sets))), row.parameters) << row.name;

@@ -129,8 +129,8 @@ at::Tensor block_at(const config::Job& job, const Tensors& params, const at::Ten
 
 TEST(Mrope, PureTextIsTurnedAsByOnePosition) {
   for (const char* sections : {"vlm.mrope=4,2,2", "vlm.mrope=4,2,2 interleaved"}) {
-    const config::Job plain = job_of({"vlm.qk_norm=true"});
-    const config::Job mrope = job_of({"vlm.qk_norm=true", sections});
+    const config::Job plain = job_of({"model.qk_norm=true"});
+    const config::Job mrope = job_of({"model.qk_norm=true", sections});
     const Tensors params = params_of(arch::describe(plain), "block.0");
     const at::Tensor x = at::randn({1, 12, 32}, at::kDouble);
     const at::Tensor text =
@@ -144,7 +144,7 @@ TEST(Mrope, PureTextIsTurnedAsByOnePosition) {
 }
 
 TEST(QkNorm, ScalingQueriesAndKeysChangesNothing) {
-  const config::Job job = job_of({"vlm.qk_norm=true", "model.norm_eps=1e-12"});
+  const config::Job job = job_of({"model.qk_norm=true", "model.norm_eps=1e-12"});
   Tensors params = params_of(arch::describe(job), "block.0");
   const at::Tensor x = at::randn({1, 12, 32}, at::kDouble);
   const at::Tensor before = block_at(job, params, x, {});

@@ -44,7 +44,7 @@ void expect_parity(const Sets& sets, const std::vector<NamedLayout>& layouts) {
 
 TEST(VlmParity, EveryLayoutTrainsTheSameModel) {
   // One sample in eight has no image: among 16 micro-batches of one sample some have none.
-  expect_parity({"vlm.qk_norm=true", "vlm.mrope=2,1,1"}, kLayouts);
+  expect_parity({"model.qk_norm=true", "vlm.mrope=2,1,1"}, kLayouts);
 }
 
 TEST(VlmParity, ComputingAgainChangesNothing) {

@@ -20,7 +20,8 @@ namespace trireme::arch {
 ModelSpec gpt_spec(const config::Model& model, const PerRank& rank, const Training& training = {});
 
 // Llama (Touvron et al. 2023): rotary positions, RMS norm before each branch, SwiGLU, grouped-query
-// attention, no biases. Layout and inputs as above.
+// attention, no biases; of Qwen2 biases of queries, keys and values, of Qwen3 an RMS norm of each head's queries and
+// keys, and heads of any width, where the job says so. Layout and inputs as above.
 ModelSpec llama_spec(const config::Model& model, const PerRank& rank,
                      const Training& training = {});
 
@@ -35,8 +36,7 @@ struct Embedded {
   plan::ValueId positions = -1;
   plan::UnitId unit = -1;
 };
-// Adds blocks and head of Llama; with `qk_norm` an RMS norm of each head's queries and keys (Qwen3), whose gains are a
-// block's last two parameters.
-void llama_behind(Graph& graph, const config::Model& model, const Embedded& embedded, bool qk_norm);
+// Adds blocks and head of Llama.
+void llama_behind(Graph& graph, const config::Model& model, const Embedded& embedded);
 
 }  // namespace trireme::arch

@@ -102,7 +102,7 @@ ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& 
   Embedded embedded = add_splice(graph, job, text, visual, x);
   embedded.targets = targets;
   embedded.positions = positions;
-  llama_behind(graph, job.model, embedded, job.vlm.qk_norm);
+  llama_behind(graph, job.model, embedded);
   ModelSpec spec = std::move(graph).build();
   spec.metrics = {"exact", "accuracy"};
   spec.sample_tokens = job.model.seq_len;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/config/head_width.h"
 #include "trireme/config/mrope.h"
 #include "trireme/config/resolve_family.h"
 #include "trireme/config/resolve_towers.h"
@@ -50,11 +51,11 @@ void check_mrope(const Job& job) {
   const Mrope mrope = parse_mrope(job.vlm.mrope);
   const auto& sections = mrope.sections;
   const std::int64_t all = std::accumulate(sections.begin(), sections.end(), std::int64_t{0});
-  const std::int64_t half = job.model.hidden / job.model.heads / 2;
+  const std::int64_t half = head_width(job.model) / 2;
   if (all != half)
     fail(ErrorKind::kUsage,
-         "vlm.mrope={} shares out {} frequencies; a head of {} channels (model.hidden={} / "
-         "model.heads={}) has {}",
+         "vlm.mrope={} shares out {} frequencies; a head of {} channels (model.head_dim, or "
+         "model.hidden={} / model.heads={}) has {}",
          job.vlm.mrope, all, 2 * half, job.model.hidden, job.model.heads, half);
 }
 

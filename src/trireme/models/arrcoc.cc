@@ -11,6 +11,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "trireme/arch/arrcoc.h"
+#include "trireme/config/head_width.h"
 #include "trireme/config/resolve_vlm.h"
 #include "trireme/models/encoder.h"
 #include "trireme/models/projector.h"
@@ -55,7 +56,7 @@ EncoderBlock::Look within_regions(const config::Job& job) {
 
 // Llama's frequencies at positions in parts of a token.
 ops::RotaryTable fine_table(const config::Job& job) {
-  const std::int64_t half = job.model.hidden / job.model.heads / 2;
+  const std::int64_t half = config::head_width(job.model) / 2;
   const std::int64_t last = Regions::kFraction * job.arrcoc.grid * job.arrcoc.most;
   const auto options = at::TensorOptions().dtype(at::kDouble);
   const at::Tensor places = at::arange(last + 1, options) / double{Regions::kFraction};

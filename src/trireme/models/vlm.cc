@@ -10,6 +10,7 @@
 
 #include "trireme/arch/vlm.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/config/head_width.h"
 #include "trireme/config/resolve_vlm.h"
 #include "trireme/models/encoder.h"
 #include "trireme/models/projector.h"
@@ -76,7 +77,7 @@ Blocks vlm_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ran
   const arch::Encoder encoder = arch::tower(vision, arch::most_tiles(job));
   const EncoderBlock::Look look = tower_look(vision, job.precision.compute, ranks->device());
   const ops::RotaryTable rotary =
-      ops::rotary_table(model.seq_len, model.hidden / model.heads, model.rope_theta,
+      ops::rotary_table(model.seq_len, config::head_width(model), model.rope_theta,
                         job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat)
           .to(ranks->device());
   Blocks blocks;
