@@ -122,6 +122,29 @@ TEST(VlmSpec, TheTinyModelHasTheParametersOfItsTable) {
   EXPECT_EQ(counted(spec, "newline"), 192);
 }
 
+// As in Qwen3-VL: layers 5, 11 and 17, each with a projector of its own, behind the decoder's first three blocks.
+TEST(VlmSpec, DeepstackAddsAProjectorForEachLayerBehindABlock) {
+  const std::vector<std::string> sets = {"vision.layers=18", "vlm.layer=-1", "model.layers=4"};
+  const ModelSpec plain = describe(vlm_job(sets));
+  const ModelSpec deep = describe(vlm_job(with(sets, {"vlm.deepstack=5,11,17"})));
+  EXPECT_EQ(deep.parameters() - plain.parameters(), 3 * counted(plain, "projector"));
+  const plan::Program& program = deep.program;
+  const auto node = [&](const std::string& name) {
+    return *std::ranges::find(program.nodes, name, &plan::Node::name);
+  };
+  const auto value = [&](plan::ValueId id) {
+    return program.values[static_cast<std::size_t>(id)].name;
+  };
+  for (const auto& [i, layer] : {std::pair{0, 5}, std::pair{1, 11}, std::pair{2, 17}}) {
+    const std::string n = std::to_string(i);
+    EXPECT_EQ(value(node("deepstack." + n).reads[0]), "vision.x." + std::to_string(layer + 1));
+    const plan::Node seen = node("seen." + n);
+    EXPECT_EQ(seen.reads[0], node("block." + n).writes[0]);
+    EXPECT_EQ(seen.reads[2], node("deepstack." + n).writes[0]);
+    EXPECT_EQ(node("block." + std::to_string(i + 1)).reads[0], seen.writes[0]);
+  }
+}
+
 TEST(VlmSpec, AFrozenTowerHasNoBackward) {
   const ModelSpec spec = describe(vlm_job({"model.frozen=vision.*", "vlm.layer=-1"}));
   const plan::GradientFlow flow = plan::gradient_flow(spec.program);

@@ -56,6 +56,14 @@ TEST(VlmParity, AFrozenTowerTrainsTheSameModel) {
   expect_parity({"model.frozen=vision.*"}, {kLayouts[1], kLayouts[4], kLayouts[5]});
 }
 
+// Values of two layers of the tower reach the decoder's blocks past the stages between.
+TEST(VlmParity, DeepstackTrainsTheSameModel) {
+  expect_parity({"vlm.deepstack=0,1"}, kLayouts);
+  expect_parity({"vlm.deepstack=0", "vlm.mrope=2,1,1", "model.frozen=vision.*,deepstack.*"},
+                {kLayouts[1], kLayouts[4], kLayouts[5]});
+  expect_parity({"vlm.deepstack=1"}, {{"recompute", {"recompute.policy=full"}}});
+}
+
 TEST(VlmParity, QueriesTrainTheSameModel) {
   expect_parity({"projector.kind=perceiver", "projector.queries=3", "projector.layers=2",
                  "projector.heads=1", "vlm.layer=0", "model.tied=true"},

@@ -80,6 +80,10 @@ class Chain {
     graph_.adapt(std::move(adapted), {.name = name + ".lora", .params = std::move(adapters)});
   }
 
+  // What the last node has written, and what the next one reads instead.
+  plan::ValueId written() const { return x_; }
+  void then(plan::ValueId x) { x_ = x; }
+
   // A tied head multiplies by the first parameter of unit `embed`. `statistics` as TrainedHead's.
   void head(std::vector<ParamSpec> params, std::int64_t statistics) {
     const bool own = training_.trains("head");
@@ -301,7 +305,8 @@ void add_qwen_params(const std::string& prefix, const Model& model, const Cuts& 
 }
 
 // Blocks and head of Llama.
-void llama_blocks(Chain& chain, const Model& model, const Sizes& sizes, const PerRank& rank) {
+void llama_blocks(Chain& chain, const Model& model, const Sizes& sizes, const PerRank& rank,
+                  const BehindBlock& behind_block) {
   const Initial init(model);
   const Cuts cut(model, rank);
   const std::int64_t d = sizes.d;
@@ -332,6 +337,7 @@ void llama_blocks(Chain& chain, const Model& model, const Sizes& sizes, const Pe
                   .sums = 2}};
     add_qwen_params(h, model, cut, rank, block.params);
     chain.block(std::move(block));
+    if (behind_block) chain.then(behind_block(static_cast<std::size_t>(layer), chain.written()));
   }
   std::vector<ParamSpec> head = {gain("model.norm.weight", d, cut.whole)};
   if (!model.tied)
@@ -347,7 +353,7 @@ ModelSpec llama_spec(const Model& model, const PerRank& rank, const Training& tr
   Graph graph("llama", rank, training);
   Chain chain(graph, model, sizes);
   chain.embed({llama_embedding(model)}, 0);
-  llama_blocks(chain, model, sizes, rank);
+  llama_blocks(chain, model, sizes, rank, {});
   return built(std::move(graph), model);
 }
 
@@ -356,10 +362,11 @@ ParamSpec llama_embedding(const Model& model) {
                 Cuts::rows({Cuts::each(model.vocab)}));
 }
 
-void llama_behind(Graph& graph, const Model& model, const Embedded& embedded) {
+void llama_behind(Graph& graph, const Model& model, const Embedded& embedded,
+                  const BehindBlock& behind_block) {
   const Sizes sizes(model, graph.rank());
   Chain chain(graph, model, sizes, embedded);
-  llama_blocks(chain, model, sizes, graph.rank());
+  llama_blocks(chain, model, sizes, graph.rank(), behind_block);
 }
 
 }  // namespace trireme::arch

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "trireme/arch/graph.h"
 #include "trireme/arch/per_rank.h"
@@ -36,7 +37,10 @@ struct Embedded {
   plan::ValueId positions = -1;
   plan::UnitId unit = -1;
 };
-// Adds blocks and head of Llama.
-void llama_behind(Graph& graph, const config::Model& model, const Embedded& embedded);
+// Adds blocks and head of Llama. `behind_block`, if any, may add nodes to what a block has written, [samples, tokens,
+// hidden], and gives what the next one reads.
+using BehindBlock = std::function<plan::ValueId(std::size_t block, plan::ValueId written)>;
+void llama_behind(Graph& graph, const config::Model& model, const Embedded& embedded,
+                  const BehindBlock& behind_block = {});
 
 }  // namespace trireme::arch

@@ -166,8 +166,6 @@ std::vector<at::Tensor> RegionAnswer::forward(const std::vector<at::Tensor>& inp
 }
 
 Blocks arrcoc_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks) {
-  config::Job behind_last = job;  // the projector reads what the tower's norm writes
-  behind_last.vlm.layer = -1;
   const ops::RotaryTable rotary = fine_table(job).to(ranks->device());
   const EncoderBlock::Look look = within_regions(job);
   Blocks blocks;
@@ -177,7 +175,7 @@ Blocks arrcoc_blocks(const config::Job& job, const arch::ModelSpec& spec, const 
   for (std::int64_t layer = 0; layer < job.vision.layers; ++layer)
     blocks.push_back(
         std::make_unique<EncoderBlock>(arch::region_tower(job), job.vision.norm_eps, look, ranks));
-  blocks.push_back(std::make_unique<Projector>(behind_last, ranks));
+  blocks.push_back(std::make_unique<Projector>(job, true, ranks));
   blocks.push_back(std::make_unique<RegionSplice>(job, ranks));
   const std::vector<plan::Node>& nodes = spec.program.nodes;
   while (blocks.size() + 1 < nodes.size()) {
