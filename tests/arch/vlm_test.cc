@@ -81,9 +81,10 @@ TEST(VlmSpec, DecodersHaveTheirPublishedParameters) {
       {"Llama-3.2 1B", decoder_of(2048, 16, 32, 8, 8192, 128256, true), 1'235'814'400},
       {"Llama-3.2 3B", decoder_of(3072, 28, 24, 8, 8192, 128256, true), 3'212'749'824},
       {"TinyLlama", decoder_of(2048, 22, 32, 4, 5632, 32000, false), 1'100'048'384},
-      {"Qwen3-1.7B", with(decoder_of(2048, 28, 16, 8, 6144, 151936, true), {"vlm.qk_norm=true"}),
+      {"Qwen3-1.7B", with(decoder_of(2048, 28, 16, 8, 6144, 151936, true), {"model.qk_norm=true"}),
        1'720'574'976},
-      {"Qwen3-VL 8B", with(decoder_of(4096, 36, 32, 8, 12288, 151936, false), {"vlm.qk_norm=true"}),
+      {"Qwen3-VL 8B",
+       with(decoder_of(4096, 36, 32, 8, 12288, 151936, false), {"model.qk_norm=true"}),
        8'190'735'360}};
   for (const Row& row : rows)
     EXPECT_EQ(decoder(describe(vlm_job(row.sets))), row.parameters) << row.name;
@@ -168,6 +169,29 @@ TEST(VlmSpec, RowsOfSeveralSamplesHaveRoomForTheTilesOfAll) {
   packed.projector.kind = config::ProjectorKind::kPerceiver;
   packed.projector.queries = 8;
   EXPECT_EQ(row_tiles(packed), 16);
+}
+
+// As in Qwen3-VL: layers 5, 11 and 17, each with a projector of its own, behind the decoder's first three blocks.
+TEST(VlmSpec, DeepstackAddsAProjectorForEachLayerBehindABlock) {
+  const std::vector<std::string> sets = {"vision.layers=18", "vlm.layer=-1", "model.layers=4"};
+  const ModelSpec plain = describe(vlm_job(sets));
+  const ModelSpec deep = describe(vlm_job(with(sets, {"vlm.deepstack=5,11,17"})));
+  EXPECT_EQ(deep.parameters() - plain.parameters(), 3 * counted(plain, "projector"));
+  const plan::Program& program = deep.program;
+  const auto node = [&](const std::string& name) {
+    return *std::ranges::find(program.nodes, name, &plan::Node::name);
+  };
+  const auto value = [&](plan::ValueId id) {
+    return program.values[static_cast<std::size_t>(id)].name;
+  };
+  for (const auto& [i, layer] : {std::pair{0, 5}, std::pair{1, 11}, std::pair{2, 17}}) {
+    const std::string n = std::to_string(i);
+    EXPECT_EQ(value(node("deepstack." + n).reads[0]), "vision.x." + std::to_string(layer + 1));
+    const plan::Node seen = node("seen." + n);
+    EXPECT_EQ(seen.reads[0], node("block." + n).writes[0]);
+    EXPECT_EQ(seen.reads[2], node("deepstack." + n).writes[0]);
+    EXPECT_EQ(node("block." + std::to_string(i + 1)).reads[0], seen.writes[0]);
+  }
 }
 
 TEST(VlmSpec, AFrozenTowerHasNoBackward) {

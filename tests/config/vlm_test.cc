@@ -26,6 +26,15 @@ std::string vlm_refusal(const std::vector<std::string>& sets) {
   return usage_error_of([&] { vlm_resolved(sets); });
 }
 
+TEST(Vlm, DeepstackNamesBlocksOfTheTowerThatRun) {
+  EXPECT_THAT(deepstack_layers(vlm_resolved({})), testing::IsEmpty());
+  EXPECT_THAT(deepstack_layers(vlm_resolved({"vlm.deepstack=0,2"})), ElementsAre(0, 2));
+  for (const char* wrong : {"3", "-1", "1,1", "2,0", "0,", "x", "0 1"})
+    EXPECT_THAT(vlm_refusal({std::string("vlm.deepstack=") + wrong}),
+                HasSubstr("needs ascending blocks of the tower that run, 0 to 2 (vlm.layer=-2)"));
+  EXPECT_THAT(vlm_refusal({"model.layers=1", "vlm.deepstack=0,1"}), HasSubstr("name fewer"));
+}
+
 TEST(Vlm, TheTowerIsReadAtALayerFromEitherEnd) {
   EXPECT_EQ(blocks_read(vlm_resolved({})), 3);
   EXPECT_FALSE(reads_last(vlm_resolved({})));

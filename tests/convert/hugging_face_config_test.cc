@@ -32,7 +32,7 @@ std::vector<Refused> refusals(Family family) {
     case Family::kLlama:
       return {{"rope_scaling", {{"type", "yarn"}}, "rope_scaling"},
               {"attention_bias", true, "has false only"},
-              {"head_dim", 128, "head_dim"}};
+              {"head_dim", 0, "head_dim: is 0"}};
     case Family::kVit:
       return {{"num_channels", 1, "num_channels is \"1\", this model family has 3 only"},
               {"qkv_bias", false, "has true only"},
@@ -70,7 +70,8 @@ TEST_P(HuggingFaceConfigOf, DescribesTheModel) {
     return formats::refusal([&] { job_of_config(json.dump(), "config.json"); });
   };
   EXPECT_THAT(refused("model_type", "mamba"),
-              HasSubstr("gpt2, llama, vit, clip and vjepa2 can be read"));
+              HasSubstr("gpt2, llama, qwen2, qwen3, vit, clip, clip_vision_model, llava, "
+                        "llava_next and vjepa2 can be read"));
   for (const Refused& one : refusals(GetParam()))
     EXPECT_THAT(refused(one.key, one.value), HasSubstr(one.why));
 }
@@ -89,7 +90,7 @@ TEST(HuggingFaceConfig, NamesTheKeyThatItCannotSay) {
   EXPECT_THAT(refused(Family::kVit, "vision.pooling=mean"),
               HasSubstr("vision.pooling=mean: config.json of a ViTForImageClassification cannot "
                         "say it, which has class only"));
-  EXPECT_THAT(refused(Family::kVit, "vision.pre_norm=true"), HasSubstr("which has false only"));
+  EXPECT_THAT(refused(Family::kVit, "vision.positions=rotary"), HasSubstr("has learned only"));
   EXPECT_THAT(refused(Family::kClip, "contrastive.loss=siglip"),
               HasSubstr("contrastive.loss=siglip: config.json of a CLIPModel"));
   EXPECT_THAT(refused(Family::kClip, "vision.frames=2"), HasSubstr("vision.frames=2"));

@@ -78,8 +78,7 @@ inline config::Job with_tower(config::Family family) {
   return job;
 }
 
-inline Target target(config::Family family, std::int64_t vocab, const Layout& layout) {
-  config::Job job = config::is_decoder(family) ? decoder(family, vocab) : with_tower(family);
+inline Target target_of(config::Job job, const Layout& layout) {
   job.run.global_batch = 8;
   job.parallel.dp_shard = 1;
   for (const std::string& set : layout) config::apply_set(job, set);
@@ -90,6 +89,11 @@ inline Target target(config::Family family, std::int64_t vocab, const Layout& la
   to.plan = plan::compile(to.model.program, arch::mesh_of(to.job), arch::recipe_of(to.job),
                           arch::grid_of(to.job, to.model));
   return to;
+}
+
+inline Target target(config::Family family, std::int64_t vocab, const Layout& layout) {
+  return target_of(config::is_decoder(family) ? decoder(family, vocab) : with_tower(family),
+                   layout);
 }
 
 // What one rank would write, every element another.

@@ -123,6 +123,33 @@ void expect_kept(const config::Job& job, double tolerance) {
   });
 }
 
+// Norms of queries and keys keep what they read.
+TEST(SavedBytes, OfNormedHeadsAreDeclared) {
+  for (const std::int64_t head_dim : {0, 24}) {
+    config::Job job;
+    job.model = {.family = config::Family::kLlama,
+                 .layers = 1,
+                 .hidden = 64,
+                 .heads = 4,
+                 .kv_heads = 2,
+                 .head_dim = head_dim,
+                 .qkv_bias = true,
+                 .qk_norm = true,
+                 .ffn = 160,
+                 .vocab = 97,
+                 .seq_len = 80};
+    job.run.micro_batch = 3;
+    job.run.global_batch = 3;
+    expect_kept(config::resolve(job, 1, {}), kTolerance);
+    for (const char* layout : {"parallel.tp=2", "parallel.tp=4", "parallel.cp=2"}) {
+      config::Job spread = job;
+      config::apply_set(spread, layout);
+      SCOPED_TRACE(layout);
+      expect_kept(config::resolve(spread, spread.parallel.tp * spread.parallel.cp, {}), 0.05);
+    }
+  }
+}
+
 TEST(SavedBytes, AreThoseOfTheRanksPart) {
   for (config::Family family : {config::Family::kGpt, config::Family::kLlama})
     for (const std::vector<std::string>& layout : std::vector<std::vector<std::string>>{

@@ -25,6 +25,7 @@ struct Case {
   std::int64_t micro_batch;
   double dropout = 0;
   bool logits = true;
+  bool qwen = false;  // biases and norms of queries and keys, wider heads
 };
 
 config::Job job_of(const Case& one) {
@@ -39,6 +40,8 @@ config::Job job_of(const Case& one) {
                .vocab = 193,
                .seq_len = 160};
   job.model.dropout = one.dropout;
+  if (one.qwen) job.model.head_dim = 48;
+  job.model.qkv_bias = job.model.qk_norm = one.qwen;
   job.precision.compute = one.type;
   job.run.micro_batch = one.micro_batch;
   job.recompute.logits = !one.logits;
@@ -125,14 +128,16 @@ std::vector<Case> cases() {
       for (std::int64_t micro_batch : {1, 3})
         for (bool logits : {true, false}) all.push_back({family, type, micro_batch, 0, logits});
   all.push_back({config::Family::kGpt, DType::kF32, 2, 0.1});
+  for (DType type : {DType::kF32, DType::kBF16, DType::kF64})
+    all.push_back({config::Family::kLlama, type, 3, 0, true, true});
   return all;
 }
 
 INSTANTIATE_TEST_SUITE_P(Nodes, Transients, testing::ValuesIn(cases()), [](const auto& info) {
   const Case& c = info.param;
-  return fmt::format("{}_{}_mb{}{}{}", c.family == config::Family::kGpt ? "gpt" : "llama",
+  return fmt::format("{}_{}_mb{}{}{}{}", c.family == config::Family::kGpt ? "gpt" : "llama",
                      name(c.type), c.micro_batch, c.dropout > 0 ? "_dropout" : "",
-                     c.logits ? "" : "_logits");
+                     c.logits ? "" : "_logits", c.qwen ? "_qwen" : "");
 });
 
 }  // namespace

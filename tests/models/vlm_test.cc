@@ -67,7 +67,7 @@ TEST(Projector, APerceiverWhoseAttentionWritesNothingDoesNotSee) {
         }
     EXPECT_EQ(found, 2u) << ending;
   };
-  Projector projector(job, std::make_shared<Across>(job.model));
+  Projector projector(job, false, std::make_shared<Across>(job.model));
   projector.bind(params);
   const at::Tensor a = at::randn({3, 16, 24}, at::kDouble), b = at::randn({3, 16, 24}, at::kDouble);
   const at::Tensor seen = projector.forward({a}, {})[0];
@@ -87,7 +87,7 @@ TEST(Projector, QueriesOfAQFormerSeeTheirOwnTileAlone) {
   const config::Job job =
       job_of({"projector.kind=qformer", "projector.queries=3", "projector.layers=3",
               "projector.heads=2", "projector.hidden=16"});
-  Projector projector(job, std::make_shared<Across>(job.model));
+  Projector projector(job, false, std::make_shared<Across>(job.model));
   projector.bind(params_of(arch::describe(job), "projector"));
   const at::Tensor tiles = at::randn({4, 16, 24}, at::kDouble);
   const at::Tensor all = projector.forward({tiles}, {})[0];
@@ -129,8 +129,8 @@ at::Tensor block_at(const config::Job& job, const Tensors& params, const at::Ten
 
 TEST(Mrope, PureTextIsTurnedAsByOnePosition) {
   for (const char* sections : {"vlm.mrope=4,2,2", "vlm.mrope=4,2,2 interleaved"}) {
-    const config::Job plain = job_of({"vlm.qk_norm=true"});
-    const config::Job mrope = job_of({"vlm.qk_norm=true", sections});
+    const config::Job plain = job_of({"model.qk_norm=true"});
+    const config::Job mrope = job_of({"model.qk_norm=true", sections});
     const Tensors params = params_of(arch::describe(plain), "block.0");
     const at::Tensor x = at::randn({1, 12, 32}, at::kDouble);
     const at::Tensor text =
@@ -144,7 +144,7 @@ TEST(Mrope, PureTextIsTurnedAsByOnePosition) {
 }
 
 TEST(QkNorm, ScalingQueriesAndKeysChangesNothing) {
-  const config::Job job = job_of({"vlm.qk_norm=true", "model.norm_eps=1e-12"});
+  const config::Job job = job_of({"model.qk_norm=true", "model.norm_eps=1e-12"});
   Tensors params = params_of(arch::describe(job), "block.0");
   const at::Tensor x = at::randn({1, 12, 32}, at::kDouble);
   const at::Tensor before = block_at(job, params, x, {});
@@ -153,6 +153,18 @@ TEST(QkNorm, ScalingQueriesAndKeysChangesNothing) {
   EXPECT_LT((block_at(job, params, x, {}) - before).abs().max().item<double>(), 1e-9);
   params[9] = params[9] * 2;  // the gain of queries
   EXPECT_GT((block_at(job, params, x, {}) - before).abs().max().item<double>(), 1e-6);
+}
+
+// Neither text nor the tokens that end rows have a row to add.
+TEST(Seen, AddsRowsWhereTheyStand) {
+  Seen seen(std::make_shared<Across>(config::Model{}));
+  const at::Tensor x = at::randn({1, 4, 8}, at::kDouble), rows = at::randn({2, 3, 8}, at::kDouble);
+  const at::Tensor visual = at::tensor({kEmbedded, std::int64_t{4}, kNewline, std::int64_t{0}});
+  const at::Tensor y = seen.forward({x, visual.view({1, 4}), rows}, {})[0];
+  const at::Tensor wanted = x.clone();
+  wanted[0][1] += rows[1][1];
+  wanted[0][3] += rows[0][0];
+  EXPECT_TRUE(at::equal(y, wanted));
 }
 
 TEST(AnswerHead, CountsAnswersOfWhichAllTokensAreRight) {

@@ -24,7 +24,7 @@ void expect_parity(const Sets& sets, const std::vector<NamedLayout>& layouts) {
 
 TEST(VlmParity, EveryLayoutTrainsTheSameModel) {
   // One sample in eight has no image: among 16 micro-batches of one sample some have none.
-  expect_parity({"vlm.qk_norm=true", "vlm.mrope=2,1,1"}, kVlmLayouts);
+  expect_parity({"model.qk_norm=true", "vlm.mrope=2,1,1"}, kVlmLayouts);
 }
 
 TEST(VlmParity, ComputingAgainChangesNothing) {
@@ -34,6 +34,14 @@ TEST(VlmParity, ComputingAgainChangesNothing) {
 
 TEST(VlmParity, AFrozenTowerTrainsTheSameModel) {
   expect_parity({"model.frozen=vision.*"}, {kVlmLayouts[1], kVlmLayouts[4], kVlmLayouts[5]});
+}
+
+// Values of two layers of the tower reach the decoder's blocks past the stages between.
+TEST(VlmParity, DeepstackTrainsTheSameModel) {
+  expect_parity({"vlm.deepstack=0,1"}, kVlmLayouts);
+  expect_parity({"vlm.deepstack=0", "vlm.mrope=2,1,1", "model.frozen=vision.*,deepstack.*"},
+                {kVlmLayouts[1], kVlmLayouts[4], kVlmLayouts[5]});
+  expect_parity({"vlm.deepstack=1"}, {{"recompute", {"recompute.policy=full"}}});
 }
 
 TEST(VlmParity, QueriesTrainTheSameModel) {

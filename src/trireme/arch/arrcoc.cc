@@ -47,7 +47,7 @@ class ArrcocGraph {
     add_tower();
     add_projector();
     Embedded embedded{.x = splice(), .targets = answer, .positions = levels_, .unit = embed_};
-    llama_behind(graph_, job_.model, embedded, job_.vlm.qk_norm);
+    llama_behind(graph_, job_.model, embedded);
     std::vector<plan::ValueId>& reads = graph_.spec().program.nodes.back().reads;
     reads.push_back(question_);
     reads.push_back(levels_);

@@ -1,5 +1,7 @@
 #include "trireme/arch/attention_tape.h"
 
+#include "trireme/config/head_width.h"
+
 namespace trireme::arch {
 namespace {
 
@@ -12,7 +14,7 @@ AttentionTape::AttentionTape(const config::Model& model, const Sizes& sizes, con
     : ranks_(rank.cp / rank.exchanging()),
       exchanges_(sizes.exchanged),
       gathers_(rank.cp > 1 && rank.context == config::ContextMethod::kAllGather),
-      width_(model.hidden / model.heads),
+      width_(config::head_width(model)),
       element_(sizes.element),
       statistic_(sizes.statistic),
       added_product_(sizes.added_product),

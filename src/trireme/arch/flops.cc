@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "trireme/config/head_width.h"
 #include "trireme/plan/placement.h"
 
 namespace trireme::arch {
@@ -19,10 +20,13 @@ std::string_view name(FlopsConvention convention) {
 ParameterCount count_parameters(const config::Model& model) {
   const bool gpt = model.family == config::Family::kGpt;
   const std::int64_t d = model.hidden;
-  const std::int64_t kv = d / model.heads * model.kv_heads;
-  const std::int64_t matrices = 2 * d * d + 2 * d * kv + (gpt ? 2 : 3) * d * model.ffn;
-  // gpt: biases of c_attn, c_proj, c_fc and c_proj, and two norms with bias; llama: two gains.
-  const std::int64_t vectors = gpt ? 3 * d + d + model.ffn + d + 4 * d : 2 * d;
+  const std::int64_t width = config::head_width(model), q = config::attended_width(model);
+  const std::int64_t kv = width * model.kv_heads;
+  const std::int64_t matrices = 2 * d * q + 2 * d * kv + (gpt ? 2 : 3) * d * model.ffn;
+  // gpt: biases of c_attn, c_proj, c_fc and c_proj, and two norms with bias; llama: two gains, and Qwen's.
+  const std::int64_t vectors =
+      gpt ? 3 * d + d + model.ffn + d + 4 * d
+          : 2 * d + (model.qkv_bias ? q + 2 * kv : 0) + (model.qk_norm ? 2 * width : 0);
   const std::int64_t head = model.vocab * d;
   ParameterCount count;
   count.embedding = model.vocab * d;
@@ -35,7 +39,8 @@ ParameterCount count_parameters(const config::Model& model) {
 
 double flops_per_token(const config::Model& model, FlopsConvention convention) {
   const ParameterCount count = count_parameters(model);
-  const double attention = static_cast<double>(model.layers * model.hidden * model.seq_len);
+  const double attention =
+      static_cast<double>(model.layers * config::attended_width(model) * model.seq_len);
   switch (convention) {
     case FlopsConvention::kNanoGpt:
       return 6.0 * static_cast<double>(count.total - count.positions) + 12 * attention;
@@ -70,8 +75,8 @@ void set_flops_per_token(ModelSpec& spec, const config::Model& model) {
     flops += (2 + 2 * back + 2 * program.units[unit].trainable) * counted;
   }
   for (std::size_t node = 1; node + 1 < program.nodes.size(); ++node)
-    flops +=
-        (flow.node_has_backward[node] ? 12 : 4) * static_cast<double>(model.hidden * model.seq_len);
+    flops += (flow.node_has_backward[node] ? 12 : 4) *
+             static_cast<double>(config::attended_width(model) * model.seq_len);
   spec.flops_per_token = flops;
   spec.flops_convention += ", less what frozen parameters do without";
 }

@@ -12,6 +12,7 @@
 #include "trireme/arch/transients.h"
 #include "trireme/arch/work.h"
 #include "trireme/base/error.h"
+#include "trireme/config/head_width.h"
 
 namespace trireme::arch {
 namespace {
@@ -78,6 +79,10 @@ class Chain {
          block_work(model_, sizes_of(name), rank_, block), std::move(spec.params), activation());
     graph_.adapt(std::move(adapted), {.name = name + ".lora", .params = std::move(adapters)});
   }
+
+  // What the last node has written, and what the next one reads instead.
+  plan::ValueId written() const { return x_; }
+  void then(plan::ValueId x) { x_ = x; }
 
   // A tied head multiplies by the first parameter of unit `embed`. `statistics` as TrainedHead's.
   void head(std::vector<ParamSpec> params, std::int64_t statistics) {
@@ -192,7 +197,7 @@ struct Initial {
 // Cuts by whole heads and by single features.
 struct Cuts {
   Cuts(const Model& model, const PerRank& rank)
-      : width(model.hidden / model.heads),
+      : width(config::head_width(model)),
         q{.granules = model.heads, .size = width},
         kv{.granules = model.kv_heads, .size = width, .sharers = model.heads / model.kv_heads},
         whole{.partial = rank.sequence} {}
@@ -285,24 +290,37 @@ ModelSpec gpt_spec(const Model& model, const PerRank& rank, const Training& trai
 
 namespace {
 
-// Blocks and head of Llama; with `qk_norm` gains of queries and keys behind the other parameters of a block.
+// Behind the other parameters of a block: biases of queries, keys and values, then gains of queries and of keys.
+void add_qwen_params(const std::string& prefix, const Model& model, const Cuts& cut,
+                     const PerRank& rank, std::vector<ParamSpec>& params) {
+  const std::string attention = prefix + "self_attn.";
+  if (model.qkv_bias)
+    for (const auto& [name, heads] :
+         {std::pair{"q_proj", cut.q}, std::pair{"k_proj", cut.kv}, std::pair{"v_proj", cut.kv}})
+      params.push_back(
+          bias(attention + name + ".bias", heads.granules * heads.size, Cuts::rows({heads})));
+  if (model.qk_norm)
+    for (const char* name : {"q_norm", "k_norm"})  // of each rank's own heads
+      params.push_back(gain(attention + name + ".weight", cut.width, {.partial = rank.tp > 1}));
+}
+
+// Blocks and head of Llama.
 void llama_blocks(Chain& chain, const Model& model, const Sizes& sizes, const PerRank& rank,
-                  bool qk_norm) {
+                  const BehindBlock& behind_block) {
   const Initial init(model);
   const Cuts cut(model, rank);
   const std::int64_t d = sizes.d;
-  const std::int64_t kv = cut.width * model.kv_heads;
+  const std::int64_t q = cut.width * model.heads, kv = cut.width * model.kv_heads;
   const std::int64_t ffn = model.ffn;
   const Cut features = Cuts::rows({Cuts::each(ffn)});
-  const Cut own_heads{.partial = rank.tp > 1};
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
     const std::string h = fmt::format("model.layers.{}.", layer);
     BlockSpec block = {
         .params = {gain(h + "input_layernorm.weight", d, cut.whole),
-                   matrix(h + "self_attn.q_proj.weight", d, d, init.matrix, Cuts::rows({cut.q})),
+                   matrix(h + "self_attn.q_proj.weight", q, d, init.matrix, Cuts::rows({cut.q})),
                    matrix(h + "self_attn.k_proj.weight", kv, d, init.matrix, Cuts::rows({cut.kv})),
                    matrix(h + "self_attn.v_proj.weight", kv, d, init.matrix, Cuts::rows({cut.kv})),
-                   matrix(h + "self_attn.o_proj.weight", d, d, init.residual,
+                   matrix(h + "self_attn.o_proj.weight", d, q, init.residual,
                           Cuts::columns({cut.q})),
                    gain(h + "post_attention_layernorm.weight", d, cut.whole),
                    matrix(h + "mlp.gate_proj.weight", ffn, d, init.matrix, features),
@@ -315,11 +333,11 @@ void llama_blocks(Chain& chain, const Model& model, const Sizes& sizes, const Pe
                   .norm_flops = kRmsNormFlops,
                   .inner = 2 * sizes.ffn,
                   .rotated = cut.width,
+                  .normed_heads = model.qk_norm,
                   .sums = 2}};
-    if (qk_norm)
-      for (const char* name : {"self_attn.q_norm.weight", "self_attn.k_norm.weight"})
-        block.params.push_back(gain(h + name, cut.width, own_heads));
+    add_qwen_params(h, model, cut, rank, block.params);
     chain.block(std::move(block));
+    if (behind_block) chain.then(behind_block(static_cast<std::size_t>(layer), chain.written()));
   }
   std::vector<ParamSpec> head = {gain("model.norm.weight", d, cut.whole)};
   if (!model.tied)
@@ -335,7 +353,7 @@ ModelSpec llama_spec(const Model& model, const PerRank& rank, const Training& tr
   Graph graph("llama", rank, training);
   Chain chain(graph, model, sizes);
   chain.embed({llama_embedding(model)}, 0);
-  llama_blocks(chain, model, sizes, rank, false);
+  llama_blocks(chain, model, sizes, rank, {});
   return built(std::move(graph), model);
 }
 
@@ -344,10 +362,11 @@ ParamSpec llama_embedding(const Model& model) {
                 Cuts::rows({Cuts::each(model.vocab)}));
 }
 
-void llama_behind(Graph& graph, const Model& model, const Embedded& embedded, bool qk_norm) {
+void llama_behind(Graph& graph, const Model& model, const Embedded& embedded,
+                  const BehindBlock& behind_block) {
   const Sizes sizes(model, graph.rank());
   Chain chain(graph, model, sizes, embedded);
-  llama_blocks(chain, model, sizes, graph.rank(), qk_norm);
+  llama_blocks(chain, model, sizes, graph.rank(), behind_block);
 }
 
 }  // namespace trireme::arch

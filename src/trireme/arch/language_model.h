@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 
 #include "trireme/arch/graph.h"
 #include "trireme/arch/per_rank.h"
@@ -20,7 +21,8 @@ namespace trireme::arch {
 ModelSpec gpt_spec(const config::Model& model, const PerRank& rank, const Training& training = {});
 
 // Llama (Touvron et al. 2023): rotary positions, RMS norm before each branch, SwiGLU, grouped-query
-// attention, no biases. Layout and inputs as above.
+// attention, no biases; of Qwen2 biases of queries, keys and values, of Qwen3 an RMS norm of each head's queries and
+// keys, and heads of any width, where the job says so. Layout and inputs as above.
 ModelSpec llama_spec(const config::Model& model, const PerRank& rank,
                      const Training& training = {});
 
@@ -35,8 +37,10 @@ struct Embedded {
   plan::ValueId positions = -1;
   plan::UnitId unit = -1;
 };
-// Adds blocks and head of Llama; with `qk_norm` an RMS norm of each head's queries and keys (Qwen3), whose gains are a
-// block's last two parameters.
-void llama_behind(Graph& graph, const config::Model& model, const Embedded& embedded, bool qk_norm);
+// Adds blocks and head of Llama. `behind_block`, if any, may add nodes to what a block has written, [samples, tokens,
+// hidden], and gives what the next one reads.
+using BehindBlock = std::function<plan::ValueId(std::size_t block, plan::ValueId written)>;
+void llama_behind(Graph& graph, const config::Model& model, const Embedded& embedded,
+                  const BehindBlock& behind_block = {});
 
 }  // namespace trireme::arch

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
+#include "trireme/config/head_width.h"
 #include "trireme/mesh/share.h"
 
 namespace trireme::arch {
@@ -29,7 +30,7 @@ Sizes::Attention attention_sizes(const Model& model, int tp, int exchanging, std
       most_kv_heads = std::max(most_kv_heads, read.count());
     }
   }
-  const std::int64_t width = model.hidden / model.heads;
+  const std::int64_t width = config::head_width(model);
   return {.tokens = tokens * exchanging,
           .heads = most_heads,
           .q = width * most_heads,
@@ -66,7 +67,7 @@ Sizes::Sizes(const Model& model, const PerRank& rank)
     : tokens(rank.micro_batch * model.seq_len / rank.cp),
       rows(rank.sequence && rank.tp > 1 ? most(tokens, rank.tp) : tokens),
       d(model.hidden),
-      q(model.hidden / model.heads * most(model.heads, rank.tp)),
+      q(config::head_width(model) * most(model.heads, rank.tp)),
       kv(attention_sizes(model, rank.tp, 1, tokens).kv),
       ffn(most(model.ffn, rank.tp)),
       vocab(most(model.vocab, rank.tp)),

@@ -5,6 +5,7 @@
 
 #include "trireme/arch/encoder.h"
 #include "trireme/base/error.h"
+#include "trireme/config/resolve_vlm.h"
 
 namespace trireme::arch {
 namespace {
@@ -12,18 +13,16 @@ namespace {
 using config::ProjectorKind;
 using Params = std::vector<ParamSpec>;
 
-constexpr char kProjectorPrefix[] = "multi_modal_projector.";
-
 Params layer_of(const std::string& name, std::int64_t out, std::int64_t in, double std) {
-  return linear_params(kProjectorPrefix + name, out, in, std);
+  return linear_params(std::string(kProjectorPrefix) + name, out, in, std);
 }
 
 Params norm_of(const std::string& name, std::int64_t size) {
-  return norm_params(kProjectorPrefix + name, size);
+  return norm_params(std::string(kProjectorPrefix) + name, size);
 }
 
 ParamSpec weight_of(const std::string& name, std::int64_t out, std::int64_t in, double std) {
-  return drawn(kProjectorPrefix + name, {out, in}, std);
+  return drawn(std::string(kProjectorPrefix) + name, {out, in}, std);
 }
 
 // What follows the queries, keys and values of an attention: its output and the norm behind it.
@@ -104,6 +103,16 @@ Work projector_work(const Graph& graph, const config::Job& job, std::int64_t til
   const std::int64_t kept = queries ? form.layers * rows * (12 * form.hidden + 2 * features)
                                     : rows * (job.vision.hidden + 2 * job.model.hidden);
   return linear_work(graph, rows, weights_in(projector_params(job)), kept);
+}
+
+plan::Value projected_tokens(const Graph& graph, const config::Job& job, std::int64_t tiles,
+                             std::string name) {
+  const std::vector<std::int64_t> shape = {tiles, config::tile_tokens(job), job.model.hidden};
+  return {.name = std::move(name),
+          .bytes = shape[0] * shape[1] * shape[2] * Sizes(job.model, graph.rank()).element,
+          .shape = shape,
+          .whole = graph.rank().tp > 1,
+          .varies = true};
 }
 
 }  // namespace trireme::arch

@@ -1,6 +1,8 @@
 // Projectors as data: how the features of a tile become tokens of a decoder.
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "trireme/arch/graph.h"
@@ -10,6 +12,9 @@ namespace trireme::arch {
 
 // A head of a Perceiver resampler has so many channels.
 inline constexpr std::int64_t kResamplerHead = 64;
+
+// How names of its parameters begin.
+inline constexpr std::string_view kProjectorPrefix = "multi_modal_projector.";
 
 // Parameters of a resolved job's projector, whole on every tp rank, in the order that models::Projector binds:
 //   linear      a layer
@@ -23,5 +28,8 @@ std::vector<ParamSpec> projector_params(const config::Job& job);
 // Of a micro-batch of `tiles` tiles with `features` features each.
 Work projector_work(const Graph& graph, const config::Job& job, std::int64_t tiles,
                     std::int64_t features);
+// What it writes, [tiles, tile_tokens, hidden].
+plan::Value projected_tokens(const Graph& graph, const config::Job& job, std::int64_t tiles,
+                             std::string name);
 
 }  // namespace trireme::arch

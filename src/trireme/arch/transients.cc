@@ -87,6 +87,9 @@ class Block {
         trained_(trained),
         attention_(model, sizes, rank),
         rotated_(layers_.gpt ? 0 : sizes.tokens * (sizes.q + sizes.kv) * sizes.element),
+        biased_(model.qkv_bias),
+        normed_(trained.normed_heads ? sizes.tokens * sizes.q * sizes.element : 0),
+        heads_kept_(normed_heads_bytes(sizes, trained)),
         feature_(sizes.tokens * sizes.ffn * sizes.element),
         width_(layers_.gpt ? sizes.q + 2 * sizes.kv : sizes.q),
         ffn_(sizes.ffn) {}
@@ -115,7 +118,8 @@ class Block {
   int inner() const { return layers_.gpt ? 1 : 2; }  // tensors that the feed-forward keeps
   std::int64_t normed(const LinearLayers& by) const { return trained_.trains(by) * layers_.row; }
   std::int64_t kept() const {
-    const std::int64_t attended = layers_.row + layers_.statistics + attention_.kept();
+    const std::int64_t attended =
+        layers_.row + layers_.statistics + attention_.kept() + heads_kept_;
     return normed(trained_.qkv) + trained_.normed() * layers_.statistics +
            trained_.attended() * attended + normed(trained_.up) + inner() * feature_ + adapters();
   }
@@ -125,6 +129,8 @@ class Block {
       ranks += layers->inner;
     return ranks * layers_.sizes.tokens * layers_.sizes.element;
   }
+  // Of what norms of queries and keys keep, what these do not hold anyway.
+  std::int64_t heads_statistics() const { return normed_ > 0 ? heads_kept_ - rotated_ : 0; }
   // What is dropped of `read` for adapters, and once more on the way back.
   void drop(Tape& tape, const LinearLayers& by, std::int64_t read, int copies = 1) const {
     if (trained_.dropout && by.adapted()) tape.pass(copies * read);
@@ -137,7 +143,9 @@ class Block {
     tape.give(norm_passed * layers_.statistics);
     layers_.column_forward(tape, attention_.input());
     drop(tape, trained_.qkv, layers_.partial);
-    tape.take(rotated_);
+    tape.take(rotated_ + heads_statistics());
+    tape.pass(normed_);
+    tape.give(passed * heads_statistics());
     attention_.forward(tape);
     drop(tape, trained_.out, attention_.result());
     layers_.row_forward(tape);
@@ -184,6 +192,9 @@ class Block {
     tape.give(layers_.dropped);
     attention_.backward(tape);
     tape.pass(rotated_);
+    if (normed_ > 0) tape.pass(rotated_ + layers_.sums(layers_.sizes.tokens, 2 * width_));
+    tape.give(heads_kept_);
+    if (biased_) tape.pass(layers_.sums(layers_.sizes.tokens, width_));
     layers_.column_backward(tape, width_, layers_.gpt ? 1 : 3, half, trained_.trains(trained_.qkv),
                             trained_.normed());
     drop(tape, trained_.qkv, layers_.partial, 2);
@@ -194,8 +205,11 @@ class Block {
   Layers layers_;
   const TrainedBlock& trained_;
   AttentionTape attention_;
-  std::int64_t rotated_;  // queries and keys once more
-  std::int64_t feature_;  // one of the feed-forward's inner tensors
+  std::int64_t rotated_;     // queries and keys once more
+  bool biased_;              // queries, keys and values are
+  std::int64_t normed_;      // queries that their norm gives; 0: there is none
+  std::int64_t heads_kept_;  // by norms of queries and keys
+  std::int64_t feature_;     // one of the feed-forward's inner tensors
   std::int64_t width_, ffn_;
 };
 

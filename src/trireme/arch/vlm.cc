@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/arch/deepstack.h"
 #include "trireme/arch/encoder.h"
 #include "trireme/arch/exchanges.h"
 #include "trireme/arch/flops.h"
@@ -12,6 +13,7 @@
 #include "trireme/arch/projector.h"
 #include "trireme/arch/tower.h"
 #include "trireme/arch/transients.h"
+#include "trireme/base/error.h"
 #include "trireme/config/resolve_vlm.h"
 
 namespace trireme::arch {
@@ -50,15 +52,22 @@ plan::ValueId add_projector(Graph& graph, const config::Job& job, plan::ValueId 
                     .params = norm_params(kTilesTower.params + "norm", job.vision.hidden)}));
   units.push_back(graph.unit({.name = "projector", .params = projector_params(job)}));
   const std::int64_t tiles = expected_tiles(job);
-  const std::vector<std::int64_t> shape = {tiles, config::tile_tokens(job), job.model.hidden};
-  return graph.node(
-      {.name = "projector", .reads = {x}},
-      projector_work(graph, job, tiles, tiles_tower(job).tokens), units,
-      {{.name = "visual_tokens",
-        .bytes = shape[0] * shape[1] * shape[2] * Sizes(job.model, graph.rank()).element,
-        .shape = shape,
-        .whole = graph.rank().tp > 1,
-        .varies = true}})[0];
+  return graph.node({.name = "projector", .reads = {x}},
+                    projector_work(graph, job, tiles, tiles_tower(job).tokens), units,
+                    {projected_tokens(graph, job, tiles, "visual_tokens")})[0];
+}
+
+// What the tower's blocks of vlm.deepstack write.
+std::vector<plan::ValueId> deepstack_values(const Graph& graph, const config::Job& job) {
+  const std::vector<plan::Value>& values = graph.spec().program.values;
+  std::vector<plan::ValueId> found;
+  for (const std::int64_t layer : config::deepstack_layers(job)) {
+    const std::string name = fmt::format("{}x.{}", kTilesTower.nodes, layer + 1);
+    const auto value = std::ranges::find(values, name, &plan::Value::name);
+    TRIREME_CHECK(value != values.end(), "no value {}", name);
+    found.push_back(static_cast<plan::ValueId>(value - values.begin()));
+  }
+  return found;
 }
 
 // Returns what the decoder's first block reads, and the unit of the table.
@@ -114,11 +123,17 @@ ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& 
   const std::int64_t columns = position_columns(job);
   const plan::ValueId positions =
       columns == 0 ? -1 : graph.input("positions", columns * tokens * 8);
-  const plan::ValueId x = add_projector(graph, job, add_tower(graph, job, tiles));
+  const plan::ValueId features = add_tower(graph, job, tiles);
+  const std::vector<plan::ValueId> deep =
+      add_deepstack(graph, job, expected_tiles(job), deepstack_values(graph, job));
+  const plan::ValueId x = add_projector(graph, job, features);
   Embedded embedded = add_splice(graph, job, text, visual, x);
   embedded.targets = targets;
   embedded.positions = positions;
-  llama_behind(graph, job.model, embedded, job.vlm.qk_norm);
+  llama_behind(graph, job.model, embedded, [&](std::size_t block, plan::ValueId written) {
+    return block < deep.size() ? add_seen(graph, job, block, written, visual, deep[block])
+                               : written;
+  });
   ModelSpec spec = std::move(graph).build();
   spec.metrics = {"exact", "accuracy"};
   spec.sample_tokens = job.model.seq_len;

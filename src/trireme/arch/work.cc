@@ -1,6 +1,7 @@
 #include "trireme/arch/work.h"
 
 #include "trireme/arch/parts.h"
+#include "trireme/config/head_width.h"
 
 namespace trireme::arch {
 namespace {
@@ -12,7 +13,7 @@ double product_flops(const Sizes& sizes, double elements) {
 // Attention is counted as it is computed: causal, so half of QK^T and half of PV.
 double attention_flops(const config::Model& model, const Sizes& sizes, int tp) {
   return 2.0 * static_cast<double>(sizes.tokens) *
-         static_cast<double>(model.seq_len * model.hidden) / tp;
+         static_cast<double>(model.seq_len * config::attended_width(model)) / tp;
 }
 
 // Where the documents of attention's tokens begin, and the numbers that turn queries and keys, `rotated` a token, where
@@ -49,7 +50,8 @@ class BlockWork {
     std::int64_t all = sizes_.tokens * block_.inner * sizes_.element + inner_bytes();
     if (block_.attended()) {
       rows += block_.trains(block_.qkv) * row + row + norm;
-      all += attention_saved(sizes_) + document_saved(sizes_, rank_, block_.rotated);
+      all += attention_saved(sizes_) + document_saved(sizes_, rank_, block_.rotated) +
+             normed_heads_bytes(sizes_, block_);
     }
     return sizes_.rows * rows + all;
   }
@@ -148,6 +150,12 @@ LinearLayers layers_of(const std::vector<ParamSpec>& params, const std::vector<i
     layers.inner += adapter_rank;
   }
   return layers;
+}
+
+std::int64_t normed_heads_bytes(const Sizes& sizes, const TrainedBlock& block) {
+  if (!block.normed_heads) return 0;
+  const std::int64_t channels = sizes.q + sizes.kv, heads = channels / block.rotated;
+  return sizes.tokens * (channels * sizes.element + heads * sizes.statistic);
 }
 
 Work block_work(const config::Model& model, const Sizes& sizes, const PerRank& rank,

@@ -46,6 +46,7 @@ struct TrainedBlock {
   double norm_flops = 0;        // of an element
   std::int64_t inner = 0;       // features of a token before the activation
   std::int64_t rotated = 0;     // numbers that turn a token's queries and keys within its document
+  bool normed_heads = false;    // queries and keys have norms of their own
   std::int64_t sums = 0;        // gradients of gains and biases that wait as sums
   Gradients gradients{};
   bool dropout = false;  // of what adapters read
@@ -59,6 +60,8 @@ struct TrainedBlock {
   // Whether it has a backward at all.
   bool reached() const { return attended() || trains(up); }
 };
+// What norms of queries and keys keep on a rank: what they read, and a number a head.
+std::int64_t normed_heads_bytes(const Sizes& sizes, const TrainedBlock& block);
 Work block_work(const config::Model& model, const Sizes& sizes, const PerRank& rank,
                 const TrainedBlock& block);
 

@@ -37,15 +37,19 @@ constexpr std::string_view kTwoTowers =
 constexpr std::string_view kSeeing =
     "vision.image,vision.patch,vision.layers,vision.hidden,vision.heads,vision.ffn,"
     "vision.activation,vision.positions,vision.pooling,vision.pre_norm,vision.norm_eps,"
-    "vision.init_std,projector.*,vlm.*,model.layers,model.hidden,model.heads,model.kv_heads,"
-    "model.ffn,model.vocab,model.seq_len,model.tied,model.norm_eps,model.rope_theta,model.init_std";
+    "vision.init_std,projector.*,vlm.*";
+
+// The decoder of Llama behind what is seen.
+constexpr std::string_view kBehind =
+    "model.layers,model.hidden,model.heads,model.kv_heads,model.head_dim,model.qkv_bias,"
+    "model.qk_norm,model.ffn,model.vocab,model.seq_len,model.tied,model.norm_eps,model.rope_theta,"
+    "model.init_std";
 
 // Regions of images, seen at levels of their own, then a decoder.
 constexpr std::string_view kRegions =
     "vision.image,vision.patch,vision.layers,vision.hidden,vision.heads,vision.ffn,"
-    "vision.activation,vision.norm_eps,vision.init_std,arrcoc.*,projector.kind,vlm.qk_norm,"
-    "vlm.mrope,model.layers,model.hidden,model.heads,model.kv_heads,model.ffn,model.vocab,"
-    "model.seq_len,model.tied,model.norm_eps,model.rope_theta,model.init_std";
+    "vision.activation,vision.norm_eps,vision.init_std,arrcoc.*,projector.kind,"
+    "vlm.mrope";
 
 constexpr std::array kEntries = {
     Entry{Family::kGpt, "gpt", "model.*"},
@@ -58,8 +62,8 @@ constexpr std::array kEntries = {
     Entry{Family::kClip, "clip", kTwoTowers},
     Entry{Family::kHnet, "hnet",
           "model.vocab,model.seq_len,model.norm_eps,model.rope_theta,model.init_std,hnet.*"},
-    Entry{Family::kVlm, "vlm", kSeeing},
-    Entry{Family::kArrcoc, "arrcoc", kRegions},
+    Entry{Family::kVlm, "vlm", kSeeing, kBehind},
+    Entry{Family::kArrcoc, "arrcoc", kRegions, kBehind},
 };
 
 // Sections of which a family must name what it uses.

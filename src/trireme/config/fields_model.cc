@@ -28,11 +28,19 @@ std::vector<Field> model_fields() {
            {"jepa_ac", Family::kJepaAc}})),
       fixed(integer(KEY(model.layers), "Transformer blocks.", from(1, 1 << 16))),
       fixed(integer(KEY(model.hidden), "Width of the residual stream.", from(1, kMaxWidth))),
-      fixed(integer(KEY(model.heads), "Attention heads; must divide hidden.", from(1, 1 << 16))),
+      fixed(integer(KEY(model.heads),
+                    "Attention heads; must divide hidden, unless head_dim says how wide they are.",
+                    from(1, 1 << 16))),
       fixed(integer(KEY(model.kv_heads),
                     "Key-value heads, each shared by heads / kv_heads query heads (llama); 0: as "
                     "many as heads.",
                     from(0, 1 << 16))),
+      fixed(integer(KEY(model.head_dim), "Width of a head, even (llama); 0: hidden / heads.",
+                    from(0, kMaxWidth))),
+      fixed(boolean(KEY(model.qkv_bias), "Queries, keys and values have biases (llama: Qwen2).")),
+      fixed(boolean(KEY(model.qk_norm),
+                    "An RMS norm of each head's queries and keys before they are turned (llama: "
+                    "Qwen3).")),
       fixed(integer(KEY(model.ffn),
                     "Width of the feed-forward layer; 0: 4 x hidden (gpt), or 8/3 x hidden rounded "
                     "up to a multiple of 256 (llama).",

@@ -43,8 +43,11 @@ std::vector<Field> vlm_fields() {
           "Tiles that an image is cut into at most, in a grid of at most 3 a side, beside the "
           "one of all of it; 0: only that.",
           from(0, 9))),
-      fixed(boolean(KEY(vlm.qk_norm),
-                    "An RMS norm of each head's queries and keys before they are turned (Qwen3).")),
+      fixed(
+          text(KEY(vlm.deepstack),
+               "Blocks of the tower, such as 5,11,17, whose output is projected as well, each by "
+               "a projector of its own, and added to an image's tokens behind the decoder's first "
+               "blocks, one behind each (DeepStack); empty: none.")),
       fixed(text(
           KEY(vlm.mrope),
           "How many of a head's rotary frequencies turn by time, by row and by column, such as "

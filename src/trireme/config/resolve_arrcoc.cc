@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
+#include "trireme/config/head_width.h"
 #include "trireme/config/resolve_family.h"
 #include "trireme/config/resolve_towers.h"
 #include "trireme/config/resolve_vlm.h"
@@ -69,12 +70,12 @@ void resolve_turned_heads(Job& job) {
          "need an even number of 4 or more; change one",
          job.vision.hidden, job.vision.heads, width);
   if (!job.vlm.mrope.empty()) return;
-  const std::int64_t half = job.model.hidden / job.model.heads / 2, plane = 3 * half / 8;
+  const std::int64_t half = head_width(job.model) / 2, plane = 3 * half / 8;
   if (plane == 0)
     fail(ErrorKind::kUsage,
-         "model.hidden={} / model.heads={} = {} per head: positions in time, row and column need 6 "
-         "or more; change one, or set vlm.mrope",
-         job.model.hidden, job.model.heads, 2 * half);
+         "heads of {} channels (model.head_dim, or model.hidden={} / model.heads={}): positions in "
+         "time, row and column need 6 or more; change one, or set vlm.mrope",
+         2 * half, job.model.hidden, job.model.heads);
   job.vlm.mrope = fmt::format("{},{},{}", half - 2 * plane, plane, plane);
 }
 

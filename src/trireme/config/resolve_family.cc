@@ -5,6 +5,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
 #include "trireme/config/fields.h"
+#include "trireme/config/head_width.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve_arrcoc.h"
 #include "trireme/config/resolve_jepa.h"
@@ -67,7 +68,7 @@ void resolve_vocab(Model& model, const DatasetFacts& data) {
 }
 
 void resolve_decoder(Model& model, const DatasetFacts& data) {
-  if (model.hidden % model.heads != 0)
+  if (model.head_dim == 0 && model.hidden % model.heads != 0)
     fail(ErrorKind::kUsage,
          "model.hidden={} is not divisible by model.heads={}; nearest that work: model.heads={}, "
          "or {}",
@@ -81,11 +82,15 @@ void resolve_decoder(Model& model, const DatasetFacts& data) {
   resolve_vocab(model, data);
   const bool llama = model.family != Family::kGpt;
   if (model.ffn == 0) model.ffn = llama ? swiglu_width(model.hidden) : 4 * model.hidden;
-  if (llama && model.hidden / model.heads % 2 != 0)
+  if (llama && model.head_dim % 2 != 0)
+    fail(ErrorKind::kUsage,
+         "model.head_dim={} is odd; llama rotates pairs and needs an even one, such as {}",
+         model.head_dim, model.head_dim + 1);
+  if (llama && head_width(model) % 2 != 0)
     fail(ErrorKind::kUsage,
          "model.hidden={} / model.heads={} = {} per head is odd; llama rotates pairs and needs an "
          "even one",
-         model.hidden, model.heads, model.hidden / model.heads);
+         model.hidden, model.heads, head_width(model));
   if (llama && model.dropout != 0)
     fail(ErrorKind::kUsage, "model.dropout={}: family llama has no dropout; needs 0",
          model.dropout);
@@ -93,6 +98,11 @@ void resolve_decoder(Model& model, const DatasetFacts& data) {
     fail(ErrorKind::kUsage,
          "model.kv_heads={}: family gpt has one key-value head per head; needs {} (or 0)",
          model.kv_heads, model.heads);
+  if (!llama && (model.head_dim != 0 || model.qkv_bias || model.qk_norm))
+    fail(ErrorKind::kUsage,
+         "model.head_dim={}, model.qkv_bias={}, model.qk_norm={}: family gpt has heads of hidden / "
+         "heads with biases and without norms; leave them out, or choose model.family=llama",
+         model.head_dim, model.qkv_bias, model.qk_norm);
   if (!llama && model.rope_theta != Model{}.rope_theta)
     fail(ErrorKind::kUsage, "model.rope_theta={}: family gpt has no rotary positions; leave it out",
          model.rope_theta);

@@ -1,13 +1,16 @@
 #include "trireme/config/resolve_vlm.h"
 
 #include <algorithm>
+#include <charconv>
 #include <numeric>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
+#include "trireme/config/head_width.h"
 #include "trireme/config/mrope.h"
 #include "trireme/config/resolve_family.h"
 #include "trireme/config/resolve_towers.h"
@@ -54,11 +57,11 @@ void check_mrope(const Job& job) {
   const Mrope mrope = parse_mrope(job.vlm.mrope);
   const auto& sections = mrope.sections;
   const std::int64_t all = std::accumulate(sections.begin(), sections.end(), std::int64_t{0});
-  const std::int64_t half = job.model.hidden / job.model.heads / 2;
+  const std::int64_t half = head_width(job.model) / 2;
   if (all != half)
     fail(ErrorKind::kUsage,
-         "vlm.mrope={} shares out {} frequencies; a head of {} channels (model.hidden={} / "
-         "model.heads={}) has {}",
+         "vlm.mrope={} shares out {} frequencies; a head of {} channels (model.head_dim, or "
+         "model.hidden={} / model.heads={}) has {}",
          job.vlm.mrope, all, 2 * half, job.model.hidden, job.model.heads, half);
 }
 
@@ -108,6 +111,7 @@ void resolve_vlm(Job& job) {
   resolve_decoder(job.model, {.vocab = kVlmVocab});
   check_decoder_parts(job);
   check_features(job);
+  deepstack_layers(job);
 }
 
 void check_decoder_parts(const Job& job) {
@@ -121,6 +125,29 @@ std::int64_t blocks_read(const Job& job) {
 }
 
 bool reads_last(const Job& job) { return blocks_read(job) == job.vision.layers; }
+
+std::vector<std::int64_t> deepstack_layers(const Job& job) {
+  std::vector<std::int64_t> layers;
+  if (job.vlm.deepstack.empty()) return layers;
+  for (const std::string_view piece : split_list(job.vlm.deepstack)) {
+    std::int64_t layer = -1;
+    const auto [end, error] = std::from_chars(piece.begin(), piece.end(), layer);
+    const std::int64_t least = layers.empty() ? 0 : layers.back() + 1;
+    if (error != std::errc{} || end != piece.end() || layer < least || layer >= blocks_read(job))
+      fail(
+          ErrorKind::kUsage,
+          "vlm.deepstack={}: needs ascending blocks of the tower that run, 0 to {} (vlm.layer={}), "
+          "with commas between them",
+          job.vlm.deepstack, blocks_read(job) - 1, job.vlm.layer);
+    layers.push_back(layer);
+  }
+  if (std::ssize(layers) > job.model.layers)
+    fail(ErrorKind::kUsage,
+         "vlm.deepstack={}: {} layers, each of which is added behind a block of the decoder, which "
+         "has model.layers={}; name fewer",
+         job.vlm.deepstack, layers.size(), job.model.layers);
+  return layers;
+}
 
 bool keeps_grid(const Projector& projector) {
   return projector.kind == ProjectorKind::kLinear || projector.kind == ProjectorKind::kMlp;

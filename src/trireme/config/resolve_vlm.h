@@ -1,6 +1,9 @@
 // Vision-language models: what sizes, data and layout must have.
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "trireme/config/job.h"
 
 namespace trireme::config {
@@ -21,6 +24,9 @@ std::int64_t blocks_read(const Job& job);
 bool reads_last(const Job& job);
 // Whether there is a token for each feature, so that those of padding are left out and rows end with a token of their own.
 bool keeps_grid(const Projector& projector);
+// Blocks of the tower that vlm.deepstack names, from 0. Throws Error{kUsage} for a list that is none, and for blocks that do
+// not run.
+std::vector<std::int64_t> deepstack_layers(const Job& job);
 // Tokens that a tile becomes.
 std::int64_t tile_tokens(const Job& job);
 

@@ -92,8 +92,8 @@ class Tensors {
 };
 
 // The names that the files go by.
-const Names& names_in(const Tensors& tensors, config::Family family) {
-  const std::vector<const Names*> all = names_of(family);
+const Names& names_in(const Tensors& tensors, const config::Job& job) {
+  const std::vector<const Names*> all = names_of(job);
   const auto told = std::ranges::find_if(
       all, [&](const Names* names) { return !names->sign.empty() && tensors.has(names->sign); });
   return told == all.end() ? *all.front() : **told;
@@ -119,11 +119,11 @@ const formats::Tensor& needed(Tensors& tensors, const Names& names, const Part& 
 }
 
 // Every tensor is there, of the shape that it must have, and none is left over.
-void check_tensors(Tensors& tensors, const Names& names,
+void check_tensors(Tensors& tensors, const Names& names, const std::string& idle,
                    const std::vector<std::vector<Part>>& parts) {
   for (const std::vector<Part>& made_of : parts)
     for (const Part& part : made_of) tensors.find(part.name, names.bare);
-  if (const std::vector<std::string> unused = tensors.unused(names.idle); !unused.empty())
+  if (const std::vector<std::string> unused = tensors.unused(idle); !unused.empty())
     fail(ErrorKind::kData, "{}: has {} tensor{} that this model has no place for, such as {}",
          tensors.where(), unused.size(), unused.size() == 1 ? "" : "s", unused.front());
   for (const std::vector<Part>& made_of : parts)
@@ -205,7 +205,7 @@ std::vector<std::string> to_hugging_face(const Path& checkpoint, const config::J
   if (std::filesystem::exists(out) && !std::filesystem::is_empty(out, cause))
     fail(ErrorKind::kUsage, "{} is not empty; choose another directory", out.string());
   make_directories(out);
-  const Names& names = *names_of(job.model.family).front();
+  const Names& names = *names_of(job).front();
   const std::vector<Made> made = made_tensors(stored, names, job, model);
   std::vector<formats::TensorInfo> infos;
   for (const Made& tensor : made) infos.push_back(tensor.info);
@@ -226,7 +226,7 @@ std::vector<std::string> to_hugging_face(const Path& checkpoint, const config::J
 Path from_hugging_face(const Path& directory, const config::Job& job, const arch::ModelSpec& model,
                        const std::string& build, const Path& out) {
   Tensors tensors(directory);
-  const Names& names = names_in(tensors, job.model.family);
+  const Names& names = names_in(tensors, job);
   const std::string file = "rank-00000.safetensors";
   std::vector<formats::TensorInfo> infos;
   std::vector<std::vector<Part>> parts;  // parallel to infos
@@ -243,21 +243,22 @@ Path from_hugging_face(const Path& directory, const config::Job& job, const arch
       parts.push_back(parts_of(names, job, param));
     }
   }
-  check_tensors(tensors, names, parts);
+  check_tensors(tensors, names, idle_tensors(names, job), parts);
   if (std::filesystem::exists(out / "step-0"))
     fail(ErrorKind::kUsage, "{} is there already; choose another directory",
          (out / "step-0").string());
   make_directories(out);
   formats::CheckpointDraft draft(env::real_file_system(), out, 0);
   Bytes now;
-  formats::ManifestFile written =
-      formats::write_shard(env::real_file_system(), formats::CheckpointDraft::directory(out, 0),
-                           file, 0, infos, [&](std::size_t index) {
-                             now.clear();
-                             for (const Part& part : parts[index])
-                               append_part(needed(tensors, names, part), part, now);
-                             return std::span<const std::byte>(now);
-                           });
+  formats::ManifestFile written = formats::write_shard(
+      env::real_file_system(), formats::CheckpointDraft::directory(out, 0), file, 0, infos,
+      [&](std::size_t index) {
+        now.clear();
+        if (parts[index].empty())
+          now.resize(static_cast<std::size_t>(infos[index].shape[0]) * sizeof(float));
+        for (const Part& part : parts[index]) append_part(needed(tensors, names, part), part, now);
+        return std::span<const std::byte>(now);
+      });
   return draft.commit({.world = 1,
                        .layout = manifest_layout(mesh::Mesh()),
                        .job = config::print_yaml(job),

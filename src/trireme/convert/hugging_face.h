@@ -1,5 +1,5 @@
 // Checkpoints to and from what Hugging Face's transformers read and write: config.json and safetensors, for families gpt,
-// llama, vit, clip and jepa.
+// llama, vit, clip, jepa and vlm.
 #pragma once
 
 #include <set>
@@ -12,8 +12,7 @@
 
 namespace trireme::convert {
 
-// config.json of a resolved job's model, as GPT2LMHeadModel, LlamaForCausalLM, ViTForImageClassification, CLIPModel or
-// VJEPA2Model read it. Throws Error{kUsage} for a family without such a class, and naming the key that the class has no
+// config.json of a resolved job's model, as a class of theirs reads it (docs/checkpoints.md). Throws Error{kUsage} for a family without such a class, and naming the key that the class has no
 // other value for.
 std::string hugging_face_config(const config::Job& job);
 

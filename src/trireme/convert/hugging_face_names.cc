@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/base/patterns.h"
+#include "trireme/config/resolve_vlm.h"
 
 namespace trireme::convert {
 namespace {
@@ -36,19 +38,21 @@ constexpr std::array kVitRules = {
     Rule{"head.*", "classifier.*"},
 };
 
-// "pre_layrnorm" is how they spell it.
+// CLIP's vision tower, which several classes have, behind what names begin with. "pre_layrnorm" is how they spell it.
+constexpr std::array kClipTowerRules = {
+    Rule{"patch_embed.proj.weight", "embeddings.patch_embedding.weight", Form::kPatches},
+    Rule{"cls_token", "embeddings.class_embedding", Form::kWithoutOne},
+    Rule{"pos_embed", "embeddings.position_embedding.weight"},
+    Rule{"norm_pre.*", "pre_layrnorm.*"},
+    Rule{"blocks.*.norm1.*", "encoder.layers.*.layer_norm1.*"},
+    Rule{"blocks.*.attn.qkv.*", "encoder.layers.*.self_attn.{q,k,v}_proj.*"},
+    Rule{"blocks.*.attn.proj.*", "encoder.layers.*.self_attn.out_proj.*"},
+    Rule{"blocks.*.norm2.*", "encoder.layers.*.layer_norm2.*"},
+    Rule{"blocks.*.mlp.*.*", "encoder.layers.*.mlp.*.*"},
+    Rule{"norm.*", "post_layernorm.*"},
+};
+
 constexpr std::array kClipRules = {
-    Rule{"visual.patch_embed.proj.weight", "vision_model.embeddings.patch_embedding.weight",
-         Form::kPatches},
-    Rule{"visual.cls_token", "vision_model.embeddings.class_embedding", Form::kWithoutOne},
-    Rule{"visual.pos_embed", "vision_model.embeddings.position_embedding.weight"},
-    Rule{"visual.norm_pre.*", "vision_model.pre_layrnorm.*"},
-    Rule{"visual.blocks.*.norm1.*", "vision_model.encoder.layers.*.layer_norm1.*"},
-    Rule{"visual.blocks.*.attn.qkv.*", "vision_model.encoder.layers.*.self_attn.{q,k,v}_proj.*"},
-    Rule{"visual.blocks.*.attn.proj.*", "vision_model.encoder.layers.*.self_attn.out_proj.*"},
-    Rule{"visual.blocks.*.norm2.*", "vision_model.encoder.layers.*.layer_norm2.*"},
-    Rule{"visual.blocks.*.mlp.*.*", "vision_model.encoder.layers.*.mlp.*.*"},
-    Rule{"visual.norm.*", "vision_model.post_layernorm.*"},
     Rule{"visual.projection.weight", "visual_projection.weight"},
     Rule{"text.token_embedding.weight", "text_model.embeddings.token_embedding.weight"},
     Rule{"text.pos_embed", "text_model.embeddings.position_embedding.weight"},
@@ -79,6 +83,29 @@ constexpr std::array kVjepaRules = {
     Rule{"predictor.predictor_proj.*", "predictor.proj.*"},
 };
 
+constexpr std::array kLlavaRules = {
+    Rule{"model.image_newline", "image_newline", Form::kWithoutOne},
+    Rule{"multi_modal_projector.**", "multi_modal_projector.**"},
+    Rule{"**", "language_model.**"},
+};
+
+constexpr Names kLlava = {.name = "LlavaNextForConditionalGeneration",
+                          .family = Family::kVlm,
+                          .rules = kLlavaRules,
+                          .tower = "vision_tower.",
+                          .tower_there = "vision_tower.vision_model.",
+                          .idle =
+                              "*.embeddings.position_ids,*.rotary_emb.inv_freq,"
+                              "language_model.lm_head.weight"};
+
+// With one tile of all of an image there are no rows to end.
+constexpr Names without_newline(Names names) {
+  names.name = "LlavaForConditionalGeneration";
+  names.zeros = "model.image_newline";
+  names.fits = [](const config::Job& job) { return job.vlm.max_tiles == 0; };
+  return names;
+}
+
 constexpr std::array kNames = {
     Names{.name = "GPT2LMHeadModel",
           .family = Family::kGpt,
@@ -89,10 +116,23 @@ constexpr std::array kNames = {
           .family = Family::kLlama,
           .rules = kOwnRules,
           .idle = "*.rotary_emb.inv_freq,lm_head.weight"},
-    Names{.name = "ViTForImageClassification", .family = Family::kVit, .rules = kVitRules},
+    Names{.name = "ViTForImageClassification",
+          .family = Family::kVit,
+          .rules = kVitRules,
+          .fits = [](const config::Job& job) { return !job.vision.pre_norm; }},
+    Names{.name = "CLIPVisionModel",
+          .family = Family::kVit,
+          .tower = "",
+          .tower_there = "vision_model.",
+          .idle = "*.embeddings.position_ids",
+          .zeros = "head.*"},
+    without_newline(kLlava),
+    kLlava,
     Names{.name = "CLIPModel",
           .family = Family::kClip,
           .rules = kClipRules,
+          .tower = "visual.",
+          .tower_there = "vision_model.",
           .idle = "*.embeddings.position_ids"},
     Names{.name = "VJEPA2Model",
           .family = Family::kJepa,
@@ -187,33 +227,65 @@ std::vector<Part> parts_by(const Rule& rule, const std::vector<std::string>& sta
   return parts;
 }
 
-}  // namespace
-
-std::vector<const Names*> names_of(Family family) {
-  std::vector<const Names*> all;
-  for (const Names& names : kNames)
-    if (names.family == family) all.push_back(&names);
-  return all;
-}
-
-bool has_place(const Names& names, const arch::ParamSpec& param) {
-  return names.left_out.empty() || !param.name.starts_with(names.left_out);
-}
-
-std::vector<Part> parts_of(const Names& names, const config::Job& job,
-                           const arch::ParamSpec& param) {
-  const std::string name =
-      has_place(names, param)
-          ? param.name
-          : fmt::format("{}{}", names.stand_ins, param.name.substr(names.left_out.size()));
-  for (const Rule& rule : names.rules) {
+// By the first that fits.
+std::optional<std::vector<Part>> parts_by_rules(std::span<const Rule> rules, std::string_view name,
+                                                const config::Job& job,
+                                                const arch::ParamSpec& param) {
+  for (const Rule& rule : rules) {
     const std::vector<std::string> ours = spelled_out(rule.ours);
     for (std::size_t place = 0; place < ours.size(); ++place)
       if (const auto found = stars(ours[place], name))
         return parts_by(rule, *found, static_cast<std::int64_t>(place),
                         static_cast<std::int64_t>(ours.size()), job, param);
   }
-  fail(ErrorKind::kInternal, "{} has no name among those of {}", name, names.name);
+  return std::nullopt;
+}
+
+bool begins_at_zero(const Names& names, const std::string& name) {
+  return !names.zeros.empty() && matches(names.zeros, name);
+}
+
+}  // namespace
+
+std::vector<const Names*> names_of(const config::Job& job) {
+  std::vector<const Names*> all;
+  for (const Names& names : kNames)
+    if (names.family == job.model.family && (names.fits == nullptr || names.fits(job)))
+      all.push_back(&names);
+  return all;
+}
+
+bool has_place(const Names& names, const arch::ParamSpec& param) {
+  return (names.left_out.empty() || !param.name.starts_with(names.left_out)) &&
+         !begins_at_zero(names, param.name);
+}
+
+std::string idle_tensors(const Names& names, const config::Job& job) {
+  std::string idle(names.idle);
+  if (job.model.family != Family::kVlm) return idle;
+  // The tower goes on behind what is read of it.
+  for (std::int64_t layer = config::blocks_read(job); layer < job.vision.layers; ++layer)
+    idle += fmt::format(",{}encoder.layers.{}.*", names.tower_there, layer);
+  return fmt::format("{},{}post_layernorm.*", idle, names.tower_there);
+}
+
+std::vector<Part> parts_of(const Names& names, const config::Job& job,
+                           const arch::ParamSpec& param) {
+  if (begins_at_zero(names, param.name)) return {};
+  const std::string name =
+      has_place(names, param)
+          ? param.name
+          : fmt::format("{}{}", names.stand_ins, param.name.substr(names.left_out.size()));
+  std::optional<std::vector<Part>> parts;
+  if (!names.tower_there.empty() && name.starts_with(names.tower)) {
+    parts = parts_by_rules(kClipTowerRules, std::string_view(name).substr(names.tower.size()), job,
+                           param);
+    if (parts)
+      for (Part& part : *parts) part.name.insert(0, names.tower_there);
+  }
+  if (!parts) parts = parts_by_rules(names.rules, name, job, param);
+  if (!parts) fail(ErrorKind::kInternal, "{} has no name among those of {}", name, names.name);
+  return *std::move(parts);
 }
 
 }  // namespace trireme::convert

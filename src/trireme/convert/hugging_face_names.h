@@ -35,16 +35,23 @@ struct Rule {
 struct Names {
   std::string_view name;  // of the model's class, or whose names these are
   config::Family family;
-  std::span<const Rule> rules;  // the first that fits
-  std::string_view bare{};      // how names begin, and do not in files of a model without its head
+  std::span<const Rule> rules{};  // the first that fits
+  // Of our names and of theirs, how those of a CLIP tower begin; behind that they go by its own rules.
+  std::string_view tower{}, tower_there{};
+  std::string_view bare{};  // how names begin, and do not in files of a model without its head
   std::string_view idle{};  // patterns of tensors that are no parameters, with commas between them
   std::string_view left_out{};   // of our names, how those begin that theirs have no place for ...
   std::string_view stand_ins{};  // ... and how those begin that are read in their stead
-  std::string_view sign{};       // a tensor that tells these names from others of the family
+  std::string_view zeros{};  // a pattern of ours that theirs have no place for and that begin at 0
+  std::string_view sign{};   // a tensor that tells these names from others of the family
+  bool (*fits)(const config::Job&) =
+      nullptr;  // which jobs have these names; null: all of the family
 };
 
-// Of a family, beginning with those that are written; none for a family that cannot be converted.
-std::vector<const Names*> names_of(config::Family family);
+// Of a model, beginning with those that are written; none for a family that cannot be converted.
+std::vector<const Names*> names_of(const config::Job& job);
+// Patterns of tensors that may be there and are no parameters of this model.
+std::string idle_tensors(const Names& names, const config::Job& job);
 
 // Elements [offset, offset + count) of a tensor of theirs, which follow one another in a parameter of ours.
 struct Part {
@@ -56,7 +63,7 @@ struct Part {
   std::int64_t count = 0;
 };
 
-// What a parameter is made of; no name is empty.
+// What a parameter is made of, and none of one that begins at 0; no name is empty.
 std::vector<Part> parts_of(const Names& names, const config::Job& job,
                            const arch::ParamSpec& param);
 

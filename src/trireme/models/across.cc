@@ -4,6 +4,7 @@
 
 #include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
+#include "trireme/config/head_width.h"
 #include "trireme/config/resolve_towers.h"
 #include "trireme/mesh/share.h"
 #include "trireme/ops/regions.h"
@@ -58,7 +59,8 @@ ops::AttentionHeads Across::heads() const {
 }
 
 Columns Across::head_columns() const {
-  return {.first = model_.hidden / model_.heads * heads().first_head, .all = model_.hidden};
+  return {.first = config::head_width(model_) * heads().first_head,
+          .all = config::attended_width(model_)};
 }
 
 Columns Across::feature_columns() const {

@@ -11,6 +11,7 @@
 #include <ATen/ops/zeros_like.h>
 
 #include "trireme/arch/arrcoc.h"
+#include "trireme/config/head_width.h"
 #include "trireme/config/resolve_vlm.h"
 #include "trireme/models/encoder.h"
 #include "trireme/models/projector.h"
@@ -55,7 +56,7 @@ EncoderBlock::Look within_regions(const config::Job& job) {
 
 // Llama's frequencies at positions in parts of a token.
 ops::RotaryTable fine_table(const config::Job& job) {
-  const std::int64_t half = job.model.hidden / job.model.heads / 2;
+  const std::int64_t half = config::head_width(job.model) / 2;
   const std::int64_t last = Regions::kFraction * job.arrcoc.grid * job.arrcoc.most;
   const auto options = at::TensorOptions().dtype(at::kDouble);
   const at::Tensor places = at::arange(last + 1, options) / double{Regions::kFraction};
@@ -165,8 +166,6 @@ std::vector<at::Tensor> RegionAnswer::forward(const std::vector<at::Tensor>& inp
 }
 
 Blocks arrcoc_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks) {
-  config::Job behind_last = job;  // the projector reads what the tower's norm writes
-  behind_last.vlm.layer = -1;
   const ops::RotaryTable rotary = fine_table(job).to(ranks->device());
   const EncoderBlock::Look look = within_regions(job);
   Blocks blocks;
@@ -176,7 +175,7 @@ Blocks arrcoc_blocks(const config::Job& job, const arch::ModelSpec& spec, const 
   for (std::int64_t layer = 0; layer < job.vision.layers; ++layer)
     blocks.push_back(
         std::make_unique<EncoderBlock>(arch::region_tower(job), job.vision.norm_eps, look, ranks));
-  blocks.push_back(std::make_unique<Projector>(behind_last, ranks));
+  blocks.push_back(std::make_unique<Projector>(job, true, ranks));
   blocks.push_back(std::make_unique<RegionSplice>(job, ranks));
   const std::vector<plan::Node>& nodes = spec.program.nodes;
   while (blocks.size() + 1 < nodes.size()) {

@@ -3,6 +3,7 @@
 
 #include <ATen/ops/tensor.h>
 
+#include "trireme/config/head_width.h"
 #include "trireme/config/mrope.h"
 #include "trireme/ops/attention.h"
 #include "trireme/ops/embedding.h"
@@ -23,9 +24,10 @@ enum BlockParam {
   kGate,
   kUp,
   kDown,
-  kQueryNorm,
-  kKeyNorm
+  kMore  // biases of three, gains of two
 };
+
+enum Of : std::size_t { kQueries, kKeys, kValues };
 
 // x [samples, tokens, ..] with every token turned by a row of its own.
 at::Tensor turned_each(const at::Tensor& x, const ops::RotaryTable& table) {
@@ -45,19 +47,22 @@ std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& input
   const ops::WeightGradientsPtr& gradients = context.weight_gradients;
   const ops::Branching first =
       ops::residual_norm(x_btd, {}, param(kNorm1), {}, norm_eps_, gradients, kept_.norms);
-  const auto layer = [&](BlockParam weight) {
-    return ops::Projection{.weight = param(weight), .adapter = adapter(weight, x_btd, context)};
+  const auto layer = [&](BlockParam weight, const at::Tensor& bias = {}) {
+    return ops::Projection{
+        .weight = param(weight), .bias = bias, .adapter = adapter(weight, x_btd, context)};
   };
   const std::vector<ops::Operand> qkv = ops::column_linears(
-      first.normed, {layer(kQuery), layer(kKey), layer(kValue)}, tp(), gradients);
+      first.normed,
+      {layer(kQuery, bias(kQueries)), layer(kKey, bias(kKeys)), layer(kValue, bias(kValues))}, tp(),
+      gradients);
   const at::Tensor given = positions(inputs);
   const ops::RotaryTable table = this->table(given, qkv[0].value.size(1));
-  const auto turn = [&](const at::Tensor& heads, BlockParam gain) {
-    const at::Tensor normed = head_norm(heads, gain, gradients);
+  const auto turn = [&](const at::Tensor& heads, Of of) {
+    const at::Tensor normed = head_norm(heads, of, gradients);
     return given.defined() ? turned_each(normed, table) : ops::rotary(normed, table);
   };
   const ops::Operand mixed =
-      ops::attention(turn(qkv[0], kQueryNorm), turn(qkv[1], kKeyNorm), qkv[2], across().heads(),
+      ops::attention(turn(qkv[0], kQueries), turn(qkv[1], kKeys), qkv[2], across().heads(),
                      across().mask(within(given)), across().cp(), kept_.attention);
   const ops::Branching second =
       ops::residual_norm(first.stream,
@@ -96,11 +101,19 @@ at::Tensor LlamaBlock::within(const at::Tensor& positions) const {
   return positions.size(2) > 3 ? positions.select(2, 3) : at::Tensor();
 }
 
-at::Tensor LlamaBlock::head_norm(const at::Tensor& x, std::size_t gain,
+at::Tensor LlamaBlock::bias(std::size_t of) const {
+  return qkv_bias_ ? param(kMore + of) : at::Tensor();
+}
+
+const at::Tensor& LlamaBlock::gain(std::size_t of) const {
+  return param(kMore + (qkv_bias_ ? 3 : 0) + of);
+}
+
+at::Tensor LlamaBlock::head_norm(const at::Tensor& x, std::size_t of,
                                  const ops::WeightGradientsPtr& gradients) const {
   if (!qk_norm_) return x;
-  const at::Tensor heads = x.unflatten(2, {-1, param(gain).size(0)});
-  return ops::rms_norm(heads, param(gain), norm_eps_, gradients).flatten(2);
+  const at::Tensor heads = x.unflatten(2, {-1, gain(of).size(0)});
+  return ops::rms_norm(heads, gain(of), norm_eps_, gradients).flatten(2);
 }
 
 at::Tensor LlamaHead::norm(const at::Tensor& x, const ops::WeightGradientsPtr& gradients) const {
@@ -110,7 +123,7 @@ at::Tensor LlamaHead::norm(const at::Tensor& x, const ops::WeightGradientsPtr& g
 Blocks llama_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks) {
   const config::Model& model = job.model;
   const ops::RotaryTable rotary =
-      ops::rotary_table(model.seq_len, model.hidden / model.heads, model.rope_theta,
+      ops::rotary_table(model.seq_len, config::head_width(model), model.rope_theta,
                         job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat)
           .to(ranks->device());
   const std::vector<plan::Node>& nodes = spec.program.nodes;

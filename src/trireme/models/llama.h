@@ -15,7 +15,7 @@ class LlamaEmbed : public BoundBlock {
                                   const exec::BlockContext& context) override;
 };
 
-// x + attention(norm(x)) with rotated queries and keys, which have norms of their own where the job says so, then x +
+// x + attention(norm(x)) with rotated queries and keys, biases and norms of these where the job says so, then x +
 // swiglu(norm(x)). A second input is the positions of tokens: within documents, [samples, tokens], or of M-RoPE,
 // [samples, tokens, 3], or both, [samples, tokens, 4].
 class LlamaBlock : public AdaptedBlock {
@@ -27,7 +27,8 @@ class LlamaBlock : public AdaptedBlock {
         kept_(node),
         norm_eps_(job.model.norm_eps),
         rotary_(std::move(rotary)),
-        qk_norm_(job.vlm.qk_norm),
+        qkv_bias_(job.model.qkv_bias),
+        qk_norm_(job.model.qk_norm),
         axes_(frequency_axes(job)) {}
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
@@ -39,12 +40,17 @@ class LlamaBlock : public AdaptedBlock {
   ops::RotaryTable table(const at::Tensor& positions, std::int64_t tokens) const;
   // [samples, tokens], places within documents; undefined: sequences are one.
   at::Tensor within(const at::Tensor& positions) const;
+  // Behind the parameters that every block has: biases of queries, keys and values, undefined where there are none, and
+  // gains of the first two.
+  at::Tensor bias(std::size_t of) const;
+  const at::Tensor& gain(std::size_t of) const;
   // [samples, tokens, heads * head_dim]
-  at::Tensor head_norm(const at::Tensor& x, std::size_t gain,
+  at::Tensor head_norm(const at::Tensor& x, std::size_t of,
                        const ops::WeightGradientsPtr& gradients) const;
 
   double norm_eps_;
   ops::RotaryTable rotary_;
+  bool qkv_bias_;
   bool qk_norm_;
   at::Tensor axes_;
 };

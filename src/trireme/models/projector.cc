@@ -10,7 +10,6 @@
 
 #include "trireme/arch/projector.h"
 #include "trireme/base/error.h"
-#include "trireme/config/resolve_vlm.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 
@@ -60,11 +59,11 @@ class Projector::Reader {
   std::size_t next_ = 0;
 };
 
-Projector::Projector(const config::Job& job, std::shared_ptr<const Across> across)
+Projector::Projector(const config::Job& job, bool normed, std::shared_ptr<const Across> across)
     : BoundBlock(std::move(across)),
       form_(job.projector),
       norm_eps_(job.vision.norm_eps),
-      normed_(config::reads_last(job)),
+      normed_(normed),
       class_token_(job.vision.pooling == config::Pooling::kClass) {}
 
 std::vector<at::Tensor> Projector::forward(const std::vector<at::Tensor>& inputs,

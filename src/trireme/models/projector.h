@@ -12,7 +12,8 @@ namespace trireme::models {
 // tower's norm is applied where the tower is read behind its last block; its gain and bias are the first parameters.
 class Projector : public BoundBlock {
  public:
-  Projector(const config::Job& job, std::shared_ptr<const Across> across);
+  // `normed`: whether the tower's norm comes first.
+  Projector(const config::Job& job, bool normed, std::shared_ptr<const Across> across);
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
 

@@ -10,6 +10,7 @@
 
 #include "trireme/arch/vlm.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/config/head_width.h"
 #include "trireme/config/resolve_vlm.h"
 #include "trireme/models/encoder.h"
 #include "trireme/models/projector.h"
@@ -19,17 +20,32 @@
 
 namespace trireme::models {
 
+namespace {
+
+// Of rows [tiles, tile_tokens, d], the one that stands at each token, or its first where none does.
+at::Tensor standing(const at::Tensor& rows, const at::Tensor& visual) {
+  return rows.flatten(0, 1)
+      .index_select(0, visual.clamp_min(0).flatten())
+      .view({visual.size(0), visual.size(1), rows.size(2)});
+}
+
+}  // namespace
+
 std::vector<at::Tensor> Splice::forward(const std::vector<at::Tensor>& inputs,
                                         const exec::BlockContext& context) {
   const at::Tensor& visual = inputs[1];
-  const at::Tensor rows_rd = inputs[2].flatten(0, 1);
   at::Tensor x_btd = ops::embedding(inputs[0], param(0), across().first_id(), tp());
-  const at::Tensor seen =
-      rows_rd.index_select(0, visual.clamp_min(0).flatten()).view(x_btd.sizes());
-  x_btd = at::where((visual >= 0).unsqueeze(2), seen, x_btd);
+  x_btd = at::where((visual >= 0).unsqueeze(2), standing(inputs[2], visual), x_btd);
   if (params() > 1)
     x_btd = at::where((visual == kNewline).unsqueeze(2), param(1).view({1, 1, -1}), x_btd);
   return {x_btd};
+}
+
+std::vector<at::Tensor> Seen::forward(const std::vector<at::Tensor>& inputs,
+                                      const exec::BlockContext& context) {
+  const at::Tensor &x_btd = inputs[0], &visual = inputs[1];
+  const at::Tensor more = x_btd + standing(inputs[2], visual);
+  return {at::where((visual >= 0).unsqueeze(2), more, x_btd)};
 }
 
 std::vector<at::Tensor> AnswerHead::forward(const std::vector<at::Tensor>& inputs,
@@ -76,20 +92,25 @@ Blocks vlm_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ran
   const arch::Encoder encoder = arch::tower(vision, arch::expected_tiles(job));
   const EncoderBlock::Look look = tower_look(vision, job.precision.compute, ranks->device());
   const ops::RotaryTable rotary =
-      ops::rotary_table(model.seq_len, model.hidden / model.heads, model.rope_theta,
+      ops::rotary_table(model.seq_len, config::head_width(model), model.rope_theta,
                         job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat)
           .to(ranks->device());
   Blocks blocks;
   blocks.push_back(std::make_unique<PatchEmbed>(vision, ranks));
   for (std::int64_t layer = 0; layer < config::blocks_read(job); ++layer)
     blocks.push_back(std::make_unique<EncoderBlock>(encoder, vision.norm_eps, look, ranks));
-  blocks.push_back(std::make_unique<Projector>(job, ranks));
+  for (std::size_t i = 0; i < config::deepstack_layers(job).size(); ++i)
+    blocks.push_back(std::make_unique<Projector>(job, false, ranks));
+  blocks.push_back(std::make_unique<Projector>(job, config::reads_last(job), ranks));
   blocks.push_back(std::make_unique<Splice>(ranks));
   const std::vector<plan::Node>& nodes = spec.program.nodes;
   while (blocks.size() + 1 < nodes.size()) {
     const std::size_t node = blocks.size();
-    blocks.push_back(
-        std::make_unique<LlamaBlock>(job, nodes[node], rotary, spec.adapted[node], ranks));
+    if (nodes[node].name.starts_with("seen."))
+      blocks.push_back(std::make_unique<Seen>(ranks));
+    else
+      blocks.push_back(
+          std::make_unique<LlamaBlock>(job, nodes[node], rotary, spec.adapted[node], ranks));
   }
   blocks.push_back(std::make_unique<AnswerHead>(model, nodes.back(), ranks));
   keep_features(job, spec, ranks, blocks);

@@ -22,6 +22,15 @@ class Splice : public BoundBlock {
                                   const exec::BlockContext& context) override;
 };
 
+// DeepStack: x [samples, tokens, d], which row stands at each token, and these, [tiles, tile_tokens, d]: x with the rows
+// added where they stand.
+class Seen : public BoundBlock {
+ public:
+  using BoundBlock::BoundBlock;
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const exec::BlockContext& context) override;
+};
+
 // Llama's, and counts answers, which an end token ends, and tokens that are right: those whose logit no other exceeds.
 class AnswerHead : public LlamaHead {
  public:

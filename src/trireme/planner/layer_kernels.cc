@@ -5,6 +5,7 @@
 
 #include "trireme/arch/parts.h"
 #include "trireme/arch/per_rank.h"
+#include "trireme/config/head_width.h"
 
 namespace trireme::planner {
 namespace {
@@ -56,7 +57,7 @@ struct Shape {
   double up() const { return llama ? 2 * ffn : ffn; }  // features before the activation
   double heads() const { return static_cast<double>(sizes.attention.heads); }
   double attended() const { return static_cast<double>(sizes.attention.tokens); }
-  double width() const { return static_cast<double>(model.hidden / model.heads); }
+  double width() const { return static_cast<double>(config::head_width(model)); }
   double seq() const { return static_cast<double>(model.seq_len); }
   bool eager() const { return practice.fusion == Fusion::kEager; }
   bool compiled() const { return practice.fusion == Fusion::kCompiled; }

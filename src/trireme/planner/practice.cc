@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include "trireme/config/head_width.h"
+
 namespace trireme::planner {
 
 std::string unfused(const config::Job& job) {
@@ -12,7 +14,7 @@ std::string unfused(const config::Job& job) {
     return fmt::format("precision.compute={}", name(type));
   if (model.dropout > 0) return fmt::format("model.dropout={}", model.dropout);
   if (job.data.documents) return "data.documents=true";
-  const std::int64_t width = model.hidden / model.heads;
+  const std::int64_t width = config::head_width(model);
   if (width % kWidthStep != 0 || width > kMostWidth) return fmt::format("heads {} wide", width);
   return "";
 }
