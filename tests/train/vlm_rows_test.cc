@@ -30,7 +30,7 @@ void expect_parity(const Sets& sets, const std::vector<NamedLayout>& layouts) {
 }
 
 TEST(PackedRows, TrainTheSameModelUnderEveryLayout) {
-  expect_parity({"vlm.pack=true", "vlm.mrope=2,1,1", "vlm.qk_norm=true"}, kVlmLayouts);
+  expect_parity({"vlm.pack=true", "vlm.mrope=2,1,1", "model.qk_norm=true"}, kVlmLayouts);
   expect_parity({"vlm.pack=true", "projector.kind=perceiver", "projector.queries=3",
                  "projector.layers=1", "projector.heads=1", "run.micro_batch=2"},
                 {kVlmLayouts[1], kVlmLayouts[5]});
