@@ -50,7 +50,7 @@ std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& input
   };
   const std::vector<ops::Operand> qkv = ops::column_linears(
       first.normed, {layer(kQuery), layer(kKey), layer(kValue)}, tp(), gradients);
-  const at::Tensor given = positions(inputs);
+  const at::Tensor given = across().own_tokens(positions(inputs));
   const ops::RotaryTable table = this->table(given, qkv[0].value.size(1));
   const auto turn = [&](const at::Tensor& heads, BlockParam gain) {
     const at::Tensor normed = head_norm(heads, gain, gradients);
