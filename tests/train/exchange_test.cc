@@ -7,6 +7,7 @@
 #include <map>
 
 #include "tests/harness/counting_world.h"
+#include "tests/harness/small_jobs.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
@@ -17,6 +18,8 @@ namespace trireme::train {
 namespace {
 
 using comm::Verb;
+using harness::Sets;
+using harness::operator+;
 using plan::Exchange;
 
 struct Sum {
@@ -187,12 +190,12 @@ TEST(Exchanges, OfUnevenHeadsAreThePlansAtMost) {
 
 // Of families other than decoders: where the number of rows varies, the plan speaks of the most there can be.
 TEST(Exchanges, OfSharedRowsAreThoseOfThePlan) {
-  using Sets = std::vector<std::string>;
-  const Sets small = {"vision.image=16",    "vision.patch=4",     "vision.hidden=24",
-                      "vision.heads=4",     "vision.layers=2",    "run.micro_batch=2",
-                      "run.global_batch=4", "parallel.dp_shard=1"};
-  const Sets clips = {"vision.frames=4", "vision.tubelet=2", "vision.heads=2",
-                      "vision.positions=rotary", "data.source=squares"};
+  const Sets small = {"vision.image=16", "vision.patch=4",     "vision.hidden=24",
+                      "vision.heads=4",  "vision.layers=2",    "run.micro_batch=2",
+                      "data.samples=64", "run.global_batch=4", "parallel.dp_shard=1"};
+  const Sets clips = {"vision.frames=4",         "vision.tubelet=2",    "vision.heads=2",
+                      "vision.positions=rotary", "data.source=squares", "jepa.layers=1",
+                      "jepa.hidden=16",          "jepa.heads=2"};
   struct Spread {
     std::string family;
     Sets sets;
@@ -201,7 +204,7 @@ TEST(Exchanges, OfSharedRowsAreThoseOfThePlan) {
   for (const Spread& spread :
        std::vector<Spread>{{"vit", {"data.source=stripes", "vision.pooling=attention"}, false},
                            {"jepa", clips},
-                           {"hvjepa", clips},
+                           {"hvjepa", clips + Sets{"chunk.hidden=16", "chunk.heads=2"}},
                            {"clip",
                             {"data.source=scenes", "model.seq_len=56", "model.hidden=16",
                              "model.heads=4", "contrastive.width=12", "run.global_batch=2"},
