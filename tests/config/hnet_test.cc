@@ -150,7 +150,9 @@ TEST(HnetJob, TakesBytesAndTheLayoutsThatItsBlocksHave) {
   EXPECT_EQ(resolve(spread, 8, kByteFacts).parallel.dp_shard, 2);
   spread = hnet_job();
   spread.parallel.cp = 2;
-  EXPECT_THAT(why_no_job(spread, 2), HasSubstr("parallel.cp=2: family hnet does not spread"));
+  EXPECT_EQ(resolve(spread, 4, kByteFacts).parallel.dp_shard, 2);
+  spread.parallel.context = ContextMethod::kUlysses;
+  EXPECT_THAT(why_no_job(spread, 2), HasSubstr("parallel.context=ulysses: family hnet"));
   spread = hnet_job();
   spread.parallel.tp = 8;
   EXPECT_THAT(why_no_job(spread, 8),

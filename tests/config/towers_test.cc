@@ -108,7 +108,13 @@ TEST(Towers, DataMustFit) {
 }
 
 TEST(Towers, LayoutsMustFit) {
-  EXPECT_THAT(tower_refusal(kVit, {"parallel.cp=2"}, 2), HasSubstr("family vit does not spread"));
+  EXPECT_THAT(tower_refusal(kVit, {"parallel.cp=2", "parallel.context=ulysses"}, 2),
+              HasSubstr("parallel.context=ulysses: family vit"));
+  EXPECT_THAT(tower_refusal(kVit, {"parallel.cp=2", "parallel.context=hierarchical"}, 2),
+              HasSubstr("set parallel.context=all_gather"));
+  const Job spread = resolved_tower(kVit, {"parallel.cp=2"}, 2);
+  EXPECT_EQ(spread.parallel.context, ContextMethod::kAllGather);
+  EXPECT_THAT(notes(spread), Contains(HasSubstr("context=all_gather")));
   EXPECT_THAT(tower_refusal(kVit, {"parallel.tp=8"}, 8), HasSubstr("more than vision.heads=4"));
   EXPECT_THAT(tower_refusal(kVit, {"parallel.tp=4", "vision.ffn=3"}, 4),
               HasSubstr("more than vision.ffn=3"));

@@ -63,8 +63,10 @@ TEST(Vlm, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(vlm_refusal({"data.documents=true"}), HasSubstr("data.documents"));
   EXPECT_THAT(vlm_refusal({"model.vocab=256"}), HasSubstr("258"));
   EXPECT_THAT(vlm_refusal({"lora.rank=2"}), HasSubstr("no adapters"));
-  EXPECT_THAT(usage_error_of([] { resolve(vlm_job({"parallel.cp=2"}), 2, {}); }),
-              HasSubstr("parallel.cp=2"));
+  EXPECT_THAT(usage_error_of([] {
+                resolve(vlm_job({"parallel.cp=2", "parallel.context=ulysses"}), 2, {});
+              }),
+              HasSubstr("set parallel.context=all_gather"));
 }
 
 TEST(Vlm, FeaturesAreKeptOfAFrozenTowerAlone) {

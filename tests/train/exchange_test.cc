@@ -7,14 +7,19 @@
 #include <map>
 
 #include "tests/harness/counting_world.h"
+#include "tests/harness/small_jobs.h"
 #include "trireme/comm/local/local_world.h"
+#include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
+#include "trireme/data/source.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::train {
 namespace {
 
 using comm::Verb;
+using harness::Sets;
+using harness::operator+;
 using plan::Exchange;
 
 struct Sum {
@@ -79,12 +84,17 @@ struct Exchanged {
 
 Exchanged run(const config::Job& job) {
   const int ranks = job.parallel.tp * job.parallel.cp;
-  const config::Job resolved = config::resolve(job, ranks, {});
+  const config::MadeUpSource* const made_up = config::made_up(job.data.source);
+  const config::Job resolved =
+      config::resolve(job, ranks, made_up != nullptr ? made_up->facts : config::DatasetFacts{});
+  const data::Sources sources =
+      made_up != nullptr ? data::open_sources(resolved, {}) : data::Sources{};
   Exchanged result{.plan = {}, .tp = std::vector<Sums>(ranks), .cp = std::vector<Sums>(ranks)};
   comm::run_local_ranks(ranks, 60, [&](comm::World& inner) {
     harness::CountingWorld world(inner);
     JobSession session(resolved, world);
-    const auto load = [&](std::int64_t) {
+    const auto load = [&](std::int64_t first) {
+      if (sources.train != nullptr) return sources.train->batch(first, resolved.run.micro_batch);
       const at::Tensor tokens = at::zeros({resolved.run.micro_batch, resolved.model.seq_len},
                                           at::TensorOptions().dtype(at::kLong));
       std::vector<at::Tensor> batch = {tokens, tokens};
@@ -176,6 +186,48 @@ TEST(Exchanges, OfUnevenHeadsAreThePlansAtMost) {
     EXPECT_EQ(largest(result.tp), planned(result.plan, mesh::Axis::kTp));
     EXPECT_EQ(largest(result.cp), planned(result.plan, mesh::Axis::kCp));
   }
+}
+
+// Of families other than decoders: where the number of rows varies, the plan speaks of the most there can be.
+TEST(Exchanges, OfSharedRowsAreThoseOfThePlan) {
+  const Sets small = {"vision.image=16", "vision.patch=4",     "vision.hidden=24",
+                      "vision.heads=4",  "vision.layers=2",    "run.micro_batch=2",
+                      "data.samples=64", "run.global_batch=4", "parallel.dp_shard=1"};
+  const Sets clips = {"vision.frames=4",         "vision.tubelet=2",    "vision.heads=2",
+                      "vision.positions=rotary", "data.source=squares", "jepa.layers=1",
+                      "jepa.hidden=16",          "jepa.heads=2"};
+  struct Spread {
+    std::string family;
+    Sets sets;
+    bool varies = true;
+  };
+  for (const Spread& spread :
+       std::vector<Spread>{{"vit", {"data.source=stripes", "vision.pooling=attention"}, false},
+                           {"jepa", clips},
+                           {"hvjepa", clips + Sets{"chunk.hidden=16", "chunk.heads=2"}},
+                           {"clip",
+                            {"data.source=scenes", "model.seq_len=56", "model.hidden=16",
+                             "model.heads=4", "contrastive.width=12", "run.global_batch=2"},
+                            false}})
+    for (const Sets& layout :
+         {Sets{"parallel.cp=2"}, Sets{"parallel.cp=2", "recompute.policy=full"},
+          Sets{"parallel.cp=2", "model.frozen=*block.0"}}) {
+      SCOPED_TRACE(spread.family + testing::PrintToString(layout));
+      config::Job job;
+      for (const Sets& sets : {Sets{"model.family=" + spread.family}, small, spread.sets, layout})
+        for (const std::string& set : sets) config::apply_set(job, set);
+      const Exchanged result = run(job);
+      const Sums most = planned(result.plan, mesh::Axis::kCp);
+      EXPECT_GT(most.at("all_gather").times, 4);
+      for (const Sums& sums : result.cp)
+        for (const auto& [kind, sum] : most) {
+          EXPECT_EQ(sums.at(kind).times, sum.times) << kind;
+          if (spread.varies)
+            EXPECT_LE(sums.at(kind).bytes, sum.bytes) << kind;
+          else
+            EXPECT_EQ(sums.at(kind).bytes, sum.bytes) << kind;
+        }
+    }
 }
 
 // anchors.md: a layer has two all-reduces forward and two backward; with sequence parallelism all-gather and

@@ -22,7 +22,7 @@ config::Model as_model(const Encoder& encoder) {
 }
 
 PerRank as_rank(const Graph& graph, const Encoder& encoder, const std::string& node) {
-  PerRank rank = graph.rank();
+  PerRank rank = graph.rank().of_rows();
   rank.micro_batch = encoder.sequences;
   rank.compute = graph.types().of(node);
   rank.sequence = false;
@@ -169,12 +169,17 @@ plan::ValueId block_node(Graph& graph, const Encoder& encoder, std::string name,
   Work work = block_work(model, sizes, rank, block);
   work.parts.clear();
   work.split.reset();
-  return graph.node({.name = std::move(name),
-                     .reads = std::move(reads),
-                     .no_grad = teacher,
-                     .work = block_transients(model, sizes, rank, block),
-                     .exchanges = Exchanges(sizes, rank).block(block)},
-                    work, {unit}, {activation(graph, encoder, std::move(writes))})[0];
+  std::vector<plan::NodeExchange> exchanges = Exchanges(sizes, rank).block(block);
+  std::erase_if(exchanges, [](const plan::NodeExchange& one) { return !one.part.empty(); });
+  const plan::ValueId y =
+      graph.node({.name = std::move(name),
+                  .reads = std::move(reads),
+                  .no_grad = teacher,
+                  .work = block_transients(model, sizes, rank, block),
+                  .exchanges = std::move(exchanges)},
+                 work, {unit}, {activation(graph, encoder, std::move(writes))})[0];
+  graph.spread_rows();
+  return y;
 }
 
 Work linear_work(const Graph& graph, std::int64_t rows, std::int64_t weights, std::int64_t kept) {

@@ -40,6 +40,8 @@ class Graph {
   std::vector<plan::ValueId> node(plan::Node node, const Work& work,
                                   const std::vector<plan::UnitId>& units,
                                   std::vector<plan::Value> writes);
+  // The last node is a block on rows that cp ranks share: what it reads first and what it writes (arch/spread.h).
+  void spread_rows();
   // To the last node: one more parameter, of a unit that another node binds.
   void bind(ParamRef param);
   // To the last node: adapters of these of its parameters, as a unit of their own.
@@ -58,7 +60,8 @@ class Graph {
   const Training& training_;
   NodeTypes types_;
   ModelSpec spec_;
-  std::vector<bool> reached_;  // parallel to values
+  std::vector<bool> reached_;   // parallel to values
+  std::vector<bool> row_wise_;  // parallel to nodes: its rows are spread
 };
 
 }  // namespace trireme::arch

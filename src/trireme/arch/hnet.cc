@@ -91,20 +91,22 @@ class Builder {
                                          node.index);
     const plan::UnitId id = unit(name, s, params_.block(s, node.decoder, node.index));
     const TrainedBlock trained = trained_block(node, id);
-    const Sizes most = sizes_of(s, false), likely = sizes_of(s, true);
-    Work work = block_work(as_model(s, false), most, rank_, trained);
+    const PerRank rank = rank_of(node);
+    const Sizes most(as_model(s, false), rank), likely(as_model(s, true), rank);
+    Work work = block_work(as_model(s, false), most, rank, trained);
     config::Model model = as_model(s, true);
     if (!attends(node)) model.seq_len = 0;  // no scores
-    work.flops = block_work(model, likely, rank_, trained).flops + mixer_flops(node, likely.tokens);
+    work.flops = block_work(model, likely, rank, trained).flops + mixer_flops(node, likely.tokens);
     work.saved_bytes += mixer_saved(node);
     work.backward_flops.reset();
     work.parts.clear();  // none is computed again by itself
     work.split.reset();
     x_ = graph_.node({.name = name,
                       .reads = {x_, carried_[s].starts},
-                      .work = block_transients(as_model(s, false), most, rank_, trained),
+                      .work = block_transients(as_model(s, false), most, rank, trained),
                       .exchanges = block_exchanges(node, trained)},
                      work, {id}, {rows(name + ".x", stages_[s].hidden, s)})[0];
+    if (attends(node)) graph_.spread_rows();
   }
 
   void route(std::size_t s) {
@@ -163,6 +165,9 @@ class Builder {
                  .exchanges = Exchanges(sizes, rank_).head(trained)},
                 work, {id}, {{.name = "loss", .bytes = statistic()}});
   }
+
+  // A scan has all rows of a sequence.
+  PerRank rank_of(const HnetNode& node) const { return attends(node) ? rank_.of_rows() : rank_; }
 
   plan::UnitId unit(const std::string& name, std::size_t s, std::vector<ParamSpec> params) {
     return graph_.unit({.name = name, .params = std::move(params), .lr = stages_[s].lr});
@@ -241,10 +246,13 @@ class Builder {
   // Of both branches, or of the one that there is; a Mamba-2 mixer's norm sums a number a row.
   std::vector<plan::NodeExchange> block_exchanges(const HnetNode& node,
                                                   const TrainedBlock& block) const {
+    const PerRank rank = rank_of(node);
     std::vector<plan::NodeExchange> all =
-        Exchanges(sizes_of(node.stage, false), rank_).block(block);
+        Exchanges({as_model(node.stage, false), rank}, rank).block(block);
+    std::erase_if(all, [](const plan::NodeExchange& one) { return !one.part.empty(); });
     if (node.letter == 't' || node.letter == 'm')
       for (plan::NodeExchange& one : all) {
+        if (one.axes != mesh::AxisSet(mesh::Axis::kTp)) continue;
         one.forward /= 2;
         one.backward /= 2;
       }

@@ -72,11 +72,14 @@ class Chain {
     adapt(spec.attention, attention);
     adapt(spec.mlp, mlp);
     ++blocks_;
+    const PerRank rank = typed(name).of_rows();
+    const Sizes sizes(model_, rank);
     node({.name = name,
           .reads = with_positions(x_),
-          .work = converting(name, block_transients(model_, sizes_of(name), typed(name), block)),
-          .exchanges = exchanges(name).block(block)},
-         block_work(model_, sizes_of(name), rank_, block), std::move(spec.params), activation());
+          .work = converting(name, block_transients(model_, sizes, rank, block)),
+          .exchanges = Exchanges(sizes, rank).block(block)},
+         block_work(model_, sizes, rank, block), std::move(spec.params), activation());
+    if (rank_.spread > 1) graph_.spread_rows();
     graph_.adapt(std::move(adapted), {.name = name + ".lora", .params = std::move(adapters)});
   }
 

@@ -50,21 +50,32 @@ int PerRank::exchanging() const {
   TRIREME_CHECK(false, "context method {}", static_cast<int>(context));
 }
 
+PerRank PerRank::of_rows() const {
+  if (spread == 1) return *this;
+  PerRank rank = *this;
+  rank.cp = spread;
+  rank.spread = 1;
+  rank.context = config::ContextMethod::kAllGather;
+  return rank;
+}
+
 PerRank per_rank(const config::Job& job) {
+  const bool decoder = config::is_decoder(job.model.family);
   return {.micro_batch = job.run.micro_batch,
           .compute = job.precision.compute,
           .node_types = job.precision.nodes,
           .tp = job.parallel.tp,
-          .sequence = job.parallel.sequence_parallel && job.parallel.tp > 1 &&
-                      config::is_decoder(job.model.family),
-          .cp = job.parallel.cp,
+          .sequence = job.parallel.sequence_parallel && job.parallel.tp > 1 && decoder,
+          .cp = decoder ? job.parallel.cp : 1,
           .context = job.parallel.context,
           .context_inner = job.parallel.context_inner,
-          .documents = job.data.documents || job.vlm.pack};
+          .documents = job.data.documents || job.vlm.pack,
+          .spread = decoder ? 1 : job.parallel.cp,
+          .staged = job.parallel.pp > 1};
 }
 
 Sizes::Sizes(const Model& model, const PerRank& rank)
-    : tokens(rank.micro_batch * model.seq_len / rank.cp),
+    : tokens(rank.micro_batch * most(model.seq_len, rank.cp)),
       rows(rank.sequence && rank.tp > 1 ? most(tokens, rank.tp) : tokens),
       d(model.hidden),
       q(config::head_width(model) * most(model.heads, rank.tp)),

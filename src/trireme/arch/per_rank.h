@@ -20,6 +20,13 @@ struct PerRank {
   config::ContextMethod context = config::ContextMethod::kRing;
   int context_inner = 1;   // of cp, the ranks that exchange heads (hierarchical)
   bool documents = false;  // positions come with the tokens
+  // Of families other than decoders, the cp ranks that share the rows of blocks (arch/spread.h); everything else each of
+  // them computes whole.
+  int spread = 1;
+  bool staged = false;  // values cross from stage to stage
+
+  // As blocks see it whose rows are spread.
+  PerRank of_rows() const;
 
   // Of cp, the ranks that exchange heads for tokens before attention.
   int exchanging() const;

@@ -52,7 +52,8 @@ std::vector<Field> parallel_fields() {
       choice(KEY(parallel.context),
              "How cp ranks attend: ring (keys and values travel), all_gather (keys and values are "
              "gathered), ulysses (heads are exchanged for tokens), hierarchical (heads within "
-             "context_inner ranks, a ring of those groups).",
+             "context_inner ranks, a ring of those groups); families other than decoders: "
+             "all_gather.",
              {{"ring", ContextMethod::kRing},
               {"all_gather", ContextMethod::kAllGather},
               {"ulysses", ContextMethod::kUlysses},

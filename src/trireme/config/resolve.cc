@@ -96,20 +96,29 @@ void check_recompute(const Recompute& recompute) {
          recompute.nodes);
 }
 
-// Of what a family's layers are made, tp ranks have a part each; none has cp.
+// Of what a family's layers are made, tp ranks have a part each; that cp ranks have enough rows arch sees.
 void check_towers(const Job& job) {
   const Parallel& parallel = job.parallel;
-  if (parallel.cp > 1)
-    fail(ErrorKind::kUsage,
-         "parallel.cp={}: family {} does not spread its sequences over ranks; set parallel.cp=1 "
-         "and spread over dp_shard, tp or pp",
-         parallel.cp, name(job.model.family));
   for (const auto& [key, heads] :
        {std::pair{"model.heads", job.model.heads}, std::pair{"vision.heads", job.vision.heads}})
     if (uses(job.model.family, key) && parallel.tp > heads)
       fail(ErrorKind::kUsage,
            "parallel.tp={} is more than {}={}; a rank needs at least one: parallel.tp={} or less",
            parallel.tp, key, heads, heads);
+}
+
+// Rows of families other than decoders meet in one way.
+void resolve_context(Job& job) {
+  Parallel& parallel = job.parallel;
+  if (parallel.cp == 1 || is_decoder(job.model.family)) return;
+  if (parallel.context == ContextMethod::kUlysses ||
+      parallel.context == ContextMethod::kHierarchical)
+    fail(ErrorKind::kUsage,
+         "parallel.context={}: family {} has rows in order on cp ranks, which gather keys and "
+         "values; set parallel.context=all_gather, or leave it out",
+         parallel.context == ContextMethod::kUlysses ? "ulysses" : "hierarchical",
+         name(job.model.family));
+  parallel.context = ContextMethod::kAllGather;
 }
 
 // What tensor and context parallelism share out must be there to share.
@@ -290,6 +299,7 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
   check_idle_keys(job);
   resolve_family(job, data);
   resolve_mesh(job.parallel, world);
+  resolve_context(job);
   check_parts(job);
   check_schedule(job.parallel);
   check_recompute(job.recompute);
@@ -344,6 +354,11 @@ std::vector<std::string> notes(const Job& job) {
     remarks.push_back(fmt::format(
         "parallel.sequence_parallel: between layers family {} has all rows on every tp rank",
         name(job.model.family)));
+  if (parallel.cp > 1 && !is_decoder(job.model.family))
+    remarks.push_back(
+        fmt::format("parallel.cp={}: ranks share the rows of family {}'s blocks in order, and "
+                    "context=all_gather is how they attend",
+                    parallel.cp, name(job.model.family)));
   if (parallel.zero > 0 && parallel.dp_shard * parallel.cp == 1 && parallel.dp_replicate > 1)
     remarks.push_back(fmt::format(
         "parallel.zero={} shards over dp_shard=1, so every rank holds everything", parallel.zero));

@@ -41,9 +41,25 @@ Across::Across(const config::Job& job, comm::World& world, at::Device device)
         job.parallel.context == config::ContextMethod::kHierarchical ? job.parallel.context_inner
                                                                      : 0);
     cp_ = cp_groups_->parallel();
+    if (!config::is_decoder(job.model.family)) cp_.rows = job.model.seq_len;
   }
   if (config::couples_batch(job) && config::dp(job) > 1)
     batch_group_ = world.make_group("layers.dp", mesh.group(world.rank(), mesh::kDp));
+}
+
+std::shared_ptr<const Across> Across::without_tp(std::shared_ptr<const Across> all) {
+  auto alone = std::make_shared<Across>(all->model_);
+  alone->device_ = all->device_;
+  alone->samples_ = all->samples_;
+  alone->cp_ = all->cp_;
+  alone->all_ = std::move(all);
+  return alone;
+}
+
+ops::ContextParallel Across::cp(std::int64_t rows) const {
+  ops::ContextParallel spread = cp_;
+  spread.rows = rows;
+  return spread;
 }
 
 ops::AttentionHeads Across::heads() const {
@@ -73,7 +89,17 @@ std::int64_t Across::first_id() const {
 
 at::Tensor Across::positions(std::int64_t tokens) const {
   if (cp_.size() == 1) return {};
+  if (cp_.rows > 0) {
+    const mesh::Share own = mesh::share(cp_.rows, cp_.rank(), cp_.size());
+    return at::arange(own.begin, own.end, at::TensorOptions().dtype(at::kLong).device(device_));
+  }
   return ops::token_positions(tokens * cp_.size(), cp_.rank(), cp_.size()).to(device_);
+}
+
+at::Tensor Across::own_tokens(const at::Tensor& all) const {
+  if (!all.defined() || cp_.size() == 1 || cp_.rows == 0) return all;
+  const mesh::Share own = mesh::share(cp_.rows, cp_.rank(), cp_.size());
+  return all.narrow(1, own.begin, own.count());
 }
 
 at::Tensor Across::own_rows(const at::Tensor& x) const {
@@ -109,7 +135,8 @@ at::Tensor Across::rows_inside(const at::Tensor& x) const {
 }
 
 at::Tensor Across::among_all(const at::Tensor& rows, std::int64_t tokens) const {
-  return rows.div(tokens, "floor") * (tokens * cp_.size()) +
+  const std::int64_t all = cp_.rows > 0 ? cp_.rows : tokens * cp_.size();
+  return rows.div(tokens, "floor") * all +
          positions(tokens).index_select(0, rows.remainder(tokens));
 }
 

@@ -26,9 +26,13 @@ class Across {
   explicit Across(const config::Model& model) : model_(model) {}
   // As parallel of a resolved job says. Collective over the world, which must outlive this.
   Across(const config::Job& job, comm::World& world, at::Device device);
+  // As `all`, but this rank has all features of every layer.
+  static std::shared_ptr<const Across> without_tp(std::shared_ptr<const Across> all);
 
   const ops::TensorParallel& tp() const { return tp_; }
   const ops::ContextParallel& cp() const { return cp_; }
+  // The same where ranks share `rows` of a sequence.
+  ops::ContextParallel cp(std::int64_t rows) const;
   // The data-parallel ranks that hold the global batch together, in the order of its rows; null: this one does, or no
   // sample's loss depends on others.
   comm::Group* batch() const { return batch_group_.get(); }
@@ -45,6 +49,9 @@ class Across {
   // The positions in their sample of its `tokens` tokens that are here, int64 [tokens]; undefined where these are
   // the first ones.
   at::Tensor positions(std::int64_t tokens) const;
+  // Of what belongs to the tokens of whole samples, [samples, tokens, ..], that of those that are here, where ranks share
+  // rows; undefined stays undefined.
+  at::Tensor own_tokens(const at::Tensor& all) const;
   // Which of the flattened [samples, tokens] here each row of an activation between parallel regions is, int64
   // [rows]; the last one stands for padding. Undefined where they are all of them in order.
   at::Tensor own_rows(const at::Tensor& x) const;
@@ -68,6 +75,7 @@ class Across {
   std::unique_ptr<comm::Group> batch_group_;
   ops::TensorParallel tp_;
   ops::ContextParallel cp_;
+  std::shared_ptr<const Across> all_;  // whose groups these are, if not its own
 };
 
 }  // namespace trireme::models

@@ -47,10 +47,11 @@ EncoderBlock::Look within_regions(const config::Job& job) {
   return [=](const std::vector<at::Tensor>& inputs) {
     const Regions regions = sizes.regions(inputs[1]);
     const at::Device device = inputs[0].device();
-    return Sight{.mask = ops::Mask::full(
-                     ops::documents_of_lengths(regions.starts().to(device), 1, inputs[0].size(0))),
-                 .rotary = axial_rotary(regions.places().to(device), head_dim, RotaryPairs::kExact,
-                                        statistics_type(inputs[0]))};
+    const at::Tensor places = regions.places().to(device);
+    return Sight{
+        .mask = ops::Mask::full(
+            ops::documents_of_lengths(regions.starts().to(device), 1, places.size(0))),
+        .rotary = axial_rotary(places, head_dim, RotaryPairs::kExact, statistics_type(inputs[0]))};
   };
 }
 

@@ -17,6 +17,7 @@
 #include "trireme/models/jepa.h"
 #include "trireme/models/llama.h"
 #include "trireme/models/probe.h"
+#include "trireme/models/spread.h"
 #include "trireme/models/vit.h"
 #include "trireme/models/vlm.h"
 
@@ -62,6 +63,7 @@ exec::Model build_across(const config::Job& job, const Ranks& across) {
   exec::Model model{.spec = arch::describe(job), .blocks = {}};
   model.blocks = family_blocks(job, model.spec, across);
   type_nodes(compute, model);
+  if (!config::is_decoder(job.model.family)) spread_rows(across, model);
   return model;
 }
 

@@ -34,7 +34,7 @@ at::ScalarType statistics_type(at::ScalarType type) {
 // softmax(q k^T / sqrt(w) + bias) v: heads get one channel more, in which queries are 1 and keys the bias.
 at::Tensor biased_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const at::Tensor& bias, const ops::AttentionHeads& heads,
-                            const ops::Mask& mask) {
+                            const ops::Mask& mask, const ops::ContextParallel& cp) {
   const auto by_head = [&](const at::Tensor& x) {
     return x.view({x.size(0), x.size(1), heads.heads, -1});
   };
@@ -47,8 +47,22 @@ at::Tensor biased_attention(const at::Tensor& q, const at::Tensor& k, const at::
   const at::Tensor attended =
       ops::attention(widened(queries * std::sqrt((width + 1) / width), one * std::sqrt(width + 1)),
                      widened(by_head(k), bias.to(k.scalar_type()).view({1, -1, 1, 1})),
-                     widened(by_head(v), zero), heads, mask);
+                     widened(by_head(v), zero), heads, mask, cp);
   return by_head(attended).narrow(3, 0, queries.size(3)).flatten(2);
+}
+
+// What rows see that are a part of all.
+Sight of_rows(Sight sight, const mesh::Share& rows) {
+  const auto part = [&](at::Tensor& of_tokens, std::int64_t dim) {
+    if (of_tokens.defined())
+      of_tokens = of_tokens.narrow(dim, rows.begin, rows.count()).contiguous();
+  };
+  part(sight.mask.documents.begin, 1);
+  part(sight.mask.documents.end, 1);
+  part(sight.rotary.cosines, 0);
+  part(sight.rotary.sines, 0);
+  part(sight.key_bias, 0);
+  return sight;
 }
 
 }  // namespace
@@ -126,7 +140,12 @@ at::Tensor activated_linear(const at::Tensor& x, config::Activation activation,
 
 std::vector<at::Tensor> EncoderBlock::forward(const std::vector<at::Tensor>& inputs,
                                               const exec::BlockContext& context) {
-  const Sight sight = look_(inputs);
+  Sight sight = look_(inputs);
+  ops::ContextParallel cp;
+  if (across().cp().size() > 1) {
+    cp = across().cp(all_rows(sight));
+    sight = of_rows(std::move(sight), mesh::share(cp.rows, cp.rank(), cp.size()));
+  }
   const bool is_packed = inputs[0].dim() == 2;
   const at::Tensor x_btd = is_packed ? inputs[0].unsqueeze(0) : inputs[0];
   const mesh::Share mine = mesh::share(encoder_.heads, tp().rank(), tp().size());
@@ -145,10 +164,10 @@ std::vector<at::Tensor> EncoderBlock::forward(const std::vector<at::Tensor>& inp
     const at::Tensor q = rotate(parts[0].contiguous(), sight.rotary),
                      k = rotate(parts[1].contiguous(), sight.rotary), v = parts[2].contiguous();
     attended = sight.key_bias.defined()
-                   ? biased_attention(q, k, v, sight.key_bias, heads, sight.mask)
-                   : at::Tensor(ops::attention(q, k, v, heads, sight.mask));
+                   ? biased_attention(q, k, v, sight.key_bias, heads, sight.mask, cp)
+                   : at::Tensor(ops::attention(q, k, v, heads, sight.mask, cp));
   } else {
-    attended = ops::attention_packed(qkv, heads, sight.mask);
+    attended = ops::attention_packed(qkv, heads, sight.mask, cp);
   }
   const at::Tensor out = ops::row_linear(attended, param(kOut), param(kOutBias), tp(), gradients);
   const ops::Branching second =
@@ -161,6 +180,10 @@ std::vector<at::Tensor> EncoderBlock::forward(const std::vector<at::Tensor>& inp
   return {is_packed ? y.squeeze(0) : y};
 }
 
+std::int64_t EncoderBlock::all_rows(const Sight& sight) const {
+  return sight.rotary.cosines.defined() ? sight.rotary.cosines.size(0) : encoder_.tokens;
+}
+
 EncoderBlock::Look always(Sight sight) {
   return [sight = std::move(sight)](const std::vector<at::Tensor>&) { return sight; };
 }
@@ -169,7 +192,7 @@ EncoderBlock::Look packed(std::int64_t head_dim, RotaryPairs pairs) {
   return [=](const std::vector<at::Tensor>& inputs) {
     const at::ScalarType type = statistics_type(inputs[0].scalar_type());
     return Sight{
-        .mask = ops::Mask::full(ops::documents_of_lengths(inputs[2], 1, inputs[0].size(0))),
+        .mask = ops::Mask::full(ops::documents_of_lengths(inputs[2], 1, inputs[1].size(0))),
         .rotary = axial_rotary(inputs[1], head_dim, pairs, type)};
   };
 }

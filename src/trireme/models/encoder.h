@@ -11,6 +11,7 @@
 #include "trireme/arch/encoder.h"
 #include "trireme/config/job.h"
 #include "trireme/models/blocks.h"
+#include "trireme/models/spread.h"
 #include "trireme/ops/mask.h"
 
 namespace trireme::models {
@@ -54,8 +55,8 @@ struct Sight {
 };
 
 // x + attention(norm(x)), then x + mlp(norm(x)), on one rank or over tp ranks, between which x is the same. Parameters
-// as arch::block_params has them. Inputs: x, and what `look` makes the sight of.
-class EncoderBlock : public BoundBlock {
+// as arch::block_params has them. Inputs: x, and what `look` makes the sight of: that of all rows, where cp ranks share these.
+class EncoderBlock : public BoundBlock, public RowWise {
  public:
   using Look = std::function<Sight(const std::vector<at::Tensor>& inputs)>;
   EncoderBlock(const arch::Encoder& encoder, double norm_eps, Look look,
@@ -68,6 +69,9 @@ class EncoderBlock : public BoundBlock {
                                   const exec::BlockContext& context) override;
 
  private:
+  // Of all rows of a sequence; or, packed, of all sequences.
+  std::int64_t all_rows(const Sight& sight) const;
+
   arch::Encoder encoder_;
   double norm_eps_;
   Look look_;

@@ -10,6 +10,7 @@
 #include "trireme/arch/hnet.h"
 #include "trireme/mesh/share.h"
 #include "trireme/models/mamba.h"
+#include "trireme/models/spread.h"
 #include "trireme/ops/attention.h"
 #include "trireme/ops/feed_forward.h"
 #include "trireme/ops/linear.h"
@@ -58,7 +59,7 @@ class HnetBlock : public BoundBlock {
   bool feeds_;
 };
 
-class AttentionBlock final : public HnetBlock {
+class AttentionBlock final : public HnetBlock, public RowWise {
  public:
   using HnetBlock::HnetBlock;
 
@@ -68,18 +69,23 @@ class AttentionBlock final : public HnetBlock {
     const mesh::Share mine = mesh::share(stage().heads, tp().rank(), tp().size());
     const std::int64_t width = stage().hidden / stage().heads;
     const auto qkv = ops::column_linear(x, param(1), {}, tp(), gradients).value.chunk(3, -1);
+    const ops::ContextParallel cp = across().cp(sequences.position.size(0));
+    const mesh::Share rows = mesh::share(cp.rows, cp.rank(), cp.size());
+    const auto own = [&](const at::Tensor& of_rows) {
+      return of_rows.narrow(0, rows.begin, rows.count());
+    };
     const auto turn = [&](const at::Tensor& heads) {
-      return turned(heads.reshape({-1, mine.count(), width}), sequences.position, width / 2,
+      return turned(heads.reshape({-1, mine.count(), width}), own(sequences.position), width / 2,
                     model().rope_theta)
           .reshape(heads.sizes());
     };
-    const ops::Operand attended =
-        ops::attention(turn(qkv[0]), turn(qkv[1]), qkv[2].contiguous(),
-                       {.heads = mine.count(),
-                        .kv_heads = mine.count(),
-                        .first_head = mine.begin,
-                        .all_heads = stage().heads},
-                       ops::Mask::causal({.begin = sequences.begin.unsqueeze(0), .end = {}}));
+    const ops::Operand attended = ops::attention(
+        turn(qkv[0]), turn(qkv[1]), qkv[2].contiguous(),
+        {.heads = mine.count(),
+         .kv_heads = mine.count(),
+         .first_head = mine.begin,
+         .all_heads = stage().heads},
+        ops::Mask::causal({.begin = own(sequences.begin).unsqueeze(0), .end = {}}), cp);
     return ops::row_linear(attended.value, param(2), {}, tp(), gradients);
   }
 };

@@ -224,7 +224,7 @@ Blocks hvjepa_blocks(const config::Job& job, const arch::ModelSpec&, const Ranks
   const config::Vision& vision = job.vision;
   const std::int64_t samples = job.run.micro_batch;
   // What makes chunks, and the predictor, are every tp rank's own.
-  const Ranks alone = std::make_shared<Across>(job.model);
+  const Ranks alone = Across::without_tp(ranks);
   const EncoderBlock::Look look = chunk_look(job), predicted = predictor_look(job);
   Blocks blocks;
   const auto add = [&](auto make) {

@@ -128,7 +128,7 @@ Blocks jepa_blocks(const config::Job& job, const arch::ModelSpec&, const Ranks& 
                                                   return std::pair(packing.tokens, packing.bounds);
                                                 });
   // The predictor is every tp rank's own.
-  const Ranks alone = std::make_shared<Across>(job.model);
+  const Ranks alone = Across::without_tp(ranks);
   Blocks teacher =
       frozen_tower_blocks(job, arch::tower(vision, samples), ClipEmbed::Frames::kTogether,
                           ClipNorm::Gives::kFeatures, ranks);

@@ -55,7 +55,7 @@ std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& input
       first.normed,
       {layer(kQuery, bias(kQueries)), layer(kKey, bias(kKeys)), layer(kValue, bias(kValues))}, tp(),
       gradients);
-  const at::Tensor given = positions(inputs);
+  const at::Tensor given = across().own_tokens(positions(inputs));
   const ops::RotaryTable table = this->table(given, qkv[0].value.size(1));
   const auto turn = [&](const at::Tensor& heads, Of of) {
     const at::Tensor normed = head_norm(heads, of, gradients);

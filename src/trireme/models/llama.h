@@ -3,6 +3,7 @@
 
 #include "trireme/config/job.h"
 #include "trireme/models/adapters.h"
+#include "trireme/models/spread.h"
 #include "trireme/ops/pointwise.h"
 
 namespace trireme::models {
@@ -18,7 +19,7 @@ class LlamaEmbed : public BoundBlock {
 // x + attention(norm(x)) with rotated queries and keys, biases and norms of these where the job says so, then x +
 // swiglu(norm(x)). A second input is the positions of tokens: within documents, [samples, tokens], or of M-RoPE,
 // [samples, tokens, 3], or both, [samples, tokens, 4].
-class LlamaBlock : public AdaptedBlock {
+class LlamaBlock : public AdaptedBlock, public RowWise {
  public:
   // `rotary` serves at least model.seq_len positions; `adapted` as AdaptedBlock's.
   LlamaBlock(const config::Job& job, const plan::Node& node, ops::RotaryTable rotary,

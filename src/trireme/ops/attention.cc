@@ -35,6 +35,11 @@ struct Call : torch::CustomClassHolder {
       : heads(h), width(w), mask(std::move(m)), context(c) {}
 
   AttentionProblem problem(const at::Tensor& q) const {
+    if (context.size() > 1 && context.rows > 0)
+      return {.heads = heads,
+              .mask = mask,
+              .sequence = context.rows,
+              .queries = token_segments(context, context.rows, context.rank())};
     const Holders who = holders(context);
     const std::int64_t sequence = q.size(1) * who.ranks;
     return {.heads = heads,
@@ -124,7 +129,7 @@ Operand attend(const AttentionHeads& heads, const Mask& mask, const ContextParal
   const AttentionHeads all = heads.resolved();
   const std::int64_t width = head_width({in...}, all);
   const at::Tensor& first = std::get<0>(std::tie(in...));
-  mesh::zigzag_tokens(first.size(1) * context.size(), context.size());
+  if (context.rows == 0) mesh::zigzag_tokens(first.size(1) * context.size(), context.size());
   comm::Group* const exchange = context.exchange();
   if (exchange == nullptr || exchange->size() == 1)
     return attend_here(c10::make_intrusive<Call>(all, width, mask, context), keep, in...);

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
+#include "trireme/mesh/share.h"
 #include "trireme/mesh/zigzag.h"
 
 namespace trireme::ops {
@@ -60,6 +61,12 @@ Segments zigzag_segments(std::int64_t tokens, int rank, int ranks) {
   const auto [first, second] = mesh::zigzag_begins(tokens, rank, ranks);
   return {{.row = 0, .position = first, .tokens = half},
           {.row = half, .position = second, .tokens = half}};
+}
+
+Segments token_segments(const ContextParallel& context, std::int64_t tokens, int rank) {
+  if (context.rows == 0) return zigzag_segments(tokens, rank, context.size());
+  const mesh::Share own = mesh::share(tokens, rank, context.size());
+  return {{.row = 0, .position = own.begin, .tokens = own.count()}};
 }
 
 at::Tensor shard_tokens(const at::Tensor& x, std::int64_t dim, int rank, int ranks) {

@@ -23,8 +23,8 @@ enum class ContextMethod {
 };
 std::string_view name(ContextMethod method);  // "ring", "all_gather", "ulysses", "hierarchical"
 
-// The ranks of a sequence as attention sees them; every rank holds the tokens of mesh/zigzag.h. The default is one
-// rank. Groups outlive backward.
+// The ranks of a sequence as attention sees them; every rank holds the tokens of mesh/zigzag.h, or its share of rows. The
+// default is one rank. Groups outlive backward.
 struct ContextParallel {
   comm::Group* group = nullptr;  // all of them; null: one rank
   ContextMethod method = ContextMethod::kRing;
@@ -32,6 +32,8 @@ struct ContextParallel {
       nullptr;  // the ring's ranks once more, so that a rank sends and receives at once; may be null
   comm::Group* inner = nullptr;  // hierarchical: neighbours, equally many everywhere
   comm::Group* outer = nullptr;  // hierarchical: who has this rank's place among the neighbours
+  // all_gather only: every rank holds its mesh::share of so many tokens, in order. 0: those of mesh/zigzag.h.
+  std::int64_t rows = 0;
 
   int size() const { return group != nullptr ? group->size() : 1; }
   int rank() const { return group != nullptr ? group->rank() : 0; }
@@ -56,6 +58,9 @@ class ContextGroups {
 
 // The tokens of a rank where `tokens` are those of all: one segment for one rank, else two.
 Segments zigzag_segments(std::int64_t tokens, int rank, int ranks);
+
+// The same of a rank of `context`, whichever way it shares tokens.
+Segments token_segments(const ContextParallel& context, std::int64_t tokens, int rank);
 
 // Cuts dim `dim` of a whole x for a rank, and puts all ranks' parts together. Throw as mesh::zigzag_tokens.
 at::Tensor shard_tokens(const at::Tensor& x, std::int64_t dim, int rank, int ranks);

@@ -3,32 +3,54 @@
 
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/ops/context_attention.h"
+#include "trireme/ops/rows.h"
 
 namespace trireme::ops {
 namespace {
 
+// Calls f with the rows of each rank's part and their place among all tokens.
+template <typename F>
+void each_segment(const ContextParallel& context, std::int64_t tokens, const RankParts& parts,
+                  F f) {
+  for (int rank = 0; rank < context.size(); ++rank)
+    for (const Segment& segment : token_segments(context, tokens, rank))
+      f(parts.of(rank).narrow(3, segment.row, segment.tokens), segment);
+}
+
+// Memory for keys and values of `tokens` tokens, rank by rank.
+RankParts by_rank(const at::Tensor& like, const ContextParallel& context, std::int64_t tokens) {
+  std::vector<std::int64_t> lengths;
+  for (int rank = 0; rank < context.size(); ++rank) {
+    lengths.push_back(0);
+    for (const Segment& segment : token_segments(context, tokens, rank))
+      lengths.back() += segment.tokens;
+  }
+  return {like, 3, lengths};
+}
+
 // Keys and values of all tokens in the order of the sequence.
-at::Tensor gather(const at::Tensor& kv, comm::Group& group) {
+at::Tensor gather(const at::Tensor& kv, const ContextParallel& context, std::int64_t tokens) {
+  const RankParts all = by_rank(kv, context, tokens);
+  context.group->all_gather_v(comm::buffer(kv), comm::buffer(all.memory()), all.counts()).wait();
   std::vector<std::int64_t> shape = kv.sizes().vec();
-  shape.insert(shape.begin(), group.size());
-  const at::Tensor all = at::empty(shape, kv.options());
-  group.all_gather(comm::buffer(kv), comm::buffer(all)).wait();
-  return unshard_tokens(all.unbind(0), 3);
+  shape[3] = tokens;
+  const at::Tensor whole = at::empty(shape, kv.options());
+  each_segment(context, tokens, all, [&](const at::Tensor& part, const Segment& segment) {
+    whole.narrow(3, segment.position, segment.tokens).copy_(part);
+  });
+  return whole;
 }
 
 // The sum over all ranks of the part of `dkv`, of all tokens, that is this rank's.
-at::Tensor scatter(const at::Tensor& dkv, comm::Group& group) {
-  std::vector<std::int64_t> shape = dkv.sizes().vec();
-  shape[3] /= group.size();
-  const at::Tensor mine = at::empty(shape, dkv.options());
-  shape.insert(shape.begin(), group.size());
-  const at::Tensor all = at::empty(shape, dkv.options());
-  for (int rank = 0; rank < group.size(); ++rank)
-    for (const Segment& segment : zigzag_segments(dkv.size(3), rank, group.size()))
-      all[rank]
-          .narrow(3, segment.row, segment.tokens)
-          .copy_(dkv.narrow(3, segment.position, segment.tokens));
-  group.reduce_scatter(comm::buffer(all), comm::buffer(mine)).wait();
+at::Tensor scatter(const at::Tensor& dkv, const ContextParallel& context) {
+  const std::int64_t tokens = dkv.size(3);
+  const RankParts all = by_rank(dkv, context, tokens);
+  each_segment(context, tokens, all, [&](const at::Tensor& part, const Segment& segment) {
+    part.copy_(dkv.narrow(3, segment.position, segment.tokens));
+  });
+  const at::Tensor mine = at::empty(all.of(context.rank()).sizes(), dkv.options());
+  context.group->reduce_scatter_v(comm::buffer(all.memory()), comm::buffer(mine), all.counts())
+      .wait();
   return mine;
 }
 
@@ -59,7 +81,7 @@ void land(const at::Tensor& dkv, const Qkv& grads) {
 
 at::Tensor gathered_forward(const AttentionProblem& problem, const Qkv& in,
                             const ContextParallel& context, const at::Tensor& out) {
-  const at::Tensor kv = gather(travelling(in), *context.group);
+  const at::Tensor kv = gather(travelling(in), context, problem.sequence);
   return attention_forward(problem, with_keys(in.q, kv), {{.tokens = problem.sequence}}, out);
 }
 
@@ -67,11 +89,11 @@ void gathered_backward(const AttentionProblem& problem, const Qkv& in,
                        const ContextParallel& context, const AttentionRows& rows,
                        const Qkv& grads) {
   // Gathered again, not kept: that would be the keys of all ranks on each.
-  const at::Tensor kv = gather(travelling(in), *context.group);
+  const at::Tensor kv = gather(travelling(in), context, problem.sequence);
   const at::Tensor dkv = at::zeros(kv.sizes(), rows.log_sums.options());
   attention_backward(problem, with_keys(in.q, kv), {{.tokens = problem.sequence}}, rows,
                      sinks_into({.to = grads.q}, dkv));
-  land(scatter(dkv, *context.group), grads);
+  land(scatter(dkv, context), grads);
 }
 
 }  // namespace trireme::ops

@@ -138,9 +138,12 @@ std::function<std::vector<at::Tensor>(int mb)> JobSession::of_batch(std::int64_t
   return [this, batch, &load](int mb) {
     const plan::PlanSet& plan = session_.plan();
     const std::int64_t id = plan::micro_batch_id(plan.mesh, plan.recipe, rank_, mb);
-    std::vector<at::Tensor> inputs = data::cut_tokens(
-        load.batch(batch * job_.run.global_batch + job_.run.micro_batch * id),
-        plan.mesh.coordinate(rank_, mesh::Axis::kCp), plan.mesh.degree(mesh::Axis::kCp));
+    std::vector<at::Tensor> inputs =
+        load.batch(batch * job_.run.global_batch + job_.run.micro_batch * id);
+    // Other families cut rows where their blocks begin.
+    if (config::is_decoder(job_.model.family))
+      inputs = data::cut_tokens(std::move(inputs), plan.mesh.coordinate(rank_, mesh::Axis::kCp),
+                                plan.mesh.degree(mesh::Axis::kCp));
     for (at::Tensor& input : inputs) input = input.to(device_);
     return inputs;
   };

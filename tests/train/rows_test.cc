@@ -1,0 +1,144 @@
+// Families other than decoders train alike where cp ranks share the rows of their blocks.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/harness/small_jobs.h"
+#include "tests/harness/vjepa_jobs.h"
+
+namespace trireme::train {
+namespace {
+
+using config::Family;
+using harness::distance;
+using harness::JobTrace;
+using harness::run_job;
+using harness::Sets;
+using harness::operator+;
+
+constexpr int kSteps = 2;
+
+config::Job job_of(const Sets& sets) {
+  config::Job job;
+  for (const char* set : {"precision.compute=fp64", "optim.eps=1e-4", "optim.warmup_steps=0",
+                          "parallel.dp_shard=1", "run.global_batch=4", "data.samples=64"})
+    config::apply_set(job, set);
+  for (const std::string& set : sets) config::apply_set(job, set);
+  return job;
+}
+
+// Losses, norms, metrics and states are those of one rank, whichever rows a rank has.
+template <typename Make>
+void expect_parity(const Make& make, const std::vector<Sets>& layouts) {
+  const JobTrace one = run_job(make(Sets{}), kSteps);
+  EXPECT_GT(one.grad_norms[0], 0);
+  for (const Sets& layout : layouts) {
+    SCOPED_TRACE(harness::print(layout));
+    const JobTrace other = run_job(make(layout), kSteps);
+    EXPECT_LT(distance(one, other), 1e-12);
+    for (int step = 0; step < kSteps; ++step)
+      for (std::size_t metric = 0; metric < one.counts[step].size(); ++metric) {
+        const exec::Counts::Count &a = one.counts[step][metric], &b = other.counts[step][metric];
+        EXPECT_EQ(a.of, b.of);
+        EXPECT_NEAR(a.sum, b.sum, 1e-9 * std::abs(a.sum));
+      }
+  }
+}
+
+void expect_parity(const Sets& model, const std::vector<Sets>& layouts) {
+  expect_parity([&](const Sets& layout) { return job_of(model + layout); }, layouts);
+}
+
+void expect_parity(Family family, const Sets& model, const std::vector<Sets>& layouts) {
+  expect_parity([&](const Sets& layout) { return harness::vjepa_job(family, model + layout); },
+                layouts);
+}
+
+const Sets kTwo = {"parallel.cp=2"};
+const Sets kThree = {"parallel.cp=3"};
+const Sets kWithDp = {"parallel.cp=2", "parallel.dp_shard=2"};
+const Sets kWithTp = {"parallel.cp=2", "parallel.tp=2"};
+const Sets kWithPp = {"parallel.cp=2", "parallel.pp=2"};
+const Sets kSharded = {"parallel.cp=2", "parallel.dp_shard=2", "parallel.zero=3"};
+const Sets kAgain = {"parallel.cp=2", "recompute.policy=full"};
+
+const Sets kTower = {"vision.image=16", "vision.patch=4", "vision.hidden=24", "vision.heads=4",
+                     "vision.layers=2"};
+
+// 16 patches, and 17 tokens with that of the class: ranks of cp 2 and 3 have unlike numbers of them.
+TEST(RowsOfVit, TrainWhatOneRankTrains) {
+  const Sets vit = kTower + Sets{"model.family=vit", "data.source=stripes"};
+  expect_parity(vit + Sets{"vision.pooling=attention"}, {kTwo, kWithTp, kWithPp, kSharded});
+  expect_parity(vit + Sets{"vision.pooling=class", "vision.positions=rotary"},
+                {kTwo, kThree, kWithDp, kAgain});
+}
+
+TEST(RowsOfClip, TrainWhatOneRankTrains) {
+  const Sets clip =
+      kTower + Sets{"model.family=clip", "data.source=scenes", "model.seq_len=55",
+                    "model.hidden=16",   "model.heads=4",      "contrastive.width=12"};
+  expect_parity(clip + Sets{"run.micro_batch=4"}, {kTwo, kWithTp, kAgain});
+  expect_parity(clip + Sets{"run.micro_batch=4", "contrastive.loss=siglip"},
+                {kWithDp + Sets{"run.micro_batch=2"}});
+}
+
+TEST(RowsOfJepa, TrainWhatOneRankTrains) {
+  expect_parity(Family::kJepa, {}, {kTwo, kThree, kWithDp, kWithTp, kWithPp, kSharded, kAgain});
+}
+
+TEST(RowsOfHvjepa, TrainWhatOneRankTrains) {
+  expect_parity(Family::kHvjepa, {}, {kTwo, kWithTp, kWithPp, kAgain});
+  expect_parity(Family::kHvjepa,
+                {"vicreg.weight=0.5", "vicreg.width=8", "vicreg.matches=4", "run.micro_batch=8"},
+                {kTwo, kWithDp + Sets{"run.micro_batch=4"}});
+}
+
+TEST(RowsOfProbe, TrainWhatOneRankTrains) { expect_parity(Family::kProbe, {}, {kTwo, kWithDp}); }
+
+TEST(RowsOfJepaAc, TrainWhatOneRankTrains) {
+  expect_parity(Family::kJepaAc, {}, {kTwo, kThree, kWithTp, kAgain});
+}
+
+TEST(RowsOfVlm, TrainWhatOneRankTrains) {
+  const Sets vlm = {"model.family=vlm", "data.source=scenes", "vision.hidden=24",
+                    "vision.heads=2",   "vision.layers=2",    "vision.patch=16",
+                    "model.hidden=32",  "model.heads=4",      "model.kv_heads=2",
+                    "model.layers=2",   "model.ffn=48",       "model.seq_len=47",
+                    "model.vocab=260",  "vlm.layer=-1",       "run.micro_batch=1"};
+  expect_parity(vlm + Sets{"vlm.qk_norm=true", "vlm.mrope=2,1,1"}, {kTwo, kWithTp, kAgain});
+  expect_parity(vlm, {kTwo, kThree, kSharded});
+}
+
+// A scan sees all rows of its sequence, attention those that are here and the keys of all.
+TEST(RowsOfHnet, TrainWhatOneRankTrains) {
+  const Sets hnet = {"model.family=hnet",      "model.vocab=64",    "model.seq_len=24",
+                     "hnet.layout=T1,[T1],T1", "hnet.hidden=16,32", "hnet.heads=2,4",
+                     "hnet.ffn=24,40",         "hnet.ratio=3",      "run.micro_batch=2",
+                     "optim.lr=1e-2"};
+  expect_parity(hnet, {kTwo, kThree, kWithDp, kWithTp, kWithPp, kAgain});
+  expect_parity(hnet + Sets{"hnet.layout=m1,[T1],m1", "hnet.hidden=64,64", "hnet.ffn=0,40"},
+                {kTwo});
+}
+
+// Fewer chunks than ranks: some have no row.
+TEST(RowsOfHnet, MayBeNoneOnARank) {
+  const Sets hnet = {"model.family=hnet",      "model.vocab=64",    "model.seq_len=4",
+                     "hnet.layout=T1,[T1],T1", "hnet.hidden=16,32", "hnet.heads=2,4",
+                     "hnet.ffn=24,40",         "hnet.ratio=3",      "run.micro_batch=1"};
+  EXPECT_LT(run_job(job_of(hnet), 1).counts[0][1].sum, 4 * 4);
+  expect_parity(hnet, {{"parallel.cp=4"}});
+}
+
+TEST(RowsOfArrcoc, TrainWhatOneRankTrains) {
+  const Sets arrcoc = {
+      "model.family=arrcoc", "data.source=quadrants", "vision.image=32",  "vision.patch=4",
+      "vision.hidden=16",    "vision.heads=2",        "vision.layers=2",  "model.hidden=32",
+      "model.heads=4",       "model.kv_heads=2",      "model.layers=2",   "model.ffn=48",
+      "model.seq_len=40",    "arrcoc.grid=2",         "arrcoc.least=2",   "arrcoc.most=5",
+      "arrcoc.budget=36",    "arrcoc.hidden=8",       "run.micro_batch=1"};
+  expect_parity(arrcoc, {kTwo, kThree, kWithDp, kWithTp, kAgain});
+  expect_parity(arrcoc + Sets{"lora.rank=2", "lora.also=scorers,levels", "lora.dropout=0.1"},
+                {kTwo});
+}
+
+}  // namespace
+}  // namespace trireme::train
