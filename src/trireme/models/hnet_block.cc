@@ -79,7 +79,8 @@ class AttentionBlock final : public HnetBlock {
                         .kv_heads = mine.count(),
                         .first_head = mine.begin,
                         .all_heads = stage().heads},
-                       ops::Mask::causal({.begin = sequences.begin.unsqueeze(0), .end = {}}));
+                       ops::Mask::causal({.begin = sequences.begin.unsqueeze(0), .end = {}},
+                                         stage().window));
     return ops::row_linear(attended.value, param(2), {}, tp(), gradients);
   }
 };
