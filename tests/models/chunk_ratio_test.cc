@@ -5,6 +5,7 @@
 #include <ATen/ops/eye.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
@@ -66,12 +67,13 @@ class Adam {
 class Autoencoder {
  public:
   Autoencoder() {
-    const auto drawn = [seed = std::uint64_t{1}](std::int64_t out, std::int64_t in) mutable {
+    auto drawn = [seed = std::uint64_t{1}](std::int64_t out, std::int64_t in) mutable {
       return at::empty({out, in}, at::kFloat)
           .normal_(0, 0.05, at::make_generator<at::CPUGeneratorImpl>(seed++));
     };
     const std::int64_t features = arch::patch_grid(kVision).features;
     embed_ = drawn(kWidth, features);
+    gain_ = at::ones({kWidth}), bias_ = at::zeros({kWidth});
     query_ = at::eye(kWidth), key_ = at::eye(kWidth);
     pool_ = {.query = drawn(kWidth, kWidth),
              .query_bias = at::zeros({kWidth}),
@@ -80,7 +82,7 @@ class Autoencoder {
     say_ = drawn(features, kWidth);
   }
   std::vector<at::Tensor> params() const {
-    return {embed_,   query_,        key_, pool_.query, pool_.query_bias,
+    return {embed_,      gain_,     bias_,         query_, key_, pool_.query, pool_.query_bias,
             pool_.kv, pool_.kv_bias, say_};
   }
 
@@ -92,7 +94,7 @@ class Autoencoder {
     const std::int64_t rows = patches.size(0), tokens = rows / kClips;
     const GridRows grid(at::arange(rows, at::kLong), at::arange(0, rows + 1, tokens, at::kLong),
                         arch::patch_grid(kVision));
-    const at::Tensor x = at::layer_norm(at::linear(patches, embed_), {kWidth});
+    const at::Tensor x = at::layer_norm(at::linear(patches, embed_), {kWidth}, gain_, bias_);
     const Forest trees = forest(x, query_, key_, grid, {.ratio = ratio});
     const at::Tensor chunks = pool(x, trees, grid, pool_).x;
     const at::Tensor own =
@@ -107,7 +109,7 @@ class Autoencoder {
   }
 
  private:
-  at::Tensor embed_, query_, key_, say_;
+  at::Tensor embed_, gain_, bias_, query_, key_, say_;
   PoolParams pool_;
 };
 
@@ -120,7 +122,7 @@ TEST(ChunkRatio, ComesToWhatTheRouterAimsAt) {
     for (int step = 0; step < 80; ++step) {
       const Autoencoder::Result result = model(patches_of(step), ratio);
       (result.distance + weight * result.ratio_loss).backward();
-      adam.step(2e-3);
+      adam.step(std::getenv("LR") ? atof(std::getenv("LR")) : 1e-2); if (step%10==9) printf("%d %d %.4f d %.4f\n", ratio, step, result.share, result.distance.item<double>());
       if (step == 0) first = result.distance.item<double>();
       if (step >= 70) last += result.distance.item<double>() / 10, share += result.share / 10;
     }
