@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <cmath>
 #include <vector>
 
 #include "trireme/data/squares.h"
@@ -113,21 +114,21 @@ class Autoencoder {
   PoolParams pool_;
 };
 
-// Oracle 14: within 0.015 of 1 / N by step 80, with the weights of the specification's prototype.
+// Oracle 14: within 0.015 of 1 / N by step 80.
 TEST(ChunkRatio, ComesToWhatTheRouterAimsAt) {
-  for (const auto& [ratio, weight] : {std::pair(4, 0.09), std::pair(8, 0.09), std::pair(16, 0.3)}) {
+  for (const std::int64_t ratio : {4, 8, 16}) {
     const Autoencoder model;
     Adam adam(model.params());
     double first = 0, last = 0, share = 0;
     for (int step = 0; step < 80; ++step) {
       const Autoencoder::Result result = model(patches_of(step), ratio);
-      (result.distance + weight * result.ratio_loss).backward();
-      adam.step(std::getenv("LR") ? atof(std::getenv("LR")) : 1e-2); if (step%10==9) printf("%d %d %.4f d %.4f\n", ratio, step, result.share, result.distance.item<double>());
+      (result.distance + result.ratio_loss).backward();
+      adam.step(2e-2);
       if (step == 0) first = result.distance.item<double>();
       if (step >= 70) last += result.distance.item<double>() / 10, share += result.share / 10;
     }
-    EXPECT_NEAR(share, 1.0 / ratio, 0.015) << ratio;
-    EXPECT_LT(last, 0.8 * first) << ratio;  // and chunks say more than nothing
+    EXPECT_NEAR(share, 1.0 / static_cast<double>(ratio), 0.015) << ratio;
+    EXPECT_LT(last, 0.6 * first) << ratio;  // and chunks say more than nothing
   }
 }
 
