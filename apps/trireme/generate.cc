@@ -15,9 +15,9 @@ int generate(const GenerateOptions& options) {
   const formats::Manifest manifest = formats::verify_checkpoint(checkpoint);
   const config::Job job = config::parse_job(manifest.job, checkpoint.string());
   const bool sees = job.model.family == config::Family::kVlm;
-  if (!config::is_decoder(job.model.family) && !sees)
+  if (!config::is_decoder(job.model.family) && job.model.family != config::Family::kHnet && !sees)
     fail(ErrorKind::kUsage,
-         "{}: a model of family {} does not write text here; gpt, llama and vlm do",
+         "{}: a model of family {} does not write text here; gpt, llama, hnet and vlm do",
          checkpoint.string(), config::name(job.model.family));
   if (!options.image.empty() && !sees)
     fail(ErrorKind::kUsage, "--image {}: a model of family {} reads text alone; leave it out",

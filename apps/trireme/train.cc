@@ -33,6 +33,12 @@ void say_changes(const config::Job& saved, const config::Job& now) {
     fmt::print("          {}: was {}, now {}\n", key.key, key.before, key.after);
 }
 
+// What `generate` decodes with; empty where samples are no text.
+std::string vocabulary_of(const LocatedDataset& data, config::DataSource source) {
+  if (data.text) return data.text->tokenizer.description();
+  return source == config::DataSource::kWords ? formats::Tokenizer::bytes().description() : "";
+}
+
 void check_resume(const Resume& resume, const config::Job& job, const std::string& dataset_digest) {
   const std::string where = resume.checkpoint.string();
   config::check_resumable(
@@ -181,7 +187,7 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
     append(arguments, {"--baseline", fmt::format("{:.17g}", baseline_bits(*data.text, say))});
   check_port(place);
   worker_program();  // the last thing that can be missing
-  run.prepare(planned.job, data.text ? data.text->tokenizer.description() : "");
+  run.prepare(planned.job, vocabulary_of(data, planned.job.data.source));
   say_start(planned, data, run, place, beginning, options.verbose);
   say_too_small(planned, place);
   append(arguments,

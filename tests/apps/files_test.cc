@@ -2,12 +2,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "tests/apps/program.h"
 
 #if TRIREME_HAS_WORKER
 
 #include "tests/apps/run_files.h"
 #include "trireme/media/image.h"
+#include "trireme/media/video.h"
 
 namespace trireme::app {
 namespace {
@@ -61,6 +64,42 @@ TEST(Files, PicturesOfAFolderTrainAlikeOnOneRankAndTwo) {
     }
   EXPECT_EQ(told, 1);
   EXPECT_THAT(two.out + two.err, HasSubstr("odd/05.jpg"));
+}
+
+// Two ranks come across different files; each is told once, and nobody waits for a rank that does not come.
+TEST(Files, WhatIsBadOfClipsIsLeftOutOnTwoRanks) {
+  const Desk desk;
+  std::string list;
+  for (int i = 0; i < 8; ++i) {
+    const std::vector<media::Image> frames(5, media::Image(20 + i, i == 2 ? 6000 : 16));
+    std::string clip = media::encode_webp(frames, 8, true);
+    if (i == 3) clip.resize(clip.size() / 2);
+    if (i == 5) clip.clear();
+    desk.write(fmt::format("clips/{}.webp", i), clip);
+    list += fmt::format("clips/{}.webp 0\n", i);
+  }
+  desk.write("list.csv", list + "clips/nowhere.webp 0\n");
+  desk.write("job.yaml",
+             "model: {family: jepa}\n"
+             "vision: {image: 16, patch: 4, frames: 4, tubelet: 2, layers: 1, hidden: 24, heads: 1, "
+             "positions: rotary}\n"
+             "jepa: {layers: 1, hidden: 24, heads: 1}\n"
+             "data: {source: clips, path: list.csv, validation: 0}\n"
+             "run: {steps: 6, global_batch: 4, micro_batch: 2, eval_every: 0}\n");
+  const Result run = desk.run({"train", "job.yaml", "--ranks", "2", "--out", "run"});
+  ASSERT_EQ(run.exit_code, 0) << run.err << run.out;
+  std::multiset<std::string> told;
+  for (const Json& event : lines_of(desk / "run/events.jsonl"))
+    if (event["class"] == "bad sample") {
+      const std::string cause = event["cause"];
+      told.insert(cause.substr(cause.find("clips/"), cause.find(".webp") - cause.find("clips/")));
+    }
+  EXPECT_EQ(told, (std::multiset<std::string>{"clips/2", "clips/3", "clips/5", "clips/nowhere"}));
+
+  const Result blind = desk.run({"train", "job.yaml", "--ranks", "2", "--out", "blind", "--set",
+                                 "jepa.short_scale=0.99"});
+  EXPECT_EQ(blind.exit_code, 2) << blind.out;
+  EXPECT_THAT(blind.err, HasSubstr("left nothing to see"));
 }
 
 TEST(Files, APathThatIsMissingIsSaid) {

@@ -499,6 +499,26 @@ TEST_F(Train, GeneratesTheSameTextForASeed) {
   EXPECT_NE(text("2"), first);
 }
 
+// Bytes in, bytes out: the likeliest one, or drawn with a seed; made-up text has the vocabulary of bytes.
+TEST_F(Train, AnHnetWritesBytes) {
+  ASSERT_EQ(desk_.run({"train", TRIREME_SOURCE_DIR "/recipes/hnet_tiny.yaml", "--out", "hnet", "--set",
+                       "run.steps=2", "run.eval_every=0"})
+                .exit_code,
+            0);
+  const auto text = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"generate", "--checkpoint", "hnet", "--prompt", "oars ", "--tokens",
+                               "70"});  // further than model.seq_len
+    const Result result = desk_.run(more);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_TRUE(result.out.starts_with("oars ")) << result.out;
+    EXPECT_EQ(result.out.size(), 5 + 70 + 1U);
+    return result.out;
+  };
+  const std::string likeliest = text({"--temperature", "0", "--seed", "1"});
+  EXPECT_EQ(text({"--temperature", "0", "--seed", "2"}), likeliest);
+  EXPECT_NE(text({"--seed", "1"}), text({"--seed", "2"}));
+}
+
 // What it took to train has no say in how a model is used.
 TEST_F(Train, GeneratesWhateverWasComputedAgain) {
   const std::vector<std::vector<std::string>> policies = {

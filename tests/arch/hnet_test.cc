@@ -44,6 +44,15 @@ TEST(Hnet, ParameterCountsOfThePublishedModels) {
   EXPECT_EQ(parameters({}), 2'210'560);
 }
 
+TEST(Hnet, AMixerHasThePublishedParameters) {
+  const ModelSpec spec = describe(hnet_job(one_stage("m1,[T1],m1", "1024,1024", "0,4096")));
+  std::int64_t count = 0;
+  for (const UnitSpec& unit : spec.units)
+    for (const ParamSpec& param : unit.params)
+      if (param.name.starts_with("backbone.encoder.layers.0.mixer.")) count += param.numel();
+  EXPECT_EQ(count, 6'600'032);
+}
+
 std::map<std::string, ParamSpec> by_name(const ModelSpec& spec) {
   std::map<std::string, ParamSpec> params;
   for (const UnitSpec& unit : spec.units)
@@ -95,6 +104,19 @@ TEST(Hnet, OnlyChunksVaryAndRoutersAreExact) {
         << unit.name;
   EXPECT_EQ(exact_parts(DType::kF32), 1);
   EXPECT_EQ(exact_parts(DType::kBF16), 3);
+}
+
+// Outside each of 64 bytes sees itself and 7 before it.
+TEST(Hnet, WindowsCostWhatTheyShow) {
+  config::Hnet windowed;
+  windowed.window = "7,-1";
+  const ModelSpec all = describe(hnet_job({})), some = describe(hnet_job(windowed));
+  for (std::size_t n = 0; n < all.program.nodes.size(); ++n) {
+    const plan::Node &a = all.program.nodes[n], &b = some.program.nodes[n];
+    const bool outer = a.name.starts_with("s0.encoder") || a.name.starts_with("s0.decoder");
+    // 8 of 64 seen are as many scores as a causal attention over 8 x (2 - 8 / 64) = 15 has.
+    EXPECT_DOUBLE_EQ(a.flops - b.flops, outer ? 2.0 * 64 * 128 * (64 - 15) : 0) << a.name;
+  }
 }
 
 TEST(Hnet, NodesFollowTheLayout) {

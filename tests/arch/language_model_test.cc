@@ -54,7 +54,10 @@ TEST(LanguageModel, ParameterCountsOfPublishedModels) {
       {llama(32, 4096, 32, 32, 11008, 32000), 6'738'415'616},
       {llama(40, 5120, 40, 40, 13824, 32000), 13'015'864'320},
       {llama3_8b(), 8'030'261'248},
-      {llama(22, 2048, 32, 4, 5632, 32000, 2048), 1'100'048'384}};
+      {llama(22, 2048, 32, 4, 5632, 32000, 2048), 1'100'048'384},
+      // Those of the specification's tiny configurations.
+      {llama(6, 192, 6, 2, 512, 256, 128), 2'460'096},
+      {llama(4, 128, 4, 2, 384, 256, 128), 853'120}};
   for (const auto& [model, parameters] : published) {
     EXPECT_EQ(spec(model).parameters(), parameters);
     EXPECT_EQ(count_parameters(model).total, parameters);

@@ -69,6 +69,22 @@ TEST(Training, TargetsChooseLayers) {
 }
 
 // What all ranks hold is a part of a sum; the rest is cut as the layer's weight.
+// Rank 16 on the decoder of Qwen3-VL-2B.
+TEST(Training, AdaptersHaveTheSpecifiedParameters) {
+  const auto adapters = [](const std::string& targets) {
+    const ModelSpec spec = describe(
+        job_of({"model.family=llama", "model.layers=28", "model.hidden=2048", "model.heads=16",
+                "model.kv_heads=8", "model.ffn=6144", "lora.rank=16", "lora.targets=" + targets}));
+    std::int64_t count = 0;
+    for (const UnitSpec& unit : spec.units)
+      if (unit.name.ends_with(".lora"))
+        for (const ParamSpec& param : unit.params) count += param.numel();
+    return count;
+  };
+  EXPECT_EQ(adapters("attention"), 6'422'528);
+  EXPECT_EQ(adapters("all"), 17'432'576);
+}
+
 TEST(Training, AdaptersAreCutWithTheirLayer) {
   const ModelSpec spec = describe(
       job_of({"lora.rank=2", "model.family=llama", "model.kv_heads=2", "parallel.tp=4"}, 4));

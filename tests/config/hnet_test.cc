@@ -45,6 +45,23 @@ TEST(HnetStages, ComeFromTheOutermostIn) {
   EXPECT_EQ(stages[2].writes(), 52);
 }
 
+TEST(HnetStages, EachMayHaveAWindow) {
+  Hnet hnet = nested();
+  hnet.window = "1023,0,-1";
+  const std::vector<HnetStage> stages = hnet_stages(hnet);
+  EXPECT_EQ(stages[0].window, 1023);
+  EXPECT_EQ(stages[1].window, 0);
+  EXPECT_EQ(stages[2].window, -1);
+  EXPECT_EQ(hnet_stages(nested())[0].window, -1);
+  hnet.window = "1023";
+  EXPECT_THAT(why_no_stages(hnet),
+              HasSubstr("hnet.window=1023 has 1 entries, but hnet.layout needs 3"));
+  hnet.window = "1023,-2,-1";
+  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"-2\" is no whole number from -1"));
+  hnet.window = "1023,2.5,-1";
+  EXPECT_THAT(why_no_stages(hnet), HasSubstr("\"2.5\" is no whole number"));
+}
+
 TEST(HnetStages, AreTheTinyOnesWhereNothingIsSet) {
   const std::vector<HnetStage> stages = hnet_stages({});
   ASSERT_EQ(stages.size(), 2U);
@@ -160,9 +177,12 @@ TEST(HnetJob, TakesBytesAndTheLayoutsThatItsBlocksHave) {
   spread = hnet_job();
   spread.hnet.layout = "m2,[T3],m2";
   spread.hnet.ffn = "0,576";
-  EXPECT_NO_THROW(resolve(spread, 2, kByteFacts));
   spread.parallel.tp = 2;
-  EXPECT_THAT(why_no_job(spread, 2), HasSubstr("stage 0 of hnet.layout has Mamba-2 blocks"));
+  EXPECT_NO_THROW(resolve(spread, 2, kByteFacts));
+  spread.parallel.tp = 8;
+  EXPECT_THAT(why_no_job(spread, 8),
+              HasSubstr("parallel.tp=8 is more than 4, the Mamba-2 heads of stage 0 "
+                        "(hnet.hidden=128 / 32)"));
 }
 
 TEST(HnetJob, RefusesKeysOfOtherFamilies) {

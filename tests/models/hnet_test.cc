@@ -4,6 +4,8 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/log_softmax.h>
 #include <ATen/ops/randint.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -14,6 +16,7 @@
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/resolve.h"
 #include "trireme/models/build.h"
+#include "trireme/models/generate.h"
 
 namespace trireme::models {
 namespace {
@@ -94,6 +97,8 @@ class Whole {
         sum = sum.defined() ? sum + value : value;
     return sum;
   }
+
+  const exec::Model& model() const { return model_; }
 
   exec::Counts counts{3};
   std::map<std::string, at::Tensor> params;
@@ -205,6 +210,44 @@ TEST(Hnet, CountsNatsAndChunksOfWhatHasTargets) {
   EXPECT_EQ(counts[1].of, 24);
   EXPECT_EQ(counts[1].sum, values.at("boundary.0").narrow(0, 0, 24).sum().item<double>());
   EXPECT_EQ(counts[2].of, counts[1].sum);
+}
+
+// The logits behind a prefix say of the next byte what training says of it in the whole text.
+TEST(Hnet, GeneratesByTheProbabilitiesItIsTrainedFor) {
+  for (const char* layout : kLayouts) {
+    Whole model(hnet_job(layout));
+    const at::Tensor tokens = tokens_of(1, 13);
+    for (const std::int64_t last : {0, 1, 10, 23}) {
+      at::Tensor targets = at::full({1, 24}, -100, at::kLong);
+      targets[0][last] = 5;
+      const double loss = model.run({tokens, targets}).at("loss").item<double>();
+      const std::int64_t* const text = tokens.data_ptr<std::int64_t>();
+      const at::Tensor logits = next_logits(model.model(), {text, text + last + 1}, 24);
+      ASSERT_EQ(logits.sizes(), at::IntArrayRef{61});
+      EXPECT_NEAR(-at::log_softmax(logits, 0)[5].item<double>(), loss, 1e-12) << layout << last;
+    }
+  }
+}
+
+// A window of a stage is of its own positions: bytes outside, chunks inside.
+TEST(Hnet, WindowsEndWhatAttentionSees) {
+  config::Job job = hnet_job("T1,[T1],T1");
+  const at::Tensor tokens = tokens_of(1, 14), targets = tokens_of(1, 15);
+  at::Tensor other = tokens.clone();
+  other.narrow(1, 0, 4).fill_(7);
+  const auto apart = [&](const std::string& window) {
+    job.hnet.window = window;
+    Whole model(job);
+    const std::string first = "s0.encoder.0.x";
+    return (model.run({tokens, targets}).at(first) - model.run({other, targets}).at(first))
+        .abs()
+        .amax(1);
+  };
+  const at::Tensor within = apart("5,-1"), all = apart("");
+  EXPECT_EQ(within.narrow(0, 9, 15).max().item<double>(), 0);  // 9 - 5 is behind the change
+  EXPECT_GT(within[8].item<double>(), 1e-6);
+  EXPECT_GT(all[23].item<double>(), 1e-6);
+  EXPECT_TRUE(at::equal(apart("1023,1023"), all));
 }
 
 TEST(Hnet, RoutersSeeFp32WhereTheRestIsBf16) {

@@ -88,6 +88,18 @@ TEST_P(LanguageModel, UntrainedLossIsLogOfTheVocabulary) {
   EXPECT_EQ(model.activations(tokens, 2).sizes(), (std::vector<std::int64_t>{2, 70, 24}));
 }
 
+// Where the output layer is 0 no token is likelier than another.
+TEST_P(LanguageModel, UniformLogitsCostTheLogOfTheVocabulary) {
+  const config::Job job = this->job(DType::kF64);
+  BoundModel model = bound(job);
+  for (const auto& [name, param] : model.params())
+    if (param.size(0) == 53) param.detach().zero_();  // the head, and the embedding that it may be
+  const at::Tensor tokens = draw_tokens(job, 1);
+  EXPECT_NEAR(model.loss(tokens, draw_tokens(job, 2)).item<double>() /
+                  static_cast<double>(tokens.numel()),
+              std::log(53.0), 1e-14);
+}
+
 TEST_P(LanguageModel, TokensWithoutTargetAddNothing) {
   const config::Job job = this->job(DType::kF64);
   BoundModel model = bound(job);

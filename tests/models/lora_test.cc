@@ -155,6 +155,20 @@ TEST(Lora, DropoutIsOfWhatAdaptersRead) {
   }
 }
 
+// With B = 0 the first step moves B alone.
+TEST(Lora, AtTheStartOnlyBHasAGradient) {
+  for (const Family family : kFamilies) {
+    const config::Job job = job_of(family, {"lora.rank=3"});
+    BoundModel model(build(job), at::kDouble);
+    model.loss(tokens_of(job, 1), tokens_of(job, 2)).backward();
+    for (const Pair& pair : adapters_of(model)) {
+      EXPECT_EQ(pair.up.detach().abs().max().item<double>(), 0) << pair.weight;
+      EXPECT_EQ(pair.down.grad().abs().max().item<double>(), 0) << pair.weight;
+      EXPECT_GT(pair.up.grad().abs().max().item<double>(), 0) << pair.weight;
+    }
+  }
+}
+
 TEST(Lora, BeginsAsTheModelAndDrawsAWithTheVarianceOfOneFeature) {
   const arch::ModelSpec spec = build(job_of(Family::kLlama, {"lora.rank=4"})).spec;
   EXPECT_EQ(spec.units[2].name, "block.0.lora");

@@ -33,7 +33,8 @@ inline at::Tensor visible(const Mask& mask, std::int64_t samples, std::int64_t t
       const std::int64_t end = cut ? documents.end[s][i].item<std::int64_t>() : tokens;
       for (std::int64_t j = begin; j < end; ++j)
         at[s][0][i][j] = mask.kind == MaskKind::kFull ||
-                         (mask.kind == MaskKind::kCausal && j <= i) ||
+                         (mask.kind == MaskKind::kCausal && j <= i &&
+                          (mask.window < 0 || j >= i - mask.window)) ||
                          (mask.kind == MaskKind::kBlockCausal &&
                           (j - begin) / mask.block <= (i - begin) / mask.block);
     }
@@ -68,11 +69,15 @@ struct NamedMask {
 // Every kind, with and without documents.
 inline std::vector<NamedMask> all_masks(std::int64_t samples, std::int64_t tokens) {
   std::vector<NamedMask> masks = {
-      {"causal", Mask::causal()}, {"full", Mask::full()}, {"block causal", Mask::block_causal(6)}};
+      {"causal", Mask::causal()},
+      {"full", Mask::full()},
+      {"block causal", Mask::block_causal(6)},
+      {"windowed", Mask::causal({}, 3)}};
   if (tokens < 12) return masks;
   const Documents documents =
       documents_of_cuts(samples, tokens, {tokens / 6, tokens / 6 + 1, tokens / 2});
   masks.push_back({"causal with documents", Mask::causal(documents)});
+  masks.push_back({"windowed with documents", Mask::causal(documents, tokens / 4)});
   masks.push_back({"full with documents", Mask::full(documents)});
   masks.push_back({"block causal with documents", Mask::block_causal(6, documents)});
   return masks;

@@ -48,9 +48,24 @@ TEST(Attention, RowsLongerThanATile) {
   const AttentionHeads heads{.heads = 2, .kv_heads = 1};
   const Tensors in = inputs_of(1, tokens, heads);
   const Documents documents = documents_of_cuts(1, tokens, {1500, 2100});
-  for (const Mask& mask : {Mask::causal(), Mask::full(), Mask::causal(documents)})
+  for (const Mask& mask : {Mask::causal(), Mask::full(), Mask::causal(documents),
+                           Mask::causal({}, 100), Mask::causal(documents, 2000)})
     expect_equal([&](const Tensors& x) { return attention(x[0], x[1], x[2], heads, mask); },
                  [&](const Tensors& x) { return naive_attention(x, heads, mask); }, in);
+}
+
+// A window costs what it shows: blocks of keys outside of it are left out.
+TEST(Attention, WindowsLeaveOutWhatTheyDoNotShow) {
+  const std::int64_t tokens = 8192, window = 1023;
+  const Segments whole = {{.tokens = tokens}};
+  const auto count = [&](std::int64_t back) {
+    return count_scores(Mask::causal({}, back).rows(1, tokens, tokens), 0, whole, whole);
+  };
+  const ScoreCount seen = count(window), all = count(-1);
+  EXPECT_EQ(all.seen, tokens * (tokens + 1) / 2);
+  EXPECT_EQ(seen.seen, (window + 1) * tokens - (window + 1) * window / 2);
+  EXPECT_LT(seen.computed, seen.seen + tokens * 2 * kTileStep);
+  EXPECT_LT(4 * seen.computed, all.computed);
 }
 
 // [samples, tokens, heads, width]
@@ -205,6 +220,7 @@ TEST(Attention, RefusesMasksThatDoNotFit) {
   const Documents documents = documents_of_cuts(1, 8, {2});
   EXPECT_THROW(attend(Mask::full({.begin = documents.begin})), Error);
   EXPECT_THROW(attend(Mask::block_causal(0)), Error);
+  EXPECT_THROW(attend({.kind = MaskKind::kFull, .window = 3}), Error);
   EXPECT_THROW(attend(Mask::causal(documents_of_cuts(1, 9, {2}))), Error);
 }
 

@@ -96,6 +96,25 @@ TEST(AdamW, OperatorsDoTheSame) {
   }
 }
 
+// An update's own weight decay goes before the updater's, in loops and by operators; what does not decay has none.
+TEST(AdamW, AnUpdateMayBringItsWeightDecay) {
+  const std::vector<UpdateSegment> segments = {{.begin = 0, .end = 2, .decay = true},
+                                               {.begin = 2, .end = 3}};
+  const exec::UpdateArgs args{.lr = 0.1, .weight_decay = 0.5, .step = 1};
+  const at::Tensor grad = at::zeros({3}, at::kDouble);
+  for (const bool loops : {true, false}) {
+    at::Tensor param = at::ones({3}, at::kDouble);
+    std::vector<at::Tensor> states = {at::zeros_like(param), at::zeros_like(param)};
+    AdamW adam(kOptions);
+    if (loops)
+      adam.update(param, grad, states, segments, args);
+    else
+      update_by_operators(kOptions, param, grad, states, segments, args);
+    EXPECT_DOUBLE_EQ(param[1].item<double>(), 0.95);
+    EXPECT_EQ(param[2].item<double>(), 1);
+  }
+}
+
 TEST(AdamW, PaddingStaysAsItIs) {
   AdamW adam(kOptions);
   at::Tensor param = at::zeros({8});

@@ -10,11 +10,17 @@ using config::LrSchedule;
 
 // 12,000 steps of warm-up from 1e-4, then constant.
 TEST(VjepaSchedule, PretrainingWarmsUpAndStays) {
-  const RateShape rate{
-      .kind = LrSchedule::kConstant, .start = 1e-4, .peak = 5.25e-4, .warmup = 12'000};
-  EXPECT_DOUBLE_EQ(rate_at(rate, 1), 1e-4 + 4.25e-4 / 12'000);
-  for (double step : {12'000.0, 12'001.0, 240'000.0})
-    EXPECT_DOUBLE_EQ(rate_at(rate, step), 5.25e-4);
+  const config::Optim optim{.lr = 5.25e-4,
+                            .warmup_steps = 12'000,
+                            .warmup_lr = 1e-4,
+                            .schedule = LrSchedule::kConstant,
+                            .weight_decay = 0.04};
+  EXPECT_DOUBLE_EQ(learning_rate(optim, 240'000, 0), 1e-4 + 4.25e-4 / 12'000);
+  for (const std::int64_t done : {11'999L, 12'000L, 239'999L}) {
+    EXPECT_DOUBLE_EQ(learning_rate(optim, 240'000, done), 5.25e-4);
+    EXPECT_EQ(weight_decay(optim, 240'000, done), 0.04);
+    EXPECT_EQ(momentum({}, optim, 240'000, done), 0.99925);
+  }
 }
 
 // Linear to 1e-6 over 15,000 steps, of which 12,000 are trained.
@@ -29,23 +35,39 @@ TEST(VjepaSchedule, VjepaOneEndsWhereItsRecipeDoes) {
   const config::Optim optim{.lr = 6.25e-4,
                             .min_lr = 1e-6,
                             .warmup_steps = 12'000,
+                            .warmup_lr = 2e-4,
                             .decay_steps = 112'500,
-                            .schedule = LrSchedule::kCosine};
+                            .schedule = LrSchedule::kCosine,
+                            .weight_decay = 0.04,
+                            .weight_decay_end = 0.4};
+  const config::Jepa jepa{.momentum = 0.998, .momentum_end = 1};
+  EXPECT_DOUBLE_EQ(learning_rate(optim, 90'000, 0), 2e-4 + 4.25e-4 / 12'000);
   EXPECT_NEAR(learning_rate(optim, 90'000, 89'999), 7.504e-5, 5e-9);
-  EXPECT_NEAR(
-      rate_at({.kind = LrSchedule::kCosine, .peak = 0.04, .floor = 0.4, .decay = 112'500}, 90'000),
-      0.36562, 5e-6);
-  EXPECT_NEAR(
-      rate_at({.kind = LrSchedule::kLinear, .peak = 0.998, .floor = 1, .decay = 112'500}, 90'000),
-      0.9996, 1e-12);
+  EXPECT_NEAR(weight_decay(optim, 90'000, 0), 0.04, 1e-9);
+  EXPECT_NEAR(weight_decay(optim, 90'000, 89'999), 0.36562, 5e-6);
+  EXPECT_NEAR(momentum(jepa, optim, 90'000, 89'999), 0.9996, 1e-12);
+  for (const std::int64_t done : {112'499L, 200'000L}) {
+    EXPECT_DOUBLE_EQ(weight_decay(optim, 300'000, done), 0.4);
+    EXPECT_DOUBLE_EQ(momentum(jepa, optim, 300'000, done), 1);
+  }
+}
+
+// Without decay_steps the schedules end with the run, and a falling one falls.
+TEST(VjepaSchedule, WeightDecayAndMomentumLastAsLongAsTheRun) {
+  const config::Optim optim{.weight_decay = 0.4, .weight_decay_end = 0};
+  EXPECT_NEAR(weight_decay(optim, 100, 49), 0.2, 1e-15);
+  EXPECT_EQ(weight_decay(optim, 100, 99), 0);
+  EXPECT_DOUBLE_EQ(momentum({.momentum = 0.5, .momentum_end = 0.9}, optim, 4, 0), 0.6);
 }
 
 // Up in 4,500 steps, held for 85,500, down to 0 in 4,500.
 TEST(VjepaSchedule, ActionConditionedTrainingWarmsUpHoldsAndDecays) {
   const config::Optim optim{.lr = 4.25e-4,
                             .warmup_steps = 4'500,
+                            .warmup_lr = 7.5e-5,
                             .schedule = LrSchedule::kWsd,
                             .wsd_decay_fraction = 4'500.0 / 94'500};
+  EXPECT_DOUBLE_EQ(learning_rate(optim, 94'500, 0), 7.5e-5 + 3.5e-4 / 4'500);
   EXPECT_DOUBLE_EQ(learning_rate(optim, 94'500, 4'499), 4.25e-4);
   EXPECT_DOUBLE_EQ(learning_rate(optim, 94'500, 89'999), 4.25e-4);
   EXPECT_LT(learning_rate(optim, 94'500, 90'000), 4.25e-4);

@@ -38,6 +38,10 @@ const Sets kNested = {"hnet.layout=T1,[T1,[T1],t1],T1",
                       "hnet.ratio=3,2",
                       "hnet.lr=2,1.5,0.5"};
 const Sets kMamba = {"hnet.layout=m1,[T1],m1", "hnet.hidden=64,64", "hnet.ffn=0,40"};
+// Outside, three heads of Mamba-2: two ranks have two and one.
+const Sets kMambaInside = {"hnet.layout=T1m1,[M1T1],m1", "hnet.hidden=96,192", "hnet.heads=4,4",
+                           "hnet.ffn=24,40"};
+const Sets kWindowed = {"hnet.window=3,1"};
 
 void expect_same(const Sets& model, const std::vector<Sets>& layouts, double tolerance) {
   const JobTrace one = run_job(hnet_job(model), kSteps);
@@ -68,7 +72,7 @@ TEST(HnetJobs, DataParallelLayoutsTrainTheSame) {
 }
 
 TEST(HnetJobs, TensorParallelLayoutsTrainTheSame) {
-  for (const Sets& model : {kPlain, kNested})
+  for (const Sets& model : {kPlain, kNested, kWindowed, kMamba, kMambaInside})
     expect_same(model, {{"parallel.tp=2"}, {"parallel.tp=2", "parallel.dp_shard=2"}}, 1e-12);
 }
 

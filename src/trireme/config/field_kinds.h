@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -54,6 +55,22 @@ Field number(std::string key, At at, std::string doc, Range range) {
 template <typename At>
 Field count(std::string key, At at, std::string doc) {
   return integer(std::move(key), at, std::move(doc), from(0, kMaxSteps));
+}
+
+// A number that may be missing, which is written as -1.
+template <typename At>
+Field optional_number(std::string key, At at, std::string doc, Range range) {
+  Field field;
+  field.key = std::move(key);
+  field.doc = std::move(doc);
+  field.kind = Field::Kind::kNumber;
+  field.range = or_else(-1, range);
+  field.get = [at](const Job& job) -> Value { return at(job).value_or(-1); };
+  field.set = [at](Job& job, const Value& value) {
+    const double number = std::get<double>(value);
+    at(job) = number == -1 ? std::nullopt : std::optional(number);
+  };
+  return field;
 }
 
 template <typename At>

@@ -13,6 +13,10 @@ std::vector<Field> jepa_fields() {
                    "The teacher becomes momentum x teacher + (1 - momentum) x student after every "
                    "step.",
                    half_open(0, 1))),
+      fixed(optional_number(KEY(jepa.momentum_end),
+                            "Momentum at optim.decay_steps, which it nears linearly; -1: it stays "
+                            "as it is.",
+                            from(0, 1))),
       fixed(integer(KEY(jepa.short_blocks), "Blocks of a short-range mask.", from(1, 1 << 10))),
       fixed(
           number(KEY(jepa.short_scale), "Share of a frame that each of them covers.", above(0, 1))),

@@ -129,11 +129,14 @@ std::vector<HnetStage> hnet_stages(const Hnet& hnet) {
   const auto ratio = numbers("ratio", hnet.ratio, count - 1, {1.001, 1e6}, false);
   std::vector<double> lr(count, 1);
   if (!hnet.lr.empty()) lr = numbers("lr", hnet.lr, count, {0, 1e3}, false);
+  std::vector<double> window(count, -1);
+  if (!hnet.window.empty()) window = numbers("window", hnet.window, count, {-1, 1 << 30}, true);
   for (std::size_t s = 0; s < count; ++s) {
     HnetStage& stage = stages[s];
     stage.hidden = static_cast<std::int64_t>(hidden[s]);
     stage.heads = static_cast<std::int64_t>(heads[s]);
     stage.ffn = static_cast<std::int64_t>(ffn[s]);
+    stage.window = static_cast<std::int64_t>(window[s]);
     stage.ratio = s + 1 < count ? ratio[s] : 0;
     stage.lr = lr[s];
     if (s > 0 && stage.hidden < stages[s - 1].hidden)

@@ -271,6 +271,15 @@ void resolve_optim(Optim& optim, const Run& run) {
   if (optim.min_lr > optim.lr)
     fail(ErrorKind::kUsage, "optim.min_lr={} is above optim.lr={}; lower min_lr or raise lr",
          optim.min_lr, optim.lr);
+  if (optim.warmup_lr > optim.lr)
+    fail(ErrorKind::kUsage,
+         "optim.warmup_lr={} is above optim.lr={}; lower it, warm-up goes up to lr",
+         optim.warmup_lr, optim.lr);
+  if (optim.warmup_lr > 0 && optim.warmup_steps == 0)
+    fail(ErrorKind::kUsage,
+         "optim.warmup_lr={} with optim.warmup_steps=0, which is no warm-up; set warmup_steps or "
+         "leave warmup_lr out",
+         optim.warmup_lr);
   // A run may end before its schedule does, but a schedule made of the run's length must have room.
   if (derived && optim.warmup_steps > run.steps)
     fail(ErrorKind::kUsage,

@@ -7,6 +7,8 @@
 namespace trireme::config {
 namespace {
 
+constexpr std::int64_t kMixerShare = 32;  // of the width: heads of 64 in twice of it
+
 // What tp ranks share out of a stage.
 void check_shares(const HnetStage& stage, std::size_t s, int tp) {
   const auto enough = [&](const char* key, std::int64_t count) {
@@ -16,11 +18,12 @@ void check_shares(const HnetStage& stage, std::size_t s, int tp) {
            "parallel.tp={} or less",
            tp, count, key, s, count);
   };
-  if (stage.has('m') || stage.has('M'))
+  const std::int64_t mixers = stage.hidden / kMixerShare;
+  if ((stage.has('m') || stage.has('M')) && tp > mixers)
     fail(ErrorKind::kUsage,
-         "parallel.tp={}: stage {} of hnet.layout has Mamba-2 blocks, which are not proven over tp "
-         "ranks yet; set parallel.tp=1, or attend (t, T) in the place of m and M",
-         tp, s);
+         "parallel.tp={} is more than {}, the Mamba-2 heads of stage {} (hnet.hidden={} / {}); a "
+         "rank needs at least one: parallel.tp={} or less",
+         tp, mixers, s, stage.hidden, kMixerShare, mixers);
   if (stage.has('t') || stage.has('T')) enough("heads", stage.heads);
   if (stage.ffn > 0) enough("ffn", stage.ffn);
 }

@@ -92,15 +92,18 @@ at::Tensor logits_behind(const exec::Model& model, const std::vector<at::Tensor>
   values.resize(program.values.size());
   exec::BlockContext at_node{.training = false};
   for (std::size_t node = 0; node + 1 < model.blocks.size(); ++node) {
+    if (program.nodes[node].loss) continue;
     std::vector<at::Tensor> reads;
     for (const plan::ValueId id : program.nodes[node].reads)
       reads.push_back(values[static_cast<std::size_t>(id)]);
     at_node.node = static_cast<int>(node);
-    values[static_cast<std::size_t>(program.nodes[node].writes[0])] =
-        model.blocks[node]->forward(reads, at_node)[0];
+    std::vector<at::Tensor> written = model.blocks[node]->forward(reads, at_node);
+    for (std::size_t i = 0; i < written.size(); ++i)
+      values[static_cast<std::size_t>(program.nodes[node].writes[i])] = std::move(written[i]);
   }
-  const at::Tensor& x = values[static_cast<std::size_t>(program.nodes.back().reads[0])];
-  return head_of(model).logits(x.select(0, 0).select(0, x.size(1) - 1));
+  const at::Tensor& read = values[static_cast<std::size_t>(program.nodes.back().reads[0])];
+  const at::Tensor rows = read.dim() == 3 ? read.select(0, 0) : read;
+  return head_of(model).logits(rows.select(0, rows.size(0) - 1));
 }
 
 at::Tensor next_logits(const exec::Model& model, const std::vector<std::int64_t>& tokens,

@@ -23,12 +23,13 @@ struct Sampling {
 std::int64_t sample(const at::Tensor& logits, const Sampling& sampling, std::int64_t index);
 
 // Logits [vocab], fp32 or fp64, of what follows `tokens`, of which the last `context` are read. The model
-// is a chain that ends in a LanguageHead, its blocks bound to parameters that are there; not collective.
+// reads tokens and ends in a LanguageHead, its blocks bound to parameters that are there; not collective.
 at::Tensor next_logits(const exec::Model& model, const std::vector<std::int64_t>& tokens,
                        std::int64_t context);
 
 // The same of what follows the last token of the first sample of `inputs`, a program's in its order, whatever its nodes
-// are, with the head reading the last position of its first value. All blocks run, but for the head's loss.
+// are, with the head reading the last position of its first value: [samples, tokens, d], or packed rows of one sample.
+// All blocks run, but for losses.
 at::Tensor logits_behind(const exec::Model& model, const std::vector<at::Tensor>& inputs);
 
 struct GenerateArgs {

@@ -124,28 +124,29 @@ class Join final : public BoundBlock {
   double norm_eps_;
 };
 
-class Head final : public BoundBlock {
+// Reads rows and targets.
+class Head final : public LanguageHead {
  public:
-  Head(double norm_eps, Ranks ranks) : BoundBlock(std::move(ranks)), norm_eps_(norm_eps) {}
+  using LanguageHead::LanguageHead;
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override {
-    const ops::WeightGradientsPtr& gradients = context.weight_gradients;
-    const at::Tensor x = ops::rms_norm(inputs[0].unsqueeze(0), param(0), norm_eps_, gradients);
-    const at::Tensor loss =
-        ops::linear_cross_entropy(x, param(1), inputs[1].reshape({1, -1}), across().first_id(),
-                                  tp(), ops::Logits::kKept, gradients);
+    const at::Tensor loss = LanguageHead::forward(
+        {inputs[0].unsqueeze(0), inputs[1].reshape({1, -1})}, context)[0];
     if (context.counts != nullptr)
       context.counts->add(0, loss.item<double>(),
                           (inputs[1] != ops::kNoTarget).sum().item<double>());
     return {loss};
   }
 
- private:
-  double norm_eps_;
+ protected:
+  at::Tensor norm(const at::Tensor& x, const ops::WeightGradientsPtr& gradients) const override {
+    return ops::rms_norm(x, param(0), norm_eps(), gradients);
+  }
 };
 
 std::unique_ptr<exec::Block> block_of(const config::Job& job, const HnetNode& node,
-                                      const config::HnetStage& stage, const Ranks& ranks) {
+                                      const config::HnetStage& stage, const plan::Node& planned,
+                                      const Ranks& ranks) {
   const double eps = job.model.norm_eps;
   switch (node.kind) {
     case HnetNode::Kind::kEmbed: return std::make_unique<Embed>(ranks);
@@ -156,18 +157,19 @@ std::unique_ptr<exec::Block> block_of(const config::Job& job, const HnetNode& no
     case HnetNode::Kind::kRatio:
       return std::make_unique<Ratio>(node.stage, stage.ratio, job.hnet.ratio_weight, ranks);
     case HnetNode::Kind::kJoin: return std::make_unique<Join>(eps, ranks);
-    case HnetNode::Kind::kHead: return std::make_unique<Head>(eps, ranks);
+    case HnetNode::Kind::kHead: return std::make_unique<Head>(job.model, planned, ranks);
   }
   TRIREME_CHECK(false, "a node of kind {}", static_cast<int>(node.kind));
 }
 
 }  // namespace
 
-Blocks hnet_blocks(const config::Job& job, const arch::ModelSpec&, const Ranks& ranks) {
+Blocks hnet_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks) {
   const std::vector<config::HnetStage> stages = config::hnet_stages(job.hnet);
   Blocks blocks;
   for (const HnetNode& node : arch::hnet_nodes(stages))
-    blocks.push_back(block_of(job, node, stages[node.stage], ranks));
+    blocks.push_back(
+        block_of(job, node, stages[node.stage], spec.program.nodes[blocks.size()], ranks));
   return blocks;
 }
 

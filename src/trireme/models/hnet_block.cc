@@ -85,7 +85,8 @@ class AttentionBlock final : public HnetBlock, public RowWise {
          .kv_heads = mine.count(),
          .first_head = mine.begin,
          .all_heads = stage().heads},
-        ops::Mask::causal({.begin = own(sequences.begin).unsqueeze(0), .end = {}}), cp);
+        ops::Mask::causal({.begin = own(sequences.begin).unsqueeze(0), .end = {}}, stage().window),
+        cp);
     return ops::row_linear(attended.value, param(2), {}, tp(), gradients);
   }
 };

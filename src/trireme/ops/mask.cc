@@ -67,8 +67,11 @@ RowMask Mask::rows(std::int64_t samples, std::int64_t rows, std::int64_t sequenc
   TRIREME_CHECK(block >= 1, "blocks of {} tokens", block);
   TRIREME_CHECK(kind == MaskKind::kCausal || documents.begin.defined() == documents.end.defined(),
                 "this mask needs the end of documents as well");
+  TRIREME_CHECK(kind == MaskKind::kCausal || window < 0, "a window of {} tokens, not causal",
+                window);
   return {.kind = kind,
           .block = block,
+          .window = window,
           .sequence = sequence,
           .rows = rows,
           .begins = document_places(documents.begin, samples, rows),

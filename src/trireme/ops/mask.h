@@ -32,8 +32,13 @@ struct Mask {
   // Of the queries' tokens, which see nothing outside of their document; undefined: the sequence is one. Under context
   // parallelism of this rank's tokens. Causal masks need no end.
   Documents documents{};
+  std::int64_t window = -1;  // of causal masks
 
-  static Mask causal(Documents documents = {}) { return {.documents = std::move(documents)}; }
+  // With a window a token sees itself and so many tokens before it, and none further back (Beltagy et al. 2020); below 0
+  // it sees all before.
+  static Mask causal(Documents documents = {}, std::int64_t window = -1) {
+    return {.documents = std::move(documents), .window = window};
+  }
   static Mask full(Documents documents = {}) {
     return {.kind = MaskKind::kFull, .documents = std::move(documents)};
   }

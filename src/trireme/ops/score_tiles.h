@@ -31,6 +31,7 @@ enum class MaskKind { kCausal, kFull, kBlockCausal };
 struct RowMask {
   MaskKind kind = MaskKind::kCausal;
   std::int64_t block = 1;     // tokens of a block of kBlockCausal
+  std::int64_t window = -1;   // tokens before its own that a query of kCausal sees; below 0: all
   std::int64_t sequence = 0;  // tokens of the whole sequence
   std::int64_t rows = 0;      // of a sample in memory
   const std::int64_t* begins =
@@ -42,7 +43,9 @@ struct RowMask {
     const std::int64_t begin = begins != nullptr ? begins[at] : 0;
     const std::int64_t end = ends != nullptr ? ends[at] : sequence;
     switch (kind) {
-      case MaskKind::kCausal: return {begin, std::min(end, position + 1)};
+      case MaskKind::kCausal:
+        return {window < 0 ? begin : std::max(begin, position - window),
+                std::min(end, position + 1)};
       case MaskKind::kFull: return {begin, end};
       case MaskKind::kBlockCausal:
         return {begin, std::min(end, begin + ((position - begin) / block + 1) * block)};

@@ -12,7 +12,7 @@ namespace trireme::optim {
 struct AdamWOptions {
   std::array<double, 2> betas = {0.9, 0.95};
   double eps = 1e-8;
-  double weight_decay = 0.1;  // of segments that decay
+  double weight_decay = 0.1;  // of segments that decay, where an update brings none
   bool stochastic =
       false;  // how bf16 masters and states are rounded: up as often as they are near (rounding.h)
   bool int8_states = false;  // moments as 8-bit codes (quantise.h)

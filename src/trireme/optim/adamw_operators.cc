@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "trireme/base/hash.h"
+#include "trireme/optim/adamw_step.h"
 #include "trireme/optim/quantise.h"
 #include "trireme/optim/rounding.h"
 
@@ -68,7 +69,7 @@ void update_wide(const AdamWOptions& options, const at::Tensor& param, const at:
     part.first.push_back(of_segment(states[0]));
     part.second.push_back(of_segment(states[1]));
   }
-  step(options, args, options.weight_decay, decaying);
+  step(options, args, weight_decay(options, args), decaying);
   step(options, args, 0, rest);
 }
 

@@ -12,6 +12,10 @@
 
 namespace trireme::optim {
 
+inline double weight_decay(const AdamWOptions& options, const exec::UpdateArgs& args) {
+  return args.weight_decay.value_or(options.weight_decay);
+}
+
 template <typename T>
 struct Factors {
   T grad_scale, keep, beta1, new1, beta2, new2, rate, root_correction, eps;
@@ -23,7 +27,7 @@ Factors<T> factors(const AdamWOptions& options, const exec::UpdateArgs& args, bo
   const double t = static_cast<double>(args.step);
   const auto [beta1, beta2] = options.betas;
   return {.grad_scale = static_cast<T>(args.grad_scale),
-          .keep = static_cast<T>(decay ? 1 - args.lr * options.weight_decay : 1.0),
+          .keep = static_cast<T>(decay ? 1 - args.lr * weight_decay(options, args) : 1.0),
           .beta1 = static_cast<T>(beta1),
           .new1 = static_cast<T>(1 - beta1),
           .beta2 = static_cast<T>(beta2),

@@ -9,6 +9,13 @@
 namespace trireme::optim {
 
 using config::LrSchedule;
+namespace {
+
+double decay_steps(const config::Optim& optim, std::int64_t steps) {
+  return static_cast<double>(optim.decay_steps > 0 ? optim.decay_steps : steps);
+}
+
+}  // namespace
 
 double rate_at(const RateShape& shape, double step) {
   if (shape.warmup > 0 && step <= shape.warmup)
@@ -33,13 +40,33 @@ double rate_at(const RateShape& shape, double step) {
 }
 
 double learning_rate(const config::Optim& optim, std::int64_t steps, std::int64_t done) {
-  const double decay = static_cast<double>(optim.decay_steps > 0 ? optim.decay_steps : steps);
+  const double decay = decay_steps(optim, steps);
   return rate_at({.kind = optim.schedule,
+                  .start = optim.warmup_lr,
                   .peak = optim.lr,
                   .floor = optim.min_lr,
                   .warmup = static_cast<double>(optim.warmup_steps),
                   .decay = decay,
                   .wsd_decay = optim.wsd_decay_fraction * decay},
+                 static_cast<double>(done + 1));
+}
+
+double weight_decay(const config::Optim& optim, std::int64_t steps, std::int64_t done) {
+  if (!optim.weight_decay_end) return optim.weight_decay;
+  return rate_at({.kind = LrSchedule::kCosine,
+                  .peak = optim.weight_decay,
+                  .floor = *optim.weight_decay_end,
+                  .decay = decay_steps(optim, steps)},
+                 static_cast<double>(done + 1));
+}
+
+double momentum(const config::Jepa& jepa, const config::Optim& optim, std::int64_t steps,
+                std::int64_t done) {
+  if (!jepa.momentum_end) return jepa.momentum;
+  return rate_at({.kind = LrSchedule::kLinear,
+                  .peak = jepa.momentum,
+                  .floor = *jepa.momentum_end,
+                  .decay = decay_steps(optim, steps)},
                  static_cast<double>(done + 1));
 }
 

@@ -1,4 +1,4 @@
-// Learning rate as a pure function of the step.
+// Learning rate, weight decay and momentum as pure functions of the step.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +20,16 @@ struct RateShape {
 };
 double rate_at(const RateShape& shape, double step);
 
-// The rate of the update that follows `done` updates: rate_at(done + 1) from a start of 0, so the
-// first update moves by lr / warmup_steps and the one numbered decay_steps by min_lr. decay_steps 0 is
-// `steps`. constant ignores min_lr.
+// These three are of the update that follows `done` updates, number done + 1 of a run of `steps`; decay_steps 0 is
+// `steps`. From decay_steps on they stay where they have come.
+
+// The first update moves by a warmup_steps-th of the way from warmup_lr to lr, and the one numbered decay_steps by
+// min_lr. constant ignores min_lr.
 double learning_rate(const config::Optim& optim, std::int64_t steps, std::int64_t done);
+// Along half a cosine from weight_decay to weight_decay_end, without warm-up.
+double weight_decay(const config::Optim& optim, std::int64_t steps, std::int64_t done);
+// Along a line from the teacher's momentum to its momentum_end.
+double momentum(const config::Jepa& jepa, const config::Optim& optim, std::int64_t steps,
+                std::int64_t done);
 
 }  // namespace trireme::optim

@@ -74,7 +74,6 @@ JobSession::JobSession(const config::Job& job, comm::World& world, const Path& s
       device_(models::device_of(job)),
       updater_({.betas = job.optim.betas,
                 .eps = job.optim.eps,
-                .weight_decay = job.optim.weight_decay,
                 .stochastic = job.precision.rounding == config::Rounding::kStochastic,
                 .int8_states = job.optim.states == config::OptimizerStates::kInt8}),
       scaler_(scaler_of(job.precision)),
@@ -96,6 +95,21 @@ JobSession::JobSession(const config::Job& job, comm::World& world, const Path& s
 
 double JobSession::learning_rate() const {
   return optim::learning_rate(job_.optim, job_.run.steps, updates_);
+}
+
+double JobSession::weight_decay() const {
+  return optim::weight_decay(job_.optim, job_.run.steps, updates_);
+}
+
+double JobSession::momentum() const {
+  return optim::momentum(job_.jepa, job_.optim, job_.run.steps, updates_);
+}
+
+std::vector<std::pair<std::string, double>> JobSession::schedules() const {
+  std::vector<std::pair<std::string, double>> moving;
+  if (job_.optim.weight_decay_end) moving.emplace_back("weight_decay", weight_decay());
+  if (job_.jepa.momentum_end) moving.emplace_back("momentum", momentum());
+  return moving;
 }
 
 TrainState JobSession::state() const {
@@ -158,10 +172,11 @@ exec::StepArgs JobSession::args_of(std::int64_t step, const Load& load) const {
           .gradient_scale = loss_scale(),
           .skip_overflow = scales_dynamically() || job_.run.skip_non_finite > 0,
           .update = {.lr = learning_rate(),
+                     .weight_decay = weight_decay(),
                      .step = updates_ + 1,
                      .noise = static_cast<std::uint64_t>(job_.run.seed)},
           .clip = job_.optim.clip,
-          .momentum = job_.jepa.momentum,
+          .momentum = momentum(),
           .load = of_batch(batch, load)};
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -49,6 +50,8 @@ class JobSession {
   at::Device device() const { return device_; }
   // Of the next update.
   double learning_rate() const;
+  // What else changes from update to update, by name; of the next one.
+  std::vector<std::pair<std::string, double>> schedules() const;
   // What gradients of the next step are multiplied with.
   double loss_scale() const { return scaler_ ? scaler_->scale() : fixed_scale_; }
   // Whether steps that overflow are skipped, and the scale follows them.
@@ -90,6 +93,8 @@ class JobSession {
 
  private:
   JobSession(const config::Job& job, comm::World& world, const Path& scratch, exec::Model model);
+  double weight_decay() const;
+  double momentum() const;
   exec::StepArgs args_of(std::int64_t step, const Load& load) const;
   std::function<std::vector<at::Tensor>(int mb)> of_batch(std::int64_t batch,
                                                           const Load& load) const;

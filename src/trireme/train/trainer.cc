@@ -137,6 +137,7 @@ class Run {
   exec::StepResult run_step(const JobSession::Load& load, StepMetrics& metrics) {
     const Stopwatch watch;
     metrics.lr = steps_.learning_rate();
+    const auto schedules = steps_.schedules();
     metrics.loss_scale = steps_.loss_scale();
     const bool traced = step_ + 1 == job_.run.trace;
     std::vector<exec::LineTime> times;
@@ -158,6 +159,7 @@ class Run {
     MetricSums own(session_.model().spec.metrics);
     own.add(result.counts);
     metrics.metrics = own.values();
+    metrics.metrics.insert(metrics.metrics.end(), schedules.begin(), schedules.end());
     metrics.tokens = step_ * tokens;
     metrics.tokens_per_s = static_cast<double>(tokens) / seconds;
     metrics.step_ms = seconds * 1e3;

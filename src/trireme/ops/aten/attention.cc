@@ -60,9 +60,11 @@ class Blocks {
     const std::int64_t width = std::max<std::int64_t>(1, samples_ * in.q.size(2) * in.k.size(1));
     for (const Segment& rows : cut(problem.queries, std::max(kFewestRows, kScores / width)))
       for (const Segment& segment : keys) {
-        const std::int64_t seen = last_seen(rows) - segment.position;
-        const std::int64_t tokens = std::min(segment.tokens, seen);
-        if (tokens > 0) blocks_.push_back({rows, {segment.row, segment.position, tokens}});
+        const std::int64_t first = std::max<std::int64_t>(0, first_seen(rows) - segment.position);
+        const std::int64_t last = std::min(segment.tokens, last_seen(rows) - segment.position);
+        if (first < last)
+          blocks_.push_back(
+              {rows, {segment.row + first, segment.position + first, last - first}});
       }
   }
   auto begin() const { return blocks_.begin(); }
@@ -76,11 +78,12 @@ class Blocks {
       if (!places.defined()) return at::full({1, block.rows.tokens}, missing, counted_);
       return places.narrow(1, block.rows.row, block.rows.tokens).to(counted_.device());
     };
-    const at::Tensor begin = of_documents(mask.documents.begin, 0);
+    at::Tensor begin = of_documents(mask.documents.begin, 0);
     at::Tensor end = of_documents(mask.documents.end, problem_.sequence);
     if (mask.kind == MaskKind::kCausal) end = end.minimum(rows + 1);
     if (mask.kind == MaskKind::kBlockCausal)
       end = end.minimum(begin + ((rows - begin).div(mask.block, "floor") + 1) * mask.block);
+    if (mask.window >= 0) begin = begin.maximum(rows - mask.window);
     const at::Tensor columns = positions(block.keys);
     return columns.ge(begin.unsqueeze(2)).logical_and_(columns.lt(end.unsqueeze(2))).unsqueeze(1);
   }
@@ -99,6 +102,10 @@ class Blocks {
   }
 
  private:
+  // The first position that any of the rows can see.
+  std::int64_t first_seen(const Segment& rows) const {
+    return problem_.mask.window < 0 ? 0 : rows.position - problem_.mask.window;
+  }
   // Behind the last position that any of the rows can see.
   std::int64_t last_seen(const Segment& rows) const {
     const Mask& mask = problem_.mask;
