@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "tests/harness/bound_model.h"
 #include "trireme/models/build.h"

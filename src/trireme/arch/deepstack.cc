@@ -1,5 +1,7 @@
 #include "trireme/arch/deepstack.h"
 
+#include <fmt/core.h>
+
 #include <string>
 #include <utility>
 
