@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <sstream>
 
 #include "tests/harness/needs.h"
 #include "tests/harness/scratch_directory.h"
 #include "trireme/base/error.h"
+#include "trireme/base/fs.h"
 #include "trireme/config/resolve.h"
 #include "trireme/data/source.h"
 #include "trireme/media/hdf5.h"
@@ -106,18 +108,19 @@ TEST(BadFiles, OfTrajectories) {
                    .fps = 8,
                    .format = "webp"});
   std::vector<Path> arrays, videos;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(scratch / "arm/train")) {
-    if (entry.path().filename() == "trajectory.h5") arrays.push_back(entry.path());
-    if (entry.path().extension() == ".webp") videos.push_back(entry.path());
+  std::istringstream list(read_file(scratch / "arm/train.csv"));
+  for (std::string episode; std::getline(list, episode);) {
+    arrays.push_back(scratch / "arm" / episode / "trajectory.h5");
+    for (const auto& entry :
+         fs::directory_iterator(scratch / "arm" / episode / "recordings" / "MP4"))
+      videos.push_back(entry.path());
   }
   ASSERT_EQ(arrays.size(), 4U);
   ASSERT_EQ(videos.size(), 4U);
-  std::ranges::sort(arrays);
-  std::ranges::sort(videos);
   fs::resize_file(arrays[0], fs::file_size(arrays[0]) / 2);
   fs::resize_file(videos[1], fs::file_size(videos[1]) / 2);
   fs::resize_file(videos[2], 0);
-  expect_left_out(scratch / "arm/train",
+  expect_left_out(scratch / "arm/train.csv",
                   {"model.family=jepa_ac", "data.source=trajectories", "vision.frames=4",
                    "vision.hidden=24", "vision.heads=1", "vision.positions=rotary",
                    "action.hidden=24", "action.heads=1"},
