@@ -78,9 +78,9 @@ TEST(BadFiles, OfPicturesWithCaptions) {
                    "corrupt.jpg"});
 }
 
-const Sets kClips = {"model.family=probe",  "probe.heads=1",           "data.source=clips",
-                     "vision.frames=4",     "vision.hidden=24",        "vision.heads=1",
-                     "vision.classes=2",    "vision.positions=rotary", "vision.tubelet=2"};
+const Sets kClips = {"model.family=probe", "probe.heads=1",           "data.source=clips",
+                     "vision.frames=4",    "vision.hidden=24",        "vision.heads=1",
+                     "vision.classes=2",   "vision.positions=rotary", "vision.tubelet=2"};
 
 TEST(BadFiles, OfClips) {
   const harness::ScratchDirectory scratch;
@@ -91,11 +91,9 @@ TEST(BadFiles, OfClips) {
   scratch.write("empty.webp", "");
   scratch.write("cut.webp", half(webp(20, 16)));
   scratch.write("wide.webp", webp(1000, 1));
-  scratch.write("list.csv",
-                "good.webp 0\nempty.webp 1\ncut.webp 0\nwide.webp 1\nnowhere.webp 0\n");
-  expect_left_out(
-      scratch / "list.csv", kClips,
-      {"empty.webp", "cut.webp", "wide.webp: 1000 x 1", "nowhere.webp: no such video"});
+  scratch.write("list.csv", "good.webp 0\nempty.webp 1\ncut.webp 0\nwide.webp 1\nnowhere.webp 0\n");
+  expect_left_out(scratch / "list.csv", kClips,
+                  {"empty.webp", "cut.webp", "wide.webp: 1000 x 1", "nowhere.webp: no such video"});
 }
 
 TEST(BadFiles, OfTrajectories) {
@@ -121,11 +119,11 @@ TEST(BadFiles, OfTrajectories) {
   fs::resize_file(videos[1], fs::file_size(videos[1]) / 2);
   fs::resize_file(videos[2], 0);
   testing::internal::CaptureStderr();  // HDF5 would print, by whichever thread reads
-  expect_left_out(scratch / "arm/train.csv",
-                  {"model.family=jepa_ac", "data.source=trajectories", "vision.frames=4",
-                   "vision.hidden=24", "vision.heads=1", "vision.positions=rotary",
-                   "action.hidden=24", "action.heads=1"},
-                  {arrays[0].string(), videos[1].string(), videos[2].string()});
+  expect_left_out(
+      scratch / "arm/train.csv",
+      {"model.family=jepa_ac", "data.source=trajectories", "vision.frames=4", "vision.hidden=24",
+       "vision.heads=1", "vision.positions=rotary", "action.hidden=24", "action.heads=1"},
+      {arrays[0].string(), videos[1].string(), videos[2].string()});
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 

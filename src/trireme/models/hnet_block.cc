@@ -73,14 +73,13 @@ class AttentionBlock final : public HnetBlock {
                     model().rope_theta)
           .reshape(heads.sizes());
     };
-    const ops::Operand attended =
-        ops::attention(turn(qkv[0]), turn(qkv[1]), qkv[2].contiguous(),
-                       {.heads = mine.count(),
-                        .kv_heads = mine.count(),
-                        .first_head = mine.begin,
-                        .all_heads = stage().heads},
-                       ops::Mask::causal({.begin = sequences.begin.unsqueeze(0), .end = {}},
-                                         stage().window));
+    const ops::Operand attended = ops::attention(
+        turn(qkv[0]), turn(qkv[1]), qkv[2].contiguous(),
+        {.heads = mine.count(),
+         .kv_heads = mine.count(),
+         .first_head = mine.begin,
+         .all_heads = stage().heads},
+        ops::Mask::causal({.begin = sequences.begin.unsqueeze(0), .end = {}}, stage().window));
     return ops::row_linear(attended.value, param(2), {}, tp(), gradients);
   }
 };
