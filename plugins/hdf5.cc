@@ -61,8 +61,12 @@ Hdf5Array read_array(hid_t file, const std::string& path, const std::string& nam
   return array;
 }
 
+// Errors are ours to tell. Threads have handlers of their own, which print.
+void be_quiet() { H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr); }
+
 std::vector<std::optional<Hdf5Array>> read_file(const std::string& path,
                                                 const std::vector<std::string>& names) {
+  be_quiet();
   const Handle file(H5Fopen(path.c_str(), H5F_ACC_RDONLY, H5P_DEFAULT), H5Fclose);
   if (!file.valid()) fail(ErrorKind::kData, "{}: missing, damaged, or no HDF5 file", path);
   std::vector<std::optional<Hdf5Array>> arrays;
@@ -93,6 +97,7 @@ void write_array(hid_t file, const std::string& path, const std::string& name,
 }
 
 void write_file(const std::string& path, const std::map<std::string, Hdf5Array>& arrays) {
+  be_quiet();
   const Handle file(H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, H5P_DEFAULT), H5Fclose);
   if (!file.valid()) fail(ErrorKind::kData, "{}: exists, or cannot be written", path);
   for (const auto& [name, array] : arrays) write_array(file.get(), path, name, array);
@@ -104,7 +109,6 @@ void write_file(const std::string& path, const std::map<std::string, Hdf5Array>&
 }  // namespace trireme::media
 
 extern "C" __attribute__((visibility("default"))) const trireme::media::Hdf5Plugin* trireme_hdf5() {
-  H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);  // errors are ours to tell
   static const trireme::media::Hdf5Plugin plugin{trireme::media::read_file,
                                                  trireme::media::write_file};
   return &plugin;

@@ -79,13 +79,14 @@ TEST(Files, WhatIsBadOfClipsIsLeftOutOnTwoRanks) {
     list += fmt::format("clips/{}.webp 0\n", i);
   }
   desk.write("list.csv", list + "clips/nowhere.webp 0\n");
-  desk.write("job.yaml",
-             "model: {family: jepa}\n"
-             "vision: {image: 16, patch: 4, frames: 4, tubelet: 2, layers: 1, hidden: 24, heads: 1, "
-             "positions: rotary}\n"
-             "jepa: {layers: 1, hidden: 24, heads: 1}\n"
-             "data: {source: clips, path: list.csv, validation: 0}\n"
-             "run: {steps: 6, global_batch: 4, micro_batch: 2, eval_every: 0}\n");
+  desk.write(
+      "job.yaml",
+      "model: {family: jepa}\n"
+      "vision: {image: 16, patch: 4, frames: 4, tubelet: 2, layers: 1, hidden: 24, heads: 1, "
+      "positions: rotary}\n"
+      "jepa: {layers: 1, hidden: 24, heads: 1}\n"
+      "data: {source: clips, path: list.csv, validation: 0}\n"
+      "run: {steps: 6, global_batch: 4, micro_batch: 2, eval_every: 0}\n");
   const Result run = desk.run({"train", "job.yaml", "--ranks", "2", "--out", "run"});
   ASSERT_EQ(run.exit_code, 0) << run.err << run.out;
   std::multiset<std::string> told;
@@ -97,7 +98,7 @@ TEST(Files, WhatIsBadOfClipsIsLeftOutOnTwoRanks) {
   EXPECT_EQ(told, (std::multiset<std::string>{"clips/2", "clips/3", "clips/5", "clips/nowhere"}));
 
   const Result blind = desk.run({"train", "job.yaml", "--ranks", "2", "--out", "blind", "--set",
-                                 "jepa.short_scale=0.99"});
+                                 "jepa.short_blocks=1000", "jepa.short_scale=0.5"});
   EXPECT_EQ(blind.exit_code, 2) << blind.out;
   EXPECT_THAT(blind.err, HasSubstr("left nothing to see"));
 }

@@ -501,8 +501,9 @@ TEST_F(Train, GeneratesTheSameTextForASeed) {
 
 // Bytes in, bytes out: the likeliest one, or drawn with a seed; made-up text has the vocabulary of bytes.
 TEST_F(Train, AnHnetWritesBytes) {
-  ASSERT_EQ(desk_.run({"train", TRIREME_SOURCE_DIR "/recipes/hnet_tiny.yaml", "--out", "hnet", "--set",
-                       "run.steps=2", "run.eval_every=0"})
+  ASSERT_EQ(desk_
+                .run({"train", TRIREME_SOURCE_DIR "/recipes/hnet_tiny.yaml", "--out", "hnet",
+                      "--set", "run.steps=2", "run.eval_every=0"})
                 .exit_code,
             0);
   const auto text = [&](std::vector<std::string> more) {

@@ -83,8 +83,8 @@ class Autoencoder {
     say_ = drawn(features, kWidth);
   }
   std::vector<at::Tensor> params() const {
-    return {embed_,      gain_,     bias_,         query_, key_, pool_.query, pool_.query_bias,
-            pool_.kv, pool_.kv_bias, say_};
+    return {embed_,           gain_,    bias_,         query_, key_, pool_.query,
+            pool_.query_bias, pool_.kv, pool_.kv_bias, say_};
   }
 
   struct Result {
@@ -103,9 +103,9 @@ class Autoencoder {
     const at::Tensor sure = straight_through_confidence(trees.p, trees.boundary).unsqueeze(1);
     const at::Tensor said = at::linear(chunks.index_select(0, own) * sure, say_);
     return {.distance = (said - patches).square().mean(),
-            .ratio_loss = ratio_losses(trees.p, trees.boundary, grid.sequences,
-                                       static_cast<double>(ratio))
-                              .mean(),
+            .ratio_loss =
+                ratio_losses(trees.p, trees.boundary, grid.sequences, static_cast<double>(ratio))
+                    .mean(),
             .share = static_cast<double>(chunks.size(0)) / static_cast<double>(rows)};
   }
 

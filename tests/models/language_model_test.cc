@@ -95,9 +95,9 @@ TEST_P(LanguageModel, UniformLogitsCostTheLogOfTheVocabulary) {
   for (const auto& [name, param] : model.params())
     if (param.size(0) == 53) param.detach().zero_();  // the head, and the embedding that it may be
   const at::Tensor tokens = draw_tokens(job, 1);
-  EXPECT_NEAR(model.loss(tokens, draw_tokens(job, 2)).item<double>() /
-                  static_cast<double>(tokens.numel()),
-              std::log(53.0), 1e-14);
+  EXPECT_NEAR(
+      model.loss(tokens, draw_tokens(job, 2)).item<double>() / static_cast<double>(tokens.numel()),
+      std::log(53.0), 1e-14);
 }
 
 TEST_P(LanguageModel, TokensWithoutTargetAddNothing) {

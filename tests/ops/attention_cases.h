@@ -68,11 +68,10 @@ struct NamedMask {
 };
 // Every kind, with and without documents.
 inline std::vector<NamedMask> all_masks(std::int64_t samples, std::int64_t tokens) {
-  std::vector<NamedMask> masks = {
-      {"causal", Mask::causal()},
-      {"full", Mask::full()},
-      {"block causal", Mask::block_causal(6)},
-      {"windowed", Mask::causal({}, 3)}};
+  std::vector<NamedMask> masks = {{"causal", Mask::causal()},
+                                  {"full", Mask::full()},
+                                  {"block causal", Mask::block_causal(6)},
+                                  {"windowed", Mask::causal({}, 3)}};
   if (tokens < 12) return masks;
   const Documents documents =
       documents_of_cuts(samples, tokens, {tokens / 6, tokens / 6 + 1, tokens / 2});

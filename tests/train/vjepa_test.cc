@@ -130,9 +130,10 @@ TEST(Vjepa, WeightDecayFollowsItsSchedule) {
       Family::kJepaAc, {"optim.lr=1e-2", "optim.schedule=constant", "optim.weight_decay=0.04",
                         "optim.weight_decay_end=0.4", "optim.decay_steps=4"});
   const std::string name = "action_predictor.extrinsics_encoder.weight";
-  const std::vector<double> begin = state(run_job(job, 0), name), end = state(run_job(job, 2), name);
-  const double left = (1 - 1e-2 * (0.4 - 0.36 * 0.5 * (1 + std::cos(M_PI / 4)))) *
-                      (1 - 1e-2 * (0.4 - 0.36 * 0.5));
+  const std::vector<double> begin = state(run_job(job, 0), name),
+                            end = state(run_job(job, 2), name);
+  const double left =
+      (1 - 1e-2 * (0.4 - 0.36 * 0.5 * (1 + std::cos(M_PI / 4)))) * (1 - 1e-2 * (0.4 - 0.36 * 0.5));
   for (std::size_t i = 0; i < begin.size(); ++i) ASSERT_NEAR(end[i], left * begin[i], 1e-15);
 }
 
@@ -140,8 +141,8 @@ TEST(Vjepa, WeightDecayFollowsItsSchedule) {
 // momentum at every step.
 TEST(Vjepa, WhatTheTeacherLacksOfAConstantStudentFallsAsPowersOfItsMomentum) {
   const config::Job job = harness::vjepa_job(
-      Family::kJepa, {"optim.lr=1e-2", "optim.schedule=linear", "optim.warmup_steps=1",
-                      "optim.decay_steps=2"});
+      Family::kJepa,
+      {"optim.lr=1e-2", "optim.schedule=linear", "optim.warmup_steps=1", "optim.decay_steps=2"});
   const std::string name = "encoder.blocks.0.mlp.fc1.weight";
   const JobTrace one = run_job(job, 1), five = run_job(job, 5);
   const std::vector<double> student = state(one, name), first = state(one, "target_" + name),
@@ -189,8 +190,7 @@ TEST(Vjepa, TheTeacherIsKeptInFp32) {
 
 // Parameters whose gradients are never defined: exactly what has no use.
 TEST(Vjepa, OnlyExtrinsicsHaveNoGradient) {
-  for (const Family family :
-       {Family::kJepaAc, Family::kJepa, Family::kHvjepa, Family::kProbe}) {
+  for (const Family family : {Family::kJepaAc, Family::kJepa, Family::kHvjepa, Family::kProbe}) {
     const JobTrace trace = run(family, {});
     int trained = 0;
     for (const auto& [name, values] : trace.states) {

@@ -21,9 +21,10 @@ std::vector<Field> hnet_fields() {
                    from(0, 1e3))),
       fixed(
           text(KEY(hnet.lr), "What optim.lr is multiplied by in each stage; empty: 1 everywhere.")),
-      fixed(text(KEY(hnet.window),
-                 "Positions of each stage that its attention looks back, as 1023,-1; -1: all. Empty: "
-                 "all everywhere.")),
+      fixed(
+          text(KEY(hnet.window),
+               "Positions of each stage that its attention looks back, as 1023,-1; -1: all. Empty: "
+               "all everywhere.")),
   };
 }
 

@@ -16,9 +16,9 @@ struct HnetStage {
   std::string decoder;  // of the innermost stage none
   std::int64_t hidden = 0;
   std::int64_t heads = 0;
-  std::int64_t ffn = 0;  // 0: no block has a feed-forward layer
+  std::int64_t ffn = 0;      // 0: no block has a feed-forward layer
   std::int64_t window = -1;  // positions that attention looks back; below 0: all
-  double ratio = 0;      // what the router aims at; of the innermost stage 0
+  double ratio = 0;          // what the router aims at; of the innermost stage 0
   double lr = 1;
 
   bool inner() const { return ratio == 0; }

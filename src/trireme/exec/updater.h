@@ -24,8 +24,8 @@ struct UpdateSegment {
 struct UpdateArgs {
   double lr = 0;
   std::optional<double> weight_decay{};  // of segments that decay; none: the updater's own
-  double grad_scale = 1;  // clip factor; multiplies the gradient
-  std::int64_t step = 0;  // 1 for the first update: Adam's t
+  double grad_scale = 1;                 // clip factor; multiplies the gradient
+  std::int64_t step = 0;                 // 1 for the first update: Adam's t
   // Keys noise together with an element's place in the whole unit: any rank that holds it draws the same. The run's
   // seed, of which Units makes one number for every update and unit.
   std::uint64_t noise = 0;

@@ -130,8 +130,8 @@ class Head final : public LanguageHead {
   using LanguageHead::LanguageHead;
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override {
-    const at::Tensor loss = LanguageHead::forward(
-        {inputs[0].unsqueeze(0), inputs[1].reshape({1, -1})}, context)[0];
+    const at::Tensor loss =
+        LanguageHead::forward({inputs[0].unsqueeze(0), inputs[1].reshape({1, -1})}, context)[0];
     if (context.counts != nullptr)
       context.counts->add(0, loss.item<double>(),
                           (inputs[1] != ops::kNoTarget).sum().item<double>());

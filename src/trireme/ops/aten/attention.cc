@@ -63,8 +63,7 @@ class Blocks {
         const std::int64_t first = std::max<std::int64_t>(0, first_seen(rows) - segment.position);
         const std::int64_t last = std::min(segment.tokens, last_seen(rows) - segment.position);
         if (first < last)
-          blocks_.push_back(
-              {rows, {segment.row + first, segment.position + first, last - first}});
+          blocks_.push_back({rows, {segment.row + first, segment.position + first, last - first}});
       }
   }
   auto begin() const { return blocks_.begin(); }

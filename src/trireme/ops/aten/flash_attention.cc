@@ -32,8 +32,8 @@ bool has_flash_attention(const AttentionProblem& problem, const Qkv& in, const S
          width % kWidthStep == 0 && width <= kMostWidth && heads.dropout == 0 &&
          heads.offset == 0 && heads.heads == heads.kv_heads * heads.group &&
          problem.mask.kind != MaskKind::kBlockCausal && problem.mask.window < 0 &&
-         !problem.mask.documents.begin.defined() &&
-         is_whole(problem.queries, problem.sequence) && is_whole(keys, problem.sequence);
+         !problem.mask.documents.begin.defined() && is_whole(problem.queries, problem.sequence) &&
+         is_whole(keys, problem.sequence);
 }
 
 at::Tensor flash_attention_forward(const AttentionProblem& problem, const Qkv& in,
