@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "trireme/models/pictures.h"
 #include "trireme/models/scorers.h"
 #include "trireme/models/texture.h"
 
@@ -49,6 +50,27 @@ TEST(Texture, EveryChannelIsWithinItsBoundsAndOfItsImageAlone) {
   EXPECT_EQ(texture(at::rand({1, 3, 512, 512})).size(2), 256);
 }
 
+TEST(Texture, ItsFoveaMovesEccentricityAlone) {
+  const at::Tensor images = at::rand({1, 3, 8, 8}, at::kDouble);
+  const at::Tensor middle = texture(images), corner = texture(images, {0, 0});
+  EXPECT_TRUE(at::equal(middle.narrow(1, 0, 12), corner.narrow(1, 0, 12)));
+  // From the corner, the centres of the nearest and the furthest pixel.
+  EXPECT_NEAR(corner[0][12][0][0].item<double>(), 1.0 / 16, 1e-12);
+  EXPECT_NEAR(corner[0][12][7][7].item<double>(), 15.0 / 16, 1e-12);
+}
+
+TEST(Texture, GroupsOfChannelsAreItsChannels) {
+  const at::Tensor images = at::rand({2, 3, 8, 8}, at::kDouble), all = texture(images, {0.2, 0.9});
+  std::int64_t channels = 0;
+  texture_by_groups(images, {0.2, 0.9}, [&](const ChannelGroup& group, const at::Tensor& one) {
+    EXPECT_EQ(group.first, channels);
+    EXPECT_LE(one.size(1), 4);
+    EXPECT_TRUE(at::equal(one, all.narrow(1, group.first, group.count)));
+    channels += group.count;
+  });
+  EXPECT_EQ(channels, kTextureChannels);
+}
+
 const Levels kMany{.least = 8, .most = 20, .budget = 2304};
 
 TEST(Allocation, SoftCountsAddUpToTheBudget) {
@@ -77,6 +99,25 @@ TEST(Allocation, ItsJacobianIsThatOfFiniteDifferencesAndItsRowsAndColumnsAddUpTo
     const at::Tensor slope =
         (soft_counts(z + step, levels, 0.5) - soft_counts(z - step, levels, 0.5))[0] / (2 * kStep);
     EXPECT_LT((slope - jacobian.select(1, q)).abs().max().item<double>(), 1e-6) << q;
+  }
+}
+
+TEST(Allocation, ABudgetOfItsOwnIsWhatCountsAddUpToAndHasAGradient) {
+  const Levels levels{.least = 2, .most = 8, .budget = 76};
+  const at::Tensor z = at::tensor({0.3, -0.4, 0.9, 0.1}, at::kDouble).unsqueeze(0);
+  const at::Tensor budget = at::full({1, 1}, 40.5, at::kDouble).requires_grad_();
+  const at::Tensor counts = soft_counts(z, levels, 0.5, budget);
+  EXPECT_NEAR(counts.sum().item<double>(), 40.5, 1e-9);
+  EXPECT_LE((hard_levels(counts, levels).square()).sum().item<std::int64_t>(), 40);
+  constexpr double kStep = 1e-5;
+  const at::Tensor slopes = (soft_counts(z, levels, 0.5, budget.detach() + kStep) -
+                             soft_counts(z, levels, 0.5, budget.detach() - kStep)) /
+                            (2 * kStep);
+  EXPECT_NEAR(slopes.sum().item<double>(), 1, 1e-6);
+  for (std::int64_t p = 0; p < 4; ++p) {
+    budget.mutable_grad() = at::Tensor();
+    soft_counts(z, levels, 0.5, budget)[0][p].backward();
+    EXPECT_NEAR(budget.grad().item<double>(), slopes[0][p].item<double>(), 1e-6) << p;
   }
 }
 
@@ -114,11 +155,43 @@ TEST(Regions, RowsSlotsAndPositionsFollowLevels) {
   EXPECT_TRUE(at::equal(slots.narrow(0, 0, 9), at::arange(16, 25, at::kLong)));
   EXPECT_TRUE(at::equal(slots.narrow(0, 9, 12), at::arange(4, 16, at::kLong)));
   EXPECT_TRUE(at::equal(slots.narrow(0, 21, 2), at::full({2}, -1, at::kLong)));
-  const at::Tensor positions = regions.positions(23)[0];
+  const at::Tensor positions = regions.positions(23, 1)[0];
   // The first cell of 3 in 4 tokens is centred at 4/6 - 1/2; region 1 begins 4 to the right.
   EXPECT_TRUE(at::equal(positions[0], at::tensor({0, 11, 11}, at::kLong)));
   EXPECT_TRUE(at::equal(positions[9], at::tensor({0, 32, 4 * 64 + 32}, at::kLong)));
+  // Text goes on behind the image.
   EXPECT_TRUE(at::equal(positions[21], at::full({3}, 8 * 64, at::kLong)));
+  EXPECT_TRUE(at::equal(positions[22], at::full({3}, 9 * 64, at::kLong)));
+  EXPECT_EQ(regions.most().item<std::int64_t>(), 9);
+}
+
+TEST(Pictures, OfOneSizeAreCutAsThoseThatMayDiffer) {
+  const at::Tensor images = at::rand({2, 3, 16, 16}, at::kDouble);
+  const at::Tensor sizes = at::full({2, 2}, 16, at::kLong);
+  const Pictures even(images, {}, 2), each(images, sizes, 2);
+  const at::Tensor some = at::tensor({6, 1}, at::kLong);
+  for (const std::int64_t side : {3, 4, 8, 11}) {
+    EXPECT_TRUE(at::equal(even.seen(side), each.seen(side))) << side;
+    EXPECT_TRUE(at::equal(even.seen(some, side), each.seen(side).index_select(0, some))) << side;
+  }
+}
+
+// Left half 1, right half 3, upper half 10 more; what lies around it is never seen.
+TEST(Pictures, AreSeenFromTheirOwnPixelsWhateverTheirShape) {
+  at::Tensor images = at::full({1, 3, 12, 12}, 1000.0, at::kDouble);
+  const at::Tensor picture = images.narrow(2, 0, 4).narrow(3, 0, 10);
+  picture.fill_(1);
+  picture.narrow(3, 5, 5).fill_(3);
+  picture.narrow(2, 0, 2).add_(10);
+  const Pictures pictures(images, at::tensor({4, 10}, at::kLong).view({1, 2}), 2);
+  for (const std::int64_t side : {1, 2, 5, 8}) {
+    const at::Tensor seen = pictures.seen(side);
+    ASSERT_EQ(seen.sizes(), (at::IntArrayRef{4, 3, side, side}));
+    const std::vector<double> wanted = {11, 13, 1, 3};
+    for (std::int64_t p = 0; p < 4; ++p)
+      EXPECT_LT((seen[p] - wanted[static_cast<std::size_t>(p)]).abs().max().item<double>(), 1e-12)
+          << side;
+  }
 }
 
 TEST(DetailGate, ForwardIsBitwiseWithoutItAndBackwardIsTheWorthOfDetail) {

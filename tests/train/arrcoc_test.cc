@@ -4,9 +4,11 @@
 
 #include <cmath>
 
+#include "tests/harness/scratch_directory.h"
 #include "tests/harness/small_jobs.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/resolve.h"
+#include "trireme/media/image.h"
 
 namespace trireme::train {
 namespace {
@@ -64,6 +66,69 @@ TEST(ArrcocParity, RegionsThatNobodyScoresTrainTheSameModel) {
   expect_parity({"arrcoc.allocation=random"}, {kLayouts[5], kLayouts[6]});
 }
 
+const Sets kGpt = {"arrcoc.decoder=gpt", "model.kv_heads=4"};
+const Sets kLearnt = {"arrcoc.learn_budget=true", "arrcoc.budget_weight=0.5",
+                      "arrcoc.entropy_weight=0.5"};
+
+TEST(ArrcocParity, BlocksOfGptTrainTheSameModel) { expect_parity(kGpt, kLayouts); }
+
+TEST(ArrcocParity, AdaptersOfGptTrainTheSameModel) {
+  expect_parity(kGpt + Sets{"lora.rank=2", "lora.also=scorers"}, {kLayouts[5], kLayouts[6]});
+}
+
+TEST(ArrcocParity, ALearntBudgetTrainsTheSameModel) {
+  const harness::JobTrace one = harness::expect_parity(
+      [&](const Sets& layout) { return job_of(kLearnt + layout); }, kLayouts);
+  // Half of what may be used above the least at first, and less where an answer can do without.
+  EXPECT_NEAR(one.counts[0][3].sum / one.counts[0][3].of, 26, 3);
+}
+
+// Pictures of several sizes, each with two questions of several bytes.
+void write_pictures(const harness::ScratchDirectory& scratch) {
+  for (int i = 0; i < 12; ++i) {
+    media::Image image(16 + 5 * i, 70 - 4 * i);
+    for (std::size_t at = 0; at < image.rgb.size(); ++at)
+      image.rgb[at] = static_cast<std::uint8_t>(at * static_cast<std::size_t>(7 * i + 3) % 251);
+    scratch.write(fmt::format("{:02}.png", i), media::encode_png(image));
+    scratch.write(fmt::format("{:02}.txt", i), "a picture");
+    scratch.write(fmt::format("{:02}.json", i),
+                  fmt::format(R"({{"questions": [{{"question": "how many?", "answer": "{}"}},
+                                                 {{"question": "which", "answer": "no {}"}}]}})",
+                              i * i, i));
+  }
+}
+
+TEST(ArrcocPictures, AUsersOwnTrainTheSameModelInAnyLayout) {
+  const harness::ScratchDirectory scratch;
+  write_pictures(scratch);
+  const Sets pairs = {"data.source=pairs", "data.path=" + scratch.path().string(),
+                      "model.seq_len=56", "data.validation=0"};
+  const harness::JobTrace one =
+      harness::expect_parity([&](const Sets& layout) { return job_of(pairs + layout); }, kLayouts);
+  EXPECT_NEAR(one.losses[0], std::log(258.0), 0.5);
+  EXPECT_GE(one.counts[0][2].sum / one.counts[0][2].of, 9);  // the largest region has its share
+  const harness::JobTrace four =
+      harness::run_job(job_of(pairs + Sets{"run.micro_batch=4"}), kSteps);
+  EXPECT_LT(harness::distance(one, four), kTight);
+  const harness::JobTrace learnt = harness::run_job(job_of(pairs + kLearnt), kSteps);
+  const harness::JobTrace split = harness::run_job(
+      job_of(pairs + kLearnt + Sets{"parallel.dp_shard=2", "parallel.pp=2"}), kSteps);
+  EXPECT_LT(harness::distance(learnt, split), kTight);
+}
+
+// With nothing to answer better, a budget that costs shrinks, and one that costs nothing does not.
+TEST(ArrcocBudget, IsUsedLessWhereItCosts) {
+  const auto used = [](const Sets& sets) {
+    const harness::JobTrace trace = harness::run_job(
+        job_of(sets + Sets{"arrcoc.learn_budget=true", "optim.lr=0.02", "optim.clip=0"}), 12);
+    return trace.counts.back()[3].sum / trace.counts.back()[3].of;
+  };
+  const double dear = used({"arrcoc.budget_weight=10"});
+  EXPECT_LT(dear, 20);
+  EXPECT_GE(dear, 16);  // the least
+  EXPECT_GT(used({}), dear + 3);
+}
+
 TEST(ArrcocParity, AMicroBatchIsItsSamplesOneByOne) {
   const harness::JobTrace single = harness::run_job(job_of({}), kSteps);
   const harness::JobTrace four = harness::run_job(job_of({"run.micro_batch=4"}), kSteps);
@@ -105,8 +170,9 @@ std::vector<double> last_ten(const harness::JobTrace& trace) {
   std::vector<double> sums(2), of(2);
   for (std::size_t step = trace.counts.size() - 10; step < trace.counts.size(); ++step)
     for (std::size_t metric = 0; metric < 2; ++metric) {
-      sums[metric] += trace.counts[step][metric].sum;
-      of[metric] += trace.counts[step][metric].of;
+      const exec::Counts::Count& count = trace.counts[step][metric + 1];
+      sums[metric] += count.sum;
+      of[metric] += count.of;
     }
   return {sums[0] / of[0], sums[1] / of[1]};
 }

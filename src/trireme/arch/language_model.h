@@ -24,7 +24,8 @@ ModelSpec gpt_spec(const config::Model& model, const PerRank& rank, const Traini
 ModelSpec llama_spec(const config::Model& model, const PerRank& rank,
                      const Training& training = {});
 
-// Llama's table of tokens, the first parameter of the unit that embeds.
+// The table of tokens, the first parameter of the unit that embeds.
+ParamSpec gpt_embedding(const config::Model& model);
 ParamSpec llama_embedding(const config::Model& model);
 
 // What another family's nodes have embedded: x as unit `embed` would write it, by the unit whose first parameter a tied
@@ -38,5 +39,7 @@ struct Embedded {
 // Adds blocks and head of Llama; with `qk_norm` an RMS norm of each head's queries and keys (Qwen3), whose gains are a
 // block's last two parameters.
 void llama_behind(Graph& graph, const config::Model& model, const Embedded& embedded, bool qk_norm);
+// The same of GPT-2, whose queries and keys turn with `positions` instead of learned ones.
+void gpt_behind(Graph& graph, const config::Model& model, const Embedded& embedded);
 
 }  // namespace trireme::arch

@@ -24,6 +24,9 @@ void check_vision(const Job& job) {
 }
 
 void resolve_projector(Projector& projector, const Vision& vision) {
+  if (projector.kind == ProjectorKind::kNone)
+    fail(ErrorKind::kUsage,
+         "projector.kind=none: features of family vlm have a projector; set projector.kind=linear");
   const bool queries = !keeps_grid(projector);
   Projector plain;
   plain.kind = projector.kind;
@@ -93,7 +96,8 @@ std::int64_t blocks_read(const Job& job) {
 bool reads_last(const Job& job) { return blocks_read(job) == job.vision.layers; }
 
 bool keeps_grid(const Projector& projector) {
-  return projector.kind == ProjectorKind::kLinear || projector.kind == ProjectorKind::kMlp;
+  return projector.kind == ProjectorKind::kLinear || projector.kind == ProjectorKind::kMlp ||
+         projector.kind == ProjectorKind::kNone;
 }
 
 std::int64_t tile_tokens(const Job& job) {

@@ -2,6 +2,7 @@
 #include <ATen/ops/empty.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
@@ -51,16 +52,18 @@ at::Tensor whole_picture(const media::Image& image) {
 
 }  // namespace
 
+Asked asked_about(const media::Sample& sample, Draws* draws) {
+  Pair pair = choose_pair(sample, draws);
+  return {.image = whole_picture(sample.image),
+          .question = std::move(pair.question),
+          .answer = std::move(pair.answer)};
+}
+
 FileReader question_reader(const config::Job& job) {
   return {.read =
               [job](const media::Samples& samples, std::int64_t number, Draws* draws) {
                 const media::Sample sample = samples.read(number);
-                const Pair pair = choose_pair(sample, draws);
-                return question_rows(job,
-                                     {.image = whole_picture(sample.image),
-                                      .question = pair.question,
-                                      .answer = pair.answer},
-                                     sample.name);
+                return question_rows(job, asked_about(sample, draws), sample.name);
               },
           .collate =
               [job](const std::vector<Inputs>& samples) { return merged_questions(job, samples); },

@@ -9,7 +9,9 @@
 #include <vector>
 
 #include "trireme/config/job.h"
+#include "trireme/data/made_up.h"
 #include "trireme/data/source.h"
+#include "trireme/media/samples.h"
 
 namespace trireme::data {
 
@@ -31,6 +33,9 @@ struct Asked {
   at::Tensor image;  // float [3, height, width] in [-1, 1]
   std::string question, answer;
 };
+// One of the "questions" in the .json beside a picture, by the draws or, without, by the sample's number. Throws
+// Error{kData}.
+Asked asked_about(const media::Sample& sample, Draws* draws);
 // Of one question, without the dim of samples but for tiles: what merged_questions() takes. Throws Error{kData} beginning with `what` where
 // model.seq_len has no room for it.
 std::vector<at::Tensor> question_rows(const config::Job& job, const Asked& asked,

@@ -3,6 +3,7 @@
 
 #include "trireme/config/job.h"
 #include "trireme/models/adapters.h"
+#include "trireme/models/mrope.h"
 #include "trireme/ops/pointwise.h"
 
 namespace trireme::models {
@@ -34,8 +35,6 @@ class LlamaBlock : public AdaptedBlock {
 
  private:
   Kept kept_;
-  // Of M-RoPE, the axis that each frequency turns by, int64 [head_dim / 2]; else undefined.
-  static at::Tensor frequency_axes(const config::Job& job);
   ops::RotaryTable table(const at::Tensor& positions, std::int64_t tokens) const;
   // [samples, tokens, heads * head_dim]
   at::Tensor head_norm(const at::Tensor& x, std::size_t gain,
@@ -44,7 +43,7 @@ class LlamaBlock : public AdaptedBlock {
   double norm_eps_;
   ops::RotaryTable rotary_;
   bool qk_norm_;
-  at::Tensor axes_;
+  at::Tensor axes_;  // of M-RoPE
 };
 
 class LlamaHead : public LanguageHead {
