@@ -5,14 +5,22 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "tests/harness/bound_model.h"
+#include "trireme/config/resolve.h"
+#include "trireme/config/resolve_vlm.h"
+#include "trireme/data/region_questions.h"
+#include "trireme/models/build.h"
+#include "trireme/models/generate.h"
 #include "trireme/models/pictures.h"
 #include "trireme/models/scorers.h"
 #include "trireme/models/texture.h"
@@ -230,6 +238,40 @@ TEST(Scorers, FactsOfRegionsDoNotDependOnTheBatch) {
   EXPECT_LT(grey.entropy.abs().max().item<double>(), 1e-9);
   EXPECT_GT(all.entropy.min().item<double>(), 0.5);
   EXPECT_LE(all.entropy.max().item<double>(), 1);
+}
+
+// What is asked of the model for the next token is what its loss says of that token.
+TEST(Generate, FromAPictureTheNextTokenIsThatOfTheLoss) {
+  config::Job job;
+  for (const char* set :
+       {"model.family=arrcoc", "data.source=pairs", "data.path=x",        "precision.compute=fp64",
+        "vision.image=16",     "vision.patch=4",    "vision.hidden=16",   "vision.heads=2",
+        "vision.layers=1",     "model.hidden=32",   "model.heads=2",      "model.layers=1",
+        "model.ffn=48",        "model.seq_len=24",  "model.init_std=0.3", "arrcoc.grid=2",
+        "arrcoc.least=1",      "arrcoc.most=3",     "arrcoc.budget=14",   "arrcoc.hidden=8"})
+    config::apply_set(job, set);
+  for (const char* decoder : {"arrcoc.decoder=llama", "arrcoc.decoder=gpt"}) {
+    config::apply_set(job, decoder);
+    const harness::BoundModel bound(build(config::resolve(job, 1, {})), at::kDouble);
+    const exec::Model& model = bound.model();
+    const auto inputs = [&](const std::vector<std::int64_t>& answered) {
+      return data::region_prompt(config::resolve(job, 1, {}), at::ones({3, 9, 14}) * 0.5, "why?",
+                                 answered);
+    };
+    for (const std::vector<std::int64_t>& answered : {std::vector<std::int64_t>{}, {97, 98}}) {
+      std::vector<at::Tensor> asked = inputs(answered);
+      const at::Tensor said = logits_behind(model, asked).log_softmax(0);
+      // Only the last target is left, and says another token.
+      asked[3] = at::where(asked[3] == config::kEndToken, 7, -100);
+      const std::vector<at::Tensor> values = values_of(model, asked);
+      std::vector<at::Tensor> reads;
+      for (const plan::ValueId id : model.spec.program.nodes.back().reads)
+        reads.push_back(values[static_cast<std::size_t>(id)]);
+      const at::Tensor loss = model.blocks.back()->forward(reads, {.training = false})[0];
+      EXPECT_NEAR(loss.item<double>(), -said[7].item<double>(), 1e-10) << decoder;
+    }
+    EXPECT_FALSE(at::equal(logits_behind(model, inputs({97})), logits_behind(model, inputs({98}))));
+  }
 }
 
 }  // namespace
