@@ -60,6 +60,7 @@ TEST(ArrcocParity, ScorersAloneTrainTheSameModel) {
 TEST(ArrcocParity, AdaptersBesideScorersTrainTheSameModel) {
   expect_parity({"lora.rank=2", "lora.also=scorers,levels"},
                 {kLayouts[2], kLayouts[5], kLayouts[6]});
+  expect_parity({"lora.rank=2", "lora.targets=query_value"}, {kLayouts[5]});
 }
 
 TEST(ArrcocParity, RegionsThatNobodyScoresTrainTheSameModel) {
@@ -158,8 +159,9 @@ TEST(ArrcocGate, ScorersMoveWithItAndOnlyWithIt) {
   EXPECT_EQ(begin.losses[0], with.losses[0]);
 }
 
-harness::JobTrace trained(const std::vector<std::string>& sets, int steps) {
-  config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / "arrcoc_tiny.yaml");
+harness::JobTrace trained(const std::vector<std::string>& sets, int steps,
+                          const char* recipe = "arrcoc_tiny.yaml") {
+  config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / recipe);
   job.parallel.dp_shard = 1;
   for (const std::string& set : sets) config::apply_set(job, set);
   return harness::run_job(job, steps);
@@ -180,6 +182,12 @@ std::vector<double> last_ten(const harness::JobTrace& trace) {
 TEST(ArrcocTiny, TheRegionThatIsAskedAboutGetsMostTokensAndIsReadWithin200Steps_slow) {
   const std::vector<double> reached = last_ten(trained({}, 200));
   EXPECT_GT(reached[0], 0.95);
+  EXPECT_GT(reached[1], 50);
+}
+
+TEST(ArrcocSmall, ReadsAndAllocatesAsItsPrototypeDoesWithin300Steps_slow) {
+  const std::vector<double> reached = last_ten(trained({}, 300, "arrcoc_small.yaml"));
+  EXPECT_GT(reached[0], 0.96);
   EXPECT_GT(reached[1], 50);
 }
 

@@ -86,7 +86,7 @@ void resolve_scorers(Arrcoc& arrcoc) {
   check_charges(arrcoc);
 }
 
-void resolve_projector(const Job& job) {
+void check_projector(const Job& job) {
   Projector plain;
   plain.kind = job.projector.kind;
   if (!keeps_grid(job.projector) || job.projector != plain)
@@ -185,7 +185,7 @@ void resolve_arrcoc(Job& job) {
   check_reads(job, DataSource::kQuadrants, DataSource::kPairs, "images with a question about each");
   check_text_keys(job);
   resolve_vision(job.vision);
-  resolve_projector(job);
+  check_projector(job);
   check_image(job);
   resolve_region_decoder(job);
   resolve_budget(job);
