@@ -14,11 +14,19 @@ int generate(const GenerateOptions& options) {
   const Path checkpoint = find_checkpoint(options.checkpoint);
   const formats::Manifest manifest = formats::verify_checkpoint(checkpoint);
   const config::Job job = config::parse_job(manifest.job, checkpoint.string());
-  const bool sees = job.model.family == config::Family::kVlm;
+  const bool regions = job.model.family == config::Family::kArrcoc;
+  const bool sees = job.model.family == config::Family::kVlm || regions;
   if (!config::is_decoder(job.model.family) && job.model.family != config::Family::kHnet && !sees)
     fail(ErrorKind::kUsage,
-         "{}: a model of family {} does not write text here; gpt, llama, hnet and vlm do",
+         "{}: a model of family {} does not write text here; gpt, llama, hnet, vlm and arrcoc do",
          checkpoint.string(), config::name(job.model.family));
+  if (regions && job.data.source != config::DataSource::kPairs)
+    fail(ErrorKind::kUsage,
+         "{}: was trained on made-up quadrants and knows no text; train it on data.source=pairs",
+         checkpoint.string());
+  if (regions && options.image.empty())
+    fail(ErrorKind::kUsage,
+         "a model of family arrcoc answers about an image alone; give one with --image");
   if (!options.image.empty() && !sees)
     fail(ErrorKind::kUsage, "--image {}: a model of family {} reads text alone; leave it out",
          options.image, config::name(job.model.family));

@@ -3,6 +3,8 @@
 
 #include <ATen/ops/from_blob.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <functional>
 #include <span>
@@ -15,6 +17,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/config/resolve_vlm.h"
 #include "trireme/data/question_source.h"
+#include "trireme/data/region_questions.h"
 #include "trireme/exec/session.h"
 #include "trireme/formats/tokenizer.h"
 #include "trireme/media/image.h"
@@ -83,23 +86,57 @@ at::Tensor picture(const std::string& path) {
          1;
 }
 
+// What a family that sees reads of a prompt and what was answered so far.
+std::vector<at::Tensor> prompt_inputs(const config::Job& job, const at::Tensor& image,
+                                      const std::string& prompt,
+                                      const std::vector<std::int64_t>& answered) {
+  if (job.model.family == config::Family::kArrcoc)
+    return data::region_prompt(job, image, prompt, answered);
+  std::vector<at::Tensor> inputs = data::prompt_batch(job, image, prompt, answered);
+  if (inputs[0].size(1) > job.model.seq_len)
+    fail(ErrorKind::kUsage,
+         "{} tokens of image, prompt and answer are more than model.seq_len={} of the model; "
+         "ask for fewer --tokens",
+         inputs[0].size(1), job.model.seq_len);
+  return inputs;
+}
+
+// How many tokens each region of the image has, as they lie in it.
+void show_regions(const exec::Model& model, const config::Arrcoc& arrcoc,
+                  const std::vector<at::Tensor>& values) {
+  const std::vector<plan::Value>& all = model.spec.program.values;
+  const auto found = std::ranges::find(all, "levels", &plan::Value::name);
+  TRIREME_CHECK(found != all.end(), "{} has no levels", model.spec.program.name);
+  const at::Tensor levels =
+      values[static_cast<std::size_t>(found - all.begin())][0].to(at::kDouble).contiguous();
+  std::string rows;
+  std::int64_t sum = 0;
+  for (std::int64_t p = 0; p < levels.numel(); ++p) {
+    const auto level = std::llround(levels.data_ptr<double>()[p]);
+    rows += fmt::format("{:5}{}", level * level, (p + 1) % arrcoc.grid == 0 ? "\n" : "");
+    sum += level * level;
+  }
+  write(fmt::format("{}of {} tokens {} are used\n", rows, arrcoc.budget, sum));
+}
+
 // The answer to a question, about an image where there is one, up to its end.
 void answer(const exec::Model& model, const config::Job& job, const Arguments& arguments,
             const GoOn& go_on) {
   const std::string path = arguments.text("image", ""), prompt = arguments.text("prompt");
   const at::Tensor image = path.empty() ? at::Tensor() : picture(path);
   const models::Sampling sampling = sampling_of(arguments);
+  const bool regions = job.model.family == config::Family::kArrcoc;
+  if (!regions) write(prompt);
   std::vector<std::int64_t> answered;
-  write(prompt);
   while (std::ssize(answered) < arguments.number<std::int64_t>("tokens") && go_on()) {
-    const std::vector<at::Tensor> inputs = data::prompt_batch(job, image, prompt, answered);
-    if (inputs[0].size(1) > job.model.seq_len)
-      fail(ErrorKind::kUsage,
-           "{} tokens of image, prompt and answer are more than model.seq_len={} of the model; "
-           "ask for fewer --tokens",
-           inputs[0].size(1), job.model.seq_len);
+    const std::vector<at::Tensor> values =
+        models::values_of(model, prompt_inputs(job, image, prompt, answered));
+    if (regions && answered.empty()) {
+      show_regions(model, job.arrcoc, values);
+      write(prompt);
+    }
     const std::int64_t token =
-        models::sample(models::logits_behind(model, inputs), sampling, std::ssize(answered));
+        models::sample(models::logits_of(model, values), sampling, std::ssize(answered));
     if (token == config::kEndToken) return;
     answered.push_back(token);
     if (token < config::kImageToken) write(std::string(1, static_cast<char>(token)));
@@ -123,7 +160,7 @@ int generate(const Arguments& arguments) {
   session.units().refresh();
 
   const auto go_on = [&] { return interrupts.first() == 0; };
-  if (job.model.family == config::Family::kVlm)
+  if (!config::is_decoder(job.model.family))
     answer(session.model(), job, arguments, go_on);
   else
     go_on_from_prompt(session.model(), job, arguments, go_on);

@@ -8,6 +8,8 @@
 
 #if TRIREME_HAS_WORKER
 
+#include <sstream>
+
 #include "tests/apps/run_files.h"
 #include "trireme/media/image.h"
 #include "trireme/media/video.h"
@@ -101,6 +103,48 @@ TEST(Files, WhatIsBadOfClipsIsLeftOutOnTwoRanks) {
                                  "jepa.short_blocks=1000", "jepa.short_scale=0.5"});
   EXPECT_EQ(blind.exit_code, 2) << blind.out;
   EXPECT_THAT(blind.err, HasSubstr("left nothing to see"));
+}
+
+// Lines of a text that are two numbers.
+int rows_of_two(const std::string& text) {
+  int rows = 0;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    int count = 0, number = 0;
+    while (words >> number) ++count;
+    rows += count == 2 && words.eof();
+  }
+  return rows;
+}
+
+TEST(Files, APictureIsAskedAboutAndItsRegionsAreShown) {
+  const Desk desk;
+  for (int i = 0; i < 12; ++i) {
+    const std::string name = fmt::format("asked/{:02}", i);
+    desk.write(name + ".png", media::encode_png(media::Image(20 + i, 16)));
+    desk.write(name + ".txt", "black");
+    desk.write(name + ".json", R"({"questions": [{"question": "colour?", "answer": "no"}]})");
+  }
+  desk.write("job.yaml",
+             "model: {family: arrcoc, layers: 1, hidden: 32, heads: 2, ffn: 48, seq_len: 24}\n"
+             "vision: {image: 32, patch: 4, layers: 1, hidden: 16, heads: 2}\n"
+             "arrcoc: {grid: 2, least: 1, most: 3, budget: 12, hidden: 8}\n"
+             "data: {source: pairs, path: asked}\n"
+             "run: {steps: 2, global_batch: 4, micro_batch: 2}\n");
+  const Result trained = desk.run({"train", "job.yaml", "--ranks", "2", "--out", "run"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err << trained.out;
+  const std::vector<std::string> ask = {"generate", "--checkpoint", "run",
+                                        "--prompt", "colour?",      "--tokens",
+                                        "3",        "--image",      "asked/03.png"};
+  const Result answer = desk.run(ask);
+  ASSERT_EQ(answer.exit_code, 0) << answer.err;
+  EXPECT_EQ(rows_of_two(answer.out), 2) << answer.out;
+  EXPECT_THAT(answer.out, HasSubstr("of 12 tokens"));
+  EXPECT_THAT(answer.out, HasSubstr("colour?"));
+  const Result blind = desk.run({ask.begin(), ask.end() - 2});
+  EXPECT_EQ(blind.exit_code, 2);
+  EXPECT_THAT(blind.err, HasSubstr("--image"));
 }
 
 TEST(Files, APathThatIsMissingIsSaid) {

@@ -66,6 +66,33 @@ TEST(Training, TargetsChooseLayers) {
               ElementsAre(h + "mlp.c_fc", h + "mlp.c_proj"));
   EXPECT_EQ(layers({"lora.rank=2"}).size(), 4u);
   EXPECT_EQ(layers({"lora.rank=2", "model.family=llama"}).size(), 7u);
+  const std::string l = "model.layers.0.self_attn.";
+  EXPECT_THAT(layers({"lora.rank=2", "model.family=llama", "lora.targets=query_value"}),
+              ElementsAre(l + "q_proj", l + "v_proj"));
+  EXPECT_THAT(config::usage_error_of([] {
+                job_of({"lora.rank=2", "lora.targets=query_value"});
+              }),
+              HasSubstr("lora.targets=query_value"));
+}
+
+// Qwen3-VL-2B, rank 16.
+TEST(Training, AdaptersOfAPublishedModelAddUp) {
+  const auto adapters = [](const std::string& targets) {
+    config::Job job;
+    for (const char* set :
+         {"model.family=llama", "model.layers=28", "model.hidden=2048", "model.heads=16",
+          "model.kv_heads=8", "model.ffn=6144", "model.vocab=151936", "model.seq_len=64",
+          "lora.rank=16", "lora.alpha=32"})
+      config::apply_set(job, set);
+    config::apply_set(job, "lora.targets=" + targets);
+    std::int64_t sum = 0;
+    for (const plan::Unit& unit : describe(config::resolve(job, 1, {})).program.units)
+      if (unit.trainable) sum += unit.numel;
+    return sum;
+  };
+  EXPECT_EQ(adapters("query_value"), 3211264);
+  EXPECT_EQ(adapters("attention"), 6422528);
+  EXPECT_EQ(adapters("all"), 17432576);
 }
 
 // What all ranks hold is a part of a sum; the rest is cut as the layer's weight.

@@ -10,6 +10,7 @@ namespace trireme::config {
 namespace {
 
 using testing::HasSubstr;
+using Sets = std::vector<std::string>;
 
 Job resolved(const std::vector<std::string>& sets) {
   Job job;
@@ -50,6 +51,46 @@ TEST(Arrcoc, ChannelsAndScorersAreChosenByName) {
   EXPECT_FALSE(scored(arrcoc).salience);
   EXPECT_THAT(refusal({"arrcoc.channels=depth"}), HasSubstr("there is no depth"));
   EXPECT_THAT(refusal({"arrcoc.scorers=depth"}), HasSubstr("there is no depth"));
+}
+
+TEST(Arrcoc, WidthsOfScorersFollowFromOne) {
+  const Arrcoc arrcoc = resolved({"arrcoc.hidden=40"}).arrcoc;
+  EXPECT_EQ(arrcoc.coupling, 20);
+  EXPECT_EQ(arrcoc.balancer, 40);
+  EXPECT_EQ(resolved({"arrcoc.coupling=7", "arrcoc.balancer=9"}).arrcoc.coupling, 7);
+}
+
+TEST(Arrcoc, TheFoveaIsAPointOfTheImage) {
+  EXPECT_EQ(resolved({"arrcoc.fovea=[0.25, 1]"}).arrcoc.fovea, (std::array{0.25, 1.0}));
+  EXPECT_THAT(refusal({"arrcoc.fovea=[0.25, 1.5]"}), HasSubstr("arrcoc.fovea"));
+}
+
+TEST(Arrcoc, OnlyScorersThatTrainAreCharged) {
+  EXPECT_TRUE(resolved({"arrcoc.learn_budget=true", "arrcoc.budget_weight=0.1"}).arrcoc.gate);
+  EXPECT_THAT(refusal({"arrcoc.budget_weight=0.1"}), HasSubstr("set arrcoc.learn_budget=true"));
+  EXPECT_THAT(refusal({"arrcoc.learn_budget=true", "arrcoc.gate=false"}),
+              HasSubstr("arrcoc.learn_budget=true"));
+  EXPECT_THAT(refusal({"arrcoc.entropy_weight=0.01", "arrcoc.allocation=random"}),
+              HasSubstr("arrcoc.entropy_weight=0.01"));
+}
+
+TEST(Arrcoc, ADecoderOfGptHasWhatGptHas) {
+  const Sets gpt = {"arrcoc.decoder=gpt"};
+  EXPECT_EQ(resolved(gpt).model.ffn, 4 * resolved(gpt).model.hidden);
+  EXPECT_THAT(refusal({"arrcoc.decoder=gpt", "model.kv_heads=2"}), HasSubstr("model.kv_heads=2"));
+  EXPECT_THAT(refusal({"arrcoc.decoder=gpt", "vlm.qk_norm=true"}), HasSubstr("vlm.qk_norm=true"));
+  EXPECT_THAT(refusal({"arrcoc.decoder=gpt", "lora.rank=2", "lora.targets=query_value"}),
+              HasSubstr("lora.targets=query_value"));
+  EXPECT_THAT(refusal({"projector.kind=none"}), HasSubstr("projector.kind=none"));
+  EXPECT_EQ(text_tokens(resolved({"model.seq_len=600"})), 24);
+}
+
+TEST(Arrcoc, AUsersQuestionsHaveBytesForTokens) {
+  const Sets pairs = {"data.source=pairs", "data.path=x"};
+  EXPECT_EQ(resolved(pairs).model.vocab, 258);
+  EXPECT_THAT(refusal({"data.source=pairs", "data.path=x", "model.seq_len=577"}),
+              HasSubstr("set model.seq_len=578 or more"));
+  EXPECT_THAT(refusal({"data.source=pairs"}), HasSubstr("set data.path"));
 }
 
 TEST(Arrcoc, WhatItHasNoUseForIsRefused) {

@@ -2,6 +2,8 @@
 #include "trireme/data/file_sources.h"
 
 #include <ATen/ops/equal.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/tensor.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -17,6 +19,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
 #include "trireme/data/read_ahead.h"
+#include "trireme/data/region_questions.h"
 #include "trireme/media/hdf5.h"
 #include "trireme/synth/synth.h"
 
@@ -231,6 +234,63 @@ TEST(Trajectories, BringStatesAndWhatLedFromOneToTheNext) {
                   .item<double>(),
               1e-6);
   EXPECT_GT(batch[1].abs().max().item<double>(), 1e-3);
+}
+
+TEST(RegionQuestions, ArePicturesAsTheyAreWithBytesOfQuestionAndAnswer) {
+  const harness::ScratchDirectory scratch;
+  for (int i = 0; i < 4; ++i) {
+    scratch.write(fmt::format("{}.png", i), media::encode_png(media::Image(i < 2 ? 12 : 64, 10)));
+    scratch.write(fmt::format("{}.txt", i), "black");
+    scratch.write(fmt::format("{}.json", i),
+                  R"({"questions": [{"question": "code?", "answer": "ab"}]})");
+  }
+  const config::Job job = job_of(
+      scratch.path(), {"model.family=arrcoc", "data.source=pairs", "arrcoc.grid=2",
+                       "arrcoc.least=1", "arrcoc.most=2", "model.seq_len=20", "data.validation=0"});
+  const Sources sources = open_sources(job, {});
+  const std::vector<at::Tensor> all = sources.train->batch(0, 4);
+  ASSERT_EQ(all.size(), 6u);
+  EXPECT_EQ(all[0].sizes(), (at::IntArrayRef{4, 3, 16, 16}));
+  EXPECT_EQ(all[1].sizes(), (at::IntArrayRef{4, 20 - 9}));
+  EXPECT_EQ(sources.train->weight(0, 4), 12);  // "ab" and its end
+  for (std::int64_t i = 0; i < 4; ++i) {
+    // 64 x 10 is shrunk to 16 x 3; 12 x 10 stays.
+    const bool small = all[5][i][1].item<std::int64_t>() == 12;
+    EXPECT_EQ(all[5][i][0].item<std::int64_t>(), small ? 10 : 3);
+    EXPECT_EQ(all[0][i].abs().max().item<double>(), 0);
+    EXPECT_EQ(all[2][i].item<std::int64_t>(), 5);
+    EXPECT_TRUE(at::equal(all[1][i].narrow(0, 0, 8),
+                          at::tensor({99, 111, 100, 101, 63, 97, 98, 0}, at::kLong)));
+    EXPECT_TRUE(
+        at::equal(all[3][i].narrow(0, 3, 5), at::tensor({-100, 97, 98, 257, -100}, at::kLong)));
+  }
+  EXPECT_FALSE(at::equal(all[4][0], all[4][1]));
+  expect_rows(*sources.train, 0, 4);
+  config::Job narrow = job;
+  narrow.model.seq_len = 9 + 6;
+  const Sources none = open_sources(narrow, {});
+  EXPECT_THROW(none.train->batch(0, 1), Error);
+  EXPECT_THAT(none.train->bad().at(0), HasSubstr("more than the 6 tokens"));
+}
+
+TEST(RegionQuestions, APromptIsOneWithoutItsAnswer) {
+  const config::Job job = [] {
+    config::Job made;
+    for (const char* set : {"model.family=arrcoc", "data.source=pairs", "data.path=x",
+                            "arrcoc.grid=2", "arrcoc.least=1", "arrcoc.most=2", "vision.image=16",
+                            "vision.patch=8", "model.seq_len=15"})
+      config::apply_set(made, set);
+    return config::resolve(made, 1, {});
+  }();
+  const at::Tensor image = at::ones({3, 6, 8}, at::kFloat);
+  const std::vector<at::Tensor> inputs = region_prompt(job, image, "ab", {99});
+  EXPECT_TRUE(at::equal(inputs[1][0], at::tensor({97, 98, 99, 0, 0, 0}, at::kLong)));
+  EXPECT_EQ(inputs[2].item<std::int64_t>(), 2);
+  // The last token's place has a target; white is 1.
+  EXPECT_EQ((inputs[3][0] != -100).nonzero().max().item<std::int64_t>(), 2);
+  EXPECT_EQ(inputs[0][0].narrow(1, 0, 6).narrow(2, 0, 8).min().item<double>(), 1);
+  EXPECT_EQ(inputs[0].sum().item<double>(), 3 * 6 * 8);
+  EXPECT_THROW(region_prompt(job, image, "a longer prompt", {}), Error);
 }
 
 // Counts how often it is asked.

@@ -4,9 +4,11 @@
 
 #include <cmath>
 
+#include "tests/harness/scratch_directory.h"
 #include "tests/harness/small_jobs.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/resolve.h"
+#include "trireme/media/image.h"
 
 namespace trireme::train {
 namespace {
@@ -58,10 +60,74 @@ TEST(ArrcocParity, ScorersAloneTrainTheSameModel) {
 TEST(ArrcocParity, AdaptersBesideScorersTrainTheSameModel) {
   expect_parity({"lora.rank=2", "lora.also=scorers,levels"},
                 {kLayouts[2], kLayouts[5], kLayouts[6]});
+  expect_parity({"lora.rank=2", "lora.targets=query_value"}, {kLayouts[5]});
 }
 
 TEST(ArrcocParity, RegionsThatNobodyScoresTrainTheSameModel) {
   expect_parity({"arrcoc.allocation=random"}, {kLayouts[5], kLayouts[6]});
+}
+
+const Sets kGpt = {"arrcoc.decoder=gpt", "model.kv_heads=4"};
+const Sets kLearnt = {"arrcoc.learn_budget=true", "arrcoc.budget_weight=0.5",
+                      "arrcoc.entropy_weight=0.5"};
+
+TEST(ArrcocParity, BlocksOfGptTrainTheSameModel) { expect_parity(kGpt, kLayouts); }
+
+TEST(ArrcocParity, AdaptersOfGptTrainTheSameModel) {
+  expect_parity(kGpt + Sets{"lora.rank=2", "lora.also=scorers"}, {kLayouts[5], kLayouts[6]});
+}
+
+TEST(ArrcocParity, ALearntBudgetTrainsTheSameModel) {
+  const harness::JobTrace one = harness::expect_parity(
+      [&](const Sets& layout) { return job_of(kLearnt + layout); }, kLayouts);
+  // Half of what may be used above the least at first, and less where an answer can do without.
+  EXPECT_NEAR(one.counts[0][3].sum / one.counts[0][3].of, 24, 4);
+}
+
+// Pictures of several sizes, each with two questions of several bytes.
+void write_pictures(const harness::ScratchDirectory& scratch) {
+  for (int i = 0; i < 12; ++i) {
+    media::Image image(16 + 5 * i, 70 - 4 * i);
+    for (std::size_t at = 0; at < image.rgb.size(); ++at)
+      image.rgb[at] = static_cast<std::uint8_t>(at * static_cast<std::size_t>(7 * i + 3) % 251);
+    scratch.write(fmt::format("{:02}.png", i), media::encode_png(image));
+    scratch.write(fmt::format("{:02}.txt", i), "a picture");
+    scratch.write(fmt::format("{:02}.json", i),
+                  fmt::format(R"({{"questions": [{{"question": "how many?", "answer": "{}"}},
+                                                 {{"question": "which", "answer": "no {}"}}]}})",
+                              i * i, i));
+  }
+}
+
+TEST(ArrcocPictures, AUsersOwnTrainTheSameModelInAnyLayout) {
+  const harness::ScratchDirectory scratch;
+  write_pictures(scratch);
+  const Sets pairs = {"data.source=pairs", "data.path=" + scratch.path().string(),
+                      "model.seq_len=56", "data.validation=0"};
+  const harness::JobTrace one =
+      harness::expect_parity([&](const Sets& layout) { return job_of(pairs + layout); }, kLayouts);
+  EXPECT_NEAR(one.losses[0], std::log(258.0), 0.5);
+  EXPECT_GE(one.counts[0][2].sum / one.counts[0][2].of, 9);  // the largest region has its share
+  const harness::JobTrace four =
+      harness::run_job(job_of(pairs + Sets{"run.micro_batch=4"}), kSteps);
+  EXPECT_LT(harness::distance(one, four), kTight);
+  const harness::JobTrace learnt = harness::run_job(job_of(pairs + kLearnt), kSteps);
+  const harness::JobTrace split = harness::run_job(
+      job_of(pairs + kLearnt + Sets{"parallel.dp_shard=2", "parallel.pp=2"}), kSteps);
+  EXPECT_LT(harness::distance(learnt, split), kTight);
+}
+
+// With nothing to answer better, a budget that costs shrinks, and one that costs nothing does not.
+TEST(ArrcocBudget, IsUsedLessWhereItCosts) {
+  const auto used = [](const Sets& sets) {
+    const harness::JobTrace trace = harness::run_job(
+        job_of(sets + Sets{"arrcoc.learn_budget=true", "optim.lr=0.05", "optim.clip=0"}), 16);
+    return trace.counts.back()[3].sum / trace.counts.back()[3].of;
+  };
+  const double dear = used({"arrcoc.budget_weight=10"});
+  EXPECT_LT(dear, 20);
+  EXPECT_GE(dear, 16);  // the least
+  EXPECT_GT(used({}), dear + 3);
 }
 
 TEST(ArrcocParity, AMicroBatchIsItsSamplesOneByOne) {
@@ -93,8 +159,9 @@ TEST(ArrcocGate, ScorersMoveWithItAndOnlyWithIt) {
   EXPECT_EQ(begin.losses[0], with.losses[0]);
 }
 
-harness::JobTrace trained(const std::vector<std::string>& sets, int steps) {
-  config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / "arrcoc_tiny.yaml");
+harness::JobTrace trained(const std::vector<std::string>& sets, int steps,
+                          const char* recipe = "arrcoc_tiny.yaml") {
+  config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / recipe);
   job.parallel.dp_shard = 1;
   for (const std::string& set : sets) config::apply_set(job, set);
   return harness::run_job(job, steps);
@@ -105,8 +172,9 @@ std::vector<double> last_ten(const harness::JobTrace& trace) {
   std::vector<double> sums(2), of(2);
   for (std::size_t step = trace.counts.size() - 10; step < trace.counts.size(); ++step)
     for (std::size_t metric = 0; metric < 2; ++metric) {
-      sums[metric] += trace.counts[step][metric].sum;
-      of[metric] += trace.counts[step][metric].of;
+      const exec::Counts::Count& count = trace.counts[step][metric + 1];
+      sums[metric] += count.sum;
+      of[metric] += count.of;
     }
   return {sums[0] / of[0], sums[1] / of[1]};
 }
@@ -114,6 +182,12 @@ std::vector<double> last_ten(const harness::JobTrace& trace) {
 TEST(ArrcocTiny, TheRegionThatIsAskedAboutGetsMostTokensAndIsReadWithin200Steps_slow) {
   const std::vector<double> reached = last_ten(trained({}, 200));
   EXPECT_GT(reached[0], 0.95);
+  EXPECT_GT(reached[1], 50);
+}
+
+TEST(ArrcocSmall, ReadsAndAllocatesAsItsPrototypeDoesWithin300Steps_slow) {
+  const std::vector<double> reached = last_ten(trained({}, 300, "arrcoc_small.yaml"));
+  EXPECT_GT(reached[0], 0.96);
   EXPECT_GT(reached[1], 50);
 }
 

@@ -37,22 +37,22 @@ class ArrcocGraph {
         regions_(job.arrcoc.grid * job.arrcoc.grid) {}
 
   ModelSpec build() && {
-    const std::int64_t side = job_.vision.image;
+    const std::int64_t side = job_.vision.image, text = samples_ * config::text_tokens(job_) * 8;
     image_ = graph_.input("image", samples_ * 3 * side * side * 4);
-    question_ = graph_.input("question", samples_ * 8);
-    const plan::ValueId answer = graph_.input("answer", samples_ * 8);
+    text_ = graph_.input("text", text);
+    asked_ = graph_.input("asked", samples_ * 8);
+    const plan::ValueId targets = graph_.input("targets", text);
     noise_ = graph_.input("noise", samples_ * regions_ * 4);
+    if (!config::asks_regions(job_)) sizes_ = {graph_.input("sizes", samples_ * 2 * 8)};
     embed();
     add_scorers();
     add_tower();
     add_projector();
-    Embedded embedded{.x = splice(), .targets = answer, .positions = levels_, .unit = embed_};
-    llama_behind(graph_, job_.model, embedded);
-    std::vector<plan::ValueId>& reads = graph_.spec().program.nodes.back().reads;
-    reads.push_back(question_);
-    reads.push_back(levels_);
+    add_decoder({.x = splice(), .targets = targets, .positions = levels_, .unit = embed_});
     ModelSpec spec = std::move(graph_).build();
-    spec.metrics = {"accuracy", "queried_tokens"};
+    spec.metrics = {"exact", "accuracy",
+                    config::asks_regions(job_) ? "queried_tokens" : "largest_region"};
+    if (job_.arrcoc.learn_budget) spec.metrics.push_back("image_tokens");
     spec.sample_tokens = job_.model.seq_len;
     set_flops_of_nodes(spec, graph_.rank());
     return spec;
@@ -72,25 +72,36 @@ class ArrcocGraph {
             .whole = graph_.rank().tp > 1,
             .varies = true};
   }
+  std::vector<plan::ValueId> with_sizes(std::vector<plan::ValueId> reads) const {
+    reads.insert(reads.end(), sizes_.begin(), sizes_.end());
+    return reads;
+  }
   std::int64_t element() const { return static_cast<std::int64_t>(size_of(graph_.rank().compute)); }
 
+  bool gpt() const { return job_.arrcoc.decoder == config::RegionDecoder::kGpt; }
+
   void embed() {
-    const Sizes sizes(job_.model, graph_.rank());
-    embed_ = graph_.unit({.name = "embed", .params = {llama_embedding(job_.model)}});
-    const auto one_each = [&](std::string name, bool differentiable) {
-      return plan::Value{.name = std::move(name),
-                         .bytes = samples_ * job_.model.hidden * element(),
-                         .differentiable = differentiable,
-                         .shape = {samples_, job_.model.hidden}};
-    };
+    config::Model text = job_.model;
+    text.seq_len = config::text_tokens(job_);
+    const Sizes sizes(text, graph_.rank());
+    embed_ = graph_.unit(
+        {.name = "embed", .params = {gpt() ? gpt_embedding(text) : llama_embedding(text)}});
+    const std::int64_t width = samples_ * text.hidden * element();
     const std::vector<plan::ValueId> written =
         graph_.node({.name = "embed",
-                     .reads = {question_},
-                     .work = embed_transients(job_.model, sizes, graph_.rank()),
+                     .reads = {text_, asked_},
+                     .work = embed_transients(text, sizes, graph_.rank()),
                      .exchanges = Exchanges(sizes, graph_.rank()).embed()},
-                    {}, {embed_}, {one_each("asked", true), one_each("asked_still", false)});
-    asked_ = written[0];
-    still_ = written[1];
+                    {}, {embed_},
+                    {{.name = "embedded",
+                      .bytes = width * text.seq_len,
+                      .shape = {samples_, text.seq_len, text.hidden}},
+                     {.name = "question",
+                      .bytes = width,
+                      .differentiable = false,
+                      .shape = {samples_, text.hidden}}});
+    embedded_ = written[0];
+    question_ = written[1];
   }
 
   void add_scorers() {
@@ -102,11 +113,15 @@ class ArrcocGraph {
       units.push_back(graph_.unit({.name = "scorers", .params = scorer_params(job_)}, trains));
     }
     const std::int64_t h = job_.arrcoc.hidden;
+    std::vector<plan::Value> writes = {per_region("shares", true), per_region("levels", false)};
+    if (trains && config::charges(job_.arrcoc))
+      writes.push_back({.name = "charge", .bytes = samples_ * element(), .shape = {samples_}});
     const std::vector<plan::ValueId> written = graph_.node(
-        {.name = "scorers", .reads = {noise_, image_, still_}, .no_grad = !trains},
+        {.name = "scorers", .reads = with_sizes({noise_, image_, question_}), .no_grad = !trains},
         linear_work(graph_, samples_ * regions_, learned ? 2 * h * (kStatistics + h) : 0,
                     learned ? samples_ * regions_ * (kStatistics + 6 * h) : 0),
-        units, {per_region("shares", true), per_region("levels", false)});
+        units, std::move(writes));
+    if (written.size() > 2) charge_ = {written[2]};
     shares_ = written[0];
     levels_ = written[1];
   }
@@ -121,7 +136,7 @@ class ArrcocGraph {
     Work work =
         linear_work(graph_, tower_.rows(), vision.hidden * features, tower_.rows() * features);
     work.backward_flops = work.flops;  // no gradient goes back to pixels
-    x_ = graph_.node({.name = "vision.embed", .reads = {image_, levels_}}, work, {unit},
+    x_ = graph_.node({.name = "vision.embed", .reads = with_sizes({image_, levels_})}, work, {unit},
                      {activation(graph_, tower_, "vision.x.0")})[0];
     for (std::int64_t layer = 0; layer < vision.layers; ++layer) {
       const std::string name = fmt::format("vision.block.{}", layer);
@@ -136,10 +151,23 @@ class ArrcocGraph {
   void add_projector() {
     const plan::UnitId norm = graph_.unit(
         {.name = "vision.norm", .params = norm_params("vision_tower.norm", job_.vision.hidden)});
-    const plan::UnitId unit = graph_.unit({.name = "projector", .params = projector_params(job_)});
+    std::vector<plan::UnitId> units = {norm};
+    if (job_.projector.kind != config::ProjectorKind::kNone)
+      units.push_back(graph_.unit({.name = "projector", .params = projector_params(job_)}));
     x_ = graph_.node({.name = "projector", .reads = {x_}},
-                     projector_work(graph_, job_, tower_.sequences, tower_.tokens), {norm, unit},
+                     projector_work(graph_, job_, tower_.sequences, tower_.tokens), units,
                      {rows("visual_tokens", job_.model.hidden)})[0];
+  }
+
+  void add_decoder(const Embedded& embedded) {
+    if (gpt())
+      gpt_behind(graph_, job_.model, embedded);
+    else
+      llama_behind(graph_, job_.model, embedded);
+    std::vector<plan::ValueId>& reads = graph_.spec().program.nodes.back().reads;
+    reads.push_back(levels_);
+    if (config::asks_regions(job_)) reads.push_back(text_);
+    reads.insert(reads.end(), charge_.begin(), charge_.end());
   }
 
   plan::ValueId splice() {
@@ -148,7 +176,7 @@ class ArrcocGraph {
         {.name = "levels",
          .params = {constant("model.level_embedding",
                              {job_.arrcoc.most - job_.arrcoc.least + 1, job_.model.hidden}, 0)}});
-    return graph_.node({.name = "splice", .reads = {asked_, x_, shares_, levels_}},
+    return graph_.node({.name = "splice", .reads = {embedded_, x_, shares_, levels_}},
                        {.saved_bytes = 2 * tower_.rows() * sizes.d * sizes.element}, {levels},
                        {{.name = "x0",
                          .bytes = sizes.rows * sizes.d * sizes.element,
@@ -160,8 +188,9 @@ class ArrcocGraph {
   Graph graph_;
   Encoder tower_;
   std::int64_t samples_, regions_;
-  plan::ValueId image_ = -1, question_ = -1, noise_ = -1;
-  plan::ValueId asked_ = -1, still_ = -1;
+  plan::ValueId image_ = -1, text_ = -1, asked_ = -1, noise_ = -1;
+  std::vector<plan::ValueId> sizes_, charge_;  // where there are any
+  plan::ValueId embedded_ = -1, question_ = -1;
   plan::ValueId shares_ = -1, levels_ = -1, x_ = -1;
   plan::UnitId embed_ = -1;
 };
@@ -170,13 +199,16 @@ class ArrcocGraph {
 
 std::vector<ParamSpec> scorer_params(const config::Job& job) {
   const config::Scored scored = config::scored(job.arrcoc);
-  const std::int64_t h = job.arrcoc.hidden, d = job.model.hidden, n = scored.count();
+  const std::int64_t h = job.arrcoc.hidden, space = job.arrcoc.coupling, w = job.arrcoc.balancer;
+  const std::int64_t d = job.model.hidden, n = scored.count();
+  const std::int64_t tensions = job.arrcoc.learn_budget ? 3 : 2;
+  const auto kept = [](std::int64_t width) { return 1 / std::sqrt(static_cast<double>(width)); };
   const double std = job.model.init_std;
   std::vector<std::vector<ParamSpec>> lists = {norm_params("scorers.norm", kStatistics)};
   const auto add = [&](std::vector<ParamSpec> params) { lists.push_back(std::move(params)); };
   const auto perceptron = [&](const std::string& name) {
-    add(linear_params(name + ".fc1", h, kStatistics, 1 / std::sqrt(double{kStatistics})));
-    add(linear_params(name + ".fc2", h, h, 1 / std::sqrt(static_cast<double>(h))));
+    add(linear_params(name + ".fc1", h, kStatistics, kept(kStatistics)));
+    add(linear_params(name + ".fc2", h, h, kept(h)));
   };
   const auto score = [&](const std::string& name, std::int64_t numbers, double begins) {
     add({constant(name + ".scale", {1, numbers}, begins), drawn(name + ".weight", {1, h}, std),
@@ -187,13 +219,13 @@ std::vector<ParamSpec> scorer_params(const config::Job& job) {
   if (scored.salience) score("scorers.salience", kSalience, 1);
   if (scored.coupling) {
     perceptron("scorers.coupling");
-    add({drawn("scorers.coupling.region", {h / 2, h}, 1 / std::sqrt(static_cast<double>(h))),
-         drawn("scorers.coupling.question", {h / 2, d}, 1 / std::sqrt(static_cast<double>(d))),
+    add({drawn("scorers.coupling.region", {space, h}, kept(h)),
+         drawn("scorers.coupling.question", {space, d}, kept(d)),
          constant("scorers.coupling.scale", {1}, kSteep), zeros("scorers.coupling.bias", 1)});
   }
-  add({drawn("balancer.question", {h, d}, 1 / std::sqrt(static_cast<double>(d)))});
-  add(linear_params("balancer.fc1", h, 3 * n + h, 1 / std::sqrt(static_cast<double>(3 * n + h))));
-  add(linear_params("balancer.fc2", 2 * n + 2, h, std));
+  add({drawn("balancer.question", {w, d}, kept(d))});
+  add(linear_params("balancer.fc1", w, 3 * n + w, kept(3 * n + w)));
+  add(linear_params("balancer.fc2", 2 * n + tensions, w, std));
   return joined(std::move(lists));
 }
 

@@ -51,26 +51,21 @@ class Chain {
 
   void block(BlockSpec spec) {
     const std::string name = fmt::format("block.{}", blocks_);
-    const std::int64_t attention = training_.attention_rank(), mlp = training_.mlp_rank();
+    std::vector<int> adapted = training_.adapted_attention(spec.attention);
+    const std::vector<int> mlp = training_.adapted_mlp(spec.mlp);
     TrainedBlock& block = spec.block;
     block.dropout = training_.dropout();
     block.gradients = {.input = graph_.reached(x_), .own = training_.trains(name)};
-    block.qkv = layers_of(spec.params, spec.attention, 0, rank_, attention);
-    block.out = layers_of(spec.params, spec.attention, 1, rank_, attention);
-    block.up = layers_of(spec.params, spec.mlp, 0, rank_, mlp);
-    block.down = layers_of(spec.params, spec.mlp, 1, rank_, mlp);
+    block.qkv = layers(spec.params, spec.attention, adapted, 0);
+    block.out = layers(spec.params, spec.attention, adapted, 1);
+    block.up = layers(spec.params, spec.mlp, mlp, 0);
+    block.down = layers(spec.params, spec.mlp, mlp, 1);
+    adapted.insert(adapted.end(), mlp.begin(), mlp.end());
     std::vector<ParamSpec> adapters;
-    std::vector<int> adapted;
-    const auto adapt = [&](const std::vector<int>& weights, std::int64_t rank) {
-      for (const int weight : weights) {
-        if (rank == 0) return;
-        adapted.push_back(weight);
-        for (ParamSpec& param : adapter_params(spec.params[static_cast<std::size_t>(weight)], rank))
-          adapters.push_back(std::move(param));
-      }
-    };
-    adapt(spec.attention, attention);
-    adapt(spec.mlp, mlp);
+    for (const int weight : adapted)
+      for (ParamSpec& param :
+           adapter_params(spec.params[static_cast<std::size_t>(weight)], training_.adapter_rank()))
+        adapters.push_back(std::move(param));
     ++blocks_;
     const PerRank rank = typed(name).of_rows();
     const Sizes sizes(model_, rank);
@@ -118,6 +113,16 @@ class Chain {
         x_(embedded.x),
         embed_(embedded.unit) {}
 
+  // Those of `all` that are cut along `dim`, with the adapters of `adapted`.
+  LinearLayers layers(const std::vector<ParamSpec>& params, const std::vector<int>& all,
+                      const std::vector<int>& adapted, int dim) const {
+    LinearLayers result = layers_of(params, all, dim, rank_, 0);
+    const LinearLayers own = layers_of(params, adapted, dim, rank_, training_.adapter_rank());
+    result.down = own.down;
+    result.up = own.up;
+    result.inner = own.inner;
+    return result;
+  }
   std::vector<plan::ValueId> with_positions(plan::ValueId value) const {
     if (positions_ < 0) return {value};
     return {value, positions_};
@@ -243,24 +248,15 @@ ParamSpec bias(std::string name, std::int64_t size, const Cut& cut) {
 // LayerNorm takes mean, variance, scale and shift; RMSNorm squares, scale and gain.
 constexpr double kLayerNormFlops = 8, kRmsNormFlops = 4;
 
-}  // namespace
-
-ModelSpec gpt_spec(const Model& model, const PerRank& rank, const Training& training) {
-  const Sizes sizes(model, rank);
+// Blocks and head of GPT-2; `rotated` as TrainedBlock's.
+void gpt_blocks(Chain& chain, const Model& model, const Sizes& sizes, const PerRank& rank,
+                std::int64_t rotated) {
   const Initial init(model);
   const Cuts cut(model, rank);
   const std::int64_t d = sizes.d;
   const std::int64_t ffn = model.ffn;
   const Cut qkv = Cuts::rows({cut.q, cut.kv, cut.kv});
   const Cut features = Cuts::rows({Cuts::each(ffn)});
-  Graph graph("gpt", rank, training);
-  Chain chain(graph, model, sizes);
-  chain.embed({matrix("transformer.wte.weight", model.vocab, d, init.matrix,
-                      Cuts::rows({Cuts::each(model.vocab)})),
-               matrix("transformer.wpe.weight", model.seq_len, d, init.matrix, cut.whole)},
-              /*places of rows*/ sizes.spread && !(rank.documents && sizes.rows == sizes.tokens)
-                  ? sizes.rows * 8
-                  : 0);
   for (std::int64_t layer = 0; layer < model.layers; ++layer) {
     const std::string h = fmt::format("transformer.h.{}.", layer);
     chain.block(
@@ -280,6 +276,7 @@ ModelSpec gpt_spec(const Model& model, const PerRank& rank, const Training& trai
          .block = {.statistics = 2,
                    .norm_flops = kLayerNormFlops,
                    .inner = sizes.ffn,
+                   .rotated = rotated,
                    .sums = rank.sequence ? 6 : 4}});
   }
   std::vector<ParamSpec> head = {gain("transformer.ln_f.weight", d, cut.whole),
@@ -288,7 +285,34 @@ ModelSpec gpt_spec(const Model& model, const PerRank& rank, const Training& trai
     head.push_back(matrix("lm_head.weight", model.vocab, d, init.matrix,
                           Cuts::rows({Cuts::each(model.vocab)})));
   chain.head(std::move(head), 2);
+}
+
+ParamSpec token_table(std::string name, const Model& model) {
+  return matrix(std::move(name), model.vocab, model.hidden, Initial(model).matrix,
+                Cuts::rows({Cuts::each(model.vocab)}));
+}
+
+}  // namespace
+
+ParamSpec gpt_embedding(const Model& model) { return token_table("transformer.wte.weight", model); }
+
+ModelSpec gpt_spec(const Model& model, const PerRank& rank, const Training& training) {
+  const Sizes sizes(model, rank);
+  Graph graph("gpt", rank, training);
+  Chain chain(graph, model, sizes);
+  chain.embed({gpt_embedding(model), matrix("transformer.wpe.weight", model.seq_len, sizes.d,
+                                            Initial(model).matrix, Cuts(model, rank).whole)},
+              /*places of rows*/ sizes.spread && !(rank.documents && sizes.rows == sizes.tokens)
+                  ? sizes.rows * 8
+                  : 0);
+  gpt_blocks(chain, model, sizes, rank, 0);
   return built(std::move(graph), model);
+}
+
+void gpt_behind(Graph& graph, const Model& model, const Embedded& embedded) {
+  const Sizes sizes(model, graph.rank());
+  Chain chain(graph, model, sizes, embedded);
+  gpt_blocks(chain, model, sizes, graph.rank(), model.hidden / model.heads);
 }
 
 namespace {
@@ -361,8 +385,7 @@ ModelSpec llama_spec(const Model& model, const PerRank& rank, const Training& tr
 }
 
 ParamSpec llama_embedding(const Model& model) {
-  return matrix("model.embed_tokens.weight", model.vocab, model.hidden, Initial(model).matrix,
-                Cuts::rows({Cuts::each(model.vocab)}));
+  return token_table("model.embed_tokens.weight", model);
 }
 
 void llama_behind(Graph& graph, const Model& model, const Embedded& embedded,

@@ -26,7 +26,8 @@ ModelSpec gpt_spec(const config::Model& model, const PerRank& rank, const Traini
 ModelSpec llama_spec(const config::Model& model, const PerRank& rank,
                      const Training& training = {});
 
-// Llama's table of tokens, the first parameter of the unit that embeds.
+// The table of tokens, the first parameter of the unit that embeds.
+ParamSpec gpt_embedding(const config::Model& model);
 ParamSpec llama_embedding(const config::Model& model);
 
 // What another family's nodes have embedded: x as unit `embed` would write it, by the unit whose first parameter a tied
@@ -42,5 +43,7 @@ struct Embedded {
 using BehindBlock = std::function<plan::ValueId(std::size_t block, plan::ValueId written)>;
 void llama_behind(Graph& graph, const config::Model& model, const Embedded& embedded,
                   const BehindBlock& behind_block = {});
+// The same of GPT-2, whose queries and keys turn with `positions` instead of learned ones.
+void gpt_behind(Graph& graph, const config::Model& model, const Embedded& embedded);
 
 }  // namespace trireme::arch

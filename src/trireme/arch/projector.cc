@@ -82,6 +82,7 @@ Params projector_params(const config::Job& job) {
   const std::int64_t d = job.model.hidden, features = job.vision.hidden;
   const double std = job.model.init_std;
   switch (form.kind) {
+    case ProjectorKind::kNone: return {};
     case ProjectorKind::kLinear: return layer_of("linear", d, features, std);
     case ProjectorKind::kMlp:
       return joined({layer_of("linear_1", d, features, std), layer_of("linear_2", d, d, std)});

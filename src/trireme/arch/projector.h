@@ -17,6 +17,7 @@ inline constexpr std::int64_t kResamplerHead = 64;
 inline constexpr std::string_view kProjectorPrefix = "multi_modal_projector.";
 
 // Parameters of a resolved job's projector, whole on every tp rank, in the order that models::Projector binds:
+//   none        nothing
 //   linear      a layer
 //   mlp         two layers with GELU between (LLaVA 1.5, Liu et al. 2023)
 //   qformer     queries and their norm; of each layer self-attention, across on every other one from the first, and a

@@ -20,12 +20,18 @@ bool Training::trains(const std::string& unit) const {
   return named == (lora_.rank > 0);
 }
 
-std::int64_t Training::attention_rank() const {
-  return lora_.targets == config::LoraTargets::kMlp ? 0 : lora_.rank;
+std::vector<int> Training::adapted_attention(const std::vector<int>& layers) const {
+  if (lora_.rank == 0 || lora_.targets == config::LoraTargets::kMlp) return {};
+  if (lora_.targets != config::LoraTargets::kQueryValue) return layers;
+  TRIREME_CHECK(layers.size() == 4, "{} layers of attention, none of them the values' alone",
+                layers.size());
+  return {layers[0], layers[2]};
 }
 
-std::int64_t Training::mlp_rank() const {
-  return lora_.targets == config::LoraTargets::kAttention ? 0 : lora_.rank;
+std::vector<int> Training::adapted_mlp(const std::vector<int>& layers) const {
+  const bool has =
+      lora_.targets == config::LoraTargets::kAll || lora_.targets == config::LoraTargets::kMlp;
+  return lora_.rank > 0 && has ? layers : std::vector<int>{};
 }
 
 void Training::check(const std::vector<std::string>& units) const {

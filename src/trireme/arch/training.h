@@ -20,9 +20,11 @@ class Training {
 
   // A unit of the model's own.
   bool trains(const std::string& unit) const;
-  // Of the adapters in a block's attention and feed-forward layers; 0: none.
-  std::int64_t attention_rank() const;
-  std::int64_t mlp_rank() const;
+  // Of the adapters of those layers that have one; 0: none.
+  std::int64_t adapter_rank() const { return lora_.rank; }
+  // Of a block's attention layers - queries, keys, values and what goes back - and of its feed-forward layers.
+  std::vector<int> adapted_attention(const std::vector<int>& layers) const;
+  std::vector<int> adapted_mlp(const std::vector<int>& layers) const;
   bool dropout() const { return lora_.dropout > 0; }
 
   // Throws Error{kUsage} if a pattern names none of the model's own units, or nothing trains.

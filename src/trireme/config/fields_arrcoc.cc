@@ -39,7 +39,30 @@ std::vector<Field> arrcoc_fields() {
                "lab, sobel, magnitude, orientation, position and eccentricity between commas.")),
       fixed(
           text(KEY(arrcoc.scorers), "Some of information, salience and coupling between commas.")),
-      fixed(integer(KEY(arrcoc.hidden), "Width of scorers and balancer.", from(2, kMaxWidth))),
+      fixed(integer(KEY(arrcoc.hidden), "Width of scorers.", from(2, kMaxWidth))),
+      fixed(integer(KEY(arrcoc.coupling),
+                    "Width of the space that a region and a question are compared in; 0: half of "
+                    "hidden.",
+                    from(0, kMaxWidth))),
+      fixed(integer(KEY(arrcoc.balancer), "Width of the balancer; 0: hidden.", from(0, kMaxWidth))),
+      fixed(two_numbers(KEY(arrcoc.fovea),
+                        "Where the texture's eccentricity is 0: x and y, from 0 to 1 of the image.",
+                        from(0, 1))),
+      fixed(choice(KEY(arrcoc.decoder),
+                   "Whose blocks read the tokens: Llama's, or GPT-2's, whose queries and keys turn "
+                   "as Llama's do.",
+                   {{"llama", RegionDecoder::kLlama}, {"gpt", RegionDecoder::kGpt}})),
+      fixed(
+          boolean(KEY(arrcoc.learn_budget),
+                  "A tension of each image says how much of the budget above the least it uses.")),
+      fixed(number(KEY(arrcoc.budget_weight),
+                   "What using all of the budget adds to the loss of an answer's token, with "
+                   "learn_budget.",
+                   from(0, 1000))),
+      fixed(number(KEY(arrcoc.entropy_weight),
+                   "What an even allocation takes from the loss of an answer's token at the first "
+                   "step, and less and less until none in the middle of the run.",
+                   from(0, 1000))),
   };
 }
 

@@ -129,6 +129,7 @@ std::vector<Field> lora_fields() {
       fixed(choice(KEY(lora.targets), "Linear layers of a block that have an adapter.",
                    {{"all", LoraTargets::kAll},
                     {"attention", LoraTargets::kAttention},
+                    {"query_value", LoraTargets::kQueryValue},
                     {"mlp", LoraTargets::kMlp}})),
       fixed(text(
           KEY(lora.also),

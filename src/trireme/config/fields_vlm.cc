@@ -11,8 +11,9 @@ std::vector<Field> projector_fields() {
                    "with GELU "
                    "between them, a token for each feature; or learned queries that attend to a "
                    "tile's features: the layers of a Q-Former (BLIP-2) or of a Perceiver resampler "
-                   "(Flamingo).",
-                   {{"linear", ProjectorKind::kLinear},
+                   "(Flamingo); none, where both are as wide (arrcoc).",
+                   {{"none", ProjectorKind::kNone},
+                    {"linear", ProjectorKind::kLinear},
                     {"mlp", ProjectorKind::kMlp},
                     {"qformer", ProjectorKind::kQFormer},
                     {"perceiver", ProjectorKind::kPerceiver}})),

@@ -1,6 +1,7 @@
 // Sections of a job that say what the model is, as plain data.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -49,7 +50,7 @@ struct Model {
   bool operator==(const Model&) const = default;
 };
 
-enum class LoraTargets { kAll, kAttention, kMlp };
+enum class LoraTargets { kAll, kAttention, kMlp, kQueryValue };
 
 struct Lora {
   std::int64_t rank = 0;  // 0: no adapters
@@ -166,6 +167,7 @@ struct Vicreg {
 
 // Regions of an image get as many tokens as they are worth (docs/models_arrcoc.md).
 enum class Allocation { kLearned, kUniform, kRandom };
+enum class RegionDecoder { kLlama, kGpt };
 
 struct Arrcoc {
   std::int64_t grid = 4;   // regions a side
@@ -178,14 +180,18 @@ struct Arrcoc {
   Allocation allocation = Allocation::kLearned;
   std::string channels = "all";  // of the texture
   std::string scorers = "information,salience,coupling";
-  std::int64_t hidden = 128;  // of scorers and balancer
+  std::int64_t hidden = 128;  // of scorers
+  std::int64_t coupling = 0;  // width of what regions and questions are compared in; 0: hidden / 2
+  std::int64_t balancer = 0;  // width; 0: hidden
+  std::array<double, 2> fovea = {0.5, 0.5};  // x and y within the image
+  RegionDecoder decoder = RegionDecoder::kLlama;
   bool learn_budget = false;  // tension sets how much of the budget is used
   double budget_weight = 0;   // of the share of it that is used, in the loss
   double entropy_weight = 0;  // of the allocation's entropy, which is gained
   bool operator==(const Arrcoc&) const = default;
 };
 
-enum class ProjectorKind { kLinear, kMlp, kQFormer, kPerceiver };
+enum class ProjectorKind { kLinear, kMlp, kQFormer, kPerceiver, kNone };
 
 struct Projector {
   ProjectorKind kind = ProjectorKind::kMlp;

@@ -200,6 +200,10 @@ void check_training(const Job& job) {
   if (lora.rank > 0 && !adapts)
     fail(ErrorKind::kUsage, "lora.rank={}: family {} has no adapters; set lora.rank=0", lora.rank,
          name(job.model.family));
+  if (lora.rank > 0 && lora.targets == LoraTargets::kQueryValue && job.model.family == Family::kGpt)
+    fail(ErrorKind::kUsage,
+         "lora.targets=query_value: queries, keys and values of family gpt are one layer; set "
+         "lora.targets=attention");
   check_patterns("model.frozen", job.model.frozen);
   check_patterns("lora.also", lora.also);
   // Of a product with fewer features on a side, more would say nothing more.

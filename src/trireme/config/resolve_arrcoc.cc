@@ -54,11 +54,70 @@ void resolve_budget(Job& job) {
     fail(ErrorKind::kUsage,
          "arrcoc.budget={}: {} regions of {} x {} to {} x {} tokens have {} to {}; set it within",
          arrcoc.budget, regions, arrcoc.least, arrcoc.least, arrcoc.most, arrcoc.most, least, most);
-  if (job.model.seq_len < arrcoc.budget + 1)
+  const std::int64_t text = asks_regions(job) ? 1 : 2;
+  if (job.model.seq_len < arrcoc.budget + text)
     fail(ErrorKind::kUsage,
          "model.seq_len={}: an image has up to arrcoc.budget={} tokens and a question follows; set "
-         "model.seq_len={}",
-         job.model.seq_len, arrcoc.budget, arrcoc.budget + 1);
+         "model.seq_len={}{}",
+         job.model.seq_len, arrcoc.budget, arrcoc.budget + text,
+         asks_regions(job) ? "" : " or more, a byte of question and answer being a token");
+}
+
+// What trains scorers beside answers.
+void check_charges(const Arrcoc& arrcoc) {
+  const bool learns = arrcoc.allocation == Allocation::kLearned && arrcoc.gate;
+  if ((arrcoc.learn_budget || charges(arrcoc)) && !learns)
+    fail(ErrorKind::kUsage,
+         "arrcoc.learn_budget={}, arrcoc.budget_weight={}, arrcoc.entropy_weight={}: scorers that "
+         "do not train learn none of it; set arrcoc.allocation=learned and arrcoc.gate=true, or "
+         "leave them out",
+         arrcoc.learn_budget, arrcoc.budget_weight, arrcoc.entropy_weight);
+  if (arrcoc.budget_weight > 0 && !arrcoc.learn_budget)
+    fail(ErrorKind::kUsage,
+         "arrcoc.budget_weight={}: all of the budget is used whatever it costs; set "
+         "arrcoc.learn_budget=true, or leave it out",
+         arrcoc.budget_weight);
+}
+
+void resolve_scorers(Arrcoc& arrcoc) {
+  if (arrcoc.coupling == 0) arrcoc.coupling = arrcoc.hidden / 2;
+  if (arrcoc.balancer == 0) arrcoc.balancer = arrcoc.hidden;
+  texture_channels(arrcoc);
+  scored(arrcoc);
+  check_charges(arrcoc);
+}
+
+void check_projector(const Job& job) {
+  Projector plain;
+  plain.kind = job.projector.kind;
+  if (!keeps_grid(job.projector) || job.projector != plain)
+    fail(ErrorKind::kUsage,
+         "projector.kind: family arrcoc needs a token for each feature; set projector.kind=mlp, "
+         "linear or none, and leave the rest of projector out");
+  if (job.projector.kind == ProjectorKind::kNone && job.vision.hidden != job.model.hidden)
+    fail(ErrorKind::kUsage,
+         "projector.kind=none: features of vision.hidden={} are no tokens of model.hidden={}; make "
+         "them equal, or set projector.kind=linear",
+         job.vision.hidden, job.model.hidden);
+}
+
+void resolve_region_decoder(Job& job) {
+  Model& model = job.model;
+  if (job.arrcoc.decoder == RegionDecoder::kGpt) {
+    if (model.ffn == 0) model.ffn = 4 * model.hidden;
+    if (model.kv_heads != 0 && model.kv_heads != model.heads)
+      fail(ErrorKind::kUsage,
+           "model.kv_heads={}: arrcoc.decoder=gpt has one key-value head per head; needs {} (or 0)",
+           model.kv_heads, model.heads);
+    if (job.vlm.qk_norm)
+      fail(ErrorKind::kUsage,
+           "vlm.qk_norm=true: arrcoc.decoder=gpt has no norms of queries and keys; leave it out");
+    if (job.lora.rank > 0 && job.lora.targets == LoraTargets::kQueryValue)
+      fail(ErrorKind::kUsage,
+           "lora.targets=query_value: queries, keys and values of arrcoc.decoder=gpt are one "
+           "layer; set lora.targets=attention");
+  }
+  resolve_decoder(model, {.vocab = asks_regions(job) ? kQuadrantVocab : kVlmVocab});
 }
 
 // Two axes of a region, three of an image and what follows it.
@@ -124,25 +183,18 @@ Scored scored(const Arrcoc& arrcoc) {
 }
 
 void resolve_arrcoc(Job& job) {
-  if (job.data.source != DataSource::kQuadrants)
-    fail(ErrorKind::kUsage,
-         "data.source: family arrcoc reads images with a question about a region; set "
-         "data.source=quadrants");
+  check_reads(job, DataSource::kQuadrants, DataSource::kPairs, "images with a question about each");
   check_text_keys(job);
   resolve_vision(job.vision);
-  Projector plain;
-  plain.kind = job.projector.kind;
-  if (!keeps_grid(job.projector) || job.projector != plain)
-    fail(ErrorKind::kUsage,
-         "projector.kind: family arrcoc needs a token for each feature; set projector.kind=mlp or "
-         "linear, and leave the rest of projector out");
+  check_projector(job);
   check_image(job);
-  resolve_decoder(job.model, {.vocab = kQuadrantVocab});
+  resolve_region_decoder(job);
   resolve_budget(job);
   resolve_turned_heads(job);
   check_decoder_parts(job);
-  texture_channels(job.arrcoc);
-  scored(job.arrcoc);
+  resolve_scorers(job.arrcoc);
 }
+
+std::int64_t text_tokens(const Job& job) { return job.model.seq_len - job.arrcoc.budget; }
 
 }  // namespace trireme::config

@@ -17,6 +17,15 @@ inline constexpr std::int64_t kQuadrantVocab = kQuadrants + kQuadrantPatterns;
 // Throws Error{kUsage} naming the key.
 void resolve_arrcoc(Job& job);
 
+// Of a resolved job: tokens of a row behind the most that an image has, for question and answer.
+std::int64_t text_tokens(const Job& job);
+// Whether questions are about regions, which are known; else they are a user's own.
+inline bool asks_regions(const Job& job) { return job.data.source == DataSource::kQuadrants; }
+// Whether scorers add to the loss while training.
+inline bool charges(const Arrcoc& arrcoc) {
+  return arrcoc.budget_weight > 0 || arrcoc.entropy_weight > 0;
+}
+
 // Which of the texture's 13 channels arrcoc.channels names.
 std::array<bool, 13> texture_channels(const Arrcoc& arrcoc);
 

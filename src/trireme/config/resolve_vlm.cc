@@ -31,6 +31,9 @@ void check_vision(const Job& job) {
 }
 
 void resolve_projector(Projector& projector, const Vision& vision) {
+  if (projector.kind == ProjectorKind::kNone)
+    fail(ErrorKind::kUsage,
+         "projector.kind=none: features of family vlm have a projector; set projector.kind=linear");
   const bool queries = !keeps_grid(projector);
   Projector plain;
   plain.kind = projector.kind;
@@ -150,7 +153,8 @@ std::vector<std::int64_t> deepstack_layers(const Job& job) {
 }
 
 bool keeps_grid(const Projector& projector) {
-  return projector.kind == ProjectorKind::kLinear || projector.kind == ProjectorKind::kMlp;
+  return projector.kind == ProjectorKind::kLinear || projector.kind == ProjectorKind::kMlp ||
+         projector.kind == ProjectorKind::kNone;
 }
 
 std::int64_t tile_tokens(const Job& job) {

@@ -70,14 +70,18 @@ at::Tensor whole_picture(const media::Image& image) {
   return pixels;
 }
 
-// One of the questions, which the draws, or the sample's number, choose.
+// One of them, which the draws, or the sample's number, choose.
+const Pair& chosen(const std::vector<Pair>& pairs, const media::Sample& sample, Draws* draws) {
+  const auto count = std::ssize(pairs);
+  return pairs[static_cast<std::size_t>(draws != nullptr ? draws->below(count)
+                                                         : sample.index % count)];
+}
+
 Inputs read_question(const config::Job& job, const media::Samples& samples, std::int64_t number,
                      Draws* draws) {
   const media::Sample sample = samples.read(number);
   const Document document = document_of(sample.json, sample.name);
-  const auto count = static_cast<std::int64_t>(document.pairs.size());
-  const Pair& pair = document.pairs[static_cast<std::size_t>(
-      draws != nullptr ? draws->below(count) : sample.index % count)];
+  const Pair& pair = chosen(document.pairs, sample, draws);
   Asked asked{.images = {}, .question = pair.question, .answer = pair.answer};
   if (document.images.empty()) asked.images.push_back(whole_picture(sample.image));
   for (const std::string& name : document.images)
@@ -120,6 +124,16 @@ std::int64_t tiles(const Tiling& tiling, const media::Samples& samples, std::int
 }
 
 }  // namespace
+
+Asked asked_about(const media::Sample& sample, Draws* draws) {
+  const Document document = document_of(sample.json, sample.name);
+  if (!document.images.empty())
+    fail(ErrorKind::kData, "{}: \"images\" in its .json; this family is asked about one", sample.name);
+  const Pair& pair = chosen(document.pairs, sample, draws);
+  return {.images = {whole_picture(sample.image)},
+          .question = pair.question,
+          .answer = pair.answer};
+}
 
 FileReader question_reader(const config::Job& job) {
   FileReader reader{

@@ -17,5 +17,7 @@ FileReader clip_reader(const config::Job& job);
 FileReader trajectory_reader(const config::Job& job);
 // Of family vlm: one of the questions about a picture, in training another one an epoch.
 FileReader question_reader(const config::Job& job);
+// Of family arrcoc: the same, what arch::arrcoc_spec reads.
+FileReader region_question_reader(const config::Job& job);
 
 }  // namespace trireme::data

@@ -1,6 +1,9 @@
 #include "trireme/data/quadrants.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <array>
@@ -11,6 +14,7 @@ namespace trireme::data {
 namespace {
 
 constexpr std::uint64_t kImages = 0x71a1, kNoise = 0x71a2;  // streams of draws
+constexpr std::int64_t kNoTarget = -100;
 
 Draws draws_of(const config::Job& job, std::uint64_t stream, std::int64_t number) {
   return {static_cast<std::int64_t>(mix(static_cast<std::uint64_t>(job.data.seed), stream)),
@@ -57,7 +61,9 @@ std::vector<at::Tensor> quadrants(const config::Job& job, std::span<const std::i
   const auto floats = at::TensorOptions().dtype(at::kFloat);
   const auto longs = at::TensorOptions().dtype(at::kLong);
   const at::Tensor images = at::empty({count, 3, side, side}, floats);
-  const at::Tensor asked = at::empty({count}, longs), answers = at::empty({count, 1}, longs);
+  const std::int64_t tokens = config::text_tokens(job);
+  const at::Tensor text = at::zeros({count, tokens}, longs), asked = at::ones({count}, longs);
+  const at::Tensor targets = at::full({count, tokens}, kNoTarget, longs);
   const at::Tensor noise = at::empty({count, regions}, floats);
   for (std::int64_t sample = 0; sample < count; ++sample) {
     const std::int64_t number = numbers[static_cast<std::size_t>(sample)];
@@ -69,13 +75,13 @@ std::vector<at::Tensor> quadrants(const config::Job& job, std::span<const std::i
     const std::int64_t question = draws.below(config::kQuadrants);
     const auto pattern =
         static_cast<std::int64_t>(four[static_cast<std::size_t>(question)].pattern);
-    asked.data_ptr<std::int64_t>()[sample] = question;
-    answers.data_ptr<std::int64_t>()[sample] = config::kQuadrants + pattern;
+    text.data_ptr<std::int64_t>()[sample * tokens] = question;
+    targets.data_ptr<std::int64_t>()[sample * tokens] = config::kQuadrants + pattern;
     paint(four, side, draws, images.data_ptr<float>() + sample * 3 * side * side);
     for (std::int64_t p = 0; p < regions; ++p)
       noise.data_ptr<float>()[sample * regions + p] = static_cast<float>(chance.normal());
   }
-  return {images, asked, answers, noise};
+  return {images, text, asked, targets, noise};
 }
 
 Sources open_quadrants(const config::Job& job) {

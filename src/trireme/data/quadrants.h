@@ -11,9 +11,9 @@ namespace trireme::data {
 
 enum class QuadrantPattern { kRows, kColumns, kDiagonal, kChecker };
 
-// Of each: float [3, image, image] in [0, 1], grey but for noise of 0.02; the quadrant asked about, int64, by rows; the
-// token of its pattern, int64 [1]; and arrcoc.grid^2 draws of N(0, 1), float. Every quadrant has bands of 2 pixels with
-// an amplitude of 0.4 around 0.5 and a random phase.
+// What arch::arrcoc_spec reads of the images with these numbers: grey in [0, 1] but for noise of 0.02, every quadrant with
+// bands of 2 pixels, an amplitude of 0.4 around 0.5 and a random phase. The question is the number of a quadrant, by
+// rows; the answer the token of its pattern.
 std::vector<at::Tensor> quadrants(const config::Job& job, std::span<const std::int64_t> numbers);
 
 Sources open_quadrants(const config::Job& job);

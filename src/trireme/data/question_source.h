@@ -9,9 +9,11 @@
 #include <vector>
 
 #include "trireme/config/job.h"
+#include "trireme/data/made_up.h"
 #include "trireme/data/packing.h"
 #include "trireme/data/source.h"
 #include "trireme/formats/tiling.h"
+#include "trireme/media/samples.h"
 
 namespace trireme::data {
 
@@ -26,6 +28,9 @@ struct Asked {
   std::vector<at::Tensor> images;  // float [3, height, width] in [-1, 1]
   std::string question, answer;
 };
+// One of the "questions" in the .json beside a picture, about this alone, by the draws or, without, by the sample's
+// number. Throws Error{kData}.
+Asked asked_about(const media::Sample& sample, Draws* draws);
 // Throws Error{kData} beginning with `what` for another number of marks and where a row has no room for it.
 QuestionRow question_row(const config::Job& job, const Asked& asked, const std::string& what);
 // Several of them one after the other, whose positions begin anew with each; none of them: an empty row.

@@ -9,6 +9,18 @@
 #include "trireme/data/text_source.h"
 
 namespace trireme::data {
+namespace {
+
+// Pictures with text, as the family reads them.
+FileReader pair_reader(const config::Job& job) {
+  switch (job.model.family) {
+    case config::Family::kVlm: return question_reader(job);
+    case config::Family::kArrcoc: return region_question_reader(job);
+    default: return caption_reader(job);
+  }
+}
+
+}  // namespace
 
 Sources open_sources(const config::Job& job, const Path& dataset) {
   switch (job.data.source) {
@@ -22,9 +34,7 @@ Sources open_sources(const config::Job& job, const Path& dataset) {
     case config::DataSource::kScenes:
       return job.model.family == config::Family::kVlm ? open_questions(job) : open_scenes(job);
     case config::DataSource::kImages: return open_files(job, image_reader(job));
-    case config::DataSource::kPairs:
-      return open_files(job, job.model.family == config::Family::kVlm ? question_reader(job)
-                                                                      : caption_reader(job));
+    case config::DataSource::kPairs: return open_files(job, pair_reader(job));
     case config::DataSource::kClips: return open_clips(job);
     case config::DataSource::kTrajectories: return open_files(job, trajectory_reader(job));
     default: break;

@@ -2,23 +2,26 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/sigmoid.h>
 #include <ATen/ops/where.h>
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <span>
 
 namespace trireme::models {
 namespace {
 
-// [b, 1].
-at::Tensor threshold(const at::Tensor& z, const Levels& levels, double temperature) {
+double range_of(const Levels& levels) {
+  return static_cast<double>(levels.most_tokens() - levels.least_tokens());
+}
+
+// Lambda for which sigmoids add up to `spare`: [b, 1], both.
+at::Tensor threshold(const at::Tensor& z, const at::Tensor& spare, double temperature) {
   constexpr int kBisections = 60;
   constexpr double kSaturated = 50;  // a sigmoid is 0 or 1 beyond
-  const double range = static_cast<double>(levels.most_tokens() - levels.least_tokens());
-  const double spare =
-      static_cast<double>(levels.budget - z.size(1) * levels.least_tokens()) / range;
   at::Tensor low = z.amin(1, true) - kSaturated * temperature;
   at::Tensor high = z.amax(1, true) + kSaturated * temperature;
   for (int i = 0; i < kBisections; ++i) {
@@ -31,7 +34,9 @@ at::Tensor threshold(const at::Tensor& z, const Levels& levels, double temperatu
 }
 
 void share_out(std::span<const double> counts, const Levels& levels, std::span<std::int64_t> own) {
-  std::int64_t left = levels.budget;
+  // Rounding must not cost a token.
+  const double sum = std::accumulate(counts.begin(), counts.end(), 1e-6);
+  std::int64_t left = std::min(levels.budget, static_cast<std::int64_t>(sum));
   for (std::size_t p = 0; p < counts.size(); ++p) {
     // What is a whole number but for rounding counts as one.
     const auto root = static_cast<std::int64_t>(std::sqrt(std::max(0.0, counts[p]) + 1e-9));
@@ -57,20 +62,28 @@ void share_out(std::span<const double> counts, const Levels& levels, std::span<s
 
 }  // namespace
 
-at::Tensor soft_counts(const at::Tensor& z, const Levels& levels, double temperature) {
+at::Tensor soft_counts(const at::Tensor& z, const Levels& levels, double temperature,
+                       const at::Tensor& budget) {
   const at::Tensor wide = z.to(at::kDouble);
   const auto least = static_cast<double>(levels.least_tokens());
-  const double range = static_cast<double>(levels.most_tokens()) - least;
-  at::Tensor lambda, weights;
+  const double range = range_of(levels);
+  const at::Tensor all = budget.defined()
+                             ? budget.to(at::kDouble)
+                             : at::full({1, 1}, static_cast<double>(levels.budget), wide.options());
+  const at::Tensor spare = (all - least * static_cast<double>(z.size(1))) / range;
+  at::Tensor lambda, weights, slope;
   {
     at::NoGradGuard no_grad;
-    lambda = threshold(wide.detach(), levels, temperature);
+    lambda = threshold(wide.detach(), spare.detach(), temperature);
     const at::Tensor s = at::sigmoid((wide.detach() - lambda) / temperature);
     const at::Tensor slopes = s * (1 - s);
-    weights = slopes / slopes.sum(1, true).clamp_min(1e-300);
+    const at::Tensor sum = slopes.sum(1, true).clamp_min(1e-300);
+    weights = slopes / sum;
+    slope = temperature / sum;
   }
-  // Its value is lambda's, its gradient the weights.
+  // Its value is lambda's, its gradient the weights of z, and of the budget what makes the sum follow it.
   lambda = lambda + (weights * (wide - wide.detach())).sum(1, true);
+  if (budget.defined()) lambda = lambda - slope * (spare - spare.detach());
   return least + range * at::sigmoid((wide - lambda) / temperature);
 }
 

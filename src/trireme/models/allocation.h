@@ -18,12 +18,15 @@ struct Levels {
 };
 
 // Tensions z, [b, regions] -> tokens n = least^2 + (most^2 - least^2) sigmoid((z - lambda) / temperature) with the lambda
-// of each image for which they add up to the budget, found by bisection; fp64. Gradients follow from that by the implicit
-// function theorem: g_p (delta_pq - g_q / sum of g) with the slopes g, so that rows and columns add up to 0.
-at::Tensor soft_counts(const at::Tensor& z, const Levels& levels, double temperature);
+// of each image for which they add up to its budget, found by bisection; fp64. Gradients follow from that by the implicit
+// function theorem: g_p (delta_pq - g_q / sum of g) with the slopes g, so that rows and columns add up to 0, and
+// g_p / sum of g of the budget. `budget`: tokens of each image, [b, 1], up to that of `levels`, which is what undefined
+// stands for.
+at::Tensor soft_counts(const at::Tensor& z, const Levels& levels, double temperature,
+                       const at::Tensor& budget = {});
 
 // Tokens [b, regions], fp64, -> levels, int64 on the CPU: the root rounded down, then one more at a time for the region
-// that is furthest below its tokens among those that still fit into the budget, the first of equals.
+// that is furthest below its tokens among those that still fit into what they add up to, the first of equals.
 at::Tensor hard_levels(const at::Tensor& counts, const Levels& levels);
 
 }  // namespace trireme::models

@@ -2,35 +2,30 @@
 #include "trireme/models/arrcoc.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/adaptive_avg_pool2d.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/pow.h>
 #include <ATen/ops/upsample_bilinear2d.h>
 #include <ATen/ops/where.h>
+#include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
 #include "trireme/arch/arrcoc.h"
 #include "trireme/config/head_width.h"
-#include "trireme/config/resolve_vlm.h"
+#include "trireme/config/resolve_arrcoc.h"
 #include "trireme/models/encoder.h"
+#include "trireme/models/pictures.h"
 #include "trireme/models/projector.h"
 #include "trireme/models/scorers.h"
 #include "trireme/ops/embedding.h"
 #include "trireme/ops/linear.h"
+#include "trireme/ops/norm.h"
 
 namespace trireme::models {
 namespace {
 
 at::ScalarType statistics_type(const at::Tensor& x) {
   return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
-// [n, 3, s, s] -> [n, 3, side, side].
-at::Tensor resized(const at::Tensor& x, std::int64_t side) {
-  if (side == x.size(2)) return x;
-  if (side < x.size(2)) return at::adaptive_avg_pool2d(x, {side, side});
-  return at::upsample_bilinear2d(x, {side, side}, false);
 }
 
 // [n, 3, level * patch, level * patch] -> [n * level * level, 3 * patch * patch].
@@ -58,7 +53,8 @@ EncoderBlock::Look within_regions(const config::Job& job) {
 // Llama's frequencies at positions in parts of a token.
 ops::RotaryTable fine_table(const config::Job& job) {
   const std::int64_t half = config::head_width(job.model) / 2;
-  const std::int64_t last = Regions::kFraction * job.arrcoc.grid * job.arrcoc.most;
+  const std::int64_t last =
+      Regions::kFraction * (job.arrcoc.grid * job.arrcoc.most + config::text_tokens(job));
   const auto options = at::TensorOptions().dtype(at::kDouble);
   const at::Tensor places = at::arange(last + 1, options) / double{Regions::kFraction};
   const at::Tensor frequencies =
@@ -71,30 +67,31 @@ ops::RotaryTable fine_table(const config::Job& job) {
 }  // namespace
 
 RegionSizes::RegionSizes(const config::Job& job)
-    : limits(levels_of(job.arrcoc)), grid(job.arrcoc.grid), tokens(job.model.seq_len) {}
+    : limits(levels_of(job.arrcoc)),
+      grid(job.arrcoc.grid),
+      tokens(job.model.seq_len),
+      text(config::text_tokens(job)) {}
 
 std::vector<at::Tensor> Asked::forward(const std::vector<at::Tensor>& inputs,
                                        const exec::BlockContext& context) {
-  const at::Tensor x_btd =
-      ops::embedding(inputs[0].unsqueeze(1), param(0), across().first_id(), tp());
-  const at::Tensor asked = x_btd.squeeze(1);
-  return {asked, asked.detach()};
+  const at::Tensor x_btd = ops::embedding(inputs[0], param(0), across().first_id(), tp());
+  at::NoGradGuard no_grad;
+  const at::Tensor count = inputs[1].unsqueeze(1);
+  const at::Tensor asked = (at::arange(x_btd.size(1), count.options()) < count).unsqueeze(2);
+  const at::Tensor sum =
+      at::where(asked, x_btd, at::zeros({}, x_btd.options())).to(statistics_type(x_btd)).sum(1);
+  return {x_btd, (sum / count).to(x_btd.scalar_type())};
 }
 
 std::vector<at::Tensor> RegionEmbed::forward(const std::vector<at::Tensor>& inputs,
                                              const exec::BlockContext& context) {
   const Regions regions = sizes_.regions(inputs[1]);
-  const at::Tensor images = inputs[0].to(statistics_type(param(0))) * 2 - 1;
-  const std::int64_t grid = sizes_.grid, side = images.size(2) / grid;
-  const at::Tensor all = images.reshape({-1, 3, grid, side, grid, side})
-                             .permute({0, 2, 4, 1, 3, 5})
-                             .reshape({-1, 3, side, side});
+  const Pictures pictures(inputs[0].to(statistics_type(param(0))) * 2 - 1,
+                          inputs.size() > 2 ? inputs[2] : at::Tensor(), sizes_.grid);
   const std::int64_t least = sizes_.limits.least;
-  std::vector<at::Tensor> rows = {cut(resized(all, least * patch_), least, patch_)};
+  std::vector<at::Tensor> rows = {cut(pictures.seen(least * patch_), least, patch_)};
   for (const Regions::Group& group : regions.groups())
-    rows.push_back(
-        cut(resized(all.index_select(0, group.regions.to(all.device())), group.level * patch_),
-            group.level, patch_));
+    rows.push_back(cut(pictures.seen(group.regions, group.level * patch_), group.level, patch_));
   const at::Tensor patches = at::cat(rows, 0).to(param(0).scalar_type());
   return {ops::linear(patches, param(0), param(1), context.weight_gradients)};
 }
@@ -133,37 +130,77 @@ std::vector<at::Tensor> RegionSplice::forward(const std::vector<at::Tensor>& inp
   const at::Tensor slots = regions.slots(sizes_.tokens).to(device);
   const at::Tensor seen = tokens_rd.index_select(0, slots.clamp_min(0).flatten())
                               .view({slots.size(0), slots.size(1), -1});
-  const at::Tensor asked = inputs[0].unsqueeze(1);
-  const at::Tensor behind =
-      (at::arange(sizes_.tokens, slots.options()) == regions.tokens().to(device).unsqueeze(1))
-          .unsqueeze(2);
-  const at::Tensor rest = at::where(behind, asked, at::zeros_like(asked));
+  const at::Tensor place =
+      at::arange(sizes_.tokens, slots.options()) - regions.tokens().to(device).unsqueeze(1);
+  const at::Tensor text = inputs[0].gather(
+      1, place.clamp(0, sizes_.text - 1).unsqueeze(2).expand({-1, -1, inputs[0].size(2)}));
+  const at::Tensor rest = at::where((place < sizes_.text).unsqueeze(2), text, at::zeros_like(text));
   return {at::where((slots >= 0).unsqueeze(2), seen, rest)};
 }
 
-std::vector<at::Tensor> RegionDecoderBlock::forward(const std::vector<at::Tensor>& inputs,
-                                                    const exec::BlockContext& context) {
-  const at::Tensor positions =
-      sizes_.regions(inputs[1]).positions(sizes_.tokens).to(inputs[0].device());
+std::vector<at::Tensor> RegionLlamaBlock::forward(const std::vector<at::Tensor>& inputs,
+                                                  const exec::BlockContext& context) {
+  const at::Tensor positions = sizes_.positions(inputs[1]).to(inputs[0].device());
   return LlamaBlock::forward({inputs[0], positions}, context);
+}
+
+ops::Operand RegionGptBlock::attend(const at::Tensor& qkv, const ops::AttentionHeads& heads,
+                                    const std::vector<at::Tensor>& inputs) const {
+  const at::Tensor positions = sizes_.positions(inputs[1]).to(inputs[0].device());
+  const ops::RotaryTable rows = by_axes(rotary_, positions, axes_);
+  const std::vector<at::Tensor> parts = qkv.chunk(3, -1);
+  const auto turned = [&](const at::Tensor& part) { return turned_each(part.contiguous(), rows); };
+  return ops::attention(turned(parts[0]), turned(parts[1]), parts[2].contiguous(), heads,
+                        across().mask(at::Tensor()), across().cp(), keep_attention());
+}
+
+RegionAnswer::RegionAnswer(const config::Job& job, const plan::Node& node,
+                           std::shared_ptr<const Across> across)
+    : AnswerHead(job.model, node, std::move(across)),
+      sizes_(job),
+      layer_norm_(job.arrcoc.decoder == config::RegionDecoder::kGpt),
+      asks_regions_(config::asks_regions(job)),
+      learns_budget_(job.arrcoc.learn_budget) {}
+
+at::Tensor RegionAnswer::norm(const at::Tensor& x, const ops::WeightGradientsPtr& gradients) const {
+  return layer_norm_ ? ops::layer_norm(x, param(0), param(1), norm_eps(), gradients)
+                     : LlamaHead::norm(x, gradients);
+}
+
+at::Tensor RegionAnswer::behind_images(const at::Tensor& x, const Regions& regions) const {
+  const at::Tensor first = regions.tokens().to(x.device()).unsqueeze(1);
+  const at::Tensor places = first + at::arange(sizes_.text, first.options());
+  return x.gather(1, places.unsqueeze(2).expand({-1, -1, x.size(2)}));
+}
+
+void RegionAnswer::count(const Regions& regions, const at::Tensor& text,
+                         exec::Counts& counts) const {
+  const auto images = static_cast<double>(regions.images());
+  const auto sum = [](const at::Tensor& tokens) {
+    return static_cast<double>(tokens.sum().item<std::int64_t>());
+  };
+  counts.add(2, sum(asks_regions_ ? regions.tokens_of(text.select(1, 0)) : regions.most()), images);
+  if (learns_budget_) counts.add(3, sum(regions.tokens()), images);
 }
 
 std::vector<at::Tensor> RegionAnswer::forward(const std::vector<at::Tensor>& inputs,
                                               const exec::BlockContext& context) {
-  const at::Tensor &x_btd = inputs[0], &answer = inputs[1];
-  const Regions regions = sizes_.regions(inputs[3]);
-  const at::Tensor place =
-      regions.tokens().to(x_btd.device()).view({-1, 1, 1}).expand({-1, 1, x_btd.size(2)});
-  const at::Tensor last = x_btd.gather(1, place);
-  if (context.counts != nullptr) {
-    at::NoGradGuard no_grad;
-    const auto samples = static_cast<double>(answer.size(0));
-    const at::Tensor good = right(last.detach().flatten(0, 1), answer.flatten());
-    context.counts->add(0, static_cast<double>(good.sum().item<std::int64_t>()), samples);
-    context.counts->add(
-        1, static_cast<double>(regions.tokens_of(inputs[2]).sum().item<std::int64_t>()), samples);
+  const at::Tensor& targets = inputs[1];
+  const Regions regions = sizes_.regions(inputs[2]);
+  if (context.counts != nullptr)
+    count(regions, asks_regions_ ? inputs[3] : at::Tensor(), *context.counts);
+  at::Tensor loss = AnswerHead::forward({behind_images(inputs[0], regions), targets}, context)[0];
+  if (inputs.size() > (asks_regions_ ? 4U : 3U)) {
+    const at::Tensor answers = (targets != ops::kNoTarget).sum(1);
+    loss = loss + (inputs.back().to(loss.scalar_type()) * answers).sum();
   }
-  return LlamaHead::forward({last, answer}, context);
+  return {loss};
+}
+
+// Of the first sample, where its last target is predicted.
+at::Tensor RegionAnswer::last_row(const std::vector<at::Tensor>& inputs) const {
+  const at::Tensor last = (inputs[1][0] != ops::kNoTarget).nonzero().max();
+  return behind_images(inputs[0], sizes_.regions(inputs[2]))[0][last.item<std::int64_t>()];
 }
 
 Blocks arrcoc_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks) {
@@ -171,7 +208,7 @@ Blocks arrcoc_blocks(const config::Job& job, const arch::ModelSpec& spec, const 
   const EncoderBlock::Look look = within_regions(job);
   Blocks blocks;
   blocks.push_back(std::make_unique<Asked>(ranks));
-  blocks.push_back(std::make_unique<Scorers>(job, ranks));
+  blocks.push_back(std::make_unique<Scorers>(job, spec.program.nodes[1], ranks));
   blocks.push_back(std::make_unique<RegionEmbed>(job, ranks));
   for (std::int64_t layer = 0; layer < job.vision.layers; ++layer)
     blocks.push_back(
@@ -181,8 +218,12 @@ Blocks arrcoc_blocks(const config::Job& job, const arch::ModelSpec& spec, const 
   const std::vector<plan::Node>& nodes = spec.program.nodes;
   while (blocks.size() + 1 < nodes.size()) {
     const std::size_t node = blocks.size();
-    blocks.push_back(
-        std::make_unique<RegionDecoderBlock>(job, nodes[node], rotary, spec.adapted[node], ranks));
+    if (job.arrcoc.decoder == config::RegionDecoder::kGpt)
+      blocks.push_back(
+          std::make_unique<RegionGptBlock>(job, nodes[node], rotary, spec.adapted[node], ranks));
+    else
+      blocks.push_back(
+          std::make_unique<RegionLlamaBlock>(job, nodes[node], rotary, spec.adapted[node], ranks));
   }
   blocks.push_back(std::make_unique<RegionAnswer>(job, nodes.back(), ranks));
   return blocks;

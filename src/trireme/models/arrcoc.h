@@ -5,6 +5,7 @@
 
 #include "trireme/config/job.h"
 #include "trireme/models/blocks.h"
+#include "trireme/models/gpt.h"
 #include "trireme/models/llama.h"
 #include "trireme/models/regions.h"
 #include "trireme/models/vlm.h"
@@ -15,13 +16,18 @@ namespace trireme::models {
 struct RegionSizes {
   explicit RegionSizes(const config::Job& job);
   Regions regions(const at::Tensor& levels) const { return {levels, limits, grid}; }
+  at::Tensor positions(const at::Tensor& levels) const {
+    return regions(levels).positions(tokens, text);
+  }
 
   Levels limits;
   std::int64_t grid;
   std::int64_t tokens;  // of a row of the decoder
+  std::int64_t text;    // of these, behind the most that an image has
 };
 
-// Question, int64 [b], -> its embedding [b, d], and the same without a gradient.
+// Text [b, text], of which the first `asked` [b] tokens are the question -> its embedding [b, text, d], and the mean over
+// the question without a gradient, [b, d].
 class Asked : public BoundBlock {
  public:
   using BoundBlock::BoundBlock;
@@ -29,8 +35,8 @@ class Asked : public BoundBlock {
                                   const exec::BlockContext& context) override;
 };
 
-// Images and levels -> rows [rows, width]: every region is shrunk by areas or enlarged to patch * level pixels a side and
-// cut into patches.
+// Images, levels and, of pictures that differ in size, these -> rows [rows, width]: every region is brought to
+// patch * level pixels a side and cut into patches.
 class RegionEmbed : public BoundBlock {
  public:
   RegionEmbed(const config::Job& job, std::shared_ptr<const Across> across)
@@ -48,8 +54,8 @@ class RegionEmbed : public BoundBlock {
 // least level, enlarged. Without a gradient of shares it is nothing.
 at::Tensor detail_gate(const at::Tensor& rows, const at::Tensor& shares, const Regions& regions);
 
-// Embedded question [b, d], rows [rows, d], shares and levels -> [b, tokens, d]: an image's tokens, each with the embedding of its level,
-// the question, and zeros.
+// Embedded text [b, text, d], rows [rows, d], shares and levels -> [b, tokens, d]: an image's tokens, each with the
+// embedding of its level, the text, and zeros.
 class RegionSplice : public BoundBlock {
  public:
   RegionSplice(const config::Job& job, std::shared_ptr<const Across> across)
@@ -62,10 +68,10 @@ class RegionSplice : public BoundBlock {
 };
 
 // Llama's, with positions that follow from levels, its second input.
-class RegionDecoderBlock : public LlamaBlock {
+class RegionLlamaBlock : public LlamaBlock {
  public:
-  RegionDecoderBlock(const config::Job& job, const plan::Node& node, ops::RotaryTable rotary,
-                     std::vector<int> adapted, std::shared_ptr<const Across> across)
+  RegionLlamaBlock(const config::Job& job, const plan::Node& node, ops::RotaryTable rotary,
+                   std::vector<int> adapted, std::shared_ptr<const Across> across)
       : LlamaBlock(job, node, std::move(rotary), std::move(adapted), std::move(across)),
         sizes_(job) {}
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
@@ -75,16 +81,46 @@ class RegionDecoderBlock : public LlamaBlock {
   RegionSizes sizes_;
 };
 
-// The answer behind the question. Inputs: activations, answer [b, 1], question [b] and levels.
-class RegionAnswer : public AnswerHead {
+// GPT-2's, whose queries and keys turn with the same positions.
+class RegionGptBlock : public GptBlock {
  public:
-  RegionAnswer(const config::Job& job, const plan::Node& node, std::shared_ptr<const Across> across)
-      : AnswerHead(job.model, node, std::move(across)), sizes_(job) {}
-  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
-                                  const exec::BlockContext& context) override;
+  RegionGptBlock(const config::Job& job, const plan::Node& node, ops::RotaryTable rotary,
+                 std::vector<int> adapted, std::shared_ptr<const Across> across)
+      : GptBlock(job, node, std::move(adapted), std::move(across)),
+        sizes_(job),
+        rotary_(std::move(rotary)),
+        axes_(frequency_axes(job)) {}
+
+ protected:
+  ops::Operand attend(const at::Tensor& qkv, const ops::AttentionHeads& heads,
+                      const std::vector<at::Tensor>& inputs) const override;
 
  private:
   RegionSizes sizes_;
+  ops::RotaryTable rotary_;
+  at::Tensor axes_;
+};
+
+// Answers behind questions. Inputs: activations, targets [b, text] and levels; where questions are about regions the text,
+// whose first token is the region's number; where the job charges for tokens, what each image is charged.
+class RegionAnswer : public AnswerHead {
+ public:
+  RegionAnswer(const config::Job& job, const plan::Node& node,
+               std::shared_ptr<const Across> across);
+  std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
+                                  const exec::BlockContext& context) override;
+  at::Tensor last_row(const std::vector<at::Tensor>& inputs) const override;
+
+ protected:
+  at::Tensor norm(const at::Tensor& x, const ops::WeightGradientsPtr& gradients) const override;
+
+ private:
+  // Of activations [b, tokens, d] those of the text, [b, text, d].
+  at::Tensor behind_images(const at::Tensor& x, const Regions& regions) const;
+  void count(const Regions& regions, const at::Tensor& text, exec::Counts& counts) const;
+
+  RegionSizes sizes_;
+  bool layer_norm_, asks_regions_, learns_budget_;
 };
 
 // One a node.

@@ -82,6 +82,11 @@ class LanguageHead : public BoundBlock {
                                                     : ops::Logits::kKept) {}
   // Logits of rows x, [.., d] -> [.., vocab], in fp32 or fp64; over tp ranks of this rank's part of the vocabulary.
   at::Tensor logits(const at::Tensor& x) const;
+  // Of the inputs of forward, activations [d] that say what follows the first sample: those of its last token.
+  virtual at::Tensor last_row(const std::vector<at::Tensor>& inputs) const {
+    const at::Tensor rows = inputs[0].dim() == 3 ? inputs[0].select(0, 0) : inputs[0];
+    return rows.select(0, rows.size(0) - 1);
+  }
   // Inputs: activations [samples, tokens, d] and targets [samples, tokens].
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;

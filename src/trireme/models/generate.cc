@@ -46,6 +46,12 @@ std::vector<std::int64_t> ranking(const std::vector<double>& logits) {
   return ids;
 }
 
+std::vector<at::Tensor> read_by(const plan::Node& node, const std::vector<at::Tensor>& values) {
+  std::vector<at::Tensor> reads;
+  for (const plan::ValueId id : node.reads) reads.push_back(values[static_cast<std::size_t>(id)]);
+  return reads;
+}
+
 const LanguageHead& head_of(const exec::Model& model) {
   const exec::Block* last = model.blocks.back().get();
   if (const auto* typed = dynamic_cast<const exec::TypedBlock*>(last)) last = &typed->inner();
@@ -85,7 +91,7 @@ std::int64_t sample(const at::Tensor& logits, const Sampling& sampling, std::int
   return ids[count - 1];
 }
 
-at::Tensor logits_behind(const exec::Model& model, const std::vector<at::Tensor>& inputs) {
+std::vector<at::Tensor> values_of(const exec::Model& model, const std::vector<at::Tensor>& inputs) {
   const plan::Program& program = model.spec.program;
   at::NoGradGuard no_grad;
   std::vector<at::Tensor> values(inputs);  // inputs come first
@@ -93,17 +99,23 @@ at::Tensor logits_behind(const exec::Model& model, const std::vector<at::Tensor>
   exec::BlockContext at_node{.training = false};
   for (std::size_t node = 0; node + 1 < model.blocks.size(); ++node) {
     if (program.nodes[node].loss) continue;
-    std::vector<at::Tensor> reads;
-    for (const plan::ValueId id : program.nodes[node].reads)
-      reads.push_back(values[static_cast<std::size_t>(id)]);
     at_node.node = static_cast<int>(node);
-    std::vector<at::Tensor> written = model.blocks[node]->forward(reads, at_node);
+    const std::vector<at::Tensor> written =
+        model.blocks[node]->forward(read_by(program.nodes[node], values), at_node);
     for (std::size_t i = 0; i < written.size(); ++i)
-      values[static_cast<std::size_t>(program.nodes[node].writes[i])] = std::move(written[i]);
+      values[static_cast<std::size_t>(program.nodes[node].writes[i])] = written[i];
   }
-  const at::Tensor& read = values[static_cast<std::size_t>(program.nodes.back().reads[0])];
-  const at::Tensor rows = read.dim() == 3 ? read.select(0, 0) : read;
-  return head_of(model).logits(rows.select(0, rows.size(0) - 1));
+  return values;
+}
+
+at::Tensor logits_behind(const exec::Model& model, const std::vector<at::Tensor>& inputs) {
+  return logits_of(model, values_of(model, inputs));
+}
+
+at::Tensor logits_of(const exec::Model& model, const std::vector<at::Tensor>& values) {
+  at::NoGradGuard no_grad;
+  const LanguageHead& head = head_of(model);
+  return head.logits(head.last_row(read_by(model.spec.program.nodes.back(), values)));
 }
 
 at::Tensor next_logits(const exec::Model& model, const std::vector<std::int64_t>& tokens,

@@ -27,10 +27,13 @@ std::int64_t sample(const at::Tensor& logits, const Sampling& sampling, std::int
 at::Tensor next_logits(const exec::Model& model, const std::vector<std::int64_t>& tokens,
                        std::int64_t context);
 
-// The same of what follows the last token of the first sample of `inputs`, a program's in its order, whatever its nodes
-// are, with the head reading the last position of its first value: [samples, tokens, d], or packed rows of one sample.
-// All blocks run, but for losses.
+// All values of a program whose inputs are these, in its order; all nodes run but for losses and the head.
+std::vector<at::Tensor> values_of(const exec::Model& model, const std::vector<at::Tensor>& inputs);
+
+// The same as next_logits() of what follows the last token of the first sample of `inputs`, or from their values_of().
+// The head reads [samples, tokens, d], or packed rows of one sample.
 at::Tensor logits_behind(const exec::Model& model, const std::vector<at::Tensor>& inputs);
+at::Tensor logits_of(const exec::Model& model, const std::vector<at::Tensor>& values);
 
 struct GenerateArgs {
   std::vector<std::int64_t> prompt;  // at least one token

@@ -1,7 +1,6 @@
 // Suffixes: b sample, t token, d hidden width, f feed-forward width.
 #include "trireme/models/gpt.h"
 
-#include "trireme/ops/attention.h"
 #include "trireme/ops/embedding.h"
 #include "trireme/ops/feed_forward.h"
 #include "trireme/ops/linear.h"
@@ -67,9 +66,7 @@ std::vector<at::Tensor> GptBlock::forward(const std::vector<at::Tensor>& inputs,
       ops::column_linear(first.normed, param(kQkv), param(kQkvBias), tp(), gradients,
                          ops::Keep::kYes, adapter(kQkv, x_btd, context));
   const at::Tensor attended_btd =
-      ops::row_linear(ops::attention_packed(qkv, heads, across().mask(positions(inputs)),
-                                            across().cp(), kept_.attention),
-                      param(kOut), param(kOutBias), tp(), gradients,
+      ops::row_linear(attend(qkv, heads, inputs), param(kOut), param(kOutBias), tp(), gradients,
                       adapter(kOut, x_btd, context, across().head_columns()));
   const ops::Branching second = ops::residual_norm(
       first.stream, noisy(attended_btd, dropout_, context, kAfterAttention, across()),
@@ -81,6 +78,12 @@ std::vector<at::Tensor> GptBlock::forward(const std::vector<at::Tensor>& inputs,
       ops::gelu_linear(up_btf, param(kDown), param(kDownBias), tp(), gradients,
                        adapter(kDown, x_btd, context, across().feature_columns()));
   return {second.stream + noisy(down_btd, dropout_, context, kAfterMlp, across())};
+}
+
+ops::Operand GptBlock::attend(const at::Tensor& qkv, const ops::AttentionHeads& heads,
+                              const std::vector<at::Tensor>& inputs) const {
+  return ops::attention_packed(qkv, heads, across().mask(positions(inputs)), across().cp(),
+                               kept_.attention);
 }
 
 at::Tensor GptHead::norm(const at::Tensor& x, const ops::WeightGradientsPtr& gradients) const {

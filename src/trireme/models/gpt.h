@@ -3,6 +3,7 @@
 
 #include "trireme/config/job.h"
 #include "trireme/models/adapters.h"
+#include "trireme/ops/attention.h"
 
 namespace trireme::models {
 
@@ -32,6 +33,12 @@ class GptBlock : public AdaptedBlock {
         dropout_(job.model.dropout) {}
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
+
+ protected:
+  // Of queries, keys and values side by side; a second input is positions within documents.
+  virtual ops::Operand attend(const at::Tensor& qkv, const ops::AttentionHeads& heads,
+                              const std::vector<at::Tensor>& inputs) const;
+  ops::Keep keep_attention() const { return kept_.attention; }
 
  private:
   Kept kept_;

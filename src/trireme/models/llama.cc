@@ -1,10 +1,7 @@
 // Suffixes: b sample, t token, d hidden width, f feed-forward width.
 #include "trireme/models/llama.h"
 
-#include <ATen/ops/tensor.h>
-
 #include "trireme/config/head_width.h"
-#include "trireme/config/mrope.h"
 #include "trireme/ops/attention.h"
 #include "trireme/ops/embedding.h"
 #include "trireme/ops/feed_forward.h"
@@ -28,11 +25,6 @@ enum BlockParam {
 };
 
 enum Of : std::size_t { kQueries, kKeys, kValues };
-
-// x [samples, tokens, ..] with every token turned by a row of its own.
-at::Tensor turned_each(const at::Tensor& x, const ops::RotaryTable& table) {
-  return ops::rotary(x.reshape({1, -1, x.size(2)}), table).view(x.sizes());
-}
 
 }  // namespace
 
@@ -77,23 +69,10 @@ std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& input
   return {second.stream + down_btd};
 }
 
-at::Tensor LlamaBlock::frequency_axes(const config::Job& job) {
-  if (job.vlm.mrope.empty()) return {};
-  return at::tensor(config::axes(config::parse_mrope(job.vlm.mrope)), at::kLong);
-}
-
 ops::RotaryTable LlamaBlock::table(const at::Tensor& positions, std::int64_t tokens) const {
   if (!positions.defined()) return rotary_.at(across().positions(tokens));
   if (!axes_.defined()) return rotary_.at(positions.flatten());
-  // A row for every axis.
-  const ops::RotaryTable each = rotary_.at(positions.narrow(2, 0, 3).flatten());
-  const auto chosen = [&](const at::Tensor& rows) {
-    const std::int64_t width = rows.size(1);
-    const at::Tensor by_axis = rows.view({-1, 3, width});
-    const at::Tensor axis = axes_.to(rows.device()).expand({by_axis.size(0), 1, width});
-    return by_axis.gather(1, axis).squeeze(1).contiguous();
-  };
-  return {.cosines = chosen(each.cosines), .sines = chosen(each.sines)};
+  return by_axes(rotary_, positions.narrow(2, 0, 3), axes_);
 }
 
 at::Tensor LlamaBlock::within(const at::Tensor& positions) const {

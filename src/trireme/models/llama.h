@@ -3,6 +3,7 @@
 
 #include "trireme/config/job.h"
 #include "trireme/models/adapters.h"
+#include "trireme/models/mrope.h"
 #include "trireme/models/spread.h"
 #include "trireme/ops/pointwise.h"
 
@@ -36,8 +37,6 @@ class LlamaBlock : public AdaptedBlock, public RowWise {
 
  private:
   Kept kept_;
-  // Of M-RoPE, the axis that each frequency turns by, int64 [head_dim / 2]; else undefined.
-  static at::Tensor frequency_axes(const config::Job& job);
   ops::RotaryTable table(const at::Tensor& positions, std::int64_t tokens) const;
   // [samples, tokens], places within documents; undefined: sequences are one.
   at::Tensor within(const at::Tensor& positions) const;
@@ -53,7 +52,7 @@ class LlamaBlock : public AdaptedBlock, public RowWise {
   ops::RotaryTable rotary_;
   bool qkv_bias_;
   bool qk_norm_;
-  at::Tensor axes_;
+  at::Tensor axes_;  // of M-RoPE
 };
 
 class LlamaHead : public LanguageHead {

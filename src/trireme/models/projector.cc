@@ -72,6 +72,7 @@ std::vector<at::Tensor> Projector::forward(const std::vector<at::Tensor>& inputs
   at::Tensor x = normed_ ? next.norm(inputs[0]) : inputs[0];
   if (class_token_) x = x.narrow(1, 1, x.size(1) - 1).contiguous();
   switch (form_.kind) {
+    case ProjectorKind::kNone: return {x};
     case ProjectorKind::kLinear: return {next.linear(x)};
     case ProjectorKind::kMlp: {
       const at::Tensor inner = at::gelu(next.linear(x));

@@ -71,6 +71,11 @@ at::Tensor Regions::tokens_of(const at::Tensor& region) const {
   return own * own;
 }
 
+at::Tensor Regions::most() const {
+  const at::Tensor most = levels_.amax(1);
+  return most * most;
+}
+
 at::Tensor Regions::slots(std::int64_t slots) const {
   std::vector<std::int64_t> first(static_cast<std::size_t>(levels_.numel()));
   for (std::size_t region = 0; region < first.size(); ++region)
@@ -92,9 +97,13 @@ at::Tensor Regions::slots(std::int64_t slots) const {
   return result;
 }
 
-at::Tensor Regions::positions(std::int64_t slots) const {
-  const at::Tensor result =
-      at::full({images(), slots, 3}, kFraction * grid_ * limits_.most, kLongs);
+at::Tensor Regions::positions(std::int64_t slots, std::int64_t text) const {
+  const at::Tensor behind =
+      (at::arange(slots, kLongs).unsqueeze(0) - tokens().unsqueeze(1)).clamp_max(text);
+  const at::Tensor result = ((behind + grid_ * limits_.most) * kFraction)
+                                .unsqueeze(2)
+                                .expand({images(), slots, 3})
+                                .contiguous();
   const std::int64_t regions = levels_.size(1);
   for (std::int64_t image = 0; image < images(); ++image) {
     std::int64_t slot = 0;

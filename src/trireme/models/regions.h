@@ -39,12 +39,15 @@ class Regions {
   // Tokens of an image, int64 [images], and of one region of each.
   at::Tensor tokens() const;
   at::Tensor tokens_of(const at::Tensor& region) const;
+  // Of the region of each that has most.
+  at::Tensor most() const;
   // For each of `slots` tokens of each image, region by region, the row that stands there, -1 behind the last.
   at::Tensor slots(std::int64_t slots) const;
   // Time, row and column of these in 1 / kFraction of a token of the highest level, int64 [images, slots, 3]: an image's
-  // are at time 0, where the whole image lies; what comes behind it is at its end on all three.
+  // are at time 0, where the whole image lies; `text` tokens behind it go on from its end on all three, and the rest
+  // stands where they end.
   static constexpr std::int64_t kFraction = 64;
-  at::Tensor positions(std::int64_t slots) const;
+  at::Tensor positions(std::int64_t slots, std::int64_t text) const;
 
  private:
   at::Tensor places_of(std::int64_t level) const;  // [level * level, 2]

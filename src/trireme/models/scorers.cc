@@ -21,6 +21,7 @@
 
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/resolve_arrcoc.h"
+#include "trireme/models/pictures.h"
 #include "trireme/models/texture.h"
 
 namespace trireme::models {
@@ -75,14 +76,23 @@ RegionFacts region_facts(const at::Tensor& images, const config::Arrcoc& arrcoc)
   const auto chosen = config::texture_channels(arrcoc);
   for (std::size_t channel = 0; channel < chosen.size(); ++channel)
     seen.data_ptr<double>()[channel] = chosen[channel] ? 1 : 0;
-  const at::Tensor image = texture(images) * seen.to(images.options()).view({1, -1, 1, 1});
-  const at::Tensor texels = by_region(image, arrcoc.grid);
-  const at::Tensor means = texels.mean(3);
+  const at::Tensor mask = seen.to(images.options()).view({1, -1, 1, 1});
+  std::vector<at::Tensor> all_means, deviations;
+  at::Tensor entropy;
+  texture_by_groups(images, arrcoc.fovea, [&](const ChannelGroup& group, const at::Tensor& all) {
+    const at::Tensor channels = all * mask.narrow(1, group.first, group.count);
+    const at::Tensor texels = by_region(channels, arrcoc.grid);
+    all_means.push_back(texels.mean(3));
+    deviations.push_back(deviation(texels, 3));
+    if (group.first == 0)
+      entropy = entropy_of(by_region(luma(channels).unsqueeze(1), arrcoc.grid).squeeze(2));
+  });
+  const at::Tensor means = at::cat(all_means, 2);
   const at::Tensor shown = means.narrow(2, 0, 10);
   const at::Tensor others = at::matmul(around(arrcoc.grid, true, images.options()), shown);
   const at::Tensor apart = (shown - others).square().sum(2, true).sqrt();
-  return {.statistics = at::cat({means, deviation(texels, 3)}, 2),
-          .entropy = entropy_of(by_region(luma(image).unsqueeze(1), arrcoc.grid).squeeze(2)),
+  return {.statistics = at::cat({means, at::cat(deviations, 2)}, 2),
+          .entropy = entropy,
           .salience = at::cat({means.narrow(2, 8, 1), apart, 1 - means.narrow(2, 12, 1)}, 2)};
 }
 
@@ -116,9 +126,12 @@ class Scorers::Reader {
   std::size_t next_ = 0;
 };
 
-Scorers::Scorers(const config::Job& job, std::shared_ptr<const Across> across)
+Scorers::Scorers(const config::Job& job, const plan::Node& node,
+                 std::shared_ptr<const Across> across)
     : BoundBlock(std::move(across)),
       arrcoc_(job.arrcoc),
+      charges_(node.writes.size() > 2),
+      steps_(job.run.steps),
       compute_(comm::scalar_type(job.precision.compute)) {}
 
 at::Tensor Scorers::scores(const RegionFacts& facts, const at::Tensor& question,
@@ -148,42 +161,75 @@ Scorers::Tension Scorers::balance(const at::Tensor& s_bpk, const at::Tensor& que
   const at::Tensor inner = at::gelu(next.linear(summary));
   const at::Tensor out = next.linear(inner);
   const at::Tensor weights = at::softplus(out.narrow(1, 0, 2 * n)).unsqueeze(1);
-  const at::Tensor tensions = at::sigmoid(out.narrow(1, 2 * n, 2));
+  const at::Tensor tensions = at::sigmoid(out.narrow(1, 2 * n, out.size(1) - 2 * n));
   const at::Tensor for_detail = (weights.narrow(2, 0, n) * s_bpk).sum(2);
   const at::Tensor against = (weights.narrow(2, n, n) * (1 - s_bpk)).sum(2);
   const at::Tensor z = for_detail - against;
   const at::Tensor focus = tensions.narrow(1, 1, 1);
   const at::Tensor near = at::matmul(z, around(arrcoc_.grid, false, z.options()).t());
-  return {.z = focus * z + (1 - focus) * near, .deviation = 0.5 * tensions.narrow(1, 0, 1)};
+  return {.z = focus * z + (1 - focus) * near,
+          .deviation = 0.5 * tensions.narrow(1, 0, 1),
+          .used = arrcoc_.learn_budget ? tensions.narrow(1, 2, 1) : at::Tensor()};
 }
 
 Scorers::Tension Scorers::tension(const std::vector<at::Tensor>& inputs) const {
   const at::Tensor& noise = inputs[0];
   switch (arrcoc_.allocation) {
-    case config::Allocation::kUniform: return {.z = at::zeros_like(noise), .deviation = {}};
-    case config::Allocation::kRandom: return {.z = noise, .deviation = {}};
+    case config::Allocation::kUniform: return {.z = at::zeros_like(noise)};
+    case config::Allocation::kRandom: return {.z = noise};
     case config::Allocation::kLearned: break;
   }
   const at::ScalarType type = compute_ == at::kDouble ? at::kDouble : at::kFloat;
   Reader next(*this, type);
   const at::Tensor question = inputs[2].to(type);
-  const at::Tensor s_bpk = scores(region_facts(inputs[1].to(type), arrcoc_), question, next);
+  at::Tensor images = inputs[1].to(type);
+  if (inputs.size() > 3)
+    images = Pictures(images, inputs[3], 1).seen(std::min(images.size(2), kTextureSide));
+  const at::Tensor s_bpk = scores(region_facts(images, arrcoc_), question, next);
   return balance(s_bpk, question, next);
+}
+
+// The budget is charged by the share that is used; evenness of the allocation, its entropy of the largest there can be,
+// is gained, less and less in the first half of the run.
+at::Tensor Scorers::charge(const at::Tensor& counts, const at::Tensor& budget,
+                           const exec::BlockContext& context) const {
+  at::Tensor cost = at::zeros({counts.size(0)}, counts.options());
+  if (!context.training) return cost;
+  if (budget.defined())
+    cost = cost + arrcoc_.budget_weight / static_cast<double>(arrcoc_.budget) * budget.squeeze(1);
+  const double begun = 2 * static_cast<double>(context.step) / static_cast<double>(steps_);
+  const double gained = arrcoc_.entropy_weight * std::max(0.0, 1 - begun);
+  if (gained == 0) return cost;
+  const at::Tensor share = counts / counts.sum(1, true);
+  const at::Tensor entropy =
+      -(share * share.log()).sum(1) / std::log(static_cast<double>(counts.size(1)));
+  return cost - gained * entropy;
 }
 
 std::vector<at::Tensor> Scorers::forward(const std::vector<at::Tensor>& inputs,
                                          const exec::BlockContext& context) {
   const Levels levels = levels_of(arrcoc_);
   const Tension tension = this->tension(inputs);
-  const at::Tensor counts = soft_counts(tension.z, levels, arrcoc_.temperature);
+  at::Tensor budget;
+  if (tension.used.defined()) {
+    const auto least = static_cast<double>(inputs[0].size(1) * levels.least_tokens());
+    budget = least + (static_cast<double>(levels.budget) - least) * tension.used.to(at::kDouble);
+  }
+  const auto share_out = [&](const at::Tensor& z) {
+    return soft_counts(z, levels, arrcoc_.temperature, budget);
+  };
+  const at::Tensor counts = share_out(tension.z);
   at::Tensor chosen = counts;
   if (tension.deviation.defined() && arrcoc_.explore && context.training) {
     at::NoGradGuard no_grad;
-    chosen = soft_counts(tension.z + tension.deviation * inputs[0], levels, arrcoc_.temperature);
+    chosen = share_out(tension.z + tension.deviation * inputs[0]);
   }
   const double range = static_cast<double>(levels.most_tokens() - levels.least_tokens());
   const at::Tensor shares = (counts - static_cast<double>(levels.least_tokens())) / range;
-  return {shares.to(compute_), hard_levels(chosen, levels).to(inputs[0].device()).to(compute_)};
+  std::vector<at::Tensor> written = {
+      shares.to(compute_), hard_levels(chosen, levels).to(inputs[0].device()).to(compute_)};
+  if (charges_) written.push_back(charge(counts, budget, context).to(compute_));
+  return written;
 }
 
 }  // namespace trireme::models

@@ -9,6 +9,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace trireme::models {
@@ -54,25 +55,36 @@ std::vector<at::Tensor> edges(const at::Tensor& luma) {
           0.5 * (1 + (xx - yy) / (xx + yy + 1e-6))};
 }
 
+// Of images like these, channels 10 to 12.
+at::Tensor places(const at::Tensor& rgb, const Point& fovea) {
+  const std::int64_t side = rgb.size(2);
+  const at::Tensor centres = (at::arange(side, rgb.options()) + 0.5) / static_cast<double>(side);
+  const at::Tensor x = centres.view({1, side}).expand({side, side});
+  const at::Tensor y = centres.view({side, 1}).expand({side, side});
+  const auto furthest = [](double at) { return std::max(at, 1 - at); };
+  const double largest = std::hypot(furthest(fovea[0]), furthest(fovea[1]));
+  const at::Tensor apart = at::sqrt((x - fovea[0]).square() + (y - fovea[1]).square()) / largest;
+  return at::stack({x, y, apart}, 0).unsqueeze(0).expand({rgb.size(0), -1, -1, -1});
+}
+
 }  // namespace
 
-at::Tensor texture(const at::Tensor& images) {
+void texture_by_groups(const at::Tensor& images, const Point& fovea, const OnChannels& on) {
   at::Tensor rgb = images;
   if (rgb.size(2) > kTextureSide) rgb = at::adaptive_avg_pool2d(rgb, {kTextureSide, kTextureSide});
   rgb = rgb.clamp(0, 1);
-  const std::int64_t side = rgb.size(2);
-  std::vector<at::Tensor> channels = {rgb.select(1, 0), rgb.select(1, 1), rgb.select(1, 2)};
-  for (at::Tensor& channel : lab(rgb)) channels.push_back(channel.clamp(0, 1));
-  const at::Tensor grey =
-      0.299 * rgb.select(1, 0) + 0.587 * rgb.select(1, 1) + 0.114 * rgb.select(1, 2);
-  for (at::Tensor& channel : edges(grey)) channels.push_back(channel);
-  const at::Tensor centres = (at::arange(side, rgb.options()) + 0.5) / static_cast<double>(side);
-  const at::Tensor x = centres.view({1, 1, side}).expand_as(grey);
-  const at::Tensor y = centres.view({1, side, 1}).expand_as(grey);
-  channels.push_back(x);
-  channels.push_back(y);
-  channels.push_back(at::sqrt((2 * x - 1).square() + (2 * y - 1).square()) / std::sqrt(2.0));
-  return at::stack(channels, 1);
+  on(kChannelGroups[0], rgb);
+  on(kChannelGroups[1], at::stack(lab(rgb), 1).clamp(0, 1));
+  on(kChannelGroups[2], at::stack(edges(luma(rgb)), 1));
+  on(kChannelGroups[3], places(rgb, fovea));
+}
+
+at::Tensor texture(const at::Tensor& images, const Point& fovea) {
+  std::vector<at::Tensor> groups;
+  texture_by_groups(images, fovea, [&](const ChannelGroup& group, const at::Tensor& channels) {
+    groups.push_back(channels);
+  });
+  return at::cat(groups, 1);
 }
 
 at::Tensor luma(const at::Tensor& texture) {

@@ -250,14 +250,17 @@ void add_adapter(const Shape& shape, double rank, double in, double out, NodeKer
 void add_adapters(const Shape& shape, const config::Lora& lora, NodeKernels& node) {
   const auto rank = static_cast<double>(lora.rank);
   const auto adapt = [&](double in, double out) { add_adapter(shape, rank, in, out, node); };
-  if (lora.targets != config::LoraTargets::kMlp) {
+  using enum config::LoraTargets;
+  if (lora.targets == kQueryValue)
+    for (const double out : {shape.q, shape.kv}) adapt(shape.d, out);
+  if (lora.targets == kAll || lora.targets == kAttention) {
     if (shape.llama)
       for (const double out : {shape.q, shape.kv, shape.kv}) adapt(shape.d, out);
     else
       adapt(shape.d, shape.q + 2 * shape.kv);
     adapt(shape.q, shape.d);
   }
-  if (lora.targets != config::LoraTargets::kAttention) {
+  if (lora.targets == kAll || lora.targets == kMlp) {
     const std::size_t before = node.forward.size();
     for (int layer = 0; layer < (shape.llama ? 2 : 1); ++layer) adapt(shape.d, shape.ffn);
     for (auto& [name, part] : node.parts)

@@ -1,0 +1,21 @@
+// Questions about pictures whose regions get tokens by what they are worth.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "trireme/config/job.h"
+
+namespace trireme::data {
+
+// What arch::arrcoc_spec reads of one question: a picture, float [3, height, width] in [-1, 1], which is shrunk by areas
+// if a side has more than vision.image pixels, the text behind it and the tokens that have been answered so far. The
+// last of these is a target, behind which the answer goes on. Throws Error{kUsage} where model.seq_len has no room for it.
+std::vector<at::Tensor> region_prompt(const config::Job& job, const at::Tensor& image,
+                                      const std::string& text,
+                                      const std::vector<std::int64_t>& answered);
+
+}  // namespace trireme::data
