@@ -128,11 +128,11 @@ std::int64_t tiles(const Tiling& tiling, const media::Samples& samples, std::int
 Asked asked_about(const media::Sample& sample, Draws* draws) {
   const Document document = document_of(sample.json, sample.name);
   if (!document.images.empty())
-    fail(ErrorKind::kData, "{}: \"images\" in its .json; this family is asked about one", sample.name);
+    fail(ErrorKind::kData, "{}: \"images\" in its .json; this family is asked about one",
+         sample.name);
   const Pair& pair = chosen(document.pairs, sample, draws);
-  return {.images = {whole_picture(sample.image)},
-          .question = pair.question,
-          .answer = pair.answer};
+  return {
+      .images = {whole_picture(sample.image)}, .question = pair.question, .answer = pair.answer};
 }
 
 FileReader question_reader(const config::Job& job) {
