@@ -213,19 +213,6 @@ NodeKernels embed_kernels(const Shape& shape) {
   return node;
 }
 
-// Kernels that stream do it in the type of activations.
-NodeKernels typed(NodeKernels node, Math math) {
-  const auto type = [&](std::vector<Kernel>& kernels) {
-    for (Kernel& kernel : kernels)
-      if (kernel.kind == Kernel::Kind::kStream) kernel.math = math;
-  };
-  type(node.forward);
-  type(node.input);
-  type(node.weight);
-  for (auto& [name, part] : node.parts) type(part);
-  return node;
-}
-
 // What a node of another type than the others' reads and writes is converted, and so are the gradients of it.
 void add_conversions(const Shape& shape, NodeKind kind, NodeKernels& node) {
   const Kernel one = stream(shape.rows * shape.d * (shape.element + shape.outside));
@@ -268,6 +255,18 @@ void add_adapters(const Shape& shape, const config::Lora& lora, NodeKernels& nod
 }
 
 }  // namespace
+
+NodeKernels typed(NodeKernels node, Math math) {
+  const auto type = [&](std::vector<Kernel>& kernels) {
+    for (Kernel& kernel : kernels)
+      if (kernel.kind == Kernel::Kind::kStream) kernel.math = math;
+  };
+  type(node.forward);
+  type(node.input);
+  type(node.weight);
+  for (auto& [name, part] : node.parts) type(part);
+  return node;
+}
 
 NodeKernels node_kernels(const config::Job& job, const Practice& practice, const NodeForm& form) {
   const Shape shape(job, practice, form.type);

@@ -25,4 +25,7 @@ struct NodeKernels {
 // has every row between the parallel regions, with it its own.
 NodeKernels node_kernels(const config::Job& job, const Practice& practice, const NodeForm& form);
 
+// Kernels that stream do it in the type of activations.
+NodeKernels typed(NodeKernels node, Math math);
+
 }  // namespace trireme::planner

@@ -7,7 +7,6 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/base/json.h"
-#include "trireme/config/families.h"
 #include "trireme/plan/memory.h"
 #include "trireme/planner/calibrate.h"
 #include "trireme/planner/estimate.h"
@@ -163,21 +162,11 @@ std::string unforeseen(const config::Job& job) {
   if (job.offload.uses(config::OffloadTier::kHost) || job.offload.uses(config::OffloadTier::kNvme))
     return "what is offloaded is not calibrated";
   if (job.lora.rank > 0) return "adapters are not calibrated";
-  if (!config::is_decoder(job.model.family)) return "only families gpt and llama are";
   return "";
-}
-
-void check_priced(const config::Job& job) {
-  if (!config::is_decoder(job.model.family))
-    fail(ErrorKind::kUsage,
-         "model.family={}: steps are priced for families gpt and llama only; trireme explain "
-         "without --cluster shows its plan and memory",
-         config::name(job.model.family));
 }
 
 StepForecast forecast_on(const plan::PlanSet& plan, const config::Job& job,
                          const Practice& practice, const Cluster& cluster) {
-  check_priced(job);
   if (cluster.gpu.core) return forecast_step(plan, job, cluster);
   const Pricing pricing(job, practice, cluster);
   StepForecast forecast{.lines = sim::simulate(plan, line_cost(plan, pricing)),

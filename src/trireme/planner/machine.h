@@ -49,8 +49,6 @@ StepForecast no_forecast(const plan::PlanSet& plan, const std::string& why);
 // Why a job's steps cannot be forecast by the machine's constants, such as a precision that was not calibrated; empty
 // where they can.
 std::string unforeseen(const config::Job& job);
-// Throws Error{kUsage} for a family that no cluster's kernels are known for.
-void check_priced(const config::Job& job);
 
 // How the ranks of one host are made, and so what they talk over: tier "threads" or "shm".
 enum class RanksAs { kThreads, kProcesses };

@@ -5,6 +5,7 @@
 #include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/plan/offload.h"
+#include "trireme/plan/placement.h"
 #include "trireme/plan/unit_types.h"
 
 namespace trireme::planner {
@@ -43,9 +44,19 @@ Pricing::Pricing(const config::Job& job, const Practice& practice, const Cluster
       practice_(practice),
       cluster_(cluster),
       network_(cluster, arch::mesh_of(job)),
-      forms_(job) {}
+      forms_(job) {
+  if (!config::is_decoder(job.model.family)) program_.emplace(job, practice);
+}
 
 const NodeCost& Pricing::cost_of(const plan::Node& node) const {
+  if (program_) {
+    const auto [own, unpriced] = costs_of_nodes_.try_emplace(node.name);
+    if (unpriced) {
+      check_type(cluster_.gpu, program_->type_of(node.name));
+      own->second = priced(cluster_.gpu, practice_, program_->of(node.name));
+    }
+    return own->second;
+  }
   const auto [named, unnamed] = forms_of_nodes_.try_emplace(node.name);
   if (unnamed) {
     named->second = forms_.of(node.name);
@@ -64,6 +75,15 @@ double Pricing::exchange(const sim::Exchanged& exchanged) const {
     return transfer(one_way ? exchanged.bytes : 2 * exchanged.bytes * (ranks - 1) / ranks);
   }
   return exchanged.times * network_.seconds(exchanged.kind, exchanged.axes, exchanged.bytes);
+}
+
+double Pricing::expected(const plan::Program& program, plan::ValueId value) const {
+  const plan::Value& sent = program.values[static_cast<std::size_t>(value)];
+  double share = 1;
+  if (program_ && sent.varies)
+    for (const plan::Node& node : program.nodes)
+      if (plan::contains(node.writes, value)) share = program_->share_of(node.name);
+  return share * static_cast<double>(sent.bytes);
 }
 
 double Pricing::transfer(double bytes) const {
@@ -93,9 +113,11 @@ double Pricing::node(const plan::Node& node, Verb verb) const {
   }
   if (weight) compute += cost.weight;
   double exchanges = 0;
+  const double share = program_ ? program_->share_of(node.name) : 1;
   for (const plan::NodeExchange& one : node.exchanges)
     if (const int times = plan::times(node, one, verb); times > 0)
-      exchanges += times * network_.seconds(one.kind, one.axes, static_cast<double>(one.bytes));
+      exchanges +=
+          times * network_.seconds(one.kind, one.axes, share * static_cast<double>(one.bytes));
   double covered = 0;
   if (practice_.tensor == TensorOverlap::kEverything) covered = compute;
   if (practice_.tensor == TensorOverlap::kBackward && backward) covered = cost.weight;
@@ -143,7 +165,7 @@ double Pricing::waits(const plan::PlanSet& plan, int rank, const plan::Instr& li
     const plan::ValueId value = line.verb == Verb::kForward
                                     ? plan.program.nodes[line.node].reads.front()
                                     : plan.program.nodes[line.node].writes.front();
-    sum += transfer(static_cast<double>(plan.program.values[value].bytes));
+    sum += transfer(expected(plan.program, value));
   }
   if (!practice_.overlaps_reduction && line.verb == Verb::kStep)
     for (const plan::Instr& other : plan.list(rank))
@@ -179,7 +201,7 @@ sim::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank, const plan::
              waited;
     case Verb::kSend:
       if (!practice_.overlaps_transfers) return 0.0;
-      break;
+      return transfer(expected(plan.program, line.value));
     case Verb::kRecv: return 0.0;
     case Verb::kUnshard:
       if (plan.recipe.zero < 3) return after_step(plan, line);

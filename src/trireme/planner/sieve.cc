@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <set>
 
 #include "trireme/arch/describe.h"
 #include "trireme/arch/layout.h"
@@ -35,7 +36,7 @@ Piece piece_of(const Pricing& pricing, const plan::Program& program, const plan:
   for (const plan::ValueId value : node.writes)
     if (!node.loss) writes += program.values[value].bytes;
   const auto kept = static_cast<double>(plan::kept_bytes(node));
-  piece.kept = reads + (again ? 0 : kept);
+  if (has_backward) piece.kept = reads + (again ? 0 : kept);
   piece.waiting = node.split ? static_cast<double>(node.split->kept_bytes) : 0;
   const auto back = static_cast<double>(node.work.backward + plan::work_bytes(node));
   const auto front = static_cast<double>(node.work.forward + plan::dropped_bytes(node));
@@ -108,10 +109,17 @@ struct Sieve::Beside {
   double moved = 0;  // seconds for what leaves and comes back once a step
 };
 
+std::int64_t nodes_of(const config::Job& job) {
+  constexpr std::int64_t kEnds = 2;  // embedding and head
+  return config::is_decoder(job.model.family) ? job.model.layers + kEnds
+                                              : std::ssize(arch::describe(job).program.nodes);
+}
+
 Sieve::Sieve(const Question& question)
     : question_(question),
       alone_(resolved_alone(question)),
       constants_(memory_constants(question)) {
+  nodes_ = nodes_of(alone_);
   for (std::size_t away = 0; away < offloads_.size(); ++away)
     offloads_[away] = with_layout(question.job, {.away = static_cast<Away>(away)}).offload;
   const plan::Recipe recipe = arch::recipe_of(alone_);
@@ -123,7 +131,7 @@ Sieve::Sieve(const Question& question)
   reduce_ = static_cast<double>(size_of(plan::reduce_type(recipe)));
 }
 
-Parts Sieve::make_parts(const Layout& layout) const {
+config::Job Sieve::job_of(const Layout& layout) const {
   config::Job job = alone_;
   Layout alike = layout;
   alike.pp = alike.dp_replicate = alike.dp_shard = alike.chunks = 1;
@@ -137,6 +145,45 @@ Parts Sieve::make_parts(const Layout& layout) const {
     job.recompute.policy = config::RecomputePolicy::kFull;
     job.recompute.memory = {};
   }
+  return job;
+}
+
+Parts Sieve::make_program_parts(const Layout& layout) const {
+  const config::Job job = job_of(layout);
+  const arch::ModelSpec model = arch::describe(job);
+  const plan::Program& program = model.program;
+  const Pricing pricing(job, question_.practice, question_.cluster);
+  const plan::GradientFlow flow = plan::gradient_flow(program);
+  Parts parts;
+  parts.layers = std::max(static_cast<double>(program.nodes.size()) - 2, 1.0);
+  std::set<plan::UnitId> held;
+  for (std::size_t n = 0; n < program.nodes.size(); ++n) {
+    plan::Node node = program.nodes[n];
+    // Those that several nodes share are there once.
+    std::erase_if(node.units, [&](plan::UnitId unit) { return !held.insert(unit).second; });
+    const Piece piece = piece_of(pricing, program, node, flow.node_has_backward[n]);
+    if (n == 0) {
+      parts.embed = piece;
+    } else if (n + 1 == program.nodes.size()) {
+      parts.head = piece;
+    } else {
+      const double transient = std::max(parts.block.transient, piece.transient);
+      add(parts.block, piece, 1 / parts.layers);
+      parts.block.transient = transient;
+    }
+    for (const plan::ValueId id : node.writes) {
+      const plan::Value& value = program.values[static_cast<std::size_t>(id)];
+      if (value.differentiable && !value.shape.empty())
+        parts.boundary = std::max(parts.boundary, static_cast<double>(value.bytes));
+    }
+  }
+  for (const plan::Unit& unit : program.units)
+    if (unit.ema_of >= 0) parts.averaged += static_cast<double>(unit.numel);
+  return parts;
+}
+
+Parts Sieve::make_parts(const Layout& layout) const {
+  config::Job job = job_of(layout);
   // Of a model all of which trains, one block is like all.
   const bool alone = job.lora.rank == 0 && job.model.frozen.empty() &&
                      job.precision.nodes.empty() && layout.again != Again::kAsGiven;
@@ -171,7 +218,10 @@ Parts Sieve::make_parts(const Layout& layout) const {
 const Parts& Sieve::parts(const Layout& layout) const {
   std::unique_ptr<Parts>& parts =
       parts_[{layout.tp, layout.cp, layout.sequence_parallel, layout.micro_batch, layout.again}];
-  if (!parts) parts = std::make_unique<Parts>(make_parts(layout));
+  if (!parts)
+    parts = std::make_unique<Parts>(config::is_decoder(alone_.model.family)
+                                        ? make_parts(layout)
+                                        : make_program_parts(layout));
   return *parts;
 }
 
@@ -408,9 +458,9 @@ Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traf
   if (layout.zero == 1 || layout.zero == 2)
     step += practice.overlaps_gathers ? std::max(gathers - slow.forward, 0.0) : gathers;
   const double part = sharded ? 1 / shards : 1;
-  const double stepped =
-      slow.trained * part *
-      (3 * static_cast<double>(size_of(alone_.precision.master.value())) + 2 * grad_ + 2 * states_);
+  const auto master = static_cast<double>(size_of(alone_.precision.master.value()));
+  const double stepped = part * (slow.trained * (3 * master + 2 * grad_ + 2 * states_) +
+                                 parts.averaged / p * 3 * master);
   const Gpu& gpu = question_.cluster.gpu;
   step += gpu.core ? stepped / gpu.core->update_rate : seconds(gpu, stream(stepped));
   price.offload = away.moved;
