@@ -182,7 +182,9 @@ NodeKernels block_kernels(const Shape& shape) {
   if (shape.practice.fp8)  // operands are scaled and cast, in both layouts
     node.forward.push_back(
         stream(shape.tokens * (2 * shape.d + shape.q + shape.ffn) * (shape.element + 2), 4));
+  const auto before = static_cast<std::ptrdiff_t>(node.input.size());
   add_attention(shape, node);
+  node.attention_input.assign(node.input.begin() + before, node.input.end());
   add_elementwise(shape, node);
   node.weight.push_back(shape.added(shape.d * (qkv + shape.q + up + shape.ffn)));
   return node;
@@ -264,6 +266,7 @@ NodeKernels typed(NodeKernels node, Math math) {
   type(node.forward);
   type(node.input);
   type(node.weight);
+  type(node.attention_input);
   for (auto& [name, part] : node.parts) type(part);
   return node;
 }

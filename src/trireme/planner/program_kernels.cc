@@ -26,6 +26,25 @@ config::Job plain(config::Job job) {
   return job;
 }
 
+// What blocks of towers and of H-Nets move beside what a language model's do, in elements of a row: an activation of several operations
+// (models/encoder, activated) of each inner feature, queries and keys that are turned by several (rotate) of each of attention's.
+struct Elementwise {
+  double activated = 0, turned = 0, operations = 0;
+};
+
+Elementwise elementwise(const config::Job& job) {
+  Elementwise more;
+  if (job.model.family == config::Family::kHnet)
+    return {.activated = 4, .turned = 32, .operations = 20};
+  if (job.vision.activation == config::Activation::kQuickGelu)
+    more = {.activated = 5, .operations = 2};  // a product, a sigmoid, a product
+  if (job.vision.positions != config::Positions::kLearned) {
+    more.turned = 32;  // of two: to pairs, negated, stacked, twice multiplied, added; and three copies before
+    more.operations += 15;
+  }
+  return more;
+}
+
 double rows_of(const plan::Value& value) {
   double rows = 1;
   for (std::size_t dim = 0; dim + 1 < value.shape.size(); ++dim)
@@ -156,9 +175,13 @@ NodeKernels ProgramKernels::program_node(std::size_t index) const {
   double operations = 2 + 2 * layers.norms;
   if (block) {  // norms read and write, residuals read two, as does what activates; kept or not
     const double width = static_cast<double>(value(node.reads[0]).shape.back());
-    const double activated = layers.inner > 0 ? layers.activated + layers.inner : 0;
-    moved = std::max(moved, rows * element * (5 * layers.norms * width + activated));
+    double activated = layers.inner > 0 ? layers.activated + layers.inner : 0;
     operations = 2 * layers.norms + 1;
+    const Elementwise own = elementwise(job_);
+    if (layers.inner > 0) activated += own.activated * layers.inner;
+    moved = std::max(moved, rows * element * (5 * layers.norms * width + activated)) +
+            rows * element * own.turned * layers.linear[1].in;
+    operations += own.operations;
   }
   kernels.forward.push_back(stream(moved, operations));
   if (flows || layers.linear.size() > 1)
