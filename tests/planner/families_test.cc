@@ -8,6 +8,7 @@
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
 #include "trireme/planner/answer_print.h"
+#include "trireme/planner/estimate.h"
 #include "trireme/planner/expected_share.h"
 #include "trireme/planner/search.h"
 #include "trireme/planner/sieved.h"
@@ -72,7 +73,7 @@ TEST(Families, ABlockHasTheKernelsOfItsLayers) {
   const double forward = product(rows, 3 * d, d) + product(rows, d, d) + product(rows, ffn, d) +
                          product(rows, d, ffn) +
                          seconds(gpu, attention(Math::kFp32, 4 * rows * 16 * d)) +
-                         seconds(gpu, {stream(rows * 4 * (10 * d + 2 * ffn), 5)});
+                         seconds(gpu, {planner::stream(rows * 4 * (10 * d + 2 * ffn), 5)});
   const double priced = seconds_of_node(job, "block.0", Verb::kForward);
   EXPECT_NEAR(priced, forward, 0.02 * forward);  // what is kept may be a little more than that
   EXPECT_GT(seconds_of_node(job, "block.0", Verb::kBackward), 1.8 * priced);
@@ -95,8 +96,8 @@ TEST(Families, NoGradientGoesBackToPixels) {
 
 TEST(Families, MasksLeaveWhatTheirBlocksLeave) {
   EXPECT_EQ(seen_of_frame(4, 4, 0, 0.25), 1);
-  EXPECT_DOUBLE_EQ(seen_of_frame(4, 4, 1, 0.25), 0.75);  // two by two, wherever it lies
-  EXPECT_EQ(seen_of_frame(4, 4, 1, 1), 0);
+  EXPECT_NEAR(seen_of_frame(4, 4, 1, 0.25), 0.75, 1e-9);  // two by two, wherever it lies
+  EXPECT_LT(seen_of_frame(4, 4, 1, 1), 0.1);              // as wide as high it covers all
   const ExpectedShare share(resolved(recipe("vjepa_tiny")));
   EXPECT_EQ(share.of("teacher.block.0"), 1);
   EXPECT_EQ(share.of("predictor.block.0"), 1);
