@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/formats/scratch.h"
+#include "tests/planner/made_up_machine.h"
 #include "trireme/arch/describe.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/fields.h"
@@ -29,7 +31,7 @@ Cluster four_cards() {
                  .memory = std::int64_t{40} << 30,
                  .memory_rate = 2e12,
                  .units = 100};
-  cluster.tiers = {{.name = "inside", .span = 4, .rate = 200e9, .latency_s = 3e-6}};
+  cluster.tiers = {{.name = "inside", .rate = 200e9, .latency_s = 3e-6}};
   return cluster;
 }
 
@@ -123,8 +125,9 @@ TEST(Families, ChunksTilesAndRegionsAreThoseExpected) {
 // Time follows what masks leave, memory what they may leave.
 TEST(Families, MoreHiddenTokensTakeLessTime) {
   const auto forward = [](const char* scale) {
-    return seconds_of_node(resolved(recipe("vjepa_tiny", {std::string("jepa.long_scale=") + scale})),
-                        "block.0", Verb::kForward);
+    return seconds_of_node(
+        resolved(recipe("vjepa_tiny", {std::string("jepa.long_scale=") + scale})), "block.0",
+        Verb::kForward);
   };
   EXPECT_LT(forward("0.9"), forward("0.2"));
 }
@@ -148,7 +151,8 @@ TEST(Families, AnEstimateIsNearThePlans) {
       job.run.micro_batch = job.run.global_batch / (job.parallel.dp_shard > 1 ? 2 : 1);
       const Practice practice;
       const Candidate candidate(resolved(job, 2), practice);
-      EXPECT_NEAR(candidate.step_seconds(four_cards()) / candidate.simulate(four_cards()).step_s, 1, 0.1)
+      EXPECT_NEAR(candidate.step_seconds(four_cards()) / candidate.simulate(four_cards()).step_s, 1,
+                  0.1)
           << name << " " << layout;
     }
 }
@@ -156,8 +160,9 @@ TEST(Families, AnEstimateIsNearThePlans) {
 TEST(Families, EveryOneIsPlanned) {
   for (const char* name : kRecipes) {
     const config::Job job = recipe(name);
-    const Answer answer = search({.job = job, .cluster = four_cards(), .gpus = 4, .data = facts_of(job)},
-                                 {.options = 2, .estimated = 8, .compiled = 4, .explain = false});
+    const Answer answer =
+        search({.job = job, .cluster = four_cards(), .gpus = 4, .data = facts_of(job)},
+               {.options = 2, .estimated = 8, .compiled = 4, .explain = false});
     const Option& best = answer.options.front();
     EXPECT_EQ(best.layout.world(), 4) << name;
     EXPECT_EQ(best.layout.cp, 1) << name;
@@ -170,8 +175,9 @@ TEST(Families, EveryOneIsPlanned) {
 
 TEST(Families, WhatAFamilyRefusesIsSaid) {
   const config::Job job = recipe("clip_tiny");
-  const Answer answer = search({.job = job, .cluster = four_cards(), .gpus = 4, .data = facts_of(job)},
-                               {.options = 1, .estimated = 8, .compiled = 4});
+  const Answer answer =
+      search({.job = job, .cluster = four_cards(), .gpus = 4, .data = facts_of(job)},
+             {.options = 1, .estimated = 8, .compiled = 4});
   std::vector<std::string> reasons;
   for (const Reason& reason : answer.reasons) reasons.push_back(reason.text);
   EXPECT_THAT(reasons, Contains(HasSubstr("a contrastive loss compares all of a global batch")));
@@ -181,9 +187,51 @@ TEST(Families, WhatAFamilyRefusesIsSaid) {
 
 TEST(Families, SaysWhatIsExpectedOfRowsThatVary) {
   const config::Job job = recipe("vjepa_tiny");
-  const Answer answer = search({.job = job, .cluster = four_cards(), .gpus = 1, .data = facts_of(job)},
-                               {.options = 1, .estimated = 4, .compiled = 2});
+  const Answer answer =
+      search({.job = job, .cluster = four_cards(), .gpus = 1, .data = facts_of(job)},
+             {.options = 1, .estimated = 4, .compiled = 2});
   EXPECT_THAT(answer.notes, Contains(HasSubstr("of a clip's tokens seen")));
+  EXPECT_THAT(answer.notes, Contains(HasSubstr("no constant comes from steps of family jepa")));
+}
+
+// As nothing like it was measured.
+TEST(Families, HaveNoBand) {
+  const config::Job job = recipe("vit_tiny");
+  const Cluster cores = made_up().machine;
+  const Answer answer = search({.job = job, .cluster = cores, .gpus = 2, .data = facts_of(job)},
+                               {.options = 1, .estimated = 4, .compiled = 2, .explain = false});
+  EXPECT_GT(answer.options.front().seconds, 0);
+  EXPECT_EQ(answer.options.front().high, 0);
+  Cluster fitted = four_cards();
+  fitted.gpu.fitted = true;
+  const Answer gpus = search({.job = job, .cluster = fitted, .gpus = 2, .data = facts_of(job)},
+                             {.options = 1, .estimated = 4, .compiled = 2, .explain = false});
+  const Spending run = spending(gpus.question, gpus.options.front(), 1e6);
+  EXPECT_TRUE(answer_json(gpus, run)["options"][0]["step_s_80"].is_null());
+}
+
+TEST(Families, BadQuestionsAreRefusedWithTheReason) {
+  const auto refused = [](const std::string& name, const std::vector<std::string>& sets,
+                          std::vector<std::string> kept = {}, double memory = 1) {
+    const config::Job job = recipe(name, sets);
+    Cluster cluster = four_cards();
+    cluster.gpu.memory =
+        static_cast<std::int64_t>(memory * static_cast<double>(cluster.gpu.memory));
+    return formats::refusal(
+        [&] {
+          search({.job = job,
+                  .cluster = cluster,
+                  .gpus = 2,
+                  .kept = std::move(kept),
+                  .data = facts_of(job)},
+                 {.options = 1, .estimated = 4, .compiled = 2, .explain = false});
+        },
+        memory < 1 ? ErrorKind::kNoRoom : ErrorKind::kUsage);
+  };
+  EXPECT_THAT(refused("vit_tiny", {"jepa.layers=3"}), HasSubstr("family vit has no use for it"));
+  EXPECT_THAT(refused("vit_tiny", {"vision.heads=5"}), HasSubstr("vision.heads=5"));
+  EXPECT_THAT(refused("vit_tiny", {"parallel.cp=2"}, {"parallel.cp"}), HasSubstr("parallel.cp=2"));
+  EXPECT_THAT(refused("vjepa_tiny", {}, {}, 0.035), HasSubstr("the smallest need is"));
 }
 
 }  // namespace

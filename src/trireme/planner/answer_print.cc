@@ -49,6 +49,7 @@ std::string money_text(double dollars) {
 std::optional<Band> band_of(const Answer& answer, const Option& option) {
   if (option.high > 0) return Band{.low = option.low, .high = option.high};
   const Cluster& cluster = answer.question.cluster;
+  if (!config::is_decoder(option.job.model.family)) return std::nullopt;
   if (on_gpus(cluster) && !unfused(option.job).empty()) return std::nullopt;
   return band(cluster.gpu, option.seconds);
 }
@@ -68,8 +69,8 @@ std::string head_text(const Answer& answer) {
       "step      {} samples of {} tokens\n"
       "cluster   {}: {} of {} x {}, {} a host\n",
       config::name(m.family), sizes, count_text(best.parameters), name(job.precision.compute),
-      job.run.global_batch, best.sample_tokens,
-      cluster.name, best.layout.world(), cluster.gpus(), cluster.gpu.name, cluster.gpus_per_host);
+      job.run.global_batch, best.sample_tokens, cluster.name, best.layout.world(), cluster.gpus(),
+      cluster.gpu.name, cluster.gpus_per_host);
 }
 
 std::string best_text(const Answer& answer) {

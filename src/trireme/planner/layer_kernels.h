@@ -15,8 +15,8 @@ namespace trireme::planner {
 // Of one micro-batch, without what a node exchanges.
 struct NodeKernels {
   std::vector<Kernel> forward;
-  std::vector<Kernel> input;   // gradients of what the node reads
-  std::vector<Kernel> weight;  // and of its parameters
+  std::vector<Kernel> input;            // gradients of what the node reads
+  std::vector<Kernel> weight;           // and of its parameters
   std::vector<Kernel> attention_input;  // of `input`, what is attention's
   // Of forward, what a part of the node takes that is computed again (arch/parts.h).
   std::vector<std::pair<std::string_view, std::vector<Kernel>>> parts;

@@ -202,9 +202,11 @@ StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
   // Every rank has it, on the cores there are.
   const sim::Cores cores{.count = machine.gpus_per_host, .crowding = core.crowding};
   forecast.step_s = forecast.lines.step_s + core.step_s / cores.speed(plan.mesh.world());
-  const double apart = std::exp(kFourOfFive * core.spread);
-  forecast.low_s = forecast.step_s / apart;
-  forecast.high_s = forecast.step_s * apart;
+  if (config::is_decoder(job.model.family)) {  // as the steps are that were measured
+    const double apart = std::exp(kFourOfFive * core.spread);
+    forecast.low_s = forecast.step_s / apart;
+    forecast.high_s = forecast.step_s * apart;
+  }
   forecast.process_bytes = core.process;
   for (int rank = 0; rank < (threads ? plan.mesh.world() : 1); ++rank)
     forecast.process_bytes +=

@@ -158,8 +158,8 @@ double Pricing::context(const plan::Node& node, const NodeCost& cost, Verb verb)
     const int times = plan::times(node, one, verb);
     if (times == 0 || !is_over_cp(one)) continue;
     const bool heads = heads_ && one.kind == plan::Exchange::kAllToAll;
-    const double once = (heads ? *heads_ : network_)
-                            .seconds(one.kind, one.axes, static_cast<double>(one.bytes));
+    const double once =
+        (heads ? *heads_ : network_).seconds(one.kind, one.axes, static_cast<double>(one.bytes));
     if (one.kind != plan::Exchange::kSendRecv || !practice_.overlaps_context) {
       waited += times * once;
     } else if (!one.part.empty()) {  // attention computed again

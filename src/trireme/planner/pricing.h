@@ -17,7 +17,7 @@ struct NodeCost {
   double forward = 0;
   double input = 0;
   double weight = 0;
-  double attention = 0, attention_input = 0;  // of forward and input
+  double attention = 0, attention_input = 0;         // of forward and input
   std::map<std::string, double, std::less<>> parts;  // of forward, computed again
 };
 

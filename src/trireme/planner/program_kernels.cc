@@ -28,18 +28,19 @@ config::Job plain(config::Job job) {
 
 // What blocks of towers and of H-Nets move beside what a language model's do, in elements of a row: an activation of several operations
 // (models/encoder, activated) of each inner feature, queries and keys that are turned by several (rotate) of each of attention's.
-struct Elementwise {
+struct TowerExtra {
   double activated = 0, turned = 0, operations = 0;
 };
 
-Elementwise elementwise(const config::Job& job) {
-  Elementwise more;
+TowerExtra tower_extra(const config::Job& job) {
+  TowerExtra more;
   if (job.model.family == config::Family::kHnet)
     return {.activated = 4, .turned = 32, .operations = 20};
   if (job.vision.activation == config::Activation::kQuickGelu)
     more = {.activated = 5, .operations = 2};  // a product, a sigmoid, a product
   if (job.vision.positions != config::Positions::kLearned) {
-    more.turned = 32;  // of two: to pairs, negated, stacked, twice multiplied, added; and three copies before
+    more.turned =
+        32;  // of two: to pairs, negated, stacked, twice multiplied, added; and three copies before
     more.operations += 15;
   }
   return more;
@@ -60,11 +61,11 @@ struct ProgramKernels::Layers {
     bool trains;
   };
   std::vector<Linear> linear;
-  double weights = 0;       // elements of all of them
-  double norms = 0;         // gains
-  double biases = 0;        // elements of vectors that train
-  double inner = 0;         // features that the last layer of a block reads
-  double activated = 0;     // numbers that the activation reads for each
+  double weights = 0;    // elements of all of them
+  double norms = 0;      // gains
+  double biases = 0;     // elements of vectors that train
+  double inner = 0;      // features that the last layer of a block reads
+  double activated = 0;  // numbers that the activation reads for each
 };
 
 ProgramKernels::ProgramKernels(const config::Job& job, const Practice& practice)
@@ -129,7 +130,8 @@ NodeKernels ProgramKernels::program_node(std::size_t index) const {
   const auto value = [&](plan::ValueId id) -> const plan::Value& {
     return program.values[static_cast<std::size_t>(id)];
   };
-  const bool block = !node.loss && layers.linear.size() > 1 && !value(node.reads[0]).shape.empty() &&
+  const bool block = !node.loss && layers.linear.size() > 1 &&
+                     !value(node.reads[0]).shape.empty() &&
                      value(node.reads[0]).shape == value(node.writes[0]).shape;
   const Math math = math_of(type_of(node.name));
   const auto element = static_cast<double>(size_of(type_of(node.name)));
@@ -177,15 +179,14 @@ NodeKernels ProgramKernels::program_node(std::size_t index) const {
     const double width = static_cast<double>(value(node.reads[0]).shape.back());
     double activated = layers.inner > 0 ? layers.activated + layers.inner : 0;
     operations = 2 * layers.norms + 1;
-    const Elementwise own = elementwise(job_);
+    const TowerExtra own = tower_extra(job_);
     if (layers.inner > 0) activated += own.activated * layers.inner;
     moved = std::max(moved, rows * element * (5 * layers.norms * width + activated)) +
             rows * element * own.turned * layers.linear[1].in;
     operations += own.operations;
   }
   kernels.forward.push_back(stream(moved, operations));
-  if (flows || layers.linear.size() > 1)
-    kernels.input.push_back(stream(2 * moved, 2 * operations));
+  if (flows || layers.linear.size() > 1) kernels.input.push_back(stream(2 * moved, 2 * operations));
   if (layers.biases > 0) kernels.weight.push_back(stream(rows * element * layers.biases, 4));
   const auto sum = static_cast<double>(size_of(job_.precision.grads.value()));
   if (trained > 0)

@@ -7,8 +7,6 @@
 #include <cmath>
 #include <limits>
 
-#include "trireme/base/error.h"
-
 namespace trireme::planner {
 namespace {
 
@@ -249,24 +247,12 @@ class Reasons {
     offer(Schedule::kZbV, 2);
   }
 
-  // Why the runtime takes no such layout, without the way out; empty where it does.
-  std::string refusal(const Layout& layout) const {
-    try {
-      resolved(question_, layout);
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kUsage) throw;
-      const std::string why = error.what();
-      return why.substr(0, why.find(';'));
-    }
-    return "";
-  }
-
   // "4 needs 101.3 GiB of 79.1; the best with it (pp 16, ...) takes 6 % longer".
   std::string compare(Choice choice, const Layout& twin) {
     const std::string other = value(twin, choice);
     const std::int64_t batch = question_.job.run.global_batch;
     const bool divides = batch % (std::int64_t{twin.micro_batch} * twin.dp()) == 0;
-    const std::string why = divides ? refusal(twin) : "";
+    const std::string why = divides ? refusal_of(question_, twin) : "";
     std::string text;
     if (divides && why.empty()) {
       const double bytes = sieved_.sieve().price(twin).bytes, limit = sieved_.limit();

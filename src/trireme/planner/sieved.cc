@@ -142,6 +142,17 @@ config::Job resolved(const Question& question, const Layout& layout) {
   return config::resolve(with_layout(question.job, layout), layout.world(), question.data);
 }
 
+std::string refusal_of(const Question& question, const Layout& layout) {
+  try {
+    resolved(question, layout);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUsage) throw;
+    const std::string why = error.what();
+    return why.substr(0, why.find(';'));
+  }
+  return "";
+}
+
 namespace {
 
 // As many micro-batches as show what the step needs of memory: more only repeat what is between the ends.

@@ -65,15 +65,14 @@ class Space {
     const config::Parallel& parallel = job_.parallel;
     // Of other families config::resolve says what tp and cp share out.
     const bool decoder = config::is_decoder(model_.family);
-    const std::int64_t widest = decoder ? std::min<std::int64_t>(model_.heads, 2 * innermost_)
-                                        : 2 * innermost_;
+    const std::int64_t widest =
+        decoder ? std::min<std::int64_t>(model_.heads, 2 * innermost_) : 2 * innermost_;
     const std::int64_t longest =
         decoder ? std::max<std::int64_t>(model_.seq_len / 2, 1) : question_.gpus;
     for (const int tp :
          only(question_.keeps("parallel.tp"), parallel.tp, divisors(question_.gpus, widest)))
-      for (const int cp :
-           only(question_.keeps("parallel.cp"), parallel.cp,
-                divisors(question_.gpus / tp, longest)))
+      for (const int cp : only(question_.keeps("parallel.cp"), parallel.cp,
+                               divisors(question_.gpus / tp, longest)))
         for (const bool sequence : sequence_) {
           if (tp == 1 && sequence != sequence_.front()) continue;
           layout_.tp = tp;

@@ -220,7 +220,8 @@ class Fit {
       for (Cluster& cluster : clusters)
         if (const double* value = constant.in(cluster)) {
           moves_.push_back({.free = {free_.size()}});
-          kinds[cluster.gpu.name.substr(0, cluster.gpu.name.find('-'))].free.push_back(free_.size());
+          kinds[cluster.gpu.name.substr(0, cluster.gpu.name.find('-'))].free.push_back(
+              free_.size());
           free_.push_back(&constant);
           at_.push_back(*value);
           break;
@@ -277,8 +278,8 @@ class Fit {
 
   bool touches(const Move& move, const Run& run) {
     Cluster& cluster = *std::ranges::find(clusters_, run.cluster, &Cluster::name);
-    return std::ranges::any_of(
-        move.free, [&](std::size_t i) { return free_[i]->in(cluster) != nullptr; });
+    return std::ranges::any_of(move.free,
+                               [&](std::size_t i) { return free_[i]->in(cluster) != nullptr; });
   }
 
   const RunsByTable& tables_;
