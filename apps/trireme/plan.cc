@@ -121,8 +121,14 @@ int plan(const PlanOptions& options) {
   planner::Question question{.job = read_job(options.job),
                              .cluster = planner::find_cluster(options.cluster)};
   question.gpus = options.gpus.value_or(0);
-  if (question.job.model.vocab == 0)
-    question.job.model.vocab = known_facts(question.job.data).vocab;
+  const bool decoder = config::is_decoder(question.job.model.family);
+  if (!decoder || question.job.model.vocab == 0) {
+    const config::DatasetFacts facts = known_facts(question.job.data);
+    if (decoder)
+      question.job.model.vocab = facts.vocab;
+    else
+      question.data = facts;
+  }
   if (options.keep) question.kept = set_keys(options.job);
   question.expandable = options.expandable;
   Progress progress;

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "trireme/config/families.h"
 #include "trireme/config/resolve.h"
 #include "trireme/planner/uncertainty.h"
 
@@ -48,6 +49,7 @@ std::string money_text(double dollars) {
 std::optional<Band> band_of(const Answer& answer, const Option& option) {
   if (option.high > 0) return Band{.low = option.low, .high = option.high};
   const Cluster& cluster = answer.question.cluster;
+  if (!config::is_decoder(option.job.model.family)) return std::nullopt;
   if (on_gpus(cluster) && !unfused(option.job).empty()) return std::nullopt;
   return band(cluster.gpu, option.seconds);
 }
@@ -56,14 +58,19 @@ std::string head_text(const Answer& answer) {
   const Option& best = answer.options.front();
   const config::Job& job = best.job;
   const config::Model& m = job.model;
+  const std::string sizes =
+      config::is_decoder(m.family)
+          ? fmt::format("{} layers, {} wide, {} heads, context {}: ", m.layers, m.hidden, m.heads,
+                        m.seq_len)
+          : "";
   const Cluster& cluster = answer.question.cluster;
   return fmt::format(
-      "model     {}: {} layers, {} wide, {} heads, context {}: {} parameters, {}\n"
+      "model     {}: {}{} parameters, {}\n"
       "step      {} samples of {} tokens\n"
       "cluster   {}: {} of {} x {}, {} a host\n",
-      m.family == config::Family::kGpt ? "gpt" : "llama", m.layers, m.hidden, m.heads, m.seq_len,
-      count_text(best.parameters), name(job.precision.compute), job.run.global_batch, m.seq_len,
-      cluster.name, best.layout.world(), cluster.gpus(), cluster.gpu.name, cluster.gpus_per_host);
+      config::name(m.family), sizes, count_text(best.parameters), name(job.precision.compute),
+      job.run.global_batch, best.sample_tokens, cluster.name, best.layout.world(), cluster.gpus(),
+      cluster.gpu.name, cluster.gpus_per_host);
 }
 
 std::string best_text(const Answer& answer) {

@@ -187,7 +187,8 @@ Pass pass_of(const std::string& name) {
 
 }  // namespace
 
-Practice own_practice() { return {.adds_weight_gradients = false}; }
+// Ranks share the cores, on which what travels is copied.
+Practice own_practice() { return {.adds_weight_gradients = false, .overlaps_context = false}; }
 
 Practice cores_practice() {
   Practice practice = own_practice();

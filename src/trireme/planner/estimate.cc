@@ -125,8 +125,9 @@ class StageTimes {
     double bytes = 0;
     for (const plan::UnitId id : held) {
       const plan::Unit& unit = program_.units[static_cast<std::size_t>(id)];
-      if (!unit.trainable) continue;
       const std::int64_t part = unit.numel / shards;
+      if (unit.ema_of >= 0) bytes += 3.0 * size_of(recipe_.master) * static_cast<double>(part);
+      if (!unit.trainable) continue;
       const double moved = 2.0 * size_of(recipe_.master) + 2.0 * size_of(recipe_.grads);
       bytes += static_cast<double>(part) * moved +
                2.0 * static_cast<double>(plan::state_bytes(recipe_, unit, part));

@@ -183,7 +183,9 @@ NodeKernels block_kernels(const Shape& shape) {
   if (shape.practice.fp8)  // operands are scaled and cast, in both layouts
     node.forward.push_back(
         stream(shape.tokens * (2 * shape.d + shape.q + shape.ffn) * (shape.element + 2), 4));
+  const auto before = static_cast<std::ptrdiff_t>(node.input.size());
   add_attention(shape, node);
+  node.attention_input.assign(node.input.begin() + before, node.input.end());
   add_elementwise(shape, node);
   node.weight.push_back(shape.added(shape.d * (qkv + shape.q + up + shape.ffn)));
   return node;
@@ -211,19 +213,6 @@ NodeKernels embed_kernels(const Shape& shape) {
   node.forward.push_back(stream(row * (2 * shape.element + 2 * shape.element * shape.mask()), 2));
   node.weight.push_back(stream(row * 3 * shape.element, 2));
   node.weight.push_back(shape.added(shape.vocab * shape.d));
-  return node;
-}
-
-// Kernels that stream do it in the type of activations.
-NodeKernels typed(NodeKernels node, Math math) {
-  const auto type = [&](std::vector<Kernel>& kernels) {
-    for (Kernel& kernel : kernels)
-      if (kernel.kind == Kernel::Kind::kStream) kernel.math = math;
-  };
-  type(node.forward);
-  type(node.input);
-  type(node.weight);
-  for (auto& [name, part] : node.parts) type(part);
   return node;
 }
 
@@ -272,6 +261,19 @@ void add_adapters(const Shape& shape, const config::Lora& lora, NodeKernels& nod
 }
 
 }  // namespace
+
+NodeKernels typed(NodeKernels node, Math math) {
+  const auto type = [&](std::vector<Kernel>& kernels) {
+    for (Kernel& kernel : kernels)
+      if (kernel.kind == Kernel::Kind::kStream) kernel.math = math;
+  };
+  type(node.forward);
+  type(node.input);
+  type(node.weight);
+  type(node.attention_input);
+  for (auto& [name, part] : node.parts) type(part);
+  return node;
+}
 
 NodeKernels node_kernels(const config::Job& job, const Practice& practice, const NodeForm& form) {
   const Shape shape(job, practice, form.type);

@@ -15,8 +15,9 @@ namespace trireme::planner {
 // Of one micro-batch, without what a node exchanges.
 struct NodeKernels {
   std::vector<Kernel> forward;
-  std::vector<Kernel> input;   // gradients of what the node reads
-  std::vector<Kernel> weight;  // and of its parameters
+  std::vector<Kernel> input;            // gradients of what the node reads
+  std::vector<Kernel> weight;           // and of its parameters
+  std::vector<Kernel> attention_input;  // of `input`, what is attention's
   // Of forward, what a part of the node takes that is computed again (arch/parts.h).
   std::vector<std::pair<std::string_view, std::vector<Kernel>>> parts;
 };
@@ -24,5 +25,8 @@ struct NodeKernels {
 // `job` is resolved. Shapes are those of the rank with most; a rank of several tp ranks without sequence parallelism
 // has every row between the parallel regions, with it its own.
 NodeKernels node_kernels(const config::Job& job, const Practice& practice, const NodeForm& form);
+
+// Kernels that stream do it in the type of activations.
+NodeKernels typed(NodeKernels node, Math math);
 
 }  // namespace trireme::planner

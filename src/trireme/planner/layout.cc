@@ -98,7 +98,8 @@ config::Job with_layout(config::Job job, const Layout& layout) {
 }
 
 bool can_compute_again(const config::Job& job, Again again) {
-  if (again == Again::kNothing || (job.model.frozen.empty() && job.lora.rank == 0)) return true;
+  const bool all = job.model.frozen.empty() && job.lora.rank == 0;
+  if (again == Again::kNothing || (all && config::is_decoder(job.model.family))) return true;
   try {
     arch::describe(with_layout(job, {.again = again}));
   } catch (const Error& error) {

@@ -50,7 +50,7 @@ Away away_of(const config::Offload& given);
 // The job with this layout; its other keys stay as they are.
 config::Job with_layout(config::Job job, const Layout& layout);
 
-// Whether that can be asked of a resolved job: frozen nodes may keep nothing to compute again.
+// Whether that can be asked of a resolved job: frozen nodes and those of some families keep nothing to compute again.
 bool can_compute_again(const config::Job& job, Again again);
 
 // What is chosen, one by one: explained and compared.

@@ -7,7 +7,6 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/base/json.h"
-#include "trireme/config/families.h"
 #include "trireme/plan/memory.h"
 #include "trireme/planner/calibrate.h"
 #include "trireme/planner/estimate.h"
@@ -163,21 +162,11 @@ std::string unforeseen(const config::Job& job) {
   if (job.offload.uses(config::OffloadTier::kHost) || job.offload.uses(config::OffloadTier::kNvme))
     return "what is offloaded is not calibrated";
   if (job.lora.rank > 0) return "adapters are not calibrated";
-  if (!config::is_decoder(job.model.family)) return "only families gpt and llama are";
   return "";
-}
-
-void check_priced(const config::Job& job) {
-  if (!config::is_decoder(job.model.family))
-    fail(ErrorKind::kUsage,
-         "model.family={}: steps are priced for families gpt and llama only; trireme explain "
-         "without --cluster shows its plan and memory",
-         config::name(job.model.family));
 }
 
 StepForecast forecast_on(const plan::PlanSet& plan, const config::Job& job,
                          const Practice& practice, const Cluster& cluster) {
-  check_priced(job);
   if (cluster.gpu.core) return forecast_step(plan, job, cluster);
   const Pricing pricing(job, practice, cluster);
   StepForecast forecast{.lines = sim::simulate(plan, line_cost(plan, pricing)),
@@ -213,9 +202,11 @@ StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
   // Every rank has it, on the cores there are.
   const sim::Cores cores{.count = machine.gpus_per_host, .crowding = core.crowding};
   forecast.step_s = forecast.lines.step_s + core.step_s / cores.speed(plan.mesh.world());
-  const double apart = std::exp(kFourOfFive * core.spread);
-  forecast.low_s = forecast.step_s / apart;
-  forecast.high_s = forecast.step_s * apart;
+  if (config::is_decoder(job.model.family)) {  // as the steps are that were measured
+    const double apart = std::exp(kFourOfFive * core.spread);
+    forecast.low_s = forecast.step_s / apart;
+    forecast.high_s = forecast.step_s * apart;
+  }
   forecast.process_bytes = core.process;
   for (int rank = 0; rank < (threads ? plan.mesh.world() : 1); ++rank)
     forecast.process_bytes +=

@@ -35,7 +35,8 @@ struct StepForecast {
   sim::Forecast lines;  // the step without what comes beside its lines
   double step_s = 0;    // 0: not known
   double low_s = 0,
-         high_s = 0;         // four of five measurements are expected between these; 0: not known
+         high_s = 0;  // four of five measurements are expected between these; 0: not known, as of
+                      // families that no constant comes from
   double process_bytes = 0;  // resident, of rank 0's process at its peak; 0: not known
   std::string source{};      // "by the calibration of 2026-11-22", "uncalibrated: ..."
 };
@@ -49,8 +50,6 @@ StepForecast no_forecast(const plan::PlanSet& plan, const std::string& why);
 // Why a job's steps cannot be forecast by the machine's constants, such as a precision that was not calibrated; empty
 // where they can.
 std::string unforeseen(const config::Job& job);
-// Throws Error{kUsage} for a family that no cluster's kernels are known for.
-void check_priced(const config::Job& job);
 
 // How the ranks of one host are made, and so what they talk over: tier "threads" or "shm".
 enum class RanksAs { kThreads, kProcesses };

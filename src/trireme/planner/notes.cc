@@ -1,10 +1,50 @@
 #include <fmt/core.h>
 
+#include "trireme/config/families.h"
 #include "trireme/config/resolve.h"
+#include "trireme/planner/expected_share.h"
 #include "trireme/planner/practice.h"
 #include "trireme/planner/reasons.h"
 
 namespace trireme::planner {
+namespace {
+
+// What is assumed of rows that vary.
+std::string expected_text(const config::Job& job) {
+  using config::Family;
+  const ExpectedShare share(job);
+  const auto percent = [&](const char* node) { return 100 * share.of(node); };
+  switch (job.model.family) {
+    case Family::kJepa:
+      return fmt::format(
+          "time is priced at {:.0f} % of a clip's tokens seen, which masks leave on "
+          "average; memory at all of them",
+          percent("block.0"));
+    case Family::kHvjepa:
+      return fmt::format(
+          "time is priced at one chunk of chunk.ratio={} tokens, of which masks leave "
+          "{:.0f} %; memory at as many chunks as tokens",
+          job.chunk.ratio, percent("embed"));
+    case Family::kHnet:
+      return fmt::format(
+          "time is priced at one chunk of hnet.ratio={} positions; memory at as many "
+          "chunks as positions",
+          job.hnet.ratio);
+    case Family::kVlm:
+      return fmt::format(
+          "time is priced at {:.0f} % of the tiles of vlm.max_tiles={}, as if all of "
+          "their grids were as likely; memory at all of them",
+          percent("projector"), job.vlm.max_tiles);
+    case Family::kArrcoc:
+      return fmt::format(
+          "time is priced at arrcoc.budget={} tokens an image; memory at the most that "
+          "regions can have",
+          job.arrcoc.budget);
+    default: return "";
+  }
+}
+
+}  // namespace
 
 std::vector<std::string> notes(const Answer& answer) {
   const Option& option = answer.options.front();
@@ -22,6 +62,12 @@ std::vector<std::string> notes(const Answer& answer) {
         "nothing was measured on a {}: step times are a guess within its peaks, without a band; "
         "layouts are compared by it all the same (docs/planner.md)",
         cluster.gpu.name));
+  if (const std::string expected = expected_text(job); !expected.empty()) notes.push_back(expected);
+  if (!config::is_decoder(job.model.family))
+    notes.push_back(fmt::format(
+        "no constant comes from steps of family {}: its layers are priced as those of language "
+        "models{}, other operations by the bytes that they move; there is no band",
+        config::name(job.model.family), on_gpus(cluster) ? ", its attention as fused" : ""));
   if (!on_gpus(cluster) && job.data.documents)
     notes.push_back(
         "data.documents=true: attention is priced over whole samples; what documents leave out is "

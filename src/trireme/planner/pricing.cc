@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "trireme/arch/layout.h"
+#include "trireme/arch/parts.h"
 #include "trireme/base/error.h"
 #include "trireme/plan/offload.h"
+#include "trireme/plan/placement.h"
 #include "trireme/plan/unit_types.h"
 
 namespace trireme::planner {
@@ -19,9 +21,26 @@ NodeCost priced(const Gpu& gpu, const Practice& practice, const NodeKernels& ker
   };
   NodeCost cost{.forward = timed(kernels.forward),
                 .input = timed(kernels.input),
-                .weight = timed(kernels.weight)};
+                .weight = timed(kernels.weight),
+                .attention_input = timed(kernels.attention_input)};
   for (const auto& [name, part] : kernels.parts) cost.parts.emplace(name, timed(part));
+  if (const auto part = cost.parts.find(arch::kAttention); part != cost.parts.end())
+    cost.attention = part->second;
   return cost;
+}
+
+// The mesh in which so many neighbouring cp ranks are a group, and their groups data-parallel.
+mesh::Mesh neighbours(const mesh::Mesh& mesh, int inner) {
+  const auto degree = [&](mesh::Axis axis) { return mesh.degree(axis); };
+  return mesh::Mesh({.pp = degree(mesh::Axis::kPp),
+                     .dp_replicate = degree(mesh::Axis::kDpReplicate),
+                     .dp_shard = degree(mesh::Axis::kDpShard) * degree(mesh::Axis::kCp) / inner,
+                     .cp = inner,
+                     .tp = degree(mesh::Axis::kTp)});
+}
+
+bool is_over_cp(const plan::NodeExchange& exchange) {
+  return exchange.axes == mesh::AxisSet(mesh::Axis::kCp);
 }
 
 // Whether a line is the first of its chunk to see what another stage has sent.
@@ -43,9 +62,22 @@ Pricing::Pricing(const config::Job& job, const Practice& practice, const Cluster
       practice_(practice),
       cluster_(cluster),
       network_(cluster, arch::mesh_of(job)),
-      forms_(job) {}
+      forms_(job) {
+  if (!config::is_decoder(job.model.family)) program_.emplace(job, practice);
+  const config::Parallel& parallel = job.parallel;
+  if (parallel.cp > 1 && parallel.context == config::ContextMethod::kHierarchical)
+    heads_.emplace(cluster, neighbours(arch::mesh_of(job), parallel.context_inner));
+}
 
 const NodeCost& Pricing::cost_of(const plan::Node& node) const {
+  if (program_) {
+    const auto [own, unpriced] = costs_of_nodes_.try_emplace(node.name);
+    if (unpriced) {
+      check_type(cluster_.gpu, program_->type_of(node.name));
+      own->second = priced(cluster_.gpu, practice_, program_->of(node.name));
+    }
+    return own->second;
+  }
   const auto [named, unnamed] = forms_of_nodes_.try_emplace(node.name);
   if (unnamed) {
     named->second = forms_.of(node.name);
@@ -64,6 +96,15 @@ double Pricing::exchange(const sim::Exchanged& exchanged) const {
     return transfer(one_way ? exchanged.bytes : 2 * exchanged.bytes * (ranks - 1) / ranks);
   }
   return exchanged.times * network_.seconds(exchanged.kind, exchanged.axes, exchanged.bytes);
+}
+
+double Pricing::expected(const plan::Program& program, plan::ValueId value) const {
+  const plan::Value& sent = program.values[static_cast<std::size_t>(value)];
+  double share = 1;
+  if (program_ && sent.varies)
+    for (const plan::Node& node : program.nodes)
+      if (plan::contains(node.writes, value)) share = program_->share_of(node.name);
+  return share * static_cast<double>(sent.bytes);
 }
 
 double Pricing::transfer(double bytes) const {
@@ -93,15 +134,46 @@ double Pricing::node(const plan::Node& node, Verb verb) const {
   }
   if (weight) compute += cost.weight;
   double exchanges = 0;
+  const double share = program_ ? program_->share_of(node.name) : 1;
   for (const plan::NodeExchange& one : node.exchanges)
-    if (const int times = plan::times(node, one, verb); times > 0)
-      exchanges += times * network_.seconds(one.kind, one.axes, static_cast<double>(one.bytes));
+    if (const int times = plan::times(node, one, verb); times > 0 && !is_over_cp(one))
+      exchanges +=
+          times * network_.seconds(one.kind, one.axes, share * static_cast<double>(one.bytes));
   double covered = 0;
   if (practice_.tensor == TensorOverlap::kEverything) covered = compute;
   if (practice_.tensor == TensorOverlap::kBackward && backward) covered = cost.weight;
   if (practice_.tensor == TensorOverlap::kBackward && verb == Verb::kBackwardWeight)
     covered = cost.weight;
-  return compute + std::max(exchanges - covered, 0.0);
+  return compute + std::max(exchanges - covered, 0.0) + context(node, cost, verb);
+}
+
+// What is gathered or changes heads for tokens is waited for. A ring turns while a rank attends to the block that it has: each turn
+// is waited for by as much as it takes longer. In backward gradients follow their keys and values, and the last turn takes them
+// home alone.
+double Pricing::context(const plan::Node& node, const NodeCost& cost, Verb verb) const {
+  const bool forward = verb == Verb::kForward || verb == Verb::kRecompute;
+  double waited = 0, turn = 0, home = 0;
+  int turns = 0;
+  for (const plan::NodeExchange& one : node.exchanges) {
+    const int times = plan::times(node, one, verb);
+    if (times == 0 || !is_over_cp(one)) continue;
+    const bool heads = heads_ && one.kind == plan::Exchange::kAllToAll;
+    const double once =
+        (heads ? *heads_ : network_).seconds(one.kind, one.axes, static_cast<double>(one.bytes));
+    if (one.kind != plan::Exchange::kSendRecv || !practice_.overlaps_context) {
+      waited += times * once;
+    } else if (!one.part.empty()) {  // attention computed again
+      waited += times * std::max(once - cost.attention / (times + 1), 0.0);
+    } else {
+      const bool gradients = one.forward == 0;
+      turn += once;
+      if (gradients) home = once;
+      turns = gradients ? times - 1 : times;
+    }
+  }
+  if (turns == 0) return waited;
+  const double block = (forward ? cost.attention : cost.attention_input) / (turns + 1);
+  return waited + turns * std::max(turn - block, 0.0) + home;
 }
 
 UnitCost Pricing::unit(const plan::Recipe& recipe, const plan::Unit& unit) const {
@@ -143,7 +215,7 @@ double Pricing::waits(const plan::PlanSet& plan, int rank, const plan::Instr& li
     const plan::ValueId value = line.verb == Verb::kForward
                                     ? plan.program.nodes[line.node].reads.front()
                                     : plan.program.nodes[line.node].writes.front();
-    sum += transfer(static_cast<double>(plan.program.values[value].bytes));
+    sum += transfer(expected(plan.program, value));
   }
   if (!practice_.overlaps_reduction && line.verb == Verb::kStep)
     for (const plan::Instr& other : plan.list(rank))
@@ -179,7 +251,7 @@ sim::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank, const plan::
              waited;
     case Verb::kSend:
       if (!practice_.overlaps_transfers) return 0.0;
-      break;
+      return transfer(expected(plan.program, line.value));
     case Verb::kRecv: return 0.0;
     case Verb::kUnshard:
       if (plan.recipe.zero < 3) return after_step(plan, line);

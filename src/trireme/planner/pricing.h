@@ -2,10 +2,12 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 
 #include "trireme/planner/layer_kernels.h"
 #include "trireme/planner/network.h"
+#include "trireme/planner/program_kernels.h"
 #include "trireme/sim/cost.h"
 
 namespace trireme::planner {
@@ -15,6 +17,7 @@ struct NodeCost {
   double forward = 0;
   double input = 0;
   double weight = 0;
+  double attention = 0, attention_input = 0;         // of forward and input
   std::map<std::string, double, std::less<>> parts;  // of forward, computed again
 };
 
@@ -46,6 +49,9 @@ class Pricing {
 
  private:
   const NodeCost& cost_of(const plan::Node& node) const;
+  // Of the bytes that the program says, as many as are expected.
+  double expected(const plan::Program& program, plan::ValueId value) const;
+  double context(const plan::Node& node, const NodeCost& cost, plan::Verb verb) const;
   double after_step(const plan::PlanSet& plan, const plan::Instr& line) const;
   double waits(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
 
@@ -53,9 +59,12 @@ class Pricing {
   const Practice& practice_;
   const Cluster& cluster_;
   Network network_;
+  std::optional<Network> heads_;  // among the cp ranks that exchange heads, where these are not all
+  std::optional<ProgramKernels> program_;  // of other families than language models
   NodeForms forms_;
   mutable std::map<std::string, NodeForm, std::less<>> forms_of_nodes_;
   mutable std::map<NodeForm, NodeCost> costs_;
+  mutable std::map<std::string, NodeCost, std::less<>> costs_of_nodes_;
 };
 
 }  // namespace trireme::planner

@@ -69,7 +69,6 @@ MemoryConstants memory_constants(const Question& question) {
 }
 
 Question completed(Question question) {
-  check_priced(question.job);
   const Cluster& cluster = question.cluster;
   if (question.gpus < 0) fail(ErrorKind::kUsage, "{} GPUs: a plan needs 1 or more", question.gpus);
   if (question.gpus == 0) question.gpus = cluster.gpus();
@@ -109,6 +108,10 @@ Question completed(Question question) {
   return question;
 }
 
+int micro_batch_alone(const config::Job& job) {
+  return config::is_decoder(job.model.family) ? 1 : static_cast<int>(job.run.global_batch);
+}
+
 config::Job resolved_alone(const Question& question) {
   config::Job job = question.job;
   const config::Parallel given = job.parallel;
@@ -117,8 +120,8 @@ config::Job resolved_alone(const Question& question) {
   job.parallel.context_inner = given.context_inner;
   job.parallel.prefetch = given.prefetch;
   job.parallel.comm_timeout_s = given.comm_timeout_s;
-  job.run.micro_batch = 1;
-  return config::resolve(std::move(job), 1, {});
+  job.run.micro_batch = micro_batch_alone(job);
+  return config::resolve(std::move(job), 1, question.data);
 }
 
 }  // namespace trireme::planner

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "trireme/config/job.h"
+#include "trireme/config/resolve.h"
 #include "trireme/planner/device_memory.h"
 #include "trireme/planner/hardware.h"
 #include "trireme/planner/practice.h"
@@ -12,14 +13,15 @@
 namespace trireme::planner {
 
 struct Question {
-  config::Job job;  // with model.vocab set
+  config::Job job;  // with model.vocab set, where it has one
   Cluster cluster;
   int gpus = 0;  // 0: all that the cluster has
   // Keys whose values stay as the job has them; what a search chooses are those of `parallel`, `recompute` and `offload`
   // and run.micro_batch.
   std::vector<std::string> kept;
   Practice practice{};
-  bool expandable = false;  // segments of the GPU's allocator grow
+  bool expandable = false;      // segments of the GPU's allocator grow
+  config::DatasetFacts data{};  // what is known of the samples
 
   bool keeps(std::string_view key) const;
 };
@@ -41,7 +43,10 @@ double usable_memory(const Question& question);
 // ranks. Throws Error{kUsage} for no GPUs, more than there are, and keys that nothing chooses.
 Question completed(Question question);
 
-// The same job on one rank with a micro-batch of 1, resolved: what does not depend on the layout.
+// Of a job on one data-parallel rank, one that is always allowed: of losses that compare samples all of the batch.
+int micro_batch_alone(const config::Job& job);
+
+// The same job on one rank with such a micro-batch, resolved: what does not depend on the layout.
 config::Job resolved_alone(const Question& question);
 
 }  // namespace trireme::planner

@@ -237,7 +237,7 @@ class Reasons {
       other.schedule = schedule;
       other.chunks = chunks;
       if (value(other, Choice::kSchedule) != value(layout_, Choice::kSchedule) &&
-          std::int64_t{other.pp} * chunks <= question_.job.model.layers + 2)
+          std::int64_t{other.pp} * chunks <= sieved_.sieve().nodes())
         near.push_back(other);
     };
     const bool groups = sieved_.sieve().micro_batches(layout_) % layout_.pp == 0;
@@ -252,8 +252,9 @@ class Reasons {
     const std::string other = value(twin, choice);
     const std::int64_t batch = question_.job.run.global_batch;
     const bool divides = batch % (std::int64_t{twin.micro_batch} * twin.dp()) == 0;
+    const std::string why = divides ? refusal_of(question_, twin) : "";
     std::string text;
-    if (divides) {
+    if (divides && why.empty()) {
       const double bytes = sieved_.sieve().price(twin).bytes, limit = sieved_.limit();
       if (bytes > limit)
         text = fmt::format("{} needs {:.3g} GiB of usable {:.3g}", other, gib(bytes), gib(limit));
@@ -261,6 +262,7 @@ class Reasons {
     }
     const std::optional<Priced> best =
         sieved_.least([&](const Layout& one) { return value_is(one, choice, twin); });
+    if (!best && !why.empty()) return fmt::format("{} cannot be ({})", other, why);
     if (!best) return text.empty() ? text : text + ", and so does every layout with it";
     double ratio = best->estimate / option_.estimate;
     if (ratio < 1) {  // the plan has the last word

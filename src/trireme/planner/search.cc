@@ -287,7 +287,7 @@ double needed(const Question& question, const Option& option) {
 }
 
 double Option::tokens() const {
-  return static_cast<double>(job.run.global_batch * job.model.seq_len);
+  return static_cast<double>(job.run.global_batch * sample_tokens);
 }
 
 double Option::mfu(const Cluster& cluster) const {

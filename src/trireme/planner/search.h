@@ -45,6 +45,7 @@ struct Option {
   double exposed = 0;        // seconds of communication that nothing covers
   double model_flops = 0;    // of a step, by `convention`
   std::string convention;
+  std::int64_t sample_tokens = 0;
   double parameters = 0;
   double trained = 0;  // of them
 

@@ -4,62 +4,19 @@
 #include <bit>
 #include <cmath>
 
-#include "trireme/arch/describe.h"
 #include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
 #include "trireme/plan/memory.h"
 #include "trireme/plan/unit_types.h"
+#include "trireme/planner/kernels.h"
 #include "trireme/planner/machine.h"
-#include "trireme/planner/pricing.h"
 
 namespace trireme::planner {
 namespace {
 
 using mesh::Axis;
-using plan::Verb;
 using plan::schedules::Schedule;
-
-Piece piece_of(const Pricing& pricing, const plan::Program& program, const plan::Node& node,
-               bool has_backward) {
-  Piece piece;
-  piece.forward = pricing.node(node, Verb::kForward);
-  const bool again = node.segment >= 0;
-  if (has_backward) {
-    piece.weight = pricing.node(node, Verb::kBackwardWeight);
-    piece.input = pricing.node(node, Verb::kBackward) - piece.weight;
-    if (again) piece.input += piece.forward;
-  }
-  double reads = 0, writes = 0;
-  for (const plan::ValueId value : node.reads) reads += program.values[value].bytes;
-  for (const plan::ValueId value : node.writes)
-    if (!node.loss) writes += program.values[value].bytes;
-  const auto kept = static_cast<double>(plan::kept_bytes(node));
-  piece.kept = reads + (again ? 0 : kept);
-  piece.waiting = node.split ? static_cast<double>(node.split->kept_bytes) : 0;
-  const auto back = static_cast<double>(node.work.backward + plan::work_bytes(node));
-  const auto front = static_cast<double>(node.work.forward + plan::dropped_bytes(node));
-  piece.transient = std::max(front, reads + back) + writes + (again ? kept : 0);
-  for (const plan::UnitId id : node.units) {
-    const plan::Unit& unit = program.units[static_cast<std::size_t>(id)];
-    piece.numel += static_cast<double>(unit.numel);
-    if (unit.trainable) piece.trained += static_cast<double>(unit.numel);
-  }
-  piece.flops = node.flops + has_backward * node.backward_flops.value_or(2 * node.flops);
-  return piece;
-}
-
-void add(Piece& sum, const Piece& one, double share) {
-  sum.forward += share * one.forward;
-  sum.input += share * one.input;
-  sum.weight += share * one.weight;
-  sum.kept += share * one.kept;
-  sum.waiting += share * one.waiting;
-  sum.transient += share * one.transient;
-  sum.numel += share * one.numel;
-  sum.trained += share * one.trained;
-  sum.flops += share * one.flops;
-}
 
 // Micro-batches of a rank's whole share: those whose forward waits for its backward, and those whose backward is half
 // done.
@@ -112,6 +69,7 @@ Sieve::Sieve(const Question& question)
     : question_(question),
       alone_(resolved_alone(question)),
       constants_(memory_constants(question)) {
+  nodes_ = nodes_of(alone_);
   for (std::size_t away = 0; away < offloads_.size(); ++away)
     offloads_[away] = with_layout(question.job, {.away = static_cast<Away>(away)}).offload;
   const plan::Recipe recipe = arch::recipe_of(alone_);
@@ -123,55 +81,12 @@ Sieve::Sieve(const Question& question)
   reduce_ = static_cast<double>(size_of(plan::reduce_type(recipe)));
 }
 
-Parts Sieve::make_parts(const Layout& layout) const {
-  config::Job job = alone_;
-  Layout alike = layout;
-  alike.pp = alike.dp_replicate = alike.dp_shard = alike.chunks = 1;
-  alike.schedule = Schedule::k1F1B;
-  alike.zero = 0;
-  job = with_layout(std::move(job), alike);
-  // Its groups, wherever they lie among all ranks.
-  job.parallel.dp_replicate = layout.world() / (layout.tp * layout.cp);
-  // What fits is chosen for real ranks, by the second sieve; until then whole blocks, which need least.
-  if (job.recompute.policy == config::RecomputePolicy::kAuto) {
-    job.recompute.policy = config::RecomputePolicy::kFull;
-    job.recompute.memory = {};
-  }
-  // Of a model all of which trains, one block is like all.
-  const bool alone = job.lora.rank == 0 && job.model.frozen.empty() &&
-                     job.precision.nodes.empty() && layout.again != Again::kAsGiven;
-  if (alone) job.model.layers = 1;
-  const arch::ModelSpec model = arch::describe(job);
-  const Pricing pricing(job, question_.practice, question_.cluster);
-  Parts parts;
-  parts.layers = static_cast<double>(alone_.model.layers);
-  const plan::GradientFlow flow = plan::gradient_flow(model.program);
-  for (std::size_t n = 0; n < model.program.nodes.size(); ++n) {
-    const plan::Node& node = model.program.nodes[n];
-    const Piece piece = piece_of(pricing, model.program, node, flow.node_has_backward[n]);
-    switch (kind_of(node.name)) {
-      case NodeKind::kEmbed:
-        parts.embed = piece;
-        parts.boundary = static_cast<double>(
-            model.program.values[static_cast<std::size_t>(node.writes[0])].bytes);
-        break;
-      case NodeKind::kBlock:
-        add(parts.block, piece, 1.0 / static_cast<double>(job.model.layers));
-        break;
-      case NodeKind::kHead:
-        parts.head = piece;
-        if (node.units.size() > 1 && alone_.model.tied)
-          parts.shared = static_cast<double>(model.program.units.front().numel);
-        break;
-    }
-  }
-  return parts;
-}
-
 const Parts& Sieve::parts(const Layout& layout) const {
   std::unique_ptr<Parts>& parts =
       parts_[{layout.tp, layout.cp, layout.sequence_parallel, layout.micro_batch, layout.again}];
-  if (!parts) parts = std::make_unique<Parts>(make_parts(layout));
+  if (!parts)
+    parts = std::make_unique<Parts>(
+        config::is_decoder(alone_.model.family) ? make_parts(layout) : make_program_parts(layout));
   return *parts;
 }
 
@@ -408,9 +323,9 @@ Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traf
   if (layout.zero == 1 || layout.zero == 2)
     step += practice.overlaps_gathers ? std::max(gathers - slow.forward, 0.0) : gathers;
   const double part = sharded ? 1 / shards : 1;
-  const double stepped =
-      slow.trained * part *
-      (3 * static_cast<double>(size_of(alone_.precision.master.value())) + 2 * grad_ + 2 * states_);
+  const auto master = static_cast<double>(size_of(alone_.precision.master.value()));
+  const double stepped = part * (slow.trained * (3 * master + 2 * grad_ + 2 * states_) +
+                                 parts.averaged / p * 3 * master);
   const Gpu& gpu = question_.cluster.gpu;
   step += gpu.core ? stepped / gpu.core->update_rate : seconds(gpu, stream(stepped));
   price.offload = away.moved;

@@ -39,12 +39,14 @@ struct Cut {
   bool together = false;  // embedding and head on one rank
 };
 
-// What layouts of one (tp, cp, sequence parallelism, micro-batch, recomputation) have in common.
+// What layouts of one (tp, cp, sequence parallelism, micro-batch, recomputation) have in common. Of a program that is no
+// decoder's alone `embed` is its first node, `head` its last, and `block` the mean of those between.
 struct Parts {
   Piece embed, block, head;
   double layers = 0;
   double boundary = 0;  // bytes between stages
   double shared = 0;    // elements of the head's that are the embedding's
+  double averaged = 0;  // elements that follow others by averages
   mutable std::map<std::tuple<int, int, bool>, Cut> cuts{};
 };
 
@@ -57,6 +59,9 @@ struct Traffic {
   double gather_s = 0, scatter_s = 0, all_reduce_s = 0;  // of a message
   double replicas = 0, replicas_s = 0;                   // of a shard among replicas
 };
+
+// Of a resolved job's program.
+std::int64_t nodes_of(const config::Job& job);
 
 class Sieve {
  public:
@@ -71,6 +76,7 @@ class Sieve {
   Costs price(const Layout& layout, const Parts& parts, const Traffic& traffic) const;
 
   const config::Job& alone() const { return alone_; }
+  std::int64_t nodes() const { return nodes_; }  // of the program
   std::int64_t micro_batches(const Layout& layout) const {
     return alone_.run.global_batch / (std::int64_t{layout.micro_batch} * layout.dp());
   }
@@ -78,7 +84,9 @@ class Sieve {
  private:
   struct Stage;
   struct Beside;
+  config::Job job_of(const Layout& layout) const;
   Parts make_parts(const Layout& layout) const;
+  Parts make_program_parts(const Layout& layout) const;
   Traffic make_traffic(const Layout& layout) const;
   double transfer(const Layout& layout, double bytes) const;
   Stage stage(const Layout& layout, const Parts& parts, double blocks, bool embed, bool head) const;
@@ -93,6 +101,7 @@ class Sieve {
 
   const Question& question_;
   config::Job alone_;
+  std::int64_t nodes_ = 0;
   std::array<config::Offload, 4> offloads_;  // by Away
   MemoryConstants constants_;
   double param_ = 0, master_ = 0, states_ = 0, grad_ = 0, reduce_ = 0;  // bytes of an element

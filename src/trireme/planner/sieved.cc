@@ -139,7 +139,18 @@ std::optional<Priced> Sieved::least(const std::function<bool(const Layout&)>& wa
 }
 
 config::Job resolved(const Question& question, const Layout& layout) {
-  return config::resolve(with_layout(question.job, layout), layout.world(), {});
+  return config::resolve(with_layout(question.job, layout), layout.world(), question.data);
+}
+
+std::string refusal_of(const Question& question, const Layout& layout) {
+  try {
+    resolved(question, layout);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kUsage) throw;
+    const std::string why = error.what();
+    return why.substr(0, why.find(';'));
+  }
+  return "";
 }
 
 namespace {
@@ -149,7 +160,7 @@ config::Job shortened(const config::Job& job) {
   constexpr std::int64_t kLong = 4000, kTurns = 2, kFewest = 8;
   const std::int64_t micro_batches = config::accumulation(job);
   const std::int64_t few = std::max(kTurns * job.parallel.pp, kFewest);
-  if (micro_batches * job.model.layers < kLong || micro_batches <= few) return job;
+  if (micro_batches * nodes_of(job) < kLong || micro_batches <= few) return job;
   config::Job shorter = job;
   shorter.run.global_batch = few * job.run.micro_batch * config::dp(job);
   return shorter;
@@ -202,6 +213,7 @@ Option proven(const Question& question, const Priced& priced, bool all) {
   option.bubble = forecast.lines.bubble_fraction;
   option.exposed = forecast.lines.exposed_comm_s;
   const arch::ModelSpec& model = candidate.model();
+  option.sample_tokens = model.sample_tokens;
   option.model_flops = model.flops_per_token * option.tokens();
   option.convention = model.flops_convention;
   option.parameters = static_cast<double>(model.parameters());
@@ -215,8 +227,7 @@ Option proven(const Question& question, const Priced& priced, bool all) {
 
 bool too_long(const config::Job& job) {
   constexpr double kMostForwards = 2e5;
-  return static_cast<double>(config::accumulation(job)) *
-             static_cast<double>(job.model.layers + 2) >
+  return static_cast<double>(config::accumulation(job)) * static_cast<double>(nodes_of(job)) >
          kMostForwards;
 }
 

@@ -62,6 +62,8 @@ class Sieved {
 
 // The layout's job, resolved. Throws Error{kUsage}.
 config::Job resolved(const Question& question, const Layout& layout);
+// Why the runtime takes no such layout, without the way out; empty where it does.
+std::string refusal_of(const Question& question, const Layout& layout);
 
 // Whether a plan of all its micro-batches has more lines than it is worth: it only repeats itself.
 bool too_long(const config::Job& job);

@@ -63,12 +63,16 @@ class Space {
   void run(const std::function<void(const Layout&, const Family&)>& visit) {
     visit_ = &visit;
     const config::Parallel& parallel = job_.parallel;
-    const std::int64_t widest = std::min<std::int64_t>(model_.heads, 2 * innermost_);
+    // Of other families config::resolve says what tp and cp share out.
+    const bool decoder = config::is_decoder(model_.family);
+    const std::int64_t widest =
+        decoder ? std::min<std::int64_t>(model_.heads, 2 * innermost_) : 2 * innermost_;
+    const std::int64_t longest =
+        decoder ? std::max<std::int64_t>(model_.seq_len / 2, 1) : question_.gpus;
     for (const int tp :
          only(question_.keeps("parallel.tp"), parallel.tp, divisors(question_.gpus, widest)))
-      for (const int cp :
-           only(question_.keeps("parallel.cp"), parallel.cp,
-                divisors(question_.gpus / tp, std::max<std::int64_t>(model_.seq_len / 2, 1))))
+      for (const int cp : only(question_.keeps("parallel.cp"), parallel.cp,
+                               divisors(question_.gpus / tp, longest)))
         for (const bool sequence : sequence_) {
           if (tp == 1 && sequence != sequence_.front()) continue;
           layout_.tp = tp;
@@ -84,12 +88,12 @@ class Space {
     Layout alone = layout_;
     alone.pp = alone.dp_replicate = alone.dp_shard = alone.chunks = 1;
     alone.schedule = Schedule::k1F1B;
-    alone.micro_batch = 1;
+    alone.micro_batch = micro_batch_alone(job_);
     alone.zero = 0;
     alone.away = Away::kNothing;
     config::Job job = with_layout(sieve_.alone(), alone);
     try {
-      config::resolve(std::move(job), alone.world(), {});
+      config::resolve(std::move(job), alone.world(), question_.data);
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kUsage) throw;
       return false;
@@ -101,8 +105,8 @@ class Space {
     const config::Parallel& parallel = job_.parallel;
     const int rest = question_.gpus / (layout_.tp * layout_.cp);
     for (const int pp :
-         only(question_.keeps("parallel.pp"), parallel.pp, divisors(rest, model_.layers + 2))) {
-      if (rest % pp != 0 || pp > model_.layers + 2) continue;
+         only(question_.keeps("parallel.pp"), parallel.pp, divisors(rest, sieve_.nodes()))) {
+      if (rest % pp != 0 || pp > sieve_.nodes()) continue;
       layout_.pp = pp;
       const int dp = rest / pp;
       if (batch_ % dp != 0) continue;
@@ -158,7 +162,7 @@ class Space {
   const std::vector<Order>& orders(std::int64_t micro_batches) {
     orders_.clear();
     const int p = layout_.pp;
-    const std::int64_t nodes = model_.layers + 2;
+    const std::int64_t nodes = sieve_.nodes();
     const config::Parallel& parallel = job_.parallel;
     const bool kept = question_.keeps("parallel.schedule");
     const auto offer = [&](Schedule schedule, int chunks) {
@@ -210,7 +214,7 @@ void for_layouts(const Question& question, const Sieve& sieve, Away away,
 void refuse_space(const Question& question) {
   // What is given may say itself why it cannot be.
   if (!question.kept.empty()) {
-    config::resolve(question.job, question.gpus, {});
+    config::resolve(question.job, question.gpus, question.data);
     std::string kept;
     for (const std::string& key : question.kept)
       kept += fmt::format("{}{}={}", kept.empty() ? "" : ", ", key,
@@ -226,16 +230,15 @@ void refuse_space(const Question& question) {
     plain.parallel = {};
     plain.parallel.dp_shard = question.gpus;
     plain.run.micro_batch = 1;
-    config::resolve(plain, question.gpus, {});
+    config::resolve(plain, question.gpus, question.data);
   }
   std::set<std::int64_t> near;
   for (std::int64_t gpus = question.gpus; gpus > 0 && near.size() < 2; --gpus)
     if (question.job.run.global_batch % gpus == 0) near.insert(gpus);
   fail(ErrorKind::kUsage,
-       "no layout of {} GPUs: they divide neither run.global_batch={} nor model.heads={} nor "
-       "model.layers={} in any way; take {} GPUs, or a batch that is a multiple of {}",
-       question.gpus, question.job.run.global_batch, question.job.model.heads,
-       question.job.model.layers, fmt::join(near, " or "), question.gpus);
+       "no layout of {} GPUs: they divide neither run.global_batch={} nor the model's heads and "
+       "layers in any way; take {} GPUs, or a batch that is a multiple of {}",
+       question.gpus, question.job.run.global_batch, fmt::join(near, " or "), question.gpus);
 }
 
 }  // namespace trireme::planner

@@ -186,53 +186,126 @@ RunsByTable fitted_runs(const std::string& directory) {
   return tables;
 }
 
+namespace {
+
+// Of a table's runs how far each forecast is off.
+double misfit_of(const std::string& name, const std::vector<double>& apart) {
+  if (apart.empty()) return 0;
+  double sum = 0, largest = 0;
+  for (const double one : apart) {
+    sum += one;
+    largest = std::max(largest, one);
+  }
+  const double reached = 100 * sum / static_cast<double>(apart.size()) / bar_of(name);
+  return kWithin * reached + std::max(reached - kNearly, 0.0) + kOfLargest * largest;
+}
+
+double apart(const Run& run, const std::vector<Cluster>& clusters) {
+  return std::abs(std::log(estimated(run, clusters) / run.seconds));
+}
+
+// Constants that move at once, by factors of a width of their own.
+struct Move {
+  std::vector<std::size_t> free;  // which constants
+  double width = 0.1;
+};
+
+class Fit {
+ public:
+  Fit(const RunsByTable& tables, const std::vector<Constant>& constants,
+      std::vector<Cluster>& clusters)
+      : tables_(tables), clusters_(clusters) {
+    std::map<std::string, Move> kinds;
+    for (const Constant& constant : constants)
+      for (Cluster& cluster : clusters)
+        if (const double* value = constant.in(cluster)) {
+          moves_.push_back({.free = {free_.size()}});
+          kinds[cluster.gpu.name.substr(0, cluster.gpu.name.find('-'))].free.push_back(
+              free_.size());
+          free_.push_back(&constant);
+          at_.push_back(*value);
+          break;
+        }
+    for (auto& [name, all] : kinds) moves_.push_back(std::move(all));
+    for (const auto& [name, runs] : tables_)
+      for (const Run& run : runs) apart_[name].push_back(apart(run, clusters_));
+    best_ = sum(apart_);
+  }
+
+  void run(int trials) {
+    std::mt19937_64 draw(1);
+    for (int trial = 0; trial < trials; ++trial) {
+      // Every other time all of a kind, else one after the other.
+      const std::size_t alone = free_.size(), kinds = moves_.size() - alone;
+      const auto turn = static_cast<std::size_t>(trial / 2);
+      attempt(moves_[trial % 2 == 0 ? turn % alone : alone + turn % kinds], draw);
+    }
+  }
+
+ private:
+  using Apart = std::map<std::string, std::vector<double>>;
+
+  static double sum(const Apart& apart) {
+    double all = 0;
+    for (const auto& [name, runs] : apart) all += misfit_of(name, runs);
+    return all;
+  }
+
+  void attempt(Move& move, std::mt19937_64& draw) {
+    constexpr double kNarrowest = 1e-3, kWidest = 1, kWiden = 1.5, kNarrow = 0.85;
+    std::normal_distribution<double> normal;
+    std::vector<double> tried = at_;
+    for (const std::size_t i : move.free) {
+      tried[i] =
+          std::clamp(at_[i] * std::exp(move.width * normal(draw)), free_[i]->low, free_[i]->high);
+      set(*free_[i], clusters_, tried[i]);
+    }
+    Apart now = apart_;
+    for (const auto& [name, runs] : tables_)
+      for (std::size_t i = 0; i < runs.size(); ++i)
+        if (touches(move, runs[i])) now[name][i] = apart(runs[i], clusters_);
+    const double reached = sum(now);
+    const bool better = reached < best_;
+    if (better) {
+      best_ = reached;
+      at_ = std::move(tried);
+      apart_ = std::move(now);
+    } else {
+      for (const std::size_t i : move.free) set(*free_[i], clusters_, at_[i]);
+    }
+    move.width = std::clamp(move.width * (better ? kWiden : kNarrow), kNarrowest, kWidest);
+  }
+
+  bool touches(const Move& move, const Run& run) {
+    Cluster& cluster = *std::ranges::find(clusters_, run.cluster, &Cluster::name);
+    return std::ranges::any_of(move.free,
+                               [&](std::size_t i) { return free_[i]->in(cluster) != nullptr; });
+  }
+
+  const RunsByTable& tables_;
+  std::vector<Cluster>& clusters_;
+  std::vector<const Constant*> free_;
+  std::vector<double> at_;
+  std::vector<Move> moves_;
+  Apart apart_;
+  double best_ = 0;
+};
+
+}  // namespace
+
 double misfit(const RunsByTable& tables, const std::vector<Cluster>& clusters) {
   double sum = 0;
   for (const auto& [name, runs] : tables) {
-    double table = 0, largest = 0;
-    for (const Run& run : runs) {
-      const double apart = std::abs(std::log(estimated(run, clusters) / run.seconds));
-      table += apart;
-      largest = std::max(largest, apart);
-    }
-    if (runs.empty()) continue;
-    const double reached = 100 * table / static_cast<double>(runs.size()) / bar_of(name);
-    sum += kWithin * reached + std::max(reached - kNearly, 0.0) + kOfLargest * largest;
+    std::vector<double> all;
+    for (const Run& run : runs) all.push_back(apart(run, clusters));
+    sum += misfit_of(name, all);
   }
   return sum;
 }
 
 void fit(const RunsByTable& tables, const std::vector<Constant>& constants,
          std::vector<Cluster>& clusters, int trials) {
-  constexpr double kFirstWidth = 0.1, kNarrowest = 1e-3, kWidest = 0.5, kWiden = 1.5,
-                   kNarrow = 0.92;
-  std::vector<const Constant*> free;
-  std::vector<double> at;
-  for (const Constant& constant : constants)
-    for (Cluster& cluster : clusters)
-      if (const double* value = constant.in(cluster)) {
-        free.push_back(&constant);
-        at.push_back(*value);
-        break;
-      }
-  std::mt19937_64 draw(1);
-  std::normal_distribution<double> normal;
-  double best = misfit(tables, clusters), width = kFirstWidth;
-  for (int trial = 0; trial < trials; ++trial) {
-    std::vector<double> tried = at;
-    for (std::size_t i = 0; i < free.size(); ++i) {
-      tried[i] = std::clamp(at[i] * std::exp(width * normal(draw)), free[i]->low, free[i]->high);
-      set(*free[i], clusters, tried[i]);
-    }
-    const double now = misfit(tables, clusters);
-    const bool better = now < best;
-    if (better) {
-      best = now;
-      at = std::move(tried);
-    }
-    width = std::clamp(width * (better ? kWiden : kNarrow), kNarrowest, kWidest);
-  }
-  for (std::size_t i = 0; i < free.size(); ++i) set(*free[i], clusters, at[i]);
+  Fit(tables, constants, clusters).run(trials);
 }
 
 std::vector<std::pair<std::string, double>> fit_again(const std::string& directory, int trials) {
@@ -250,10 +323,10 @@ std::vector<std::pair<std::string, double>> fit_again(const std::string& directo
   return values;
 }
 
-// Groups are dealt to folds in turn; a fold's groups are all left out of its fit, which begins where nothing is known.
+// As many folds as the table with most groups has, so that each leaves out at most one group of a table; its fit begins where
+// nothing is known.
 LeftOut left_out_cases(const std::string& directory, int trials,
                        const std::function<void(const std::string&)>& progress) {
-  constexpr int kFolds = 6;
   constexpr double kTier = 0.7;
   const RunsByTable tables = fitted_runs(directory);
   std::vector<Cluster> unknown = clusters_of(all_of(tables));
@@ -264,11 +337,14 @@ LeftOut left_out_cases(const std::string& directory, int trials,
   std::map<std::pair<std::string, std::string>, int> folds;
   for (const auto& [name, runs] : tables)
     for (const Run& run : runs) folds.emplace(std::pair(name, run.group), 0);
-  int next = 0;
-  for (auto& [group, fold] : folds) fold = next++ % kFolds;
+  std::map<std::string, int> groups;
+  for (const auto& [group, fold] : folds) ++groups[group.first];
+  int most = 0, next = 0;
+  for (const auto& [name, count] : groups) most = std::max(most, count);
+  for (auto& [group, fold] : folds) fold = next++ % most;
   LeftOut cases;
-  for (int fold = 0; fold < kFolds; ++fold) {
-    progress(fmt::format("fit {} of {}, without a sixth of the groups", fold + 1, kFolds));
+  for (int fold = 0; fold < most; ++fold) {
+    progress(fmt::format("fit {} of {}, each without one group of a table", fold + 1, most));
     const auto left_out = [&](const std::string& name, const Run& run) {
       return folds.at({name, run.group}) == fold;
     };

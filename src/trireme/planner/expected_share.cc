@@ -1,0 +1,105 @@
+#include "trireme/planner/expected_share.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "trireme/arch/arrcoc.h"
+#include "trireme/config/hnet_stages.h"
+#include "trireme/formats/tiling.h"
+
+namespace trireme::planner {
+namespace {
+
+// How likely a block of `length` of `side` places covers each of them.
+std::vector<double> covered(std::int64_t side, std::int64_t length) {
+  std::vector<double> chance;
+  const std::int64_t places = side - length + 1;
+  for (std::int64_t at = 0; at < side; ++at) {
+    const std::int64_t first = std::max<std::int64_t>(0, at - length + 1);
+    const std::int64_t last = std::min(at, places - 1);
+    chance.push_back(static_cast<double>(last - first + 1) / static_cast<double>(places));
+  }
+  return chance;
+}
+
+// Tiles of an image, beside the one of all of it.
+double mean_tiles(std::int64_t most) {
+  const std::vector<formats::TileGrid> grids = formats::tile_grids(most);
+  double sum = 0;
+  for (const formats::TileGrid& grid : grids) sum += static_cast<double>(grid.tiles());
+  return grids.empty() ? 0 : sum / static_cast<double>(grids.size());
+}
+
+}  // namespace
+
+double seen_of_frame(std::int64_t rows, std::int64_t columns, std::int64_t blocks, double scale) {
+  constexpr int kAspects = 16;
+  constexpr double kLeast = 0.75, kMost = 1.5;
+  const double tokens = std::floor(scale * static_cast<double>(rows * columns));
+  double sum = 0;
+  for (int one = 0; one < kAspects; ++one) {
+    const double aspect = kLeast + (kMost - kLeast) * (one + 0.5) / kAspects;
+    const auto side = [](double squared, std::int64_t most) {
+      return std::clamp<std::int64_t>(std::llrint(std::sqrt(squared)), 1, most);
+    };
+    const std::vector<double> down = covered(rows, side(tokens * aspect, rows));
+    const std::vector<double> across = covered(columns, side(tokens / aspect, columns));
+    for (const double y : down)
+      for (const double x : across) sum += std::pow(1 - x * y, static_cast<double>(blocks));
+  }
+  return sum / (kAspects * static_cast<double>(rows * columns));
+}
+
+ExpectedShare::ExpectedShare(const config::Job& job) : family_(job.model.family) {
+  using config::Family;
+  if (family_ == Family::kJepa || family_ == Family::kHvjepa) {
+    const std::int64_t side = job.vision.image / job.vision.patch;
+    const config::Jepa& jepa = job.jepa;
+    seen_ = (seen_of_frame(side, side, jepa.short_blocks, jepa.short_scale) +
+             seen_of_frame(side, side, jepa.long_blocks, jepa.long_scale)) /
+            2;
+    if (family_ == Family::kHvjepa) chunks_ = 1.0 / static_cast<double>(job.chunk.ratio);
+  }
+  if (family_ == Family::kVlm)
+    tower_ = (1 + mean_tiles(job.vlm.max_tiles)) / (1 + static_cast<double>(job.vlm.max_tiles));
+  if (family_ == Family::kArrcoc)
+    tower_ = static_cast<double>(job.arrcoc.budget) /
+             static_cast<double>(arch::region_tower(job).tokens);
+  if (family_ == Family::kHnet) {
+    double share = 1;
+    for (const config::HnetStage& stage : config::hnet_stages(job.hnet)) {
+      stages_.push_back(share);
+      share /= std::max(stage.ratio, 1.0);
+    }
+  }
+}
+
+double ExpectedShare::masked(std::string_view node) const {
+  const bool tokens = node.ends_with("embed") || node.find("chunk") != node.npos;
+  if (node.starts_with("teacher.")) return tokens ? 1 : chunks_;
+  if (node == "predictor.embed") return seen_ * chunks_;
+  if (node.starts_with("predictor.")) return chunks_;  // what is seen and what is not
+  if (node == "loss") return (1 - seen_) * chunks_;
+  return seen_ * (tokens ? 1 : chunks_);
+}
+
+// "s1.route" and its like.
+double ExpectedShare::staged(std::string_view node) const {
+  if (node.size() < 3 || node[0] != 's') return 1;
+  const std::size_t stage = static_cast<std::size_t>(node[1] - '0');
+  return node[2] == '.' && stage < stages_.size() ? stages_[stage] : 1;
+}
+
+double ExpectedShare::of(std::string_view node) const {
+  switch (family_) {
+    case config::Family::kJepa:
+    case config::Family::kHvjepa: return masked(node);
+    case config::Family::kHnet: return staged(node);
+    case config::Family::kVlm:
+    case config::Family::kArrcoc:
+      return node.starts_with("vision.") || node == "projector" ? tower_ : 1;
+    default: return 1;
+  }
+}
+
+}  // namespace trireme::planner

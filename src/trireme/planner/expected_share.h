@@ -1,0 +1,35 @@
+// Expected shares: of the most rows that a node may have, what it is expected to have.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "trireme/config/job.h"
+
+namespace trireme::planner {
+
+// Rows that vary from micro-batch to micro-batch are described as the most there can be, which memory is counted by;
+// time is priced by what is expected: of masks what their blocks leave of a frame, of chunks one of `ratio`, of tiles as if
+// all grids were as likely, of regions their budget. Of a node of a resolved job; 1 where nothing varies.
+class ExpectedShare {
+ public:
+  explicit ExpectedShare(const config::Job& job);
+  double of(std::string_view node) const;
+  // Operations of the node that arch counts are of the expected rows already.
+  bool counted() const { return family_ == config::Family::kHnet; }
+
+ private:
+  double masked(std::string_view node) const;
+  double staged(std::string_view node) const;
+
+  config::Family family_;
+  double seen_ = 1;    // of a clip's tokens, by the student
+  double chunks_ = 1;  // of tokens
+  double tower_ = 1;   // of tiles or of regions' tokens
+  std::vector<double> stages_;
+};
+
+// Of a grid of rows x columns, what `blocks` places of a block of `scale` of it leave, on average over places and aspects.
+double seen_of_frame(std::int64_t rows, std::int64_t columns, std::int64_t blocks, double scale);
+
+}  // namespace trireme::planner

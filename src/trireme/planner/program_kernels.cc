@@ -1,0 +1,198 @@
+#include "trireme/planner/program_kernels.h"
+
+#include <algorithm>
+
+#include "trireme/arch/describe.h"
+#include "trireme/base/error.h"
+
+namespace trireme::planner {
+namespace {
+
+// What is looked up or convolved is no product.
+bool is_linear(const arch::ParamSpec& param) {
+  return param.shape.size() > 1 && param.shape.front() > 1 && param.name.ends_with(".weight") &&
+         param.name.find("embedding") == param.name.npos &&
+         param.name.find("conv1d") == param.name.npos;
+}
+
+bool is_norm(const arch::ParamSpec& param) {
+  return param.shape.size() == 1 && param.name.ends_with(".weight");
+}
+
+// What the plan is made of without what it leaves out, for names and shapes alone.
+config::Job plain(config::Job job) {
+  job.recompute = {};
+  job.parallel.costs.clear();
+  return job;
+}
+
+// What blocks of towers and of H-Nets move beside what a language model's do, in elements of a row: an activation of several operations
+// (models/encoder, activated) of each inner feature, queries and keys that are turned by several (rotate) of each of attention's.
+struct TowerExtra {
+  double activated = 0, turned = 0, operations = 0;
+};
+
+TowerExtra tower_extra(const config::Job& job) {
+  TowerExtra more;
+  if (job.model.family == config::Family::kHnet)
+    return {.activated = 4, .turned = 32, .operations = 20};
+  if (job.vision.activation == config::Activation::kQuickGelu)
+    more = {.activated = 5, .operations = 2};  // a product, a sigmoid, a product
+  if (job.vision.positions != config::Positions::kLearned) {
+    more.turned =
+        32;  // of two: to pairs, negated, stacked, twice multiplied, added; and three copies before
+    more.operations += 15;
+  }
+  return more;
+}
+
+double rows_of(const plan::Value& value) {
+  double rows = 1;
+  for (std::size_t dim = 0; dim + 1 < value.shape.size(); ++dim)
+    rows *= static_cast<double>(value.shape[dim]);
+  return rows;
+}
+
+}  // namespace
+
+struct ProgramKernels::Layers {
+  struct Linear {
+    double in, out;
+    bool trains;
+  };
+  std::vector<Linear> linear;
+  double weights = 0;    // elements of all of them
+  double norms = 0;      // gains
+  double biases = 0;     // elements of vectors that train
+  double inner = 0;      // features that the last layer of a block reads
+  double activated = 0;  // numbers that the activation reads for each
+};
+
+ProgramKernels::ProgramKernels(const config::Job& job, const Practice& practice)
+    : job_(job),
+      practice_(practice),
+      model_(arch::describe(plain(job))),
+      flow_(plan::gradient_flow(model_.program)),
+      shares_(job),
+      types_(job.precision.compute, job.precision.nodes) {
+  using config::Family;
+  for (std::size_t n = 0; n < model_.program.nodes.size(); ++n)
+    nodes_.emplace(model_.program.nodes[n].name, n);
+  if (job.model.family == Family::kVlm || job.model.family == Family::kArrcoc) {
+    decoder_ = job;
+    decoder_->model.family = Family::kLlama;
+    decoder_->parallel.sequence_parallel = false;
+  }
+}
+
+bool ProgramKernels::decodes(const std::string& node) const {
+  return decoder_ && (node == "head" || node.starts_with("block."));
+}
+
+DType ProgramKernels::type_of(const std::string& node) const {
+  const plan::Node& own = model_.program.nodes[nodes_.at(node)];
+  for (const plan::UnitId unit : own.units)
+    if (const auto& type = model_.program.units[static_cast<std::size_t>(unit)].type) return *type;
+  return types_.of(node);
+}
+
+NodeKernels ProgramKernels::of(const std::string& node) const {
+  if (decodes(node)) return node_kernels(*decoder_, practice_, NodeForms(*decoder_).of(node));
+  return program_node(nodes_.at(node));
+}
+
+ProgramKernels::Layers ProgramKernels::layers_of(std::size_t node) const {
+  Layers layers;
+  const int tp = job_.parallel.tp;
+  for (const arch::ParamRef& ref : model_.node_params[node]) {
+    const auto unit = static_cast<std::size_t>(ref.unit);
+    const arch::ParamSpec& param = model_.units[unit].params[static_cast<std::size_t>(ref.param)];
+    const bool trains = model_.program.units[unit].trainable;
+    const arch::LocalParam local = arch::local_param(param, 0, tp);
+    const auto numel = static_cast<double>(local.numel());
+    layers.norms += is_norm(param);
+    if (param.shape.size() == 1 && trains) layers.biases += numel;
+    if (!is_linear(param)) continue;
+    const auto out = static_cast<double>(local.shape.front());
+    if (!layers.linear.empty()) layers.activated = layers.linear.back().out;
+    layers.linear.push_back({.in = numel / out, .out = out, .trains = trains});
+    layers.weights += numel;
+  }
+  if (layers.linear.size() > 2) layers.inner = layers.linear.back().in;
+  return layers;
+}
+
+NodeKernels ProgramKernels::program_node(std::size_t index) const {
+  const plan::Node& node = model_.program.nodes[index];
+  const plan::Program& program = model_.program;
+  const Layers layers = layers_of(index);
+  const double share = shares_.of(node.name);
+  const auto value = [&](plan::ValueId id) -> const plan::Value& {
+    return program.values[static_cast<std::size_t>(id)];
+  };
+  const bool block = !node.loss && layers.linear.size() > 1 &&
+                     !value(node.reads[0]).shape.empty() &&
+                     value(node.reads[0]).shape == value(node.writes[0]).shape;
+  const Math math = math_of(type_of(node.name));
+  const auto element = static_cast<double>(size_of(type_of(node.name)));
+  const bool counted = shares_.counted();
+  double rows = 0, attended = 0;
+  if (block) {
+    rows = share * rows_of(value(node.reads[0]));
+    const double products = 2 * rows * layers.weights / (counted ? 1 : share);
+    attended = std::max(node.flops - products, 0.0) * (counted ? 1 : share * share);
+  } else if (layers.weights > 0) {
+    rows = node.flops * (counted ? 1 : share) / (2 * layers.weights);
+  } else if (node.loss) {
+    attended = node.flops;
+  }
+
+  NodeKernels kernels;
+  const bool flows = std::ranges::any_of(node.reads, [&](plan::ValueId id) {
+    return flow_.value_has_grad[static_cast<std::size_t>(id)];
+  });
+  bool first = !flows;  // what the first layer reads has no gradient then
+  double trained = 0;
+  if (rows > 0)
+    for (const Layers::Linear& layer : layers.linear) {
+      kernels.forward.push_back(gemm(math, rows, layer.out, layer.in));
+      kernels.forward.back().along = true;
+      if (!std::exchange(first, false))
+        kernels.input.push_back(gemm(math, rows, layer.in, layer.out));
+      if (!layer.trains) continue;
+      kernels.weight.push_back(gemm(math, layer.out, layer.in, rows));
+      kernels.weight.back().crosswise = true;
+      trained += layer.in * layer.out;
+    }
+  if (attended > 0) {
+    kernels.forward.push_back(attention(math, attended));
+    kernels.input.push_back(attention(math, (block ? 2.5 : 2) * attended));
+  }
+
+  double moved = static_cast<double>(node.saved_bytes);
+  for (const plan::ValueId id : node.reads) moved += static_cast<double>(value(id).bytes);
+  if (!node.loss)
+    for (const plan::ValueId id : node.writes) moved += static_cast<double>(value(id).bytes);
+  moved *= share;
+  double operations = 2 + 2 * layers.norms;
+  if (block) {  // norms read and write, residuals read two, as does what activates; kept or not
+    const double width = static_cast<double>(value(node.reads[0]).shape.back());
+    double activated = layers.inner > 0 ? layers.activated + layers.inner : 0;
+    operations = 2 * layers.norms + 1;
+    const TowerExtra own = tower_extra(job_);
+    if (layers.inner > 0) activated += own.activated * layers.inner;
+    moved = std::max(moved, rows * element * (5 * layers.norms * width + activated)) +
+            rows * element * own.turned * layers.linear[1].in;
+    operations += own.operations;
+  }
+  kernels.forward.push_back(stream(moved, operations));
+  if (flows || layers.linear.size() > 1) kernels.input.push_back(stream(2 * moved, 2 * operations));
+  if (layers.biases > 0) kernels.weight.push_back(stream(rows * element * layers.biases, 4));
+  const auto sum = static_cast<double>(size_of(job_.precision.grads.value()));
+  if (trained > 0)
+    kernels.weight.push_back(
+        stream(trained * (practice_.adds_weight_gradients ? element + 2 * sum : sum)));
+  return typed(std::move(kernels), math);
+}
+
+}  // namespace trireme::planner

@@ -1,0 +1,138 @@
+// Seconds of context parallelism, against closed forms.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "trireme/arch/describe.h"
+#include "trireme/arch/parts.h"
+#include "trireme/config/fields.h"
+#include "trireme/config/resolve.h"
+#include "trireme/planner/estimate.h"
+
+namespace trireme::planner {
+namespace {
+
+using plan::Verb;
+
+constexpr double kLatency = 2e-6;
+
+// Two hosts of four, whose links reach all of their rates.
+Cluster two_hosts(double inside, double between) {
+  Cluster cluster{.name = "hosts", .gpus_per_host = 4, .hosts = 2};
+  cluster.gpu = {.name = "card",
+                 .half_flops = 300e12,
+                 .memory = std::int64_t{80} << 30,
+                 .memory_rate = 2e12,
+                 .units = 100};
+  cluster.tiers = {{.name = "inside", .span = 4, .rate = inside, .latency_s = kLatency},
+                   {.name = "between", .rate = between, .latency_s = kLatency}};
+  return cluster;
+}
+
+config::Job context_job(int cp, const std::string& context) {
+  config::Job job;
+  job.model = {.layers = 2, .hidden = 1024, .heads = 8, .vocab = 4096, .seq_len = 16384};
+  job.precision.compute = DType::kBF16;
+  job.parallel.cp = cp;
+  job.run.global_batch = job.run.micro_batch = 2;
+  config::apply_set(job, "parallel.context=" + context);
+  if (context == "hierarchical") config::apply_set(job, "parallel.context_inner=4");
+  return config::resolve(job, cp, {});
+}
+
+struct Block {
+  double forward, input;
+};
+
+Block block_of(const config::Job& job, const Cluster& cluster, bool overlaps) {
+  const Practice practice{.overlaps_context = overlaps};
+  const Pricing pricing(job, practice, cluster);
+  const arch::ModelSpec model = arch::describe(job);
+  const plan::Node& block = model.program.nodes[1];
+  EXPECT_EQ(block.name, "block.0");
+  return {pricing.node(block, Verb::kForward), pricing.node(block, Verb::kBackwardInput)};
+}
+
+Block attention_of(const config::Job& job, const Cluster& cluster) {
+  const Practice practice;
+  const NodeKernels kernels = node_kernels(job, practice, {.type = DType::kBF16});
+  for (const auto& [name, part] : kernels.parts)
+    if (name == arch::kAttention)
+      return {seconds(cluster.gpu, part), seconds(cluster.gpu, kernels.attention_input)};
+  ADD_FAILURE() << "no attention";
+  return {};
+}
+
+constexpr double kNever = 1e18;  // bytes a second: links that cost their latency
+
+// Bytes of a rank's keys and values: 2 samples of 16384 tokens, 1024 wide twice.
+double keys(int cp, double element) { return 2.0 * 16384 / cp * 2 * 1024 * element; }
+
+TEST(Context, ARingHidesWhatAttentionTakesLongerThan) {
+  for (const double rate : {1e9, 100e9, kNever}) {
+    const Cluster cluster = two_hosts(rate, rate), free = two_hosts(kNever, kNever);
+    const config::Job job = context_job(4, "ring");
+    const Block attention = attention_of(job, cluster);
+    const double hop = keys(4, 2) / rate + kLatency, gradients = keys(4, 4) / rate + kLatency;
+    const Block alone = block_of(job, free, false), waits = block_of(job, cluster, false),
+                beside = block_of(job, cluster, true);
+    const double computed = alone.forward - 3 * kLatency;
+    const double back = alone.input - 3 * kLatency - 4 * kLatency;
+    EXPECT_NEAR(waits.forward, computed + 3 * hop, 1e-6 * waits.forward);
+    EXPECT_NEAR(waits.input, back + 3 * hop + 4 * gradients, 1e-6 * waits.input);
+    EXPECT_NEAR(beside.forward, computed + 3 * std::max(hop - attention.forward / 4, 0.0),
+                1e-6 * beside.forward);
+    EXPECT_NEAR(beside.input,
+                back + 3 * std::max(hop + gradients - attention.input / 4, 0.0) + gradients,
+                1e-6 * beside.input);
+  }
+}
+
+TEST(Context, GatheredKeysAreWaitedFor) {
+  constexpr double kRate = 100e9;
+  const config::Job job = context_job(4, "all_gather");
+  const Block free = block_of(job, two_hosts(kNever, kNever), true),
+              block = block_of(job, two_hosts(kRate, kRate), true);
+  EXPECT_NEAR(block.forward - free.forward, 3.0 / 4 * 4 * keys(4, 2) / kRate, 1e-9);
+  EXPECT_NEAR(block.input - free.input, 3.0 / 4 * 4 * (keys(4, 2) + keys(4, 4)) / kRate, 1e-9);
+}
+
+TEST(Context, HeadsAreExchangedTwiceAPass) {
+  constexpr double kRate = 100e9;
+  const config::Job job = context_job(4, "ulysses");
+  const Block free = block_of(job, two_hosts(kNever, kNever), true),
+              block = block_of(job, two_hosts(kRate, kRate), true);
+  // Queries, keys and values there, results back: four times the width of a rank's tokens.
+  const double bytes = 2.0 * 16384 / 4 * 1024 * 4 * 2;
+  EXPECT_NEAR(block.forward - free.forward, 3.0 / 4 * bytes / kRate, 1e-9);
+  EXPECT_NEAR(block.input - free.input, 3.0 / 4 * bytes / kRate, 1e-9);
+}
+
+// Heads stay inside hosts of four, keys and values go between the two.
+TEST(Context, AHierarchyUsesTheTierOfEachPart) {
+  constexpr double kInside = 100e9, kBetween = 2e9;
+  const config::Job job = context_job(8, "hierarchical");
+  const Block free = block_of(job, two_hosts(kNever, kNever), false),
+              inside = block_of(job, two_hosts(kInside, kNever), false),
+              both = block_of(job, two_hosts(kInside, kBetween), false);
+  const double heads = 2.0 * 16384 / 8 * 1024 * 4 * 2;
+  EXPECT_NEAR(inside.forward - free.forward, 3.0 / 4 * heads / kInside, 1e-9);
+  // A rank attends with a quarter of the heads to what four ranks have.
+  EXPECT_NEAR(both.forward - inside.forward, keys(8, 2) / kBetween, 1e-9);
+}
+
+TEST(Context, TheSimulatedStepHasWhatNodesHave) {
+  const Cluster slow = two_hosts(5e9, 5e9), fast = two_hosts(kNever, kNever);
+  const config::Job job = context_job(4, "ring");
+  const Practice practice;
+  const Block with = block_of(job, slow, true), without = block_of(job, fast, true);
+  const double apart = with.forward + with.input - without.forward - without.input;
+  ASSERT_GT(apart, 0);
+  const Candidate candidate(job, practice);
+  const double step = candidate.simulate(slow).step_s - candidate.simulate(fast).step_s;
+  EXPECT_GT(step, 2 * apart);        // of two blocks, and what shards exchange
+  EXPECT_LT(step, 2 * apart + 0.1);  // the gradients of 30M parameters at that rate
+}
+
+}  // namespace
+}  // namespace trireme::planner

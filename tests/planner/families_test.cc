@@ -1,0 +1,238 @@
+// Prices and layouts of families that are no language model alone.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/formats/scratch.h"
+#include "tests/planner/made_up_machine.h"
+#include "trireme/arch/describe.h"
+#include "trireme/base/fs.h"
+#include "trireme/config/fields.h"
+#include "trireme/config/made_up.h"
+#include "trireme/config/resolve.h"
+#include "trireme/planner/answer_print.h"
+#include "trireme/planner/estimate.h"
+#include "trireme/planner/expected_share.h"
+#include "trireme/planner/search.h"
+#include "trireme/planner/sieved.h"
+#include "trireme/planner/spending.h"
+
+namespace trireme::planner {
+namespace {
+
+using plan::Verb;
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+Cluster four_cards() {
+  Cluster cluster{.name = "cards", .gpus_per_host = 4, .hosts = 1};
+  cluster.gpu = {.name = "card",
+                 .half_flops = 300e12,
+                 .fp32_flops = 20e12,
+                 .memory = std::int64_t{40} << 30,
+                 .memory_rate = 2e12,
+                 .units = 100};
+  cluster.tiers = {{.name = "inside", .rate = 200e9, .latency_s = 3e-6}};
+  return cluster;
+}
+
+config::Job recipe(const std::string& name, const std::vector<std::string>& sets = {}) {
+  config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / (name + ".yaml"));
+  for (const std::string& set : sets) config::apply_set(job, set);
+  return job;
+}
+
+config::DatasetFacts facts_of(const config::Job& job) {
+  return config::made_up(job.data.source)->facts;
+}
+
+config::Job resolved(const config::Job& job, int ranks = 1) {
+  return config::resolve(job, ranks, facts_of(job));
+}
+
+double seconds_of_node(const config::Job& job, const std::string& name, Verb verb) {
+  const Cluster cluster = four_cards();
+  const Practice practice;
+  const Pricing pricing(job, practice, cluster);
+  const arch::ModelSpec model = arch::describe(job);
+  for (const plan::Node& node : model.program.nodes)
+    if (node.name == name) return pricing.node(node, verb);
+  ADD_FAILURE() << "no " << name;
+  return 0;
+}
+
+constexpr const char* kRecipes[] = {"vit_tiny",    "clip_tiny",   "vjepa_tiny",
+                                    "hvjepa_tiny", "probe_tiny",  "ac_tiny",
+                                    "vlm_tiny",    "arrcoc_tiny", "hnet_tiny"};
+
+// Four products, attention over all pairs, and what streams: as of a GPT that hides nothing.
+TEST(Families, ABlockHasTheKernelsOfItsLayers) {
+  const config::Job job = resolved(recipe("vit_tiny"));
+  const Gpu gpu = four_cards().gpu;
+  const double rows = 16 * 16, d = 96, ffn = 384;
+  const auto product = [&](double m, double n, double k) {
+    return seconds(gpu, gemm(Math::kFp32, m, n, k));
+  };
+  const double forward = product(rows, 3 * d, d) + product(rows, d, d) + product(rows, ffn, d) +
+                         product(rows, d, ffn) +
+                         seconds(gpu, attention(Math::kFp32, 4 * rows * 16 * d)) +
+                         seconds(gpu, {planner::stream(rows * 4 * (10 * d + 2 * ffn), 5)});
+  const double priced = seconds_of_node(job, "block.0", Verb::kForward);
+  EXPECT_NEAR(priced, forward, 0.02 * forward);  // what is kept may be a little more than that
+  EXPECT_GT(seconds_of_node(job, "block.0", Verb::kBackward), 1.8 * priced);
+}
+
+TEST(Families, TurningPositionsAndSlowActivationsMoveMore) {
+  const auto forward = [](const char* set) {
+    return seconds_of_node(resolved(recipe("vit_tiny", {set})), "block.0", Verb::kForward);
+  };
+  const double plain = forward("vision.activation=gelu");
+  EXPECT_GT(forward("vision.activation=quick_gelu"), plain);
+  EXPECT_GT(forward("vision.positions=rotary"), plain);
+}
+
+TEST(Families, NoGradientGoesBackToPixels) {
+  const config::Job job = resolved(recipe("vit_tiny"));
+  EXPECT_DOUBLE_EQ(seconds_of_node(job, "embed", Verb::kBackward),
+                   seconds_of_node(job, "embed", Verb::kBackwardWeight));
+}
+
+TEST(Families, MasksLeaveWhatTheirBlocksLeave) {
+  EXPECT_EQ(seen_of_frame(4, 4, 0, 0.25), 1);
+  EXPECT_NEAR(seen_of_frame(4, 4, 1, 0.25), 0.75, 1e-9);  // two by two, wherever it lies
+  EXPECT_LT(seen_of_frame(4, 4, 1, 1), 0.1);              // as wide as high it covers all
+  const ExpectedShare share(resolved(recipe("vjepa_tiny")));
+  EXPECT_EQ(share.of("teacher.block.0"), 1);
+  EXPECT_EQ(share.of("predictor.block.0"), 1);
+  EXPECT_GT(share.of("block.0"), 0.1);
+  EXPECT_DOUBLE_EQ(share.of("block.0") + share.of("loss"), 1);
+}
+
+TEST(Families, ChunksTilesAndRegionsAreThoseExpected) {
+  const ExpectedShare hnet(resolved(recipe("hnet_tiny")));
+  EXPECT_EQ(hnet.of("s0.encoder.0"), 1);
+  EXPECT_EQ(hnet.of("s1.main.0"), 0.25);
+  EXPECT_EQ(hnet.of("head"), 1);
+  const ExpectedShare vlm(resolved(recipe("vlm_tiny")));
+  EXPECT_DOUBLE_EQ(vlm.of("vision.block.0"), (1 + 14.0 / 5) / 5);  // of 2, 2, 3, 3 and 4 tiles
+  EXPECT_EQ(vlm.of("block.0"), 1);
+  const ExpectedShare chunks(resolved(recipe("hvjepa_tiny")));
+  EXPECT_DOUBLE_EQ(chunks.of("block.0"), chunks.of("embed") / 4);
+  EXPECT_EQ(chunks.of("teacher.block.0"), 0.25);
+  const ExpectedShare regions(resolved(recipe("arrcoc_tiny")));
+  EXPECT_DOUBLE_EQ(regions.of("vision.block.0"), 76.0 / (16 + 76));
+}
+
+// Time follows what masks leave, memory what they may leave.
+TEST(Families, MoreHiddenTokensTakeLessTime) {
+  const auto forward = [](const char* scale) {
+    return seconds_of_node(
+        resolved(recipe("vjepa_tiny", {std::string("jepa.long_scale=") + scale})), "block.0",
+        Verb::kForward);
+  };
+  EXPECT_LT(forward("0.9"), forward("0.2"));
+}
+
+TEST(Families, WhatFollowsByAveragesIsMoved) {
+  const auto step = [](const char* name) {
+    const config::Job job = resolved(recipe(name));
+    const Practice practice;
+    return std::pair(Candidate(job, practice).step_seconds(four_cards()),
+                     Candidate(job, practice).simulate(four_cards()).step_s);
+  };
+  const auto [estimate, simulated] = step("vjepa_tiny");
+  EXPECT_NEAR(estimate / simulated, 1, 0.03);
+}
+
+// The estimate by stages and the plan, line by line, say the same.
+TEST(Families, AnEstimateIsNearThePlans) {
+  for (const char* name : kRecipes)
+    for (const char* layout : {"parallel.dp_shard=2", "parallel.tp=2", "parallel.pp=2"}) {
+      config::Job job = recipe(name, {layout});
+      job.run.micro_batch = job.run.global_batch / (job.parallel.dp_shard > 1 ? 2 : 1);
+      const Practice practice;
+      const Candidate candidate(resolved(job, 2), practice);
+      EXPECT_NEAR(candidate.step_seconds(four_cards()) / candidate.simulate(four_cards()).step_s, 1,
+                  0.1)
+          << name << " " << layout;
+    }
+}
+
+TEST(Families, EveryOneIsPlanned) {
+  for (const char* name : kRecipes) {
+    const config::Job job = recipe(name);
+    const Answer answer =
+        search({.job = job, .cluster = four_cards(), .gpus = 4, .data = facts_of(job)},
+               {.options = 2, .estimated = 8, .compiled = 4, .explain = false});
+    const Option& best = answer.options.front();
+    EXPECT_EQ(best.layout.world(), 4) << name;
+    EXPECT_EQ(best.layout.cp, 1) << name;
+    EXPECT_GT(best.model_flops, 0) << name;
+    EXPECT_EQ(best.tokens(),
+              static_cast<double>(job.run.global_batch * arch::describe(best.job).sample_tokens))
+        << name;
+  }
+}
+
+TEST(Families, WhatAFamilyRefusesIsSaid) {
+  const config::Job job = recipe("clip_tiny");
+  const Answer answer =
+      search({.job = job, .cluster = four_cards(), .gpus = 4, .data = facts_of(job)},
+             {.options = 1, .estimated = 8, .compiled = 4});
+  std::vector<std::string> reasons;
+  for (const Reason& reason : answer.reasons) reasons.push_back(reason.text);
+  EXPECT_THAT(reasons, Contains(HasSubstr("a contrastive loss compares all of a global batch")));
+  EXPECT_THAT(answer_text(answer, spending(answer.question, answer.options.front(), 1e6)),
+              HasSubstr("model     clip: "));
+}
+
+TEST(Families, SaysWhatIsExpectedOfRowsThatVary) {
+  const config::Job job = recipe("vjepa_tiny");
+  const Answer answer =
+      search({.job = job, .cluster = four_cards(), .gpus = 1, .data = facts_of(job)},
+             {.options = 1, .estimated = 4, .compiled = 2});
+  EXPECT_THAT(answer.notes, Contains(HasSubstr("of a clip's tokens seen")));
+  EXPECT_THAT(answer.notes, Contains(HasSubstr("no constant comes from steps of family jepa")));
+}
+
+// As nothing like it was measured.
+TEST(Families, HaveNoBand) {
+  const config::Job job = recipe("vit_tiny");
+  const Cluster cores = made_up().machine;
+  const Answer answer = search({.job = job, .cluster = cores, .gpus = 2, .data = facts_of(job)},
+                               {.options = 1, .estimated = 4, .compiled = 2, .explain = false});
+  EXPECT_GT(answer.options.front().seconds, 0);
+  EXPECT_EQ(answer.options.front().high, 0);
+  Cluster fitted = four_cards();
+  fitted.gpu.fitted = true;
+  const Answer gpus = search({.job = job, .cluster = fitted, .gpus = 2, .data = facts_of(job)},
+                             {.options = 1, .estimated = 4, .compiled = 2, .explain = false});
+  const Spending run = spending(gpus.question, gpus.options.front(), 1e6);
+  EXPECT_TRUE(answer_json(gpus, run)["options"][0]["step_s_80"].is_null());
+}
+
+TEST(Families, BadQuestionsAreRefusedWithTheReason) {
+  const auto refused = [](const std::string& name, const std::vector<std::string>& sets,
+                          std::vector<std::string> kept = {}, double memory = 1) {
+    const config::Job job = recipe(name, sets);
+    Cluster cluster = four_cards();
+    cluster.gpu.memory =
+        static_cast<std::int64_t>(memory * static_cast<double>(cluster.gpu.memory));
+    return formats::refusal(
+        [&] {
+          search({.job = job,
+                  .cluster = cluster,
+                  .gpus = 2,
+                  .kept = std::move(kept),
+                  .data = facts_of(job)},
+                 {.options = 1, .estimated = 4, .compiled = 2, .explain = false});
+        },
+        memory < 1 ? ErrorKind::kNoRoom : ErrorKind::kUsage);
+  };
+  EXPECT_THAT(refused("vit_tiny", {"jepa.layers=3"}), HasSubstr("family vit has no use for it"));
+  EXPECT_THAT(refused("vit_tiny", {"vision.heads=5"}), HasSubstr("vision.heads=5"));
+  EXPECT_THAT(refused("vit_tiny", {"parallel.cp=2"}, {"parallel.cp"}), HasSubstr("parallel.cp=2"));
+  EXPECT_THAT(refused("vjepa_tiny", {}, {}, 0.035), HasSubstr("the smallest need is"));
+}
+
+}  // namespace
+}  // namespace trireme::planner
