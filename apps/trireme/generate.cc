@@ -19,6 +19,10 @@ int generate(const GenerateOptions& options) {
     fail(ErrorKind::kUsage,
          "{}: a model of family {} does not write text here; gpt, llama and vlm do",
          checkpoint.string(), config::name(job.model.family));
+  if (job.vlm.tower == config::VlmTower::kJepa)
+    fail(ErrorKind::kUsage,
+         "{}: a model of vlm.tower=jepa answers about clips, which generate does not read",
+         checkpoint.string());
   if (!options.image.empty() && !sees)
     fail(ErrorKind::kUsage, "--image {}: a model of family {} reads text alone; leave it out",
          options.image, config::name(job.model.family));

@@ -11,37 +11,37 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string refusal(const std::vector<std::string>& sets) {
+std::string training_refusal(const std::vector<std::string>& sets) {
   Job job;
   for (const std::string& set : sets) apply_set(job, set);
   return usage_error_of([&] { resolve(job, 1, {.vocab = 256}); });
 }
 
 TEST(Training, KeysWithoutUseAreRefused) {
-  EXPECT_THAT(refusal({"lora.alpha=8"}), HasSubstr("lora.rank=0 is a model without adapters"));
-  EXPECT_THAT(refusal({"lora.also=head"}), HasSubstr("lora.also=head; set lora.rank"));
-  EXPECT_THAT(refusal({"lora.targets=mlp", "lora.dropout=0.5"}),
+  EXPECT_THAT(training_refusal({"lora.alpha=8"}), HasSubstr("lora.rank=0 is a model without adapters"));
+  EXPECT_THAT(training_refusal({"lora.also=head"}), HasSubstr("lora.also=head; set lora.rank"));
+  EXPECT_THAT(training_refusal({"lora.targets=mlp", "lora.dropout=0.5"}),
               HasSubstr("no use for lora.dropout=0.5, lora.targets=mlp; set lora.rank"));
-  EXPECT_THAT(refusal({"model.frozen=head,block.[0"}),
+  EXPECT_THAT(training_refusal({"model.frozen=head,block.[0"}),
               HasSubstr("model.frozen=head,block.[0: the brackets of \"block.[0\""));
-  EXPECT_THAT(refusal({"lora.rank=4", "lora.also=block.[a]"}), HasSubstr("lora.also=block.[a]: "));
-  EXPECT_THAT(refusal({"lora.rank=65"}), HasSubstr("lora.rank=65 is above 64"));
-  EXPECT_THAT(refusal({"lora.rank=33", "lora.targets=mlp", "model.ffn=32"}),
+  EXPECT_THAT(training_refusal({"lora.rank=4", "lora.also=block.[a]"}), HasSubstr("lora.also=block.[a]: "));
+  EXPECT_THAT(training_refusal({"lora.rank=65"}), HasSubstr("lora.rank=65 is above 64"));
+  EXPECT_THAT(training_refusal({"lora.rank=33", "lora.targets=mlp", "model.ffn=32"}),
               HasSubstr("set lora.rank=32 or less"));
-  EXPECT_THAT(refusal({"lora.rank=4", "model.frozen=embed"}),
+  EXPECT_THAT(training_refusal({"lora.rank=4", "model.frozen=embed"}),
               HasSubstr("name what trains beside them in lora.also"));
-  EXPECT_THAT(refusal({"checkpoint.trainable_only=true"}), HasSubstr("everything trains"));
-  EXPECT_THAT(refusal({"checkpoint.trainable_only=true", "lora.rank=4"}),
+  EXPECT_THAT(training_refusal({"checkpoint.trainable_only=true"}), HasSubstr("everything trains"));
+  EXPECT_THAT(training_refusal({"checkpoint.trainable_only=true", "lora.rank=4"}),
               HasSubstr("set model.weights to the one it comes from"));
 }
 
 TEST(Training, RefusesRetentionThatKeepsNothingMore) {
-  EXPECT_THAT(refusal({"checkpoint.keep_every=10"}),
+  EXPECT_THAT(training_refusal({"checkpoint.keep_every=10"}),
               HasSubstr("checkpoint.keep_every=10 with checkpoint.keep_last=0, which keeps all"));
-  EXPECT_THAT(refusal({"checkpoint.keep_best=1"}), HasSubstr("which keeps all"));
-  EXPECT_THAT(refusal({"checkpoint.keep_last=2", "checkpoint.keep_best=1"}),
+  EXPECT_THAT(training_refusal({"checkpoint.keep_best=1"}), HasSubstr("which keeps all"));
+  EXPECT_THAT(training_refusal({"checkpoint.keep_last=2", "checkpoint.keep_best=1"}),
               HasSubstr("needs a validation at each checkpoint"));
-  EXPECT_THAT(refusal({"checkpoint.keep_last=2", "checkpoint.keep_best=1", "checkpoint.every=10",
+  EXPECT_THAT(training_refusal({"checkpoint.keep_last=2", "checkpoint.keep_best=1", "checkpoint.every=10",
                        "run.eval_every=4"}),
               HasSubstr("checkpoint.every=10 is no multiple of run.eval_every=4"));
   Job job;
@@ -52,9 +52,9 @@ TEST(Training, RefusesRetentionThatKeepsNothingMore) {
 }
 
 TEST(Training, RefusesSnapshotsInMemoryThatCannotBe) {
-  EXPECT_THAT(refusal({"checkpoint.memory_distance=2"}),
+  EXPECT_THAT(training_refusal({"checkpoint.memory_distance=2"}),
               HasSubstr("checkpoint.memory_distance=2 with checkpoint.memory_every=0"));
-  EXPECT_THAT(refusal({"checkpoint.memory_every=5", "offload.optimizer=nvme"}),
+  EXPECT_THAT(training_refusal({"checkpoint.memory_every=5", "offload.optimizer=nvme"}),
               HasSubstr("has no room in memory; set memory_every=0"));
   Job job;
   for (const char* set :

@@ -43,7 +43,7 @@ ModelSpec probe_spec(const config::Job& job, const PerRank& rank, const Training
   const plan::ValueId clips = graph.input("clips", clip_bytes(job.vision, samples));
   const plan::ValueId labels = graph.input("labels", samples * 8);
   const Encoder encoder = probe_encoder(job, samples);
-  plan::ValueId x = frozen_tower(graph, job.vision, tower(job.vision, samples), clips);
+  plan::ValueId x = frozen_tower(graph, job, tower(job.vision, samples), clips);
   for (std::int64_t layer = 0; layer + 1 < job.probe.layers; ++layer) {
     const std::string name = fmt::format("block.{}", layer);
     const plan::UnitId unit = graph.unit(

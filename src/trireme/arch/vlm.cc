@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/arch/clip_tower.h"
 #include "trireme/arch/encoder.h"
 #include "trireme/arch/exchanges.h"
 #include "trireme/arch/flops.h"
@@ -67,7 +68,7 @@ Embedded add_splice(Graph& graph, const config::Job& job, plan::ValueId tokens,
   const Sizes sizes(job.model, rank);
   Embedded embedded{.unit = graph.unit({.name = "embed", .params = {llama_embedding(job.model)}})};
   std::vector<plan::UnitId> units = {embedded.unit};
-  if (config::keeps_grid(job.projector))
+  if (config::ends_rows(job))
     units.push_back(graph.unit(
         {.name = "newline",
          .params = {drawn("model.image_newline", {1, job.model.hidden}, job.model.init_std)}}));
@@ -85,20 +86,26 @@ Embedded add_splice(Graph& graph, const config::Job& job, plan::ValueId tokens,
 
 }  // namespace
 
+bool sees_clips(const config::Job& job) { return job.vlm.tower == config::VlmTower::kJepa; }
+
 std::int64_t most_tiles(const config::Job& job) {
-  return job.run.micro_batch * (1 + job.vlm.max_tiles);
+  return job.run.micro_batch * (sees_clips(job) ? 1 : 1 + job.vlm.max_tiles);
 }
 
 ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& training) {
   Graph graph("vlm", rank, training);
-  const std::int64_t tokens = rank.micro_batch * job.model.seq_len, side = job.vision.image;
+  const std::int64_t tokens = rank.micro_batch * job.model.seq_len;
   const plan::ValueId text = graph.input("tokens", tokens * 8);
   const plan::ValueId targets = graph.input("targets", tokens * 8);
   const plan::ValueId visual = graph.input("visual", tokens * 8);
-  const plan::ValueId tiles = graph.input("tiles", most_tiles(job) * 3 * side * side * 4);
+  const plan::ValueId seen = graph.input(sees_clips(job) ? "clips" : "tiles",
+                                         clip_bytes(job.vision, most_tiles(job)));
   const plan::ValueId positions =
       job.vlm.mrope.empty() ? -1 : graph.input("positions", 3 * tokens * 8);
-  const plan::ValueId x = add_projector(graph, job, add_tower(graph, job, tiles));
+  const plan::ValueId x = add_projector(
+      graph, job,
+      sees_clips(job) ? frozen_tower(graph, job, tower(job.vision, rank.micro_batch), seen)
+                      : add_tower(graph, job, seen));
   Embedded embedded = add_splice(graph, job, text, visual, x);
   embedded.targets = targets;
   embedded.positions = positions;

@@ -8,7 +8,10 @@
 
 namespace trireme::arch {
 
-// Most tiles of a micro-batch, at least one: a micro-batch without an image has a blank one.
+// Whether a frozen tower of clips is in the place of a tower of tiles.
+bool sees_clips(const config::Job& job);
+
+// Most tiles of a micro-batch, at least one: a micro-batch without an image has a blank one. Of clips one a sample.
 std::int64_t most_tiles(const config::Job& job);
 
 // Nodes `vision.embed` and `vision.block.N` are the tower, of tiles; `projector` makes tokens of their features, behind
@@ -17,7 +20,8 @@ std::int64_t most_tiles(const config::Job& job);
 //
 // Inputs: `tokens` and `targets`, int64 [micro_batch, seq_len], a target of -100 is none; `visual`, int64 of the same
 // shape, for each token the row of the micro-batch's projected tokens [tiles * tile_tokens, hidden] that stands there,
-// -1 for a token that is embedded, -2 for a newline; `tiles`, float [tiles, 3, image, image]; with vlm.mrope
+// -1 for a token that is embedded, -2 for a newline; `tiles`, float [tiles, 3, image, image], or `clips`, float
+// [micro_batch, 3, frames, image, image], whose nodes and units are those of arch::frozen_tower; with vlm.mrope
 // `positions`, int64 [micro_batch, seq_len, 3]. Metrics: exact (answers of which all tokens are right), accuracy (of
 // tokens). `job` is resolved.
 ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& training);

@@ -11,6 +11,7 @@
 #include "trireme/arch/vlm.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/resolve_vlm.h"
+#include "trireme/models/clip_tower.h"
 #include "trireme/models/encoder.h"
 #include "trireme/models/projector.h"
 #include "trireme/models/tower.h"
@@ -70,19 +71,32 @@ at::Tensor AnswerHead::right(const at::Tensor& x, const at::Tensor& targets) con
   return largest[1] >= largest[0];
 }
 
-Blocks vlm_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks) {
+namespace {
+
+Blocks tiles_tower_blocks(const config::Job& job, const arch::Encoder& encoder,
+                          const Ranks& ranks) {
   const config::Vision& vision = job.vision;
-  const config::Model& model = job.model;
-  const arch::Encoder encoder = arch::tower(vision, arch::most_tiles(job));
   const EncoderBlock::Look look = tower_look(vision, job.precision.compute, ranks->device());
-  const ops::RotaryTable rotary =
-      ops::rotary_table(model.seq_len, model.hidden / model.heads, model.rope_theta,
-                        job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat)
-          .to(ranks->device());
   Blocks blocks;
   blocks.push_back(std::make_unique<PatchEmbed>(vision, ranks));
   for (std::int64_t layer = 0; layer < config::blocks_read(job); ++layer)
     blocks.push_back(std::make_unique<EncoderBlock>(encoder, vision.norm_eps, look, ranks));
+  return blocks;
+}
+
+}  // namespace
+
+Blocks vlm_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks) {
+  const config::Model& model = job.model;
+  const arch::Encoder encoder = arch::tower(job.vision, arch::most_tiles(job));
+  const ops::RotaryTable rotary =
+      ops::rotary_table(model.seq_len, model.hidden / model.heads, model.rope_theta,
+                        job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat)
+          .to(ranks->device());
+  Blocks blocks = arch::sees_clips(job)
+                      ? frozen_tower_blocks(job, encoder, ClipEmbed::Frames::kTogether,
+                                            ClipNorm::Gives::kFeatures, ranks)
+                      : tiles_tower_blocks(job, encoder, ranks);
   blocks.push_back(std::make_unique<Projector>(job, ranks));
   blocks.push_back(std::make_unique<Splice>(ranks));
   const std::vector<plan::Node>& nodes = spec.program.nodes;
