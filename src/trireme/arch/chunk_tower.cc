@@ -33,9 +33,7 @@ class ChunkedTower {
     x = node("tower.norm", {x}, norm_work(graph_, chunks_),
              {unit("tower.norm", norm_params(std::string(kTeacher) + "norm", job_.vision.hidden))},
              {activation(graph_, chunks_, "chunk_features")})[0];
-    return node("tower.readout", {x, chunks[2]},
-                linear_work(graph_, dense_.rows(), dense_.hidden, dense_.rows() * dense_.hidden),
-                {}, {activation(graph_, dense_, "features")})[0];
+    return read_out(x, {chunks.begin() + 2, chunks.end()});
   }
 
  private:
@@ -69,7 +67,22 @@ class ChunkedTower {
     return x;
   }
 
-  // Chunks, their places, and the trees that they are.
+  // `trees`, and tokens where they are added.
+  ValueId read_out(ValueId x, const std::vector<ValueId>& trees) {
+    const bool adds = adds_tokens(job_);
+    plan::Node readout{.name = "readout", .reads = {x}, .no_grad = !adds};
+    readout.reads.insert(readout.reads.end(), trees.begin(), trees.end());
+    std::vector<UnitId> units;
+    const std::int64_t d = job_.chunk.hidden;
+    if (adds)
+      units.push_back(graph_.unit(
+          {.name = "readout", .params = {{.name = "readout.weight", .shape = {dense_.hidden, d}}}}));
+    return graph_.node(std::move(readout),
+                       linear_work(graph_, dense_.rows(), dense_.hidden * d, dense_.rows() * d),
+                       units, {activation(graph_, dense_, "features")})[0];
+  }
+
+  // Chunks, their places, the trees that they are, and what these are of where it is added.
   std::vector<ValueId> chunk(ValueId x) {
     Encoder trees = dense_;
     trees.hidden = tree_columns(graph_.rank());
@@ -77,9 +90,13 @@ class ChunkedTower {
     forest.differentiable = false;
     const UnitId own =
         unit("tower.chunk", chunk_params(job_, std::string(kTeacher) + "chunk."));
+    std::vector<plan::Value> writes = {activation(graph_, chunks_, "tower.x0"),
+                                       places(graph_, chunks_, "tower.places", false),
+                                       std::move(forest)};
+    if (adds_tokens(job_))
+      writes.push_back(activation(graph_, chunk_encoder(job_, dense_), "tower.tokens"));
     return node("tower.chunk", {x}, chunk_work(graph_, job_, chunks_), {exact(graph_, own)},
-                {activation(graph_, chunks_, "tower.x0"),
-                 places(graph_, chunks_, "tower.places", false), std::move(forest)});
+                std::move(writes));
   }
 
   Graph& graph_;
@@ -88,6 +105,8 @@ class ChunkedTower {
 };
 
 }  // namespace
+
+bool adds_tokens(const config::Job& job) { return job.model.family != config::Family::kJepaAc; }
 
 std::int64_t tree_columns(const PerRank& rank) { return 2 * exact_parts(rank.compute) + 1; }
 

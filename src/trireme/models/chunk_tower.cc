@@ -5,23 +5,27 @@
 #include "trireme/models/hvjepa.h"
 #include "trireme/models/neighbours.h"
 #include "trireme/models/read_out.h"
+#include "trireme/ops/linear.h"
 
 namespace trireme::models {
 namespace {
 
-// Inputs: features of chunks [chunks, hidden] and the trees of their clips [clips, tokens, columns]. Writes those of
-// tokens, [clips, tokens, hidden], for targets `normalised`.
-class ReadOut : public exec::Block {
+// Inputs: features of chunks [chunks, hidden], the trees of their clips [clips, tokens, columns], and the tokens [clips,
+// tokens, chunk.hidden] if a layer of the first parameter adds them. Writes features of tokens, [clips, tokens, hidden],
+// for targets `normalised`.
+class ReadOut : public BoundBlock {
  public:
-  ReadOut(int parts, ClipNorm::Gives gives) : parts_(parts), gives_(gives) {}
-  void bind(std::vector<at::Tensor>) override {}
+  ReadOut(int parts, ClipNorm::Gives gives, Ranks across)
+      : BoundBlock(std::move(across)), parts_(parts), gives_(gives) {}
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
-                                  const exec::BlockContext&) override {
+                                  const exec::BlockContext& context) override {
     const at::ScalarType type = inputs[0].scalar_type();
     const Forest forest = unpacked_trees(inputs[1].flatten(0, 1), parts_);
     at::Tensor x = read_out(inputs[0].to(statistics_type(type)), forest);
     if (gives_ == ClipNorm::Gives::kNormalised) x = normalised(x);
-    return {x.to(type).view({inputs[1].size(0), inputs[1].size(1), -1})};
+    x = x.to(type).view({inputs[1].size(0), inputs[1].size(1), -1});
+    if (params() == 0) return {x};
+    return {x + ops::linear(inputs[2], param(0), {}, context.weight_gradients)};
   }
 
  private:
@@ -47,7 +51,7 @@ Blocks chunked_tower_blocks(const config::Job& job, const arch::Encoder& encoder
     blocks.push_back(std::make_unique<EncoderBlock>(encoder, eps, chunk_look(job), ranks));
   blocks.push_back(std::make_unique<ClipNorm>(eps, ClipNorm::Gives::kFeatures, ranks));
   blocks.push_back(
-      std::make_unique<ReadOut>(arch::exact_parts(job.precision.compute), gives));
+      std::make_unique<ReadOut>(arch::exact_parts(job.precision.compute), gives, alone));
   return blocks;
 }
 

@@ -9,6 +9,7 @@
 
 #include <utility>
 
+#include "trireme/arch/chunk_tower.h"
 #include "trireme/arch/hnet.h"
 #include "trireme/arch/hvjepa.h"
 #include "trireme/arch/jepa.h"
@@ -31,7 +32,8 @@ at::Tensor bounds_of(const std::vector<std::int64_t>& bounds, at::Device device)
 }
 
 // Tokens become chunks. Reads tokens and, of a student, which these are; of a teacher, which ones masks hide. Writes chunks
-// and their places, and of a student the ratio loss of each sequence, of a frozen tower the trees.
+// and their places, and of a student the ratio loss of each sequence, of a frozen tower the trees
+// and, where they are added to what comes of them, the tokens.
 class ChunkBlock : public BoundBlock {
  public:
   enum class Role { kStudent, kTeacher, kFrozen };
@@ -60,9 +62,12 @@ class ChunkBlock : public BoundBlock {
         ops::linear(chunks.x, param(kOut), param(kOutBias), context.weight_gradients),
         Places::packed(chunks, hidden, parts_of(job_), type)};
     if (role_ == Role::kStudent) written.push_back(ratios(trees, rows.sequences));
+    const auto by_clip = [&](const at::Tensor& of) {
+      return of.unflatten(0, {rows.sequences.count(), -1});
+    };
     if (role_ == Role::kFrozen)
-      written.push_back(
-          packed_trees(trees, parts_of(job_), type).unflatten(0, {rows.sequences.count(), -1}));
+      written.push_back(by_clip(packed_trees(trees, parts_of(job_), type)));
+    if (role_ == Role::kFrozen && arch::adds_tokens(job_)) written.push_back(by_clip(x));
     return written;
   }
 
