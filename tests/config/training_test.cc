@@ -18,13 +18,15 @@ std::string training_refusal(const std::vector<std::string>& sets) {
 }
 
 TEST(Training, KeysWithoutUseAreRefused) {
-  EXPECT_THAT(training_refusal({"lora.alpha=8"}), HasSubstr("lora.rank=0 is a model without adapters"));
+  EXPECT_THAT(training_refusal({"lora.alpha=8"}),
+              HasSubstr("lora.rank=0 is a model without adapters"));
   EXPECT_THAT(training_refusal({"lora.also=head"}), HasSubstr("lora.also=head; set lora.rank"));
   EXPECT_THAT(training_refusal({"lora.targets=mlp", "lora.dropout=0.5"}),
               HasSubstr("no use for lora.dropout=0.5, lora.targets=mlp; set lora.rank"));
   EXPECT_THAT(training_refusal({"model.frozen=head,block.[0"}),
               HasSubstr("model.frozen=head,block.[0: the brackets of \"block.[0\""));
-  EXPECT_THAT(training_refusal({"lora.rank=4", "lora.also=block.[a]"}), HasSubstr("lora.also=block.[a]: "));
+  EXPECT_THAT(training_refusal({"lora.rank=4", "lora.also=block.[a]"}),
+              HasSubstr("lora.also=block.[a]: "));
   EXPECT_THAT(training_refusal({"lora.rank=65"}), HasSubstr("lora.rank=65 is above 64"));
   EXPECT_THAT(training_refusal({"lora.rank=33", "lora.targets=mlp", "model.ffn=32"}),
               HasSubstr("set lora.rank=32 or less"));
@@ -41,8 +43,8 @@ TEST(Training, RefusesRetentionThatKeepsNothingMore) {
   EXPECT_THAT(training_refusal({"checkpoint.keep_best=1"}), HasSubstr("which keeps all"));
   EXPECT_THAT(training_refusal({"checkpoint.keep_last=2", "checkpoint.keep_best=1"}),
               HasSubstr("needs a validation at each checkpoint"));
-  EXPECT_THAT(training_refusal({"checkpoint.keep_last=2", "checkpoint.keep_best=1", "checkpoint.every=10",
-                       "run.eval_every=4"}),
+  EXPECT_THAT(training_refusal({"checkpoint.keep_last=2", "checkpoint.keep_best=1",
+                                "checkpoint.every=10", "run.eval_every=4"}),
               HasSubstr("checkpoint.every=10 is no multiple of run.eval_every=4"));
   Job job;
   for (const char* set : {"checkpoint.keep_last=2", "checkpoint.keep_best=1", "checkpoint.every=10",

@@ -97,8 +97,8 @@ TEST(ClipQuestions, TokensOfClipsHaveTimesRowsAndColumns) {
 }
 
 TEST(ClipQuestions, ARowWithoutRoomIsRefused) {
-  const std::string error = config::usage_error_of(
-      [] { open_sources(asking({"model.seq_len=44"}), {}); });
+  const std::string error =
+      config::usage_error_of([] { open_sources(asking({"model.seq_len=44"}), {}); });
   EXPECT_THAT(error, testing::HasSubstr("model.seq_len=44: a clip's 32 tokens"));
   EXPECT_THAT(error, testing::HasSubstr("set model.seq_len=45"));
   EXPECT_NO_THROW(open_sources(asking({"model.seq_len=45"}), {}));

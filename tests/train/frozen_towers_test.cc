@@ -16,16 +16,15 @@ using harness::NamedLayout;
 using harness::Sets;
 using harness::operator+;
 
-const std::vector<NamedLayout> kLayouts = {
-    {"one sample at a time", {"run.micro_batch=1"}},
-    {"all samples packed", {"run.micro_batch=8"}},
-    {"dp 4", {"parallel.dp_shard=4"}},
-    {"ZeRO-3", {"parallel.dp_shard=4", "parallel.zero=3"}},
-    {"tp 2", {"parallel.tp=2"}},
-    {"pp 2", {"parallel.pp=2"}},
-    {"tp 2, dp 2", {"parallel.tp=2", "parallel.dp_shard=2"}},
-    {"pp 2, dp 2", {"parallel.pp=2", "parallel.dp_shard=2"}},
-    {"recompute", {"recompute.policy=full"}}};
+const std::vector<NamedLayout> kLayouts = {{"one sample at a time", {"run.micro_batch=1"}},
+                                           {"all samples packed", {"run.micro_batch=8"}},
+                                           {"dp 4", {"parallel.dp_shard=4"}},
+                                           {"ZeRO-3", {"parallel.dp_shard=4", "parallel.zero=3"}},
+                                           {"tp 2", {"parallel.tp=2"}},
+                                           {"pp 2", {"parallel.pp=2"}},
+                                           {"tp 2, dp 2", {"parallel.tp=2", "parallel.dp_shard=2"}},
+                                           {"pp 2, dp 2", {"parallel.pp=2", "parallel.dp_shard=2"}},
+                                           {"recompute", {"recompute.policy=full"}}};
 
 JobTrace expect_parity(Family family, const Sets& sets = {}) {
   return harness::expect_parity(
@@ -62,10 +61,10 @@ TEST(FrozenClips, LanguageIsOneUnderEveryLayout) {
 TEST(FrozenChunks, OfEveryModeGiveAnother) {
   std::vector<double> losses;
   for (const char* mode : {"threshold", "topk", "fixed"})
-    losses.push_back(harness::run_job(harness::chunked_job(Family::kProbe,
-                                                           {std::string("chunk.mode=") + mode}),
-                                      1)
-                         .losses[0]);
+    losses.push_back(
+        harness::run_job(harness::chunked_job(Family::kProbe, {std::string("chunk.mode=") + mode}),
+                         1)
+            .losses[0]);
   losses.push_back(harness::run_job(harness::vjepa_job(Family::kProbe), 1).losses[0]);
   std::ranges::sort(losses);
   EXPECT_EQ(std::ranges::adjacent_find(losses), losses.end());

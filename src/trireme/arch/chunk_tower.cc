@@ -75,8 +75,9 @@ class ChunkedTower {
     std::vector<UnitId> units;
     const std::int64_t d = job_.chunk.hidden;
     if (adds)
-      units.push_back(graph_.unit(
-          {.name = "readout", .params = {{.name = "readout.weight", .shape = {dense_.hidden, d}}}}));
+      units.push_back(
+          graph_.unit({.name = "readout",
+                       .params = {{.name = "readout.weight", .shape = {dense_.hidden, d}}}}));
     return graph_.node(std::move(readout),
                        linear_work(graph_, dense_.rows(), dense_.hidden * d, dense_.rows() * d),
                        units, {activation(graph_, dense_, "features")})[0];
@@ -88,8 +89,7 @@ class ChunkedTower {
     trees.hidden = tree_columns(graph_.rank());
     plan::Value forest = activation(graph_, trees, "tower.trees");
     forest.differentiable = false;
-    const UnitId own =
-        unit("tower.chunk", chunk_params(job_, std::string(kTeacher) + "chunk."));
+    const UnitId own = unit("tower.chunk", chunk_params(job_, std::string(kTeacher) + "chunk."));
     std::vector<plan::Value> writes = {activation(graph_, chunks_, "tower.x0"),
                                        places(graph_, chunks_, "tower.places", false),
                                        std::move(forest)};

@@ -98,8 +98,8 @@ ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& 
   const plan::ValueId text = graph.input("tokens", tokens * 8);
   const plan::ValueId targets = graph.input("targets", tokens * 8);
   const plan::ValueId visual = graph.input("visual", tokens * 8);
-  const plan::ValueId seen = graph.input(sees_clips(job) ? "clips" : "tiles",
-                                         clip_bytes(job.vision, most_tiles(job)));
+  const plan::ValueId seen =
+      graph.input(sees_clips(job) ? "clips" : "tiles", clip_bytes(job.vision, most_tiles(job)));
   const plan::ValueId positions =
       job.vlm.mrope.empty() ? -1 : graph.input("positions", 3 * tokens * 8);
   const plan::ValueId x = add_projector(

@@ -16,7 +16,7 @@ struct Entry {
   Family family;
   std::string_view name;
   std::string_view keys;  // of `model` and of families' sections that it has a use for, as patterns
-  std::string_view also = {};  // more of them
+  std::string_view also = {};    // more of them
   std::string_view chunks = {};  // of a frozen tower of clips
 };
 

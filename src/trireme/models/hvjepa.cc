@@ -56,8 +56,8 @@ class ChunkBlock : public BoundBlock {
                                       .query_bias = param(kQueryBias),
                                       .kv = param(kKv),
                                       .kv_bias = param(kKvBias)});
-    const at::Tensor hidden = role_ == Role::kTeacher ? hidden_chunks(trees, inputs[1], inputs[2])
-                                                      : at::Tensor();
+    const at::Tensor hidden =
+        role_ == Role::kTeacher ? hidden_chunks(trees, inputs[1], inputs[2]) : at::Tensor();
     std::vector<at::Tensor> written = {
         ops::linear(chunks.x, param(kOut), param(kOutBias), context.weight_gradients),
         Places::packed(chunks, hidden, parts_of(job_), type)};

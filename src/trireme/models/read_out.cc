@@ -33,9 +33,10 @@ at::Tensor read_out(const at::Tensor& z, const Forest& forest) {
 
 at::Tensor packed_trees(const Forest& forest, int parts, at::ScalarType type) {
   const at::Tensor p = forest.p.detach();
-  return at::cat({in_parts(p, parts, type), in_parts(forest.nearest.to(p.scalar_type()), parts, type),
-                  forest.boundary.to(type).unsqueeze(1)},
-                 1);
+  return at::cat(
+      {in_parts(p, parts, type), in_parts(forest.nearest.to(p.scalar_type()), parts, type),
+       forest.boundary.to(type).unsqueeze(1)},
+      1);
 }
 
 Forest unpacked_trees(const at::Tensor& packed, int parts) {

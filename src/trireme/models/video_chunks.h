@@ -40,7 +40,8 @@ struct Forest {
       p;  // [rows], in [0, 1]: how far a row is from the nearest before it; 1 where there is none
   at::Tensor boundary;  // bool [rows]: begins a chunk
   at::Tensor root;      // int64 [rows]: the row that begins its chunk
-  at::Tensor nearest;   // int64 [rows]: the one before that a row joins, or would; -1 where there is none
+  at::Tensor
+      nearest;  // int64 [rows]: the one before that a row joins, or would; -1 where there is none
 };
 // The row that begins everyone's chunk, int64 [rows]: parents have lower rows, and each jump doubles how far a chain has
 // come.
