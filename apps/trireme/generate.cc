@@ -27,6 +27,10 @@ int generate(const GenerateOptions& options) {
   if (regions && options.image.empty())
     fail(ErrorKind::kUsage,
          "a model of family arrcoc answers about an image alone; give one with --image");
+  if (job.vlm.tower == config::VlmTower::kJepa)
+    fail(ErrorKind::kUsage,
+         "{}: a model of vlm.tower=jepa answers about clips, which generate does not read",
+         checkpoint.string());
   if (!options.image.empty() && !sees)
     fail(ErrorKind::kUsage, "--image {}: a model of family {} reads text alone; leave it out",
          options.image, config::name(job.model.family));

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <regex>
+
 #include "tests/apps/program.h"
 #include "tests/apps/run_files.h"
 
@@ -67,6 +70,31 @@ TEST_F(Phases, AreCheckedBeforeTheFirstIsRun) {
   EXPECT_FALSE(std::filesystem::exists(desk_ / "out"));
   EXPECT_THAT(desk_.run({"explain", "job.yaml"}).err, HasSubstr("early, late, fresh"));
   EXPECT_EQ(desk_.run({"explain", "job.yaml", "--phase", "late"}).exit_code, 0);
+}
+
+// The recipe, two steps a phase: every phase begins with its weights under another layout, and one that ended early, here
+// whichever it is, is taken up where it was.
+TEST_F(Phases, OfHvjepaHandOverAndResume_slow) {
+  const Path recipe = Path(TRIREME_SOURCE_DIR) / "recipes/hvjepa_tiny_phases.yaml";
+  const std::string shorter =
+      std::regex_replace(read_file(recipe), std::regex("steps: \\d+, global_batch: \\d+"),
+                         "steps: 2, global_batch: 8");
+  desk_.write("five.yaml",
+              "checkpoint: {every: 1}\n" +
+                  std::regex_replace(shorter, std::regex("micro_batch: (8|16)"), "micro_batch: 4"));
+  const std::vector<std::string> command = {"train", "five.yaml", "--ranks", "2", "--out", "five"};
+  const Result first = desk_.run(command);
+  ASSERT_EQ(first.exit_code, 0) << first.out << first.err;
+  const std::vector<std::string> phases = {"pretrain", "align", "probe", "refine", "act"};
+  for (const std::string& phase : phases) {
+    const Path run = desk_ / "five" / phase;
+    const std::vector<std::string> whole = trace(run);
+    std::filesystem::remove_all(run / "checkpoints/step-2");
+    const Result again = desk_.run(command);
+    EXPECT_EQ(again.exit_code, 0) << phase << again.err;
+    EXPECT_THAT(again.out, HasSubstr("step 2/2")) << phase;
+    EXPECT_EQ(trace(run), whole) << phase;
+  }
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "tests/config/error_of.h"
 #include "tests/harness/vjepa_jobs.h"
 #include "trireme/arch/describe.h"
@@ -17,6 +19,8 @@ namespace {
 
 using config::Family;
 using ::testing::HasSubstr;
+
+using Sets = std::vector<std::string>;
 
 struct Tower {
   std::int64_t hidden, layers, heads, ffn;
@@ -125,6 +129,32 @@ TEST(Hvjepa, TinyModelsHaveTheirParameters) {
   EXPECT_EQ(count(spec, "encoder."), 1'838'720 - 5 * 192);
   EXPECT_EQ(count(spec, "target_encoder."), count(spec, "encoder."));
   EXPECT_EQ(count(spec, "predictor."), 372'960 + 96);
+}
+
+// By name and shape, or no checkpoint would fit.
+TEST(Hvjepa, FrozenTowersHaveTheTeachersParameters) {
+  const auto teacher = [](const ModelSpec& spec) {
+    std::map<std::string, std::vector<std::int64_t>> shapes;
+    for (const UnitSpec& unit : spec.units)
+      for (const ParamSpec& param : unit.params)
+        if (param.name.starts_with("target_encoder.")) shapes[param.name] = param.shape;
+    return shapes;
+  };
+  for (const char* mode : {"threshold", "fixed"}) {
+    const Sets sets = {std::string("chunk.mode=") + mode};
+    const auto trained = teacher(described(harness::vjepa_job(Family::kHvjepa, sets)));
+    for (const Family family : {Family::kProbe, Family::kJepaAc, Family::kVlm})
+      EXPECT_EQ(teacher(described(harness::chunked_job(family, sets))), trained) << mode;
+  }
+}
+
+TEST(Hvjepa, TokensAreAddedWhereFeaturesAreNoTargets) {
+  const auto added = [](Family family) {
+    return count(described(harness::chunked_job(family)), "readout.");
+  };
+  EXPECT_EQ(added(Family::kProbe), 24 * 16);
+  EXPECT_EQ(added(Family::kVlm), 24 * 16);
+  EXPECT_EQ(added(Family::kJepaAc), 0);
 }
 
 TEST(Hvjepa, ChunksOfGiantTowersHaveTheSpecifiedParameters) {

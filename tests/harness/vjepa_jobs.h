@@ -32,11 +32,25 @@ inline config::Job vjepa_job(config::Family family, const std::vector<std::strin
   }
   if (family == config::Family::kJepaAc)
     job.action = {.layers = 2, .hidden = 16, .heads = 2, .rollout = 2};
+  if (family == config::Family::kVlm) {
+    job.vlm.tower = config::VlmTower::kJepa;
+    job.model.layers = 2, job.model.hidden = 32, job.model.heads = 4, job.model.kv_heads = 2;
+    job.model.ffn = 48, job.model.vocab = 260, job.model.seq_len = 48;
+  }
   job.precision.compute = DType::kF64;
   job.parallel.dp_shard = 1;
   job.run.global_batch = 8;
   job.optim.warmup_steps = 0;
   job.optim.eps = 1e-4;
+  for (const std::string& set : sets) config::apply_set(job, set);
+  return job;
+}
+
+// The same on a frozen tower that sees chunks of 4 tokens.
+inline config::Job chunked_job(config::Family family, const std::vector<std::string>& sets = {}) {
+  config::Job job = vjepa_job(family);
+  job.vision.chunked = true;
+  job.chunk = {.ratio = 4, .hidden = 16, .heads = 2, .layers = 1, .neighbours = 4};
   for (const std::string& set : sets) config::apply_set(job, set);
   return job;
 }

@@ -62,6 +62,31 @@ TEST(VjepaWeights, AProbeBeginsWithTheTeacherAndAHeadOfItsOwn) {
   });
 }
 
+// Router, pooling and encoder of the teacher, from ranks of another layout.
+TEST(VjepaWeights, AFrozenTowerOfChunksIsTheTeacherOfHvjepa) {
+  const formats::Scratch scratch;
+  std::vector<at::Tensor> teacher;
+  with_session(harness::vjepa_job(Family::kHvjepa, {"run.seed=5"}), 1,
+               [&](exec::Session& session, comm::World&) {
+                 for (const char* name : {"teacher.embed", "teacher.chunk.block.0", "teacher.chunk",
+                                          "teacher.block.1", "teacher.norm"})
+                   teacher.push_back(unit(session, name).clone());
+               });
+  with_session(harness::vjepa_job(Family::kHvjepa, {"run.seed=5", "parallel.tp=2"}), 2,
+               [&](exec::Session& session, comm::World& world) {
+                 ckpt::save(scratch.path(), {.step = 1}, session.units(), specs(session), world);
+               });
+  for (const Family family : {Family::kProbe, Family::kJepaAc, Family::kVlm})
+    with_session(harness::chunked_job(family), 1, [&](exec::Session& session, comm::World&) {
+      ckpt::load_weights(scratch.path() / "step-1", session.units(), specs(session),
+                         ckpt::NewUnits::kAsDrawn);
+      std::size_t i = 0;
+      for (const char* name :
+           {"tower.embed", "tower.chunk.block.0", "tower.chunk", "tower.block.1", "tower.norm"})
+        EXPECT_TRUE(at::equal(unit(session, name), teacher[i++])) << name;
+    });
+}
+
 // Of the tower everything must be there.
 TEST(VjepaWeights, ATowerThatIsNotThereIsRefused) {
   const formats::Scratch scratch;

@@ -24,7 +24,7 @@ class Predictor {
     const std::int64_t numbers = samples_ * (job.vision.frames - 1) * job.action.size;
     const ValueId clips = graph_.input("clips", clip_bytes(job.vision, samples_));
     conditions_ = {graph_.input("actions", numbers * 4), graph_.input("states", numbers * 4)};
-    features_ = frozen_tower(graph_, job.vision, frame_tower(job, samples_), clips);
+    features_ = frozen_tower(graph_, job, frame_tower(job, samples_), clips);
     make_units();
   }
 

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "trireme/arch/chunk_tower.h"
+
 namespace trireme::arch {
 
 std::vector<ParamSpec> clip_embed_params(const config::Vision& vision, const std::string& prefix) {
@@ -27,8 +29,10 @@ Work norm_work(const Graph& graph, const Encoder& encoder) {
   return linear_work(graph, encoder.rows(), 4 * encoder.hidden, 2 * encoder.rows());
 }
 
-plan::ValueId frozen_tower(Graph& graph, const config::Vision& vision, const Encoder& encoder,
+plan::ValueId frozen_tower(Graph& graph, const config::Job& job, const Encoder& encoder,
                            plan::ValueId clips) {
+  const config::Vision& vision = job.vision;
+  if (vision.chunked) return chunked_tower(graph, job, encoder, clips);
   const std::string prefix = kTeacher;
   const auto unit = [&](const std::string& name, std::vector<ParamSpec> params) {
     return graph.unit({.name = name, .params = std::move(params)}, false);

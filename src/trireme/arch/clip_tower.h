@@ -27,8 +27,8 @@ std::int64_t clip_bytes(const config::Vision& vision, std::int64_t samples);
 Work norm_work(const Graph& graph, const Encoder& encoder);
 
 // A tower that never trains, from clips to features [sequences, tokens, hidden]: nodes and units tower.embed,
-// tower.block.N, tower.norm, with parameters under a teacher's names.
-plan::ValueId frozen_tower(Graph& graph, const config::Vision& vision, const Encoder& encoder,
+// tower.block.N, tower.norm, with parameters under a teacher's names. With vision.chunked that of arch/chunk_tower.h.
+plan::ValueId frozen_tower(Graph& graph, const config::Job& job, const Encoder& encoder,
                            plan::ValueId clips);
 
 }  // namespace trireme::arch

@@ -66,6 +66,18 @@ std::vector<ParamSpec> chunk_params(const config::Job& job, const std::string& p
   return params;
 }
 
+Work chunk_work(const Graph& graph, const config::Job& job, const Encoder& encoder) {
+  const std::int64_t d = job.chunk.hidden;
+  return linear_work(graph, encoder.rows(), 5 * d * d + d * job.vision.hidden,
+                     encoder.rows() * 16 * d);
+}
+
+plan::UnitId exact(Graph& graph, plan::UnitId unit) {
+  if (exact_parts(graph.rank().compute) > 1)
+    graph.spec().program.units[static_cast<std::size_t>(unit)].type = DType::kF32;
+  return unit;
+}
+
 std::int64_t place_columns(const PerRank& rank, bool teacher) {
   return 3 * exact_parts(rank.compute) + 2 + (teacher ? kMasks : 0);
 }

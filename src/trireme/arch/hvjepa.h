@@ -27,6 +27,10 @@ plan::ValueId neighbours_node(Graph& graph, const config::Job& job, const Encode
 // tower's width, and, but in mode fixed, the router's query and key.
 std::vector<ParamSpec> chunk_params(const config::Job& job, const std::string& prefix);
 
+// What making chunks of an encoder's tokens computes, in fp32 at least: says so of the unit of chunk_params.
+Work chunk_work(const Graph& graph, const config::Job& job, const Encoder& encoder);
+plan::UnitId exact(Graph& graph, plan::UnitId unit);
+
 // What goes with chunks, [chunks, columns]: time, row and column of their centres, each in `exact_parts` columns, the
 // logarithm of their sizes, 1 where a sequence begins; and of a teacher 1 where a mask hides half of a chunk or more, a
 // column a mask.

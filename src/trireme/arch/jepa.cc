@@ -90,27 +90,15 @@ class Pretraining {
     }
     const auto [own, average] = followed("chunk", chunk_params(job_, prefix));
     const std::vector<ValueId> student = graph_.node(
-        {.name = "chunk", .reads = with(x_, context_)}, chunk_work(student_), {exact(own)},
+        {.name = "chunk", .reads = with(x_, context_)}, chunk_work(graph_, job_, student_),
+        {exact(graph_, own)},
         {activation(graph_, student_, "x0"), places(graph_, student_, "places", false), ratios()});
     const std::vector<ValueId> teacher = graph_.node(
         {.name = "teacher.chunk", .reads = with(t_, targets_), .no_grad = true},
-        chunk_work(teacher_), {exact(average)},
+        chunk_work(graph_, job_, teacher_), {exact(graph_, average)},
         {activation(graph_, teacher_, "t0"), places(graph_, teacher_, "teacher.places", true)});
     x_ = student[0], t_ = teacher[0], ratios_ = student[2];
     context_ = {student[1]}, targets_ = {teacher[1]};
-  }
-
-  Work chunk_work(const Encoder& encoder) const {
-    const std::int64_t d = job_.chunk.hidden;
-    return linear_work(graph_, encoder.rows(), 5 * d * d + d * vision_.hidden,
-                       encoder.rows() * 16 * d);
-  }
-
-  // Routers compute in fp32 at least.
-  UnitId exact(UnitId unit) {
-    if (exact_parts(graph_.rank().compute) > 1)
-      graph_.spec().program.units[static_cast<std::size_t>(unit)].type = DType::kF32;
-    return unit;
   }
 
   // The ratio loss of each sequence.

@@ -79,7 +79,7 @@ ModelSpec probe_spec(const config::Job& job, const PerRank& rank, const Training
   const plan::ValueId clips = graph.input("clips", clip_bytes(job.vision, samples));
   const plan::ValueId labels = graph.input("labels", samples * 8);
   const Encoder encoder = probe_encoder(job, samples);
-  const plan::ValueId x = frozen_tower(graph, job.vision, tower(job.vision, samples), clips);
+  const plan::ValueId x = frozen_tower(graph, job, tower(job.vision, samples), clips);
   for (const OneProbe& probe : all_probes(job)) probe_nodes(graph, job, probe, x, labels);
   ModelSpec spec = std::move(graph).build();
   spec.metrics = config::probe_metrics(job);

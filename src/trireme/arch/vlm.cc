@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/arch/clip_tower.h"
 #include "trireme/arch/deepstack.h"
 #include "trireme/arch/encoder.h"
 #include "trireme/arch/exchanges.h"
@@ -77,7 +78,7 @@ Embedded add_splice(Graph& graph, const config::Job& job, plan::ValueId tokens,
   const Sizes sizes(job.model, rank);
   Embedded embedded{.unit = graph.unit({.name = "embed", .params = {llama_embedding(job.model)}})};
   std::vector<plan::UnitId> units = {embedded.unit};
-  if (config::keeps_grid(job.projector))
+  if (config::ends_rows(job))
     units.push_back(graph.unit(
         {.name = "newline",
          .params = {drawn("model.image_newline", {1, job.model.hidden}, job.model.init_std)}}));
@@ -95,6 +96,8 @@ Embedded add_splice(Graph& graph, const config::Job& job, plan::ValueId tokens,
 
 }  // namespace
 
+bool sees_clips(const config::Job& job) { return job.vlm.tower == config::VlmTower::kJepa; }
+
 bool sees_tiles(const plan::Node& node) {
   return node.name.starts_with(kTilesTower.nodes) || node.name == "projector";
 }
@@ -104,6 +107,7 @@ std::int64_t row_tiles(const config::Job& job) {
 }
 
 std::int64_t expected_tiles(const config::Job& job) {
+  if (sees_clips(job)) return job.run.micro_batch;
   if (!job.vlm.pack) return job.run.micro_batch * (1 + job.vlm.max_tiles);
   return job.run.micro_batch *
          std::max<std::int64_t>(1, job.model.seq_len / config::tile_tokens(job));
@@ -115,15 +119,18 @@ std::int64_t position_columns(const config::Job& job) {
 
 ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& training) {
   Graph graph("vlm", rank, training);
-  const std::int64_t tokens = rank.micro_batch * job.model.seq_len, side = job.vision.image;
+  const std::int64_t tokens = rank.micro_batch * job.model.seq_len;
   const plan::ValueId text = graph.input("tokens", tokens * 8);
   const plan::ValueId targets = graph.input("targets", tokens * 8);
   const plan::ValueId visual = graph.input("visual", tokens * 8);
-  const plan::ValueId tiles = graph.input("tiles", expected_tiles(job) * 3 * side * side * 4);
+  const plan::ValueId seen = graph.input(sees_clips(job) ? "clips" : "tiles",
+                                         clip_bytes(job.vision, expected_tiles(job)));
   const std::int64_t columns = position_columns(job);
   const plan::ValueId positions =
       columns == 0 ? -1 : graph.input("positions", columns * tokens * 8);
-  const plan::ValueId features = add_tower(graph, job, tiles);
+  const plan::ValueId features =
+      sees_clips(job) ? frozen_tower(graph, job, tower(job.vision, rank.micro_batch), seen)
+                      : add_tower(graph, job, seen);
   const std::vector<plan::ValueId> deep =
       add_deepstack(graph, job, expected_tiles(job), deepstack_values(graph, job));
   const plan::ValueId x = add_projector(graph, job, features);
@@ -138,7 +145,7 @@ ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& 
   spec.metrics = {"exact", "accuracy"};
   spec.sample_tokens = job.model.seq_len;
   for (plan::Value& value : spec.program.values)
-    if (value.varies) value.shape[0] = job.run.micro_batch * row_tiles(job);
+    if (value.varies && !sees_clips(job)) value.shape[0] = job.run.micro_batch * row_tiles(job);
   set_flops_of_nodes(spec, rank);
   return spec;
 }

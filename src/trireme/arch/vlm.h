@@ -8,10 +8,12 @@
 
 namespace trireme::arch {
 
+// Whether a frozen tower of clips, one a sample, is in the place of a tower of tiles.
+bool sees_clips(const config::Job& job);
 // Most tiles of a row: those of one image, or as many as fill it with their tokens.
 std::int64_t row_tiles(const config::Job& job);
-// Tiles of a micro-batch that plans count: of an image a row, or where samples share rows of full ones. At least one: a
-// micro-batch without an image has a blank one.
+// Tiles, or clips, of a micro-batch that plans count: of an image a row, or where samples share rows of full ones. At
+// least one: a micro-batch without an image has a blank one.
 std::int64_t expected_tiles(const config::Job& job);
 // Whether a node's work goes with tiles: those of the tower and the projector.
 bool sees_tiles(const plan::Node& node);
@@ -24,8 +26,10 @@ std::int64_t position_columns(const config::Job& job);
 //
 // Inputs: `tokens` and `targets`, int64 [micro_batch, seq_len], a target of -100 is none; `visual`, int64 of the same
 // shape, for each token the row of the micro-batch's projected tokens [tiles * tile_tokens, hidden] that stands there,
-// -1 for a token that is embedded, -2 for a newline; `tiles`, float [tiles, 3, image, image]; where there are any
-// `positions`, int64 [micro_batch, seq_len], or with several position_columns() [micro_batch, seq_len, columns]. Metrics: exact (answers of which all tokens are right), accuracy (of
+// -1 for a token that is embedded, -2 for a newline; `tiles`, float [tiles, 3, image, image], or `clips`, float
+// [micro_batch, 3, frames, image, image], whose nodes and units are those of arch::frozen_tower; where there are any
+// `positions`, int64 [micro_batch, seq_len], or with several position_columns() [micro_batch, seq_len, columns]. Metrics:
+// exact (answers of which all tokens are right), accuracy (of
 // tokens). `job` is resolved.
 ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& training);
 

@@ -16,7 +16,8 @@ struct Entry {
   Family family;
   std::string_view name;
   std::string_view keys;  // of `model` and of families' sections that it has a use for, as patterns
-  std::string_view also = {};  // more of them
+  std::string_view also = {};    // more of them
+  std::string_view chunks = {};  // of a frozen tower of clips
 };
 
 // Every family has these of `model`.
@@ -26,6 +27,9 @@ constexpr std::string_view kEvery = "model.family,model.frozen,model.weights";
 constexpr std::string_view kClipTower =
     "vision.image,vision.patch,vision.frames,vision.tubelet,vision.layers,vision.hidden,"
     "vision.heads,vision.ffn,vision.activation,vision.positions,vision.norm_eps,vision.init_std";
+// Of which a frozen one may have made chunks; their ratio loss is of pretraining.
+constexpr std::string_view kChunkedTower =
+    "vision.chunked,chunk.mode,chunk.ratio,chunk.hidden,chunk.heads,chunk.layers,chunk.neighbours";
 // An image tower without classes and a text tower without what decoders have beside it.
 constexpr std::string_view kTwoTowers =
     "vision.image,vision.patch,vision.frames,vision.tubelet,vision.layers,vision.hidden,"
@@ -37,7 +41,7 @@ constexpr std::string_view kTwoTowers =
 constexpr std::string_view kSeeing =
     "vision.image,vision.patch,vision.layers,vision.hidden,vision.heads,vision.ffn,"
     "vision.activation,vision.positions,vision.pooling,vision.pre_norm,vision.norm_eps,"
-    "vision.init_std,projector.*,vlm.*";
+    "vision.init_std,vision.frames,vision.tubelet,projector.*,vlm.*";
 
 // The decoder of Llama behind what is seen.
 constexpr std::string_view kBehind =
@@ -56,13 +60,13 @@ constexpr std::array kEntries = {
     Entry{Family::kLlama, "llama", "model.*"},
     Entry{Family::kJepa, "jepa", kClipTower, "jepa.*"},
     Entry{Family::kHvjepa, "hvjepa", kClipTower, "jepa.*,chunk.*,vicreg.*"},
-    Entry{Family::kProbe, "probe", kClipTower, "vision.classes,probe.*"},
-    Entry{Family::kJepaAc, "jepa_ac", kClipTower, "action.*"},
+    Entry{Family::kProbe, "probe", kClipTower, "vision.classes,probe.*", kChunkedTower},
+    Entry{Family::kJepaAc, "jepa_ac", kClipTower, "action.*", kChunkedTower},
     Entry{Family::kVit, "vit", "vision.*"},
     Entry{Family::kClip, "clip", kTwoTowers},
     Entry{Family::kHnet, "hnet",
           "model.vocab,model.seq_len,model.norm_eps,model.rope_theta,model.init_std,hnet.*"},
-    Entry{Family::kVlm, "vlm", kSeeing, kBehind},
+    Entry{Family::kVlm, "vlm", kSeeing, kBehind, kChunkedTower},
     Entry{Family::kArrcoc, "arrcoc", kRegions, kBehind},
 };
 
@@ -87,7 +91,8 @@ bool uses(Family family, std::string_view key) {
   const bool of_families = std::ranges::any_of(
       kSections, [&](std::string_view section) { return key.starts_with(section); });
   const Entry& own = entry(family);
-  return !of_families || named(kEvery, key) || named(own.keys, key) || named(own.also, key);
+  return !of_families || named(kEvery, key) || named(own.keys, key) || named(own.also, key) ||
+         named(own.chunks, key);
 }
 
 }  // namespace trireme::config

@@ -44,6 +44,10 @@ std::vector<Field> vision_fields() {
                     "Classes that images or clips are told apart by; 0: the "
                     "data's.",
                     from(0, kMaxIds))),
+      fixed(
+          boolean(KEY(vision.chunked),
+                  "Whether a frozen tower of clips is H-V-JEPA's, whose blocks see the chunks that "
+                  "section chunk says, or V-JEPA 2's. The family hvjepa trains one.")),
   };
 }
 

@@ -34,6 +34,10 @@ std::vector<Field> projector_fields() {
 
 std::vector<Field> vlm_fields() {
   return {
+      fixed(choice(KEY(vlm.tower),
+                   "What sees: an image tower, or the teacher that family jepa, or with "
+                   "vision.chunked family hvjepa, has trained on clips, which is frozen.",
+                   {{"vit", VlmTower::kVit}, {"jepa", VlmTower::kJepa}})),
       fixed(integer(KEY(vlm.layer),
                     "Block of the tower whose output is read, from 0, or from the end: -2 is the "
                     "last but one. Blocks behind it are left out; behind the last, -1, comes the "

@@ -116,8 +116,19 @@ void resolve_action(const Job& job) {
 
 }  // namespace
 
-void resolve_jepa(Job& job, const DatasetFacts& data) {
+void resolve_frozen_tower(Job& job) {
   resolve_tower(job);
+  if (!job.vision.chunked && job.chunk != Chunk{})
+    fail(ErrorKind::kUsage,
+         "chunk: the tower of family {} makes no chunks; leave the section out, or set "
+         "vision.chunked=true",
+         name(job.model.family));
+  if (job.vision.chunked) resolve_chunks(job);
+}
+
+void resolve_jepa(Job& job, const DatasetFacts& data) {
+  const bool trains = job.model.family == Family::kJepa || job.model.family == Family::kHvjepa;
+  trains ? resolve_tower(job) : resolve_frozen_tower(job);
   switch (job.model.family) {
     case Family::kJepa:
       check_reads(job, DataSource::kSquares, DataSource::kClips, "clips");

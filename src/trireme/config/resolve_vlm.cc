@@ -13,6 +13,7 @@
 #include "trireme/config/head_width.h"
 #include "trireme/config/mrope.h"
 #include "trireme/config/resolve_family.h"
+#include "trireme/config/resolve_jepa.h"
 #include "trireme/config/resolve_towers.h"
 
 namespace trireme::config {
@@ -20,6 +21,11 @@ namespace {
 
 void check_vision(const Job& job) {
   const Vision& vision = job.vision;
+  if (vision.frames != 1 || vision.tubelet != 1 || vision.chunked || job.chunk != Chunk{})
+    fail(ErrorKind::kUsage,
+         "vision.frames={}, vision.tubelet={}, vision.chunked={}, chunk: vlm.tower=vit sees images "
+         "and has no use for it; leave it out, or set vlm.tower=jepa",
+         vision.frames, vision.tubelet, vision.chunked);
   if (vision.pooling == Pooling::kAttention)
     fail(ErrorKind::kUsage,
          "vision.pooling=attention: family vlm reads all tokens of the tower; set it to mean, or "
@@ -28,6 +34,31 @@ void check_vision(const Job& job) {
   if (layer >= vision.layers || layer < -vision.layers)
     fail(ErrorKind::kUsage, "vlm.layer={}: the tower has vision.layers={} blocks; needs {} to {}",
          layer, vision.layers, -vision.layers, vision.layers - 1);
+}
+
+void resolve_tiles(Job& job) {
+  check_reads(job, DataSource::kScenes, DataSource::kPairs, "images with questions");
+  check_text_keys(job);
+  resolve_vision(job.vision);
+  check_vision(job);
+}
+
+// Of clips, which no tiles are cut from and whose tower is read behind its norm.
+void resolve_clips(Job& job) {
+  if (job.data.source != DataSource::kSquares)
+    fail(ErrorKind::kUsage,
+         "data.source: vlm.tower=jepa reads clips with questions; set data.source=squares");
+  if (job.vision.pooling != Pooling::kMean || job.vision.pre_norm)
+    fail(ErrorKind::kUsage,
+         "vision.pooling, vision.pre_norm: vlm.tower=jepa has no use for it; leave it out");
+  Vlm clips;
+  clips.tower = job.vlm.tower;
+  clips.mrope = job.vlm.mrope;
+  if (job.vlm != clips)
+    fail(ErrorKind::kUsage,
+         "vlm.tower=jepa: clips have no tiles and their tower is read behind its last block; of "
+         "section vlm leave all out but tower and mrope");
+  resolve_frozen_tower(job);
 }
 
 void resolve_projector(Projector& projector, const Vision& vision) {
@@ -106,10 +137,10 @@ void check_widths(const Job& job) {
 }  // namespace
 
 void resolve_vlm(Job& job) {
-  check_reads(job, DataSource::kScenes, DataSource::kPairs, "images with questions");
-  check_text_keys(job);
-  resolve_vision(job.vision);
-  check_vision(job);
+  if (job.vlm.tower == VlmTower::kJepa)
+    resolve_clips(job);
+  else
+    resolve_tiles(job);
   resolve_projector(job.projector, job.vision);
   resolve_decoder(job.model, {.vocab = kVlmVocab});
   check_decoder_parts(job);
@@ -127,7 +158,9 @@ std::int64_t blocks_read(const Job& job) {
   return (layer < 0 ? job.vision.layers + layer : layer) + 1;
 }
 
-bool reads_last(const Job& job) { return blocks_read(job) == job.vision.layers; }
+bool reads_last(const Job& job) {
+  return job.vlm.tower == VlmTower::kVit && blocks_read(job) == job.vision.layers;
+}
 
 std::vector<std::int64_t> deepstack_layers(const Job& job) {
   std::vector<std::int64_t> layers;
@@ -157,9 +190,15 @@ bool keeps_grid(const Projector& projector) {
          projector.kind == ProjectorKind::kNone;
 }
 
+bool ends_rows(const Job& job) {
+  return job.vlm.tower == VlmTower::kVit && keeps_grid(job.projector);
+}
+
 std::int64_t tile_tokens(const Job& job) {
-  const std::int64_t side = job.vision.image / job.vision.patch;
-  return keeps_grid(job.projector) ? side * side : job.projector.queries;
+  const Vision& vision = job.vision;
+  const std::int64_t side = vision.image / vision.patch;
+  return keeps_grid(job.projector) ? vision.frames / vision.tubelet * side * side
+                                   : job.projector.queries;
 }
 
 }  // namespace trireme::config

@@ -22,12 +22,14 @@ void check_decoder_parts(const Job& job);
 std::int64_t blocks_read(const Job& job);
 // Whether the tower's norm follows them.
 bool reads_last(const Job& job);
-// Whether there is a token for each feature, so that those of padding are left out and rows end with a token of their own.
+// Whether there is a token for each feature, so that those of padding are left out.
 bool keeps_grid(const Projector& projector);
+// Whether an image's rows of tokens end with one of their own.
+bool ends_rows(const Job& job);
 // Blocks of the tower that vlm.deepstack names, from 0. Throws Error{kUsage} for a list that is none, and for blocks that do
 // not run.
 std::vector<std::int64_t> deepstack_layers(const Job& job);
-// Tokens that a tile becomes.
+// Tokens that a tile, or a clip, becomes.
 std::int64_t tile_tokens(const Job& job);
 
 }  // namespace trireme::config

@@ -90,7 +90,21 @@ Sources with_masks(const config::Job& job, Sources sources) {
   return sources;
 }
 
-// With directions, or without.
+std::vector<at::Tensor> arm(const config::Job& job, std::span<const std::int64_t> samples) {
+  const auto seed = static_cast<std::int64_t>(stream(job, kArm));
+  const ClipSize size = size_of(job);
+  const at::Tensor clips = empty_clips(size, samples.size());
+  const at::Tensor actions =
+      at::empty({clips.size(0), size.frames - 1, job.action.size}, at::kFloat);
+  const at::Tensor states = at::empty_like(actions);
+  for (std::int64_t i = 0; i < clips.size(0); ++i)
+    draw_arm(size, job.action.size, Draws(seed, samples[static_cast<std::size_t>(i)]),
+             floats(clips[i]), floats(actions[i]), floats(states[i]));
+  return {clips, actions, states};
+}
+
+}  // namespace
+
 std::vector<at::Tensor> squares(const config::Job& job, std::span<const std::int64_t> numbers) {
   const auto seed = static_cast<std::int64_t>(stream(job, kSquares));
   const ClipSize size = size_of(job);
@@ -106,21 +120,6 @@ std::vector<at::Tensor> squares(const config::Job& job, std::span<const std::int
   if (labels.empty()) return {clips};
   return {clips, packed(labels)};
 }
-
-std::vector<at::Tensor> arm(const config::Job& job, std::span<const std::int64_t> samples) {
-  const auto seed = static_cast<std::int64_t>(stream(job, kArm));
-  const ClipSize size = size_of(job);
-  const at::Tensor clips = empty_clips(size, samples.size());
-  const at::Tensor actions =
-      at::empty({clips.size(0), size.frames - 1, job.action.size}, at::kFloat);
-  const at::Tensor states = at::empty_like(actions);
-  for (std::int64_t i = 0; i < clips.size(0); ++i)
-    draw_arm(size, job.action.size, Draws(seed, samples[static_cast<std::size_t>(i)]),
-             floats(clips[i]), floats(actions[i]), floats(states[i]));
-  return {clips, actions, states};
-}
-
-}  // namespace
 
 std::vector<at::Tensor> packed_masks(const config::Job& job, std::uint64_t key, std::int64_t first,
                                      std::int64_t count) {

@@ -4,11 +4,15 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "trireme/data/source.h"
 
 namespace trireme::data {
+
+// Clips with these numbers of data.source=squares and, but for families with masks, the directions of their squares, int64.
+std::vector<at::Tensor> squares(const config::Job& job, std::span<const std::int64_t> numbers);
 
 // Clips of data.source=squares: for families jepa and hvjepa with the masks of each, else with the direction in which the squares move.
 Sources open_squares(const config::Job& job);

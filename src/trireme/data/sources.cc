@@ -1,4 +1,5 @@
 #include "trireme/base/error.h"
+#include "trireme/data/clip_questions.h"
 #include "trireme/data/clip_source.h"
 #include "trireme/data/file_sources.h"
 #include "trireme/data/made_up_images.h"
@@ -25,7 +26,9 @@ FileReader pair_reader(const config::Job& job) {
 Sources open_sources(const config::Job& job, const Path& dataset) {
   switch (job.data.source) {
     case config::DataSource::kText: return open_text(job, dataset);
-    case config::DataSource::kSquares: return open_squares(job);
+    case config::DataSource::kSquares:
+      return job.model.family == config::Family::kVlm ? open_clip_questions(job)
+                                                      : open_squares(job);
     case config::DataSource::kArm: return open_arm(job);
     case config::DataSource::kQuadrants: return open_quadrants(job);
     case config::DataSource::kStripes: return open_stripes(job);

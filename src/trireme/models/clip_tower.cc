@@ -3,6 +3,7 @@
 #include <ATen/ops/layer_norm.h>
 
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/models/chunk_tower.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 
@@ -66,6 +67,7 @@ EncoderBlock::Look clip_look(const config::Job& job, const arch::PatchGrid& grid
 
 Blocks frozen_tower_blocks(const config::Job& job, const arch::Encoder& encoder,
                            ClipEmbed::Frames frames, ClipNorm::Gives gives, const Ranks& ranks) {
+  if (job.vision.chunked) return chunked_tower_blocks(job, encoder, frames, gives, ranks);
   const config::Vision& vision = job.vision;
   arch::PatchGrid grid = arch::patch_grid(vision);
   if (frames == ClipEmbed::Frames::kApart) grid.frames = 1;

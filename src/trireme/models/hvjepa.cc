@@ -9,6 +9,7 @@
 
 #include <utility>
 
+#include "trireme/arch/chunk_tower.h"
 #include "trireme/arch/hnet.h"
 #include "trireme/arch/hvjepa.h"
 #include "trireme/arch/jepa.h"
@@ -16,6 +17,7 @@
 #include "trireme/models/chunking.h"
 #include "trireme/models/clip_tower.h"
 #include "trireme/models/neighbours.h"
+#include "trireme/models/read_out.h"
 #include "trireme/models/vicreg_loss.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
@@ -30,19 +32,20 @@ at::Tensor bounds_of(const std::vector<std::int64_t>& bounds, at::Device device)
 }
 
 // Tokens become chunks. Reads tokens and, of a student, which these are; of a teacher, which ones masks hide. Writes chunks
-// and their places, and of a student the ratio loss of each sequence.
+// and their places, and of a student the ratio loss of each sequence, of a frozen tower the trees
+// and, where they are added to what comes of them, the tokens.
 class ChunkBlock : public BoundBlock {
  public:
-  enum class Role { kStudent, kTeacher };
+  enum class Role { kStudent, kTeacher, kFrozen };
   ChunkBlock(const config::Job& job, Role role, Ranks across)
       : BoundBlock(std::move(across)), job_(job), role_(role) {}
 
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override {
-    const bool teacher = role_ == Role::kTeacher;
+    const at::ScalarType type = comm::scalar_type(job_.precision.compute);
     const at::Tensor own = inputs[0].dim() == 3 ? inputs[0].flatten(0, 1) : inputs[0];
-    const GridRows rows = grid_rows(teacher ? std::vector{inputs[0]} : inputs, 1, own.size(0),
-                                    arch::patch_grid(job_.vision));
+    const GridRows rows = grid_rows(role_ == Role::kStudent ? inputs : std::vector{inputs[0]}, 1,
+                                    own.size(0), arch::patch_grid(job_.vision));
     const at::Tensor x = ops::layer_norm(own, param(kNorm), param(kNormBias), job_.vision.norm_eps,
                                          context.weight_gradients);
     const bool routes = params() > kRouterQuery;
@@ -53,11 +56,18 @@ class ChunkBlock : public BoundBlock {
                                       .query_bias = param(kQueryBias),
                                       .kv = param(kKv),
                                       .kv_bias = param(kKvBias)});
-    const at::Tensor hidden = teacher ? hidden_chunks(trees, inputs[1], inputs[2]) : at::Tensor();
+    const at::Tensor hidden =
+        role_ == Role::kTeacher ? hidden_chunks(trees, inputs[1], inputs[2]) : at::Tensor();
     std::vector<at::Tensor> written = {
         ops::linear(chunks.x, param(kOut), param(kOutBias), context.weight_gradients),
-        Places::packed(chunks, hidden, parts_of(job_), comm::scalar_type(job_.precision.compute))};
-    if (!teacher) written.push_back(ratios(trees, rows.sequences));
+        Places::packed(chunks, hidden, parts_of(job_), type)};
+    if (role_ == Role::kStudent) written.push_back(ratios(trees, rows.sequences));
+    const auto by_clip = [&](const at::Tensor& of) {
+      return of.unflatten(0, {rows.sequences.count(), -1});
+    };
+    if (role_ == Role::kFrozen)
+      written.push_back(by_clip(packed_trees(trees, parts_of(job_), type)));
+    if (role_ == Role::kFrozen && arch::adds_tokens(job_)) written.push_back(by_clip(x));
     return written;
   }
 
@@ -125,7 +135,21 @@ Pack pack_of_places(const config::Job& job) {
   };
 }
 
-// Chunks are seen at their centres, the larger the more.
+EncoderBlock::Look predictor_look(const config::Job& job) {
+  return [pack = pack_of_places(job), width = job.jepa.hidden / job.jepa.heads,
+          pairs = rotary_pairs(job.vision)](const std::vector<at::Tensor>& inputs) {
+    const Packing packing = pack(inputs, 1);
+    return packed_sight(axial_rotary(packing.tokens, width, pairs, packing.tokens.scalar_type()),
+                        packing.bounds);
+  };
+}
+
+}  // namespace
+
+std::unique_ptr<exec::Block> frozen_chunks(const config::Job& job, const Ranks& ranks) {
+  return std::make_unique<ChunkBlock>(job, ChunkBlock::Role::kFrozen, ranks);
+}
+
 EncoderBlock::Look chunk_look(const config::Job& job) {
   const config::Vision vision = job.vision;
   return [vision, parts = parts_of(job)](const std::vector<at::Tensor>& inputs) {
@@ -137,17 +161,6 @@ EncoderBlock::Look chunk_look(const config::Job& job) {
     return sight;
   };
 }
-
-EncoderBlock::Look predictor_look(const config::Job& job) {
-  return [pack = pack_of_places(job), width = job.jepa.hidden / job.jepa.heads,
-          pairs = rotary_pairs(job.vision)](const std::vector<at::Tensor>& inputs) {
-    const Packing packing = pack(inputs, 1);
-    return packed_sight(axial_rotary(packing.tokens, width, pairs, packing.tokens.scalar_type()),
-                        packing.bounds);
-  };
-}
-
-}  // namespace
 
 at::Tensor Places::packed(const PooledChunks& chunks, const at::Tensor& hidden, int parts,
                           at::ScalarType type) {

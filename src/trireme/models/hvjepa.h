@@ -4,6 +4,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -45,6 +46,11 @@ struct ChunkPacking {
   ChunkPacking(const Places& student, const Places& teacher,
                const std::pair<at::Tensor, at::Tensor>& targets);
 };
+
+// A frozen tower's node tower.chunk, of whole clips (arch/chunk_tower.h). Reads tokens.
+std::unique_ptr<exec::Block> frozen_chunks(const config::Job& job, const Ranks& ranks);
+// Chunks are seen at their centres, the larger the more. A node's second input are places.
+EncoderBlock::Look chunk_look(const config::Job& job);
 
 Blocks hvjepa_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks);
 

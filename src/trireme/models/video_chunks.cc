@@ -56,13 +56,6 @@ at::Tensor largest(const at::Tensor& p, const at::Tensor& alone, const Sequences
   return boundary;
 }
 
-// The begin of everyone's chain: parents have lower rows, and each jump doubles how far it has come.
-at::Tensor roots(at::Tensor parent) {
-  for (std::int64_t reach = 1; reach < parent.size(0); reach *= 2)
-    parent = parent.index_select(0, parent);
-  return parent;
-}
-
 at::Tensor own_rows(const at::Tensor& like) { return at::arange(like.size(0), like.options()); }
 
 Forest fixed_forest(const GridRows& rows, at::ScalarType type, std::int64_t ratio) {
@@ -71,7 +64,8 @@ Forest fixed_forest(const GridRows& rows, at::ScalarType type, std::int64_t rati
       before.lt(0).logical_or(rows.places.select(1, 2).remainder(ratio) == 0);
   return {.p = boundary.to(type),
           .boundary = boundary,
-          .root = roots(at::where(boundary, own_rows(before), before))};
+          .root = chunk_roots(boundary, before),
+          .nearest = before};
 }
 
 // By two sorts, since what LibTorch 1.13 has for it is not final.
@@ -115,6 +109,13 @@ at::Tensor GridRows::rows_at(const at::Tensor& offsets) const {
   return found.masked_fill(inside.logical_not(), -1);
 }
 
+at::Tensor chunk_roots(const at::Tensor& boundary, const at::Tensor& nearest) {
+  at::Tensor parent = at::where(boundary, own_rows(nearest), nearest);
+  for (std::int64_t reach = 1; reach < parent.size(0); reach *= 2)
+    parent = parent.index_select(0, parent);
+  return parent;
+}
+
 at::Tensor before_offsets(at::Device device) {
   return at::tensor({-1, 0, 0, 0, -1, 0, 0, 0, -1}, at::kLong).view({3, 3}).to(device);
 }
@@ -138,7 +139,8 @@ Forest forest(const at::Tensor& x, const at::Tensor& query, const at::Tensor& ke
                                   : p.detach() > 0.5;
   return {.p = p,
           .boundary = boundary,
-          .root = roots(at::where(boundary, own_rows(nearest.row), nearest.row))};
+          .root = chunk_roots(boundary, nearest.row),
+          .nearest = nearest.row};
 }
 
 PooledChunks pool(const at::Tensor& x, const Forest& forest, const GridRows& rows,

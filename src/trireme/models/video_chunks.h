@@ -40,7 +40,13 @@ struct Forest {
       p;  // [rows], in [0, 1]: how far a row is from the nearest before it; 1 where there is none
   at::Tensor boundary;  // bool [rows]: begins a chunk
   at::Tensor root;      // int64 [rows]: the row that begins its chunk
+  at::Tensor
+      nearest;  // int64 [rows]: the one before that a row joins, or would; -1 where there is none
 };
+// The row that begins everyone's chunk, int64 [rows]: parents have lower rows, and each jump doubles how far a chain has
+// come.
+at::Tensor chunk_roots(const at::Tensor& boundary, const at::Tensor& nearest);
+
 // With c the cosine of `query` x_j and `key` x_i, p_i = (1 - max c) / 2 over the rows j before i; a row that is not a
 // boundary joins the j of that maximum (of equals: by time, row, column). Boundaries are, by mode,
 // - threshold: p > 0.5;

@@ -12,6 +12,7 @@
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/head_width.h"
 #include "trireme/config/resolve_vlm.h"
+#include "trireme/models/clip_tower.h"
 #include "trireme/models/encoder.h"
 #include "trireme/models/projector.h"
 #include "trireme/models/tower.h"
@@ -86,21 +87,34 @@ at::Tensor AnswerHead::right(const at::Tensor& x, const at::Tensor& targets) con
   return largest[1] >= largest[0];
 }
 
-Blocks vlm_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks) {
+namespace {
+
+Blocks tiles_tower_blocks(const config::Job& job, const arch::Encoder& encoder,
+                          const Ranks& ranks) {
   const config::Vision& vision = job.vision;
-  const config::Model& model = job.model;
-  const arch::Encoder encoder = arch::tower(vision, arch::expected_tiles(job));
   const EncoderBlock::Look look = tower_look(vision, job.precision.compute, ranks->device());
-  const ops::RotaryTable rotary =
-      ops::rotary_table(model.seq_len, config::head_width(model), model.rope_theta,
-                        job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat)
-          .to(ranks->device());
   Blocks blocks;
   blocks.push_back(std::make_unique<PatchEmbed>(vision, ranks));
   for (std::int64_t layer = 0; layer < config::blocks_read(job); ++layer)
     blocks.push_back(std::make_unique<EncoderBlock>(encoder, vision.norm_eps, look, ranks));
   for (std::size_t i = 0; i < config::deepstack_layers(job).size(); ++i)
     blocks.push_back(std::make_unique<Projector>(job, false, ranks));
+  return blocks;
+}
+
+}  // namespace
+
+Blocks vlm_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks) {
+  const config::Model& model = job.model;
+  const arch::Encoder encoder = arch::tower(job.vision, arch::expected_tiles(job));
+  const ops::RotaryTable rotary =
+      ops::rotary_table(model.seq_len, config::head_width(model), model.rope_theta,
+                        job.precision.compute == DType::kF64 ? at::kDouble : at::kFloat)
+          .to(ranks->device());
+  Blocks blocks = arch::sees_clips(job)
+                      ? frozen_tower_blocks(job, encoder, ClipEmbed::Frames::kTogether,
+                                            ClipNorm::Gives::kFeatures, ranks)
+                      : tiles_tower_blocks(job, encoder, ranks);
   blocks.push_back(std::make_unique<Projector>(job, config::reads_last(job), ranks));
   blocks.push_back(std::make_unique<Splice>(ranks));
   const std::vector<plan::Node>& nodes = spec.program.nodes;
