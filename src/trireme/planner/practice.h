@@ -36,7 +36,7 @@ struct Practice {
   bool overlaps_reduction = true;     // gradients travel behind backward; else after it
   bool overlaps_gathers = false;      // of stepped parameters, behind the next forward
   bool overlaps_shards = true;        // ZeRO-2's and 3's gathers and reductions, behind computing
-  bool overlaps_context = true;    // keys and values go round a ring while attention is computed
+  bool overlaps_context = true;       // keys and values go round a ring while attention is computed
   TensorOverlap tensor = TensorOverlap::kNothing;
   bool overlaps_transfers = true;  // between pipeline stages; else compute waits for them
   bool blocks_launches = false;    // the host waits for every kernel (CUDA_LAUNCH_BLOCKING)

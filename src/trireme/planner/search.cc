@@ -286,9 +286,7 @@ double needed(const Question& question, const Option& option) {
   return option.memory.needed() + (on_gpus(question.cluster) ? 0 : option.memory.of(Pool::kHost));
 }
 
-double Option::tokens() const {
-  return static_cast<double>(job.run.global_batch * sample_tokens);
-}
+double Option::tokens() const { return static_cast<double>(job.run.global_batch * sample_tokens); }
 
 double Option::mfu(const Cluster& cluster) const {
   return model_flops /
