@@ -8,6 +8,7 @@
 
 #include "tests/harness/ranks.h"
 #include "tests/ops/attention_cases.h"
+#include "trireme/base/error.h"
 #include "trireme/mesh/share.h"
 #include "trireme/ops/context.h"
 
@@ -68,6 +69,13 @@ TEST(Rows, OthersGetNoGradient) {
     EXPECT_TRUE(
         at::equal(gradients[0] + gradients[1] + gradients[2], at::ones(shape, at::kDouble)));
   }
+}
+
+TEST(Rows, FewerThanRanksAreRefused) {
+  on_ranks(3, [](const ContextParallel& context) {
+    EXPECT_THROW(own_rows(normal({2, 3}, 1), *context.group), Error);
+    return own_rows(normal({3, 3}, 1), *context.group);
+  });
 }
 
 // Every mask, and key-value heads that several query heads read.

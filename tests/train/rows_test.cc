@@ -119,15 +119,6 @@ TEST(RowsOfHnet, TrainWhatOneRankTrains) {
                 {kTwo});
 }
 
-// Fewer chunks than ranks: some have no row.
-TEST(RowsOfHnet, MayBeNoneOnARank) {
-  const Sets hnet = {"model.family=hnet",      "model.vocab=64",    "model.seq_len=4",
-                     "hnet.layout=T1,[T1],T1", "hnet.hidden=16,32", "hnet.heads=2,4",
-                     "hnet.ffn=24,40",         "hnet.ratio=3",      "run.micro_batch=1"};
-  EXPECT_LT(run_job(job_of(hnet), 1).counts[0][1].sum, 4 * 4);
-  expect_parity(hnet, {{"parallel.cp=4"}});
-}
-
 TEST(RowsOfArrcoc, TrainWhatOneRankTrains) {
   const Sets arrcoc = {
       "model.family=arrcoc", "data.source=quadrants", "vision.image=32",  "vision.patch=4",

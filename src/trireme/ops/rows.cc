@@ -6,6 +6,7 @@
 #include <ATen/ops/full.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include "trireme/base/error.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/mesh/share.h"
 
@@ -77,7 +78,14 @@ RankParts::RankParts(const at::Tensor& like, std::int64_t dim,
 }
 
 at::Tensor own_rows(const at::Tensor& x, const comm::Group& group) {
-  const mesh::Share own = mesh::share(x.size(row_dim(x)), group.rank(), group.size());
+  const std::int64_t rows = x.size(row_dim(x));
+  if (rows < group.size())
+    fail(ErrorKind::kData,
+         "a micro-batch has {} rows (tokens or chunks) for parallel.cp={} ranks, and each needs "
+         "one; "
+         "raise run.micro_batch or lower parallel.cp",
+         rows, group.size());
+  const mesh::Share own = mesh::share(rows, group.rank(), group.size());
   return x.narrow(row_dim(x), own.begin, own.count()).clone(at::MemoryFormat::Contiguous);
 }
 

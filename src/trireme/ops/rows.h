@@ -27,7 +27,8 @@ class RankParts {
   std::vector<at::Tensor> parts_;
 };
 
-// This rank's rows of x, [.., rows, d] with the same rows on every rank, in memory of their own. Others get no gradient.
+// This rank's rows of x, [.., rows, d] with the same rows on every rank, in memory of their own. Others get no gradient. Throws
+// Error{kData} on every rank where there are fewer rows than ranks.
 at::Tensor own_rows(const at::Tensor& x, const comm::Group& group);
 
 // All ranks' rows of `own`, [.., rows, d], in rank order; how many there are the ranks tell each other. The gradient of a
