@@ -260,7 +260,7 @@ TEST(SeveralClassesConfig, NamesTheKeyThatNoClassHas) {
                             ErrorKind::kUsage);
   };
   EXPECT_THAT(unsaid(qwen(true, true)),
-              HasSubstr("model.qkv_bias=true: config.json of a LlamaForCausalLM cannot say it"));
+              HasSubstr("model.qk_norm=true: config.json of a Qwen2ForCausalLM cannot say it"));
   EXPECT_THAT(unsaid(llava(2, false)), HasSubstr("vlm.max_tiles=2: config.json of a Llava"));
   config::Job last = llava(4, false);
   last.vlm.layer = -1;

@@ -22,7 +22,8 @@ std::int64_t position_columns(const config::Job& job);
 
 // Nodes `vision.embed` and `vision.block.N` are the tower, of tiles; `projector` makes tokens of their features, behind
 // unit `vision.norm` where the tower is read behind its last block; `embed` puts these among the embedded tokens, a
-// `newline` behind every row of an image's grid; `block.N` and `head` are Llama's. Units are called as nodes are.
+// `newline` behind every row of an image's grid; `block.N` and `head` are Llama's. Units are called as nodes
+// are. vlm.deepstack adds the nodes of arch/deepstack.h.
 //
 // Inputs: `tokens` and `targets`, int64 [micro_batch, seq_len], a target of -100 is none; `visual`, int64 of the same
 // shape, for each token the row of the micro-batch's projected tokens [tiles * tile_tokens, hidden] that stands there,

@@ -108,14 +108,13 @@ std::vector<config::Difference> beyond(const Entry& entry, const Job& job) {
   return config::diff(fixed, job);
 }
 
-// Of several classes of a family the one that can say all.
+// Of several classes of a family the first that can say most.
 const Entry* class_of(const Job& job) {
   const Entry* best = nullptr;
-  for (const Entry& entry : kEntries) {
-    if (entry.family != job.model.family) continue;
-    if (beyond(entry, job).empty()) return &entry;
-    if (best == nullptr) best = &entry;
-  }
+  for (const Entry& entry : kEntries)
+    if (entry.family == job.model.family &&
+        (best == nullptr || beyond(entry, job).size() < beyond(*best, job).size()))
+      best = &entry;
   return best;
 }
 
