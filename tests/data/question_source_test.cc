@@ -54,8 +54,8 @@ TEST(Questions, AreAFunctionOfTheirNumberWithManyShapesAndSomeWithoutImage) {
     without += !asked.has_image();
   }
   EXPECT_EQ(shapes.size(), 6u);
-  EXPECT_GT(apart, 20);
-  EXPECT_LT(apart, 100);
+  EXPECT_GT(apart, 4);
+  EXPECT_LT(apart, 20);
   EXPECT_GT(without, 20);
   EXPECT_LT(without, 100);
 }

@@ -16,8 +16,8 @@ constexpr std::string_view kBlockLetters = "rgbycm";
 constexpr std::array<std::array<double, 3>, 6> kBlockColours = {
     {{1, -1, -1}, {-1, 1, -1}, {-1, -1, 1}, {1, 1, -1}, {-1, 1, 1}, {1, -1, 1}}};
 constexpr std::array<std::array<std::int64_t, 2>, 6> kBlockShapes = {
-    {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {3, 1}, {1, 3}}};  // columns, rows
-constexpr std::int64_t kWithoutImage = 8;
+    {{1, 1}, {2, 1}, {1, 2}, {2, 2}, {3, 1}, {1, 3}}};     // columns, rows
+constexpr std::int64_t kWithoutImage = 8, kTwoImages = 8;  // one in so many
 
 enum QuestionStream : std::uint64_t { kQuestionWords = 21, kBlockSize, kBlockPixels, kApart };
 
@@ -53,7 +53,7 @@ Question question(std::int64_t seed, std::int64_t number) {
     made.question = fmt::format("block {}?", block + 1);
     made.answer = letter(made.colours[static_cast<std::size_t>(block)]);
   }
-  if (made.colours.size() == 2 && draws(seed, kApart, number).below(2) == 0) {
+  if (made.colours.size() == 2 && draws(seed, kApart, number).below(kTwoImages) == 0) {
     made.columns = made.rows = 1;
     made.apart = true;
   }

@@ -12,7 +12,7 @@
 namespace trireme::data {
 
 // One or two rows and columns of blocks, or three in a line, of all shapes equally often; one sample in eight has no
-// image, and of those with two blocks one in two has an image for each. Colours are letters: r g b y c m.
+// image, and of those with two blocks one in eight has an image for each. Colours are letters: r g b y c m.
 struct Question {
   std::int64_t columns = 0, rows = 0;  // of an image's blocks; 0: no image
   bool apart = false;                  // two images of one block each
