@@ -41,16 +41,16 @@ std::map<std::string, std::vector<Run>> fitted_runs(const std::string& directory
 double misfit(const std::map<std::string, std::vector<Run>>& tables,
               const std::vector<Cluster>& clusters);
 
-// An evolution strategy of one parent and one child (Rechenberg 1973): all constants move at once, by factors whose
-// width grows with success and shrinks without. The same draws every time.
+// An evolution strategy of one parent and one child (Rechenberg 1973): trials move one constant after the other and, in between,
+// all of a kind of GPU, by factors whose widths, one a move, grow with success and shrink without. The same draws every time.
 void fit(const std::map<std::string, std::vector<Run>>& tables,
          const std::vector<Constant>& constants, std::vector<Cluster>& clusters, int trials);
 
 // The constants by name, fitted from the shipped ones on to the rows that the directory has.
 std::vector<std::pair<std::string, double>> fit_again(const std::string& directory, int trials);
 
-// Every run of every table forecast by constants that were fitted, from the defaults on, without its group and others;
-// `progress` is told of each fit.
+// Every run of every table forecast by constants that were fitted, from the defaults on, without its group and, for the sake of
+// fewer fits, one of each other table; `progress` is told of each fit.
 LeftOut left_out_cases(const std::string& directory, int trials,
                        const std::function<void(const std::string&)>& progress);
 
