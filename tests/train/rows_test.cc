@@ -104,7 +104,7 @@ TEST(RowsOfVlm, TrainWhatOneRankTrains) {
                     "model.hidden=32",  "model.heads=4",      "model.kv_heads=2",
                     "model.layers=2",   "model.ffn=48",       "model.seq_len=47",
                     "model.vocab=260",  "vlm.layer=-1",       "run.micro_batch=1"};
-  expect_parity(vlm + Sets{"vlm.qk_norm=true", "vlm.mrope=2,1,1"}, {kTwo, kWithTp, kAgain});
+  expect_parity(vlm + Sets{"model.qk_norm=true", "vlm.mrope=2,1,1"}, {kTwo, kWithTp, kAgain});
   expect_parity(vlm, {kTwo, kThree, kSharded});
 }
 

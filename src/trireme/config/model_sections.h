@@ -122,7 +122,6 @@ struct Probe {
   std::int64_t layers = 4;  // the last one attends across
   std::int64_t heads = 16;
   std::string lr;            // factors of optim.lr, one a probe; empty: one probe
-  std::string weight_decay;  // of each of these
   bool operator==(const Probe&) const = default;
 };
 
@@ -210,7 +209,6 @@ struct Vlm {
   VlmTower tower = VlmTower::kVit;
   std::int64_t layer = -2;     // of the tower, whose output is read; from the end if below 0
   std::int64_t max_tiles = 4;  // of an image, beside the one of all of it
-  bool qk_norm = false;
   std::string mrope;      // frequencies of time, row and column; empty: one position
   std::string deepstack;  // layers of the tower that the decoder's first ones see as well
   bool pack = false;      // several samples to a row

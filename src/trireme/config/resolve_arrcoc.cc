@@ -109,9 +109,11 @@ void resolve_region_decoder(Job& job) {
       fail(ErrorKind::kUsage,
            "model.kv_heads={}: arrcoc.decoder=gpt has one key-value head per head; needs {} (or 0)",
            model.kv_heads, model.heads);
-    if (job.vlm.qk_norm)
+    if (model.head_dim != 0 || model.qkv_bias || model.qk_norm)
       fail(ErrorKind::kUsage,
-           "vlm.qk_norm=true: arrcoc.decoder=gpt has no norms of queries and keys; leave it out");
+           "model.head_dim={}, model.qkv_bias={}, model.qk_norm={}: arrcoc.decoder=gpt has no use "
+           "for it; leave it out",
+           model.head_dim, model.qkv_bias, model.qk_norm);
     if (job.lora.rank > 0 && job.lora.targets == LoraTargets::kQueryValue)
       fail(ErrorKind::kUsage,
            "lora.targets=query_value: queries, keys and values of arrcoc.decoder=gpt are one "
