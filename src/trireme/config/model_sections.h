@@ -121,7 +121,7 @@ struct Action {
 struct Probe {
   std::int64_t layers = 4;  // the last one attends across
   std::int64_t heads = 16;
-  std::string lr;            // factors of optim.lr, one a probe; empty: one probe
+  std::string lr;  // factors of optim.lr, one a probe; empty: one probe
   bool operator==(const Probe&) const = default;
 };
 
@@ -209,11 +209,11 @@ struct Vlm {
   VlmTower tower = VlmTower::kVit;
   std::int64_t layer = -2;     // of the tower, whose output is read; from the end if below 0
   std::int64_t max_tiles = 4;  // of an image, beside the one of all of it
-  std::string mrope;      // frequencies of time, row and column; empty: one position
-  std::string deepstack;  // layers of the tower that the decoder's first ones see as well
-  bool pack = false;      // several samples to a row
-  bool balance = false;   // samples go to ranks by their work
-  std::string features;   // where a frozen tower's features are kept; empty: nowhere
+  std::string mrope;           // frequencies of time, row and column; empty: one position
+  std::string deepstack;       // layers of the tower that the decoder's first ones see as well
+  bool pack = false;           // several samples to a row
+  bool balance = false;        // samples go to ranks by their work
+  std::string features;        // where a frozen tower's features are kept; empty: nowhere
   bool operator==(const Vlm&) const = default;
 };
 
