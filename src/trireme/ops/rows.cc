@@ -82,8 +82,7 @@ at::Tensor own_rows(const at::Tensor& x, const comm::Group& group) {
   if (rows < group.size())
     fail(ErrorKind::kData,
          "a micro-batch has {} rows (tokens or chunks) for parallel.cp={} ranks, and each needs "
-         "one; "
-         "raise run.micro_batch or lower parallel.cp",
+         "one; raise run.micro_batch or lower parallel.cp",
          rows, group.size());
   const mesh::Share own = mesh::share(rows, group.rank(), group.size());
   return x.narrow(row_dim(x), own.begin, own.count()).clone(at::MemoryFormat::Contiguous);
