@@ -21,8 +21,7 @@ enum class Family {
   kHvjepa,
   kArrcoc
 };
-// Decoder-only language models on text: what layouts with cp and sequence parallelism, the planner's forecasts and
-// conversion know.
+// Decoder-only language models on text, whose layouts have sequence parallelism and cp by every method.
 constexpr bool is_decoder(Family family) {
   return family == Family::kGpt || family == Family::kLlama;
 }
@@ -63,7 +62,7 @@ struct Lora {
 
 // Vision towers: keys of the section are of every family that has one.
 enum class Activation { kGelu, kGeluTanh, kQuickGelu };
-enum class Positions { kLearned, kRotary, kRotaryCompat };
+enum class Positions { kLearned, kRotary, kRotaryCompat, kLearnedRotary };
 enum class Pooling { kMean, kClass, kAttention };
 
 struct Vision {
@@ -77,6 +76,8 @@ struct Vision {
   std::int64_t ffn = 0;  // 0: 4 * hidden
   Activation activation = Activation::kGelu;
   Positions positions = Positions::kLearned;
+  std::int64_t position_grid =
+      0;  // learned positions a side, resampled to the tokens'; 0: as many as these
   Pooling pooling = Pooling::kMean;
   bool pre_norm = false;  // a norm before the first block
   double norm_eps = 1e-6;
@@ -190,7 +191,7 @@ struct Arrcoc {
   bool operator==(const Arrcoc&) const = default;
 };
 
-enum class ProjectorKind { kLinear, kMlp, kQFormer, kPerceiver, kNone };
+enum class ProjectorKind { kLinear, kMlp, kQFormer, kPerceiver, kNone, kMerger };
 
 struct Projector {
   ProjectorKind kind = ProjectorKind::kMlp;
