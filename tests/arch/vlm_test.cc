@@ -45,7 +45,7 @@ std::vector<std::string> decoder_of(std::int64_t hidden, std::int64_t layers, st
   return sets;
 }
 
-std::vector<std::string> with(std::vector<std::string> sets, std::vector<std::string> more) {
+std::vector<std::string> vlm_with(std::vector<std::string> sets, std::vector<std::string> more) {
   for (std::string& set : more) sets.push_back(std::move(set));
   return sets;
 }
@@ -57,14 +57,14 @@ const std::vector<std::string> kClipL336 = {"vision.image=336",     "vision.patc
 
 TEST(VlmSpec, Llava7bHasItsPublishedParameters) {
   const std::vector<std::string> sets =
-      with(kClipL336, decoder_of(4096, 32, 32, 32, 11008, 32000, false));
-  const ModelSpec whole = describe(vlm_job(with(sets, {"vlm.layer=-1"})));
+      vlm_with(kClipL336, decoder_of(4096, 32, 32, 32, 11008, 32000, false));
+  const ModelSpec whole = describe(vlm_job(vlm_with(sets, {"vlm.layer=-1"})));
   EXPECT_EQ(counted(whole, "vision."), 303'507'456);
   EXPECT_EQ(counted(whole, "projector"), 20'979'712);
   EXPECT_EQ(decoder(whole), 6'738'415'616);
   EXPECT_EQ(whole.parameters() - counted(whole, "newline"), 7'062'902'784);
   // Its last block and last norm are never read.
-  const ModelSpec read = describe(vlm_job(with(sets, {"vlm.layer=-2"})));
+  const ModelSpec read = describe(vlm_job(vlm_with(sets, {"vlm.layer=-2"})));
   EXPECT_EQ(whole.parameters() - read.parameters(), 12'596'224 + 2'048);
 }
 
@@ -81,10 +81,11 @@ TEST(VlmSpec, DecodersHaveTheirPublishedParameters) {
       {"Llama-3.2 1B", decoder_of(2048, 16, 32, 8, 8192, 128256, true), 1'235'814'400},
       {"Llama-3.2 3B", decoder_of(3072, 28, 24, 8, 8192, 128256, true), 3'212'749'824},
       {"TinyLlama", decoder_of(2048, 22, 32, 4, 5632, 32000, false), 1'100'048'384},
-      {"Qwen3-1.7B", with(decoder_of(2048, 28, 16, 8, 6144, 151936, true), {"model.qk_norm=true"}),
+      {"Qwen3-1.7B",
+       vlm_with(decoder_of(2048, 28, 16, 8, 6144, 151936, true), {"model.qk_norm=true"}),
        1'720'574'976},
       {"Qwen3-VL 8B",
-       with(decoder_of(4096, 36, 32, 8, 12288, 151936, false), {"model.qk_norm=true"}),
+       vlm_with(decoder_of(4096, 36, 32, 8, 12288, 151936, false), {"model.qk_norm=true"}),
        8'190'735'360}};
   for (const Row& row : rows)
     EXPECT_EQ(decoder(describe(vlm_job(row.sets))), row.parameters) << row.name;
@@ -175,7 +176,7 @@ TEST(VlmSpec, RowsOfSeveralSamplesHaveRoomForTheTilesOfAll) {
 TEST(VlmSpec, DeepstackAddsAProjectorForEachLayerBehindABlock) {
   const std::vector<std::string> sets = {"vision.layers=18", "vlm.layer=-1", "model.layers=4"};
   const ModelSpec plain = describe(vlm_job(sets));
-  const ModelSpec deep = describe(vlm_job(with(sets, {"vlm.deepstack=5,11,17"})));
+  const ModelSpec deep = describe(vlm_job(vlm_with(sets, {"vlm.deepstack=5,11,17"})));
   EXPECT_EQ(deep.parameters() - plain.parameters(), 3 * counted(plain, "projector"));
   const plan::Program& program = deep.program;
   const auto node = [&](const std::string& name) {
