@@ -50,9 +50,6 @@ TEST(FrozenTowers, ThatLanguageIsAlignedToReadClips) {
   EXPECT_THAT(clips_refusal({"vlm.layer=-1"}), HasSubstr("clips have no tiles"));
   EXPECT_THAT(clips_refusal({"vision.pooling=class"}), HasSubstr("vision.pooling"));
   EXPECT_THAT(clips_refusal({"vision.pre_norm=true"}), HasSubstr("vision.pre_norm"));
-  EXPECT_THAT(
-      usage_error_of([] { resolve(harness::vjepa_job(Family::kVlm, {"parallel.cp=2"}), 2, {}); }),
-      HasSubstr("parallel.cp=2"));
   EXPECT_THAT(clips_refusal({"vlm.tower=vit", "data.source=scenes", "vision.positions=learned"}),
               HasSubstr("vlm.tower=vit sees images"));
 }

@@ -14,6 +14,7 @@
 #include "tests/harness/bound_model.h"
 #include "trireme/arch/describe.h"
 #include "trireme/config/resolve.h"
+#include "trireme/config/resolve_vlm.h"
 #include "trireme/models/build.h"
 #include "trireme/models/generate.h"
 #include "trireme/models/projector.h"
@@ -171,24 +172,27 @@ TEST(AnswerHead, CountsAnswersOfWhichAllTokensAreRight) {
   const config::Job job = job_of({"model.tied=false"});
   AnswerHead head(job.model, arch::describe(job).program.nodes.back(),
                   std::make_shared<Across>(job.model));
-  // A vocabulary whose first tokens are the axes: a row along axis i says token i.
+  // A vocabulary whose first tokens are the axes: a row along axis i says token i, along 0 that the answer ends.
   at::Tensor table = at::zeros({job.model.vocab, 32}, at::kDouble);
-  table.narrow(0, 0, 32).diagonal().fill_(1);
+  table.narrow(0, 1, 31).narrow(1, 1, 31).diagonal().fill_(1);
+  table[config::kEndToken][0] = 1;
   head.bind({at::ones({32}, at::kDouble), table});
   at::Tensor x = at::zeros({3, 4, 32}, at::kDouble);
   const auto say = [&](int sample, int token, int id) { x[sample][token][id] = 1.0; };
   const at::Tensor targets = at::full({3, 4}, ops::kNoTarget, at::kLong);
-  const auto want = [&](int sample, int token, int id) { targets[sample][token] = id; };
-  say(0, 2, 5), want(0, 2, 5);
-  say(0, 3, 6), want(0, 3, 6);  // all right
-  say(1, 1, 5), want(1, 1, 5);
-  say(1, 2, 5), want(1, 2, 7);  // one of two; the third asks nothing
+  const auto want = [&](int sample, int token, std::int64_t id) { targets[sample][token] = id; };
+  say(0, 1, 5), want(0, 1, 5);
+  say(0, 2, 6), want(0, 2, 6);
+  say(0, 3, 0), want(0, 3, config::kEndToken);  // all right
+  say(1, 1, 5), want(1, 1, 7);
+  say(1, 2, 0), want(1, 2, config::kEndToken);  // one of two
+  say(2, 0, 9), want(2, 0, 9);                  // all of one without an end
   exec::Counts counts(2);
   head.forward({x, targets}, {.counts = &counts});
-  EXPECT_EQ(counts.all()[0].sum, 1);
-  EXPECT_EQ(counts.all()[0].of, 2);
-  EXPECT_EQ(counts.all()[1].sum, 3);
-  EXPECT_EQ(counts.all()[1].of, 4);
+  EXPECT_EQ(counts.all()[0].sum, 2);
+  EXPECT_EQ(counts.all()[0].of, 3);
+  EXPECT_EQ(counts.all()[1].sum, 5);
+  EXPECT_EQ(counts.all()[1].of, 6);
 }
 
 TEST(Generate, TilesChangeWhatIsSaidBehindThem) {

@@ -165,7 +165,6 @@ TEST(Families, EveryOneIsPlanned) {
                {.options = 2, .estimated = 8, .compiled = 4, .explain = false});
     const Option& best = answer.options.front();
     EXPECT_EQ(best.layout.world(), 4) << name;
-    EXPECT_EQ(best.layout.cp, 1) << name;
     EXPECT_GT(best.model_flops, 0) << name;
     EXPECT_EQ(best.tokens(),
               static_cast<double>(job.run.global_batch * arch::describe(best.job).sample_tokens))
@@ -230,7 +229,9 @@ TEST(Families, BadQuestionsAreRefusedWithTheReason) {
   };
   EXPECT_THAT(refused("vit_tiny", {"jepa.layers=3"}), HasSubstr("family vit has no use for it"));
   EXPECT_THAT(refused("vit_tiny", {"vision.heads=5"}), HasSubstr("vision.heads=5"));
-  EXPECT_THAT(refused("vit_tiny", {"parallel.cp=2"}, {"parallel.cp"}), HasSubstr("parallel.cp=2"));
+  EXPECT_THAT(refused("vit_tiny", {"parallel.cp=2", "parallel.context=ulysses"},
+                      {"parallel.cp", "parallel.context"}),
+              HasSubstr("parallel.context=ulysses"));
   EXPECT_THAT(refused("vjepa_tiny", {}, {}, 0.035), HasSubstr("the smallest need is"));
 }
 

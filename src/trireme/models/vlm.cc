@@ -1,6 +1,7 @@
 // Suffixes: b sample, t token, d width, r row, v vocabulary.
 #include "trireme/models/vlm.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/full_like.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/where.h>
@@ -63,8 +64,11 @@ void AnswerHead::count(const at::Tensor& x, const at::Tensor& targets, exec::Cou
   if (rows.numel() == 0) return;  // on every tp rank alike
   const at::Tensor good = right(x.detach().flatten(0, 1).index_select(0, rows),
                                 targets.flatten().index_select(0, rows));
+  const at::Tensor sample = rows.div(targets.size(1), "floor");
   const at::Tensor ends =
-      (targets.flatten().index_select(0, rows) == config::kEndToken).to(at::kLong);
+      (targets.flatten().index_select(0, rows) == config::kEndToken)
+          .logical_or(sample != at::cat({sample.slice(0, 1), sample.new_full({1}, -1)}))
+          .to(at::kLong);
   const at::Tensor answer = ends.cumsum(0) - ends;  // how many have ended before
   const auto sum = [](const at::Tensor& values) {
     return static_cast<double>(values.sum().item<std::int64_t>());

@@ -31,7 +31,8 @@ class Seen : public BoundBlock {
                                   const exec::BlockContext& context) override;
 };
 
-// Llama's, and counts answers, which an end token ends, and tokens that are right: those whose logit no other exceeds.
+// Llama's, and counts answers, which an end token or their row ends, and tokens that are right: those whose logit no
+// other exceeds.
 class AnswerHead : public LlamaHead {
  public:
   using LlamaHead::LlamaHead;
