@@ -63,6 +63,12 @@ void resolve_probe(Job& job, const DatasetFacts& data) {
   if (job.vision.hidden % job.probe.heads != 0)
     fail(ErrorKind::kUsage, "vision.hidden={} is not divisible by probe.heads={}; change one",
          job.vision.hidden, job.probe.heads);
+  if (const auto width = job.vision.hidden / job.probe.heads;
+      job.vision.chunked && (width % 2 != 0 || width < 6))
+    fail(ErrorKind::kUsage,
+         "vision.hidden={} / probe.heads={} = {} per head; on chunks a probe has rotary positions, "
+         "which need an even number of 6 or more",
+         job.vision.hidden, job.probe.heads, width);
   resolve_classes(job.vision, data);
   check_probes(job);
   if (job.parallel.tp > job.probe.heads)

@@ -58,11 +58,10 @@ std::vector<at::Tensor> ClipNorm::forward(const std::vector<at::Tensor>& inputs,
 }
 
 EncoderBlock::Look clip_look(const config::Job& job, const arch::PatchGrid& grid,
-                             at::Device device) {
+                             std::int64_t heads, at::Device device) {
   const config::Vision& vision = job.vision;
-  return always(
-      {.rotary = axial_rotary(grid_positions(grid).to(device), vision.hidden / vision.heads,
-                              rotary_pairs(vision), statistics_type(job))});
+  return always({.rotary = axial_rotary(grid_positions(grid).to(device), vision.hidden / heads,
+                                        rotary_pairs(vision), statistics_type(job))});
 }
 
 Blocks frozen_tower_blocks(const config::Job& job, const arch::Encoder& encoder,
@@ -71,7 +70,7 @@ Blocks frozen_tower_blocks(const config::Job& job, const arch::Encoder& encoder,
   const config::Vision& vision = job.vision;
   arch::PatchGrid grid = arch::patch_grid(vision);
   if (frames == ClipEmbed::Frames::kApart) grid.frames = 1;
-  const EncoderBlock::Look look = clip_look(job, grid, ranks->device());
+  const EncoderBlock::Look look = clip_look(job, grid, vision.heads, ranks->device());
   Blocks blocks;
   blocks.push_back(std::make_unique<ClipEmbed>(vision, frames, ranks));
   for (std::int64_t layer = 0; layer < vision.layers; ++layer)

@@ -56,9 +56,9 @@ class ClipNorm : public BoundBlock {
   Gives gives_;
 };
 
-// What all tokens of a clip see of each other, in the tower.
+// What all tokens of a clip see of each other, as wide as the tower, in blocks of so many heads.
 EncoderBlock::Look clip_look(const config::Job& job, const arch::PatchGrid& grid,
-                             at::Device device);
+                             std::int64_t heads, at::Device device);
 
 // The nodes of arch::frozen_tower, in order.
 Blocks frozen_tower_blocks(const config::Job& job, const arch::Encoder& encoder,

@@ -93,10 +93,13 @@ Blocks probe_blocks(const config::Job& job, const arch::ModelSpec& spec, const R
       frozen_tower_blocks(job, arch::tower(job.vision, samples), ClipEmbed::Frames::kTogether,
                           ClipNorm::Gives::kFeatures, ranks);
   const arch::Encoder encoder = arch::probe_encoder(job, samples);
+  // Tokens of a chunk are alike: where each stands is for the probe to see.
+  const EncoderBlock::Look look = job.vision.chunked ? clip_look(job, arch::patch_grid(job.vision),
+                                                                 job.probe.heads, ranks->device())
+                                                     : always({});
   for (std::size_t probe = 0; probe < spec.metrics.size(); ++probe) {
     for (std::int64_t layer = 0; layer + 1 < job.probe.layers; ++layer)
-      blocks.push_back(
-          std::make_unique<EncoderBlock>(encoder, arch::kProbeNormEps, always({}), ranks));
+      blocks.push_back(std::make_unique<EncoderBlock>(encoder, arch::kProbeNormEps, look, ranks));
     blocks.push_back(std::make_unique<ProbeHead>(job, probe, ranks));
   }
   return blocks;
