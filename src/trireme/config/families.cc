@@ -34,7 +34,8 @@ constexpr std::string_view kChunkedTower =
 constexpr std::string_view kTwoTowers =
     "vision.image,vision.patch,vision.frames,vision.tubelet,vision.layers,vision.hidden,"
     "vision.heads,vision.ffn,vision.activation,vision.positions,vision.position_grid,"
-    "vision.pooling,vision.pre_norm,vision.norm_eps,vision.init_std,contrastive.*,model.layers,model.hidden,model.heads,model.ffn,"
+    "vision.pooling,vision.pre_norm,vision.norm_eps,vision.init_std,contrastive.*,model.layers,"
+    "model.hidden,model.heads,model.ffn,"
     "model.vocab,model.seq_len,model.norm_eps,model.init_std";
 
 // Images are read by a tower without classes, pooling but for a class token, and clips.

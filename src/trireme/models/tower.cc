@@ -144,10 +144,10 @@ EncoderBlock::Look tower_look(const config::Vision& vision, DType compute, at::D
   AxialRotary rotary =
       vision.positions == Positions::kLearnedRotary
           ? plane_rotary(places.narrow(1, 1, 2), width, type)
-          : axial_rotary(places, width,
-                         vision.positions == Positions::kRotary ? RotaryPairs::kExact
-                                                                : RotaryPairs::kCompat,
-                         type);
+          : axial_rotary(
+                places, width,
+                vision.positions == Positions::kRotary ? RotaryPairs::kExact : RotaryPairs::kCompat,
+                type);
   rotary.cosines = rotary.cosines.to(device);
   rotary.sines = rotary.sines.to(device);
   return always({.rotary = std::move(rotary)});
