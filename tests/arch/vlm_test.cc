@@ -114,6 +114,70 @@ TEST(VlmSpec, ProjectorsHaveTheirPublishedParameters) {
             105'162'240 + layer(768));
 }
 
+// Width, layers and inner width of a tower, its blocks that DeepStack reads, and what is common to those of Qwen3-VL.
+std::vector<std::string> qwen_tower(std::int64_t hidden, std::int64_t layers, std::int64_t ffn,
+                                    const std::string& deepstack) {
+  std::vector<std::string> sets = {"vision.image=768",
+                                   "vision.patch=16",
+                                   "vision.frames=2",
+                                   "vision.tubelet=2",
+                                   "vision.heads=16",
+                                   "vision.activation=gelu_tanh",
+                                   "vision.positions=learned_rotary",
+                                   "vision.position_grid=48",
+                                   "projector.kind=merger",
+                                   "vlm.layer=-1",
+                                   "vlm.max_tiles=0",
+                                   "vlm.deepstack=" + deepstack,
+                                   "vlm.mrope=24,20,20 interleaved",
+                                   "model.head_dim=128",
+                                   "model.qk_norm=true"};
+  for (const auto& [key, value] :
+       {std::pair{"hidden", hidden}, std::pair{"layers", layers}, std::pair{"ffn", ffn}})
+    sets.push_back("vision." + std::string(key) + "=" + std::to_string(value));
+  return sets;
+}
+
+TEST(VlmSpec, Qwen3VlHasItsPublishedParameters) {
+  struct Row {
+    const char* name;
+    std::vector<std::string> sets;
+    std::int64_t vision, decoder;
+  };
+  const std::vector<Row> rows = {{"2B",
+                                  vlm_with(qwen_tower(1024, 24, 4096, "5,11,17"),
+                                           decoder_of(2048, 28, 16, 8, 6144, 151936, true)),
+                                  406'957'056, 1'720'574'976},
+                                 {"4B",
+                                  vlm_with(qwen_tower(1024, 24, 4096, "5,11,17"),
+                                           decoder_of(2560, 36, 32, 8, 9728, 151936, true)),
+                                  415'347'712, 4'022'468'096},
+                                 {"8B",
+                                  vlm_with(qwen_tower(1152, 27, 4304, "8,16,24"),
+                                           decoder_of(4096, 36, 32, 8, 12288, 151936, false)),
+                                  576'388'336, 8'190'735'360}};
+  for (const Row& row : rows) {
+    const ModelSpec spec = describe(vlm_job(row.sets));
+    const std::int64_t vision =
+        counted(spec, "vision.") + counted(spec, "deepstack.") + counted(spec, "projector");
+    EXPECT_EQ(vision, row.vision) << row.name;
+    EXPECT_EQ(spec.parameters() - vision, row.decoder) << row.name;
+  }
+}
+
+TEST(VlmSpec, TheRecipeOfQwen3VlIsThe2bModel) {
+  config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / "qwen3_vl_2b.yaml");
+  job.data.path = "pairs";
+  const ModelSpec spec = describe(config::resolve(job, 1, {}));
+  EXPECT_EQ(counted(spec, "vision.embed"), 1'573'888 + 2'359'296);
+  EXPECT_EQ(counted(spec, "vision.block."), 24 * 12'596'224);
+  EXPECT_EQ(counted(spec, "vision.norm"), 0);
+  EXPECT_EQ(counted(spec, "projector"), 25'174'016);
+  EXPECT_EQ(counted(spec, "deepstack."), 3 * 25'180'160);
+  EXPECT_EQ(counted(spec, "newline"), 0);
+  EXPECT_EQ(spec.parameters(), 2'127'532'032);
+}
+
 TEST(VlmSpec, TheTinyModelHasTheParametersOfItsTable) {
   const ModelSpec spec = describe(config::resolve(
       config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / "vlm_tiny.yaml"), 1, {}));

@@ -51,6 +51,48 @@ TEST(Vlm, QueriesTakeThePlaceOfATilesTokens) {
   EXPECT_EQ(vlm_resolved({}).model.vocab, kVlmVocab);
 }
 
+TEST(Vlm, AMergerMakesATokenOfTwoByTwo) {
+  const Job job = vlm_resolved({"projector.kind=merger", "vlm.layer=-1"});
+  EXPECT_EQ(tile_side(job), 2);
+  EXPECT_EQ(tile_tokens(job), 4);
+  EXPECT_FALSE(reads_last(job));  // its norm is in the place of the tower's
+  EXPECT_FALSE(ends_rows(job));
+  EXPECT_THAT(vlm_refusal({"projector.kind=merger", "vision.image=24"}),
+              HasSubstr("= 3 tokens a side: projector.kind=merger joins 2 x 2 and needs an even "
+                        "number; set vision.image=32"));
+  EXPECT_THAT(vlm_refusal({"projector.kind=merger", "vision.pooling=class"}),
+              HasSubstr("vision.pooling=mean"));
+  EXPECT_THAT(vlm_refusal({"projector.kind=merger", "projector.queries=5"}),
+              HasSubstr("leave them out"));
+  EXPECT_THAT(usage_error_of([] {
+                Job regions;
+                for (const char* set :
+                     {"model.family=arrcoc", "data.source=quadrants", "projector.kind=merger"})
+                  apply_set(regions, set);
+                resolve(regions, 1, {});
+              }),
+              HasSubstr("projector.kind"));
+}
+
+TEST(Vlm, LearnedPositionsAreResampledWhereAGridIsGiven) {
+  const Job job = vlm_resolved({"vision.positions=learned_rotary", "vision.position_grid=7"});
+  EXPECT_EQ(job.vision.position_grid, 7);
+  EXPECT_EQ(vlm_resolved({"vision.position_grid=3"}).vision.position_grid, 3);
+  EXPECT_THAT(vlm_refusal({"vision.positions=rotary", "vision.position_grid=7"}),
+              HasSubstr("vision.position_grid=7: rotary positions have no table"));
+  EXPECT_THAT(vlm_refusal({"vision.pooling=class", "vision.position_grid=7"}),
+              HasSubstr("vision.position_grid=0 or vision.pooling=mean"));
+  EXPECT_THAT(
+      vlm_refusal({"vision.positions=learned_rotary", "vision.hidden=120", "vision.heads=4"}),
+      HasSubstr("need a multiple of 4"));
+}
+
+TEST(Vlm, AnImageFillsOneTubelet) {
+  EXPECT_EQ(tile_tokens(vlm_resolved({"vision.frames=2", "vision.tubelet=2"})), 16);
+  EXPECT_THAT(vlm_refusal({"vision.frames=4", "vision.tubelet=2"}),
+              HasSubstr("set vision.frames=2"));
+}
+
 TEST(Vlm, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(vlm_refusal({"projector.queries=5"}), HasSubstr("projector.kind"));
   EXPECT_THAT(vlm_refusal({"projector.kind=perceiver", "projector.hidden=64"}),
@@ -59,7 +101,7 @@ TEST(Vlm, WhatDoesNotFitIsRefused) {
               HasSubstr("projector.heads=5"));
   EXPECT_THAT(vlm_refusal({"vision.pooling=attention"}), HasSubstr("vision.pooling"));
   EXPECT_THAT(vlm_refusal({"data.source=text"}), HasSubstr("data.source=scenes"));
-  EXPECT_THAT(vlm_refusal({"vision.frames=2"}), HasSubstr("no use for it"));
+  EXPECT_THAT(vlm_refusal({"vision.frames=2"}), HasSubstr("set vision.frames=1"));
   EXPECT_THAT(vlm_refusal({"data.documents=true"}), HasSubstr("data.documents"));
   EXPECT_THAT(vlm_refusal({"model.vocab=256"}), HasSubstr("258"));
   EXPECT_THAT(vlm_refusal({"lora.rank=2"}), HasSubstr("no adapters"));

@@ -191,6 +191,31 @@ TEST(QuestionSource, MropePlacesTextBehindTheLargestPlaceOfAnImage) {
   ADD_FAILURE() << "no square among the first";
 }
 
+TEST(QuestionSource, AMergersGridHasATokenForTwoByTwoAndNoNewlines) {
+  const config::Job job = job_of({"vlm.mrope=4,2,2", "projector.kind=merger", "vlm.layer=-1"});
+  for (std::int64_t number = 0; number < 20; ++number) {
+    const std::vector<at::Tensor> batch = questions_batch(job, std::vector{number});
+    const std::int64_t begin = std::ssize(question(job.data.seed, number).before);
+    if (batch[3].size(0) != 1 + 4) continue;
+    const auto row = [&](std::int64_t token) {
+      return batch[2][0][begin + token].item<std::int64_t>();
+    };
+    const auto place = [&](std::int64_t token, std::int64_t axis) {
+      return batch[4][0][begin + token][axis].item<std::int64_t>() - begin;
+    };
+    // The whole image has 2 x 2 tokens, the grid behind it 4 x 4 of four tiles.
+    for (const auto& [token, at] : {std::pair{3, 3}, std::pair{4, 4}, std::pair{4 + 2, 8},
+                                    std::pair{4 + 4, 6}, std::pair{4 + 15, 19}, std::pair{20, -1}})
+      EXPECT_EQ(row(token), at) << token;
+    EXPECT_EQ(place(4 + 15, 0), 2);
+    EXPECT_EQ(place(4 + 15, 1), 2 + 3);
+    EXPECT_EQ(place(4 + 15, 2), 2 + 3);
+    EXPECT_EQ(place(20, 0), 2 + 4);
+    return;
+  }
+  ADD_FAILURE() << "no square among the first";
+}
+
 TEST(QuestionSource, APromptIsTheBeginningOfItsSample) {
   const config::Job job = job_of({"vlm.mrope=4,2,2"});
   int compared = 0;

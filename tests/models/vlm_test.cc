@@ -2,14 +2,21 @@
 #include "trireme/models/vlm.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/conv3d.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/randn.h>
+#include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/upsample_bilinear2d.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
+
+#include <cmath>
 
 #include "tests/harness/bound_model.h"
 #include "trireme/arch/describe.h"
@@ -18,6 +25,7 @@
 #include "trireme/models/build.h"
 #include "trireme/models/generate.h"
 #include "trireme/models/projector.h"
+#include "trireme/models/tower.h"
 
 namespace trireme::models {
 namespace {
@@ -96,6 +104,89 @@ TEST(Projector, QueriesOfAQFormerSeeTheirOwnTileAlone) {
   const at::Tensor one = projector.forward({tiles.narrow(0, 2, 1)}, {})[0];
   EXPECT_LT((all[2] - one[0]).abs().max().item<double>(), 1e-12);
   EXPECT_GT((all[1] - one[0]).abs().max().item<double>(), 1e-3);
+}
+
+at::Tensor linear_of(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  return at::matmul(x, weight.t()) + bias;
+}
+
+double distance(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).abs().max().item<double>();
+}
+
+TEST(Projector, AMergerJoinsTwoByTwoAndDeepstacksNormsBehind) {
+  const config::Job job = job_of(
+      {"projector.kind=merger", "vlm.layer=-1", "vlm.deepstack=0"});  // 4 x 4 features a tile
+  const arch::ModelSpec spec = arch::describe(job);
+  const at::Tensor tiles = at::randn({3, 16, 24}, at::kDouble);
+  const auto squares = [](const at::Tensor& x) {  // [3, 4, 96], written down
+    std::vector<at::Tensor> tokens;
+    for (const std::int64_t first : {0, 2, 8, 10})
+      tokens.push_back(at::cat({x.select(1, first), x.select(1, first + 1), x.select(1, first + 4),
+                                x.select(1, first + 5)},
+                               1));
+    return at::stack(tokens, 1);
+  };
+  for (const bool deepstack : {false, true}) {
+    const Tensors params = params_of(spec, deepstack ? "deepstack.0" : "projector");
+    ASSERT_EQ(params.size(), 6u);
+    Projector merger(job, false, std::make_shared<Across>(job.model), deepstack);
+    merger.bind(params);
+    const auto normed = [&](const at::Tensor& x, std::int64_t width) {
+      return at::layer_norm(x, {width}, params[0], params[1], job.vision.norm_eps);
+    };
+    const at::Tensor rows = deepstack ? normed(squares(tiles), 96) : squares(normed(tiles, 24));
+    const at::Tensor wanted =
+        linear_of(at::gelu(linear_of(rows, params[2], params[3])), params[4], params[5]);
+    EXPECT_LT(distance(merger.forward({tiles}, {})[0], wanted), 1e-12) << deepstack;
+  }
+}
+
+TEST(Positions, ATableIsResampledFromCornerToCorner) {
+  const at::Tensor table = at::randn({36, 5}, at::kDouble);
+  for (const std::int64_t to : {1, 2, 4, 6, 9}) {
+    const at::Tensor wanted =
+        at::upsample_bilinear2d(table.view({6, 6, 5}).permute({2, 0, 1}).unsqueeze(0), {to, to},
+                                true)[0]
+            .permute({1, 2, 0})
+            .flatten(0, 1);
+    EXPECT_LT(distance(resampled(table, 6, to), wanted), 1e-13) << to;
+  }
+  EXPECT_TRUE(at::equal(resampled(table, 6, 6), table));
+}
+
+TEST(Positions, RowAndColumnTurnHalvesOfAHead) {
+  const at::Tensor places = at::tensor({0, 0, 3, 0, 0, 5, 2, 7}, at::kLong).view({4, 2});
+  const at::Tensor x = at::randn({1, 4, 2 * 8}, at::kDouble);  // two heads of 8 channels
+  const at::Tensor turned = rotate(x, plane_rotary(places, 8, at::kDouble));
+  for (std::int64_t token = 0; token < 4; ++token)
+    for (std::int64_t head = 0; head < 2; ++head)
+      for (std::int64_t i = 0; i < 4; ++i) {  // row: 1, 1/100; column: 1, 1/100
+        const double place = static_cast<double>(places[token][i / 2].item<std::int64_t>());
+        const double angle = place * (i % 2 == 0 ? 1 : 0.01);
+        const double a = x[0][token][head * 8 + i].item<double>(),
+                     b = x[0][token][head * 8 + i + 4].item<double>();
+        EXPECT_NEAR(turned[0][token][head * 8 + i].item<double>(),
+                    a * std::cos(angle) - b * std::sin(angle), 1e-13);
+        EXPECT_NEAR(turned[0][token][head * 8 + i + 4].item<double>(),
+                    b * std::cos(angle) + a * std::sin(angle), 1e-13);
+      }
+}
+
+// Images fill a tubelet: as a convolution over two frames that are the same.
+TEST(PatchEmbed, AnImageIsRepeatedToFillATubelet) {
+  const config::Job job = job_of({"vision.frames=2", "vision.tubelet=2", "vision.position_grid=6"});
+  const Tensors params = params_of(arch::describe(job), "vision.embed");
+  ASSERT_EQ(params.size(), 3u);
+  PatchEmbed embed(job.vision, std::make_shared<Across>(job.model));
+  embed.bind(params);
+  const at::Tensor tiles = at::randn({2, 3, 32, 32}, at::kDouble);
+  const at::Tensor wanted = at::conv3d(tiles.unsqueeze(2).repeat({1, 1, 2, 1, 1}),
+                                       params[0].view({24, 3, 2, 8, 8}), params[1], {2, 8, 8})
+                                .flatten(2)
+                                .transpose(1, 2) +
+                            resampled(params[2], 6, 4);
+  EXPECT_LT(distance(embed.forward({tiles}, {})[0], wanted), 1e-12);
 }
 
 TEST(Splice, PutsRowsNewlinesAndTokensWhereTheyStand) {

@@ -44,6 +44,17 @@ TEST(VlmParity, DeepstackTrainsTheSameModel) {
   expect_parity({"vlm.deepstack=1"}, {{"recompute", {"recompute.policy=full"}}});
 }
 
+// The tower of Qwen3-VL, whole: patches of two frames, a table that is resampled, rotary positions, mergers.
+TEST(VlmParity, AMergersTowerTrainsTheSameModel) {
+  std::vector<NamedLayout> layouts = kVlmLayouts;
+  layouts.push_back({"cp 2", {"parallel.cp=2"}});
+  expect_parity(
+      {"vision.patch=8", "vision.frames=2", "vision.tubelet=2", "vision.positions=learned_rotary",
+       "vision.position_grid=3", "projector.kind=merger", "vlm.deepstack=0", "model.qk_norm=true",
+       "vlm.mrope=2,1,1 interleaved", "model.seq_len=64"},
+      layouts);
+}
+
 TEST(VlmParity, QueriesTrainTheSameModel) {
   expect_parity({"projector.kind=perceiver", "projector.queries=3", "projector.layers=2",
                  "projector.heads=1", "vlm.layer=0", "model.tied=true"},

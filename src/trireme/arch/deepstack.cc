@@ -13,7 +13,7 @@ namespace {
 
 // The projector's parameters under names of their own.
 std::vector<ParamSpec> params_of(const config::Job& job, std::size_t layer) {
-  std::vector<ParamSpec> params = projector_params(job);
+  std::vector<ParamSpec> params = projector_params(job, true);
   for (ParamSpec& param : params)
     param.name.replace(0, kProjectorPrefix.size(), fmt::format("deepstack_projectors.{}.", layer));
   return params;

@@ -36,6 +36,12 @@ Params bert_cross(const std::string& name, std::int64_t d, std::int64_t of, doub
                  bert_output(name, d, std)});
 }
 
+// To tokens of width d of rows that are `wide`; the norm is of `normed` numbers.
+Params merger(std::int64_t d, std::int64_t wide, std::int64_t normed, double std) {
+  return joined({norm_of("norm", normed), layer_of("linear_1", wide, wide, std),
+                 layer_of("linear_2", d, wide, std)});
+}
+
 Params qformer(const config::Projector& form, std::int64_t features, double std) {
   const std::int64_t d = form.hidden;
   Params params = joined({{weight_of("queries", form.queries, d, std)}, norm_of("norm", d)});
@@ -77,7 +83,7 @@ std::int64_t weights_in(const Params& params) {
 
 }  // namespace
 
-Params projector_params(const config::Job& job) {
+Params projector_params(const config::Job& job, bool deepstack) {
   const config::Projector& form = job.projector;
   const std::int64_t d = job.model.hidden, features = job.vision.hidden;
   const double std = job.model.init_std;
@@ -86,6 +92,8 @@ Params projector_params(const config::Job& job) {
     case ProjectorKind::kLinear: return layer_of("linear", d, features, std);
     case ProjectorKind::kMlp:
       return joined({layer_of("linear_1", d, features, std), layer_of("linear_2", d, d, std)});
+    case ProjectorKind::kMerger:
+      return merger(d, kMerged * features, deepstack ? kMerged * features : features, std);
     case ProjectorKind::kQFormer:
       return joined({qformer(form, features, std), layer_of("linear", d, form.hidden, std)});
     case ProjectorKind::kPerceiver:
@@ -98,6 +106,12 @@ Params projector_params(const config::Job& job) {
 Work projector_work(const Graph& graph, const config::Job& job, std::int64_t tiles,
                     std::int64_t features) {
   const config::Projector& form = job.projector;
+  if (form.kind == ProjectorKind::kMerger) {
+    // Kept: features, what the norm gives, what the first layer gives and GELU of it.
+    const std::int64_t rows = tiles * features / kMerged;
+    return linear_work(graph, rows, weights_in(projector_params(job)),
+                       rows * 4 * kMerged * job.vision.hidden);
+  }
   const bool queries =
       form.kind == ProjectorKind::kQFormer || form.kind == ProjectorKind::kPerceiver;
   const std::int64_t rows = tiles * (queries ? features + form.queries : features);

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/config/resolve_towers.h"
 
 namespace trireme::arch {
 namespace {
@@ -29,8 +30,11 @@ std::vector<ParamSpec> patch_params(const Vision& vision, std::string_view prefi
   if (!vision.pre_norm) params.push_back(zeros(p + "patch_embed.proj.bias", d));
   if (vision.pooling == Pooling::kClass)
     params.push_back(drawn(p + "cls_token", {1, d}, vision.init_std));
-  if (vision.positions == config::Positions::kLearned)
-    params.push_back(drawn(p + "pos_embed", {tower(vision, 1).tokens, d}, vision.init_std));
+  if (config::has_position_table(vision)) {
+    const std::int64_t n = vision.position_grid;
+    params.push_back(
+        drawn(p + "pos_embed", {n > 0 ? n * n : tower(vision, 1).tokens, d}, vision.init_std));
+  }
   if (vision.pre_norm) params = joined({std::move(params), norm_params(p + "norm_pre", d)});
   return params;
 }

@@ -123,8 +123,9 @@ ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& 
   const plan::ValueId text = graph.input("tokens", tokens * 8);
   const plan::ValueId targets = graph.input("targets", tokens * 8);
   const plan::ValueId visual = graph.input("visual", tokens * 8);
-  const plan::ValueId seen =
-      graph.input(sees_clips(job) ? "clips" : "tiles", clip_bytes(job.vision, expected_tiles(job)));
+  const std::int64_t pixels = clip_bytes(job.vision, expected_tiles(job));
+  const plan::ValueId seen = sees_clips(job) ? graph.input("clips", pixels)
+                                             : graph.input("tiles", pixels / job.vision.frames);
   const std::int64_t columns = position_columns(job);
   const plan::ValueId positions =
       columns == 0 ? -1 : graph.input("positions", columns * tokens * 8);

@@ -33,15 +33,16 @@ constexpr std::string_view kChunkedTower =
 // An image tower without classes and a text tower without what decoders have beside it.
 constexpr std::string_view kTwoTowers =
     "vision.image,vision.patch,vision.frames,vision.tubelet,vision.layers,vision.hidden,"
-    "vision.heads,vision.ffn,vision.activation,vision.positions,vision.pooling,vision.pre_norm,"
-    "vision.norm_eps,vision.init_std,contrastive.*,model.layers,model.hidden,model.heads,model.ffn,"
+    "vision.heads,vision.ffn,vision.activation,vision.positions,vision.position_grid,"
+    "vision.pooling,vision.pre_norm,vision.norm_eps,vision.init_std,contrastive.*,model.layers,"
+    "model.hidden,model.heads,model.ffn,"
     "model.vocab,model.seq_len,model.norm_eps,model.init_std";
 
 // Images are read by a tower without classes, pooling but for a class token, and clips.
 constexpr std::string_view kSeeing =
     "vision.image,vision.patch,vision.layers,vision.hidden,vision.heads,vision.ffn,"
-    "vision.activation,vision.positions,vision.pooling,vision.pre_norm,vision.norm_eps,"
-    "vision.init_std,vision.frames,vision.tubelet,projector.*,vlm.*";
+    "vision.activation,vision.positions,vision.position_grid,vision.pooling,vision.pre_norm,"
+    "vision.norm_eps,vision.init_std,vision.frames,vision.tubelet,projector.*,vlm.*";
 
 // The decoder of Llama behind what is seen.
 constexpr std::string_view kBehind =

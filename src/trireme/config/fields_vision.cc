@@ -24,10 +24,16 @@ std::vector<Field> vision_fields() {
                     {"quick_gelu", Activation::kQuickGelu}})),
       fixed(choice(KEY(vision.positions),
                    "How tokens know their places: a learned table, rotary positions over time, row "
-                   "and column, or these as Meta's V-JEPA 2 weights were trained with.",
+                   "and column, these as Meta's V-JEPA 2 weights were trained with, or a table and "
+                   "rotary positions over row and column (Qwen3-VL).",
                    {{"learned", Positions::kLearned},
                     {"rotary", Positions::kRotary},
-                    {"rotary_compat", Positions::kRotaryCompat}})),
+                    {"rotary_compat", Positions::kRotaryCompat},
+                    {"learned_rotary", Positions::kLearnedRotary}})),
+      fixed(integer(KEY(vision.position_grid),
+                    "Rows and columns of the learned table, which is resampled bilinearly, corner "
+                    "to corner, to an image's tokens; 0: as many as these.",
+                    from(0, 1 << 10))),
       fixed(choice(KEY(vision.pooling),
                    "What stands for an image: the mean of its tokens, a class token, or what a "
                    "learned query attends to.",

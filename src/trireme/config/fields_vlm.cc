@@ -6,17 +6,19 @@ namespace trireme::config {
 
 std::vector<Field> projector_fields() {
   return {
-      fixed(choice(KEY(projector.kind),
-                   "What turns a tower's features into the decoder's tokens: a linear layer or two "
-                   "with GELU "
-                   "between them, a token for each feature; or learned queries that attend to a "
-                   "tile's features: the layers of a Q-Former (BLIP-2) or of a Perceiver resampler "
-                   "(Flamingo); none, where both are as wide (arrcoc).",
-                   {{"none", ProjectorKind::kNone},
-                    {"linear", ProjectorKind::kLinear},
-                    {"mlp", ProjectorKind::kMlp},
-                    {"qformer", ProjectorKind::kQFormer},
-                    {"perceiver", ProjectorKind::kPerceiver}})),
+      fixed(
+          choice(KEY(projector.kind),
+                 "What turns a tower's features into the decoder's tokens: a linear layer or two "
+                 "with GELU between them, a token for each feature; the same two of a norm of "
+                 "each 2 x 2 features, which become one token (Qwen3-VL); or learned queries that "
+                 "attend to a tile's features: the layers of a Q-Former (BLIP-2) or of a "
+                 "Perceiver resampler (Flamingo); none, where both are as wide (arrcoc).",
+                 {{"none", ProjectorKind::kNone},
+                  {"linear", ProjectorKind::kLinear},
+                  {"mlp", ProjectorKind::kMlp},
+                  {"merger", ProjectorKind::kMerger},
+                  {"qformer", ProjectorKind::kQFormer},
+                  {"perceiver", ProjectorKind::kPerceiver}})),
       fixed(integer(KEY(projector.hidden),
                     "Width of a Q-Former or resampler, which for the latter is the tower's; 0: the "
                     "tower's.",

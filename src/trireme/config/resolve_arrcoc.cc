@@ -90,7 +90,8 @@ void resolve_scorers(Arrcoc& arrcoc) {
 void check_projector(const Job& job) {
   Projector plain;
   plain.kind = job.projector.kind;
-  if (!keeps_grid(job.projector) || job.projector != plain)
+  if (!keeps_grid(job.projector) || job.projector.kind == ProjectorKind::kMerger ||
+      job.projector != plain)
     fail(ErrorKind::kUsage,
          "projector.kind: family arrcoc needs a token for each feature; set projector.kind=mlp, "
          "linear or none, and leave the rest of projector out");

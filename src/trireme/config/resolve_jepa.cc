@@ -28,10 +28,11 @@ void check_heads(std::string_view section, std::int64_t hidden, std::int64_t hea
 
 void resolve_tower(Job& job) {
   Vision& vision = job.vision;
-  if (vision.positions == Positions::kLearned)
+  if (has_position_table(vision))
     fail(ErrorKind::kUsage,
-         "vision.positions=learned: family {} has rotary ones; set vision.positions=rotary (or "
+         "vision.positions={}: family {} has rotary ones; set vision.positions=rotary (or "
          "rotary_compat)",
+         vision.positions == Positions::kLearned ? "learned" : "learned_rotary",
          name(job.model.family));
   resolve_vision(vision);
   check_text_keys(job);

@@ -18,14 +18,46 @@ void must_divide(std::string_view whole, std::int64_t value, std::string_view pa
          part, divisor, nearest_multiples(whole, value, divisor));
 }
 
-// Rotary positions turn pairs of channels on each of three axes.
+// Rotary positions turn pairs of channels on each of three axes, or on two.
 void check_turned_heads(const Vision& vision) {
   const std::int64_t width = vision.hidden / vision.heads;
-  if (vision.positions != Positions::kLearned && (width % 2 != 0 || width < 6))
+  if (vision.positions == Positions::kLearned) return;
+  if (vision.positions == Positions::kLearnedRotary) {
+    if (width % 4 != 0)
+      fail(ErrorKind::kUsage,
+           "vision.hidden={} / vision.heads={} = {} per head: rotary positions over row and column "
+           "need a multiple of 4; change one, or set vision.positions=learned",
+           vision.hidden, vision.heads, width);
+    return;
+  }
+  if (width % 2 != 0 || width < 6)
     fail(ErrorKind::kUsage,
          "vision.hidden={} / vision.heads={} = {} per head: rotary positions over time, row and "
          "column need an even number of 6 or more; change one, or set vision.positions=learned",
          vision.hidden, vision.heads, width);
+}
+
+// Of a frame.
+void check_position_table(const Vision& vision) {
+  if (vision.position_grid > 0 && !has_position_table(vision))
+    fail(ErrorKind::kUsage,
+         "vision.position_grid={}: rotary positions have no table; leave it out, or set "
+         "vision.positions=learned or learned_rotary",
+         vision.position_grid);
+  const bool flat = vision.position_grid > 0 || vision.positions == Positions::kLearnedRotary;
+  if (flat && vision.frames != vision.tubelet)
+    fail(ErrorKind::kUsage,
+         "vision.position_grid={}, vision.positions={}: positions of rows and columns alone, for "
+         "vision.frames={} / vision.tubelet={} tokens of time; set vision.frames={}, or "
+         "vision.positions=learned and vision.position_grid=0",
+         vision.position_grid,
+         vision.positions == Positions::kLearnedRotary ? "learned_rotary" : "learned",
+         vision.frames, vision.tubelet, vision.tubelet);
+  if (vision.position_grid > 0 && vision.pooling == Pooling::kClass)
+    fail(ErrorKind::kUsage,
+         "vision.position_grid={}: a class token has no place in a grid that is resampled; set "
+         "vision.position_grid=0 or vision.pooling=mean",
+         vision.position_grid);
 }
 
 // No part of a tp rank may be empty.
@@ -49,7 +81,12 @@ void resolve_vision(Vision& vision) {
   must_divide("vision.frames", vision.frames, "vision.tubelet", vision.tubelet);
   must_divide("vision.hidden", vision.hidden, "vision.heads", vision.heads);
   check_turned_heads(vision);
+  check_position_table(vision);
   if (vision.ffn == 0) vision.ffn = 4 * vision.hidden;
+}
+
+bool has_position_table(const Vision& vision) {
+  return vision.positions == Positions::kLearned || vision.positions == Positions::kLearnedRotary;
 }
 
 void resolve_classes(Vision& vision, const DatasetFacts& data) {

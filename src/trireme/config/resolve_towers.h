@@ -11,6 +11,9 @@ namespace trireme::config {
 // Sizes of the tower that images go through. Throws Error{kUsage} naming the key.
 void resolve_vision(Vision& vision);
 
+// Whether the tower adds learned positions to its tokens.
+bool has_position_table(const Vision& vision);
+
 // `classes` as the data has them, where 0 stands for these. Throws Error{kUsage} where it has more.
 void resolve_classes(Vision& vision, const DatasetFacts& data);
 

@@ -21,11 +21,16 @@ namespace {
 
 void check_vision(const Job& job) {
   const Vision& vision = job.vision;
-  if (vision.frames != 1 || vision.tubelet != 1 || vision.chunked || job.chunk != Chunk{})
+  if (vision.chunked || job.chunk != Chunk{})
     fail(ErrorKind::kUsage,
-         "vision.frames={}, vision.tubelet={}, vision.chunked={}, chunk: vlm.tower=vit sees images "
-         "and has no use for it; leave it out, or set vlm.tower=jepa",
-         vision.frames, vision.tubelet, vision.chunked);
+         "vision.chunked={}, chunk: vlm.tower=vit sees images and has no use for it; leave it out, "
+         "or set vlm.tower=jepa",
+         vision.chunked);
+  if (vision.frames != vision.tubelet)
+    fail(ErrorKind::kUsage,
+         "vision.frames={}, vision.tubelet={}: vlm.tower=vit sees images, which are repeated to "
+         "fill one tubelet; set vision.frames={}, or vlm.tower=jepa",
+         vision.frames, vision.tubelet, vision.tubelet);
   if (vision.pooling == Pooling::kAttention)
     fail(ErrorKind::kUsage,
          "vision.pooling=attention: family vlm reads all tokens of the tower; set it to mean, or "
@@ -61,10 +66,27 @@ void resolve_clips(Job& job) {
   resolve_frozen_tower(job);
 }
 
-void resolve_projector(Projector& projector, const Vision& vision) {
+void check_merger(const Job& job) {
+  const Vision& vision = job.vision;
+  if (job.vlm.tower != VlmTower::kVit || vision.pooling == Pooling::kClass)
+    fail(ErrorKind::kUsage,
+         "projector.kind=merger: it joins 2 x 2 tokens of an image's grid; set vlm.tower=vit and "
+         "vision.pooling=mean, or projector.kind=mlp");
+  const std::int64_t side = vision.image / vision.patch;
+  if (side % 2 != 0)
+    fail(ErrorKind::kUsage,
+         "vision.image={} / vision.patch={} = {} tokens a side: projector.kind=merger joins 2 x 2 "
+         "and needs an even number; set vision.image={}, or projector.kind=mlp",
+         vision.image, vision.patch, side, vision.image + vision.patch);
+}
+
+void resolve_projector(Job& job) {
+  Projector& projector = job.projector;
+  const Vision& vision = job.vision;
   if (projector.kind == ProjectorKind::kNone)
     fail(ErrorKind::kUsage,
          "projector.kind=none: features of family vlm have a projector; set projector.kind=linear");
+  if (projector.kind == ProjectorKind::kMerger) check_merger(job);
   const bool queries = !keeps_grid(projector);
   Projector plain;
   plain.kind = projector.kind;
@@ -141,7 +163,7 @@ void resolve_vlm(Job& job) {
     resolve_clips(job);
   else
     resolve_tiles(job);
-  resolve_projector(job.projector, job.vision);
+  resolve_projector(job);
   resolve_decoder(job.model, {.vocab = kVlmVocab});
   check_decoder_parts(job);
   check_features(job);
@@ -159,7 +181,8 @@ std::int64_t blocks_read(const Job& job) {
 }
 
 bool reads_last(const Job& job) {
-  return job.vlm.tower == VlmTower::kVit && blocks_read(job) == job.vision.layers;
+  return job.vlm.tower == VlmTower::kVit && blocks_read(job) == job.vision.layers &&
+         job.projector.kind != ProjectorKind::kMerger;
 }
 
 std::vector<std::int64_t> deepstack_layers(const Job& job) {
@@ -186,17 +209,22 @@ std::vector<std::int64_t> deepstack_layers(const Job& job) {
 }
 
 bool keeps_grid(const Projector& projector) {
-  return projector.kind == ProjectorKind::kLinear || projector.kind == ProjectorKind::kMlp ||
-         projector.kind == ProjectorKind::kNone;
+  return projector.kind != ProjectorKind::kQFormer && projector.kind != ProjectorKind::kPerceiver;
 }
 
 bool ends_rows(const Job& job) {
-  return job.vlm.tower == VlmTower::kVit && keeps_grid(job.projector);
+  return job.vlm.tower == VlmTower::kVit && keeps_grid(job.projector) &&
+         job.projector.kind != ProjectorKind::kMerger;
+}
+
+std::int64_t tile_side(const Job& job) {
+  const std::int64_t side = job.vision.image / job.vision.patch;
+  return job.projector.kind == ProjectorKind::kMerger ? side / 2 : side;
 }
 
 std::int64_t tile_tokens(const Job& job) {
   const Vision& vision = job.vision;
-  const std::int64_t side = vision.image / vision.patch;
+  const std::int64_t side = tile_side(job);
   return keeps_grid(job.projector) ? vision.frames / vision.tubelet * side * side
                                    : job.projector.queries;
 }

@@ -20,15 +20,17 @@ void check_decoder_parts(const Job& job);
 
 // Blocks of the tower that run, of a resolved job.
 std::int64_t blocks_read(const Job& job);
-// Whether the tower's norm follows them.
+// Whether the tower's norm follows them; a merger has a norm of its own.
 bool reads_last(const Job& job);
-// Whether there is a token for each feature, so that those of padding are left out.
+// Whether there is a token for each feature, or each 2 x 2 of them, so that those of padding are left out.
 bool keeps_grid(const Projector& projector);
-// Whether an image's rows of tokens end with one of their own.
+// Whether an image's rows of tokens end with one of their own; not those of a merger.
 bool ends_rows(const Job& job);
 // Blocks of the tower that vlm.deepstack names, from 0. Throws Error{kUsage} for a list that is none, and for blocks that do
 // not run.
 std::vector<std::int64_t> deepstack_layers(const Job& job);
+// Tokens a side of a tile, or of a clip's frame, with a projector that keeps the grid.
+std::int64_t tile_side(const Job& job);
 // Tokens that a tile, or a clip, becomes.
 std::int64_t tile_tokens(const Job& job);
 

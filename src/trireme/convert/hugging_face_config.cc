@@ -33,6 +33,7 @@ void as_qwen3(Job& job) {
 void images_by_class_token(Job& job) {
   job.vision.frames = job.vision.tubelet = 1;
   job.vision.positions = config::Positions::kLearned;
+  job.vision.position_grid = 0;
   job.vision.pooling = config::Pooling::kClass;
 }
 

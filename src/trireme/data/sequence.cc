@@ -32,9 +32,10 @@ std::int64_t marks_in(std::string_view text) {
 
 Tiling::Tiling(const config::Job& job)
     : side(job.vision.image),
-      per_side(job.vision.image / job.vision.patch),
+      per_side(config::tile_side(job)),
       tile_tokens(config::tile_tokens(job)),
       grid_kept(config::keeps_grid(job.projector)),
+      rows_end(config::ends_rows(job)),
       grids(formats::tile_grids(job.vlm.max_tiles)) {}
 
 std::int64_t Tiling::tiles(ImageSize image) const {
@@ -130,9 +131,10 @@ void Sequence::add_grid(const Tiling& tiling, ImageSize image, std::int64_t row)
       add(config::kImageToken, row + tile * g * g + down % g * g + across % g, false,
           {next_, next_ + y, next_ + x});
     }
-    add(config::kImageToken, kNewline, false, {next_, next_ + y, next_ + seen.columns});
+    if (tiling.rows_end)
+      add(config::kImageToken, kNewline, false, {next_, next_ + y, next_ + seen.columns});
   }
-  next_ += std::max(seen.rows, seen.columns + 1);
+  next_ += std::max(seen.rows, seen.columns + tiling.rows_end);
 }
 
 }  // namespace trireme::data

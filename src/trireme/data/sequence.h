@@ -28,7 +28,7 @@ struct Tiling {
   std::int64_t tiles(formats::ImageSize image) const;
 
   std::int64_t side, per_side, tile_tokens;
-  bool grid_kept;
+  bool grid_kept, rows_end;
   std::vector<formats::TileGrid> grids;
 };
 

@@ -65,16 +65,29 @@ Sight of_rows(Sight sight, const mesh::Share& rows) {
   return sight;
 }
 
+at::Tensor frequencies_of(std::int64_t count, const at::TensorOptions& options) {
+  return at::pow(kRotaryBase, at::arange(count, options) / -static_cast<double>(count));
+}
+
+// Of x [.., head_dim]: of a pair (a, b) of channels, (-b, a).
+at::Tensor turned_pairs(const at::Tensor& x, bool halves) {
+  if (halves) {
+    const std::vector<at::Tensor> parts = x.chunk(2, -1);
+    return at::cat({parts[1].neg(), parts[0]}, -1);
+  }
+  const at::Tensor pairs = x.unflatten(-1, {-1, 2});
+  return at::stack({pairs.select(-1, 1).neg(), pairs.select(-1, 0)}, -1).flatten(-2);
+}
+
 }  // namespace
 
 AxialRotary axial_rotary(const at::Tensor& positions, std::int64_t head_dim, RotaryPairs pairs,
                          at::ScalarType type) {
   const std::int64_t axes = positions.size(1);
-  const std::int64_t width = head_dim / axes / 2 * 2, half = width / 2;
+  const std::int64_t width = head_dim / axes / 2 * 2;
   const at::Tensor places = positions.to(at::kDouble);
   const auto options = places.options();
-  const at::Tensor frequencies =
-      at::pow(kRotaryBase, at::arange(half, options) / -static_cast<double>(half));
+  const at::Tensor frequencies = frequencies_of(width / 2, options);
   std::vector<at::Tensor> angles;
   for (std::int64_t axis = 0; axis < axes; ++axis) {
     const at::Tensor one = places.select(1, axis).unsqueeze(1) * frequencies;  // [tokens, half]
@@ -86,6 +99,14 @@ AxialRotary axial_rotary(const at::Tensor& positions, std::int64_t head_dim, Rot
   return {.cosines = all.cos().to(type), .sines = all.sin().to(type)};
 }
 
+AxialRotary plane_rotary(const at::Tensor& positions, std::int64_t head_dim, at::ScalarType type) {
+  const at::Tensor places = positions.to(at::kDouble);
+  const at::Tensor angles =
+      (places.unsqueeze(2) * frequencies_of(head_dim / 4, places.options())).flatten(1);
+  const at::Tensor all = at::cat({angles, angles}, 1);
+  return {.cosines = all.cos().to(type), .sines = all.sin().to(type), .halves = true};
+}
+
 at::Tensor rotate(const at::Tensor& x, const AxialRotary& rotary) {
   const std::int64_t head_dim = rotary.cosines.size(1);
   std::vector<std::int64_t> by_head(x.sizes().begin(), x.sizes().end());
@@ -93,12 +114,7 @@ at::Tensor rotate(const at::Tensor& x, const AxialRotary& rotary) {
   by_head.push_back(head_dim);
   const at::ScalarType type = rotary.cosines.scalar_type();
   const at::Tensor heads = x.view(by_head).to(type);
-  std::vector<std::int64_t> paired(by_head);
-  paired.back() /= 2;
-  paired.push_back(2);
-  const at::Tensor pairs = heads.reshape(paired);
-  const at::Tensor turned =
-      at::stack({pairs.select(-1, 1).neg(), pairs.select(-1, 0)}, -1).view(by_head);
+  const at::Tensor turned = turned_pairs(heads, rotary.halves);
   const at::Tensor cosines = rotary.cosines.unsqueeze(1), sines = rotary.sines.unsqueeze(1);
   return (heads * cosines + turned * sines).view(x.sizes()).to(x.scalar_type());
 }

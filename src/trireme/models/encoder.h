@@ -18,10 +18,12 @@ namespace trireme::models {
 
 // Rotary positions over several axes: each has its own frequencies, 10000^(-i / (w / 2)) for i < w / 2, in w =
 // 2 floor(floor(head_dim / axes) / 2) channels of a head, axis by axis; the channels behind them are not rotated.
-// cosines, sines: [tokens, head_dim], one number a channel.
+// cosines, sines: [tokens, head_dim], one number a channel. Channel 2i is turned with 2i + 1, or where `halves` i with
+// i + head_dim / 2.
 struct AxialRotary {
   at::Tensor cosines;
   at::Tensor sines;
+  bool halves = false;
 };
 enum class RotaryPairs {
   kExact,   // channels 2i and 2i + 1 turn by the i-th angle
@@ -30,6 +32,9 @@ enum class RotaryPairs {
 // positions: [tokens, axes], whole or not; computed in fp64, given in `type`.
 AxialRotary axial_rotary(const at::Tensor& positions, std::int64_t head_dim, RotaryPairs pairs,
                          at::ScalarType type);
+// Over row and column, as Qwen3-VL's tower has it: head_dim / 4 frequencies 10000^(-i / (head_dim / 4)) of each, the row's
+// first, turn channels of a head's first half with those of its second. positions: [tokens, 2].
+AxialRotary plane_rotary(const at::Tensor& positions, std::int64_t head_dim, at::ScalarType type);
 // x: [.., tokens, heads * head_dim].
 at::Tensor rotate(const at::Tensor& x, const AxialRotary& rotary);
 

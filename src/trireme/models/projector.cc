@@ -59,12 +59,22 @@ class Projector::Reader {
   std::size_t next_ = 0;
 };
 
-Projector::Projector(const config::Job& job, bool normed, std::shared_ptr<const Across> across)
+at::Tensor joined_squares(const at::Tensor& features, std::int64_t side) {
+  const std::int64_t half = side / 2, d = features.size(2);
+  return features.reshape({-1, half, 2, half, 2, d})
+      .permute({0, 1, 3, 2, 4, 5})
+      .reshape({-1, half * half, arch::kMerged * d});
+}
+
+Projector::Projector(const config::Job& job, bool normed, std::shared_ptr<const Across> across,
+                     bool deepstack)
     : BoundBlock(std::move(across)),
       form_(job.projector),
       norm_eps_(job.vision.norm_eps),
       normed_(normed),
-      class_token_(job.vision.pooling == config::Pooling::kClass) {}
+      class_token_(job.vision.pooling == config::Pooling::kClass),
+      deepstack_(deepstack),
+      side_(job.vision.image / job.vision.patch) {}
 
 std::vector<at::Tensor> Projector::forward(const std::vector<at::Tensor>& inputs,
                                            const exec::BlockContext& context) {
@@ -74,14 +84,17 @@ std::vector<at::Tensor> Projector::forward(const std::vector<at::Tensor>& inputs
   switch (form_.kind) {
     case ProjectorKind::kNone: return {x};
     case ProjectorKind::kLinear: return {next.linear(x)};
-    case ProjectorKind::kMlp: {
-      const at::Tensor inner = at::gelu(next.linear(x));
-      return {next.linear(inner)};
-    }
+    case ProjectorKind::kMerger: x = merger(x, next); [[fallthrough]];
+    case ProjectorKind::kMlp: x = at::gelu(next.linear(x)); break;
     case ProjectorKind::kQFormer: x = qformer(x, next); break;
     case ProjectorKind::kPerceiver: x = perceiver(x, next); break;
   }
   return {next.linear(x)};
+}
+
+at::Tensor Projector::merger(const at::Tensor& features, Reader& next) const {
+  return deepstack_ ? next.norm(joined_squares(features, side_))
+                    : joined_squares(next.norm(features), side_);
 }
 
 at::Tensor Projector::qformer(const at::Tensor& features, Reader& next) const {

@@ -1,6 +1,7 @@
 // Suffixes: b sample, t token, d width, h head.
 #include "trireme/models/tower.h"
 
+#include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/softmax.h>
@@ -9,6 +10,7 @@
 #include <cmath>
 
 #include "trireme/arch/encoder.h"
+#include "trireme/config/resolve_towers.h"
 #include "trireme/mesh/share.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
@@ -62,13 +64,19 @@ std::vector<at::Tensor> PatchEmbed::forward(const std::vector<at::Tensor>& input
   std::size_t next = 0;
   const at::Tensor& weight = param(next++);
   const at::Tensor bias = vision_.pre_norm ? at::Tensor() : param(next++);
-  at::Tensor x = ops::linear(patches(inputs[0], vision_).to(weight.scalar_type()), weight, bias,
+  at::Tensor clips = inputs[0];
+  if (clips.dim() == 4) clips = clips.unsqueeze(2).expand({-1, -1, vision_.frames, -1, -1});
+  at::Tensor x = ops::linear(patches(clips, vision_).to(weight.scalar_type()), weight, bias,
                              context.weight_gradients);
   if (vision_.pooling == Pooling::kClass) {
     const at::Tensor& token = param(next++);
     x = at::cat({token.expand({x.size(0), 1, x.size(2)}), x}, 1);
   }
-  if (vision_.positions == Positions::kLearned) x = x + param(next++);
+  if (config::has_position_table(vision_)) {
+    const at::Tensor& table = param(next++);
+    const std::int64_t from = vision_.position_grid;
+    x = x + (from > 0 ? resampled(table, from, vision_.image / vision_.patch) : table);
+  }
   if (vision_.pre_norm)
     x = ops::layer_norm(x, param(next), param(next + 1), vision_.norm_eps,
                         context.weight_gradients);
@@ -113,18 +121,36 @@ at::Tensor TowerHead::attended(const at::Tensor& normed_btd,
   return (branch.stream + down).squeeze(1);
 }
 
+at::Tensor resampled(const at::Tensor& table, std::int64_t from, std::int64_t to) {
+  const auto options = table.options().dtype(at::kDouble);
+  const double step = to > 1 ? static_cast<double>(from - 1) / static_cast<double>(to - 1) : 0;
+  // A position's share falls from 1 to 0 over the way to the next: [to, from].
+  const at::Tensor shares =
+      (1 - (at::arange(to, options).unsqueeze(1) * step - at::arange(from, options)).abs())
+          .clamp_min(0)
+          .to(wide(table));
+  const at::Tensor rows = at::matmul(shares, table.to(wide(table)).view({from, -1}));
+  return at::matmul(shares, rows.view({to, from, -1})).flatten(0, 1).to(table.scalar_type());
+}
+
 EncoderBlock::Look tower_look(const config::Vision& vision, DType compute, at::Device device) {
   if (vision.positions == Positions::kLearned) return always({});
   at::Tensor places = grid_positions(arch::patch_grid(vision));
   // A class token stands at the origin, where nothing turns.
   if (vision.pooling == Pooling::kClass)
     places = at::cat({at::zeros({1, 3}, places.options()), places}, 0);
-  AxialRotary rotary = axial_rotary(
-      places, vision.hidden / vision.heads,
-      vision.positions == Positions::kRotary ? RotaryPairs::kExact : RotaryPairs::kCompat,
-      compute == DType::kF64 ? at::kDouble : at::kFloat);
-  return always(
-      {.rotary = {.cosines = rotary.cosines.to(device), .sines = rotary.sines.to(device)}});
+  const at::ScalarType type = compute == DType::kF64 ? at::kDouble : at::kFloat;
+  const std::int64_t width = vision.hidden / vision.heads;
+  AxialRotary rotary =
+      vision.positions == Positions::kLearnedRotary
+          ? plane_rotary(places.narrow(1, 1, 2), width, type)
+          : axial_rotary(
+                places, width,
+                vision.positions == Positions::kRotary ? RotaryPairs::kExact : RotaryPairs::kCompat,
+                type);
+  rotary.cosines = rotary.cosines.to(device);
+  rotary.sines = rotary.sines.to(device);
+  return always({.rotary = std::move(rotary)});
 }
 
 void add_tower(const config::Job& job, const Ranks& ranks, Blocks& blocks) {

@@ -9,7 +9,7 @@
 
 namespace trireme::models {
 
-// Clips, float [samples, 3, frames, image, image], as tokens [samples, tokens, d]: a linear layer of patches, then class
+// Clips, float [samples, 3, frames, image, image], or images, which fill a tubelet, as tokens [samples, tokens, d]: a linear layer of patches, then class
 // token, positions and norm where the tower has them.
 class PatchEmbed : public BoundBlock {
  public:
@@ -41,6 +41,10 @@ class TowerHead : public BoundBlock {
 
   config::Vision vision_;
 };
+
+// A learned table of `from` x `from` positions, [from * from, d], bilinearly at `to` x `to` places, of which the corners are
+// the table's: [to * to, d].
+at::Tensor resampled(const at::Tensor& table, std::int64_t from, std::int64_t to);
 
 // What the tokens of a clip see of each other: everything, with rotary positions where the tower has these.
 EncoderBlock::Look tower_look(const config::Vision& vision, DType compute, at::Device device);

@@ -102,7 +102,7 @@ Blocks tiles_tower_blocks(const config::Job& job, const arch::Encoder& encoder,
   for (std::int64_t layer = 0; layer < config::blocks_read(job); ++layer)
     blocks.push_back(std::make_unique<EncoderBlock>(encoder, vision.norm_eps, look, ranks));
   for (std::size_t i = 0; i < config::deepstack_layers(job).size(); ++i)
-    blocks.push_back(std::make_unique<Projector>(job, false, ranks));
+    blocks.push_back(std::make_unique<Projector>(job, false, ranks, true));
   return blocks;
 }
 
