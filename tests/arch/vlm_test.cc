@@ -166,8 +166,8 @@ TEST(VlmSpec, Qwen3VlHasItsPublishedParameters) {
 }
 
 TEST(VlmSpec, TheRecipeOfQwen3VlIsThe2bModel) {
-  config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / "qwen3_vl_2b.yaml");
-  job.data.path = "pairs";
+  const config::Job job =
+      config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / "qwen3_vl_2b.yaml");
   const ModelSpec spec = describe(config::resolve(job, 1, {}));
   EXPECT_EQ(counted(spec, "vision.embed"), 1'573'888 + 2'359'296);
   EXPECT_EQ(counted(spec, "vision.block."), 24 * 12'596'224);
