@@ -113,6 +113,12 @@ TEST(Jepa, TinyModelsHaveTheirParameters) {
   // The measured prototype had one mask token; here is a second one of 96.
   EXPECT_EQ(count(spec, "predictor."), 372'960 + 96);
   EXPECT_EQ(spec.sample_tokens, 128);
+  config::Job longer = job;
+  longer.vision.frames = 8, longer.vision.layers = 6, longer.jepa.layers = 4;
+  const ModelSpec tiny8 = described(longer);
+  EXPECT_EQ(count(tiny8, "encoder."), 2'743'488);
+  EXPECT_EQ(count(tiny8, "predictor."), 484'800 + 96);
+  EXPECT_EQ(tiny8.sample_tokens, 256);
 }
 
 config::Job chunked(std::int64_t hidden, std::int64_t layers) {
