@@ -7,7 +7,7 @@ namespace {
 
 using plan::Exchange;
 
-plan::NodeExchange over_cp(Exchange kind, std::int64_t bytes, int forward, int backward) {
+plan::NodeExchange rows_over_cp(Exchange kind, std::int64_t bytes, int forward, int backward) {
   return {.kind = kind,
           .axes = mesh::Axis::kCp,
           .bytes = bytes,
@@ -18,10 +18,10 @@ plan::NodeExchange over_cp(Exchange kind, std::int64_t bytes, int forward, int b
 // The node reads all rows of a value: each rank says how many it has, and gives them.
 void gather(plan::Node& node, const plan::Value& value, bool reached, const PerRank& rank) {
   constexpr std::int64_t kCount = 8;
-  node.exchanges.push_back(over_cp(Exchange::kAllGather, rank.spread * kCount, 1, 0));
-  node.exchanges.push_back(over_cp(Exchange::kAllGather, value.bytes, 1, 0));
+  node.exchanges.push_back(rows_over_cp(Exchange::kAllGather, rank.spread * kCount, 1, 0));
+  node.exchanges.push_back(rows_over_cp(Exchange::kAllGather, value.bytes, 1, 0));
   if (!node.no_grad && reached) {
-    node.exchanges.push_back(over_cp(Exchange::kReduceScatter, value.bytes, 0, 1));
+    node.exchanges.push_back(rows_over_cp(Exchange::kReduceScatter, value.bytes, 0, 1));
     node.saved_bytes += value.bytes;
   }
   for (std::int64_t* bytes :
