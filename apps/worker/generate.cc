@@ -160,7 +160,7 @@ int generate(const Arguments& arguments) {
   session.units().refresh();
 
   const auto go_on = [&] { return interrupts.first() == 0; };
-  if (!config::is_decoder(job.model.family))
+  if (job.model.family == config::Family::kVlm || job.model.family == config::Family::kArrcoc)
     answer(session.model(), job, arguments, go_on);
   else
     go_on_from_prompt(session.model(), job, arguments, go_on);

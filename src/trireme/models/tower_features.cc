@@ -1,6 +1,7 @@
 // Suffixes: n tile, t token, d width.
 #include "trireme/models/tower_features.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
@@ -168,13 +169,29 @@ class FeaturesBlock : public exec::Block {
     features_->see(node_, params_);
     std::vector<at::Tensor> own = inputs;
     if (node_ == 0) own[0] = features_->missing(own[0]);
-    std::vector<at::Tensor> outputs = inner_->forward(own, context);
+    std::vector<at::Tensor> outputs = tile_by_tile(own, context);
     if (last_) outputs[0] = features_->complete(outputs[0]);
     return outputs;
   }
   const Features& features() const { return *features_; }
 
  private:
+  // A product's last bits depend on its number of rows: a tile's features must not on which others are there.
+  std::vector<at::Tensor> tile_by_tile(const std::vector<at::Tensor>& inputs,
+                                       const exec::BlockContext& context) {
+    std::vector<std::vector<at::Tensor>> outputs;  // of each output its tiles
+    for (std::int64_t n = 0; n < inputs[0].size(0); ++n) {
+      std::vector<at::Tensor> tile;
+      for (const at::Tensor& input : inputs) tile.push_back(input.narrow(0, n, 1));
+      const std::vector<at::Tensor> made = inner_->forward(tile, context);
+      outputs.resize(made.size());
+      for (std::size_t i = 0; i < made.size(); ++i) outputs[i].push_back(made[i]);
+    }
+    std::vector<at::Tensor> whole;
+    for (const std::vector<at::Tensor>& tiles : outputs) whole.push_back(at::cat(tiles));
+    return whole;
+  }
+
   std::unique_ptr<exec::Block> inner_;
   std::shared_ptr<Features> features_;
   std::size_t node_;
