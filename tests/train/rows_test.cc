@@ -129,6 +129,8 @@ TEST(RowsOfArrcoc, TrainWhatOneRankTrains) {
   expect_parity(arrcoc, {kTwo, kThree, kWithDp, kWithTp, kAgain});
   expect_parity(arrcoc + Sets{"lora.rank=2", "lora.also=scorers,levels", "lora.dropout=0.1"},
                 {kTwo});
+  expect_parity(arrcoc + Sets{"arrcoc.decoder=gpt", "model.kv_heads=4", "lora.rank=2"},
+                {kTwo, kThree, kWithTp, kWithPp});
 }
 
 }  // namespace

@@ -146,7 +146,8 @@ std::vector<at::Tensor> RegionLlamaBlock::forward(const std::vector<at::Tensor>&
 
 ops::Operand RegionGptBlock::attend(const at::Tensor& qkv, const ops::AttentionHeads& heads,
                                     const std::vector<at::Tensor>& inputs) const {
-  const at::Tensor positions = sizes_.positions(inputs[1]).to(inputs[0].device());
+  const at::Tensor positions =
+      across().own_tokens(sizes_.positions(inputs[1]).to(inputs[0].device()));
   const ops::RotaryTable rows = by_axes(rotary_, positions, axes_);
   const std::vector<at::Tensor> parts = qkv.chunk(3, -1);
   const auto turned = [&](const at::Tensor& part) { return turned_each(part.contiguous(), rows); };

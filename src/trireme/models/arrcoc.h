@@ -82,7 +82,7 @@ class RegionLlamaBlock : public LlamaBlock {
 };
 
 // GPT-2's, whose queries and keys turn with the same positions.
-class RegionGptBlock : public GptBlock {
+class RegionGptBlock : public GptBlock, public RowWise {
  public:
   RegionGptBlock(const config::Job& job, const plan::Node& node, ops::RotaryTable rotary,
                  std::vector<int> adapted, std::shared_ptr<const Across> across)
