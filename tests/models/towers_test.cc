@@ -1,5 +1,6 @@
 // Towers against what defines them: finite differences, pooling as it is written down, closed forms of contrastive losses.
 #include <ATen/ops/eye.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
@@ -40,6 +41,15 @@ config::Job job_of(const std::string& family, const Sets& sets) {
       config::apply_set(job, set);
   for (const std::string& set : sets) config::apply_set(job, set);
   return config::resolve(job, 1, config::made_up(job.data.source)->facts);
+}
+
+TEST(Towers, RefuseHalfPrecisionOnACpu) {
+  const auto build_in = [](const char* compute) {
+    build(job_of("vit", {std::string("precision.compute=") + compute}));
+  };
+  EXPECT_THAT([&] { build_in("fp16"); },
+              testing::ThrowsMessage<Error>(testing::HasSubstr("family vit in fp16 on GPUs")));
+  EXPECT_NO_THROW(build_in("bf16"));
 }
 
 // The loss of a bound model of any shape, as one autograd graph.

@@ -6,6 +6,7 @@
 #include "trireme/arch/describe.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/config/families.h"
 #include "trireme/config/resolve_towers.h"
 #include "trireme/exec/typed_block.h"
 #include "trireme/models/action.h"
@@ -54,16 +55,28 @@ void type_nodes(DType compute, exec::Model& model) {
   }
 }
 
+// For all layers, in fp16 on a CPU.
+bool has_half_kernels(config::Family family) {
+  return config::is_decoder(family) || family == config::Family::kHnet;
+}
+
 exec::Model build_across(const config::Job& job, const Ranks& across) {
   const DType compute = job.precision.compute;
+  const config::Family family = job.model.family;
   if (compute != DType::kF64 && compute != DType::kF32 && compute != DType::kBF16 &&
       compute != DType::kF16)
     fail(ErrorKind::kUsage, "precision.compute={}: models run in fp64, fp32, bf16 or fp16",
          name(compute));
+  if (compute == DType::kF16 && job.run.device == config::Device::kCpu && !has_half_kernels(family))
+    fail(
+        ErrorKind::kUsage,
+        "precision.compute=fp16: LibTorch computes some layers of family {} in fp16 on GPUs alone; "
+        "set precision.compute=bf16 or fp32, or run.device=cuda",
+        config::name(family));
   exec::Model model{.spec = arch::describe(job), .blocks = {}};
   model.blocks = family_blocks(job, model.spec, across);
   type_nodes(compute, model);
-  if (!config::is_decoder(job.model.family)) spread_rows(across, model);
+  if (!config::is_decoder(family)) spread_rows(across, model);
   return model;
 }
 
