@@ -36,7 +36,7 @@ TEST(FrozenTowers, MayMakeChunks) {
     EXPECT_THAT(chunks_refusal(family, {"vision.positions=learned"}),
                 HasSubstr("set vision.positions=rotary"));
   }
-  for (const char* family : {"jepa", "hvjepa"})
+  for (const char* family : {"jepa", "hvjepa", "vit", "clip"})
     EXPECT_THAT(chunks_refusal(Family::kJepa, {std::string("model.family=") + family}),
                 HasSubstr("vision.chunked=true"));
 }

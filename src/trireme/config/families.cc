@@ -30,13 +30,14 @@ constexpr std::string_view kClipTower =
 // Of which a frozen one may have made chunks; their ratio loss is of pretraining.
 constexpr std::string_view kChunkedTower =
     "vision.chunked,chunk.mode,chunk.ratio,chunk.hidden,chunk.heads,chunk.layers,chunk.neighbours";
-// An image tower without classes and a text tower without what decoders have beside it.
-constexpr std::string_view kTwoTowers =
+// An image tower, and the text tower beside it without what decoders have.
+constexpr std::string_view kImageTower =
     "vision.image,vision.patch,vision.frames,vision.tubelet,vision.layers,vision.hidden,"
     "vision.heads,vision.ffn,vision.activation,vision.positions,vision.position_grid,"
-    "vision.pooling,vision.pre_norm,vision.norm_eps,vision.init_std,contrastive.*,model.layers,"
-    "model.hidden,model.heads,model.ffn,"
-    "model.vocab,model.seq_len,model.norm_eps,model.init_std";
+    "vision.pooling,vision.pre_norm,vision.norm_eps,vision.init_std";
+constexpr std::string_view kTextTower =
+    "contrastive.*,model.layers,model.hidden,model.heads,model.ffn,model.vocab,model.seq_len,"
+    "model.norm_eps,model.init_std";
 
 // Images are read by a tower without classes, pooling but for a class token, and clips.
 constexpr std::string_view kSeeing =
@@ -63,8 +64,8 @@ constexpr std::array kEntries = {
     Entry{Family::kHvjepa, "hvjepa", kClipTower, "jepa.*,chunk.*,vicreg.*"},
     Entry{Family::kProbe, "probe", kClipTower, "vision.classes,probe.*", kChunkedTower},
     Entry{Family::kJepaAc, "jepa_ac", kClipTower, "action.*", kChunkedTower},
-    Entry{Family::kVit, "vit", "vision.*"},
-    Entry{Family::kClip, "clip", kTwoTowers},
+    Entry{Family::kVit, "vit", kImageTower, "vision.classes"},
+    Entry{Family::kClip, "clip", kImageTower, kTextTower},
     Entry{Family::kHnet, "hnet",
           "model.vocab,model.seq_len,model.norm_eps,model.rope_theta,model.init_std,hnet.*"},
     Entry{Family::kVlm, "vlm", kSeeing, kBehind, kChunkedTower},
