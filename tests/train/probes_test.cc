@@ -69,6 +69,7 @@ TEST(Probes, ThatWouldNotBeIndependentAreRefused) {
   EXPECT_THAT(refusal("1,fast"), HasSubstr("probe.lr=1,fast: \"fast\" is no number above 0"));
   EXPECT_THAT(refusal("1,0"), HasSubstr("\"0\" is no number above 0"));
   EXPECT_THAT(refusal("1,2,1.0"), HasSubstr("two probes with 1"));
+  EXPECT_THAT(refusal("1,1.0000001"), HasSubstr("both report accuracy_lr0.01"));
 }
 
 }  // namespace

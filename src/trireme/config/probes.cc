@@ -37,6 +37,12 @@ std::vector<std::string> probe_metrics(const Job& job) {
 }
 
 void check_probes(const Job& job) {
+  const std::vector<std::string> names = probe_metrics(job);
+  if (const auto same = std::ranges::find_if(
+          names, [&](const std::string& name) { return std::ranges::count(names, name) > 1; });
+      same != names.end())
+    fail(ErrorKind::kUsage, "probe.lr={}: two probes would both report {}; set rates further apart",
+         job.probe.lr, *same);
   if (const std::size_t count = probe_rates(job).size(); count > 1 && job.optim.clip != 0)
     fail(ErrorKind::kUsage,
          "optim.clip={}: {} probes (probe.lr={}) would be clipped by the gradient of all; set "
