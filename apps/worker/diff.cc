@@ -8,11 +8,10 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
-#include "trireme/data/random_tokens.h"
-#include "trireme/data/source.h"
 #include "trireme/formats/dataset.h"
 #include "trireme/train/compare.h"
 #include "trireme/train/machine.h"
+#include "trireme/train/samples.h"
 
 namespace trireme::app {
 namespace {
@@ -27,31 +26,6 @@ struct Layout {
   config::Job job;
 
   int ranks() const { return arch::mesh_of(job).world(); }
-};
-
-// The samples that all layouts train on.
-class Samples {
- public:
-  Samples(const config::Job& job, const Path& dataset)
-      : model_(job.model), documents_(job.data.documents) {
-    if (!dataset.empty() || job.data.source != config::DataSource::kText)
-      source_ = data::open_sources(job, dataset).train;
-  }
-
-  // Of micro-batches of so many samples.
-  train::JobSession::Load load(std::int64_t count) const {
-    if (!source_)
-      return [this, count](std::int64_t first) {
-        return data::random_tokens(first, count, model_.seq_len, model_.vocab, documents_);
-      };
-    return {[this, count](std::int64_t first) { return source_->batch(first, count); },
-            [this](std::int64_t first, std::int64_t all) { return source_->weight(first, all); }};
-  }
-
- private:
-  config::Model model_;
-  bool documents_;
-  std::unique_ptr<data::Source> source_;
 };
 
 // The first layout's recording stays while each of the others is made and compared.
@@ -73,9 +47,9 @@ void check_memory(const std::vector<Layout>& layouts, int steps) {
        1e-6 * static_cast<double>(available));
 }
 
-Recording run(const Layout& layout, int steps, const Samples& samples) {
+Recording run(const Layout& layout, int steps, const train::JobSession::Load& load) {
   const Stopwatch watch;
-  Recording recording = train::record(layout.job, steps, samples.load(layout.job.run.micro_batch));
+  Recording recording = train::record(layout.job, steps, load);
   std::string losses;
   for (const double loss : recording.losses) losses += fmt::format(" {:.6f}", loss);
   fmt::print("ran       {}: {} rank{}, {:.1f} s, loss{}\n", layout.name, layout.ranks(),
@@ -232,8 +206,11 @@ int diff(const Arguments& arguments) {
       "f {:g}\n",
       tolerance, train::kSmallNorm);
   check_memory(layouts, steps);
-  const Samples samples(job, request.value("dataset", ""));
-  const Recording first = run(layouts[0], steps, samples);
+  // The samples of the first one are those that all train on.
+  const auto load = [&, dataset = request.value("dataset", "")](const Layout& layout) {
+    return train::load_of(job, layout.job.run.micro_batch, dataset);
+  };
+  const Recording first = run(layouts[0], steps, load(layouts[0]));
   Json out{{"job", config::print_yaml(job)},
            {"dtype", name(job.precision.compute)},
            {"steps", steps},
@@ -241,7 +218,8 @@ int diff(const Arguments& arguments) {
            {"against", layouts[0].name}};
   bool within = true;
   for (std::size_t i = 1; i < layouts.size(); ++i) {
-    const std::vector<Comparison> rows = train::compare(first, run(layouts[i], steps, samples));
+    const std::vector<Comparison> rows =
+        train::compare(first, run(layouts[i], steps, load(layouts[i])));
     within &= report(layouts[0], layouts[i], rows, tolerance, request["all"].get<bool>());
     out["comparisons"].push_back(as_json(layouts[i], rows, tolerance));
   }

@@ -9,9 +9,12 @@
 #include <vector>
 
 #include "apps/worker/memory.h"
+#include "tests/harness/vjepa_jobs.h"
+#include "tests/train/vlm_jobs.h"
 #include "trireme/arch/describe.h"
 #include "trireme/arch/layout.h"
 #include "trireme/comm/local/local_world.h"
+#include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
 #include "trireme/plan/memory.h"
 #include "trireme/train/memory_trial.h"
@@ -130,6 +133,19 @@ std::vector<Layout> layouts() {
 }
 
 INSTANTIATE_TEST_SUITE_P(Jobs, Forecast, testing::ValuesIn(layouts()));
+
+// Batches of tokens alone would not be what these families read.
+TEST(Trial, TakesSamplesOfItsOwnFamily) {
+  app::keep_freed_memory();
+  for (const config::Job& given : {small_vlm({}), harness::vjepa_job(config::Family::kProbe),
+                                   harness::vjepa_job(config::Family::kJepaAc)}) {
+    const config::Job job = config::resolve(given, 1, config::made_up(given.data.source)->facts);
+    comm::run_local_ranks(1, 60, [&](comm::World& world) {
+      const app::ChargeAnew charge;
+      EXPECT_GT(try_memory(job, world, &app::charged_here(), 2).measured.steps, 0);
+    });
+  }
+}
 
 // What nodes hold while they run is a part that the tolerance would not hide.
 TEST(ForecastControl, WithoutTransientsItIsOff_slow) {
