@@ -9,6 +9,7 @@
 #include "planned.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
+#include "trireme/config/families.h"
 #include "workers.h"
 
 namespace trireme::app {
@@ -56,6 +57,11 @@ config::Job typed_job(const DiffOptions& options) {
   if (job.run.device != config::Device::kCpu)
     fail(ErrorKind::kUsage,
          "run.device=cuda: ranks that are compared are threads, for CPUs only; set run.device=cpu");
+  if (!config::is_decoder(job.model.family))
+    fail(ErrorKind::kUsage,
+         "model.family={}: what is compared are tokens of decoders, families gpt and llama; train "
+         "both layouts with precision.compute=fp64 and compare their metrics.jsonl",
+         name(job.model.family));
   config::apply_set(job, "precision.compute=" + options.dtype);
   job.precision.master = job.precision.grads = job.precision.reduce = std::nullopt;
   job.precision.rounding = std::nullopt;

@@ -61,6 +61,7 @@ TEST_F(Diff, RefusesWhatIsNoLayout) {
                  "--json no/diff.json: cannot write: No such file");
   expect_refused({"--layouts", "tp=2", "--json", "."}, "--json .: needs a regular file");
   expect_refused({"--layouts", "tp=2", "--set", "precision.compute=bf16"}, "--dtype");
+  expect_refused({"--layouts", "tp=2", "--set", "model.family=vit"}, "families gpt and llama");
 }
 
 #if TRIREME_HAS_WORKER
