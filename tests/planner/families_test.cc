@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/formats/scratch.h"
+#include "tests/harness/vjepa_jobs.h"
 #include "tests/planner/made_up_machine.h"
 #include "trireme/arch/describe.h"
 #include "trireme/base/fs.h"
@@ -115,6 +116,17 @@ TEST(Families, ChunksTilesAndRegionsAreThoseExpected) {
   const ExpectedShare vlm(resolved(recipe("vlm_tiny")));
   EXPECT_DOUBLE_EQ(vlm.of("vision.block.0"), (1 + 14.0 / 5) / 5);  // of 2, 2, 3, 3 and 4 tiles
   EXPECT_EQ(vlm.of("block.0"), 1);
+  EXPECT_EQ(vlm.of("deepstack.0"), vlm.of("projector"));
+  const ExpectedShare filled(resolved(recipe("vlm_tiny", {"vlm.pack=true"})));
+  EXPECT_EQ(filled.of("vision.block.0"), 1);
+  const ExpectedShare frozen(
+      resolved(recipe("probe_tiny", {"vision.chunked=true", "chunk.ratio=4"})));
+  EXPECT_EQ(frozen.of("tower.block.0"), 0.25);
+  EXPECT_EQ(frozen.of("tower.embed"), 1);
+  EXPECT_EQ(frozen.of("block.0"), 1);
+  const ExpectedShare clips(resolved(harness::vjepa_job(config::Family::kVlm)));
+  EXPECT_EQ(clips.of("projector"), 1);
+  EXPECT_EQ(clips.of("tower.block.0"), 1);
   const ExpectedShare chunks(resolved(recipe("hvjepa_tiny")));
   EXPECT_DOUBLE_EQ(chunks.of("block.0"), chunks.of("embed") / 4);
   EXPECT_EQ(chunks.of("teacher.block.0"), 0.25);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "trireme/arch/arrcoc.h"
+#include "trireme/arch/vlm.h"
 #include "trireme/config/hnet_stages.h"
 #include "trireme/formats/tiling.h"
 
@@ -58,9 +59,10 @@ ExpectedShare::ExpectedShare(const config::Job& job) : family_(job.model.family)
     seen_ = (seen_of_frame(side, side, jepa.short_blocks, jepa.short_scale) +
              seen_of_frame(side, side, jepa.long_blocks, jepa.long_scale)) /
             2;
-    if (family_ == Family::kHvjepa) chunks_ = 1.0 / static_cast<double>(job.chunk.ratio);
   }
-  if (family_ == Family::kVlm)
+  if (family_ == Family::kHvjepa || job.vision.chunked)
+    chunks_ = 1.0 / static_cast<double>(job.chunk.ratio);
+  if (family_ == Family::kVlm && !arch::sees_clips(job) && !job.vlm.pack)
     tower_ = (1 + mean_tiles(job.vlm.max_tiles)) / (1 + static_cast<double>(job.vlm.max_tiles));
   if (family_ == Family::kArrcoc)
     tower_ = static_cast<double>(job.arrcoc.budget) /
@@ -91,13 +93,16 @@ double ExpectedShare::staged(std::string_view node) const {
 }
 
 double ExpectedShare::of(std::string_view node) const {
+  if (node.starts_with("tower.block.") || node == "tower.norm") return chunks_;
   switch (family_) {
     case config::Family::kJepa:
     case config::Family::kHvjepa: return masked(node);
     case config::Family::kHnet: return staged(node);
     case config::Family::kVlm:
     case config::Family::kArrcoc:
-      return node.starts_with("vision.") || node == "projector" ? tower_ : 1;
+      return node.starts_with("vision.") || node.starts_with("deepstack.") || node == "projector"
+                 ? tower_
+                 : 1;
     default: return 1;
   }
 }

@@ -10,7 +10,7 @@ namespace trireme::planner {
 
 // Rows that vary from micro-batch to micro-batch are described as the most there can be, which memory is counted by;
 // time is priced by what is expected: of masks what their blocks leave of a frame, of chunks one of `ratio`, of tiles as if
-// all grids were as likely, of regions their budget. Of a node of a resolved job; 1 where nothing varies.
+// all grids were as likely, unless rows are filled with samples, of regions their budget. Of a node of a resolved job; 1 where nothing varies.
 class ExpectedShare {
  public:
   explicit ExpectedShare(const config::Job& job);
@@ -24,7 +24,7 @@ class ExpectedShare {
 
   config::Family family_;
   double seen_ = 1;    // of a clip's tokens, by the student
-  double chunks_ = 1;  // of tokens
+  double chunks_ = 1;  // of tokens, in a tower of clips
   double tower_ = 1;   // of tiles or of regions' tokens
   std::vector<double> stages_;
 };

@@ -14,6 +14,11 @@ std::string expected_text(const config::Job& job) {
   using config::Family;
   const ExpectedShare share(job);
   const auto percent = [&](const char* node) { return 100 * share.of(node); };
+  if (job.vision.chunked)
+    return fmt::format(
+        "time is priced at one chunk of chunk.ratio={} tokens in the frozen tower; memory at as "
+        "many chunks as tokens",
+        job.chunk.ratio);
   switch (job.model.family) {
     case Family::kJepa:
       return fmt::format(
@@ -31,6 +36,7 @@ std::string expected_text(const config::Job& job) {
           "chunks as positions",
           job.hnet.ratio);
     case Family::kVlm:
+      if (share.of("projector") == 1) return "";
       return fmt::format(
           "time is priced at {:.0f} % of the tiles of vlm.max_tiles={}, as if all of "
           "their grids were as likely; memory at all of them",
