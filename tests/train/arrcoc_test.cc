@@ -35,51 +35,42 @@ config::Job job_of(const std::vector<std::string>& sets) {
   return job;
 }
 
-const std::vector<NamedLayout> kLayouts = {
-    {"dp 2", {"parallel.dp_shard=2"}},
-    {"dp 4", {"parallel.dp_shard=4"}},
-    {"ZeRO-3", {"parallel.dp_shard=4", "parallel.zero=3"}},
-    {"tp 2", {"parallel.tp=2"}},
-    {"pp 2", {"parallel.pp=2"}},
-    {"tp 2, dp 2", {"parallel.tp=2", "parallel.dp_shard=2"}},
-    {"pp 2, dp 2", {"parallel.pp=2", "parallel.dp_shard=2"}}};
-
 void expect_parity(const Sets& sets, const std::vector<NamedLayout>& layouts) {
   const harness::JobTrace one =
       harness::expect_parity([&](const Sets& layout) { return job_of(sets + layout); }, layouts);
   EXPECT_NEAR(one.losses[0], std::log(8.0), 0.3);
 }
 
-TEST(ArrcocParity, EveryLayoutTrainsTheSameModel) { expect_parity({}, kLayouts); }
+TEST(ArrcocParity, EveryLayoutTrainsTheSameModel) { expect_parity({}, harness::kLayouts); }
 
 TEST(ArrcocParity, ScorersAloneTrainTheSameModel) {
   expect_parity({"model.frozen=vision.*,projector,embed,block.*,head"},
-                {kLayouts[2], kLayouts[5], kLayouts[6]});
+                {harness::kZero3, harness::kTpDp, harness::kPpDp});
 }
 
 TEST(ArrcocParity, AdaptersBesideScorersTrainTheSameModel) {
   expect_parity({"lora.rank=2", "lora.also=scorers,levels"},
-                {kLayouts[2], kLayouts[5], kLayouts[6]});
-  expect_parity({"lora.rank=2", "lora.targets=query_value"}, {kLayouts[5]});
+                {harness::kZero3, harness::kTpDp, harness::kPpDp});
+  expect_parity({"lora.rank=2", "lora.targets=query_value"}, {harness::kTpDp});
 }
 
 TEST(ArrcocParity, RegionsThatNobodyScoresTrainTheSameModel) {
-  expect_parity({"arrcoc.allocation=random"}, {kLayouts[5], kLayouts[6]});
+  expect_parity({"arrcoc.allocation=random"}, {harness::kTpDp, harness::kPpDp});
 }
 
 const Sets kGpt = {"arrcoc.decoder=gpt", "model.kv_heads=4"};
 const Sets kLearnt = {"arrcoc.learn_budget=true", "arrcoc.budget_weight=0.5",
                       "arrcoc.entropy_weight=0.5"};
 
-TEST(ArrcocParity, BlocksOfGptTrainTheSameModel) { expect_parity(kGpt, kLayouts); }
+TEST(ArrcocParity, BlocksOfGptTrainTheSameModel) { expect_parity(kGpt, harness::kLayouts); }
 
 TEST(ArrcocParity, AdaptersOfGptTrainTheSameModel) {
-  expect_parity(kGpt + Sets{"lora.rank=2", "lora.also=scorers"}, {kLayouts[5], kLayouts[6]});
+  expect_parity(kGpt + Sets{"lora.rank=2", "lora.also=scorers"}, {harness::kTpDp, harness::kPpDp});
 }
 
 TEST(ArrcocParity, ALearntBudgetTrainsTheSameModel) {
   const harness::JobTrace one = harness::expect_parity(
-      [&](const Sets& layout) { return job_of(kLearnt + layout); }, kLayouts);
+      [&](const Sets& layout) { return job_of(kLearnt + layout); }, harness::kLayouts);
   // Half of what may be used above the least at first, and less where an answer can do without.
   EXPECT_NEAR(one.counts[0][3].sum / one.counts[0][3].of, 24, 4);
 }
@@ -104,8 +95,8 @@ TEST(ArrcocPictures, AUsersOwnTrainTheSameModelInAnyLayout) {
   write_pictures(scratch);
   const Sets pairs = {"data.source=pairs", "data.path=" + scratch.path().string(),
                       "model.seq_len=56", "data.validation=0"};
-  const harness::JobTrace one =
-      harness::expect_parity([&](const Sets& layout) { return job_of(pairs + layout); }, kLayouts);
+  const harness::JobTrace one = harness::expect_parity(
+      [&](const Sets& layout) { return job_of(pairs + layout); }, harness::kLayouts);
   EXPECT_NEAR(one.losses[0], std::log(258.0), 0.5);
   EXPECT_GE(one.counts[0][2].sum / one.counts[0][2].of, 9);  // the largest region has its share
   const harness::JobTrace four =

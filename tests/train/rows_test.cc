@@ -9,13 +9,8 @@ namespace trireme::train {
 namespace {
 
 using config::Family;
-using harness::distance;
-using harness::JobTrace;
-using harness::run_job;
 using harness::Sets;
 using harness::operator+;
-
-constexpr int kSteps = 2;
 
 config::Job job_of(const Sets& sets) {
   config::Job job;
@@ -26,31 +21,16 @@ config::Job job_of(const Sets& sets) {
   return job;
 }
 
-// Losses, norms, metrics and states are those of one rank, whichever rows a rank has.
-template <typename Make>
-void expect_parity(const Make& make, const std::vector<Sets>& layouts) {
-  const JobTrace one = run_job(make(Sets{}), kSteps);
-  EXPECT_GT(one.grad_norms[0], 0);
-  for (const Sets& layout : layouts) {
-    SCOPED_TRACE(harness::print(layout));
-    const JobTrace other = run_job(make(layout), kSteps);
-    EXPECT_LT(distance(one, other), 1e-12);
-    for (int step = 0; step < kSteps; ++step)
-      for (std::size_t metric = 0; metric < one.counts[step].size(); ++metric) {
-        const exec::Counts::Count &a = one.counts[step][metric], &b = other.counts[step][metric];
-        EXPECT_EQ(a.of, b.of);
-        EXPECT_NEAR(a.sum, b.sum, 1e-9 * std::abs(a.sum));
-      }
-  }
-}
-
+// Of a rank that has a part of the rows, as of one that has all.
 void expect_parity(const Sets& model, const std::vector<Sets>& layouts) {
-  expect_parity([&](const Sets& layout) { return job_of(model + layout); }, layouts);
+  harness::expect_parity([&](const Sets& layout) { return job_of(model + layout); },
+                         harness::named(layouts));
 }
 
 void expect_parity(Family family, const Sets& model, const std::vector<Sets>& layouts) {
-  expect_parity([&](const Sets& layout) { return harness::vjepa_job(family, model + layout); },
-                layouts);
+  harness::expect_parity(
+      [&](const Sets& layout) { return harness::vjepa_job(family, model + layout); },
+      harness::named(layouts));
 }
 
 const Sets kTwo = {"parallel.cp=2"};

@@ -1,4 +1,4 @@
-// A small vision-language model, and the layouts that it is trained under.
+// A small vision-language model.
 #pragma once
 
 #include <vector>
@@ -20,13 +20,5 @@ inline config::Job small_vlm(const harness::Sets& sets) {
   for (const std::string& set : sets) config::apply_set(job, set);
   return job;
 }
-
-inline const std::vector<harness::NamedLayout> kVlmLayouts = {
-    {"dp 4", {"parallel.dp_shard=4"}},
-    {"ZeRO-3", {"parallel.dp_shard=4", "parallel.zero=3"}},
-    {"tp 2", {"parallel.tp=2"}},
-    {"pp 2", {"parallel.pp=2"}},
-    {"tp 2, dp 2", {"parallel.tp=2", "parallel.dp_shard=2"}},
-    {"pp 2, dp 2", {"parallel.pp=2", "parallel.dp_shard=2"}}};
 
 }  // namespace trireme::train

@@ -30,10 +30,10 @@ void expect_parity(const Sets& sets, const std::vector<NamedLayout>& layouts) {
 }
 
 TEST(PackedRows, TrainTheSameModelUnderEveryLayout) {
-  expect_parity({"vlm.pack=true", "vlm.mrope=2,1,1", "model.qk_norm=true"}, kVlmLayouts);
+  expect_parity({"vlm.pack=true", "vlm.mrope=2,1,1", "model.qk_norm=true"}, harness::kLayouts);
   expect_parity({"vlm.pack=true", "projector.kind=perceiver", "projector.queries=3",
                  "projector.layers=1", "projector.heads=1", "run.micro_batch=2"},
-                {kVlmLayouts[1], kVlmLayouts[5]});
+                {harness::kZero3, harness::kPpDp});
 }
 
 // Loss and gradient norm of some steps on a global batch that `load` gives, of one rank.
@@ -78,7 +78,7 @@ TEST(PackedRows, AreTheirSamplesOneByOne) {
 TEST(BalancedBatches, TrainTheSameModelAsTheyWereDrawn) {
   for (const Sets& sets : {Sets{}, Sets{"vlm.pack=true", "model.frozen=vision.*"}}) {
     const harness::JobTrace drawn = harness::run_job(rows_job(sets), 2);
-    for (const NamedLayout& layout : kVlmLayouts) {
+    for (const NamedLayout& layout : harness::kLayouts) {
       const harness::JobTrace balanced =
           harness::run_job(rows_job(sets + layout.sets + Sets{"vlm.balance=true"}), 2);
       EXPECT_LT(harness::distance(drawn, balanced), 1e-12) << layout.name;
@@ -121,7 +121,7 @@ TEST(KeptFeatures, GiveTheSameBitsWhetherTheyAreComputedOrRead) {
 }
 
 TEST(KeptFeatures, GiveTheSameBitsUnderEveryLayout) {
-  for (NamedLayout layout : kVlmLayouts) {
+  for (NamedLayout layout : harness::kLayouts) {
     if (layout.sets[0] == "parallel.pp=2")  // the whole tower in the first stage
       layout.sets.push_back("parallel.stages=4,4");
     for (const Sets& rows : {Sets{}, Sets{"vlm.pack=true", "run.micro_batch=2"}})

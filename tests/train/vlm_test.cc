@@ -24,7 +24,7 @@ void expect_parity(const Sets& sets, const std::vector<NamedLayout>& layouts) {
 
 TEST(VlmParity, EveryLayoutTrainsTheSameModel) {
   // One sample in eight has no image: among 16 micro-batches of one sample some have none.
-  expect_parity({"model.qk_norm=true", "vlm.mrope=2,1,1"}, kVlmLayouts);
+  expect_parity({"model.qk_norm=true", "vlm.mrope=2,1,1"}, harness::kLayouts);
 }
 
 TEST(VlmParity, ComputingAgainChangesNothing) {
@@ -33,20 +33,20 @@ TEST(VlmParity, ComputingAgainChangesNothing) {
 }
 
 TEST(VlmParity, AFrozenTowerTrainsTheSameModel) {
-  expect_parity({"model.frozen=vision.*"}, {kVlmLayouts[1], kVlmLayouts[4], kVlmLayouts[5]});
+  expect_parity({"model.frozen=vision.*"}, {harness::kZero3, harness::kTpDp, harness::kPpDp});
 }
 
 // Values of two layers of the tower reach the decoder's blocks past the stages between.
 TEST(VlmParity, DeepstackTrainsTheSameModel) {
-  expect_parity({"vlm.deepstack=0,1"}, kVlmLayouts);
+  expect_parity({"vlm.deepstack=0,1"}, harness::kLayouts);
   expect_parity({"vlm.deepstack=0", "vlm.mrope=2,1,1", "model.frozen=vision.*,deepstack.*"},
-                {kVlmLayouts[1], kVlmLayouts[4], kVlmLayouts[5]});
+                {harness::kZero3, harness::kTpDp, harness::kPpDp});
   expect_parity({"vlm.deepstack=1"}, {{"recompute", {"recompute.policy=full"}}});
 }
 
 // The tower of Qwen3-VL, whole: patches of two frames, a table that is resampled, rotary positions, mergers.
 TEST(VlmParity, AMergersTowerTrainsTheSameModel) {
-  std::vector<NamedLayout> layouts = kVlmLayouts;
+  std::vector<NamedLayout> layouts = harness::kLayouts;
   layouts.push_back({"cp 2", {"parallel.cp=2"}});
   expect_parity(
       {"vision.patch=8", "vision.frames=2", "vision.tubelet=2", "vision.positions=learned_rotary",
@@ -58,10 +58,10 @@ TEST(VlmParity, AMergersTowerTrainsTheSameModel) {
 TEST(VlmParity, QueriesTrainTheSameModel) {
   expect_parity({"projector.kind=perceiver", "projector.queries=3", "projector.layers=2",
                  "projector.heads=1", "vlm.layer=0", "model.tied=true"},
-                {kVlmLayouts[1], kVlmLayouts[4]});
+                {harness::kZero3, harness::kTpDp});
   expect_parity({"projector.kind=qformer", "projector.queries=3", "projector.layers=2",
                  "projector.heads=2", "vision.pooling=class"},
-                {kVlmLayouts[4], kVlmLayouts[5]});
+                {harness::kTpDp, harness::kPpDp});
 }
 
 // Seeds whose first samples are without images.
@@ -77,7 +77,7 @@ TEST(VlmParity, BatchesWithoutAnyImageLeaveTheTowerAlone) {
   // Two samples an epoch, both without image: every micro-batch of every rank has a blank tile.
   const std::string seed = "data.seed=" + std::to_string(imageless_seed(2));
   const std::vector<std::string> sets = {seed, "data.samples=2", "optim.weight_decay=0"};
-  expect_parity(sets, {kVlmLayouts[1], kVlmLayouts[2], kVlmLayouts[5]});
+  expect_parity(sets, {harness::kZero3, harness::kTp2, harness::kPpDp});
   config::Job longer = small_vlm(sets);
   const harness::JobTrace before = harness::run_job(longer, 1), after = harness::run_job(longer, 3);
   int compared = 0, moved = 0;
