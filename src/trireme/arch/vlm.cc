@@ -94,6 +94,15 @@ Embedded add_splice(Graph& graph, const config::Job& job, plan::ValueId tokens,
   return embedded;
 }
 
+// For the most tiles of a micro-batch, with bytes where values wait in places that are laid out before.
+void make_room(const config::Job& job, plan::Value& value) {
+  const std::int64_t most = job.run.micro_batch * row_tiles(job);
+  const config::OffloadTier tier = job.offload.activations;
+  if (tier == config::OffloadTier::kHost || tier == config::OffloadTier::kNvme)
+    value.bytes = value.bytes / value.shape[0] * most;
+  value.shape[0] = most;
+}
+
 }  // namespace
 
 bool sees_clips(const config::Job& job) { return job.vlm.tower == config::VlmTower::kJepa; }
@@ -145,8 +154,9 @@ ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& 
   ModelSpec spec = std::move(graph).build();
   spec.metrics = {"exact", "accuracy"};
   spec.sample_tokens = job.model.seq_len;
-  for (plan::Value& value : spec.program.values)
-    if (value.varies && !sees_clips(job)) value.shape[0] = job.run.micro_batch * row_tiles(job);
+  if (!sees_clips(job))
+    for (plan::Value& value : spec.program.values)
+      if (value.varies) make_room(job, value);
   set_flops_of_nodes(spec, rank);
   return spec;
 }
