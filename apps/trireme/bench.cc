@@ -1,6 +1,7 @@
 // trireme bench: the worker measures and prints.
 #include "../guard.h"
 #include "commands.h"
+#include "dataset.h"
 #include "output.h"
 #include "planned.h"
 #include "trireme/base/error.h"
@@ -98,11 +99,10 @@ int measure_steps(const char* subcommand, const BenchStepOptions& options,
   config::Job job = read_job(options.job);
   if (!options.device.empty()) config::apply_set(job, "run.device=" + options.device);
   refuse_search(job, "bench");
-  // No data is read. The vocabulary that the data would have told is known for bytes only.
-  const std::int64_t vocabulary = job.data.tokenizer == "bytes" && job.model.vocab == 0 ? 256 : 0;
+  const config::DatasetFacts facts = facts_without_text(job);
   const Place place = find_place(options.job.ranks, options.job.nproc);
   check_early(job, place);
-  const Planned planned = plan_job(std::move(job), place.world, {.vocab = vocabulary});
+  const Planned planned = plan_job(std::move(job), place.world, facts);
   std::vector<std::string> words = {subcommand,
                                     "--job",
                                     job_in_memory(config::print_yaml(planned.job)),

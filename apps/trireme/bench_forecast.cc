@@ -6,6 +6,7 @@
 #include "../median.h"
 #include "calibration.h"
 #include "commands.h"
+#include "dataset.h"
 #include "output.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
@@ -86,8 +87,8 @@ Planned planned_of(const BenchForecastOptions& options, const Layout& layout) {
   JobOptions base{.file = options.job};
   config::Job job = read_job(base);
   for (const std::string& set : layout.sets) config::apply_set(job, set);
-  const std::int64_t vocabulary = job.data.tokenizer == "bytes" && job.model.vocab == 0 ? 256 : 0;
-  return plan_job(std::move(job), layout.ranks, {.vocab = vocabulary});
+  const config::DatasetFacts facts = facts_without_text(job);
+  return plan_job(std::move(job), layout.ranks, facts);
 }
 
 // By rank, as time_steps writes it.

@@ -195,4 +195,9 @@ config::DatasetFacts known_facts(const config::Data& data) {
                                              : formats::parse_tokenizer(data.tokenizer).vocab_size};
 }
 
+config::DatasetFacts facts_without_text(const config::Job& job) {
+  if (job.data.source != config::DataSource::kText) return known_facts(job.data);
+  return {.vocab = job.data.tokenizer == "bytes" && job.model.vocab == 0 ? 256 : 0};
+}
+
 }  // namespace trireme::app

@@ -33,5 +33,7 @@ LocatedDataset locate_dataset(const config::Data& data,
 // What is known before anything is read: of text a vocabulary of 256 for bytes and N for bpe:N, of pictures and clips
 // that are there the classes that have names.
 config::DatasetFacts known_facts(const config::Data& data);
+// The same where text is not read: of its vocabulary only that of bytes is known.
+config::DatasetFacts facts_without_text(const config::Job& job);
 
 }  // namespace trireme::app

@@ -1,4 +1,4 @@
-// trireme-worker bench-step: how fast a job's steps are on random tokens, and how fast they could be.
+// trireme-worker bench-step: how fast a job's steps are, of text on random tokens, and how fast they could be.
 #include <sys/resource.h>
 
 #include <ctime>
@@ -14,12 +14,12 @@
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
 #include "trireme/config/resolve.h"
-#include "trireme/data/random_tokens.h"
 #include "trireme/plan/memory.h"
 #include "trireme/train/gpu.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/machine.h"
 #include "trireme/train/memory_meter.h"
+#include "trireme/train/samples.h"
 
 namespace trireme::app {
 namespace {
@@ -43,10 +43,7 @@ double page_faults() {
 Json measure(const config::Job& job, comm::World& world, int warmup, int steps) {
   train::JobSession session(job, world);
   train::MemoryMeter meter(&charged_here(), session.device());
-  const auto load = [&](std::int64_t first_sample) {
-    return data::random_tokens(first_sample, job.run.micro_batch, job.model.seq_len,
-                               job.model.vocab, job.data.documents);
-  };
+  const train::JobSession::Load load = train::load_of(job, job.run.micro_batch);
   std::vector<double> seconds, cpu, waits, faults;
   double loss = 0;
   for (int step = 0; step < warmup + steps; ++step) {

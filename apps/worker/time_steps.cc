@@ -9,10 +9,10 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
-#include "trireme/data/random_tokens.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/machine.h"
 #include "trireme/train/memory_meter.h"
+#include "trireme/train/samples.h"
 
 namespace trireme::app {
 namespace {
@@ -27,10 +27,7 @@ double cpu_seconds() {
 Json measure(const config::Job& job, comm::World& world, int warmup, int steps) {
   train::JobSession session(job, world);
   train::MemoryMeter meter(&charged_here(), session.device());
-  const auto load = [&](std::int64_t first_sample) {
-    return data::random_tokens(first_sample, job.run.micro_batch, job.model.seq_len,
-                               job.model.vocab, job.data.documents);
-  };
+  const train::JobSession::Load load = train::load_of(job, job.run.micro_batch);
   Json mine;
   for (int step = 0; step < warmup + steps; ++step) {
     world.exchange("ready");

@@ -570,6 +570,14 @@ TEST_F(Train, BenchStepTimesStepsAndTheirProductsWithoutData) {
   }
 }
 
+TEST_F(Train, BenchStepTakesSamplesOfTheJobsFamily) {
+  const std::string recipe = TRIREME_SOURCE_DIR "/recipes/clip_tiny.yaml";
+  const Result result = desk_.run({"bench", "step", recipe, "--ranks", "1", "--steps", "1",
+                                   "--warmup", "0", "--set", "run.global_batch=16"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("tokens/s"));
+}
+
 TEST(Doctor, ProvesEverything) {
   const Desk desk;
   const Result result = desk.run({"doctor"});
