@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/config/error_of.h"
+#include "tests/harness/vjepa_jobs.h"
 #include "trireme/arch/describe.h"
 #include "trireme/config/resolve.h"
 
@@ -48,6 +49,15 @@ TEST(Training, PatternsThatNameNothingAndNothingToTrainAreRefused) {
   // Adapters are no units of the model's own.
   EXPECT_THAT(refusal({"lora.rank=2", "lora.also=block.0.lora"}), HasSubstr("matches none"));
   EXPECT_THAT(refusal({"model.frozen=*"}), HasSubstr("freezes every unit"));
+}
+
+TEST(Training, WhatStandsOnAFrozenTowerHasSomethingToTrain) {
+  const auto probe = [](const char* frozen) {
+    describe(config::resolve(harness::vjepa_job(config::Family::kProbe, {frozen}), 1, {}));
+  };
+  EXPECT_THAT(config::usage_error_of([&] { probe("model.frozen=block.*,head"); }),
+              HasSubstr("leaves family probe nothing"));
+  EXPECT_NO_THROW(probe("model.frozen=block.*"));
 }
 
 TEST(Training, TargetsChooseLayers) {

@@ -1,5 +1,6 @@
 #include "trireme/arch/describe.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +17,7 @@
 #include "trireme/arch/vit.h"
 #include "trireme/arch/vlm.h"
 #include "trireme/base/error.h"
+#include "trireme/config/families.h"
 
 namespace trireme::arch {
 namespace {
@@ -46,6 +48,15 @@ std::vector<std::string> own_units(const ModelSpec& spec) {
   return names;
 }
 
+// Of towers that are frozen whatever a job says patterns do not speak.
+void check_trains(const config::Job& job, const ModelSpec& spec) {
+  if (std::ranges::none_of(spec.program.units, &plan::Unit::trainable))
+    fail(ErrorKind::kUsage,
+         "model.frozen={} leaves family {} nothing to train: its tower is frozen as well; leave a "
+         "unit out of it",
+         job.model.frozen, config::name(job.model.family));
+}
+
 }  // namespace
 
 ModelSpec describe(const config::Job& job) {
@@ -53,6 +64,7 @@ ModelSpec describe(const config::Job& job) {
   const Training training(job.model, job.lora);
   ModelSpec spec = family_spec(job, rank, training);
   training.check(own_units(spec));
+  check_trains(job, spec);
   spec.program = recompute_nodes(job, std::move(spec.program));
   spec.program = place_stages(job, std::move(spec.program));
   spec.program = recompute_stages(job, std::move(spec.program));
