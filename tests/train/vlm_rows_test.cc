@@ -125,6 +125,26 @@ TEST(KeptFeatures, GiveTheSameBitsUnderEveryLayout) {
   }
 }
 
+// Of earlier layers too, whose projectors train.
+TEST(KeptFeatures, OfEveryLayerThatIsReadGiveTheSameBits) {
+  const Sets deep = {"vlm.deepstack=0,1", "vision.layers=3", "run.micro_batch=2"};
+  for (const Sets& sets :
+       {deep, deep + Sets{"vlm.layer=1"}, deep + Sets{"parallel.tp=2", "parallel.dp_shard=2"},
+        deep + Sets{"recompute.policy=full"}, deep + Sets{"model.frozen=vision.*,deepstack.*"}}) {
+    const harness::ScratchDirectory scratch;
+    const harness::JobTrace without = harness::run_job(rows_job(kFrozen + sets), 5);
+    for (int run = 0; run < 2; ++run)
+      harness::expect_same(without, harness::run_job(rows_job(kept_in(scratch) + sets), 5));
+  }
+}
+
+TEST(KeptFeatures, OfEveryLayerThatIsReadAreAsManyAsOfTheLast) {
+  const harness::ScratchDirectory one, three;
+  harness::run_job(rows_job(kept_in(one)), 2);
+  harness::run_job(rows_job(kept_in(three) + Sets{"vision.layers=4", "vlm.deepstack=0,2"}), 2);
+  EXPECT_EQ(entries(three).size(), 3 * entries(one).size());
+}
+
 TEST(KeptFeatures, AreReadAndNotComputedWhereTheyAreThere) {
   const harness::ScratchDirectory scratch;
   const config::Job job = rows_job(kept_in(scratch));
