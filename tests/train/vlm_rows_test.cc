@@ -111,30 +111,35 @@ TEST(KeptFeatures, GiveTheSameBitsWhetherTheyAreComputedOrRead) {
   }
 }
 
-TEST(KeptFeatures, GiveTheSameBitsUnderEveryLayout) {
+// Of a micro-batch with several samples some tiles are read and some computed, which rounds as products of fewer rows do.
+TEST(KeptFeatures, TrainTheSameModelUnderEveryLayout) {
   for (NamedLayout layout : kVlmLayouts) {
     if (layout.sets[0] == "parallel.pp=2")  // the whole tower in the first stage
       layout.sets.push_back("parallel.stages=4,4");
     for (const Sets& rows : {Sets{}, Sets{"vlm.pack=true", "run.micro_batch=2"}}) {
+      SCOPED_TRACE(layout.name + (": " + harness::print(rows)));
       const harness::ScratchDirectory scratch;
       const harness::JobTrace without = harness::run_job(rows_job(kFrozen + layout.sets + rows), 4);
-      harness::expect_same(without,
-                           harness::run_job(rows_job(kept_in(scratch) + layout.sets + rows), 4));
+      EXPECT_LT(harness::distance(
+                    without, harness::run_job(rows_job(kept_in(scratch) + layout.sets + rows), 4)),
+                1e-12);
       EXPECT_GT(entries(scratch).size(), 10U) << layout.name;
     }
   }
 }
 
 // Of earlier layers too, whose projectors train.
-TEST(KeptFeatures, OfEveryLayerThatIsReadGiveTheSameBits) {
+TEST(KeptFeatures, OfEveryLayerThatIsReadTrainTheSameModel) {
   const Sets deep = {"vlm.deepstack=0,1", "vision.layers=3", "run.micro_batch=2"};
   for (const Sets& sets :
        {deep, deep + Sets{"vlm.layer=1"}, deep + Sets{"parallel.tp=2", "parallel.dp_shard=2"},
         deep + Sets{"recompute.policy=full"}, deep + Sets{"model.frozen=vision.*,deepstack.*"}}) {
+    SCOPED_TRACE(harness::print(sets));
     const harness::ScratchDirectory scratch;
     const harness::JobTrace without = harness::run_job(rows_job(kFrozen + sets), 5);
     for (int run = 0; run < 2; ++run)
-      harness::expect_same(without, harness::run_job(rows_job(kept_in(scratch) + sets), 5));
+      EXPECT_LT(harness::distance(without, harness::run_job(rows_job(kept_in(scratch) + sets), 5)),
+                1e-12);
   }
 }
 
