@@ -11,7 +11,6 @@
 #include <span>
 #include <utility>
 
-#include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/resolve_vlm.h"
@@ -235,12 +234,6 @@ void keep_features(const config::Job& job, const arch::ModelSpec& spec, const Ra
   const std::vector<plan::Node>& nodes = spec.program.nodes;
   std::size_t count = 0;
   while (nodes[count].name.starts_with("vision.")) ++count;
-  for (std::size_t node = 1; node < count; ++node)
-    if (nodes[node].stage != nodes[0].stage || nodes[node].chunk != nodes[0].chunk)
-      fail(ErrorKind::kUsage,
-           "vlm.features={}: {} is of another stage than {}, and the tower's features are put "
-           "together where it begins; set parallel.stages with {} nodes or more in the first stage",
-           job.vlm.features, nodes[node].name, nodes[0].name, count);
   std::vector<std::int64_t> earlier = config::deepstack_layers(job);
   for (std::int64_t& node : earlier) ++node;  // behind the node that embeds
   const auto features = std::make_shared<Features>(job, ranks, count, earlier);
