@@ -137,9 +137,9 @@ void add_checkpoint(CLI::App& root, CheckpointCommands& o, Run& run) {
   reshard.add_option("--to", o.reshard.to, "layout, such as tp=2,pp=2; degrees left out are 1")
       ->required();
   reshard.callback([&] { run = [&] { return checkpoint_reshard(o.reshard); }; });
-  CLI::App& convert =
-      add_command(group, "convert", "To and from Hugging Face: GPT-2, Llama, ViT, CLIP, V-JEPA 2",
-                  kCheckpointExamples);
+  CLI::App& convert = add_command(
+      group, "convert", "To and from Hugging Face: GPT-2, Llama, Qwen, ViT, CLIP, LLaVA, V-JEPA 2",
+      kCheckpointExamples);
   convert
       .add_option("PATH", o.convert.path,
                   "a run directory or one step-N; or a directory with config.json")

@@ -5,6 +5,7 @@
 
 #include "trireme/arch/describe.h"
 #include "trireme/arch/projector.h"
+#include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
 
 namespace trireme::arch {
@@ -256,6 +257,24 @@ TEST(VlmSpec, DeepstackAddsAProjectorForEachLayerBehindABlock) {
     EXPECT_EQ(seen.reads[0], node("block." + n).writes[0]);
     EXPECT_EQ(seen.reads[2], node("deepstack." + n).writes[0]);
     EXPECT_EQ(node("block." + std::to_string(i + 1)).reads[0], seen.writes[0]);
+  }
+}
+
+TEST(VlmSpec, FeaturesAreKeptOfATowerOfOneStage) {
+  const auto staged = [](const std::string& stages) {
+    return vlm_job({"vision.layers=3", "model.layers=3", "vlm.layer=-1", "model.frozen=vision.*",
+                    "vlm.features=somewhere", "parallel.pp=2", "parallel.stages=" + stages},
+                   2);
+  };
+  EXPECT_EQ(describe(staged("4,6")).program.nodes.size(), 10U);
+  try {
+    describe(staged("3,7"));
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::kUsage);
+    EXPECT_NE(std::string(error.what()).find("vision.block.2 is of another stage"),
+              std::string::npos)
+        << error.what();
   }
 }
 

@@ -178,8 +178,7 @@ TEST_P(SeveralClasses, NamesAndShapesAreTheirs) {
 TEST_P(SeveralClasses, ConfigDescribesTheModel) {
   const std::string text = read_file(scratch_ / "hf/config.json");
   EXPECT_EQ(Json::parse(text).at("model_type"), GetParam().type);
-  config::Job read =
-      config::resolve(job_of_config(text, "config.json"), 1, {.classes = one_.job.vision.classes});
+  const config::Job read = config::resolve(job_of_config(text, "config.json"), 1, {});
   EXPECT_EQ(read.model, one_.job.model);
   EXPECT_EQ(read.vision, one_.job.vision);
   EXPECT_EQ(read.projector, one_.job.projector);
@@ -215,6 +214,20 @@ TEST(SeveralClassesConfig, QwenHasDefaultsOfItsOwn) {
   EXPECT_EQ(arch::describe(read(R"({"model_type": "qwen3", )")).parameters(), 596'049'920)
       << "heads of 128 channels";
   EXPECT_EQ(read(R"({"model_type": "qwen2", )").model.head_dim, 0);
+  EXPECT_EQ(read(R"({"model_type": "qwen3", "rope_theta": 1e6, )").model.rope_theta, 1e6);
+  EXPECT_EQ(read(R"({"model_type": "qwen3", "rope_parameters": {"rope_type": "default",
+      "rope_theta": 1e6}, )")
+                .model.rope_theta,
+            1e6)
+      << "as transformers 5 writes it";
+  for (const char* odd : {R"("rms_norm_eps": -1, )", R"("rope_theta": 0, )"})
+    EXPECT_THAT(formats::refusal([&] { read(R"({"model_type": "qwen2", )" + std::string(odd)); },
+                                 ErrorKind::kUsage),
+                HasSubstr("is out of range"));
+  EXPECT_THAT(refused(R"({"model_type": "llama", "rope_parameters": {"rope_type": "llama3",
+      "rope_theta": 5e5}, )" +
+                      std::string(sizes)),
+              HasSubstr("rope_parameters: rope_type is "));
   EXPECT_THAT(
       refused(R"({"model_type": "qwen2", "use_sliding_window": true, )" + std::string(sizes)),
       HasSubstr("use_sliding_window is \"true\""));

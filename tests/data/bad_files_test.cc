@@ -65,17 +65,19 @@ TEST(BadFiles, OfPicturesWithClasses) {
 
 TEST(BadFiles, OfPicturesWithCaptions) {
   const harness::ScratchDirectory scratch;
-  for (const char* name : {"good", "silent", "blank", "wide", "corrupt"}) {
+  for (const char* name : {"good", "silent", "blank", "wide", "corrupt", "asks"}) {
     scratch.write(fmt::format("{}.jpg", name), jpeg());
     if (name != std::string("silent")) scratch.write(fmt::format("{}.txt", name), "a square");
   }
+  fs::remove(scratch / "asks.txt");
+  scratch.write("asks.json", R"({"questions": [{"question": "?", "answer": "a square"}]})");
   scratch.write("blank.txt", " \n");
   fs::remove(scratch / "wide.jpg");
   scratch.write("wide.png", png(1000, 1));
   scratch.write("corrupt.jpg", half(jpeg()));
   expect_left_out(scratch.path(), {"model.family=clip", "data.source=pairs", "model.seq_len=12"},
-                  {"silent.jpg has no caption", "blank.jpg has no caption", "wide.png: 1000 x 1",
-                   "corrupt.jpg"});
+                  {"silent.jpg has no caption", "blank.jpg has no caption",
+                   "asks.jpg has no caption", "wide.png: 1000 x 1", "corrupt.jpg"});
 }
 
 const Sets kClips = {"model.family=probe", "probe.heads=1",           "data.source=clips",

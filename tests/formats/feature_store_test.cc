@@ -87,6 +87,7 @@ TEST(FeatureStore, AFullOrMissingDiskIsAnErrorWithTheKey) {
     FeatureStore(scratch / "file", 7).keep(content_hash(feature_bytes(1)), feature_bytes(2));
     ADD_FAILURE() << "nothing was thrown";
   } catch (const Error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("vlm.features"));
     EXPECT_THAT(error.what(), HasSubstr((scratch / "file").string()));
   }
 }

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "tests/harness/scratch_directory.h"
+#include "tests/media/exif_files.h"
 #include "trireme/arch/examples.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
@@ -19,8 +20,10 @@
 #include "trireme/formats/safetensors.h"
 #include "trireme/formats/token_file.h"
 #include "trireme/formats/tokenizer.h"
+#include "trireme/media/image.h"
 #include "trireme/media/tar.h"
 #include "trireme/media/tar_header.h"
+#include "trireme/media/video.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/schedules/csv.h"
 #include "trireme/plan/schedules/schedule.h"
@@ -281,6 +284,15 @@ Seeds arrays() {
   return {bytes, floats, npz("states.npy", floats), npz("observations.npy", bytes)};
 }
 
+Seeds photographs() {
+  const media::Image image(8, 4);
+  const std::string exif = media::exif_of_orientation(6);
+  return {media::jpeg_with_exif(encode_jpeg(image, 90), exif),
+          media::png_with_exif(encode_png(image),
+                               media::exif_of_orientation(3, media::ByteOrder::kLittle)),
+          media::webp_with_exif(encode_webp(std::vector{image}, 1, true), 8, 4, exif)};
+}
+
 }  // namespace
 
 std::map<std::string, std::vector<std::string>> seeds() {
@@ -312,6 +324,7 @@ std::map<std::string, std::vector<std::string>> seeds() {
             "what=send:throw"}},
           {"tar", tars()},
           {"npz", arrays()},
+          {"exif", photographs()},
           {"lists",
            {R"([{"id": "7", "label": "Moving a cup up", "template": "Moving [something] up"}])",
             R"({"Moving something up": "1", "Holding something": "0"})",

@@ -43,6 +43,24 @@ inline config::Job six_nodes(const std::string& recipe, const Sets& sets) {
                 sets);
 }
 
+// Two blocks of Llama, of which every data-parallel rank of four has a row.
+inline config::Job small_llama(DType compute, const Sets& sets) {
+  config::Job job;
+  job.model = {.family = config::Family::kLlama,
+               .layers = 2,
+               .hidden = 32,
+               .heads = 4,
+               .kv_heads = 2,
+               .ffn = 48,
+               .vocab = 64,
+               .seq_len = 16};
+  job.precision.compute = compute;
+  job.run.global_batch = 4;
+  job.parallel.dp_shard = 1;
+  for (const std::string& set : sets) config::apply_set(job, set);
+  return job;
+}
+
 struct NamedLayout {
   std::string name;
   Sets sets;

@@ -3,6 +3,7 @@
 
 #include <numeric>
 
+#include "tests/planner/cards.h"
 #include "trireme/arch/describe.h"
 #include "trireme/arch/parts.h"
 #include "trireme/config/fields.h"
@@ -19,11 +20,7 @@ constexpr double kLatency = 2e-6;
 // Two hosts of four, whose links reach all of their rates.
 Cluster two_hosts(double inside, double between) {
   Cluster cluster{.name = "hosts", .gpus_per_host = 4, .hosts = 2};
-  cluster.gpu = {.name = "card",
-                 .half_flops = 300e12,
-                 .memory = std::int64_t{80} << 30,
-                 .memory_rate = 2e12,
-                 .units = 100};
+  cluster.gpu = made_up_card();
   cluster.tiers = {{.name = "inside", .span = 4, .rate = inside, .latency_s = kLatency},
                    {.name = "between", .rate = between, .latency_s = kLatency}};
   return cluster;

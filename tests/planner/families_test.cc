@@ -4,6 +4,7 @@
 
 #include "tests/formats/scratch.h"
 #include "tests/harness/vjepa_jobs.h"
+#include "tests/planner/cards.h"
 #include "tests/planner/made_up_machine.h"
 #include "trireme/arch/describe.h"
 #include "trireme/base/fs.h"
@@ -26,12 +27,7 @@ using ::testing::HasSubstr;
 
 Cluster four_cards() {
   Cluster cluster{.name = "cards", .gpus_per_host = 4, .hosts = 1};
-  cluster.gpu = {.name = "card",
-                 .half_flops = 300e12,
-                 .fp32_flops = 20e12,
-                 .memory = std::int64_t{40} << 30,
-                 .memory_rate = 2e12,
-                 .units = 100};
+  cluster.gpu = made_up_card(40);
   cluster.tiers = {{.name = "inside", .rate = 200e9, .latency_s = 3e-6}};
   return cluster;
 }
@@ -51,14 +47,7 @@ config::Job resolved(const config::Job& job, int ranks = 1) {
 }
 
 double seconds_of_node(const config::Job& job, const std::string& name, Verb verb) {
-  const Cluster cluster = four_cards();
-  const Practice practice;
-  const Pricing pricing(job, practice, cluster);
-  const arch::ModelSpec model = arch::describe(job);
-  for (const plan::Node& node : model.program.nodes)
-    if (node.name == name) return pricing.node(node, verb);
-  ADD_FAILURE() << "no " << name;
-  return 0;
+  return node_seconds(four_cards(), job, name, verb);
 }
 
 constexpr const char* kRecipes[] = {"vit_tiny",    "clip_tiny",   "vjepa_tiny",

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/formats/scratch.h"
+#include "tests/planner/cards.h"
 #include "trireme/arch/describe.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
@@ -18,12 +19,7 @@ using ::testing::HasSubstr;
 
 Cluster one_card() {
   Cluster cluster{.name = "card", .gpus_per_host = 1, .hosts = 1};
-  cluster.gpu = {.name = "card",
-                 .half_flops = 300e12,
-                 .fp32_flops = 20e12,
-                 .memory = std::int64_t{80} << 30,
-                 .memory_rate = 2e12,
-                 .units = 100};
+  cluster.gpu = made_up_card();
   return cluster;
 }
 
@@ -42,13 +38,7 @@ double node_seconds(const config::Job& job, const std::string& name, Verb verb,
                     const Gpu& gpu = one_card().gpu) {
   Cluster cluster = one_card();
   cluster.gpu = gpu;
-  const Practice practice;
-  const Pricing pricing(job, practice, cluster);
-  const arch::ModelSpec model = arch::describe(job);
-  for (const plan::Node& node : model.program.nodes)
-    if (node.name == name) return pricing.node(node, verb);
-  ADD_FAILURE() << "no " << name;
-  return 0;
+  return node_seconds(cluster, job, name, verb);
 }
 
 TEST(NodePrices, ANodeOfAnotherTypeHasThatTypesRate) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdlib>
 
+#include "tests/planner/cards.h"
 #include "tests/planner/made_up_machine.h"
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
@@ -30,14 +31,9 @@ using ::testing::Not;
 Cluster hosts(int count, double gib = 40) {
   Cluster cluster;
   cluster.name = "hosts";
-  cluster.gpu = {.name = "card",
-                 .half_flops = 300e12,
-                 .fp32_flops = 20e12,
-                 .memory = static_cast<std::int64_t>(gib * (1 << 30)),
-                 .memory_rate = 2e12,
-                 .units = 100,
-                 .watts = 400,
-                 .fitted = true};
+  cluster.gpu = made_up_card(gib);
+  cluster.gpu.watts = 400;
+  cluster.gpu.fitted = true;
   cluster.gpus_per_host = 4;
   cluster.hosts = count;
   cluster.tiers = {{.name = "inside", .span = 4, .rate = 200e9, .latency_s = 3e-6},

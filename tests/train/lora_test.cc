@@ -1,34 +1,20 @@
 // Jobs with frozen units and adapters: any layout trains the same, and what is frozen keeps its bits.
 #include <gtest/gtest.h>
 
-#include "tests/harness/jobs.h"
-#include "trireme/config/job.h"
+#include "tests/harness/small_jobs.h"
 
 namespace trireme::train {
 namespace {
 
 using harness::JobTrace;
 using harness::run_job;
-using Sets = std::vector<std::string>;
+using harness::Sets;
+using harness::operator+;
 
 constexpr int kSteps = 3;
 
 config::Job job_of(const Sets& training, DType compute, const Sets& layout = {}) {
-  config::Job job;
-  job.model = {.family = config::Family::kLlama,
-               .layers = 2,
-               .hidden = 32,
-               .heads = 4,
-               .kv_heads = 2,
-               .ffn = 48,
-               .vocab = 64,
-               .seq_len = 16};
-  job.precision.compute = compute;
-  job.run.global_batch = 4;
-  job.parallel.dp_shard = 1;
-  for (const Sets* sets : {&training, &layout})
-    for (const std::string& set : *sets) config::apply_set(job, set);
-  return job;
+  return harness::small_llama(compute, training + layout);
 }
 
 const Sets kLora = {"lora.rank=3", "lora.dropout=0.1"};

@@ -13,21 +13,7 @@ using harness::operator+;
 
 // Heads that are wider than hidden / heads, of which two read one key-value head.
 config::Job job_of(DType compute, const Sets& sets) {
-  config::Job job;
-  job.model = {.family = config::Family::kLlama,
-               .layers = 2,
-               .hidden = 32,
-               .heads = 4,
-               .kv_heads = 2,
-               .head_dim = 12,
-               .ffn = 48,
-               .vocab = 64,
-               .seq_len = 16};
-  job.precision.compute = compute;
-  job.run.global_batch = 4;
-  job.parallel.dp_shard = 1;
-  for (const std::string& set : sets) config::apply_set(job, set);
-  return job;
+  return harness::small_llama(compute, Sets{"model.head_dim=12"} + sets);
 }
 
 const Sets kQwen2 = {"model.qkv_bias=true", "model.tied=false"};

@@ -124,9 +124,29 @@ TEST(KeptFeatures, GiveTheSameBitsUnderEveryLayout) {
   for (NamedLayout layout : harness::kLayouts) {
     if (layout.sets[0] == "parallel.pp=2")  // the whole tower in the first stage
       layout.sets.push_back("parallel.stages=4,4");
-    for (const Sets& rows : {Sets{}, Sets{"vlm.pack=true", "run.micro_batch=2"}})
-      EXPECT_LT(apart_with_features(layout.sets + rows), 1e-12) << layout.name;
+    for (const Sets& rows : {Sets{}, Sets{"vlm.pack=true", "run.micro_batch=2"}}) {
+      SCOPED_TRACE(layout.name + (": " + harness::print(rows)));
+      EXPECT_LT(apart_with_features(layout.sets + rows), 1e-12);
+    }
   }
+}
+
+// Of earlier layers too, whose projectors train.
+TEST(KeptFeatures, OfEveryLayerThatIsReadTrainTheSameModel) {
+  const Sets deep = {"vlm.deepstack=0,1", "vision.layers=3", "run.micro_batch=2"};
+  for (const Sets& sets :
+       {deep, deep + Sets{"vlm.layer=1"}, deep + Sets{"parallel.tp=2", "parallel.dp_shard=2"},
+        deep + Sets{"recompute.policy=full"}, deep + Sets{"model.frozen=vision.*,deepstack.*"}}) {
+    SCOPED_TRACE(harness::print(sets));
+    EXPECT_LT(apart_with_features(sets), 1e-12);
+  }
+}
+
+TEST(KeptFeatures, OfEveryLayerThatIsReadAreAsManyAsOfTheLast) {
+  const harness::ScratchDirectory one, three;
+  harness::run_job(rows_job(kept_in(one)), 2);
+  harness::run_job(rows_job(kept_in(three) + Sets{"vision.layers=4", "vlm.deepstack=0,2"}), 2);
+  EXPECT_EQ(entries(three).size(), 3 * entries(one).size());
 }
 
 TEST(KeptFeatures, AreReadAndNotComputedWhereTheyAreThere) {

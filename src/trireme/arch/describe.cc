@@ -67,6 +67,7 @@ ModelSpec describe(const config::Job& job) {
   check_trains(job, spec);
   spec.program = recompute_nodes(job, std::move(spec.program));
   spec.program = place_stages(job, std::move(spec.program));
+  check_kept_features(job, spec.program);
   spec.program = recompute_stages(job, std::move(spec.program));
   return spec;
 }

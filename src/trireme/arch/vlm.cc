@@ -111,6 +111,20 @@ bool sees_tiles(const plan::Node& node) {
   return node.name.starts_with(kTilesTower.nodes) || node.name == "projector";
 }
 
+void check_kept_features(const config::Job& job, const plan::Program& program) {
+  if (job.vlm.features.empty()) return;
+  const plan::Node& first = program.nodes.front();
+  const auto in_tower = [](const plan::Node& node) {
+    return node.name.starts_with(kTilesTower.nodes);
+  };
+  for (const plan::Node& node : program.nodes)
+    if (in_tower(node) && (node.stage != first.stage || node.chunk != first.chunk))
+      fail(ErrorKind::kUsage,
+           "vlm.features={}: {} is of another stage than {}, and the tower's features are put "
+           "together where it begins; set parallel.stages with {} nodes or more in the first stage",
+           job.vlm.features, node.name, first.name, std::ranges::count_if(program.nodes, in_tower));
+}
+
 std::int64_t row_tiles(const config::Job& job) {
   return std::max(1 + job.vlm.max_tiles, job.model.seq_len / config::tile_tokens(job));
 }

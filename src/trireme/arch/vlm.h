@@ -17,6 +17,8 @@ std::int64_t row_tiles(const config::Job& job);
 std::int64_t expected_tiles(const config::Job& job);
 // Whether a node's work goes with tiles: those of the tower and the projector.
 bool sees_tiles(const plan::Node& node);
+// Throws Error{kUsage} for vlm.features where the tower's nodes are of several stages.
+void check_kept_features(const config::Job& job, const plan::Program& program);
 // Of a token: time, row and column with vlm.mrope, then with vlm.pack its place in its sample.
 std::int64_t position_columns(const config::Job& job);
 

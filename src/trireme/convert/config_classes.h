@@ -26,6 +26,9 @@ void write_clip(const config::Job& job, Json& json);
 // A CLIP tower alone.
 void read_clip_vision(const formats::JsonFields& fields, config::Job& job);
 void write_clip_vision(const config::Job& job, Json& json);
+// The same, with so many classes behind it.
+void read_clip_classes(const formats::JsonFields& fields, config::Job& job);
+void write_clip_classes(const config::Job& job, Json& json);
 void read_vjepa(const formats::JsonFields& fields, config::Job& job);
 void write_vjepa(const config::Job& job, Json& json);
 void read_llava(const formats::JsonFields& fields, config::Job& job);

@@ -24,19 +24,28 @@ constexpr std::array kLlamaSizes = {Size<Model>{"num_hidden_layers", &Model::lay
                                     Size<Model>{"max_position_embeddings", &Model::seq_len},
                                     Size<Model>{"vocab_size", &Model::vocab}};
 
+// Of the file, or as transformers 5 has them, of an object in it.
+double theta_of(const JsonFields& fields) {
+  need(fields, "rope_scaling", nullptr);
+  const double theta = number_or(fields, "rope_theta", 10000);
+  if (!says(fields, "rope_parameters")) return theta;
+  const JsonFields rope(fields.object("rope_parameters"), fields.where() + ": rope_parameters");
+  need(rope, "rope_type", "default");
+  return number_or(rope, "rope_theta", theta);
+}
+
 // What Llama and Qwen have alike; `kv_heads` and `width` are what the class takes where they are not said, 0 standing for
 // as many as heads and for hidden / heads.
 void read_rotary_decoder(const JsonFields& fields, std::int64_t kv_heads, std::int64_t width,
                          Model& model) {
   need(fields, "hidden_act", "silu");
-  need(fields, "rope_scaling", nullptr);
   read_sizes(fields, kLlamaSizes, model);
   model.kv_heads = size_or(fields, "num_key_value_heads", kv_heads > 0 ? kv_heads : model.heads);
   const std::int64_t even = model.hidden / model.heads;
   const std::int64_t head_dim = size_or(fields, "head_dim", width > 0 ? width : even);
   model.head_dim = head_dim * model.heads == model.hidden ? 0 : head_dim;
   model.norm_eps = number_or(fields, "rms_norm_eps", 1e-6);
-  model.rope_theta = number_or(fields, "rope_theta", 10000);
+  model.rope_theta = theta_of(fields);
   model.tied = fields.has("tie_word_embeddings") && fields.boolean("tie_word_embeddings");
 }
 

@@ -86,6 +86,12 @@ double ratio(std::int64_t ffn, std::int64_t hidden) {
   return ratio;
 }
 
+std::int64_t classes_of(const JsonFields& fields) {
+  const auto labels =
+      static_cast<std::int64_t>(says(fields, "id2label") ? fields.object("id2label").size() : 0);
+  return labels > 0 ? labels : size_or(fields, "num_labels", 2);
+}
+
 }  // namespace
 
 void read_vit(const JsonFields& fields, Job& job) {
@@ -94,9 +100,7 @@ void read_vit(const JsonFields& fields, Job& job) {
   read_sizes(fields, kVitSizes, vision);
   vision.activation = activation_of(fields, "gelu");
   vision.norm_eps = number_or(fields, "layer_norm_eps", 1e-12);
-  const auto labels =
-      static_cast<std::int64_t>(says(fields, "id2label") ? fields.object("id2label").size() : 0);
-  vision.classes = labels > 0 ? labels : size_or(fields, "num_labels", 2);
+  vision.classes = classes_of(fields);
 }
 
 void write_vit(const Job& job, Json& json) {
@@ -123,6 +127,16 @@ void write_clip_vision(const Job& job, Json& json) {
                {"hidden_act", name_of(job.vision.activation)},
                {"layer_norm_eps", job.vision.norm_eps},
                {"attention_dropout", 0.0}});
+}
+
+void read_clip_classes(const JsonFields& fields, Job& job) {
+  read_clip_vision(fields, job);
+  job.vision.classes = classes_of(fields);
+}
+
+void write_clip_classes(const Job& job, Json& json) {
+  write_clip_vision(job, json);
+  json["num_labels"] = job.vision.classes;
 }
 
 void read_clip(const JsonFields& fields, Job& job) {

@@ -91,7 +91,7 @@ constexpr std::array kEntries = {
     Entry{Family::kVit, config::DataSource::kStripes, "vit", "ViTForImageClassification", as_vit,
           read_vit, write_vit},
     Entry{Family::kVit, config::DataSource::kStripes, "clip_vision_model", "CLIPVisionModel",
-          as_clip_vision, read_clip_vision, write_clip_vision},
+          as_clip_vision, read_clip_classes, write_clip_classes},
     Entry{Family::kClip, config::DataSource::kScenes, "clip", "CLIPModel", as_clip, read_clip,
           write_clip},
     Entry{Family::kJepa, config::DataSource::kSquares, "vjepa2", "VJEPA2Model", as_vjepa,
@@ -157,7 +157,7 @@ Job job_of_config(const std::string& text, const std::string& what) {
   job.data.source = entry->source;
   entry->fix(job);
   entry->read(fields, job);
-  return job;
+  return config::parse_job(config::print_yaml(job), what + ", as a job");  // ranges of keys
 }
 
 std::set<std::string> files_of_index(const std::string& text, const std::string& what) {

@@ -77,6 +77,9 @@ FileReader image_reader(const config::Job& job) {
 FileReader caption_reader(const config::Job& job) {
   return {.read = [job](const media::Samples& samples, std::int64_t number, Draws* draws) {
     const media::Sample sample = samples.read(number);
+    if (sample.text.empty())
+      fail(ErrorKind::kData, "{} has no caption, neither in .txt nor as \"caption\" in .json",
+           sample.name);
     // Captions speak of left and right and of all there is.
     const Augmentation rule{.least = 0.9, .flip = false};
     const at::Tensor caption = at::zeros({job.model.seq_len}, at::kLong);

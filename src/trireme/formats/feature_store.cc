@@ -84,15 +84,16 @@ void FeatureStore::keep(const ContentHash& input, std::span<const std::byte> byt
     file.close();
     return !file.fail();
   };
-  make_directories(path.parent_path());
   std::error_code cause;
-  if (write()) {
+  std::filesystem::create_directories(path.parent_path(), cause);
+  if (!cause && write()) {
     std::filesystem::rename(draft, path, cause);
     if (!cause) return;
   }
   std::error_code ignored;
   std::filesystem::remove(draft, ignored);
-  fail(ErrorKind::kData, "vlm.features: {}: cannot write it; make room, or leave vlm.features out",
+  fail(ErrorKind::kData,
+       "vlm.features: {}: cannot write it; make room, name another directory, or leave it out",
        path.string());
 }
 

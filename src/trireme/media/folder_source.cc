@@ -101,7 +101,10 @@ class PictureSource : public SampleSource {
   void with_picture(std::size_t i, const std::string& picture,
                     const UsePicture& use) const override {
     const Path other = path(i).parent_path() / picture;
-    use(MappedFile(other).bytes(), other.string());
+    if (!fs::is_regular_file(other))
+      fail(ErrorKind::kData, "{}: \"images\" in its .json names {}, which is no file", name(i),
+           other.string());
+    use(MappedFile(other).bytes(), fmt::format("{}: {}", name(i), other.string()));
   }
 
  private:

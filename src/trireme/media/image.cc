@@ -2,6 +2,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/media/codecs.h"
+#include "trireme/media/exif.h"
 
 namespace trireme::media {
 namespace {
@@ -16,6 +17,24 @@ Format format_of(ByteSpan bytes, const std::string& what) {
     return Format::kPng;
   if (is_webp(bytes)) return Format::kWebp;
   fail(ErrorKind::kData, "{}: begins like neither JPEG, PNG nor WebP", what);
+}
+
+ImageSize stored_size(ByteSpan bytes, const std::string& what) {
+  switch (format_of(bytes, what)) {
+    case Format::kJpeg: return jpeg_size(bytes, what);
+    case Format::kPng: return png_size(bytes, what);
+    case Format::kWebp: break;
+  }
+  return webp_size(bytes, what);
+}
+
+Image stored_image(ByteSpan bytes, const std::string& what) {
+  switch (format_of(bytes, what)) {
+    case Format::kJpeg: return decode_jpeg(bytes, what);
+    case Format::kPng: return decode_png(bytes, what);
+    case Format::kWebp: break;
+  }
+  return decode_webp(bytes, what);
 }
 
 }  // namespace
@@ -40,21 +59,12 @@ Image over_black(const std::uint8_t* rgba, int width, int height) {
 }
 
 ImageSize image_size(ByteSpan bytes, const std::string& what) {
-  switch (format_of(bytes, what)) {
-    case Format::kJpeg: return jpeg_size(bytes, what);
-    case Format::kPng: return png_size(bytes, what);
-    case Format::kWebp: break;
-  }
-  return webp_size(bytes, what);
+  const ImageSize stored = stored_size(bytes, what);
+  return lies_on_its_side(orientation(bytes)) ? ImageSize{stored.height, stored.width} : stored;
 }
 
 Image decode_image(ByteSpan bytes, const std::string& what) {
-  switch (format_of(bytes, what)) {
-    case Format::kJpeg: return decode_jpeg(bytes, what);
-    case Format::kPng: return decode_png(bytes, what);
-    case Format::kWebp: break;
-  }
-  return decode_webp(bytes, what);
+  return turned(stored_image(bytes, what), orientation(bytes));
 }
 
 }  // namespace trireme::media

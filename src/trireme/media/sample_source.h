@@ -50,7 +50,7 @@ SourcePtr open_clips(std::vector<ClipFile> clips, std::vector<std::string> class
 bool is_picture_name(const Path& path);
 bool is_video_name(const Path& path);  // .webp is not one by its name alone
 
-// The text that begins with a caption: of a .txt, or of "caption" in a .json. Refuses an empty one.
+// Of a .txt, or of "caption" in a .json. Refuses an empty one, but where the .json has "questions" instead.
 std::string caption_of(std::string_view txt, std::string_view json, const std::string& what);
 // The number in a .cls.
 std::int64_t class_number(std::string_view text, const std::string& what);

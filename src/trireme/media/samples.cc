@@ -142,14 +142,16 @@ bool is_video_name(const Path& path) {
 
 std::string caption_of(std::string_view txt, std::string_view json, const std::string& what) {
   std::string text(txt);
+  bool asks = false;
   if (txt.empty() && !json.empty()) {
     const Json document = parse_json(json, what);
     if (document.is_object() && document.contains("caption") && document["caption"].is_string())
       text = document["caption"].get<std::string>();
+    asks = document.is_object() && document.contains("questions");
   }
-  if (text.find_first_not_of(" \t\r\n") == text.npos)
-    fail(ErrorKind::kData, "{} has no caption, neither in .txt nor as \"caption\" in .json", what);
-  return text;
+  if (text.find_first_not_of(" \t\r\n") != text.npos) return text;
+  if (asks) return {};
+  fail(ErrorKind::kData, "{} has no caption, neither in .txt nor as \"caption\" in .json", what);
 }
 
 std::int64_t class_number(std::string_view text, const std::string& what) {

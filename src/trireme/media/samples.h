@@ -35,7 +35,7 @@ struct Sample {
   std::string name;         // of file, or of shard and sample
   Image image;              // kImageLabel, kImageText
   std::int64_t label = -1;  // number of the class; -1: it has none
-  std::string text;         // the caption, or what a clip shows; may be empty but for kImageText
+  std::string text;         // the caption, or what a clip shows; empty where nothing says
   std::string json;         // the text of a .json member or neighbour; empty where there is none
   Video clip;               // kClip, kTrajectory: the frames chosen
   std::vector<std::int64_t> frames;  // their numbers

@@ -12,9 +12,9 @@
 #include <span>
 #include <utility>
 
-#include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/config/resolve_vlm.h"
 #include "trireme/exec/typed_block.h"
 #include "trireme/formats/feature_store.h"
 
@@ -34,8 +34,12 @@ at::Tensor on_cpu(const at::Tensor& values) { return values.detach().cpu().conti
 // between the first and the last.
 class Features {
  public:
-  Features(const config::Job& job, Ranks ranks, std::size_t nodes)
-      : directory_(job.vlm.features), ranks_(std::move(ranks)), hashes_(nodes) {
+  // What these of the tower's nodes make is kept, of the last in any case.
+  Features(const config::Job& job, Ranks ranks, std::size_t nodes,
+           const std::vector<std::int64_t>& earlier)
+      : directory_(job.vlm.features), ranks_(std::move(ranks)), hashes_(nodes), kept_(nodes) {
+    for (const std::int64_t node : earlier) kept_[static_cast<std::size_t>(node)].emplace();
+    kept_.back().emplace();
     config::Job plain;  // of the whole job only what says how the tower computes
     plain.vision = job.vision;
     plain.precision.compute = job.precision.compute;
@@ -57,14 +61,12 @@ class Features {
     const at::Tensor pixels = on_cpu(tiles);
     const std::int64_t count = pixels.size(0);
     inputs_.clear();
-    found_.assign(static_cast<std::size_t>(count), {});
+    for (auto& kept : kept_)
+      if (kept) kept->found.clear();
     at::Tensor absent = at::ones({count}, at::kFloat);
     for (std::int64_t n = 0; n < count; ++n) {
       inputs_.push_back(formats::content_hash(bytes_of(pixels[n])));
-      if (!store_ || shape_.empty()) continue;
-      auto& found = found_[static_cast<std::size_t>(n)];
-      found = store_->find(inputs_.back(), entry_bytes());
-      if (found) absent.data_ptr<float>()[n] = 0;
+      if (find(inputs_.back())) absent.data_ptr<float>()[n] = 0;
     }
     if (tp().size() > 1) {
       const at::Tensor all = absent.to(ranks_->device());
@@ -78,34 +80,71 @@ class Features {
     return tiles.index_select(0, computed_.to(tiles.device()));
   }
 
-  // Of what was computed of these [.., t, d] the features of all tiles.
-  at::Tensor complete(const at::Tensor& computed) {
-    shape_ = computed.sizes().slice(1).vec();
-    type_ = computed.scalar_type();
-    if (new_ > 0 && tp().rank() == 0) keep(on_cpu(computed));
+  // What a node reads, which has all tiles where the node before it is kept.
+  at::Tensor still_computed(std::size_t node, const at::Tensor& read) const {
+    return kept_[node - 1] ? read.index_select(0, computed_.to(read.device())) : read;
+  }
+
+  // Of what a node made of the tiles to compute, [.., t, d], the same of all tiles, if it is kept.
+  at::Tensor complete(std::size_t node, const at::Tensor& computed) {
+    if (!kept_[node]) return computed;
+    Kept& kept = *kept_[node];
+    kept.shape = computed.sizes().slice(1).vec();
+    kept.type = computed.scalar_type();
+    kept.made = computed.detach();
+    if (node + 1 == kept_.size()) keep_new();  // stores are open by now
     const auto count = static_cast<std::int64_t>(inputs_.size());
     if (new_ == count) return computed;
-    return filled_in(computed, count);
+    return filled_in(kept, computed, count);
   }
 
   std::vector<std::string> damaged() const {
-    return store_ ? store_->damaged() : std::vector<std::string>();
+    std::vector<std::string> all;
+    for (const auto& kept : kept_)
+      if (kept && kept->store) {
+        const std::vector<std::string> more = kept->store->damaged();
+        all.insert(all.end(), more.begin(), more.end());
+      }
+    return all;
   }
 
  private:
+  using Entry = std::optional<std::vector<std::byte>>;
+  // Of a node whose output is kept.
+  struct Kept {
+    std::optional<FeatureStore> store;
+    std::vector<std::int64_t> shape;  // of a tile's features
+    at::ScalarType type = at::kFloat;
+    at::Tensor made;           // of the tiles that were computed
+    std::vector<Entry> found;  // of the tiles of the micro-batch that is in the tower
+
+    std::size_t entry_bytes() const {
+      std::size_t bytes = c10::elementSize(type);
+      for (const std::int64_t size : shape) bytes *= static_cast<std::size_t>(size);
+      return bytes;
+    }
+  };
+
   const ops::TensorParallel& tp() const { return ranks_->tp(); }
-  std::size_t entry_bytes() const {
-    std::size_t bytes = c10::elementSize(type_);
-    for (const std::int64_t size : shape_) bytes *= static_cast<std::size_t>(size);
-    return bytes;
+
+  // Whether all that is kept of a tile is there.
+  bool find(const ContentHash& input) {
+    bool all = true;
+    for (auto& kept : kept_) {
+      if (!kept) continue;
+      const bool opened = kept->store && !kept->shape.empty();
+      kept->found.push_back(opened ? kept->store->find(input, kept->entry_bytes()) : Entry());
+      all = all && kept->found.back();
+    }
+    return all;
   }
 
-  at::Tensor filled_in(const at::Tensor& computed, std::int64_t count) {
+  at::Tensor filled_in(const Kept& kept, const at::Tensor& computed, std::int64_t count) const {
     std::vector<std::int64_t> all = {count};
-    all.insert(all.end(), shape_.begin(), shape_.end());
-    const at::Tensor features = at::empty(all, at::TensorOptions().dtype(type_));
+    all.insert(all.end(), kept.shape.begin(), kept.shape.end());
+    const at::Tensor features = at::empty(all, at::TensorOptions().dtype(kept.type));
     for (std::int64_t n = 0; n < count; ++n)
-      if (const auto& found = found_[static_cast<std::size_t>(n)])
+      if (const Entry& found = kept.found[static_cast<std::size_t>(n)])
         std::memcpy(features[n].data_ptr(), found->data(), found->size());
     const at::Tensor whole = features.to(computed.device());
     return new_ == 0 ? whole
@@ -117,7 +156,10 @@ class Features {
     std::uint64_t network = described_;
     for (const auto& hash : hashes_) network = mix(network, *hash);
     if (tp().size() > 1) network = of_all(network);
-    store_.emplace(directory_, network);
+    for (std::size_t node = 0; node < kept_.size(); ++node)
+      if (kept_[node])
+        kept_[node]->store.emplace(directory_,
+                                   node + 1 == kept_.size() ? network : mix(network, node));
   }
   // Of the parts that tp ranks hold. 16 bits at a time, which every type of float sums exactly.
   std::uint64_t of_all(std::uint64_t own) const {
@@ -131,22 +173,25 @@ class Features {
     return mix(static_cast<std::uint64_t>(tp().size()), hash64(bytes_of(on_cpu(all))));
   }
 
-  void keep(const at::Tensor& computed) const {
+  void keep_new() {
     const auto* const places = computed_.data_ptr<std::int64_t>();
-    for (std::int64_t i = 0; i < new_; ++i)
-      store_->keep(inputs_[static_cast<std::size_t>(places[i])], bytes_of(computed[i]));
+    for (auto& kept : kept_) {
+      if (!kept) continue;
+      const at::Tensor made = std::exchange(kept->made, {});
+      if (new_ == 0 || tp().rank() > 0) continue;
+      const at::Tensor here = on_cpu(made);
+      for (std::int64_t i = 0; i < new_; ++i)
+        kept->store->keep(inputs_[static_cast<std::size_t>(places[i])], bytes_of(here[i]));
+    }
   }
 
   Path directory_;
   Ranks ranks_;
   std::uint64_t described_ = 0;
   std::vector<std::optional<std::uint64_t>> hashes_;  // of each node's weights
-  std::optional<FeatureStore> store_;
-  std::vector<std::int64_t> shape_;  // of a tile's features
-  at::ScalarType type_ = at::kFloat;
+  std::vector<std::optional<Kept>> kept_;             // of each node
   // Of the micro-batch that is in the tower.
   std::vector<ContentHash> inputs_;
-  std::vector<std::optional<std::vector<std::byte>>> found_;
   at::Tensor computed_;  // which tiles
   std::int64_t new_ = 0;
 };
@@ -154,8 +199,8 @@ class Features {
 class FeaturesBlock : public exec::Block {
  public:
   FeaturesBlock(std::unique_ptr<exec::Block> inner, std::shared_ptr<Features> features,
-                std::size_t node, bool last)
-      : inner_(std::move(inner)), features_(std::move(features)), node_(node), last_(last) {}
+                std::size_t node)
+      : inner_(std::move(inner)), features_(std::move(features)), node_(node) {}
 
   void bind(std::vector<at::Tensor> params) override {
     params_ = params;
@@ -168,9 +213,9 @@ class FeaturesBlock : public exec::Block {
                                   const exec::BlockContext& context) override {
     features_->see(node_, params_);
     std::vector<at::Tensor> own = inputs;
-    if (node_ == 0) own[0] = features_->missing(own[0]);
+    own[0] = node_ == 0 ? features_->missing(own[0]) : features_->still_computed(node_, own[0]);
     std::vector<at::Tensor> outputs = tile_by_tile(own, context);
-    if (last_) outputs[0] = features_->complete(outputs[0]);
+    outputs[0] = features_->complete(node_, outputs[0]);
     return outputs;
   }
   const Features& features() const { return *features_; }
@@ -195,7 +240,6 @@ class FeaturesBlock : public exec::Block {
   std::unique_ptr<exec::Block> inner_;
   std::shared_ptr<Features> features_;
   std::size_t node_;
-  bool last_;
   std::vector<at::Tensor> params_;
 };
 
@@ -207,16 +251,11 @@ void keep_features(const config::Job& job, const arch::ModelSpec& spec, const Ra
   const std::vector<plan::Node>& nodes = spec.program.nodes;
   std::size_t count = 0;
   while (nodes[count].name.starts_with("vision.")) ++count;
-  for (std::size_t node = 1; node < count; ++node)
-    if (nodes[node].stage != nodes[0].stage || nodes[node].chunk != nodes[0].chunk)
-      fail(ErrorKind::kUsage,
-           "vlm.features={}: {} is of another stage than {}, and the tower's features are put "
-           "together where it begins; set parallel.stages with {} nodes or more in the first stage",
-           job.vlm.features, nodes[node].name, nodes[0].name, count);
-  const auto features = std::make_shared<Features>(job, ranks, count);
+  std::vector<std::int64_t> earlier = config::deepstack_layers(job);
+  for (std::int64_t& node : earlier) ++node;  // behind the node that embeds
+  const auto features = std::make_shared<Features>(job, ranks, count, earlier);
   for (std::size_t node = 0; node < count; ++node)
-    blocks[node] =
-        std::make_unique<FeaturesBlock>(std::move(blocks[node]), features, node, node + 1 == count);
+    blocks[node] = std::make_unique<FeaturesBlock>(std::move(blocks[node]), features, node);
 }
 
 std::vector<std::string> damaged_features(const exec::Model& model) {
