@@ -157,7 +157,7 @@ void check_room(const config::Job& job) {
   for (std::int64_t number = 0; number < kTried; ++number) {
     const Outline outline = made_up_outline(roomy, number);
     longest = std::max(longest, outline.tokens);
-    if (outline.tiles > 1 + job.vlm.max_tiles)
+    if (outline.tiles > 1 + job.vlm.max_tiles && !config::crosses(job))
       longest = std::max(longest, outline.tiles * config::tile_tokens(job));
   }
   if (longest > job.model.seq_len)
