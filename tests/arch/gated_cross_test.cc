@@ -35,14 +35,9 @@ const plan::Node& cross_node(const ModelSpec& spec, const std::string& name) {
 
 // OpenFlamingo's block of 4096 on images of 1024, and Flamingo's resampler, which ends without a layer of its own.
 TEST(GatedCross, HasThePublishedParameters) {
-  const std::vector<std::string> sets = {"vision.hidden=1024",
-                                         "vision.heads=16",
-                                         "projector.kind=perceiver",
-                                         "projector.queries=64",
-                                         "model.hidden=4096",
-                                         "model.heads=32",
-                                         "model.layers=32",
-                                         "vlm.cross_every=4"};
+  const std::vector<std::string> sets = {
+      "vision.hidden=1024", "vision.heads=16", "projector.kind=perceiver", "projector.queries=64",
+      "model.hidden=4096",  "model.heads=32",  "model.layers=32",          "vlm.cross_every=4"};
   const ModelSpec spec = crossing(sets);
   EXPECT_EQ(parameters_of(spec, "projector"), 63'019'008);
   for (const char* block : {"cross.3", "cross.7", "cross.31"})
@@ -60,8 +55,8 @@ TEST(GatedCross, StandsBeforeTheLastOfSoManyBlocks) {
       if (!node.name.starts_with("vision.")) names.push_back(node.name);
     return names;
   };
-  EXPECT_THAT(decoder({"model.layers=2"}),
-              ElementsAre("projector", "embed", "cross.0", "block.0", "cross.1", "block.1", "head"));
+  EXPECT_THAT(decoder({"model.layers=2"}), ElementsAre("projector", "embed", "cross.0", "block.0",
+                                                       "cross.1", "block.1", "head"));
   EXPECT_THAT(decoder({"model.layers=5", "vlm.cross_every=2"}),
               ElementsAre("projector", "embed", "block.0", "cross.1", "block.1", "block.2",
                           "cross.3", "block.3", "block.4", "head"));

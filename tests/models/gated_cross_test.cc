@@ -32,8 +32,8 @@ config::Job crossing_job(const std::vector<std::string>& sets = {}) {
        {"model.family=vlm", "data.source=scenes", "precision.compute=fp64", "vlm.fusion=cross",
         "vlm.max_tiles=0", "vlm.cross_heads=2", "vision.hidden=24", "vision.heads=2",
         "vision.layers=2", "model.hidden=32", "model.heads=2", "model.layers=1", "model.ffn=48",
-        "model.seq_len=48", "projector.kind=perceiver", "projector.queries=3",
-        "projector.layers=1", "projector.heads=1"})
+        "model.seq_len=48", "projector.kind=perceiver", "projector.queries=3", "projector.layers=1",
+        "projector.heads=1"})
     config::apply_set(job, set);
   for (const std::string& set : sets) config::apply_set(job, set);
   return config::resolve(job, 1, {});
@@ -83,13 +83,12 @@ at::Tensor flamingo_attention(const Bound& of, const at::Tensor& x_td, const at:
       at::layer_norm(x_td, {32}, p.at("attn.norm.weight"), p.at("attn.norm.bias"), 1e-5);
   const auto by_head = [](const at::Tensor& x) { return x.unflatten(1, {2, 64}).transpose(0, 1); };
   const at::Tensor q = by_head(at::matmul(normed, p.at("attn.to_q.weight").t())) / 8;
-  const Tensors kv =
-      at::matmul(images.flatten(0, 1), p.at("attn.to_kv.weight").t()).chunk(2, 1);
+  const Tensors kv = at::matmul(images.flatten(0, 1), p.at("attn.to_kv.weight").t()).chunk(2, 1);
   const at::Tensor text_time = media.cumsum(0).unsqueeze(1);
   const at::Tensor media_time =
       at::arange(1, images.size(0) + 1, at::kLong).repeat_interleave(images.size(1));
-  at::Tensor scores = at::matmul(q, by_head(kv[0]).transpose(1, 2))
-                          .masked_fill(text_time != media_time, -1e300);
+  at::Tensor scores =
+      at::matmul(q, by_head(kv[0]).transpose(1, 2)).masked_fill(text_time != media_time, -1e300);
   const at::Tensor probs = at::softmax(scores, -1).masked_fill(text_time == 0, 0.0);
   const at::Tensor out = at::matmul(probs, by_head(kv[1])).transpose(0, 1).flatten(1);
   return at::matmul(out, p.at("attn.to_out.weight").t());
@@ -98,7 +97,8 @@ at::Tensor flamingo_attention(const Bound& of, const at::Tensor& x_td, const at:
 at::Tensor flamingo_block(const Bound& of, const at::Tensor& x_td, const at::Tensor& images,
                           const at::Tensor& media) {
   const auto& p = of.params;
-  const at::Tensor x = x_td + p.at("attn_gate").tanh() * flamingo_attention(of, x_td, images, media);
+  const at::Tensor x =
+      x_td + p.at("attn_gate").tanh() * flamingo_attention(of, x_td, images, media);
   const at::Tensor normed = at::layer_norm(x, {32}, p.at("ff.0.weight"), p.at("ff.0.bias"), 1e-5);
   const at::Tensor up = at::gelu(at::matmul(normed, p.at("ff.1.weight").t()));
   return x + p.at("ff_gate").tanh() * at::matmul(up, p.at("ff.3.weight").t());
@@ -177,9 +177,8 @@ TEST(GatedCross, TextSeesTheLatestImageBeforeItAndNoOther) {
 TEST(GatedCross, KeepsWhatItsNodeDeclares) {
   for (const char* type : {"precision.compute=fp32", "precision.compute=bf16"})
     for (const char* frozen : {"model.frozen=", "model.frozen=cross.*"}) {
-      const config::Job job =
-          crossing_job({type, frozen, "run.micro_batch=4", "model.seq_len=64", "model.hidden=64",
-                        "projector.queries=16"});
+      const config::Job job = crossing_job({type, frozen, "run.micro_batch=4", "model.seq_len=64",
+                                            "model.hidden=64", "projector.queries=16"});
       const at::ScalarType scalar =
           job.precision.compute == DType::kF32 ? at::kFloat : at::kBFloat16;
       harness::BoundModel bound(build(job), scalar);
@@ -193,8 +192,8 @@ TEST(GatedCross, KeepsWhatItsNodeDeclares) {
       const harness::CountAllocations count;
       const std::int64_t before = count.live_bytes();
       const at::Tensor y = bound.block(node).forward({x, visual, rows}, {.training = true})[0];
-      const auto kept = static_cast<double>(count.live_bytes() - before -
-                                            static_cast<std::int64_t>(y.nbytes()));
+      const auto kept =
+          static_cast<double>(count.live_bytes() - before - static_cast<std::int64_t>(y.nbytes()));
       const auto declared = static_cast<double>(plan::kept_bytes(nodes[node]));
       EXPECT_NEAR(kept, declared, 0.02 * declared) << type << " " << frozen;
     }

@@ -35,11 +35,10 @@ void expect_the_formula(std::int64_t queries, std::int64_t keys, std::int64_t ru
   const at::Tensor shown = (columns >= seen.begin.unsqueeze(2))
                                .logical_and(columns < seen.end.unsqueeze(2))
                                .unsqueeze(1);
-  expect_equal(
-      [&](const Tensors& x) { return cross_attention(x[0], x[1], kCrossHeads, seen); },
-      [&](const Tensors& x) { return naive_cross(x[0], x[1], shown); },
-      {normal({1, queries, kCrossHeads * kCrossWidth}, 1),
-       normal({1, keys, 2 * kCrossHeads * kCrossWidth}, 2)});
+  expect_equal([&](const Tensors& x) { return cross_attention(x[0], x[1], kCrossHeads, seen); },
+               [&](const Tensors& x) { return naive_cross(x[0], x[1], shown); },
+               {normal({1, queries, kCrossHeads * kCrossWidth}, 1),
+                normal({1, keys, 2 * kCrossHeads * kCrossWidth}, 2)});
 }
 
 TEST(CrossAttention, EqualsTheFormulaForAnyNumberOfKeys) {

@@ -113,7 +113,7 @@ double loss_of_the_blind(const config::Job& job) {
 // Learnt by heart, but not from the text: samples with the same one have other answers.
 TEST(GatedCrossTraining, TheImageIsUsed) {
   const Sets sets = {"precision.compute=fp32", "data.samples=24", "run.global_batch=24",
-                     "run.micro_batch=24", "optim.lr=0.01", "optim.weight_decay=0"};
+                     "run.micro_batch=24",     "optim.lr=0.01",   "optim.weight_decay=0"};
   const double blind = loss_of_the_blind(crossing(sets));
   EXPECT_GT(blind, 0.3);
   constexpr int kSteps = 120;

@@ -59,8 +59,7 @@ TEST(Probes, TrainAlikeOnEveryLayout) {
 TEST(Probes, DecayAsEachWouldAlone) {
   const Sets decays = {"optim.weight_decay=0.5"};
   const auto grid = [&](const std::string& rates, const std::string& factors) {
-    return harness::run_job(
-        probes_job(rates, {decays[0], "probe.weight_decay=" + factors}), 2);
+    return harness::run_job(probes_job(rates, {decays[0], "probe.weight_decay=" + factors}), 2);
   };
   const JobTrace four = grid("1,0.1", "1,0"), two = grid("1", "1,0"), plain = grid("1", "1");
   for (int probe : {0, 1}) EXPECT_EQ(of_probe(four, probe), of_probe(two, probe));
@@ -70,8 +69,8 @@ TEST(Probes, DecayAsEachWouldAlone) {
   const JobTrace none = harness::run_job(probes_job("0.3,1", {"optim.weight_decay=0"}), 2);
   EXPECT_EQ(of_probe(grid("0.3,1", "0"), 1), of_probe(none, 1));
   const JobTrace shared = harness::run_job(
-      probes_job("1,0.1", {decays[0], "probe.weight_decay=1,0", "parallel.dp_shard=4",
-                           "parallel.zero=3"}),
+      probes_job("1,0.1",
+                 {decays[0], "probe.weight_decay=1,0", "parallel.dp_shard=4", "parallel.zero=3"}),
       2);
   EXPECT_LT(harness::distance(four, shared), 1e-12);
 }
@@ -80,8 +79,8 @@ TEST(Probes, AreNamedByTheirRates) {
   EXPECT_THAT(config::probe_metrics(probes_job("1,0.05")),
               ElementsAre("accuracy_lr0.01", "accuracy_lr0.0005"));
   EXPECT_THAT(config::probe_metrics(probes_job("")), ElementsAre("accuracy"));
-  EXPECT_THAT(config::probe_metrics(probes_job(
-                  "1,0.1", {"optim.weight_decay=0.5", "probe.weight_decay=1,0.2"})),
+  EXPECT_THAT(config::probe_metrics(
+                  probes_job("1,0.1", {"optim.weight_decay=0.5", "probe.weight_decay=1,0.2"})),
               ElementsAre("accuracy_lr0.01_wd0.5", "accuracy_lr0.01_wd0.1",
                           "accuracy_lr0.001_wd0.5", "accuracy_lr0.001_wd0.1"));
 }

@@ -120,13 +120,13 @@ plan::ValueId add_cross(Graph& graph, const config::Job& job, std::int64_t block
   const plan::UnitId unit = graph.unit({.name = name, .params = cross_params(job, block)});
   const CrossSizes sizes(graph, job);
   const bool rows_reached = graph.reached(rows);
-  return graph.node({.name = name,
-                     .reads = {x, visual, rows},
-                     .work = cross_transients(sizes),
-                     .exchanges = cross_exchanges(sizes, graph.rank(), rows_reached)},
-                    cross_work(sizes, graph.training().trains(name), graph.reached(x),
-                               rows_reached),
-                    {unit}, {std::move(sum)})[0];
+  return graph.node(
+      {.name = name,
+       .reads = {x, visual, rows},
+       .work = cross_transients(sizes),
+       .exchanges = cross_exchanges(sizes, graph.rank(), rows_reached)},
+      cross_work(sizes, graph.training().trains(name), graph.reached(x), rows_reached), {unit},
+      {std::move(sum)})[0];
 }
 
 }  // namespace trireme::arch

@@ -100,8 +100,7 @@ Params projector_params(const config::Job& job, bool deepstack) {
       return joined({layer_of("linear_1", d, features, std), layer_of("linear_2", d, d, std)});
     case ProjectorKind::kMerger:
       return merger(d, kMerged * features, deepstack ? kMerged * features : features, std);
-    case ProjectorKind::kQFormer:
-      return joined({qformer(form, features, std), last_layer(job)});
+    case ProjectorKind::kQFormer: return joined({qformer(form, features, std), last_layer(job)});
     case ProjectorKind::kPerceiver: return joined({perceiver(form, std), last_layer(job)});
   }
   TRIREME_CHECK(false, "projector {}", static_cast<int>(form.kind));

@@ -122,7 +122,7 @@ struct Action {
 struct Probe {
   std::int64_t layers = 4;  // the last one attends across
   std::int64_t heads = 16;
-  std::string lr;  // factors of optim.lr, one a probe; empty: one probe
+  std::string lr;            // factors of optim.lr, one a probe; empty: one probe
   std::string weight_decay;  // factors of optim.weight_decay, each with every rate; empty: all 1
   bool operator==(const Probe&) const = default;
 };

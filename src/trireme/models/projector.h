@@ -30,7 +30,7 @@ class Projector : public BoundBlock {
   bool class_token_;
   bool deepstack_;
   bool ends_in_queries_;  // without the layer to the decoder's width
-  std::int64_t side_;  // features a side of a tile
+  std::int64_t side_;     // features a side of a tile
 };
 
 // Features of a grid [tiles, side * side, d] as rows of 2 x 2 of them, the upper two first: [tiles, (side / 2)^2, 4 d].

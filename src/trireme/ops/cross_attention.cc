@@ -39,8 +39,8 @@ struct CrossAttention : torch::autograd::Function<CrossAttention> {
                             std::int64_t heads, const at::Tensor& begin, const at::Tensor& end) {
     const Qkv in = views_of(q, kv, heads);
     const at::Tensor result = at::empty_like(q);
-    const at::Tensor log_sums = attention_forward(problem_of(in, {begin, end}), in, all_keys(in),
-                                                  heads_in(result, heads));
+    const at::Tensor log_sums =
+        attention_forward(problem_of(in, {begin, end}), in, all_keys(in), heads_in(result, heads));
     context->save_for_backward({q, kv, begin, end, result, log_sums});
     context->saved_data["heads"] = heads;
     return result;
@@ -53,10 +53,10 @@ struct CrossAttention : torch::autograd::Function<CrossAttention> {
     const Qkv in = views_of(q, kv, heads);
     const at::Tensor dq = at::empty_like(q), dkv = at::empty_like(kv);
     const Qkv to = views_of(dq, dkv, heads);
-    attention_backward(problem_of(in, {saved[2], saved[3]}), in, all_keys(in),
-                       attention_rows(saved[5], heads_in(saved[4], heads),
-                                      heads_in(grads[0].contiguous(), heads)),
-                       {.dq = {to.q}, .dk = {to.k}, .dv = {to.v}});
+    attention_backward(
+        problem_of(in, {saved[2], saved[3]}), in, all_keys(in),
+        attention_rows(saved[5], heads_in(saved[4], heads), heads_in(grads[0].contiguous(), heads)),
+        {.dq = {to.q}, .dk = {to.k}, .dv = {to.v}});
     return {dq, dkv, {}, {}, {}};
   }
 };
@@ -65,10 +65,9 @@ struct CrossAttention : torch::autograd::Function<CrossAttention> {
 
 at::Tensor cross_attention(const at::Tensor& q, const at::Tensor& kv, std::int64_t heads,
                            const Documents& seen) {
-  TRIREME_CHECK(heads > 0 && q.size(2) % heads == 0 && kv.size(2) == 2 * q.size(2) &&
-                    kv.size(0) == q.size(0),
-                "{} columns of queries and {} of keys and values for {} heads", q.size(2),
-                kv.size(2), heads);
+  TRIREME_CHECK(
+      heads > 0 && q.size(2) % heads == 0 && kv.size(2) == 2 * q.size(2) && kv.size(0) == q.size(0),
+      "{} columns of queries and {} of keys and values for {} heads", q.size(2), kv.size(2), heads);
   return CrossAttention::apply(q.contiguous(), kv.contiguous(), heads, seen.begin, seen.end);
 }
 

@@ -153,9 +153,8 @@ NodeKernels ProgramKernels::program_node(std::size_t index) const {
   if (block) {
     rows = share * rows_of(value(node.reads[0]), job_);
     if (layers.of_seen > 0) seen = rows_of(value(node.reads[2]), job_);
-    const double products =
-        2 * (rows * (layers.weights - layers.of_seen) + seen * layers.of_seen) /
-        (counted ? 1 : share);
+    const double products = 2 * (rows * (layers.weights - layers.of_seen) + seen * layers.of_seen) /
+                            (counted ? 1 : share);
     attended = std::max(node.flops - products, 0.0) * (counted ? 1 : share * share);
   } else if (layers.weights > 0) {
     rows = node.flops * (counted ? 1 : share) / (2 * layers.weights);
