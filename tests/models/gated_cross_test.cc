@@ -11,7 +11,12 @@
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/variable.h>
 #include <torch/types.h>
+
+#include <map>
 
 #include "tests/harness/bound_model.h"
 #include "tests/harness/count_allocations.h"
@@ -174,29 +179,77 @@ TEST(GatedCross, TextSeesTheLatestImageBeforeItAndNoOther) {
   EXPECT_TRUE(at::equal(y[1].narrow(0, 0, 2), x[1].narrow(0, 0, 2)));
 }
 
+// A block of a job, its node and what it reads: four samples that see an image each.
+struct Counted {
+  explicit Counted(const std::vector<std::string>& sets)
+      : job(crossing_job(with_sizes(sets))), bound(build(job), type()) {
+    const std::vector<plan::Node>& nodes = bound.model().spec.program.nodes;
+    while (nodes[at].name != "cross.0") ++at;
+    // Gradients have memory of their own, in the type of sums.
+    for (const auto& [name, param] : bound.params())
+      if (param.requires_grad())
+        at::Tensor(param).mutable_grad() =
+            at::zeros(param.sizes(), at::TensorOptions().dtype(at::kFloat));
+    const at::Tensor visual =
+        (at::arange(4, at::kLong) * 16).unsqueeze(1).expand({4, 64}).contiguous();
+    inputs = {at::randn({4, 64, 64}).to(type()).set_requires_grad(true), visual,
+              at::randn({4, 16, 24}).to(type()).set_requires_grad(true)};
+  }
+  static std::vector<std::string> with_sizes(std::vector<std::string> sets) {
+    sets.insert(sets.end(), {"run.micro_batch=4", "model.seq_len=64", "model.hidden=64",
+                             "projector.queries=16"});
+    return sets;
+  }
+  at::ScalarType type() const {
+    return job.precision.compute == DType::kF32 ? at::kFloat : at::kBFloat16;
+  }
+  const plan::Node& node() const { return bound.model().spec.program.nodes[at]; }
+  at::Tensor forward() { return bound.block(at).forward(inputs, {.training = true})[0]; }
+
+  config::Job job;
+  harness::BoundModel bound;
+  std::size_t at = 0;
+  Tensors inputs;
+};
+
 TEST(GatedCross, KeepsWhatItsNodeDeclares) {
   for (const char* type : {"precision.compute=fp32", "precision.compute=bf16"})
     for (const char* frozen : {"model.frozen=", "model.frozen=cross.*"}) {
-      const config::Job job = crossing_job({type, frozen, "run.micro_batch=4", "model.seq_len=64",
-                                            "model.hidden=64", "projector.queries=16"});
-      const at::ScalarType scalar =
-          job.precision.compute == DType::kF32 ? at::kFloat : at::kBFloat16;
-      harness::BoundModel bound(build(job), scalar);
-      const std::vector<plan::Node>& nodes = bound.model().spec.program.nodes;
-      std::size_t node = 0;
-      while (nodes[node].name != "cross.0") ++node;
-      const at::Tensor visual =
-          (at::arange(4, at::kLong) * 16).unsqueeze(1).expand({4, 64}).contiguous();
-      const at::Tensor x = at::randn({4, 64, 64}).to(scalar).set_requires_grad(true);
-      const at::Tensor rows = at::randn({4, 16, 24}).to(scalar).set_requires_grad(true);
+      Counted counted({type, frozen});
       const harness::CountAllocations count;
       const std::int64_t before = count.live_bytes();
-      const at::Tensor y = bound.block(node).forward({x, visual, rows}, {.training = true})[0];
+      const at::Tensor y = counted.forward();
       const auto kept =
           static_cast<double>(count.live_bytes() - before - static_cast<std::int64_t>(y.nbytes()));
-      const auto declared = static_cast<double>(plan::kept_bytes(nodes[node]));
+      const auto declared = static_cast<double>(plan::kept_bytes(counted.node()));
       EXPECT_NEAR(kept, declared, 0.02 * declared) << type << " " << frozen;
     }
+}
+
+TEST(GatedCross, HoldsNoMoreThanItsNodeDeclares) {
+  Counted counted({"precision.compute=fp32"});
+  const plan::NodeWork& work = counted.node().work;
+  const harness::CountAllocations count;
+  const std::int64_t row = 4 * 64 * 64 * 4, seen = 4 * 16 * 24 * 4;
+  const auto expect_within = [](std::int64_t measured, std::int64_t declared, const char* line) {
+    EXPECT_LE(measured, declared + declared / 50) << line;
+    EXPECT_GE(measured, declared * 7 / 10) << line;
+  };
+  {
+    const at::NoGradGuard no_grad;
+    counted.forward();  // what is made once
+    expect_within(count.peak_of([&] { counted.forward(); }), row + work.passing, "passing");
+  }
+  at::Tensor y;
+  expect_within(count.peak_of([&] { y = counted.forward(); }),
+                row + plan::kept_bytes(counted.node()) + work.forward, "forward");
+  const torch::autograd::edge_list roots = {torch::autograd::impl::gradient_edge(y)};
+  const torch::autograd::variable_list seeds = {at::ones_like(y)};
+  y = at::Tensor();
+  expect_within(count.peak_of([&] {
+    torch::autograd::Engine::get_default_engine().execute(roots, seeds, false, false, true);
+  }),
+                row + seen + work.backward, "backward");
 }
 
 TEST(Generate, AnImageApartChangesWhatIsSaidBehindIt) {

@@ -62,14 +62,14 @@ Work cross_work(const CrossSizes& s, bool trains, bool reached, bool rows_reache
   return work;
 }
 
-// What a gate multiplies; the two widest tensors of the feed-forward layer's backward beside it.
+// What gates give; backward, the gradient of the features, as what was kept of the branch goes.
 plan::NodeWork cross_transients(const CrossSizes& s) {
   const std::int64_t attending = 3 * s.row + 2 * s.queries + s.seen,
                      feeding = 4 * s.row + 2 * s.features;
-  return {.forward = s.row + s.own.added_product,
+  return {.forward = 2 * s.row + s.own.added_product,
           .passing = std::max(attending, feeding) + s.own.added_product,
-          .backward = 2 * s.row + 2 * s.features + s.own.added_product,
-          .input = 2 * s.row + 2 * s.features + s.own.added_product};
+          .backward = s.features + s.own.added_product,
+          .input = s.features + s.own.added_product};
 }
 
 // Two regions, whose rows are summed as they close and their gradients as they open; and the gradient of what is seen.
