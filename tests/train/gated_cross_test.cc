@@ -36,7 +36,24 @@ void expect_parity(const Sets& sets, const std::vector<NamedLayout>& layouts) {
 TEST(GatedCrossParity, EveryLayoutTrainsTheSameModel) {
   std::vector<NamedLayout> layouts = kVlmLayouts;
   layouts.push_back({"cp 2", {"parallel.cp=2"}});
+  layouts.push_back({"zero bubble", {"parallel.pp=2", "parallel.schedule=zb_h1"}});
   expect_parity({"model.layers=3"}, layouts);
+  expect_parity({"vlm.cross_heads=3"}, {kVlmLayouts[2]});  // two on one rank, one on the other
+}
+
+// What the tests of layouts rest on.
+TEST(GatedCrossParity, OpenGatesLetGradientsThrough) {
+  const JobTrace first = harness::run_job(crossing({"optim.weight_decay=0"}), 1),
+                 third = harness::run_job(crossing({"optim.weight_decay=0"}), 3);
+  const JobTrace begin = harness::run_job(crossing({"optim.lr=0", "optim.weight_decay=0"}), 1);
+  int seeing = 0;
+  for (const auto& [name, values] : begin.states) {
+    if (!name.starts_with("multi_modal_projector.") || !name.ends_with(" param")) continue;
+    EXPECT_EQ(values, first.states.at(name)) << name;  // behind gates that were shut
+    EXPECT_NE(values, third.states.at(name)) << name;
+    ++seeing;
+  }
+  EXPECT_GT(seeing, 10);
 }
 
 TEST(GatedCrossParity, OtherProjectorsAndFrozenPartsTrainTheSameModel) {
