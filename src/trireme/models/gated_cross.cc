@@ -1,9 +1,12 @@
 // Suffixes: b sample, t token, d width.
 #include "trireme/models/gated_cross.h"
 
+#include <ATen/ops/cummax.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/where.h>
 #include <ATen/ops/zeros_like.h>
+
+#include <tuple>
 
 #include "trireme/arch/gated_cross.h"
 #include "trireme/ops/cross_attention.h"
@@ -27,11 +30,12 @@ enum CrossParam {
   kFeedGate
 };
 
-// Which of all rows each token sees, those of a tile being `count`.
+// Which of all rows each token sees, those of a tile being `count`; none, behind those seen so far.
 ops::Documents tile_seen(const at::Tensor& visual, std::int64_t count) {
-  const at::Tensor first = visual.reshape({1, -1}), none = at::zeros_like(first);
-  return {.begin = at::where(first >= 0, first, none),
-          .end = at::where(first >= 0, first + count, none)};
+  const at::Tensor first = visual.reshape({1, -1}), sees = first >= 0;
+  const at::Tensor end =
+      std::get<0>(at::cummax(at::where(sees, first + count, at::zeros_like(first)), 1));
+  return {.begin = at::where(sees, first, end), .end = end};
 }
 
 }  // namespace
