@@ -111,6 +111,34 @@ TEST(Vlm, WhatDoesNotFitIsRefused) {
               HasSubstr("set parallel.context=all_gather"));
 }
 
+TEST(Vlm, ADecoderThatAttendsToImagesHasNoneOfTheirTokens) {
+  const auto crossing = [](std::vector<std::string> sets) {
+    sets.insert(sets.begin(), {"vlm.fusion=cross", "vlm.max_tiles=0"});
+    return sets;
+  };
+  const Job job = vlm_resolved(crossing({"model.layers=5", "vlm.cross_every=2"}));
+  std::vector<std::int64_t> before;
+  for (std::int64_t block = 0; block < 5; ++block)
+    if (crosses_before(job, block)) before.push_back(block);
+  EXPECT_THAT(before, ElementsAre(1, 3));
+  EXPECT_FALSE(ends_rows(job));
+  EXPECT_EQ(projected_width(job), job.model.hidden);
+  EXPECT_EQ(projected_width(vlm_resolved(crossing({"projector.kind=perceiver"}))), 128);
+  EXPECT_EQ(projected_width(vlm_resolved({"projector.kind=perceiver"})), 64);
+  EXPECT_THAT(vlm_refusal({"vlm.fusion=cross"}), HasSubstr("set vlm.max_tiles=0"));
+  EXPECT_THAT(vlm_refusal({"vlm.cross_every=2"}), HasSubstr("set vlm.fusion=cross"));
+  EXPECT_THAT(vlm_refusal(crossing({"vlm.pack=true"})), HasSubstr("set vlm.pack=false"));
+  EXPECT_THAT(vlm_refusal(crossing({"vlm.mrope=4,2,2"})), HasSubstr("vlm.mrope=4,2,2: it is of"));
+  EXPECT_THAT(vlm_refusal(crossing({"vlm.deepstack=0"})), HasSubstr("vlm.deepstack=0: it is of"));
+  EXPECT_THAT(vlm_refusal(crossing({"vlm.cross_every=9"})), HasSubstr("vlm.cross_every=2 or less"));
+  EXPECT_THAT(usage_error_of([&] {
+                resolve(vlm_job(crossing({"vlm.cross_heads=2", "parallel.tp=4"})), 4, {});
+              }),
+              HasSubstr("vlm.cross_heads=2"));
+  EXPECT_THAT(vlm_refusal({"vlm.tower=jepa", "data.source=squares", "vlm.fusion=cross"}),
+              HasSubstr("leave all out but tower and mrope"));
+}
+
 TEST(Vlm, FeaturesAreKeptOfAFrozenTowerAlone) {
   EXPECT_THAT(vlm_refusal({"vlm.features=somewhere"}), HasSubstr("model.frozen=vision.*"));
   EXPECT_THAT(vlm_refusal({"vlm.features=somewhere", "model.frozen=vision.embed,vision.block.0"}),

@@ -281,6 +281,9 @@ TEST(SeveralClassesConfig, NamesTheKeyThatNoClassHas) {
   config::Job turned = llava(4, false);
   turned.vlm.mrope = "1,1,1";
   EXPECT_THAT(unsaid(turned), HasSubstr("vlm.mrope="));
+  config::Job crossing = llava(0, false);
+  crossing.vlm.fusion = config::VlmFusion::kCross;
+  EXPECT_THAT(unsaid(crossing), HasSubstr("vlm.fusion=cross: config.json of a Llava"));
 }
 
 }  // namespace

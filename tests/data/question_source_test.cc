@@ -12,6 +12,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/config/resolve_vlm.h"
 #include "trireme/data/questions.h"
+#include "trireme/data/sequence.h"
 
 namespace trireme::data {
 namespace {
@@ -267,6 +268,27 @@ TEST(QuestionSource, TwoImagesStandWhereTheTextHasThem) {
   const std::vector<at::Tensor> images = draw(asked, 32, job.data.seed, number);
   EXPECT_EQ(images.size(), 2U);
   EXPECT_FALSE(at::equal(batch[3][0], batch[3][3]));
+}
+
+TEST(QuestionSource, AnImageApartIsOneTokenWhichTheTextBehindItSees) {
+  const config::Job job = job_of({"vlm.fusion=cross", "vlm.max_tiles=0"});
+  int two = 0;
+  for (std::int64_t number = 0; number < 200; ++number) {
+    const Question asked = question(job.data.seed, number);
+    const std::vector<at::Tensor> batch = questions_batch(job, std::vector{number});
+    const at::Tensor ids = batch[0][0], visual = batch[2][0];
+    ASSERT_EQ(batch[3].size(0), std::max<std::int64_t>(1, asked.images()));
+    const at::Tensor places = (ids == config::kImageToken).nonzero().squeeze(1);
+    ASSERT_EQ(places.size(0), asked.images());
+    const std::int64_t end = (batch[1][0] >= 0).nonzero().max().item<std::int64_t>() + 1;
+    for (std::int64_t token = 0; token < end; ++token) {
+      const std::int64_t seen = (places <= token).sum().item<std::int64_t>() - 1;
+      EXPECT_EQ(visual[token].item<std::int64_t>(), seen < 0 ? kEmbedded : 16 * seen) << number;
+    }
+    EXPECT_TRUE((visual.slice(0, end) == kEmbedded).all().item<bool>());
+    two += asked.images() == 2;
+  }
+  EXPECT_GT(two, 3);
 }
 
 TEST(QuestionSource, MarksMustBeAsManyAsPictures) {

@@ -38,6 +38,13 @@ config::Job recipe(const std::string& name, const std::vector<std::string>& sets
   return job;
 }
 
+config::Job crossing(const std::vector<std::string>& sets = {}) {
+  config::Job job = recipe("vlm_tiny", {"vlm.fusion=cross", "vlm.max_tiles=0", "vlm.cross_heads=2",
+                                        "vlm.cross_every=3"});
+  for (const std::string& set : sets) config::apply_set(job, set);
+  return job;
+}
+
 config::DatasetFacts facts_of(const config::Job& job) {
   return config::made_up(job.data.source)->facts;
 }
@@ -78,6 +85,25 @@ TEST(Families, TurningPositionsAndSlowActivationsMoveMore) {
   const double plain = forward("vision.activation=gelu");
   EXPECT_GT(forward("vision.activation=quick_gelu"), plain);
   EXPECT_GT(forward("vision.positions=rotary"), plain);
+}
+
+// Keys and values are of an image's tokens, all else of the text's; nothing is left out and nothing counted twice.
+TEST(Families, ABlockThatAttendsToImagesHasTheKernelsOfItsLayers) {
+  const config::Job job = resolved(crossing());
+  const Gpu gpu = four_cards().gpu;
+  const double rows = 16 * 128, seen = 16 * 16, d = 192, inner = 128;
+  const auto product = [&](double m, double n, double k) {
+    return seconds(gpu, gemm(Math::kFp32, m, n, k));
+  };
+  const double forward = product(rows, inner, d) + product(seen, 2 * inner, d) +
+                         product(rows, d, inner) + product(rows, 4 * d, d) +
+                         product(rows, d, 4 * d) +
+                         seconds(gpu, attention(Math::kFp32, 4 * rows * 16 * inner));
+  const double priced = seconds_of_node(job, "cross.2", Verb::kForward);
+  EXPECT_GT(priced, forward);
+  EXPECT_LT(priced, 1.5 * forward);  // with what streams
+  EXPECT_GT(seconds_of_node(job, "cross.2", Verb::kBackward), 1.8 * priced);
+  EXPECT_EQ(ExpectedShare(job).of("vision.block.0"), 1);
 }
 
 TEST(Families, NoGradientGoesBackToPixels) {
@@ -156,6 +182,23 @@ TEST(Families, AnEstimateIsNearThePlans) {
                   0.1)
           << name << " " << layout;
     }
+}
+
+TEST(Families, DecodersThatAttendToImagesAreEstimatedAndPlanned) {
+  for (const char* layout : {"parallel.dp_shard=2", "parallel.tp=2", "parallel.pp=2"}) {
+    config::Job job = crossing({layout});
+    job.run.micro_batch = job.run.global_batch / (job.parallel.dp_shard > 1 ? 2 : 1);
+    const Practice practice;
+    const Candidate candidate(resolved(job, 2), practice);
+    EXPECT_NEAR(candidate.step_seconds(four_cards()) / candidate.simulate(four_cards()).step_s, 1,
+                0.1)
+        << layout;
+  }
+  const config::Job job = crossing();
+  const Answer answer =
+      search({.job = job, .cluster = four_cards(), .gpus = 4, .data = facts_of(job)},
+             {.options = 1, .estimated = 8, .compiled = 4, .explain = false});
+  EXPECT_EQ(answer.options.front().layout.world(), 4);
 }
 
 TEST(Families, EveryOneIsPlanned) {

@@ -55,10 +55,34 @@ TEST(Probes, TrainAlikeOnEveryLayout) {
         << testing::PrintToString(layout);
 }
 
+// A probe with every rate and decay, each as it would be alone.
+TEST(Probes, DecayAsEachWouldAlone) {
+  const Sets decays = {"optim.weight_decay=0.5"};
+  const auto grid = [&](const std::string& rates, const std::string& factors) {
+    return harness::run_job(probes_job(rates, {decays[0], "probe.weight_decay=" + factors}), 2);
+  };
+  const JobTrace four = grid("1,0.1", "1,0"), two = grid("1", "1,0"), plain = grid("1", "1");
+  for (int probe : {0, 1}) EXPECT_EQ(of_probe(four, probe), of_probe(two, probe));
+  EXPECT_EQ(of_probe(two, 0), of_probe(plain, 0));
+  EXPECT_EQ(of_probe(plain, 0), of_probe(harness::run_job(probes_job("1", decays), 2), 0));
+  EXPECT_NE(of_probe(two, 0), of_probe(two, 1));
+  const JobTrace none = harness::run_job(probes_job("0.3,1", {"optim.weight_decay=0"}), 2);
+  EXPECT_EQ(of_probe(grid("0.3,1", "0"), 1), of_probe(none, 1));
+  const JobTrace shared = harness::run_job(
+      probes_job("1,0.1",
+                 {decays[0], "probe.weight_decay=1,0", "parallel.dp_shard=4", "parallel.zero=3"}),
+      2);
+  EXPECT_LT(harness::distance(four, shared), 1e-12);
+}
+
 TEST(Probes, AreNamedByTheirRates) {
   EXPECT_THAT(config::probe_metrics(probes_job("1,0.05")),
               ElementsAre("accuracy_lr0.01", "accuracy_lr0.0005"));
   EXPECT_THAT(config::probe_metrics(probes_job("")), ElementsAre("accuracy"));
+  EXPECT_THAT(config::probe_metrics(
+                  probes_job("1,0.1", {"optim.weight_decay=0.5", "probe.weight_decay=1,0.2"})),
+              ElementsAre("accuracy_lr0.01_wd0.5", "accuracy_lr0.01_wd0.1",
+                          "accuracy_lr0.001_wd0.5", "accuracy_lr0.001_wd0.1"));
 }
 
 TEST(Probes, ThatWouldNotBeIndependentAreRefused) {
@@ -70,6 +94,12 @@ TEST(Probes, ThatWouldNotBeIndependentAreRefused) {
   EXPECT_THAT(refusal("1,0"), HasSubstr("\"0\" is no number above 0"));
   EXPECT_THAT(refusal("1,2,1.0"), HasSubstr("two probes with 1"));
   EXPECT_THAT(refusal("1,1.0000001"), HasSubstr("both report accuracy_lr0.01"));
+  EXPECT_THAT(refusal("", {"optim.clip=1", "probe.weight_decay=1,0"}),
+              HasSubstr("set optim.clip=0"));
+  EXPECT_THAT(refusal("1", {"probe.weight_decay=1,-1"}),
+              HasSubstr("probe.weight_decay=1,-1: \"-1\" is no number from 0"));
+  EXPECT_THAT(refusal("1", {"probe.weight_decay=1,2", "optim.weight_decay=0"}),
+              HasSubstr("optim.weight_decay=0 has no multiples"));
 }
 
 }  // namespace

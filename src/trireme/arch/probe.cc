@@ -13,16 +13,16 @@
 namespace trireme::arch {
 namespace {
 
-// One of the probes: all its names begin with `prefix`, and its rate is a multiple of the job's.
+// One of the probes: all its names begin with `prefix`, and its rate and decay are multiples of the job's.
 struct OneProbe {
   std::string prefix;
-  double rate = 1;
+  config::ProbeFactors factors{};
 };
 
 std::vector<OneProbe> all_probes(const config::Job& job) {
   std::vector<OneProbe> probes;
-  for (const double rate : config::probe_rates(job))
-    probes.push_back({.prefix = fmt::format("probe.{}.", probes.size()), .rate = rate});
+  for (const config::ProbeFactors& factors : config::probe_factors(job))
+    probes.push_back({.prefix = fmt::format("probe.{}.", probes.size()), .factors = factors});
   if (probes.empty()) probes.emplace_back();
   return probes;
 }
@@ -49,7 +49,10 @@ void probe_nodes(Graph& graph, const config::Job& job, const OneProbe& probe, pl
   const std::int64_t d = job.vision.hidden;
   const Encoder encoder = probe_encoder(job, graph.rank().micro_batch);
   const auto unit = [&](const std::string& name, std::vector<ParamSpec> params) {
-    return graph.unit({.name = name, .params = std::move(params), .lr = probe.rate});
+    return graph.unit({.name = name,
+                       .params = std::move(params),
+                       .lr = probe.factors.lr,
+                       .decay = probe.factors.weight_decay});
   };
   for (std::int64_t layer = 0; layer + 1 < job.probe.layers; ++layer) {
     const std::string name = fmt::format("{}block.{}", probe.prefix, layer);

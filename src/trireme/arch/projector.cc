@@ -74,6 +74,12 @@ Params perceiver(const config::Projector& form, double std) {
   return joined({std::move(params), norm_of("norm", d)});
 }
 
+// From queries to the decoder's width; blocks that attend to queries have layers of their own for that.
+Params last_layer(const config::Job& job) {
+  if (config::crosses(job)) return {};
+  return layer_of("linear", job.model.hidden, job.projector.hidden, job.model.init_std);
+}
+
 std::int64_t weights_in(const Params& params) {
   std::int64_t sum = 0;
   for (const ParamSpec& param : params)
@@ -94,10 +100,8 @@ Params projector_params(const config::Job& job, bool deepstack) {
       return joined({layer_of("linear_1", d, features, std), layer_of("linear_2", d, d, std)});
     case ProjectorKind::kMerger:
       return merger(d, kMerged * features, deepstack ? kMerged * features : features, std);
-    case ProjectorKind::kQFormer:
-      return joined({qformer(form, features, std), layer_of("linear", d, form.hidden, std)});
-    case ProjectorKind::kPerceiver:
-      return joined({perceiver(form, std), layer_of("linear", d, form.hidden, std)});
+    case ProjectorKind::kQFormer: return joined({qformer(form, features, std), last_layer(job)});
+    case ProjectorKind::kPerceiver: return joined({perceiver(form, std), last_layer(job)});
   }
   TRIREME_CHECK(false, "projector {}", static_cast<int>(form.kind));
 }
@@ -122,7 +126,8 @@ Work projector_work(const Graph& graph, const config::Job& job, std::int64_t til
 
 plan::Value projected_tokens(const Graph& graph, const config::Job& job, std::int64_t tiles,
                              std::string name) {
-  const std::vector<std::int64_t> shape = {tiles, config::tile_tokens(job), job.model.hidden};
+  const std::vector<std::int64_t> shape = {tiles, config::tile_tokens(job),
+                                           config::projected_width(job)};
   return {.name = std::move(name),
           .bytes = shape[0] * shape[1] * shape[2] * Sizes(job.model, graph.rank()).element,
           .shape = shape,

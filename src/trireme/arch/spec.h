@@ -31,7 +31,8 @@ struct ParamSpec {
 struct UnitSpec {
   std::string name;
   std::vector<ParamSpec> params;
-  double lr = 1;  // multiplies the learning rate
+  double lr = 1;     // multiplies the learning rate
+  double decay = 1;  // multiplies the weight decay
 
   std::int64_t numel() const;
 };

@@ -9,6 +9,7 @@
 #include "trireme/arch/encoder.h"
 #include "trireme/arch/exchanges.h"
 #include "trireme/arch/flops.h"
+#include "trireme/arch/gated_cross.h"
 #include "trireme/arch/graph.h"
 #include "trireme/arch/language_model.h"
 #include "trireme/arch/projector.h"
@@ -71,19 +72,22 @@ std::vector<plan::ValueId> deepstack_values(const Graph& graph, const config::Jo
   return found;
 }
 
-// Returns what the decoder's first block reads, and the unit of the table.
+// Returns what stands before the decoder's first block, and the unit of the table. Where blocks attend to images none of
+// their rows stand among the tokens.
 Embedded add_splice(Graph& graph, const config::Job& job, plan::ValueId tokens,
                     plan::ValueId visual, plan::ValueId features) {
   const PerRank& rank = graph.rank();
   const Sizes sizes(job.model, rank);
   Embedded embedded{.unit = graph.unit({.name = "embed", .params = {llama_embedding(job.model)}})};
+  std::vector<plan::ValueId> reads = {tokens};
+  if (!config::crosses(job)) reads.insert(reads.end(), {visual, features});
   std::vector<plan::UnitId> units = {embedded.unit};
   if (config::ends_rows(job))
     units.push_back(graph.unit(
         {.name = "newline",
          .params = {drawn("model.image_newline", {1, job.model.hidden}, job.model.init_std)}}));
   embedded.x = graph.node({.name = "embed",
-                           .reads = {tokens, visual, features},
+                           .reads = std::move(reads),
                            .work = embed_transients(job.model, sizes, rank),
                            .exchanges = Exchanges(sizes, rank).embed()},
                           {}, units,
@@ -126,6 +130,7 @@ void check_kept_features(const config::Job& job, const plan::Program& program) {
 }
 
 std::int64_t row_tiles(const config::Job& job) {
+  if (config::crosses(job)) return std::max<std::int64_t>(1, job.model.seq_len / 2);
   return std::max(1 + job.vlm.max_tiles, job.model.seq_len / config::tile_tokens(job));
 }
 
@@ -161,9 +166,15 @@ ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& 
   Embedded embedded = add_splice(graph, job, text, visual, x);
   embedded.targets = targets;
   embedded.positions = positions;
+  const auto crossed = [&](std::int64_t block, plan::ValueId read) {
+    return config::crosses_before(job, block) ? add_cross(graph, job, block, read, visual, x)
+                                              : read;
+  };
+  embedded.x = crossed(0, embedded.x);
   llama_behind(graph, job.model, embedded, [&](std::size_t block, plan::ValueId written) {
-    return block < deep.size() ? add_seen(graph, job, block, written, visual, deep[block])
-                               : written;
+    if (block < deep.size()) return add_seen(graph, job, block, written, visual, deep[block]);
+    const auto next = static_cast<std::int64_t>(block) + 1;
+    return next < job.model.layers ? crossed(next, written) : written;
   });
   ModelSpec spec = std::move(graph).build();
   spec.metrics = {"exact", "accuracy"};

@@ -52,6 +52,9 @@ std::vector<Field> probe_fields() {
           text(KEY(probe.lr),
                "Factors of optim.lr, one for each of several probes that train at once on the same "
                "features; empty: one probe.")),
+      fixed(text(KEY(probe.weight_decay),
+                 "Factors of optim.weight_decay: for each of them a probe with every factor of "
+                 "probe.lr; empty: all have optim.weight_decay.")),
   };
 }
 

@@ -71,6 +71,17 @@ std::vector<Field> vlm_fields() {
       text(KEY(vlm.features),
            "A directory in which what a frozen tower makes of a tile is kept, to be read where "
            "the tile comes again; empty: it is computed every time."),
+      fixed(
+          choice(KEY(vlm.fusion),
+                 "How the decoder sees: an image's tokens stand in its rows, or one does and gated "
+                 "blocks of cross-attention let what follows it attend to the image (Flamingo).",
+                 {{"tokens", VlmFusion::kTokens}, {"cross", VlmFusion::kCross}})),
+      fixed(integer(KEY(vlm.cross_every),
+                    "Blocks of the decoder to one of cross-attention, which stands before the last "
+                    "of them; 1: one before each.",
+                    from(1, 1 << 16))),
+      fixed(integer(KEY(vlm.cross_heads),
+                    "Heads of blocks of cross-attention, of 64 channels each.", from(1, 1 << 10))),
   };
 }
 

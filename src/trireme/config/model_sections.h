@@ -122,7 +122,8 @@ struct Action {
 struct Probe {
   std::int64_t layers = 4;  // the last one attends across
   std::int64_t heads = 16;
-  std::string lr;  // factors of optim.lr, one a probe; empty: one probe
+  std::string lr;            // factors of optim.lr, one a probe; empty: one probe
+  std::string weight_decay;  // factors of optim.weight_decay, each with every rate; empty: all 1
   bool operator==(const Probe&) const = default;
 };
 
@@ -204,6 +205,8 @@ struct Projector {
 
 // Whose tower a vision-language model has.
 enum class VlmTower { kVit, kJepa };
+// How a decoder sees: tokens of images in its rows, or blocks that attend to them (Flamingo).
+enum class VlmFusion { kTokens, kCross };
 
 // How a vision-language model sees.
 struct Vlm {
@@ -215,6 +218,9 @@ struct Vlm {
   bool pack = false;           // several samples to a row
   bool balance = false;        // samples go to ranks by their work
   std::string features;        // where a frozen tower's features are kept; empty: nowhere
+  VlmFusion fusion = VlmFusion::kTokens;
+  std::int64_t cross_every = 1;  // decoder blocks to one that attends to images, which comes first
+  std::int64_t cross_heads = 8;  // of these, 64 channels each
   bool operator==(const Vlm&) const = default;
 };
 

@@ -121,6 +121,46 @@ void check_mrope(const Job& job) {
          job.vlm.mrope, all, 2 * half, job.model.hidden, job.model.heads, half);
 }
 
+// Of a decoder that attends to images.
+void check_fusion(const Job& job) {
+  const Vlm& vlm = job.vlm;
+  const Vlm plain;
+  if (!crosses(job)) {
+    if (vlm.cross_every != plain.cross_every || vlm.cross_heads != plain.cross_heads)
+      fail(ErrorKind::kUsage,
+           "vlm.cross_every={}, vlm.cross_heads={}: vlm.fusion=tokens has no cross-attention; "
+           "leave them out, or set vlm.fusion=cross",
+           vlm.cross_every, vlm.cross_heads);
+    return;
+  }
+  if (vlm.max_tiles != 0)
+    fail(ErrorKind::kUsage,
+         "vlm.max_tiles={}: to vlm.fusion=cross the tiles of an image would all be the same "
+         "place; set vlm.max_tiles=0 or vlm.fusion=tokens",
+         vlm.max_tiles);
+  if (vlm.pack)
+    fail(ErrorKind::kUsage,
+         "vlm.pack=true: rows are filled by tokens of images, of which vlm.fusion=cross has one "
+         "each; set vlm.pack=false or vlm.fusion=tokens");
+  for (const auto& [key, value] :
+       {std::pair{"vlm.mrope", &vlm.mrope}, std::pair{"vlm.deepstack", &vlm.deepstack}})
+    if (!value->empty())
+      fail(ErrorKind::kUsage,
+           "{}={}: it is of an image's tokens in a row, of which vlm.fusion=cross has none; leave "
+           "it out or set vlm.fusion=tokens",
+           key, *value);
+  if (vlm.cross_every > job.model.layers)
+    fail(ErrorKind::kUsage,
+         "vlm.cross_every={}: the decoder has model.layers={} blocks, before none of which one "
+         "would attend; set vlm.cross_every={} or less",
+         vlm.cross_every, job.model.layers, job.model.layers);
+  if (job.parallel.tp > vlm.cross_heads)
+    fail(ErrorKind::kUsage,
+         "parallel.tp={} is more than vlm.cross_heads={}; a rank needs at least one: "
+         "parallel.tp={} or less",
+         job.parallel.tp, vlm.cross_heads, vlm.cross_heads);
+}
+
 // The units that make a tile's features.
 std::vector<std::string> tower_units(const Job& job) {
   std::vector<std::string> units = {"vision.embed"};
@@ -167,6 +207,7 @@ void resolve_vlm(Job& job) {
   resolve_decoder(job.model, {.vocab = kVlmVocab});
   check_decoder_parts(job);
   check_features(job);
+  check_fusion(job);
   deepstack_layers(job);
 }
 
@@ -214,7 +255,17 @@ bool keeps_grid(const Projector& projector) {
 
 bool ends_rows(const Job& job) {
   return job.vlm.tower == VlmTower::kVit && keeps_grid(job.projector) &&
-         job.projector.kind != ProjectorKind::kMerger;
+         job.projector.kind != ProjectorKind::kMerger && !crosses(job);
+}
+
+bool crosses(const Job& job) { return job.vlm.fusion == VlmFusion::kCross; }
+
+bool crosses_before(const Job& job, std::int64_t block) {
+  return crosses(job) && (block + 1) % job.vlm.cross_every == 0;
+}
+
+std::int64_t projected_width(const Job& job) {
+  return crosses(job) && !keeps_grid(job.projector) ? job.projector.hidden : job.model.hidden;
 }
 
 std::int64_t tile_side(const Job& job) {

@@ -24,8 +24,13 @@ std::int64_t blocks_read(const Job& job);
 bool reads_last(const Job& job);
 // Whether there is a token for each feature, or each 2 x 2 of them, so that those of padding are left out.
 bool keeps_grid(const Projector& projector);
-// Whether an image's rows of tokens end with one of their own; not those of a merger.
+// Whether an image's rows of tokens end with one of their own; not those of a merger, nor where blocks attend to images.
 bool ends_rows(const Job& job);
+// Whether gated blocks of cross-attention see images, and whether one stands before this block of the decoder, from 0.
+bool crosses(const Job& job);
+bool crosses_before(const Job& job, std::int64_t block);
+// Of what the projector writes: the decoder's, but for queries to which blocks attend, which stay as wide as they are.
+std::int64_t projected_width(const Job& job);
 // Blocks of the tower that vlm.deepstack names, from 0. Throws Error{kUsage} for a list that is none, and for blocks that do
 // not run.
 std::vector<std::int64_t> deepstack_layers(const Job& job);

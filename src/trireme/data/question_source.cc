@@ -157,9 +157,14 @@ void check_room(const config::Job& job) {
   for (std::int64_t number = 0; number < kTried; ++number) {
     const Outline outline = made_up_outline(roomy, number);
     longest = std::max(longest, outline.tokens);
-    if (outline.tiles > 1 + job.vlm.max_tiles)
+    if (outline.tiles > 1 + job.vlm.max_tiles && !config::crosses(job))
       longest = std::max(longest, outline.tiles * config::tile_tokens(job));
   }
+  if (longest > job.model.seq_len && config::crosses(job))
+    fail(ErrorKind::kUsage,
+         "model.seq_len={}: questions have up to {} tokens, one for each image; set "
+         "model.seq_len={}",
+         job.model.seq_len, longest, longest);
   if (longest > job.model.seq_len)
     fail(ErrorKind::kUsage,
          "model.seq_len={}: with {} tokens a tile and up to vlm.max_tiles={} tiles, questions have "

@@ -36,6 +36,7 @@ Tiling::Tiling(const config::Job& job)
       tile_tokens(config::tile_tokens(job)),
       grid_kept(config::keeps_grid(job.projector)),
       rows_end(config::ends_rows(job)),
+      apart(config::crosses(job)),
       grids(formats::tile_grids(job.vlm.max_tiles)) {}
 
 std::int64_t Tiling::tiles(ImageSize image) const {
@@ -86,7 +87,7 @@ void Sequence::add_answer(std::string_view answer) {
 }
 
 void Sequence::add_token(std::int64_t id, bool answer) {
-  add(id, kEmbedded, answer, {next_, next_, next_});
+  add(id, seen_, answer, {next_, next_, next_});
   ++next_;
 }
 
@@ -104,6 +105,10 @@ void Sequence::add_text(std::string_view text, bool answer) {
 void Sequence::add_image(const Tiling& tiling, ImageSize image) {
   const std::int64_t row = tiles_ * tiling.tile_tokens, tiles = tiling.tiles(image);
   tiles_ += tiles;
+  if (tiling.apart) {
+    seen_ = row;
+    return add_token(config::kImageToken, false);
+  }
   if (!tiling.grid_kept) {
     for (std::int64_t i = 0; i < tiles * tiling.tile_tokens; ++i, ++next_)
       add(config::kImageToken, row + i, false, {next_, next_, next_});

@@ -29,14 +29,15 @@ struct Tiling {
 
   std::int64_t side, per_side, tile_tokens;
   bool grid_kept, rows_end;
+  bool apart;  // an image is one token, and what follows sees its rows
   std::vector<formats::TileGrid> grids;
 };
 
 // [tiles, 3, side, side] of float [3, height, width]: the whole image, then the grid that it is fitted into, by rows.
 at::Tensor tiles_of(const Tiling& tiling, const at::Tensor& image);
 
-// A sample as a sequence: of each token its id, the projected row that stands there, its place, and whether it is an
-// answer's.
+// A sample as a sequence: of each token its id, the projected row that stands there, or the first of those that it sees, its
+// place, and whether it is an answer's.
 class Sequence {
  public:
   using Place = std::array<std::int64_t, 3>;  // time, row, column
@@ -65,6 +66,7 @@ class Sequence {
 
   std::int64_t next_ = 0;  // position of what comes
   std::int64_t tiles_ = 0;
+  std::int64_t seen_ = kEmbedded;  // by the text that comes
 };
 
 }  // namespace trireme::data

@@ -10,6 +10,7 @@
 
 #include "trireme/arch/projector.h"
 #include "trireme/base/error.h"
+#include "trireme/config/resolve_vlm.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 
@@ -74,6 +75,7 @@ Projector::Projector(const config::Job& job, bool normed, std::shared_ptr<const 
       normed_(normed),
       class_token_(job.vision.pooling == config::Pooling::kClass),
       deepstack_(deepstack),
+      ends_in_queries_(config::crosses(job) && !config::keeps_grid(job.projector)),
       side_(job.vision.image / job.vision.patch) {}
 
 std::vector<at::Tensor> Projector::forward(const std::vector<at::Tensor>& inputs,
@@ -89,7 +91,7 @@ std::vector<at::Tensor> Projector::forward(const std::vector<at::Tensor>& inputs
     case ProjectorKind::kQFormer: x = qformer(x, next); break;
     case ProjectorKind::kPerceiver: x = perceiver(x, next); break;
   }
-  return {next.linear(x)};
+  return {ends_in_queries_ ? x : next.linear(x)};
 }
 
 at::Tensor Projector::merger(const at::Tensor& features, Reader& next) const {

@@ -8,7 +8,7 @@
 
 namespace trireme::models {
 
-// [tiles, tokens, width] -> [tiles, tile_tokens, hidden], the same on every tp rank. A class token is dropped, and the
+// [tiles, tokens, width] -> [tiles, tile_tokens, config::projected_width], the same on every tp rank. A class token is dropped, and the
 // tower's norm is applied where the tower is read behind its last block; its gain and bias are the first parameters.
 class Projector : public BoundBlock {
  public:
@@ -29,7 +29,8 @@ class Projector : public BoundBlock {
   bool normed_;
   bool class_token_;
   bool deepstack_;
-  std::int64_t side_;  // features a side of a tile
+  bool ends_in_queries_;  // without the layer to the decoder's width
+  std::int64_t side_;     // features a side of a tile
 };
 
 // Features of a grid [tiles, side * side, d] as rows of 2 x 2 of them, the upper two first: [tiles, (side / 2)^2, 4 d].

@@ -15,6 +15,7 @@
 #include "trireme/config/resolve_vlm.h"
 #include "trireme/models/clip_tower.h"
 #include "trireme/models/encoder.h"
+#include "trireme/models/gated_cross.h"
 #include "trireme/models/projector.h"
 #include "trireme/models/tower.h"
 #include "trireme/models/tower_features.h"
@@ -120,12 +121,17 @@ Blocks vlm_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ran
                                             ClipNorm::Gives::kFeatures, ranks)
                       : tiles_tower_blocks(job, encoder, ranks);
   blocks.push_back(std::make_unique<Projector>(job, config::reads_last(job), ranks));
-  blocks.push_back(std::make_unique<Splice>(ranks));
+  if (config::crosses(job))
+    blocks.push_back(std::make_unique<LlamaEmbed>(ranks));
+  else
+    blocks.push_back(std::make_unique<Splice>(ranks));
   const std::vector<plan::Node>& nodes = spec.program.nodes;
   while (blocks.size() + 1 < nodes.size()) {
     const std::size_t node = blocks.size();
     if (nodes[node].name.starts_with("seen."))
       blocks.push_back(std::make_unique<Seen>(ranks));
+    else if (nodes[node].name.starts_with("cross."))
+      blocks.push_back(std::make_unique<GatedCross>(ranks));
     else
       blocks.push_back(
           std::make_unique<LlamaBlock>(job, nodes[node], rotary, spec.adapted[node], ranks));

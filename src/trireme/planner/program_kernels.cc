@@ -4,6 +4,7 @@
 
 #include "trireme/arch/describe.h"
 #include "trireme/base/error.h"
+#include "trireme/config/resolve_vlm.h"
 
 namespace trireme::planner {
 namespace {
@@ -14,6 +15,9 @@ bool is_linear(const arch::ParamSpec& param) {
          param.name.find("embedding") == param.name.npos &&
          param.name.find("conv1d") == param.name.npos;
 }
+
+// Of a block that attends to what stands elsewhere: its third value, whose rows are other than the block's own.
+bool is_of_seen(const arch::ParamSpec& param) { return param.name.ends_with(".attn.to_kv.weight"); }
 
 bool is_norm(const arch::ParamSpec& param) {
   return param.shape.size() == 1 && param.name.ends_with(".weight");
@@ -46,7 +50,12 @@ TowerExtra tower_extra(const config::Job& job) {
   return more;
 }
 
-double rows_of(const plan::Value& value) {
+// Where a row has room for many more images than the one that is expected, of what its bytes count; else of its shape.
+double rows_of(const plan::Value& value, const config::Job& job) {
+  if (config::crosses(job))
+    return static_cast<double>(value.bytes) /
+           static_cast<double>(value.shape.back() *
+                               static_cast<std::int64_t>(size_of(job.precision.compute)));
   double rows = 1;
   for (std::size_t dim = 0; dim + 1 < value.shape.size(); ++dim)
     rows *= static_cast<double>(value.shape[dim]);
@@ -59,9 +68,11 @@ struct ProgramKernels::Layers {
   struct Linear {
     double in, out;
     bool trains;
+    bool seen;
   };
   std::vector<Linear> linear;
   double weights = 0;    // elements of all of them
+  double of_seen = 0;    // of these, in layers of what is seen
   double norms = 0;      // gains
   double biases = 0;     // elements of vectors that train
   double inner = 0;      // features that the last layer of a block reads
@@ -115,8 +126,10 @@ ProgramKernels::Layers ProgramKernels::layers_of(std::size_t node) const {
     if (!is_linear(param)) continue;
     const auto out = static_cast<double>(local.shape.front());
     if (!layers.linear.empty()) layers.activated = layers.linear.back().out;
-    layers.linear.push_back({.in = numel / out, .out = out, .trains = trains});
+    layers.linear.push_back(
+        {.in = numel / out, .out = out, .trains = trains, .seen = is_of_seen(param)});
     layers.weights += numel;
+    if (layers.linear.back().seen) layers.of_seen += numel;
   }
   if (layers.linear.size() > 2) layers.inner = layers.linear.back().in;
   return layers;
@@ -136,10 +149,12 @@ NodeKernels ProgramKernels::program_node(std::size_t index) const {
   const Math math = math_of(type_of(node.name));
   const auto element = static_cast<double>(size_of(type_of(node.name)));
   const bool counted = shares_.counted();
-  double rows = 0, attended = 0;
+  double rows = 0, seen = 0, attended = 0;
   if (block) {
-    rows = share * rows_of(value(node.reads[0]));
-    const double products = 2 * rows * layers.weights / (counted ? 1 : share);
+    rows = share * rows_of(value(node.reads[0]), job_);
+    if (layers.of_seen > 0) seen = rows_of(value(node.reads[2]), job_);
+    const double products = 2 * (rows * (layers.weights - layers.of_seen) + seen * layers.of_seen) /
+                            (counted ? 1 : share);
     attended = std::max(node.flops - products, 0.0) * (counted ? 1 : share * share);
   } else if (layers.weights > 0) {
     rows = node.flops * (counted ? 1 : share) / (2 * layers.weights);
@@ -155,12 +170,13 @@ NodeKernels ProgramKernels::program_node(std::size_t index) const {
   double trained = 0;
   if (rows > 0)
     for (const Layers::Linear& layer : layers.linear) {
-      kernels.forward.push_back(gemm(math, rows, layer.out, layer.in));
+      const double read = layer.seen ? seen : rows;
+      kernels.forward.push_back(gemm(math, read, layer.out, layer.in));
       kernels.forward.back().along = true;
       if (!std::exchange(first, false))
-        kernels.input.push_back(gemm(math, rows, layer.in, layer.out));
+        kernels.input.push_back(gemm(math, read, layer.in, layer.out));
       if (!layer.trains) continue;
-      kernels.weight.push_back(gemm(math, layer.out, layer.in, rows));
+      kernels.weight.push_back(gemm(math, layer.out, layer.in, read));
       kernels.weight.back().crosswise = true;
       trained += layer.in * layer.out;
     }
@@ -179,7 +195,7 @@ NodeKernels ProgramKernels::program_node(std::size_t index) const {
     const double width = static_cast<double>(value(node.reads[0]).shape.back());
     double activated = layers.inner > 0 ? layers.activated + layers.inner : 0;
     operations = 2 * layers.norms + 1;
-    const TowerExtra own = tower_extra(job_);
+    const TowerExtra own = seen > 0 ? TowerExtra{} : tower_extra(job_);
     if (layers.inner > 0) activated += own.activated * layers.inner;
     moved = std::max(moved, rows * element * (5 * layers.norms * width + activated)) +
             rows * element * own.turned * layers.linear[1].in;
