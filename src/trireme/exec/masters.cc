@@ -12,12 +12,13 @@
 namespace trireme::exec {
 namespace {
 
-constexpr std::uint32_t kHalfBit = 0x8000;
-// Numbers that are none and that rounding up would carry into the sign.
-constexpr std::uint32_t kTopNaN = 0x7FFF8000;
+constexpr std::uint32_t kHalfway = 0x8000;
+constexpr std::uint32_t kInfinity = 0x7F800000,
+                        kQuiet = 0x00400000;  // NaNs are above; some of them
 
 TRIREME_SIMD_INLINE std::uint32_t upper_half(std::uint32_t bits) {
-  return (bits + ((bits & kTopNaN) == kTopNaN ? 0 : kHalfBit)) >> 16;
+  const bool nan = (bits & 0x7FFFFFFF) > kInfinity;
+  return (nan ? bits | kQuiet : bits + kHalfway) >> 16;
 }
 
 TRIREME_SIMD_CLONES void split_bits(const std::uint32_t* __restrict masters,
@@ -57,9 +58,8 @@ T* raw(const at::Tensor& tensor) {
 
 at::Tensor rounded_params(const at::Tensor& masters) {
   const at::Tensor bits = masters.view(at::kInt);
-  const auto last = static_cast<std::int64_t>(kTopNaN);
-  const at::Tensor up = bits.add(static_cast<std::int64_t>(kHalfBit));
-  return at::where(bits.bitwise_and(last).eq(last), bits, up)
+  return at::where(masters.isnan(), bits.bitwise_or(static_cast<std::int64_t>(kQuiet)),
+                   bits.add(static_cast<std::int64_t>(kHalfway)))
       .bitwise_right_shift(16)
       .to(at::kShort)
       .view(at::kBFloat16);
