@@ -186,7 +186,10 @@ TEST_P(UnitMemory, IsWhatThePlanPredicted) {
     const double n = param.shard;
     const bool half = param.compute == DType::kBF16;
     const double params = half ? 2 : 4;
-    const double rest = half ? 12 : 8;  // optimizer states, and master weights beside bf16
+    // Optimizer states, and of master weights beside bf16 what it is not half of; whole where one of them leaves.
+    const bool whole =
+        param.offload.optimizer != plan::Tier::kNone || param.offload.params != plan::Tier::kNone;
+    const double rest = !half ? 8 : whole ? 12 : 10;
     const double formula[] = {params + 4 + rest, params + 4 + rest / n, params + (4 + rest) / n,
                               (params + 4 + rest) / n};
     const double parameters = kBlocks * (kWidth * kWidth + kWidth);

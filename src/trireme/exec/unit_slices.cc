@@ -9,6 +9,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/exec/masters.h"
 #include "trireme/exec/unit_state.h"
 #include "trireme/exec/units.h"
 #include "trireme/io/pages.h"
@@ -166,9 +167,8 @@ std::vector<StateSlice> Units::slices(bool owned) const {
 std::vector<StateSlice> Units::owned_slices() const { return slices(true); }
 std::vector<StateSlice> Units::local_slices() const { return slices(false); }
 
-// Its first element is the unit's part_begin-th, or of the block of that.
+// All but parameters. Its first element is the unit's part_begin-th, or of the block of that.
 at::Tensor Units::held(const UnitState& unit, const std::string& kind) const {
-  if (kind == "param") return unit.stepped();
   if (kind == "grad") return unit.grad.tensor(0, unit.part_count);
   const Flat& flat = unit.states[state_index(unit, kind)];
   return flat.tensor(0, flat.count());
@@ -203,6 +203,7 @@ at::Tensor Units::read(const StateSlice& slice) const {
   const UnitState& unit = at(slice.unit);
   const std::int64_t first = slice.offset - unit.part_begin / slice.block;
   const std::optional<Stretch> away = waiting(unit, slice.kind);
+  if (!away && slice.kind == "param") return unit.stepped(first, slice.count);
   if (!away) return held(unit, slice.kind).narrow(0, first, slice.count);
   for (const io::Ticket& ticket : unit.left) ticket.wait();
   const Pages pages(*away, first, slice);
@@ -216,8 +217,10 @@ at::Tensor Units::read(const StateSlice& slice) const {
 
 void Units::write(const StateSlice& slice, const at::Tensor& values) {
   at::NoGradGuard no_grad;
-  const UnitState& unit = at(slice.unit);
+  UnitState& unit = at(slice.unit);
   const std::optional<Stretch> away = waiting(unit, slice.kind);
+  if (!away && slice.kind == "param" && unit.split)
+    return unit.set_stepped(slice.offset - unit.part_begin, values.to(device()).contiguous());
   if (!away) {
     read(slice).copy_(values);
     return;
@@ -243,11 +246,11 @@ void Units::refresh() {
     UnitState& unit = *units_[index];
     const auto id = static_cast<plan::UnitId>(index);
     const bool gathered = unit.states_sharded && !unit.params_sharded;
-    if (!unit.master_copy && !gathered) continue;
+    if ((!unit.master_copy || unit.split) && !gathered) continue;
     if (unit.is_away(plan::Piece::kParams)) come(id, plan::Piece::kParams);
-    if (unit.master_copy) {
+    if (unit.master_copy && !unit.split) {
       if (unit.is_away(plan::Piece::kStates)) come(id, plan::Piece::kStates);
-      unit.computed().copy_(unit.master.tensor(0, unit.part_count));
+      round_masters(unit.master.tensor(0, unit.part_count), unit.computed(0, unit.part_count));
       if (unit.is_away(plan::Piece::kStates)) leave(id, plan::Piece::kStates);
     }
     if (gathered) {

@@ -1,8 +1,10 @@
 #include "trireme/exec/unit_state.h"
 
+#include <ATen/ops/empty.h>
 #include <c10/util/BFloat16.h>
 
 #include "trireme/base/error.h"
+#include "trireme/exec/masters.h"
 
 namespace trireme::exec {
 namespace {
@@ -51,7 +53,37 @@ std::vector<double> chunk_sums_on_device(const UnitState& unit) {
   return {sums.data_ptr<double>(), sums.data_ptr<double>() + sums.numel()};
 }
 
+// Elements of split masters that are put together at a time: they stay in a core's cache, or make a device's launch
+// worth it. Whole blocks of 8-bit states.
+constexpr std::int64_t kHostPiece = 1 << 16, kDevicePiece = 1 << 24;
+
 }  // namespace
+
+at::Tensor UnitState::stepped(std::int64_t begin, std::int64_t count) const {
+  if (!split) return master ? master.tensor(begin, count) : computed(begin, count);
+  at::Tensor values =
+      at::empty({count}, at::TensorOptions().dtype(at::kFloat).device(master.device()));
+  join_masters(computed(begin, count), master.tensor(begin, count), values);
+  return values;
+}
+
+void UnitState::set_stepped(std::int64_t begin, const at::Tensor& values) {
+  const std::int64_t count = values.numel();
+  if (split) return split_masters(values, computed(begin, count), master.tensor(begin, count));
+  if (master) master.tensor(begin, count).copy_(values);
+  round_masters(values, computed(begin, count));
+}
+
+void UnitState::change_stepped(
+    const std::function<void(std::int64_t begin, at::Tensor values)>& change) {
+  if (!split) return change(0, stepped(0, part_count));
+  const std::int64_t piece = master.on_host() ? kHostPiece : kDevicePiece;
+  for (std::int64_t begin = 0; begin < part_count; begin += piece) {
+    const at::Tensor values = stepped(begin, std::min(piece, part_count - begin));
+    change(begin, values);
+    set_stepped(begin, values);
+  }
+}
 
 Flat UnitState::collapse() {
   Flat sum;
@@ -93,6 +125,19 @@ std::vector<UpdateSegment> UnitState::part_segments() const {
   return found;
 }
 
+std::vector<UpdateSegment> UnitState::segments_of(std::int64_t begin, std::int64_t end) const {
+  std::vector<UpdateSegment> found;
+  auto segment = std::ranges::upper_bound(segments, begin, {}, &UpdateSegment::end);
+  for (; segment != segments.end() && segment->begin < end; ++segment) {
+    const std::int64_t from = std::max(begin, segment->begin);
+    found.push_back({.begin = from - begin,
+                     .end = std::min(end, segment->end) - begin,
+                     .decay = segment->decay,
+                     .first = segment->first + (from - segment->begin)});
+  }
+  return found;
+}
+
 std::vector<double> UnitState::chunk_square_sums() const {
   if (!grad.on_host()) return chunk_sums_on_device(*this);
   switch (grad.type()) {
@@ -105,11 +150,8 @@ std::vector<double> UnitState::chunk_square_sums() const {
 void UnitState::place(std::int64_t first, const at::Tensor& value) {
   const std::int64_t begin = std::max(first, part_begin);
   const std::int64_t end = std::min(first + value.numel(), part_begin + part_count);
-  if (!params_sharded) full.tensor(first, value.numel()).copy_(value);
-  if (begin >= end) return;
-  const at::Tensor mine = value.narrow(0, begin - first, end - begin);
-  if (params_sharded) part.tensor(begin - part_begin, end - begin).copy_(mine);
-  if (master) master.tensor(begin - part_begin, end - begin).copy_(mine);
+  if (!params_sharded) round_masters(value, full.tensor(first, value.numel()));
+  if (begin < end) set_stepped(begin - part_begin, value.narrow(0, begin - first, end - begin));
 }
 
 void UnitState::copy_parts(const Flat& gradient, const Flat& parts, bool back) const {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -42,6 +43,7 @@ struct UnitState {
   bool reduce_each_mb = false;
   int leaves = 1;              // of a micro-batch, each added to the sum here: plan::leaves_of
   bool master_copy = false;    // what is stepped is not what blocks see
+  bool split = false;          // of it, `master` has the lower halves (masters.h)
   std::array<bool, 4> away{};  // by plan::Piece: outside memory between uses
   const UnitExtents* extents = nullptr;
 
@@ -64,7 +66,7 @@ struct UnitState {
 
   Flat full;    // parameter type; empty while resharded
   Flat part;    // parameter type; ZeRO-3 only
-  Flat master;  // only where the master type differs from the parameter type
+  Flat master;  // only where the master type differs from the parameter type; it or the rests
   std::vector<Flat> states;
   std::vector<FlatShape> state_shapes;  // of master, if there is one, and states
 
@@ -91,14 +93,14 @@ struct UnitState {
     return flats;
   }
 
-  at::Tensor stepped() const {
-    if (master) return master.tensor(0, part_count);
-    if (params_sharded) return part.tensor(0, part_count);
-    return full.tensor(part_begin, part_count);
-  }
-  // Where the stepped part lives in parameter type.
-  at::Tensor computed() const {
-    return params_sharded ? part.tensor(0, part_count) : full.tensor(part_begin, part_count);
+  // What is stepped, in master type: elements [begin, begin + count) of the part. A view, a copy of split masters.
+  at::Tensor stepped(std::int64_t begin, std::int64_t count) const;
+  void set_stepped(std::int64_t begin, const at::Tensor& values);
+  // Calls change(begin, values) for all of it, a piece at a time where masters are split; `values` may be written.
+  void change_stepped(const std::function<void(std::int64_t begin, at::Tensor values)>& change);
+  // The same elements in parameter type.
+  at::Tensor computed(std::int64_t begin, std::int64_t count) const {
+    return params_sharded ? part.tensor(begin, count) : full.tensor(part_begin + begin, count);
   }
 
   // Elements of the sum over micro-batches.
@@ -111,6 +113,8 @@ struct UnitState {
 
   // The parameters' elements in the part, without padding.
   std::vector<UpdateSegment> part_segments() const;
+  // Those of [begin, end) of the part, counted from `begin`.
+  std::vector<UpdateSegment> segments_of(std::int64_t begin, std::int64_t end) const;
   // Sums of squares of `grad`, by norm chunk; what another tp rank owns counts as zero.
   std::vector<double> chunk_square_sums() const;
   // Writes elements from `first` on, in master type, to what of them is kept here.

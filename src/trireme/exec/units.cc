@@ -8,6 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/exec/masters.h"
 #include "trireme/exec/unit_state.h"
 #include "trireme/plan/placement.h"
 #include "trireme/plan/shard.h"
@@ -25,6 +26,10 @@ std::int64_t blocks(std::int64_t count, std::int64_t block) { return (count + bl
 // Converts; both are equally long.
 void copy(const Flat& from, const Flat& to) {
   to.tensor(0, to.count()).copy_(from.tensor(0, from.count()));
+}
+
+void round_master(UnitState& unit) {
+  round_masters(unit.master.tensor(0, unit.part_count), unit.computed(0, unit.part_count));
 }
 
 }  // namespace
@@ -92,7 +97,9 @@ Units::Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs
     for (plan::Piece piece : {plan::Piece::kStates, plan::Piece::kParams, plan::Piece::kGrads})
       unit->away[static_cast<std::size_t>(piece)] = space_.away(id, piece);
     unit->master_copy = plan::has_master_copy(recipe, plan.program.units[index]);
-    if (unit->master_copy) unit->state_shapes.push_back({unit->part_count, recipe.master});
+    unit->split = plan::splits_masters(recipe, plan.program.units[index]);
+    if (unit->master_copy)
+      unit->state_shapes.push_back({unit->part_count, unit->split ? DType::kI16 : recipe.master});
     if (unit->trainable)
       for (const StateSpec& state : updater.states())
         unit->state_shapes.push_back(
@@ -274,8 +281,6 @@ std::vector<double> Units::chunk_square_sums(plan::UnitId id) {
 void Units::update(plan::UnitId id, const UpdateArgs& args) {
   at::NoGradGuard no_grad;
   UnitState& unit = at(id);
-  std::vector<at::Tensor> states;
-  for (const Flat& state : unit.states) states.push_back(state.tensor(0, state.count()));
   UpdateArgs own = args;
   own.noise = mix(mix(args.noise, static_cast<std::uint64_t>(args.step)), hash64(unit.spec->name));
   own.state_block = unit.state_block;
@@ -283,7 +288,16 @@ void Units::update(plan::UnitId id, const UpdateArgs& args) {
   TRIREME_CHECK(own.weight_decay || unit.spec->decay == 1, "unit {} has no decay to multiply",
                 unit.spec->name);
   if (own.weight_decay) *own.weight_decay *= unit.spec->decay;
-  updater_.update(unit.stepped(), unit.grad.tensor(0, unit.part_count), states, unit.segments, own);
+  unit.change_stepped([&](std::int64_t begin, const at::Tensor& params) {
+    const std::int64_t count = params.numel();
+    std::vector<at::Tensor> states;
+    for (std::size_t i = 0; i < unit.states.size(); ++i) {
+      const std::int64_t block = updater_.states()[i].per_block ? unit.state_block : 1;
+      states.push_back(unit.states[i].tensor(begin / block, blocks(count, block)));
+    }
+    updater_.update(params, unit.grad.tensor(begin, count), states,
+                    unit.segments_of(begin, begin + count), own);
+  });
   end_update(unit);
 }
 
@@ -296,14 +310,16 @@ void Units::average(plan::UnitId id, double momentum) {
   at::NoGradGuard no_grad;
   UnitState& unit = at(id);
   const UnitState& followed = at(plan_.program.units[static_cast<std::size_t>(id)].ema_of);
-  unit.stepped().lerp_(followed.stepped(), 1 - momentum);
-  if (unit.master_copy) unit.computed().copy_(unit.stepped());
+  unit.change_stepped([&](std::int64_t begin, const at::Tensor& values) {
+    values.lerp_(followed.stepped(begin, values.numel()), 1 - momentum);
+  });
+  if (unit.master_copy && !unit.split) round_master(unit);
 }
 
 void Units::end_update(UnitState& unit) {
   if (unit.master_copy) {
     if (unit.is_away(plan::Piece::kParams)) allocate(unit, plan::Piece::kParams);
-    unit.computed().copy_(unit.master.tensor(0, unit.part_count));
+    if (!unit.split) round_master(unit);
   }
   unit.grad = Flat();
   unit.square_sums.clear();

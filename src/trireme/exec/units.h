@@ -82,8 +82,8 @@ class Units {
   std::vector<StateSlice> owned_slices() const;
   // Everything this rank needs to be filled on load; then refresh() rebuilds what derives from it.
   std::vector<StateSlice> local_slices() const;
-  // The elements that a slice, or a run of one, names: flat, on device(). A view of what lies in memory, valid while
-  // Units lives, a copy of what waits elsewhere: so whoever takes one slice at a time holds no more than one beside it.
+  // The elements that a slice, or a run of one, names: flat, on device(). A view of what lies in memory, valid while Units
+  // lives, a copy of what waits elsewhere or is split: so whoever takes one slice at a time holds no more than one beside it.
   at::Tensor read(const StateSlice& slice) const;
   // `values` are flat, as many as the slice says, of its type, on any device.
   void write(const StateSlice& slice, const at::Tensor& values);

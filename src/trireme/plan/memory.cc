@@ -111,7 +111,7 @@ class Account {
   // What the optimizer keeps of it: perhaps weights of their own, and states.
   std::int64_t states_bytes(UnitId unit) const {
     const std::int64_t part = units_[unit].part;
-    return (has_master_copy(recipe_, of(unit)) ? part * width(recipe_.master) : 0) +
+    return part * master_bytes(recipe_, of(unit)) +
            (of(unit).trainable ? state_bytes(recipe_, of(unit), part) : 0);
   }
 

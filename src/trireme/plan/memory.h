@@ -12,7 +12,7 @@ namespace trireme::plan {
 
 enum class MemoryKind : std::uint8_t {
   kParams,       // persistent: full parameters (ZeRO-0/1/2) or the shard (ZeRO-3), in compute type
-  kOptimizer,    // persistent: optimizer states, and master weights where they are a second copy
+  kOptimizer,    // persistent: optimizer states, and what master weights have beyond the parameters
   kGradients,    // accumulated gradients: persistent or counter levels, full or shard
   kUnitBuffers,  // transient: gathered parameters (ZeRO-3), gradients of one backward
   kActivations,  // values, their gradients, and what forward keeps for backward

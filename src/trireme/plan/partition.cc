@@ -73,7 +73,7 @@ class Stretches {
   double unit_bytes(const Unit& unit) const {
     const auto width = [](DType type) { return static_cast<double>(size_of(type)); };
     double each = width(param_type(recipe_, unit));
-    if (has_master_copy(recipe_, unit)) each += width(recipe_.master);
+    each += static_cast<double>(master_bytes(recipe_, unit));
     if (!unit.trainable) return each * static_cast<double>(unit.numel);
     each += width(recipe_.grads);
     return each * static_cast<double>(unit.numel) +

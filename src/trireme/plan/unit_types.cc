@@ -15,6 +15,18 @@ bool has_master_copy(const Recipe& recipe, const Unit& unit) {
   return param_type(recipe, unit) != recipe.master && (unit.trainable || unit.ema_of >= 0);
 }
 
+bool splits_masters(const Recipe& recipe, const Unit& unit) {
+  return has_master_copy(recipe, unit) && recipe.master == DType::kF32 &&
+         param_type(recipe, unit) == DType::kBF16 && recipe.offload.optimizer == Tier::kNone &&
+         recipe.offload.params == Tier::kNone;
+}
+
+std::int64_t master_bytes(const Recipe& recipe, const Unit& unit) {
+  if (!has_master_copy(recipe, unit)) return 0;
+  const DType kept = splits_masters(recipe, unit) ? DType::kI16 : recipe.master;
+  return static_cast<std::int64_t>(size_of(kept));
+}
+
 DType reduce_type(const Recipe& recipe) { return recipe.reduce.value_or(recipe.grads); }
 
 std::int64_t state_block(std::int64_t numel) {

@@ -15,6 +15,13 @@ DType param_type(const Recipe& recipe, const Unit& unit);
 // Whether what the optimizer steps is a second copy of the parameters.
 bool has_master_copy(const Recipe& recipe, const Unit& unit);
 
+// Whether of such a copy only what it has beyond the parameters is kept: bf16 is the upper half of fp32, and the lower
+// one is enough where both are in memory all the time.
+bool splits_masters(const Recipe& recipe, const Unit& unit);
+
+// What the copy takes for each element; 0 if there is none.
+std::int64_t master_bytes(const Recipe& recipe, const Unit& unit);
+
 // Of gradients between ranks.
 DType reduce_type(const Recipe& recipe);
 

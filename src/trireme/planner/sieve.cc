@@ -70,12 +70,15 @@ Sieve::Sieve(const Question& question)
       alone_(resolved_alone(question)),
       constants_(memory_constants(question)) {
   nodes_ = nodes_of(alone_);
-  for (std::size_t away = 0; away < offloads_.size(); ++away)
-    offloads_[away] = with_layout(question.job, {.away = static_cast<Away>(away)}).offload;
-  const plan::Recipe recipe = arch::recipe_of(alone_);
   const plan::Unit unit{.name = "block.0", .numel = 1 << 20};
+  for (std::size_t away = 0; away < offloads_.size(); ++away) {
+    offloads_[away] = with_layout(question.job, {.away = static_cast<Away>(away)}).offload;
+    config::Job job = alone_;
+    job.offload = offloads_[away];
+    masters_[away] = static_cast<double>(plan::master_bytes(arch::recipe_of(job), unit));
+  }
+  const plan::Recipe recipe = arch::recipe_of(alone_);
   param_ = static_cast<double>(size_of(plan::param_type(recipe, unit)));
-  master_ = plan::has_master_copy(recipe, unit) ? static_cast<double>(size_of(recipe.master)) : 0;
   states_ = static_cast<double>(plan::state_bytes(recipe, unit, unit.numel)) / (1 << 20);
   grad_ = static_cast<double>(size_of(recipe.grads));
   reduce_ = static_cast<double>(size_of(plan::reduce_type(recipe)));
@@ -182,7 +185,8 @@ double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& st
   const bool canonical = alone_.precision.numerics == config::Numerics::kCanonical;
   const double levels = canonical ? std::floor(std::log2(m + 1)) : 1;
   double params = stage.numel * param_ * (sharded && layout.zero == 3 ? part : 1);
-  double states = stage.trained * part * (master_ + states_);
+  const double kept_states = masters_[static_cast<std::size_t>(layout.away)] + states_;
+  double states = stage.trained * part * kept_states;
   const bool each = sharded && layout.zero >= 2;  // scattered after every micro-batch
   double grads = stage.trained * grad_ * (each ? part : 1) * levels;
   double buffers = 0;
@@ -200,7 +204,7 @@ double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& st
     bytes -= left;
   };
   const std::array<double, 3> once = {states, params, grads};
-  leave(offload.optimizer, offload.ratio, states, 2 * stage.unit * part * (master_ + states_));
+  leave(offload.optimizer, offload.ratio, states, 2 * stage.unit * part * kept_states);
   leave(offload.params, 1, params, 2 * stage.unit * param_);
   leave(offload.grads, 1, grads, 2 * stage.unit * grad_);
   leave(offload.activations, 1, inputs, (1 + offload.prefetch) * parts.boundary);

@@ -104,7 +104,8 @@ class Sieve {
   std::int64_t nodes_ = 0;
   std::array<config::Offload, 4> offloads_;  // by Away
   MemoryConstants constants_;
-  double param_ = 0, master_ = 0, states_ = 0, grad_ = 0, reduce_ = 0;  // bytes of an element
+  double param_ = 0, states_ = 0, grad_ = 0, reduce_ = 0;  // bytes of an element
+  std::array<double, 4> masters_{};  // of a master beside its parameter, by Away
   mutable std::map<std::tuple<int, int, bool, int, Again>, std::unique_ptr<Parts>> parts_;
   mutable std::map<std::array<int, 4>, Traffic> traffic_;
   mutable std::map<int, std::array<double, 2>> transfers_;
