@@ -9,7 +9,8 @@ namespace trireme::app {
 namespace {
 
 constexpr std::size_t kPage = std::size_t{4} << 10;
-constexpr std::size_t kGrowth = std::size_t{32} << 20;  // whole huge pages
+constexpr std::size_t kGrowth = std::size_t{2} << 20;  // whole huge pages
+constexpr std::size_t kLarge = std::size_t{12} << 20;
 
 constexpr std::size_t up(std::size_t bytes, std::size_t unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -36,13 +37,15 @@ Arena::~Arena() { ::munmap(begin_, static_cast<std::size_t>(limit_ - begin_)); }
 void* Arena::take(std::size_t bytes, void* owner) {
   const std::size_t size = up(bytes, kPage);
   std::lock_guard lock(mutex_);
-  auto range = smallest_with(size);
+  const bool large = size >= kLarge;
+  auto range = large ? last_with(size) : smallest_with(size);
   if (range == free_.end()) range = grow(size);
   const auto [begin, room] = *range;
   free_.erase(range);
-  if (room > size) free_.emplace(begin + size, room - size);
-  used_.emplace(begin, Used{{.bytes = bytes, .owner = owner}, size});
-  return begin;
+  std::byte* const block = large ? begin + (room - size) : begin;
+  if (room > size) free_.emplace(large ? begin : begin + size, room - size);
+  used_.emplace(block, Used{{.bytes = bytes, .owner = owner}, size});
+  return block;
 }
 
 std::optional<Arena::Block> Arena::give(void* block) {
@@ -66,6 +69,12 @@ Arena::Ranges::iterator Arena::smallest_with(std::size_t size) {
     if (range->second >= size && (best == free_.end() || range->second < best->second))
       best = range;
   return best;
+}
+
+Arena::Ranges::iterator Arena::last_with(std::size_t size) {
+  for (auto range = free_.end(); range != free_.begin();)
+    if ((--range)->second >= size) return range;
+  return free_.end();
 }
 
 // Joined with the free ranges that it touches.

@@ -10,8 +10,9 @@
 namespace trireme::app {
 
 // One stretch of addresses that grows at its end and keeps what it has. A block is cut from the smallest free
-// range that holds it, and joins its free neighbours when it is given back, so that a step finds room where the
-// one before left it, whatever its sizes are. Any thread may take and give. Ends with its memory.
+// range that holds it, a large one from the end of the last: gradients, which stay, and activations, which make room
+// for them, then keep out of each other's way. Given back, it joins its free neighbours, so that a step finds room
+// where the one before left it, whatever its sizes are. Any thread may take and give. Ends with its memory.
 class Arena {
  public:
   Arena();
@@ -37,6 +38,7 @@ class Arena {
   using Ranges = std::map<std::byte*, std::size_t>;
 
   Ranges::iterator smallest_with(std::size_t size);
+  Ranges::iterator last_with(std::size_t size);
   Ranges::iterator add_free(std::byte* begin, std::size_t size);
   Ranges::iterator grow(std::size_t size);
 

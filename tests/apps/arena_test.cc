@@ -38,6 +38,19 @@ TEST(Arena, TakesTheSmallestRangeThatHolds) {
   EXPECT_EQ(arena.take(3 * kMB), large);
 }
 
+// A gradient that stays leaves the room of activations whole.
+TEST(Arena, LargeBlocksLieAtTheEnd) {
+  Arena arena;
+  std::vector<void*> activations;
+  for (int i = 0; i < 20; ++i) activations.push_back(arena.take(2 * kMB));
+  for (void* block : activations) arena.give(block);
+  auto* const gradient = static_cast<unsigned char*>(arena.take(16 * kMB));
+  EXPECT_EQ(gradient, static_cast<unsigned char*>(activations[0]) + 24 * kMB);
+  EXPECT_EQ(arena.take(2 * kMB), activations[0]);
+  EXPECT_EQ(arena.take(22 * kMB), static_cast<unsigned char*>(activations[0]) + 2 * kMB);
+  EXPECT_EQ(arena.extent(), 40 * kMB);
+}
+
 // Blocks of mixed sizes keep their bytes, and the same step needs no more room the second time.
 TEST(Arena, StepsOfMixedSizesDoNotGrow) {
   Arena arena;
