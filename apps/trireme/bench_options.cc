@@ -126,11 +126,13 @@ void add_bench_planner(CLI::App& group, BenchPlannerOptions& o, Run& run) {
   app.add_flag("--rows", o.rows, "every measurement with its forecast");
   app.add_option(
          "--cross-validate", o.cross_validate,
-         "fit the constants anew six times, each without a sixth of the groups of runs, in so many "
-         "trials (1500: minutes), and score what they say of these")
+         "fit the constants anew as often as a table has groups of runs, each time without one of "
+         "every "
+         "table, in at most so many trials (300: minutes), and score what they say of these")
       ->check(CLI::Range(1, 100000));
-  app.add_option("--fit", o.fit,
-                 "fit the constants again on the rows at hand, in so many trials, and print them")
+  app.add_option(
+         "--fit", o.fit,
+         "fit the constants again on the rows at hand, in at most so many trials, and print them")
       ->check(CLI::Range(1, 100000));
   app.callback([&] { run = [&] { return bench_planner(o); }; });
 }

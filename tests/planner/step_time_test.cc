@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "trireme/planner/cluster_file.h"
+#include "trireme/planner/network.h"
 #include "trireme/planner/tables/fit.h"
 
 namespace trireme::planner::tables {
@@ -63,9 +64,29 @@ TEST(Estimate, WhatCostsMoreTakesLonger) {
   EXPECT_LT(candidate(layout, Again::kNothing, {.tensor = TensorOverlap::kEverything})
                 .step_seconds(cluster),
             plain);
+  EXPECT_LT(candidate(layout, Again::kEverything, {.stops_early = true}).step_seconds(cluster),
+            candidate(layout, Again::kEverything).step_seconds(cluster));
+  EXPECT_EQ(candidate(layout, Again::kNothing, {.stops_early = true}).step_seconds(cluster), plain);
   Cluster slow = cluster;
   slow.tiers.back().rate /= 20;
   EXPECT_GT(candidate(layout).step_seconds(slow), plain);
+}
+
+// What sequence-parallel ranks gather of gradients nobody hides; the input that weights' need once more, and sums, are.
+TEST(Estimate, BackwardHidesSumsButNotGatheredGradients) {
+  const Cluster cluster = find_cluster("dgx-a100");
+  const auto backward = [&](bool sequence, TensorOverlap tensor) {
+    const Layout layout{
+        .tp = 8, .sequence_parallel = sequence, .micro_batch = 4, .global_batch = 4};
+    return candidate(layout, Again::kNothing, {.tensor = tensor}).block_seconds(cluster).second;
+  };
+  using enum TensorOverlap;
+  const Network network(cluster, mesh::Mesh({.tp = 8}));
+  const double bytes = 2.0 * 4 * 2048 * 4096;
+  const double gather = network.seconds(plan::Exchange::kAllGather, mesh::Axis::kTp, bytes);
+  EXPECT_NEAR(backward(true, kBackward) - backward(true, kEverything), 2 * gather, 1e-9);
+  EXPECT_NEAR(backward(false, kBackward), backward(false, kEverything), 1e-9);
+  EXPECT_GT(backward(false, kNothing), backward(false, kBackward) + gather);
 }
 
 // Korthikanti et al. 2022, table 5, and MosaicML's llm-foundry: within the bars of docs/planner.md.

@@ -96,7 +96,7 @@ class StageTimes {
     if (has_backward) {
       const double backward = pricing_.node_beside(program_, recipe_, node, Verb::kBackward);
       const double weight = std::min(pricing_.node(node, Verb::kBackwardWeight), backward);
-      stage.input += backward - weight + (node.segment >= 0 ? forward : 0);
+      stage.input += backward - weight + again(node);
       stage.weight += weight;
     }
     for (const plan::UnitId id : node.units) {
@@ -108,6 +108,10 @@ class StageTimes {
       stage.reduces += cost.reduce;
       if (stage.first == 0) stage.first = cost.gather;
     }
+  }
+
+  double again(const plan::Node& node) const {
+    return node.segment < 0 ? 0 : pricing_.node_beside(program_, recipe_, node, Verb::kRecompute);
   }
 
   // Bytes of an activation between stages.
@@ -167,9 +171,11 @@ std::pair<double, double> Candidate::block_seconds(const Cluster& cluster) const
   const Pricing pricing(job_, practice_, cluster);
   const auto block = std::ranges::find(model_.program.nodes, NodeKind::kBlock,
                                        [](const plan::Node& node) { return kind_of(node.name); });
-  const double forward = pricing.node_beside(model_.program, recipe_, *block, Verb::kForward);
-  const double backward = pricing.node_beside(model_.program, recipe_, *block, Verb::kBackward);
-  return {forward, backward + (block->segment >= 0 ? forward : 0)};
+  const auto of = [&](Verb verb) {
+    return pricing.node_beside(model_.program, recipe_, *block, verb);
+  };
+  return {of(Verb::kForward),
+          of(Verb::kBackward) + (block->segment >= 0 ? of(Verb::kRecompute) : 0)};
 }
 
 double Candidate::step_seconds(const Cluster& cluster) const {

@@ -152,6 +152,7 @@ void add_elementwise(const Shape& shape, NodeKernels& node) {
   node.parts.emplace_back(
       arch::kMlp, std::vector{gemm(shape.linear, shape.tokens, shape.up(), shape.d), activation});
   node.forward.push_back(stream(2 * row * residual, 2));
+  node.last.push_back(stream(row * residual));
   if (shape.practice.dropout && shape.practice.attention == AttentionKernel::kRows)
     for (std::vector<Kernel>* kernels : {&node.forward, &node.input})
       kernels->push_back(stream(2 * row * kWide * kNoise.moved, 2 * kNoise.kernels));
@@ -183,6 +184,7 @@ NodeKernels block_kernels(const Shape& shape) {
   if (shape.practice.fp8)  // operands are scaled and cast, in both layouts
     node.forward.push_back(
         stream(shape.tokens * (2 * shape.d + shape.q + shape.ffn) * (shape.element + 2), 4));
+  node.last = {node.forward.back()};
   const auto before = static_cast<std::ptrdiff_t>(node.input.size());
   add_attention(shape, node);
   node.attention_input.assign(node.input.begin() + before, node.input.end());
@@ -271,6 +273,7 @@ NodeKernels typed(NodeKernels node, Math math) {
   type(node.input);
   type(node.weight);
   type(node.attention_input);
+  type(node.last);
   for (auto& [name, part] : node.parts) type(part);
   return node;
 }

@@ -22,7 +22,7 @@ enum class Fusion {
 // What tensor-parallel ranks exchange beside computing.
 enum class TensorOverlap {
   kNothing,
-  kBackward,   // in backward, while weight gradients are computed
+  kBackward,   // in backward, while either gradients of a layer that needs them are computed
   kEverything  // by parts of the products that make or need it
 };
 
@@ -39,6 +39,7 @@ struct Practice {
   bool overlaps_context = true;       // keys and values go round a ring while attention is computed
   TensorOverlap tensor = TensorOverlap::kNothing;
   bool overlaps_transfers = true;  // between pipeline stages; else compute waits for them
+  bool stops_early = false;        // a block that runs again ends with what its last product reads
   bool blocks_launches = false;    // the host waits for every kernel (CUDA_LAUNCH_BLOCKING)
   bool splits_transfers = false;   // each tp rank sends a part, gathered inside the host (SC21)
   bool operator==(const Practice&) const = default;

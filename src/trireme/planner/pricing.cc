@@ -22,6 +22,7 @@ NodeCost priced(const Gpu& gpu, const Practice& practice, const NodeKernels& ker
   NodeCost cost{.forward = timed(kernels.forward),
                 .input = timed(kernels.input),
                 .weight = timed(kernels.weight),
+                .last = timed(kernels.last),
                 .attention_input = timed(kernels.attention_input)};
   for (const auto& [name, part] : kernels.parts) cost.parts.emplace(name, timed(part));
   if (const auto part = cost.parts.find(arch::kAttention); part != cost.parts.end())
@@ -125,6 +126,7 @@ double Pricing::node(const plan::Node& node, Verb verb) const {
   const bool backward = verb == Verb::kBackward || verb == Verb::kBackwardInput;
   const bool weight = verb == Verb::kBackward || verb == Verb::kBackwardWeight;
   double compute = backward || weight ? 0 : cost.forward;
+  if (verb == Verb::kRecompute && practice_.stops_early) compute -= cost.last;
   if (backward) {
     compute += cost.input;
     for (const plan::Part& part : node.parts)
@@ -133,18 +135,31 @@ double Pricing::node(const plan::Node& node, Verb verb) const {
           compute += found->second;
   }
   if (weight) compute += cost.weight;
-  double exchanges = 0;
+  return compute + tensor(node, cost, verb, compute) + context(node, cost, verb);
+}
+
+// What tensor-parallel exchanges add to a line. Megatron-LM's backward sums gradients of what a layer reads while it computes those
+// of weights, and gathers what these need while it computes the former; gradients of what a layer gives are waited for.
+double Pricing::tensor(const plan::Node& node, const NodeCost& cost, Verb verb,
+                       double compute) const {
   const double share = program_ ? program_->share_of(node.name) : 1;
-  for (const plan::NodeExchange& one : node.exchanges)
-    if (const int times = plan::times(node, one, verb); times > 0 && !is_over_cp(one))
-      exchanges +=
-          times * network_.seconds(one.kind, one.axes, share * static_cast<double>(one.bytes));
-  double covered = 0;
-  if (practice_.tensor == TensorOverlap::kEverything) covered = compute;
-  if (practice_.tensor == TensorOverlap::kBackward && backward) covered = cost.weight;
-  if (practice_.tensor == TensorOverlap::kBackward && verb == Verb::kBackwardWeight)
-    covered = cost.weight;
-  return compute + std::max(exchanges - covered, 0.0) + context(node, cost, verb);
+  const bool weight = verb == Verb::kBackward || verb == Verb::kBackwardWeight;
+  const bool backward = weight || verb == Verb::kBackwardInput;
+  double all = 0, summed = 0, again = 0;
+  for (const plan::NodeExchange& one : node.exchanges) {
+    const int times = plan::times(node, one, verb);
+    if (times == 0 || is_over_cp(one)) continue;
+    const double once =
+        network_.seconds(one.kind, one.axes, share * static_cast<double>(one.bytes));
+    all += times * once;
+    if (one.kind != plan::Exchange::kAllGather) summed += times * once;
+    if (one.kind == plan::Exchange::kAllGather && weight) again += one.weight * once;
+  }
+  double hidden = 0;
+  if (practice_.tensor == TensorOverlap::kEverything) hidden = std::min(all, compute);
+  if (practice_.tensor == TensorOverlap::kBackward && backward)
+    hidden = std::min(summed, cost.weight) + std::min(again, cost.input);
+  return all - hidden;
 }
 
 // What is gathered or changes heads for tokens is waited for. A ring turns while a rank attends to the block that it has: each turn

@@ -17,6 +17,7 @@ struct NodeCost {
   double forward = 0;
   double input = 0;
   double weight = 0;
+  double last = 0;                                   // of forward, NodeKernels::last
   double attention = 0, attention_input = 0;         // of forward and input
   std::map<std::string, double, std::less<>> parts;  // of forward, computed again
 };
@@ -51,6 +52,8 @@ class Pricing {
   const NodeCost& cost_of(const plan::Node& node) const;
   // Of the bytes that the program says, as many as are expected.
   double expected(const plan::Program& program, plan::ValueId value) const;
+  double tensor(const plan::Node& node, const NodeCost& cost, plan::Verb verb,
+                double compute) const;
   double context(const plan::Node& node, const NodeCost& cost, plan::Verb verb) const;
   double after_step(const plan::PlanSet& plan, const plan::Instr& line) const;
   double waits(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;

@@ -15,8 +15,10 @@ namespace trireme::planner::tables {
 struct Constant {
   std::string name;                     // "a100: gemm", "jean-zay: omnipath"
   std::function<double*(Cluster&)> in;  // none of a cluster that does not have it
-  double low = 0;
+  double low = 0.01;
   double high = 1;
+  double expected = 0.8;  // before any run is seen
+  double spread = 1;      // of its logarithm about that
 };
 // All that is fitted: the efficiencies of A100 and H100, and of the tiers that their runs went over.
 std::vector<Constant> fitted_constants();
@@ -36,20 +38,19 @@ Case step_time_case(const Run& run, const std::vector<Cluster>& clusters,
 // from are left out (Run::apart, docs/planner.md).
 std::map<std::string, std::vector<Run>> fitted_runs(const std::string& directory);
 
-// Mean of |log(forecast / measured)| by what a table is held to, most of it above four fifths of that, and a tenth of
-// the largest; summed over tables.
+// Sum of losses of log(forecast / measured) (tables/descent.h), each by what its table is held to and by the root of the
+// number of its runs.
 double misfit(const std::map<std::string, std::vector<Run>>& tables,
               const std::vector<Cluster>& clusters);
 
-// An evolution strategy of one parent and one child (Rechenberg 1973): trials move one constant after the other and, in between,
-// all of a kind of GPU, by factors whose widths, one a move, grow with success and shrink without. The same draws every time.
+// Moves constants to where misfit and their distance to what is expected of them is least, in at most so many trials.
 void fit(const std::map<std::string, std::vector<Run>>& tables,
          const std::vector<Constant>& constants, std::vector<Cluster>& clusters, int trials);
 
-// The constants by name, fitted from the shipped ones on to the rows that the directory has.
+// The constants by name, fitted to the rows that the directory has from what is expected of them on.
 std::vector<std::pair<std::string, double>> fit_again(const std::string& directory, int trials);
 
-// Every run of every table forecast by constants that were fitted, from the defaults on, without its group and, for the sake of
+// Every run of every table forecast by constants that were fitted, from what is expected of them on, without its group and, for the sake of
 // fewer fits, one of each other table; `progress` is told of each fit.
 LeftOut left_out_cases(const std::string& directory, int trials,
                        const std::function<void(const std::string&)>& progress);

@@ -260,9 +260,8 @@ std::vector<Run> megascale_runs(const Csv& csv) {
                             : gpt_model_flops(shape_of(model), layout.global_batch) /
                                   (0.01 * csv.need(row, "mfu_pct") * kA100 * run.gpus);
       Practice practice = megatron(false);
-      practice.attention = AttentionKernel::kFlash;
       practice.tensor = TensorOverlap::kBackward;
-      add_setting(run, model, layout, Again::kNothing, true, practice);
+      add_setting(run, model, layout, Again::kAttention, true, practice);
     }
     runs.push_back(std::move(run));
   }
