@@ -34,11 +34,12 @@ void expect_parity(const Sets& sets, const std::vector<NamedLayout>& layouts) {
 
 // One sample in eight has no image, some have two: micro-batches have none, one and two.
 TEST(GatedCrossParity, EveryLayoutTrainsTheSameModel) {
-  std::vector<NamedLayout> layouts = kVlmLayouts;
+  std::vector<NamedLayout> layouts = harness::kLayouts;
   layouts.push_back({"cp 2", {"parallel.cp=2"}});
   layouts.push_back({"zero bubble", {"parallel.pp=2", "parallel.schedule=zb_h1"}});
   expect_parity({"model.layers=3"}, layouts);
-  expect_parity({"vlm.cross_heads=3"}, {kVlmLayouts[2]});  // two on one rank, one on the other
+  expect_parity({"vlm.cross_heads=3"},
+                {harness::kLayouts[2]});  // two on one rank, one on the other
 }
 
 // What the tests of layouts rest on.
@@ -59,11 +60,11 @@ TEST(GatedCrossParity, OpenGatesLetGradientsThrough) {
 TEST(GatedCrossParity, OtherProjectorsAndFrozenPartsTrainTheSameModel) {
   expect_parity({"projector.kind=mlp", "projector.queries=32", "projector.layers=6",
                  "projector.heads=8", "vlm.cross_every=2"},
-                {kVlmLayouts[1], kVlmLayouts[4], kVlmLayouts[5]});
+                {harness::kLayouts[1], harness::kLayouts[4], harness::kLayouts[5]});
   expect_parity({"model.frozen=vision.*,embed,block.*,head"},
-                {kVlmLayouts[1], kVlmLayouts[4], kVlmLayouts[5]});
+                {harness::kLayouts[1], harness::kLayouts[4], harness::kLayouts[5]});
   expect_parity({"projector.kind=qformer", "projector.heads=2", "vlm.balance=true"},
-                {kVlmLayouts[3], kVlmLayouts[4]});
+                {harness::kLayouts[3], harness::kLayouts[4]});
 }
 
 TEST(GatedCrossParity, ComputingAgainChangesNothing) {
@@ -89,7 +90,7 @@ std::int64_t blind_seed(std::int64_t samples) {
 TEST(GatedCrossParity, BatchesWithoutAnyImageLeaveWhatSeesAlone) {
   const Sets sets = {"data.seed=" + std::to_string(blind_seed(2)), "data.samples=2",
                      "optim.weight_decay=0"};
-  expect_parity(sets, {kVlmLayouts[1], kVlmLayouts[2], kVlmLayouts[5]});
+  expect_parity(sets, {harness::kLayouts[1], harness::kLayouts[2], harness::kLayouts[5]});
   const JobTrace before = harness::run_job(crossing(sets), 1),
                  after = harness::run_job(crossing(sets), 4);
   int compared = 0, moved = 0;
