@@ -35,7 +35,9 @@ TEST(Descent, StaysWithinBoundsAndTrials) {
   std::vector<Unknown> unknowns = {unknown(0)};
   int asked = 0;
   const Errors errors = [&](const std::vector<double>& at, std::optional<std::size_t> moved) {
-    if (moved != kAll) EXPECT_EQ(*moved, 0U);
+    if (moved != kAll) {
+      EXPECT_EQ(*moved, 0U);
+    }
     ++asked;
     return std::vector<double>{at[0] - 9};
   };

@@ -111,7 +111,9 @@ TEST(MemoryRuns, OfTorchtitan) {
   ASSERT_EQ(cases.size(), 4u);
   for (const Case& one : cases) EXPECT_NEAR(one.forecast / one.measured, 1, 0.05) << one.row;
   for (const Case& one : fits_cases(runs))
-    if (one.unscored.empty()) EXPECT_EQ(one.forecast, one.measured) << one.row;
+    if (one.unscored.empty()) {
+      EXPECT_EQ(one.forecast, one.measured) << one.row;
+    }
 }
 
 // ZeRO's table 2: 1.3B without and 6.2B with sharded states on 64 V100 of 32 GB.
