@@ -127,9 +127,11 @@ void add_bench_planner(CLI::App& group, BenchPlannerOptions& o, Run& run) {
   app.add_option(
          "--cross-validate", o.cross_validate,
          "fit the constants anew as often as a table has groups of runs, each time without one of "
-         "every "
-         "table, in at most so many trials (300: minutes), and score what they say of these")
+         "every table, "
+         "in at most so many trials (300: minutes), and score what they say of these")
       ->check(CLI::Range(1, 100000));
+  app.add_flag("--unmeasured", o.unmeasured,
+               "score as well what is forecast of them as on a GPU of which nothing was measured");
   app.add_option(
          "--fit", o.fit,
          "fit the constants again on the rows at hand, in at most so many trials, and print them")

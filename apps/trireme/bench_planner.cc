@@ -18,13 +18,14 @@ int bench_planner(const BenchPlannerOptions& options) {
       fmt::print("{:<28} {:.4g}\n", name, value);
     return 0;
   }
-  tables::LeftOut left_out;
+  tables::Beside beside;
+  if (options.unmeasured) beside.unmeasured = tables::unmeasured_cases(options.tables);
   if (options.cross_validate > 0)
-    left_out =
+    beside.left_out =
         tables::left_out_cases(options.tables, options.cross_validate,
                                [](const std::string& what) { fmt::print(stderr, "{}\n", what); });
   const tables::Scoreboard board =
-      tables::score_directory(options.tables, tables::all_tables(), options.names, left_out);
+      tables::score_directory(options.tables, tables::all_tables(), options.names, beside);
   if (options.format == "json")
     fmt::print("{}\n", tables::json(board, options.rows).dump(2));
   else

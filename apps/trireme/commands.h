@@ -205,6 +205,7 @@ struct BenchPlannerOptions {
   std::vector<std::string> names;  // of tables; empty: all
   std::string format = "table";
   bool rows = false;
+  bool unmeasured = false;
   int cross_validate = 0;  // trials of each fit without a group; 0: not
   int fit = 0;             // trials of a fit of all rows, whose constants are printed; 0: not
 };

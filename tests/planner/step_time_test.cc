@@ -1,6 +1,7 @@
 // Steps of published runs: what their rows say as jobs, and how long these take.
 #include <gtest/gtest.h>
 
+#include "tests/harness/scratch_directory.h"
 #include "trireme/planner/cluster_file.h"
 #include "trireme/planner/network.h"
 #include "trireme/planner/tables/fit.h"
@@ -105,6 +106,25 @@ TEST(StepTimes, OfPublishedRuns) {
   const std::vector<Cluster> clusters = clusters_of(runs);
   for (const tables::Run& run : runs)
     EXPECT_NEAR(simulated(run, clusters) / run.seconds, 1, 0.08) << run.row;
+}
+
+// As on a GPU that nothing is known of: forecast too fast, within a band that says so.
+TEST(StepTimes, WithoutMeasurementsHaveTheBandOfGuesses) {
+  const harness::ScratchDirectory scratch;
+  scratch.write("korthikanti_table3_5_e2e.csv",
+                "model,heads,hidden,layers,seq,vocab,tp,pp,interleave_v,dp,gpus,global_batch,"
+                "microbatch,mode,iter_time_s\n"
+                "175B,96,12288,96,2048,51200,8,8,3,1,64,64,1,selective_recompute_plus_SP,13.75\n");
+  const CasesByTable cases = unmeasured_cases(scratch.path().string());
+  ASSERT_EQ(cases.size(), 1);
+  const Case& guess = cases.begin()->second.at(0);
+  EXPECT_NEAR(*guess.low / guess.forecast, 0.97, 1e-9);
+  EXPECT_NEAR(*guess.high / guess.forecast, 1.42, 1e-9);
+  const std::vector<tables::Run> runs =
+      fitted_runs(scratch.path().string()).at("korthikanti_table3_5_e2e");
+  const Case known = step_time_case(runs[0], clusters_of(runs), simulated);
+  EXPECT_NE(guess.forecast, known.forecast);
+  EXPECT_NEAR(*known.high / known.forecast, 1.08, 1e-9);
 }
 
 TEST(StepTimes, OfBloomTakeTheRowAsItIs) {

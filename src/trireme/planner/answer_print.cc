@@ -45,13 +45,11 @@ std::string money_text(double dollars) {
   return fmt::format("{:.3g} M$", dollars / 1e6);
 }
 
-// None where nothing like it was measured.
-std::optional<Band> band_of(const Answer& answer, const Option& option) {
-  if (option.high > 0) return Band{.low = option.low, .high = option.high};
-  const Cluster& cluster = answer.question.cluster;
-  if (!config::is_decoder(option.job.model.family)) return std::nullopt;
-  if (on_gpus(cluster) && !unfused(option.job).empty()) return std::nullopt;
-  return band(cluster.gpu, option.seconds);
+Band band_of(const Answer& answer, const Option& option) {
+  if (option.high > 0) return {.low = option.low, .high = option.high};
+  const Band around = band(answer.question.cluster.gpu, option.seconds);
+  const bool alike = config::is_decoder(option.job.model.family) && unfused(option.job).empty();
+  return alike ? around : wider(around);
 }
 
 std::string head_text(const Answer& answer) {
@@ -76,13 +74,11 @@ std::string head_text(const Answer& answer) {
 std::string best_text(const Answer& answer) {
   const Option& best = answer.options.front();
   const Cluster& cluster = answer.question.cluster;
-  const std::optional<Band> around = band_of(answer, best);
+  const Band around = band_of(answer, best);
   std::string text = fmt::format("layout    {}\n", planner::text(best.layout));
   text += fmt::format(
-      "forecast  {} a step{}; {} tokens/s, {:.1f} % MFU ({}, {} {})\n", seconds_text(best.seconds),
-      around ? fmt::format(", four times of five {} to {}", seconds_text(around->low),
-                           seconds_text(around->high))
-             : "",
+      "forecast  {} a step, four times of five {} to {}; {} tokens/s, {:.1f} % MFU ({}, {} {})\n",
+      seconds_text(best.seconds), seconds_text(around.low), seconds_text(around.high),
       count_text(best.tokens() / best.seconds), 100 * best.mfu(cluster), best.convention,
       cluster.gpu.core ? "of products alone in" : "of the data sheet's",
       name(best.job.precision.compute));
@@ -196,13 +192,13 @@ Json layout_json(const Layout& layout) {
 }
 
 Json option_json(const Answer& answer, const Option& option) {
-  const std::optional<Band> around = band_of(answer, option);
+  const Band around = band_of(answer, option);
   Json memory = Json::object();
   for (const MemoryTerm& term : option.memory.terms) memory[term.name] = term.bytes;
   return {{"gpus", option.layout.world()},
           {"layout", layout_json(option.layout)},
           {"step_s", option.seconds},
-          {"step_s_80", around ? Json{around->low, around->high} : Json(nullptr)},
+          {"step_s_80", {around.low, around.high}},
           {"mfu", option.mfu(answer.question.cluster)},
           {"tokens_per_s", option.tokens() / option.seconds},
           {"idle", option.bubble},

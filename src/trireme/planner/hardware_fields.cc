@@ -101,7 +101,7 @@ const FieldList<Gpu>& gpu_fields() {
       flag<Gpu>(
           KEY(fitted),
           "Whether its efficiency was fitted on steps that were measured on it; without that a "
-          "forecast has no band. A GPU that is like another has to say it again."),
+          "forecast's band is that of guesses. A GPU that is like another has to say it again."),
       number<Gpu>(KEY(efficiency.gemm),
                   "Share of the peak that a matrix product reaches which fills the device.",
                   above(0, 1)),

@@ -11,6 +11,7 @@
 #include "trireme/planner/calibrate.h"
 #include "trireme/planner/estimate.h"
 #include "trireme/planner/pricing.h"
+#include "trireme/planner/uncertainty.h"
 
 namespace trireme::planner {
 namespace {
@@ -202,11 +203,11 @@ StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
   // Every rank has it, on the cores there are.
   const sim::Cores cores{.count = machine.gpus_per_host, .crowding = core.crowding};
   forecast.step_s = forecast.lines.step_s + core.step_s / cores.speed(plan.mesh.world());
-  if (config::is_decoder(job.model.family)) {  // as the steps are that were measured
-    const double apart = std::exp(kFourOfFive * core.spread);
-    forecast.low_s = forecast.step_s / apart;
-    forecast.high_s = forecast.step_s * apart;
-  }
+  const double apart = std::exp(kFourOfFive * core.spread);
+  Band around{.low = forecast.step_s / apart, .high = forecast.step_s * apart};
+  if (!config::is_decoder(job.model.family)) around = wider(around);  // none is measured
+  forecast.low_s = around.low;
+  forecast.high_s = around.high;
   forecast.process_bytes = core.process;
   for (int rank = 0; rank < (threads ? plan.mesh.world() : 1); ++rank)
     forecast.process_bytes +=

@@ -64,15 +64,16 @@ std::vector<std::string> notes(const Answer& answer) {
                     "simulated, and the step's time follows from theirs",
                     micro_batches));
   if (!cluster.gpu.fitted && !cluster.gpu.core)
-    notes.push_back(fmt::format(
-        "nothing was measured on a {}: step times are a guess within its peaks, without a band; "
-        "layouts are compared by it all the same (docs/planner.md)",
-        cluster.gpu.name));
+    notes.push_back(
+        fmt::format("nothing was measured on a {}: step times are a guess within its peaks, and "
+                    "the band is that "
+                    "of such guesses; layouts are compared by it all the same (docs/planner.md)",
+                    cluster.gpu.name));
   if (const std::string expected = expected_text(job); !expected.empty()) notes.push_back(expected);
   if (!config::is_decoder(job.model.family))
     notes.push_back(fmt::format(
         "no constant comes from steps of family {}: its layers are priced as those of language "
-        "models{}, other operations by the bytes that they move; there is no band",
+        "models{}, other operations by the bytes that they move; the band is the wider for it",
         config::name(job.model.family), on_gpus(cluster) ? ", its attention as fused" : ""));
   if (!on_gpus(cluster) && job.data.documents)
     notes.push_back(
@@ -101,7 +102,7 @@ std::vector<std::string> notes(const Answer& answer) {
   if (const std::string why = unfused(job); !why.empty())
     notes.push_back(fmt::format(
         "{}: attention on GPUs is not fused then, and priced so: in fp32, its scores in memory "
-        "(docs/gpu.md); steps of that kind were not measured, so that there is no band",
+        "(docs/gpu.md); steps of that kind were not measured: the band is the wider for it",
         why));
   else if (option.layout.cp > 1)
     notes.push_back(

@@ -1,8 +1,6 @@
 // Uncertainty: how far forecasts are from what is measured.
 #pragma once
 
-#include <optional>
-
 #include "trireme/planner/hardware.h"
 
 namespace trireme::planner {
@@ -13,10 +11,12 @@ struct Band {
   double high = 0;
 };
 
-// Seconds of a step that was forecast, on a GPU whose efficiency was fitted.
-Band band(double seconds);
+// Of a language model's step that was forecast, around `seconds`: on a GPU whose efficiency was fitted as far as such
+// runs are off; on another as far as they are off by the defaults of hardware.h (`trireme bench planner --unmeasured`).
+Band band(const Gpu& gpu, double seconds);
 
-// None for a GPU whose efficiency was not: nothing was measured that says how far off it is.
-std::optional<Band> band(const Gpu& gpu, double seconds);
+// Of a step of another family, or of kernels that nothing was measured of: wider, as far as steps of such families were
+// off on a CPU whose constants were measured (docs/planner.md).
+Band wider(const Band& band);
 
 }  // namespace trireme::planner

@@ -164,7 +164,7 @@ Case step_time_case(const Run& run, const std::vector<Cluster>& clusters,
            .lines = run.lines};
   if (!one.unscored.empty()) return one;
   one.forecast = forecast(run, clusters);
-  const Band within = band(one.forecast);
+  const Band within = band(cluster_of(run, clusters).gpu, one.forecast);
   one.low = within.low;
   one.high = within.high;
   return one;
@@ -272,10 +272,24 @@ std::vector<std::pair<std::string, double>> fit_again(const std::string& directo
   return values;
 }
 
+CasesByTable unmeasured_cases(const std::string& directory) {
+  const RunsByTable tables = fitted_runs(directory);
+  std::vector<Cluster> clusters = clusters_of(all_of(tables));
+  for (Cluster& cluster : clusters) {
+    cluster.gpu.efficiency = {};
+    cluster.gpu.fitted = false;
+    for (Tier& tier : cluster.tiers) tier.efficiency = Tier().efficiency;
+  }
+  CasesByTable cases;
+  for (const auto& [name, runs] : tables)
+    for (const Run& run : runs) cases[name].push_back(step_time_case(run, clusters, simulated));
+  return cases;
+}
+
 // As many folds as the table with most groups has, so that each leaves out at most one group of a table; its fit begins where
 // nothing is known.
-LeftOut left_out_cases(const std::string& directory, int trials,
-                       const std::function<void(const std::string&)>& progress) {
+CasesByTable left_out_cases(const std::string& directory, int trials,
+                            const std::function<void(const std::string&)>& progress) {
   const RunsByTable tables = fitted_runs(directory);
   std::vector<Cluster> unknown = clusters_of(all_of(tables));
   for (const Constant& constant : fitted_constants()) set(constant, unknown, constant.expected);
@@ -287,7 +301,7 @@ LeftOut left_out_cases(const std::string& directory, int trials,
   int most = 0, next = 0;
   for (const auto& [name, count] : groups) most = std::max(most, count);
   for (auto& [group, fold] : folds) fold = next++ % most;
-  LeftOut cases;
+  CasesByTable cases;
   for (int fold = 0; fold < most; ++fold) {
     progress(fmt::format("fit {} of {}, each without one group of a table", fold + 1, most));
     const auto left_out = [&](const std::string& name, const Run& run) {

@@ -50,9 +50,12 @@ void fit(const std::map<std::string, std::vector<Run>>& tables,
 // The constants by name, fitted to the rows that the directory has from what is expected of them on.
 std::vector<std::pair<std::string, double>> fit_again(const std::string& directory, int trials);
 
+// Every run of every table forecast as on a GPU and links of which nothing was measured: by the defaults of hardware.h.
+CasesByTable unmeasured_cases(const std::string& directory);
+
 // Every run of every table forecast by constants that were fitted, from what is expected of them on, without its group and, for the sake of
 // fewer fits, one of each other table; `progress` is told of each fit.
-LeftOut left_out_cases(const std::string& directory, int trials,
-                       const std::function<void(const std::string&)>& progress);
+CasesByTable left_out_cases(const std::string& directory, int trials,
+                            const std::function<void(const std::string&)>& progress);
 
 }  // namespace trireme::planner::tables

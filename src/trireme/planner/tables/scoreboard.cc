@@ -22,19 +22,29 @@ std::vector<Case> of(const std::vector<Case>& cases, const std::string& quantity
   return some;
 }
 
-TableScore score_table(const Table& table, const std::string& file, const LeftOut& without) {
+// Of a table's cases those of a quantity.
+std::optional<Score> score_beside(const CasesByTable& tables, const std::string& table,
+                                  const Ability& ability) {
+  const auto cases = tables.find(table);
+  if (cases == tables.end()) return std::nullopt;
+  const std::vector<Case> some = of(cases->second, ability.quantity);
+  if (some.empty()) return std::nullopt;
+  return score(some, ability.ranked, ability.measure);
+}
+
+TableScore score_table(const Table& table, const std::string& file, const Beside& beside) {
   const Csv csv = Csv::read(file);
   const std::vector<Case> cases = table.cases(csv);
-  std::vector<Case> left_out = table.left_out ? table.left_out(csv) : std::vector<Case>{};
-  if (const auto more = without.find(table.name); more != without.end())
-    left_out.insert(left_out.end(), more->second.begin(), more->second.end());
+  CasesByTable left_out = beside.left_out;
+  if (table.left_out)
+    for (Case& one : table.left_out(csv)) left_out[table.name].push_back(std::move(one));
   TableScore result{.name = table.name, .rows = csv.size()};
   std::size_t shown = 0;
   for (const Ability& ability : table.abilities) {
     AbilityScore one{.ability = ability, .cases = of(cases, ability.quantity)};
     one.score = score(one.cases, ability.ranked, ability.measure);
-    if (const auto others = of(left_out, ability.quantity); !others.empty())
-      one.left_out = score(others, ability.ranked, ability.measure);
+    one.left_out = score_beside(left_out, table.name, ability);
+    one.unmeasured = score_beside(beside.unmeasured, table.name, ability);
     const Bar& bar = ability.bar;
     one.has_bar = bar.mape || bar.largest || bar.ninth || bar.tau || bar.regret;
     one.met = one.has_bar && one.score.cases > 0 && met(bar, one.score);
@@ -82,7 +92,7 @@ bool met(const Bar& bar, const Score& score) {
 }
 
 Scoreboard score_directory(const std::string& directory, const std::vector<Table>& known,
-                           const std::vector<std::string>& names, const LeftOut& left_out) {
+                           const std::vector<std::string>& names, const Beside& beside) {
   const std::vector<std::string> files = csv_files(directory);
   for (const std::string& name : names) {
     if (!std::ranges::count(known, name, &Table::name))
@@ -95,7 +105,7 @@ Scoreboard score_directory(const std::string& directory, const std::vector<Table
     if (!names.empty() && !std::ranges::count(names, table.name)) continue;
     if (std::ranges::count(files, table.name))
       board.tables.push_back(
-          score_table(table, (Path(directory) / (table.name + ".csv")).string(), left_out));
+          score_table(table, (Path(directory) / (table.name + ".csv")).string(), beside));
     else
       board.absent.push_back(table.name);
   }

@@ -121,6 +121,7 @@ Json to_json(const AbilityScore& one, bool rows) {
   Json json = {{"quantity", one.ability.quantity}, {"unit", unit_of(one)}};
   json.update(to_json(one.score));
   json["left_out"] = one.left_out ? to_json(*one.left_out) : Json(nullptr);
+  json["unmeasured"] = one.unmeasured ? to_json(*one.unmeasured) : Json(nullptr);
   json["null_model"] = one.ability.null;
   json["peer"] = one.ability.peer;
   json["bar"] = to_json(one.ability.bar);
@@ -165,6 +166,8 @@ std::string text(const Scoreboard& board, bool rows) {
       add_line(text, one.ability.quantity, unit_of(one), one.score, describe(one.ability.bar),
                verdict(one));
       if (one.left_out) add_line(text, "  group left out", unit_of(one), *one.left_out, "", "");
+      if (one.unmeasured)
+        add_line(text, "  nothing measured", unit_of(one), *one.unmeasured, "", "");
       if (!one.ability.peer.empty()) text += fmt::format("    peer: {}\n", one.ability.peer);
       if (!one.ability.null.empty()) text += fmt::format("    null: {}\n", one.ability.null);
       if (rows) add_cases(text, one);
