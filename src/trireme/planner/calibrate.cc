@@ -9,6 +9,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/planner/estimate.h"
 #include "trireme/planner/machine.h"
+#include "trireme/planner/uncertainty.h"
 
 namespace trireme::planner {
 namespace {
@@ -157,20 +158,32 @@ Tier fit_tier(const Measurements& measured, const std::string& transport, double
   return {.name = transport, .rate = rate_of(fit[0]), .latency_s = fit[1]};
 }
 
-// What a step takes beside its lines, and how far forecasts of the probes are off.
+// The value that has half of all weight below it.
+double weighted_median(std::vector<std::pair<double, double>> values) {
+  std::ranges::sort(values);
+  double all = 0, below = 0;
+  for (const auto& [value, weight] : values) all += weight;
+  for (const auto& [value, weight] : values)
+    if ((below += weight) >= all / 2) return value;
+  return 0;
+}
+
+// What a step takes beside its lines, which short ones tell best, and how far four of five forecasts of the probes are off.
 void fit_steps(const std::vector<Seen>& probes, Cluster& machine) {
-  std::vector<double> beside;
+  std::vector<std::pair<double, double>> beside;
   for (const Seen& seen : probes)
     if (seen.probe->ranks == 1)
-      beside.push_back(seen.probe->step_s - seen.sum([](const plan::Instr&) { return true; }));
-  machine.gpu.core->step_s = std::max(0.0, median(beside));
-  double sum = 0;
+      beside.emplace_back(seen.probe->step_s - seen.sum([](const plan::Instr&) { return true; }),
+                          1 / seen.probe->step_s);
+  machine.gpu.core->step_s = std::max(0.0, weighted_median(beside));
+  std::vector<double> errors;
   for (const Seen& seen : probes) {
     const double apart =
         std::log(seen.probe->step_s / forecast_step(seen.plan, seen.probe->job, machine).step_s);
-    sum += apart * apart / static_cast<double>(probes.size());
+    errors.push_back(std::abs(apart));
   }
-  machine.gpu.core->spread = std::sqrt(sum);
+  std::ranges::sort(errors);
+  machine.gpu.core->spread = errors[(4 * errors.size() - 1) / 5] / kFourOfFive;
 }
 
 Math named_math(const std::string& name) {

@@ -56,7 +56,7 @@ struct Core {
   double step_s = 0;       // of every step, beside its lines
   double crowding = 1;     // as sim::Cores
   double process = 0;      // bytes that a training process holds beside tensors
-  double spread = 0;  // standard deviation of measured over forecast steps, where it was calibrated
+  double spread = 0;  // where it was calibrated: of the logarithm of measured over forecast steps
   bool operator==(const Core&) const = default;
 };
 

@@ -16,7 +16,6 @@
 namespace trireme::planner {
 namespace {
 
-constexpr double kFourOfFive = 1.2816;  // standard deviations
 constexpr char kHow[] = "trireme bench calibrate";
 
 // Numbers by name, as text and back.

@@ -5,6 +5,9 @@
 
 namespace trireme::planner {
 
+// Standard deviations to either side that four of five measurements are within.
+inline constexpr double kFourOfFive = 1.2816;
+
 // Of four measurements out of five, what lies between.
 struct Band {
   double low = 0;
