@@ -29,8 +29,6 @@ class Arena {
   void* take(std::size_t bytes, void* owner = nullptr);
   // What it was; nothing if it is none of these blocks.
   std::optional<Block> give(void* block);
-  // Whether an address is one of its own.
-  bool holds(const void* address) const { return address >= begin_ && address < limit_; }
   // Bytes it has grown to.
   std::size_t extent() const;
 

@@ -5,70 +5,31 @@
 
 #include <cstdlib>
 #include <cstring>
-#include <memory>
-#include <mutex>
 #include <new>
 #include <optional>
-#include <shared_mutex>
 #include <utility>
-#include <vector>
 
 #include "arena.h"
 
 namespace trireme::app {
+namespace {
 
 using train::TensorMemory;
 
-// Who counts a thread's tensors, and where the large ones lie.
-struct Charge {
-  TensorMemory count{};
-  Arena& arena;
-};
-
-namespace {
-
 constexpr std::size_t kLarge = std::size_t{128} << 10;
 
-// All there are. One that nobody fills any more is given to the next who asks.
-class Arenas {
- public:
-  Arena& take() {
-    std::lock_guard lock(mutex_);
-    if (left_.empty()) return *all_.emplace_back(std::make_unique<Arena>());
-    Arena& again = *left_.back();
-    left_.pop_back();
-    return again;
-  }
-  void leave(Arena& arena) {
-    std::lock_guard lock(mutex_);
-    left_.push_back(&arena);
-  }
-  // Gives back a block of whichever; nothing if it is of none.
-  std::optional<Arena::Block> give(void* block) {
-    std::shared_lock lock(mutex_);
-    for (const std::unique_ptr<Arena>& arena : all_)
-      if (arena->holds(block)) return arena->give(block);
-    return std::nullopt;
-  }
-
- private:
-  std::shared_mutex mutex_;
-  std::vector<std::unique_ptr<Arena>> all_;
-  std::vector<Arena*> left_;
-};
-
 // Lives as long as the process: tensors are freed until its very end.
-Arenas& arenas() {
-  static Arenas* const all = new Arenas;
+Arena& arena() {
+  static Arena* const all = new Arena;
   return *all;
 }
 
-// Null: the process's.
-thread_local Charge* charged = nullptr;
+// Null: the process's count.
+thread_local TensorMemory* charged = nullptr;
 
-Charge& charge_here() {
-  static Charge* const of_process = new Charge{.arena = arenas().take()};
-  return charged != nullptr ? *charged : *of_process;
+TensorMemory& of_process() {
+  static TensorMemory all;
+  return all;
 }
 
 // Before each small block.
@@ -83,7 +44,7 @@ Head* head_of(void* block) { return static_cast<Head*>(block) - 1; }
 
 // Whether it is one.
 bool give_large(void* block) {
-  const std::optional<Arena::Block> given = arenas().give(block);
+  const std::optional<Arena::Block> given = arena().give(block);
   if (given)
     static_cast<TensorMemory*>(given->owner)->give(static_cast<std::int64_t>(given->bytes));
   return given.has_value();
@@ -116,10 +77,10 @@ class KeepingAllocator final : public c10::Allocator {
 
  private:
   static c10::DataPtr take(std::size_t bytes) {
-    auto& [count, arena] = charge_here();
+    TensorMemory& count = charged_here();
     count.take(static_cast<std::int64_t>(bytes));
     if (bytes >= kLarge) {
-      void* const block = arena.take(bytes, &count);
+      void* const block = arena().take(bytes, &count);
       return {block, block, [](void* taken) { give_large(taken); }, c10::Device(c10::kCPU)};
     }
     constexpr std::size_t kUnit = alignof(Head);
@@ -142,10 +103,9 @@ void keep_freed_memory() {
   c10::SetCPUAllocator(&allocator);
 }
 
-TensorMemory& charged_here() { return charge_here().count; }
+TensorMemory& charged_here() { return charged != nullptr ? *charged : of_process(); }
 
-// The count stays, for what is freed later.
-ChargeAnew::ChargeAnew() : before_(std::exchange(charged, new Charge{.arena = arenas().take()})) {}
-ChargeAnew::~ChargeAnew() { arenas().leave(std::exchange(charged, before_)->arena); }
+ChargeAnew::ChargeAnew() : before_(std::exchange(charged, new TensorMemory)) {}
+ChargeAnew::~ChargeAnew() { charged = before_; }
 
 }  // namespace trireme::app

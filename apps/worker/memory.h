@@ -6,9 +6,8 @@
 namespace trireme::app {
 
 // Buffers of a step come and go, and the next step wants the same. Small ones stay with malloc, which keeps what is
-// freed; large ones, which malloc would scatter among the small, go through LibTorch's CPU allocator into growing
-// stretches of huge pages, one for each rank: a rank's step takes and gives in the same order every time, and finds
-// room where it was, while ranks that share one leave holes for each other. Call once, before the first tensor.
+// freed; large ones, which malloc would scatter among the small, go through LibTorch's CPU allocator into one
+// growing stretch of huge pages. Call once, before the first tensor.
 void keep_freed_memory();
 
 // What tensors made by this thread are charged to: the process's own count, unless a ChargeAnew says otherwise.
@@ -16,7 +15,6 @@ train::TensorMemory& charged_here();
 
 // While it lives, tensors made by this thread are charged to a count of their own, which lasts as long as the
 // process: for a rank that is a thread among others.
-struct Charge;
 class ChargeAnew {
  public:
   ChargeAnew();
@@ -25,7 +23,7 @@ class ChargeAnew {
   ChargeAnew& operator=(const ChargeAnew&) = delete;
 
  private:
-  Charge* before_;
+  train::TensorMemory* before_;
 };
 
 }  // namespace trireme::app
