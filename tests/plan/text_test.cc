@@ -38,6 +38,7 @@ std::string edited(const std::string& from, const std::string& to) {
 TEST(Text, OddNumbersSurvive) {
   PlanSet plan = sample();
   plan.program.nodes[0].flops = 1.0 / 3;
+  plan.program.nodes[0].looks_up = true;
   plan.program.nodes[1].flops = 1e300;
   plan.program.nodes[1].backward_flops = 1.0 / 7;
   plan.program.values[0].bytes = std::int64_t{1} << 62;

@@ -90,6 +90,7 @@ class ArrcocGraph {
     const std::vector<plan::ValueId> written =
         graph_.node({.name = "embed",
                      .reads = {text_, asked_},
+                     .looks_up = true,
                      .work = embed_transients(text, sizes, graph_.rank()),
                      .exchanges = Exchanges(sizes, graph_.rank()).embed()},
                     {}, {embed_},

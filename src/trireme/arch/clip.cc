@@ -96,9 +96,9 @@ class TwoTowers {
                .axes = mesh::Axis::kTp,
                .bytes = x0.bytes,
                .forward = 1}};
-    const plan::ValueId x =
-        graph_.node({.name = "text.embed", .reads = {tokens}, .exchanges = std::move(sums)}, {},
-                    {unit}, {std::move(x0)})[0];
+    const plan::ValueId x = graph_.node(
+        {.name = "text.embed", .reads = {tokens}, .looks_up = true, .exchanges = std::move(sums)},
+        {}, {unit}, {std::move(x0)})[0];
     return block_nodes(graph_, encoder, model.layers, x, {.nodes = "text.", .params = "text."});
   }
 

@@ -45,7 +45,8 @@ Program language_model(std::string name, int stages, int blocks, bool tied) {
   const ValueId tokens = input(program, "tokens");
   const ValueId targets = input(program, "targets");
   const UnitId embedding = unit(program, "embed", kEmbedding);
-  ValueId x = node(program, {.name = "embed", .reads = {tokens}, .units = {embedding}});
+  ValueId x =
+      node(program, {.name = "embed", .reads = {tokens}, .units = {embedding}, .looks_up = tied});
   for (int b = 0; b < blocks; ++b) {
     const std::string block = fmt::format("block{}", b);
     const UnitId weights = unit(program, block, kBlock);

@@ -13,7 +13,7 @@ plan::Program chain_example(int blocks = 2);
 plan::Program spread_example(int blocks = 2);
 
 // As chain_example, but the loss uses the embedding's unit again: with two stages, tied weights live on
-// both ends of the pipeline.
+// both ends of the pipeline, and an embedding that looks rows up.
 plan::Program tied_example(int stages = 1, int blocks = 2);
 
 // A vision-language model (LLaVA's shape, Liu et al. 2023): frozen image encoder, trainable projector,

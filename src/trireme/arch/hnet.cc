@@ -74,10 +74,13 @@ class Builder {
     std::vector<plan::ValueId> reads = {tokens_};
     if (positions_ >= 0) reads.push_back(positions_);
     const Sizes sizes = sizes_of(0, false);
-    const std::vector<plan::ValueId> written = graph_.node(
-        {.name = "embed", .reads = std::move(reads), .exchanges = Exchanges(sizes, rank_).embed()},
-        {}, {unit("embed", 0, params_.embed(job_.model.vocab))},
-        {rows("bytes", stages_[0].hidden, 0), flags("starts.0", 0)});
+    const std::vector<plan::ValueId> written =
+        graph_.node({.name = "embed",
+                     .reads = std::move(reads),
+                     .looks_up = true,
+                     .exchanges = Exchanges(sizes, rank_).embed()},
+                    {}, {unit("embed", 0, params_.embed(job_.model.vocab))},
+                    {rows("bytes", stages_[0].hidden, 0), flags("starts.0", 0)});
     x_ = written[0];
     carried_[0].starts = written[1];
   }

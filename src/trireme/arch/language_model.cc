@@ -44,6 +44,7 @@ class Chain {
   void embed(std::vector<ParamSpec> params, std::int64_t saved_bytes) {
     node({.name = "embed",
           .reads = with_positions(tokens_),
+          .looks_up = true,
           .work = converting("embed", embed_transients(model_, sizes_of("embed"), typed("embed"))),
           .exchanges = exchanges("embed").embed()},
          {.saved_bytes = saved_bytes}, std::move(params), activation());

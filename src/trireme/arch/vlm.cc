@@ -88,6 +88,7 @@ Embedded add_splice(Graph& graph, const config::Job& job, plan::ValueId tokens,
          .params = {drawn("model.image_newline", {1, job.model.hidden}, job.model.init_std)}}));
   embedded.x = graph.node({.name = "embed",
                            .reads = std::move(reads),
+                           .looks_up = true,
                            .work = embed_transients(job.model, sizes, rank),
                            .exchanges = Exchanges(sizes, rank).embed()},
                           {}, units,

@@ -10,11 +10,15 @@ bool gives_gradients(const Instr& line) {
   return line.verb == Verb::kBackward || line.verb == Verb::kBackwardInput;
 }
 
-bool uses_parameters(const Instr& line) {
+bool reads_values(const Instr& line) {
   return line.verb == Verb::kForward || line.verb == Verb::kRecompute || gives_gradients(line);
 }
 
-bool computes(const Instr& line) { return uses_parameters(line) || adds_gradients(line); }
+bool uses_parameters(const Node& node, const Instr& line) {
+  return reads_values(line) && !(node.looks_up && gives_gradients(line));
+}
+
+bool computes(const Instr& line) { return reads_values(line) || adds_gradients(line); }
 
 int times(const Node& node, const NodeExchange& exchange, Verb verb) {
   if (!exchange.part.empty() && !computes_again(node, exchange.part)) return 0;

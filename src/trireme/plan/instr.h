@@ -93,7 +93,9 @@ inline Queue counterpart(Queue queue, int stage) {
 // Verbs that run a node: forward, recompute, backward and its halves.
 bool computes(const Instr& line);
 // All of these but the weight half.
-bool uses_parameters(const Instr& line);
+bool reads_values(const Instr& line);
+// Of these, those that need the parameters of the node's units.
+bool uses_parameters(const Node& node, const Instr& line);
 // Verbs that give gradients to what a node reads.
 bool gives_gradients(const Instr& line);
 // Verbs that add to the gradients of a node's units.

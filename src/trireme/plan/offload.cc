@@ -137,7 +137,7 @@ ValueSlots value_slots(const Program& program, std::span<const Instr> list) {
       slots.of[{line.value, line.mb}] = slot;
     } else if (line.value >= 0 && line.verb == Verb::kReload && line.lane == Lane::kH2d) {
       back[{line.value, line.mb}] = slots.of.at({line.value, line.mb});
-    } else if (uses_parameters(line)) {
+    } else if (reads_values(line)) {
       for (ValueId value : program.nodes[static_cast<std::size_t>(line.node)].reads) {
         const auto read = back.find({value, line.mb});
         if (read == back.end()) continue;

@@ -94,8 +94,8 @@ void OffloadCheck::require_room(int index) const {
 
 void OffloadCheck::compute(int index, const Instr& line) {
   const Node& node = view_.node(line.node);
-  if (uses_parameters(line)) {
-    if (!gathers_)
+  if (reads_values(line)) {
+    if (!gathers_ && uses_parameters(node, line))
       for (UnitId unit : node.units)
         if (at(unit).params.away) require_here(index, unit, at(unit).params, "parameters");
     for (ValueId value : node.reads)

@@ -164,6 +164,7 @@ class Parser {
     node.no_grad = line.flag("no_grad");
     node.loss = line.flag("loss");
     node.joint = line.flag("joint");
+    node.looks_up = line.flag("looks_up");
     while (!line.done()) node.exchanges.push_back(exchange(line));
     add(line, nodes_, node.name);
     plan_.program.nodes.push_back(std::move(node));

@@ -80,6 +80,7 @@ std::string program_text(const Program& program) {
                           node.seconds->weight);
     text += fmt::format("{}{}", node.no_grad ? " no_grad" : "", node.loss ? " loss" : "");
     if (node.joint) text += " joint";
+    if (node.looks_up) text += " looks_up";
     for (const NodeExchange& one : node.exchanges) {
       text += fmt::format(" {}={}:{}:{}+{}", name(one.kind), mesh::print(one.axes), one.bytes,
                           one.forward, one.backward);

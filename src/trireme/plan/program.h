@@ -102,8 +102,9 @@ struct Node {
   std::vector<ValueId> reads{};
   std::vector<ValueId> writes{};
   std::vector<UnitId> units{};
-  bool no_grad = false;  // forward only, whatever it reads (an EMA teacher)
-  bool loss = false;     // writes one scalar; its gradient is seeded, not received
+  bool no_grad = false;   // forward only, whatever it reads (an EMA teacher)
+  bool loss = false;      // writes one scalar; its gradient is seeded, not received
+  bool looks_up = false;  // its forward picks rows of its units: a backward reads no parameters
   bool joint = false;  // a loss that runs once a step, on what all micro-batches of the rank wrote
   int stage = 0;       // pipeline rank that runs it
   int chunk = 0;       // which of that rank's chunks it belongs to

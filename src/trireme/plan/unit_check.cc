@@ -54,7 +54,7 @@ void UnitCheck::use(int index, const Instr& line) {
   const Node& node = view_.node(line.node);
   if (grad_norm_ >= 0) view_.refuse(index, "follows grad_norm, which ends the gradients of a step");
   for (UnitId unit : node.units) {
-    if (uses_parameters(line)) {
+    if (uses_parameters(node, line)) {
       const UnitState& state = at(unit);
       if (!state.full) view_.refuse(index, "unit {} is not gathered", unit_name(unit));
       if (state.gathered >= 0)

@@ -70,7 +70,7 @@ class Dependencies {
   }
 
   void add(const Instr& line, int index) {
-    if (uses_parameters(line))
+    if (reads_values(line))
       for_inputs(line, [&](const OfBatch& input) { readers_[input] = {index}; });
     switch (line.verb) {
       case Verb::kForward:
@@ -130,10 +130,12 @@ class Dependencies {
   }
 
   void computing(const Instr& line) {
-    for (UnitId unit : stage_.node(line.node).units) {
-      need(gathers_, unit);
-      need(loads_, {unit, Piece::kParams});
-    }
+    const Node& node = stage_.node(line.node);
+    if (uses_parameters(node, line))
+      for (UnitId unit : node.units) {
+        need(gathers_, unit);
+        need(loads_, {unit, Piece::kParams});
+      }
     for_inputs(line, [&](const OfBatch& input) { need(values_, input); });
   }
 

@@ -17,7 +17,7 @@ std::vector<Run> runs(const Stage& stage, const List& list) {
   std::map<UnitId, std::size_t> open;  // runs that reach the previous computing line
   const Instr* previous = nullptr;
   for (std::size_t i = 0; i < list.size(); ++i) {
-    if (!uses_parameters(list[i])) continue;
+    if (!reads_values(list[i]) || !uses_parameters(stage.node(list[i].node), list[i])) continue;
     std::map<UnitId, std::size_t> reached;
     for (UnitId unit : stage.node(list[i].node).units) {
       const auto run = open.find(unit);

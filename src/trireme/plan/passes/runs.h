@@ -6,7 +6,8 @@
 namespace trireme::plan {
 
 // A stretch of neighbouring computing lines of one micro-batch and one direction (forward; or backward with its
-// recomputation) that all use the unit. The weight half of a backward needs no parameters.
+// recomputation) that all use the unit. The weight half of a backward needs no parameters, nor does any of a node that
+// looks rows up.
 struct Run {
   UnitId unit = -1;
   std::size_t begin = 0;  // first and last line
