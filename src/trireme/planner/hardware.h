@@ -85,6 +85,8 @@ struct Tier {
   double rate = 0;        // bytes a second that one rank sends while all of its host do
   double latency_s = 0;   // of one message
   double efficiency = 1;  // of the rate, by collectives of large messages: the tier's one curve
+  double copies = 1;      // of the rate, by a transfer between two ranks
+  double in_switch = 0;   // of efficiency, by sums that the switch makes (NVLS); 0: it makes none
   bool operator==(const Tier&) const = default;
 };
 

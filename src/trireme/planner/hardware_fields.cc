@@ -146,6 +146,13 @@ const FieldList<Tier>& tier_fields() {
                    above(0, kMostRate), kRates),
       number<Tier>(KEY(latency_s), "Seconds of one message beside its bytes.", from(0, 1)),
       number<Tier>(KEY(efficiency), "Share of rate that large messages reach.", above(0, 1)),
+      number<Tier>(KEY(copies), "Share of rate that a transfer between two ranks reaches.",
+                   above(0, 1)),
+      number<Tier>(
+          KEY(in_switch),
+          "Share of efficiency that an all-reduce keeps whose sums the switch makes (NVLS); "
+          "0: it makes none.",
+          from(0, 1)),
   };
   return kFields;
 }

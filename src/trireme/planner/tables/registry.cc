@@ -24,6 +24,7 @@ Table torchtitan_memory_table();
 Table bigscience_memory_table();
 Table mosaicml_memory_table();
 Table largest_models_table();
+Table network_specs_table();
 
 std::vector<Table> step_time_tables();
 
@@ -47,6 +48,7 @@ std::vector<Table> all_tables() {
       cloud_prices_table(),
       checkpoint_async_table(),
       reliability_stats_table(),
+      network_specs_table(),
   };
   const auto tolerate = [](Table& table) {
     const std::string& quantity = table.abilities.front().quantity;
