@@ -72,6 +72,7 @@ struct Gpu {
   int units = 0;            // streaming multiprocessors, over which tiles are spread; 0: one
   bool cpu = false;         // a core of a CPU: its memory is its part of the host's
   double watts = 0;         // at full load
+  double clock = 1;         // of the clock of its peaks, that it keeps within its watts
   Efficiency efficiency;
   bool fitted = false;  // the efficiency, on steps that were measured on it
   std::optional<Core> core{};

@@ -98,6 +98,10 @@ const FieldList<Gpu>& gpu_fields() {
           KEY(cpu),
           "Whether it is a core of a CPU: ranks are threads, and memory its part of the host's."),
       number<Gpu>(KEY(watts), "Power at full load; 0: not known.", from(0, 1e5)),
+      number<Gpu>(KEY(clock),
+                  "Share of its peaks' clock that it keeps within its watts, where a part of the "
+                  "same kind has more of them.",
+                  above(0, 1)),
       flag<Gpu>(
           KEY(fitted),
           "Whether its efficiency was fitted on steps that were measured on it; without that a "

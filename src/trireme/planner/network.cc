@@ -153,6 +153,14 @@ double Network::seconds(plan::Exchange kind, mesh::AxisSet axes, double bytes) c
   return least;
 }
 
+double Network::channels(mesh::AxisSet axes) const {
+  constexpr double kMost = 16, kEach = 12.5e9;  // channels, and bytes a second of one
+  if (mesh_.degree(axes) == 1) return 0;
+  double rate = INFINITY;
+  for (const Hop& hop : hops(axes)) rate = std::min(rate, hop.tier->rate * hop.links);
+  return std::min(1.0, rate / (kMost * kEach));
+}
+
 double Network::alone(plan::Exchange kind, mesh::AxisSet axes, double bytes) const {
   if (mesh_.degree(axes) == 1) return kLaunch;
   const Parts ring = parts(kind, axes, bytes, false);

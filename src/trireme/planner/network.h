@@ -27,6 +27,10 @@ class Network {
   // Between neighbouring stages of a pipeline.
   double transfer(double bytes) const;
 
+  // Of a collective that runs beside computing, how much of the processor it takes, of what one over the fastest links takes:
+  // NCCL opens channels, each with a unit of its own, until the links are busy.
+  double channels(mesh::AxisSet axes) const;
+
   // A collective by itself, as a benchmark times it: from the host's call on, and by the protocol of NCCL that is soonest
   // done. In a step hosts are ahead, and what is sent is long.
   double alone(plan::Exchange kind, mesh::AxisSet axes, double bytes) const;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,6 +45,11 @@ struct BloomPrecision {
   bool embedding_is_layer = false;  // when layers are dealt to stages
 };
 BloomPrecision bloom_precision(const Csv& csv, std::size_t row);
+
+// Of a name such as "Llama3.1-8B"; of torchtitan's rows "FSDP 4, CP 2, TP 8" and which checkpoints; nothing: not known.
+std::optional<Decoder> llama_of(const std::string& name);
+Split titan_split(const Csv& csv, std::size_t row);
+std::optional<Keeps> titan_keeps(const std::string& text);
 
 std::vector<MemoryRun> bloom_memory_runs(const Csv& csv);
 std::vector<MemoryRun> bigscience_memory_runs(const Csv& csv);

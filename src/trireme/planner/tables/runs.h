@@ -61,6 +61,8 @@ std::vector<Run> sc21_zero3_runs(const Csv& csv);
 std::vector<Run> bloom_runs(const Csv& csv);
 std::vector<Run> megascale_runs(const Csv& csv);
 std::vector<Run> megatron_core_runs(const Csv& csv);
+std::vector<Run> torchtitan_runs(const Csv& csv);
+std::vector<Run> fms_runs(const Csv& csv);
 std::vector<Run> mosaicml_runs(const Csv& csv);
 
 // What MosaicML's rows call GPUs and sharding; a row with another word is refused.

@@ -1,0 +1,151 @@
+// Llamas on FSDP: torchtitan's and IBM's (foundation-model-stack) runs, which print tokens a second.
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "trireme/config/resolve.h"
+#include "trireme/planner/tables/memory_runs.h"
+#include "trireme/planner/tables/runs.h"
+
+namespace trireme::planner::tables {
+namespace {
+
+bool mentions(const std::string& text, const char* part) { return text.find(part) != text.npos; }
+
+Dimensions dimensions(const Decoder& model, double sequence) {
+  const auto whole = [](double number) { return static_cast<std::int64_t>(number); };
+  return {.llama = true,
+          .layers = whole(model.layers),
+          .hidden = whole(model.hidden),
+          .heads = whole(model.heads),
+          .kv_heads = whole(model.kv_heads),
+          .ffn = whole(model.ffn),
+          .vocab = whole(model.vocab),
+          .seq_len = whole(sequence),
+          .tied = model.tied};
+}
+
+// Of so many of its blocks, the first ones, the input alone is kept.
+void run_again(config::Job& job, double blocks) {
+  const auto count = static_cast<std::int64_t>(std::round(blocks));
+  if (count >= job.model.layers) {
+    job.recompute.policy = config::RecomputePolicy::kFull;
+  } else if (count > 0) {
+    job.recompute.policy = config::RecomputePolicy::kBlock;
+    job.recompute.first = count;
+  }
+}
+
+const char* titan_cluster(const std::string& hardware) {
+  if (mentions(hardware, "H200")) return "dgx-h200";
+  if (mentions(hardware, "A100")) return "dgx-a100";
+  return "grand-teton";
+}
+
+// What a row's step is as a job and a practice. torchtitan pads nothing, reduces gradients in fp32, and has as many
+// micro-batches as stages.
+void add_titan_setting(const Csv& csv, std::size_t row, const Decoder& model, Run& run) {
+  const Split split = titan_split(csv, row);
+  const int batch = csv.count(row, "local_batch"), fsdp = split.dp / split.cp;
+  const int micro_batches = split.pp > 1 ? std::min(split.pp, batch) : 1;
+  const Layout layout{.tp = split.tp,
+                      .pp = split.pp,
+                      .dp = fsdp,
+                      .zero = 3,
+                      .sequence_parallel = split.tp > 1,
+                      .micro_batch = static_cast<double>(batch) / micro_batches,
+                      .global_batch = static_cast<double>(batch) * fsdp};
+  const std::string &technique = csv.text(row, "technique"),
+                    &precision = csv.text(row, "precision");
+  const Keeps keeps = *titan_keeps(csv.text(row, "activation_ckpt"));
+  const bool compiled = csv.text(row, "compile") == "1" || mentions(technique, "compile");
+  const bool hides = mentions(technique, "sync TP") || mentions(technique, "syncTP");
+  const Practice practice{.fusion = compiled ? Fusion::kCompiled : Fusion::kEager,
+                          .fp8 = precision.starts_with("float8"),
+                          .adds_weight_gradients = split.pp > 1,
+                          .tensor = hides && !mentions(technique, "vanilla")
+                                        ? TensorOverlap::kEverything
+                                        : TensorOverlap::kNothing,
+                          .stops_early = true,
+                          .keeps_operators = keeps == Keeps::kOperators};
+  config::Job job = job_of(dimensions(model, csv.need(row, "seq")), layout, Again::kNothing, true);
+  job.parallel.cp = split.cp;
+  run_again(job, keeps == Keeps::kAll         ? 0
+                 : keeps == Keeps::kAlternate ? model.layers / 2
+                                              : model.layers);
+  run.candidates.emplace_back(config::resolve(std::move(job), run.gpus, {}), practice);
+}
+
+Run titan_run(const Csv& csv, std::size_t row) {
+  const std::string &table = csv.text(row, "table"), &name = csv.text(row, "model");
+  Run run{.row = fmt::format("{} {} {} {} seq {} {}", table, name, csv.text(row, "technique"),
+                             csv.text(row, "parallelism"), csv.text(row, "seq"),
+                             csv.text(row, "precision")),
+          .group = name,
+          .lines = {csv.line(row)},
+          .cluster = titan_cluster(csv.text(row, "hardware")),
+          .gpus = csv.count(row, "gpus")};
+  const auto rate = number_of(csv.text(row, "tokens_s_gpu"));
+  const auto batch = csv.number(row, "local_batch"), sequence = csv.number(row, "seq");
+  const auto model = llama_of(name);
+  if (!rate) run.unscored = "no tokens a second";
+  if (!model || !batch || !sequence || !titan_keeps(csv.text(row, "activation_ckpt")))
+    run.unscored = "model, sequence, batch or checkpoints are not known";
+  if (!run.unscored.empty()) return run;
+  const Split split = titan_split(csv, row);
+  run.seconds = *batch * (split.dp / split.cp) * *sequence / (*rate * run.gpus);
+  if (mentions(csv.text(row, "technique"), "sync")) run.apart = "asynchronous tp";
+  if (mentions(csv.text(row, "precision"), "float8")) run.apart = "fp8";
+  if (table.starts_with("paper")) run.apart = "recalled";
+  add_titan_setting(csv, row, *model, run);
+  return run;
+}
+
+// IBM's rows say by MFU and HFU how many of their blocks run again: hardware FLOPs have one forward more of these. HSDP shards
+// inside a host.
+Run fms_run(const Csv& csv, std::size_t row) {
+  const std::string &name = csv.text(row, "model"), &gpu = csv.text(row, "gpu");
+  Run run{.row = fmt::format("{} {} on {} {}", name, csv.text(row, "sharding"),
+                             csv.text(row, "gpus"), gpu),
+          .group = name,
+          .lines = {csv.line(row)},
+          .cluster = gpu.starts_with("A100") ? "fms-a100" : "fms-h100",
+          .gpus = csv.count(row, "gpus")};
+  const auto model = llama_of(name);
+  if (!model) csv.unknown(row, "model");
+  if (!gpu.starts_with("A100") && !gpu.starts_with("H100")) csv.unknown(row, "gpu");
+  const double batch = csv.need(row, "batch_per_gpu"), sequence = csv.need(row, "seq");
+  run.seconds = batch * sequence / csv.need(row, "tokens_s_gpu");
+  const double again = 3 * (csv.need(row, "hfu") / csv.need(row, "mfu") - 1);
+  const Layout layout{
+      .dp = run.gpus, .zero = 3, .micro_batch = batch, .global_batch = batch * run.gpus};
+  config::Job job = job_of(dimensions(*model, sequence), layout, Again::kNothing, false);
+  if (csv.text(row, "sharding") == "HSDP") {
+    constexpr int kHost = 8;
+    job.parallel.dp_shard = kHost;
+    job.parallel.dp_replicate = run.gpus / kHost;
+  }
+  run_again(job, again * model->layers);
+  const Practice practice{.fusion = csv.flag(row, "compile") ? Fusion::kCompiled : Fusion::kEager,
+                          .adds_weight_gradients = false,
+                          .stops_early = true};
+  run.candidates.emplace_back(config::resolve(std::move(job), run.gpus, {}), practice);
+  return run;
+}
+
+}  // namespace
+
+std::vector<Run> torchtitan_runs(const Csv& csv) {
+  std::vector<Run> runs;
+  for (std::size_t row = 0; row < csv.size(); ++row) runs.push_back(titan_run(csv, row));
+  return runs;
+}
+
+std::vector<Run> fms_runs(const Csv& csv) {
+  std::vector<Run> runs;
+  for (std::size_t row = 0; row < csv.size(); ++row) runs.push_back(fms_run(csv, row));
+  return runs;
+}
+
+}  // namespace trireme::planner::tables
