@@ -115,7 +115,7 @@ std::vector<Constant> fitted_constants() {
                          .expected = 0.78,
                          .spread = 0.15});
   }
-  const std::vector<std::vector<std::string>> fabrics = {{"selene", "megascale"},
+  const std::vector<std::vector<std::string>> fabrics = {{"selene", "megascale", "dgx-a100"},
                                                          {"jean-zay"},
                                                          {"mosaic-a100-80", "mosaic-a100-40"},
                                                          {"mosaic-h100"},
@@ -179,7 +179,9 @@ RunsByTable fitted_runs(const std::string& directory) {
       {"megascale", megascale_runs},
       {"bloom_topologies_a100", bloom_runs},
       {"mosaicml_fsdp_mpt", mosaicml_runs},
-      {"megatron_core_h100", megatron_core_runs}};
+      {"megatron_core_h100", megatron_core_runs},
+      {"torchtitan_llama", torchtitan_runs},
+      {"fms_fsdp_llama2", fms_runs}};
   RunsByTable tables;
   for (const auto& [name, read] : readers) {
     const Path file = Path(directory) / (name + ".csv");

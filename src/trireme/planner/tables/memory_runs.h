@@ -39,6 +39,9 @@ std::string lacking(const Csv& csv, std::size_t row, std::initializer_list<const
 // Of a row of BLOOM's: its tokenizer's entries, padded as --pad-vocab-size-to has it, which the table prints as 250k.
 std::int64_t bloom_vocabulary(const Csv& csv, std::size_t row);
 
+// Of BigScience's first runs, by their size: 8192 wide, with 32 heads.
+Decoder v100_model(double billions);
+
 // And what its precision says; a row with another text is refused.
 struct BloomPrecision {
   bool sums_fp32 = false;           // bf16, with gradients summed in fp32

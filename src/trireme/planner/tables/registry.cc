@@ -25,6 +25,7 @@ Table bigscience_memory_table();
 Table mosaicml_memory_table();
 Table largest_models_table();
 Table network_specs_table();
+Table sc21_figures_table();
 
 std::vector<Table> step_time_tables();
 
@@ -49,6 +50,7 @@ std::vector<Table> all_tables() {
       checkpoint_async_table(),
       reliability_stats_table(),
       network_specs_table(),
+      sc21_figures_table(),  // Narayanan et al. 2021
   };
   const auto tolerate = [](Table& table) {
     const std::string& quantity = table.abilities.front().quantity;

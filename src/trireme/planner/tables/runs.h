@@ -63,7 +63,12 @@ std::vector<Run> megascale_runs(const Csv& csv);
 std::vector<Run> megatron_core_runs(const Csv& csv);
 std::vector<Run> torchtitan_runs(const Csv& csv);
 std::vector<Run> fms_runs(const Csv& csv);
+std::vector<Run> history_runs(const Csv& csv);
+std::vector<Run> v100_runs(const Csv& csv);
 std::vector<Run> mosaicml_runs(const Csv& csv);
+
+// How Megatron-LM of 2021 computes.
+Practice megatron_2021();
 
 // What MosaicML's rows call GPUs and sharding; a row with another word is refused.
 struct MosaicGpu {
