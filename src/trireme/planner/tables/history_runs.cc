@@ -47,7 +47,6 @@ void add_flash(const std::string& name, double rate, Run& run) {
                                                                        : AttentionKernel::kFlash,
                           .fusion = Fusion::kKernels,
                           .dropout = true};
-  run.cluster = "dgx-a100";
   run.gpus = 8;
   run.group = large ? "GPT3-2.7B" : "GPT3-1.3B";
   run.seconds = uncausal_flops(model, large ? 2.65e9 : 1.31e9, kBatch) / (rate * 1e12 * run.gpus);
@@ -111,7 +110,8 @@ void add_bloom(const Csv& csv, std::size_t row, Run& run) {
 Run history_run(const Csv& csv, std::size_t row) {
   const std::string &name = csv.text(row, "model"), &metric = csv.text(row, "metric");
   Run run{.row = fmt::format("{} on {}", name, csv.text(row, "accelerators")),
-          .lines = {csv.line(row)}};
+          .lines = {csv.line(row)},
+          .cluster = "dgx-a100"};
   if (name.starts_with("GPT3-"))
     add_flash(name, csv.need(row, "value"), run);
   else if (name.starts_with("MT-NLG"))
@@ -156,8 +156,9 @@ Run v100_run(const Csv& csv, std::size_t row) {
                       .global_batch = csv.need(row, "gbs")};
   Practice practice = megatron_2021();
   practice.splits_transfers = false;
-  config::Job job = job_of(model, layout, Again::kEverything, false);
-  job.precision.compute = job.precision.grads = DType::kF16;  // a V100 has no bf16
+  config::Job job = job_of(model, layout, Again::kEverything, true);
+  job.precision.compute = DType::kF16;  // a V100 has no bf16
+  job.precision.reduce = DType::kBF16;  // as wide
   run.candidates.emplace_back(config::resolve(std::move(job), run.gpus, {}), practice);
   return run;
 }

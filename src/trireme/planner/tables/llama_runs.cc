@@ -5,7 +5,11 @@
 #include <cmath>
 
 #include "trireme/config/resolve.h"
+#include "trireme/planner/cluster_file.h"
+#include "trireme/planner/reliability.h"
+#include "trireme/planner/tables/fit.h"
 #include "trireme/planner/tables/memory_runs.h"
+#include "trireme/planner/tables/money.h"
 #include "trireme/planner/tables/runs.h"
 
 namespace trireme::planner::tables {
@@ -134,7 +138,45 @@ Run fms_run(const Csv& csv, std::size_t row) {
   return run;
 }
 
+// A pretraining of which nothing but the model and the GPU is told: FSDP over 1,024 GPUs, eager, a sequence on each; large models
+// compute their blocks again, as their activations would not fit.
+Run plain_pretraining(const Decoder& model, const char* cluster, double sequence) {
+  constexpr int kGpus = 1024;
+  constexpr double kLarge = 30e9;
+  Run run{.cluster = cluster, .gpus = kGpus};
+  const Layout layout{.dp = kGpus, .zero = 3, .micro_batch = 1, .global_batch = kGpus};
+  const Practice practice{
+      .fusion = Fusion::kEager, .adds_weight_gradients = false, .stops_early = true};
+  add_setting(run, dimensions(model, sequence), layout,
+              model.parameters() > kLarge ? Again::kEverything : Again::kNothing, true, practice);
+  return run;
+}
+
+// Of the time, what is neither lost with a machine nor spent on checkpoints, which are taken to be PyTorch's asynchronous ones.
+double useful_share(const Run& run) {
+  constexpr double kStall = 6.3;
+  const Cluster cluster = find_cluster(run.cluster);
+  const Failures failures{.mttf_s = mttf_s(cluster.failures_per_gpu_hour, run.gpus),
+                          .restart_s = cluster.restart_s};
+  const Checkpointing checkpoint{.stall_s = kStall, .write_s = kStall};
+  return goodput(failures, checkpoint, best_interval_s(failures, checkpoint)).useful;
+}
+
 }  // namespace
+
+std::optional<double> pretraining_flops(const std::string& model, const std::string& accelerator) {
+  const bool second = model.starts_with("Llama-2");
+  const char* cluster = accelerator.starts_with("A100")   ? "selene"
+                        : accelerator.starts_with("H100") ? "llama3"
+                                                          : nullptr;
+  const auto shape = llama_of(second ? "Llama2" + model.substr(7) : model);
+  if (!model.starts_with("Llama-") || !shape || cluster == nullptr) return std::nullopt;
+  const double sequence = second ? 4096 : 8192;
+  const Run run = plain_pretraining(*shape, cluster, sequence);
+  const double flops =
+      6 * shape->parameters() + 12 * shape->layers * shape->hidden * sequence;  // of a token
+  return useful_share(run) * flops * sequence / estimated(run, clusters_of({run}));
+}
 
 std::vector<Run> torchtitan_runs(const Csv& csv) {
   std::vector<Run> runs;

@@ -45,7 +45,7 @@ std::vector<Table> all_tables() {
       bigscience_memory_table(),       // BigScience 2021
       torchtitan_memory_table(),       // torchtitan 2024
       mosaicml_memory_table(),         // MosaicML 2023
-      end_to_end_cost_table(),
+      end_to_end_cost_table(pretraining_flops),
       cloud_prices_table(),
       checkpoint_async_table(),
       reliability_stats_table(),
