@@ -115,7 +115,7 @@ std::vector<Constant> fitted_constants() {
                          .expected = 0.78,
                          .spread = 0.15});
   }
-  const std::vector<std::vector<std::string>> fabrics = {{"selene", "megascale", "dgx-a100"},
+  const std::vector<std::vector<std::string>> fabrics = {{"selene", "megascale"},
                                                          {"jean-zay"},
                                                          {"mosaic-a100-80", "mosaic-a100-40"},
                                                          {"mosaic-h100"},
@@ -189,7 +189,9 @@ RunsByTable fitted_runs(const std::string& directory) {
     std::vector<Run> runs;
     const auto take = [&, read = read](const Csv& rows) { runs = read(rows); };
     take(sift(Csv::read(file.string()), take).rows);
-    std::erase_if(runs, [](const Run& run) { return !run.unscored.empty() || !run.apart.empty(); });
+    std::erase_if(runs, [](const Run& run) {
+      return !run.unscored.empty() || !run.apart.empty() || run.held_out;
+    });
     tables.emplace(name, std::move(runs));
   }
   return tables;

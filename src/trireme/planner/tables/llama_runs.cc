@@ -41,9 +41,11 @@ void run_again(config::Job& job, double blocks) {
   }
 }
 
+constexpr const char* kA100s = "dgx-a100";
+
 const char* titan_cluster(const std::string& hardware) {
   if (mentions(hardware, "H200")) return "dgx-h200";
-  if (mentions(hardware, "A100")) return "dgx-a100";
+  if (mentions(hardware, "A100")) return kA100s;
   return "grand-teton";
 }
 
@@ -102,6 +104,7 @@ Run titan_run(const Csv& csv, std::size_t row) {
   if (mentions(csv.text(row, "technique"), "sync")) run.apart = "asynchronous tp";
   if (mentions(csv.text(row, "precision"), "float8")) run.apart = "fp8";
   if (table.starts_with("paper")) run.apart = "recalled";
+  run.held_out = run.cluster == kA100s;  // their curve was there before these runs were looked at
   add_titan_setting(csv, row, *model, run);
   return run;
 }
@@ -121,6 +124,7 @@ Run fms_run(const Csv& csv, std::size_t row) {
   if (!gpu.starts_with("A100") && !gpu.starts_with("H100")) csv.unknown(row, "gpu");
   const double batch = csv.need(row, "batch_per_gpu"), sequence = csv.need(row, "seq");
   run.seconds = batch * sequence / csv.need(row, "tokens_s_gpu");
+  run.held_out = gpu.starts_with("A100");
   const double again = 3 * (csv.need(row, "hfu") / csv.need(row, "mfu") - 1);
   const Layout layout{
       .dp = run.gpus, .zero = 3, .micro_batch = batch, .global_batch = batch * run.gpus};

@@ -28,6 +28,7 @@ struct Run {
   std::string unscored;  // why there is none
   // Set apart from the table's other runs, scored by themselves and not fitted on: "ZeRO-3", "from MFU".
   std::string apart{};
+  bool held_out = false;  // scored with the table's other runs, but no fit sees it
 };
 
 // A layout as tables print it.
