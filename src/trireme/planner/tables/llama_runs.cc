@@ -55,13 +55,15 @@ void add_titan_setting(const Csv& csv, std::size_t row, const Decoder& model, Ru
   const Split split = titan_split(csv, row);
   const int batch = csv.count(row, "local_batch"), fsdp = split.dp / split.cp;
   const int micro_batches = split.pp > 1 ? std::min(split.pp, batch) : 1;
-  const Layout layout{.tp = split.tp,
-                      .pp = split.pp,
-                      .dp = fsdp,
-                      .zero = 3,
-                      .sequence_parallel = split.tp > 1,
-                      .micro_batch = static_cast<double>(batch) / micro_batches,
-                      .global_batch = static_cast<double>(batch) * fsdp};
+  const Layout layout{
+      .tp = split.tp,
+      .pp = split.pp,
+      .chunks = split.pp > 1 && mentions(csv.text(row, "technique"), "nterleaved") ? 2 : 1,
+      .dp = fsdp,
+      .zero = 3,
+      .sequence_parallel = split.tp > 1,
+      .micro_batch = static_cast<double>(batch) / micro_batches,
+      .global_batch = static_cast<double>(batch) * fsdp};
   const std::string &technique = csv.text(row, "technique"),
                     &precision = csv.text(row, "precision");
   const Keeps keeps = *titan_keeps(csv.text(row, "activation_ckpt"));
