@@ -13,7 +13,7 @@ using mesh::Axis;
 using plan::Exchange;
 using testing::HasSubstr;
 
-Cluster host(double in_switch) {
+Cluster switched_host(double in_switch) {
   return {.name = "host",
           .gpus_per_host = 8,
           .tiers = {{.name = "nvlink",
@@ -24,17 +24,17 @@ Cluster host(double in_switch) {
                      .in_switch = in_switch}}};
 }
 
-double all_reduce(const Cluster& cluster, double bytes) {
+double all_reduced(const Cluster& cluster, double bytes) {
   return Network(cluster, mesh::Mesh({.dp_shard = 8}))
       .seconds(Exchange::kAllReduce, Axis::kDpShard, bytes);
 }
 
 TEST(Collectives, ASwitchThatSumsSendsEverythingOnceAndAnEighth) {
   const double bytes = 1e12, rate = 400e9 * 0.8;
-  EXPECT_NEAR(all_reduce(host(0), bytes), 2 * 7.0 / 8 * bytes / rate, 1e-3);
-  EXPECT_NEAR(all_reduce(host(0.9), bytes), 9.0 / 8 * bytes / (0.9 * rate), 1e-3);
+  EXPECT_NEAR(all_reduced(switched_host(0), bytes), 2 * 7.0 / 8 * bytes / rate, 1e-3);
+  EXPECT_NEAR(all_reduced(switched_host(0.9), bytes), 9.0 / 8 * bytes / (0.9 * rate), 1e-3);
   // One that is slower than a ring is not used.
-  EXPECT_DOUBLE_EQ(all_reduce(host(0.5), bytes), all_reduce(host(0), bytes));
+  EXPECT_DOUBLE_EQ(all_reduced(switched_host(0.5), bytes), all_reduced(switched_host(0), bytes));
 }
 
 TEST(Collectives, OnlySumsAreMadeByASwitch) {
@@ -42,17 +42,17 @@ TEST(Collectives, OnlySumsAreMadeByASwitch) {
     return Network(cluster, mesh::Mesh({.dp_shard = 8}))
         .seconds(Exchange::kAllGather, Axis::kDpShard, 1e9);
   };
-  EXPECT_EQ(gather(host(0.9)), gather(host(0)));
+  EXPECT_EQ(gather(switched_host(0.9)), gather(switched_host(0)));
 }
 
 TEST(Collectives, ATransferHasItsOwnShareOfTheLink) {
-  const Cluster cluster = host(0);
+  const Cluster cluster = switched_host(0);
   EXPECT_NEAR(Network(cluster, mesh::Mesh({.pp = 2})).transfer(360e9), 1, 1e-5);
 }
 
 // Few bytes go by a protocol of short latency, many by that of full rate; the launch is there in both.
 TEST(Collectives, AloneTakesTheProtocolThatIsSoonestDone) {
-  const Cluster cluster = host(0);
+  const Cluster cluster = switched_host(0);
   const Network network(cluster, mesh::Mesh({.dp_shard = 8}));
   const auto beside = [&](double bytes) {
     return network.alone(Exchange::kAllReduce, Axis::kDpShard, bytes) -
@@ -66,7 +66,7 @@ TEST(Collectives, AloneTakesTheProtocolThatIsSoonestDone) {
 }
 
 TEST(Collectives, FastLinksTakeMoreOfTheProcessorThanSlowOnes) {
-  Cluster cluster = host(0);
+  Cluster cluster = switched_host(0);
   cluster.hosts = 4;
   cluster.tiers[0].span = 8;
   cluster.tiers.push_back({.name = "between", .rate = 5e9});
@@ -77,9 +77,7 @@ TEST(Collectives, FastLinksTakeMoreOfTheProcessorThanSlowOnes) {
   EXPECT_DOUBLE_EQ(network.channels({Axis::kDpReplicate, Axis::kDpShard}), 8 * 5e9 / 200e9);
 }
 
-namespace tables_of {
-
-std::vector<tables::Case> cases(const std::string& rows) {
+std::vector<tables::Case> specs(const std::string& rows) {
   for (const tables::Table& table : tables::all_tables())
     if (table.name == "network_specs")
       return table.cases(tables::Csv::parse("link,quantity,value,unit\n" + rows, "rows"));
@@ -87,7 +85,7 @@ std::vector<tables::Case> cases(const std::string& rows) {
 }
 
 TEST(NetworkSpecs, MeasuredBandwidthsAreForecastRowByRow) {
-  const auto rows = cases(
+  const auto rows = specs(
       "4-node all-reduce busbw,32KiB,0.92,GB/s\n"
       "4-node all-reduce busbw,1GiB,94.15,GB/s\n"
       "8xH200 NCCL all-reduce busbw,16GiB with NVLS,482.26,GB/s\n"
@@ -102,7 +100,7 @@ TEST(NetworkSpecs, MeasuredBandwidthsAreForecastRowByRow) {
 }
 
 TEST(NetworkSpecs, WhatIsNoMeasurementIsNamed) {
-  const auto rows = cases(
+  const auto rows = specs(
       "32xB200 all-reduce busbw,4 nodes 32KiB,0.01,GB/s\n"
       "Calculon default efficiency,NVLink,0.65,of peak\n"
       "NVLink 1,unidirectional per GPU,80,GB/s\n"
@@ -118,6 +116,5 @@ TEST(NetworkSpecs, WhatIsNoMeasurementIsNamed) {
   EXPECT_EQ(rows.at(5).forecast, 400);  // whatever the row says
 }
 
-}  // namespace tables_of
 }  // namespace
 }  // namespace trireme::planner

@@ -12,18 +12,18 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr char kTitan[] =
+constexpr char kTitanColumns[] =
     "table,model,gpus,technique,parallelism,seq,local_batch,global_batch,activation_ckpt,precision,"
     "compile,tokens_s_gpu,memory_GiB,mfu_pct,hardware,source,status\n";
 
-std::vector<Run> titan(const std::string& rows) {
-  return torchtitan_runs(Csv::parse(kTitan + rows, "rows"));
+std::vector<tables::Run> titan(const std::string& rows) {
+  return torchtitan_runs(Csv::parse(kTitanColumns + rows, "rows"));
 }
 
-double off(const Run& run) { return simulated(run, clusters_of({run})) / run.seconds - 1; }
+double off(const tables::Run& run) { return simulated(run, clusters_of({run})) / run.seconds - 1; }
 
 TEST(TorchtitanSteps, AreForecastWithoutAnotherRow) {
-  const std::vector<Run> runs = titan(
+  const std::vector<tables::Run> runs = titan(
       "3,Llama3.1-8B,128,FSDP + compile,FSDP 128,8192,2,256,selective,bf16,1,6514,62.0,,8xH100 "
       "96GB,repository,seen\n"
       "A100 FSDP2,Llama3-8B,64,FSDP2 eager,FSDP 64,8192,1,64,selective "
@@ -35,11 +35,11 @@ TEST(TorchtitanSteps, AreForecastWithoutAnotherRow) {
   EXPECT_EQ(runs[1].cluster, "dgx-a100");
   EXPECT_TRUE(runs[1].held_out);
   EXPECT_EQ(runs[1].candidates[0].job().recompute.first, 16);  // every other block
-  for (const Run& run : runs) EXPECT_NEAR(off(run), 0, 0.08) << run.row;
+  for (const tables::Run& run : runs) EXPECT_NEAR(off(run), 0, 0.08) << run.row;
 }
 
 TEST(TorchtitanSteps, TakeDegreesFromTheRow) {
-  const std::vector<Run> runs = titan(
+  const std::vector<tables::Run> runs = titan(
       "6,Llama3.1-405B,512,4D 1F1B + AsyncTP,\"FSDP 4, CP 2, TP 8, PP "
       "8\",65536,8,,full,float8,1,47,75.9,,8xH100 96GB,repository,seen\n"
       "paper T1,Llama3.1-8B,8,FSDP,FSDP 8,8192,2,16,selective,bf16,,6258,81.9,,8xH100 "
@@ -62,7 +62,7 @@ TEST(TorchtitanSteps, KeptOperatorsCostLessThanWholeBlocks) {
   const std::string row =
       "1,Llama3.1-8B,8,FSDP,FSDP 8,8192,2,16,{},bf16,0,5762,82.4,,8xH100 96GB,x,seen\n";
   const auto seconds = [&](const char* kept) {
-    const Run run = titan(fmt::format(fmt::runtime(row), kept)).at(0);
+    const tables::Run run = titan(fmt::format(fmt::runtime(row), kept)).at(0);
     return estimated(run, clusters_of({run}));
   };
   EXPECT_LT(seconds("no"), 0.97 * seconds("selective"));
@@ -70,7 +70,7 @@ TEST(TorchtitanSteps, KeptOperatorsCostLessThanWholeBlocks) {
 }
 
 TEST(FmsSteps, BlocksThatRunAgainFollowFromHfuOverMfu) {
-  const std::vector<Run> runs = fms_runs(Csv::parse(
+  const std::vector<tables::Run> runs = fms_runs(Csv::parse(
       "model,sharding,compile,activation_ckpt,batch_per_gpu,seq,gpus,gpu,tokens_s_gpu,mfu,hfu\n"
       "Llama2-7B,HSDP,1,none,2,4096,128,A100-80GB,4550,0.68,0.68\n"
       "Llama2-34B,FSDP,1,selective,2,4096,128,A100-80GB,820,0.55,0.74\n"
@@ -80,12 +80,12 @@ TEST(FmsSteps, BlocksThatRunAgainFollowFromHfuOverMfu) {
   EXPECT_EQ(runs[0].candidates[0].job().recompute.policy, config::RecomputePolicy::kNone);
   EXPECT_EQ(runs.at(1).candidates[0].job().recompute.policy, config::RecomputePolicy::kFull);
   EXPECT_EQ(runs.at(2).candidates[0].job().recompute.first, 8);
-  for (const Run& run : runs) EXPECT_NEAR(off(run), 0, 0.06) << run.row;
+  for (const tables::Run& run : runs) EXPECT_NEAR(off(run), 0, 0.06) << run.row;
 }
 
 TEST(Hardware, APartWithFewerWattsIsSlowerByItsClock) {
   Cluster cluster = find_cluster("mosaic-h100");
-  const std::vector<Run> runs = fms_runs(Csv::parse(
+  const std::vector<tables::Run> runs = fms_runs(Csv::parse(
       "model,sharding,compile,activation_ckpt,batch_per_gpu,seq,gpus,gpu,tokens_s_gpu,mfu,hfu\n"
       "Llama2-13B,FSDP,1,none,8,4096,8,H100-80GB,4850,0.43,0.43\n",
       "rows"));
@@ -96,13 +96,13 @@ TEST(Hardware, APartWithFewerWattsIsSlowerByItsClock) {
   EXPECT_LT(slow, 2 * fast);
 }
 
-const Table& table(const char* name) {
+const Table& table_named(const char* name) {
   static const std::vector<Table> kTables = all_tables();
   return *std::ranges::find(kTables, name, &Table::name);
 }
 
 TEST(Sc21Figures, RatiosAreToTheFiguresFirstRow) {
-  const std::vector<Case> cases = table("megatron_sc21_figures")
+  const std::vector<Case> cases = table_named("megatron_sc21_figures")
                                       .cases(Csv::parse("figure,setup,x,series,value\n"
                                                         "fig8,equation,b=16,batch=128,0.75\n"
                                                         "fig12,175B,batch=60,non-interleaved,136\n"
@@ -119,7 +119,7 @@ TEST(Sc21Figures, RatiosAreToTheFiguresFirstRow) {
 }
 
 TEST(MfuHistory, SingleHostsAreForecastByTheirKernels) {
-  const std::vector<Run> runs = history_runs(
+  const std::vector<tables::Run> runs = history_runs(
       Csv::parse("model,accelerators,value,metric\n"
                  "GPT3-1.3B seq 2048 FlashAttention,8 A100-80GB,189,TF/GPU\n"
                  "GPT3-2.7B seq 8192 FlashAttention-2,8 A100-80GB,225,TF/GPU\n"
@@ -135,7 +135,7 @@ TEST(MfuHistory, SingleHostsAreForecastByTheirKernels) {
 }
 
 TEST(V100Steps, AreInHalfPrecisionThatTheGpuHas) {
-  const std::vector<Run> runs =
+  const std::vector<tables::Run> runs =
       v100_runs(Csv::parse("setup,size,gpus,tp,pp,dp,zero,offload,mbs,gbs,seq,sec_per_iter\n"
                            "3D Megatron,52B,64,4,16,1,-,,4,1024,1024,129\n"
                            "HF + DeepSpeed ZeRO-3,52B,64,1,1,64,3,none,8,512,1024,117\n",
