@@ -51,7 +51,7 @@ TEST(TorchtitanSteps, TakeDegreesFromTheRow) {
   EXPECT_EQ(job.parallel.pp, 8);
   EXPECT_EQ(job.run.global_batch, 32);
   EXPECT_EQ(job.run.micro_batch, 1);
-  EXPECT_EQ(runs[0].apart, "fp8");
+  EXPECT_EQ(runs[0].apart, "asynchronous tp");
   EXPECT_NEAR(runs[0].seconds, 32 * 65536.0 / (47 * 512), 1e-9);
   EXPECT_EQ(runs[1].apart, "recalled");
   EXPECT_EQ(runs[2].unscored, "no tokens a second");

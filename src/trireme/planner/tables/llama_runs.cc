@@ -49,6 +49,11 @@ const char* titan_cluster(const std::string& hardware) {
   return "grand-teton";
 }
 
+// "async TP", "AsyncTP"
+bool hides_tensor(const Csv& csv, std::size_t row) {
+  return mentions(csv.text(row, "technique"), "sync");
+}
+
 // What a row's step is as a job and a practice. torchtitan pads nothing, reduces gradients in fp32, and has as many
 // micro-batches as stages.
 void add_titan_setting(const Csv& csv, std::size_t row, const Decoder& model, Run& run) {
@@ -68,21 +73,30 @@ void add_titan_setting(const Csv& csv, std::size_t row, const Decoder& model, Ru
                     &precision = csv.text(row, "precision");
   const Keeps keeps = *titan_keeps(csv.text(row, "activation_ckpt"));
   const bool compiled = csv.text(row, "compile") == "1" || mentions(technique, "compile");
-  const bool hides = mentions(technique, "sync TP") || mentions(technique, "syncTP");
-  const Practice practice{.fusion = compiled ? Fusion::kCompiled : Fusion::kEager,
-                          .fp8 = precision.starts_with("float8"),
-                          .adds_weight_gradients = split.pp > 1,
-                          .tensor = hides && !mentions(technique, "vanilla")
-                                        ? TensorOverlap::kEverything
-                                        : TensorOverlap::kNothing,
-                          .stops_early = true,
-                          .keeps_operators = keeps == Keeps::kOperators};
+  const Practice practice{
+      .fusion = compiled ? Fusion::kCompiled : Fusion::kEager,
+      .fp8 = precision.starts_with("float8"),
+      .adds_weight_gradients = split.pp > 1,
+      .tensor = hides_tensor(csv, row) ? TensorOverlap::kEverything : TensorOverlap::kNothing,
+      .stops_early = true,
+      .keeps_operators = keeps == Keeps::kOperators};
   config::Job job = job_of(dimensions(model, csv.need(row, "seq")), layout, Again::kNothing, true);
   job.parallel.cp = split.cp;
   run_again(job, keeps == Keeps::kAll         ? 0
                  : keeps == Keeps::kAlternate ? model.layers / 2
                                               : model.layers);
   run.candidates.emplace_back(config::resolve(std::move(job), run.gpus, {}), practice);
+}
+
+// What sets a row apart; nothing of plain ones in bf16.
+std::string titan_kind(const Csv& csv, std::size_t row) {
+  constexpr double kLong = 8192;
+  const std::string& precision = csv.text(row, "precision");
+  if (csv.text(row, "table").starts_with("paper")) return "recalled";
+  if (hides_tensor(csv, row)) return "asynchronous tp";
+  if (precision.ends_with("rowwise")) return "fp8 by rows";
+  if (csv.need(row, "seq") > kLong) return "long sequences";
+  return precision.starts_with("float8") ? "fp8" : "";
 }
 
 Run titan_run(const Csv& csv, std::size_t row) {
@@ -103,9 +117,7 @@ Run titan_run(const Csv& csv, std::size_t row) {
   if (!run.unscored.empty()) return run;
   const Split split = titan_split(csv, row);
   run.seconds = *batch * (split.dp / split.cp) * *sequence / (*rate * run.gpus);
-  if (mentions(csv.text(row, "technique"), "sync")) run.apart = "asynchronous tp";
-  if (mentions(csv.text(row, "precision"), "float8")) run.apart = "fp8";
-  if (table.starts_with("paper")) run.apart = "recalled";
+  run.apart = titan_kind(csv, row);
   run.held_out = run.cluster == kA100s;  // their curve was there before these runs were looked at
   add_titan_setting(csv, row, *model, run);
   return run;

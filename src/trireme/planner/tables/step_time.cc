@@ -61,9 +61,9 @@ Ability step_time(Bar bar, std::string peer, bool ranked = false) {
 }  // namespace
 
 std::vector<Table> step_time_tables() {
-  // Held to nothing.
-  const auto apart = [](const std::string& what) {
-    Ability ability = step_time({}, "");
+  // Most are held to nothing.
+  const auto apart = [](const std::string& what, const Bar& bar = {}) {
+    Ability ability = step_time(bar, "");
     ability.quantity += ", " + what;
     return ability;
   };
@@ -92,7 +92,8 @@ std::vector<Table> step_time_tables() {
        .abilities = {step_time({.mape = 6}, "llm-analysis 11.8 to 13.2")},
        .cases = step_times(mosaicml_runs)},
       {.name = "torchtitan_llama",
-       .abilities = {step_time({.mape = 6}, ""), apart("asynchronous tp"), apart("fp8"),
+       .abilities = {step_time({.mape = 6}, ""), apart("fp8", {.mape = 6}),
+                     apart("asynchronous tp"), apart("fp8 by rows"), apart("long sequences"),
                      apart("recalled")},
        .cases = step_times(torchtitan_runs)},
       {.name = "mfu_history", .abilities = {step_time({}, "")}, .cases = step_times(history_runs)},
