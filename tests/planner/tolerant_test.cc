@@ -141,11 +141,13 @@ TEST(UnknownRows, OfBloomAndMosaic) {
 
 TEST(UnknownRows, OfTorchtitan) {
   const std::string columns =
-      "table,model,gpus,technique,parallelism,seq,local_batch,activation_ckpt,compile,tokens_s_gpu,"
+      "table,model,gpus,technique,parallelism,seq,local_batch,activation_ckpt,precision,compile,"
+      "tokens_s_gpu,"
       "memory_GiB,hardware,source";
   const auto say = [&](const std::string& ranks) {
-    return why_not("torchtitan_llama", columns,
-                   "1,Llama3.1-8B,8,FSDP," + ranks + ",8192,2,selective,0,5762,82.4,8xH100 96GB,x");
+    return why_not(
+        "torchtitan_llama", columns,
+        "1,Llama3.1-8B,8,FSDP," + ranks + ",8192,2,selective,bf16,0,5762,82.4,8xH100 96GB,x");
   };
   EXPECT_EQ(say("FSDP 8"), "");
   EXPECT_EQ(say("\"FSDP 4, CP 2\""), "");

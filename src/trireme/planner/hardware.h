@@ -72,6 +72,7 @@ struct Gpu {
   int units = 0;            // streaming multiprocessors, over which tiles are spread; 0: one
   bool cpu = false;         // a core of a CPU: its memory is its part of the host's
   double watts = 0;         // at full load
+  double clock = 1;         // of the clock of its peaks, that it keeps within its watts
   Efficiency efficiency;
   bool fitted = false;  // the efficiency, on steps that were measured on it
   std::optional<Core> core{};
@@ -85,6 +86,8 @@ struct Tier {
   double rate = 0;        // bytes a second that one rank sends while all of its host do
   double latency_s = 0;   // of one message
   double efficiency = 1;  // of the rate, by collectives of large messages: the tier's one curve
+  double copies = 1;      // of the rate, by a transfer between two ranks
+  double in_switch = 0;   // of efficiency, by sums that the switch makes (NVLS); 0: it makes none
   bool operator==(const Tier&) const = default;
 };
 

@@ -98,6 +98,10 @@ const FieldList<Gpu>& gpu_fields() {
           KEY(cpu),
           "Whether it is a core of a CPU: ranks are threads, and memory its part of the host's."),
       number<Gpu>(KEY(watts), "Power at full load; 0: not known.", from(0, 1e5)),
+      number<Gpu>(KEY(clock),
+                  "Share of its peaks' clock that it keeps within its watts, where a part of the "
+                  "same kind has more of them.",
+                  above(0, 1)),
       flag<Gpu>(
           KEY(fitted),
           "Whether its efficiency was fitted on steps that were measured on it; without that a "
@@ -146,6 +150,13 @@ const FieldList<Tier>& tier_fields() {
                    above(0, kMostRate), kRates),
       number<Tier>(KEY(latency_s), "Seconds of one message beside its bytes.", from(0, 1)),
       number<Tier>(KEY(efficiency), "Share of rate that large messages reach.", above(0, 1)),
+      number<Tier>(KEY(copies), "Share of rate that a transfer between two ranks reaches.",
+                   above(0, 1)),
+      number<Tier>(
+          KEY(in_switch),
+          "Share of efficiency that an all-reduce keeps whose sums the switch makes (NVLS); "
+          "0: it makes none.",
+          from(0, 1)),
   };
   return kFields;
 }

@@ -26,11 +26,14 @@ double element(Math math) {
 
 bool aligned(Math math, double size) { return std::fmod(size * element(math), 16) == 0; }
 
+// Operations a second at the clock that it keeps.
+double sustained(const Gpu& gpu, Math math) { return peak(gpu, math) * gpu.clock; }
+
 double gemm_seconds(const Gpu& gpu, const Kernel& kernel) {
   const Efficiency& efficiency = gpu.efficiency;
   const double units = std::max(gpu.units, 1);
   const double rate =
-      peak(gpu, kernel.math) * efficiency.gemm * (kernel.crosswise ? efficiency.crosswise : 1);
+      sustained(gpu, kernel.math) * efficiency.gemm * (kernel.crosswise ? efficiency.crosswise : 1);
   const bool fast = aligned(kernel.math, kernel.k) && aligned(kernel.math, kernel.n);
   double best = INFINITY;
   for (const Tile& tile : kTiles) {
@@ -119,7 +122,7 @@ double seconds(const Gpu& gpu, const Kernel& kernel) {
   switch (kernel.kind) {
     case Kernel::Kind::kGemm: one = gemm_seconds(gpu, kernel); break;
     case Kernel::Kind::kAttention:
-      one = kernel.flops / (peak(gpu, kernel.math) * efficiency.attention);
+      one = kernel.flops / (sustained(gpu, kernel.math) * efficiency.attention);
       break;
     case Kernel::Kind::kStream: one = kernel.bytes / (gpu.memory_rate * efficiency.memory); break;
   }

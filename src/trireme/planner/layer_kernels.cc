@@ -173,6 +173,18 @@ void add_elementwise(const Shape& shape, NodeKernels& node) {
         stream(shape.tokens * (shape.q + 2 * shape.kv + shape.ffn) * e + 2 * row * e, 4));
 }
 
+// What a block keeps of torchtitan's list of operators: attention, and q, v, the first of the feed-forward part and its last.
+// Products in fp8 are none of the list's.
+std::vector<Kernel> kept_operators(const Shape& shape, const NodeKernels& node) {
+  std::vector<Kernel> kept;
+  for (const auto& [name, part] : node.parts)
+    if (name == arch::kAttention) kept.insert(kept.end(), part.begin(), part.end());
+  if (shape.linear == Math::kFp8) return kept;
+  for (const double out : {shape.q + shape.kv, shape.ffn})
+    kept.push_back(gemm(shape.linear, shape.tokens, out, shape.d));
+  return kept;
+}
+
 NodeKernels block_kernels(const Shape& shape) {
   NodeKernels node;
   const double qkv = shape.q + 2 * shape.kv;
@@ -190,6 +202,10 @@ NodeKernels block_kernels(const Shape& shape) {
   node.attention_input.assign(node.input.begin() + before, node.input.end());
   add_elementwise(shape, node);
   node.weight.push_back(shape.added(shape.d * (qkv + shape.q + up + shape.ffn)));
+  if (shape.practice.keeps_operators) {
+    std::vector<Kernel> kept = kept_operators(shape, node);
+    node.last.insert(node.last.end(), kept.begin(), kept.end());
+  }
   return node;
 }
 

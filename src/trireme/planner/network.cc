@@ -61,6 +61,22 @@ Met meet(const std::vector<std::vector<int>>& groups, int inner, int outer) {
 
 double bytes_per_s(const Tier& tier) { return tier.rate * tier.efficiency; }
 
+// Seconds for a byte of an all-reduce that its switch sums: a rank sends all and receives its part of the sum, then sends
+// that and receives all.
+double switched_s(const Tier& tier, int members) {
+  return (1 + 1.0 / members) / (bytes_per_s(tier) * tier.in_switch);
+}
+
+// NCCL's protocols for few bytes against the one for many. Flags stand beside the data (4 of 8 bytes, 8 of 128), so that
+// nobody waits for a fence: latencies by its own tables (src/graph/tuning.cc), of a tree over 4 hosts of 8.
+struct Protocol {
+  double rate, latency;
+};
+constexpr Protocol kShortProtocols[] = {{0.5, 0.3}, {0.9375, 0.55}};
+
+// From the call to the kernel's begin and back, in PyTorch: from the rows of 32 KiB of network_specs.
+constexpr double kLaunch = 30e-6;
+
 }  // namespace
 
 Network::Network(const Cluster& cluster, const mesh::Mesh& mesh) : cluster_(cluster), mesh_(mesh) {
@@ -104,29 +120,54 @@ const std::vector<Network::Hop>& Network::hops(mesh::AxisSet axes) const {
   return at->second;
 }
 
-double Network::seconds(plan::Exchange kind, mesh::AxisSet axes, double bytes) const {
+Network::Parts Network::parts(plan::Exchange kind, mesh::AxisSet axes, double bytes,
+                              bool in_switch) const {
   const int size = mesh_.degree(axes);
-  if (size == 1) return 0;
-  if (kind == plan::Exchange::kSendRecv) {
-    const Tier& outer = *hops(axes).back().tier;
-    return bytes / outer.rate + outer.latency_s;
-  }
+  const Hop& outer = hops(axes).back();
+  if (kind == plan::Exchange::kSendRecv)
+    return {.bytes_s = bytes / (outer.tier->rate * outer.tier->copies),
+            .messages_s = outer.tier->latency_s};
   // A ring through all tiers is as slow as the slowest; each member's links carry its share.
+  const bool sums = kind == plan::Exchange::kAllReduce;
+  const double share = (size - 1.0) / size * (sums ? 2 : 1);
   double slowest = 0, latency = 0;
   for (const Hop& hop : hops(axes)) {
-    slowest = std::max(slowest, 1 / (bytes_per_s(*hop.tier) * hop.links));
+    const bool switched = in_switch && hop.tier->in_switch > 0;
+    slowest = std::max(slowest, switched ? switched_s(*hop.tier, hop.members) / share
+                                         : 1 / (bytes_per_s(*hop.tier) * hop.links));
     const double ring = hop.members - 1, tree = 2 * std::ceil(std::log2(hop.members));
     latency += hop.tier->latency_s * std::min(ring, tree);
   }
-  const double share = (size - 1.0) / size;
-  switch (kind) {
-    case plan::Exchange::kAllReduce: return 2 * (share * bytes * slowest + latency);
-    case plan::Exchange::kAllToAll: {
-      const Hop& outer = hops(axes).back();
-      return share * bytes / bytes_per_s(*outer.tier) + latency;
-    }
-    default: return share * bytes * slowest + latency;
+  if (kind == plan::Exchange::kAllToAll) slowest = 1 / bytes_per_s(*outer.tier);
+  return {.bytes_s = share * bytes * slowest, .messages_s = sums ? 2 * latency : latency};
+}
+
+double Network::seconds(plan::Exchange kind, mesh::AxisSet axes, double bytes) const {
+  if (mesh_.degree(axes) == 1) return 0;
+  double least = INFINITY;
+  for (const bool in_switch : {false, true}) {
+    if (in_switch && kind != plan::Exchange::kAllReduce) break;
+    const Parts each = parts(kind, axes, bytes, in_switch);
+    least = std::min(least, each.bytes_s + each.messages_s);
   }
+  return least;
+}
+
+double Network::channels(mesh::AxisSet axes) const {
+  constexpr double kMost = 16, kEach = 12.5e9;  // channels, and bytes a second of one
+  if (mesh_.degree(axes) == 1) return 0;
+  double rate = INFINITY;
+  for (const Hop& hop : hops(axes)) rate = std::min(rate, hop.tier->rate * hop.links);
+  return std::min(1.0, rate / (kMost * kEach));
+}
+
+double Network::alone(plan::Exchange kind, mesh::AxisSet axes, double bytes) const {
+  if (mesh_.degree(axes) == 1) return kLaunch;
+  const Parts ring = parts(kind, axes, bytes, false);
+  double least = seconds(kind, axes, bytes);
+  for (const Protocol& protocol : kShortProtocols)
+    least = std::min(least, ring.bytes_s / protocol.rate + ring.messages_s * protocol.latency);
+  return kLaunch + least;
 }
 
 double Network::transfer(double bytes) const {

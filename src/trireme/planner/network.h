@@ -27,7 +27,21 @@ class Network {
   // Between neighbouring stages of a pipeline.
   double transfer(double bytes) const;
 
+  // Of a collective that runs beside computing, how much of the processor it takes, of what one over the fastest links takes:
+  // NCCL opens channels, each with a unit of its own, until the links are busy.
+  double channels(mesh::AxisSet axes) const;
+
+  // A collective by itself, as a benchmark times it: from the host's call on, and by the protocol of NCCL that is soonest
+  // done. In a step hosts are ahead, and what is sent is long.
+  double alone(plan::Exchange kind, mesh::AxisSet axes, double bytes) const;
+
  private:
+  // What bytes take, and messages; by a ring, or with sums made by switches that can.
+  struct Parts {
+    double bytes_s = 0;
+    double messages_s = 0;
+  };
+  Parts parts(plan::Exchange kind, mesh::AxisSet axes, double bytes, bool in_switch) const;
   // A tier as a group sees it: how many of its members the tier joins into one, and what each brings.
   struct Hop {
     int members = 1;   // that meet here

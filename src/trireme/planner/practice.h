@@ -40,8 +40,10 @@ struct Practice {
   TensorOverlap tensor = TensorOverlap::kNothing;
   bool overlaps_transfers = true;  // between pipeline stages; else compute waits for them
   bool stops_early = false;        // a block that runs again ends with what its last product reads
-  bool blocks_launches = false;    // the host waits for every kernel (CUDA_LAUNCH_BLOCKING)
-  bool splits_transfers = false;   // each tp rank sends a part, gathered inside the host (SC21)
+  // A block that runs again has attention's result and of every other product that of 16 bits: torchtitan's selective checkpoints
+  bool keeps_operators = false;
+  bool blocks_launches = false;   // the host waits for every kernel (CUDA_LAUNCH_BLOCKING)
+  bool splits_transfers = false;  // each tp rank sends a part, gathered inside the host (SC21)
   bool operator==(const Practice&) const = default;
 };
 

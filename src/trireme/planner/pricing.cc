@@ -149,10 +149,12 @@ double Pricing::tensor(const plan::Node& node, const NodeCost& cost, Verb verb,
   for (const plan::NodeExchange& one : node.exchanges) {
     const int times = plan::times(node, one, verb);
     if (times == 0 || is_over_cp(one)) continue;
+    const bool sums = one.kind != plan::Exchange::kAllGather;
+    if (verb == Verb::kRecompute && practice_.keeps_operators && sums) continue;
     const double once =
         network_.seconds(one.kind, one.axes, share * static_cast<double>(one.bytes));
     all += times * once;
-    if (one.kind != plan::Exchange::kAllGather) summed += times * once;
+    if (sums) summed += times * once;
     if (one.kind == plan::Exchange::kAllGather && weight) again += one.weight * once;
   }
   double hidden = 0;
@@ -201,10 +203,11 @@ UnitCost Pricing::unit(const plan::Recipe& recipe, const plan::Unit& unit) const
   } else {
     const double part = grads / job_.parallel.dp_shard / job_.parallel.cp;
     cost.gather = network_.seconds(plan::Exchange::kAllGather, mesh::kShards, values);
-    cost.reduce = network_.seconds(plan::Exchange::kReduceScatter, mesh::kShards, grads) +
-                  network_.seconds(plan::Exchange::kAllReduce, mesh::Axis::kDpReplicate, part);
+    cost.replicas = network_.seconds(plan::Exchange::kAllReduce, mesh::Axis::kDpReplicate, part);
+    cost.reduce =
+        network_.seconds(plan::Exchange::kReduceScatter, mesh::kShards, grads) + cost.replicas;
   }
-  if (!unit.trainable) cost.reduce = 0;
+  if (!unit.trainable) cost.reduce = cost.replicas = 0;
   return cost;
 }
 
@@ -213,14 +216,18 @@ double Pricing::node_beside(const plan::Program& program, const plan::Recipe& re
   const double compute = node(node_of, verb);
   if (recipe.zero < 2 || compute <= 0) return compute;
   const bool backward = verb != Verb::kForward && verb != Verb::kRecompute;
-  double beside = 0;
+  double beside = 0, replicas = 0;
   for (const plan::UnitId id : node_of.units) {
     const UnitCost cost = unit(recipe, program.units[static_cast<std::size_t>(id)]);
     beside += (recipe.zero == 3 ? cost.gather : 0) + (backward ? cost.reduce : 0);
+    if (backward) replicas += cost.replicas;
   }
   if (!practice_.overlaps_shards) return compute + beside;
   const double covered = std::min(beside / compute, 1.0);
-  return compute * (1 + covered * (1 / cluster_.gpu.efficiency.shared - 1));
+  const double busy = (beside - replicas) * network_.channels(mesh::kShards) +
+                      replicas * network_.channels(mesh::Axis::kDpReplicate);
+  const double taken = beside > 0 ? (1 - cluster_.gpu.efficiency.shared) * busy / beside : 0;
+  return compute * (1 + covered * (1 / (1 - taken) - 1));
 }
 
 // What a line pays for that the practice does not do beside computing.

@@ -24,8 +24,9 @@ struct NodeCost {
 
 // What the ranks that share a unit exchange for it, in seconds.
 struct UnitCost {
-  double gather = 0;  // of its parameters from shards
-  double reduce = 0;  // of its gradients, to shards or to all
+  double gather = 0;    // of its parameters from shards
+  double reduce = 0;    // of its gradients, to shards or to all
+  double replicas = 0;  // of reduce, among those that hold the same shards
 };
 
 class Pricing {

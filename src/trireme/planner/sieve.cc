@@ -110,6 +110,8 @@ Traffic Sieve::make_traffic(const Layout& layout) const {
   line(plan::Exchange::kReduceScatter, mesh::kShards, traffic.scatter, traffic.scatter_s);
   line(plan::Exchange::kAllReduce, mesh::kReplicas, traffic.all_reduce, traffic.all_reduce_s);
   line(plan::Exchange::kAllReduce, Axis::kDpReplicate, traffic.replicas, traffic.replicas_s);
+  traffic.channels = network.channels(mesh::kShards);
+  traffic.replica_channels = network.channels(Axis::kDpReplicate);
   return traffic;
 }
 
@@ -274,26 +276,29 @@ Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traf
   const double compute = slow.input + slow.weight;
   const double shards = layout.dp_shard * layout.cp;
   const bool sharded = layout.zero >= 1;
-  double gathers = 0, reduces = 0;
+  double gathers = 0, reduces = 0, replicas = 0;
   if (sharded) {
     gathers = (layout.zero == 3 ? slow.numel : slow.trained) * param_ * traffic.gather +
               slow.units * traffic.gather_s;
-    reduces = slow.trained * reduce_ * (traffic.scatter + traffic.replicas / shards) +
-              slow.units * (traffic.scatter_s + traffic.replicas_s);
+    replicas = slow.trained * reduce_ * traffic.replicas / shards + slow.units * traffic.replicas_s;
+    reduces = slow.trained * reduce_ * traffic.scatter + slow.units * traffic.scatter_s + replicas;
   } else {
     reduces = slow.trained * reduce_ * traffic.all_reduce + slow.units * traffic.all_reduce_s;
   }
-  const double shared = question_.cluster.gpu.efficiency.shared;
-  const auto beside = [&](double computing, double other) {
-    if (!practice.overlaps_shards) return computing + other;
+  const double lost = 1 - question_.cluster.gpu.efficiency.shared;
+  const auto beside = [&](double computing, double sharding, double among) {
+    const double other = sharding + among;
+    if (!practice.overlaps_shards || other <= 0) return computing + other;
     const double covered = std::min(other / std::max(computing, 1e-12), 1.0);
-    return std::max(computing * (1 + covered * (1 / shared - 1)), other);
+    const double taken =
+        lost * (sharding * traffic.channels + among * traffic.replica_channels) / other;
+    return std::max(computing * (1 + covered * (1 / (1 - taken) - 1)), other);
   };
   double forward = slow.forward, backward = compute;
   if (layout.zero >= 2) {
     const double out = layout.zero == 3 ? gathers : 0;
-    forward = beside(forward, out);
-    backward = beside(backward, out + reduces);
+    forward = beside(forward, out, 0);
+    backward = beside(backward, out + reduces - replicas, replicas);
   }
   const config::Offload& offload = offload_of(layout);
   const double out = seconds_out(offload.params, slow.numel * param_) +

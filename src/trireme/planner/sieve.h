@@ -58,6 +58,7 @@ struct Traffic {
   double gather = 0, scatter = 0, all_reduce = 0;        // of one byte
   double gather_s = 0, scatter_s = 0, all_reduce_s = 0;  // of a message
   double replicas = 0, replicas_s = 0;                   // of a shard among replicas
+  double channels = 0, replica_channels = 0;             // of the processor, as Network has it
 };
 
 // Of a resolved job's program.

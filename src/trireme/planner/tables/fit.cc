@@ -179,7 +179,9 @@ RunsByTable fitted_runs(const std::string& directory) {
       {"megascale", megascale_runs},
       {"bloom_topologies_a100", bloom_runs},
       {"mosaicml_fsdp_mpt", mosaicml_runs},
-      {"megatron_core_h100", megatron_core_runs}};
+      {"megatron_core_h100", megatron_core_runs},
+      {"torchtitan_llama", torchtitan_runs},
+      {"fms_fsdp_llama2", fms_runs}};
   RunsByTable tables;
   for (const auto& [name, read] : readers) {
     const Path file = Path(directory) / (name + ".csv");
@@ -187,7 +189,9 @@ RunsByTable fitted_runs(const std::string& directory) {
     std::vector<Run> runs;
     const auto take = [&, read = read](const Csv& rows) { runs = read(rows); };
     take(sift(Csv::read(file.string()), take).rows);
-    std::erase_if(runs, [](const Run& run) { return !run.unscored.empty() || !run.apart.empty(); });
+    std::erase_if(runs, [](const Run& run) {
+      return !run.unscored.empty() || !run.apart.empty() || run.held_out;
+    });
     tables.emplace(name, std::move(runs));
   }
   return tables;

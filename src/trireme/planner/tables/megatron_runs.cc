@@ -71,6 +71,8 @@ std::vector<Candidate> open_settings(const Dimensions& model, Layout layout, Aga
 
 }  // namespace
 
+Practice megatron_2021() { return megatron(true); }
+
 std::vector<Run> korthikanti_runs(const Csv& csv) {
   std::vector<Run> runs;
   for (std::size_t row = 0; row < csv.size(); ++row) {

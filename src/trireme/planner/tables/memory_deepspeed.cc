@@ -32,12 +32,16 @@ void describe_bloom(const Csv& csv, std::size_t row, MemoryRun& run) {
 }
 
 // The page gives sizes alone; its scripts are 8192 wide with 32 heads.
+}  // namespace
+
 Decoder v100_model(double billions) {
   Decoder model{.layers = 1, .hidden = 8192, .heads = 32, .vocab = kGpt2Vocabulary};
   const double table = model.vocab * model.hidden;
   model.layers = std::round((billions * kParameters - table) / model.layer_parameters());
   return model;
 }
+
+namespace {
 
 MemoryPractice v100_practice(const std::string& setup, const std::string& offload) {
   MemoryPractice practice = deepspeed_practice(0, false);

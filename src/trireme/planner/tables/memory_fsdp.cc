@@ -20,6 +20,7 @@ struct Named {
 // Llama 2 and 3, Touvron et al. 2023 and Dubey et al. 2024.
 const Named kLlamas[] = {
     {"Llama2-13B", {40, 5120, 40, 40, 13824, 32000, true, false}},
+    {"Llama2-34B", {48, 8192, 64, 8, 22016, 32000, true, false}},
     {"Llama2-70B", {80, 8192, 64, 8, 28672, 32000, true, false}},
     {"Llama2-7B", {32, 4096, 32, 32, 11008, 32000, true, false}},
     {"-8B", {32, 4096, 32, 8, 14336, 128256, true, false}},
@@ -27,14 +28,16 @@ const Named kLlamas[] = {
     {"-405B", {126, 16384, 128, 8, 53248, 128256, true, false}},
 };
 
-std::optional<Decoder> llama(const std::string& name) {
+}  // namespace
+
+std::optional<Decoder> llama_of(const std::string& name) {
   for (const Named& one : kLlamas)
     if (name.find(one.name) != std::string::npos) return one.model;
   return std::nullopt;
 }
 
 // "FSDP 4, CP 2, TP 8, PP 8", which together are the GPUs.
-Split degrees(const Csv& csv, std::size_t row) {
+Split titan_split(const Csv& csv, std::size_t row) {
   Split split;
   int fsdp = 1, together = 1;
   const std::map<std::string_view, int*> names = {
@@ -58,17 +61,23 @@ Split degrees(const Csv& csv, std::size_t row) {
   return split;
 }
 
+namespace {
+
 bool contains(const std::string& text, const char* part) {
   return text.find(part) != std::string::npos;
 }
 
-std::optional<Keeps> keeps(const std::string& text) {
+}  // namespace
+
+std::optional<Keeps> titan_keeps(const std::string& text) {
   if (text == "full") return Keeps::kInputs;
   if (text == "no" || text == "none") return Keeps::kAll;
   if (text == "selective layer") return Keeps::kAlternate;
   if (text.starts_with("selective") || text.starts_with("per-op")) return Keeps::kOperators;
   return std::nullopt;
 }
+
+namespace {
 
 double titan_device(const std::string& hardware) {
   if (contains(hardware, "H200")) return device_bytes(141);
@@ -82,7 +91,7 @@ MemoryPractice titan_practice(const Csv& csv, std::size_t row, const Split& spli
       csv.text(row, "compile") == "1" || contains(csv.text(row, "technique"), "compile");
   MemoryPractice practice{.zero = 3,
                           .gathered_all_step = split.pp > 1,
-                          .keeps = *keeps(csv.text(row, "activation_ckpt")),
+                          .keeps = *titan_keeps(csv.text(row, "activation_ckpt")),
                           .fused = compiled,
                           .expandable = true};
   if (split.tp > 1) {  // loss parallel on DTensors: five fp32 copies where one device has three
@@ -107,15 +116,15 @@ std::vector<MemoryRun> torchtitan_memory_runs(const Csv& csv) {
                   .group = csv.text(row, "table"),
                   .line = csv.line(row)};
     run.ran = memory != "OOM" && csv.text(row, "tokens_s_gpu") != "OOM";
-    const auto model = llama(name);
+    const auto model = llama_of(name);
     const auto sequence = csv.number(row, "seq"), batch = csv.number(row, "local_batch");
-    if (!model || !sequence || !batch || !keeps(csv.text(row, "activation_ckpt"))) {
+    if (!model || !sequence || !batch || !titan_keeps(csv.text(row, "activation_ckpt"))) {
       run.unscored = "model, sequence, batch or checkpoints are not known";
       runs.push_back(std::move(run));
       continue;
     }
     run.model = *model;
-    run.split = degrees(csv, row);
+    run.split = titan_split(csv, row);
     Split& split = run.split;
     split.sequence_parallel = split.tp > 1;
     split.chunks = split.pp > 1 && contains(csv.text(row, "technique"), "nterleaved") ? 2 : 1;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,12 +39,20 @@ std::string lacking(const Csv& csv, std::size_t row, std::initializer_list<const
 // Of a row of BLOOM's: its tokenizer's entries, padded as --pad-vocab-size-to has it, which the table prints as 250k.
 std::int64_t bloom_vocabulary(const Csv& csv, std::size_t row);
 
+// Of BigScience's first runs, by their size: 8192 wide, with 32 heads.
+Decoder v100_model(double billions);
+
 // And what its precision says; a row with another text is refused.
 struct BloomPrecision {
   bool sums_fp32 = false;           // bf16, with gradients summed in fp32
   bool embedding_is_layer = false;  // when layers are dealt to stages
 };
 BloomPrecision bloom_precision(const Csv& csv, std::size_t row);
+
+// Of a name such as "Llama3.1-8B"; of torchtitan's rows "FSDP 4, CP 2, TP 8" and which checkpoints; nothing: not known.
+std::optional<Decoder> llama_of(const std::string& name);
+Split titan_split(const Csv& csv, std::size_t row);
+std::optional<Keeps> titan_keeps(const std::string& text);
 
 std::vector<MemoryRun> bloom_memory_runs(const Csv& csv);
 std::vector<MemoryRun> bigscience_memory_runs(const Csv& csv);

@@ -42,6 +42,7 @@ std::vector<Case> bills(const Csv& csv) {
 // A checkpoint holds weights in 16 bits, and in fp32 master weights and two moments.
 constexpr double kBytesPerParam = 14;
 constexpr double kTrillionModel = 1.008e12;  // SC21's, of 128 layers of 25600
+constexpr double kPrinted = 1024e9;          // its 14,112 GB are 13.8 "TB" if 1024 of them are one
 
 std::optional<double> of_system(const Csv& csv, std::size_t row, std::string_view ending) {
   for (std::size_t other = 0; other < csv.size(); ++other)
@@ -63,7 +64,8 @@ std::vector<Case> checkpoints(const Csv& csv) {
     const auto behind = of_system(csv, row, ", asynchronous save");
     if (quantity == "checkpoint size" && csv.text(row, "system") == "SC21 1T") {
       made.quantity = "sizes";
-      made.forecast = kBytesPerParam * kTrillionModel / 1e12;
+      made.forecast =
+          as_printed(kBytesPerParam * kTrillionModel / kPrinted, csv.text(row, "value"));
     } else if (quantity == "reduction" && waits && behind) {
       made.forecast = *waits / *behind;
     } else {

@@ -17,6 +17,9 @@ std::optional<double> number_behind(std::string_view text, std::string_view word
 using Achieved =
     std::function<std::optional<double>(const std::string& model, const std::string& accelerator)>;
 
+// By the simulation of a plain layout, and the failures of the cluster, for Llamas on A100s and H100s; nothing for others.
+std::optional<double> pretraining_flops(const std::string& model, const std::string& accelerator);
+
 // Hours and dollars of whole runs: from parts, from the MFU that the table has for the model or its source, or from
 // `achieved` for rows without one.
 Table end_to_end_cost_table(Achieved achieved = {});

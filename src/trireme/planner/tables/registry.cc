@@ -24,6 +24,8 @@ Table torchtitan_memory_table();
 Table bigscience_memory_table();
 Table mosaicml_memory_table();
 Table largest_models_table();
+Table network_specs_table();
+Table sc21_figures_table();
 
 std::vector<Table> step_time_tables();
 
@@ -43,10 +45,12 @@ std::vector<Table> all_tables() {
       bigscience_memory_table(),       // BigScience 2021
       torchtitan_memory_table(),       // torchtitan 2024
       mosaicml_memory_table(),         // MosaicML 2023
-      end_to_end_cost_table(),
+      end_to_end_cost_table(pretraining_flops),
       cloud_prices_table(),
       checkpoint_async_table(),
       reliability_stats_table(),
+      network_specs_table(),
+      sc21_figures_table(),  // Narayanan et al. 2021
   };
   const auto tolerate = [](Table& table) {
     const std::string& quantity = table.abilities.front().quantity;

@@ -28,6 +28,7 @@ struct Run {
   std::string unscored;  // why there is none
   // Set apart from the table's other runs, scored by themselves and not fitted on: "ZeRO-3", "from MFU".
   std::string apart{};
+  bool held_out = false;  // scored with the table's other runs, but no fit sees it
 };
 
 // A layout as tables print it.
@@ -61,7 +62,14 @@ std::vector<Run> sc21_zero3_runs(const Csv& csv);
 std::vector<Run> bloom_runs(const Csv& csv);
 std::vector<Run> megascale_runs(const Csv& csv);
 std::vector<Run> megatron_core_runs(const Csv& csv);
+std::vector<Run> torchtitan_runs(const Csv& csv);
+std::vector<Run> fms_runs(const Csv& csv);
+std::vector<Run> history_runs(const Csv& csv);
+std::vector<Run> v100_runs(const Csv& csv);
 std::vector<Run> mosaicml_runs(const Csv& csv);
+
+// How Megatron-LM of 2021 computes.
+Practice megatron_2021();
 
 // What MosaicML's rows call GPUs and sharding; a row with another word is refused.
 struct MosaicGpu {

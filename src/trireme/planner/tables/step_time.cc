@@ -61,38 +61,51 @@ Ability step_time(Bar bar, std::string peer, bool ranked = false) {
 }  // namespace
 
 std::vector<Table> step_time_tables() {
-  // Held to nothing.
-  const auto apart = [](const std::string& what) {
-    Ability ability = step_time({}, "");
+  // Most are held to nothing.
+  const auto apart = [](const std::string& what, const Bar& bar = {}) {
+    Ability ability = step_time(bar, "");
     ability.quantity += ", " + what;
     return ability;
   };
-  return {{.name = "korthikanti_table3_5_e2e",
-           .abilities = {step_time({.mape = 4, .largest = 8},
-                                   "Calculon 3.65, max 8.87 (its calibration)")},
-           .cases = step_times(korthikanti_runs)},
-          {.name = "korthikanti_table4_layer_times",
-           .abilities = {{.quantity = "layer time", .bar = {.largest = 5}}},
-           .cases = step_times(korthikanti_layers)},
-          {.name = "megatron_sc21_table1",
-           .abilities = {step_time({.mape = 4}, "Calculon 10.3")},
-           .cases = step_times(sc21_runs)},
-          {.name = "megatron_sc21_table2_zero3",
-           .abilities = {step_time({.mape = 4}, "Calculon 10.8"), apart("ZeRO-3")},
-           .cases = step_times(sc21_zero3_runs)},
-          {.name = "megascale",
-           .abilities = {step_time({.mape = 4}, "Calculon 6.2"), apart("from MFU")},
-           .cases = step_times(megascale_runs)},
-          {.name = "bloom_topologies_a100",
-           .abilities = {step_time({.mape = 5, .tau = 0.7, .regret = 3},
-                                   "Calculon 24.5, scaled 6.35", true)},
-           .cases = step_times(bloom_runs)},
-          {.name = "mosaicml_fsdp_mpt",
-           .abilities = {step_time({.mape = 6}, "llm-analysis 11.8 to 13.2")},
-           .cases = step_times(mosaicml_runs)},
-          {.name = "megatron_core_h100",
-           .abilities = {step_time({.mape = 4}, "Calculon 31.6, max 52.4")},
-           .cases = step_times(megatron_core_runs)}};
+  return {
+      {.name = "korthikanti_table3_5_e2e",
+       .abilities = {step_time({.mape = 4, .largest = 8},
+                               "Calculon 3.65, max 8.87 (its calibration)")},
+       .cases = step_times(korthikanti_runs)},
+      {.name = "korthikanti_table4_layer_times",
+       .abilities = {{.quantity = "layer time", .bar = {.largest = 5}}},
+       .cases = step_times(korthikanti_layers)},
+      {.name = "megatron_sc21_table1",
+       .abilities = {step_time({.mape = 4}, "Calculon 10.3")},
+       .cases = step_times(sc21_runs)},
+      {.name = "megatron_sc21_table2_zero3",
+       .abilities = {step_time({.mape = 4}, "Calculon 10.8"), apart("ZeRO-3")},
+       .cases = step_times(sc21_zero3_runs)},
+      {.name = "megascale",
+       .abilities = {step_time({.mape = 4}, "Calculon 6.2"), apart("from MFU")},
+       .cases = step_times(megascale_runs)},
+      {.name = "bloom_topologies_a100",
+       .abilities = {step_time({.mape = 5, .tau = 0.7, .regret = 3}, "Calculon 24.5, scaled 6.35",
+                               true)},
+       .cases = step_times(bloom_runs)},
+      {.name = "mosaicml_fsdp_mpt",
+       .abilities = {step_time({.mape = 6}, "llm-analysis 11.8 to 13.2")},
+       .cases = step_times(mosaicml_runs)},
+      {.name = "torchtitan_llama",
+       .abilities = {step_time({.mape = 6}, ""), apart("fp8", {.mape = 6}),
+                     apart("asynchronous tp"), apart("fp8 by rows"), apart("long sequences"),
+                     apart("recalled")},
+       .cases = step_times(torchtitan_runs)},
+      {.name = "mfu_history", .abilities = {step_time({}, "")}, .cases = step_times(history_runs)},
+      {.name = "bigscience_v100_52B",
+       .abilities = {step_time({}, "")},
+       .cases = step_times(v100_runs)},
+      {.name = "fms_fsdp_llama2",
+       .abilities = {step_time({.mape = 6}, "")},
+       .cases = step_times(fms_runs)},
+      {.name = "megatron_core_h100",
+       .abilities = {step_time({.mape = 4}, "Calculon 31.6, max 52.4")},
+       .cases = step_times(megatron_core_runs)}};
 }
 
 }  // namespace trireme::planner::tables
