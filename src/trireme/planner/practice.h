@@ -26,6 +26,13 @@ enum class TensorOverlap {
   kEverything  // by parts of the products that make or need it
 };
 
+// How ranks share causal attention whose keys and values go round.
+enum class Ring {
+  kEven,     // each has early and late tokens, and as much to do at every turn: zigzag, stripes
+  kInOrder,  // of a sequence in order the last rank attends at every turn, and all wait for it
+  kHelped    // who has no more to do attends for others, so that half the turns do: DistFlashAttn
+};
+
 struct Practice {
   AttentionKernel attention = AttentionKernel::kFlash2;
   Fusion fusion = Fusion::kKernels;
@@ -39,6 +46,8 @@ struct Practice {
   bool overlaps_context = true;       // keys and values go round a ring while attention is computed
   TensorOverlap tensor = TensorOverlap::kNothing;
   bool overlaps_transfers = true;  // between pipeline stages; else compute waits for them
+  Ring ring = Ring::kEven;
+  bool keeps_attention = false;    // a block that runs again has what its attention gave
   bool stops_early = false;        // a block that runs again ends with what its last product reads
   bool blocks_launches = false;    // the host waits for every kernel (CUDA_LAUNCH_BLOCKING)
   bool splits_transfers = false;   // each tp rank sends a part, gathered inside the host (SC21)

@@ -36,11 +36,14 @@ struct Layout {
   int zero = 0;
   bool sequence_parallel = false;
   double micro_batch = 1, global_batch = 1;
+  int cp = 1;
+  config::ContextMethod context = config::ContextMethod::kRing;
 };
 struct Dimensions {
   bool llama = false;
   std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0, vocab = 0, seq_len = 0;
   bool tied = true;
+  std::int64_t head_dim = 0;  // 0: hidden / heads
 };
 enum class Again { kNothing, kAttention, kEverything };
 
@@ -62,6 +65,8 @@ std::vector<Run> bloom_runs(const Csv& csv);
 std::vector<Run> megascale_runs(const Csv& csv);
 std::vector<Run> megatron_core_runs(const Csv& csv);
 std::vector<Run> mosaicml_runs(const Csv& csv);
+std::vector<Run> distflash_runs(const Csv& csv);  // of cp_long_context: those of that paper's tables
+std::vector<Run> llama3_runs(const Csv& csv);
 
 // What MosaicML's rows call GPUs and sharding; a row with another word is refused.
 struct MosaicGpu {

@@ -92,7 +92,13 @@ std::vector<Table> step_time_tables() {
            .cases = step_times(mosaicml_runs)},
           {.name = "megatron_core_h100",
            .abilities = {step_time({.mape = 4}, "Calculon 31.6, max 52.4")},
-           .cases = step_times(megatron_core_runs)}};
+           .cases = step_times(megatron_core_runs)},
+          {.name = "cp_long_context",
+           .abilities = {step_time({.mape = 8}, ""), apart("Ring Self-Attention")},
+           .cases = step_times(distflash_runs)},
+          {.name = "llama3_405b_scaling",
+           .abilities = {step_time({.mape = 8}, "")},
+           .cases = step_times(llama3_runs)}};
 }
 
 }  // namespace trireme::planner::tables
