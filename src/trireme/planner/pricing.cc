@@ -205,9 +205,13 @@ double Pricing::context(const plan::Node& node, const NodeCost& cost, Verb verb)
       waited += times * std::max(once - cost.attention / (times + 1), 0.0);
     } else {
       const bool gradients = one.forward == 0;
+      if (!gradients) keys = static_cast<double>(one.bytes);
+      if (gradients && practice_.ring_homeward) {
+        turn *= 2;
+        continue;
+      }
       turn += once;
       if (gradients) home = once;
-      if (!gradients) keys = static_cast<double>(one.bytes);
       turns = gradients ? times - 1 : times;
     }
   }
