@@ -47,11 +47,12 @@ struct Practice {
   TensorOverlap tensor = TensorOverlap::kNothing;
   bool overlaps_transfers = true;  // between pipeline stages; else compute waits for them
   Ring ring = Ring::kEven;
-  bool ring_homeward = false;  // backward begins where forward's keys ended: their gradients, in 16 bits, end at home
-  bool keeps_attention = false;    // a block that runs again has what its attention gave
-  bool stops_early = false;        // a block that runs again ends with what its last product reads
-  bool blocks_launches = false;    // the host waits for every kernel (CUDA_LAUNCH_BLOCKING)
-  bool splits_transfers = false;   // each tp rank sends a part, gathered inside the host (SC21)
+  bool ring_homeward =
+      false;  // backward begins where forward's keys ended: their gradients, in 16 bits, end at home
+  bool keeps_attention = false;   // a block that runs again has what its attention gave
+  bool stops_early = false;       // a block that runs again ends with what its last product reads
+  bool blocks_launches = false;   // the host waits for every kernel (CUDA_LAUNCH_BLOCKING)
+  bool splits_transfers = false;  // each tp rank sends a part, gathered inside the host (SC21)
   bool operator==(const Practice&) const = default;
 };
 

@@ -15,10 +15,11 @@ namespace {
 // benchmark/benchmark_(varlen_)kvpacked_func.py: Llama 3.1 8B's heads.
 constexpr double kTokens = 8192, kWidth = 128;
 constexpr double kQueries = kTokens * 32 * kWidth, kKeys = 2 * kTokens * 8 * kWidth;  // elements
-constexpr double kHalf = 2, kFull = 4;                                               // bytes
+constexpr double kHalf = 2, kFull = 4;                                                // bytes
 constexpr double kBackward = 2.5;  // times forward's operations
 
-using Documents = std::vector<double>;  // tokens that a rank has of each, or of documents that start in its part
+using Documents =
+    std::vector<double>;  // tokens that a rank has of each, or of documents that start in its part
 std::vector<Documents> mixes(bool varlen) {
   if (!varlen) return {{8192}};
   return {{8192}, {256, 7392, 544}, {4096, 4096}, {3104, 3200, 1600, 160, 128}};
@@ -34,7 +35,8 @@ double seen(double queries, double keys) {
 struct Turn {
   double pairs = 0, joined = 0, summed = 0;  // `summed`: in backward, of gradients
 };
-constexpr double kConverted = kHalf + kFull, kJoined = kConverted + 3 * kFull + 2 * kFull + 3 * kFull;
+constexpr double kConverted = kHalf + kFull,
+                 kJoined = kConverted + 3 * kFull + 2 * kFull + 3 * kFull;
 constexpr double kAdded = 2 * kFull + kHalf, kCopied = 2 * kFull;
 
 Turn turn_of(Sharing sharing, const Documents& documents, int rank, int step) {
@@ -126,7 +128,7 @@ class Host {
       double slowest = 0;
       for (int rank = 0; rank < run_.ranks; ++rank)
         slowest = std::max(slowest, run_.sharing == Sharing::kGathered ? gathered(documents, rank)
-                                                                      : ring(documents, rank));
+                                                                       : ring(documents, rank));
       sum += slowest;
     }
     return sum / static_cast<double>(all.size());

@@ -1,12 +1,13 @@
 // What sharing a sequence gains: speedups that are told without seconds.
+#include "trireme/planner/tables/context_ratios.h"
+
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <map>
 
-#include "trireme/planner/cluster_file.h"
 #include "trireme/planner/closed_forms.h"
-#include "trireme/planner/tables/context_ratios.h"
+#include "trireme/planner/cluster_file.h"
 #include "trireme/planner/tables/runs.h"
 
 namespace trireme::planner::tables {
@@ -30,8 +31,8 @@ double block_cost(const Dimensions& model, int tp, int cp, bool again, bool fp8)
                           .adds_weight_gradients = false,
                           .tensor = TensorOverlap::kEverything,
                           .ring_homeward = true};
-  const Candidate one(
-      job_of(model, layout, again ? Again::kEverything : Again::kNothing, true), practice);
+  const Candidate one(job_of(model, layout, again ? Again::kEverything : Again::kNothing, true),
+                      practice);
   const auto [forward, backward] = one.block_seconds(kCluster);
   return (forward + backward) * tp * cp;
 }
@@ -55,11 +56,8 @@ Case context_speedup(const Csv& csv, std::size_t row) {
   else if (!has("175B-class GPT"))
     one.unscored = "a model of which nothing is known here";
   if (!one.unscored.empty()) return one;
-  Dimensions model{.layers = 96,
-                   .hidden = 12288,
-                   .heads = 96,
-                   .vocab = 51200,
-                   .seq_len = csv.count(row, "seq")};
+  Dimensions model{
+      .layers = 96, .hidden = 12288, .heads = 96, .vocab = 51200, .seq_len = csv.count(row, "seq")};
   if (has("GQA")) {  // a gated layer has as many parameters
     model.llama = true;
     model.kv_heads = std::max(8, tp);

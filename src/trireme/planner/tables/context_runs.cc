@@ -42,8 +42,9 @@ void share_heads(Dimensions& model, std::int64_t ranks) {
 
 struct System {
   const char* method;
-  bool heads;   // whether ranks have heads each
-  bool tensor;  // of tensor parallelism and sequence parallelism; else of a sequence, with shards of states
+  bool heads;  // whether ranks have heads each
+  bool
+      tensor;  // of tensor parallelism and sequence parallelism; else of a sequence, with shards of states
   config::ContextMethod context;
   Practice practice;
 };

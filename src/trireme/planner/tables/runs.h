@@ -65,7 +65,8 @@ std::vector<Run> bloom_runs(const Csv& csv);
 std::vector<Run> megascale_runs(const Csv& csv);
 std::vector<Run> megatron_core_runs(const Csv& csv);
 std::vector<Run> mosaicml_runs(const Csv& csv);
-std::vector<Run> distflash_runs(const Csv& csv);  // of cp_long_context: those of that paper's tables
+std::vector<Run> distflash_runs(
+    const Csv& csv);  // of cp_long_context: those of that paper's tables
 std::vector<Run> llama3_runs(const Csv& csv);
 
 // What MosaicML's rows call GPUs and sharding; a row with another word is refused.
