@@ -88,33 +88,18 @@ TEST(Context, ARingHidesWhatAttentionTakesLongerThan) {
   }
 }
 
-// What a ring of free links takes beside attention that is shared evenly.
-Block shared(Ring ring) {
-  const config::Job job = context_job(4, "ring");
-  const Cluster free = two_hosts(kNever, kNever);
-  const Block even = block_of(job, free, Practice{}),
-              other = block_of(job, free, Practice{.ring = ring});
-  return {other.forward - even.forward, other.input - even.input};
-}
-
-TEST(Context, OfTokensInOrderTheLastRankAttendsToEverything) {
-  const Block attention = attention_of(context_job(4, "ring"), two_hosts(kNever, kNever));
-  const Block more = shared(Ring::kInOrder);  // 3.5 blocks where 2 would be even
-  EXPECT_NEAR(more.forward, attention.forward * 3 / 4, 1e-7);
-  EXPECT_NEAR(more.input, attention.input * 3 / 4, 1e-7);
-}
-
 TEST(Context, RanksThatHelpEachOtherTakeHalfTheTurns) {
-  const Block attention = attention_of(context_job(4, "ring"), two_hosts(kNever, kNever));
-  const Block more = shared(Ring::kHelped);  // 2.5 blocks where 2 would be even
-  EXPECT_NEAR(more.forward, attention.forward / 4 + kLatency, 1e-7);  // a result goes home
-  EXPECT_NEAR(more.input, attention.input / 4, 1e-7);
+  const config::Job job = context_job(4, "ring");
+  const Practice helped{.ring_helped = true};
+  const Cluster no_links = two_hosts(kNever, kNever);
+  const Block attention = attention_of(job, no_links), even = block_of(job, no_links, Practice{}),
+              free = block_of(job, no_links, helped);
+  // 2.5 blocks where 2 would be even, and a result that goes home.
+  EXPECT_NEAR(free.forward - even.forward, attention.forward / 4 + kLatency, 1e-7);
+  EXPECT_NEAR(free.input - even.input, attention.input / 4, 1e-7);
   // Of slow links two turns are waited for, and a result: keys and values, in backward with their gradients.
   constexpr double kRate = 1e9;
-  const config::Job job = context_job(4, "ring");
-  const Practice helped{.ring = Ring::kHelped};
-  const Block slow = block_of(job, two_hosts(kRate, kRate), helped),
-              free = block_of(job, two_hosts(kNever, kNever), helped);
+  const Block slow = block_of(job, two_hosts(kRate, kRate), helped);
   const double kv = keys(4, 2) / kRate, forward = 2 * attention.forward / 4;
   EXPECT_NEAR(slow.forward - free.forward, 2 * kv + kv / 2 - 1.5 * forward, 1e-2 * slow.forward);
   EXPECT_NEAR(slow.input - free.input, 2 * 2 * kv + kv - 1.5 * 2 * attention.input / 4,

@@ -26,13 +26,6 @@ enum class TensorOverlap {
   kEverything  // by parts of the products that make or need it
 };
 
-// How ranks share causal attention whose keys and values go round.
-enum class Ring {
-  kEven,     // each has early and late tokens, and as much to do at every turn: zigzag, stripes
-  kInOrder,  // of a sequence in order the last rank attends at every turn, and all wait for it
-  kHelped    // who has no more to do attends for others, so that half the turns do: DistFlashAttn
-};
-
 struct Practice {
   AttentionKernel attention = AttentionKernel::kFlash2;
   Fusion fusion = Fusion::kKernels;
@@ -46,9 +39,10 @@ struct Practice {
   bool overlaps_context = true;       // keys and values go round a ring while attention is computed
   TensorOverlap tensor = TensorOverlap::kNothing;
   bool overlaps_transfers = true;  // between pipeline stages; else compute waits for them
-  Ring ring = Ring::kEven;
-  bool ring_homeward =
-      false;  // backward begins where forward's keys ended: their gradients, in 16 bits, end at home
+  // Of a sequence in order, ranks that see no more keys attend for others: a ring in half the turns (DistFlashAttn).
+  bool ring_helped = false;
+  // Backward begins where forward's keys ended: their gradients, in 16 bits, end at home (TransformerEngine).
+  bool ring_homeward = false;
   bool keeps_attention = false;   // a block that runs again has what its attention gave
   bool stops_early = false;       // a block that runs again ends with what its last product reads
   bool blocks_launches = false;   // the host waits for every kernel (CUDA_LAUNCH_BLOCKING)

@@ -216,10 +216,9 @@ double Pricing::context(const plan::Node& node, const NodeCost& cost, Verb verb)
     }
   }
   if (turns == 0) return waited;
-  if (practice_.ring == Ring::kHelped) return waited + helped(cost, forward, keys);
+  if (practice_.ring_helped) return waited + helped(cost, forward, keys);
   const double share = forward ? cost.attention : cost.attention_input, even = share / (turns + 1);
-  const bool in_order = practice_.ring == Ring::kInOrder;
-  return waited + turning(even, in_order ? 2 * even : even, turns, turn) + home - share;
+  return waited + turning(even, even, turns, turn) + home - share;
 }
 
 UnitCost Pricing::unit(const plan::Recipe& recipe, const plan::Unit& unit) const {

@@ -18,8 +18,9 @@ constexpr double kQueries = kTokens * 32 * kWidth, kKeys = 2 * kTokens * 8 * kWi
 constexpr double kHalf = 2, kFull = 4;                                                // bytes
 constexpr double kBackward = 2.5;  // times forward's operations
 
-using Documents =
-    std::vector<double>;  // tokens that a rank has of each, or of documents that start in its part
+// Tokens of each document that are one rank's: in rings it has a part of all, in order what comes to it.
+using Documents = std::vector<double>;
+
 std::vector<Documents> mixes(bool varlen) {
   if (!varlen) return {{8192}};
   return {{8192}, {256, 7392, 544}, {4096, 4096}, {3104, 3200, 1600, 160, 128}};
@@ -39,28 +40,27 @@ constexpr double kConverted = kHalf + kFull,
                  kJoined = kConverted + 3 * kFull + 2 * kFull + 3 * kFull;
 constexpr double kAdded = 2 * kFull + kHalf, kCopied = 2 * kFull;
 
+double pairs_at(Sharing sharing, double tokens, bool own) {
+  if (own || sharing == Sharing::kStripes) return seen(tokens, tokens);
+  return tokens * tokens / (sharing == Sharing::kZigzag ? 2 : 1);  // half the queries or the keys
+}
+
+// Keys of ranks before this one are seen by all queries; of later ones by none, by the later half of a zigzag, or, of stripes, by
+// all but one. What is of a part goes back into the sum; a part of several documents is gathered by a mask.
 Turn turn_of(Sharing sharing, const Documents& documents, int rank, int step) {
+  const bool own = step == 0, part = step > rank, several = documents.size() > 1;
+  if (sharing == Sharing::kRing && part) return {};
   Turn turn;
-  const bool whole = step <= rank, several = documents.size() > 1;
-  if (sharing == Sharing::kRing && !whole) return turn;
-  const bool own = step == 0, part = !whole;
-  for (const double tokens : documents)
-    turn.pairs += own || sharing == Sharing::kStripes ? seen(tokens, tokens)
-                  : sharing == Sharing::kRing         ? tokens * tokens
-                                                      : tokens * tokens / 2;
-  turn.joined = kJoined * kQueries;
-  turn.summed = kAdded * (kQueries + kKeys);
-  if (own) {
-    turn.joined = kConverted * kQueries;
-    turn.summed = kConverted * (kQueries + kKeys);
-  } else if (sharing == Sharing::kStripes && part) {  // all but one token is written back
-    turn.joined += kCopied * kQueries;
-  } else if (sharing == Sharing::kZigzag && part) {  // so is the later half; a mask's is gathered
+  for (const double tokens : documents) turn.pairs += pairs_at(sharing, tokens, own);
+  const double sum = own ? kConverted : kAdded, result = own ? kConverted : kJoined;
+  turn.joined = result * kQueries;
+  turn.summed = sum * (kQueries + kKeys);
+  if (sharing == Sharing::kStripes && part) turn.joined += kCopied * kQueries;
+  if (sharing == Sharing::kZigzag && part) {
     turn.joined = (kJoined + kCopied * (several ? 2 : 1)) * kQueries / 2;
     turn.summed -= kAdded * kQueries / 2;
-  } else if (sharing == Sharing::kZigzag && several) {
-    turn.joined += 2 * kHalf * kKeys / 2;
   }
+  if (sharing == Sharing::kZigzag && !part && !own && several) turn.joined += 2 * kHalf * kKeys / 2;
   return turn;
 }
 
@@ -92,12 +92,11 @@ class Host {
   }
 
   double ring(const Documents& documents, int rank) const {
-    const auto each = static_cast<double>(run_.ranks);
     double sum = moved(kConverted * kQueries);
     if (run_.backward) sum += moved(kConverted * (kQueries + kKeys)) + hop(kFull * kKeys);
     for (int step = 0; step < run_.ranks; ++step) {
       const Turn turn = turn_of(run_.sharing, documents, rank, step);
-      const bool sends = step + 1 < each;
+      const bool sends = step + 1 < run_.ranks;
       sum += std::max(turn.pairs * pair_ + moved(turn.joined), sends ? hop(kHalf * kKeys) : 0);
       if (run_.backward)
         sum += std::max(turn.pairs * pair_ * kBackward + moved(turn.summed),

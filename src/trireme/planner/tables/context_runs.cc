@@ -66,7 +66,7 @@ const std::array<System, 4>& systems() {
        ContextMethod::kRing,
        {.fusion = Fusion::kEager,
         .adds_weight_gradients = false,
-        .ring = Ring::kHelped,
+        .ring_helped = true,
         .keeps_attention = true}},
       {"DeepSpeed-Ulysses",
        true,
