@@ -29,8 +29,8 @@ double block_cost(const Dimensions& model, int tp, int cp, bool again, bool fp8)
   const Practice practice{.dropout = true,
                           .fp8 = fp8,
                           .adds_weight_gradients = false,
-                          .tensor = TensorOverlap::kEverything,
-                          .ring_homeward = true};
+                          .ring_homeward = true,
+                          .tensor = TensorOverlap::kEverything};
   const Candidate one(job_of(model, layout, again ? Again::kEverything : Again::kNothing, true),
                       practice);
   const auto [forward, backward] = one.block_seconds(kCluster);
