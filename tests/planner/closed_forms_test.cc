@@ -49,5 +49,11 @@ TEST(ClosedForms, ShardModelStates) {
   EXPECT_EQ(zero_traffic(3) / zero_pp_traffic(), 4);
 }
 
+// Li et al. 2023, arXiv 2310.03294: 8 ranks take 4.5 of 32 blocks one after the other, of 7 none waits in the end.
+TEST(ClosedForms, RanksThatHelpEachOther) {
+  EXPECT_DOUBLE_EQ(helped_ring_speedup(8), 64 / 9.0);
+  EXPECT_DOUBLE_EQ(helped_ring_speedup(7), 7);
+}
+
 }  // namespace
 }  // namespace trireme::planner

@@ -1,9 +1,12 @@
 // Scorers of closed forms and schedules, on a few rows of the papers.
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "trireme/planner/cluster_file.h"
+#include "trireme/planner/tables/attention_rings.h"
 #include "trireme/planner/tables/registry.h"
 #include "trireme/planner/tables/zero_bubble_runs.h"
 
@@ -187,14 +190,102 @@ TEST(LongContext, RingsHoldAsManyTimesMoreAsDevices) {
       "Ring Attention Table 3 max context,\"32x A100, model 7B\",32,memory-efficient attention and "
       "FFN,,K,128\n"
       "Ring Attention Table 3 max context,\"32x A100, model 7B\",32,ring attention,,K,4096\n"
-      "Ring Attention Table 3 max context,\"8x A100, model 3B\",8,ring attention,,K,512\n"
-      "DistFlashAttn Table 1,8 A100,8,DistFlashAttn,65536,s per iteration,6.8\n");
-  ASSERT_EQ(cases.size(), 5U);
+      "Ring Attention Table 3 max context,\"8x A100, model 3B\",8,ring attention,,K,512\n");
+  ASSERT_EQ(cases.size(), 4U);
   EXPECT_EQ(off(cases[0]), 0);
   EXPECT_THAT(cases[1].unscored, HasSubstr("not told"));
   EXPECT_EQ(off(cases[2], Measure::kDoublings), 0);
   EXPECT_THAT(cases[3].unscored, HasSubstr("no row of blockwise"));
-  EXPECT_THAT(cases[4].unscored, HasSubstr("not forecast yet"));
+}
+
+constexpr char kContext[] = "experiment,setup,gpus,method,seq,quantity,value,reference\n";
+
+// Li et al. 2023, arXiv 2310.03294, table 1: of one row each, as no other tells anything of it.
+TEST(LongContext, StepsOfDistFlashAttnsComparisons) {
+  for (const auto& [gpus, method, model, seconds] :
+       std::vector<std::tuple<int, std::string, std::string, double>>{
+           {8, "DistFlashAttn", "LLaMA-33H", 17.77},
+           {16, "DistFlashAttn", "LLaMA-7B", 12.75},
+           {16, "Megatron-LM (TP+SP)", "LLaMA-33H", 20.63}}) {
+    const auto cases = cases_of(
+        "cp_long_context",
+        std::string(kContext) + fmt::format("DistFlashAttn Table 1,\"{} node(s), model {}\",{},{},"
+                                            "131072,s,{},\n",
+                                            gpus / 8, model, gpus, method, seconds));
+    ASSERT_EQ(cases.size(), 1U);
+    EXPECT_EQ(cases[0].quantity, "step time");
+    EXPECT_NEAR(off(cases[0]), 0, 8) << cases[0].row;
+  }
+  const auto cases =
+      cases_of("cp_long_context", std::string(kContext) +
+                                      "DistFlashAttn Table 3,\"x, model LLaMA-7B\",16,Ring "
+                                      "Self-Attention,65536,s,30.49,\n"
+                                      "DistFlashAttn Table 3,\"x, model LLaMA-7B\",16,Another,"
+                                      "65536,s,30.49,\n");
+  ASSERT_EQ(cases.size(), 2U);
+  EXPECT_EQ(cases[0].quantity, "step time, Ring Self-Attention");
+  EXPECT_THAT(cases[1].unscored, HasSubstr("nothing is known"));
+}
+
+// zhuzilin/ring-flash-attention, README.
+TEST(LongContext, WhatARingKeepsOfOneGpusRate) {
+  const auto cases = cases_of(
+      "cp_long_context",
+      std::string(kContext) +
+          "ring-flash-attention,8xH800 batch fwd+bwd,8,zigzag,65536,iterations per s,17.4,19.3\n"
+          "ring-flash-attention,8xA100 varlen fwd+bwd,8,ring,65536,iterations per s,8.7,16.7\n"
+          "ring-flash-attention,8xA100 batch fwd,8,stripe,65536,iterations per s,32.5,46.7\n"
+          "ring-flash-attention,8xA100 batch fwd,8,another,65536,iterations per s,32.5,46.7\n");
+  ASSERT_EQ(cases.size(), 4U);
+  for (int i = 0; i < 3; ++i) EXPECT_NEAR(off(cases[i]), 0, 8) << cases[i].row;
+  EXPECT_NEAR(*cases[0].null, 100, 0.02);
+  EXPECT_DOUBLE_EQ(cases[0].measured, 100 * 17.4 / 19.3);
+  EXPECT_NEAR(*cases[1].null, 100 * 8 / 15.0, 0.01);
+  EXPECT_THAT(cases[3].unscored, HasSubstr("nothing is known"));
+}
+
+// Of work alone: even of a zigzag and of stripes, of tokens in order the last rank sees 7.5 blocks of 8, and of documents that end
+// inside ranks as many as there are before its own.
+TEST(LongContext, TheRankWithMostDecides) {
+  EXPECT_DOUBLE_EQ(attending_work({.sharing = Sharing::kStripes}), 8);
+  EXPECT_NEAR(attending_work({.sharing = Sharing::kZigzag, .varlen = true}), 8, 1e-2);
+  EXPECT_NEAR(attending_work({.sharing = Sharing::kRing}), 15, 1e-2);
+  EXPECT_NEAR(attending_work({.sharing = Sharing::kGathered}), 15, 1e-2);
+  EXPECT_NEAR(attending_work({.sharing = Sharing::kRing, .ranks = 4}), 7, 1e-2);
+  Cluster host = find_cluster("dgx-a100");
+  host.gpu.memory_rate = host.tiers[0].rate = 1e30;
+  host.gpu.efficiency.kernel_s = host.tiers[0].latency_s = 0;
+  EXPECT_NEAR(attending_seconds(host, {.sharing = Sharing::kZigzag, .backward = true}, 0.01), 0.08,
+              1e-4);
+}
+
+TEST(LongContext, SpeedupsAndHeadlines) {
+  const std::string setup = "\"175B-class GPT, BF16 MHA, 16K, baseline TP8\"";
+  const auto cases =
+      cases_of("cp_long_context", std::string(kContext) + "Megatron-Core CP speedup," + setup +
+                                      ",,TP8 CP2,16384,x,1.25,\n" + "Megatron-Core CP speedup," +
+                                      setup + ",,TP8 CP1,16384,x,1,\n" +
+                                      "headline,,,DistFlashAttn load balance,,x,7.2,\n"
+                                      "headline,,,DeepSpeed-Ulysses,,x,2.5,\n");
+  ASSERT_EQ(cases.size(), 4U);
+  EXPECT_NEAR(off(cases[0]), 0, 8);
+  EXPECT_THAT(cases[1].unscored, HasSubstr("divided by"));
+  EXPECT_NEAR(off(cases[2]), 0, 2);
+  EXPECT_THAT(cases[3].unscored, HasSubstr("neither model nor layout"));
+}
+
+// Llama 3 405B, arXiv 2407.21783, table 4: 430 and 380 TFLOP/s of a GPU.
+TEST(Llama3, StepsWithAndWithoutContextParallelism) {
+  const auto cases =
+      cases_of("llama3_405b_scaling",
+               "model,gpus,tp,cp,pp,dp,seq,batch_per_dp,tflops_per_gpu,derived_step_time_s\n"
+               "Llama3 405B: 126 layers,8192,8,1,16,64,8192,32,430,11.6\n"
+               "Llama3 405B: 126 layers,16384,8,16,16,8,131072,16,380,6.56\n");
+  ASSERT_EQ(cases.size(), 2U);
+  EXPECT_NEAR(off(cases[0]), 0, 8);
+  EXPECT_EQ(cases[1].quantity, "step time, attention counted");
+  EXPECT_NEAR(cases[1].measured, 10.9, 0.05);
+  EXPECT_NEAR(off(cases[1]), 15, 3);  // why is not known
 }
 
 }  // namespace

@@ -41,13 +41,16 @@ struct Block {
   double forward, input;
 };
 
-Block block_of(const config::Job& job, const Cluster& cluster, bool overlaps) {
-  const Practice practice{.overlaps_context = overlaps};
+Block block_of(const config::Job& job, const Cluster& cluster, const Practice& practice) {
   const Pricing pricing(job, practice, cluster);
   const arch::ModelSpec model = arch::describe(job);
   const plan::Node& block = model.program.nodes[1];
   EXPECT_EQ(block.name, "block.0");
   return {pricing.node(block, Verb::kForward), pricing.node(block, Verb::kBackwardInput)};
+}
+
+Block block_of(const config::Job& job, const Cluster& cluster, bool overlaps) {
+  return block_of(job, cluster, Practice{.overlaps_context = overlaps});
 }
 
 Block attention_of(const config::Job& job, const Cluster& cluster) {
@@ -83,6 +86,51 @@ TEST(Context, ARingHidesWhatAttentionTakesLongerThan) {
                 back + 3 * std::max(hop + gradients - attention.input / 4, 0.0) + gradients,
                 1e-6 * beside.input);
   }
+}
+
+TEST(Context, RanksThatHelpEachOtherTakeHalfTheTurns) {
+  const config::Job job = context_job(4, "ring");
+  const Practice helped{.ring_helped = true};
+  const Cluster no_links = two_hosts(kNever, kNever);
+  const Block attention = attention_of(job, no_links), even = block_of(job, no_links, Practice{}),
+              free = block_of(job, no_links, helped);
+  // 2.5 blocks where 2 would be even, and a result that goes home.
+  EXPECT_NEAR(free.forward - even.forward, attention.forward / 4 + kLatency, 1e-7);
+  EXPECT_NEAR(free.input - even.input, attention.input / 4, 1e-7);
+  // Of slow links two turns are waited for, and a result: keys and values, in backward with their gradients.
+  constexpr double kRate = 1e9;
+  const Block slow = block_of(job, two_hosts(kRate, kRate), helped);
+  const double kv = keys(4, 2) / kRate, forward = 2 * attention.forward / 4;
+  EXPECT_NEAR(slow.forward - free.forward, 2 * kv + kv / 2 - 1.5 * forward, 1e-2 * slow.forward);
+  EXPECT_NEAR(slow.input - free.input, 2 * 2 * kv + kv - 1.5 * 2 * attention.input / 4,
+              1e-2 * slow.input);
+}
+
+TEST(Context, GradientsThatEndAtHomeTravelAsOftenAsKeys) {
+  constexpr double kRate = 1e9;
+  const config::Job job = context_job(4, "ring");
+  const Cluster slow = two_hosts(kRate, kRate);
+  const Block returned = block_of(job, slow, Practice{}),
+              homeward = block_of(job, slow, Practice{.ring_homeward = true});
+  EXPECT_EQ(homeward.forward, returned.forward);
+  // Three turns of 4 bytes a value where 6 went, and no last one of 4.
+  EXPECT_NEAR(returned.input - homeward.input, 3 * keys(4, 2) / kRate + keys(4, 4) / kRate, 1e-4);
+}
+
+TEST(Context, KeptAttentionIsNeitherComputedNorSentAgain) {
+  config::Job job = context_job(4, "ring");
+  config::apply_set(job, "recompute.policy=full");
+  job = config::resolve(job, 4, {});
+  const Cluster cluster = two_hosts(1e9, 1e9);
+  const arch::ModelSpec model = arch::describe(job);
+  const auto again = [&](bool keeps) {
+    const Practice practice{.keeps_attention = keeps};
+    return Pricing(job, practice, cluster).node(model.program.nodes[1], Verb::kRecompute);
+  };
+  const Block attention = attention_of(job, cluster), forward = block_of(job, cluster, Practice{});
+  EXPECT_EQ(again(false), forward.forward);
+  const double waited = 3 * std::max(keys(4, 2) / 1e9 + kLatency - attention.forward / 4, 0.0);
+  EXPECT_NEAR(again(false) - again(true), attention.forward + waited, 1e-9);
 }
 
 TEST(Context, GatheredKeysAreWaitedFor) {

@@ -60,4 +60,9 @@ double ring_attention_block(double flops, double bytes_per_second) {
   return flops / bytes_per_second;
 }
 
+double helped_ring_speedup(int ranks) {
+  const int turns = ranks / 2;
+  return 0.5 * ranks * ranks / (0.5 + turns);
+}
+
 }  // namespace trireme::planner

@@ -55,4 +55,8 @@ double one_f_one_b_bubble(double pp, double micro_batches);
 // each way (Liu et al. 2023, arXiv 2310.01889, section 3).
 double ring_attention_block(double flops, double bytes_per_second);
 
+// In times of one rank, causal attention of a sequence in order on so many, where who is done attends for others (Li et al. 2023,
+// arXiv 2310.03294, section 3.2): half a block of its own, then `ranks` / 2 whole ones at most, of ranks^2 / 2.
+double helped_ring_speedup(int ranks);
+
 }  // namespace trireme::planner

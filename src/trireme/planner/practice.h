@@ -37,6 +37,12 @@ struct Practice {
   bool overlaps_gathers = false;      // of stepped parameters, behind the next forward
   bool overlaps_shards = true;        // ZeRO-2's and 3's gathers and reductions, behind computing
   bool overlaps_context = true;       // keys and values go round a ring while attention is computed
+  // Of a sequence in order, ranks that see no more keys attend for others: a ring in half the turns (DistFlashAttn).
+  bool ring_helped = false;
+  // Backward begins where forward's keys ended: their gradients, in 16 bits, end at home (TransformerEngine).
+  bool ring_homeward = false;
+  // A block that runs again has what its attention gave (DistFlashAttn).
+  bool keeps_attention = false;
   TensorOverlap tensor = TensorOverlap::kNothing;
   bool overlaps_transfers = true;  // between pipeline stages; else compute waits for them
   bool stops_early = false;        // a block that runs again ends with what its last product reads

@@ -4,6 +4,7 @@
 
 #include "trireme/arch/layout.h"
 #include "trireme/arch/parts.h"
+#include "trireme/arch/per_rank.h"
 #include "trireme/base/error.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/placement.h"
@@ -54,6 +55,11 @@ bool follows_transfer(const plan::PlanSet& plan, const plan::Instr& line) {
   if (line.verb == Verb::kForward) return other(line.node - 1);
   return (line.verb == Verb::kBackward || line.verb == Verb::kBackwardInput) &&
          other(line.node + 1);
+}
+
+// Seconds of a ring: `first` before anything has arrived, then so many turns of `each`. What the next one needs travels meanwhile.
+double turning(double first, double each, int turns, double hop) {
+  return std::max(first, hop) + (turns - 1) * std::max(each, hop) + each;
 }
 
 }  // namespace
@@ -127,6 +133,8 @@ double Pricing::node(const plan::Node& node, Verb verb) const {
   const bool weight = verb == Verb::kBackward || verb == Verb::kBackwardWeight;
   double compute = backward || weight ? 0 : cost.forward;
   if (verb == Verb::kRecompute && practice_.stops_early) compute -= cost.last;
+  const bool kept = verb == Verb::kRecompute && practice_.keeps_attention;
+  if (kept) compute -= cost.attention;
   if (backward) {
     compute += cost.input;
     for (const plan::Part& part : node.parts)
@@ -135,7 +143,7 @@ double Pricing::node(const plan::Node& node, Verb verb) const {
           compute += found->second;
   }
   if (weight) compute += cost.weight;
-  return compute + tensor(node, cost, verb, compute) + context(node, cost, verb);
+  return compute + tensor(node, cost, verb, compute) + (kept ? 0 : context(node, cost, verb));
 }
 
 // What tensor-parallel exchanges add to a line. Megatron-LM's backward sums gradients of what a layer reads while it computes those
@@ -164,12 +172,28 @@ double Pricing::tensor(const plan::Node& node, const NodeCost& cost, Verb verb,
   return all - hidden;
 }
 
+// Beside its even share of attention. Half of a rank's own block is masked; then it attends to a whole one at a turn, or what it
+// has for another rank goes there and back: queries and a result, in backward with gradients. `keys`: bytes of a block's.
+double Pricing::helped(const NodeCost& cost, bool forward, double keys) const {
+  const arch::Sizes sizes(job_.model, arch::per_rank(job_));
+  const auto queries =
+      static_cast<double>(sizes.attention.tokens * sizes.attention.q * sizes.element);
+  const auto hop = [&](double bytes) {
+    return network_.seconds(plan::Exchange::kSendRecv, mesh::Axis::kCp, bytes);
+  };
+  const int ranks = job_.parallel.cp;
+  const double share = forward ? cost.attention : cost.attention_input, block = 2 * share / ranks;
+  const double arrives = hop(forward ? std::max(keys, queries) : std::max(2 * keys, 3 * queries));
+  const double home = hop(forward ? queries : std::max(keys, queries));
+  return turning(block / 2, block, ranks / 2, arrives) + home - share;
+}
+
 // What is gathered or changes heads for tokens is waited for. A ring turns while a rank attends to the block that it has: each turn
 // is waited for by as much as it takes longer. In backward gradients follow their keys and values, and the last turn takes them
 // home alone.
 double Pricing::context(const plan::Node& node, const NodeCost& cost, Verb verb) const {
   const bool forward = verb == Verb::kForward || verb == Verb::kRecompute;
-  double waited = 0, turn = 0, home = 0;
+  double waited = 0, turn = 0, home = 0, keys = 0;
   int turns = 0;
   for (const plan::NodeExchange& one : node.exchanges) {
     const int times = plan::times(node, one, verb);
@@ -183,14 +207,20 @@ double Pricing::context(const plan::Node& node, const NodeCost& cost, Verb verb)
       waited += times * std::max(once - cost.attention / (times + 1), 0.0);
     } else {
       const bool gradients = one.forward == 0;
+      if (!gradients) keys = static_cast<double>(one.bytes);
+      if (gradients && practice_.ring_homeward) {
+        turn *= 2;
+        continue;
+      }
       turn += once;
       if (gradients) home = once;
       turns = gradients ? times - 1 : times;
     }
   }
   if (turns == 0) return waited;
-  const double block = (forward ? cost.attention : cost.attention_input) / (turns + 1);
-  return waited + turns * std::max(turn - block, 0.0) + home;
+  if (practice_.ring_helped) return waited + helped(cost, forward, keys);
+  const double share = forward ? cost.attention : cost.attention_input, even = share / (turns + 1);
+  return waited + turning(even, even, turns, turn) + home - share;
 }
 
 UnitCost Pricing::unit(const plan::Recipe& recipe, const plan::Unit& unit) const {

@@ -56,6 +56,7 @@ class Pricing {
   double tensor(const plan::Node& node, const NodeCost& cost, plan::Verb verb,
                 double compute) const;
   double context(const plan::Node& node, const NodeCost& cost, plan::Verb verb) const;
+  double helped(const NodeCost& cost, bool forward, double keys) const;
   double after_step(const plan::PlanSet& plan, const plan::Instr& line) const;
   double waits(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
 

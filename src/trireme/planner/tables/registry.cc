@@ -28,6 +28,7 @@ Table network_specs_table();
 Table sc21_figures_table();
 
 std::vector<Table> step_time_tables();
+std::vector<Table> context_step_time_tables();
 
 std::vector<Table> all_tables() {
   std::vector<Table> all = {
@@ -59,7 +60,9 @@ std::vector<Table> all_tables() {
   };
   for (Table& table : all) tolerate(table);
   // A file may hold times and memory: one table with the abilities of both.
-  for (Table& times : step_time_tables()) {
+  std::vector<Table> timed = step_time_tables();
+  std::ranges::move(context_step_time_tables(), std::back_inserter(timed));
+  for (Table& times : timed) {
     tolerate(times);
     const auto same = std::ranges::find(all, times.name, &Table::name);
     if (same == all.end()) {

@@ -31,12 +31,15 @@ config::Job job_of(const Dimensions& model, const Layout& layout, Again again, b
                .hidden = model.hidden,
                .heads = model.heads,
                .kv_heads = model.kv_heads,
+               .head_dim = model.head_dim,
                .ffn = model.ffn,
                .vocab = model.vocab,
                .seq_len = model.seq_len,
                .tied = model.tied};
   job.parallel.pp = layout.pp;
   job.parallel.tp = layout.tp;
+  job.parallel.cp = layout.cp;
+  job.parallel.context = layout.context;
   job.parallel.dp_shard = layout.dp;
   job.parallel.zero = layout.zero;
   job.parallel.sequence_parallel = layout.sequence_parallel;
@@ -60,7 +63,7 @@ config::Job job_of(const Dimensions& model, const Layout& layout, Again again, b
   if (layout.chunks > 1)
     micro_batches = std::max(1.0, std::round(micro_batches / layout.pp)) * layout.pp;
   job.run.global_batch = static_cast<std::int64_t>(micro_batches * at_once);
-  return config::resolve(std::move(job), layout.tp * layout.pp * layout.dp, {});
+  return config::resolve(std::move(job), layout.tp * layout.pp * layout.cp * layout.dp, {});
 }
 
 void add_setting(Run& run, const Dimensions& model, const Layout& layout, Again again,

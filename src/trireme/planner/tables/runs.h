@@ -37,11 +37,14 @@ struct Layout {
   int zero = 0;
   bool sequence_parallel = false;
   double micro_batch = 1, global_batch = 1;
+  int cp = 1;
+  config::ContextMethod context = config::ContextMethod::kRing;
 };
 struct Dimensions {
   bool llama = false;
   std::int64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, ffn = 0, vocab = 0, seq_len = 0;
   bool tied = true;
+  std::int64_t head_dim = 0;  // 0: hidden / heads
 };
 enum class Again { kNothing, kAttention, kEverything };
 
@@ -67,6 +70,9 @@ std::vector<Run> fms_runs(const Csv& csv);
 std::vector<Run> history_runs(const Csv& csv);
 std::vector<Run> v100_runs(const Csv& csv);
 std::vector<Run> mosaicml_runs(const Csv& csv);
+std::vector<Run> distflash_runs(
+    const Csv& csv);  // of cp_long_context: those of that paper's tables
+std::vector<Run> llama3_runs(const Csv& csv);
 
 // How Megatron-LM of 2021 computes.
 Practice megatron_2021();

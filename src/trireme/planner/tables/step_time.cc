@@ -60,6 +60,18 @@ Ability step_time(Bar bar, std::string peer, bool ranked = false) {
 
 }  // namespace
 
+std::vector<Table> context_step_time_tables() {
+  const auto beside = [](const std::string& what) {  // held to nothing
+    return Ability{.quantity = "step time, " + what, .null = step_time({}, "").null};
+  };
+  return {{.name = "cp_long_context",
+           .abilities = {step_time({.mape = 8}, ""), beside("Ring Self-Attention")},
+           .cases = step_times(distflash_runs)},
+          {.name = "llama3_405b_scaling",
+           .abilities = {step_time({.mape = 8}, ""), beside("attention counted")},
+           .cases = step_times(llama3_runs)}};
+}
+
 std::vector<Table> step_time_tables() {
   // Most are held to nothing.
   const auto apart = [](const std::string& what, const Bar& bar = {}) {
