@@ -20,19 +20,23 @@
 #include "trireme/base/json.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
-#include "trireme/data/random_tokens.h"
 #include "trireme/ops/matrix_product.h"
 #include "trireme/ops/parameter_gradient.h"
+#include "trireme/planner/calibrate.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/machine.h"
 #include "trireme/train/memory_meter.h"
+#include "trireme/train/samples.h"
 
 namespace trireme::app {
 namespace {
 
 constexpr double kTimeout = 600;
-constexpr double kEnough = 0.12;  // seconds for one product
+// All is measured in rounds, so that what the machine's own speed does meanwhile can be told from what is measured.
+constexpr int kRounds = 5;
+constexpr double kEnough = 0.025;  // seconds for one product in a round
 constexpr std::size_t kFewest = 3, kMost = 25;
 
 struct Shape {
@@ -86,10 +90,11 @@ void measure_products(DType type, Json& products) {
 struct ProbeSize {
   std::int64_t layers, hidden, heads, seq_len, micro_batch, vocab;
 };
-// The last is so small that beginning its kernels is most of what they take.
-constexpr ProbeSize kProbes[] = {{2, 128, 2, 256, 8, 256},   {2, 256, 4, 1024, 1, 512},
-                                 {2, 256, 4, 128, 4, 1024},  {1, 512, 8, 256, 4, 512},
-                                 {1, 640, 10, 512, 1, 2048}, {2, 32, 2, 16, 1, 64}};
+// The last two attend anew to every few tokens, and the last is so small that beginning its kernels is most of what they take.
+constexpr ProbeSize kProbes[] = {{2, 128, 2, 256, 8, 256},  {2, 256, 4, 1024, 1, 512},
+                                 {2, 256, 4, 128, 4, 1024}, {1, 512, 8, 256, 4, 512},
+                                 {1, 640, 10, 512, 1, 2048}, {2, 128, 4, 16, 32, 64},
+                                 {2, 32, 2, 16, 1, 64}};
 constexpr int kMicroBatches = 2;  // of a rank
 
 config::Job probe_job(const ProbeSize& size, DType compute, int ranks) {
@@ -105,9 +110,21 @@ config::Job probe_job(const ProbeSize& size, DType compute, int ranks) {
   return config::resolve(job, ranks, {});
 }
 
+// A vision transformer of pictures that are made up on the way, 16 tokens each.
+config::Job seeing_job(DType compute) {
+  config::Job job;
+  job.model.family = config::Family::kVit;
+  job.vision = {.image = 64, .patch = 16, .layers = 2, .hidden = 128, .heads = 4};
+  job.data.source = config::DataSource::kStripes;
+  job.precision.compute = compute;
+  job.run.micro_batch = 16;
+  job.run.global_batch = 16 * kMicroBatches;
+  return config::resolve(job, 1, config::made_up(job.data.source)->facts);
+}
+
 // Every line of rank 0 and the step; `tensors` becomes the most that all ranks' held.
-Json measure_probe(const config::Job& job, int ranks, double& tensors) {
-  constexpr int kWarm = 1, kSteps = 7;
+Json measure_probe(const config::Job& job, int ranks, int count, double& tensors) {
+  constexpr int kWarm = 1;
   Json probe;
   std::vector<double> held(static_cast<std::size_t>(ranks));
   comm::run_local_ranks(ranks, kTimeout, [&](comm::World& world) {
@@ -115,13 +132,10 @@ Json measure_probe(const config::Job& job, int ranks, double& tensors) {
     at::set_num_threads(1);
     train::JobSession session(job, world);
     train::MemoryMeter meter(&charged_here(), session.device());
-    const auto load = [&](std::int64_t first_sample) {
-      return data::random_tokens(first_sample, job.run.micro_batch, job.model.seq_len,
-                                 job.model.vocab, false);
-    };
+    const train::JobSession::Load load = train::load_of(job, job.run.micro_batch);
     std::vector<std::vector<double>> lines(session.session().plan().list(world.rank()).size());
     std::vector<double> steps;
-    for (int step = 0; step < kWarm + kSteps; ++step) {
+    for (int step = 0; step < kWarm + count; ++step) {
       std::vector<exec::LineTime> times;
       meter.begin_step();
       const Stopwatch watch;
@@ -140,6 +154,69 @@ Json measure_probe(const config::Job& job, int ranks, double& tensors) {
   });
   tensors = std::max(tensors, std::accumulate(held.begin(), held.end(), 0.0));
   return probe;
+}
+
+Json measure_round(int cores) {
+  constexpr int kSteps = 2, kSpeedSteps = 4;
+  double tensors = 0;
+  Json round{{"products", Json::array()}, {"probes", Json::array()}, {"speeds", Json::array()}};
+  const auto add = [&](const config::Job& job, int ranks) {
+    Json probe = measure_probe(job, ranks, kSteps, tensors);
+    probe["type"] = name(job.precision.compute);
+    round["probes"].push_back(std::move(probe));
+  };
+  for (const DType type : {DType::kF32, DType::kBF16}) {
+    measure_products(type, round["products"]);
+    for (const int ranks : cores > 1 ? std::vector{1, cores} : std::vector{1}) {
+      const Json speed = measure_probe(planner::speed_job(type, ranks), ranks, kSpeedSteps, tensors);
+      round["speeds"].push_back(
+          {{"type", name(type)}, {"ranks", ranks}, {"step_s", speed["step_s"]}});
+      for (const ProbeSize& size : kProbes) add(probe_job(size, type, ranks), ranks);
+    }
+    add(seeing_job(type), 1);
+  }
+  return round;
+}
+
+// One round of what all rounds say, at the speed of the middle one.
+Json settled(const std::vector<Json>& rounds) {
+  Json all = rounds[0];
+  const auto settle = [&](const std::string& where, const Json& type, const Json& ranks) {
+    const Json::json_pointer at(where);
+    std::vector<double> seconds, speeds;
+    for (const Json& round : rounds) {
+      seconds.push_back(round.at(at).get<double>());
+      for (const Json& speed : round["speeds"])
+        if (speed["type"] == type && speed["ranks"] == ranks)
+          speeds.push_back(speed["step_s"].get<double>());
+    }
+    all[at] = planner::at_one_speed(seconds, speeds);
+  };
+  for (std::size_t i = 0; i < all["products"].size(); ++i)
+    settle(fmt::format("/products/{}/seconds", i), all["products"][i]["type"], 1);
+  for (std::size_t i = 0; i < all["probes"].size(); ++i) {
+    const Json &type = all["probes"][i]["type"], &ranks = all["probes"][i]["ranks"];
+    settle(fmt::format("/probes/{}/step_s", i), type, ranks);
+    for (std::size_t line = 0; line < all["probes"][i]["lines"].size(); ++line)
+      settle(fmt::format("/probes/{}/lines/{}", i, line), type, ranks);
+  }
+  for (std::size_t i = 0; i < all["speeds"].size(); ++i)
+    settle(fmt::format("/speeds/{}/step_s", i), all["speeds"][i]["type"],
+           all["speeds"][i]["ranks"]);
+  return all;
+}
+
+// Of the same step, the slowest round over the fastest.
+double speed_range(const std::vector<Json>& rounds) {
+  double most = 1;
+  for (std::size_t i = 0; i < rounds[0]["speeds"].size(); ++i) {
+    const auto seconds = [i](const Json& round) {
+      return round["speeds"][i]["step_s"].get<double>();
+    };
+    const auto [fast, slow] = std::ranges::minmax(rounds, {}, seconds);
+    most = std::max(most, seconds(slow) / seconds(fast));
+  }
+  return most;
 }
 
 void add_collectives(const char* transport, const Json& found, Json& collectives) {
@@ -161,31 +238,32 @@ int bench_calibrate(const Arguments& arguments) {
   at::set_num_threads(1);
   double tensors = 0;
   // Before the process has held anything else.
-  measure_probe(probe_job(kProbes[4], DType::kF32, 1), 1, tensors);
+  measure_probe(probe_job(kProbes[4], DType::kF32, 1), 1, 7, tensors);
   const double process = 1e6 * train::peak_resident_mb() - tensors;
-  Json measured{{"cores", cores},
-                {"products", Json::array()},
-                {"probes", Json::array()},
-                {"collectives", Json::array()},
-                {"process", process}};
-  const auto say = [](const char* what) {
+  const auto say = [](const std::string& what) {
     fmt::print("measuring {}\n", what);
     std::fflush(stdout);
   };
+  Json collectives = Json::array();
   if (cores > 1) {
     say("sums among all cores");
     constexpr std::int64_t kLargest = 16 << 20;
     // Processes first: they are started while this one has one thread.
-    add_collectives("shm", reduce_among_processes("shm", cores, kLargest), measured["collectives"]);
-    add_collectives("threads", reduce_among_threads(cores, kLargest), measured["collectives"]);
+    add_collectives("shm", reduce_among_processes("shm", cores, kLargest), collectives);
+    add_collectives("threads", reduce_among_threads(cores, kLargest), collectives);
   }
-  say("products of matrices");
-  for (const DType type : {DType::kF32, DType::kBF16}) measure_products(type, measured["products"]);
-  say("steps of small models");
-  for (const ProbeSize& size : kProbes)
-    for (const DType type : {DType::kF32, DType::kBF16})
-      for (const int ranks : cores > 1 ? std::vector{1, cores} : std::vector{1})
-        measured["probes"].push_back(measure_probe(probe_job(size, type, ranks), ranks, tensors));
+  std::vector<Json> rounds;
+  for (int round = 0; round < kRounds; ++round) {
+    say(fmt::format("products of matrices and steps of small models, round {} of {}", round + 1,
+                    kRounds));
+    rounds.push_back(measure_round(cores));
+  }
+  fmt::print("the machine's own speed changed by {:.0f} % between rounds\n",
+             100 * (speed_range(rounds) - 1));
+  Json measured = settled(rounds);
+  measured["cores"] = cores;
+  measured["collectives"] = std::move(collectives);
+  measured["process"] = process;
   std::ofstream(arguments.text("json")) << measured.dump();
   return 0;
 }

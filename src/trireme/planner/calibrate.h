@@ -20,7 +20,7 @@ struct MeasuredProduct {
   double seconds = 0;
 };
 
-// Steps of a small model: seconds of every line of rank 0, in the plan's order, and of a whole step; medians.
+// Steps of a small model: seconds of every line of rank 0, in the plan's order, and of a whole step.
 struct Probe {
   config::Job job;  // resolved
   int ranks = 1;    // 1: the other cores were idle; else as many as there are cores, data parallel
@@ -43,7 +43,22 @@ struct Measurements {
   std::vector<Probe> probes;
   std::vector<MeasuredCollective> collectives;
   double process = 0;  // bytes of the process beside tensors, at its peak
+  // The machine's speed while all of this was measured: of `speed_job`, a step, in seconds.
+  struct Speed {
+    Math math = Math::kFp32;
+    int ranks = 1;
+    double step_s = 0;
+  };
+  std::vector<Speed> speeds;
 };
+
+// A small model whose step tells how fast the machine is, in this precision with so many ranks as threads; resolved.
+config::Job speed_job(DType compute, int ranks);
+
+// What something takes that was measured in several rounds, while the machine's own speed changed: `probes` are the seconds that
+// one thing took in the same rounds. Each measurement is brought to the speed of the middle round; the middle one of those.
+double at_one_speed(const std::vector<double>& seconds, const std::vector<double>& probes);
+
 // Throws Error{kData} beginning with `what`.
 Measurements read_measurements(const Json& json, const std::string& what);
 

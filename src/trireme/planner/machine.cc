@@ -30,11 +30,16 @@ Fields fields(ProductCurve& curve) {
 }
 Fields fields(CoreRates& rates) {
   return {{"attention", &rates.attention},
+          {"attention_s", &rates.attention_s},
           {"memory_rate", &rates.memory_rate},
-          {"kernel_s", &rates.kernel_s}};
+          {"kernel_s", &rates.kernel_s},
+          {"probe_s", &rates.probe_s},
+          {"crowded_probe_s", &rates.crowded_probe_s}};
 }
 Fields fields(Core& core) {
   return {{"update_rate", &core.update_rate},
+          {"norm_rate", &core.norm_rate},
+          {"load_rate", &core.load_rate},
           {"step_s", &core.step_s},
           {"crowding", &core.crowding},
           {"process", &core.process},
