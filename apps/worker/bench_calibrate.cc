@@ -91,8 +91,8 @@ struct ProbeSize {
   std::int64_t layers, hidden, heads, seq_len, micro_batch, vocab;
 };
 // The last two attend anew to every few tokens, and the last is so small that beginning its kernels is most of what they take.
-constexpr ProbeSize kProbes[] = {{2, 128, 2, 256, 8, 256},  {2, 256, 4, 1024, 1, 512},
-                                 {2, 256, 4, 128, 4, 1024}, {1, 512, 8, 256, 4, 512},
+constexpr ProbeSize kProbes[] = {{2, 128, 2, 256, 8, 256},   {2, 256, 4, 1024, 1, 512},
+                                 {2, 256, 4, 128, 4, 1024},  {1, 512, 8, 256, 4, 512},
                                  {1, 640, 10, 512, 1, 2048}, {2, 128, 4, 16, 32, 64},
                                  {2, 32, 2, 16, 1, 64}};
 constexpr int kMicroBatches = 2;  // of a rank
@@ -168,7 +168,8 @@ Json measure_round(int cores) {
   for (const DType type : {DType::kF32, DType::kBF16}) {
     measure_products(type, round["products"]);
     for (const int ranks : cores > 1 ? std::vector{1, cores} : std::vector{1}) {
-      const Json speed = measure_probe(planner::speed_job(type, ranks), ranks, kSpeedSteps, tensors);
+      const Json speed =
+          measure_probe(planner::speed_job(type, ranks), ranks, kSpeedSteps, tensors);
       round["speeds"].push_back(
           {{"type", name(type)}, {"ranks", ranks}, {"step_s", speed["step_s"]}});
       for (const ProbeSize& size : kProbes) add(probe_job(size, type, ranks), ranks);

@@ -29,12 +29,9 @@ Fields fields(ProductCurve& curve) {
           {"call_s", &curve.call_s}};
 }
 Fields fields(CoreRates& rates) {
-  return {{"attention", &rates.attention},
-          {"attention_s", &rates.attention_s},
-          {"memory_rate", &rates.memory_rate},
-          {"kernel_s", &rates.kernel_s},
-          {"probe_s", &rates.probe_s},
-          {"crowded_probe_s", &rates.crowded_probe_s}};
+  return {{"attention", &rates.attention},     {"attention_s", &rates.attention_s},
+          {"memory_rate", &rates.memory_rate}, {"kernel_s", &rates.kernel_s},
+          {"probe_s", &rates.probe_s},         {"crowded_probe_s", &rates.crowded_probe_s}};
 }
 Fields fields(Core& core) {
   return {{"update_rate", &core.update_rate},

@@ -119,12 +119,11 @@ double Pricing::transfer(double bytes) const {
 // What is loaded for the first stage's nodes: of each value as much as that of them reads which is expected to read most.
 double Pricing::loaded(const plan::PlanSet& plan, int rank) const {
   double bytes = 0;
-  for (const plan::ValueId value : plan::inputs_of_stage(
-           plan.program, plan.mesh.coordinate(rank, mesh::Axis::kPp))) {
+  for (const plan::ValueId value :
+       plan::inputs_of_stage(plan.program, plan.mesh.coordinate(rank, mesh::Axis::kPp))) {
     double share = 0;
     for (const plan::Node& node : plan.program.nodes)
-      if (plan::contains(node.reads, value))
-        share = std::max(share, program_->share_of(node.name));
+      if (plan::contains(node.reads, value)) share = std::max(share, program_->share_of(node.name));
     bytes += share * static_cast<double>(plan.program.values[value].bytes);
   }
   return bytes;

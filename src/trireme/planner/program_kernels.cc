@@ -95,8 +95,8 @@ struct ProgramKernels::Layers {
     const double inner = cut != linear.end() ? cut->in : linear[1].in;
     const double heads = cut != linear.end() ? cut->heads : std::ceil(inner / kWidth);
     const double keys = std::max(operations / (4 * rows * inner), 1.0);
-    const double tokens = shape.size() > 2 ? share * static_cast<double>(shape[1])
-                                           : keys * (causal ? 2 : 1);
+    const double tokens =
+        shape.size() > 2 ? share * static_cast<double>(shape[1]) : keys * (causal ? 2 : 1);
     Kernel kernel =
         tiled_attention(math, rows, tokens, heads, inner / heads, 4 * keys < 3 * tokens);
     if (of_seen > 0) kernel.flops = operations;
