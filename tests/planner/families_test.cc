@@ -83,7 +83,8 @@ TEST(Families, ABlockHasTheKernelsOfItsLayers) {
 TEST(Families, OnCoresShortSequencesPayForTheirBeginnings) {
   Cluster machine = made_up().machine;
   const auto forward = [&](const std::string& name, const char* node) {
-    return node_seconds(machine, resolved(recipe(name)), node, Verb::kForward, own_practice());
+    return node_seconds(machine, resolved(recipe(name, {"run.global_batch=16"})), node,
+                        Verb::kForward, own_practice());
   };
   const double vit = forward("vit_tiny", "block.0"), text = forward("clip_tiny", "text.block.0"),
                clips = forward("vjepa_tiny", "teacher.block.0");
