@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "../median.h"
 #include "calibration.h"
 #include "commands.h"
 #include "dataset.h"
@@ -13,6 +14,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
 #include "trireme/config/fields.h"
+#include "trireme/planner/calibrate.h"
 #include "workers.h"
 
 namespace trireme::app {
@@ -78,16 +80,17 @@ struct Apart {
   double error() const { return forecast / measured - 1; }
 };
 
-// How fast the machine was right before and right after, against its calibration, and what part of it others had meanwhile.
+// How fast the machine was around each step, against its calibration, and what part of it others had meanwhile.
 struct Quiet {
-  double before = 1, after = 1;
+  std::vector<double> speeds;
   double others = 0;
 
-  double speed() const { return 2 / (1 / before + 1 / after); }
+  double speed() const { return median(speeds); }
   // At most 1 where a measurement can be held to anything.
   double unrest() const {
-    constexpr double kApart = 0.05, kOthers = 0.04;
-    return std::max(std::abs(before / after - 1) / kApart, others / kOthers);
+    constexpr double kApart = 0.10, kOthers = 0.04;
+    const auto [least, most] = std::ranges::minmax(speeds);
+    return std::max((most / least - 1) / kApart, others / kOthers);
   }
 };
 
@@ -99,10 +102,9 @@ struct Result {
   Quiet machine;
   int tries = 1;
 
-  // The forecast of a machine as fast as this one was.
-  Apart step_at_speed() const {
-    return {.forecast = step.forecast / machine.speed(), .measured = step.measured};
-  }
+  double steady_s = 0;  // what the step would have taken at the calibrated speed
+
+  Apart steady() const { return {.forecast = step.forecast, .measured = steady_s}; }
 };
 
 Planned planned_of(const BenchForecastOptions& options, const Layout& layout) {
@@ -113,26 +115,16 @@ Planned planned_of(const BenchForecastOptions& options, const Layout& layout) {
   return plan_job(std::move(job), layout.ranks, facts);
 }
 
-// What a step of planner::speed_job took when the machine was calibrated, over what it takes now.
-class Speed {
- public:
-  Speed(const config::Job& job, int ranks, const planner::Cluster& machine)
-      : compute_(job.precision.compute), ranks_(std::min(ranks, machine.gpus_per_host)) {
-    const planner::CoreRates& rates =
-        compute_ == DType::kF32 ? machine.gpu.core->fp32 : machine.gpu.core->half;
-    calibrated_ = ranks_ == 1 ? rates.probe_s : rates.crowded_probe_s;
-    if (calibrated_ <= 0)
-      fail(ErrorKind::kUsage,
-           "the calibration does not say how fast the machine was; make one: trireme bench "
-           "calibrate");
-  }
-  double now() const { return calibrated_ / probe_machine(compute_, ranks_); }
-
- private:
-  DType compute_;
-  int ranks_;
-  double calibrated_ = 0;
-};
+// Of a pulse, when the machine was calibrated.
+double calibrated_pulse(DType compute, int pulsing, const planner::Core& core) {
+  const planner::CoreRates& rates = compute == DType::kF32 ? core.fp32 : core.half;
+  const double seconds = pulsing == 1 ? rates.pulse_s : rates.crowded_pulse_s;
+  if (seconds <= 0)
+    fail(
+        ErrorKind::kUsage,
+        "the calibration does not say how fast the machine was; make one: trireme bench calibrate");
+  return seconds;
+}
 
 Result measured_once(const Layout& layout, const BenchForecastOptions& options,
                      const Planned& planned, const planner::Cluster& machine) {
@@ -142,16 +134,18 @@ Result measured_once(const Layout& layout, const BenchForecastOptions& options,
                     .address = {}};
   const planner::StepForecast expected = expect(planned, place);
   if (expected.high_s <= 0) fail(ErrorKind::kUsage, "forecasts here are {}", expected.source);
-  const Speed speed(planned.job, layout.ranks, machine);
+  const int pulsing = std::min(layout.ranks, machine.gpus_per_host);
+  const double usual = calibrated_pulse(planned.job.precision.compute, pulsing, *machine.gpu.core);
   Result result{.name = layout.name, .low_s = expected.low_s, .high_s = expected.high_s};
   const CpuTime begin = cpu_time();
   const Stopwatch watch;
-  result.machine.before = speed.now();
-  const Json ranks = timed_steps(planned.job, place, options.warmup, options.steps);
-  result.machine.after = speed.now();
+  const Json ranks = timed_steps(planned.job, place, options.warmup, options.steps, pulsing);
   result.machine.others = cpu_time().others_since(begin, watch.seconds(), machine.gpus_per_host);
-  result.step = {.forecast = expected.step_s,
-                 .measured = undisturbed(ranks[0]["seconds"].get<std::vector<double>>())};
+  const auto seconds = ranks[0]["seconds"].get<std::vector<double>>();
+  const auto pulses = ranks[0]["pulses"].get<std::vector<double>>();
+  result.step = {.forecast = expected.step_s, .measured = undisturbed(seconds)};
+  result.steady_s = planner::at_one_speed(seconds, pulses, usual);
+  for (const double pulse : pulses) result.machine.speeds.push_back(usual / pulse);
   result.memory = {.forecast = expected.process_bytes,
                    .measured = ranks[0]["resident"].get<double>()};
   for (int rank = 0; rank < (layout.processes ? layout.ranks : 1); ++rank)
@@ -177,17 +171,14 @@ Result compare(const Layout& layout, const BenchForecastOptions& options) {
   return *best;
 }
 
-bool inside(const Result& r) {
-  const double measured = r.step.measured * r.machine.speed();
-  return measured >= r.low_s && measured <= r.high_s;
-}
+bool inside(const Result& r) { return r.steady_s >= r.low_s && r.steady_s <= r.high_s; }
 
 void print(const Result& r) {
   fmt::print(
       "{:<42} {:>8.1f} {:>8.1f} {:>+6.1f}% {:>5.0f}% {:>+6.1f}% {:>8} {:>5.0f}%{:<2} {:>8.1f} "
       "{:>8.1f} {:>+6.1f}%  {:>8.1f}\n",
       r.name, 1e3 * r.step.forecast, 1e3 * r.step.measured, 100 * r.step.error(),
-      100 * r.machine.speed(), 100 * r.step_at_speed().error(), inside(r) ? "inside" : "outside",
+      100 * r.machine.speed(), 100 * r.steady().error(), inside(r) ? "inside" : "outside",
       100 * r.machine.others, r.machine.unrest() > 1 ? " !" : "", r.memory.forecast / 1e6,
       r.memory.measured / 1e6, 100 * r.memory.error(), 1e3 * r.cpu_s);
   std::fflush(stdout);
@@ -197,12 +188,12 @@ Json json_of(const Result& r) {
   return {{"layout", r.name},
           {"step_s",
            {{"forecast", r.step.forecast},
-            {"forecast_at_speed", r.step_at_speed().forecast},
-            {"measured", r.step.measured}}},
+            {"measured", r.step.measured},
+            {"measured_at_calibrated_speed", r.steady_s}}},
           {"band_s", {r.low_s, r.high_s}},
           {"memory_bytes", {{"forecast", r.memory.forecast}, {"measured", r.memory.measured}}},
           {"cpu_s", r.cpu_s},
-          {"speed", {{"before", r.machine.before}, {"after", r.machine.after}}},
+          {"speeds", r.machine.speeds},
           {"others", r.machine.others},
           {"tries", r.tries}};
 }
@@ -247,11 +238,11 @@ int bench_forecast(const BenchForecastOptions& options) {
   std::vector<Apart> steps, at_speed, memory;
   for (const Result& r : results) {
     steps.push_back(r.step);
-    at_speed.push_back(r.step_at_speed());
+    at_speed.push_back(r.steady());
     memory.push_back(r.memory);
   }
   print_errors("step time", steps);
-  print_errors("step time at the speed the machine had", at_speed);
+  print_errors("step time at the calibrated speed", at_speed);
   print_errors("memory", memory);
   fmt::print("{} of {} steps inside the band of four of five, at that speed\n",
              std::ranges::count_if(results, inside), results.size());

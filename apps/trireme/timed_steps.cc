@@ -12,7 +12,6 @@
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/fields.h"
-#include "trireme/planner/calibrate.h"
 #include "workers.h"
 
 namespace trireme::app {
@@ -29,7 +28,7 @@ double seconds_of(int whom) {
 
 }  // namespace
 
-Json timed_steps(const config::Job& job, const Place& place, int warmup, int steps) {
+Json timed_steps(const config::Job& job, const Place& place, int warmup, int steps, int pulsing) {
   const std::string result = job_in_memory("");
   std::vector<std::string> words = {"time-steps",
                                     "--job",
@@ -38,6 +37,8 @@ Json timed_steps(const config::Job& job, const Place& place, int warmup, int ste
                                     std::to_string(warmup),
                                     "--steps",
                                     std::to_string(steps),
+                                    "--pulsing",
+                                    std::to_string(pulsing),
                                     "--json",
                                     result};
   Place where{.launcher = Launcher::kProcesses, .address = {}};
@@ -55,15 +56,6 @@ double undisturbed(std::vector<double> seconds) {
   const auto quarter = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 4);
   std::nth_element(seconds.begin(), quarter, seconds.end());
   return *quarter;
-}
-
-double probe_machine(DType compute, int ranks) {
-  constexpr int kWarm = 1, kSteps = 6;
-  const Json found = timed_steps(
-      planner::speed_job(compute, ranks),
-      {.launcher = Launcher::kThreads, .world = ranks, .local_world = ranks, .address = {}}, kWarm,
-      kSteps);
-  return undisturbed(found[0]["seconds"].get<std::vector<double>>());
 }
 
 double CpuTime::others_since(const CpuTime& before, double wall_s, int cores) const {

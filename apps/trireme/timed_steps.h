@@ -9,14 +9,12 @@
 
 namespace trireme::app {
 
-// By rank, as `trireme-worker time-steps` writes it. `job` is resolved. Throws Error{kPeerLost} if the worker fails.
-Json timed_steps(const config::Job& job, const Place& place, int warmup, int steps);
+// By rank, as `trireme-worker time-steps` writes it, with pulses of the first `pulsing` ranks. `job` is resolved. Throws
+// Error{kPeerLost} if the worker fails.
+Json timed_steps(const config::Job& job, const Place& place, int warmup, int steps, int pulsing);
 
 // What steps take where all that disturbs adds to it: the lower quartile. `seconds` is not empty.
 double undisturbed(std::vector<double> seconds);
-
-// Of a step of planner::speed_job with so many ranks as threads, now: seconds.
-double probe_machine(DType compute, int ranks);
 
 // Since the machine and this program began, seconds: of all that runs, what a hypervisor takes included, and of this program and
 // the processes that it started and saw end.

@@ -9,11 +9,14 @@
 #include <algorithm>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "../median.h"
 #include "bench_ranks.h"
 #include "memory.h"
+#include "pulse.h"
 #include "subcommands.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/fs.h"
@@ -70,10 +73,17 @@ double time_of(const std::function<void()>& body) {
 // As layers multiply: forward, to what they read, to their weights.
 void measure_products(DType type, Json& products) {
   const auto options = at::TensorOptions().dtype(comm::scalar_type(type));
+  const Pulse pulse(type);
   const auto add = [&](const char* pass, std::int64_t m, std::int64_t n, std::int64_t k,
                        double seconds) {
-    products.push_back(
-        {{"type", name(type)}, {"pass", pass}, {"m", m}, {"n", n}, {"k", k}, {"seconds", seconds}});
+    products.push_back({{"type", name(type)},
+                        {"pass", pass},
+                        {"m", m},
+                        {"n", n},
+                        {"k", k},
+                        {"ranks", 1},
+                        {"pulse", pulse.seconds()},
+                        {"seconds", seconds}});
   };
   for (const Shape& s : kShapes) {
     const at::Tensor x = at::randn({s.rows, s.in}, options),
@@ -134,8 +144,11 @@ Json measure_probe(const config::Job& job, int ranks, int count, double& tensors
     train::MemoryMeter meter(&charged_here(), session.device());
     const train::JobSession::Load load = train::load_of(job, job.run.micro_batch);
     std::vector<std::vector<double>> lines(session.session().plan().list(world.rank()).size());
-    std::vector<double> steps;
+    std::vector<double> steps, pulses;
+    const Pulse pulse(job.precision.compute);
     for (int step = 0; step < kWarm + count; ++step) {
+      world.exchange("ready");
+      if (step >= kWarm) pulses.push_back(pulse.seconds());
       std::vector<exec::LineTime> times;
       meter.begin_step();
       const Stopwatch watch;
@@ -149,7 +162,13 @@ Json measure_probe(const config::Job& job, int ranks, int count, double& tensors
     }
     held[static_cast<std::size_t>(world.rank())] = static_cast<double>(meter.peaks().steps);
     if (world.rank() != 0) return;
-    probe = {{"job", config::print_yaml(job)}, {"ranks", ranks}, {"step_s", undisturbed(steps)}};
+    pulses.push_back(pulse.seconds());
+    probe = {{"job", config::print_yaml(job)},
+             {"type", name(job.precision.compute)},
+             {"ranks", ranks},
+             {"pulse", std::accumulate(pulses.begin(), pulses.end(), 0.0) /
+                           static_cast<double>(pulses.size())},
+             {"step_s", undisturbed(steps)}};
     for (const std::vector<double>& line : lines) probe["lines"].push_back(undisturbed(line));
   });
   tensors = std::max(tensors, std::accumulate(held.begin(), held.end(), 0.0));
@@ -157,65 +176,69 @@ Json measure_probe(const config::Job& job, int ranks, int count, double& tensors
 }
 
 Json measure_round(int cores) {
-  constexpr int kSteps = 2, kSpeedSteps = 4;
+  constexpr int kSteps = 2;
   double tensors = 0;
-  Json round{{"products", Json::array()}, {"probes", Json::array()}, {"speeds", Json::array()}};
-  const auto add = [&](const config::Job& job, int ranks) {
-    Json probe = measure_probe(job, ranks, kSteps, tensors);
-    probe["type"] = name(job.precision.compute);
-    round["probes"].push_back(std::move(probe));
-  };
+  Json round{{"products", Json::array()}, {"probes", Json::array()}};
   for (const DType type : {DType::kF32, DType::kBF16}) {
     measure_products(type, round["products"]);
-    for (const int ranks : cores > 1 ? std::vector{1, cores} : std::vector{1}) {
-      const Json speed =
-          measure_probe(planner::speed_job(type, ranks), ranks, kSpeedSteps, tensors);
-      round["speeds"].push_back(
-          {{"type", name(type)}, {"ranks", ranks}, {"step_s", speed["step_s"]}});
-      for (const ProbeSize& size : kProbes) add(probe_job(size, type, ranks), ranks);
-    }
-    add(seeing_job(type), 1);
+    for (const int ranks : cores > 1 ? std::vector{1, cores} : std::vector{1})
+      for (const ProbeSize& size : kProbes)
+        round["probes"].push_back(
+            measure_probe(probe_job(size, type, ranks), ranks, kSteps, tensors));
+    round["probes"].push_back(measure_probe(seeing_job(type), 1, kSteps, tensors));
   }
   return round;
 }
 
-// One round of what all rounds say, at the speed of the middle one.
-Json settled(const std::vector<Json>& rounds) {
+// Pulses of one type with so many ranks, of all rounds.
+using Pulses = std::map<std::pair<std::string, int>, std::vector<double>>;
+
+std::pair<std::string, int> kind_of(const Json& measured) {
+  return {measured["type"].get<std::string>(), measured["ranks"].get<int>()};
+}
+
+Pulses pulses_of(const std::vector<Json>& rounds) {
+  Pulses pulses;
+  for (const Json& round : rounds)
+    for (const char* list : {"products", "probes"})
+      for (const Json& one : round[list])
+        pulses[kind_of(one)].push_back(one["pulse"].get<double>());
+  return pulses;
+}
+
+// One round of what all rounds say, at the speed of the middle pulse.
+Json settled(const std::vector<Json>& rounds, const Pulses& pulses) {
   Json all = rounds[0];
-  const auto settle = [&](const std::string& where, const Json& type, const Json& ranks) {
-    const Json::json_pointer at(where);
-    std::vector<double> seconds, speeds;
+  const auto settle = [&](const std::string& of, const std::string& value) {
+    std::vector<double> seconds, around;
     for (const Json& round : rounds) {
-      seconds.push_back(round.at(at).get<double>());
-      for (const Json& speed : round["speeds"])
-        if (speed["type"] == type && speed["ranks"] == ranks)
-          speeds.push_back(speed["step_s"].get<double>());
+      seconds.push_back(round.at(Json::json_pointer(of + value)).get<double>());
+      around.push_back(round.at(Json::json_pointer(of + "/pulse")).get<double>());
     }
-    all[at] = planner::at_one_speed(seconds, speeds);
+    const double usual = median(pulses.at(kind_of(all.at(Json::json_pointer(of)))));
+    all[Json::json_pointer(of + value)] = planner::at_one_speed(seconds, around, usual);
   };
   for (std::size_t i = 0; i < all["products"].size(); ++i)
-    settle(fmt::format("/products/{}/seconds", i), all["products"][i]["type"], 1);
+    settle(fmt::format("/products/{}", i), "/seconds");
   for (std::size_t i = 0; i < all["probes"].size(); ++i) {
-    const Json &type = all["probes"][i]["type"], &ranks = all["probes"][i]["ranks"];
-    settle(fmt::format("/probes/{}/step_s", i), type, ranks);
+    const std::string probe = fmt::format("/probes/{}", i);
+    settle(probe, "/step_s");
     for (std::size_t line = 0; line < all["probes"][i]["lines"].size(); ++line)
-      settle(fmt::format("/probes/{}/lines/{}", i, line), type, ranks);
+      settle(probe, fmt::format("/lines/{}", line));
   }
-  for (std::size_t i = 0; i < all["speeds"].size(); ++i)
-    settle(fmt::format("/speeds/{}/step_s", i), all["speeds"][i]["type"],
-           all["speeds"][i]["ranks"]);
+  all["pulses"] = Json::array();
+  for (const auto& [kind, seconds] : pulses)
+    all["pulses"].push_back(
+        {{"type", kind.first}, {"ranks", kind.second}, {"seconds", median(seconds)}});
   return all;
 }
 
-// Of the same step, the slowest round over the fastest.
-double speed_range(const std::vector<Json>& rounds) {
+// Of the slower tenth of pulses over the faster one, where that is most.
+double speed_range(const Pulses& pulses) {
   double most = 1;
-  for (std::size_t i = 0; i < rounds[0]["speeds"].size(); ++i) {
-    const auto seconds = [i](const Json& round) {
-      return round["speeds"][i]["step_s"].get<double>();
-    };
-    const auto [fast, slow] = std::ranges::minmax(rounds, {}, seconds);
-    most = std::max(most, seconds(slow) / seconds(fast));
+  for (auto [kind, seconds] : pulses) {
+    std::ranges::sort(seconds);
+    most = std::max(most, seconds[seconds.size() * 9 / 10] / seconds[seconds.size() / 10]);
   }
   return most;
 }
@@ -259,9 +282,10 @@ int bench_calibrate(const Arguments& arguments) {
                     kRounds));
     rounds.push_back(measure_round(cores));
   }
-  fmt::print("the machine's own speed changed by {:.0f} % between rounds\n",
-             100 * (speed_range(rounds) - 1));
-  Json measured = settled(rounds);
+  const Pulses pulses = pulses_of(rounds);
+  fmt::print("the machine's own speed was within {:.0f} % of itself in eight of ten pulses\n",
+             100 * (speed_range(pulses) - 1));
+  Json measured = settled(rounds, pulses);
   measured["cores"] = cores;
   measured["collectives"] = std::move(collectives);
   measured["process"] = process;

@@ -106,8 +106,8 @@ Measurements measurements_of(const Cluster& machine) {
     measured.probes.push_back(probe_of(seeing(compute), 1, machine));
     const CoreRates& rates = type == std::string("fp32") ? core.fp32 : core.half;
     const Math math = type == std::string("fp32") ? Math::kFp32 : Math::kHalf;
-    measured.speeds.push_back({.math = math, .ranks = 1, .step_s = rates.probe_s});
-    measured.speeds.push_back({.math = math, .ranks = 2, .step_s = rates.crowded_probe_s});
+    measured.pulses.push_back({.math = math, .ranks = 1, .seconds = rates.pulse_s});
+    measured.pulses.push_back({.math = math, .ranks = 2, .seconds = rates.crowded_pulse_s});
   }
   for (const Tier& tier : machine.tiers)
     for (const double bytes : {1024.0, 1048576.0, 16777216.0})
@@ -131,7 +131,7 @@ TEST(Calibrate, FindsTheMachineThatMeasurementsComeFrom) {
   EXPECT_NEAR(b.update_rate / a.update_rate, 1, 1e-3);
   EXPECT_NEAR(b.norm_rate / a.norm_rate, 1, 1e-3);
   EXPECT_NEAR(b.load_rate / a.load_rate, 1, 1e-3);
-  EXPECT_EQ(b.half.crowded_probe_s, a.half.crowded_probe_s);
+  EXPECT_EQ(b.half.crowded_pulse_s, a.half.crowded_pulse_s);
   EXPECT_NEAR(b.step_s / a.step_s, 1, 0.05);
   EXPECT_LT(b.spread, 0.01);
   ASSERT_EQ(found.tiers.size(), 2u);
@@ -146,10 +146,10 @@ TEST(Calibrate, FindsTheMachineThatMeasurementsComeFrom) {
 
 // What is measured again and again while the machine's own speed halves is the same thing.
 TEST(Calibrate, TakesTheMachinesOwnSpeedOutOfWhatItMeasures) {
-  EXPECT_DOUBLE_EQ(at_one_speed({2, 4, 3}, {0.2, 0.4, 0.3}), 3);
-  EXPECT_DOUBLE_EQ(at_one_speed({2, 4, 9}, {0.2, 0.4, 0.3}), 3);  // one that was disturbed
-  EXPECT_DOUBLE_EQ(at_one_speed({5, 5, 5}, {0.2, 0.2, 0.2}), 5);
-  EXPECT_THROW(at_one_speed({1, 2}, {1}), Error);
+  EXPECT_DOUBLE_EQ(at_one_speed({2, 4, 3}, {0.2, 0.4, 0.3}, 0.3), 3);
+  EXPECT_DOUBLE_EQ(at_one_speed({2, 4, 9}, {0.2, 0.4, 0.3}, 0.3), 3);  // one that was disturbed
+  EXPECT_DOUBLE_EQ(at_one_speed({5, 5, 5}, {0.2, 0.2, 0.2}, 0.1), 2.5);
+  EXPECT_THROW(at_one_speed({1, 2}, {1}, 1), Error);
 }
 
 TEST(Calibrate, RefusesWhatIsNotThere) {

@@ -238,22 +238,13 @@ Practice cores_practice() {
   return practice;
 }
 
-config::Job speed_job(DType compute, int ranks) {
-  config::Job job;
-  job.model = {.layers = 2, .hidden = 256, .heads = 4, .vocab = 256, .seq_len = 256};
-  job.precision.compute = compute;
-  job.run.micro_batch = 4;
-  job.run.global_batch = 8 * ranks;
-  return config::resolve(job, ranks, {});
-}
-
-double at_one_speed(const std::vector<double>& seconds, const std::vector<double>& probes) {
-  TRIREME_CHECK(!seconds.empty() && seconds.size() == probes.size(), "{} rounds, {} probes",
-                seconds.size(), probes.size());
-  const double usual = median(probes);
+double at_one_speed(const std::vector<double>& seconds, const std::vector<double>& pulses,
+                    double usual) {
+  TRIREME_CHECK(!seconds.empty() && seconds.size() == pulses.size(), "{} rounds, {} pulses",
+                seconds.size(), pulses.size());
   std::vector<double> all;
   for (std::size_t round = 0; round < seconds.size(); ++round)
-    all.push_back(seconds[round] * usual / probes[round]);
+    all.push_back(seconds[round] * usual / pulses[round]);
   return median(std::move(all));
 }
 
@@ -293,9 +284,9 @@ Cluster fit_machine(const Measurements& measured) {
   gpu.core->update_rate = rate_of_lines(probes, stepping, true);
   gpu.core->norm_rate = rate_of_lines(probes, norming, true);
   gpu.core->load_rate = rate_of_lines(probes, loading, false, gpu.core->update_rate);
-  for (const Measurements::Speed& speed : measured.speeds) {
-    CoreRates& rates = rates_of(*gpu.core, speed.math);
-    (speed.ranks == 1 ? rates.probe_s : rates.crowded_probe_s) = speed.step_s;
+  for (const Measurements::Pulse& pulse : measured.pulses) {
+    CoreRates& rates = rates_of(*gpu.core, pulse.math);
+    (pulse.ranks == 1 ? rates.pulse_s : rates.crowded_pulse_s) = pulse.seconds;
   }
   gpu.memory_rate = gpu.core->update_rate;
   gpu.core->crowding = crowding_of(probes);
@@ -328,10 +319,10 @@ Measurements read_measurements(const Json& json, const std::string& what) {
                                  .ranks = p.at("ranks").get<int>(),
                                  .lines = p.at("lines").get<std::vector<double>>(),
                                  .step_s = p.at("step_s").get<double>()});
-    for (const Json& s : json.value("speeds", Json::array()))
-      measured.speeds.push_back({.math = named_math(s.at("type").get<std::string>()),
-                                 .ranks = s.at("ranks").get<int>(),
-                                 .step_s = s.at("step_s").get<double>()});
+    for (const Json& p : json.value("pulses", Json::array()))
+      measured.pulses.push_back({.math = named_math(p.at("type").get<std::string>()),
+                                 .ranks = p.at("ranks").get<int>(),
+                                 .seconds = p.at("seconds").get<double>()});
     for (const Json& c : json.at("collectives"))
       measured.collectives.push_back({.transport = c.at("transport").get<std::string>(),
                                       .bytes = c.at("bytes").get<double>(),

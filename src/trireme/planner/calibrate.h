@@ -43,24 +43,22 @@ struct Measurements {
   std::vector<Probe> probes;
   std::vector<MeasuredCollective> collectives;
   double process = 0;  // bytes of the process beside tensors, at its peak
-  // The machine's speed while all of this was measured: of `speed_job`, a step, in seconds.
-  struct Speed {
+  // The machine's speed that all of this was brought to: of so many ranks that multiply the same at once.
+  struct Pulse {
     Math math = Math::kFp32;
     int ranks = 1;
-    double step_s = 0;
+    double seconds = 0;
   };
-  std::vector<Speed> speeds;
+  std::vector<Pulse> pulses;
 };
-
-// A small model whose step tells how fast the machine is, in this precision with so many ranks as threads; resolved.
-config::Job speed_job(DType compute, int ranks);
-
-// What something takes that was measured in several rounds, while the machine's own speed changed: `probes` are the seconds that
-// one thing took in the same rounds. Each measurement is brought to the speed of the middle round; the middle one of those.
-double at_one_speed(const std::vector<double>& seconds, const std::vector<double>& probes);
 
 // Throws Error{kData} beginning with `what`.
 Measurements read_measurements(const Json& json, const std::string& what);
+
+// What something takes that was measured in several rounds, while the machine's own speed changed: `pulses` are the seconds that
+// the same products took beside each. Each measurement is brought to the speed at which these take `usual`; the middle one of those.
+double at_one_speed(const std::vector<double>& seconds, const std::vector<double>& pulses,
+                    double usual);
 
 // How Trireme itself computes on CPUs.
 Practice own_practice();

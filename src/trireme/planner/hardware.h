@@ -47,9 +47,8 @@ struct CoreRates {
   double attention_s = 0;  // of every block of queries that attention begins
   double memory_rate = 0;  // bytes a second, of kernels that stream
   double kernel_s = 0;     // of every kernel
-  double probe_s =
-      0;  // of a step of `speed_job`, as long as the machine's speed was that of these rates
-  double crowded_probe_s = 0;  // the same with a rank on every core
+  double pulse_s = 0;      // of a pulse, `trireme bench forecast`'s measure of the machine's speed
+  double crowded_pulse_s = 0;  // the same with a rank on every core
   bool operator==(const CoreRates&) const = default;
 };
 

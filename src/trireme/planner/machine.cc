@@ -31,7 +31,7 @@ Fields fields(ProductCurve& curve) {
 Fields fields(CoreRates& rates) {
   return {{"attention", &rates.attention},     {"attention_s", &rates.attention_s},
           {"memory_rate", &rates.memory_rate}, {"kernel_s", &rates.kernel_s},
-          {"probe_s", &rates.probe_s},         {"crowded_probe_s", &rates.crowded_probe_s}};
+          {"pulse_s", &rates.pulse_s},         {"crowded_pulse_s", &rates.crowded_pulse_s}};
 }
 Fields fields(Core& core) {
   return {{"update_rate", &core.update_rate},
