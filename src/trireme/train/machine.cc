@@ -24,7 +24,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/cpu.h"
 #include "trireme/comm/tensor_buffer.h"
-#include "trireme/ops/matrix_product.h"
+#include "trireme/ops/parameter_gradient.h"
 #include "trireme/train/gpu.h"
 
 namespace trireme::train {
@@ -45,7 +45,7 @@ double measured_flops(DType type, c10::Device device, std::int64_t size, comm::W
   std::vector<std::function<void()>> products = {[&] { at::mm(a, a); }};
   const at::Tensor sum = at::zeros({size, size}, type == DType::kF64 ? at::kDouble : at::kFloat);
   if (device.is_cpu())  // another library's, which gradients of weights and attention take
-    products.emplace_back([&] { ops::accumulate_product(a.t(), a, sum); });
+    products.emplace_back([&] { ops::add_transposed_product(a, a, sum); });
   for (const std::function<void()>& product : products) product();
   finish(device);
   world.exchange("ready");
