@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "../median.h"
 #include "bench_ranks.h"
 #include "memory.h"
 #include "pulse.h"
@@ -206,7 +205,7 @@ Pulses pulses_of(const std::vector<Json>& rounds) {
   return pulses;
 }
 
-// One round of what all rounds say, at the speed of the middle pulse.
+// One round of what all rounds say, at the speed of a pulse that little disturbed.
 Json settled(const std::vector<Json>& rounds, const Pulses& pulses) {
   Json all = rounds[0];
   const auto settle = [&](const std::string& of, const std::string& value) {
@@ -215,7 +214,7 @@ Json settled(const std::vector<Json>& rounds, const Pulses& pulses) {
       seconds.push_back(round.at(Json::json_pointer(of + value)).get<double>());
       around.push_back(round.at(Json::json_pointer(of + "/pulse")).get<double>());
     }
-    const double usual = median(pulses.at(kind_of(all.at(Json::json_pointer(of)))));
+    const double usual = undisturbed(pulses.at(kind_of(all.at(Json::json_pointer(of)))));
     all[Json::json_pointer(of + value)] = planner::at_one_speed(seconds, around, usual);
   };
   for (std::size_t i = 0; i < all["products"].size(); ++i)
@@ -229,7 +228,7 @@ Json settled(const std::vector<Json>& rounds, const Pulses& pulses) {
   all["pulses"] = Json::array();
   for (const auto& [kind, seconds] : pulses)
     all["pulses"].push_back(
-        {{"type", kind.first}, {"ranks", kind.second}, {"seconds", median(seconds)}});
+        {{"type", kind.first}, {"ranks", kind.second}, {"seconds", undisturbed(seconds)}});
   return all;
 }
 

@@ -147,7 +147,7 @@ TEST(Calibrate, FindsTheMachineThatMeasurementsComeFrom) {
 // What is measured again and again while the machine's own speed halves is the same thing.
 TEST(Calibrate, TakesTheMachinesOwnSpeedOutOfWhatItMeasures) {
   EXPECT_DOUBLE_EQ(at_one_speed({2, 4, 3}, {0.2, 0.4, 0.3}, 0.3), 3);
-  EXPECT_DOUBLE_EQ(at_one_speed({2, 4, 9}, {0.2, 0.4, 0.3}, 0.3), 3);  // one that was disturbed
+  EXPECT_DOUBLE_EQ(at_one_speed({2, 9, 3, 4, 1}, {0.2, 0.2, 0.3, 0.5, 0.6}, 0.3), 3);  // disturbed
   EXPECT_DOUBLE_EQ(at_one_speed({5, 5, 5}, {0.2, 0.2, 0.2}, 0.1), 2.5);
   EXPECT_THROW(at_one_speed({1, 2}, {1}, 1), Error);
 }

@@ -242,10 +242,14 @@ double at_one_speed(const std::vector<double>& seconds, const std::vector<double
                     double usual) {
   TRIREME_CHECK(!seconds.empty() && seconds.size() == pulses.size(), "{} rounds, {} pulses",
                 seconds.size(), pulses.size());
-  std::vector<double> all;
+  std::vector<std::pair<double, double>> rounds;  // by their pulses
   for (std::size_t round = 0; round < seconds.size(); ++round)
-    all.push_back(seconds[round] * usual / pulses[round]);
-  return median(std::move(all));
+    rounds.emplace_back(pulses[round], seconds[round] * usual / pulses[round]);
+  std::ranges::sort(rounds);
+  std::vector<double> quiet;
+  for (std::size_t round = 0; round <= rounds.size() / 2; ++round)
+    quiet.push_back(rounds[round].second);
+  return median(std::move(quiet));
 }
 
 ProductCurve fit_products(const std::vector<MeasuredProduct>& products) {

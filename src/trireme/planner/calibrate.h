@@ -56,7 +56,8 @@ struct Measurements {
 Measurements read_measurements(const Json& json, const std::string& what);
 
 // What something takes that was measured in several rounds, while the machine's own speed changed: `pulses` are the seconds that
-// the same products took beside each. Each measurement is brought to the speed at which these take `usual`; the middle one of those.
+// the same products took beside each. Each measurement is brought to the speed at which these take `usual`; of the larger half
+// with the fastest pulses the middle one counts, as what slows a machine down slows some work more than other.
 double at_one_speed(const std::vector<double>& seconds, const std::vector<double>& pulses,
                     double usual);
 
