@@ -98,12 +98,13 @@ void measure_products(DType type, Json& products) {
 
 struct ProbeSize {
   std::int64_t layers, hidden, heads, seq_len, micro_batch, vocab;
+  int steps = 2;  // in a round
 };
 // The last two attend anew to every few tokens, and the last is so small that beginning its kernels is most of what they take.
 constexpr ProbeSize kProbes[] = {{2, 128, 2, 256, 8, 256},   {2, 256, 4, 1024, 1, 512},
                                  {2, 256, 4, 128, 4, 1024},  {1, 512, 8, 256, 4, 512},
-                                 {1, 640, 10, 512, 1, 2048}, {2, 128, 4, 16, 32, 64},
-                                 {2, 32, 2, 16, 1, 64}};
+                                 {1, 640, 10, 512, 1, 2048}, {2, 128, 4, 16, 32, 64, 8},
+                                 {2, 32, 2, 16, 1, 64, 16}};
 constexpr int kMicroBatches = 2;  // of a rank
 
 config::Job probe_job(const ProbeSize& size, DType compute, int ranks) {
@@ -145,9 +146,9 @@ Json measure_probe(const config::Job& job, int ranks, int count, double& tensors
     std::vector<std::vector<double>> lines(session.session().plan().list(world.rank()).size());
     std::vector<double> steps, pulses;
     const Pulse pulse(job.precision.compute);
+    world.exchange("ready");
+    pulses.push_back(pulse.seconds());  // not between steps, whose caches it would take
     for (int step = 0; step < kWarm + count; ++step) {
-      world.exchange("ready");
-      if (step >= kWarm) pulses.push_back(pulse.seconds());
       std::vector<exec::LineTime> times;
       meter.begin_step();
       const Stopwatch watch;
@@ -175,7 +176,7 @@ Json measure_probe(const config::Job& job, int ranks, int count, double& tensors
 }
 
 Json measure_round(int cores) {
-  constexpr int kSteps = 2;
+  constexpr int kSeeingSteps = 6;
   double tensors = 0;
   Json round{{"products", Json::array()}, {"probes", Json::array()}};
   for (const DType type : {DType::kF32, DType::kBF16}) {
@@ -183,8 +184,8 @@ Json measure_round(int cores) {
     for (const int ranks : cores > 1 ? std::vector{1, cores} : std::vector{1})
       for (const ProbeSize& size : kProbes)
         round["probes"].push_back(
-            measure_probe(probe_job(size, type, ranks), ranks, kSteps, tensors));
-    round["probes"].push_back(measure_probe(seeing_job(type), 1, kSteps, tensors));
+            measure_probe(probe_job(size, type, ranks), ranks, size.steps, tensors));
+    round["probes"].push_back(measure_probe(seeing_job(type), 1, kSeeingSteps, tensors));
   }
   return round;
 }

@@ -25,20 +25,49 @@ double cpu_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-// Of the first `pulsing` ranks, at once, between all steps: each has with it the mean of the pulses around it.
+// Pulses of the first `pulsing` ranks at once, between steps: of short ones not between all, as they take their caches.
+class Pulses {
+ public:
+  Pulses(const config::Job& job, comm::World& world, int pulsing)
+      : pulse_(job.precision.compute), world_(world), pulsing_(pulsing) {}
+
+  void before_step() {
+    constexpr double kEvery = 0.3;  // seconds
+    const bool due = taken_.empty() || since_.seconds() > kEvery;
+    if (world_.exchange(due ? "pulse" : "")[0] == "pulse") take();
+    last_.push_back(taken_.size() - 1);
+  }
+  // Of each step, the mean of the pulses around it.
+  std::vector<double> around() {
+    world_.exchange("pulse");
+    take();
+    std::vector<double> means;
+    for (const std::size_t last : last_) means.push_back((taken_[last] + taken_[last + 1]) / 2);
+    return means;
+  }
+
+ private:
+  void take() {
+    taken_.push_back(world_.rank() < pulsing_ ? pulse_.seconds() : 0);
+    since_.restart();
+  }
+
+  Pulse pulse_;
+  comm::World& world_;
+  int pulsing_;
+  std::vector<double> taken_;
+  std::vector<std::size_t> last_;  // of `taken_` before each step
+  Stopwatch since_;
+};
+
 Json measure(const config::Job& job, comm::World& world, int warmup, int steps, int pulsing) {
   train::JobSession session(job, world);
   train::MemoryMeter meter(&charged_here(), session.device());
   const train::JobSession::Load load = train::load_of(job, job.run.micro_batch);
-  const Pulse pulse(job.precision.compute);
-  const auto pulse_now = [&] {
-    world.exchange("ready");
-    return world.rank() < pulsing ? pulse.seconds() : 0;
-  };
+  Pulses pulses(job, world, pulsing);
   Json mine;
-  double before = 0;
   for (int step = 0; step < warmup + steps; ++step) {
-    if (step == warmup) before = pulse_now();
+    if (step >= warmup) pulses.before_step();
     world.exchange("ready");
     const Stopwatch watch;
     const double cpu = cpu_seconds();
@@ -48,10 +77,8 @@ Json measure(const config::Job& job, comm::World& world, int warmup, int steps, 
     if (step < warmup) continue;
     mine["seconds"].push_back(watch.seconds());
     mine["cpu_s"].push_back(cpu_seconds() - cpu);
-    const double after = pulse_now();
-    mine["pulses"].push_back((before + after) / 2);
-    before = after;
   }
+  mine["pulses"] = pulses.around();
   mine["tensors"] = meter.peaks().steps;
   mine["resident"] = 1e6 * train::peak_resident_mb();
   return mine;
