@@ -44,7 +44,7 @@ void add_bench_forecast(CLI::App& group, BenchForecastOptions& o, Run& run) {
       kBenchExamples);
   app.add_option("job", o.job, "the job")->capture_default_str();
   app.add_option("--only", o.only, "those layouts whose name has this in it");
-  app.add_option("--steps", o.steps, "of each layout, of which the median counts")
+  app.add_option("--steps", o.steps, "of each layout, of which the lower quartile counts")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--warmup", o.warmup, "how many to run before")

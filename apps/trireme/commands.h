@@ -153,7 +153,7 @@ struct BenchCalibrateOptions {
 struct BenchForecastOptions {
   std::string job = "recipes/gpt_s.yaml";
   std::string only;  // part of the names of the layouts to run; empty: all
-  int steps = 3;
+  int steps = 4;
   int warmup = 1;
   std::string json;  // empty: the table only
 };

@@ -9,30 +9,36 @@
 #include <algorithm>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
 #include "bench_ranks.h"
 #include "memory.h"
+#include "pulse.h"
 #include "subcommands.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
-#include "trireme/data/random_tokens.h"
 #include "trireme/ops/matrix_product.h"
 #include "trireme/ops/parameter_gradient.h"
+#include "trireme/planner/calibrate.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/machine.h"
 #include "trireme/train/memory_meter.h"
+#include "trireme/train/samples.h"
 
 namespace trireme::app {
 namespace {
 
 constexpr double kTimeout = 600;
-constexpr double kEnough = 0.12;  // seconds for one product
+// All is measured in rounds, so that what the machine's own speed does meanwhile can be told from what is measured.
+constexpr int kRounds = 5;
+constexpr double kEnough = 0.025;  // seconds for one product in a round
 constexpr std::size_t kFewest = 3, kMost = 25;
 
 struct Shape {
@@ -66,10 +72,17 @@ double time_of(const std::function<void()>& body) {
 // As layers multiply: forward, to what they read, to their weights.
 void measure_products(DType type, Json& products) {
   const auto options = at::TensorOptions().dtype(comm::scalar_type(type));
+  const Pulse pulse(type);
   const auto add = [&](const char* pass, std::int64_t m, std::int64_t n, std::int64_t k,
                        double seconds) {
-    products.push_back(
-        {{"type", name(type)}, {"pass", pass}, {"m", m}, {"n", n}, {"k", k}, {"seconds", seconds}});
+    products.push_back({{"type", name(type)},
+                        {"pass", pass},
+                        {"m", m},
+                        {"n", n},
+                        {"k", k},
+                        {"ranks", 1},
+                        {"pulse", pulse.seconds()},
+                        {"seconds", seconds}});
   };
   for (const Shape& s : kShapes) {
     const at::Tensor x = at::randn({s.rows, s.in}, options),
@@ -85,11 +98,13 @@ void measure_products(DType type, Json& products) {
 
 struct ProbeSize {
   std::int64_t layers, hidden, heads, seq_len, micro_batch, vocab;
+  int steps = 2;  // in a round
 };
-// The last is so small that beginning its kernels is most of what they take.
+// The last two attend anew to every few tokens, and the last is so small that beginning its kernels is most of what they take.
 constexpr ProbeSize kProbes[] = {{2, 128, 2, 256, 8, 256},   {2, 256, 4, 1024, 1, 512},
                                  {2, 256, 4, 128, 4, 1024},  {1, 512, 8, 256, 4, 512},
-                                 {1, 640, 10, 512, 1, 2048}, {2, 32, 2, 16, 1, 64}};
+                                 {1, 640, 10, 512, 1, 2048}, {2, 128, 4, 16, 32, 64, 8},
+                                 {2, 32, 2, 16, 1, 64, 16}};
 constexpr int kMicroBatches = 2;  // of a rank
 
 config::Job probe_job(const ProbeSize& size, DType compute, int ranks) {
@@ -105,9 +120,21 @@ config::Job probe_job(const ProbeSize& size, DType compute, int ranks) {
   return config::resolve(job, ranks, {});
 }
 
+// A vision transformer of pictures that are made up on the way, 16 tokens each.
+config::Job seeing_job(DType compute) {
+  config::Job job;
+  job.model.family = config::Family::kVit;
+  job.vision = {.image = 64, .patch = 16, .layers = 2, .hidden = 128, .heads = 4};
+  job.data.source = config::DataSource::kStripes;
+  job.precision.compute = compute;
+  job.run.micro_batch = 16;
+  job.run.global_batch = 16 * kMicroBatches;
+  return config::resolve(job, 1, config::made_up(job.data.source)->facts);
+}
+
 // Every line of rank 0 and the step; `tensors` becomes the most that all ranks' held.
-Json measure_probe(const config::Job& job, int ranks, double& tensors) {
-  constexpr int kWarm = 1, kSteps = 7;
+Json measure_probe(const config::Job& job, int ranks, int count, double& tensors) {
+  constexpr int kWarm = 1;
   Json probe;
   std::vector<double> held(static_cast<std::size_t>(ranks));
   comm::run_local_ranks(ranks, kTimeout, [&](comm::World& world) {
@@ -115,13 +142,13 @@ Json measure_probe(const config::Job& job, int ranks, double& tensors) {
     at::set_num_threads(1);
     train::JobSession session(job, world);
     train::MemoryMeter meter(&charged_here(), session.device());
-    const auto load = [&](std::int64_t first_sample) {
-      return data::random_tokens(first_sample, job.run.micro_batch, job.model.seq_len,
-                                 job.model.vocab, false);
-    };
+    const train::JobSession::Load load = train::load_of(job, job.run.micro_batch);
     std::vector<std::vector<double>> lines(session.session().plan().list(world.rank()).size());
-    std::vector<double> steps;
-    for (int step = 0; step < kWarm + kSteps; ++step) {
+    std::vector<double> steps, pulses;
+    const Pulse pulse(job.precision.compute);
+    world.exchange("ready");
+    pulses.push_back(pulse.seconds());  // not between steps, whose caches it would take
+    for (int step = 0; step < kWarm + count; ++step) {
       std::vector<exec::LineTime> times;
       meter.begin_step();
       const Stopwatch watch;
@@ -135,11 +162,85 @@ Json measure_probe(const config::Job& job, int ranks, double& tensors) {
     }
     held[static_cast<std::size_t>(world.rank())] = static_cast<double>(meter.peaks().steps);
     if (world.rank() != 0) return;
-    probe = {{"job", config::print_yaml(job)}, {"ranks", ranks}, {"step_s", undisturbed(steps)}};
+    pulses.push_back(pulse.seconds());
+    probe = {{"job", config::print_yaml(job)},
+             {"type", name(job.precision.compute)},
+             {"ranks", ranks},
+             {"pulse", std::accumulate(pulses.begin(), pulses.end(), 0.0) /
+                           static_cast<double>(pulses.size())},
+             {"step_s", undisturbed(steps)}};
     for (const std::vector<double>& line : lines) probe["lines"].push_back(undisturbed(line));
   });
   tensors = std::max(tensors, std::accumulate(held.begin(), held.end(), 0.0));
   return probe;
+}
+
+Json measure_round(int cores) {
+  constexpr int kSeeingSteps = 6;
+  double tensors = 0;
+  Json round{{"products", Json::array()}, {"probes", Json::array()}};
+  for (const DType type : {DType::kF32, DType::kBF16}) {
+    measure_products(type, round["products"]);
+    for (const int ranks : cores > 1 ? std::vector{1, cores} : std::vector{1})
+      for (const ProbeSize& size : kProbes)
+        round["probes"].push_back(
+            measure_probe(probe_job(size, type, ranks), ranks, size.steps, tensors));
+    round["probes"].push_back(measure_probe(seeing_job(type), 1, kSeeingSteps, tensors));
+  }
+  return round;
+}
+
+// Pulses of one type with so many ranks, of all rounds.
+using Pulses = std::map<std::pair<std::string, int>, std::vector<double>>;
+
+std::pair<std::string, int> kind_of(const Json& measured) {
+  return {measured["type"].get<std::string>(), measured["ranks"].get<int>()};
+}
+
+Pulses pulses_of(const std::vector<Json>& rounds) {
+  Pulses pulses;
+  for (const Json& round : rounds)
+    for (const char* list : {"products", "probes"})
+      for (const Json& one : round[list])
+        pulses[kind_of(one)].push_back(one["pulse"].get<double>());
+  return pulses;
+}
+
+// One round of what all rounds say, at the speed of a pulse that little disturbed.
+Json settled(const std::vector<Json>& rounds, const Pulses& pulses) {
+  Json all = rounds[0];
+  const auto settle = [&](const std::string& of, const std::string& value) {
+    std::vector<double> seconds, around;
+    for (const Json& round : rounds) {
+      seconds.push_back(round.at(Json::json_pointer(of + value)).get<double>());
+      around.push_back(round.at(Json::json_pointer(of + "/pulse")).get<double>());
+    }
+    const double usual = undisturbed(pulses.at(kind_of(all.at(Json::json_pointer(of)))));
+    all[Json::json_pointer(of + value)] = planner::at_one_speed(seconds, around, usual);
+  };
+  for (std::size_t i = 0; i < all["products"].size(); ++i)
+    settle(fmt::format("/products/{}", i), "/seconds");
+  for (std::size_t i = 0; i < all["probes"].size(); ++i) {
+    const std::string probe = fmt::format("/probes/{}", i);
+    settle(probe, "/step_s");
+    for (std::size_t line = 0; line < all["probes"][i]["lines"].size(); ++line)
+      settle(probe, fmt::format("/lines/{}", line));
+  }
+  all["pulses"] = Json::array();
+  for (const auto& [kind, seconds] : pulses)
+    all["pulses"].push_back(
+        {{"type", kind.first}, {"ranks", kind.second}, {"seconds", undisturbed(seconds)}});
+  return all;
+}
+
+// Of the slower tenth of pulses over the faster one, where that is most.
+double speed_range(const Pulses& pulses) {
+  double most = 1;
+  for (auto [kind, seconds] : pulses) {
+    std::ranges::sort(seconds);
+    most = std::max(most, seconds[seconds.size() * 9 / 10] / seconds[seconds.size() / 10]);
+  }
+  return most;
 }
 
 void add_collectives(const char* transport, const Json& found, Json& collectives) {
@@ -161,31 +262,33 @@ int bench_calibrate(const Arguments& arguments) {
   at::set_num_threads(1);
   double tensors = 0;
   // Before the process has held anything else.
-  measure_probe(probe_job(kProbes[4], DType::kF32, 1), 1, tensors);
+  measure_probe(probe_job(kProbes[4], DType::kF32, 1), 1, 7, tensors);
   const double process = 1e6 * train::peak_resident_mb() - tensors;
-  Json measured{{"cores", cores},
-                {"products", Json::array()},
-                {"probes", Json::array()},
-                {"collectives", Json::array()},
-                {"process", process}};
-  const auto say = [](const char* what) {
+  const auto say = [](const std::string& what) {
     fmt::print("measuring {}\n", what);
     std::fflush(stdout);
   };
+  Json collectives = Json::array();
   if (cores > 1) {
     say("sums among all cores");
     constexpr std::int64_t kLargest = 16 << 20;
     // Processes first: they are started while this one has one thread.
-    add_collectives("shm", reduce_among_processes("shm", cores, kLargest), measured["collectives"]);
-    add_collectives("threads", reduce_among_threads(cores, kLargest), measured["collectives"]);
+    add_collectives("shm", reduce_among_processes("shm", cores, kLargest), collectives);
+    add_collectives("threads", reduce_among_threads(cores, kLargest), collectives);
   }
-  say("products of matrices");
-  for (const DType type : {DType::kF32, DType::kBF16}) measure_products(type, measured["products"]);
-  say("steps of small models");
-  for (const ProbeSize& size : kProbes)
-    for (const DType type : {DType::kF32, DType::kBF16})
-      for (const int ranks : cores > 1 ? std::vector{1, cores} : std::vector{1})
-        measured["probes"].push_back(measure_probe(probe_job(size, type, ranks), ranks, tensors));
+  std::vector<Json> rounds;
+  for (int round = 0; round < kRounds; ++round) {
+    say(fmt::format("products of matrices and steps of small models, round {} of {}", round + 1,
+                    kRounds));
+    rounds.push_back(measure_round(cores));
+  }
+  const Pulses pulses = pulses_of(rounds);
+  fmt::print("the machine's own speed was within {:.0f} % of itself in eight of ten pulses\n",
+             100 * (speed_range(pulses) - 1));
+  Json measured = settled(rounds, pulses);
+  measured["cores"] = cores;
+  measured["collectives"] = std::move(collectives);
+  measured["process"] = process;
   std::ofstream(arguments.text("json")) << measured.dump();
   return 0;
 }

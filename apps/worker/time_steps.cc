@@ -5,6 +5,7 @@
 
 #include "memory.h"
 #include "processes.h"
+#include "pulse.h"
 #include "subcommands.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/fs.h"
@@ -24,12 +25,49 @@ double cpu_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-Json measure(const config::Job& job, comm::World& world, int warmup, int steps) {
+// Pulses of the first `pulsing` ranks at once, between steps: of short ones not between all, as they take their caches.
+class Pulses {
+ public:
+  Pulses(const config::Job& job, comm::World& world, int pulsing)
+      : pulse_(job.precision.compute), world_(world), pulsing_(pulsing) {}
+
+  void before_step() {
+    constexpr double kEvery = 0.3;  // seconds
+    const bool due = taken_.empty() || since_.seconds() > kEvery;
+    if (world_.exchange(due ? "pulse" : "")[0] == "pulse") take();
+    last_.push_back(taken_.size() - 1);
+  }
+  // Of each step, the mean of the pulses around it.
+  std::vector<double> around() {
+    world_.exchange("pulse");
+    take();
+    std::vector<double> means;
+    for (const std::size_t last : last_) means.push_back((taken_[last] + taken_[last + 1]) / 2);
+    return means;
+  }
+
+ private:
+  void take() {
+    taken_.push_back(world_.rank() < pulsing_ ? pulse_.seconds() : 0);
+    since_.restart();
+  }
+
+  Pulse pulse_;
+  comm::World& world_;
+  int pulsing_;
+  std::vector<double> taken_;
+  std::vector<std::size_t> last_;  // of `taken_` before each step
+  Stopwatch since_;
+};
+
+Json measure(const config::Job& job, comm::World& world, int warmup, int steps, int pulsing) {
   train::JobSession session(job, world);
   train::MemoryMeter meter(&charged_here(), session.device());
   const train::JobSession::Load load = train::load_of(job, job.run.micro_batch);
+  Pulses pulses(job, world, pulsing);
   Json mine;
   for (int step = 0; step < warmup + steps; ++step) {
+    if (step >= warmup) pulses.before_step();
     world.exchange("ready");
     const Stopwatch watch;
     const double cpu = cpu_seconds();
@@ -40,6 +78,7 @@ Json measure(const config::Job& job, comm::World& world, int warmup, int steps) 
     mine["seconds"].push_back(watch.seconds());
     mine["cpu_s"].push_back(cpu_seconds() - cpu);
   }
+  mine["pulses"] = pulses.around();
   mine["tensors"] = meter.peaks().steps;
   mine["resident"] = 1e6 * train::peak_resident_mb();
   return mine;
@@ -51,9 +90,11 @@ int time_steps(const Arguments& arguments) {
   const Path file = arguments.text("job");
   const config::Job job = config::parse_job(read_file(file), file.string());
   const int warmup = arguments.number<int>("warmup"), steps = arguments.number<int>("steps");
+  const int pulsing = arguments.number<int>("pulsing", 0);
   run_ranks_here(arguments.number<int>("ranks", 1), job, [&](comm::World& world) {
     Json ranks = Json::array();
-    for (const std::string& text : world.exchange(measure(job, world, warmup, steps).dump()))
+    for (const std::string& text :
+         world.exchange(measure(job, world, warmup, steps, pulsing).dump()))
       ranks.push_back(parse_json(text, "a rank"));
     if (world.rank() == 0) std::ofstream(arguments.text("json")) << ranks.dump();
   });

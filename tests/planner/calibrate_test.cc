@@ -8,6 +8,7 @@
 #include "tests/harness/scratch_directory.h"
 #include "tests/planner/made_up_machine.h"
 #include "trireme/base/error.h"
+#include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
 #include "trireme/plan/memory.h"
 #include "trireme/planner/cluster_file.h"
@@ -64,6 +65,18 @@ Probe probe_of(const config::Job& job, int ranks, const Cluster& machine) {
   return probe;
 }
 
+// Of pictures of 16 tokens.
+config::Job seeing(const std::string& compute) {
+  config::Job job;
+  job.model.family = config::Family::kVit;
+  job.vision = {.image = 64, .patch = 16, .layers = 2, .hidden = 128, .heads = 4};
+  job.data.source = config::DataSource::kStripes;
+  job.run.micro_batch = 4;
+  job.run.global_batch = 16;
+  config::apply_set(job, compute);
+  return config::resolve(job, 1, config::made_up(job.data.source)->facts);
+}
+
 Measurements measurements_of(const Cluster& machine) {
   Measurements measured{.cores = 2, .memory = std::int64_t{8} << 30, .process = 190e6};
   const Core& core = *machine.gpu.core;
@@ -84,11 +97,18 @@ Measurements measurements_of(const Cluster& machine) {
                                                            : rates.crosswise,
                                     m, n, k)});
           }
-  for (const char* type : {"fp32", "bf16"})
-    for (const char* shape : {"model.hidden=128", "model.seq_len=512", "model.vocab=4096"})
+  for (const char* type : {"fp32", "bf16"}) {
+    const std::string compute = std::string("precision.compute=") + type;
+    for (const char* shape :
+         {"model.hidden=128", "model.seq_len=512", "model.vocab=4096", "model.seq_len=16"})
       for (const int ranks : {1, 2})
-        measured.probes.push_back(probe_of(
-            job_of(ranks, {shape, std::string("precision.compute=") + type}), ranks, machine));
+        measured.probes.push_back(probe_of(job_of(ranks, {shape, compute}), ranks, machine));
+    measured.probes.push_back(probe_of(seeing(compute), 1, machine));
+    const CoreRates& rates = type == std::string("fp32") ? core.fp32 : core.half;
+    const Math math = type == std::string("fp32") ? Math::kFp32 : Math::kHalf;
+    measured.pulses.push_back({.math = math, .ranks = 1, .seconds = rates.pulse_s});
+    measured.pulses.push_back({.math = math, .ranks = 2, .seconds = rates.crowded_pulse_s});
+  }
   for (const Tier& tier : machine.tiers)
     for (const double bytes : {1024.0, 1048576.0, 16777216.0})
       measured.collectives.push_back(
@@ -105,9 +125,13 @@ TEST(Calibrate, FindsTheMachineThatMeasurementsComeFrom) {
   EXPECT_NEAR(b.fp32.forward.rate / a.fp32.forward.rate, 1, 1e-3);
   EXPECT_NEAR(b.half.crosswise.rate / a.half.crosswise.rate, 1, 1e-3);
   EXPECT_NEAR(b.half.attention / a.half.attention, 1, 1e-2);
+  EXPECT_NEAR(b.half.attention_s / a.half.attention_s, 1, 1e-2);
   EXPECT_NEAR(b.fp32.memory_rate / a.fp32.memory_rate, 1, 1e-2);
   EXPECT_NEAR(b.crowding, a.crowding, 0.01);  // sums run beside backwards
   EXPECT_NEAR(b.update_rate / a.update_rate, 1, 1e-3);
+  EXPECT_NEAR(b.norm_rate / a.norm_rate, 1, 1e-3);
+  EXPECT_NEAR(b.load_rate / a.load_rate, 1, 1e-3);
+  EXPECT_EQ(b.half.crowded_pulse_s, a.half.crowded_pulse_s);
   EXPECT_NEAR(b.step_s / a.step_s, 1, 0.05);
   EXPECT_LT(b.spread, 0.01);
   ASSERT_EQ(found.tiers.size(), 2u);
@@ -118,6 +142,14 @@ TEST(Calibrate, FindsTheMachineThatMeasurementsComeFrom) {
   const plan::PlanSet plan = plan_of(job);
   EXPECT_NEAR(forecast_step(plan, job, found).step_s / forecast_step(plan, job, machine).step_s, 1,
               0.01);
+}
+
+// What is measured again and again while the machine's own speed halves is the same thing.
+TEST(Calibrate, TakesTheMachinesOwnSpeedOutOfWhatItMeasures) {
+  EXPECT_DOUBLE_EQ(at_one_speed({2, 4, 3}, {0.2, 0.4, 0.3}, 0.3), 3);
+  EXPECT_DOUBLE_EQ(at_one_speed({2, 9, 3, 4, 1}, {0.2, 0.2, 0.3, 0.5, 0.6}, 0.3), 3);  // disturbed
+  EXPECT_DOUBLE_EQ(at_one_speed({5, 5, 5}, {0.2, 0.2, 0.2}, 0.1), 2.5);
+  EXPECT_THROW(at_one_speed({1, 2}, {1}, 1), Error);
 }
 
 TEST(Calibrate, RefusesWhatIsNotThere) {
@@ -237,7 +269,8 @@ TEST(Machine, AStepOfOneRankIsTheSumOfItsKernels) {
   const plan::PlanSet plan = plan_of(job);
   double sum = 4 * (all("embed") + 2 * all("block.0") + all("head")) + 1e-3;
   for (const plan::Instr& line : plan.list(0))
-    if (line.node < 0) sum += sim::moved_bytes(plan, 0, line) / 6e9;
+    if (line.node < 0)
+      sum += sim::moved_bytes(plan, 0, line) / (line.verb == plan::Verb::kGradNorm ? 3e9 : 6e9);
   const StepForecast forecast = forecast_step(plan, job, machine);
   EXPECT_NEAR(forecast.step_s / sum, 1, 1e-9);
   EXPECT_NEAR(forecast.high_s / forecast.step_s, std::exp(1.2816 * 0.03), 1e-6);

@@ -22,8 +22,7 @@ inline Gpu made_up_card(double gib = 80) {
 
 // Seconds of a node's line there.
 inline double node_seconds(const Cluster& cluster, const config::Job& job, const std::string& name,
-                           plan::Verb verb) {
-  const Practice practice;
+                           plan::Verb verb, const Practice& practice = {}) {
   const Pricing pricing(job, practice, cluster);
   const arch::ModelSpec model = arch::describe(job);
   for (const plan::Node& node : model.program.nodes)

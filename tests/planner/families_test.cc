@@ -12,6 +12,7 @@
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
 #include "trireme/planner/answer_print.h"
+#include "trireme/planner/calibrate.h"
 #include "trireme/planner/estimate.h"
 #include "trireme/planner/expected_share.h"
 #include "trireme/planner/search.h"
@@ -76,6 +77,37 @@ TEST(Families, ABlockHasTheKernelsOfItsLayers) {
   const double priced = seconds_of_node(job, "block.0", Verb::kForward);
   EXPECT_NEAR(priced, forward, 0.02 * forward);  // what is kept may be a little more than that
   EXPECT_GT(seconds_of_node(job, "block.0", Verb::kBackward), 1.8 * priced);
+}
+
+// On a calibrated core pictures of 16 tokens pay for every head that attention begins, clips of 128 of one whole block each less.
+TEST(Families, OnCoresShortSequencesPayForTheirBeginnings) {
+  Cluster machine = made_up().machine;
+  const auto forward = [&](const std::string& name, const char* node) {
+    return node_seconds(machine, resolved(recipe(name, {"run.global_batch=16"})), node,
+                        Verb::kForward, own_practice());
+  };
+  const double vit = forward("vit_tiny", "block.0"), text = forward("clip_tiny", "text.block.0"),
+               clips = forward("vjepa_tiny", "teacher.block.0");
+  machine.gpu.core->fp32.attention_s = 0;
+  const double begin = made_up().machine.gpu.core->fp32.attention_s;
+  EXPECT_NEAR(vit - forward("vit_tiny", "block.0"), 16 * 4 * begin, 1e-9);
+  EXPECT_NEAR(text - forward("clip_tiny", "text.block.0"), 16 * 4 * begin, 1e-9);
+  EXPECT_NEAR(clips - forward("vjepa_tiny", "teacher.block.0"), 8 * 3 * 2 * begin, 1e-9);
+}
+
+// Loading is priced by the values that are made up; text is next to nothing.
+TEST(Families, OnCoresPicturesTakeTimeToLoad) {
+  const Cluster machine = made_up().machine;
+  const config::Job job = resolved(recipe("vit_tiny"));
+  const plan::PlanSet plan = Candidate(job, own_practice()).plan();
+  const StepForecast forecast = forecast_step(plan, job, machine);
+  double loading = 0;
+  for (std::size_t i = 0; i < plan.list(0).size(); ++i)
+    if (plan.list(0)[i].verb == Verb::kLoad) {
+      const sim::LineTime& line = forecast.lines.lists[0].lines[i];
+      loading += line.end - line.start;
+    }
+  EXPECT_NEAR(loading, 2 * 16 * (3 * 32 * 32 * 4 + 8) / 1e8, 1e-5);
 }
 
 TEST(Families, TurningPositionsAndSlowActivationsMoveMore) {

@@ -29,6 +29,22 @@ TEST(Kernels, StreamsAtTheMemorysRate) {
   EXPECT_DOUBLE_EQ(seconds(machine(), stream(1e6, 4)), 1e6 / 5e10 + 4e-6);
 }
 
+// Four heads of 8: of 16 tokens all 16 x 16 scores of 6 sequences, of 256 five eighths of them, in four blocks of queries.
+TEST(Kernels, AttentionOfCoresBeginsAnewForEveryHeadSequenceAndBlock) {
+  const Kernel brief = tiled_attention(Math::kFp32, 6 * 16, 16, 4, 8, true);
+  EXPECT_DOUBLE_EQ(brief.flops, 4.0 * 6 * 16 * 16 * 4 * 8);
+  EXPECT_DOUBLE_EQ(brief.begun, 6 * 4);
+  const Kernel blocks = tiled_attention(Math::kFp32, 256, 256, 4, 8, true);
+  EXPECT_DOUBLE_EQ(blocks.flops, 4.0 * 256 * 256 * 4 * 8 * 0.625);
+  EXPECT_DOUBLE_EQ(blocks.begun, 4 * 4);
+  EXPECT_DOUBLE_EQ(tiled_attention(Math::kFp32, 256, 256, 4, 8, false).flops,
+                   4.0 * 256 * 256 * 4 * 8);
+  Gpu core{.name = "core", .half_flops = 1, .fp32_flops = 1};
+  core.core = Core{.fp32 = {.attention = 1e9, .attention_s = 1e-6, .kernel_s = 1e-5}};
+  EXPECT_DOUBLE_EQ(seconds(core, brief), brief.flops / 1e9 + 24e-6 + 1e-5);
+  EXPECT_DOUBLE_EQ(seconds(core, times(brief, 2.5)), 2.5 * (brief.flops / 1e9 + 24e-6) + 1e-5);
+}
+
 TEST(Kernels, AProductTakesItsTilesDepthAndAll) {
   const double tile = 2.0 * 256 * 128 * (1000 + 24) / 5e11;
   EXPECT_DOUBLE_EQ(seconds(machine(), gemm(Math::kHalf, 256, 128, 1000)), tile + 1e-6);

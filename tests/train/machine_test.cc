@@ -1,8 +1,18 @@
 #include "trireme/train/machine.h"
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/mm.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+
+#include "trireme/base/clock.h"
+#include "trireme/base/cpu.h"
 #include "trireme/comm/local/local_world.h"
+#include "trireme/ops/parameter_gradient.h"
 
 namespace trireme::train {
 namespace {
@@ -28,6 +38,32 @@ TEST(Machine, PeakOfTheCpuIsMeasuredAndTheSameOnAllRanks) {
   EXPECT_GT(peaks[0].flops, 1e8);
   EXPECT_EQ(peaks[0].flops, peaks[1].flops);
   EXPECT_EQ(peaks[0].source, "products of 512 x 512, measured");
+}
+
+// What MFU is measured against is no less than what either library's products reach, in any shape of a layer.
+TEST(Machine, NoProductIsFasterThanThePeakOfTheCpu) {
+  comm::run_local_ranks(1, 60, [&](comm::World& world) {
+    at::NoGradGuard no_grad;
+    for (const auto& [type, scalar] :
+         {std::pair(DType::kF32, at::kFloat), std::pair(DType::kBF16, at::kBFloat16)}) {
+      if (product_type(type) != type) continue;
+      const double peak = find_peak(type, at::kCPU, world).flops;
+      for (const auto& [m, n, k] :
+           {std::array{384, 512, 128}, {1024, 384, 1536}, {2048, 1152, 384}}) {
+        const at::Tensor a = at::ones({m, k}, scalar), tall = at::ones({k, m}, scalar),
+                         b = at::ones({k, n}, scalar), sum = at::zeros({m, n});
+        std::vector<double> rates;
+        for (int i = 0; i < 9; ++i)
+          for (const bool own : {false, true}) {
+            const Stopwatch watch;
+            own ? ops::add_transposed_product(tall, b, sum) : void(at::mm(a, b));
+            rates.push_back(2.0 * m * n * k / watch.seconds());
+          }
+        std::ranges::sort(rates);
+        EXPECT_GT(1.15 * peak, rates[3 * rates.size() / 4]) << m << " " << n << " " << k;
+      }
+    }
+  });
 }
 
 }  // namespace

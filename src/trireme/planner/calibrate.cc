@@ -4,6 +4,7 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
@@ -31,9 +32,9 @@ double rate_of(double seconds) {
   return 1 / std::max(seconds, kLeast);
 }
 
-bool stepping(const plan::Instr& line) {
-  return line.verb == Verb::kStep || line.verb == Verb::kGradNorm;
-}
+bool stepping(const plan::Instr& line) { return line.verb == Verb::kStep; }
+bool norming(const plan::Instr& line) { return line.verb == Verb::kGradNorm; }
+bool loading(const plan::Instr& line) { return line.verb == Verb::kLoad; }
 
 // A probe's plan, and the sums of its lines.
 struct Seen {
@@ -59,17 +60,37 @@ std::vector<Seen> see(const std::vector<Probe>& probes) {
   return all;
 }
 
-// What a line's kernels come to: seconds of products, operations of attention, bytes, kernels.
+// What a line's kernels come to: seconds of products, operations of attention and blocks that it begins, bytes, kernels.
 struct Sums {
-  double products = 0, attention = 0, bytes = 0, kernels = 0;
+  double products = 0, attention = 0, begun = 0, bytes = 0, kernels = 0;
   void add(const Gpu& gpu, const std::vector<Kernel>& list) {
     for (const Kernel& kernel : list) {
       kernels += kernel.count;
       if (kernel.kind == Kernel::Kind::kGemm) products += seconds(gpu, kernel);
-      if (kernel.kind == Kernel::Kind::kAttention) attention += kernel.count * kernel.flops;
+      if (kernel.kind == Kernel::Kind::kAttention) {
+        attention += kernel.count * kernel.flops;
+        begun += kernel.count * kernel.begun;
+      }
       if (kernel.kind == Kernel::Kind::kStream) bytes += kernel.count * kernel.bytes;
     }
   }
+};
+
+// The kernels of a probe's nodes, of whichever family.
+class NodesOf {
+ public:
+  explicit NodesOf(const config::Job& job) : job_(job), forms_(job) {
+    if (!config::is_decoder(job.model.family)) program_.emplace(job, practice_);
+  }
+  NodeKernels of(const std::string& node) const {
+    return program_ ? program_->of(node) : node_kernels(job_, practice_, forms_.of(node));
+  }
+
+ private:
+  const config::Job& job_;
+  Practice practice_ = own_practice();
+  NodeForms forms_;
+  std::optional<ProgramKernels> program_;
 };
 
 CoreRates& rates_of(Core& core, Math math) { return math == Math::kFp32 ? core.fp32 : core.half; }
@@ -81,14 +102,13 @@ void fit_nodes(const std::vector<Seen>& probes, Math math, Gpu& gpu) {
   std::vector<double> taken;
   for (const Seen& seen : probes) {
     if (seen.probe->ranks != 1 || product_math(seen.probe->job) != math) continue;
-    const NodeForms forms(seen.probe->job);
+    const NodesOf nodes(seen.probe->job);
     const double step = seen.sum(plan::computes);
     for (std::size_t i = 0; i < seen.probe->lines.size(); ++i) {
       const plan::Instr& line = seen.plan.list(0)[i];
       if (!plan::computes(line)) continue;
       const NodeKernels node =
-          node_kernels(seen.probe->job, own_practice(),
-                       forms.of(seen.plan.program.nodes[static_cast<std::size_t>(line.node)].name));
+          nodes.of(seen.plan.program.nodes[static_cast<std::size_t>(line.node)].name);
       Sums sums;
       if (line.verb == Verb::kForward) sums.add(gpu, node.forward);
       if (line.verb == Verb::kBackward || line.verb == Verb::kBackwardInput)
@@ -97,8 +117,8 @@ void fit_nodes(const std::vector<Seen>& probes, Math math, Gpu& gpu) {
         sums.add(gpu, node.weight);
       const double seconds = seen.probe->lines[i];
       const double weight = 1 / std::sqrt(seconds * step);
-      rows.push_back({weight * sums.products, weight * sums.attention, weight * sums.bytes,
-                      weight * sums.kernels});
+      rows.push_back({weight * sums.products, weight * sums.attention, weight * sums.begun,
+                      weight * sums.bytes, weight * sums.kernels});
       taken.push_back(weight * seconds);
     }
   }
@@ -111,8 +131,9 @@ void fit_nodes(const std::vector<Seen>& probes, Math math, Gpu& gpu) {
       *each *= fit[0];
   }
   rates.attention = rate_of(fit[1]);
-  rates.memory_rate = rate_of(fit[2]);
-  rates.kernel_s = fit[3];
+  rates.attention_s = fit[2];
+  rates.memory_rate = rate_of(fit[3]);
+  rates.kernel_s = fit[4];
 }
 
 // Micro-batches on all cores over those on one, of the same model.
@@ -120,8 +141,9 @@ double crowding_of(const std::vector<Seen>& probes) {
   std::map<std::string, std::pair<double, double>> pairs;
   for (const Seen& seen : probes) {
     const config::Job& job = seen.probe->job;
-    auto& pair = pairs[fmt::format("{} {} {} {}", job.model.hidden, job.model.seq_len,
-                                   job.model.vocab, static_cast<int>(product_math(job)))];
+    auto& pair =
+        pairs[fmt::format("{} {} {} {} {}", static_cast<int>(job.model.family), job.model.hidden,
+                          job.model.seq_len, job.model.vocab, static_cast<int>(product_math(job)))];
     (seen.probe->ranks == 1 ? pair.first : pair.second) =
         seen.sum(plan::computes) / static_cast<double>(config::accumulation(job));
   }
@@ -131,15 +153,18 @@ double crowding_of(const std::vector<Seen>& probes) {
   return ratios.empty() ? 1 : std::max(1.0, median(ratios));
 }
 
-double update_rate(const std::vector<Seen>& probes) {
+// Bytes a second of lines of one kind, of decoders or of those that see; `none` where no probe has them.
+double rate_of_lines(const std::vector<Seen>& probes, bool (*of)(const plan::Instr&), bool decoders,
+                     double none = 0) {
   double bytes = 0, seconds = 0;
   for (const Seen& seen : probes) {
-    if (seen.probe->ranks != 1) continue;
+    if (seen.probe->ranks != 1 || config::is_decoder(seen.probe->job.model.family) != decoders)
+      continue;
     for (const plan::Instr& line : seen.plan.list(0))
-      if (stepping(line)) bytes += sim::moved_bytes(seen.plan, 0, line);
-    seconds += seen.sum(stepping);
+      if (of(line)) bytes += sim::moved_bytes(seen.plan, 0, line);
+    seconds += seen.sum(of);
   }
-  return bytes / seconds;
+  return seconds > 0 ? bytes / seconds : none;
 }
 
 // Of all cores at once, as Network has it: 2 (share of the bytes / rate + latency). What it takes on a crowded machine
@@ -201,12 +226,30 @@ Pass pass_of(const std::string& name) {
 }  // namespace
 
 // Ranks share the cores, on which what travels is copied.
-Practice own_practice() { return {.adds_weight_gradients = false, .overlaps_context = false}; }
+Practice own_practice() {
+  return {.attention = AttentionKernel::kTiles,
+          .adds_weight_gradients = false,
+          .overlaps_context = false};
+}
 
 Practice cores_practice() {
   Practice practice = own_practice();
   practice.overlaps_reduction = practice.overlaps_shards = practice.overlaps_transfers = false;
   return practice;
+}
+
+double at_one_speed(const std::vector<double>& seconds, const std::vector<double>& pulses,
+                    double usual) {
+  TRIREME_CHECK(!seconds.empty() && seconds.size() == pulses.size(), "{} rounds, {} pulses",
+                seconds.size(), pulses.size());
+  std::vector<std::pair<double, double>> rounds;  // by their pulses
+  for (std::size_t round = 0; round < seconds.size(); ++round)
+    rounds.emplace_back(pulses[round], seconds[round] * usual / pulses[round]);
+  std::ranges::sort(rounds);
+  std::vector<double> quiet;
+  for (std::size_t round = 0; round <= rounds.size() / 2; ++round)
+    quiet.push_back(rounds[round].second);
+  return median(std::move(quiet));
 }
 
 ProductCurve fit_products(const std::vector<MeasuredProduct>& products) {
@@ -242,7 +285,13 @@ Cluster fit_machine(const Measurements& measured) {
     fit_nodes(probes, math, gpu);
     peak = rates.forward.rate;
   }
-  gpu.core->update_rate = update_rate(probes);
+  gpu.core->update_rate = rate_of_lines(probes, stepping, true);
+  gpu.core->norm_rate = rate_of_lines(probes, norming, true);
+  gpu.core->load_rate = rate_of_lines(probes, loading, false, gpu.core->update_rate);
+  for (const Measurements::Pulse& pulse : measured.pulses) {
+    CoreRates& rates = rates_of(*gpu.core, pulse.math);
+    (pulse.ranks == 1 ? rates.pulse_s : rates.crowded_pulse_s) = pulse.seconds;
+  }
   gpu.memory_rate = gpu.core->update_rate;
   gpu.core->crowding = crowding_of(probes);
   machine.gpus_per_host = measured.cores;
@@ -274,6 +323,10 @@ Measurements read_measurements(const Json& json, const std::string& what) {
                                  .ranks = p.at("ranks").get<int>(),
                                  .lines = p.at("lines").get<std::vector<double>>(),
                                  .step_s = p.at("step_s").get<double>()});
+    for (const Json& p : json.value("pulses", Json::array()))
+      measured.pulses.push_back({.math = named_math(p.at("type").get<std::string>()),
+                                 .ranks = p.at("ranks").get<int>(),
+                                 .seconds = p.at("seconds").get<double>()});
     for (const Json& c : json.at("collectives"))
       measured.collectives.push_back({.transport = c.at("transport").get<std::string>(),
                                       .bytes = c.at("bytes").get<double>(),

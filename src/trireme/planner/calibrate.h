@@ -20,7 +20,7 @@ struct MeasuredProduct {
   double seconds = 0;
 };
 
-// Steps of a small model: seconds of every line of rank 0, in the plan's order, and of a whole step; medians.
+// Steps of a small model: seconds of every line of rank 0, in the plan's order, and of a whole step.
 struct Probe {
   config::Job job;  // resolved
   int ranks = 1;    // 1: the other cores were idle; else as many as there are cores, data parallel
@@ -43,9 +43,23 @@ struct Measurements {
   std::vector<Probe> probes;
   std::vector<MeasuredCollective> collectives;
   double process = 0;  // bytes of the process beside tensors, at its peak
+  // The machine's speed that all of this was brought to: of so many ranks that multiply the same at once.
+  struct Pulse {
+    Math math = Math::kFp32;
+    int ranks = 1;
+    double seconds = 0;
+  };
+  std::vector<Pulse> pulses;
 };
+
 // Throws Error{kData} beginning with `what`.
 Measurements read_measurements(const Json& json, const std::string& what);
+
+// What something takes that was measured in several rounds, while the machine's own speed changed: `pulses` are the seconds that
+// the same products took beside each. Each measurement is brought to the speed at which these take `usual`; of the larger half
+// with the fastest pulses the middle one counts, as what slows a machine down slows some work more than other.
+double at_one_speed(const std::vector<double>& seconds, const std::vector<double>& pulses,
+                    double usual);
 
 // How Trireme itself computes on CPUs.
 Practice own_practice();

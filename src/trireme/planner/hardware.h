@@ -43,16 +43,21 @@ struct CoreRates {
   ProductCurve forward;
   ProductCurve input;      // gradients of what layers read
   ProductCurve crosswise;  // gradients of weights, added to a sum
-  double attention = 0;    // operations a second, as they are counted
+  double attention = 0;    // operations a second, of the scores that are computed
+  double attention_s = 0;  // of every block of queries that attention begins
   double memory_rate = 0;  // bytes a second, of kernels that stream
   double kernel_s = 0;     // of every kernel
+  double pulse_s = 0;      // of a pulse, `trireme bench forecast`'s measure of the machine's speed
+  double crowded_pulse_s = 0;  // the same with a rank on every core
   bool operator==(const CoreRates&) const = default;
 };
 
 // A processor that is a CPU core: its curves stand for those of `Efficiency`.
 struct Core {
   CoreRates fp32, half;
-  double update_rate = 0;  // bytes a second, of the optimizer and of norms of gradients
+  double update_rate = 0;  // bytes a second, of the optimizer
+  double norm_rate = 0;    // the same of norms of gradients and of running averages
+  double load_rate = 0;    // bytes a second of pictures and clips that are made up
   double step_s = 0;       // of every step, beside its lines
   double crowding = 1;     // as sim::Cores
   double process = 0;      // bytes that a training process holds beside tensors

@@ -57,7 +57,8 @@ double core_seconds(const Core& core, const Kernel& kernel) {
                                                      : rates.input,
                                     kernel.m, kernel.n, kernel.k) +
              rates.kernel_s;
-    case Kernel::Kind::kAttention: return kernel.flops / rates.attention + rates.kernel_s;
+    case Kernel::Kind::kAttention:
+      return kernel.flops / rates.attention + kernel.begun * rates.attention_s + rates.kernel_s;
     case Kernel::Kind::kStream: return kernel.bytes / rates.memory_rate + rates.kernel_s;
   }
   return 0;
@@ -98,6 +99,21 @@ Kernel gemm(Math math, double m, double n, double k, double batch) {
 
 Kernel attention(Math math, double flops) {
   return {.kind = Kernel::Kind::kAttention, .math = math, .flops = flops};
+}
+
+Kernel tiled_attention(Math math, double rows, double tokens, double heads, double width,
+                       bool causal) {
+  constexpr double kBlock = 64;  // ops/score_tiles.h
+  const double seen = causal ? std::min((1 + kBlock / tokens) / 2, 1.0) : 1;
+  Kernel kernel = attention(math, 4 * rows * tokens * seen * heads * width);
+  kernel.begun = heads * rows / tokens * std::ceil(tokens / kBlock);
+  return kernel;
+}
+
+Kernel times(Kernel attention, double more) {
+  attention.flops *= more;
+  attention.begun *= more;
+  return attention;
 }
 
 Kernel stream(double bytes, double kernels) {

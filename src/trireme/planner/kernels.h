@@ -25,12 +25,18 @@ struct Kernel {
   bool crosswise = false;  // operands lie across the inner dimension
   bool along = false;      // the right operand lies along it, as weights do in forward
   double flops = 0;
+  double begun = 0;  // blocks of queries of attention, each with products of its own
   double bytes = 0;
   double count = 1;
 };
 
 Kernel gemm(Math math, double m, double n, double k, double batch = 1);
 Kernel attention(Math math, double flops);
+// As ops/attention computes it on CPUs, of `rows` queries in sequences of `tokens`: 64 queries of a head at a time, against the
+// keys up to the last that one of them sees.
+Kernel tiled_attention(Math math, double rows, double tokens, double heads, double width,
+                       bool causal);
+Kernel times(Kernel attention, double more);  // as much of it
 // `kernels`: over how many the bytes are spread.
 Kernel stream(double bytes, double kernels = 1);
 

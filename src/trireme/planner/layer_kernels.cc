@@ -110,6 +110,10 @@ void add_attention(const Shape& shape, NodeKernels& node) {
   std::vector<Kernel> forward;
   if (shape.practice.attention == AttentionKernel::kRows) {
     forward = add_attention_rows(shape, node);
+  } else if (shape.practice.attention == AttentionKernel::kTiles) {
+    forward = {tiled_attention(shape.math, shape.attended(), shape.seq(), shape.heads(),
+                               shape.width(), shape.practice.causal)};
+    node.input.push_back(times(forward[0], 2.5));
   } else if (shape.practice.attention != AttentionKernel::kUnfused) {
     // The first generation reaches half the rate.
     const double seen = (shape.practice.causal ? 0.5 : 1) *

@@ -29,12 +29,14 @@ Fields fields(ProductCurve& curve) {
           {"call_s", &curve.call_s}};
 }
 Fields fields(CoreRates& rates) {
-  return {{"attention", &rates.attention},
-          {"memory_rate", &rates.memory_rate},
-          {"kernel_s", &rates.kernel_s}};
+  return {{"attention", &rates.attention},     {"attention_s", &rates.attention_s},
+          {"memory_rate", &rates.memory_rate}, {"kernel_s", &rates.kernel_s},
+          {"pulse_s", &rates.pulse_s},         {"crowded_pulse_s", &rates.crowded_pulse_s}};
 }
 Fields fields(Core& core) {
   return {{"update_rate", &core.update_rate},
+          {"norm_rate", &core.norm_rate},
+          {"load_rate", &core.load_rate},
           {"step_s", &core.step_s},
           {"crowding", &core.crowding},
           {"process", &core.process},

@@ -11,6 +11,7 @@ enum class AttentionKernel {
   kUnfused,  // two batched products with the probabilities in memory between them
   kFlash,    // fused, by blocks (Dao et al. 2022)
   kFlash2,   // with less work between the products, twice as fast (Dao 2023)
+  kTiles,    // fused, on cores: ops/attention
   kRows      // unfused, in fp32, some rows of queries at a time: ops/aten/attention
 };
 enum class Fusion {

@@ -122,9 +122,32 @@ double Pricing::transfer(double bytes) const {
          network_.seconds(plan::Exchange::kAllGather, mesh::Axis::kTp, bytes);
 }
 
+// What is loaded for the first stage's nodes: of each value as much as that of them reads which is expected to read most.
+double Pricing::loaded(const plan::PlanSet& plan, int rank) const {
+  double bytes = 0;
+  for (const plan::ValueId value :
+       plan::inputs_of_stage(plan.program, plan.mesh.coordinate(rank, mesh::Axis::kPp))) {
+    double share = 0;
+    for (const plan::Node& node : plan.program.nodes)
+      if (plan::contains(node.reads, value)) share = std::max(share, program_->share_of(node.name));
+    bytes += share * static_cast<double>(plan.program.values[value].bytes);
+  }
+  return bytes;
+}
+
 double Pricing::streamed(double bytes) const {
   if (cluster_.gpu.core) return bytes / cluster_.gpu.core->update_rate;
   return seconds(cluster_.gpu, stream(bytes));
+}
+
+double Pricing::swept(const plan::PlanSet& plan, int rank, const plan::Instr& line) const {
+  const double bytes = sim::moved_bytes(plan, rank, line);
+  if (bytes == 0) return 0;
+  if (!cluster_.gpu.core) return streamed(bytes);
+  const Core& core = *cluster_.gpu.core;
+  if (line.verb == Verb::kGradNorm || line.verb == Verb::kEma) return bytes / core.norm_rate;
+  if (line.verb == Verb::kLoad && program_) return loaded(plan, rank) / core.load_rate;
+  return streamed(bytes);
 }
 
 double Pricing::node(const plan::Node& node, Verb verb) const {
@@ -331,8 +354,7 @@ sim::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank, const plan::
   }
   double sum = waited;
   for (const sim::Exchanged& one : sim::exchanges(plan, line)) sum += exchange(one);
-  if (const double bytes = sim::moved_bytes(plan, rank, line); bytes > 0) sum += streamed(bytes);
-  return sum;
+  return sum + swept(plan, rank, line);
 }
 
 }  // namespace trireme::planner

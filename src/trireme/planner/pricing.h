@@ -51,6 +51,9 @@ class Pricing {
 
  private:
   const NodeCost& cost_of(const plan::Node& node) const;
+  // What a line of no node reads and writes: loading, norms of gradients, updates, running averages.
+  double swept(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
+  double loaded(const plan::PlanSet& plan, int rank) const;  // bytes that are expected
   // Of the bytes that the program says, as many as are expected.
   double expected(const plan::Program& program, plan::ValueId value) const;
   double tensor(const plan::Node& node, const NodeCost& cost, plan::Verb verb,

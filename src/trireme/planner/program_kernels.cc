@@ -1,6 +1,7 @@
 #include "trireme/planner/program_kernels.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "trireme/arch/describe.h"
 #include "trireme/base/error.h"
@@ -18,6 +19,12 @@ bool is_linear(const arch::ParamSpec& param) {
 
 // Of a block that attends to what stands elsewhere: its third value, whose rows are other than the block's own.
 bool is_of_seen(const arch::ParamSpec& param) { return param.name.ends_with(".attn.to_kv.weight"); }
+
+// Heads that a layer reads side by side, as tensor parallelism cuts it; 0: it is not cut by heads.
+double heads_read(const arch::ParamSpec& param) {
+  if (param.cut.dim != 1 || param.cut.segments.empty() || param.cut.segments[0].size == 1) return 0;
+  return static_cast<double>(param.cut.segments[0].granules);
+}
 
 bool is_norm(const arch::ParamSpec& param) {
   return param.shape.size() == 1 && param.name.ends_with(".weight");
@@ -69,6 +76,7 @@ struct ProgramKernels::Layers {
     double in, out;
     bool trains;
     bool seen;
+    double heads;  // that it reads side by side; 0: it is not cut by heads
   };
   std::vector<Linear> linear;
   double weights = 0;    // elements of all of them
@@ -77,6 +85,23 @@ struct ProgramKernels::Layers {
   double biases = 0;     // elements of vectors that train
   double inner = 0;      // features that the last layer of a block reads
   double activated = 0;  // numbers that the activation reads for each
+
+  // Attention of a block's rows, of so many operations without what the mask hides. Of the tokens of sequences that the
+  // block's value names `share` is expected; where rows are packed, operations say how many they are.
+  Kernel tiles(Math math, double rows, double operations, double share,
+               const std::vector<std::int64_t>& shape, bool causal) const {
+    constexpr double kWidth = 64;  // of a head, where all ranks have all of them
+    const auto cut = std::ranges::find_if(linear, [](const Linear& l) { return l.heads > 0; });
+    const double inner = cut != linear.end() ? cut->in : linear[1].in;
+    const double heads = cut != linear.end() ? cut->heads : std::ceil(inner / kWidth);
+    const double keys = std::max(operations / (4 * rows * inner), 1.0);
+    const double tokens =
+        shape.size() > 2 ? share * static_cast<double>(shape[1]) : keys * (causal ? 2 : 1);
+    Kernel kernel =
+        tiled_attention(math, rows, tokens, heads, inner / heads, 4 * keys < 3 * tokens);
+    if (of_seen > 0) kernel.flops = operations;
+    return kernel;
+  }
 };
 
 ProgramKernels::ProgramKernels(const config::Job& job, const Practice& practice)
@@ -126,8 +151,11 @@ ProgramKernels::Layers ProgramKernels::layers_of(std::size_t node) const {
     if (!is_linear(param)) continue;
     const auto out = static_cast<double>(local.shape.front());
     if (!layers.linear.empty()) layers.activated = layers.linear.back().out;
-    layers.linear.push_back(
-        {.in = numel / out, .out = out, .trains = trains, .seen = is_of_seen(param)});
+    layers.linear.push_back({.in = numel / out,
+                             .out = out,
+                             .trains = trains,
+                             .seen = is_of_seen(param),
+                             .heads = heads_read(param) / tp});
     layers.weights += numel;
     if (layers.linear.back().seen) layers.of_seen += numel;
   }
@@ -181,8 +209,13 @@ NodeKernels ProgramKernels::program_node(std::size_t index) const {
       trained += layer.in * layer.out;
     }
   if (attended > 0) {
-    kernels.forward.push_back(attention(math, attended));
-    kernels.input.push_back(attention(math, (block ? 2.5 : 2) * attended));
+    const Kernel forward =
+        block && practice_.attention == AttentionKernel::kTiles
+            ? layers.tiles(math, rows, attended, share, value(node.reads[0]).shape,
+                           job_.model.family == config::Family::kHnet)
+            : attention(math, attended);
+    kernels.forward.push_back(forward);
+    kernels.input.push_back(times(forward, block ? 2.5 : 2));
   }
 
   double moved = static_cast<double>(node.saved_bytes);

@@ -20,7 +20,8 @@ struct Peak {
 };
 
 // What the data sheets of the ranks' GPUs say; else the rate of square matrix products that all ranks reach
-// together, measured for a few hundredths of a second. Collective; equal on all ranks.
+// together, on no more cores than there are: of each library that steps multiply with, until neither gets faster, for a fifth
+// of a second at most. Collective; equal on all ranks.
 Peak find_peak(DType type, c10::Device device, comm::World& world);
 
 // FLOP/s of dense matrix products by the vendor's data sheet, of a GPU with this name; nothing where it is not
