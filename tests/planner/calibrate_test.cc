@@ -275,8 +275,9 @@ TEST(Machine, AStepOfOneRankIsTheSumOfItsKernels) {
   EXPECT_NEAR(forecast.step_s / sum, 1, 1e-9);
   EXPECT_NEAR(forecast.high_s / forecast.step_s, std::exp(1.2816 * 0.03), 1e-6);
   EXPECT_NEAR(forecast.step_s / forecast.low_s, std::exp(1.2816 * 0.03), 1e-6);
-  EXPECT_DOUBLE_EQ(forecast.process_bytes,
-                   190e6 + static_cast<double>(plan::memory_account(plan, 0).peak_of_tensors()));
+  EXPECT_DOUBLE_EQ(
+      forecast.process_bytes,
+      190e6 + 1.02 * static_cast<double>(plan::memory_account(plan, 0).peak_of_tensors()));
 }
 
 // Threads' tensors are one process's, over the first tier; processes have their own, and the second.
@@ -287,8 +288,8 @@ TEST(Machine, RanksAreThreadsOrProcesses) {
   const StepForecast threads = forecast_step(plan, job, made, RanksAs::kThreads),
                      processes = forecast_step(plan, job, made, RanksAs::kProcesses);
   const auto tensors = static_cast<double>(plan::memory_account(plan, 0).peak_of_tensors());
-  EXPECT_DOUBLE_EQ(threads.process_bytes, 190e6 + 2 * tensors);
-  EXPECT_DOUBLE_EQ(processes.process_bytes, 190e6 + tensors);
+  EXPECT_DOUBLE_EQ(threads.process_bytes, 190e6 + 1.02 * 2 * tensors);
+  EXPECT_DOUBLE_EQ(processes.process_bytes, 190e6 + 1.02 * tensors);
   EXPECT_GT(processes.step_s, threads.step_s);
   EXPECT_EQ(threads.source, "by the calibration of 2026-01-31");
   const StepForecast none = uncalibrated_step(plan, "why");

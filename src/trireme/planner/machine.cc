@@ -18,6 +18,9 @@ namespace {
 
 constexpr char kHow[] = "trireme bench calibrate";
 
+// Tensors take so many times their bytes, as not all fit into what others have left: docs/performance.md, Memory of a process.
+constexpr double kWithGaps = 1.02;
+
 // Numbers by name, as text and back.
 using Fields = std::vector<std::pair<const char*, double*>>;
 
@@ -209,10 +212,10 @@ StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
   if (!config::is_decoder(job.model.family)) around = wider(around);  // none is measured
   forecast.low_s = around.low;
   forecast.high_s = around.high;
-  forecast.process_bytes = core.process;
+  double tensors = 0;
   for (int rank = 0; rank < (threads ? plan.mesh.world() : 1); ++rank)
-    forecast.process_bytes +=
-        static_cast<double>(plan::memory_account(plan, rank).peak_of_tensors());
+    tensors += static_cast<double>(plan::memory_account(plan, rank).peak_of_tensors());
+  forecast.process_bytes = core.process + kWithGaps * tensors;
   return forecast;
 }
 
