@@ -65,12 +65,7 @@ std::optional<std::int64_t> measured(const Planned& planned, const Place& place,
       "try-memory",    "--job", job_in_memory(config::print_yaml(planned.job)),
       "--json",        result,  "--scratch",
       scratch.string()};
-  Place where{.launcher = Launcher::kProcesses, .address = {}};
-  if (place.launcher == Launcher::kProcesses)
-    where.world = place.world;
-  else
-    words.insert(words.end(), {"--ranks", std::to_string(place.world)});
-  const elastic::Outcome outcome = run_workers(words, where);
+  const elastic::Outcome outcome = run_ranks(std::move(words), place);
   if (outcome.exit_code == 0) {
     std::int64_t most = 0;
     for (const Json& rank : parse_json(read_file(result), "the trial's result"))

@@ -41,12 +41,7 @@ Json timed_steps(const config::Job& job, const Place& place, int warmup, int ste
                                     std::to_string(pulsing),
                                     "--json",
                                     result};
-  Place where{.launcher = Launcher::kProcesses, .address = {}};
-  if (place.launcher == Launcher::kProcesses)
-    where.world = place.world;
-  else
-    words.insert(words.end(), {"--ranks", std::to_string(place.world)});
-  const elastic::Outcome outcome = run_workers(words, where);
+  const elastic::Outcome outcome = run_ranks(std::move(words), place);
   if (outcome.exit_code != 0)
     fail(ErrorKind::kPeerLost, "the steps ended with {}: {}", outcome.exit_code, outcome.cause);
   return parse_json(read_file(result), "the steps");

@@ -117,6 +117,15 @@ elastic::Outcome run_workers(const std::vector<std::string>& arguments, const Pl
   return elastic::run(launch_of(arguments, place));
 }
 
+elastic::Outcome run_ranks(std::vector<std::string> arguments, const Place& place) {
+  Place where{.launcher = Launcher::kProcesses, .address = {}};
+  if (place.launcher == Launcher::kProcesses)
+    where.world = place.world;
+  else
+    arguments.insert(arguments.end(), {"--ranks", std::to_string(place.world)});
+  return run_workers(arguments, where);
+}
+
 elastic::Outcome run_workers(const std::vector<std::string>& arguments, const Place& place,
                              const config::Run& keys, const Path& run) {
   std::fflush(nullptr);

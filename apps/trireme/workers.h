@@ -30,6 +30,8 @@ std::vector<std::string> worker_variables();
 
 // Starts place.world workers on this machine and stays with them.
 elastic::Outcome run_workers(const std::vector<std::string>& arguments, const Place& place);
+// Its ranks on this machine: a worker each, or threads of one, which is told by --ranks.
+elastic::Outcome run_ranks(std::vector<std::string> arguments, const Place& place);
 // As ranks of a run: those that hang are found, and what goes wrong is told in its directory.
 elastic::Outcome run_workers(const std::vector<std::string>& arguments, const Place& place,
                              const config::Run& keys, const Path& run);
