@@ -106,14 +106,18 @@ TEST(NetworkSpecs, WhatIsNoMeasurementIsNamed) {
       "NVLink 1,unidirectional per GPU,80,GB/s\n"
       "all-reduce busbw,1GiB,80,GB/s\n"
       "NVLink 4,unidirectional per GPU,450,GB/s\n"
-      "AWS P5 node,inter-node,300,GB/s\n");
+      "AWS P5 node,inter-node,300,GB/s\n"
+      "8xH200 NCCL all-reduce busbw,0KiB,1,GB/s\n"
+      "8xV100 NCCL all-reduce busbw,1GiB,130,GB/s\n");
   EXPECT_THAT(rows.at(0).unscored, HasSubstr("too few digits"));
   EXPECT_THAT(rows.at(1).unscored, HasSubstr("another simulator"));
   EXPECT_THAT(rows.at(2).unscored, HasSubstr("no shipped cluster"));
-  EXPECT_THAT(rows.at(3).unscored, HasSubstr("which ranks"));
+  EXPECT_THAT(rows.at(3).unscored, HasSubstr("are not told"));
   EXPECT_EQ(rows.at(4).quantity, "links of clusters");
   EXPECT_EQ(rows.at(4).forecast, 450);
   EXPECT_EQ(rows.at(5).forecast, 400);  // whatever the row says
+  EXPECT_THAT(rows.at(6).unscored, HasSubstr("are not told"));
+  EXPECT_THAT(rows.at(7).unscored, HasSubstr("machines that no shipped cluster has"));
 }
 
 }  // namespace

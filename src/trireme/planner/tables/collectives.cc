@@ -38,8 +38,8 @@ std::optional<double> size_in(const std::string& text) {
     while (begin > 0 &&
            (std::isdigit(static_cast<unsigned char>(text[begin - 1])) || text[begin - 1] == '.'))
       --begin;
-    if (const auto number = number_of(std::string_view(text).substr(begin, end - begin)))
-      return *number * bytes;
+    const auto number = number_of(std::string_view(text).substr(begin, end - begin));
+    if (number && *number > 0) return *number * bytes;
   }
   return std::nullopt;
 }
@@ -107,7 +107,7 @@ void score_bandwidth(const std::string& link, const std::string& quantity, Case&
   constexpr double kRounding = 0.005, kBar = 0.08;  // values have two decimals
   const auto forecast = bus_bandwidth(link, quantity);
   if (!forecast) {
-    one.unscored = "which ranks it is of, or of how many bytes, is not told";
+    one.unscored = "of machines that no shipped cluster has, or ranks or bytes are not told";
     return;
   }
   if (kRounding > kBar * one.measured) one.unscored = "printed with too few digits";
