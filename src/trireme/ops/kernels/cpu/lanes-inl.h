@@ -7,6 +7,7 @@
 #define TRIREME_LANES_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
@@ -79,6 +80,14 @@ HWY_INLINE void store(c10::BFloat16* p, Vector<float> x) {
 HWY_INLINE void store(c10::Half* p, Vector<float> x) {
   const hn::Rebind<hwy::float16_t, Tag<float>> half;
   hn::StoreU(hn::DemoteTo(half, x), half, reinterpret_cast<hwy::float16_t*>(p));
+}
+
+// Asks memory for the line at p, once as vectors pass over it. Prefetchers follow one stream well; a kernel that
+// goes to and fro between rows says itself what it needs next. p may lie behind the end.
+template <typename T>
+HWY_INLINE void fetch(const T* p) {
+  constexpr std::uintptr_t kLine = 64, kVector = static_cast<std::uintptr_t>(kLanes<T>) * sizeof(T);
+  if (reinterpret_cast<std::uintptr_t>(p) % kLine < kVector) hwy::Prefetch(p);
 }
 
 // A whole vector at element `i` of any row.
