@@ -267,8 +267,9 @@ HWY_INLINE Vector<float> power_of_two(Vector<float> x) {
   return {_mm512_scalef_ps(p.raw, x.raw)};
 #else
   const hn::Rebind<std::int32_t, Tag<float>> whole;
-  const auto octaves = hn::ShiftLeft<23>(hn::ConvertTo(whole, below));
-  return hn::BitCast(d, hn::Add(hn::BitCast(whole, p), octaves));
+  // A product: of a NaN's bits addition would make a number.
+  const auto octave = hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(whole, below), hn::Set(whole, 127)));
+  return hn::Mul(p, hn::BitCast(d, octave));
 #endif
 }
 

@@ -111,52 +111,42 @@ HWY_INLINE bool among(const LogitRows& rows, std::int64_t column) {
   return column >= 0 && column < rows.count;
 }
 
-// Sum of e^(x - origin) over a row in one pass. The origin is near the largest element so far: it follows, and
-// what has been added is scaled, only where a block's largest leaves it by more than arithmetic bears.
+// Sum of e^(x - center).
 template <typename T>
-class ExponentialSum {
- public:
+HWY_INLINE Wide<T> sum_about(Wide<T> center, const T* row, std::int64_t count) {
+  const Vector<T> exponent = fill<T>(kExponent<T>), below = fill<T>(-kExponent<T> * center);
+  return sum_over<T>(
+      count, [&](auto at) __attribute__((always_inline)) {
+        fetch(row + at.i + 4096 / sizeof(T));
+        return power<T>(hn::MulAdd(exponent, at.load(row), below));
+      });
+}
+
+// log of the sum of e^x over a row that is not empty, which is read once: about the largest element of its beginning. A
+// block in which others leave that far behind is seen by its sum, and taken again about its own largest.
+template <typename T>
+Wide<T> log_sum(const T* row, std::int64_t count) {
   using A = Wide<T>;
-
-  explicit ExponentialSum(const T* row, std::int64_t count) {
-    // Not below what is finite: where all is minus infinity, sums are of zeros.
-    origin_ = std::max(max_over(row, std::min(kBlock, count)), A(-1e30));
-    for (std::int64_t i = 0; i < count; i += kBlock) add(row + i, std::min(kBlock, count - i));
-  }
-  A log() const { return origin_ + std::log(sum_); }
-
- private:
-  static constexpr std::int64_t kBlock = 1024;
-  static constexpr A kReach = 40;  // e^40 for each of 2^40 elements is far from fp32's end
-
-  void add(const T* row, std::int64_t count) {
-    Vector<T> largest[2] = {fill<T>(origin_), fill<T>(origin_)};
-    const A sum = sum_from(row, count, largest);
-    const A top = hn::GetLane(hn::MaxOfLanes(Tag<T>(), hn::Max(largest[0], largest[1])));
-    if (top <= origin_ + kReach) {
-      sum_ += sum;
-      return;
+  constexpr A kMost = 1e15;    // of a block's sum: as many blocks as memory holds stay finite
+  constexpr A kLeast = -1e30;  // where the beginning is minus infinity
+  constexpr std::int64_t kBlock = 4096;
+  // Highway's exponential of fp64 does not bear large arguments.
+  const std::int64_t beginning =
+      std::is_same_v<A, double> ? count : std::min<std::int64_t>(count, 512);
+  A origin = std::max(max_over(row, beginning), kLeast), total = 0;
+  for (std::int64_t i = 0; i < count; i += kBlock) {
+    const std::int64_t size = std::min(kBlock, count - i);
+    A sum = sum_about(origin, row + i, size);
+    if (!(sum <= kMost)) {
+      const A largest = std::max(origin, max_over(row + i, size));
+      total *= std::exp(origin - largest);
+      origin = largest;
+      sum = sum_about(origin, row + i, size);
     }
-    sum_ *= std::exp(origin_ - top);
-    origin_ = top;
-    sum_ += sum_from(row, count, largest);
+    total += sum;
   }
-
-  HWY_INLINE A sum_from(const T* row, std::int64_t count, Vector<T> (&largest)[2]) const {
-    const Vector<T> exponent = fill<T>(kExponent<T>), below = fill<T>(-kExponent<T> * origin_);
-    Vector<T> sum[2] = {fill<T>(0), fill<T>(0)};
-    over_in_turns<T>(
-        count, [&](auto at, int k) __attribute__((always_inline)) {
-          const Vector<T> x = at.load(row);
-          largest[k] = hn::Max(largest[k], at.load_or(row, fill<T>(origin_)));
-          sum[k] = hn::Add(sum[k], at.template only<T>(power<T>(hn::MulAdd(exponent, x, below))));
-        });
-    return hn::GetLane(hn::SumOfLanes(Tag<T>(), hn::Add(sum[0], sum[1])));
-  }
-
-  A origin_ = 0;
-  A sum_ = 0;
-};
+  return origin + std::log(total);
+}
 
 template <typename T>
 void log_sum_exp(const LogitRows& rows, const T* logits, Wide<T>* chosen, Wide<T>* log_sums,
@@ -170,7 +160,7 @@ void log_sum_exp(const LogitRows& rows, const T* logits, Wide<T>* chosen, Wide<T
       log_sums[r] = -std::numeric_limits<A>::infinity();
       continue;
     }
-    log_sums[r] = ExponentialSum<T>(row, rows.count).log();
+    log_sums[r] = log_sum(row, rows.count);
     const std::int64_t target = target_column(rows, r);
     if (among(rows, target)) chosen[r] = static_cast<A>(row[target]);
   }
