@@ -172,6 +172,23 @@ HWY_INLINE void over(std::int64_t count, const Body& body) {
   if (i < count) body(Rest{i, count - i});
 }
 
+// y[i] = function(x[i]), four vectors at a time: long chains of arithmetic overlap where no store lies between them.
+template <typename T, typename Function>
+HWY_INLINE void map(const T* x, T* y, std::int64_t count, const Function& function) {
+  constexpr std::int64_t n = kLanes<T>;
+  std::int64_t i = 0;
+  for (; i + 4 * n <= count; i += 4 * n) {
+    const Vector<T> a = load(x + i), b = load(x + i + n), c = load(x + i + 2 * n),
+                    d = load(x + i + 3 * n);
+    const Vector<T> fa = function(a), fb = function(b), fc = function(c), fd = function(d);
+    store(y + i, fa);
+    store(y + i + n, fb);
+    store(y + i + 2 * n, fc);
+    store(y + i + 3 * n, fd);
+  }
+  over<T>(count - i, [&](auto at) { at.store(y + i, function(at.load(x + i))); });
+}
+
 // Calls body(place, index) likewise, where index says which of two running vectors is that vector's: one alone
 // would have to wait for every addition.
 template <typename T, typename Body>
