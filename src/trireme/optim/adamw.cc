@@ -70,8 +70,8 @@ void AdamW::update(at::Tensor param, const at::Tensor& grad, std::span<at::Tenso
   TRIREME_CHECK(param.is_contiguous() && grad.is_contiguous(), "AdamW: shards are contiguous");
   if (!exec::on_host(param.device()))
     return update_by_operators(options_, param, grad, states, segments, args);
-  if (options_.int8_states || type == at::kBFloat16)
-    return update_narrow(options_, param, grad, states, segments, args);
+  if (options_.int8_states) return update_coded(options_, param, grad, states, segments, args);
+  if (type == at::kBFloat16) return update_short(options_, param, grad, states, segments, args);
   if (type == at::kDouble)
     update_shard<double, double>(options_, param, grad, states, segments, args);
   else if (grads == at::kFloat)

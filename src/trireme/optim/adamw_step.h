@@ -37,24 +37,31 @@ Factors<T> factors(const AdamWOptions& options, const exec::UpdateArgs& args, bo
           .eps = static_cast<T>(options.eps)};
 }
 
-// IEEE operations only, no contraction: vector bodies and scalar tails round alike.
+// One element. IEEE operations only, no contraction: vector bodies and scalar tails round alike.
+template <typename T>
+TRIREME_SIMD_INLINE void step_element(const Factors<T>& f, T& param, T grad, T& first, T& second) {
+  const T g = grad * f.grad_scale;
+  first = f.beta1 * first + f.new1 * g;
+  second = f.beta2 * second + f.new2 * (g * g);
+  param = param * f.keep - f.rate * (first / (std::sqrt(second) / f.root_correction + f.eps));
+}
+
 template <typename T, typename Gradient>
 TRIREME_SIMD_INLINE void step_inline(const Factors<T>& f, T* __restrict param,
                                      const Gradient* __restrict grad, T* __restrict first,
                                      T* __restrict second, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    const T g = static_cast<T>(grad[i]) * f.grad_scale;
-    const T m = f.beta1 * first[i] + f.new1 * g;
-    const T v = f.beta2 * second[i] + f.new2 * (g * g);
-    first[i] = m;
-    second[i] = v;
-    param[i] = param[i] * f.keep - f.rate * (m / (std::sqrt(v) / f.root_correction + f.eps));
-  }
+  for (std::int64_t i = 0; i < count; ++i)
+    step_element(f, param[i], static_cast<T>(grad[i]), first[i], second[i]);
 }
 
-// A shard whose masters or states are narrower than the arithmetic.
-void update_narrow(const AdamWOptions& options, const at::Tensor& param, const at::Tensor& grad,
-                   std::span<at::Tensor> states, std::span<const exec::UpdateSegment> segments,
-                   const exec::UpdateArgs& args);
+// A shard whose masters and moments are in bf16.
+void update_short(const AdamWOptions& options, const at::Tensor& param, const at::Tensor& grad,
+                  std::span<at::Tensor> states, std::span<const exec::UpdateSegment> segments,
+                  const exec::UpdateArgs& args);
+
+// A shard whose moments are in 8 bits.
+void update_coded(const AdamWOptions& options, const at::Tensor& param, const at::Tensor& grad,
+                  std::span<at::Tensor> states, std::span<const exec::UpdateSegment> segments,
+                  const exec::UpdateArgs& args);
 
 }  // namespace trireme::optim

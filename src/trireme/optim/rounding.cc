@@ -4,53 +4,28 @@
 #include <ATen/ops/arange.h>
 
 #include <algorithm>
-#include <bit>
 
-#include "trireme/base/hash.h"
 #include "trireme/base/simd.h"
+#include "trireme/optim/rounding_bits.h"
 
 namespace trireme::optim {
 namespace {
 
-constexpr std::int64_t kPlacesOfKey = 1 << 16;  // that one hash of 64 bits serves
-
-std::uint32_t key_of(const Rounding& rounding, std::int64_t place) {
-  return static_cast<std::uint32_t>(
-      mix(rounding.key, static_cast<std::uint64_t>(place / kPlacesOfKey)) >> 32);
-}
-
-constexpr std::uint32_t kSpread = 0x9E3779B9u, kFirst = 0x7FEB352Du, kSecond = 0x846CA68Bu;
-
-// Two rounds of multiply and shift decorrelate neighbours; 16 bits are used.
-TRIREME_SIMD_INLINE std::uint32_t noise(std::uint32_t key, std::uint32_t column) {
-  std::uint32_t h = key ^ (column * kSpread);
-  h = (h ^ (h >> 16)) * kFirst;
-  h = (h ^ (h >> 15)) * kSecond;
-  return h >> 16;
-}
-
 TRIREME_SIMD_CLONES void round_stochastically(std::uint32_t key, std::uint32_t column,
                                               const float* __restrict from,
                                               std::uint16_t* __restrict to, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto bits = std::bit_cast<std::uint32_t>(from[i]);
-    to[i] = static_cast<std::uint16_t>(
-        (bits + noise(key, column + static_cast<std::uint32_t>(i))) >> 16);
-  }
+  for (std::int64_t i = 0; i < count; ++i)
+    to[i] = rounded_by_noise(from[i], key, column + static_cast<std::uint32_t>(i));
 }
 
 TRIREME_SIMD_CLONES void round_to_nearest(const float* __restrict from,
                                           std::uint16_t* __restrict to, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) {
-    const auto bits = std::bit_cast<std::uint32_t>(from[i]);
-    to[i] = static_cast<std::uint16_t>((bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16);
-  }
+  for (std::int64_t i = 0; i < count; ++i) to[i] = rounded_to_nearest(from[i]);
 }
 
 TRIREME_SIMD_CLONES void widen(const std::uint16_t* __restrict from, float* __restrict to,
                                std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i)
-    to[i] = std::bit_cast<float>(static_cast<std::uint32_t>(from[i]) << 16);
+  for (std::int64_t i = 0; i < count; ++i) to[i] = widened(from[i]);
 }
 
 std::int64_t as_signed(std::uint32_t bits) { return static_cast<std::int32_t>(bits); }

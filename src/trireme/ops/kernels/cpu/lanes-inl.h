@@ -7,6 +7,7 @@
 #define TRIREME_LANES_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
@@ -79,6 +80,14 @@ HWY_INLINE void store(c10::BFloat16* p, Vector<float> x) {
 HWY_INLINE void store(c10::Half* p, Vector<float> x) {
   const hn::Rebind<hwy::float16_t, Tag<float>> half;
   hn::StoreU(hn::DemoteTo(half, x), half, reinterpret_cast<hwy::float16_t*>(p));
+}
+
+// Asks memory for the line at p, once as vectors pass over it. Prefetchers follow one stream well; a kernel that
+// goes to and fro between rows says itself what it needs next. p may lie behind the end.
+template <typename T>
+HWY_INLINE void fetch(const T* p) {
+  constexpr std::uintptr_t kLine = 64, kVector = static_cast<std::uintptr_t>(kLanes<T>) * sizeof(T);
+  if (reinterpret_cast<std::uintptr_t>(p) % kLine < kVector) hwy::Prefetch(p);
 }
 
 // A whole vector at element `i` of any row.
@@ -161,6 +170,23 @@ HWY_INLINE void over(std::int64_t count, const Body& body) {
   std::int64_t i = 0;
   for (; i + kLanes<T> <= count; i += kLanes<T>) body(Whole{i});
   if (i < count) body(Rest{i, count - i});
+}
+
+// y[i] = function(x[i]), four vectors at a time: long chains of arithmetic overlap where no store lies between them.
+template <typename T, typename Function>
+HWY_INLINE void map(const T* x, T* y, std::int64_t count, const Function& function) {
+  constexpr std::int64_t n = kLanes<T>;
+  std::int64_t i = 0;
+  for (; i + 4 * n <= count; i += 4 * n) {
+    const Vector<T> a = load(x + i), b = load(x + i + n), c = load(x + i + 2 * n),
+                    d = load(x + i + 3 * n);
+    const Vector<T> fa = function(a), fb = function(b), fc = function(c), fd = function(d);
+    store(y + i, fa);
+    store(y + i + n, fb);
+    store(y + i + 2 * n, fc);
+    store(y + i + 3 * n, fd);
+  }
+  over<T>(count - i, [&](auto at) { at.store(y + i, function(at.load(x + i))); });
 }
 
 // Calls body(place, index) likewise, where index says which of two running vectors is that vector's: one alone
@@ -258,8 +284,9 @@ HWY_INLINE Vector<float> power_of_two(Vector<float> x) {
   return {_mm512_scalef_ps(p.raw, x.raw)};
 #else
   const hn::Rebind<std::int32_t, Tag<float>> whole;
-  const auto octaves = hn::ShiftLeft<23>(hn::ConvertTo(whole, below));
-  return hn::BitCast(d, hn::Add(hn::BitCast(whole, p), octaves));
+  // A product: of a NaN's bits addition would make a number.
+  const auto octave = hn::ShiftLeft<23>(hn::Add(hn::ConvertTo(whole, below), hn::Set(whole, 127)));
+  return hn::Mul(p, hn::BitCast(d, octave));
 #endif
 }
 

@@ -41,55 +41,112 @@ class Affine {
   std::vector<Wide<T>> memory_;
 };
 
-// Rows one after the other: several at once hide latencies, but memory's prefetchers lose their way.
+// How far before its use memory is asked for a row's elements.
 template <typename T>
-void forward(const NormRows<T>& rows, const T* branch, T* sum, T* y, std::int64_t begin,
-             std::int64_t end) {
+constexpr std::int64_t kAhead = 4096 / sizeof(T);
+
+// A row is written while the next one is read: memory never waits for arithmetic, nor for the end of a row's sums.
+template <typename T, bool kBranch, bool kMean>
+class Forward {
+ public:
   using A = Wide<T>;
-  const std::int64_t width = rows.width;
-  const A count = static_cast<A>(width);
-  const Affine<T> affine(rows);
-  for (std::int64_t r = begin; r < end; ++r) {
-    const T* const in = rows.x + r * width;
-    const T* x = in;
-    if (branch != nullptr) {
-      x = sum + r * width;
-      sum[r * width] = static_cast<T>(static_cast<A>(in[0]) + static_cast<A>(branch[r * width]));
-    }
+  Forward(const NormRows<T>& rows, const T* branch, T* sum, T* y)
+      : rows_(rows), branch_(branch), stream_(kBranch ? sum : const_cast<T*>(rows.x)), y_(y) {}
+
+  void run(std::int64_t begin, std::int64_t end) const {
+    Row row = pass<true, false>(begin, {});
+    for (std::int64_t r = begin + 1; r < end; ++r) row = pass<true, true>(r, row);
+    pass<false, true>(end, row);
+  }
+
+ private:
+  // What the statistics of a row are.
+  struct Row {
+    A mean = 0, scale = 0;
+  };
+
+  // Reads row r, writes the one before it.
+  template <bool kRead, bool kWrite>
+  Row pass(std::int64_t r, const Row& before) const {
+    const std::int64_t width = rows_.width;
+    const T* const in = rows_.x + r * width;
+    const T* const branch = branch_ + r * width;
+    T* const stream = stream_ + r * width;
+    T* const out = y_ + (r - 1) * width;
+    const A* const gain = affine_.gain();
+    const A* const bias = affine_.bias();
+    const Vector<T> middle = fill<T>(before.mean), stretch = fill<T>(before.scale);
+    if (kRead && kBranch)
+      stream[0] = static_cast<T>(static_cast<A>(in[0]) + static_cast<A>(branch[0]));
     // Sums about the first element, which lies within sqrt(width) deviations of the mean: little cancels.
-    const A origin = rows.mean != nullptr ? static_cast<A>(x[0]) : A(0);
+    const A origin = kRead && kMean ? static_cast<A>(stream[0]) : A(0);
+    const Vector<T> first = fill<T>(origin);
     Vector<T> total[2] = {fill<T>(0), fill<T>(0)};
     Vector<T> squares[2] = {fill<T>(0), fill<T>(0)};
-    over_in_turns<T>(width, [&](auto at, int k) {
-      if (branch != nullptr)
-        at.store(sum + r * width, hn::Add(at.load(in), at.load(branch + r * width)));
-      const Vector<T> off = at.template only<T>(hn::Sub(at.load(x), fill<T>(origin)));
-      total[k] = hn::Add(total[k], off);
-      squares[k] = hn::MulAdd(off, off, squares[k]);
-    });
-    const A off = rows.mean != nullptr ? reduce<T>(hn::Add(total[0], total[1])) / count : A(0);
+    over_in_turns<T>(
+        width, [&](auto at, int k) __attribute__((always_inline)) {
+          if constexpr (kRead) {
+            fetch(in + at.i + kAhead<T>);
+            if (kBranch) fetch(branch + at.i + kAhead<T>);
+            if (kBranch) at.store(stream, hn::Add(at.load(in), at.load(branch)));
+            const Vector<T> off = at.template only<T>(hn::Sub(at.load(stream), first));
+            total[k] = hn::Add(total[k], off);
+            squares[k] = hn::MulAdd(off, off, squares[k]);
+          }
+          if constexpr (kWrite) {
+            const Vector<T> normed = hn::Mul(hn::Sub(at.load(stream - width), middle), stretch);
+            at.store(out, hn::MulAdd(normed, at.load(gain), at.load(bias)));
+          }
+        });
+    if (!kRead) return {};
+    return finish(r, origin, reduce<T>(hn::Add(total[0], total[1])),
+                  reduce<T>(hn::Add(squares[0], squares[1])));
+  }
+
+  Row finish(std::int64_t r, A origin, A total, A squares) const {
+    const A count = static_cast<A>(rows_.width);
+    const A off = kMean ? total / count : A(0);
     const A mean = origin + off;
-    A variance = reduce<T>(hn::Add(squares[0], squares[1])) / count - off * off;
-    if constexpr (!std::is_same_v<T, c10::BFloat16>)  // where what cancelled would be seen
-      variance = sum_over<T>(width,
+    A variance = squares / count - off * off;
+    if constexpr (!std::is_same_v<T, c10::BFloat16>) {  // where what cancelled would be seen
+      const T* const row = stream_ + r * rows_.width;
+      variance = sum_over<T>(rows_.width,
                              [&](auto at) {
-                               const Vector<T> d = hn::Sub(at.load(x), fill<T>(mean));
+                               const Vector<T> d = hn::Sub(at.load(row), fill<T>(mean));
                                return hn::Mul(d, d);
                              }) /
                  count;
-    const A scale = A(1) / std::sqrt(std::max(variance, A(0)) + static_cast<A>(rows.eps));
-    if (rows.mean != nullptr) rows.mean[r] = mean;
-    rows.scale[r] = scale;
-    const Vector<T> middle = fill<T>(mean), stretch = fill<T>(scale);
-    over<T>(width, [&](auto at) {
-      const Vector<T> normed = hn::Mul(hn::Sub(at.load(x), middle), stretch);
-      at.store(y + r * width, hn::MulAdd(normed, at.load(affine.gain()), at.load(affine.bias())));
-    });
+    }
+    const A scale = A(1) / std::sqrt(std::max(variance, A(0)) + static_cast<A>(rows_.eps));
+    if (kMean) rows_.mean[r] = mean;
+    rows_.scale[r] = scale;
+    return {.mean = mean, .scale = scale};
   }
+
+  const NormRows<T>& rows_;
+  const T* branch_;
+  T* stream_;
+  T* y_;
+  Affine<T> affine_{rows_};
+};
+
+template <typename T>
+void forward(const NormRows<T>& rows, const T* branch, T* sum, T* y, std::int64_t begin,
+             std::int64_t end) {
+  if (begin == end) return;
+  if (branch != nullptr && rows.mean != nullptr)
+    Forward<T, true, true>(rows, branch, sum, y).run(begin, end);
+  else if (branch != nullptr)
+    Forward<T, true, false>(rows, branch, sum, y).run(begin, end);
+  else if (rows.mean != nullptr)
+    Forward<T, false, true>(rows, branch, sum, y).run(begin, end);
+  else
+    Forward<T, false, false>(rows, branch, sum, y).run(begin, end);
 }
 
 // With g = dy * gain and n = (x - mean) * scale: dx = scale * (g - avg(g) - n * avg(g n)), where avg(g) is
-// mean's share (Ba et al. 2016; Zhang & Sennrich 2019 without it).
+// mean's share (Ba et al. 2016; Zhang & Sennrich 2019 without it). One row after the other: with more streams
+// at once, or asked for ahead, memory is slower.
 template <typename T>
 void backward(const NormRows<T>& rows, const T* dy, const T* residual, T* dx, Wide<T>* dgain,
               Wide<T>* dbias, std::int64_t begin, std::int64_t end) {

@@ -26,10 +26,9 @@ HWY_INLINE Vector<T> gelu_gate(Vector<T> x) {
 
 template <typename T>
 void gelu(const T* x, T* y, std::int64_t count) {
-  over<T>(count, [&](auto at) {
-    const Vector<T> in = at.load(x);
-    at.store(y, hn::Mul(in, gelu_gate<T>(in)));
-  });
+  map(
+      x, y, count,
+      [](Vector<T> in) __attribute__((always_inline)) { return hn::Mul(in, gelu_gate<T>(in)); });
 }
 
 template <typename T>

@@ -111,11 +111,47 @@ HWY_INLINE bool among(const LogitRows& rows, std::int64_t column) {
   return column >= 0 && column < rows.count;
 }
 
+// Sum of e^(x - center).
+template <typename T>
+HWY_INLINE Wide<T> sum_about(Wide<T> center, const T* row, std::int64_t count) {
+  const Vector<T> exponent = fill<T>(kExponent<T>), below = fill<T>(-kExponent<T> * center);
+  return sum_over<T>(
+      count, [&](auto at) __attribute__((always_inline)) {
+        fetch(row + at.i + 4096 / sizeof(T));
+        return power<T>(hn::MulAdd(exponent, at.load(row), below));
+      });
+}
+
+// log of the sum of e^x over a row that is not empty, which is read once: about the largest element of its beginning. A
+// block in which others leave that far behind is seen by its sum, and taken again about its own largest.
+template <typename T>
+Wide<T> log_sum(const T* row, std::int64_t count) {
+  using A = Wide<T>;
+  constexpr A kMost = 1e15;    // of a block's sum: as many blocks as memory holds stay finite
+  constexpr A kLeast = -1e30;  // where the beginning is minus infinity
+  constexpr std::int64_t kBlock = 4096;
+  // Highway's exponential of fp64 does not bear large arguments.
+  const std::int64_t beginning =
+      std::is_same_v<A, double> ? count : std::min<std::int64_t>(count, 512);
+  A origin = std::max(max_over(row, beginning), kLeast), total = 0;
+  for (std::int64_t i = 0; i < count; i += kBlock) {
+    const std::int64_t size = std::min(kBlock, count - i);
+    A sum = sum_about(origin, row + i, size);
+    if (!(sum <= kMost)) {
+      const A largest = std::max(origin, max_over(row + i, size));
+      total *= std::exp(origin - largest);
+      origin = largest;
+      sum = sum_about(origin, row + i, size);
+    }
+    total += sum;
+  }
+  return origin + std::log(total);
+}
+
 template <typename T>
 void log_sum_exp(const LogitRows& rows, const T* logits, Wide<T>* chosen, Wide<T>* log_sums,
                  std::int64_t begin, std::int64_t end) {
   using A = Wide<T>;
-  const Vector<T> exponent = fill<T>(kExponent<T>);
   for (std::int64_t r = begin; r < end; ++r) {
     const T* const row = logits + r * rows.count;
     chosen[r] = log_sums[r] = 0;
@@ -124,11 +160,7 @@ void log_sum_exp(const LogitRows& rows, const T* logits, Wide<T>* chosen, Wide<T
       log_sums[r] = -std::numeric_limits<A>::infinity();
       continue;
     }
-    const A largest = max_over(row, rows.count);
-    const Vector<T> below = fill<T>(-kExponent<T> * largest);
-    const A sum = sum_over<T>(
-        rows.count, [&](auto at) { return power<T>(hn::MulAdd(exponent, at.load(row), below)); });
-    log_sums[r] = largest + std::log(sum);
+    log_sums[r] = log_sum(row, rows.count);
     const std::int64_t target = target_column(rows, r);
     if (among(rows, target)) chosen[r] = static_cast<A>(row[target]);
   }
