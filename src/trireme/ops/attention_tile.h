@@ -36,11 +36,11 @@ T* data(const kernels::Matrix& m) {
   return static_cast<T*>(m.data);
 }
 
-// The most columns a tile of these keys has.
-inline std::int64_t tile_columns(const Segments& keys) {
+// The most tokens of a piece.
+inline std::int64_t most_tokens(const Segments& pieces) {
   std::int64_t most = 0;
-  for (const Segment& segment : keys) most = std::max(most, segment.tokens);
-  return std::min(most, kTileColumns);
+  for (const Segment& piece : pieces) most = std::max(most, piece.tokens);
+  return most;
 }
 
 // The scores of one tile in the type of sums, and what becomes of them in that of activations. Rows are apart by no power
@@ -53,19 +53,23 @@ class TileScores {
         stored_(at::empty({kTileRows * stride_}, at::TensorOptions().dtype(type))) {}
 
   std::int64_t stride() const { return stride_; }
-  kernels::Matrix raw(std::int64_t rows, std::int64_t columns) const {
-    return matrix(raw_, rows, columns);
+  template <typename A>
+  A* raw() const {
+    return raw_.data_ptr<A>();
   }
-  kernels::Matrix stored(std::int64_t rows, std::int64_t columns) const {
-    return matrix(stored_, rows, columns);
+  template <typename T>
+  T* stored() const {
+    return stored_.data_ptr<T>();
   }
+  kernels::Matrix raw(const kernels::ScoreBlock& block) const { return matrix(raw_, block); }
+  kernels::Matrix stored(const kernels::ScoreBlock& block) const { return matrix(stored_, block); }
 
  private:
-  kernels::Matrix matrix(const at::Tensor& memory, std::int64_t rows, std::int64_t columns) const {
+  kernels::Matrix matrix(const at::Tensor& memory, const kernels::ScoreBlock& block) const {
     return {.data = memory.data_ptr(),
             .type = memory.scalar_type(),
-            .rows = rows,
-            .columns = columns,
+            .rows = block.rows,
+            .columns = block.columns,
             .row_stride = stride_};
   }
 
@@ -93,6 +97,20 @@ inline kernels::ScoreBlock score_block(const AttentionProblem& problem, std::int
           .keep = kernels::Keep::at_rate(heads.key, heads.dropout),
           .keep_scale = 1 / (1 - heads.dropout)};
 }
+
+// What backward knows of a block of queries.
+template <typename A>
+struct BlockRows {
+  kernels::Matrix q, dout;
+  const A* log_sums;
+  const A* delta;
+};
+
+// Where a tile's gradients go: of the block's queries, and of the tile's keys and values, which are added to.
+struct TileSums {
+  kernels::Matrix dq, dk, dv;
+  kernels::Into into;  // dq
+};
 
 // Element operations of a head.
 inline std::int64_t head_cost(const Qkv& in) { return in.q.size(1) * in.k.size(1) * in.q.size(3); }
