@@ -136,10 +136,10 @@ at::Tensor attention_forward(const AttentionProblem& problem, const Qkv& in, con
   if (!has_kernels(in.q)) return aten::attention_forward(problem, in, keys, out);
   const std::int64_t tokens = in.q.size(1), heads = in.q.size(2), width = in.q.size(3);
   const at::Tensor log_sums = row_numbers(in.q, 0);
-  const Segments blocks = cut(problem.queries, kTileRows);
   TRIREME_DISPATCH(in.q.scalar_type(), "attention", [&] {
     using A = kernels::Wide<scalar_t>;
     with_tiles<scalar_t>(width, [&](auto tiles) {
+      const Segments blocks = cut(problem.queries, decltype(tiles)::Forward::kRows);
       for_rows(in.q.size(0) * heads, head_cost(in), [&](std::int64_t begin, std::int64_t end) {
         Forward<scalar_t, decltype(tiles)> forward(problem, in, keys);
         const at::Tensor sum = at::empty({kTileRows, width}, log_sums.options());
@@ -171,10 +171,10 @@ void attention_add(const AttentionProblem& problem, const Qkv& in, const Segment
                    const PartialAttention& partial) {
   if (!has_kernels(in.q)) return aten::attention_add(problem, in, keys, partial);
   const std::int64_t heads = in.q.size(2);
-  const Segments blocks = cut(problem.queries, kTileRows);
   TRIREME_DISPATCH(in.q.scalar_type(), "attention_add", [&] {
     using A = kernels::Wide<scalar_t>;
     with_tiles<scalar_t>(in.q.size(3), [&](auto tiles) {
+      const Segments blocks = cut(problem.queries, decltype(tiles)::Forward::kRows);
       for_rows(in.q.size(0) * heads, head_cost(in), [&](std::int64_t begin, std::int64_t end) {
         Forward<scalar_t, decltype(tiles)> forward(problem, in, keys);
         for (std::int64_t i = begin; i < end; ++i)

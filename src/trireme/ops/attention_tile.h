@@ -47,10 +47,11 @@ inline std::int64_t most_tokens(const Segments& pieces) {
 // of two, which would put a column's elements into few sets of the cache.
 class TileScores {
  public:
-  TileScores(std::int64_t columns, at::ScalarType type)
+  TileScores(std::int64_t columns, at::ScalarType type, std::int64_t raw_rows = kTileRows,
+             std::int64_t rows = kTileRows)
       : stride_(columns + 32 - columns % 16),
-        raw_(at::empty({kTileRows * stride_}, at::TensorOptions().dtype(wide(type)))),
-        stored_(at::empty({kTileRows * stride_}, at::TensorOptions().dtype(type))) {}
+        raw_(at::empty({raw_rows * stride_}, at::TensorOptions().dtype(wide(type)))),
+        stored_(at::empty({rows * stride_}, at::TensorOptions().dtype(type))) {}
 
   std::int64_t stride() const { return stride_; }
   template <typename A>

@@ -23,6 +23,7 @@ struct MatrixTiles {
   class Forward {
    public:
     using Keys = MatrixTiles::Keys;
+    static constexpr std::int64_t kRows = kTileRows;
 
     Forward(std::int64_t columns, at::ScalarType type) : scores_(columns, type) {}
 

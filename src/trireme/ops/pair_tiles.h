@@ -33,6 +33,9 @@ class PackedPairs {
   kernels::PairPanels panels_;
 };
 
+// Rows whose scores stay in the L1 cache.
+inline constexpr std::int64_t kCacheRows = 16;
+
 struct PairTiles {
   using T = c10::BFloat16;
 
@@ -55,7 +58,9 @@ struct PairTiles {
       PackedPairs k, v;
     };
 
-    Forward(std::int64_t columns, at::ScalarType type) : scores_(columns, type) {}
+    static constexpr std::int64_t kRows = kCacheRows;
+
+    Forward(std::int64_t columns, at::ScalarType type) : scores_(columns, type, kRows, kRows) {}
 
     std::int64_t stride() const { return scores_.stride(); }
     float* scores() const { return scores_.raw<float>(); }
@@ -95,8 +100,8 @@ struct PairTiles {
     };
 
     Backward(std::int64_t columns, std::int64_t width, at::ScalarType type)
-        : scores_(columns, type),
-          dscores_(columns, type),
+        : scores_(columns, type, kCacheRows),
+          dscores_(columns, type, kCacheRows),
           dscore_rows_(at::empty({kTileRows * scores_.stride()}, at::TensorOptions().dtype(type))),
           q_(kTileRows, width),
           dout_(kTileRows, width) {}
@@ -106,10 +111,6 @@ struct PairTiles {
     void add(const BlockRows<float>& rows, const Keys& keys, std::int64_t first,
              const kernels::ScoreBlock& block, const TileSums& to) {
       const kernels::PairKernels& kernels = kernels::pair_kernels();
-      const auto across = [&](const kernels::Matrix& a, const PackedPairs& b, float* out) {
-        kernels.multiply_seen(rows_of(a), a.columns, b.panels().from_column(first, block.columns),
-                              seen_.columns, out, stride());
-      };
       const auto down = [&](const TileScores& pairs, const PackedPairs& b,
                             const kernels::Matrix& sum) {
         kernels.multiply_part({.data = pairs.stored<T>(),
@@ -122,11 +123,23 @@ struct PairTiles {
       seen_.transpose(block);
       q_.pack(rows.q);
       dout_.pack(rows.dout);
-      across(rows.q, keys.k_across, scores_.raw<float>());
-      across(rows.dout, keys.v_across, dscores_.raw<float>());
       T* const dscores = dscore_rows_.data_ptr<T>();
-      kernels.softmax_backward(block, scores_.raw<float>(), dscores_.raw<float>(), rows.log_sums,
-                               rows.delta, pairs(scores_), pairs(dscores_), dscores);
+      for (std::int64_t row = 0; row < block.rows; row += kCacheRows) {
+        const kernels::ScoreBlock part = block.from_row(row, kCacheRows);
+        const auto across = [&](const kernels::Matrix& a, const PackedPairs& b, float* out) {
+          kernels.multiply_seen(rows_of(a.from_row(row, part.rows)), a.columns,
+                                b.panels().from_column(first, block.columns),
+                                kernels::Strips(seen_.columns)
+                                    .subspan(static_cast<std::size_t>(row / kernels::kStrip)),
+                                out, stride());
+        };
+        across(rows.q, keys.k_across, scores_.raw<float>());
+        across(rows.dout, keys.v_across, dscores_.raw<float>());
+        kernels.softmax_backward(part, scores_.raw<float>(), dscores_.raw<float>(),
+                                 rows.log_sums + row, rows.delta + row,
+                                 pairs(scores_) + row / 2 * stride(),
+                                 pairs(dscores_) + row / 2 * stride(), dscores + row * stride());
+      }
       down(scores_, dout_, to.dv);
       down(dscores_, q_, to.dk);
       kernels.multiply_part({.data = dscores, .stride = stride(), .rows = block.rows},

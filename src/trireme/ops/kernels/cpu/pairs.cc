@@ -95,34 +95,55 @@ struct PairTile {
   bool add;
 };
 
-// Sums are taken pair by pair in order, whatever the tile's size.
+HWY_INLINE __m512 add_products(__m512 sum, __m512i a, __m512i b) {
+  asm("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+  return sum;
+}
+
+// Sums are taken pair by pair in order, whatever the tile's size. They stay in registers: loops over them must be unrolled
+// before anything else is done to them.
 template <int kRows, int kPanels, bool kTransposed>
 void multiply_tile(const PairTile& tile) {
-  __m512 sums[kRows][kPanels];
-  const auto lanes = [&](int p) { return p + 1 < kPanels ? __mmask16(0xFFFF) : tile.last; };
-  for (int r = 0; r < kRows; ++r)
-    for (int p = 0; p < kPanels; ++p)
-      sums[r][p] =
-          tile.add ? _mm512_maskz_loadu_ps(lanes(p), tile.out + r * tile.out_stride + p * kPanel)
-                   : _mm512_setzero_ps();
   const char* a = tile.a;
   const std::uint32_t* b = tile.b;
-  for (std::int64_t k = 0; k < tile.pairs; ++k) {
+  float* const out = tile.out;
+  const std::int64_t stride = tile.stride, panel = tile.panel, pairs = tile.pairs;
+  const std::int64_t out_stride = tile.out_stride;
+  __m512 sums[kRows][kPanels];
+  const auto over = [&](const auto& body) HWY_ATTR {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+      for (int p = 0; p < kPanels; ++p)
+        body(sums[r][p], out + r * out_stride + p * kPanel, p + 1 == kPanels);
+  };
+  const bool whole = tile.last == 0xFFFF;  // masked stores take their time
+  if (!tile.add)
+    over([&](__m512& sum, const float*, bool) HWY_ATTR { sum = _mm512_setzero_ps(); });
+  else
+    over([&](__m512& sum, const float* out, bool last) HWY_ATTR {
+      sum = last && !whole ? _mm512_maskz_loadu_ps(tile.last, out) : _mm512_loadu_ps(out);
+    });
+  for (std::int64_t k = 0; k < pairs; ++k) {
     __m512i right[kPanels];
-    for (int p = 0; p < kPanels; ++p) right[p] = _mm512_loadu_si512(b + p * tile.panel);
+#pragma GCC unroll 4
+    for (int p = 0; p < kPanels; ++p) right[p] = _mm512_loadu_si512(b + p * panel);
+#pragma GCC unroll 4
     for (int r = 0; r < kRows; ++r) {
       std::int32_t pair;
-      std::memcpy(&pair, a + (kTransposed ? 4 * r : r * tile.stride), sizeof pair);
+      std::memcpy(&pair, a + (kTransposed ? 4 * r : r * stride), sizeof pair);
       const __m512i left = _mm512_set1_epi32(pair);
-      for (int p = 0; p < kPanels; ++p)
-        asm("vdpbf16ps %2, %1, %0" : "+v"(sums[r][p]) : "v"(left), "v"(right[p]));
+#pragma GCC unroll 4
+      for (int p = 0; p < kPanels; ++p) sums[r][p] = add_products(sums[r][p], left, right[p]);
     }
-    a += kTransposed ? tile.stride : 4;
+    a += kTransposed ? stride : 4;
     b += kPanel;
   }
-  for (int r = 0; r < kRows; ++r)
-    for (int p = 0; p < kPanels; ++p)
-      _mm512_mask_storeu_ps(tile.out + r * tile.out_stride + p * kPanel, lanes(p), sums[r][p]);
+  if (whole)
+    over([&](__m512 sum, float* out, bool) HWY_ATTR { _mm512_storeu_ps(out, sum); });
+  else
+    over([&](__m512 sum, float* out, bool last)
+             HWY_ATTR { _mm512_mask_storeu_ps(out, last ? tile.last : __mmask16(0xFFFF), sum); });
 }
 
 constexpr std::int64_t kMostPanels = 4;

@@ -21,6 +21,15 @@ struct ScoreBlock {
   bool drop = false;
   Keep keep{};
   double keep_scale = 1;  // 1 / (1 - p)
+
+  // Rows first .. first + count - 1, as far as there are.
+  ScoreBlock from_row(std::int64_t first, std::int64_t count) const {
+    ScoreBlock part = *this;
+    part.rows = std::min(count, rows - first);
+    part.seen = seen + first;
+    part.place = place + first;
+    return part;
+  }
 };
 
 // Rows of logits of classes first .. first + count - 1, one after the other, and the target of each row; rows
