@@ -62,6 +62,7 @@ class Backward {
     for (const Segment& block : blocks_) {
       const kernels::Matrix dq = first_rows(dq_, block.tokens);
       const BlockView view(mask_, sample, block);
+      prefetch_next(problem_, in_, sample, head, block);
       const Segment tile = view.tile(pieces_[0]);
       if (tile.tokens > 0)
         add_tile(sample, head, kv_head, block, view, 0, tile,

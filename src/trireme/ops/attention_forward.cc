@@ -55,6 +55,7 @@ class Forward {
   // Brings `state`, that of the rows `block` of q, up to date with all keys.
   void add(std::int64_t sample, std::int64_t head, const Segment& block, BlockState<A>& state) {
     const BlockView view(mask_, sample, block);
+    if (pieces_.size() == 1) prefetch_next(problem_, in_, sample, head, block);
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
       const Segment tile = view.tile(pieces_[i]);
       if (tile.tokens > 0) add_tile(sample, head, block, view, i, tile, state);

@@ -31,6 +31,18 @@ inline kernels::Matrix first_rows(const at::Tensor& x, std::int64_t rows) {
           .row_stride = x.size(-1)};
 }
 
+// Asks for rows of a head that are read soon: they are too far apart for the CPU to see them coming.
+inline void prefetch(const at::Tensor& x, std::int64_t sample, std::int64_t head, std::int64_t row,
+                     std::int64_t rows) {
+  const kernels::Matrix m = head_of(x, sample, head).from_row(row, std::min(rows, x.size(1) - row));
+  const std::int64_t element = x.element_size();
+  for (std::int64_t r = 0; r < m.rows; ++r) {
+    const char* const begin = static_cast<const char*>(m.data) + r * m.row_stride * element;
+    for (std::int64_t byte = 0; byte < m.columns * element; byte += 64)
+      __builtin_prefetch(begin + byte);
+  }
+}
+
 template <typename T>
 T* data(const kernels::Matrix& m) {
   return static_cast<T*>(m.data);
@@ -112,6 +124,18 @@ struct TileSums {
   kernels::Matrix dq, dk, dv;
   kernels::Into into;  // dq
 };
+
+// Of the head behind `head` a block's share of what it reads: of one of few keys, which would be done before it arrives.
+inline void prefetch_next(const AttentionProblem& problem, const Qkv& in, std::int64_t sample,
+                          std::int64_t head, const Segment& block) {
+  const std::int64_t next = sample * in.q.size(2) + head + 1;
+  if (next == in.q.size(0) * in.q.size(2)) return;
+  const std::int64_t next_head = next % in.q.size(2);
+  const std::int64_t kv_head = problem.heads.kv_head(next_head);
+  prefetch(in.q, next / in.q.size(2), next_head, block.row, block.tokens);
+  prefetch(in.k, next / in.q.size(2), kv_head, block.row, block.tokens);
+  prefetch(in.v, next / in.q.size(2), kv_head, block.row, block.tokens);
+}
 
 // Element operations of a head.
 inline std::int64_t head_cost(const Qkv& in) { return in.q.size(1) * in.k.size(1) * in.q.size(3); }
