@@ -7,6 +7,8 @@ namespace {
 
 // As ops/score_tiles.h and ops/attention_tile.h have them.
 constexpr std::int64_t kTileRows = 64, kTileColumns = 2048;
+// As ops/pair_tiles.h has them.
+constexpr std::int64_t kCacheRows = 16, kPairColumns = 512;
 
 }  // namespace
 
@@ -18,6 +20,7 @@ AttentionTape::AttentionTape(const config::Model& model, const Sizes& sizes, con
       element_(sizes.element),
       statistic_(sizes.statistic),
       added_product_(sizes.added_product),
+      packs_(rank.compute == DType::kBF16),
       tokens_(sizes.attention.tokens / rank.micro_batch),
       queries_(sizes.attention.tokens * sizes.attention.q),
       keys_(sizes.attention.tokens * sizes.attention.kv),
@@ -36,6 +39,15 @@ std::int64_t AttentionTape::made() const {
 std::int64_t AttentionTape::tile(std::int64_t keys) const {
   const std::int64_t columns = std::min(keys, kTileColumns);
   return kTileRows * (columns + 32 - columns % 16) * (statistic_ + element_);
+}
+
+// Of the two ways to compute tiles the one that takes more: whether the CPU packs all keys and values of a head, and keeps
+// few scores beside them, is not the plan's to know.
+std::int64_t AttentionTape::forward_work(std::int64_t keys) const {
+  const std::int64_t columns = std::min(keys, kPairColumns);
+  const std::int64_t packed = kCacheRows * (columns + 32 - columns % 16) * (statistic_ + element_) +
+                              2 * keys * width_ * element_;
+  return kTileRows * width_ * statistic_ + std::max(tile(keys), packs_ ? packed : 0);
 }
 
 // Beside tiles of scores, a product that is added to their sums of queries or keys.
@@ -62,24 +74,23 @@ void AttentionTape::forward(Tape& tape) const {
 }
 
 void AttentionTape::core_forward(Tape& tape) const {
-  const std::int64_t row_block = kTileRows * width_ * statistic_;
   tape.take(element_ * queries_);
   if (ranks_ == 1) {
     tape.take(statistic_ * log_sums_);
-    return tape.pass(tile(tokens_) + row_block);
+    return tape.pass(forward_work(tokens_));
   }
   if (gathers_) {
     // Those at hand, by ranks, in sequence.
     tape.take(2 * element_ * keys_ * (1 + 2 * ranks_));
     tape.give(2 * element_ * keys_ * (1 + ranks_));
     tape.take(statistic_ * log_sums_);
-    tape.pass(tile(tokens_ * ranks_) + row_block);
+    tape.pass(forward_work(tokens_ * ranks_));
     return tape.give(2 * element_ * keys_ * ranks_);
   }
   // Sums, tops and weights so far; keys and values at hand and those to come.
   const std::int64_t partial = statistic_ * (queries_ + 2 * log_sums_);
   tape.take(partial + 4 * element_ * keys_);
-  tape.pass(tile(tokens_ / 2) + row_block);
+  tape.pass(forward_work(tokens_ / 2));
   tape.take(statistic_ * log_sums_);
   tape.give(partial + 4 * element_ * keys_);
 }

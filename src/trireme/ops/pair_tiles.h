@@ -39,8 +39,8 @@ inline constexpr std::int64_t kCacheRows = 16;
 struct PairTiles {
   using T = c10::BFloat16;
 
-  static constexpr std::int64_t kColumns =
-      512;  // scores, and what becomes of them, stay in the L2 cache
+  // What becomes of the scores of a block, and keys and values, stay in the L2 cache.
+  static constexpr std::int64_t kColumns = 512;
 
   static kernels::PairRows rows_of(const kernels::Matrix& m) {
     return {.data = m.data, .stride = m.row_stride, .rows = m.rows};

@@ -42,7 +42,7 @@ void softmax(const ScoreBlock& block, const Wide<T>* scores, T* probs,
     const std::int64_t count = seen.end - seen.begin;
     const A* const row = scores + r * block.stride + seen.begin;
     T* const out = probs + r * block.stride + seen.begin;
-    clear_unseen(out - seen.begin, seen, block.columns);
+    clear_unseen(out - seen.begin, seen, block.columns + block.columns % 2);  // read as pairs
     factors[r] = 1;
     if (count == 0) continue;
     const A top = tops[r];

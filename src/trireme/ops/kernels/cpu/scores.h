@@ -51,7 +51,7 @@ struct Running {
 
 template <typename T>
 struct ScoreKernels {
-  // probs = e^(scale * score - top) with noise, 0 where a row does not see. Brings `running` up to date and writes what
+  // probs = e^(scale * score - top) with noise, 0 where a row does not see and behind an odd number of columns. Brings `running` up to date and writes what
   // the rows' earlier results are to be multiplied by (Milakov & Gimelshein 2018).
   void (*softmax)(const ScoreBlock& block, const Wide<T>* scores, T* probs,
                   const Running<Wide<T>>& running, Wide<T>* factors);
