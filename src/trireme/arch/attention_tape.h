@@ -24,7 +24,8 @@ class AttentionTape {
 
  private:
   std::int64_t tile(std::int64_t keys) const;
-  std::int64_t forward_work(std::int64_t keys) const;
+  std::int64_t forward_work(std::int64_t segment, std::int64_t keys) const;
+  std::int64_t backward_work(std::int64_t segment, std::int64_t queries) const;
   std::int64_t added(std::int64_t keys) const;
   void core_forward(Tape& tape) const;
   void core_backward(Tape& tape) const;
