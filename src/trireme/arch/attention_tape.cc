@@ -7,6 +7,13 @@ namespace {
 
 // As ops/score_tiles.h and ops/attention_tile.h have them.
 constexpr std::int64_t kTileRows = 64, kTileColumns = 2048;
+// As ops/pair_tiles.h has them.
+constexpr std::int64_t kCacheRows = 16, kPairColumns = 512;
+
+std::int64_t pair_stride(std::int64_t keys) {
+  const std::int64_t columns = std::min(keys, kPairColumns);
+  return columns + 32 - columns % 16;
+}
 
 }  // namespace
 
@@ -18,6 +25,7 @@ AttentionTape::AttentionTape(const config::Model& model, const Sizes& sizes, con
       element_(sizes.element),
       statistic_(sizes.statistic),
       added_product_(sizes.added_product),
+      packs_(rank.compute == DType::kBF16),
       tokens_(sizes.attention.tokens / rank.micro_batch),
       queries_(sizes.attention.tokens * sizes.attention.q),
       keys_(sizes.attention.tokens * sizes.attention.kv),
@@ -44,6 +52,28 @@ std::int64_t AttentionTape::added(std::int64_t keys) const {
                   std::max(kTileRows, std::min(keys, kTileColumns)) * width_ * statistic_);
 }
 
+// Of the two ways to compute tiles the one that takes more, because which of them the CPU is for is not the plan's to
+// know: scores of whole blocks, or packed keys and values with few scores beside them. `segment` tokens of keys follow each
+// other.
+std::int64_t AttentionTape::forward_work(std::int64_t segment, std::int64_t keys) const {
+  const std::int64_t packed =
+      kCacheRows * pair_stride(segment) * (statistic_ + element_) + 2 * keys * width_ * element_;
+  return kTileRows * width_ * statistic_ + std::max(tile(segment), packs_ ? packed : 0);
+}
+
+// The same, with the sums of gradients of a block's queries, or of all where keys are not all in one tile; 0 queries: they
+// are counted elsewhere.
+std::int64_t AttentionTape::backward_work(std::int64_t segment, std::int64_t queries) const {
+  const auto sums = [&](std::int64_t columns) {
+    return (segment <= columns && queries > 0 ? kTileRows : queries) * width_ * statistic_;
+  };
+  const std::int64_t stride = pair_stride(segment);
+  const std::int64_t scores = 2 * kCacheRows * statistic_ + 3 * kTileRows * element_;
+  const std::int64_t packed = 3 * std::min(segment, kPairColumns) + 2 * kTileRows;
+  return std::max(2 * tile(segment) + added(segment) + sums(kTileColumns),
+                  packs_ ? stride * scores + packed * width_ * element_ + sums(kPairColumns) : 0);
+}
+
 void AttentionTape::forward(Tape& tape) const {
   const std::int64_t all = element_ * (queries_ + 2 * keys_);
   if (exchanges_) {  // queries, keys and values: sent, received, in sequence
@@ -62,24 +92,23 @@ void AttentionTape::forward(Tape& tape) const {
 }
 
 void AttentionTape::core_forward(Tape& tape) const {
-  const std::int64_t row_block = kTileRows * width_ * statistic_;
   tape.take(element_ * queries_);
   if (ranks_ == 1) {
     tape.take(statistic_ * log_sums_);
-    return tape.pass(tile(tokens_) + row_block);
+    return tape.pass(forward_work(tokens_, tokens_));
   }
   if (gathers_) {
     // Those at hand, by ranks, in sequence.
     tape.take(2 * element_ * keys_ * (1 + 2 * ranks_));
     tape.give(2 * element_ * keys_ * (1 + ranks_));
     tape.take(statistic_ * log_sums_);
-    tape.pass(tile(tokens_ * ranks_) + row_block);
+    tape.pass(forward_work(tokens_ * ranks_, tokens_ * ranks_));
     return tape.give(2 * element_ * keys_ * ranks_);
   }
   // Sums, tops and weights so far; keys and values at hand and those to come.
   const std::int64_t partial = statistic_ * (queries_ + 2 * log_sums_);
   tape.take(partial + 4 * element_ * keys_);
-  tape.pass(tile(tokens_ / 2) + row_block);
+  tape.pass(forward_work(tokens_ / 2, tokens_));
   tape.take(statistic_ * log_sums_);
   tape.give(partial + 4 * element_ * keys_);
 }
@@ -108,15 +137,12 @@ void AttentionTape::core_backward(Tape& tape) const {
   tape.take(element_ * (queries_ + 2 * keys_));
   tape.take(statistic_ * log_sums_);  // products of result and gradient
   if (ranks_ == 1) {
-    const std::int64_t queries = tokens_ <= kTileColumns ? kTileRows : tokens_;
-    tape.pass(2 * tile(tokens_) + head * (queries + 2 * tokens_) + added(tokens_));
+    tape.pass(backward_work(tokens_, tokens_) + 2 * head * tokens_);
   } else if (gathers_) {
     tape.take(2 * element_ * keys_ * (1 + 2 * ranks_));
     tape.give(2 * element_ * keys_ * (1 + ranks_));
     tape.take(2 * statistic_ * keys_ * ranks_);
-    const std::int64_t tokens = tokens_ * ranks_;
-    tape.pass(2 * tile(tokens) + head * (tokens <= kTileColumns ? kTileRows : tokens_) +
-              added(tokens));
+    tape.pass(backward_work(tokens_ * ranks_, tokens_));
     tape.pass(2 * statistic_ * keys_ * (1 + ranks_));
     tape.give(2 * ranks_ * keys_ * (element_ + statistic_));
   } else {
@@ -124,7 +150,7 @@ void AttentionTape::core_backward(Tape& tape) const {
     const std::int64_t travelling =
         4 * element_ * keys_ + 6 * statistic_ * keys_ + statistic_ * queries_;
     tape.take(travelling);
-    tape.pass(2 * tile(tokens_ / 2) + added(tokens_ / 2));
+    tape.pass(backward_work(tokens_ / 2, 0));
     tape.give(travelling);
   }
   tape.give(statistic_ * log_sums_);

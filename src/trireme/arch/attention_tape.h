@@ -24,6 +24,8 @@ class AttentionTape {
 
  private:
   std::int64_t tile(std::int64_t keys) const;
+  std::int64_t forward_work(std::int64_t segment, std::int64_t keys) const;
+  std::int64_t backward_work(std::int64_t segment, std::int64_t queries) const;
   std::int64_t added(std::int64_t keys) const;
   void core_forward(Tape& tape) const;
   void core_backward(Tape& tape) const;
@@ -34,6 +36,7 @@ class AttentionTape {
   std::int64_t width_;  // of a head
   std::int64_t element_, statistic_;
   std::int64_t added_product_;
+  bool packs_;           // keys and values, where the CPU multiplies pairs of bf16
   std::int64_t tokens_;  // of a sample, as attention itself has them
   // Elements as attention has them; keys are as many as values.
   std::int64_t queries_, keys_;

@@ -1,14 +1,16 @@
 #include <ATen/ops/empty_like.h>
 
+#include <array>
+
 #include "trireme/ops/aten/attention.h"
-#include "trireme/ops/attention_tile.h"
+#include "trireme/ops/attention_tiles.h"
 #include "trireme/ops/kernels/cpu/rows.h"
 
 namespace trireme::ops {
 namespace {
 
 // The backward pass of single key-value heads; one for each thread.
-template <typename T>
+template <typename T, typename Tiles>
 class Backward {
  public:
   using A = kernels::Wide<T>;
@@ -21,9 +23,9 @@ class Backward {
         sinks_(sinks),
         mask_(problem.mask.rows(in.q.size(0), in.q.size(1), problem.sequence)),
         blocks_(cut(problem.queries, kTileRows)),
-        pieces_(cut(keys, kTileColumns)),
-        scores_(tile_columns(keys), in.q.scalar_type()),
-        dscores_(tile_columns(keys), in.q.scalar_type()) {
+        pieces_(cut(keys, Tiles::kColumns)),
+        tile_(most_tokens(pieces_), in.q.size(3), in.q.scalar_type()),
+        keys_(most_tokens(pieces_), in.q.size(3)) {
     const std::int64_t width = in.q.size(3);
     const auto options = rows.log_sums.options();
     if (!sinks.dq.add) dq_ = at::empty({single() ? kTileRows : in.q.size(1), width}, options);
@@ -50,6 +52,8 @@ class Backward {
   }
 
  private:
+  using Keys = typename Tiles::Backward::Keys;
+
   // All keys in one tile: a block's gradient is done with it.
   bool single() const { return pieces_.size() == 1 && !sinks_.dq.add; }
 
@@ -58,9 +62,11 @@ class Backward {
     for (const Segment& block : blocks_) {
       const kernels::Matrix dq = first_rows(dq_, block.tokens);
       const BlockView view(mask_, sample, block);
+      prefetch_next(problem_, in_, sample, head, block);
       const Segment tile = view.tile(pieces_[0]);
       if (tile.tokens > 0)
-        add_tile(sample, head, kv_head, block, view, tile, dq, kernels::Into::kReplace, dk, dv);
+        add_tile(sample, head, kv_head, block, view, 0, tile,
+                 {.dq = dq, .dk = dk, .dv = dv, .into = kernels::Into::kReplace});
       else
         clear(dq);
       store(dq, sinks_.dq, sample, head, block.row);
@@ -71,43 +77,46 @@ class Backward {
   void run_tiled(std::int64_t sample, std::int64_t head, std::int64_t kv_head,
                  const kernels::Matrix& dk, const kernels::Matrix& dv) {
     const kernels::Matrix dq = sum_of(sinks_.dq, dq_, sample, head);
-    for (const Segment& piece : pieces_)
+    for (std::size_t i = 0; i < pieces_.size(); ++i)
       for (const Segment& block : blocks_) {
         const BlockView view(mask_, sample, block);
-        const Segment tile = view.tile(piece);
+        const Segment tile = view.tile(pieces_[i]);
         if (tile.tokens > 0)
-          add_tile(sample, head, kv_head, block, view, tile, dq.from_row(block.row, block.tokens),
-                   kernels::Into::kAdd, dk, dv);
+          add_tile(sample, head, kv_head, block, view, i, tile,
+                   {.dq = dq.from_row(block.row, block.tokens),
+                    .dk = dk,
+                    .dv = dv,
+                    .into = kernels::Into::kAdd});
       }
     store(dq, sinks_.dq, sample, head, 0);
   }
 
+  // `to` has the gradients of all keys.
   void add_tile(std::int64_t sample, std::int64_t head, std::int64_t kv_head, const Segment& block,
-                const BlockView& view, const Segment& tile, const kernels::Matrix& dq,
-                kernels::Into into, const kernels::Matrix& dk, const kernels::Matrix& dv) {
-    const kernels::Matrix q = head_of(in_.q, sample, head).from_row(block.row, block.tokens);
-    const kernels::Matrix dout =
-        head_of(rows_.dout, sample, head).from_row(block.row, block.tokens);
-    const kernels::Matrix k = head_of(in_.k, sample, kv_head).from_row(tile.row, tile.tokens);
-    const kernels::Matrix v = head_of(in_.v, sample, kv_head).from_row(tile.row, tile.tokens);
-    const kernels::Matrix raw = scores_.raw(block.tokens, tile.tokens);
-    const kernels::Matrix draw = dscores_.raw(block.tokens, tile.tokens);
-    const kernels::Matrix probs = scores_.stored(block.tokens, tile.tokens);
-    const kernels::Matrix dscores = dscores_.stored(block.tokens, tile.tokens);
+                const BlockView& view, std::size_t piece, const Segment& tile, TileSums to) {
     const std::int64_t row = (sample * in_.q.size(2) + head) * in_.q.size(1) + block.row;
     Interval seen[kTileRows];
-    kernels::matmul(q, k.transposed(), raw);
-    kernels::matmul(dout, v.transposed(), draw);
-    kernels::score_kernels<T>().softmax_backward(
-        score_block(problem_, in_.q.size(3), scores_.stride(), sample, head, block, view, tile,
-                    seen),
-        data<A>(raw), data<A>(draw), elements<A>(rows_.log_sums) + row,
-        elements<A>(rows_.delta) + row, data<T>(probs), data<T>(dscores));
-    kernels::matmul(probs.transposed(), dout, dv.from_row(tile.row, tile.tokens),
-                    kernels::Into::kAdd);
-    kernels::matmul(dscores.transposed(), q, dk.from_row(tile.row, tile.tokens),
-                    kernels::Into::kAdd);
-    kernels::matmul(dscores, k, dq, into);
+    to.dk = to.dk.from_row(tile.row, tile.tokens);
+    to.dv = to.dv.from_row(tile.row, tile.tokens);
+    tile_.add(
+        {.q = head_of(in_.q, sample, head).from_row(block.row, block.tokens),
+         .dout = head_of(rows_.dout, sample, head).from_row(block.row, block.tokens),
+         .log_sums = elements<A>(rows_.log_sums) + row,
+         .delta = elements<A>(rows_.delta) + row},
+        keys_of(sample, kv_head, piece), tile.row - pieces_[piece].row,
+        score_block(problem_, in_.q.size(3), tile_.stride(), sample, head, block, view, tile, seen),
+        to);
+  }
+
+  const Keys& keys_of(std::int64_t sample, std::int64_t kv_head, std::size_t piece) {
+    const std::array of = {sample, kv_head, static_cast<std::int64_t>(piece)};
+    if (keys_are_of_ != of) {
+      const Segment& tokens = pieces_[piece];
+      keys_.set(head_of(in_.k, sample, kv_head).from_row(tokens.row, tokens.tokens),
+                head_of(in_.v, sample, kv_head).from_row(tokens.row, tokens.tokens));
+      keys_are_of_ = of;
+    }
+    return keys_;
   }
 
   // Where the sums of a head grow: in the sink's memory, or in our own, from zero.
@@ -136,8 +145,9 @@ class Backward {
   RowMask mask_;
   Segments blocks_;
   Segments pieces_;
-  TileScores scores_;
-  TileScores dscores_;
+  typename Tiles::Backward tile_;
+  Keys keys_;
+  std::array<std::int64_t, 3> keys_are_of_ = {-1, -1, -1};  // sample, key-value head and piece
   at::Tensor dq_, dk_, dv_;
 };
 
@@ -171,11 +181,14 @@ void attention_backward(const AttentionProblem& problem, const Qkv& in, const Se
   if (!has_kernels(in.q)) return aten::attention_backward(problem, in, keys, rows, sinks);
   const std::int64_t kv_heads = in.k.size(2);
   TRIREME_DISPATCH(in.q.scalar_type(), "attention_backward", [&] {
-    for_rows(in.q.size(0) * kv_heads, problem.heads.group * head_cost(in),
-             [&](std::int64_t begin, std::int64_t end) {
-               Backward<scalar_t> backward(problem, in, keys, rows, sinks);
-               for (std::int64_t i = begin; i < end; ++i) backward.run(i / kv_heads, i % kv_heads);
-             });
+    with_tiles<scalar_t>(in.q.size(3), [&](auto tiles) {
+      for_rows(in.q.size(0) * kv_heads, problem.heads.group * head_cost(in),
+               [&](std::int64_t begin, std::int64_t end) {
+                 Backward<scalar_t, decltype(tiles)> backward(problem, in, keys, rows, sinks);
+                 for (std::int64_t i = begin; i < end; ++i)
+                   backward.run(i / kv_heads, i % kv_heads);
+               });
+    });
   });
 }
 

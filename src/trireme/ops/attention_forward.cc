@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "trireme/ops/aten/attention.h"
-#include "trireme/ops/attention_tile.h"
+#include "trireme/ops/attention_tiles.h"
 #include "trireme/ops/kernels/cpu/rows.h"
 
 namespace trireme::ops {
@@ -38,7 +38,7 @@ void finish(const BlockState<kernels::Wide<T>>& state, const kernels::Matrix& ou
 }
 
 // The forward pass of single blocks; one for each thread.
-template <typename T>
+template <typename T, typename Tiles>
 class Forward {
  public:
   using A = kernels::Wide<T>;
@@ -47,46 +47,66 @@ class Forward {
       : problem_(problem),
         in_(in),
         mask_(problem.mask.rows(in.q.size(0), in.q.size(1), problem.sequence)),
-        pieces_(cut(keys, kTileColumns)),
-        scores_(tile_columns(keys), in.q.scalar_type()) {}
+        pieces_(cut(keys, Tiles::kColumns)),
+        tile_(most_tokens(pieces_), in.q.scalar_type()) {
+    for (const Segment& piece : pieces_) keys_.push_back({Keys(piece.tokens, in.k.size(3))});
+  }
 
   // Brings `state`, that of the rows `block` of q, up to date with all keys.
   void add(std::int64_t sample, std::int64_t head, const Segment& block, BlockState<A>& state) {
     const BlockView view(mask_, sample, block);
-    for (const Segment& piece : pieces_) {
-      const Segment tile = view.tile(piece);
-      if (tile.tokens > 0) add_tile(sample, head, block, view, tile, state);
+    if (pieces_.size() == 1) prefetch_next(problem_, in_, sample, head, block);
+    for (std::size_t i = 0; i < pieces_.size(); ++i) {
+      const Segment tile = view.tile(pieces_[i]);
+      if (tile.tokens > 0) add_tile(sample, head, block, view, i, tile, state);
     }
   }
 
  private:
+  using Keys = typename Tiles::Forward::Keys;
+  struct PieceKeys {
+    Keys keys;
+    std::int64_t of = -1;  // sample and key-value head
+  };
+
   void add_tile(std::int64_t sample, std::int64_t head, const Segment& block, const BlockView& view,
-                const Segment& tile, BlockState<A>& state) {
-    const std::int64_t kv_head = problem_.heads.kv_head(head), width = in_.q.size(3);
-    const kernels::Matrix q = head_of(in_.q, sample, head).from_row(block.row, block.tokens);
-    const kernels::Matrix k = head_of(in_.k, sample, kv_head).from_row(tile.row, tile.tokens);
-    const kernels::Matrix v = head_of(in_.v, sample, kv_head).from_row(tile.row, tile.tokens);
-    const kernels::Matrix raw = scores_.raw(block.tokens, tile.tokens);
-    const kernels::Matrix probs = scores_.stored(block.tokens, tile.tokens);
+                std::size_t piece, const Segment& tile, BlockState<A>& state) {
+    const std::int64_t width = in_.q.size(3), first = tile.row - pieces_[piece].row;
+    const Keys& keys = keys_of(sample, problem_.heads.kv_head(head), piece);
     Interval seen[kTileRows];
     A factors[kTileRows];
-    kernels::matmul(q, k.transposed(), raw);
-    kernels::score_kernels<T>().softmax(
-        score_block(problem_, width, scores_.stride(), sample, head, block, view, tile, seen),
-        data<A>(raw), data<T>(probs), state.running, factors);
+    const kernels::ScoreBlock scores =
+        score_block(problem_, width, tile_.stride(), sample, head, block, view, tile, seen);
+    tile_.multiply_keys(head_of(in_.q, sample, head).from_row(block.row, block.tokens), keys, first,
+                        scores);
+    kernels::score_kernels<T>().softmax(scores, tile_.scores(), tile_.probs(), state.running,
+                                        factors);
     if (state.begun)
       kernels::row_kernels<A>().store_rows(data<A>(state.sum), factors, block.tokens, width,
                                            data<A>(state.sum), width);
-    kernels::matmul(probs, v, state.sum,
-                    state.begun ? kernels::Into::kAdd : kernels::Into::kReplace);
+    tile_.multiply_values(keys, first, scores, state.sum,
+                          state.begun ? kernels::Into::kAdd : kernels::Into::kReplace);
     state.begun = true;
+  }
+
+  const Keys& keys_of(std::int64_t sample, std::int64_t kv_head, std::size_t piece) {
+    PieceKeys& known = keys_[piece];
+    const std::int64_t of = sample * in_.k.size(2) + kv_head;
+    if (known.of != of) {
+      const Segment& tokens = pieces_[piece];
+      known.keys.set(head_of(in_.k, sample, kv_head).from_row(tokens.row, tokens.tokens),
+                     head_of(in_.v, sample, kv_head).from_row(tokens.row, tokens.tokens));
+      known.of = of;
+    }
+    return known.keys;
   }
 
   const AttentionProblem& problem_;
   const Qkv& in_;
   RowMask mask_;
   Segments pieces_;
-  TileScores scores_;
+  typename Tiles::Forward tile_;
+  std::vector<PieceKeys> keys_;
 };
 
 at::Tensor row_numbers(const at::Tensor& q, double value) {
@@ -117,23 +137,25 @@ at::Tensor attention_forward(const AttentionProblem& problem, const Qkv& in, con
   if (!has_kernels(in.q)) return aten::attention_forward(problem, in, keys, out);
   const std::int64_t tokens = in.q.size(1), heads = in.q.size(2), width = in.q.size(3);
   const at::Tensor log_sums = row_numbers(in.q, 0);
-  const Segments blocks = cut(problem.queries, kTileRows);
   TRIREME_DISPATCH(in.q.scalar_type(), "attention", [&] {
     using A = kernels::Wide<scalar_t>;
-    for_rows(in.q.size(0) * heads, head_cost(in), [&](std::int64_t begin, std::int64_t end) {
-      Forward<scalar_t> forward(problem, in, keys);
-      const at::Tensor sum = at::empty({kTileRows, width}, log_sums.options());
-      for (std::int64_t i = begin; i < end; ++i)
-        for (const Segment& block : blocks) {
-          A tops[kTileRows], sums[kTileRows] = {};
-          std::fill(tops, tops + kTileRows, -std::numeric_limits<A>::infinity());
-          BlockState<A> state{.sum = first_rows(sum, block.tokens),
-                              .running = {.tops = tops, .sums = sums}};
-          forward.add(i / heads, i % heads, block, state);
-          finish<scalar_t>(state,
-                           head_of(out, i / heads, i % heads).from_row(block.row, block.tokens),
-                           elements<A>(log_sums) + i * tokens + block.row);
-        }
+    with_tiles<scalar_t>(width, [&](auto tiles) {
+      const Segments blocks = cut(problem.queries, decltype(tiles)::Forward::kRows);
+      for_rows(in.q.size(0) * heads, head_cost(in), [&](std::int64_t begin, std::int64_t end) {
+        Forward<scalar_t, decltype(tiles)> forward(problem, in, keys);
+        const at::Tensor sum = at::empty({kTileRows, width}, log_sums.options());
+        for (std::int64_t i = begin; i < end; ++i)
+          for (const Segment& block : blocks) {
+            A tops[kTileRows], sums[kTileRows] = {};
+            std::fill(tops, tops + kTileRows, -std::numeric_limits<A>::infinity());
+            BlockState<A> state{.sum = first_rows(sum, block.tokens),
+                                .running = {.tops = tops, .sums = sums}};
+            forward.add(i / heads, i % heads, block, state);
+            finish<scalar_t>(state,
+                             head_of(out, i / heads, i % heads).from_row(block.row, block.tokens),
+                             elements<A>(log_sums) + i * tokens + block.row);
+          }
+      });
     });
   });
   return log_sums;
@@ -150,15 +172,18 @@ void attention_add(const AttentionProblem& problem, const Qkv& in, const Segment
                    const PartialAttention& partial) {
   if (!has_kernels(in.q)) return aten::attention_add(problem, in, keys, partial);
   const std::int64_t heads = in.q.size(2);
-  const Segments blocks = cut(problem.queries, kTileRows);
   TRIREME_DISPATCH(in.q.scalar_type(), "attention_add", [&] {
-    for_rows(in.q.size(0) * heads, head_cost(in), [&](std::int64_t begin, std::int64_t end) {
-      Forward<scalar_t> forward(problem, in, keys);
-      for (std::int64_t i = begin; i < end; ++i)
-        for (const Segment& block : blocks) {
-          auto state = state_of<kernels::Wide<scalar_t>>(partial, i / heads, i % heads, block);
-          forward.add(i / heads, i % heads, block, state);
-        }
+    using A = kernels::Wide<scalar_t>;
+    with_tiles<scalar_t>(in.q.size(3), [&](auto tiles) {
+      const Segments blocks = cut(problem.queries, decltype(tiles)::Forward::kRows);
+      for_rows(in.q.size(0) * heads, head_cost(in), [&](std::int64_t begin, std::int64_t end) {
+        Forward<scalar_t, decltype(tiles)> forward(problem, in, keys);
+        for (std::int64_t i = begin; i < end; ++i)
+          for (const Segment& block : blocks) {
+            auto state = state_of<A>(partial, i / heads, i % heads, block);
+            forward.add(i / heads, i % heads, block, state);
+          }
+      });
     });
   });
 }

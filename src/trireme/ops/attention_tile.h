@@ -31,41 +31,58 @@ inline kernels::Matrix first_rows(const at::Tensor& x, std::int64_t rows) {
           .row_stride = x.size(-1)};
 }
 
+// Asks for rows of a head that are read soon: they are too far apart for the CPU to see them coming.
+inline void prefetch(const at::Tensor& x, std::int64_t sample, std::int64_t head, std::int64_t row,
+                     std::int64_t rows) {
+  const kernels::Matrix m = head_of(x, sample, head).from_row(row, std::min(rows, x.size(1) - row));
+  const std::int64_t element = x.element_size();
+  for (std::int64_t r = 0; r < m.rows; ++r) {
+    const char* const begin = static_cast<const char*>(m.data) + r * m.row_stride * element;
+    for (std::int64_t byte = 0; byte < m.columns * element; byte += 64)
+      __builtin_prefetch(begin + byte);
+  }
+}
+
 template <typename T>
 T* data(const kernels::Matrix& m) {
   return static_cast<T*>(m.data);
 }
 
-// The most columns a tile of these keys has.
-inline std::int64_t tile_columns(const Segments& keys) {
+// The most tokens of a piece.
+inline std::int64_t most_tokens(const Segments& pieces) {
   std::int64_t most = 0;
-  for (const Segment& segment : keys) most = std::max(most, segment.tokens);
-  return std::min(most, kTileColumns);
+  for (const Segment& piece : pieces) most = std::max(most, piece.tokens);
+  return most;
 }
 
 // The scores of one tile in the type of sums, and what becomes of them in that of activations. Rows are apart by no power
 // of two, which would put a column's elements into few sets of the cache.
 class TileScores {
  public:
-  TileScores(std::int64_t columns, at::ScalarType type)
+  TileScores(std::int64_t columns, at::ScalarType type, std::int64_t raw_rows = kTileRows,
+             std::int64_t rows = kTileRows)
       : stride_(columns + 32 - columns % 16),
-        raw_(at::empty({kTileRows * stride_}, at::TensorOptions().dtype(wide(type)))),
-        stored_(at::empty({kTileRows * stride_}, at::TensorOptions().dtype(type))) {}
+        raw_(at::empty({raw_rows * stride_}, at::TensorOptions().dtype(wide(type)))),
+        stored_(at::empty({rows * stride_}, at::TensorOptions().dtype(type))) {}
 
   std::int64_t stride() const { return stride_; }
-  kernels::Matrix raw(std::int64_t rows, std::int64_t columns) const {
-    return matrix(raw_, rows, columns);
+  template <typename A>
+  A* raw() const {
+    return raw_.data_ptr<A>();
   }
-  kernels::Matrix stored(std::int64_t rows, std::int64_t columns) const {
-    return matrix(stored_, rows, columns);
+  template <typename T>
+  T* stored() const {
+    return stored_.data_ptr<T>();
   }
+  kernels::Matrix raw(const kernels::ScoreBlock& block) const { return matrix(raw_, block); }
+  kernels::Matrix stored(const kernels::ScoreBlock& block) const { return matrix(stored_, block); }
 
  private:
-  kernels::Matrix matrix(const at::Tensor& memory, std::int64_t rows, std::int64_t columns) const {
+  kernels::Matrix matrix(const at::Tensor& memory, const kernels::ScoreBlock& block) const {
     return {.data = memory.data_ptr(),
             .type = memory.scalar_type(),
-            .rows = rows,
-            .columns = columns,
+            .rows = block.rows,
+            .columns = block.columns,
             .row_stride = stride_};
   }
 
@@ -92,6 +109,32 @@ inline kernels::ScoreBlock score_block(const AttentionProblem& problem, std::int
           .drop = heads.dropout > 0,
           .keep = kernels::Keep::at_rate(heads.key, heads.dropout),
           .keep_scale = 1 / (1 - heads.dropout)};
+}
+
+// What backward knows of a block of queries.
+template <typename A>
+struct BlockRows {
+  kernels::Matrix q, dout;
+  const A* log_sums;
+  const A* delta;
+};
+
+// Where a tile's gradients go: of the block's queries, and of the tile's keys and values, which are added to.
+struct TileSums {
+  kernels::Matrix dq, dk, dv;
+  kernels::Into into;  // dq
+};
+
+// Of the head behind `head` a block's share of what it reads: of one of few keys, which would be done before it arrives.
+inline void prefetch_next(const AttentionProblem& problem, const Qkv& in, std::int64_t sample,
+                          std::int64_t head, const Segment& block) {
+  const std::int64_t next = sample * in.q.size(2) + head + 1;
+  if (next == in.q.size(0) * in.q.size(2)) return;
+  const std::int64_t next_head = next % in.q.size(2);
+  const std::int64_t kv_head = problem.heads.kv_head(next_head);
+  prefetch(in.q, next / in.q.size(2), next_head, block.row, block.tokens);
+  prefetch(in.k, next / in.q.size(2), kv_head, block.row, block.tokens);
+  prefetch(in.v, next / in.q.size(2), kv_head, block.row, block.tokens);
 }
 
 // Element operations of a head.

@@ -14,13 +14,14 @@
 HWY_BEFORE_NAMESPACE();
 namespace trireme::ops::kernels::HWY_NAMESPACE {
 
-// Zeroes what a row does not see; the rest's vector wrote the first of what is behind.
+// Zeroes what a row does not see, by whole vectors: before it is written, and behind the vectors that will be.
 template <typename T>
 HWY_INLINE void clear_unseen(T* row, const Interval& seen, std::int64_t columns) {
-  std::fill(row, row + seen.begin, T(0));
-  const std::int64_t count = seen.end - seen.begin;
-  const std::int64_t written = seen.begin + (count + kLanes<T> - 1) / kLanes<T> * kLanes<T>;
-  if (written < columns) std::fill(row + written, row + columns, T(0));
+  const auto clear = [&](std::int64_t begin, std::int64_t end) HWY_ATTR {
+    for (std::int64_t c = begin; c < end; c += kLanes<T>) store(row + c, fill<T>(0));
+  };
+  clear(0, seen.begin);
+  clear(seen.begin + (seen.end - seen.begin + kLanes<T> - 1) / kLanes<T> * kLanes<T>, columns);
 }
 
 template <typename T>
@@ -28,18 +29,25 @@ void softmax(const ScoreBlock& block, const Wide<T>* scores, T* probs,
              const Running<Wide<T>>& running, Wide<T>* factors) {
   using A = Wide<T>;
   const Vector<T> exponent = fill<T>(kExponent<T> * static_cast<A>(block.scale));
+  A tops[kTileRows];  // found for all rows first: they need not wait for each other
+  for (std::int64_t r = 0; r < block.rows; ++r) {
+    const Interval seen = block.seen[r];
+    if (seen.empty()) continue;
+    tops[r] = std::max(running.tops[r], static_cast<A>(block.scale) *
+                                            max_over<Padded>(scores + r * block.stride + seen.begin,
+                                                             seen.end - seen.begin));
+  }
   for (std::int64_t r = 0; r < block.rows; ++r) {
     const Interval seen = block.seen[r];
     const std::int64_t count = seen.end - seen.begin;
     const A* const row = scores + r * block.stride + seen.begin;
     T* const out = probs + r * block.stride + seen.begin;
-    clear_unseen(out - seen.begin, seen, block.columns);
+    clear_unseen(out - seen.begin, seen, block.columns + block.columns % 2);  // read as pairs
     factors[r] = 1;
     if (count == 0) continue;
-    const A top =
-        std::max(running.tops[r], static_cast<A>(block.scale) * max_over<Padded>(row, count));
+    const A top = tops[r];
     const Vector<T> below = fill<T>(-kExponent<T> * top);
-    const auto weight = [&](auto at) {
+    const auto weight = [&](auto at) HWY_ATTR {
       return power<T>(hn::MulAdd(exponent, at.load(row), below));
     };
     A sum;

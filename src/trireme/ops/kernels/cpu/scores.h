@@ -21,6 +21,15 @@ struct ScoreBlock {
   bool drop = false;
   Keep keep{};
   double keep_scale = 1;  // 1 / (1 - p)
+
+  // Rows first .. first + count - 1, as far as there are.
+  ScoreBlock from_row(std::int64_t first, std::int64_t count) const {
+    ScoreBlock part = *this;
+    part.rows = std::min(count, rows - first);
+    part.seen = seen + first;
+    part.place = place + first;
+    return part;
+  }
 };
 
 // Rows of logits of classes first .. first + count - 1, one after the other, and the target of each row; rows
@@ -42,7 +51,7 @@ struct Running {
 
 template <typename T>
 struct ScoreKernels {
-  // probs = e^(scale * score - top) with noise, 0 where a row does not see. Brings `running` up to date and writes what
+  // probs = e^(scale * score - top) with noise, 0 where a row does not see and behind an odd number of columns. Brings `running` up to date and writes what
   // the rows' earlier results are to be multiplied by (Milakov & Gimelshein 2018).
   void (*softmax)(const ScoreBlock& block, const Wide<T>* scores, T* probs,
                   const Running<Wide<T>>& running, Wide<T>* factors);
