@@ -13,9 +13,8 @@ at::Tensor lent_gradient(const at::Tensor& memory);
 // From here on it counts as zeros, whatever its bytes are. They are zeroed but for a parameter that an op has named to
 // adds_in_place(): what that op writes first replaces them.
 void begin_gradient(const at::Tensor& gradient);
-// After the backward that began it, it is numbers: zeroed if nothing has come. Throws, as gradient_memory() does, if
-// autograd has added to what still waits for an op: a parameter of which one adds in place has no use by operators of
-// LibTorch whose backward comes first.
+// After the backward that began it, it is numbers: zeroed if nothing has come. Throws if autograd has added to what still
+// waits for an op: where operators of LibTorch use such a parameter too, the op is part of every backward.
 void settle_gradient(const at::Tensor& gradient);
 
 // What an op says in its forward of a parameter whose gradient it will add to its gradient_memory() as a whole.
