@@ -204,7 +204,7 @@ TEST(WeightGradients, AutogradAddsToWhatAnOpHasWritten) {
                    {normal({11, 19}, 1)},
                    {normal({7, 19}, 2)},
                    [](const Tensors& in, const Tensors& p, const WeightGradientsPtr&) {
-                     const at::Tensor y = linear(in[0], p[0]);
+                     const at::Tensor y = ops::linear(in[0], p[0]);
                      return y + at::linear(in[0], p[0]);
                    }};
   EXPECT_TRUE(at::equal(results(both, at::kFloat, Memory::kLent, Backward::kWhole).back(),
@@ -214,7 +214,7 @@ TEST(WeightGradients, AutogradAddsToWhatAnOpHasWritten) {
 TEST(WeightGradients, AutogradDoesNotAddToWhatAnOpHasNotWritten) {
   const at::Tensor weight = normal({7, 19}, 1).requires_grad_(true), x = normal({4, 19}, 2);
   weight.mutable_grad() = lent_gradient(at::zeros({7, 19}, at::kDouble));
-  linear(x, weight);  // so that its gradients wait for the op
+  ops::linear(x, weight);  // so that its gradients wait for the op
   begin_gradient(weight.grad());
   at::linear(x, weight).sum().backward();
   EXPECT_THROW(settle_gradient(weight.grad()), Error);
