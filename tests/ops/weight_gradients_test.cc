@@ -35,8 +35,8 @@ Tensors leaves_of(const Tensors& values, at::ScalarType type) {
   return leaves;
 }
 
-// Of gradients before a backward: none; in the type of sums with numbers in it, with zeros, or with bytes that only count
-// as zeros.
+// Of gradients before a backward: none; in the type of sums with numbers in it, with zeros, or with bytes that count as
+// zeros.
 enum class Memory { kNone, kWide, kZeros, kLent };
 
 void open_gradients(const Tensors& params, Memory memory) {
@@ -44,8 +44,7 @@ void open_gradients(const Tensors& params, Memory memory) {
   for (const at::Tensor& param : params) {
     const at::Tensor sum = normal(param.sizes().vec(), seed++).to(wide(param.scalar_type()));
     if (memory == Memory::kLent) {
-      lend_gradient(param, lent_gradient(sum.fill_(std::numeric_limits<double>::quiet_NaN())));
-      forget(param.grad());
+      param.mutable_grad() = lent_gradient(sum.fill_(std::numeric_limits<double>::quiet_NaN()));
     } else if (memory != Memory::kNone) {
       param.mutable_grad() = memory == Memory::kWide ? sum : sum.zero_();
     }
@@ -59,6 +58,7 @@ Tensors results(const Op& op, at::ScalarType type, Memory memory, Backward backw
   const Tensors in = leaves_of(op.inputs, type), params = leaves_of(op.params, type);
   const auto gradients =
       backward == Backward::kWhole ? nullptr : std::make_shared<WeightGradients>();
+  if (memory == Memory::kLent) open_gradients(params, memory);
   const at::Tensor out = op.run(in, params, gradients);
   const at::Tensor dout = normal(out.sizes().vec(), 99).to(out.scalar_type());
   if (backward == Backward::kHalves) {
@@ -68,10 +68,14 @@ Tensors results(const Op& op, at::ScalarType type, Memory memory, Backward backw
     open_gradients(params, memory);
     gradients->run();
   } else {
-    open_gradients(params, memory);
+    if (memory == Memory::kLent)
+      for (const at::Tensor& param : params) begin_gradient(param.grad());
+    else
+      open_gradients(params, memory);
     out.backward(dout);
   }
-  for (const at::Tensor& param : params) settle(param.grad());
+  for (const at::Tensor& param : params)
+    if (param.grad().defined()) settle_gradient(param.grad());
   Tensors all = {out.detach()};
   for (const at::Tensor& leaf : in) all.push_back(leaf.grad());
   for (const at::Tensor& param : params) all.push_back(param.grad());
@@ -185,12 +189,6 @@ TEST(WeightGradients, MemoryThatWasNotZeroedCountsAsZeros) {
                  [](const Tensors& in, const Tensors& p, const WeightGradientsPtr&) {
                    return at::linear(in[0], p[0]) + at::linear(in[0], p[0].mul(2));
                  }});
-  ops.push_back({"an op and operators of LibTorch with one parameter",
-                 {normal({11, 19}, 1)},
-                 {normal({7, 19}, 2)},
-                 [](const Tensors& in, const Tensors& p, const WeightGradientsPtr& later) {
-                   return at::linear(in[0], p[0]) + linear(in[0], p[0], {}, later);
-                 }});
   for (const Op& op : ops)
     for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
       const Tensors expected = results(op, type, Memory::kZeros, Backward::kWhole);
@@ -199,6 +197,27 @@ TEST(WeightGradients, MemoryThatWasNotZeroedCountsAsZeros) {
         EXPECT_TRUE(at::equal(actual[i], expected[i]))
             << op.name << ", result " << i << " in " << type;
     }
+}
+
+TEST(WeightGradients, AutogradAddsToWhatAnOpHasWritten) {
+  const Op both = {"both",
+                   {normal({11, 19}, 1)},
+                   {normal({7, 19}, 2)},
+                   [](const Tensors& in, const Tensors& p, const WeightGradientsPtr&) {
+                     const at::Tensor y = ops::linear(in[0], p[0]);
+                     return y + at::linear(in[0], p[0]);
+                   }};
+  EXPECT_TRUE(at::equal(results(both, at::kFloat, Memory::kLent, Backward::kWhole).back(),
+                        results(both, at::kFloat, Memory::kZeros, Backward::kWhole).back()));
+}
+
+TEST(WeightGradients, AutogradDoesNotAddToWhatAnOpHasNotWritten) {
+  const at::Tensor weight = normal({7, 19}, 1).requires_grad_(true), x = normal({4, 19}, 2);
+  weight.mutable_grad() = lent_gradient(at::zeros({7, 19}, at::kDouble));
+  ops::linear(x, weight);  // so that its gradients wait for the op
+  begin_gradient(weight.grad());
+  at::linear(x, weight).sum().backward();
+  EXPECT_THROW(settle_gradient(weight.grad()), Error);
 }
 
 // Several micro-batches: their halves in another order than their forwards.

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/ops/gradient_memory.h"
 
 namespace trireme::exec {
 namespace {
@@ -23,7 +22,7 @@ class ModuleBlock : public Block {
     for (std::size_t i = 0; i < own.size(); ++i) {
       own[i].set_data(params[i].detach());
       own[i].set_requires_grad(params[i].requires_grad());
-      if (params[i].grad().defined()) ops::lend_gradient(own[i], params[i].grad());
+      own[i].mutable_grad() = params[i].grad();
     }
   }
 

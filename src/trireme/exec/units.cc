@@ -82,7 +82,7 @@ Units::Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs
       at::Tensor view = unit->params.view(offset, param.shape);
       if (unit->trainable) {
         view.set_requires_grad(true);
-        ops::lend_gradient(view, ops::lent_gradient(unit->grads.view(offset, param.shape)));
+        view.mutable_grad() = ops::lent_gradient(unit->grads.view(offset, param.shape));
       }
       unit->param_views.push_back(view);
       offset += param.numel();
@@ -163,16 +163,18 @@ void Units::reshard(plan::UnitId id) {
 void Units::open_gradient(plan::UnitId id, int chunk) {
   UnitState& unit = at(id);
   Flat& leaf = unit.chunks[static_cast<std::size_t>(chunk)].leaf;
-  if (!leaf) {
+  const bool begins = !leaf;
+  if (begins) {
     leaf = Flat(*memory_, unit.padded, plan_.recipe.grads);
     leaf.tensor(unit.numel, unit.padded - unit.numel).zero_();
-    for (const at::Tensor& param : unit.param_views) ops::forget(param.grad());
   }
   unit.grads.attach(leaf);
+  if (!begins) return;
+  for (const at::Tensor& param : unit.param_views) ops::begin_gradient(param.grad());
 }
 
 void Units::settle_gradient(plan::UnitId id) {
-  for (const at::Tensor& param : at(id).param_views) ops::settle(param.grad());
+  for (const at::Tensor& param : at(id).param_views) ops::settle_gradient(param.grad());
 }
 
 void Units::close_gradient(plan::UnitId id, int chunk) {

@@ -52,7 +52,8 @@ class Units {
   void finish_unshard(plan::UnitId unit);
   void reshard(plan::UnitId unit);
   // Before a line of this chunk that adds to it, after it, and when the chunk's gradient of the micro-batch is complete.
-  // Parameters of a new one count as zeros (ops::forget), and what the line gave nothing is zeroed after it.
+  // A new one counts as zeros, and is zeroed no sooner than it is known what the line gives nothing
+  // (ops/gradient_memory.h).
   void open_gradient(plan::UnitId unit, int chunk);
   void settle_gradient(plan::UnitId unit);
   void close_gradient(plan::UnitId unit, int chunk);

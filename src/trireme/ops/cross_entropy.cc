@@ -165,6 +165,7 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     context->saved_data["kept"] = keep_logits;
     save(context, tp);
     save(context, gradients);
+    adds_in_place(weight);
     const at::Tensor input = gather_rows(x, targets.numel(), tp).wait();
     variable_list pieces;
     RowStats stats = row_stats(input.narrow(1, 0, 0), targets, first_row);

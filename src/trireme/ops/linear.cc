@@ -136,6 +136,7 @@ struct ColumnLinears : torch::autograd::Function<ColumnLinears> {
     kept[0] = kept_input(context, x, source, in.slice(1));
     variable_list outputs;
     for (std::size_t i = 0; i < count; ++i) {
+      adds_in_place(in[1 + i]);
       shape.back() = in[1 + i].size(0);
       const at::Tensor y = affine(input, in[1 + i], biased ? in[1 + count + i] : at::Tensor());
       kept.push_back(adapters[i].inner(input));

@@ -43,7 +43,7 @@ void add_gradient(const at::Tensor& param, const at::Tensor& gradient) {
     sum = gradient;
     return;
   }
-  settle(sum);
+  settle_gradient(sum);
   sum.add_(gradient);
 }
 
@@ -70,8 +70,7 @@ void add_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum
 
 void add_transposed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum,
                             kernels::Into into) {
-  if (has_kernels(a))
-    return kernels::matmul(matrix(a).transposed(), matrix(b), matrix(sum), into);
+  if (has_kernels(a)) return kernels::matmul(matrix(a).transposed(), matrix(b), matrix(sum), into);
   if (into == kernels::Into::kReplace) sum.zero_();
   aten::add_product(a.t(), b, sum);
 }
