@@ -5,12 +5,15 @@
 #include <torch/types.h>
 
 #include <functional>
+#include <limits>
 
 #include "tests/ops/tensors.h"
 #include "trireme/base/error.h"
 #include "trireme/ops/cross_entropy.h"
 #include "trireme/ops/dispatch.h"
+#include "trireme/ops/embedding.h"
 #include "trireme/ops/feed_forward.h"
+#include "trireme/ops/gradient_memory.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 
@@ -32,14 +35,23 @@ Tensors leaves_of(const Tensors& values, at::ScalarType type) {
   return leaves;
 }
 
-// Memory in the type of sums, with something in it already.
-void open_gradients(const Tensors& params) {
+// Of gradients before a backward: none; in the type of sums with numbers in it, with zeros, or with bytes that only count
+// as zeros.
+enum class Memory { kNone, kWide, kZeros, kLent };
+
+void open_gradients(const Tensors& params, Memory memory) {
   std::uint64_t seed = 50;
-  for (const at::Tensor& param : params)
-    param.mutable_grad() = normal(param.sizes().vec(), seed++).to(wide(param.scalar_type()));
+  for (const at::Tensor& param : params) {
+    const at::Tensor sum = normal(param.sizes().vec(), seed++).to(wide(param.scalar_type()));
+    if (memory == Memory::kLent) {
+      lend_gradient(param, lent_gradient(sum.fill_(std::numeric_limits<double>::quiet_NaN())));
+      forget(param.grad());
+    } else if (memory != Memory::kNone) {
+      param.mutable_grad() = memory == Memory::kWide ? sum : sum.zero_();
+    }
+  }
 }
 
-enum class Memory { kNone, kWide };
 enum class Backward { kWhole, kWholeWithQueue, kHalves };
 
 // The result, and gradients of all inputs and parameters.
@@ -53,12 +65,13 @@ Tensors results(const Op& op, at::ScalarType type, Memory memory, Backward backw
     gradients->defer();
     out.backward(dout);
     for (const at::Tensor& param : params) EXPECT_FALSE(param.grad().defined()) << op.name;
-    if (memory == Memory::kWide) open_gradients(params);
+    open_gradients(params, memory);
     gradients->run();
   } else {
-    if (memory == Memory::kWide) open_gradients(params);
+    open_gradients(params, memory);
     out.backward(dout);
   }
+  for (const at::Tensor& param : params) settle(param.grad());
   Tensors all = {out.detach()};
   for (const at::Tensor& leaf : in) all.push_back(leaf.grad());
   for (const at::Tensor& param : params) all.push_back(param.grad());
@@ -155,6 +168,37 @@ TEST(WeightGradients, HalvesGiveTheBitsOfTheWhole) {
           }
         }
       }
+}
+
+TEST(WeightGradients, MemoryThatWasNotZeroedCountsAsZeros) {
+  std::vector<Op> ops = ops_with_parameters();
+  const at::Tensor tokens = (normal({3, 101}, 9).abs() * 1e6).to(at::kLong).remainder(31);
+  ops.push_back({"embedding",
+                 {},
+                 {normal({37, 19}, 1)},
+                 [=](const Tensors&, const Tensors& p, const WeightGradientsPtr&) {
+                   return ops::embedding(tokens, p[0]);
+                 }});
+  ops.push_back({"operators of LibTorch, beside a parameter that nothing uses",
+                 {normal({11, 19}, 1)},
+                 {normal({7, 19}, 2), normal({5}, 3)},
+                 [](const Tensors& in, const Tensors& p, const WeightGradientsPtr&) {
+                   return at::linear(in[0], p[0]) + at::linear(in[0], p[0].mul(2));
+                 }});
+  ops.push_back({"an op and operators of LibTorch with one parameter",
+                 {normal({11, 19}, 1)},
+                 {normal({7, 19}, 2)},
+                 [](const Tensors& in, const Tensors& p, const WeightGradientsPtr& later) {
+                   return at::linear(in[0], p[0]) + linear(in[0], p[0], {}, later);
+                 }});
+  for (const Op& op : ops)
+    for (const at::ScalarType type : {at::kDouble, at::kFloat, at::kBFloat16}) {
+      const Tensors expected = results(op, type, Memory::kZeros, Backward::kWhole);
+      const Tensors actual = results(op, type, Memory::kLent, Backward::kWhole);
+      for (std::size_t i = 0; i < expected.size(); ++i)
+        EXPECT_TRUE(at::equal(actual[i], expected[i]))
+            << op.name << ", result " << i << " in " << type;
+    }
 }
 
 // Several micro-batches: their halves in another order than their forwards.

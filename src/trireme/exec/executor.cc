@@ -339,6 +339,7 @@ void Executor::backward(const Instr& line, const StepArgs& args) {
     torch::autograd::Engine::get_default_engine().execute(roots, seeds, /*keep_graph=*/false,
                                                           /*create_graph=*/false,
                                                           /*accumulate_grad=*/true);
+  if (line.verb == Verb::kBackward) settle_gradients(node);
   const auto batches = plan::batches(node, line.mb, plan_.recipe.micro_batches);
   for (std::size_t i = 0; i < node.reads.size(); ++i)
     for (const int mb : batches) {
@@ -350,14 +351,22 @@ void Executor::backward(const Instr& line, const StepArgs& args) {
 }
 
 void Executor::backward_weight(const Instr& line) {
-  open_gradients(plan_.program.nodes[static_cast<std::size_t>(line.node)]);
+  const plan::Node& node = plan_.program.nodes[static_cast<std::size_t>(line.node)];
+  open_gradients(node);
   values_.halves.take(line.node, line.mb)->run();
+  settle_gradients(node);
 }
 
 void Executor::open_gradients(const plan::Node& node) {
   for (plan::UnitId unit : node.units)
     if (plan_.program.units[static_cast<std::size_t>(unit)].trainable)
       units_.open_gradient(unit, node.chunk);
+}
+
+void Executor::settle_gradients(const plan::Node& node) {
+  for (plan::UnitId unit : node.units)
+    if (plan_.program.units[static_cast<std::size_t>(unit)].trainable)
+      units_.settle_gradient(unit);
 }
 
 void Executor::add_gradient(plan::ValueId value, int mb, at::Tensor gradient) {

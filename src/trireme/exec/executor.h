@@ -79,6 +79,7 @@ class Executor {
   void backward(const plan::Instr& line, const StepArgs& args);
   void backward_weight(const plan::Instr& line);
   void open_gradients(const plan::Node& node);
+  void settle_gradients(const plan::Node& node);
   void add_gradient(plan::ValueId value, int mb, at::Tensor gradient);
   void grad_norm(const StepArgs& args, StepResult& result);
   // Waits for the lines that `line` waits for, and for everything before it in a lane that must be empty.

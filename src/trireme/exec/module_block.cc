@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/ops/gradient_memory.h"
 
 namespace trireme::exec {
 namespace {
@@ -22,7 +23,7 @@ class ModuleBlock : public Block {
     for (std::size_t i = 0; i < own.size(); ++i) {
       own[i].set_data(params[i].detach());
       own[i].set_requires_grad(params[i].requires_grad());
-      own[i].mutable_grad() = params[i].grad();
+      if (params[i].grad().defined()) ops::lend_gradient(own[i], params[i].grad());
     }
   }
 

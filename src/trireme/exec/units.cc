@@ -10,6 +10,7 @@
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/exec/masters.h"
 #include "trireme/exec/unit_state.h"
+#include "trireme/ops/gradient_memory.h"
 #include "trireme/plan/placement.h"
 #include "trireme/plan/shard.h"
 #include "trireme/plan/unit_share.h"
@@ -81,7 +82,7 @@ Units::Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs
       at::Tensor view = unit->params.view(offset, param.shape);
       if (unit->trainable) {
         view.set_requires_grad(true);
-        view.mutable_grad() = unit->grads.view(offset, param.shape);
+        ops::lend_gradient(view, ops::lent_gradient(unit->grads.view(offset, param.shape)));
       }
       unit->param_views.push_back(view);
       offset += param.numel();
@@ -164,9 +165,14 @@ void Units::open_gradient(plan::UnitId id, int chunk) {
   Flat& leaf = unit.chunks[static_cast<std::size_t>(chunk)].leaf;
   if (!leaf) {
     leaf = Flat(*memory_, unit.padded, plan_.recipe.grads);
-    leaf.zero();
+    leaf.tensor(unit.numel, unit.padded - unit.numel).zero_();
+    for (const at::Tensor& param : unit.param_views) ops::forget(param.grad());
   }
   unit.grads.attach(leaf);
+}
+
+void Units::settle_gradient(plan::UnitId id) {
+  for (const at::Tensor& param : at(id).param_views) ops::settle(param.grad());
 }
 
 void Units::close_gradient(plan::UnitId id, int chunk) {

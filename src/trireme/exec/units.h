@@ -51,8 +51,10 @@ class Units {
   void unshard_begin(plan::UnitId unit, mesh::AxisSet axes);
   void finish_unshard(plan::UnitId unit);
   void reshard(plan::UnitId unit);
-  // Before a line of this chunk that adds to it, and when the chunk's gradient of the micro-batch is complete.
+  // Before a line of this chunk that adds to it, after it, and when the chunk's gradient of the micro-batch is complete.
+  // Parameters of a new one count as zeros (ops::forget), and what the line gave nothing is zeroed after it.
   void open_gradient(plan::UnitId unit, int chunk);
+  void settle_gradient(plan::UnitId unit);
   void close_gradient(plan::UnitId unit, int chunk);
   void reduce_begin(plan::UnitId unit, const plan::Instr& line);
   void finish_reduce(plan::UnitId unit);

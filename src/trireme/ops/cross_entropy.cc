@@ -133,14 +133,16 @@ class RowGradients {
 
   void add(std::int64_t first, const at::Tensor& dlogits, const at::Tensor& input) const {
     if (memory_.defined())
-      add_transposed_product(dlogits, input, memory_.narrow(0, first, dlogits.size(1)));
+      add_transposed_product(dlogits, input, memory_.sum.narrow(0, first, dlogits.size(1)),
+                             memory_.into);
     else
       returned_.narrow(0, first, dlogits.size(1)).copy_(product(dlogits.t(), input));
   }
   const at::Tensor& returned() const { return returned_; }
 
  private:
-  at::Tensor memory_, returned_;
+  GradientMemory memory_;
+  at::Tensor returned_;
 };
 
 at::Tensor weight_gradient(const variable_list& dlogits, const at::Tensor& input,

@@ -10,9 +10,10 @@
 namespace trireme::ops {
 namespace {
 
-// LibTorch's own products of what the CPU does not multiply are slow and round every sum, if there are any.
-bool needs_widening(const at::Tensor& x) {
-  return x.is_cpu() && kernels::needs_widening(x.scalar_type());
+// Types of 16 bits on the CPU: LibTorch copies a bias to every row of the result to add to it there, and what the CPU does
+// not multiply it rounds at every sum, if it has products of it. Of wider types and on other devices it has the best.
+bool multiplied_here(const at::Tensor& x) {
+  return x.is_cpu() && (x.scalar_type() == at::kBFloat16 || x.scalar_type() == at::kHalf);
 }
 
 }  // namespace
@@ -27,26 +28,27 @@ kernels::Matrix matrix(const at::Tensor& tensor) {
 }
 
 at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
-  if (!needs_widening(a)) return at::mm(a, b);
+  if (!multiplied_here(a)) return at::mm(a, b);
   at::Tensor result = at::empty({a.size(0), b.size(1)}, a.options());
   kernels::matmul(matrix(a), matrix(b), matrix(result));
   return result;
 }
 
 void accumulate_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum) {
-  if (needs_widening(a))
+  if (multiplied_here(a))
     kernels::matmul(matrix(a), matrix(b), matrix(sum), kernels::Into::kAdd);
   else
     sum.addmm_(a, b);
 }
 
 at::Tensor affine(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  if (!needs_widening(x)) return at::linear(x, weight, bias);
-  const at::Tensor rows = x.reshape({-1, x.size(-1)});
-  const at::Tensor result = product(rows, weight.t());
-  if (bias.defined()) result.add_(bias);
+  if (!multiplied_here(x)) return at::linear(x, weight, bias);
   std::vector<std::int64_t> shape = x.sizes().vec();
   shape.back() = weight.size(0);
+  const at::Tensor rows = x.reshape({-1, x.size(-1)});
+  const at::Tensor result = at::empty({rows.size(0), weight.size(0)}, x.options());
+  kernels::matmul(matrix(rows), matrix(weight.t()), matrix(result), kernels::Into::kReplace,
+                  bias.defined() ? bias.data_ptr() : nullptr);
   return result.view(shape);
 }
 

@@ -35,24 +35,16 @@ at::Tensor sum_of_rows(const at::Tensor& dy) {
 
 }  // namespace
 
-at::Tensor gradient_memory(const at::Tensor& param) {
-  if (!param.is_leaf() || !param.requires_grad()) return {};
-  const at::Tensor& grad = param.grad();
-  if (!grad.defined()) return {};
-  const at::ScalarType type = grad.scalar_type();
-  const bool usable = (type == wide(param.scalar_type()) || type == param.scalar_type()) &&
-                      grad.is_contiguous() && grad.device() == param.device();
-  return usable ? grad : at::Tensor();
-}
-
 void add_gradient(const at::Tensor& param, const at::Tensor& gradient) {
   if (!gradient.defined()) return;
   TRIREME_CHECK(param.is_leaf(), "a deferred gradient is a parameter's");
   at::Tensor& sum = param.mutable_grad();
-  if (sum.defined())
-    sum.add_(gradient);
-  else
+  if (!sum.defined()) {
     sum = gradient;
+    return;
+  }
+  settle(sum);
+  sum.add_(gradient);
 }
 
 at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
@@ -63,9 +55,9 @@ at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, const at::
         [dy, x = x.detach(), weight] { add_gradient(weight, weight_gradient(dy, x, weight)); });
     return {};
   }
-  const at::Tensor memory = gradient_memory(weight);
+  const GradientMemory memory = gradient_memory(weight);
   if (!memory.defined()) return product(dy.t(), x);
-  add_transposed_product(dy, x, memory);
+  add_transposed_product(dy, x, memory.sum, memory.into);
   return {};
 }
 
@@ -76,9 +68,12 @@ void add_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum
   kernels::matmul(matrix(a), matrix(b), matrix(sum), kernels::Into::kAdd);
 }
 
-void add_transposed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum) {
-  if (!has_kernels(a)) return aten::add_product(a.t(), b, sum);
-  kernels::matmul(matrix(a).transposed(), matrix(b), matrix(sum), kernels::Into::kAdd);
+void add_transposed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum,
+                            kernels::Into into) {
+  if (has_kernels(a))
+    return kernels::matmul(matrix(a).transposed(), matrix(b), matrix(sum), into);
+  if (into == kernels::Into::kReplace) sum.zero_();
+  aten::add_product(a.t(), b, sum);
 }
 
 at::Tensor deliver_gradient(const at::Tensor& param, const at::Tensor& sum,
@@ -89,9 +84,9 @@ at::Tensor deliver_gradient(const at::Tensor& param, const at::Tensor& sum,
         [param, sum = sum.clone()] { add_gradient(param, deliver_gradient(param, sum)); });
     return {};
   }
-  at::Tensor memory = gradient_memory(param);
+  const GradientMemory memory = gradient_memory(param);
   if (!memory.defined()) return sum.to(param.scalar_type());
-  memory.add_(sum);
+  memory.add(sum);
   return {};
 }
 

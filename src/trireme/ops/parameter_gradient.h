@@ -3,14 +3,11 @@
 
 #include <ATen/core/Tensor.h>
 
+#include "trireme/ops/gradient_memory.h"
 #include "trireme/ops/tensor_parallel.h"
 #include "trireme/ops/weight_gradients.h"
 
 namespace trireme::ops {
-
-// The grad() of a leaf if an op may add to it in place: contiguous and in the type of sums, fp32 (fp64 for
-// fp64), or in the leaf's own. Undefined otherwise: then autograd adds what the op returns.
-at::Tensor gradient_memory(const at::Tensor& param);
 
 // Adds to a leaf's grad() what an op would have returned, as autograd does; nothing if it is undefined.
 void add_gradient(const at::Tensor& param, const at::Tensor& gradient);
@@ -23,9 +20,10 @@ void add_gradient(const at::Tensor& param, const at::Tensor& gradient);
 at::Tensor weight_gradient(const at::Tensor& dy, const at::Tensor& x, const at::Tensor& weight,
                            const WeightGradientsPtr& gradients = {});
 
-// sum += a b and sum += a^T b, for contiguous matrices; sum is in the type of sums or in theirs.
+// sum += a b and sum += a^T b, or only the product, for contiguous matrices; sum is in the type of sums or in theirs.
 void add_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum);
-void add_transposed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum);
+void add_transposed_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum,
+                            kernels::Into into = kernels::Into::kAdd);
 
 // `sum` itself, in the type of sums and the shape of `param`; rounded if it is returned. Deferred, keeps a copy.
 at::Tensor deliver_gradient(const at::Tensor& param, const at::Tensor& sum,

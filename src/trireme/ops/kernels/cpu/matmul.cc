@@ -1,6 +1,7 @@
 #include "trireme/ops/kernels/cpu/matmul.h"
 
 #include <ATen/TensorOperators.h>
+#include <ATen/ops/addmm.h>
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/mm.h>
 
@@ -25,19 +26,25 @@ at::Tensor tensor(const Matrix& m) {
                        at::TensorOptions().dtype(m.type));
 }
 
+// A bias as a row, as products add it.
+at::Tensor bias_row(const void* bias, const Matrix& a, const Matrix& out) {
+  return at::from_blob(const_cast<void*>(bias), {1, out.columns}, at::TensorOptions().dtype(a.type));
+}
+
 // Rows and columns of tiles in wide numbers. What a product holds beside its operands does not grow with them: one
 // tile of what is added (arch/per_rank.cc counts it), or three that the thread keeps.
 constexpr std::int64_t kTile = 128;
 
-void matmul_aten(const Matrix& a, const Matrix& b, const Matrix& out, Into into) {
+void matmul_aten(const Matrix& a, const Matrix& b, const Matrix& out, Into into, const void* bias) {
   at::Tensor to = tensor(out);
   if (into == Into::kReplace) {
-    if (a.type == out.type)
-      at::mm_out(to, tensor(a), tensor(b));
-    else
-      to.copy_(at::mm(tensor(a), tensor(b)));
+    const at::Tensor result = bias != nullptr
+                                  ? at::addmm(bias_row(bias, a, out), tensor(a), tensor(b))
+                                  : at::mm(tensor(a), tensor(b));
+    to.copy_(result);
     return;
   }
+  TRIREME_CHECK(bias == nullptr, "a bias is added to a sum");
   const at::ScalarType wide =
       out.type == c10::ScalarType::Double ? c10::ScalarType::Double : c10::ScalarType::Float;
   const at::Tensor left = tensor(a).to(wide), right = tensor(b).to(wide);
@@ -48,7 +55,8 @@ void matmul_aten(const Matrix& a, const Matrix& b, const Matrix& out, Into into)
   }
 }
 
-void matmul_widened(const Matrix& a, const Matrix& b, const Matrix& out, Into into) {
+void matmul_widened(const Matrix& a, const Matrix& b, const Matrix& out, Into into,
+                    const void* bias) {
   const at::Tensor left = tensor(a), right = tensor(b), to = tensor(out);
   thread_local std::vector<float> tiles(3 * kTile * kTile);
   const auto tile = [&](int which, std::int64_t rows, std::int64_t columns) {
@@ -64,6 +72,7 @@ void matmul_widened(const Matrix& a, const Matrix& b, const Matrix& out, Into in
       const std::int64_t columns = std::min(kTile, out.columns - j);
       at::Tensor sum = tile(2, rows, columns);
       sum.zero_();
+      if (bias != nullptr) sum.add_(bias_row(bias, a, out).narrow(1, j, columns));
       for (std::int64_t k = 0; k < a.columns; k += kTile) {
         const std::int64_t depth = std::min(kTile, a.columns - k);
         sum.addmm_(tile(0, rows, depth).copy_(part(left, i, rows, k, depth)),
@@ -80,7 +89,7 @@ void matmul_widened(const Matrix& a, const Matrix& b, const Matrix& out, Into in
 // All that a oneDNN primitive is made for.
 struct Problem {
   std::int64_t rows, inner, columns, a_strides[2], b_strides[2], out_stride;
-  std::int32_t type, out_type, add, unused;
+  std::int32_t type, out_type, add, biased;
   bool operator==(const Problem&) const = default;
 };
 struct ProblemHash {
@@ -93,7 +102,7 @@ struct ProblemHash {
 // A primitive and the places of its operands, which are set anew for each run.
 struct Product {
   dnnl::matmul primitive;
-  dnnl::memory a, b, out;
+  dnnl::memory a, b, out, bias;
 };
 
 const dnnl::engine& engine() {
@@ -118,19 +127,23 @@ Product prepare(const Problem& p) {
     sum.append_sum(1.0f);
     attributes.set_post_ops(sum);
   }
+  // Of no dimensions, it stands for none.
+  const dnnl::memory::desc bias =
+      p.biased != 0 ? dnnl::memory::desc({1, p.columns}, type, {p.columns, 1}) : dnnl::memory::desc();
 #if DNNL_VERSION_MAJOR >= 3
-  const dnnl::matmul::primitive_desc description(engine(), a, b, out, attributes);
+  const dnnl::matmul::primitive_desc description(engine(), a, b, bias, out, attributes);
 #else
-  const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, b, out), attributes,
+  const dnnl::matmul::primitive_desc description(dnnl::matmul::desc(a, b, bias, out), attributes,
                                                  engine());
 #endif
   const auto place = [](const dnnl::memory::desc& layout) {
     return dnnl::memory(layout, engine(), DNNL_MEMORY_NONE);
   };
-  return {dnnl::matmul(description), place(a), place(b), place(out)};
+  return {dnnl::matmul(description), place(a), place(b), place(out), place(bias)};
 }
 
-void matmul_onednn(const Matrix& a, const Matrix& b, const Matrix& out, Into into) {
+void matmul_onednn(const Matrix& a, const Matrix& b, const Matrix& out, Into into,
+                   const void* bias) {
   // A primitive may be run by one thread at a time, and ranks may be threads. The shapes of one model are
   // few; attention over ever new lengths is bounded.
   constexpr std::size_t kMost = 4096;
@@ -145,7 +158,7 @@ void matmul_onednn(const Matrix& a, const Matrix& b, const Matrix& out, Into int
                         .type = static_cast<std::int32_t>(a.type),
                         .out_type = static_cast<std::int32_t>(out.type),
                         .add = into == Into::kAdd,
-                        .unused = 0};
+                        .biased = bias != nullptr};
   auto found = products.find(problem);
   if (found == products.end()) {
     if (products.size() >= kMost) products.clear();
@@ -155,37 +168,49 @@ void matmul_onednn(const Matrix& a, const Matrix& b, const Matrix& out, Into int
   product.a.set_data_handle(a.data);
   product.b.set_data_handle(b.data);
   product.out.set_data_handle(out.data);
+  product.bias.set_data_handle(const_cast<void*>(bias));
   // The C call takes its arguments without building a map of them.
   const dnnl_exec_arg_t arguments[] = {{DNNL_ARG_SRC, product.a.get()},
                                        {DNNL_ARG_WEIGHTS, product.b.get()},
-                                       {DNNL_ARG_DST, product.out.get()}};
+                                       {DNNL_ARG_DST, product.out.get()},
+                                       {DNNL_ARG_BIAS, product.bias.get()}};
   dnnl::error::wrap_c_api(
-      dnnl_primitive_execute(product.primitive.get(), stream.get(), 3, arguments),
+      dnnl_primitive_execute(product.primitive.get(), stream.get(), bias != nullptr ? 4 : 3,
+                             arguments),
       "oneDNN could not multiply");
   stream.wait();
 }
 
 #endif
 
-}  // namespace
-
+// Whether the CPU has no products of a type, so that it multiplies them in float (base/cpu.h).
 bool needs_widening(c10::ScalarType type) {
   static const bool bf16 = product_type(DType::kBF16) != DType::kBF16;
   return type == c10::ScalarType::Half || (type == c10::ScalarType::BFloat16 && bf16);
 }
 
-void matmul(const Matrix& a, const Matrix& b, const Matrix& out, Into into) {
+// The product of no columns with no rows.
+void add_nothing(const Matrix& a, const Matrix& out, Into into, const void* bias) {
+  at::Tensor to = tensor(out);
+  if (into == Into::kReplace) to.zero_();
+  if (bias != nullptr) to.add_(bias_row(bias, a, out));
+}
+
+}  // namespace
+
+void matmul(const Matrix& a, const Matrix& b, const Matrix& out, Into into, const void* bias) {
   TRIREME_CHECK(a.type == b.type && a.columns == b.rows && a.rows == out.rows &&
                     b.columns == out.columns && out.column_stride == 1 &&
                     (out.type == a.type || out.type == c10::ScalarType::Float),
                 "matmul: [{}, {}] x [{}, {}] into [{}, {}]", a.rows, a.columns, b.rows, b.columns,
                 out.rows, out.columns);
   if (out.rows == 0 || out.columns == 0) return;
-  if (needs_widening(a.type)) return matmul_widened(a, b, out, into);
+  if (a.columns == 0) return add_nothing(a, out, into, bias);
+  if (needs_widening(a.type)) return matmul_widened(a, b, out, into, bias);
 #ifdef TRIREME_ONEDNN
-  if (a.type != c10::ScalarType::Double) return matmul_onednn(a, b, out, into);
+  if (a.type != c10::ScalarType::Double) return matmul_onednn(a, b, out, into, bias);
 #endif
-  matmul_aten(a, b, out, into);
+  matmul_aten(a, b, out, into, bias);
 }
 
 }  // namespace trireme::ops::kernels
