@@ -183,6 +183,17 @@ TEST(WeightGradients, MemoryThatWasNotZeroedCountsAsZeros) {
                  [=](const Tensors&, const Tensors& p, const WeightGradientsPtr&) {
                    return ops::embedding(tokens, p[0]);
                  }});
+  // Another op may have named a parameter that they share.
+  for (std::size_t i = 0, count = ops.size(); i < count; ++i) {
+    Op shared = ops[i];
+    shared.name += ", all parameters shared";
+    shared.run = [run = ops[i].run](const Tensors& in, const Tensors& p,
+                                    const WeightGradientsPtr& later) {
+      for (const at::Tensor& param : p) adds_in_place(param);
+      return run(in, p, later);
+    };
+    ops.push_back(std::move(shared));
+  }
   ops.push_back({"operators of LibTorch, beside a parameter that nothing uses",
                  {normal({11, 19}, 1)},
                  {normal({7, 19}, 2), normal({5}, 3)},

@@ -4,6 +4,7 @@
 #include <ATen/ops/mm.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -47,7 +48,8 @@ TEST(Machine, NoProductIsFasterThanThePeakOfTheCpu) {
     for (const auto& [type, scalar] :
          {std::pair(DType::kF32, at::kFloat), std::pair(DType::kBF16, at::kBFloat16)}) {
       if (product_type(type) != type) continue;
-      const double peak = find_peak(type, at::kCPU, world).flops;
+      const double before = find_peak(type, at::kCPU, world).flops;
+      std::vector<std::pair<std::string, double>> found;
       for (const auto& [m, n, k] :
            {std::array{384, 512, 128}, {1024, 384, 1536}, {2048, 1152, 384}}) {
         const at::Tensor a = at::ones({m, k}, scalar), tall = at::ones({k, m}, scalar),
@@ -60,8 +62,11 @@ TEST(Machine, NoProductIsFasterThanThePeakOfTheCpu) {
             rates.push_back(2.0 * m * n * k / watch.seconds());
           }
         std::ranges::sort(rates);
-        EXPECT_GT(1.15 * peak, rates[3 * rates.size() / 4]) << m << " " << n << " " << k;
+        found.emplace_back(fmt::format("{} {} {}", m, n, k), rates[3 * rates.size() / 4]);
       }
+      // A machine that others use too may be slow during one of the two.
+      const double peak = std::max(before, find_peak(type, at::kCPU, world).flops);
+      for (const auto& [shape, rate] : found) EXPECT_GT(1.15 * peak, rate) << shape;
     }
   });
 }

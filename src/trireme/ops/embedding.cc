@@ -80,7 +80,7 @@ at::Tensor add_occurrences(const at::Tensor& tokens, const at::Tensor& dy, std::
     return deliver_gradient(table, aten::lookup_backward(tokens, dy, first, vocab));
   const std::int64_t width = dy.size(-1);
   const Occurrences occurrences(tokens, first, vocab);
-  const at::Tensor memory = gradient_memory(table).sum;
+  const at::Tensor memory = gradient_memory(table).settled();  // some rows have no occurrences
   const at::Tensor dtable =
       memory.defined() ? memory
                        : at::zeros({vocab, width}, dy.options().dtype(wide(dy.scalar_type())));

@@ -85,6 +85,11 @@ void GradientMemory::add(const at::Tensor& gradient) const {
     sum.add_(gradient);
 }
 
+const at::Tensor& GradientMemory::settled() const {
+  if (into == kernels::Into::kReplace) sum.zero_();
+  return sum;
+}
+
 GradientMemory gradient_memory(const at::Tensor& param) {
   const at::Tensor sum = sum_of(param);
   if (!sum.defined()) return {};

@@ -27,6 +27,8 @@ struct GradientMemory {
 
   bool defined() const { return sum.defined(); }
   void add(const at::Tensor& gradient) const;
+  // The sum with zeros in it where it counts as them, for who adds to parts of it.
+  const at::Tensor& settled() const;
 };
 
 // That of a leaf whose grad() is contiguous and in the type of sums, fp32 (fp64 for fp64), or in the leaf's own; else
