@@ -5,8 +5,8 @@
 
 #include <string>
 
-// Skips the test, or the tests of a fixture's SetUp, where `absent` says why `name` is not there and where it would be;
-// an empty text: it is there. CONTRIBUTING.md lists the names. So every skip prints its reason: ctest
+// Skips the test, or the tests of a fixture's SetUp, where `reason` says why `name` is not there and where it would be;
+// an empty text: it is there. CONTRIBUTING.md lists the names. So every skip prints its name and reason: ctest
 // `layers` refuses any other.
-#define TRIREME_NEEDS(name, absent) \
-  if (const std::string why = (absent); !why.empty()) GTEST_SKIP() << "needs " name ": " << why
+#define TRIREME_NEEDS(name, reason) \
+  if (const std::string why = (reason); !why.empty()) GTEST_SKIP() << "needs " name ": " << why
