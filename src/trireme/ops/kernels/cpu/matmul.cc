@@ -28,7 +28,8 @@ at::Tensor tensor(const Matrix& m) {
 
 // A bias as a row, as products add it.
 at::Tensor bias_row(const void* bias, const Matrix& a, const Matrix& out) {
-  return at::from_blob(const_cast<void*>(bias), {1, out.columns}, at::TensorOptions().dtype(a.type));
+  return at::from_blob(const_cast<void*>(bias), {1, out.columns},
+                       at::TensorOptions().dtype(a.type));
 }
 
 // Rows and columns of tiles in wide numbers. What a product holds beside its operands does not grow with them: one
@@ -38,13 +39,14 @@ constexpr std::int64_t kTile = 128;
 void matmul_aten(const Matrix& a, const Matrix& b, const Matrix& out, Into into, const void* bias) {
   at::Tensor to = tensor(out);
   if (into == Into::kReplace) {
-    const at::Tensor result = bias != nullptr
-                                  ? at::addmm(bias_row(bias, a, out), tensor(a), tensor(b))
-                                  : at::mm(tensor(a), tensor(b));
-    to.copy_(result);
+    if (a.type != out.type)
+      to.copy_(at::mm(tensor(a), tensor(b)));
+    else if (bias == nullptr)
+      at::mm_out(to, tensor(a), tensor(b));
+    else
+      at::addmm_out(to, bias_row(bias, a, out), tensor(a), tensor(b));
     return;
   }
-  TRIREME_CHECK(bias == nullptr, "a bias is added to a sum");
   const at::ScalarType wide =
       out.type == c10::ScalarType::Double ? c10::ScalarType::Double : c10::ScalarType::Float;
   const at::Tensor left = tensor(a).to(wide), right = tensor(b).to(wide);
@@ -128,8 +130,9 @@ Product prepare(const Problem& p) {
     attributes.set_post_ops(sum);
   }
   // Of no dimensions, it stands for none.
-  const dnnl::memory::desc bias =
-      p.biased != 0 ? dnnl::memory::desc({1, p.columns}, type, {p.columns, 1}) : dnnl::memory::desc();
+  const dnnl::memory::desc bias = p.biased != 0
+                                      ? dnnl::memory::desc({1, p.columns}, type, {p.columns, 1})
+                                      : dnnl::memory::desc();
 #if DNNL_VERSION_MAJOR >= 3
   const dnnl::matmul::primitive_desc description(engine(), a, b, bias, out, attributes);
 #else
@@ -174,10 +177,9 @@ void matmul_onednn(const Matrix& a, const Matrix& b, const Matrix& out, Into int
                                        {DNNL_ARG_WEIGHTS, product.b.get()},
                                        {DNNL_ARG_DST, product.out.get()},
                                        {DNNL_ARG_BIAS, product.bias.get()}};
-  dnnl::error::wrap_c_api(
-      dnnl_primitive_execute(product.primitive.get(), stream.get(), bias != nullptr ? 4 : 3,
-                             arguments),
-      "oneDNN could not multiply");
+  dnnl::error::wrap_c_api(dnnl_primitive_execute(product.primitive.get(), stream.get(),
+                                                 bias != nullptr ? 4 : 3, arguments),
+                          "oneDNN could not multiply");
   stream.wait();
 }
 
@@ -204,6 +206,8 @@ void matmul(const Matrix& a, const Matrix& b, const Matrix& out, Into into, cons
                     (out.type == a.type || out.type == c10::ScalarType::Float),
                 "matmul: [{}, {}] x [{}, {}] into [{}, {}]", a.rows, a.columns, b.rows, b.columns,
                 out.rows, out.columns);
+  TRIREME_CHECK(bias == nullptr || (into == Into::kReplace && out.type == a.type),
+                "matmul: a bias beside a sum, or a result of another type");
   if (out.rows == 0 || out.columns == 0) return;
   if (a.columns == 0) return add_nothing(a, out, into, bias);
   if (needs_widening(a.type)) return matmul_widened(a, b, out, into, bias);

@@ -31,8 +31,8 @@ struct Matrix {
 
 enum class Into { kReplace, kAdd };
 
-// out = a b, or out += a b; with a bias, out.columns numbers of a's type, added to every row before it is rounded. a and b
-// have one type: double (then out too), or float, BFloat16 or Half with sums in fp32 (then out is float, or of their
+// out = a b, or out += a b. A bias, out.columns numbers of a's type, is added to every row before it is rounded, of results
+// of that type that are replaced. a and b have one type: double (then out too), or float, BFloat16 or Half with sums in fp32 (then out is float, or of their
 // type). What needs widening is widened tile by tile. Runs on ATen's threads; inside at::parallel_for on the calling one.
 // The bits depend on shapes, layouts and the number of threads.
 void matmul(const Matrix& a, const Matrix& b, const Matrix& out, Into into = Into::kReplace,
