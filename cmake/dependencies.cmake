@@ -46,6 +46,15 @@ if(TRIREME_TORCH)
   endif()
   pkg_check_modules(HIGHWAY REQUIRED IMPORTED_TARGET libhwy)
   add_library(highway ALIAS PkgConfig::HIGHWAY)
+  # The names of instruction sets differ between its releases.
+  find_file(TRIREME_HIGHWAY_TARGETS hwy/detect_targets.h)
+  set(TRIREME_UNUSED_TARGETS HWY_SSSE3)
+  foreach(target HWY_AVX3_DL HWY_AVX3_ZEN4 HWY_AVX3_SPR HWY_AVX10_2)
+    file(STRINGS ${TRIREME_HIGHWAY_TARGETS} found REGEX "define ${target} ")
+    if(found)
+      string(APPEND TRIREME_UNUSED_TARGETS "|${target}")
+    endif()
+  endforeach()
   # The library LibTorch itself multiplies bf16 with; its CMake package wants OpenCL headers. Without it
   # ops multiply through LibTorch.
   find_path(ONEDNN_INCLUDE dnnl.hpp)

@@ -7,8 +7,21 @@ target_include_directories(trireme_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(trireme_flags INTERFACE -Wall -Wextra -Wno-unused-parameter
                        -Wno-missing-field-initializers -ffp-contract=off -fno-math-errno)
 target_link_libraries(trireme_flags INTERFACE Threads::Threads)
-if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # sources become includes of one file, which is no header for all that
+# Sources of a component are compiled together, TRIREME_UNITY_BATCH in one: most of a small source's time is its headers.
+# A change of one source compiles its batch again, hence not all in one.
+if(NOT DEFINED CMAKE_UNITY_BUILD)
+  set(CMAKE_UNITY_BUILD ON)
+endif()
+if(NOT DEFINED CMAKE_UNITY_BUILD_BATCH_SIZE)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 13)
+endif()
+if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # a batch is no header, although sources are included
   target_compile_options(trireme_flags INTERFACE -Wno-subobject-linkage)
+endif()
+# Where the speed of compiling counts more than that of the code: programs' front, descriptions, tests.
+add_library(trireme_quick INTERFACE)
+if(CMAKE_BUILD_TYPE STREQUAL Release AND TRIREME_TORCH)
+  target_compile_options(trireme_quick INTERFACE -O1)
 endif()
 if(TRIREME_SANITIZE)
   target_compile_options(trireme_flags INTERFACE -fsanitize=${TRIREME_SANITIZE} -fno-sanitize-recover=all
@@ -16,8 +29,8 @@ if(TRIREME_SANITIZE)
   target_link_options(trireme_flags INTERFACE -fsanitize=${TRIREME_SANITIZE})
 endif()
 
-# A build without LibTorch promises a minute: one file a room (the preset), headers parsed once. Other builds leave
-# both to each file of a room, which also proves that it includes what it uses.
+# A build without LibTorch promises a minute: one file a room (the preset), headers parsed once. ./dev lint compiles each
+# source by itself, which proves that it includes what it uses.
 if(NOT TRIREME_TORCH)
   file(WRITE ${CMAKE_BINARY_DIR}/pch_core.cc "")
   add_library(trireme_core_pch STATIC ${CMAKE_BINARY_DIR}/pch_core.cc)
@@ -29,13 +42,13 @@ endif()
 if(TRIREME_TESTS AND NOT TRIREME_FUZZ)
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/pch_test.cc CONTENT "")
   add_library(trireme_test_pch STATIC ${CMAKE_BINARY_DIR}/pch_test.cc)
-  target_link_libraries(trireme_test_pch PUBLIC trireme_flags fmt::fmt nlohmann_json::nlohmann_json GTest::gtest GTest::gmock)
+  target_link_libraries(trireme_test_pch PUBLIC trireme_flags trireme_quick fmt::fmt nlohmann_json::nlohmann_json GTest::gtest GTest::gmock)
   target_precompile_headers(trireme_test_pch PRIVATE <gtest/gtest.h> <gmock/gmock.h> <fmt/core.h>
                             <nlohmann/json.hpp> <filesystem> <functional> <map> <memory> <string> <vector>)
 endif()
 
 function(trireme_room name)
-  cmake_parse_arguments(ROOM "" "" "DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
+  cmake_parse_arguments(ROOM "QUICK" "" "DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/trireme/${name}/*.cc)
   if(NOT sources)
     return()
@@ -43,6 +56,9 @@ function(trireme_room name)
   list(TRANSFORM ROOM_DEPS PREPEND trireme_)
   add_library(trireme_${name} STATIC ${sources})
   target_link_libraries(trireme_${name} PUBLIC trireme_flags ${ROOM_LIBS} PRIVATE ${ROOM_PRIVATE_LIBS})
+  if(ROOM_QUICK)
+    target_link_libraries(trireme_${name} PRIVATE trireme_quick)
+  endif()
   foreach(dep ${ROOM_DEPS})
     if(TARGET ${dep})
       target_link_libraries(trireme_${name} PUBLIC ${dep})
@@ -80,7 +96,8 @@ if(TRIREME_TORCH)
   if(TRIREME_TESTS)
     file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/pch_torch_test.cc CONTENT "")
     add_library(trireme_torch_test_pch STATIC ${CMAKE_BINARY_DIR}/pch_torch_test.cc)
-    target_link_libraries(trireme_torch_test_pch PUBLIC trireme_torch_pch GTest::gtest GTest::gmock)
+    target_link_libraries(trireme_torch_test_pch PUBLIC trireme_torch trireme_quick nlohmann_json::nlohmann_json
+                          PkgConfig::XXHASH GTest::gtest GTest::gmock)
     target_precompile_headers(trireme_torch_test_pch PRIVATE <torch/types.h> <torch/csrc/autograd/custom_function.h>
                               <gtest/gtest.h> <gmock/gmock.h> <fmt/core.h> <memory> <string> <vector>)
   endif()

@@ -70,7 +70,7 @@ double time_of(const std::function<void()>& body) {
 }
 
 // As layers multiply: forward, to what they read, to their weights.
-void measure_products(DType type, Json& products) {
+void measure_sizes(DType type, Json& products) {
   const auto options = at::TensorOptions().dtype(comm::scalar_type(type));
   const Pulse pulse(type);
   const auto add = [&](const char* pass, std::int64_t m, std::int64_t n, std::int64_t k,
@@ -180,7 +180,7 @@ Json measure_round(int cores) {
   double tensors = 0;
   Json round{{"products", Json::array()}, {"probes", Json::array()}};
   for (const DType type : {DType::kF32, DType::kBF16}) {
-    measure_products(type, round["products"]);
+    measure_sizes(type, round["products"]);
     for (const int ranks : cores > 1 ? std::vector{1, cores} : std::vector{1})
       for (const ProbeSize& size : kProbes)
         round["probes"].push_back(

@@ -10,6 +10,7 @@
 #include <numeric>
 #include <thread>
 
+#include "../median.h"
 #include "bench_ranks.h"
 #include "processes.h"
 #include "subcommands.h"
@@ -22,16 +23,11 @@
 namespace trireme::app {
 namespace {
 
-constexpr double kTimeout = 60;
+constexpr double kCollectivesTimeout = 60;
 constexpr std::int64_t kSmallest = 64 << 10, kMega = 1 << 20, kLatencyBytes = 1024;
 constexpr const char* kProcessTransports[] = {"shm", "gloo"};
 constexpr const char* kTransportVariable = "TRIREME_TRANSPORT";
 constexpr const char* kVerbs[] = {"all_reduce", "reduce_scatter", "all_gather"};
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 int repeats(std::int64_t bytes) {
   return static_cast<int>(std::clamp<std::int64_t>((512 * kMega) / bytes, 5, 100));
@@ -83,7 +79,7 @@ double latency(comm::Group& group, float* whole) {
   return median(seconds);
 }
 
-Json measure(comm::World& world, std::int64_t largest) {
+Json measure_collectives(comm::World& world, std::int64_t largest) {
   std::vector<int> ranks(static_cast<std::size_t>(world.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
   const auto group = world.make_group("bench", ranks);
@@ -122,8 +118,8 @@ std::vector<double> memcpy_seconds(int ranks, std::int64_t largest) {
 }
 
 int measure_as_rank(const Arguments& arguments) {
-  const auto world = connect_processes(kTimeout);
-  const Json found = measure(*world, arguments.number<std::int64_t>("largest") * kMega);
+  const auto world = connect_processes(kCollectivesTimeout);
+  const Json found = measure_collectives(*world, arguments.number<std::int64_t>("largest") * kMega);
   if (world->rank() == 0) write_file_synced(arguments.text("json"), found.dump());
   return 0;
 }
@@ -134,7 +130,7 @@ double memcpys(std::string_view verb, int ranks) {
   return verb == "reduce_scatter" ? 0.5 * (1 + 1.0 / ranks) : 1.0;
 }
 
-void print(const Json& run, const std::vector<std::int64_t>& sizes) {
+void print_run(const Json& run, const std::vector<std::int64_t>& sizes) {
   const int ranks = run["ranks"];
   fmt::print("\n{} ranks; latency of all_reduce at 1 KB:", ranks);
   for (const auto& [transport, found] : run["transports"].items())
@@ -173,8 +169,8 @@ std::vector<int> rank_counts(const std::string& list) {
 
 Json reduce_among_threads(int ranks, std::int64_t largest) {
   Json found;
-  comm::run_local_ranks(ranks, kTimeout, [&](comm::World& world) {
-    Json mine = measure(world, largest);
+  comm::run_local_ranks(ranks, kCollectivesTimeout, [&](comm::World& world) {
+    Json mine = measure_collectives(world, largest);
     if (world.rank() == 0) found = std::move(mine);
   });
   return found;
@@ -223,7 +219,7 @@ int bench_collectives(const Arguments& arguments) {
       run["transports"][transport] = reduce_among_processes(transport, ranks, largest);
     run["transports"]["local"] = reduce_among_threads(ranks, largest);
     run["memcpy_seconds"] = memcpy_seconds(ranks, largest);
-    print(run, sizes(largest));
+    print_run(run, sizes(largest));
     report["runs"].push_back(run);
   }
   if (arguments.has("json")) write_file_synced(arguments.text("json"), report.dump(1) + "\n");

@@ -19,11 +19,11 @@
 namespace trireme::app {
 namespace {
 
-constexpr double kTimeout = 600;
+constexpr double kContextTimeout = 600;
 constexpr double kLong = 2;  // seconds after which a measurement is not repeated
-constexpr int kRepeats = 5;
+constexpr int kContextRepeats = 5;
 
-struct Problem {
+struct ContextProblem {
   std::int64_t tokens = 0;
   std::int64_t heads = 0;
   std::int64_t kv_heads = 0;
@@ -43,7 +43,7 @@ at::Tensor normal(std::vector<std::int64_t> shape) {
 // The median of repeats as this rank saw it, all ranks beginning together.
 double seconds_of(comm::Group& group, const std::function<void()>& body) {
   std::vector<double> seconds;
-  for (int repeat = -1; repeat < kRepeats; ++repeat) {
+  for (int repeat = -1; repeat < kContextRepeats; ++repeat) {
     group.barrier().wait();
     const Stopwatch watch;
     body();
@@ -75,16 +75,16 @@ struct Counted {
   std::vector<std::unique_ptr<comm::CountingGroup>> groups;
 };
 
-struct Figures {
+struct ContextFigures {
   double seconds = 0;
   std::int64_t peak_bytes = 0;
   std::int64_t bytes_sent = 0;
 };
 
-Figures measure(comm::Group& all, const ops::ContextParallel& inner, const Problem& problem) {
+ContextFigures measure(comm::Group& all, const ops::ContextParallel& inner, const ContextProblem& problem) {
   Counted counted(inner);
   TensorBytes bytes;
-  Figures figures;
+  ContextFigures figures;
   const std::int64_t tokens = problem.tokens / inner.size();
   const at::Tensor qkv =
       normal({1, tokens, (problem.heads + 2 * problem.kv_heads) * problem.head_dim})
@@ -123,7 +123,7 @@ std::vector<Way> ways(int ranks) {
 }
 
 // The slowest rank's time, the largest peak, the most bytes, and what all ranks together reach.
-Json row(const char* method, const Problem& problem, int ranks, const Figures& worst,
+Json row(const char* method, const ContextProblem& problem, int ranks, const ContextFigures& worst,
          double product_rate) {
   const double rate = problem.flop() / worst.seconds;
   fmt::print("{:<13} {:>6} {:>8} {:>10.1f} {:>9.1f} {:>9.1f} {:>9.1f} {:>5.0f}%\n", method, ranks,
@@ -147,16 +147,16 @@ T reduced(comm::Group& group, T mine, DType type, comm::Reduce reduce) {
 }
 
 // Collective; rank 0 prints and fills `rows`.
-void measure_ranks(comm::World& world, const std::vector<Problem>& problems, Json& rows) {
+void measure_ranks(comm::World& world, const std::vector<ContextProblem>& problems, Json& rows) {
   at::set_num_threads(1);
   std::vector<int> ranks(static_cast<std::size_t>(world.size()));
   std::iota(ranks.begin(), ranks.end(), 0);
   const auto all = world.make_group("bench", ranks);
   const double products = reduced(*all, product_rate(*all), DType::kF64, comm::Reduce::kSum);
-  for (const Problem& problem : problems)
+  for (const ContextProblem& problem : problems)
     for (const Way& way : ways(world.size())) {
       const ops::ContextGroups groups(world, ranks, way.method, way.inner);
-      Figures mine = measure(*all, groups.parallel(), problem);
+      ContextFigures mine = measure(*all, groups.parallel(), problem);
       mine.seconds = reduced(*all, mine.seconds, DType::kF64, comm::Reduce::kMax);
       mine.peak_bytes = reduced(*all, mine.peak_bytes, DType::kI64, comm::Reduce::kMax);
       mine.bytes_sent = reduced(*all, mine.bytes_sent, DType::kI64, comm::Reduce::kMax);
@@ -180,7 +180,7 @@ std::vector<std::int64_t> numbers(const std::string& list) {
 
 int bench_context(const Arguments& arguments) {
   TensorBytes::install();
-  std::vector<Problem> problems;
+  std::vector<ContextProblem> problems;
   for (const std::int64_t tokens : numbers(arguments.text("tokens")))
     problems.push_back({.tokens = tokens,
                         .heads = arguments.number<std::int64_t>("heads"),
@@ -197,7 +197,7 @@ int bench_context(const Arguments& arguments) {
   std::vector<std::int64_t> counts = numbers(arguments.text("ranks"));
   counts.insert(counts.begin(), 1);
   for (const std::int64_t ranks : counts)
-    comm::run_local_ranks(static_cast<int>(ranks), kTimeout,
+    comm::run_local_ranks(static_cast<int>(ranks), kContextTimeout,
                           [&](comm::World& world) { measure_ranks(world, problems, rows); });
   if (arguments.has("json")) write_file_synced(arguments.text("json"), rows.dump(1) + "\n");
   return 0;

@@ -34,12 +34,12 @@ namespace {
 using BF16 = c10::BFloat16;
 
 // Far beyond the caches of a core: 32 MiB in bf16.
-constexpr std::int64_t kWidth = 1024, kRows = 16384, kCount = kRows * kWidth;
-constexpr int kRepeats = 7;
+constexpr std::int64_t kKernelWidth = 1024, kRows = 16384, kCount = kRows * kKernelWidth;
+constexpr int kKernelRepeats = 7;
 
 double seconds_of(const std::function<void()>& body) {
   std::vector<double> seconds;
-  for (int repeat = -1; repeat < kRepeats; ++repeat) {
+  for (int repeat = -1; repeat < kKernelRepeats; ++repeat) {
     const Stopwatch watch;
     body();
     if (repeat >= 0) seconds.push_back(watch.seconds());
@@ -121,17 +121,17 @@ void measure_limits(Report& report) {
 }
 
 void measure_norms(Report& report) {
-  const at::Tensor x = normal({kRows, kWidth}, at::kBFloat16), y = at::empty_like(x),
-                   branch = normal({kRows, kWidth}, at::kBFloat16), sum = at::empty_like(x),
-                   gain = normal({kWidth}, at::kBFloat16), bias = normal({kWidth}, at::kBFloat16),
+  const at::Tensor x = normal({kRows, kKernelWidth}, at::kBFloat16), y = at::empty_like(x),
+                   branch = normal({kRows, kKernelWidth}, at::kBFloat16), sum = at::empty_like(x),
+                   gain = normal({kKernelWidth}, at::kBFloat16), bias = normal({kKernelWidth}, at::kBFloat16),
                    stats = at::empty({2, kRows}, at::kFloat),
-                   sums = at::zeros({2, kWidth}, at::kFloat);
+                   sums = at::zeros({2, kKernelWidth}, at::kFloat);
   const ops::kernels::NormRows<BF16> rows{.x = data<BF16>(x),
                                           .gain = data<BF16>(gain),
                                           .bias = data<BF16>(bias),
                                           .mean = data<float>(stats),
                                           .scale = data<float>(stats) + kRows,
-                                          .width = kWidth,
+                                          .width = kKernelWidth,
                                           .eps = 1e-5};
   const auto& norm = ops::kernels::norm_kernels<BF16>();
   report.pass("layer norm", 4, [&] {
@@ -146,10 +146,10 @@ void measure_norms(Report& report) {
   });
   report.pass("layer norm and residual, backward", 8, [&] {
     norm.backward(rows, data<BF16>(y), data<BF16>(branch), data<BF16>(sum), data<float>(sums),
-                  data<float>(sums) + kWidth, 0, kRows);
+                  data<float>(sums) + kKernelWidth, 0, kRows);
   });
   report.pass("bias gradient", 2, [&] {
-    ops::kernels::row_kernels<BF16>().add_rows(data<BF16>(x), kRows, kWidth, kWidth,
+    ops::kernels::row_kernels<BF16>().add_rows(data<BF16>(x), kRows, kKernelWidth, kKernelWidth,
                                                data<float>(sums));
   });
 }
@@ -176,7 +176,7 @@ void measure_activations(Report& report) {
   const ops::kernels::Rotation<BF16> rotation{.cosines = data<float>(angles),
                                               .sines = data<float>(angles) + kRows * 32,
                                               .positions = 2048,
-                                              .heads = kWidth / 64,
+                                              .heads = kKernelWidth / 64,
                                               .width = 64};
   report.pass("rotary positions", 4, [&] {
     over(kRows, [&](std::int64_t begin, std::int64_t end) {

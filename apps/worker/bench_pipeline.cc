@@ -29,8 +29,8 @@ namespace {
 namespace schedules = plan::schedules;
 using schedules::Schedule;
 
-constexpr double kTimeout = 600;
-constexpr std::int64_t kWidth = 64;
+constexpr double kPipelineTimeout = 600;
+constexpr std::int64_t kPipelineWidth = 64;
 
 // To the microsecond: the system wakes sleepers late, so the end is spun.
 void sleep(double seconds) {
@@ -93,12 +93,12 @@ exec::Model sleeping_model(int stages, const plan::NodeSeconds& seconds) {
   exec::Model model;
   plan::Program& program = model.spec.program;
   program.name = "sleeping";
-  program.values.push_back({.name = "x", .bytes = kWidth * 4, .differentiable = false});
+  program.values.push_back({.name = "x", .bytes = kPipelineWidth * 4, .differentiable = false});
   for (int s = 0; s < stages; ++s) {
     const std::string name = fmt::format("stage.{}", s);
     const bool loss = s + 1 == stages;
-    program.units.push_back({.name = name, .numel = kWidth});
-    program.values.push_back({.name = name + ".out", .bytes = kWidth * 4, .shape = {1, kWidth}});
+    program.units.push_back({.name = name, .numel = kPipelineWidth});
+    program.values.push_back({.name = name + ".out", .bytes = kPipelineWidth * 4, .shape = {1, kPipelineWidth}});
     program.nodes.push_back({.name = name,
                              .reads = {s},
                              .writes = {s + 1},
@@ -106,7 +106,7 @@ exec::Model sleeping_model(int stages, const plan::NodeSeconds& seconds) {
                              .loss = loss,
                              .split = plan::BackwardSplit{},
                              .seconds = seconds});
-    model.spec.units.push_back({.name = name, .params = {{.name = name, .shape = {kWidth}}}});
+    model.spec.units.push_back({.name = name, .params = {{.name = name, .shape = {kPipelineWidth}}}});
     model.spec.node_params.push_back({{.unit = s, .param = 0}});
     model.blocks.push_back(std::make_unique<SleepingBlock>(seconds, loss));
   }
@@ -123,7 +123,7 @@ class NoUpdate : public exec::Updater {
   std::vector<exec::StateSpec> none_;
 };
 
-double now() {
+double time_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
@@ -131,27 +131,27 @@ double now() {
 double measured_latency() {
   constexpr int kRepeats = 31;
   std::vector<double> seconds;
-  comm::run_local_ranks(2, kTimeout, [&](comm::World& world) {
+  comm::run_local_ranks(2, kPipelineTimeout, [&](comm::World& world) {
     const auto channel = world.make_group("latency", {0, 1});
     for (int repeat = 0; repeat < kRepeats; ++repeat) {
       world.exchange("");
       double sent = 0;
       if (world.rank() == 0) {
         sleep(4e-3);
-        sent = now();
+        sent = time_now();
         channel->send({&sent, 1, DType::kF64}, 1).wait();
       } else {
         const comm::Ticket ticket = channel->recv({&sent, 1, DType::kF64}, 0);
         sleep(2e-3);  // as behind an action: by now the lane has taken it over
         ticket.wait();
-        seconds.push_back(now() - sent);
+        seconds.push_back(time_now() - sent);
       }
     }
   });
   return median(seconds);
 }
 
-struct Problem {
+struct PipelineProblem {
   int ranks = 0;
   int micro_batches = 0;
   double seconds = 0;  // of each of F, I and W of a rank's share of a micro-batch
@@ -159,22 +159,22 @@ struct Problem {
   double latency_s = 0;  // of a transfer
 };
 
-struct Figures {
+struct PipelineFigures {
   double measured_s = 0;
   double simulated_s = 0;
   std::vector<int> kept;  // by rank: most forwards kept at once
   std::vector<int> kept_planned;
 };
 
-Figures measure(const Problem& problem, Schedule schedule) {
+PipelineFigures measure(const PipelineProblem& problem, Schedule schedule) {
   const int chunks = schedules::chunks_of(schedule, 0);
   const double each = problem.seconds / chunks;
   const plan::Recipe recipe{
       .micro_batches = problem.micro_batches, .schedule = schedule, .optimizer_states = 0};
-  Figures figures;
+  PipelineFigures figures;
   figures.kept.resize(static_cast<std::size_t>(problem.ranks));
   std::vector<double> steps;
-  comm::run_local_ranks(problem.ranks, kTimeout, [&](comm::World& world) {
+  comm::run_local_ranks(problem.ranks, kPipelineTimeout, [&](comm::World& world) {
     at::set_num_threads(1);
     const int stages = problem.ranks * chunks;
     exec::Model model = sleeping_model(stages, {.forward = each, .input = each, .weight = each});
@@ -189,7 +189,7 @@ Figures measure(const Problem& problem, Schedule schedule) {
       world.exchange("");  // all begin together
       const Stopwatch watch;
       const exec::StepResult result = session.step({.step = step, .load = [](int) {
-                                                      return std::vector{at::zeros({1, kWidth})};
+                                                      return std::vector{at::zeros({1, kPipelineWidth})};
                                                     }});
       if (world.rank() == 0 && step >= 0) steps.push_back(watch.seconds());
       figures.kept[static_cast<std::size_t>(world.rank())] = result.kept_forwards;
@@ -216,7 +216,7 @@ std::string joined(const std::vector<int>& numbers) {
 }  // namespace
 
 int bench_pipeline(const Arguments& arguments) {
-  const Problem problem{.ranks = arguments.number<int>("ranks"),
+  const PipelineProblem problem{.ranks = arguments.number<int>("ranks"),
                         .micro_batches = arguments.number<int>("micro-batches"),
                         .seconds = arguments.number<double>("ms") * 1e-3,
                         .steps = arguments.number<int>("steps"),
@@ -232,7 +232,7 @@ int bench_pipeline(const Arguments& arguments) {
   Json rows = Json::array();
   std::istringstream names(arguments.text("schedules"));
   for (std::string name; std::getline(names, name, ',');) {
-    const Figures figures = measure(problem, *schedules::schedule_of(name));
+    const PipelineFigures figures = measure(problem, *schedules::schedule_of(name));
     const double work = 3 * problem.micro_batches * problem.seconds;
     const double ratio = figures.measured_s / figures.simulated_s;
     fmt::print("{:<12} {:>12.1f} {:>12.1f} {:>8.4f} {:>7.1f}%  {} ({})\n", name,

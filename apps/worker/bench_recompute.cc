@@ -105,7 +105,7 @@ Json row(const Policy& policy, const Seen& seen, double base_s) {
           {"loss", seen.loss}};
 }
 
-void print(const Json& rows) {
+void print_rows(const Json& rows) {
   fmt::print("{:<28} {:>10} {:>9} {:>14} {:>12} {:>8}  {}\n", "policy", "ms a step", "overhead",
              "activations MB", "by the plan", "apart", "computed again");
   for (const Json& one : rows)
@@ -137,7 +137,7 @@ int bench_recompute(const Arguments& arguments) {
     Json rows = Json::array();
     for (std::size_t i = 0; i < all.size(); ++i)
       rows.push_back(row(all[i], seen[i], median(seen[0].seconds)));
-    print(rows);
+    print_rows(rows);
     if (arguments.has("json")) write_file_synced(arguments.text("json"), rows.dump(1) + "\n");
   });
   return 0;

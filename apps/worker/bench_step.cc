@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "../median.h"
+#include "cpu_time.h"
 #include "gemm_limit.h"
 #include "memory.h"
 #include "processes.h"
@@ -26,12 +27,6 @@ namespace {
 
 constexpr arch::FlopsConvention kConvention = arch::FlopsConvention::kMegatron;
 
-double cpu_seconds() {
-  timespec time{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
 // Of the process, without reading from a disk: memory it got that it had not.
 double page_faults() {
   rusage usage{};
@@ -40,7 +35,7 @@ double page_faults() {
 }
 
 // What one rank saw.
-Json measure(const config::Job& job, comm::World& world, int warmup, int steps) {
+Json measure_step(const config::Job& job, comm::World& world, int warmup, int steps) {
   train::JobSession session(job, world);
   train::MemoryMeter meter(&charged_here(), session.device());
   const train::JobSession::Load load = train::load_of(job, job.run.micro_batch);
@@ -48,14 +43,14 @@ Json measure(const config::Job& job, comm::World& world, int warmup, int steps) 
   double loss = 0;
   for (int step = 0; step < warmup + steps; ++step) {
     const Stopwatch watch;
-    const double cpu_begin = cpu_seconds(), faults_begin = page_faults();
+    const double cpu_begin = process_cpu_seconds(), faults_begin = page_faults();
     meter.begin_step();
     const exec::StepResult result = session.train(step, false, load);
     train::finish(session.device());
     meter.end_step();
     if (step < warmup) continue;
     seconds.push_back(watch.seconds());
-    cpu.push_back(cpu_seconds() - cpu_begin);
+    cpu.push_back(process_cpu_seconds() - cpu_begin);
     waits.push_back(result.comm_wait_s);
     faults.push_back(page_faults() - faults_begin);
     loss = result.loss;
@@ -131,7 +126,7 @@ Json summary(const config::Job& job, const std::vector<Json>& ranks, bool thread
   return report;
 }
 
-void print(const Json& report) {
+void print_step(const Json& report) {
   const auto figure = [&](const char* key) { return report[key].get<double>(); };
   const auto seconds = report["seconds"].get<std::vector<double>>();
   const auto [least, most] = std::minmax_element(seconds.begin(), seconds.end());
@@ -177,12 +172,12 @@ int bench_step(const Arguments& arguments) {
   const int warmup = arguments.number<int>("warmup"), steps = arguments.number<int>("steps");
   run_ranks_here(arguments.number<int>("ranks", 1), job, [&](comm::World& world) {
     std::vector<Json> ranks;
-    for (const std::string& text : world.exchange(measure(job, world, warmup, steps).dump()))
+    for (const std::string& text : world.exchange(measure_step(job, world, warmup, steps).dump()))
       ranks.push_back(parse_json(text, "a rank"));
     if (world.rank() != 0) return;
     const bool cpu = job.run.device == config::Device::kCpu;
     const Json report = summary(job, ranks, !is_process_of_a_world(), cpu ? base_mb : 0);
-    print(report);
+    print_step(report);
     if (arguments.has("json")) write_file_synced(arguments.text("json"), report.dump(1) + "\n");
   });
   return 0;

@@ -94,10 +94,10 @@ void check_collectives(const at::Tensor& got) {
   TRIREME_CHECK(same_bits(got, at::cat({sum, sum})), "the sums of two ranks are wrong");
 }
 
-constexpr double kTimeout = 20;
+constexpr double kDoctorTimeout = 20;
 
 std::string local_collectives() {
-  comm::run_local_ranks(2, kTimeout,
+  comm::run_local_ranks(2, kDoctorTimeout,
                         [](comm::World& world) { check_collectives(collectives(world)); });
   return "two ranks as threads: reduce-scatter, all-gather, all-reduce give the expected bits";
 }
@@ -114,8 +114,8 @@ std::string gloo_collectives() {
                                              .port = port,
                                              .run_id = "doctor",
                                              .interface = {},
-                                             .timeout_s = kTimeout,
-                                             .connect_timeout_s = kTimeout});
+                                             .timeout_s = kDoctorTimeout,
+                                             .connect_timeout_s = kDoctorTimeout});
       check_collectives(collectives(*world));
     } catch (...) {
       const std::scoped_lock lock(mutex);
@@ -157,7 +157,7 @@ struct KeepLoss final : train::Callback {
 
 double last_loss(const train::TrainSetup& setup, int ranks) {
   double loss = 0;
-  comm::run_local_ranks(ranks, kTimeout, [&](comm::World& world) {
+  comm::run_local_ranks(ranks, kDoctorTimeout, [&](comm::World& world) {
     train::Callbacks callbacks;
     if (world.rank() == 0) callbacks.push_back(std::make_unique<KeepLoss>(loss));
     train::train(setup, world, callbacks);

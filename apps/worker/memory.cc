@@ -16,7 +16,7 @@ namespace {
 
 using train::TensorMemory;
 
-constexpr std::size_t kLarge = std::size_t{128} << 10;
+constexpr std::size_t kLargeBlock = std::size_t{128} << 10;
 
 // Lives as long as the process: tensors are freed until its very end.
 Arena& arena() {
@@ -79,7 +79,7 @@ class KeepingAllocator final : public c10::Allocator {
   static c10::DataPtr take(std::size_t bytes) {
     TensorMemory& count = charged_here();
     count.take(static_cast<std::int64_t>(bytes));
-    if (bytes >= kLarge) {
+    if (bytes >= kLargeBlock) {
       void* const block = arena().take(bytes, &count);
       return {block, block, [](void* taken) { give_large(taken); }, c10::Device(c10::kCPU)};
     }

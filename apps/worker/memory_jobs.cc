@@ -27,16 +27,16 @@ const std::pair<const char*, Sets> kSizes[] = {
       "model.vocab=50257"}},
 };
 
-constexpr std::int64_t kMicroBatches = 4;  // of a rank and step
+constexpr std::int64_t kJobMicroBatches = 4;  // of a rank and step
 
-struct Layout {
+struct JobLayout {
   const char* size;
   int world;
   Sets sets;
 };
 
 // Keys without their section.
-const Layout kLayouts[] = {
+const JobLayout kLayouts[] = {
     {"gpt_tiny", 1, {}},
     {"gpt_tiny", 1, {"compute=bf16", "micro_batch=8"}},
     {"gpt_tiny", 2, {"zero=3"}},
@@ -105,7 +105,7 @@ std::string key_of(const std::string& set) {
 
 std::vector<MemoryJob> memory_jobs() {
   std::vector<MemoryJob> jobs;
-  for (const Layout& layout : kLayouts) {
+  for (const JobLayout& layout : kLayouts) {
     MemoryJob one{.name = layout.size, .world = layout.world};
     for (const auto& [size, sets] : kSizes)
       if (one.name == size)
@@ -116,7 +116,7 @@ std::vector<MemoryJob> memory_jobs() {
     }
     const config::Parallel& spread = one.job.parallel;
     one.job.run.global_batch =
-        kMicroBatches * one.job.run.micro_batch * one.world / (spread.tp * spread.cp * spread.pp);
+        kJobMicroBatches * one.job.run.micro_batch * one.world / (spread.tp * spread.cp * spread.pp);
     one.job = config::resolve(one.job, one.world, {});
     jobs.push_back(std::move(one));
   }

@@ -3,6 +3,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "cpu_time.h"
 #include "memory.h"
 #include "processes.h"
 #include "pulse.h"
@@ -18,17 +19,10 @@
 namespace trireme::app {
 namespace {
 
-// Of this process, by all its threads.
-double cpu_seconds() {
-  timespec time{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
-
-// Pulses of the first `pulsing` ranks at once, between steps: of short ones not between all, as they take their caches.
-class Pulses {
+// StepPulses of the first `pulsing` ranks at once, between steps: of short ones not between all, as they take their caches.
+class StepPulses {
  public:
-  Pulses(const config::Job& job, comm::World& world, int pulsing)
+  StepPulses(const config::Job& job, comm::World& world, int pulsing)
       : pulse_(job.precision.compute), world_(world), pulsing_(pulsing) {}
 
   void before_step() {
@@ -64,19 +58,19 @@ Json measure(const config::Job& job, comm::World& world, int warmup, int steps, 
   train::JobSession session(job, world);
   train::MemoryMeter meter(&charged_here(), session.device());
   const train::JobSession::Load load = train::load_of(job, job.run.micro_batch);
-  Pulses pulses(job, world, pulsing);
+  StepPulses pulses(job, world, pulsing);
   Json mine;
   for (int step = 0; step < warmup + steps; ++step) {
     if (step >= warmup) pulses.before_step();
     world.exchange("ready");
     const Stopwatch watch;
-    const double cpu = cpu_seconds();
+    const double cpu = process_cpu_seconds();
     meter.begin_step();
     session.train(step, false, load);
     meter.end_step();
     if (step < warmup) continue;
     mine["seconds"].push_back(watch.seconds());
-    mine["cpu_s"].push_back(cpu_seconds() - cpu);
+    mine["cpu_s"].push_back(process_cpu_seconds() - cpu);
   }
   mine["pulses"] = pulses.around();
   mine["tensors"] = meter.peaks().steps;

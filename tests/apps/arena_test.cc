@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-namespace trireme::app {
+namespace trireme::app::arena_test {
 namespace {
 
 constexpr std::size_t kMB = std::size_t{1} << 20;
@@ -87,4 +87,4 @@ TEST(Arena, RefusesWhatNobodyHas) {
 }
 
 }  // namespace
-}  // namespace trireme::app
+}  // namespace trireme::app::arena_test

@@ -11,7 +11,7 @@
 #include "trireme/formats/manifest.h"
 #include "trireme/formats/safetensors.h"
 
-namespace trireme::app {
+namespace trireme::app::broken_input_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -362,4 +362,4 @@ TEST_F(BrokenInput, Launchers) {
 }
 
 }  // namespace
-}  // namespace trireme::app
+}  // namespace trireme::app::broken_input_test

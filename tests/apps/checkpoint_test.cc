@@ -6,7 +6,7 @@
 
 #if TRIREME_HAS_WORKER
 
-namespace trireme::app {
+namespace trireme::app::checkpoint_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -50,6 +50,6 @@ TEST(Checkpoints, AreComparedCutAnewAndConverted) {
 }
 
 }  // namespace
-}  // namespace trireme::app
+}  // namespace trireme::app::checkpoint_test
 
 #endif  // TRIREME_HAS_WORKER

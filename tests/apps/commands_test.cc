@@ -16,7 +16,7 @@
 #include "trireme/plan/plan.h"
 #include "trireme/plan/schedules/csv.h"
 
-namespace trireme::app {
+namespace trireme::app::commands_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -329,4 +329,4 @@ TEST(Place, SlurmLists) {
 }
 
 }  // namespace
-}  // namespace trireme::app
+}  // namespace trireme::app::commands_test

@@ -7,7 +7,7 @@
 #include "tests/apps/program.h"
 #include "trireme/base/json.h"
 
-namespace trireme::app {
+namespace trireme::app::diff_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -153,4 +153,4 @@ TEST_F(Diff, RunsOnTheJobsDataAndSaysWhatItComputesIn) {
 #endif
 
 }  // namespace
-}  // namespace trireme::app
+}  // namespace trireme::app::diff_test

@@ -15,7 +15,7 @@
 #include "trireme/formats/checkpoint_files.h"
 #include "trireme/formats/digest.h"
 
-namespace trireme::app {
+namespace trireme::app::faults_test {
 namespace {
 
 using ::testing::AllOf;
@@ -386,4 +386,4 @@ TEST_F(FaultPoints, DeathsThatLookFineAreFailures) {
 #endif
 
 }  // namespace
-}  // namespace trireme::app
+}  // namespace trireme::app::faults_test

@@ -14,7 +14,7 @@
 #include "trireme/media/image.h"
 #include "trireme/media/video.h"
 
-namespace trireme::app {
+namespace trireme::app::files_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -159,6 +159,6 @@ TEST(Files, APathThatIsMissingIsSaid) {
 }
 
 }  // namespace
-}  // namespace trireme::app
+}  // namespace trireme::app::files_test
 
 #endif  // TRIREME_HAS_WORKER

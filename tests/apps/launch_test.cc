@@ -12,7 +12,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/ports.h"
 
-namespace trireme::app {
+namespace trireme::app::launch_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -716,4 +716,4 @@ TEST_F(LaunchWithMemory, NeedsAnAgentThatStays) {
 #endif
 
 }  // namespace
-}  // namespace trireme::app
+}  // namespace trireme::app::launch_test

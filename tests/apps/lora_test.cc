@@ -14,7 +14,7 @@
 #include "trireme/formats/checkpoint_files.h"
 #include "trireme/formats/safetensors.h"
 
-namespace trireme::app {
+namespace trireme::app::lora_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -188,6 +188,6 @@ TEST_F(Lora, WhatCannotBeIsRefused) {
 }
 
 }  // namespace
-}  // namespace trireme::app
+}  // namespace trireme::app::lora_test
 
 #endif

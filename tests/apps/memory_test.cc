@@ -9,7 +9,7 @@
 #include "trireme/base/json.h"
 #include "trireme/config/job.h"
 
-namespace trireme::app {
+namespace trireme::app::memory_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -289,4 +289,4 @@ TEST_F(Memory, FindingNothingIsExitSix) {
 #endif
 
 }  // namespace
-}  // namespace trireme::app
+}  // namespace trireme::app::memory_test

@@ -10,7 +10,7 @@
 
 #if TRIREME_HAS_WORKER
 
-namespace trireme::app {
+namespace trireme::app::phases_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -100,6 +100,6 @@ TEST_F(Phases, OfHvjepaHandOverAndResume_slow) {
 }
 
 }  // namespace
-}  // namespace trireme::app
+}  // namespace trireme::app::phases_test
 
 #endif

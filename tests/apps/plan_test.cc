@@ -9,7 +9,7 @@
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
 
-namespace trireme::app {
+namespace trireme::app::plan_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -176,4 +176,4 @@ TEST(Plan, TheExampleAsksTheLibrary) {
 }
 
 }  // namespace
-}  // namespace trireme::app
+}  // namespace trireme::app::plan_test

@@ -4,7 +4,7 @@
 #include "tests/harness/needs.h"
 #include "trireme/env/descriptor.h"
 
-namespace trireme::app {
+namespace trireme::app::proxy_test {
 namespace {
 
 class Proxied : public Hosts {
@@ -78,4 +78,4 @@ TEST_F(Proxied, DamageIsRefusedAndTheConnectionMadeAnew) {
 }
 
 }  // namespace
-}  // namespace trireme::app
+}  // namespace trireme::app::proxy_test

@@ -9,7 +9,7 @@
 
 #if TRIREME_HAS_WORKER
 
-namespace trireme::app {
+namespace trireme::app::sweep_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -61,6 +61,6 @@ TEST_F(Sweeps, AreCheckedBeforeTheFirstRun) {
 }
 
 }  // namespace
-}  // namespace trireme::app
+}  // namespace trireme::app::sweep_test
 
 #endif

@@ -17,7 +17,7 @@
 #include "trireme/base/ports.h"
 #include "trireme/formats/checkpoint_files.h"
 
-namespace trireme::app {
+namespace trireme::app::train_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -587,6 +587,6 @@ TEST(Doctor, ProvesEverything) {
 }
 
 }  // namespace
-}  // namespace trireme::app
+}  // namespace trireme::app::train_test
 
 #endif

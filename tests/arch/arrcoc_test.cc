@@ -6,7 +6,7 @@
 #include "trireme/arch/describe.h"
 #include "trireme/config/resolve.h"
 
-namespace trireme::arch {
+namespace trireme::arch::arrcoc_test {
 namespace {
 
 using Sets = std::vector<std::string>;
@@ -70,4 +70,4 @@ TEST(ArrcocSpec, ScorersThatAreNotNamedHaveNoParametersAndTheGateDecidesWhetherT
 }
 
 }  // namespace
-}  // namespace trireme::arch
+}  // namespace trireme::arch::arrcoc_test

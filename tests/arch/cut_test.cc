@@ -6,7 +6,7 @@
 
 #include "trireme/arch/spec.h"
 
-namespace trireme::arch {
+namespace trireme::arch::cut_test {
 namespace {
 
 using testing::Each;
@@ -114,4 +114,4 @@ TEST(Cut, CountsForPlans) {
 }
 
 }  // namespace
-}  // namespace trireme::arch
+}  // namespace trireme::arch::cut_test

@@ -10,7 +10,7 @@
 #include "trireme/arch/vlm.h"
 #include "trireme/config/resolve.h"
 
-namespace trireme::arch {
+namespace trireme::arch::gated_cross_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -108,4 +108,4 @@ TEST(GatedCross, RowsHaveRoomForAnImageToEverySecondToken) {
 }
 
 }  // namespace
-}  // namespace trireme::arch
+}  // namespace trireme::arch::gated_cross_test

@@ -10,7 +10,7 @@
 #include "trireme/arch/describe.h"
 #include "trireme/config/resolve.h"
 
-namespace trireme::arch {
+namespace trireme::arch::hnet_test {
 namespace {
 
 config::Job hnet_job(config::Hnet hnet, std::int64_t seq_len = 64) {
@@ -131,4 +131,4 @@ TEST(Hnet, NodesFollowTheLayout) {
 }
 
 }  // namespace
-}  // namespace trireme::arch
+}  // namespace trireme::arch::hnet_test

@@ -14,7 +14,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/plan/plan.h"
 
-namespace trireme::arch {
+namespace trireme::arch::jepa_test {
 namespace {
 
 using config::Family;
@@ -233,4 +233,4 @@ TEST(Jepa, WhatItCannotUseIsRefused) {
 }
 
 }  // namespace
-}  // namespace trireme::arch
+}  // namespace trireme::arch::jepa_test

@@ -7,7 +7,7 @@
 
 #include "trireme/arch/flops.h"
 
-namespace trireme::arch {
+namespace trireme::arch::language_model_test {
 namespace {
 
 using config::Family;
@@ -160,4 +160,4 @@ TEST(LanguageModel, OnlyMatricesDecay) {
 }
 
 }  // namespace
-}  // namespace trireme::arch
+}  // namespace trireme::arch::language_model_test

@@ -13,7 +13,7 @@
 #include "trireme/plan/plan.h"
 #include "trireme/plan/schedules/csv.h"
 
-namespace trireme::arch {
+namespace trireme::arch::layout_test {
 namespace {
 
 using formats::Scratch;
@@ -157,4 +157,4 @@ TEST(Layout, SchedulesFromFiles) {
 }
 
 }  // namespace
-}  // namespace trireme::arch
+}  // namespace trireme::arch::layout_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace trireme::arch {
+namespace trireme::arch::per_rank_test {
 namespace {
 
 using config::ContextMethod;
@@ -46,4 +46,4 @@ TEST(PerRank, AttentionHasTheHeadsOfTheLargestRank) {
 }
 
 }  // namespace
-}  // namespace trireme::arch
+}  // namespace trireme::arch::per_rank_test

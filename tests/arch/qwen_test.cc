@@ -6,7 +6,7 @@
 #include "trireme/arch/language_model.h"
 #include "trireme/config/resolve.h"
 
-namespace trireme::arch {
+namespace trireme::arch::qwen_test {
 namespace {
 
 using config::Family;
@@ -115,4 +115,4 @@ TEST(Qwen, TensorRanksHaveTheirHeads) {
 }
 
 }  // namespace
-}  // namespace trireme::arch
+}  // namespace trireme::arch::qwen_test

@@ -15,7 +15,7 @@
 #include "trireme/plan/recompute.h"
 #include "trireme/plan/recompute_search.h"
 
-namespace trireme::arch {
+namespace trireme::arch::recompute_test {
 namespace {
 
 using testing::Each;
@@ -227,4 +227,4 @@ TEST(RecomputePolicy, AutoCountsHostMemoryOfACpu) {
 }
 
 }  // namespace
-}  // namespace trireme::arch
+}  // namespace trireme::arch::recompute_test

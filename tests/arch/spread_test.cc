@@ -9,7 +9,7 @@
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
 
-namespace trireme::arch {
+namespace trireme::arch::spread_test {
 namespace {
 
 using config::usage_error_of;
@@ -85,4 +85,4 @@ TEST(SpreadRows, ThatDoNotGoRoundAreRefused) {
 }
 
 }  // namespace
-}  // namespace trireme::arch
+}  // namespace trireme::arch::spread_test

@@ -13,7 +13,7 @@
 #include "trireme/plan/memory.h"
 #include "trireme/plan/plan.h"
 
-namespace trireme::arch {
+namespace trireme::arch::towers_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -292,4 +292,4 @@ TEST(Towers, ActivationsKeepWhatTheyNeed) {
 }
 
 }  // namespace
-}  // namespace trireme::arch
+}  // namespace trireme::arch::towers_test

@@ -9,7 +9,7 @@
 #include "trireme/arch/describe.h"
 #include "trireme/config/resolve.h"
 
-namespace trireme::arch {
+namespace trireme::arch::training_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -161,4 +161,4 @@ TEST(Training, ModelFlopsLeaveOutWhatIsNotComputed) {
 }
 
 }  // namespace
-}  // namespace trireme::arch
+}  // namespace trireme::arch::training_test

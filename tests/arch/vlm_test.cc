@@ -8,7 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
 
-namespace trireme::arch {
+namespace trireme::arch::vlm_test {
 namespace {
 
 using config::Job;
@@ -293,4 +293,4 @@ TEST(VlmSpec, AFrozenTowerHasNoBackward) {
 }
 
 }  // namespace
-}  // namespace trireme::arch
+}  // namespace trireme::arch::vlm_test

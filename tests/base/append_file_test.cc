@@ -6,7 +6,7 @@
 #include "tests/harness/file_limit.h"
 #include "trireme/base/error.h"
 
-namespace trireme {
+namespace trireme::append_file_test {
 namespace {
 
 TEST(AppendFile, Appends) {
@@ -40,4 +40,4 @@ TEST(AppendFile, WhatHasNoRoomIsWrittenWhenThereIsSome) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::append_file_test

@@ -4,7 +4,7 @@
 
 #include <random>
 
-namespace trireme {
+namespace trireme::bytes_test {
 namespace {
 
 TEST(ParseBytes, ReadsUnitsOfBothKinds) {
@@ -58,4 +58,4 @@ TEST(ExactText, ReadsBackAsTheSame) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::bytes_test

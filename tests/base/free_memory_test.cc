@@ -4,7 +4,7 @@
 
 #include "tests/formats/scratch.h"
 
-namespace trireme {
+namespace trireme::free_memory_test {
 namespace {
 
 class FreeMemory : public testing::Test {
@@ -62,4 +62,4 @@ TEST_F(FreeMemory, IsWithinTheGroupsOfVersion1) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::free_memory_test

@@ -9,7 +9,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 
-namespace trireme {
+namespace trireme::json_test {
 namespace {
 
 using testing::HasSubstr;
@@ -57,4 +57,4 @@ TEST(Json, ManyKeysTakeNoTime) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::json_test

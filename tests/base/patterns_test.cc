@@ -6,7 +6,7 @@
 
 #include "trireme/base/error.h"
 
-namespace trireme {
+namespace trireme::patterns_test {
 namespace {
 
 using testing::ElementsAre;
@@ -83,4 +83,4 @@ TEST(Patterns, ErrorsNameKeyPatternAndNames) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::patterns_test

@@ -9,7 +9,7 @@
 
 #include "tests/harness/needs.h"
 
-namespace trireme {
+namespace trireme::ports_test {
 namespace {
 
 TEST(FreePort, IsAPortOneCanHave) {
@@ -45,4 +45,4 @@ TEST(CanListen, NotWhereSomebodyDoes) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::ports_test

@@ -6,7 +6,7 @@
 
 #include "trireme/base/error.h"
 
-namespace trireme {
+namespace trireme::ulps_test {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -54,4 +54,4 @@ TEST(Ulps, OfWhatIsNotFinite) {
 }
 
 }  // namespace
-}  // namespace trireme
+}  // namespace trireme::ulps_test

@@ -28,7 +28,7 @@
 #include "trireme/plan/microbatch.h"
 #include "trireme/plan/saved.h"
 
-namespace trireme::ckpt {
+namespace trireme::ckpt::checkpoint_test {
 namespace {
 
 using exec::BlockContext;
@@ -414,4 +414,4 @@ TEST_F(CheckpointTest, HoldsOneSliceAtATime) {
 }
 
 }  // namespace
-}  // namespace trireme::ckpt
+}  // namespace trireme::ckpt::checkpoint_test

@@ -12,7 +12,7 @@
 #include "trireme/elastic/store.h"
 #include "trireme/env/wait.h"
 
-namespace trireme::comm {
+namespace trireme::comm::agent_store_test {
 namespace {
 
 using Bytes = std::vector<std::uint8_t>;
@@ -108,4 +108,4 @@ TEST(AgentStore, NobodyThereIsSaidAtOnce) {
 }
 
 }  // namespace
-}  // namespace trireme::comm
+}  // namespace trireme::comm::agent_store_test

@@ -23,7 +23,7 @@
 #include "trireme/comm/gloo/gloo_world.h"
 #include "trireme/flight/witness.h"
 
-namespace trireme::comm {
+namespace trireme::comm::chunk_test {
 namespace {
 
 constexpr int kRanks = 4;
@@ -148,7 +148,7 @@ Ticket submit(Group& group, Verb verb, Work& work) {
 }
 
 // One rank, until something fails or three operations are done. Returns its exit code.
-int run_rank(const Way& way, const Case& what, int rank, int port, Left* left) {
+int run_rank(const BackEnd& way, const Case& what, int rank, int port, Left* left) {
   Left& mine = left[rank];
   std::uint64_t step = 0;
   Work work;
@@ -193,7 +193,7 @@ int run_rank(const Way& way, const Case& what, int rank, int port, Left* left) {
 
 class Run {
  public:
-  Run(const Way& way, const Case& what) : what_(what) {
+  Run(const BackEnd& way, const Case& what) : what_(what) {
     void* const memory = ::mmap(nullptr, kRanks * sizeof(Left), PROT_READ | PROT_WRITE,
                                 MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     left_ = static_cast<Left*>(memory);
@@ -272,13 +272,13 @@ namespace {
 
 // Whether results are filled chunk by chunk. Gloo's sender hands over all chunks at once, and sums of a reduce-scatter wait
 // for all ranks: there nothing need be half done.
-bool grows(Verb verb, const Way& way) {
+bool grows(Verb verb, const BackEnd& way) {
   return verb == Verb::kAllReduce || verb == Verb::kAllGather || verb == Verb::kBroadcast ||
          verb == Verb::kAllToAll || (verb == Verb::kSend && way.route == Route::kShm);
 }
 
 // Several at a time, who mostly wait.
-void join(std::vector<std::unique_ptr<Run>>& runs, const Way& way, bool& good,
+void join(std::vector<std::unique_ptr<Run>>& runs, const BackEnd& way, bool& good,
           std::map<Verb, int>& torn) {
   for (const auto& run : runs) {
     run->join();
@@ -293,7 +293,7 @@ void join(std::vector<std::unique_ptr<Run>>& runs, const Way& way, bool& good,
 
 }  // namespace
 
-bool chunks_are_survived(const Way& way) {
+bool chunks_are_survived(const BackEnd& way) {
   silence_c10d();
   // Across hosts and within one, the sender and the receiver.
   const Case kinds[] = {{Verb::kAllReduce, 1, -1}, {Verb::kReduceScatter, 2, -1},
@@ -332,4 +332,4 @@ bool chunks_are_survived(const Way& way) {
   return good;
 }
 
-}  // namespace trireme::comm
+}  // namespace trireme::comm::chunk_test

@@ -15,7 +15,7 @@
 #include "trireme/comm/fake/fake_world.h"
 #include "trireme/comm/gloo/gloo_world.h"
 
-namespace trireme::comm {
+namespace trireme::comm::failure_test {
 namespace {
 
 using harness::Backend;
@@ -256,4 +256,4 @@ TEST(FakeWorld, PeersHoldTheSame) {
 }
 
 }  // namespace
-}  // namespace trireme::comm
+}  // namespace trireme::comm::failure_test

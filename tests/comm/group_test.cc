@@ -15,7 +15,7 @@
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/tree_sum.h"
 
-namespace trireme::comm {
+namespace trireme::comm::group_test {
 namespace {
 
 using harness::Backend;
@@ -387,4 +387,4 @@ TEST(Group, RefusesWrongArguments) {
 }
 
 }  // namespace
-}  // namespace trireme::comm
+}  // namespace trireme::comm::group_test

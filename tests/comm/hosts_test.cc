@@ -11,7 +11,7 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/hostwise.h"
 
-namespace trireme::comm {
+namespace trireme::comm::hosts_test {
 namespace {
 
 using Ranks = std::vector<int>;
@@ -160,4 +160,4 @@ TEST(HostsWorld, LargeSumsArePassedInParts) {
 }
 
 }  // namespace
-}  // namespace trireme::comm
+}  // namespace trireme::comm::hosts_test

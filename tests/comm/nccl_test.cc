@@ -5,7 +5,7 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/nccl/nccl_world.h"
 
-namespace trireme::comm {
+namespace trireme::comm::nccl_test {
 namespace {
 
 #ifndef USE_C10D_NCCL
@@ -21,4 +21,4 @@ TEST(NcclWorld, SaysThatThisLibTorchHasNone) {
 #endif
 
 }  // namespace
-}  // namespace trireme::comm
+}  // namespace trireme::comm::nccl_test

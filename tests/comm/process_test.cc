@@ -22,7 +22,7 @@
 #include "trireme/comm/gloo/gloo_world.h"
 #include "trireme/comm/processes.h"
 
-namespace trireme::comm {
+namespace trireme::comm::process_test {
 namespace {
 
 constexpr double kTimeout = 2.5;  // of ranks that share two cores
@@ -30,7 +30,7 @@ constexpr double kPatience = 60;  // a busy machine takes its time to load LibTo
 constexpr char kRankFlag[] = "--rank";
 
 // One rank, in a process of its own: sums until the steps are done (0: until something fails).
-int run_rank(const Way& way, int rank, int size, int port, int steps, const char* ready) {
+int run_rank(const BackEnd& way, int rank, int size, int port, int steps, const char* ready) {
   silence_c10d();
   try {
     const auto world = connect_processes({.rank = rank,
@@ -191,12 +191,13 @@ TEST(Processes, OfOneHostShareMemory) {
 }
 
 }  // namespace
-}  // namespace trireme::comm
+}  // namespace trireme::comm::process_test
 
 // As `comm_test --rank WAY RANK SIZE PORT STEPS READY` one rank, as `comm_test --chunks WAY` one of those killed at chunks,
 // else the tests.
 int main(int argc, char** argv) {
   using namespace trireme::comm;
+  using namespace process_test;
   std::signal(SIGPIPE, SIG_IGN);
   if (argc == 8 && std::string(argv[1]) == kRankFlag)
     return run_rank(kWays[std::atoi(argv[2])], std::atoi(argv[3]), std::atoi(argv[4]),

@@ -4,7 +4,7 @@
 
 #include "trireme/base/error.h"
 
-namespace trireme::comm {
+namespace trireme::comm::tensor_buffer_test {
 namespace {
 
 TEST(TensorBuffer, NamesAreInverseAndSizesEqual) {
@@ -21,4 +21,4 @@ TEST(TensorBuffer, WhatTheOtherSideLacksIsRefused) {
 }
 
 }  // namespace
-}  // namespace trireme::comm
+}  // namespace trireme::comm::tensor_buffer_test

@@ -13,7 +13,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 
-namespace trireme::comm {
+namespace trireme::comm::tree_sum_test {
 namespace {
 
 template <typename T>
@@ -242,4 +242,4 @@ TEST(TreeSum, RefusesTypesItCannotAdd) {
 }
 
 }  // namespace
-}  // namespace trireme::comm
+}  // namespace trireme::comm::tree_sum_test

@@ -8,16 +8,16 @@
 namespace trireme::comm {
 
 // A back end, which may pretend that every two ranks have a host.
-struct Way {
+struct BackEnd {
   const char* name;
   Route route;
   bool hosts;
 };
-inline constexpr Way kWays[] = {
+inline constexpr BackEnd kWays[] = {
     {"shm", Route::kShm, false}, {"gloo", Route::kGloo, false}, {"hosts", Route::kBest, true}};
 
 inline constexpr char kChunksFlag[] = "--chunks";
 // Kills ranks at chunks of operations of every kind. What is wrong goes to stderr; returns whether nothing is.
-bool chunks_are_survived(const Way& way);
+bool chunks_are_survived(const BackEnd& way);
 
 }  // namespace trireme::comm

@@ -6,7 +6,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/config/resolve_arrcoc.h"
 
-namespace trireme::config {
+namespace trireme::config::arrcoc_test {
 namespace {
 
 using testing::HasSubstr;
@@ -103,4 +103,4 @@ TEST(Arrcoc, WhatItHasNoUseForIsRefused) {
 }
 
 }  // namespace
-}  // namespace trireme::config
+}  // namespace trireme::config::arrcoc_test

@@ -7,7 +7,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/config/resolve_vlm.h"
 
-namespace trireme::config {
+namespace trireme::config::frozen_towers_test {
 namespace {
 
 using testing::HasSubstr;
@@ -55,4 +55,4 @@ TEST(FrozenTowers, ThatLanguageIsAlignedToReadClips) {
 }
 
 }  // namespace
-}  // namespace trireme::config
+}  // namespace trireme::config::frozen_towers_test

@@ -8,7 +8,7 @@
 #include "trireme/config/hnet_stages.h"
 #include "trireme/config/resolve.h"
 
-namespace trireme::config {
+namespace trireme::config::hnet_test {
 namespace {
 
 using testing::HasSubstr;
@@ -208,4 +208,4 @@ TEST(MadeUpText, NeedsNoFileAndTakesNone) {
 }
 
 }  // namespace
-}  // namespace trireme::config
+}  // namespace trireme::config::hnet_test

@@ -14,7 +14,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/config/yaml.h"
 
-namespace trireme::config {
+namespace trireme::config::job_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -345,4 +345,4 @@ TEST(Help, NamesEveryKeyWithItsDefault) {
 }
 
 }  // namespace
-}  // namespace trireme::config
+}  // namespace trireme::config::job_test

@@ -5,7 +5,7 @@
 
 #include "tests/config/error_of.h"
 
-namespace trireme::config {
+namespace trireme::config::phases_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -67,4 +67,4 @@ TEST(Phases, AreRefusedInOneLine) {
 }
 
 }  // namespace
-}  // namespace trireme::config
+}  // namespace trireme::config::phases_test

@@ -6,7 +6,7 @@
 #include "trireme/config/head_width.h"
 #include "trireme/config/resolve.h"
 
-namespace trireme::config {
+namespace trireme::config::qwen_test {
 namespace {
 
 using testing::AllOf;
@@ -42,4 +42,4 @@ TEST(QwenKeys, RefusedWithTheWayOut) {
 }
 
 }  // namespace
-}  // namespace trireme::config
+}  // namespace trireme::config::qwen_test

@@ -10,7 +10,7 @@
 #include "trireme/config/phases.h"
 #include "trireme/config/sweep.h"
 
-namespace trireme::config {
+namespace trireme::config::resolve_test {
 namespace {
 
 using ::testing::AnyOf;
@@ -302,4 +302,4 @@ TEST(Resolve, SpikesNeedSomethingToGoBackTo) {
 }
 
 }  // namespace
-}  // namespace trireme::config
+}  // namespace trireme::config::resolve_test

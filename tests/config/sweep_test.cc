@@ -5,7 +5,7 @@
 
 #include "tests/config/error_of.h"
 
-namespace trireme::config {
+namespace trireme::config::sweep_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -54,4 +54,4 @@ TEST(Sweeps, AreRefusedInOneLine) {
 }
 
 }  // namespace
-}  // namespace trireme::config
+}  // namespace trireme::config::sweep_test

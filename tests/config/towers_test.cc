@@ -7,7 +7,7 @@
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
 
-namespace trireme::config {
+namespace trireme::config::towers_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -152,4 +152,4 @@ TEST(Towers, GradcacheTakesSeveralMicroBatchesOneAfterTheOther) {
 }
 
 }  // namespace
-}  // namespace trireme::config
+}  // namespace trireme::config::towers_test

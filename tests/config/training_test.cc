@@ -6,7 +6,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/config/saving.h"
 
-namespace trireme::config {
+namespace trireme::config::training_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -105,4 +105,4 @@ TEST(Saving, GoesOnBehindTrainingUnlessStatesWaitOnADisk) {
 }
 
 }  // namespace
-}  // namespace trireme::config
+}  // namespace trireme::config::training_test

@@ -7,7 +7,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/config/resolve_vlm.h"
 
-namespace trireme::config {
+namespace trireme::config::vlm_test {
 namespace {
 
 using testing::ElementsAre;
@@ -186,4 +186,4 @@ TEST(Mrope, SectionsShareOutAHeadsFrequencies) {
 }
 
 }  // namespace
-}  // namespace trireme::config
+}  // namespace trireme::config::vlm_test

@@ -10,7 +10,7 @@
 #include "trireme/base/json.h"
 #include "trireme/convert/hugging_face.h"
 
-namespace trireme::convert {
+namespace trireme::convert::hugging_face_config_test {
 namespace {
 
 using config::Family;
@@ -137,4 +137,4 @@ TEST(HuggingFaceConfig, HasDefaultsOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace trireme::convert
+}  // namespace trireme::convert::hugging_face_config_test

@@ -15,7 +15,7 @@
 #include "trireme/convert/compare.h"
 #include "trireme/formats/checkpoint_files.h"
 
-namespace trireme::convert {
+namespace trireme::convert::hugging_face_test {
 namespace {
 
 using config::Family;
@@ -327,4 +327,4 @@ INSTANTIATE_TEST_SUITE_P(Families, HuggingFace,
                                          Family::kJepa));
 
 }  // namespace
-}  // namespace trireme::convert
+}  // namespace trireme::convert::hugging_face_test

@@ -15,7 +15,7 @@
 #include "trireme/convert/described.h"
 #include "trireme/formats/checkpoint_draft.h"
 
-namespace trireme::convert {
+namespace trireme::convert::reshard_test {
 namespace {
 
 using formats::Scratch;
@@ -155,4 +155,4 @@ TEST(Compare, FindsWhereCheckpointsPart) {
 }
 
 }  // namespace
-}  // namespace trireme::convert
+}  // namespace trireme::convert::reshard_test

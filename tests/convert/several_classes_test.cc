@@ -12,7 +12,7 @@
 #include "trireme/convert/hugging_face.h"
 #include "trireme/convert/state_reader.h"
 
-namespace trireme::convert {
+namespace trireme::convert::several_classes_test {
 namespace {
 
 using formats::Scratch;
@@ -287,4 +287,4 @@ TEST(SeveralClassesConfig, NamesTheKeyThatNoClassHas) {
 }
 
 }  // namespace
-}  // namespace trireme::convert
+}  // namespace trireme::convert::several_classes_test

@@ -12,7 +12,7 @@
 #include "trireme/convert/state_reader.h"
 #include "trireme/formats/safetensors.h"
 
-namespace trireme::convert {
+namespace trireme::convert::vjepa_names_test {
 namespace {
 
 using config::Family;
@@ -102,4 +102,4 @@ TEST_F(Vjepa, LeavesOutTheStudentAndSaysSo) {
 }
 
 }  // namespace
-}  // namespace trireme::convert
+}  // namespace trireme::convert::vjepa_names_test

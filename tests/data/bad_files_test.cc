@@ -15,7 +15,7 @@
 #include "trireme/media/video.h"
 #include "trireme/synth/synth.h"
 
-namespace trireme::data {
+namespace trireme::data::bad_files_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -143,4 +143,4 @@ TEST(BadFiles, NoGoodOneIsAnErrorThatNamesTheFirst) {
 }
 
 }  // namespace
-}  // namespace trireme::data
+}  // namespace trireme::data::bad_files_test

@@ -14,7 +14,7 @@
 #include "trireme/config/resolve_vlm.h"
 #include "trireme/data/clip_source.h"
 
-namespace trireme::data {
+namespace trireme::data::clip_questions_test {
 namespace {
 
 using config::Family;
@@ -105,4 +105,4 @@ TEST(ClipQuestions, ARowWithoutRoomIsRefused) {
 }
 
 }  // namespace
-}  // namespace trireme::data
+}  // namespace trireme::data::clip_questions_test

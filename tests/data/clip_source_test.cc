@@ -10,7 +10,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/data/squares.h"
 
-namespace trireme::data {
+namespace trireme::data::clip_source_test {
 namespace {
 
 using config::Family;
@@ -88,4 +88,4 @@ TEST(ClipSource, ActionsAreDifferencesOfStates) {
 }
 
 }  // namespace
-}  // namespace trireme::data
+}  // namespace trireme::data::clip_source_test

@@ -12,7 +12,7 @@
 #include "trireme/media/tar.h"
 #include "trireme/synth/synth.h"
 
-namespace trireme::data {
+namespace trireme::data::file_questions_test {
 namespace {
 
 using ::testing::AllOf;
@@ -207,4 +207,4 @@ TEST(Questions, ThatAreBalancedStandWhereEveryRankHasThem) {
 }
 
 }  // namespace
-}  // namespace trireme::data
+}  // namespace trireme::data::file_questions_test

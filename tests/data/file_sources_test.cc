@@ -23,7 +23,7 @@
 #include "trireme/media/hdf5.h"
 #include "trireme/synth/synth.h"
 
-namespace trireme::data {
+namespace trireme::data::file_sources_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -326,4 +326,4 @@ TEST(ReadAhead, ReadsTheNextStepsBatchBeforeItIsAskedFor) {
 }
 
 }  // namespace
-}  // namespace trireme::data
+}  // namespace trireme::data::file_sources_test

@@ -8,7 +8,7 @@
 
 #include "trireme/base/error.h"
 
-namespace trireme::data {
+namespace trireme::data::left_out_test {
 namespace {
 
 std::vector<std::int64_t> batches(const LeftOut& left_out, std::int64_t steps) {
@@ -56,4 +56,4 @@ TEST(LeftOut, WhatIsNoLogIsRefused) {
 }
 
 }  // namespace
-}  // namespace trireme::data
+}  // namespace trireme::data::left_out_test

@@ -13,7 +13,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/data/made_up_images.h"
 
-namespace trireme::data {
+namespace trireme::data::made_up_test {
 namespace {
 
 config::Job job_of(const std::vector<std::string>& sets) {
@@ -174,4 +174,4 @@ TEST(Scenes, NoCaptionIsLongerThanKnown) {
 }
 
 }  // namespace
-}  // namespace trireme::data
+}  // namespace trireme::data::made_up_test

@@ -8,7 +8,7 @@
 
 #include "trireme/config/made_up.h"
 
-namespace trireme::data {
+namespace trireme::data::made_up_tokens_test {
 namespace {
 
 config::Job job(config::DataSource source) {
@@ -78,4 +78,4 @@ TEST(MadeUpTokens, BatchesAreTheirSamplesAndTargetsTheNextTokens) {
 }
 
 }  // namespace
-}  // namespace trireme::data
+}  // namespace trireme::data::made_up_tokens_test

@@ -9,7 +9,7 @@
 #include "tests/config/error_of.h"
 #include "trireme/base/error.h"
 
-namespace trireme::data {
+namespace trireme::data::masks_test {
 namespace {
 
 constexpr TokenGrid kGrid{.frames = 2, .rows = 16, .columns = 16};
@@ -78,4 +78,4 @@ TEST(Masks, AreDrawnAgainWhereNothingIsLeftToSee) {
 }
 
 }  // namespace
-}  // namespace trireme::data
+}  // namespace trireme::data::masks_test

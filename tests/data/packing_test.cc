@@ -13,7 +13,7 @@
 #include "trireme/data/balance.h"
 #include "trireme/data/made_up.h"
 
-namespace trireme::data {
+namespace trireme::data::packing_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -132,4 +132,4 @@ TEST(Balance, AFrozenTowersTileCostsAThirdOfOneThatTrains) {
 }
 
 }  // namespace
-}  // namespace trireme::data
+}  // namespace trireme::data::packing_test

@@ -14,7 +14,7 @@
 #include "trireme/data/questions.h"
 #include "trireme/data/sequence.h"
 
-namespace trireme::data {
+namespace trireme::data::question_source_test {
 namespace {
 
 config::Job job_of(const std::vector<std::string>& sets) {
@@ -396,4 +396,4 @@ TEST(QuestionSource, ATooShortSequenceIsRefused) {
 }
 
 }  // namespace
-}  // namespace trireme::data
+}  // namespace trireme::data::question_source_test

@@ -3,7 +3,7 @@
 #include <ATen/ops/equal.h>
 #include <gtest/gtest.h>
 
-namespace trireme::data {
+namespace trireme::data::random_tokens_test {
 namespace {
 
 TEST(RandomTokens, AreAFunctionOfTheSamplesNumber) {
@@ -21,4 +21,4 @@ TEST(RandomTokens, AreAFunctionOfTheSamplesNumber) {
 }
 
 }  // namespace
-}  // namespace trireme::data
+}  // namespace trireme::data::random_tokens_test

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-namespace trireme::data {
+namespace trireme::data::sample_order_test {
 namespace {
 
 std::vector<std::int64_t> epoch(const SampleOrder& order, std::int64_t count, std::int64_t number) {
@@ -51,4 +51,4 @@ TEST(SampleOrder, Shuffles) {
 }
 
 }  // namespace
-}  // namespace trireme::data
+}  // namespace trireme::data::sample_order_test

@@ -9,7 +9,7 @@
 
 #include "trireme/base/error.h"
 
-namespace trireme::data {
+namespace trireme::data::token_loader_test {
 namespace {
 
 // A token file 0, 1, 2, ... modulo 251 in a directory of its own.
@@ -127,4 +127,4 @@ TEST_F(TokenLoaderTest, EvaluationSeesEveryTargetOnce) {
 }
 
 }  // namespace
-}  // namespace trireme::data
+}  // namespace trireme::data::token_loader_test

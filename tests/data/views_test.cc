@@ -7,7 +7,7 @@
 
 #include "trireme/base/error.h"
 
-namespace trireme::data {
+namespace trireme::data::views_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -95,4 +95,4 @@ TEST(Frames, OfShorterClipsTheLastIsRepeated) {
 }
 
 }  // namespace
-}  // namespace trireme::data
+}  // namespace trireme::data::views_test

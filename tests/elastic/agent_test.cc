@@ -9,7 +9,7 @@
 #include "trireme/base/error.h"
 #include "trireme/elastic/launch.h"
 
-namespace trireme::elastic {
+namespace trireme::elastic::agent_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -67,4 +67,4 @@ TEST(Agents, NobodyIsToldOfARestartThatDoesNotCome) {
 }
 
 }  // namespace
-}  // namespace trireme::elastic
+}  // namespace trireme::elastic::agent_test

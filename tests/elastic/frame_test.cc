@@ -11,7 +11,7 @@
 #include "trireme/base/error.h"
 #include "trireme/elastic/secret.h"
 
-namespace trireme::elastic {
+namespace trireme::elastic::frame_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -169,4 +169,4 @@ TEST(Token, IsAFileThatOthersCannotRead) {
 }
 
 }  // namespace
-}  // namespace trireme::elastic
+}  // namespace trireme::elastic::frame_test

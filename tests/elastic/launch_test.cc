@@ -17,7 +17,7 @@
 #include "trireme/base/error.h"
 #include "trireme/elastic/verdict.h"
 
-namespace trireme::elastic {
+namespace trireme::elastic::launch_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -255,4 +255,4 @@ TEST(Verdict, ARankThatWeKilledIsNotTheCause) {
 }
 
 }  // namespace
-}  // namespace trireme::elastic
+}  // namespace trireme::elastic::launch_test

@@ -9,7 +9,7 @@
 #include "trireme/env/processes.h"
 #include "trireme/flight/recorder.h"
 
-namespace trireme::elastic {
+namespace trireme::elastic::lookout_test {
 namespace {
 
 using ::testing::Contains;
@@ -185,4 +185,4 @@ TEST(Hangs, PutsTogetherWhatHostsTell) {
 }
 
 }  // namespace
-}  // namespace trireme::elastic
+}  // namespace trireme::elastic::lookout_test

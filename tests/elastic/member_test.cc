@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace trireme::elastic {
+namespace trireme::elastic::member_test {
 namespace {
 
 // A host whose leader is gone: another may come, unless all that was to do is saved.
@@ -50,4 +50,4 @@ TEST_F(Deserted, WaitsWhereItHasNotYetBegun) {
 }
 
 }  // namespace
-}  // namespace trireme::elastic
+}  // namespace trireme::elastic::member_test

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-namespace trireme::elastic {
+namespace trireme::elastic::membership_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -342,4 +342,4 @@ TEST_F(MembershipTest, AnotherRunsAgentIsSentAway) {
 }
 
 }  // namespace
-}  // namespace trireme::elastic
+}  // namespace trireme::elastic::membership_test

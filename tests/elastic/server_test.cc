@@ -10,7 +10,7 @@
 #include "trireme/elastic/secret.h"
 #include "trireme/env/wait.h"
 
-namespace trireme::elastic {
+namespace trireme::elastic::server_test {
 namespace {
 
 using Happening = env::NetEvent::Kind;
@@ -121,4 +121,4 @@ TEST_F(ServerTest, ALinkConnectsAgain) {
 }
 
 }  // namespace
-}  // namespace trireme::elastic
+}  // namespace trireme::elastic::server_test

@@ -8,7 +8,7 @@
 
 #include "trireme/base/clock.h"
 
-namespace trireme::elastic {
+namespace trireme::elastic::simulation_test {
 namespace {
 
 std::uint64_t seeds() {
@@ -71,4 +71,4 @@ TEST(Simulation, ChecksFindRanksThatNeverBeganAndNobodyTold) {
 }
 
 }  // namespace
-}  // namespace trireme::elastic
+}  // namespace trireme::elastic::simulation_test

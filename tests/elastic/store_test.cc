@@ -11,7 +11,7 @@
 #include "trireme/elastic/frame.h"
 #include "trireme/elastic/secret.h"
 
-namespace trireme::elastic {
+namespace trireme::elastic::store_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -146,4 +146,4 @@ TEST(Messages, ReadBack) {
 }
 
 }  // namespace
-}  // namespace trireme::elastic
+}  // namespace trireme::elastic::store_test

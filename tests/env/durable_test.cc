@@ -13,7 +13,7 @@
 #include "tests/harness/failing_files.h"
 #include "trireme/base/error.h"
 
-namespace trireme::env {
+namespace trireme::env::durable_test {
 namespace {
 
 using harness::FailingFiles;
@@ -109,4 +109,4 @@ TEST_F(DurableTest, AFileThatCannotBeFinishedIsTakenAway) {
 }
 
 }  // namespace
-}  // namespace trireme::env
+}  // namespace trireme::env::durable_test

@@ -16,7 +16,7 @@
 #include "trireme/env/processes.h"
 #include "trireme/env/wait.h"
 
-namespace trireme::env {
+namespace trireme::env::fork_server_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -166,7 +166,7 @@ TEST(ForkServer, OrphansAreReaped) {
 }
 
 }  // namespace
-}  // namespace trireme::env
+}  // namespace trireme::env::fork_server_test
 
 int main(int argc, char** argv) {
   if (argc == 3 && argv[1] == std::string_view("serve-forks")) {

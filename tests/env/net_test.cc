@@ -13,7 +13,7 @@
 #include "trireme/base/error.h"
 #include "trireme/env/wait.h"
 
-namespace trireme::env {
+namespace trireme::env::net_test {
 namespace {
 
 using Happened = NetEvent::Kind;
@@ -159,4 +159,4 @@ TEST(Address, PrintsAndParses) {
 }
 
 }  // namespace
-}  // namespace trireme::env
+}  // namespace trireme::env::net_test

@@ -10,7 +10,7 @@
 #include "trireme/base/error.h"
 #include "trireme/env/wait.h"
 
-namespace trireme::env {
+namespace trireme::env::processes_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -104,4 +104,4 @@ TEST(Processes, WhatCannotRunIsAnErrorAndNobodyIsLeft) {
 }
 
 }  // namespace
-}  // namespace trireme::env
+}  // namespace trireme::env::processes_test

@@ -11,7 +11,7 @@
 
 #include "tests/harness/needs.h"
 
-namespace trireme::env {
+namespace trireme::env::stack_test {
 namespace {
 
 using ::testing::Contains;
@@ -95,4 +95,4 @@ TEST(Stack, OfNobody) {
 }
 
 }  // namespace
-}  // namespace trireme::env
+}  // namespace trireme::env::stack_test

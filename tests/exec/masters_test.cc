@@ -10,7 +10,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace trireme::exec {
+namespace trireme::exec::masters_test {
 namespace {
 
 // Every upper half with lower ones around zero, the halfway case and the carry.
@@ -85,4 +85,4 @@ TEST(Masters, RoundingAloneGivesTheSame) {
 }
 
 }  // namespace
-}  // namespace trireme::exec
+}  // namespace trireme::exec::masters_test

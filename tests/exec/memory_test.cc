@@ -13,7 +13,7 @@
 #include "trireme/exec/session.h"
 #include "trireme/exec/typed_block.h"
 
-namespace trireme::exec {
+namespace trireme::exec::memory_test {
 namespace {
 
 constexpr std::int64_t kWidth = 96;
@@ -261,4 +261,4 @@ INSTANTIATE_TEST_SUITE_P(Offloads, UnitMemory, testing::ValuesIn(offload_cases()
                          });
 
 }  // namespace
-}  // namespace trireme::exec
+}  // namespace trireme::exec::memory_test

@@ -14,7 +14,7 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
 
-namespace trireme::exec {
+namespace trireme::exec::module_block_test {
 namespace {
 
 using harness::Layout;
@@ -141,4 +141,4 @@ TEST(ModuleModel, RefusesAModuleThatIsHalfFrozen) {
 }
 
 }  // namespace
-}  // namespace trireme::exec
+}  // namespace trireme::exec::module_block_test

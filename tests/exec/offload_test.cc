@@ -15,7 +15,7 @@
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/tensor_buffer.h"
 
-namespace trireme::exec {
+namespace trireme::exec::offload_test {
 namespace {
 
 using harness::Layout;
@@ -233,4 +233,4 @@ TEST(Offload, SlicesAreReadAndWrittenWhereTheyWait) {
 }
 
 }  // namespace
-}  // namespace trireme::exec
+}  // namespace trireme::exec::offload_test

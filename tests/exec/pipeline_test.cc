@@ -10,7 +10,7 @@
 #include "trireme/ops/linear.h"
 #include "trireme/plan/partition.h"
 
-namespace trireme::exec {
+namespace trireme::exec::pipeline_test {
 namespace {
 
 using harness::Layout;
@@ -226,4 +226,4 @@ TEST(Transfers, RefuseAShapeThatIsNotDeclared) {
 }
 
 }  // namespace
-}  // namespace trireme::exec
+}  // namespace trireme::exec::pipeline_test

@@ -14,7 +14,7 @@
 #include "trireme/base/hash.h"
 #include "trireme/exec/module_block.h"
 
-namespace trireme::exec {
+namespace trireme::exec::session_test {
 namespace {
 
 using harness::Layout;
@@ -145,4 +145,4 @@ TEST(Session, ANonFiniteLossStopsBeforeAnyParameterChanges) {
 }
 
 }  // namespace
-}  // namespace trireme::exec
+}  // namespace trireme::exec::session_test

@@ -7,7 +7,7 @@
 
 #include "trireme/base/error.h"
 
-namespace trireme::faults {
+namespace trireme::faults::fault_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -82,4 +82,4 @@ TEST(Fault, WhatIsNoneIsRefusedWithItsPlaceAndTheWayOut) {
 }
 
 }  // namespace
-}  // namespace trireme::faults
+}  // namespace trireme::faults::fault_test

@@ -8,7 +8,7 @@
 #include "trireme/env/durable.h"
 #include "trireme/flight/recorder.h"
 
-namespace trireme::faults {
+namespace trireme::faults::injector_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -153,4 +153,4 @@ TEST_F(Injected, AWriteThatLiesOrTears) {
 }
 
 }  // namespace
-}  // namespace trireme::faults
+}  // namespace trireme::faults::injector_test

@@ -11,7 +11,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/flight/state.h"
 
-namespace trireme::flight {
+namespace trireme::flight::recorder_test {
 namespace {
 
 using ::testing::AllOf;
@@ -177,4 +177,4 @@ TEST(Recorder, ManyThreadsWriteAtOnce) {
 }
 
 }  // namespace
-}  // namespace trireme::flight
+}  // namespace trireme::flight::recorder_test

@@ -5,7 +5,7 @@
 
 #include "trireme/flight/silence.h"
 
-namespace trireme::flight {
+namespace trireme::flight::verdict_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -190,4 +190,4 @@ TEST(Silences, ASleepOfTheHostIsNobodysFault) {
 }
 
 }  // namespace
-}  // namespace trireme::flight
+}  // namespace trireme::flight::verdict_test

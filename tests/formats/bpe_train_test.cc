@@ -10,7 +10,7 @@
 #include "trireme/formats/bpe.h"
 #include "trireme/formats/tokenizer.h"
 
-namespace trireme::formats {
+namespace trireme::formats::bpe_train_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -185,4 +185,4 @@ TEST(BpeTrain, RefusesSizesThatCannotBeReached) {
 }
 
 }  // namespace
-}  // namespace trireme::formats
+}  // namespace trireme::formats::bpe_train_test

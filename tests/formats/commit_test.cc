@@ -13,7 +13,7 @@
 #include "trireme/base/error.h"
 #include "trireme/formats/retention.h"
 
-namespace trireme::formats {
+namespace trireme::formats::commit_test {
 namespace {
 
 using harness::FailingFiles;
@@ -186,4 +186,4 @@ INSTANTIATE_TEST_SUITE_P(
                     std::pair(FileFault::kKill, 0)));
 
 }  // namespace
-}  // namespace trireme::formats
+}  // namespace trireme::formats::commit_test

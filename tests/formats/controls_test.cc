@@ -12,7 +12,7 @@
 #include "trireme/env/through_files.h"
 #include "trireme/formats/checkpoint_files.h"
 
-namespace trireme::formats {
+namespace trireme::formats::controls_test {
 namespace {
 
 using env::ThroughFiles;
@@ -183,4 +183,4 @@ TEST(Control, WithoutDigestsDamageIsTaken) {
 }
 
 }  // namespace
-}  // namespace trireme::formats
+}  // namespace trireme::formats::controls_test

@@ -8,7 +8,7 @@
 #include "tests/harness/small_checkpoint.h"
 #include "trireme/base/error.h"
 
-namespace trireme::formats {
+namespace trireme::formats::damage_test {
 namespace {
 
 using harness::MemoryFiles;
@@ -77,4 +77,4 @@ TEST(DamageInLargeFiles, IsPlaced) {
 }
 
 }  // namespace
-}  // namespace trireme::formats
+}  // namespace trireme::formats::damage_test

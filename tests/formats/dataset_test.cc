@@ -8,7 +8,7 @@
 #include "trireme/base/hash.h"
 #include "trireme/formats/bpe_train.h"
 
-namespace trireme::formats {
+namespace trireme::formats::dataset_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -333,4 +333,4 @@ TEST(Quickstart, LeavesOutGeneratedAndRepeatedHeaders) {
 }
 
 }  // namespace
-}  // namespace trireme::formats
+}  // namespace trireme::formats::dataset_test

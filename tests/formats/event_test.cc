@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace trireme::formats {
+namespace trireme::formats::event_test {
 namespace {
 
 TEST(Event, IsOneLineOfJson) {
@@ -23,4 +23,4 @@ TEST(Event, IsOneLineOfJson) {
 }
 
 }  // namespace
-}  // namespace trireme::formats
+}  // namespace trireme::formats::event_test

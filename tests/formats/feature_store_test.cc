@@ -9,7 +9,7 @@
 #include "tests/harness/scratch_directory.h"
 #include "trireme/base/error.h"
 
-namespace trireme::formats {
+namespace trireme::formats::feature_store_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -93,4 +93,4 @@ TEST(FeatureStore, AFullOrMissingDiskIsAnErrorWithTheKey) {
 }
 
 }  // namespace
-}  // namespace trireme::formats
+}  // namespace trireme::formats::feature_store_test

@@ -14,7 +14,7 @@
 #include "trireme/base/error.h"
 #include "trireme/formats/checkpoint_files.h"
 
-namespace trireme::formats {
+namespace trireme::formats::go_back_test {
 namespace {
 
 using harness::FailingFiles;
@@ -126,4 +126,4 @@ INSTANTIATE_TEST_SUITE_P(Faults, GoBackFails,
                                          std::pair(FileFault::kKill, 0)));
 
 }  // namespace
-}  // namespace trireme::formats
+}  // namespace trireme::formats::go_back_test

@@ -8,7 +8,7 @@
 #include "trireme/formats/checkpoint_files.h"
 #include "trireme/formats/safetensors.h"
 
-namespace trireme::formats {
+namespace trireme::formats::manifest_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -314,4 +314,4 @@ TEST(Checkpoint, NewestUsableIsFoundAndNewerAreExplained) {
 }
 
 }  // namespace
-}  // namespace trireme::formats
+}  // namespace trireme::formats::manifest_test

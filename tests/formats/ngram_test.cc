@@ -5,7 +5,7 @@
 
 #include "tests/formats/scratch.h"
 
-namespace trireme::formats {
+namespace trireme::formats::ngram_test {
 namespace {
 
 TEST(Ngram, FollowsTheFormulaByHand) {
@@ -67,4 +67,4 @@ TEST(Ngram, RefusesNonsense) {
 }
 
 }  // namespace
-}  // namespace trireme::formats
+}  // namespace trireme::formats::ngram_test

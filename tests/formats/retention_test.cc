@@ -8,7 +8,7 @@
 #include "tests/harness/small_checkpoint.h"
 #include "trireme/base/error.h"
 
-namespace trireme::formats {
+namespace trireme::formats::retention_test {
 namespace {
 
 using harness::MemoryFiles;
@@ -90,4 +90,4 @@ TEST_F(RetentionTest, TrustsWhatItIsTold) {
 }
 
 }  // namespace
-}  // namespace trireme::formats
+}  // namespace trireme::formats::retention_test

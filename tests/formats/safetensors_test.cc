@@ -6,7 +6,7 @@
 #include "tests/formats/scratch.h"
 #include "trireme/base/hash.h"
 
-namespace trireme::formats {
+namespace trireme::formats::safetensors_test {
 namespace {
 
 std::string file_of(std::string header, const std::string& data) {
@@ -226,4 +226,4 @@ TEST(Safetensors, SurvivesDamage) {
 }
 
 }  // namespace
-}  // namespace trireme::formats
+}  // namespace trireme::formats::safetensors_test

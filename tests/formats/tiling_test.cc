@@ -5,7 +5,7 @@
 
 #include "trireme/base/error.h"
 
-namespace trireme::formats {
+namespace trireme::formats::tiling_test {
 namespace {
 
 // 336 pixels and 24 tokens a side.
@@ -65,4 +65,4 @@ TEST(Tiling, AnImageThatIsALineIsRefused) {
 }
 
 }  // namespace
-}  // namespace trireme::formats
+}  // namespace trireme::formats::tiling_test

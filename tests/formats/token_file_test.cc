@@ -4,7 +4,7 @@
 
 #include "tests/formats/scratch.h"
 
-namespace trireme::formats {
+namespace trireme::formats::token_file_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -181,4 +181,4 @@ TEST(TokenFile, SurvivesDamage) {
 }
 
 }  // namespace
-}  // namespace trireme::formats
+}  // namespace trireme::formats::token_file_test

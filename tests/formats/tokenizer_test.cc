@@ -7,7 +7,7 @@
 #include "trireme/base/json.h"
 #include "trireme/formats/bpe.h"
 
-namespace trireme::formats {
+namespace trireme::formats::tokenizer_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -278,4 +278,4 @@ TEST(Bpe, SurvivesDamage) {
 }
 
 }  // namespace
-}  // namespace trireme::formats
+}  // namespace trireme::formats::tokenizer_test

@@ -6,7 +6,7 @@
 #include "trireme/formats/chrome_trace.h"
 #include "trireme/formats/tfevents.h"
 
-namespace trireme::formats {
+namespace trireme::formats::trace_writers_test {
 namespace {
 
 TEST(TfEvents, ChecksumIsCastagnoli) {
@@ -107,4 +107,4 @@ TEST(ChromeTrace, IsOneJsonObject) {
 }
 
 }  // namespace
-}  // namespace trireme::formats
+}  // namespace trireme::formats::trace_writers_test

@@ -14,7 +14,7 @@
 #include "targets.inc"
 #undef TARGET
 
-namespace trireme::fuzz {
+namespace trireme::fuzz::fuzz_test {
 namespace {
 
 struct Target {
@@ -106,4 +106,4 @@ TEST(FuzzFinds, WhatItLooksFor) {
 }
 
 }  // namespace
-}  // namespace trireme::fuzz
+}  // namespace trireme::fuzz::fuzz_test

@@ -21,7 +21,7 @@
 #include "trireme/io/kernel.h"
 #include "trireme/io/pages.h"
 
-namespace trireme::io {
+namespace trireme::io::scratch_test {
 namespace {
 
 using testing::AllOf;
@@ -399,4 +399,4 @@ TEST(Ticket, OfNothingIsDone) {
 }
 
 }  // namespace
-}  // namespace trireme::io
+}  // namespace trireme::io::scratch_test

@@ -8,7 +8,7 @@
 #include "tests/media/pictures.h"
 #include "trireme/media/video.h"
 
-namespace trireme::media {
+namespace trireme::media::exif_test {
 namespace {
 
 // Of each orientation what is stored, rows from the top, of a picture that reads "ab", "cd", "ef".
@@ -97,4 +97,4 @@ TEST(Exif, NoPrefixOfAFileIsReadPastItsEnd) {
 }
 
 }  // namespace
-}  // namespace trireme::media
+}  // namespace trireme::media::exif_test

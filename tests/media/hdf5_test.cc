@@ -8,7 +8,7 @@
 
 #define TRIREME_NEEDS_HDF5() TRIREME_NEEDS("HDF5", why_no_hdf5())
 
-namespace trireme::media {
+namespace trireme::media::hdf5_test {
 namespace {
 
 const std::map<std::string, Hdf5Array> kArrays{
@@ -58,4 +58,4 @@ TEST(Hdf5, WhatIsNoneIsRefusedByName) {
 }
 
 }  // namespace
-}  // namespace trireme::media
+}  // namespace trireme::media::hdf5_test

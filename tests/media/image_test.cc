@@ -6,7 +6,7 @@
 #include "trireme/base/error.h"
 #include "trireme/media/video.h"
 
-namespace trireme::media {
+namespace trireme::media::image_test {
 namespace {
 
 using testing::HasSubstr;
@@ -98,4 +98,4 @@ TEST(Image, PhotographsAreRead) {
 }
 
 }  // namespace
-}  // namespace trireme::media
+}  // namespace trireme::media::image_test

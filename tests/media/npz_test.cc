@@ -5,7 +5,7 @@
 #include "tests/media/pictures.h"
 #include "trireme/base/error.h"
 
-namespace trireme::media {
+namespace trireme::media::npz_test {
 namespace {
 
 std::string npy(const std::string& type, const std::string& shape, const std::string& values) {
@@ -58,4 +58,4 @@ TEST(Npz, ATrajectoryOfArmsIsRead) {
 }
 
 }  // namespace
-}  // namespace trireme::media
+}  // namespace trireme::media::npz_test

@@ -5,7 +5,7 @@
 #include "tests/media/pictures.h"
 #include "trireme/base/error.h"
 
-namespace trireme::media {
+namespace trireme::media::resize_test {
 namespace {
 
 // A row of grey values.
@@ -62,4 +62,4 @@ TEST(Resize, CropAndFlipAreExact) {
 }
 
 }  // namespace
-}  // namespace trireme::media
+}  // namespace trireme::media::resize_test

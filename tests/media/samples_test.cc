@@ -11,7 +11,7 @@
 #include "trireme/media/lists.h"
 #include "trireme/media/tar.h"
 
-namespace trireme::media {
+namespace trireme::media::samples_test {
 namespace {
 
 using testing::ElementsAre;
@@ -304,4 +304,4 @@ TEST(Lists, WhatIsNoneIsRefused) {
 }
 
 }  // namespace
-}  // namespace trireme::media
+}  // namespace trireme::media::samples_test

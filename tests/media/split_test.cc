@@ -8,7 +8,7 @@
 #include "tests/media/pictures.h"
 #include "trireme/base/error.h"
 
-namespace trireme::media {
+namespace trireme::media::split_test {
 namespace {
 
 using testing::HasSubstr;
@@ -69,4 +69,4 @@ TEST(Split, RefusesAnotherKind) {
 }
 
 }  // namespace
-}  // namespace trireme::media
+}  // namespace trireme::media::split_test

@@ -9,7 +9,7 @@
 #include "trireme/base/error.h"
 #include "trireme/media/tar_header.h"
 
-namespace trireme::media {
+namespace trireme::media::tar_test {
 namespace {
 
 using testing::HasSubstr;
@@ -139,4 +139,4 @@ TEST(Tar, AnUnfinishedOneLeavesNothing) {
 }
 
 }  // namespace
-}  // namespace trireme::media
+}  // namespace trireme::media::tar_test

@@ -10,7 +10,7 @@
 
 #define TRIREME_NEEDS_FFMPEG() TRIREME_NEEDS("FFmpeg", why_no_ffmpeg())
 
-namespace trireme::media {
+namespace trireme::media::video_test {
 namespace {
 
 using testing::HasSubstr;
@@ -142,4 +142,4 @@ TEST(Video, ClipsOfRobotsAreRead) {
 }
 
 }  // namespace
-}  // namespace trireme::media
+}  // namespace trireme::media::video_test

@@ -9,7 +9,7 @@
 
 #include "trireme/base/error.h"
 
-namespace trireme::mesh {
+namespace trireme::mesh::mesh_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -168,4 +168,4 @@ TEST(AxisSet, RefusesOtherText) {
 }
 
 }  // namespace
-}  // namespace trireme::mesh
+}  // namespace trireme::mesh::mesh_test

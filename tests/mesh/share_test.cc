@@ -4,7 +4,7 @@
 
 #include <set>
 
-namespace trireme::mesh {
+namespace trireme::mesh::share_test {
 namespace {
 
 TEST(Share, TilesTheCount) {
@@ -37,4 +37,4 @@ TEST(Share, GranulesAreThoseOfEveryThing) {
 }
 
 }  // namespace
-}  // namespace trireme::mesh
+}  // namespace trireme::mesh::share_test

@@ -8,7 +8,7 @@
 
 #include "trireme/base/error.h"
 
-namespace trireme::mesh {
+namespace trireme::mesh::zigzag_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -54,4 +54,4 @@ TEST(Zigzag, RefusesWhatDoesNotSplit) {
 }
 
 }  // namespace
-}  // namespace trireme::mesh
+}  // namespace trireme::mesh::zigzag_test

@@ -25,7 +25,7 @@
 #include "trireme/models/scorers.h"
 #include "trireme/models/texture.h"
 
-namespace trireme::models {
+namespace trireme::models::arrcoc_test {
 namespace {
 
 std::vector<double> pixel(const at::Tensor& textures, std::int64_t row, std::int64_t column) {
@@ -275,4 +275,4 @@ TEST(Generate, FromAPictureTheNextTokenIsThatOfTheLoss) {
 }
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::arrcoc_test

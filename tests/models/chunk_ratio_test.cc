@@ -19,7 +19,7 @@
 #include "trireme/models/encoder.h"
 #include "trireme/models/video_chunks.h"
 
-namespace trireme::models {
+namespace trireme::models::chunk_ratio_test {
 namespace {
 
 constexpr std::int64_t kClips = 8, kWidth = 64;
@@ -133,4 +133,4 @@ TEST(ChunkRatio, ComesToWhatTheRouterAimsAt) {
 }
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::chunk_ratio_test

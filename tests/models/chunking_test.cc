@@ -16,7 +16,7 @@
 #include "trireme/models/hnet_block.h"
 #include "trireme/models/mamba.h"
 
-namespace trireme::models {
+namespace trireme::models::chunking_test {
 namespace {
 
 const auto kF64 = at::TensorOptions().dtype(at::kDouble);
@@ -285,4 +285,4 @@ TEST(Parts, CarryFp32InBf16Exactly) {
 }
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::chunking_test

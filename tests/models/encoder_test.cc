@@ -16,7 +16,7 @@
 #include "trireme/arch/cut.h"
 #include "trireme/config/resolve.h"
 
-namespace trireme::models {
+namespace trireme::models::encoder_test {
 namespace {
 
 using config::Activation;
@@ -325,4 +325,4 @@ TEST(NarrowBlock, KeepsStatisticsWide) {
 }
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::encoder_test

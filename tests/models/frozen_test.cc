@@ -22,7 +22,7 @@
 #include "trireme/plan/instr.h"
 #include "trireme/plan/placement.h"
 
-namespace trireme::models {
+namespace trireme::models::frozen_test {
 namespace {
 
 using config::Family;
@@ -388,4 +388,4 @@ TEST(Frozen, BackwardCostsWhatItComputes) {
 }
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::frozen_test

@@ -26,7 +26,7 @@
 #include "trireme/models/generate.h"
 #include "trireme/plan/memory.h"
 
-namespace trireme::models {
+namespace trireme::models::gated_cross_test {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
@@ -272,4 +272,4 @@ TEST(Generate, AnImageApartChangesWhatIsSaidBehindIt) {
 }
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::gated_cross_test

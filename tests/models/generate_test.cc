@@ -10,7 +10,7 @@
 #include "trireme/base/error.h"
 #include "trireme/models/build.h"
 
-namespace trireme::models {
+namespace trireme::models::generate_test {
 namespace {
 
 at::Tensor logits_of(std::vector<double> probabilities) {
@@ -94,4 +94,4 @@ TEST(Generate, ReadsTheWindowAndRepeats) {
 }
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::generate_test

@@ -18,7 +18,7 @@
 #include "trireme/models/build.h"
 #include "trireme/models/generate.h"
 
-namespace trireme::models {
+namespace trireme::models::hnet_test {
 namespace {
 
 config::Job hnet_job(const std::string& layout, DType compute = DType::kF64) {
@@ -260,4 +260,4 @@ TEST(Hnet, RoutersSeeFp32WhereTheRestIsBf16) {
 }
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::hnet_test

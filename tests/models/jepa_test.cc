@@ -16,7 +16,7 @@
 #include "trireme/models/encoder.h"
 #include "trireme/plan/placement.h"
 
-namespace trireme::models {
+namespace trireme::models::jepa_test {
 namespace {
 
 using config::Family;
@@ -228,4 +228,4 @@ TEST(JepaAc, FramesAreSeenAlone) {
 }
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::jepa_test

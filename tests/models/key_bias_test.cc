@@ -9,7 +9,7 @@
 
 #include "trireme/models/encoder.h"
 
-namespace trireme::models {
+namespace trireme::models::key_bias_test {
 namespace {
 
 const auto kF64 = at::TensorOptions().dtype(at::kDouble);
@@ -44,4 +44,4 @@ TEST(KeyBias, OfALogarithmIsAsManyEqualRows) {
 }
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::key_bias_test

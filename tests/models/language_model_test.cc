@@ -9,7 +9,7 @@
 #include "tests/harness/bound_model.h"
 #include "trireme/models/build.h"
 
-namespace trireme::models {
+namespace trireme::models::language_model_test {
 namespace {
 
 using config::Family;
@@ -53,7 +53,7 @@ struct Case {
 class LanguageModel : public testing::TestWithParam<Case> {
  protected:
   config::Job job(DType compute) const {
-    return models::job(GetParam().family, compute, GetParam().tied);
+    return language_model_test::job(GetParam().family, compute, GetParam().tied);
   }
 };
 
@@ -197,7 +197,7 @@ TEST_P(LanguageModel, Bf16FollowsFp32) {
 }
 
 TEST(GptDropout, NoiseIsAFunctionOfItsCoordinatesAndAbsentInEvaluation) {
-  config::Job job = models::job(Family::kGpt, DType::kF64);
+  config::Job job = language_model_test::job(Family::kGpt, DType::kF64);
   BoundModel plain = bound(job);
   job.model.dropout = 0.3;
   BoundModel model = bound(job);
@@ -230,4 +230,4 @@ TEST(GptDropout, NoiseIsAFunctionOfItsCoordinatesAndAbsentInEvaluation) {
 }
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::language_model_test

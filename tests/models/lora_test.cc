@@ -9,7 +9,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/models/build.h"
 
-namespace trireme::models {
+namespace trireme::models::lora_test {
 namespace {
 
 using config::Family;
@@ -182,4 +182,4 @@ TEST(Lora, BeginsAsTheModelAndDrawsAWithTheVarianceOfOneFeature) {
 }
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::lora_test

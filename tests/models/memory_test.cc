@@ -15,7 +15,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/models/build.h"
 
-namespace trireme::models {
+namespace trireme::models::memory_test {
 namespace {
 
 // LibTorch 1.13's norms keep the statistics of bf16 in bf16 on a CPU, and have no fp16 there.
@@ -245,4 +245,4 @@ TEST(SavedBytes, FallWithTensorRanks) {
 }
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::memory_test

@@ -8,7 +8,7 @@
 #include "tests/harness/bound_model.h"
 #include "trireme/models/build.h"
 
-namespace trireme::models {
+namespace trireme::models::qwen_test {
 namespace {
 
 constexpr std::int64_t kTokens = 10, kHidden = 16, kHeads = 4, kKeyValueHeads = 2, kWidth = 6;
@@ -95,4 +95,4 @@ TEST(Qwen, ABlockIsItsFormula) {
 }
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::qwen_test

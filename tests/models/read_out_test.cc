@@ -12,7 +12,7 @@
 
 #include "trireme/models/chunking.h"
 
-namespace trireme::models {
+namespace trireme::models::read_out_test {
 namespace {
 
 constexpr arch::PatchGrid kClip{.frames = 3, .rows = 4, .columns = 5, .features = 1};
@@ -110,4 +110,4 @@ TEST(ReadOut, TreesGoFromNodeToNodeInNarrowTypes) {
 }
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::read_out_test

@@ -9,7 +9,7 @@
 #include "tests/harness/ranks.h"
 #include "tests/ops/tensors.h"
 
-namespace trireme::models {
+namespace trireme::models::siglip_test {
 namespace {
 
 using ops::normal;
@@ -101,4 +101,4 @@ TEST(SiglipLoss, OfEqualCaptionsCountsTheFirst) {
 }
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::siglip_test

@@ -18,7 +18,7 @@
 #include "trireme/plan/instr.h"
 #include "trireme/plan/placement.h"
 
-namespace trireme::models {
+namespace trireme::models::split_test {
 namespace {
 
 using config::Family;
@@ -313,4 +313,4 @@ TEST(SplitBackward, IsDeclared) {
 }
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::split_test

@@ -13,7 +13,7 @@
 #include "trireme/models/clip.h"
 #include "trireme/models/vit.h"
 
-namespace trireme::models {
+namespace trireme::models::towers_test {
 namespace {
 
 using harness::BoundModel;
@@ -306,4 +306,4 @@ TEST(TextTower, ReadsACaptionUpToItsEnd) {
 }
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::towers_test

@@ -16,7 +16,7 @@
 // The formulas are those of our kernels.
 #ifndef TRIREME_ATEN_EVERYWHERE
 
-namespace trireme::models {
+namespace trireme::models::transients_test {
 namespace {
 
 struct Case {
@@ -144,6 +144,6 @@ INSTANTIATE_TEST_SUITE_P(Nodes, Transients, testing::ValuesIn(cases()), [](const
 });
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::transients_test
 
 #endif

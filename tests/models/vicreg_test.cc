@@ -17,7 +17,7 @@
 
 #include <cmath>
 
-namespace trireme::models {
+namespace trireme::models::vicreg_test {
 namespace {
 
 const auto kF64 = at::TensorOptions().dtype(at::kDouble);
@@ -122,4 +122,4 @@ TEST(Vicreg, TheNearestMatchesAreKept) {
 }
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::vicreg_test

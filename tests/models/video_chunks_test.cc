@@ -17,7 +17,7 @@
 #include "trireme/models/hvjepa.h"
 #include "trireme/models/neighbours.h"
 
-namespace trireme::models {
+namespace trireme::models::video_chunks_test {
 namespace {
 
 using config::ChunkMode;
@@ -181,4 +181,4 @@ TEST(VideoChunks, ThatMasksHideByHalfAreTargets) {
 }
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::video_chunks_test

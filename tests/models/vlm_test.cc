@@ -27,7 +27,7 @@
 #include "trireme/models/projector.h"
 #include "trireme/models/tower.h"
 
-namespace trireme::models {
+namespace trireme::models::vlm_test {
 namespace {
 
 using Tensors = std::vector<at::Tensor>;
@@ -299,4 +299,4 @@ TEST(Generate, TilesChangeWhatIsSaidBehindThem) {
 }
 
 }  // namespace
-}  // namespace trireme::models
+}  // namespace trireme::models::vlm_test

@@ -17,7 +17,7 @@
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 
-namespace trireme::ops {
+namespace trireme::ops::adapter_test {
 namespace {
 
 constexpr std::int64_t kWidth = 19, kInner = 23, kRank = 3;
@@ -335,4 +335,4 @@ TEST(FrozenWeights, AreNoReasonToGather) {
 }
 
 }  // namespace
-}  // namespace trireme::ops
+}  // namespace trireme::ops::adapter_test

@@ -9,7 +9,7 @@
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 
-namespace trireme::ops {
+namespace trireme::ops::again_test {
 namespace {
 
 TEST(Again, IsComputedOnceAndGoesWithItsLastUser) {
@@ -78,4 +78,4 @@ TEST(Again, WithoutGradientsNothingIsKept) {
 }
 
 }  // namespace
-}  // namespace trireme::ops
+}  // namespace trireme::ops::again_test

@@ -11,7 +11,7 @@
 #include "trireme/ops/cross_entropy.h"
 #include "trireme/ops/pointwise.h"
 
-namespace trireme::ops {
+namespace trireme::ops::aten_test {
 namespace {
 
 TEST(Aten, NoiseHasTheSameBits) {
@@ -74,4 +74,4 @@ TEST(Aten, LossOfRowsWithoutTargetsAndOfClassesElsewhere) {
 }
 
 }  // namespace
-}  // namespace trireme::ops
+}  // namespace trireme::ops::aten_test

@@ -7,7 +7,7 @@
 #include "trireme/base/error.h"
 #include "trireme/ops/attention_core.h"
 
-namespace trireme::ops {
+namespace trireme::ops::attention_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -225,4 +225,4 @@ TEST(Attention, RefusesMasksThatDoNotFit) {
 }
 
 }  // namespace
-}  // namespace trireme::ops
+}  // namespace trireme::ops::attention_test

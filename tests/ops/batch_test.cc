@@ -11,7 +11,7 @@
 #include "tests/ops/tensors.h"
 #include "trireme/comm/counting_group.h"
 
-namespace trireme::ops {
+namespace trireme::ops::batch_test {
 namespace {
 
 // Of a rank: what its own rows have to do with all of them; not the same on every rank.
@@ -49,4 +49,4 @@ TEST(GatherBatch, HasTheGradientOfTheSumOfAllLosses) {
 }
 
 }  // namespace
-}  // namespace trireme::ops
+}  // namespace trireme::ops::batch_test

@@ -13,7 +13,7 @@
 #include "trireme/comm/counting_group.h"
 #include "trireme/ops/attention_core.h"
 
-namespace trireme::ops {
+namespace trireme::ops::context_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -390,4 +390,4 @@ TEST(ContextParallel, RefusesWhatDoesNotSplit) {
 }
 
 }  // namespace
-}  // namespace trireme::ops
+}  // namespace trireme::ops::context_test

@@ -7,7 +7,7 @@
 
 #include "tests/ops/compare.h"
 
-namespace trireme::ops {
+namespace trireme::ops::cross_attention_test {
 namespace {
 
 constexpr std::int64_t kCrossHeads = 2, kCrossWidth = 6;
@@ -60,4 +60,4 @@ TEST(CrossAttention, AQueryThatSeesNothingGivesZeroAndTakesNoGradient) {
 }
 
 }  // namespace
-}  // namespace trireme::ops
+}  // namespace trireme::ops::cross_attention_test

@@ -13,7 +13,7 @@
 #include "trireme/ops/kernels/cpu/rows.h"
 #include "trireme/ops/kernels/cpu/scores.h"
 
-namespace trireme::ops::kernels {
+namespace trireme::ops::kernels::kernels_test {
 namespace {
 
 using BF16 = c10::BFloat16;
@@ -198,4 +198,4 @@ TEST(Kernels, NormOfShiftedRows) {
 }
 
 }  // namespace
-}  // namespace trireme::ops::kernels
+}  // namespace trireme::ops::kernels::kernels_test

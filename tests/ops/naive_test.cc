@@ -10,7 +10,7 @@
 #include "trireme/ops/norm.h"
 #include "trireme/ops/pointwise.h"
 
-namespace trireme::ops {
+namespace trireme::ops::naive_test {
 namespace {
 
 TEST(Ops, Linear) {
@@ -220,4 +220,4 @@ TEST(Ops, LinearCrossEntropy) {
 }
 
 }  // namespace
-}  // namespace trireme::ops
+}  // namespace trireme::ops::naive_test

@@ -12,7 +12,7 @@
 #include "tests/ops/attention_cases.h"
 #include "trireme/base/cpu.h"
 
-namespace trireme::ops {
+namespace trireme::ops::pairs_test {
 namespace {
 
 using kernels::kPanel;
@@ -276,4 +276,4 @@ TEST(Pairs, AreTakenWhereTheCpuHasThem) {
 #endif
 
 }  // namespace
-}  // namespace trireme::ops
+}  // namespace trireme::ops::pairs_test

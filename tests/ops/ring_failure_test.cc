@@ -13,7 +13,7 @@
 #include "trireme/base/error.h"
 #include "trireme/ops/attention.h"
 
-namespace trireme::ops {
+namespace trireme::ops::ring_failure_test {
 namespace {
 
 using comm::Verb;
@@ -133,4 +133,4 @@ TEST(BrokenRing, EndsOnEveryRankWithTheCause) {
 }
 
 }  // namespace
-}  // namespace trireme::ops
+}  // namespace trireme::ops::ring_failure_test

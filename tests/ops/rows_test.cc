@@ -12,7 +12,7 @@
 #include "trireme/mesh/share.h"
 #include "trireme/ops/context.h"
 
-namespace trireme::ops {
+namespace trireme::ops::rows_test {
 namespace {
 
 constexpr std::int64_t kRows = 17;
@@ -107,4 +107,4 @@ TEST(Rows, AttendAsOnOneRank) {
 }
 
 }  // namespace
-}  // namespace trireme::ops
+}  // namespace trireme::ops::rows_test

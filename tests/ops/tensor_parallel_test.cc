@@ -15,7 +15,7 @@
 #include "trireme/ops/pointwise.h"
 #include "trireme/ops/regions.h"
 
-namespace trireme::ops {
+namespace trireme::ops::tensor_parallel_test {
 namespace {
 
 Layer rounded_to_bf16(Layer layer) {
@@ -341,4 +341,4 @@ TEST(TensorParallel, IdsOutsideTheVocabulary) {
 }
 
 }  // namespace
-}  // namespace trireme::ops
+}  // namespace trireme::ops::tensor_parallel_test

@@ -17,7 +17,7 @@
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 
-namespace trireme::ops {
+namespace trireme::ops::weight_gradients_test {
 namespace {
 
 struct Op {
@@ -277,4 +277,4 @@ TEST(WeightGradients, RecomputedLogitsHaveNoHalves) {
 }
 
 }  // namespace
-}  // namespace trireme::ops
+}  // namespace trireme::ops::weight_gradients_test

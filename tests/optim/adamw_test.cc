@@ -9,7 +9,7 @@
 
 #include "trireme/optim/adamw_operators.h"
 
-namespace trireme::optim {
+namespace trireme::optim::adamw_test {
 namespace {
 
 using exec::UpdateSegment;
@@ -128,4 +128,4 @@ TEST(AdamW, PaddingStaysAsItIs) {
 }
 
 }  // namespace
-}  // namespace trireme::optim
+}  // namespace trireme::optim::adamw_test

@@ -7,7 +7,7 @@
 
 #include "trireme/base/error.h"
 
-namespace trireme::optim {
+namespace trireme::optim::loss_scaler_test {
 namespace {
 
 // The scale after each step of a history: x overflows, . does not.
@@ -88,4 +88,4 @@ TEST(LossScaler, GoesOnFromAnyState) {
 }
 
 }  // namespace
-}  // namespace trireme::optim
+}  // namespace trireme::optim::loss_scaler_test

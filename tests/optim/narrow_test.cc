@@ -13,7 +13,7 @@
 #include "trireme/optim/quantise.h"
 #include "trireme/optim/rounding.h"
 
-namespace trireme::optim {
+namespace trireme::optim::narrow_test {
 namespace {
 
 using exec::UpdateSegment;
@@ -289,4 +289,4 @@ TEST(NarrowAdamW, SmallUpdatesArriveOnlyWhenRoundedStochastically) {
 }
 
 }  // namespace
-}  // namespace trireme::optim
+}  // namespace trireme::optim::narrow_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace trireme::optim {
+namespace trireme::optim::schedule_test {
 namespace {
 
 using config::LrSchedule;
@@ -61,4 +61,4 @@ TEST(Schedule, UpdatesCountFromOne) {
 }
 
 }  // namespace
-}  // namespace trireme::optim
+}  // namespace trireme::optim::schedule_test

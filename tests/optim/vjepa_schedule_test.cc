@@ -3,7 +3,7 @@
 
 #include "trireme/optim/schedule.h"
 
-namespace trireme::optim {
+namespace trireme::optim::vjepa_schedule_test {
 namespace {
 
 using config::LrSchedule;
@@ -75,4 +75,4 @@ TEST(VjepaSchedule, ActionConditionedTrainingWarmsUpHoldsAndDecays) {
 }
 
 }  // namespace
-}  // namespace trireme::optim
+}  // namespace trireme::optim::vjepa_schedule_test

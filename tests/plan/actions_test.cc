@@ -11,7 +11,7 @@
 #include "tests/plan/pipelines.h"
 #include "trireme/base/error.h"
 
-namespace trireme::plan {
+namespace trireme::plan::actions_test {
 namespace {
 
 using schedules::Grid;
@@ -159,4 +159,4 @@ TEST(Marked, RefusalsOfOneStageAreOneLine) {
 }
 
 }  // namespace
-}  // namespace trireme::plan
+}  // namespace trireme::plan::actions_test

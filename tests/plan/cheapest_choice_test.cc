@@ -7,7 +7,7 @@
 #include <limits>
 #include <random>
 
-namespace trireme::plan {
+namespace trireme::plan::cheapest_choice_test {
 namespace {
 
 using Things = std::vector<std::vector<Choice>>;
@@ -106,4 +106,4 @@ TEST(CheapestChoice, FitsWhereOnlyThePromisingAreFollowed) {
 }
 
 }  // namespace
-}  // namespace trireme::plan
+}  // namespace trireme::plan::cheapest_choice_test

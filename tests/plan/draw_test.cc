@@ -12,7 +12,7 @@
 #include "trireme/base/error.h"
 #include "trireme/plan/fold.h"
 
-namespace trireme::plan {
+namespace trireme::plan::draw_test {
 namespace {
 
 using testing::ElementsAre;
@@ -111,4 +111,4 @@ TEST(Explain, RankTextHasEveryLine) {
 }
 
 }  // namespace
-}  // namespace trireme::plan
+}  // namespace trireme::plan::draw_test

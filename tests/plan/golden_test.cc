@@ -9,7 +9,7 @@
 #include "trireme/base/fs.h"
 #include "trireme/plan/plan.h"
 
-namespace trireme::plan {
+namespace trireme::plan::golden_test {
 namespace {
 
 void expect_golden(const std::string& name, const PlanSet& plan) {
@@ -119,4 +119,4 @@ TEST(Golden, TheManualsExample) {
 }
 
 }  // namespace
-}  // namespace trireme::plan
+}  // namespace trireme::plan::golden_test

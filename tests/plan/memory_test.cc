@@ -9,7 +9,7 @@
 #include "trireme/plan/forward_only.h"
 #include "trireme/plan/unit_types.h"
 
-namespace trireme::plan {
+namespace trireme::plan::memory_test {
 namespace {
 
 constexpr auto kGradients = static_cast<std::size_t>(MemoryKind::kGradients);
@@ -217,4 +217,4 @@ TEST(MemoryAccount, BoundsWhatWaitsToBeSent) {
 }
 
 }  // namespace
-}  // namespace trireme::plan
+}  // namespace trireme::plan::memory_test

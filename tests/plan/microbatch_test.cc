@@ -8,7 +8,7 @@
 #include "tests/plan/cases.h"
 #include "trireme/plan/forward_only.h"
 
-namespace trireme::plan {
+namespace trireme::plan::microbatch_test {
 namespace {
 
 // Every id of the global batch belongs to one rank and micro-batch.
@@ -58,4 +58,4 @@ TEST(ForwardOnly, IsAPlanWithoutGradients) {
 }
 
 }  // namespace
-}  // namespace trireme::plan
+}  // namespace trireme::plan::microbatch_test

@@ -10,7 +10,7 @@
 #include "trireme/base/error.h"
 #include "trireme/plan/text.h"
 
-namespace trireme::plan {
+namespace trireme::plan::mutation_test {
 namespace {
 
 using mesh::Axis;
@@ -261,4 +261,4 @@ TEST(Mutation, FieldsAreChecked) {
 }
 
 }  // namespace
-}  // namespace trireme::plan
+}  // namespace trireme::plan::mutation_test

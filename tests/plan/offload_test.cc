@@ -17,7 +17,7 @@
 #include "trireme/plan/placement.h"
 #include "trireme/plan/text.h"
 
-namespace trireme::plan {
+namespace trireme::plan::offload_test {
 namespace {
 
 using testing::HasSubstr;
@@ -344,4 +344,4 @@ TEST(Offload, TensorRanksShareValuesOut) {
 }
 
 }  // namespace
-}  // namespace trireme::plan
+}  // namespace trireme::plan::offload_test

@@ -11,7 +11,7 @@
 #include "trireme/arch/examples.h"
 #include "trireme/base/error.h"
 
-namespace trireme::plan {
+namespace trireme::plan::partition_test {
 namespace {
 
 using testing::ElementsAre;
@@ -140,4 +140,4 @@ TEST(Place, ByHandOrNotAtAll) {
 }
 
 }  // namespace
-}  // namespace trireme::plan
+}  // namespace trireme::plan::partition_test

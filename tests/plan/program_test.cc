@@ -11,7 +11,7 @@
 #include "trireme/plan/plan.h"
 #include "trireme/plan/shard.h"
 
-namespace trireme::plan {
+namespace trireme::plan::program_test {
 namespace {
 
 using testing::ElementsAre;
@@ -174,4 +174,4 @@ TEST(Placement, FollowsUsers) {
 }
 
 }  // namespace
-}  // namespace trireme::plan
+}  // namespace trireme::plan::program_test

@@ -7,7 +7,7 @@
 #include "tests/plan/cases.h"
 #include "trireme/plan/placement.h"
 
-namespace trireme::plan {
+namespace trireme::plan::property_test {
 namespace {
 
 // Stretches of neighbouring nodes that use a unit, forward and backward: each is gathered for itself. A segment runs
@@ -162,4 +162,4 @@ TEST(Property, DigestsTellPlansApart) {
 }
 
 }  // namespace
-}  // namespace trireme::plan
+}  // namespace trireme::plan::property_test

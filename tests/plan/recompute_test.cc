@@ -17,7 +17,7 @@
 #include "trireme/plan/placement.h"
 #include "trireme/plan/recompute_search.h"
 
-namespace trireme::plan {
+namespace trireme::plan::recompute_test {
 namespace {
 
 using testing::ElementsAre;
@@ -345,4 +345,4 @@ TEST(CheapestWithin, FitsLargePipelinesUnderEverySchedule) {
 }
 
 }  // namespace
-}  // namespace trireme::plan
+}  // namespace trireme::plan::recompute_test

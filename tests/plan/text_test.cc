@@ -6,7 +6,7 @@
 #include "trireme/arch/examples.h"
 #include "trireme/base/error.h"
 
-namespace trireme::plan {
+namespace trireme::plan::text_test {
 namespace {
 
 using testing::HasSubstr;
@@ -119,4 +119,4 @@ TEST(Text, RangesFold) {
 }
 
 }  // namespace
-}  // namespace trireme::plan
+}  // namespace trireme::plan::text_test

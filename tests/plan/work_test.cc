@@ -4,7 +4,7 @@
 #include "trireme/arch/examples.h"
 #include "trireme/plan/memory.h"
 
-namespace trireme::plan {
+namespace trireme::plan::work_test {
 namespace {
 
 constexpr auto kWork = static_cast<std::size_t>(MemoryKind::kWork);
@@ -80,4 +80,4 @@ TEST(Work, SurvivesAsText) {
 }
 
 }  // namespace
-}  // namespace trireme::plan
+}  // namespace trireme::plan::work_test

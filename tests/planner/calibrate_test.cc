@@ -15,7 +15,7 @@
 #include "trireme/planner/estimate.h"
 #include "trireme/planner/machine.h"
 
-namespace trireme::planner {
+namespace trireme::planner::calibrate_test {
 namespace {
 
 config::Job job_of(int ranks, const std::vector<std::string>& sets = {}) {
@@ -307,4 +307,4 @@ TEST(Machine, SaysWhatItDoesNotForesee) {
 }
 
 }  // namespace
-}  // namespace trireme::planner
+}  // namespace trireme::planner::calibrate_test

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-namespace trireme::planner {
+namespace trireme::planner::closed_forms_test {
 namespace {
 
 // Narayanan et al. 2021, table 1: billions of parameters.
@@ -56,4 +56,4 @@ TEST(ClosedForms, RanksThatHelpEachOther) {
 }
 
 }  // namespace
-}  // namespace trireme::planner
+}  // namespace trireme::planner::closed_forms_test

@@ -10,7 +10,7 @@
 #include "trireme/planner/tables/registry.h"
 #include "trireme/planner/tables/zero_bubble_runs.h"
 
-namespace trireme::planner::tables {
+namespace trireme::planner::tables::closed_tables_test {
 namespace {
 
 using testing::HasSubstr;
@@ -289,4 +289,4 @@ TEST(Llama3, StepsWithAndWithoutContextParallelism) {
 }
 
 }  // namespace
-}  // namespace trireme::planner::tables
+}  // namespace trireme::planner::tables::closed_tables_test

@@ -14,7 +14,7 @@
 #include "trireme/base/fs.h"
 #include "trireme/planner/hardware_fields.h"
 
-namespace trireme::planner {
+namespace trireme::planner::cluster_file_test {
 namespace {
 
 using config::usage_error_of;
@@ -246,4 +246,4 @@ TEST(HelpClusters, DocsClustersHasIt) {
 }
 
 }  // namespace
-}  // namespace trireme::planner
+}  // namespace trireme::planner::cluster_file_test

@@ -6,7 +6,7 @@
 #include "trireme/planner/network.h"
 #include "trireme/planner/tables/registry.h"
 
-namespace trireme::planner {
+namespace trireme::planner::collectives_test {
 namespace {
 
 using mesh::Axis;
@@ -121,4 +121,4 @@ TEST(NetworkSpecs, WhatIsNoMeasurementIsNamed) {
 }
 
 }  // namespace
-}  // namespace trireme::planner
+}  // namespace trireme::planner::collectives_test

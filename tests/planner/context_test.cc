@@ -10,7 +10,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/planner/estimate.h"
 
-namespace trireme::planner {
+namespace trireme::planner::context_test {
 namespace {
 
 using plan::Verb;
@@ -180,4 +180,4 @@ TEST(Context, TheSimulatedStepHasWhatNodesHave) {
 }
 
 }  // namespace
-}  // namespace trireme::planner
+}  // namespace trireme::planner::context_test

@@ -5,7 +5,7 @@
 
 #include "tests/formats/scratch.h"
 
-namespace trireme::planner::tables {
+namespace trireme::planner::tables::csv_test {
 namespace {
 
 using testing::HasSubstr;
@@ -75,4 +75,4 @@ TEST(Csv, RoundsToPrintedDigits) {
 }
 
 }  // namespace
-}  // namespace trireme::planner::tables
+}  // namespace trireme::planner::tables::csv_test

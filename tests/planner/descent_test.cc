@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace trireme::planner::tables {
+namespace trireme::planner::tables::descent_test {
 namespace {
 
 constexpr std::optional<std::size_t> kAll = std::nullopt;
@@ -56,4 +56,4 @@ TEST(Descent, LossIsASquareFirstAndAbsoluteFar) {
 }
 
 }  // namespace
-}  // namespace trireme::planner::tables
+}  // namespace trireme::planner::tables::descent_test

@@ -5,7 +5,7 @@
 #include "trireme/planner/closed_forms.h"
 #include "trireme/planner/layer_memory.h"
 
-namespace trireme::planner {
+namespace trireme::planner::device_memory_test {
 namespace {
 
 constexpr double kGiB = 1 << 30;
@@ -201,4 +201,4 @@ TEST(Communicators, AreThoseOfTheLayout) {
 }
 
 }  // namespace
-}  // namespace trireme::planner
+}  // namespace trireme::planner::device_memory_test

@@ -19,7 +19,7 @@
 #include "trireme/planner/sieved.h"
 #include "trireme/planner/spending.h"
 
-namespace trireme::planner {
+namespace trireme::planner::families_test {
 namespace {
 
 using plan::Verb;
@@ -315,4 +315,4 @@ TEST(Families, BadQuestionsAreRefusedWithTheReason) {
 }
 
 }  // namespace
-}  // namespace trireme::planner
+}  // namespace trireme::planner::families_test

@@ -5,7 +5,7 @@
 #include "tests/formats/scratch.h"
 #include "trireme/base/error.h"
 
-namespace trireme::planner {
+namespace trireme::planner::kernels_test {
 namespace {
 
 // One unit that multiplies 1e12 times a second, and memory of 1e11 bytes a second.
@@ -94,4 +94,4 @@ TEST(Kernels, ATypeThatAProcessorLacksIsRefused) {
 }
 
 }  // namespace
-}  // namespace trireme::planner
+}  // namespace trireme::planner::kernels_test

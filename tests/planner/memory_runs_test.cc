@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace trireme::planner::tables {
+namespace trireme::planner::tables::memory_runs_test {
 namespace {
 
 // Rows of bloom_topologies_a100 (BigScience, tr11-176B-ml/chronicles-prequel.md), two sections.
@@ -131,4 +131,4 @@ TEST(LargestModel, IsNoneOnADeviceWithoutRoomForTheContext) {
 }
 
 }  // namespace
-}  // namespace trireme::planner::tables
+}  // namespace trireme::planner::tables::memory_runs_test

@@ -5,7 +5,7 @@
 
 #include "trireme/planner/tables/money.h"
 
-namespace trireme::planner::tables {
+namespace trireme::planner::tables::money_tables_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -135,4 +135,4 @@ RSC-1 / RSC-2 failure rate,RSC clusters,6.50 / 2.34 per 1000 node-days,,x,"recal
 }
 
 }  // namespace
-}  // namespace trireme::planner::tables
+}  // namespace trireme::planner::tables::money_tables_test

@@ -10,7 +10,7 @@
 #include "trireme/base/fs.h"
 #include "trireme/planner/cluster_file.h"
 
-namespace trireme::planner {
+namespace trireme::planner::money_test {
 namespace {
 
 using config::usage_error_of;
@@ -257,4 +257,4 @@ TEST(Docs, ChoosingHasTheseTables) {
 }
 
 }  // namespace
-}  // namespace trireme::planner
+}  // namespace trireme::planner::money_test

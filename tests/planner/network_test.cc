@@ -5,7 +5,7 @@
 #include "tests/formats/scratch.h"
 #include "trireme/base/error.h"
 
-namespace trireme::planner {
+namespace trireme::planner::network_test {
 namespace {
 
 using mesh::Axis;
@@ -98,4 +98,4 @@ TEST(Network, RefusesWhatTheClusterCannotHold) {
 }
 
 }  // namespace
-}  // namespace trireme::planner
+}  // namespace trireme::planner::network_test

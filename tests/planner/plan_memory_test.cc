@@ -5,7 +5,7 @@
 #include "trireme/arch/examples.h"
 #include "trireme/plan/memory.h"
 
-namespace trireme::planner {
+namespace trireme::planner::plan_memory_test {
 namespace {
 
 plan::PlanSet chain(const mesh::Degrees& degrees, int zero) {
@@ -47,4 +47,4 @@ TEST(PlanMemory, CountsNeighboursOfAStage) {
 }
 
 }  // namespace
-}  // namespace trireme::planner
+}  // namespace trireme::planner::plan_memory_test

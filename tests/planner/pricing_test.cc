@@ -11,7 +11,7 @@
 #include "trireme/planner/cluster_file.h"
 #include "trireme/planner/estimate.h"
 
-namespace trireme::planner {
+namespace trireme::planner::pricing_test {
 namespace {
 
 using plan::Verb;
@@ -177,4 +177,4 @@ TEST(NodePrices, Bf16IsRefusedWhereThereIsNone) {
 }
 
 }  // namespace
-}  // namespace trireme::planner
+}  // namespace trireme::planner::pricing_test

@@ -7,7 +7,7 @@
 #include "trireme/planner/tables/money.h"
 #include "trireme/planner/tables/registry.h"
 
-namespace trireme::planner::tables {
+namespace trireme::planner::tables::published_runs_test {
 namespace {
 
 using testing::HasSubstr;
@@ -157,4 +157,4 @@ TEST(PretrainingFlops, AreOfLlamasOnGpusThatWereMeasured) {
 }
 
 }  // namespace
-}  // namespace trireme::planner::tables
+}  // namespace trireme::planner::tables::published_runs_test

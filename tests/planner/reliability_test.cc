@@ -9,7 +9,7 @@
 
 #include "tests/config/error_of.h"
 
-namespace trireme::planner {
+namespace trireme::planner::reliability_test {
 namespace {
 
 using config::usage_error_of;
@@ -268,4 +268,4 @@ TEST(Goodput, RefusesWhatCannotBe) {
 }
 
 }  // namespace
-}  // namespace trireme::planner
+}  // namespace trireme::planner::reliability_test

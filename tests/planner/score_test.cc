@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-namespace trireme::planner::tables {
+namespace trireme::planner::tables::score_test {
 namespace {
 
 Case one(double measured, double forecast, std::string group = {}) {
@@ -82,4 +82,4 @@ TEST(Score, RanksWithinGroups) {
 }
 
 }  // namespace
-}  // namespace trireme::planner::tables
+}  // namespace trireme::planner::tables::score_test

@@ -9,7 +9,7 @@
 #include "tests/formats/scratch.h"
 #include "trireme/base/fs.h"
 
-namespace trireme::planner::tables {
+namespace trireme::planner::tables::scoreboard_test {
 namespace {
 
 using formats::refusal;
@@ -129,4 +129,4 @@ TEST(Scoreboard, BarsHoldOnlyWhereTheScoreHasWhatTheyAsk) {
 }
 
 }  // namespace
-}  // namespace trireme::planner::tables
+}  // namespace trireme::planner::tables::scoreboard_test

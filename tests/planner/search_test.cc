@@ -20,7 +20,7 @@
 #include "trireme/planner/sieved.h"
 #include "trireme/planner/space.h"
 
-namespace trireme::planner {
+namespace trireme::planner::search_test {
 namespace {
 
 using ::testing::Contains;
@@ -598,4 +598,4 @@ TEST(AnswerText, IsUnderReview) {
 }
 
 }  // namespace
-}  // namespace trireme::planner
+}  // namespace trireme::planner::search_test

@@ -6,7 +6,7 @@
 #include "trireme/planner/network.h"
 #include "trireme/planner/tables/fit.h"
 
-namespace trireme::planner::tables {
+namespace trireme::planner::tables::step_time_test {
 namespace {
 
 constexpr Dimensions kModel{
@@ -167,4 +167,4 @@ TEST(Fit, FindsAConstantAgain) {
 }
 
 }  // namespace
-}  // namespace trireme::planner::tables
+}  // namespace trireme::planner::tables::step_time_test

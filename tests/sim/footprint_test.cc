@@ -9,7 +9,7 @@
 
 #include "trireme/arch/examples.h"
 
-namespace trireme::sim {
+namespace trireme::sim::footprint_test {
 namespace {
 
 using ::testing::ElementsAre;
@@ -171,4 +171,4 @@ TEST(Footprints, HostMemoryOfAGpuStandsBesideTheRest) {
 }
 
 }  // namespace
-}  // namespace trireme::sim
+}  // namespace trireme::sim::footprint_test

@@ -12,7 +12,7 @@
 #include "trireme/base/fs.h"
 #include "trireme/sim/pictures/overlay.h"
 
-namespace trireme::sim {
+namespace trireme::sim::measured_test {
 namespace {
 
 using plan::NodeSeconds;
@@ -119,4 +119,4 @@ TEST(Measured, WritesTraceTimelineAndCosts) {
 }
 
 }  // namespace
-}  // namespace trireme::sim
+}  // namespace trireme::sim::measured_test

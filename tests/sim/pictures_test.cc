@@ -15,7 +15,7 @@
 #include "trireme/sim/pictures/svg.h"
 #include "trireme/sim/pictures/trace.h"
 
-namespace trireme::sim::pictures {
+namespace trireme::sim::pictures::pictures_test {
 namespace {
 
 using plan::NodeSeconds;
@@ -182,4 +182,4 @@ TEST(Trace, OverlaysAreProcessesOfTheirOwn) {
 }
 
 }  // namespace
-}  // namespace trireme::sim::pictures
+}  // namespace trireme::sim::pictures::pictures_test

@@ -11,7 +11,7 @@
 #include "trireme/plan/placement.h"
 #include "trireme/sim/simulate.h"
 
-namespace trireme::sim {
+namespace trireme::sim::pipeline_test {
 namespace {
 
 using namespace plan;  // NOLINT: programs and plans are the subject
@@ -139,4 +139,4 @@ TEST(Pipeline, RandomProgramsAreProvenAndSimulated) {
 }
 
 }  // namespace
-}  // namespace trireme::sim
+}  // namespace trireme::sim::pipeline_test

@@ -5,7 +5,7 @@
 #include "tests/plan/cases.h"
 #include "trireme/sim/simulate.h"
 
-namespace trireme::sim {
+namespace trireme::sim::shared_cores_test {
 namespace {
 
 using plan::Instr;
@@ -149,4 +149,4 @@ TEST(SharedCores, CoresForEverythingChangeNothing) {
 }
 
 }  // namespace
-}  // namespace trireme::sim
+}  // namespace trireme::sim::shared_cores_test

@@ -9,7 +9,7 @@
 #include "trireme/plan/shard.h"
 #include "trireme/sim/critical_path.h"
 
-namespace trireme::sim {
+namespace trireme::sim::simulate_test {
 namespace {
 
 using plan::Instr;
@@ -198,4 +198,4 @@ TEST(Cost, ScalesWithTheModelAndTheMachine) {
 }
 
 }  // namespace
-}  // namespace trireme::sim
+}  // namespace trireme::sim::simulate_test

@@ -11,7 +11,7 @@
 #include "trireme/sim/critical_path.h"
 #include "trireme/sim/simulate.h"
 
-namespace trireme::sim {
+namespace trireme::sim::timing_test {
 namespace {
 
 using plan::NodeSeconds;
@@ -186,4 +186,4 @@ TEST(Forecast, ExposureIsToldByKind) {
 }
 
 }  // namespace
-}  // namespace trireme::sim
+}  // namespace trireme::sim::timing_test

@@ -19,7 +19,7 @@
 #include "trireme/synth/scene.h"
 #include "trireme/synth/text.h"
 
-namespace trireme::synth {
+namespace trireme::synth::synth_test {
 namespace {
 
 // Every file below, by name.
@@ -307,4 +307,4 @@ TEST(Arm, TheHandIsSeenWhereItIs) {
 }
 
 }  // namespace
-}  // namespace trireme::synth
+}  // namespace trireme::synth::synth_test

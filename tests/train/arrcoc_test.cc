@@ -10,7 +10,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/media/image.h"
 
-namespace trireme::train {
+namespace trireme::train::arrcoc_test {
 namespace {
 
 using harness::NamedLayout;
@@ -193,4 +193,4 @@ TEST(ArrcocPrecision, TrainsInNarrowTypes) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::arrcoc_test

@@ -16,7 +16,7 @@
 #include "trireme/train/callbacks/tensorboard.h"
 #include "trireme/train/callbacks/text.h"
 
-namespace trireme::train {
+namespace trireme::train::callbacks_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -379,4 +379,4 @@ TEST(Text, NumbersAsPeopleReadThem) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::callbacks_test

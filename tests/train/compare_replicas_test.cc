@@ -12,7 +12,7 @@
 #include "trireme/data/random_tokens.h"
 #include "trireme/train/job_session.h"
 
-namespace trireme::train {
+namespace trireme::train::compare_replicas_test {
 namespace {
 
 constexpr double kTimeoutS = 120;
@@ -103,4 +103,4 @@ TEST(CompareReplicas, ShardsAloneHaveNone) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::compare_replicas_test

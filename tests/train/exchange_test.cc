@@ -14,7 +14,7 @@
 #include "trireme/data/source.h"
 #include "trireme/train/job_session.h"
 
-namespace trireme::train {
+namespace trireme::train::exchange_test {
 namespace {
 
 using comm::Verb;
@@ -256,4 +256,4 @@ TEST(Exchanges, AreMegatrons) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::exchange_test

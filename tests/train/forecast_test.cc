@@ -19,7 +19,7 @@
 #include "trireme/plan/memory.h"
 #include "trireme/train/memory_trial.h"
 
-namespace trireme::train {
+namespace trireme::train::forecast_test {
 namespace {
 
 struct Layout {
@@ -159,4 +159,4 @@ TEST(ForecastControl, WithoutTransientsItIsOff_slow) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::forecast_test

@@ -7,7 +7,7 @@
 #include "tests/harness/small_jobs.h"
 #include "tests/harness/vjepa_jobs.h"
 
-namespace trireme::train {
+namespace trireme::train::frozen_towers_test {
 namespace {
 
 using config::Family;
@@ -103,4 +103,4 @@ TEST(FrozenChunks, OnlyWhatIsNotFrozenMoves) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::frozen_towers_test

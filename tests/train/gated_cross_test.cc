@@ -8,7 +8,7 @@
 #include "tests/train/vlm_jobs.h"
 #include "trireme/data/questions.h"
 
-namespace trireme::train {
+namespace trireme::train::gated_cross_test {
 namespace {
 
 using harness::JobTrace;
@@ -142,4 +142,4 @@ TEST(GatedCrossTraining, TheImageIsUsed) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::gated_cross_test

@@ -4,7 +4,7 @@
 #include "tests/harness/jobs.h"
 #include "trireme/config/job.h"
 
-namespace trireme::train {
+namespace trireme::train::hnet_test {
 namespace {
 
 using harness::distance;
@@ -141,4 +141,4 @@ TEST(Recipes, LlamaLearnsAffineSequences_slow) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::hnet_test

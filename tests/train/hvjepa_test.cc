@@ -10,7 +10,7 @@
 #include "tests/harness/vjepa_jobs.h"
 #include "trireme/config/resolve.h"
 
-namespace trireme::train {
+namespace trireme::train::hvjepa_test {
 namespace {
 
 using config::Family;
@@ -129,4 +129,4 @@ TEST(HvjepaRecipe, KeepsItsFeaturesApart_slow) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::hvjepa_test

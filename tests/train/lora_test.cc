@@ -3,7 +3,7 @@
 
 #include "tests/harness/small_jobs.h"
 
-namespace trireme::train {
+namespace trireme::train::lora_test {
 namespace {
 
 using harness::JobTrace;
@@ -148,4 +148,4 @@ TEST(LoraJobs, WrongScaleIsSeen) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::lora_test

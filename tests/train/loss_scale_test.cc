@@ -16,7 +16,7 @@
 #include "trireme/optim/adamw.h"
 #include "trireme/train/job_session.h"
 
-namespace trireme::train {
+namespace trireme::train::loss_scale_test {
 namespace {
 
 using harness::Layout;
@@ -329,4 +329,4 @@ TEST(LossScale, AnEvaluationThatOverflowsIsNoError) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::loss_scale_test

@@ -15,7 +15,7 @@
 #include "trireme/comm/local/local_world.h"
 #include "trireme/ops/parameter_gradient.h"
 
-namespace trireme::train {
+namespace trireme::train::machine_test {
 namespace {
 
 TEST(Machine, DataSheetsAreFoundByTheDriversNames) {
@@ -72,4 +72,4 @@ TEST(Machine, NoProductIsFasterThanThePeakOfTheCpu) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::machine_test

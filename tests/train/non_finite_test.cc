@@ -14,7 +14,7 @@
 #include "trireme/data/random_tokens.h"
 #include "trireme/train/job_session.h"
 
-namespace trireme::train {
+namespace trireme::train::non_finite_test {
 namespace {
 
 using testing::HasSubstr;
@@ -124,4 +124,4 @@ TEST(NonFinite, AGradientIsNamedByParameterAndElement) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::non_finite_test

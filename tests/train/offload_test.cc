@@ -10,7 +10,7 @@
 #include "tests/harness/small_jobs.h"
 #include "trireme/base/error.h"
 
-namespace trireme::train {
+namespace trireme::train::offload_test {
 namespace {
 
 using config::Job;
@@ -118,4 +118,4 @@ INSTANTIATE_TEST_SUITE_P(Each, OffloadEngines, testing::Values("threads", "io_ur
                          [](const auto& one) { return std::string(one.param); });
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::offload_test

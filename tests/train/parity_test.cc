@@ -9,7 +9,7 @@
 #include "trireme/models/build.h"
 #include "trireme/optim/adamw.h"
 
-namespace trireme::train {
+namespace trireme::train::parity_test {
 namespace {
 
 using harness::Layout;
@@ -171,4 +171,4 @@ TEST(ParityControls, BrokenRunsAreFarOff) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::parity_test

@@ -8,7 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
 
-namespace trireme::train {
+namespace trireme::train::pipeline_test {
 namespace {
 
 using config::Job;
@@ -124,4 +124,4 @@ INSTANTIATE_TEST_SUITE_P(Schedules, Pipeline, testing::ValuesIn(kSchedules),
                          [](const auto& one) { return std::string("s_") + one.param; });
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::pipeline_test

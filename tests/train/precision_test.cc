@@ -13,7 +13,7 @@
 #include "trireme/data/random_tokens.h"
 #include "trireme/train/job_session.h"
 
-namespace trireme::train {
+namespace trireme::train::precision_test {
 namespace {
 
 using harness::distance;
@@ -254,4 +254,4 @@ TEST(Precision, AnotherKindOfStatesIsRefused) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::precision_test

@@ -9,7 +9,7 @@
 #include "tests/harness/vjepa_jobs.h"
 #include "trireme/config/resolve.h"
 
-namespace trireme::train {
+namespace trireme::train::probes_test {
 namespace {
 
 using harness::JobTrace;
@@ -103,4 +103,4 @@ TEST(Probes, ThatWouldNotBeIndependentAreRefused) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::probes_test

@@ -3,7 +3,7 @@
 
 #include "tests/harness/small_jobs.h"
 
-namespace trireme::train {
+namespace trireme::train::qwen_test {
 namespace {
 
 using harness::expect_parity;
@@ -69,4 +69,4 @@ TEST(QwenParity, WhatIsTheirOwnTrains) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::qwen_test

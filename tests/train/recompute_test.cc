@@ -13,7 +13,7 @@
 #include "trireme/plan/memory.h"
 #include "trireme/plan/plan.h"
 
-namespace trireme::train {
+namespace trireme::train::recompute_test {
 namespace {
 
 using config::Job;
@@ -161,4 +161,4 @@ TEST(RecomputeAuto, GivesTheSameBits) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::recompute_test

@@ -12,7 +12,7 @@
 #include "trireme/base/ulps.h"
 #include "trireme/train/compare.h"
 
-namespace trireme::train {
+namespace trireme::train::recording_test {
 namespace {
 
 using config::Family;
@@ -323,4 +323,4 @@ TEST_F(Compare, RefusesOtherModels) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::recording_test

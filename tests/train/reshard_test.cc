@@ -17,7 +17,7 @@
 #include "trireme/formats/checkpoint_files.h"
 #include "trireme/train/job_session.h"
 
-namespace trireme::train {
+namespace trireme::train::reshard_test {
 namespace {
 
 using Layout = std::vector<std::string>;
@@ -136,4 +136,4 @@ TEST(Reshard, WithoutTensorsGivesTheFilesThatRanksWouldWrite) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::reshard_test

@@ -18,7 +18,7 @@
 #include "trireme/formats/go_back.h"
 #include "trireme/train/train_state.h"
 
-namespace trireme::train {
+namespace trireme::train::rewind_test {
 namespace {
 
 using data::BatchRange;
@@ -362,4 +362,4 @@ TEST_F(Rewinding, ADamagedCheckpointIsPassedOver) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::rewind_test

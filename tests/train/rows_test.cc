@@ -5,7 +5,7 @@
 #include "tests/harness/small_jobs.h"
 #include "tests/harness/vjepa_jobs.h"
 
-namespace trireme::train {
+namespace trireme::train::rows_test {
 namespace {
 
 using config::Family;
@@ -114,4 +114,4 @@ TEST(RowsOfArrcoc, TrainWhatOneRankTrains) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::rows_test

@@ -14,7 +14,7 @@
 #include "trireme/formats/checkpoint_files.h"
 #include "trireme/train/trainer.h"
 
-namespace trireme::train {
+namespace trireme::train::saving_test {
 namespace {
 
 using harness::FailingFiles;
@@ -260,4 +260,4 @@ TEST_F(Saving, RetentionFollowsItsKeys) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::saving_test

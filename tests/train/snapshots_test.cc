@@ -12,7 +12,7 @@
 #include "tests/harness/watched_runs.h"
 #include "trireme/base/error.h"
 
-namespace trireme::train {
+namespace trireme::train::snapshots_test {
 namespace {
 
 using harness::FailingFiles;
@@ -387,4 +387,4 @@ TEST_F(Snapshots, NeedMemoryThatOutlivesTheRanks) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::snapshots_test

@@ -9,7 +9,7 @@
 #include "trireme/base/error.h"
 #include "trireme/train/train_state.h"
 
-namespace trireme::train {
+namespace trireme::train::spike_test {
 namespace {
 
 // Falls as losses do, from 10 to about 2, with noise of a hundredth of it and heavier tails than a normal one's.
@@ -154,4 +154,4 @@ TEST(TrainState, KeepsWhatIsLeftOut) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::spike_test

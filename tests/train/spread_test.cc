@@ -8,7 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
 
-namespace trireme::train {
+namespace trireme::train::spread_test {
 namespace {
 
 using config::Family;
@@ -233,4 +233,4 @@ TEST(SpreadProperty, AnyLayoutTrainsTheSameModel_slow) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::spread_test

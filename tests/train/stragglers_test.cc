@@ -5,7 +5,7 @@
 
 #include <random>
 
-namespace trireme::train {
+namespace trireme::train::stragglers_test {
 namespace {
 
 using ::testing::HasSubstr;
@@ -91,4 +91,4 @@ TEST(Stragglers, SomeMillisecondsAreNone) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::stragglers_test

@@ -10,7 +10,7 @@
 #include "trireme/data/source.h"
 #include "trireme/train/job_session.h"
 
-namespace trireme::train {
+namespace trireme::train::towers_test {
 namespace {
 
 using harness::distance;
@@ -197,4 +197,4 @@ TEST(Recipes, ClipTinyFindsHeldOutCaptions_slow) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::towers_test

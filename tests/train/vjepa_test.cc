@@ -11,7 +11,7 @@
 #include "tests/harness/jobs.h"
 #include "tests/harness/vjepa_jobs.h"
 
-namespace trireme::train {
+namespace trireme::train::vjepa_test {
 namespace {
 
 using config::Family;
@@ -204,4 +204,4 @@ TEST(Vjepa, OnlyExtrinsicsHaveNoGradient) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::vjepa_test

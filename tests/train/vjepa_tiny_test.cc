@@ -14,7 +14,7 @@
 #include "trireme/data/source.h"
 #include "trireme/train/job_session.h"
 
-namespace trireme::train {
+namespace trireme::train::vjepa_tiny_test {
 namespace {
 
 struct Learned {
@@ -87,4 +87,4 @@ TEST(VjepaTiny, LearnsAndItsFeaturesFollowActions_slow) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::vjepa_tiny_test

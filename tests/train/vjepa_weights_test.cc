@@ -12,7 +12,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/train/job_session.h"
 
-namespace trireme::train {
+namespace trireme::train::vjepa_weights_test {
 namespace {
 
 using config::Family;
@@ -105,4 +105,4 @@ TEST(VjepaWeights, ATowerThatIsNotThereIsRefused) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::vjepa_weights_test

@@ -15,7 +15,7 @@
 #include "trireme/formats/feature_store.h"
 #include "trireme/train/job_session.h"
 
-namespace trireme::train {
+namespace trireme::train::vlm_rows_test {
 namespace {
 
 using harness::NamedLayout;
@@ -244,4 +244,4 @@ TEST(PackedRows, AResumedRunGoesOnUnderAnotherLayout) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::vlm_rows_test

@@ -6,7 +6,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/data/questions.h"
 
-namespace trireme::train {
+namespace trireme::train::vlm_test {
 namespace {
 
 using harness::NamedLayout;
@@ -124,4 +124,4 @@ TEST(Recipes, VlmTinyAnswersUnseenQuestions_slow) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::vlm_test

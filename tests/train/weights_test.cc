@@ -18,7 +18,7 @@
 #include "trireme/models/build.h"
 #include "trireme/optim/adamw.h"
 
-namespace trireme::train {
+namespace trireme::train::weights_test {
 namespace {
 
 using formats::refusal;
@@ -230,4 +230,4 @@ TEST_F(WeightsTest, WhatIsFrozenIsConvertedOnResume) {
 }
 
 }  // namespace
-}  // namespace trireme::train
+}  // namespace trireme::train::weights_test

@@ -18,10 +18,10 @@ namespace trireme::data {
 namespace {
 
 // Of a seed, so that samples and masks do not follow each other.
-enum Stream { kSquares = 1, kArm, kTrainMasks, kHeldOutMasks };
+enum class ClipStream { kSquares = 1, kArm, kTrainMasks, kHeldOutMasks };
 
-std::uint64_t stream(const config::Job& job, Stream which) {
-  return mix(static_cast<std::uint64_t>(job.data.seed), which);
+std::uint64_t stream(const config::Job& job, ClipStream which) {
+  return mix(static_cast<std::uint64_t>(job.data.seed), static_cast<std::uint64_t>(which));
 }
 
 ClipSize size_of(const config::Job& job) {
@@ -58,7 +58,7 @@ class Bounds {
 // Clips with the masks of their places in the order of consumption.
 class Masked final : public Source {
  public:
-  Masked(const config::Job& job, std::unique_ptr<Source> clips, Stream masks)
+  Masked(const config::Job& job, std::unique_ptr<Source> clips, ClipStream masks)
       : job_(job), clips_(std::move(clips)), key_(stream(job, masks)) {}
 
   std::int64_t samples() const override { return clips_->samples(); }
@@ -85,13 +85,13 @@ bool is_masked(const config::Job& job) {
 // Where the family needs them.
 Sources with_masks(const config::Job& job, Sources sources) {
   if (!is_masked(job)) return sources;
-  sources.train = std::make_unique<Masked>(job, std::move(sources.train), kTrainMasks);
-  sources.held_out = std::make_unique<Masked>(job, std::move(sources.held_out), kHeldOutMasks);
+  sources.train = std::make_unique<Masked>(job, std::move(sources.train), ClipStream::kTrainMasks);
+  sources.held_out = std::make_unique<Masked>(job, std::move(sources.held_out), ClipStream::kHeldOutMasks);
   return sources;
 }
 
 std::vector<at::Tensor> arm(const config::Job& job, std::span<const std::int64_t> samples) {
-  const auto seed = static_cast<std::int64_t>(stream(job, kArm));
+  const auto seed = static_cast<std::int64_t>(stream(job, ClipStream::kArm));
   const ClipSize size = size_of(job);
   const at::Tensor clips = empty_clips(size, samples.size());
   const at::Tensor actions =
@@ -106,7 +106,7 @@ std::vector<at::Tensor> arm(const config::Job& job, std::span<const std::int64_t
 }  // namespace
 
 std::vector<at::Tensor> squares(const config::Job& job, std::span<const std::int64_t> numbers) {
-  const auto seed = static_cast<std::int64_t>(stream(job, kSquares));
+  const auto seed = static_cast<std::int64_t>(stream(job, ClipStream::kSquares));
   const ClipSize size = size_of(job);
   const at::Tensor clips = empty_clips(size, numbers.size());
   std::vector<std::int64_t> labels;

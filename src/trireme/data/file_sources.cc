@@ -9,12 +9,12 @@
 #include <span>
 
 #include "trireme/base/error.h"
+#include "trireme/data/sequence.h"
 #include "trireme/data/views.h"
 
 namespace trireme::data {
 namespace {
 
-constexpr std::int64_t kNoTarget = -100;
 
 at::Tensor number_of(std::int64_t value) { return at::full({}, value, at::kLong); }
 

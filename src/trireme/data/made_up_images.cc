@@ -26,10 +26,10 @@ constexpr std::array<std::string_view, 4> kQuarters = {"top left", "top right", 
                                                        "bottom right"};
 
 // Of a key, so that the patterns, and what is drawn on them, do not follow each other.
-enum Stream { kStripes = 1, kScenes, kPixels };
+enum class ImageStream { kStripes = 1, kScenes, kPixels };
 
-std::int64_t stream(std::int64_t seed, Stream which) {
-  return static_cast<std::int64_t>(mix(static_cast<std::uint64_t>(seed), which));
+std::int64_t stream(std::int64_t seed, ImageStream which) {
+  return static_cast<std::int64_t>(mix(static_cast<std::uint64_t>(seed), static_cast<std::uint64_t>(which)));
 }
 
 // Float [3, frames, side, side] of samples, of which the first frame is drawn.
@@ -108,7 +108,7 @@ std::vector<at::Tensor> stripes(const config::Job& job, std::span<const std::int
   const at::Tensor labels =
       at::empty({static_cast<std::int64_t>(numbers.size())}, at::TensorOptions().dtype(at::kLong));
   for (std::size_t sample = 0; sample < numbers.size(); ++sample) {
-    Draws draws(stream(job.data.seed, kStripes), numbers[sample]);
+    Draws draws(stream(job.data.seed, ImageStream::kStripes), numbers[sample]);
     const std::int64_t label = draws.below(kPatterns);
     labels.data_ptr<std::int64_t>()[sample] = label;
     const std::int64_t down = draws.below(4), right = draws.below(4);
@@ -133,7 +133,7 @@ std::string Scene::caption() const {
 }
 
 Scene scene(std::int64_t seed, std::int64_t number) {
-  Draws draws(stream(seed, kScenes), number);
+  Draws draws(stream(seed, ImageStream::kScenes), number);
   Scene result;
   const auto add = [&](std::int64_t quarter) {
     result.things.push_back({.colour = draws.below(std::ssize(kColours)),
@@ -156,7 +156,7 @@ std::vector<at::Tensor> scenes(const config::Job& job, std::span<const std::int6
   const at::Tensor ends = at::empty({count}, options);
   for (std::size_t sample = 0; sample < numbers.size(); ++sample) {
     const Scene made = scene(job.data.seed, numbers[sample]);
-    Draws draws(stream(job.data.seed, kPixels), numbers[sample]);
+    Draws draws(stream(job.data.seed, ImageStream::kPixels), numbers[sample]);
     std::vector<Placed> shapes;
     for (const Thing& thing : made.things) shapes.push_back(placed(thing, job.vision.image, draws));
     images.paint(sample, kNoise, draws, [&](std::int64_t row, std::int64_t column) {

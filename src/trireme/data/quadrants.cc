@@ -9,12 +9,12 @@
 #include <array>
 
 #include "trireme/config/resolve_arrcoc.h"
+#include "trireme/data/sequence.h"
 
 namespace trireme::data {
 namespace {
 
-constexpr std::uint64_t kImages = 0x71a1, kNoise = 0x71a2;  // streams of draws
-constexpr std::int64_t kNoTarget = -100;
+constexpr std::uint64_t kImages = 0x71a1, kChances = 0x71a2;  // streams of draws
 
 Draws draws_of(const config::Job& job, std::uint64_t stream, std::int64_t number) {
   return {static_cast<std::int64_t>(mix(static_cast<std::uint64_t>(job.data.seed), stream)),
@@ -67,7 +67,7 @@ std::vector<at::Tensor> quadrants(const config::Job& job, std::span<const std::i
   const at::Tensor noise = at::empty({count, regions}, floats);
   for (std::int64_t sample = 0; sample < count; ++sample) {
     const std::int64_t number = numbers[static_cast<std::size_t>(sample)];
-    Draws draws = draws_of(job, kImages, number), chance = draws_of(job, kNoise, number);
+    Draws draws = draws_of(job, kImages, number), chance = draws_of(job, kChances, number);
     Quadrants four;
     for (Quadrant& one : four)
       one = {static_cast<QuadrantPattern>(draws.below(config::kQuadrantPatterns)), draws.below(4),

@@ -13,13 +13,13 @@
 #include "trireme/config/resolve_vlm.h"
 #include "trireme/data/file_sources.h"
 #include "trireme/data/question_source.h"
+#include "trireme/data/sequence.h"
 
 namespace trireme::data {
 namespace {
 
-constexpr std::int64_t kNoTarget = -100;
 // In the order of inputs.
-enum Input : std::size_t { kImage, kText, kAsked, kTargets, kNoise, kSizes };
+enum RegionInput : std::size_t { kImage, kText, kAsked, kRegionTargets, kRegionNoise, kSizes };
 
 // Of one sample, without the dim of samples.
 class Row {
@@ -28,8 +28,8 @@ class Row {
     const std::int64_t regions = job.arrcoc.grid * job.arrcoc.grid;
     const std::int64_t tokens = config::text_tokens(job);
     inputs_[kText] = at::zeros({tokens}, at::kLong);
-    inputs_[kTargets] = at::full({tokens}, kNoTarget, at::kLong);
-    inputs_[kNoise] = at::zeros({regions}, at::kFloat);
+    inputs_[kRegionTargets] = at::full({tokens}, kNoTarget, at::kLong);
+    inputs_[kRegionNoise] = at::zeros({regions}, at::kFloat);
   }
 
   // In [-1, 1].
@@ -47,12 +47,12 @@ class Row {
     for (std::int64_t i = 0; i + 1 < std::ssize(tokens); ++i) {
       const auto at = static_cast<std::size_t>(i);
       inputs_[kText].data_ptr<std::int64_t>()[i] = tokens[at];
-      if (i + 1 >= asked) inputs_[kTargets].data_ptr<std::int64_t>()[i] = tokens[at + 1];
+      if (i + 1 >= asked) inputs_[kRegionTargets].data_ptr<std::int64_t>()[i] = tokens[at + 1];
     }
   }
   void draw_noise(Draws& draws) {
-    for (std::int64_t p = 0; p < inputs_[kNoise].numel(); ++p)
-      inputs_[kNoise].data_ptr<float>()[p] = static_cast<float>(draws.normal());
+    for (std::int64_t p = 0; p < inputs_[kRegionNoise].numel(); ++p)
+      inputs_[kRegionNoise].data_ptr<float>()[p] = static_cast<float>(draws.normal());
   }
   const Inputs& inputs() const { return inputs_; }
 

@@ -10,8 +10,8 @@
 namespace trireme::data {
 namespace {
 
-constexpr int kSquares = 3;
-constexpr double kNoise = 0.05;
+constexpr int kSquareCount = 3;
+constexpr double kPixelNoise = 0.05;
 constexpr std::int64_t kArmState = 3;  // x, y, grip
 constexpr double kArmStep = 0.125;
 
@@ -35,7 +35,7 @@ class Canvas {
   Canvas(const ClipSize& size, std::span<float> clip, Draws& draws) : size_(size), clip_(clip) {
     TRIREME_CHECK(static_cast<std::int64_t>(clip.size()) == size.pixels(), "{} pixels of a clip",
                   clip.size());
-    for (float& pixel : clip_) pixel = static_cast<float>(kNoise * draws.normal());
+    for (float& pixel : clip_) pixel = static_cast<float>(kPixelNoise * draws.normal());
   }
 
   // Adds what of it lies within the frame, over what is there.
@@ -91,7 +91,7 @@ void paint(const ClipSize& size, const Square& square, Canvas& canvas) {
 void draw_squares(const ClipSize& size, Draws draws, std::span<float> clip) {
   Canvas canvas(size, clip, draws);
   const double fastest = static_cast<double>(size.side) / 16;
-  for (int i = 0; i < kSquares; ++i) {
+  for (int i = 0; i < kSquareCount; ++i) {
     Square square = draw_square(size, draws);
     square.velocity = {draws.uniform(-fastest, fastest), draws.uniform(-fastest, fastest)};
     paint(size, square, canvas);
@@ -103,7 +103,7 @@ std::int64_t draw_directed_squares(const ClipSize& size, Draws draws, std::span<
   const std::int64_t direction = draws.below(kDirections);
   const double angle = 2 * std::numbers::pi * static_cast<double>(direction) / kDirections;
   const double fastest = static_cast<double>(size.side) / 8;
-  for (int i = 0; i < kSquares; ++i) {
+  for (int i = 0; i < kSquareCount; ++i) {
     Square square = draw_square(size, draws);
     const double speed = draws.uniform(fastest / 2, fastest);
     square.velocity = {speed * std::cos(angle), speed * std::sin(angle)};

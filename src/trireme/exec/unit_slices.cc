@@ -41,8 +41,6 @@ namespace {
 
 constexpr plan::Piece kPersistent[] = {plan::Piece::kParams, plan::Piece::kStates};
 
-std::int64_t blocks(std::int64_t count, std::int64_t block) { return (count + block - 1) / block; }
-
 constexpr std::int64_t kDrawn = 1 << 20;  // elements of initial values that exist at a time
 
 // Of a square matrix, elements [first, first + value.numel()).

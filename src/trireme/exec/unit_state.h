@@ -19,6 +19,9 @@
 
 namespace trireme::exec {
 
+// Blocks of `block` elements that hold `count`, the last perhaps in part.
+inline std::int64_t blocks(std::int64_t count, std::int64_t block) { return (count + block - 1) / block; }
+
 // What a unit's gradient has on its way; at most one thing at a time, the dp lane being in order.
 enum class Reduction { kNone, kScatterMicroBatch, kScatter, kAllReduce, kParts };
 

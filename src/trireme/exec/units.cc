@@ -22,8 +22,6 @@ using mesh::Axis;
 
 namespace {
 
-std::int64_t blocks(std::int64_t count, std::int64_t block) { return (count + block - 1) / block; }
-
 // Converts; both are equally long.
 void copy(const Flat& from, const Flat& to) {
   to.tensor(0, to.count()).copy_(from.tensor(0, from.count()));

@@ -24,10 +24,6 @@
 namespace trireme::models {
 namespace {
 
-at::ScalarType statistics_type(const at::Tensor& x) {
-  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 // [n, 3, level * patch, level * patch] -> [n * level * level, 3 * patch * patch].
 at::Tensor cut(const at::Tensor& x, std::int64_t level, std::int64_t patch) {
   return x.reshape({x.size(0), 3, level, patch, level, patch})
@@ -46,7 +42,7 @@ EncoderBlock::Look within_regions(const config::Job& job) {
     return Sight{
         .mask = ops::Mask::full(
             ops::documents_of_lengths(regions.starts().to(device), 1, places.size(0))),
-        .rotary = axial_rotary(places, head_dim, RotaryPairs::kExact, statistics_type(inputs[0]))};
+        .rotary = axial_rotary(places, head_dim, RotaryPairs::kExact, statistics_type(inputs[0].scalar_type()))};
   };
 }
 
@@ -79,14 +75,14 @@ std::vector<at::Tensor> Asked::forward(const std::vector<at::Tensor>& inputs,
   const at::Tensor count = inputs[1].unsqueeze(1);
   const at::Tensor asked = (at::arange(x_btd.size(1), count.options()) < count).unsqueeze(2);
   const at::Tensor sum =
-      at::where(asked, x_btd, at::zeros({}, x_btd.options())).to(statistics_type(x_btd)).sum(1);
+      at::where(asked, x_btd, at::zeros({}, x_btd.options())).to(statistics_type(x_btd.scalar_type())).sum(1);
   return {x_btd, (sum / count).to(x_btd.scalar_type())};
 }
 
 std::vector<at::Tensor> RegionEmbed::forward(const std::vector<at::Tensor>& inputs,
                                              const exec::BlockContext& context) {
   const Regions regions = sizes_.regions(inputs[1]);
-  const Pictures pictures(inputs[0].to(statistics_type(param(0))) * 2 - 1,
+  const Pictures pictures(inputs[0].to(statistics_type(param(0).scalar_type())) * 2 - 1,
                           inputs.size() > 2 ? inputs[2] : at::Tensor(), sizes_.grid);
   const std::int64_t least = sizes_.limits.least;
   std::vector<at::Tensor> rows = {cut(pictures.seen(least * patch_), least, patch_)};
@@ -107,7 +103,7 @@ at::Tensor detail_gate(const at::Tensor& rows, const at::Tensor& shares, const R
   for (const Regions::Group& group : regions.groups()) {
     const at::Tensor chosen = group.regions.to(rows.device());
     const at::Tensor raised =
-        at::upsample_bilinear2d(base.index_select(0, chosen).to(statistics_type(rows)),
+        at::upsample_bilinear2d(base.index_select(0, chosen).to(statistics_type(rows.scalar_type())),
                                 {group.level, group.level}, false)
             .permute({0, 2, 3, 1})
             .reshape({group.rows(), d})

@@ -18,6 +18,11 @@ namespace trireme::models {
 using Blocks = std::vector<std::unique_ptr<exec::Block>>;
 using Ranks = std::shared_ptr<const Across>;
 
+// Type of statistics, angles and losses of activations of `type`: fp64 for fp64, else fp32.
+inline at::ScalarType statistics_type(at::ScalarType type) {
+  return type == at::kDouble ? at::kDouble : at::kFloat;
+}
+
 // Where the parameters of a pre-norm block with biases stand: as arch::gpt_spec and arch::block_params list them.
 struct BiasedBlock {
   enum Param {

@@ -19,13 +19,13 @@ namespace {
 
 const double kLargestLogScale = std::log(100.0);
 
-at::Tensor wide(const at::Tensor& x) {
+at::Tensor exact(const at::Tensor& x) {
   return x.scalar_type() == at::kDouble ? x : x.to(at::kFloat);
 }
 
 // Rows of length 1.
 at::Tensor normalized(const at::Tensor& x) {
-  const at::Tensor rows = wide(x);
+  const at::Tensor rows = exact(x);
   return rows / rows.norm(2, 1, /*keepdim=*/true).clamp_min(1e-12);
 }
 
@@ -74,7 +74,7 @@ at::Tensor ContrastiveLoss::clip(const at::Tensor& images, const at::Tensor& cap
                                  const exec::BlockContext& context) const {
   const std::int64_t width = images.size(1);
   const at::Tensor all = ops::gather_batch(at::cat({images, captions}, 1), across().batch());
-  const at::Tensor scale = bounded_exp(wide(param(0)));
+  const at::Tensor scale = bounded_exp(exact(param(0)));
   const at::Tensor rows = scale * at::matmul(images, all.narrow(1, width, width).t());
   const at::Tensor columns = scale * at::matmul(captions, all.narrow(1, 0, width).t());
   const at::Tensor own = partners(rows);
@@ -86,7 +86,7 @@ at::Tensor ContrastiveLoss::clip(const at::Tensor& images, const at::Tensor& cap
 at::Tensor ContrastiveLoss::siglip(const at::Tensor& images, const at::Tensor& captions,
                                    const exec::BlockContext& context) const {
   const SiglipResult result =
-      siglip_loss(images, captions, wide(param(0)), wide(param(1)), across().batch());
+      siglip_loss(images, captions, exact(param(0)), exact(param(1)), across().batch());
   count(result.nearest_own, images.size(0), context);
   return result.loss;
 }

@@ -9,10 +9,6 @@
 
 namespace trireme::models {
 
-at::ScalarType statistics_type(at::ScalarType type) {
-  return type == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 at::ScalarType statistics_type(const config::Job& job) {
   return statistics_type(comm::scalar_type(job.precision.compute));
 }

@@ -12,8 +12,6 @@
 
 namespace trireme::models {
 
-// fp64 for fp64, else fp32: of statistics, angles and losses.
-at::ScalarType statistics_type(at::ScalarType type);
 // A job's compute type in that sense.
 at::ScalarType statistics_type(const config::Job& job);
 

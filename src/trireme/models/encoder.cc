@@ -25,12 +25,6 @@ namespace {
 
 constexpr double kRotaryBase = 10000;
 
-using enum BiasedBlock::Param;
-
-at::ScalarType statistics_type(at::ScalarType type) {
-  return type == at::kDouble ? at::kDouble : at::kFloat;
-}
-
 // softmax(q k^T / sqrt(w) + bias) v: heads get one channel more, in which queries are 1 and keys the bias.
 at::Tensor biased_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                             const at::Tensor& bias, const ops::AttentionHeads& heads,
@@ -156,6 +150,7 @@ at::Tensor activated_linear(const at::Tensor& x, config::Activation activation,
 
 std::vector<at::Tensor> EncoderBlock::forward(const std::vector<at::Tensor>& inputs,
                                               const exec::BlockContext& context) {
+  using enum BiasedBlock::Param;
   Sight sight = look_(inputs);
   ops::ContextParallel cp;
   if (across().cp().size() > 1) {

@@ -37,7 +37,6 @@ at::Tensor positions_of(const at::Tensor& x, std::int64_t tokens, const at::Tens
 }
 
 enum EmbedParam { kTokens, kPositions };
-using enum BiasedBlock::Param;
 enum HeadParam { kNorm, kNormBias };
 
 }  // namespace
@@ -53,6 +52,7 @@ std::vector<at::Tensor> GptEmbed::forward(const std::vector<at::Tensor>& inputs,
 
 std::vector<at::Tensor> GptBlock::forward(const std::vector<at::Tensor>& inputs,
                                           const exec::BlockContext& context) {
+  using enum BiasedBlock::Param;
   const at::Tensor& x_btd = inputs[0];
   ops::AttentionHeads heads = across().heads();
   if (dropout_ > 0 && context.training) {

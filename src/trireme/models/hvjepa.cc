@@ -218,7 +218,7 @@ std::pair<at::Tensor, at::Tensor> targets_of(const Places& teacher) {
   return {at::cat(rows), bounds_of(bounds, teacher.centroids.device())};
 }
 
-Packing packing_of(const Places& student, const Places& teacher,
+Packing chunk_packing(const Places& student, const Places& teacher,
                    const std::pair<at::Tensor, at::Tensor>& targets) {
   return {student.centroids, student.bounds(), teacher.centroids.index_select(0, targets.first),
           targets.second};
@@ -231,7 +231,7 @@ ChunkPacking::ChunkPacking(const Places& student, const Places& teacher)
 
 ChunkPacking::ChunkPacking(const Places& student, const Places& teacher,
                            const std::pair<at::Tensor, at::Tensor>& targets)
-    : rows(targets.first), packing(packing_of(student, teacher, targets)) {}
+    : rows(targets.first), packing(chunk_packing(student, teacher, targets)) {}
 
 Blocks hvjepa_blocks(const config::Job& job, const arch::ModelSpec&, const Ranks& ranks) {
   const config::Vision& vision = job.vision;

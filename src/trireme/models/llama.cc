@@ -11,17 +11,19 @@
 namespace trireme::models {
 namespace {
 
-enum BlockParam {
-  kNorm1,
-  kQuery,
-  kKey,
-  kValue,
-  kOut,
-  kNorm2,
-  kGate,
-  kUp,
-  kDown,
-  kMore  // biases of three, gains of two
+struct LlamaParams {
+  enum Param {
+    kNorm1,
+    kQuery,
+    kKey,
+    kValue,
+    kOut,
+    kNorm2,
+    kGate,
+    kUp,
+    kDown,
+    kMore  // biases of three, gains of two
+  };
 };
 
 enum Of : std::size_t { kQueries, kKeys, kValues };
@@ -35,11 +37,12 @@ std::vector<at::Tensor> LlamaEmbed::forward(const std::vector<at::Tensor>& input
 
 std::vector<at::Tensor> LlamaBlock::forward(const std::vector<at::Tensor>& inputs,
                                             const exec::BlockContext& context) {
+  using enum LlamaParams::Param;
   const at::Tensor& x_btd = inputs[0];
   const ops::WeightGradientsPtr& gradients = context.weight_gradients;
   const ops::Branching first =
       ops::residual_norm(x_btd, {}, param(kNorm1), {}, norm_eps_, gradients, kept_.norms);
-  const auto layer = [&](BlockParam weight, const at::Tensor& bias = {}) {
+  const auto layer = [&](LlamaParams::Param weight, const at::Tensor& bias = {}) {
     return ops::Projection{
         .weight = param(weight), .bias = bias, .adapter = adapter(weight, x_btd, context)};
   };
@@ -81,10 +84,12 @@ at::Tensor LlamaBlock::within(const at::Tensor& positions) const {
 }
 
 at::Tensor LlamaBlock::bias(std::size_t of) const {
+  using enum LlamaParams::Param;
   return qkv_bias_ ? param(kMore + of) : at::Tensor();
 }
 
 const at::Tensor& LlamaBlock::gain(std::size_t of) const {
+  using enum LlamaParams::Param;
   return param(kMore + (qkv_bias_ ? 3 : 0) + of);
 }
 

@@ -17,7 +17,6 @@
 namespace trireme::models {
 namespace {
 
-using enum BiasedBlock::Param;
 
 }  // namespace
 
@@ -68,6 +67,7 @@ at::Tensor NeighboursBlock::attend(const at::Tensor& qkv, const at::Tensor& seen
 
 std::vector<at::Tensor> NeighboursBlock::forward(const std::vector<at::Tensor>& inputs,
                                                  const exec::BlockContext& context) {
+  using enum BiasedBlock::Param;
   const ops::WeightGradientsPtr& gradients = context.weight_gradients;
   const at::Tensor x_td = inputs[0].dim() == 3 ? inputs[0].flatten(0, 1) : inputs[0];
   const GridRows rows = grid_rows(inputs, 1, x_td.size(0), arch::patch_grid(job_.vision));

@@ -15,24 +15,6 @@
 namespace trireme::models {
 namespace {
 
-enum Param {
-  kQuery,
-  kNorm1,
-  kNorm1Bias,
-  kQ,
-  kQBias,
-  kKv,
-  kKvBias,
-  kNorm2,
-  kNorm2Bias,
-  kUp,
-  kUpBias,
-  kDown,
-  kDownBias,
-  kClasses,
-  kClassesBias
-};
-
 // One learned query attends to all tokens of a clip, and a feed-forward layer and a classifier follow. Inputs: tokens
 // [samples, tokens, hidden], labels int64 [samples].
 class ProbeHead : public BoundBlock {
@@ -52,6 +34,24 @@ class ProbeHead : public BoundBlock {
   }
 
  private:
+  enum Param {
+    kQuery,
+    kNorm1,
+    kNorm1Bias,
+    kQ,
+    kQBias,
+    kKv,
+    kKvBias,
+    kNorm2,
+    kNorm2Bias,
+    kUp,
+    kUpBias,
+    kDown,
+    kDownBias,
+    kClasses,
+    kClassesBias
+  };
+
   at::Tensor scores_of(const at::Tensor& x_btd, const exec::BlockContext& context) const {
     const auto linear = [&](const at::Tensor& x, Param weight) {
       return ops::linear(x, param(weight), param(weight + 1), context.weight_gradients);

@@ -22,32 +22,30 @@ using config::Pooling;
 using config::Positions;
 
 // Behind the last norm's two.
-enum PoolParam {
-  kProbe = 2,
-  kQuery,
-  kQueryBias,
-  kKeyValue,
-  kKeyValueBias,
-  kOut,
-  kOutBias,
-  kNorm,
-  kNormBias,
-  kUp,
-  kUpBias,
-  kDown,
-  kDownBias,
-  kPoolParams
+struct HeadParams {
+  enum Param {
+    kProbe = 2,
+    kQuery,
+    kQueryBias,
+    kKeyValue,
+    kKeyValueBias,
+    kOut,
+    kOutBias,
+    kNorm,
+    kNormBias,
+    kUp,
+    kUpBias,
+    kDown,
+    kDownBias,
+    kPoolParams
+  };
 };
-
-at::ScalarType wide(const at::Tensor& x) {
-  return x.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-}
 
 // One query a head, [1, 1, h * width], over the tokens of each sample, [b, t, 2 * h * width]: [b, 1, h * width].
 at::Tensor attend_once(const at::Tensor& query, const at::Tensor& keys_values, std::int64_t heads) {
   const std::int64_t b = keys_values.size(0), t = keys_values.size(1);
   const std::int64_t width = query.size(2) / heads;
-  const at::ScalarType type = wide(query);
+  const at::ScalarType type = statistics_type(query.scalar_type());
   const at::Tensor kv =
       keys_values.to(type).view({b, t, 2, heads, width}).permute({2, 0, 3, 1, 4});  // [2,b,h,t,w]
   const at::Tensor q = query.to(type).view({1, heads, 1, width}).expand({b, heads, 1, width});
@@ -84,7 +82,7 @@ std::vector<at::Tensor> PatchEmbed::forward(const std::vector<at::Tensor>& input
 }
 
 std::size_t TowerHead::pool_params() const {
-  return vision_.pooling == Pooling::kAttention ? kPoolParams : 2;
+  return vision_.pooling == Pooling::kAttention ? HeadParams::kPoolParams : 2;
 }
 
 at::Tensor TowerHead::pooled(const at::Tensor& x_btd, const exec::BlockContext& context) const {
@@ -95,7 +93,7 @@ at::Tensor TowerHead::pooled(const at::Tensor& x_btd, const exec::BlockContext& 
     case Pooling::kClass: return normed(x_btd.select(1, 0).contiguous());
     case Pooling::kMean: {
       const at::Tensor y = normed(x_btd);
-      return y.to(wide(y)).mean(1).to(y.scalar_type());
+      return y.to(statistics_type(y.scalar_type())).mean(1).to(y.scalar_type());
     }
     case Pooling::kAttention: break;
   }
@@ -104,6 +102,7 @@ at::Tensor TowerHead::pooled(const at::Tensor& x_btd, const exec::BlockContext& 
 
 at::Tensor TowerHead::attended(const at::Tensor& normed_btd,
                                const exec::BlockContext& context) const {
+  using enum HeadParams::Param;
   const ops::WeightGradientsPtr& gradients = context.weight_gradients;
   const std::int64_t heads = mesh::share(vision_.heads, tp().rank(), tp().size()).count();
   const at::Tensor query = ops::column_linear(param(kProbe).unsqueeze(0), param(kQuery),
@@ -128,8 +127,8 @@ at::Tensor resampled(const at::Tensor& table, std::int64_t from, std::int64_t to
   const at::Tensor shares =
       (1 - (at::arange(to, options).unsqueeze(1) * step - at::arange(from, options)).abs())
           .clamp_min(0)
-          .to(wide(table));
-  const at::Tensor rows = at::matmul(shares, table.to(wide(table)).view({from, -1}));
+          .to(statistics_type(table.scalar_type()));
+  const at::Tensor rows = at::matmul(shares, table.to(statistics_type(table.scalar_type())).view({from, -1}));
   return at::matmul(shares, rows.view({to, from, -1})).flatten(0, 1).to(table.scalar_type());
 }
 

@@ -23,12 +23,15 @@ namespace {
 
 constexpr double kScale = 25;  // what the paper's weights are in units of
 
-enum Param { kQuery, kKv, kKvBias, kClips, kChunks = kClips + 9 };
+struct VicregParams {
+  enum Param { kQuery, kKv, kKvBias, kClips, kChunks = kClips + 9 };
+};
 
 }  // namespace
 
 at::Tensor VicregLoss::pooled(const at::Tensor& x, const Sequences& sequences,
                               const exec::BlockContext& context) const {
+  using enum VicregParams::Param;
   const ops::WeightGradientsPtr& gradients = context.weight_gradients;
   const std::vector<at::Tensor> kv =
       ops::linear(x, param(kKv), param(kKvBias), gradients).chunk(2, 1);
@@ -65,6 +68,7 @@ std::int64_t VicregLoss::matches(const Sequences& views) const {
 
 std::vector<at::Tensor> VicregLoss::forward(const std::vector<at::Tensor>& inputs,
                                             const exec::BlockContext& context) {
+  using enum VicregParams::Param;
   const config::Vicreg& weights = job_.vicreg;
   const Places places(inputs[1], arch::exact_parts(job_.precision.compute));
   const Sequences& views = places.sequences;

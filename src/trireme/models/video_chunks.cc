@@ -26,12 +26,12 @@ at::Tensor starts_of(const at::Tensor& bounds, std::int64_t rows) {
 }
 
 // Rows and, of each, which of its candidates is the nearest by the router's cosines.
-struct Nearest {
+struct NearestBefore {
   at::Tensor cosine;  // kNone where there is no candidate
   at::Tensor row;
 };
 
-Nearest nearest_before(const at::Tensor& x, const at::Tensor& query, const at::Tensor& key,
+NearestBefore nearest_before(const at::Tensor& x, const at::Tensor& query, const at::Tensor& key,
                        const at::Tensor& before) {
   const at::Tensor queries = direction(ops::linear(x, query)),
                    keys = direction(ops::linear(x, key));
@@ -131,7 +131,7 @@ Forest forest(const at::Tensor& x, const at::Tensor& query, const at::Tensor& ke
               const GridRows& rows, const config::Chunk& chunk) {
   if (chunk.mode == config::ChunkMode::kFixed)
     return fixed_forest(rows, x.scalar_type(), chunk.ratio);
-  const Nearest nearest = nearest_before(x, query, key, rows.rows_at(before_offsets(x.device())));
+  const NearestBefore nearest = nearest_before(x, query, key, rows.rows_at(before_offsets(x.device())));
   const at::Tensor alone = nearest.row < 0;
   const at::Tensor p = ((1 - nearest.cosine) / 2).clamp(0, 1).masked_fill(alone, 1);
   const at::Tensor boundary = chunk.mode == config::ChunkMode::kTopK

@@ -8,8 +8,8 @@
 namespace trireme::ops {
 namespace {
 
-struct Held : torch::CustomClassHolder {
-  explicit Held(std::vector<Adapter> held) : adapters(std::move(held)) {}
+struct HeldFactors : torch::CustomClassHolder {
+  explicit HeldFactors(std::vector<Adapter> held) : adapters(std::move(held)) {}
   std::vector<Adapter> adapters;
 };
 
@@ -59,11 +59,11 @@ at::Tensor Adapter::up_gradient(const at::Tensor& dy, const at::Tensor& inner,
 }
 
 void save(torch::autograd::AutogradContext* context, const std::vector<Adapter>& adapters) {
-  context->saved_data["adapters"] = c10::IValue::make_capsule(c10::make_intrusive<Held>(adapters));
+  context->saved_data["adapters"] = c10::IValue::make_capsule(c10::make_intrusive<HeldFactors>(adapters));
 }
 
 const std::vector<Adapter>& saved_adapters(torch::autograd::AutogradContext* context) {
-  return static_cast<const Held&>(*context->saved_data.at("adapters").toCapsule()).adapters;
+  return static_cast<const HeldFactors&>(*context->saved_data.at("adapters").toCapsule()).adapters;
 }
 
 }  // namespace trireme::ops

@@ -10,8 +10,8 @@
 namespace trireme::ops {
 namespace {
 
-struct Held : torch::CustomClassHolder {
-  explicit Held(Source held) : source(std::move(held)) {}
+struct HeldSource : torch::CustomClassHolder {
+  explicit HeldSource(Source held) : source(std::move(held)) {}
   Source source;
 };
 
@@ -36,7 +36,7 @@ at::Tensor kept(const at::Tensor& value, const Source& source) {
 
 void save(torch::autograd::AutogradContext* context, const char* name, const Source& source) {
   if (source.again == nullptr) return;
-  context->saved_data[name] = c10::IValue::make_capsule(c10::make_intrusive<Held>(source));
+  context->saved_data[name] = c10::IValue::make_capsule(c10::make_intrusive<HeldSource>(source));
 }
 
 at::Tensor restored(torch::autograd::AutogradContext* context, const char* name,
@@ -46,7 +46,7 @@ at::Tensor restored(torch::autograd::AutogradContext* context, const char* name,
   TRIREME_CHECK(found != context->saved_data.end(), "{} is neither kept nor computed again", name);
   const c10::intrusive_ptr<torch::CustomClassHolder> held = found->second.toCapsule();
   context->saved_data.erase(name);
-  const Source& source = static_cast<const Held&>(*held).source;
+  const Source& source = static_cast<const HeldSource&>(*held).source;
   return source.again->get(source.index);
 }
 

@@ -145,7 +145,7 @@ class RowGradients {
   at::Tensor returned_;
 };
 
-at::Tensor weight_gradient(const variable_list& dlogits, const at::Tensor& input,
+at::Tensor output_gradient(const variable_list& dlogits, const at::Tensor& input,
                            const at::Tensor& weight) {
   const RowGradients gradients(weight);
   std::int64_t first = 0;
@@ -211,10 +211,10 @@ struct LinearCrossEntropy : torch::autograd::Function<LinearCrossEntropy> {
     if (later && trains)
       gradients->push([x = x.detach(), weight, pieces, rows = targets.numel(), tp] {
         const at::Tensor input = gather_rows(x, rows, tp).wait();
-        add_gradient(weight, weight_gradient(pieces, input, weight));
+        add_gradient(weight, output_gradient(pieces, input, weight));
       });
     else if (trains)
-      result[1] = weight_gradient(pieces, gathered.wait(), weight);
+      result[1] = output_gradient(pieces, gathered.wait(), weight);
     result[0] = summed.wait();
     return result;
   }

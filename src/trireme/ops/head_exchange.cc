@@ -48,7 +48,7 @@ struct Exchange : torch::CustomClassHolder {
   Tensors swap(const std::vector<Tensors>& messages,
                const std::vector<std::int64_t>& heads_from) const;
 };
-using Call = c10::intrusive_ptr<Exchange>;
+using ExchangeCall = c10::intrusive_ptr<Exchange>;
 
 Tensors Exchange::swap(const std::vector<Tensors>& messages,
                        const std::vector<std::int64_t>& heads_from) const {
@@ -112,16 +112,16 @@ std::vector<Tensors> by_tokens(const at::Tensor& x, int ranks) {
   return messages;
 }
 
-void save(AutogradContext* context, const Call& call) {
+void save_call(AutogradContext* context, const ExchangeCall& call) {
   context->saved_data["call"] = c10::IValue::make_capsule(call);
 }
-Call saved(AutogradContext* context) {
+ExchangeCall saved_call(AutogradContext* context) {
   return c10::static_intrusive_pointer_cast<Exchange>(context->saved_data["call"].toCapsule());
 }
 
 template <typename... In>
 struct GatherTokens : torch::autograd::Function<GatherTokens<In...>> {
-  static at::Tensor forward(AutogradContext* context, const In&... in, const Call& call) {
+  static at::Tensor forward(AutogradContext* context, const In&... in, const ExchangeCall& call) {
     const Qkv qkv = split_heads({in...}, call->heads, call->width);
     const int ranks = call->group->size();
     std::vector<Tensors> messages;
@@ -131,13 +131,13 @@ struct GatherTokens : torch::autograd::Function<GatherTokens<In...>> {
                           qkv.k.narrow(2, to.first_kv, to.heads.kv_heads),
                           qkv.v.narrow(2, to.first_kv, to.heads.kv_heads)});
     }
-    save(context, call);
+    save_call(context, call);
     const std::vector<std::int64_t> from(static_cast<std::size_t>(ranks), call->mine().across());
     return in_sequence(call->swap(messages, from));
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
-    const Call call = saved(context);
+    const ExchangeCall call = saved_call(context);
     const int ranks = call->group->size();
     std::vector<std::int64_t> from;
     for (int rank = 0; rank < ranks; ++rank) from.push_back(call->share(rank).across());
@@ -180,18 +180,18 @@ struct GatherTokens : torch::autograd::Function<GatherTokens<In...>> {
 };
 
 struct GatherHeads : torch::autograd::Function<GatherHeads> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& out, const Call& call) {
+  static at::Tensor forward(AutogradContext* context, const at::Tensor& out, const ExchangeCall& call) {
     const int ranks = call->group->size();
     const at::Tensor heads =
         out.view({out.size(0), out.size(1), call->mine().heads.heads, call->width});
     std::vector<std::int64_t> from;
     for (int rank = 0; rank < ranks; ++rank) from.push_back(call->share(rank).heads.heads);
-    save(context, call);
+    save_call(context, call);
     return at::cat(all_joined(call->swap(by_tokens(heads, ranks), from)), 2);
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
-    const Call call = saved(context);
+    const ExchangeCall call = saved_call(context);
     const at::Tensor dout = apart(grads[0].contiguous(), call->width);
     std::vector<Tensors> messages;
     for (int rank = 0; rank < call->group->size(); ++rank) {
@@ -203,7 +203,7 @@ struct GatherHeads : torch::autograd::Function<GatherHeads> {
   }
 };
 
-Call make_call(const AttentionHeads& heads, std::int64_t width, comm::Group& group) {
+ExchangeCall make_call(const AttentionHeads& heads, std::int64_t width, comm::Group& group) {
   return c10::make_intrusive<Exchange>(heads, width, group);
 }
 

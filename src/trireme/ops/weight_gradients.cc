@@ -8,8 +8,8 @@
 namespace trireme::ops {
 namespace {
 
-struct Held : torch::CustomClassHolder {
-  explicit Held(WeightGradientsPtr held) : gradients(std::move(held)) {}
+struct HeldContext : torch::CustomClassHolder {
+  explicit HeldContext(WeightGradientsPtr held) : gradients(std::move(held)) {}
   WeightGradientsPtr gradients;
 };
 
@@ -23,13 +23,13 @@ void WeightGradients::run() {
 void save(torch::autograd::AutogradContext* context, const WeightGradientsPtr& gradients) {
   if (gradients == nullptr) return;
   context->saved_data["weight_gradients"] =
-      c10::IValue::make_capsule(c10::make_intrusive<Held>(gradients));
+      c10::IValue::make_capsule(c10::make_intrusive<HeldContext>(gradients));
 }
 
 WeightGradientsPtr saved_weight_gradients(torch::autograd::AutogradContext* context) {
   const auto found = context->saved_data.find("weight_gradients");
   if (found == context->saved_data.end()) return nullptr;
-  return static_cast<const Held&>(*found->second.toCapsule()).gradients;
+  return static_cast<const HeldContext&>(*found->second.toCapsule()).gradients;
 }
 
 }  // namespace trireme::ops

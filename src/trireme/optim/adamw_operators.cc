@@ -74,7 +74,7 @@ void update_wide(const AdamWOptions& options, const at::Tensor& param, const at:
 }
 
 // Moments in fp32, from their codes or from bf16.
-Tensors widened(const AdamWOptions& options, std::span<at::Tensor> states, std::int64_t block) {
+Tensors wide_states(const AdamWOptions& options, std::span<at::Tensor> states, std::int64_t block) {
   if (!options.int8_states) return {states[0].to(at::kFloat), states[1].to(at::kFloat)};
   return {dequantised(Moment::kFirst, {states[0], states[1]}, block),
           dequantised(Moment::kSecond, {states[2], states[3]}, block)};
@@ -98,7 +98,7 @@ void update_piece(const AdamWOptions& options, const at::Tensor& param, const at
                   std::span<at::Tensor> states, std::span<const exec::UpdateSegment> segments,
                   const exec::UpdateArgs& args) {
   const at::Tensor wide = param.to(at::kFloat);
-  Tensors moments = widened(options, states, args.state_block);
+  Tensors moments = wide_states(options, states, args.state_block);
   update_wide(options, wide, grad.to(at::kFloat), moments, segments, args);
   store({options.stochastic, mix(args.noise, 0)}, segments, wide, param);
   if (!options.int8_states) {

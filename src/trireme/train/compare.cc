@@ -63,7 +63,7 @@ class Noise {
 };
 
 // The difference of elements looked at, and the worst of them.
-struct Apart {
+struct Difference {
   const Noise* noise = nullptr;  // leaves out what it explains; null: explains nothing
   double squares = 0;
   double largest = 0;
@@ -86,15 +86,15 @@ struct Apart {
   }
 };
 
-Apart between(const std::vector<double>& a, const std::vector<double>& b, const Noise* noise) {
-  Apart apart{.noise = noise, .b = b[0]};
+Difference between(const std::vector<double>& a, const std::vector<double>& b, const Noise* noise) {
+  Difference apart{.noise = noise, .b = b[0]};
   for (std::size_t i = 0; i < a.size(); ++i) apart.look(static_cast<std::int64_t>(i), a[i], b[i]);
   return apart;
 }
 
-Apart between(const std::vector<double>& a, const Part& part, const Noise* noise) {
+Difference between(const std::vector<double>& a, const Part& part, const Noise* noise) {
   const double* const values = part.values.data_ptr<double>();
-  Apart apart{.noise = noise};
+  Difference apart{.noise = noise};
   for (const arch::Extent& extent : part.extents)
     for (std::int64_t i = 0; i < extent.count; ++i)
       apart.look(extent.global + i, a[static_cast<std::size_t>(extent.global + i)],
@@ -124,11 +124,11 @@ Comparison compare_tensor(const RecordedTensor& a, const RecordedTensor& b, doub
   row.compared = a.shape == b.shape && !a.values.empty() && !b.values.empty();
   if (!row.compared) return row;
   const double scale = std::max(std::sqrt(square_norm(a)), small);
-  Apart worst = between(a.values, b.values, noise);
+  Difference worst = between(a.values, b.values, noise);
   const Part* stray = nullptr;
   for (const RecordedTensor* run : {&b, &a})
     for (const Part& part : run->strays) {
-      const Apart apart = between(a.values, part, noise);
+      const Difference apart = between(a.values, part, noise);
       if (apart.squares < worst.squares || apart.largest == 0) continue;
       worst = apart;
       stray = &part;

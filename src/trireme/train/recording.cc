@@ -239,9 +239,9 @@ std::vector<Part> add_over_context(std::vector<Part> parts, const mesh::Mesh& me
 }
 
 // All ranks of one run, step after step.
-class Run {
+class RecordedRun {
  public:
-  Run(const config::Job& job, int steps, const JobSession::Load& load)
+  RecordedRun(const config::Job& job, int steps, const JobSession::Load& load)
       : contents_(job), steps_(steps), load_(load) {
     recording_.compute = job.precision.compute;
     recording_.micro_batch = job.run.micro_batch;
@@ -334,7 +334,7 @@ int RecordedTensor::rank_of(std::int64_t element) const {
 }
 
 Recording record(const config::Job& job, int steps, const JobSession::Load& load) {
-  return Run(job, steps, load)();
+  return RecordedRun(job, steps, load)();
 }
 
 RecordingBytes recording_bytes(const config::Job& job, int steps) {

@@ -11,7 +11,7 @@ namespace {
 constexpr double kSigmas = 1.4826;  // of a normal distribution, in MADs
 constexpr double kFlat = 0.01;      // nats: a curve is never taken to be calmer than this
 
-double median(std::vector<double> values) {
+double exact_median(std::vector<double> values) {
   const auto middle = values.begin() + std::ssize(values) / 2;
   std::nth_element(values.begin(), middle, values.end());
   if (values.size() % 2 == 1) return *middle;
@@ -25,10 +25,10 @@ std::optional<Spike> SpikeDetector::judge(std::int64_t step, double loss) {
   TRIREME_CHECK(std::isfinite(loss), "step {}: a loss of {} is not judged", step, loss);
   std::optional<Spike> spike;
   if (std::ssize(state_.losses) >= (rule_.window + 1) / 2) {
-    const double middle = median(state_.losses);
+    const double middle = exact_median(state_.losses);
     std::vector<double> distances;
     for (const double before : state_.losses) distances.push_back(std::abs(before - middle));
-    const double sigma = std::max(kSigmas * median(std::move(distances)), kFlat);
+    const double sigma = std::max(kSigmas * exact_median(std::move(distances)), kFlat);
     const double zscore = (loss - middle) / sigma;
     if (zscore >= rule_.zscore)
       spike = Spike{.step = step, .loss = loss, .median = middle, .zscore = zscore};

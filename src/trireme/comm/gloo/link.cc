@@ -15,10 +15,6 @@
 namespace trireme::comm {
 namespace {
 
-std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
-}
-
 at::Tensor bytes_tensor(const std::byte* data, std::size_t bytes) {
   return at::from_blob(const_cast<std::byte*>(data), {static_cast<std::int64_t>(bytes)}, at::kByte);
 }

@@ -21,10 +21,6 @@
 namespace trireme::comm {
 namespace {
 
-std::chrono::milliseconds milliseconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
-}
-
 // LibTorch 2.x may be built without libuv and then refuses its own default.
 template <typename Options>
 void without_libuv(Options& options) {

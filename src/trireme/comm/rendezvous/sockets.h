@@ -1,9 +1,16 @@
 // What must be known about addresses before LibTorch is asked to use them: it prints where it fails.
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <string>
 
 namespace trireme::comm {
+
+// As LibTorch takes its timeouts.
+inline std::chrono::milliseconds milliseconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
 
 // The address of this machine that reaches host:port: where its own name points to is often only the
 // loopback. Throws std::runtime_error.

@@ -117,7 +117,7 @@ std::string row(const std::string& what, const std::string& forecast, const std:
                      std::isfinite(ratio) && ratio > 0 ? fmt::format("{:.2f}", ratio) : "-");
 }
 
-std::string forecast(const Report& r) {
+std::string forecast_text(const Report& r) {
   const double step_s = median_of(r.steps, &StepMetrics::step_ms) / 1e3;
   std::string rows;
   if (r.info.predicted_step_s > 0 && step_s > 0)
@@ -198,7 +198,7 @@ std::string html(const Report& r) {
          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
          name + "</title>\n<style>" + kStyle + "</style></head>\n<body><main>\n<h1>" + name +
          "</h1>\n<p class=\"sub\">" + escape_html(subtitle(r)) + "</p>\n" + tiles(r) + curves(r) +
-         forecast(r) + offload(r) + "<h2>Plan</h2>\n<pre>" + escape_html(r.info.plan_summary) +
+         forecast_text(r) + offload(r) + "<h2>Plan</h2>\n<pre>" + escape_html(r.info.plan_summary) +
          "</pre>\n<h2>Job</h2>\n<details><summary>every key, resolved</summary><pre>" +
          escape_html(r.info.job_yaml) + "</pre></details>\n</main></body></html>\n";
 }
