@@ -48,7 +48,7 @@ if(TRIREME_TORCH)
   add_library(highway ALIAS PkgConfig::HIGHWAY)
   # The names of instruction sets differ between its releases.
   find_file(TRIREME_HIGHWAY_TARGETS hwy/detect_targets.h)
-  set(TRIREME_UNUSED_TARGETS HWY_SSSE3)
+  set(TRIREME_UNUSED_TARGETS HWY_SSSE3|HWY_SSE4)
   foreach(target HWY_AVX3_DL HWY_AVX3_ZEN4 HWY_AVX3_SPR HWY_AVX10_2)
     file(STRINGS ${TRIREME_HIGHWAY_TARGETS} found REGEX "define ${target} ")
     if(found)

@@ -29,15 +29,13 @@ if(TRIREME_SANITIZE)
   target_link_options(trireme_flags INTERFACE -fsanitize=${TRIREME_SANITIZE})
 endif()
 
-# A build without LibTorch promises a minute: one file a room (the preset), headers parsed once. ./dev lint compiles each
-# source by itself, which proves that it includes what it uses.
-if(NOT TRIREME_TORCH)
-  file(WRITE ${CMAKE_BINARY_DIR}/pch_core.cc "")
-  add_library(trireme_core_pch STATIC ${CMAKE_BINARY_DIR}/pch_core.cc)
-  target_link_libraries(trireme_core_pch PUBLIC trireme_flags fmt::fmt nlohmann_json::nlohmann_json)
-  target_precompile_headers(trireme_core_pch PRIVATE <fmt/core.h> <nlohmann/json.hpp> <filesystem> <functional>
-                            <map> <memory> <string> <vector>)
-endif()
+# Headers of quick components are parsed once; of all of them where there is no LibTorch, which promises a minute.
+# ./dev lint compiles each source by itself, without this, which proves that it includes what it uses.
+file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/pch_core.cc CONTENT "")
+add_library(trireme_core_pch STATIC ${CMAKE_BINARY_DIR}/pch_core.cc)
+target_link_libraries(trireme_core_pch PUBLIC trireme_flags trireme_quick fmt::fmt nlohmann_json::nlohmann_json)
+target_precompile_headers(trireme_core_pch PRIVATE <fmt/core.h> <nlohmann/json.hpp> <algorithm> <filesystem> <functional>
+                          <map> <memory> <optional> <string> <vector>)
 # Tests are many and small: gtest and gmock are parsed once.
 if(TRIREME_TESTS AND NOT TRIREME_FUZZ)
   file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/pch_test.cc CONTENT "")
@@ -50,6 +48,7 @@ endif()
 function(trireme_room name)
   cmake_parse_arguments(ROOM "QUICK" "" "DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/trireme/${name}/*.cc)
+  trireme_built(sources)
   if(NOT sources)
     return()
   endif()
@@ -64,7 +63,7 @@ function(trireme_room name)
       target_link_libraries(trireme_${name} PUBLIC ${dep})
     endif()
   endforeach()
-  if(TARGET trireme_core_pch)
+  if(ROOM_QUICK OR NOT TRIREME_TORCH)
     target_precompile_headers(trireme_${name} REUSE_FROM trireme_core_pch)
   endif()
 endfunction()

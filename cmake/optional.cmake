@@ -1,0 +1,37 @@
+# Sources that an option leaves out, as regular expressions over paths. Each option has one source, no_*.cc, that stands in
+# for what it leaves out and says how to get it.
+set(TRIREME_LEFT_OUT)
+set(TRIREME_IS_PARTIAL OFF)
+
+# trireme_optional(IS_BUILT NO_SOURCE PATTERN...)
+function(trireme_optional built stand_in)
+  if(built)
+    list(APPEND TRIREME_LEFT_OUT "/${stand_in}\\.cc$")
+  else()
+    list(APPEND TRIREME_LEFT_OUT ${ARGN})
+    set(TRIREME_IS_PARTIAL ON PARENT_SCOPE)
+  endif()
+  set(TRIREME_LEFT_OUT ${TRIREME_LEFT_OUT} PARENT_SCOPE)
+endfunction()
+
+# trireme_built(VARIABLE): leaves out of a list what options leave out.
+function(trireme_built variable)
+  set(sources ${${variable}})
+  foreach(pattern ${TRIREME_LEFT_OUT})
+    list(FILTER sources EXCLUDE REGEX "${pattern}")
+  endforeach()
+  set(${variable} ${sources} PARENT_SCOPE)
+endfunction()
+
+if(NOT TRIREME_FAMILIES MATCHES "^(all|decoders)$")
+  message(FATAL_ERROR "TRIREME_FAMILIES=${TRIREME_FAMILIES}: choose all, or decoders")
+endif()
+string(COMPARE EQUAL "${TRIREME_FAMILIES}" all all_families)
+trireme_optional(${all_families} models/no_families
+  "/trireme/models/(action|arrcoc|chunk|clip|encoder|family_blocks|gated|hnet|hvjepa|jepa|mamba|neighbours|probe)[a-z_]*\\.cc$"
+  "/trireme/models/(projector|read_out|regions|scan|scorers|siglip|texture|vicreg|video|vit|vlm)[a-z_]*\\.cc$"
+  "/trireme/models/tower\\.cc$")
+trireme_optional(${TRIREME_SCOREBOARD} no_scoreboard "/planner/tables/" "/trireme/bench_planner\\.cc$")
+trireme_optional(${TRIREME_SYNTH} no_synth "/trireme/synth/" "/trireme/synth\\.cc$")
+trireme_optional(${TRIREME_BENCH} no_bench
+  "/worker/(bench_(context|kernels|memory|pipeline|recompute|step)|gemm_limit|memory_jobs)\\.cc$")

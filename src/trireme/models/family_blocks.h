@@ -1,0 +1,13 @@
+// The blocks of a job's family. A build for decoders alone has no_families.cc in place of family_blocks.cc.
+#pragma once
+
+#include "trireme/arch/spec.h"
+#include "trireme/config/job.h"
+#include "trireme/models/blocks.h"
+
+namespace trireme::models {
+
+// One block for each node of `spec`, which describes `job`. Throws Error for a family that this build leaves out.
+Blocks family_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks);
+
+}  // namespace trireme::models

@@ -1,0 +1,19 @@
+// Blocks of GPT and Llama, where TRIREME_FAMILIES=decoders leaves out the other families.
+#include "trireme/base/error.h"
+#include "trireme/config/families.h"
+#include "trireme/models/family_blocks.h"
+#include "trireme/models/gpt.h"
+#include "trireme/models/llama.h"
+
+namespace trireme::models {
+
+Blocks family_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks) {
+  if (job.model.family == config::Family::kGpt) return gpt_blocks(job, spec, ranks);
+  if (job.model.family == config::Family::kLlama) return llama_blocks(job, spec, ranks);
+  fail(ErrorKind::kUsage,
+       "model.family={}: this build, as ./dev quickstart makes it, trains the families gpt and llama; ./dev build adds "
+       "the others (CMake: TRIREME_FAMILIES=all)",
+       config::name(job.model.family));
+}
+
+}  // namespace trireme::models
