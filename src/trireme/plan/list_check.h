@@ -26,6 +26,8 @@ struct ListView {
   int rank = 0;  // the first that runs the list
   int stage = 0;
   LaneOrder order;
+  bool drawn =
+      false;  // ids of all lists are in range, so that refusals can show rows of the pipeline
 
   const Program& program() const { return plan.program; }
   const Node& node(NodeId id) const { return plan.program.nodes[static_cast<std::size_t>(id)]; }
@@ -36,7 +38,7 @@ struct ListView {
     if (line < 0) fail(ErrorKind::kInternal, "plan {}, rank {}: {}", program().name, rank, reason);
     fail(ErrorKind::kInternal, "plan {}, rank {}, line {} `{}`: {}{}", program().name, rank, line,
          line_text(program(), list[static_cast<std::size_t>(line)]), reason,
-         marked_rows(plan, {{.rank = rank, .line = line}}));
+         drawn ? marked_rows(plan, {{.rank = rank, .line = line}}) : "");
   }
   // `line` uses what `maker` made.
   void require_before(int maker, int line, const std::string& what) const {
