@@ -159,7 +159,7 @@ void check_fields(const ListView& view) {
       view.refuse(index, "peer {} of {} stages", line.peer, view.plan.mesh.degree(Axis::kPp));
     const bool moves = line.verb == Verb::kOffload || line.verb == Verb::kReload;
     const bool one_of_chunks =
-        (line.verb == Verb::kReduceGrads || line.piece == Piece::kGrads) && line.mb >= 0;
+        line.verb == Verb::kReduceGrads || (line.piece == Piece::kGrads && line.mb >= 0);
     if (line.chunk < 0 || (line.chunk > 0 && !one_of_chunks))
       view.refuse(index, "chunk {}", line.chunk);
     if (fields.axes == line.axes.empty()) view.refuse(index, "over={}", mesh::print(line.axes));
