@@ -42,7 +42,7 @@ struct Promise {
 };
 Promise promise_of(const Planned& one, const Planned& other);
 
-// Names of the table's rows. Each row's own pair has to differ in bits, or it is no exception.
+// Rows of the table, each with a pair that has to differ in bits, or it is no exception. A row may have several.
 struct Exception {
   std::string name;
   Pair pair;

@@ -95,9 +95,9 @@ void Units::reduce_begin(plan::UnitId id, const plan::Instr& line) {
 
 void Units::finish_reduce(plan::UnitId id) {
   UnitState& unit = at(id);
-  const Reduction ended = std::exchange(unit.reduction, Reduction::kNone);
-  if (ended == Reduction::kNone) return;
+  if (unit.reduction == Reduction::kNone) return;
   unit.reduce.wait();
+  const Reduction ended = std::exchange(unit.reduction, Reduction::kNone);
   ChunkGradient& chunk = unit.on_way();
   if (ended == Reduction::kParts)
     unit.copy_parts(chunk.reduced(unit.each_mb), unit.sent, /*back=*/true);
