@@ -57,6 +57,7 @@ struct ExplainOptions {
   bool memory = false;         // instead: what each rank needs
   std::string fits;            // a size: the exit code says whether every rank fits
   bool communication = false;  // in csv, what PyTorch adds when it lowers a schedule
+  std::string check;           // instead of a job: the file of a plan's text
 };
 
 struct PlanOptions {
@@ -240,6 +241,7 @@ int sweep(const SweepOptions& options);
 void check_faults(const TrainOptions& options);
 int launch(const LaunchOptions& options);
 int explain(const ExplainOptions& options);
+int explain_check(const ExplainOptions& options);
 int plan(const PlanOptions& options);
 int checkpoint_ls(const CheckpointOptions& options);
 int checkpoint_inspect(const CheckpointOptions& options);

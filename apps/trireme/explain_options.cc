@@ -12,11 +12,12 @@ Examples:
   trireme explain job.yaml --ranks 8 --set parallel.zero=3 --format json
   trireme explain job.yaml --nproc 2 --format plan > job.plan     # every line of every rank
   trireme explain job.yaml --ranks 4 --set parallel.pp=4 --format svg > step.svg
+  trireme explain --check job.plan                                # the validator's verdict on it
   trireme explain job.yaml --nproc 2 --memory
   trireme explain planned.yaml --ranks 64 --cluster dgx-h100
   trireme explain job.yaml --nproc 2 --fits 20GiB
 
-Exit codes: 0 done, 2 usage or config, 6 a rank needs more than --fits or
+Exit codes: 0 done, 2 usage or config, 3 --check found a mistake in the plan, 6 a rank needs more than --fits or
 recompute.memory allows.
 )";
 
@@ -57,9 +58,12 @@ void add_explain(CLI::App& root, ExplainOptions& o, Run& run) {
                "what every rank needs, by kind, and when; as text or with --format json");
   app.add_option("--fits", o.fits,
                  "a size such as 20GiB: exit code 0 if no rank needs more, else 6");
+  app.add_option("--check", o.check,
+                 "instead of a job, the file of a plan's text: parse and validate it, exit code 3 "
+                 "with rank and line of the first mistake");
   app.callback([&] {
     take_assignments(app, o.job);
-    run = [&] { return explain(o); };
+    run = [&] { return o.check.empty() ? explain(o) : explain_check(o); };
   });
 }
 

@@ -110,6 +110,44 @@ TEST(Explain, EveryLineOfOneRank) {
   EXPECT_THAT(result.out, HasSubstr("grad_norm"));
 }
 
+TEST(Explain, ChecksThePlanOfAFile) {
+  Desk desk;
+  const std::string plan = desk.run({"explain", (kRecipes / "gpt_tiny.yaml").string(), "--ranks",
+                                     "2", "--format", "plan"})
+                               .out;
+  desk.write("good.plan", plan);
+  const Result good = desk.run({"explain", "--check", "good.plan"});
+  EXPECT_EQ(good.exit_code, 0) << good.err;
+  EXPECT_THAT(good.out, HasSubstr("good.plan: plan gpt is valid: ranks 2, lists 1, lines "));
+
+  const auto refusal = [&](const std::string& from, const std::string& to) {
+    std::string text = plan;
+    const std::size_t at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    desk.write("bad.plan", text.replace(at, from.size(), to));
+    const Result bad = desk.run({"explain", "--check", "bad.plan"});
+    EXPECT_EQ(bad.exit_code, 3) << bad.err;
+    EXPECT_EQ(bad.out, "");
+    return bad.err;
+  };
+  EXPECT_THAT(refusal("forward embed mb=0", "forward embed mb=1"),
+              HasSubstr("bad.plan: plan gpt, rank 0, line "));
+  EXPECT_THAT(refusal("recipe zero=", "recipe zero=x"), HasSubstr("bad.plan: plan line 3: "));
+  EXPECT_THAT(refusal("unsent=2", "unsent=0"), HasSubstr("unsent is 0; needs 1 or more"));
+
+  const Result missing = desk.run({"explain", "--check", "none.plan"});
+  EXPECT_EQ(missing.exit_code, 3);
+  EXPECT_THAT(missing.err, HasSubstr("none.plan"));
+  for (const std::vector<std::string>& more :
+       {std::vector<std::string>{"job.yaml"}, {"--ranks", "2"}, {"--memory"}, {"run.steps=2"}}) {
+    std::vector<std::string> words = {"explain", "--check", "good.plan"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Result refused = desk.run(words);
+    EXPECT_EQ(refused.exit_code, 2) << more[0];
+    EXPECT_THAT(refused.err, HasSubstr("leave out the job")) << more[0];
+  }
+}
+
 std::vector<std::string> pipeline(const std::string& schedule, const std::string& format) {
   return {"explain",  (kRecipes / "gpt_tiny.yaml").string(),
           "--ranks",  "4",

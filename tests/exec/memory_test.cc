@@ -61,25 +61,33 @@ class TwoStates : public Updater {
   std::vector<StateSpec> states_;
 };
 
-// Of which the block `typed` computes in fp32, whatever the others do; -1: none.
-Model linear_chain(at::ScalarType compute, int typed) {
+// Of which the block `typed` computes in fp32, whatever the others do; -1: none. With `chunks` the second half is a chunk of
+// its own, whose last block has the first one's unit.
+Model linear_chain(at::ScalarType compute, int typed, bool chunks) {
   Model model;
   plan::Program& program = model.spec.program;
   program.name = "linear_chain";
   program.values = {{.name = "x", .differentiable = false}};
   for (int i = 0; i < kBlocks; ++i) {
     const std::string name = fmt::format("block.{}", i);
+    const int used = chunks && i == kBlocks - 1 ? 0 : i;
     arch::UnitSpec unit{.name = name,
                         .params = {{.name = name + ".weight",
                                     .shape = {kWidth, kWidth},
                                     .init = {arch::Init::Kind::kNormal, 0.02}},
                                    {.name = name + ".bias", .shape = {kWidth}, .decay = false}}};
-    program.units.push_back({.name = name, .numel = unit.numel()});
+    if (used == i) {
+      program.units.push_back({.name = name, .numel = unit.numel()});
+      model.spec.units.push_back(unit);
+    }
     if (i == typed) program.units.back().type = DType::kF32;
     program.values.push_back({.name = name});
-    program.nodes.push_back({.name = name, .reads = {i}, .writes = {i + 1}, .units = {i}});
-    model.spec.units.push_back(unit);
-    model.spec.node_params.push_back({{i, 0}, {i, 1}});
+    program.nodes.push_back({.name = name,
+                             .reads = {i},
+                             .writes = {i + 1},
+                             .units = {used},
+                             .chunk = chunks && i >= kBlocks / 2});
+    model.spec.node_params.push_back({{used, 0}, {used, 1}});
     model.blocks.push_back(std::make_unique<Linear>());
     if (i == typed)
       model.blocks.back() =
@@ -87,14 +95,14 @@ Model linear_chain(at::ScalarType compute, int typed) {
   }
   program.values.push_back({.name = "loss"});
   program.nodes.push_back(
-      {.name = "loss", .reads = {kBlocks}, .writes = {kBlocks + 1}, .loss = true});
+      {.name = "loss", .reads = {kBlocks}, .writes = {kBlocks + 1}, .loss = true, .chunk = chunks});
   model.spec.node_params.push_back({});
   model.blocks.push_back(std::make_unique<SumOfSquares>());
   return model;
 }
 
 // What is narrower, or wider, than usual.
-enum class Variant { kNone, kGrads, kReduce, kMaster, kStates, kUnit };
+enum class Variant { kNone, kGrads, kReduce, kMaster, kStates, kUnit, kChunks };
 
 struct Case {
   int replicate, shard, zero, micro_batches;
@@ -155,6 +163,8 @@ TEST_P(UnitMemory, IsWhatThePlanPredicted) {
       .zero = param.zero,
       .micro_batches = param.micro_batches,
       .canonical = param.canonical,
+      .schedule = param.variant == Variant::kChunks ? plan::schedules::Schedule::kInterleaved
+                                                    : plan::schedules::Schedule::k1F1B,
       .compute = param.compute,
       .master = narrow(Variant::kMaster),
       .grads = narrow(Variant::kGrads),
@@ -164,7 +174,8 @@ TEST_P(UnitMemory, IsWhatThePlanPredicted) {
   comm::run_local_ranks(mesh.world(), 60, [&](comm::World& world) {
     TwoStates updater(recipe.int8_states);
     const at::ScalarType compute = comm::scalar_type(param.compute);
-    Session session(linear_chain(compute, param.variant == Variant::kUnit ? 1 : -1),
+    Session session(linear_chain(compute, param.variant == Variant::kUnit ? 1 : -1,
+                                 param.variant == Variant::kChunks),
                     {.mesh = mesh, .recipe = recipe, .scratch = harness::open_scratch}, world,
                     updater);
     const plan::MemoryAccount account = plan::memory_account(session.plan(), world.rank());
@@ -212,10 +223,17 @@ std::vector<Case> cases() {
       for (const auto& [replicate, shard] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}})
         for (bool canonical : {true, false})
           all.push_back({replicate, shard, zero, 3, DType::kBF16, canonical, variant});
+  for (int zero : {0, 1, 2, 3})
+    for (const auto& [replicate, shard] : {std::pair{1, 1}, {2, 1}, {1, 2}, {2, 2}})
+      for (int micro_batches : {1, 3, 4})
+        for (bool canonical : {true, false})
+          all.push_back(
+              {replicate, shard, zero, micro_batches, DType::kF32, canonical, Variant::kChunks});
   return all;
 }
 
-constexpr const char* kVariants[] = {"", "_grads", "_reduce", "_master", "_states", "_unit"};
+constexpr const char* kVariants[] = {"",        "_grads", "_reduce", "_master",
+                                     "_states", "_unit",  "_chunks"};
 
 INSTANTIATE_TEST_SUITE_P(Layouts, UnitMemory, testing::ValuesIn(cases()), [](const auto& info) {
   const Case& c = info.param;
@@ -235,6 +253,18 @@ std::vector<Case> offload_cases() {
       {"far",
        {.optimizer = Tier::kHost, .params = Tier::kNvme, .grads = Tier::kNvme, .prefetch = 2}}};
   std::vector<Case> all;
+  for (int zero : {0, 1, 2, 3})
+    for (int micro_batches : {1, 3, 4})
+      for (int shard : {1, 2})
+        all.push_back({.replicate = 1,
+                       .shard = shard,
+                       .zero = zero,
+                       .micro_batches = micro_batches,
+                       .compute = DType::kF32,
+                       .canonical = true,
+                       .variant = Variant::kChunks,
+                       .offload = {.grads = Tier::kHost},
+                       .away = "chunks"});
   for (const auto& [name, offload] : offloads)
     for (int zero : {0, 1, 2, 3})
       for (DType compute : {DType::kF32, DType::kBF16})

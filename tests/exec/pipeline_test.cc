@@ -195,6 +195,10 @@ TEST_P(EveryShape, TrainsAsOnOneRank) {
   for (const Layout& each :
        {layout(2, schedule), layout(4, schedule, 1), layout(2, schedule, 2, 2)})
     EXPECT_LT(harness::distance(run(tied, each), reference), 1e-12) << each.name();
+  // Over ranks before chunks, also where chunks share a rank: every row has the same bits.
+  const Trace two = run(tied, layout(2, schedule, 0, 2));
+  for (int zero : {1, 2, 3})
+    EXPECT_EQ(run(tied, layout(2, schedule, zero, 2)), two) << "ZeRO-" << zero;
 }
 
 INSTANTIATE_TEST_SUITE_P(Schedules, EveryShape, testing::Range(0, plan::schedules::kScheduleCount),

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <mutex>
 
+#include "tests/harness/job_states.h"
 #include "trireme/arch/layout.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/made_up.h"
@@ -41,8 +42,22 @@ class Samples {
   std::unique_ptr<data::Source> source_;
 };
 
-// Puts what a rank holds of every state to its place.
-void place(exec::Session& session, JobTrace& trace) {
+int world_of(const config::Job& job) {
+  return job.parallel.pp * std::max(1, job.parallel.dp_shard) * job.parallel.dp_replicate *
+         job.parallel.cp * job.parallel.tp;
+}
+
+config::Job resolve(const config::Job& job) {
+  const config::MadeUpSource* known = config::made_up(job.data.source);
+  return config::resolve(job, world_of(job),
+                         known != nullptr
+                             ? known->facts
+                             : config::DatasetFacts{.vocab = job.model.vocab == 0 ? 256 : 0});
+}
+
+}  // namespace
+
+void place_states(exec::Session& session, JobTrace& trace) {
   const exec::Units& units = session.units();
   for (const exec::StateSlice& slice : units.local_slices()) {
     if (slice.block > 1) continue;  // scales of codes, which are compared
@@ -64,21 +79,6 @@ void place(exec::Session& session, JobTrace& trace) {
     }
   }
 }
-
-int world_of(const config::Job& job) {
-  return job.parallel.pp * std::max(1, job.parallel.dp_shard) * job.parallel.dp_replicate *
-         job.parallel.cp * job.parallel.tp;
-}
-
-config::Job resolve(const config::Job& job) {
-  const config::MadeUpSource* known = config::made_up(job.data.source);
-  return config::resolve(job, world_of(job),
-                         known != nullptr
-                             ? known->facts
-                             : config::DatasetFacts{.vocab = job.model.vocab == 0 ? 256 : 0});
-}
-
-}  // namespace
 
 std::vector<double> evaluate_job(const config::Job& job) {
   const config::Job resolved = resolve(job);
@@ -107,7 +107,7 @@ JobTrace run_job(const config::Job& job, int steps) {
       trace.counts.push_back(result.counts);
     }
     std::lock_guard lock(mutex);
-    place(session.session(), trace);
+    place_states(session.session(), trace);
   });
   return trace;
 }

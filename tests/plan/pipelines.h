@@ -37,6 +37,15 @@ inline Program stage_per_node(schedules::Placement placement, int ranks, int chu
   return program;
 }
 
+// The last stage of a V uses the unit of the first, with which it shares a rank: a tied unit in two chunks of one rank.
+inline Program tied_v(int ranks) {
+  Program program = stage_per_node(schedules::Placement::kV, ranks, 2);
+  program.name = "tied_v";
+  program.units.pop_back();
+  program.nodes.back().units = {1};
+  return program;
+}
+
 inline PlanSet pipeline(schedules::Schedule schedule, int ranks, int micro_batches,
                         std::optional<NodeSeconds> seconds = std::nullopt, int chunks = 0) {
   chunks = schedules::chunks_of(schedule, chunks);

@@ -8,6 +8,8 @@
 #include "tests/config/error_of.h"
 #include "tests/harness/jobs.h"
 #include "tests/harness/vjepa_jobs.h"
+#include "trireme/arch/describe.h"
+#include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
 
 namespace trireme::train::hvjepa_test {
@@ -57,6 +59,26 @@ TEST(Hvjepa, TensorParallelismEqualsOneRank) {
 
 TEST(Hvjepa, PipelinesEqualOneRank) {
   EXPECT_LT(distance(reference(), run({"parallel.pp=2", "run.micro_batch=2"})), 1e-12);
+}
+
+// Cut behind every node whose teacher stays with it.
+TEST(Hvjepa, PipelinesCutAnywhereEqualOneRank) {
+  const config::Job job = config::resolve(harness::vjepa_job(Family::kHvjepa), 1, {});
+  const auto nodes = static_cast<int>(arch::describe(job).program.nodes.size());
+  int cuts = 0;
+  for (int first = 1; first < nodes; ++first) {
+    JobTrace trace;
+    try {
+      trace = run({"parallel.pp=2", "run.micro_batch=2",
+                   fmt::format("parallel.stages={},{}", first, nodes - first)});
+    } catch (const Error& error) {
+      ASSERT_THAT(error.what(), HasSubstr("place their users on one stage"));
+      continue;
+    }
+    EXPECT_LT(distance(reference(), trace), 1e-12) << first;
+    ++cuts;
+  }
+  EXPECT_GE(cuts, 6);
 }
 
 // Oracle 16: statistics are of the global batch, wherever its samples are.

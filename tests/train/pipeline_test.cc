@@ -85,6 +85,23 @@ TEST_P(Pipeline, TiedEqualsTheSameSumsOnOneRank) {
   }
 }
 
+// Ranks are added before chunks by every row, so that the embedding has the sums of one rank with two chunks.
+TEST_P(Pipeline, TiedEqualsTheSameSumsUnderEveryRow) {
+  const Sets two_chunks = {"parallel.schedule=interleaved", "parallel.virtual_stages=2"};
+  const JobTrace one = run_job(small("gpt_tiny.yaml", two_chunks), kSteps);
+  for (int zero : {0, 1, 2, 3}) {
+    const Sets row = {fmt::format("parallel.zero={}", zero)};
+    SCOPED_TRACE(print(row));
+    const auto expect_one = [&](const Sets& layout) {
+      expect_same(one, run_job(small("gpt_tiny.yaml", row + layout), kSteps));
+    };
+    expect_one(schedule(2) + Sets{"parallel.dp_shard=2"});
+    expect_one(schedule(2) + Sets{"parallel.dp_shard=2", "parallel.dp_replicate=2"});
+    expect_one(two_chunks + Sets{"parallel.dp_shard=2"});
+    expect_one(two_chunks + Sets{"parallel.dp_replicate=2"});
+  }
+}
+
 TEST_P(Pipeline, WithTensorAndContextRanksEqualsOneRank) {
   for (const Sets& axes : {Sets{"parallel.tp=2", "parallel.dp_shard=2", "parallel.zero=1"},
                            Sets{"parallel.cp=2", "parallel.dp_shard=2", "parallel.zero=3"}}) {

@@ -63,9 +63,11 @@ class Pretraining {
     x_ = graph_.node({.name = "embed", .reads = {clips_, context_[0]}},
                      clip_embed_work(graph_, vision, student_.rows()), {own},
                      {activation(graph_, tokens(student_), chunks_ ? "tokens0" : "x0")})[0];
+    Encoder whole = tokens(teacher_);  // every token of a clip, before they become chunks
+    whole.packed = false;
     t_ = graph_.node({.name = "teacher.embed", .reads = {clips_}, .no_grad = true},
                      clip_embed_work(graph_, vision, teacher_.rows()), {average},
-                     {activation(graph_, tokens(teacher_), chunks_ ? "teacher.tokens0" : "t0")})[0];
+                     {activation(graph_, whole, chunks_ ? "teacher.tokens0" : "t0")})[0];
   }
 
   Encoder tokens(const Encoder& encoder) const {

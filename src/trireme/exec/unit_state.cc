@@ -86,17 +86,12 @@ void UnitState::change_stepped(
 }
 
 Flat UnitState::collapse() {
-  Flat sum;
+  GradientCounter sums;
   for (ChunkGradient& chunk : chunks) {
-    if (chunk.counter.empty()) continue;
-    Flat next = chunk.counter.collapse();
-    if (sum)
-      add(sum, next);
-    else
-      sum = std::move(next);
+    if (Flat& sum = chunk.reduced(/*each_mb=*/false); sum) sums.push(std::exchange(sum, Flat()));
   }
-  TRIREME_CHECK(static_cast<bool>(sum), "unit {} has no gradient", spec->name);
-  return sum;
+  TRIREME_CHECK(!sums.empty(), "unit {} has no gradient", spec->name);
+  return sums.collapse();
 }
 
 std::vector<UpdateSegment> UnitState::part_segments() const {

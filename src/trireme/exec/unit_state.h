@@ -20,16 +20,25 @@
 namespace trireme::exec {
 
 // Blocks of `block` elements that hold `count`, the last perhaps in part.
-inline std::int64_t blocks(std::int64_t count, std::int64_t block) { return (count + block - 1) / block; }
+inline std::int64_t blocks(std::int64_t count, std::int64_t block) {
+  return (count + block - 1) / block;
+}
 
 // What a unit's gradient has on its way; at most one thing at a time, the dp lane being in order.
-enum class Reduction { kNone, kScatterMicroBatch, kScatter, kAllReduce, kParts };
+enum class Reduction { kNone, kScatterMicroBatch, kScatter, kAllReduce, kTied, kParts };
 
 // What the micro-batches add up to in one of the rank's chunks; gradient type.
 struct ChunkGradient {
   Flat leaf;                // of one micro-batch
   GradientCounter counter;  // full, or parts where every micro-batch is reduced
   unsigned away = 0;        // levels of it outside memory, bit by bit
+  Flat sum{};               // the step's, as far as it is reduced
+
+  // What a reduction is of: one micro-batch, or the step, whose sum leaves the counter.
+  Flat& reduced(bool each_mb) {
+    if (!each_mb && !sum && !counter.empty()) sum = counter.collapse();
+    return each_mb ? leaf : sum;
+  }
 };
 
 struct FlatShape {
@@ -74,7 +83,7 @@ struct UnitState {
   std::vector<FlatShape> state_shapes;  // of master, if there is one, and states
 
   std::vector<ChunkGradient> chunks;
-  Flat grad;                        // gradient type: the part's, reduced as far as it has come
+  Flat grad;                        // gradient type: the part's, reduced, of all chunks
   std::vector<double> square_sums;  // of it, where it has left
   std::vector<io::Ticket> left;     // its way out
 
@@ -83,10 +92,11 @@ struct UnitState {
   Reduction reduction = Reduction::kNone;
   comm::Ticket reduce;
   bool each_mb = false;  // kParts: of a micro-batch
-  int chunk_on_way = 0;  // whose gradient of one micro-batch it is
+  int chunk_on_way = 0;  // whose it is
   Flat sent;             // must outlive the reduction
   Flat received;         // in the type in which gradients travel, like `sent`
 
+  ChunkGradient& on_way() { return chunks[static_cast<std::size_t>(chunk_on_way)]; }
   bool is_away(plan::Piece piece) const { return away[static_cast<std::size_t>(piece)]; }
   // What the optimizer keeps, with its shapes.
   std::vector<std::pair<Flat*, FlatShape>> state_flats() {
@@ -106,12 +116,7 @@ struct UnitState {
     return params_sharded ? part.tensor(begin, count) : full.tensor(part_begin + begin, count);
   }
 
-  // Elements of the sum over micro-batches.
-  std::int64_t sum_count() const {
-    if (grad) return grad.count();
-    return reduce_each_mb ? part_count : padded;
-  }
-  // The sum over micro-batches, chunk by chunk; leaves nothing.
+  // The sum over micro-batches and then chunks, as a balanced tree of both; leaves nothing.
   Flat collapse();
 
   // The parameters' elements in the part, without padding.

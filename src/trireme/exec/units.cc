@@ -22,10 +22,6 @@ using mesh::Axis;
 
 namespace {
 
-// Converts; both are equally long.
-void copy(const Flat& from, const Flat& to) {
-  to.tensor(0, to.count()).copy_(from.tensor(0, from.count()));
-}
 
 void round_master(UnitState& unit) {
   round_masters(unit.master.tensor(0, unit.part_count), unit.computed(0, unit.part_count));
@@ -195,86 +191,6 @@ std::string Units::element_name(plan::UnitId id, std::int64_t element) const {
                 unit.spec->name, element);
   const auto param = static_cast<std::size_t>(next - unit.offsets.begin()) - 1;
   return fmt::format("{}[{}]", unit.spec->params[param].name, element - unit.offsets[param]);
-}
-
-void Units::reduce_begin(plan::UnitId id, const plan::Instr& line) {
-  at::NoGradGuard no_grad;
-  finish_reduce(id);
-  UnitState& unit = at(id);
-  Flat& leaf = unit.chunks[static_cast<std::size_t>(line.chunk)].leaf;
-  unit.chunk_on_way = line.chunk;
-  comm::Group& group =
-      line.verb == plan::Verb::kSyncTied ? groups_.tied(id) : groups_.over(line.axes);
-  const DType travels = plan::reduce_type(plan_.recipe);
-  const bool converts = travels != plan_.recipe.grads;
-  if (line.axes == mesh::AxisSet(Axis::kTp)) {
-    unit.each_mb = line.mb >= 0;
-    if (!unit.each_mb) unit.grad = unit.collapse();
-    unit.sent =
-        Flat(*memory_, plan_.program.units[static_cast<std::size_t>(id)].tp_partial, travels);
-    unit.sent.zero();
-    unit.copy_parts(unit.each_mb ? leaf : unit.grad, unit.sent, /*back=*/false);
-    unit.reduce = group.all_reduce(unit.sent.buffer(), comm::Reduce::kSum);
-    unit.reduction = Reduction::kParts;
-    return;
-  }
-  if (!line.scatter) {
-    if (converts) unit.sent = Flat(*memory_, unit.sum_count(), travels);
-    if (!unit.grad) unit.grad = unit.collapse();
-    if (converts) copy(unit.grad, unit.sent);
-    unit.reduce = group.all_reduce((converts ? unit.sent : unit.grad).buffer(), comm::Reduce::kSum);
-    unit.reduction = Reduction::kAllReduce;
-    return;
-  }
-  const bool leaves = line.mb >= 0 && unit.leaves > 1;
-  unit.received = Flat(*memory_, leaves ? unit.padded : unit.part_count, travels);
-  if (converts) unit.sent = Flat(*memory_, unit.padded, travels);
-  Flat own = line.mb >= 0 ? std::exchange(leaf, Flat())
-             : unit.grad  ? std::exchange(unit.grad, Flat())
-                          : unit.collapse();
-  if (converts)
-    copy(own, unit.sent);
-  else
-    unit.sent = std::move(own);
-  const std::vector<std::int64_t> parts(static_cast<std::size_t>(group.size()), unit.part_count);
-  unit.reduce =
-      leaves ? group.all_to_all(unit.sent.buffer(), parts, unit.received.buffer(), parts)
-             : group.reduce_scatter(unit.sent.buffer(), unit.received.buffer(), comm::Reduce::kSum);
-  unit.reduction = line.mb >= 0 ? Reduction::kScatterMicroBatch : Reduction::kScatter;
-}
-
-void Units::finish_reduce(plan::UnitId id) {
-  UnitState& unit = at(id);
-  if (unit.reduction == Reduction::kNone) return;
-  unit.reduce.wait();
-  ChunkGradient& gradient = unit.chunks[static_cast<std::size_t>(unit.chunk_on_way)];
-  if (unit.reduction == Reduction::kParts)
-    unit.copy_parts(unit.each_mb ? gradient.leaf : unit.grad, unit.sent, /*back=*/true);
-  if (unit.reduction == Reduction::kAllReduce && unit.sent) copy(unit.sent, unit.grad);
-  unit.sent = Flat();
-  if (unit.received && unit.received.type() != plan_.recipe.grads) {
-    Flat converted(*memory_, unit.received.count(), plan_.recipe.grads);
-    copy(unit.received, converted);
-    unit.received = std::move(converted);
-  }
-  switch (std::exchange(unit.reduction, Reduction::kNone)) {
-    case Reduction::kScatterMicroBatch: push_leaves(unit, unit.chunk_on_way); break;
-    case Reduction::kScatter: unit.grad = std::exchange(unit.received, Flat()); break;
-    case Reduction::kAllReduce:
-    case Reduction::kParts:
-    case Reduction::kNone: break;
-  }
-}
-
-void Units::push_leaves(UnitState& unit, int chunk) {
-  GradientCounter& counter = unit.chunks[static_cast<std::size_t>(chunk)].counter;
-  Flat received = std::exchange(unit.received, Flat());
-  if (unit.leaves == 1) return counter.push(std::move(received));
-  for (int leaf = 0; leaf < unit.leaves; ++leaf) {
-    Flat part(*memory_, unit.part_count, received.type());
-    part.tensor(0, unit.part_count).copy_(received.tensor(leaf * unit.part_count, unit.part_count));
-    counter.push(std::move(part));
-  }
 }
 
 std::vector<double> Units::chunk_square_sums(plan::UnitId id) {

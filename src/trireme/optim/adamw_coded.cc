@@ -38,6 +38,7 @@ class CodedMoments {
         second_codes_(states[2].data_ptr<std::uint8_t>()),
         second_scales_(states[3].data_ptr<float>()) {}
 
+  // Of one block.
   void load(std::int64_t begin, std::int64_t count, float* first, float* second) const {
     const std::int64_t block = begin / block_;
     dequantise(Moment::kFirst, first_codes_ + begin, first_scales_[block], first, count);
@@ -71,15 +72,16 @@ void update_blocks(const AdamWOptions& options, const at::Tensor& param, const a
   const std::int64_t size = args.state_block, count = param.numel();
   constexpr std::int64_t kGrain = 1 << 15;  // elements worth a thread of their own
   const auto update_block = [&](std::int64_t begin) {
-    float p[kLargestBlock], g[kLargestBlock], m[kLargestBlock], v[kLargestBlock];
+    // What is in no segment is padding: its moments are 0, whatever its codes say.
+    float p[kLargestBlock], g[kLargestBlock], m[kLargestBlock] = {}, v[kLargestBlock] = {};
     const std::int64_t end = std::min(begin + size, count);
-    moments.load(begin, end - begin, m, v);
     auto segment = std::ranges::upper_bound(segments, begin, {}, &exec::UpdateSegment::end);
     for (; segment != segments.end() && segment->begin < end; ++segment) {
       const std::int64_t from = std::max(begin, segment->begin);
       const std::int64_t length = std::min(end, segment->end) - from;
       const std::int64_t place = segment->first + (from - segment->begin);
       const std::int64_t at = from - begin;
+      moments.load(from, length, m + at, v + at);
       widen(params + from, p, length);
       widen(grads + from, g, length);
       step(segment->decay ? decaying : rest, p, g, m + at, v + at, length);

@@ -94,6 +94,16 @@ void store(const Rounding& rounding, std::span<const exec::UpdateSegment> segmen
   }
 }
 
+// What is in no segment is padding: its moments are 0, whatever its codes say.
+void clear_padding(const at::Tensor& moment, std::span<const exec::UpdateSegment> segments) {
+  std::int64_t end = 0;
+  for (const exec::UpdateSegment& segment : segments) {
+    moment.narrow(0, end, segment.begin - end).zero_();
+    end = segment.end;
+  }
+  moment.narrow(0, end, moment.numel() - end).zero_();
+}
+
 void update_piece(const AdamWOptions& options, const at::Tensor& param, const at::Tensor& grad,
                   std::span<at::Tensor> states, std::span<const exec::UpdateSegment> segments,
                   const exec::UpdateArgs& args) {
@@ -108,6 +118,7 @@ void update_piece(const AdamWOptions& options, const at::Tensor& param, const at
   }
   for (const Moment moment : {Moment::kFirst, Moment::kSecond}) {
     const auto index = static_cast<std::size_t>(moment);
+    clear_padding(moments[index], segments);
     const Quantised stored = quantised(moment, moments[index], args.state_block);
     states[2 * index].copy_(stored.codes);
     states[2 * index + 1].copy_(stored.scales);

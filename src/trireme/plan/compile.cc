@@ -11,6 +11,7 @@
 #include "trireme/plan/passes/reduce.h"
 #include "trireme/plan/passes/tail.h"
 #include "trireme/plan/passes/unshard.h"
+#include "trireme/plan/recipe_check.h"
 
 namespace trireme::plan {
 namespace {
@@ -18,16 +19,7 @@ namespace {
 using mesh::Axis;
 
 void check_recipe(const Recipe& recipe) {
-  if (recipe.zero < 0 || recipe.zero > 3)
-    fail(ErrorKind::kUsage, "zero is {}; choose a row 0, 1, 2 or 3", recipe.zero);
-  if (recipe.micro_batches < 1)
-    fail(ErrorKind::kUsage, "a step has {} micro-batches; needs 1 or more", recipe.micro_batches);
-  if (recipe.prefetch < 0)
-    fail(ErrorKind::kUsage, "prefetch is {}; needs 0 or more units", recipe.prefetch);
-  if (recipe.optimizer_states < 0)
-    fail(ErrorKind::kUsage, "optimizer_states is {}; needs 0 or more", recipe.optimizer_states);
-  if (recipe.unsent < 1)
-    fail(ErrorKind::kUsage, "unsent is {}; needs 1 or more micro-batches", recipe.unsent);
+  if (const auto mistake = mistake_in(recipe)) fail(ErrorKind::kUsage, "{}", *mistake);
 }
 
 void check_mesh(const Program& program, const mesh::Mesh& mesh) {
@@ -80,10 +72,6 @@ void check_joint(const Program& program, const schedules::Grid& grid) {
 
 void check_offload(const Program& program, const mesh::Mesh& mesh, const Recipe& recipe) {
   const Offload& offload = recipe.offload;
-  if (!(offload.ratio > 0 && offload.ratio <= 1))
-    fail(ErrorKind::kUsage, "offload.ratio={}; needs more than 0 and at most 1", offload.ratio);
-  if (offload.prefetch < 0)
-    fail(ErrorKind::kUsage, "offload.prefetch={}; needs 0 or more units", offload.prefetch);
   for (Tier tier : {offload.optimizer, offload.params, offload.grads})
     if (tier == Tier::kTp)
       fail(ErrorKind::kUsage,

@@ -134,6 +134,7 @@ void FlowCheck::require_gradient(int index, ValueId value, int mb, bool remote) 
   const auto found = gradients_.find({value, mb});
   const int seen = found == gradients_.end() ? 0 : static_cast<int>(found->second.size());
   const int needed = local_sources(view_, value) + (remote ? remote_sources(view_, value) : 0);
+  if (needed == 0) view_.refuse(index, "{} has no gradient here", name);
   if (seen != needed)
     view_.refuse(index, "the gradient of {} has {} of {} parts", name, seen, needed);
   for (int part : found->second)

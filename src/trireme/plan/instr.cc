@@ -1,5 +1,7 @@
 #include "trireme/plan/instr.h"
 
+#include "trireme/plan/instr_fields.h"
+
 namespace trireme::plan {
 
 bool adds_gradients(const Instr& line) {
@@ -45,8 +47,25 @@ double flops(const Node& node, Verb verb) {
   }
 }
 
+Subject subject_of(Verb verb) {
+  switch (verb) {
+    case Verb::kLoad:
+    case Verb::kGradNorm: return Subject::kNone;
+    case Verb::kForward:
+    case Verb::kRecompute:
+    case Verb::kBackward:
+    case Verb::kBackwardInput:
+    case Verb::kBackwardWeight: return Subject::kNode;
+    case Verb::kSend:
+    case Verb::kRecv: return Subject::kValue;
+    case Verb::kOffload:
+    case Verb::kReload: return Subject::kMoved;
+    default: return Subject::kUnit;
+  }
+}
+
 std::string_view name(Verb verb) {
-  constexpr std::string_view kNames[] = {
+  constexpr std::string_view kNames[kVerbCount] = {
       "load",           "unshard",         "reshard",   "forward", "recompute",    "backward",
       "backward_input", "backward_weight", "send",      "recv",    "reduce_grads", "sync_tied",
       "offload",        "reload",          "grad_norm", "step",    "ema"};
@@ -54,12 +73,12 @@ std::string_view name(Verb verb) {
 }
 
 std::string_view name(Lane lane) {
-  constexpr std::string_view kNames[] = {"comp", "dp", "up", "down", "h2d", "d2h"};
+  constexpr std::string_view kNames[kLaneCount] = {"comp", "dp", "up", "down", "h2d", "d2h"};
   return kNames[static_cast<std::size_t>(lane)];
 }
 
 std::string_view name(Piece piece) {
-  constexpr std::string_view kNames[] = {"", "states", "params", "grads"};
+  constexpr std::string_view kNames[kPieceCount] = {"", "states", "params", "grads"};
   return kNames[static_cast<std::size_t>(piece)];
 }
 

@@ -26,6 +26,8 @@ struct ListView {
   int rank = 0;  // the first that runs the list
   int stage = 0;
   LaneOrder order;
+  bool drawn =
+      false;  // ids of all lists are in range, so that refusals can show rows of the pipeline
 
   const Program& program() const { return plan.program; }
   const Node& node(NodeId id) const { return plan.program.nodes[static_cast<std::size_t>(id)]; }
@@ -36,7 +38,7 @@ struct ListView {
     if (line < 0) fail(ErrorKind::kInternal, "plan {}, rank {}: {}", program().name, rank, reason);
     fail(ErrorKind::kInternal, "plan {}, rank {}, line {} `{}`: {}{}", program().name, rank, line,
          line_text(program(), list[static_cast<std::size_t>(line)]), reason,
-         marked_rows(plan, {{.rank = rank, .line = line}}));
+         drawn ? marked_rows(plan, {{.rank = rank, .line = line}}) : "");
   }
   // `line` uses what `maker` made.
   void require_before(int maker, int line, const std::string& what) const {
@@ -103,6 +105,7 @@ class UnitCheck {
   struct ChunkGradient {
     int users = 0;    // nodes whose backward adds to it
     int next_mb = 0;  // all before it are complete
+    bool all_reduced = false;
     std::vector<Gradient> of_mb{};
   };
   struct UnitState {
@@ -116,7 +119,6 @@ class UnitCheck {
     bool has_gradient = false;
     int added = -1;    // last line that added to a gradient
     int reduced = -1;  // line of the last reduction or synchronisation
-    bool all_reduced = false;
     bool synced = false;
   };
   UnitState& at(UnitId unit) { return units_[static_cast<std::size_t>(unit)]; }
@@ -131,11 +133,13 @@ class UnitCheck {
   void reduce(int index, const Instr& line);
   void scatter(int index, const Instr& line, UnitState& state);
   void add_parts(int index, const Instr& line, UnitState& state);
-  // Calls visit(chunk, mb, gradient) for what the reduction is of: one micro-batch of a chunk, or all.
+  // The chunk that a reduction is of.
+  ChunkGradient& reduced_chunk(int index, const Instr& line, UnitState& state) const;
+  // Calls visit(chunk, mb, gradient) for what the reduction is of: one micro-batch of its chunk, or all.
   template <typename Visit>
   void for_gradients(int index, const Instr& line, UnitState& state, Visit visit);
   void require_complete(int index, const ChunkGradient& chunk, int mb) const;
-  void require_scattered(int index, UnitId unit) const;
+  void require_scattered(int index, UnitId unit, const ChunkGradient& chunk) const;
   void require_reduced(int index, UnitId unit) const;
   void sync_tied(int index, const Instr& line);
   void grad_norm(int index);

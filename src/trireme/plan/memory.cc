@@ -170,13 +170,26 @@ class Account {
     chunk.levels = std::popcount(levels & ~chunk.away);
   }
 
-  // Adds up the levels of all chunks into one buffer.
+  // Adds up the levels of a chunk into one buffer.
+  void collapse(const UnitMemory& unit, ChunkMemory& chunk) {
+    if (chunk.levels == 0) return;
+    drop_after(MemoryKind::kGradients, (chunk.levels - 1) * level_bytes(unit));
+    chunk.levels = 1;
+  }
+  // And the sums of all chunks into one.
   void collapse(UnitMemory& unit) {
-    int levels = 0;
-    for (auto& [number, chunk] : unit.chunks) levels += std::exchange(chunk.levels, 0);
-    if (levels == 0) return;
-    drop_after(MemoryKind::kGradients, (levels - 1) * level_bytes(unit));
+    int sums = 0;
+    for (auto& [number, chunk] : unit.chunks) {
+      collapse(unit, chunk);
+      sums += std::exchange(chunk.levels, 0);
+    }
+    if (sums == 0) return;
+    drop_after(MemoryKind::kGradients, (sums - 1) * sum_bytes(unit));
     unit.chunks.begin()->second.levels = 1;
+  }
+  // The step's sum, reduced: where every micro-batch is scattered, or none, it is a level; else the part that came in.
+  std::int64_t sum_bytes(const UnitMemory& unit) const {
+    return sharded_ ? grad_bytes(unit.part) : level_bytes(unit);
   }
 
   void begin(const Instr& line) {
@@ -218,6 +231,7 @@ class Account {
       case Verb::kOffload: offload(line); break;
       case Verb::kReduceGrads: reduce(line, units_[line.unit]); break;
       case Verb::kSyncTied:
+        collapse(units_[line.unit]);
         if (!converts()) break;
         units_[line.unit].pending = static_cast<int>(&line - list_.data());
         add(MemoryKind::kCommBuffers, travelling_bytes(line, units_[line.unit]));
@@ -236,7 +250,7 @@ class Account {
       add(MemoryKind::kCommBuffers, reduce_bytes(plan_.program.units[line.unit].tp_partial));
     else if (converts())
       add(MemoryKind::kCommBuffers, travelling_bytes(line, unit));
-    if (line.mb < 0) collapse(unit);
+    if (line.mb < 0) collapse(unit, unit.chunks[line.chunk]);
     if (!line.scatter) return;
     if (line.mb >= 0) unit.chunks[line.chunk].leaf = false;
     if (converts())  // the copy is what travels
@@ -251,8 +265,7 @@ class Account {
     // Made anew from the copy that is stepped.
     if (has_master_copy(recipe_, of(id)) && away_(id, Piece::kParams))
       add(MemoryKind::kStaging, params_bytes(id));
-    // Where every micro-batch is scattered, or none, the sum is a level; else the part that came in.
-    drop_after(MemoryKind::kGradients, sharded_ ? grad_bytes(unit.part) : level_bytes(unit));
+    drop_after(MemoryKind::kGradients, sum_bytes(unit));
     unit.chunks.clear();
   }
 

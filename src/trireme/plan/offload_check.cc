@@ -236,6 +236,11 @@ void OffloadCheck::reload_grads(int index, const Instr& line) {
   if (!grad.away || grad.chunks.empty()) view_.refuse(index, "the unit's gradient stays in memory");
   if (grad.left < 0) view_.refuse(index, "the unit's gradient has not left");
   view_.require_before(grad.left, index, "which sends it away");
+  int rest = 0;  // gradients of micro-batches that are to come
+  for (const auto& [chunk, sums] : grad.chunks) rest += sums.rounds - sums.pushed;
+  if (!grad.summed && (line.mb < 0) != (rest == 1))
+    view_.refuse(
+        index, "the last gradient of a step, and no other, brings all sums; {} are to come", rest);
   if (line.mb >= 0) {
     if (!grad.chunks.contains(line.chunk)) view_.refuse(index, "chunk {}", line.chunk);
     Sums& sums = grad.chunks[line.chunk];

@@ -1,6 +1,8 @@
 #include <map>
 #include <optional>
+#include <type_traits>
 
+#include "trireme/plan/instr_fields.h"
 #include "trireme/plan/text.h"
 #include "trireme/plan/text_line.h"
 
@@ -250,50 +252,51 @@ class Parser {
   void instr(Line line, List& list) {
     if (const int number = line.number<int>(line.word()); number != static_cast<int>(list.size()))
       line.refuse("is numbered {}, needs {}", number, list.size());
-    Instr instr{.lane = line.one_of<Lane>(line.word(), 6)};
-    instr.verb = line.one_of<Verb>(line.word(), 17);
-    subject(line, instr);
-    instr.gradient = line.flag("gradient");
-    if (const auto text = line.optional("mb"))
-      instr.mb = *text == "all" ? 0 : line.number<int>(*text);
-    if (const auto text = line.optional("chunk")) instr.chunk = line.number<int>(*text);
-    if (const auto text = line.optional("peer")) instr.peer = line.number<int>(*text);
-    if (const auto text = line.optional("over"))
-      located(line, [&] { instr.axes = mesh::parse_axes(*text); });
-    instr.keep = line.flag("keep");
-    instr.scatter = line.flag("scatter");
-    if (const auto text = line.optional("after"))
-      for (std::string_view number : split(*text, ','))
-        instr.after.push_back(line.number<int>(number));
+    Instr instr;
+    std::string_view subject;  // as it is named
+    for_each_field([&](std::string_view key, auto field) {
+      using Field = std::remove_reference_t<decltype(instr.*field)>;
+      if constexpr (std::is_same_v<Field, Lane>) {
+        instr.*field = line.one_of<Lane>(line.word(), kLaneCount);
+      } else if constexpr (std::is_same_v<Field, Verb>) {
+        instr.*field = line.one_of<Verb>(line.word(), kVerbCount);
+        if (subject_of(instr.verb) != Subject::kNone) subject = line.word();
+      } else if constexpr (std::is_same_v<Field, Piece>) {
+        if (subject_of(instr.verb) == Subject::kMoved) moved(line, subject, instr);
+      } else if constexpr (std::is_same_v<Field, bool>) {
+        instr.*field = line.flag(key);
+      } else if constexpr (std::is_same_v<Field, mesh::AxisSet>) {
+        if (const auto text = line.optional(key))
+          located(line, [&] { instr.*field = mesh::parse_axes(*text); });
+      } else if constexpr (std::is_same_v<Field, int>) {
+        number(line, key, subject, field, instr);
+      } else {
+        if (const auto text = line.optional(key))
+          for (std::string_view earlier : split(*text, ','))
+            (instr.*field).push_back(line.number<int>(earlier));
+      }
+    });
     line.end();
     list.push_back(std::move(instr));
   }
 
-  void subject(Line& line, Instr& instr) {
-    switch (instr.verb) {
-      case Verb::kLoad:
-      case Verb::kGradNorm: return;
-      case Verb::kForward:
-      case Verb::kRecompute:
-      case Verb::kBackward:
-      case Verb::kBackwardInput:
-      case Verb::kBackwardWeight: instr.node = find(line, nodes_, line.word(), "node"); return;
-      case Verb::kSend:
-      case Verb::kRecv: instr.value = find(line, values_, line.word(), "value"); return;
-      case Verb::kUnshard:
-      case Verb::kReshard:
-      case Verb::kReduceGrads:
-      case Verb::kSyncTied:
-      case Verb::kStep:
-      case Verb::kEma: instr.unit = find(line, units_, line.word(), "unit"); return;
-      case Verb::kOffload:
-      case Verb::kReload: moved(line, instr); return;
+  // What the line is about, or a number with its key.
+  void number(Line& line, std::string_view key, std::string_view subject, int Instr::*field,
+              Instr& instr) const {
+    const Subject about = subject_of(instr.verb);
+    if (field == &Instr::node) {
+      if (about == Subject::kNode) instr.node = find(line, nodes_, subject, "node");
+    } else if (field == &Instr::unit) {
+      if (about == Subject::kUnit) instr.unit = find(line, units_, subject, "unit");
+    } else if (field == &Instr::value) {
+      if (about == Subject::kValue) instr.value = find(line, values_, subject, "value");
+    } else if (const auto text = line.optional(key)) {
+      instr.*field = field == &Instr::mb && *text == "all" ? 0 : line.number<int>(*text);
     }
   }
 
   // A unit's piece, or a value.
-  void moved(Line& line, Instr& instr) {
-    const std::string_view name = line.word();
+  void moved(Line& line, std::string_view name, Instr& instr) const {
     for (Piece piece : {Piece::kStates, Piece::kParams, Piece::kGrads})
       if (line.flag(plan::name(piece))) instr.piece = piece;
     if (instr.piece == Piece::kNone)

@@ -1,6 +1,9 @@
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "trireme/base/hash.h"
+#include "trireme/plan/instr_fields.h"
 #include "trireme/plan/text.h"
 
 namespace trireme::plan {
@@ -98,6 +101,42 @@ bool runs_jointly(const Program& program, const Instr& line) {
          program.nodes[static_cast<std::size_t>(line.node)].joint;
 }
 
+// Writes a line's fields one by one; a number that is its field's default is none. The lane has a column of its own.
+struct LineText {
+  const Program& program;
+  const Instr& line;
+  std::string words{};
+
+  void operator()(std::string_view, Lane Instr::*) {}
+  void operator()(std::string_view, Verb Instr::*field) { words += name(line.*field); }
+  void operator()(std::string_view, Piece Instr::*field) {
+    if (line.*field != Piece::kNone) words += fmt::format(" {}", name(line.*field));
+  }
+  void operator()(std::string_view key, bool Instr::*field) {
+    if (line.*field) words += fmt::format(" {}", key);
+  }
+  void operator()(std::string_view key, mesh::AxisSet Instr::*field) {
+    if (!(line.*field).empty()) words += fmt::format(" {}={}", key, mesh::print(line.*field));
+  }
+  void operator()(std::string_view key, int Instr::*field) {
+    if (field == &Instr::node)
+      words += name_of(program.nodes, line.node);
+    else if (field == &Instr::unit)
+      words += name_of(program.units, line.unit);
+    else if (field == &Instr::value)
+      words += name_of(program.values, line.value);
+    else if (field == &Instr::mb && runs_jointly(program, line))
+      words += fmt::format(" {}=all", key);
+    else if (static const Instr kNone; line.*field > kNone.*field)
+      words += fmt::format(" {}={}", key, line.*field);
+  }
+  void operator()(std::string_view key, std::vector<int> Instr::*field) {
+    for (std::size_t i = 0; i < (line.*field).size(); ++i)
+      words += i == 0 ? fmt::format(" {}={}", key, (line.*field)[i])
+                      : fmt::format(",{}", (line.*field)[i]);
+  }
+};
+
 }  // namespace
 
 std::string shape_text(const std::vector<std::int64_t>& shape) {
@@ -120,21 +159,9 @@ std::string ranges_text(const std::vector<int>& numbers) {
 }
 
 std::string line_text(const Program& program, const Instr& line) {
-  std::string text(name(line.verb));
-  text += name_of(program.nodes, line.node) + name_of(program.units, line.unit) +
-          name_of(program.values, line.value);
-  if (line.piece != Piece::kNone) text += fmt::format(" {}", name(line.piece));
-  if (line.gradient) text += " gradient";
-  if (line.mb >= 0)
-    text += runs_jointly(program, line) ? " mb=all" : fmt::format(" mb={}", line.mb);
-  if (line.chunk > 0) text += fmt::format(" chunk={}", line.chunk);
-  if (line.peer >= 0) text += fmt::format(" peer={}", line.peer);
-  if (!line.axes.empty()) text += fmt::format(" over={}", mesh::print(line.axes));
-  if (line.keep) text += " keep";
-  if (line.scatter) text += " scatter";
-  for (std::size_t i = 0; i < line.after.size(); ++i)
-    text += fmt::format("{}{}", i == 0 ? " after=" : ",", line.after[i]);
-  return text;
+  LineText text{program, line};
+  for_each_field(text);
+  return std::move(text.words);
 }
 
 std::string print(const PlanSet& plan) {

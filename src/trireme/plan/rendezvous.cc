@@ -2,40 +2,25 @@
 #include <deque>
 
 #include "trireme/plan/list_check.h"
+#include "trireme/plan/meeting.h"
 
 namespace trireme::plan {
 namespace {
 
 using mesh::Axis;
 
-// Ranks of a stage that share a list and a mesh are interchangeable: from a run of one representative a
-// stage follows a run of all, in which the ranks of a stage move together. Queues that run in order
-// complete the same lines in whatever order steps are taken, so one run decides.
+// Where the ranks of every stage share a list they are interchangeable: from a run of one representative a stage follows
+// a run of all, in which the ranks of a stage move together. Where lists of some stage differ, every rank walks. Queues
+// that run in order complete the same lines in whatever order steps are taken, so one run decides.
 //
 // A lane of collectives holds one line that has started and not completed; a list stops at a line whose lane is
 // busy or whose `after` has not completed. More room in the lanes can only help. Transfers wait in their queues
-// and hold up nobody until a line names them: a rank may send ahead of what others have asked for.
+// and hold up nobody until a line names them: a rank may send ahead of what others have asked for. A node that
+// exchanges something in its line holds its list up until the others have come to theirs.
 class Rendezvous {
  public:
-  explicit Rendezvous(const PlanSet& plan) : plan_(plan), members_(plan.list_of_rank.size(), -1) {
-    const mesh::Mesh& mesh = plan.mesh;
-    for (int stage = 0; stage < mesh.degree(Axis::kPp); ++stage) {
-      const std::vector<int> ranks = ranks_of(stage);
-      const bool alike = std::ranges::all_of(ranks, [&](int rank) {
-        return plan.list_of_rank[rank] == plan.list_of_rank[ranks.front()];
-      });
-      for (int rank : ranks) {
-        if (!alike || rank == ranks.front())
-          walkers_.push_back({.rank = rank,
-                              .stage = stage,
-                              .list = &plan.list(rank),
-                              .ended = std::vector<bool>(plan.list(rank).size())});
-        members_[rank] = static_cast<int>(walkers_.size()) - 1;
-      }
-    }
-    for (UnitId unit = 0; unit < static_cast<UnitId>(plan.program.units.size()); ++unit)
-      stages_of_unit_.push_back(stages_of_unit(plan.program, unit));
-  }
+  explicit Rendezvous(const PlanSet& plan)
+      : plan_(plan), members_(walk(plan)), meetings_(plan, members_) {}
 
   // Whether all lists run to the end.
   bool run() {
@@ -61,7 +46,6 @@ class Rendezvous {
     int next = 0;               // the line it stands before
     std::vector<bool> ended{};  // by line
     std::vector<Waiting> waiting{};
-    std::vector<std::pair<mesh::AxisSet, std::vector<int>>> groups{};
 
     const Instr& line(int index) const { return (*list)[static_cast<std::size_t>(index)]; }
     bool complete(int index) const { return ended[static_cast<std::size_t>(index)]; }
@@ -81,10 +65,29 @@ class Rendezvous {
     }
   };
 
-  std::vector<int> ranks_of(int stage) const {
-    mesh::Coordinates at;
-    at.at(Axis::kPp) = stage;
-    return plan_.mesh.group(plan_.mesh.rank(at), mesh::kWorld - mesh::AxisSet(Axis::kPp));
+  // Makes the walkers, and says which is each rank's.
+  std::vector<int> walk(const PlanSet& plan) {
+    const auto world = static_cast<int>(plan.list_of_rank.size());
+    const auto first = [&](int rank) {  // of its stage
+      mesh::Coordinates at;
+      at.at(Axis::kPp) = plan.mesh.coordinate(rank, Axis::kPp);
+      return plan.mesh.rank(at);
+    };
+    bool alike = true;
+    for (int rank = 0; rank < world && alike; ++rank)
+      alike = &plan.list(rank) == &plan.list(first(rank));
+    std::vector<int> members(plan.list_of_rank.size(), -1);
+    for (int rank = 0; rank < world; ++rank) {
+      int& member = members[static_cast<std::size_t>(rank)];
+      if (alike) member = members[static_cast<std::size_t>(first(rank))];
+      if (member >= 0) continue;
+      member = static_cast<int>(walkers_.size());
+      walkers_.push_back({.rank = rank,
+                          .stage = plan.mesh.coordinate(rank, Axis::kPp),
+                          .list = &plan.list(rank),
+                          .ended = std::vector<bool>(plan.list(rank).size())});
+    }
+    return members;
   }
 
   // Starts the walker's next line if it can, and ends what has met; wakes those whose lines end with it.
@@ -94,11 +97,12 @@ class Rendezvous {
     const Instr& line = walker.line(walker.next);
     for (int earlier : line.after)
       if (!walker.complete(earlier)) return false;
-    if (line.lane == Lane::kComp) {
+    const Queue queue = queue_of(line);
+    if (walker.head({.lane = Lane::kComp}) >= 0) return false;  // its thread is in that line
+    if (line.lane == Lane::kComp && meeting_axes(plan_.program, line).empty()) {
       walker.ended[static_cast<std::size_t>(walker.next++)] = true;
       return true;
     }
-    const Queue queue = queue_of(line);
     if (!is_transfer(line) && walker.head(queue) >= 0) return false;
     walker.lines(queue).push_back(walker.next++);
     while (meet(index, queue, awake)) continue;
@@ -111,13 +115,14 @@ class Rendezvous {
     const int head = walker.head(queue);
     if (head < 0) return false;
     const Instr& line = walker.line(head);
-    const std::vector<int> all = participants(index, line);
+    const std::vector<int> all = meetings_.participants(index, line);
     std::vector<Queue> queues;
     for (int other : all) {
       const Walker& one = walkers_[static_cast<std::size_t>(other)];
       queues.push_back(other == index ? queue : counterpart(queue, walker.stage));
+      if (other == index) continue;
       const int standing = one.head(queues.back());
-      if (standing < 0 || !matches(walker, line, one, one.line(standing))) return false;
+      if (standing < 0 || !meets(line, walker.stage, one.line(standing), one.stage)) return false;
     }
     for (std::size_t i = 0; i < all.size(); ++i) {
       Walker& one = walkers_[static_cast<std::size_t>(all[i])];
@@ -127,45 +132,6 @@ class Rendezvous {
       if (all[i] != index) awake.push_back(all[i]);
     }
     return true;
-  }
-
-  static bool matches(const Walker& walker, const Instr& line, const Walker& other,
-                      const Instr& theirs) {
-    if (line.verb != Verb::kSend && line.verb != Verb::kRecv)
-      return line.verb == theirs.verb && line.unit == theirs.unit && line.mb == theirs.mb &&
-             line.axes == theirs.axes && line.scatter == theirs.scatter &&
-             line.value == theirs.value;
-    if (&walker == &other) return true;
-    return theirs.verb == (line.verb == Verb::kSend ? Verb::kRecv : Verb::kSend) &&
-           line.value == theirs.value && line.mb == theirs.mb && line.gradient == theirs.gradient &&
-           line.peer == other.stage && theirs.peer == walker.stage;
-  }
-
-  std::vector<int> participants(int index, const Instr& line) {
-    Walker& walker = walkers_[static_cast<std::size_t>(index)];
-    if (is_transfer(line)) {
-      const int peer = members_[plan_.mesh.peer(walker.rank, Axis::kPp, line.peer)];
-      return {std::min(index, peer), std::max(index, peer)};
-    }
-    if (line.verb == Verb::kGradNorm) return group(walker, mesh::kWorld);
-    if (line.unit < 0 || line.axes.empty()) return group(walker, line.axes);
-    std::vector<int> all;
-    const std::vector<int>& stages = stages_of_unit_[static_cast<std::size_t>(line.unit)];
-    for (int other : group(walker, line.axes))
-      if (std::ranges::binary_search(stages, walkers_[static_cast<std::size_t>(other)].stage))
-        all.push_back(other);
-    return all;
-  }
-
-  // Walkers of the ranks that share the axes with the walker's, ascending.
-  const std::vector<int>& group(Walker& walker, mesh::AxisSet axes) const {
-    for (const auto& [over, members] : walker.groups)
-      if (over == axes) return members;
-    std::vector<int> members;
-    for (int rank : plan_.mesh.group(walker.rank, axes)) members.push_back(members_[rank]);
-    std::ranges::sort(members);
-    members.erase(std::unique(members.begin(), members.end()), members.end());
-    return walker.groups.emplace_back(axes, std::move(members)).second;
   }
 
   std::string describe(const Walker& walker) const {
@@ -184,15 +150,17 @@ class Rendezvous {
   std::string unmet(const Walker& walker, const Queue& queue, int head) const {
     const Instr& line = walker.line(head);
     if (!is_transfer(line)) return "";
-    const Walker& peer = walkers_[static_cast<std::size_t>(
-        members_[static_cast<std::size_t>(plan_.mesh.peer(walker.rank, Axis::kPp, line.peer))])];
-    const auto meets = [&](const Instr& theirs) { return matches(walker, line, peer, theirs); };
+    const int own = members_[static_cast<std::size_t>(walker.rank)];
+    const Walker& peer = walkers_[static_cast<std::size_t>(meetings_.peer_of(own, line.peer))];
+    const auto met_by = [&](const Instr& theirs) {
+      return meets(line, walker.stage, theirs, peer.stage);
+    };
     const char* verb = line.verb == Verb::kRecv ? "sends" : "receives";
-    if (std::ranges::none_of(*peer.list, meets))
+    if (std::ranges::none_of(*peer.list, met_by))
       return fmt::format("rank {} waits in line {} `{}`, which rank {} never {}; ", walker.rank,
                          head, line_text(plan_.program, line), peer.rank, verb);
     const int standing = peer.head(counterpart(queue, walker.stage));
-    if (line.verb != Verb::kRecv || standing < 0 || meets(peer.line(standing))) return "";
+    if (line.verb != Verb::kRecv || standing < 0 || met_by(peer.line(standing))) return "";
     return fmt::format("rank {} waits in line {} `{}`, where rank {} sends line {} `{}`; ",
                        walker.rank, head, line_text(plan_.program, line), peer.rank, standing,
                        line_text(plan_.program, peer.line(standing)));
@@ -236,9 +204,9 @@ class Rendezvous {
 
  private:
   const PlanSet& plan_;
-  std::vector<int> members_;  // rank to its walker
-  std::vector<std::vector<int>> stages_of_unit_;
   std::vector<Walker> walkers_;
+  std::vector<int> members_;  // rank to its walker
+  Meetings meetings_;
 };
 
 }  // namespace

@@ -99,7 +99,7 @@ void UnitCheck::add_gradient(int index, const Instr& line, UnitId unit) {
   UnitState& state = at(unit);
   ChunkGradient& chunk = state.chunks[static_cast<std::size_t>(view_.node(line.node).chunk)];
   Gradient& gradient = chunk.of_mb[static_cast<std::size_t>(line.mb)];
-  if (state.all_reduced || gradient.parts_added || gradient.scattered >= 0)
+  if (chunk.all_reduced || gradient.parts_added || gradient.scattered >= 0)
     view_.refuse(index, "adds to the gradient of unit {} after line {} has reduced it",
                  unit_name(unit), state.reduced);
   if (line.mb != chunk.next_mb)
@@ -119,21 +119,21 @@ void UnitCheck::add_gradient(int index, const Instr& line, UnitId unit) {
   state.added = index;
 }
 
-template <typename Visit>
-void UnitCheck::for_gradients(int index, const Instr& line, UnitState& state, Visit visit) {
-  if (line.mb < 0) {
-    for (ChunkGradient& chunk : state.chunks)
-      for (int mb = 0; mb < static_cast<int>(chunk.of_mb.size()) && chunk.users > 0; ++mb)
-        visit(chunk, mb, chunk.of_mb[static_cast<std::size_t>(mb)]);
-    return;
-  }
+UnitCheck::ChunkGradient& UnitCheck::reduced_chunk(int index, const Instr& line,
+                                                   UnitState& state) const {
   const auto number = static_cast<std::size_t>(line.chunk);
   if (number >= state.chunks.size() || state.chunks[number].users == 0)
     view_.refuse(index, "the unit has no gradient in chunk {}", line.chunk);
-  ChunkGradient& chunk = state.chunks[number];
-  if (line.mb >= static_cast<int>(chunk.of_mb.size()))
-    view_.refuse(index, "the unit has {} gradient(s) a step", chunk.of_mb.size());
-  visit(chunk, line.mb, chunk.of_mb[static_cast<std::size_t>(line.mb)]);
+  return state.chunks[number];
+}
+
+template <typename Visit>
+void UnitCheck::for_gradients(int index, const Instr& line, UnitState& state, Visit visit) {
+  ChunkGradient& chunk = reduced_chunk(index, line, state);
+  const auto count = static_cast<int>(chunk.of_mb.size());
+  if (line.mb >= count) view_.refuse(index, "the unit has {} gradient(s) a step", count);
+  for (int mb = std::max(line.mb, 0); mb < (line.mb < 0 ? count : line.mb + 1); ++mb)
+    visit(chunk, mb, chunk.of_mb[static_cast<std::size_t>(mb)]);
 }
 
 void UnitCheck::require_complete(int index, const ChunkGradient& chunk, int mb) const {
@@ -185,46 +185,48 @@ void UnitCheck::reduce(int index, const Instr& line) {
     if (scatter_axes_.empty()) view_.refuse(index, "gradients of this recipe are not sharded");
     scatter(index, line, state);
   } else if (line.axes == AxisSet(Axis::kTp)) {
-    if (state.all_reduced) view_.refuse(index, "follows the reduction over {}", print(rest_axes_));
+    if (reduced_chunk(index, line, state).all_reduced)
+      view_.refuse(index, "follows the reduction over {}", print(rest_axes_));
     add_parts(index, line, state);
   } else {
     if (line.axes != rest_axes_ || line.mb >= 0)
       view_.refuse(index, "needs over={} once a step", mesh::print(rest_axes_));
-    if (state.all_reduced)
+    ChunkGradient& chunk = reduced_chunk(index, line, state);
+    if (chunk.all_reduced)
       view_.refuse(index, "is reduced over {} already", mesh::print(line.axes));
-    require_scattered(index, line.unit);
-    state.all_reduced = true;
+    require_scattered(index, line.unit, chunk);
+    chunk.all_reduced = true;
   }
   state.reduced = index;
 }
 
-// Every micro-batch is complete, added over tp and scattered, where it has to be.
-void UnitCheck::require_scattered(int index, UnitId unit) const {
-  const UnitState& state = at(unit);
+// Every micro-batch of the chunk is complete, added over tp and scattered, where it has to be.
+void UnitCheck::require_scattered(int index, UnitId unit, const ChunkGradient& chunk) const {
   const bool partial = view_.program().units[static_cast<std::size_t>(unit)].tp_partial > 0;
-  for (const ChunkGradient& chunk : state.chunks)
-    for (int mb = 0; mb < static_cast<int>(chunk.of_mb.size()) && chunk.users > 0; ++mb) {
-      const Gradient& gradient = chunk.of_mb[static_cast<std::size_t>(mb)];
-      if (gradient.parts != chunk.users)
-        view_.refuse(index, "the gradient of unit {} lacks micro-batch {}", unit_name(unit), mb);
-      if (partial && !gradient.parts_added)
-        view_.refuse(index, "the gradient of unit {} is not added over tp for micro-batch {}",
-                     unit_name(unit), mb);
-      if (!scatter_axes_.empty() && gradient.scattered < 0)
-        view_.refuse(index, "the gradient of unit {} is not reduced over {} for micro-batch {}",
-                     unit_name(unit), mesh::print(scatter_axes_), mb);
-    }
+  for (int mb = 0; mb < static_cast<int>(chunk.of_mb.size()); ++mb) {
+    const Gradient& gradient = chunk.of_mb[static_cast<std::size_t>(mb)];
+    if (gradient.parts != chunk.users)
+      view_.refuse(index, "the gradient of unit {} lacks micro-batch {}", unit_name(unit), mb);
+    if (partial && !gradient.parts_added)
+      view_.refuse(index, "the gradient of unit {} is not added over tp for micro-batch {}",
+                   unit_name(unit), mb);
+    if (!scatter_axes_.empty() && gradient.scattered < 0)
+      view_.refuse(index, "the gradient of unit {} is not reduced over {} for micro-batch {}",
+                   unit_name(unit), mesh::print(scatter_axes_), mb);
+  }
 }
 
 void UnitCheck::require_reduced(int index, UnitId unit) const {
   const UnitState& state = at(unit);
-  require_scattered(index, unit);
+  for (const ChunkGradient& chunk : state.chunks) {
+    require_scattered(index, unit, chunk);
+    if (!rest_axes_.empty() && chunk.users > 0 && !chunk.all_reduced)
+      view_.refuse(index, "the gradient of unit {} is not reduced over {}", unit_name(unit),
+                   mesh::print(rest_axes_));
+  }
   if (state.added >= 0)
     view_.require_before(state.added, index,
                          "which adds to the gradient of unit " + unit_name(unit));
-  if (!rest_axes_.empty() && !state.all_reduced)
-    view_.refuse(index, "the gradient of unit {} is not reduced over {}", unit_name(unit),
-                 mesh::print(rest_axes_));
   if (state.reduced >= 0)
     view_.require_before(state.reduced, index, "which reduces unit " + unit_name(unit));
 }

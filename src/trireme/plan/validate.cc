@@ -2,8 +2,10 @@
 #include <map>
 #include <tuple>
 
+#include "trireme/plan/instr_fields.h"
 #include "trireme/plan/list_check.h"
 #include "trireme/plan/offload_check.h"
+#include "trireme/plan/recipe_check.h"
 
 namespace trireme::plan {
 namespace {
@@ -30,28 +32,20 @@ struct Fields {
 };
 
 Fields fields_of(const Instr& line, const Recipe& recipe) {
-  switch (line.verb) {
-    case Verb::kLoad: return {.mb = true};
-    case Verb::kForward:
-    case Verb::kRecompute:
-    case Verb::kBackward:
-    case Verb::kBackwardInput:
-    case Verb::kBackwardWeight: return {.node = true, .mb = true};
-    case Verb::kUnshard:
-    case Verb::kSyncTied: return {.unit = true, .axes = true};
-    case Verb::kReduceGrads: return {.unit = true, .mb = line.mb >= 0, .axes = true};
-    case Verb::kSend:
-    case Verb::kRecv: return {.value = true, .mb = true, .peer = true};
-    case Verb::kOffload:
-    case Verb::kReload:
-      if (line.piece == Piece::kNone)
-        return {.value = true, .mb = true, .axes = recipe.offload.activations == Tier::kTp};
-      return {.unit = true, .mb = line.piece == Piece::kGrads && line.mb >= 0};
-    case Verb::kReshard:
-    case Verb::kStep:
-    case Verb::kEma: return {.unit = true};
-    default: return {};
+  switch (subject_of(line.verb)) {
+    case Subject::kNone: return {.mb = line.verb == Verb::kLoad};
+    case Subject::kNode: return {.node = true, .mb = true};
+    case Subject::kValue: return {.value = true, .mb = true, .peer = true};
+    case Subject::kUnit:
+      return {.unit = true,
+              .mb = line.verb == Verb::kReduceGrads && line.mb >= 0,
+              .axes = line.verb == Verb::kUnshard || line.verb == Verb::kSyncTied ||
+                      line.verb == Verb::kReduceGrads};
+    case Subject::kMoved: break;
   }
+  if (line.piece == Piece::kNone)
+    return {.value = true, .mb = true, .axes = recipe.offload.activations == Tier::kTp};
+  return {.unit = true, .mb = line.piece == Piece::kGrads && line.mb >= 0};
 }
 
 void check_after(const ListView& view, int index) {
@@ -76,6 +70,10 @@ void check_ranks(const PlanSet& plan) {
   if (plan.mesh.degree(Axis::kPp) != stage_count(plan.program))
     fail(ErrorKind::kInternal, "plan {}: pp {} for {} stages", name, plan.mesh.degree(Axis::kPp),
          stage_count(plan.program));
+  for (std::size_t list = 0; list < plan.lists.size(); ++list)
+    if (plan.lists[list].size() < static_cast<std::size_t>(plan.recipe.micro_batches))
+      fail(ErrorKind::kInternal, "plan {}: list {} has {} lines for {} micro-batches", name, list,
+           plan.lists[list].size(), plan.recipe.micro_batches);
   std::vector<int> stage_of(plan.lists.size(), -1);
   for (int rank = 0; rank < plan.mesh.world(); ++rank) {
     const int list = plan.list_of_rank[static_cast<std::size_t>(rank)];
@@ -93,7 +91,7 @@ void check_ranks(const PlanSet& plan) {
     if (stage_of[list] < 0) fail(ErrorKind::kInternal, "plan {}: no rank runs list {}", name, list);
 }
 
-ListView view_of(const PlanSet& plan, const GradientFlow& flow, int list) {
+ListView view_of(const PlanSet& plan, const GradientFlow& flow, int list, bool drawn = true) {
   const int rank =
       static_cast<int>(std::ranges::find(plan.list_of_rank, list) - plan.list_of_rank.begin());
   return {.plan = plan,
@@ -101,12 +99,12 @@ ListView view_of(const PlanSet& plan, const GradientFlow& flow, int list) {
           .list = plan.lists[static_cast<std::size_t>(list)],
           .rank = rank,
           .stage = plan.mesh.coordinate(rank, Axis::kPp),
-          .order = {}};
+          .order = {},
+          .drawn = drawn};
 }
 
 void check_list(const PlanSet& plan, const GradientFlow& flow, int list) {
   ListView view = view_of(plan, flow, list);
-  check_fields(view);
   view.order = LaneOrder(view.list);
   FlowCheck values(view);
   UnitCheck units(view);
@@ -161,7 +159,7 @@ void check_fields(const ListView& view) {
       view.refuse(index, "peer {} of {} stages", line.peer, view.plan.mesh.degree(Axis::kPp));
     const bool moves = line.verb == Verb::kOffload || line.verb == Verb::kReload;
     const bool one_of_chunks =
-        (line.verb == Verb::kReduceGrads || line.piece == Piece::kGrads) && line.mb >= 0;
+        line.verb == Verb::kReduceGrads || (line.piece == Piece::kGrads && line.mb >= 0);
     if (line.chunk < 0 || (line.chunk > 0 && !one_of_chunks))
       view.refuse(index, "chunk {}", line.chunk);
     if (fields.axes == line.axes.empty()) view.refuse(index, "over={}", mesh::print(line.axes));
@@ -181,8 +179,12 @@ void check_fields(const ListView& view) {
 
 void validate(const PlanSet& plan) {
   check_program(plan.program);
+  if (const auto mistake = mistake_in(plan.recipe))
+    fail(ErrorKind::kInternal, "plan {}: {}", plan.program.name, *mistake);
   check_ranks(plan);
   const GradientFlow flow = gradient_flow(plan.program);
+  for (int list = 0; list < static_cast<int>(plan.lists.size()); ++list)
+    check_fields(view_of(plan, flow, list, /*drawn=*/false));
   for (int list = 0; list < static_cast<int>(plan.lists.size()); ++list)
     check_list(plan, flow, list);
   check_rendezvous(plan);

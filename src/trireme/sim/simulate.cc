@@ -4,8 +4,7 @@
 #include <deque>
 
 #include "trireme/base/error.h"
-#include "trireme/plan/lane_order.h"
-#include "trireme/plan/placement.h"
+#include "trireme/plan/meeting.h"
 #include "trireme/sim/retiming.h"
 
 namespace trireme::sim {
@@ -43,10 +42,9 @@ struct Walker {
   LineRef behind{};  // whose end is now
   std::vector<bool> ended;
   std::vector<Waiting> waiting{};
-  std::vector<std::pair<mesh::AxisSet, std::vector<int>>> groups{};  // lists of the ranks over axes
-  double ranks = 1;                                                  // that run the list
-  int task = -1;                                                     // that it has come to
-  std::vector<int> tasks{};                                          // by line
+  double ranks = 1;          // that run the list
+  int task = -1;             // that it has come to
+  std::vector<int> tasks{};  // by line
 
   const Instr& line(int index) const { return (*list)[static_cast<std::size_t>(index)]; }
   Waiting& at(const plan::Queue& queue) {
@@ -60,7 +58,7 @@ class Simulation {
  public:
   // `graph`, if any, receives what waits for what.
   Simulation(const PlanSet& plan, const LineCost& cost, TaskGraph* graph)
-      : plan_(plan), cost_(cost), graph_(graph) {
+      : plan_(plan), cost_(cost), graph_(graph), meetings_(plan, plan.list_of_rank) {
     for (int list = 0; list < static_cast<int>(plan.lists.size()); ++list) {
       const auto rank = std::ranges::find(plan.list_of_rank, list) - plan.list_of_rank.begin();
       const std::size_t lines = plan.lists[static_cast<std::size_t>(list)].size();
@@ -73,8 +71,6 @@ class Simulation {
       result_.lists.push_back(
           {.lines = std::vector<LineTime>(lines), .behind = std::vector<LineRef>(lines)});
     }
-    for (plan::UnitId unit = 0; unit < static_cast<plan::UnitId>(plan.program.units.size()); ++unit)
-      stages_of_unit_.push_back(plan::stages_of_unit(plan.program, unit));
   }
 
   Forecast run() {
@@ -190,13 +186,15 @@ class Simulation {
     Walker& mine = walkers_[static_cast<std::size_t>(index)];
     if (mine.at(queue).lines.empty()) return false;
     const Instr& line = mine.line(mine.at(queue).lines.front().line);
-    const std::vector<int> all = participants(index, line);
+    const std::vector<int> all = meetings_.participants(index, line);
     std::vector<Waiting*> sides;
     for (int other : all) {
       Walker& walker = walkers_[static_cast<std::size_t>(other)];
       Waiting& side = walker.at(other == index ? queue : plan::counterpart(queue, mine.stage));
       if (side.lines.empty()) return false;
-      if (other != index && !meets(line, walker.line(side.lines.front().line))) return false;
+      if (other != index &&
+          !plan::meets(line, mine.stage, walker.line(side.lines.front().line), walker.stage))
+        return false;
       sides.push_back(&side);
     }
     LineTime at;
@@ -231,48 +229,11 @@ class Simulation {
     return true;
   }
 
-  static bool meets(const Instr& line, const Instr& theirs) {
-    if (line.verb == Verb::kSend || line.verb == Verb::kRecv)
-      return (theirs.verb == Verb::kSend || theirs.verb == Verb::kRecv) &&
-             theirs.verb != line.verb && theirs.value == line.value && theirs.mb == line.mb;
-    return line.verb == theirs.verb && line.unit == theirs.unit && line.value == theirs.value &&
-           line.mb == theirs.mb;
-  }
-
-  // Lists whose ranks take part; ascending.
-  std::vector<int> participants(int index, const Instr& line) {
-    Walker& walker = walkers_[static_cast<std::size_t>(index)];
-    if (plan::is_transfer(line)) {
-      const int peer = list_of(plan_.mesh.peer(walker.rank, Axis::kPp, line.peer));
-      return {std::min(index, peer), std::max(index, peer)};
-    }
-    if (line.verb == Verb::kGradNorm) return group(walker, mesh::kWorld);
-    if (line.unit < 0 || line.axes.empty()) return group(walker, line.axes);
-    std::vector<int> all;
-    for (int list : group(walker, line.axes))
-      if (const auto& stages = stages_of_unit_[static_cast<std::size_t>(line.unit)];
-          std::ranges::binary_search(stages, walkers_[static_cast<std::size_t>(list)].stage))
-        all.push_back(list);
-    return all;
-  }
-
-  const std::vector<int>& group(Walker& walker, mesh::AxisSet axes) const {
-    for (const auto& [over, lists] : walker.groups)
-      if (over == axes) return lists;
-    std::vector<int> lists;
-    for (int rank : plan_.mesh.group(walker.rank, axes)) lists.push_back(list_of(rank));
-    std::ranges::sort(lists);
-    lists.erase(std::ranges::unique(lists).begin(), lists.end());
-    return walker.groups.emplace_back(axes, std::move(lists)).second;
-  }
-
-  int list_of(int rank) const { return plan_.list_of_rank[static_cast<std::size_t>(rank)]; }
-
   const PlanSet& plan_;
   const LineCost& cost_;
   TaskGraph* graph_;
   std::vector<Walker> walkers_;
-  std::vector<std::vector<int>> stages_of_unit_;
+  plan::Meetings meetings_;
   Forecast result_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 namespace trireme::plan {
 
@@ -24,7 +25,7 @@ List reduce(const Stage& stage, List list) {
     if (completed.empty()) continue;
     const bool partial = stage.program.units[unit].tp_partial > 0;
     const bool each = !scattered.empty() && row.reduce_each_mb;
-    const auto add = [&](std::size_t line, AxisSet axes, bool scatter, int mb = -1, int chunk = 0) {
+    const auto add = [&](std::size_t line, AxisSet axes, bool scatter, int mb, int chunk) {
       insertion.after(line, {.verb = Verb::kReduceGrads,
                              .lane = Lane::kDp,
                              .unit = unit,
@@ -38,9 +39,14 @@ List reduce(const Stage& stage, List list) {
         if (partial) add(line, Axis::kTp, false, key.second, key.first);
         add(line, scattered, true, key.second, key.first);
       }
-    if (partial && !each) add(last, Axis::kTp, false);
-    if (!scattered.empty() && !each) add(last, scattered, true);
-    if (!rest.empty()) add(last, rest, false);
+    // Over ranks before chunks are added up, whatever the row: so every row adds in one order.
+    std::set<int> chunks;
+    for (const auto& [key, line] : completed) chunks.insert(key.first);
+    for (const int chunk : chunks) {
+      if (partial && !each) add(last, Axis::kTp, false, -1, chunk);
+      if (!scattered.empty() && !each) add(last, scattered, true, -1, chunk);
+      if (!rest.empty()) add(last, rest, false, -1, chunk);
+    }
   }
   return insertion.build();
 }
