@@ -55,8 +55,10 @@ void add_explain(CLI::App& root, ExplainOptions& o, Run& run) {
                  "with text: every line of this rank and the bytes live while it runs");
   app.add_flag("--memory", o.memory,
                "what every rank needs, by kind, and when; as text or with --format json");
-  app.add_option("--fits", o.fits,
-                 "a size such as 20GiB: exit code 0 if no rank needs more, else 6");
+  app.add_option(
+      "--fits", o.fits,
+      "a size such as 20GiB: exit code 0 if no rank needs more, else 6; where rows vary by "
+      "the bound, with the expected need beside it");
   app.callback([&] {
     take_assignments(app, o.job);
     run = [&] { return explain(o); };
