@@ -109,8 +109,8 @@ int explain_memory(const Planned& planned, const Place& place, const ExplainOpti
     fail(ErrorKind::kNoRoom, "{}", *misfit);
   const sim::Footprint& most = sim::largest(lists);
   if (!options.memory)
-    fmt::print("fits: rank {} needs most, {} of {}\n", most.ranks.front(),
-               plan::bytes_text(static_cast<double>(most.needed())), options.fits);
+    fmt::print("fits: rank {} needs most, {} of {}\n", most.ranks.front(), sim::needed_text(most),
+               options.fits);
   return 0;
 }
 

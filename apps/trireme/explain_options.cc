@@ -56,8 +56,10 @@ void add_explain(CLI::App& root, ExplainOptions& o, Run& run) {
                  "with text: every line of this rank and the bytes live while it runs");
   app.add_flag("--memory", o.memory,
                "what every rank needs, by kind, and when; as text or with --format json");
-  app.add_option("--fits", o.fits,
-                 "a size such as 20GiB: exit code 0 if no rank needs more, else 6");
+  app.add_option(
+      "--fits", o.fits,
+      "a size such as 20GiB: exit code 0 if no rank needs more, else 6; where rows vary by "
+      "the bound, with the expected need beside it");
   app.add_option("--check", o.check,
                  "instead of a job, the file of a plan's text: parse and validate it, exit code 3 "
                  "with rank and line of the first mistake");

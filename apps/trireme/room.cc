@@ -16,6 +16,8 @@
 #include "trireme/config/saving.h"
 #include "trireme/plan/saved.h"
 #include "trireme/plan/text.h"
+#include "trireme/planner/expected_memory.h"
+#include "trireme/planner/expected_share.h"
 #include "trireme/sim/cost.h"
 #include "workers.h"
 
@@ -125,6 +127,11 @@ std::vector<sim::Footprint> footprints(const Planned& planned, const Place& plac
   const bool host = job.run.device == config::Device::kCpu;
   std::vector<sim::Footprint> lists =
       sim::footprints(planned.plan, library_share(job, place), host);
+  if (planner::ExpectedShare(job).varies()) {
+    const plan::PlanSet expected = planner::with_expected_rows(planned.plan, job);
+    for (sim::Footprint& one : lists)
+      one.expected_peak = plan::memory_account(expected, one.ranks.front()).peak_of_tensors();
+  }
   const bool on_disk = config::saves_behind(job) && job.checkpoint.every > 0;
   const int copies = (on_disk ? 1 : 0) + (job.checkpoint.memory_every > 0 ? 1 : 0);
   if (!host || copies == 0) return lists;

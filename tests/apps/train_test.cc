@@ -131,7 +131,8 @@ TEST_F(Train, PipelinesGiveOneRanksNumbers) {
         std::tuple("interleaved", "2", "auto"), std::tuple("zb_h1", "4", "3,1,1,1"),
         std::tuple("zb_h2", "4", "auto"), std::tuple("zb_auto", "4", "auto"),
         std::tuple("zb_v", "3", "auto"), std::tuple("v_half", "3", "auto"),
-        std::tuple("v_min", "3", "auto"), std::tuple("dualpipe_v", "2", "1,1,1,3")}) {
+        std::tuple("v_min", "3", "auto"), std::tuple("v_auto", "3", "auto"),
+        std::tuple("dualpipe_v", "2", "1,1,1,3")}) {
     const bool threads = std::string(schedule) > "zb";
     const Result result = with({"--out", schedule, threads ? "--ranks" : "--nproc", ranks, "--set",
                                 std::string("parallel.pp=") + ranks, "--set",

@@ -83,7 +83,7 @@ TEST(Schedules, AreValidOnPyTorchsGrid) {
         split |= std::ranges::count(row, Work::kBackwardInput, &Action::work) > 0;
       EXPECT_EQ(split, schedule >= Schedule::kZbH1);
     }
-  EXPECT_EQ(grids, 8 * 23 + 20 + 13);
+  EXPECT_EQ(grids, 9 * 23 + 20 + 13);
 }
 
 // anchors.md, "Makespans ran with the zero-bubble scheduler" and "GPipe holds m micro-batches".
@@ -150,6 +150,47 @@ TEST(Schedules, VShapesTradeMemoryForBubble) {
     const GridTimes least = times(Schedule::kVMin, p, m);
     EXPECT_LE(least.longest_rank - work(Schedule::kVMin, m), bubble * 2 / 3);
     EXPECT_LE(peak(least), (p + 4) / 3.0);
+  }
+}
+
+double v_auto_bubble(int ranks, int micro_batches, int chunks) {
+  ScheduleShape shape = shape_of(Schedule::kVAuto, ranks, micro_batches);
+  shape.activation_limit = chunks / (2.0 * ranks);
+  const Grid grid = make_grid(Schedule::kVAuto, shape);
+  check_grid(grid);
+  const GridTimes took = time_grid(grid, shape);
+  EXPECT_LE(2 * peak(took), chunks);
+  return took.longest_rank - work(Schedule::kVAuto, micro_batches);
+}
+
+// Qi et al. 2024: from V-ZB's memory down to V-Min's each chunk less costs three forwards of a chunk.
+double least_v_bubble(int ranks, int chunks) {
+  const int turn = 2 * (1 + (chunks + 1) / 2);
+  return 3 * ranks - 1 - 3 * chunks + std::max(3 * ranks, ranks - 1 + turn);
+}
+
+TEST(Schedules, VAutoHasTheLeastBubbleWithinItsLimit) {
+  constexpr int kVMinRoom[] = {6, 4, 8};
+  constexpr std::pair<int, int> kLeast[] = {{8, 0}, {7, 3}, {6, 5}, {5, 8}, {4, 11}};
+  for (const int m : {8, 12, 20})
+    for (const auto& [chunks, bubble] : kLeast) EXPECT_EQ(v_auto_bubble(4, m, chunks), bubble);
+  for (const auto& [p, m] :
+       {std::pair{2, 8}, {3, 9}, {5, 15}, {6, 12}, {7, 21}, {8, 24}, {9, 18}, {12, 24}})
+    for (int chunks = p <= 2 ? 2 * p : (2 * p + kVMinRoom[p % 3]) / 3; chunks <= 2 * p; ++chunks) {
+      SCOPED_TRACE(fmt::format("p{} m{} {} chunks", p, m, chunks));
+      EXPECT_LE(v_auto_bubble(p, m, chunks), least_v_bubble(p, chunks));
+    }
+}
+
+TEST(Schedules, VAutoTakesAnyLimitFromOneMicroBatchOn) {
+  for (const int p : {1, 2, 3, 5, 8}) {
+    double last = 1e9;
+    for (int chunks = 2; chunks <= 2 * p + 3; ++chunks) {
+      const double bubble = v_auto_bubble(p, 3 * p, chunks);
+      EXPECT_LE(bubble, last) << p << " ranks, " << chunks << " chunks";
+      last = bubble;
+    }
+    EXPECT_EQ(last, 0);
   }
 }
 
@@ -236,6 +277,9 @@ TEST(Schedules, HoldOnRandomShapes) {
         }
         EXPECT_GE(took.longest_rank + 1e-9, busy);
       }
+      if (schedule == Schedule::kVAuto) {
+        EXPECT_LE(peak(took), shape.activation_limit * p + 1e-9);
+      }
       if (schedule != Schedule::kZbAuto) continue;
       EXPECT_LE(std::ranges::max(took.peak_memory), shape.activation_limit * p + 1e-9);
       const Grid h1 = make_grid(Schedule::kZbH1, shape);
@@ -294,6 +338,9 @@ TEST(Schedules, RefuseCountsWithTheNearestThatWork) {
               HasSubstr("1f1b puts 1 virtual stage on a pipeline rank, not 2"));
   EXPECT_THAT(of(Schedule::kVHalf, 4, 8, 3), HasSubstr("not 3: take 2, or interleaved"));
   EXPECT_THAT(of(Schedule::kInterleaved, 4, 8, 1), HasSubstr("take 2, or 1f1b"));
+  EXPECT_THAT(refusal(Schedule::kVAuto,
+                      {.ranks = 4, .chunks = 2, .micro_batches = 8, .activation_limit = 0.2}),
+              HasSubstr("take at least 0.25"));
   EXPECT_THAT(refusal(Schedule::kZbAuto, {.ranks = 4, .micro_batches = 8, .activation_limit = 0.2}),
               HasSubstr("take at least 0.25"));
 }
@@ -381,7 +428,8 @@ TEST(Grid, NamesRankPlaceAndAction) {
 
 // With a barrier at the end of the step a search may not gain on one rank what another loses.
 TEST(Schedules, SearchesForAShortStepWhereRanksMeetAtItsEnd) {
-  for (const Schedule schedule : {Schedule::kZbAuto, Schedule::kZbV, Schedule::kVHalf})
+  for (const Schedule schedule :
+       {Schedule::kZbAuto, Schedule::kZbV, Schedule::kVHalf, Schedule::kVAuto})
     for (const int p : {2, 4, 8}) {
       ScheduleShape shape{.ranks = p,
                           .chunks = chunks_of(schedule, 0),

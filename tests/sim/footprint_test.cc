@@ -105,6 +105,21 @@ TEST(Misfit, IsDecidedToTheByte) {
   EXPECT_EQ(misfit(plan, lists, needed - 1)->find('\n'), std::string::npos);
 }
 
+// The bound decides; what is expected stands with it.
+TEST(Misfit, IsOfTheBoundWhereRowsVary) {
+  const plan::PlanSet plan = chain(mesh::Mesh());
+  std::vector<Footprint> lists = footprints(plan, kLibrary);
+  EXPECT_THAT(footprint_text(plan, lists), testing::Not(HasSubstr("expected")));
+  const std::int64_t bound = largest(lists).needed();
+  lists[0].expected_peak = lists[0].account.peak_of_tensors() / 2;
+  EXPECT_EQ(largest(lists).needed(), bound);
+  EXPECT_FALSE(misfit(plan, lists, bound));
+  EXPECT_THAT(misfit(plan, lists, bound - 1).value(), HasSubstr("needs at most"));
+  EXPECT_THAT(misfit(plan, lists, bound - 1).value(), HasSubstr(" expected)"));
+  EXPECT_THAT(footprint_text(plan, lists), HasSubstr("\n  expected "));
+  EXPECT_EQ(footprint_json(plan, lists)["lists"][0]["expected_bytes"], lists[0].expected());
+}
+
 // The advice is about the kind that takes most, and what it names makes that kind smaller.
 TEST(Misfit, NamesWhatWouldHelp) {
   plan::Program wide = arch::chain_example();

@@ -20,8 +20,9 @@ using harness::Sets;
 using harness::operator+;
 
 constexpr int kSteps = 2;
-constexpr const char* kSchedules[] = {"gpipe",   "1f1b", "interleaved", "zb_h1", "zb_h2",
-                                      "zb_auto", "zb_v", "v_half",      "v_min", "dualpipe_v"};
+constexpr const char* kSchedules[] = {"gpipe", "1f1b",    "interleaved", "zb_h1",
+                                      "zb_h2", "zb_auto", "zb_v",        "v_half",
+                                      "v_min", "v_auto",  "dualpipe_v"};
 
 // Eight nodes: embedding, six blocks, head.
 Job small(const std::string& recipe, const Sets& sets) {

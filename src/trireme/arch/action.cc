@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "trireme/arch/clip_tower.h"
@@ -38,8 +39,14 @@ class Predictor {
     }
     predictions.insert(predictions.begin(), features_);
     const std::int64_t numbers = samples_ * frames * patches() * job_.vision.hidden;
-    graph_.node({.name = "loss", .reads = std::move(predictions), .loss = true},
-                linear_work(graph_, numbers, 1, 2 * numbers), {}, {{.name = "loss", .bytes = 8}});
+    // Frames that were predicted, and how far each is from the real one.
+    const std::int64_t apart = 2 * numbers * (frames - 1) / frames * statistic();
+    graph_.node({.name = "loss",
+                 .reads = std::move(predictions),
+                 .loss = true,
+                 .work = {.forward = apart, .backward = apart}},
+                linear_work(graph_, numbers, 1, exact(2 * numbers)), {},
+                {{.name = "loss", .bytes = 8}});
     ModelSpec spec = std::move(graph_).build();
     spec.sample_tokens = frames * patches();
     set_flops_of_nodes(spec, graph_.rank());
@@ -47,6 +54,10 @@ class Predictor {
   }
 
  private:
+  std::int64_t element() const { return static_cast<std::int64_t>(size_of(graph_.rank().compute)); }
+  // Bytes of what is computed in fp32 at least, and such numbers as numbers of the compute type.
+  std::int64_t statistic() const { return std::max<std::int64_t>(4, element()); }
+  std::int64_t exact(std::int64_t numbers) const { return numbers * statistic() / element(); }
   std::int64_t patches() const {
     const PatchGrid grid = patch_grid(job_.vision);
     return grid.rows * grid.columns;
@@ -84,17 +95,30 @@ class Predictor {
     const std::int64_t features = job_.vision.hidden, products = features * encoder.hidden;
     const std::int64_t rows = samples_ * frames * patches();
     reads.insert(reads.end(), conditions_.begin(), conditions_.end());
-    ValueId x = graph_.node({.name = name + "embed", .reads = std::move(reads)},
-                            linear_work(graph_, rows, products, rows * features), {embed_},
-                            {activation(graph_, encoder, name + "x0")})[0];
+    // Frames put together and their gradients, and what the layer gives before actions and states join it.
+    const std::int64_t frame_bytes = rows * features * element();
+    const std::int64_t given = rows * encoder.hidden * element();
+    ValueId x = graph_.node(
+        {.name = name + "embed",
+         .reads = std::move(reads),
+         .work = {.forward = frame_bytes + 2 * given, .backward = 2 * frame_bytes + 2 * given}},
+        linear_work(graph_, rows, products, rows * features), {embed_},
+        {activation(graph_, encoder, name + "x0")})[0];
     for (std::size_t layer = 0; layer < blocks_.size(); ++layer)
       x = block_node(graph_, encoder, fmt::format("{}block.{}", name, layer), blocks_[layer], x, {},
                      fmt::format("{}x{}", name, layer + 1));
     Encoder predicted = tower(job_.vision, samples_);
     predicted.tokens = kept * patches();
-    return graph_.node({.name = name + "head", .reads = {x}},
-                       linear_work(graph_, rows, products, rows * (encoder.hidden + features)),
-                       {head_}, {activation(graph_, predicted, name + "out")})[0];
+    // Of the frames that are wanted: rows without conditions, what their norm gives, and projections before they are
+    // normalised; and one number a row of each.
+    const std::int64_t wanted = samples_ * kept * patches();
+    return graph_.node(
+        {.name = name + "head",
+         .reads = {x},
+         .work = {.forward = wanted * features * statistic(),
+                  .backward = wanted * features * statistic()}},
+        linear_work(graph_, rows, products, wanted * (2 * encoder.hidden + exact(features + 4))),
+        {head_}, {activation(graph_, predicted, name + "out")})[0];
   }
 
   const config::Job& job_;

@@ -1,5 +1,6 @@
 #include "trireme/arch/arrcoc.h"
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -18,7 +19,8 @@ namespace {
 
 constexpr std::int64_t kStatistics = 26;  // mean and deviation of the texture's channels
 constexpr std::int64_t kSalience = 3;
-constexpr double kSteep = 4;  // of what information and coupling begin with
+constexpr std::int64_t kTextureSide = 256;  // models/texture.h
+constexpr double kSteep = 4;                // of what information and coupling begin with
 
 ParamSpec constant(std::string name, std::vector<std::int64_t> shape, double value) {
   return {.name = std::move(name),
@@ -76,6 +78,10 @@ class ArrcocGraph {
     reads.insert(reads.end(), sizes_.begin(), sizes_.end());
     return reads;
   }
+  // Bytes of one number of every pixel of the micro-batch, in the type of statistics.
+  std::int64_t plane(std::int64_t side) const {
+    return samples_ * side * side * (graph_.rank().compute == DType::kF64 ? 8 : 4);
+  }
   std::int64_t element() const { return static_cast<std::int64_t>(size_of(graph_.rank().compute)); }
 
   bool gpt() const { return job_.arrcoc.decoder == config::RegionDecoder::kGpt; }
@@ -118,13 +124,27 @@ class ArrcocGraph {
     if (trains && config::charges(job_.arrcoc))
       writes.push_back({.name = "charge", .bytes = samples_ * element(), .shape = {samples_}});
     const std::vector<plan::ValueId> written = graph_.node(
-        {.name = "scorers", .reads = with_sizes({noise_, image_, question_}), .no_grad = !trains},
+        {.name = "scorers",
+         .reads = with_sizes({noise_, image_, question_}),
+         .no_grad = !trains,
+         .work = learned ? texture_transients() : plan::NodeWork{}},
         linear_work(graph_, samples_ * regions_, learned ? 2 * h * (kStatistics + h) : 0,
                     learned ? samples_ * regions_ * (kStatistics + 6 * h) : 0),
         units, std::move(writes));
     if (written.size() > 2) charge_ = {written[2]};
     shares_ = written[0];
     levels_ = written[1];
+  }
+
+  // Colours of a picture as the texture's channels: three at most at a time, with their logarithms, powers and copies by
+  // region; and the picture in another type and size.
+  plan::NodeWork texture_transients() const {
+    constexpr std::int64_t kPlanes = 29;
+    const std::int64_t side = job_.vision.image;
+    const bool typed = graph_.rank().compute == DType::kF64, own = !sizes_.empty();
+    const std::int64_t bytes =
+        kPlanes * plane(std::min(side, kTextureSide)) + (typed + own) * 3 * plane(side);
+    return {.forward = bytes, .passing = bytes};
   }
 
   void add_tower() {
@@ -137,8 +157,12 @@ class ArrcocGraph {
     Work work =
         linear_work(graph_, tower_.rows(), vision.hidden * features, tower_.rows() * features);
     work.backward_flops = work.flops;  // no gradient goes back to pixels
-    x_ = graph_.node({.name = "vision.embed", .reads = with_sizes({image_, levels_})}, work, {unit},
-                     {activation(graph_, tower_, "vision.x.0")})[0];
+    // The picture between -1 and 1, and patches of each level before they are put together.
+    const std::int64_t cut = 2 * 3 * plane(vision.image) + tower_.rows() * features * 4;
+    x_ = graph_.node({.name = "vision.embed",
+                      .reads = with_sizes({image_, levels_}),
+                      .work = {.forward = cut, .passing = cut}},
+                     work, {unit}, {activation(graph_, tower_, "vision.x.0")})[0];
     for (std::int64_t layer = 0; layer < vision.layers; ++layer) {
       const std::string name = fmt::format("vision.block.{}", layer);
       const plan::UnitId block = graph_.unit(
@@ -177,7 +201,12 @@ class ArrcocGraph {
         {.name = "levels",
          .params = {constant("model.level_embedding",
                              {job_.arrcoc.most - job_.arrcoc.least + 1, job_.model.hidden}, 0)}});
-    return graph_.node({.name = "splice", .reads = {embedded_, x_, shares_, levels_}},
+    // Rows with their level's embedding, and rows and text at every place.
+    const std::int64_t placed = 3 * sizes.rows * sizes.d * sizes.element;
+    const std::int64_t seen = tower_.rows() * sizes.d * sizes.element;
+    return graph_.node({.name = "splice",
+                        .reads = {embedded_, x_, shares_, levels_},
+                        .work = {.forward = placed + seen, .passing = placed + seen}},
                        {.saved_bytes = 2 * tower_.rows() * sizes.d * sizes.element}, {levels},
                        {{.name = "x0",
                          .bytes = sizes.rows * sizes.d * sizes.element,

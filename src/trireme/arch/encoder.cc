@@ -167,6 +167,15 @@ plan::ValueId block_node(Graph& graph, const Encoder& encoder, std::string name,
   reads.insert(reads.end(), more.begin(), more.end());
   // Its parts are not computed again one by one.
   Work work = block_work(model, sizes, rank, block);
+  plan::NodeWork transients = block_transients(model, sizes, rank, block);
+  // A language model's block adds the feed-forward's result where the stream is; here the sum is a tensor of its own.
+  transients.passing += sizes.rows * sizes.d * sizes.element;
+  if (encoder.packed) {
+    // Cosines and sines of every row's place, which backward reads.
+    const std::int64_t tables = 2 * sizes.rows * (encoder.hidden / encoder.heads) * sizes.statistic;
+    transients.passing += tables;
+    if (block.reached()) work.saved_bytes += tables;
+  }
   work.parts.clear();
   work.split.reset();
   std::vector<plan::NodeExchange> exchanges = Exchanges(sizes, rank).block(block);
@@ -175,7 +184,7 @@ plan::ValueId block_node(Graph& graph, const Encoder& encoder, std::string name,
       graph.node({.name = std::move(name),
                   .reads = std::move(reads),
                   .no_grad = teacher,
-                  .work = block_transients(model, sizes, rank, block),
+                  .work = transients,
                   .exchanges = std::move(exchanges)},
                  work, {unit}, {activation(graph, encoder, std::move(writes))})[0];
   graph.spread_rows();

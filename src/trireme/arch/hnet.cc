@@ -112,12 +112,21 @@ class Builder {
     if (attends(node)) graph_.spread_rows();
   }
 
+  // Numbers of the type of statistics, as numbers of the compute type.
+  std::int64_t exact_numbers(std::int64_t numbers) const {
+    return numbers * statistic() / static_cast<std::int64_t>(size_of(rank_.compute));
+  }
+
   void route(std::size_t s) {
     const std::int64_t d = stages_[s].hidden;
     const std::string name = fmt::format("s{}.route", s);
+    // Queries, keys and rows are of the type of statistics, and so are their gradients.
+    const std::int64_t row = bytes_ * d * statistic();
     const std::vector<plan::ValueId> written =
-        graph_.node({.name = name, .reads = {x_, carried_[s].starts}},
-                    linear_work(graph_, likely_rows(s), 2 * d * d, bytes_ * 5 * d),
+        graph_.node({.name = name,
+                     .reads = {x_, carried_[s].starts},
+                     .work = {.forward = row, .passing = row, .backward = 6 * row}},
+                    linear_work(graph_, likely_rows(s), 2 * d * d, exact_numbers(bytes_ * 5 * d)),
                     {exact(unit(name, s, params_.route(s)))},
                     {rows(fmt::format("skip.{}", s), d, s),
                      rows(fmt::format("p.{}", s), exact_parts(rank_.compute), s),
@@ -147,7 +156,7 @@ class Builder {
     x_ = graph_.node(
         {.name = name,
          .reads = {x_, carried_[s + 1].starts, carried.skip, carried.p, carried.boundary}},
-        linear_work(graph_, likely_rows(s), d * d, bytes_ * 4 * d),
+        linear_work(graph_, likely_rows(s), d * d, exact_numbers(bytes_ * 4 * d)),
         {exact(unit(name, s, params_.join(s)))}, {rows(name + ".x", d, s)})[0];
   }
 

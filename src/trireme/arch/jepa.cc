@@ -60,12 +60,13 @@ class Pretraining {
   void embed() {
     const config::Vision vision = chunks_ ? chunk_vision(job_) : vision_;
     const auto [own, average] = followed("embed", clip_embed_params(vision, kStudent));
-    x_ = graph_.node({.name = "embed", .reads = {clips_, context_[0]}},
+    const plan::NodeWork patches = clip_embed_transients(graph_, vision, graph_.rank().micro_batch);
+    x_ = graph_.node({.name = "embed", .reads = {clips_, context_[0]}, .work = patches},
                      clip_embed_work(graph_, vision, student_.rows()), {own},
                      {activation(graph_, tokens(student_), chunks_ ? "tokens0" : "x0")})[0];
     Encoder whole = tokens(teacher_);  // every token of a clip, before they become chunks
     whole.packed = false;
-    t_ = graph_.node({.name = "teacher.embed", .reads = {clips_}, .no_grad = true},
+    t_ = graph_.node({.name = "teacher.embed", .reads = {clips_}, .no_grad = true, .work = patches},
                      clip_embed_work(graph_, vision, teacher_.rows()), {average},
                      {activation(graph_, whole, chunks_ ? "teacher.tokens0" : "t0")})[0];
   }
@@ -135,7 +136,10 @@ class Pretraining {
         followed("norm", norm_params(std::string(kStudent) + "norm", vision_.hidden));
     x_ = graph_.node({.name = "norm", .reads = {x_}}, norm_work(graph_, student_), {own},
                      {activation(graph_, student_, "seen")})[0];
-    t_ = graph_.node({.name = "teacher.norm", .reads = {t_}, .no_grad = true},
+    t_ = graph_.node({.name = "teacher.norm",
+                      .reads = {t_},
+                      .no_grad = true,
+                      .work = norm_transients(graph_, teacher_)},
                      norm_work(graph_, teacher_), {average},
                      {activation(graph_, teacher_, "features")})[0];
   }

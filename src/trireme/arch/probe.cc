@@ -61,7 +61,13 @@ void probe_nodes(Graph& graph, const config::Job& job, const OneProbe& probe, pl
                    fmt::format("{}x{}", probe.prefix, layer + 1));
   }
   const std::string head = probe.prefix + "head";
-  graph.node({.name = head, .reads = {x, labels}, .loss = true},
+  // Attention of one query: keys or values once more, and scores.
+  const auto row = activation(graph, encoder, "").bytes;
+  const std::int64_t scores = 4 * encoder.rows() * job.probe.heads * 4;
+  graph.node({.name = head,
+              .reads = {x, labels},
+              .loss = true,
+              .work = {.forward = row + scores, .backward = row + scores}},
              linear_work(graph, encoder.rows(), 2 * d * d, 4 * encoder.rows() * d),
              {unit(head, head_params(job, probe.prefix))},
              {{.name = probe.prefix + "loss", .bytes = 8}});

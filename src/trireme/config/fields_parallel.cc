@@ -18,6 +18,7 @@ std::vector<Field> parallel_fields() {
               {"zb_v", "zb_v"},
               {"v_half", "v_half"},
               {"v_min", "v_min"},
+              {"v_auto", "v_auto"},
               {"dualpipe_v", "dualpipe_v"}}),
       text(KEY(parallel.schedule_file),
            "A schedule as a CSV of actions, in the form of PyTorch's pipelining, instead of a "
@@ -33,8 +34,8 @@ std::vector<Field> parallel_fields() {
            "A node_costs.json of an earlier run (run.trace): cuts, searched schedules and "
            "forecasts then go by these seconds instead of by counted operations."),
       number(KEY(parallel.activation_limit),
-             "Micro-batches whose activations a rank may keep, in times parallel.pp, which is "
-             "1f1b's most (zb_auto).",
+             "Activations that zb_auto and v_auto may keep on a rank, relative to 1f1b's peak of "
+             "parallel.pp micro-batches (v_auto takes it in steps of half a micro-batch).",
              above(0, 1e6)),
       number(KEY(parallel.transfer),
              "What sending an activation takes, in times a stage's forward: schedules that are "

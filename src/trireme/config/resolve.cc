@@ -56,15 +56,16 @@ void check_schedule(const Parallel& parallel) {
     if (limited) refuse("activation_limit", fmt::format("{}", parallel.activation_limit), why);
     if (delayed) refuse("transfer", fmt::format("{}", parallel.transfer), why);
   }
-  if (limited && schedule != "zb_auto")
+  if (limited && schedule != "zb_auto" && schedule != "v_auto")
     refuse("activation_limit", fmt::format("{}", parallel.activation_limit),
-           fmt::format("schedule {} is not searched within a limit, zb_auto is", schedule));
-  const bool searched =
-      schedule == "zb_auto" || schedule == "zb_v" || schedule == "v_half" || schedule == "v_min";
+           fmt::format("schedule {} is not searched within a limit; zb_auto and v_auto are",
+                       schedule));
+  const bool searched = schedule == "zb_auto" || schedule == "v_auto" || schedule == "zb_v" ||
+                        schedule == "v_half" || schedule == "v_min";
   if (delayed && !searched)
-    refuse(
-        "transfer", fmt::format("{}", parallel.transfer),
-        fmt::format("schedule {} is not searched; zb_auto, zb_v, v_half and v_min are", schedule));
+    refuse("transfer", fmt::format("{}", parallel.transfer),
+           fmt::format("schedule {} is not searched; zb_auto, v_auto, zb_v, v_half and v_min are",
+                       schedule));
 }
 
 // Keys that the policy needs, and those that it has no use for.

@@ -85,6 +85,11 @@ double ExpectedShare::masked(std::string_view node) const {
   return seen_ * (tokens ? 1 : chunks_);
 }
 
+bool ExpectedShare::varies() const {
+  return seen_ < 1 || chunks_ < 1 || tower_ < 1 ||
+         std::ranges::any_of(stages_, [](double share) { return share < 1; });
+}
+
 // "s1.route" and its like.
 double ExpectedShare::staged(std::string_view node) const {
   if (node.size() < 3 || node[0] != 's') return 1;

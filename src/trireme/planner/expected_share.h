@@ -15,6 +15,8 @@ class ExpectedShare {
  public:
   explicit ExpectedShare(const config::Job& job);
   double of(std::string_view node) const;
+  // Whether any node has fewer rows than the most.
+  bool varies() const;
   // Operations of the node that arch counts are of the expected rows already.
   bool counted() const { return family_ == config::Family::kHnet; }
 

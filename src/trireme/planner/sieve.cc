@@ -26,7 +26,8 @@ struct InFlight {
 };
 
 // `last`: of the last rank of the pipeline, else of the first.
-InFlight in_flight(const Layout& layout, double micro_batches, bool last) {
+// `limit`: parallel.activation_limit.
+InFlight in_flight(const Layout& layout, double micro_batches, double limit, bool last) {
   const double p = layout.pp;
   InFlight most{.kept = last ? 1 : p};
   switch (layout.schedule) {
@@ -41,6 +42,7 @@ InFlight in_flight(const Layout& layout, double micro_batches, bool last) {
     case Schedule::kZbV: most = {.kept = p / 2, .waiting = p / 2}; break;
     case Schedule::kVHalf: most = {.kept = p / 4 + 1, .waiting = p / 4}; break;
     case Schedule::kVMin: most = {.kept = p / 6 + 1, .waiting = p / 6 + 1}; break;
+    case Schedule::kVAuto: most = {.kept = limit * p / 2, .waiting = limit * p / 2}; break;
     case Schedule::kGpipe: most.kept = micro_batches; break;
     default: break;
   }
@@ -233,6 +235,7 @@ double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& st
 double Sieve::memory(const Layout& layout, const Parts& parts, const Cut& cut,
                      Beside& beside) const {
   const auto m = static_cast<double>(micro_batches(layout));
+  const double limit = alone_.parallel.activation_limit;
   double most = 0;
   const auto take = [&](double blocks, bool embed, bool head, const InFlight& flight) {
     Beside own;
@@ -241,10 +244,10 @@ double Sieve::memory(const Layout& layout, const Parts& parts, const Cut& cut,
     beside.host = std::max(beside.host, own.host);
     beside.moved = std::max(beside.moved, own.moved);
   };
-  take(cut.first, true, cut.together, in_flight(layout, m, layout.pp == 1));
-  if (!cut.together) take(cut.last, false, true, in_flight(layout, m, true));
+  take(cut.first, true, cut.together, in_flight(layout, m, limit, layout.pp == 1));
+  if (!cut.together) take(cut.last, false, true, in_flight(layout, m, limit, true));
   if (layout.pp > 2) {
-    InFlight flight = in_flight(layout, m, false);
+    InFlight flight = in_flight(layout, m, limit, false);
     if (layout.schedule == Schedule::k1F1B) flight.kept = std::min(flight.kept, layout.pp - 1.0);
     take(cut.most, false, false, flight);
   }
@@ -320,9 +323,13 @@ Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traf
     case Schedule::kZbV: bubble = (p - 1) * std::max(mean - 3 * weight, ahead / 2); break;
     case Schedule::kVHalf: bubble = (p - 1) * mean / 2; break;
     case Schedule::kVMin: bubble = (p - 1) * mean * 2 / 3; break;
+    case Schedule::kVAuto:
+      bubble = std::max({(p - 1) * (mean - 3 * weight), (p - 1) * ahead / 2,
+                         p * (1 - alone_.parallel.activation_limit) * mean});
+      break;
     default: break;
   }
-  const bool halves = layout.schedule >= Schedule::kZbH1 && layout.schedule <= Schedule::kVMin;
+  const bool halves = layout.schedule >= Schedule::kZbH1 && layout.schedule <= Schedule::kVAuto;
   if (halves) critical = p * (mean - weight) + weight;
   double step = std::max(m * turn + bubble, critical);
   step += practice.overlaps_transfers ? 2 * (p - 1) * between : 2 * m * layout.chunks * between;

@@ -187,6 +187,7 @@ class Space {
     offer(Schedule::kZbV, 2);
     offer(Schedule::kVHalf, 2);
     offer(Schedule::kVMin, 2);
+    if (kept) offer(Schedule::kVAuto, 2);
     if (kept && micro_batches >= 2 * p) offer(Schedule::kDualPipeV, 2);
     return orders_;
   }

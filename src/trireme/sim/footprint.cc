@@ -90,6 +90,9 @@ std::string one_text(const plan::PlanSet& plan, const Footprint& one) {
   if (one.kept > 0) text += row("kept snapshots", one.kept, one.kept, one.kept);
   text += row("needed", total(between) + one.library + one.snapshot + one.kept, one.needed(),
               one.needed());
+  if (one.expected_peak > 0)
+    text += row("expected", total(between) + one.library + one.snapshot + one.kept, one.expected(),
+                one.expected());
   const std::int64_t elsewhere = account.peak_total - total(peak);
   if (elsewhere > 0) text += row("in host memory", elsewhere, elsewhere, elsewhere);
   return text + fmt::format("  peak at {}\n  step {}\n", peak_text(plan, one), picture(one));
@@ -179,13 +182,19 @@ const Footprint& largest(const std::vector<Footprint>& lists) {
   return *std::ranges::max_element(lists, {}, &Footprint::needed);
 }
 
+std::string needed_text(const Footprint& one) {
+  const std::string bound = plan::bytes_text(static_cast<double>(one.needed()));
+  if (one.expected_peak == 0) return bound;
+  return fmt::format("at most {} ({} expected)", bound,
+                     plan::bytes_text(static_cast<double>(one.expected())));
+}
+
 std::string footprint_text(const plan::PlanSet& plan, const std::vector<Footprint>& lists) {
   const int world = plan.mesh.world();
   const Footprint& most = largest(lists);
-  std::string text =
-      fmt::format("memory of {} on {} rank{}, plan {}: rank {} needs most, {}\n", plan.program.name,
-                  world, world == 1 ? "" : "s", hex64(plan::digest(plan)), most.ranks.front(),
-                  plan::bytes_text(static_cast<double>(most.needed())));
+  std::string text = fmt::format("memory of {} on {} rank{}, plan {}: rank {} needs most, {}\n",
+                                 plan.program.name, world, world == 1 ? "" : "s",
+                                 hex64(plan::digest(plan)), most.ranks.front(), needed_text(most));
   for (const Footprint& one : lists) text += one_text(plan, one);
   return text;
 }
@@ -206,6 +215,7 @@ Json footprint_json(const plan::PlanSet& plan, const std::vector<Footprint>& lis
               {"snapshot_bytes", one.snapshot},
               {"kept_bytes", one.kept},
               {"needed_bytes", one.needed()},
+              {"expected_bytes", one.expected_peak > 0 ? one.expected() : one.needed()},
               {"over_step_bytes", stretches(one, kColumns)}};
     for (std::size_t kind = 0; kind < peak.size(); ++kind)
       item["kinds"][std::string(name(static_cast<MemoryKind>(kind)))] = {
@@ -227,7 +237,7 @@ std::optional<std::string> misfit(const plan::PlanSet& plan, const std::vector<F
     return plan::bytes_text(static_cast<double>(count));
   };
   const std::string need = fmt::format("rank {} needs {}, {} is allowed", most.ranks.front(),
-                                       bytes(most.needed()), bytes(allowed));
+                                       needed_text(most), bytes(allowed));
   if (most.library > allowed)
     return fmt::format("{}; without any tensor it is {}: allow more", need, bytes(most.library));
   const MemoryPoint peak = at_peak(most);

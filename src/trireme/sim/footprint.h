@@ -20,9 +20,12 @@ struct Footprint {
   std::int64_t snapshot =
       0;                  // what checkpoints are copied to before they are written, in host memory
   std::int64_t kept = 0;  // a rank's share of the snapshots that its host keeps in memory, as files
-  bool host = true;       // what waits in host memory counts: the tensors are there as well
+  // Of the tensors where rows that vary come to what is expected, as `account` has it; 0: no rows vary.
+  std::int64_t expected_peak = 0;
+  bool host = true;  // what waits in host memory counts: the tensors are there as well
 
   std::int64_t needed() const { return account.peak_of_tensors() + beside_tensors(); }
+  std::int64_t expected() const { return expected_peak + beside_tensors(); }
   std::int64_t beside_tensors() const {
     return library + snapshot + kept + (host ? account.peak_total - account.peak_of_tensors() : 0);
   }
@@ -36,6 +39,9 @@ std::vector<Footprint> footprints(const plan::PlanSet& plan, std::int64_t librar
 // draws the step.
 std::string footprint_text(const plan::PlanSet& plan, const std::vector<Footprint>& lists);
 Json footprint_json(const plan::PlanSet& plan, const std::vector<Footprint>& lists);
+
+// "1.2 GiB" or, where rows vary, "at most 1.2 GiB (0.9 GiB expected)".
+std::string needed_text(const Footprint& one);
 
 const Footprint& largest(const std::vector<Footprint>& lists);
 

@@ -1,6 +1,7 @@
 // Grid: in which order each pipeline rank computes which micro-batch of which stage, and what that costs.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -18,7 +19,7 @@ struct Action {
   Work work = Work::kForward;
   int chunk = 0;  // of this rank, in the order of the model
   int mb = 0;
-  bool operator==(const Action&) const = default;
+  auto operator<=>(const Action&) const = default;
 };
 
 using Row = std::vector<Action>;  // of one pipeline rank, in order of execution
@@ -57,9 +58,9 @@ struct ScheduleShape {
   int micro_batches = 1;
   std::vector<StageCost> stages{};  // of every stage; empty: all 1
   double transfer = 0;              // between neighbouring stages on different ranks
-  // What zb_auto may hold, as a multiple of 1F1B's peak (`ranks` micro-batches), and the share of a
-  // micro-batch's activations that W still needs after I: about half where attention keeps its
-  // probabilities, nearly all where it does not.
+  // What zb_auto and v_auto may hold, as a multiple of 1F1B's peak (`ranks` micro-batches). `kept`: the share of a
+  // micro-batch's activations that W still needs after I (about half where attention keeps its
+  // probabilities, nearly all where it does not). v_auto counts all of them until W.
   double activation_limit = 1;
   double kept = 0.5;
   // Whether all ranks meet at the end of a step: searches then want a short `makespan`, else a short `longest_rank`.

@@ -100,20 +100,55 @@ class Run {
     return oldest;
   }
 
+  static int done(const Rank& rank, const Action& action) {
+    return (action.work == Work::kForward ? rank.forward
+                                          : rank.input)[static_cast<std::size_t>(action.chunk)];
+  }
+
   void follow(double now, int id) {
     Rank& rank = ranks_[static_cast<std::size_t>(id)];
     const Row& order = (*policy_.order)[static_cast<std::size_t>(id)];
+    while (rank.place < order.size() && order[rank.place].mb < done(rank, order[rank.place]))
+      ++rank.place;
     Choice ordered;
     if (rank.place < order.size()) {
       const Action action = order[rank.place];
       if (action.work != Work::kForward || !full(rank))
         ordered = next(now, id, action.work, action.chunk, action.mb);
     }
-    if (ordered.at <= now + slack_) {
-      ++rank.place;
-      return start(ordered, id);
-    }
+    const double here = now + slack_;
+    if (ordered.at <= here) return start(ordered, id);
+    if (next_weight(now, rank).at > here)
+      if (const Choice early = ahead(now, id, order); early.at <= here) return start(early, id);
     fill(now, id, ordered.at);
+  }
+
+  // The first action after the order's next one that can start now. The actions in between still fit: a rank
+  // that needs room for a forward does the weight gradients that it has left.
+  Choice ahead(double now, int id, const Row& order) const {
+    const Rank& rank = ranks_[static_cast<std::size_t>(id)];
+    int whole = 0, arrived = 0;  // chunks between F and I; actions that could start
+    for (int chunk = 0; chunk < shape_.chunks; ++chunk) {
+      const auto k = static_cast<std::size_t>(chunk);
+      whole += rank.forward[k] - rank.input[k];
+      arrived += next(now, id, Work::kForward, chunk, rank.forward[k]).at <= now + slack_;
+      arrived += next(now, id, Work::kBackwardInput, chunk, rank.input[k]).at <= now + slack_;
+    }
+    int most = whole;
+    const std::size_t end = std::min(order.size(), rank.place + policy_.ahead);
+    for (std::size_t i = rank.place; i < end && arrived > 0; ++i) {
+      const Action& action = order[i];
+      const bool forward = action.work == Work::kForward;
+      if (action.mb < done(rank, action)) continue;
+      if (action.mb == done(rank, action)) {
+        const Choice choice = next(now, id, action.work, action.chunk, action.mb);
+        const bool can = choice.at <= now + slack_;
+        if (can && !(forward && most + 1 > policy_.limit + 1e-9)) return choice;
+        arrived -= can;
+      }
+      most = std::max(most, whole += forward ? 1 : -1);
+    }
+    return {};
   }
 
   void decide(double now, int id) {

@@ -1,6 +1,7 @@
 // One run of a pipeline whose ranks decide by themselves what to compute next, on the shape's clock.
 #pragma once
 
+#include <cstddef>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -18,9 +19,11 @@ struct Policy {
   double wait_at_first = 0;   // before F instead of the first I
   double wait_for_input = 0;  // before F instead of a later I
   double wait_at_weight = 0;  // before W
-  // Forwards and input gradients of each rank in a fixed order, so that only W is left to decide; null:
-  // one chunk a rank, in the order of micro-batches.
+  // Forwards and input gradients of each rank in order, so that W is left to decide; null: one chunk a rank, in
+  // the order of micro-batches. A rank that would idle takes an action from up to `ahead` places behind the
+  // next one in its order, if it can start and the limit leaves room for those in between.
   const std::vector<Row>* order = nullptr;
+  std::size_t ahead = 0;
 };
 
 struct RunResult {

@@ -10,9 +10,9 @@
 namespace trireme::plan::schedules {
 namespace {
 
-constexpr std::string_view kNames[] = {"gpipe", "1f1b",       "interleaved", "zb_h1",
-                                       "zb_h2", "zb_auto",    "zb_v",        "v_half",
-                                       "v_min", "dualpipe_v", "given"};
+constexpr std::string_view kNames[] = {"gpipe", "1f1b",    "interleaved", "zb_h1",
+                                       "zb_h2", "zb_auto", "zb_v",        "v_half",
+                                       "v_min", "v_auto",  "dualpipe_v",  "given"};
 
 void check_shape(Schedule schedule, const ScheduleShape& shape) {
   if (shape.ranks < 1 || shape.micro_batches < 1)
@@ -99,6 +99,7 @@ Grid make_grid(Schedule schedule, const ScheduleShape& shape) {
     case Schedule::kZbV: return search_zb_v(shape);
     case Schedule::kVHalf: return search_v_half(shape);
     case Schedule::kVMin: return search_v_min(shape);
+    case Schedule::kVAuto: return search_v_auto(shape);
     default: break;
   }
   Grid grid{.placement = placement_of(schedule),

@@ -18,13 +18,14 @@ enum class Schedule {
   kZbV,
   kVHalf,
   kVMin,
+  kVAuto,
   kDualPipeV,
   kGiven,  // a grid from elsewhere, such as a file
 };
 inline constexpr int kScheduleCount =
-    10;  // those that have a name in jobs and that make_grid makes
+    11;  // those that have a name in jobs and that make_grid makes
 
-// gpipe 1f1b interleaved zb_h1 zb_h2 zb_auto zb_v v_half v_min dualpipe_v given
+// gpipe 1f1b interleaved zb_h1 zb_h2 zb_auto zb_v v_half v_min v_auto dualpipe_v given
 std::string_view name(Schedule schedule);
 std::optional<Schedule> schedule_of(std::string_view name);
 

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include "trireme/base/error.h"
 #include "trireme/plan/schedules/fixed.h"
@@ -38,9 +41,10 @@ class Search {
   }
 
   // With weight gradients filled in.
-  void try_order(const std::vector<Row>& order, double wait) {
+  void try_order(const std::vector<Row>& order, double wait, std::size_t ahead = 0) {
     policy_.order = &order;
     policy_.wait_at_weight = wait;
+    policy_.ahead = ahead;
     try_policy();
     policy_.order = nullptr;
   }
@@ -61,37 +65,55 @@ class Search {
 struct Candidate {
   double cost = 0;
   BuildingBlock block{};
-  double wait = 0;
+  Ends ends{};
 };
 
-// Blocks and waits by what they take over a few micro-batches; of those that take the same, one.
-std::vector<Candidate> ranked_blocks(ScheduleShape shape, Policy policy) {
-  shape.micro_batches = std::min(shape.micro_batches, 3 * shape.ranks);
+// How far a rank may look ahead in its order: over what enters the pipeline before its first gradient.
+std::size_t lookahead(int ranks) { return static_cast<std::size_t>(8 * ranks); }
+
+// Blocks and ends in the order of what they take over a few micro-batches.
+std::vector<Candidate> ranked_blocks(ScheduleShape shape, Policy policy, int limit) {
+  shape.micro_batches = std::min(shape.micro_batches, 2 * shape.ranks);
+  policy.ahead = lookahead(shape.ranks);
+  policy.wait_at_weight = 0.5;
   std::vector<Candidate> candidates;
-  for (const BuildingBlock& block : building_blocks(shape.ranks)) {
-    const std::vector<Row> order = repeated(block, shape.ranks, shape.micro_batches);
-    policy.order = &order;
-    for (const double wait : {0.5, 0.0, 1.0}) {
-      policy.wait_at_weight = wait;
-      const std::optional<RunResult> result = run_policy(shape, Placement::kV, policy);
-      // Blocks may differ in ticks and yet give the same order.
-      if (!result || std::ranges::count(candidates, result->cost, &Candidate::cost)) break;
-      candidates.push_back({result->cost, block, wait});
+  std::set<std::vector<Row>> seen;
+  // Many blocks do as well: of more than these every n-th is tried.
+  constexpr std::size_t kBlocks = 96;
+  const std::vector<BuildingBlock> blocks = building_blocks(shape.ranks, limit);
+  const std::size_t step = (blocks.size() + kBlocks - 1) / kBlocks;
+  for (std::size_t i = 0; i < blocks.size(); i += step)
+    for (const auto& [fill, drain] :
+         {std::pair{true, true}, {false, true}, {true, false}, {false, false}}) {
+      const Ends ends{.fill = fill, .drain = drain, .limit = limit};
+      std::vector<Row> order = repeated(blocks[i], shape.ranks, shape.micro_batches, ends);
+      if (order.empty() || !seen.insert(order).second) continue;
+      policy.order = &order;
+      if (const auto result = run_policy(shape, Placement::kV, policy))
+        candidates.push_back({result->cost, blocks[i], ends});
     }
-  }
   std::ranges::stable_sort(candidates, {}, &Candidate::cost);
   return candidates;
 }
 
-// 1F1B holds 2 `ranks` chunks. Building blocks whose steps add up to four or six ticks need four or six
-// sixths of `ranks` and some room at the turns, which depends on the rest by the period.
-Grid search_blocks(const ScheduleShape& shape, int limit) {
+// `limit` chunks of activations; 1F1B holds 2 `ranks`.
+Grid search_v(const ScheduleShape& shape, int limit) {
   constexpr std::size_t kTried = 8;
   Search search(shape, Placement::kV, limit, 1);
-  std::vector<Candidate> candidates = ranked_blocks(shape, search.policy());
+  if (limit >= 2 * shape.ranks) {
+    const std::vector<Row> order = zb_v_order(shape.ranks, shape.micro_batches);
+    for (const double wait : {0.75, 0.0, 0.25, 0.5, 1.0, 1.5}) search.try_order(order, wait);
+  }
+  std::vector<Candidate> candidates =
+      ranked_blocks(shape, search.policy(), std::min(limit, 2 * shape.ranks));
   candidates.resize(std::min(candidates.size(), kTried));
-  for (const Candidate& candidate : candidates)
-    search.try_order(repeated(candidate.block, shape.ranks, shape.micro_batches), candidate.wait);
+  for (const Candidate& candidate : candidates) {
+    const std::vector<Row> order =
+        repeated(candidate.block, shape.ranks, shape.micro_batches, candidate.ends);
+    for (const double wait : {0.5, 0.0, 1.0})
+      for (const std::size_t ahead : {lookahead(shape.ranks), std::size_t{0}})
+        search.try_order(order, wait, ahead);
+  }
   return search.best();
 }
 
@@ -130,15 +152,27 @@ Grid search_zb_v(const ScheduleShape& shape) {
   return search.best();
 }
 
+// Half and a third of what 1F1B holds, and some room at the turns of the V.
 Grid search_v_half(const ScheduleShape& shape) {
   const int p = shape.ranks;
-  return search_blocks(shape, p <= 2 ? p + 1 : p / 2 * 2 + 2);
+  return search_v(shape, p <= 2 ? p + 1 : p / 2 * 2 + 2);
 }
 
 Grid search_v_min(const ScheduleShape& shape) {
   const int p = shape.ranks;
   constexpr int kRoom[] = {6, 4, 8};
-  return search_blocks(shape, p <= 2 ? p + 1 : (2 * p + kRoom[p % 3]) / 3);
+  return search_v(shape, p <= 2 ? p + 1 : (2 * p + kRoom[p % 3]) / 3);
+}
+
+Grid search_v_auto(const ScheduleShape& shape) {
+  const double limit = shape.activation_limit * 2 * shape.ranks;
+  if (limit + 1e-9 < 2)
+    fail(ErrorKind::kUsage,
+         "v_auto with {} of 1F1B's activations on {} pipeline ranks may not hold one micro-batch: "
+         "take at least {:.3g}",
+         shape.activation_limit, shape.ranks, 1.0 / shape.ranks);
+  const double all = 2.0 * shape.micro_batches;
+  return search_v(shape, static_cast<int>(std::min(limit + 1e-9, all)));
 }
 
 }  // namespace trireme::plan::schedules

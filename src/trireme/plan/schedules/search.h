@@ -14,4 +14,7 @@ Grid search_zb_v(const ScheduleShape& shape);
 Grid search_v_half(const ScheduleShape& shape);
 Grid search_v_min(const ScheduleShape& shape);
 
+// The same search under ScheduleShape::activation_limit.
+Grid search_v_auto(const ScheduleShape& shape);
+
 }  // namespace trireme::plan::schedules

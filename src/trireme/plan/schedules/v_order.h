@@ -12,16 +12,28 @@ namespace trireme::plan::schedules {
 // both chunks in turn.
 std::vector<Row> zb_v_order(int ranks, int micro_batches);
 
-// A building block (Qi et al. 2024): where one micro-batch's actions stand on a clock whose ticks are
-// forwards of a chunk, repeated every six ticks.
+// A building block (Qi et al. 2024): the ticks of one micro-batch's actions on every rank, repeated every
+// `period` ticks. A tick is the forward of a chunk; a period of six leaves no bubble between micro-batches.
 struct BuildingBlock {
-  std::array<int, 4> step{};  // from rank to rank: F down, F up, I down, I up
-  std::array<int, 3> gap{};   // extra ticks at the turns: F to F, F to I, I to I
+  int early = 1, late = 1;   // ticks of a hop down the V: up to rank `turn`, and after it
+  int turn = 0;              // every hop up the V takes one tick
+  std::array<int, 3> gap{};  // extra ticks at the turns of the V: F to F, F to I, I to I
+  int period = 6;
 };
-std::vector<Row> repeated(const BuildingBlock& block, int ranks, int micro_batches);
 
-// Blocks that put no two actions of a rank on one tick, however often they are repeated, with steps of one or
-// two ticks: a third to two thirds of ZB-V's lifetimes.
-std::vector<BuildingBlock> building_blocks(int ranks);
+// Blocks in which a rank never has two actions on one tick and holds at most `limit` chunks from F to I. Only
+// the blocks that hold most are returned.
+std::vector<BuildingBlock> building_blocks(int ranks, int limit);
+
+// Reordering of the two ends of a repeated block.
+struct Ends {
+  bool fill = false;   // `limit` chunks enter the pipeline before the first I of chunk 0
+  bool drain = false;  // the last I follow each other as closely as the V permits
+  int limit = 0;
+};
+
+// Empty if the reordered ends hold more than the limit or do not fit the block.
+std::vector<Row> repeated(const BuildingBlock& block, int ranks, int micro_batches,
+                          const Ends& ends);
 
 }  // namespace trireme::plan::schedules

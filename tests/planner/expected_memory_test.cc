@@ -1,0 +1,65 @@
+// Memory where rows vary: the bound of all rows, and what is expected.
+#include "trireme/planner/expected_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "tests/harness/vjepa_jobs.h"
+#include "trireme/arch/describe.h"
+#include "trireme/arch/layout.h"
+#include "trireme/config/made_up.h"
+#include "trireme/config/resolve.h"
+#include "trireme/plan/memory.h"
+#include "trireme/planner/expected_share.h"
+
+namespace trireme::planner::expected_memory_test {
+namespace {
+
+struct Peaks {
+  double bound = 0, expected = 0;
+  bool varies = false;
+};
+
+Peaks peaks(config::Family family, const std::vector<std::string>& sets = {}) {
+  const config::Job given = harness::vjepa_job(family, sets);
+  const config::Job job = config::resolve(given, 1, config::made_up(given.data.source)->facts);
+  const plan::PlanSet plan =
+      plan::compile(arch::describe(job).program, arch::mesh_of(job), arch::recipe_of(job));
+  const auto peak = [](const plan::PlanSet& of) {
+    return static_cast<double>(plan::memory_account(of, 0).peak_of_tensors());
+  };
+  return {.bound = peak(plan),
+          .expected = peak(with_expected_rows(plan, job)),
+          .varies = ExpectedShare(job).varies()};
+}
+
+TEST(ExpectedMemory, IsLessThanTheBoundWhereRowsVary) {
+  for (const config::Family family : {config::Family::kJepa, config::Family::kHvjepa}) {
+    const Peaks all = peaks(family, {"vision.hidden=96", "run.micro_batch=8"});
+    EXPECT_TRUE(all.varies);
+    EXPECT_LT(all.expected, 0.9 * all.bound);
+    EXPECT_GT(all.expected, 0.2 * all.bound);
+  }
+}
+
+TEST(ExpectedMemory, IsTheBoundWhereNothingVaries) {
+  const Peaks all = peaks(config::Family::kJepaAc);
+  EXPECT_FALSE(all.varies);
+  EXPECT_EQ(all.expected, all.bound);
+}
+
+// Fewer rows seen, less memory expected; the bound stays.
+TEST(ExpectedMemory, FollowsTheMasks) {
+  const std::vector<std::string> wide = {"vision.hidden=96", "run.micro_batch=8"};
+  std::vector<std::string> masked = wide;
+  for (const char* set : {"jepa.short_scale=0.6", "jepa.long_scale=0.9"}) masked.push_back(set);
+  const Peaks open = peaks(config::Family::kJepa, wide);
+  const Peaks closed = peaks(config::Family::kJepa, masked);
+  EXPECT_EQ(open.bound, closed.bound);
+  EXPECT_LT(closed.expected, open.expected);
+}
+
+}  // namespace
+}  // namespace trireme::planner::expected_memory_test
