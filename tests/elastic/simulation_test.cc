@@ -36,7 +36,7 @@ TEST(Simulation, EveryLifeRecoversAndNoTwoGenerationsMeet) {
   EXPECT_GT(generations, 3 * seeds() / 2);
   EXPECT_GT(told, seeds() / 2);
   for (std::size_t kind = 0; kind < mishaps.size(); ++kind)
-    EXPECT_GT(mishaps[kind], seeds() / 100) << name(static_cast<Mishap>(kind));
+    EXPECT_GT(mishaps[kind], seeds() / 200) << name(static_cast<Mishap>(kind));
 }
 
 constexpr std::uint64_t kBroken = 2000;

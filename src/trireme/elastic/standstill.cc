@@ -14,20 +14,20 @@ namespace {
 
 std::string_view process_words(char state) {
   switch (state) {
-    case 'R': return "runs";
-    case 'S': return "sleeps";
-    case 'D': return "waits for a disk";
-    case 'T': return "is stopped";
-    case 't': return "is held by a debugger";
-    default: return "has ended";
+    case 'R': return "running";
+    case 'S': return "sleeping";
+    case 'D': return "waiting for a disk";
+    case 'T': return "stopped";
+    case 't': return "held by a debugger";
+    default: return "ended";
   }
 }
 
 // How far a rank has come.
 std::string rank_words(const Watched& rank) {
   if (rank.area->version == flight::kVersion)
-    return "is at " + flight::doing(flight::read_state(*rank.area));
-  return rank.area->process != 0 ? "has not met the other ranks" : "has not begun its program";
+    return "at " + flight::doing(flight::read_state(*rank.area));
+  return rank.area->process != 0 ? "connecting to the other ranks" : "starting";
 }
 
 }  // namespace
@@ -63,7 +63,7 @@ std::uint64_t sign_of(const HostView& host) {
 std::string summary(const HostView& host, double seconds) {
   std::map<std::string, int> states;
   for (const Watched& rank : host.ranks)
-    ++states[fmt::format("{}, its process {}", rank_words(rank),
+    ++states[fmt::format("{}, process {}", rank_words(rank),
                          process_words(env::process_state(rank.process)))];
   std::string text = fmt::format("nothing has moved on host {} for {:.0f} s in generation {}",
                                  host.name, seconds, host.generation);
@@ -71,7 +71,7 @@ std::string summary(const HostView& host, double seconds) {
   std::size_t kinds = 0;
   for (const auto& [state, count] : states)
     if (++kinds <= kMost)
-      text += fmt::format("; {} {} {}", count, count == 1 ? "rank" : "ranks", state);
+      text += fmt::format("; {} {}: {}", count, count == 1 ? "rank" : "ranks", state);
   if (states.empty()) text += "; no rank is here";
   return text + "; " + host.leader;
 }
@@ -81,10 +81,10 @@ std::vector<std::string> describe(const HostView& host) {
       "agent of host {}: generation {}, {}; the longest time for which it did nothing itself is {:.1f} s",
       host.name, host.generation, host.leader, host.slept_s)};
   for (const Watched& rank : host.ranks)
-    lines.push_back(fmt::format("rank {} (process {}) {}; its process {}", rank.rank, rank.process,
+    lines.push_back(fmt::format("rank {} (process {}): {}, process {}", rank.rank, rank.process,
                                 rank_words(rank), process_words(env::process_state(rank.process))));
   if (host.fork_server != 0)
-    lines.push_back(fmt::format("fork server (process {}) {}", host.fork_server,
+    lines.push_back(fmt::format("fork server (process {}): {}", host.fork_server,
                                 process_words(env::process_state(host.fork_server))));
   return lines;
 }

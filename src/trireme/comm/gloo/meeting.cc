@@ -78,16 +78,20 @@ class Meeting {
   }
 
   bool all_agree(const std::string& what) {
-    if (!trouble_.empty()) {
-      const std::string text = fmt::format("rank {}: {}", config_.rank, trouble_);
-      rendezvous_.store()->set(failed_key(), {text.begin(), text.end()});
+    const std::string mine = trouble_;
+    try {
+      const std::string text = fmt::format("rank {}: {}", config_.rank, mine);
+      if (!mine.empty()) rendezvous_.store()->set(failed_key(), {text.begin(), text.end()});
+      if (rendezvous_.all_agree(key_ + what, mine.empty())) return true;
+      const auto first = rendezvous_.store()->get(failed_key());
+      trouble_ = {first.begin(), first.end()};
+      return false;
+    } catch (const Error&) {
+      throw;
+    } catch (const std::exception& error) {
+      fail(ErrorKind::kPeerLost, "rank {}: the key-value store went away while ranks met: {}{}{}",
+           config_.rank, gist(error), mine.empty() ? "" : "; before that: ", mine);
     }
-    const bool agreed = rendezvous_.all_agree(key_ + what, trouble_.empty());
-    if (!agreed && trouble_.empty()) {
-      const auto bytes = rendezvous_.store()->get(failed_key());
-      trouble_ = {bytes.begin(), bytes.end()};
-    }
-    return agreed;
   }
 
   c10::intrusive_ptr<Gloo> connect(const std::shared_ptr<::gloo::transport::Device>& device) {
