@@ -41,8 +41,9 @@ if(TRIREME_TORCH)
   # LibTorch's own flags leak into every target through CMAKE_CXX_FLAGS; the imported target carries
   # what is needed.
   find_path(GLOO_INCLUDE gloo/algorithm.h)
-  if(NOT GLOO_INCLUDE)
-    message(FATAL_ERROR "gloo headers not found: install libgloo-dev (./dev does)")
+  find_library(GLOO_LIBRARY gloo)
+  if(NOT GLOO_INCLUDE OR NOT GLOO_LIBRARY)
+    message(FATAL_ERROR "gloo not found: install libgloo-dev (./dev does)")
   endif()
   pkg_check_modules(HIGHWAY REQUIRED IMPORTED_TARGET libhwy)
   add_library(highway ALIAS PkgConfig::HIGHWAY)

@@ -15,6 +15,7 @@
 
 #include "../guard.h"
 #include "../run_record.h"
+#include "child_runs.h"
 #include "commands.h"
 #include "host_memory.h"
 #include "planned.h"
@@ -57,7 +58,7 @@ Range parse_range(const std::string& text) {
 // Which worlds the job can have: each is planned and proven once.
 class Worlds {
  public:
-  explicit Worlds(const JobOptions& options) : job_(read_job(options)) {}
+  explicit Worlds(const TrainOptions& options) : job_(read_job(options)) {}
 
   // Throws Error for what is wrong with the job in any world.
   bool fit(std::uint64_t world) {
@@ -111,13 +112,23 @@ elastic::Progress progress_with(const HostMemory* memory, const Path& run) {
   return progress;
 }
 
+// Whether the run's last checkpoint is there. Where a directory has its name every byte is read: a damaged one does not
+// count, and its steps are trained again.
+bool is_complete(const Path& run, std::int64_t last_step) {
+  if (newest_step(run / "checkpoints") < last_step) return false;
+  try {
+    return has_ended(run, last_step);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 class Launched {
  public:
   explicit Launched(const LaunchOptions& options)
       : options_(options),
-        worlds_(std::make_shared<Worlds>(options.train.job)),
-        last_step_(std::min(worlds_->job().run.steps,
-                            options.train.steps.value_or(worlds_->job().run.steps))),
+        worlds_(std::make_shared<Worlds>(options.train)),
+        last_step_(worlds_->job().run.steps),
         around_(find_nodes()),
         nodes_(parse_range(!options.nodes.empty() ? options.nodes
                            : around_.count        ? std::to_string(*around_.count)
@@ -152,9 +163,9 @@ class Launched {
 
   int keep_at_work() {
     check_some_world_fits(*worlds_, static_cast<std::uint64_t>(options_.ranks), nodes_);
-    if (const std::int64_t step = newest_step(run_ / "checkpoints"); step >= last_step_) {
+    if (is_complete(run_, last_step_)) {
       fmt::print("{} is at step {} of {}: nothing is left to do; raise run.steps to train on\n",
-                 run_.string(), step, last_step_);
+                 run_.string(), newest_step(run_ / "checkpoints"), last_step_);
       return 0;
     }
     worker_program();
@@ -195,9 +206,7 @@ class Launched {
     config.member.self.run_id = id;
     config.member.self.place = static_cast<std::uint64_t>(rank.value_or(0));
     config.member.patience_s = options_.join_timeout_s;
-    config.member.complete = [run = run_, last = last_step_] {
-      return newest_step(run / "checkpoints") >= last;
-    };
+    config.member.complete = [run = run_, last = last_step_] { return is_complete(run, last); };
     config.endpoint = endpoint_;
     config.ranks.command = rank_command(options_, run_);
     config.ranks.environment = rank_variables();
@@ -226,9 +235,9 @@ class Launched {
         .most = nodes_.most,
         .max_restarts = options_.max_restarts,
         .last_generation = last_generation(run_),
-        .last_step = last_step_,
         .patience_s = options_.join_timeout_s,
         .progress = [run = run_, memory = memory_] { return progress_with(memory.get(), run); },
+        .complete = config.member.complete,
         .fits = [worlds = worlds_](std::uint64_t world) { return worlds->fit(world); }};
     config.on_fault = [run = run_](const elastic::Fault& fault) { write_event(run, fault); };
     if (!endpoint_.local)

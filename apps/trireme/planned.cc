@@ -93,6 +93,21 @@ config::Job read_job(const JobOptions& options) {
   return job;
 }
 
+config::Job read_job(const TrainOptions& options) {
+  config::Job job = read_job(options.job);
+  // Other processes that read the run's checkpoints may have another working directory.
+  if (!job.model.weights.empty())
+    job.model.weights = std::filesystem::absolute(job.model.weights).lexically_normal().string();
+  if (!options.steps) return job;
+  if (*options.steps < 1)
+    fail(ErrorKind::kUsage, "--steps {}; needs the number of the last step, 1 or more",
+         *options.steps);
+  // The learning rate follows the job's own length, so that a run may stop early and continue later.
+  if (job.optim.decay_steps == 0) job.optim.decay_steps = job.run.steps;
+  config::apply_set(job, fmt::format("run.steps={}", *options.steps));
+  return job;
+}
+
 std::string job_name(const JobOptions& options) {
   const std::string stem = std::filesystem::path(options.file).stem().string();
   const std::string phase = options.phase.empty() ? "" : "-" + options.phase;

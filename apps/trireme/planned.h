@@ -15,6 +15,9 @@ namespace trireme::app {
 
 // Reads the job file, of one in phases the phase that is chosen, and applies the assignments. Throws Error{kUsage}.
 config::Job read_job(const JobOptions& options);
+// The job that `trireme train` with these options trains, also behind `trireme launch`: run.steps is its last step,
+// whichever option gave it. Throws Error{kUsage}.
+config::Job read_job(const TrainOptions& options);
 
 // "gpt_tiny" of "recipes/gpt_tiny.yaml"; with the phase, if one is chosen.
 std::string job_name(const JobOptions& options);

@@ -216,15 +216,7 @@ int train(const TrainOptions& options) {
     return 0;
   }
   if (has_phases(options.job)) return train_phases(options);
-  config::Job job = read_job(options.job);
-  // Whoever reads the run's checkpoints may do so from another directory.
-  if (!job.model.weights.empty())
-    job.model.weights = std::filesystem::absolute(job.model.weights).lexically_normal().string();
-  if (options.steps) {
-    // Stopping early and resuming must walk one schedule: it stays the job's.
-    if (job.optim.decay_steps == 0) job.optim.decay_steps = job.run.steps;
-    config::apply_set(job, fmt::format("run.steps={}", *options.steps));
-  }
+  config::Job job = read_job(options);
   const Place place = find_place(options.job.ranks, options.job.nproc);
   check_memory(job, place);
   // Refuses most mistakes before any text is tokenized.

@@ -1,16 +1,23 @@
 // trireme launch from end to end: ranks that die, agents that die, runs that cannot go on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <deque>
 #include <functional>
+#include <thread>
 
 #include "tests/apps/launched.h"
 #include "tests/apps/run_files.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/ports.h"
+#include "trireme/env/descriptor.h"
 
 namespace trireme::app::launch_test {
 namespace {
@@ -269,6 +276,8 @@ TEST_F(Launched, SaysWhatItNeedsBeforeAnythingStarts) {
   refused({"launch", "--", "train", "none.yaml"}, "none.yaml");
   refused({"launch", "--", "train", "job.yaml", "--ranks", "2"}, "--nproc-per-node");
   refused({"launch", "--", "train", "job.yaml", "--stps", "2"}, "--stps");
+  refused({"launch", "--", "train", "job.yaml", "--steps", "0"}, "--steps 0; needs");
+  refused({"launch", "--", "train", "job.yaml", "--steps", "-5"}, "--steps -5; needs");
   refused(words({"--nproc-per-node", "3"}), "run.global_batch=8 is not divisible");
   refused(words({"--nnodes", "2:1"}), "--nnodes 2:1");
   refused(words({"--nnodes", "x"}), "--nnodes x");
@@ -470,6 +479,92 @@ TEST_F(Launch, AKilledRankCostsNoBit) {
     EXPECT_THAT(event["op"].get<std::string>(), HasSubstr("step")) << "what it was at";
 }
 
+// Connections without a token that say nothing, a hundred of them every 2 ms, from this host as well.
+class Flood {
+ public:
+  explicit Flood(int port) : port_(port), thread_([this] { run(); }) {}
+  ~Flood() {
+    done_ = true;
+    thread_.join();
+  }
+  int made() const { return made_; }
+
+ private:
+  void run() {
+    constexpr std::size_t kKept = 300;
+    std::deque<env::Descriptor> kept;
+    sockaddr_in there{};
+    there.sin_family = AF_INET;
+    there.sin_port = htons(static_cast<std::uint16_t>(port_));
+    there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    for (; !done_; ::usleep(2000)) {
+      for (int i = 0; i < 100; ++i) {
+        env::Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        const int begun =
+            ::connect(socket.get(), reinterpret_cast<sockaddr*>(&there), sizeof there);
+        if (begun == 0 || errno == EINPROGRESS) ++made_;
+        kept.push_back(std::move(socket));
+      }
+      while (kept.size() > kKept) kept.pop_front();
+    }
+  }
+
+  int port_;
+  std::atomic<bool> done_{false};
+  std::atomic<int> made_{0};
+  std::thread thread_;
+};
+
+// While ranks start, and while they are started again, strangers neither keep them from the agent nor spend a restart.
+TEST_F(Launch, AFloodOfStrangersCostsNoRestart) {
+  const std::vector<std::string> expected = whole();
+  const int port = free_port();
+  ::chmod(desk_.write("token", "the token of this run").c_str(), 0600);
+  Running running(desk_.path(), std::string(TRIREME_BIN_DIR) + "/trireme",
+                  {"launch", "--nproc-per-node", "2", "--max-restarts", "1", "--rdzv-endpoint",
+                   "127.0.0.1:" + std::to_string(port), "--token-file", "token", "--", "train",
+                   "job.yaml", "--out", "run"});
+  const Flood flood(port);  // a thread: begun when nothing is forked any more
+  ASSERT_TRUE(reaches(20)) << read_file(desk_ / "launch.err");
+  ::kill(ranks(running)[1], SIGKILL);
+  const Result result = running.wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("did not show this run's token"));
+  EXPECT_EQ(events("rank killed").size(), 1u);
+  EXPECT_EQ(events("rank failed").size(), 0u);
+  EXPECT_EQ(trace(desk_ / "run"), expected);
+  EXPECT_GT(flood.made(), 1000);
+}
+
+// However its length is given: a rank that is killed after run.steps of the file, of which nothing is left, loses nothing.
+TEST_F(Launch, ARunEndsWithItsLastStepAndNoOther) {
+  const std::vector<std::string> length = {"--set", "run.steps=20", "--steps", "200"};
+  std::vector<std::string> words = {"train", "job.yaml", "--nproc", "2", "--out", "whole"};
+  words.insert(words.end(), length.begin(), length.end());
+  ASSERT_EQ(desk_.run(words).exit_code, 0);
+  Running running = launch(length);
+  ASSERT_TRUE(reaches(40));
+  ASSERT_EQ(ranks(running).size(), 2u);
+  ::kill(ranks(running)[1], SIGKILL);
+  const Result result = running.wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("restarting from step"));
+  EXPECT_EQ(trace(desk_ / "run"), trace(desk_ / "whole"));
+  EXPECT_EQ(trace(desk_ / "run").size(), 200u);
+
+  words = {"launch", "--nproc-per-node", "2", "--", "train", "job.yaml", "--out", "run"};
+  words.insert(words.end(), length.begin(), length.end());
+  EXPECT_THAT(desk_.run(words).out, HasSubstr("is at step 200 of 200: nothing is left to do"));
+  // A last checkpoint that is damaged is none.
+  const Path last = desk_ / "run/checkpoints/step-200/manifest.json";
+  ASSERT_TRUE(std::filesystem::exists(last));
+  std::filesystem::resize_file(last, 100);
+  const Result again = desk_.run(words);
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_THAT(again.out, HasSubstr("passed over"));
+  EXPECT_EQ(trace(desk_ / "run"), trace(desk_ / "whole"));
+}
+
 // World 4, 3, 2, and 4 again, also with three micro-batches a rank: one tree for all of them.
 TEST_F(Launch, HostsThatGoAndComeCostNoBit) {
   const std::vector<std::string> keys = {
@@ -554,6 +649,19 @@ TEST_F(Launch, AStoppedRankIsNamedAndCostsNoBit) {
   EXPECT_THAT(report, HasSubstr("rank 0: ")) << "silent, or not yet";
   EXPECT_THAT(report, HasSubstr("rank 1 (process " + std::to_string(before[1]) + ")"));
   EXPECT_THAT(report, HasSubstr("of 'dp_shard'")) << "its last operations";
+}
+
+// Ranks go on while their agent is stopped, and what they save is there.
+TEST_F(Launch, AStoppedAgentHoldsUpNoCheckpoint) {
+  const std::vector<std::string> expected = whole();
+  Running running = launch();
+  ASSERT_TRUE(reaches(20));
+  running.signal(SIGSTOP);
+  EXPECT_TRUE(reaches(60)) << "while it is stopped";
+  running.signal(SIGCONT);
+  const Result result = running.wait();
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(trace(desk_ / "run"), expected);
 }
 
 // Control: where nobody looks, the same stop is told by nobody for as long.

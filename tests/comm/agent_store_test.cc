@@ -7,6 +7,9 @@
 #include <atomic>
 #include <thread>
 
+#include "trireme/base/clock.h"
+#include "trireme/base/error.h"
+#include "trireme/comm/rendezvous/rendezvous.h"
 #include "trireme/elastic/launch.h"
 #include "trireme/elastic/server.h"
 #include "trireme/elastic/store.h"
@@ -21,7 +24,8 @@ using std::chrono::milliseconds;
 // What an agent does for its ranks, in a thread.
 class KeptStore {
  public:
-  explicit KeptStore(std::uint64_t generation) {
+  // The first `refused` connections end before anything was said, as those that strangers push out.
+  explicit KeptStore(std::uint64_t generation, int refused = 0) : refused_(refused) {
     store_.serve(generation);
     thread_ = std::thread([this] { serve(); });
   }
@@ -30,6 +34,9 @@ class KeptStore {
     thread_.join();
   }
 
+  // The agent is stopped, or goes on.
+  void stop(bool stopped) { stopped_ = stopped; }
+  void serve_generation(std::uint64_t generation) { next_ = generation; }
   std::string address() const { return env::print(server_.address()); }
   c10::intrusive_ptr<AgentStore> open(std::uint64_t generation, int timeout_ms = 20000,
                                       const std::string& token = kToken) const {
@@ -40,8 +47,14 @@ class KeptStore {
  private:
   void serve() {
     while (!done_) {
+      if (const std::uint64_t next = next_.exchange(0)) reply(store_.serve(next));
       env::wait({net_->descriptor()}, 0.01);
-      for (const env::NetEvent& event : net_->take()) server_.handle(event, 0);
+      if (stopped_) continue;
+      for (const env::NetEvent& event : net_->take())
+        if (event.kind == env::NetEvent::Kind::kAccepted && refused_-- > 0)
+          net_->close(event.connection);
+        else
+          server_.handle(event, 0);
     }
   }
   void reply(const elastic::Store::Replies& replies) {
@@ -49,6 +62,7 @@ class KeptStore {
   }
 
   std::unique_ptr<env::Net> net_ = env::make_sockets();
+  std::atomic<int> refused_;
   elastic::Store store_;
   elastic::Server server_{*net_,
                           {.host = elastic::fresh_name(), .local = true},
@@ -59,7 +73,8 @@ class KeptStore {
                                },
                            .on_closed = [this](env::ConnectionId from) { store_.forget(from); }},
                           {}};
-  std::atomic<bool> done_{false};
+  std::atomic<bool> done_{false}, stopped_{false};
+  std::atomic<std::uint64_t> next_{0};  // generation; 0: as before
   std::thread thread_;
 };
 
@@ -97,8 +112,51 @@ TEST(AgentStore, WaitsForWhatAnotherSets) {
 TEST(AgentStore, RefusesStrangersAndOlderGenerations) {
   const KeptStore kept(5);
   EXPECT_THROW(kept.open(4)->set("k", {1}), std::runtime_error);
-  EXPECT_THROW(kept.open(5, 20000, "some other token"), std::exception);
+  EXPECT_THROW(kept.open(5, 500, "some other token"), std::exception);
   EXPECT_FALSE(kept.open(5)->check({"k"}));
+}
+
+TEST(AgentStore, ConnectsAgainWhereStrangersHavePushedItOut) {
+  const KeptStore kept(5, 6);
+  const auto store = kept.open(5);
+  store->set("k", {1});
+  EXPECT_TRUE(store->check({"k"}));
+}
+
+TEST(AgentStore, SaysHowOftenItHasTried) {
+  const KeptStore kept(5, 1000);
+  try {
+    kept.open(5, 300);
+    FAIL();
+  } catch (const std::runtime_error& error) {
+    EXPECT_THAT(error.what(),
+                ::testing::ContainsRegex("within 0.3 s \\([0-9]+ attempts\\): it closed"));
+  }
+}
+
+// A checkpoint is committed while the agent is stopped: only the agent could have begun a newer generation.
+TEST(AgentStore, AStoppedAgentOfThisHostHoldsUpNoCommit) {
+  KeptStore kept(5);
+  Rendezvous rank({.agent = kept.address(), .agent_token = KeptStore::kToken, .generation = 5});
+  rank.check_current();
+  kept.stop(true);
+  const Stopwatch watch;
+  rank.check_current();
+  EXPECT_LT(watch.seconds(), 20);
+  kept.stop(false);
+  rank.check_current();
+  kept.serve_generation(6);
+  bool over = false;
+  for (int look = 0; look < 1000 && !over; ++look) {
+    try {
+      rank.check_current();
+      std::this_thread::sleep_for(milliseconds(10));
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("generation 5 of this run's ranks is over"));
+      over = true;
+    }
+  }
+  EXPECT_TRUE(over);
 }
 
 TEST(AgentStore, NobodyThereIsSaidAtOnce) {

@@ -17,7 +17,10 @@ inline constexpr BackEnd kWays[] = {
     {"shm", Route::kShm, false}, {"gloo", Route::kGloo, false}, {"hosts", Route::kBest, true}};
 
 inline constexpr char kChunksFlag[] = "--chunks";
+
+namespace chunk_test {
 // Kills ranks at chunks of operations of every kind. What is wrong goes to stderr; returns whether nothing is.
 bool chunks_are_survived(const BackEnd& way);
+}  // namespace chunk_test
 
 }  // namespace trireme::comm

@@ -6,6 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <optional>
+#include <random>
+#include <utility>
+#include <vector>
+
 #include "trireme/env/processes.h"
 #include "trireme/flight/recorder.h"
 
@@ -74,7 +79,7 @@ TEST(Lookout, TellsOfAStoppedRankAfterItsTime) {
   EXPECT_THAT(found->hang.cause,
               HasSubstr("rank 1 has been at training, step 2 for 61.0 s: its process is stopped"));
   EXPECT_FALSE(look(61.6)->fresh) << "one report of one hang";
-  EXPECT_THAT(*stacks.read(second.watched(1).process, now),
+  EXPECT_THAT(*stacks.read(second.watched(1).process, 'T', now),
               HasSubstr("stack of " + std::to_string(second.watched(1).process)));
   EXPECT_FALSE(silent.look(2, 2, now)) << "of another generation nothing is known";
 }
@@ -118,6 +123,81 @@ TEST(Lookout, SeesARankStoppedBeforeItHasBegun) {
   EXPECT_EQ(silence->ranks[0].state.process, 'T');
   ::kill(process, SIGKILL);
   ::waitpid(process, nullptr, 0);
+}
+
+// What a host looks like from outside, in a time of its own: one rank that is stopped at some moment, a reader of its
+// stack that holds it for as long as it takes to find its symbols, and an agent that sleeps now and then.
+class Host final : public env::Processes {
+ public:
+  Host(std::mt19937_64& random, double& now)
+      : now_(now), stops_at_(drawn(random, 0, 10)), reads_s_(drawn(random, 0, 3)) {
+    for (double at = drawn(random, 0, 4); at < 40; at += drawn(random, 2, 20))
+      sleeps_.emplace_back(at, drawn(random, 1, 3));
+  }
+
+  int spawn(const env::Spawn&) override {
+    reader_ends_ = now_ + reads_s_;
+    return ++reader_;
+  }
+  void signal(int, int) override { reader_ends_ = now_; }
+  std::vector<env::ProcessEvent> take() override {
+    if (!reader_ends_ || now_ < *reader_ends_) return {};
+    reader_ends_.reset();
+    return {{.kind = env::ProcessEvent::Kind::kEnded, .pid = reader_}};
+  }
+  int descriptor() const override { return -1; }
+
+  char state() const {
+    if (now_ < stops_at_) return 'S';
+    return reader_ends_ && now_ < *reader_ends_ ? 't' : 'T';
+  }
+  // When the agent looks next.
+  double next() const {
+    for (const auto& [at, seconds] : sleeps_)
+      if (now_ < at && at <= now_ + 0.1) return at + seconds;
+    return now_ + 0.1;
+  }
+  // By when it must have been told: its time, all that the reader may take, and what the agent slept.
+  double limit(double patience) const {
+    constexpr double kReading = 2, kLooks = 1;
+    double limit = stops_at_ + patience + kReading + kLooks;
+    for (const auto& [at, seconds] : sleeps_)
+      if (at < limit) limit += seconds + 0.1;
+    return limit;
+  }
+
+ private:
+  static double drawn(std::mt19937_64& random, double low, double high) {
+    return low + (high - low) * static_cast<double>(random() >> 11) * 0x1p-53;
+  }
+
+  double& now_;
+  double stops_at_, reads_s_;
+  std::vector<std::pair<double, double>> sleeps_;  // when, and for how long
+  std::optional<double> reader_ends_;
+  int reader_ = 0;
+};
+
+TEST(Lookout, AStoppedRankIsNamedWhateverReadsItsStackAndWhenItsAgentSleeps) {
+  constexpr double kPatience = 1;
+  for (int life = 0; life < 1000; ++life) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(life));
+    double now = 0;
+    Host host(random, now);
+    const env::Descriptor memory = flight::shared_area();
+    const std::vector<Watched> ranks = {{0, 4711, flight::map_area(memory.get())}};
+    StackReader stacks(host, {"/bin/stack"}, {});
+    Lookout lookout({.steps = kPatience}, stacks, now, [&](int) { return host.state(); });
+    bool named = false;
+    while (!named && now < host.limit(kPatience)) {
+      now = host.next();
+      for (const env::ProcessEvent& event : host.take()) stacks.handle(event);
+      const auto silence = lookout.look(1, ranks, now);
+      named = silence && !silence->ranks.empty();
+      EXPECT_TRUE(!named || silence->ranks[0].state.process == 'T') << "life " << life;
+    }
+    ASSERT_TRUE(named) << "life " << life << ", " << now << " s";
+  }
 }
 
 Silence silence_of(HostId host, int rank, bool waiting) {

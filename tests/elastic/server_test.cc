@@ -1,13 +1,19 @@
 #include "trireme/elastic/server.h"
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
+#include <cerrno>
 #include <random>
+#include <vector>
 
 #include "trireme/elastic/launch.h"
 #include "trireme/elastic/link.h"
 #include "trireme/elastic/secret.h"
+#include "trireme/env/descriptor.h"
 #include "trireme/env/wait.h"
 
 namespace trireme::elastic::server_test {
@@ -68,6 +74,49 @@ TEST_F(ServerTest, WhoKnowsTheTokenIsHeardAmongStrangers) {
   EXPECT_TRUE(got_[0] == Message(Report{.host = 7, .sequence = 1}));
   EXPECT_GE(server_.refused(), 42u) << "more than 8 strangers push each other out";
   EXPECT_EQ(closed_, 0);
+}
+
+// A connection from an address of this machine, which says nothing.
+env::Descriptor silent_from(const char* address, int port) {
+  env::Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in here{}, there{};
+  here.sin_family = there.sin_family = AF_INET;
+  ::inet_pton(AF_INET, address, &here.sin_addr);
+  ::inet_pton(AF_INET, "127.0.0.1", &there.sin_addr);
+  there.sin_port = htons(static_cast<std::uint16_t>(port));
+  EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr*>(&here), sizeof here), 0);
+  EXPECT_EQ(::connect(socket.get(), reinterpret_cast<sockaddr*>(&there), sizeof there), 0);
+  return socket;
+}
+
+bool ended(const env::Descriptor& socket) {
+  char bytes[256];
+  ssize_t got = 0;
+  do got = ::recv(socket.get(), bytes, sizeof bytes, MSG_DONTWAIT);
+  while (got > 0);  // the greeting
+  return got == 0 || errno != EAGAIN;
+}
+
+TEST(ServerOnTcp, AFloodPushesOutItsOwnSourceAlone) {
+  const auto net = env::make_sockets();
+  Server server(*net, {.host = "127.0.0.1", .port = 0}, kRunToken,
+                {.on_message = [](env::ConnectionId, const Message&) {},
+                 .on_closed = [](env::ConnectionId) {}},
+                {.strangers = 8});
+  const auto serve = [&](std::uint64_t refused) {
+    for (int i = 0; i < 3000 && server.refused() < refused; ++i) {
+      env::wait({net->descriptor()}, 0.02);
+      for (const env::NetEvent& event : net->take()) server.handle(event, 100);
+    }
+    EXPECT_EQ(server.refused(), refused);
+  };
+  const env::Descriptor ours = silent_from("127.0.0.2", server.address().port);
+  std::vector<env::Descriptor> flood;
+  for (int i = 0; i < 40; ++i) flood.push_back(silent_from("127.0.0.1", server.address().port));
+  serve(33);  // of 41, of which 8 may stay
+  EXPECT_FALSE(ended(ours)) << "the oldest of all, but not of the source that has the most";
+  EXPECT_TRUE(ended(flood.front()));
+  EXPECT_FALSE(ended(flood.back()));
 }
 
 TEST_F(ServerTest, StrangersHaveTwoSeconds) {

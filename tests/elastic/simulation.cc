@@ -12,6 +12,7 @@ namespace {
 constexpr double kFaults = 8, kMended = 25, kEnd = 10;
 constexpr double kNotice = 6;  // a host is given up so long after something happened to it, at most
 constexpr double kTick = 0.2, kStep = 0.1;
+constexpr double kForkPatience = 1;  // as of env::Processes
 constexpr std::uint64_t kSlots = 2;
 constexpr int kNoNote = 3;  // the end of a run whose leader cannot note a generation
 }  // namespace
@@ -21,6 +22,8 @@ Simulation::Simulation(std::uint64_t seed, const Sabotage& sabotage)
   agents_.resize(1 + random_() % 4);
   most_ = 1 + random_() % agents_.size();
   least_ = 1 + random_() % most_;
+  constexpr std::int64_t kLongest = 60;  // steps: some such runs end amid faults, some after them
+  if (chance(0.5)) last_step_ = 1 + static_cast<std::int64_t>(random_() % kLongest);
   for (std::size_t host = 0; host < agents_.size(); ++host) {
     agents_[host].clock = draw(-1000, 100000);
     boot(host);
@@ -49,7 +52,9 @@ void Simulation::violate(const std::string& what) {
   if (violation_.empty()) violation_ = fmt::format("{:.3f} s: {}", now_, what);
 }
 
+// A host whose run is complete has nothing to start.
 void Simulation::boot(std::size_t host) {
+  if (complete()) return;
   Agent& agent = agents_[host];
   agent.id = random_() | 1;
   if (host == 0)
@@ -65,7 +70,8 @@ void Simulation::boot(std::size_t host) {
             .notice_s = 2,
             .pause_s = sabotage_.blame_pauses ? 1e6 : 1,
             .progress =
-                [this] { return Progress{.durable_step = durable_, .last_step = durable_}; }},
+                [this] { return Progress{.durable_step = durable_, .last_step = durable_}; },
+            .complete = [this] { return complete() || (sabotage_.early_end && half_done()); }},
         local(0));
   agent.member.emplace(Member::Config{.self = {.host = agent.id,
                                                .name = std::to_string(host),
@@ -73,7 +79,8 @@ void Simulation::boot(std::size_t host) {
                                                .slots = kSlots,
                                                .place = host},
                                       .lease_s = sabotage_.lease_s,
-                                      .patience_s = 1e6},
+                                      .patience_s = 1e6,
+                                      .complete = [this] { return complete(); }},
                        local(host));
   push(draw(0, kTick), {.kind = Kind::kTick, .host = host, .id = agent.id});
 }
@@ -131,8 +138,8 @@ void Simulation::do_member(std::size_t host, Member::Actions actions) {
   for (const RankEnd& end : missing) do_member(host, agent.member->ended(end, local(host)));
   if (!actions.leave) return;
   if (!finishing_ || actions.leave->exit_code != (spoiled_ ? kNoNote : 0))
-    violate(fmt::format("host {} left with {}: {}", host, actions.leave->exit_code,
-                        actions.leave->cause));
+    violate(fmt::format("host {} left with {} after step {} of {}: {}", host,
+                        actions.leave->exit_code, durable_, last_step_, actions.leave->cause));
   agent.member.reset();
 }
 
@@ -195,6 +202,12 @@ std::vector<RankEnd> Simulation::start(std::size_t host, const Assignment& assig
   agent.assignment = assignment;
   agent.ranks_of = assignment.generation;
   agent.stalled = agent.hung = false;
+  if (faulty_ && happens(Mishap::kForkServerStopped, 0.05)) {
+    agent.paused_until = std::max(agent.paused_until, now_ + kForkPatience);
+    agent.stalled = true;
+    calm_at_ = std::max(calm_at_, agent.paused_until);
+    disturb(host, agent.paused_until);
+  }
   std::vector<RankEnd> missing;
   for (std::uint64_t k = 0; k < kSlots; ++k) {
     const int rank = static_cast<int>(assignment.first_rank + k);
@@ -203,6 +216,7 @@ std::vector<RankEnd> Simulation::start(std::size_t host, const Assignment& assig
     else
       agent.ranks.insert(rank);
   }
+  if (complete()) end_ranks(assignment.generation);
   return missing;
 }
 
@@ -212,6 +226,13 @@ void Simulation::end_rank(std::size_t host, int rank, int code, int signal, doub
                .id = agents_[host].id,
                .generation = agents_[host].ranks_of,
                .end = {.rank = rank, .code = code, .signal = signal}});
+}
+
+// Those that are there end by themselves, as after the last step.
+void Simulation::end_ranks(std::uint64_t generation) {
+  for (std::size_t host = 0; host < agents_.size(); ++host)
+    if (agents_[host].ranks_of == generation && !agents_[host].hung)
+      for (const int rank : agents_[host].ranks) end_rank(host, rank, 0, 0, draw(0, 0.2));
 }
 
 // A step needs every rank of a generation; one of them asks the leader whether it counts.
@@ -228,20 +249,20 @@ void Simulation::step() {
     if (faulty_ && happens(Mishap::kDiskFull, 0.005)) continue;
     push(faulty_ && chance(0.1) ? draw(0, 5) : 0.001,
          {.kind = Kind::kCommit, .generation = generation});
-    if (!finishing_ || spoiled_) continue;
-    for (std::size_t host = 0; host < agents_.size(); ++host)
-      if (agents_[host].ranks_of == generation)
-        for (const int rank : agents_[host].ranks) end_rank(host, rank, 0, 0, draw(0, 0.2));
+    if (finishing_ && !spoiled_ && last_step_ == 0) end_ranks(generation);
   }
 }
 
 void Simulation::commit(std::uint64_t generation) {
-  if (serving_ != generation) return;
+  if (serving_ != generation || complete()) return;
   if (generation != newest_)
     violate(fmt::format("generation {} committed after {} began", generation, newest_));
   ++durable_;
   ++commits;
   if (assignments_[generation].begin()->second.hosts == most_) ++whole_commits_;
+  if (!complete()) return;
+  finishing_ = true;
+  end_ranks(generation);
 }
 
 // A leader that stands still sees later what has happened to others.
@@ -366,6 +387,13 @@ void Simulation::handle(const Event& event) {
   }
 }
 
+// A host that has begun nothing waits for a leader, which does not come where all is saved.
+bool Simulation::over() const {
+  return finishing_ && std::none_of(agents_.begin(), agents_.end(), [&](const Agent& agent) {
+           return agent.member && (agent.member->started() > 0 || !complete() || lives(0));
+         });
+}
+
 std::string Simulation::live() {
   constexpr std::uint64_t kEnough = 10;  // a second: every host has been heard
   while (violation_.empty()) {
@@ -374,16 +402,14 @@ std::string Simulation::live() {
     now_ = event.at;
     if (now_ > kFaults) faulty_ = false;
     if (faulty_ || now_ < calm_at_) whole_commits_ = 0;
-    if (!finishing_ && whole_commits_ >= kEnough) {
+    if (!finishing_ && last_step_ == 0 && whole_commits_ >= kEnough) {
       finishing_ = true;
       spoiled_ = chance(0.1) && !agents_[0].ranks.empty();
       if (spoiled_) fail_rank(0);
     }
     if (!finishing_ && now_ > kFaults + kMended) violate("no step of all hosts after the faults");
     if (now_ > kFaults + kMended + kEnd) violate("not every host left");
-    if (finishing_ && std::none_of(agents_.begin(), agents_.end(),
-                                   [](const Agent& agent) { return agent.member.has_value(); }))
-      break;
+    if (over()) break;
     ++events;
     if (event.id != 0) {
       Agent& agent = agents_[event.host];

@@ -25,6 +25,7 @@ struct Sabotage {
   bool forget_generation = false;  // a leader that starts again counts from 0
   bool blame_pauses = false;       // of its own
   bool hide_missing = false;       // an agent that says nothing of ranks that it could not start
+  bool early_end = false;          // a leader that takes half of the steps for all of them
 };
 
 class Simulation {
@@ -91,10 +92,14 @@ class Simulation {
   // The ranks that could not be started.
   std::vector<RankEnd> start(std::size_t host, const Assignment& assignment);
   void end_rank(std::size_t host, int rank, int code, int signal, double delay);
+  void end_ranks(std::uint64_t generation);
   void step();
   void commit(std::uint64_t generation);
   void violate(const std::string& what);
   bool lives(std::size_t host) const;
+  bool complete() const { return last_step_ > 0 && durable_ >= last_step_; }
+  bool half_done() const { return last_step_ > 0 && durable_ >= last_step_ / 2; }
+  bool over() const;
   bool up(std::size_t host) const { return agents_[host].member.has_value(); }
   double local(std::size_t host) const { return now_ + agents_[host].clock; }
   double draw(double low, double high);
@@ -115,6 +120,7 @@ class Simulation {
   std::optional<Membership> leader_;
   std::uint64_t remembered_ = 0, serving_ = 0, newest_ = 0;
   std::int64_t durable_ = 0;
+  std::int64_t last_step_ = 0;  // of the run; 0: it ends when faults are over and all is well
   std::uint64_t whole_commits_ = 0;
   std::map<std::uint64_t, std::map<std::uint64_t, Assignment>>
       assignments_;  // by generation and first rank

@@ -1,12 +1,21 @@
 #include "trireme/env/processes.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "tests/harness/needs.h"
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/env/wait.h"
 
@@ -65,6 +74,49 @@ TEST(Processes, SignalsToUsAreEventsAndNotThoseOfChildren) {
   const int pid = processes->spawn(shell("exec sleep 60"));
   processes->signal(pid, SIGTERM);
   EXPECT_EQ(until(*processes, Kind::kEnded).back().signal, SIGTERM);
+}
+
+// Stops every process that `parent` forks, before its first instruction, and lets go of all when it is killed. Empty, or
+// why it cannot.
+std::string stop_forks_of(pid_t parent) {
+  if (::ptrace(PTRACE_SEIZE, parent, nullptr, PTRACE_O_TRACEFORK) != 0)
+    return fmt::format("ptrace: {}", std::strerror(errno));
+  return "";
+}
+
+// A parent must not wait for a child that somebody has stopped before it could become its program.
+TEST(Processes, AChildThatIsStoppedBeforeItsProgramHoldsUpNobody) {
+  const auto processes = make_processes();
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const pid_t parent = ::getpid();
+  ::prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+  const pid_t tracer = ::fork();
+  if (tracer == 0) {
+    const std::string refused = stop_forks_of(parent);
+    const char begun = refused.empty() ? 'y' : 'n';
+    (void)!::write(ends[1], &begun, 1);
+    int status = 0;
+    // The parent goes on after its fork; what it forks is never let go.
+    while (::waitpid(parent, &status, 0) == parent && WIFSTOPPED(status))
+      ::ptrace(PTRACE_CONT, parent, nullptr,
+               status >> 16 != 0 ? 0 : static_cast<long>(WSTOPSIG(status)));
+    ::_exit(0);
+  }
+  char begun = 'n';
+  ASSERT_EQ(::read(ends[0], &begun, 1), 1);
+  ::prctl(PR_SET_PTRACER, 0, 0, 0, 0);
+  TRIREME_NEEDS("ptrace of children", begun == 'y' ? "" : "a process may not trace its parent");
+  const Stopwatch watch;
+  const int pid = processes->spawn(shell("exit 7"));
+  EXPECT_LT(watch.seconds(), 10);
+  EXPECT_THAT(processes->take(), ::testing::IsEmpty());
+  ::kill(tracer, SIGKILL);
+  const auto events = until(*processes, Kind::kEnded);
+  EXPECT_EQ(events.back().pid, pid);
+  EXPECT_EQ(events.back().code, 7) << "it goes on as any other";
+  for (const int fd : ends) ::close(fd);
+  ::waitpid(tracer, nullptr, 0);
 }
 
 TEST(Processes, AKeptDescriptorIsThere) {

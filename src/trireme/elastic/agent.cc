@@ -27,7 +27,9 @@ Agent::Agent(AgentConfig config)
       processes_(env::make_processes()),
       net_(env::make_sockets()),
       stacks_(*processes_, config_.stack_command, config_.ranks.environment),
-      lookout_(config_.patience, stacks_, now()) {
+      lookout_(config_.patience, stacks_, now()),
+      standstill_(config_.standstill_s, now()),
+      ticked_at_(now()) {
   Report& self = config_.member.self;
   self.host = draw_host();
   self.slots = static_cast<std::uint64_t>(config_.ranks.count);
@@ -92,6 +94,7 @@ void Agent::tick() {
   if (!left_) do_member(member_->tick(now()));
   if (config_.patience.steps > 0) look_out();
   if (leader_ && config_.patience.steps > 0) judge_silence();
+  if (config_.patience.steps > 0) look_at_itself(now() - std::exchange(ticked_at_, now()));
   deliver_own();
   tell_of_strangers();
 }
@@ -121,6 +124,37 @@ void Agent::judge_silence() {
   const Outcome outcome{
       .exit_code = kLost, .rank = hang.ranks.front(), .cause = hang.cause, .doing = hang.op};
   lead([&] { return leader_->accuse(generation, outcome, now()); });
+}
+
+HostView Agent::view() const {
+  HostView view{.name = config_.member.self.name,
+                .generation = member_->started(),
+                .ranks = ranks_->watched(),
+                .fork_server = ranks_->fork_server(),
+                .slept_s = slept_s_,
+                .leader = "its agent leads the run"};
+  if (leader_ && leader_->running() == 0) view.leader += " and waits for hosts or for ranks to end";
+  if (!link_) return view;
+  view.leader =
+      link_->connected()
+          ? fmt::format("its agent is connected to the leader at {}", print(config_.endpoint))
+          : fmt::format("its agent has no connection to the leader at {} ({})",
+                        print(config_.endpoint),
+                        link_->trouble().empty() ? "it tries" : link_->trouble());
+  return view;
+}
+
+// Whatever keeps the ranks, and whoever should have noticed.
+void Agent::look_at_itself(double slept_s) {
+  if (member_->started() != std::exchange(slept_in_, member_->started())) slept_s_ = 0;
+  slept_s_ = std::max(slept_s_, slept_s);
+  if (left_) return;
+  const HostView here = view();
+  const auto seconds = standstill_.look(sign_of(here), now());
+  if (!seconds) return;
+  const std::string text = summary(here, *seconds);
+  if (config_.on_note) config_.on_note(text);
+  if (config_.on_hang) config_.on_hang(text, describe(here));
 }
 
 // Without a word of those that are missing the others would wait for them.

@@ -17,6 +17,7 @@
 #include "trireme/elastic/membership.h"
 #include "trireme/elastic/ranks.h"
 #include "trireme/elastic/server.h"
+#include "trireme/elastic/standstill.h"
 #include "trireme/elastic/store.h"
 #include "trireme/env/clock.h"
 
@@ -30,6 +31,7 @@ struct AgentConfig {
   double tick_s = 0.1;
   flight::Patience patience{};  // with ranks that do nothing; 0 in `steps`: they are never named
   double give_up_s = 25;        // so long after they were named they are stopped
+  double standstill_s = 30;     // so long nothing may move here before the agent says what it sees
   std::vector<std::string> stack_command{};  // as of StackReader
   // Called before a generation begins; where it throws an Error, the run ends so on every host.
   std::function<void(std::uint64_t generation)> remember{};
@@ -59,6 +61,8 @@ class Agent {
   void tick();
   void look_out();
   void judge_silence();
+  void look_at_itself(double slept_s);
+  HostView view() const;
   void do_member(Member::Actions actions);
   // The ranks that could not be started.
   std::vector<RankEnd> start(const Assignment& assignment);
@@ -84,6 +88,9 @@ class Agent {
   StackReader stacks_;
   Lookout lookout_;
   Hangs hangs_;
+  Standstill standstill_;
+  double ticked_at_, slept_s_ = 0;  // slept in this generation, at most
+  std::uint64_t slept_in_ = 0;
   Store store_;
   std::map<HostId, env::ConnectionId> connection_of_;
   std::deque<Message> own_;  // between member and leader of this host

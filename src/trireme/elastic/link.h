@@ -20,6 +20,7 @@ class Link {
   void send(const Message& message);
   void handle(const env::NetEvent& event);
   void tick(double now);
+  bool connected() const { return session_ && session_->open(); }
   // Why the last attempt failed; empty while connected.
   const std::string& trouble() const { return trouble_; }
 

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <utility>
 
-#include "trireme/env/stack.h"
 
 namespace trireme::elastic {
 namespace {
@@ -27,7 +26,7 @@ std::optional<std::string> Lookout::details(const Watched& watched, const flight
                                             double now) {
   std::string stack;
   if (!state.waiting || state.process == 'T') {
-    const auto read = stacks_.read(watched.process, now);
+    const auto read = stacks_.read(watched.process, state.process, now);
     if (!read) return std::nullopt;
     stack = *read;
   }
@@ -50,7 +49,10 @@ std::optional<Silence> Lookout::look(std::uint64_t generation, const std::vector
   for (const Watched& one : ranks) {
     const bool begun = one.area->version == flight::kVersion;
     flight::State state = begun ? flight::read_state(*one.area) : flight::State{};
-    state.process = env::process_state(one.process);
+    state.process = process_state_(one.process);
+    // Our own reader holds it, which says nothing about the rank: else a stopped one would count as new at every reading.
+    if (const auto found = stacks_.found(one.process); found && state.process == 't')
+      state.process = *found;
     const bool stopped = state.process == 'T';
     // One that has not come so far waits for others, who knows for whom.
     if (!begun && !stopped) silences_.forget(one.rank);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -12,6 +13,7 @@
 
 #include "trireme/elastic/messages.h"
 #include "trireme/elastic/stack_reader.h"
+#include "trireme/env/stack.h"
 #include "trireme/flight/area.h"
 #include "trireme/flight/silence.h"
 #include "trireme/flight/verdict.h"
@@ -27,9 +29,13 @@ struct Watched {
 
 class Lookout {
  public:
-  // `stacks` outlives it.
-  Lookout(const flight::Patience& patience, StackReader& stacks, double now)
-      : patience_(patience), silences_(patience, now), stacks_(stacks) {}
+  // `stacks` outlives it; `process_state` is env::process_state, or what stands for it.
+  Lookout(const flight::Patience& patience, StackReader& stacks, double now,
+          std::function<char(int process)> process_state = env::process_state)
+      : patience_(patience),
+        silences_(patience, now),
+        process_state_(std::move(process_state)),
+        stacks_(stacks) {}
 
   // Of the host's ranks those that are silent; what they have done last and where they are, once. Nothing where
   // that is what was told before and less than half a second ago. A state that was told in full less than two seconds ago is
@@ -40,6 +46,7 @@ class Lookout {
  private:
   flight::Patience patience_;
   flight::Silences silences_;
+  std::function<char(int process)> process_state_;
   std::uint64_t generation_ = 0;
   // Of a silent rank; none while they are being made.
   std::optional<std::string> details(const Watched& rank, const flight::State& state, double now);

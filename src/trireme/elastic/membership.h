@@ -25,7 +25,6 @@ class Membership {
     std::size_t least = 1, most = 1;  // hosts
     int max_restarts = 3;             // in a row that bring no new checkpoint
     std::uint64_t last_generation = 0;
-    std::int64_t last_step = 0;  // with whose checkpoint the run is done; 0: nobody knows
     double death_s = 3;          // a host silent for longer is lost
     double gather_s = 3;         // the first generation waits so long for more than the least
     double patience_s = 600;     // and so long for the least
@@ -35,6 +34,8 @@ class Membership {
     double settle_s = 5;         // a generation runs so long before another host may join
     double pause_s = 1;          // of the leader itself: nobody's fault
     std::function<Progress()> progress{};  // required
+    // Whether all that the run is to do is saved: then a rank that fails has lost nothing.
+    std::function<bool()> complete = [] { return false; };
     // Whether the job can have so many ranks; none: any.
     std::function<bool(std::uint64_t world)> fits{};
   };

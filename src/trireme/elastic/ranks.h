@@ -46,6 +46,8 @@ class Ranks {
   void signal(int number);
   // Those that have not ended.
   std::vector<Watched> watched() const;
+  // The process that serves forks; 0: there is none.
+  int fork_server() const { return fork_server_; }
   // A line is told, a rank's end is given to `on_end` (without a time).
   void handle(const env::ProcessEvent& event, const std::function<void(const RankEnd&)>& on_end);
 

@@ -19,17 +19,19 @@ Server::Server(env::Net& net, const env::Address& address, std::string token, Ca
 
 void Server::handle(const env::NetEvent& event, double now) {
   using Kind = env::NetEvent::Kind;
-  if (event.kind == Kind::kAccepted) {
-    make_room();
-    Session session(Session::Role::kServer, token_, random_bytes(32));
-    net_.send(event.connection, session.greeting());
-    clients_.emplace(event.connection, Client{std::move(session), now});
-    return;
-  }
-  const auto found = clients_.find(event.connection);
-  if (found == clients_.end()) return;
-  if (event.kind == Kind::kClosed) close(event.connection);
-  if (event.kind == Kind::kBytes) receive(event.connection, found->second, event.bytes);
+  if (event.kind == Kind::kAccepted) return accept(event, now);
+  if (event.kind == Kind::kClosed) return close(event.connection);
+  if (event.kind != Kind::kBytes) return;
+  for (Clients* const all : {&clients_, &strangers_})
+    if (const auto found = all->find(event.connection); found != all->end())
+      return receive(event.connection, found->second, event.bytes);
+}
+
+void Server::accept(const env::NetEvent& event, double now) {
+  make_room();
+  Session session(Session::Role::kServer, token_, random_bytes(32));
+  net_.send(event.connection, session.greeting());
+  strangers_.emplace(event.connection, Client{std::move(session), now, event.source});
 }
 
 // What comes of whoever does not keep to the protocol is not an error of ours.
@@ -43,15 +45,14 @@ void Server::receive(env::ConnectionId id, Client& client, const std::string& by
   } catch (const Error&) {
     broken = true;
   }
+  if (client.session.open() && strangers_.contains(id)) clients_.insert(strangers_.extract(id));
   for (Message& message : messages) callbacks_.on_message(id, std::move(message));
   if (broken) close(id);
 }
 
 void Server::close(env::ConnectionId id) {
-  const auto found = clients_.find(id);
-  if (found == clients_.end()) return;
-  const bool known = found->second.session.open();
-  clients_.erase(found);
+  const bool known = clients_.erase(id) > 0;
+  if (!known && strangers_.erase(id) == 0) return;
   net_.close(id);
   if (known)
     callbacks_.on_closed(id);
@@ -59,26 +60,30 @@ void Server::close(env::ConnectionId id) {
     ++refused_;
 }
 
-// A flood of strangers pushes out its own: whoever has the token shows it at once.
+// Connections of one source push out each other: a flood from one host does not reach the ranks of another. A rank that
+// was pushed out connects again.
 void Server::make_room() {
-  const auto stranger = [](const auto& entry) { return !entry.second.session.open(); };
-  if (static_cast<std::size_t>(std::count_if(clients_.begin(), clients_.end(), stranger)) >=
-      limits_.strangers)
-    close(std::find_if(clients_.begin(), clients_.end(), stranger)->first);
+  if (strangers_.size() < limits_.strangers) return;
+  std::map<std::string, std::size_t> counts;
+  std::size_t most = 0;
+  for (const auto& [id, client] : strangers_) most = std::max(most, ++counts[client.source]);
+  close(std::find_if(strangers_.begin(), strangers_.end(), [&](const auto& entry) {
+          return counts[entry.second.source] == most;
+        })->first);
 }
 
 void Server::tick(double now) {
-  std::vector<env::ConnectionId> late;
+  std::vector<env::ConnectionId> ended;
+  for (const auto& [id, client] : strangers_)
+    if (now - client.since > limits_.handshake_s) ended.push_back(id);
   for (const auto& [id, client] : clients_)
-    if ((!client.session.open() && now - client.since > limits_.handshake_s) ||
-        net_.unsent(id) > limits_.unsent)
-      late.push_back(id);
-  for (const env::ConnectionId id : late) close(id);
+    if (net_.unsent(id) > limits_.unsent) ended.push_back(id);
+  for (const env::ConnectionId id : ended) close(id);
 }
 
 void Server::send(env::ConnectionId client, const Message& message) {
   const auto found = clients_.find(client);
-  if (found != clients_.end() && found->second.session.open())
+  if (found != clients_.end())
     net_.send(client, found->second.session.seal(encode(message)));
 }
 

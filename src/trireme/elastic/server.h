@@ -16,7 +16,8 @@ namespace trireme::elastic {
 class Server {
  public:
   struct Limits {
-    std::size_t strangers = 64;     // that have not shown the token; more: the oldest goes
+    // Connections that have not shown the token. One more: the oldest goes of the source that has the most of them.
+    std::size_t strangers = 256;
     double handshake_s = 2;         // that a stranger has to show it
     std::size_t unsent = 64 << 20;  // bytes that a client may leave unread
   };
@@ -41,7 +42,10 @@ class Server {
   struct Client {
     Session session;
     double since = 0;
+    std::string source{};
   };
+  using Clients = std::map<env::ConnectionId, Client>;  // the oldest first
+  void accept(const env::NetEvent& event, double now);
   void receive(env::ConnectionId id, Client& client, const std::string& bytes);
   void close(env::ConnectionId id);
   void make_room();
@@ -51,7 +55,7 @@ class Server {
   Callbacks callbacks_;
   Limits limits_;
   env::Address address_;
-  std::map<env::ConnectionId, Client> clients_;
+  Clients clients_, strangers_;  // that have shown the token, and that have not
   std::uint64_t refused_ = 0;
 };
 

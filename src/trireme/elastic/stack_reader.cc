@@ -6,13 +6,14 @@
 
 namespace trireme::elastic {
 
-std::optional<std::string> StackReader::read(int process, double now) {
+std::optional<std::string> StackReader::read(int process, char state, double now) {
   constexpr double kPatience = 2;  // seconds
   if (command_.empty()) return "";
   const auto [found, fresh] = readings_.try_emplace(process);
   Reading& reading = found->second;
   if (fresh) {
     reading.since = now;
+    reading.found = state;
     std::vector<std::string> command = command_;
     command.push_back(std::to_string(process));
     try {
@@ -29,6 +30,12 @@ std::optional<std::string> StackReader::read(int process, double now) {
     reading.lines += "  its stack could not be read in time\n";
   }
   return reading.done ? std::optional(reading.lines) : std::nullopt;
+}
+
+std::optional<char> StackReader::found(int process) const {
+  const auto reading = readings_.find(process);
+  if (reading == readings_.end() || reading->second.done) return std::nullopt;
+  return reading->second.found;
 }
 
 void StackReader::handle(const env::ProcessEvent& event) {

@@ -18,8 +18,11 @@ class StackReader {
               std::vector<std::string> environment)
       : processes_(processes), command_(std::move(command)), environment_(std::move(environment)) {}
 
-  // The stacks, a line a frame; nothing while they are being read, which begins with the first call and takes two seconds at most.
-  std::optional<std::string> read(int process, double now);
+  // The stacks, a line a frame; nothing while they are being read, which begins with the first call and takes two seconds
+  // at most. `state` is what env::process_state says of the process.
+  std::optional<std::string> read(int process, char state, double now);
+  // The state in which a process was found whose stacks are being read: the kernel says meanwhile that a debugger holds it.
+  std::optional<char> found(int process) const;
   // The next call begins anew.
   void forget(int process) { readings_.erase(process); }
   // Events of processes that are not its own are passed over.
@@ -28,6 +31,7 @@ class StackReader {
  private:
   struct Reading {
     int reader = 0;  // the process that reads
+    char found = 0;  // state of the process that is read
     double since = 0;
     bool done = false;
     std::string lines{};

@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
@@ -49,6 +50,7 @@ struct Start {
     ::execve(start.arguments[0], start.arguments, start.environment);
   }
   const int cause = errno;
+  ::signal(SIGPIPE, SIG_IGN);  // of a parent that has not waited for it
   (void)!::write(start.report, &cause, sizeof cause);
   ::_Exit(kExecFailed);
 }
@@ -162,6 +164,13 @@ pid_t Children::start(const Spawn& what, const Pipe& output) const {
     fail(ErrorKind::kUsage, "cannot start {}: {}; start fewer processes", what.command.front(),
          std::strerror(errno));
   report.in.close();
+  // One that is stopped before it becomes its program must not stop us: it is a child like any other that is stopped.
+  constexpr int kPatience_ms = 1000;
+  pollfd begun{.fd = report.out.get(), .events = POLLIN, .revents = 0};
+  int ready = 0;
+  do ready = ::poll(&begun, 1, kPatience_ms);
+  while (ready < 0 && errno == EINTR);
+  if (ready == 0) return pid;
   int cause = 0;
   ssize_t told = 0;
   do told = ::read(report.out.get(), &cause, sizeof cause);

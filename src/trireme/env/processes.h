@@ -32,7 +32,8 @@ class Processes {
  public:
   virtual ~Processes() = default;
 
-  // Throws Error{kUsage} when it cannot be started.
+  // Throws Error{kUsage} when it cannot be started. Of a child that is stopped for a second before it has become its
+  // program that shows later: it ends with 127 then.
   virtual int spawn(const Spawn& what) = 0;
   // To a child that has ended: nothing.
   virtual void signal(int pid, int number) = 0;

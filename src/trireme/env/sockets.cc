@@ -1,3 +1,4 @@
+#include <arpa/inet.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -10,6 +11,8 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <string>
+#include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/env/descriptor.h"
@@ -69,6 +72,27 @@ void set_options(const Descriptor& socket) {
   set(IPPROTO_TCP, TCP_USER_TIMEOUT, kUnanswered_ms);
 }
 
+// Of one end's host: what it cannot change at will from one connection to the next.
+std::string source_of(const sockaddr_storage& address, int socket) {
+  char text[INET6_ADDRSTRLEN] = "";
+  if (address.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(address);
+    ::inet_ntop(AF_INET, &v4.sin_addr, text, sizeof text);
+  } else if (address.ss_family == AF_INET6) {
+    in6_addr v6 = reinterpret_cast<const sockaddr_in6&>(address).sin6_addr;
+    constexpr std::size_t kNetworkBytes = 8;
+    if (!IN6_IS_ADDR_V4MAPPED(&v6))
+      std::memset(v6.s6_addr + kNetworkBytes, 0, sizeof v6.s6_addr - kNetworkBytes);
+    ::inet_ntop(AF_INET6, &v6, text, sizeof text);
+  } else {
+    ucred user{};
+    socklen_t size = sizeof user;
+    ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &user, &size);
+    return "user " + std::to_string(user.uid);
+  }
+  return text;
+}
+
 Descriptor stream_socket(const Place& place) {
   Descriptor made(::socket(place.address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   TRIREME_CHECK(made.open(), "socket: {}", std::strerror(errno));
@@ -117,9 +141,15 @@ class Sockets final : public Net {
   void finish_connecting(ConnectionId id, Connection& connection, std::vector<NetEvent>& events);
   void receive(ConnectionId id, Connection& connection, std::vector<NetEvent>& events);
   bool flush(ConnectionId id, Connection& connection);
-  void lose(ConnectionId id, const std::string& why, std::vector<NetEvent>& events) {
-    events.push_back({NetEvent::Kind::kClosed, id, why});
+  void lose(ConnectionId id, int cause, std::vector<NetEvent>& events) {
+    events.push_back(closed(id, cause));
     close(id);
+  }
+  static NetEvent closed(ConnectionId id, int cause) {
+    return {.kind = NetEvent::Kind::kClosed,
+            .connection = id,
+            .bytes = cause == 0 ? "" : std::strerror(cause),
+            .nobody = cause == ECONNREFUSED || cause == ENOENT};
   }
 
   std::size_t most_;
@@ -160,15 +190,17 @@ ConnectionId Sockets::dial(const Address& address) {
     const Place place = resolve(address);
     Connection connection{stream_socket(place), true};
     const int fd = connection.socket.get();
-    if (::connect(fd, reinterpret_cast<const sockaddr*>(&place.address), place.size) != 0 &&
-        errno != EINPROGRESS)
-      fail(ErrorKind::kUsage, "{}", std::strerror(errno));
-    watch(EPOLL_CTL_ADD, fd, id, EPOLLIN | EPOLLOUT);
-    connections_.emplace(id, std::move(connection));
+    if (::connect(fd, reinterpret_cast<const sockaddr*>(&place.address), place.size) == 0 ||
+        errno == EINPROGRESS) {
+      watch(EPOLL_CTL_ADD, fd, id, EPOLLIN | EPOLLOUT);
+      connections_.emplace(id, std::move(connection));
+      return id;
+    }
+    pending_.push_back(closed(id, errno));
   } catch (const Error& error) {
     pending_.push_back({NetEvent::Kind::kClosed, id, error.what()});
-    ::eventfd_write(bell_.get(), 1);
   }
+  ::eventfd_write(bell_.get(), 1);
   return id;
 }
 
@@ -203,8 +235,13 @@ void Sockets::watch_listeners(bool on) {
 }
 
 void Sockets::accept(const Descriptor& listener, std::vector<NetEvent>& events) {
-  while (connections_.size() < most_) {
-    Descriptor socket(::accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  constexpr int kAtOnce = 16;
+  for (int taken = 0; connections_.size() < most_; ++taken) {
+    if (taken == kAtOnce) return;  // the rest is told again
+    sockaddr_storage from{};
+    socklen_t size = sizeof from;
+    Descriptor socket(::accept4(listener.get(), reinterpret_cast<sockaddr*>(&from), &size,
+                                SOCK_CLOEXEC | SOCK_NONBLOCK));
     if (!socket.open()) {
       // Without descriptors nobody can be taken until some connection ends.
       if (errno == EMFILE || errno == ENFILE) watch_listeners(false);
@@ -213,8 +250,10 @@ void Sockets::accept(const Descriptor& listener, std::vector<NetEvent>& events) 
     set_options(socket);
     const ConnectionId id = next_++;
     watch(EPOLL_CTL_ADD, socket.get(), id, EPOLLIN);
+    events.push_back({.kind = NetEvent::Kind::kAccepted,
+                      .connection = id,
+                      .source = source_of(from, socket.get())});
     connections_.emplace(id, Connection{std::move(socket)});
-    events.push_back({NetEvent::Kind::kAccepted, id});
   }
   watch_listeners(false);
 }
@@ -224,17 +263,17 @@ void Sockets::finish_connecting(ConnectionId id, Connection& connection,
   int cause = 0;
   socklen_t size = sizeof cause;
   ::getsockopt(connection.socket.get(), SOL_SOCKET, SO_ERROR, &cause, &size);
-  if (cause != 0) return lose(id, std::strerror(cause), events);
+  if (cause != 0) return lose(id, cause, events);
   connection.connecting = false;
   events.push_back({NetEvent::Kind::kConnected, id});
-  if (!flush(id, connection)) lose(id, std::strerror(errno), events);
+  if (!flush(id, connection)) lose(id, errno, events);
 }
 
 void Sockets::receive(ConnectionId id, Connection& connection, std::vector<NetEvent>& events) {
   std::string bytes(kReadAtOnce, '\0');
   const ssize_t got = ::recv(connection.socket.get(), bytes.data(), bytes.size(), 0);
   if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  if (got <= 0) return lose(id, got < 0 ? std::strerror(errno) : "", events);
+  if (got <= 0) return lose(id, got < 0 ? errno : 0, events);
   bytes.resize(static_cast<std::size_t>(got));
   events.push_back({NetEvent::Kind::kBytes, id, std::move(bytes)});
 }
@@ -247,10 +286,7 @@ std::vector<NetEvent> Sockets::take() {
   const int count = ::epoll_wait(epoll_.get(), ready, std::size(ready), 0);
   for (int i = 0; i < count; ++i) {
     const ConnectionId id = ready[i].data.u64;
-    if (const auto listener = listeners_.find(id); listener != listeners_.end()) {
-      accept(listener->second, events);
-      continue;
-    }
+    if (listeners_.contains(id)) continue;
     auto found = connections_.find(id);
     if (found == connections_.end()) continue;
     if (found->second.connecting) {
@@ -258,12 +294,16 @@ std::vector<NetEvent> Sockets::take() {
       continue;
     }
     if ((ready[i].events & EPOLLOUT) != 0 && !flush(id, found->second)) {
-      lose(id, std::strerror(errno), events);
+      lose(id, errno, events);
       continue;
     }
     if ((ready[i].events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0)
       receive(id, found->second, events);
   }
+  // Those that are there are heard before others are taken, or a flood of new ones would push them out unheard.
+  for (int i = 0; i < count; ++i)
+    if (const auto listener = listeners_.find(ready[i].data.u64); listener != listeners_.end())
+      accept(listener->second, events);
   return events;
 }
 

@@ -10,6 +10,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/comm/gloo/meeting.h"
 #include "trireme/comm/rendezvous/sockets.h"
 
 namespace trireme::comm {
@@ -32,32 +33,8 @@ void check_sigpipe() {
 GlooLink::GlooLink(std::shared_ptr<Rendezvous> rendezvous)
     : rendezvous_(std::move(rendezvous)), config_(rendezvous_->config()) {
   check_sigpipe();
-  connect_ranks();
+  process_group_ = meet(*rendezvous_);
   rendezvous_->watch([this] { wake_all(); });
-}
-
-void GlooLink::connect_ranks() {
-  using Gloo = c10d::ProcessGroupGloo;
-  auto options = Gloo::Options::create(milliseconds(config_.connect_timeout_s));
-  options->threads = 1;  // used by c10d's own collectives only
-  try {
-    if (!config_.interface.empty()) {
-      options->devices.push_back(Gloo::createDeviceForInterface(config_.interface));
-    } else {
-      options->devices.push_back(
-          Gloo::createDeviceForHostname(address_towards(config_.host, config_.port)));
-    }
-  } catch (const std::exception& e) {
-    fail(ErrorKind::kUsage, "rank {}: no network device ({}): {}; name an interface of this host",
-         config_.rank, config_.interface.empty() ? "default" : config_.interface, gist(e));
-  }
-  try {
-    process_group_ =
-        c10::make_intrusive<Gloo>(rendezvous_->store(), config_.rank, config_.size, options);
-  } catch (const std::exception& e) {
-    fail(ErrorKind::kPeerLost, "rank {}: cannot connect to the other {} ranks: {}", config_.rank,
-         config_.size - 1, gist(e));
-  }
 }
 
 GlooLink::~GlooLink() { rendezvous_->leave(); }

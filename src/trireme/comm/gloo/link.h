@@ -45,7 +45,6 @@ class GlooLink {
   void check_current() { rendezvous_->check_current(); }
 
  private:
-  void connect_ranks();
   void wake_all();
 
   std::shared_ptr<Rendezvous> rendezvous_;

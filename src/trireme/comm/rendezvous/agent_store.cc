@@ -2,11 +2,13 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <stdexcept>
 #include <utility>
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
+#include "trireme/elastic/backoff.h"
 #include "trireme/elastic/secret.h"
 #include "trireme/env/wait.h"
 
@@ -35,44 +37,77 @@ AgentStore::AgentStore(std::string address, std::string token, std::uint64_t gen
       address_(std::move(address)),
       token_(std::move(token)),
       generation_(generation),
-      net_(env::make_sockets()),
-      session_(elastic::Session::Role::kClient, token_, elastic::random_bytes(32)) {
-  connection_ = net_->dial(parse(address_));
-  await(seconds(timeout), "its greeting", [&] { return session_.open(); });
+      net_(env::make_sockets()) {
+  connect(seconds(timeout));
+}
+
+void AgentStore::connect(double seconds) {
+  constexpr double kFirstPause = 0.01, kLongestPause = 0.5;
+  const env::Address agent = parse(address_);
+  local_ = agent.local;
+  const Stopwatch watch;
+  elastic::Backoff pause(kFirstPause, kLongestPause);
+  std::string why = "it did not answer";
+  for (int attempts = 1;; ++attempts) {
+    session_.emplace(elastic::Session::Role::kClient, token_, elastic::random_bytes(32));
+    gone_.reset();
+    connection_ = net_->dial(agent);
+    handle_until(seconds - watch.seconds(), [&] { return session_->open(); });
+    if (session_->open()) return;
+    if (gone_ && gone_->nobody) throw std::runtime_error(why_gone());
+    if (gone_)
+      why = gone_->bytes.empty() ? "it closed the connection before the token was shown"
+                                 : gone_->bytes;
+    const double left = seconds - watch.seconds();
+    if (left <= 0)
+      throw std::runtime_error(fmt::format(
+          "the agent at {} did not take this rank within {} s ({}): {}", address_, seconds,
+          attempts == 1 ? "one attempt" : fmt::format("{} attempts", attempts), why));
+    net_->close(connection_);
+    env::wait({}, std::min(left, pause.next()));
+  }
+}
+
+std::string AgentStore::why_gone() const {
+  return fmt::format("the agent at {} is gone{}{}", address_, gone_->bytes.empty() ? "" : ": ",
+                     gone_->bytes);
+}
+
+void AgentStore::handle(const env::NetEvent& event) {
+  if (event.connection != connection_) return;
+  if (event.kind == env::NetEvent::Kind::kClosed) gone_ = event;
+  if (event.kind != env::NetEvent::Kind::kBytes) return;
+  net_->send(connection_, session_->receive(event.bytes, [&](const std::string& frame) {
+    const elastic::Message message = elastic::decode(frame);
+    if (const auto* reply = std::get_if<elastic::StoreReply>(&message))
+      if (reply->id == id_) replies_[reply->id] = *reply;  // others gave up waiting
+  }));
 }
 
 template <typename Done>
-void AgentStore::await(double seconds, const char* what, const Done& done) {
-  if (!gone_.empty()) throw std::runtime_error(gone_);
+void AgentStore::handle_until(double seconds, const Done& done) {
   const Stopwatch watch;
-  while (!done()) {
+  while (!gone_ && !done()) {
     const double left = seconds - watch.seconds();
-    if (left <= 0)
-      throw std::runtime_error(
-          fmt::format("the agent at {} did not send {} within {} s", address_, what, seconds));
+    if (left <= 0) return;
     env::wait({net_->descriptor()}, left);
-    for (const env::NetEvent& event : net_->take()) {
-      if (event.kind == env::NetEvent::Kind::kClosed) {
-        gone_ = fmt::format("the agent at {} is gone{}{}", address_,
-                            event.bytes.empty() ? "" : ": ", event.bytes);
-        throw std::runtime_error(gone_);
-      }
-      if (event.kind != env::NetEvent::Kind::kBytes) continue;
-      net_->send(connection_, session_.receive(event.bytes, [&](const std::string& frame) {
-        const elastic::Message message = elastic::decode(frame);
-        if (const auto* reply = std::get_if<elastic::StoreReply>(&message))
-          if (reply->id == id_) replies_[reply->id] = *reply;  // others gave up waiting
-      }));
-    }
+    for (const env::NetEvent& event : net_->take()) handle(event);
   }
 }
 
 elastic::StoreReply AgentStore::exchange(elastic::StoreRequest request, double seconds) {
   const std::scoped_lock lock(mutex_);
+  if (gone_) throw std::runtime_error(why_gone());
   request.id = ++id_;
   request.generation = generation_;
-  net_->send(connection_, session_.seal(elastic::encode(request)));
-  await(seconds, request.key.c_str(), [&] { return replies_.contains(id_); });
+  net_->send(connection_, session_->seal(elastic::encode(request)));
+  handle_until(seconds, [&] { return replies_.contains(id_); });
+  if (!replies_.contains(id_)) {
+    if (gone_) throw std::runtime_error(why_gone());
+    throw AgentSilent(fmt::format(
+        "the agent at {} did not answer about '{}' within {} s; is its process stopped?", address_,
+        request.key, seconds));
+  }
   elastic::StoreReply reply = std::move(replies_.extract(id_).mapped());
   if (!reply.served)
     throw std::runtime_error(fmt::format("generation {} of this run's ranks is over", generation_));
@@ -116,6 +151,10 @@ void AgentStore::wait(const std::vector<std::string>& keys,
   const Stopwatch watch;
   for (const std::string& key : keys)
     exchange({.kind = Kind::kWait, .key = key}, seconds(timeout) - watch.seconds());
+}
+
+void AgentStore::check_generation(double seconds) {
+  exchange({.kind = Kind::kCheck, .key = "joined"}, seconds);
 }
 
 c10::intrusive_ptr<c10d::Store> AgentStore::clone() {

@@ -6,6 +6,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
@@ -16,10 +18,17 @@
 
 namespace trireme::comm {
 
+// The agent is there, as far as the kernel knows, and does not answer: its process is stopped, or its host is cut off.
+class AgentSilent final : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
 class AgentStore final : public c10d::Store {
  public:
-  // Connects within the timeout, which also bounds every later call. Throws std::runtime_error, as all calls do.
-  // `address` is as env::parse_address reads it.
+  // Connects within the timeout, which also bounds every later call: again and again where the connection ends before
+  // both sides have shown the token, because strangers may push it out, but for once where nothing listens. Throws
+  // std::runtime_error, as all calls do. `address` is as env::parse_address reads it.
   AgentStore(std::string address, std::string token, std::uint64_t generation,
              std::chrono::milliseconds timeout);
 
@@ -35,6 +44,11 @@ class AgentStore final : public c10d::Store {
   void wait(const std::vector<std::string>& keys) override { wait(keys, timeout_); }
   void wait(const std::vector<std::string>& keys,
             const std::chrono::milliseconds& timeout) override;
+  // Throws std::runtime_error where the generation is over or the agent is gone, AgentSilent where it does not answer
+  // within so many seconds.
+  void check_generation(double seconds);
+  // Whether it is an agent of this host. Only that agent begins newer generations here, and only when all ranks have ended.
+  bool local() const { return local_; }
   // LibTorch's newest asks for it.
   c10::intrusive_ptr<c10d::Store> clone();
 
@@ -44,18 +58,22 @@ class AgentStore final : public c10d::Store {
                           const std::vector<std::uint8_t>& value = {},
                           const std::vector<std::uint8_t>& expected = {}, std::int64_t amount = 0);
   elastic::StoreReply exchange(elastic::StoreRequest request, double seconds);
-  // Handles what comes until `done`, `seconds` at most.
+  void connect(double seconds);
+  // Handles what comes until `done`, or until no answer can come any more, `seconds` at most.
   template <typename Done>
-  void await(double seconds, const char* what, const Done& done);
+  void handle_until(double seconds, const Done& done);
+  void handle(const env::NetEvent& event);
+  std::string why_gone() const;
 
   std::string address_, token_;
   std::uint64_t generation_;
+  bool local_ = false;
   std::mutex mutex_;
   std::unique_ptr<env::Net> net_;
   env::ConnectionId connection_ = 0;
-  elastic::Session session_;
+  std::optional<elastic::Session> session_;
   std::uint64_t id_ = 0;
-  std::string gone_;  // why no answer can come any more
+  std::optional<env::NetEvent> gone_;  // how the connection ended
   std::map<std::uint64_t, elastic::StoreReply> replies_;
 };
 

@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/comm/rendezvous/agent_store.h"
+
 namespace trireme::comm {
 namespace {
 
@@ -111,6 +113,11 @@ void Herald::Shared::poll(std::unique_lock<std::mutex>& lock) {
     } else {
       answer_roll_call(call);
     }
+  } catch (const AgentSilent&) {
+    // Who waits in vain says so; what this rank has to tell is told when the agent goes on.
+    lock.lock();
+    unpublished |= publish;
+    return;
   } catch (const std::exception&) {
     set_cause("the key-value store is gone: its host (rank 0, or the launcher) died or left",
               false);

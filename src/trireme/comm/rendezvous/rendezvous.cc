@@ -113,7 +113,7 @@ void Rendezvous::join_agent() {
                                            milliseconds(config_.connect_timeout_s));
   };
   try {
-    store_ = open();
+    store_ = agent_ = open();
     herald_store_ = open();
   } catch (const Error&) {
     throw;
@@ -161,9 +161,12 @@ std::string Rendezvous::told(int by, const std::string& key, const std::string& 
 }
 
 void Rendezvous::check_current() {
-  if (config_.agent.empty()) return;
+  constexpr double kPatience = 2;
+  if (!agent_) return;
   try {
-    store_->check({"joined"});
+    agent_->check_generation(agent_->local() ? kPatience : config_.connect_timeout_s);
+  } catch (const AgentSilent& e) {
+    if (!agent_->local()) fail(ErrorKind::kPeerLost, "rank {}: {}", config_.rank, e.what());
   } catch (const std::exception& e) {
     fail(ErrorKind::kPeerLost, "rank {}: {}", config_.rank, gist(e));
   }

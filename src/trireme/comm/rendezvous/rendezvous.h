@@ -9,6 +9,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
+#include "trireme/comm/rendezvous/agent_store.h"
 #include "trireme/comm/rendezvous/config.h"
 #include "trireme/comm/rendezvous/herald.h"
 
@@ -38,8 +39,9 @@ class Rendezvous {
   void abort(const std::string& cause) { herald_->publish(cause); }
   std::optional<std::string> cause() const { return herald_ ? herald_->cause() : std::nullopt; }
 
-  // Throws Error{kPeerLost} where the agent that started the ranks has begun a newer generation of them, or does not
-  // answer. Nothing where no agent has.
+  // Throws Error{kPeerLost} where the agent that started the ranks has begun a newer generation of them, is gone, or does
+  // not answer from another host. An agent of this host that is stopped has begun none. Nothing where no agent has started
+  // them.
   void check_current();
 
   // Throws Lost for the rank, after hearing what others know of it.
@@ -59,6 +61,7 @@ class Rendezvous {
 
   RendezvousConfig config_;
   c10::intrusive_ptr<c10d::Store> store_;
+  c10::intrusive_ptr<AgentStore> agent_;  // the same, where an agent keeps it
   c10::intrusive_ptr<c10d::Store> herald_store_;
   std::unique_ptr<Herald> herald_;
   bool left_ = false;
