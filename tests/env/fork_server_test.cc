@@ -171,7 +171,7 @@ TEST(ForkServer, OrphansAreReaped) {
 int main(int argc, char** argv) {
   if (argc == 3 && argv[1] == std::string_view("serve-forks")) {
     const auto copy = trireme::env::serve_forks(std::stoi(argv[2]));
-    return copy ? trireme::env::execute(*copy) : 0;
+    return copy ? trireme::env::fork_server_test::execute(*copy) : 0;
   }
   ::testing::InitGoogleMock(&argc, argv);
   return RUN_ALL_TESTS();
