@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +16,7 @@
 
 #include "../guard.h"
 #include "../run_record.h"
+#include "before_training.h"
 #include "commands.h"
 #include "host_memory.h"
 #include "planned.h"
@@ -254,6 +256,10 @@ class Launched {
 
 }  // namespace
 
-int launch(const LaunchOptions& options) { return Launched(options).keep_at_work(); }
+int launch(const LaunchOptions& options) {
+  end_on_stop_signals();
+  std::signal(SIGPIPE, SIG_IGN);  // the ranks go on when nobody reads their output
+  return Launched(options).keep_at_work();
+}
 
 }  // namespace trireme::app

@@ -2,12 +2,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
 #include "../guard.h"
 #include "baseline.h"
+#include "before_training.h"
 #include "calibration.h"
 #include "commands.h"
 #include "dataset.h"
@@ -72,8 +74,11 @@ int start(const std::vector<std::string>& arguments, const Place& place, const c
           RunDirectory* run) {
   if (place.launcher != Launcher::kProcesses || place.world == 1) {
     if (run != nullptr) run->keep_lock_across_exec();
+    // An agent knows from a rank that a signal ended that it had not begun.
+    if (place.launcher != Launcher::kAgent) hold_stop_signals();
     return become_worker(arguments, place);
   }
+  std::signal(SIGPIPE, SIG_IGN);  // the ranks go on when nobody reads their output
   return report_outcome(run_workers(arguments, place, keys, run->path()), run->path());
 }
 
@@ -226,6 +231,7 @@ int train(const TrainOptions& options) {
     config::apply_set(job, fmt::format("run.steps={}", *options.steps));
   }
   const Place place = find_place(options.job.ranks, options.job.nproc);
+  if (place.launcher != Launcher::kAgent) end_on_stop_signals();
   check_memory(job, place);
   // Refuses most mistakes before any text is tokenized.
   check_early(job, place);
