@@ -15,7 +15,7 @@ Examples:
 
 SIGINT, SIGTERM, SIGHUP and SIGUSR1 end the step, save and end the run; a further SIGINT ends it at once.
 
-Exit codes: 0 done, 2 usage or config, 3 data or checkpoint, 4 peer lost (restart resumes), 5 loss not
+Exit codes: 0 done, 2 usage or config, 3 data, checkpoint or output, 4 peer lost (restart resumes), 5 loss not
 finite, 6 does not fit into run.memory_limit or recompute.memory, 128 + signal: stopped after saving, 137 stopped
 before saving, 1 a bug.
 )";

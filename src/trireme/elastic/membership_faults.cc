@@ -133,7 +133,7 @@ void Membership::restart_or_finish(double now) {
   if (other || newest > reached_) restarts_ = 0;
   reached_ = other ? newest : std::max(newest, reached_);
   durable_ = progress.durable_step;
-  if (config_.last_step > 0 && durable_ >= config_.last_step) {
+  if (may_restart(*failure_) && config_.last_step > 0 && durable_ >= config_.last_step) {
     actions_.notes.push_back(told(*failure_) + "; all was saved before");
     return finish({}, now);
   }
