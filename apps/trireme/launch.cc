@@ -160,6 +160,7 @@ class Launched {
       return 0;
     }
     worker_program();
+    check_limits(options_.ranks, 1);
     HostMemory::remove_left();
     if (worlds_->job().checkpoint.memory_every > 0) memory_ = std::make_shared<HostMemory>();
     std::fflush(nullptr);

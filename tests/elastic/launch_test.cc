@@ -279,6 +279,12 @@ TEST(Verdict, TheCodesOfInterruptsMeanThatAllIsSaved) {
   EXPECT_THAT(unbegun.cause, HasSubstr("rank 1 had not begun when SIGTERM came"));
 }
 
+TEST(Verdict, AKillForLackOfMemoryIsNamed) {
+  const Outcome outcome = judge({{.rank = 1, .signal = SIGKILL, .starved = true}}, 0);
+  EXPECT_EQ(outcome.exit_code, 4);
+  EXPECT_THAT(outcome.cause, HasSubstr("the kernel killed rank 1 for lack of memory"));
+}
+
 TEST(Verdict, ZeroIsNoEndForARankThatOthersNeed) {
   using Early = RankEnd::Early;
   const auto of = [](Early early) { return judge({{.rank = 1, .early = early}}, 0); };

@@ -19,6 +19,7 @@ struct RankEnd {
   int code = 0;
   int signal = 0;
   bool by_us = false;  // we killed it because others had failed
+  bool starved = false;  // the kernel killed it for lack of memory
   double at_s = 0;     // since the launch
   Early early = Early::kNot;
   std::string doing{};  // what it was at
