@@ -31,9 +31,10 @@ Error explained(const std::system_error& error) {
     return {ErrorKind::kUsage,
             fmt::format("too few file descriptors: {}; raise ulimit -n", error.what())};
   if (code == std::errc::resource_unavailable_try_again)
-    return {ErrorKind::kUsage, fmt::format("too few processes or threads: {}; start fewer ranks, or "
-                                           "raise ulimit -u and the container's limit of processes",
-                                           error.what())};
+    return {ErrorKind::kUsage,
+            fmt::format("too few processes or threads: {}; start fewer ranks, or "
+                        "raise ulimit -u and the container's limit of processes",
+                        error.what())};
   if (std::ferror(stdout) != 0) return output_error(code.value());
   return {ErrorKind::kInternal, error.what()};
 }

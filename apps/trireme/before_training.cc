@@ -18,9 +18,9 @@ void end_before_training(int number) {
   const auto piece = [](std::string_view text) {
     return iovec{const_cast<char*>(text.data()), text.size()};
   };
-  const std::array<iovec, 3> line = {
-      piece("trireme: interrupted: SIG"), piece(::sigabbrev_np(number)),
-      piece(" came before training began; nothing new was saved\n")};
+  const std::array<iovec, 3> line = {piece("trireme: interrupted: SIG"),
+                                     piece(::sigabbrev_np(number)),
+                                     piece(" came before training began; nothing new was saved\n")};
   (void)!::writev(2, line.data(), static_cast<int>(line.size()));
   ::_exit(128 + number);
 }

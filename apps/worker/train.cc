@@ -114,8 +114,8 @@ int train(const Arguments& arguments) {
   FaultPoints points(arguments, ranks);
   points.start("process");
   if (const int signal = interrupts.first(); signal != 0 && !is_process_of_a_world()) {
-    print_error("interrupted", env::signal_name(signal) +
-                                   " came before training began; nothing new was saved");
+    print_error("interrupted",
+                env::signal_name(signal) + " came before training began; nothing new was saved");
     return 128 + signal;
   }
   run_ranks_here(

@@ -20,8 +20,9 @@ class FullOutput : public ::testing::Test {
   }
   // A line of the shell; `trireme` in it is the program.
   Result shell(const std::string& line) const {
-    return desk_.run({"-c", "trireme() { " + std::string(TRIREME_BIN_DIR) + "/trireme \"$@\"; }; " + line},
-                     "/bin/sh");
+    return desk_.run(
+        {"-c", "trireme() { " + std::string(TRIREME_BIN_DIR) + "/trireme \"$@\"; }; " + line},
+        "/bin/sh");
   }
   void expect_refused(const std::string& command, const std::string& where = "> /dev/full") const {
     const Result result = shell(command + " " + where);

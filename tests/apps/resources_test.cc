@@ -64,8 +64,8 @@ class Resources : public ::testing::Test {
   }
   Result shell(const std::string& before, const std::string& command) const {
     fs::remove_all(desk_ / "run");
-    return desk_.run({"-c", before + "exec " + std::string(TRIREME_BIN_DIR) + "/trireme " + command},
-                     "/bin/sh");
+    return desk_.run(
+        {"-c", before + "exec " + std::string(TRIREME_BIN_DIR) + "/trireme " + command}, "/bin/sh");
   }
 
   Desk desk_;

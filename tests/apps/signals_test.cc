@@ -171,8 +171,8 @@ class Terminal {
 };
 
 TEST_F(Signals, AClosedTerminalEndsALaunchAfterSavingUnlessHangUpsAreIgnored) {
-  const std::vector<std::string> launch = {"launch", "--nproc-per-node", "2", "--", "train",
-                                           "job.yaml", "--out", "run", "--steps"};
+  const std::vector<std::string> launch = {
+      "launch", "--nproc-per-node", "2", "--", "train", "job.yaml", "--out", "run", "--steps"};
   for (const bool nohup : {false, true}) {
     Terminal terminal;
     std::vector<std::string> words = launch;

@@ -217,7 +217,8 @@ TEST_F(Train, AnInterruptSavesAndExits) {
     });
     EXPECT_EQ(result.exit_code, 128 + signal) << result.err;
     expect_one_line(result.err);
-    EXPECT_THAT(result.err, HasSubstr(env::signal_name(signal) + " received: the run finishes its"));
+    EXPECT_THAT(result.err,
+                HasSubstr(env::signal_name(signal) + " received: the run finishes its"));
     EXPECT_THAT(result.out, HasSubstr("interrupted after step"));
     EXPECT_TRUE(formats::newest_checkpoint(desk_ / "run/checkpoints").has_value());
     EXPECT_TRUE(std::filesystem::exists(desk_ / "run/report.html"));

@@ -196,12 +196,14 @@ TEST(Launch, ANoticeAndAClosedTerminalAreForwardedToo) {
 // The second rank waits for the first, which will not come.
 TEST(Launch, WhereARankHadNotBegunTheOthersDoNotWaitForIt) {
   const Stopwatch clock;
-  EXPECT_EQ(exit_code_after("[ $RANK = 1 ] && trap '' TERM; ready; exec sleep 100", {SIGTERM}), 143);
+  EXPECT_EQ(exit_code_after("[ $RANK = 1 ] && trap '' TERM; ready; exec sleep 100", {SIGTERM}),
+            143);
   EXPECT_LT(clock.seconds(), 25);
 }
 
 TEST(Launch, ASignalThatWasIgnoredStaysIgnoredAndRanksTakeAll) {
-  struct sigaction before {}, ignored {};
+  struct sigaction before {
+  }, ignored{};
   ignored.sa_handler = SIG_IGN;
   ASSERT_EQ(::sigaction(SIGINT, &ignored, &before), 0);
   // The first signal would decide the exit code.

@@ -37,7 +37,8 @@ TEST(Stop, WhatWasIgnoredStaysIgnored) {
     const sigset_t set = stop_signals();
     return ::sigismember(&set, number) == 1;
   };
-  struct sigaction before {}, ignored {};
+  struct sigaction before {
+  }, ignored{};
   ignored.sa_handler = SIG_IGN;
   ASSERT_EQ(::sigaction(SIGHUP, &ignored, &before), 0);
   EXPECT_FALSE(takes(SIGHUP));

@@ -28,9 +28,9 @@ struct Version {
 };
 
 Count group_free(const MemoryGroup& group) {
-  const Version version =
-      group.version == 2 ? Version{"memory.max", "memory.current", ""}
-                         : Version{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_"};
+  const Version version = group.version == 2
+                              ? Version{"memory.max", "memory.current", ""}
+                              : Version{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_"};
   const Count limit = number_in(group.path / version.limit),
               used = number_in(group.path / version.used);
   if (!limit || !used) return std::nullopt;

@@ -118,10 +118,9 @@ void Membership::conclude(double now) {
   // Interrupted by order: with the leader's host the run ends, else it goes on with those who are there.
   if (own_leaving() == 0) return;
   // Nothing is saved where one host's part of it is not.
-  const auto worst = std::ranges::max_element(
-      parts_, {}, [](const Part& part) { return part.outcome.exit_code == env::kEndedUnsaved ? 2
-                                              : part.outcome.exit_code != 0              ? 1
-                                                                                         : 0; });
+  const auto worst = std::ranges::max_element(parts_, {}, [](const Part& part) {
+    return part.outcome.exit_code == env::kEndedUnsaved ? 2 : part.outcome.exit_code != 0 ? 1 : 0;
+  });
   if (worst != parts_.end() && worst->outcome.exit_code != 0) finish(worst->outcome, now);
 }
 

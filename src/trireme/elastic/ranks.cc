@@ -18,8 +18,8 @@ namespace {
 // Readable by whoever inherits it, and by nobody else; gone with the last of them.
 env::Descriptor in_memory(const std::string& text) {
   env::Descriptor memory(::memfd_create("trireme-token", MFD_CLOEXEC));
-  if (!memory.open() || ::write(memory.get(), text.data(), text.size()) !=
-                            static_cast<ssize_t>(text.size()))
+  if (!memory.open() ||
+      ::write(memory.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
     fail(ErrorKind::kUsage, "no memory to hand the token to ranks: {}; raise ulimit -n",
          std::strerror(errno));
   return memory;

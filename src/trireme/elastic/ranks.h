@@ -41,7 +41,9 @@ class Ranks {
     // A line that a rank other than 0 wrote; rank 0 writes where the caller does.
     std::function<void(int rank, std::string_view line)> on_line{};
     // As trireme::memory_kills().
-    std::function<std::optional<std::int64_t>()> memory_kills = [] { return trireme::memory_kills(); };
+    std::function<std::optional<std::int64_t>()> memory_kills = [] {
+      return trireme::memory_kills();
+    };
   };
 
   Ranks(env::Processes& processes, Config config);

@@ -19,12 +19,13 @@ std::string describe_signal(int signal) {
 Outcome decided_by(const RankEnd& end) {
   if (!end.cause.empty()) return {end.code, end.rank, end.cause, end.signal, end.doing};
   if (end.starved)
-    return {kLost, end.rank,
-            fmt::format("the kernel killed rank {} for lack of memory (signal 9) {:.1f} s after the "
-                        "start; lower run.micro_batch, shard more (parallel.zero), or raise the "
-                        "memory limit",
-                        end.rank, end.at_s),
-            end.signal, end.doing};
+    return {
+        kLost, end.rank,
+        fmt::format("the kernel killed rank {} for lack of memory (signal 9) {:.1f} s after the "
+                    "start; lower run.micro_batch, shard more (parallel.zero), or raise the "
+                    "memory limit",
+                    end.rank, end.at_s),
+        end.signal, end.doing};
   if (end.signal != 0)
     return {kLost, end.rank,
             fmt::format("rank {} was killed by {} {:.1f} s after the start", end.rank,

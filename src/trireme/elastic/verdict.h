@@ -18,9 +18,9 @@ struct RankEnd {
   int rank = 0;
   int code = 0;
   int signal = 0;
-  bool by_us = false;  // we killed it because others had failed
+  bool by_us = false;    // we killed it because others had failed
   bool starved = false;  // the kernel killed it for lack of memory
-  double at_s = 0;     // since the launch
+  double at_s = 0;       // since the launch
   Early early = Early::kNot;
   std::string doing{};  // what it was at
   std::string cause{};  // why, where somebody else than the rank knows: of one that never began

@@ -23,7 +23,7 @@ struct ProcessEvent {
   int pid = 0;         // of kLine and kEnded
   std::string line{};  // without its newline
   int code = 0;        // of kEnded
-  int signal = 0;  // of kEnded: that killed it, else 0; of kSignal: a stop signal, sent to us
+  int signal = 0;      // of kEnded: that killed it, else 0; of kSignal: a stop signal, sent to us
 };
 
 // Children get SIGKILL when the thread that started them ends, have process groups of their own, and take all stop signals:
