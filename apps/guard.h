@@ -6,6 +6,7 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <system_error>
 
 #include "trireme/base/error.h"
 
@@ -24,18 +25,31 @@ inline int report(const Error& error) {
   return exit_code(error.kind());
 }
 
+// What a call of the system that failed is for the user.
+Error explained(const std::system_error& error);
+
+// A descriptor below 3 that is closed would be given to the next file that is opened, which then gets what is printed.
+void occupy_standard_streams();
+
+// The exit code of a command that would end with `code`: another than 0 where what it has printed could not be written, unless
+// the reader has left.
+int after_output(int code);
+
 // Runs `body`, which returns an exit code.
 template <typename Body>
 int guarded(Body&& body) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error, as on a full disk
+  occupy_standard_streams();
   try {
-    return body();
+    return after_output(body());
   } catch (const Error& error) {
     return report(error);
   } catch (const std::bad_alloc&) {
     return report(
         {ErrorKind::kInternal,
          "out of memory; use a smaller micro_batch or model, or shard more (parallel.zero)"});
+  } catch (const std::system_error& error) {
+    return report(explained(error));
   } catch (const std::exception& error) {
     return report({ErrorKind::kInternal, error.what()});
   }

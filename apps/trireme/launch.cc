@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -15,6 +16,7 @@
 
 #include "../guard.h"
 #include "../run_record.h"
+#include "before_training.h"
 #include "child_runs.h"
 #include "commands.h"
 #include "host_memory.h"
@@ -169,6 +171,7 @@ class Launched {
       return 0;
     }
     worker_program();
+    check_limits(options_.ranks, 1);
     HostMemory::remove_left();
     if (worlds_->job().checkpoint.memory_every > 0) memory_ = std::make_shared<HostMemory>();
     std::fflush(nullptr);
@@ -263,6 +266,10 @@ class Launched {
 
 }  // namespace
 
-int launch(const LaunchOptions& options) { return Launched(options).keep_at_work(); }
+int launch(const LaunchOptions& options) {
+  end_on_stop_signals();
+  std::signal(SIGPIPE, SIG_IGN);  // the ranks go on when nobody reads their output
+  return Launched(options).keep_at_work();
+}
 
 }  // namespace trireme::app

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "before_training.h"
 #include "child_runs.h"
 #include "place.h"
 #include "planned.h"
@@ -68,6 +69,7 @@ bool has_phases(const JobOptions& job) {
 
 int train_phases(const TrainOptions& options) {
   check(options);
+  end_on_stop_signals();
   const std::vector<config::Phase> phases = config::load_phases(options.job.file);
   check_phases(options, phases);
   const Path out = options.out.empty() ? fresh_run(job_name(options.job)) : Path(options.out);

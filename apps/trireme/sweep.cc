@@ -73,10 +73,10 @@ class Runner {
   Runner(std::vector<Row>& rows, int at_once)
       : rows_(rows), at_once_(at_once), processes_(env::make_processes()) {}
 
-  // Whether somebody asked to stop.
-  bool run() {
+  // Returns the signal that asked to stop, or 0.
+  int run() {
     for (;;) {
-      while (!stopping_ && static_cast<int>(running_.size()) < at_once_ && next_ < rows_.size())
+      while (stopping_ == 0 && static_cast<int>(running_.size()) < at_once_ && next_ < rows_.size())
         start(rows_[next_++]);
       if (running_.empty()) return stopping_;
       pollfd ready{.fd = processes_->descriptor(), .events = POLLIN, .revents = 0};
@@ -110,7 +110,7 @@ class Runner {
   void handle(const env::ProcessEvent& event) {
     using Kind = env::ProcessEvent::Kind;
     if (event.kind == Kind::kSignal) {
-      stopping_ = true;
+      if (stopping_ == 0) stopping_ = event.signal;
       for (const auto& [pid, running] : running_) processes_->signal(pid, event.signal);
       return;
     }
@@ -141,7 +141,7 @@ class Runner {
   std::unique_ptr<env::Processes> processes_;
   std::map<int, Running> running_;
   std::size_t next_ = 0;
-  bool stopping_ = false;
+  int stopping_ = 0;  // the signal that asked for it
 };
 
 std::string table_text(const std::vector<Row>& rows, const std::vector<std::string>& metrics) {
@@ -186,14 +186,14 @@ int sweep(const SweepOptions& options) {
                                        : Path(options.out);
   std::vector<Row> rows = rows_of(options, sweep, out);
   make_directories(out);
-  const bool stopped = Runner(rows, options.at_once).run();
+  const int signal = Runner(rows, options.at_once).run();
   for (Row& row : rows) row.metrics = last_values(row.directory / "metrics.jsonl");
   replace_file(out / "sweep.json", table_json(rows).dump(1) + "\n");
   fmt::print("\n{}\nthe table is in {}, runs lie beside it\n", table_text(rows, sweep.metrics),
              (out / "sweep.json").string());
-  if (stopped) {
+  if (signal != 0) {
     fmt::print("interrupted; the same command with --out {} goes on\n", out.string());
-    return 130;
+    return 128 + signal;
   }
   const auto failed = std::ranges::find_if(rows, [](const Row& row) { return row.code != 0; });
   return failed == rows.end() ? 0 : failed->code;

@@ -2,12 +2,14 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 
 #include "../guard.h"
 #include "baseline.h"
+#include "before_training.h"
 #include "calibration.h"
 #include "commands.h"
 #include "dataset.h"
@@ -72,8 +74,13 @@ int start(const std::vector<std::string>& arguments, const Place& place, const c
           RunDirectory* run) {
   if (place.launcher != Launcher::kProcesses || place.world == 1) {
     if (run != nullptr) run->keep_lock_across_exec();
+    // An agent knows from a rank that a signal ended that it had not begun.
+    if (place.launcher != Launcher::kAgent) hold_stop_signals();
+    check_limits(1, place.launcher == Launcher::kThreads ? place.world : 1);
     return become_worker(arguments, place);
   }
+  check_limits(place.world, 1);
+  std::signal(SIGPIPE, SIG_IGN);  // the ranks go on when nobody reads their output
   return report_outcome(run_workers(arguments, place, keys, run->path()), run->path());
 }
 
@@ -218,6 +225,7 @@ int train(const TrainOptions& options) {
   if (has_phases(options.job)) return train_phases(options);
   config::Job job = read_job(options);
   const Place place = find_place(options.job.ranks, options.job.nproc);
+  if (place.launcher != Launcher::kAgent) end_on_stop_signals();
   check_memory(job, place);
   // Refuses most mistakes before any text is tokenized.
   check_early(job, place);

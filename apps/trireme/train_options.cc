@@ -13,8 +13,11 @@ Examples:
   trireme train job.yaml --out runs/second --resume runs/first/checkpoints/step-100
   torchrun --nproc-per-node 4 --no-python trireme train job.yaml
 
-Exit codes: 0 done, 2 usage or config, 3 data or checkpoint, 4 peer lost (restart resumes), 5 loss not
-finite, 6 does not fit into run.memory_limit or recompute.memory, 130/143 interrupted after saving, 1 a bug.
+SIGINT, SIGTERM, SIGHUP and SIGUSR1 end the step, save and end the run; a further SIGINT ends it at once.
+
+Exit codes: 0 done, 2 usage or config, 3 data, checkpoint or output, 4 peer lost (restart resumes), 5 loss not
+finite, 6 does not fit into run.memory_limit or recompute.memory, 128 + signal: stopped after saving, 137 stopped
+before saving, 1 a bug.
 )";
 
 constexpr char kLaunchExamples[] = R"(

@@ -8,6 +8,7 @@
 
 #include "../enter_worker.h"
 #include "../guard.h"
+#include "../limits.h"
 #include "../run_record.h"
 #include "trireme/base/cpu.h"
 #include "trireme/base/error.h"
@@ -75,6 +76,18 @@ std::string worker_program() {
          "{} is not there, and this command computes; build it with LibTorch: ./dev build",
          worker.string());
   return worker.string();
+}
+
+void check_limits(int processes, int ranks_of_each) {
+  // The least that any run has: a process takes signals, watches its ranks and holds LibTorch's pool; a rank sums while it
+  // computes.
+  constexpr int kOfProcess = 3, kOfRank = 1;
+  const int threads =
+      kOfProcess + kOfRank * ranks_of_each + (ranks_of_each > 1 ? ranks_of_each : 0);
+  check_threads(processes * threads + (processes > 1 ? processes : 0));
+  // Files, connections and memory that a rank shares; what the agent has of each rank: its output and two connections.
+  constexpr int kFiles = 24, kOfEachRank = 3;
+  check_descriptors(kFiles + kOfEachRank * processes * ranks_of_each);
 }
 
 int become_worker(const std::vector<std::string>& arguments, const Place& place) {

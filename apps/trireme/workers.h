@@ -19,6 +19,10 @@ std::string worker_program();
 // programs does it (enter_worker). Returns the exit code, if at all.
 int become_worker(const std::vector<std::string>& arguments, const Place& place);
 
+// Throws Error{kUsage} where so many rank processes, each with so many ranks, could not be started for lack of processes,
+// threads or descriptors.
+void check_limits(int processes, int ranks_of_each);
+
 // Tells how the ranks of a run ended where they did not say so themselves; returns the exit code.
 int report_outcome(const elastic::Outcome& outcome, const Path& run);
 

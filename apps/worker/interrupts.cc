@@ -1,26 +1,18 @@
 #include "interrupts.h"
 
-#include <signal.h>
 #include <unistd.h>
 
 #include <ctime>
 
+#include "../guard.h"
+#include "trireme/env/clock.h"
+
 namespace trireme::app {
-namespace {
 
-sigset_t watched() {
-  sigset_t set;
-  ::sigemptyset(&set);
-  ::sigaddset(&set, SIGINT);
-  ::sigaddset(&set, SIGTERM);
-  return set;
-}
-
-}  // namespace
-
-Interrupts::Interrupts() {
-  const sigset_t set = watched();
-  ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
+Interrupts::Interrupts(std::function<void(const std::string&)> note) : note_(std::move(note)) {
+  ::pthread_sigmask(SIG_BLOCK, &watched_, nullptr);
+  constexpr timespec kNoWait{0, 0};
+  for (int signal; (signal = ::sigtimedwait(&watched_, nullptr, &kNoWait)) > 0;) take(signal);
   thread_ = std::thread([this] { watch(); });
 }
 
@@ -30,14 +22,21 @@ Interrupts::~Interrupts() {
 }
 
 void Interrupts::watch() {
-  const sigset_t set = watched();
   constexpr timespec kLook{0, 50'000'000};  // how often done_ is looked at
-  while (!done_) {
-    const int signal = ::sigtimedwait(&set, nullptr, &kLook);
-    if (signal <= 0) continue;
-    int none = 0;
-    if (!first_.compare_exchange_strong(none, signal) && signal == SIGINT) ::_exit(128 + SIGINT);
+  while (!done_)
+    if (const int signal = ::sigtimedwait(&watched_, nullptr, &kLook); signal > 0) take(signal);
+}
+
+void Interrupts::take(int signal) {
+  using Means = env::StopRequest::Means;
+  const Means means = request_.take(signal, env::MonotonicClock().seconds());
+  if (means == Means::kSave) {
+    first_ = signal;
+    if (note_) note_(request_.note());
   }
+  if (means != Means::kAtOnce) return;
+  print_error("interrupted", "a further SIGINT ended the run at once, without saving");
+  ::_exit(env::kEndedUnsaved);
 }
 
 }  // namespace trireme::app

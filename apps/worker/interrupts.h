@@ -1,16 +1,21 @@
-// SIGINT and SIGTERM as a number that the trainer looks at.
+// Stop signals (env/stop.h) as a number that the trainer looks at.
 #pragma once
 
 #include <atomic>
+#include <functional>
+#include <string>
 #include <thread>
+
+#include "trireme/env/stop.h"
 
 namespace trireme::app {
 
-// While it lives, the first SIGINT or SIGTERM becomes first(); a second SIGINT ends the process at
-// once with exit code 130. Made before any other thread, so that these inherit the blocked mask.
+// While it lives, the first stop signal becomes first(), also one that waited since before this program began; a further
+// SIGINT ends the process with exit code env::kEndedUnsaved. Made before any other thread, so that these inherit the blocked mask.
 class Interrupts {
  public:
-  Interrupts();
+  // `note` says to people what follows from the first signal; none: another process does, or there is nothing to say.
+  explicit Interrupts(std::function<void(const std::string&)> note = {});
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;
@@ -19,7 +24,11 @@ class Interrupts {
 
  private:
   void watch();
+  void take(int signal);
 
+  std::function<void(const std::string&)> note_;
+  sigset_t watched_ = env::stop_signals();
+  env::StopRequest request_;
   std::atomic<int> first_{0};
   std::atomic<bool> done_{false};
   std::thread thread_;

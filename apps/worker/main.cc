@@ -7,10 +7,12 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "../enter_worker.h"
 #include "../guard.h"
+#include "../limits.h"
 #include "../trireme/command_line.h"
 #include "memory.h"
 #include "processes.h"
@@ -25,6 +27,8 @@ int run(int argc, char** argv) {
   const std::string_view command = argc > 1 ? argv[1] : "";
   keep_freed_memory();
   comm::silence_c10d();
+  // LibTorch's pool, which begins with a thread for each core, waits for ever for those that do not start.
+  check_threads(static_cast<int>(std::thread::hardware_concurrency()) - 1);
   // LibTorch 1.13 starts with one thread whatever OMP_NUM_THREADS says.
   if (const char* threads = std::getenv("OMP_NUM_THREADS"); threads && std::atoi(threads) > 0)
     at::set_num_threads(std::atoi(threads));

@@ -26,6 +26,13 @@
 namespace trireme::app {
 namespace {
 
+// Where an agent has started this process, the agent does; else one rank of all.
+bool says_what_follows() {
+  return variable(elastic::kFlightVariable, "").empty() && variable("RANK", "0") == "0";
+}
+
+void say_note(const std::string& text) { print_error("note", text); }
+
 int terminal_columns() {
   constexpr int kUnknown = 80;
   winsize size{};
@@ -71,7 +78,7 @@ train::Ending train_rank(train::TrainSetup setup, comm::World& world, const Argu
 }  // namespace
 
 int train(const Arguments& arguments) {
-  const Interrupts interrupts;
+  const Interrupts interrupts(says_what_follows() ? say_note : nullptr);
   claim_flight_record();
   train::TrainSetup setup;
   const Path job = arguments.text("job");
@@ -106,6 +113,11 @@ int train(const Arguments& arguments) {
   });
   FaultPoints points(arguments, ranks);
   points.start("process");
+  if (const int signal = interrupts.first(); signal != 0 && !is_process_of_a_world()) {
+    print_error("interrupted",
+                env::signal_name(signal) + " came before training began; nothing new was saved");
+    return 128 + signal;
+  }
   run_ranks_here(
       ranks, setup.job,
       [&](comm::World& world) {

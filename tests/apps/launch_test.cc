@@ -101,7 +101,8 @@ TEST_F(Launched, ATermReachesTheRanksOnce) {
   running.signal(SIGTERM);
   const Result result = running.wait();
   EXPECT_EQ(result.exit_code, 143) << result.err;
-  EXPECT_EQ(result.err, "");
+  expect_one_line(result.err);
+  EXPECT_THAT(result.err, HasSubstr("SIGTERM received"));
   EXPECT_EQ(read_file(desk_ / "terms"), "term\nterm\n") << "one of each rank";
 }
 

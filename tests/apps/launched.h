@@ -13,6 +13,7 @@
 
 #include "tests/apps/program.h"
 #include "trireme/base/ports.h"
+#include "trireme/env/stop.h"
 
 namespace trireme::app {
 
@@ -21,7 +22,8 @@ class Running {
  public:
   Running(const Path& desk, const std::string& program, std::vector<std::string> words,
           const std::string& name = "launch",
-          const std::map<std::string, std::string>& environment = {})
+          const std::map<std::string, std::string>& environment = {},
+          const std::function<void()>& in_child = {})
       : desk_(desk), name_(name) {
     words.insert(words.begin(), program);
     std::vector<char*> argv;
@@ -36,6 +38,8 @@ class Running {
     ::dup2(err, 2);
     ::setenv("XDG_CACHE_HOME", (desk / "cache").c_str(), 1);
     for (const auto& [key, value] : environment) ::setenv(key.c_str(), value.c_str(), 1);
+    env::restore_stop_signals();  // tests may run in the background or under nohup
+    if (in_child) in_child();
     if (::chdir(desk.c_str()) == 0) ::execv(argv[0], argv.data());
     ::_exit(99);
   }

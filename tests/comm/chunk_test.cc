@@ -292,8 +292,12 @@ void join(std::vector<std::unique_ptr<Run>>& runs, const BackEnd& way, bool& goo
 }
 
 }  // namespace
+}  // namespace trireme::comm::chunk_test
+
+namespace trireme::comm {
 
 bool chunks_are_survived(const BackEnd& way) {
+  using namespace chunk_test;
   silence_c10d();
   // Across hosts and within one, the sender and the receiver.
   const Case kinds[] = {{Verb::kAllReduce, 1, -1}, {Verb::kReduceScatter, 2, -1},
@@ -332,4 +336,4 @@ bool chunks_are_survived(const BackEnd& way) {
   return good;
 }
 
-}  // namespace trireme::comm::chunk_test
+}  // namespace trireme::comm

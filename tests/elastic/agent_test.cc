@@ -3,6 +3,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -64,6 +65,26 @@ TEST(Agents, NobodyIsToldOfARestartThatDoesNotCome) {
   EXPECT_EQ(faults[0].kind, "rank killed");
   EXPECT_EQ(faults[0].action, "stop");
   EXPECT_THAT(notes, ::testing::IsEmpty());
+}
+
+// The kernel's counter of kills stands for the kernel.
+TEST(Agents, AKillForLackOfMemoryIsToldAsSuch) {
+  for (const bool starved : {true, false}) {
+    AgentConfig config = agent_of("this", fresh_name(), "kill -9 $$");
+    std::vector<Fault> faults;
+    config.leads = Membership::Config{.max_restarts = 0, .progress = [] { return Progress{}; }};
+    config.ranks.memory_kills = [starved, kills = std::int64_t{3}]() mutable {
+      return starved ? kills++ : kills;
+    };
+    config.on_fault = [&](const Fault& fault) { faults.push_back(fault); };
+    const Outcome outcome = Agent(std::move(config)).run();
+    EXPECT_EQ(outcome.exit_code, 4);
+    EXPECT_EQ(outcome.signal, SIGKILL);
+    EXPECT_EQ(outcome.cause.find("for lack of memory") != std::string::npos, starved)
+        << outcome.cause;
+    ASSERT_EQ(faults.size(), 1u);
+    EXPECT_EQ(faults[0].cause, outcome.cause);
+  }
 }
 
 }  // namespace

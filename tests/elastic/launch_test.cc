@@ -16,6 +16,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/elastic/verdict.h"
+#include "trireme/env/stop.h"
 
 namespace trireme::elastic::launch_test {
 namespace {
@@ -153,9 +154,10 @@ TEST(Launch, RanksThatCannotBeStartedEndThoseThatAre) {
 
 constexpr int kLooks = 3000;  // 20 ms apart: a minute is for machines that do much else
 
-// Runs two ranks of `script` in a process of its own, which gets `signals` 0.3 s apart once both ranks have made
+// Runs two ranks of `script` in a process of its own, which gets `signals` that many seconds apart once both ranks have made
 // the file ready$RANK.
-int exit_code_after(const std::string& script, const std::vector<int>& signals) {
+int exit_code_after(const std::string& script, const std::vector<int>& signals,
+                    double apart_s = 0.3) {
   const std::string ready =
       ::testing::TempDir() + "trireme_ready_" + std::to_string(::getpid()) + "_";
   Launch launch = shell(2, "ready() { : > $READY$RANK; }; " + script);
@@ -169,7 +171,7 @@ int exit_code_after(const std::string& script, const std::vector<int>& signals) 
   }
   for (int signal : signals) {
     ::kill(pid, signal);
-    ::usleep(300'000);
+    ::usleep(static_cast<useconds_t>(1e6 * apart_s));
   }
   int status = 0;
   ::waitpid(pid, &status, 0);
@@ -184,6 +186,32 @@ TEST(Launch, AnInterruptIsForwardedAndTheRanksEndInTheirOwnTime) {
   EXPECT_EQ(exit_code_after(kSavesAndLeaves, {SIGINT}), 130);
 }
 
+TEST(Launch, ANoticeAndAClosedTerminalAreForwardedToo) {
+  EXPECT_EQ(exit_code_after("trap 'exit 138' USR1; ready; while :; do sleep 0.05; done", {SIGUSR1}),
+            138);
+  EXPECT_EQ(exit_code_after("trap 'exit 129' HUP; ready; while :; do sleep 0.05; done", {SIGHUP}),
+            129);
+}
+
+// The second rank waits for the first, which will not come.
+TEST(Launch, WhereARankHadNotBegunTheOthersDoNotWaitForIt) {
+  const Stopwatch clock;
+  EXPECT_EQ(exit_code_after("[ $RANK = 1 ] && trap '' TERM; ready; exec sleep 100", {SIGTERM}),
+            143);
+  EXPECT_LT(clock.seconds(), 25);
+}
+
+TEST(Launch, ASignalThatWasIgnoredStaysIgnoredAndRanksTakeAll) {
+  struct sigaction before {
+  }, ignored{};
+  ignored.sa_handler = SIG_IGN;
+  ASSERT_EQ(::sigaction(SIGINT, &ignored, &before), 0);
+  // The first signal would decide the exit code.
+  EXPECT_EQ(exit_code_after(kSavesAndLeaves, {SIGINT, SIGTERM}), 143);
+  EXPECT_EQ(run(shell(1, "kill -INT $$; exit 7")).exit_code, exit_code(ErrorKind::kPeerLost));
+  ::sigaction(SIGINT, &before, nullptr);
+}
+
 TEST(Launch, ARankThatDoesNotCatchTheInterruptIsNoFailure) {
   EXPECT_EQ(exit_code_after("ready; exec sleep 30", {SIGTERM}), 143);
 }
@@ -193,8 +221,12 @@ TEST(Launch, ASecondTermIsIgnoredASecondIntKills) {
       "trap '' INT; trap 'sleep 2; exit 143' TERM; ready; while :; do sleep 0.05; done";
   EXPECT_EQ(exit_code_after(deaf, {SIGTERM, SIGTERM}), 143);
   const Stopwatch clock;
-  EXPECT_EQ(exit_code_after("trap '' INT; ready; exec sleep 30", {SIGINT, SIGINT}), 130);
+  constexpr double kSecondPress = 1.5;
+  EXPECT_EQ(exit_code_after("trap '' INT; ready; exec sleep 30", {SIGINT, SIGINT}, kSecondPress),
+            env::kEndedUnsaved);
   EXPECT_LT(clock.seconds(), 25);
+  constexpr double kTwice = 0.02;
+  EXPECT_EQ(exit_code_after(kSavesAndLeaves, {SIGINT, SIGINT}, kTwice), 130);
 }
 
 // An orphan is reaped by whoever adopts it; until then it shows as a zombie.
@@ -236,6 +268,23 @@ TEST(Verdict, WithoutFailureItIsZeroOrTheInterrupt) {
   EXPECT_EQ(judge({{.rank = 0}, {.rank = 1}}, 0).exit_code, 0);
   EXPECT_EQ(judge({{.rank = 0}, {.rank = 1}}, SIGTERM).exit_code, 0);  // it had just finished
   EXPECT_EQ(judge({{.rank = 0, .code = 143}, {.rank = 1, .code = 143}}, SIGTERM).exit_code, 143);
+}
+
+TEST(Verdict, TheCodesOfInterruptsMeanThatAllIsSaved) {
+  const RankEnd saved{.rank = 0, .code = 143};
+  const Outcome killed = judge({saved, {.rank = 1, .signal = SIGKILL, .by_us = true}}, SIGTERM);
+  EXPECT_EQ(killed.exit_code, env::kEndedUnsaved);
+  EXPECT_THAT(killed.cause, HasSubstr("rank 1 was killed before it had saved"));
+  const Outcome unbegun = judge(
+      {{.rank = 1, .signal = SIGTERM}, {.rank = 0, .signal = SIGKILL, .by_us = true}}, SIGTERM);
+  EXPECT_EQ(unbegun.exit_code, 143);
+  EXPECT_THAT(unbegun.cause, HasSubstr("rank 1 had not begun when SIGTERM came"));
+}
+
+TEST(Verdict, AKillForLackOfMemoryIsNamed) {
+  const Outcome outcome = judge({{.rank = 1, .signal = SIGKILL, .starved = true}}, 0);
+  EXPECT_EQ(outcome.exit_code, 4);
+  EXPECT_THAT(outcome.cause, HasSubstr("the kernel killed rank 1 for lack of memory"));
 }
 
 TEST(Verdict, ZeroIsNoEndForARankThatOthersNeed) {

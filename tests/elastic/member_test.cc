@@ -1,6 +1,7 @@
 #include "trireme/elastic/member.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 
 namespace trireme::elastic::member_test {
 namespace {
@@ -47,6 +48,41 @@ TEST_F(Deserted, WaitsWhereItHasNotYetBegun) {
   const std::optional<Outcome> outcome = pass(host, 60);
   ASSERT_TRUE(outcome);
   EXPECT_EQ(outcome->exit_code, 4);
+}
+
+// A host with two ranks that run.
+class Interrupted : public ::testing::Test {
+ protected:
+  Interrupted() : member_({.self = {.host = 1, .slots = 2}}, now_) {
+    const Member::Actions first = member_.tick(now_);
+    const Member::Actions begun = member_.order({.host = 1,
+                                                 .heard = first.report->sequence,
+                                                 .assignment = {.generation = 1, .world = 2},
+                                                 .what = Order::What::kRun},
+                                                now_);
+    EXPECT_TRUE(begun.start);
+  }
+
+  double now_ = 0;
+  Member member_;
+};
+
+TEST_F(Interrupted, TheFirstSignalIsToldAndForwardedOnce) {
+  const Member::Actions first = member_.interrupt(SIGINT, now_ += 0.1);
+  EXPECT_EQ(first.signal, SIGINT);
+  EXPECT_FALSE(first.note.empty());
+  const Member::Actions again = member_.interrupt(SIGINT, now_ += 0.05);
+  EXPECT_EQ(again.signal, 0) << "one Ctrl-C that came twice";
+  EXPECT_TRUE(again.note.empty());
+  EXPECT_EQ(member_.interrupt(SIGINT, now_ += 1).signal, SIGKILL);
+}
+
+TEST_F(Interrupted, NobodyWaitsForARankThatHadNotBegun) {
+  Member saving = member_;
+  for (Member* member : {&saving, &member_}) member->interrupt(SIGTERM, now_);
+  EXPECT_EQ(saving.ended({.rank = 1, .code = 143}, now_ += 0.1).signal, 0)
+      << "ranks that took the signal save in their own time";
+  EXPECT_EQ(member_.ended({.rank = 1, .signal = SIGTERM}, now_).signal, SIGKILL);
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "trireme/env/stop.h"
+
 namespace trireme::elastic::membership_test {
 namespace {
 
@@ -253,6 +255,16 @@ TEST_F(MembershipTest, WithTheLeaderTheRunEndsWithAnotherHostItGoesOn) {
   ASSERT_TRUE(leader_->finished());
   EXPECT_EQ(leader_->finished()->exit_code, 143) << "what the ranks ended with";
   EXPECT_TRUE(faults_.empty());
+}
+
+TEST_F(MembershipTest, NothingIsSavedWhereOneHostsPartIsNot) {
+  begin({.least = 2, .most = 2});
+  for (const HostId id : {2, 1}) hear(id);
+  ASSERT_EQ(world(), 2u);
+  hosts_[2].outcome = {.exit_code = env::kEndedUnsaved, .rank = 1, .cause = "rank 1 was killed"};
+  leave(1, SIGTERM);
+  ASSERT_TRUE(leader_->finished());
+  EXPECT_EQ(leader_->finished()->exit_code, env::kEndedUnsaved);
 }
 
 TEST_F(MembershipTest, TheJobDecidesHowManyHostsItCanHave) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -102,6 +103,37 @@ TEST(Jsonl, AKilledAndResumedRunLeavesTheSameFile) {
   killed.write(kMetricsName, torn + R"({"step":14,"lo)");
   run(*jsonl_callback(), killed.path(), 10, 20);
   EXPECT_EQ(read_file(killed / kMetricsName), read_file(whole / kMetricsName));
+}
+
+// A run that ends with a checkpoint of step 10, whose lines, of a step and of a validation, lose so many bytes at the end.
+TEST(Jsonl, ATornLineOfTheLastCheckpointIsRepaired) {
+  const formats::Scratch whole, torn;
+  run(*jsonl_callback(), whole.path(), 0, 20);
+  for (const std::size_t lost : {1, 30, 150, 400}) {
+    std::filesystem::remove(torn / kMetricsName);
+    const auto callback = jsonl_callback();
+    run(*callback, torn.path(), 0, 10, false);
+    callback->before_checkpoint();
+    const std::string text = read_file(torn / kMetricsName);
+    ASSERT_GT(text.size() - text.find(R"({"step":10,)"), lost);
+    torn.write(kMetricsName, text.substr(0, text.size() - lost));
+    run(*jsonl_callback(), torn.path(), 10, 20);
+    EXPECT_EQ(read_file(torn / kMetricsName), read_file(whole / kMetricsName)) << lost << " bytes";
+  }
+  EXPECT_FALSE(std::filesystem::exists(torn / formats::kEventsName));
+}
+
+TEST(Jsonl, LinesThatAreLostForGoodAreAnEvent) {
+  const formats::Scratch scratch;
+  run(*jsonl_callback(), scratch.path(), 0, 10, false);
+  std::string text = read_file(scratch / kMetricsName);
+  const std::size_t third = text.find(R"({"step":3,)");
+  text.erase(third, text.find('\n', third) + 1 - third);
+  scratch.write(kMetricsName, text);
+  run(*jsonl_callback(), scratch.path(), 10, 12);
+  const std::string events = read_file(scratch / formats::kEventsName);
+  EXPECT_THAT(events, HasSubstr("metrics lost"));
+  EXPECT_THAT(events, HasSubstr("has 9 of the steps 1 to 10"));
 }
 
 // Steps 1 to 13, back to 10, and on to 20.

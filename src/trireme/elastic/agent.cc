@@ -178,6 +178,7 @@ void Agent::do_member(Member::Actions actions) {
   std::vector<RankEnd> missing;
   if (actions.start) missing = start(*actions.start);
   if (actions.signal != 0) ranks_->signal(actions.signal);
+  if (!actions.note.empty() && config_.on_note) config_.on_note(actions.note);
   if (actions.report && leader_)
     own_.emplace_back(std::move(*actions.report));
   else if (actions.report)

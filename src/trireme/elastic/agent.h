@@ -51,7 +51,7 @@ class Agent {
   // Where the leader listens.
   const env::Address& endpoint() const { return config_.endpoint; }
   // Returns when no rank of this host is left, whatever happened; the leader's when every host knows the end.
-  // SIGINT and SIGTERM sent to this process reach every rank once. A rank that cannot be started is one that failed,
+  // Stop signals sent to this process reach every rank once. A rank that cannot be started is one that failed,
   // with the Error's exit code and words.
   Outcome run();
 

@@ -28,8 +28,8 @@ struct Launch {
   std::function<void(const std::string& cause, const std::vector<std::string>& lines)> on_hang{};
 };
 
-// Runs the ranks; returns when none is left, whatever happened. SIGINT and SIGTERM sent to the
-// caller go to every rank once; a second SIGINT kills them. The ranks die with the calling thread.
+// Runs the ranks; returns when none is left, whatever happened. The first stop signal sent to the caller goes to every rank;
+// a further SIGINT kills them (env::StopRequest). The ranks die with the calling thread.
 // Must be called while the process has one thread. A rank that cannot be started is one that failed, with the code of
 // kUsage and the reason as its cause.
 Outcome run(const Launch& launch);

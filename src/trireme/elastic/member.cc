@@ -43,6 +43,7 @@ Member::Actions Member::ended(RankEnd end, double now) {
   wake(now);
   end.by_us = killed_;
   end.at_s = now - started_at_;
+  unbegun_ = unbegun_ || (interrupt_ != 0 && end.signal == interrupt_);
   ends_.push_back(end);
   --alive_;
   return act(now);
@@ -50,9 +51,10 @@ Member::Actions Member::ended(RankEnd end, double now) {
 
 Member::Actions Member::interrupt(int signal, double now) {
   wake(now);
-  if (leaving_ != 0 && signal == SIGINT) hurried_ = true;
-  if (leaving_ == 0) leaving_ = signal;
-  return act(now);
+  const env::StopRequest::Means means = stop_.take(signal, now);
+  Actions actions = act(now);
+  if (means == env::StopRequest::Means::kSave) actions.note = stop_.note();
+  return actions;
 }
 
 Member::Actions Member::tick(double now) {
@@ -63,8 +65,10 @@ Member::Actions Member::tick(double now) {
 // The signal that the ranks should have by now.
 int Member::signal_wanted(double now) const {
   const bool overtaken = current_.assignment.generation > started_;
-  if (hurried_ || overtaken || current_.what >= Order::What::kKill || deserted(now)) return SIGKILL;
-  if (leaving_ != 0) return leaving_;
+  if (stop_.at_once() || unbegun_ || overtaken || current_.what >= Order::What::kKill ||
+      deserted(now))
+    return SIGKILL;
+  if (stop_.signal() != 0) return stop_.signal();
   return current_.what == Order::What::kInterrupt ? SIGTERM : 0;
 }
 
@@ -82,8 +86,8 @@ void Member::follow(Actions& actions, double now) {
   }
   if (current_.what == Order::What::kFinish) {
     actions.leave = current_.outcome;
-  } else if (leaving_ != 0 && deserted(now)) {
-    actions.leave = Outcome{.exit_code = 128 + leaving_};
+  } else if (stop_.signal() != 0 && deserted(now)) {
+    actions.leave = Outcome{.exit_code = kSignalled + stop_.signal()};
   } else if (started_ > 0 && deserted(now) && config_.complete()) {
     actions.leave = Outcome{};
   } else if (now - heard_at_ > config_.patience_s) {
@@ -92,21 +96,23 @@ void Member::follow(Actions& actions, double now) {
                 fmt::format("{}: no word from the leader for {:.0f} s; is its agent running?",
                             config_.self.name, now - heard_at_)};
   } else if (current_.what == Order::What::kRun && current_.assignment.generation > started_ &&
-             leaving_ == 0 && now - sure_at_ <= config_.lease_s) {
+             stop_.signal() == 0 && now - sure_at_ <= config_.lease_s) {
     started_ = current_.assignment.generation;
     started_at_ = now;
     heard_at_ = sure_at_;  // nothing ran that a pause could excuse
     alive_ = config_.self.slots;
     interrupt_ = 0;
-    killed_ = false;
+    killed_ = unbegun_ = false;
     ends_.clear();
     actions.start = current_.assignment;
   }
 }
 
 Outcome Member::outcome() const {
-  if (hurried_) return {128 + leaving_, 0, "stopped at once by a second interrupt, without saving"};
-  return judge(ends_, interrupt_);
+  Outcome outcome = judge(ends_, interrupt_);
+  if (outcome.exit_code == env::kEndedUnsaved && stop_.at_once())
+    outcome.cause = "a further SIGINT ended the run at once, without saving";
+  return outcome;
 }
 
 Report Member::report() const {
@@ -119,7 +125,7 @@ Report Member::report() const {
   report.ordered = current_.assignment.generation;
   report.what = current_.what;
   report.outcome = outcome();
-  report.leaving = static_cast<std::uint64_t>(leaving_);
+  report.leaving = static_cast<std::uint64_t>(stop_.signal());
   return report;
 }
 

@@ -5,10 +5,12 @@
 #include <deque>
 #include <functional>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "trireme/elastic/messages.h"
+#include "trireme/env/stop.h"
 
 namespace trireme::elastic {
 
@@ -30,6 +32,7 @@ class Member {
     std::optional<Assignment> start{};  // config.self.slots ranks of it
     int signal = 0;                     // to every rank; 0: none
     std::optional<Outcome> leave{};     // no rank is left, and nothing will follow
+    std::string note{};                 // for people
   };
 
   Member(Config config, double now);
@@ -37,7 +40,8 @@ class Member {
   Actions order(const Order& order, double now);
   // A rank's place in the world, and how it ended.
   Actions ended(RankEnd end, double now);
-  // SIGTERM or SIGINT: the ranks save and end. Again: nothing, but a second SIGINT kills them.
+  // A stop signal: the ranks save and end, or are killed at once (env::StopRequest). A rank that ends by the signal itself had
+  // not begun; then no rank has anything to save, and the others are killed.
   Actions interrupt(int signal, double now);
   Actions tick(double now);
   // The newest generation that has begun here.
@@ -69,8 +73,8 @@ class Member {
   int interrupt_ = 0;  // sent to the ranks
   bool killed_ = false;
   std::vector<RankEnd> ends_;
-  int leaving_ = 0;
-  bool hurried_ = false;
+  bool unbegun_ = false;  // a rank ended by the signal itself
+  env::StopRequest stop_;
 };
 
 }  // namespace trireme::elastic

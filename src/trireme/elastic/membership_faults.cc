@@ -6,6 +6,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/elastic/membership.h"
+#include "trireme/env/stop.h"
 
 namespace trireme::elastic {
 namespace {
@@ -116,8 +117,11 @@ void Membership::conclude(double now) {
     return finish({}, now);
   // Interrupted by order: with the leader's host the run ends, else it goes on with those who are there.
   if (own_leaving() == 0) return;
-  for (const Part& part : parts_)
-    if (part.outcome.exit_code != 0) return finish(part.outcome, now);
+  // Nothing is saved where one host's part of it is not.
+  const auto worst = std::ranges::max_element(parts_, {}, [](const Part& part) {
+    return part.outcome.exit_code == env::kEndedUnsaved ? 2 : part.outcome.exit_code != 0 ? 1 : 0;
+  });
+  if (worst != parts_.end() && worst->outcome.exit_code != 0) finish(worst->outcome, now);
 }
 
 void Membership::restart_or_finish(double now) {
@@ -128,7 +132,7 @@ void Membership::restart_or_finish(double now) {
   if (other || newest > reached_) restarts_ = 0;
   reached_ = other ? newest : std::max(newest, reached_);
   durable_ = progress.durable_step;
-  if (config_.complete()) {
+  if (may_restart(*failure_) && config_.complete()) {
     actions_.notes.push_back(told(*failure_) + "; all was saved before");
     return finish({}, now);
   }

@@ -1,5 +1,6 @@
 #include "trireme/elastic/ranks.h"
 
+#include <signal.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -17,9 +18,10 @@ namespace {
 // Readable by whoever inherits it, and by nobody else; gone with the last of them.
 env::Descriptor in_memory(const std::string& text) {
   env::Descriptor memory(::memfd_create("trireme-token", MFD_CLOEXEC));
-  TRIREME_CHECK(memory.open() && ::write(memory.get(), text.data(), text.size()) ==
-                                     static_cast<ssize_t>(text.size()),
-                "memfd: {}", std::strerror(errno));
+  if (!memory.open() ||
+      ::write(memory.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size()))
+    fail(ErrorKind::kUsage, "no memory to hand the token to ranks: {}; raise ulimit -n",
+         std::strerror(errno));
   return memory;
 }
 
@@ -58,6 +60,7 @@ std::vector<std::string> Ranks::environment(const Assignment& assignment, int lo
 
 void Ranks::start(const Assignment& assignment) {
   running_.clear();
+  memory_kills_ = config_.memory_kills();
   for (int local = 0; local < config_.count; ++local) {
     const int rank = static_cast<int>(assignment.first_rank) + local;
     // New for each: one that comes back from an older generation writes where nobody reads.
@@ -94,6 +97,15 @@ std::vector<Watched> Ranks::watched() const {
   return all;
 }
 
+// The kernel counts such a kill before it sends the signal.
+bool Ranks::starved(const env::ProcessEvent& event) {
+  if (event.signal != SIGKILL) return false;
+  const std::optional<std::int64_t> kills = config_.memory_kills();
+  if (!kills || !memory_kills_ || *kills <= *memory_kills_) return false;
+  ++*memory_kills_;
+  return true;
+}
+
 void Ranks::handle(const env::ProcessEvent& event,
                    const std::function<void(const RankEnd&)>& on_end) {
   if (event.pid == fork_server_ && event.kind == env::ProcessEvent::Kind::kEnded) fork_server_ = 0;
@@ -104,7 +116,7 @@ void Ranks::handle(const env::ProcessEvent& event,
     if (config_.on_line) config_.on_line(rank, event.line);
     return;
   }
-  RankEnd end{.rank = rank, .code = event.code, .signal = event.signal};
+  RankEnd end{.rank = rank, .code = event.code, .signal = event.signal, .starved = starved(event)};
   const flight::Area& area = *found->second.area;
   const flight::State state = flight::read_state(area);
   const bool met = area.version == flight::kVersion;

@@ -1,12 +1,15 @@
 // Ranks: the processes of one host that are the ranks of a generation.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "trireme/base/memory_groups.h"
 #include "trireme/elastic/lookout.h"
 #include "trireme/elastic/messages.h"
 #include "trireme/env/address.h"
@@ -37,6 +40,10 @@ class Ranks {
     std::string token{};
     // A line that a rank other than 0 wrote; rank 0 writes where the caller does.
     std::function<void(int rank, std::string_view line)> on_line{};
+    // As trireme::memory_kills().
+    std::function<std::optional<std::int64_t>()> memory_kills = [] {
+      return trireme::memory_kills();
+    };
   };
 
   Ranks(env::Processes& processes, Config config);
@@ -53,6 +60,7 @@ class Ranks {
 
  private:
   void start_fork_server();
+  bool starved(const env::ProcessEvent& event);
   std::vector<std::string> environment(const Assignment& assignment, int local_rank,
                                        int flight) const;
 
@@ -61,6 +69,7 @@ class Ranks {
   env::Descriptor token_;
   std::map<int, Watched> running_;  // by process
   int fork_server_ = 0;
+  std::optional<std::int64_t> memory_kills_;  // as many as are accounted for
 };
 
 }  // namespace trireme::elastic

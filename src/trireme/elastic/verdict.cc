@@ -1,7 +1,12 @@
 #include "trireme/elastic/verdict.h"
 
 #include <fmt/core.h>
+#include <signal.h>
 #include <string.h>
+
+#include <algorithm>
+
+#include "trireme/env/stop.h"
 
 namespace trireme::elastic {
 namespace {
@@ -13,6 +18,14 @@ std::string describe_signal(int signal) {
 
 Outcome decided_by(const RankEnd& end) {
   if (!end.cause.empty()) return {end.code, end.rank, end.cause, end.signal, end.doing};
+  if (end.starved)
+    return {
+        kLost, end.rank,
+        fmt::format("the kernel killed rank {} for lack of memory (signal 9) {:.1f} s after the "
+                    "start; lower run.micro_batch, shard more (parallel.zero), or raise the "
+                    "memory limit",
+                    end.rank, end.at_s),
+        end.signal, end.doing};
   if (end.signal != 0)
     return {kLost, end.rank,
             fmt::format("rank {} was killed by {} {:.1f} s after the start", end.rank,
@@ -32,6 +45,27 @@ Outcome decided_by(const RankEnd& end) {
           0, end.doing};
 }
 
+// Whether all was saved that an interrupt could save.
+Outcome without_failure(const std::vector<RankEnd>& ends, int interrupt) {
+  const auto find = [&](const auto& wanted) { return std::ranges::find_if(ends, wanted); };
+  if (interrupt == 0) {
+    const auto killed = find([](const RankEnd& end) { return end.code != 0 || end.signal != 0; });
+    if (killed == ends.end()) return {};
+    return {kLost, killed->rank, fmt::format("rank {} was killed by its agent", killed->rank)};
+  }
+  const auto unbegun = find([&](const RankEnd& end) { return end.signal == interrupt; });
+  if (unbegun != ends.end())
+    return {kSignalled + interrupt, unbegun->rank,
+            fmt::format("rank {} had not begun when {} came; nothing new was saved", unbegun->rank,
+                        env::signal_name(interrupt))};
+  const auto killed = find([](const RankEnd& end) { return end.signal != 0; });
+  if (killed != ends.end())
+    return {env::kEndedUnsaved, killed->rank,
+            fmt::format("rank {} was killed before it had saved", killed->rank)};
+  const auto ended = find([](const RankEnd& end) { return end.code != 0; });
+  return ended == ends.end() ? Outcome{} : Outcome{kSignalled + interrupt, ended->rank, ""};
+}
+
 }  // namespace
 
 bool is_failure(const RankEnd& end, int interrupt) {
@@ -49,12 +83,7 @@ Outcome judge(const std::vector<RankEnd>& ends, int interrupt) {
     if (first == nullptr) first = &end;
   }
   if (first != nullptr) return decided_by(*first);
-  for (const RankEnd& end : ends) {
-    if (end.code == 0 && end.signal == 0) continue;
-    if (interrupt != 0) return {128 + interrupt, end.rank, ""};
-    return {kLost, end.rank, fmt::format("rank {} was killed by its agent", end.rank)};
-  }
-  return {};
+  return without_failure(ends, interrupt);
 }
 
 }  // namespace trireme::elastic

@@ -18,8 +18,9 @@ struct RankEnd {
   int rank = 0;
   int code = 0;
   int signal = 0;
-  bool by_us = false;  // we killed it because others had failed
-  double at_s = 0;     // since the launch
+  bool by_us = false;    // we killed it because others had failed
+  bool starved = false;  // the kernel killed it for lack of memory
+  double at_s = 0;       // since the launch
   Early early = Early::kNot;
   std::string doing{};  // what it was at
   std::string cause{};  // why, where somebody else than the rank knows: of one that never began
@@ -42,8 +43,8 @@ bool is_failure(const RankEnd& end, int interrupt);
 
 // Judges the ends, given in the order in which they happened. The first failure decides, except
 // that exit code 4 (peer lost) yields to another cause: it is an echo. A rank killed by a signal
-// nobody forwarded is exit code 4. Without a failure an interrupt decides: 128 + signal; ranks that
-// we killed without one are exit code 4.
+// nobody forwarded is exit code 4. Without a failure an interrupt decides: 128 + signal where the ranks ended by themselves
+// or had not begun, env::kEndedUnsaved where we killed one first; ranks that we killed without an interrupt are exit code 4.
 Outcome judge(const std::vector<RankEnd>& ends, int interrupt);
 
 }  // namespace trireme::elastic

@@ -17,6 +17,7 @@
 #include "trireme/env/descriptor.h"
 #include "trireme/env/fork_server.h"
 #include "trireme/env/processes.h"
+#include "trireme/env/stop.h"
 
 namespace trireme::env {
 namespace {
@@ -43,6 +44,7 @@ struct Start {
 [[noreturn]] void become(const Start& start) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   ::setpgid(0, 0);
+  restore_stop_signals();
   for (const int fd : *start.keep) ::fcntl(fd, F_SETFD, 0);
   if (::getppid() == start.parent && ::dup2(start.input, 0) >= 0 &&
       (start.output < 0 || (::dup2(start.output, 1) >= 0 && ::dup2(start.output, 2) >= 0))) {
@@ -70,12 +72,13 @@ Pipe make_pipe() {
 class Children final : public Processes {
  public:
   Children() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
-    sigset_t wanted;
-    ::sigemptyset(&wanted);
-    for (const int number : {SIGINT, SIGTERM, SIGCHLD}) ::sigaddset(&wanted, number);
+    sigset_t wanted = stop_signals();
+    ::sigaddset(&wanted, SIGCHLD);
     ::pthread_sigmask(SIG_BLOCK, &wanted, &before_);
     signals_ = Descriptor(::signalfd(-1, &wanted, SFD_CLOEXEC | SFD_NONBLOCK));
-    TRIREME_CHECK(epoll_.open() && signals_.open(), "signalfd: {}", std::strerror(errno));
+    if (!epoll_.open() || !signals_.open())
+      fail(ErrorKind::kUsage, "no descriptor to watch processes with: {}; raise ulimit -n",
+           std::strerror(errno));
     watch(signals_.get());
   }
   ~Children() override {
@@ -109,8 +112,8 @@ class Children final : public Processes {
   void watch(int fd) {
     epoll_event wanted{};
     wanted.events = EPOLLIN;
-    TRIREME_CHECK(::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &wanted) == 0, "epoll: {}",
-                  std::strerror(errno));
+    if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &wanted) != 0)
+      fail(ErrorKind::kUsage, "cannot watch a process: {}; start fewer", std::strerror(errno));
   }
   void take_lines(int pid, Child& child, bool ended, std::vector<ProcessEvent>& events);
 
@@ -132,7 +135,8 @@ int Children::spawn(const Spawn& what) {
   if (what.serves_forks) {
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-      fail(ErrorKind::kUsage, "cannot start {}: {}", what.command.front(), std::strerror(errno));
+      fail(ErrorKind::kUsage, "cannot start {}: {}; raise ulimit -n", what.command.front(),
+           std::strerror(errno));
     forks = Descriptor(ends[0]);
     const Descriptor theirs(ends[1]);
     adopts_ = ::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
@@ -154,15 +158,17 @@ pid_t Children::start(const Spawn& what, const Pipe& output) const {
   Pipe report = make_pipe();
   const Descriptor input(::open("/dev/null", O_RDONLY | O_CLOEXEC));
   if (!input.open())
-    fail(ErrorKind::kUsage, "cannot start {}: /dev/null: {}", what.command.front(),
-         std::strerror(errno));
+    fail(ErrorKind::kUsage, "cannot start {}: /dev/null: {}; start fewer, or raise ulimit -n",
+         what.command.front(), std::strerror(errno));
   const Start start{argv.data(), envp.data(),     ::getpid(),      before_,
                     input.get(), output.in.get(), report.in.get(), &what.keep};
   const pid_t pid = ::fork();
   if (pid == 0) become(start);
   if (pid < 0)
-    fail(ErrorKind::kUsage, "cannot start {}: {}; start fewer processes", what.command.front(),
-         std::strerror(errno));
+    fail(ErrorKind::kUsage,
+         "cannot start {}: {}; start fewer processes, or raise ulimit -u and the container's limit "
+         "of processes",
+         what.command.front(), std::strerror(errno));
   report.in.close();
   // One that is stopped before it becomes its program must not stop us: it is a child like any other that is stopped.
   constexpr int kPatience_ms = 1000;

@@ -23,11 +23,11 @@ struct ProcessEvent {
   int pid = 0;         // of kLine and kEnded
   std::string line{};  // without its newline
   int code = 0;        // of kEnded
-  int signal = 0;  // of kEnded: that killed it, else 0; of kSignal: SIGINT or SIGTERM, sent to us
+  int signal = 0;      // of kEnded: that killed it, else 0; of kSignal: a stop signal, sent to us
 };
 
-// Children get SIGKILL when the thread that started them ends, and have process groups of their own: the
-// terminal's Ctrl-C reaches them through us, once.
+// Children get SIGKILL when the thread that started them ends, have process groups of their own, and take all stop signals:
+// the terminal's Ctrl-C reaches them through us, once, and those that we ignore do not reach them.
 class Processes {
  public:
   virtual ~Processes() = default;
@@ -44,8 +44,8 @@ class Processes {
   virtual int descriptor() const = 0;
 };
 
-// Of the kernel. While it lives SIGINT, SIGTERM and SIGCHLD are events of it alone; the process must have one
-// thread when it is made. What still runs when it is destroyed is killed and waited for.
+// Of the kernel. While it lives stop signals (env::stop_signals) and SIGCHLD are events of it alone; the process must have
+// one thread when it is made. What still runs when it is destroyed is killed and waited for.
 std::unique_ptr<Processes> make_processes();
 
 }  // namespace trireme::env

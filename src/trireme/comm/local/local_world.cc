@@ -1,9 +1,11 @@
 #include "trireme/comm/local/local_world.h"
 
 #include <exception>
+#include <latch>
 #include <map>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -93,7 +95,12 @@ void run_ranks(int size, const std::function<void(World&)>& body,
     auto& slot = error && error->kind() == ErrorKind::kPeerLost ? echo : origin;
     if (!slot) slot = std::current_exception();
   };
+  // No rank begins before all can: those that run would wait for the others.
+  std::latch begin(1);
+  bool all = false;
   const auto run = [&](int rank) {
+    begin.wait();
+    if (!all) return;
     try {
       const auto world = join(rank);
       try {
@@ -108,7 +115,20 @@ void run_ranks(int size, const std::function<void(World&)>& body,
   };
   {
     std::vector<std::jthread> threads;
-    for (int rank = 0; rank < size; ++rank) threads.emplace_back(run, rank);
+    const auto let_go = [&](bool every) {
+      all = every;
+      begin.count_down();
+    };
+    try {
+      for (int rank = 0; rank < size; ++rank) threads.emplace_back(run, rank);
+    } catch (const std::system_error& error) {
+      let_go(false);
+      fail(ErrorKind::kUsage,
+           "cannot start rank {} of {} as a thread: {}; start fewer ranks, or raise ulimit -u and "
+           "the container's limit of processes",
+           threads.size(), size, error.what());
+    }
+    let_go(true);
   }
   if (origin) std::rethrow_exception(origin);
   if (echo) std::rethrow_exception(echo);

@@ -62,23 +62,34 @@ class Jsonl final : public Callback {
  public:
   void on_start(const RunInfo& info) override {
     path_ = info.out / kMetricsName;
+    last_lines_ = info.out / kLastLinesName;
     events_ = info.out / formats::kEventsName;
     convention_ = info.mfu_convention;
     on_rewind(info.first_step);
+    tell_missing(info.first_step);
   }
   void on_rewind(std::int64_t step) override {
     file_.reset();
     // What goes is at the end, where a full disk is no obstacle.
-    const std::string text = read_history(path_, step).text;
+    const History history = repaired(read_history(path_, step), step);
+    const std::string& text = history.text;
     if (std::filesystem::exists(path_) && read_file(path_).starts_with(text))
       std::filesystem::resize_file(path_, text.size());
     else
       replace_file(path_, text);
     file_.emplace(path_);
+    newest_.clear();
   }
-  void on_step(const StepMetrics& metrics) override { add(jsonl_line(metrics, convention_)); }
+  void on_step(const StepMetrics& metrics) override {
+    newest_.clear();
+    add(jsonl_line(metrics, convention_));
+  }
   void on_eval(const EvalMetrics& metrics) override { add(jsonl_line(metrics)); }
-  void before_checkpoint() override { file_->finish(); }
+  void before_checkpoint() override {
+    file_->finish();
+    // A copy: where the disk has no room for it, the lines themselves are there.
+    std::ofstream(last_lines_, std::ios::trunc) << newest_;
+  }
   void on_end(const RunEnd&) override { file_->finish(); }
   void on_fault(const formats::Event& fault) override {
     std::ofstream file(events_, std::ios::app);
@@ -97,9 +108,43 @@ class Jsonl final : public Callback {
 
  private:
   // On a full disk lines wait, and the run goes on.
-  void add(const std::string& line) { file_->add(line + "\n"); }
+  void add(const std::string& line) {
+    newest_ += line + "\n";
+    file_->add(line + "\n");
+  }
+
+  // With the lines of `step` that are missing at its end.
+  History repaired(History history, std::int64_t step) const {
+    const History last = read_history(last_lines_, step);
+    if (last.text.empty() || history.text.ends_with(last.text)) return history;
+    if (last.steps.empty() || last.steps.front().step != step) return history;
+    const std::string begun = history.text;
+    for (std::string_view rest = last.text; !rest.empty();) {
+      const std::string_view line = rest.substr(0, rest.find('\n') + 1);
+      if (begun.find(line) == std::string::npos)
+        read_line(line.substr(0, line.size() - 1), step, history);
+      rest.remove_prefix(line.size());
+    }
+    return history;
+  }
+
+  void tell_missing(std::int64_t step) {
+    const History history = read_history(path_, step);
+    if (history.steps.empty()) return;
+    const std::int64_t first = history.steps.front().step;
+    const auto missing = step - first + 1 - std::ssize(history.steps);
+    if (missing <= 0) return;
+    on_fault({.kind = "metrics lost",
+              .step = step,
+              .op = "resume",
+              .cause = fmt::format("{} has {} of the steps {} to {}: lines were damaged or removed",
+                                   path_.string(), history.steps.size(), first, step),
+              .action = "go on"});
+  }
 
   Path path_;
+  Path last_lines_;
+  std::string newest_;  // lines of the newest step
   Path events_;
   std::string convention_;
   std::optional<AppendFile> file_;

@@ -12,6 +12,9 @@
 namespace trireme::train {
 
 inline constexpr char kMetricsName[] = "metrics.jsonl";
+// The lines of the step that the newest checkpoint has: where a crash of the machine tore them in metrics.jsonl they are
+// taken from there.
+inline constexpr char kLastLinesName[] = ".metrics-last.jsonl";
 
 // The lines, without newline. `loss`, `grad_norm` and `val_loss` read back to the same bits; a
 // value that is not finite is null.
@@ -19,8 +22,9 @@ std::string jsonl_line(const StepMetrics& metrics, const std::string& mfu_conven
 std::string jsonl_line(const EvalMetrics& metrics);
 
 // Writes RUNDIR/metrics.jsonl, each line at once. When a run resumes, lines of steps after
-// RunInfo::first_step and a torn last line are dropped first, and later ones when training goes back, so that the file
-// becomes what an uninterrupted run would have written. RUNDIR/events.jsonl appears with the first fault and
+// RunInfo::first_step are dropped first, and later ones when training goes back; a torn last line is repaired where it is of
+// that step, so that the file becomes what an uninterrupted run would have written. Where steps are missing all the same, an
+// event says which. RUNDIR/events.jsonl appears with the first fault and
 // keeps all, as far as the disk takes them. Throws Error{kData} when metrics.jsonl cannot be written.
 std::unique_ptr<Callback> jsonl_callback();
 
