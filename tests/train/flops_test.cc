@@ -113,7 +113,7 @@ const std::vector<Case> kCases = {
     {"hvjepa",
      "hvjepa_tiny",
      {"run.global_batch=4", "run.micro_batch=4", "vision.hidden=768", "vision.heads=12",
-      "vision.layers=2", "jepa.hidden=768", "jepa.heads=12"}},
+      "vision.layers=2", "jepa.hidden=1152", "jepa.heads=18"}},
     {"probe", "probe_tiny", {"run.global_batch=4", "run.micro_batch=4"}},
     {"jepa_ac",
      "ac_tiny",
