@@ -103,7 +103,7 @@ TEST(Precision, AutoIsWhatIsFastHere) {
   ASSERT_EQ(first.exit_code, 0) << first.err;
   const std::string type(name(fast_type(matrix_unit())));
   EXPECT_THAT(first.out, HasSubstr("precision.compute=auto is " + type + " here"));
-  EXPECT_THAT(read_file(desk / "run/job.yaml"), HasSubstr("compute: " + type));
+  EXPECT_THAT(read_file(desk / "run/job.lock.yaml"), HasSubstr("compute: " + type));
   // A run goes on as it has begun.
   const std::string other = type == "bf16" ? "fp32" : "bf16";
   desk.run({"train", "job.yaml", "--out", "other", "--set", "precision.compute=" + other});
