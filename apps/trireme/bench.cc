@@ -1,5 +1,6 @@
 // trireme bench: the worker measures and prints.
 #include "../guard.h"
+#include "calibration.h"
 #include "commands.h"
 #include "dataset.h"
 #include "output.h"
@@ -111,6 +112,8 @@ int measure_steps(const char* subcommand, const BenchStepOptions& options,
                                     "--steps",
                                     std::to_string(options.steps)};
   words.insert(words.end(), more.begin(), more.end());
+  if (const Path peaks = peaks_path(); !peaks.empty())
+    words.insert(words.end(), {"--peaks", peaks.string()});
   if (place.launcher == Launcher::kThreads)
     words.insert(words.end(), {"--ranks", std::to_string(place.world)});
   add_json(words, options.json);

@@ -1,21 +1,16 @@
 // trireme bench calibrate: the worker measures, the planner fits, and what comes of it is kept for forecasts.
-#include <fmt/chrono.h>
-#include <unistd.h>
+#include <fmt/core.h>
 
 #include <cmath>
-#include <ctime>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "../build_id.h"
 #include "calibration.h"
 #include "commands.h"
+#include "measure_machine.h"
 #include "output.h"
 #include "trireme/base/error.h"
-#include "trireme/base/free_memory.h"
 #include "trireme/planner/calibrate.h"
 #include "trireme/planner/uncertainty.h"
-#include "workers.h"
 
 namespace trireme::app {
 namespace {
@@ -59,24 +54,11 @@ void print(const planner::Cluster& machine) {
              percent_of(core));
 }
 
-planner::Measurements measure(int cores, const BenchCalibrateOptions& options) {
+planner::Measurements measure(const BenchCalibrateOptions& options) {
   if (!options.from.empty())
     return planner::read_measurements(parse_json(read_file(options.from), options.from),
                                       options.from);
-  const std::optional<std::int64_t> memory = free_memory();
-  if (!memory) fail(ErrorKind::kData, "the kernel does not say how much memory is free");
-  const std::string result = job_in_memory("");
-  const elastic::Outcome outcome =
-      run_workers({"bench-calibrate", "--cores", std::to_string(cores), "--json", result},
-                  {.launcher = Launcher::kProcesses, .address = {}});
-  if (outcome.exit_code != 0)
-    fail(ErrorKind::kPeerLost, "the measurements ended with {}: {}", outcome.exit_code,
-         outcome.cause);
-  Json measured = parse_json(read_file(result), "what was measured");
-  measured["memory"] = *memory;
-  measured["measured"] = fmt::format("{:%F}", fmt::gmtime(std::time(nullptr)));
-  measured["cpu"] = cpu_model();
-  measured["build"] = build_id();
+  const Json measured = measured_machine({.cores = options.cores});
   if (!options.json.empty()) write_file_synced(options.json, measured.dump());
   return planner::read_measurements(measured, "what was measured");
 }
@@ -86,13 +68,7 @@ planner::Measurements measure(int cores, const BenchCalibrateOptions& options) {
 int bench_calibrate(const BenchCalibrateOptions& options) {
   check_output(options.out, "--out");
   check_output(options.json);
-  const int cores =
-      options.cores > 0 ? options.cores : static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN));
-  const planner::Measurements measured = measure(cores, options);
-  const planner::Calibration calibration{.date = measured.date,
-                                         .cpu = measured.cpu,
-                                         .build = measured.build,
-                                         .machine = planner::fit_machine(measured)};
+  const planner::Calibration calibration = fitted(measure(options));
   print(calibration.machine);
   constexpr double kDisturbed = 13;
   if (const double apart = percent_of(*calibration.machine.gpu.core);

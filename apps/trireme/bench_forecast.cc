@@ -158,7 +158,7 @@ Result measured_once(const Layout& layout, const BenchForecastOptions& options,
 Result compare(const Layout& layout, const BenchForecastOptions& options) {
   constexpr int kTries = 3;
   const Planned planned = planned_of(options, layout);
-  const FoundCalibration found = find_calibration(planned.job);
+  const FoundCalibration found = find_calibration();
   if (!found.calibration) fail(ErrorKind::kUsage, "forecasts here are {}", found.missing);
   std::optional<Result> best;
   int tries = 0;

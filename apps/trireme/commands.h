@@ -26,6 +26,7 @@ struct TrainOptions {
   bool verbose = false;
   bool baseline = false;
   bool help_config = false;
+  bool calibrate = true;  // where nothing is known of this machine
   bool allow_faults = false;
   std::string faults;  // made on purpose: trireme/faults/fault.h
 };
@@ -58,6 +59,7 @@ struct ExplainOptions {
   std::string fits;            // a size: the exit code says whether every rank fits
   bool communication = false;  // in csv, what PyTorch adds when it lowers a schedule
   std::string check;           // instead of a job: the file of a plan's text
+  std::string as = "today";    // or planned: the runtime that is priced on GPUs
 };
 
 struct PlanOptions {
@@ -71,7 +73,8 @@ struct PlanOptions {
   std::optional<double> deadline;  // hours
   bool expandable = false;
   std::string format = "table";
-  std::string out;  // empty: no file
+  std::string out;           // empty: no file
+  std::string as = "today";  // or planned: the runtime that is priced on GPUs
 };
 
 struct CheckpointOptions {

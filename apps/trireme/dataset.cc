@@ -74,9 +74,10 @@ LocatedDataset located(formats::Dataset dataset, std::string tokenizer, std::str
   };
   const double bytes =
       static_cast<double>(std::max<std::int64_t>(1, dataset.train_info.text_bytes));
-  what += fmt::format(": {:.1f} MB to train on, {:.1f} MB held out, {:.3g} tokens a byte",
-                      megabytes(dataset.train_info), megabytes(dataset.val_info),
-                      static_cast<double>(dataset.train_info.tokens) / bytes);
+  what += fmt::format(
+      ": {:.1f} MB to train on, {:.1f} MB held out, {:.3g} B of text for each token",
+      megabytes(dataset.train_info), megabytes(dataset.val_info),
+      bytes / static_cast<double>(std::max<std::int64_t>(1, dataset.train_info.tokens)));
   LocatedDataset result{.directory = dataset.directory,
                         .digest = dataset.digest,
                         .facts = {.vocab = dataset.tokenizer.vocab_size()},

@@ -11,10 +11,13 @@
 #include "trireme/arch/layout.h"
 #include "trireme/base/bytes.h"
 #include "trireme/base/error.h"
+#include "trireme/base/text.h"
 #include "trireme/plan/draw.h"
 #include "trireme/plan/schedules/csv.h"
 #include "trireme/plan/text.h"
 #include "trireme/planner/cluster_file.h"
+#include "trireme/planner/practice.h"
+#include "trireme/planner/question.h"
 #include "trireme/sim/critical_path.h"
 #include "trireme/sim/footprint.h"
 #include "trireme/sim/numbers.h"
@@ -59,6 +62,10 @@ std::string priced(const Planned& planned, const planner::StepForecast& expected
                           : plan::explain_text(plan, 0, memory, numbers);
 }
 
+planner::RuntimeAs runtime_of(const ExplainOptions& options) {
+  return options.as == "today" ? planner::RuntimeAs::kToday : planner::RuntimeAs::kPlanned;
+}
+
 // On the cluster that is asked for, else on this machine.
 planner::StepForecast expected_of(const Planned& planned, const Place& place,
                                   const ExplainOptions& options) {
@@ -66,11 +73,19 @@ planner::StepForecast expected_of(const Planned& planned, const Place& place,
   const planner::Cluster cluster = planner::find_cluster(options.cluster);
   if (place.world > cluster.gpus())
     fail(ErrorKind::kUsage,
-         "{} ranks, but cluster {} has {} hosts of {} = {}; take fewer, or give it more hosts",
-         place.world, cluster.name, cluster.hosts, cluster.gpus_per_host, cluster.gpus());
+         "{}, but cluster {} has {} of {} = {}; take fewer, or give it more hosts",
+         counted(place.world, "rank"), cluster.name, counted(cluster.hosts, "host"),
+         cluster.gpus_per_host, cluster.gpus());
   if (const std::string why = planner::unforeseen(planned.job); cluster.gpu.core && !why.empty())
     fail(ErrorKind::kUsage, "--cluster {}: no forecast on it: {}", options.cluster, why);
-  return planner::forecast_on(planned.plan, planned.job, planner::Practice{}, cluster);
+  const bool gpus = planner::on_gpus(cluster);
+  const planner::RuntimeAs as = runtime_of(options);
+  const planner::Practice practice =
+      planner::asked(gpus ? planner::practice_of(as) : planner::Practice{}, planned.job, gpus);
+  planner::StepForecast forecast =
+      planner::forecast_on(planned.plan, planned.job, practice, cluster);
+  if (gpus) forecast.source += fmt::format(", {}'s runtime", options.as);
+  return forecast;
 }
 
 void check_options(const ExplainOptions& options, const Place& place) {
@@ -81,6 +96,9 @@ void check_options(const ExplainOptions& options, const Place& place) {
          "--cluster {}: a forecast goes with --format text, json, svg or trace, and not with "
          "--rank, --memory or --fits",
          options.cluster);
+  if (options.cluster.empty() && options.as != "today")
+    fail(ErrorKind::kUsage,
+         "--as {}: prices GPUs of a cluster, and none is named; add --cluster NAME", options.as);
   if (options.communication && options.format != "csv")
     fail(ErrorKind::kUsage, "--communication goes with --format csv, not {}", options.format);
   const char* const key = options.memory ? "--memory" : "--fits";
@@ -134,6 +152,10 @@ int explain(const ExplainOptions& options) {
     text = plan::rank_text(plan, *options.rank);
   else
     text = priced(planned, expected_of(planned, place, options), options.format);
+  if (!options.cluster.empty() && options.format == "text")
+    fmt::print("runtime   {}\n",
+               planner::describe(runtime_of(options),
+                                 planner::on_gpus(planner::find_cluster(options.cluster))));
   std::fwrite(text.data(), 1, text.size(), stdout);
   if (job.run.find_micro_batch && options.format == "text" && !options.rank)
     fmt::print("note      run.micro_batch={}; train will look for the largest\n",

@@ -35,6 +35,15 @@ Examples:
 Exit codes: 0 done, 2 usage, config, cluster or deadline, 6 no layout fits into the GPUs' memory.
 )";
 
+void add_as(CLI::App& app, std::string& as, const std::string& when) {
+  app.add_option("--as", as,
+                 when +
+                     "runtime that is priced on GPUs. today: collectives are waited for, "
+                     "operators are not fused; planned: with overlap and kernels to come")
+      ->check(CLI::IsMember({"today", "planned"}))
+      ->capture_default_str();
+}
+
 }  // namespace
 
 void add_explain(CLI::App& root, ExplainOptions& o, Run& run) {
@@ -52,6 +61,7 @@ void add_explain(CLI::App& root, ExplainOptions& o, Run& run) {
   app.add_option(
       "--cluster", o.cluster,
       "forecast on a shipped cluster (docs/clusters.md) or a file's; default: this machine");
+  add_as(app, o.as, "with --cluster: ");
   app.add_option("--rank", o.rank,
                  "with text: every line of this rank and the bytes live while it runs");
   app.add_flag("--memory", o.memory,
@@ -75,6 +85,7 @@ void add_plan(CLI::App& root, PlanOptions& o, Run& run) {
   add_job_file(app, o.job);
   app.add_option("--cluster", o.cluster, "a shipped cluster (docs/clusters.md) or a file")
       ->required();
+  add_as(app, o.as, "");
   app.add_option("--gpus", o.gpus, "how many; by money at most. Default: all of the cluster");
   app.add_option("--by", o.by, "what is best: time of a step, or money for a token")
       ->check(CLI::IsMember({"time", "money"}))

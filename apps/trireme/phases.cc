@@ -30,6 +30,7 @@ std::vector<std::string> command_of(const TrainOptions& options, const config::P
   JobOptions one = one_of(options, phase);
   if (!weights.empty()) one.assignments.push_back("model.weights=" + weights.string());
   std::vector<std::string> command = train_command(one, out);
+  if (!options.calibrate) command.push_back("--no-calibrate");
   if (options.quiet) command.push_back("--quiet");
   if (options.verbose) command.push_back("--verbose");
   return command;

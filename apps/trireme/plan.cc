@@ -88,6 +88,7 @@ class Progress {
 std::string command_of(const PlanOptions& options) {
   std::string line = fmt::format("trireme plan {} --cluster {}", options.job.file, options.cluster);
   if (options.gpus) line += fmt::format(" --gpus {}", *options.gpus);
+  if (options.as != "today") line += fmt::format(" --as {}", options.as);
   if (options.by != "time") line += fmt::format(" --by {}", options.by);
   if (options.keep) line += " --keep";
   if (options.expandable) line += " --expandable-segments";
@@ -121,6 +122,8 @@ int plan(const PlanOptions& options) {
   planner::Question question{.job = read_job(options.job),
                              .cluster = planner::find_cluster(options.cluster)};
   question.gpus = options.gpus.value_or(0);
+  question.as = options.as == "today" ? planner::RuntimeAs::kToday : planner::RuntimeAs::kPlanned;
+  question.practice = planner::practice_of(question.as);
   const bool decoder = config::is_decoder(question.job.model.family);
   if (!decoder || question.job.model.vocab == 0) {
     const config::DatasetFacts facts = known_facts(question.job.data);

@@ -8,6 +8,7 @@
 #include "calibration.h"
 #include "trireme/arch/describe.h"
 #include "trireme/arch/layout.h"
+#include "trireme/base/cpu.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/config/families.h"
@@ -169,6 +170,14 @@ Planned plan_job(config::Job job, int world, const config::DatasetFacts& data) {
   plan::validate(planned.plan);
   plan::check_activations_leave(planned.plan);
   return planned;
+}
+
+std::string choice_of_precision(const config::Job& resolved) {
+  const std::string type(name(resolved.precision.compute));
+  if (resolved.run.device == config::Device::kCuda)
+    return fmt::format("precision.compute=auto is {} on GPUs", type);
+  return fmt::format("precision.compute=auto is {} here, the fastest on a CPU with {}", type,
+                     name(matrix_unit()));
 }
 
 std::string short_summary(const Planned& planned, const Place& place) {

@@ -41,6 +41,9 @@ Planned plan_job(config::Job job, int world, const config::DatasetFacts& data);
 // Throws Error{kUsage} for a job that looks for its micro_batch, where nothing does.
 void refuse_search(const config::Job& job, std::string_view command);
 
+// What precision.compute=auto has become, one sentence.
+std::string choice_of_precision(const config::Job& resolved);
+
 // A few lines: model, layout, plan, memory.
 std::string short_summary(const Planned& planned, const Place& place);
 

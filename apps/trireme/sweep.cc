@@ -100,9 +100,10 @@ class Runner {
       return;
     }
     const Path log = row.directory.string() + ".log";
-    const int pid = processes_->spawn({.command = train_command(row.job, row.directory),
-                                       .environment = own_environment(),
-                                       .capture = true});
+    std::vector<std::string> command = train_command(row.job, row.directory);
+    command.emplace_back("--no-calibrate");  // others may be at work beside it
+    const int pid = processes_->spawn(
+        {.command = std::move(command), .environment = own_environment(), .capture = true});
     running_.emplace(pid, Running{.row = &row, .log = std::ofstream(log, std::ios::app)});
     say(row, "started, its output in " + log.string());
   }

@@ -20,6 +20,7 @@
 #include "run_directory.h"
 #include "trireme/base/error.h"
 #include "trireme/base/ports.h"
+#include "trireme/base/text.h"
 #include "trireme/config/resolve.h"
 #include "trireme/elastic/ranks.h"
 #include "trireme/faults/fault.h"
@@ -54,11 +55,14 @@ void check_resume(const Resume& resume, const config::Job& job, const std::strin
 }
 
 void say_start(const Planned& planned, const LocatedDataset& data, const RunDirectory& run,
-               const Place& place, const std::string& weights, bool verbose) {
+               const Place& place, const std::vector<std::string>& notes,
+               const std::string& weights, bool verbose) {
   fmt::print("run       {}\n", run.path().string());
-  fmt::print("data      {}\n", data.what);
-  fmt::print("world     {}\n{}", describe(place), short_summary(planned, place));
-  for (const std::string& note : config::notes(planned.job)) fmt::print("note      {}\n", note);
+  std::string text = fmt::format("data      {}\nworld     {}\n{}", data.what, describe(place),
+                                 short_summary(planned, place));
+  for (const std::string& note : notes) text += fmt::format("note      {}\n", note);
+  constexpr std::size_t kColumns = 120, kIndent = 10;
+  fmt::print("{}", wrapped(text, kColumns, kIndent));
   for (const formats::CheckpointEntry& entry : run.refused())
     fmt::print("resume    passed over {}: {}\n", entry.path.string(), entry.problem);
   if (run.resume()) {
@@ -95,7 +99,17 @@ std::vector<std::string> worker_arguments(const TrainOptions& options, const Pla
   if (place.launcher == Launcher::kThreads)
     arguments.insert(arguments.end(), {"--ranks", std::to_string(place.world)});
   if (options.quiet) arguments.push_back("--quiet");
+  if (const Path peaks = peaks_path(); !peaks.empty())
+    append(arguments, {"--peaks", peaks.string()});
   return arguments;
+}
+
+// By what the worker forecasts steps, as this program has.
+void append_forecast(std::vector<std::string>& arguments, const FoundCalibration& found) {
+  if (found.calibration)
+    append(arguments, {"--calibration", found.file.string()});
+  else
+    append(arguments, {"--uncalibrated", found.missing});
 }
 
 void append_faults(std::vector<std::string>& arguments, const TrainOptions& options,
@@ -162,6 +176,12 @@ config::Job settle_micro_batch(config::Job job, const RunDirectory& run, const P
   return job;
 }
 
+config::Job with_precision_of(const Resume& resume, config::Job job) {
+  job.precision.compute = config::parse_job(resume.manifest.job, "checkpoint").precision.compute;
+  job.precision.compute_auto = false;
+  return job;
+}
+
 int lead(const TrainOptions& options, config::Job job, const Place& place) {
   RunDirectory run(options.out, job_name(options.job), options.resume,
                    job.checkpoint.memory_every > 0 ? formats::CheckpointCheck::kManifest
@@ -172,7 +192,11 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   };
   const LocatedDataset data = locate_dataset(job.data, say);
   job.data.tokenizer = data.tokenizer;
+  if (job.precision.compute_auto && run.resume())  // as it has begun, on whatever CPU
+    job = with_precision_of(*run.resume(), std::move(job));
+  if (options.calibrate) calibrate_for(job, place);
   if (job.run.find_micro_batch) job = settle_micro_batch(std::move(job), run, place, data.facts);
+  const bool chosen = job.precision.compute_auto;
   const Planned planned = plan_job(std::move(job), place.world, data.facts);
   check_room(planned, place);
   if (run.resume()) {
@@ -195,14 +219,14 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   check_port(place);
   worker_program();  // the last thing that can be missing
   run.prepare(planned.job, vocabulary_of(data, planned.job.data.source));
-  say_start(planned, data, run, place, beginning, options.verbose);
+  std::vector<std::string> notes = config::notes(planned.job);
+  if (chosen) notes.push_back(choice_of_precision(planned.job));
+  say_start(planned, data, run, place, notes, beginning, options.verbose);
   say_too_small(planned, place);
   append(arguments,
          {"--job", (run.path() / kLockedJobName).string(), "--out", run.path().string()});
   if (run.resume()) append(arguments, {"--resume", run.resume()->checkpoint.string()});
-  const bool one_host = !place.launched() || place.local_world == place.world;
-  if (one_host && find_calibration(planned.job).calibration)
-    append(arguments, {"--calibration", calibration_path().string()});
+  append_forecast(arguments, find_calibration(planned.job, place));
   append_faults(arguments, options, run.path());
   return start(arguments, place, planned.job.run, &run);
 }

@@ -9,9 +9,11 @@
 #include <algorithm>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <span>
 
 #include "bench_ranks.h"
 #include "memory.h"
@@ -36,19 +38,47 @@ namespace trireme::app {
 namespace {
 
 constexpr double kTimeout = 600;
-// All is measured in rounds, so that what the machine's own speed does meanwhile can be told from what is measured.
-constexpr int kRounds = 5;
-constexpr double kEnough = 0.025;  // seconds for one product in a round
-constexpr std::size_t kFewest = 3, kMost = 25;
+constexpr std::size_t kMost = 25;  // repetitions of a product in a round
 
 struct Shape {
   std::int64_t rows, in, out;
 };
-// Tokens and widths of small models and of the shares that tensor parallelism leaves.
-constexpr Shape kShapes[] = {{128, 256, 256},  {256, 128, 512},  {512, 256, 768},  {1024, 512, 512},
-                             {512, 512, 2048}, {1024, 128, 96},  {2048, 256, 64},  {2048, 320, 960},
-                             {1024, 640, 160}, {512, 2048, 512}, {4096, 192, 576}, {256, 640, 2560},
+// Tokens and widths of small models and of the shares that tensor parallelism leaves. A brief measurement takes the first.
+constexpr Shape kShapes[] = {{128, 256, 256},  {512, 256, 768},  {1024, 512, 512}, {1024, 128, 96},
+                             {256, 640, 2560}, {1024, 640, 160}, {2048, 256, 64},  {256, 128, 512},
+                             {512, 512, 2048}, {2048, 320, 960}, {512, 2048, 512}, {4096, 192, 576},
                              {1024, 512, 4096}};
+
+struct ProbeSize {
+  std::int64_t layers, hidden, heads, seq_len, micro_batch, vocab;
+  int steps = 2;  // in a round
+};
+// The second and third attend anew to every few tokens, and the third is so small that beginning its kernels is most of what
+// they take. A brief measurement takes the first.
+constexpr ProbeSize kProbes[] = {{2, 256, 4, 128, 4, 1024}, {2, 128, 4, 16, 32, 64, 8},
+                                 {2, 32, 2, 16, 1, 64, 16}, {2, 128, 2, 256, 8, 256},
+                                 {1, 512, 8, 256, 4, 512},  {2, 256, 4, 1024, 1, 512},
+                                 {1, 640, 10, 512, 1, 2048}};
+
+// How much is measured. All is measured in rounds, so that what the machine's own speed does meanwhile can be told from what is
+// measured.
+struct Effort {
+  int rounds = 5;
+  double enough = 0.025;  // seconds for one product in a round
+  std::size_t fewest = 3;
+  bool pulse_each = true;  // one beside each product; else one for all of a round
+  std::size_t shapes = std::size(kShapes);
+  std::size_t probes = std::size(kProbes),
+              crowded = std::size(kProbes);  // on one rank, on all cores
+};
+constexpr Effort kThorough;
+constexpr Effort kBrief{.rounds = 3,
+                        .enough = 0.002,
+                        .fewest = 1,
+                        .pulse_each = false,
+                        .shapes = 8,
+                        .probes = 3,
+                        .crowded = 1};
 
 // The lower quartile: what disturbs a measurement only adds to it.
 double undisturbed(std::vector<double> seconds) {
@@ -57,11 +87,12 @@ double undisturbed(std::vector<double> seconds) {
   return *quarter;
 }
 
-double time_of(const std::function<void()>& body) {
+double time_of(const std::function<void()>& body, const Effort& effort) {
   body();
   std::vector<double> seconds;
   const Stopwatch all;
-  while (seconds.size() < kFewest || (all.seconds() < kEnough && seconds.size() < kMost)) {
+  while (seconds.size() < effort.fewest ||
+         (all.seconds() < effort.enough && seconds.size() < kMost)) {
     const Stopwatch watch;
     body();
     seconds.push_back(watch.seconds());
@@ -70,9 +101,10 @@ double time_of(const std::function<void()>& body) {
 }
 
 // As layers multiply: forward, to what they read, to their weights.
-void measure_sizes(DType type, Json& products) {
+void measure_sizes(DType type, const Effort& effort, Json& products) {
   const auto options = at::TensorOptions().dtype(comm::scalar_type(type));
   const Pulse pulse(type);
+  const double first_pulse = pulse.seconds();
   const auto add = [&](const char* pass, std::int64_t m, std::int64_t n, std::int64_t k,
                        double seconds) {
     products.push_back({{"type", name(type)},
@@ -81,30 +113,23 @@ void measure_sizes(DType type, Json& products) {
                         {"n", n},
                         {"k", k},
                         {"ranks", 1},
-                        {"pulse", pulse.seconds()},
+                        {"pulse", effort.pulse_each ? pulse.seconds() : first_pulse},
                         {"seconds", seconds}});
   };
-  for (const Shape& s : kShapes) {
+  for (const Shape& s : std::span(kShapes).first(effort.shapes)) {
     const at::Tensor x = at::randn({s.rows, s.in}, options),
                      dy = at::randn({s.rows, s.out}, options);
     at::Tensor weight = at::randn({s.out, s.in}, options).requires_grad_(true);
     weight.mutable_grad() = at::zeros({s.out, s.in}, at::kFloat);
     const at::NoGradGuard none;
-    add("forward", s.rows, s.out, s.in, time_of([&] { ops::product(x, weight.t()); }));
-    add("input", s.rows, s.in, s.out, time_of([&] { ops::product(dy, weight); }));
-    add("weight", s.out, s.in, s.rows, time_of([&] { ops::weight_gradient(dy, x, weight); }));
+    add("forward", s.rows, s.out, s.in, time_of([&] { ops::product(x, weight.t()); }, effort));
+    add("input", s.rows, s.in, s.out, time_of([&] { ops::product(dy, weight); }, effort));
+    add("weight", s.out, s.in, s.rows,
+        time_of([&] { ops::weight_gradient(dy, x, weight); }, effort));
   }
 }
 
-struct ProbeSize {
-  std::int64_t layers, hidden, heads, seq_len, micro_batch, vocab;
-  int steps = 2;  // in a round
-};
-// The last two attend anew to every few tokens, and the last is so small that beginning its kernels is most of what they take.
-constexpr ProbeSize kProbes[] = {{2, 128, 2, 256, 8, 256},   {2, 256, 4, 1024, 1, 512},
-                                 {2, 256, 4, 128, 4, 1024},  {1, 512, 8, 256, 4, 512},
-                                 {1, 640, 10, 512, 1, 2048}, {2, 128, 4, 16, 32, 64, 8},
-                                 {2, 32, 2, 16, 1, 64, 16}};
+const ProbeSize& kLargestProbe = kProbes[std::size(kProbes) - 1];
 constexpr int kMicroBatches = 2;  // of a rank
 
 config::Job probe_job(const ProbeSize& size, DType compute, int ranks) {
@@ -175,16 +200,21 @@ Json measure_probe(const config::Job& job, int ranks, int count, double& tensors
   return probe;
 }
 
-Json measure_round(int cores) {
+// Without what a fit can do without, if `hurried` says that time is running out.
+Json measure_round(int cores, const Effort& effort, const std::function<bool()>& hurried) {
   constexpr int kSeeingSteps = 6;
   double tensors = 0;
   Json round{{"products", Json::array()}, {"probes", Json::array()}};
   for (const DType type : {DType::kF32, DType::kBF16}) {
-    measure_sizes(type, round["products"]);
-    for (const int ranks : cores > 1 ? std::vector{1, cores} : std::vector{1})
-      for (const ProbeSize& size : kProbes)
-        round["probes"].push_back(
-            measure_probe(probe_job(size, type, ranks), ranks, size.steps, tensors));
+    measure_sizes(type, effort, round["products"]);
+    const auto probe = [&](const ProbeSize& size, int ranks) {
+      round["probes"].push_back(
+          measure_probe(probe_job(size, type, ranks), ranks, size.steps, tensors));
+    };
+    for (const ProbeSize& size : std::span(kProbes).first(effort.probes)) probe(size, 1);
+    if (hurried()) continue;
+    if (cores > 1)
+      for (const ProbeSize& size : std::span(kProbes).first(effort.crowded)) probe(size, cores);
     round["probes"].push_back(measure_probe(seeing_job(type), 1, kSeeingSteps, tensors));
   }
   return round;
@@ -257,34 +287,66 @@ void add_collectives(const char* transport, const Json& found, Json& collectives
 
 }  // namespace
 
+namespace {
+
+// Sums among all cores. Processes first: they are started while this one has one thread.
+Json measure_collectives(int cores) {
+  constexpr std::int64_t kLargest = 16 << 20;
+  Json collectives = Json::array();
+  add_collectives("shm", reduce_among_processes("shm", cores, kLargest), collectives);
+  add_collectives("threads", reduce_among_threads(cores, kLargest), collectives);
+  return collectives;
+}
+
+// Of threads alone; processes, which would have to be started, copy in memory as well and are taken to be as fast.
+Json measure_collectives_briefly(int cores) {
+  constexpr std::int64_t kLargest = 1 << 20;
+  const Json found = reduce_among_threads(cores, kLargest);
+  Json collectives = Json::array();
+  for (const char* transport : {"shm", "threads"}) add_collectives(transport, found, collectives);
+  return collectives;
+}
+
+}  // namespace
+
 int bench_calibrate(const Arguments& arguments) {
+  const Stopwatch watch;
   const int cores = arguments.number<int>("cores");
+  const double limit = arguments.number<double>("seconds", 0);
+  const bool brief = limit > 0;
+  const Effort& effort = brief ? kBrief : kThorough;
   at::set_num_threads(1);
   double tensors = 0;
   // Before the process has held anything else.
-  measure_probe(probe_job(kProbes[4], DType::kF32, 1), 1, 7, tensors);
+  measure_probe(probe_job(brief ? kProbes[0] : kLargestProbe, DType::kF32, 1), 1, brief ? 1 : 7,
+                tensors);
   const double process = 1e6 * train::peak_resident_mb() - tensors;
-  const auto say = [](const std::string& what) {
+  const auto say = [&](const std::string& what) {
+    if (brief) return;
     fmt::print("measuring {}\n", what);
     std::fflush(stdout);
   };
   Json collectives = Json::array();
   if (cores > 1) {
     say("sums among all cores");
-    constexpr std::int64_t kLargest = 16 << 20;
-    // Processes first: they are started while this one has one thread.
-    add_collectives("shm", reduce_among_processes("shm", cores, kLargest), collectives);
-    add_collectives("threads", reduce_among_threads(cores, kLargest), collectives);
+    collectives = brief ? measure_collectives_briefly(cores) : measure_collectives(cores);
   }
   std::vector<Json> rounds;
-  for (int round = 0; round < kRounds; ++round) {
+  double slowest = 0;  // of rounds
+  for (int round = 0; round < effort.rounds; ++round) {
+    if (brief && round > 0 && watch.seconds() + slowest > limit) break;
     say(fmt::format("products of matrices and steps of small models, round {} of {}", round + 1,
-                    kRounds));
-    rounds.push_back(measure_round(cores));
+                    effort.rounds));
+    const Stopwatch own;
+    const bool first = rounds.empty();
+    rounds.push_back(measure_round(cores, effort,
+                                   [&] { return brief && first && watch.seconds() > limit / 2; }));
+    slowest = std::max(slowest, own.seconds());
   }
   const Pulses pulses = pulses_of(rounds);
-  fmt::print("the machine's own speed was within {:.0f} % of itself in eight of ten pulses\n",
-             100 * (speed_range(pulses) - 1));
+  if (!brief)
+    fmt::print("the machine's own speed was within {:.0f} % of itself in eight of ten pulses\n",
+               100 * (speed_range(pulses) - 1));
   Json measured = settled(rounds, pulses);
   measured["cores"] = cores;
   measured["collectives"] = std::move(collectives);

@@ -35,7 +35,8 @@ double page_faults() {
 }
 
 // What one rank saw.
-Json measure_step(const config::Job& job, comm::World& world, int warmup, int steps) {
+Json measure_step(const config::Job& job, comm::World& world, int warmup, int steps,
+                  const Path& peaks) {
   train::JobSession session(job, world);
   train::MemoryMeter meter(&charged_here(), session.device());
   const train::JobSession::Load load = train::load_of(job, job.run.micro_batch);
@@ -64,7 +65,8 @@ Json measure_step(const config::Job& job, comm::World& world, int warmup, int st
   mine["peak_mb"] = session.device().is_cpu() ? train::peak_resident_mb()
                                               : static_cast<double>(train::gpu_peak_bytes()) / 1e6;
   mine["tensors_mb"] = static_cast<double>(meter.peaks().steps) / 1e6;
-  const train::Peak peak = train::find_peak(job.precision.compute, session.device(), world);
+  train::SeenPeaks seen(peaks);
+  const train::Peak peak = train::find_peak(job.precision.compute, session.device(), world, seen);
   mine["peak_gflops"] = peak.flops / 1e9;
   mine["peak_source"] = peak.source;
   mine["plan_mb"] =
@@ -170,9 +172,11 @@ int bench_step(const Arguments& arguments) {
   const Path file = arguments.text("job");
   const config::Job job = config::parse_job(read_file(file), file.string());
   const int warmup = arguments.number<int>("warmup"), steps = arguments.number<int>("steps");
+  const Path peaks = arguments.text("peaks", "");
   run_ranks_here(arguments.number<int>("ranks", 1), job, [&](comm::World& world) {
     std::vector<Json> ranks;
-    for (const std::string& text : world.exchange(measure_step(job, world, warmup, steps).dump()))
+    for (const std::string& text :
+         world.exchange(measure_step(job, world, warmup, steps, peaks).dump()))
       ranks.push_back(parse_json(text, "a rank"));
     if (world.rank() != 0) return;
     const bool cpu = job.run.device == config::Device::kCpu;

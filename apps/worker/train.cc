@@ -92,6 +92,8 @@ int train(const Arguments& arguments) {
     const Path file = arguments.text("calibration");
     setup.calibration = planner::parse_calibration(read_file(file), file.string());
   }
+  setup.uncalibrated = arguments.text("uncalibrated", setup.uncalibrated);
+  setup.peaks = arguments.text("peaks", "");
   setup.ranks = is_process_of_a_world() ? planner::RanksAs::kProcesses : planner::RanksAs::kThreads;
   setup.stop = &interrupts.first();
   std::atomic<train::Ending> ending{train::Ending::kDone};

@@ -37,6 +37,7 @@ class Running {
     ::dup2(out, 1);
     ::dup2(err, 2);
     ::setenv("XDG_CACHE_HOME", (desk / "cache").c_str(), 1);
+    ::setenv("TRIREME_NO_CALIBRATE", "1", 1);
     for (const auto& [key, value] : environment) ::setenv(key.c_str(), value.c_str(), 1);
     env::restore_stop_signals();  // tests may run in the background or under nohup
     if (in_child) in_child();

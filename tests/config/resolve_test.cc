@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "tests/config/error_of.h"
+#include "trireme/base/cpu.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/phases.h"
 #include "trireme/config/sweep.h"
@@ -34,6 +35,12 @@ TEST(Resolve, Precision) {
   EXPECT_EQ(half.loss_scale, "dynamic");
   EXPECT_EQ(precision({"compute=bf16"}).loss_scale, "off");
   EXPECT_EQ(fixed_loss_scale(precision({})), 1);
+  EXPECT_EQ(precision({"compute=auto"}).compute, fast_type(matrix_unit()));
+  EXPECT_EQ(precision({"compute=auto", "compute=fp64"}).compute, DType::kF64);
+  Job gpus;
+  for (const char* set : {"precision.compute=auto", "run.device=cuda"}) apply_set(gpus, set);
+  EXPECT_NE(print_yaml(gpus).find("compute: auto"), std::string::npos);
+  EXPECT_EQ(resolve(gpus, 1, {.vocab = 256}).precision.compute, DType::kBF16);
   EXPECT_EQ(fixed_loss_scale(precision({"compute=fp16", "loss_scale=1024"})), 1024);
   EXPECT_EQ(fixed_loss_scale(precision({"compute=fp16", "loss_scale=off"})), 1);
   const Precision dynamic =

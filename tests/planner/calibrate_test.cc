@@ -280,6 +280,21 @@ TEST(Machine, AStepOfOneRankIsTheSumOfItsKernels) {
       190e6 + 1.02 * static_cast<double>(plan::memory_account(plan, 0).peak_of_tensors()));
 }
 
+// bf16 is faster than fp32 only where a CPU multiplies it.
+TEST(Machine, AnUncalibratedForecastKnowsInstructionSets) {
+  const auto step = [](const char* type, MatrixUnit unit) {
+    return uncalibrated_step(plan_of(job_of(1, {std::string("precision.compute=") + type,
+                                                "model.hidden=512", "model.seq_len=512"})),
+                             "why", unit)
+        .step_s;
+  };
+  for (const MatrixUnit unit : {MatrixUnit::kOther, MatrixUnit::kAvx2, MatrixUnit::kAvx512})
+    EXPECT_GT(step("bf16", unit), 1.3 * step("fp32", unit)) << name(unit);
+  for (const MatrixUnit unit : {MatrixUnit::kAvx512Bf16, MatrixUnit::kAmx})
+    EXPECT_LT(step("bf16", unit), 0.75 * step("fp32", unit)) << name(unit);
+  EXPECT_GT(step("fp32", MatrixUnit::kAvx2), 1.5 * step("fp32", MatrixUnit::kAvx512Bf16));
+}
+
 // Threads' tensors are one process's, over the first tier; processes have their own, and the second.
 TEST(Machine, RanksAreThreadsOrProcesses) {
   Calibration made = made_up();
@@ -293,6 +308,8 @@ TEST(Machine, RanksAreThreadsOrProcesses) {
   EXPECT_GT(processes.step_s, threads.step_s);
   EXPECT_EQ(threads.source, "by the calibration of 2026-01-31");
   const StepForecast none = uncalibrated_step(plan, "why");
+  EXPECT_EQ(expected_step(plan, job, {}, "why", RanksAs::kThreads).step_s, none.step_s);
+  EXPECT_EQ(expected_step(plan, job, made, "why", RanksAs::kThreads).step_s, threads.step_s);
   EXPECT_EQ(none.source, "uncalibrated: why");
   EXPECT_EQ(none.high_s, 0);
   EXPECT_EQ(none.process_bytes, 0);

@@ -88,7 +88,7 @@ TEST(Network, RefusesWhatTheClusterCannotHold) {
   const Cluster small = pair_of_tiers(1);
   EXPECT_EQ(
       formats::refusal([&] { Network(small, mesh::Mesh({.dp_shard = 16})); }, ErrorKind::kUsage),
-      "cluster hosts has 1 hosts of 8 = 8 GPUs, the layout needs 16; take fewer ranks or more "
+      "cluster hosts has 1 host of 8 = 8 GPUs, the layout needs 16; take fewer ranks or more "
       "hosts");
   Cluster apart = pair_of_tiers(2);
   apart.tiers.pop_back();

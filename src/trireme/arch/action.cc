@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "trireme/arch/clip_tower.h"
-#include "trireme/arch/flops.h"
 #include "trireme/arch/graph.h"
 
 namespace trireme::arch {
@@ -49,7 +48,6 @@ class Predictor {
                 {{.name = "loss", .bytes = 8}});
     ModelSpec spec = std::move(graph_).build();
     spec.sample_tokens = frames * patches();
-    set_flops_of_nodes(spec, graph_.rank());
     return spec;
   }
 

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "trireme/arch/exchanges.h"
-#include "trireme/arch/flops.h"
 #include "trireme/arch/graph.h"
 #include "trireme/arch/language_model.h"
 #include "trireme/arch/projector.h"
@@ -56,7 +55,6 @@ class ArrcocGraph {
                     config::asks_regions(job_) ? "queried_tokens" : "largest_region"};
     if (job_.arrcoc.learn_budget) spec.metrics.push_back("image_tokens");
     spec.sample_tokens = job_.model.seq_len;
-    set_flops_of_nodes(spec, graph_.rank());
     return spec;
   }
 

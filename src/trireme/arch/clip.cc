@@ -3,7 +3,6 @@
 #include <cmath>
 #include <utility>
 
-#include "trireme/arch/flops.h"
 #include "trireme/arch/graph.h"
 #include "trireme/arch/joint.h"
 #include "trireme/arch/layout.h"
@@ -55,7 +54,6 @@ class TwoTowers {
     ModelSpec spec = std::move(graph_).build();
     spec.sample_tokens = tower(vision, 1).tokens + job_.model.seq_len;
     spec.metrics = {"accuracy"};
-    set_flops_of_nodes(spec, rank_, config::accumulation(job_));
     return spec;
   }
 

@@ -8,6 +8,7 @@
 #include "trireme/arch/action.h"
 #include "trireme/arch/arrcoc.h"
 #include "trireme/arch/clip.h"
+#include "trireme/arch/flops.h"
 #include "trireme/arch/hnet.h"
 #include "trireme/arch/jepa.h"
 #include "trireme/arch/language_model.h"
@@ -18,6 +19,7 @@
 #include "trireme/arch/vlm.h"
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
+#include "trireme/config/resolve.h"
 
 namespace trireme::arch {
 namespace {
@@ -63,6 +65,13 @@ ModelSpec describe(const config::Job& job) {
   const PerRank rank = per_rank(job);
   const Training training(job.model, job.lora);
   ModelSpec spec = family_spec(job, rank, training);
+  config::Job alone = job;
+  alone.parallel.tp = alone.parallel.cp = 1;
+  set_model_flops(spec,
+                  job.parallel.tp * job.parallel.cp == 1
+                      ? spec.program
+                      : family_spec(alone, per_rank(alone), training).program,
+                  rank.micro_batch, config::accumulation(job), rank);
   training.check(own_units(spec));
   check_trains(job, spec);
   spec.program = recompute_nodes(job, std::move(spec.program));

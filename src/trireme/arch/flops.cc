@@ -1,9 +1,10 @@
 #include "trireme/arch/flops.h"
 
 #include <algorithm>
+#include <cmath>
 
+#include "trireme/base/error.h"
 #include "trireme/config/head_width.h"
-#include "trireme/plan/placement.h"
 
 namespace trireme::arch {
 
@@ -55,44 +56,52 @@ double flops_per_token(const config::Model& model, FlopsConvention convention) {
   return 0;
 }
 
-void set_flops_per_token(ModelSpec& spec, const config::Model& model) {
-  const plan::Program& program = spec.program;
-  spec.flops_per_token = flops_per_token(model, FlopsConvention::kNanoGpt);
-  spec.flops_convention = name(FlopsConvention::kNanoGpt);
-  if (std::ranges::all_of(program.units, &plan::Unit::trainable) &&
-      std::ranges::all_of(spec.adapted, &std::vector<int>::empty))
-    return;
-  const plan::GradientFlow flow = plan::gradient_flow(program);
-  const double positions = static_cast<double>(count_parameters(model).positions);
-  double flops = 0;
-  for (std::size_t unit = 0; unit < program.units.size(); ++unit) {
-    bool back = false;
-    for (std::size_t node = 0; node < program.nodes.size(); ++node)
-      back = back || (flow.node_has_backward[node] &&
-                      plan::contains(program.nodes[node].units, static_cast<int>(unit)));
-    const double counted =
-        static_cast<double>(spec.units[unit].numel()) - (unit == 0 ? positions : 0);
-    flops += (2 + 2 * back + 2 * program.units[unit].trainable) * counted;
-  }
-  for (std::size_t node = 1; node + 1 < program.nodes.size(); ++node)
-    flops += (flow.node_has_backward[node] ? 12 : 4) *
-             static_cast<double>(config::attended_width(model) * model.seq_len);
-  spec.flops_per_token = flops;
-  spec.flops_convention += ", less what frozen parameters do without";
+namespace {
+
+// Of a forward, without what is computed again.
+double backward_share(const plan::Node& node) {
+  constexpr double kBoth = 2;  // gradients of what products read, and of their weights
+  return node.backward_flops && node.flops > 0 ? *node.backward_flops / node.flops : kBoth;
 }
 
-void set_flops_of_nodes(ModelSpec& spec, const PerRank& rank, std::int64_t micro_batches) {
+// How many ranks of a tp and a cp group compute the same, of `flops` on each where one rank alone has `alone`. Ranks
+// that share unevenly have a little more than their part.
+double replicas_of(double flops, double alone, const PerRank& rank) {
+  const int cp = std::max(rank.cp, rank.spread);
+  double nearest = 1;
+  if (alone <= 0 || flops <= 0) return nearest;
+  const double times = flops * rank.tp * cp / alone;
+  for (const int same : {rank.tp, cp, rank.tp * cp})
+    if (std::abs(std::log(times / same)) < std::abs(std::log(times / nearest))) nearest = same;
+  return nearest;
+}
+
+}  // namespace
+
+std::vector<double> flop_factors(const ModelSpec& spec) {
   const plan::GradientFlow flow = plan::gradient_flow(spec.program);
+  std::vector<double> factors;
+  for (std::size_t n = 0; n < spec.program.nodes.size(); ++n)
+    factors.push_back((flow.node_has_backward[n] ? 1 + backward_share(spec.program.nodes[n]) : 1) /
+                      (spec.replicas.empty() ? 1 : spec.replicas[n]));
+  return factors;
+}
+
+void set_model_flops(ModelSpec& spec, const plan::Program& alone, std::int64_t samples,
+                     std::int64_t micro_batches, const PerRank& rank) {
+  TRIREME_CHECK(alone.nodes.size() == spec.program.nodes.size(),
+                "{} nodes on one rank, {} on several", alone.nodes.size(),
+                spec.program.nodes.size());
+  const plan::GradientFlow flow = plan::gradient_flow(alone);
+  spec.replicas.clear();
   double flops = 0;
-  for (std::size_t n = 0; n < spec.program.nodes.size(); ++n) {
-    const plan::Node& node = spec.program.nodes[n];
-    const double back =
-        flow.node_has_backward[n] ? node.backward_flops.value_or(2 * node.flops) : 0;
-    flops += (node.flops + back) / static_cast<double>(node.joint ? micro_batches : 1);
+  for (std::size_t n = 0; n < alone.nodes.size(); ++n) {
+    const plan::Node& node = alone.nodes[n];
+    spec.replicas.push_back(replicas_of(spec.program.nodes[n].flops, node.flops, rank));
+    const double back = flow.node_has_backward[n] ? backward_share(node) : 0;
+    flops += (1 + back) * node.flops / static_cast<double>(node.joint ? micro_batches : 1);
   }
-  spec.flops_per_token =
-      flops * rank.tp / static_cast<double>(rank.micro_batch * spec.sample_tokens);
-  spec.flops_convention = "matrix products and attention as computed";
+  spec.flops_per_token = flops / static_cast<double>(samples * spec.sample_tokens);
 }
 
 }  // namespace trireme::arch

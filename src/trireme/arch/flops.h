@@ -1,8 +1,9 @@
-// Model FLOPs of one trained token, forward and backward, by each convention the field prints.
+// Model FLOPs, forward and backward: as they are computed, and of a language model's token by each convention of the field.
 #pragma once
 
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "trireme/arch/per_rank.h"
 #include "trireme/arch/spec.h"
@@ -34,12 +35,16 @@ ParameterCount count_parameters(const config::Model& model);
 // FLOPs per token at context length seq_len; `model` is resolved.
 double flops_per_token(const config::Model& model, FlopsConvention convention);
 
-// Sets flops_per_token and its convention: 6N + 12LHS of `model`, of which 2N + 4LHS are forward; gradients of
-// activations count 2N + 8LHS where a gradient goes, those of parameters 2N where they train.
-void set_flops_per_token(ModelSpec& spec, const config::Model& model);
+// What every MFU of a run and of a plan counts: matrix products and attention, each once, forward and backward, a
+// multiply-add as two and causal attention without what its mask hides. As the convention is printed.
+inline constexpr std::string_view kComputedFlops = "matrix products and attention as computed";
 
-// The same of any model: what its nodes compute, whole, of a token of `sample_tokens` to a sample. A joint node does so
-// once for all `micro_batches`.
-void set_flops_of_nodes(ModelSpec& spec, const PerRank& rank, std::int64_t micro_batches = 1);
+// By node: the model's operations in a step for each operation of the node's forward on a rank.
+std::vector<double> flop_factors(const ModelSpec& spec);
+
+// Sets flops_per_token and replicas. `alone` is the program of the same job, and of the same micro-batch of `samples`, on
+// one tp and cp rank; a joint node runs once for all `micro_batches`.
+void set_model_flops(ModelSpec& spec, const plan::Program& alone, std::int64_t samples,
+                     std::int64_t micro_batches, const PerRank& rank);
 
 }  // namespace trireme::arch

@@ -6,7 +6,6 @@
 
 #include "trireme/arch/encoder.h"
 #include "trireme/arch/exchanges.h"
-#include "trireme/arch/flops.h"
 #include "trireme/arch/graph.h"
 #include "trireme/arch/hnet_params.h"
 #include "trireme/arch/transients.h"
@@ -49,7 +48,6 @@ class Builder {
     for (std::size_t s = 0; s + 1 < stages_.size(); ++s)
       spec.metrics.push_back(s == 0 ? "chunk_ratio" : fmt::format("chunk_ratio_{}", s));
     spec.sample_tokens = job_.model.seq_len;
-    set_flops_of_nodes(spec, rank_);
     return spec;
   }
 

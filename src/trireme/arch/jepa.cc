@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "trireme/arch/clip_tower.h"
-#include "trireme/arch/flops.h"
 #include "trireme/arch/graph.h"
 #include "trireme/arch/hnet.h"
 #include "trireme/arch/hvjepa.h"
@@ -46,7 +45,6 @@ class Pretraining {
     spec.metrics = {"teacher_std"};
     if (chunks_) spec.metrics.push_back("chunk_ratio");
     spec.sample_tokens = patch_grid(vision_).tokens();
-    set_flops_of_nodes(spec, graph_.rank(), config::accumulation(job_));
     return spec;
   }
 

@@ -188,7 +188,6 @@ class Chain {
 ModelSpec built(Graph graph, const Model& model) {
   ModelSpec spec = std::move(graph).build();
   spec.sample_tokens = model.seq_len;
-  set_flops_per_token(spec, model);
   return spec;
 }
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "trireme/arch/clip_tower.h"
-#include "trireme/arch/flops.h"
 #include "trireme/arch/graph.h"
 #include "trireme/config/probes.h"
 
@@ -93,7 +92,6 @@ ModelSpec probe_spec(const config::Job& job, const PerRank& rank, const Training
   ModelSpec spec = std::move(graph).build();
   spec.metrics = config::probe_metrics(job);
   spec.sample_tokens = encoder.tokens;
-  set_flops_of_nodes(spec, rank);
   return spec;
 }
 

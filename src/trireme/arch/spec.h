@@ -55,8 +55,11 @@ struct ModelSpec {
   // What a loss node counts beside its loss, in the order in which it counts them (exec::Counts).
   std::vector<std::string> metrics;
   std::int64_t sample_tokens = 0;  // that a sample counts as in rates
-  double flops_per_token = 0;      // forward and backward, see `flops_convention`
-  std::string flops_convention;    // "6N + 12LHS": printed beside every MFU
+  // Operations of a token's forward and backward: matrix products and attention of the most rows there can be. The
+  // layout changes nothing.
+  double flops_per_token = 0;
+  // Parallel to program.nodes: how many tp and cp ranks compute the same products of a node. Empty: one.
+  std::vector<double> replicas;
 
   std::int64_t parameters() const;
 };

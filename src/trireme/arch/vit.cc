@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "trireme/arch/flops.h"
 #include "trireme/arch/graph.h"
 #include "trireme/arch/tower.h"
 
@@ -31,7 +30,6 @@ ModelSpec vit_spec(const config::Job& job, const PerRank& rank, const Training& 
   ModelSpec spec = std::move(graph).build();
   spec.sample_tokens = tower(vision, 1).tokens;
   spec.metrics = {"accuracy"};
-  set_flops_of_nodes(spec, rank);
   return spec;
 }
 

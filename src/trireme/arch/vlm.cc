@@ -8,7 +8,6 @@
 #include "trireme/arch/deepstack.h"
 #include "trireme/arch/encoder.h"
 #include "trireme/arch/exchanges.h"
-#include "trireme/arch/flops.h"
 #include "trireme/arch/gated_cross.h"
 #include "trireme/arch/graph.h"
 #include "trireme/arch/language_model.h"
@@ -183,7 +182,6 @@ ModelSpec vlm_spec(const config::Job& job, const PerRank& rank, const Training& 
   if (!sees_clips(job))
     for (plan::Value& value : spec.program.values)
       if (value.varies) make_room(job, value);
-  set_flops_of_nodes(spec, rank);
   return spec;
 }
 

@@ -1,6 +1,8 @@
 // What this machine's CPU can do, where that decides a way to go.
 #pragma once
 
+#include <string_view>
+
 #include "trireme/base/dtype.h"
 
 namespace trireme {
@@ -14,5 +16,13 @@ bool multiplies_bf16_in_lanes();
 // The type in which matrices of `type` are multiplied on this CPU: fp16 and, where oneDNN has no products of it, bf16 are
 // widened to fp32 first.
 DType product_type(DType type);
+
+// The widest instructions that this CPU multiplies matrices with, in rising order of speed in bf16.
+enum class MatrixUnit { kOther, kAvx2, kAvx512, kAvx512Bf16, kAmx };
+MatrixUnit matrix_unit();
+std::string_view name(MatrixUnit unit);  // "AVX-512 BF16"
+
+// bf16 where the unit multiplies it faster than fp32, else fp32.
+DType fast_type(MatrixUnit unit);
 
 }  // namespace trireme

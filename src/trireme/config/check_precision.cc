@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "trireme/base/cpu.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
 
@@ -78,6 +79,12 @@ void resolve_loss_scale(Precision& precision) {
 }
 
 }  // namespace
+
+void choose_compute(Job& job) {
+  if (!job.precision.compute_auto) return;
+  job.precision.compute_auto = false;
+  job.precision.compute = job.run.device == Device::kCuda ? DType::kBF16 : fast_type(matrix_unit());
+}
 
 void resolve_precision(Precision& precision) {
   resolve_types(precision);

@@ -4,6 +4,31 @@
 
 namespace trireme::config {
 
+namespace {
+
+// A type, or auto until the job is resolved.
+Field compute_field() {
+  Field field =
+      choice(KEY(precision.compute),
+             "Type of parameters and activations inside blocks; auto: bf16 on GPUs and on "
+             "CPUs with AMX or AVX-512 BF16, else fp32.",
+             {{"fp64", DType::kF64},
+              {"fp32", DType::kF32},
+              {"bf16", DType::kBF16},
+              {"fp16", DType::kF16}});
+  field.choices.emplace_back("auto");
+  field.get = [type = field.get](const Job& job) -> Value {
+    return job.precision.compute_auto ? Value(std::string("auto")) : type(job);
+  };
+  field.set = [type = field.set](Job& job, const Value& value) {
+    job.precision.compute_auto = std::get<std::string>(value) == "auto";
+    if (!job.precision.compute_auto) type(job, value);
+  };
+  return field;
+}
+
+}  // namespace
+
 std::vector<Field> precision_fields() {
   const auto type = [](std::string key, auto at, std::string doc) {
     return choice(std::move(key), at, std::move(doc),
@@ -13,11 +38,7 @@ std::vector<Field> precision_fields() {
                    {"bf16", DType::kBF16}});
   };
   return {
-      choice(KEY(precision.compute), "Type of parameters and activations inside blocks.",
-             {{"fp64", DType::kF64},
-              {"fp32", DType::kF32},
-              {"bf16", DType::kBF16},
-              {"fp16", DType::kF16}}),
+      compute_field(),
       fixed(type(KEY(precision.master),
                  "Type of the weights and states that the optimizer steps; auto: fp64 for compute "
                  "fp64, else fp32. With bf16, for compute bf16, one copy of the weights serves "

@@ -79,9 +79,10 @@ struct Parallel {
 // What is optional is set in a resolved job, where loss_scale is off, dynamic or a number.
 struct Precision {
   DType compute = DType::kF32;
-  std::optional<DType> master;       // what the optimizer steps
-  std::optional<DType> grads;        // what gradients accumulate in
-  std::optional<DType> reduce;       // what gradients travel in
+  bool compute_auto = false;    // take what is fast where ranks compute; false in a resolved job
+  std::optional<DType> master;  // what the optimizer steps
+  std::optional<DType> grads;   // what gradients accumulate in
+  std::optional<DType> reduce;  // what gradients travel in
   std::optional<Rounding> rounding;  // of what the optimizer stores in bf16
   std::string nodes;                 // "head=fp32,block.0=fp32": compute types of their own
   std::string loss_scale = "auto";

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 
+#include "trireme/base/cpu.h"
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
+#include "trireme/base/text.h"
 #include "trireme/config/check_offload.h"
 #include "trireme/config/check_precision.h"
 #include "trireme/config/check_spikes.h"
@@ -35,8 +37,8 @@ void resolve_mesh(Parallel& parallel, int world) {
   const std::string shard =
       divides ? fmt::format("set parallel.dp_shard={} (or -1: what is left)", world / others)
               : std::string("lower a degree");
-  fail(ErrorKind::kUsage, "parallel: {} = {} ranks, but the world has {}; {}, or start {} ranks",
-       product, ranks, world, shard, ranks);
+  fail(ErrorKind::kUsage, "parallel: {} = {}, but the world has {}; {}, or start {}", product,
+       counted(ranks, "rank"), world, shard, counted(ranks, "rank"));
 }
 
 // Keys that the schedule has no use for.
@@ -310,6 +312,7 @@ void resolve_optim(Optim& optim, const Run& run) {
 
 Job resolve(Job job, int world, const DatasetFacts& data) {
   if (world < 1) fail(ErrorKind::kUsage, "a world of {} ranks; needs 1 or more", world);
+  choose_compute(job);
   check_idle_keys(job);
   resolve_family(job, data);
   resolve_mesh(job.parallel, world);
@@ -353,6 +356,11 @@ std::vector<std::string> notes(const Job& job) {
         "{} micro-batches a step on dp={}: equal bits on every layout need powers of two, or "
         "ZeRO-2 or 3 without replicas",
         ids, dp(job)));
+  const bool narrow = size_of(job.precision.compute) < size_of(DType::kF32);
+  if (job.run.device == Device::kCpu && narrow && fast_type(matrix_unit()) == DType::kF32)
+    remarks.push_back(fmt::format(
+        "precision.compute={} is slower than fp32 on this CPU ({}); auto takes the faster type",
+        name(job.precision.compute), name(matrix_unit())));
   if (job.offload.uses(OffloadTier::kHost) && job.run.device == Device::kCpu)
     remarks.push_back(
         "offload to host with run.device=cpu: host memory is where ranks compute, so bytes move "

@@ -10,9 +10,11 @@
 #include <cmath>
 #include <utility>
 
+#include "trireme/arch/flops.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/exec/grad_norm.h"
+#include "trireme/ops/flop_count.h"
 #include "trireme/plan/microbatch.h"
 #include "trireme/plan/placement.h"
 #include "trireme/plan/text.h"
@@ -91,7 +93,8 @@ Executor::Executor(const plan::PlanSet& plan, int rank, Model& model, Units& uni
       here_(plan::inputs_of_stage(plan.program, plan.mesh.coordinate(rank, mesh::Axis::kPp))),
       transfers_(plan, rank, groups, units.device()),
       value_moves_(plan, groups, space),
-      losses_(static_cast<std::size_t>(plan.recipe.micro_batches)) {
+      losses_(static_cast<std::size_t>(plan.recipe.micro_batches)),
+      flop_factors_(arch::flop_factors(model.spec)) {
   refuse_unknown_verbs(list_);
 }
 
@@ -293,8 +296,11 @@ void Executor::forward(const Instr& line, const StepArgs& args, bool keep) {
       .counts = node.loss && line.verb == Verb::kForward
                     ? &counts_[static_cast<std::size_t>(line.mb)]
                     : nullptr};
+  const ops::FlopCount count;
   std::vector<at::Tensor> outputs =
       model_.blocks[static_cast<std::size_t>(line.node)]->forward(inputs, context);
+  if (line.verb == Verb::kForward)
+    flops_ += flop_factors_[static_cast<std::size_t>(line.node)] * count.flops();
   TRIREME_CHECK(outputs.size() == node.writes.size(), "{} wrote {} values, its node declares {}",
                 node.name, outputs.size(), node.writes.size());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
@@ -365,8 +371,7 @@ void Executor::open_gradients(const plan::Node& node) {
 
 void Executor::settle_gradients(const plan::Node& node) {
   for (plan::UnitId unit : node.units)
-    if (plan_.program.units[static_cast<std::size_t>(unit)].trainable)
-      units_.settle_gradient(unit);
+    if (plan_.program.units[static_cast<std::size_t>(unit)].trainable) units_.settle_gradient(unit);
 }
 
 void Executor::add_gradient(plan::ValueId value, int mb, at::Tensor gradient) {
@@ -381,11 +386,13 @@ void Executor::grad_norm(const StepArgs& args, StepResult& result) {
   for (std::size_t mb = 0; mb < losses_.size(); ++mb)
     own.push_back({.loss = losses_[mb].defined() ? losses_[mb].item<double>() : 0,
                    .counts = counts_[mb].all()});
-  GlobalSums sums =
-      exchange_sums(plan_, rank_, units_, groups_, own, args.flag, std::exchange(busy_, {}));
+  GlobalSums sums = exchange_sums(
+      plan_, rank_, units_, groups_, own,
+      {.flag = args.flag, .flops = std::exchange(flops_, 0), .busy = std::exchange(busy_, {})});
   result.busy = std::move(sums.busy);
   if (args.observer != nullptr) args.observer->on_gradients(units_);
   result.flag = sums.flag;
+  result.flops = sums.flops;
   result.comm_wait_s += sums.wait_s;
   result.loss = sums.batch.loss * args.loss_scale;
   result.counts = std::move(sums.batch.counts);

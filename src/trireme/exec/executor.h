@@ -56,9 +56,12 @@ struct StepResult {
   bool flag = false;                    // whether any rank raised its flag
   bool skipped = false;                 // loss or norm were not finite, and no update was made
   std::vector<Busy> busy{};             // by rank
-  double comm_wait_s = 0;               // this rank's own: time waiting for communication
-  double offload_wait_s = 0;            // and for what leaves memory and comes back
-  int kept_forwards = 0;  // this rank's own: the most kept at once for their backwards
+  // Operations of the model in this step: each node's forward as computed, and its backward in proportion. What is computed
+  // again, or on several tp or cp ranks, counts once. NaN where operations are unknown.
+  double flops = 0;
+  double comm_wait_s = 0;     // this rank's own: time waiting for communication
+  double offload_wait_s = 0;  // and for what leaves memory and comes back
+  int kept_forwards = 0;      // this rank's own: the most kept at once for their backwards
 };
 
 class Executor {
@@ -121,6 +124,8 @@ class Executor {
   std::array<std::deque<InFlight>, 6> in_flight_;  // by lane: issued and not yet waited for
   std::vector<at::Tensor> losses_;  // by micro-batch; read once a step, which waits for the device
   std::vector<Counts> counts_;      // by micro-batch
+  std::vector<double> flop_factors_;  // by node: of the model, for each that its forward computes
+  double flops_ = 0;                  // this rank's
   double offload_wait_s_ = 0;
   double grad_factor_ = 1;  // what the update multiplies gradients by
   Busy busy_{};

@@ -39,7 +39,7 @@ MicroBatchSums sums_of(const std::vector<double>& numbers) {
   return sums;
 }
 
-constexpr std::size_t kHead = 1 + kBusyKinds;  // what a rank sends before its losses
+constexpr std::size_t kHead = 2 + kBusyKinds;  // what a rank sends before its losses
 
 // Where the sums of every unit stand in what its owners send. All ranks send equally much.
 class Parts {
@@ -89,12 +89,12 @@ class Parts {
 }  // namespace
 
 GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, const Groups& groups,
-                         const std::vector<MicroBatchSums>& own, bool flag, const Busy& busy) {
-  // Each rank sends its flag, how long it was busy, its losses, then the chunk sums of every unit that it owns a part of.
+                         const std::vector<MicroBatchSums>& own, const RankReport& report) {
+  // Each rank sends its flag, operations, how long it was busy, its losses, then the chunk sums of every unit that it owns a part of.
   const Parts parts(plan);
   const int stage = plan.mesh.coordinate(rank, Axis::kPp);
-  std::vector<double> mine = {flag ? 1.0 : 0.0};
-  mine.insert(mine.end(), busy.begin(), busy.end());
+  std::vector<double> mine = {report.flag ? 1.0 : 0.0, report.flops};
+  mine.insert(mine.end(), report.busy.begin(), report.busy.end());
   const std::size_t width = 1 + 2 * own[0].counts.size();  // numbers of a micro-batch
   const std::size_t losses = width * own.size();
   for (const MicroBatchSums& sums : own) {
@@ -138,7 +138,8 @@ GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, cons
     }
   for (int r = 0; r < world; ++r) {
     result.flag = result.flag || of_rank(r)[0] != 0;
-    std::copy_n(of_rank(r).begin() + 1, kBusyKinds, result.busy.emplace_back().begin());
+    result.flops += of_rank(r)[1];
+    std::copy_n(of_rank(r).begin() + 2, kBusyKinds, result.busy.emplace_back().begin());
   }
   std::vector<double> totals;
   for (std::vector<double>& terms : ordered) totals.push_back(tree_sum(std::move(terms)));

@@ -16,18 +16,26 @@ struct MicroBatchSums {
   std::vector<Counts::Count> counts{};
 };
 
+// What a rank reports of itself.
+struct RankReport {
+  bool flag = false;
+  double flops = 0;
+  Busy busy{};
+};
+
 struct GlobalSums {
   MicroBatchSums batch;    // over all micro-batches of the global batch, as one balanced tree
   double square_sum = 0;   // over all trainable parameters: chunk by chunk in unit order
   bool flag = false;       // whether any rank raised its flag
+  double flops = 0;        // of all ranks
   std::vector<Busy> busy;  // by rank
   double wait_s = 0;       // this rank's own: time waiting for the others
 };
 
 // Collective over the world; every rank gets the same bits under any data-parallel layout.
-// `own` are the sums of this rank's micro-batches, with equally many counts, `flag` and `busy` its own.
+// `own` are the sums of this rank's micro-batches, with equally many counts.
 GlobalSums exchange_sums(const plan::PlanSet& plan, int rank, Units& units, const Groups& groups,
-                         const std::vector<MicroBatchSums>& own, bool flag, const Busy& busy);
+                         const std::vector<MicroBatchSums>& own, const RankReport& report);
 
 // The factor that brings a gradient of norm `norm` down to `clip`: clip / (norm + 1e-6) where norm is
 // larger, else 1; `clip` 0 is off. (Pascanu et al. 2013, with the epsilon users know from PyTorch.)

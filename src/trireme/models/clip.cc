@@ -11,6 +11,7 @@
 #include "trireme/models/siglip.h"
 #include "trireme/ops/batch.h"
 #include "trireme/ops/embedding.h"
+#include "trireme/ops/flop_count.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 
@@ -75,8 +76,10 @@ at::Tensor ContrastiveLoss::clip(const at::Tensor& images, const at::Tensor& cap
   const std::int64_t width = images.size(1);
   const at::Tensor all = ops::gather_batch(at::cat({images, captions}, 1), across().batch());
   const at::Tensor scale = bounded_exp(exact(param(0)));
-  const at::Tensor rows = scale * at::matmul(images, all.narrow(1, width, width).t());
-  const at::Tensor columns = scale * at::matmul(captions, all.narrow(1, 0, width).t());
+  const auto compared = [&](const at::Tensor& own, std::int64_t first) {
+    return scale * ops::counted(at::matmul(own, all.narrow(1, first, width).t()), width);
+  };
+  const at::Tensor rows = compared(images, width), columns = compared(captions, 0);
   const at::Tensor own = partners(rows);
   if (context.counts != nullptr)
     count(rows.argmax(1).eq(own).sum().item<std::int64_t>(), rows.size(0), context);

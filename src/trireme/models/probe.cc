@@ -9,6 +9,7 @@
 #include "trireme/arch/probe.h"
 #include "trireme/models/clip_tower.h"
 #include "trireme/models/encoder.h"
+#include "trireme/ops/flop_count.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 
@@ -76,9 +77,9 @@ class ProbeHead : public BoundBlock {
   // q: [1, heads, 1, width]; k, v: [samples, heads, tokens, width].
   static at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
-    const at::Tensor scores =
-        at::matmul(q, k.transpose(-1, -2)).to(statistics_type(q.scalar_type())) * scale;
-    return at::matmul(at::softmax(scores, -1).to(v.scalar_type()), v);
+    const at::Tensor products = ops::counted(at::matmul(q, k.transpose(-1, -2)), q.size(-1));
+    const at::Tensor scores = products.to(statistics_type(q.scalar_type())) * scale;
+    return ops::counted(at::matmul(at::softmax(scores, -1).to(v.scalar_type()), v), v.size(-2));
   }
 
   config::Job job_;

@@ -11,6 +11,7 @@
 #include "trireme/arch/projector.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve_vlm.h"
+#include "trireme/ops/flop_count.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 
@@ -27,9 +28,9 @@ at::Tensor attend(const at::Tensor& queries, const at::Tensor& keys, const at::T
     return x.to(wide).unflatten(2, {heads, -1}).transpose(1, 2);  // [n, h, t, d / h]
   };
   const at::Tensor q = by_head(queries);
-  const at::Tensor scores =
-      at::matmul(q, by_head(keys).transpose(2, 3)) / std::sqrt(static_cast<double>(q.size(3)));
-  return at::matmul(at::softmax(scores, -1), by_head(values))
+  const at::Tensor products = ops::counted(at::matmul(q, by_head(keys).transpose(2, 3)), q.size(3));
+  const at::Tensor scores = products / std::sqrt(static_cast<double>(q.size(3)));
+  return ops::counted(at::matmul(at::softmax(scores, -1), by_head(values)), values.size(1))
       .transpose(1, 2)
       .flatten(2)
       .to(queries.scalar_type());

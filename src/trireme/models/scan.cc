@@ -12,6 +12,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "trireme/ops/flop_count.h"
+
 namespace trireme::models {
 namespace {
 
@@ -26,15 +28,17 @@ at::Tensor scan_piece(const Scan& terms, at::Tensor& state_hwn, bool more) {
                                    .masked_fill(later, -std::numeric_limits<double>::infinity())
                                    .exp()
                                    .to(type);
-  at::Tensor y_htw = at::bmm(decay_htt * at::matmul(terms.out, terms.in.t()), x_htw);
+  const std::int64_t width = terms.in.size(1);
+  const at::Tensor pairs_tt = ops::counted(at::matmul(terms.out, terms.in.t()), width);
+  at::Tensor y_htw = ops::counted(at::bmm(decay_htt * pairs_tt, x_htw), rows);
   if (state_hwn.defined())
-    y_htw = y_htw +
-            sums_ht.exp().to(type).unsqueeze(2) * at::matmul(terms.out, state_hwn.transpose(1, 2));
+    y_htw = y_htw + sums_ht.exp().to(type).unsqueeze(2) *
+                        ops::counted(at::matmul(terms.out, state_hwn.transpose(1, 2)), width);
   if (more) {
     const at::Tensor last_h = sums_ht.select(1, rows - 1);
     const at::Tensor left_ht = (last_h.unsqueeze(1) - sums_ht).exp().to(type);
     const at::Tensor added_hwn =
-        at::matmul((x_htw * left_ht.unsqueeze(2)).transpose(1, 2), terms.in);
+        ops::counted(at::matmul((x_htw * left_ht.unsqueeze(2)).transpose(1, 2), terms.in), rows);
     state_hwn = state_hwn.defined() ? last_h.exp().to(type).view({-1, 1, 1}) * state_hwn + added_hwn
                                     : added_hwn;
   }

@@ -23,6 +23,7 @@
 #include "trireme/config/resolve_arrcoc.h"
 #include "trireme/models/pictures.h"
 #include "trireme/models/texture.h"
+#include "trireme/ops/flop_count.h"
 
 namespace trireme::models {
 namespace {
@@ -89,7 +90,8 @@ RegionFacts region_facts(const at::Tensor& images, const config::Arrcoc& arrcoc)
   });
   const at::Tensor means = at::cat(all_means, 2);
   const at::Tensor shown = means.narrow(2, 0, 10);
-  const at::Tensor others = at::matmul(around(arrcoc.grid, true, images.options()), shown);
+  const at::Tensor others =
+      ops::counted(at::matmul(around(arrcoc.grid, true, images.options()), shown), shown.size(1));
   const at::Tensor apart = (shown - others).square().sum(2, true).sqrt();
   return {.statistics = at::cat({means, at::cat(deviations, 2)}, 2),
           .entropy = entropy,
@@ -103,9 +105,11 @@ class Scorers::Reader {
   at::Tensor tensor() { return scorers_.param(next_++).to(type_); }
   at::Tensor linear(const at::Tensor& x) {
     const at::Tensor weight = tensor();
-    return at::linear(x, weight, tensor());
+    return ops::counted(at::linear(x, weight, tensor()), x.size(-1));
   }
-  at::Tensor product(const at::Tensor& x) { return at::linear(x, tensor()); }
+  at::Tensor product(const at::Tensor& x) {
+    return ops::counted(at::linear(x, tensor()), x.size(-1));
+  }
   at::Tensor norm(const at::Tensor& x) {
     const at::Tensor gain = tensor();
     return at::layer_norm(x, {x.size(-1)}, gain, tensor());
@@ -166,7 +170,8 @@ Scorers::Tension Scorers::balance(const at::Tensor& s_bpk, const at::Tensor& que
   const at::Tensor against = (weights.narrow(2, n, n) * (1 - s_bpk)).sum(2);
   const at::Tensor z = for_detail - against;
   const at::Tensor focus = tensions.narrow(1, 1, 1);
-  const at::Tensor near = at::matmul(z, around(arrcoc_.grid, false, z.options()).t());
+  const at::Tensor near =
+      ops::counted(at::matmul(z, around(arrcoc_.grid, false, z.options()).t()), z.size(-1));
   return {.z = focus * z + (1 - focus) * near,
           .deviation = 0.5 * tensions.narrow(1, 0, 1),
           .used = arrcoc_.learn_budget ? tensions.narrow(1, 2, 1) : at::Tensor()};

@@ -14,6 +14,7 @@
 #include <optional>
 #include <utility>
 
+#include "trireme/ops/flop_count.h"
 #include "trireme/ops/ring.h"
 
 namespace trireme::models {
@@ -86,7 +87,8 @@ Sums turn(const at::Tensor& images, const at::Tensor& captions, const at::Tensor
   Travelling travelling(captions, group, gradients);
   for (int step = 0; step < travelling.ranks(); ++step) {
     if (step > 0) travelling.pass_on();
-    const at::Tensor products = factor * at::matmul(images, travelling.captions().t());
+    const at::Tensor products =
+        factor * ops::counted(at::matmul(images, travelling.captions().t()), images.size(1));
     const at::Tensor logits = products + bias;
     nearest.see(logits, step == 0, travelling.earlier(step));
     at::Tensor signs = at::full_like(logits, -1);
@@ -94,8 +96,10 @@ Sums turn(const at::Tensor& images, const at::Tensor& captions, const at::Tensor
     sums.loss.sub_(at::log_sigmoid(signs * logits).sum());
     if (!gradients) continue;
     const at::Tensor slope = (signs * at::sigmoid(-signs * logits)).neg_();
-    sums.images.add_(factor * at::matmul(slope, travelling.captions()));
-    travelling.gradients().add_(factor * at::matmul(slope.t(), images));
+    sums.images.add_(factor *
+                     ops::counted(at::matmul(slope, travelling.captions()), slope.size(1)));
+    travelling.gradients().add_(factor *
+                                ops::counted(at::matmul(slope.t(), images), slope.size(0)));
     sums.scale.add_((slope * products).sum());
     sums.bias.add_(slope.sum());
   }

@@ -12,6 +12,7 @@
 #include "trireme/arch/encoder.h"
 #include "trireme/config/resolve_towers.h"
 #include "trireme/mesh/share.h"
+#include "trireme/ops/flop_count.h"
 #include "trireme/ops/linear.h"
 #include "trireme/ops/norm.h"
 
@@ -49,9 +50,10 @@ at::Tensor attend_once(const at::Tensor& query, const at::Tensor& keys_values, s
   const at::Tensor kv =
       keys_values.to(type).view({b, t, 2, heads, width}).permute({2, 0, 3, 1, 4});  // [2,b,h,t,w]
   const at::Tensor q = query.to(type).view({1, heads, 1, width}).expand({b, heads, 1, width});
-  const at::Tensor scores =
-      at::matmul(q, kv[0].transpose(2, 3)) / std::sqrt(static_cast<double>(width));
-  const at::Tensor mixed = at::matmul(at::softmax(scores, -1), kv[1]);  // [b,h,1,w]
+  const at::Tensor scores = ops::counted(at::matmul(q, kv[0].transpose(2, 3)), width) /
+                            std::sqrt(static_cast<double>(width));
+  const at::Tensor mixed =
+      ops::counted(at::matmul(at::softmax(scores, -1), kv[1]), t);  // [b,h,1,w]
   return mixed.reshape({b, 1, heads * width}).to(query.scalar_type());
 }
 
@@ -128,7 +130,8 @@ at::Tensor resampled(const at::Tensor& table, std::int64_t from, std::int64_t to
       (1 - (at::arange(to, options).unsqueeze(1) * step - at::arange(from, options)).abs())
           .clamp_min(0)
           .to(statistics_type(table.scalar_type()));
-  const at::Tensor rows = at::matmul(shares, table.to(statistics_type(table.scalar_type())).view({from, -1}));
+  const at::Tensor rows =
+      at::matmul(shares, table.to(statistics_type(table.scalar_type())).view({from, -1}));
   return at::matmul(shares, rows.view({to, from, -1})).flatten(0, 1).to(table.scalar_type());
 }
 

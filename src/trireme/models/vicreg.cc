@@ -7,6 +7,7 @@
 #include <ATen/ops/var.h>
 
 #include "trireme/mesh/share.h"
+#include "trireme/ops/flop_count.h"
 
 namespace trireme::models {
 namespace {
@@ -22,8 +23,9 @@ at::Tensor variance_loss(const at::Tensor& x) {
 at::Tensor covariance_loss(const at::Tensor& x, const Sharing& sharing) {
   const mesh::Share own = mesh::share(x.size(1), sharing.rank, sharing.ranks);
   const at::Tensor centred = x - x.mean(0);
-  const at::Tensor covariance = at::matmul(centred.t(), centred.narrow(1, own.begin, own.count())) /
-                                static_cast<double>(x.size(0) - 1);
+  const at::Tensor products =
+      ops::counted(at::matmul(centred.t(), centred.narrow(1, own.begin, own.count())), x.size(0));
+  const at::Tensor covariance = products / static_cast<double>(x.size(0) - 1);
   const at::Tensor squares = covariance.square();
   return (squares.sum() - squares.diagonal(-own.begin).sum()) *
          (static_cast<double>(sharing.ranks) / static_cast<double>(x.size(1)));

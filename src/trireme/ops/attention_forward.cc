@@ -5,6 +5,7 @@
 
 #include "trireme/ops/aten/attention.h"
 #include "trireme/ops/attention_tiles.h"
+#include "trireme/ops/flop_count.h"
 #include "trireme/ops/kernels/cpu/rows.h"
 
 namespace trireme::ops {
@@ -109,6 +110,27 @@ class Forward {
   std::vector<PieceKeys> keys_;
 };
 
+// Two products for each query and each key that the mask shows it. Documents that lie on another device would have to be
+// waited for: their operations count as unknown.
+void count_attention(const AttentionProblem& problem, const Qkv& in, const Segments& keys) {
+  if (!counting_flops()) return;
+  for (const at::Tensor* places : {&problem.mask.documents.begin, &problem.mask.documents.end})
+    if (places->defined() && !places->is_cpu())
+      return count_flops(std::numeric_limits<double>::quiet_NaN());
+  const std::int64_t samples = in.q.size(0);
+  const RowMask mask = problem.mask.rows(samples, in.q.size(1), problem.sequence);
+  std::int64_t pairs = 0;
+  for (std::int64_t sample = 0; sample < samples; ++sample)
+    for (const Segment& queries : problem.queries)
+      for (std::int64_t row = 0; row < queries.tokens; ++row) {
+        const Interval seen = mask.seen(sample, queries.row + row, queries.position + row);
+        for (const Segment& part : keys)
+          pairs += std::max<std::int64_t>(0, std::min(seen.end, part.position + part.tokens) -
+                                                 std::max(seen.begin, part.position));
+      }
+  count_flops(4.0 * static_cast<double>(pairs) * static_cast<double>(in.q.size(2) * in.q.size(3)));
+}
+
 at::Tensor row_numbers(const at::Tensor& q, double value) {
   return at::full({q.size(0), q.size(2), q.size(1)}, value,
                   q.options().dtype(wide(q.scalar_type())));
@@ -134,6 +156,7 @@ BlockState<A> state_of(const PartialAttention& partial, std::int64_t sample, std
 
 at::Tensor attention_forward(const AttentionProblem& problem, const Qkv& in, const Segments& keys,
                              const at::Tensor& out) {
+  count_attention(problem, in, keys);
   if (!has_kernels(in.q)) return aten::attention_forward(problem, in, keys, out);
   const std::int64_t tokens = in.q.size(1), heads = in.q.size(2), width = in.q.size(3);
   const at::Tensor log_sums = row_numbers(in.q, 0);
@@ -170,6 +193,7 @@ PartialAttention no_attention(const at::Tensor& q) {
 
 void attention_add(const AttentionProblem& problem, const Qkv& in, const Segments& keys,
                    const PartialAttention& partial) {
+  count_attention(problem, in, keys);
   if (!has_kernels(in.q)) return aten::attention_add(problem, in, keys, partial);
   const std::int64_t heads = in.q.size(2);
   TRIREME_DISPATCH(in.q.scalar_type(), "attention_add", [&] {

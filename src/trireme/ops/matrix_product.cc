@@ -7,6 +7,8 @@
 
 #include <vector>
 
+#include "trireme/ops/flop_count.h"
+
 namespace trireme::ops {
 namespace {
 
@@ -28,13 +30,14 @@ kernels::Matrix matrix(const at::Tensor& tensor) {
 }
 
 at::Tensor product(const at::Tensor& a, const at::Tensor& b) {
-  if (!multiplied_here(a)) return at::mm(a, b);
+  if (!multiplied_here(a)) return counted(at::mm(a, b), a.size(1));
   at::Tensor result = at::empty({a.size(0), b.size(1)}, a.options());
   kernels::matmul(matrix(a), matrix(b), matrix(result));
-  return result;
+  return counted(result, a.size(1));
 }
 
 void accumulate_product(const at::Tensor& a, const at::Tensor& b, const at::Tensor& sum) {
+  counted(sum, a.size(1));
   if (multiplied_here(a))
     kernels::matmul(matrix(a), matrix(b), matrix(sum), kernels::Into::kAdd);
   else
@@ -42,14 +45,14 @@ void accumulate_product(const at::Tensor& a, const at::Tensor& b, const at::Tens
 }
 
 at::Tensor affine(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  if (!multiplied_here(x)) return at::linear(x, weight, bias);
+  if (!multiplied_here(x)) return counted(at::linear(x, weight, bias), weight.size(1));
   std::vector<std::int64_t> shape = x.sizes().vec();
   shape.back() = weight.size(0);
   const at::Tensor rows = x.reshape({-1, x.size(-1)});
   const at::Tensor result = at::empty({rows.size(0), weight.size(0)}, x.options());
   kernels::matmul(matrix(rows), matrix(weight.t()), matrix(result), kernels::Into::kReplace,
                   bias.defined() ? bias.data_ptr() : nullptr);
-  return result.view(shape);
+  return counted(result, weight.size(1)).view(shape);
 }
 
 }  // namespace trireme::ops

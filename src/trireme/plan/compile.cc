@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
+#include "trireme/base/text.h"
 #include "trireme/plan/list_check.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/passes/lanes.h"
@@ -32,9 +33,8 @@ void check_mesh(const Program& program, const mesh::Mesh& mesh) {
 void check_grid_fits(const Program& program, const Recipe& recipe, const schedules::Grid& grid) {
   const int stages = stage_count(program);
   if (grid.ranks() != stages || grid.micro_batches != recipe.micro_batches)
-    fail(ErrorKind::kUsage,
-         "the schedule is of {} ranks and {} micro-batches, the job has {} and {}", grid.ranks(),
-         grid.micro_batches, stages, recipe.micro_batches);
+    fail(ErrorKind::kUsage, "the schedule is of {} and {} micro-batches, the job has {} and {}",
+         counted(grid.ranks(), "rank"), grid.micro_batches, stages, recipe.micro_batches);
   if (grid.chunks != chunk_count(program))
     fail(ErrorKind::kUsage, "the schedule has {} chunks a rank, program {} is cut into {}",
          grid.chunks, program.name, chunk_count(program));

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "trireme/arch/flops.h"
+#include "trireme/base/text.h"
 #include "trireme/config/families.h"
 #include "trireme/config/resolve.h"
 #include "trireme/planner/uncertainty.h"
@@ -15,9 +17,10 @@ namespace trireme::planner {
 namespace {
 
 std::string bytes_text(double bytes) {
-  constexpr double kMib = 1 << 20, kGib = 1 << 30;
-  return bytes < kGib ? fmt::format("{:.3g} MiB", bytes / kMib)
-                      : fmt::format("{:.1f} GiB", bytes / kGib);
+  constexpr double kMib = 1 << 20, kGib = 1 << 30, kThreeDigits = 99.95;
+  if (bytes >= kGib) return fmt::format("{:.1f} GiB", bytes / kGib);
+  return bytes < kThreeDigits * kMib ? fmt::format("{:.3g} MiB", bytes / kMib)
+                                     : fmt::format("{:.0f} MiB", bytes / kMib);
 }
 
 // Three digits that tell, with the unit that people use.
@@ -63,12 +66,14 @@ std::string head_text(const Answer& answer) {
           : "";
   const Cluster& cluster = answer.question.cluster;
   return fmt::format(
+      "runtime   {}\n"
       "model     {}: {}{} parameters, {}\n"
       "step      {} samples of {} tokens\n"
       "cluster   {}: {} of {} x {}, {} a host\n",
-      config::name(m.family), sizes, count_text(best.parameters), name(job.precision.compute),
-      job.run.global_batch, best.sample_tokens, cluster.name, best.layout.world(), cluster.gpus(),
-      cluster.gpu.name, cluster.gpus_per_host);
+      describe(answer.question.as, on_gpus(cluster)), config::name(m.family), sizes,
+      count_text(best.parameters), name(job.precision.compute), job.run.global_batch,
+      best.sample_tokens, cluster.name, best.layout.world(), cluster.gpus(), cluster.gpu.name,
+      cluster.gpus_per_host);
 }
 
 std::string best_text(const Answer& answer) {
@@ -76,12 +81,14 @@ std::string best_text(const Answer& answer) {
   const Cluster& cluster = answer.question.cluster;
   const Band around = band_of(answer, best);
   std::string text = fmt::format("layout    {}\n", planner::text(best.layout));
-  text += fmt::format(
-      "forecast  {} a step, four times of five {} to {}; {} tokens/s, {:.1f} % MFU ({}, {} {})\n",
-      seconds_text(best.seconds), seconds_text(around.low), seconds_text(around.high),
-      count_text(best.tokens() / best.seconds), 100 * best.mfu(cluster), best.convention,
-      cluster.gpu.core ? "of products alone in" : "of the data sheet's",
-      name(best.job.precision.compute));
+  const auto mfu = [&](double seconds) { return 100 * best.mfu(cluster) * best.seconds / seconds; };
+  text += fmt::format("forecast  {} a step, four times of five {} to {}; {} tokens/s\n",
+                      seconds_text(best.seconds), seconds_text(around.low),
+                      seconds_text(around.high), count_text(best.tokens() / best.seconds));
+  text += fmt::format("          {:.1f} % MFU ({:.1f} to {:.1f}) {} {}: {}\n", mfu(best.seconds),
+                      mfu(around.high), mfu(around.low),
+                      cluster.gpu.core ? "of products alone in" : "of the data sheet's",
+                      name(best.job.precision.compute), arch::kComputedFlops);
   text += fmt::format("          {:.1f} % of the step idle, {} of communication uncovered\n",
                       100 * best.bubble, seconds_text(best.exposed));
   text += fmt::format("memory    {} of {} a {}", bytes_text(needed(answer.question, best)),
@@ -265,7 +272,8 @@ std::string answer_text(const Answer& answer, const std::optional<Spending>& spe
   std::string notes;
   for (const std::string& note : notes_of(answer, spending))
     notes += fmt::format("note      {}\n", note);
-  return text + (notes.empty() ? "" : "\n" + notes);
+  constexpr std::size_t kColumns = 120, kIndent = 10;
+  return wrapped(text + (notes.empty() ? "" : "\n" + notes), kColumns, kIndent);
 }
 
 Json answer_json(const Answer& answer, const std::optional<Spending>& spending) {
@@ -289,7 +297,8 @@ Json answer_json(const Answer& answer, const std::optional<Spending>& spending) 
                {"by", answer.by == Objective::kTime ? "time" : "money"},
                {"parameters", best.parameters},
                {"tokens_per_step", best.tokens()},
-               {"flops_convention", best.convention},
+               {"flops_convention", arch::kComputedFlops},
+               {"as", answer.question.as == RuntimeAs::kToday ? "today" : "planned"},
                {"options", options},
                {"reasons", reasons},
                {"changes", changes},

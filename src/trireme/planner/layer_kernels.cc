@@ -42,7 +42,9 @@ struct Shape {
         sum(static_cast<double>(size_of(job.precision.grads.value()))),
         outside(static_cast<double>(size_of(job.precision.compute))),
         math(planner::math_of(type)),
-        linear(practice.fp8 && math == Math::kHalf ? Math::kFp8 : math) {}
+        linear(practice.fp8 && math == Math::kHalf ? Math::kFp8 : math),
+        attends(job.parallel.cp > 1 && !practice.fuses_context ? AttentionKernel::kRows
+                                                               : practice.attention) {}
 
   const config::Model& model;
   const Practice& practice;
@@ -53,6 +55,7 @@ struct Shape {
   double sum;      // bytes of an element of summed gradients
   double outside;  // bytes of an activation between nodes
   Math math, linear;
+  AttentionKernel attends;
 
   double up() const { return llama ? 2 * ffn : ffn; }  // features before the activation
   double heads() const { return static_cast<double>(sizes.attention.heads); }
@@ -108,16 +111,16 @@ std::vector<Kernel> add_attention_rows(const Shape& shape, NodeKernels& node) {
 void add_attention(const Shape& shape, NodeKernels& node) {
   const double pairs = shape.attended() * shape.seq() * shape.heads();
   std::vector<Kernel> forward;
-  if (shape.practice.attention == AttentionKernel::kRows) {
+  if (shape.attends == AttentionKernel::kRows) {
     forward = add_attention_rows(shape, node);
-  } else if (shape.practice.attention == AttentionKernel::kTiles) {
+  } else if (shape.attends == AttentionKernel::kTiles) {
     forward = {tiled_attention(shape.math, shape.attended(), shape.seq(), shape.heads(),
                                shape.width(), shape.practice.causal)};
     node.input.push_back(times(forward[0], 2.5));
-  } else if (shape.practice.attention != AttentionKernel::kUnfused) {
+  } else if (shape.attends != AttentionKernel::kUnfused) {
     // The first generation reaches half the rate.
-    const double seen = (shape.practice.causal ? 0.5 : 1) *
-                        (shape.practice.attention == AttentionKernel::kFlash ? 2 : 1);
+    const double seen =
+        (shape.practice.causal ? 0.5 : 1) * (shape.attends == AttentionKernel::kFlash ? 2 : 1);
     const double flops = 4 * pairs * shape.width() * seen;
     forward = {attention(shape.math, flops)};
     node.input.push_back(attention(shape.math, 2.5 * flops));  // with the scores once more
@@ -157,7 +160,7 @@ void add_elementwise(const Shape& shape, NodeKernels& node) {
       arch::kMlp, std::vector{gemm(shape.linear, shape.tokens, shape.up(), shape.d), activation});
   node.forward.push_back(stream(2 * row * residual, 2));
   node.last.push_back(stream(row * residual));
-  if (shape.practice.dropout && shape.practice.attention == AttentionKernel::kRows)
+  if (shape.practice.dropout && shape.attends == AttentionKernel::kRows)
     for (std::vector<Kernel>* kernels : {&node.forward, &node.input})
       kernels->push_back(stream(2 * row * kWide * kNoise.moved, 2 * kNoise.kernels));
   if (shape.llama) {

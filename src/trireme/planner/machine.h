@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "trireme/base/cpu.h"
 #include "trireme/config/job.h"
 #include "trireme/plan/plan.h"
 #include "trireme/planner/hardware.h"
@@ -18,7 +19,8 @@ struct Calibration {
   std::string date;  // YYYY-MM-DD
   std::string cpu;   // as processor_of says
   std::string build;
-  Cluster machine;  // gpu.core is there
+  Cluster machine;     // gpu.core is there
+  bool brief = false;  // measured for a few seconds
   bool operator==(const Calibration&) const = default;
 };
 // What tells processors apart, of the text of /proc/cpuinfo: names, families and parts, a digest of what they can, and
@@ -40,8 +42,9 @@ struct StepForecast {
   std::string source{};      // "by the calibration of 2026-11-22", "uncalibrated: ..."
 };
 
-// By constants of no machine in particular; `flops` a second, of a rank, in place of theirs if not 0.
-StepForecast uncalibrated_step(const plan::PlanSet& plan, const std::string& why, double flops = 0);
+// By constants of no machine in particular, but for the rates of products, which are those of CPUs with such a unit.
+StepForecast uncalibrated_step(const plan::PlanSet& plan, const std::string& why,
+                               MatrixUnit unit = matrix_unit());
 
 // Nothing is known of the step's time, which is 0; what it keeps in memory and who waits for whom is.
 StepForecast no_forecast(const plan::PlanSet& plan, const std::string& why);
@@ -65,5 +68,11 @@ StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
                            const Cluster& machine, RanksAs ranks = RanksAs::kThreads);
 StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
                            const Calibration& calibration, RanksAs ranks);
+
+// The one forecast of a run on this machine: none on GPUs, by the calibration where there is one, else uncalibrated, whose
+// reason is `missing`.
+StepForecast expected_step(const plan::PlanSet& plan, const config::Job& job,
+                           const std::optional<Calibration>& calibration,
+                           const std::string& missing, RanksAs ranks);
 
 }  // namespace trireme::planner

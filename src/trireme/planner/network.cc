@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "trireme/base/error.h"
+#include "trireme/base/text.h"
 
 namespace trireme::planner {
 namespace {
@@ -82,9 +83,10 @@ constexpr double kLaunch = 30e-6;
 Network::Network(const Cluster& cluster, const mesh::Mesh& mesh) : cluster_(cluster), mesh_(mesh) {
   if (mesh.world() > cluster.gpus())
     fail(ErrorKind::kUsage,
-         "cluster {} has {} hosts of {} = {} GPUs, the layout needs {}; take fewer ranks or more "
+         "cluster {} has {} of {} = {} GPUs, the layout needs {}; take fewer ranks or more "
          "hosts",
-         cluster.name, cluster.hosts, cluster.gpus_per_host, cluster.gpus(), mesh.world());
+         cluster.name, counted(cluster.hosts, "host"), cluster.gpus_per_host, cluster.gpus(),
+         mesh.world());
   for (const Tier& tier : cluster.tiers)
     if (tier.span == 0 || tier.span >= mesh.world()) return;
   if (mesh.world() > 1)

@@ -95,7 +95,8 @@ std::vector<std::string> notes(const Answer& answer) {
                     cluster.gpu.fp32_flops / 1e12, cluster.gpu.half_flops / 1e12,
                     cluster.gpu.bf16 ? "bf16" : "fp16", cluster.gpu.name));
   // docs/gpu.md: what computes there.
-  if (job.model.family == config::Family::kLlama)
+  const Practice& practice = answer.question.practice;
+  if (job.model.family == config::Family::kLlama && practice.fusion != Fusion::kEager)
     notes.push_back(
         "priced, not there yet: norms and rotary positions in one kernel each; on GPUs the runtime "
         "makes them of elementwise operators (docs/gpu.md)");
@@ -104,7 +105,7 @@ std::vector<std::string> notes(const Answer& answer) {
         "{}: attention on GPUs is not fused then, and priced so: in fp32, its scores in memory "
         "(docs/gpu.md); steps of that kind were not measured: the band is the wider for it",
         why));
-  else if (option.layout.cp > 1)
+  else if (option.layout.cp > 1 && practice.fuses_context)
     notes.push_back(
         "priced, not there yet: fused attention among cp ranks; on GPUs the runtime computes it in "
         "fp32, its scores in memory (docs/gpu.md)");
@@ -115,7 +116,7 @@ std::vector<std::string> notes(const Answer& answer) {
     notes.push_back(
         "precision.compute=fp16: steps whose gradients overflow are skipped; their time and their "
         "tokens are not counted here");
-  if (option.layout.world() > 1)
+  if (option.layout.world() > 1 && practice.overlaps_reduction)
     notes.push_back(
         "priced, not there yet: collectives behind computing; on GPUs the runtime's host waits for "
         "each (docs/gpu.md)");

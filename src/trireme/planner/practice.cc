@@ -6,6 +6,25 @@
 
 namespace trireme::planner {
 
+Practice practice_of(RuntimeAs runtime) {
+  if (runtime == RuntimeAs::kPlanned) return {};
+  return {.fusion = Fusion::kEager,
+          .overlaps_reduction = false,
+          .overlaps_shards = false,
+          .overlaps_context = false,
+          .fuses_context = false,
+          .overlaps_transfers = false};
+}
+
+std::string describe(RuntimeAs runtime, bool gpus) {
+  if (!gpus) return "today's, on CPU cores";
+  return runtime == RuntimeAs::kToday
+             ? "today's: collectives wait, operators are not fused; no GPU has run it. --as "
+               "planned: "
+               "what is to come"
+             : "planned: with overlap and fused kernels that do not exist yet; no GPU has run it";
+}
+
 std::string unfused(const config::Job& job) {
   constexpr std::int64_t kMostWidth = 256, kWidthStep = 8;  // ops/aten/flash_attention
   const config::Model& model = job.model;

@@ -38,6 +38,7 @@ struct Practice {
   bool overlaps_gathers = false;      // of stepped parameters, behind the next forward
   bool overlaps_shards = true;        // ZeRO-2's and 3's gathers and reductions, behind computing
   bool overlaps_context = true;       // keys and values go round a ring while attention is computed
+  bool fuses_context = true;          // attention among cp ranks is fused; else as kRows
   // Of a sequence in order, ranks that see no more keys attend for others: a ring in half the turns (DistFlashAttn).
   bool ring_helped = false;
   // Backward begins where forward's keys ended: their gradients, in 16 bits, end at home (TransformerEngine).
@@ -53,6 +54,15 @@ struct Practice {
   bool splits_transfers = false;  // each tp rank sends a part, gathered inside the host (SC21)
   bool operator==(const Practice&) const = default;
 };
+
+// Which runtime a forecast on GPUs prices.
+enum class RuntimeAs {
+  kToday,   // as it is: collectives are waited for, operators are not fused (docs/gpu.md)
+  kPlanned  // with the overlap and the kernels that are to come
+};
+Practice practice_of(RuntimeAs runtime);
+// One clause that names it, and says whether it has run on such devices.
+std::string describe(RuntimeAs runtime, bool gpus);
 
 // Why the runtime's attention on GPUs is not fused in a job, as "model.dropout=0.1"; empty where it is.
 std::string unfused(const config::Job& job);

@@ -163,6 +163,38 @@ ProgramKernels::Layers ProgramKernels::layers_of(std::size_t node) const {
   return layers;
 }
 
+ProgramKernels::Expected ProgramKernels::expected(std::size_t index, const Layers& layers) const {
+  const plan::Node& node = model_.program.nodes[index];
+  const double share = shares_.of(node.name), counted = shares_.counted() ? 1 : share;
+  const auto value = [&](plan::ValueId id) -> const plan::Value& {
+    return model_.program.values[static_cast<std::size_t>(id)];
+  };
+  Expected own{.block = !node.loss && layers.linear.size() > 1 &&
+                        !value(node.reads[0]).shape.empty() &&
+                        value(node.reads[0]).shape == value(node.writes[0]).shape};
+  if (own.block) {
+    own.rows = share * rows_of(value(node.reads[0]), job_);
+    if (layers.of_seen > 0) own.seen = rows_of(value(node.reads[2]), job_);
+    const double products =
+        2 * (own.rows * (layers.weights - layers.of_seen) + own.seen * layers.of_seen) / counted;
+    own.attended = std::max(node.flops - products, 0.0) * counted * counted;
+  } else if (layers.weights > 0) {
+    own.rows = node.flops * counted / (2 * layers.weights);
+  } else if (node.loss) {
+    own.attended = node.flops;
+  }
+  return own;
+}
+
+double ProgramKernels::flops_of(const std::string& node) const {
+  const std::size_t index = nodes_.at(node);
+  if (decodes(node)) return model_.program.nodes[index].flops;
+  const Layers layers = layers_of(index);
+  const Expected own = expected(index, layers);
+  return 2 * (own.rows * (layers.weights - layers.of_seen) + own.seen * layers.of_seen) +
+         own.attended;
+}
+
 NodeKernels ProgramKernels::program_node(std::size_t index) const {
   const plan::Node& node = model_.program.nodes[index];
   const plan::Program& program = model_.program;
@@ -171,24 +203,9 @@ NodeKernels ProgramKernels::program_node(std::size_t index) const {
   const auto value = [&](plan::ValueId id) -> const plan::Value& {
     return program.values[static_cast<std::size_t>(id)];
   };
-  const bool block = !node.loss && layers.linear.size() > 1 &&
-                     !value(node.reads[0]).shape.empty() &&
-                     value(node.reads[0]).shape == value(node.writes[0]).shape;
   const Math math = math_of(type_of(node.name));
   const auto element = static_cast<double>(size_of(type_of(node.name)));
-  const bool counted = shares_.counted();
-  double rows = 0, seen = 0, attended = 0;
-  if (block) {
-    rows = share * rows_of(value(node.reads[0]), job_);
-    if (layers.of_seen > 0) seen = rows_of(value(node.reads[2]), job_);
-    const double products = 2 * (rows * (layers.weights - layers.of_seen) + seen * layers.of_seen) /
-                            (counted ? 1 : share);
-    attended = std::max(node.flops - products, 0.0) * (counted ? 1 : share * share);
-  } else if (layers.weights > 0) {
-    rows = node.flops * (counted ? 1 : share) / (2 * layers.weights);
-  } else if (node.loss) {
-    attended = node.flops;
-  }
+  const auto [block, rows, seen, attended] = expected(index, layers);
 
   NodeKernels kernels;
   const bool flows = std::ranges::any_of(node.reads, [&](plan::ValueId id) {

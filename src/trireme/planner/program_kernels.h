@@ -24,10 +24,18 @@ class ProgramKernels {
   NodeKernels of(const std::string& node) const;
   DType type_of(const std::string& node) const;
   double share_of(const std::string& node) const { return shares_.of(node); }
+  // Operations of a node's forward, of the rows that are expected.
+  double flops_of(const std::string& node) const;
 
  private:
   struct Layers;
   Layers layers_of(std::size_t node) const;
+  // What a node is expected to compute: rows of its layers and of what a block sees, and operations beside theirs.
+  struct Expected {
+    bool block = false;
+    double rows = 0, seen = 0, attended = 0;
+  };
+  Expected expected(std::size_t node, const Layers& layers) const;
   NodeKernels program_node(std::size_t node) const;
   bool decodes(const std::string& node) const;
 

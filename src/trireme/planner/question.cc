@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
+#include "trireme/base/text.h"
+#include "trireme/config/check_precision.h"
 #include "trireme/config/fields.h"
 #include "trireme/config/resolve.h"
 #include "trireme/planner/calibrate.h"
@@ -73,12 +75,13 @@ Question completed(Question question) {
   if (question.gpus < 0) fail(ErrorKind::kUsage, "{} GPUs: a plan needs 1 or more", question.gpus);
   if (question.gpus == 0) question.gpus = cluster.gpus();
   if (question.gpus == 0)
-    fail(ErrorKind::kUsage, "cluster {} has {} hosts of {} GPUs: a plan needs 1 or more",
-         cluster.name, cluster.hosts, cluster.gpus_per_host);
+    fail(ErrorKind::kUsage, "cluster {} has {} of {}: a plan needs 1 or more", cluster.name,
+         counted(cluster.hosts, "host"), counted(cluster.gpus_per_host, "GPU"));
   if (question.gpus > cluster.gpus())
     fail(ErrorKind::kUsage,
-         "{} GPUs, but cluster {} has {} hosts of {} = {}; take fewer, or give it more hosts",
-         question.gpus, cluster.name, cluster.hosts, cluster.gpus_per_host, cluster.gpus());
+         "{}, but cluster {} has {} of {} = {}; take fewer, or give it more hosts",
+         counted(question.gpus, "GPU"), cluster.name, counted(cluster.hosts, "host"),
+         cluster.gpus_per_host, cluster.gpus());
   for (const std::string& key : question.kept) {
     if (config::find_field(key) == nullptr)
       fail(ErrorKind::kUsage, "{} is no key of a job; {}", key, config::suggest(key));
@@ -90,6 +93,7 @@ Question completed(Question question) {
     if (chosen(field.key) && !question.keeps(field.key)) field.set(question.job, field.get(plain));
   question.job.run.find_micro_batch = false;
   question.job.run.device = on_gpus(cluster) ? config::Device::kCuda : config::Device::kCpu;
+  config::choose_compute(question.job);
   if (on_gpus(cluster) && question.gpus > 1)
     question.job.precision.numerics = config::Numerics::kFast;
   check_offload(question);

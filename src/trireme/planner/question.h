@@ -19,6 +19,7 @@ struct Question {
   // Keys whose values stay as the job has them; what a search chooses are those of `parallel`, `recompute` and `offload`
   // and run.micro_batch.
   std::vector<std::string> kept;
+  RuntimeAs as = RuntimeAs::kPlanned;  // as it is printed; `practice` is what is priced
   Practice practice{};
   bool expandable = false;      // segments of the GPU's allocator grow
   config::DatasetFacts data{};  // what is known of the samples

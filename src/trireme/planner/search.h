@@ -43,8 +43,7 @@ struct Option {
   bool whole = true;         // all micro-batches were compiled; else a few, and the rest estimated
   double bubble = 0;         // share of the step in which ranks stand idle
   double exposed = 0;        // seconds of communication that nothing covers
-  double model_flops = 0;    // of a step, by `convention`
-  std::string convention;
+  double model_flops = 0;    // of a step, expected (arch::kComputedFlops)
   std::int64_t sample_tokens = 0;
   double parameters = 0;
   double trained = 0;  // of them

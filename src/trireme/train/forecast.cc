@@ -1,5 +1,6 @@
 #include "trireme/train/forecast.h"
 
+#include "trireme/arch/flops.h"
 #include "trireme/plan/draw.h"
 #include "trireme/sim/numbers.h"
 
@@ -32,7 +33,7 @@ RunInfo forecast(const config::Job& job, const plan::PlanSet& plan, const arch::
   for (const int one : plan.list_of_rank)
     info.predicted_bytes.push_back(
         forecast.lists[static_cast<std::size_t>(one)].memory.peak_of_tensors());
-  info.mfu_convention = spec.flops_convention;
+  info.mfu_convention = arch::kComputedFlops;
   return info;
 }
 

@@ -35,29 +35,37 @@ constexpr double kUnknown = std::numeric_limits<double>::infinity();
 
 // Of this rank, while all ranks do the same: of all products that a step may be made of the fastest, for so long that a core
 // which was idle has come to its full speed, and one that others use too has been had alone.
-double measured_flops(DType type, c10::Device device, std::int64_t size, comm::World& world) {
+double measured_flops(DType type, c10::Device device, const std::vector<std::int64_t>& sizes,
+                      comm::World& world) {
   constexpr double kSettled = 0.06, kMost = 0.2;  // seconds
   constexpr double kFaster = 1.01;
   at::NoGradGuard no_grad;
   if (device.is_cpu()) type = product_type(type);
   const auto options = at::TensorOptions().dtype(comm::scalar_type(type)).device(device);
-  const at::Tensor a = at::ones({size, size}, options);
-  std::vector<std::function<void()>> products = {[&] { at::mm(a, a); }};
-  const at::Tensor sum = at::zeros({size, size}, type == DType::kF64 ? at::kDouble : at::kFloat);
-  if (device.is_cpu())  // another library's, which gradients of weights and attention take
-    products.emplace_back([&] { ops::add_transposed_product(a, a, sum); });
-  for (const std::function<void()>& product : products) product();
+  struct Product {
+    double flop;
+    std::function<void()> run;
+  };
+  std::vector<Product> products;
+  for (const std::int64_t size : sizes) {
+    const double flop = 2.0 * static_cast<double>(size * size * size);
+    const at::Tensor a = at::ones({size, size}, options);
+    products.push_back({flop, [a] { at::mm(a, a); }});
+    const at::Tensor sum = at::zeros({size, size}, type == DType::kF64 ? at::kDouble : at::kFloat);
+    if (device.is_cpu())  // another library's, which gradients of weights and attention take
+      products.push_back({flop, [a, sum] { ops::add_transposed_product(a, a, sum); }});
+  }
+  for (const Product& product : products) product.run();
   finish(device);
   world.exchange("ready");
-  const double flop = 2.0 * static_cast<double>(size * size * size);
   double best = 0, found = 0;
   const Stopwatch all;
   while (all.seconds() < std::min(kMost, found + kSettled))
-    for (const std::function<void()>& product : products) {
+    for (const Product& product : products) {
       const Stopwatch watch;
-      product();
+      product.run();
       finish(device);
-      const double rate = flop / watch.seconds();
+      const double rate = product.flop / watch.seconds();
       if (rate > kFaster * best) found = all.seconds();
       best = std::max(best, rate);
     }
@@ -80,6 +88,17 @@ std::string host_name() {
   return name;
 }
 
+// The fastest of a host's ranks, by the first of them alone: they share the file.
+void raise_on_host(const std::vector<std::pair<std::string, double>>& ranks, int rank, DType type,
+                   SeenPeaks& seen) {
+  const std::string& host = ranks[static_cast<std::size_t>(rank)].first;
+  double most = 0;
+  for (const auto& [other, flops] : ranks)
+    if (other == host) most = std::max(most, flops);
+  const auto first = std::ranges::find(ranks, host, [](const auto& one) { return one.first; });
+  if (first - ranks.begin() == rank) seen.raise(type, most);
+}
+
 // Ranks may have GPUs of several kinds.
 std::string joined(std::vector<std::string> names) {
   std::sort(names.begin(), names.end());
@@ -100,8 +119,9 @@ std::optional<double> sheet_flops(std::string_view gpu, DType type) {
   return std::nullopt;
 }
 
-Peak find_peak(DType type, c10::Device device, comm::World& world) {
-  const std::int64_t size = device.is_cpu() ? 512 : 8192;
+Peak find_peak(DType type, c10::Device device, comm::World& world, SeenPeaks& seen) {
+  const std::vector<std::int64_t> sizes =
+      device.is_cpu() ? std::vector<std::int64_t>{512, 1024} : std::vector<std::int64_t>{8192};
   const std::vector<std::string> names = world.exchange(device.is_cpu() ? "" : gpu_name());
   Peak peak;
   for (const std::string& name : names) peak.flops += sheet_flops(name, type).value_or(kUnknown);
@@ -109,13 +129,15 @@ Peak find_peak(DType type, c10::Device device, comm::World& world) {
     peak.source = "the data sheet of " + joined(names);
     return peak;
   }
-  peak = {.source = fmt::format("products of {} x {}, measured", size, size)};
-  const double mine = measured_flops(type, device, size, world);
+  peak = {.source = fmt::format("products of {0} x {0}, the fastest measured here", sizes.back())};
+  const double mine =
+      std::max(measured_flops(type, device, sizes, world), device.is_cpu() ? seen.of(type) : 0);
   std::vector<std::pair<std::string, double>> ranks;
   for (const std::string& rank : world.exchange(fmt::format("{} {}", mine, host_name()))) {
     const std::size_t space = rank.find(' ');
     ranks.emplace_back(rank.substr(space + 1), std::stod(rank.substr(0, space)));
   }
+  if (device.is_cpu()) raise_on_host(ranks, world.rank(), type, seen);
   const int cores = static_cast<int>(std::thread::hardware_concurrency());
   peak.flops = together(ranks, device.is_cpu() && cores > 0 ? cores : world.size());
   return peak;

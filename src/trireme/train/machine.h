@@ -10,6 +10,7 @@
 
 #include "trireme/base/dtype.h"
 #include "trireme/comm/world.h"
+#include "trireme/train/seen_peaks.h"
 
 namespace trireme::train {
 
@@ -19,10 +20,11 @@ struct Peak {
   std::string source;
 };
 
-// What the data sheets of the ranks' GPUs say; else the rate of square matrix products that all ranks reach
-// together, on no more cores than there are: of each library that steps multiply with, until neither gets faster, for a fifth
-// of a second at most. Collective; equal on all ranks.
-Peak find_peak(DType type, c10::Device device, comm::World& world);
+// What the data sheets of the ranks' GPUs say; else the fastest square matrix products of each library that steps multiply
+// with, on no more cores than there are: measured until neither gets faster, for a fifth of a second at most, or faster ones
+// that `seen` has of earlier runs on this CPU; the first rank of a host raises it to what was measured there. Collective;
+// equal on all ranks.
+Peak find_peak(DType type, c10::Device device, comm::World& world, SeenPeaks& seen);
 
 // FLOP/s of dense matrix products by the vendor's data sheet, of a GPU with this name; nothing where it is not
 // known here.

@@ -23,6 +23,8 @@ struct TrainSetup {
   Path memory{};    // a directory that lasts while ranks are started again; empty: none
   std::string build_id;
   std::optional<planner::Calibration> calibration{};  // of this machine and build, for forecasts
+  std::string uncalibrated = "no calibration was given";  // else why there is none
+  Path peaks{};  // where this machine's fastest products are kept (SeenPeaks); empty: nowhere
   planner::RanksAs ranks = planner::RanksAs::kThreads;
   TensorMemory* tensors = nullptr;         // what the allocator charges to this rank, if it counts
   const std::atomic<int>* stop = nullptr;  // nonzero: end the step, save, return kInterrupted

@@ -111,9 +111,7 @@ class Progress final : public Callback {
           1e3 * s.standing_s / static_cast<double>(std::max<std::int64_t>(1, s.taken + s.failed)),
           s.failed, s.skipped));
     if (const double step_s = median_step_s(); info_.predicted_step_s > 0 && step_s > 0)
-      line(fmt::format("step time: {:.1f} ms{} forecast {}, {:.1f} ms measured{}",
-                       1e3 * info_.predicted_step_s, band_text(info_), info_.prediction,
-                       1e3 * step_s, verdict(info_, step_s)));
+      line(forecast_line(info_, step_s));
     if (info_.predicted_process > 0 && end.measured_process > 0)
       line(fmt::format("memory of rank 0's process: {} forecast, {} measured",
                        short_bytes(static_cast<std::int64_t>(info_.predicted_process)),
