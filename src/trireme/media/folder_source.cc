@@ -100,7 +100,13 @@ class PictureSource : public SampleSource {
   }
   void with_picture(std::size_t i, const std::string& picture,
                     const UsePicture& use) const override {
-    const Path other = path(i).parent_path() / picture;
+    const Path below = (Path(files_[i].name).parent_path() / picture).lexically_normal();
+    if (below.empty() || below.is_absolute() || *below.begin() == "..")
+      fail(ErrorKind::kData,
+           "{}: \"images\" in its .json names {}, which is outside of the data set; put the picture "
+           "below {} and name it from the directory of the .json",
+           name(i), picture, folder_.string());
+    const Path other = folder_ / below;
     if (!fs::is_regular_file(other))
       fail(ErrorKind::kData, "{}: \"images\" in its .json names {}, which is no file", name(i),
            other.string());
