@@ -48,7 +48,7 @@ constexpr char kCheckpointExamples[] = R"(
 Examples:
   trireme checkpoint ls runs/first
   trireme checkpoint inspect runs/first/checkpoints/step-100
-  trireme checkpoint verify runs/first                    # reads every byte of the newest one
+  trireme checkpoint verify runs/first                    # reads every byte of every checkpoint
   trireme checkpoint diff runs/first runs/second
   trireme checkpoint reshard runs/first other --to tp=2,dp_shard=2,zero=1
   trireme checkpoint convert runs/first for_transformers  # and, with a config.json, back
@@ -121,9 +121,10 @@ void add_checkpoint(CLI::App& root, CheckpointCommands& o, Run& run) {
         ->required();
     app.callback([&run, &o, body] { run = [&o, body] { return body(o.look); }; });
   };
-  add("ls", "One line for each checkpoint of a run", checkpoint_ls);
+  add("ls", "Checkpoints of a run: verified, unverified, damaged or incomplete", checkpoint_ls);
   add("inspect", "What a checkpoint holds", checkpoint_inspect);
-  add("verify", "Check every byte of a checkpoint", checkpoint_verify);
+  add("verify", "Check every byte of a checkpoint, or of all checkpoints of a run",
+      checkpoint_verify);
   CLI::App& diff =
       add_command(group, "diff", "Find where two checkpoints differ, whatever layouts wrote them",
                   kCheckpointExamples);

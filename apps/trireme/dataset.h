@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trireme/config/job.h"
 #include "trireme/config/resolve.h"
@@ -20,6 +21,8 @@ struct LocatedDataset {
   std::string tokenizer;  // as data.tokenizer spells it: what the resolved job says
   std::string what;       // one line for people
   bool quickstart = false;
+  std::vector<Path> files{};  // of pictures, clips and trajectories: what they are read from
+  std::vector<std::string> classes{};  // their names, where these are known
 };
 
 // data.path empty: the quick start's text; a dataset directory: that; a text file or a directory of

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "../guard.h"
 #include "trireme/base/error.h"
 #include "trireme/formats/event.h"
 
@@ -63,22 +64,6 @@ bool lock_soon(std::optional<FileLock>& lock, const Path& file) {
 
 bool has_checkpoints(const Path& path) {
   return !formats::list_checkpoints(path / kCheckpoints).empty();
-}
-
-bool is_checkpoint(const Path& path) {
-  return fs::exists(path / formats::kManifestName) || path.filename().string().starts_with("step-");
-}
-
-// Where the step-N directories of a run lie, given the run or that place itself.
-Path checkpoint_root(const Path& path) {
-  return fs::is_directory(path / kCheckpoints) ? path / kCheckpoints : path;
-}
-
-void check_given(const Path& path) {
-  if (!fs::is_directory(path))
-    fail(ErrorKind::kData,
-         "{}: no such directory; needs a run directory or one of its checkpoints/step-N",
-         path.string());
 }
 
 }  // namespace
@@ -154,15 +139,43 @@ Path fresh_run(const std::string& name) {
   return path;
 }
 
+void check_directory(const Path& path) {
+  if (!fs::is_directory(path))
+    fail(ErrorKind::kData,
+         "{}: no such directory; needs a run directory or one of its checkpoints/step-N",
+         path.string());
+}
+
+bool is_checkpoint(const Path& path) {
+  return fs::exists(path / formats::kManifestName) || path.filename().string().starts_with("step-");
+}
+
+Path checkpoint_root(const Path& path) {
+  return fs::is_directory(path / kCheckpoints) ? path / kCheckpoints : path;
+}
+
 Path find_checkpoint(const Path& path) {
-  check_given(path);
+  check_directory(path);
   if (is_checkpoint(path)) return fs::canonical(path);
   const std::optional<formats::NewestCheckpoint> newest =
       formats::newest_checkpoint(checkpoint_root(path));
   if (!newest)
     fail(ErrorKind::kData, "{}: holds no checkpoint (step-N below it or below its checkpoints)",
          path.string());
+  if (!newest->refused.empty())
+    print_error("note", fmt::format("{} is used; newer checkpoints cannot be: {}",
+                                    newest->path.string(), name_refused(newest->refused)));
   return newest->path;
+}
+
+std::string name_refused(const std::vector<formats::CheckpointEntry>& refused) {
+  std::string text;
+  for (std::size_t i = 0; i < refused.size(); ++i) {
+    if (i > 0) text += i + 1 == refused.size() ? " and " : ", ";
+    text += refused[i].path.filename().string();
+    if (i == 0) text += fmt::format(" ({})", refused[i].problem);
+  }
+  return text;
 }
 
 }  // namespace trireme::app

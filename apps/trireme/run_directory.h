@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cache.h"
 #include "trireme/config/job.h"
@@ -55,8 +56,18 @@ class RunDirectory {
 // runs/NAME-TIME, which does not exist.
 Path fresh_run(const std::string& name);
 
+// Throws Error{kData} where `path` is no directory.
+void check_directory(const Path& path);
+// Whether it is one step-N rather than a run.
+bool is_checkpoint(const Path& path);
+// Where the step-N directories of a run lie, given the run or that place itself.
+Path checkpoint_root(const Path& path);
+
 // A run directory, its checkpoints, or one step-N: the step-N meant (the newest that is usable,
-// every byte checked). Throws Error{kData}.
+// every byte checked). Where newer ones cannot be used, one line on stderr names them. Throws Error{kData}.
 Path find_checkpoint(const Path& path);
+
+// "step-4 (why) and step-3": newer checkpoints that were passed over, with the reason of the newest.
+std::string name_refused(const std::vector<formats::CheckpointEntry>& refused);
 
 }  // namespace trireme::app

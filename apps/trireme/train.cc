@@ -10,6 +10,7 @@
 #include "baseline.h"
 #include "calibration.h"
 #include "commands.h"
+#include "data_record.h"
 #include "dataset.h"
 #include "phases.h"
 #include "place.h"
@@ -57,11 +58,12 @@ void say_start(const Planned& planned, const LocatedDataset& data, const RunDire
   fmt::print("data      {}\n", data.what);
   fmt::print("world     {}\n{}", describe(place), short_summary(planned, place));
   for (const std::string& note : config::notes(planned.job)) fmt::print("note      {}\n", note);
-  for (const formats::CheckpointEntry& entry : run.refused())
-    fmt::print("resume    passed over {}: {}\n", entry.path.string(), entry.problem);
   if (run.resume()) {
-    fmt::print("resume    {} (step {})\n", run.resume()->checkpoint.string(),
-               run.resume()->manifest.step);
+    fmt::print("resume    {} (step {}){}\n", run.resume()->checkpoint.string(),
+               run.resume()->manifest.step,
+               run.refused().empty()
+                   ? ""
+                   : "; newer checkpoints cannot be used: " + name_refused(run.refused()));
     say_changes(config::parse_job(run.resume()->manifest.job, "checkpoint"), planned.job);
   }
   if (!weights.empty()) fmt::print("weights   {}\n", weights);
@@ -170,6 +172,8 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   check_room(planned, place);
   if (run.resume()) {
     check_resume(*run.resume(), planned.job, data.digest);
+    const std::string note = compare_data(run.path(), data);
+    if (!note.empty()) say("data      " + note);
     if (run.resume()->manifest.step >= planned.job.run.steps) {
       fmt::print("{} is at step {} of {}: nothing is left to do; raise run.steps to train on\n",
                  run.resume()->checkpoint.string(), run.resume()->manifest.step,
@@ -188,6 +192,7 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   check_port(place);
   worker_program();  // the last thing that can be missing
   run.prepare(planned.job, vocabulary_of(data, planned.job.data.source));
+  keep_data_record(run.path(), data);
   say_start(planned, data, run, place, beginning, options.verbose);
   say_too_small(planned, place);
   append(arguments,

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "../bus_error.h"
 #include "../enter_worker.h"
 #include "../guard.h"
 #include "../trireme/command_line.h"
@@ -83,6 +84,7 @@ int enter_worker(std::vector<std::string> words, std::vector<std::string> enviro
 }  // namespace trireme::app
 
 int main(int argc, char** argv) {
+  trireme::app::name_file_of_bus_errors();
   return trireme::app::guarded([&] {
     if (argc > 2 && argv[1] == std::string_view("serve-forks"))
       return trireme::app::serve_forks(argv[argc - 1]);
