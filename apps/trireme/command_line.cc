@@ -266,6 +266,8 @@ int run_command_line(int argc, char** argv) {
   DatasetOptions dataset_options;
   SynthOptions synth_options;
   GenerateOptions generate_options;
+  EvaluateOptions evaluate_options;
+  PredictOptions predict_options;
   BenchOptions bench_options;
   DiffOptions diff_options;
   int process = 0;
@@ -283,6 +285,8 @@ int run_command_line(int argc, char** argv) {
   add_checkpoint(root, checkpoint_options, run);
   add_data(root, prepare_options, dataset_options, synth_options, run);
   add_generate(root, generate_options, run);
+  add_evaluate(root, evaluate_options, run);
+  add_predict(root, predict_options, run);
   add_bench(root, bench_options, run);
   add_diff(root, diff_options, run);
   add_command(root, "doctor", "Prove what works on this machine by running it", kDoctorExamples)

@@ -143,6 +143,25 @@ struct GenerateOptions {
   std::int64_t seed = 1;
 };
 
+struct EvaluateOptions {
+  std::string checkpoint;
+  std::string data;  // empty: the run's own
+  std::string split = "validation";
+  std::int64_t batches = 0;  // 0: all
+  std::optional<int> ranks;
+  std::vector<std::string> assignments;
+  std::string json;  // empty: the terminal only
+};
+
+struct PredictOptions {
+  std::string checkpoint;
+  std::vector<std::string> files;
+  std::vector<std::string> captions;
+  bool embed = false;
+  std::int64_t top = 5;
+  std::string json;  // empty: the terminal only
+};
+
 struct BenchCalibrateOptions {
   int cores = 0;     // 0: all there are
   std::string out;   // empty: where forecasts look for it
@@ -252,6 +271,8 @@ int data_inspect(const DatasetOptions& options);
 int data_verify(const DatasetOptions& options);
 int data_synth(const SynthOptions& options);
 int generate(const GenerateOptions& options);
+int evaluate(const EvaluateOptions& options);
+int predict(const PredictOptions& options);
 int bench_calibrate(const BenchCalibrateOptions& options);
 int bench_collectives(const BenchCollectivesOptions& options);
 int bench_context(const BenchContextOptions& options);

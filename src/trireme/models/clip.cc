@@ -70,6 +70,12 @@ std::vector<at::Tensor> ContrastiveLoss::forward(const std::vector<at::Tensor>& 
   return {pairs ? siglip(images, captions, context) : clip(images, captions, context)};
 }
 
+at::Tensor ContrastiveLoss::scores(const at::Tensor& images, const at::Tensor& captions) const {
+  const at::Tensor cosines = at::matmul(normalized(images), normalized(captions).t());
+  if (loss_ == config::ContrastiveLoss::kClip) return bounded_exp(exact(param(0))) * cosines;
+  return exact(param(0)).exp() * cosines + exact(param(1));
+}
+
 at::Tensor ContrastiveLoss::clip(const at::Tensor& images, const at::Tensor& captions,
                                  const exec::BlockContext& context) const {
   const std::int64_t width = images.size(1);

@@ -46,6 +46,10 @@ class ContrastiveLoss : public BoundBlock {
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
 
+  // Of every image and every caption, [images, captions]: what clip takes the softmax of, and siglip the sigmoid.
+  at::Tensor scores(const at::Tensor& images, const at::Tensor& captions) const;
+  config::ContrastiveLoss loss() const { return loss_; }
+
  private:
   at::Tensor clip(const at::Tensor& images, const at::Tensor& captions,
                   const exec::BlockContext& context) const;
