@@ -25,6 +25,7 @@ struct TrainOptions {
   bool quiet = false;
   bool verbose = false;
   bool baseline = false;
+  bool verify_data = false;  // every byte, before the start
   bool help_config = false;
   bool allow_faults = false;
   std::string faults;  // made on purpose: trireme/faults/fault.h

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "../guard.h"
 #include "commands.h"
 #include "dataset.h"
 #include "output.h"
@@ -51,7 +52,12 @@ config::Job job_to_evaluate(const EvaluateOptions& options, const Path& checkpoi
 void check_trained_vocabulary(const Path& checkpoint, const LocatedDataset& data) {
   if (!data.text) return;
   const Path file = checkpoint.parent_path().parent_path() / kVocabularyName;
-  if (!std::filesystem::exists(file)) return;
+  if (!std::filesystem::exists(file)) {
+    print_error("note", fmt::format("{} is missing: whether the ids of the data are those of the "
+                                    "model is not known",
+                                    file.string()));
+    return;
+  }
   const std::string trained =
       formats::Tokenizer::from_description(read_file(file), file.string()).description();
   const std::string found = data.text->tokenizer.description();

@@ -114,6 +114,7 @@ int follow(const TrainOptions& options, config::Job job, const Place& place) {
   job.data.tokenizer = data.tokenizer;
   const Planned planned = plan_job(std::move(job), place.world, data.facts);
   check_room(planned, place);
+  if (options.verify_data && place.local_rank == 0) digest_all_bytes(data);  // this host's copy
   std::vector<std::string> arguments = worker_arguments(options, place, data.directory);
   append(arguments, {"--job", job_in_memory(config::print_yaml(planned.job))});
   if (!options.faults.empty()) {
@@ -170,9 +171,10 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   if (job.run.find_micro_batch) job = settle_micro_batch(std::move(job), run, place, data.facts);
   const Planned planned = plan_job(std::move(job), place.world, data.facts);
   check_room(planned, place);
+  const std::string contents = options.verify_data ? digest_all_bytes(data) : "";
   if (run.resume()) {
     check_resume(*run.resume(), planned.job, data.digest);
-    const std::string note = compare_data(run.path(), data);
+    const std::string note = compare_data(run.path(), data, contents);
     if (!note.empty()) say("data      " + note);
     if (run.resume()->manifest.step >= planned.job.run.steps) {
       fmt::print("{} is at step {} of {}: nothing is left to do; raise run.steps to train on\n",
@@ -192,7 +194,7 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   check_port(place);
   worker_program();  // the last thing that can be missing
   run.prepare(planned.job, vocabulary_of(data, planned.job.data.source));
-  keep_data_record(run.path(), data);
+  keep_data_record(run.path(), data, contents);
   say_start(planned, data, run, place, beginning, options.verbose);
   say_too_small(planned, place);
   append(arguments,

@@ -61,6 +61,8 @@ void add_train(CLI::App& root, TrainOptions& o, Run& run) {
   app.add_flag("--verbose", o.verbose, "print the whole resolved job");
   app.add_flag("--baseline", o.baseline,
                "fit the n-gram baseline also when the data is not the quick start's");
+  app.add_flag("--verify-data", o.verify_data,
+               "Read every byte of the data first and compare digests (default: sizes and times)");
   app.add_flag("--help-config", o.help_config, "print every key of a job and leave");
   app.add_option("--faults", o.faults,
                  "what is to go wrong on purpose: 'rank=1 step=41: kill; fs.fsync=3: error=EIO' "

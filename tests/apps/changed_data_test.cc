@@ -94,8 +94,11 @@ TEST(ChangedData, PicturesReplacedAtEqualSizeAreRefusedAndCopiesAreTaken) {
              "vision: {image: 16, patch: 8, layers: 1, hidden: 16, heads: 2}\n"
              "run: {steps: 2, global_batch: 4, micro_batch: 4, eval_every: 0}\n"
              "checkpoint: {every: 2, async: false}\n");
-  const auto train = [&](const std::string& steps) {
-    return desk.run({"train", "job.yaml", "--out", "run", "--set", "run.steps=" + steps});
+  const auto train = [&](const std::string& steps, bool verify = false) {
+    std::vector<std::string> words = {"train", "job.yaml", "--out",
+                                      "run",   "--set",    "run.steps=" + steps};
+    if (verify) words.push_back("--verify-data");
+    return desk.run(words);
   };
   const Result first = train("2");
   ASSERT_EQ(first.exit_code, 0) << first.err;
@@ -108,6 +111,29 @@ TEST(ChangedData, PicturesReplacedAtEqualSizeAreRefusedAndCopiesAreTaken) {
   const Result taken = train("4");
   EXPECT_EQ(taken.exit_code, 0) << taken.err;
   EXPECT_THAT(taken.out, HasSubstr("a sample of their contents is as it was"));
+  // All contents, once known, are compared.
+  EXPECT_EQ(train("6", true).exit_code, 0);
+  std::string picture = read_file(desk / "pictures/even/04.jpg");
+  picture[4000] = 'x';  // behind its end, in a block that the sample has
+  desk.write("pictures/even/04.jpg", picture);
+  const Result all = train("8", true);
+  EXPECT_EQ(all.exit_code, 3) << all.out;
+  EXPECT_THAT(all.err, HasSubstr("was verified"));
+}
+
+// A disk that loses a bit changes no times: here the times of dataset.json are made later.
+TEST(ChangedData, EveryByteIsReadWhereItIsAskedFor) {
+  const Desk desk;
+  prepare_text(desk);
+  std::string changed = read_file(desk / "set/train.bin");
+  changed[changed.size() / 2] ^= 1;
+  desk.write("set/train.bin", changed);
+  desk.write("set/dataset.json", read_file(desk / "set/dataset.json"));
+  EXPECT_EQ(train_on_set(desk, "2").exit_code, 0);
+  const Result refused = desk.run({"train", "job.yaml", "--out", "run", "--set", "data.path=set",
+                                   "--verify-data", "--set", "run.steps=4"});
+  EXPECT_EQ(refused.exit_code, 3) << refused.out;
+  EXPECT_THAT(refused.err, HasSubstr("train.bin: does not have the digest"));
 }
 
 }  // namespace
