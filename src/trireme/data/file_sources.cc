@@ -75,7 +75,7 @@ FileReader image_reader(const config::Job& job) {
 }
 
 FileReader caption_reader(const config::Job& job) {
-  return {.read = [job](const media::Samples& samples, std::int64_t number, Draws* draws) {
+  const auto read = [job](const media::Samples& samples, std::int64_t number, Draws* draws) {
     const media::Sample sample = samples.read(number);
     if (sample.text.empty())
       fail(ErrorKind::kData, "{} has no caption, neither in .txt nor as \"caption\" in .json",
@@ -88,7 +88,8 @@ FileReader caption_reader(const config::Job& job) {
       caption.data_ptr<std::int64_t>()[i] =
           static_cast<unsigned char>(sample.text[static_cast<std::size_t>(i)]);
     return Inputs{picture(job, sample.image, rule, draws), caption, number_of(end)};
-  }};
+  };
+  return {.read = read, .blank = [](Inputs& inputs) { inputs.back() = number_of(-1); }};
 }
 
 FileReader clip_reader(const config::Job& job) {
