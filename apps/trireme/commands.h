@@ -26,15 +26,17 @@ struct TrainOptions {
   bool verbose = false;
   bool baseline = false;
   bool verify_data = false;  // every byte, before the start
-  bool help_config = false;
+  std::optional<std::string> help_config;  // a key or section; empty: all of them
   bool allow_faults = false;
-  std::string faults;  // made on purpose: trireme/faults/fault.h
+  std::string faults;   // made on purpose: trireme/faults/fault.h
+  std::string command;  // all of it, as it was typed
 };
 
 struct SweepOptions {
   JobOptions job;  // whose file is the sweep; assignments are every run's, over the sweep's
   std::string out;
   int at_once = 1;
+  std::string json;  // empty: the table and sweep.json only
 };
 
 struct LaunchOptions {
@@ -58,6 +60,7 @@ struct ExplainOptions {
   bool memory = false;         // instead: what each rank needs
   std::string fits;            // a size: the exit code says whether every rank fits
   bool communication = false;  // in csv, what PyTorch adds when it lowers a schedule
+  std::string json;            // empty: the text only
 };
 
 struct PlanOptions {
@@ -71,16 +74,19 @@ struct PlanOptions {
   std::optional<double> deadline;  // hours
   bool expandable = false;
   std::string format = "table";
-  std::string out;  // empty: no file
+  std::string out;   // empty: no file
+  std::string json;  // empty: the table only
 };
 
 struct CheckpointOptions {
   std::string path;
+  std::string json;  // empty: the text only
 };
 
 struct CheckpointDiffOptions {
   std::string a;
   std::string b;
+  std::string json;  // empty: the text only
 };
 
 struct ReshardOptions {
@@ -132,6 +138,7 @@ struct SynthOptions {
 
 struct DatasetOptions {
   std::string path;
+  std::string json;  // empty: the text only
 };
 
 struct GenerateOptions {
@@ -226,6 +233,7 @@ struct BenchPlannerOptions {
   std::string format = "table";
   bool rows = false;
   bool unmeasured = false;
+  std::string json;        // empty: the table only
   int cross_validate = 0;  // trials of each fit without a group; 0: not
   int fit = 0;             // trials of a fit of all rows, whose constants are printed; 0: not
 };
@@ -286,7 +294,7 @@ int bench_planner(const BenchPlannerOptions& options);
 int bench_recompute(const BenchRecomputeOptions& options);
 int bench_step(const BenchStepOptions& options);
 int diff(const DiffOptions& options);
-int doctor();
+int doctor(const std::string& json);
 int stack(int process);
 int version();
 

@@ -1,12 +1,14 @@
 #include "dataset.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "cache.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/base/held_out.h"
 #include "trireme/config/made_up.h"
 #include "trireme/env/file_facts.h"
 #include "trireme/formats/sources.h"
@@ -42,6 +44,14 @@ std::uint64_t stamped(std::uint64_t key, const Path& path) {
 // Held-out text comes from whole files where there are several, else from the end of the one.
 formats::ValidationRule validation_rule(const config::Data& data, std::size_t files) {
   using By = formats::ValidationRule::By;
+  if (is_count(data.validation)) {
+    if (files == 1)
+      fail(ErrorKind::kUsage,
+           "data.validation={} counts text files, and data.path={} is one file; set a fraction of "
+           "it, such as data.validation=0.1",
+           data.validation, data.path);
+    return {.count = static_cast<std::int64_t>(data.validation)};
+  }
   return {.by = files > 1 ? By::kDocuments : By::kTail, .fraction = data.validation};
 }
 
@@ -165,7 +175,9 @@ LocatedDataset from_dataset(const config::Data& data,
 }
 
 LocatedDataset from_nothing(const config::Data& data, const config::MadeUpSource& source) {
+  const double share = is_count(data.validation) ? 1 : static_cast<double>(data.samples);
   return {.digest = config::digest(source),
+          .held_out = static_cast<std::int64_t>(std::ceil(data.validation * share)),
           .facts = source.facts,
           .tokenizer = data.tokenizer,
           .what = fmt::format("{}, made up on the way: {} samples an epoch", source.name,
@@ -190,6 +202,7 @@ LocatedDataset from_files(const config::Data& data, std::string_view source) {
       samples.classes().empty() ? "" : fmt::format(", {} classes", samples.classes().size());
   return {.directory = data.path,
           .digest = fmt::format("{} {}", source, split.digest),
+          .held_out = std::ssize(split.held_out.numbers),
           .facts = facts_of(samples),
           .tokenizer = data.tokenizer,
           .what = fmt::format("{}: {} {} to train on, {} held out{}", data.path,
@@ -218,6 +231,12 @@ LocatedDataset locate_dataset(const config::Data& data,
          data.path);
   if (fs::exists(Path(data.path) / kDatasetFile, cause)) return from_dataset(data, say);
   return from_text(data, say);
+}
+
+std::int64_t held_out_samples(const LocatedDataset& data, const config::Job& job) {
+  if (!data.text) return data.held_out;
+  const std::int64_t targets = std::max<std::int64_t>(0, data.text->val_info.tokens - 1);
+  return (targets + job.model.seq_len - 1) / job.model.seq_len;
 }
 
 config::DatasetFacts known_facts(const config::Data& data) {

@@ -17,6 +17,7 @@ struct LocatedDataset {
   Path
       directory{};  // what workers open, of pictures and clips data.path; empty: samples are made up on the way
   std::string digest;
+  std::int64_t held_out = 0;  // samples for validation; of text: 0, it has tokens
   config::DatasetFacts facts{};
   std::string tokenizer;  // as data.tokenizer spells it: what the resolved job says
   std::string what;       // one line for people
@@ -32,6 +33,9 @@ struct LocatedDataset {
 // slow. Throws Error{kData} for a wrong path, Error{kUsage} for a contradiction.
 LocatedDataset locate_dataset(const config::Data& data,
                               const std::function<void(const std::string&)>& say);
+
+// Samples that a resolved job on this data is validated on: of text windows of model.seq_len tokens.
+std::int64_t held_out_samples(const LocatedDataset& data, const config::Job& job);
 
 // What is known before anything is read: of text a vocabulary of 256 for bytes and N for bpe:N, of pictures and clips
 // that are there the classes that have names.

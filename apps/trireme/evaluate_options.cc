@@ -1,4 +1,5 @@
 #include "command_options.h"
+#include "json_output.h"
 
 namespace trireme::app {
 namespace {
@@ -36,7 +37,7 @@ void add_evaluate(CLI::App& root, EvaluateOptions& o, Run& run) {
   app.add_option("--ranks", o.ranks, "Number of ranks, as threads of one process (default 1)");
   app.add_option("--set", o.assignments, "section.key=value of the job; may be repeated")
       ->allow_extra_args(false);
-  app.add_option("--json", o.json, "Write the figures to this file as well");
+  add_json_option(app, o.json);
   app.callback([&] { run = [&] { return evaluate(o); }; });
 }
 
@@ -54,7 +55,7 @@ void add_predict(CLI::App& root, PredictOptions& o, Run& run) {
   app.add_option("--top", o.top, "Number of classes or captions to print")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 31))
       ->capture_default_str();
-  app.add_option("--json", o.json, "Write every probability or embedding to this file as well");
+  add_json_option(app, o.json);
   app.callback([&] { run = [&] { return predict(o); }; });
 }
 

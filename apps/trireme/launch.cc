@@ -254,6 +254,10 @@ class Launched {
 
 }  // namespace
 
-int launch(const LaunchOptions& options) { return Launched(options).keep_at_work(); }
+int launch(const LaunchOptions& given) {
+  LaunchOptions options = given;
+  options.train = with_job_of_run(given.train);
+  return Launched(options).keep_at_work();
+}
 
 }  // namespace trireme::app

@@ -5,8 +5,10 @@
 #include <ctime>
 #include <filesystem>
 #include <optional>
+#include <sstream>
 
 #include "../guard.h"
+#include "place.h"
 #include "trireme/base/error.h"
 #include "trireme/formats/event.h"
 
@@ -118,7 +120,8 @@ void RunDirectory::find_given(const Path& given) {
            path_.string(), other.path.filename().string(), checkpoint.string());
 }
 
-void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary) {
+void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary,
+                           const std::string& place) {
   make_directories(path_);
   if (!lock_soon(lock_, path_ / kLock))
     fail(ErrorKind::kUsage,
@@ -127,6 +130,29 @@ void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary
   // A run that goes on as it was writes nothing here: the disk may be full.
   write_if_other(path_ / kLockedJobName, config::print_yaml(job));
   if (!vocabulary.empty()) write_if_other(path_ / kVocabularyName, vocabulary);
+  if (!place.empty()) write_if_other(path_ / kPlaceName, place);
+}
+
+TrainOptions with_job_of_run(TrainOptions options) {
+  if (!options.job.file.empty() || options.out.empty()) return options;
+  const Path run = options.out, job = run / kLockedJobName;
+  std::error_code absent;
+  if (!fs::is_regular_file(job, absent))
+    fail(ErrorKind::kUsage,
+         "--out {} without a JOB: there is no {} to resume with; give the job, or the directory of "
+         "a run",
+         options.out, job.string());
+  options.job.file = job.string();
+  const bool said = options.job.ranks || options.job.nproc || find_place({}, {}).launched();
+  if (said || !fs::is_regular_file(run / kPlaceName, absent)) return options;
+  std::istringstream place(read_file(run / kPlaceName));
+  std::string as;
+  int ranks = 0;
+  if (!(place >> as >> ranks) || (as != "ranks" && as != "nproc") || ranks < 1)
+    fail(ErrorKind::kData, "{}: needs `ranks N` or `nproc N`; give --ranks or --nproc",
+         (run / kPlaceName).string());
+  (as == "nproc" ? options.job.nproc : options.job.ranks) = ranks;
+  return options;
 }
 
 Path fresh_run(const std::string& name) {

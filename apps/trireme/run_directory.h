@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cache.h"
+#include "commands.h"
 #include "trireme/config/job.h"
 #include "trireme/formats/checkpoint_files.h"
 
@@ -16,6 +17,8 @@ inline constexpr char kLockedJobName[] = "job.lock.yaml";
 inline constexpr char kGenerationName[] = ".generation";
 // Where ranks note which faults made on purpose have happened.
 inline constexpr char kFaultNotesName[] = ".faults";
+// How many ranks a run had, and as what: "ranks 2" or "nproc 2", as --ranks and --nproc say it.
+inline constexpr char kPlaceName[] = ".place";
 inline constexpr char kVocabularyName[] = "vocabulary.json";  // what `generate` decodes with
 
 struct Resume {
@@ -38,8 +41,8 @@ class RunDirectory {
   // Newer checkpoints that were passed over, each with the reason.
   const std::vector<formats::CheckpointEntry>& refused() const { return refused_; }
 
-  // Creates and locks it and writes job.lock.yaml and, where there is one, vocabulary.json.
-  void prepare(const config::Job& job, const std::string& vocabulary);
+  // Creates and locks it and writes job.lock.yaml and, where there are any, vocabulary.json and .place.
+  void prepare(const config::Job& job, const std::string& vocabulary, const std::string& place);
   void keep_lock_across_exec() { lock_->keep_across_exec(); }
 
  private:
@@ -52,6 +55,10 @@ class RunDirectory {
   std::vector<formats::CheckpointEntry> refused_;
   std::optional<FileLock> lock_;
 };
+
+// Without a job but with --out: the job of the run there and, where nothing else says, its ranks. Throws Error{kUsage} where
+// there is no run.
+TrainOptions with_job_of_run(TrainOptions options);
 
 // runs/NAME-TIME, which does not exist.
 Path fresh_run(const std::string& name);

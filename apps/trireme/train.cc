@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "data_record.h"
 #include "dataset.h"
+#include "output.h"
 #include "phases.h"
 #include "place.h"
 #include "planned.h"
@@ -19,6 +20,7 @@
 #include "run_directory.h"
 #include "trireme/base/error.h"
 #include "trireme/base/ports.h"
+#include "trireme/config/help.h"
 #include "trireme/config/resolve.h"
 #include "trireme/elastic/ranks.h"
 #include "trireme/faults/fault.h"
@@ -52,12 +54,25 @@ void check_resume(const Resume& resume, const config::Job& job, const std::strin
          where, resume.manifest.dataset_digest, dataset_digest);
 }
 
+// A loss over few samples says little.
+void warn_of_few_held_out(const LocatedDataset& data, const config::Job& job) {
+  constexpr std::int64_t kFew = 100;
+  const std::int64_t samples = held_out_samples(data, job);
+  if (job.run.eval_every < 0 || samples == 0 || samples >= kFew) return;
+  print_warning(fmt::format(
+      "validation uses {} held-out sample{}: with fewer than {} its loss and accuracy "
+      "vary widely by chance. Raise data.validation, a fraction or a number of samples, or add "
+      "data",
+      samples, samples == 1 ? "" : "s", kFew));
+}
+
 void say_start(const Planned& planned, const LocatedDataset& data, const RunDirectory& run,
                const Place& place, const std::string& weights, bool verbose) {
   fmt::print("run       {}\n", run.path().string());
   fmt::print("data      {}\n", data.what);
   fmt::print("world     {}\n{}", describe(place), short_summary(planned, place));
   for (const std::string& note : config::notes(planned.job)) fmt::print("note      {}\n", note);
+  warn_of_few_held_out(data, planned.job);
   if (run.resume()) {
     fmt::print("resume    {} (step {}){}\n", run.resume()->checkpoint.string(),
                run.resume()->manifest.step,
@@ -158,6 +173,12 @@ config::Job settle_micro_batch(config::Job job, const RunDirectory& run, const P
   return job;
 }
 
+std::string place_text(const Place& place) {
+  if (place.launched()) return "";
+  return fmt::format("{} {}\n", place.launcher == Launcher::kProcesses ? "nproc" : "ranks",
+                     place.world);
+}
+
 int lead(const TrainOptions& options, config::Job job, const Place& place) {
   RunDirectory run(options.out, job_name(options.job), options.resume,
                    job.checkpoint.memory_every > 0 ? formats::CheckpointCheck::kManifest
@@ -193,12 +214,13 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
     append(arguments, {"--baseline", fmt::format("{:.17g}", baseline_bits(*data.text, say))});
   check_port(place);
   worker_program();  // the last thing that can be missing
-  run.prepare(planned.job, vocabulary_of(data, planned.job.data.source));
+  run.prepare(planned.job, vocabulary_of(data, planned.job.data.source), place_text(place));
   keep_data_record(run.path(), data, contents);
   say_start(planned, data, run, place, beginning, options.verbose);
   say_too_small(planned, place);
   append(arguments,
          {"--job", (run.path() / kLockedJobName).string(), "--out", run.path().string()});
+  append(arguments, {"--data", data.what, "--command", options.command});
   if (run.resume()) append(arguments, {"--resume", run.resume()->checkpoint.string()});
   const bool one_host = !place.launched() || place.local_world == place.world;
   if (one_host && find_calibration(planned.job).calibration)
@@ -217,9 +239,11 @@ void check_faults(const TrainOptions& options) {
   faults::parse(options.faults);
 }
 
-int train(const TrainOptions& options) {
+int train(const TrainOptions& given) {
+  const TrainOptions options = with_job_of_run(given);
   if (options.help_config) {
-    fmt::print("{}", config::help_config());
+    const std::string& key = *options.help_config;
+    fmt::print("{}", key.empty() ? config::help_config() : config::help_of(key));
     return 0;
   }
   if (has_phases(options.job)) return train_phases(options);

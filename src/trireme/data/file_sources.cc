@@ -73,7 +73,7 @@ FileReader image_reader(const config::Job& job) {
 }
 
 FileReader caption_reader(const config::Job& job) {
-  return {.read = [job](const media::Samples& samples, std::int64_t number, Draws* draws) {
+  const auto read = [job](const media::Samples& samples, std::int64_t number, Draws* draws) {
     const media::Sample sample = samples.read(number);
     if (sample.text.empty())
       fail(ErrorKind::kData, "{} has no caption, neither in .txt nor as \"caption\" in .json",
@@ -83,7 +83,8 @@ FileReader caption_reader(const config::Job& job) {
     Inputs inputs = caption_tokens(job, sample.text);
     inputs.insert(inputs.begin(), picture(job, sample.image, rule, draws));
     return inputs;
-  }};
+  };
+  return {.read = read, .blank = [](Inputs& inputs) { inputs.back() = number_of(-1); }};
 }
 
 FileReader clip_reader(const config::Job& job) {

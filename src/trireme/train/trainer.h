@@ -22,6 +22,7 @@ struct TrainSetup {
   Path resume;      // a step-N directory; empty: start fresh
   Path memory{};    // a directory that lasts while ranks are started again; empty: none
   std::string build_id;
+  Provenance from{};
   std::optional<planner::Calibration> calibration{};  // of this machine and build, for forecasts
   planner::RanksAs ranks = planner::RanksAs::kThreads;
   TensorMemory* tensors = nullptr;         // what the allocator charges to this rank, if it counts
