@@ -124,10 +124,10 @@ FileReader region_question_reader(const config::Job& job) {
                     Draws* draws) { return region_question(job, samples.read(number), draws); },
       .weigh =
           [](const Inputs& sample) {
-            return static_cast<double>((sample[kTargets] != kNoTarget).sum().item<std::int64_t>());
+            return static_cast<double>((sample[kRegionTargets] != kNoTarget).sum().item<std::int64_t>());
           },
       .blank =
-          [](Inputs& sample) { sample[kTargets] = at::full_like(sample[kTargets], kNoTarget); }};
+          [](Inputs& sample) { sample[kRegionTargets] = at::full_like(sample[kRegionTargets], kNoTarget); }};
 }
 
 }  // namespace trireme::data
