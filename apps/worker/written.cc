@@ -14,7 +14,7 @@
 namespace trireme::app {
 namespace {
 
-constexpr std::int64_t kMostParameters = 200'000'000;
+constexpr std::int64_t kMostParameters = 20'000'000;
 constexpr std::int64_t kSamples = 2;
 constexpr std::int64_t kTokens = 200;
 constexpr double kSeconds = 2;  // for each sample
@@ -65,7 +65,7 @@ bool writes_samples(const config::Job& job) {
   const bool words =
       job.data.source == config::DataSource::kText || job.data.source == config::DataSource::kWords;
   return text && words && job.run.device == config::Device::kCpu && job.model.seq_len > 1 &&
-         arch::describe(job).parameters() <= kMostParameters;
+         job.run.memory_limit.count == 0 && arch::describe(job).parameters() <= kMostParameters;
 }
 
 std::vector<train::Written> write_samples(const config::Job& job, const Path& checkpoint,

@@ -9,7 +9,8 @@
 
 namespace trireme::app {
 
-// Whether samples are written of this job's model: of families that continue text, up to 200M parameters, on the CPU.
+// Whether samples are written of this job's model: of families that continue text, up to 20M parameters, on the CPU,
+// without run.memory_limit: the model is loaded a second time.
 bool writes_samples(const config::Job& job);
 
 // What the checkpoint's model writes after beginnings of held-out text, in a few seconds. `run` has the vocabulary,
