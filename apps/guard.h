@@ -6,8 +6,10 @@
 #include <exception>
 #include <new>
 #include <string>
+#include <string_view>
 #include <system_error>
 
+#include "colour.h"
 #include "trireme/base/error.h"
 
 namespace trireme::app {
@@ -17,7 +19,9 @@ inline void print_error(const char* kind, std::string message) {
   for (char& c : message)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';
   std::fflush(stdout);
-  std::fputs(("trireme: " + std::string(kind) + ": " + message + "\n").c_str(), stderr);
+  const std::string head = "trireme: " + std::string(kind) + ":";
+  const Colour colour = std::string_view(kind) == "note" ? Colour::kYellow : Colour::kRed;
+  std::fputs((coloured(STDERR_FILENO, colour, head) + " " + message + "\n").c_str(), stderr);
 }
 
 inline int report(const Error& error) {

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "command_options.h"
+#include "json_output.h"
 
 namespace trireme::app {
 namespace {
@@ -32,7 +33,7 @@ void add_bench_calibrate(CLI::App& group, BenchCalibrateOptions& o, Run& run) {
   app.add_option("--cores", o.cores, "how many work at once; 0: all there are")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  app.add_option("--json", o.json, "write what was measured to this file as well");
+  add_json_option(app, o.json);
   app.add_option("--from", o.from, "take what such a file says, and measure nothing");
   app.callback([&] { run = [&] { return bench_calibrate(o); }; });
 }
@@ -50,7 +51,7 @@ void add_bench_forecast(CLI::App& group, BenchForecastOptions& o, Run& run) {
   app.add_option("--warmup", o.warmup, "how many to run before")
       ->check(CLI::Range(0, 1000))
       ->capture_default_str();
-  app.add_option("--json", o.json, "write the figures to this file as well");
+  add_json_option(app, o.json);
   app.callback([&] { run = [&] { return bench_forecast(o); }; });
 }
 
@@ -76,7 +77,7 @@ void add_bench_context(CLI::App& group, BenchContextOptions& o, Run& run) {
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 20))
       ->capture_default_str();
   number("--head-dim", o.head_dim, "width of a head");
-  app.add_option("--json", o.json, "write the figures to this file as well");
+  add_json_option(app, o.json);
   app.callback([&] { run = [&] { return bench_context(o); }; });
 }
 
@@ -88,7 +89,7 @@ void add_bench_memory(CLI::App& group, BenchMemoryOptions& o, Run& run) {
   app.add_option("--steps", o.steps, "of each job")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
-  app.add_option("--json", o.json, "write the figures to this file as well");
+  add_json_option(app, o.json);
   app.callback([&] { run = [&] { return bench_memory(o); }; });
 }
 
@@ -110,7 +111,7 @@ void add_bench_pipeline(CLI::App& group, BenchPipelineOptions& o, Run& run) {
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   app.add_option("--schedules", o.schedules, "which ones; none: all")->delimiter(',');
-  app.add_option("--json", o.json, "write the figures to this file as well");
+  add_json_option(app, o.json);
   app.callback([&] { run = [&] { return bench_pipeline(o); }; });
 }
 
@@ -123,6 +124,7 @@ void add_bench_planner(CLI::App& group, BenchPlannerOptions& o, Run& run) {
   app.add_option("--format", o.format, "table or json")
       ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();
+  add_json_option(app, o.json);
   app.add_flag("--rows", o.rows, "every measurement with its forecast");
   app.add_option(
          "--cross-validate", o.cross_validate,
@@ -153,7 +155,7 @@ void add_bench_disk(CLI::App& group, BenchDiskOptions& o, Run& run) {
   app.add_option("--depth", o.depth, "requests under way at a time; 0: each engine's own")
       ->check(CLI::Range(0, 1024))
       ->capture_default_str();
-  app.add_option("--json", o.json, "write the figures to this file as well");
+  add_json_option(app, o.json);
   app.callback([&] { run = [&] { return bench_disk(o); }; });
 }
 
@@ -167,7 +169,7 @@ void add_steps(CLI::App& app, BenchStepOptions& o) {
       ->capture_default_str();
   app.add_option("--device", o.device, "as --set run.device=DEVICE")
       ->check(CLI::IsMember({"cpu", "cuda"}));
-  app.add_option("--json", o.json, "write the figures to this file as well");
+  add_json_option(app, o.json);
 }
 
 }  // namespace
@@ -182,7 +184,7 @@ void add_bench(CLI::App& root, BenchOptions& o, Run& run) {
       ->delimiter(',')
       ->check(CLI::Range(2, 64))
       ->capture_default_str();
-  app.add_option("--json", o.collectives.json, "write the figures to this file as well");
+  add_json_option(app, o.collectives.json);
   app.callback([&] { run = [&] { return bench_collectives(o.collectives); }; });
   add_bench_calibrate(group, o.calibrate, run);
   add_bench_context(group, o.context, run);
@@ -198,7 +200,7 @@ void add_bench(CLI::App& root, BenchOptions& o, Run& run) {
   passes.add_option("--threads", o.kernels.threads, "threads that share each pass")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  passes.add_option("--json", o.kernels.json, "write the figures to this file as well");
+  add_json_option(passes, o.kernels.json);
   passes.callback([&] { run = [&] { return bench_kernels(o.kernels); }; });
 
   CLI::App& policies = add_command(

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "json_output.h"
+#include "output.h"
 #include "trireme/base/json.h"
 #include "trireme/planner/tables/fit.h"
 #include "trireme/planner/tables/scoreboard.h"
@@ -13,6 +15,7 @@ namespace trireme::app {
 namespace tables = planner::tables;
 
 int bench_planner(const BenchPlannerOptions& options) {
+  check_output(options.json);
   if (options.fit > 0) {
     for (const auto& [name, value] : tables::fit_again(options.tables, options.fit))
       fmt::print("{:<28} {:.4g}\n", name, value);
@@ -30,6 +33,7 @@ int bench_planner(const BenchPlannerOptions& options) {
     fmt::print("{}\n", tables::json(board, options.rows).dump(2));
   else
     fmt::print("{}", tables::text(board, options.rows));
+  write_json(options.json, tables::json(board, options.rows));
   return 0;
 }
 

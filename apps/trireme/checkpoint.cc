@@ -1,15 +1,17 @@
 // trireme checkpoint ls|inspect|verify: reads manifests and bytes, never a tensor.
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <nlohmann/json.hpp>
 
+#include "checkpoint_state.h"
 #include "commands.h"
+#include "json_output.h"
+#include "output.h"
 #include "run_directory.h"
 #include "trireme/base/error.h"
-#include "trireme/config/job.h"
 #include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::app {
@@ -21,33 +23,109 @@ std::int64_t bytes_of(const formats::Manifest& manifest) {
   return bytes;
 }
 
-Path root_of(const Path& path) {
-  if (!std::filesystem::is_directory(path))
-    fail(ErrorKind::kData, "{}: no such directory; needs a run directory", path.string());
-  return std::filesystem::is_directory(path / "checkpoints") ? path / "checkpoints" : path;
+Json summary_json(const Path& path, const formats::Manifest& manifest) {
+  return {{"checkpoint", path.string()},
+          {"step", manifest.step},
+          {"consumed_samples", manifest.consumed_samples},
+          {"world", manifest.world},
+          {"build", manifest.build},
+          {"dataset", manifest.dataset_digest},
+          {"files", manifest.files.size()},
+          {"bytes", bytes_of(manifest)}};
+}
+
+Json units_json(const formats::Manifest& manifest) {
+  Json units = Json::array();
+  for (const formats::ManifestUnit& unit : manifest.units) {
+    Json parameters = Json::array();
+    for (const formats::ManifestParameter& parameter : unit.parameters)
+      parameters.push_back(
+          {{"name", parameter.name}, {"shape", parameter.shape}, {"offset", parameter.offset}});
+    units.push_back({{"name", unit.name},
+                     {"tp_rank", unit.tp_rank},
+                     {"tp", unit.tp},
+                     {"elements", unit.numel},
+                     {"parameters", std::move(parameters)}});
+  }
+  return units;
+}
+
+// The step-N directories of a run, at least one.
+std::vector<Path> checkpoints_of(const Path& run) {
+  const Path root = checkpoint_root(run);
+  std::vector<Path> found = checkpoints_below(root);
+  if (found.empty())
+    fail(ErrorKind::kData, "{}: holds no checkpoint (step-N below it or below its checkpoints)",
+         root.string());
+  return found;
+}
+
+void print_report(const CheckpointReport& report) {
+  const std::string begin =
+      fmt::format("{:<14}  {:<10}  ", report.path.filename().string(), name(report.state));
+  if (!report.problem.empty()) {
+    fmt::print("{}{}\n", begin, report.problem);
+    return;
+  }
+  const formats::Manifest& manifest = *report.manifest;
+  fmt::print("{}{:>10.1f} MB  written by {} {}  {} samples consumed\n", begin,
+             static_cast<double>(bytes_of(manifest)) / 1e6, manifest.world,
+             manifest.world == 1 ? "rank" : "ranks", manifest.consumed_samples);
+}
+
+Json report_json(const CheckpointReport& report) {
+  Json json = report.manifest ? summary_json(report.path, *report.manifest)
+                              : Json{{"checkpoint", report.path.string()}};
+  json["state"] = name(report.state);
+  if (!report.problem.empty()) json["problem"] = report.problem;
+  return json;
+}
+
+// Reads every byte of each checkpoint and names those that cannot be used.
+int verify_run(const Path& run, const std::string& json) {
+  const std::vector<Path> found = checkpoints_of(run);
+  std::vector<std::string> unusable;
+  Json rows = Json::array();
+  for (const Path& checkpoint : found) {
+    const CheckpointReport report = verify_bytes(checkpoint);
+    print_report(report);
+    rows.push_back(report_json(report));
+    std::fflush(stdout);
+    // A writer may still be at work on one that has not got its name yet.
+    if (!report.problem.empty() && formats::step_of(checkpoint.filename().string()))
+      unusable.push_back(checkpoint.filename().string());
+  }
+  write_json(json, rows);
+  if (unusable.empty()) return 0;
+  fail(ErrorKind::kData,
+       "{}: {} of {} checkpoints cannot be used: {}; delete {}, or restore the files from a copy",
+       run.string(), unusable.size(), found.size(), fmt::join(unusable, ", "),
+       unusable.size() == 1 ? "it" : "them");
 }
 
 }  // namespace
 
 int checkpoint_ls(const CheckpointOptions& options) {
-  const Path root = root_of(options.path);
-  std::vector<formats::CheckpointEntry> entries = formats::list_checkpoints(root);
-  if (entries.empty()) fail(ErrorKind::kData, "{}: holds no checkpoint", root.string());
-  std::reverse(entries.begin(), entries.end());
-  for (const formats::CheckpointEntry& entry : entries) {
-    if (!entry.problem.empty()) {
-      fmt::print("{:<14}  unusable: {}\n", entry.path.filename().string(), entry.problem);
-      continue;
-    }
-    const formats::Manifest manifest = formats::read_manifest(entry.path);
-    fmt::print("{:<14}  {:>10.1f} MB  written by {} {}  {} samples consumed\n",
-               entry.path.filename().string(), static_cast<double>(bytes_of(manifest)) / 1e6,
-               manifest.world, manifest.world == 1 ? "rank" : "ranks", manifest.consumed_samples);
+  check_output(options.json);
+  check_directory(options.path);
+  Json rows = Json::array();
+  bool unverified = false;
+  for (const Path& checkpoint : checkpoints_of(options.path)) {
+    const CheckpointReport report = look_at(checkpoint);
+    print_report(report);
+    rows.push_back(report_json(report));
+    unverified |= report.state == CheckpointState::kUnverified;
   }
+  if (unverified)
+    fmt::print(
+        "\nunverified: unchanged since it was written, by its times; trireme checkpoint "
+        "verify reads every byte\n");
+  write_json(options.json, rows);
   return 0;
 }
 
 int checkpoint_inspect(const CheckpointOptions& options) {
+  check_output(options.json);
   const Path path = find_checkpoint(options.path);
   const formats::Manifest manifest = formats::read_manifest(path);
   std::int64_t elements = 0;  // copies that tp ranks hold of one another's parameters included
@@ -76,15 +154,23 @@ int checkpoint_inspect(const CheckpointOptions& options) {
                  fmt::format("{}", fmt::join(parameter.shape, ", ")), parameter.offset);
   }
   fmt::print("\n{}", manifest.job);
+  Json json = summary_json(path, manifest);
+  json["units"] = units_json(manifest);
+  json["job"] = manifest.job;
+  write_json(options.json, json);
   return 0;
 }
 
 int checkpoint_verify(const CheckpointOptions& options) {
-  const Path path = find_checkpoint(options.path);
-  const formats::Manifest manifest = formats::verify_checkpoint(path);
-  config::parse_job(manifest.job, path.string());
-  fmt::print("{}: every byte is as it was written ({} files, {} bytes, step {})\n", path.string(),
-             manifest.files.size(), bytes_of(manifest), manifest.step);
+  check_output(options.json);
+  check_directory(options.path);
+  if (!is_checkpoint(options.path)) return verify_run(options.path, options.json);
+  const CheckpointReport report = verify_bytes(std::filesystem::canonical(options.path));
+  write_json(options.json, report_json(report));
+  if (!report.problem.empty()) fail(ErrorKind::kData, "{}", report.problem);
+  fmt::print("{}: every byte is as it was written ({} files, {} bytes, step {})\n",
+             report.path.string(), report.manifest->files.size(), bytes_of(*report.manifest),
+             report.manifest->step);
   return 0;
 }
 

@@ -3,9 +3,12 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "json_output.h"
 #include "layouts.h"
+#include "output.h"
 #include "planned.h"
 #include "run_directory.h"
 #include "trireme/arch/describe.h"
@@ -29,9 +32,33 @@ std::string shown(const convert::Difference& one) {
                      one.element, one.a, one.b, one.ulps);
 }
 
+Json difference_json(const std::optional<convert::Difference>& one) {
+  if (!one) return nullptr;
+  return {{"parameter", one->parameter},
+          {"kind", one->kind},
+          {"element", one->element},
+          {"a", one->a},
+          {"b", one->b},
+          {"ulps", one->ulps}};
+}
+
+Json comparison_json(const Path& a, const Path& b, const convert::Comparison& found) {
+  return {{"a", a.string()},
+          {"b", b.string()},
+          {"tensors", found.tensors},
+          {"tensors_that_differ", found.tensors_that_differ},
+          {"elements", found.elements},
+          {"elements_that_differ", found.elements_that_differ},
+          {"first", difference_json(found.first)},
+          {"largest", difference_json(found.largest)},
+          {"only_a", found.only_a},
+          {"only_b", found.only_b}};
+}
+
 }  // namespace
 
 int checkpoint_diff(const CheckpointDiffOptions& options) {
+  check_output(options.json);
   const Path a = find_checkpoint(options.a), b = find_checkpoint(options.b);
   const arch::ModelSpec model = arch::describe(job_of(a));
   const convert::StateReader stored_a(a, model.units), stored_b(b, model.units);
@@ -46,6 +73,7 @@ int checkpoint_diff(const CheckpointDiffOptions& options) {
     fmt::print("first    {}\nlargest  {}\n", shown(*found.first), shown(*found.largest));
   fmt::print("{} of {} tensors and {} of {} elements differ\n", found.tensors_that_differ,
              found.tensors, found.elements_that_differ, found.elements);
+  write_json(options.json, comparison_json(a, b, found));
   return equal ? 0 : 1;
 }
 

@@ -1,14 +1,23 @@
 #include "command_line.h"
 
 #include <algorithm>
+#include <sstream>
 #include <string_view>
+#include <utility>
 
 #include "command_options.h"
+#include "command_words.h"
+#include "json_output.h"
 #include "trireme/base/error.h"
+#include "trireme/config/fields.h"
 
 namespace trireme::app {
 
 void take_assignments(CLI::App& app, JobOptions& job) {
+  // Without a JOB the first assignment stands in its place.
+  if (const std::size_t is = job.file.find('=');
+      is != std::string::npos && config::find_field(job.file.substr(0, is)) != nullptr)
+    job.assignments.push_back(std::exchange(job.file, {}));
   for (const std::string& word : app.remaining()) {
     const bool option = word.starts_with("--");
     if (option && (word.find('.') == std::string::npos || word.find('=') == std::string::npos))
@@ -33,9 +42,25 @@ void add_job(CLI::App& app, JobOptions& job) {
   app.add_option("--nproc", job.nproc, "N ranks as processes of this machine");
 }
 
+namespace {
+
+// Of a group's examples those of one of its commands.
+std::string examples_of(const CLI::App& group, const std::string& name, const char* examples) {
+  const std::string ours = "  trireme " + group.get_name() + " " + name;
+  std::istringstream lines(examples);
+  std::string text;
+  for (std::string line; std::getline(lines, line);) {
+    const bool own = line == ours || line.starts_with(ours + " ");
+    if (own || !line.starts_with("  trireme ")) text += line + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
 CLI::App& add_command(CLI::App& parent, const char* name, const char* about, const char* examples) {
   CLI::App& app = *parent.add_subcommand(name, about);
-  app.footer(examples);
+  app.footer(parent.get_parent() == nullptr ? examples : examples_of(parent, name, examples));
   return app;
 }
 
@@ -48,10 +73,11 @@ constexpr char kCheckpointExamples[] = R"(
 Examples:
   trireme checkpoint ls runs/first
   trireme checkpoint inspect runs/first/checkpoints/step-100
-  trireme checkpoint verify runs/first                    # reads every byte of the newest one
+  trireme checkpoint verify runs/first                    # reads every byte of every checkpoint
   trireme checkpoint diff runs/first runs/second
   trireme checkpoint reshard runs/first other --to tp=2,dp_shard=2,zero=1
   trireme checkpoint convert runs/first for_transformers  # and, with a config.json, back
+  trireme checkpoint ls runs/first --json -
 )";
 
 constexpr char kDataExamples[] = R"(
@@ -60,6 +86,7 @@ Examples:
   trireme data prepare src --extension .h --extension .cc --out data/code --tokenizer bpe:4096
   trireme data prepare corpus --out data/corpus --tokenizer tokenizer.json --end-of-document '<|endoftext|>'
   trireme data inspect data/book
+  trireme data inspect data/book --json -
   trireme data verify data/book
   trireme data synth vlm data/scenes --count 5000
 )";
@@ -88,6 +115,7 @@ Exit codes: 0 all tensors are within the tolerance, 1 some are not, 2 usage or c
 constexpr char kDoctorExamples[] = R"(
 Examples:
   trireme doctor        # a line for each capability, proven by running it; exit 0 only if all work
+  trireme doctor --json checks.json
 )";
 
 TrainOptions parse_train(std::vector<std::string> words) {
@@ -119,16 +147,19 @@ void add_checkpoint(CLI::App& root, CheckpointCommands& o, Run& run) {
     CLI::App& app = add_command(group, name, about, kCheckpointExamples);
     app.add_option("PATH", o.look.path, "a run directory, its checkpoints, or one step-N")
         ->required();
+    add_json_option(app, o.look.json);
     app.callback([&run, &o, body] { run = [&o, body] { return body(o.look); }; });
   };
-  add("ls", "One line for each checkpoint of a run", checkpoint_ls);
+  add("ls", "Checkpoints of a run: verified, unverified, damaged or incomplete", checkpoint_ls);
   add("inspect", "What a checkpoint holds", checkpoint_inspect);
-  add("verify", "Check every byte of a checkpoint", checkpoint_verify);
+  add("verify", "Check every byte of a checkpoint, or of all checkpoints of a run",
+      checkpoint_verify);
   CLI::App& diff =
       add_command(group, "diff", "Find where two checkpoints differ, whatever layouts wrote them",
                   kCheckpointExamples);
   diff.add_option("A", o.diff.a, "a run directory or one step-N")->required();
   diff.add_option("B", o.diff.b, "another")->required();
+  add_json_option(diff, o.diff.json);
   diff.callback([&] { run = [&] { return checkpoint_diff(o.diff); }; });
   CLI::App& reshard =
       add_command(group, "reshard", "Rewrite a checkpoint for another layout", kCheckpointExamples);
@@ -160,8 +191,8 @@ void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, SynthOptions
                      "bytes, characters, bpe:N (N tokens, 257 to 65536, learnt from the training "
                      "split), or a Hugging Face tokenizer.json");
   prepare.add_option("--validation", p.validation,
-                     "documents:FRACTION (whole files; the default is 0.1 of several) or "
-                     "tail:FRACTION (the end; 0.1 of one file)");
+                     "documents:FRACTION or documents:N (whole files; the default is 0.1 of "
+                     "several) or tail:FRACTION (the end; 0.1 of one file)");
   prepare
       .add_option("--extension", p.extensions, "take only files with this ending; may be repeated")
       ->allow_extra_args(false);
@@ -174,6 +205,7 @@ void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, SynthOptions
                    "a directory made by data prepare; or pictures, clips and trajectories: a "
                    "directory, .tar ('train-*.tar') or list (.json, .csv)")
         ->required();
+    add_json_option(app, d.json);
     app.callback([&run, &d, body] { run = [&d, body] { return body(d); }; });
   };
   add("inspect", "What a dataset holds", data_inspect);
@@ -218,38 +250,12 @@ void add_diff(CLI::App& root, DiffOptions& o, Run& run) {
   app.add_option("--tolerance", o.tolerance,
                  "largest relative norm of a difference; default 1e-11 in fp64, 1e-4 in fp32, 0.05 "
                  "in bf16");
-  app.add_option("--json", o.json, "write every comparison to this file as well");
+  add_json_option(app, o.json);
   app.add_flag("--all", o.all, "a line for every tensor");
   app.callback([&] {
     take_assignments(app, o.job);
     run = [&] { return diff(o); };
   });
-}
-
-std::string names(const CLI::App& app) {
-  std::string list;
-  for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
-    list += (list.empty() ? "" : " ") + sub->get_name();
-  return list;
-}
-
-// The subcommand that was being parsed when the error came.
-const CLI::App& innermost(const CLI::App& app) {
-  const auto parsed = app.get_subcommands();
-  return parsed.empty() ? app : innermost(*parsed.front());
-}
-
-[[noreturn]] void refuse(const CLI::App& root, const CLI::ParseError& error, int argc,
-                         char** argv) {
-  const CLI::App& app = innermost(root);
-  std::string path;
-  for (const CLI::App* at = &app; at != nullptr; at = at->get_parent())
-    path = at->get_name() + (path.empty() ? "" : " ") + path;
-  const bool wants_command = !app.get_subcommands([](const CLI::App*) { return true; }).empty();
-  if (!wants_command) fail(ErrorKind::kUsage, "{}; see {} --help", error.what(), path);
-  const int depth = &app == &root ? 1 : 2;
-  if (argc <= depth) fail(ErrorKind::kUsage, "{} needs a command: {}", path, names(app));
-  fail(ErrorKind::kUsage, "unknown command '{}'; {} has: {}", argv[depth], path, names(app));
 }
 
 }  // namespace
@@ -265,6 +271,8 @@ int run_command_line(int argc, char** argv) {
   DatasetOptions dataset_options;
   SynthOptions synth_options;
   GenerateOptions generate_options;
+  EvaluateOptions evaluate_options;
+  PredictOptions predict_options;
   BenchOptions bench_options;
   DiffOptions diff_options;
   int process = 0;
@@ -282,16 +290,23 @@ int run_command_line(int argc, char** argv) {
   add_checkpoint(root, checkpoint_options, run);
   add_data(root, prepare_options, dataset_options, synth_options, run);
   add_generate(root, generate_options, run);
+  add_evaluate(root, evaluate_options, run);
+  add_predict(root, predict_options, run);
   add_bench(root, bench_options, run);
   add_diff(root, diff_options, run);
-  add_command(root, "doctor", "Prove what works on this machine by running it", kDoctorExamples)
-      .callback([&] { run = doctor; });
+  std::string doctor_json;
+  CLI::App& doctor_command = add_command(
+      root, "doctor", "Prove what works on this machine by running it", kDoctorExamples);
+  add_json_option(doctor_command, doctor_json);
+  doctor_command.callback([&] { run = [&] { return doctor(doctor_json); }; });
   CLI::App& stack_command = add_command(root, "stack", "Print where the threads of a process are",
                                         "\nExamples:\n  trireme stack 1234\n");
   stack_command.add_option("PID", process, "Number of the process")
       ->required()
       ->check(CLI::PositiveNumber);
   stack_command.callback([&] { run = [&] { return stack(process); }; });
+  CompletionOptions completion_options;
+  add_completion(root, completion_options, run);
   add_command(root, "version", "Print the versions", "\nExamples:\n  trireme version\n")
       .callback([&] { run = version; });
 
@@ -308,7 +323,8 @@ int run_command_line(int argc, char** argv) {
     if (error.get_exit_code() == 0 && !unknown_command) return root.exit(error);
     refuse(root, error, argc, argv);
   }
-  return run();
+  train_options.command = typed(argc, argv);
+  return run_with_json(innermost(root), run);
 }
 
 }  // namespace trireme::app

@@ -37,6 +37,8 @@ void add_sweep(CLI::App& root, SweepOptions& o, Run& run);
 void add_explain(CLI::App& root, ExplainOptions& o, Run& run);
 void add_plan(CLI::App& root, PlanOptions& o, Run& run);
 void add_bench(CLI::App& root, BenchOptions& o, Run& run);
+void add_evaluate(CLI::App& root, EvaluateOptions& o, Run& run);
+void add_predict(CLI::App& root, PredictOptions& o, Run& run);
 void add_synth(CLI::App& data, SynthOptions& o, Run& run);
 
 }  // namespace trireme::app

@@ -25,16 +25,19 @@ struct TrainOptions {
   bool quiet = false;
   bool verbose = false;
   bool baseline = false;
-  bool help_config = false;
-  bool calibrate = true;  // where nothing is known of this machine
+  bool verify_data = false;  // every byte, before the start
+  bool calibrate = true;     // where nothing is known of this machine
+  std::optional<std::string> help_config;  // a key or section; empty: all of them
   bool allow_faults = false;
-  std::string faults;  // made on purpose: trireme/faults/fault.h
+  std::string faults;   // made on purpose: trireme/faults/fault.h
+  std::string command;  // all of it, as it was typed
 };
 
 struct SweepOptions {
   JobOptions job;  // whose file is the sweep; assignments are every run's, over the sweep's
   std::string out;
   int at_once = 1;
+  std::string json;  // empty: the table and sweep.json only
 };
 
 struct LaunchOptions {
@@ -60,6 +63,7 @@ struct ExplainOptions {
   bool communication = false;  // in csv, what PyTorch adds when it lowers a schedule
   std::string check;           // instead of a job: the file of a plan's text
   std::string as = "today";    // or planned: the runtime that is priced on GPUs
+  std::string json;            // empty: the text only
 };
 
 struct PlanOptions {
@@ -75,15 +79,18 @@ struct PlanOptions {
   std::string format = "table";
   std::string out;           // empty: no file
   std::string as = "today";  // or planned: the runtime that is priced on GPUs
+  std::string json;          // empty: the table only
 };
 
 struct CheckpointOptions {
   std::string path;
+  std::string json;  // empty: the text only
 };
 
 struct CheckpointDiffOptions {
   std::string a;
   std::string b;
+  std::string json;  // empty: the text only
 };
 
 struct ReshardOptions {
@@ -135,6 +142,7 @@ struct SynthOptions {
 
 struct DatasetOptions {
   std::string path;
+  std::string json;  // empty: the text only
 };
 
 struct GenerateOptions {
@@ -145,6 +153,25 @@ struct GenerateOptions {
   double temperature = 0.8;
   std::int64_t top_k = 0;
   std::int64_t seed = 1;
+};
+
+struct EvaluateOptions {
+  std::string checkpoint;
+  std::string data;  // empty: the run's own
+  std::string split = "validation";
+  std::int64_t batches = 0;  // 0: all
+  std::optional<int> ranks;
+  std::vector<std::string> assignments;
+  std::string json;  // empty: the terminal only
+};
+
+struct PredictOptions {
+  std::string checkpoint;
+  std::vector<std::string> files;
+  std::vector<std::string> captions;
+  bool embed = false;
+  std::int64_t top = 5;
+  std::string json;  // empty: the terminal only
 };
 
 struct BenchCalibrateOptions {
@@ -210,6 +237,7 @@ struct BenchPlannerOptions {
   std::string format = "table";
   bool rows = false;
   bool unmeasured = false;
+  std::string json;        // empty: the table only
   int cross_validate = 0;  // trials of each fit without a group; 0: not
   int fit = 0;             // trials of a fit of all rows, whose constants are printed; 0: not
 };
@@ -257,6 +285,8 @@ int data_inspect(const DatasetOptions& options);
 int data_verify(const DatasetOptions& options);
 int data_synth(const SynthOptions& options);
 int generate(const GenerateOptions& options);
+int evaluate(const EvaluateOptions& options);
+int predict(const PredictOptions& options);
 int bench_calibrate(const BenchCalibrateOptions& options);
 int bench_collectives(const BenchCollectivesOptions& options);
 int bench_context(const BenchContextOptions& options);
@@ -269,7 +299,7 @@ int bench_planner(const BenchPlannerOptions& options);
 int bench_recompute(const BenchRecomputeOptions& options);
 int bench_step(const BenchStepOptions& options);
 int diff(const DiffOptions& options);
-int doctor();
+int doctor(const std::string& json);
 int stack(int process);
 int version();
 

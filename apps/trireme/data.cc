@@ -4,9 +4,12 @@
 #include <atomic>
 #include <cstdio>
 #include <future>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "commands.h"
+#include "json_output.h"
+#include "output.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/formats/dataset.h"
@@ -19,6 +22,25 @@ namespace {
 void print_split(const char* name, const formats::SplitInfo& split) {
   fmt::print("{:<12}{} tokens in {} documents, {} bytes of text\n", name, split.tokens,
              split.documents, split.text_bytes);
+}
+
+Json split_json(const formats::SplitInfo& split) {
+  return {
+      {"documents", split.documents}, {"tokens", split.tokens}, {"text_bytes", split.text_bytes}};
+}
+
+Json json_of(const formats::Dataset& dataset) {
+  return {{"dataset", dataset.directory.string()},   {"digest", dataset.digest},
+          {"tokenizer", dataset.tokenizer.kind()},   {"vocabulary", dataset.tokenizer.vocab_size()},
+          {"train", split_json(dataset.train_info)}, {"validation", split_json(dataset.val_info)}};
+}
+
+Json json_of(const std::string& path, const media::Samples& samples) {
+  return {{"dataset", path},
+          {"digest", samples.digest()},
+          {"samples", samples.size()},
+          {"kind", media::name(samples.kind())},
+          {"classes", samples.classes().size()}};
 }
 
 void print(const formats::Dataset& dataset) {
@@ -101,24 +123,33 @@ int data_prepare(const PrepareOptions& options) {
 }
 
 int data_inspect(const DatasetOptions& options) {
-  if (holds_media(options.path))
-    print(options.path, media::open_samples({.sources = {options.path}}));
-  else
-    print(formats::open_dataset(options.path));
+  check_output(options.json);
+  if (holds_media(options.path)) {
+    const media::Samples samples = media::open_samples({.sources = {options.path}});
+    print(options.path, samples);
+    write_json(options.json, json_of(options.path, samples));
+  } else {
+    const formats::Dataset dataset = formats::open_dataset(options.path);
+    print(dataset);
+    write_json(options.json, json_of(dataset));
+  }
   return 0;
 }
 
 int data_verify(const DatasetOptions& options) {
+  check_output(options.json);
   if (holds_media(options.path)) {
     const media::Samples samples =
         media::open_samples({.sources = {options.path}, .bad = media::BadSamples::kSkip});
     print(options.path, samples);
     decode_all(samples);
+    write_json(options.json, json_of(options.path, samples));
     fmt::print("every sample can be decoded\n");
     return 0;
   }
   const formats::Dataset dataset = formats::verify_dataset(options.path);
   print(dataset);
+  write_json(options.json, json_of(dataset));
   fmt::print("every byte is as it was written\n");
   return 0;
 }

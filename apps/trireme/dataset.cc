@@ -1,15 +1,19 @@
 #include "dataset.h"
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "cache.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/base/held_out.h"
 #include "trireme/config/made_up.h"
+#include "trireme/env/file_facts.h"
 #include "trireme/formats/sources.h"
 #include "trireme/media/split.h"
+#include "verdicts.h"
 
 namespace trireme::app {
 namespace {
@@ -40,6 +44,14 @@ std::uint64_t stamped(std::uint64_t key, const Path& path) {
 // Held-out text comes from whole files where there are several, else from the end of the one.
 formats::ValidationRule validation_rule(const config::Data& data, std::size_t files) {
   using By = formats::ValidationRule::By;
+  if (is_count(data.validation)) {
+    if (files == 1)
+      fail(ErrorKind::kUsage,
+           "data.validation={} counts text files, and data.path={} is one file; set a fraction of "
+           "it, such as data.validation=0.1",
+           data.validation, data.path);
+    return {.count = static_cast<std::int64_t>(data.validation)};
+  }
   return {.by = files > 1 ? By::kDocuments : By::kTail, .fraction = data.validation};
 }
 
@@ -51,15 +63,42 @@ std::uint64_t key_of(const config::Data& data) {
   return key;
 }
 
+// Opens a dataset whose bytes are those that dataset.json has digests of. That is known where no file was changed after
+// it, as the kernel says, or where all bytes were read since; else they are read now.
+formats::Dataset open_unchanged(const Path& directory,
+                                const std::function<void(const std::string&)>& say) {
+  formats::Dataset dataset = formats::open_dataset(directory);
+  std::vector<Path> files = {directory / kDatasetFile};
+  for (const char* name : {"train.bin", "train.idx", "val.bin", "val.idx", "vocabulary.json"})
+    files.push_back(directory / name);
+  if (env::changed_after(files[0], files).empty()) return dataset;
+  const CheckedFiles checked(directory, files);
+  std::optional<std::string> problem = checked.verdict();
+  if (!problem) {
+    say(fmt::format("files of {} were changed after its {} was written: reading every byte (once)",
+                    directory.string(), kDatasetFile));
+    try {
+      formats::verify_dataset(directory);
+      problem = "";
+    } catch (const Error& error) {
+      problem = error.what();
+    }
+    checked.keep(*problem);
+  }
+  if (!problem->empty())
+    fail(ErrorKind::kData, "{}; restore the file from a copy, or prepare the data again", *problem);
+  return dataset;
+}
+
 // Prepares once; `collect` is asked for the sources only when there is something to do.
 formats::Dataset prepared(const config::Data& data, std::uint64_t key, const std::string& name,
                           const std::function<void(const std::string&)>& say,
                           const std::function<std::vector<formats::SourceFile>()>& collect) {
   const Path root = cache_directory() / "datasets", out = root / hex64(key);
-  if (fs::exists(out / kDatasetFile)) return formats::open_dataset(out);
+  if (fs::exists(out / kDatasetFile)) return open_unchanged(out, say);
   make_directories(root);
   const FileLock lock(root / (hex64(key) + ".lock"), FileLock::Wait::kYes);
-  if (fs::exists(out / kDatasetFile)) return formats::open_dataset(out);
+  if (fs::exists(out / kDatasetFile)) return open_unchanged(out, say);
   say(fmt::format("preparing {} into {} (once)", name, out.string()));
   formats::PrepareOptions options{
       .sources = collect(), .out = out, .tokenizer = formats::parse_tokenizer(data.tokenizer)};
@@ -122,8 +161,9 @@ bool may_be(const formats::Tokenizer& tokenizer, const formats::TokenizerChoice&
   return kind == "bpe";
 }
 
-LocatedDataset from_dataset(const config::Data& data) {
-  formats::Dataset dataset = formats::open_dataset(data.path);
+LocatedDataset from_dataset(const config::Data& data,
+                            const std::function<void(const std::string&)>& say) {
+  formats::Dataset dataset = open_unchanged(data.path, say);
   const std::string own = dataset.tokenizer.kind();
   const bool says_nothing = data.tokenizer == config::Data{}.tokenizer;
   if (!says_nothing && !may_be(dataset.tokenizer, formats::parse_tokenizer(data.tokenizer)))
@@ -136,7 +176,9 @@ LocatedDataset from_dataset(const config::Data& data) {
 }
 
 LocatedDataset from_nothing(const config::Data& data, const config::MadeUpSource& source) {
+  const double share = is_count(data.validation) ? 1 : static_cast<double>(data.samples);
   return {.digest = config::digest(source),
+          .held_out = static_cast<std::int64_t>(std::ceil(data.validation * share)),
           .facts = source.facts,
           .tokenizer = data.tokenizer,
           .what = fmt::format("{}, made up on the way: {} samples an epoch", source.name,
@@ -147,6 +189,13 @@ config::DatasetFacts facts_of(const media::Samples& samples) {
   return {.vocab = 256, .classes = std::ssize(samples.classes())};
 }
 
+std::vector<Path> files_of(const media::Split& split) {
+  std::vector<Path> files = split.train.samples->files();
+  if (split.held_out.samples && split.held_out.samples != split.train.samples)
+    for (Path& file : split.held_out.samples->files()) files.push_back(std::move(file));
+  return files;
+}
+
 LocatedDataset from_files(const config::Data& data, std::string_view source) {
   const media::Split split = media::open_split(source, data.path, data.validation);
   const media::Samples& samples = *split.train.samples;
@@ -154,11 +203,14 @@ LocatedDataset from_files(const config::Data& data, std::string_view source) {
       samples.classes().empty() ? "" : fmt::format(", {} classes", samples.classes().size());
   return {.directory = data.path,
           .digest = fmt::format("{} {}", source, split.digest),
+          .held_out = std::ssize(split.held_out.numbers),
           .facts = facts_of(samples),
           .tokenizer = data.tokenizer,
           .what = fmt::format("{}: {} {} to train on, {} held out{}", data.path,
                               split.train.numbers.size(), media::name(samples.kind()),
-                              split.held_out.numbers.size(), classes)};
+                              split.held_out.numbers.size(), classes),
+          .files = files_of(split),
+          .classes = samples.classes()};
 }
 
 }  // namespace
@@ -178,8 +230,14 @@ LocatedDataset locate_dataset(const config::Data& data,
          "data.path={}: no such file or directory; needs a text file, a directory of text or a "
          "prepared dataset",
          data.path);
-  if (fs::exists(Path(data.path) / kDatasetFile, cause)) return from_dataset(data);
+  if (fs::exists(Path(data.path) / kDatasetFile, cause)) return from_dataset(data, say);
   return from_text(data, say);
+}
+
+std::int64_t held_out_samples(const LocatedDataset& data, const config::Job& job) {
+  if (!data.text) return data.held_out;
+  const std::int64_t targets = std::max<std::int64_t>(0, data.text->val_info.tokens - 1);
+  return (targets + job.model.seq_len - 1) / job.model.seq_len;
 }
 
 config::DatasetFacts known_facts(const config::Data& data) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "trireme/config/job.h"
 #include "trireme/config/resolve.h"
@@ -16,10 +17,13 @@ struct LocatedDataset {
   Path
       directory{};  // what workers open, of pictures and clips data.path; empty: samples are made up on the way
   std::string digest;
+  std::int64_t held_out = 0;  // samples for validation; of text: 0, it has tokens
   config::DatasetFacts facts{};
   std::string tokenizer;  // as data.tokenizer spells it: what the resolved job says
   std::string what;       // one line for people
   bool quickstart = false;
+  std::vector<Path> files{};  // of pictures, clips and trajectories: what they are read from
+  std::vector<std::string> classes{};  // their names, where these are known
 };
 
 // data.path empty: the quick start's text; a dataset directory: that; a text file or a directory of
@@ -29,6 +33,9 @@ struct LocatedDataset {
 // slow. Throws Error{kData} for a wrong path, Error{kUsage} for a contradiction.
 LocatedDataset locate_dataset(const config::Data& data,
                               const std::function<void(const std::string&)>& say);
+
+// Samples that a resolved job on this data is validated on: of text windows of model.seq_len tokens.
+std::int64_t held_out_samples(const LocatedDataset& data, const config::Job& job);
 
 // What is known before anything is read: of text a vocabulary of 256 for bytes and N for bpe:N, of pictures and clips
 // that are there the classes that have names.

@@ -11,6 +11,8 @@
 #include "../guard.h"
 #include "calibration.h"
 #include "commands.h"
+#include "json_output.h"
+#include "output.h"
 #include "planned.h"
 #include "trireme/base/error.h"
 #include "trireme/elastic/launch.h"
@@ -93,16 +95,26 @@ std::string processes() {
 
 }  // namespace
 
-int doctor() {
+int doctor(const std::string& json) {
+  check_output(json);
   Checks checks;
   checks.run("processor", processor);
   checks.run("memory", memory);
   checks.run("disk", disk);
   checks.run("plans", plans);
   checks.run("processes", processes);
+  std::vector<std::string> words = {"doctor"};
+  if (!json.empty()) words.insert(words.end(), {"--json", json});
   const elastic::Outcome worker =
-      run_workers({"doctor"}, {.launcher = Launcher::kProcesses, .address = {}});
+      run_workers(words, {.launcher = Launcher::kProcesses, .address = {}});
   if (!worker.cause.empty()) print_error("worker", worker.cause);
+  if (!json.empty()) {
+    Json all = checks.json();
+    // Nothing where the worker ended before it could write.
+    if (const std::string text = read_file(json); !text.empty())
+      for (const Json& row : parse_json(text, json)) all.push_back(row);
+    write_json(json, all);
+  }
   return checks.all_ok() && worker.exit_code == 0 ? 0 : 1;
 }
 

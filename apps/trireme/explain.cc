@@ -2,9 +2,12 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "../guard.h"
 #include "calibration.h"
 #include "commands.h"
 #include "dataset.h"
+#include "json_output.h"
+#include "output.h"
 #include "place.h"
 #include "planned.h"
 #include "room.h"
@@ -52,14 +55,16 @@ std::string actions(const Planned& planned, bool communication) {
 }
 
 std::string priced(const Planned& planned, const planner::StepForecast& expected,
-                   const std::string& format) {
+                   const ExplainOptions& options) {
   const plan::PlanSet& plan = planned.plan;
   const sim::Forecast& forecast = expected.lines;
   const plan::StepNumbers numbers = numbers_of(planned, expected, 0);
   const plan::MemoryAccount& memory =
       forecast.lists[static_cast<std::size_t>(plan.list_of_rank.front())].memory;
-  return format == "json" ? plan::explain_json(plan, 0, memory, numbers).dump(1) + "\n"
-                          : plan::explain_text(plan, 0, memory, numbers);
+  const Json json = plan::explain_json(plan, 0, memory, numbers);
+  write_json(options.json, json);
+  return options.format == "json" ? json.dump(1) + "\n"
+                                  : plan::explain_text(plan, 0, memory, numbers);
 }
 
 planner::RuntimeAs runtime_of(const ExplainOptions& options) {
@@ -110,6 +115,11 @@ void check_options(const ExplainOptions& options, const Place& place) {
     fail(ErrorKind::kUsage, "{} is about every rank; leave out --rank {}", key, *options.rank);
   if (!options.fits.empty() && !parse_bytes(options.fits))
     fail(ErrorKind::kUsage, "--fits {}: needs a size such as 20GiB, 512MiB or 1e9", options.fits);
+  if (!options.json.empty() &&
+      (options.rank || (options.format != "text" && options.format != "json")))
+    fail(ErrorKind::kUsage, "--json is of the plan's summary or of --memory; leave out {}",
+         options.rank ? "--rank" : "--format " + options.format);
+  check_output(options.json);
   if (options.rank && (*options.rank < 0 || *options.rank >= place.world))
     fail(ErrorKind::kUsage, "--rank {}: the world has ranks 0 to {}", *options.rank,
          place.world - 1);
@@ -119,6 +129,7 @@ void check_options(const ExplainOptions& options, const Place& place) {
 int explain_memory(const Planned& planned, const Place& place, const ExplainOptions& options) {
   const std::vector<sim::Footprint> lists = footprints(planned, place);
   const bool json = options.format == "json";
+  write_json(options.json, sim::footprint_json(planned.plan, lists));
   if (options.memory)
     fmt::print("{}", json ? sim::footprint_json(planned.plan, lists).dump(1) + "\n"
                           : sim::footprint_text(planned.plan, lists));
@@ -132,11 +143,23 @@ int explain_memory(const Planned& planned, const Place& place, const ExplainOpti
   return 0;
 }
 
+// Several GPUs cannot train with the default numerics, so they are explained as they can.
+config::Job as_it_can_train(config::Job job, const Place& place) {
+  if (job.run.device != config::Device::kCuda || place.world == 1 ||
+      job.precision.numerics != config::Numerics::kCanonical)
+    return job;
+  job.precision.numerics = config::Numerics::kFast;
+  print_error("note",
+              "run.device=cuda on several ranks trains with precision.numerics=fast only, and is "
+              "explained so; train needs the key in the job");
+  return job;
+}
+
 }  // namespace
 
 int explain(const ExplainOptions& options) {
-  const config::Job job = read_job(options.job);
   const Place place = find_place(options.job.ranks, options.job.nproc, mesh::Mesh::kMaxWorld);
+  const config::Job job = as_it_can_train(read_job(options.job), place);
   check_options(options, place);
   const Planned planned = plan_job(job, place.world, known_facts(job.data));
   if (options.memory || !options.fits.empty()) return explain_memory(planned, place, options);
@@ -151,7 +174,7 @@ int explain(const ExplainOptions& options) {
   else if (options.format == "text" && options.rank)
     text = plan::rank_text(plan, *options.rank);
   else
-    text = priced(planned, expected_of(planned, place, options), options.format);
+    text = priced(planned, expected_of(planned, place, options), options);
   if (!options.cluster.empty() && options.format == "text")
     fmt::print("runtime   {}\n",
                planner::describe(runtime_of(options),

@@ -2,6 +2,7 @@
 #include <CLI/CLI.hpp>
 
 #include "command_options.h"
+#include "json_output.h"
 
 namespace trireme::app {
 namespace {
@@ -9,7 +10,7 @@ namespace {
 constexpr char kExplainExamples[] = R"(
 Examples:
   trireme explain recipes/quickstart.yaml --ranks 4
-  trireme explain job.yaml --ranks 8 --set parallel.zero=3 --format json
+  trireme explain job.yaml --ranks 8 --set parallel.zero=3 --json -
   trireme explain job.yaml --nproc 2 --format plan > job.plan     # every line of every rank
   trireme explain job.yaml --ranks 4 --set parallel.pp=4 --format svg > step.svg
   trireme explain --check job.plan                                # the validator's verdict on it
@@ -28,7 +29,7 @@ fits, offload. What the job has of these is ignored, or with --keep stays.
 Examples:
   trireme plan job.yaml --cluster dgx-h100 --gpus 64
   trireme plan job.yaml --cluster dgx-h100 --gpus 512 --tokens 300e9 --by money
-  trireme plan job.yaml --cluster mine.yaml --keep --set parallel.tp=4 --format json
+  trireme plan job.yaml --cluster mine.yaml --keep --set parallel.tp=4 --json plan.json
   trireme plan job.yaml --cluster dgx-a100 --gpus 16 --out planned.yaml
   trireme explain planned.yaml --ranks 16 --cluster dgx-a100
 
@@ -53,7 +54,8 @@ void add_explain(CLI::App& root, ExplainOptions& o, Run& run) {
   add_job(app, o.job);
   app.add_option(
          "--format", o.format,
-         "text: a screen; json; plan: every line of every rank; svg: a picture of the step; trace: "
+         "text: a screen; json: as --json -; plan: every line of every rank; svg: a picture of the "
+         "step; trace: "
          "for Perfetto and chrome://tracing; csv: the schedule as PyTorch's pipelining writes it")
       ->check(CLI::IsMember({"text", "json", "plan", "svg", "trace", "csv"}));
   app.add_flag("--communication", o.communication,
@@ -64,8 +66,7 @@ void add_explain(CLI::App& root, ExplainOptions& o, Run& run) {
   add_as(app, o.as, "with --cluster: ");
   app.add_option("--rank", o.rank,
                  "with text: every line of this rank and the bytes live while it runs");
-  app.add_flag("--memory", o.memory,
-               "what every rank needs, by kind, and when; as text or with --format json");
+  app.add_flag("--memory", o.memory, "what every rank needs, by kind, and when");
   app.add_option(
       "--fits", o.fits,
       "a size such as 20GiB: exit code 0 if no rank needs more, else 6; where rows vary by "
@@ -73,6 +74,7 @@ void add_explain(CLI::App& root, ExplainOptions& o, Run& run) {
   app.add_option("--check", o.check,
                  "instead of a job, the file of a plan's text: parse and validate it, exit code 3 "
                  "with rank and line of the first mistake");
+  add_json_option(app, o.json);
   app.callback([&] {
     take_assignments(app, o.job);
     run = [&] { return o.check.empty() ? explain(o) : explain_check(o); };
@@ -102,10 +104,11 @@ void add_plan(CLI::App& root, PlanOptions& o, Run& run) {
   app.add_flag(
       "--expandable-segments", o.expandable,
       "the GPU's allocator grows segments (PYTORCH_CUDA_ALLOC_CONF), so that no holes stay");
-  app.add_option("--format", o.format, "table or json")
+  app.add_option("--format", o.format, "table, or json: as --json -")
       ->check(CLI::IsMember({"table", "json"}))
       ->capture_default_str();
   app.add_option("--out", o.out, "write the best layout's job to this file, for train and explain");
+  add_json_option(app, o.json);
   app.callback([&] {
     take_assignments(app, o.job);
     run = [&] { return plan(o); };

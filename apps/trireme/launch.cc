@@ -266,9 +266,11 @@ class Launched {
 
 }  // namespace
 
-int launch(const LaunchOptions& options) {
+int launch(const LaunchOptions& given) {
   end_on_stop_signals();
   std::signal(SIGPIPE, SIG_IGN);  // the ranks go on when nobody reads their output
+  LaunchOptions options = given;
+  options.train = with_job_of_run(given.train);
   return Launched(options).keep_at_work();
 }
 

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "../bus_error.h"
 #include "../enter_worker.h"
 #include "../guard.h"
 #include "command_line.h"
@@ -23,5 +24,6 @@ int enter_worker(std::vector<std::string> words, std::vector<std::string> enviro
 }  // namespace trireme::app
 
 int main(int argc, char** argv) {
+  trireme::app::name_file_of_bus_errors();
   return trireme::app::guarded([&] { return trireme::app::run_command_line(argc, argv); });
 }

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "../colour.h"
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 
@@ -24,6 +25,10 @@ void check_output(const std::string& file, std::string_view key) {
       there ? ::access(path.c_str(), W_OK) : ::access((directory / "").c_str(), W_OK | X_OK);
   if (missing != 0)
     fail(ErrorKind::kUsage, "{} {}: cannot write: {}", key, file, std::strerror(errno));
+}
+
+void print_warning(std::string_view text) {
+  fmt::print("{} {}\n", coloured(STDOUT_FILENO, Colour::kYellow, "warning  "), text);
 }
 
 }  // namespace trireme::app

@@ -11,6 +11,7 @@
 #include "calibration.h"
 #include "commands.h"
 #include "dataset.h"
+#include "json_output.h"
 #include "output.h"
 #include "planned.h"
 #include "trireme/base/clock.h"
@@ -60,6 +61,7 @@ void check_options(const PlanOptions& options) {
              "stays, or leave it out",
              assignment, key_of(assignment));
   check_output(options.out, "--out");
+  check_output(options.json);
   std::error_code ignored;
   if (std::filesystem::equivalent(options.out, options.job.file, ignored))
     fail(ErrorKind::kUsage, "--out {}: is the job itself; write to another file", options.out);
@@ -159,6 +161,7 @@ int plan(const PlanOptions& options) {
     fmt::print("{}\n", planner::answer_json(answer, spending).dump(1));
   else
     fmt::print("{}", planner::answer_text(answer, spending));
+  write_json(options.json, planner::answer_json(answer, spending));
   if (!options.out.empty() && options.format == "table")
     fmt::print("\nwritten   {}\n", options.out);
   return 0;

@@ -28,16 +28,19 @@ std::string layout_text(const config::Job& job) {
   const auto add = [&](const char* axis, int degree) {
     if (degree > 1) text += fmt::format("{} {}, ", axis, degree);
   };
+  const bool shards = p.zero > 0;
   add("pp", p.pp);
-  add("dp_replicate", p.dp_replicate);
-  add("dp_shard", p.dp_shard);
+  if (shards) add("dp_replicate", p.dp_replicate);
+  shards ? add("dp_shard", p.dp_shard) : add("dp", p.dp_replicate * p.dp_shard);
   add("cp", p.cp);
   if (p.cp > 1)
     text += fmt::format("{}, ",
                         std::get<std::string>(config::find_field("parallel.context")->get(job)));
   add("tp", p.tp);
   if (p.tp > 1 && p.sequence_parallel) text += "sequence parallel, ";
-  return text + fmt::format("ZeRO-{}", p.zero);
+  if (shards) return text + fmt::format("ZeRO-{}", p.zero);
+  if (p.dp_replicate * p.dp_shard * p.cp > 1) return text + "replicated (ZeRO-0)";
+  return text.empty() ? "one rank" : text.substr(0, text.size() - 2);
 }
 
 // What people know a family's models by.

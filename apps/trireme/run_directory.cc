@@ -5,7 +5,10 @@
 #include <ctime>
 #include <filesystem>
 #include <optional>
+#include <sstream>
 
+#include "../guard.h"
+#include "place.h"
 #include "trireme/base/error.h"
 #include "trireme/formats/event.h"
 
@@ -65,22 +68,6 @@ bool has_checkpoints(const Path& path) {
   return !formats::list_checkpoints(path / kCheckpoints).empty();
 }
 
-bool is_checkpoint(const Path& path) {
-  return fs::exists(path / formats::kManifestName) || path.filename().string().starts_with("step-");
-}
-
-// Where the step-N directories of a run lie, given the run or that place itself.
-Path checkpoint_root(const Path& path) {
-  return fs::is_directory(path / kCheckpoints) ? path / kCheckpoints : path;
-}
-
-void check_given(const Path& path) {
-  if (!fs::is_directory(path))
-    fail(ErrorKind::kData,
-         "{}: no such directory; needs a run directory or one of its checkpoints/step-N",
-         path.string());
-}
-
 }  // namespace
 
 RunDirectory::RunDirectory(const std::string& out, const std::string& name,
@@ -133,7 +120,8 @@ void RunDirectory::find_given(const Path& given) {
            path_.string(), other.path.filename().string(), checkpoint.string());
 }
 
-void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary) {
+void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary,
+                           const std::string& place) {
   make_directories(path_);
   if (!lock_soon(lock_, path_ / kLock))
     fail(ErrorKind::kUsage,
@@ -142,6 +130,29 @@ void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary
   // A run that goes on as it was writes nothing here: the disk may be full.
   write_if_other(path_ / kLockedJobName, config::print_yaml(job));
   if (!vocabulary.empty()) write_if_other(path_ / kVocabularyName, vocabulary);
+  if (!place.empty()) write_if_other(path_ / kPlaceName, place);
+}
+
+TrainOptions with_job_of_run(TrainOptions options) {
+  if (!options.job.file.empty() || options.out.empty()) return options;
+  const Path run = options.out, job = run / kLockedJobName;
+  std::error_code absent;
+  if (!fs::is_regular_file(job, absent))
+    fail(ErrorKind::kUsage,
+         "--out {} without a JOB: there is no {} to resume with; give the job, or the directory of "
+         "a run",
+         options.out, job.string());
+  options.job.file = job.string();
+  const bool said = options.job.ranks || options.job.nproc || find_place({}, {}).launched();
+  if (said || !fs::is_regular_file(run / kPlaceName, absent)) return options;
+  std::istringstream place(read_file(run / kPlaceName));
+  std::string as;
+  int ranks = 0;
+  if (!(place >> as >> ranks) || (as != "ranks" && as != "nproc") || ranks < 1)
+    fail(ErrorKind::kData, "{}: needs `ranks N` or `nproc N`; give --ranks or --nproc",
+         (run / kPlaceName).string());
+  (as == "nproc" ? options.job.nproc : options.job.ranks) = ranks;
+  return options;
 }
 
 Path fresh_run(const std::string& name) {
@@ -154,15 +165,43 @@ Path fresh_run(const std::string& name) {
   return path;
 }
 
+void check_directory(const Path& path) {
+  if (!fs::is_directory(path))
+    fail(ErrorKind::kData,
+         "{}: no such directory; needs a run directory or one of its checkpoints/step-N",
+         path.string());
+}
+
+bool is_checkpoint(const Path& path) {
+  return fs::exists(path / formats::kManifestName) || path.filename().string().starts_with("step-");
+}
+
+Path checkpoint_root(const Path& path) {
+  return fs::is_directory(path / kCheckpoints) ? path / kCheckpoints : path;
+}
+
 Path find_checkpoint(const Path& path) {
-  check_given(path);
+  check_directory(path);
   if (is_checkpoint(path)) return fs::canonical(path);
   const std::optional<formats::NewestCheckpoint> newest =
       formats::newest_checkpoint(checkpoint_root(path));
   if (!newest)
     fail(ErrorKind::kData, "{}: holds no checkpoint (step-N below it or below its checkpoints)",
          path.string());
+  if (!newest->refused.empty())
+    print_error("note", fmt::format("{} is used; newer checkpoints cannot be: {}",
+                                    newest->path.string(), name_refused(newest->refused)));
   return newest->path;
+}
+
+std::string name_refused(const std::vector<formats::CheckpointEntry>& refused) {
+  std::string text;
+  for (std::size_t i = 0; i < refused.size(); ++i) {
+    if (i > 0) text += i + 1 == refused.size() ? " and " : ", ";
+    text += refused[i].path.filename().string();
+    if (i == 0) text += fmt::format(" ({})", refused[i].problem);
+  }
+  return text;
 }
 
 }  // namespace trireme::app

@@ -3,8 +3,10 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "cache.h"
+#include "commands.h"
 #include "trireme/config/job.h"
 #include "trireme/formats/checkpoint_files.h"
 
@@ -15,6 +17,8 @@ inline constexpr char kLockedJobName[] = "job.lock.yaml";
 inline constexpr char kGenerationName[] = ".generation";
 // Where ranks note which faults made on purpose have happened.
 inline constexpr char kFaultNotesName[] = ".faults";
+// How many ranks a run had, and as what: "ranks 2" or "nproc 2", as --ranks and --nproc say it.
+inline constexpr char kPlaceName[] = ".place";
 inline constexpr char kVocabularyName[] = "vocabulary.json";  // what `generate` decodes with
 
 struct Resume {
@@ -37,8 +41,8 @@ class RunDirectory {
   // Newer checkpoints that were passed over, each with the reason.
   const std::vector<formats::CheckpointEntry>& refused() const { return refused_; }
 
-  // Creates and locks it and writes job.lock.yaml and, where there is one, vocabulary.json.
-  void prepare(const config::Job& job, const std::string& vocabulary);
+  // Creates and locks it and writes job.lock.yaml and, where there are any, vocabulary.json and .place.
+  void prepare(const config::Job& job, const std::string& vocabulary, const std::string& place);
   void keep_lock_across_exec() { lock_->keep_across_exec(); }
 
  private:
@@ -52,11 +56,25 @@ class RunDirectory {
   std::optional<FileLock> lock_;
 };
 
+// Without a job but with --out: the job of the run there and, where nothing else says, its ranks. Throws Error{kUsage} where
+// there is no run.
+TrainOptions with_job_of_run(TrainOptions options);
+
 // runs/NAME-TIME, which does not exist.
 Path fresh_run(const std::string& name);
 
+// Throws Error{kData} where `path` is no directory.
+void check_directory(const Path& path);
+// Whether it is one step-N rather than a run.
+bool is_checkpoint(const Path& path);
+// Where the step-N directories of a run lie, given the run or that place itself.
+Path checkpoint_root(const Path& path);
+
 // A run directory, its checkpoints, or one step-N: the step-N meant (the newest that is usable,
-// every byte checked). Throws Error{kData}.
+// every byte checked). Where newer ones cannot be used, one line on stderr names them. Throws Error{kData}.
 Path find_checkpoint(const Path& path);
+
+// "step-4 (why) and step-3": newer checkpoints that were passed over, with the reason of the newest.
+std::string name_refused(const std::vector<formats::CheckpointEntry>& refused);
 
 }  // namespace trireme::app

@@ -12,6 +12,8 @@
 
 #include "child_runs.h"
 #include "commands.h"
+#include "json_output.h"
+#include "output.h"
 #include "place.h"
 #include "planned.h"
 #include "run_directory.h"
@@ -180,6 +182,7 @@ Json table_json(const std::vector<Row>& rows) {
 int sweep(const SweepOptions& options) {
   if (options.job.file.empty())
     fail(ErrorKind::kUsage, "which sweep? Give a file, such as recipes/sweeps/gpt_tiny_lr.yaml");
+  check_output(options.json);
   if (options.at_once < 1)
     fail(ErrorKind::kUsage, "--jobs {}: needs 1 or more runs at a time", options.at_once);
   const config::Sweep sweep = config::load_sweep(options.job.file);
@@ -190,6 +193,7 @@ int sweep(const SweepOptions& options) {
   const int signal = Runner(rows, options.at_once).run();
   for (Row& row : rows) row.metrics = last_values(row.directory / "metrics.jsonl");
   replace_file(out / "sweep.json", table_json(rows).dump(1) + "\n");
+  write_json(options.json, table_json(rows));
   fmt::print("\n{}\nthe table is in {}, runs lie beside it\n", table_text(rows, sweep.metrics),
              (out / "sweep.json").string());
   if (signal != 0) {

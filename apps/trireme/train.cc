@@ -12,7 +12,9 @@
 #include "before_training.h"
 #include "calibration.h"
 #include "commands.h"
+#include "data_record.h"
 #include "dataset.h"
+#include "output.h"
 #include "phases.h"
 #include "place.h"
 #include "planned.h"
@@ -21,6 +23,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/ports.h"
 #include "trireme/base/text.h"
+#include "trireme/config/help.h"
 #include "trireme/config/resolve.h"
 #include "trireme/elastic/ranks.h"
 #include "trireme/faults/fault.h"
@@ -54,6 +57,18 @@ void check_resume(const Resume& resume, const config::Job& job, const std::strin
          where, resume.manifest.dataset_digest, dataset_digest);
 }
 
+// A loss over few samples says little.
+void warn_of_few_held_out(const LocatedDataset& data, const config::Job& job) {
+  constexpr std::int64_t kFew = 100;
+  const std::int64_t samples = held_out_samples(data, job);
+  if (job.run.eval_every < 0 || samples == 0 || samples >= kFew) return;
+  print_warning(fmt::format(
+      "validation uses {} held-out sample{}: with fewer than {} its loss and accuracy "
+      "vary widely by chance. Raise data.validation, a fraction or a number of samples, or add "
+      "data",
+      samples, samples == 1 ? "" : "s", kFew));
+}
+
 void say_start(const Planned& planned, const LocatedDataset& data, const RunDirectory& run,
                const Place& place, const std::vector<std::string>& notes,
                const std::string& weights, bool verbose) {
@@ -63,11 +78,13 @@ void say_start(const Planned& planned, const LocatedDataset& data, const RunDire
   for (const std::string& note : notes) text += fmt::format("note      {}\n", note);
   constexpr std::size_t kColumns = 120, kIndent = 10;
   fmt::print("{}", wrapped(text, kColumns, kIndent));
-  for (const formats::CheckpointEntry& entry : run.refused())
-    fmt::print("resume    passed over {}: {}\n", entry.path.string(), entry.problem);
+  warn_of_few_held_out(data, planned.job);
   if (run.resume()) {
-    fmt::print("resume    {} (step {})\n", run.resume()->checkpoint.string(),
-               run.resume()->manifest.step);
+    fmt::print("resume    {} (step {}){}\n", run.resume()->checkpoint.string(),
+               run.resume()->manifest.step,
+               run.refused().empty()
+                   ? ""
+                   : "; newer checkpoints cannot be used: " + name_refused(run.refused()));
     say_changes(config::parse_job(run.resume()->manifest.job, "checkpoint"), planned.job);
   }
   if (!weights.empty()) fmt::print("weights   {}\n", weights);
@@ -133,6 +150,7 @@ int follow(const TrainOptions& options, config::Job job, const Place& place) {
   job.data.tokenizer = data.tokenizer;
   const Planned planned = plan_job(std::move(job), place.world, data.facts);
   check_room(planned, place);
+  if (options.verify_data && place.local_rank == 0) digest_all_bytes(data);  // this host's copy
   std::vector<std::string> arguments = worker_arguments(options, place, data.directory);
   append(arguments, {"--job", job_in_memory(config::print_yaml(planned.job))});
   if (!options.faults.empty()) {
@@ -182,6 +200,12 @@ config::Job with_precision_of(const Resume& resume, config::Job job) {
   return job;
 }
 
+std::string place_text(const Place& place) {
+  if (place.launched()) return "";
+  return fmt::format("{} {}\n", place.launcher == Launcher::kProcesses ? "nproc" : "ranks",
+                     place.world);
+}
+
 int lead(const TrainOptions& options, config::Job job, const Place& place) {
   RunDirectory run(options.out, job_name(options.job), options.resume,
                    job.checkpoint.memory_every > 0 ? formats::CheckpointCheck::kManifest
@@ -199,8 +223,11 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
   const bool chosen = job.precision.compute_auto;
   const Planned planned = plan_job(std::move(job), place.world, data.facts);
   check_room(planned, place);
+  const std::string contents = options.verify_data ? digest_all_bytes(data) : "";
   if (run.resume()) {
     check_resume(*run.resume(), planned.job, data.digest);
+    const std::string note = compare_data(run.path(), data, contents);
+    if (!note.empty()) say("data      " + note);
     if (run.resume()->manifest.step >= planned.job.run.steps) {
       fmt::print("{} is at step {} of {}: nothing is left to do; raise run.steps to train on\n",
                  run.resume()->checkpoint.string(), run.resume()->manifest.step,
@@ -218,13 +245,15 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
     append(arguments, {"--baseline", fmt::format("{:.17g}", baseline_bits(*data.text, say))});
   check_port(place);
   worker_program();  // the last thing that can be missing
-  run.prepare(planned.job, vocabulary_of(data, planned.job.data.source));
+  run.prepare(planned.job, vocabulary_of(data, planned.job.data.source), place_text(place));
+  keep_data_record(run.path(), data, contents);
   std::vector<std::string> notes = config::notes(planned.job);
   if (chosen) notes.push_back(choice_of_precision(planned.job));
   say_start(planned, data, run, place, notes, beginning, options.verbose);
   say_too_small(planned, place);
   append(arguments,
          {"--job", (run.path() / kLockedJobName).string(), "--out", run.path().string()});
+  append(arguments, {"--data", data.what, "--command", options.command});
   if (run.resume()) append(arguments, {"--resume", run.resume()->checkpoint.string()});
   append_forecast(arguments, find_calibration(planned.job, place));
   append_faults(arguments, options, run.path());
@@ -241,9 +270,11 @@ void check_faults(const TrainOptions& options) {
   faults::parse(options.faults);
 }
 
-int train(const TrainOptions& options) {
+int train(const TrainOptions& given) {
+  const TrainOptions options = with_job_of_run(given);
   if (options.help_config) {
-    fmt::print("{}", config::help_config());
+    const std::string& key = *options.help_config;
+    fmt::print("{}", key.empty() ? config::help_config() : config::help_of(key));
     return 0;
   }
   if (has_phases(options.job)) return train_phases(options);

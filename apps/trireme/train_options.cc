@@ -1,5 +1,6 @@
 // Options of the commands that train: train, launch and sweep.
 #include "command_options.h"
+#include "json_output.h"
 #include "place.h"
 
 namespace trireme::app {
@@ -10,6 +11,7 @@ Examples:
   trireme train recipes/quickstart.yaml --nproc 2
   trireme train recipes/gpt_s.yaml --ranks 4 --set parallel.zero=2 --set optim.lr=3e-4
   trireme train job.yaml --out runs/first                 # again: resumes the newest checkpoint
+  trireme train --out runs/first                          # the same, with the run's own job and ranks
   trireme train job.yaml --out runs/second --resume runs/first/checkpoints/step-100
   torchrun --nproc-per-node 4 --no-python trireme train job.yaml
 
@@ -59,19 +61,26 @@ void add_train(CLI::App& root, TrainOptions& o, Run& run) {
   app.add_option("--resume", o.resume,
                  "auto: the newest checkpoint of --out; never; or a checkpoint")
       ->type_name("auto|never|PATH");
-  app.add_option("--out", o.out, "run directory; default runs/JOB-TIME");
+  app.add_option("--out", o.out,
+                 "run directory; default runs/JOB-TIME. Without a JOB: resume the run there");
   app.add_flag("--quiet", o.quiet, "plain lines, also on a terminal");
   app.add_flag("--verbose", o.verbose, "print the whole resolved job");
   app.add_flag("--baseline", o.baseline,
                "fit the n-gram baseline also when the data is not the quick start's");
   app.add_flag("!--no-calibrate", o.calibrate,
                "do not measure this machine before its first run, up to 5 s, for forecasts");
-  app.add_flag("--help-config", o.help_config, "print every key of a job and leave");
+  app.add_flag("--verify-data", o.verify_data,
+               "Read every byte of the data first and compare digests (default: sizes and times)");
+  CLI::Option* const help =
+      app.add_option("--help-config", "print the keys of a job, of a section or one key, and leave")
+          ->expected(0, 1)
+          ->type_name("[KEY]");
   app.add_option("--faults", o.faults,
                  "what is to go wrong on purpose: 'rank=1 step=41: kill; fs.fsync=3: error=EIO' "
                  "(docs/reliability.md)");
   app.add_flag("--allow-fault-injection", o.allow_faults, "needed with --faults");
-  app.callback([&] {
+  app.callback([&app, &o, &run, help] {
+    if (help->count() > 0) o.help_config = help->results().empty() ? "" : help->results().front();
     take_assignments(app, o.job);
     check_faults(o);
     run = [&] { return train(o); };
@@ -111,6 +120,7 @@ void add_sweep(CLI::App& root, SweepOptions& o, Run& run) {
   app.get_option("JOB")->description("sweep.yaml");
   app.add_option("--jobs", o.at_once, "runs at a time (default 1)");
   app.add_option("--out", o.out, "where runs and table go; default runs/SWEEP-TIME");
+  add_json_option(app, o.json);
   app.callback([&] {
     take_assignments(app, o.job);
     run = [&] { return sweep(o); };

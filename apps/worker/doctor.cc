@@ -201,7 +201,7 @@ std::string training() {
 
 }  // namespace
 
-int doctor(const Arguments&) {
+int doctor(const Arguments& arguments) {
   Checks checks;
   checks.run("LibTorch",
              [] { return fmt::format("{}, {} threads", TORCH_VERSION, at::get_num_threads()); });
@@ -213,6 +213,7 @@ int doctor(const Arguments&) {
   checks.run("collectives, threads", local_collectives);
   checks.run("collectives, Gloo", gloo_collectives);
   checks.run("train and resume", training);
+  if (arguments.has("json")) write_file_synced(arguments.text("json"), checks.json().dump());
   return checks.all_ok() ? 0 : 1;
 }
 

@@ -9,37 +9,17 @@
 #include <functional>
 #include <span>
 
+#include "alone.h"
 #include "interrupts.h"
 #include "subcommands.h"
-#include "trireme/arch/layout.h"
-#include "trireme/ckpt/checkpoint.h"
-#include "trireme/comm/local/local_world.h"
-#include "trireme/config/resolve.h"
 #include "trireme/config/resolve_vlm.h"
 #include "trireme/data/question_source.h"
 #include "trireme/data/region_questions.h"
-#include "trireme/exec/session.h"
 #include "trireme/formats/tokenizer.h"
 #include "trireme/media/image.h"
-#include "trireme/models/build.h"
-#include "trireme/optim/adamw.h"
 
 namespace trireme::app {
 namespace {
-
-// The checkpoint's job on one rank, one sample at a time. What training did for its memory is not needed, and may not
-// be possible so.
-config::Job alone(const std::string& yaml, const std::string& what) {
-  config::Job job = config::parse_job(yaml, what);
-  job.parallel = {};
-  job.recompute = {};
-  job.offload = {};
-  job.run.global_batch = job.run.micro_batch = 1;
-  job.run.find_micro_batch = false;
-  job.run.memory_limit = {};
-  job.vlm.features.clear();
-  return config::resolve(job, 1, {.vocab = job.model.vocab});
-}
 
 void write(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
@@ -147,23 +127,13 @@ void answer(const exec::Model& model, const config::Job& job, const Arguments& a
 
 int generate(const Arguments& arguments) {
   const Interrupts interrupts;
-  const Path checkpoint = arguments.text("checkpoint");
-  const config::Job job = alone(formats::read_manifest(checkpoint).job, checkpoint.string());
-
-  comm::LocalWorld local(1, job.parallel.comm_timeout_s);
-  const std::unique_ptr<comm::World> world = local.rank(0);
-  optim::AdamW updater({.betas = job.optim.betas, .eps = job.optim.eps});
-  exec::Session session(models::build(job),
-                        {.mesh = arch::mesh_of(job), .recipe = arch::recipe_of(job)}, *world,
-                        updater);
-  ckpt::load(checkpoint, session.units(), session.model().spec.units, job.model.weights);
-  session.units().refresh();
-
+  const LoadedModel loaded(arguments.text("checkpoint"));
+  const config::Job& job = loaded.job();
   const auto go_on = [&] { return interrupts.first() == 0; };
   if (job.model.family == config::Family::kVlm || job.model.family == config::Family::kArrcoc)
-    answer(session.model(), job, arguments, go_on);
+    answer(loaded.model(), job, arguments, go_on);
   else
-    go_on_from_prompt(session.model(), job, arguments, go_on);
+    go_on_from_prompt(loaded.model(), job, arguments, go_on);
   write("\n");
   return interrupts.first() == 0 ? 0 : 128 + interrupts.first();
 }

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "../bus_error.h"
 #include "../enter_worker.h"
 #include "../guard.h"
 #include "../limits.h"
@@ -38,6 +39,8 @@ int run(int argc, char** argv) {
   const auto arguments = [&] { return Arguments(argc - 2, argv + 2); };
   if (command == "train") return train(arguments());
   if (command == "generate") return generate(arguments());
+  if (command == "evaluate") return evaluate(arguments());
+  if (command == "predict") return predict(arguments());
   if (command == "doctor") return doctor(arguments());
   if (command == "bench-calibrate") return bench_calibrate(arguments());
   if (command == "bench-collectives") return bench_collectives(arguments());
@@ -87,6 +90,7 @@ int enter_worker(std::vector<std::string> words, std::vector<std::string> enviro
 }  // namespace trireme::app
 
 int main(int argc, char** argv) {
+  trireme::app::name_file_of_bus_errors();
   return trireme::app::guarded([&] {
     if (argc > 2 && argv[1] == std::string_view("serve-forks"))
       return trireme::app::serve_forks(argv[argc - 1]);

@@ -1,12 +1,15 @@
 // trireme-worker train: the rank or ranks of this process.
 #include <signal.h>
 #include <sys/ioctl.h>
+#include <torch/version.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <mutex>
 
 #include "../build_id.h"
+#include "../colour.h"
 #include "../guard.h"
 #include "../run_record.h"
 #include "fault_points.h"
@@ -22,6 +25,7 @@
 #include "trireme/train/callbacks/report.h"
 #include "trireme/train/callbacks/tensorboard.h"
 #include "trireme/train/trainer.h"
+#include "written.h"
 
 namespace trireme::app {
 namespace {
@@ -39,7 +43,28 @@ int terminal_columns() {
   return ::ioctl(1, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : kUnknown;
 }
 
-train::Callbacks make_callbacks(const config::Job& job, const Arguments& arguments) {
+// Of what computed here.
+std::string versions() {
+  std::string text = fmt::format("{}, LibTorch {}", build_id(), TORCH_VERSION);
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  for (std::string line; std::getline(cpuinfo, line);)
+    if (const std::size_t at = line.find(": "); line.starts_with("model name") && at != line.npos)
+      return text + ", " + line.substr(at + 2);
+  return text;
+}
+
+train::ReportOptions report_options(const train::TrainSetup& setup,
+                                    std::optional<double> baseline) {
+  train::ReportOptions options{.baseline = baseline};
+  if (writes_samples(setup.job))
+    options.write = [job = setup.job, run = setup.out,
+                     dataset = setup.dataset](const Path& checkpoint) {
+      return write_samples(job, checkpoint, run, dataset);
+    };
+  return options;
+}
+
+train::Callbacks make_callbacks(const train::TrainSetup& setup, const Arguments& arguments) {
   std::optional<double> baseline;
   if (arguments.has("baseline")) baseline = arguments.number<double>("baseline");
   train::ProgressOptions progress{.write =
@@ -48,13 +73,14 @@ train::Callbacks make_callbacks(const config::Job& job, const Arguments& argumen
                                         std::fflush(stdout);
                                       },
                                   .columns = {},
-                                  .log_every = job.run.log_every,
-                                  .baseline = baseline};
+                                  .log_every = setup.job.run.log_every,
+                                  .baseline = baseline,
+                                  .colours = takes_colours(STDOUT_FILENO)};
   if (::isatty(1) && !arguments.has("quiet")) progress.columns = terminal_columns;
   train::Callbacks callbacks;
   callbacks.push_back(train::jsonl_callback());
   callbacks.push_back(train::tensorboard_callback());
-  callbacks.push_back(train::report_callback(baseline));
+  callbacks.push_back(train::report_callback(report_options(setup, baseline)));
   callbacks.push_back(train::progress_callback(std::move(progress)));
   return callbacks;
 }
@@ -71,8 +97,8 @@ train::Ending train_rank(train::TrainSetup setup, comm::World& world, const Argu
   points.arm(world, setup);
   agree(setup, world);
   setup.tensors = &charged_here();
-  return train::train(
-      setup, world, world.rank() == 0 ? make_callbacks(setup.job, arguments) : train::Callbacks());
+  return train::train(setup, world,
+                      world.rank() == 0 ? make_callbacks(setup, arguments) : train::Callbacks());
 }
 
 }  // namespace
@@ -88,6 +114,9 @@ int train(const Arguments& arguments) {
   setup.resume = arguments.text("resume", "");
   setup.memory = variable(elastic::kMemoryVariable, "");
   setup.build_id = build_id();
+  setup.from = {.command = arguments.text("command", ""),
+                .data = arguments.text("data", ""),
+                .versions = versions()};
   if (arguments.has("calibration")) {
     const Path file = arguments.text("calibration");
     setup.calibration = planner::parse_calibration(read_file(file), file.string());

@@ -49,6 +49,8 @@ TEST(Help, EveryCommandHasExamples) {
                                                           {"data", "verify"},
                                                           {"data", "synth"},
                                                           {"generate"},
+                                                          {"evaluate"},
+                                                          {"predict"},
                                                           {"diff"},
                                                           {"doctor"},
                                                           {"stack"},
@@ -78,6 +80,8 @@ std::vector<std::string> explained(const std::string& recipe, int& ranks) {
   const bool reads_text = text.find("source:") == std::string::npos;
   if (reads_text && text.find("vocab") == std::string::npos)
     words.insert(words.end(), {"--set", "model.vocab=50257"});
+  if (text.find("source: pairs") != std::string::npos)
+    words.insert(words.end(), {"--set", "data.path=PAIRS"});
   return words;
 }
 

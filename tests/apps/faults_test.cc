@@ -60,7 +60,7 @@ class FaultPoints : public ::testing::Test {
                  "checkpoint: {every: 1, async: false, keep_last: 2}\n"
                  "run: {steps: " +
                      std::to_string(kSteps) +
-                     ", global_batch: 4, micro_batch: 2, eval_every: 0, hang_report_s: 2}\n");
+                     ", global_batch: 4, micro_batch: 2, eval_every: -1, hang_report_s: 2}\n");
     EXPECT_EQ(desk_->run({"train", "job.yaml", "--nproc", "2", "--out", "whole"}).exit_code, 0);
   }
   static void TearDownTestSuite() {

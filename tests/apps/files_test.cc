@@ -88,7 +88,7 @@ TEST(Files, WhatIsBadOfClipsIsLeftOutOnTwoRanks) {
       "positions: rotary}\n"
       "jepa: {layers: 1, hidden: 24, heads: 1}\n"
       "data: {source: clips, path: list.csv, validation: 0}\n"
-      "run: {steps: 6, global_batch: 4, micro_batch: 2, eval_every: 0}\n");
+      "run: {steps: 6, global_batch: 4, micro_batch: 2, eval_every: -1}\n");
   const Result run = desk.run({"train", "job.yaml", "--ranks", "2", "--out", "run"});
   ASSERT_EQ(run.exit_code, 0) << run.err << run.out;
   std::multiset<std::string> told;

@@ -410,7 +410,7 @@ class Launch : public ::testing::Test {
         "job.yaml",
         "model: {layers: 1, hidden: 32, heads: 2, seq_len: 16}\ndata: {path: text.txt}\n"
         "parallel: {zero: 3}\noptim: {schedule: constant}\ncheckpoint: {every: 10, async: false}\n"
-        "run: {steps: 400, global_batch: 8, micro_batch: 2, eval_every: 0, hang_report_s: 2}\n");
+        "run: {steps: 400, global_batch: 8, micro_batch: 2, eval_every: -1, hang_report_s: 2}\n");
   }
 
   // What an uninterrupted run wrote.

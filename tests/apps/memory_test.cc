@@ -167,7 +167,8 @@ TEST_F(Memory, FindingDoesNotGoWithSnapshotsInMemory) {
 #if TRIREME_HAS_WORKER
 
 TEST_F(Memory, ARunTellsForecastAndMeasurement) {
-  const Result result = run({"train"}, {"--out", "run", "--ranks", "2"});
+  const Result result =
+      run({"train"}, {"--out", "run", "--ranks", "2", "--set", "run.eval_every=-1"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr(" forecast, "));
   EXPECT_THAT(read_file(desk_ / "run/report.html"), HasSubstr("tensors of rank 1, peak of a step"));

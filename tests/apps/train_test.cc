@@ -9,6 +9,7 @@
 
 #include <signal.h>
 
+#include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -505,11 +506,85 @@ TEST_F(Train, GeneratesTheSameTextForASeed) {
   EXPECT_NE(text("2"), first);
 }
 
+TEST_F(Train, ValidatesTheLastStepByDefaultAndWarnsOfFewSamples) {
+  const Result many = train({"--out", "many", "--set", "run.eval_every=0", "run.eval_batches=0"});
+  ASSERT_EQ(many.exit_code, 0) << many.err;
+  EXPECT_THAT(many.out, Not(HasSubstr("held-out sample")));
+  EXPECT_EQ(numbers("many").size(), 7u);
+  EXPECT_THAT(numbers("many").back(), HasSubstr("eval 6"));
+  const Result few = train({"--out", "few", "--set", "run.eval_every=0", "data.validation=0.01"});
+  ASSERT_EQ(few.exit_code, 0) << few.err;
+  EXPECT_THAT(few.out, testing::ContainsRegex("warning   validation uses [0-9]+ held-out samples"));
+  const Result never =
+      train({"--out", "never", "--set", "run.eval_every=-1", "data.validation=0.01"});
+  ASSERT_EQ(never.exit_code, 0) << never.err;
+  EXPECT_THAT(never.out, Not(HasSubstr("warning")));
+  EXPECT_EQ(numbers("never").size(), 6u);
+}
+
+// The run's own job and ranks are enough to go on.
+TEST_F(Train, ResumesFromItsDirectoryAlone) {
+  ASSERT_EQ(train({"--out", "whole", "--ranks", "2", "--set", "parallel.zero=0"}).exit_code, 0);
+  const Result first =
+      train({"--out", "run", "--ranks", "2", "--steps", "4", "--set", "parallel.zero=0"});
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("layout    dp 2, replicated (ZeRO-0)\n"));
+  const Result second = desk_.run({"train", "--out", "run", "--steps", "6", "run.log_every=1"});
+  ASSERT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_THAT(second.out, HasSubstr("2 ranks as threads"));
+  EXPECT_THAT(second.out, HasSubstr("done: 2 steps"));
+  EXPECT_EQ(numbers("run").back(), numbers("whole").back());
+  const Result nowhere = desk_.run({"train", "--out", "nowhere"});
+  EXPECT_EQ(nowhere.exit_code, 2);
+  EXPECT_THAT(nowhere.err,
+              HasSubstr("--out nowhere without a JOB: there is no nowhere/job.lock.yaml"));
+}
+
+TEST_F(Train, TheReportIsAboutTheRun) {
+  const Result result = train({"--out", "first", "--ranks", "2", "--set", "run.trace=3"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("loss      cross-entropy, nats/token\n"));
+  EXPECT_THAT(result.out, testing::ContainsRegex("validation loss [0-9.]+ nats/token"));
+  const std::string page = read_file(desk_ / "first/report.html");
+  for (const char* wanted :
+       {"<title>first</title>", "trireme train job.yaml --out first --ranks 2 --set run.trace=3",
+        "text.txt: ", "LibTorch", "<h2>Samples</h2>", "step 3, measured over forecast",
+        "cross-entropy, nats/token"})
+    EXPECT_THAT(page, HasSubstr(wanted));
+  const Json line = parse_json(read_file(desk_ / "first/metrics.jsonl")
+                                   .substr(0, read_file(desk_ / "first/metrics.jsonl").find('\n')),
+                               "metrics.jsonl");
+  EXPECT_GT(line["time"].get<double>(), 1.7e9);
+  EXPECT_EQ(line["loss_unit"], "nats/token");
+}
+
+// Copies that fill up a batch would make the loss of any model ln 32, and its accuracy that of chance.
+TEST_F(Train, ClipIsValidatedOnFewerSamplesThanABatch) {
+  ASSERT_EQ(
+      desk_.run({"data", "synth", "vlm", "scenes", "--count", "40", "--validation", "5"}).exit_code,
+      0);
+  const Result result =
+      desk_.run({"train", TRIREME_SOURCE_DIR "/recipes/clip_tiny.yaml", "--out", "clip", "--ranks",
+                 "2", "--set", "data.source=pairs", "data.path=scenes", "model.seq_len=128",
+                 "run.steps=1", "optim.warmup_steps=0"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("validation uses 5 held-out samples"));
+  std::istringstream text(read_file(desk_ / "clip/metrics.jsonl"));
+  std::string line;
+  while (std::getline(text, line) && line.find("val_loss") == std::string::npos) {
+  }
+  const Json eval = parse_json(line, "metrics");
+  EXPECT_EQ(eval["val_tokens"], 5);
+  EXPECT_LT(eval["val_loss"].get<double>(), 2.5);  // about ln 5 at the start, not ln 32
+  const double right = 5 * eval["val_accuracy"].get<double>();
+  EXPECT_NEAR(right, std::round(right), 1e-9);
+}
+
 // Bytes in, bytes out: the likeliest one, or drawn with a seed; made-up text has the vocabulary of bytes.
 TEST_F(Train, AnHnetWritesBytes) {
   ASSERT_EQ(desk_
                 .run({"train", TRIREME_SOURCE_DIR "/recipes/hnet_tiny.yaml", "--out", "hnet",
-                      "--set", "run.steps=2", "run.eval_every=0"})
+                      "--set", "run.steps=2", "run.eval_every=-1"})
                 .exit_code,
             0);
   const auto text = [&](std::vector<std::string> more) {

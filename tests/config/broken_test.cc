@@ -318,6 +318,12 @@ TEST(Conflicts, ShowTheArithmeticAndAWayOut) {
        1,
        "optim.warmup_steps=60 + optim.wsd_decay_fraction=0.5 x optim.decay_steps=100 = 110 steps"},
       {{"run.eval_every=10", "data.validation=0"}, 1, "run.eval_every=10 needs held-out text"},
+      {{"run.global_batch=32", "run.micro_batch=32"},
+       2,
+       "nearest that work: run.global_batch=64; or, with this batch, run.micro_batch=16"},
+      {{"run.global_batch=12", "run.micro_batch=5"}, 2, "with this batch, run.micro_batch=3"},
+      {{"data.validation=0.7"}, 1, "data.validation=0.7: a fraction is at most 0.5"},
+      {{"data.validation=20.5"}, 1, "data.validation=20.5: a fraction is at most 0.5"},
       {{"run.trace=101"}, 1, "run.trace=101, but the run ends after run.steps=100"},
   };
   for (const Conflict& conflict : kTable) {

@@ -154,6 +154,24 @@ TEST(Captions, AreBytesCutToTheModelsLength) {
   }
 }
 
+// 3 of 8 pairs in batches of 4: the fourth place of the batch is nobody.
+TEST(Captions, ThatAreHeldOutFillUpTheirBatchWithoutAPlace) {
+  const harness::ScratchDirectory scratch;
+  for (int i = 0; i < 8; ++i) {
+    scratch.write(fmt::format("{}.png", i), plain_png(30 * i));
+    scratch.write(fmt::format("{}.txt", i), "abc");
+  }
+  const Sources sources = open_sources(
+      job_of(scratch.path(),
+             {"model.family=clip", "data.source=pairs", "model.seq_len=8", "data.validation=3"}),
+      {});
+  EXPECT_EQ(sources.train->samples(), 5);
+  ASSERT_EQ(sources.held_out->samples(), 4);
+  EXPECT_EQ(sources.held_out->weight(0, 4), 3);
+  const at::Tensor places = sources.held_out->batch(0, 4)[2];
+  EXPECT_TRUE(places.equal(torch::tensor(std::vector<std::int64_t>{3, 3, 3, -1}, at::kLong)));
+}
+
 Path write_clips(const harness::ScratchDirectory& scratch) {
   synth::make_video({.common = {.out = scratch / "clips", .count = 8, .validation = 4},
                      .width = 24,

@@ -59,6 +59,12 @@ TEST(MadeUpTokens, AffineTermsFollowOneRule) {
   EXPECT_EQ(factors.size(), 8U);
 }
 
+TEST(MadeUpTokens, HoldOutANumberOfSamples) {
+  config::Job counted = job(config::DataSource::kWords);
+  counted.data.validation = 3;
+  EXPECT_EQ(open_sources(counted, {}).held_out->samples(), 3);
+}
+
 TEST(MadeUpTokens, BatchesAreTheirSamplesAndTargetsTheNextTokens) {
   for (const config::DataSource source :
        {config::DataSource::kWords, config::DataSource::kAffine}) {

@@ -257,10 +257,26 @@ TEST(Dataset, RefusesUnusableText) {
 TEST(Dataset, ValidationRulesParse) {
   EXPECT_EQ(parse_validation("documents:0.05").by, ValidationRule::By::kDocuments);
   EXPECT_EQ(parse_validation("tail:0.1").fraction, 0.1);
+  EXPECT_EQ(parse_validation("documents:20").count, 20);
   for (const char* bad : {"", "tail", "tail:", "tail:0", "tail:1", "tail:-0.1", "tail:nan",
-                          "tail:0.1x", "head:0.1", ":0.1"})
+                          "tail:0.1x", "head:0.1", ":0.1", "tail:20", "documents:1.5"})
     EXPECT_THAT(refusal([&] { parse_validation(bad); }, ErrorKind::kUsage),
                 HasSubstr("documents:F or tail:F"));
+}
+
+TEST(Dataset, HoldsOutANumberOfFiles) {
+  const Scratch scratch;
+  const std::vector<SourceFile> sources = forty(scratch);
+  const auto held_out = [&](std::int64_t count) {
+    return prepare_dataset({.sources = sources,
+                            .out = scratch / ("out" + std::to_string(count)),
+                            .validation = {.count = count}})
+        .val_info.documents;
+  };
+  EXPECT_EQ(held_out(1), 1);
+  EXPECT_EQ(held_out(7), 7);
+  EXPECT_THAT(refusal([&] { held_out(40); }, ErrorKind::kUsage),
+              HasSubstr("40 files to hold out for validation, but there are 40"));
 }
 
 TEST(Dataset, RefusesBrokenDirectories) {

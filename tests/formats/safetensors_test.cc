@@ -212,6 +212,29 @@ TEST(Safetensors, RefusesForeignFilesAndImpossibleLengths) {
   EXPECT_TRUE(parse_safetensors(bytes_of(file_of(padded, "")), "x").tensors.empty());
 }
 
+std::string many_tensors(std::size_t count) {
+  std::string header = "{";
+  for (std::size_t i = 0; i < count; ++i)
+    header += fmt::format(R"({}"model.layers.{:07}.mlp.experts.down_proj.weight":{{"dtype":"F32",)"
+                          R"("shape":[0],"data_offsets":[0,0]}})",
+                          i == 0 ? "" : ",", i);
+  return file_of(header + "}", "");
+}
+
+TEST(Safetensors, AHeaderOfTooManyTensorsOrEntriesIsRefused) {
+  constexpr std::size_t kMost = std::size_t{1} << 18;
+  const std::string most = many_tensors(kMost), more = many_tensors(kMost + 1);
+  const TensorTable table = parse_safetensors(bytes_of(most), "x");
+  EXPECT_EQ(table.tensors.size(), kMost);
+  for (const Tensor& tensor : table.tensors) EXPECT_EQ(table.find(tensor.name), &tensor);
+  EXPECT_EQ(table.find("model.layers"), nullptr);
+  EXPECT_THAT(reason(more), ::testing::HasSubstr("more than 262144 tensors"));
+  std::string metadata = R"({"__metadata__":{"k":"")";
+  for (int i = 0; i < 1 << 16; ++i) metadata += fmt::format(R"(,"{}":"")", i);
+  EXPECT_THAT(reason(file_of(metadata + "}}", "")),
+              ::testing::HasSubstr("more than 65536 metadata entries"));
+}
+
 TEST(Safetensors, SurvivesDamage) {
   const std::string good = file_of(
       R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]},"b":{"dtype":"U8","shape":[3],"data_offsets":[16,19]}})",

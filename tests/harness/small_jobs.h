@@ -38,7 +38,7 @@ inline config::Job job_of(const std::string& recipe, const Sets& small, const Se
 inline config::Job six_nodes(const std::string& recipe, const Sets& sets) {
   return job_of(recipe,
                 {"model.layers=4", "model.hidden=32", "model.heads=4", "model.seq_len=16",
-                 "run.global_batch=8", "run.micro_batch=1", "run.eval_every=0",
+                 "run.global_batch=8", "run.micro_batch=1", "run.eval_every=-1",
                  "optim.warmup_steps=0", "parallel.dp_shard=1", "model.tied=false"},
                 sets);
 }

@@ -80,9 +80,9 @@ class WatchedRuns : public testing::Test {
   }
 
   config::Job job_of(const WatchedRun& run) const {
-    const Sets small = {"model.layers=2",   "model.hidden=32",      "model.heads=4",
-                        "model.seq_len=16", "run.global_batch=4",   "run.micro_batch=1",
-                        "run.eval_every=0", "optim.warmup_steps=0", "parallel.dp_shard=-1"};
+    const Sets small = {"model.layers=2",    "model.hidden=32",      "model.heads=4",
+                        "model.seq_len=16",  "run.global_batch=4",   "run.micro_batch=1",
+                        "run.eval_every=-1", "optim.warmup_steps=0", "parallel.dp_shard=-1"};
     return config::resolve(harness::job_of("gpt_tiny.yaml", small, run.sets), run.ranks,
                            {.vocab = 256});
   }

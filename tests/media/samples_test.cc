@@ -51,6 +51,27 @@ Path captioned_shard(const harness::ScratchDirectory& scratch, const std::string
   return scratch / name;
 }
 
+TEST(Samples, PicturesThatAreNamedLieInTheDataSet) {
+  const harness::ScratchDirectory scratch;
+  const std::string jpeg = encode_jpeg(gradient(32, 24), 90);
+  for (const char* name : {"set/one.jpg", "set/more/two.jpg", "secret.jpg"})
+    scratch.write(name, jpeg);
+  for (const char* name : {"set/one.txt", "set/more/two.txt"}) scratch.write(name, "words");
+  const Samples samples =
+      open_samples({.sources = {scratch / "set"}, .kind = SampleKind::kImageText});
+  ASSERT_THAT(samples.name(0), HasSubstr("two.jpg"));
+  EXPECT_EQ(samples.picture(0, "../one.jpg").width, 32);
+  EXPECT_EQ(samples.picture(1, "more/two.jpg").width, 32);
+  const std::string outside = "outside of the data set";
+  for (const std::string& name :
+       {std::string("../secret.jpg"), std::string("more/../../secret.jpg"),
+        (scratch / "secret.jpg").string(), std::string()}) {
+    EXPECT_THAT(refusal_of([&] { samples.picture(1, name); }), HasSubstr(outside)) << name;
+    EXPECT_THAT(refusal_of([&] { samples.picture_size(1, name); }), HasSubstr(outside)) << name;
+  }
+  EXPECT_THAT(refusal_of([&] { samples.picture(0, "../../secret.jpg"); }), HasSubstr(outside));
+}
+
 TEST(Samples, CaptionsAndPicturesOfShards) {
   const harness::ScratchDirectory scratch;
   captioned_shard(scratch, "s-0.tar", false);

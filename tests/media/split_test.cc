@@ -48,6 +48,30 @@ TEST(Split, TakesThePartsThatAreThere) {
   EXPECT_THROW(open_split("images", scratch.path(), 0.1), Error);
 }
 
+TEST(Split, HoldsOutANumberOfSamples) {
+  const harness::ScratchDirectory scratch;
+  write_pictures(scratch, "a", 30);
+  const Split ten = open_split("images", scratch.path(), 10),
+              one = open_split("images", scratch.path(), 1);
+  EXPECT_EQ(ten.held_out.numbers.size(), 10U);
+  EXPECT_EQ(ten.train.numbers.size(), 20U);
+  ASSERT_EQ(one.held_out.numbers.size(), 1U);
+  EXPECT_THAT(ten.held_out.numbers, testing::Contains(one.held_out.numbers[0]));
+  EXPECT_THAT([&] { open_split("images", scratch.path(), 30); },
+              testing::ThrowsMessage<Error>(HasSubstr("which has 30 and needs one to train on")));
+}
+
+TEST(Split, HoldsOutANumberOfSamplesOfThePartThatIsThere) {
+  const harness::ScratchDirectory scratch;
+  write_pictures(scratch, "train/a", 5);
+  write_pictures(scratch, "val/a", 4);
+  EXPECT_EQ(open_split("images", scratch.path(), 3).held_out.numbers.size(), 3U);
+  EXPECT_EQ(open_split("images", scratch.path(), 3).train.numbers.size(), 5U);
+  EXPECT_EQ(open_split("images", scratch.path(), 4).held_out.numbers.size(), 4U);
+  EXPECT_THAT([&] { open_split("images", scratch.path(), 5); },
+              testing::ThrowsMessage<Error>(HasSubstr("data.validation=5 samples to hold out")));
+}
+
 TEST(Split, OfFewSamplesHoldsOutOne) {
   const harness::ScratchDirectory scratch;
   write_pictures(scratch, "a", 2);

@@ -6,6 +6,7 @@
 
 #include "tests/harness/scratch_directory.h"
 #include "tests/media/pictures.h"
+#include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/media/tar_header.h"
 
@@ -45,6 +46,29 @@ std::string extension_member(char type, const std::string& body) {
   const std::string sum = fmt::format("{:06o}", header_checksum(member.data()));
   std::memcpy(member.data() + kChecksum.at, sum.data(), sum.size());
   return member;
+}
+
+// In quadratic time this took 17 s on an idle core, and a frame of a clip was found by looking at all of them.
+TEST(Tar, ManyPartsOfOneSampleAreReadInTheTimeOfTheirNumber) {
+  constexpr int kParts = 39000;
+  std::string tar;
+  const std::string one = archive({{"clip.00000.png", ""}});
+  for (int i = 0; i < kParts; ++i) {
+    std::string header = one.substr(0, kTarBlock);
+    std::memcpy(header.data(), fmt::format("clip.{:05}.png", i).data(), 14);
+    const std::string sum = fmt::format("{:06o}", header_checksum(header.data()));
+    std::memcpy(header.data() + kChecksum.at, sum.data(), sum.size());
+    tar += header;
+  }
+  tar += std::string(2 * kTarBlock, '\0');
+  const Stopwatch watch;
+  const auto samples = parse_shard(bytes_of(tar), "a.tar");
+  ASSERT_EQ(samples.size(), 1u);
+  ASSERT_EQ(samples[0].parts.size(), static_cast<std::size_t>(kParts));
+  for (const ShardSample::Part& part : samples[0].parts)
+    EXPECT_EQ(samples[0].find(part.extension), &part);
+  EXPECT_EQ(samples[0].find("png"), nullptr);
+  EXPECT_LT(watch.seconds(), 5);
 }
 
 TEST(Tar, MembersComeBack) {

@@ -273,6 +273,36 @@ TEST(ContrastiveLoss, OfSiglipBeginsAsWrittenDown) {
   EXPECT_NEAR(large, 11.487632, 1e-6);
 }
 
+// What fills up a held-out batch changes neither loss nor count, wherever it stands.
+TEST(ContrastiveLoss, SeesOnlySamplesThatAreThere) {
+  const at::Tensor images = normal({5, 4}, 1), captions = normal({5, 4}, 2);
+  const at::Tensor copies = images.narrow(0, 0, 3), nothing = at::zeros({3, 4}, at::kDouble);
+  for (const auto& [loss, params] :
+       {std::pair(config::ContrastiveLoss::kClip, Tensors{number(2)}),
+        std::pair(config::ContrastiveLoss::kSiglip, Tensors{number(2), number(-3)})}) {
+    exec::Counts alone(1), behind(1), before(1);
+    const double expected = contrastive(loss, images, captions, params, &alone);
+    const auto filled = [&](const Tensors& x, const Tensors& t, exec::Counts& counts) {
+      return contrastive(loss, at::cat(x), at::cat(t), params, &counts);
+    };
+    EXPECT_NEAR(filled({images, copies}, {captions, nothing}, behind), expected, 1e-12);
+    EXPECT_NEAR(filled({copies, images}, {nothing, captions}, before), expected, 1e-12);
+    for (const exec::Counts* counts : {&behind, &before}) {
+      EXPECT_EQ(counts->all()[0].sum, alone.all()[0].sum);
+      EXPECT_EQ(counts->all()[0].of, 5);
+    }
+  }
+}
+
+TEST(TextTower, GivesNothingForASampleWithoutAPlace) {
+  TextFeatures head(1e-5, std::make_shared<Across>(config::Model{}));
+  head.bind({at::ones({4}, at::kDouble), at::zeros({4}, at::kDouble), normal({3, 4}, 1)});
+  const at::Tensor features = head.forward(
+      {normal({2, 6, 4}, 2), torch::tensor(std::vector<std::int64_t>{5, -1}, at::kLong)}, {})[0];
+  EXPECT_GT(features[0].abs().min().item<double>(), 0);
+  EXPECT_EQ(features[1].abs().max().item<double>(), 0);
+}
+
 TEST(ContrastiveLoss, ScalesLogitsByAHundredAtMost) {
   const at::Tensor images = normal({5, 4}, 1), captions = normal({5, 4}, 2);
   const auto at_scale = [&](double s) {

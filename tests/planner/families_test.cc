@@ -66,7 +66,7 @@ constexpr const char* kRecipes[] = {"vit_tiny",    "clip_tiny",   "vjepa_tiny",
 TEST(Families, ABlockHasTheKernelsOfItsLayers) {
   const config::Job job = resolved(recipe("vit_tiny"));
   const Gpu gpu = four_cards().gpu;
-  const double rows = 16 * 16, d = 96, ffn = 384;
+  const double rows = 8 * 16, d = 96, ffn = 384;
   const auto product = [&](double m, double n, double k) {
     return seconds(gpu, gemm(Math::kFp32, m, n, k));
   };
@@ -90,9 +90,9 @@ TEST(Families, OnCoresShortSequencesPayForTheirBeginnings) {
                clips = forward("vjepa_tiny", "teacher.block.0");
   machine.gpu.core->fp32.attention_s = 0;
   const double begin = made_up().machine.gpu.core->fp32.attention_s;
-  EXPECT_NEAR(vit - forward("vit_tiny", "block.0"), 16 * 4 * begin, 1e-9);
-  EXPECT_NEAR(text - forward("clip_tiny", "text.block.0"), 16 * 4 * begin, 1e-9);
-  EXPECT_NEAR(clips - forward("vjepa_tiny", "teacher.block.0"), 8 * 3 * 2 * begin, 1e-9);
+  EXPECT_NEAR(vit - forward("vit_tiny", "block.0"), 8 * 4 * begin, 1e-9);
+  EXPECT_NEAR(text - forward("clip_tiny", "text.block.0"), 8 * 4 * begin, 1e-9);
+  EXPECT_NEAR(clips - forward("vjepa_tiny", "teacher.block.0"), 2 * 3 * 2 * begin, 1e-9);
 }
 
 // Loading is priced by the values that are made up; text is next to nothing.
@@ -123,7 +123,7 @@ TEST(Families, TurningPositionsAndSlowActivationsMoveMore) {
 TEST(Families, ABlockThatAttendsToImagesHasTheKernelsOfItsLayers) {
   const config::Job job = resolved(crossing());
   const Gpu gpu = four_cards().gpu;
-  const double rows = 16 * 128, seen = 16 * 16, d = 192, inner = 128;
+  const double rows = 8 * 128, seen = 8 * 16, d = 192, inner = 128;
   const auto product = [&](double m, double n, double k) {
     return seconds(gpu, gemm(Math::kFp32, m, n, k));
   };
@@ -249,7 +249,7 @@ TEST(Families, EveryOneIsPlanned) {
 }
 
 TEST(Families, WhatAFamilyRefusesIsSaid) {
-  const config::Job job = recipe("clip_tiny");
+  const config::Job job = recipe("clip_tiny", {"run.batch_scope=micro", "run.micro_batch=16"});
   const Answer answer =
       search({.job = job, .cluster = four_cards(), .gpus = 4, .data = facts_of(job)},
              {.options = 1, .estimated = 8, .compiled = 4});

@@ -10,6 +10,7 @@
 #include "tests/harness/file_limit.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
+#include "trireme/formats/event.h"
 #include "trireme/train/callbacks/chart.h"
 #include "trireme/train/callbacks/jsonl.h"
 #include "trireme/train/callbacks/progress.h"
@@ -36,7 +37,8 @@ StepMetrics at_step(std::int64_t step) {
           .rss_mb = 300,
           .comm_wait_ms = 1.5,
           .data_wait_ms = 0.25,
-          .offload_wait_ms = 0.5};
+          .offload_wait_ms = 0.5,
+          .time = 1764000000.25};
 }
 
 EvalMetrics eval_at(std::int64_t step) {
@@ -63,14 +65,20 @@ void run(Callback& callback, const Path& out, std::int64_t first, std::int64_t l
                      .checkpoint = {}});
 }
 
+const RunInfo kInfo{.out = {},
+                    .mfu_convention = "6N + \"12LHS\"",
+                    .loss = {.name = "contrastive cross-entropy", .unit = "nats/sample"}};
+
 TEST(Jsonl, HasTheKeysOfTheContractAndExactNumbers) {
   StepMetrics metrics = at_step(3);
   metrics.loss = 0.1 + 0.2;
-  const Json line = parse_json(jsonl_line(metrics, "6N + \"12LHS\""), "line");
+  const Json line = parse_json(jsonl_line(metrics, kInfo), "line");
   for (const char* key : {"step", "loss", "grad_norm", "lr", "tokens", "tokens_per_s", "step_ms",
                           "mfu", "mfu_convention", "rss_mb", "comm_wait_ms", "data_wait_ms",
-                          "offload_wait_ms", "loss_scale", "skipped"})
+                          "offload_wait_ms", "loss_scale", "skipped", "time"})
     EXPECT_TRUE(line.contains(key)) << key;
+  EXPECT_EQ(line["loss_unit"], "nats/sample");
+  EXPECT_EQ(line["time"], 1764000000.25);
   EXPECT_EQ(line["loss"].get<double>(), 0.1 + 0.2);
   EXPECT_EQ(line["grad_norm"].get<double>(), metrics.grad_norm);
   EXPECT_EQ(line["mfu_convention"], "6N + \"12LHS\"");
@@ -78,19 +86,34 @@ TEST(Jsonl, HasTheKeysOfTheContractAndExactNumbers) {
   EXPECT_EQ(line["skipped"], false);
   metrics.loss_scale = 1024;
   metrics.skipped = true;
-  const Json scaled = parse_json(jsonl_line(metrics, ""), "line");
+  const Json scaled = parse_json(jsonl_line(metrics, {.out = {}}), "line");
   EXPECT_EQ(scaled["loss_scale"], 1024);
   EXPECT_EQ(scaled["skipped"], true);
-  const Json eval = parse_json(jsonl_line(eval_at(5)), "line");
+  const Json eval = parse_json(jsonl_line(eval_at(5), kInfo), "line");
   EXPECT_EQ(eval["val_loss"].get<double>(), 2.0 / 3);
   EXPECT_EQ(eval["val_bits_per_byte"].get<double>(), 0.7);
+}
+
+TEST(Jsonl, ReadsBackWhatItWrote) {
+  const formats::Scratch scratch;
+  StepMetrics step = at_step(3);
+  step.metrics = {{"accuracy", 0.25}, {"teacher_std", 0.9}};
+  EvalMetrics eval = eval_at(3);
+  eval.metrics = {{"accuracy", 0.5}};
+  eval.time = 1764000001;
+  scratch.write(kMetricsName, jsonl_line(step, kInfo) + "\n" + jsonl_line(eval, kInfo) + "\n");
+  const History history = read_history(scratch / kMetricsName, 3);
+  ASSERT_EQ(history.steps.size(), 1u);
+  EXPECT_EQ(jsonl_line(history.steps[0], kInfo), jsonl_line(step, kInfo));
+  ASSERT_EQ(history.evals.size(), 1u);
+  EXPECT_EQ(jsonl_line(history.evals[0], kInfo), jsonl_line(eval, kInfo));
 }
 
 TEST(Jsonl, WhatIsNotFiniteIsNull) {
   StepMetrics metrics = at_step(1);
   metrics.loss = std::nan("");
   metrics.mfu = std::numeric_limits<double>::infinity();
-  const Json line = parse_json(jsonl_line(metrics, ""), "line");
+  const Json line = parse_json(jsonl_line(metrics, {.out = {}}), "line");
   EXPECT_TRUE(line["loss"].is_null());
   EXPECT_TRUE(line["mfu"].is_null());
 }
@@ -169,15 +192,16 @@ TEST(Jsonl, ARewoundRunLeavesTheSameFile) {
 }
 
 TEST(Report, ARewoundRunLeavesTheSamePage) {
-  const formats::Scratch whole, rewound;
-  run(*report_callback(), whole.path(), 0, 20);
-  run_with_rewind(*report_callback(), rewound.path());
-  EXPECT_EQ(read_file(rewound / kReportName), read_file(whole / kReportName));
+  const formats::Scratch scratch;  // the page names its directory
+  run(*report_callback(), scratch.path(), 0, 20);
+  const std::string whole = read_file(scratch / kReportName);
+  run_with_rewind(*report_callback(), scratch.path());
+  EXPECT_EQ(read_file(scratch / kReportName), whole);
 }
 
 TEST(Jsonl, AFreshRunDropsWhatAnEarlierOneLeft) {
   const formats::Scratch scratch;
-  scratch.write(kMetricsName, jsonl_line(at_step(1), "") + "\nnot JSON\n[]\n{}\n");
+  scratch.write(kMetricsName, jsonl_line(at_step(1), {.out = {}}) + "\nnot JSON\n[]\n{}\n");
   run(*jsonl_callback(), scratch.path(), 0, 1, false);
   const History history = read_history(scratch / kMetricsName, 100);
   EXPECT_EQ(history.steps.size(), 1u);
@@ -231,6 +255,16 @@ TEST(Progress, AnEvaluationThatOverflowsIsSaid) {
       {.write = [&](std::string_view part) { text += part; }, .columns = {}, .baseline = {}});
   progress->on_eval({.step = 5, .loss = INFINITY, .bits_per_byte = INFINITY, .seconds = 0.5});
   EXPECT_EQ(text, "step 5  validation loss is not finite  in 0.5s\n");
+}
+
+TEST(Progress, SaysWhatTheLossIs) {
+  std::string text;
+  const auto progress = progress_callback(
+      {.write = [&](std::string_view part) { text += part; }, .columns = {}, .baseline = {}});
+  progress->on_start(kInfo);
+  progress->on_eval({.step = 5, .loss = 1.5, .metrics = {{"accuracy", 0.5}}});
+  EXPECT_THAT(text, HasSubstr("loss      contrastive cross-entropy, nats/sample\n"));
+  EXPECT_THAT(text, HasSubstr("validation loss 1.5000 nats/sample  accuracy 0.5"));
 }
 
 TEST(Progress, TheBarIsRemovedAtTheEndAndBetweenLines) {
@@ -307,6 +341,71 @@ TEST(Report, IsSelfContainedAndEscapes) {
     EXPECT_THAT(page, HasSubstr(wanted));
 }
 
+// Loss, unit and metrics are the family's, and the page is about this run.
+TEST(Report, IsAboutThisRunOfThisFamily) {
+  const formats::Scratch scratch;
+  scratch.write(formats::kEventsName,
+                R"({"time":"2026-11-24T10:00:00Z","class":"rank killed","rank":1,"step":7,)"
+                R"("cause":"signal 9 <","action":"restart"})"
+                "\ntorn");
+  RunInfo info = kInfo;
+  info.name = "first";
+  info.out = scratch.path();
+  info.steps = 10;
+  info.model = "clip";
+  info.digest = "00ab";
+  info.host = "trireme-host";
+  info.timeline =
+      "<svg xmlns=\"http://www.w3.org/2000/svg\"><style>.h{fill:red}</style>a step</svg>";
+  info.from = {.command = "trireme train clip.yaml --set 'a=b c'",
+               .data = "scenes: 40 pairs",
+               .versions = "LibTorch 1.13"};
+  const auto report = report_callback();
+  report->on_start(info);
+  for (int step = 1; step <= 10; ++step) {
+    StepMetrics metrics = at_step(step);
+    metrics.metrics = {{"accuracy", 0.1 * step}};
+    report->on_step(metrics);
+  }
+  EvalMetrics eval = eval_at(10);
+  eval.bits_per_byte = 0;
+  eval.metrics = {{"accuracy", 0.75}};
+  report->on_eval(eval);
+  report->on_end({.step = 10, .checkpoint = {}});
+  const std::string page = read_file(scratch / kReportName);
+  for (const char* wanted :
+       {"<title>first</title>", "contrastive cross-entropy, nats/sample", "validation accuracy",
+        "<b>accuracy</b>", "<b>Learning rate</b>", "<b>Throughput</b>",
+        "<b>Step time and waits</b>", "key strong\">communication", "rank killed: signal 9 &lt;",
+        "step 7: rank killed", "restart", "<style>.timeline svg{.h{fill:red}}</style>a step",
+        "scenes: 40 pairs", "00ab", "trireme-host", "LibTorch 1.13", "--set &#39;a=b c&#39;"})
+    EXPECT_THAT(page, HasSubstr(wanted));
+  for (const char* unwanted : {"nats/token", "nats per token", "n-gram", "http:"})
+    EXPECT_THAT(page, Not(HasSubstr(unwanted)));
+}
+
+TEST(Report, DrawsTheBaselineAndShowsWhatTheModelWrote) {
+  const formats::Scratch scratch;
+  RunInfo info;
+  info.out = scratch.path();
+  info.bytes_per_token = 2;
+  info.loss = {.name = "cross-entropy", .unit = arch::kNatsPerToken};
+  Path asked;
+  const auto report =
+      report_callback({.baseline = 1.5, .write = [&](const Path& checkpoint) {
+                         asked = checkpoint;
+                         return std::vector<Written>{{.prompt = "a <", .text = "b"}};
+                       }});
+  report->on_start(info);
+  for (int step = 1; step <= 10; ++step) report->on_step(at_step(step));
+  report->on_end({.ending = Ending::kDone, .step = 10, .checkpoint = "run/step-10"});
+  EXPECT_EQ(asked, "run/step-10");
+  const std::string page = read_file(scratch / kReportName);
+  EXPECT_THAT(page, HasSubstr("class=\"line rule\""));
+  EXPECT_THAT(page, HasSubstr("n-gram baseline"));
+  EXPECT_THAT(page, HasSubstr("<b>a &lt;</b>b"));
+}
+
 // Steps of at_step() take 20 ms.
 TEST(Report, PutsTheMeasurementBesideTheForecastAndItsBand) {
   Report report;
@@ -379,6 +478,13 @@ TEST(Chart, SurvivesWhatIsNotFiniteAndFlatLines) {
       HasSubstr("no points"));
 }
 
+TEST(Chart, ShowsAFlatLineWhereItIs) {
+  const std::string svg =
+      draw({.series = {{.name = "a", .css_class = "strong", .points = {{1, 1e-3}, {2, 1e-3}}}}});
+  EXPECT_THAT(svg, HasSubstr(">0.001<"));
+  EXPECT_THAT(svg, Not(HasSubstr(">-")));
+}
+
 TEST(Chart, ALongRunStaysSmall) {
   Series series{.name = "a", .css_class = "faint"};
   for (int k = 0; k < 100000; ++k) series.points.emplace_back(k, std::sin(k));
@@ -397,6 +503,25 @@ TEST(TensorBoard, WritesAnEventFile) {
     EXPECT_THAT(read_file(entry.path()), HasSubstr("train/skipped"));
   }
   EXPECT_EQ(files, 1u);
+}
+
+TEST(TensorBoard, SaysWhatTheLossIs) {
+  const formats::Scratch scratch;
+  RunInfo info = kInfo;
+  info.out = scratch.path();
+  const auto board = tensorboard_callback();
+  board->on_start(info);
+  board->on_step(at_step(1));
+  board->on_step(at_step(2));
+  board->on_eval(eval_at(2));
+  board->on_end({.checkpoint = {}});
+  for (const auto& entry : std::filesystem::directory_iterator(scratch.path())) {
+    const std::string file = read_file(entry.path());
+    const std::string label = "contrastive cross-entropy, nats/sample";
+    const std::size_t first = file.find(label), second = file.find(label, first + 1);
+    ASSERT_NE(second, file.npos);
+    EXPECT_EQ(file.find(label, second + 1), file.npos);  // once for each tag
+  }
 }
 
 TEST(Text, NumbersAsPeopleReadThem) {

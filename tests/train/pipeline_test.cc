@@ -29,7 +29,7 @@ Job small(const std::string& recipe, const Sets& sets) {
   return harness::job_of(
       recipe,
       {"model.layers=6", "model.hidden=16", "model.heads=2", "model.seq_len=8",
-       "precision.compute=fp64", "run.global_batch=16", "run.micro_batch=1", "run.eval_every=0",
+       "precision.compute=fp64", "run.global_batch=16", "run.micro_batch=1", "run.eval_every=-1",
        "optim.warmup_steps=0", "optim.eps=1e-4", "parallel.dp_shard=1"},
       sets);
 }

@@ -25,7 +25,7 @@ Job tiny(Family family, DType compute) {
   job.precision.compute = compute;
   job.run.global_batch = 4;
   job.run.micro_batch = 1;
-  job.run.eval_every = 0;
+  job.run.eval_every = -1;
   job.optim.warmup_steps = 0;
   job.optim.eps = 1e-4;  // else Adam divides rounding by the root of a gradient that is hardly more
   job.parallel.dp_shard = 1;

@@ -107,8 +107,9 @@ std::vector<Field> data_fields() {
           "65536, learnt from the training split), or the path of a Hugging Face tokenizer.json.")),
       fixed(integer(KEY(data.seed), "Seed of the order of samples.", from(0, kMaxSeed))),
       fixed(number(KEY(data.validation),
-                   "Fraction of the text, or of the samples, held out for validation.",
-                   from(0, 0.5))),
+                   "What is held out for validation: a fraction of the text or of the samples, up "
+                   "to 0.5, or a whole number of samples or text files. 0: nothing.",
+                   from(0, kMaxIds))),
       fixed(boolean(KEY(data.documents),
                     "Tokens attend within their own document, whose positions begin at 0; else a "
                     "sample is one text, whatever it is cut from.")),

@@ -67,8 +67,13 @@ std::vector<Field> run_fields() {
             "whose forecast is above it does not start (exit code 6); 0: no limit."),
       fixed(integer(KEY(run.seed), "Seed of initial weights and dropout.", from(0, kMaxSeed))),
       integer(KEY(run.log_every), "Steps between progress lines.", from(1, kMaxSteps)),
-      count(KEY(run.eval_every), "Steps between validations; 0: never."),
-      count(KEY(run.eval_batches), "Global batches per validation; 0: the whole validation split."),
+      integer(KEY(run.eval_every),
+              "Steps between validations; the last step is always validated. 0: only the last "
+              "step; -1: never.",
+              or_else(-1, from(0, kMaxSteps))),
+      count(KEY(run.eval_batches),
+            "Global batches per validation. 0: the whole validation split; with eval_every=0 at "
+            "most a tenth of run.steps."),
       count(KEY(run.skip_non_finite),
             "How many steps in a row may have a loss or gradient norm that is not finite: they "
             "change no parameter, the rank and tensor where it began are named, and the last one "

@@ -2,6 +2,7 @@
 #include "trireme/base/hash.h"
 #include "trireme/config/families.h"
 #include "trireme/config/fields.h"
+#include "trireme/config/help.h"
 
 namespace trireme::config {
 namespace {
@@ -15,6 +16,11 @@ constexpr std::string_view kIntroduction =
     "left out has its default; an unknown key is an error. `--set section.key=value` overrides a "
     "key.\n"
     "Keys marked *fixed* cannot change when a run resumes.\n";
+
+std::string help_line(const Field& field) {
+  return fmt::format("- `{}` ({}; default `{}`{}): {}\n", field.key, describe(field),
+                     write_value(field.get(Job{})), field.fixed ? "; *fixed*" : "", field.doc);
+}
 
 }  // namespace
 
@@ -61,7 +67,6 @@ void check_resumable(const Job& saved, const Job& now) {
 }
 
 std::string help_config() {
-  const Job defaults;
   std::string text(kIntroduction);
   std::string_view section;
   for (const Field& field : fields()) {
@@ -69,10 +74,17 @@ std::string help_config() {
       section = field.section();
       text += fmt::format("\n## {}\n\n", section);
     }
-    text +=
-        fmt::format("- `{}` ({}; default `{}`{}): {}\n", field.key, describe(field),
-                    write_value(field.get(defaults)), field.fixed ? "; *fixed*" : "", field.doc);
+    text += help_line(field);
   }
+  return text;
+}
+
+std::string help_of(std::string_view key) {
+  std::string text;
+  for (const Field& field : fields())
+    if (field.key == key || field.section() == key) text += help_line(field);
+  if (text.empty())
+    fail(ErrorKind::kUsage, "{}: no key or section of a job; {}", key, suggest(key));
   return text;
 }
 

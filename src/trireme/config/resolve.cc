@@ -9,6 +9,7 @@
 #include "trireme/base/text.h"
 #include "trireme/config/check_offload.h"
 #include "trireme/config/check_precision.h"
+#include "trireme/config/check_samples.h"
 #include "trireme/config/check_spikes.h"
 #include "trireme/config/families.h"
 #include "trireme/config/resolve_family.h"
@@ -244,7 +245,7 @@ void check_retention(const Job& job) {
            "is to stay beside them",
            key, value);
   if (checkpoint.keep_best > 0 &&
-      (job.run.eval_every == 0 || checkpoint.every % job.run.eval_every != 0))
+      (job.run.eval_every <= 0 || checkpoint.every % job.run.eval_every != 0))
     fail(ErrorKind::kUsage,
          "checkpoint.keep_best={} needs a validation at each checkpoint: checkpoint.every={} is no "
          "multiple of run.eval_every={}",
@@ -258,18 +259,6 @@ void check_device(const Job& job, int world) {
          "run.device=cuda on {} ranks with precision.numerics=canonical: between GPUs NCCL adds in "
          "an order of its own; set precision.numerics=fast",
          world);
-}
-
-void check_batch(const Job& job) {
-  const Run& run = job.run;
-  const std::int64_t at_once = run.micro_batch * dp(job);
-  if (run.global_batch % at_once == 0) return;
-  fail(ErrorKind::kUsage,
-       "run.global_batch={} is not divisible by run.micro_batch={} x dp={} (dp_replicate={} x "
-       "dp_shard={}) "
-       "= {}; nearest that work: {}",
-       run.global_batch, run.micro_batch, dp(job), job.parallel.dp_replicate, job.parallel.dp_shard,
-       at_once, nearest_multiples("run.global_batch", run.global_batch, at_once));
 }
 
 void resolve_optim(Optim& optim, const Run& run) {
@@ -331,11 +320,7 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
   check_batch(job);
   check_coupled_batch(job);
   resolve_optim(job.optim, job.run);
-  if (job.run.eval_every > 0 && job.data.validation == 0)
-    fail(ErrorKind::kUsage,
-         "run.eval_every={} needs held-out text, but data.validation=0; set data.validation=0.1 or "
-         "run.eval_every=0",
-         job.run.eval_every);
+  check_validation(job);
   if (job.run.trace > job.run.steps)
     fail(ErrorKind::kUsage,
          "run.trace={}, but the run ends after run.steps={}; time one of these steps",

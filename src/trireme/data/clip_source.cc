@@ -86,7 +86,8 @@ bool is_masked(const config::Job& job) {
 Sources with_masks(const config::Job& job, Sources sources) {
   if (!is_masked(job)) return sources;
   sources.train = std::make_unique<Masked>(job, std::move(sources.train), ClipStream::kTrainMasks);
-  sources.held_out = std::make_unique<Masked>(job, std::move(sources.held_out), ClipStream::kHeldOutMasks);
+  sources.held_out =
+      std::make_unique<Masked>(job, std::move(sources.held_out), ClipStream::kHeldOutMasks);
   return sources;
 }
 
@@ -150,8 +151,8 @@ Sources open_squares(const config::Job& job) {
                     }));
 }
 
-Sources open_clips(const config::Job& job) {
-  return with_masks(job, open_files(job, clip_reader(job)));
+Sources open_clips(const config::Job& job, Evaluated evaluated) {
+  return with_masks(job, open_files(job, clip_reader(job), evaluated));
 }
 
 Sources open_arm(const config::Job& job) {

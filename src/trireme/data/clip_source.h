@@ -17,7 +17,7 @@ std::vector<at::Tensor> squares(const config::Job& job, std::span<const std::int
 // Clips of data.source=squares: for families jepa and hvjepa with the masks of each, else with the direction in which the squares move.
 Sources open_squares(const config::Job& job);
 // The same of a user's clips, data.source=clips, and their classes.
-Sources open_clips(const config::Job& job);
+Sources open_clips(const config::Job& job, Evaluated evaluated);
 // Clips of data.source=arm with actions and states.
 Sources open_arm(const config::Job& job);
 

@@ -236,11 +236,12 @@ class HeldOutFiles final : public Files {
 
 }  // namespace
 
-Sources open_files(const config::Job& job, const FileReader& reader) {
+Sources open_files(const config::Job& job, const FileReader& reader, Evaluated evaluated) {
   const std::string_view source = config::files_of(job.data.source);
   const media::Split split = media::open_split(source, job.data.path, job.data.validation);
   return {.train = read_ahead(std::make_unique<TrainFiles>(job, split.train, reader), job),
-          .held_out = std::make_unique<HeldOutFiles>(job, split.held_out, reader),
+          .held_out = std::make_unique<HeldOutFiles>(
+              job, evaluated == Evaluated::kHeldOut ? split.held_out : split.train, reader),
           .digest = fmt::format("{} {}", source, split.digest)};
 }
 

@@ -44,6 +44,6 @@ struct FileReader {
 // data.path of a resolved job whose data.source reads files. Training: each sample once an epoch, in an order of its own,
 // and read ahead by threads. Held out: in the order of their numbers, filled up to whole global batches by the first
 // ones. A bad sample is left out and the next good one of its part stands in; Error{kData} where none is good.
-Sources open_files(const config::Job& job, const FileReader& reader);
+Sources open_files(const config::Job& job, const FileReader& reader, Evaluated evaluated);
 
 }  // namespace trireme::data

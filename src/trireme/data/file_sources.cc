@@ -2,19 +2,17 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
-#include <ATen/ops/zeros.h>
 
-#include <algorithm>
 #include <array>
 #include <span>
 
 #include "trireme/base/error.h"
+#include "trireme/data/asked.h"
 #include "trireme/data/sequence.h"
 #include "trireme/data/views.h"
 
 namespace trireme::data {
 namespace {
-
 
 at::Tensor number_of(std::int64_t value) { return at::full({}, value, at::kLong); }
 
@@ -75,20 +73,18 @@ FileReader image_reader(const config::Job& job) {
 }
 
 FileReader caption_reader(const config::Job& job) {
-  return {.read = [job](const media::Samples& samples, std::int64_t number, Draws* draws) {
+  const auto read = [job](const media::Samples& samples, std::int64_t number, Draws* draws) {
     const media::Sample sample = samples.read(number);
     if (sample.text.empty())
       fail(ErrorKind::kData, "{} has no caption, neither in .txt nor as \"caption\" in .json",
            sample.name);
     // Captions speak of left and right and of all there is.
     const Augmentation rule{.least = 0.9, .flip = false};
-    const at::Tensor caption = at::zeros({job.model.seq_len}, at::kLong);
-    const std::int64_t end = std::min(std::ssize(sample.text), job.model.seq_len - 1);
-    for (std::int64_t i = 0; i < end; ++i)
-      caption.data_ptr<std::int64_t>()[i] =
-          static_cast<unsigned char>(sample.text[static_cast<std::size_t>(i)]);
-    return Inputs{picture(job, sample.image, rule, draws), caption, number_of(end)};
-  }};
+    Inputs inputs = caption_tokens(job, sample.text);
+    inputs.insert(inputs.begin(), picture(job, sample.image, rule, draws));
+    return inputs;
+  };
+  return {.read = read, .blank = [](Inputs& inputs) { inputs.back() = number_of(-1); }};
 }
 
 FileReader clip_reader(const config::Job& job) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/base/held_out.h"
 #include "trireme/config/made_up.h"
 #include "trireme/data/balance.h"
 #include "trireme/data/sample_order.h"
@@ -64,8 +65,10 @@ double Draws::normal() {
 }
 
 MadeUpCounts made_up_counts(const config::Job& job) {
+  const double validation = job.data.validation;
   const auto wanted = static_cast<std::int64_t>(
-      std::ceil(job.data.validation * static_cast<double>(job.data.samples)));
+      is_count(validation) ? validation
+                           : std::ceil(validation * static_cast<double>(job.data.samples)));
   const std::int64_t batch = job.run.global_batch;
   return {.train = job.data.samples, .held_out = (wanted + batch - 1) / batch * batch};
 }

@@ -37,7 +37,7 @@ struct MadeUpCounts {
   std::int64_t train = 0;
   std::int64_t held_out = 0;
 };
-// data.samples an epoch, and the fraction data.validation of as many to hold out.
+// data.samples an epoch, and of as many those that data.validation holds out.
 MadeUpCounts made_up_counts(const config::Job& job);
 
 // Each epoch in an order of its own; balanced by `work` where vlm.balance is set. Each weighs 1 unless `weigh` says

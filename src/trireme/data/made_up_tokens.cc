@@ -9,6 +9,7 @@
 #include <string>
 
 #include "trireme/base/hash.h"
+#include "trireme/base/held_out.h"
 #include "trireme/config/made_up.h"
 
 namespace trireme::data {
@@ -107,8 +108,9 @@ std::vector<std::int64_t> affine_sample(std::uint64_t seed, std::int64_t number,
 
 Sources open_made_up_tokens(const config::Job& job) {
   const bool words = job.data.source == config::DataSource::kWords;
-  const auto held_out =
-      static_cast<std::int64_t>(job.data.validation * static_cast<double>(job.data.samples));
+  const double validation = job.data.validation;
+  const auto held_out = static_cast<std::int64_t>(
+      is_count(validation) ? validation : validation * static_cast<double>(job.data.samples));
   return {.train = std::make_unique<MadeUpTokens>(job, 0, job.data.samples),
           .held_out = std::make_unique<MadeUpTokens>(job, kHeldOut, held_out),
           .digest = config::digest(*config::made_up(job.data.source)),

@@ -17,7 +17,7 @@ std::vector<std::int64_t> affine_sample(std::uint64_t seed, std::int64_t number,
                                         std::int64_t count);
 
 // {tokens, targets} of data.source words or affine: data.samples an epoch, all of which are drawn anew, and
-// data.validation of that number held out.
+// what data.validation says of that number held out.
 Sources open_made_up_tokens(const config::Job& job);
 
 }  // namespace trireme::data

@@ -119,15 +119,17 @@ std::vector<at::Tensor> region_prompt(const config::Job& job, const at::Tensor& 
 }
 
 FileReader region_question_reader(const config::Job& job) {
-  return {
-      .read = [job](const media::Samples& samples, std::int64_t number,
-                    Draws* draws) { return region_question(job, samples.read(number), draws); },
-      .weigh =
-          [](const Inputs& sample) {
-            return static_cast<double>((sample[kTargets] != kNoTarget).sum().item<std::int64_t>());
-          },
-      .blank =
-          [](Inputs& sample) { sample[kTargets] = at::full_like(sample[kTargets], kNoTarget); }};
+  return {.read = [job](const media::Samples& samples, std::int64_t number,
+                        Draws* draws) { return region_question(job, samples.read(number), draws); },
+          .weigh =
+              [](const Inputs& sample) {
+                return static_cast<double>(
+                    (sample[kRegionTargets] != kNoTarget).sum().item<std::int64_t>());
+              },
+          .blank =
+              [](Inputs& sample) {
+                sample[kRegionTargets] = at::full_like(sample[kRegionTargets], kNoTarget);
+              }};
 }
 
 }  // namespace trireme::data

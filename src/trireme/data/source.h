@@ -37,7 +37,12 @@ struct Sources {
   double bytes_per_token = 0;  // of held-out text; 0: unknown, or no text
 };
 
-// Of a resolved job; `dataset` is the directory that the front has found, empty where samples are made up on the way.
-Sources open_sources(const config::Job& job, const Path& dataset);
+// Which part of a data set Sources::held_out has: what is held out, or what is trained on, in one order and unaugmented.
+enum class Evaluated { kHeldOut, kTraining };
+
+// Of a resolved job; `dataset` is the directory that the front has found, empty where samples are made up on the way: of
+// these, what is trained on cannot be evaluated (Error{kUsage}).
+Sources open_sources(const config::Job& job, const Path& dataset,
+                     Evaluated evaluated = Evaluated::kHeldOut);
 
 }  // namespace trireme::data

@@ -1,4 +1,5 @@
 #include "trireme/base/error.h"
+#include "trireme/config/made_up.h"
 #include "trireme/data/clip_questions.h"
 #include "trireme/data/clip_source.h"
 #include "trireme/data/file_sources.h"
@@ -23,9 +24,14 @@ FileReader pair_reader(const config::Job& job) {
 
 }  // namespace
 
-Sources open_sources(const config::Job& job, const Path& dataset) {
+Sources open_sources(const config::Job& job, const Path& dataset, Evaluated evaluated) {
+  if (config::made_up(job.data.source) != nullptr && evaluated == Evaluated::kTraining)
+    fail(ErrorKind::kUsage,
+         "samples of data.source={} are made on the way and have no training split to evaluate; "
+         "evaluate what is held out",
+         config::made_up(job.data.source)->name);
   switch (job.data.source) {
-    case config::DataSource::kText: return open_text(job, dataset);
+    case config::DataSource::kText: return open_text(job, dataset, evaluated);
     case config::DataSource::kSquares:
       return job.model.family == config::Family::kVlm ? open_clip_questions(job)
                                                       : open_squares(job);
@@ -36,10 +42,11 @@ Sources open_sources(const config::Job& job, const Path& dataset) {
     case config::DataSource::kAffine: return open_made_up_tokens(job);
     case config::DataSource::kScenes:
       return job.model.family == config::Family::kVlm ? open_questions(job) : open_scenes(job);
-    case config::DataSource::kImages: return open_files(job, image_reader(job));
-    case config::DataSource::kPairs: return open_files(job, pair_reader(job));
-    case config::DataSource::kClips: return open_clips(job);
-    case config::DataSource::kTrajectories: return open_files(job, trajectory_reader(job));
+    case config::DataSource::kImages: return open_files(job, image_reader(job), evaluated);
+    case config::DataSource::kPairs: return open_files(job, pair_reader(job), evaluated);
+    case config::DataSource::kClips: return open_clips(job, evaluated);
+    case config::DataSource::kTrajectories:
+      return open_files(job, trajectory_reader(job), evaluated);
     default: break;
   }
   TRIREME_CHECK(false, "data.source {}", static_cast<int>(job.data.source));

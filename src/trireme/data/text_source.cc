@@ -34,9 +34,10 @@ class TextSource final : public Source {
 
 class HeldOutText final : public Source {
  public:
-  HeldOutText(const config::Job& job, Dataset dataset)
+  HeldOutText(const config::Job& job, Dataset dataset, Evaluated evaluated)
       : dataset_(std::move(dataset)),
-        loader_(dataset_->val, job.model.seq_len, job.model.vocab, job.data.documents) {}
+        loader_(evaluated == Evaluated::kHeldOut ? dataset_->val : dataset_->train,
+                job.model.seq_len, job.model.vocab, job.data.documents) {}
 
   std::int64_t samples() const override { return loader_.samples(); }
   std::vector<at::Tensor> batch(std::int64_t first, std::int64_t count) const override {
@@ -53,11 +54,12 @@ class HeldOutText final : public Source {
 
 }  // namespace
 
-Sources open_text(const config::Job& job, const Path& dataset) {
+Sources open_text(const config::Job& job, const Path& dataset, Evaluated evaluated) {
   const auto opened = std::make_shared<const formats::Dataset>(formats::open_dataset(dataset));
-  const formats::SplitInfo& held_out = opened->val_info;
+  const formats::SplitInfo& held_out =
+      evaluated == Evaluated::kHeldOut ? opened->val_info : opened->train_info;
   return {.train = std::make_unique<TextSource>(job, opened),
-          .held_out = std::make_unique<HeldOutText>(job, opened),
+          .held_out = std::make_unique<HeldOutText>(job, opened, evaluated),
           .digest = opened->digest,
           .bytes_per_token = held_out.tokens == 0 ? 0
                                                   : static_cast<double>(held_out.text_bytes) /

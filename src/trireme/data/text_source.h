@@ -6,6 +6,6 @@
 namespace trireme::data {
 
 // {tokens, targets} and, with data.documents, positions. Throws as TokenLoader.
-Sources open_text(const config::Job& job, const Path& dataset);
+Sources open_text(const config::Job& job, const Path& dataset, Evaluated evaluated);
 
 }  // namespace trireme::data

@@ -1,10 +1,12 @@
 #include "trireme/formats/dataset.h"
 
 #include <charconv>
+#include <cmath>
 #include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/base/held_out.h"
 #include "trireme/formats/bpe_train.h"
 #include "trireme/formats/dataset_files.h"
 #include "trireme/formats/json_fields.h"
@@ -138,11 +140,15 @@ ValidationRule parse_validation(std::string_view text) {
   const std::string_view number = colon == std::string_view::npos ? "" : text.substr(colon + 1);
   double fraction = 0;
   const auto [end, cause] = std::from_chars(number.data(), number.data() + number.size(), fraction);
-  const bool number_good =
-      cause == std::errc() && end == number.data() + number.size() && fraction > 0 && fraction < 1;
-  if (!number_good || (by != "documents" && by != "tail"))
+  const bool whole = cause == std::errc() && end == number.data() + number.size();
+  constexpr double kMostDocuments = 1e15;
+  if (whole && by == "documents" && is_count(fraction) && fraction == std::floor(fraction) &&
+      fraction < kMostDocuments)
+    return {.count = static_cast<std::int64_t>(fraction)};
+  if (!whole || !(fraction > 0 && fraction < 1) || (by != "documents" && by != "tail"))
     fail(ErrorKind::kUsage,
-         "validation {}: documents:F or tail:F with 0 < F < 1 is needed, such as documents:0.05",
+         "validation {}: needs documents:F or tail:F with 0 < F < 1, such as documents:0.05, or "
+         "documents:N with a whole number of files, such as documents:20",
          shown(text));
   return {.by = by == "tail" ? ValidationRule::By::kTail : ValidationRule::By::kDocuments,
           .fraction = fraction};

@@ -43,12 +43,14 @@ Dataset verify_dataset(const Path& directory);
 
 // How validation text is held out.
 struct ValidationRule {
-  // kDocuments: the files whose name hashes into the fraction; kTail: the end of the concatenated text.
+  // kDocuments: the files whose name hashes into the fraction, or `count` files with the lowest hashes; kTail: the end of
+  // the concatenated text.
   enum class By { kDocuments, kTail } by = By::kDocuments;
   double fraction = 0.05;  // 0: no validation split
+  std::int64_t count = 0;  // of kDocuments: instead of the fraction, where it is not 0
 };
 
-// Reads "documents:0.05" or "tail:0.1"; the fraction lies in (0, 1). Throws Error{kUsage}.
+// Reads "documents:0.05", "documents:20" or "tail:0.1"; a fraction lies in (0, 1). Throws Error{kUsage}.
 ValidationRule parse_validation(std::string_view text);
 
 // What a user says of a tokenizer.

@@ -34,6 +34,7 @@ class Cut {
     for (const SourceFile& source : options.sources) bytes += source.size;
     left_ =
         static_cast<std::int64_t>(std::floor(static_cast<double>(bytes) * (1 - rule_.fraction)));
+    limit_ = rule_.count > 0 ? limit_of(options.sources) : rule_.fraction;
   }
 
   // The first bytes of the next document.
@@ -46,9 +47,23 @@ class Cut {
   }
 
  private:
-  // The name alone decides, so adding files moves no other file to the other side.
-  bool held_out(const SourceFile& source) const {
-    return static_cast<double>(hash64(source.name) >> 11) * 0x1p-53 < rule_.fraction;
+  // The name alone decides, so adding files moves no other file to the other side of a fraction.
+  bool held_out(const SourceFile& source) const { return place_of(source) < limit_; }
+  static double place_of(const SourceFile& source) {
+    return static_cast<double>(hash64(source.name) >> 11) * 0x1p-53;
+  }
+
+  // The place below which as many files lie as are asked for.
+  double limit_of(const std::vector<SourceFile>& sources) const {
+    if (rule_.count >= std::ssize(sources))
+      fail(ErrorKind::kUsage,
+           "{} files to hold out for validation, but there are {} and one has to be left to train "
+           "on; hold out fewer, or a fraction such as documents:0.1",
+           rule_.count, sources.size());
+    std::vector<double> places;
+    for (const SourceFile& source : sources) places.push_back(place_of(source));
+    std::ranges::nth_element(places, places.begin() + rule_.count);
+    return places[static_cast<std::size_t>(rule_.count)];
   }
 
   // A cut may not fall into a character.
@@ -59,6 +74,7 @@ class Cut {
 
   ValidationRule rule_;
   std::int64_t left_ = 0;  // bytes that still train, by kTail
+  double limit_ = 0;       // place below which a document is held out, by kDocuments
 };
 
 Tokenizer characters_of(const std::vector<SourceFile>& sources) {
@@ -136,12 +152,13 @@ class Splits {
   void finish(DatasetRecord& record) {
     if (train_info.tokens + val_info.tokens == 0)
       fail(ErrorKind::kData, "all {} text files are empty", options_.sources.size());
-    if (train_info.tokens == 0 || (val_info.tokens == 0 && options_.validation.fraction > 0))
+    const ValidationRule& rule = options_.validation;
+    if (train_info.tokens == 0 || (val_info.tokens == 0 && (rule.fraction > 0 || rule.count > 0)))
       fail(ErrorKind::kData,
            "{} of {} documents leave nothing for {}; use another fraction, or hold out the end of "
            "the text with tail:F",
-           options_.validation.fraction, options_.sources.size(),
-           train_info.tokens == 0 ? "training" : "validation");
+           rule.count > 0 ? static_cast<double>(rule.count) : rule.fraction,
+           options_.sources.size(), train_info.tokens == 0 ? "training" : "validation");
     record.train = train_info;
     record.val = val_info;
     TokenFileDigests train = train_.finish(), val = val_.finish();

@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <compare>
 #include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <numeric>
-#include <optional>
 #include <unordered_set>
+#include <utility>
 
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
@@ -18,6 +19,8 @@ namespace {
 
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 constexpr std::size_t kMaxDims = 32;
+// Published files have thousands; what a header of 100 MB takes in memory must not be a multiple of it.
+constexpr std::size_t kMaxTensors = std::size_t{1} << 18, kMaxMetadata = std::size_t{1} << 16;
 constexpr std::uint64_t kMaxTensorBytes = std::uint64_t{1} << 56;
 constexpr char kMetadataKey[] = "__metadata__";
 
@@ -39,20 +42,20 @@ std::string_view type_name(DType type) {
       ->first;
 }
 
-struct Entry {
-  std::string name;
-  std::optional<DType> dtype;
-  std::optional<std::vector<std::int64_t>> shape;
-  std::vector<std::uint64_t> offsets;
+// Where the bytes of a tensor lie in the data.
+struct TensorOffsets {
+  std::uint64_t begin = 0;
+  std::uint64_t end = 0;
+  auto operator<=>(const TensorOffsets&) const = default;
 };
 
-// Streams the header: an entry is checked as it closes, so a hostile header never grows a tree many
-// times its own size.
+// Streams the header: an entry is checked as it closes, and nothing is kept but the table itself.
 class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit HeaderReader(const std::string& what) : what_(what) {}
 
-  std::vector<Entry> entries;
+  std::vector<Tensor> tensors;  // as the header names them, without bytes
+  std::vector<TensorOffsets> offsets;
   TensorMetadata metadata;
 
   bool null() override { unexpected("null"); }
@@ -68,29 +71,29 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
 
   bool number_unsigned(number_unsigned_t value) override {
     if (!in_list_) unexpected("a number");
-    if (field_ == "shape") {
-      if (entry_.shape->size() == kMaxDims)
+    if (field_ == kShape) {
+      if (tensor_.shape.size() == kMaxDims)
         fail(ErrorKind::kData, "{}: {} has more than {} dimensions", what_, where(), kMaxDims);
       if (value > kMaxTensorBytes)
         fail(ErrorKind::kData, "{}: {} has the impossible dimension {}", what_, where(), value);
-      entry_.shape->push_back(static_cast<std::int64_t>(value));
+      tensor_.shape.push_back(static_cast<std::int64_t>(value));
     } else {
-      if (entry_.offsets.size() == 2) unexpected("a third number");
-      entry_.offsets.push_back(value);
+      if (numbers_ == 2) unexpected("a third number");
+      (numbers_++ == 0 ? at_.begin : at_.end) = value;
     }
     return true;
   }
 
   bool string(string_t& value) override {
     if (depth_ == 2 && in_metadata_) {
-      metadata.emplace(field_, value);
+      metadata[key_] = std::move(value);
       return true;
     }
-    if (depth_ != 2 || in_list_ || field_ != "dtype") unexpected("a string");
+    if (depth_ != 2 || in_list_ || field_ != kDtype) unexpected("a string");
     const auto found =
         std::find_if(kTypes.begin(), kTypes.end(), [&](auto& t) { return t.first == value; });
     if (found != kTypes.end()) {
-      entry_.dtype = found->second;
+      tensor_.dtype = found->second;
       return true;
     }
     if (std::find(kForeignTypes.begin(), kForeignTypes.end(), value) != kForeignTypes.end())
@@ -103,23 +106,24 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   bool start_object(std::size_t) override {
     if (depth_ > 1 || in_list_) unexpected("an object");
     ++depth_;
-    fields_.clear();
     return true;
   }
   bool end_object() override {
-    if (--depth_ == 1 && !in_metadata_) {
-      if (!entry_.dtype || !entry_.shape || entry_.offsets.size() != 2)
-        fail(ErrorKind::kData, "{}: {} needs dtype, shape and two data_offsets", what_, where());
-      entries.push_back(std::move(entry_));
-      entry_ = {};
-    }
+    if (--depth_ != 1 || in_metadata_) return true;
+    if (seen_ != (kDtype | kShape | kOffsets) || numbers_ != 2)
+      fail(ErrorKind::kData, "{}: {} needs dtype, shape and two data_offsets", what_, where());
+    if (tensors.size() == kMaxTensors)
+      fail(ErrorKind::kData, "{}: has more than {} tensors; split it into several files", what_,
+           kMaxTensors);
+    tensor_.shape.shrink_to_fit();
+    tensors.push_back(std::move(tensor_));
+    offsets.push_back(at_);
     return true;
   }
   bool start_array(std::size_t) override {
-    const bool expected = depth_ == 2 && !in_list_ && !in_metadata_ &&
-                          (field_ == "shape" || field_ == "data_offsets");
+    const bool expected =
+        depth_ == 2 && !in_list_ && !in_metadata_ && (field_ == kShape || field_ == kOffsets);
     if (!expected) unexpected("a list");
-    if (field_ == "shape") entry_.shape.emplace();
     in_list_ = true;
     return true;
   }
@@ -128,20 +132,10 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool key(string_t& name) override {
-    std::unordered_set<std::string>& seen = depth_ == 1 ? names_ : fields_;
-    if (!seen.insert(name).second)
-      fail(ErrorKind::kData, "{}: {} stands twice in the header", what_, shown(name));
-    if (depth_ == 2) {
-      field_ = name;
-      if (!in_metadata_ && name != "dtype" && name != "shape" && name != "data_offsets")
-        fail(ErrorKind::kData, "{}: {} has the unknown field {}", what_, where(), shown(name));
-      return true;
-    }
-    in_metadata_ = name == kMetadataKey;
-    if (name.find('\0') != std::string::npos || name.empty())
-      fail(ErrorKind::kData, "{}: tensor name {} is empty or holds a NUL", what_, shown(name));
-    entry_.name = name;
-    field_.clear();
+    if (depth_ == 2)
+      in_metadata_ ? metadata_key(name) : field_key(name);
+    else
+      tensor_key(name);
     return true;
   }
   bool parse_error(std::size_t at, const std::string&,
@@ -150,32 +144,67 @@ class HeaderReader : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
-  std::string where() const { return "tensor " + shown(entry_.name); }
+  enum Field : unsigned { kNone = 0, kDtype = 1, kShape = 2, kOffsets = 4 };
+
+  std::string where() const { return "tensor " + shown(tensor_.name); }
   [[noreturn]] void unexpected(const char* thing) const {
     fail(ErrorKind::kData, "{}: header has {} where it does not belong, at {}", what_, thing,
          where());
   }
+  [[noreturn]] void twice(const std::string& name) const {
+    fail(ErrorKind::kData, "{}: {} stands twice in the header", what_, shown(name));
+  }
+
+  void tensor_key(const std::string& name) {
+    in_metadata_ = name == kMetadataKey;
+    if (in_metadata_ && std::exchange(had_metadata_, true)) twice(name);
+    if (name.find('\0') != std::string::npos || name.empty())
+      fail(ErrorKind::kData, "{}: tensor name {} is empty or holds a NUL", what_, shown(name));
+    tensor_ = {.name = name, .dtype = DType::kF32, .shape = {}, .bytes = {}};
+    field_ = kNone;
+    seen_ = 0;
+    numbers_ = 0;
+  }
+  void field_key(const std::string& name) {
+    field_ = name == "dtype"          ? kDtype
+             : name == "shape"        ? kShape
+             : name == "data_offsets" ? kOffsets
+                                      : kNone;
+    if (field_ == kNone)
+      fail(ErrorKind::kData, "{}: {} has the unknown field {}", what_, where(), shown(name));
+    if ((seen_ & field_) != 0) twice(name);
+    seen_ |= field_;
+  }
+  void metadata_key(const std::string& name) {
+    if (metadata.contains(name)) twice(name);
+    if (metadata.size() == kMaxMetadata)
+      fail(ErrorKind::kData, "{}: has more than {} metadata entries", what_, kMaxMetadata);
+    key_ = name;
+  }
 
   const std::string& what_;
-  std::unordered_set<std::string> names_;
-  std::unordered_set<std::string> fields_;
-  Entry entry_;
-  std::string field_;
+  Tensor tensor_;
+  TensorOffsets at_;
+  std::string key_;  // of metadata
+  Field field_ = kNone;
+  unsigned seen_ = 0;  // fields of this tensor
+  int numbers_ = 0;    // of its data_offsets
   int depth_ = 0;
   bool in_list_ = false;
   bool in_metadata_ = false;
+  bool had_metadata_ = false;
 };
 
 // Dimensions of zero do not excuse impossible ones beside them.
-std::uint64_t checked_bytes(const Entry& entry, const std::string& what) {
-  std::uint64_t believed = size_of(*entry.dtype);
+std::uint64_t checked_bytes(const Tensor& tensor, const std::string& what) {
+  std::uint64_t believed = size_of(tensor.dtype);
   bool empty = false;
-  for (const std::int64_t dim : *entry.shape) {
+  for (const std::int64_t dim : tensor.shape) {
     const auto size = static_cast<std::uint64_t>(std::max<std::int64_t>(dim, 1));
     empty |= dim == 0;
     if (size > kMaxTensorBytes / believed)
       fail(ErrorKind::kData, "{}: the shape of tensor {} multiplies to more than 2^56 bytes", what,
-           shown(entry.name));
+           shown(tensor.name));
     believed *= size;
   }
   return empty ? 0 : believed;
@@ -211,12 +240,27 @@ std::string_view header_of(std::span<const std::byte> bytes, const std::string& 
   fail(ErrorKind::kData, "{}: the header does not begin with '{{': not safetensors", what);
 }
 
+// Throws Error{kData} where two are equal.
+std::vector<std::uint32_t> sorted_names(const std::vector<Tensor>& tensors,
+                                        const std::string& what) {
+  const auto name = [&](std::uint32_t tensor) -> const std::string& {
+    return tensors[tensor].name;
+  };
+  std::vector<std::uint32_t> numbers(tensors.size());
+  std::iota(numbers.begin(), numbers.end(), 0u);
+  std::ranges::sort(numbers, {}, name);
+  const auto twice = std::ranges::adjacent_find(numbers, {}, name);
+  if (twice != numbers.end())
+    fail(ErrorKind::kData, "{}: {} stands twice in the header", what, shown(name(*twice)));
+  return numbers;
+}
+
 }  // namespace
 
 const Tensor* TensorTable::find(std::string_view name) const {
-  const auto found =
-      std::find_if(tensors.begin(), tensors.end(), [&](auto& t) { return t.name == name; });
-  return found == tensors.end() ? nullptr : &*found;
+  const auto at = [&](std::uint32_t tensor) -> std::string_view { return tensors[tensor].name; };
+  const auto found = std::ranges::lower_bound(by_name, name, {}, at);
+  return found == by_name.end() || at(*found) != name ? nullptr : &tensors[*found];
 }
 
 TensorTable parse_safetensors(std::span<const std::byte> bytes, const std::string& what) {
@@ -225,33 +269,34 @@ TensorTable parse_safetensors(std::span<const std::byte> bytes, const std::strin
   nlohmann::json::sax_parse(header.begin(), header.end(), &reader);
 
   const std::span<const std::byte> data = bytes.subspan(sizeof(std::uint64_t) + header.size());
-  std::vector<Entry>& entries = reader.entries;
-  std::sort(entries.begin(), entries.end(),
-            [](const Entry& a, const Entry& b) { return a.offsets < b.offsets; });
+  std::vector<std::uint32_t> order(reader.tensors.size());
+  std::iota(order.begin(), order.end(), 0u);
+  std::ranges::sort(order, {}, [&](std::uint32_t tensor) { return reader.offsets[tensor]; });
   TensorTable table{.tensors = {}, .metadata = std::move(reader.metadata)};
-  table.tensors.reserve(entries.size());
+  table.tensors.reserve(order.size());
   std::uint64_t at = 0;
-  for (Entry& entry : entries) {
-    const auto [begin, end] = std::pair(entry.offsets[0], entry.offsets[1]);
+  for (const std::uint32_t index : order) {
+    Tensor& tensor = reader.tensors[index];
+    const auto [begin, end] = reader.offsets[index];
     if (begin != at)
       fail(ErrorKind::kData, "{}: tensor {} begins at {}, {} the end of the one before it at {}",
-           what, shown(entry.name), begin, begin > at ? "leaving a hole after" : "overlapping", at);
-    const std::uint64_t needed = checked_bytes(entry, what);
+           what, shown(tensor.name), begin, begin > at ? "leaving a hole after" : "overlapping",
+           at);
+    const std::uint64_t needed = checked_bytes(tensor, what);
     if (end < begin || end - begin != needed)
       fail(ErrorKind::kData,
            "{}: tensor {} needs {} bytes for its shape but has data_offsets [{}, {}]", what,
-           shown(entry.name), needed, begin, end);
+           shown(tensor.name), needed, begin, end);
     if (end > data.size())
       fail(ErrorKind::kData, "{}: tensor {} ends at {}, but there are {} bytes of data: cut short",
-           what, shown(entry.name), end, data.size());
-    table.tensors.push_back({.name = std::move(entry.name),
-                             .dtype = *entry.dtype,
-                             .shape = std::move(*entry.shape),
-                             .bytes = data.subspan(begin, needed)});
+           what, shown(tensor.name), end, data.size());
+    tensor.bytes = data.subspan(begin, needed);
+    table.tensors.push_back(std::move(tensor));
     at = end;
   }
   if (at != data.size())
     fail(ErrorKind::kData, "{}: {} bytes follow the last tensor", what, data.size() - at);
+  table.by_name = sorted_names(table.tensors, what);
   return table;
 }
 

@@ -35,13 +35,15 @@ using TensorMetadata = std::map<std::string, std::string>;
 struct TensorTable {
   std::vector<Tensor> tensors;
   TensorMetadata metadata;
+  std::vector<std::uint32_t> by_name{};  // numbers of the tensors, sorted by name
 
-  // The tensor of that name, or nullptr.
+  // The tensor of that name, or nullptr; in logarithmic time.
   const Tensor* find(std::string_view name) const;
 };
 
 // Reads a safetensors image from untrusted bytes, which must outlive the result. Refuses a header
-// longer than the file or 100 MB, malformed or duplicate entries, shapes that overflow or disagree
+// longer than the file or 100 MB, more than 2^18 tensors or 2^16 metadata entries (which bound the memory that a header
+// takes), malformed or duplicate entries, shapes that overflow or disagree
 // with their bytes, holes, overlaps, trailing bytes, and types beyond DType. `what` names the
 // source. Throws Error{kData}.
 TensorTable parse_safetensors(std::span<const std::byte> bytes, const std::string& what);

@@ -50,7 +50,7 @@ void put_bytes(std::string& out, int field, std::string_view bytes) {
   out += bytes;
 }
 
-// Fields of Event in TensorFlow's event.proto.
+// Fields of Event in TensorFlow's event.proto and, for scalars, of Summary.Value in summary.proto.
 std::string event_of(double wall_time, std::int64_t step, int payload_field,
                      std::string_view payload) {
   std::string event;
@@ -86,11 +86,16 @@ EventFileWriter::EventFileWriter(const Path& directory, const EventFileName& nam
 }
 
 void EventFileWriter::add_scalar(std::string_view tag, double value, std::int64_t step,
-                                 double wall_time) {
+                                 double wall_time, std::string_view description) {
   std::string entry, summary;
   put_bytes(entry, 1, tag);
   put_key(entry, 2, Wire::kFixed32);
   put_raw(entry, static_cast<float>(value));
+  if (!description.empty()) {
+    std::string metadata;
+    put_bytes(metadata, 3, description);
+    put_bytes(entry, 9, metadata);
+  }
   put_bytes(summary, 1, entry);
   put(event_of(wall_time, step, 5, summary));
 }

@@ -34,8 +34,10 @@ class EventFileWriter {
   EventFileWriter(const EventFileWriter&) = delete;
   EventFileWriter& operator=(const EventFileWriter&) = delete;
 
-  // `wall_time` in seconds since 1970. Tags are spelled "train/loss".
-  void add_scalar(std::string_view tag, double value, std::int64_t step, double wall_time);
+  // `wall_time` in seconds since 1970. Tags are spelled "train/loss". TensorBoard shows the description that the first
+  // scalar of a tag has.
+  void add_scalar(std::string_view tag, double value, std::int64_t step, double wall_time,
+                  std::string_view description = {});
 
   // Scalars of this step and later ones that were added before are no longer shown.
   void forget_from(std::int64_t step, double wall_time);

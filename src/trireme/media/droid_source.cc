@@ -107,6 +107,17 @@ class EpisodeSource : public SampleSource {
                        fs::file_size(episodes_[i] / "trajectory.h5", ignored));
   }
 
+  void add_files(std::vector<Path>& files) const override {
+    for (const Path& episode : episodes_) {
+      files.push_back(episode / "trajectory.h5");
+      for (Path& metadata : json_files(episode)) files.push_back(std::move(metadata));
+      std::error_code none;
+      for (fs::directory_iterator at(episode / "recordings" / "MP4", none), end; !none && at != end;
+           at.increment(none))
+        files.push_back(at->path());
+    }
+  }
+
   SampleInfo info(std::size_t i) const override {
     Recording recording = find_recording(episodes_[i]);
     const Rows rows = read_rows(episodes_[i], recording.serial);

@@ -82,6 +82,14 @@ class PictureSource : public SampleSource {
     std::error_code ignored;
     return fmt::format("{}\n{}", files_[i].name, fs::file_size(path(i), ignored));
   }
+  void add_files(std::vector<Path>& files) const override {
+    for (std::size_t i = 0; i < size(); ++i) {
+      files.push_back(path(i));
+      if (kind_ != SampleKind::kImageText) continue;
+      for (const char* ending : {".json", ".txt"})
+        files.push_back(path(i).replace_extension(ending));
+    }
+  }
   SampleInfo info(std::size_t i) const override {
     SampleInfo info;
     take_words(i, info);
@@ -100,7 +108,14 @@ class PictureSource : public SampleSource {
   }
   void with_picture(std::size_t i, const std::string& picture,
                     const UsePicture& use) const override {
-    const Path other = path(i).parent_path() / picture;
+    const Path below = (Path(files_[i].name).parent_path() / picture).lexically_normal();
+    if (below.empty() || below.is_absolute() || *below.begin() == "..")
+      fail(
+          ErrorKind::kData,
+          "{}: \"images\" in its .json names {}, which is outside of the data set; put the picture "
+          "below {} and name it from the directory of the .json",
+          name(i), picture, folder_.string());
+    const Path other = folder_ / below;
     if (!fs::is_regular_file(other))
       fail(ErrorKind::kData, "{}: \"images\" in its .json names {}, which is no file", name(i),
            other.string());
@@ -140,6 +155,10 @@ class ClipSource : public SampleSource {
     std::error_code ignored;
     return fmt::format("{}\n{}\n{}\n{}", clip.name, fs::file_size(clip.path, ignored), clip.label,
                        clip.text);
+  }
+  void add_files(std::vector<Path>& files) const override {
+    for (const ClipFile& clip : clips_)
+      if (!clip.path.empty()) files.push_back(clip.path);
   }
   SampleInfo info(std::size_t i) const override {
     const MappedFile file(need(i));

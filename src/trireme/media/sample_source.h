@@ -18,6 +18,8 @@ class SampleSource {
   virtual std::string name(std::size_t i) const = 0;
   // What names this sample and its size in a digest, without the place of the whole.
   virtual std::string identity(std::size_t i) const = 0;
+  // The files that samples are read from, in any order, some perhaps more than once.
+  virtual void add_files(std::vector<Path>& files) const = 0;
   virtual SampleInfo info(std::size_t i) const = 0;
   virtual Sample read(std::size_t i, const ChooseFrames& choose) const = 0;
   // Calls `use` with the bytes of another picture that sample i names, and with its name for messages. Throws

@@ -274,6 +274,14 @@ std::string Samples::digest() const {
   return hex64(digest);
 }
 
+std::vector<Path> Samples::files() const {
+  std::vector<Path> files;
+  for (const SourcePtr& source : state_->sources) source->add_files(files);
+  std::sort(files.begin(), files.end());
+  files.erase(std::unique(files.begin(), files.end()), files.end());
+  return files;
+}
+
 SampleInfo Samples::info(std::int64_t i) const {
   const State::Place place = state_->place(i);
   return place.source.info(place.index);

@@ -97,6 +97,8 @@ class Samples {
   // Of names, sizes, labels and their order, 16 hex digits: equal where two ranks see the same data set. Contents are not
   // read.
   std::string digest() const;
+  // The files that all samples are read from, sorted.
+  std::vector<Path> files() const;
 
   // Without decoding; of a trajectory and a video the file is opened. Throws Error{kData} naming the file.
   SampleInfo info(std::int64_t i) const;

@@ -50,6 +50,10 @@ class ShardSource : public SampleSource {
     return text;
   }
 
+  void add_files(std::vector<Path>& files) const override {
+    for (const Shard& shard : shards_) files.push_back(shard.path());
+  }
+
   SampleInfo info(std::size_t i) const override {
     const Place place = at(i);
     SampleInfo info;

@@ -7,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
+#include "trireme/base/held_out.h"
 
 namespace trireme::media {
 namespace {
@@ -64,12 +65,34 @@ double place_of(std::int64_t number) {
   return static_cast<double>(mix(kHeldOut, static_cast<std::uint64_t>(number)) >> 11) * 0x1p-53;
 }
 
-Split divided(const std::shared_ptr<const Samples>& samples, double validation) {
+// The place below which as many of the samples lie as are asked for.
+double limit_of(const Samples& samples, double validation) {
+  if (!is_count(validation)) return validation;
+  std::vector<double> places;
+  for (std::int64_t number = 0; number < samples.size(); ++number)
+    places.push_back(place_of(number));
+  const auto limit = places.begin() + static_cast<std::ptrdiff_t>(validation);
+  std::ranges::nth_element(places, limit);
+  return *limit;
+}
+
+// A number of samples to hold out needs at least `needed`.
+void check_enough(const Path& path, const Samples& samples, double validation, double needed) {
+  if (is_count(validation) && static_cast<double>(samples.size()) < needed)
+    fail(ErrorKind::kData,
+         "data.validation={} samples to hold out of {}, which has {}{}; lower data.validation",
+         validation, path.string(), samples.size(),
+         needed > validation ? " and needs one to train on" : "");
+}
+
+Split divided(const Path& path, const std::shared_ptr<const Samples>& samples, double validation) {
+  check_enough(path, *samples, validation, validation + 1);
   Split split{.train = {.samples = samples, .numbers = {}},
               .held_out = {.samples = samples, .numbers = {}},
               .digest = samples->digest()};
+  const double limit = limit_of(*samples, validation);
   for (std::int64_t number = 0; number < samples->size(); ++number)
-    (place_of(number) < validation ? split.held_out : split.train).numbers.push_back(number);
+    (place_of(number) < limit ? split.held_out : split.train).numbers.push_back(number);
   // Few samples may all fall on one side.
   if (validation > 0 && split.held_out.numbers.empty() && split.train.numbers.size() > 1) {
     split.held_out.numbers.push_back(split.train.numbers.back());
@@ -86,6 +109,13 @@ Split of_parts(const Parts& parts, SampleKind kind, std::string_view source, dou
   if (split.held_out.samples->classes() != split.train.samples->classes())
     fail(ErrorKind::kData, "{} and {} have different classes", parts.train.string(),
          parts.held_out.string());
+  const Samples& held_out = *split.held_out.samples;
+  check_enough(parts.held_out, held_out, validation, validation);
+  if (is_count(validation) && static_cast<double>(held_out.size()) > validation) {
+    const double limit = limit_of(held_out, validation);
+    std::erase_if(split.held_out.numbers,
+                  [limit](std::int64_t number) { return place_of(number) >= limit; });
+  }
   split.digest = hex64(hash64(split.digest + split.held_out.samples->digest()));
   return split;
 }
@@ -104,7 +134,7 @@ Split open_split(std::string_view source, const Path& path, double validation) {
   const SampleKind kind = kind_of(source);
   const std::optional<Parts> parts = find_parts(path);
   Split split = parts ? of_parts(*parts, kind, source, validation)
-                      : divided(open_list(path, kind, source), validation);
+                      : divided(path, open_list(path, kind, source), validation);
   if (split.train.numbers.empty())
     fail(ErrorKind::kData, "{}: {} samples, of which none is left to train on", path.string(),
          split.train.samples->size());

@@ -26,8 +26,9 @@ SampleKind kind_of(std::string_view source);
 
 // A directory with parts of both names is divided by them: train/ and val/ (or validation/), train-*.tar, train.json or
 // train.csv and the same of val or validation. Of anything else a sample is held out where the hash of its number falls
-// into the fraction; one at least is, and one at least is trained on. With `validation` 0 nothing is held out.
-// Throws as open_samples, Error{kData} for another kind, for parts of different classes and for too few samples.
+// into the fraction; one at least is, and one at least is trained on. A `validation` of 1 and more is a number of samples
+// instead (base/held_out.h): those with the lowest hashes, of the held-out part where there is one. With 0 nothing is held
+// out. Throws as open_samples, Error{kData} for another kind, for parts of different classes and for too few samples.
 Split open_split(std::string_view source, const Path& path, double validation);
 
 }  // namespace trireme::media

@@ -4,6 +4,7 @@
 #include <cctype>
 #include <charconv>
 #include <cstring>
+#include <numeric>
 #include <optional>
 
 #include "trireme/base/error.h"
@@ -158,6 +159,19 @@ bool is_note(std::string_view name) {
   }
 }
 
+// Sorts the parts by extension. Throws Error{kData} where two are equal.
+void index_parts(ShardSample& sample, const std::string& what) {
+  const auto extension = [&](std::uint32_t part) -> const std::string& {
+    return sample.parts[part].extension;
+  };
+  sample.by_extension.resize(sample.parts.size());
+  std::iota(sample.by_extension.begin(), sample.by_extension.end(), 0u);
+  std::ranges::sort(sample.by_extension, {}, extension);
+  const auto twice = std::ranges::adjacent_find(sample.by_extension, {}, extension);
+  if (twice != sample.by_extension.end())
+    fail(ErrorKind::kData, "{}: sample {} has .{} twice", what, sample.key, extension(*twice));
+}
+
 }  // namespace
 
 std::uint64_t header_checksum(const char* header) {
@@ -181,29 +195,27 @@ std::vector<ShardSample> parse_shard(std::span<const std::byte> bytes, const std
     if (name.extension.empty()) continue;
     if (samples.empty() || samples.back().key != name.key)
       samples.push_back({.key = std::string(name.key), .parts = {}});
-    for (const ShardSample::Part& part : samples.back().parts)
-      if (part.extension == name.extension)
-        fail(ErrorKind::kData, "{}: sample {} has .{} twice", what, name.key, name.extension);
     samples.back().parts.push_back({std::move(name.extension), member.offset, member.size});
   }
+  for (ShardSample& sample : samples) index_parts(sample, what);
   return samples;
+}
+
+const ShardSample::Part* ShardSample::find(std::string_view extension) const {
+  const auto at = [&](std::uint32_t part) -> std::string_view { return parts[part].extension; };
+  const auto found = std::ranges::lower_bound(by_extension, extension, {}, at);
+  return found == by_extension.end() || at(*found) != extension ? nullptr : &parts[*found];
 }
 
 Shard::Shard(const Path& path)
     : path_(path), file_(path), samples_(parse_shard(file_.bytes(), path.string())) {}
 
-const ShardSample::Part* Shard::find(std::size_t sample, std::string_view extension) const {
-  for (const ShardSample::Part& part : samples_.at(sample).parts)
-    if (part.extension == extension) return &part;
-  return nullptr;
-}
-
 bool Shard::has(std::size_t sample, std::string_view extension) const {
-  return find(sample, extension) != nullptr;
+  return samples_.at(sample).find(extension) != nullptr;
 }
 
 std::span<const std::byte> Shard::part(std::size_t sample, std::string_view extension) const {
-  const ShardSample::Part* part = find(sample, extension);
+  const ShardSample::Part* part = samples_.at(sample).find(extension);
   if (part == nullptr) fail(ErrorKind::kData, "{} has no .{}", where(sample), extension);
   return file_.bytes().subspan(part->offset, part->size);
 }

@@ -31,8 +31,12 @@ struct ShardSample {
     std::uint64_t offset = 0;
     std::uint64_t size = 0;
   };
-  std::string key;  // directory included
-  std::vector<Part> parts;
+  std::string key;                            // directory included
+  std::vector<Part> parts;                    // as they lie in the archive
+  std::vector<std::uint32_t> by_extension{};  // numbers of the parts, sorted by extension
+
+  // The part with that extension, or nullptr; in logarithmic time.
+  const Part* find(std::string_view extension) const;
 };
 
 // Members whose name has a part like __this__ are left out. Throws Error{kData} as parse_tar, and where a sample has an extension twice.
@@ -53,8 +57,6 @@ class Shard {
   std::string where(std::size_t sample) const;
 
  private:
-  const ShardSample::Part* find(std::size_t sample, std::string_view extension) const;
-
   Path path_;
   MappedFile file_;
   std::vector<ShardSample> samples_;

@@ -6,6 +6,7 @@
 #include <ATen/ops/matmul.h>
 
 #include <cmath>
+#include <limits>
 
 #include "trireme/arch/clip.h"
 #include "trireme/models/siglip.h"
@@ -36,9 +37,16 @@ at::Tensor bounded_exp(const at::Tensor& s) {
   return (value.clamp_max(kLargestLogScale) + (s - value)).exp();
 }
 
-// The sum over rows of -log softmax at the partner.
-at::Tensor cross_entropies(const at::Tensor& logits, const at::Tensor& partners) {
-  return at::log_softmax(logits, 1).gather(1, partners.unsqueeze(1)).sum().neg();
+// Takes the columns of samples that only fill up a batch out of every softmax.
+at::Tensor against_present(at::Tensor logits, const at::Tensor& absent) {
+  return logits.masked_fill_(absent.unsqueeze(0), -std::numeric_limits<double>::infinity());
+}
+
+// The sum over rows that are there of -log softmax at the partner.
+at::Tensor cross_entropies(const at::Tensor& logits, const at::Tensor& partners,
+                           const at::Tensor& absent) {
+  const at::Tensor own = at::log_softmax(logits, 1).gather(1, partners.unsqueeze(1)).squeeze(1);
+  return own.masked_fill(absent, 0).sum().neg();
 }
 
 }  // namespace
@@ -57,11 +65,13 @@ std::vector<at::Tensor> TextEmbed::forward(const std::vector<at::Tensor>& inputs
 std::vector<at::Tensor> TextFeatures::forward(const std::vector<at::Tensor>& inputs,
                                               const exec::BlockContext& context) {
   const at::Tensor& x_btd = inputs[0];
-  const at::Tensor places = inputs[1].view({-1, 1, 1}).expand({x_btd.size(0), 1, x_btd.size(2)});
+  const at::Tensor places =
+      inputs[1].clamp_min(0).view({-1, 1, 1}).expand({x_btd.size(0), 1, x_btd.size(2)});
   const at::Tensor last = x_btd.gather(1, places).squeeze(1);
   const at::Tensor normed =
       ops::layer_norm(last, param(0), param(1), norm_eps_, context.weight_gradients);
-  return {ops::linear(normed, param(2), {}, context.weight_gradients)};
+  const at::Tensor features = ops::linear(normed, param(2), {}, context.weight_gradients);
+  return {features.masked_fill((inputs[1] < 0).unsqueeze(1), 0)};
 }
 
 std::vector<at::Tensor> ContrastiveLoss::forward(const std::vector<at::Tensor>& inputs,
@@ -69,6 +79,12 @@ std::vector<at::Tensor> ContrastiveLoss::forward(const std::vector<at::Tensor>& 
   const at::Tensor images = normalized(inputs[0]), captions = normalized(inputs[1]);
   const bool pairs = loss_ == config::ContrastiveLoss::kSiglip;
   return {pairs ? siglip(images, captions, context) : clip(images, captions, context)};
+}
+
+at::Tensor ContrastiveLoss::scores(const at::Tensor& images, const at::Tensor& captions) const {
+  const at::Tensor cosines = at::matmul(normalized(images), normalized(captions).t());
+  if (loss_ == config::ContrastiveLoss::kClip) return bounded_exp(exact(param(0))) * cosines;
+  return exact(param(0)).exp() * cosines + exact(param(1));
 }
 
 at::Tensor ContrastiveLoss::clip(const at::Tensor& images, const at::Tensor& captions,
@@ -79,18 +95,21 @@ at::Tensor ContrastiveLoss::clip(const at::Tensor& images, const at::Tensor& cap
   const auto compared = [&](const at::Tensor& own, std::int64_t first) {
     return scale * ops::counted(at::matmul(own, all.narrow(1, first, width).t()), width);
   };
-  const at::Tensor rows = compared(images, width), columns = compared(captions, 0);
+  const at::Tensor gone = absent(captions), all_gone = absent(all.narrow(1, width, width));
+  const at::Tensor rows = against_present(compared(images, width), all_gone);
+  const at::Tensor columns = against_present(compared(captions, 0), all_gone);
   const at::Tensor own = partners(rows);
   if (context.counts != nullptr)
-    count(rows.argmax(1).eq(own).sum().item<std::int64_t>(), rows.size(0), context);
-  return (cross_entropies(rows, own) + cross_entropies(columns, own)) / 2;
+    count(rows.argmax(1).eq(own).logical_and(gone.logical_not()).sum().item<std::int64_t>(),
+          captions, context);
+  return (cross_entropies(rows, own, gone) + cross_entropies(columns, own, gone)) / 2;
 }
 
 at::Tensor ContrastiveLoss::siglip(const at::Tensor& images, const at::Tensor& captions,
                                    const exec::BlockContext& context) const {
   const SiglipResult result =
       siglip_loss(images, captions, exact(param(0)), exact(param(1)), across().batch());
-  count(result.nearest_own, images.size(0), context);
+  count(result.nearest_own, captions, context);
   return result.loss;
 }
 
@@ -100,10 +119,11 @@ at::Tensor ContrastiveLoss::partners(const at::Tensor& logits) const {
   return at::arange(rank * rows, (rank + 1) * rows, logits.options().dtype(at::kLong));
 }
 
-void ContrastiveLoss::count(std::int64_t right, std::int64_t rows,
+void ContrastiveLoss::count(std::int64_t right, const at::Tensor& captions,
                             const exec::BlockContext& context) {
-  if (context.counts != nullptr)
-    context.counts->add(0, static_cast<double>(right), static_cast<double>(rows));
+  if (context.counts == nullptr) return;
+  const auto present = absent(captions).logical_not().sum().item<std::int64_t>();
+  context.counts->add(0, static_cast<double>(right), static_cast<double>(present));
 }
 
 Blocks clip_blocks(const config::Job& job, const arch::ModelSpec&, const Ranks& ranks) {

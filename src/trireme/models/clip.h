@@ -21,7 +21,8 @@ class TextEmbed : public BoundBlock {
                                   const exec::BlockContext& context) override;
 };
 
-// [samples, tokens, d] and the places of last tokens, int64 [samples] -> features [samples, width].
+// [samples, tokens, d] and the places of last tokens, int64 [samples] -> features [samples, width]. A negative place marks
+// a sample that only fills up a held-out batch: its feature is 0.
 class TextFeatures : public BoundBlock {
  public:
   TextFeatures(double norm_eps, std::shared_ptr<const Across> across)
@@ -38,13 +39,18 @@ class TextFeatures : public BoundBlock {
 // - clip: half of the cross-entropies of exp(s) x t^T over rows and over columns; exp(s) is at most 100, where its
 //   gradient stays that of 100 (Radford et al. 2021);
 // - siglip: -log sigmoid(y (exp(s) x t^T + b)) over all pairs, y = 1 for a pair and -1 for others (Zhai et al. 2023).
-// Inputs: features [samples, width]. Counts images whose caption is the nearest of all.
+// Inputs: features [samples, width]. A sample whose caption has feature 0 has no loss and is nobody's negative. Counts
+// images whose caption is the nearest of all.
 class ContrastiveLoss : public BoundBlock {
  public:
   ContrastiveLoss(config::ContrastiveLoss loss, std::shared_ptr<const Across> across)
       : BoundBlock(std::move(across)), loss_(loss) {}
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
+
+  // Of every image and every caption, [images, captions]: what clip takes the softmax of, and siglip the sigmoid.
+  at::Tensor scores(const at::Tensor& images, const at::Tensor& captions) const;
+  config::ContrastiveLoss loss() const { return loss_; }
 
  private:
   at::Tensor clip(const at::Tensor& images, const at::Tensor& captions,
@@ -53,8 +59,9 @@ class ContrastiveLoss : public BoundBlock {
                     const exec::BlockContext& context) const;
   // Which of all columns is each row's own.
   at::Tensor partners(const at::Tensor& logits) const;
-  // Of so many images here, those whose caption is the nearest of all.
-  static void count(std::int64_t right, std::int64_t rows, const exec::BlockContext& context);
+  // Of the images here that have a caption, those whose caption is the nearest of all.
+  static void count(std::int64_t right, const at::Tensor& captions,
+                    const exec::BlockContext& context);
 
   config::ContrastiveLoss loss_;
 };

@@ -11,6 +11,7 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -63,6 +64,7 @@ struct Nearest {
   at::Tensor own;   // each image's logit with its own caption
   at::Tensor wins;  // whether no other is greater, or as great and before it
 
+  // The logits of absent captions are below all others.
   void see(const at::Tensor& logits, bool own_block, bool earlier) {
     const auto [most, column] = logits.max(1);
     if (own_block) {
@@ -78,6 +80,7 @@ struct Nearest {
 Sums turn(const at::Tensor& images, const at::Tensor& captions, const at::Tensor& scale,
           const at::Tensor& bias, comm::Group* group, bool gradients, Nearest& nearest) {
   const at::Tensor factor = scale.exp();
+  const at::Tensor gone = absent(captions);
   Sums sums{.loss = at::zeros({}, images.options())};
   if (gradients) {
     sums.images = at::zeros_like(images);
@@ -89,13 +92,18 @@ Sums turn(const at::Tensor& images, const at::Tensor& captions, const at::Tensor
     if (step > 0) travelling.pass_on();
     const at::Tensor products =
         factor * ops::counted(at::matmul(images, travelling.captions().t()), images.size(1));
-    const at::Tensor logits = products + bias;
+    constexpr double kInfinite = std::numeric_limits<double>::infinity();
+    const at::Tensor away = absent(travelling.captions()).unsqueeze(0);
+    const at::Tensor logits = (products + bias).masked_fill_(away, -kInfinite);
     nearest.see(logits, step == 0, travelling.earlier(step));
     at::Tensor signs = at::full_like(logits, -1);
     if (step == 0) signs.diagonal().fill_(1);
-    sums.loss.sub_(at::log_sigmoid(signs * logits).sum());
+    // A pair that does not count is as far on the right side as can be: no loss and no slope.
+    const at::Tensor margins =
+        (signs * logits).masked_fill_(away.logical_or(gone.unsqueeze(1)), kInfinite);
+    sums.loss.sub_(at::log_sigmoid(margins).sum());
     if (!gradients) continue;
-    const at::Tensor slope = (signs * at::sigmoid(-signs * logits)).neg_();
+    const at::Tensor slope = (signs * at::sigmoid(-margins)).neg_();
     sums.images.add_(factor *
                      ops::counted(at::matmul(slope, travelling.captions()), slope.size(1)));
     travelling.gradients().add_(factor *
@@ -103,6 +111,7 @@ Sums turn(const at::Tensor& images, const at::Tensor& captions, const at::Tensor
     sums.scale.add_((slope * products).sum());
     sums.bias.add_(slope.sum());
   }
+  nearest.wins = nearest.wins.logical_and(gone.logical_not());
   if (gradients) sums.captions = travelling.gradients_home();
   return sums;
 }
@@ -124,6 +133,8 @@ struct SiglipLoss : torch::autograd::Function<SiglipLoss> {
 };
 
 }  // namespace
+
+at::Tensor absent(const at::Tensor& captions) { return captions.detach().eq(0).all(1); }
 
 SiglipResult siglip_loss(const at::Tensor& images, const at::Tensor& captions,
                          const at::Tensor& scale, const at::Tensor& bias, comm::Group* group) {

@@ -7,10 +7,13 @@
 
 namespace trireme::models {
 
+at::Tensor VitHead::logits(const at::Tensor& tokens, const exec::BlockContext& context) const {
+  return ops::linear(feature(tokens, context), own(0), own(1), context.weight_gradients);
+}
+
 std::vector<at::Tensor> VitHead::forward(const std::vector<at::Tensor>& inputs,
                                          const exec::BlockContext& context) {
-  const at::Tensor logits =
-      ops::linear(pooled(inputs[0], context), own(0), own(1), context.weight_gradients);
+  const at::Tensor logits = this->logits(inputs[0], context);
   const at::Tensor& labels = inputs[1];
   const at::Tensor labelled = labels.ne(ops::kNoTarget);
   const at::Tensor chances =

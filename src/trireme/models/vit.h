@@ -12,6 +12,12 @@ class VitHead : public TowerHead {
   using TowerHead::TowerHead;
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
+
+  // Of tokens [samples, tokens, d]: the pooled feature of each sample, [samples, d], and logits [samples, classes].
+  at::Tensor feature(const at::Tensor& tokens, const exec::BlockContext& context) const {
+    return pooled(tokens, context);
+  }
+  at::Tensor logits(const at::Tensor& tokens, const exec::BlockContext& context) const;
 };
 
 // One a node.

@@ -9,15 +9,23 @@
 #include <utility>
 #include <vector>
 
+#include "trireme/arch/loss_label.h"
 #include "trireme/base/fs.h"
 #include "trireme/formats/event.h"
 #include "trireme/io/scratch.h"
 
 namespace trireme::train {
 
+// Where a run comes from, as the program that starts it knows.
+struct Provenance {
+  std::string command{};   // as it was typed
+  std::string data{};      // what is trained on, in one line
+  std::string versions{};  // of Trireme, LibTorch and the CPU or GPU
+};
+
 // Known before the first step.
 struct RunInfo {
-  std::string name;             // the program's
+  std::string name;             // of the run: that of its directory
   Path out;                     // RUNDIR
   std::string job_yaml;         // resolved
   std::string plan_summary;     // `trireme explain` of this run
@@ -37,12 +45,19 @@ struct RunInfo {
   double bytes_per_token = 0;  // of the raw validation text; 0 when unknown
   double peak_flops = 0;       // of the whole world; MFU's denominator
   std::string mfu_convention;
+  std::string model{};     // the program's name
+  arch::LossLabel loss{};  // what `loss` of steps and validations is
+  Provenance from{};
+  std::string digest{};    // of the data
+  std::string host{};      // of rank 0
+  std::string timeline{};  // the forecast of a step as SVG; empty: none
+  double time = 0;         // of the start, in seconds since 1970
 };
 
 // One line of metrics.jsonl.
 struct StepMetrics {
   std::int64_t step = 0;  // 1-based: steps done
-  double loss = 0;        // nats per token
+  double loss = 0;        // in RunInfo::loss
   double grad_norm = 0;
   double lr = 0;          // of the next update, where this one was skipped
   double loss_scale = 1;  // of this step
@@ -57,15 +72,17 @@ struct StepMetrics {
   double comm_wait_ms = 0;
   double data_wait_ms = 0;
   double offload_wait_ms = 0;  // for what leaves memory and comes back
+  double time = 0;             // of its end, in seconds since 1970
 };
 
 struct EvalMetrics {
   std::int64_t step = 0;
-  double loss = 0;           // nats per token
+  double loss = 0;           // in RunInfo::loss
   double bits_per_byte = 0;  // 0 when the dataset does not know its raw size
   std::vector<std::pair<std::string, double>> metrics{};  // of the model's own, by name
   std::int64_t tokens = 0;                                // or samples, with loss
   double seconds = 0;
+  double time = 0;  // of its end, in seconds since 1970
 };
 
 // The end of a checkpoint: there, or not; it began `seconds` ago.

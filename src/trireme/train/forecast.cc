@@ -1,10 +1,19 @@
 #include "trireme/train/forecast.h"
 
 #include "trireme/arch/flops.h"
+#include "trireme/arch/loss_label.h"
 #include "trireme/plan/draw.h"
 #include "trireme/sim/numbers.h"
+#include "trireme/sim/pictures/svg.h"
+#include "trireme/sim/pictures/timeline.h"
 
 namespace trireme::train {
+
+namespace {
+
+constexpr int kDrawnRanks = 64;  // a picture of more rows is for a file of its own
+
+}  // namespace
 
 RunInfo forecast(const config::Job& job, const plan::PlanSet& plan, const arch::ModelSpec& spec,
                  int rank, const planner::StepForecast& step) {
@@ -19,7 +28,8 @@ RunInfo forecast(const config::Job& job, const plan::PlanSet& plan, const arch::
   numbers.source = step.source;
 
   RunInfo info;
-  info.name = plan.program.name;
+  info.model = plan.program.name;
+  info.loss = arch::loss_label(job);
   info.job_yaml = config::print_yaml(job);
   info.plan_summary = plan::explain_text(plan, rank, account, numbers);
   info.steps = job.run.steps;
@@ -34,6 +44,10 @@ RunInfo forecast(const config::Job& job, const plan::PlanSet& plan, const arch::
     info.predicted_bytes.push_back(
         forecast.lists[static_cast<std::size_t>(one)].memory.peak_of_tensors());
   info.mfu_convention = arch::kComputedFlops;
+  if (forecast.step_s > 0 && plan.mesh.world() <= kDrawnRanks)
+    info.timeline =
+        sim::pictures::svg(plan, sim::pictures::timelines(plan, forecast),
+                           {.title = "One step as it was forecast", .subtitle = step.source});
   return info;
 }
 

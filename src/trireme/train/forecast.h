@@ -9,7 +9,7 @@
 
 namespace trireme::train {
 
-// Fills name, job, plan summary, sizes and predictions.
+// Fills model, job, plan summary, sizes and predictions.
 RunInfo forecast(const config::Job& job, const plan::PlanSet& plan, const arch::ModelSpec& spec,
                  int rank, const planner::StepForecast& step);
 

@@ -118,10 +118,12 @@ std::optional<RunCheckpoints::Rewind> RunCheckpoints::rewind(const Spike& spike,
                                                              std::int64_t last) {
   world_.flight().enter(flight::Phase::kCheckpoint, spike.step);
   finish();
+  std::vector<formats::CheckpointEntry> unusable;  // on rank 0, which has the callbacks
   const Path directory = ckpt::on_rank_zero(world_, [&] {
     try {
-      const auto found = formats::newest_checkpoint(root(), formats::CheckpointCheck::kEveryByte,
-                                                    *setup_.files, last);
+      auto found = formats::newest_checkpoint(root(), formats::CheckpointCheck::kEveryByte,
+                                              *setup_.files, last);
+      if (found) unusable = std::move(found->refused);
       return found ? found->path.string() : std::string();
     } catch (const Error&) {
       return std::string();  // there are some, all unusable
@@ -129,6 +131,14 @@ std::optional<RunCheckpoints::Rewind> RunCheckpoints::rewind(const Spike& spike,
   });
   if (directory.empty()) return std::nullopt;
   formats::Manifest manifest = load(directory);
+  for (const formats::CheckpointEntry& entry : unusable)
+    tell(callbacks_, [&](Callback& callback) {
+      callback.on_fault({.kind = "checkpoint refused",
+                         .step = manifest.step,
+                         .op = "rewind",
+                         .cause = entry.problem,
+                         .action = fmt::format("go back to step {}", manifest.step)});
+    });
   Rewind rewind{.step = manifest.step};
   rewind.left_out = steps_.rewind(state_of(manifest, directory), manifest.step, spike);
   manifest.train_state = print(steps_.state());

@@ -4,6 +4,7 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
+#include "trireme/base/host_name.h"
 #include "trireme/data/source.h"
 #include "trireme/train/bad_samples.h"
 #include "trireme/train/forecast.h"
@@ -15,6 +16,7 @@
 #include "trireme/train/run_health.h"
 #include "trireme/train/step_trace.h"
 #include "trireme/train/validation.h"
+#include "trireme/train/wall_time.h"
 
 namespace trireme::train {
 namespace {
@@ -93,7 +95,12 @@ class Run {
   void start() {
     RunInfo info =
         forecast(job_, session_.plan(), session_.model().spec, world_.rank(), expected_step());
+    info.name = setup_.out.filename().string();
     info.out = setup_.out;
+    info.from = setup_.from;
+    info.digest = sources_.digest;
+    info.host = host_name();
+    info.time = wall_time();
     info.first_step = step_;
     info.resumed = checkpoints_.resumed();
     info.bytes_per_token = sources_.bytes_per_token;
@@ -167,6 +174,7 @@ class Run {
     metrics.peak_mb = static_cast<double>(peak) / 1e6;
     metrics.comm_wait_ms = result.comm_wait_s * 1e3;
     metrics.offload_wait_ms = result.offload_wait_s * 1e3;
+    metrics.time = wall_time();
     return result;
   }
 

@@ -22,6 +22,7 @@ struct TrainSetup {
   Path resume;      // a step-N directory; empty: start fresh
   Path memory{};    // a directory that lasts while ranks are started again; empty: none
   std::string build_id;
+  Provenance from{};
   std::optional<planner::Calibration> calibration{};  // of this machine and build, for forecasts
   std::string uncalibrated = "no calibration was given";  // else why there is none
   Path peaks{};  // where this machine's fastest products are kept (SeenPeaks); empty: nowhere

@@ -5,6 +5,7 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/train/metric_sums.h"
+#include "trireme/train/wall_time.h"
 
 namespace trireme::train {
 
@@ -12,17 +13,25 @@ Validation::Validation(const config::Job& job, const data::Sources& sources, Job
                        const Callbacks& callbacks)
     : job_(job), sources_(sources), steps_(steps), callbacks_(callbacks) {}
 
+std::int64_t Validation::batches() const {
+  constexpr std::int64_t kStepsABatch = 10;  // forward alone: about a thirtieth of the run's time
+  const config::Run& run = job_.run;
+  const std::int64_t all = (sources_.held_out->samples() + run.global_batch - 1) / run.global_batch;
+  if (run.eval_batches > 0) return std::min(all, run.eval_batches);
+  if (run.eval_every > 0) return all;
+  return std::min(all, std::max<std::int64_t>(1, run.steps / kStepsABatch));
+}
+
 void Validation::run(std::int64_t step) {
   step_ = -1;
-  if (job_.run.eval_every == 0) return;
+  if (job_.run.eval_every < 0) return;
   Stopwatch watch;
   const data::Source& samples = *sources_.held_out;
   const std::int64_t batch_size = job_.run.global_batch;
-  std::int64_t batches = (samples.samples() + batch_size - 1) / batch_size;
-  if (job_.run.eval_batches > 0) batches = std::min(batches, job_.run.eval_batches);
   double loss_sum = 0, weight = 0;
   MetricSums metrics(steps_.session().model().spec.metrics);
-  for (std::int64_t batch = 0; batch < batches; ++batch) {
+  const std::int64_t count = batches();
+  for (std::int64_t batch = 0; batch < count; ++batch) {
     const exec::StepResult result = steps_.evaluate(step, batch, [&](std::int64_t first_sample) {
       return samples.batch(first_sample, job_.run.micro_batch);
     });
@@ -48,7 +57,8 @@ void Validation::run(std::int64_t step) {
                       .bits_per_byte = bits_per_byte,
                       .metrics = metrics.values(),
                       .tokens = static_cast<std::int64_t>(weight),
-                      .seconds = watch.seconds()});
+                      .seconds = watch.seconds(),
+                      .time = wall_time()});
   });
 }
 

@@ -16,12 +16,16 @@ class Validation {
   Validation(const config::Job& job, const data::Sources& sources, JobSession& steps,
              const Callbacks& callbacks);
 
-  // After `step` steps; tells the callbacks. Collective. Does nothing where the job validates never.
+  // After `step` steps; tells the callbacks. Collective. Does nothing with run.eval_every=-1.
   void run(std::int64_t step);
   // What that gave, if it was this step and finite.
   std::optional<double> loss_at(std::int64_t step) const;
 
  private:
+  // Of one validation: all there are, run.eval_batches, or at most a tenth of run.steps where only the last step is
+  // validated.
+  std::int64_t batches() const;
+
   const config::Job& job_;
   const data::Sources& sources_;
   JobSession& steps_;

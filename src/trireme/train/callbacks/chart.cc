@@ -13,7 +13,7 @@ namespace {
 
 using Points = std::vector<std::pair<double, double>>;
 
-constexpr double kWidth = 760, kHeight = 300, kLeft = 58, kRight = 12, kTop = 28, kBottom = 40;
+constexpr double kLeft = 56, kRight = 18, kTop = 8, kBottom = 24;
 constexpr std::size_t kMostPoints = 600;
 
 struct Extent {
@@ -26,8 +26,9 @@ struct Extent {
   // Room for a line even when all values are equal.
   void widen() {
     if (high - low > 1e-12 * std::max(1.0, std::abs(high))) return;
-    low -= 0.5;
-    high += 0.5;
+    const double room = high == 0 ? 0.5 : std::abs(high) / 2;
+    low -= room;
+    high += room;
   }
   double at(double value) const { return (value - low) / (high - low); }
 };
@@ -65,73 +66,99 @@ double tick_step(const Extent& extent, int count) {
   return 10 * power;
 }
 
-double x_of(const Extent& x, double value) {
-  return kLeft + x.at(value) * (kWidth - kLeft - kRight);
-}
-double y_of(const Extent& y, double value) {
-  return kHeight - kBottom - y.at(value) * (kHeight - kTop - kBottom);
+std::string tick_text(double value, double step) {
+  if (std::abs(value) < 1e-9 * step) return "0";
+  constexpr double kLong = 10000;
+  return std::abs(value) >= kLong ? short_count(value) : fmt::format("{:.6g}", value);
 }
 
-std::string grid(const Extent& x, const Extent& y) {
+// Where points lie on the page.
+struct Frame {
+  Extent x, y;
+  double width, height;
+
+  double right() const { return width - kRight; }
+  double bottom() const { return height - kBottom; }
+  double left_of(double value) const { return kLeft + x.at(value) * (right() - kLeft); }
+  double top_of(double value) const { return bottom() - y.at(value) * (bottom() - kTop); }
+};
+
+std::string grid(const Frame& frame) {
+  constexpr double kTickHeight = 32, kTickWidth = 75;
   std::string svg;
-  const double dy = tick_step(y, 5);
-  for (double value = std::ceil(y.low / dy) * dy; value <= y.high + 1e-9 * dy; value += dy)
+  const double dy = tick_step(frame.y, std::max(2, static_cast<int>(frame.height / kTickHeight)));
+  for (double value = std::ceil(frame.y.low / dy) * dy; value <= frame.y.high + 1e-9 * dy;
+       value += dy)
     svg += fmt::format(R"(<line class="grid" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>)"
-                       R"(<text x="{}" y="{:.1f}" text-anchor="end">{:g}</text>)",
-                       kLeft, kWidth - kRight, y_of(y, value), y_of(y, value), kLeft - 8,
-                       y_of(y, value) + 4, std::abs(value) < 1e-9 * dy ? 0.0 : value);
-  const double dx = std::max(1.0, tick_step(x, 7));
-  for (double value = std::ceil(x.low / dx) * dx; value <= x.high + 1e-9 * dx; value += dx)
-    svg += fmt::format(R"(<text x="{:.1f}" y="{}" text-anchor="middle">{}</text>)", x_of(x, value),
-                       kHeight - kBottom + 18, short_count(value));
+                       R"(<text x="{}" y="{:.1f}" text-anchor="end">{}</text>)",
+                       kLeft, frame.right(), frame.top_of(value), frame.top_of(value), kLeft - 7,
+                       frame.top_of(value) + 4, tick_text(value, dy));
+  const double dx =
+      std::max(1.0, tick_step(frame.x, std::max(2, static_cast<int>(frame.width / kTickWidth))));
+  for (double value = std::ceil(frame.x.low / dx) * dx; value <= frame.x.high + 1e-9 * dx;
+       value += dx)
+    svg += fmt::format(R"(<text x="{:.1f}" y="{}" text-anchor="middle">{}</text>)",
+                       frame.left_of(value), frame.bottom() + 17, tick_text(value, dx));
   return svg;
 }
 
-std::string line(const Points& points, const Series& series, const Extent& x, const Extent& y) {
+std::string line(const Points& points, const Series& series, const Frame& frame) {
   std::string path, dots;
   for (const auto& [px, py] : points) {
-    path += fmt::format("{}{:.1f},{:.1f}", path.empty() ? "" : " ", x_of(x, px), y_of(y, py));
+    path += fmt::format("{}{:.1f},{:.1f}", path.empty() ? "" : " ", frame.left_of(px),
+                        frame.top_of(py));
     if (series.css_class == "marked")
       dots += fmt::format(
           R"(<circle class="dot" cx="{:.1f}" cy="{:.1f}" r="3"><title>step {:g}: {:.4f}</title></circle>)",
-          x_of(x, px), y_of(y, py), px, py);
+          frame.left_of(px), frame.top_of(py), px, py);
   }
   return fmt::format(R"(<polyline class="line {}" points="{}"/>{})", series.css_class, path, dots);
+}
+
+std::string mark(const ChartMark& mark, const Frame& frame) {
+  if (mark.step < frame.x.low || mark.step > frame.x.high) return "";
+  const double x = frame.left_of(mark.step);
+  return fmt::format(
+      R"(<line class="mark" x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}"><title>{3}</title></line>)",
+      x, kTop, frame.bottom(), escape_html(mark.text));
+}
+
+std::string caption(const Chart& chart) {
+  std::string html = "<figcaption><b>" + escape_html(chart.title) + "</b>";
+  if (!chart.unit.empty()) html += " <span>" + escape_html(chart.unit) + "</span>";
+  std::string legend;
+  for (const Series& series : chart.series)
+    if (!series.name.empty() && !finite(series.points).empty())
+      legend += fmt::format("<span class=\"key {}\">{}</span>", series.css_class,
+                            escape_html(series.name));
+  return html + "<span class=\"legend\">" + legend + "</span></figcaption>\n";
 }
 
 }  // namespace
 
 std::string draw(const Chart& chart) {
-  Extent x, y;
+  Frame frame{.x = {}, .y = {}, .width = chart.width, .height = chart.height};
   std::vector<Points> lines;
   for (const Series& series : chart.series) {
     lines.push_back(thinned(finite(series.points)));
     for (const auto& [px, py] : lines.back()) {
-      x.take(px);
-      y.take(py);
+      frame.x.take(px);
+      frame.y.take(py);
     }
   }
-  if (!(x.low <= x.high)) return "<p>There are no points to draw yet.</p>\n";
-  x.widen();
-  y.widen();
-  std::string svg = fmt::format(R"(<svg viewBox="0 0 {} {}" role="img" aria-label="{}">)", kWidth,
-                                kHeight, escape_html(chart.title));
-  svg += grid(x, y);
-  std::string legend;
-  double at = kWidth - kRight;
-  for (std::size_t k = chart.series.size(); k-- > 0;) {
-    const Series& series = chart.series[k];
-    if (lines[k].empty()) continue;
-    legend += fmt::format(R"(<text x="{}" y="{}" text-anchor="end" class="legend {}">{}</text>)",
-                          at, kTop - 14, series.css_class, escape_html(series.name));
-    at -= 16 + 6.6 * static_cast<double>(series.name.size());
-  }
+  const std::string head = "<figure>\n" + caption(chart);
+  if (!(frame.x.low <= frame.x.high))
+    return head + "<p>There are no points to draw yet.</p>\n</figure>\n";
+  if (chart.from_zero) frame.y.take(0);
+  frame.x.widen();
+  frame.y.widen();
+  std::string svg = fmt::format(R"(<svg viewBox="0 0 {} {}" role="img" aria-label="{}">)",
+                                chart.width, chart.height, escape_html(chart.title));
+  svg += grid(frame);
+  for (const ChartMark& one : chart.marks) svg += mark(one, frame);
   for (std::size_t k = 0; k < lines.size(); ++k)
-    if (!lines[k].empty()) svg += line(lines[k], chart.series[k], x, y);
-  svg += fmt::format(
-      R"(<text x="{}" y="{}" text-anchor="middle">step</text><text x="{}" y="{}">{}</text>)",
-      (kLeft + kWidth - kRight) / 2, kHeight - 6, kLeft + 4, kTop - 14, escape_html(chart.y_label));
-  return svg + legend + "</svg>\n";
+    if (!lines[k].empty()) svg += line(lines[k], chart.series[k], frame);
+  return head + svg + "</svg>\n</figure>\n";
 }
 
 std::string escape_html(const std::string& text) {

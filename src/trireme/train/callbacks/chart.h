@@ -8,19 +8,28 @@
 namespace trireme::train {
 
 struct Series {
-  std::string name;                                 // legend
-  std::string css_class;                            // "faint", "strong" or "marked" (with dots)
+  std::string name;                                 // legend; empty: not in it
+  std::string css_class;                            // "faint", "strong", "marked" (with dots), ...
   std::vector<std::pair<double, double>> points{};  // x ascending; not finite: left out
+};
+
+// A vertical line at a step, with what happened there.
+struct ChartMark {
+  double step = 0;
+  std::string text{};
 };
 
 struct Chart {
   std::string title{};
-  std::string y_label{};
+  std::string unit{};  // of the vertical axis; empty: none
   std::vector<Series> series{};
+  std::vector<ChartMark> marks{};
+  bool from_zero = false;            // the vertical axis has 0
+  double width = 860, height = 300;  // units, which scale with the page
 };
 
-// The chart at 760 x 300 units, scaling with the page. Long series are thinned to means of
-// neighbours. Without a finite point it says so in a sentence.
+// A <figure> with caption, legend and the chart. Long series are thinned to means of neighbours. Without a finite point it
+// says so in a sentence.
 std::string draw(const Chart& chart);
 
 // Text for HTML: & < > " ' escaped, control characters other than newline and tab replaced.

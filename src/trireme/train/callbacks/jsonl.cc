@@ -1,5 +1,8 @@
 #include "trireme/train/callbacks/jsonl.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -18,34 +21,82 @@ std::string exact(double value) {
   return std::isfinite(value) ? fmt::format("{:.17g}", value) : "null";
 }
 
+// Seconds since 1970, to the millisecond.
+std::string stamp(double time) { return fmt::format("{:.3f}", time); }
+
 std::string rounded(double value) {
   return std::isfinite(value) ? fmt::format("{:.6g}", value) : "null";
 }
+
+// Of a model's own, by name, and the keys that lines have of every model.
+using OwnMetrics = std::vector<std::pair<std::string, double>>;
+using KeyNames = std::vector<std::string_view>;
 
 double number(const Json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_number() ? found->get<double>() : std::nan("");
 }
 
+std::int64_t whole(const Json& object, const char* key) {
+  const double value = number(object, key);
+  return std::isfinite(value) ? static_cast<std::int64_t>(value) : 0;
+}
+
+// Metrics of the model's own: whatever other numbers a line has that begin with `prefix`.
+OwnMetrics own_metrics(const Json& object, std::string_view prefix, const KeyNames& known) {
+  OwnMetrics metrics;
+  for (const auto& [key, value] : object.items())
+    if (value.is_number() && key.starts_with(prefix) &&
+        std::ranges::find(known, key) == known.end())
+      metrics.emplace_back(key.substr(prefix.size()), value.get<double>());
+  return metrics;
+}
+
+EvalMetrics eval_of(const Json& line) {
+  static const KeyNames kKnown = {"step",       "time", "val_loss", "val_bits_per_byte",
+                               "val_tokens", "val_s"};
+  return {.step = line["step"].get<std::int64_t>(),
+          .loss = number(line, "val_loss"),
+          .bits_per_byte = number(line, "val_bits_per_byte"),
+          .metrics = own_metrics(line, "val_", kKnown),
+          .tokens = whole(line, "val_tokens"),
+          .seconds = number(line, "val_s"),
+          .time = number(line, "time")};
+}
+
+StepMetrics step_of(const Json& line) {
+  static const KeyNames kKnown = {
+      "step",      "time", "loss",   "grad_norm", "lr",           "tokens",       "tokens_per_s",
+      "step_ms",   "mfu",  "rss_mb", "peak_mb",   "comm_wait_ms", "data_wait_ms", "offload_wait_ms",
+      "loss_scale"};
+  return {.step = line["step"].get<std::int64_t>(),
+          .loss = number(line, "loss"),
+          .grad_norm = number(line, "grad_norm"),
+          .lr = number(line, "lr"),
+          .loss_scale = number(line, "loss_scale"),
+          .skipped = line.value("skipped", Json()) == true,
+          .metrics = own_metrics(line, "", kKnown),
+          .tokens = whole(line, "tokens"),
+          .tokens_per_s = number(line, "tokens_per_s"),
+          .step_ms = number(line, "step_ms"),
+          .mfu = number(line, "mfu"),
+          .rss_mb = number(line, "rss_mb"),
+          .peak_mb = number(line, "peak_mb"),
+          .comm_wait_ms = number(line, "comm_wait_ms"),
+          .data_wait_ms = number(line, "data_wait_ms"),
+          .offload_wait_ms = number(line, "offload_wait_ms"),
+          .time = number(line, "time")};
+}
+
 void read_line(std::string_view line, std::int64_t last_step, History& history) {
   const Json object = Json::parse(line, nullptr, false);
   if (!object.is_object() || !object.contains("step") || !object["step"].is_number_integer())
     return;
-  const auto step = object["step"].get<std::int64_t>();
-  if (step > last_step) return;
-  if (object.contains("val_loss")) {
-    history.evals.push_back({.step = step,
-                             .loss = number(object, "val_loss"),
-                             .bits_per_byte = number(object, "val_bits_per_byte")});
-  } else {
-    history.steps.push_back({.step = step,
-                             .loss = number(object, "loss"),
-                             .grad_norm = number(object, "grad_norm"),
-                             .lr = number(object, "lr"),
-                             .tokens_per_s = number(object, "tokens_per_s"),
-                             .step_ms = number(object, "step_ms"),
-                             .mfu = number(object, "mfu")});
-  }
+  if (object["step"].get<std::int64_t>() > last_step) return;
+  if (object.contains("val_loss"))
+    history.evals.push_back(eval_of(object));
+  else
+    history.steps.push_back(step_of(object));
   history.text.append(line).append("\n");
 }
 
@@ -64,7 +115,7 @@ class Jsonl final : public Callback {
     path_ = info.out / kMetricsName;
     last_lines_ = info.out / kLastLinesName;
     events_ = info.out / formats::kEventsName;
-    convention_ = info.mfu_convention;
+    info_ = info;
     on_rewind(info.first_step);
     tell_missing(info.first_step);
   }
@@ -82,9 +133,9 @@ class Jsonl final : public Callback {
   }
   void on_step(const StepMetrics& metrics) override {
     newest_.clear();
-    add(jsonl_line(metrics, convention_));
+    add(jsonl_line(metrics, info_));
   }
-  void on_eval(const EvalMetrics& metrics) override { add(jsonl_line(metrics)); }
+  void on_eval(const EvalMetrics& metrics) override { add(jsonl_line(metrics, info_)); }
   void before_checkpoint() override {
     file_->finish();
     // A copy: where the disk has no room for it, the lines themselves are there.
@@ -146,30 +197,31 @@ class Jsonl final : public Callback {
   Path last_lines_;
   std::string newest_;  // lines of the newest step
   Path events_;
-  std::string convention_;
+  RunInfo info_;
   std::optional<AppendFile> file_;
 };
 
 }  // namespace
 
-std::string jsonl_line(const StepMetrics& m, const std::string& mfu_convention) {
+std::string jsonl_line(const StepMetrics& m, const RunInfo& info) {
   return fmt::format(
-      R"({{"step":{},"loss":{},"grad_norm":{},"lr":{},"tokens":{},"tokens_per_s":{},"step_ms":{},)"
-      R"("mfu":{},"mfu_convention":{},"rss_mb":{},"peak_mb":{},"comm_wait_ms":{},"data_wait_ms":{},)"
-      R"("offload_wait_ms":{},)"
-      R"("loss_scale":{},"skipped":{}{}}})",
-      m.step, exact(m.loss), exact(m.grad_norm), exact(m.lr), m.tokens, rounded(m.tokens_per_s),
-      rounded(m.step_ms), rounded(m.mfu), Json(mfu_convention).dump(), rounded(m.rss_mb),
-      rounded(m.peak_mb), rounded(m.comm_wait_ms), rounded(m.data_wait_ms),
-      rounded(m.offload_wait_ms), exact(m.loss_scale), m.skipped, own_entries("", m.metrics));
+      R"({{"step":{},"time":{},"loss":{},"loss_unit":{},"grad_norm":{},"lr":{},"tokens":{},)"
+      R"("tokens_per_s":{},"step_ms":{},"mfu":{},"mfu_convention":{},"rss_mb":{},"peak_mb":{},)"
+      R"("comm_wait_ms":{},"data_wait_ms":{},"offload_wait_ms":{},"loss_scale":{},"skipped":{}{}}})",
+      m.step, stamp(m.time), exact(m.loss), Json(info.loss.unit).dump(), exact(m.grad_norm),
+      exact(m.lr), m.tokens, rounded(m.tokens_per_s), rounded(m.step_ms), rounded(m.mfu),
+      Json(info.mfu_convention).dump(), rounded(m.rss_mb), rounded(m.peak_mb),
+      rounded(m.comm_wait_ms), rounded(m.data_wait_ms), rounded(m.offload_wait_ms),
+      exact(m.loss_scale), m.skipped, own_entries("", m.metrics));
 }
 
-std::string jsonl_line(const EvalMetrics& m) {
+std::string jsonl_line(const EvalMetrics& m, const RunInfo& info) {
   const std::string bits =
       m.bits_per_byte > 0 ? fmt::format(R"(,"val_bits_per_byte":{})", exact(m.bits_per_byte)) : "";
-  return fmt::format(R"({{"step":{},"val_loss":{}{}{},"val_tokens":{},"val_s":{}}})", m.step,
-                     exact(m.loss), bits, own_entries("val_", m.metrics), m.tokens,
-                     rounded(m.seconds));
+  return fmt::format(
+      R"({{"step":{},"time":{},"val_loss":{},"loss_unit":{}{}{},"val_tokens":{},"val_s":{}}})",
+      m.step, stamp(m.time), exact(m.loss), Json(info.loss.unit).dump(), bits,
+      own_entries("val_", m.metrics), m.tokens, rounded(m.seconds));
 }
 
 History read_history(const Path& file, std::int64_t last_step) {

@@ -18,8 +18,8 @@ inline constexpr char kLastLinesName[] = ".metrics-last.jsonl";
 
 // The lines, without newline. `loss`, `grad_norm` and `val_loss` read back to the same bits; a
 // value that is not finite is null.
-std::string jsonl_line(const StepMetrics& metrics, const std::string& mfu_convention);
-std::string jsonl_line(const EvalMetrics& metrics);
+std::string jsonl_line(const StepMetrics& metrics, const RunInfo& info);
+std::string jsonl_line(const EvalMetrics& metrics, const RunInfo& info);
 
 // Writes RUNDIR/metrics.jsonl, each line at once. When a run resumes, lines of steps after
 // RunInfo::first_step are dropped first, and later ones when training goes back; a torn last line is repaired where it is of

@@ -45,6 +45,7 @@ class Progress final : public Callback {
     last_.step = info.first_step;
     if (!info.resumed.empty()) line("resume    " + info.resumed);
     for (const std::string& place : info.offload) line("offload   " + place);
+    if (!info.loss.name.empty()) line("loss      " + info.loss.text());
     clock_.restart();
   }
 
@@ -69,7 +70,8 @@ class Progress final : public Callback {
   void on_eval(const EvalMetrics& m) override {
     const std::string bits = bits_text(m.bits_per_byte, options_.baseline);
     line(fmt::format("step {}  validation loss {}{}{}  in {}", m.step,
-                     std::isfinite(m.loss) ? fmt::format("{:.4f}", m.loss) : "is not finite",
+                     std::isfinite(m.loss) ? fmt::format("{:.4f}{}", m.loss, info_.loss.suffix())
+                                           : "is not finite",
                      bits.empty() ? "" : "  " + bits, metrics_text(m.metrics),
                      short_time(m.seconds)));
   }
@@ -78,11 +80,11 @@ class Progress final : public Callback {
     if (!m.directory.empty())
       line(fmt::format("step {}  saved {} in {}, training stood still for {}", m.step,
                        m.directory.string(), short_time(m.seconds), short_time(m.standing_s)));
-    if (!m.problem.empty()) line(fmt::format("step {}  warning: {}", m.step, m.problem));
+    if (!m.problem.empty()) warning(fmt::format("step {}  warning: {}", m.step, m.problem));
   }
 
   void on_fault(const formats::Event& fault) override {
-    line(fmt::format("step {}  {}: {}; {}", fault.step, fault.kind, fault.cause, fault.action));
+    warning(fmt::format("step {}  {}: {}; {}", fault.step, fault.kind, fault.cause, fault.action));
   }
 
   void on_rewind(std::int64_t step) override {
@@ -150,6 +152,10 @@ class Progress final : public Callback {
   void undraw() {
     if (drawn_) options_.write("\r\x1b[K");
     drawn_ = false;
+  }
+
+  void warning(const std::string& text) {
+    line(options_.colours ? "\x1b[33m" + text + "\x1b[0m" : text);
   }
 
   void line(const std::string& text) {

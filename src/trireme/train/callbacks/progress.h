@@ -18,6 +18,7 @@ struct ProgressOptions {
   std::int64_t log_every = 1;      // steps between plain lines
   double redraw_s = 0.1;           // shortest time between two bars
   std::optional<double> baseline;  // bits per byte to print beside the model's
+  bool colours = false;            // warnings and faults in yellow
 };
 
 // Bar: one line, redrawn in place and removed at the end. Plain: a line every log_every steps.

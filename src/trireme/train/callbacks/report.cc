@@ -1,52 +1,34 @@
 #include "trireme/train/callbacks/report.h"
 
+#include <fmt/chrono.h>
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
+#include <ctime>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
+#include "trireme/base/json.h"
 #include "trireme/train/callbacks/chart.h"
 #include "trireme/train/callbacks/jsonl.h"
 #include "trireme/train/callbacks/progress.h"
 #include "trireme/train/callbacks/rank_memory.h"
+#include "trireme/train/callbacks/report_charts.h"
+#include "trireme/train/callbacks/report_style.h"
 #include "trireme/train/callbacks/step_time.h"
 #include "trireme/train/callbacks/text.h"
+#include "trireme/train/wall_time.h"
 
 namespace trireme::train {
 namespace {
 
-constexpr char kStyle[] = R"(
-:root { color-scheme: light dark; --page: #fbfbfa; --card: #fff; --ink: #1d2329; --soft: #66707a;
-  --edge: #e2e5e8; --loss: #0b6e99; --faint: #9cc7da; --val: #c2410c; }
-@media (prefers-color-scheme: dark) { :root { --page: #14181c; --card: #1b2127; --ink: #e4e8ec;
-  --soft: #93a0ac; --edge: #2c353d; --loss: #5ab4dc; --faint: #2f6580; --val: #f08a4b; } }
-body { margin: 0; background: var(--page); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; }
-main { max-width: 860px; margin: 0 auto; padding: 28px 20px 60px; }
-h1 { font-size: 24px; margin: 0; } h2 { font-size: 16px; margin: 32px 0 10px; }
-.sub { color: var(--soft); margin: 4px 0 20px; }
-.tiles { display: grid; grid-template-columns: repeat(auto-fit, minmax(140px, 1fr)); gap: 10px; }
-.tile, figure, pre, table { background: var(--card); border: 1px solid var(--edge); border-radius: 8px; }
-.tile { padding: 10px 14px; } .tile b { display: block; font-size: 21px; font-weight: 600; }
-.tile span { color: var(--soft); font-size: 13px; }
-figure { margin: 0; padding: 12px; } svg { width: 100%; height: auto; display: block; }
-svg text { fill: var(--soft); font-size: 12px; } .grid { stroke: var(--edge); }
-.line { fill: none; stroke: var(--loss); stroke-width: 1.8; stroke-linejoin: round; }
-.line.faint { stroke: var(--faint); stroke-width: 1; } .line.marked { stroke: var(--val); }
-.dot { fill: var(--val); } svg text.faint { fill: var(--faint); } svg text.strong { fill: var(--loss); }
-svg text.marked { fill: var(--val); }
-table { border-collapse: separate; border-spacing: 0; width: 100%; }
-th, td { text-align: right; padding: 7px 14px; font-variant-numeric: tabular-nums; font-weight: 400; }
-th:first-child, td:first-child { text-align: left; } th { color: var(--soft); }
-td { border-top: 1px solid var(--edge); }
-pre { padding: 12px 14px; overflow-x: auto; font: 12.5px/1.45 ui-monospace, monospace; }
-details summary { cursor: pointer; color: var(--soft); }
-)";
+constexpr char kTimelineName[] = "timeline.svg";  // which run.trace leaves
+constexpr std::size_t kLargestTimeline = 2 << 20;
 
-double median_of(const std::vector<StepMetrics>& steps, double StepMetrics::*field) {
-  std::vector<double> values;
-  for (const StepMetrics& step : steps)
-    if (std::isfinite(step.*field)) values.push_back(step.*field);
-  return median(std::move(values));
+std::string time_text(double time) {
+  return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(static_cast<std::time_t>(time)));
 }
 
 std::string tile(const std::string& value, const std::string& what) {
@@ -54,60 +36,38 @@ std::string tile(const std::string& value, const std::string& what) {
                      escape_html(what));
 }
 
+std::string validation_tiles(const Report& r) {
+  if (r.evals.empty()) return "";
+  const EvalMetrics& eval = r.evals.back();
+  std::string html =
+      tile(std::isfinite(eval.loss) ? fmt::format("{:.4f}", eval.loss) : "not finite",
+           "validation loss" + (r.info.loss.unit.empty() ? "" : ", " + r.info.loss.unit));
+  if (eval.bits_per_byte > 0 && std::isfinite(eval.bits_per_byte))
+    html += tile(fmt::format("{:.3f}", eval.bits_per_byte), "validation bits/byte");
+  if (r.baseline)
+    html += tile(fmt::format("{:.3f}", *r.baseline), "order-3 n-gram baseline, bits/byte");
+  for (const auto& [name, value] : eval.metrics)
+    html += tile(fmt::format("{:.4g}", value), "validation " + name);
+  return html;
+}
+
 std::string tiles(const Report& r) {
-  std::string html = "<div class=\"tiles\">\n";
-  if (!r.evals.empty()) {
-    const EvalMetrics& eval = r.evals.back();
-    html += tile(std::isfinite(eval.loss) ? fmt::format("{:.4f}", eval.loss) : "not finite",
-                 "validation loss, nats/token");
-    if (eval.bits_per_byte > 0 && std::isfinite(eval.bits_per_byte))
-      html += tile(fmt::format("{:.3f}", eval.bits_per_byte), "validation bits/byte");
-    if (r.baseline)
-      html += tile(fmt::format("{:.3f}", *r.baseline), "order-3 n-gram baseline, bits/byte");
-  }
+  std::string html = "<div class=\"tiles\">\n" + validation_tiles(r);
   if (!r.steps.empty()) {
     html += tile(fmt::format("{:.4f}", r.steps.back().loss), "last training loss");
+    if (r.evals.empty())
+      for (const auto& [name, value] : r.steps.back().metrics)
+        html += tile(fmt::format("{:.4g}", value), name + " of the last step");
     html += tile(short_count(median_of(r.steps, &StepMetrics::tokens_per_s)), "tokens/s, median");
     const double mfu = median_of(r.steps, &StepMetrics::mfu);
     if (mfu > 0)
       html +=
           tile(fmt::format("{:.1f}%", 100 * mfu), "MFU, median (" + r.info.mfu_convention + ")");
   }
+  if (r.end_time > 0 && r.info.time > 0)
+    html += tile(short_time(r.end_time - r.info.time), "wall time since the start or resume");
   return html + tile(short_count(static_cast<double>(r.info.parameters)), "parameters") +
          "</div>\n";
-}
-
-// Means over about a fiftieth of the run: what the eye looks for in a noisy curve.
-Series smoothed(const Series& raw) {
-  Series smooth{.name = "training, smoothed", .css_class = "strong"};
-  const double keep = 1 - 1 / std::max(2.0, static_cast<double>(raw.points.size()) / 50);
-  double sum = 0, weight = 0;
-  for (const auto& [x, y] : raw.points) {
-    if (!std::isfinite(y)) continue;
-    sum = keep * sum + y;
-    weight = keep * weight + 1;
-    smooth.points.emplace_back(x, sum / weight);
-  }
-  return smooth;
-}
-
-std::string curves(const Report& r) {
-  Series loss{.name = "training", .css_class = "faint"},
-      val{.name = "validation", .css_class = "marked"};
-  Series norm{.name = "grad norm", .css_class = "strong"};
-  for (const StepMetrics& step : r.steps) {
-    loss.points.emplace_back(step.step, step.loss);
-    norm.points.emplace_back(step.step, step.grad_norm);
-  }
-  for (const EvalMetrics& eval : r.evals) val.points.emplace_back(eval.step, eval.loss);
-  const Series smooth = smoothed(loss);
-  return "<h2>Loss</h2>\n<figure>" +
-         draw({.title = "Loss over steps",
-               .y_label = "nats per token",
-               .series = {loss, smooth, val}}) +
-         "</figure>\n<h2>Gradient norm</h2>\n<figure>" +
-         draw({.title = "Gradient norm over steps", .y_label = "", .series = {norm}}) +
-         "</figure>\n";
 }
 
 std::string row(const std::string& what, const std::string& forecast, const std::string& measured,
@@ -134,9 +94,8 @@ std::string forecast_text(const Report& r) {
     rows += row(fmt::format("tensors of rank {}, peak of a step", rank.rank),
                 short_bytes(rank.predicted), short_bytes(rank.measured), rank.ratio());
   if (rows.empty()) return "";
-  return "<h2>The plan's forecast and what "
-         "happened</h2>\n<table><tr><th></th><th>forecast</th><th>measured</th>"
-         "<th>measured / forecast</th></tr>\n" +
+  return "<h2>The plan's forecast and what happened</h2>\n<table class=\"numbers\">"
+         "<tr><th></th><th>forecast</th><th>measured</th><th>measured / forecast</th></tr>\n" +
          rows + "</table>\n" +
          (r.info.prediction.empty()
               ? ""
@@ -154,25 +113,102 @@ std::string offload(const Report& r) {
   return html + "</pre>\n";
 }
 
+std::string events(const Report& r) {
+  constexpr std::size_t kMost = 100;
+  if (r.events.empty()) return "";
+  const std::size_t first = r.events.size() > kMost ? r.events.size() - kMost : 0;
+  std::string html =
+      "<h2>Events</h2>\n<div class=\"scroll\"><table>"
+      "<tr><th>time, UTC</th><th>step</th><th>rank</th><th>event</th><th>action</th></tr>\n";
+  for (std::size_t k = first; k < r.events.size(); ++k) {
+    const EventLine& event = r.events[k];
+    html += fmt::format("<tr><td>{}</td><td>{}</td><td>{}</td><td>{}</td><td>{}</td></tr>\n",
+                        escape_html(event.time), event.step,
+                        event.rank < 0 ? "" : std::to_string(event.rank),
+                        escape_html(event.kind + (event.cause.empty() ? "" : ": " + event.cause)),
+                        escape_html(event.action));
+  }
+  html += "</table></div>\n";
+  if (first > 0)
+    html += fmt::format("<p class=\"sub\">and {} earlier ones in {}</p>\n", first,
+                        formats::kEventsName);
+  return html;
+}
+
+std::string written(const Report& r) {
+  if (r.written.empty()) return "";
+  std::string html =
+      "<h2>Samples</h2>\n<p class=\"sub\">what the trained model writes after a prompt</p>\n";
+  for (const Written& one : r.written)
+    html += "<pre class=\"written\"><b>" + escape_html(one.prompt) + "</b>" +
+            escape_html(one.text) + "</pre>\n";
+  return html;
+}
+
+// The picture's own style is for it alone.
+std::string timeline(const Report& r) {
+  std::string svg = r.timeline.empty() ? r.info.timeline : r.timeline;
+  if (svg.empty() || svg.size() > kLargestTimeline) return "";
+  const auto replace = [&svg](std::string_view from, std::string_view to) {
+    if (const std::size_t at = svg.find(from); at != std::string::npos)
+      svg.replace(at, from.size(), to);
+  };
+  replace(" xmlns=\"http://www.w3.org/2000/svg\"", "");
+  replace("<style>", "<style>.timeline svg{");
+  replace("</style>", "}</style>");
+  return "<h2>Timeline of a step</h2>\n<div class=\"scroll timeline\">" + svg + "</div>\n";
+}
+
+std::string fact(const char* name, const std::string& value) {
+  if (value.empty()) return "";
+  return fmt::format("<tr><th>{}</th><td>{}</td></tr>\n", name, escape_html(value));
+}
+
+std::string facts(const Report& r) {
+  const RunInfo& info = r.info;
+  std::string html = "<h2>Run</h2>\n<table class=\"facts\">\n";
+  html += fact("directory", info.out.string());
+  if (!info.from.command.empty())
+    html +=
+        "<tr><th>command</th><td><code>" + escape_html(info.from.command) + "</code></td></tr>\n";
+  html += fact("data", info.from.data) + fact("data digest", info.digest) +
+          fact("loss", info.loss.text());
+  html += fact("host", info.host) + fact("versions", info.from.versions);
+  if (info.time > 0) html += fact("started", time_text(info.time));
+  if (r.end_time > 0) html += fact("ended", time_text(r.end_time));
+  html += fact("last checkpoint", r.end.checkpoint.string());
+  return html + "</table>\n";
+}
+
 std::string subtitle(const Report& r) {
-  std::string text = r.end.ending == Ending::kInterrupted
-                         ? fmt::format("interrupted after step {} of {}", r.end.step, r.info.steps)
-                         : fmt::format("{} steps", r.end.step);
+  std::string text = r.info.model.empty() ? "" : r.info.model + ": ";
+  text += r.end.ending == Ending::kInterrupted
+              ? fmt::format("interrupted after step {} of {}", r.end.step, r.info.steps)
+              : fmt::format("{} steps", r.end.step);
   text += fmt::format(" on {} {}", r.info.world, r.info.world == 1 ? "rank" : "ranks");
   if (r.info.first_step > 0) text += fmt::format(", resumed after step {}", r.info.first_step);
-  if (!r.end.checkpoint.empty()) text += ", saved as " + r.end.checkpoint.string();
   return text;
+}
+
+std::string timeline_in(const Path& run) {
+  std::error_code absent;
+  const Path file = run / kTimelineName;
+  return std::filesystem::is_regular_file(file, absent) ? read_file(file) : "";
 }
 
 class ReportWriter final : public Callback {
  public:
-  explicit ReportWriter(std::optional<double> baseline) { report_.baseline = baseline; }
+  explicit ReportWriter(ReportOptions options) : options_(std::move(options)) {
+    report_.baseline = options_.baseline;
+  }
 
   void on_start(const RunInfo& info) override {
     report_.info = info;
     History history = read_history(info.out / kMetricsName, info.first_step);
     report_.steps = std::move(history.steps);
     report_.evals = std::move(history.evals);
+    // What another run left in this directory is not this one's.
+    if (info.first_step == 0) earlier_timeline_ = timeline_in(info.out);
   }
   void on_step(const StepMetrics& metrics) override { report_.steps.push_back(metrics); }
   void on_eval(const EvalMetrics& metrics) override { report_.evals.push_back(metrics); }
@@ -182,11 +218,20 @@ class ReportWriter final : public Callback {
     std::erase_if(report_.evals, later);
   }
   void on_end(const RunEnd& end) override {
+    const Path& out = report_.info.out;
     report_.end = end;
-    replace_file(report_.info.out / kReportName, html(report_));
+    report_.end_time = report_.info.time > 0 ? wall_time() : 0;
+    report_.events = read_events(out / formats::kEventsName);
+    if (std::string traced = timeline_in(out); traced != earlier_timeline_)
+      report_.timeline = std::move(traced);
+    if (options_.write && end.ending == Ending::kDone && !end.checkpoint.empty())
+      report_.written = options_.write(end.checkpoint);
+    replace_file(out / kReportName, html(report_));
   }
 
  private:
+  ReportOptions options_;
+  std::string earlier_timeline_;
   Report report_;
 };
 
@@ -196,15 +241,43 @@ std::string html(const Report& r) {
   const std::string name = escape_html(r.info.name);
   return "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>" +
-         name + "</title>\n<style>" + kStyle + "</style></head>\n<body><main>\n<h1>" + name +
-         "</h1>\n<p class=\"sub\">" + escape_html(subtitle(r)) + "</p>\n" + tiles(r) + curves(r) +
-         forecast_text(r) + offload(r) + "<h2>Plan</h2>\n<pre>" + escape_html(r.info.plan_summary) +
+         name + "</title>\n<style>" + kReportStyle + "</style></head>\n<body><main>\n<h1>" + name +
+         "</h1>\n<p class=\"sub\">" + escape_html(subtitle(r)) + "</p>\n" + tiles(r) + charts(r) +
+         written(r) + forecast_text(r) + events(r) + timeline(r) + offload(r) + facts(r) +
+         "<h2>Plan</h2>\n<pre>" + escape_html(r.info.plan_summary) +
          "</pre>\n<h2>Job</h2>\n<details><summary>every key, resolved</summary><pre>" +
          escape_html(r.info.job_yaml) + "</pre></details>\n</main></body></html>\n";
 }
 
-std::unique_ptr<Callback> report_callback(std::optional<double> baseline) {
-  return std::make_unique<ReportWriter>(baseline);
+std::vector<EventLine> read_events(const Path& file) {
+  std::vector<EventLine> events;
+  std::error_code absent;
+  if (!std::filesystem::is_regular_file(file, absent)) return events;
+  std::istringstream lines(read_file(file));
+  for (std::string line; std::getline(lines, line);) {
+    const Json json = Json::parse(line, nullptr, false);
+    const auto text = [&](const char* key) {
+      const auto found = json.find(key);
+      return found != json.end() && found->is_string() ? found->get<std::string>() : std::string();
+    };
+    const auto whole = [&](const char* key, std::int64_t missing) {
+      const auto found = json.find(key);
+      return found != json.end() && found->is_number_integer() ? found->get<std::int64_t>()
+                                                               : missing;
+    };
+    if (!json.is_object()) continue;
+    events.push_back({.time = text("time"),
+                      .kind = text("class"),
+                      .rank = static_cast<int>(whole("rank", -1)),
+                      .step = whole("step", 0),
+                      .cause = text("cause"),
+                      .action = text("action")});
+  }
+  return events;
+}
+
+std::unique_ptr<Callback> report_callback(ReportOptions options) {
+  return std::make_unique<ReportWriter>(std::move(options));
 }
 
 }  // namespace trireme::train

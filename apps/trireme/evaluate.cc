@@ -1,0 +1,119 @@
+// trireme evaluate: any checkpoint on any data set; the worker computes.
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include "../guard.h"
+#include "commands.h"
+#include "dataset.h"
+#include "output.h"
+#include "place.h"
+#include "planned.h"
+#include "run_directory.h"
+#include "trireme/base/error.h"
+#include "trireme/base/hash.h"
+#include "trireme/config/made_up.h"
+#include "trireme/formats/tokenizer.h"
+#include "workers.h"
+
+namespace trireme::app {
+namespace {
+
+// The checkpoint's job on other data, without what training does for its memory. Batches stay as they were: some losses
+// compare the samples of a batch.
+config::Job job_to_evaluate(const EvaluateOptions& options, const Path& checkpoint) {
+  config::Job job = config::parse_job(formats::read_manifest(checkpoint).job, checkpoint.string());
+  job.parallel = {};
+  if (job.run.batch_scope == config::BatchScope::kGradcache) job.parallel.schedule = "gpipe";
+  job.recompute = {};
+  job.offload = {};
+  job.checkpoint.keep_best = 0;
+  job.run.find_micro_batch = false;
+  job.run.memory_limit = {};
+  job.run.eval_every = 0;
+  job.run.eval_batches = options.batches;
+  job.vlm.features.clear();
+  if (!options.data.empty()) {
+    if (const config::MadeUpSource* source = config::made_up(job.data.source))
+      if (options.assignments.empty())
+        fail(ErrorKind::kUsage,
+             "--data {}: the model was trained on data.source={}, which reads no files; say what "
+             "the "
+             "data are, such as --set data.source=images",
+             options.data, source->name);
+    job.data.path = options.data;
+  }
+  if (options.split == "all") job.data.validation = 0;
+  for (const std::string& assignment : options.assignments) config::apply_set(job, assignment);
+  return job;
+}
+
+// Ids mean what they meant in training. Throws Error{kData} naming both vocabularies.
+void check_trained_vocabulary(const Path& checkpoint, const LocatedDataset& data) {
+  if (!data.text) return;
+  const Path file = checkpoint.parent_path().parent_path() / kVocabularyName;
+  if (!std::filesystem::exists(file)) {
+    print_error("note", fmt::format("{} is missing: whether the ids of the data are those of the "
+                                    "model is not known",
+                                    file.string()));
+    return;
+  }
+  const std::string trained =
+      formats::Tokenizer::from_description(read_file(file), file.string()).description();
+  const std::string found = data.text->tokenizer.description();
+  if (trained == found) return;
+  fail(ErrorKind::kData,
+       "{}: its vocabulary ({} {}) is not the one that the model was trained with ({} of {}); "
+       "prepare the text with the model's tokenizer",
+       data.directory.string(), data.text->tokenizer.kind(), hex64(hash64(found)),
+       hex64(hash64(trained)), file.string());
+}
+
+void check_split(const EvaluateOptions& options, const config::Job& job) {
+  std::error_code cause;
+  if (options.split == "all" && job.data.source == config::DataSource::kText &&
+      std::filesystem::exists(Path(job.data.path) / "dataset.json", cause))
+    fail(ErrorKind::kUsage,
+         "--split all: {} is a prepared dataset, which is divided already; evaluate --split "
+         "validation and --split train",
+         job.data.path);
+}
+
+}  // namespace
+
+int evaluate(const EvaluateOptions& options) {
+  check_output(options.json);
+  const Path checkpoint = find_checkpoint(options.checkpoint);
+  config::Job job = job_to_evaluate(options, checkpoint);
+  check_split(options, job);
+  const Place place = find_place(options.ranks, std::nullopt);
+  if (place.launched())
+    fail(ErrorKind::kUsage,
+         "trireme evaluate runs its ranks as threads of one process; start it without a launcher");
+  const LocatedDataset data = locate_dataset(job.data, [](const std::string& text) {
+    fmt::print("{}\n", text);
+    std::fflush(stdout);
+  });
+  check_trained_vocabulary(checkpoint, data);
+  job.data.tokenizer = data.tokenizer;
+  Planned planned = plan_job(std::move(job), place.world, data.facts);
+  planned.job.run.eval_every = 1;
+  fmt::print("{:<14} {}\n{:<14} {}\n", "checkpoint", checkpoint.string(), "data", data.what);
+  fmt::print("{:<14} {}\n", "split", options.split);
+  std::vector<std::string> words = {"evaluate",
+                                    "--checkpoint",
+                                    checkpoint.string(),
+                                    "--job",
+                                    job_in_memory(config::print_yaml(planned.job)),
+                                    "--split",
+                                    options.split == "validation" ? "validation" : "train",
+                                    "--data",
+                                    data.what,
+                                    "--ranks",
+                                    std::to_string(place.world)};
+  if (!data.directory.empty()) words.insert(words.end(), {"--dataset", data.directory.string()});
+  if (!options.json.empty()) words.insert(words.end(), {"--json", options.json});
+  return become_worker(words, {});
+}
+
+}  // namespace trireme::app

@@ -1,0 +1,87 @@
+#include "trireme/data/asked.h"
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+
+#include <algorithm>
+
+#include "trireme/base/error.h"
+#include "trireme/base/fs.h"
+#include "trireme/data/clip_source.h"
+#include "trireme/data/question_source.h"
+#include "trireme/data/views.h"
+#include "trireme/media/sample_source.h"
+
+namespace trireme::data {
+namespace {
+
+bool is_clip_file(const std::string& file) {
+  return media::is_video_name(file) || Path(file).extension() == ".webp";
+}
+
+std::vector<media::Image> frames_of(const config::Job& job, const MappedFile& bytes,
+                                    const std::string& file) {
+  if (job.vision.frames == 1 || !is_clip_file(file))
+    return {media::checked_image(bytes.bytes(), file)};
+  media::Sample sample;
+  media::read_clip(
+      bytes.bytes(), file,
+      [&](const media::VideoInfo& info) {
+        return choose_frames(info, {.frames = job.vision.frames}, nullptr);
+      },
+      sample);
+  return std::move(sample.clip.frames);
+}
+
+// Float [3, height, width] in [-1, 1], as tiles are cut from it.
+at::Tensor whole_pixels(const std::string& file) {
+  const MappedFile bytes(file);
+  media::Image image = media::checked_image(bytes.bytes(), file);
+  return at::from_blob(image.rgb.data(), {image.height, image.width, 3}, at::kByte)
+                 .permute({2, 0, 1})
+                 .to(at::kFloat) /
+             127.5 -
+         1;
+}
+
+}  // namespace
+
+std::vector<at::Tensor> caption_tokens(const config::Job& job, std::string_view text) {
+  const at::Tensor tokens = at::zeros({job.model.seq_len}, at::kLong);
+  const std::int64_t end = std::min(std::ssize(text), job.model.seq_len - 1);
+  for (std::int64_t i = 0; i < end; ++i)
+    tokens.data_ptr<std::int64_t>()[i] =
+        static_cast<unsigned char>(text[static_cast<std::size_t>(i)]);
+  return {tokens, at::full({}, end, at::kLong)};
+}
+
+at::Tensor asked_pixels(const config::Job& job, const std::string& file) {
+  const MappedFile bytes(file);
+  const std::vector<media::Image> frames = frames_of(job, bytes, file);
+  const View view = choose_view({frames[0].width, frames[0].height}, {}, nullptr);
+  const at::Tensor pixels = seen(frames, view, job.vision.image).unsqueeze(0);
+  return pixels.expand({1, 3, job.vision.frames, -1, -1}).contiguous();
+}
+
+std::vector<at::Tensor> asked_inputs(const config::Job& job, const std::string& file) {
+  using config::Family;
+  const Family family = job.model.family;
+  if (family == Family::kVlm && job.vlm.tower != config::VlmTower::kJepa)
+    return prompt_batch(job, whole_pixels(file), "?", {});
+  const at::Tensor pixels = asked_pixels(job, file);
+  if (family == Family::kVlm) return {{}, {}, {}, pixels};
+  std::vector<at::Tensor> inputs = {pixels};
+  if (family == Family::kJepa || family == Family::kHvjepa)
+    for (at::Tensor& mask : packed_masks(job, 0, 0, 1)) inputs.push_back(std::move(mask));
+  return inputs;
+}
+
+std::vector<at::Tensor> asked_inputs_of_caption(const config::Job& job, std::string_view text) {
+  std::vector<at::Tensor> inputs = {at::Tensor()};
+  for (const at::Tensor& input : caption_tokens(job, text)) inputs.push_back(input.unsqueeze(0));
+  return inputs;
+}
+
+}  // namespace trireme::data

@@ -1,0 +1,129 @@
+// Every recipe begins with the command that runs it, and that command works.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <sstream>
+
+#include "tests/apps/program.h"
+#include "trireme/config/phases.h"
+
+namespace trireme::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<Path> recipe_files() {
+  std::vector<Path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(Path(TRIREME_SOURCE_DIR) / "recipes"))
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+// Words of the lines "# Run: ..." among the comments that a recipe begins with.
+std::vector<std::vector<std::string>> run_lines(const Path& recipe) {
+  constexpr std::string_view kRun = "# Run: ";
+  std::vector<std::vector<std::string>> found;
+  std::istringstream text(read_file(recipe));
+  for (std::string line; std::getline(text, line) && line.starts_with('#');) {
+    if (!line.starts_with(kRun)) continue;
+    std::istringstream words(line.substr(kRun.size()));
+    found.emplace_back();
+    for (std::string word; words >> word;) found.back().push_back(word);
+  }
+  return found;
+}
+
+// What says of a command that trains whether it would: explain, of the same job on as many ranks.
+std::vector<std::string> explaining(const std::vector<std::string>& words) {
+  std::vector<std::string> explained = {"explain"};
+  int ranks = 0;
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const bool valued = words[i].starts_with("--") && i + 1 < words.size();
+    if (words[i] == "--nnodes" || words[i] == "--nproc-per-node") {
+      ranks = std::max(ranks, 1) * std::stoi(words[i + 1]);
+      ++i;
+    } else if (valued && (words[i] == "--out" || words[i] == "--rdzv-endpoint" ||
+                          words[i] == "--token-file")) {
+      ++i;
+    } else if (words[i] != "--" && words[i] != "train") {
+      explained.push_back(words[i]);
+    }
+  }
+  if (ranks > 0) explained.insert(explained.end(), {"--ranks", std::to_string(ranks)});
+  return explained;
+}
+
+// Runs or explains what a line says; of a job in phases each phase.
+void exercise(const Desk& desk, const Path& recipe, std::vector<std::string> words) {
+  ASSERT_EQ(words.front(), "trireme");
+  words.erase(words.begin());
+  const std::string command = words.front();
+  std::vector<std::vector<std::string>> runs;
+  if (command == "train" || command == "launch") {
+    for (const config::Phase& phase : config::load_phases(recipe)) {
+      runs.push_back(explaining(words));
+      if (!phase.name.empty()) runs.back().insert(runs.back().end(), {"--phase", phase.name});
+      // Text is not read, so that a vocabulary which it would decide must be named.
+      if (phase.job.model.vocab == 0 && phase.job.data.source == config::DataSource::kText)
+        runs.back().insert(runs.back().end(), {"--set", "model.vocab=1024"});
+    }
+  } else if (command == "sweep") {
+    words.insert(words.end(),
+                 {"--set", "run.steps=1", "--set", "optim.warmup_steps=0", "--out", "sweep"});
+    if (TRIREME_HAS_WORKER) runs.push_back(words);
+  } else {
+    ASSERT_TRUE(command == "explain" || command == "plan") << command;
+    runs.push_back(words);
+  }
+  for (const std::vector<std::string>& run : runs) {
+    const Result result = desk.run(run);
+    EXPECT_EQ(result.exit_code, 0) << ::testing::PrintToString(run) << "\n" << result.err;
+  }
+}
+
+TEST(Recipes, EveryOneBeginsWithTheCommandThatRunsIt) {
+  const Desk desk;
+  fs::create_directory_symlink(Path(TRIREME_SOURCE_DIR) / "recipes", desk / "recipes");
+  for (const Path& recipe : recipe_files()) {
+    SCOPED_TRACE(recipe.string());
+    const auto lines = run_lines(recipe);
+    ASSERT_EQ(lines.size(), 1u);
+    const std::string name = recipe.lexically_relative(TRIREME_SOURCE_DIR).string();
+    EXPECT_THAT(lines[0], ::testing::Contains(name));
+    exercise(desk, recipe, lines[0]);
+    fs::remove_all(desk / "sweep");
+  }
+}
+
+TEST(Recipes, TinyOnesFitOneTwoAndFourRanks) {
+  const Desk desk;
+  int seen = 0;
+  for (const Path& recipe : recipe_files()) {
+    const std::string stem = recipe.stem().string();
+    if (recipe.parent_path().filename() != "recipes" || !stem.ends_with("_tiny")) continue;
+    for (const char* ranks : {"1", "2", "4"}) {
+      const Result result = desk.run({"explain", recipe.string(), "--ranks", ranks});
+      EXPECT_EQ(result.exit_code, 0) << stem << " on " << ranks << ": " << result.err;
+    }
+    ++seen;
+  }
+  EXPECT_GE(seen, 11);
+}
+
+TEST(Recipes, OfPublishedSizesHaveTheirParameters) {
+  const Desk desk;
+  // CLIP ViT-L/14-336, a projector of two layers and Llama's 7B and 13B (Liu et al. 2023).
+  for (const auto& [name, parameters] :
+       {std::pair("vlm_7b", "7,05"), {"vlm_13b", "13,3"}, {"hvjepa_vitg", "2,08"}}) {
+    const Result result =
+        desk.run({"explain", std::string(TRIREME_SOURCE_DIR) + "/recipes/" + name + ".yaml",
+                  "--ranks", "8"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, ::testing::ContainsRegex(std::string("all +[0-9]+ +") + parameters));
+  }
+}
+
+}  // namespace
+}  // namespace trireme::app
