@@ -107,6 +107,9 @@ TEST(CommandLine, JsonGoesToAFileBesideTheTextOrToStdoutInstead) {
   EXPECT_FALSE(parse_json(memory.out, "stdout").empty());
   EXPECT_THAT(with({"--format", "svg", "--json", "-"}).err, HasSubstr("leave out --format svg"));
   EXPECT_EQ(with({"--format", "svg", "--json", "-"}).exit_code, 2);
+  const Result option = with({"--json", "--memory"});  // is no name
+  EXPECT_EQ(option.exit_code, 2);
+  EXPECT_THAT(option.err, HasSubstr("needs a file name or -, not --memory"));
   EXPECT_THAT(with({"--json", "no/where.json"}).err,
               HasSubstr("--json no/where.json: cannot write"));
 }
