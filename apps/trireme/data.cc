@@ -1,6 +1,7 @@
 // trireme data prepare|inspect|verify.
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <future>
@@ -9,9 +10,12 @@
 #include "commands.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
+#include "trireme/config/yaml.h"
 #include "trireme/formats/dataset.h"
 #include "trireme/formats/sources.h"
+#include "trireme/formats/vocabulary.h"
 #include "trireme/media/samples.h"
+#include "trireme/media/split.h"
 
 namespace trireme::app {
 namespace {
@@ -21,9 +25,14 @@ void print_split(const char* name, const formats::SplitInfo& split) {
              split.documents, split.text_bytes);
 }
 
+void print_tokenizer(const formats::Tokenizer& tokenizer) {
+  fmt::print("tokenizer   {}, {} ids, digest {}\n", tokenizer.kind(), tokenizer.vocab_size(),
+             tokenizer.digest());
+}
+
 void print(const formats::Dataset& dataset) {
-  fmt::print("dataset     {}\ndigest      {}\ntokenizer   {}, {} ids\n", dataset.directory.string(),
-             dataset.digest, dataset.tokenizer.kind(), dataset.tokenizer.vocab_size());
+  fmt::print("dataset     {}\ndigest      {}\n", dataset.directory.string(), dataset.digest);
+  print_tokenizer(dataset.tokenizer);
   print_split("train", dataset.train_info);
   print_split("validation", dataset.val_info);
 }
@@ -67,6 +76,21 @@ std::vector<Path> paths(const std::vector<std::string>& texts) {
   return {texts.begin(), texts.end()};
 }
 
+void check_special(const std::vector<std::string>& special,
+                   const formats::TokenizerChoice& choice) {
+  if (!special.empty() && choice.by != formats::TokenizerChoice::By::kTrained)
+    fail(
+        ErrorKind::kUsage,
+        "--special {}: tokens are added to a vocabulary that is learnt; give --tokenizer bpe:N, or "
+        "leave it out",
+        special.front());
+  for (const std::string& token : special)
+    if (token.empty() || !config::is_printable(token) || std::ranges::count(special, token) > 1)
+      fail(ErrorKind::kUsage,
+           "--special '{}': needs printable text in UTF-8, each token once, such as <|endoftext|>",
+           config::is_printable(token) ? token : "");
+}
+
 }  // namespace
 
 int data_prepare(const PrepareOptions& options) {
@@ -75,7 +99,10 @@ int data_prepare(const PrepareOptions& options) {
                                   .tokenizer = formats::parse_tokenizer(options.tokenizer),
                                   .validation = {},
                                   .end_of_document = options.end_of_document,
+                                  .binary = options.binary,
                                   .force = options.force};
+  check_special(options.special, prepare.tokenizer);
+  prepare.tokenizer.special = options.special;
   prepare.sources = formats::collect_sources(paths(options.inputs), options.extensions);
   // Whole files where there are several; of one, the end.
   constexpr char kDocuments[] = "documents:0.1", kTail[] = "tail:0.1";
@@ -101,19 +128,34 @@ int data_prepare(const PrepareOptions& options) {
 }
 
 int data_inspect(const DatasetOptions& options) {
-  if (holds_media(options.path))
-    print(options.path, media::open_samples({.sources = {options.path}}));
-  else
+  if (!holds_media(options.path)) {
     print(formats::open_dataset(options.path));
+    return 0;
+  }
+  for (const Path& part : media::parts_of(options.path))
+    print(part.string(), media::open_samples({.sources = {part}}));
+  return 0;
+}
+
+int data_tokenizer(const TokenizerOptions& options) {
+  const formats::Tokenizer tokenizer = formats::read_vocabulary(options.path);
+  print_tokenizer(tokenizer);
+  for (const std::int32_t id : tokenizer.ends())
+    fmt::print("end of text {} ({})\n", id, tokenizer.decode(std::span(&id, 1)));
+  if (options.out.empty()) return 0;
+  replace_file(options.out, tokenizer.tokenizer_json());
+  fmt::print("written     {}\n", options.out);
   return 0;
 }
 
 int data_verify(const DatasetOptions& options) {
   if (holds_media(options.path)) {
-    const media::Samples samples =
-        media::open_samples({.sources = {options.path}, .bad = media::BadSamples::kSkip});
-    print(options.path, samples);
-    decode_all(samples);
+    for (const Path& part : media::parts_of(options.path)) {
+      const media::Samples samples =
+          media::open_samples({.sources = {part}, .bad = media::BadSamples::kSkip});
+      print(part.string(), samples);
+      decode_all(samples);
+    }
     fmt::print("every sample can be decoded\n");
     return 0;
   }

@@ -65,15 +65,6 @@ bool has_checkpoints(const Path& path) {
   return !formats::list_checkpoints(path / kCheckpoints).empty();
 }
 
-bool is_checkpoint(const Path& path) {
-  return fs::exists(path / formats::kManifestName) || path.filename().string().starts_with("step-");
-}
-
-// Where the step-N directories of a run lie, given the run or that place itself.
-Path checkpoint_root(const Path& path) {
-  return fs::is_directory(path / kCheckpoints) ? path / kCheckpoints : path;
-}
-
 void check_given(const Path& path) {
   if (!fs::is_directory(path))
     fail(ErrorKind::kData,
@@ -82,6 +73,14 @@ void check_given(const Path& path) {
 }
 
 }  // namespace
+
+bool is_checkpoint(const Path& path) {
+  return fs::exists(path / formats::kManifestName) || path.filename().string().starts_with("step-");
+}
+
+Path checkpoint_root(const Path& path) {
+  return fs::is_directory(path / kCheckpoints) ? path / kCheckpoints : path;
+}
 
 RunDirectory::RunDirectory(const std::string& out, const std::string& name,
                            const std::string& resume, formats::CheckpointCheck check)
@@ -141,7 +140,7 @@ void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary
          path_.string());
   // A run that goes on as it was writes nothing here: the disk may be full.
   write_if_other(path_ / kLockedJobName, config::print_yaml(job));
-  if (!vocabulary.empty()) write_if_other(path_ / kVocabularyName, vocabulary);
+  if (!vocabulary.empty()) write_if_other(path_ / formats::kVocabularyName, vocabulary);
 }
 
 Path fresh_run(const std::string& name) {

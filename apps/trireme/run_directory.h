@@ -7,6 +7,7 @@
 #include "cache.h"
 #include "trireme/config/job.h"
 #include "trireme/formats/checkpoint_files.h"
+#include "trireme/formats/vocabulary.h"
 
 namespace trireme::app {
 
@@ -15,7 +16,6 @@ inline constexpr char kLockedJobName[] = "job.lock.yaml";
 inline constexpr char kGenerationName[] = ".generation";
 // Where ranks note which faults made on purpose have happened.
 inline constexpr char kFaultNotesName[] = ".faults";
-inline constexpr char kVocabularyName[] = "vocabulary.json";  // what `generate` decodes with
 
 struct Resume {
   Path checkpoint;
@@ -54,6 +54,11 @@ class RunDirectory {
 
 // runs/NAME-TIME, which does not exist.
 Path fresh_run(const std::string& name);
+
+// Whether a path is one step-N.
+bool is_checkpoint(const Path& path);
+// Where the step-N directories of a run lie, given the run or that place itself.
+Path checkpoint_root(const Path& path);
 
 // A run directory, its checkpoints, or one step-N: the step-N meant (the newest that is usable,
 // every byte checked). Throws Error{kData}.

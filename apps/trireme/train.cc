@@ -178,8 +178,9 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
     }
   }
   const Path weights = planned.job.model.weights;
-  const std::string beginning =
-      run.resume() || weights.empty() ? "" : describe_weights(weights, planned.model);
+  const std::string beginning = run.resume() || weights.empty()
+                                    ? ""
+                                    : describe_weights(weights, planned, data, options.job.allow);
   std::vector<std::string> arguments = worker_arguments(options, place, data.directory);
   if (options.baseline && !data.text)
     fail(ErrorKind::kUsage, "--baseline is of text, and data.source is none; leave it out");
@@ -216,10 +217,11 @@ int train(const TrainOptions& options) {
     return 0;
   }
   if (has_phases(options.job)) return train_phases(options);
-  config::Job job = read_job(options.job);
-  // Whoever reads the run's checkpoints may do so from another directory.
+  config::Job job = read_job(options.job, options.out);
   if (!job.model.weights.empty())
-    job.model.weights = std::filesystem::absolute(job.model.weights).lexically_normal().string();
+    job.model.weights = settled_weights(job.model.weights, options.out,
+                                        options.resume != "auto" && options.resume != "never")
+                            .string();
   if (options.steps) {
     // Stopping early and resuming must walk one schedule: it stays the job's.
     if (job.optim.decay_steps == 0) job.optim.decay_steps = job.run.steps;

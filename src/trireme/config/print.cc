@@ -14,7 +14,11 @@ constexpr std::string_view kIntroduction =
     "key\n"
     "left out has its default; an unknown key is an error. `--set section.key=value` overrides a "
     "key.\n"
-    "Keys marked *fixed* cannot change when a run resumes.\n";
+    "Keys marked *fixed* cannot change when a run resumes. A key marked *inherited* that a job "
+    "with\n"
+    "`model.weights` leaves out has the value that those weights were trained with; of a key "
+    "marked\n"
+    "*compared* any other value is refused, unless `--allow KEY` is given (docs/lora.md).\n";
 
 }  // namespace
 
@@ -69,9 +73,10 @@ std::string help_config() {
       section = field.section();
       text += fmt::format("\n## {}\n\n", section);
     }
-    text +=
-        fmt::format("- `{}` ({}; default `{}`{}): {}\n", field.key, describe(field),
-                    write_value(field.get(defaults)), field.fixed ? "; *fixed*" : "", field.doc);
+    text += fmt::format("- `{}` ({}; default `{}`{}{}{}): {}\n", field.key, describe(field),
+                        write_value(field.get(defaults)), field.fixed ? "; *fixed*" : "",
+                        field.inherited ? "; *inherited*" : "",
+                        field.compared ? "; *compared*" : "", field.doc);
   }
   return text;
 }
