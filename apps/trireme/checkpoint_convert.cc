@@ -3,6 +3,7 @@
 
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
@@ -13,11 +14,14 @@
 #include "run_directory.h"
 #include "trireme/arch/describe.h"
 #include "trireme/base/error.h"
-#include "trireme/config/resolve.h"
+#include "trireme/base/json.h"
+#include "trireme/config/weights.h"
 #include "trireme/convert/compare.h"
 #include "trireme/convert/hugging_face.h"
 #include "trireme/convert/reshard.h"
+#include "trireme/convert/weights.h"
 #include "trireme/formats/checkpoint_files.h"
+#include "trireme/formats/vocabulary.h"
 #include "trireme/mesh/mesh.h"
 
 namespace trireme::app {
@@ -90,33 +94,77 @@ int checkpoint_reshard(const ReshardOptions& options) {
                                       .model = std::move(planned.model),
                                       .plan = std::move(planned.plan)},
                                      options.out);
+  if (const auto vocabulary = formats::find_vocabulary(from))
+    replace_file(Path(options.out) / formats::kVocabularyName,
+                 formats::read_vocabulary(*vocabulary).description());
   fmt::print("{}: as {:.0f} rank{} would have written it ({})\n", path.string(), ranks,
              ranks == 1 ? "" : "s", options.to);
   return 0;
 }
 
-int checkpoint_convert(const ConvertOptions& options) {
-  const Path config = Path(options.path) / "config.json";
-  if (!std::filesystem::exists(config)) {
-    const Path checkpoint = find_checkpoint(options.path);
-    const config::Job job = job_of(checkpoint);
-    const std::vector<std::string> left_out =
-        convert::to_hugging_face(checkpoint, job, arch::describe(job), options.out);
-    fmt::print("{}: config.json and model.safetensors of {}\n", options.out, checkpoint.string());
-    if (!left_out.empty())
-      fmt::print("{} parameters have no place there, such as {}\n", left_out.size(),
-                 left_out.front());
-    return 0;
+namespace {
+
+// The vocabulary of weights as `write` puts it beside them, and a line about it.
+void convert_vocabulary(const Path& from, config::Family family,
+                        const std::function<std::string(const formats::Tokenizer&)>& write) {
+  if (!formats::find_vocabulary(from)) {
+    if (config::is_decoder(family)) fmt::print("vocabulary  none lies in {}\n", from.string());
+    return;
   }
-  config::Job job = convert::job_of_config(read_file(config), config.string());
-  job =
-      config::resolve(std::move(job), 1, {.vocab = job.model.vocab, .classes = job.vision.classes});
-  const Path path =
-      convert::from_hugging_face(options.path, job, arch::describe(job),
-                                 std::string("trireme ") + TRIREME_VERSION, options.out);
-  fmt::print("{}: parameters of {}; begin with them by model.weights={}\n", path.string(),
-             options.path, path.string());
+  try {
+    const formats::Tokenizer tokenizer = formats::read_vocabulary(from);
+    fmt::print("vocabulary  {} of {} ids, digest {}: {}\n", tokenizer.kind(),
+               tokenizer.vocab_size(), tokenizer.digest(), write(tokenizer));
+  } catch (const Error& error) {
+    fmt::print("vocabulary  not converted: {}\n", error.what());
+  }
+}
+
+int to_theirs(const ConvertOptions& options) {
+  const Path checkpoint = find_checkpoint(options.path), out = options.out;
+  const config::Job job = job_of(checkpoint);
+  const std::vector<std::string> left_out =
+      convert::to_hugging_face(checkpoint, job, arch::describe(job), out);
+  fmt::print("{}: config.json and model.safetensors of {}\n", options.out, checkpoint.string());
+  convert_vocabulary(checkpoint, job.model.family, [&](const formats::Tokenizer& tokenizer) {
+    write_file_synced(out / formats::kTokenizerJsonName, tokenizer.tokenizer_json());
+    if (!tokenizer.ends().empty()) {
+      Json generation;
+      generation["eos_token_id"] = tokenizer.ends();
+      write_file_synced(out / "generation_config.json", generation.dump(2) + "\n");
+    }
+    return std::string(formats::kTokenizerJsonName);
+  });
+  if (!left_out.empty())
+    fmt::print("{} parameters have no place there, such as {}\n", left_out.size(),
+               left_out.front());
   return 0;
+}
+
+int from_theirs(const ConvertOptions& options) {
+  const convert::HuggingFaceWeights weights(options.path);
+  const Path out = options.out;
+  std::string vocabulary, description;
+  convert_vocabulary(options.path, weights.job().model.family,
+                     [&](const formats::Tokenizer& tokenizer) {
+                       vocabulary = tokenizer.digest();
+                       description = tokenizer.description();
+                       return std::string(formats::kVocabularyName);
+                     });
+  const Path path = convert::from_hugging_face(weights, vocabulary,
+                                               std::string("trireme ") + TRIREME_VERSION, out);
+  if (!description.empty()) write_file_synced(out / formats::kVocabularyName, description);
+  const Path absolute = std::filesystem::absolute(path).lexically_normal();
+  write_file_synced(out / "job.yaml", config::print_job_for(weights.job(), absolute));
+  fmt::print("{}: parameters of {}; begin with them by model.weights={}, or train {}\n",
+             path.string(), options.path, path.string(), (out / "job.yaml").string());
+  return 0;
+}
+
+}  // namespace
+
+int checkpoint_convert(const ConvertOptions& options) {
+  return convert::is_hugging_face(options.path) ? from_theirs(options) : to_theirs(options);
 }
 
 }  // namespace trireme::app

@@ -19,6 +19,7 @@ std::vector<std::string> train_command(const JobOptions& job, const Path& out) {
   if (!job.phase.empty()) append("--phase", job.phase);
   append("--out", out.string());
   for (const std::string& assignment : job.assignments) append("--set", assignment);
+  for (const std::string& key : job.allow) append("--allow", key);
   if (job.ranks) append("--ranks", std::to_string(*job.ranks));
   if (job.nproc) append("--nproc", std::to_string(*job.nproc));
   return command;

@@ -88,6 +88,8 @@ Examples:
   trireme data inspect data/book
   trireme data inspect data/book --json -
   trireme data verify data/book
+  trireme data prepare more --out data/more --tokenizer data/code     # the same vocabulary
+  trireme data tokenizer data/code --out tokenizer.json
   trireme data synth vlm data/scenes --count 5000
 )";
 
@@ -95,6 +97,8 @@ constexpr char kGenerateExamples[] = R"(
 Examples:
   trireme generate --checkpoint runs/first --prompt '#include <'
   trireme generate --checkpoint runs/first/checkpoints/step-100 --prompt ROMEO: --tokens 500 --temperature 1
+  trireme generate --checkpoint runs/first --prompt 'Q: ' --stop 'Q:' --top-p 0.9
+  trireme generate --checkpoint Qwen3-0.6B --prompt 'The oars' --temperature 0
   trireme generate --checkpoint runs/vlm --image examples/blocks.png --prompt code? --temperature 0
 )";
 
@@ -179,7 +183,8 @@ void add_checkpoint(CLI::App& root, CheckpointCommands& o, Run& run) {
   convert.callback([&] { run = [&] { return checkpoint_convert(o.convert); }; });
 }
 
-void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, SynthOptions& s, Run& run) {
+void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, TokenizerOptions& t,
+              SynthOptions& s, Run& run) {
   CLI::App& group =
       add_command(root, "data", "Prepare, look into, verify and make datasets", kDataExamples);
   group.require_subcommand(1);
@@ -188,8 +193,9 @@ void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, SynthOptions
   prepare.add_option("INPUT", p.inputs, "text files and directories")->required();
   prepare.add_option("--out", p.out, "directory of the dataset")->required();
   prepare.add_option("--tokenizer", p.tokenizer,
-                     "bytes, characters, bpe:N (N tokens, 257 to 65536, learnt from the training "
-                     "split), or a Hugging Face tokenizer.json");
+                     "bytes, characters, bpe:N (N tokens, 257 to 1048576, learnt from the training "
+                     "split), or a path: a Hugging Face tokenizer.json, or a run, checkpoint or "
+                     "dataset whose vocabulary is used again");
   prepare.add_option("--validation", p.validation,
                      "documents:FRACTION or documents:N (whole files; the default is 0.1 of "
                      "several) or tail:FRACTION (the end; 0.1 of one file)");
@@ -197,6 +203,12 @@ void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, SynthOptions
       .add_option("--extension", p.extensions, "take only files with this ending; may be repeated")
       ->allow_extra_args(false);
   prepare.add_option("--end-of-document", p.end_of_document, "added token to put after each file");
+  prepare
+      .add_option("--special", p.special,
+                  "Special token of a vocabulary that bpe:N learns, such as <|endoftext|>, counted "
+                  "in N; may be repeated (default: none)")
+      ->allow_extra_args(false);
+  prepare.add_flag("--binary", p.binary, "Take files that are not text, byte for byte");
   prepare.add_flag("--force", p.force, "replace another dataset at --out");
   prepare.callback([&] { run = [&] { return data_prepare(p); }; });
   const auto add = [&](const char* name, const char* about, int (*body)(const DatasetOptions&)) {
@@ -210,12 +222,30 @@ void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, SynthOptions
   };
   add("inspect", "What a dataset holds", data_inspect);
   add("verify", "Check every byte of a dataset, decode every sample", data_verify);
+  CLI::App& tokenizer = add_command(
+      group, "tokenizer", "Show a vocabulary, or export it as a tokenizer.json", kDataExamples);
+  tokenizer
+      .add_option("PATH", t.path,
+                  "a tokenizer.json, a vocabulary.json, or a run, checkpoint, dataset or Hugging "
+                  "Face directory with one")
+      ->required();
+  tokenizer.add_option("--out", t.out, "tokenizer.json to write (default: none)");
+  tokenizer.callback([&] { run = [&] { return data_tokenizer(t); }; });
   add_synth(group, s, run);
 }
 
 void add_generate(CLI::App& root, GenerateOptions& o, Run& run) {
   CLI::App& app = add_command(root, "generate", "Let a trained model write", kGenerateExamples);
-  app.add_option("--checkpoint", o.checkpoint, "a run directory or one step-N")->required();
+  app.add_option("--checkpoint", o.checkpoint,
+                 "a run directory, one step-N, or a Hugging Face directory")
+      ->required();
+  app.add_option("--tokenizer", o.tokenizer,
+                 "bytes, or a path that has the model's vocabulary (default: that of its run)");
+  app.add_option(
+         "--stop", o.stops,
+         "Text that ends the output, such as <|im_end|>; may be repeated (default: none; the "
+         "vocabulary's end-of-text tokens always end it)")
+      ->allow_extra_args(false);
   app.add_option("--prompt", o.prompt, "text to go on from")->required();
   app.add_option("--image", o.image,
                  "a JPEG, PNG or WebP that the prompt asks a vision-language model about");
@@ -227,6 +257,10 @@ void add_generate(CLI::App& root, GenerateOptions& o, Run& run) {
       ->capture_default_str();
   app.add_option("--top-k", o.top_k, "draw among the k likeliest; 0: all")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 31))
+      ->capture_default_str();
+  app.add_option("--top-p", o.top_p,
+                 "Draw among the likeliest tokens that together have this probability; 1: all")
+      ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--seed", o.seed, "of the draws")
       ->check(CLI::NonNegativeNumber)
@@ -269,6 +303,7 @@ int run_command_line(int argc, char** argv) {
   CheckpointCommands checkpoint_options;
   PrepareOptions prepare_options;
   DatasetOptions dataset_options;
+  TokenizerOptions tokenizer_options;
   SynthOptions synth_options;
   GenerateOptions generate_options;
   EvaluateOptions evaluate_options;
@@ -288,7 +323,7 @@ int run_command_line(int argc, char** argv) {
   add_plan(root, plan_options, run);
   add_sweep(root, sweep_options, run);
   add_checkpoint(root, checkpoint_options, run);
-  add_data(root, prepare_options, dataset_options, synth_options, run);
+  add_data(root, prepare_options, dataset_options, tokenizer_options, synth_options, run);
   add_generate(root, generate_options, run);
   add_evaluate(root, evaluate_options, run);
   add_predict(root, predict_options, run);

@@ -13,6 +13,7 @@ struct JobOptions {
   std::string file;
   std::string phase;                     // of a job in phases
   std::vector<std::string> assignments;  // "section.key=value"
+  std::vector<std::string> allow;        // keys that may differ from those of model.weights
   std::optional<int> ranks;
   std::optional<int> nproc;
 };
@@ -118,6 +119,8 @@ struct PrepareOptions {
   std::string tokenizer = "bytes";
   std::string validation;  // empty: documents:0.1 of several files, tail:0.1 of one
   std::string end_of_document;
+  std::vector<std::string> special;  // added tokens of a vocabulary that is learnt
+  bool binary = false;
   bool force = false;
 };
 
@@ -145,6 +148,11 @@ struct DatasetOptions {
   std::string json;  // empty: the text only
 };
 
+struct TokenizerOptions {
+  std::string path;  // whatever has a vocabulary
+  std::string out;   // a tokenizer.json to write; empty: none
+};
+
 struct GenerateOptions {
   std::string checkpoint;
   std::string prompt;
@@ -152,7 +160,10 @@ struct GenerateOptions {
   std::int64_t tokens = 400;
   double temperature = 0.8;
   std::int64_t top_k = 0;
+  double top_p = 1;
   std::int64_t seed = 1;
+  std::string tokenizer;  // "bytes" or a path that has a vocabulary; empty: the checkpoint's own
+  std::vector<std::string> stops;  // texts that end it
 };
 
 struct EvaluateOptions {
@@ -283,6 +294,7 @@ int checkpoint_convert(const ConvertOptions& options);
 int data_prepare(const PrepareOptions& options);
 int data_inspect(const DatasetOptions& options);
 int data_verify(const DatasetOptions& options);
+int data_tokenizer(const TokenizerOptions& options);
 int data_synth(const SynthOptions& options);
 int generate(const GenerateOptions& options);
 int evaluate(const EvaluateOptions& options);

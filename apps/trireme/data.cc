@@ -1,6 +1,7 @@
 // trireme data prepare|inspect|verify.
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <future>
@@ -12,9 +13,12 @@
 #include "output.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
+#include "trireme/config/yaml.h"
 #include "trireme/formats/dataset.h"
 #include "trireme/formats/sources.h"
+#include "trireme/formats/vocabulary.h"
 #include "trireme/media/samples.h"
+#include "trireme/media/split.h"
 
 namespace trireme::app {
 namespace {
@@ -30,9 +34,13 @@ Json split_json(const formats::SplitInfo& split) {
 }
 
 Json json_of(const formats::Dataset& dataset) {
-  return {{"dataset", dataset.directory.string()},   {"digest", dataset.digest},
-          {"tokenizer", dataset.tokenizer.kind()},   {"vocabulary", dataset.tokenizer.vocab_size()},
-          {"train", split_json(dataset.train_info)}, {"validation", split_json(dataset.val_info)}};
+  return {{"dataset", dataset.directory.string()},
+          {"digest", dataset.digest},
+          {"tokenizer", dataset.tokenizer.kind()},
+          {"vocabulary", dataset.tokenizer.vocab_size()},
+          {"vocabulary_digest", dataset.tokenizer.digest()},
+          {"train", split_json(dataset.train_info)},
+          {"validation", split_json(dataset.val_info)}};
 }
 
 Json json_of(const std::string& path, const media::Samples& samples) {
@@ -43,9 +51,14 @@ Json json_of(const std::string& path, const media::Samples& samples) {
           {"classes", samples.classes().size()}};
 }
 
+void print_tokenizer(const formats::Tokenizer& tokenizer) {
+  fmt::print("tokenizer   {}, {} ids, digest {}\n", tokenizer.kind(), tokenizer.vocab_size(),
+             tokenizer.digest());
+}
+
 void print(const formats::Dataset& dataset) {
-  fmt::print("dataset     {}\ndigest      {}\ntokenizer   {}, {} ids\n", dataset.directory.string(),
-             dataset.digest, dataset.tokenizer.kind(), dataset.tokenizer.vocab_size());
+  fmt::print("dataset     {}\ndigest      {}\n", dataset.directory.string(), dataset.digest);
+  print_tokenizer(dataset.tokenizer);
   print_split("train", dataset.train_info);
   print_split("validation", dataset.val_info);
 }
@@ -85,8 +98,37 @@ void decode_all(const media::Samples& samples) {
     fail(ErrorKind::kData, "{} of {} samples cannot be used", bad.count, samples.size());
 }
 
+// Prints each part of a data set of files, hands it to `check`, and returns what --json says of them: of several parts an
+// array.
+template <typename Check>
+Json parts_json(const std::string& path, media::BadSamples bad, const Check& check) {
+  Json all = Json::array();
+  for (const Path& part : media::parts_of(path)) {
+    const media::Samples samples = media::open_samples({.sources = {part}, .bad = bad});
+    print(part.string(), samples);
+    check(samples);
+    all.push_back(json_of(part.string(), samples));
+  }
+  return all.size() == 1 ? all.front() : all;
+}
+
 std::vector<Path> paths(const std::vector<std::string>& texts) {
   return {texts.begin(), texts.end()};
+}
+
+void check_special(const std::vector<std::string>& special,
+                   const formats::TokenizerChoice& choice) {
+  if (!special.empty() && choice.by != formats::TokenizerChoice::By::kTrained)
+    fail(
+        ErrorKind::kUsage,
+        "--special {}: tokens are added to a vocabulary that is learnt; give --tokenizer bpe:N, or "
+        "leave it out",
+        special.front());
+  for (const std::string& token : special)
+    if (token.empty() || !config::is_printable(token) || std::ranges::count(special, token) > 1)
+      fail(ErrorKind::kUsage,
+           "--special '{}': needs printable text in UTF-8, each token once, such as <|endoftext|>",
+           config::is_printable(token) ? token : "");
 }
 
 }  // namespace
@@ -97,7 +139,10 @@ int data_prepare(const PrepareOptions& options) {
                                   .tokenizer = formats::parse_tokenizer(options.tokenizer),
                                   .validation = {},
                                   .end_of_document = options.end_of_document,
+                                  .binary = options.binary,
                                   .force = options.force};
+  check_special(options.special, prepare.tokenizer);
+  prepare.tokenizer.special = options.special;
   prepare.sources = formats::collect_sources(paths(options.inputs), options.extensions);
   // Whole files where there are several; of one, the end.
   constexpr char kDocuments[] = "documents:0.1", kTail[] = "tail:0.1";
@@ -124,26 +169,31 @@ int data_prepare(const PrepareOptions& options) {
 
 int data_inspect(const DatasetOptions& options) {
   check_output(options.json);
-  if (holds_media(options.path)) {
-    const media::Samples samples = media::open_samples({.sources = {options.path}});
-    print(options.path, samples);
-    write_json(options.json, json_of(options.path, samples));
-  } else {
+  if (!holds_media(options.path)) {
     const formats::Dataset dataset = formats::open_dataset(options.path);
     print(dataset);
     write_json(options.json, json_of(dataset));
+    return 0;
   }
+  write_json(options.json, parts_json(options.path, media::BadSamples::kRefuse, [](const auto&) {}));
+  return 0;
+}
+
+int data_tokenizer(const TokenizerOptions& options) {
+  const formats::Tokenizer tokenizer = formats::read_vocabulary(options.path);
+  print_tokenizer(tokenizer);
+  for (const std::int32_t id : tokenizer.ends())
+    fmt::print("end of text {} ({})\n", id, tokenizer.decode(std::span(&id, 1)));
+  if (options.out.empty()) return 0;
+  replace_file(options.out, tokenizer.tokenizer_json());
+  fmt::print("written     {}\n", options.out);
   return 0;
 }
 
 int data_verify(const DatasetOptions& options) {
   check_output(options.json);
   if (holds_media(options.path)) {
-    const media::Samples samples =
-        media::open_samples({.sources = {options.path}, .bad = media::BadSamples::kSkip});
-    print(options.path, samples);
-    decode_all(samples);
-    write_json(options.json, json_of(options.path, samples));
+    write_json(options.json, parts_json(options.path, media::BadSamples::kSkip, decode_all));
     fmt::print("every sample can be decoded\n");
     return 0;
   }

@@ -12,6 +12,7 @@
 #include "trireme/config/made_up.h"
 #include "trireme/env/file_facts.h"
 #include "trireme/formats/sources.h"
+#include "trireme/formats/vocabulary.h"
 #include "trireme/media/split.h"
 #include "verdicts.h"
 
@@ -56,11 +57,11 @@ formats::ValidationRule validation_rule(const config::Data& data, std::size_t fi
 }
 
 std::uint64_t key_of(const config::Data& data) {
-  std::uint64_t key =
-      mix(mix(kPreparation, hash64(data.tokenizer)), hash64(fmt::format("{}", data.validation)));
   const formats::TokenizerChoice choice = formats::parse_tokenizer(data.tokenizer);
-  if (choice.by == formats::TokenizerChoice::By::kFile) key = stamped(key, choice.file);
-  return key;
+  const std::string tokenizer = choice.by == formats::TokenizerChoice::By::kFile
+                                    ? formats::read_vocabulary(choice.file).description()
+                                    : data.tokenizer;
+  return mix(mix(kPreparation, hash64(tokenizer)), hash64(fmt::format("{}", data.validation)));
 }
 
 // Opens a dataset whose bytes are those that dataset.json has digests of. That is known where no file was changed after
@@ -148,7 +149,7 @@ LocatedDataset from_text(const config::Data& data,
                  data.path);
 }
 
-// Whether the tokenizer may be the one chosen; a file may since have gone, so any BPE may be its own.
+// Whether the tokenizer may be the one chosen; a file may since have gone, and then any BPE may be its own.
 bool may_be(const formats::Tokenizer& tokenizer, const formats::TokenizerChoice& choice) {
   using By = formats::TokenizerChoice::By;
   const std::string_view kind = tokenizer.kind();
@@ -158,7 +159,8 @@ bool may_be(const formats::Tokenizer& tokenizer, const formats::TokenizerChoice&
     case By::kTrained: return kind == "bpe" && tokenizer.vocab_size() == choice.vocab_size;
     case By::kFile: break;
   }
-  return kind == "bpe";
+  if (!formats::find_vocabulary(choice.file)) return kind == "bpe";
+  return formats::read_vocabulary(choice.file).digest() == tokenizer.digest();
 }
 
 LocatedDataset from_dataset(const config::Data& data,
@@ -168,9 +170,10 @@ LocatedDataset from_dataset(const config::Data& data,
   const bool says_nothing = data.tokenizer == config::Data{}.tokenizer;
   if (!says_nothing && !may_be(dataset.tokenizer, formats::parse_tokenizer(data.tokenizer)))
     fail(ErrorKind::kUsage,
-         "data.tokenizer={}, but the dataset {} was prepared with {} of {} ids; leave "
+         "data.tokenizer={}, but the dataset {} was prepared with {} of {} ids (digest {}); leave "
          "data.tokenizer out or prepare again",
-         data.tokenizer, data.path, own, dataset.tokenizer.vocab_size());
+         data.tokenizer, data.path, own, dataset.tokenizer.vocab_size(),
+         dataset.tokenizer.digest());
   // A BPE is kept as it was given: the dataset holds the vocabulary itself.
   return located(std::move(dataset), own == "bpe" ? data.tokenizer : own, data.path);
 }
@@ -247,11 +250,14 @@ config::DatasetFacts known_facts(const config::Data& data) {
     return fs::exists(data.path, cause)
                ? facts_of(*media::open_split(files, data.path, data.validation).train.samples)
                : config::DatasetFacts{.vocab = 256};
-  const bool own_tokenizer =
-      !data.path.empty() && fs::exists(Path(data.path) / kDatasetFile, cause);
-  if (own_tokenizer) return {};
-  return {.vocab = data.tokenizer == "bytes" ? 256
-                                             : formats::parse_tokenizer(data.tokenizer).vocab_size};
+  if (!data.path.empty() && fs::exists(Path(data.path) / kDatasetFile, cause))
+    return {.vocab = formats::read_vocabulary(data.path).vocab_size()};
+  const formats::TokenizerChoice choice = formats::parse_tokenizer(data.tokenizer);
+  using By = formats::TokenizerChoice::By;
+  if (choice.by == By::kBytes) return {.vocab = 256};
+  if (choice.by == By::kFile && formats::find_vocabulary(choice.file))
+    return {.vocab = formats::read_vocabulary(choice.file).vocab_size()};
+  return {.vocab = choice.vocab_size};
 }
 
 config::DatasetFacts facts_without_text(const config::Job& job) {

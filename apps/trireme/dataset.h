@@ -37,8 +37,8 @@ LocatedDataset locate_dataset(const config::Data& data,
 // Samples that a resolved job on this data is validated on: of text windows of model.seq_len tokens.
 std::int64_t held_out_samples(const LocatedDataset& data, const config::Job& job);
 
-// What is known before anything is read: of text a vocabulary of 256 for bytes and N for bpe:N, of pictures and clips
-// that are there the classes that have names.
+// What is known before any text is read: the size of its vocabulary where that is bytes, bpe:N, a dataset's or in a file, of
+// pictures and clips that are there the classes that have names.
 config::DatasetFacts known_facts(const config::Data& data);
 // The same where text is not read: of its vocabulary only that of bytes is known.
 config::DatasetFacts facts_without_text(const config::Job& job);

@@ -11,9 +11,8 @@
 #include "planned.h"
 #include "run_directory.h"
 #include "trireme/base/error.h"
-#include "trireme/base/hash.h"
 #include "trireme/config/made_up.h"
-#include "trireme/formats/tokenizer.h"
+#include "trireme/formats/vocabulary.h"
 #include "workers.h"
 
 namespace trireme::app {
@@ -42,6 +41,9 @@ config::Job job_to_evaluate(const EvaluateOptions& options, const Path& checkpoi
              "data are, such as --set data.source=images",
              options.data, source->name);
     job.data.path = options.data;
+    // Text is cut into the model's own tokens; a dataset of tokens has its vocabulary and ignores this.
+    if (const std::optional<Path> vocabulary = formats::find_vocabulary(checkpoint))
+      job.data.tokenizer = vocabulary->string();
   }
   if (options.split == "all") job.data.validation = 0;
   for (const std::string& assignment : options.assignments) config::apply_set(job, assignment);
@@ -51,22 +53,20 @@ config::Job job_to_evaluate(const EvaluateOptions& options, const Path& checkpoi
 // Ids mean what they meant in training. Throws Error{kData} naming both vocabularies.
 void check_trained_vocabulary(const Path& checkpoint, const LocatedDataset& data) {
   if (!data.text) return;
-  const Path file = checkpoint.parent_path().parent_path() / kVocabularyName;
-  if (!std::filesystem::exists(file)) {
-    print_error("note", fmt::format("{} is missing: whether the ids of the data are those of the "
+  const std::optional<Path> file = formats::find_vocabulary(checkpoint);
+  if (!file) {
+    print_error("note", fmt::format("{}: its run keeps no vocabulary, so whether the ids of the data are those of the "
                                     "model is not known",
-                                    file.string()));
+                                    checkpoint.string()));
     return;
   }
-  const std::string trained =
-      formats::Tokenizer::from_description(read_file(file), file.string()).description();
-  const std::string found = data.text->tokenizer.description();
-  if (trained == found) return;
+  const formats::Tokenizer trained = formats::read_vocabulary(*file);
+  const formats::Tokenizer& found = data.text->tokenizer;
+  if (trained.digest() == found.digest()) return;
   fail(ErrorKind::kData,
        "{}: its vocabulary ({} {}) is not the one that the model was trained with ({} of {}); "
-       "prepare the text with the model's tokenizer",
-       data.directory.string(), data.text->tokenizer.kind(), hex64(hash64(found)),
-       hex64(hash64(trained)), file.string());
+       "prepare the text with --tokenizer {}",
+       data.directory.string(), found.kind(), found.digest(), trained.digest(), file->string(), file->string());
 }
 
 void check_split(const EvaluateOptions& options, const config::Job& job) {

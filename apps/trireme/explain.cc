@@ -1,5 +1,6 @@
 // trireme explain: the plan of a job, proven and priced, without running it.
 #include <cstdio>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "../guard.h"
@@ -180,6 +181,12 @@ int explain(const ExplainOptions& options) {
                planner::describe(runtime_of(options),
                                  planner::on_gpus(planner::find_cluster(options.cluster))));
   std::fwrite(text.data(), 1, text.size(), stdout);
+  if (!job.model.weights.empty() && !std::filesystem::exists(job.model.weights) &&
+      options.format == "text" && !options.rank)
+    fmt::print(
+        "note      model.weights={} is not there: keys that the job leaves out have their "
+        "defaults here, train would have those of the weights\n",
+        job.model.weights);
   if (job.run.find_micro_batch && options.format == "text" && !options.rank)
     fmt::print("note      run.micro_batch={}; train will look for the largest\n",
                planned.job.run.micro_batch);

@@ -1,22 +1,31 @@
 // trireme generate: finds the checkpoint and its vocabulary; the worker computes.
-#include <filesystem>
+#include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "planned.h"
 #include "run_directory.h"
 #include "trireme/base/error.h"
+#include "trireme/base/json.h"
 #include "trireme/config/families.h"
+#include "trireme/convert/weights.h"
 #include "trireme/formats/tokenizer.h"
+#include "trireme/formats/vocabulary.h"
 #include "workers.h"
 
 namespace trireme::app {
 
-int generate(const GenerateOptions& options) {
-  const Path checkpoint = find_checkpoint(options.checkpoint);
-  const formats::Manifest manifest = formats::verify_checkpoint(checkpoint);
-  const config::Job job = config::parse_job(manifest.job, checkpoint.string());
+namespace {
+
+// Families that answer about an image, or may.
+bool sees(const config::Job& job) {
+  return job.model.family == config::Family::kVlm || job.model.family == config::Family::kArrcoc;
+}
+
+void check_generates(const GenerateOptions& options, const config::Job& job,
+                     const Path& checkpoint) {
   const bool regions = job.model.family == config::Family::kArrcoc;
-  const bool sees = job.model.family == config::Family::kVlm || regions;
-  if (!config::is_decoder(job.model.family) && job.model.family != config::Family::kHnet && !sees)
+  if (!config::is_decoder(job.model.family) && job.model.family != config::Family::kHnet &&
+      !sees(job))
     fail(ErrorKind::kUsage,
          "{}: a model of family {} does not write text here; gpt, llama, hnet, vlm and arrcoc do",
          checkpoint.string(), config::name(job.model.family));
@@ -31,11 +40,53 @@ int generate(const GenerateOptions& options) {
     fail(ErrorKind::kUsage,
          "{}: a model of vlm.tower=jepa answers about clips, which generate does not read",
          checkpoint.string());
-  if (!options.image.empty() && !sees)
+  if (!options.image.empty() && !sees(job))
     fail(ErrorKind::kUsage, "--image {}: a model of family {} reads text alone; leave it out",
          options.image, config::name(job.model.family));
+  if (sees(job) && !options.tokenizer.empty())
+    fail(ErrorKind::kUsage,
+         "--tokenizer {}: a model of family {} reads and writes bytes; leave it out",
+         options.tokenizer, config::name(job.model.family));
   if (options.prompt.empty())
     fail(ErrorKind::kUsage, "--prompt is empty; give the model something to go on from");
+  for (const std::string& stop : options.stops)
+    if (stop.empty())
+      fail(ErrorKind::kUsage, "--stop is empty; give the text that ends the output");
+}
+
+// The vocabulary that the model was trained with.
+formats::Tokenizer tokenizer_of(const GenerateOptions& options, const Path& checkpoint,
+                                const formats::Manifest& manifest, std::int64_t ids) {
+  const bool given = !options.tokenizer.empty();
+  if (!given && !formats::find_vocabulary(checkpoint))
+    fail(ErrorKind::kData,
+         "{}: no vocabulary.json or tokenizer.json lies in it or in its run directory; keep them "
+         "together, or name the model's vocabulary with --tokenizer",
+         checkpoint.string());
+  const std::string name = given ? options.tokenizer : checkpoint.string();
+  const formats::Tokenizer tokenizer =
+      name == "bytes" ? formats::Tokenizer::bytes() : formats::read_vocabulary(name);
+  if (tokenizer.vocab_size() > ids)
+    fail(ErrorKind::kData, "{}: has a vocabulary of {} ids, the model of {} knows {}", name,
+         tokenizer.vocab_size(), checkpoint.string(), ids);
+  if (!manifest.vocabulary.empty() && manifest.vocabulary != tokenizer.digest())
+    fail(
+        ErrorKind::kData,
+        "{}: its vocabulary has digest {}, the model of {} was trained with {}; name that one with "
+        "--tokenizer",
+        name, tokenizer.digest(), checkpoint.string(), manifest.vocabulary);
+  return tokenizer;
+}
+
+}  // namespace
+
+int generate(const GenerateOptions& options) {
+  const bool theirs = convert::is_hugging_face(options.checkpoint);
+  const Path checkpoint = theirs ? Path(options.checkpoint) : find_checkpoint(options.checkpoint);
+  const formats::Manifest manifest =
+      theirs ? convert::manifest_of_weights(checkpoint) : formats::verify_checkpoint(checkpoint);
+  const config::Job job = config::parse_job(manifest.job, checkpoint.string());
+  check_generates(options, job, checkpoint);
   std::vector<std::string> words = {"generate",
                                     "--checkpoint",
                                     checkpoint.string(),
@@ -47,26 +98,19 @@ int generate(const GenerateOptions& options) {
                                     fmt::format("{:.17g}", options.temperature),
                                     "--top-k",
                                     std::to_string(options.top_k),
+                                    "--top-p",
+                                    fmt::format("{:.17g}", options.top_p),
+                                    "--stops",
+                                    Json(options.stops).dump(),
                                     "--seed",
                                     std::to_string(options.seed)};
-  if (sees) {
+  if (sees(job)) {
     if (!options.image.empty()) words.insert(words.end(), {"--image", options.image});
     return become_worker(words, {});
   }
-  // RUNDIR/checkpoints/step-N
-  const Path vocabulary = checkpoint.parent_path().parent_path() / kVocabularyName;
-  if (!std::filesystem::exists(vocabulary))
-    fail(ErrorKind::kData,
-         "{}: not there; it lies in the run directory two levels above a checkpoint, keep them "
-         "together",
-         vocabulary.string());
-  const formats::Tokenizer tokenizer =
-      formats::Tokenizer::from_description(read_file(vocabulary), vocabulary.string());
-  if (tokenizer.vocab_size() > job.model.vocab)
-    fail(ErrorKind::kData, "{}: has {} ids, the model of {} knows {}", vocabulary.string(),
-         tokenizer.vocab_size(), checkpoint.string(), job.model.vocab);
+  const formats::Tokenizer tokenizer = tokenizer_of(options, checkpoint, manifest, job.model.vocab);
   tokenizer.encode(options.prompt);  // refuses what the vocabulary cannot say
-  words.insert(words.end(), {"--vocabulary", vocabulary.string()});
+  words.insert(words.end(), {"--vocabulary", job_in_memory(tokenizer.description())});
   return become_worker(words, {});
 }
 

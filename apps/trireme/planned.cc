@@ -3,7 +3,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "calibration.h"
 #include "trireme/arch/describe.h"
@@ -16,8 +18,11 @@
 #include "trireme/config/made_up.h"
 #include "trireme/config/phases.h"
 #include "trireme/config/resolve.h"
+#include "trireme/config/weights.h"
+#include "trireme/formats/dataset_files.h"
 #include "trireme/plan/memory.h"
 #include "trireme/sim/simulate.h"
+#include "weights.h"
 
 namespace trireme::app {
 namespace {
@@ -76,8 +81,8 @@ void check_cuda(const Place& place) {
         place.world, place.world);
 }
 
-config::Job phase_job(const JobOptions& options) {
-  for (const config::Phase& phase : config::load_phases(options.file)) {
+config::Job phase_job(const JobOptions& options, const config::Job& base) {
+  for (const config::Phase& phase : config::load_phases(options.file, base)) {
     if (phase.name.empty())
       fail(ErrorKind::kUsage, "--phase {}: {} has no phases; leave it out", options.phase,
            options.file);
@@ -87,21 +92,46 @@ config::Job phase_job(const JobOptions& options) {
        config::phase_names(config::load_phases(options.file)));
 }
 
-}  // namespace
-
-config::Job read_job(const JobOptions& options) {
-  if (options.file.empty())
-    fail(ErrorKind::kUsage, "which job? Give a job.yaml, such as recipes/quickstart.yaml");
-  config::Job job = options.phase.empty() ? config::load_job(options.file) : phase_job(options);
+config::Job read_over(const JobOptions& options, const config::Job& base) {
+  config::Job job =
+      options.phase.empty() ? config::load_job_over(base, options.file) : phase_job(options, base);
   for (const std::string& assignment : options.assignments) config::apply_set(job, assignment);
   return job;
 }
 
+// Whether text is cut into tokens here; a dataset of tokens has its vocabulary.
+bool takes_vocabulary(const config::Data& data) {
+  std::error_code cause;
+  return data.source == config::DataSource::kText &&
+         (data.path.empty() ||
+          !std::filesystem::exists(Path(data.path) / formats::kDatasetName, cause));
+}
+
+}  // namespace
+
+config::Job read_job(const JobOptions& options, const Path& run) {
+  if (options.file.empty())
+    fail(ErrorKind::kUsage, "which job? Give a job.yaml, such as recipes/quickstart.yaml");
+  config::check_allowed(options.allow);
+  const config::Job job = read_over(options, {});
+  const std::optional<Origin> origin = origin_of(job.model.weights, run);
+  if (!origin) return job;
+  config::Job base;
+  base.model.family = origin->job.model.family;
+  base = config::defaults_from(origin->job, read_over(options, base).model.family);
+  const bool other_vocabulary =
+      std::ranges::find(options.allow, config::kVocabularyKey) != options.allow.end();
+  if (!other_vocabulary && takes_vocabulary(read_over(options, base).data))
+    base.data.tokenizer = origin->vocabulary.value_or(Path(base.data.tokenizer)).string();
+  return read_over(options, base);
+}
+
 config::Job read_job(const TrainOptions& options) {
-  config::Job job = read_job(options.job);
-  // Other processes that read the run's checkpoints may have another working directory.
+  config::Job job = read_job(options.job, options.out);
   if (!job.model.weights.empty())
-    job.model.weights = std::filesystem::absolute(job.model.weights).lexically_normal().string();
+    job.model.weights = settled_weights(job.model.weights, options.out,
+                                        options.resume != "auto" && options.resume != "never")
+                            .string();
   if (!options.steps) return job;
   if (*options.steps < 1)
     fail(ErrorKind::kUsage, "--steps {}; needs the number of the last step, 1 or more",

@@ -7,16 +7,19 @@
 #include "commands.h"
 #include "place.h"
 #include "trireme/arch/spec.h"
+#include "trireme/base/fs.h"
 #include "trireme/config/job.h"
 #include "trireme/config/resolve.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::app {
 
-// Reads the job file, of one in phases the phase that is chosen, and applies the assignments. Throws Error{kUsage}.
-config::Job read_job(const JobOptions& options);
+// Reads the job file, of one in phases the phase that is chosen, and applies the assignments. Where model.weights are
+// there, keys that are left out come from them, data.tokenizer included; where they have gone, from the run in `run`
+// that began with them. Throws Error{kUsage}.
+config::Job read_job(const JobOptions& options, const Path& run = {});
 // The job that `trireme train` with these options trains, also behind `trireme launch`: run.steps is its last step,
-// whichever option gave it. Throws Error{kUsage}.
+// whichever option gave it, and model.weights the directory that is read. Throws Error{kUsage}.
 config::Job read_job(const TrainOptions& options);
 
 // "gpt_tiny" of "recipes/gpt_tiny.yaml"; with the phase, if one is chosen.

@@ -70,6 +70,14 @@ bool has_checkpoints(const Path& path) {
 
 }  // namespace
 
+bool is_checkpoint(const Path& path) {
+  return fs::exists(path / formats::kManifestName) || path.filename().string().starts_with("step-");
+}
+
+Path checkpoint_root(const Path& path) {
+  return fs::is_directory(path / kCheckpoints) ? path / kCheckpoints : path;
+}
+
 RunDirectory::RunDirectory(const std::string& out, const std::string& name,
                            const std::string& resume, formats::CheckpointCheck check)
     : path_(out.empty() ? fresh_run(name) : Path(out)) {
@@ -129,7 +137,7 @@ void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary
          path_.string());
   // A run that goes on as it was writes nothing here: the disk may be full.
   write_if_other(path_ / kLockedJobName, config::print_yaml(job));
-  if (!vocabulary.empty()) write_if_other(path_ / kVocabularyName, vocabulary);
+  if (!vocabulary.empty()) write_if_other(path_ / formats::kVocabularyName, vocabulary);
   if (!place.empty()) write_if_other(path_ / kPlaceName, place);
 }
 

@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "trireme/config/job.h"
 #include "trireme/formats/checkpoint_files.h"
+#include "trireme/formats/vocabulary.h"
 
 namespace trireme::app {
 
@@ -19,7 +20,6 @@ inline constexpr char kGenerationName[] = ".generation";
 inline constexpr char kFaultNotesName[] = ".faults";
 // How many ranks a run had, and as what: "ranks 2" or "nproc 2", as --ranks and --nproc say it.
 inline constexpr char kPlaceName[] = ".place";
-inline constexpr char kVocabularyName[] = "vocabulary.json";  // what `generate` decodes with
 
 struct Resume {
   Path checkpoint;

@@ -236,8 +236,9 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
     }
   }
   const Path weights = planned.job.model.weights;
-  const std::string beginning =
-      run.resume() || weights.empty() ? "" : describe_weights(weights, planned.model);
+  const std::string beginning = run.resume() || weights.empty()
+                                    ? ""
+                                    : describe_weights(weights, planned, data, options.job.allow);
   std::vector<std::string> arguments = worker_arguments(options, place, data.directory);
   if (options.baseline && !data.text)
     fail(ErrorKind::kUsage, "--baseline is of text, and data.source is none; leave it out");

@@ -51,11 +51,20 @@ Examples:
 Exit codes: 0 all runs have ended well, 2 usage or config, else that of the first that has not.
 )";
 
+void add_allow(CLI::App& app, JobOptions& job) {
+  app.add_option(
+         "--allow", job.allow,
+         "Key whose value may differ from that of model.weights, such as model.rope_theta, or "
+         "data.tokenizer for another vocabulary; may be repeated (default: none)")
+      ->allow_extra_args(false);
+}
+
 }  // namespace
 
 void add_train(CLI::App& root, TrainOptions& o, Run& run) {
   CLI::App& app = add_command(root, "train", "Train a job", kTrainExamples);
   add_job(app, o.job);
+  add_allow(app, o.job);
   app.add_option("--steps", o.steps,
                  "end after N steps; the learning rate follows the job's run.steps");
   app.add_option("--resume", o.resume,
@@ -118,6 +127,7 @@ void add_sweep(CLI::App& root, SweepOptions& o, Run& run) {
       add_command(root, "sweep", "Train variants of a job and compare them", kSweepExamples);
   add_job(app, o.job);
   app.get_option("JOB")->description("sweep.yaml");
+  add_allow(app, o.job);
   app.add_option("--jobs", o.at_once, "runs at a time (default 1)");
   app.add_option("--out", o.out, "where runs and table go; default runs/SWEEP-TIME");
   add_json_option(app, o.json);

@@ -3,25 +3,89 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 
+#include "run_directory.h"
 #include "trireme/arch/training.h"
 #include "trireme/base/error.h"
+#include "trireme/config/weights.h"
+#include "trireme/convert/weights.h"
+#include "trireme/formats/dataset_files.h"
 #include "trireme/formats/manifest.h"
+#include "trireme/formats/vocabulary.h"
 
 namespace trireme::app {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::size_t kNamed = 5;
 
-formats::Manifest manifest_of(const Path& directory) {
+// Those that are allowed aside, weights are of the same function here.
+void check_meaning(const Path& directory, const config::Job& weights, const config::Job& job,
+                   const std::vector<std::string>& allowed) {
+  const std::vector<config::Difference> keys = config::other_meaning(weights, job, allowed);
+  if (keys.empty()) return;
+  std::string list;
+  for (std::size_t i = 0; i < std::min(keys.size(), kNamed); ++i)
+    list += fmt::format("{}{} is {} there and {} here", i > 0 ? ", " : "", keys[i].key,
+                        keys[i].before, keys[i].after);
+  if (keys.size() > kNamed) list += fmt::format(", and {} more keys differ", keys.size() - kNamed);
+  fail(ErrorKind::kUsage,
+       "model.weights={}: {}; leave keys out of the job to have those of the weights, or give "
+       "--allow {} to give the weights another meaning",
+       directory.string(), list, keys.front().key);
+}
+
+struct Vocabulary {
+  std::string digest;  // empty: not known
+  std::string what;    // "bpe of 1024 ids", or why it is not known
+};
+
+Vocabulary vocabulary_of(const formats::Tokenizer& tokenizer) {
+  return {tokenizer.digest(),
+          fmt::format("{} of {} ids", tokenizer.kind(), tokenizer.vocab_size())};
+}
+
+// Checkpoints of earlier builds do not say their vocabulary, but the run that has them does.
+Vocabulary vocabulary_of(const Path& directory, const formats::Manifest& manifest) {
   try {
-    return formats::read_manifest(directory);
+    if (!formats::find_vocabulary(directory))
+      return {manifest.vocabulary, "no vocabulary.json or tokenizer.json lies there"};
+    const Vocabulary found = vocabulary_of(formats::read_vocabulary(directory));
+    const bool other = !manifest.vocabulary.empty() && manifest.vocabulary != found.digest;
+    return other ? Vocabulary{manifest.vocabulary, "its file has been replaced"} : found;
   } catch (const Error& error) {
-    fail(error.kind(), "model.weights={}: {}; give the step-N directory of a checkpoint",
-         directory.string(), error.what());
+    return {manifest.vocabulary, error.what()};
   }
+}
+
+// What the ids of this run are of; nothing where samples are no text.
+std::optional<Vocabulary> vocabulary_here(const LocatedDataset& data, const config::Job& job) {
+  if (data.text) return vocabulary_of(data.text->tokenizer);
+  if (job.data.source == config::DataSource::kWords)
+    return vocabulary_of(formats::Tokenizer::bytes());
+  return std::nullopt;
+}
+
+// Gives a remark where the vocabulary of the weights is not known.
+std::string check_vocabulary(const Path& directory, const Vocabulary& there, const Vocabulary& here,
+                             const config::Data& data, const std::vector<std::string>& allowed) {
+  if (there.digest.empty())
+    return fmt::format("; whether its vocabulary is that of the data is not known: {}", there.what);
+  const bool same = there.digest == here.digest ||
+                    std::ranges::find(allowed, config::kVocabularyKey) != allowed.end();
+  if (same) return "";
+  const bool prepared = fs::exists(Path(data.path) / formats::kDatasetName);
+  fail(ErrorKind::kUsage,
+       "model.weights={}: its vocabulary has digest {} ({}), that of the data has {} ({}); {}, or "
+       "give --allow {}",
+       directory.string(), there.digest, there.what, here.digest, here.what,
+       prepared ? fmt::format("prepare the text again with --tokenizer {}", directory.string())
+                : "leave data.tokenizer out to have the vocabulary of the weights",
+       config::kVocabularyKey);
 }
 
 // Of what the checkpoint's tensor-parallel rank held of it.
@@ -54,8 +118,67 @@ std::vector<std::string> drawn_units(const arch::ModelSpec& model,
 
 }  // namespace
 
-std::string describe_weights(const Path& directory, const arch::ModelSpec& model) {
-  const formats::Manifest manifest = manifest_of(directory);
+Path find_weights(const Path& path) {
+  std::error_code cause;
+  if (!fs::is_directory(path, cause))
+    fail(ErrorKind::kData,
+         "model.weights={}: no such directory; needs a run directory, a checkpoint (step-N) or a "
+         "Hugging Face directory (config.json)",
+         path.string());
+  const Path whole = fs::absolute(path).lexically_normal();
+  if (is_checkpoint(whole) || convert::is_hugging_face(whole)) return whole;
+  const auto newest =
+      formats::newest_checkpoint(checkpoint_root(whole), formats::CheckpointCheck::kManifest);
+  if (!newest)
+    fail(
+        ErrorKind::kData,
+        "model.weights={}: holds no checkpoint (step-N) and no config.json; needs a run directory, "
+        "a checkpoint or a Hugging Face directory",
+        path.string());
+  if (!newest->refused.empty())
+    fail(
+        ErrorKind::kData,
+        "model.weights={}: its newest checkpoint cannot be used: {}; name the step-N to begin with",
+        path.string(), newest->refused.front().problem);
+  return newest->path;
+}
+
+Path settled_weights(const Path& path, const Path& run, bool resumes) {
+  const Path lock = run / kLockedJobName, given = fs::absolute(path).lexically_normal();
+  if (resumes && !fs::exists(given)) return given;
+  if (run.empty() || !fs::exists(lock)) return find_weights(path);
+  const Path begun = config::load_job(lock).model.weights;
+  const std::string inside = (given / "").string();
+  if (begun == given || begun.string().starts_with(inside)) return begun;
+  return find_weights(path);
+}
+
+std::optional<Origin> origin_of(const Path& weights, const Path& run) {
+  std::error_code cause;
+  if (weights.empty()) return std::nullopt;
+  if (fs::exists(weights, cause)) {
+    const Path directory = find_weights(weights);
+    const formats::Manifest manifest = convert::manifest_of_weights(directory);
+    return Origin{config::parse_job(manifest.job, directory.string()),
+                  formats::find_vocabulary(directory)};
+  }
+  const Path lock = run / kLockedJobName;
+  if (run.empty() || !fs::exists(lock, cause)) return std::nullopt;
+  return Origin{config::load_job(lock), formats::find_vocabulary(run)};
+}
+
+std::string describe_weights(const Path& directory, const Planned& planned,
+                             const LocatedDataset& data, const std::vector<std::string>& allowed) {
+  const arch::ModelSpec& model = planned.model;
+  const formats::Manifest manifest = convert::manifest_of_weights(directory);
+  check_meaning(directory, config::parse_job(manifest.job, directory.string()), planned.job,
+                allowed);
+  std::string text = convert::is_hugging_face(directory)
+                         ? fmt::format("{} (Hugging Face)", directory.string())
+                         : fmt::format("{} (step {})", directory.string(), manifest.step);
+  if (const auto here = vocabulary_here(data, planned.job))
+    text += check_vocabulary(directory, vocabulary_of(directory, manifest), *here, planned.job.data,
+                             allowed);
   std::map<std::string, const arch::ParamSpec*> own;
   for (const arch::UnitSpec& unit : model.units)
     for (const arch::ParamSpec& param : unit.params) own[param.name] = &param;
@@ -70,7 +193,6 @@ std::string describe_weights(const Path& directory, const arch::ModelSpec& model
       else if (unit.tp_rank == 0)
         unused.push_back(param.name);
     }
-  std::string text = fmt::format("{} (step {})", directory.string(), manifest.step);
   if (const std::vector<std::string> drawn = drawn_units(model, stored); !drawn.empty())
     text += fmt::format("; it has nothing of {}, which begin with random values",
                         fmt::join(drawn, ", "));

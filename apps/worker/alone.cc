@@ -3,6 +3,7 @@
 #include "trireme/arch/layout.h"
 #include "trireme/ckpt/checkpoint.h"
 #include "trireme/config/resolve.h"
+#include "trireme/convert/weights.h"
 #include "trireme/models/build.h"
 
 namespace trireme::app {
@@ -23,7 +24,10 @@ config::Job alone(const std::string& yaml, const std::string& what) {
 }  // namespace
 
 LoadedModel::LoadedModel(const Path& checkpoint)
-    : job_(alone(formats::read_manifest(checkpoint).job, checkpoint.string())),
+    : LoadedModel(checkpoint, convert::manifest_of_weights(checkpoint)) {}
+
+LoadedModel::LoadedModel(const Path& checkpoint, const formats::Manifest& manifest)
+    : job_(alone(manifest.job, checkpoint.string())),
       local_(1, job_.parallel.comm_timeout_s),
       world_(local_.rank(0)),
       updater_({.betas = job_.optim.betas, .eps = job_.optim.eps}),
@@ -31,7 +35,12 @@ LoadedModel::LoadedModel(const Path& checkpoint)
           models::build(job_),
           exec::SessionSetup{.mesh = arch::mesh_of(job_), .recipe = arch::recipe_of(job_)}, *world_,
           updater_)) {
-  ckpt::load(checkpoint, session_->units(), session_->model().spec.units, job_.model.weights);
+  const std::vector<arch::UnitSpec>& units = session_->model().spec.units;
+  // Converted weights have no optimizer states; a checkpoint of what trains takes the rest from its base.
+  if (manifest.base.empty())
+    ckpt::load_weights(checkpoint, session_->units(), units);
+  else
+    ckpt::load(checkpoint, session_->units(), units, job_.model.weights);
   session_->units().refresh();
 }
 

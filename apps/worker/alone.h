@@ -7,6 +7,7 @@
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/job.h"
 #include "trireme/exec/session.h"
+#include "trireme/formats/manifest.h"
 #include "trireme/optim/adamw.h"
 
 namespace trireme::app {
@@ -21,6 +22,8 @@ class LoadedModel {
   const exec::Model& model() const { return session_->model(); }
 
  private:
+  LoadedModel(const Path& checkpoint, const formats::Manifest& manifest);
+
   config::Job job_;
   comm::LocalWorld local_;
   std::unique_ptr<comm::World> world_;

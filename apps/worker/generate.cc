@@ -1,18 +1,22 @@
 // trireme-worker generate: loads a checkpoint on one rank and writes one token after the other.
 #include "trireme/models/generate.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <span>
 
 #include "alone.h"
 #include "interrupts.h"
 #include "subcommands.h"
+#include "trireme/base/json.h"
 #include "trireme/config/resolve_vlm.h"
+#include "trireme/convert/weights.h"
 #include "trireme/data/question_source.h"
 #include "trireme/data/region_questions.h"
 #include "trireme/formats/tokenizer.h"
@@ -29,10 +33,38 @@ void write(const std::string& text) {
 models::Sampling sampling_of(const Arguments& arguments) {
   return {.temperature = arguments.number<double>("temperature"),
           .top_k = arguments.number<std::int64_t>("top-k"),
+          .top_p = arguments.number<double>("top-p"),
           .seed = arguments.number<std::uint64_t>("seed")};
 }
 
 using GoOn = std::function<bool()>;
+
+// Writes text as it comes, up to the first of some texts, which is left out.
+class TextUpTo {
+ public:
+  explicit TextUpTo(const Arguments& arguments)
+      : stops_(parse_json(arguments.text("stops"), "--stops").get<std::vector<std::string>>()) {}
+  ~TextUpTo() { write(held_); }
+
+  // Whether none of them has come.
+  bool add(const std::string& text) {
+    held_ += text;
+    std::size_t end = held_.npos, kept = 0;
+    for (const std::string& stop : stops_) {
+      end = std::min(end, held_.find(stop));
+      for (std::size_t size = std::min(stop.size() - 1, held_.size()); size > kept; --size)
+        if (held_.ends_with(stop.substr(0, size))) kept = size;
+    }
+    const bool found = end != held_.npos;
+    write(held_.substr(0, found ? end : held_.size() - kept));
+    held_ = found ? "" : held_.substr(held_.size() - kept);
+    return !found;
+  }
+
+ private:
+  std::vector<std::string> stops_;
+  std::string held_;  // may be the beginning of one of them
+};
 
 void go_on_from_prompt(const exec::Model& model, const config::Job& job, const Arguments& arguments,
                        const GoOn& go_on) {
@@ -40,17 +72,20 @@ void go_on_from_prompt(const exec::Model& model, const config::Job& job, const A
   const auto tokenizer =
       formats::Tokenizer::from_description(read_file(vocabulary), vocabulary.string());
   const std::string prompt = arguments.text("prompt");
-  const std::vector<std::int32_t> start = tokenizer.encode(prompt);
+  const std::vector<std::int32_t> start = tokenizer.encode_prompt(prompt);
   write(prompt);
+  TextUpTo text(arguments);
   models::generate(model, {.prompt = {start.begin(), start.end()},
                            .max_tokens = arguments.number<std::int64_t>("tokens"),
                            .context = job.model.seq_len,
                            .sampling = sampling_of(arguments),
                            .on_token = [&](std::int64_t token) {
                              const auto id = static_cast<std::int32_t>(token);
+                             if (std::ranges::count(tokenizer.ends(), id) > 0) return false;
                              // The model may know more ids than the vocabulary has.
-                             if (id < tokenizer.vocab_size())
-                               write(tokenizer.decode(std::span(&id, 1)));
+                             const bool known = id < tokenizer.vocab_size();
+                             if (known && !text.add(tokenizer.decode(std::span(&id, 1))))
+                               return false;
                              return go_on();
                            }});
 }
@@ -107,6 +142,7 @@ void answer(const exec::Model& model, const config::Job& job, const Arguments& a
   const models::Sampling sampling = sampling_of(arguments);
   const bool regions = job.model.family == config::Family::kArrcoc;
   if (!regions) write(prompt);
+  TextUpTo text(arguments);
   std::vector<std::int64_t> answered;
   while (std::ssize(answered) < arguments.number<std::int64_t>("tokens") && go_on()) {
     const std::vector<at::Tensor> values =
@@ -119,7 +155,7 @@ void answer(const exec::Model& model, const config::Job& job, const Arguments& a
         models::sample(models::logits_of(model, values), sampling, std::ssize(answered));
     if (token == config::kEndToken) return;
     answered.push_back(token);
-    if (token < config::kImageToken) write(std::string(1, static_cast<char>(token)));
+    if (token < config::kImageToken && !text.add(std::string(1, static_cast<char>(token)))) return;
   }
 }
 

@@ -205,8 +205,8 @@ TEST_F(BrokenInput, TextAndTokenizers) {
   refused(with({"data.path=/dev/null"}), 3, "neither a file nor a directory");
   refused(with({"data.path=broken.txt", "data.tokenizer=characters"}), 3, "broken.txt");
   refused(with({"data.tokenizer=none.json"}), 2, "none.json");
-  refused(with({"data.tokenizer=bpe:256"}), 2, "N from 257 to 65536");
-  refused(with({"data.tokenizer=bpe:65536"}), 2, "or less, or give more text");
+  refused(with({"data.tokenizer=bpe:256"}), 2, "N from 257 to 1048576");
+  refused(with({"data.tokenizer=bpe:100000"}), 2, "or less, or give more text");
   refused(with({"data.tokenizer=tokenizer.json"}), 3, "tokenizer.json");
   refused(with({"data.tokenizer=cut.json"}), 3, "cut.json");
   refused(with({"model.vocab=100"}), 2,

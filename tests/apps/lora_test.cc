@@ -165,9 +165,10 @@ TEST_F(Lora, WhatIsLeftOutFromNowOnMustBeThatOfTheWeights) {
 }
 
 TEST_F(Lora, WhatCannotBeIsRefused) {
-  const auto refused = [&](const std::vector<std::string>& sets, int code, const std::string& why) {
+  const auto refused = [&](const std::vector<std::string>& sets, int code, const std::string& why,
+                           const std::vector<std::string>& more = {}) {
     const auto before = desk_.contents();
-    const Result result = train("run", sets);
+    const Result result = train("run", sets, more);
     EXPECT_EQ(result.exit_code, code) << result.err;
     expect_one_line(result.err);
     EXPECT_THAT(result.err, HasSubstr(why));
@@ -176,15 +177,17 @@ TEST_F(Lora, WhatCannotBeIsRefused) {
   refused({"model.frozen=*"}, 2, "freezes every unit");
   refused({"model.frozen=blocks"}, 2, "\"blocks\" matches none");
   refused({"lora.alpha=3"}, 2, "lora.rank=0");
-  refused({"model.weights=nowhere"}, 3, "/nowhere/manifest.json: is missing");
+  refused({"model.weights=nowhere"}, 3, "model.weights=nowhere: no such directory");
   desk_.write("nowhere/manifest.json", "{}");
-  refused({"model.weights=nowhere"}, 3, "give the step-N directory");
+  refused({"model.weights=nowhere"}, 3, "manifest.json: does not end with its digest");
 
   ASSERT_EQ(train("base", {"run.steps=1"}, {"--ranks", "2", "--set", "parallel.tp=2"}).exit_code,
             0);
-  refused({"model.weights=base/checkpoints/step-1", "model.ffn=128"}, 3,
+  refused({"model.weights=base", "model.ffn=128"}, 2, "model.ffn is 256 there and 128 here");
+  refused({"model.weights=base", "model.ffn=128"}, 3,
           "transformer.h.0.mlp.c_fc.weight is [128, 64] there (part 0 of 2), this model needs [64, "
-          "64]");
+          "64]",
+          {"--allow", "model.ffn"});
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ class HuggingFace : public testing::TestWithParam<Family> {
   }
   Path seed() const { return scratch_ / "seed/step-3"; }
   Path back(const std::string& directory = "hf", const std::string& out = "back") {
-    return from_hugging_face(scratch_ / directory, one_.job, one_.model, "test", scratch_ / out);
+    return from_hugging_face(HuggingFaceWeights(scratch_ / directory, one_.job), "", "test",
+                             scratch_ / out);
   }
   // model.safetensors with each tensor changed, or left out where `change` says so.
   void rewrite(const std::string& to,

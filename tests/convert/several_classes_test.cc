@@ -112,7 +112,8 @@ class SeveralClasses : public testing::TestWithParam<Case> {
   }
   Path seed() const { return scratch_ / "seed/step-3"; }
   Path back(const std::string& directory, const std::string& out) {
-    return from_hugging_face(scratch_ / directory, one_.job, one_.model, "test", scratch_ / out);
+    return from_hugging_face(HuggingFaceWeights(scratch_ / directory, one_.job), "", "test",
+                             scratch_ / out);
   }
   std::string refused(const std::string& directory) {
     return formats::refusal([&] { back(directory, directory + "-back"); });

@@ -66,14 +66,15 @@ TEST_F(Vjepa, TakesTheFirstOfMoreMaskTokens) {
   }
   write(scratch_ / "ten", infos);
   const StateReader back(
-      from_hugging_face(scratch_ / "ten", one_.job, one_.model, "", scratch_ / "out"),
+      from_hugging_face(HuggingFaceWeights(scratch_ / "ten", one_.job), "", "", scratch_ / "out"),
       one_.model.units);
   EXPECT_EQ(read(back, "predictor.mask_tokens.0")[11], 11);
   EXPECT_EQ(read(back, "predictor.mask_tokens.1")[0], 12);
   infos.front().shape[0] = 1;
   write(scratch_ / "one", infos);
   EXPECT_THAT(formats::refusal([&] {
-                from_hugging_face(scratch_ / "one", one_.job, one_.model, "", scratch_ / "no");
+                from_hugging_face(HuggingFaceWeights(scratch_ / "one", one_.job), "", "",
+                                  scratch_ / "no");
               }),
               HasSubstr("mask_tokens is [1, 1, 1, 12], the model of its config.json needs [2, 1"));
 }
@@ -87,7 +88,7 @@ TEST_F(Vjepa, ReadsThePublishedNames) {
   infos.push_back({.name = "predictor.mask_tokens.2", .shape = {1, 1, 12}});
   write(scratch_ / "own", infos);
   const StateReader back(
-      from_hugging_face(scratch_ / "own", one_.job, one_.model, "", scratch_ / "out"),
+      from_hugging_face(HuggingFaceWeights(scratch_ / "own", one_.job), "", "", scratch_ / "out"),
       one_.model.units);
   for (std::size_t i = 0; i + 1 < infos.size(); ++i)
     EXPECT_EQ(read(back, infos[i].name).at(0), static_cast<float>(1000 * i)) << infos[i].name;

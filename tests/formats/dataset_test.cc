@@ -169,10 +169,88 @@ TEST(Dataset, TokenizerChoicesParse) {
   EXPECT_EQ(parse_tokenizer("bpe:65536").vocab_size, 65536);
   EXPECT_EQ(parse_tokenizer("./bpe:9").file, "./bpe:9");
   EXPECT_EQ(parse_tokenizer("bpe").by, By::kFile);
-  for (const char* bad : {"bpe:", "bpe:256", "bpe:65537", "bpe:-1", "bpe:1k", "bpe:+300",
+  for (const char* bad : {"bpe:", "bpe:256", "bpe:1048577", "bpe:-1", "bpe:1k", "bpe:+300",
                           "bpe: 300", "bpe:99999999999"})
     EXPECT_THAT(refusal([&] { parse_tokenizer(bad); }, ErrorKind::kUsage),
-                HasSubstr("N from 257 to 65536"));
+                HasSubstr("N from 257 to 1048576"));
+}
+
+// Of a vocabulary that was learnt: special tokens at its end, and used again for other text.
+TEST(Dataset, LearntVocabulariesHaveSpecialTokensAndAreUsedAgain) {
+  const Scratch scratch;
+  std::string text;
+  for (int i = 0; i < 30; ++i) text += "oars of the trireme\n";
+  scratch.write("a.txt", text);
+  scratch.write("b.txt", "the trireme of the oars" + text.substr(0, 60));
+  PrepareOptions options{.sources = collect_sources({scratch / "a.txt"}),
+                         .out = scratch / "a",
+                         .tokenizer = parse_tokenizer("bpe:270"),
+                         .validation = parse_validation("tail:0.1"),
+                         .end_of_document = "<|end|>"};
+  options.tokenizer.special = {"<|end|>", "<|user|>"};
+  const Dataset learnt = prepare_dataset(options);
+  EXPECT_EQ(learnt.tokenizer.vocab_size(), 270);
+  EXPECT_EQ(learnt.tokenizer.added_token("<|end|>"), 268);
+  EXPECT_EQ(learnt.tokenizer.encode("<|user|>"), std::vector<std::int32_t>{269});
+  EXPECT_EQ(learnt.tokenizer.ends(), std::vector<std::int32_t>{268});
+  EXPECT_EQ(learnt.train.max_token(), 268);
+
+  options.sources = collect_sources({scratch / "b.txt"});
+  options.out = scratch / "b";
+  options.tokenizer = parse_tokenizer((scratch / "a").string());
+  const Dataset again = prepare_dataset(options);
+  EXPECT_EQ(again.tokenizer.digest(), learnt.tokenizer.digest());
+  EXPECT_EQ(again.tokenizer.vocab_size(), 270);
+  options.tokenizer = parse_tokenizer("bpe:258");
+  options.tokenizer.special = {"<|end|>", "<|user|>"};
+  EXPECT_THAT(refusal([&] { prepare_dataset(options); }, ErrorKind::kUsage),
+              HasSubstr("a vocabulary of 259 to 1048576 is needed, which includes 2 special"));
+}
+
+TEST(Dataset, VocabulariesMayBeLargerThanSixteenBits) {
+  const Scratch scratch;
+  std::string text;
+  for (int i = 0; i < 80000; ++i) {
+    std::string word = " ";
+    for (int n = i * 17 + 1; n > 0; n /= 20) word += static_cast<char>('a' + n % 20);
+    text += word + word;
+  }
+  scratch.write("words.txt", text);
+  const Dataset dataset =
+      prepare_dataset({.sources = collect_sources({scratch / "words.txt"}),
+                       .out = scratch / "out",
+                       .tokenizer = parse_tokenizer("bpe:66000"),
+                       .validation = {.by = ValidationRule::By::kTail, .fraction = 0}});
+  EXPECT_EQ(dataset.tokenizer.vocab_size(), 66000);
+  EXPECT_EQ(dataset.train.dtype(), DType::kI32);
+  EXPECT_EQ(text_of(dataset.tokenizer, dataset.train), text);
+}
+
+TEST(Dataset, RefusesWhatIsNoText) {
+  const Scratch scratch;
+  const std::pair<std::string, const char*> table[] = {
+      {std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16), "a PNG picture"},
+      {"\xFF\xD8\xFF\xE0 JFIF", "a JPEG picture"},
+      {std::string("\xFF\xFEh\0i\0", 6), "UTF-16 text"},
+      {std::string("\xFE\xFF\0h\0i", 6), "UTF-16 text"},
+      {std::string("\xFF\xFE\0\0h\0\0\0", 8), "UTF-32 text"},
+      {std::string("h\0i\0", 4), "has a byte 0 at 1"}};
+  for (const auto& [bytes, message] : table)
+    for (const char* tokenizer : {"bytes", "characters", "bpe:257"}) {
+      scratch.write("file", bytes);
+      PrepareOptions options{.sources = collect_sources({scratch / "file"}),
+                             .out = scratch / "out",
+                             .tokenizer = parse_tokenizer(tokenizer),
+                             .validation = parse_validation("tail:0.3")};
+      const std::string why = refusal([&] { prepare_dataset(options); });
+      EXPECT_THAT(why, HasSubstr(message));
+      EXPECT_THAT(why, HasSubstr("--binary"));
+      if (std::string_view(tokenizer) != "bytes") continue;
+      options.binary = true;
+      const Dataset taken = prepare_dataset(options);
+      EXPECT_EQ(taken.train.tokens() + taken.val.tokens(), static_cast<std::int64_t>(bytes.size()));
+      std::filesystem::remove_all(scratch / "out");
+    }
 }
 
 TEST(Dataset, NeverOverwritesWithoutForce) {

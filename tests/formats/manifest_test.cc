@@ -19,6 +19,7 @@ Manifest example() {
           .layout = {{"dp_shard", 2}, {"tp", 1}},
           .consumed_samples = 320,
           .dataset_digest = "0123",
+          .vocabulary = "4567",
           .eval_loss = 3.25,
           .job = "run:\n  steps: 80\n",
           .train_state = R"({"lr":0.001,"loss_scale":65536.0})",

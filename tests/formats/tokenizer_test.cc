@@ -2,10 +2,12 @@
 
 #include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 
 #include "tests/formats/scratch.h"
 #include "trireme/base/json.h"
 #include "trireme/formats/bpe.h"
+#include "trireme/formats/vocabulary.h"
 
 namespace trireme::formats::tokenizer_test {
 namespace {
@@ -56,6 +58,16 @@ Json byte_level() {
 Json added_token(int id, const std::string& content) {
   return {{"id", id},        {"content", content},  {"single_word", false}, {"lstrip", false},
           {"rstrip", false}, {"normalized", false}, {"special", true}};
+}
+
+// "<b> text <b>", as Llama 3 has it before a text.
+Json text_template(const std::string& content, int id) {
+  const Json token = {{"SpecialToken", {{"id", content}, {"type_id", 0}}}};
+  const Json text = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+  return {{"type", "TemplateProcessing"},
+          {"single", {token, text, token}},
+          {"pair", Json::array()},
+          {"special_tokens", {{content, {{"id", content}, {"ids", {id}}, {"tokens", {content}}}}}}};
 }
 
 const std::string kSpace = spelled(' ');
@@ -262,12 +274,101 @@ TEST(Bpe, RefusesWhatItCannotHonourByName) {
          j["added_tokens"][0]["single_word"] = true;
        },
        "single_word"},
+      {[](Json& j) {
+         j["truncation"] = {{"max_length", 512}};
+       },
+       "truncation would change the length"},
+      {[](Json& j) {
+         j["padding"] = {{"strategy", "BatchLongest"}};
+       },
+       "padding would change the length"},
+      {[](Json& j) {
+         j["post_processor"] = {{"type", "BertProcessing"}};
+       },
+       "type \"BertProcessing\" is not supported"},
+      {[](Json& j) { j["post_processor"] = text_template("<e>", 999); },
+       "id 999 belongs to no token"},
   };
   for (const auto& [damage, message] : table) {
     Json json = file_with({{"a", "b"}}, byte_level());
     damage(json);
     EXPECT_THAT(refusal([&] { tokenizer_of(json); }), HasSubstr(message));
   }
+}
+
+TEST(Bpe, PutsATemplateAroundADocument) {
+  Json json = file_with({{"a", "b"}}, byte_level());
+  json["added_tokens"] = {added_token(257, "<b>")};
+  json["post_processor"] = {{"type", "Sequence"},
+                            {"processors", {byte_level(), text_template("<b>", 257)}}};
+  const Tokenizer tokenizer = tokenizer_of(json);
+  Ids document;
+  tokenizer.encode_document("ab", document);
+  EXPECT_EQ(document, (Ids{257, 256, 257}));
+  EXPECT_EQ(tokenizer.encode_prompt("ab"), (Ids{257, 256}));
+  EXPECT_EQ(tokenizer.encode("ab"), Ids{256});
+}
+
+TEST(Tokenizer, DigestsAreOfTheVocabularyNotOfItsSpelling) {
+  Json json = file_with({{"a", "b"}}, byte_level());
+  const std::string digest = tokenizer_of(json).digest();
+  const Tokenizer spaced = Tokenizer::hugging_face(json.dump(4), "t");
+  EXPECT_EQ(spaced.digest(), digest);
+  EXPECT_EQ(Tokenizer::from_description(spaced.description(), "d").digest(), digest);
+  EXPECT_EQ(tokenizer_of(json).with_ends({97}).digest(), digest);
+  Json pairs = json;
+  pairs["model"]["merges"] = Json::array({Json::array({"a", "b"})});
+  EXPECT_EQ(tokenizer_of(pairs).digest(), digest);
+
+  std::set<std::string> all = {digest, Tokenizer::bytes().digest(), Tokenizer::chars("ab").digest(),
+                               Tokenizer::chars("ac").digest()};
+  Json other = json;
+  other["normalizer"] = {{"type", "NFC"}};
+  all.insert(tokenizer_of(other).digest());
+  other = json;
+  other["added_tokens"] = {added_token(257, "<b>")};
+  all.insert(tokenizer_of(other).digest());
+  all.insert(tokenizer_of(file_with({{"a", "c"}}, byte_level())).digest());
+  EXPECT_EQ(all.size(), 7u);
+}
+
+TEST(Tokenizer, IsExported) {
+  const Tokenizer bytes = Tokenizer::hugging_face(Tokenizer::bytes().tokenizer_json(), "t");
+  EXPECT_EQ(bytes.digest(), Tokenizer::bytes().digest());
+  const std::string text = "\x01 any b\xff\xfetes";
+  EXPECT_EQ(bytes.encode(text), Tokenizer::bytes().encode(text));
+  EXPECT_THAT(refusal([] { Tokenizer::chars("ab").tokenizer_json(); }, ErrorKind::kUsage),
+              HasSubstr("no tokenizer.json"));
+}
+
+TEST(Tokenizer, KnowsTheEndOfAText) {
+  const Tokenizer ends = Tokenizer::bytes().with_ends({10});
+  EXPECT_EQ(Tokenizer::from_description(ends.description(), "d").ends(), Ids{10});
+  EXPECT_THAT(refusal([] { Tokenizer::bytes().with_ends({256}); }), HasSubstr("token 256"));
+}
+
+// A run, its checkpoints, a dataset and a Hugging Face directory all have their vocabulary.
+TEST(Vocabulary, IsFoundWhereItLies) {
+  const Scratch scratch;
+  scratch.write("run/vocabulary.json", Tokenizer::chars("abc").description());
+  scratch.write("run/checkpoints/step-5/manifest.json", "");
+  scratch.write("cut/vocabulary.json", Tokenizer::chars("abc").description());
+  scratch.write("cut/step-5/manifest.json", "");
+  for (const char* path :
+       {"run", "run/checkpoints", "run/checkpoints/step-5", "cut/step-5", "run/vocabulary.json"})
+    EXPECT_EQ(read_vocabulary(scratch / path).vocab_size(), 3) << path;
+  Json json = file_with({{"a", "b"}}, byte_level());
+  json["added_tokens"] = {added_token(257, "<e>"), added_token(258, "<f>")};
+  scratch.write("hf/tokenizer.json", json.dump());
+  EXPECT_TRUE(read_vocabulary(scratch / "hf").ends().empty());
+  scratch.write("hf/config.json", R"({"eos_token_id": 257})");
+  EXPECT_EQ(read_vocabulary(scratch / "hf/tokenizer.json").ends(), Ids{257});
+  scratch.write("hf/generation_config.json", R"({"eos_token_id": [258, 257]})");
+  EXPECT_EQ(read_vocabulary(scratch / "hf").ends(), (Ids{258, 257}));
+  scratch.write("bare/step-5/manifest.json", "");
+  for (const char* path : {"bare/step-5", "bare", "nothing"})
+    EXPECT_THAT(refusal([&] { read_vocabulary(scratch / path); }, ErrorKind::kUsage),
+                HasSubstr(path));
 }
 
 TEST(Bpe, SurvivesDamage) {

@@ -18,6 +18,7 @@ struct Header {
   std::int64_t step = 0;              // steps done
   std::int64_t consumed_samples = 0;  // the data cursor: layout-free
   std::string dataset_digest;
+  std::string vocabulary{};           // digest of the tokenizer; empty where samples are no text
   std::optional<double> eval_loss{};  // of this step, if it was evaluated
   std::string job;                    // resolved, YAML
   std::string train_state = "{}";     // JSON object
@@ -50,8 +51,8 @@ std::set<std::string> needed_files(const formats::Manifest& manifest, const exec
 // What becomes of units that train and of which a checkpoint has nothing: a probe's, on another run's tower.
 enum class NewUnits { kRefused, kAsDrawn };
 
-// Fills this rank's parameters, of all units or of those wanted, by name from a checkpoint of another run under any layout,
-// converted to the type they have here. Adapters that it lacks stay as they are. Every byte is verified before any
+// Fills this rank's parameters, of all units or of those wanted, by name from a checkpoint of another run under any layout
+// or from a directory of Hugging Face's files, converted to the type they have here. Adapters that it lacks stay as they are. Every byte is verified before any
 // tensor changes. Throws Error{kData} naming parameters that are missing or of another shape. Call Units::refresh()
 // afterwards.
 void load_weights(const Path& directory, exec::Units& units,
@@ -65,7 +66,7 @@ void load_weights(const Path& directory, exec::Units& units,
 void check_frozen(const Path& base, const exec::Units& units,
                   const std::vector<arch::UnitSpec>& specs);
 
-// What tells a checkpoint from any other: a digest of its manifest.
+// What tells weights from any other: a digest of a checkpoint's manifest, or of all bytes of Hugging Face's files.
 std::string identity(const Path& directory);
 
 }  // namespace trireme::ckpt

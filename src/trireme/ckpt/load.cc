@@ -5,11 +5,11 @@
 #include <optional>
 
 #include "trireme/base/error.h"
-#include "trireme/base/hash.h"
 #include "trireme/ckpt/checkpoint.h"
 #include "trireme/ckpt/stored.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/convert/described.h"
+#include "trireme/convert/weights.h"
 
 namespace trireme::ckpt {
 namespace {
@@ -192,10 +192,7 @@ std::set<std::string> needed_files(const formats::Manifest& manifest, const exec
   return needed;
 }
 
-std::string identity(const Path& directory) {
-  formats::read_manifest(directory);  // is one
-  return hex64(hash64(read_file(directory / formats::kManifestName)));
-}
+std::string identity(const Path& directory) { return convert::identity_of_weights(directory); }
 
 formats::Manifest load(const Path& directory, exec::Units& units,
                        const std::vector<UnitSpec>& specs, const Path& base, Files files) {

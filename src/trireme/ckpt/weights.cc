@@ -1,57 +1,72 @@
+#include "trireme/convert/weights.h"
+
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
+#include <ATen/ops/from_blob.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <map>
+#include <optional>
 
 #include "trireme/arch/training.h"
 #include "trireme/base/error.h"
 #include "trireme/ckpt/checkpoint.h"
 #include "trireme/ckpt/stored.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/convert/described.h"
 
 namespace trireme::ckpt {
 namespace {
 
-// Parameters by name, whatever units they stood in.
+// Parameters by name, whatever units they stood in and whoever wrote them.
 class Parameters {
  public:
-  explicit Parameters(const Path& directory) : stored_(directory) {
-    for (std::size_t unit = 0; unit < stored_.units(); ++unit) {
-      const auto& params = stored_.unit(unit, 0).parameters;
-      for (std::size_t p = 0; p < params.size(); ++p)
-        places_[params[p].name] = {.unit = unit, .param = p};
+  explicit Parameters(const Path& directory) : directory_(directory) {
+    if (convert::is_hugging_face(directory)) {
+      files_.emplace(directory);
+      for (const arch::UnitSpec& unit : files_->model().units)
+        units_.push_back(convert::manifest_unit(unit, 0, 1));
+    } else {
+      stored_.emplace(directory);
+      units_ = stored_->manifest().units;
     }
+    for (std::size_t unit = 0; unit < units_.size(); unit += static_cast<std::size_t>(tp()))
+      for (std::size_t p = 0; p < units_[unit].parameters.size(); ++p)
+        places_[units_[unit].parameters[p].name] = {.unit = unit, .param = p};
   }
 
   bool has(const arch::ParamSpec& param) const { return places_.contains(param.name); }
   bool has_any(const arch::UnitSpec& unit) const {
     return std::ranges::any_of(unit.params, [&](const auto& param) { return has(param); });
   }
-  const Path& directory() const { return stored_.directory(); }
+  const Path& directory() const { return directory_; }
 
   // Throws Error{kData} if it has another shape.
   void check(const arch::ParamSpec& param) const {
-    for (int part = 0; part < stored_.tp(); ++part) {
-      const std::vector<std::int64_t> needed = arch::local_param(param, part, stored_.tp()).shape;
+    for (int part = 0; part < tp(); ++part) {
+      const std::vector<std::int64_t> needed = arch::local_param(param, part, tp()).shape;
       if (const auto& shape = here(param, part).shape; shape != needed)
         fail(ErrorKind::kData,
              "{}: {} is [{}] there{}, this model needs [{}]; begin with the weights of a model of "
              "this shape",
-             stored_.directory().string(), param.name, fmt::join(shape, ", "),
-             stored_.tp() > 1 ? fmt::format(" (part {} of {})", part, stored_.tp()) : "",
-             fmt::join(needed, ", "));
+             directory_.string(), param.name, fmt::join(shape, ", "),
+             tp() > 1 ? fmt::format(" (part {} of {})", part, tp()) : "", fmt::join(needed, ", "));
     }
   }
 
   at::Tensor read(const arch::ParamSpec& param, at::ScalarType type) const {
     const at::TensorOptions options = at::TensorOptions().dtype(type);
     const at::Tensor all = at::empty({param.numel()}, options);
-    for (int part = 0; part < stored_.tp(); ++part) {
-      const arch::LocalParam local = arch::local_param(param, part, stored_.tp());
+    if (files_) {
+      std::vector<std::byte> values = files_->read(param);
+      return all.copy_(at::from_blob(values.data(), {param.numel()}, at::kFloat));
+    }
+    for (int part = 0; part < tp(); ++part) {
+      const arch::LocalParam local = arch::local_param(param, part, tp());
       const at::Tensor held = at::empty({local.numel()}, options);
-      stored_.read(places_.at(param.name).unit, part, "param", here(param, part).offset, held,
-                   Types::kConverted);
+      const std::size_t unit = places_.at(param.name).unit / static_cast<std::size_t>(tp());
+      stored_->read(unit, part, "param", here(param, part).offset, held, Types::kConverted);
       for (const arch::Extent& extent : local.extents)
         if (extent.owned)
           all.narrow(0, extent.global, extent.count)
@@ -65,12 +80,16 @@ class Parameters {
     std::size_t unit = 0;
     std::size_t param = 0;
   };
+  int tp() const { return units_.empty() ? 1 : static_cast<int>(units_[0].tp); }
   const formats::ManifestParameter& here(const arch::ParamSpec& param, int part) const {
     const Place place = places_.at(param.name);
-    return stored_.unit(place.unit, part).parameters[place.param];
+    return units_[place.unit + static_cast<std::size_t>(part)].parameters[place.param];
   }
 
-  Stored stored_;
+  Path directory_;
+  std::optional<Stored> stored_;                      // of a checkpoint ...
+  std::optional<convert::HuggingFaceWeights> files_;  // ... or of Hugging Face's files
+  std::vector<formats::ManifestUnit> units_;
   std::map<std::string, Place> places_;
 };
 

@@ -115,4 +115,17 @@ inline Field fixed(Field field) {
   return field;
 }
 
+inline Field inherited(Field field) {
+  field.inherited = true;
+  return field;
+}
+
+inline Field compared(Field field) {
+  field.compared = true;
+  return field;
+}
+
+// A part of what a trained model is: fixed for a run, inherited from weights and compared with theirs.
+inline Field of_weights(Field field) { return compared(inherited(fixed(std::move(field)))); }
+
 }  // namespace trireme::config

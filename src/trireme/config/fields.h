@@ -12,6 +12,9 @@ namespace trireme::config {
 
 struct Field : FieldOf<Job> {
   bool fixed = false;  // may not change when a run resumes
+  bool inherited =
+      false;  // a job that leaves it out has the value of the weights that its model begins with
+  bool compared = false;  // weights compute another function under another value
 
   std::string_view section() const { return std::string_view(key).substr(0, key.find('.')); }
   std::string_view name() const { return std::string_view(key).substr(key.find('.') + 1); }

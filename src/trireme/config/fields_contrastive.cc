@@ -6,12 +6,13 @@ namespace trireme::config {
 
 std::vector<Field> contrastive_fields() {
   return {
-      fixed(choice(KEY(contrastive.loss),
-                   "Every image against every caption of the global batch: clip, cross-entropy "
-                   "over rows and over columns, or siglip, a yes or no for each pair.",
-                   {{"clip", ContrastiveLoss::kClip}, {"siglip", ContrastiveLoss::kSiglip}})),
-      fixed(integer(KEY(contrastive.width), "Width of the space that both towers project to.",
-                    from(1, kMaxWidth))),
+      of_weights(
+          choice(KEY(contrastive.loss),
+                 "Every image against every caption of the global batch: clip, cross-entropy "
+                 "over rows and over columns, or siglip, a yes or no for each pair.",
+                 {{"clip", ContrastiveLoss::kClip}, {"siglip", ContrastiveLoss::kSiglip}})),
+      of_weights(integer(KEY(contrastive.width), "Width of the space that both towers project to.",
+                         from(1, kMaxWidth))),
   };
 }
 

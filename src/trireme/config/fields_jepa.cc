@@ -6,9 +6,11 @@ namespace trireme::config {
 
 std::vector<Field> jepa_fields() {
   return {
-      fixed(integer(KEY(jepa.layers), "Transformer blocks of the predictor.", from(1, 1 << 16))),
-      fixed(integer(KEY(jepa.hidden), "Width of its residual stream.", from(1, kMaxWidth))),
-      fixed(integer(KEY(jepa.heads), "Its attention heads; must divide hidden.", from(1, 1 << 16))),
+      of_weights(
+          integer(KEY(jepa.layers), "Transformer blocks of the predictor.", from(1, 1 << 16))),
+      of_weights(integer(KEY(jepa.hidden), "Width of its residual stream.", from(1, kMaxWidth))),
+      of_weights(
+          integer(KEY(jepa.heads), "Its attention heads; must divide hidden.", from(1, 1 << 16))),
       fixed(number(KEY(jepa.momentum),
                    "The teacher becomes momentum x teacher + (1 - momentum) x student after every "
                    "step.",
@@ -28,11 +30,13 @@ std::vector<Field> jepa_fields() {
 
 std::vector<Field> action_fields() {
   return {
-      fixed(integer(KEY(action.layers), "Transformer blocks of the predictor.", from(1, 1 << 16))),
-      fixed(integer(KEY(action.hidden), "Width of its residual stream.", from(1, kMaxWidth))),
-      fixed(
+      of_weights(
+          integer(KEY(action.layers), "Transformer blocks of the predictor.", from(1, 1 << 16))),
+      of_weights(integer(KEY(action.hidden), "Width of its residual stream.", from(1, kMaxWidth))),
+      of_weights(
           integer(KEY(action.heads), "Its attention heads; must divide hidden.", from(1, 1 << 16))),
-      fixed(integer(KEY(action.size), "Numbers of an action, and of a state.", from(1, 1 << 10))),
+      of_weights(
+          integer(KEY(action.size), "Numbers of an action, and of a state.", from(1, 1 << 10))),
       fixed(integer(KEY(action.rollout),
                     "Frames that the second loss is of, each predicted from the predictions before "
                     "it; 1: only the first, which is predicted from a real frame.",
@@ -42,12 +46,13 @@ std::vector<Field> action_fields() {
 
 std::vector<Field> probe_fields() {
   return {
-      fixed(integer(KEY(probe.layers),
-                    "Blocks of an attentive probe: all but one of self-attention, and one in which "
-                    "a learned query attends to all tokens.",
-                    from(1, 1 << 10))),
-      fixed(integer(KEY(probe.heads), "Their attention heads; must divide vision.hidden.",
-                    from(1, 1 << 16))),
+      of_weights(
+          integer(KEY(probe.layers),
+                  "Blocks of an attentive probe: all but one of self-attention, and one in which "
+                  "a learned query attends to all tokens.",
+                  from(1, 1 << 10))),
+      of_weights(integer(KEY(probe.heads), "Their attention heads; must divide vision.hidden.",
+                         from(1, 1 << 16))),
       fixed(
           text(KEY(probe.lr),
                "Factors of optim.lr, one for each of several probes that train at once on the same "

@@ -6,7 +6,7 @@ namespace trireme::config {
 
 std::vector<Field> model_fields() {
   return {
-      fixed(choice(
+      inherited(fixed(choice(
           KEY(model.family),
           "Architecture: GPT-2 (learned positions, LayerNorm, GELU) or Llama (RoPE, "
           "RMSNorm, SwiGLU, grouped-query attention), vit (images told apart), clip (images "
@@ -25,36 +25,41 @@ std::vector<Field> model_fields() {
            {"jepa", Family::kJepa},
            {"hvjepa", Family::kHvjepa},
            {"probe", Family::kProbe},
-           {"jepa_ac", Family::kJepaAc}})),
-      fixed(integer(KEY(model.layers), "Transformer blocks.", from(1, 1 << 16))),
-      fixed(integer(KEY(model.hidden), "Width of the residual stream.", from(1, kMaxWidth))),
-      fixed(integer(KEY(model.heads),
-                    "Attention heads; must divide hidden, unless head_dim says how wide they are.",
-                    from(1, 1 << 16))),
-      fixed(integer(KEY(model.kv_heads),
-                    "Key-value heads, each shared by heads / kv_heads query heads (llama); 0: as "
-                    "many as heads.",
-                    from(0, 1 << 16))),
-      fixed(integer(KEY(model.head_dim), "Width of a head, even (llama); 0: hidden / heads.",
-                    from(0, kMaxWidth))),
-      fixed(boolean(KEY(model.qkv_bias), "Queries, keys and values have biases (llama: Qwen2).")),
-      fixed(boolean(KEY(model.qk_norm),
-                    "An RMS norm of each head's queries and keys before they are turned (llama: "
-                    "Qwen3).")),
-      fixed(integer(KEY(model.ffn),
-                    "Width of the feed-forward layer; 0: 4 x hidden (gpt), or 8/3 x hidden rounded "
-                    "up to a multiple of 256 (llama).",
-                    from(0, 1 << 24))),
-      fixed(integer(
+           {"jepa_ac", Family::kJepaAc}}))),
+      of_weights(integer(KEY(model.layers), "Transformer blocks.", from(1, 1 << 16))),
+      of_weights(integer(KEY(model.hidden), "Width of the residual stream.", from(1, kMaxWidth))),
+      of_weights(
+          integer(KEY(model.heads),
+                  "Attention heads; must divide hidden, unless head_dim says how wide they are.",
+                  from(1, 1 << 16))),
+      of_weights(
+          integer(KEY(model.kv_heads),
+                  "Key-value heads, each shared by heads / kv_heads query heads (llama); 0: as "
+                  "many as heads.",
+                  from(0, 1 << 16))),
+      of_weights(integer(KEY(model.head_dim), "Width of a head, even (llama); 0: hidden / heads.",
+                         from(0, kMaxWidth))),
+      of_weights(
+          boolean(KEY(model.qkv_bias), "Queries, keys and values have biases (llama: Qwen2).")),
+      of_weights(
+          boolean(KEY(model.qk_norm),
+                  "An RMS norm of each head's queries and keys before they are turned (llama: "
+                  "Qwen3).")),
+      of_weights(
+          integer(KEY(model.ffn),
+                  "Width of the feed-forward layer; 0: 4 x hidden (gpt), or 8/3 x hidden rounded "
+                  "up to a multiple of 256 (llama).",
+                  from(0, 1 << 24))),
+      of_weights(integer(
           KEY(model.vocab),
           "Rows of the token embedding, at least the dataset's vocabulary; 0: exactly that.",
           from(0, kMaxIds))),
-      fixed(integer(KEY(model.seq_len), "Tokens per sample.", from(1, kMaxIds))),
-      fixed(boolean(KEY(model.tied), "The output layer is the token embedding.")),
-      fixed(
-          number(KEY(model.dropout), "Probability of dropping an element (gpt).", half_open(0, 1))),
-      fixed(number(KEY(model.norm_eps), "Epsilon of LayerNorm and RMSNorm.", above(0, 1))),
-      fixed(
+      inherited(fixed(integer(KEY(model.seq_len), "Tokens per sample.", from(1, kMaxIds)))),
+      of_weights(boolean(KEY(model.tied), "The output layer is the token embedding.")),
+      inherited(fixed(number(KEY(model.dropout), "Probability of dropping an element (gpt).",
+                             half_open(0, 1)))),
+      of_weights(number(KEY(model.norm_eps), "Epsilon of LayerNorm and RMSNorm.", above(0, 1))),
+      of_weights(
           number(KEY(model.rope_theta), "Base of the rotary frequencies (llama).", above(1, 1e9))),
       fixed(number(KEY(model.init_std), "Standard deviation of initial weights.", from(0, 10))),
       fixed(text(KEY(model.frozen),
@@ -62,9 +67,11 @@ std::vector<Field> model_fields() {
                  "* stands for anything, [0-3] for these numbers. Empty: all train.")),
       // Not fixed: a run that resumes has its weights from its own checkpoint.
       text(KEY(model.weights),
-           "A checkpoint (a step-N directory) whose parameters this model begins with; empty: with "
-           "random ones. A run that resumes does not read it, but for what its checkpoints leave "
-           "out (checkpoint.trainable_only)."),
+           "Weights that this model begins with: a run directory, a checkpoint (a step-N "
+           "directory), "
+           "or a Hugging Face directory (config.json and model.safetensors); empty: random ones. A "
+           "run that resumes reads them only for what its checkpoints leave out "
+           "(checkpoint.trainable_only)."),
   };
 }
 
@@ -101,10 +108,12 @@ std::vector<Field> data_fields() {
            "and "
            "trajectories a directory, a list or shards; empty: the quick start's text, the C++ "
            "headers of this machine."),
-      fixed(text(
-          KEY(data.tokenizer),
-          "How text becomes tokens: bytes, characters, bpe:N (byte-level BPE of N tokens, 257 to "
-          "65536, learnt from the training split), or the path of a Hugging Face tokenizer.json.")),
+      // Not fixed: a file may move; a checkpoint knows the dataset's vocabulary by digest.
+      text(KEY(data.tokenizer),
+           "How text becomes tokens: bytes, characters, bpe:N (byte-level BPE of N tokens, 257 to "
+           "1048576, learnt from the training split), or a path: a Hugging Face tokenizer.json, a "
+           "vocabulary.json, or a run directory, checkpoint, dataset or Hugging Face directory, "
+           "whose vocabulary it is. Left out with model.weights: the vocabulary of the weights."),
       fixed(integer(KEY(data.seed), "Seed of the order of samples.", from(0, kMaxSeed))),
       fixed(number(KEY(data.validation),
                    "What is held out for validation: a fraction of the text or of the samples, up "
@@ -118,20 +127,21 @@ std::vector<Field> data_fields() {
 
 std::vector<Field> lora_fields() {
   return {
-      fixed(integer(KEY(lora.rank),
-                    "Rank of the low-rank adapters that train in the place of the model's weights "
-                    "(docs/lora.md); 0: none.",
-                    from(0, kMaxWidth))),
-      fixed(number(KEY(lora.alpha), "What an adapter adds is scaled by alpha / rank.",
-                   above(0, 1e6))),
+      compared(fixed(
+          integer(KEY(lora.rank),
+                  "Rank of the low-rank adapters that train in the place of the model's weights "
+                  "(docs/lora.md); 0: none.",
+                  from(0, kMaxWidth)))),
+      compared(fixed(number(KEY(lora.alpha), "What an adapter adds is scaled by alpha / rank.",
+                            above(0, 1e6)))),
       fixed(number(KEY(lora.dropout),
                    "Probability of dropping an element of what an adapter reads.",
                    half_open(0, 1))),
-      fixed(choice(KEY(lora.targets), "Linear layers of a block that have an adapter.",
-                   {{"all", LoraTargets::kAll},
-                    {"attention", LoraTargets::kAttention},
-                    {"query_value", LoraTargets::kQueryValue},
-                    {"mlp", LoraTargets::kMlp}})),
+      compared(fixed(choice(KEY(lora.targets), "Linear layers of a block that have an adapter.",
+                            {{"all", LoraTargets::kAll},
+                             {"attention", LoraTargets::kAttention},
+                             {"query_value", LoraTargets::kQueryValue},
+                             {"mlp", LoraTargets::kMlp}}))),
       fixed(text(
           KEY(lora.also),
           "Units of the model that train beside the adapters, as patterns like model.frozen's.")),

@@ -6,7 +6,7 @@ namespace trireme::config {
 
 std::vector<Field> projector_fields() {
   return {
-      fixed(
+      of_weights(
           choice(KEY(projector.kind),
                  "What turns a tower's features into the decoder's tokens: a linear layer or two "
                  "with GELU between them, a token for each feature; the same two of a norm of "
@@ -19,43 +19,46 @@ std::vector<Field> projector_fields() {
                   {"merger", ProjectorKind::kMerger},
                   {"qformer", ProjectorKind::kQFormer},
                   {"perceiver", ProjectorKind::kPerceiver}})),
-      fixed(integer(KEY(projector.hidden),
-                    "Width of a Q-Former or resampler, which for the latter is the tower's; 0: the "
-                    "tower's.",
-                    from(0, kMaxWidth))),
-      fixed(integer(KEY(projector.layers), "Layers of a Q-Former or resampler.", from(1, 1 << 10))),
-      fixed(
+      of_weights(
+          integer(KEY(projector.hidden),
+                  "Width of a Q-Former or resampler, which for the latter is the tower's; 0: the "
+                  "tower's.",
+                  from(0, kMaxWidth))),
+      of_weights(
+          integer(KEY(projector.layers), "Layers of a Q-Former or resampler.", from(1, 1 << 10))),
+      of_weights(
           integer(KEY(projector.heads),
                   "Heads of a Q-Former, which divide its width, or of a resampler, of 64 channels "
                   "each.",
                   from(1, 1 << 10))),
-      fixed(integer(KEY(projector.queries), "Tokens that a Q-Former or resampler makes of a tile.",
-                    from(1, 1 << 16))),
+      of_weights(integer(KEY(projector.queries),
+                         "Tokens that a Q-Former or resampler makes of a tile.", from(1, 1 << 16))),
   };
 }
 
 std::vector<Field> vlm_fields() {
   return {
-      fixed(choice(KEY(vlm.tower),
-                   "What sees: an image tower, or the teacher that family jepa, or with "
-                   "vision.chunked family hvjepa, has trained on clips, which is frozen.",
-                   {{"vit", VlmTower::kVit}, {"jepa", VlmTower::kJepa}})),
-      fixed(integer(KEY(vlm.layer),
-                    "Block of the tower whose output is read, from 0, or from the end: -2 is the "
-                    "last but one. Blocks behind it are left out; behind the last, -1, comes the "
-                    "tower's norm.",
-                    from(-(1 << 16), 1 << 16))),
-      fixed(integer(
+      of_weights(choice(KEY(vlm.tower),
+                        "What sees: an image tower, or the teacher that family jepa, or with "
+                        "vision.chunked family hvjepa, has trained on clips, which is frozen.",
+                        {{"vit", VlmTower::kVit}, {"jepa", VlmTower::kJepa}})),
+      of_weights(
+          integer(KEY(vlm.layer),
+                  "Block of the tower whose output is read, from 0, or from the end: -2 is the "
+                  "last but one. Blocks behind it are left out; behind the last, -1, comes the "
+                  "tower's norm.",
+                  from(-(1 << 16), 1 << 16))),
+      inherited(fixed(integer(
           KEY(vlm.max_tiles),
           "Tiles that an image is cut into at most, in a grid of at most 3 a side, beside the "
           "one of all of it; 0: only that.",
-          from(0, 9))),
-      fixed(
+          from(0, 9)))),
+      of_weights(
           text(KEY(vlm.deepstack),
                "Blocks of the tower, such as 5,11,17, whose output is projected as well, each by "
                "a projector of its own, and added to an image's tokens behind the decoder's first "
                "blocks, one behind each (DeepStack); empty: none.")),
-      fixed(text(
+      of_weights(text(
           KEY(vlm.mrope),
           "How many of a head's rotary frequencies turn by time, by row and by column, such as "
           "16,24,24 (M-RoPE of Qwen2-VL), or 24,20,20 interleaved (Qwen3-VL); empty: all by "
@@ -71,17 +74,19 @@ std::vector<Field> vlm_fields() {
       text(KEY(vlm.features),
            "A directory in which what a frozen tower makes of a tile is kept, to be read where "
            "the tile comes again; empty: it is computed every time."),
-      fixed(
+      of_weights(
           choice(KEY(vlm.fusion),
                  "How the decoder sees: an image's tokens stand in its rows, or one does and gated "
                  "blocks of cross-attention let what follows it attend to the image (Flamingo).",
                  {{"tokens", VlmFusion::kTokens}, {"cross", VlmFusion::kCross}})),
-      fixed(integer(KEY(vlm.cross_every),
-                    "Blocks of the decoder to one of cross-attention, which stands before the last "
-                    "of them; 1: one before each.",
-                    from(1, 1 << 16))),
-      fixed(integer(KEY(vlm.cross_heads),
-                    "Heads of blocks of cross-attention, of 64 channels each.", from(1, 1 << 10))),
+      of_weights(
+          integer(KEY(vlm.cross_every),
+                  "Blocks of the decoder to one of cross-attention, which stands before the last "
+                  "of them; 1: one before each.",
+                  from(1, 1 << 16))),
+      of_weights(integer(KEY(vlm.cross_heads),
+                         "Heads of blocks of cross-attention, of 64 channels each.",
+                         from(1, 1 << 10))),
   };
 }
 

@@ -5,6 +5,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/fields.h"
 #include "trireme/config/phases.h"
+#include "trireme/config/weights.h"
 #include "trireme/config/yaml.h"
 
 namespace trireme::config {
@@ -130,18 +131,26 @@ Phase read_phase(const Job& common, const YamlNode& map, const std::vector<Phase
 }  // namespace
 
 Job parse_job(std::string_view text, const std::string& what) {
+  return parse_job_over({}, text, what);
+}
+
+Job parse_job_over(const Job& base, std::string_view text, const std::string& what) {
   const YamlNode root = read_root(text, what);
   if (find(root, kPhases) != nullptr)
     fail(ErrorKind::kUsage, "{}: a job in phases; choose one of {} with --phase", what,
          phase_names(parse_phases(text, what)));
-  return read_sections({}, root, what);
+  return read_sections(base, root, what);
 }
 
-Job load_job(const Path& path) { return parse_job(read_job_file(path), path.string()); }
+Job load_job(const Path& path) { return load_job_over({}, path); }
 
-std::vector<Phase> parse_phases(std::string_view text, const std::string& what) {
+Job load_job_over(const Job& base, const Path& path) {
+  return parse_job_over(base, read_job_file(path), path.string());
+}
+
+std::vector<Phase> parse_phases(std::string_view text, const std::string& what, const Job& base) {
   const YamlNode root = read_root(text, what);
-  const Job common = read_sections({}, root, what, {kPhases});
+  const Job common = read_sections(base, root, what, {kPhases});
   const YamlNode* list = find(root, kPhases);
   std::vector<Phase> phases;
   if (list == nullptr) {
@@ -155,8 +164,8 @@ std::vector<Phase> parse_phases(std::string_view text, const std::string& what) 
   return phases;
 }
 
-std::vector<Phase> load_phases(const Path& path) {
-  return parse_phases(read_job_file(path), path.string());
+std::vector<Phase> load_phases(const Path& path, const Job& base) {
+  return parse_phases(read_job_file(path), path.string(), base);
 }
 
 std::string phase_names(const std::vector<Phase>& phases) {

@@ -15,11 +15,17 @@ constexpr std::string_view kIntroduction =
     "key\n"
     "left out has its default; an unknown key is an error. `--set section.key=value` overrides a "
     "key.\n"
-    "Keys marked *fixed* cannot change when a run resumes.\n";
+    "Keys marked *fixed* cannot change when a run resumes. A key marked *inherited* that a job "
+    "with\n"
+    "`model.weights` leaves out has the value that those weights were trained with; of a key "
+    "marked\n"
+    "*compared* any other value is refused, unless `--allow KEY` is given (docs/lora.md).\n";
 
 std::string help_line(const Field& field) {
-  return fmt::format("- `{}` ({}; default `{}`{}): {}\n", field.key, describe(field),
-                     write_value(field.get(Job{})), field.fixed ? "; *fixed*" : "", field.doc);
+  return fmt::format("- `{}` ({}; default `{}`{}{}{}): {}\n", field.key, describe(field),
+                     write_value(field.get(Job{})), field.fixed ? "; *fixed*" : "",
+                     field.inherited ? "; *inherited*" : "",
+                     field.compared ? "; *compared*" : "", field.doc);
 }
 
 }  // namespace

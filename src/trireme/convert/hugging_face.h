@@ -9,6 +9,7 @@
 #include "trireme/arch/spec.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/job.h"
+#include "trireme/convert/weights.h"
 
 namespace trireme::convert {
 
@@ -30,11 +31,9 @@ std::set<std::string> files_of_index(const std::string& text, const std::string&
 std::vector<std::string> to_hugging_face(const Path& checkpoint, const config::Job& job,
                                          const arch::ModelSpec& model, const Path& out);
 
-// Writes OUT/step-0 with the parameters alone, of fp32, for model.weights, one parameter in memory at a time: of
-// `directory`'s model.safetensors or the files that its index names. `job` is what the checkpoint says, `model` its
-// description. Throws Error{kData} naming tensors that are missing, of another shape or more than the model has, before
-// anything is written. Gives its path.
-Path from_hugging_face(const Path& directory, const config::Job& job, const arch::ModelSpec& model,
+// Writes OUT/step-0 with the parameters alone, of fp32, for model.weights, one parameter in memory at a time. `vocabulary`
+// is the digest of their tokenizer, empty where it is not known. Gives its path.
+Path from_hugging_face(const HuggingFaceWeights& weights, const std::string& vocabulary,
                        const std::string& build, const Path& out);
 
 }  // namespace trireme::convert

@@ -67,6 +67,7 @@ formats::Manifest manifest_of(const StateReader& stored, const Target& to) {
           .layout = manifest_layout(to.plan.mesh),
           .consumed_samples = from.consumed_samples,
           .dataset_digest = from.dataset_digest,
+          .vocabulary = from.vocabulary,
           .eval_loss = from.eval_loss,
           .job = config::print_yaml(to.job),
           .train_state = from.train_state,

@@ -11,6 +11,7 @@
 #include "trireme/base/hash.h"
 #include "trireme/base/held_out.h"
 #include "trireme/config/made_up.h"
+#include "trireme/formats/tokenizer.h"
 
 namespace trireme::data {
 namespace {
@@ -114,6 +115,7 @@ Sources open_made_up_tokens(const config::Job& job) {
   return {.train = std::make_unique<MadeUpTokens>(job, 0, job.data.samples),
           .held_out = std::make_unique<MadeUpTokens>(job, kHeldOut, held_out),
           .digest = config::digest(*config::made_up(job.data.source)),
+          .vocabulary = words ? formats::Tokenizer::bytes().digest() : std::string(),
           .bytes_per_token = words ? 1.0 : 0.0};
 }
 

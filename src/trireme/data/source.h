@@ -34,6 +34,7 @@ struct Sources {
   std::unique_ptr<Source>
       held_out;        // in one order, of which the last batch may be filled up without weight
   std::string digest;  // of the content
+  std::string vocabulary{};    // digest of the tokenizer; empty where samples are no text
   double bytes_per_token = 0;  // of held-out text; 0: unknown, or no text
 };
 

@@ -61,6 +61,7 @@ Sources open_text(const config::Job& job, const Path& dataset, Evaluated evaluat
   return {.train = std::make_unique<TextSource>(job, opened),
           .held_out = std::make_unique<HeldOutText>(job, opened, evaluated),
           .digest = opened->digest,
+          .vocabulary = opened->tokenizer.digest(),
           .bytes_per_token = held_out.tokens == 0 ? 0
                                                   : static_cast<double>(held_out.text_bytes) /
                                                         static_cast<double>(held_out.tokens)};

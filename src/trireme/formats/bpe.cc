@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <nlohmann/json.hpp>
 #include <queue>
+#include <utility>
 
 #include "trireme/base/error.h"
+#include "trireme/base/hash.h"
 #include "trireme/formats/json_fields.h"
 #include "trireme/formats/shown.h"
 
@@ -65,6 +68,22 @@ void refuse_unless_empty(const JsonFields& fields, const char* key) {
     fail(ErrorKind::kData, "{}: {} {} is not supported", fields.where(), key, shown(value.dump()));
 }
 
+const Json& value_or_null(const Json& json, const std::string& what, const char* key) {
+  static const Json kNull;
+  return JsonFields(json, what).has(key) ? json[key] : kNull;
+}
+
+// Keys in order, without those that change no id.
+std::string rules_of(const Json& json, const std::string& what) {
+  std::string text;
+  for (const char* key : {"normalizer", "pre_tokenizer"}) {
+    nlohmann::json rules = nlohmann::json::parse(value_or_null(json, what, key).dump());
+    if (rules.is_object()) rules.erase("trim_offsets");
+    text += rules.dump() + "\n";
+  }
+  return text;
+}
+
 // A merge changes the size of its left symbol and zeroes its right one, so sizes tell whether a queued
 // pair is still there.
 struct Candidate {
@@ -114,14 +133,27 @@ struct Bpe::Part {
 Bpe::Bpe(std::string_view text, const std::string& what) : Bpe(parse_json(text, what), what) {}
 
 Bpe::Bpe(const Json& json, const std::string& what)
-    : normalizer_(JsonFields(json, what).has("normalizer") ? json["normalizer"] : Json(),
-                  what + ": normalizer"),
+    : rules_(rules_of(json, what)),
+      around_(read_post_processor(value_or_null(json, what, "post_processor"),
+                                  what + ": post_processor")),
+      normalizer_(value_or_null(json, what, "normalizer"), what + ": normalizer"),
       pre_tokenizer_(JsonFields(json, what).any("pre_tokenizer"), what + ": pre_tokenizer") {
   const JsonFields fields(json, what);
+  for (const char* key : {"truncation", "padding"})
+    if (!value_or_null(json, what, key).is_null())
+      fail(
+          ErrorKind::kData,
+          "{}: {} would change the length of documents, which training does not do; set it to null "
+          "in the file",
+          what, key);
   const Json& model = fields.object("model");
   read_added(json, what);
   read_vocabulary(model, what + ": model");
   read_merges(model, what + ": model");
+  for (const auto* ids : {&around_.before, &around_.after})
+    for (const std::int32_t id : *ids)
+      if (id >= vocab_size() || !present_[static_cast<std::size_t>(id)])
+        fail(ErrorKind::kData, "{}: post_processor: id {} belongs to no token", what, id);
   if (fields.has("decoder") && !fields.any("decoder").is_null()) {
     const std::string type = JsonFields(fields.any("decoder"), what + ": decoder").string("type");
     if (type != "ByteLevel")
@@ -338,6 +370,24 @@ std::string Bpe::decode(std::span<const std::int32_t> ids) const {
     out += tokens_[static_cast<std::size_t>(id)];
   }
   return out;
+}
+
+std::uint64_t Bpe::digest() const {
+  std::string all = fmt::format("{}{}\n", rules_, ignore_merges_);
+  for (std::size_t id = 0; id < tokens_.size(); ++id)
+    if (present_[id]) all += fmt::format("{} {} ", id, tokens_[id].size()) + tokens_[id];
+  std::vector<std::pair<Merge, std::uint64_t>> merges;
+  for (const auto& [pair, merge] : merges_) merges.emplace_back(merge, pair);
+  std::ranges::sort(merges, {}, [](const auto& merge) { return merge.first.rank; });
+  for (const auto& [merge, pair] : merges) all += fmt::format("{} {} ", pair, merge.result);
+  for (const Added& added : added_)
+    all +=
+        fmt::format("\n{} {}{}{}", added.id, added.left_strip, added.right_strip, added.normalized);
+  for (const auto* ids : {&around_.before, &around_.after}) {
+    all += '\n';
+    for (const std::int32_t id : *ids) all += fmt::format("{} ", id);
+  }
+  return hash64(all);
 }
 
 std::int32_t Bpe::added_token(std::string_view content) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "trireme/base/json.h"
+#include "trireme/formats/post_processor.h"
 #include "trireme/formats/pretokenizer.h"
 
 namespace trireme::formats {
@@ -18,12 +19,13 @@ namespace trireme::formats {
 std::string byte_level_spelling(std::string_view bytes);
 
 // A read-only tokenizer; safe to share between threads. Encoding equals the reference with
-// add_special_tokens=false: post-processors, truncation and padding do not apply to training text.
+// add_special_tokens=false, and with what is around() the text with add_special_tokens=true.
 class Bpe {
  public:
   // Reads a tokenizer.json from untrusted text: model BPE, normalizers NFC/NFD/NFKC/NFKD, byte-level
-  // pre-tokenizers, added tokens, merges as "a b" or [a, b], ignore_merges. What is not supported
-  // (byte_fallback, dropout, affixes, other components) is Error{kData} naming it and beginning with `what`.
+  // pre-tokenizers, added tokens, merges as "a b" or [a, b], ignore_merges, TemplateProcessing. What is not supported
+  // (byte_fallback, dropout, affixes, truncation, padding, other components) is Error{kData} naming it and beginning with
+  // `what`.
   Bpe(std::string_view text, const std::string& what);
 
   std::int32_t vocab_size() const { return static_cast<std::int32_t>(tokens_.size()); }
@@ -32,6 +34,9 @@ class Bpe {
   std::string decode(std::span<const std::int32_t> ids) const;
   // The id of an added token such as "<|endoftext|>", or -1.
   std::int32_t added_token(std::string_view content) const;
+  const AroundText& around() const { return around_; }
+  // Of all that decides which ids a text becomes, however the file spells it.
+  std::uint64_t digest() const;
 
  private:
   struct Added {
@@ -58,6 +63,8 @@ class Bpe {
   void encode_plain(std::string_view text, std::vector<std::int32_t>& out) const;
   void merge_word(std::string_view word, std::vector<std::int32_t>& out) const;
 
+  std::string rules_;  // normalizer and pre-tokenizer as JSON
+  AroundText around_;
   Normalizer normalizer_;
   PreTokenizer pre_tokenizer_;
   bool ignore_merges_ = false;

@@ -6,19 +6,12 @@
 #include <vector>
 
 #include "trireme/base/error.h"
-#include "trireme/formats/bpe.h"
+#include "trireme/formats/tokenizer_json.h"
 
 namespace trireme::formats {
 namespace {
 
 constexpr std::int64_t kMinOccurrences = 2;
-
-Json byte_level() {
-  return {{"type", "ByteLevel"},
-          {"add_prefix_space", false},
-          {"trim_offsets", true},
-          {"use_regex", true}};
-}
 
 struct Pair {
   std::int32_t left = 0;
@@ -71,34 +64,10 @@ class Trainer {
 
   std::int32_t vocab_size() const { return static_cast<std::int32_t>(tokens_.size()); }
 
-  std::string tokenizer_json() const {
-    // Appended unseen: an ordered object would compare every key with all before it.
-    Json::object_t vocab;
-    for (std::int32_t id = 0; id < vocab_size(); ++id)
-      vocab.Json::object_t::Container::emplace_back(byte_level_spelling(tokens_[index(id)]), id);
-    Json merges = Json::array();
-    for (const Pair& pair : merges_)
-      merges.push_back(byte_level_spelling(tokens_[index(pair.left)]) + " " +
-                       byte_level_spelling(tokens_[index(pair.right)]));
-    const Json json{{"version", "1.0"},
-                    {"truncation", nullptr},
-                    {"padding", nullptr},
-                    {"added_tokens", Json::array()},
-                    {"normalizer", nullptr},
-                    {"pre_tokenizer", byte_level()},
-                    {"post_processor", nullptr},
-                    {"decoder", byte_level()},
-                    {"model",
-                     {{"type", "BPE"},
-                      {"dropout", nullptr},
-                      {"unk_token", nullptr},
-                      {"continuing_subword_prefix", nullptr},
-                      {"end_of_word_suffix", nullptr},
-                      {"fuse_unk", false},
-                      {"byte_fallback", false},
-                      {"vocab", std::move(vocab)},
-                      {"merges", std::move(merges)}}}};
-    return json.dump(1) + "\n";
+  std::string tokenizer_json(const std::vector<std::string>& special) const {
+    ByteLevelBpe bpe{.tokens = tokens_, .special = special};
+    for (const Pair& pair : merges_) bpe.merges.emplace_back(pair.left, pair.right);
+    return print_tokenizer_json(bpe);
   }
 
  private:
@@ -184,7 +153,7 @@ class Trainer {
 
 }  // namespace
 
-WordCounts::WordCounts() : pre_tokenizer_(byte_level(), "byte level") {}
+WordCounts::WordCounts() : pre_tokenizer_(byte_level_pieces(), "byte level") {}
 
 void WordCounts::add(std::string_view document) {
   std::string storage;
@@ -197,24 +166,29 @@ void WordCounts::add(std::string_view document) {
   }
 }
 
-std::string train_bpe(const WordCounts& words, std::int32_t vocab_size) {
-  if (vocab_size < kMinTrainedVocabulary || vocab_size > kMaxTrainedVocabulary)
-    fail(ErrorKind::kUsage, "tokenizer bpe:{}: a vocabulary of {} to {} is needed", vocab_size,
-         kMinTrainedVocabulary, kMaxTrainedVocabulary);
+std::string train_bpe(const WordCounts& words, std::int32_t vocab_size,
+                      const std::vector<std::string>& special) {
+  const auto added = static_cast<std::int32_t>(special.size());
+  const std::int32_t least = kMinTrainedVocabulary + added;
+  if (vocab_size < least || vocab_size > kMaxTrainedVocabulary)
+    fail(ErrorKind::kUsage, "tokenizer bpe:{}: a vocabulary of {} to {} is needed{}", vocab_size,
+         least, kMaxTrainedVocabulary,
+         added > 0 ? fmt::format(", which includes {} special tokens", added) : "");
   Trainer trainer(words);
-  while (trainer.vocab_size() < vocab_size)
+  while (trainer.vocab_size() < vocab_size - added)
     if (!trainer.grow()) {
       if (trainer.vocab_size() < kMinTrainedVocabulary)
         fail(ErrorKind::kUsage,
              "tokenizer bpe:{}: no two neighbouring bytes occur twice in the training text; give "
              "more text or use bytes",
              vocab_size);
+      const std::int32_t most = trainer.vocab_size() + added;
       fail(ErrorKind::kUsage,
            "tokenizer bpe:{}: the training text has repeated pairs for {} tokens only; use bpe:{} "
            "or less, or give more text",
-           vocab_size, trainer.vocab_size(), trainer.vocab_size());
+           vocab_size, most, most);
     }
-  return trainer.tokenizer_json();
+  return trainer.tokenizer_json(special);
 }
 
 }  // namespace trireme::formats

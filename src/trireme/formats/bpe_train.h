@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include "trireme/formats/pretokenizer.h"
 
@@ -13,7 +14,7 @@ namespace trireme::formats {
 
 // Sizes of a vocabulary that can be trained: the 256 bytes and at least one merge.
 inline constexpr std::int32_t kMinTrainedVocabulary = 257;
-inline constexpr std::int32_t kMaxTrainedVocabulary = 65536;
+inline constexpr std::int32_t kMaxTrainedVocabulary = 1 << 20;
 
 // How often each piece of GPT-2's pre-tokenizer occurs in a text. Memory: that of the distinct pieces.
 class WordCounts {
@@ -38,10 +39,11 @@ class WordCounts {
 };
 
 // The text of a Hugging Face tokenizer.json (ByteLevel pre-tokenizer and decoder) of exactly `vocab_size`
-// tokens: ids 0..255 are the bytes, each further one joins the pair of tokens that then occurs most often
+// tokens: ids 0..255 are the bytes, the last ones are the `special` tokens, each other one joins the pair of tokens that then occurs most often
 // within words; among equals, the pair whose left and then right bytes come first. Equal counts give
 // equal bytes. Error{kUsage} when the size is out of range, or when no pair occurs twice before it is
 // reached: that error names the largest size that works.
-std::string train_bpe(const WordCounts& words, std::int32_t vocab_size);
+std::string train_bpe(const WordCounts& words, std::int32_t vocab_size,
+                      const std::vector<std::string>& special = {});
 
 }  // namespace trireme::formats

@@ -56,11 +56,12 @@ ValidationRule parse_validation(std::string_view text);
 // What a user says of a tokenizer.
 struct TokenizerChoice {
   enum class By { kBytes, kCharacters, kTrained, kFile } by = By::kBytes;
-  std::int32_t vocab_size = 0;  // of kTrained
-  Path file{};                  // of kFile: a Hugging Face tokenizer.json
+  std::int32_t vocab_size = 0;         // of kTrained
+  Path file{};                         // of kFile: what read_vocabulary reads
+  std::vector<std::string> special{};  // of kTrained: added tokens, counted in vocab_size
 };
 
-// Reads "bytes", "characters", "bpe:N" or the path of a tokenizer.json. A wrong N is Error{kUsage}.
+// Reads "bytes", "characters", "bpe:N" or a path that has a vocabulary (vocabulary.h). A wrong N is Error{kUsage}.
 TokenizerChoice parse_tokenizer(std::string_view text);
 
 struct PrepareProgress {
@@ -76,13 +77,14 @@ struct PrepareOptions {
   TokenizerChoice tokenizer{};  // kTrained learns from the training split only
   ValidationRule validation{};
   std::string end_of_document{};  // an added token put after each document; empty: none
+  bool binary = false;            // files need not be text
   bool force = false;             // replace another dataset at `out`
   std::function<void(const PrepareProgress&)> progress{};
 };
 
 // Tokenizes the sources into `out`, which appears complete or not at all; equal sources and options give
 // equal bytes. When `out` already holds the very same dataset it is left as it is. Another one is replaced
-// only with `force`, and what is not a dataset never: Error{kUsage}. Unreadable or empty text, or a split
+// only with `force`, and what is not a dataset never: Error{kUsage}. Unreadable or empty text, files that are no text, or a split
 // that leaves nothing for training or validation, is Error{kData}.
 Dataset prepare_dataset(const PrepareOptions& options);
 

@@ -8,11 +8,11 @@
 
 #include "trireme/formats/dataset.h"
 #include "trireme/formats/digest.h"
+#include "trireme/formats/vocabulary.h"
 
 namespace trireme::formats {
 
 inline constexpr char kDatasetName[] = "dataset.json";
-inline constexpr char kVocabularyName[] = "vocabulary.json";
 inline constexpr const char* kDatasetFiles[] = {"train.bin", "train.idx", "val.bin", "val.idx",
                                                 kVocabularyName};
 inline constexpr std::size_t kVocabularyIndex = 4;

@@ -269,6 +269,7 @@ std::string print(const Manifest& manifest) {
       {"job", manifest.job},
       {"files", Json::array()},
       {"units", Json::array()}};
+  if (!manifest.vocabulary.empty()) json["data"]["vocabulary"] = manifest.vocabulary;
   if (!manifest.base.empty()) json["base"] = manifest.base;
   if (manifest.eval_loss) {
     TRIREME_CHECK(std::isfinite(*manifest.eval_loss), "a loss of {}", *manifest.eval_loss);
@@ -296,12 +297,13 @@ Manifest parse_manifest(std::string_view text, const std::string& what) {
   fields.only({"format", "version", "build", "step", "world", "layout", "data", "train_state",
                "job", "base", "eval_loss", "files", "units"});
   const JsonFields data(fields.any("data"), what + ": data");
-  data.only({"consumed_samples", "digest"});
+  data.only({"consumed_samples", "digest", "vocabulary"});
   Manifest manifest{.step = fields.integer("step"),
                     .world = fields.integer("world", 1),
                     .layout = {},
                     .consumed_samples = data.integer("consumed_samples"),
                     .dataset_digest = data.string("digest"),
+                    .vocabulary = data.has("vocabulary") ? data.string("vocabulary") : "",
                     .eval_loss = {},
                     .job = fields.string("job"),
                     .train_state = fields.object("train_state").dump(),

@@ -64,7 +64,9 @@ struct Manifest {
   std::int64_t world = 1;
   std::vector<ManifestAxis> layout{};  // of the ranks that wrote it; empty: not told
   std::int64_t consumed_samples = 0;
-  std::string dataset_digest{};       // empty when the data has none
+  std::string dataset_digest{};  // empty when the data has none
+  std::string
+      vocabulary{};  // digest of the tokenizer that the ids are of; empty: no text, or not told
   std::optional<double> eval_loss{};  // of this step, if it was evaluated
   std::string job{};                  // the resolved job, YAML
   std::string train_state = "{}";     // a JSON object, opaque here

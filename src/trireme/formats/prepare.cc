@@ -8,7 +8,8 @@
 #include "trireme/env/staging.h"
 #include "trireme/formats/bpe_train.h"
 #include "trireme/formats/dataset_files.h"
-#include "trireme/formats/shown.h"
+#include "trireme/formats/text_file.h"
+#include "trireme/formats/vocabulary.h"
 
 namespace trireme::formats {
 namespace {
@@ -77,10 +78,16 @@ class Cut {
   double limit_ = 0;       // place below which a document is held out, by kDocuments
 };
 
-Tokenizer characters_of(const std::vector<SourceFile>& sources) {
+std::string read_source(const SourceFile& source, const PrepareOptions& options) {
+  std::string text = read_file(source.path);
+  if (!options.binary) check_is_text(text, source.path.string());
+  return text;
+}
+
+Tokenizer characters_of(const PrepareOptions& options) {
   std::string seen;
-  for (const SourceFile& source : sources) {
-    const std::string text = read_file(source.path);
+  for (const SourceFile& source : options.sources) {
+    const std::string text = read_source(source, options);
     if (text.empty()) continue;
     try {
       seen = Tokenizer::chars(seen + text).characters();
@@ -95,27 +102,27 @@ Tokenizer trained_on(const PrepareOptions& options) {
   WordCounts words;
   Cut cut(options);
   for (const SourceFile& source : options.sources) {
-    const std::string text = read_file(source.path);
+    const std::string text = read_source(source, options);
     words.add(cut.training(source, text));
   }
-  return Tokenizer::hugging_face(train_bpe(words, options.tokenizer.vocab_size), "trained BPE");
+  return Tokenizer::hugging_face(
+      train_bpe(words, options.tokenizer.vocab_size, options.tokenizer.special), "trained BPE");
 }
 
 Tokenizer make_tokenizer(const PrepareOptions& options) {
   using By = TokenizerChoice::By;
-  const Path& file = options.tokenizer.file;
-  std::error_code cause;
   switch (options.tokenizer.by) {
     case By::kBytes: return Tokenizer::bytes();
-    case By::kCharacters: return characters_of(options.sources);
+    case By::kCharacters: return characters_of(options);
     case By::kTrained: return trained_on(options);
     case By::kFile: break;
   }
-  if (!fs::exists(file, cause))
-    fail(ErrorKind::kUsage,
-         "tokenizer {}: neither bytes, characters, bpe:N nor an existing tokenizer.json",
-         shown(file.string()));
-  return Tokenizer::hugging_face(read_file(file), file.string());
+  return read_vocabulary(options.tokenizer.file);
+}
+
+// The id put after each document; -1: none.
+std::int32_t end_of_document(const PrepareOptions& options, const Tokenizer& tokenizer) {
+  return options.end_of_document.empty() ? -1 : tokenizer.added_token(options.end_of_document);
 }
 
 // Tokenizes documents into the two splits.
@@ -124,7 +131,7 @@ class Splits {
   Splits(const PrepareOptions& options, const Tokenizer& tokenizer, const Path& directory)
       : options_(options),
         tokenizer_(tokenizer),
-        end_(options.end_of_document.empty() ? -1 : tokenizer.added_token(options.end_of_document)),
+        end_(end_of_document(options, tokenizer)),
         train_(directory / "train", token_dtype(tokenizer.vocab_size())),
         val_(directory / "val", token_dtype(tokenizer.vocab_size())),
         cut_(options) {
@@ -132,7 +139,7 @@ class Splits {
   }
 
   void add(const SourceFile& source) {
-    const std::string text = read_file(source.path);
+    const std::string text = read_source(source, options_);
     const std::string_view head = cut_.training(source, text);
     try {
       put(head, train_, train_info);
@@ -172,8 +179,9 @@ class Splits {
   void put(std::string_view text, TokenFileWriter& file, SplitInfo& info) {
     if (text.empty()) return;
     tokens_.clear();
-    tokenizer_.encode(text, tokens_);
-    if (end_ >= 0) tokens_.push_back(end_);
+    tokenizer_.encode_document(text, tokens_);
+    // A template may have ended it with the same token.
+    if (end_ >= 0 && tokens_.back() != end_) tokens_.push_back(end_);
     file.add_document(tokens_);
     ++info.documents;
     info.tokens += static_cast<std::int64_t>(tokens_.size());
@@ -195,7 +203,9 @@ Dataset prepare_dataset(const PrepareOptions& options) {
   if (options.sources.empty()) fail(ErrorKind::kData, "no text file to prepare");
   const Path out = (options.out / "").lexically_normal().parent_path();  // no trailing slash
   check_out(out);
-  const Tokenizer tokenizer = make_tokenizer(options);
+  Tokenizer tokenizer = make_tokenizer(options);
+  if (const std::int32_t end = end_of_document(options, tokenizer); end >= 0)
+    tokenizer = tokenizer.with_ends({end});
   env::Staging staging(out);
   Splits splits(options, tokenizer, staging.path());
   for (const SourceFile& source : options.sources) splits.add(source);

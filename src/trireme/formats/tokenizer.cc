@@ -3,13 +3,17 @@
 #include <utf8proc.h>
 
 #include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>
 
 #include "trireme/base/error.h"
+#include "trireme/base/hash.h"
 #include "trireme/formats/bpe.h"
 #include "trireme/formats/json_fields.h"
 #include "trireme/formats/shown.h"
+#include "trireme/formats/tokenizer_json.h"
 
 namespace trireme::formats {
 namespace {
@@ -72,8 +76,17 @@ Tokenizer Tokenizer::hugging_face(std::string_view json, const std::string& what
 Tokenizer Tokenizer::from_description(std::string_view json, const std::string& what) {
   const Json parsed = parse_json(json, what);
   const JsonFields fields(parsed, what);
-  fields.only({"format", "version", "kind", "characters", "source"});
+  fields.only({"format", "version", "kind", "characters", "source", "ends"});
   fields.need_format(kTokenizerFormat, kTokenizerVersion, "prepare the data again");
+  std::vector<std::int32_t> ends;
+  if (fields.has("ends"))
+    for (const Json& id : fields.array("ends"))
+      ends.push_back(static_cast<std::int32_t>(
+          json_integer(id, what + ": ends", 0, std::numeric_limits<std::int32_t>::max())));
+  return described(fields, what).with_ends(std::move(ends));
+}
+
+Tokenizer Tokenizer::described(const JsonFields& fields, const std::string& what) {
   const std::string kind = fields.string("kind");
   if (kind == "bytes") return bytes();
   if (kind == "characters") {
@@ -88,13 +101,39 @@ Tokenizer Tokenizer::from_description(std::string_view json, const std::string& 
        shown(kind));
 }
 
+Tokenizer Tokenizer::with_ends(std::vector<std::int32_t> ends) const {
+  for (const std::int32_t id : ends)
+    if (id < 0 || id >= vocab_size())
+      fail(ErrorKind::kData, "end of text: token {} is not in the vocabulary of {}", id,
+           vocab_size());
+  Tokenizer made = *this;
+  made.ends_ = std::move(ends);
+  return made;
+}
+
 const char* Tokenizer::kind() const { return chars_ ? "characters" : file_ ? "bpe" : "bytes"; }
 
 std::string Tokenizer::description() const {
   Json json{{"format", kTokenizerFormat}, {"version", kTokenizerVersion}, {"kind", kind()}};
   if (chars_) json["characters"] = characters();
   if (file_) json["source"] = file_->source;
+  if (!ends_.empty()) json["ends"] = ends_;
   return json.dump(1) + "\n";
+}
+
+std::string Tokenizer::tokenizer_json() const {
+  if (chars_)
+    fail(
+        ErrorKind::kUsage,
+        "a characters tokenizer has no tokenizer.json: it cannot say all text; use bytes or bpe:N");
+  return file_ ? file_->source : bytes_tokenizer_json();
+}
+
+std::string Tokenizer::digest() const {
+  if (chars_) return hex64(hash64("characters\n" + characters()));
+  static const std::uint64_t kBytes =
+      Bpe(std::string_view(bytes_tokenizer_json()), "bytes").digest();
+  return hex64(file_ ? file_->bpe.digest() : kBytes);
 }
 
 std::string Tokenizer::characters() const {
@@ -127,6 +166,21 @@ void Tokenizer::encode(std::string_view text, std::vector<std::int32_t>& out) co
 
 std::vector<std::int32_t> Tokenizer::encode(std::string_view text) const {
   std::vector<std::int32_t> out;
+  encode(text, out);
+  return out;
+}
+
+void Tokenizer::encode_document(std::string_view text, std::vector<std::int32_t>& out) const {
+  if (!file_) return encode(text, out);
+  const AroundText& around = file_->bpe.around();
+  out.insert(out.end(), around.before.begin(), around.before.end());
+  encode(text, out);
+  out.insert(out.end(), around.after.begin(), around.after.end());
+}
+
+std::vector<std::int32_t> Tokenizer::encode_prompt(std::string_view text) const {
+  std::vector<std::int32_t> out;
+  if (file_) out = file_->bpe.around().before;
   encode(text, out);
   return out;
 }

@@ -13,6 +13,7 @@
 namespace trireme::formats {
 
 class Bpe;
+class JsonFields;
 
 // An immutable tokenizer; copies are cheap and share the vocabulary; safe to share between threads.
 class Tokenizer {
@@ -29,6 +30,10 @@ class Tokenizer {
 
   // JSON that rebuilds this tokenizer; stored beside a dataset and with a model.
   std::string description() const;
+  // The same vocabulary as a Hugging Face tokenizer.json; Error{kUsage} for characters, which have none.
+  std::string tokenizer_json() const;
+  // 16 hex digits of all that decides which ids a text becomes, whatever file it came from.
+  std::string digest() const;
   // "bytes", "characters" or "bpe".
   const char* kind() const;
   std::int32_t vocab_size() const;
@@ -37,6 +42,10 @@ class Tokenizer {
   // is not UTF-8 where that matters, is Error{kData}.
   void encode(std::string_view text, std::vector<std::int32_t>& out) const;
   std::vector<std::int32_t> encode(std::string_view text) const;
+  // The ids of a whole document: its text between the special tokens that a tokenizer.json puts around one.
+  void encode_document(std::string_view text, std::vector<std::int32_t>& out) const;
+  // The ids of a text that goes on: those special tokens before it, but none after.
+  std::vector<std::int32_t> encode_prompt(std::string_view text) const;
   // Ids outside the vocabulary are Error{kData}. BPE and bytes may yield a cut UTF-8 sequence at the ends.
   std::string decode(std::span<const std::int32_t> ids) const;
   // The vocabulary of a characters tokenizer, in order; asking another kind is our bug.
@@ -44,14 +53,21 @@ class Tokenizer {
   // The id of an added token such as "<|endoftext|>"; Error{kUsage} when there is none.
   std::int32_t added_token(std::string_view content) const;
 
+  // Ids after which a text has ended, such as that of "<|endoftext|>"; part of description() and of no digest.
+  const std::vector<std::int32_t>& ends() const { return ends_; }
+  // Ids outside the vocabulary are Error{kData}.
+  Tokenizer with_ends(std::vector<std::int32_t> ends) const;
+
  private:
   struct Chars;
   struct HuggingFace;
 
   Tokenizer() = default;
+  static Tokenizer described(const JsonFields& fields, const std::string& what);
 
   std::shared_ptr<const Chars> chars_;  // at most one of the two; neither: bytes
   std::shared_ptr<const HuggingFace> file_;
+  std::vector<std::int32_t> ends_;
 };
 
 }  // namespace trireme::formats

@@ -130,6 +130,11 @@ SampleKind kind_of(std::string_view source) {
   return SampleKind::kTrajectory;
 }
 
+std::vector<Path> parts_of(const Path& path) {
+  const std::optional<Parts> parts = find_parts(path);
+  return parts ? std::vector{parts->train, parts->held_out} : std::vector{path};
+}
+
 Split open_split(std::string_view source, const Path& path, double validation) {
   const SampleKind kind = kind_of(source);
   const std::optional<Parts> parts = find_parts(path);

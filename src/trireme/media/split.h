@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "trireme/base/fs.h"
 #include "trireme/media/samples.h"
 
 namespace trireme::media {
@@ -23,6 +24,9 @@ struct Split {
 
 // What data.source calls a kind: images, pairs, clips or trajectories.
 SampleKind kind_of(std::string_view source);
+
+// The parts that open_split divides a directory by, training first; of anything else the path itself.
+std::vector<Path> parts_of(const Path& path);
 
 // A directory with parts of both names is divided by them: train/ and val/ (or validation/), train-*.tar, train.json or
 // train.csv and the same of val or validation. Of anything else a sample is held out where the hash of its number falls

@@ -17,11 +17,11 @@ TrainState state_of(const formats::Manifest& manifest, const Path& directory) {
 
 }  // namespace
 
-RunCheckpoints::RunCheckpoints(const TrainSetup& setup, const std::string& dataset_digest,
+RunCheckpoints::RunCheckpoints(const TrainSetup& setup, const data::Sources& data,
                                JobSession& steps, comm::World& world, const Callbacks& callbacks)
     : setup_(setup),
       job_(setup.job),
-      dataset_digest_(dataset_digest),
+      data_(data),
       steps_(steps),
       units_(steps.session().units()),
       specs_(steps.session().model().spec.units),
@@ -100,10 +100,10 @@ void RunCheckpoints::snapshot(std::int64_t step) {
 formats::Manifest RunCheckpoints::load(const Path& directory, ckpt::Files files) {
   const formats::Manifest manifest =
       ckpt::load(directory, units_, specs_, job_.model.weights, files);
-  if (manifest.dataset_digest != dataset_digest_)
+  if (manifest.dataset_digest != data_.digest)
     fail(ErrorKind::kData,
          "{}: was trained on dataset {}, {} is {}; point data.path to the same data",
-         directory.string(), manifest.dataset_digest, setup_.dataset.string(), dataset_digest_);
+         directory.string(), manifest.dataset_digest, setup_.dataset.string(), data_.digest);
   config::check_resumable(config::parse_job(manifest.job, directory.string()), job_);
   check_base(manifest, directory);
   units_.refresh();
@@ -167,7 +167,8 @@ void RunCheckpoints::check_base(const formats::Manifest& manifest, const Path& d
 ckpt::Header RunCheckpoints::header(std::int64_t step, std::optional<double> eval_loss) const {
   return {.step = step,
           .consumed_samples = steps_.consumed_samples(step),
-          .dataset_digest = dataset_digest_,
+          .dataset_digest = data_.digest,
+          .vocabulary = data_.vocabulary,
           .eval_loss = eval_loss,
           .job = config::print_yaml(job_),
           .train_state = print(steps_.state()),

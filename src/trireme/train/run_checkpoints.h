@@ -8,6 +8,7 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/ckpt/saver.h"
+#include "trireme/data/source.h"
 #include "trireme/train/callbacks.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/memory_snapshots.h"
@@ -19,7 +20,7 @@ namespace trireme::train {
 class RunCheckpoints {
  public:
   // All of them outlive it.
-  RunCheckpoints(const TrainSetup& setup, const std::string& dataset_digest, JobSession& steps,
+  RunCheckpoints(const TrainSetup& setup, const data::Sources& data, JobSession& steps,
                  comm::World& world, const Callbacks& callbacks);
 
   // Fills the session with what is newest of the snapshots in memory and setup.resume or, where the run is a new one, with
@@ -71,7 +72,7 @@ class RunCheckpoints {
 
   const TrainSetup& setup_;
   const config::Job& job_;
-  const std::string& dataset_digest_;
+  const data::Sources& data_;
   JobSession& steps_;
   exec::Units& units_;
   const std::vector<arch::UnitSpec>& specs_;

@@ -49,7 +49,7 @@ class Run {
         steps_((compare_ranks(world, setup, sources_.digest), job_), world, setup.out / "scratch"),
         session_(steps_.session()),
         validation_(job_, sources_, steps_, callbacks),
-        checkpoints_(setup, sources_.digest, steps_, world, callbacks),
+        checkpoints_(setup, sources_, steps_, world, callbacks),
         bad_samples_(job_, sources_, session_.model(), world, callbacks),
         health_(job_, steps_, checkpoints_, world, callbacks),
         memory_(setup.tensors, steps_.device()),
