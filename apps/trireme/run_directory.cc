@@ -70,14 +70,6 @@ bool has_checkpoints(const Path& path) {
 
 }  // namespace
 
-bool is_checkpoint(const Path& path) {
-  return fs::exists(path / formats::kManifestName) || path.filename().string().starts_with("step-");
-}
-
-Path checkpoint_root(const Path& path) {
-  return fs::is_directory(path / kCheckpoints) ? path / kCheckpoints : path;
-}
-
 RunDirectory::RunDirectory(const std::string& out, const std::string& name,
                            const std::string& resume, formats::CheckpointCheck check)
     : path_(out.empty() ? fresh_run(name) : Path(out)) {

@@ -203,7 +203,7 @@ int main(int argc, char** argv) {
     return run_rank(kWays[std::atoi(argv[2])], std::atoi(argv[3]), std::atoi(argv[4]),
                     std::atoi(argv[5]), std::atoi(argv[6]), argv[7]);
   if (argc == 3 && std::string(argv[1]) == kChunksFlag)
-    return chunk_test::chunks_are_survived(kWays[std::atoi(argv[2])]) ? 0 : 1;
+    return chunks_are_survived(kWays[std::atoi(argv[2])]) ? 0 : 1;
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -10,7 +10,7 @@ using namespace trireme;
 
 namespace {
 
-void read(std::string_view file) {
+void read_safetensors(std::string_view file) {
   const auto bytes = std::as_bytes(std::span(file.data(), file.size()));
   fuzz::takes([&] {
     std::size_t held = 0;
@@ -29,11 +29,11 @@ void read(std::string_view file) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string file(fuzz::text_of(data, size));
-  read(file);
+  read_safetensors(file);
   const std::size_t end = file.rfind('}');
   if (end == file.npos || end < 8) return 0;
   const std::uint64_t header = end + 1 - 8;
   std::memcpy(file.data(), &header, sizeof header);
-  read(file);
+  read_safetensors(file);
   return 0;
 }

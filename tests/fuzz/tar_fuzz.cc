@@ -11,7 +11,7 @@ using namespace trireme;
 
 namespace {
 
-void read(std::string_view file) {
+void read_tar(std::string_view file) {
   const auto bytes = std::as_bytes(std::span(file.data(), file.size()));
   fuzz::takes([&] {
     for (const media::ShardSample& sample : media::parse_shard(bytes, "f")) {
@@ -27,7 +27,7 @@ void read(std::string_view file) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   std::string file(fuzz::text_of(data, size));
-  read(file);
+  read_tar(file);
   for (std::size_t at = 0; at + media::kTarBlock <= file.size(); at += media::kTarBlock) {
     if (std::memcmp(file.data() + at + media::kMagic.at, "ustar", 5) != 0) continue;
     char digits[9];
@@ -35,6 +35,6 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
                   static_cast<unsigned>(media::header_checksum(file.data() + at)));
     std::memcpy(file.data() + at + media::kChecksum.at, digits, 7);
   }
-  read(file);
+  read_tar(file);
   return 0;
 }
