@@ -41,8 +41,9 @@ config::Job job_to_evaluate(const EvaluateOptions& options, const Path& checkpoi
              "data are, such as --set data.source=images",
              options.data, source->name);
     job.data.path = options.data;
-    // Text is cut into the model's own tokens; a dataset of tokens has its vocabulary and ignores this.
-    if (const std::optional<Path> vocabulary = formats::find_vocabulary(checkpoint))
+    job.data.tokenizer = config::Data{}.tokenizer;
+    // Text is cut into the model's own tokens; a dataset has its own vocabulary, which is compared.
+    if (const auto vocabulary = formats::find_vocabulary(checkpoint); vocabulary && takes_vocabulary(job.data))
       job.data.tokenizer = vocabulary->string();
   }
   if (options.split == "all") job.data.validation = 0;

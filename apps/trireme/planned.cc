@@ -99,15 +99,14 @@ config::Job read_over(const JobOptions& options, const config::Job& base) {
   return job;
 }
 
-// Whether text is cut into tokens here; a dataset of tokens has its vocabulary.
+}  // namespace
+
 bool takes_vocabulary(const config::Data& data) {
   std::error_code cause;
   return data.source == config::DataSource::kText &&
          (data.path.empty() ||
           !std::filesystem::exists(Path(data.path) / formats::kDatasetName, cause));
 }
-
-}  // namespace
 
 config::Job read_job(const JobOptions& options, const Path& run) {
   if (options.file.empty())

@@ -22,6 +22,9 @@ config::Job read_job(const JobOptions& options, const Path& run = {});
 // whichever option gave it, and model.weights the directory that is read. Throws Error{kUsage}.
 config::Job read_job(const TrainOptions& options);
 
+// Whether text is cut into tokens here; a dataset of tokens has its vocabulary.
+bool takes_vocabulary(const config::Data& data);
+
 // "gpt_tiny" of "recipes/gpt_tiny.yaml"; with the phase, if one is chosen.
 std::string job_name(const JobOptions& options);
 

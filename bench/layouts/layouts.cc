@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <set>
@@ -14,6 +13,7 @@
 
 #include "apps/guard.h"
 #include "bench/layouts/pair.h"
+#include "bench/numbers.h"
 #include "tests/harness/scratch_directory.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
@@ -23,35 +23,16 @@ namespace trireme::layouts {
 namespace {
 
 struct Options {
-  std::uint64_t seed = 1;
-  std::uint64_t pairs = 20;
-  std::optional<std::uint64_t> pair{};
+  std::optional<std::uint64_t> seed;
+  std::optional<std::uint64_t> pairs;
+  std::optional<std::uint64_t> pair;
 };
 
 Options parse(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string_view name = argv[i], text = i + 1 < argc ? argv[i + 1] : "";
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (text.empty() || error != std::errc() || end != text.data() + text.size())
-      fail(ErrorKind::kUsage, "{} {}: needs a whole number, from 0", name, text);
-    if (name == "--seed")
-      options.seed = value;
-    else if (name == "--pairs")
-      options.pairs = value;
-    else if (name == "--pair")
-      options.pair = value;
-    else
-      fail(ErrorKind::kUsage, "{}: no such option; needs --pairs N, --seed S or --pair NUMBER",
-           name);
-  }
+  bench::read_numbers(argc, argv, {{"--seed", &options.seed}, {"--pairs", &options.pairs}, {"--pair", &options.pair}},
+                      "--pairs N, --seed S or --pair NUMBER");
   return options;
-}
-
-// Neighbouring seeds share no pair.
-std::uint64_t number_of(std::uint64_t seed, std::uint64_t index) {
-  return seed * 0x9e3779b97f4a7c15 + index;
 }
 
 class Report {
@@ -159,9 +140,9 @@ int layouts(const Options& options) {
     failed += !hold(*options.pair);
   } else {
     failed = check_table() + check_exceptions();
-    for (pairs = 0; pairs < options.pairs; ++pairs) failed += !hold(number_of(options.seed, pairs));
+    for (pairs = 0; pairs < options.pairs.value_or(20); ++pairs) failed += !hold(bench::seed_of(options.seed.value_or(1), pairs));
   }
-  fmt::print("{} pairs of seed {} in {:.0f} s, {} failed\n", pairs, options.seed, watch.seconds(),
+  fmt::print("{} pairs of seed {} in {:.0f} s, {} failed\n", pairs, options.seed.value_or(1), watch.seconds(),
              failed);
   report.print();
   return failed > 0 ? 1 : 0;

@@ -1,11 +1,11 @@
 // simulate [--seed S] [--faults N] | --life SEED: simulated lives until so many faults were made, by kind; a life that
 // breaks a rule ends it with the command that repeats it.
-#include <charconv>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "apps/guard.h"
+#include "bench/numbers.h"
 #include "tests/elastic/simulation.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
@@ -14,35 +14,16 @@ namespace trireme::elastic {
 namespace {
 
 struct Options {
-  std::uint64_t seed = 1;
-  std::uint64_t faults = 100000;
-  std::optional<std::uint64_t> life{};
+  std::optional<std::uint64_t> seed;
+  std::optional<std::uint64_t> faults;
+  std::optional<std::uint64_t> life;
 };
 
 Options parse(int argc, char** argv) {
   Options options;
-  for (int i = 1; i < argc; i += 2) {
-    const std::string_view name = argv[i], text = i + 1 < argc ? argv[i + 1] : "";
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (text.empty() || error != std::errc() || end != text.data() + text.size())
-      fail(ErrorKind::kUsage, "{} {}: needs a whole number, from 0", name, text);
-    if (name == "--seed")
-      options.seed = value;
-    else if (name == "--faults")
-      options.faults = value;
-    else if (name == "--life")
-      options.life = value;
-    else
-      fail(ErrorKind::kUsage, "{}: no such option; needs --seed S, --faults N or --life SEED",
-           name);
-  }
+  bench::read_numbers(argc, argv, {{"--seed", &options.seed}, {"--faults", &options.faults}, {"--life", &options.life}},
+                      "--seed S, --faults N or --life SEED");
   return options;
-}
-
-// Neighbouring seeds share no life.
-std::uint64_t seed_of(std::uint64_t seed, std::uint64_t number) {
-  return seed * 0x9e3779b97f4a7c15 + number;
 }
 
 bool is_of_messages(std::size_t kind) {
@@ -54,8 +35,8 @@ int simulate(const Options& options) {
   std::uint64_t lives = 0, faults = 0, of_messages = 0, overtaken = 0, events = 0, generations = 0;
   MishapCounts counts{};
   std::string violation;
-  for (; violation.empty() && (options.life ? lives < 1 : faults < options.faults); ++lives) {
-    const std::uint64_t seed = options.life.value_or(seed_of(options.seed, lives));
+  for (; violation.empty() && (options.life ? lives < 1 : faults < options.faults.value_or(100000)); ++lives) {
+    const std::uint64_t seed = options.life.value_or(bench::seed_of(options.seed.value_or(1), lives));
     Simulation life(seed, {});
     violation = life.live();
     if (!violation.empty())

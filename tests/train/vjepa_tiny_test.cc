@@ -40,6 +40,8 @@ Learned learn(const std::string& recipe, std::int64_t count,
               const std::function<void(exec::Session&, comm::World&)>& before,
               const std::function<void(exec::Session&, comm::World&)>& after) {
   config::Job job = config::load_job(Path(TRIREME_SOURCE_DIR) / "recipes" / recipe);
+  // One micro-batch a step: the teacher's spread is that of the clips of a micro-batch.
+  job.run.micro_batch = job.run.global_batch;
   job = config::resolve(job, 1, config::made_up(job.data.source)->facts);
   Learned learned;
   comm::run_local_ranks(1, 600, [&](comm::World& world) {
