@@ -29,7 +29,7 @@ endif()
 string(COMPARE EQUAL "${TRIREME_FAMILIES}" all all_families)
 trireme_optional(${all_families} models/no_families
   "/trireme/models/(action|arrcoc|chunk|clip|encoder|family_blocks|gated|hnet|hvjepa|jepa|mamba|neighbours|probe)[a-z_]*\\.cc$"
-  "/trireme/models/(projector|read_out|regions|scan|scorers|siglip|texture|vicreg|video|vit|vlm)[a-z_]*\\.cc$"
+  "/trireme/models/(predict|projector|read_out|regions|scan|scorers|siglip|texture|vicreg|video|vit|vlm)[a-z_]*\\.cc$"
   "/trireme/models/tower\\.cc$")
 trireme_optional(${all_families} worker/no_predict "/worker/predict\\.cc$")
 trireme_optional(${TRIREME_SCOREBOARD} no_scoreboard "/planner/tables/" "/trireme/bench_planner\\.cc$")

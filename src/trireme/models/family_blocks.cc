@@ -33,4 +33,6 @@ Blocks family_blocks(const config::Job& job, const arch::ModelSpec& spec, const 
   TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
 }
 
+bool is_built(config::Family) { return true; }
+
 }  // namespace trireme::models

@@ -10,4 +10,7 @@ namespace trireme::models {
 // One block for each node of `spec`, which describes `job`. Throws Error for a family that this build leaves out.
 Blocks family_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks);
 
+// Whether this build has the family's blocks.
+bool is_built(config::Family family);
+
 }  // namespace trireme::models

@@ -7,6 +7,8 @@
 
 namespace trireme::models {
 
+bool is_built(config::Family family) { return config::is_decoder(family); }
+
 Blocks family_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks) {
   if (job.model.family == config::Family::kGpt) return gpt_blocks(job, spec, ranks);
   if (job.model.family == config::Family::kLlama) return llama_blocks(job, spec, ranks);
