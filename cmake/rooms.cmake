@@ -24,8 +24,8 @@ if(CMAKE_UNITY_BUILD AND CMAKE_CXX_COMPILER_ID STREQUAL GNU)  # a batch is no he
 endif()
 # Where the speed of compiling counts more than that of the code: programs' front, descriptions, tests.
 add_library(trireme_quick INTERFACE)
-if(CMAKE_BUILD_TYPE STREQUAL Release AND TRIREME_TORCH)
-  target_compile_options(trireme_quick INTERFACE -O1)
+if(CMAKE_BUILD_TYPE STREQUAL Release)
+  target_compile_options(trireme_quick INTERFACE $<IF:$<BOOL:${TRIREME_TORCH}>,-O1,-O0>)
 endif()
 if(TRIREME_SANITIZE)
   target_compile_options(trireme_flags INTERFACE -fsanitize=${TRIREME_SANITIZE} -fno-sanitize-recover=all
@@ -33,7 +33,7 @@ if(TRIREME_SANITIZE)
   target_link_options(trireme_flags INTERFACE -fsanitize=${TRIREME_SANITIZE})
 endif()
 
-# Headers of quick components are parsed once; of all of them where there is no LibTorch, which promises a minute.
+# Headers of quick components are parsed once.
 # ./dev lint compiles each source by itself, without this, which proves that it includes what it uses.
 file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/pch_core.cc CONTENT "")
 add_library(trireme_core_pch STATIC ${CMAKE_BINARY_DIR}/pch_core.cc)
@@ -70,7 +70,7 @@ function(trireme_room name)
       target_link_libraries(trireme_${name} PUBLIC ${dep})
     endif()
   endforeach()
-  if(NOT ROOM_TORCH AND (ROOM_QUICK OR NOT TRIREME_TORCH))
+  if(ROOM_QUICK)
     target_precompile_headers(trireme_${name} REUSE_FROM trireme_core_pch)
   endif()
 endfunction()

@@ -191,9 +191,10 @@ TEST_P(Teacher, FollowsTheStudent) {
     const bool teacher = unit.name.starts_with("teacher.");
     EXPECT_EQ(unit.trainable, !teacher) << unit.name;
     ASSERT_EQ(unit.ema_of >= 0, teacher) << unit.name;
-    if (teacher)
+    if (teacher) {
       EXPECT_EQ("teacher." + spec.program.units[static_cast<std::size_t>(unit.ema_of)].name,
                 unit.name);
+    }
   }
 }
 
