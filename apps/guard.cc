@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <iostream>
@@ -51,7 +52,10 @@ int after_output(int code) {
   const bool failed = std::fflush(stdout) != 0;
   if (!failed && std::ferror(stdout) == 0) return code;
   const int cause = errno;
-  if (code != 0 || has_lost_its_reader(STDOUT_FILENO)) return code;
+  if (has_lost_its_reader(STDOUT_FILENO)) return code;
+  // 1 and 6 are answers, which were lost with the output; other codes have said already what failed.
+  constexpr int kAnswers[] = {0, 1, 6};
+  if (std::ranges::find(kAnswers, code) == std::end(kAnswers)) return code;
   return report(output_error(cause));
 }
 

@@ -12,6 +12,7 @@
 #include "run_directory.h"
 #include "trireme/base/error.h"
 #include "trireme/config/made_up.h"
+#include "trireme/convert/weights.h"
 #include "trireme/formats/vocabulary.h"
 #include "workers.h"
 
@@ -21,7 +22,7 @@ namespace {
 // The checkpoint's job on other data, without what training does for its memory. Batches stay as they were: some losses
 // compare the samples of a batch.
 config::Job job_to_evaluate(const EvaluateOptions& options, const Path& checkpoint) {
-  config::Job job = config::parse_job(formats::read_manifest(checkpoint).job, checkpoint.string());
+  config::Job job = config::parse_job(convert::manifest_of_weights(checkpoint).job, checkpoint.string());
   job.parallel = {};
   if (job.run.batch_scope == config::BatchScope::kGradcache) job.parallel.schedule = "gpipe";
   job.recompute = {};
@@ -32,6 +33,7 @@ config::Job job_to_evaluate(const EvaluateOptions& options, const Path& checkpoi
   job.run.eval_every = 0;
   job.run.eval_batches = options.batches;
   job.vlm.features.clear();
+  job.data.tokenizer = tokenizer_of_run(checkpoint.parent_path().parent_path(), job);
   if (!options.data.empty()) {
     if (const config::MadeUpSource* source = config::made_up(job.data.source))
       if (options.assignments.empty())
@@ -84,7 +86,7 @@ void check_split(const EvaluateOptions& options, const config::Job& job) {
 
 int evaluate(const EvaluateOptions& options) {
   check_output(options.json);
-  const Path checkpoint = find_checkpoint(options.checkpoint);
+  const Path checkpoint = find_model(options.checkpoint);
   config::Job job = job_to_evaluate(options, checkpoint);
   check_split(options, job);
   const Place place = find_place(options.ranks, std::nullopt);

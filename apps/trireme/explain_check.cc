@@ -4,6 +4,8 @@
 #include <cstdio>
 
 #include "commands.h"
+#include "json_output.h"
+#include "output.h"
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 #include "trireme/plan/plan.h"
@@ -11,6 +13,7 @@
 namespace trireme::app {
 
 int explain_check(const ExplainOptions& options) {
+  check_output(options.json);
   const JobOptions& job = options.job;
   const bool alone = job.file.empty() && job.phase.empty() && job.assignments.empty() &&
                      !job.ranks && !job.nproc && options.cluster.empty() &&
@@ -31,6 +34,13 @@ int explain_check(const ExplainOptions& options) {
   }
   std::size_t lines = 0;
   for (const plan::List& list : plan.lists) lines += list.size();
+  write_json(options.json, {{"file", options.check},
+                            {"plan", plan.program.name},
+                            {"valid", true},
+                            {"ranks", plan.list_of_rank.size()},
+                            {"lists", plan.lists.size()},
+                            {"lines", lines},
+                            {"digest", fmt::format("{:016x}", plan::digest(plan))}});
   fmt::print("{}: plan {} is valid: ranks {}, lists {}, lines {}, digest {:016x}\n", options.check,
              plan.program.name, plan.list_of_rank.size(), plan.lists.size(), lines,
              plan::digest(plan));

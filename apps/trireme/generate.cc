@@ -81,10 +81,10 @@ formats::Tokenizer tokenizer_of(const GenerateOptions& options, const Path& chec
 }  // namespace
 
 int generate(const GenerateOptions& options) {
-  const bool theirs = convert::is_hugging_face(options.checkpoint);
-  const Path checkpoint = theirs ? Path(options.checkpoint) : find_checkpoint(options.checkpoint);
-  const formats::Manifest manifest =
-      theirs ? convert::manifest_of_weights(checkpoint) : formats::verify_checkpoint(checkpoint);
+  const Path checkpoint = find_model(options.checkpoint);
+  const formats::Manifest manifest = convert::is_hugging_face(checkpoint)
+                                         ? convert::manifest_of_weights(checkpoint)
+                                         : formats::verify_checkpoint(checkpoint);
   const config::Job job = config::parse_job(manifest.job, checkpoint.string());
   check_generates(options, job, checkpoint);
   std::vector<std::string> words = {"generate",

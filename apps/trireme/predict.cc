@@ -13,6 +13,7 @@
 #include "trireme/base/json.h"
 #include "trireme/config/families.h"
 #include "trireme/config/resolve.h"
+#include "trireme/convert/weights.h"
 #include "workers.h"
 
 namespace trireme::app {
@@ -22,7 +23,7 @@ using config::Family;
 
 // The checkpoint's job on one rank, one sample at a time.
 config::Job job_to_ask(const Path& checkpoint) {
-  config::Job job = config::parse_job(formats::read_manifest(checkpoint).job, checkpoint.string());
+  config::Job job = config::parse_job(convert::manifest_of_weights(checkpoint).job, checkpoint.string());
   job.parallel = {};
   job.recompute = {};
   job.offload = {};
@@ -75,7 +76,7 @@ int predict(const PredictOptions& options) {
   for (const std::string& file : options.files)
     if (!std::filesystem::is_regular_file(file))
       fail(ErrorKind::kData, "{}: no such file; needs a picture or a clip", file);
-  const Path checkpoint = find_checkpoint(options.checkpoint);
+  const Path checkpoint = find_model(options.checkpoint);
   const config::Job job = job_to_ask(checkpoint);
   check_family(options, checkpoint, job);
   const Json request{{"files", options.files},

@@ -10,6 +10,7 @@
 #include "../guard.h"
 #include "place.h"
 #include "trireme/base/error.h"
+#include "trireme/convert/weights.h"
 #include "trireme/formats/event.h"
 
 namespace trireme::app {
@@ -133,6 +134,14 @@ void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary
   if (!place.empty()) write_if_other(path_ / kPlaceName, place);
 }
 
+std::string tokenizer_of_run(const Path& run, const config::Job& job) {
+  const std::string& tokenizer = job.data.tokenizer;
+  const bool named = tokenizer == "bytes" || tokenizer == "characters" || tokenizer.starts_with("bpe:");
+  const Path kept = run / formats::kVocabularyName;
+  std::error_code absent;
+  return named || !fs::exists(kept, absent) ? tokenizer : fs::absolute(kept).lexically_normal().string();
+}
+
 TrainOptions with_job_of_run(TrainOptions options) {
   if (!options.job.file.empty() || options.out.empty()) return options;
   const Path run = options.out, job = run / kLockedJobName;
@@ -143,6 +152,9 @@ TrainOptions with_job_of_run(TrainOptions options) {
          "a run",
          options.out, job.string());
   options.job.file = job.string();
+  const config::Job locked = config::load_job(job);
+  options.job.assignments.insert(options.job.assignments.begin(),
+                                 "data.tokenizer=" + tokenizer_of_run(run, locked));
   const bool said = options.job.ranks || options.job.nproc || find_place({}, {}).launched();
   if (said || !fs::is_regular_file(run / kPlaceName, absent)) return options;
   std::istringstream place(read_file(run / kPlaceName));
@@ -192,6 +204,10 @@ Path find_checkpoint(const Path& path) {
     print_error("note", fmt::format("{} is used; newer checkpoints cannot be: {}",
                                     newest->path.string(), name_refused(newest->refused)));
   return newest->path;
+}
+
+Path find_model(const Path& path) {
+  return convert::is_hugging_face(path) ? fs::absolute(path).lexically_normal() : find_checkpoint(path);
 }
 
 std::string name_refused(const std::vector<formats::CheckpointEntry>& refused) {

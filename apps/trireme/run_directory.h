@@ -65,6 +65,10 @@ Path fresh_run(const std::string& name);
 
 // Throws Error{kData} where `path` is no directory.
 void check_directory(const Path& path);
+// The tokenizer of a run whose job is `job`: a path that a job names may be gone, and the run keeps its vocabulary.
+std::string tokenizer_of_run(const Path& run, const config::Job& job);
+// What generate, evaluate and predict read: a directory of Hugging Face's files itself, else as find_checkpoint.
+Path find_model(const Path& path);
 // Whether it is one step-N rather than a run.
 bool is_checkpoint(const Path& path);
 // Where the step-N directories of a run lie, given the run or that place itself.

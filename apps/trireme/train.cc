@@ -201,9 +201,9 @@ config::Job with_precision_of(const Resume& resume, config::Job job) {
 }
 
 std::string place_text(const Place& place) {
-  if (place.launched()) return "";
-  return fmt::format("{} {}\n", place.launcher == Launcher::kProcesses ? "nproc" : "ranks",
-                     place.world);
+  if (place.launched() && place.local_world != place.world) return "";  // of several hosts
+  const bool processes = place.launched() || place.launcher == Launcher::kProcesses;
+  return fmt::format("{} {}\n", processes ? "nproc" : "ranks", place.world);
 }
 
 int lead(const TrainOptions& options, config::Job job, const Place& place) {

@@ -23,6 +23,16 @@ config::Job alone(const std::string& yaml, const std::string& what) {
 
 }  // namespace
 
+void load_parameters(const Path& checkpoint, const formats::Manifest& manifest, const Path& base,
+                     exec::Session& session) {
+  const std::vector<arch::UnitSpec>& units = session.model().spec.units;
+  if (manifest.base.empty())
+    ckpt::load_weights(checkpoint, session.units(), units);
+  else
+    ckpt::load(checkpoint, session.units(), units, base);
+  session.units().refresh();
+}
+
 LoadedModel::LoadedModel(const Path& checkpoint)
     : LoadedModel(checkpoint, convert::manifest_of_weights(checkpoint)) {}
 
@@ -35,13 +45,7 @@ LoadedModel::LoadedModel(const Path& checkpoint, const formats::Manifest& manife
           models::build(job_),
           exec::SessionSetup{.mesh = arch::mesh_of(job_), .recipe = arch::recipe_of(job_)}, *world_,
           updater_)) {
-  const std::vector<arch::UnitSpec>& units = session_->model().spec.units;
-  // Converted weights have no optimizer states; a checkpoint of what trains takes the rest from its base.
-  if (manifest.base.empty())
-    ckpt::load_weights(checkpoint, session_->units(), units);
-  else
-    ckpt::load(checkpoint, session_->units(), units, job_.model.weights);
-  session_->units().refresh();
+  load_parameters(checkpoint, manifest, job_.model.weights, *session_);
 }
 
 }  // namespace trireme::app

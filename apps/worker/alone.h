@@ -12,6 +12,12 @@
 
 namespace trireme::app {
 
+// Fills parameters from a checkpoint, of this layout or another, or from a directory of Hugging Face's files; optimizer
+// states, which converted weights have not, stay as they are. A checkpoint of what trains takes the rest from `base`.
+// Throws Error{kData} where they cannot be read.
+void load_parameters(const Path& checkpoint, const formats::Manifest& manifest, const Path& base,
+                     exec::Session& session);
+
 // Its job is the checkpoint's on one rank, one sample at a time: what training did for its memory is not needed, and may
 // not be possible so. Throws Error{kData} where the parameters cannot be read.
 class LoadedModel {

@@ -6,11 +6,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "alone.h"
 #include "processes.h"
 #include "subcommands.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
-#include "trireme/ckpt/checkpoint.h"
+#include "trireme/convert/weights.h"
 #include "trireme/data/source.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/validation.h"
@@ -41,9 +42,8 @@ train::EvalMetrics evaluate_rank(const config::Job& job, const Arguments& argume
          arguments.text("data"));
   train::JobSession steps(job, world);
   exec::Session& session = steps.session();
-  const formats::Manifest manifest =
-      ckpt::load(checkpoint, session.units(), session.model().spec.units, job.model.weights);
-  session.units().refresh();
+  const formats::Manifest manifest = convert::manifest_of_weights(checkpoint);
+  load_parameters(checkpoint, manifest, job.model.weights, session);
   std::optional<train::EvalMetrics> found;
   train::Callbacks callbacks;
   callbacks.push_back(std::make_unique<KeepEval>(found));

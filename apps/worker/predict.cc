@@ -11,11 +11,12 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "alone.h"
 #include "subcommands.h"
 #include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
-#include "trireme/ckpt/checkpoint.h"
+#include "trireme/convert/weights.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/data/asked.h"
 #include "trireme/exec/session.h"
@@ -137,8 +138,7 @@ int predict(const Arguments& arguments) {
   exec::Session session(models::build(job),
                         {.mesh = arch::mesh_of(job), .recipe = arch::recipe_of(job)}, *world,
                         updater);
-  ckpt::load(checkpoint, session.units(), session.model().spec.units, job.model.weights);
-  session.units().refresh();
+  load_parameters(checkpoint, convert::manifest_of_weights(checkpoint), job.model.weights, session);
   const Json all = Predictor(session.model(), job, read_request(arguments.text("request")))();
   if (arguments.has("json"))
     replace_file(arguments.text("json"),

@@ -123,6 +123,8 @@ TEST(Explain, ChecksThePlanOfAFile) {
   const Result good = desk.run({"explain", "--check", "good.plan"});
   EXPECT_EQ(good.exit_code, 0) << good.err;
   EXPECT_THAT(good.out, HasSubstr("good.plan: plan gpt is valid: ranks 2, lists 1, lines "));
+  const Result json = desk.run({"explain", "--check", "good.plan", "--json", "-"});
+  EXPECT_EQ(parse_json(json.out, "--json -")["ranks"], 2);
 
   const auto refusal = [&](const std::string& from, const std::string& to) {
     std::string text = plan;

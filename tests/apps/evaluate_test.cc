@@ -93,6 +93,33 @@ TEST(Evaluate, GivesWhatValidationGaveAndTakesOtherText) {
   refused(desk, {"evaluate", "run", "--split", "half"}, "--split");
 }
 
+TEST(Evaluate, TakesConvertedModelsAndResumesWhereTheWeightsAreGone) {
+  const Desk desk;
+  desk.write("text.txt", lines_of_code(0));
+  desk.write("other.txt", lines_of_code(5));
+  desk.write("job.yaml",
+             "model: {family: gpt, layers: 1, hidden: 32, heads: 2, seq_len: 32}\n"
+             "data: {path: text.txt, tokenizer: 'bpe:280'}\n"
+             "run: {steps: 10, global_batch: 8, micro_batch: 4}\n");
+  ASSERT_EQ(desk.run({"train", "job.yaml", "--out", "base"}).exit_code, 0);
+  ASSERT_EQ(desk.run({"checkpoint", "convert", "base", "theirs"}).exit_code, 0);
+  ASSERT_EQ(desk.run({"checkpoint", "convert", "theirs", "back"}).exit_code, 0);
+  const auto loss = [&](const char* model) {
+    return evaluated(desk, {model, "--data", "other.txt", "--split", "all"})["loss"].get<double>();
+  };
+  const double own = loss("base");
+  for (const char* model : {"theirs", "back"}) EXPECT_NEAR(loss(model), own, 1e-6) << model;
+
+  // What the run began with may be gone: it keeps the vocabulary.
+  desk.write("tuned.yaml",
+             "{model: {weights: base}, data: {path: other.txt}, run: {steps: 10, global_batch: 8}}\n");
+  ASSERT_EQ(desk.run({"train", "tuned.yaml", "--out", "tuned"}).exit_code, 0);
+  std::filesystem::rename(desk / "base", desk / "elsewhere");
+  const Result resumed = desk.run({"train", "--out", "tuned", "--steps", "12"});
+  EXPECT_EQ(resumed.exit_code, 0) << resumed.err;
+  EXPECT_EQ(evaluated(desk, {"tuned"})["step"], 12);
+}
+
 // A folder a class; what is brighter on the left is "left".
 void write_sides(const Desk& desk) {
   for (int i = 0; i < 20; ++i) {

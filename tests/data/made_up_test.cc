@@ -10,7 +10,9 @@
 #include <map>
 #include <set>
 
+#include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
+#include "trireme/data/made_up.h"
 #include "trireme/data/made_up_images.h"
 
 namespace trireme::data::made_up_test {
@@ -89,6 +91,11 @@ TEST(MadeUp, HeldOutSamplesAreOthers) {
   for (const at::Tensor& image : sources.held_out->batch(0, 16)[0].unbind())
     pixels.insert(image.sum().item<float>());
   EXPECT_EQ(pixels.size(), 116u);
+}
+
+TEST(MadeUp, ACountThatFillsNoBatchIsRefused) {
+  EXPECT_EQ(made_up_counts(stripes_job({"data.validation=16"})).held_out, 16);
+  EXPECT_THROW(made_up_counts(stripes_job({"data.validation=5"})), Error);
 }
 
 // Half of a pattern's period along an axis turns dark to light; its class says along which.

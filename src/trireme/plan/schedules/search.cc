@@ -96,10 +96,10 @@ std::vector<Candidate> ranked_blocks(ScheduleShape shape, Policy policy, int lim
   return candidates;
 }
 
-// `limit` chunks of activations; 1F1B holds 2 `ranks`.
-Grid search_v(const ScheduleShape& shape, int limit) {
+// Orders of a V that hold `limit` chunks of activations; 1F1B holds 2 `ranks`.
+void try_v(const ScheduleShape& shape, int limit, Search& search) {
   constexpr std::size_t kTried = 8;
-  Search search(shape, Placement::kV, limit, 1);
+  search.policy().limit = limit;
   if (limit >= 2 * shape.ranks) {
     const std::vector<Row> order = zb_v_order(shape.ranks, shape.micro_batches);
     for (const double wait : {0.75, 0.0, 0.25, 0.5, 1.0, 1.5}) search.try_order(order, wait);
@@ -114,7 +114,19 @@ Grid search_v(const ScheduleShape& shape, int limit) {
       for (const std::size_t ahead : {lookahead(shape.ranks), std::size_t{0}})
         search.try_order(order, wait, ahead);
   }
+}
+
+Grid search_v(const ScheduleShape& shape, int limit) {
+  Search search(shape, Placement::kV, limit, 1);
+  try_v(shape, limit, search);
   return search.best();
+}
+
+// Half and a third of what 1F1B holds, and some room at the turns of the V.
+int half_limit(int p) { return p <= 2 ? p + 1 : p / 2 * 2 + 2; }
+int least_limit(int p) {
+  constexpr int kRoom[] = {6, 4, 8};
+  return p <= 2 ? p + 1 : (2 * p + kRoom[p % 3]) / 3;
 }
 
 }  // namespace
@@ -152,17 +164,9 @@ Grid search_zb_v(const ScheduleShape& shape) {
   return search.best();
 }
 
-// Half and a third of what 1F1B holds, and some room at the turns of the V.
-Grid search_v_half(const ScheduleShape& shape) {
-  const int p = shape.ranks;
-  return search_v(shape, p <= 2 ? p + 1 : p / 2 * 2 + 2);
-}
+Grid search_v_half(const ScheduleShape& shape) { return search_v(shape, half_limit(shape.ranks)); }
 
-Grid search_v_min(const ScheduleShape& shape) {
-  const int p = shape.ranks;
-  constexpr int kRoom[] = {6, 4, 8};
-  return search_v(shape, p <= 2 ? p + 1 : (2 * p + kRoom[p % 3]) / 3);
-}
+Grid search_v_min(const ScheduleShape& shape) { return search_v(shape, least_limit(shape.ranks)); }
 
 Grid search_v_auto(const ScheduleShape& shape) {
   const double limit = shape.activation_limit * 2 * shape.ranks;
@@ -172,7 +176,13 @@ Grid search_v_auto(const ScheduleShape& shape) {
          "take at least {:.3g}",
          shape.activation_limit, shape.ranks, 1.0 / shape.ranks);
   const double all = 2.0 * shape.micro_batches;
-  return search_v(shape, static_cast<int>(std::min(limit + 1e-9, all)));
+  const int most = static_cast<int>(std::min(limit + 1e-9, all));
+  Search search(shape, Placement::kV, most, 1);
+  // What keeps within less is allowed too, and at costs that are unlike may be shorter.
+  for (const int less : {least_limit(shape.ranks), half_limit(shape.ranks), 2 * shape.ranks})
+    if (less < most) try_v(shape, less, search);
+  try_v(shape, most, search);
+  return search.best();
 }
 
 }  // namespace trireme::plan::schedules
