@@ -166,7 +166,7 @@ class Launched {
   int keep_at_work() {
     check_some_world_fits(*worlds_, static_cast<std::uint64_t>(options_.ranks), nodes_);
     if (is_complete(run_, last_step_)) {
-      fmt::print("{} is at step {} of {}: nothing is left to do; raise run.steps to train on\n",
+      fmt::print("{} is at step {} of {}: nothing is left to do; give --steps N with a later step to train on\n",
                  run_.string(), newest_step(run_ / "checkpoints"), last_step_);
       return 0;
     }

@@ -229,7 +229,7 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
     const std::string note = compare_data(run.path(), data, contents);
     if (!note.empty()) say("data      " + note);
     if (run.resume()->manifest.step >= planned.job.run.steps) {
-      fmt::print("{} is at step {} of {}: nothing is left to do; raise run.steps to train on\n",
+      fmt::print("{} is at step {} of {}: nothing is left to do; give --steps N with a later step to train on\n",
                  run.resume()->checkpoint.string(), run.resume()->manifest.step,
                  planned.job.run.steps);
       return 0;
