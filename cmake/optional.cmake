@@ -32,7 +32,6 @@ trireme_optional(${all_families} models/no_families
   "/trireme/models/(predict|projector|read_out|regions|scan|scorers|siglip|texture|vicreg|video|vit|vlm)[a-z_]*\\.cc$"
   "/trireme/models/tower\\.cc$")
 trireme_optional(${all_families} worker/no_predict "/worker/predict\\.cc$")
-trireme_optional(${TRIREME_SCOREBOARD} no_scoreboard "/planner/tables/" "/trireme/bench_planner\\.cc$")
 trireme_optional(${TRIREME_SYNTH} no_synth "/trireme/synth/" "/trireme/synth\\.cc$")
 trireme_optional(${TRIREME_BENCH} no_bench
   "/worker/(bench_(context|kernels|memory|pipeline|recompute|step)|gemm_limit|memory_jobs)\\.cc$")

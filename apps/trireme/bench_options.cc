@@ -18,7 +18,6 @@ Examples:
   trireme bench kernels --threads 2
   trireme bench disk --dir /scratch --mib 2048
   trireme bench memory --only gpt_tiny
-  trireme bench planner --tables published --table zb_table5_8_bubble_rates --rows
   trireme bench recompute recipes/gpt_m.yaml --steps 3 --set run.global_batch=4
   trireme bench step recipes/gpt_s.yaml --ranks 2 --set precision.compute=bf16
   trireme bench step recipes/gpt_m.yaml --nproc 2 --set run.global_batch=8 --steps 3 --json step.json
@@ -115,32 +114,6 @@ void add_bench_pipeline(CLI::App& group, BenchPipelineOptions& o, Run& run) {
   app.callback([&] { run = [&] { return bench_pipeline(o); }; });
 }
 
-void add_bench_planner(CLI::App& group, BenchPlannerOptions& o, Run& run) {
-  CLI::App& app = add_command(
-      group, "planner", "The planner's forecasts against published measurements, table by table",
-      kBenchExamples);
-  app.add_option("--tables", o.tables, "directory of the tables, as CSV files")->required();
-  app.add_option("--table", o.names, "only this one; may be repeated")->allow_extra_args(false);
-  app.add_option("--format", o.format, "table or json")
-      ->check(CLI::IsMember({"table", "json"}))
-      ->capture_default_str();
-  add_json_option(app, o.json);
-  app.add_flag("--rows", o.rows, "every measurement with its forecast");
-  app.add_option(
-         "--cross-validate", o.cross_validate,
-         "fit the constants anew as often as a table has groups of runs, each time without one of "
-         "every table, "
-         "in at most so many trials (300: minutes), and score what they say of these")
-      ->check(CLI::Range(1, 100000));
-  app.add_flag("--unmeasured", o.unmeasured,
-               "score as well what is forecast of them as on a GPU of which nothing was measured");
-  app.add_option(
-         "--fit", o.fit,
-         "fit the constants again on the rows at hand, in at most so many trials, and print them")
-      ->check(CLI::Range(1, 100000));
-  app.callback([&] { run = [&] { return bench_planner(o); }; });
-}
-
 void add_bench_disk(CLI::App& group, BenchDiskOptions& o, Run& run) {
   CLI::App& app = add_command(
       group, "disk", "Scratch space on disk and in host memory, against memcpy and a plain loop",
@@ -192,7 +165,6 @@ void add_bench(CLI::App& root, BenchOptions& o, Run& run) {
   add_bench_forecast(group, o.forecast, run);
   add_bench_memory(group, o.memory, run);
   add_bench_pipeline(group, o.pipeline, run);
-  add_bench_planner(group, o.planner, run);
 
   CLI::App& passes =
       add_command(group, "kernels", "Passes of the CPU kernels, against memcpy and ATen's products",

@@ -27,7 +27,6 @@ struct BenchOptions {
   BenchKernelsOptions kernels;
   BenchMemoryOptions memory;
   BenchPipelineOptions pipeline;
-  BenchPlannerOptions planner;
   BenchRecomputeOptions recompute;
   BenchStepOptions step;
 };

@@ -242,17 +242,6 @@ struct BenchPipelineOptions {
   std::string json;                    // empty: the table only
 };
 
-struct BenchPlannerOptions {
-  std::string tables;              // a directory
-  std::vector<std::string> names;  // of tables; empty: all
-  std::string format = "table";
-  bool rows = false;
-  bool unmeasured = false;
-  std::string json;        // empty: the table only
-  int cross_validate = 0;  // trials of each fit without a group; 0: not
-  int fit = 0;             // trials of a fit of all rows, whose constants are printed; 0: not
-};
-
 struct BenchStepOptions {
   JobOptions job;
   int steps = 5;
@@ -307,7 +296,6 @@ int bench_forecast(const BenchForecastOptions& options);
 int bench_kernels(const BenchKernelsOptions& options);
 int bench_memory(const BenchMemoryOptions& options);
 int bench_pipeline(const BenchPipelineOptions& options);
-int bench_planner(const BenchPlannerOptions& options);
 int bench_recompute(const BenchRecomputeOptions& options);
 int bench_step(const BenchStepOptions& options);
 int diff(const DiffOptions& options);

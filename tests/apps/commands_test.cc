@@ -277,37 +277,6 @@ TEST(Data, PreparesInspectsAndVerifies) {
   EXPECT_EQ(desk.contents(), before);
 }
 
-// Rajbhandari et al. 2020, arXiv 1910.02054, table 1.
-TEST(BenchPlanner, PrintsAScoreboardAndRefusesBadTables) {
-  const Desk desk;
-  desk.write("tables/zero_table1_model_state_memory.csv",
-             "model,params_B,dp_degree,zero_stage,mem_GB_per_device\n7.5B,7.5,64,1,31.4\n");
-  const auto run = [&](std::vector<std::string> more) {
-    more.insert(more.begin(), {"bench", "planner", "--tables"});
-    return desk.run(more);
-  };
-  const Result table = run({"tables", "--rows"});
-  EXPECT_EQ(table.exit_code, 0) << table.err;
-  EXPECT_THAT(table.out, HasSubstr("7.5B ZeRO-1 on 64"));
-  EXPECT_THAT(table.out,
-              HasSubstr("1 of 1 bars met; 0 have nothing to be met on; 0 cases not scored"));
-  const Result json = run({"tables", "--format", "json"});
-  EXPECT_EQ(parse_json(json.out, "scoreboard")["tables"][0]["abilities"][0]["met"], true);
-
-  const auto refused = [&](const std::vector<std::string>& more, int code, const char* why) {
-    const Result result = run(more);
-    EXPECT_EQ(result.exit_code, code);
-    EXPECT_THAT(result.err, HasSubstr(why));
-    EXPECT_EQ(result.out, "");
-  };
-  refused({"nowhere"}, 2, "needs a directory of tables");
-  refused({"."}, 2, "no known table");
-  refused({"tables", "--table", "zero_table1"}, 2, "no such table");
-  refused({"tables", "--format", "xml"}, 2, "xml");
-  desk.write("tables/zero_table1_model_state_memory.csv", "model,params_B\n7.5B\n");
-  refused({"tables"}, 3, "zero_table1_model_state_memory.csv:2: 1 values");
-}
-
 TEST(Bench, MeasuresTheDiskAndLeavesNothingThere) {
   const Desk desk;
   const auto disk = [&](const std::string& dir) {

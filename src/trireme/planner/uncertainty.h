@@ -15,7 +15,7 @@ struct Band {
 };
 
 // Of a language model's step that was forecast, around `seconds`: on a GPU whose efficiency was fitted as far as such
-// runs are off; on another as far as they are off by the defaults of hardware.h (`trireme bench planner --unmeasured`).
+// runs are off; on another as far as they are off by the defaults of hardware.h (`./dev bench scoreboard --unmeasured`).
 Band band(const Gpu& gpu, double seconds);
 
 // Of a step of another family, or of kernels that nothing was measured of: wider, as far as steps of such families were

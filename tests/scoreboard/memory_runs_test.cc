@@ -1,0 +1,134 @@
+#include "bench/scoreboard/memory_runs.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace trireme::scoreboard::memory_runs_test {
+namespace {
+
+// Rows of bloom_topologies_a100 (BigScience, tr11-176B-ml/chronicles-prequel.md), two sections.
+constexpr const char* kBloom =
+    "section,date,size_B,hidden,layers,heads,seq,vocab,precision,zero_stage,dp,tp,pp,mbs,gbs,mem,"
+    "sec_per_iter,oom,complete\n"
+    "a,02-20,200B,14400,,,2048,250k,fp16,1,12,8,4,1,2040,47,189.06,0,0\n"
+    "b,02-21,181B,14336,72,64,2048,250k,fp16,1,4,8,12,1,2048,29,143.31,0,1\n"
+    "b,02-21,181B,14336,72,64,2048,250k,fp16,1,4,8,12,4,2048,49,123.69,0,1\n"
+    "b,02-21,181B,14336,72,64,2048,250k,fp16,0,4,8,12,2,2048,72,137.34,0,1\n"
+    "c,02-25,181B,14336,72,64,2048,250k,fp16,1,48,8,1,1,2048,,,1,1\n"
+    "c,02-25,181B,14336,72,64,2048,250k,fp16,1,16,4,6,2,2048,57,111.71,0,1\n"
+    "d,02-28,176B,14336,70,64,2048,250k,\"bf16 + fp32 grad accumulation, embedding counted as a "
+    "layer\",1,8,4,12,2,2048,59,102.03,0,1\n";
+
+std::vector<MemoryRun> bloom() { return bloom_memory_runs(Csv::parse(kBloom, "bloom.csv")); }
+
+TEST(MemoryRuns, AreReadFromRows) {
+  const std::vector<MemoryRun> runs = bloom();
+  ASSERT_EQ(runs.size(), 7u);
+  EXPECT_EQ(runs[0].unscored, "no layers or heads");
+  EXPECT_EQ(runs[1].split.micro_batches, 512);
+  EXPECT_EQ(runs[3].practice.zero, 0);
+  EXPECT_FALSE(runs[4].ran);
+  EXPECT_EQ(runs[6].practice.gradient_sums, 4);
+  EXPECT_TRUE(runs[6].split.embedding_is_layer);
+}
+
+TEST(MemoryRuns, NameWhatARowLacks) {
+  const Csv csv = Csv::parse(
+      "section,date,size_B,hidden,layers,heads,seq,vocab,precision,zero_stage,dp,tp,pp,mbs,gbs,mem,"
+      "sec_per_iter,oom,complete\n"
+      "b,02-21,181B,14336,72,64,2048,250k,fp16,1,4,8,12,,2048,29,143.31,0,1\n",
+      "bloom.csv");
+  EXPECT_EQ(bloom_memory_runs(csv).front().unscored, "no mbs");
+}
+
+TEST(MemoryCases, AreNearAndHaveBands) {
+  const std::vector<Case> cases = memory_cases(bloom());
+  ASSERT_EQ(cases.size(), 5u);
+  for (const Case& one : cases) {
+    EXPECT_NEAR(one.forecast / one.measured, 1, 0.06) << one.row;
+    EXPECT_LT(*one.low, one.forecast);
+    EXPECT_GT(*one.high, one.forecast);
+    EXPECT_TRUE(one.null.has_value());
+  }
+}
+
+TEST(FitsCases, TellRunsThatRanFromThoseThatFailed) {
+  for (const Case& one : fits_cases(bloom())) {
+    if (!one.unscored.empty()) continue;
+    EXPECT_EQ(one.measured, one.quantity == kRanQuantity ? 1 : 0);
+    EXPECT_EQ(one.forecast, one.measured) << one.row;
+  }
+}
+
+TEST(FitMemory, FindsTheConstantsThatMadeTheMeasurements) {
+  const MemoryConstants truth{.holes = 0.31, .communicator = 0.4e9};
+  std::vector<MemoryRun> runs = bloom();
+  for (MemoryRun& run : runs)
+    if (run.view == View::kDevice)
+      run.measured = device_memory(run.model, run.split, run.practice, truth).on_device() /
+                     (1000.0 * (1 << 20));
+  const MemoryConstants found = fit_memory(runs);
+  EXPECT_NEAR(found.holes, truth.holes, 0.011);
+  EXPECT_NEAR(found.communicator, truth.communicator, 0.02e9);
+}
+
+TEST(FitMemory, LeavesTheGroupOut) {
+  std::vector<MemoryRun> runs = bloom();
+  const auto forecast = [&] {
+    const std::vector<Case> cases = memory_left_out(runs);
+    return std::ranges::find(cases, std::string("d"), &Case::group)->forecast;
+  };
+  const double before = forecast();
+  runs[6].measured = 70;  // what the group itself measured has no say
+  EXPECT_DOUBLE_EQ(forecast(), before);
+  runs[2].measured = 60;
+  EXPECT_NE(forecast(), before);
+}
+
+// Rows of torchtitan_llama: benchmarks/llama3_h100_202412_torchtitan.md and docs/performance.md.
+constexpr const char* kTitan =
+    "table,model,gpus,technique,parallelism,seq,local_batch,activation_ckpt,compile,tokens_s_gpu,"
+    "memory_GiB,hardware,source\n"
+    "1,Llama3.1-8B,8,FSDP,FSDP 8,8192,2,selective,0,5762,82.4,8xH100 96GB,2024\n"
+    "2,Llama3.1-8B,8,FSDP + CP + compile + Float8,\"FSDP 2, CP "
+    "4\",131072,1,full,1,1071,84.0,8xH100 "
+    "96GB,2024\n"
+    "4,Llama3.1-70B,256,2D,\"FSDP 32, TP 8\",8192,16,full,1,829,71.9,8xH100 96GB,2024\n"
+    "6,Llama3.1-405B,512,4D 1F1B,\"FSDP 4, CP 2, TP 8, PP 8\",65536,8,full,1,47,75.9,8xH100 "
+    "96GB,2024\n"
+    "A,Llama2-70B,64,FSDP2 eager,FSDP 64,4096,1,selective op,0,355,,64 A100-80GB,2024\n"
+    "A,Llama2-70B,64,FSDP2 eager,FSDP 64,4096,2,selective layer,0,OOM,OOM,64 A100-80GB,2024\n"
+    "A,Mamba,64,FSDP2 eager,FSDP 64,4096,2,selective layer,0,100,12,64 A100-80GB,2024\n";
+
+TEST(MemoryRuns, OfTorchtitan) {
+  const std::vector<MemoryRun> runs = torchtitan_memory_runs(Csv::parse(kTitan, "titan.csv"));
+  ASSERT_EQ(runs.size(), 7u);
+  EXPECT_EQ(runs[3].split.dp, 8);
+  EXPECT_EQ(runs[3].split.micro_batches, 8);
+  EXPECT_FALSE(runs[6].unscored.empty());
+  const std::vector<Case> cases = memory_cases(runs);
+  ASSERT_EQ(cases.size(), 4u);
+  for (const Case& one : cases) EXPECT_NEAR(one.forecast / one.measured, 1, 0.05) << one.row;
+  for (const Case& one : fits_cases(runs))
+    if (one.unscored.empty()) {
+      EXPECT_EQ(one.forecast, one.measured) << one.row;
+    }
+}
+
+// ZeRO's table 2: 1.3B without and 6.2B with sharded states on 64 V100 of 32 GB.
+TEST(LargestModel, IsWhatZeroCouldTrain) {
+  const Split split{.dp = 64, .sequence = 1024, .micro_batch = 4};
+  const double plain = largest_model(split, deepspeed_practice(0, false), 50304, device_bytes(32));
+  const double shared = largest_model(split, deepspeed_practice(1, false), 50304, device_bytes(32));
+  EXPECT_NEAR(plain / 1e9, 1.3, 0.15);
+  EXPECT_NEAR(shared / 1e9, 6.2, 0.6);
+}
+
+TEST(LargestModel, IsNoneOnADeviceWithoutRoomForTheContext) {
+  const Split split{.sequence = 1024, .micro_batch = 1};
+  EXPECT_EQ(largest_model(split, {}, 50304, 1e9), 0);
+}
+
+}  // namespace
+}  // namespace trireme::scoreboard::memory_runs_test
