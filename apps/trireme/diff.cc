@@ -1,6 +1,7 @@
 // trireme diff: reads layouts and checks them all; the worker runs and compares.
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "commands.h"
 #include "dataset.h"
@@ -9,7 +10,7 @@
 #include "planned.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
-#include "trireme/config/families.h"
+#include "weights.h"
 #include "workers.h"
 
 namespace trireme::app {
@@ -39,11 +40,13 @@ config::Job planned_layout(const config::Job& job, const std::string& layout,
 // Dropout draws for a micro-batch at once.
 void check_noise(const std::vector<config::Job>& jobs) {
   for (const config::Job& job : jobs)
-    if (job.model.dropout > 0 && job.run.micro_batch != jobs[0].run.micro_batch)
-      fail(ErrorKind::kUsage,
-           "layouts have micro-batches of {} and of {} samples, and model.dropout={} draws other "
-           "noise for each; --set model.dropout=0",
-           jobs[0].run.micro_batch, job.run.micro_batch, job.model.dropout);
+    for (const auto& [key, dropout] : {std::pair("model.dropout", job.model.dropout),
+                                       std::pair("lora.dropout", job.lora.dropout)})
+      if (dropout > 0 && job.run.micro_batch != jobs[0].run.micro_batch)
+        fail(ErrorKind::kUsage,
+             "layouts have micro-batches of {} and of {} samples, and {}={} draws other noise for "
+             "each; --set {}=0",
+             jobs[0].run.micro_batch, job.run.micro_batch, key, dropout, key);
 }
 
 // The job in the type that is asked for, whatever it says itself.
@@ -57,11 +60,13 @@ config::Job typed_job(const DiffOptions& options) {
   if (job.run.device != config::Device::kCpu)
     fail(ErrorKind::kUsage,
          "run.device=cuda: ranks that are compared are threads, for CPUs only; set run.device=cpu");
-  if (!config::is_decoder(job.model.family))
+  if (!job.vlm.features.empty())
     fail(ErrorKind::kUsage,
-         "model.family={}: what is compared are tokens of decoders, families gpt and llama; train "
-         "both layouts with precision.compute=fp64 and compare their metrics.jsonl",
-         name(job.model.family));
+         "vlm.features={}: the tower computes only tiles that are not kept there, and then its "
+         "nodes "
+         "cannot be compared; --set vlm.features=",
+         job.vlm.features);
+  if (!job.model.weights.empty()) job.model.weights = find_weights(job.model.weights).string();
   config::apply_set(job, "precision.compute=" + options.dtype);
   job.precision.master = job.precision.grads = job.precision.reduce = std::nullopt;
   job.precision.rounding = std::nullopt;
@@ -100,9 +105,11 @@ int diff(const DiffOptions& options) {
   }
   check_noise(jobs);
   if (options.tolerance) request["tolerance"] = *options.tolerance;
-  fmt::print("job       {}: {} step{} of {} samples of {} tokens, {}, {}\n", options.job.file,
-             options.steps, options.steps == 1 ? "" : "s", job.run.global_batch, job.model.seq_len,
-             options.dtype, data);
+  const std::string tokens =
+      config::is_decoder(job.model.family) ? fmt::format(" of {} tokens", job.model.seq_len) : "";
+  fmt::print("job       {}: {} step{} of {} samples{}, {}, {}\n", options.job.file, options.steps,
+             options.steps == 1 ? "" : "s", job.run.global_batch, tokens, options.dtype, data);
+  if (!job.model.weights.empty()) fmt::print("weights   {}\n", job.model.weights);
   return become_worker({"diff", "--request", job_in_memory(request.dump())}, {});
 }
 

@@ -60,14 +60,22 @@ Recording run(const Layout& layout, int steps, const train::JobSession::Load& lo
 }
 
 std::string element(const Comparison& row) {
-  if (row.kind == Kind::kActivation && row.at.size() == 3)
-    return fmt::format("micro-batch {}, sample {}, token {}, dim {}", row.micro_batch, row.at[0],
-                       row.at[1], row.at[2]);
-  if (row.kind == Kind::kActivation) return fmt::format("micro-batch {}", row.micro_batch);
   std::string text;
-  for (const std::int64_t index : row.at)
-    text += fmt::format("{}{}", text.empty() ? "(" : ", ", index);
-  return text + ")";
+  const auto add = [&](std::string_view what, std::int64_t index) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", what, index);
+  };
+  if (row.kind != Kind::kActivation) {
+    for (const std::int64_t index : row.at)
+      text += fmt::format("{}{}", text.empty() ? "(" : ", ", index);
+    return text + ")";
+  }
+  if (row.micro_batch < 0) return "the whole batch";
+  add("micro-batch", row.micro_batch);
+  if (row.loss || row.at.empty()) return text;
+  add(row.by_sample ? "sample" : "row", row.at[0]);
+  for (std::size_t dim = 1; dim < row.at.size(); ++dim)
+    add(dim + 1 == row.at.size() ? "dim" : "token", row.at[dim]);
+  return text;
 }
 
 std::string who(const Comparison& row) {
@@ -77,12 +85,16 @@ std::string who(const Comparison& row) {
 }
 
 void print_row(const Comparison& row) {
+  fmt::print("{:>5}  {:<10}  {:<36}  ", step_name(row.step), name(row.kind), row.name);
   if (!row.compared)
-    fmt::print("{:>5}  {:<10}  {:<36}  not compared: other shapes\n", step_name(row.step),
-               name(row.kind), row.name);
+    fmt::print("not compared: {}\n", row.why_not);
+  else if (row.rows)
+    fmt::print("{:>8}  {:>8}  {}: {} rows, {} rows, {}\n", "inf", "rows", element(row), row.rows->a,
+               row.rows->b, who(row));
+  else if (row.at.empty())
+    fmt::print("{:>8}  {:>8}  no rows\n", 0, 0);
   else
-    fmt::print("{:>5}  {:<10}  {:<36}  {:>8.1e}  {:>8.2g}  {}: {:.6g} {:+.1e}, {}\n",
-               step_name(row.step), name(row.kind), row.name, row.relative,
+    fmt::print("{:>8.1e}  {:>8.2g}  {}: {:.6g} {:+.1e}, {}\n", row.relative,
                static_cast<double>(row.ulps), element(row), row.a, row.b - row.a, who(row));
 }
 
@@ -122,7 +134,7 @@ void print_summary(const std::vector<Comparison>& rows, double tolerance) {
     fmt::print("summary   step {}: {} {}{}, {} equal to the last bit, {} beyond",
                step_name(key.first), sum.tensors, name(key.second), sum.tensors == 1 ? "" : "s",
                sum.equal, sum.beyond);
-    if (sum.apart > 0) fmt::print(", {} of other shapes", sum.apart);
+    if (sum.apart > 0) fmt::print(", {} not compared", sum.apart);
     if (sum.worst != nullptr && sum.worst->relative > 0)
       fmt::print("; largest {:.1e}, {}", sum.worst->relative, sum.worst->name);
     if (sum.strays > 0)
@@ -135,10 +147,30 @@ void print_parting(const Comparison& row, const std::string& a, const std::strin
   const std::size_t width = std::max(a.size(), b.size());
   fmt::print("parts at  step {}, {} {}: {}, {}\n", step_name(row.step), name(row.kind), row.name,
              element(row), who(row));
+  if (row.rows) {
+    fmt::print("          {:<{}}  {} rows\n", a, width, row.rows->a);
+    fmt::print("          {:<{}}  {} rows\n", b, width, row.rows->b);
+    return;
+  }
   fmt::print("          {:<{}}  {:.17g}\n", a, width, row.a);
   fmt::print("          {:<{}}  {:.17g}\n", b, width, row.b);
   fmt::print("          {} ulps of {} apart, relative norm {:.2e}\n", row.ulps, name(row.type),
              row.relative);
+}
+
+// What no verdict is about: the tensors of each reason, the first few by name.
+void print_not_compared(const std::vector<Comparison>& rows) {
+  constexpr int kNamed = 4;
+  std::map<std::string, std::pair<int, std::string>> reasons;
+  for (const Comparison& row : rows) {
+    if (row.compared) continue;
+    auto& [count, names] = reasons[row.why_not];
+    if (count++ < kNamed)
+      names += fmt::format("{}step {} {}", count == 1 ? "" : ", ", step_name(row.step), row.name);
+  }
+  for (const auto& [why, tensors] : reasons)
+    fmt::print("left out  {} tensor{}: {} ({}{})\n", tensors.first, tensors.first == 1 ? "" : "s",
+               why, tensors.second, tensors.first > kNamed ? ", ..." : "");
 }
 
 // Whether all rows are within the tolerance.
@@ -152,6 +184,7 @@ bool report(const Layout& first, const Layout& other, const std::vector<Comparis
     fmt::print("within    no tensor parts\n");
   else
     print_parting(*parting, first.name, parting->first_run ? first.name : other.name);
+  print_not_compared(rows);
   print_table(rows, tolerance, all);
   print_summary(rows, tolerance);
   return within;
@@ -173,12 +206,18 @@ Json as_json(const Layout& other, const std::vector<Comparison>& rows, double to
                {"name", row.name}};
     entry["compared"] = row.compared;
     entry["strays"] = row.strays;
+    if (!row.compared) entry["why_not"] = row.why_not;
     if (row.compared) {
       entry["relative"] = number(row.relative);
       entry["ulps"] = row.ulps;
-      entry["at"] = row.at;
-      entry["a"] = number(row.a);
-      entry["b"] = number(row.b);
+      if (row.rows)
+        entry["rows"] = {row.rows->a, row.rows->b};
+      else
+        entry["at"] = row.at;
+      if (!row.at.empty()) {
+        entry["a"] = number(row.a);
+        entry["b"] = number(row.b);
+      }
       entry["rank"] = row.rank;
       if (row.micro_batch >= 0) entry["micro_batch"] = row.micro_batch;
       if (row.peer >= 0) entry["peer"] = row.peer;

@@ -61,7 +61,10 @@ TEST_F(Diff, RefusesWhatIsNoLayout) {
                  "--json no/diff.json: cannot write: No such file");
   expect_refused({"--layouts", "tp=2", "--json", "."}, "--json .: needs a regular file");
   expect_refused({"--layouts", "tp=2", "--set", "precision.compute=bf16"}, "--dtype");
-  expect_refused({"--layouts", "tp=2", "--set", "model.family=vit"}, "families gpt and llama");
+  expect_refused({"--layouts", "run.micro_batch=2", "--set", "lora.rank=2", "lora.dropout=0.1"},
+                 "--set lora.dropout=0");
+  expect_refused({"--layouts", "tp=2", "--set", "model.family=vlm", "vlm.features=kept"},
+                 "--set vlm.features=");
 }
 
 #if TRIREME_HAS_WORKER
@@ -124,6 +127,66 @@ TEST_F(Diff, TakesTheModelsOwnVocabularyWhereNoDataAreRead) {
   const Result result = diff({"--layouts", "tp=2", "--steps", "1", "--set", "model.vocab=127"});
   EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
   EXPECT_THAT(result.out, HasSubstr("step start"));
+}
+
+// Every family's recipe, whatever its rows.
+TEST_F(Diff, TakesEveryFamily) {
+  const std::vector<std::string> joint = {"run.batch_scope=gradcache", "parallel.schedule=gpipe"};
+  for (const char* recipe : {"vjepa_tiny", "hvjepa_tiny", "probe_tiny", "ac_tiny", "vit_tiny",
+                             "clip_tiny", "vlm_tiny", "arrcoc_tiny", "hnet_tiny", "llama_tiny"}) {
+    std::vector<std::string> arguments = {
+        "diff",
+        (Path(TRIREME_SOURCE_DIR) / "recipes" / recipe).string() + ".yaml",
+        "--layouts",
+        "tp=2",
+        "--steps",
+        "1",
+        "--json",
+        "diff.json",
+        "--set",
+        "run.global_batch=2",
+        "run.micro_batch=1"};
+    if (std::string(recipe) == "clip_tiny")
+      arguments.insert(arguments.end(), joint.begin(), joint.end());
+    const Result result = desk_.run(arguments);
+    ASSERT_EQ(result.exit_code, 0) << recipe << result.out << result.err;
+    EXPECT_THAT(result.out, HasSubstr("no tensor parts"));
+    const Json rows = parse_json(read_file(desk_ / "diff.json"), "json")["comparisons"][0]["rows"];
+    for (const Json& row : rows) EXPECT_EQ(row["compared"], true) << row.dump();
+  }
+}
+
+// A probe on another run's tower: both sides begin with that.
+TEST_F(Diff, BeginsWithTheJobsWeights) {
+  const auto recipe = [](const char* name) {
+    return (Path(TRIREME_SOURCE_DIR) / "recipes" / name).string();
+  };
+  ASSERT_EQ(desk_
+                .run({"train", recipe("vjepa_tiny.yaml"), "--steps", "1", "--no-calibrate", "--out",
+                      "tower", "--set", "run.global_batch=2", "run.micro_batch=1"})
+                .exit_code,
+            0);
+  std::vector<std::string> arguments = {
+      "diff",  recipe("probe_tiny.yaml"), "--layouts",        "tp=2", "--steps", "1",
+      "--set", "run.global_batch=2",      "run.micro_batch=1"};
+  const auto loss = [&] {
+    const Result result = desk_.run(arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    EXPECT_THAT(result.out, HasSubstr("no tensor parts"));
+    return result.out.substr(result.out.find("loss "), 13);
+  };
+  const std::string drawn = loss();
+  arguments.push_back("model.weights=tower");
+  EXPECT_NE(loss(), drawn);
+}
+
+TEST_F(Diff, SaysWhatItDoesNotCompare) {
+  const Result result = desk_.run(
+      {"diff", (Path(TRIREME_SOURCE_DIR) / "recipes/hnet_tiny.yaml").string(), "--layouts",
+       "run.micro_batch=2", "--steps", "1", "--set", "run.global_batch=2", "run.micro_batch=1"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr("left out  "));
+  EXPECT_THAT(result.out, HasSubstr("which have other sizes (step 0 embed/starts.0"));
 }
 
 // Decay multiplies the weights by -10,000 a step: fp32 ends within a few.

@@ -4,9 +4,10 @@
 #include <sstream>
 #include <string>
 
+#include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
-#include "trireme/data/random_tokens.h"
 #include "trireme/train/recording.h"
+#include "trireme/train/samples.h"
 
 namespace trireme::harness {
 
@@ -29,17 +30,16 @@ inline config::Job laid_out(config::Job job, const std::string& layout) {
   for (std::string item; std::getline(items, item, ',');)
     config::apply_set(job, item.find('.') == std::string::npos ? "parallel." + item : item);
   const config::Parallel& p = job.parallel;
-  return config::resolve(job, p.dp_replicate * p.dp_shard * p.cp * p.tp, {});
+  const config::MadeUpSource* source = config::made_up(job.data.source);
+  return config::resolve(job, p.pp * p.dp_replicate * p.dp_shard * p.cp * p.tp,
+                         source != nullptr ? source->facts : config::DatasetFacts{});
 }
 
-// Some steps on random tokens.
+// Some steps on random tokens, or on what the job's source makes up.
 inline train::Recording record_layout(const config::Job& job, const std::string& layout,
                                       int steps = 2) {
   const config::Job resolved = laid_out(job, layout);
-  return train::record(resolved, steps, [&](std::int64_t first) {
-    return data::random_tokens(first, resolved.run.micro_batch, resolved.model.seq_len,
-                               resolved.model.vocab, resolved.data.documents);
-  });
+  return train::record(resolved, steps, train::load_of(resolved, resolved.run.micro_batch));
 }
 
 }  // namespace trireme::harness

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/harness/family_jobs.h"
 #include "tests/harness/recordings.h"
+#include "tests/harness/vjepa_jobs.h"
 #include "trireme/train/compare.h"
 
 namespace trireme::train {
@@ -62,6 +64,31 @@ TEST_P(Planted, ARankUnlikeItsPeersIsNamed) {
 TEST_P(Planted, LayoutsWithoutTensorRanksAgree) {
   const config::Job job = harness::tiny_job(config::Family::kGpt, GetParam());
   EXPECT_THAT(beyond(job, "dp_shard=2,cp=2"), SizeIs(0));
+}
+
+// Every family whose layers end in a row-parallel bias that trains, and the first one's name.
+TEST(PlantedFamilies, TheFirstParameterIsNamed) {
+  const std::vector<std::pair<config::Job, std::string>> families = {
+      {harness::vjepa_job(config::Family::kJepa), "encoder.blocks.0.attn.proj.bias"},
+      {harness::vjepa_job(config::Family::kHvjepa), "encoder.blocks.0.attn.proj.bias"},
+      {harness::vjepa_job(config::Family::kProbe), "pooler.blocks.0.attn.proj.bias"},
+      {harness::vjepa_job(config::Family::kJepaAc),
+       "action_predictor.predictor_blocks.0.attn.proj.bias"},
+      {harness::vit_job(), "blocks.0.attn.proj.bias"},
+      {harness::clip_job(), "visual.blocks.0.attn.proj.bias"},
+      {harness::vlm_job(), "vision_tower.blocks.0.attn.proj.bias"},
+      {harness::arrcoc_job(), "vision_tower.blocks.0.attn.proj.bias"}};
+  for (const auto& [job, name] : families) {
+    SCOPED_TRACE(name);
+    const std::vector<Comparison> rows = beyond(job, "tp=2");
+    ASSERT_FALSE(rows.empty());
+    EXPECT_EQ(rows[0].step, 0);
+    EXPECT_EQ(rows[0].kind, Kind::kGradient);
+    EXPECT_EQ(rows[0].name, name);
+    EXPECT_EQ(rows[0].rank, 1);
+    EXPECT_EQ(rows[0].peer, 0);
+    EXPECT_THAT(beyond(job, "dp_shard=2"), SizeIs(0));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, Planted, testing::Values(DType::kF64, DType::kF32, DType::kBF16),

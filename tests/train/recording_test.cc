@@ -2,6 +2,7 @@
 #include "trireme/train/recording.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -89,13 +90,17 @@ TEST_P(Recordings, OfOtherLayoutsAreEqualButForRounding) {
   }
 }
 
-TEST_P(Recordings, OfOtherMicroBatchesCompareWhatHasTheSameShape) {
+// Losses of micro-batches of other sizes as their sum.
+TEST_P(Recordings, OfOtherMicroBatchesAreComparedSampleBySample) {
   config::Job job = tiny_job(GetParam(), DType::kF64);
   job.model.dropout = 0;  // noise is a micro-batch's
   const std::vector<Comparison> rows = against_one_rank(job, "run.micro_batch=2,dp_shard=2");
   for (const Comparison& row : rows) {
-    EXPECT_EQ(row.compared, row.name != "head") << row.name;
+    EXPECT_TRUE(row.compared) << row.name << row.why_not;
     EXPECT_LT(row.relative, row.kind == Kind::kUpdate ? 1e-11 : 1e-12) << row.name;
+    if (row.loss) {
+      EXPECT_EQ(row.micro_batch, -1);
+    }
   }
 }
 
@@ -220,8 +225,9 @@ class Compare : public testing::Test {
     for (int i = 0; i < 24; ++i) tensor.values.push_back(1 + i);
     for (int rank = 0; rank < 2; ++rank)
       tensor.holders.push_back({.rank = rank, .extents = {{.global = 12 * rank, .count = 12}}});
+    tensor.by_sample = true;
+    tensor.rows = {2, 2};
     a_.tensors = b_.tensors = {tensor};
-    a_.micro_batch = b_.micro_batch = 2;
   }
 
   Comparison only() const { return compare(a_, b_).at(0); }
@@ -315,6 +321,72 @@ TEST_F(Compare, OtherShapesAreSaid) {
   EXPECT_FALSE(only().compared);
   b_.tensors[0].values.clear();
   EXPECT_FALSE(only().compared);
+}
+
+TEST_F(Compare, RowsThatAreNoSamplesCountWithinTheirMicroBatch) {
+  for (Recording* run : {&a_, &b_}) {
+    run->tensors[0].by_sample = false;
+    run->tensors[0].rows = {1, 3};
+  }
+  values()[23] += 1;
+  EXPECT_EQ(only().micro_batch, 1);
+  EXPECT_THAT(only().at, ElementsAre(2, 1, 2));
+}
+
+TEST_F(Compare, OtherNumbersOfRowsAreInfinitelyFarAndNamed) {
+  b_.tensors[0].rows = {3, 1};
+  Comparison row = only();
+  EXPECT_TRUE(row.compared);
+  EXPECT_EQ(row.relative, std::numeric_limits<double>::infinity());
+  ASSERT_TRUE(row.rows.has_value());
+  EXPECT_EQ(row.rows->a, 2);
+  EXPECT_EQ(row.rows->b, 3);
+  EXPECT_EQ(row.micro_batch, 0);
+  EXPECT_EQ(row.peer, -1);
+  b_.tensors[0].rows = {4};  // one micro-batch of the samples of two
+  EXPECT_FALSE(only().rows.has_value());
+  EXPECT_EQ(only().relative, 0);
+  a_.tensors[0].within = true;
+  EXPECT_FALSE(only().compared);
+  EXPECT_THAT(only().why_not, HasSubstr("numbered or ordered"));
+  b_.tensors[0].rows = {2, 2};
+  b_.tensors[0].miscounts = {{.micro_batch = 1, .rank = 3, .rows = 5, .peer = 1, .peer_rows = 2}};
+  row = only();
+  EXPECT_EQ(row.rank, 3);
+  EXPECT_EQ(row.peer, 1);
+  EXPECT_EQ(row.rows->b, 5);
+  EXPECT_EQ(row.relative, std::numeric_limits<double>::infinity());
+}
+
+// A blank picture belongs to no sample.
+TEST_F(Compare, BlankRowsOfOtherMicroBatchesAreSaid) {
+  a_.tensors[0].blanks = b_.tensors[0].blanks = true;
+  b_.tensors[0].rows = {3};
+  b_.tensors[0].shape[0] = 3;
+  b_.tensors[0].values.resize(18);
+  EXPECT_FALSE(only().compared);
+  EXPECT_THAT(only().why_not, HasSubstr("blank"));
+}
+
+TEST_F(Compare, LossesOfOtherMicroBatchesAreSums) {
+  RecordedTensor loss{.step = 3, .kind = Kind::kActivation, .name = "head", .type = DType::kF64};
+  loss.loss = true;
+  loss.shape = {4};
+  loss.values = {1, 2, 3, 4};
+  loss.holders = {{.rank = 0, .extents = {{.count = 4}}}};
+  a_.tensors = {loss};
+  loss.shape = {2};
+  loss.values = {3, 7};
+  loss.holders = {{.rank = 1, .extents = {{.count = 2}}}};
+  b_.tensors = {loss};
+  EXPECT_EQ(only().relative, 0);
+  b_.tensors[0].strays.push_back({.rank = 2,
+                                  .extents = {{.global = 1, .count = 1}},
+                                  .values = at::full({1}, 8.0, at::kDouble)});
+  EXPECT_EQ(only().relative, 0.1);
+  EXPECT_EQ(only().b, 11);
+  EXPECT_EQ(only().rank, 2);
+  EXPECT_EQ(only().peer, 1);
 }
 
 TEST_F(Compare, RefusesOtherModels) {

@@ -5,6 +5,7 @@
 
 #include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
+#include "trireme/ckpt/checkpoint.h"
 #include "trireme/config/resolve.h"
 #include "trireme/data/cut_tokens.h"
 #include "trireme/models/build.h"
@@ -110,6 +111,15 @@ std::vector<std::pair<std::string, double>> JobSession::schedules() const {
   if (job_.optim.weight_decay_end) moving.emplace_back("weight_decay", weight_decay());
   if (job_.jepa.momentum_end) moving.emplace_back("momentum", momentum());
   return moving;
+}
+
+void JobSession::begin_with_weights() {
+  if (job_.model.weights.empty()) return;
+  // What is built on a tower begins with the tower's alone.
+  ckpt::load_weights(
+      job_.model.weights, session_.units(), session_.model().spec.units,
+      config::is_decoder(job_.model.family) ? ckpt::NewUnits::kRefused : ckpt::NewUnits::kAsDrawn);
+  session_.units().refresh();
 }
 
 TrainState JobSession::state() const {

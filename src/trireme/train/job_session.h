@@ -71,6 +71,9 @@ class JobSession {
     return left_out_.batch(steps) * job_.run.global_batch;
   }
 
+  // Fills parameters from model.weights, if the job names any. Collective.
+  void begin_with_weights();
+
   TrainState state() const;
   // Goes on from there. A dynamic scale that the state does not know begins anew.
   void restore(const TrainState& state);

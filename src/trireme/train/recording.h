@@ -29,36 +29,57 @@ struct Part {
   at::Tensor values{};  // fp64, flat: what extents call local
 };
 
+// A copy of an activation that has another number of rows of a micro-batch than the first rank's copy.
+struct Miscount {
+  std::int64_t micro_batch = 0;  // of the global batch
+  int rank = 0;
+  std::int64_t rows = 0;
+  int peer = 0;
+  std::int64_t peer_rows = 0;
+};
+
 // One tensor of one step, put together from all ranks' parts.
 struct RecordedTensor {
   int step = 0;
   Kind kind = Kind::kActivation;
-  std::string name{};        // of the node that writes it, or the parameter
+  // Of the node that writes it, NODE/VALUE where it writes several; or of the parameter.
+  std::string name{};
   DType type = DType::kF32;  // what it was computed in
-  std::vector<std::int64_t>
-      shape{};  // activations: [samples, tokens, d] of the global batch; a loss: [micro-batches]
-  std::vector<double>
-      values{};  // of several ranks that hold an element, the first one's; empty: not recorded
-  std::vector<Part> holders{};  // by rank, without values
-  std::vector<Part> strays{};   // copies that do not equal `values` to the last bit
+  // Activations: rows of the global batch, micro-batch after micro-batch, then what a row has; of those that are not
+  // recorded, of the most rows there can be. A loss: [micro-batches], or [1] where the step has one.
+  std::vector<std::int64_t> shape{};
+  std::vector<double> values{};  // of several ranks that hold an element, the first one's
+  // Without values; of parameters by rank, of activations by micro-batch and rank.
+  std::vector<Part> holders{};
+  std::vector<Part> strays{};  // copies that do not equal `values` to the last bit
+
+  // Of activations.
+  bool loss = false;
+  bool by_sample = false;            // a row is a sample
+  bool within = false;               // rows are numbered or ordered within their micro-batch
+  bool blanks = false;               // a micro-batch without pictures has rows of a blank one
+  std::vector<std::int64_t> rows{};  // of each micro-batch; of a loss none
+  std::vector<Miscount> miscounts{};
+
+  std::string follows{};  // of an update: the parameter that this one follows by averages
 
   std::int64_t numel() const;
+  bool recorded() const;
   // The rank whose element of `values` it is.
   int rank_of(std::int64_t element) const;
 };
 
 struct Recording {
   DType compute = DType::kF64;
-  std::int64_t micro_batch = 1;         // samples
   std::vector<RecordedTensor> tensors;  // by step, kind and place in the program
   std::vector<double> losses;           // of each step
   std::string ended;                    // why before the last step; empty: it did not
 };
 
-// Runs `steps` steps of a resolved job of a language model, ranks as threads of this process, and records the initial
-// parameters, the outputs of every node, the reduced gradients before they are clipped, and the updates: parameters
-// after a step less those before it. A step whose loss or gradient norm is not finite is the last one; its updates are
-// not recorded. `load` is called by all threads.
+// Runs `steps` steps of a resolved job of any family, ranks as threads of this process, and records the initial
+// parameters (model.weights, if the job names any), the outputs of every node, the reduced gradients before they are
+// clipped, and the updates: parameters after a step less those before it. A step whose loss or gradient norm is not
+// finite is the last one; its updates are not recorded. `load` is called by all threads.
 Recording record(const config::Job& job, int steps, const JobSession::Load& load);
 
 struct RecordingBytes {

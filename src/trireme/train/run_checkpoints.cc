@@ -46,12 +46,8 @@ std::int64_t RunCheckpoints::begin() {
         load(directory, from_memory() ? ckpt::Files::kNeeded : ckpt::Files::kAll);
     steps_.restore(state_of(manifest, directory));
     steps = manifest.step;
-  } else if (!job_.model.weights.empty()) {
-    // What is built on a tower begins with the tower's alone.
-    ckpt::load_weights(job_.model.weights, units_, specs_,
-                       config::is_decoder(job_.model.family) ? ckpt::NewUnits::kRefused
-                                                             : ckpt::NewUnits::kAsDrawn);
-    units_.refresh();
+  } else {
+    steps_.begin_with_weights();
   }
   if (from_memory()) newest_ = setup_.resume;  // what is told as saved lies on a disk
   if (memory_) memory_->keep_only(from_memory() ? steps : -1);
