@@ -225,6 +225,31 @@ TEST(Clips, AreSeenThroughOneWindow) {
     EXPECT_TRUE(at::equal(clip.select(1, 0), clip.select(1, frame)));
 }
 
+// Black on the left and white on the right, whatever is cut out and wherever: never mirrored.
+TEST(Clips, OfAProbeAreNeverMirrored) {
+  const harness::ScratchDirectory scratch;
+  media::Image image(64, 48);
+  for (int y = 0; y < 48; ++y)
+    for (int x = 0; x < 64; ++x) std::fill_n(image.pixel(x, y), 3, static_cast<std::uint8_t>(4 * x));
+  scratch.write("a/0.webp", media::encode_webp(std::vector(4, image), 4, true));
+  scratch.write("list.csv", "a/0.webp 0\n");
+  const auto mirrored = [&](const Sets& family) {
+    Sets sets = {"data.source=clips", "vision.frames=2",         "vision.hidden=24",
+                 "vision.heads=1",    "vision.positions=rotary", "data.validation=0"};
+    sets.insert(sets.end(), family.begin(), family.end());
+    const Sources sources = open_sources(job_of(scratch / "list.csv", sets), {});
+    int count = 0;
+    for (std::int64_t place = 0; place < 1000; ++place) {
+      const at::Tensor row = sources.train->batch(place, 1)[0][0][0][0][8];
+      count += (row[15] < row[0]).item<bool>();
+    }
+    return count;
+  };
+  EXPECT_EQ(mirrored({"model.family=probe", "probe.heads=1"}), 0);
+  EXPECT_NEAR(mirrored({"model.family=jepa", "jepa.hidden=24", "jepa.heads=1", "vision.patch=4"}),
+              500, 60);
+}
+
 TEST(Trajectories, BringStatesAndWhatLedFromOneToTheNext) {
   TRIREME_NEEDS("HDF5", media::why_no_hdf5());
   const harness::ScratchDirectory scratch;

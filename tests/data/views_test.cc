@@ -70,7 +70,7 @@ TEST(Views, PixelsAreLessTheMeanOverTheDeviation) {
 TEST(Frames, AreAboutFourASecondInAWindow) {
   const media::VideoInfo info{.width = 8, .height = 8, .fps = 12, .frames = 100};
   EXPECT_THAT(choose_frames(info, {.frames = 4}, nullptr), ElementsAre(44, 48, 52, 55));
-  EXPECT_THAT(choose_frames(info, {.frames = 4, .repeat = false}, nullptr),
+  EXPECT_THAT(choose_frames(info, {.frames = 4, .recorded = Recorded::kTrajectory}, nullptr),
               ElementsAre(44, 47, 50, 53));
   std::int64_t least = 100, most = 0;
   for (std::int64_t number = 0; number < 300; ++number) {
@@ -85,13 +85,32 @@ TEST(Frames, AreAboutFourASecondInAWindow) {
   EXPECT_LE(most, 99);
 }
 
+// The strides and the box of V-JEPA 2-AC's loader (app/vjepa_droid/droid.py and transforms.py of the original).
+TEST(Frames, OfTrajectoriesAreAtMostFourASecond) {
+  std::vector<std::int64_t> strides;
+  for (const double fps : {12.0, 15.0, 24.0, 25.0, 29.97, 30.0, 60.0}) {
+    const auto frames =
+        choose_frames({.width = 8, .height = 8, .fps = fps, .frames = 200},
+                      {.frames = 3, .recorded = Recorded::kTrajectory}, nullptr);
+    EXPECT_EQ(frames[2] - frames[1], frames[1] - frames[0]);
+    strides.push_back(frames[1] - frames[0]);
+  }
+  EXPECT_THAT(strides, ElementsAre(3, 4, 6, 7, 8, 8, 15));
+}
+
+TEST(Views, OfARobotAreTheMiddleUpToItsWidestAspect) {
+  EXPECT_EQ(middle_box({1280, 720}), (Box{.x = 154, .y = 0, .width = 972, .height = 720}));
+  EXPECT_EQ(middle_box({300, 400}), (Box{.x = 0, .y = 0, .width = 300, .height = 400}));
+  EXPECT_EQ(middle_box({300, 500}), (Box{.x = 0, .y = 50, .width = 300, .height = 400}));
+}
+
 TEST(Frames, OfShorterClipsTheLastIsRepeated) {
   const media::VideoInfo info{.width = 8, .height = 8, .fps = 12, .frames = 6};
   EXPECT_THAT(choose_frames(info, {.frames = 4}, nullptr), ElementsAre(0, 5, 5, 5));
   EXPECT_THAT(
       choose_frames({.width = 8, .height = 8, .fps = 0, .frames = 1}, {.frames = 3}, nullptr),
       ElementsAre(0, 0, 0));
-  EXPECT_THROW(choose_frames(info, {.frames = 4, .repeat = false}, nullptr), Error);
+  EXPECT_THROW(choose_frames(info, {.frames = 4, .recorded = Recorded::kTrajectory}, nullptr), Error);
 }
 
 }  // namespace

@@ -92,7 +92,8 @@ FileReader clip_reader(const config::Job& job) {
   FileReader reader{.read = [job, labelled](const media::Samples& samples, std::int64_t number,
                                             Draws* draws) {
     const media::Sample sample = read_clip(samples, number, {.frames = job.vision.frames}, draws);
-    Inputs inputs = {clip_seen(job, sample, {}, draws)};
+    // Directions are classes, so a probe's clips are never mirrored.
+    Inputs inputs = {clip_seen(job, sample, {.flip = !labelled}, draws)};
     if (labelled) inputs.push_back(label_of(job, sample));
     return inputs;
   }};
@@ -103,10 +104,12 @@ FileReader clip_reader(const config::Job& job) {
 FileReader trajectory_reader(const config::Job& job) {
   return {.read = [job](const media::Samples& samples, std::int64_t number, Draws* draws) {
     const media::Sample sample =
-        read_clip(samples, number, {.frames = job.vision.frames, .repeat = false}, draws);
+        read_clip(samples, number,
+                  {.frames = job.vision.frames, .recorded = Recorded::kTrajectory}, draws);
     const media::Trajectory& done = sample.trajectory;
     // Left and right are of the robot, so the middle is seen as it is.
-    return Inputs{clip_seen(job, sample, {}, nullptr), poses(done.actions),
+    const View view{.box = middle_box({sample.clip.width, sample.clip.height})};
+    return Inputs{seen(sample.clip.frames, view, job.vision.image), poses(done.actions),
                   poses(std::span(done.states).first(done.actions.size()))};
   }};
 }

@@ -25,6 +25,14 @@ Box in_middle(media::ImageSize size, int width, int height) {
 
 int rounded(double value) { return static_cast<int>(std::lround(value)); }
 
+// Frames from one that is looked at to the next.
+std::int64_t stride_of(double fps, Recorded recorded) {
+  constexpr double kAsked = 4;  // a second
+  const double stride = recorded == Recorded::kTrajectory ? std::ceil(fps / kAsked)
+                                                          : std::floor(std::ceil(fps) / kAsked);
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(stride));
+}
+
 // The frames of a window from `first` on, evenly apart; the last one is at its end.
 std::vector<std::int64_t> spread(std::int64_t first, std::int64_t length, std::int64_t count) {
   std::vector<std::int64_t> frames;
@@ -47,6 +55,10 @@ Box random_box(media::ImageSize size, double least, Draws& draws) {
     const auto x = draws.below(size.width - width + 1), y = draws.below(size.height - height + 1);
     return {.x = static_cast<int>(x), .y = static_cast<int>(y), .width = width, .height = height};
   }
+  return middle_box(size);
+}
+
+Box middle_box(media::ImageSize size) {
   const int widest = std::max(1, rounded(size.height * kWidest)),
             highest = std::max(1, rounded(size.width / kNarrowest));
   return in_middle(size, std::min(size.width, widest), std::min(size.height, highest));
@@ -88,18 +100,16 @@ at::Tensor seen(std::span<const media::Image> frames, const View& view, std::int
 
 std::vector<std::int64_t> choose_frames(const media::VideoInfo& info, const FrameRule& rule,
                                         Draws* draws) {
-  constexpr std::int64_t kAsked = 4;  // a second
-  const std::int64_t stride =
-      std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(info.fps)) / kAsked);
+  const std::int64_t stride = stride_of(info.fps, rule.recorded);
   const std::int64_t window = rule.frames * stride, spare = info.frames - window;
   if (spare >= 0) {
     const std::int64_t first = draws != nullptr ? draws->below(spare + 1) : spare / 2;
-    if (rule.repeat) return spread(first, window, rule.frames);
+    if (rule.recorded == Recorded::kClip) return spread(first, window, rule.frames);
     std::vector<std::int64_t> frames;  // equally far apart, so that actions are alike
     for (std::int64_t i = 0; i < rule.frames; ++i) frames.push_back(first + i * stride);
     return frames;
   }
-  if (!rule.repeat)
+  if (rule.recorded == Recorded::kTrajectory)
     fail(ErrorKind::kData, "{} frames, too few for vision.frames={} with one in {}", info.frames,
          rule.frames, stride);
   const std::int64_t there = std::min(rule.frames, std::max<std::int64_t>(1, info.frames / stride));

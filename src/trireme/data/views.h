@@ -24,6 +24,8 @@ struct Box {
 Box random_box(media::ImageSize size, double least, Draws& draws);
 // The largest square in the middle.
 Box centre_box(media::ImageSize size);
+// The largest box in the middle whose width over height lies in [0.75, 1.35]: the box of a robot's frames in V-JEPA 2-AC.
+Box middle_box(media::ImageSize size);
 
 // How a view is drawn for training; without draws it is the square in the middle, as it is.
 struct Augmentation {
@@ -42,13 +44,17 @@ View choose_view(media::ImageSize size, const Augmentation& rule, Draws* draws);
 // deviation.
 at::Tensor seen(std::span<const media::Image> frames, const View& view, std::int64_t side);
 
-// Frames of a clip to look at: one in floor(ceil(fps) / 4), about four a second; every one where fps is not known.
+enum class Recorded {
+  kClip,       // one frame in floor(ceil(fps) / 4), spread over the window; a short clip repeats its last frame
+  kTrajectory  // one frame in ceil(fps / 4), equally far apart; Error{kData} where the recording is too short
+};
+
+// Frames of a recording to look at, about four a second; every frame where fps is not known.
 struct FrameRule {
   std::int64_t frames = 0;
-  bool repeat = true;  // the last one where the clip is shorter; else Error{kData}
+  Recorded recorded = Recorded::kClip;
 };
-// A window of `frames` strides, at a random place or, without draws, in the middle; of a shorter clip one in a stride of
-// all, then the last again.
+// A window of `frames` strides, at a random place or, without draws, in the middle.
 std::vector<std::int64_t> choose_frames(const media::VideoInfo& info, const FrameRule& rule,
                                         Draws* draws);
 
