@@ -18,6 +18,7 @@
 #include "trireme/config/weights.h"
 #include "trireme/convert/compare.h"
 #include "trireme/convert/hugging_face.h"
+#include "trireme/convert/preprocessor.h"
 #include "trireme/convert/reshard.h"
 #include "trireme/convert/weights.h"
 #include "trireme/formats/checkpoint_files.h"
@@ -125,7 +126,9 @@ int to_theirs(const ConvertOptions& options) {
   const config::Job job = job_of(checkpoint);
   const std::vector<std::string> left_out =
       convert::to_hugging_face(checkpoint, job, arch::describe(job), out);
-  fmt::print("{}: config.json and model.safetensors of {}\n", options.out, checkpoint.string());
+  const char* pixels = convert::preprocessor_name(job);
+  fmt::print("{}: config.json, {}{}model.safetensors of {}\n", options.out, pixels ? pixels : "",
+             pixels ? ", " : "", checkpoint.string());
   convert_vocabulary(checkpoint, job.model.family, [&](const formats::Tokenizer& tokenizer) {
     write_file_synced(out / formats::kTokenizerJsonName, tokenizer.tokenizer_json());
     if (!tokenizer.ends().empty()) {

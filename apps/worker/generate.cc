@@ -1,9 +1,6 @@
 // trireme-worker generate: loads a checkpoint on one rank and writes one token after the other.
 #include "trireme/models/generate.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/from_blob.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -21,6 +18,7 @@
 #include "trireme/data/region_questions.h"
 #include "trireme/formats/tokenizer.h"
 #include "trireme/media/image.h"
+#include "trireme/media/sample_source.h"
 
 namespace trireme::app {
 namespace {
@@ -90,24 +88,21 @@ void go_on_from_prompt(const exec::Model& model, const config::Job& job, const A
                            }});
 }
 
-// float [3, height, width] in [-1, 1].
-at::Tensor picture(const std::string& path) {
+// The picture of --image, if there is one.
+std::vector<media::Image> pictures(const std::string& path) {
+  if (path.empty()) return {};
   const std::string bytes = read_file(path);
-  media::Image image = media::decode_image(std::as_bytes(std::span(bytes)), path);
-  return at::from_blob(image.rgb.data(), {image.height, image.width, 3}, at::kByte)
-                 .permute({2, 0, 1})
-                 .to(at::kFloat) /
-             127.5 -
-         1;
+  return {media::checked_image(std::as_bytes(std::span(bytes)), path)};
 }
 
 // What a family that sees reads of a prompt and what was answered so far.
-std::vector<at::Tensor> prompt_inputs(const config::Job& job, const at::Tensor& image,
+std::vector<at::Tensor> prompt_inputs(const config::Job& job,
+                                      const std::vector<media::Image>& images,
                                       const std::string& prompt,
                                       const std::vector<std::int64_t>& answered) {
   if (job.model.family == config::Family::kArrcoc)
-    return data::region_prompt(job, image, prompt, answered);
-  std::vector<at::Tensor> inputs = data::prompt_batch(job, image, prompt, answered);
+    return data::region_prompt(job, images.at(0), prompt, answered);
+  std::vector<at::Tensor> inputs = data::prompt_batch(job, images, prompt, answered);
   if (inputs[0].size(1) > job.model.seq_len)
     fail(ErrorKind::kUsage,
          "{} tokens of image, prompt and answer are more than model.seq_len={} of the model; "
@@ -137,8 +132,8 @@ void show_regions(const exec::Model& model, const config::Arrcoc& arrcoc,
 // The answer to a question, about an image where there is one, up to its end.
 void answer(const exec::Model& model, const config::Job& job, const Arguments& arguments,
             const GoOn& go_on) {
-  const std::string path = arguments.text("image", ""), prompt = arguments.text("prompt");
-  const at::Tensor image = path.empty() ? at::Tensor() : picture(path);
+  const std::string prompt = arguments.text("prompt");
+  const std::vector<media::Image> images = pictures(arguments.text("image", ""));
   const models::Sampling sampling = sampling_of(arguments);
   const bool regions = job.model.family == config::Family::kArrcoc;
   if (!regions) write(prompt);
@@ -146,7 +141,7 @@ void answer(const exec::Model& model, const config::Job& job, const Arguments& a
   std::vector<std::int64_t> answered;
   while (std::ssize(answered) < arguments.number<std::int64_t>("tokens") && go_on()) {
     const std::vector<at::Tensor> values =
-        models::values_of(model, prompt_inputs(job, image, prompt, answered));
+        models::values_of(model, prompt_inputs(job, images, prompt, answered));
     if (regions && answered.empty()) {
       show_regions(model, job.arrcoc, values);
       write(prompt);

@@ -35,6 +35,12 @@ TEST(Vlm, DeepstackNamesBlocksOfTheTowerThatRun) {
   EXPECT_THAT(vlm_refusal({"model.layers=1", "vlm.deepstack=0,1"}), HasSubstr("name fewer"));
 }
 
+TEST(Vlm, AnImageIsPaddedWhereItIsOneTile) {
+  EXPECT_EQ(vlm_resolved({"vlm.aspect=pad", "vlm.max_tiles=0"}).vlm.aspect, VlmAspect::kPad);
+  EXPECT_THAT(vlm_refusal({"vlm.aspect=pad"}),
+              HasSubstr("vlm.aspect=pad, vlm.max_tiles=4: an image is padded"));
+}
+
 TEST(Vlm, TheTowerIsReadAtALayerFromEitherEnd) {
   EXPECT_EQ(blocks_read(vlm_resolved({})), 3);
   EXPECT_FALSE(reads_last(vlm_resolved({})));

@@ -92,12 +92,30 @@ TEST(Weights, FamiliesCompareWhatTheyShare) {
   clip.model.family = Family::kClip;
   vlm.model.family = Family::kVlm;
   clip.model.layers = 12;
-  EXPECT_TRUE(other_meaning(clip, vlm, {}).empty());
+  EXPECT_TRUE(other_meaning(clip, vlm, {"vision.mean", "vision.std"}).empty());
   EXPECT_EQ(defaults_from(clip, Family::kVlm).model.layers, Job{}.model.layers);
   Job llama;
   llama.model.family = Family::kLlama;
   llama.model.layers = 12;
   EXPECT_EQ(names(other_meaning(llama, vlm, {})), std::vector<std::string>{"model.layers"});
+}
+
+// Families see pixels differently where a job says nothing; what begins with weights sees as these do.
+TEST(Weights, PixelsAreSeenAsTheWeightsSawThem) {
+  Job clip, vlm;
+  clip.model.family = Family::kClip;
+  vlm.model.family = Family::kVlm;
+  EXPECT_EQ(defaults_from(clip, Family::kClip).vision.mean, "");
+  EXPECT_EQ(defaults_from(clip, Family::kVlm).vision.mean, "imagenet");
+  EXPECT_EQ(names(other_meaning(clip, vlm, {})),
+            (std::vector<std::string>{"vision.mean", "vision.std"}));
+  vlm.vision.mean = "0.485,0.456,0.406";
+  vlm.vision.std = "imagenet";
+  EXPECT_TRUE(other_meaning(clip, vlm, {}).empty());
+  clip.vision.mean = clip.vision.std = "clip";
+  const Job seeing = defaults_from(clip, Family::kVlm);
+  EXPECT_EQ(seeing.vision.mean, "clip");
+  EXPECT_EQ(seeing.vision.std, "clip");
 }
 
 TEST(Weights, AdaptersAreComparedWithAdapters) {
@@ -142,7 +160,8 @@ TEST(Weights, NoKeyOfAModelIsForgotten) {
                                       "vicreg.matches",       "arrcoc.budget",
                                       "arrcoc.gate",          "arrcoc.explore",
                                       "arrcoc.budget_weight", "arrcoc.entropy_weight",
-                                      "vlm.max_tiles",        "vlm.pack",
+                                      "vlm.max_tiles",        "vlm.tie",
+                                      "vlm.aspect",           "vlm.pack",
                                       "vlm.balance",          "vlm.features"};
   for (const Field& field : fields()) {
     if (field.section() == "data") break;  // sections of the model come first

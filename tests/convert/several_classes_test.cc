@@ -8,8 +8,11 @@
 #include "tests/convert/seeds.h"
 #include "tests/formats/scratch.h"
 #include "trireme/base/error.h"
+#include "trireme/base/fs.h"
 #include "trireme/base/json.h"
+#include "trireme/config/families.h"
 #include "trireme/convert/hugging_face.h"
+#include "trireme/convert/preprocessor.h"
 #include "trireme/convert/state_reader.h"
 
 namespace trireme::convert::several_classes_test {
@@ -30,6 +33,7 @@ config::Job clip_tower() {
   config::Job job = with_tower(config::Family::kVit);
   job.vision.pre_norm = true;
   job.vision.activation = config::Activation::kQuickGelu;
+  job.vision.mean = job.vision.std = "clip";
   return job;
 }
 
@@ -187,6 +191,42 @@ TEST_P(SeveralClasses, ConfigDescribesTheModel) {
   EXPECT_EQ(read.data, one_.job.data);
 }
 
+// Pixels have a file of their own, which counts more than what a class is known for.
+TEST_P(SeveralClasses, MeanAndDeviationOfPixelsComeBack) {
+  const Path file = scratch_ / "hf" / kPreprocessorName;
+  if (!config::uses(one_.job.model.family, "vision.mean")) {
+    EXPECT_FALSE(std::filesystem::exists(file));
+    return;
+  }
+  const Json written = Json::parse(read_file(file));
+  EXPECT_EQ(written.at("image_mean"), Json({0.48145466, 0.4578275, 0.40821073}));
+  EXPECT_EQ(written.at("image_std"), Json({0.26862954, 0.26130258, 0.27577711}));
+  EXPECT_EQ(HuggingFaceWeights(scratch_ / "hf").job().vision.mean, "clip");
+  config::Job other = one_.job;
+  other.vision.mean = "0.25,0.5,0.125";
+  other.vision.std = "imagenet";
+  to_hugging_face(seed(), other, one_.model, scratch_ / "other");
+  const HuggingFaceWeights read(scratch_ / "other");
+  EXPECT_EQ(read.job().vision.mean, "0.25,0.5,0.125");
+  EXPECT_EQ(read.job().vision.std, "imagenet");
+  EXPECT_EQ(
+      config::parse_job(
+          formats::read_manifest(from_hugging_face(read, "", "test", scratch_ / "from")).job, "")
+          .vision.mean,
+      "0.25,0.5,0.125");
+  const auto refused_pixels = [&](const char* key, const Json& value) {
+    Json json = written;
+    json[key] = value;
+    replace_file(file, json.dump());
+    return formats::refusal([&] { HuggingFaceWeights(scratch_ / "hf"); });
+  };
+  EXPECT_THAT(refused_pixels("image_mean", {0.5, 0.5}),
+              HasSubstr("image_mean is \"[0.5,0.5]\"; needs three numbers from 0 to 1"));
+  EXPECT_THAT(refused_pixels("image_std", {0, 1, 1}), HasSubstr("above 0 and up to 1"));
+  EXPECT_THAT(refused_pixels("do_normalize", false), HasSubstr("do_normalize is \"false\""));
+  EXPECT_THAT(refused_pixels("rescale_factor", 1), HasSubstr("divided by 255"));
+}
+
 TEST_P(SeveralClasses, MissingAndExtraTensorsAreNamed) {
   rewrite("idle", "", GetParam().idle);
   back("idle", "idle-back");
@@ -264,6 +304,17 @@ TEST(SeveralClassesConfig, PublishedLlavaIsUnderstood) {
   Json next = Json::parse(with("/model_type", "llava_next"));
   next["image_grid_pinpoints"] = {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};
   EXPECT_EQ(job_of_config(next.dump(), "").vlm.max_tiles, 4);
+  // Height first, so that the published list prefers the wide one of two tiles.
+  EXPECT_EQ(job_of_config(next.dump(), "").vlm.tie, config::VlmTie::kWide);
+  std::swap(next["image_grid_pinpoints"][0], next["image_grid_pinpoints"][1]);
+  EXPECT_EQ(job_of_config(next.dump(), "").vlm.tie, config::VlmTie::kTall);
+  EXPECT_EQ(job_of_config(next.dump(), "").vlm.aspect, config::VlmAspect::kStretch);
+  EXPECT_EQ(job.vision.mean, "clip");
+  EXPECT_EQ(job.vlm.aspect, config::VlmAspect::kPad);
+  EXPECT_EQ(job_of_config(with("/image_aspect_ratio", "square"), "").vlm.aspect,
+            config::VlmAspect::kStretch);
+  EXPECT_THAT(refused(with("/image_aspect_ratio", "anyres")),
+              HasSubstr("image_aspect_ratio is \"anyres\"; pad and square can be read"));
   next["image_grid_pinpoints"].erase(4);
   EXPECT_THAT(refused(next.dump()), HasSubstr("image_grid_pinpoints"));
 }

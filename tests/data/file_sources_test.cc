@@ -325,7 +325,8 @@ TEST(RegionQuestions, APromptIsOneWithoutItsAnswer) {
       config::apply_set(made, set);
     return config::resolve(made, 1, {});
   }();
-  const at::Tensor image = at::ones({3, 6, 8}, at::kFloat);
+  media::Image image(8, 6);
+  std::ranges::fill(image.rgb, std::uint8_t{255});
   const std::vector<at::Tensor> inputs = region_prompt(job, image, "ab", {99});
   EXPECT_TRUE(at::equal(inputs[1][0], at::tensor({97, 98, 99, 0, 0, 0}, at::kLong)));
   EXPECT_EQ(inputs[2].item<std::int64_t>(), 2);

@@ -67,16 +67,18 @@ TEST(Questions, TheAnswerIsWhatTheImageShows) {
     const Question asked = question(1, number);
     if (asked.question != "code?") continue;
     ++codes;
-    const std::vector<at::Tensor> images = draw(asked, 32, 1, number);
+    const std::vector<media::Image> images = draw(asked, 32, 1, number);
     ASSERT_EQ(std::ssize(images), asked.images());
-    const std::int64_t block = images[0].size(2) / asked.columns;
+    const std::int64_t block = images[0].width / asked.columns;
     for (std::size_t i = 0; i < asked.answer.size(); ++i) {
-      const at::Tensor& image = images[asked.apart ? i : 0];
+      const media::Image& image = images[asked.apart ? i : 0];
       const auto row = asked.apart ? 0 : static_cast<std::int64_t>(i) / asked.columns;
       const auto column = static_cast<std::int64_t>(i) % asked.columns;
       const auto shines = [&](int channel) {
-        return image[channel][row * block + block / 2][column * block + block / 2].item<float>() >
-               0;
+        const auto middle = [&](std::int64_t at) {
+          return static_cast<int>(at * block + block / 2);
+        };
+        return image.pixel(middle(column), middle(row))[channel] > 127;
       };
       const std::string seen = {shines(0) ? '1' : '0', shines(1) ? '1' : '0',
                                 shines(2) ? '1' : '0'};
@@ -223,11 +225,10 @@ TEST(QuestionSource, APromptIsTheBeginningOfItsSample) {
   for (std::int64_t number = 0; number < 12; ++number) {
     const Question asked = question(job.data.seed, number);
     if (!asked.before.empty() || asked.apart) continue;
-    const at::Tensor image =
-        asked.has_image() ? draw(asked, 32, job.data.seed, number)[0] : at::Tensor();
+    const std::vector<media::Image> images = draw(asked, 32, job.data.seed, number);
     const std::vector<at::Tensor> sample = questions_batch(job, std::vector{number});
     const std::vector<at::Tensor> prompt =
-        prompt_batch(job, image, asked.question, {asked.answer[0]});
+        prompt_batch(job, images, asked.question, {asked.answer[0]});
     const std::int64_t length = prompt[0].size(1);
     for (const std::size_t input : {0, 2, 4})
       EXPECT_TRUE(at::equal(prompt[input], sample[input].narrow(1, 0, length))) << input;
@@ -265,7 +266,7 @@ TEST(QuestionSource, TwoImagesStandWhereTheTextHasThem) {
   const at::Tensor times = batch[4][0].select(1, 0);
   EXPECT_EQ(times[begin + image + 5].item<std::int64_t>(), begin + 4 + 5 + 5);
   EXPECT_EQ(times[begin + image + 5 + image].item<std::int64_t>(), begin + 2 * 9 + 5);
-  const std::vector<at::Tensor> images = draw(asked, 32, job.data.seed, number);
+  const std::vector<media::Image> images = draw(asked, 32, job.data.seed, number);
   EXPECT_EQ(images.size(), 2U);
   EXPECT_FALSE(at::equal(batch[3][0], batch[3][3]));
 }
@@ -293,7 +294,7 @@ TEST(QuestionSource, AnImageApartIsOneTokenWhichTheTextBehindItSees) {
 
 TEST(QuestionSource, MarksMustBeAsManyAsPictures) {
   const config::Job job = job_of({});
-  const at::Tensor image = torch::zeros({3, 8, 8});
+  const media::Image image(8, 8);
   const Asked two{.images = {image, image}, .question = "<image>?", .answer = "a"};
   try {
     question_row(job, two, "the sample");

@@ -52,19 +52,21 @@ TEST(Views, OneInTwoIsFlippedWhereTheRuleSaysSo) {
   EXPECT_NEAR(flipped, 500, 60);
 }
 
+const config::PixelScale kImageNet{.mean = {0.485, 0.456, 0.406}, .std = {0.229, 0.224, 0.225}};
+
 TEST(Views, PixelsAreLessTheMeanOverTheDeviation) {
   media::Image left(4, 4);  // red on its left half
   for (int y = 0; y < 4; ++y)
     for (int x = 0; x < 2; ++x) left.pixel(x, y)[0] = 255;
   const std::vector<media::Image> frames = {left, media::Image(4, 4)};
   const Box all{.x = 0, .y = 0, .width = 4, .height = 4};
-  const at::Tensor plain = seen(frames, {.box = all}, 4);
+  const at::Tensor plain = seen(frames, {.box = all}, 4, kImageNet);
   ASSERT_EQ(plain.sizes(), (at::IntArrayRef{3, 2, 4, 4}));
   EXPECT_NEAR(plain[0][0][1][0].item<double>(), (1 - 0.485) / 0.229, 1e-6);
   EXPECT_NEAR(plain[0][0][1][3].item<double>(), -0.485 / 0.229, 1e-6);
   EXPECT_NEAR(plain[1][0][1][0].item<double>(), -0.456 / 0.224, 1e-6);
   EXPECT_NEAR(plain[2][1][3][3].item<double>(), -0.406 / 0.225, 1e-6);
-  EXPECT_TRUE(seen(frames, {.box = all, .flipped = true}, 4).equal(plain.flip({3})));
+  EXPECT_TRUE(seen(frames, {.box = all, .flipped = true}, 4, kImageNet).equal(plain.flip({3})));
 }
 
 TEST(Frames, AreAboutFourASecondInAWindow) {

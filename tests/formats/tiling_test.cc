@@ -41,6 +41,31 @@ TEST(Tiling, TokensOfAnImageAreThoseOfLlava) {
   EXPECT_EQ(wide.first_row, 10);
 }
 
+// The sizes that LLaVA's resize_and_pad_image gives.
+TEST(Tiling, ACanvasRoundsTheOtherSideUp) {
+  EXPECT_EQ(canvas_size({101, 37}, {96, 32}), (ImageSize{88, 32}));
+  EXPECT_EQ(canvas_size({37, 101}, {32, 96}), (ImageSize{32, 88}));
+  EXPECT_EQ(canvas_size({640, 480}, {672, 672}), (ImageSize{672, 504}));
+  EXPECT_EQ(canvas_size({1920, 1080}, {672, 672}), (ImageSize{672, 378}));
+  EXPECT_EQ(canvas_size({1000, 301}, {1008, 336}), (ImageSize{1008, 304}));
+  EXPECT_EQ(canvas_size({200, 1}, {64, 64}), (ImageSize{64, 1}));
+  EXPECT_EQ(canvas_size({7, 7}, {96, 32}), (ImageSize{32, 32}));
+}
+
+// LLaVA reads its list of grids by width and height, transformers the same list by height and width.
+TEST(Tiling, OfEqualGridsTheOrderDecides) {
+  const auto chosen = [](ImageSize image, GridOrder order) {
+    return choose_grid(image, tile_grids(4, order), 336);
+  };
+  for (const ImageSize image : {ImageSize{336, 336}, ImageSize{300, 100}, ImageSize{20, 60}}) {
+    EXPECT_EQ(chosen(image, GridOrder::kTallFirst), (TileGrid{1, 2})) << image.width;
+    EXPECT_EQ(chosen(image, GridOrder::kWideFirst), (TileGrid{2, 1})) << image.width;
+  }
+  EXPECT_EQ(chosen({337, 337}, GridOrder::kWideFirst), (TileGrid{2, 2}));
+  EXPECT_EQ(tile_grids(4, GridOrder::kWideFirst),
+            (std::vector<TileGrid>{{2, 1}, {1, 2}, {3, 1}, {1, 3}, {2, 2}}));
+}
+
 TEST(Tiling, SmartResizeGivesTheTokensOfQwen) {
   constexpr std::int64_t kToken = 32 * 32;
   const auto tokens = [&](ImageSize image) {

@@ -1,7 +1,9 @@
-// config.json and model.safetensors.index.json.
+// config.json, preprocessor_config.json and model.safetensors.index.json.
 #include "tests/fuzz/target.h"
+#include "trireme/config/pixels.h"
 #include "trireme/config/resolve.h"
 #include "trireme/convert/hugging_face.h"
+#include "trireme/convert/preprocessor.h"
 
 using namespace trireme;
 
@@ -12,6 +14,14 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     fuzz::expect(convert::job_of_config(convert::hugging_face_config(job), "f") == job,
                  "prints another model");
     config::resolve(job, 1, {});
+  });
+  fuzz::takes([&] {
+    config::Job job;
+    job.model.family = config::Family::kVlm;
+    convert::read_preprocessor(text, "f", job);
+    config::Job again = job;
+    convert::read_preprocessor(convert::preprocessor_config(job), "f", again);
+    fuzz::expect(config::pixel_scale(again) == config::pixel_scale(job), "sees other pixels");
   });
   fuzz::takes([&] {
     for (const std::string& file : convert::files_of_index(text, "f"))

@@ -10,6 +10,7 @@
 #include "trireme/base/json.h"
 #include "trireme/config/resolve.h"
 #include "trireme/convert/hugging_face.h"
+#include "trireme/convert/preprocessor.h"
 #include "trireme/elastic/frame.h"
 #include "trireme/elastic/messages.h"
 #include "trireme/formats/bpe.h"
@@ -237,6 +238,7 @@ Seeds hugging_face() {
           model_config(config::Family::kVit, {"vision.pooling=class", "vision.classes=3"}),
           model_config(config::Family::kClip, {"vision.pooling=class", "vision.pre_norm=true"}),
           model_config(config::Family::kJepa, {"vision.positions=rotary_compat"}),
+          convert::preprocessor_config(config::Job{.model = {.family = config::Family::kVlm}}),
           R"({"metadata": {"total_size": 8}, "weight_map": {"a": "model-1.safetensors"}})"};
 }
 

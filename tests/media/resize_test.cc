@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/media/pictures.h"
+#include "tests/media/pil_bicubic.h"
 #include "trireme/base/error.h"
 
 namespace trireme::media::resize_test {
@@ -39,7 +40,7 @@ TEST(Resize, AreaIsTheMeanOfWhatIsCovered) {
 
 TEST(Resize, BothSidesAndEveryChannel) {
   const Image image = gradient(90, 60);
-  for (const Filter filter : {Filter::kBilinear, Filter::kArea}) {
+  for (const Filter filter : {Filter::kBilinear, Filter::kArea, Filter::kBicubic}) {
     EXPECT_LT(mean_difference(resize(image, 45, 20, filter), gradient(45, 20)), 3);
     Image constant(7, 5);
     std::fill(constant.rgb.begin(), constant.rgb.end(), 200);
@@ -47,6 +48,36 @@ TEST(Resize, BothSidesAndEveryChannel) {
     EXPECT_EQ(std::count(grown.rgb.begin(), grown.rgb.end(), 200), 13 * 11 * 3);
   }
   EXPECT_EQ(resize(image, 90, 60), image);
+}
+
+// The checksum that zlib.adler32 gives in Python.
+std::uint32_t adler32(const std::vector<std::uint8_t>& bytes) {
+  std::uint32_t a = 1, b = 0;
+  for (const std::uint8_t byte : bytes) {
+    a = (a + byte) % 65521;
+    b = (b + a) % 65521;
+  }
+  return b << 16 | a;
+}
+
+TEST(Resize, BicubicGivesTheBytesOfPil) {
+  const auto is = [](const Image& image, const std::array<std::uint8_t, 192>& pil) {
+    return std::equal(image.rgb.begin(), image.rgb.end(), pil.begin(), pil.end());
+  };
+  EXPECT_TRUE(is(resize(noise(32, 32), 8, 8, Filter::kBicubic), kPilShrunkBy4));
+  EXPECT_TRUE(is(resize(noise(64, 64), 8, 8, Filter::kBicubic), kPilShrunkBy8));
+  struct Resized {
+    ImageSize from, to;
+    std::uint32_t pil;
+  };
+  for (const Resized& one :
+       {Resized{{101, 37}, {88, 32}, 690575867}, Resized{{10, 7}, {23, 19}, 2651029661},
+        Resized{{300, 200}, {336, 224}, 3543927465}, Resized{{640, 480}, {336, 336}, 2499837351}})
+    EXPECT_EQ(adler32(resize(noise(one.from.width, one.from.height), one.to.width, one.to.height,
+                             Filter::kBicubic)
+                          .rgb),
+              one.pil)
+        << one.from.width << " x " << one.from.height;
 }
 
 TEST(Resize, CropAndFlipAreExact) {

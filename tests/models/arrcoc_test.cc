@@ -250,13 +250,14 @@ TEST(Generate, FromAPictureTheNextTokenIsThatOfTheLoss) {
         "model.ffn=48",        "model.seq_len=24",  "model.init_std=0.3", "arrcoc.grid=2",
         "arrcoc.least=1",      "arrcoc.most=3",     "arrcoc.budget=14",   "arrcoc.hidden=8"})
     config::apply_set(job, set);
+  media::Image picture(14, 9);
+  std::ranges::fill(picture.rgb, std::uint8_t{191});
   for (const char* decoder : {"arrcoc.decoder=llama", "arrcoc.decoder=gpt"}) {
     config::apply_set(job, decoder);
     const harness::BoundModel bound(build(config::resolve(job, 1, {})), at::kDouble);
     const exec::Model& model = bound.model();
     const auto inputs = [&](const std::vector<std::int64_t>& answered) {
-      return data::region_prompt(config::resolve(job, 1, {}), at::ones({3, 9, 14}) * 0.5, "why?",
-                                 answered);
+      return data::region_prompt(config::resolve(job, 1, {}), picture, "why?", answered);
     };
     for (const std::vector<std::int64_t>& answered : {std::vector<std::int64_t>{}, {97, 98}}) {
       std::vector<at::Tensor> asked = inputs(answered);

@@ -26,7 +26,8 @@ constexpr std::string_view kEvery = "model.family,model.frozen,model.weights";
 // What an encoder of V-JEPA 2 is made of.
 constexpr std::string_view kClipTower =
     "vision.image,vision.patch,vision.frames,vision.tubelet,vision.layers,vision.hidden,"
-    "vision.heads,vision.ffn,vision.activation,vision.positions,vision.norm_eps,vision.init_std";
+    "vision.heads,vision.ffn,vision.activation,vision.positions,vision.norm_eps,vision.init_std,"
+    "vision.mean,vision.std";
 // Of which a frozen one may have made chunks; their ratio loss is of pretraining.
 constexpr std::string_view kChunkedTower =
     "vision.chunked,chunk.mode,chunk.ratio,chunk.hidden,chunk.heads,chunk.layers,chunk.neighbours";
@@ -34,7 +35,7 @@ constexpr std::string_view kChunkedTower =
 constexpr std::string_view kImageTower =
     "vision.image,vision.patch,vision.frames,vision.tubelet,vision.layers,vision.hidden,"
     "vision.heads,vision.ffn,vision.activation,vision.positions,vision.position_grid,"
-    "vision.pooling,vision.pre_norm,vision.norm_eps,vision.init_std";
+    "vision.pooling,vision.pre_norm,vision.norm_eps,vision.init_std,vision.mean,vision.std";
 constexpr std::string_view kTextTower =
     "contrastive.*,model.layers,model.hidden,model.heads,model.ffn,model.vocab,model.seq_len,"
     "model.norm_eps,model.init_std";
@@ -43,7 +44,8 @@ constexpr std::string_view kTextTower =
 constexpr std::string_view kSeeing =
     "vision.image,vision.patch,vision.layers,vision.hidden,vision.heads,vision.ffn,"
     "vision.activation,vision.positions,vision.position_grid,vision.pooling,vision.pre_norm,"
-    "vision.norm_eps,vision.init_std,vision.frames,vision.tubelet,projector.*,vlm.*";
+    "vision.norm_eps,vision.init_std,vision.mean,vision.std,vision.frames,vision.tubelet,"
+    "projector.*,vlm.*";
 
 // The decoder of Llama behind what is seen.
 constexpr std::string_view kBehind =

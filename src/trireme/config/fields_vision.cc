@@ -51,6 +51,14 @@ std::vector<Field> vision_fields() {
       of_weights(number(KEY(vision.norm_eps), "Epsilon of the tower's LayerNorms.", above(0, 1))),
       fixed(
           number(KEY(vision.init_std), "Standard deviation of its initial weights.", from(0, 10))),
+      of_weights(text(KEY(vision.mean),
+                      "Mean of red, green and blue, from 0 to 1, that is subtracted from pixels: "
+                      "clip, siglip, imagenet or three numbers such as 0.5,0.5,0.5. Empty: siglip "
+                      "for tiles of family vlm, imagenet for others. Synthetic pictures of other "
+                      "families are drawn as normalized values.")),
+      of_weights(text(KEY(vision.std),
+                      "Standard deviation by which pixels are divided, in the form of "
+                      "vision.mean.")),
       of_weights(integer(KEY(vision.classes),
                          "Classes that images or clips are told apart by; 0: the "
                          "data's.",

@@ -53,6 +53,15 @@ std::vector<Field> vlm_fields() {
           "Tiles that an image is cut into at most, in a grid of at most 3 a side, beside the "
           "one of all of it; 0: only that.",
           from(0, 9)))),
+      inherited(fixed(choice(KEY(vlm.tie),
+                             "Grid of tiles that is chosen where two with equally many tiles keep "
+                             "equally many pixels: tall, with fewer columns (LLaVA's own code), or "
+                             "wide, with fewer rows (Hugging Face's transformers).",
+                             {{"tall", VlmTie::kTall}, {"wide", VlmTie::kWide}}))),
+      inherited(fixed(choice(KEY(vlm.aspect),
+                             "How an image that is one tile (vlm.max_tiles=0) becomes a square: "
+                             "stretched, or padded on both sides with vision.mean (LLaVA 1.5).",
+                             {{"stretch", VlmAspect::kStretch}, {"pad", VlmAspect::kPad}}))),
       of_weights(
           text(KEY(vlm.deepstack),
                "Blocks of the tower, such as 5,11,17, whose output is projected as well, each by "

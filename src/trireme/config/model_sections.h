@@ -82,6 +82,7 @@ struct Vision {
   bool pre_norm = false;  // a norm before the first block
   double norm_eps = 1e-6;
   double init_std = 0.02;
+  std::string mean, std;     // of pixels, by name or as three numbers; empty: the family's
   std::int64_t classes = 0;  // 0: the dataset's
   bool chunked = false;      // blocks see chunks of tokens, as H-V-JEPA's do
   bool operator==(const Vision&) const = default;
@@ -208,16 +209,23 @@ enum class VlmTower { kVit, kJepa };
 // How a decoder sees: tokens of images in its rows, or blocks that attend to them (Flamingo).
 enum class VlmFusion { kTokens, kCross };
 
+// How an image that is one tile fills it.
+enum class VlmAspect { kStretch, kPad };
+// Of two grids of tiles that are equally good, the one with fewer columns or with fewer rows.
+enum class VlmTie { kTall, kWide };
+
 // How a vision-language model sees.
 struct Vlm {
   VlmTower tower = VlmTower::kVit;
   std::int64_t layer = -2;     // of the tower, whose output is read; from the end if below 0
   std::int64_t max_tiles = 4;  // of an image, beside the one of all of it
-  std::string mrope;           // frequencies of time, row and column; empty: one position
-  std::string deepstack;       // layers of the tower that the decoder's first ones see as well
-  bool pack = false;           // several samples to a row
-  bool balance = false;        // samples go to ranks by their work
-  std::string features;        // where a frozen tower's features are kept; empty: nowhere
+  VlmTie tie = VlmTie::kTall;
+  VlmAspect aspect = VlmAspect::kStretch;
+  std::string mrope;      // frequencies of time, row and column; empty: one position
+  std::string deepstack;  // layers of the tower that the decoder's first ones see as well
+  bool pack = false;      // several samples to a row
+  bool balance = false;   // samples go to ranks by their work
+  std::string features;   // where a frozen tower's features are kept; empty: nowhere
   VlmFusion fusion = VlmFusion::kTokens;
   std::int64_t cross_every = 1;  // decoder blocks to one that attends to images, which comes first
   std::int64_t cross_heads = 8;  // of these, 64 channels each

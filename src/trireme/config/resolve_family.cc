@@ -7,6 +7,7 @@
 #include "trireme/config/fields.h"
 #include "trireme/config/head_width.h"
 #include "trireme/config/made_up.h"
+#include "trireme/config/pixels.h"
 #include "trireme/config/resolve_arrcoc.h"
 #include "trireme/config/resolve_jepa.h"
 #include "trireme/config/resolve_towers.h"
@@ -132,6 +133,7 @@ void resolve_family(Job& job, const DatasetFacts& data) {
     case Family::kArrcoc: resolve_arrcoc(job); break;
     default: TRIREME_CHECK(false, "model.family {}", static_cast<int>(job.model.family));
   }
+  if (uses(job.model.family, "vision.mean")) pixel_scale(job);  // is well written
 }
 
 }  // namespace trireme::config

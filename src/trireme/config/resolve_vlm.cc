@@ -41,11 +41,20 @@ void check_vision(const Job& job) {
          layer, vision.layers, -vision.layers, vision.layers - 1);
 }
 
+void check_aspect(const Vlm& vlm) {
+  if (vlm.aspect == VlmAspect::kPad && vlm.max_tiles > 0)
+    fail(ErrorKind::kUsage,
+         "vlm.aspect=pad, vlm.max_tiles={}: an image is padded to a square where it is one tile; "
+         "set vlm.max_tiles=0 or vlm.aspect=stretch",
+         vlm.max_tiles);
+}
+
 void resolve_tiles(Job& job) {
   check_reads(job, DataSource::kScenes, DataSource::kPairs, "images with questions");
   check_text_keys(job);
   resolve_vision(job.vision);
   check_vision(job);
+  check_aspect(job.vlm);
 }
 
 // Of clips, which no tiles are cut from and whose tower is read behind its norm.

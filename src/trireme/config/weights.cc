@@ -6,6 +6,7 @@
 #include "trireme/config/families.h"
 #include "trireme/config/fields.h"
 #include "trireme/config/head_width.h"
+#include "trireme/config/pixels.h"
 
 namespace trireme::config {
 namespace {
@@ -21,9 +22,17 @@ bool shared(Family a, Family b, const Field& field) {
   return a == b || field.section() != "model" || (has_decoder(a) && has_decoder(b));
 }
 
-// Without sizes that may stay at 0 in a resolved job.
+// Mean and deviation of pixels in one form, whatever `of` leaves to its family.
+void spell_pixels(const Job& of, Job& job) {
+  const PixelScale scale = pixel_scale(of);
+  job.vision.mean = written_mean(scale.mean);
+  job.vision.std = written_std(scale.std);
+}
+
+// Without values that a resolved job may leave to its family.
 Job spelled_out(Job job) {
   if (has_decoder(job.model.family)) job.model.head_dim = head_width(job.model);
+  if (uses(job.model.family, "vision.mean")) spell_pixels(job, job);
   return job;
 }
 
@@ -34,6 +43,11 @@ Job defaults_from(const Job& weights, Family family) {
   for (const Field& field : fields())
     if (field.inherited && shared(weights.model.family, family, field))
       field.set(job, field.get(weights));
+  job.model.family = family;
+  // Families see pixels differently where a job says nothing of them; these weights stay with theirs.
+  if (uses(family, "vision.mean") && uses(weights.model.family, "vision.mean") &&
+      pixel_scale(job) != pixel_scale(weights))
+    spell_pixels(weights, job);
   job.model.family = weights.model.family;
   return job;
 }

@@ -51,18 +51,42 @@ Job decoder_of(const Job& job) {
   return text;
 }
 
-// Sides of the grids of up to 4 tiles, height first.
-Json pinpoints(std::int64_t side) {
+// Sides of the grids of up to 4 tiles, height first, in the order in which they are preferred.
+Json pinpoints(const Job& job) {
+  const std::int64_t side = job.vision.image;
+  const auto order = job.vlm.tie == config::VlmTie::kWide ? formats::GridOrder::kWideFirst
+                                                          : formats::GridOrder::kTallFirst;
   Json all = Json::array();
-  for (const formats::TileGrid& grid : formats::tile_grids(4))
+  for (const formats::TileGrid& grid : formats::tile_grids(4, order))
     all.push_back({grid.rows * side, grid.columns * side});
-  std::sort(all.begin(), all.end());
   return all;
 }
 
-}  // namespace
+Json in_order(Json list) {
+  std::sort(list.begin(), list.end());
+  return list;
+}
 
-void read_llava(const JsonFields& fields, Job& job) {
+// Of two tiles the grid that comes first is chosen where both are equally good.
+config::VlmTie tie_of(const Json& pinpoints, std::int64_t side) {
+  const Json wide = {side, 2 * side}, tall = {2 * side, side};
+  return std::find(pinpoints.begin(), pinpoints.end(), wide) <
+                 std::find(pinpoints.begin(), pinpoints.end(), tall)
+             ? config::VlmTie::kWide
+             : config::VlmTie::kTall;
+}
+
+// Of an image that is one tile. LLaVA 1.5 was trained on padded ones.
+config::VlmAspect aspect_of(const JsonFields& fields) {
+  if (!says(fields, "image_aspect_ratio")) return config::VlmAspect::kPad;
+  const std::string given = fields.string("image_aspect_ratio");
+  if (given == "pad") return config::VlmAspect::kPad;
+  if (given == "square") return config::VlmAspect::kStretch;
+  fail(ErrorKind::kData, "{}: image_aspect_ratio is {}; pad and square can be read", fields.where(),
+       formats::shown(given));
+}
+
+void read_parts(const JsonFields& fields, Job& job) {
   need(fields, "projector_hidden_act", "gelu");
   need(fields, "multimodal_projector_bias", true);
   need(fields, "vision_feature_select_strategy", "default");
@@ -82,7 +106,7 @@ void read_llava(const JsonFields& fields, Job& job) {
   job.model.family = config::Family::kVlm;
 }
 
-void write_llava(const Job& job, Json& json) {
+void write_parts(const Job& job, Json& json) {
   if (config::reads_last(job))
     fail(ErrorKind::kUsage,
          "vlm.layer={}: behind the tower's last block family vlm has a norm, which LLaVA has not; "
@@ -100,22 +124,34 @@ void write_llava(const Job& job, Json& json) {
                {"tie_word_embeddings", job.model.tied}});
 }
 
+}  // namespace
+
+void read_llava(const JsonFields& fields, Job& job) {
+  read_parts(fields, job);
+  job.vlm.aspect = aspect_of(fields);
+}
+
+void write_llava(const Job& job, Json& json) {
+  write_parts(job, json);
+  json["image_aspect_ratio"] = job.vlm.aspect == config::VlmAspect::kPad ? "pad" : "square";
+}
+
 void read_llava_next(const JsonFields& fields, Job& job) {
-  read_llava(fields, job);
+  read_parts(fields, job);
+  job.vlm.tie = config::VlmTie::kWide;  // as in the default list of transformers
   if (!says(fields, "image_grid_pinpoints")) return;
-  Json given = fields.array("image_grid_pinpoints");
-  std::sort(given.begin(), given.end());
-  if (given != pinpoints(job.vision.image))
+  const Json given = fields.array("image_grid_pinpoints");
+  if (in_order(given) != in_order(pinpoints(job)))
     fail(ErrorKind::kData,
          "{}: image_grid_pinpoints is {}, family vlm has the grids of up to 4 "
          "tiles, {}",
-         fields.where(), formats::shown(given.dump()), pinpoints(job.vision.image).dump());
+         fields.where(), formats::shown(given.dump()), pinpoints(job).dump());
+  job.vlm.tie = tie_of(given, job.vision.image);
 }
 
 void write_llava_next(const Job& job, Json& json) {
-  write_llava(job, json);
-  json.update({{"image_grid_pinpoints", pinpoints(job.vision.image)},
-               {"use_image_newline_parameter", true}});
+  write_parts(job, json);
+  json.update({{"image_grid_pinpoints", pinpoints(job)}, {"use_image_newline_parameter", true}});
 }
 
 }  // namespace trireme::convert

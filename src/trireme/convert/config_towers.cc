@@ -100,6 +100,7 @@ void read_vit(const JsonFields& fields, Job& job) {
   read_sizes(fields, kVitSizes, vision);
   vision.activation = activation_of(fields, "gelu");
   vision.norm_eps = number_or(fields, "layer_norm_eps", 1e-12);
+  vision.mean = vision.std = "siglip";  // as ViTImageProcessor's defaults
   vision.classes = classes_of(fields);
 }
 
@@ -119,6 +120,7 @@ void read_clip_vision(const JsonFields& fields, Job& job) {
   read_sizes(fields, kClipVisionSizes, job.vision);
   job.vision.activation = activation_of(fields, "quick_gelu");
   job.vision.norm_eps = number_or(fields, "layer_norm_eps", 1e-5);
+  job.vision.mean = job.vision.std = "clip";
 }
 
 void write_clip_vision(const Job& job, Json& json) {
@@ -196,6 +198,7 @@ void read_vjepa(const JsonFields& fields, Job& job) {
   vision.ffn = static_cast<std::int64_t>(ffn);
   vision.activation = activation_of(fields, "gelu");
   vision.norm_eps = number_or(fields, "layer_norm_eps", 1e-6);
+  vision.mean = vision.std = "imagenet";
 }
 
 void write_vjepa(const Job& job, Json& json) {

@@ -9,6 +9,7 @@
 #include "trireme/base/error.h"
 #include "trireme/convert/described.h"
 #include "trireme/convert/hugging_face_names.h"
+#include "trireme/convert/preprocessor.h"
 #include "trireme/convert/state_reader.h"
 #include "trireme/convert/turn.h"
 #include "trireme/formats/checkpoint_draft.h"
@@ -98,6 +99,8 @@ std::vector<std::string> to_hugging_face(const Path& checkpoint, const config::J
                                 return std::span<const std::byte>(now);
                               });
   write_file_synced(out / kConfigName, config);
+  if (const char* name = preprocessor_name(job))
+    write_file_synced(out / name, preprocessor_config(job));
   std::vector<std::string> left_out;
   for (const arch::UnitSpec& unit : model.units)
     for (const arch::ParamSpec& param : unit.params)

@@ -24,7 +24,7 @@ config::Job job_of_config(const std::string& text, const std::string& what);
 // The files of tensors that a model.safetensors.index.json names, beside it. Throws Error{kData}.
 std::set<std::string> files_of_index(const std::string& text, const std::string& what);
 
-// Writes config.json and model.safetensors with the parameters of the checkpoint, in the type they are kept in, into a new
+// Writes config.json, model.safetensors and, for a family that sees, preprocessor_config.json with the parameters of the checkpoint, in the type they are kept in, into a new
 // directory, one tensor in memory at a time. `job` is the checkpoint's and `model` its description. Gives the names of
 // parameters that have no place there. Throws Error{kData}, or Error{kUsage} as hugging_face_config and for a model with
 // adapters, or a checkpoint of what trains alone.

@@ -17,6 +17,7 @@
 #include "trireme/convert/described.h"
 #include "trireme/convert/hugging_face.h"
 #include "trireme/convert/hugging_face_names.h"
+#include "trireme/convert/preprocessor.h"
 #include "trireme/convert/turn.h"
 #include "trireme/convert/values.h"
 #include "trireme/formats/safetensors.h"
@@ -30,6 +31,9 @@ constexpr char kIndexName[] = "model.safetensors.index.json";
 config::Job resolved_config(const Path& directory) {
   const Path file = directory / kConfigName;
   config::Job job = job_of_config(read_file(file), file.string());
+  if (const char* name = preprocessor_name(job);
+      name != nullptr && std::filesystem::exists(directory / name))
+    read_preprocessor(read_file(directory / name), (directory / name).string(), job);
   const config::DatasetFacts facts{.vocab = job.model.vocab, .classes = job.vision.classes};
   return config::resolve(std::move(job), 1, facts);
 }

@@ -1,7 +1,5 @@
 #include "trireme/data/asked.h"
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/from_blob.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
 
@@ -9,6 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
+#include "trireme/config/pixels.h"
 #include "trireme/data/clip_source.h"
 #include "trireme/data/question_source.h"
 #include "trireme/data/views.h"
@@ -35,17 +34,6 @@ std::vector<media::Image> frames_of(const config::Job& job, const MappedFile& by
   return std::move(sample.clip.frames);
 }
 
-// Float [3, height, width] in [-1, 1], as tiles are cut from it.
-at::Tensor whole_pixels(const std::string& file) {
-  const MappedFile bytes(file);
-  media::Image image = media::checked_image(bytes.bytes(), file);
-  return at::from_blob(image.rgb.data(), {image.height, image.width, 3}, at::kByte)
-                 .permute({2, 0, 1})
-                 .to(at::kFloat) /
-             127.5 -
-         1;
-}
-
 }  // namespace
 
 std::vector<at::Tensor> caption_tokens(const config::Job& job, std::string_view text) {
@@ -61,15 +49,18 @@ at::Tensor asked_pixels(const config::Job& job, const std::string& file) {
   const MappedFile bytes(file);
   const std::vector<media::Image> frames = frames_of(job, bytes, file);
   const View view = choose_view({frames[0].width, frames[0].height}, {}, nullptr);
-  const at::Tensor pixels = seen(frames, view, job.vision.image).unsqueeze(0);
+  const at::Tensor pixels =
+      seen(frames, view, job.vision.image, config::pixel_scale(job)).unsqueeze(0);
   return pixels.expand({1, 3, job.vision.frames, -1, -1}).contiguous();
 }
 
 std::vector<at::Tensor> asked_inputs(const config::Job& job, const std::string& file) {
   using config::Family;
   const Family family = job.model.family;
-  if (family == Family::kVlm && job.vlm.tower != config::VlmTower::kJepa)
-    return prompt_batch(job, whole_pixels(file), "?", {});
+  if (family == Family::kVlm && job.vlm.tower != config::VlmTower::kJepa) {
+    const media::Image image = media::checked_image(MappedFile(file).bytes(), file);
+    return prompt_batch(job, {&image, 1}, "?", {});
+  }
   const at::Tensor pixels = asked_pixels(job, file);
   if (family == Family::kVlm) return {{}, {}, {}, pixels};
   std::vector<at::Tensor> inputs = {pixels};

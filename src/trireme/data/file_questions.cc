@@ -1,6 +1,4 @@
 // Questions about a user's pictures: "questions" of the .json beside each, and "images" where it is about several.
-#include <ATen/ops/empty.h>
-
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -59,17 +57,6 @@ Document document_of(const std::string& json, const std::string& name) {
   return {.pairs = pairs_of(document, name), .images = images_of(document, name)};
 }
 
-// Float [3, height, width] in [-1, 1].
-at::Tensor whole_picture(const media::Image& image) {
-  const at::Tensor pixels = at::empty({3, image.height, image.width}, at::kFloat);
-  auto* const values = pixels.data_ptr<float>();
-  const std::size_t area = image.rgb.size() / 3;
-  for (std::size_t channel = 0; channel < 3; ++channel)
-    for (std::size_t i = 0; i < area; ++i)
-      values[channel * area + i] = static_cast<float>(image.rgb[3 * i + channel]) / 127.5F - 1;
-  return pixels;
-}
-
 // One of them, which the draws, or the sample's number, choose.
 const Pair& chosen(const std::vector<Pair>& pairs, const media::Sample& sample, Draws* draws) {
   const auto count = std::ssize(pairs);
@@ -83,9 +70,9 @@ Inputs read_question(const config::Job& job, const media::Samples& samples, std:
   const Document document = document_of(sample.json, sample.name);
   const Pair& pair = chosen(document.pairs, sample, draws);
   Asked asked{.images = {}, .question = pair.question, .answer = pair.answer};
-  if (document.images.empty()) asked.images.push_back(whole_picture(sample.image));
+  if (document.images.empty()) asked.images.push_back(sample.image);
   for (const std::string& name : document.images)
-    asked.images.push_back(whole_picture(samples.picture(number, name)));
+    asked.images.push_back(samples.picture(number, name));
   return question_row(job, asked, sample.name);
 }
 
@@ -131,8 +118,7 @@ Asked asked_about(const media::Sample& sample, Draws* draws) {
     fail(ErrorKind::kData, "{}: \"images\" in its .json; this family is asked about one",
          sample.name);
   const Pair& pair = chosen(document.pairs, sample, draws);
-  return {
-      .images = {whole_picture(sample.image)}, .question = pair.question, .answer = pair.answer};
+  return {.images = {sample.image}, .question = pair.question, .answer = pair.answer};
 }
 
 FileReader question_reader(const config::Job& job) {

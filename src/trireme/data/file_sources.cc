@@ -7,6 +7,7 @@
 #include <span>
 
 #include "trireme/base/error.h"
+#include "trireme/config/pixels.h"
 #include "trireme/data/asked.h"
 #include "trireme/data/sequence.h"
 #include "trireme/data/views.h"
@@ -20,7 +21,8 @@ at::Tensor number_of(std::int64_t value) { return at::full({}, value, at::kLong)
 at::Tensor picture(const config::Job& job, const media::Image& image, const Augmentation& rule,
                    Draws* draws) {
   const View view = choose_view({image.width, image.height}, rule, draws);
-  return seen({&image, 1}, view, job.vision.image).expand({3, job.vision.frames, -1, -1});
+  return seen({&image, 1}, view, job.vision.image, config::pixel_scale(job))
+      .expand({3, job.vision.frames, -1, -1});
 }
 
 // The class of a sample, which the model must know.
@@ -36,7 +38,7 @@ at::Tensor label_of(const config::Job& job, const media::Sample& sample) {
 at::Tensor clip_seen(const config::Job& job, const media::Sample& sample, const Augmentation& rule,
                      Draws* draws) {
   const View view = choose_view({sample.clip.width, sample.clip.height}, rule, draws);
-  return seen(sample.clip.frames, view, job.vision.image);
+  return seen(sample.clip.frames, view, job.vision.image, config::pixel_scale(job));
 }
 
 media::Sample read_clip(const media::Samples& samples, std::int64_t number, const FrameRule& rule,

@@ -49,7 +49,7 @@ at::Tensor places_of(const config::Job& job, const Sequence& sequence, std::int6
 }
 
 QuestionRow row_of(const config::Job& job, const Sequence& sequence,
-                   const std::vector<at::Tensor>& images) {
+                   std::span<const media::Image> images) {
   const Tiling tiling(job);
   const std::int64_t tokens = sequence.size() - 1;  // the last one is only asked for
   const at::Tensor targets = longs(tokens, kNoTarget);
@@ -63,7 +63,7 @@ QuestionRow row_of(const config::Job& job, const Sequence& sequence,
     return copy;
   };
   std::vector<at::Tensor> tiles = {at::zeros({0, 3, tiling.side, tiling.side}, at::kFloat)};
-  for (const at::Tensor& image : images) tiles.push_back(tiles_of(tiling, image));
+  for (const media::Image& image : images) tiles.push_back(tiles_of(tiling, image));
   QuestionRow row = {copied(sequence.ids), targets, copied(sequence.visual), at::cat(tiles, 0)};
   if (arch::position_columns(job) > 0) row.push_back(places_of(job, sequence, tokens));
   return row;
@@ -104,6 +104,13 @@ std::vector<at::Tensor> filled_up(const config::Job& job, const std::vector<Ques
   const std::int64_t side = job.vision.image;
   if (inputs[kTiles].size(0) == 0) inputs[kTiles] = at::zeros({1, 3, side, side}, at::kFloat);
   return inputs;
+}
+
+std::vector<ImageSize> sizes_of_images(std::span<const media::Image> images) {
+  std::vector<ImageSize> sizes;
+  for (const media::Image& image : images)
+    sizes.push_back({.width = image.width, .height = image.height});
+  return sizes;
 }
 
 // What a made-up question says, with marks for its images.
@@ -226,9 +233,7 @@ class PackedQuestions {
 }  // namespace
 
 QuestionRow question_row(const config::Job& job, const Asked& asked, const std::string& what) {
-  std::vector<ImageSize> sizes;
-  for (const at::Tensor& image : asked.images)
-    sizes.push_back({.width = image.size(2), .height = image.size(1)});
+  const std::vector<ImageSize> sizes = sizes_of_images(asked.images);
   question_outline(job, asked.question, asked.answer, sizes, what);
   return row_of(job, sequence_of(Tiling(job), asked.question, asked.answer, sizes, what),
                 asked.images);
@@ -287,17 +292,11 @@ std::vector<at::Tensor> questions_batch(const config::Job& job,
   return merged_questions(job, rows);
 }
 
-std::vector<at::Tensor> prompt_batch(const config::Job& job, const at::Tensor& image,
+std::vector<at::Tensor> prompt_batch(const config::Job& job, std::span<const media::Image> images,
                                      const std::string& text,
                                      const std::vector<std::int64_t>& answered) {
   Sequence sequence;
-  std::vector<at::Tensor> images;
-  std::vector<ImageSize> sizes;
-  if (image.defined()) {
-    images.push_back(image);
-    sizes.push_back({.width = image.size(2), .height = image.size(1)});
-  }
-  sequence.add_asked(Tiling(job), text, sizes, "the prompt");
+  sequence.add_asked(Tiling(job), text, sizes_of_images(images), "the prompt");
   for (const std::int64_t token : answered) sequence.add_token(token, false);
   sequence.add_token(config::kEndToken, false);  // what is asked for is not read
   return filled_up(job, {row_of(job, sequence, images)}, sequence.size() - 1);

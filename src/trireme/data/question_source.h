@@ -13,6 +13,7 @@
 #include "trireme/data/packing.h"
 #include "trireme/data/source.h"
 #include "trireme/formats/tiling.h"
+#include "trireme/media/image.h"
 #include "trireme/media/samples.h"
 
 namespace trireme::data {
@@ -25,7 +26,7 @@ using QuestionRow = std::vector<at::Tensor>;
 
 // What is asked about pictures, which stand at the marks of the question, or before it where it has none.
 struct Asked {
-  std::vector<at::Tensor> images;  // float [3, height, width] in [-1, 1]
+  std::vector<media::Image> images;
   std::string question, answer;
 };
 // One of the "questions" in the .json beside a picture, about this alone, by the draws or, without, by the sample's
@@ -54,9 +55,9 @@ Outline question_outline(const config::Job& job, const std::string& question,
 std::vector<at::Tensor> questions_batch(const config::Job& job,
                                         std::span<const std::int64_t> numbers);
 
-// An image, or undefined, the text behind it and the tokens that have been answered so far, merged without targets and not
-// filled up.
-std::vector<at::Tensor> prompt_batch(const config::Job& job, const at::Tensor& image,
+// Images, the text after them, or around them at its marks, and the tokens that have been answered so far, merged without
+// targets and not filled up.
+std::vector<at::Tensor> prompt_batch(const config::Job& job, std::span<const media::Image> images,
                                      const std::string& text,
                                      const std::vector<std::int64_t>& answered);
 

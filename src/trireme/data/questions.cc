@@ -1,9 +1,8 @@
 #include "trireme/data/questions.h"
 
-#include <ATen/ops/zeros.h>
-
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <string_view>
 
 #include "trireme/base/hash.h"
@@ -23,6 +22,11 @@ enum QuestionStream : std::uint64_t { kQuestionWords = 21, kBlockSize, kBlockPix
 
 Draws draws(std::int64_t seed, QuestionStream stream, std::int64_t number) {
   return {static_cast<std::int64_t>(mix(static_cast<std::uint64_t>(seed), stream)), number};
+}
+
+// Of a colour from -1 to 1.
+std::uint8_t byte_of(double colour) {
+  return static_cast<std::uint8_t>(std::lround(127.5 * (1 + std::clamp(colour, -1.0, 1.0))));
 }
 
 char letter(std::int64_t colour) { return kBlockLetters[static_cast<std::size_t>(colour)]; }
@@ -68,29 +72,29 @@ formats::ImageSize image_size(const Question& question, std::int64_t side, std::
   return {.width = question.columns * block, .height = question.rows * block};
 }
 
-std::vector<at::Tensor> draw(const Question& question, std::int64_t side, std::int64_t seed,
-                             std::int64_t number) {
+std::vector<media::Image> draw(const Question& question, std::int64_t side, std::int64_t seed,
+                               std::int64_t number) {
   if (!question.has_image()) return {};
   const formats::ImageSize size = image_size(question, side, seed, number);
-  const std::int64_t block = size.width / question.columns;
+  const auto width = static_cast<int>(size.width), height = static_cast<int>(size.height);
+  const auto columns = static_cast<int>(question.columns), block = width / columns;
   Draws draw = draws(seed, kBlockPixels, number);
   std::vector<double> strength;
   for (std::size_t i = 0; i < question.colours.size(); ++i)
     strength.push_back(draw.uniform(0.8, 1.2));
-  std::vector<at::Tensor> images;
-  for (std::int64_t i = 0; i < question.images(); ++i) {
-    images.push_back(at::zeros({3, size.height, size.width}, at::kFloat));
-    float* pixel = images.back().data_ptr<float>();
+  std::vector<media::Image> images;
+  for (int i = 0; i < question.images(); ++i) {
+    media::Image& image = images.emplace_back(width, height);
     for (std::size_t channel = 0; channel < 3; ++channel)
-      for (std::int64_t y = 0; y < size.height; ++y)
-        for (std::int64_t x = 0; x < size.width; ++x) {
-          const auto at = static_cast<std::size_t>(i + y / block * question.columns + x / block);
+      for (int y = 0; y < height; ++y)
+        for (int x = 0; x < width; ++x) {
+          const auto at = static_cast<std::size_t>(i + y / block * columns + x / block);
           const bool edge = x % block == 0 || y % block == 0;
           const double colour =
               edge ? 0
                    : strength[at] *
                          kBlockColours[static_cast<std::size_t>(question.colours[at])][channel];
-          *pixel++ = static_cast<float>(colour + 0.05 * draw.normal());
+          image.pixel(x, y)[channel] = byte_of(colour + 0.05 * draw.normal());
         }
   }
   return images;

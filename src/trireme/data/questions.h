@@ -1,13 +1,12 @@
 // Made-up questions about images of coloured blocks, with exact answers.
 #pragma once
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "trireme/formats/tiling.h"
+#include "trireme/media/image.h"
 
 namespace trireme::data {
 
@@ -32,8 +31,8 @@ Question question(std::int64_t seed, std::int64_t number);
 formats::ImageSize image_size(const Question& question, std::int64_t side, std::int64_t seed,
                               std::int64_t number);
 
-// Its images, float [3, height, width]: squares in colours of about +-1 on a ground of 0, with noise of 0.05.
-std::vector<at::Tensor> draw(const Question& question, std::int64_t side, std::int64_t seed,
-                             std::int64_t number);
+// Its images: squares whose red, green and blue are near 0 or 255 between lines of 128, with noise of 6.
+std::vector<media::Image> draw(const Question& question, std::int64_t side, std::int64_t seed,
+                               std::int64_t number);
 
 }  // namespace trireme::data

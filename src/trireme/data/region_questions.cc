@@ -12,6 +12,7 @@
 #include "trireme/config/resolve_arrcoc.h"
 #include "trireme/config/resolve_vlm.h"
 #include "trireme/data/file_sources.h"
+#include "trireme/data/pixels.h"
 #include "trireme/data/question_source.h"
 #include "trireme/data/sequence.h"
 
@@ -32,12 +33,12 @@ class Row {
     inputs_[kRegionNoise] = at::zeros({regions}, at::kFloat);
   }
 
-  // In [-1, 1].
-  void set_picture(const at::Tensor& picture) {
-    const at::Tensor seen = fitted(picture.unsqueeze(0))[0];
+  void set_picture(const media::Image& picture) {
+    const config::PixelScale from_0_to_1{.std = {1, 1, 1}};
+    const at::Tensor seen = fitted(pixels_of(picture, from_0_to_1).unsqueeze(0))[0];
     const std::int64_t rows = seen.size(1), columns = seen.size(2);
     inputs_[kImage] = at::zeros({3, side_, side_}, at::kFloat);
-    inputs_[kImage].narrow(1, 0, rows).narrow(2, 0, columns).copy_((seen + 1) / 2);
+    inputs_[kImage].narrow(1, 0, rows).narrow(2, 0, columns).copy_(seen);
     inputs_[kSizes] = at::tensor({rows, columns}, at::kLong);
   }
   // `tokens`, of which the first are the question and the others are targets but where they are not known; the last one
@@ -99,7 +100,7 @@ Inputs region_question(const config::Job& job, const media::Sample& sample, Draw
 
 }  // namespace
 
-std::vector<at::Tensor> region_prompt(const config::Job& job, const at::Tensor& image,
+std::vector<at::Tensor> region_prompt(const config::Job& job, const media::Image& image,
                                       const std::string& text,
                                       const std::vector<std::int64_t>& answered) {
   std::vector<std::int64_t> tokens = bytes_of(text);

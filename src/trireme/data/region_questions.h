@@ -8,13 +8,14 @@
 #include <vector>
 
 #include "trireme/config/job.h"
+#include "trireme/media/image.h"
 
 namespace trireme::data {
 
-// What arch::arrcoc_spec reads of one question: a picture, float [3, height, width] in [-1, 1], which is shrunk by areas
-// if a side has more than vision.image pixels, the text behind it and the tokens that have been answered so far. The
-// last of these is a target, behind which the answer goes on. Throws Error{kUsage} where model.seq_len has no room for it.
-std::vector<at::Tensor> region_prompt(const config::Job& job, const at::Tensor& image,
+// What arch::arrcoc_spec reads of one question: a picture, which is shrunk by areas if a side has more than vision.image
+// pixels, the text behind it and the tokens that have been answered so far. The last of these is a target, behind which
+// the answer goes on. Throws Error{kUsage} where model.seq_len has no room for it.
+std::vector<at::Tensor> region_prompt(const config::Job& job, const media::Image& image,
                                       const std::string& text,
                                       const std::vector<std::int64_t>& answered);
 

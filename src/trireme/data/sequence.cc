@@ -1,13 +1,13 @@
 #include "trireme/data/sequence.h"
 
-#include <ATen/ops/cat.h>
-#include <ATen/ops/upsample_bilinear2d.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/stack.h>
 
 #include <algorithm>
 
 #include "trireme/base/error.h"
 #include "trireme/config/resolve_vlm.h"
+#include "trireme/data/pixels.h"
+#include "trireme/media/resize.h"
 
 namespace trireme::data {
 namespace {
@@ -15,9 +15,51 @@ namespace {
 using formats::ImageSize;
 using formats::TileGrid;
 
-// [1, 3, height, width] of another size.
-at::Tensor resized(const at::Tensor& image, ImageSize size) {
-  return at::upsample_bilinear2d(image, {size.height, size.width}, false);
+media::Image bicubic(const media::Image& image, ImageSize size) {
+  return media::resize(image, static_cast<int>(size.width), static_cast<int>(size.height),
+                       media::Filter::kBicubic);
+}
+
+// In the middle of `room`, whose other pixels have this colour.
+media::Image placed(const media::Image& image, ImageSize room,
+                    const std::array<std::uint8_t, 3>& colour) {
+  media::Image canvas(static_cast<int>(room.width), static_cast<int>(room.height));
+  for (std::size_t i = 0; i < canvas.rgb.size(); ++i) canvas.rgb[i] = colour[i % 3];
+  const int x = (canvas.width - image.width) / 2, y = (canvas.height - image.height) / 2;
+  for (int row = 0; row < image.height; ++row)
+    std::copy_n(image.pixel(0, row), 3 * image.width, canvas.pixel(x, y + row));
+  return canvas;
+}
+
+// The mean colour in 8 bits, rounded down as LLaVA 1.5 does it.
+std::array<std::uint8_t, 3> mean_colour(const config::PixelScale& scale) {
+  std::array<std::uint8_t, 3> colour{};
+  for (std::size_t channel = 0; channel < 3; ++channel)
+    colour[channel] = static_cast<std::uint8_t>(255 * scale.mean[channel]);
+  return colour;
+}
+
+// An image in the middle of a square of this colour, resized to `side`. Every row is resized by itself, so strips of rows
+// give the same bytes without the whole square in memory.
+media::Image padded_tile(const media::Image& image, int side,
+                         const std::array<std::uint8_t, 3>& colour) {
+  constexpr int kStrip = 64;
+  const int longer = std::max(image.width, image.height);
+  media::Image narrow(side, image.height);
+  for (int y = 0; y < image.height; y += kStrip) {
+    const int rows = std::min(kStrip, image.height - y);
+    const media::Image strip = placed(media::crop(image, 0, y, image.width, rows),
+                                      {.width = longer, .height = rows}, colour);
+    std::ranges::copy(bicubic(strip, {.width = side, .height = rows}).rgb, narrow.pixel(0, y));
+  }
+  return bicubic(placed(narrow, {.width = side, .height = longer}, colour),
+                 {.width = side, .height = side});
+}
+
+// All of an image in one tile.
+media::Image whole_tile(const Tiling& tiling, const media::Image& image) {
+  if (!tiling.padded) return bicubic(image, {.width = tiling.side, .height = tiling.side});
+  return padded_tile(image, static_cast<int>(tiling.side), mean_colour(tiling.scale));
 }
 
 std::int64_t marks_in(std::string_view text) {
@@ -37,29 +79,29 @@ Tiling::Tiling(const config::Job& job)
       grid_kept(config::keeps_grid(job.projector)),
       rows_end(config::ends_rows(job)),
       apart(config::crosses(job)),
-      grids(formats::tile_grids(job.vlm.max_tiles)) {}
+      padded(job.vlm.aspect == config::VlmAspect::kPad),
+      scale(config::pixel_scale(job)),
+      grids(formats::tile_grids(job.vlm.max_tiles, job.vlm.tie == config::VlmTie::kWide
+                                                       ? formats::GridOrder::kWideFirst
+                                                       : formats::GridOrder::kTallFirst)) {}
 
 std::int64_t Tiling::tiles(ImageSize image) const {
   return 1 + (grids.empty() ? 0 : choose_grid(image, grids, side).tiles());
 }
 
-at::Tensor tiles_of(const Tiling& tiling, const at::Tensor& image) {
-  const at::Tensor one = image.unsqueeze(0);
+at::Tensor tiles_of(const Tiling& tiling, const media::Image& image) {
   const std::int64_t side = tiling.side;
-  std::vector<at::Tensor> tiles = {resized(one, {.width = side, .height = side})};
-  if (tiling.grids.empty()) return tiles[0];
-  const ImageSize size{.width = image.size(2), .height = image.size(1)};
+  std::vector<at::Tensor> tiles = {pixels_of(whole_tile(tiling, image), tiling.scale)};
+  if (tiling.grids.empty()) return at::stack(tiles);
+  const ImageSize size{.width = image.width, .height = image.height};
   const TileGrid grid = choose_grid(size, tiling.grids, side);
   const ImageSize room{.width = grid.columns * side, .height = grid.rows * side};
-  const ImageSize fit = fitted(size, room);
-  const at::Tensor canvas = at::zeros({1, 3, room.height, room.width}, image.options());
-  canvas.narrow(2, (room.height - fit.height) / 2, fit.height)
-      .narrow(3, (room.width - fit.width) / 2, fit.width)
-      .copy_(resized(one, fit));
+  const at::Tensor canvas =
+      pixels_of(placed(bicubic(image, canvas_size(size, room)), room, {}), tiling.scale);
   for (std::int64_t row = 0; row < grid.rows; ++row)
     for (std::int64_t column = 0; column < grid.columns; ++column)
-      tiles.push_back(canvas.narrow(2, row * side, side).narrow(3, column * side, side));
-  return at::cat(tiles, 0);
+      tiles.push_back(canvas.narrow(1, row * side, side).narrow(2, column * side, side));
+  return at::stack(tiles);
 }
 
 void Sequence::add_asked(const Tiling& tiling, std::string_view text,

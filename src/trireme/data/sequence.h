@@ -11,7 +11,9 @@
 #include <vector>
 
 #include "trireme/config/job.h"
+#include "trireme/config/pixels.h"
 #include "trireme/formats/tiling.h"
+#include "trireme/media/image.h"
 
 namespace trireme::data {
 
@@ -29,12 +31,15 @@ struct Tiling {
 
   std::int64_t side, per_side, tile_tokens;
   bool grid_kept, rows_end;
-  bool apart;  // an image is one token, and what follows sees its rows
+  bool apart;   // an image is one token, and what follows sees its rows
+  bool padded;  // to a square, where an image is one tile
+  config::PixelScale scale;
   std::vector<formats::TileGrid> grids;
 };
 
-// [tiles, 3, side, side] of float [3, height, width]: the whole image, then the grid that it is fitted into, by rows.
-at::Tensor tiles_of(const Tiling& tiling, const at::Tensor& image);
+// [tiles, 3, side, side]: the whole image, then the grid that it is fitted into, by rows, on black. Both are resized as PIL's
+// bicubic does it.
+at::Tensor tiles_of(const Tiling& tiling, const media::Image& image);
 
 // A sample as a sequence: of each token its id, the projected row that stands there, or the first of those that it sees, its
 // place, and whether it is an answer's.

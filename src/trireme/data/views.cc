@@ -3,18 +3,16 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "trireme/base/error.h"
+#include "trireme/data/pixels.h"
 #include "trireme/media/resize.h"
 
 namespace trireme::data {
 namespace {
 
 constexpr double kNarrowest = 0.75, kWidest = 1.35;
-// Of red, green and blue in [0, 1] over ImageNet.
-constexpr std::array kMean = {0.485, 0.456, 0.406}, kDeviation = {0.229, 0.224, 0.225};
 
 Box in_middle(media::ImageSize size, int width, int height) {
   return {.x = (size.width - width) / 2,
@@ -75,10 +73,10 @@ View choose_view(media::ImageSize size, const Augmentation& rule, Draws* draws) 
   return {.box = box, .flipped = rule.flip && draws->below(2) == 1};
 }
 
-at::Tensor seen(std::span<const media::Image> frames, const View& view, std::int64_t side) {
+at::Tensor seen(std::span<const media::Image> frames, const View& view, std::int64_t side,
+                const config::PixelScale& scale) {
   const auto count = static_cast<std::int64_t>(frames.size());
   const at::Tensor all = at::empty({3, count, side, side}, at::kFloat);
-  auto* const values = all.data_ptr<float>();
   const auto pixels = static_cast<int>(side);
   const Box& box = view.box;
   for (std::int64_t frame = 0; frame < count; ++frame) {
@@ -86,14 +84,7 @@ at::Tensor seen(std::span<const media::Image> frames, const View& view, std::int
         media::crop(frames[static_cast<std::size_t>(frame)], box.x, box.y, box.width, box.height),
         pixels, pixels);
     if (view.flipped) image = media::flip_horizontal(image);
-    for (std::size_t channel = 0; channel < 3; ++channel) {
-      float* const plane =
-          values + (static_cast<std::int64_t>(channel) * count + frame) * side * side;
-      for (std::int64_t i = 0; i < side * side; ++i)
-        plane[i] = static_cast<float>(
-            (image.rgb[3 * static_cast<std::size_t>(i) + channel] / 255.0 - kMean[channel]) /
-            kDeviation[channel]);
-    }
+    all.select(1, frame).copy_(pixels_of(image, scale));
   }
   return all;
 }

@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "trireme/config/pixels.h"
 #include "trireme/data/made_up.h"
 #include "trireme/media/video.h"
 
@@ -40,9 +41,9 @@ struct View {
 // `draws` may be null.
 View choose_view(media::ImageSize size, const Augmentation& rule, Draws* draws);
 
-// Float [3, frames, side, side]: the same view of all frames, bilinear, less ImageNet's mean over its standard
-// deviation.
-at::Tensor seen(std::span<const media::Image> frames, const View& view, std::int64_t side);
+// Float [3, frames, side, side]: the same view of all frames, bilinear, with the mean and deviation of `scale`.
+at::Tensor seen(std::span<const media::Image> frames, const View& view, std::int64_t side,
+                const config::PixelScale& scale);
 
 enum class Recorded {
   kClip,       // one frame in floor(ceil(fps) / 4), spread over the window; a short clip repeats its last frame

@@ -21,14 +21,17 @@ void check(ImageSize image) {
 
 }  // namespace
 
-std::vector<TileGrid> tile_grids(std::int64_t max_tiles) {
+std::vector<TileGrid> tile_grids(std::int64_t max_tiles, GridOrder order) {
   constexpr std::int64_t kMostASide = 3;
   std::vector<TileGrid> grids;
   const std::int64_t fewest = std::min<std::int64_t>(2, max_tiles);
   for (std::int64_t tiles = std::max<std::int64_t>(1, fewest); tiles <= max_tiles; ++tiles)
-    for (std::int64_t columns = 1; columns <= kMostASide; ++columns)
-      if (tiles % columns == 0 && tiles / columns <= kMostASide)
-        grids.push_back({.columns = columns, .rows = tiles / columns});
+    for (std::int64_t side = 1; side <= kMostASide; ++side) {
+      const std::int64_t other = tiles / side;
+      if (tiles % side != 0 || other > kMostASide) continue;
+      const bool tall = order == GridOrder::kTallFirst;
+      grids.push_back({.columns = tall ? side : other, .rows = tall ? other : side});
+    }
   return grids;
 }
 
@@ -38,6 +41,18 @@ ImageSize fitted(ImageSize image, ImageSize room) {
     return {.width = room.width,
             .height = std::max<std::int64_t>(1, image.height * room.width / image.width)};
   return {.width = std::max<std::int64_t>(1, image.width * room.height / image.height),
+          .height = room.height};
+}
+
+ImageSize canvas_size(ImageSize image, ImageSize room) {
+  // In fp64 as the published code computes it: a product that is whole may be rounded up by one.
+  const auto width = static_cast<double>(image.width), height = static_cast<double>(image.height);
+  const double across = static_cast<double>(room.width) / width,
+               down = static_cast<double>(room.height) / height;
+  if (across < down)
+    return {.width = room.width,
+            .height = std::min(static_cast<std::int64_t>(std::ceil(height * across)), room.height)};
+  return {.width = std::min(static_cast<std::int64_t>(std::ceil(width * down)), room.width),
           .height = room.height};
 }
 

@@ -20,11 +20,16 @@ struct TileGrid {
 // Of an image's longer side to its shorter one; what is longer is refused.
 inline constexpr std::int64_t kLongestAspect = 200;
 
-// Grids of 2 to `max_tiles` tiles with at most 3 a side; with 1 the grid of that, with 0 none. For 4 tiles those of LLaVA.
-std::vector<TileGrid> tile_grids(std::int64_t max_tiles);
+// The order of grids with equally many tiles: fewer columns first, or fewer rows first.
+enum class GridOrder { kTallFirst, kWideFirst };
 
-// The image as large as fits into `room`, with its aspect kept.
+// Grids of 2 to `max_tiles` tiles with at most 3 a side; with 1 the grid of that, with 0 none. For 4 tiles those of LLaVA.
+std::vector<TileGrid> tile_grids(std::int64_t max_tiles, GridOrder order = GridOrder::kTallFirst);
+
+// The image as large as fits into `room`, with its aspect kept and its other side rounded down.
 ImageSize fitted(ImageSize image, ImageSize room);
+// The same rounded up, as LLaVA resizes an image before it lies in the middle of its canvas.
+ImageSize canvas_size(ImageSize image, ImageSize room);
 
 // Of these, the grid of tiles of `side` pixels that most of the image's own pixels fit into; of several the one with
 // least room left, then the first (LLaVA 1.6, Liu et al. 2024). Throws Error{kData} for an empty image and one beyond
