@@ -1,6 +1,8 @@
 // Blocks of vision-language models against closed forms: what queries see, where rows go, how positions turn.
 #include "trireme/models/vlm.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/grad_mode.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/conv3d.h>
@@ -8,6 +10,7 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/gelu.h>
 #include <ATen/ops/layer_norm.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/randn.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
@@ -104,6 +107,39 @@ TEST(Projector, QueriesOfAQFormerSeeTheirOwnTileAlone) {
   const at::Tensor one = projector.forward({tiles.narrow(0, 2, 1)}, {})[0];
   EXPECT_LT((all[2] - one[0]).abs().max().item<double>(), 1e-12);
   EXPECT_GT((all[1] - one[0]).abs().max().item<double>(), 1e-3);
+}
+
+// Of all pairs of rows of x [n, d].
+double mean_cosine(const at::Tensor& x) {
+  const at::Tensor rows = x / x.norm(2, 1, true);
+  const auto n = static_cast<double>(x.size(0));
+  return (at::matmul(rows, rows.t()).sum().item<double>() - n) / (n * (n - 1));
+}
+
+// Features share a vector of deviation 0.5, which every query reads.
+TEST(Projector, QueriesOfANewPerceiverDiffer) {
+  const config::Job job =
+      job_of({"vision.hidden=1024", "vision.heads=16", "vlm.fusion=cross", "vlm.max_tiles=0",
+              "projector.kind=perceiver", "projector.queries=64", "projector.layers=6",
+              "projector.heads=8", "projector.hidden=1024"});
+  auto generator = at::make_generator<at::CPUGeneratorImpl>(3);
+  const auto normal = [&](at::IntArrayRef shape, double std) {
+    return at::randn(shape, generator, at::kFloat) * std;
+  };
+  Tensors params;
+  for (const arch::UnitSpec& unit : arch::describe(job).units)
+    for (const arch::ParamSpec& param : unit.params)
+      if (unit.name == "projector")
+        params.push_back(param.init.kind == arch::Init::Kind::kOnes
+                             ? at::ones(param.shape, at::kFloat)
+                             : normal(param.shape, param.init.std));
+  Projector projector(job, false, std::make_shared<Across>(job.model));
+  projector.bind(params);
+  const at::Tensor features = normal({1, 256, 1024}, 1) + normal({1, 1, 1024}, 0.5);
+  const at::NoGradGuard no_grad;
+  const at::Tensor queries = projector.forward({features}, {})[0][0];
+  ASSERT_EQ(queries.sizes(), at::IntArrayRef({64, 1024}));
+  EXPECT_LT(mean_cosine(queries), 0.2);
 }
 
 at::Tensor linear_of(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {

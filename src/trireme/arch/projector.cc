@@ -58,7 +58,8 @@ Params qformer(const config::Projector& form, std::int64_t features, double std)
 
 Params perceiver(const config::Projector& form, double std) {
   const std::int64_t d = form.hidden, inner = form.heads * kResamplerHead;
-  Params params = {weight_of("latents", form.queries, d, std)};
+  // As large as normed rows, so that what all latents read alike does not make them equal.
+  Params params = {weight_of("latents", form.queries, d, 1)};
   for (std::int64_t layer = 0; layer < form.layers; ++layer) {
     const std::string h = fmt::format("layers.{}.", layer);
     params = joined(
