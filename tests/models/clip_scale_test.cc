@@ -25,25 +25,32 @@ constexpr int kSteps = 30;
 constexpr std::int64_t kSamples = 16;
 constexpr double kRate = 0.3;
 
-config::Job clip_job() {
+config::Job clip_job(const char* loss = "contrastive.loss=clip") {
   config::Job job;
   for (const char* set :
-       {"model.family=clip", "data.source=scenes", "model.seq_len=55", "run.global_batch=1"})
+       {"model.family=clip", "data.source=scenes", "model.seq_len=55", "run.global_batch=1", loss})
     config::apply_set(job, set);
   return config::resolve(job, 1, config::made_up(job.data.source)->facts);
 }
 
-// CLIP's loss of features that are given, with the scale as the one parameter.
+constexpr double kOther = 7;
+
+// CLIP's loss of features that are given. Behind the scale its unit has another number that nothing reads.
 exec::Model loss_alone() {
   const arch::ModelSpec whole = arch::describe(clip_job());
   exec::Model model;
   model.spec.units = {whole.units.back()};
+  model.spec.units[0].params.push_back(
+      {.name = "other",
+       .shape = {1},
+       .init = {.kind = arch::Init::Kind::kConstant, .value = kOther},
+       .decay = false});
   model.spec.program = {
       .name = "clip_loss",
       .values = {{.name = "images", .differentiable = false},
                  {.name = "captions", .differentiable = false},
                  {.name = "loss"}},
-      .units = {{.name = "loss", .numel = 1}},
+      .units = {{.name = "loss", .numel = 2}},
       .nodes = {{.name = "loss", .reads = {0, 1}, .writes = {2}, .units = {0}, .loss = true}}};
   model.spec.node_params = {{{0, 0}}};
   model.spec.metrics = whole.metrics;
@@ -96,14 +103,27 @@ std::vector<double> trained(const Kept& kept, const std::vector<std::vector<at::
                     .update = {.lr = kRate, .step = step + 1, .noise = 1},
                     .load = [&](int) { return batches[static_cast<std::size_t>(step)]; }});
       for (const exec::StateSlice& slice : session.units().owned_slices()) {
-        if (slice.kind != "param" || slice.count == 0) continue;
+        if (slice.kind != "param") continue;
+        const at::Tensor values = session.units().read(slice).to(at::kDouble);
         const std::lock_guard lock(one);
-        scales.push_back(session.units().read(slice).to(at::kDouble).item<double>());
+        for (std::int64_t i = 0; i < slice.count; ++i) {
+          const double value = values[i].item<double>();
+          if (slice.offset + i == 0)
+            scales.push_back(value);
+          else
+            EXPECT_EQ(value, kOther);  // bounds are those of the scale alone
+        }
       }
     }
   });
   EXPECT_EQ(scales.size(), static_cast<std::size_t>(kSteps));
   return scales;
+}
+
+TEST(ClipScale, OfSiglipHasNoBounds) {
+  for (const arch::ParamSpec& param :
+       arch::describe(clip_job("contrastive.loss=siglip")).units.back().params)
+    EXPECT_EQ(param.bounds, arch::Bounds{}) << param.name;
 }
 
 TEST(ClipScale, NeverPassesAHundredOnSeparableFeatures) {
