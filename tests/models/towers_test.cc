@@ -303,23 +303,6 @@ TEST(TextTower, GivesNothingForASampleWithoutAPlace) {
   EXPECT_EQ(features[1].abs().max().item<double>(), 0);
 }
 
-TEST(ContrastiveLoss, ScalesLogitsByAHundredAtMost) {
-  const at::Tensor images = normal({5, 4}, 1), captions = normal({5, 4}, 2);
-  const auto at_scale = [&](double s) {
-    const at::Tensor scale = number(s).requires_grad_(true);
-    ContrastiveLoss block(config::ContrastiveLoss::kClip,
-                          std::make_shared<Across>(config::Model{}));
-    block.bind({scale});
-    const at::Tensor loss = block.forward({images, captions}, {})[0];
-    loss.backward();
-    return std::pair(loss.item<double>(), scale.grad().item<double>());
-  };
-  const double bound = std::log(100.0);
-  EXPECT_EQ(at_scale(bound + 1), at_scale(bound));  // and training can come back
-  EXPECT_NE(at_scale(bound).second, 0);
-  EXPECT_NE(at_scale(bound - 1).first, at_scale(bound).first);
-}
-
 // What lies behind a caption's end is not read.
 TEST(TextTower, ReadsACaptionUpToItsEnd) {
   const config::Job job = job_of("clip", {"model.layers=2"});

@@ -17,17 +17,19 @@ using config::Job;
 
 std::int64_t loss_bytes(const PerRank& rank) { return rank.compute == DType::kF64 ? 8 : 4; }
 
-ParamSpec learned_number(std::string name, double value) {
+ParamSpec learned_number(std::string name, double value, Bounds bounds = {}) {
   return {.name = std::move(name),
           .shape = {1},
           .init = {.kind = Init::Kind::kConstant, .value = value},
-          .decay = false};
+          .decay = false,
+          .bounds = bounds};
 }
 
-// Of CLIP a scale of its own, from 1 / 0.07; of SigLIP from 10, and a bias that begins with every pair as none.
+// CLIP's scale begins at 1 / 0.07 and stays within 1 and 100. SigLIP's begins at 10 without bounds; its bias begins with
+// every pair as none.
 std::vector<ParamSpec> loss_params(config::ContrastiveLoss loss) {
   if (loss == config::ContrastiveLoss::kClip)
-    return {learned_number("logit_scale", -std::log(0.07))};
+    return {learned_number("logit_scale", -std::log(0.07), {.lower = 0, .upper = std::log(100.0)})};
   return {learned_number("logit_scale", std::log(10.0)), learned_number("logit_bias", -10)};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,14 @@ struct Init {
   double value = 0;  // kConstant
 };
 
+// Values that a parameter may have. An update that leaves them ends at the nearer bound.
+struct Bounds {
+  double lower = -std::numeric_limits<double>::infinity();
+  double upper = std::numeric_limits<double>::infinity();
+
+  bool operator==(const Bounds&) const = default;
+};
+
 // One parameter tensor. Names follow Hugging Face where the family exists there.
 struct ParamSpec {
   std::string name;
@@ -23,6 +32,7 @@ struct ParamSpec {
   Init init;
   bool decay = true;  // AdamW's decoupled decay applies (tensors of two or more dimensions)
   Cut cut{};
+  Bounds bounds{};
 
   std::int64_t numel() const;
 };

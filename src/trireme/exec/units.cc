@@ -22,6 +22,13 @@ using mesh::Axis;
 
 namespace {
 
+// What an update took out of its bounds ends at the nearer one.
+void keep_in_bounds(const at::Tensor& params, const std::vector<UpdateSegment>& segments) {
+  for (const UpdateSegment& segment : segments)
+    if (segment.bounds != arch::Bounds{})
+      params.narrow(0, segment.begin, segment.end - segment.begin)
+          .clamp_(segment.bounds.lower, segment.bounds.upper);
+}
 
 void round_master(UnitState& unit) {
   round_masters(unit.master.tensor(0, unit.part_count), unit.computed(0, unit.part_count));
@@ -217,8 +224,9 @@ void Units::update(plan::UnitId id, const UpdateArgs& args) {
       const std::int64_t block = updater_.states()[i].per_block ? unit.state_block : 1;
       states.push_back(unit.states[i].tensor(begin / block, blocks(count, block)));
     }
-    updater_.update(params, unit.grad.tensor(begin, count), states,
-                    unit.segments_of(begin, begin + count), own);
+    const std::vector<UpdateSegment> segments = unit.segments_of(begin, begin + count);
+    updater_.update(params, unit.grad.tensor(begin, count), states, segments, own);
+    keep_in_bounds(params, segments);
   });
   end_update(unit);
 }

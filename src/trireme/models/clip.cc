@@ -19,8 +19,6 @@
 namespace trireme::models {
 namespace {
 
-const double kLargestLogScale = std::log(100.0);
-
 at::Tensor exact(const at::Tensor& x) {
   return x.scalar_type() == at::kDouble ? x : x.to(at::kFloat);
 }
@@ -29,12 +27,6 @@ at::Tensor exact(const at::Tensor& x) {
 at::Tensor normalized(const at::Tensor& x) {
   const at::Tensor rows = exact(x);
   return rows / rows.norm(2, 1, /*keepdim=*/true).clamp_min(1e-12);
-}
-
-// Training can come back from the bound: its gradient ends there for nobody.
-at::Tensor bounded_exp(const at::Tensor& s) {
-  const at::Tensor value = s.detach();
-  return (value.clamp_max(kLargestLogScale) + (s - value)).exp();
 }
 
 // Takes the columns of samples that only fill up a batch out of every softmax.
@@ -83,15 +75,15 @@ std::vector<at::Tensor> ContrastiveLoss::forward(const std::vector<at::Tensor>& 
 
 at::Tensor ContrastiveLoss::scores(const at::Tensor& images, const at::Tensor& captions) const {
   const at::Tensor cosines = at::matmul(normalized(images), normalized(captions).t());
-  if (loss_ == config::ContrastiveLoss::kClip) return bounded_exp(exact(param(0))) * cosines;
-  return exact(param(0)).exp() * cosines + exact(param(1));
+  const at::Tensor scaled = exact(param(0)).exp() * cosines;
+  return loss_ == config::ContrastiveLoss::kClip ? scaled : scaled + exact(param(1));
 }
 
 at::Tensor ContrastiveLoss::clip(const at::Tensor& images, const at::Tensor& captions,
                                  const exec::BlockContext& context) const {
   const std::int64_t width = images.size(1);
   const at::Tensor all = ops::gather_batch(at::cat({images, captions}, 1), across().batch());
-  const at::Tensor scale = bounded_exp(exact(param(0)));
+  const at::Tensor scale = exact(param(0)).exp();
   const auto compared = [&](const at::Tensor& own, std::int64_t first) {
     return scale * ops::counted(at::matmul(own, all.narrow(1, first, width).t()), width);
   };

@@ -36,8 +36,7 @@ class TextFeatures : public BoundBlock {
 
 // The losses of this rank's samples against those of all data-parallel ranks: forward and backward are collective. clip
 // gathers features, siglip passes captions round (siglip.h). With x and t features of length 1, of images and captions:
-// - clip: half of the cross-entropies of exp(s) x t^T over rows and over columns; exp(s) is at most 100, where its
-//   gradient stays that of 100 (Radford et al. 2021);
+// - clip: half of the cross-entropies of exp(s) x t^T over rows and over columns (Radford et al. 2021);
 // - siglip: -log sigmoid(y (exp(s) x t^T + b)) over all pairs, y = 1 for a pair and -1 for others (Zhai et al. 2023).
 // Inputs: features [samples, width]. A sample whose caption has feature 0 has no loss and is nobody's negative. Counts
 // images whose caption is the nearest of all.
