@@ -97,24 +97,29 @@ TEST(Hvjepa, VicregOverRanksEqualsOneRank) {
   }
 }
 
-// Which matches there are, and what statistics are of, is the same in every layout. Views have several chunks each.
+// Which matches there are, and what statistics are of, is the same in every layout. Masks leave every view 6 chunks or more.
 TEST(Hvjepa, EveryKindOfVicregOverRanksEqualsOneRank) {
+  const Sets many =
+      with_vicreg({"chunk.mode=topk", "chunk.ratio=2", "jepa.short_blocks=1",
+                   "jepa.short_scale=0.2", "jepa.long_blocks=1", "jepa.long_scale=0.25"});
+  const auto with = [](Sets sets, const Sets& more) {
+    sets.insert(sets.end(), more.begin(), more.end());
+    return sets;
+  };
   std::set<double> losses;
   for (const Sets& kind :
-       {Sets{}, Sets{"vicreg.statistics=pooled"}, Sets{"vicreg.feature_matches=0"},
-        Sets{"vicreg.local_width=12", "vicreg.matches=2"}}) {
-    Sets whole = with_vicreg({"chunk.mode=topk", "chunk.ratio=2"});
-    whole.insert(whole.end(), kind.begin(), kind.end());
+       {Sets{"vicreg.feature_matches=0"}, Sets{"vicreg.statistics=pooled"},
+        Sets{"vicreg.feature_matches=2"}, Sets{"vicreg.local_width=12", "vicreg.matches=2"}}) {
+    const Sets whole = with(many, kind);
     const JobTrace one = run(whole);
     EXPECT_TRUE(losses.insert(one.losses[0]).second) << testing::PrintToString(kind);
     for (const Sets& layout : {Sets{"parallel.dp_shard=2", "run.micro_batch=4"},
                                Sets{"parallel.dp_shard=4", "run.micro_batch=1", "parallel.zero=3",
-                                    "run.batch_scope=gradcache", "parallel.schedule=gpipe"}}) {
-      Sets sets = whole;
-      sets.insert(sets.end(), layout.begin(), layout.end());
-      EXPECT_LT(distance(one, run(sets)), 1e-12) << testing::PrintToString(sets);
-    }
+                                    "run.batch_scope=gradcache", "parallel.schedule=gpipe"}})
+      EXPECT_LT(distance(one, run(with(whole, layout))), 1e-12) << testing::PrintToString(kind);
   }
+  // 0 is all that there are: no clip has more than 32.
+  EXPECT_TRUE(losses.contains(run(with(many, {"vicreg.feature_matches=32"})).losses[0]));
 }
 
 // A held-out batch whose last samples only fill it up: what was made of these weighs nothing. Five clips in a batch of
