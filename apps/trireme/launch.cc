@@ -166,8 +166,10 @@ class Launched {
   int keep_at_work() {
     check_some_world_fits(*worlds_, static_cast<std::uint64_t>(options_.ranks), nodes_);
     if (is_complete(run_, last_step_)) {
-      fmt::print("{} is at step {} of {}: nothing is left to do; give --steps N with a later step to train on\n",
-                 run_.string(), newest_step(run_ / "checkpoints"), last_step_);
+      fmt::print(
+          "{} is at step {} of {}: nothing is left to do. To continue, give --steps N with a "
+          "later step; the learning rate follows optim.decay_steps\n",
+          run_.string(), newest_step(run_ / "checkpoints"), last_step_);
       return 0;
     }
     worker_program();

@@ -229,13 +229,18 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
     const std::string note = compare_data(run.path(), data, contents);
     if (!note.empty()) say("data      " + note);
     if (run.resume()->manifest.step >= planned.job.run.steps) {
-      fmt::print("{} is at step {} of {}: nothing is left to do; give --steps N with a later step to train on\n",
-                 run.resume()->checkpoint.string(), run.resume()->manifest.step,
-                 planned.job.run.steps);
+      fmt::print(
+          "{} is at step {} of {}: nothing is left to do. To continue, give --steps N with a "
+          "later step; the learning rate follows optim.decay_steps\n",
+          run.resume()->checkpoint.string(), run.resume()->manifest.step, planned.job.run.steps);
       return 0;
     }
   }
   const Path weights = planned.job.model.weights;
+  if (weights.empty() && planned.job.optim.from_weights)
+    fail(ErrorKind::kUsage,
+         "optim.from_weights=true, but model.weights is empty; set model.weights to the checkpoint "
+         "whose optimizer states continue, or optim.from_weights=false");
   const std::string beginning = run.resume() || weights.empty()
                                     ? ""
                                     : describe_weights(weights, planned, data, options.job.allow);

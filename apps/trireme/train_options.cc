@@ -65,8 +65,10 @@ void add_train(CLI::App& root, TrainOptions& o, Run& run) {
   CLI::App& app = add_command(root, "train", "Train a job", kTrainExamples);
   add_job(app, o.job);
   add_allow(app, o.job);
-  app.add_option("--steps", o.steps,
-                 "end after N steps; the learning rate follows the job's run.steps");
+  app.add_option(
+      "--steps", o.steps,
+      "Step at which the run ends, in place of run.steps; schedules keep the job's length "
+      "(optim.decay_steps, else its run.steps)");
   app.add_option("--resume", o.resume,
                  "auto: the newest checkpoint of --out; never; or a checkpoint")
       ->type_name("auto|never|PATH");

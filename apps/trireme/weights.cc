@@ -173,9 +173,11 @@ std::string describe_weights(const Path& directory, const Planned& planned,
   const formats::Manifest manifest = convert::manifest_of_weights(directory);
   check_meaning(directory, config::parse_job(manifest.job, directory.string()), planned.job,
                 allowed);
-  std::string text = convert::is_hugging_face(directory)
-                         ? fmt::format("{} (Hugging Face)", directory.string())
-                         : fmt::format("{} (step {})", directory.string(), manifest.step);
+  std::string text =
+      convert::is_hugging_face(directory)
+          ? fmt::format("{} (Hugging Face)", directory.string())
+          : fmt::format("{} (step {}{})", directory.string(), manifest.step,
+                        planned.job.optim.from_weights ? ", optimizer states too" : "");
   if (const auto here = vocabulary_here(data, planned.job))
     text += check_vocabulary(directory, vocabulary_of(directory, manifest), *here, planned.job.data,
                              allowed);

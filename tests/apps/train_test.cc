@@ -164,7 +164,9 @@ TEST_F(Train, AResumedRunGoesOnWithTheSameNumbers) {
   EXPECT_EQ(numbers("parts"), numbers("whole"));
   const Result again = train({"--out", "parts"});
   EXPECT_EQ(again.exit_code, 0);
-  EXPECT_THAT(again.out, HasSubstr("nothing is left to do"));
+  EXPECT_THAT(again.out,
+              HasSubstr("nothing is left to do. To continue, give --steps N with a later "
+                        "step; the learning rate follows optim.decay_steps\n"));
 }
 
 // Starts a long run and hands its pid to `act` once the first step is recorded. The run's learning rate
@@ -387,7 +389,8 @@ TEST_F(Train, OffloadSaysHowItWorks) {
       train({"--out", "run", "--set", "offload.optimizer=nvme", "--set", "offload.engine=threads"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
   EXPECT_THAT(result.out, HasSubstr(" 0.0 ms waiting for communication, "));
-  EXPECT_THAT(result.out, testing::ContainsRegex(" ms[[:space:]]+waiting[[:space:]]+for[[:space:]]+offload, "));
+  EXPECT_THAT(result.out,
+              testing::ContainsRegex(" ms[[:space:]]+waiting[[:space:]]+for[[:space:]]+offload, "));
   EXPECT_THAT(result.out, HasSubstr("offload   nvme: threads, "));
   EXPECT_THAT(result.out, testing::ContainsRegex("offload of rank 0: .* GB at .* GB/s written to "
                                                  "nvme, .* GB at .* GB/s read"));
@@ -529,6 +532,10 @@ TEST_F(Train, ResumesFromItsDirectoryAlone) {
       train({"--out", "run", "--ranks", "2", "--steps", "4", "--set", "parallel.zero=0"});
   ASSERT_EQ(first.exit_code, 0) << first.err;
   EXPECT_THAT(first.out, HasSubstr("layout    dp 2, replicated (ZeRO-0)\n"));
+  // The run ends there, and its schedules keep the job's length.
+  const std::string lock = read_file(desk_ / "run/job.lock.yaml");
+  EXPECT_THAT(lock, HasSubstr("  steps: 4\n"));
+  EXPECT_THAT(lock, HasSubstr("  decay_steps: 6\n"));
   const Result second = desk_.run({"train", "--out", "run", "--steps", "6", "run.log_every=1"});
   ASSERT_EQ(second.exit_code, 0) << second.err;
   EXPECT_THAT(second.out, HasSubstr("2 ranks as threads"));

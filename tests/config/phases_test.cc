@@ -62,6 +62,9 @@ TEST(Phases, AreRefusedInOneLine) {
   EXPECT_THAT(error("[{name: a, from: b}]"), HasSubstr("there is none"));
   EXPECT_THAT(error("[{name: a}, {name: b, from: a, model: {weights: x}}]"),
               HasSubstr("leave one out"));
+  for (const char* list : {"[{name: a, optim: {from_weights: true}}]",
+                           "[{name: a}, {name: b, from: nothing, optim: {from_weights: true}}]"})
+    EXPECT_THAT(error(list), HasSubstr("optim.from_weights=true, but begins with random weights"));
   EXPECT_THAT(error("[{name: a, stages: {}}]"), HasSubstr("unknown section stages"));
   EXPECT_THAT(error("[{name: a, run: {stepss: 3}}]"), HasSubstr("unknown key run.stepss"));
 }

@@ -193,6 +193,14 @@ TEST(Clips, BringMasksToFamilyJepaAndClassesToAProbe) {
   const Sources masked = open_sources(job_of(path, jepa), {});
   EXPECT_EQ(masked.train->samples(), 8);
   EXPECT_EQ(masked.held_out->samples(), 4);
+  Sets threes = jepa;
+  threes.insert(threes.end(), {"run.global_batch=3", "run.micro_batch=3"});
+  const Sources filled = open_sources(job_of(path, threes), {});
+  ASSERT_EQ(filled.held_out->samples(), 6);
+  EXPECT_EQ(filled.held_out->weight(0, 6), 4);
+  const at::Tensor targets = filled.held_out->batch(3, 3)[4].diff();
+  EXPECT_GT(targets.narrow(0, 0, 2).min().item<int>(), 0);
+  EXPECT_EQ(targets.narrow(0, 2, 4).max().item<int>(), 0) << "copies have no targets";
   const std::vector<at::Tensor> batch = masked.train->batch(0, 3);
   ASSERT_EQ(batch.size(), 5U);
   ASSERT_EQ(batch[0].sizes(), (at::IntArrayRef{3, 3, 4, 16, 16}));

@@ -4,13 +4,19 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <mutex>
+#include <set>
 
 #include "tests/config/error_of.h"
 #include "tests/harness/jobs.h"
 #include "tests/harness/vjepa_jobs.h"
 #include "trireme/arch/describe.h"
 #include "trireme/base/error.h"
+#include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
+#include "trireme/data/clip_source.h"
+#include "trireme/data/source.h"
+#include "trireme/train/job_session.h"
 
 namespace trireme::train::hvjepa_test {
 namespace {
@@ -89,6 +95,72 @@ TEST(Hvjepa, VicregOverRanksEqualsOneRank) {
                                      fmt::format("run.micro_batch={}", 8 / std::atoi(ranks))});
     EXPECT_LT(distance(vicreg_reference(), run(layout)), 1e-12) << ranks;
   }
+}
+
+// Which matches there are, and what statistics are of, is the same in every layout. Masks leave every view 6 chunks or more.
+TEST(Hvjepa, EveryKindOfVicregOverRanksEqualsOneRank) {
+  const Sets many =
+      with_vicreg({"chunk.mode=topk", "chunk.ratio=2", "jepa.short_blocks=1",
+                   "jepa.short_scale=0.2", "jepa.long_blocks=1", "jepa.long_scale=0.25"});
+  const auto with = [](Sets sets, const Sets& more) {
+    sets.insert(sets.end(), more.begin(), more.end());
+    return sets;
+  };
+  std::set<double> losses;
+  for (const Sets& kind :
+       {Sets{"vicreg.feature_matches=0"}, Sets{"vicreg.statistics=pooled"},
+        Sets{"vicreg.feature_matches=2"}, Sets{"vicreg.local_width=12", "vicreg.matches=2"}}) {
+    const Sets whole = with(many, kind);
+    const JobTrace one = run(whole);
+    EXPECT_TRUE(losses.insert(one.losses[0]).second) << testing::PrintToString(kind);
+    for (const Sets& layout : {Sets{"parallel.dp_shard=2", "run.micro_batch=4"},
+                               Sets{"parallel.dp_shard=4", "run.micro_batch=1", "parallel.zero=3",
+                                    "run.batch_scope=gradcache", "parallel.schedule=gpipe"}})
+      EXPECT_LT(distance(one, run(with(whole, layout))), 1e-12) << testing::PrintToString(kind);
+  }
+  // 0 is all that there are: no clip has more than 32.
+  EXPECT_TRUE(losses.contains(run(with(many, {"vicreg.feature_matches=32"})).losses[0]));
+}
+
+// A held-out batch whose last samples only fill it up: what was made of these weighs nothing. Five clips in a batch of
+// eight, on one rank and on ranks of which one has nothing else, have the loss of a batch of five.
+TEST(Hvjepa, CopiesThatFillUpABatchWeighNothing) {
+  const auto held_out = [](const Sets& sets, std::int64_t there) {
+    Sets all = with_vicreg(sets);
+    const config::Job unresolved = harness::vjepa_job(Family::kHvjepa, all);
+    const int world = static_cast<int>(unresolved.parallel.dp_shard);
+    const config::Job job = config::resolve(unresolved, world, {});
+    std::vector<double> result;
+    std::mutex mutex;
+    comm::run_local_ranks(world, 60, [&](comm::World& rank) {
+      JobSession session(job, rank);
+      const data::Sources sources = data::open_sources(job, {});
+      const JobSession::Load load(
+          [&](std::int64_t first) {
+            std::vector<at::Tensor> batch = sources.held_out->batch(first, job.run.micro_batch);
+            for (std::int64_t i = 0; i < job.run.micro_batch; ++i)
+              if (first + i >= there) data::forget_targets({batch.data() + 1, 4}, i);
+            return batch;
+          },
+          [&](std::int64_t, std::int64_t) { return static_cast<double>(there); });
+      const exec::StepResult evaluated = session.evaluate(0, 0, load);
+      if (rank.rank() > 0) return;
+      const std::lock_guard lock(mutex);
+      result = {evaluated.loss, evaluated.counts[0].sum, evaluated.counts[0].of,
+                evaluated.counts[1].sum, evaluated.counts[1].of};
+    });
+    return result;
+  };
+  const std::vector<double> five = held_out({"run.global_batch=5", "run.micro_batch=5"}, 5);
+  for (const Sets& layout :
+       {Sets{}, Sets{"parallel.dp_shard=4", "run.micro_batch=2"},
+        Sets{"run.micro_batch=2", "run.batch_scope=gradcache", "parallel.schedule=gpipe"}}) {
+    const std::vector<double> filled = held_out(layout, 5);
+    ASSERT_EQ(filled.size(), five.size());
+    for (std::size_t i = 0; i < five.size(); ++i)
+      EXPECT_NEAR(filled[i], five[i], 1e-12 * five[i]) << i << testing::PrintToString(layout);
+  }
+  EXPECT_GT(std::abs(held_out({}, 8)[0] - five[0]), 1e-6);
 }
 
 // Statistics of all micro-batches of a rank, beside predictions of each.

@@ -1,5 +1,6 @@
 #include "trireme/arch/hvjepa.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "trireme/arch/hnet.h"
@@ -19,6 +20,55 @@ std::vector<ParamSpec> expander_params(const std::string& name, std::int64_t in,
                  linear_params(name + ".fc2", width, width, std),
                  norm_params(name + ".norm2", width),
                  {drawn(name + ".fc3.weight", {width, width}, std)}});
+}
+
+// Matches of a clip, at most, by place and by feature.
+struct MostMatches {
+  explicit MostMatches(const config::Job& job) {
+    const config::Vicreg& vicreg = job.vicreg;
+    const std::int64_t tokens = patch_grid(job.vision).tokens();
+    by_place = std::min(vicreg.matches, tokens);
+    by_feature = vicreg.feature_matches == 0 ? tokens : std::min(vicreg.feature_matches, tokens);
+  }
+  std::int64_t by_place = 0;
+  std::int64_t by_feature = 0;
+};
+
+std::int64_t batch_of_loss(const config::Job& job) {
+  return config::samples_of_loss(job) * config::dp(job);
+}
+
+// Numbers that all clips of the global batch have for the loss: two views of each, and both sides of matches to and fro.
+std::int64_t gathered(const config::Job& job) {
+  const MostMatches most(job);
+  return batch_of_loss(job) * (2 * job.vicreg.width + 4 * (most.by_place + most.by_feature) *
+                                                          job.vicreg.width_of_chunks());
+}
+
+std::int64_t statistics_bytes(const Graph& graph) {
+  return graph.rank().compute == DType::kF64 ? 8 : 4;
+}
+
+// The covariances of a step, of which each data-parallel rank computes its share.
+struct Covariances {
+  double flops = 0;
+  std::int64_t elements = 0;
+};
+Covariances covariances_of(const config::Job& job) {
+  const std::int64_t batch = batch_of_loss(job), ranks = config::dp(job);
+  Covariances sum;
+  const auto add = [&](std::int64_t count, std::int64_t rows, std::int64_t width) {
+    const std::int64_t side = std::min(rows, width), elements = count * side * side / ranks;
+    sum.elements += elements;
+    sum.flops += 2.0 * static_cast<double>(elements) * static_cast<double>(std::max(rows, width));
+  };
+  add(2, batch, job.vicreg.width);
+  const MostMatches most(job);
+  for (const std::int64_t matches : {most.by_place, most.by_feature}) {
+    const bool pooled = job.vicreg.statistics == config::LocalStatistics::kPooled;
+    add(pooled ? 4 : 4 * matches, pooled ? batch * matches : batch, job.vicreg.width_of_chunks());
+  }
+  return sum;
 }
 
 }  // namespace
@@ -91,26 +141,23 @@ plan::Value places(const Graph& graph, const Encoder& chunks, std::string name, 
 }
 
 std::vector<ParamSpec> vicreg_params(const config::Job& job) {
-  const std::int64_t d = job.vision.hidden, width = job.vicreg.width;
+  const std::int64_t d = job.vision.hidden;
   const double std = job.vision.init_std;
   return joined({{drawn("vicreg.query", {1, d}, std)},
                  linear_params("vicreg.kv", 2 * d, d, std),
-                 expander_params("vicreg.clips", d, width, std),
-                 expander_params("vicreg.chunks", d, width, std)});
+                 expander_params("vicreg.clips", d, job.vicreg.width, std),
+                 expander_params("vicreg.chunks", d, job.vicreg.width_of_chunks(), std)});
 }
 
 plan::Node vicreg_node(const Graph& graph, const config::Job& job) {
   plan::Node node{.name = "vicreg", .loss = true, .joint = config::caches_gradients(job)};
   if (config::dp(job) == 1) return node;
-  const std::int64_t clips = config::samples_of_loss(job) * config::dp(job);
-  const std::int64_t numbers = 2 + 8 * job.vicreg.matches;  // times the width, of a clip
   const auto spread = [&](plan::Exchange kind, int forward, int backward) {
-    return plan::NodeExchange{
-        .kind = kind,
-        .axes = mesh::kDp,
-        .bytes = clips * numbers * job.vicreg.width * (graph.rank().compute == DType::kF64 ? 8 : 4),
-        .forward = forward,
-        .backward = backward};
+    return plan::NodeExchange{.kind = kind,
+                              .axes = mesh::kDp,
+                              .bytes = gathered(job) * statistics_bytes(graph),
+                              .forward = forward,
+                              .backward = backward};
   };
   node.exchanges = {spread(plan::Exchange::kAllGather, 1, 0),
                     spread(plan::Exchange::kReduceScatter, 0, 1)};
@@ -118,10 +165,18 @@ plan::Node vicreg_node(const Graph& graph, const config::Job& job) {
 }
 
 Work vicreg_work(const Graph& graph, const config::Job& job, const Encoder& chunks) {
-  const std::int64_t d = chunks.hidden, width = job.vicreg.width;
+  const std::int64_t d = chunks.hidden, width = job.vicreg.width_of_chunks();
   const std::int64_t rows = chunks.rows() * (config::samples_of_loss(job) / job.run.micro_batch);
-  return linear_work(graph, rows, 2 * d * d + d * width + 2 * width * width,
-                     rows * (3 * d + 6 * width));
+  Work work = linear_work(graph, rows, 2 * d * d + d * width + 2 * width * width,
+                          rows * (3 * d + 6 * width));
+  const std::int64_t views = kMasks * config::samples_of_loss(job), wide = job.vicreg.width;
+  const Work clips = linear_work(graph, views, d * wide + 2 * wide * wide, views * 6 * wide);
+  const Covariances covariances = covariances_of(job);
+  work.flops += clips.flops + covariances.flops;
+  work.saved_bytes += clips.saved_bytes;
+  // Of what is gathered also a copy whose columns have no mean; products, and their squares.
+  work.saved_bytes += (2 * gathered(job) + 2 * covariances.elements) * statistics_bytes(graph);
+  return work;
 }
 
 }  // namespace trireme::arch

@@ -32,8 +32,8 @@ Work chunk_work(const Graph& graph, const config::Job& job, const Encoder& encod
 plan::UnitId exact(Graph& graph, plan::UnitId unit);
 
 // What goes with chunks, [chunks, columns]: time, row and column of their centres, each in `exact_parts` columns, the
-// logarithm of their sizes, 1 where a sequence begins; and of a teacher 1 where a mask hides half of a chunk or more, a
-// column a mask.
+// logarithm of their sizes, 1 where a sequence begins, or 2 where its sample only fills up a batch; and of a teacher 1
+// where a mask hides half of a chunk or more, a column a mask.
 std::int64_t place_columns(const PerRank& rank, bool teacher);
 plan::Value places(const Graph& graph, const Encoder& chunks, std::string name, bool teacher);
 

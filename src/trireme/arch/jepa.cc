@@ -91,8 +91,8 @@ class Pretraining {
     }
     const auto [own, average] = followed("chunk", chunk_params(job_, prefix));
     const std::vector<ValueId> student = graph_.node(
-        {.name = "chunk", .reads = with(x_, context_)}, chunk_work(graph_, job_, student_),
-        {exact(graph_, own)},
+        {.name = "chunk", .reads = with(x_, {context_[0], context_[1], targets_[1]})},
+        chunk_work(graph_, job_, student_), {exact(graph_, own)},
         {activation(graph_, student_, "x0"), places(graph_, student_, "places", false), ratios()});
     const std::vector<ValueId> teacher = graph_.node(
         {.name = "teacher.chunk", .reads = with(t_, targets_), .no_grad = true},

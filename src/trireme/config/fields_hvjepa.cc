@@ -49,12 +49,24 @@ std::vector<Field> vicreg_fields() {
                    "Share of the loss of whole clips; the rest is of chunks that match by place "
                    "and by feature.",
                    from(0, 1))),
-      of_weights(
-          integer(KEY(vicreg.width), "Width of the expanders' three layers.", from(1, kMaxWidth))),
+      choice(KEY(vicreg.statistics),
+             "Rows of the variance and covariance of matches: the clips of the global batch, for "
+             "each match of a clip by itself (match), or all matches of all clips together "
+             "(pooled).",
+             {{"match", LocalStatistics::kMatch}, {"pooled", LocalStatistics::kPooled}}),
+      of_weights(integer(KEY(vicreg.width), "Width of the three layers of the expander of clips.",
+                         from(1, kMaxWidth))),
+      of_weights(integer(KEY(vicreg.local_width),
+                         "Width of the three layers of the expander of chunks; 0: vicreg.width.",
+                         from(0, kMaxWidth))),
       fixed(integer(KEY(vicreg.matches),
-                    "Matches of a clip that are kept, at most; as many as the clip of the global "
+                    "Maximum matches of a clip by place; at most as many as the view of the global "
                     "batch with the fewest chunks has.",
                     from(1, 1 << 20))),
+      fixed(integer(KEY(vicreg.feature_matches),
+                    "Maximum matches of a clip by feature, limited likewise; 0: as many as the "
+                    "view of the global batch with the fewest chunks has.",
+                    from(0, 1 << 20))),
   };
 }
 

@@ -38,6 +38,10 @@ std::vector<Field> optim_fields() {
                    "How moments are kept: auto, in precision.master; int8, as 8-bit codes with a "
                    "scale for every 256 of them, which needs parallel.tp=1.",
                    {{"auto", OptimizerStates::kMaster}, {"int8", OptimizerStates::kInt8}})),
+      boolean(KEY(optim.from_weights),
+              "Whether moments, count of updates and loss scale come from model.weights too, which "
+              "must be a checkpoint of the same model. The run has no warm-up. Its schedules begin "
+              "at its first step. On the same data it begins after the last sample of that run."),
   };
 }
 

@@ -137,6 +137,7 @@ struct Optim {
   double eps = 1e-8;
   double clip = 1;  // 0: off
   OptimizerStates states = OptimizerStates::kMaster;
+  bool from_weights = false;  // states come from model.weights as well
   bool operator==(const Optim&) const = default;
 };
 

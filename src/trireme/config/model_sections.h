@@ -156,14 +156,20 @@ struct Chunk {
 };
 
 // Variance, invariance and covariance of embeddings (Bardes et al. 2022), over a global batch.
+enum class LocalStatistics { kMatch, kPooled };
+
 struct Vicreg {
   double weight = 0;  // of the loss as a whole; 0: none
   double invariance = 25;
   double variance = 25;
   double covariance = 1;
-  double alpha = 0.75;      // of the global part; the rest is of local matches
-  std::int64_t width = 64;  // of expanders
-  std::int64_t matches = 20;
+  double alpha = 0.75;  // of the global part; the rest is of local matches
+  LocalStatistics statistics = LocalStatistics::kMatch;
+  std::int64_t width = 64;       // of the expander of clips
+  std::int64_t local_width = 0;  // of the expander of chunks; 0: width
+  std::int64_t matches = 20;     // by place
+  std::int64_t feature_matches = 20;  // 0: all
+  std::int64_t width_of_chunks() const { return local_width > 0 ? local_width : width; }
   bool operator==(const Vicreg&) const = default;
 };
 

@@ -117,7 +117,14 @@ Phase read_phase(const Job& common, const YamlNode& map, const std::vector<Phase
   if (given && !from.empty())
     fail(ErrorKind::kUsage, "{}phase {} has from and model.weights; leave one out",
          place_of(what, map), phase.name);
-  if (given || from == kNothing || (from.empty() && earlier.empty())) return phase;
+  if (given || from == kNothing || (from.empty() && earlier.empty())) {
+    if (!given && phase.job.optim.from_weights)
+      fail(ErrorKind::kUsage,
+           "{}phase {} has optim.from_weights=true, but begins with random weights; set from to an "
+           "earlier phase, or optim.from_weights=false",
+           place_of(what, map), phase.name);
+    return phase;
+  }
   const auto source =
       from.empty() ? earlier.end() - 1 : std::ranges::find(earlier, from, &Phase::name);
   if (source == earlier.end())

@@ -264,6 +264,8 @@ void check_device(const Job& job, int world) {
 void resolve_optim(Optim& optim, const Run& run) {
   const bool derived = optim.decay_steps == 0;
   if (derived) optim.decay_steps = run.steps;
+  // Moments are there from the first step.
+  if (optim.from_weights) optim.warmup_steps = 0, optim.warmup_lr = 0;
   if (optim.min_lr > optim.lr)
     fail(ErrorKind::kUsage, "optim.min_lr={} is above optim.lr={}; lower min_lr or raise lr",
          optim.min_lr, optim.lr);

@@ -1,5 +1,7 @@
 #include "trireme/data/clip_source.h"
 
+#include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
@@ -8,6 +10,7 @@
 #include <span>
 #include <utility>
 
+#include "trireme/arch/jepa.h"
 #include "trireme/base/hash.h"
 #include "trireme/data/file_sources.h"
 #include "trireme/data/made_up.h"
@@ -64,7 +67,10 @@ class Masked final : public Source {
   std::int64_t samples() const override { return clips_->samples(); }
   std::vector<at::Tensor> batch(std::int64_t first, std::int64_t count) const override {
     std::vector<at::Tensor> all = clips_->batch(first, count);
-    for (at::Tensor& one : packed_masks(job_, key_, first, count)) all.push_back(std::move(one));
+    std::vector<at::Tensor> masks = packed_masks(job_, key_, first, count);
+    for (std::int64_t i = 0; i < count; ++i)
+      if (clips_->weight(first + i, 1) == 0) forget_targets(masks, i);
+    for (at::Tensor& one : masks) all.push_back(std::move(one));
     return all;
   }
   double weight(std::int64_t first, std::int64_t count) const override {
@@ -143,6 +149,17 @@ std::vector<at::Tensor> packed_masks(const config::Job& job, std::uint64_t key, 
       target_bounds.add(mask.targets.size());
     }
   return {packed(context), context_bounds.tensor(), packed(targets), target_bounds.tensor()};
+}
+
+void forget_targets(std::span<at::Tensor> masks, std::int64_t sample) {
+  at::Tensor& targets = masks[2];
+  const at::Tensor bounds = masks[3];
+  const std::int64_t sequence = sample * arch::kMasks;
+  const auto begin = bounds[sequence].item<std::int64_t>();
+  const auto end = bounds[sequence + arch::kMasks].item<std::int64_t>();
+  targets = at::cat({targets.narrow(0, 0, begin), targets.narrow(0, end, targets.size(0) - end)});
+  const at::Tensor behind = at::arange(bounds.size(0), bounds.options()) > sequence;
+  masks[3] = bounds - behind * (bounds - begin).clamp_max(end - begin);
 }
 
 Sources open_squares(const config::Job& job) {

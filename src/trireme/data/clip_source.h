@@ -25,5 +25,7 @@ Sources open_arm(const config::Job& job);
 // them; masks depend on the key and the sample's place in this order.
 std::vector<at::Tensor> packed_masks(const config::Job& job, std::uint64_t key, std::int64_t first,
                                      std::int64_t count);
+// Takes the targets from the `sample`-th of such masks, which then has no loss: it only fills up a batch.
+void forget_targets(std::span<at::Tensor> masks, std::int64_t sample);
 
 }  // namespace trireme::data

@@ -99,7 +99,8 @@ FileReader clip_reader(const config::Job& job) {
     if (labelled) inputs.push_back(label_of(job, sample));
     return inputs;
   }};
-  if (labelled) reader.blank = without_label;
+  // Without a label masks are drawn of a clip, and none of one without weight.
+  reader.blank = labelled ? without_label : [](Inputs&) {};
   return reader;
 }
 

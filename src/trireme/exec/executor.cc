@@ -288,7 +288,7 @@ void Executor::forward(const Instr& line, const StepArgs& args, bool keep) {
   if (keep && node.split) saved.weights = std::make_shared<ops::WeightGradients>();
   const BlockContext context{
       .seed = seed_,
-      .step = args.step,
+      .step = args.earlier + args.step,
       .micro_batch = plan::micro_batch_id(plan_.mesh, plan_.recipe, rank_, line.mb),
       .node = line.node,
       .training = !node.no_grad,

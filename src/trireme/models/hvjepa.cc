@@ -5,6 +5,7 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/std.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/where.h>
 #include <ATen/ops/zeros.h>
 
 #include <utility>
@@ -31,7 +32,17 @@ at::Tensor bounds_of(const std::vector<std::int64_t>& bounds, at::Device device)
   return at::tensor(bounds, at::kLong).to(at::kInt).to(device);
 }
 
-// Tokens become chunks. Reads tokens and, of a student, which these are; of a teacher, which ones masks hide. Writes chunks
+// What a sequence begins with in the column of starts where its sample only fills up a batch.
+constexpr double kFiller = 2;
+
+// starts: [chunks], 1 where a sequence begins; bounds: of targets, which a filler lacks.
+at::Tensor with_fillers(const at::Tensor& starts, const at::Tensor& bounds) {
+  const at::Tensor marks = at::where(bounds.diff() > 0, 1.0, kFiller).to(starts.options());
+  return starts.masked_scatter(starts > 0, marks);
+}
+
+// Tokens become chunks. Reads tokens and, of a student, which these are, and bounds of targets, of which samples that only
+// fill up a batch have none; of a teacher, which ones masks hide. Writes chunks
 // and their places, and of a student the ratio loss of each sequence, of a frozen tower the trees
 // and, where they are added to what comes of them, the tokens.
 class ChunkBlock : public BoundBlock {
@@ -51,11 +62,12 @@ class ChunkBlock : public BoundBlock {
     const bool routes = params() > kRouterQuery;
     const Forest trees = forest(x, routes ? param(kRouterQuery) : at::Tensor(),
                                 routes ? param(kRouterKey) : at::Tensor(), rows, job_.chunk);
-    const PooledChunks chunks = pool(x, trees, rows,
-                                     {.query = param(kQuery),
-                                      .query_bias = param(kQueryBias),
-                                      .kv = param(kKv),
-                                      .kv_bias = param(kKvBias)});
+    PooledChunks chunks = pool(x, trees, rows,
+                               {.query = param(kQuery),
+                                .query_bias = param(kQueryBias),
+                                .kv = param(kKv),
+                                .kv_bias = param(kKvBias)});
+    if (role_ == Role::kStudent) chunks.starts = with_fillers(chunks.starts, inputs[3]);
     const at::Tensor hidden =
         role_ == Role::kTeacher ? hidden_chunks(trees, inputs[1], inputs[2]) : at::Tensor();
     std::vector<at::Tensor> written = {
@@ -104,19 +116,26 @@ class HvjepaLoss : public PredictionLoss {
 
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override {
-    const Places teacher(inputs[3], parts_of(job_));
-    const ChunkPacking chunks(Places(inputs[2], parts_of(job_)), teacher);
-    if (context.counts != nullptr) count(inputs[1], teacher.sequences, *context.counts);
+    const Places teacher(inputs[3], parts_of(job_)), student(inputs[2], parts_of(job_));
+    const ChunkPacking chunks(student, teacher);
+    if (context.counts != nullptr)
+      count(inputs[1], teacher.sequences, student.there, *context.counts);
     const at::Tensor predicted =
         distance(inputs[0], chunks.packing, inputs[1].index_select(0, chunks.rows), context);
-    const at::Tensor ratio = inputs[4].to(predicted.scalar_type()).sum() / arch::kMasks;
+    const std::vector<double> weights(student.there.begin(), student.there.end());
+    const at::Tensor ratio =
+        (inputs[4].to(predicted.scalar_type()) * at::tensor(weights, predicted.options())).sum() /
+        arch::kMasks;
     return {predicted + job_.chunk.ratio_weight * ratio};
   }
 
  private:
-  void count(const at::Tensor& features, const Sequences& clips, exec::Counts& counts) const {
+  // `there`: of each masked view.
+  void count(const at::Tensor& features, const Sequences& clips, const std::vector<bool>& there,
+             exec::Counts& counts) const {
     const at::Tensor exact = features.to(statistics_type(features.scalar_type()));
     for (std::size_t s = 0; s + 1 < clips.bounds.size(); ++s) {
+      if (!there[s * arch::kMasks]) continue;
       const std::int64_t first = clips.bounds[s], chunks = clips.bounds[s + 1] - first;
       const double spread =
           chunks > 1 ? at::std(exact.narrow(0, first, chunks), /*dim=*/0).mean().item<double>() : 0;
@@ -179,6 +198,10 @@ Places::Places(const at::Tensor& packed, int parts) : sequences(packed.select(1,
     axes.push_back(from_parts(packed.narrow(1, axis * parts, parts)).unsqueeze(1));
   centroids = at::cat(axes, 1);
   log_sizes = packed.select(1, 3 * parts);
+  const at::Tensor starts = packed.select(1, 3 * parts + 1).detach();
+  const at::Tensor begins = starts.masked_select(starts > 0).to(at::kCPU, at::kDouble);
+  for (std::int64_t s = 0; s < begins.size(0); ++s)
+    there.push_back(begins.data_ptr<double>()[s] < kFiller);
   const std::int64_t rest = 3 * parts + 2;
   hidden = packed.narrow(1, rest, packed.size(1) - rest);
 }
@@ -219,7 +242,7 @@ std::pair<at::Tensor, at::Tensor> targets_of(const Places& teacher) {
 }
 
 Packing chunk_packing(const Places& student, const Places& teacher,
-                   const std::pair<at::Tensor, at::Tensor>& targets) {
+                      const std::pair<at::Tensor, at::Tensor>& targets) {
   return {student.centroids, student.bounds(), teacher.centroids.index_select(0, targets.first),
           targets.second};
 }

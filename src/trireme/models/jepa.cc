@@ -101,9 +101,14 @@ std::vector<at::Tensor> JepaLoss::forward(const std::vector<at::Tensor>& inputs,
                                           const exec::BlockContext& context) {
   const at::Tensor& features = inputs[1];
   if (context.counts != nullptr) {
-    const auto samples = static_cast<double>(features.size(0));
-    const at::Tensor tokens = features.flatten(0, 1).to(statistics_type(features.scalar_type()));
-    context.counts->add(0, samples * at::std(tokens, /*dim=*/0).mean().item<double>(), samples);
+    // Samples that only fill up a batch have no targets.
+    const at::Tensor there =
+        (inputs[5].diff().view({-1, arch::kMasks}) > 0).all(1).nonzero().flatten();
+    if (const auto samples = static_cast<double>(there.size(0)); samples > 0) {
+      const at::Tensor tokens =
+          features.index_select(0, there).flatten(0, 1).to(statistics_type(features.scalar_type()));
+      context.counts->add(0, samples * at::std(tokens, /*dim=*/0).mean().item<double>(), samples);
+    }
   }
   const at::Tensor wanted = features.flatten(0, 1).index_select(0, inputs[4]);
   return {distance(inputs[0], packing_of(inputs, 2), wanted, context)};

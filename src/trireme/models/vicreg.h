@@ -11,21 +11,22 @@
 
 namespace trireme::models {
 
-// The mean over columns of max(0, 1 - sqrt(variance + 1e-4)), the variance unbiased. x: [rows, d].
+// Mean over columns of max(0, 1 - sqrt(variance + 1e-4)), the variance unbiased. x: [.., rows, d]; leading dims are
+// statistics of their own, of which this is the mean too.
 at::Tensor variance_loss(const at::Tensor& x);
 
-// Ranks that have the same rows and share out the columns of their covariance.
+// Ranks that have the same rows and share out the products of their covariances.
 struct Sharing {
   int rank = 0;
   int ranks = 1;
 };
 
-// The sum of the squares of the covariances of different columns over d: its mean over ranks, each of which computes those
-// with columns of its own alone. x: [rows, d].
+// Sum of the squares of the covariances of different columns over d: its mean over ranks, each of which computes its share
+// alone, and over leading dims. x: [.., rows, d].
 at::Tensor covariance_loss(const at::Tensor& x, const Sharing& sharing = {});
 
 // `invariance` times the mean square of x - y, and `variance` and `covariance` times the means of these losses over x and
-// y. x, y: [rows, d].
+// y. x, y: [.., rows, d]. One row has no variance: its loss is the first term.
 at::Tensor vicreg_loss(const at::Tensor& x, const at::Tensor& y, const config::Vicreg& weights,
                        const Sharing& sharing = {});
 
@@ -34,8 +35,8 @@ struct Matches {
   at::Tensor from;
   at::Tensor to;
 };
-// Of each row of `from` the nearest row of `to` by Euclidean distance; of these pairs the `count` nearest, the nearest
-// first and of equals the one of the lower row. No gradient. from, to: [rows, d], rows differing.
+// Of each row of `from` the nearest row of `to` by Euclidean distance; of these pairs the `count` nearest, of equals those
+// of lower rows, in the order of the rows of `from`. No gradient. from, to: [rows, d], rows differing.
 Matches nearest(const at::Tensor& from, const at::Tensor& to, std::int64_t count);
 
 // Two views of one sample: what was made of its places [places, d], and where these are [places, axes].
@@ -43,12 +44,12 @@ struct LocalView {
   at::Tensor features;
   at::Tensor places;
 };
-// Pairs of features by place and by feature, each from a to b and from b to a, side by side: [count, 8 d]. `count` is at
-// most the places of either.
-at::Tensor local_pairs(const LocalView& a, const LocalView& b, std::int64_t count);
+enum class MatchBy { kPlace, kFeature };
+// Matching features, from a to b and from b to a, side by side: [count, 4 d]. `count` is at most the places of either.
+at::Tensor matched(const LocalView& a, const LocalView& b, MatchBy by, std::int64_t count);
 
-// Of such rows of all samples: the mean loss of both directions, by place and by feature added.
-at::Tensor local_vicreg_loss(const at::Tensor& pairs, const config::Vicreg& weights,
+// Mean loss of both directions of such matches of all samples, [samples, count, 4 d], with the statistics of `weights`.
+at::Tensor local_vicreg_loss(const at::Tensor& matched, const config::Vicreg& weights,
                              const Sharing& sharing = {});
 
 }  // namespace trireme::models

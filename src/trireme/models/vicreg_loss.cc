@@ -1,11 +1,11 @@
 #include "trireme/models/vicreg_loss.h"
 
 #include <ATen/ops/cat.h>
-#include <ATen/ops/full.h>
 #include <ATen/ops/relu.h>
 #include <ATen/ops/softmax.h>
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cmath>
@@ -26,6 +26,19 @@ constexpr double kScale = 25;  // what the paper's weights are in units of
 struct VicregParams {
   enum Param { kQuery, kKv, kKvBias, kClips, kChunks = kClips + 9 };
 };
+
+// Chunks of the view of each sample that has fewer, [samples, 1]; 0 of a sample that only fills up a batch.
+at::Tensor fewest_chunks(const Places& places) {
+  const Sequences& views = places.sequences;
+  std::vector<double> fewest;
+  for (std::size_t s = 0; s + 1 < views.bounds.size(); s += arch::kMasks) {
+    std::int64_t least = views.bounds[s + 1] - views.bounds[s];
+    for (std::size_t view = s + 1; view < s + arch::kMasks; ++view)
+      least = std::min(least, views.bounds[view + 1] - views.bounds[view]);
+    fewest.push_back(places.there[s] ? static_cast<double>(least) : 0);
+  }
+  return at::tensor(fewest, at::kDouble).unsqueeze(1).to(places.centroids.device());
+}
 
 }  // namespace
 
@@ -57,20 +70,10 @@ at::Tensor VicregLoss::expanded(const at::Tensor& x, std::size_t first,
   return ops::linear(y, param(first + 8), {}, gradients);
 }
 
-std::int64_t VicregLoss::matches(const Sequences& views) const {
-  std::int64_t fewest = job_.vicreg.matches;
-  for (std::size_t s = 0; s + 1 < views.bounds.size(); ++s)
-    fewest = std::min(fewest, views.bounds[s + 1] - views.bounds[s]);
-  const at::Tensor own = at::full({1, 1}, static_cast<double>(fewest),
-                                  at::TensorOptions().dtype(at::kDouble).device(across().device()));
-  return static_cast<std::int64_t>(ops::gather_batch(own, across().batch()).min().item<double>());
-}
-
-std::vector<at::Tensor> VicregLoss::forward(const std::vector<at::Tensor>& inputs,
-                                            const exec::BlockContext& context) {
+at::Tensor VicregLoss::compared(const std::vector<at::Tensor>& inputs, const Places& places,
+                                const MatchCounts& counts,
+                                const exec::BlockContext& context) const {
   using enum VicregParams::Param;
-  const config::Vicreg& weights = job_.vicreg;
-  const Places places(inputs[1], arch::exact_parts(job_.precision.compute));
   const Sequences& views = places.sequences;
   const at::ScalarType type = statistics_type(inputs[0].scalar_type());
   const at::Tensor clips = expanded(pooled(inputs[0], views, context), kClips, context).to(type);
@@ -81,24 +84,62 @@ std::vector<at::Tensor> VicregLoss::forward(const std::vector<at::Tensor>& input
                   static_cast<double>(grid.columns)},
                  places.centroids.options());
   const at::Tensor relative = places.centroids / sizes;
-  const auto view = [&](std::size_t s) {
-    const std::int64_t first = views.bounds[s], count = views.bounds[s + 1] - first;
+  const auto view = [&](std::int64_t s) {
+    const auto first = views.bounds[static_cast<std::size_t>(s)];
+    const std::int64_t count = views.bounds[static_cast<std::size_t>(s) + 1] - first;
     return LocalView{.features = chunks.narrow(0, first, count),
                      .places = relative.narrow(0, first, count)};
   };
-  const std::int64_t count = matches(views), samples = views.count() / arch::kMasks;
-  std::vector<at::Tensor> pairs;
-  for (std::size_t s = 0; s + 1 < views.bounds.size() - 1; s += arch::kMasks)
-    pairs.push_back(local_pairs(view(s), view(s + 1), count));
-  const at::Tensor both = ops::gather_batch(clips.view({samples, -1}), across().batch());
-  const at::Tensor local = ops::gather_batch(at::cat(pairs), across().batch());
-  const std::vector<at::Tensor> sides = both.chunk(arch::kMasks, 1);
+  const std::int64_t columns =
+      arch::kMasks * clips.size(1) + 4 * (counts.by_place + counts.by_feature) * chunks.size(1);
+  std::vector<at::Tensor> rows;
+  for (std::int64_t s = 0; s < views.count(); s += arch::kMasks) {
+    if (!places.there[static_cast<std::size_t>(s)]) {
+      rows.push_back(at::zeros({columns}, clips.options()));
+      continue;
+    }
+    const LocalView a = view(s), b = view(s + 1);
+    rows.push_back(at::cat({clips.narrow(0, s, arch::kMasks).flatten(),
+                            matched(a, b, MatchBy::kPlace, counts.by_place).flatten(),
+                            matched(a, b, MatchBy::kFeature, counts.by_feature).flatten()}));
+  }
+  return at::stack(rows);
+}
+
+at::Tensor VicregLoss::loss(const at::Tensor& samples, const MatchCounts& counts) const {
+  const config::Vicreg& weights = job_.vicreg;
   Sharing sharing;
   if (const comm::Group* group = across().batch())
     sharing = {.rank = group->rank(), .ranks = group->size()};
-  const at::Tensor loss = weights.alpha * vicreg_loss(sides[0], sides[1], weights, sharing) +
-                          (1 - weights.alpha) * local_vicreg_loss(local, weights, sharing);
-  return {loss * (weights.weight / kScale * static_cast<double>(samples))};
+  const std::int64_t clips = arch::kMasks * weights.width, of_match = 4 * weights.width_of_chunks();
+  const std::vector<at::Tensor> parts = samples.split_with_sizes(
+      {clips, counts.by_place * of_match, counts.by_feature * of_match}, 1);
+  const auto local = [&](const at::Tensor& part, std::int64_t count) {
+    return local_vicreg_loss(part.view({part.size(0), count, of_match}), weights, sharing);
+  };
+  const std::vector<at::Tensor> views = parts[0].chunk(arch::kMasks, 1);
+  return weights.alpha * vicreg_loss(views[0], views[1], weights, sharing) +
+         (1 - weights.alpha) *
+             (local(parts[1], counts.by_place) + local(parts[2], counts.by_feature));
+}
+
+std::vector<at::Tensor> VicregLoss::forward(const std::vector<at::Tensor>& inputs,
+                                            const exec::BlockContext& context) {
+  const config::Vicreg& weights = job_.vicreg;
+  const Places places(inputs[1], arch::exact_parts(job_.precision.compute));
+  const at::Tensor fewest = ops::gather_batch(fewest_chunks(places), across().batch()).flatten();
+  const at::Tensor there = (fewest > 0).nonzero().flatten();
+  const auto least = static_cast<std::int64_t>(fewest.index_select(0, there).min().item<double>());
+  const MatchCounts counts{.by_place = std::min(weights.matches, least),
+                           .by_feature = weights.feature_matches == 0
+                                             ? least
+                                             : std::min(weights.feature_matches, least)};
+  at::Tensor samples =
+      ops::gather_batch(compared(inputs, places, counts, context), across().batch());
+  if (there.size(0) < samples.size(0)) samples = samples.index_select(0, there);
+  const double ranks = across().batch() != nullptr ? across().batch()->size() : 1;
+  return {loss(samples, counts) *
+          (weights.weight / kScale * (static_cast<double>(there.size(0)) / ranks))};
 }
 
 }  // namespace trireme::models

@@ -3,6 +3,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <vector>
 
 #include "trireme/config/job.h"
@@ -11,11 +12,18 @@
 
 namespace trireme::models {
 
-// weight / 25 times the samples here times alpha global + (1 - alpha) local, over the samples of all data-parallel ranks,
-// whose rows are gathered and the columns of whose covariances are shared out, so that the sum over ranks is the loss:
-// forward and backward are collective. A view's embedding is what one learned query attends to
-// of its chunks; local pairs are of chunks, by place relative to the clip and by feature. Inputs: the student's chunks
-// [chunks, hidden] and their places. Parameters as arch::vicreg_params.
+// Of each clip, as many as the view of the global batch with the fewest chunks has, or fewer.
+struct MatchCounts {
+  std::int64_t by_place = 0;
+  std::int64_t by_feature = 0;
+};
+
+// weight / 25 times a rank's share of the samples times alpha global + (1 - alpha) (local by place + local by feature), over
+// the samples of all data-parallel ranks, whose rows are gathered and the products of whose covariances are shared out, so
+// that the sum over ranks is the loss: forward and backward are collective. Samples that only fill up a batch have no part
+// in it. A view's embedding is what one learned query attends to of its chunks; local matches are of chunks, by place
+// relative to the clip and by feature. Inputs: the student's chunks [chunks, hidden] and their places. Parameters as
+// arch::vicreg_params.
 class VicregLoss : public BoundBlock {
  public:
   VicregLoss(const config::Job& job, Ranks across) : BoundBlock(std::move(across)), job_(job) {}
@@ -29,8 +37,11 @@ class VicregLoss : public BoundBlock {
   // Through the expander whose parameters begin at `first`.
   at::Tensor expanded(const at::Tensor& x, std::size_t first,
                       const exec::BlockContext& context) const;
-  // The fewest chunks that a view of the global batch has, or fewer.
-  std::int64_t matches(const Sequences& views) const;
+  // The numbers of a sample that statistics are of, in one row: both views of the clip, then matches by place, then by
+  // feature. Of a sample that is not there: 0. [samples, columns].
+  at::Tensor compared(const std::vector<at::Tensor>& inputs, const Places& places,
+                      const MatchCounts& counts, const exec::BlockContext& context) const;
+  at::Tensor loss(const at::Tensor& samples, const MatchCounts& counts) const;
 
   config::Job job_;
 };

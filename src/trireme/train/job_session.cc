@@ -124,6 +124,7 @@ void JobSession::begin_with_weights() {
 
 TrainState JobSession::state() const {
   TrainState state{.updates = updates_,
+                   .earlier = earlier_,
                    .non_finite = non_finite_,
                    .left_out = left_out_,
                    .spikes = spikes_.state()};
@@ -133,12 +134,22 @@ TrainState JobSession::state() const {
 
 void JobSession::restore(const TrainState& state) {
   updates_ = state.updates;
+  earlier_ = state.earlier;
   non_finite_ = state.non_finite;
   left_out_ = state.left_out;
   spikes_.restore(state.spikes);
   spike_.reset();
   scaler_ = scaler_of(job_.precision);
   if (scaler_ && state.loss_scale) scaler_->restore(*state.loss_scale);
+}
+
+void JobSession::continue_after(const TrainState& other, std::int64_t steps, std::int64_t samples) {
+  TrainState state{.earlier = {.steps = other.earlier.steps + steps,
+                               .updates = other.earlier.updates + other.updates},
+                   .loss_scale = other.loss_scale};
+  const std::int64_t batch = job_.run.global_batch, used = (samples + batch - 1) / batch;
+  if (used > 0) state.left_out.add({.first = 0, .last = used - 1});
+  restore(state);
 }
 
 data::BatchRange JobSession::rewind(TrainState earlier, std::int64_t steps, const Spike& spike) {
@@ -178,12 +189,13 @@ exec::StepArgs JobSession::args_of(std::int64_t step, const Load& load) const {
   const double weight =
       load.weight ? load.weight(batch * samples, samples) : static_cast<double>(tokens_per_step());
   return {.step = step,
+          .earlier = earlier_.steps,
           .loss_scale = weight > 0 ? 1.0 / weight : 0,
           .gradient_scale = loss_scale(),
           .skip_overflow = scales_dynamically() || job_.run.skip_non_finite > 0,
           .update = {.lr = learning_rate(),
                      .weight_decay = weight_decay(),
-                     .step = updates_ + 1,
+                     .step = earlier_.updates + updates_ + 1,
                      .noise = static_cast<std::uint64_t>(job_.run.seed)},
           .clip = job_.optim.clip,
           .momentum = momentum(),

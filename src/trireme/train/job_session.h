@@ -77,6 +77,9 @@ class JobSession {
   TrainState state() const;
   // Goes on from there. A dynamic scale that the state does not know begins anew.
   void restore(const TrainState& state);
+  // Begins a run that keeps the optimizer states of another, which had this state after `steps` steps: its updates count on,
+  // its schedules begin, and of the order of samples the first `samples` are used.
+  void continue_after(const TrainState& other, std::int64_t steps, std::int64_t samples);
   // Goes on from the state after `steps` steps, before the spike, and without the batches from there on: run.spike_skip of
   // them, and all up to the spike's.
   data::BatchRange rewind(TrainState earlier, std::int64_t steps, const Spike& spike);
@@ -109,6 +112,7 @@ class JobSession {
   double fixed_scale_ = 1;
   std::optional<optim::LossScaler> scaler_;
   std::int64_t updates_ = 0;
+  Earlier earlier_;
   std::int64_t non_finite_ = 0;
   data::LeftOut left_out_;
   SpikeDetector spikes_;

@@ -6,6 +6,7 @@
 #include "trireme/ckpt/checkpoint.h"
 #include "trireme/ckpt/on_rank_zero.h"
 #include "trireme/config/saving.h"
+#include "trireme/convert/weights.h"
 #include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::train {
@@ -46,6 +47,8 @@ std::int64_t RunCheckpoints::begin() {
         load(directory, from_memory() ? ckpt::Files::kNeeded : ckpt::Files::kAll);
     steps_.restore(state_of(manifest, directory));
     steps = manifest.step;
+  } else if (job_.optim.from_weights) {
+    continue_weights();
   } else {
     steps_.begin_with_weights();
   }
@@ -53,6 +56,28 @@ std::int64_t RunCheckpoints::begin() {
   if (memory_) memory_->keep_only(from_memory() ? steps : -1);
   if (world_.rank() == 0) make_directories(root());
   return steps;
+}
+
+void RunCheckpoints::continue_weights() {
+  const Path& directory = job_.model.weights;
+  if (directory.empty() || convert::is_hugging_face(directory))
+    fail(ErrorKind::kUsage,
+         "optim.from_weights=true: model.weights={} holds no optimizer states; set it to a "
+         "checkpoint or a run directory of trireme, or set optim.from_weights=false",
+         directory.string());
+  try {
+    const formats::Manifest manifest = ckpt::load(directory, units_, specs_);
+    const config::Job other = config::parse_job(manifest.job, directory.string());
+    const bool same = manifest.dataset_digest == data_.digest && other.data.seed == job_.data.seed;
+    steps_.continue_after(state_of(manifest, directory), manifest.step,
+                          same ? manifest.consumed_samples : 0);
+  } catch (const Error& error) {
+    throw Error(error.kind(),
+                fmt::format("optim.from_weights=true: {}; or set optim.from_weights=false, and "
+                            "begin with its parameters alone",
+                            error.what()));
+  }
+  units_.refresh();
 }
 
 // A checkpoint on disk is read only where memory has no use: until then its manifest is all that is known of it.

@@ -62,6 +62,8 @@ class RunCheckpoints {
  private:
   Path root() const { return setup_.out / "checkpoints"; }
   formats::Manifest load(const Path& directory, ckpt::Files files = ckpt::Files::kAll);
+  // With optim.from_weights: parameters and optimizer states.
+  void continue_weights();
   Path newest_anywhere();
   bool from_memory() const { return !found_.directory.empty(); }
   void finish_on_disk();

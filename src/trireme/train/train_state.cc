@@ -21,6 +21,12 @@ data::LeftOut left_out_from(const Json& ranges, const std::string& what) {
   return data::LeftOut(std::move(left_out));
 }
 
+Earlier earlier_from(const formats::JsonFields& fields) {
+  fields.only({"steps", "updates"});
+  const std::int64_t steps = fields.integer("steps");
+  return {.steps = steps, .updates = fields.integer("updates", 0, steps)};
+}
+
 SpikeState spikes_from(const formats::JsonFields& fields) {
   fields.only({"losses", "high", "rewinds", "furthest"});
   SpikeState state{.high = fields.boolean("high"),
@@ -39,6 +45,8 @@ SpikeState spikes_from(const formats::JsonFields& fields) {
 
 std::string print(const TrainState& state) {
   Json json{{"updates", state.updates}};
+  if (state.earlier != Earlier{})
+    json["earlier"] = {{"steps", state.earlier.steps}, {"updates", state.earlier.updates}};
   if (state.loss_scale)
     json["loss_scale"] = {{"scale", state.loss_scale->scale},
                           {"steps", state.loss_scale->steps},
@@ -58,8 +66,10 @@ std::string print(const TrainState& state) {
 TrainState parse_train_state(const std::string& text, std::int64_t steps, const std::string& what) {
   const Json json = parse_json(text, what);
   const formats::JsonFields fields(json, what + ": train_state");
-  fields.only({"updates", "loss_scale", "non_finite", "left_out", "spikes"});
+  fields.only({"updates", "earlier", "loss_scale", "non_finite", "left_out", "spikes"});
   TrainState state{.updates = fields.has("updates") ? fields.integer("updates", 0, steps) : steps};
+  if (fields.has("earlier"))
+    state.earlier = earlier_from(formats::JsonFields(fields.object("earlier"), what + ": earlier"));
   if (fields.has("non_finite")) state.non_finite = fields.integer("non_finite", 0, steps);
   if (fields.has("left_out"))
     state.left_out = left_out_from(fields.array("left_out"), what + ": left_out");
@@ -71,9 +81,10 @@ TrainState parse_train_state(const std::string& text, std::int64_t steps, const 
   const Json& value = scale.any("scale");
   if (!value.is_number() || !(value.get<double>() > 0) || !std::isfinite(value.get<double>()))
     fail(ErrorKind::kData, "{}: a loss scale of {}; needs a number above 0", what, value.dump());
+  const std::int64_t scaled = state.earlier.steps + steps;
   state.loss_scale = {.scale = value.get<double>(),
-                      .steps = scale.integer("steps", 0, steps),
-                      .last_overflow = scale.integer("last_overflow", -1, steps),
+                      .steps = scale.integer("steps", 0, scaled),
+                      .last_overflow = scale.integer("last_overflow", -1, scaled),
                       .hysteresis = scale.integer("hysteresis", 1)};
   return state;
 }

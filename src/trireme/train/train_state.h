@@ -11,8 +11,16 @@
 
 namespace trireme::train {
 
+// What was done before a run by those whose optimizer states it continues.
+struct Earlier {
+  std::int64_t steps = 0;
+  std::int64_t updates = 0;
+  bool operator==(const Earlier&) const = default;
+};
+
 struct TrainState {
   std::int64_t updates = 0;  // of parameters: steps less those that were skipped
+  Earlier earlier{};
   std::optional<optim::LossScaler::State> loss_scale{};
   std::int64_t non_finite = 0;  // steps in a row up to now that were not, and were skipped for it
   data::LeftOut left_out{};     // batches, because of spikes
