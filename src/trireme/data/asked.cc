@@ -61,7 +61,7 @@ at::Tensor asked_pixels(const config::Job& job, const std::string& file) {
   const MappedFile bytes(file);
   const std::vector<media::Image> frames = frames_of(job, bytes, file);
   const View view = choose_view({frames[0].width, frames[0].height}, {}, nullptr);
-  const at::Tensor pixels = seen(frames, view, job.vision.image).unsqueeze(0);
+  const at::Tensor pixels = seen(frames, view, job.vision.image, job.data.antialias).unsqueeze(0);
   return pixels.expand({1, 3, job.vision.frames, -1, -1}).contiguous();
 }
 

@@ -20,7 +20,8 @@ at::Tensor number_of(std::int64_t value) { return at::full({}, value, at::kLong)
 at::Tensor picture(const config::Job& job, const media::Image& image, const Augmentation& rule,
                    Draws* draws) {
   const View view = choose_view({image.width, image.height}, rule, draws);
-  return seen({&image, 1}, view, job.vision.image).expand({3, job.vision.frames, -1, -1});
+  return seen({&image, 1}, view, job.vision.image, job.data.antialias)
+      .expand({3, job.vision.frames, -1, -1});
 }
 
 // The class of a sample, which the model must know.
@@ -36,7 +37,7 @@ at::Tensor label_of(const config::Job& job, const media::Sample& sample) {
 at::Tensor clip_seen(const config::Job& job, const media::Sample& sample, const Augmentation& rule,
                      Draws* draws) {
   const View view = choose_view({sample.clip.width, sample.clip.height}, rule, draws);
-  return seen(sample.clip.frames, view, job.vision.image);
+  return seen(sample.clip.frames, view, job.vision.image, job.data.antialias);
 }
 
 media::Sample read_clip(const media::Samples& samples, std::int64_t number, const FrameRule& rule,
@@ -69,7 +70,8 @@ FileReader image_reader(const config::Job& job) {
                 const media::Sample sample = samples.read(number);
                 return Inputs{picture(job, sample.image, {}, draws), label_of(job, sample)};
               },
-          .blank = without_label};
+          .blank = without_label,
+          .labelled = true};
 }
 
 FileReader caption_reader(const config::Job& job) {
@@ -97,6 +99,7 @@ FileReader clip_reader(const config::Job& job) {
     if (labelled) inputs.push_back(label_of(job, sample));
     return inputs;
   }};
+  reader.labelled = labelled;
   if (labelled) reader.blank = without_label;
   return reader;
 }
@@ -109,7 +112,8 @@ FileReader trajectory_reader(const config::Job& job) {
     const media::Trajectory& done = sample.trajectory;
     // Left and right are of the robot, so the middle is seen as it is.
     const View view{.box = middle_box({sample.clip.width, sample.clip.height})};
-    return Inputs{seen(sample.clip.frames, view, job.vision.image), poses(done.actions),
+    return Inputs{seen(sample.clip.frames, view, job.vision.image, job.data.antialias),
+                  poses(done.actions),
                   poses(std::span(done.states).first(done.actions.size()))};
   }};
 }
