@@ -9,6 +9,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/base/held_out.h"
+#include "trireme/config/data_sets.h"
 #include "trireme/config/made_up.h"
 #include "trireme/env/file_facts.h"
 #include "trireme/formats/sources.h"
@@ -188,8 +189,12 @@ LocatedDataset from_nothing(const config::Data& data, const config::MadeUpSource
                               data.samples)};
 }
 
-config::DatasetFacts facts_of(const media::Samples& samples) {
-  return {.vocab = 256, .classes = std::ssize(samples.classes())};
+config::DatasetFacts facts_of(const media::Splits& splits) { return {.vocab = 256, .classes = std::ssize(splits.classes)}; }
+
+media::Splits open_splits(const config::Data& data, std::string_view source) {
+  std::vector<Path> paths;
+  for (const config::DataSet& set : config::data_sets(data)) paths.emplace_back(set.path);
+  return media::open_splits(source, paths, data.validation);
 }
 
 std::vector<Path> files_of(const media::Split& split) {
@@ -200,20 +205,25 @@ std::vector<Path> files_of(const media::Split& split) {
 }
 
 LocatedDataset from_files(const config::Data& data, std::string_view source) {
-  const media::Split split = media::open_split(source, data.path, data.validation);
-  const media::Samples& samples = *split.train.samples;
-  const std::string classes =
-      samples.classes().empty() ? "" : fmt::format(", {} classes", samples.classes().size());
-  return {.directory = data.path,
-          .digest = fmt::format("{} {}", source, split.digest),
-          .held_out = std::ssize(split.held_out.numbers),
-          .facts = facts_of(samples),
-          .tokenizer = data.tokenizer,
-          .what = fmt::format("{}: {} {} to train on, {} held out{}", data.path,
-                              split.train.numbers.size(), media::name(samples.kind()),
-                              split.held_out.numbers.size(), classes),
-          .files = files_of(split),
-          .classes = samples.classes()};
+  const media::Splits splits = open_splits(data, source);
+  const std::vector<config::DataSet> sets = config::data_sets(data);
+  LocatedDataset located{.directory = data.path,
+                         .digest = fmt::format("{} {}", source, splits.digest),
+                         .facts = facts_of(splits),
+                         .tokenizer = data.tokenizer,
+                         .classes = splits.classes};
+  for (std::size_t i = 0; i < sets.size(); ++i) {
+    const media::Split& split = splits.sets[i];
+    const std::size_t held_out = split.held_out.numbers.size();
+    located.held_out += static_cast<std::int64_t>(held_out);
+    located.what += fmt::format("{}{}: {} {} to train on{}, {} held out", i == 0 ? "" : "; ", sets[i].path,
+                                split.train.numbers.size(), media::name(split.train.samples->kind()),
+                                sets.size() == 1 ? "" : fmt::format(" ({:.3g} % of what is drawn)", 100 * sets[i].share),
+                                held_out);
+    for (Path& file : files_of(split)) located.files.push_back(std::move(file));
+  }
+  if (!splits.classes.empty()) located.what += fmt::format(", {} classes", splits.classes.size());
+  return located;
 }
 
 }  // namespace
@@ -247,8 +257,9 @@ config::DatasetFacts known_facts(const config::Data& data) {
   if (const config::MadeUpSource* source = config::made_up(data.source)) return source->facts;
   std::error_code cause;
   if (const std::string_view files = config::files_of(data.source); !files.empty())
-    return fs::exists(data.path, cause)
-               ? facts_of(*media::open_split(files, data.path, data.validation).train.samples)
+    return std::ranges::all_of(config::data_sets(data),
+                               [&](const config::DataSet& set) { return fs::exists(set.path, cause); })
+               ? facts_of(open_splits(data, files))
                : config::DatasetFacts{.vocab = 256};
   if (!data.path.empty() && fs::exists(Path(data.path) / kDatasetFile, cause))
     return {.vocab = formats::read_vocabulary(data.path).vocab_size()};

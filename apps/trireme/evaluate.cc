@@ -43,6 +43,7 @@ config::Job job_to_evaluate(const EvaluateOptions& options, const Path& checkpoi
              "data are, such as --set data.source=images",
              options.data, source->name);
     job.data.path = options.data;
+    job.data.weights.clear();
     job.data.tokenizer = config::Data{}.tokenizer;
     // Text is cut into the model's own tokens; a dataset has its own vocabulary, which is compared.
     if (const auto vocabulary = formats::find_vocabulary(checkpoint); vocabulary && takes_vocabulary(job.data))

@@ -238,7 +238,8 @@ TEST(Clips, OfAProbeAreNeverMirrored) {
   const harness::ScratchDirectory scratch;
   media::Image image(64, 48);
   for (int y = 0; y < 48; ++y)
-    for (int x = 0; x < 64; ++x) std::fill_n(image.pixel(x, y), 3, static_cast<std::uint8_t>(4 * x));
+    for (int x = 0; x < 64; ++x)
+      std::fill_n(image.pixel(x, y), 3, static_cast<std::uint8_t>(4 * x));
   scratch.write("a/0.webp", media::encode_webp(std::vector(4, image), 4, true));
   scratch.write("list.csv", "a/0.webp 0\n");
   const auto mirrored = [&](const Sets& family) {

@@ -5,6 +5,9 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "trireme/base/error.h"
 
 namespace trireme::data::views_test {
@@ -69,6 +72,39 @@ TEST(Views, PixelsAreLessTheMeanOverTheDeviation) {
   EXPECT_TRUE(seen(frames, {.box = all, .flipped = true}, 4, kImageNet).equal(plain.flip({3})));
 }
 
+// A ramp stays a ramp: its value at each new centre, without averaging and without rounding to 8 bits.
+TEST(Views, WithoutAntialiasingARampIsSampledExactly) {
+  media::Image ramp(40, 30);
+  for (int y = 0; y < 30; ++y)
+    for (int x = 0; x < 40; ++x) {
+      ramp.pixel(x, y)[0] = static_cast<std::uint8_t>(5 * x);
+      ramp.pixel(x, y)[1] = static_cast<std::uint8_t>(7 * y);
+    }
+  const Box box{.x = 2, .y = 1, .width = 36, .height = 25};
+  const at::Tensor plain = seen({&ramp, 1}, {.box = box}, 8, kImageNet, /*antialias=*/false);
+  const at::Tensor smooth = seen({&ramp, 1}, {.box = box}, 8, kImageNet);
+  double apart = 0;
+  for (int i = 0; i < 8; ++i) {
+    const double x = (i + 0.5) * 36 / 8 - 0.5 + 2, y = (i + 0.5) * 25 / 8 - 0.5 + 1;
+    for (int other = 0; other < 8; ++other) {
+      EXPECT_NEAR(plain[0][0][other][i].item<double>(), (5 * x / 255 - 0.485) / 0.229, 1e-6);
+      EXPECT_NEAR(plain[1][0][i][other].item<double>(), (7 * y / 255 - 0.456) / 0.224, 1e-6);
+      apart = std::max(apart, std::abs(smooth[1][0][i][other].item<double>() -
+                                       plain[1][0][i][other].item<double>()));
+    }
+  }
+  EXPECT_GT(apart, 1e-3);
+  // Two stripes of a pixel: four neighbours do not see what lies between them.
+  media::Image stripes(16, 16);
+  for (int y = 0; y < 16; ++y)
+    for (int x = 1; x < 16; x += 4) stripes.pixel(x, y)[0] = 255;
+  const Box all{.x = 0, .y = 0, .width = 16, .height = 16};
+  const at::Tensor kept = seen({&stripes, 1}, {.box = all}, 4, kImageNet, false);
+  EXPECT_NEAR(kept[0][0][0][0].item<double>(), (0.5 - 0.485) / 0.229, 1e-6);
+  const at::Tensor averaged = seen({&stripes, 1}, {.box = all}, 4, kImageNet);
+  EXPECT_LT(averaged[0][0][1][1].item<double>(), (0.4 - 0.485) / 0.229);
+}
+
 TEST(Frames, AreAboutFourASecondInAWindow) {
   const media::VideoInfo info{.width = 8, .height = 8, .fps = 12, .frames = 100};
   EXPECT_THAT(choose_frames(info, {.frames = 4}, nullptr), ElementsAre(44, 48, 52, 55));
@@ -91,9 +127,8 @@ TEST(Frames, AreAboutFourASecondInAWindow) {
 TEST(Frames, OfTrajectoriesAreAtMostFourASecond) {
   std::vector<std::int64_t> strides;
   for (const double fps : {12.0, 15.0, 24.0, 25.0, 29.97, 30.0, 60.0}) {
-    const auto frames =
-        choose_frames({.width = 8, .height = 8, .fps = fps, .frames = 200},
-                      {.frames = 3, .recorded = Recorded::kTrajectory}, nullptr);
+    const auto frames = choose_frames({.width = 8, .height = 8, .fps = fps, .frames = 200},
+                                      {.frames = 3, .recorded = Recorded::kTrajectory}, nullptr);
     EXPECT_EQ(frames[2] - frames[1], frames[1] - frames[0]);
     strides.push_back(frames[1] - frames[0]);
   }
@@ -112,7 +147,8 @@ TEST(Frames, OfShorterClipsTheLastIsRepeated) {
   EXPECT_THAT(
       choose_frames({.width = 8, .height = 8, .fps = 0, .frames = 1}, {.frames = 3}, nullptr),
       ElementsAre(0, 0, 0));
-  EXPECT_THROW(choose_frames(info, {.frames = 4, .recorded = Recorded::kTrajectory}, nullptr), Error);
+  EXPECT_THROW(choose_frames(info, {.frames = 4, .recorded = Recorded::kTrajectory}, nullptr),
+               Error);
 }
 
 }  // namespace

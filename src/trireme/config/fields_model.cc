@@ -122,6 +122,13 @@ std::vector<Field> data_fields() {
       fixed(boolean(KEY(data.documents),
                     "Tokens attend within their own document, whose positions begin at 0; else a "
                     "sample is one text, whatever it is cut from.")),
+      fixed(text(KEY(data.weights),
+                 "Weights of several data sets, such as 0.9,0.1, one for each path of data.path "
+                 "(also with commas). A training sample is drawn from each data set with that "
+                 "share, with replacement. Empty: data.path is one data set.")),
+      fixed(boolean(KEY(data.antialias),
+                    "Average pixels where pictures and clips shrink, in 8 bits (default true); "
+                    "false: bilinear between four pixels, in fp32, as V-JEPA 2 is trained.")),
   };
 }
 

@@ -51,6 +51,8 @@ struct Data {
   std::int64_t seed = 1;
   double validation = 0.1;  // held out (base/held_out.h)
   bool documents = false;   // attention ends where a document begins
+  std::string weights{};    // of several data sets in path; empty: path is one
+  bool antialias = true;    // pixels are averaged where pictures shrink
   bool operator==(const Data&) const = default;
 };
 

@@ -11,6 +11,7 @@
 #include "trireme/config/check_precision.h"
 #include "trireme/config/check_samples.h"
 #include "trireme/config/check_spikes.h"
+#include "trireme/config/data_sets.h"
 #include "trireme/config/families.h"
 #include "trireme/config/resolve_family.h"
 #include "trireme/config/resolve_towers.h"
@@ -323,6 +324,7 @@ Job resolve(Job job, int world, const DatasetFacts& data) {
   check_coupled_batch(job);
   resolve_optim(job.optim, job.run);
   check_validation(job);
+  check_data_sets(job);
   if (job.run.trace > job.run.steps)
     fail(ErrorKind::kUsage,
          "run.trace={}, but the run ends after run.steps={}; time one of these steps",

@@ -50,7 +50,8 @@ at::Tensor asked_pixels(const config::Job& job, const std::string& file) {
   const std::vector<media::Image> frames = frames_of(job, bytes, file);
   const View view = choose_view({frames[0].width, frames[0].height}, {}, nullptr);
   const at::Tensor pixels =
-      seen(frames, view, job.vision.image, config::pixel_scale(job)).unsqueeze(0);
+      seen(frames, view, job.vision.image, config::pixel_scale(job), job.data.antialias)
+          .unsqueeze(0);
   return pixels.expand({1, 3, job.vision.frames, -1, -1}).contiguous();
 }
 

@@ -17,6 +17,9 @@ namespace trireme::data {
 
 using Inputs = std::vector<at::Tensor>;
 
+// Each input of all samples, stacked.
+Inputs stacked(const std::vector<Inputs>& samples);
+
 // How a family reads samples. All of these may be called by several threads at once.
 struct FileReader {
   // Of one sample, each input without the dim of samples. `draws` are of seed, epoch and number, so that every layout
@@ -39,10 +42,16 @@ struct FileReader {
   std::function<double(const media::Samples& samples, std::int64_t number)> work{};
   // Takes the loss from a sample that fills up the last held-out batch, and its weight; where nothing is given it counts.
   std::function<void(Inputs& sample)> blank{};
+  // Where above 1, a held-out sample is as many rows, one a view of it, of which the first has its weight.
+  std::int64_t views = 1;
+  std::function<Inputs(const media::Samples& samples, std::int64_t number, std::int64_t view)>
+      view{};
+  // Whether samples have classes, which must then be those of all data sets.
+  bool labelled = false;
 };
 
 // data.path of a resolved job whose data.source reads files. Training: each sample once an epoch, in an order of its own,
-// and read ahead by threads. Held out: in the order of their numbers, filled up to whole global batches by the first
+// or with data.weights drawn by weight, and read ahead by threads. Held out: in the order of their numbers, filled up to whole global batches by the first
 // ones. A bad sample is left out and the next good one of its part stands in; Error{kData} where none is good.
 Sources open_files(const config::Job& job, const FileReader& reader, Evaluated evaluated);
 

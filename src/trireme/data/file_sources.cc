@@ -21,7 +21,7 @@ at::Tensor number_of(std::int64_t value) { return at::full({}, value, at::kLong)
 at::Tensor picture(const config::Job& job, const media::Image& image, const Augmentation& rule,
                    Draws* draws) {
   const View view = choose_view({image.width, image.height}, rule, draws);
-  return seen({&image, 1}, view, job.vision.image, config::pixel_scale(job))
+  return seen({&image, 1}, view, job.vision.image, config::pixel_scale(job), job.data.antialias)
       .expand({3, job.vision.frames, -1, -1});
 }
 
@@ -38,7 +38,7 @@ at::Tensor label_of(const config::Job& job, const media::Sample& sample) {
 at::Tensor clip_seen(const config::Job& job, const media::Sample& sample, const Augmentation& rule,
                      Draws* draws) {
   const View view = choose_view({sample.clip.width, sample.clip.height}, rule, draws);
-  return seen(sample.clip.frames, view, job.vision.image, config::pixel_scale(job));
+  return seen(sample.clip.frames, view, job.vision.image, config::pixel_scale(job), job.data.antialias);
 }
 
 media::Sample read_clip(const media::Samples& samples, std::int64_t number, const FrameRule& rule,
@@ -71,7 +71,8 @@ FileReader image_reader(const config::Job& job) {
                 const media::Sample sample = samples.read(number);
                 return Inputs{picture(job, sample.image, {}, draws), label_of(job, sample)};
               },
-          .blank = without_label};
+          .blank = without_label,
+          .labelled = true};
 }
 
 FileReader caption_reader(const config::Job& job) {
@@ -99,6 +100,7 @@ FileReader clip_reader(const config::Job& job) {
     if (labelled) inputs.push_back(label_of(job, sample));
     return inputs;
   }};
+  reader.labelled = labelled;
   // Without a label masks are drawn of a clip, and none of one without weight.
   reader.blank = labelled ? without_label : [](Inputs&) {};
   return reader;
@@ -112,7 +114,9 @@ FileReader trajectory_reader(const config::Job& job) {
     const media::Trajectory& done = sample.trajectory;
     // Left and right are of the robot, so the middle is seen as it is.
     const View view{.box = middle_box({sample.clip.width, sample.clip.height})};
-    return Inputs{seen(sample.clip.frames, view, job.vision.image), poses(done.actions),
+    return Inputs{seen(sample.clip.frames, view, job.vision.image, config::pixel_scale(job),
+                       job.data.antialias),
+                  poses(done.actions),
                   poses(std::span(done.states).first(done.actions.size()))};
   }};
 }

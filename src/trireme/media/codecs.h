@@ -21,6 +21,7 @@ ImageSize jpeg_size(ByteSpan bytes, const std::string& what);
 Image decode_jpeg(ByteSpan bytes, const std::string& what);
 ImageSize png_size(ByteSpan bytes, const std::string& what);
 Image decode_png(ByteSpan bytes, const std::string& what);
+bool is_still(ByteSpan bytes);  // JPEG or PNG
 bool is_webp(ByteSpan bytes);
 ImageSize webp_size(ByteSpan bytes, const std::string& what);
 Image decode_webp(ByteSpan bytes, const std::string& what);

@@ -9,12 +9,20 @@ namespace {
 
 enum class Format { kJpeg, kPng, kWebp };
 
-Format format_of(ByteSpan bytes, const std::string& what) {
+bool is_jpeg(ByteSpan bytes) {
   const std::uint8_t* at = octets(bytes);
+  return bytes.size() >= 3 && at[0] == 0xFF && at[1] == 0xD8 && at[2] == 0xFF;
+}
+
+bool is_png(ByteSpan bytes) {
+  const std::uint8_t* at = octets(bytes);
+  return bytes.size() >= 4 && at[0] == 0x89 && at[1] == 'P' && at[2] == 'N' && at[3] == 'G';
+}
+
+Format format_of(ByteSpan bytes, const std::string& what) {
   if (bytes.empty()) fail(ErrorKind::kData, "{}: is empty, which is no picture", what);
-  if (bytes.size() >= 3 && at[0] == 0xFF && at[1] == 0xD8 && at[2] == 0xFF) return Format::kJpeg;
-  if (bytes.size() >= 4 && at[0] == 0x89 && at[1] == 'P' && at[2] == 'N' && at[3] == 'G')
-    return Format::kPng;
+  if (is_jpeg(bytes)) return Format::kJpeg;
+  if (is_png(bytes)) return Format::kPng;
   if (is_webp(bytes)) return Format::kWebp;
   fail(ErrorKind::kData, "{}: begins like neither JPEG, PNG nor WebP", what);
 }
@@ -38,6 +46,8 @@ Image stored_image(ByteSpan bytes, const std::string& what) {
 }
 
 }  // namespace
+
+bool is_still(ByteSpan bytes) { return is_jpeg(bytes) || is_png(bytes); }
 
 void check_size(std::int64_t width, std::int64_t height, const std::string& what) {
   constexpr std::int64_t kMaxSide = std::int64_t{1} << 30;

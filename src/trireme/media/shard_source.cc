@@ -78,7 +78,7 @@ class ShardSource : public SampleSource {
     take_words(place, sample);
     if (kind_ != SampleKind::kClip)
       sample.image = checked_image(picture(place), place.where());
-    else if (const auto* video = find(place, is_video_part))
+    else if (const auto* video = clip_part(place))
       read_clip(place.shard.part(place.index, video->extension), place.where(), choose, sample);
     else
       read_frames(place, choose, sample);
@@ -146,6 +146,13 @@ class ShardSource : public SampleSource {
     return place.shard.part(place.index, part->extension);
   }
 
+  // A video, or a picture, which is a clip of one frame; null where the clip is stored as frames.
+  static const ShardSample::Part* clip_part(const Place& place) {
+    const ShardSample::Part* video = find(place, is_video_part);
+    if (video != nullptr || find(place, is_frame_part) != nullptr) return video;
+    return find(place, is_picture_part);
+  }
+
   // Frames in the order of their numbers.
   static std::vector<std::string> frame_parts(const Place& place) {
     std::vector<std::pair<std::int64_t, std::string>> frames;
@@ -175,7 +182,7 @@ class ShardSource : public SampleSource {
   }
 
   static VideoInfo clip_info(const Place& place) {
-    const auto* video = find(place, is_video_part);
+    const auto* video = clip_part(place);
     if (video == nullptr) return frames_info(place, frame_parts(place));
     const VideoInfo info =
         video_info(place.shard.part(place.index, video->extension), place.where());

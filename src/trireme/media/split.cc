@@ -146,4 +146,19 @@ Split open_split(std::string_view source, const Path& path, double validation) {
   return split;
 }
 
+Splits open_splits(std::string_view source, const std::vector<Path>& paths, double validation) {
+  Splits splits;
+  std::string digests;
+  for (const Path& path : paths) {
+    splits.sets.push_back(open_split(source, path, validation));
+    digests += splits.sets.back().digest;
+  }
+  splits.digest = paths.size() == 1 ? digests : hex64(hash64(digests));
+  const std::vector<std::string>& classes = splits.sets[0].train.samples->classes();
+  splits.same_classes = std::ranges::all_of(
+      splits.sets, [&](const Split& split) { return split.train.samples->classes() == classes; });
+  if (splits.same_classes) splits.classes = classes;
+  return splits;
+}
+
 }  // namespace trireme::media

@@ -35,4 +35,13 @@ std::vector<Path> parts_of(const Path& path);
 // out. Throws as open_samples, Error{kData} for another kind, for parts of different classes and for too few samples.
 Split open_split(std::string_view source, const Path& path, double validation);
 
+// Several data sets, each divided by itself.
+struct Splits {
+  std::vector<Split> sets;
+  std::string digest;                // of all; of one data set its own
+  std::vector<std::string> classes;  // their names, where all data sets have the same; else empty
+  bool same_classes = true;
+};
+Splits open_splits(std::string_view source, const std::vector<Path>& paths, double validation);
+
 }  // namespace trireme::media

@@ -33,8 +33,28 @@ const FfmpegPlugin& need_ffmpeg(const std::string& what) {
   return *ffmpeg().plugin;
 }
 
+// A picture as a clip of one frame.
+class StillReader final : public VideoReader {
+ public:
+  StillReader(ByteSpan bytes, const std::string& what)
+      : bytes_(bytes), what_(what), size_(image_size(bytes, what)) {}
+  VideoInfo info() const override {
+    return {.width = size_.width, .height = size_.height, .frames = 1};
+  }
+  std::vector<Image> read(std::span<const std::int64_t> numbers) override {
+    if (numbers.empty()) return {};
+    return {decode_image(bytes_, what_)};
+  }
+
+ private:
+  ByteSpan bytes_;
+  std::string what_;
+  ImageSize size_;
+};
+
 std::unique_ptr<VideoReader> open_video(ByteSpan bytes, const std::string& what) {
   if (bytes.empty()) fail(ErrorKind::kData, "{}: is empty, which is no video", what);
+  if (is_still(bytes)) return std::make_unique<StillReader>(bytes, what);
   return is_webp(bytes) ? open_webp(bytes, what) : need_ffmpeg(what).open(bytes, what);
 }
 
