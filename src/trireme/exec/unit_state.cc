@@ -96,7 +96,8 @@ Flat UnitState::collapse() {
 
 std::vector<UpdateSegment> UnitState::part_segments() const {
   std::vector<UpdateSegment> found;
-  const auto add = [&](std::int64_t global, std::int64_t local, std::int64_t count, bool decay) {
+  const auto add = [&](std::int64_t global, std::int64_t local, std::int64_t count,
+                       const arch::ParamSpec& param) {
     const std::int64_t begin = std::max(local - part_begin, std::int64_t{0});
     const std::int64_t end = std::min(local + count - part_begin, part_count);
     if (begin >= end) return;
@@ -104,17 +105,18 @@ std::vector<UpdateSegment> UnitState::part_segments() const {
     if (!found.empty()) {
       UpdateSegment& last = found.back();
       const bool follows = last.end == begin && last.first + (last.end - last.begin) == first;
-      if (follows && last.decay == decay) {
+      if (follows && last.decay == param.decay && last.lr == param.lr) {
         last.end = end;
         return;
       }
     }
-    found.push_back({.begin = begin, .end = end, .decay = decay, .first = first});
+    found.push_back(
+        {.begin = begin, .end = end, .decay = param.decay, .first = first, .lr = param.lr});
   };
   std::int64_t before = 0;  // elements of the whole unit before the parameter
   for (std::size_t i = 0; i < params_here.size(); ++i) {
     for (const arch::Extent& extent : params_here[i].extents)
-      add(before + extent.global, offsets[i] + extent.local, extent.count, spec->params[i].decay);
+      add(before + extent.global, offsets[i] + extent.local, extent.count, spec->params[i]);
     before += spec->params[i].numel();
   }
   return found;
@@ -128,7 +130,8 @@ std::vector<UpdateSegment> UnitState::segments_of(std::int64_t begin, std::int64
     found.push_back({.begin = from - begin,
                      .end = std::min(end, segment->end) - begin,
                      .decay = segment->decay,
-                     .first = segment->first + (from - segment->begin)});
+                     .first = segment->first + (from - segment->begin),
+                     .lr = segment->lr});
   }
   return found;
 }

@@ -34,7 +34,7 @@ class Embed final : public BoundBlock {
     at::Tensor starts = at::zeros(inputs[0].sizes(), x.options());
     if (given.defined()) starts = (given == 0).to(x.scalar_type());
     starts.select(1, 0).fill_(1);
-    return {x.reshape({-1, x.size(-1)}), starts.flatten()};
+    return {x.reshape({-1, x.size(-1)}).to(statistics_type(x.scalar_type())), starts.flatten()};
   }
 };
 
@@ -116,7 +116,7 @@ class Join final : public BoundBlock {
     const at::Tensor sure = straight_through_confidence(p, boundary).unsqueeze(1);
     const at::Tensor around_td =
         ops::linear(skip_td, param(kResidual), param(kResidualBias), gradients);
-    return {(y_td * sure + around_td).to(skip_td.scalar_type())};
+    return {y_td * sure + around_td};
   }
 
  private:

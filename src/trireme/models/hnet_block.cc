@@ -7,7 +7,6 @@
 
 #include <utility>
 
-#include "trireme/arch/hnet.h"
 #include "trireme/mesh/share.h"
 #include "trireme/models/mamba.h"
 #include "trireme/models/spread.h"
@@ -94,12 +93,6 @@ class AttentionBlock final : public HnetBlock, public RowWise {
 class MambaBlock final : public HnetBlock {
  public:
   using HnetBlock::HnetBlock;
-  at::Tensor initial_value(std::size_t index) const override {
-    const std::int64_t heads = arch::Mamba(stage().hidden).heads;
-    if (index == kStepBias) return initial_step_bias(heads);
-    if (index == kLogRate) return initial_log_rate(heads);
-    return {};
-  }
 
  protected:
   at::Tensor mix(const ops::Operand& x, const Sequences& sequences,

@@ -2,13 +2,10 @@
 #include "trireme/models/mamba.h"
 
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/expm1.h>
-#include <ATen/ops/linspace.h>
-#include <ATen/ops/log.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softplus.h>
 
-#include <cmath>
+#include <algorithm>
 
 #include "trireme/arch/hnet.h"
 #include "trireme/ops/linear.h"
@@ -85,16 +82,6 @@ at::Tensor mamba(const ops::Operand& u, const MambaParams& params, const Sequenc
   const at::Tensor result = normed(gated, all, norm_eps, tp).to(type) * params.norm;
   return ops::row_linear(result.unsqueeze(0), params.out, {}, tp, gradients)
       .reshape(u.value.sizes());
-}
-
-at::Tensor initial_step_bias(std::int64_t heads) {
-  const auto options = at::TensorOptions().dtype(at::kDouble);
-  const at::Tensor steps = at::linspace(std::log(1e-3), std::log(0.1), heads, options).exp();
-  return steps + at::log(-at::expm1(-steps));  // the inverse of softplus
-}
-
-at::Tensor initial_log_rate(std::int64_t heads) {
-  return at::linspace(1, 16, heads, at::TensorOptions().dtype(at::kDouble)).log();
 }
 
 }  // namespace trireme::models

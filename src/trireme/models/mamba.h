@@ -25,9 +25,4 @@ at::Tensor mamba(const ops::Operand& u, const MambaParams& params, const Sequenc
                  double norm_eps, const ops::TensorParallel& tp = {},
                  const ops::WeightGradientsPtr& gradients = {});
 
-// Where step_bias and log_rate begin, fp64 [heads]: steps from 1e-3 to 0.1, evenly in logarithms, and rates from 1 to 16,
-// evenly; the reference code draws them from these ranges.
-at::Tensor initial_step_bias(std::int64_t heads);
-at::Tensor initial_log_rate(std::int64_t heads);
-
 }  // namespace trireme::models
