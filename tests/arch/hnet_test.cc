@@ -60,6 +60,14 @@ std::map<std::string, ParamSpec> by_name(const ModelSpec& spec) {
   return params;
 }
 
+// The multiplier of the innermost stage that holds a parameter: of "main_network" beside "layers" or "rmsnorm" the last
+// one names the innermost stage's blocks.
+double own_rate(std::string_view name) {
+  constexpr std::string_view kInside = "main_network.";
+  if (name.starts_with("backbone.main_network.main_network.")) return 0.71;
+  return name.starts_with("backbone." + std::string(kInside)) ? 1.52 : 2.63;
+}
+
 TEST(Hnet, ParametersBeginAsThePaperSays) {
   config::Hnet hnet = two_stages("m1,[T1,[T2],t1],m1", "64,64,96", "0,128,256");
   hnet.heads = "4,4,4";
@@ -81,12 +89,9 @@ TEST(Hnet, ParametersBeginAsThePaperSays) {
   EXPECT_EQ(params.at("backbone.main_network.main_network.pad_dimension").shape,
             std::vector<std::int64_t>{32});
   EXPECT_EQ(params.count("backbone.main_network.pad_dimension"), 0U);  // both are 64 wide
-  const auto unit = [&](const std::string& name) {
-    return *std::ranges::find(spec.units, name, &UnitSpec::name);
-  };
-  EXPECT_EQ(unit("s0.encoder.0").lr, 2.63);
-  EXPECT_EQ(unit("s1.join").lr, 1.52);
-  EXPECT_EQ(unit("s2.main.1").lr, 0.71);
+  for (const UnitSpec& unit : spec.units)
+    for (const ParamSpec& param : unit.params)
+      EXPECT_EQ(param.lr, own_rate(param.name)) << param.name;
   EXPECT_EQ(spec.metrics, (std::vector<std::string>{"nats", "chunk_ratio", "chunk_ratio_1"}));
 }
 
@@ -98,6 +103,12 @@ TEST(Hnet, OnlyChunksVaryAndRoutersAreExact) {
     const bool inner =
         value.name.starts_with("s1.") || value.name == "chunks.0" || value.name == "starts.1";
     EXPECT_EQ(value.varies, inner) << value.name;
+    const bool stream =
+        value.name == "bytes" || value.name == "chunks.0" || value.name.ends_with(".x");
+    EXPECT_EQ(value.type, stream ? std::optional(DType::kF32) : std::nullopt) << value.name;
+    if (stream) {
+      EXPECT_EQ(value.bytes, value.shape[0] * value.shape[1] * 4) << value.name;
+    }
   }
   for (const plan::Unit& unit : spec.program.units)
     EXPECT_EQ(unit.type.has_value(), unit.name == "s0.route" || unit.name == "s0.join")

@@ -2,9 +2,7 @@
 // tensor-parallel rank its part, drawn by itself.
 #pragma once
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/Tensor.h>
-#include <ATen/ops/empty.h>
 
 #include <map>
 #include <optional>
@@ -12,9 +10,9 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/base/hash.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/exec/block.h"
+#include "trireme/exec/initial_values.h"
 
 namespace trireme::harness {
 
@@ -74,16 +72,8 @@ class BoundModel {
     return context;
   }
   static at::Tensor draw(const arch::ParamSpec& param, std::uint64_t seed) {
-    at::Tensor value = at::empty(param.shape, at::TensorOptions().dtype(at::kDouble));
-    switch (param.init.kind) {
-      case arch::Init::Kind::kZeros: return value.zero_();
-      case arch::Init::Kind::kOnes: return value.fill_(1);
-      case arch::Init::Kind::kConstant: return value.fill_(param.init.value);
-      case arch::Init::Kind::kIdentity:
-      case arch::Init::Kind::kNormal: break;
-    }
-    return value.normal_(0, param.init.std,
-                         at::make_generator<at::CPUGeneratorImpl>(mix(seed, hash64(param.name))));
+    return exec::initial_values(param, 0, param.numel(), exec::initial_generator(param, seed))
+        .reshape(param.shape);
   }
 
   exec::Model model_;

@@ -11,8 +11,12 @@
 #include <torch/types.h>
 
 #include <cmath>
+#include <string>
+#include <vector>
 
 #include "trireme/arch/hnet.h"
+#include "trireme/arch/hnet_params.h"
+#include "trireme/exec/initial_values.h"
 #include "trireme/models/hnet_block.h"
 #include "trireme/models/mamba.h"
 
@@ -194,8 +198,8 @@ struct MambaNumbers {
     params = {.in = 0.3 * drawn({sizes.projected(), d}, 21),
               .taps = drawn({sizes.convolved(), 1, 4}, 22),
               .taps_bias = drawn({sizes.convolved()}, 23),
-              .step_bias = initial_step_bias(sizes.heads),
-              .log_rate = initial_log_rate(sizes.heads),
+              .step_bias = drawn({sizes.heads}, 27) - 4,
+              .log_rate = drawn({sizes.heads}, 28) + 1,
               .skip = drawn({sizes.heads}, 24),
               .norm = drawn({sizes.inner}, 25),
               .out = drawn({d, sizes.inner}, 26)};
@@ -247,11 +251,69 @@ TEST(Mamba, IsItsRecurrenceInEachSequence) {
   EXPECT_LT(apart(y.narrow(0, 6, 3), naive_mamba(u.narrow(0, 6, 3), numbers)) / scale, 1e-12);
 }
 
-TEST(Mamba, BeginsWithStepsAndRatesOfItsRanges) {
-  const at::Tensor steps = at::softplus(initial_step_bias(16));
-  EXPECT_NEAR(steps.min().item<double>(), 1e-3, 1e-9);
-  EXPECT_NEAR(steps.max().item<double>(), 0.1, 1e-9);
-  EXPECT_NEAR(initial_log_rate(16).exp().max().item<double>(), 16, 1e-9);
+// Initial values of all Mamba-2 mixers' parameters of this kind in a stage of two blocks, block by block.
+std::vector<at::Tensor> initial_of(const std::string& kind, std::int64_t hidden) {
+  const arch::HnetParams params({{.encoder = "mm", .hidden = hidden}}, 0.02);
+  std::vector<at::Tensor> values;
+  for (const std::size_t block : {0, 1})
+    for (const arch::ParamSpec& param : params.block(0, false, block))
+      if (param.name.ends_with("mixer." + kind))
+        values.push_back(exec::initial_values(param, 0, param.numel(),
+                                              exec::initial_generator(param, /*seed=*/7)));
+  return values;
+}
+
+double correlation(const at::Tensor& a, const at::Tensor& b) {
+  const at::Tensor x = a - a.mean(), y = b - b.mean();
+  return ((x * y).mean() / (x.square().mean() * y.square().mean()).sqrt()).item<double>();
+}
+
+// Quantiles of the reference's ranges: steps log-uniform in [1e-3, 0.1], rates uniform in [1, 16], drawn independently.
+TEST(Mamba, StepsAndRatesBeginAsIndependentDraws) {
+  constexpr std::int64_t kHeads = 2000, kHidden = kHeads * 32;
+  const auto biases = initial_of("dt_bias", kHidden), rates = initial_of("A_log", kHidden);
+  ASSERT_EQ(biases.size(), 2U);
+  for (std::size_t layer : {0, 1}) {
+    const at::Tensor step = at::softplus(biases[layer]), rate = rates[layer].exp();
+    ASSERT_EQ(step.numel(), kHeads);
+    EXPECT_LT(std::abs(correlation(step.log(), rates[layer])), 0.07);
+    const at::Tensor span = std::get<0>((1 / (step * rate)).sort());
+    for (const auto& [share, expected] : {std::pair(0.05, 1.31), {0.5, 14.2}, {0.95, 158.0}})
+      EXPECT_NEAR(span[static_cast<std::int64_t>(share * kHeads)].item<double>(), expected,
+                  0.15 * expected)
+          << share;
+    EXPECT_GE(step.min().item<double>(), 1e-3 * (1 - 1e-9));
+    EXPECT_LE(step.max().item<double>(), 0.1 * (1 + 1e-9));
+    EXPECT_GE(rate.min().item<double>(), 1);
+    EXPECT_LE(rate.max().item<double>(), 16);
+  }
+  EXPECT_LT(std::abs(correlation(biases[0], biases[1])), 0.07);
+  EXPECT_LT(std::abs(correlation(rates[0], rates[1])), 0.07);
+}
+
+// As PyTorch begins a depthwise convolution of four taps: both are uniform in [-1/2, 1/2].
+TEST(Mamba, ConvolutionsBeginUniform) {
+  for (const char* kind : {"conv1d.weight", "conv1d.bias"}) {
+    const auto values = initial_of(kind, 1024);
+    ASSERT_EQ(values.size(), 2U);
+    const at::Tensor& value = values[0];
+    EXPECT_LE(value.abs().max().item<double>(), 0.5) << kind;
+    EXPECT_GT(value.abs().max().item<double>(), 0.49) << kind;
+    EXPECT_NEAR(value.mean().item<double>(), 0, 0.03) << kind;
+    EXPECT_NEAR(value.square().mean().item<double>(), 1.0 / 12, 0.006) << kind;
+  }
+}
+
+TEST(Join, ItsProjectionBeginsWithAUniformBias) {
+  const arch::HnetParams params({{.encoder = "t", .decoder = "t", .hidden = 1024, .ratio = 2},
+                                 {.encoder = "t", .hidden = 1024}},
+                                0.02);
+  const arch::ParamSpec bias = params.join(0).back();
+  ASSERT_EQ(bias.name, "backbone.residual_proj.bias");
+  const at::Tensor value =
+      exec::initial_values(bias, 0, bias.numel(), exec::initial_generator(bias, 7));
+  EXPECT_LE(value.abs().max().item<double>(), 1.0 / 32);
+  EXPECT_NEAR(value.square().mean().item<double>(), 1.0 / 3 / 1024, 0.03 / 1024);
 }
 
 TEST(Turned, TurnsHalfOfAHeadByItsPlace) {

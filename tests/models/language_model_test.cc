@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "tests/harness/bound_model.h"
+#include "trireme/base/hash.h"
 #include "trireme/models/build.h"
 
 namespace trireme::models::language_model_test {

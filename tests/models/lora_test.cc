@@ -6,6 +6,7 @@
 #include <map>
 
 #include "tests/harness/bound_model.h"
+#include "trireme/base/hash.h"
 #include "trireme/config/resolve.h"
 #include "trireme/models/build.h"
 

@@ -1,5 +1,6 @@
 // Backwards of blocks and heads in halves, on one rank and over several: the bits of the whole, what each half
 // exchanges, and what is held in between.
+#include <ATen/ops/empty.h>
 #include <ATen/ops/randint.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>

@@ -1,4 +1,5 @@
 // Towers against what defines them: finite differences, pooling as it is written down, closed forms of contrastive losses.
+#include <ATen/ops/empty.h>
 #include <ATen/ops/eye.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,6 +8,7 @@
 #include <cmath>
 
 #include "tests/harness/bound_model.h"
+#include "trireme/base/hash.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
 #include "trireme/models/build.h"

@@ -115,6 +115,45 @@ TEST(AdamW, AnUpdateMayBringItsWeightDecay) {
   }
 }
 
+// Segments with learning rates of their own are updated as shards of their own would be, in all kinds of states.
+TEST(AdamW, SegmentsMayHaveTheirLearningRates) {
+  struct Kind {
+    at::ScalarType type;
+    bool codes, loops;
+  };
+  for (const Kind& kind : {Kind{at::kDouble, false, true}, Kind{at::kDouble, false, false},
+                           Kind{at::kBFloat16, false, true}, Kind{at::kFloat, true, true}}) {
+    constexpr std::int64_t kBlock = 64;
+    AdamWOptions options = kOptions;
+    options.int8_states = kind.codes;
+    // Moves of all elements after one update whose second half has a rate of its own.
+    const auto moved = [&](double base, double rate) {
+      AdamW adam(options);
+      at::Tensor param = at::zeros({2 * kBlock}, kind.type);
+      std::vector<at::Tensor> states;
+      for (const exec::StateSpec& spec : adam.states())
+        states.push_back(spec.per_block
+                             ? at::zeros({2}, at::kFloat)
+                             : at::zeros({2 * kBlock}, kind.codes ? at::kByte : kind.type));
+      const std::vector<UpdateSegment> segments = {
+          {.begin = 0, .end = kBlock, .decay = true},
+          {.begin = kBlock, .end = 2 * kBlock, .decay = true, .first = kBlock, .lr = rate}};
+      const exec::UpdateArgs args{.lr = base, .step = 1, .state_block = kBlock};
+      const at::Tensor grad = normal(2 * kBlock, kind.codes ? at::kFloat : kind.type, 5);
+      if (kind.loops)
+        adam.update(param, grad, states, segments, args);
+      else
+        update_by_operators(options, param, grad, states, segments, args);
+      return param;
+    };
+    const at::Tensor mixed = moved(0.25, 0.5), outer = moved(0.25, 1), inner = moved(0.125, 1);
+    EXPECT_TRUE(at::equal(mixed.narrow(0, 0, kBlock), outer.narrow(0, 0, kBlock))) << kind.type;
+    EXPECT_TRUE(at::equal(mixed.narrow(0, kBlock, kBlock), inner.narrow(0, kBlock, kBlock)))
+        << kind.type;
+    EXPECT_FALSE(at::equal(outer, inner));
+  }
+}
+
 TEST(AdamW, PaddingStaysAsItIs) {
   AdamW adam(kOptions);
   at::Tensor param = at::zeros({8});

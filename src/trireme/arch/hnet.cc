@@ -72,13 +72,17 @@ class Builder {
     std::vector<plan::ValueId> reads = {tokens_};
     if (positions_ >= 0) reads.push_back(positions_);
     const Sizes sizes = sizes_of(0, false);
+    // Rows of the table in its own type.
+    const std::int64_t narrow =
+        statistic() == element() ? 0 : bytes_ * stages_[0].hidden * element();
     const std::vector<plan::ValueId> written =
         graph_.node({.name = "embed",
                      .reads = std::move(reads),
                      .looks_up = true,
+                     .work = {.forward = narrow, .passing = narrow, .backward = narrow},
                      .exchanges = Exchanges(sizes, rank_).embed()},
-                    {}, {unit("embed", 0, params_.embed(job_.model.vocab))},
-                    {rows("bytes", stages_[0].hidden, 0), flags("starts.0", 0)});
+                    {}, {unit("embed", params_.embed(job_.model.vocab))},
+                    {stream("bytes", 0), flags("starts.0", 0)});
     x_ = written[0];
     carried_[0].starts = written[1];
   }
@@ -90,7 +94,7 @@ class Builder {
                                          : stages_[s].inner() ? "main"
                                                               : "encoder",
                                          node.index);
-    const plan::UnitId id = unit(name, s, params_.block(s, node.decoder, node.index));
+    const plan::UnitId id = unit(name, params_.block(s, node.decoder, node.index));
     const TrainedBlock trained = trained_block(node, id);
     const PerRank rank = rank_of(node);
     const Sizes most(as_model(s, false), rank), likely(as_model(s, true), rank);
@@ -99,15 +103,30 @@ class Builder {
     model.seq_len = attends(node) ? scored(s, model.seq_len) : 0;
     work.flops = block_work(model, likely, rank, trained).flops + mixer_flops(node, likely.tokens);
     work.saved_bytes += mixer_saved(node);
+    plan::NodeWork transients = block_transients(as_model(s, false), most, rank, trained);
+    widen_stream(most, trained.inner > 0, work, transients);
     work.backward_flops.reset();
     work.parts.clear();  // none is computed again by itself
     work.split.reset();
     x_ = graph_.node({.name = name,
                       .reads = {x_, carried_[s].starts},
-                      .work = block_transients(as_model(s, false), most, rank, trained),
+                      .work = transients,
                       .exchanges = block_exchanges(node, trained)},
-                     work, {id}, {rows(name + ".x", stages_[s].hidden, s)})[0];
+                     work, {id}, {stream(name + ".x", s)})[0];
     if (attends(node)) graph_.spread_rows();
+  }
+
+  // What a stream that is wider than the compute type adds to a block: between its branches it is kept wide, and backward
+  // has gradients of the stream and, in the compute type, of what was added to it.
+  void widen_stream(const Sizes& sizes, bool feeds, Work& work, plan::NodeWork& transients) const {
+    if (statistic() == element()) return;
+    const std::int64_t numbers = sizes.rows * sizes.d, wider = numbers * (statistic() - element());
+    if (feeds) {
+      work.saved_bytes += work.saved_bytes > 0 ? wider : 0;
+      transients.passing += wider;
+    }
+    transients.backward += numbers * statistic();
+    transients.input += numbers * statistic();
   }
 
   // Numbers of the type of statistics, as numbers of the compute type.
@@ -120,17 +139,16 @@ class Builder {
     const std::string name = fmt::format("s{}.route", s);
     // Queries, keys and rows are of the type of statistics, and so are their gradients.
     const std::int64_t row = bytes_ * d * statistic();
-    const std::vector<plan::ValueId> written =
-        graph_.node({.name = name,
-                     .reads = {x_, carried_[s].starts},
-                     .work = {.forward = row, .passing = row, .backward = 6 * row}},
-                    linear_work(graph_, likely_rows(s), 2 * d * d, exact_numbers(bytes_ * 5 * d)),
-                    {exact(unit(name, s, params_.route(s)))},
-                    {rows(fmt::format("skip.{}", s), d, s),
-                     rows(fmt::format("p.{}", s), exact_parts(rank_.compute), s),
-                     flags(fmt::format("boundary.{}", s), s),
-                     rows(fmt::format("chunks.{}", s), stages_[s + 1].hidden, s + 1),
-                     flags(fmt::format("starts.{}", s + 1), s + 1)});
+    const std::vector<plan::ValueId> written = graph_.node(
+        {.name = name,
+         .reads = {x_, carried_[s].starts},
+         .work = {.forward = row, .passing = row, .backward = 6 * row}},
+        linear_work(graph_, likely_rows(s), 2 * d * d, exact_numbers(bytes_ * 5 * d)),
+        {exact(unit(name, params_.route(s)))},
+        {rows(fmt::format("skip.{}", s), d, s),
+         rows(fmt::format("p.{}", s), exact_parts(rank_.compute), s),
+         flags(fmt::format("boundary.{}", s), s), stream(fmt::format("chunks.{}", s), s + 1),
+         flags(fmt::format("starts.{}", s + 1), s + 1)});
     Carried& carried = carried_[s];
     carried.skip = written[0];
     carried.p = written[1];
@@ -155,11 +173,11 @@ class Builder {
         {.name = name,
          .reads = {x_, carried_[s + 1].starts, carried.skip, carried.p, carried.boundary}},
         linear_work(graph_, likely_rows(s), d * d, exact_numbers(bytes_ * 4 * d)),
-        {exact(unit(name, s, params_.join(s)))}, {rows(name + ".x", d, s)})[0];
+        {exact(unit(name, params_.join(s)))}, {stream(name + ".x", s)})[0];
   }
 
   void head() {
-    const plan::UnitId id = unit("head", 0, params_.head(job_.model.vocab));
+    const plan::UnitId id = unit("head", params_.head(job_.model.vocab));
     const bool own = graph_.spec().program.units[static_cast<std::size_t>(id)].trainable;
     const TrainedHead trained{
         .statistics = 1, .gradients = {.input = graph_.reached(x_), .own = own}, .weight = own};
@@ -179,8 +197,8 @@ class Builder {
   // A scan has all rows of a sequence.
   PerRank rank_of(const HnetNode& node) const { return attends(node) ? rank_.of_rows() : rank_; }
 
-  plan::UnitId unit(const std::string& name, std::size_t s, std::vector<ParamSpec> params) {
-    return graph_.unit({.name = name, .params = std::move(params), .lr = stages_[s].lr});
+  plan::UnitId unit(const std::string& name, std::vector<ParamSpec> params) {
+    return graph_.unit({.name = name, .params = std::move(params)});
   }
 
   // Routers and what is added to their result compute in fp32 at least.
@@ -196,6 +214,14 @@ class Builder {
             .shape = {bytes_, width},
             .whole = rank_.tp > 1,
             .varies = s > 0};
+  }
+
+  // The residual stream, which blocks add to: fp32 at least, as in the reference code.
+  plan::Value stream(std::string name, std::size_t s) const {
+    plan::Value value = rows(std::move(name), stages_[s].hidden, s);
+    value.bytes = bytes_ * stages_[s].hidden * statistic();
+    if (rank_.compute != DType::kF64) value.type = DType::kF32;
+    return value;
   }
 
   plan::Value flags(std::string name, std::size_t s) const {

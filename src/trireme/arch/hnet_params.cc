@@ -14,8 +14,15 @@ namespace {
 Cut rows(std::vector<CutSegment> segments) { return {.dim = 0, .segments = std::move(segments)}; }
 Cut columns(CutSegment segment) { return {.dim = 1, .segments = {segment}}; }
 
-// As a depthwise convolution of four taps begins in the reference code: a variance of a third of a quarter.
-const double kTapStd = 1 / std::sqrt(3.0 * Mamba::kTaps);
+// Initial ranges of Mamba-2's reference code: steps are drawn log-uniformly, rates uniformly.
+constexpr Init kSteps{.kind = Init::Kind::kStepOfLogUniform, .low = 1e-3, .high = 0.1};
+constexpr Init kRates{.kind = Init::Kind::kLogOfUniform, .low = 1, .high = 16};
+
+// As PyTorch draws the weights and biases of layers whose outputs read `inputs` numbers.
+Init uniform_of(std::int64_t inputs) {
+  const double bound = 1 / std::sqrt(static_cast<double>(inputs));
+  return {.kind = Init::Kind::kUniform, .low = -bound, .high = bound};
+}
 
 void add_attention(std::vector<ParamSpec>& params, const std::string& name,
                    const config::HnetStage& stage, double std, double residual) {
@@ -33,20 +40,22 @@ void add_mamba(std::vector<ParamSpec>& params, const std::string& name, std::int
   const CutSegment shared{.granules = 1, .size = Mamba::kState, .sharers = mamba.heads};
   const CutSegment each{.granules = mamba.heads};
   const Cut convolved = rows({features, shared, shared});
-  const auto vector = [&](const char* what, std::int64_t size, Init::Kind kind, const Cut& cut) {
+  const auto vector = [&](const char* what, std::int64_t size, const Init& init, const Cut& cut) {
     params.push_back(
-        {.name = name + what, .shape = {size}, .init = {.kind = kind}, .decay = false, .cut = cut});
+        {.name = name + what, .shape = {size}, .init = init, .decay = false, .cut = cut});
   };
+  constexpr Init kOnes{.kind = Init::Kind::kOnes};
   params.push_back(drawn(name + "in_proj.weight", {mamba.projected(), d}, std,
                          rows({features, features, shared, shared, each})));
-  params.push_back(
-      drawn(name + "conv1d.weight", {mamba.convolved(), 1, Mamba::kTaps}, kTapStd, convolved));
-  vector("conv1d.bias", mamba.convolved(), Init::Kind::kZeros, convolved);
-  // Steps and decays begin with values that models::MambaBlock gives.
-  vector("dt_bias", mamba.heads, Init::Kind::kZeros, rows({each}));
-  vector("A_log", mamba.heads, Init::Kind::kZeros, rows({each}));
-  vector("D", mamba.heads, Init::Kind::kOnes, rows({each}));
-  vector("norm.weight", mamba.inner, Init::Kind::kOnes, rows({features}));
+  params.push_back({.name = name + "conv1d.weight",
+                    .shape = {mamba.convolved(), 1, Mamba::kTaps},
+                    .init = uniform_of(Mamba::kTaps),
+                    .cut = convolved});
+  vector("conv1d.bias", mamba.convolved(), uniform_of(Mamba::kTaps), convolved);
+  vector("dt_bias", mamba.heads, kSteps, rows({each}));
+  vector("A_log", mamba.heads, kRates, rows({each}));
+  vector("D", mamba.heads, kOnes, rows({each}));
+  vector("norm.weight", mamba.inner, kOnes, rows({features}));
   params.push_back(drawn(name + "out_proj.weight", {d, mamba.inner}, residual, columns(features)));
 }
 
@@ -71,6 +80,11 @@ double HnetParams::residual_std(std::size_t s) const {
   return std_ / std::sqrt(static_cast<double>(writes));
 }
 
+std::vector<ParamSpec> HnetParams::at_rate(std::size_t s, std::vector<ParamSpec> params) const {
+  for (ParamSpec& param : params) param.lr = stages_[s].lr;
+  return params;
+}
+
 void HnetParams::add_feed_forward(std::vector<ParamSpec>& params, const std::string& name,
                                   std::size_t s) const {
   const std::int64_t d = stages_[s].hidden, ffn = stages_[s].ffn;
@@ -81,7 +95,8 @@ void HnetParams::add_feed_forward(std::vector<ParamSpec>& params, const std::str
 }
 
 std::vector<ParamSpec> HnetParams::embed(std::int64_t vocab) const {
-  return {drawn("embeddings.weight", {vocab, stages_[0].hidden}, 1, rows({{.granules = vocab}}))};
+  return at_rate(
+      0, {drawn("embeddings.weight", {vocab, stages_[0].hidden}, 1, rows({{.granules = vocab}}))});
 }
 
 std::vector<ParamSpec> HnetParams::block(std::size_t s, bool decoder, std::size_t index) const {
@@ -95,16 +110,18 @@ std::vector<ParamSpec> HnetParams::block(std::size_t s, bool decoder, std::size_
   else
     add_mamba(params, name + "mixer.", stage.hidden, std_, residual_std(s));
   if (letter == 'T' || letter == 'M') add_feed_forward(params, name, s);
-  return params;
+  return at_rate(s, std::move(params));
 }
 
 std::vector<ParamSpec> HnetParams::route(std::size_t s) const {
   const std::int64_t d = stages_[s].hidden, more = stages_[s + 1].hidden - d;
   const std::string name = prefix(s);
-  std::vector<ParamSpec> params = {ones(name + "encoder.rmsnorm.weight", d),
-                                   identity(name + "routing_module.q_proj_layer.weight", d),
-                                   identity(name + "routing_module.k_proj_layer.weight", d)};
-  if (more > 0) params.push_back(zeros(prefix(s + 1) + "pad_dimension", more));
+  std::vector<ParamSpec> params =
+      at_rate(s, {ones(name + "encoder.rmsnorm.weight", d),
+                  identity(name + "routing_module.q_proj_layer.weight", d),
+                  identity(name + "routing_module.k_proj_layer.weight", d)});
+  if (more > 0)
+    params.push_back(at_rate(s + 1, {zeros(prefix(s + 1) + "pad_dimension", more)}).front());
   return params;
 }
 
@@ -112,16 +129,21 @@ std::vector<ParamSpec> HnetParams::join(std::size_t s) const {
   const std::int64_t d = stages_[s].hidden;
   const config::HnetStage& inside = stages_[s + 1];
   const std::string name = prefix(s);
-  return {ones(prefix(s + 1) + (inside.inner() ? "main_network." : "decoder.") + "rmsnorm.weight",
-               inside.hidden),
-          {.name = name + "residual_proj.weight", .shape = {d, d}},
-          zeros(name + "residual_proj.bias", d)};
+  const std::string norm =
+      prefix(s + 1) + (inside.inner() ? "main_network." : "decoder.") + "rmsnorm.weight";
+  std::vector<ParamSpec> params = at_rate(s + 1, {ones(norm, inside.hidden)});
+  const Init bias = uniform_of(d);
+  for (ParamSpec& param : at_rate(
+           s, {{.name = name + "residual_proj.weight", .shape = {d, d}},
+               {.name = name + "residual_proj.bias", .shape = {d}, .init = bias, .decay = false}}))
+    params.push_back(std::move(param));
+  return params;
 }
 
 std::vector<ParamSpec> HnetParams::head(std::int64_t vocab) const {
   const std::int64_t d = stages_[0].hidden;
-  return {ones("backbone.decoder.rmsnorm.weight", d),
-          drawn("lm_head.weight", {vocab, d}, std_, rows({{.granules = vocab}}))};
+  return at_rate(0, {ones("backbone.decoder.rmsnorm.weight", d),
+                     drawn("lm_head.weight", {vocab, d}, std_, rows({{.granules = vocab}}))});
 }
 
 }  // namespace trireme::arch

@@ -19,9 +19,10 @@ class HnetParams {
   // Of the index-th block of a side. t, T: norm1, Wqkv, out_proj and, of T, norm2, fc1 (value, then gate), fc2. m, M:
   // norm1, in_proj (z, x, B, C, steps), conv1d and its bias, dt_bias, A_log, D, norm, out_proj and, of M, as T.
   std::vector<ParamSpec> block(std::size_t s, bool decoder, std::size_t index) const;
-  // The encoder's norm, the projections of the router and, where the next stage is wider, what its rows are filled up with.
+  // The encoder's norm, the projections of the router and, where the next stage is wider, what its rows are filled up
+  // with, which learns at the rate of that stage.
   std::vector<ParamSpec> route(std::size_t s) const;
-  // The norm of the stage inside, the projection of what goes around it.
+  // The norm of the stage inside, which learns at the rate of that stage, the projection of what goes around it.
   std::vector<ParamSpec> join(std::size_t s) const;
   std::vector<ParamSpec> head(std::int64_t vocab) const;
 
@@ -30,6 +31,8 @@ class HnetParams {
   std::string prefix(std::size_t s) const;
   // Of what writes to the residual stream: smaller by the square root of all additions to it and the streams around.
   double residual_std(std::size_t s) const;
+  // With the learning rate of stage s.
+  std::vector<ParamSpec> at_rate(std::size_t s, std::vector<ParamSpec> params) const;
   void add_feed_forward(std::vector<ParamSpec>& params, const std::string& name,
                         std::size_t s) const;
 

@@ -48,10 +48,9 @@ void probe_nodes(Graph& graph, const config::Job& job, const OneProbe& probe, pl
   const std::int64_t d = job.vision.hidden;
   const Encoder encoder = probe_encoder(job, graph.rank().micro_batch);
   const auto unit = [&](const std::string& name, std::vector<ParamSpec> params) {
-    return graph.unit({.name = name,
-                       .params = std::move(params),
-                       .lr = probe.factors.lr,
-                       .decay = probe.factors.weight_decay});
+    for (ParamSpec& param : params) param.lr = probe.factors.lr;
+    return graph.unit(
+        {.name = name, .params = std::move(params), .decay = probe.factors.weight_decay});
   };
   for (std::int64_t layer = 0; layer + 1 < job.probe.layers; ++layer) {
     const std::string name = fmt::format("{}block.{}", probe.prefix, layer);

@@ -12,9 +12,21 @@
 namespace trireme::arch {
 
 struct Init {
-  enum class Kind { kZeros, kOnes, kNormal, kConstant, kIdentity } kind = Kind::kZeros;
+  // The last two are Mamba-2's: the logarithm of a uniform draw, and the value whose softplus is log-uniform.
+  enum class Kind {
+    kZeros,
+    kOnes,
+    kNormal,
+    kConstant,
+    kIdentity,
+    kUniform,
+    kLogOfUniform,
+    kStepOfLogUniform
+  } kind = Kind::kZeros;
   double std = 0;    // kNormal
   double value = 0;  // kConstant
+  double low = 0,
+         high = 0;  // bounds of uniform draws; of kStepOfLogUniform, bounds of the softplus
 };
 
 // Values that a parameter may have. An update that leaves them ends at the nearer bound.
@@ -32,6 +44,7 @@ struct ParamSpec {
   Init init;
   bool decay = true;  // AdamW's decoupled decay applies (tensors of two or more dimensions)
   Cut cut{};
+  double lr = 1;  // multiplies the learning rate
   Bounds bounds{};
 
   std::int64_t numel() const;
@@ -41,7 +54,6 @@ struct ParamSpec {
 struct UnitSpec {
   std::string name;
   std::vector<ParamSpec> params;
-  double lr = 1;     // multiplies the learning rate
   double decay = 1;  // multiplies the weight decay
 
   std::int64_t numel() const;

@@ -32,6 +32,8 @@ class Counts {
   std::vector<Count> counts_;
 };
 
+struct Past;
+
 // What a forward may depend on beside its inputs: the coordinates that key its noise, which are global, so that
 // any layout, schedule and recomputation draws the same bits; and where its backward leaves gradients.
 struct BlockContext {
@@ -44,6 +46,9 @@ struct BlockContext {
   ops::WeightGradientsPtr weight_gradients{};
   // Of a loss node of a model with metrics, when it runs for the first time; else null.
   Counts* counts = nullptr;
+  // Of a block that can read a sequence in parts: its inputs are the rows that follow these, of one sequence, and the
+  // block adds them. Null: inputs are whole sequences.
+  Past* past = nullptr;
 
   // A fresh generator for the op-th random draw of this forward.
   at::Generator generator(int op) const;

@@ -9,6 +9,7 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/plan/text.h"
+#include "trireme/plan/unit_types.h"
 
 namespace trireme::exec {
 
@@ -19,7 +20,7 @@ Transfers::Transfers(const plan::PlanSet& plan, int rank, const Groups& groups, 
       list_(plan.list(rank)),
       stage_(plan.mesh.coordinate(rank, mesh::Axis::kPp)),
       groups_(groups),
-      options_(at::TensorOptions().dtype(comm::scalar_type(plan.recipe.compute)).device(device)) {
+      device_(device) {
   for (const plan::Instr& line : list_)
     if (plan::is_transfer(line) &&
         plan.program.values[static_cast<std::size_t>(line.value)].shape.empty())
@@ -52,12 +53,16 @@ std::deque<Transfers::Transfer>& Transfers::at(const plan::Queue& queue) {
   return waiting_.emplace_back(Waiting{.queue = queue}).transfers;
 }
 
+at::ScalarType Transfers::type(const plan::Value& value) const {
+  return comm::scalar_type(plan::value_type(plan_.recipe, value));
+}
+
 void Transfers::send(int index, at::Tensor tensor) {
   const plan::Value& value = this->value(index);
   const plan::Instr& line = this->line(index);
-  TRIREME_CHECK(tensor.scalar_type() == options_.dtype().toScalarType(),
-                "value {} is of type {} where it leaves its stage, the plan computes in {}",
-                value.name, at::toString(tensor.scalar_type()), name(plan_.recipe.compute));
+  TRIREME_CHECK(tensor.scalar_type() == type(value),
+                "value {} is of type {} where it leaves its stage, the plan has it in {}",
+                value.name, at::toString(tensor.scalar_type()), at::toString(type(value)));
   Transfer transfer{.line = index, .tensor = tensor.contiguous()};
   if (value.varies) {
     const std::int64_t rows = tensor.size(0);
@@ -80,7 +85,9 @@ void Transfers::send(int index, at::Tensor tensor) {
 void Transfers::recv(int index) {
   const plan::Value& value = this->value(index);
   const plan::Instr& line = this->line(index);
-  Transfer transfer{.line = index, .tensor = at::empty(value.shape, options_)};
+  Transfer transfer{
+      .line = index,
+      .tensor = at::empty(value.shape, at::TensorOptions().dtype(type(value)).device(device_))};
   if (value.varies) {
     transfer.rows = at::empty({1}, at::kLong);
     transfer.announced =

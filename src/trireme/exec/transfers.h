@@ -53,12 +53,13 @@ class Transfers {
     return plan_.program.values[static_cast<std::size_t>(line(index).value)];
   }
   void finish(Transfer& transfer, const Arrived& arrived) const;
+  at::ScalarType type(const plan::Value& value) const;
 
   const plan::PlanSet& plan_;
   const plan::List& list_;
   int stage_;
   const Groups& groups_;
-  at::TensorOptions options_;
+  at::Device device_;
   std::vector<Waiting> waiting_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "trireme/exec/block.h"
 
@@ -11,9 +12,15 @@ namespace trireme::exec {
 class TypedBlock : public Block {
  public:
   // `outside` is the type of values that are converted on their way in, and into which what `inner` writes is
-  // converted; integers and losses stay as they are.
-  TypedBlock(std::unique_ptr<Block> inner, at::ScalarType inside, at::ScalarType outside)
-      : inner_(std::move(inner)), inside_(inside), outside_(outside) {}
+  // converted; integers and losses stay as they are, and so do values with a type of their own: `typed_reads` and
+  // `typed_writes` say which these are.
+  TypedBlock(std::unique_ptr<Block> inner, at::ScalarType inside, at::ScalarType outside,
+             std::vector<bool> typed_reads, std::vector<bool> typed_writes)
+      : inner_(std::move(inner)),
+        inside_(inside),
+        outside_(outside),
+        typed_reads_(std::move(typed_reads)),
+        typed_writes_(std::move(typed_writes)) {}
 
   const Block& inner() const { return *inner_; }
   void bind(std::vector<at::Tensor> params) override { inner_->bind(std::move(params)); }
@@ -23,11 +30,14 @@ class TypedBlock : public Block {
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const BlockContext& context) override {
     std::vector<at::Tensor> own;
-    for (const at::Tensor& input : inputs)
-      own.push_back(input.scalar_type() == outside_ ? input.to(inside_) : input);
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const bool converts = inputs[i].scalar_type() == outside_ && !typed_reads_.at(i);
+      own.push_back(converts ? inputs[i].to(inside_) : inputs[i]);
+    }
     std::vector<at::Tensor> outputs = inner_->forward(own, context);
-    for (at::Tensor& output : outputs)
-      if (output.scalar_type() == inside_ && output.dim() > 0) output = output.to(outside_);
+    for (std::size_t i = 0; i < outputs.size(); ++i)
+      if (outputs[i].scalar_type() == inside_ && outputs[i].dim() > 0 && !typed_writes_.at(i))
+        outputs[i] = outputs[i].to(outside_);
     return outputs;
   }
 
@@ -35,6 +45,7 @@ class TypedBlock : public Block {
   std::unique_ptr<Block> inner_;
   at::ScalarType inside_;
   at::ScalarType outside_;
+  std::vector<bool> typed_reads_, typed_writes_;  // parallel to what the node reads and writes
 };
 
 }  // namespace trireme::exec

@@ -1,5 +1,4 @@
 // Units as whoever fills, saves and loads them sees them: one slice of one state at a time.
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/ops/empty.h>
 #include <c10/core/InferenceMode.h>
 
@@ -7,8 +6,8 @@
 #include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/base/hash.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/exec/initial_values.h"
 #include "trireme/exec/masters.h"
 #include "trireme/exec/unit_state.h"
 #include "trireme/exec/units.h"
@@ -43,30 +42,6 @@ constexpr plan::Piece kPersistent[] = {plan::Piece::kParams, plan::Piece::kState
 
 constexpr std::int64_t kDrawn = 1 << 20;  // elements of initial values that exist at a time
 
-// Of a square matrix, elements [first, first + value.numel()).
-void fill_identity(at::Tensor value, std::int64_t size, std::int64_t first) {
-  value.zero_();
-  const std::int64_t step = size + 1;
-  for (std::int64_t place = (first + step - 1) / step * step;
-       place < std::min(first + value.numel(), size * size); place += step)
-    value.data_ptr<double>()[place - first] = 1;
-}
-
-// The next `count` initial values, from `first` on, in fp64.
-at::Tensor draw(const arch::ParamSpec& param, std::int64_t first, std::int64_t count,
-                at::Generator generator) {
-  const arch::Init& init = param.init;
-  at::Tensor value = at::empty({count}, at::TensorOptions().dtype(at::kDouble));
-  switch (init.kind) {
-    case arch::Init::Kind::kZeros: return value.zero_();
-    case arch::Init::Kind::kOnes: return value.fill_(1);
-    case arch::Init::Kind::kNormal: return value.normal_(0, init.std, std::move(generator));
-    case arch::Init::Kind::kConstant: return value.fill_(init.value);
-    case arch::Init::Kind::kIdentity: fill_identity(value, param.shape[0], first); return value;
-  }
-  TRIREME_CHECK(false, "initial values of kind {}", static_cast<int>(init.kind));
-}
-
 }  // namespace
 
 void Units::initialise(std::uint64_t seed,
@@ -86,12 +61,11 @@ void Units::initialise(std::uint64_t seed,
       const at::Tensor given = initial(source, static_cast<int>(p));
       TRIREME_CHECK(!given.defined() || given.sizes() == at::IntArrayRef(param.shape),
                     "the initial value of {} has another shape", param.name);
-      at::Generator generator =
-          at::make_generator<at::CPUGeneratorImpl>(mix(seed, hash64(param.name)));
+      const at::Generator generator = initial_generator(param, seed);
       for (std::int64_t begin = 0; begin < param.numel(); begin += kDrawn) {
         const std::int64_t count = std::min(kDrawn, param.numel() - begin);
         const at::Tensor piece = given.defined() ? given.reshape({-1}).narrow(0, begin, count)
-                                                 : draw(param, begin, count, generator);
+                                                 : initial_values(param, begin, count, generator);
         const at::Tensor value = piece.to(comm::scalar_type(plan_.recipe.master));
         unit.for_stretches(p, begin, count,
                            [&](std::int64_t global, std::int64_t local, std::int64_t length) {

@@ -105,13 +105,14 @@ std::vector<UpdateSegment> UnitState::part_segments() const {
     if (!found.empty()) {
       UpdateSegment& last = found.back();
       const bool follows = last.end == begin && last.first + (last.end - last.begin) == first;
-      if (follows && last.decay == param.decay && last.bounds == param.bounds) {
+      if (follows && last.decay == param.decay && last.lr == param.lr &&
+          last.bounds == param.bounds) {
         last.end = end;
         return;
       }
     }
     found.push_back(
-        {.begin = begin, .end = end, .decay = param.decay, .first = first, .bounds = param.bounds});
+        {.begin = begin, .end = end, .decay = param.decay, .first = first, .lr = param.lr, .bounds = param.bounds});
   };
   std::int64_t before = 0;  // elements of the whole unit before the parameter
   for (std::size_t i = 0; i < params_here.size(); ++i) {
@@ -131,6 +132,7 @@ std::vector<UpdateSegment> UnitState::segments_of(std::int64_t begin, std::int64
                      .end = std::min(end, segment->end) - begin,
                      .decay = segment->decay,
                      .first = segment->first + (from - segment->begin),
+                     .lr = segment->lr,
                      .bounds = segment->bounds});
   }
   return found;

@@ -14,12 +14,13 @@
 
 namespace trireme::exec {
 
-// A run of elements of the shard that decay alike, have the same bounds and lie one after the other in the whole unit.
+// A run of elements of the shard with one decay, learning rate and bounds, which lie one after the other in the whole unit.
 struct UpdateSegment {
   std::int64_t begin = 0;
   std::int64_t end = 0;
   bool decay = false;
   std::int64_t first = 0;  // the place of `begin` in the whole unit
+  double lr = 1;           // multiplies the learning rate
   arch::Bounds bounds{};   // Units clamps parameters to them after the update
 };
 

@@ -15,6 +15,13 @@
 namespace trireme::models {
 namespace {
 
+std::vector<bool> typed(const plan::Program& program, const std::vector<plan::ValueId>& ids) {
+  std::vector<bool> marks;
+  for (const plan::ValueId id : ids)
+    marks.push_back(program.values[static_cast<std::size_t>(id)].type.has_value());
+  return marks;
+}
+
 // Nodes whose units have a type of their own compute in it.
 void type_nodes(DType compute, exec::Model& model) {
   const plan::Program& program = model.spec.program;
@@ -23,7 +30,8 @@ void type_nodes(DType compute, exec::Model& model) {
     const auto unit = static_cast<std::size_t>(program.nodes[node].units.front());
     if (const std::optional<DType> type = program.units[unit].type)
       model.blocks[node] = std::make_unique<exec::TypedBlock>(
-          std::move(model.blocks[node]), comm::scalar_type(*type), comm::scalar_type(compute));
+          std::move(model.blocks[node]), comm::scalar_type(*type), comm::scalar_type(compute),
+          typed(program, program.nodes[node].reads), typed(program, program.nodes[node].writes));
   }
 }
 

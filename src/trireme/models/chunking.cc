@@ -29,13 +29,17 @@ at::Tensor means(const at::Tensor& values, const Sequences& sequences) {
 at::Tensor direction(const at::Tensor& x) { return x / x.norm(2, {-1}, true).clamp_min(1e-12); }
 
 Routing route(const at::Tensor& x, const at::Tensor& query, const at::Tensor& key,
-              const Sequences& sequences) {
+              const Sequences& sequences, const at::Tensor& before) {
   const at::Tensor queries = direction(ops::linear(x, query)),
                    keys = direction(ops::linear(x, key));
-  const at::Tensor before = at::cat({queries.narrow(0, 0, 1), queries.narrow(0, 0, x.size(0) - 1)});
-  const at::Tensor apart = ((1 - (before * keys).sum(-1)) / 2).clamp(0, 1);
-  const at::Tensor p = apart.masked_fill(sequences.position == 0, 1);
-  return {.p = p, .boundary = p.detach() > 0.5};
+  const std::int64_t rows = x.size(0);
+  const at::Tensor previous = at::cat(
+      {before.defined() ? before : queries.narrow(0, 0, 1), queries.narrow(0, 0, rows - 1)});
+  const at::Tensor apart = ((1 - (previous * keys).sum(-1)) / 2).clamp(0, 1);
+  const at::Tensor begins = sequences.position == 0;
+  if (before.defined()) begins.select(0, 0).fill_(false);
+  const at::Tensor p = apart.masked_fill(begins, 1);
+  return {.p = p, .boundary = p.detach() > 0.5, .last = queries.narrow(0, rows - 1, 1)};
 }
 
 at::Tensor chunk_rows(const at::Tensor& boundary) { return boundary.nonzero().flatten(); }
@@ -44,11 +48,14 @@ at::Tensor chunk_of_rows(const at::Tensor& boundary) {
   return (boundary > 0).to(at::kLong).cumsum(0) - 1;
 }
 
-at::Tensor smoothed(const at::Tensor& z, const at::Tensor& p, const Sequences& sequences) {
+constexpr std::int64_t kPiece = 128;  // chunks that are smoothed at once
+
+at::Tensor smoothed(const at::Tensor& z, const at::Tensor& p, const Sequences& sequences,
+                    at::Tensor* state) {
   const at::Tensor sure = p.clamp(kSurest, 1 - kSurest).unsqueeze(1);
   const at::Tensor one = at::ones({z.size(0), 1}, z.options());
   return scan({.log_decay = (1 - sure).log(), .x = (sure * z).unsqueeze(1), .in = one, .out = one},
-              sequences)
+              sequences, kPiece, state)
       .squeeze(1);
 }
 

@@ -15,18 +15,21 @@ struct Routing {
   at::Tensor
       p;  // [rows], in [0, 1]: how far a row is from the one before; 1 where a sequence begins
   at::Tensor boundary;  // bool [rows]: p > 0.5
+  at::Tensor last;      // [1, d]: the direction of query x of the last row
 };
-// p = (1 - cos(query x_{t-1}, key x_t)) / 2. x: [rows, d]; query, key: [d, d].
+// p = (1 - cos(query x_{t-1}, key x_t)) / 2. x: [rows, d]; query, key: [d, d]. `before` is `last` of the rows that these
+// follow in their sequence, undefined where there are none.
 Routing route(const at::Tensor& x, const at::Tensor& query, const at::Tensor& key,
-              const Sequences& sequences);
+              const Sequences& sequences, const at::Tensor& before = {});
 
 // Which rows begin a chunk, int64 [chunks], and which chunk a row is in, int64 [rows]. `boundary` is not 0 there.
 at::Tensor chunk_rows(const at::Tensor& boundary);
 at::Tensor chunk_of_rows(const at::Tensor& boundary);
 
 // Chunks, [chunks, d], smoothed by how sure the router was, p [chunks] clamped to [1e-4, 1 - 1e-4]:
-// y_k = (1 - p_k) y_{k-1} + p_k z_k, from 0 in each sequence.
-at::Tensor smoothed(const at::Tensor& z, const at::Tensor& p, const Sequences& sequences);
+// y_k = (1 - p_k) y_{k-1} + p_k z_k, from 0 in each sequence. `state` as of scan().
+at::Tensor smoothed(const at::Tensor& z, const at::Tensor& p, const Sequences& sequences,
+                    at::Tensor* state = nullptr);
 
 // What the router was sure of, p where a chunk begins and else 1 - p, as a factor that is 1 and whose gradient is the
 // confidence's (a straight-through estimator).

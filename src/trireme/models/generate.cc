@@ -91,7 +91,8 @@ std::int64_t sample(const at::Tensor& logits, const Sampling& sampling, std::int
   return ids[count - 1];
 }
 
-std::vector<at::Tensor> values_of(const exec::Model& model, const std::vector<at::Tensor>& inputs) {
+std::vector<at::Tensor> values_of(const exec::Model& model, const std::vector<at::Tensor>& inputs,
+                                  std::vector<exec::Past>* pasts) {
   const plan::Program& program = model.spec.program;
   at::NoGradGuard no_grad;
   std::vector<at::Tensor> values(inputs);  // inputs come first
@@ -100,6 +101,7 @@ std::vector<at::Tensor> values_of(const exec::Model& model, const std::vector<at
   for (std::size_t node = 0; node + 1 < model.blocks.size(); ++node) {
     if (program.nodes[node].loss) continue;
     at_node.node = static_cast<int>(node);
+    if (pasts != nullptr) at_node.past = &(*pasts)[node];
     const std::vector<at::Tensor> written =
         model.blocks[node]->forward(read_by(program.nodes[node], values), at_node);
     for (std::size_t i = 0; i < written.size(); ++i)
@@ -127,13 +129,31 @@ at::Tensor next_logits(const exec::Model& model, const std::vector<std::int64_t>
   return logits_behind(model, {x, x});  // targets are read by the last node alone
 }
 
+at::Tensor GrowingText::next_logits(const std::vector<std::int64_t>& tokens) {
+  TRIREME_CHECK(tokens.size() > read_, "{} tokens after {}", tokens.size(), read_);
+  constexpr std::size_t kPart = 256;  // read at once: bounds the scores that a long prompt has
+  std::vector<at::Tensor> values;
+  while (read_ < tokens.size()) {
+    const std::size_t count = std::min(kPart, tokens.size() - read_);
+    const at::Tensor x = at::empty({1, static_cast<std::int64_t>(count)}, at::kLong);
+    std::copy_n(tokens.begin() + static_cast<std::ptrdiff_t>(read_), count,
+                x.data_ptr<std::int64_t>());
+    values = values_of(model_, {x, x}, &pasts_);
+    read_ += count;
+  }
+  return logits_of(model_, values);
+}
+
 std::vector<std::int64_t> generate(const exec::Model& model, const GenerateArgs& args) {
   if (args.prompt.empty())
     fail(ErrorKind::kUsage,
          "the prompt is empty; generation needs at least one token to start from");
   std::vector<std::int64_t> text = args.prompt;
+  GrowingText growing(model);
   for (std::int64_t index = 0; index < args.max_tokens; ++index) {
-    const at::Tensor logits = next_logits(model, text, args.context);
+    const bool grows = args.keeps_past && std::ssize(text) <= args.context;
+    const at::Tensor logits =
+        grows ? growing.next_logits(text) : next_logits(model, text, args.context);
     text.push_back(sample(logits, args.sampling, index));
     if (args.on_token && !args.on_token(text.back())) break;
   }

@@ -11,6 +11,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/comm/tensor_buffer.h"
+#include "trireme/exec/past.h"
 #include "trireme/models/chunking.h"
 #include "trireme/models/hnet_block.h"
 #include "trireme/ops/cross_entropy.h"
@@ -28,13 +29,14 @@ class Embed final : public BoundBlock {
  public:
   using BoundBlock::BoundBlock;
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
-                                  const exec::BlockContext&) override {
+                                  const exec::BlockContext& context) override {
     const at::Tensor x = ops::embedding(inputs[0], param(0), across().first_id(), tp());
     const at::Tensor given = positions(inputs);
     at::Tensor starts = at::zeros(inputs[0].sizes(), x.options());
     if (given.defined()) starts = (given == 0).to(x.scalar_type());
-    starts.select(1, 0).fill_(1);
-    return {x.reshape({-1, x.size(-1)}), starts.flatten()};
+    if (context.past == nullptr || context.past->rows == 0) starts.select(1, 0).fill_(1);
+    if (context.past != nullptr) context.past->rows += inputs[0].numel();
+    return {x.reshape({-1, x.size(-1)}).to(statistics_type(x.scalar_type())), starts.flatten()};
   }
 };
 
@@ -46,9 +48,14 @@ class Route final : public BoundBlock {
       : BoundBlock(std::move(ranks)), norm_eps_(norm_eps), parts_(parts), outside_(outside) {}
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override {
+    exec::Past* const past = context.past;
+    if (past != nullptr && inputs[0].size(0) == 0) return none_of(inputs);
     const at::Tensor x_td =
         ops::rms_norm(inputs[0], param(kNorm), norm_eps_, context.weight_gradients);
-    const Routing routing = route(x_td, param(kQuery), param(kKey), Sequences(inputs[1]));
+    const bool follows = past != nullptr && !past->kept.empty();
+    const Routing routing = route(x_td, param(kQuery), param(kKey), Sequences(inputs[1]),
+                                  follows ? past->kept[0] : at::Tensor());
+    if (past != nullptr) past->kept = {routing.last};
     const at::Tensor firsts = chunk_rows(routing.boundary);
     at::Tensor chunks_kd = x_td.index_select(0, firsts);
     if (params() > kFill)
@@ -60,6 +67,15 @@ class Route final : public BoundBlock {
 
  private:
   enum Param { kNorm, kQuery, kKey, kFill };
+
+  // What no rows are.
+  std::vector<at::Tensor> none_of(const std::vector<at::Tensor>& inputs) const {
+    const at::Tensor &x_td = inputs[0], &starts = inputs[1];
+    const std::int64_t more = params() > kFill ? param(kFill).size(0) : 0;
+    return {x_td, starts.new_zeros({0, parts_}, outside_), starts,
+            x_td.new_zeros({0, x_td.size(1) + more}), starts};
+  }
+
   double norm_eps_;
   int parts_;
   at::ScalarType outside_;
@@ -107,6 +123,7 @@ class Join final : public BoundBlock {
     const ops::WeightGradientsPtr& gradients = context.weight_gradients;
     const at::Tensor &skip_td = inputs[2], &boundary = inputs[4];
     const at::Tensor p = from_parts(inputs[3]);
+    if (context.past != nullptr) return {joined_on(inputs, p, *context.past)};
     const at::Tensor inner_kd = ops::rms_norm(inputs[0], param(kNorm), norm_eps_, gradients)
                                     .narrow(1, 0, skip_td.size(1))
                                     .to(p.scalar_type());
@@ -116,10 +133,31 @@ class Join final : public BoundBlock {
     const at::Tensor sure = straight_through_confidence(p, boundary).unsqueeze(1);
     const at::Tensor around_td =
         ops::linear(skip_td, param(kResidual), param(kResidualBias), gradients);
-    return {(y_td * sure + around_td).to(skip_td.scalar_type())};
+    return {y_td * sure + around_td};
   }
 
  private:
+  // Rows that follow others: those before the first boundary are in the chunk that was the last one.
+  at::Tensor joined_on(const std::vector<at::Tensor>& inputs, const at::Tensor& p,
+                       exec::Past& past) const {
+    const at::Tensor &skip_td = inputs[2], &boundary = inputs[4];
+    if (skip_td.size(0) == 0) return skip_td.to(p.scalar_type());
+    past.kept.resize(2);  // the last chunk, and the state of smoothing
+    at::Tensor& last = past.kept[0];
+    if (!last.defined()) last = skip_td.new_zeros({1, skip_td.size(1)}, p.scalar_type());
+    at::Tensor chunks_kd = last;
+    if (inputs[0].size(0) > 0) {
+      const at::Tensor inner_kd = ops::rms_norm(inputs[0], param(kNorm), norm_eps_)
+                                      .narrow(1, 0, skip_td.size(1))
+                                      .to(p.scalar_type());
+      chunks_kd = at::cat({last, smoothed(inner_kd, p.index_select(0, chunk_rows(boundary)),
+                                          Sequences(inputs[1]), &past.kept[1])});
+    }
+    last = chunks_kd.narrow(0, chunks_kd.size(0) - 1, 1);
+    return chunks_kd.index_select(0, chunk_of_rows(boundary) + 1) +
+           ops::linear(skip_td, param(kResidual), param(kResidualBias));
+  }
+
   enum Param { kNorm, kResidual, kResidualBias };
   double norm_eps_;
 };

@@ -3,11 +3,16 @@
 
 #include <ATen/ops/arange.h>
 #include <ATen/ops/cat.h>
+#include <ATen/ops/matmul.h>
 #include <ATen/ops/pow.h>
+#include <ATen/ops/softmax.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
 #include <utility>
 
-#include "trireme/arch/hnet.h"
+#include "trireme/exec/past.h"
 #include "trireme/mesh/share.h"
 #include "trireme/models/mamba.h"
 #include "trireme/models/spread.h"
@@ -28,17 +33,20 @@ class HnetBlock : public BoundBlock {
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) final {
     const ops::WeightGradientsPtr& gradients = context.weight_gradients;
+    exec::Past* const past = context.past;
+    if (past != nullptr && inputs[0].size(0) == 0) return {inputs[0]};
     const ops::Branching first =
         ops::residual_norm(inputs[0].unsqueeze(0), {}, param(0), {}, model_.norm_eps, gradients);
-    const at::Tensor mixed = mix(first.normed, Sequences(inputs[1]), gradients);
+    const at::Tensor mixed = mix(first.normed, Sequences(inputs[1]), gradients, past);
     const at::Tensor x = feeds_ ? fed(first.stream, mixed, gradients) : first.stream + mixed;
+    if (past != nullptr) past->rows += inputs[0].size(0);
     return {x.squeeze(0)};
   }
 
  protected:
   // x: [1, rows, d]; the result likewise.
   virtual at::Tensor mix(const ops::Operand& x, const Sequences& sequences,
-                         const ops::WeightGradientsPtr& gradients) const = 0;
+                         const ops::WeightGradientsPtr& gradients, exec::Past* past) const = 0;
   const config::Model& model() const { return model_; }
   const config::HnetStage& stage() const { return stage_; }
 
@@ -59,13 +67,32 @@ class HnetBlock : public BoundBlock {
   bool feeds_;
 };
 
+// Causal attention of the last rows of `k`, as many as q has, within a window; all [rows, heads, width].
+at::Tensor attended_rows(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                         std::int64_t window) {
+  const at::ScalarType wide = statistics_type(q.scalar_type());
+  const std::int64_t rows = q.size(0), all = k.size(0);
+  const auto by_head = [&](const at::Tensor& x) { return x.transpose(0, 1).to(wide); };
+  const auto places = [&](std::int64_t first) {
+    return at::arange(first, all, q.options().dtype(at::kLong));
+  };
+  const at::Tensor back = places(all - rows).unsqueeze(1) - places(0);
+  at::Tensor unseen = back < 0;
+  if (window >= 0) unseen = unseen.logical_or(back > window);
+  const double scale = 1 / std::sqrt(static_cast<double>(q.size(2)));
+  const at::Tensor scores = (at::matmul(by_head(q), by_head(k).transpose(1, 2)) * scale)
+                                .masked_fill(unseen, -std::numeric_limits<double>::infinity());
+  return at::matmul(at::softmax(scores, -1), by_head(v)).transpose(0, 1).to(q.scalar_type());
+}
+
 class AttentionBlock final : public HnetBlock, public RowWise {
  public:
   using HnetBlock::HnetBlock;
 
  protected:
   at::Tensor mix(const ops::Operand& x, const Sequences& sequences,
-                 const ops::WeightGradientsPtr& gradients) const override {
+                 const ops::WeightGradientsPtr& gradients, exec::Past* past) const override {
+    if (past != nullptr) return mix_on(x, *past);
     const mesh::Share mine = mesh::share(stage().heads, tp().rank(), tp().size());
     const std::int64_t width = stage().hidden / stage().heads;
     const auto qkv = ops::column_linear(x, param(1), {}, tp(), gradients).value.chunk(3, -1);
@@ -89,21 +116,36 @@ class AttentionBlock final : public HnetBlock, public RowWise {
         cp);
     return ops::row_linear(attended.value, param(2), {}, tp(), gradients);
   }
+
+ private:
+  // Of rows that follow others on one rank: the keys and values of these are kept, as far as the window shows them.
+  at::Tensor mix_on(const ops::Operand& x, exec::Past& past) const {
+    const std::int64_t rows = x.value.size(-2), width = stage().hidden / stage().heads;
+    const auto heads = [&](const at::Tensor& of) { return of.reshape({rows, -1, width}); };
+    const auto qkv = ops::column_linear(x, param(1), {}, tp()).value.chunk(3, -1);
+    const at::Tensor places =
+        at::arange(past.rows, past.rows + rows, x.value.options().dtype(at::kLong));
+    const auto turn = [&](const at::Tensor& of) {
+      return turned(heads(of), places, width / 2, model().rope_theta);
+    };
+    std::vector<at::Tensor> all = {turn(qkv[1]), heads(qkv[2])};
+    for (std::size_t i = 0; i < past.kept.size(); ++i) all[i] = at::cat({past.kept[i], all[i]});
+    const at::Tensor mixed = attended_rows(turn(qkv[0]), all[0], all[1], stage().window);
+    const std::int64_t seen = all[0].size(0);
+    const std::int64_t left = stage().window < 0 ? seen : std::min(seen, stage().window);
+    past.kept.clear();
+    for (const at::Tensor& one : all) past.kept.push_back(one.narrow(0, seen - left, left));
+    return ops::row_linear(mixed.reshape(x.value.sizes()), param(2), {}, tp());
+  }
 };
 
 class MambaBlock final : public HnetBlock {
  public:
   using HnetBlock::HnetBlock;
-  at::Tensor initial_value(std::size_t index) const override {
-    const std::int64_t heads = arch::Mamba(stage().hidden).heads;
-    if (index == kStepBias) return initial_step_bias(heads);
-    if (index == kLogRate) return initial_log_rate(heads);
-    return {};
-  }
 
  protected:
   at::Tensor mix(const ops::Operand& x, const Sequences& sequences,
-                 const ops::WeightGradientsPtr& gradients) const override {
+                 const ops::WeightGradientsPtr& gradients, exec::Past* past) const override {
     const MambaParams params{.in = param(kIn),
                              .taps = param(kTaps),
                              .taps_bias = param(kTapsBias),
@@ -112,7 +154,7 @@ class MambaBlock final : public HnetBlock {
                              .skip = param(kSkip),
                              .norm = param(kNorm),
                              .out = param(kOut)};
-    return mamba(x, params, sequences, model().norm_eps, tp(), gradients);
+    return mamba(x, params, sequences, model().norm_eps, tp(), gradients, past);
   }
 
  private:

@@ -14,8 +14,9 @@ namespace trireme::models {
 at::Tensor turned(const at::Tensor& x, const at::Tensor& positions, std::int64_t width,
                   double theta);
 
-// x + mixer(norm(x)) and, of letters T and M, x + swiglu(norm(x)) then. Reads rows and where their sequences begin, beyond
-// which attention (t, T; causal) and Mamba-2 (m, M) do not look.
+// x + mixer(norm(x)) and, of letters T and M, x + swiglu(norm(x)) then; x may be fp32 beside narrower parameters, and
+// stays so. Reads rows and where their sequences begin, beyond
+// which attention (t, T; causal) and Mamba-2 (m, M) do not look. Reads a sequence in parts where it is given its past.
 std::unique_ptr<exec::Block> hnet_block(const config::Model& model, const config::HnetStage& stage,
                                         char letter, const Ranks& ranks);
 

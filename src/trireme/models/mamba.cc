@@ -1,14 +1,12 @@
 // Suffixes: t row, h head, w width of a head, c convolved channel.
 #include "trireme/models/mamba.h"
 
+#include <ATen/ops/cat.h>
 #include <ATen/ops/constant_pad_nd.h>
-#include <ATen/ops/expm1.h>
-#include <ATen/ops/linspace.h>
-#include <ATen/ops/log.h>
 #include <ATen/ops/silu.h>
 #include <ATen/ops/softplus.h>
 
-#include <cmath>
+#include <algorithm>
 
 #include "trireme/arch/hnet.h"
 #include "trireme/ops/linear.h"
@@ -31,6 +29,21 @@ at::Tensor convolved(const at::Tensor& x_tc, const at::Tensor& taps, const at::T
     const at::Tensor there = (sequences.position >= back).to(x_tc.scalar_type()).unsqueeze(1);
     sum_tc = sum_tc + earlier_tc * there * taps.select(2, tap).squeeze(1);
   }
+  return sum_tc;
+}
+
+// The same of rows that follow others of their sequence: `before` has the last ones, [taps - 1, channels], undefined where
+// there are none, and becomes those of these.
+at::Tensor convolved_on(const at::Tensor& x_tc, const at::Tensor& taps, const at::Tensor& bias,
+                        at::Tensor& before) {
+  constexpr std::int64_t kBack = Mamba::kTaps - 1;
+  const std::int64_t rows = x_tc.size(0);
+  const at::Tensor all_tc =
+      before.defined() ? at::cat({before, x_tc}) : at::constant_pad_nd(x_tc, {0, 0, kBack, 0});
+  at::Tensor sum_tc = bias.expand_as(x_tc);
+  for (std::int64_t tap = 0; tap < Mamba::kTaps; ++tap)
+    sum_tc = sum_tc + all_tc.narrow(0, tap, rows) * taps.select(2, tap).squeeze(1);
+  before = all_tc.narrow(0, rows, kBack).clone();
   return sum_tc;
 }
 
@@ -61,7 +74,7 @@ at::Tensor normed(const at::Tensor& x, std::int64_t features, double eps,
 
 at::Tensor mamba(const ops::Operand& u, const MambaParams& params, const Sequences& sequences,
                  double norm_eps, const ops::TensorParallel& tp,
-                 const ops::WeightGradientsPtr& gradients) {
+                 const ops::WeightGradientsPtr& gradients, exec::Past* past) {
   const at::ScalarType type = u.value.scalar_type();
   const at::ScalarType wide = type == at::kDouble ? at::kDouble : at::kFloat;
   const auto exact = [&](const at::Tensor& tensor) { return tensor.to(wide); };
@@ -70,31 +83,25 @@ at::Tensor mamba(const ops::Operand& u, const MambaParams& params, const Sequenc
   const at::Tensor projected =
       exact(ops::column_linear(u, params.in, {}, tp, gradients).value.reshape({rows, -1}));
   const auto parts = projected.split_with_sizes({inner, inner + 2 * Mamba::kState, heads}, 1);
+  if (past != nullptr) past->kept.resize(2);
+  const at::Tensor taps = exact(params.taps), taps_bias = exact(params.taps_bias);
   const at::Tensor active_tc =
-      at::silu(convolved(parts[1], exact(params.taps), exact(params.taps_bias), sequences));
+      at::silu(past != nullptr ? convolved_on(parts[1], taps, taps_bias, past->kept[0])
+                               : convolved(parts[1], taps, taps_bias, sequences));
   const auto mixed = active_tc.split_with_sizes({inner, Mamba::kState, Mamba::kState}, 1);
   const at::Tensor x_thw = mixed[0].reshape({rows, heads, Mamba::kWidth});
   const at::Tensor step_th = at::softplus(parts[2] + exact(params.step_bias));
-  const at::Tensor y_thw = scan({.log_decay = -exact(params.log_rate).exp() * step_th,
-                                 .x = x_thw * step_th.unsqueeze(2),
-                                 .in = mixed[1],
-                                 .out = mixed[2]},
-                                sequences, Mamba::kPiece) +
-                           exact(params.skip).unsqueeze(1) * x_thw;
+  const at::Tensor y_thw =
+      scan({.log_decay = -exact(params.log_rate).exp() * step_th,
+            .x = x_thw * step_th.unsqueeze(2),
+            .in = mixed[1],
+            .out = mixed[2]},
+           sequences, Mamba::kPiece, past != nullptr ? &past->kept[1] : nullptr) +
+      exact(params.skip).unsqueeze(1) * x_thw;
   const at::Tensor gated = y_thw.reshape({rows, inner}) * at::silu(parts[0]);
   const at::Tensor result = normed(gated, all, norm_eps, tp).to(type) * params.norm;
   return ops::row_linear(result.unsqueeze(0), params.out, {}, tp, gradients)
       .reshape(u.value.sizes());
-}
-
-at::Tensor initial_step_bias(std::int64_t heads) {
-  const auto options = at::TensorOptions().dtype(at::kDouble);
-  const at::Tensor steps = at::linspace(std::log(1e-3), std::log(0.1), heads, options).exp();
-  return steps + at::log(-at::expm1(-steps));  // the inverse of softplus
-}
-
-at::Tensor initial_log_rate(std::int64_t heads) {
-  return at::linspace(1, 16, heads, at::TensorOptions().dtype(at::kDouble)).log();
 }
 
 }  // namespace trireme::models

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 
+#include "trireme/exec/past.h"
 #include "trireme/models/scan.h"
 #include "trireme/ops/again.h"
 #include "trireme/ops/tensor_parallel.h"
@@ -20,14 +21,10 @@ struct MambaParams {
 // u -> z, x, B, C and steps by `in`; x, B and C through a causal convolution of four rows and SiLU; with a step
 // softplus(step + bias) the state of each head decays by exp(-exp(log_rate) step) and takes in step x B^T, giving
 // y = S C + skip x; then out(rms_norm(y SiLU(z))). u: [rows, d]; result the same. What comes between the layers is fp32
-// (fp64 for fp64). tp ranks share out the heads; each has B and C, and the norm's mean is of all.
+// (fp64 for fp64). tp ranks share out the heads; each has B and C, and the norm's mean is of all. With `past`, u follows the
+// rows of which that keeps the convolution's last inputs and the state.
 at::Tensor mamba(const ops::Operand& u, const MambaParams& params, const Sequences& sequences,
                  double norm_eps, const ops::TensorParallel& tp = {},
-                 const ops::WeightGradientsPtr& gradients = {});
-
-// Where step_bias and log_rate begin, fp64 [heads]: steps from 1e-3 to 0.1, evenly in logarithms, and rates from 1 to 16,
-// evenly; the reference code draws them from these ranges.
-at::Tensor initial_step_bias(std::int64_t heads);
-at::Tensor initial_log_rate(std::int64_t heads);
+                 const ops::WeightGradientsPtr& gradients = {}, exec::Past* past = nullptr);
 
 }  // namespace trireme::models

@@ -59,19 +59,24 @@ Sequences::Sequences(const at::Tensor& starts) {
   bounds.push_back(rows);
 }
 
-at::Tensor scan(const Scan& terms, const Sequences& sequences, std::int64_t piece) {
+at::Tensor scan(const Scan& terms, const Sequences& sequences, std::int64_t piece,
+                at::Tensor* state) {
+  const std::vector<std::int64_t> one = {0, terms.x.size(0)};
+  const std::vector<std::int64_t>& bounds = state != nullptr ? one : sequences.bounds;
   std::vector<at::Tensor> pieces;
-  for (std::size_t s = 0; s + 1 < sequences.bounds.size(); ++s) {
-    at::Tensor state;
-    const std::int64_t end = sequences.bounds[s + 1];
-    for (std::int64_t first = sequences.bounds[s]; first < end; first += piece) {
+  for (std::size_t s = 0; s + 1 < bounds.size(); ++s) {
+    at::Tensor own;
+    at::Tensor& state_hwn = state != nullptr ? *state : own;
+    const std::int64_t end = bounds[s + 1];
+    for (std::int64_t first = bounds[s]; first < end; first += piece) {
       const std::int64_t rows = std::min(piece, end - first);
+      const bool more = first + rows < end || state != nullptr;
       const auto part = [&](const at::Tensor& all) { return all.narrow(0, first, rows); };
       pieces.push_back(scan_piece({.log_decay = part(terms.log_decay),
                                    .x = part(terms.x),
                                    .in = part(terms.in),
                                    .out = part(terms.out)},
-                                  state, first + rows < end));
+                                  state_hwn, more));
     }
   }
   return at::cat(pieces, 0);

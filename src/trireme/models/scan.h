@@ -21,13 +21,15 @@ struct Sequences {
 // The recurrence of state space models (Dao and Gu 2024), with each head's state S, [width, state], zero before a
 // sequence: S <- exp(log_decay) S + x in^T, y = S out. log_decay: [rows, heads], not above 0; x, y: [rows, heads,
 // width]; in, out: [rows, state], the same for all heads. Computed for `piece` rows at a time as products of matrices,
-// their decays in fp64.
+// their decays in fp64. With `state`, rows are of one sequence and follow those that left it, undefined if there are none; it
+// becomes the state after the last row.
 struct Scan {
   at::Tensor log_decay;
   at::Tensor x;
   at::Tensor in;
   at::Tensor out;
 };
-at::Tensor scan(const Scan& terms, const Sequences& sequences, std::int64_t piece = 128);
+at::Tensor scan(const Scan& terms, const Sequences& sequences, std::int64_t piece = 128,
+                at::Tensor* state = nullptr);
 
 }  // namespace trireme::models

@@ -6,6 +6,9 @@
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <algorithm>
+#include <type_traits>
+
 #include "trireme/ops/aten/norm.h"
 #include "trireme/ops/dispatch.h"
 #include "trireme/ops/kernels/cpu/norm.h"
@@ -28,11 +31,22 @@ T* elements_or_null(const at::Tensor& tensor) {
   return tensor.defined() ? elements<T>(tensor) : nullptr;
 }
 
-template <typename T>
-kernels::NormRows<T> norm_rows(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& bias,
-                               const Stats& stats, double eps) {
+// Calls `body` with kernels for streams of this type and a null pointer of theirs.
+template <typename T, typename Body>
+void with_norms(at::ScalarType stream, const Body& body) {
   using A = kernels::Wide<T>;
-  return {.x = elements<T>(x),
+  if (stream == c10::CppTypeToScalarType<T>::value)
+    body(static_cast<const kernels::NormsOf<T, T>&>(kernels::norm_kernels<T>()),
+         static_cast<T*>(nullptr));
+  else
+    body(kernels::norm_kernels<T>().wide, static_cast<A*>(nullptr));
+}
+
+template <typename T, typename X>
+kernels::NormRows<T, X> norm_rows(const at::Tensor& x, const at::Tensor& gain,
+                                  const at::Tensor& bias, const Stats& stats, double eps) {
+  using A = kernels::Wide<T>;
+  return {.x = elements<X>(x),
           .gain = elements<T>(gain),
           .bias = elements_or_null<T>(bias),
           .mean = elements_or_null<A>(stats.mean),
@@ -59,17 +73,19 @@ variable_list norm_backward(const at::Tensor& stream, const at::Tensor& gain,
   const at::Tensor dx = at::empty_like(stream);
   // A chunk's sum for gain, then its sum for bias.
   const at::Tensor sums = at::zeros({chunks, 2, width}, stats.scale.options());
-  TRIREME_DISPATCH(stream.scalar_type(), "norm_backward", [&] {
+  TRIREME_DISPATCH(gain.scalar_type(), "norm_backward", [&] {
     using A = kernels::Wide<scalar_t>;
-    const auto view = norm_rows<scalar_t>(stream, gain, {}, stats, 0);
-    for_rows(chunks, kSumRows * width, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t chunk = begin; chunk < end; ++chunk) {
-        A* const dgain = elements<A>(sums) + 2 * chunk * width;
-        kernels::norm_kernels<scalar_t>().backward(
-            view, elements<scalar_t>(dy), elements_or_null<scalar_t>(residual),
-            elements<scalar_t>(dx), dgain, dgain + width, chunk * kSumRows,
-            std::min(rows, (chunk + 1) * kSumRows));
-      }
+    with_norms<scalar_t>(stream.scalar_type(), [&](const auto& norms, auto* typed) {
+      using X = std::remove_pointer_t<decltype(typed)>;
+      const auto view = norm_rows<scalar_t, X>(stream, gain, {}, stats, 0);
+      for_rows(chunks, kSumRows * width, [&](std::int64_t begin, std::int64_t end) {
+        for (std::int64_t chunk = begin; chunk < end; ++chunk) {
+          A* const dgain = elements<A>(sums) + 2 * chunk * width;
+          norms.backward(view, elements<scalar_t>(dy), elements_or_null<X>(residual),
+                         elements<X>(dx), dgain, dgain + width, chunk * kSumRows,
+                         std::min(rows, (chunk + 1) * kSumRows));
+        }
+      });
     });
     kernels::row_kernels<A>().add_rows(elements<A>(sums) + 2 * width, chunks - 1, 2 * width,
                                        2 * width, elements<A>(sums));
@@ -77,6 +93,11 @@ variable_list norm_backward(const at::Tensor& stream, const at::Tensor& gain,
   const at::Tensor total = sums[0];
   return {dx, deliver_gradient(gain, total[0], gradients),
           bias.defined() ? deliver_gradient(bias, total[1], gradients) : at::Tensor()};
+}
+
+// What a branch added to the stream, whose gradient has the gain's type.
+at::Tensor of_gain_type(const at::Tensor& gradient, const at::Tensor& gain) {
+  return gradient.defined() ? gradient.to(gain.scalar_type()) : gradient;
 }
 
 struct NormResult {
@@ -99,13 +120,15 @@ NormResult norm_forward(const at::Tensor& x, const at::Tensor& branch, const at:
   };
   const Stats stats{.mean = bias.defined() ? statistic() : at::Tensor(), .scale = statistic()};
   const at::Tensor stream = branch.defined() ? at::empty_like(x) : x;
-  const at::Tensor normed = at::empty_like(x);
-  TRIREME_DISPATCH(x.scalar_type(), "norm", [&] {
-    const auto rows = norm_rows<scalar_t>(x, gain, bias, stats, eps);
-    for_rows(stats.scale.numel(), rows.width, [&](std::int64_t begin, std::int64_t end) {
-      kernels::norm_kernels<scalar_t>().forward(rows, elements_or_null<scalar_t>(branch),
-                                                elements<scalar_t>(stream),
-                                                elements<scalar_t>(normed), begin, end);
+  const at::Tensor normed = at::empty_like(x, gain.scalar_type());
+  TRIREME_DISPATCH(gain.scalar_type(), "norm", [&] {
+    with_norms<scalar_t>(x.scalar_type(), [&](const auto& norms, auto* typed) {
+      using X = std::remove_pointer_t<decltype(typed)>;
+      const auto rows = norm_rows<scalar_t, X>(x, gain, bias, stats, eps);
+      for_rows(stats.scale.numel(), rows.width, [&](std::int64_t begin, std::int64_t end) {
+        norms.forward(rows, elements_or_null<scalar_t>(branch), elements<X>(stream),
+                      elements<scalar_t>(normed), begin, end);
+      });
     });
   });
   return {.stream = stream, .normed = normed, .stats = stats};
@@ -134,7 +157,7 @@ struct Norm : torch::autograd::Function<Norm<kBranch, kMean, Tensors...>> {
                             grads[0].defined() ? grads[0].contiguous() : at::Tensor(),
                             saved_weight_gradients(context));
     variable_list result = {{}, {}, parts[0]};  // eps and `gradients` have none
-    if (kBranch) result.push_back(parts[0]);
+    if (kBranch) result.push_back(of_gain_type(parts[0], saved[1]));
     result.push_back(parts[1]);
     if (kMean) result.push_back(parts[2]);
     return result;
@@ -172,6 +195,10 @@ at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps,
 Branching residual_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& gain,
                         const at::Tensor& bias, double eps, const WeightGradientsPtr& gradients,
                         Keep normed) {
+  const at::ScalarType type = gain.scalar_type();
+  TRIREME_CHECK(x.scalar_type() == type || (x.scalar_type() == wide(type) && !bias.defined()),
+                "a norm of {} with a gain of {}", at::toString(x.scalar_type()),
+                at::toString(type));
   Branching out = branch_off(x.contiguous(), branch.defined() ? branch.contiguous() : branch, gain,
                              bias, eps, gradients);
   if (normed == Keep::kNo)

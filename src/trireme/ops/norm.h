@@ -14,7 +14,8 @@ namespace trireme::ops {
 at::Tensor layer_norm(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& bias,
                       double eps, const WeightGradientsPtr& gradients = {});
 
-// x / sqrt(mean of squares + eps) * gain (Zhang & Sennrich 2019). Keeps x and one number a row.
+// x / sqrt(mean of squares + eps) * gain (Zhang & Sennrich 2019). x may be of the type of sums, as a residual stream in
+// fp32 beside a gain in bf16; the result has the gain's type. Keeps x and one number a row.
 at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& gain, double eps,
                     const WeightGradientsPtr& gradients = {});
 
@@ -24,7 +25,7 @@ struct Branching {
   Operand normed;
 };
 
-// stream = x + branch, rounded once, or x itself where `branch` is undefined; normed = layer_norm(stream),
+// stream = x + branch in x's type, rounded once, or x itself where `branch` is undefined; normed = layer_norm(stream),
 // or rms_norm where `bias` is undefined. One pass each way: backward adds the stream's gradient to the
 // norm's. The stream is kept; `normed` can be computed again from it.
 Branching residual_norm(const at::Tensor& x, const at::Tensor& branch, const at::Tensor& gain,

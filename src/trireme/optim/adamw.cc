@@ -31,15 +31,14 @@ template <typename T, typename Gradient>
 void update_shard(const AdamWOptions& options, const at::Tensor& param, const at::Tensor& grad,
                   std::span<at::Tensor> states, std::span<const exec::UpdateSegment> segments,
                   const exec::UpdateArgs& args) {
-  const Factors<T> decaying = factors<T>(options, args, true);
-  const Factors<T> rest = factors<T>(options, args, false);
   for (std::size_t i = 0; i < segments.size();) {
     // Where a parameter is cut across its rows, they are segments each.
     exec::UpdateSegment run = segments[i];
-    for (++i; i < segments.size() && segments[i].begin == run.end && segments[i].decay == run.decay;
+    for (++i; i < segments.size() && segments[i].begin == run.end &&
+              segments[i].decay == run.decay && segments[i].lr == run.lr;
          ++i)
       run.end = segments[i].end;
-    update_segment<T, Gradient>(run.decay ? decaying : rest, run, param, grad, states);
+    update_segment<T, Gradient>(factors<T>(options, args, run), run, param, grad, states);
   }
 }
 

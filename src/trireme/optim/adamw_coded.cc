@@ -1,6 +1,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <vector>
 
 #include "trireme/base/hash.h"
 #include "trireme/optim/adamw_step.h"
@@ -64,8 +65,9 @@ void update_blocks(const AdamWOptions& options, const at::Tensor& param, const a
                    std::span<at::Tensor> states, std::span<const exec::UpdateSegment> segments,
                    const exec::UpdateArgs& args) {
   const CodedMoments moments(states, args);
-  const Factors<float> decaying = factors<float>(options, args, true);
-  const Factors<float> rest = factors<float>(options, args, false);
+  std::vector<Factors<float>> all;  // parallel to segments
+  for (const exec::UpdateSegment& segment : segments)
+    all.push_back(factors<float>(options, args, segment));
   const Rounding rounding{options.stochastic, mix(args.noise, 0)};
   T* const params = param.data_ptr<T>();
   const Gradient* const grads = grad.data_ptr<Gradient>();
@@ -84,7 +86,7 @@ void update_blocks(const AdamWOptions& options, const at::Tensor& param, const a
       moments.load(from, length, m + at, v + at);
       widen(params + from, p, length);
       widen(grads + from, g, length);
-      step(segment->decay ? decaying : rest, p, g, m + at, v + at, length);
+      step(all[static_cast<std::size_t>(segment - segments.begin())], p, g, m + at, v + at, length);
       store(rounding, place, p, params + from, length);
     }
     moments.store(begin, end - begin, m, v);

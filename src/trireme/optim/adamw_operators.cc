@@ -23,21 +23,22 @@ namespace {
 
 using Tensors = std::vector<at::Tensor>;
 
-// One list entry a segment, for all segments that decay alike.
+// One list entry a segment, for all segments with one decay and one learning rate.
 struct Part {
+  bool decay = false;
+  double lr = 1;
   Tensors params, grads, first, second;
 };
 
-void step(const AdamWOptions& options, const exec::UpdateArgs& args, double weight_decay,
-          const Part& part) {
-  if (part.params.empty()) return;
+void step(const AdamWOptions& options, const exec::UpdateArgs& args, const Part& part) {
+  const double lr = args.lr * part.lr, decay = part.decay ? weight_decay(options, args) : 0;
   const auto [beta1, beta2] = options.betas;
   const double t = static_cast<double>(args.step);
 #ifdef TRIREME_FUSED_ADAMW
   const Tensors steps(part.params.size(),
                       at::full({}, t, part.params[0].options().dtype(at::kFloat)));
-  at::_fused_adamw_(part.params, part.grads, part.first, part.second, {}, steps, args.lr, beta1,
-                    beta2, weight_decay, options.eps, /*amsgrad=*/false, /*maximize=*/false);
+  at::_fused_adamw_(part.params, part.grads, part.first, part.second, {}, steps, lr, beta1, beta2,
+                    decay, options.eps, /*amsgrad=*/false, /*maximize=*/false);
 #else
   const double root_correction = std::sqrt(1 - std::pow(beta2, t));
   for (std::size_t i = 0; i < part.params.size(); ++i) {
@@ -45,9 +46,9 @@ void step(const AdamWOptions& options, const exec::UpdateArgs& args, double weig
                      &v = part.second[i];
     m.mul_(beta1).add_(g, 1 - beta1);
     v.mul_(beta2).addcmul_(g, g, 1 - beta2);
-    p.mul_(1 - args.lr * weight_decay)
+    p.mul_(1 - lr * decay)
         .addcdiv_(m, v.sqrt().div_(root_correction).add_(options.eps),
-                  -args.lr / (1 - std::pow(beta1, t)));
+                  -lr / (1 - std::pow(beta1, t)));
   }
 #endif
 }
@@ -57,20 +58,23 @@ void update_wide(const AdamWOptions& options, const at::Tensor& param, const at:
                  std::span<at::Tensor> states, std::span<const exec::UpdateSegment> segments,
                  const exec::UpdateArgs& args) {
   const at::Tensor scaled = args.grad_scale == 1 ? grad : grad * args.grad_scale;
-  Part decaying, rest;
+  std::vector<Part> parts;
   for (const exec::UpdateSegment& segment : segments) {
     if (segment.begin == segment.end) continue;
     const auto of_segment = [&](const at::Tensor& whole) {
       return whole.narrow(0, segment.begin, segment.end - segment.begin);
     };
-    Part& part = segment.decay ? decaying : rest;
+    auto found = std::ranges::find_if(
+        parts, [&](const Part& one) { return one.decay == segment.decay && one.lr == segment.lr; });
+    if (found == parts.end())
+      found = parts.insert(parts.end(), {.decay = segment.decay, .lr = segment.lr});
+    Part& part = *found;
     part.params.push_back(of_segment(param));
     part.grads.push_back(of_segment(scaled));
     part.first.push_back(of_segment(states[0]));
     part.second.push_back(of_segment(states[1]));
   }
-  step(options, args, weight_decay(options, args), decaying);
-  step(options, args, 0, rest);
+  for (const Part& part : parts) step(options, args, part);
 }
 
 // Moments in fp32, from their codes or from bf16.
@@ -150,7 +154,8 @@ void update_by_operators(const AdamWOptions& options, const at::Tensor& param,
         inside.push_back({.begin = from - begin,
                           .end = to - begin,
                           .decay = segment.decay,
-                          .first = segment.first + (from - segment.begin)});
+                          .first = segment.first + (from - segment.begin),
+                          .lr = segment.lr});
     }
     update_piece(options, param.narrow(0, begin, count), grad.narrow(0, begin, count), pieces,
                  inside, args);

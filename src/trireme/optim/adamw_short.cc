@@ -46,8 +46,6 @@ template <typename Gradient, typename StoredGradient, bool kStochastic>
 void update_all(const AdamWOptions& options, const at::Tensor& param, const at::Tensor& grad,
                 std::span<at::Tensor> states, std::span<const exec::UpdateSegment> segments,
                 const exec::UpdateArgs& args) {
-  const Factors<float> decaying = factors<float>(options, args, true);
-  const Factors<float> rest = factors<float>(options, args, false);
   const auto key = [&](std::uint64_t tensor, std::int64_t place) {
     return key_of({.stochastic = kStochastic, .key = mix(args.noise, tensor)}, place);
   };
@@ -56,18 +54,19 @@ void update_all(const AdamWOptions& options, const at::Tensor& param, const at::
   auto* const first = stored<std::uint16_t, c10::BFloat16>(states[0]);
   auto* const second = stored<std::uint16_t, c10::BFloat16>(states[1]);
   constexpr std::int64_t kGrain = 1 << 15;  // elements worth a thread of their own
-  for (const exec::UpdateSegment& segment : segments)
+  for (const exec::UpdateSegment& segment : segments) {
+    const Factors<float> own = factors<float>(options, args, segment);
     at::parallel_for(segment.begin, segment.end, kGrain, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t i = begin, part = 0; i < end; i += part) {
         const std::int64_t place = segment.first + (i - segment.begin);
         const std::int64_t column = place % kPlacesOfKey;
         part = std::min(end - i, kPlacesOfKey - column);
         step_short<StoredGradient, kStochastic>(
-            segment.decay ? decaying : rest,
-            {.param = key(0, place), .first = key(1, place), .second = key(2, place)},
+            own, {.param = key(0, place), .first = key(1, place), .second = key(2, place)},
             static_cast<std::uint32_t>(column), params + i, grads + i, first + i, second + i, part);
       }
     });
+  }
 }
 
 template <typename Gradient, typename StoredGradient, typename... Args>

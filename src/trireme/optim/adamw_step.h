@@ -23,16 +23,17 @@ struct Factors {
 
 // Every factor is computed in fp64 and rounded once.
 template <typename T>
-Factors<T> factors(const AdamWOptions& options, const exec::UpdateArgs& args, bool decay) {
-  const double t = static_cast<double>(args.step);
+Factors<T> factors(const AdamWOptions& options, const exec::UpdateArgs& args,
+                   const exec::UpdateSegment& segment) {
+  const double t = static_cast<double>(args.step), lr = args.lr * segment.lr;
   const auto [beta1, beta2] = options.betas;
   return {.grad_scale = static_cast<T>(args.grad_scale),
-          .keep = static_cast<T>(decay ? 1 - args.lr * weight_decay(options, args) : 1.0),
+          .keep = static_cast<T>(segment.decay ? 1 - lr * weight_decay(options, args) : 1.0),
           .beta1 = static_cast<T>(beta1),
           .new1 = static_cast<T>(1 - beta1),
           .beta2 = static_cast<T>(beta2),
           .new2 = static_cast<T>(1 - beta2),
-          .rate = static_cast<T>(args.lr / (1 - std::pow(beta1, t))),
+          .rate = static_cast<T>(lr / (1 - std::pow(beta1, t))),
           .root_correction = static_cast<T>(std::sqrt(1 - std::pow(beta2, t))),
           .eps = static_cast<T>(options.eps)};
 }

@@ -327,9 +327,9 @@ class Account {
     }
   }
 
-  // A tp rank's part of a value, in whole elements of the compute type.
+  // A tp rank's part of a value, in whole elements.
   std::int64_t slice_bytes(ValueId value) const {
-    const std::int64_t element = width(recipe_.compute);
+    const std::int64_t element = width(value_type(recipe_, plan_.program.values[value]));
     const std::int64_t ranks = plan_.mesh.degree(Axis::kTp);
     const std::int64_t count = plan_.program.values[value].bytes / element;
     return (count + ranks - 1) / ranks * element;

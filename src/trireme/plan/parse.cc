@@ -103,6 +103,7 @@ class Parser {
         value.shape.push_back(line.number<std::int64_t>(size));
     value.whole = line.flag("whole");
     value.varies = line.flag("varies");
+    if (const auto type = line.optional("type")) value.type = line.one_of<DType>(*type, 9);
     value.differentiable = !line.flag("no_gradient");
     line.end();
     add(line, values_, value.name);

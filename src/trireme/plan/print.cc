@@ -49,9 +49,10 @@ std::string recipe_text(const Recipe& recipe) {
 std::string program_text(const Program& program) {
   std::string text;
   for (const Value& value : program.values)
-    text += fmt::format("value {} bytes={}{}{}{}{}\n", value.name, value.bytes,
+    text += fmt::format("value {} bytes={}{}{}{}{}{}\n", value.name, value.bytes,
                         value.shape.empty() ? "" : " shape=" + shape_text(value.shape),
                         value.whole ? " whole" : "", value.varies ? " varies" : "",
+                        value.type ? fmt::format(" type={}", name(*value.type)) : "",
                         value.differentiable ? "" : " no_gradient");
   for (const Unit& unit : program.units) {
     text +=

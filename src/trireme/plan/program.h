@@ -20,11 +20,13 @@ using NodeId = int;
 // An activation (or input) that crosses nodes. It may have several readers.
 struct Value {
   std::string name{};
-  std::int64_t bytes = 0;             // of one micro-batch on one rank
-  bool differentiable = true;         // false for tokens, masks, positions
-  std::vector<std::int64_t> shape{};  // in the compute type; a value that crosses stages needs one
-  bool whole = false;                 // all tp ranks have the same: each could keep a part
+  std::int64_t bytes = 0;      // of one micro-batch on one rank
+  bool differentiable = true;  // false for tokens, masks, positions
+  std::vector<std::int64_t>
+      shape{};          // of elements of its type; a value that crosses stages needs one
+  bool whole = false;   // all tp ranks have the same: each could keep a part
   bool varies = false;  // shape[0] is the most there can be: how many there are is announced
+  std::optional<DType> type{};  // if not the recipe's compute type
   bool operator==(const Value&) const = default;
 };
 

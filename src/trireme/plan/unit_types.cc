@@ -7,6 +7,10 @@
 
 namespace trireme::plan {
 
+DType value_type(const Recipe& recipe, const Value& value) {
+  return value.type.value_or(recipe.compute);
+}
+
 DType param_type(const Recipe& recipe, const Unit& unit) {
   return unit.type.value_or(recipe.compute);
 }

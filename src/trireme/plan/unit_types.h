@@ -1,4 +1,4 @@
-// In which types a unit's parameters, gradients and optimizer states are kept, and what they take.
+// In which types values and a unit's parameters, gradients and optimizer states are kept, and what they take.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,9 @@
 #include "trireme/plan/recipe.h"
 
 namespace trireme::plan {
+
+// Of a value's elements.
+DType value_type(const Recipe& recipe, const Value& value);
 
 // Of the parameters as blocks see them.
 DType param_type(const Recipe& recipe, const Unit& unit);

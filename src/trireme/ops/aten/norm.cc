@@ -20,7 +20,7 @@ Normed norm(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& bias,
   }
   const at::Tensor x_wide = widened(x);
   const at::Tensor scale = x_wide.square().mean(-1, /*keepdim=*/true).add_(eps).rsqrt_();
-  return {.normed = (x_wide * scale).mul_(gain).to(x.scalar_type()), .mean = {}, .scale = scale};
+  return {.normed = (x_wide * scale).mul_(gain).to(gain.scalar_type()), .mean = {}, .scale = scale};
 }
 
 NormGradients norm_backward(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& bias,

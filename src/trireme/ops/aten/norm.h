@@ -11,7 +11,7 @@ struct Normed {
   at::Tensor scale;  // 1 over the root of the mean square
 };
 
-// layer_norm, or rms_norm where `bias` is undefined.
+// layer_norm, or rms_norm where `bias` is undefined; `normed` has the gain's type.
 Normed norm(const at::Tensor& x, const at::Tensor& gain, const at::Tensor& bias, double eps);
 
 struct NormGradients {

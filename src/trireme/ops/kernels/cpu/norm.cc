@@ -23,7 +23,8 @@ HWY_INLINE Wide<T> reduce(Vector<T> x) {
 template <typename T>
 class Affine {
  public:
-  explicit Affine(const NormRows<T>& rows)
+  template <typename X>
+  explicit Affine(const NormRows<T, X>& rows)
       : stride_((rows.width + kLanes<T> - 1) / kLanes<T> * kLanes<T>),
         memory_(static_cast<std::size_t>(2 * stride_)) {
     widen(rows.gain, rows.width, memory_.data());
@@ -46,12 +47,12 @@ template <typename T>
 constexpr std::int64_t kAhead = 4096 / sizeof(T);
 
 // A row is written while the next one is read: memory never waits for arithmetic, nor for the end of a row's sums.
-template <typename T, bool kBranch, bool kMean>
+template <typename T, typename X, bool kBranch, bool kMean>
 class Forward {
  public:
   using A = Wide<T>;
-  Forward(const NormRows<T>& rows, const T* branch, T* sum, T* y)
-      : rows_(rows), branch_(branch), stream_(kBranch ? sum : const_cast<T*>(rows.x)), y_(y) {}
+  Forward(const NormRows<T, X>& rows, const T* branch, X* sum, T* y)
+      : rows_(rows), branch_(branch), stream_(kBranch ? sum : const_cast<X*>(rows.x)), y_(y) {}
 
   void run(std::int64_t begin, std::int64_t end) const {
     Row row = pass<true, false>(begin, {});
@@ -69,15 +70,15 @@ class Forward {
   template <bool kRead, bool kWrite>
   Row pass(std::int64_t r, const Row& before) const {
     const std::int64_t width = rows_.width;
-    const T* const in = rows_.x + r * width;
+    const X* const in = rows_.x + r * width;
     const T* const branch = branch_ + r * width;
-    T* const stream = stream_ + r * width;
+    X* const stream = stream_ + r * width;
     T* const out = y_ + (r - 1) * width;
     const A* const gain = affine_.gain();
     const A* const bias = affine_.bias();
     const Vector<T> middle = fill<T>(before.mean), stretch = fill<T>(before.scale);
     if (kRead && kBranch)
-      stream[0] = static_cast<T>(static_cast<A>(in[0]) + static_cast<A>(branch[0]));
+      stream[0] = static_cast<X>(static_cast<A>(in[0]) + static_cast<A>(branch[0]));
     // Sums about the first element, which lies within sqrt(width) deviations of the mean: little cancels.
     const A origin = kRead && kMean ? static_cast<A>(stream[0]) : A(0);
     const Vector<T> first = fill<T>(origin);
@@ -86,7 +87,7 @@ class Forward {
     over_in_turns<T>(
         width, [&](auto at, int k) __attribute__((always_inline)) {
           if constexpr (kRead) {
-            fetch(in + at.i + kAhead<T>);
+            fetch(in + at.i + kAhead<X>);
             if (kBranch) fetch(branch + at.i + kAhead<T>);
             if (kBranch) at.store(stream, hn::Add(at.load(in), at.load(branch)));
             const Vector<T> off = at.template only<T>(hn::Sub(at.load(stream), first));
@@ -108,8 +109,8 @@ class Forward {
     const A off = kMean ? total / count : A(0);
     const A mean = origin + off;
     A variance = squares / count - off * off;
-    if constexpr (!std::is_same_v<T, c10::BFloat16>) {  // where what cancelled would be seen
-      const T* const row = stream_ + r * rows_.width;
+    if constexpr (!std::is_same_v<X, c10::BFloat16>) {  // where what cancelled would be seen
+      const X* const row = stream_ + r * rows_.width;
       variance = sum_over<T>(rows_.width,
                              [&](auto at) {
                                const Vector<T> d = hn::Sub(at.load(row), fill<T>(mean));
@@ -123,39 +124,39 @@ class Forward {
     return {.mean = mean, .scale = scale};
   }
 
-  const NormRows<T>& rows_;
+  const NormRows<T, X>& rows_;
   const T* branch_;
-  T* stream_;
+  X* stream_;
   T* y_;
   Affine<T> affine_{rows_};
 };
 
-template <typename T>
-void forward(const NormRows<T>& rows, const T* branch, T* sum, T* y, std::int64_t begin,
+template <typename T, typename X>
+void forward(const NormRows<T, X>& rows, const T* branch, X* sum, T* y, std::int64_t begin,
              std::int64_t end) {
   if (begin == end) return;
   if (branch != nullptr && rows.mean != nullptr)
-    Forward<T, true, true>(rows, branch, sum, y).run(begin, end);
+    Forward<T, X, true, true>(rows, branch, sum, y).run(begin, end);
   else if (branch != nullptr)
-    Forward<T, true, false>(rows, branch, sum, y).run(begin, end);
+    Forward<T, X, true, false>(rows, branch, sum, y).run(begin, end);
   else if (rows.mean != nullptr)
-    Forward<T, false, true>(rows, branch, sum, y).run(begin, end);
+    Forward<T, X, false, true>(rows, branch, sum, y).run(begin, end);
   else
-    Forward<T, false, false>(rows, branch, sum, y).run(begin, end);
+    Forward<T, X, false, false>(rows, branch, sum, y).run(begin, end);
 }
 
 // With g = dy * gain and n = (x - mean) * scale: dx = scale * (g - avg(g) - n * avg(g n)), where avg(g) is
 // mean's share (Ba et al. 2016; Zhang & Sennrich 2019 without it). One row after the other: with more streams
 // at once, or asked for ahead, memory is slower.
-template <typename T>
-void backward(const NormRows<T>& rows, const T* dy, const T* residual, T* dx, Wide<T>* dgain,
+template <typename T, typename X>
+void backward(const NormRows<T, X>& rows, const T* dy, const X* residual, X* dx, Wide<T>* dgain,
               Wide<T>* dbias, std::int64_t begin, std::int64_t end) {
   using A = Wide<T>;
   const std::int64_t width = rows.width;
   const A count = static_cast<A>(width);
   const Affine<T> affine(rows);
   for (std::int64_t r = begin; r < end; ++r) {
-    const T* const x = rows.x + r * width;
+    const X* const x = rows.x + r * width;
     const T* const out = dy + r * width;
     const Vector<T> stretch = fill<T>(rows.scale[r]);
     const Vector<T> middle = fill<T>(rows.mean != nullptr ? rows.mean[r] : A(0));
@@ -184,7 +185,9 @@ void backward(const NormRows<T>& rows, const T* dy, const T* residual, T* dx, Wi
 
 template <typename T>
 NormKernels<T> make() {
-  return {.forward = forward<T>, .backward = backward<T>};
+  using A = Wide<T>;
+  return {{.forward = forward<T, T>, .backward = backward<T, T>},
+          {.forward = forward<T, A>, .backward = backward<T, A>}};
 }
 TRIREME_KERNELS_OF_TARGET(NormKernels, norm_kernels)
 

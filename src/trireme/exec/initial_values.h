@@ -1,0 +1,20 @@
+// The values with which parameters begin.
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "trireme/arch/spec.h"
+
+namespace trireme::exec {
+
+// The source of a parameter's draws, a function of seed and name: of no layout, and of no other parameter.
+at::Generator initial_generator(const arch::ParamSpec& param, std::uint64_t seed);
+
+// The next `count` values, fp64; `first` is the number of those before. Drawn ones follow one another in `generator`.
+at::Tensor initial_values(const arch::ParamSpec& param, std::int64_t first, std::int64_t count,
+                          at::Generator generator);
+
+}  // namespace trireme::exec

@@ -1,0 +1,17 @@
+// What came before: a sequence that is read in parts, as generation reads it.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+namespace trireme::exec {
+
+// Of one node: the rows of the sequence that it has read, and what it keeps of them for the rows that follow.
+struct Past {
+  std::int64_t rows = 0;
+  std::vector<at::Tensor> kept{};  // in an order of the block's own; empty before the first row
+};
+
+}  // namespace trireme::exec
