@@ -6,7 +6,6 @@
 #include <c10/core/Stream.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <fmt/ranges.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -161,11 +160,15 @@ double resident_mb() {
              : 0;
 }
 
-double peak_resident_mb() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return static_cast<double>(usage.ru_maxrss) * 1024 / 1e6;
+double status_mb(std::string_view field) {
+  std::ifstream file("/proc/self/status");
+  for (std::string word; file >> word;)
+    if (double kibibytes = 0; word == field && file >> kibibytes) return kibibytes * 1024 / 1e6;
+  return 0;
 }
+
+// Of this program: getrusage() also has the peak of the program that executed it.
+double peak_resident_mb() { return status_mb("VmHWM:"); }
 
 std::int64_t available_bytes() {
   std::ifstream file("/proc/meminfo");

@@ -35,8 +35,10 @@ void finish(c10::Device device);
 
 // Resident set of this process, MB (10^6 bytes); ranks that are threads share it.
 double resident_mb();
-// The most it has been since the process began.
+// The most it has been since the program began.
 double peak_resident_mb();
+// A field of /proc/self/status in kB, such as "RssFile:", in MB; 0 where it is not there.
+double status_mb(std::string_view field);
 
 // Bytes of memory that the machine has left, caches of files counted in; all there are where it does not say.
 std::int64_t available_bytes();
