@@ -79,6 +79,7 @@ class BoundModel {
       case arch::Init::Kind::kZeros: return value.zero_();
       case arch::Init::Kind::kOnes: return value.fill_(1);
       case arch::Init::Kind::kConstant: return value.fill_(param.init.value);
+      case arch::Init::Kind::kUniform:
       case arch::Init::Kind::kIdentity:
       case arch::Init::Kind::kNormal: break;
     }

@@ -11,9 +11,9 @@
 namespace trireme::arch {
 
 struct Init {
-  enum class Kind { kZeros, kOnes, kNormal, kConstant, kIdentity } kind = Kind::kZeros;
+  enum class Kind { kZeros, kOnes, kNormal, kConstant, kIdentity, kUniform } kind = Kind::kZeros;
   double std = 0;    // kNormal
-  double value = 0;  // kConstant
+  double value = 0;  // kConstant; kUniform: values lie in [-value, value)
 };
 
 // One parameter tensor. Names follow Hugging Face where the family exists there.

@@ -62,6 +62,8 @@ at::Tensor draw(const arch::ParamSpec& param, std::int64_t first, std::int64_t c
     case arch::Init::Kind::kOnes: return value.fill_(1);
     case arch::Init::Kind::kNormal: return value.normal_(0, init.std, std::move(generator));
     case arch::Init::Kind::kConstant: return value.fill_(init.value);
+    case arch::Init::Kind::kUniform:
+      return value.uniform_(-init.value, init.value, std::move(generator));
     case arch::Init::Kind::kIdentity: fill_identity(value, param.shape[0], first); return value;
   }
   TRIREME_CHECK(false, "initial values of kind {}", static_cast<int>(init.kind));
