@@ -92,9 +92,57 @@ TEST(Jepa, ProbesHaveThePublishedParameters) {
     return count(spec, "pooler.") + count(spec, "linear.");
   };
   EXPECT_EQ(probe(1024, 4), 49'514'670);
+  EXPECT_EQ(probe(1280, 4), 77'294'254);
   EXPECT_EQ(probe(1408, 4), 93'494'190);
   EXPECT_EQ(probe(1024, 1), 11'725'998);
   EXPECT_EQ(probe(1408, 1), 22'070'574);
+}
+
+// src/models/attentive_pooler.py of the original: the layer that writes last is smaller by sqrt(2 (depth - 1)), the
+// classifier is PyTorch's linear layer as it comes, and AdamW's decay has one group for all parameters.
+TEST(Jepa, ProbesBeginAndDecayAsTheOriginal) {
+  config::Job job = published(Family::kProbe, {1024, 2, 16, 0});
+  job.vision.classes = 174;
+  const auto param_of = [](const ModelSpec& spec, const std::string& name) {
+    for (const UnitSpec& unit : spec.units)
+      for (const ParamSpec& param : unit.params)
+        if (param.name == name) return param;
+    ADD_FAILURE() << name;
+    return ParamSpec{};
+  };
+  const std::string fc2 = "pooler.cross_attention_block.mlp.fc2.weight";
+  EXPECT_DOUBLE_EQ(param_of(described(job), fc2).init.std, 0.02 / std::sqrt(2.0 * 3));
+  const ModelSpec spec = described(job);
+  for (const char* name : {"linear.weight", "linear.bias"}) {
+    EXPECT_EQ(param_of(spec, name).init.kind, Init::Kind::kUniform) << name;
+    EXPECT_DOUBLE_EQ(param_of(spec, name).init.value, 1 / 32.0) << name;
+  }
+  for (const UnitSpec& unit : spec.units)
+    for (const ParamSpec& param : unit.params)
+      EXPECT_TRUE(param.decay || param.name.starts_with("target_encoder.")) << param.name;
+  job.probe.layers = 1;
+  EXPECT_DOUBLE_EQ(param_of(described(job), fc2).init.std, 0.02 / std::sqrt(2.0));
+}
+
+TEST(Jepa, AProbeReadsTheTokensOfAllSegments) {
+  config::Job job = published(Family::kProbe, kLarge);
+  job.vision.classes = 174;
+  job.data.source = config::DataSource::kClips, job.data.path = "clips";
+  job.run.global_batch = 6, job.run.micro_batch = 3;
+  const ModelSpec one = described(job);
+  job.probe.segments = 2;
+  const ModelSpec two = described(job);
+  const auto value = [](const ModelSpec& spec, const std::string& name) {
+    for (const plan::Value& each : spec.program.values)
+      if (each.name == name) return each;
+    ADD_FAILURE() << name;
+    return plan::Value{};
+  };
+  EXPECT_EQ(value(two, "tower.x0").shape, (std::vector<std::int64_t>{6, 2048, 1024}));
+  EXPECT_EQ(value(two, "features").shape, (std::vector<std::int64_t>{3, 4096, 1024}));
+  EXPECT_EQ(value(two, "clips").bytes, 2 * value(one, "clips").bytes);
+  EXPECT_EQ(two.sample_tokens, 4096);
+  EXPECT_EQ(count(two, "pooler."), count(one, "pooler."));
 }
 
 TEST(Jepa, TheActionConditionedPredictorHasThePublishedParameters) {
@@ -229,6 +277,17 @@ TEST(Jepa, WhatItCannotUseIsRefused) {
   EXPECT_THAT(refusal(Family::kJepa, {"data.source=arm"}), HasSubstr("data.source=squares"));
   EXPECT_THAT(refusal(Family::kJepa, {"probe.layers=2"}), HasSubstr("no use for it"));
   EXPECT_THAT(refusal(Family::kProbe, {"vision.classes=4"}), HasSubstr("8 classes"));
+  EXPECT_THAT(refusal(Family::kProbe, {"probe.views=3"}), HasSubstr("Set data.source=clips"));
+  const Sets clips = {"data.source=clips", "data.path=x"};
+  EXPECT_THAT(refusal(Family::kProbe, {clips[0], clips[1], "probe.views=3", "run.micro_batch=4",
+                                       "run.global_batch=4"}),
+              HasSubstr("probe.views=3 does not divide run.micro_batch=4"));
+  EXPECT_THAT(
+      refusal(Family::kProbe, {clips[0], clips[1], "probe.segments=2", "vision.chunked=true"}),
+      HasSubstr("Set probe.segments=1"));
+  EXPECT_THAT(refusal(Family::kProbe, {clips[0], "data.path=a,b", "data.weights=1"}),
+              HasSubstr("has 1 weights"));
+  EXPECT_THAT(refusal(Family::kProbe, {"data.weights=1"}), HasSubstr("reads one data set"));
   EXPECT_THAT(refusal(Family::kJepaAc, {"action.rollout=4"}), HasSubstr("action.rollout=4"));
   EXPECT_THAT(refusal(Family::kJepaAc, {"action.size=2"}), HasSubstr("needs 3 or more"));
 }

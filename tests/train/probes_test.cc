@@ -85,6 +85,17 @@ TEST(Probes, AreNamedByTheirRates) {
                           "accuracy_lr0.001_wd0.5", "accuracy_lr0.001_wd0.1"));
 }
 
+TEST(Probes, AreEvaluatedUnderTheNameOfTheirProtocol) {
+  config::Job job = probes_job("1,0.05");
+  job.vision.frames = 16;
+  job.probe.segments = 2, job.probe.views = 3;
+  EXPECT_THAT(config::held_out_metrics(job, config::probe_metrics(job)),
+              ElementsAre("accuracy_16x2x3_lr0.01", "accuracy_16x2x3_lr0.0005"));
+  EXPECT_THAT(config::held_out_metrics(job, {"accuracy"}), ElementsAre("accuracy_16x2x3"));
+  job.model.family = config::Family::kVit;
+  EXPECT_THAT(config::held_out_metrics(job, {"accuracy"}), ElementsAre("accuracy"));
+}
+
 TEST(Probes, ThatWouldNotBeIndependentAreRefused) {
   const auto refusal = [](const std::string& rates, const Sets& more = {}) {
     return config::usage_error_of([&] { config::resolve(probes_job(rates, more), 1, {}); });

@@ -44,22 +44,25 @@ plan::NodeWork norm_transients(const Graph& graph, const Encoder& encoder) {
 }
 
 plan::ValueId frozen_tower(Graph& graph, const config::Job& job, const Encoder& encoder,
-                           plan::ValueId clips) {
+                           plan::ValueId clips, std::int64_t segments) {
   const config::Vision& vision = job.vision;
   if (vision.chunked) return chunked_tower(graph, job, encoder, clips);
+  Encoder joined = encoder;
+  joined.sequences /= segments;
+  joined.tokens *= segments;
   const std::string prefix = kTeacher;
   const auto unit = [&](const std::string& name, std::vector<ParamSpec> params) {
     return graph.unit({.name = name, .params = std::move(params)}, false);
   };
   const bool apart = job.model.family == config::Family::kJepaAc;
-  plan::ValueId x =
-      graph.node({.name = "tower.embed",
-                  .reads = {clips},
-                  .no_grad = true,
-                  .work = clip_embed_transients(graph, vision, graph.rank().micro_batch, apart)},
-                 clip_embed_work(graph, vision, encoder.rows()),
-                 {unit("tower.embed", clip_embed_params(vision, prefix))},
-                 {activation(graph, encoder, "tower.x0")})[0];
+  plan::ValueId x = graph.node(
+      {.name = "tower.embed",
+       .reads = {clips},
+       .no_grad = true,
+       .work = clip_embed_transients(graph, vision, segments * graph.rank().micro_batch, apart)},
+      clip_embed_work(graph, vision, encoder.rows()),
+      {unit("tower.embed", clip_embed_params(vision, prefix))},
+      {activation(graph, encoder, "tower.x0")})[0];
   for (std::int64_t layer = 0; layer < vision.layers; ++layer) {
     const std::string name = fmt::format("tower.block.{}", layer);
     const plan::UnitId block =
@@ -72,7 +75,7 @@ plan::ValueId frozen_tower(Graph& graph, const config::Job& job, const Encoder& 
                      .work = norm_transients(graph, encoder)},
                     norm_work(graph, encoder),
                     {unit("tower.norm", norm_params(prefix + "norm", vision.hidden))},
-                    {activation(graph, encoder, "features")})[0];
+                    {activation(graph, joined, "features")})[0];
 }
 
 }  // namespace trireme::arch

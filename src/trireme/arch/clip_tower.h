@@ -34,8 +34,9 @@ Work norm_work(const Graph& graph, const Encoder& encoder);
 plan::NodeWork norm_transients(const Graph& graph, const Encoder& encoder);
 
 // A tower that never trains, from clips to features [sequences, tokens, hidden]: nodes and units tower.embed,
-// tower.block.N, tower.norm, with parameters under a teacher's names. With vision.chunked that of arch/chunk_tower.h.
+// tower.block.N, tower.norm, with parameters under a teacher's names. With vision.chunked that of arch/chunk_tower.h. The
+// tokens of `segments` sequences follow one another in the features: [sequences / segments, segments * tokens, hidden].
 plan::ValueId frozen_tower(Graph& graph, const config::Job& job, const Encoder& encoder,
-                           plan::ValueId clips);
+                           plan::ValueId clips, std::int64_t segments = 1);
 
 }  // namespace trireme::arch

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <utility>
 
@@ -26,11 +27,21 @@ std::vector<OneProbe> all_probes(const config::Job& job) {
   return probes;
 }
 
+// A linear layer whose values are drawn from U(-1, 1) / sqrt(in), as PyTorch's linear layer draws its own.
+std::vector<ParamSpec> classifier_params(const std::string& name, std::int64_t out,
+                                         std::int64_t in) {
+  const double bound = 1 / std::sqrt(static_cast<double>(in));
+  const Init init{.kind = Init::Kind::kUniform, .low = -bound, .high = bound};
+  return {{.name = name + ".weight", .shape = {out, in}, .init = init},
+          {.name = name + ".bias", .shape = {out}, .init = init}};
+}
+
 // The query's block, without an output projection, and the classifier. Every tp rank has all of them.
 std::vector<ParamSpec> head_params(const config::Job& job, const std::string& prefix) {
   const std::int64_t d = job.vision.hidden, ffn = 4 * d;
   const double std = job.vision.init_std;
-  const double residual = std / std::sqrt(2.0 * static_cast<double>(job.probe.layers));
+  const auto blocks = static_cast<double>(std::max<std::int64_t>(1, job.probe.layers - 1));
+  const double residual = std / std::sqrt(2.0 * blocks);
   const std::string block = prefix + "pooler.cross_attention_block.";
   return joined({{drawn(prefix + "pooler.query_tokens", {1, 1, d}, std)},
                  norm_params(block + "norm1", d),
@@ -39,7 +50,7 @@ std::vector<ParamSpec> head_params(const config::Job& job, const std::string& pr
                  norm_params(block + "norm2", d),
                  linear_params(block + "mlp.fc1", ffn, d, std),
                  linear_params(block + "mlp.fc2", d, ffn, residual),
-                 linear_params(prefix + "linear", job.vision.classes, d, std)});
+                 classifier_params(prefix + "linear", job.vision.classes, d)});
 }
 
 // Its blocks and its loss, on the tower's tokens.
@@ -48,7 +59,11 @@ void probe_nodes(Graph& graph, const config::Job& job, const OneProbe& probe, pl
   const std::int64_t d = job.vision.hidden;
   const Encoder encoder = probe_encoder(job, graph.rank().micro_batch);
   const auto unit = [&](const std::string& name, std::vector<ParamSpec> params) {
-    for (ParamSpec& param : params) param.lr = probe.factors.lr;
+    // Biases and norms decay as well.
+    for (ParamSpec& param : params) {
+      param.lr = probe.factors.lr;
+      param.decay = true;
+    }
     return graph.unit(
         {.name = name, .params = std::move(params), .decay = probe.factors.weight_decay});
   };
@@ -75,6 +90,7 @@ void probe_nodes(Graph& graph, const config::Job& job, const OneProbe& probe, pl
 
 Encoder probe_encoder(const config::Job& job, std::int64_t samples) {
   Encoder encoder = tower(job.vision, samples);
+  encoder.tokens *= job.probe.segments;
   encoder.heads = job.probe.heads;
   encoder.ffn = 4 * job.vision.hidden;
   return encoder;
@@ -82,11 +98,12 @@ Encoder probe_encoder(const config::Job& job, std::int64_t samples) {
 
 ModelSpec probe_spec(const config::Job& job, const PerRank& rank, const Training& training) {
   Graph graph("probe", rank, training);
-  const std::int64_t samples = rank.micro_batch;
-  const plan::ValueId clips = graph.input("clips", clip_bytes(job.vision, samples));
+  const std::int64_t samples = rank.micro_batch, segments = job.probe.segments;
+  const plan::ValueId clips = graph.input("clips", clip_bytes(job.vision, samples * segments));
   const plan::ValueId labels = graph.input("labels", samples * 8);
   const Encoder encoder = probe_encoder(job, samples);
-  const plan::ValueId x = frozen_tower(graph, job, tower(job.vision, samples), clips);
+  const plan::ValueId x =
+      frozen_tower(graph, job, tower(job.vision, samples * segments), clips, segments);
   for (const OneProbe& probe : all_probes(job)) probe_nodes(graph, job, probe, x, labels);
   ModelSpec spec = std::move(graph).build();
   spec.metrics = config::probe_metrics(job);

@@ -60,6 +60,26 @@ std::vector<Field> probe_fields() {
       fixed(text(KEY(probe.weight_decay),
                  "Factors of optim.weight_decay: for each of them a probe with every factor of "
                  "probe.lr; empty: all have optim.weight_decay.")),
+      fixed(number(KEY(probe.crop),
+                   "Least share of a frame's area that a training crop of a user's clip covers "
+                   "(default 0.08).",
+                   above(0, 1))),
+      fixed(integer(KEY(probe.augment),
+                    "Number of random operations on each training clip, RandAugment of magnitude 7 "
+                    "(default 0; V-JEPA 2: 4). Some of them shift or rotate, none mirrors.",
+                    from(0, 16))),
+      fixed(number(KEY(probe.erase),
+                   "Probability that a rectangle of a training clip becomes noise (default 0; "
+                   "V-JEPA 2: 0.25).",
+                   from(0, 1))),
+      fixed(integer(KEY(probe.segments),
+                    "Clips of a sample, from equal segments of its video, whose tokens a probe "
+                    "reads one after another (default 1; V-JEPA 2: 2).",
+                    from(1, 64))),
+      fixed(integer(KEY(probe.views),
+                    "Crops of a held-out sample along its longer side, whose probabilities are "
+                    "averaged (default 1; V-JEPA 2: 3). Must divide run.micro_batch.",
+                    from(1, 64))),
   };
 }
 

@@ -123,8 +123,13 @@ struct Action {
 struct Probe {
   std::int64_t layers = 4;  // the last one attends across
   std::int64_t heads = 16;
-  std::string lr;            // factors of optim.lr, one a probe; empty: one probe
-  std::string weight_decay;  // factors of optim.weight_decay, each with every rate; empty: all 1
+  std::string lr;             // factors of optim.lr, one a probe; empty: one probe
+  std::string weight_decay;   // factors of optim.weight_decay, each with every rate; empty: all 1
+  double crop = 0.08;         // least share of a frame that training sees
+  std::int64_t augment = 0;   // random operations on a clip
+  double erase = 0;           // probability that a rectangle of a clip becomes noise
+  std::int64_t segments = 1;  // clips of a sample, whose tokens follow one another
+  std::int64_t views = 1;     // crops of a held-out sample, whose probabilities are averaged
   bool operator==(const Probe&) const = default;
 };
 

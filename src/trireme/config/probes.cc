@@ -58,6 +58,17 @@ std::vector<std::string> probe_metrics(const Job& job) {
   return names;
 }
 
+std::string probe_protocol(const Job& job) {
+  return fmt::format("{}x{}x{}", job.vision.frames, job.probe.segments, job.probe.views);
+}
+
+std::vector<std::string> held_out_metrics(const Job& job, std::vector<std::string> metrics) {
+  if (job.model.family != Family::kProbe) return metrics;
+  constexpr std::string_view kAccuracy = "accuracy";
+  for (std::string& metric : metrics) metric.insert(kAccuracy.size(), "_" + probe_protocol(job));
+  return metrics;
+}
+
 void check_probes(const Job& job) {
   if (!job.probe.weight_decay.empty() && job.optim.weight_decay == 0)
     fail(ErrorKind::kUsage,

@@ -22,6 +22,12 @@ std::vector<ProbeFactors> probe_factors(const Job& job);
 // "accuracy_lr0.001_wd0.1" with its decay where probe.weight_decay has any.
 std::vector<std::string> probe_metrics(const Job& job);
 
+// The evaluation's name as V-JEPA 2 has it, "16x2x3": frames of a clip, segments of a sample, views of a segment.
+std::string probe_protocol(const Job& job);
+
+// What validation calls the metrics that a model counts: of a probe "accuracy_16x2x3" and "accuracy_16x2x3_lr0.001".
+std::vector<std::string> held_out_metrics(const Job& job, std::vector<std::string> metrics);
+
 // Throws Error{kUsage} where probes would not train as each would alone.
 void check_probes(const Job& job);
 

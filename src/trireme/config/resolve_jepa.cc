@@ -8,6 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/families.h"
 #include "trireme/config/probes.h"
+#include "trireme/config/resolve_family.h"
 #include "trireme/config/resolve_towers.h"
 
 namespace trireme::config {
@@ -59,8 +60,33 @@ void resolve_masks(const Job& job) {
   }
 }
 
+// How a probe is trained and evaluated on a user's clips.
+void check_protocol(const Job& job) {
+  const Probe& probe = job.probe;
+  const bool plain = probe.crop == Probe{}.crop && probe.augment == 0 && probe.erase == 0 &&
+                     probe.segments == 1 && probe.views == 1;
+  if (job.data.source != DataSource::kClips && !plain)
+    fail(ErrorKind::kUsage,
+         "probe.crop={}, probe.augment={}, probe.erase={}, probe.segments={}, probe.views={}: "
+         "these keys are for clips in files, and data.source makes its clips itself. Set "
+         "data.source=clips, or leave the keys out.",
+         probe.crop, probe.augment, probe.erase, probe.segments, probe.views);
+  if (probe.segments > 1 && job.vision.chunked)
+    fail(ErrorKind::kUsage,
+         "probe.segments={}: a tower of chunks (vision.chunked=true) reads one clip of a sample. "
+         "Set probe.segments=1.",
+         probe.segments);
+  if (job.run.micro_batch % probe.views != 0)
+    fail(ErrorKind::kUsage,
+         "probe.views={} does not divide run.micro_batch={}: all views of a held-out sample are in "
+         "one micro-batch. Set {}.",
+         probe.views, job.run.micro_batch,
+         nearest_multiples("run.micro_batch", job.run.micro_batch, probe.views));
+}
+
 void resolve_probe(Job& job, const DatasetFacts& data) {
   check_reads(job, DataSource::kSquares, DataSource::kClips, "clips");
+  check_protocol(job);
   if (job.vision.hidden % job.probe.heads != 0)
     fail(ErrorKind::kUsage, "vision.hidden={} is not divisible by probe.heads={}; change one",
          job.vision.hidden, job.probe.heads);

@@ -22,13 +22,13 @@ bool is_clip_file(const std::string& file) {
 
 std::vector<media::Image> frames_of(const config::Job& job, const MappedFile& bytes,
                                     const std::string& file) {
-  if (job.vision.frames == 1 || !is_clip_file(file))
+  if (job.vision.frames * job.probe.segments == 1 || !is_clip_file(file))
     return {media::checked_image(bytes.bytes(), file)};
   media::Sample sample;
   media::read_clip(
       bytes.bytes(), file,
       [&](const media::VideoInfo& info) {
-        return choose_frames(info, {.frames = job.vision.frames}, nullptr);
+        return choose_segments(info, {.frames = job.vision.frames}, job.probe.segments, nullptr);
       },
       sample);
   return std::move(sample.clip.frames);
@@ -50,9 +50,12 @@ at::Tensor asked_pixels(const config::Job& job, const std::string& file) {
   const std::vector<media::Image> frames = frames_of(job, bytes, file);
   const View view = choose_view({frames[0].width, frames[0].height}, {}, nullptr);
   const at::Tensor pixels =
-      seen(frames, view, job.vision.image, config::pixel_scale(job), job.data.antialias)
-          .unsqueeze(0);
-  return pixels.expand({1, 3, job.vision.frames, -1, -1}).contiguous();
+      seen(frames, view, job.vision.image, config::pixel_scale(job), job.data.antialias);
+  const std::int64_t segments = job.probe.segments, count = job.vision.frames;
+  return pixels.expand({3, segments * count, -1, -1})
+      .unflatten(1, {segments, count})
+      .transpose(0, 1)
+      .contiguous();
 }
 
 std::vector<at::Tensor> asked_inputs(const config::Job& job, const std::string& file) {

@@ -16,7 +16,7 @@ namespace trireme::data {
 // A caption's bytes, int64 [model.seq_len], and the place of its end, int64 []; what is longer is cut.
 std::vector<at::Tensor> caption_tokens(const config::Job& job, std::string_view text);
 
-// The picture, or the clip's frames, of a file as held-out samples are seen: float [1, 3, frames, image, image]. A picture
+// The picture, or the clip's frames, of a file as held-out samples are seen: float [1, 3, frames, image, image], of a probe one clip a segment. A picture
 // that a model of clips is asked about fills all of its frames. Throws Error{kData} naming the file.
 at::Tensor asked_pixels(const config::Job& job, const std::string& file);
 

@@ -169,7 +169,9 @@ Sources open_squares(const config::Job& job) {
 }
 
 Sources open_clips(const config::Job& job, Evaluated evaluated) {
-  return with_masks(job, open_files(job, clip_reader(job), evaluated));
+  const bool labelled = job.model.family == config::Family::kProbe;
+  const FileReader reader = labelled ? probe_reader(job) : clip_reader(job);
+  return with_masks(job, open_files(job, reader, evaluated));
 }
 
 Sources open_arm(const config::Job& job) {

@@ -2,13 +2,16 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/stack.h>
 
 #include <array>
 #include <span>
 
+#include "trireme/arch/probe.h"
 #include "trireme/base/error.h"
 #include "trireme/config/pixels.h"
 #include "trireme/data/asked.h"
+#include "trireme/data/augmentation.h"
 #include "trireme/data/sequence.h"
 #include "trireme/data/views.h"
 
@@ -61,6 +64,52 @@ at::Tensor poses(std::span<const media::Pose7> rows) {
   return all;
 }
 
+// Frames of all segments of a sample, one segment after the other.
+media::Sample read_segments(const config::Job& job, const media::Samples& samples,
+                            std::int64_t number, Draws* draws) {
+  return samples.read(number, [&](const media::VideoInfo& info) {
+    return choose_segments(info, {.frames = job.vision.frames}, job.probe.segments, draws);
+  });
+}
+
+// What `make` gives of the frames of each segment: [segments, 3, frames, image, image], of one segment without that dim.
+template <typename Make>
+at::Tensor by_segment(const config::Job& job, const media::Sample& sample, const Make& make) {
+  const auto frames = static_cast<std::size_t>(job.vision.frames);
+  std::vector<at::Tensor> clips;
+  for (std::size_t first = 0; first < sample.clip.frames.size(); first += frames)
+    clips.push_back(make(std::span(sample.clip.frames).subspan(first, frames)));
+  return clips.size() == 1 ? clips[0] : at::stack(clips);
+}
+
+// Directions are classes, so a probe's clips are never mirrored.
+at::Tensor segments_trained_on(const config::Job& job, const media::Sample& sample, Draws& draws) {
+  const config::Probe& probe = job.probe;
+  constexpr double kWidest = 4.0 / 3;
+  return by_segment(job, sample, [&](std::span<const media::Image> frames) {
+    const std::vector<media::Image> changed =
+        augment({frames.begin(), frames.end()}, probe.augment, draws);
+    const View view = choose_view({sample.clip.width, sample.clip.height},
+                                  {.least = probe.crop, .widest = kWidest, .flip = false}, &draws);
+    at::Tensor clip = seen(changed, view, job.vision.image, config::pixel_scale(job), job.data.antialias);
+    if (probe.erase > 0) erase(clip, probe.erase, draws);
+    return clip;
+  });
+}
+
+// A held-out sample's view-th crop, of all segments. The first one has the label.
+Inputs probe_view(const config::Job& job, const media::Samples& samples, std::int64_t number,
+                  std::int64_t view) {
+  const media::Sample sample = read_segments(job, samples, number, nullptr);
+  const View seen_as{.box = view_boxes({sample.clip.width, sample.clip.height},
+                                       job.probe.views)[static_cast<std::size_t>(view)]};
+  const at::Tensor clips = by_segment(job, sample, [&](std::span<const media::Image> frames) {
+    return seen(frames, seen_as, job.vision.image, config::pixel_scale(job), job.data.antialias);
+  });
+  const at::Tensor label = label_of(job, sample);
+  return {clips, view == 0 ? label : number_of(arch::kSameSample)};
+}
+
 void without_label(Inputs& inputs) { inputs.back() = number_of(kNoTarget); }
 
 }  // namespace
@@ -91,26 +140,45 @@ FileReader caption_reader(const config::Job& job) {
 }
 
 FileReader clip_reader(const config::Job& job) {
-  const bool labelled = job.model.family == config::Family::kProbe;
-  FileReader reader{.read = [job, labelled](const media::Samples& samples, std::int64_t number,
-                                            Draws* draws) {
-    const media::Sample sample = read_clip(samples, number, {.frames = job.vision.frames}, draws);
-    // Directions are classes, so a probe's clips are never mirrored.
-    Inputs inputs = {clip_seen(job, sample, {.flip = !labelled}, draws)};
-    if (labelled) inputs.push_back(label_of(job, sample));
-    return inputs;
-  }};
-  reader.labelled = labelled;
-  // Without a label masks are drawn of a clip, and none of one without weight.
-  reader.blank = labelled ? without_label : [](Inputs&) {};
+  return {.read =
+              [job](const media::Samples& samples, std::int64_t number, Draws* draws) {
+                const media::Sample sample =
+                    read_clip(samples, number, {.frames = job.vision.frames}, draws);
+                return Inputs{clip_seen(job, sample, {}, draws)};
+              },
+          // Masks are drawn of a clip, and none of one without weight.
+          .blank = [](Inputs&) {}};
+}
+
+FileReader probe_reader(const config::Job& job) {
+  FileReader reader{
+      .read =
+          [job](const media::Samples& samples, std::int64_t number, Draws* draws) {
+            if (draws == nullptr) return probe_view(job, samples, number, 0);
+            const media::Sample sample = read_segments(job, samples, number, draws);
+            return Inputs{segments_trained_on(job, sample, *draws), label_of(job, sample)};
+          },
+      .blank = without_label,
+      .labelled = true};
+  if (job.probe.segments > 1)
+    reader.collate = [](const std::vector<Inputs>& samples) {
+      Inputs inputs = stacked(samples);
+      inputs[0] = inputs[0].flatten(0, 1);
+      return inputs;
+    };
+  if (job.probe.views > 1) {
+    reader.views = job.probe.views;
+    reader.view = [job](const media::Samples& samples, std::int64_t number, std::int64_t view) {
+      return probe_view(job, samples, number, view);
+    };
+  }
   return reader;
 }
 
 FileReader trajectory_reader(const config::Job& job) {
   return {.read = [job](const media::Samples& samples, std::int64_t number, Draws* draws) {
-    const media::Sample sample =
-        read_clip(samples, number,
-                  {.frames = job.vision.frames, .recorded = Recorded::kTrajectory}, draws);
+    const media::Sample sample = read_clip(
+        samples, number, {.frames = job.vision.frames, .recorded = Recorded::kTrajectory}, draws);
     const media::Trajectory& done = sample.trajectory;
     // Left and right are of the robot, so the middle is seen as it is.
     const View view{.box = middle_box({sample.clip.width, sample.clip.height})};

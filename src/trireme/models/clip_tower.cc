@@ -50,7 +50,9 @@ std::vector<at::Tensor> ClipNorm::forward(const std::vector<at::Tensor>& inputs,
                                           const exec::BlockContext& context) {
   const at::Tensor x =
       ops::layer_norm(inputs[0], param(0), param(1), eps_, context.weight_gradients);
-  return {gives_ == Gives::kNormalised ? normalised(x).to(x.scalar_type()) : x};
+  const at::Tensor given = gives_ == Gives::kNormalised ? normalised(x).to(x.scalar_type()) : x;
+  if (segments_ == 1) return {given};
+  return {given.reshape({x.size(0) / segments_, segments_ * x.size(1), x.size(2)})};
 }
 
 EncoderBlock::Look clip_look(const config::Job& job, const arch::PatchGrid& grid,
@@ -61,7 +63,8 @@ EncoderBlock::Look clip_look(const config::Job& job, const arch::PatchGrid& grid
 }
 
 Blocks frozen_tower_blocks(const config::Job& job, const arch::Encoder& encoder,
-                           ClipEmbed::Frames frames, ClipNorm::Gives gives, const Ranks& ranks) {
+                           ClipEmbed::Frames frames, ClipNorm::Gives gives, const Ranks& ranks,
+                           std::int64_t segments) {
   if (job.vision.chunked) return chunked_tower_blocks(job, encoder, frames, gives, ranks);
   const config::Vision& vision = job.vision;
   arch::PatchGrid grid = arch::patch_grid(vision);
@@ -71,7 +74,7 @@ Blocks frozen_tower_blocks(const config::Job& job, const arch::Encoder& encoder,
   blocks.push_back(std::make_unique<ClipEmbed>(vision, frames, ranks));
   for (std::int64_t layer = 0; layer < vision.layers; ++layer)
     blocks.push_back(std::make_unique<EncoderBlock>(encoder, vision.norm_eps, look, ranks));
-  blocks.push_back(std::make_unique<ClipNorm>(vision.norm_eps, gives, ranks));
+  blocks.push_back(std::make_unique<ClipNorm>(vision.norm_eps, gives, ranks, segments));
   return blocks;
 }
 

@@ -40,18 +40,19 @@ class ClipEmbed : public BoundBlock {
   Frames frames_;
 };
 
-// LayerNorm, and for targets `normalised` behind it.
+// LayerNorm, and for targets `normalised` behind it. The tokens of `segments` sequences become those of one.
 class ClipNorm : public BoundBlock {
  public:
   enum class Gives { kFeatures, kNormalised };
-  ClipNorm(double eps, Gives gives, Ranks across)
-      : BoundBlock(std::move(across)), eps_(eps), gives_(gives) {}
+  ClipNorm(double eps, Gives gives, Ranks across, std::int64_t segments = 1)
+      : BoundBlock(std::move(across)), eps_(eps), gives_(gives), segments_(segments) {}
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override;
 
  private:
   double eps_;
   Gives gives_;
+  std::int64_t segments_;
 };
 
 // What all tokens of a clip see of each other, as wide as the tower, in blocks of so many heads.
@@ -60,6 +61,7 @@ EncoderBlock::Look clip_look(const config::Job& job, const arch::PatchGrid& grid
 
 // The nodes of arch::frozen_tower, in order.
 Blocks frozen_tower_blocks(const config::Job& job, const arch::Encoder& encoder,
-                           ClipEmbed::Frames frames, ClipNorm::Gives gives, const Ranks& ranks);
+                           ClipEmbed::Frames frames, ClipNorm::Gives gives, const Ranks& ranks,
+                           std::int64_t segments = 1);
 
 }  // namespace trireme::models

@@ -1,12 +1,16 @@
 #include "trireme/models/probe.h"
 
-#include <ATen/ops/cross_entropy_loss.h>
+#include <ATen/ops/log_softmax.h>
 #include <ATen/ops/matmul.h>
+#include <ATen/ops/nll_loss.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/softmax.h>
+#include <ATen/ops/zeros.h>
 
 #include <cmath>
 
 #include "trireme/arch/probe.h"
+#include "trireme/base/error.h"
 #include "trireme/models/clip_tower.h"
 #include "trireme/models/encoder.h"
 #include "trireme/ops/flop_count.h"
@@ -27,11 +31,13 @@ class ProbeHead : public BoundBlock {
   std::vector<at::Tensor> forward(const std::vector<at::Tensor>& inputs,
                                   const exec::BlockContext& context) override {
     const at::Tensor scores = scores_of(inputs[0], context);
-    const at::Tensor exact = scores.to(statistics_type(scores.scalar_type()));
+    const Answers answers =
+        average_views(scores.to(statistics_type(scores.scalar_type())), inputs[1]);
     if (context.counts != nullptr)
-      context.counts->add(metric_, exact.argmax(-1).eq(inputs[1]).sum().item<double>(),
-                          static_cast<double>(inputs[1].size(0)));
-    return {at::cross_entropy_loss(exact, inputs[1], {}, at::Reduction::Sum)};
+      context.counts->add(
+          metric_, answers.log_probabilities.argmax(-1).eq(answers.labels).sum().item<double>(),
+          answers.labels.ge(0).sum().item<double>());
+    return {at::nll_loss(answers.log_probabilities, answers.labels, {}, at::Reduction::Sum)};
   }
 
  private:
@@ -88,11 +94,24 @@ class ProbeHead : public BoundBlock {
 
 }  // namespace
 
+Answers average_views(const at::Tensor& scores, const at::Tensor& labels) {
+  const at::Tensor first = labels.ne(arch::kSameSample);
+  if (first.all().item<bool>())
+    return {.log_probabilities = at::log_softmax(scores, -1), .labels = labels};
+  TRIREME_CHECK(first[0].item<bool>(), "views of a sample that is not in the micro-batch");
+  const at::Tensor sample = first.cumsum(0) - 1, own = labels.masked_select(first);
+  const at::Tensor views = at::zeros({own.size(0)}, scores.options())
+                               .index_add(0, sample, at::ones({labels.size(0)}, scores.options()));
+  const at::Tensor sums = at::zeros({own.size(0), scores.size(1)}, scores.options())
+                              .index_add(0, sample, at::softmax(scores, -1));
+  return {.log_probabilities = (sums / views.unsqueeze(1)).log(), .labels = own};
+}
+
 Blocks probe_blocks(const config::Job& job, const arch::ModelSpec& spec, const Ranks& ranks) {
-  const std::int64_t samples = job.run.micro_batch;
-  Blocks blocks =
-      frozen_tower_blocks(job, arch::tower(job.vision, samples), ClipEmbed::Frames::kTogether,
-                          ClipNorm::Gives::kFeatures, ranks);
+  const std::int64_t samples = job.run.micro_batch, segments = job.probe.segments;
+  Blocks blocks = frozen_tower_blocks(job, arch::tower(job.vision, samples * segments),
+                                      ClipEmbed::Frames::kTogether, ClipNorm::Gives::kFeatures,
+                                      ranks, segments);
   const arch::Encoder encoder = arch::probe_encoder(job, samples);
   // Tokens of a chunk are alike: where each stands is for the probe to see.
   const EncoderBlock::Look look = job.vision.chunked ? clip_look(job, arch::patch_grid(job.vision),

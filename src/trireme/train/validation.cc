@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "trireme/base/clock.h"
+#include "trireme/config/probes.h"
 #include "trireme/train/metric_sums.h"
 #include "trireme/train/wall_time.h"
 
@@ -29,7 +30,9 @@ void Validation::run(std::int64_t step) {
   const data::Source& samples = *sources_.held_out;
   const std::int64_t batch_size = job_.run.global_batch;
   double loss_sum = 0, weight = 0;
-  MetricSums metrics(steps_.session().model().spec.metrics);
+  const std::vector<std::string> names =
+      config::held_out_metrics(job_, steps_.session().model().spec.metrics);
+  MetricSums metrics(names);
   const std::int64_t count = batches();
   for (std::int64_t batch = 0; batch < count; ++batch) {
     const exec::StepResult result = steps_.evaluate(step, batch, [&](std::int64_t first_sample) {

@@ -1,10 +1,12 @@
-// Probes tell directions of clips that differ by nothing else: training must not mirror what it labels.
+// Probes on a user's clips: directions are told apart, segments and views count as they should.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
+#include "tests/harness/jobs.h"
 #include "tests/harness/scratch_directory.h"
 #include "tests/harness/vjepa_jobs.h"
 #include "trireme/comm/local/local_world.h"
@@ -14,7 +16,7 @@
 #include "trireme/media/video.h"
 #include "trireme/train/job_session.h"
 
-namespace trireme::train::probe_motion_test {
+namespace trireme::train::probe_clips_test {
 namespace {
 
 // A bright square of 12 pixels that moves by (dx, dy) a frame, over grey.
@@ -46,7 +48,7 @@ double held_out_accuracy(const Path& path) {
       config::Family::kProbe,
       {"data.source=clips", "vision.image=32", "vision.patch=8", "vision.hidden=96",
        "vision.heads=3", "vision.classes=2", "probe.heads=4", "precision.compute=fp32",
-       "run.global_batch=16", "run.micro_batch=16", "run.steps=250", "optim.lr=2e-3",
+       "run.global_batch=16", "run.micro_batch=16", "run.steps=400", "optim.lr=2e-3",
        "optim.warmup_steps=20", "optim.eps=1e-8"});
   job.data.path = path.string();
   job = config::resolve(job, 1, {.classes = 2});
@@ -74,6 +76,69 @@ double held_out_accuracy(const Path& path) {
   return accuracy;
 }
 
+// Segments are clips of their own in the tower and one sequence in the probe, under every layout.
+TEST(ProbeSegments, TrainAlikeOnEveryLayout) {
+  const harness::ScratchDirectory scratch;
+  write_two_classes(scratch, 4, 0);
+  const auto run = [&](const std::vector<std::string>& layout) {
+    config::Job job = harness::vjepa_job(
+        config::Family::kProbe, {"data.source=clips", "vision.classes=2", "vision.frames=2",
+                                 "probe.segments=2", "probe.augment=4", "probe.erase=0.5"});
+    for (const std::string& set : layout) config::apply_set(job, set);
+    job.data.path = scratch.path().string();
+    return harness::run_job(job, 2);
+  };
+  const harness::JobTrace one = run({});
+  for (const std::vector<std::string>& layout :
+       {std::vector<std::string>{"parallel.dp_shard=4", "parallel.zero=3"},
+        {"parallel.tp=2"},
+        {"parallel.cp=2"},
+        {"parallel.pp=2", "run.micro_batch=2"},
+        {"run.micro_batch=4"},
+        {"recompute.policy=full"}})
+    EXPECT_LT(harness::distance(one, run(layout)), 1e-12) << testing::PrintToString(layout);
+}
+
+// 5 held-out samples of 3 views in batches of 12 rows: each sample counts once, whatever a micro-batch is.
+TEST(ProbeViews, CountEachSampleOnce) {
+  const harness::ScratchDirectory scratch;
+  write_two_classes(scratch, 4, 0);
+  const auto evaluated = [&](const char* micro_batch) {
+    config::Job job = harness::vjepa_job(
+        config::Family::kProbe,
+        {"data.source=clips", "vision.classes=2", "vision.frames=2", "probe.segments=2",
+         "probe.views=3", "data.validation=5", "run.global_batch=12", micro_batch});
+    job.data.path = scratch.path().string();
+    job = config::resolve(job, 1, {.classes = 2});
+    exec::StepResult sum;
+    double weight = 0;
+    comm::run_local_ranks(1, 600, [&](comm::World& world) {
+      JobSession session(job, world);
+      const data::Sources sources = data::open_sources(job, {});
+      const data::Source& samples = *sources.held_out;
+      EXPECT_EQ(samples.samples(), 24);
+      weight = samples.weight(0, 24);
+      for (std::int64_t batch = 0; batch < 2; ++batch) {
+        const exec::StepResult result = session.evaluate(0, batch, [&](std::int64_t first) {
+          return samples.batch(first, job.run.micro_batch);
+        });
+        sum.loss += result.loss;
+        sum.counts.resize(1);
+        sum.counts[0].sum += result.counts.at(0).sum;
+        sum.counts[0].of += result.counts.at(0).of;
+      }
+    });
+    EXPECT_EQ(weight, 5);
+    EXPECT_EQ(sum.counts[0].of, 5);
+    EXPECT_NEAR(sum.loss / weight, std::log(2), 0.5);
+    return sum;
+  };
+  const exec::StepResult all = evaluated("run.micro_batch=12"),
+                         few = evaluated("run.micro_batch=3");
+  EXPECT_NEAR(all.loss, few.loss, 1e-12);
+  EXPECT_EQ(all.counts[0].sum, few.counts[0].sum);
+}
+
 TEST(ProbeMotion, LeftIsToldFromRight) {
   const harness::ScratchDirectory scratch;
   write_two_classes(scratch, 4, 0);
@@ -87,4 +152,4 @@ TEST(ProbeMotion, UpIsToldFromDown) {
 }
 
 }  // namespace
-}  // namespace trireme::train::probe_motion_test
+}  // namespace trireme::train::probe_clips_test
