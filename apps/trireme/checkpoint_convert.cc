@@ -108,14 +108,13 @@ namespace {
 // The vocabulary of weights as `write` puts it beside them, and a line about it.
 void convert_vocabulary(const Path& from, config::Family family,
                         const std::function<std::string(const formats::Tokenizer&)>& write) {
-  if (!formats::find_vocabulary(from)) {
-    if (config::is_decoder(family)) fmt::print("vocabulary  none lies in {}\n", from.string());
-    return;
-  }
   try {
-    const formats::Tokenizer tokenizer = formats::read_vocabulary(from);
-    fmt::print("vocabulary  {} of {} ids, digest {}: {}\n", tokenizer.kind(),
-               tokenizer.vocab_size(), tokenizer.digest(), write(tokenizer));
+    const auto tokenizer = convert::vocabulary_of_weights(from, family);
+    if (tokenizer)
+      fmt::print("vocabulary  {} of {} ids, digest {}: {}\n", tokenizer->kind(),
+                 tokenizer->vocab_size(), tokenizer->digest(), write(*tokenizer));
+    else if (config::is_decoder(family) || family == config::Family::kHnet)
+      fmt::print("vocabulary  none lies in {}\n", from.string());
   } catch (const Error& error) {
     fmt::print("vocabulary  not converted: {}\n", error.what());
   }
@@ -130,6 +129,11 @@ int to_theirs(const ConvertOptions& options) {
   fmt::print("{}: config.json, {}{}model.safetensors of {}\n", options.out, pixels ? pixels : "",
              pixels ? ", " : "", checkpoint.string());
   convert_vocabulary(checkpoint, job.model.family, [&](const formats::Tokenizer& tokenizer) {
+    // The reference code of H-Net has its vocabulary in itself: ours says whether a beginning token is used.
+    if (job.model.family == config::Family::kHnet) {
+      write_file_synced(out / formats::kVocabularyName, tokenizer.description());
+      return std::string(formats::kVocabularyName);
+    }
     write_file_synced(out / formats::kTokenizerJsonName, tokenizer.tokenizer_json());
     if (!tokenizer.ends().empty()) {
       Json generation;

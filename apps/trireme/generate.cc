@@ -56,16 +56,20 @@ void check_generates(const GenerateOptions& options, const config::Job& job,
 
 // The vocabulary that the model was trained with.
 formats::Tokenizer tokenizer_of(const GenerateOptions& options, const Path& checkpoint,
-                                const formats::Manifest& manifest, std::int64_t ids) {
+                                const formats::Manifest& manifest, const config::Job& job) {
+  const std::int64_t ids = job.model.vocab;
   const bool given = !options.tokenizer.empty();
-  if (!given && !formats::find_vocabulary(checkpoint))
+  const auto own =
+      given ? std::nullopt : convert::vocabulary_of_weights(checkpoint, job.model.family);
+  if (!given && !own)
     fail(ErrorKind::kData,
          "{}: no vocabulary.json or tokenizer.json lies in it or in its run directory; keep them "
          "together, or name the model's vocabulary with --tokenizer",
          checkpoint.string());
   const std::string name = given ? options.tokenizer : checkpoint.string();
-  const formats::Tokenizer tokenizer =
-      name == "bytes" ? formats::Tokenizer::bytes() : formats::read_vocabulary(name);
+  const formats::Tokenizer tokenizer = own               ? *own
+                                       : name == "bytes" ? formats::Tokenizer::bytes()
+                                                         : formats::read_vocabulary(name);
   if (tokenizer.vocab_size() > ids)
     fail(ErrorKind::kData, "{}: has a vocabulary of {} ids, the model of {} knows {}", name,
          tokenizer.vocab_size(), checkpoint.string(), ids);
@@ -108,7 +112,7 @@ int generate(const GenerateOptions& options) {
     if (!options.image.empty()) words.insert(words.end(), {"--image", options.image});
     return become_worker(words, {});
   }
-  const formats::Tokenizer tokenizer = tokenizer_of(options, checkpoint, manifest, job.model.vocab);
+  const formats::Tokenizer tokenizer = tokenizer_of(options, checkpoint, manifest, job);
   tokenizer.encode(options.prompt);  // refuses what the vocabulary cannot say
   words.insert(words.end(), {"--vocabulary", job_in_memory(tokenizer.description())});
   return become_worker(words, {});

@@ -86,6 +86,7 @@ TEST(HnetJobs, TensorParallelLayoutsTrainTheSame) {
   const std::vector<Sets> layouts = {{"parallel.tp=2"}, {"parallel.tp=2", "parallel.dp_shard=2"}};
   for (const Sets& model : {kPlain, kNested, kWindowed, kMambaInside})
     expect_same(model, layouts, 1e-12);
+  // The two gradients of D, two numbers here, cancel to a hundredth in its first moment, and errors of 1e-13 do not.
   expect_same(kMamba, layouts, 5e-11);
 }
 

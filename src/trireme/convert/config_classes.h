@@ -31,6 +31,8 @@ void read_clip_classes(const formats::JsonFields& fields, config::Job& job);
 void write_clip_classes(const config::Job& job, Json& json);
 void read_vjepa(const formats::JsonFields& fields, config::Job& job);
 void write_vjepa(const config::Job& job, Json& json);
+void read_hnet(const formats::JsonFields& fields, config::Job& job);
+void write_hnet(const config::Job& job, Json& json);
 void read_llava(const formats::JsonFields& fields, config::Job& job);
 void write_llava(const config::Job& job, Json& json);
 // Of any resolution.

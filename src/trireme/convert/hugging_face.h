@@ -1,5 +1,5 @@
 // Checkpoints to and from what Hugging Face's transformers read and write: config.json and safetensors, for families gpt,
-// llama, vit, clip, jepa and vlm.
+// llama, vit, clip, jepa, vlm and hnet, whose config.json is that of its reference code.
 #pragma once
 
 #include <set>

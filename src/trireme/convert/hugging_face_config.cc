@@ -70,12 +70,18 @@ void as_llava_next(Job& job) {
 
 void as_vjepa(Job& job) { job.vision.positions = config::Positions::kRotaryCompat; }
 
+// What the reference code has as defaults that no file says.
+void as_hnet(Job& job) {
+  job.model.norm_eps = 1e-5;
+  job.model.rope_theta = 10000;
+}
+
 struct Entry {
   Family family;
   config::DataSource source;  // of a job that is read
   const char* type;           // model_type
-  const char* architecture;
-  void (*fix)(Job&);  // sets what the class has no other value of
+  const char* architecture;   // null: the file says neither this nor model_type
+  void (*fix)(Job&);          // sets what the class has no other value of
   void (*read)(const JsonFields&, Job&);
   void (*write)(const Job&, Json&);
 };
@@ -101,7 +107,15 @@ constexpr std::array kEntries = {
           as_llava, read_llava, write_llava},
     Entry{Family::kVlm, config::DataSource::kScenes, "llava_next",
           "LlavaNextForConditionalGeneration", as_llava_next, read_llava_next, write_llava_next},
+    Entry{Family::kHnet, config::DataSource::kText, "hnet", nullptr, as_hnet, read_hnet,
+          write_hnet},
 };
+
+// Of a config.json; H-Net's own has lists and no model_type.
+std::string type_of(const JsonFields& fields) {
+  const bool hnet = fields.has("arch_layout") && !fields.has("model_type");
+  return hnet ? "hnet" : fields.string("model_type");
+}
 
 // What `job` says that the class of an entry cannot.
 std::vector<config::Difference> beyond(const Entry& entry, const Job& job) {
@@ -133,12 +147,14 @@ std::string hugging_face_config(const Job& job) {
   if (entry == nullptr)
     fail(ErrorKind::kUsage,
          "model.family={}: has no model of Hugging Face's to be written as; gpt, llama, vit, clip, "
-         "jepa and vlm have",
+         "jepa, vlm and hnet have",
          config::name(job.model.family));
   for (const config::Difference& key : beyond(*entry, job))
     fail(ErrorKind::kUsage, "{}={}: config.json of a {} cannot say it, which has {} only", key.key,
-         key.after, entry->architecture, key.before);
-  Json json{{"architectures", {entry->architecture}}, {"model_type", entry->type}};
+         key.after, entry->architecture != nullptr ? entry->architecture : entry->type, key.before);
+  Json json;
+  if (entry->architecture != nullptr)
+    json = {{"architectures", {entry->architecture}}, {"model_type", entry->type}};
   entry->write(job, json);
   return json.dump(2) + "\n";
 }
@@ -146,12 +162,12 @@ std::string hugging_face_config(const Job& job) {
 Job job_of_config(const std::string& text, const std::string& what) {
   const Json json = parse_json(text, what);
   const JsonFields fields(json, what);
-  const std::string type = fields.string("model_type");
+  const std::string type = type_of(fields);
   const auto* entry = std::ranges::find(kEntries, type, &Entry::type);
   if (entry == kEntries.end())
     fail(ErrorKind::kData,
          "{}: model_type is {}; gpt2, llama, qwen2, qwen3, vit, clip, clip_vision_model, llava, "
-         "llava_next and vjepa2 can be read",
+         "llava_next and vjepa2 can be read, and H-Net's, which has an arch_layout",
          what, formats::shown(type));
   Job job;
   job.model.family = entry->family;

@@ -134,6 +134,7 @@ constexpr std::array kNames = {
           .tower = "visual.",
           .tower_there = "vision_model.",
           .idle = "*.embeddings.position_ids"},
+    Names{.name = "HNetForCausalLM", .family = Family::kHnet, .rules = kOwnRules},
     Names{.name = "VJEPA2Model",
           .family = Family::kJepa,
           .rules = kVjepaRules,

@@ -22,6 +22,7 @@
 #include "trireme/convert/values.h"
 #include "trireme/formats/safetensors.h"
 #include "trireme/formats/shown.h"
+#include "trireme/formats/vocabulary.h"
 
 namespace trireme::convert {
 namespace {
@@ -169,6 +170,14 @@ formats::Manifest manifest_of_weights(const Path& directory) {
   for (const arch::UnitSpec& unit : weights.model().units)
     manifest.units.push_back(manifest_unit(unit, 0, 1));
   return manifest;
+}
+
+std::optional<formats::Tokenizer> vocabulary_of_weights(const Path& directory,
+                                                        config::Family family) {
+  if (formats::find_vocabulary(directory)) return formats::read_vocabulary(directory);
+  if (family != config::Family::kHnet || !is_hugging_face(directory)) return std::nullopt;
+  constexpr std::int32_t kBegin = 254, kEnd = 255;
+  return formats::Tokenizer::bytes().with_ends({kEnd}).with_begin(kBegin);
 }
 
 std::string identity_of_weights(const Path& directory) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "trireme/base/fs.h"
 #include "trireme/config/job.h"
 #include "trireme/formats/manifest.h"
+#include "trireme/formats/tokenizer.h"
 
 namespace trireme::convert {
 
@@ -46,6 +48,11 @@ class HuggingFaceWeights {
 
 // What weights are of: a checkpoint's manifest, or of Hugging Face's files one of step 0 with job and units alone. Throws Error{kData} for a directory that is neither.
 formats::Manifest manifest_of_weights(const Path& directory);
+
+// The vocabulary that lies beside weights; of an H-Net in Hugging Face's form with none, that of the published ones: bytes, with
+// 254 before a text and 255 behind it.
+std::optional<formats::Tokenizer> vocabulary_of_weights(const Path& directory,
+                                                        config::Family family);
 
 // What tells weights from any other: a digest of a checkpoint's manifest, or of all bytes of Hugging Face's files.
 std::string identity_of_weights(const Path& directory);

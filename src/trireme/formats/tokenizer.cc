@@ -76,14 +76,17 @@ Tokenizer Tokenizer::hugging_face(std::string_view json, const std::string& what
 Tokenizer Tokenizer::from_description(std::string_view json, const std::string& what) {
   const Json parsed = parse_json(json, what);
   const JsonFields fields(parsed, what);
-  fields.only({"format", "version", "kind", "characters", "source", "ends"});
+  fields.only({"format", "version", "kind", "characters", "source", "ends", "begin"});
   fields.need_format(kTokenizerFormat, kTokenizerVersion, "prepare the data again");
   std::vector<std::int32_t> ends;
   if (fields.has("ends"))
     for (const Json& id : fields.array("ends"))
       ends.push_back(static_cast<std::int32_t>(
           json_integer(id, what + ": ends", 0, std::numeric_limits<std::int32_t>::max())));
-  return described(fields, what).with_ends(std::move(ends));
+  const Tokenizer made = described(fields, what).with_ends(std::move(ends));
+  if (!fields.has("begin")) return made;
+  return made.with_begin(static_cast<std::int32_t>(
+      fields.integer("begin", 0, std::numeric_limits<std::int32_t>::max())));
 }
 
 Tokenizer Tokenizer::described(const JsonFields& fields, const std::string& what) {
@@ -111,6 +114,15 @@ Tokenizer Tokenizer::with_ends(std::vector<std::int32_t> ends) const {
   return made;
 }
 
+Tokenizer Tokenizer::with_begin(std::int32_t begin) const {
+  if (begin < 0 || begin >= vocab_size())
+    fail(ErrorKind::kData, "begin of text: token {} is not in the vocabulary of {}", begin,
+         vocab_size());
+  Tokenizer made = *this;
+  made.begin_ = begin;
+  return made;
+}
+
 const char* Tokenizer::kind() const { return chars_ ? "characters" : file_ ? "bpe" : "bytes"; }
 
 std::string Tokenizer::description() const {
@@ -118,6 +130,7 @@ std::string Tokenizer::description() const {
   if (chars_) json["characters"] = characters();
   if (file_) json["source"] = file_->source;
   if (!ends_.empty()) json["ends"] = ends_;
+  if (begin_) json["begin"] = *begin_;
   return json.dump(1) + "\n";
 }
 
@@ -180,6 +193,7 @@ void Tokenizer::encode_document(std::string_view text, std::vector<std::int32_t>
 
 std::vector<std::int32_t> Tokenizer::encode_prompt(std::string_view text) const {
   std::vector<std::int32_t> out;
+  if (begin_) out.push_back(*begin_);
   if (file_) out = file_->bpe.around().before;
   encode(text, out);
   return out;

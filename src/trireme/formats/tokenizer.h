@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -44,7 +45,7 @@ class Tokenizer {
   std::vector<std::int32_t> encode(std::string_view text) const;
   // The ids of a whole document: its text between the special tokens that a tokenizer.json puts around one.
   void encode_document(std::string_view text, std::vector<std::int32_t>& out) const;
-  // The ids of a text that goes on: those special tokens before it, but none after.
+  // The ids of a text that goes on: those special tokens before it, or the begin, but none after.
   std::vector<std::int32_t> encode_prompt(std::string_view text) const;
   // Ids outside the vocabulary are Error{kData}. BPE and bytes may yield a cut UTF-8 sequence at the ends.
   std::string decode(std::span<const std::int32_t> ids) const;
@@ -57,6 +58,10 @@ class Tokenizer {
   const std::vector<std::int32_t>& ends() const { return ends_; }
   // Ids outside the vocabulary are Error{kData}.
   Tokenizer with_ends(std::vector<std::int32_t> ends) const;
+  // The id that begins every prompt, of a vocabulary whose file says nothing of it; part of description() and of no digest.
+  std::optional<std::int32_t> begin() const { return begin_; }
+  // An id outside the vocabulary is Error{kData}.
+  Tokenizer with_begin(std::int32_t begin) const;
 
  private:
   struct Chars;
@@ -68,6 +73,7 @@ class Tokenizer {
   std::shared_ptr<const Chars> chars_;  // at most one of the two; neither: bytes
   std::shared_ptr<const HuggingFace> file_;
   std::vector<std::int32_t> ends_;
+  std::optional<std::int32_t> begin_;
 };
 
 }  // namespace trireme::formats
