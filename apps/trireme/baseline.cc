@@ -52,7 +52,7 @@ double baseline_bits(const formats::Dataset& dataset,
   }
   say("fitting the order-3 byte n-gram baseline (once)");
   const double bits = fitted(dataset);
-  make_directories(kept.parent_path());
+  make_in_cache(kept.parent_path());
   replace_file(kept, fmt::format("{:.17g}\n", bits));
   return bits;
 }

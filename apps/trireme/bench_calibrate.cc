@@ -79,7 +79,7 @@ int bench_calibrate(const BenchCalibrateOptions& options) {
          "--out FILE",
          apart, kDisturbed);
   const Path file = options.out.empty() ? calibration_path() : Path(options.out);
-  if (options.out.empty()) make_directories(file.parent_path());
+  if (options.out.empty()) make_in_cache(file.parent_path());
   replace_file(file, planner::print_calibration(calibration));
   fmt::print("kept in {}{}\n", file.string(),
              options.out.empty() ? ": explain, train and bench forecast by it from now on" : "");

@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <system_error>
 #include <utility>
 
 #include "trireme/base/error.h"
@@ -21,6 +23,19 @@ Path cache_directory() {
       ErrorKind::kUsage,
       "neither XDG_CACHE_HOME nor HOME names a directory for prepared datasets; set one, or give a "
       "prepared dataset as data.path");
+}
+
+void make_in_cache(const Path& directory) {
+  std::error_code cause;
+  std::filesystem::create_directories(directory, cause);
+  if (!cause && ::access(directory.c_str(), W_OK | X_OK) != 0)
+    cause = {errno, std::generic_category()};
+  if (cause)
+    fail(
+        ErrorKind::kUsage,
+        "cannot write to the cache directory {}: {}. Set XDG_CACHE_HOME to a directory that can be "
+        "written",
+        directory.string(), cause.message());
 }
 
 FileLock::FileLock(const Path& path, Wait wait) {

@@ -9,6 +9,8 @@ namespace trireme::app {
 
 // ${XDG_CACHE_HOME:-$HOME/.cache}/trireme. Error{kUsage} when neither is set.
 Path cache_directory();
+// Creates a directory in it, to be written to. Error{kUsage} where that cannot be.
+void make_in_cache(const Path& directory);
 
 // An exclusive lock on a file, held until destruction (or, when kept, until the process image that
 // replaces this one ends).

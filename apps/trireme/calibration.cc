@@ -64,7 +64,7 @@ Path brief_calibration_path() { return cache_directory() / "calibration-brief.js
 
 Path peaks_path() {
   if (!has_cache()) return {};
-  make_directories(cache_directory());
+  make_in_cache(cache_directory());
   return cache_directory() / fmt::format("peaks-{}.json", hex64(hash64(cpu_model())));
 }
 

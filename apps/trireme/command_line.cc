@@ -21,7 +21,7 @@ void take_assignments(CLI::App& app, JobOptions& job) {
   for (const std::string& word : app.remaining()) {
     const bool option = word.starts_with("--");
     if (option && (word.find('.') == std::string::npos || word.find('=') == std::string::npos))
-      fail(ErrorKind::kUsage, "unknown option {}; see trireme {} --help", word, app.get_name());
+      refuse_option(app, word);
     if (!option && word.find('=') == std::string::npos)
       fail(ErrorKind::kUsage, "unexpected argument {}; keys are set as section.key=value", word);
     job.assignments.push_back(word);
@@ -122,7 +122,7 @@ Examples:
   trireme doctor --json checks.json
 )";
 
-TrainOptions parse_train(std::vector<std::string> words) {
+TrainOptions parse_train(const std::vector<std::string>& words) {
   if (words.empty() || words.front() != "train")
     fail(ErrorKind::kUsage, "trireme launch needs `-- train JOB.yaml ...` at its end{}",
          words.empty() ? "" : ", not " + words.front());
@@ -130,11 +130,11 @@ TrainOptions parse_train(std::vector<std::string> words) {
   Run unused;
   CLI::App root;
   add_train(root, options, unused);
-  std::reverse(words.begin(), words.end());  // as CLI11 wants them
+  std::vector<std::string> reversed(words.rbegin(), words.rend());  // as CLI11 wants them
   try {
-    root.parse(words);
+    root.parse(reversed);
   } catch (const CLI::ParseError& error) {
-    fail(ErrorKind::kUsage, "{}; see trireme train --help", error.what());
+    refuse_words(*root.get_subcommand("train"), error, words);
   }
   if (options.job.ranks || options.job.nproc)
     fail(ErrorKind::kUsage,
@@ -230,6 +230,7 @@ void add_data(CLI::App& root, PrepareOptions& p, DatasetOptions& d, TokenizerOpt
                   "Face directory with one")
       ->required();
   tokenizer.add_option("--out", t.out, "tokenizer.json to write (default: none)");
+  add_json_option(tokenizer, t.json);
   tokenizer.callback([&] { run = [&] { return data_tokenizer(t); }; });
   add_synth(group, s, run);
 }
@@ -260,7 +261,12 @@ void add_generate(CLI::App& root, GenerateOptions& o, Run& run) {
       ->capture_default_str();
   app.add_option("--top-p", o.top_p,
                  "Draw among the likeliest tokens that together have this probability; 1: all")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check([](const std::string& text) {
+        double p = 0;
+        return CLI::detail::lexical_cast(text, p) && p > 0 && p <= 1
+                   ? std::string()
+                   : text + ": needs more than 0 and at most 1 (all)";
+      })
       ->capture_default_str();
   app.add_option("--seed", o.seed, "of the draws")
       ->check(CLI::NonNegativeNumber)

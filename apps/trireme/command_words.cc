@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <string_view>
 
 #include "completion.h"
@@ -31,6 +32,26 @@ std::string listed(const std::vector<std::string>& names) {
   return list;
 }
 
+// "--steps" of "--steps=3"; empty for what is no option.
+std::string option_name(const std::string& word) {
+  return word.starts_with("--") && word.size() > 2 ? word.substr(0, word.find('=')) : "";
+}
+
+// "trireme bench step".
+std::string path_of(const CLI::App& app) {
+  std::string path;
+  const CLI::App* at = &app;
+  for (; at->get_parent() != nullptr; at = at->get_parent()) path = " " + at->get_name() + path;
+  return "trireme" + path;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
 }  // namespace
 
 std::string typed(int argc, char** argv) {
@@ -57,16 +78,32 @@ CLI::App& innermost(CLI::App& app) {
 
 void refuse(CLI::App& root, const CLI::ParseError& error, int argc, char** argv) {
   const CLI::App& app = innermost(root);
-  std::string path;
-  for (const CLI::App* at = &app; at != nullptr; at = at->get_parent())
-    path = at->get_name() + (path.empty() ? "" : " ") + path;
   const std::vector<std::string> names = commands_of(app);
-  if (names.empty()) fail(ErrorKind::kUsage, "{}; see {} --help", error.what(), path);
+  if (names.empty()) refuse_words(app, error, {argv + 1, argv + argc});
+  const std::string path = path_of(app);
   const int depth = &app == &root ? 1 : 2;
   if (argc <= depth) fail(ErrorKind::kUsage, "{} needs a command: {}", path, listed(names));
   const std::string meant = config::nearest(argv[depth], names).value_or("");
   fail(ErrorKind::kUsage, "unknown command '{}'; {}{}{} has: {}", argv[depth], meant,
        meant.empty() ? "" : " ", path, listed(names));
+}
+
+void refuse_option(const CLI::App& app, const std::string& word) {
+  const std::string name = option_name(word);
+  const std::string meant = config::nearest(name, option_names(app)).value_or("");
+  fail(ErrorKind::kUsage, "unknown option {}; {}{}see {} --help", name, meant,
+       meant.empty() ? "" : " ", path_of(app));
+}
+
+void refuse_words(const CLI::App& app, const CLI::ParseError& error,
+                  const std::vector<std::string>& words) {
+  const std::vector<std::string> names = option_names(app);
+  for (const std::string& word : words) {
+    if (word == "--") break;
+    const std::string name = option_name(word);
+    if (!name.empty() && std::ranges::find(names, name) == names.end()) refuse_option(app, name);
+  }
+  fail(ErrorKind::kUsage, "{}; see {} --help", error.what(), path_of(app));
 }
 
 void add_completion(CLI::App& root, CompletionOptions& o, Run& run) {

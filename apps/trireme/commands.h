@@ -151,6 +151,7 @@ struct DatasetOptions {
 struct TokenizerOptions {
   std::string path;  // whatever has a vocabulary
   std::string out;   // a tokenizer.json to write; empty: none
+  std::string json;  // empty: the text only
 };
 
 struct GenerateOptions {

@@ -175,18 +175,29 @@ int data_inspect(const DatasetOptions& options) {
     write_json(options.json, json_of(dataset));
     return 0;
   }
-  write_json(options.json, parts_json(options.path, media::BadSamples::kRefuse, [](const auto&) {}));
+  write_json(options.json,
+             parts_json(options.path, media::BadSamples::kRefuse, [](const auto&) {}));
   return 0;
 }
 
 int data_tokenizer(const TokenizerOptions& options) {
+  check_output(options.json);
   const formats::Tokenizer tokenizer = formats::read_vocabulary(options.path);
   print_tokenizer(tokenizer);
-  for (const std::int32_t id : tokenizer.ends())
-    fmt::print("end of text {} ({})\n", id, tokenizer.decode(std::span(&id, 1)));
-  if (options.out.empty()) return 0;
-  replace_file(options.out, tokenizer.tokenizer_json());
-  fmt::print("written     {}\n", options.out);
+  Json json{{"tokenizer", tokenizer.kind()},
+            {"vocabulary", tokenizer.vocab_size()},
+            {"vocabulary_digest", tokenizer.digest()},
+            {"ends_of_text", Json::array()}};
+  for (const std::int32_t id : tokenizer.ends()) {
+    const std::string text = tokenizer.decode(std::span(&id, 1));
+    fmt::print("end of text {} ({})\n", id, text);
+    json["ends_of_text"].push_back({{"id", id}, {"text", text}});
+  }
+  if (!options.out.empty()) {
+    replace_file(options.out, tokenizer.tokenizer_json());
+    fmt::print("written     {}\n", options.out);
+  }
+  write_json(options.json, json);
   return 0;
 }
 

@@ -98,7 +98,7 @@ formats::Dataset prepared(const config::Data& data, std::uint64_t key, const std
                           const std::function<std::vector<formats::SourceFile>()>& collect) {
   const Path root = cache_directory() / "datasets", out = root / hex64(key);
   if (fs::exists(out / kDatasetFile)) return open_unchanged(out, say);
-  make_directories(root);
+  make_in_cache(root);
   const FileLock lock(root / (hex64(key) + ".lock"), FileLock::Wait::kYes);
   if (fs::exists(out / kDatasetFile)) return open_unchanged(out, say);
   say(fmt::format("preparing {} into {} (once)", name, out.string()));

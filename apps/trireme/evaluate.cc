@@ -12,6 +12,7 @@
 #include "run_directory.h"
 #include "trireme/base/error.h"
 #include "trireme/config/made_up.h"
+#include "trireme/config/weights.h"
 #include "trireme/convert/weights.h"
 #include "trireme/formats/vocabulary.h"
 #include "workers.h"
@@ -73,6 +74,18 @@ void check_trained_vocabulary(const Path& checkpoint, const LocatedDataset& data
        data.directory.string(), found.kind(), found.digest(), trained.digest(), file->string(), file->string());
 }
 
+// Of what --set gives the weights another meaning.
+void say_other_meaning(const Path& checkpoint, const config::Job& job) {
+  const config::Job trained =
+      config::parse_job(convert::manifest_of_weights(checkpoint).job, checkpoint.string());
+  for (const config::Difference& key :
+       config::other_meaning(trained, job, {std::string(config::kVocabularyKey)}))
+    print_warning(fmt::format(
+        "{} is {} here and was {} in training: the weights have another meaning, and the figures are "
+        "not those of the trained model",
+        key.key, key.after, key.before));
+}
+
 void check_split(const EvaluateOptions& options, const config::Job& job) {
   std::error_code cause;
   if (options.split == "all" && job.data.source == config::DataSource::kText &&
@@ -101,6 +114,7 @@ int evaluate(const EvaluateOptions& options) {
   check_trained_vocabulary(checkpoint, data);
   job.data.tokenizer = data.tokenizer;
   Planned planned = plan_job(std::move(job), place.world, data.facts);
+  say_other_meaning(checkpoint, planned.job);
   planned.job.run.eval_every = 1;
   fmt::print("{:<14} {}\n{:<14} {}\n", "checkpoint", checkpoint.string(), "data", data.what);
   fmt::print("{:<14} {}\n", "split", options.split);

@@ -59,7 +59,7 @@ void keep_brief_calibration() {
   double& own = calibration.machine.gpu.core->spread;
   own = std::max(own, spread);
   const Path file = brief_calibration_path();
-  make_directories(file.parent_path());
+  make_in_cache(file.parent_path());
   replace_file(file, planner::print_calibration(calibration));
 }
 

@@ -16,6 +16,7 @@
 #include "trireme/config/families.h"
 #include "trireme/config/fields.h"
 #include "trireme/config/made_up.h"
+#include "trireme/config/paths.h"
 #include "trireme/config/phases.h"
 #include "trireme/config/resolve.h"
 #include "trireme/config/weights.h"
@@ -100,6 +101,12 @@ config::Job read_over(const JobOptions& options, const config::Job& base) {
 }
 
 }  // namespace
+
+config::Job with_absolute_paths(config::Job job) {
+  for (std::string* path : config::paths_of(job))
+    if (!path->empty()) *path = std::filesystem::absolute(*path).lexically_normal().string();
+  return job;
+}
 
 bool takes_vocabulary(const config::Data& data) {
   std::error_code cause;

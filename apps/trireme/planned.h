@@ -22,6 +22,9 @@ config::Job read_job(const JobOptions& options, const Path& run = {});
 // whichever option gave it, and model.weights the directory that is read. Throws Error{kUsage}.
 config::Job read_job(const TrainOptions& options);
 
+// The job with the files and directories that it names made absolute, so that its run can be resumed from anywhere.
+config::Job with_absolute_paths(config::Job job);
+
 // Whether text is cut into tokens here; a dataset of tokens has its vocabulary.
 bool takes_vocabulary(const config::Data& data);
 

@@ -147,6 +147,7 @@ void say_too_small(const Planned& planned, const Place& place) {
 // A rank that another program started beside rank 0, which alone owns the run directory.
 int follow(const TrainOptions& options, config::Job job, const Place& place) {
   const LocatedDataset data = locate_dataset(job.data, [](const std::string&) {});
+  job = with_absolute_paths(std::move(job));
   job.data.tokenizer = data.tokenizer;
   const Planned planned = plan_job(std::move(job), place.world, data.facts);
   check_room(planned, place);
@@ -215,6 +216,7 @@ int lead(const TrainOptions& options, config::Job job, const Place& place) {
     std::fflush(stdout);
   };
   const LocatedDataset data = locate_dataset(job.data, say);
+  job = with_absolute_paths(std::move(job));
   job.data.tokenizer = data.tokenizer;
   if (job.precision.compute_auto && run.resume())  // as it has begun, on whatever CPU
     job = with_precision_of(*run.resume(), std::move(job));

@@ -35,7 +35,7 @@ std::optional<std::string> CheckedFiles::verdict() const {
 void CheckedFiles::keep(const std::string& problem) const {
   if (facts_.empty() || entry_.empty()) return;
   try {
-    make_directories(entry_.parent_path());
+    make_in_cache(entry_.parent_path());
     replace_file(entry_, facts_ + "\n" + problem);
   } catch (const Error&) {  // a cache that cannot be written
   }

@@ -30,6 +30,38 @@ TEST(CommandLine, SaysWhichCommandMayBeMeant) {
   EXPECT_THAT(desk.run({"xyzzy"}).err, Not(HasSubstr(" complete ")));  // for shells alone
 }
 
+TEST(CommandLine, SaysWhichOptionMayBeMeant) {
+  const Desk desk;
+  for (const auto& [words, meant] :
+       {std::pair(Words{"train", kJob, "--stpes", "4"},
+                  "unknown option --stpes; did you mean --steps? see trireme train --help"),
+        std::pair(Words{"checkpoint", "ls", "--jsn=-"}, "did you mean --json?"),
+        std::pair(Words{"launch", "--", "train", kJob, "--otu", "x"}, "did you mean --out?"),
+        std::pair(Words{"launch", "--max-restart", "1", "--", "train", kJob},
+                  "did you mean --max-restarts?")}) {
+    const Result result = desk.run(words);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr(meant));
+  }
+  const Result far = desk.run({"doctor", "--xyzzy"});
+  EXPECT_THAT(far.err, HasSubstr("unknown option --xyzzy; see trireme doctor --help"));
+  EXPECT_THAT(desk.run({"train", kJob, "--steps", "x"}).err, HasSubstr("--steps"));
+}
+
+TEST(CommandLine, RefusesAProbabilityBeforeItLooksForTheModel) {
+  const Desk desk;
+  for (const char* p : {"0", "-1", "1.5", "x"}) {
+    const Result result =
+        desk.run({"generate", "--checkpoint", "nowhere", "--prompt", "x", "--top-p", p});
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_THAT(result.err, HasSubstr("--top-p"));
+    EXPECT_THAT(result.err, HasSubstr("needs more than 0 and at most 1"));
+  }
+  EXPECT_THAT(
+      desk.run({"generate", "--checkpoint", "nowhere", "--prompt", "x", "--top-p", "1"}).err,
+      HasSubstr("nowhere"));
+}
+
 TEST(CommandLine, HelpHasExamplesOfTheCommandAskedAlone) {
   const Desk desk;
   const std::string ls = desk.run({"checkpoint", "ls", "--help"}).out;
@@ -69,6 +101,7 @@ TEST(CommandLine, JsonIsSpelledAlike) {
                                {"checkpoint", "diff"},
                                {"data", "inspect"},
                                {"data", "verify"},
+                               {"data", "tokenizer"},
                                {"bench", "calibrate"},
                                {"bench", "collectives"},
                                {"bench", "context"},
@@ -124,7 +157,19 @@ TEST(CommandLine, JsonOfADataset) {
     EXPECT_EQ(json["train"]["tokens"], 3600);
     EXPECT_EQ(json["vocabulary"], 256);
     EXPECT_THAT(result.err, HasSubstr("tokenizer   bytes"));
+    // A file of text is no dataset.
+    const Result text = desk.run({"data", command, "text.txt"});
+    EXPECT_EQ(text.exit_code, 3);
+    EXPECT_THAT(text.err, HasSubstr("text.txt: is a file"));
+    EXPECT_THAT(text.err, HasSubstr("trireme data prepare text.txt --out DIRECTORY"));
   }
+  const Result result = desk.run({"data", "tokenizer", "book", "--json", "-"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  const Json json = parse_json(result.out, "stdout");
+  EXPECT_EQ(json["tokenizer"], "bytes");
+  EXPECT_EQ(json["vocabulary"], 256);
+  const Json record = parse_json(read_file(desk / "book/dataset.json"), "dataset.json");
+  EXPECT_EQ(record["vocabulary_digest"], json["vocabulary_digest"]);
 }
 
 Words completed(const Desk& desk, Words words) {

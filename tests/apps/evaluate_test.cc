@@ -90,6 +90,12 @@ TEST(Evaluate, GivesWhatValidationGaveAndTakesOtherText) {
             0);
   refused(desk, {"evaluate", "run", "--data", "set"}, "is not the one that the model was trained");
   refused(desk, {"evaluate", "run", "--data", "none"}, "no such file");
+  const Result plain = desk.run({"evaluate", "run"});
+  EXPECT_EQ(plain.exit_code, 0);
+  EXPECT_THAT(plain.out, Not(HasSubstr("another meaning")));
+  const Result other = desk.run({"evaluate", "run", "--set", "model.norm_eps=0.1"});
+  EXPECT_EQ(other.exit_code, 0) << other.err;
+  EXPECT_THAT(other.out, HasSubstr("model.norm_eps is 0.1 here and was"));
   refused(desk, {"evaluate", "run", "--split", "half"}, "--split");
 }
 

@@ -87,15 +87,22 @@ TEST(Plan, IsWhatExplainSaysOfTheCluster) {
   const Result result = desk.run({"plan", "job.yaml", "--cluster", "dgx-h100", "--gpus", "16",
                                   "--format", "json", "--out", "planned.yaml"});
   ASSERT_EQ(result.exit_code, 0) << result.err;
-  const double step_s = parse_json(result.out, "plan")["options"][0]["step_s"];
+  const Json best = parse_json(result.out, "plan")["options"][0];
+  const double step_s = best["step_s"];
   EXPECT_THAT(read_file(desk / "planned.yaml"),
               HasSubstr("trireme plan job.yaml --cluster dgx-h100 --gpus 16\n"));
   const std::vector<std::string> explain = {"explain", "planned.yaml", "--ranks",
                                             "16",      "--format",     "json"};
   std::vector<std::string> there = explain;
   there.insert(there.end(), {"--cluster", "dgx-h100"});
-  EXPECT_NEAR(parse_json(desk.run(there).out, "explain")["forecast"]["step_s"], step_s,
-              1e-6 * step_s);
+  const Json forecast = parse_json(desk.run(there).out, "explain")["forecast"];
+  EXPECT_NEAR(forecast["step_s"], step_s, 1e-6 * step_s);
+  // What today's collectives are waited for is no computing.
+  EXPECT_NEAR(forecast["exposed_communication_s"], best["exposed_comm_s"], 1e-6 * step_s);
+  EXPECT_NEAR(forecast["bubble_fraction"], best["idle"], 1e-6);
+  EXPECT_GT(forecast["exposed_communication_s"], 0.01 * step_s);
+  EXPECT_GE(forecast["bubble_fraction"].get<double>() * step_s,
+            forecast["exposed_communication_s"].get<double>() - 1e-6 * step_s);
   const Json here = parse_json(desk.run(explain).out, "explain")["forecast"];
   EXPECT_TRUE(here["step_s"].is_null());
   EXPECT_THAT(std::string(here["source"]), HasSubstr("run.device=cuda"));

@@ -15,6 +15,7 @@
 #include <set>
 
 #include "trireme/base/json.h"
+#include "trireme/config/job.h"
 #include "trireme/base/ports.h"
 #include "trireme/env/stop.h"
 #include "trireme/formats/checkpoint_files.h"
@@ -545,6 +546,29 @@ TEST_F(Train, ResumesFromItsDirectoryAlone) {
   EXPECT_EQ(nowhere.exit_code, 2);
   EXPECT_THAT(nowhere.err,
               HasSubstr("--out nowhere without a JOB: there is no nowhere/job.lock.yaml"));
+}
+
+// A job names its data relative to where it was started.
+TEST_F(Train, ResumesFromAnotherDirectory) {
+  ASSERT_EQ(train({"--out", "run", "--steps", "4"}).exit_code, 0);
+  std::filesystem::create_directory(desk_ / "elsewhere");
+  const Result second = desk_.run({"-C", "elsewhere", std::string(TRIREME_BIN_DIR) + "/trireme",
+                                   "train", "--out", "../run", "--steps", "6"},
+                                  "/usr/bin/env");
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_THAT(second.out, HasSubstr("done: 2 steps"));
+  EXPECT_EQ(config::load_job(desk_ / "run/job.lock.yaml").data.path, (desk_ / "text.txt").string());
+}
+
+TEST_F(Train, ACacheThatCannotBeWrittenIsNamedWithTheWayOut) {
+  desk_.write("file", "");
+  desk_.set("XDG_CACHE_HOME", (desk_ / "file").string());
+  const Result result = train({"--out", "run"});
+  EXPECT_EQ(result.exit_code, 2);
+  expect_one_line(result.err);
+  EXPECT_THAT(result.err, HasSubstr("cannot write to the cache directory"));
+  EXPECT_THAT(result.err, HasSubstr("Set XDG_CACHE_HOME"));
+  EXPECT_THAT(result.err, Not(HasSubstr("--out")));
 }
 
 TEST_F(Train, TheReportIsAboutTheRun) {

@@ -378,6 +378,8 @@ TEST(Dataset, RefusesBrokenDirectories) {
        "vocabulary of 256"},
       {[&] { replaced("out/dataset.json", "\"vocab_size\": 256", "\"vocab_size\": -1"); },
        "vocab_size: is -1"},
+      {[&] { replaced("out/dataset.json", "vocabulary_digest\": \"", "vocabulary_digest\": \"0"); },
+       "vocabulary of digest "},
       {[&] { replaced("out/dataset.json", "\"tokens\": ", "\"tokens\": 1"); },
        "tokens, dataset.json says"},
       {[&] { replaced("out/dataset.json", "\"val.idx\"", "\"val.idy\""); },
@@ -398,6 +400,21 @@ TEST(Dataset, RefusesBrokenDirectories) {
     EXPECT_THAT(refusal([&] { verify_dataset(scratch / "out"); }), HasSubstr(message));
     std::filesystem::remove_all(scratch / "out");
   }
+}
+
+// Datasets of earlier versions do not say it: they open, and preparing the same again changes nothing.
+TEST(Dataset, KeepsTheDigestOfItsVocabulary) {
+  const Scratch scratch;
+  const PrepareOptions options{
+      .sources = forty(scratch), .out = scratch / "out", .validation = {.fraction = 0.3}};
+  const Dataset dataset = prepare_dataset(options);
+  const std::string text = read_file(scratch / "out/dataset.json");
+  const std::string line = ",\n \"vocabulary_digest\": \"" + dataset.tokenizer.digest() + "\"";
+  ASSERT_NE(text.find(line), std::string::npos) << text;
+  std::string earlier = text;
+  scratch.write("out/dataset.json", earlier.erase(text.find(line), line.size()));
+  EXPECT_EQ(prepare_dataset(options).tokenizer.digest(), dataset.tokenizer.digest());
+  EXPECT_EQ(read_file(scratch / "out/dataset.json"), earlier);
 }
 
 TEST(Quickstart, LeavesOutGeneratedAndRepeatedHeaders) {

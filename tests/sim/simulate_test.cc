@@ -87,6 +87,25 @@ TEST(Simulate, GathersHideBehindComputeWhenPrefetched) {
   EXPECT_DOUBLE_EQ(step(1).lists[0].exposed_comm_s, 2);
 }
 
+// A practice that overlaps nothing has its waits within lines: they are exposed, and no computing.
+TEST(Simulate, WaitsWithinLinesAreNoComputing) {
+  const auto cost = [](int, const Instr& line) {
+    LineSeconds seconds = plan::computes(line) ? 3 : 0;
+    if (line.verb == Verb::kBackward) {
+      seconds.waited = 1;
+      seconds.transfers = 0.25;
+    }
+    return seconds;
+  };
+  const Forecast forecast =
+      simulate(plan::compile(arch::chain_example(6), mesh::Mesh(), {.micro_batches = 2}), cost);
+  EXPECT_DOUBLE_EQ(forecast.step_s, 2 * 8 * 6);
+  EXPECT_DOUBLE_EQ(forecast.comp_busy_s, 2 * 8 * 5);
+  EXPECT_DOUBLE_EQ(forecast.exposed_comm_s, 2 * 8);
+  EXPECT_DOUBLE_EQ(forecast.exposed_transfers_s, 2 * 8 * 0.25);
+  EXPECT_DOUBLE_EQ(forecast.bubble_fraction, 1.0 / 6);
+}
+
 TEST(Simulate, ReloadsHideBehindComputeWhenPrefetched) {
   const auto cost = [](int rank, const Instr& line) {
     return line.verb == Verb::kReload ? 1.0 : unit_cost(rank, line);

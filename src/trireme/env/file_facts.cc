@@ -31,7 +31,7 @@ std::optional<std::uint64_t> facts_digest(std::span<const Path> files) {
   ::clock_gettime(CLOCK_REALTIME, &now);
   std::uint64_t digest = files.size();
   for (const Path& file : files) {
-    digest = mix(digest, hash64(file.string()));
+    digest = mix(digest, hash64(std::filesystem::absolute(file).lexically_normal().string()));
     const std::optional<FileFacts> facts = facts_of(file);
     if (!facts) continue;
     if (facts->changed_ns > in_ns(now) - kSecondNs) return std::nullopt;

@@ -54,12 +54,13 @@ std::string print(const DatasetRecord& record) {
   for (std::size_t i = 0; i < std::size(kDatasetFiles); ++i)
     files[kDatasetFiles[i]] = {{"size", record.files[i].size},
                                {"xxh3", hex64(record.files[i].hash)}};
-  const Json json{{"format", kDatasetFormat},
-                  {"version", kDatasetVersion},
-                  {"tokenizer", record.tokenizer_kind},
-                  {"vocab_size", record.vocab_size},
-                  {"splits", {{"train", split(record.train)}, {"val", split(record.val)}}},
-                  {"files", files}};
+  Json json{{"format", kDatasetFormat},
+            {"version", kDatasetVersion},
+            {"tokenizer", record.tokenizer_kind},
+            {"vocab_size", record.vocab_size},
+            {"splits", {{"train", split(record.train)}, {"val", split(record.val)}}},
+            {"files", files}};
+  if (!record.vocabulary_digest.empty()) json["vocabulary_digest"] = record.vocabulary_digest;
   return json.dump(1) + "\n";
 }
 
@@ -67,7 +68,8 @@ DatasetRecord parse_record(std::string_view text, const std::string& what) {
   const Json json = parse_json(text, what);
   const JsonFields fields(json, what);
   fields.need_format(kDatasetFormat, kDatasetVersion, "prepare the data again");
-  fields.only({"format", "version", "tokenizer", "vocab_size", "splits", "files"});
+  fields.only(
+      {"format", "version", "tokenizer", "vocab_size", "vocabulary_digest", "splits", "files"});
   const JsonFields splits(fields.any("splits"), what + ": splits");
   splits.only({"train", "val"});
   DatasetRecord record{.tokenizer_kind = fields.string("tokenizer"),
@@ -75,6 +77,8 @@ DatasetRecord parse_record(std::string_view text, const std::string& what) {
                        .train = split_from(splits, "train"),
                        .val = split_from(splits, "val"),
                        .files = {}};
+  if (json.contains("vocabulary_digest"))
+    record.vocabulary_digest = fields.string("vocabulary_digest");
   const JsonFields files(fields.any("files"), what + ": files");
   for (std::size_t i = 0; i < std::size(kDatasetFiles); ++i) {
     const JsonFields file(files.any(kDatasetFiles[i]), what + ": " + kDatasetFiles[i]);
@@ -86,6 +90,12 @@ DatasetRecord parse_record(std::string_view text, const std::string& what) {
 
 Dataset open_dataset(const Path& directory) {
   std::error_code cause;
+  if (std::filesystem::is_regular_file(directory, cause))
+    fail(ErrorKind::kData,
+         "{}: is a file, and a dataset of tokens is a directory. Make one of text with: trireme "
+         "data "
+         "prepare {} --out DIRECTORY",
+         directory.string(), directory.string());
   if (!std::filesystem::is_directory(directory, cause))
     fail(ErrorKind::kData, "{}: no such dataset directory; make one with: trireme data prepare",
          directory.string());
@@ -113,6 +123,9 @@ Dataset open_dataset(const Path& directory) {
   if (dataset.tokenizer.vocab_size() != record.vocab_size)
     fail(ErrorKind::kData, "{}: vocabulary of {}, {} says {}", vocabulary.string(),
          dataset.tokenizer.vocab_size(), kDatasetName, record.vocab_size);
+  if (!record.vocabulary_digest.empty() && dataset.tokenizer.digest() != record.vocabulary_digest)
+    fail(ErrorKind::kData, "{}: vocabulary of digest {}, {} says {}", vocabulary.string(),
+         dataset.tokenizer.digest(), kDatasetName, record.vocabulary_digest);
   check_split(directory, "train", record.train, dataset.train);
   check_split(directory, "val", record.val, dataset.val);
   return dataset;

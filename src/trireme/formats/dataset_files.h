@@ -20,6 +20,7 @@ inline constexpr std::size_t kVocabularyIndex = 4;
 struct DatasetRecord {
   std::string tokenizer_kind;
   std::int64_t vocab_size = 0;
+  std::string vocabulary_digest{};  // Tokenizer::digest(); empty: written before it was kept
   SplitInfo train;
   SplitInfo val;
   std::array<FileDigest, std::size(kDatasetFiles)>

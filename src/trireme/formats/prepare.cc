@@ -212,6 +212,7 @@ Dataset prepare_dataset(const PrepareOptions& options) {
 
   DatasetRecord record{.tokenizer_kind = tokenizer.kind(),
                        .vocab_size = tokenizer.vocab_size(),
+                       .vocabulary_digest = tokenizer.digest(),
                        .train = {},
                        .val = {},
                        .files = {}};
@@ -224,7 +225,9 @@ Dataset prepare_dataset(const PrepareOptions& options) {
 
   const Path existing = out / kDatasetName;
   if (fs::exists(existing)) {
-    if (read_file(existing) == text) return verify_dataset(out);
+    record.vocabulary_digest.clear();  // as earlier versions wrote it
+    if (const std::string there = read_file(existing); there == text || there == print(record))
+      return verify_dataset(out);
     if (!options.force)
       fail(ErrorKind::kUsage,
            "{} holds another dataset; choose another directory or replace it with --force",

@@ -20,7 +20,8 @@ struct StageNumbers {
 
 // What a simulation found for one rank, and for all stages.
 struct StepNumbers {
-  double step_s = 0;  // 0: not known, and so are the other times
+  double step_s =
+      0;  // 0: not known, and so are the other times; those up to bubble_fraction are means over ranks
   double comp_busy_s = 0;
   double exposed_comm_s = 0;
   double exposed_transfers_s = 0;  // of it: between stages

@@ -283,21 +283,33 @@ double Pricing::node_beside(const plan::Program& program, const plan::Recipe& re
   return compute * (1 + covered * (1 / (1 - taken) - 1));
 }
 
+// A node's line that waits for collectives of its units as well, where the practice does not overlap them.
+sim::LineSeconds Pricing::of_node(const plan::PlanSet& plan, const plan::Node& node_of, Verb verb,
+                                  sim::LineSeconds waited) const {
+  const double all = node_beside(plan.program, plan.recipe, node_of, verb);
+  waited.busy += all;
+  if (!practice_.overlaps_shards) waited.waited += std::max(all - node(node_of, verb), 0.0);
+  return waited;
+}
+
 // What a line pays for that the practice does not do beside computing.
-double Pricing::waits(const plan::PlanSet& plan, int rank, const plan::Instr& line) const {
-  double sum = 0;
+sim::LineSeconds Pricing::waits(const plan::PlanSet& plan, int rank,
+                                const plan::Instr& line) const {
+  sim::LineSeconds sum = 0;
   if (!practice_.overlaps_transfers && follows_transfer(plan, line)) {
     const plan::ValueId value = line.verb == Verb::kForward
                                     ? plan.program.nodes[line.node].reads.front()
                                     : plan.program.nodes[line.node].writes.front();
-    sum += transfer(expected(plan.program, value));
+    sum.transfers = transfer(expected(plan.program, value));
+    sum.busy += sum.transfers;
   }
   if (!practice_.overlaps_reduction && line.verb == Verb::kStep)
     for (const plan::Instr& other : plan.list(rank))
       if (other.unit == line.unit && other.mb < 0 &&
           (other.verb == Verb::kReduceGrads ||
            (other.verb == Verb::kUnshard && plan.recipe.zero < 3)))
-        for (const sim::Exchanged& one : sim::exchanges(plan, other)) sum += exchange(one);
+        for (const sim::Exchanged& one : sim::exchanges(plan, other)) sum.busy += exchange(one);
+  sum.waited = sum.busy;
   return sum;
 }
 
@@ -315,15 +327,14 @@ double Pricing::after_step(const plan::PlanSet& plan, const plan::Instr& line) c
 }
 
 sim::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank, const plan::Instr& line) const {
-  const double waited = waits(plan, rank, line);
+  sim::LineSeconds waited = waits(plan, rank, line);
   switch (line.verb) {
     case Verb::kForward:
     case Verb::kRecompute:
     case Verb::kBackward:
     case Verb::kBackwardInput:
     case Verb::kBackwardWeight:
-      return node_beside(plan.program, plan.recipe, plan.program.nodes[line.node], line.verb) +
-             waited;
+      return of_node(plan, plan.program.nodes[line.node], line.verb, waited);
     case Verb::kSend:
       if (!practice_.overlaps_transfers) return 0.0;
       return transfer(expected(plan.program, line.value));
@@ -352,9 +363,9 @@ sim::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank, const plan::
       break;
     default: break;
   }
-  double sum = waited;
-  for (const sim::Exchanged& one : sim::exchanges(plan, line)) sum += exchange(one);
-  return sum + swept(plan, rank, line);
+  for (const sim::Exchanged& one : sim::exchanges(plan, line)) waited.busy += exchange(one);
+  waited.busy += swept(plan, rank, line);
+  return waited;
 }
 
 }  // namespace trireme::planner

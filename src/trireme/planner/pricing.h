@@ -61,7 +61,9 @@ class Pricing {
   double context(const plan::Node& node, const NodeCost& cost, plan::Verb verb) const;
   double helped(const NodeCost& cost, bool forward, double keys) const;
   double after_step(const plan::PlanSet& plan, const plan::Instr& line) const;
-  double waits(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
+  sim::LineSeconds waits(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
+  sim::LineSeconds of_node(const plan::PlanSet& plan, const plan::Node& node, plan::Verb verb,
+                           sim::LineSeconds waited) const;
 
   const config::Job& job_;
   const Practice& practice_;

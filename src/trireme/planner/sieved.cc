@@ -191,26 +191,6 @@ void grow_sums(const config::Job& shorter, const Priced& priced, Option& option)
   option.host = std::max(option.host, priced.price.host);
 }
 
-// Seconds of rank 0's communication beside lines, where the practice prices it with the lines that wait for it.
-double waited_for(const plan::PlanSet& plan, const config::Job& job, const Question& question) {
-  const Practice& practice = question.practice;
-  if (!on_gpus(question.cluster)) return 0;
-  const Pricing pricing(job, practice, question.cluster);
-  double seconds = 0;
-  for (const plan::Instr& line : plan.list(0)) {
-    const bool shards =
-        line.mb >= 0 || (line.verb == plan::Verb::kUnshard && plan.recipe.zero == 3);
-    const bool waits =
-        line.verb == plan::Verb::kSend
-            ? !practice.overlaps_transfers
-            : (line.verb == plan::Verb::kUnshard || line.verb == plan::Verb::kReduceGrads) &&
-                  !(shards ? practice.overlaps_shards : practice.overlaps_reduction);
-    if (!waits) continue;
-    for (const sim::Exchanged& one : sim::exchanges(plan, line)) seconds += pricing.exchange(one);
-  }
-  return seconds;
-}
-
 Option proven(const Question& question, const Priced& priced, bool all) {
   Option option{
       .layout = priced.layout, .estimate = priced.estimate, .sieve = priced.price.seconds};
@@ -233,7 +213,7 @@ Option proven(const Question& question, const Priced& priced, bool all) {
   option.low = forecast.low_s / forecast.step_s * option.seconds;
   option.high = forecast.high_s / forecast.step_s * option.seconds;
   option.bubble = forecast.lines.bubble_fraction;
-  option.exposed = forecast.lines.exposed_comm_s + waited_for(plan, job, question);
+  option.exposed = forecast.lines.exposed_comm_s;
   const arch::ModelSpec& model = candidate.model();
   option.sample_tokens = model.sample_tokens;
   option.model_flops = expected_flops(option.job);

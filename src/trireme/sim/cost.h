@@ -33,6 +33,8 @@ struct LineSeconds {
   LineSeconds(double busy, double latency = 0) : busy(busy), latency(latency) {}
   double busy = 0;
   double latency = 0;
+  double waited = 0;     // of busy: the line waits for communication that nothing covers
+  double transfers = 0;  // of waited: for one between stages
   double all() const { return busy + latency; }
 };
 

@@ -11,10 +11,10 @@ plan::StepNumbers step_numbers(const plan::PlanSet& plan, const Forecast& foreca
   };
   const ListForecast& mine = of_rank(rank);
   plan::StepNumbers numbers{.step_s = forecast.step_s,
-                            .comp_busy_s = mine.comp_busy_s,
-                            .exposed_comm_s = mine.exposed_comm_s,
-                            .exposed_transfers_s = mine.exposed_transfers_s,
-                            .exposed_offload_s = mine.exposed_offload_s,
+                            .comp_busy_s = forecast.comp_busy_s,
+                            .exposed_comm_s = forecast.exposed_comm_s,
+                            .exposed_transfers_s = forecast.exposed_transfers_s,
+                            .exposed_offload_s = forecast.exposed_offload_s,
                             .bubble_fraction = forecast.bubble_fraction,
                             .pipeline_bubble = forecast.pipeline_bubble,
                             .sent_bytes = mine.sent_bytes,

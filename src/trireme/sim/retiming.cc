@@ -9,8 +9,11 @@ using plan::Instr;
 using plan::Lane;
 using plan::PlanSet;
 
-void busy(ListForecast& list, const Instr& line, double start, double end) {
-  list.comp_busy_s += end - start;
+void busy(ListForecast& list, const Instr& line, double start, double end,
+          const LineSeconds& seconds) {
+  list.comp_busy_s += end - start - seconds.waited;
+  list.exposed_comm_s += seconds.waited;
+  list.exposed_transfers_s += seconds.transfers;
   if (!plan::computes(line)) return;
   if (list.nodes_span_s == 0) list.nodes_first_s = start;
   list.nodes_busy_s += end - start;

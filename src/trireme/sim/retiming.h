@@ -9,8 +9,9 @@
 
 namespace trireme::sim {
 
-// Counts a line of the compute lane.
-void busy(ListForecast& list, const plan::Instr& line, double start, double end);
+// Counts a line of the compute lane; what it waits for communication, by `seconds`, is exposed and not computing.
+void busy(ListForecast& list, const plan::Instr& line, double start, double end,
+          const LineSeconds& seconds = 0);
 
 // A wait behind a communication is exposed communication, as far as that was running; so with offload.
 void expose(ListForecast& list, const plan::Instr& behind, const LineTime& blocking, double waited);

@@ -134,13 +134,14 @@ class Simulation {
     if (last >= 0)
       expose(forecast(index), walker.line(last), time(index, last), walker.now - before);
     const double start = walker.now;
-    const double seconds = cost_(walker.rank, line).all();
+    const LineSeconds cost = cost_(walker.rank, line);
+    const double seconds = cost.all();
     walker.task = add_task(walker, line, {.work = seconds, .ranks = walker.ranks});
     if (graph_ != nullptr) walker.tasks[static_cast<std::size_t>(walker.next)] = walker.task;
     end(index, walker.next, {.start = start, .end = start + seconds}, walker.behind);
     walker.now = start + seconds;
     walker.behind = {.list = index, .line = walker.next++};
-    busy(forecast(index), line, start, walker.now);
+    busy(forecast(index), line, start, walker.now, cost);
     return true;
   }
 
@@ -263,6 +264,7 @@ void summarise(const PlanSet& plan, Forecast& forecast) {
     forecast.exposed_offload_s += sharing[l] * list.exposed_offload_s;
     forecast.peak_bytes = std::max(forecast.peak_bytes, list.memory.peak_total);
   }
+  forecast.comp_busy_s = busy;
   if (forecast.step_s > 0) forecast.bubble_fraction = 1 - busy / forecast.step_s;
   if (span > 0) forecast.pipeline_bubble = 1 - nodes / span;
 }

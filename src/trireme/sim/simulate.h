@@ -29,11 +29,12 @@ struct ListForecast {
   // What each line started behind: the previous of its queue, one of its `after`, or what kept a partner from
   // coming earlier. None for lines that start with the step.
   std::vector<LineRef> behind;
-  double comp_busy_s = 0;          // the compute lane works
-  double nodes_busy_s = 0;         // of it: forwards and backwards
-  double nodes_first_s = 0;        // the first of these starts
-  double nodes_span_s = 0;         // and from there to the end of the last
-  double exposed_comm_s = 0;       // the compute lane waits for a communication that is running
+  double comp_busy_s = 0;    // the compute lane works, and does not wait within a line
+  double nodes_busy_s = 0;   // of it: forwards and backwards
+  double nodes_first_s = 0;  // the first of these starts
+  double nodes_span_s = 0;   // and from there to the end of the last
+  double exposed_comm_s =
+      0;  // the compute lane waits for a communication, between lines or within one
   double exposed_transfers_s = 0;  // of it: for one between stages; the rest is collectives
   double exposed_offload_s = 0;    // it waits for what leaves memory or comes back
   double bubble_fraction = 0;      // share of the step in which the compute lane stands idle
@@ -47,7 +48,8 @@ struct Forecast {
   double bubble_fraction = 0;  // over all ranks
   // As Qi et al. 2023 count it: without what follows the last backward, against the rank that is busy longest.
   double pipeline_bubble = 0;
-  double exposed_comm_s = 0;  // mean over ranks
+  double comp_busy_s = 0;  // mean over ranks, as are the next three
+  double exposed_comm_s = 0;
   double exposed_transfers_s = 0;
   double exposed_offload_s = 0;
   std::int64_t peak_bytes = 0;  // of the rank that needs most

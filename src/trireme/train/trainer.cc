@@ -5,6 +5,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/host_name.h"
+#include "trireme/config/paths.h"
 #include "trireme/data/source.h"
 #include "trireme/train/bad_samples.h"
 #include "trireme/train/forecast.h"
@@ -21,13 +22,19 @@
 namespace trireme::train {
 namespace {
 
+// What a rank says of its job, without where its host has files.
+config::Job comparable(const std::string& text) {
+  config::Job job = config::parse_job(text, "the job of a rank");
+  for (std::string* path : config::paths_of(job)) path->clear();
+  return job;
+}
+
 // Ranks that would train different things must not start.
 void compare_ranks(comm::World& world, const TrainSetup& setup, const std::string& dataset_digest) {
   const std::vector<std::string> jobs = world.exchange(config::print_yaml(setup.job));
   const std::vector<std::string> facts = world.exchange(setup.build_id + " " + dataset_digest);
   for (std::size_t rank = 1; rank < jobs.size(); ++rank) {
-    for (const config::Difference& key :
-         config::diff(config::parse_job(jobs[0], "rank 0"), config::parse_job(jobs[rank], "rank")))
+    for (const config::Difference& key : config::diff(comparable(jobs[0]), comparable(jobs[rank])))
       fail(ErrorKind::kUsage, "rank {} has {} = {}, rank 0 has {}; start all ranks with one job",
            rank, key.key, key.after, key.before);
     if (facts[rank] != facts[0])

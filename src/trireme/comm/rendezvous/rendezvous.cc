@@ -61,13 +61,16 @@ Rendezvous::~Rendezvous() { leave(); }
 
 void Rendezvous::leave() {
   if (std::exchange(left_, true)) return;
-  const bool aborted = cause().has_value();
+  const bool aborted = cause().has_value(), watched = herald_ != nullptr;
   herald_.reset();
-  if (!(config_.host_store && config_.rank == 0)) return;
-  // Whoever still runs learns from the store what happened, so it stays while anyone may look.
+  if (!config_.host_store) return;
   const double patience = aborted ? 1.0 : 30.0;
   const Stopwatch watch;
   try {
+    // A herald counts its rank; one that failed before it watched counts itself.
+    if (!watched) store_->add(Herald::kLeftKey, 1);
+    if (config_.rank != 0) return;
+    // Whoever still runs learns from the store what happened, so it stays while anyone may look.
     while (watch.seconds() < patience && store_->add(Herald::kLeftKey, 0) < config_.size)
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
   } catch (const std::exception&) {

@@ -1,0 +1,10 @@
+#include "trireme/config/paths.h"
+
+namespace trireme::config {
+
+std::array<std::string*, 5> paths_of(Job& job) {
+  return {&job.data.path, &job.parallel.schedule_file, &job.parallel.costs, &job.offload.path,
+          &job.vlm.features};
+}
+
+}  // namespace trireme::config
