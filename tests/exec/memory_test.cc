@@ -91,7 +91,8 @@ Model linear_chain(at::ScalarType compute, int typed, bool chunks) {
     model.blocks.push_back(std::make_unique<Linear>());
     if (i == typed)
       model.blocks.back() =
-          std::make_unique<TypedBlock>(std::move(model.blocks.back()), at::kFloat, compute);
+          std::make_unique<TypedBlock>(std::move(model.blocks.back()), at::kFloat, compute,
+                                       std::vector<bool>{false}, std::vector<bool>{false});
   }
   program.values.push_back({.name = "loss"});
   program.nodes.push_back(
