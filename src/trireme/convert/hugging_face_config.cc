@@ -70,6 +70,14 @@ void as_llava_next(Job& job) {
 
 void as_vjepa(Job& job) { job.vision.positions = config::Positions::kRotaryCompat; }
 
+// One probe, whose heads are the encoder's.
+void as_vjepa_probe(Job& job) {
+  as_vjepa(job);
+  job.vision.chunked = false;
+  job.probe.heads = job.vision.heads;
+  job.probe.lr = job.probe.weight_decay = "";
+}
+
 struct Entry {
   Family family;
   config::DataSource source;  // of a job that is read
@@ -97,6 +105,8 @@ constexpr std::array kEntries = {
           write_clip},
     Entry{Family::kJepa, config::DataSource::kSquares, "vjepa2", "VJEPA2Model", as_vjepa,
           read_vjepa, write_vjepa},
+    Entry{Family::kProbe, config::DataSource::kSquares, "vjepa2", "VJEPA2ForVideoClassification",
+          as_vjepa_probe, read_vjepa_probe, write_vjepa_probe},
     Entry{Family::kVlm, config::DataSource::kScenes, "llava", "LlavaForConditionalGeneration",
           as_llava, read_llava, write_llava},
     Entry{Family::kVlm, config::DataSource::kScenes, "llava_next",
@@ -120,6 +130,18 @@ const Entry* class_of(const Job& job) {
   return best;
 }
 
+// Of the classes of a model_type the one that `architectures` names, else the first; null for a type that cannot be read.
+const Entry* entry_of(const JsonFields& fields, const std::string& type) {
+  const Json names = says(fields, "architectures") ? fields.array("architectures") : Json::array();
+  const Entry* found = nullptr;
+  for (const Entry& entry : kEntries) {
+    if (type != entry.type) continue;
+    if (std::ranges::find(names, Json(entry.architecture)) != names.end()) return &entry;
+    if (found == nullptr) found = &entry;
+  }
+  return found;
+}
+
 }  // namespace
 
 void need(const JsonFields& fields, const char* key, const Json& value) {
@@ -133,7 +155,7 @@ std::string hugging_face_config(const Job& job) {
   if (entry == nullptr)
     fail(ErrorKind::kUsage,
          "model.family={}: has no model of Hugging Face's to be written as; gpt, llama, vit, clip, "
-         "jepa and vlm have",
+         "jepa, probe and vlm have",
          config::name(job.model.family));
   for (const config::Difference& key : beyond(*entry, job))
     fail(ErrorKind::kUsage, "{}={}: config.json of a {} cannot say it, which has {} only", key.key,
@@ -147,8 +169,8 @@ Job job_of_config(const std::string& text, const std::string& what) {
   const Json json = parse_json(text, what);
   const JsonFields fields(json, what);
   const std::string type = fields.string("model_type");
-  const auto* entry = std::ranges::find(kEntries, type, &Entry::type);
-  if (entry == kEntries.end())
+  const Entry* entry = entry_of(fields, type);
+  if (entry == nullptr)
     fail(ErrorKind::kData,
          "{}: model_type is {}; gpt2, llama, qwen2, qwen3, vit, clip, clip_vision_model, llava, "
          "llava_next and vjepa2 can be read",
