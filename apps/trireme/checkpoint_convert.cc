@@ -15,6 +15,7 @@
 #include "trireme/arch/describe.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
+#include "trireme/config/resolve.h"
 #include "trireme/config/weights.h"
 #include "trireme/convert/compare.h"
 #include "trireme/convert/hugging_face.h"
@@ -22,6 +23,7 @@
 #include "trireme/convert/reshard.h"
 #include "trireme/convert/weights.h"
 #include "trireme/formats/checkpoint_files.h"
+#include "trireme/formats/safetensors.h"
 #include "trireme/formats/vocabulary.h"
 #include "trireme/mesh/mesh.h"
 
@@ -148,6 +150,50 @@ int to_theirs(const ConvertOptions& options) {
   return 0;
 }
 
+// The job of a file, as one rank would train it.
+config::Job job_of_file(const Path& file) {
+  config::Job job = config::load_job(file);
+  job.parallel = {};
+  const config::DatasetFacts facts{.vocab = job.model.vocab, .classes = job.vision.classes};
+  return config::resolve(std::move(job), 1, facts);
+}
+
+std::vector<formats::TensorInfo> listed(const ConvertOptions& options) {
+  if (std::filesystem::is_regular_file(options.path)) {
+    const config::Job job = job_of_file(options.path);
+    return convert::hugging_face_tensors(job, arch::describe(job));
+  }
+  if (convert::is_hugging_face(options.path))
+    fail(ErrorKind::kUsage,
+         "checkpoint convert {} --list: a Hugging Face directory, which convert reads; needs a job "
+         "file, a run directory or a step-N",
+         options.path);
+  const Path checkpoint = find_checkpoint(options.path);
+  const config::Job job = job_of(checkpoint);
+  return convert::hugging_face_tensors(checkpoint, job, arch::describe(job));
+}
+
+int list_theirs(const ConvertOptions& options) {
+  if (!options.out.empty())
+    fail(ErrorKind::kUsage, "--list writes nothing; leave OUT={} out, or --list", options.out);
+  check_output(options.json);
+  std::int64_t elements = 0, bytes = 0;
+  Json header = Json::object();
+  const std::vector<formats::TensorInfo> tensors = listed(options);
+  for (const formats::TensorInfo& tensor : tensors) {
+    std::int64_t count = 1;
+    for (const std::int64_t size : tensor.shape) count *= size;
+    elements += count;
+    bytes += count * static_cast<std::int64_t>(size_of(tensor.dtype));
+    const std::string_view type = formats::safetensors_type(tensor.dtype);
+    fmt::print("{:<64} {:<4} [{}]\n", tensor.name, type, fmt::join(tensor.shape, ", "));
+    header[tensor.name] = {{"dtype", type}, {"shape", tensor.shape}};
+  }
+  fmt::print("{} tensors, {} elements, {} bytes\n", tensors.size(), elements, bytes);
+  write_json(options.json, header);
+  return 0;
+}
+
 int from_theirs(const ConvertOptions& options) {
   const convert::HuggingFaceWeights weights(options.path);
   const Path out = options.out;
@@ -171,6 +217,16 @@ int from_theirs(const ConvertOptions& options) {
 }  // namespace
 
 int checkpoint_convert(const ConvertOptions& options) {
+  if (options.list) return list_theirs(options);
+  if (options.out.empty())
+    fail(
+        ErrorKind::kUsage,
+        "checkpoint convert {}: OUT is missing; give the directory to write, or --list to see what "
+        "would be written",
+        options.path);
+  if (!options.json.empty())
+    fail(ErrorKind::kUsage, "--json {}: convert prints no table; add --list or leave --json out",
+         options.json);
   return convert::is_hugging_face(options.path) ? from_theirs(options) : to_theirs(options);
 }
 

@@ -77,6 +77,7 @@ Examples:
   trireme checkpoint diff runs/first runs/second
   trireme checkpoint reshard runs/first other --to tp=2,dp_shard=2,zero=1
   trireme checkpoint convert runs/first for_transformers  # and, with a config.json, back
+  trireme checkpoint convert recipes/vjepa_vitl.yaml --list
   trireme checkpoint ls runs/first --json -
 )";
 
@@ -176,10 +177,16 @@ void add_checkpoint(CLI::App& root, CheckpointCommands& o, Run& run) {
       group, "convert", "To and from Hugging Face: GPT-2, Llama, Qwen, ViT, CLIP, LLaVA, V-JEPA 2",
       kCheckpointExamples);
   convert
-      .add_option("PATH", o.convert.path,
-                  "a run directory or one step-N; or a directory with config.json")
+      .add_option(
+          "PATH", o.convert.path,
+          "a run directory or one step-N; or a directory with config.json; with --list also "
+          "a job file")
       ->required();
-  convert.add_option("OUT", o.convert.out, "directory to write")->required();
+  convert.add_option("OUT", o.convert.out, "directory to write; none with --list");
+  convert.add_flag("--list", o.convert.list,
+                   "Print name, type and shape of every tensor that would be written for Hugging "
+                   "Face, and write nothing");
+  add_json_option(convert, o.convert.json);
   convert.callback([&] { run = [&] { return checkpoint_convert(o.convert); }; });
 }
 

@@ -26,8 +26,8 @@ struct TrainOptions {
   bool quiet = false;
   bool verbose = false;
   bool baseline = false;
-  bool verify_data = false;  // every byte, before the start
-  bool calibrate = true;     // where nothing is known of this machine
+  bool verify_data = false;                // every byte, before the start
+  bool calibrate = true;                   // where nothing is known of this machine
   std::optional<std::string> help_config;  // a key or section; empty: all of them
   bool allow_faults = false;
   std::string faults;   // made on purpose: trireme/faults/fault.h
@@ -101,8 +101,10 @@ struct ReshardOptions {
 };
 
 struct ConvertOptions {
-  std::string path;  // of a checkpoint, or of a Hugging Face model: what is there decides
-  std::string out;
+  std::string path;   // of a checkpoint, or of a Hugging Face model: what is there decides
+  std::string out;    // empty with list
+  bool list = false;  // instead: the tensors that would be written; the path may be a job file
+  std::string json;   // with list; empty: the text only
 };
 
 struct CheckpointCommands {

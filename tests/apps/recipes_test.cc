@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "tests/apps/program.h"
+#include "trireme/base/json.h"
 #include "trireme/config/phases.h"
 
 namespace trireme::app {
@@ -115,14 +116,61 @@ TEST(Recipes, TinyOnesFitOneTwoAndFourRanks) {
 TEST(Recipes, OfPublishedSizesHaveTheirParameters) {
   const Desk desk;
   // CLIP ViT-L/14-336, a projector of two layers and Llama's 7B and 13B (Liu et al. 2023).
-  for (const auto& [name, parameters] :
-       {std::pair("vlm_7b", "7,05"), {"vlm_13b", "13,3"}, {"hvjepa_vitg", "2,08"}}) {
+  for (const auto& [name, parameters] : {std::pair("vlm_7b", "7,05"),
+                                         {"vlm_13b", "13,3"},
+                                         {"hvjepa_vitg", "2,08"},
+                                         {"vjepa_vitl_cooldown", "629,8"}}) {
     const Result result =
         desk.run({"explain", std::string(TRIREME_SOURCE_DIR) + "/recipes/" + name + ".yaml",
                   "--ranks", "8"});
     EXPECT_EQ(result.exit_code, 0) << result.err;
     EXPECT_THAT(result.out, ::testing::ContainsRegex(std::string("all +[0-9]+ +") + parameters));
   }
+}
+
+// Names, shapes and types as in a published header: ten mask tokens in one tensor.
+TEST(Recipes, OfVjepaAreListedAsWhatConvertWouldWrite) {
+  const Desk desk;
+  struct Listed {
+    const char* recipe;
+    std::size_t tensors;  // 16 of a block; 4 around the encoder's, 7 around the predictor's
+    std::int64_t elements;
+  };
+  for (const Listed& one : {Listed{"vjepa_vitl", 16 * (24 + 12) + 4 + 7, 303885312 + 22086016},
+                            Listed{"vjepa_vith", 16 * (32 + 12) + 4 + 7, 631648000 + 22282880},
+                            Listed{"vjepa_vitg", 16 * (40 + 12) + 4 + 7, 1012173952 + 22381312},
+                            Listed{"vjepa_vitl_cooldown", 16 * 36 + 4 + 7, 325971328}}) {
+    const std::string file = fmt::format("{}/recipes/{}.yaml", TRIREME_SOURCE_DIR, one.recipe);
+    const Result result = desk.run({"checkpoint", "convert", file, "--list", "--json", "-"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    const Json header = Json::parse(result.out);
+    EXPECT_EQ(header.size(), one.tensors);
+    std::int64_t elements = 0;
+    for (const auto& [name, tensor] : header.items()) {
+      EXPECT_EQ(tensor["dtype"], "F32") << name;
+      std::int64_t count = 1;
+      for (const auto& size : tensor["shape"]) count *= size.get<std::int64_t>();
+      elements += count;
+    }
+    EXPECT_EQ(elements, one.elements) << one.recipe;
+    EXPECT_EQ(header["predictor.embeddings.mask_tokens"]["shape"], Json({10, 1, 1, 384}));
+  }
+  EXPECT_TRUE(fs::is_empty(desk.path())) << "nothing is written";
+  const std::string recipe = TRIREME_SOURCE_DIR "/recipes/vjepa_vitl.yaml";
+  const Result text = desk.run({"checkpoint", "convert", recipe, "--list"});
+  EXPECT_THAT(text.out, ::testing::ContainsRegex(
+                            "encoder.layer.0.attention.query.weight +F32 +\\[1024, 1024\\]"));
+  const auto refused = [&](const std::vector<std::string>& words) {
+    const Result result = desk.run(words);
+    EXPECT_EQ(result.exit_code, 2) << result.out;
+    return result.err;
+  };
+  EXPECT_THAT(refused({"checkpoint", "convert", recipe}), ::testing::HasSubstr("OUT is missing"));
+  EXPECT_THAT(refused({"checkpoint", "convert", recipe, "out", "--list"}),
+              ::testing::HasSubstr("leave OUT=out out"));
+  EXPECT_THAT(
+      refused({"checkpoint", "convert", TRIREME_SOURCE_DIR "/recipes/vjepa_tiny.yaml", "--list"}),
+      ::testing::HasSubstr("has rotary_compat only"));
 }
 
 }  // namespace

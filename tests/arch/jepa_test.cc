@@ -71,16 +71,20 @@ TEST(Jepa, EncodersHaveThePublishedParameters) {
   EXPECT_EQ(encoder({768, 12, 12, 0}, "encoder."), 86'236'416);
 }
 
-// Published ones have a mask token for each of six, or of ten, kinds of clip; here it is one a mask.
+// Published ones have a mask token for each of six, or of ten, kinds of clip; here it is one, or one a mask.
 TEST(Jepa, PredictorsHaveThePublishedParametersButForMaskTokens) {
   const auto predictor = [](const Tower& tower, std::int64_t tokens) {
-    return count(described(published(Family::kJepa, tower)), "predictor.") +
-           (tokens - kMasks) * 384;
+    return count(described(published(Family::kJepa, tower)), "predictor.") + (tokens - 1) * 384;
   };
   EXPECT_EQ(predictor(kLarge, 6), 22'084'480);
   EXPECT_EQ(predictor(kHuge, 6), 22'281'344);
   EXPECT_EQ(predictor(kGiant, 6), 22'379'776);
+  EXPECT_EQ(predictor(kLarge, 10), 22'086'016);
+  EXPECT_EQ(predictor(kHuge, 10), 22'282'880);
   EXPECT_EQ(predictor(kGiant, 10), 22'381'312);
+  config::Job two = published(Family::kJepa, kLarge);
+  two.jepa.mask_tokens = 2;
+  EXPECT_EQ(count(described(two), "predictor."), predictor(kLarge, 2));
 }
 
 TEST(Jepa, ProbesHaveThePublishedParameters) {
@@ -158,14 +162,13 @@ TEST(Jepa, TinyModelsHaveTheirParameters) {
   job.jepa = {.layers = 3, .hidden = 96, .heads = 3};
   const ModelSpec spec = described(job);
   EXPECT_EQ(count(spec, "encoder."), 1'853'760);
-  // The measured prototype had one mask token; here is a second one of 96.
-  EXPECT_EQ(count(spec, "predictor."), 372'960 + 96);
+  EXPECT_EQ(count(spec, "predictor."), 372'960);
   EXPECT_EQ(spec.sample_tokens, 128);
   config::Job longer = job;
   longer.vision.frames = 8, longer.vision.layers = 6, longer.jepa.layers = 4;
   const ModelSpec tiny8 = described(longer);
   EXPECT_EQ(count(tiny8, "encoder."), 2'743'488);
-  EXPECT_EQ(count(tiny8, "predictor."), 484'800 + 96);
+  EXPECT_EQ(count(tiny8, "predictor."), 484'800);
   EXPECT_EQ(tiny8.sample_tokens, 256);
 }
 
@@ -182,7 +185,7 @@ TEST(Hvjepa, TinyModelsHaveTheirParameters) {
   const ModelSpec spec = described(chunked(64, 0));
   EXPECT_EQ(count(spec, "encoder."), 1'838'720 - 5 * 192);
   EXPECT_EQ(count(spec, "target_encoder."), count(spec, "encoder."));
-  EXPECT_EQ(count(spec, "predictor."), 372'960 + 96);
+  EXPECT_EQ(count(spec, "predictor."), 372'960);
 }
 
 // By name and shape, or no checkpoint would fit.
@@ -274,6 +277,9 @@ TEST(Jepa, WhatItCannotUseIsRefused) {
   EXPECT_THAT(refusal(Family::kJepa, {"vision.frames=3"}), HasSubstr("vision.tubelet=2"));
   EXPECT_THAT(refusal(Family::kJepa, {"jepa.long_scale=1"}), HasSubstr("leaves no context"));
   EXPECT_THAT(refusal(Family::kJepa, {"jepa.short_scale=0.01"}), HasSubstr("less than one"));
+  EXPECT_THAT(refusal(Family::kJepa, {"jepa.mask_tokens=3"}), HasSubstr("jepa.mask_tokens"));
+  EXPECT_THAT(refusal(Family::kJepa, {"jepa.cut_samples=8"}), HasSubstr("set jepa.cut=batch"));
+  EXPECT_THAT(refusal(Family::kProbe, {"jepa.cut=batch"}), HasSubstr("no use for it"));
   EXPECT_THAT(refusal(Family::kJepa, {"data.source=arm"}), HasSubstr("data.source=squares"));
   EXPECT_THAT(refusal(Family::kJepa, {"probe.layers=2"}), HasSubstr("no use for it"));
   EXPECT_THAT(refusal(Family::kProbe, {"vision.classes=4"}), HasSubstr("8 classes"));

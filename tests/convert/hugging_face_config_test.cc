@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "tests/convert/seeds.h"
@@ -42,11 +43,18 @@ std::vector<Refused> refusals(Family family) {
       return {{"text_config/hidden_act", "gelu", "hidden_act of text_config and of vision_config"},
               {"vision_config/patch_size", 0, "vision_config: patch_size: is 0"},
               {"text_config/attention_dropout", 0.1, "text_config: attention_dropout is \"0.1\""}};
+    case Family::kProbe:
+      return {
+          {"use_rope_interleave", true, "use_rope_interleave is \"true\", which V-JEPA 2.1 has"},
+          {"num_pooler_layers", -1, "num_pooler_layers: is -1"},
+          {"num_labels", 0, "num_labels: is 0"}};
     default:
-      return {{"pred_num_mask_tokens", 1, "has 2 kinds of masks"},
-              {"pred_mlp_ratio", 2.0, "pred_mlp_ratio is \"2.0\""},
-              {"mlp_ratio", 0.0, "mlp_ratio is \"0.0\""},
-              {"in_chans", 1, "in_chans is \"1\""}};
+      return {
+          {"use_rope_interleave", true, "use_rope_interleave is \"true\", which V-JEPA 2.1 has"},
+          {"interpolate_rope", true, "Convert a V-JEPA 2 model"},
+          {"pred_mlp_ratio", 2.0, "pred_mlp_ratio is \"2.0\""},
+          {"mlp_ratio", 0.0, "mlp_ratio is \"0.0\""},
+          {"in_chans", 1, "in_chans is \"1\""}};
   }
 }
 
@@ -78,7 +86,101 @@ TEST_P(HuggingFaceConfigOf, DescribesTheModel) {
 
 INSTANTIATE_TEST_SUITE_P(Families, HuggingFaceConfigOf,
                          testing::Values(Family::kGpt, Family::kLlama, Family::kVit, Family::kClip,
-                                         Family::kJepa));
+                                         Family::kJepa, Family::kProbe));
+
+// Flags that say what V-JEPA 2 does are read.
+TEST(HuggingFaceConfig, ReadsVjepaWithoutTheRotationsOfTheNextVersion) {
+  Json json = Json::parse(hugging_face_config(target(Family::kJepa, 0, {}).job));
+  json["use_rope_interleave"] = false;
+  json["interpolate_rope"] = nullptr;
+  EXPECT_EQ(job_of_config(json.dump(), "").model.family, Family::kJepa);
+}
+
+// Both classes have model_type vjepa2.
+TEST(HuggingFaceConfig, ArchitecturesTellAProbeFromItsEncoder) {
+  const auto family = [](const char* architectures) {
+    return job_of_config(fmt::format(R"({{"model_type": "vjepa2"{}}})", architectures), "")
+        .model.family;
+  };
+  EXPECT_EQ(family(""), Family::kJepa);
+  EXPECT_EQ(family(R"(, "architectures": null)"), Family::kJepa);
+  EXPECT_EQ(family(R"(, "architectures": ["VJEPA2Model"])"), Family::kJepa);
+  EXPECT_EQ(family(R"(, "architectures": ["VJEPA2ForVideoClassification"])"), Family::kProbe);
+  EXPECT_THAT(formats::refusal([&] { family(R"(, "architectures": "VJEPA2Model")"); }),
+              HasSubstr("architectures"));
+}
+
+// facebook/vjepa2-vitl-fpc16-256-ssv2 by what its config.json says beyond the defaults of its class.
+TEST(HuggingFaceConfig, PublishedProbesHaveTheirParameters) {
+  Json labels = Json::object();
+  for (int label = 0; label < 174; ++label) labels[std::to_string(label)] = "doing something";
+  const Json config{{"model_type", "vjepa2"},
+                    {"architectures", {"VJEPA2ForVideoClassification"}},
+                    {"frames_per_clip", 16},
+                    {"id2label", labels}};
+  const config::Job job = config::resolve(job_of_config(config.dump(), "config.json"), 1, {});
+  EXPECT_EQ(job.vision.frames, 16);
+  EXPECT_EQ(arch::describe(job).parameters(), 303885312 + 49514670) << "ViT-L/16 and its probe";
+}
+
+// As many tokens as published predictors have, so that whichever is read is the trained one.
+TEST(HuggingFaceConfig, OneMaskTokenIsWrittenAsTen) {
+  config::Job job = target(Family::kJepa, 0, {}).job;
+  const auto written = [&] {
+    return Json::parse(hugging_face_config(job))["pred_num_mask_tokens"].get<int>();
+  };
+  EXPECT_EQ(written(), 10);
+  job.jepa.mask_tokens = 2;
+  EXPECT_EQ(written(), 2);
+  EXPECT_EQ(job_of_config(hugging_face_config(job), "").jepa.mask_tokens, 2);
+}
+
+using Counts =
+    std::array<std::int64_t, 2>;  // of names that begin with one prefix, and with another
+
+Counts listed(config::Job job, const char* one, const char* other) {
+  job = config::resolve(job, 1, {});
+  Counts counts{};
+  for (const formats::TensorInfo& tensor : hugging_face_tensors(job, arch::describe(job))) {
+    std::int64_t elements = 1;
+    for (const std::int64_t size : tensor.shape) elements *= size;
+    for (const auto& [prefix, place] : {std::pair{one, 0}, {other, 1}})
+      if (tensor.name.starts_with(prefix)) counts[place] += elements;
+  }
+  return counts;
+}
+
+// What is written of models of published sizes has the elements of the published files.
+TEST(HuggingFaceConfig, PublishedSizesHaveTheirElements) {
+  struct Size {
+    std::int64_t hidden, layers, heads, ffn;
+    Counts pretrained;  // encoder, predictor with ten mask tokens
+    std::int64_t probe;
+  };
+  for (const Size& size : {Size{1024, 24, 16, 4096, {303885312, 22086016}, 49514670},
+                           {1280, 32, 16, 5120, {631648000, 22282880}, 77294254},
+                           {1408, 40, 22, 6144, {1012173952, 22381312}, 93494190}}) {
+    config::Job job;
+    job.model.family = Family::kJepa;
+    job.data.source = config::DataSource::kSquares;
+    job.vision = {.image = 256,
+                  .patch = 16,
+                  .frames = 16,
+                  .tubelet = 2,
+                  .layers = size.layers,
+                  .hidden = size.hidden,
+                  .heads = size.heads,
+                  .ffn = size.ffn,
+                  .positions = config::Positions::kRotaryCompat};
+    EXPECT_EQ(listed(job, "encoder.", "predictor."), size.pretrained);
+    job.model.family = Family::kProbe;
+    job.vision.classes = 174;
+    job.probe.heads = size.heads;
+    const Counts probe = listed(job, "vjepa2.encoder.", "pooler.");
+    EXPECT_EQ(probe[0], size.pretrained[0]);
+    EXPECT_EQ(probe[1] + 174 * (size.hidden + 1), size.probe);
+  }
+}
 
 // What a class of theirs has one way of only.
 TEST(HuggingFaceConfig, NamesTheKeyThatItCannotSay) {
@@ -97,13 +199,17 @@ TEST(HuggingFaceConfig, NamesTheKeyThatItCannotSay) {
   EXPECT_THAT(refused(Family::kJepa, "vision.positions=rotary"),
               HasSubstr("vision.positions=rotary: config.json of a VJEPA2Model cannot say it, "
                         "which has rotary_compat only"));
+  EXPECT_THAT(refused(Family::kProbe, "probe.heads=2"),
+              HasSubstr("probe.heads=2: config.json of a VJEPA2ForVideoClassification cannot say "
+                        "it, which has 4 only"));
+  EXPECT_THAT(refused(Family::kProbe, "probe.lr=1,2"), HasSubstr("probe.lr=\"1,2\": config.json"));
 }
 
 TEST(HuggingFaceConfig, WritesFamiliesThatHaveAClass) {
   config::Job job;
-  job.model.family = Family::kProbe;
+  job.model.family = Family::kHvjepa;
   EXPECT_THAT(formats::refusal([&] { hugging_face_config(job); }, ErrorKind::kUsage),
-              HasSubstr("model.family=probe: has no model of Hugging Face's to be written as"));
+              HasSubstr("model.family=hvjepa: has no model of Hugging Face's to be written as"));
 }
 
 // 48/11 of 1408 features is 6144, though not in binary fractions.

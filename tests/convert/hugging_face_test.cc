@@ -152,6 +152,21 @@ Shapes shapes(Family family) {
               {"text_model.encoder.layers.0.mlp.fc1.weight", {20, 12}},
               {"text_model.final_layer_norm.bias", {12}},
               {"text_projection.weight", {10, 12}}};
+    case Family::kProbe:
+      return {{"vjepa2.encoder.embeddings.patch_embeddings.proj.weight", {24, 3, 2, 2, 2}},
+              {"vjepa2.encoder.layer.1.attention.query.weight", {24, 24}},
+              {"vjepa2.encoder.layer.0.mlp.fc1.bias", {50}},
+              {"vjepa2.encoder.layernorm.weight", {24}},
+              {"pooler.query_tokens", {1, 1, 24}},
+              {"pooler.self_attention_layers.1.layer_norm1.weight", {24}},
+              {"pooler.self_attention_layers.1.self_attn.k_proj.weight", {24, 24}},
+              {"pooler.self_attention_layers.0.self_attn.out_proj.bias", {24}},
+              {"pooler.self_attention_layers.0.mlp.fc1.weight", {96, 24}},
+              {"pooler.cross_attention_layer.layer_norm2.bias", {24}},
+              {"pooler.cross_attention_layer.cross_attn.q_proj.weight", {24, 24}},
+              {"pooler.cross_attention_layer.cross_attn.v_proj.bias", {24}},
+              {"pooler.cross_attention_layer.mlp.fc2.weight", {24, 96}},
+              {"classifier.weight", {9, 24}}};
     default:
       return {{"encoder.embeddings.patch_embeddings.proj.weight", {24, 3, 2, 2, 2}},
               {"encoder.layer.1.attention.query.weight", {24, 24}},
@@ -160,7 +175,7 @@ Shapes shapes(Family family) {
               {"encoder.layer.0.mlp.fc1.bias", {50}},
               {"encoder.layernorm.weight", {24}},
               {"predictor.embeddings.predictor_embeddings.weight", {12, 24}},
-              {"predictor.embeddings.mask_tokens", {2, 1, 1, 12}},
+              {"predictor.embeddings.mask_tokens", {10, 1, 1, 12}},
               {"predictor.layer.1.attention.value.bias", {12}},
               {"predictor.layer.0.mlp.fc2.weight", {12, 48}},
               {"predictor.layernorm.bias", {12}},
@@ -213,13 +228,25 @@ TEST_P(HuggingFace, ElementsAreWhereTheyBelong) {
              {attention + "q_proj.bias", attention + "k_proj.bias", attention + "v_proj.bias"});
       break;
     }
+    case Family::kProbe: {
+      const std::string attention = "pooler.self_attention_layers.1.self_attn.";
+      thirds(
+          "pooler.blocks.1.attn.qkv.weight",
+          {attention + "q_proj.weight", attention + "k_proj.weight", attention + "v_proj.weight"});
+      const std::string cross = "pooler.cross_attention_layer.cross_attn.";
+      thirds("pooler.cross_attention_block.xattn.kv.bias",
+             {cross + "k_proj.bias", cross + "v_proj.bias"});
+      thirds("target_encoder.norm.bias", {"vjepa2.encoder.layernorm.bias"});
+      break;
+    }
     default: {
       const std::string attention = "predictor.layer.1.attention.";
       thirds("predictor.predictor_blocks.1.attn.qkv.weight",
              {attention + "query.weight", attention + "key.weight", attention + "value.weight"});
       thirds("target_encoder.norm.bias", {"encoder.layernorm.bias"});
-      std::vector<std::byte> stacked = ours("predictor.mask_tokens.0");
-      for (const std::byte byte : ours("predictor.mask_tokens.1")) stacked.push_back(byte);
+      std::vector<std::byte> stacked;
+      for (int copy = 0; copy < 10; ++copy)
+        for (const std::byte byte : ours("predictor.mask_tokens.0")) stacked.push_back(byte);
       const auto tokens = file.find("predictor.embeddings.mask_tokens")->bytes;
       EXPECT_EQ(stacked, std::vector(tokens.begin(), tokens.end()));
     }
@@ -242,7 +269,8 @@ TEST_P(HuggingFace, ReadsBareNamesMasksAndSeveralFiles) {
   const std::map<Family, std::string> idle = {
       {Family::kGpt, "h.0.attn.bias"},
       {Family::kLlama, "model.layers.0.self_attn.rotary_emb.inv_freq"},
-      {Family::kClip, "text_model.embeddings.position_ids"}};
+      {Family::kClip, "text_model.embeddings.position_ids"},
+      {Family::kProbe, "vjepa2.predictor.layernorm.weight"}};
   if (idle.contains(GetParam())) {
     mask.name = idle.at(GetParam());
     halves[1].push_back(mask);
@@ -325,7 +353,41 @@ TEST_P(HuggingFace, RefusesWhatDoesNotFit) {
 
 INSTANTIATE_TEST_SUITE_P(Families, HuggingFace,
                          testing::Values(Family::kGpt, Family::kLlama, Family::kVit, Family::kClip,
-                                         Family::kJepa));
+                                         Family::kJepa, Family::kProbe));
+
+// What a checkpoint would be written as, without one.
+TEST(HuggingFaceTensors, AreThoseThatAreWritten) {
+  for (const Family family : {Family::kGpt, Family::kClip, Family::kJepa, Family::kProbe}) {
+    const Scratch scratch;
+    const Target one = target(family, 17, {});
+    write_seed(one, scratch / "seed");
+    to_hugging_face(scratch / "seed/step-3", one.job, one.model, scratch / "hf");
+    const formats::SafetensorsFile file(scratch / "hf/model.safetensors");
+    const auto listed = hugging_face_tensors(one.job, one.model);
+    EXPECT_EQ(listed.size(), file.tensors().size());
+    for (const formats::TensorInfo& tensor : listed) {
+      ASSERT_NE(file.find(tensor.name), nullptr) << tensor.name;
+      EXPECT_EQ(file.find(tensor.name)->shape, tensor.shape) << tensor.name;
+      EXPECT_EQ(file.find(tensor.name)->dtype, tensor.dtype) << tensor.name;
+    }
+    EXPECT_EQ(hugging_face_tensors(scratch / "seed/step-3", one.job, one.model).size(),
+              listed.size());
+  }
+}
+
+// The masters of bf16 are fp32, and so are teachers; frozen towers are kept as they are computed with.
+TEST(HuggingFaceTensors, HaveTheTypesOfCheckpoints) {
+  const auto types = [](Family family) {
+    const Target one = target(family, 17, {"precision.compute=bf16"});
+    std::map<std::string, DType> types;
+    for (const formats::TensorInfo& tensor : hugging_face_tensors(one.job, one.model))
+      types[tensor.name] = tensor.dtype;
+    return types;
+  };
+  EXPECT_EQ(types(Family::kJepa).at("encoder.layernorm.weight"), DType::kF32);
+  EXPECT_EQ(types(Family::kProbe).at("vjepa2.encoder.layernorm.weight"), DType::kBF16);
+  EXPECT_EQ(types(Family::kProbe).at("classifier.weight"), DType::kF32);
+}
 
 }  // namespace
 }  // namespace trireme::convert::hugging_face_test

@@ -74,9 +74,12 @@ inline config::Job with_tower(config::Family family) {
       job.vision.positions = config::Positions::kRotaryCompat;
       job.vision.pooling = {};
       job.vision.mean = job.vision.std = "imagenet";
-      job.jepa.layers = 2;
-      job.jepa.hidden = 12;
-      job.jepa.heads = 2;
+      if (family == config::Family::kProbe) {
+        job.vision.classes = 9;
+        job.probe = {.layers = 3, .heads = job.vision.heads};
+      } else {
+        job.jepa = {.layers = 2, .hidden = 12, .heads = 2};
+      }
   }
   return job;
 }

@@ -47,6 +47,31 @@ TEST(ClipSource, MasksDoNotDependOnTheirBatch) {
   EXPECT_EQ(rows, 4 * 2 * 32);
 }
 
+// Groups that are cut begin at the multiples of jepa.cut_samples, whichever micro-batches they are read in.
+TEST(ClipSource, CutMasksDoNotDependOnTheirBatch) {
+  const config::Job job = config::resolve(
+      harness::vjepa_job(Family::kJepa, {"jepa.cut=batch", "jepa.cut_samples=3"}), 1, {});
+  const auto lengths = [&](std::int64_t first, std::int64_t count) {
+    const auto masks = packed_masks(job, 9, first, count);
+    std::vector<std::int64_t> all;
+    for (const std::size_t bounds : {1, 3}) {
+      const at::Tensor each = masks[bounds].diff();
+      for (std::int64_t i = 0; i < each.numel(); ++i) all.push_back(each[i].item<std::int64_t>());
+    }
+    return all;
+  };
+  const auto group = lengths(3, 3);  // contexts of three samples, short and long; then targets
+  ASSERT_EQ(group.size(), 12);
+  for (const std::size_t at : {0, 1, 6, 7}) {
+    EXPECT_EQ(group[at], group[at + 2]);
+    EXPECT_EQ(group[at], group[at + 4]);
+  }
+  const auto one = packed_masks(job, 9, 4, 1), all = packed_masks(job, 9, 3, 3);
+  const auto bound = [&](int i) { return all[1][i].item<std::int64_t>(); };
+  expect_equal(all[0].narrow(0, bound(2), bound(4) - bound(2)) - 32, one[0]);
+  EXPECT_LT(all[0].size(0) + all[2].size(0), 3 * 2 * 32) << "something is dropped";
+}
+
 // A second epoch has the samples of the first in another order, and other masks.
 TEST(ClipSource, EpochsShareSamplesButNoMasks) {
   const Sources sources = open_sources(job_of(Family::kJepa), {});

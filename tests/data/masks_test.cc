@@ -61,6 +61,61 @@ TEST(Masks, ContextAndTargetsAreAllTokensOnce) {
     }
 }
 
+// Of 24 samples on 16 x 16 x 8 tokens, as the original cuts the batch of a device: its shares, and those of 6000 groups by
+// the same rule in NumPy.
+TEST(Masks, CutToABatchTheyHaveTheSharesOfTheReference) {
+  constexpr TokenGrid grid{.frames = 8, .rows = 16, .columns = 16};
+  constexpr std::uint64_t kGroups = 6000, kSamples = 24;
+  const auto shares = [&](const BlockRule& rule) {
+    std::pair<double, double> sum;
+    for (std::uint64_t group = 0; group < kGroups; ++group) {
+      std::vector<std::uint64_t> samples;
+      for (std::uint64_t sample = 0; sample < kSamples; ++sample)
+        samples.push_back(1000 + group * kSamples + sample);
+      const Mask mask = draw_cut_masks(grid, rule, group, samples).back();
+      sum.first += static_cast<double>(mask.context.size()) / (kGroups * 2048.0);
+      sum.second += static_cast<double>(mask.targets.size()) / (kGroups * 2048.0);
+    }
+    return sum;
+  };
+  const auto [near_context, near_targets] = shares(kShort);
+  EXPECT_NEAR(near_context, 0.248, 0.01);
+  EXPECT_NEAR(near_context, 0.2424, 0.003);
+  EXPECT_NEAR(near_targets, 0.465, 0.01);
+  EXPECT_NEAR(near_targets, 0.4744, 0.003);
+  const auto [far_context, far_targets] = shares(kLong);
+  EXPECT_NEAR(far_context, 0.066, 0.01);
+  EXPECT_NEAR(far_context, 0.0637, 0.003);
+  EXPECT_NEAR(far_targets, 0.704, 0.01);
+  EXPECT_NEAR(far_targets, 0.7021, 0.003);
+}
+
+// All are as long as the shortest; what the others lose is at their ends, so of late frames.
+TEST(Masks, CutToABatchTheyKeepTheirFirstTokens) {
+  const std::vector<std::uint64_t> keys = {11, 12, 13, 14, 15, 16};
+  const std::vector<Mask> masks = draw_cut_masks(kGrid, kShort, 3, keys);
+  ASSERT_EQ(masks.size(), keys.size());
+  std::size_t dropped = 0;
+  for (const Mask& mask : masks) {
+    EXPECT_EQ(mask.context.size(), masks[0].context.size());
+    EXPECT_EQ(mask.targets.size(), masks[0].targets.size());
+    // A frame of what is hidden in every frame: from it all of the first frame follows.
+    for (const auto& [kept, other] :
+         {std::pair{&mask.context, &mask.targets}, std::pair{&mask.targets, &mask.context}}) {
+      std::set<std::int64_t> first;
+      for (const std::int64_t token : *kept) first.insert(token % 256);
+      for (const std::int64_t token : *other) EXPECT_FALSE(first.contains(token % 256));
+      EXPECT_TRUE(std::ranges::is_sorted(*kept));
+      std::int64_t expected = 0;
+      for (std::int64_t token = 0; token <= kept->back(); ++token)
+        expected += first.contains(token % 256);
+      EXPECT_EQ(static_cast<std::int64_t>(kept->size()), expected) << "no gap before the end";
+      dropped += 2 * first.size() - kept->size();
+    }
+  }
+  EXPECT_GT(dropped, 0);
+}
+
 TEST(Masks, AreAFunctionOfTheKey) {
   EXPECT_EQ(draw_mask(kGrid, kShort, 5).context, draw_mask(kGrid, kShort, 5).context);
   EXPECT_NE(draw_mask(kGrid, kShort, 5).context, draw_mask(kGrid, kShort, 6).context);

@@ -155,6 +155,19 @@ TEST(Families, MasksLeaveWhatTheirBlocksLeave) {
   EXPECT_DOUBLE_EQ(share.of("block.0") + share.of("loss"), 1);
 }
 
+// As the original's masks of 24 clips on a device.
+TEST(Families, CutMasksLeaveTheLeastOfTheirGroup) {
+  const MaskShares near = cut_shares(16, 8, 0.15, 24), far = cut_shares(16, 2, 0.7, 24);
+  EXPECT_NEAR(near.seen, 0.248, 0.015);
+  EXPECT_NEAR(near.hidden, 0.465, 0.015);
+  EXPECT_NEAR(far.seen, 0.066, 0.015);
+  EXPECT_NEAR(far.hidden, 0.704, 0.015);
+  const ExpectedShare share(resolved(recipe("vjepa_tiny", {"jepa.cut=batch"})));
+  EXPECT_DOUBLE_EQ(share.of("block.0") + share.of("loss"), share.of("predictor.block.0"));
+  EXPECT_LT(share.of("predictor.block.0"), 0.9);
+  EXPECT_LT(share.of("block.0"), ExpectedShare(resolved(recipe("vjepa_tiny"))).of("block.0"));
+}
+
 TEST(Families, ChunksTilesAndRegionsAreThoseExpected) {
   const ExpectedShare hnet(resolved(recipe("hnet_tiny")));
   EXPECT_EQ(hnet.of("s0.encoder.0"), 1);

@@ -56,6 +56,23 @@ TEST_P(Vjepa, PipelinesEqualOneRank) {
   expect_reference({"parallel.pp=2", "parallel.dp_shard=2", "run.micro_batch=2"});
 }
 
+// One length for the samples of several micro-batches and steps.
+TEST(Vjepa, CutMasksAndTwoTokensAreTheSameInEveryLayout) {
+  const Sets keys = {"jepa.cut=batch", "jepa.cut_samples=6", "jepa.mask_tokens=2"};
+  const auto with = [&](Family family, Sets sets) {
+    sets.insert(sets.end(), keys.begin(), keys.end());
+    return run(family, sets);
+  };
+  const JobTrace one = with(Family::kJepa, {});
+  EXPECT_GT(distance(one, run(Family::kJepa, {"jepa.mask_tokens=2"})), 1e-6) << "the cut counts";
+  EXPECT_LT(distance(one, with(Family::kJepa, {"run.micro_batch=4"})), 1e-12);
+  EXPECT_LT(distance(one, with(Family::kJepa, {"parallel.dp_shard=4", "parallel.zero=3"})), 1e-12);
+  EXPECT_LT(
+      distance(one, with(Family::kJepa, {"parallel.tp=2", "parallel.pp=2", "run.micro_batch=2"})),
+      1e-12);
+  EXPECT_TRUE(std::isfinite(with(Family::kHvjepa, {}).losses.back()));
+}
+
 TEST_P(Vjepa, RecomputationEqualsKeeping) { expect_reference({"recompute.policy=full"}); }
 
 TEST_P(Vjepa, EveryComputeTypeTrains) {

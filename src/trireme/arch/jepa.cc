@@ -147,9 +147,9 @@ class Pretraining {
     const double std = vision_.init_std;
     std::vector<ParamSpec> params =
         linear_params("predictor.predictor_embed", width, vision_.hidden, std);
-    for (std::int64_t mask = 0; mask < kMasks; ++mask)
+    for (std::int64_t token = 0; token < job_.jepa.mask_tokens; ++token)
       params.push_back(
-          {.name = fmt::format("predictor.mask_tokens.{}", mask), .shape = {1, 1, width}});
+          {.name = fmt::format("predictor.mask_tokens.{}", token), .shape = {1, 1, width}});
     std::vector<ValueId> packing = context_;
     packing.insert(packing.end(), targets_.begin(), targets_.end());
     ValueId y =

@@ -10,7 +10,7 @@
 
 namespace trireme::arch {
 
-// Masks of a clip: short and long range. Each has a mask token of its own.
+// Masks of a clip: short and long range.
 inline constexpr std::int64_t kMasks = 2;
 
 // Of a resolved job: sequences of what the student sees, of which `samples` clips have kMasks each; of what its teacher

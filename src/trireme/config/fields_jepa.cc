@@ -11,6 +11,10 @@ std::vector<Field> jepa_fields() {
       of_weights(integer(KEY(jepa.hidden), "Width of its residual stream.", from(1, kMaxWidth))),
       of_weights(
           integer(KEY(jepa.heads), "Its attention heads; must divide hidden.", from(1, 1 << 16))),
+      of_weights(integer(KEY(jepa.mask_tokens),
+                         "Learned mask tokens: 1, which both masks share as in V-JEPA 2, or 2, one "
+                         "for each mask as in V-JEPA 1.",
+                         from(1, 2))),
       fixed(number(KEY(jepa.momentum),
                    "The teacher becomes momentum x teacher + (1 - momentum) x student after every "
                    "step.",
@@ -25,6 +29,15 @@ std::vector<Field> jepa_fields() {
       fixed(integer(KEY(jepa.long_blocks), "Blocks of a long-range mask.", from(1, 1 << 10))),
       fixed(
           number(KEY(jepa.long_scale), "Share of a frame that each of them covers.", above(0, 1))),
+      fixed(choice(KEY(jepa.cut),
+                   "Lengths of the masks: none keeps every token; batch draws one block size for "
+                   "jepa.cut_samples samples and cuts their contexts and targets to the shortest, "
+                   "from the end, as V-JEPA 2 does with the batch of a device.",
+                   {{"none", MaskCut::kNone}, {"batch", MaskCut::kBatch}})),
+      fixed(integer(KEY(jepa.cut_samples),
+                    "Consecutive samples that jepa.cut=batch cuts to one length, whatever the "
+                    "layout and the batch sizes.",
+                    from(1, 1 << 12))),
   };
 }
 

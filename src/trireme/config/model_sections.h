@@ -96,17 +96,22 @@ struct Contrastive {
   bool operator==(const Contrastive&) const = default;
 };
 
+enum class MaskCut { kNone, kBatch };
+
 // The predictor of V-JEPA 2 and what it is trained by.
 struct Jepa {
   std::int64_t layers = 12;
   std::int64_t hidden = 384;
   std::int64_t heads = 12;
+  std::int64_t mask_tokens = 1;          // 1: both masks share it
   double momentum = 0.99925;             // of the teacher
   std::optional<double> momentum_end{};  // at the last step; none: the same
   std::int64_t short_blocks = 8;
   double short_scale = 0.15;  // of a frame's area
   std::int64_t long_blocks = 2;
   double long_scale = 0.7;
+  MaskCut cut = MaskCut::kNone;
+  std::int64_t cut_samples = 24;  // that are cut to one length, as a device's batch in the original
   bool operator==(const Jepa&) const = default;
 };
 

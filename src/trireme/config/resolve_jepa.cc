@@ -58,6 +58,11 @@ void resolve_masks(const Job& job) {
       fail(ErrorKind::kUsage,
            "{}={}: a block of it covers the frame and leaves no context; lower it", key, scale);
   }
+  if (jepa.cut == MaskCut::kNone && jepa.cut_samples != Jepa{}.cut_samples)
+    fail(ErrorKind::kUsage,
+         "jepa.cut_samples={} with jepa.cut=none, which cuts no masks; set jepa.cut=batch or leave "
+         "jepa.cut_samples out",
+         jepa.cut_samples);
 }
 
 // How a probe is trained and evaluated on a user's clips.

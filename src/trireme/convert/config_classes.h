@@ -33,11 +33,18 @@ void read_vjepa(const formats::JsonFields& fields, config::Job& job);
 void write_vjepa(const config::Job& job, Json& json);
 void read_hnet(const formats::JsonFields& fields, config::Job& job);
 void write_hnet(const config::Job& job, Json& json);
+// Its encoder, with an attentive probe of vision.classes.
+void read_vjepa_probe(const formats::JsonFields& fields, config::Job& job);
+void write_vjepa_probe(const config::Job& job, Json& json);
 void read_llava(const formats::JsonFields& fields, config::Job& job);
 void write_llava(const config::Job& job, Json& json);
 // Of any resolution.
 void read_llava_next(const formats::JsonFields& fields, config::Job& job);
 void write_llava_next(const config::Job& job, Json& json);
+
+// Mask tokens of a predictor that is written: as many copies of a single one as published predictors have tokens, as what
+// reads the files may take any of them.
+std::int64_t written_mask_tokens(const config::Jepa& jepa);
 
 inline constexpr std::int64_t kMostSize = std::int64_t{1} << 30;
 

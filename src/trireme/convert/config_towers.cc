@@ -50,6 +50,11 @@ constexpr std::array kVjepaPredictorSizes = {
     Size<config::Jepa>{"pred_hidden_size", &config::Jepa::hidden, 384},
     Size<config::Jepa>{"pred_num_attention_heads", &config::Jepa::heads, 12}};
 
+// Of published predictors.
+constexpr std::int64_t kMaskTokens = 10;
+// Of a VJEPA2ForVideoClassification.
+constexpr std::int64_t kPoolerLayers = 3;
+
 // The first of several names is the one that is written.
 constexpr std::array kActivations = {
     std::pair{Activation::kGelu, "gelu"}, std::pair{Activation::kGeluTanh, "gelu_pytorch_tanh"},
@@ -181,15 +186,18 @@ void write_clip(const Job& job, Json& json) {
                {"text_config", text}});
 }
 
-void read_vjepa(const JsonFields& fields, Job& job) {
+namespace {
+
+void read_vjepa_encoder(const JsonFields& fields, Job& job) {
   need_plain_tower(fields, "in_chans");
-  need(fields, "pred_mlp_ratio", 4);
-  if (size_or(fields, "pred_num_mask_tokens", 10) < 2)
-    fail(ErrorKind::kData, "{}: pred_num_mask_tokens is 1; family jepa has 2 kinds of masks",
-         fields.where());
+  for (const char* key : {"use_rope_interleave", "interpolate_rope"})
+    if (says(fields, key) && fields.any(key) != false)
+      fail(ErrorKind::kData,
+           "{}: {} is {}, which V-JEPA 2.1 has; families jepa and probe have the rotary positions "
+           "of V-JEPA 2, where it is false or absent. Convert a V-JEPA 2 model",
+           fields.where(), key, formats::shown(fields.any(key).dump()));
   Vision& vision = job.vision;
   read_sizes(fields, kVjepaSizes, vision);
-  read_sizes(fields, kVjepaPredictorSizes, job.jepa);
   const double ffn =
       std::floor(number_or(fields, "mlp_ratio", 4) * static_cast<double>(vision.hidden));
   if (!(ffn >= 1 && ffn <= static_cast<double>(kMostSize)))
@@ -201,18 +209,49 @@ void read_vjepa(const JsonFields& fields, Job& job) {
   vision.mean = vision.std = "imagenet";
 }
 
-void write_vjepa(const Job& job, Json& json) {
+void write_vjepa_encoder(const Job& job, Json& json) {
   write_sizes(json, kVjepaSizes, job.vision);
-  write_sizes(json, kVjepaPredictorSizes, job.jepa);
   json.update({{"in_chans", 3},
                {"mlp_ratio", ratio(job.vision.ffn, job.vision.hidden)},
-               {"pred_mlp_ratio", 4.0},
-               {"pred_num_mask_tokens", 2},
                {"hidden_act", name_of(job.vision.activation)},
                {"layer_norm_eps", job.vision.norm_eps},
                {"qkv_bias", true},
                {"drop_path_rate", 0.0},
                {"attention_probs_dropout_prob", 0.0}});
+}
+
+}  // namespace
+
+void read_vjepa(const JsonFields& fields, Job& job) {
+  read_vjepa_encoder(fields, job);
+  need(fields, "pred_mlp_ratio", 4);
+  read_sizes(fields, kVjepaPredictorSizes, job.jepa);
+  // Only a model with one for each mask is written with two.
+  job.jepa.mask_tokens = size_or(fields, "pred_num_mask_tokens", kMaskTokens) == 2 ? 2 : 1;
+}
+
+void write_vjepa(const Job& job, Json& json) {
+  write_vjepa_encoder(job, json);
+  write_sizes(json, kVjepaPredictorSizes, job.jepa);
+  json.update({{"pred_mlp_ratio", 4.0}, {"pred_num_mask_tokens", written_mask_tokens(job.jepa)}});
+}
+
+void read_vjepa_probe(const JsonFields& fields, Job& job) {
+  read_vjepa_encoder(fields, job);
+  job.probe.layers =
+      1 + (says(fields, "num_pooler_layers") ? fields.integer("num_pooler_layers", 0, kMostSize)
+                                             : kPoolerLayers);
+  job.probe.heads = job.vision.heads;
+  job.vision.classes = classes_of(fields);
+}
+
+void write_vjepa_probe(const Job& job, Json& json) {
+  write_vjepa_encoder(job, json);
+  json.update({{"num_pooler_layers", job.probe.layers - 1}, {"num_labels", job.vision.classes}});
+}
+
+std::int64_t written_mask_tokens(const config::Jepa& jepa) {
+  return jepa.mask_tokens == 1 ? kMaskTokens : jepa.mask_tokens;
 }
 
 }  // namespace trireme::convert

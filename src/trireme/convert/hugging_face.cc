@@ -3,9 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
 
+#include "trireme/arch/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/convert/described.h"
 #include "trireme/convert/hugging_face_names.h"
@@ -13,6 +15,7 @@
 #include "trireme/convert/state_reader.h"
 #include "trireme/convert/turn.h"
 #include "trireme/formats/checkpoint_draft.h"
+#include "trireme/plan/unit_types.h"
 
 namespace trireme::convert {
 namespace {
@@ -32,8 +35,12 @@ struct Made {
   std::vector<Stretch> from;
 };
 
-std::vector<Made> made_tensors(const StateReader& stored, const Names& names,
-                               const config::Job& job, const arch::ModelSpec& model) {
+// How each unit's parameters are kept.
+using KindOf = std::function<Kind(std::size_t unit)>;
+
+std::vector<Made> made_tensors(const KindOf& kind_of, const config::Job& job,
+                               const arch::ModelSpec& model) {
+  const Names& names = *names_of(job).front();
   std::vector<Made> made;
   std::map<std::string, std::size_t> places;
   for (std::size_t unit = 0; unit < model.units.size(); ++unit) {
@@ -44,17 +51,51 @@ std::vector<Made> made_tensors(const StateReader& stored, const Names& names,
       for (const Part& part : parts_of(names, job, param)) {
         const auto [place, added] = places.try_emplace(part.name, made.size());
         if (added) {
-          const Kind kind = parameter_kind(stored, unit);
+          const Kind kind = kind_of(unit);
           made.push_back({.info = {.name = part.name, .dtype = kind.type, .shape = part.shape},
                           .form = part.form,
                           .kind = kind});
         }
-        made[place->second].from.push_back({.unit = unit, .offset = begin, .count = part.count});
+        for (std::int64_t copy = 0; copy < part.copies; ++copy)
+          made[place->second].from.push_back({.unit = unit, .offset = begin, .count = part.count});
         begin += part.count;
       }
     }
   }
   return made;
+}
+
+std::vector<Made> made_tensors(const StateReader& stored, const config::Job& job,
+                               const arch::ModelSpec& model) {
+  return made_tensors([&](std::size_t unit) { return parameter_kind(stored, unit); }, job, model);
+}
+
+std::vector<formats::TensorInfo> infos_of(const std::vector<Made>& made) {
+  std::vector<formats::TensorInfo> infos;
+  for (const Made& tensor : made) infos.push_back(tensor.info);
+  return infos;
+}
+
+std::vector<formats::TensorInfo> by_name(std::vector<formats::TensorInfo> infos) {
+  std::ranges::sort(infos, {}, &formats::TensorInfo::name);
+  return infos;
+}
+
+void refuse_adapters(const config::Job& job, const std::string& what) {
+  if (job.lora.rank > 0)
+    fail(ErrorKind::kUsage,
+         "{}has adapters (lora.rank={}), which config.json cannot say; train or convert the "
+         "model without them",
+         what, job.lora.rank);
+}
+
+StateReader whole_checkpoint(const Path& checkpoint, const arch::ModelSpec& model) {
+  StateReader stored(checkpoint, model.units);
+  if (!stored.manifest().base.empty())
+    fail(ErrorKind::kUsage,
+         "{}: has what trains alone (checkpoint.trainable_only); convert one that has all",
+         checkpoint.string());
+  return stored;
 }
 
 Bytes contents(const StateReader& stored, const Made& made) {
@@ -71,29 +112,41 @@ Bytes contents(const StateReader& stored, const Made& made) {
 
 }  // namespace
 
+std::vector<formats::TensorInfo> hugging_face_tensors(const config::Job& job,
+                                                      const arch::ModelSpec& model) {
+  refuse_adapters(job, "the job ");
+  hugging_face_config(job);  // refuses what has no class
+  const plan::Recipe recipe = arch::recipe_of(job);
+  const auto kind_of = [&](std::size_t unit) -> Kind {
+    const plan::Unit& one = model.program.units[unit];
+    return {
+        .name = "param",
+        .type = plan::has_master_copy(recipe, one) ? recipe.master : plan::param_type(recipe, one)};
+  };
+  return by_name(infos_of(made_tensors(kind_of, job, model)));
+}
+
+std::vector<formats::TensorInfo> hugging_face_tensors(const Path& checkpoint,
+                                                      const config::Job& job,
+                                                      const arch::ModelSpec& model) {
+  refuse_adapters(job, checkpoint.string() + ": ");
+  hugging_face_config(job);
+  return by_name(infos_of(made_tensors(whole_checkpoint(checkpoint, model), job, model)));
+}
+
 std::vector<std::string> to_hugging_face(const Path& checkpoint, const config::Job& job,
                                          const arch::ModelSpec& model, const Path& out) {
-  if (job.lora.rank > 0)
-    fail(ErrorKind::kUsage,
-         "{}: has adapters (lora.rank={}), which config.json cannot say; train or convert the "
-         "model without them",
-         checkpoint.string(), job.lora.rank);
+  refuse_adapters(job, checkpoint.string() + ": ");
   const std::string config = hugging_face_config(job);
-  const StateReader stored(checkpoint, model.units);
-  if (!stored.manifest().base.empty())
-    fail(ErrorKind::kUsage,
-         "{}: has what trains alone (checkpoint.trainable_only); convert one that has all",
-         checkpoint.string());
+  const StateReader stored = whole_checkpoint(checkpoint, model);
   std::error_code cause;
   if (std::filesystem::exists(out) && !std::filesystem::is_empty(out, cause))
     fail(ErrorKind::kUsage, "{} is not empty; choose another directory", out.string());
   make_directories(out);
   const Names& names = *names_of(job).front();
-  const std::vector<Made> made = made_tensors(stored, names, job, model);
-  std::vector<formats::TensorInfo> infos;
-  for (const Made& tensor : made) infos.push_back(tensor.info);
+  const std::vector<Made> made = made_tensors(stored, job, model);
   Bytes now;
-  formats::stream_safetensors(out / kModelName, infos, {{"format", "pt"}},
+  formats::stream_safetensors(out / kModelName, infos_of(made), {{"format", "pt"}},
                               formats::TensorOrder::kOfficial, [&](std::size_t index) {
                                 now = contents(stored, made[index]);
                                 return std::span<const std::byte>(now);

@@ -1,5 +1,5 @@
 // Checkpoints to and from what Hugging Face's transformers read and write: config.json and safetensors, for families gpt,
-// llama, vit, clip, jepa, vlm and hnet, whose config.json is that of its reference code.
+// llama, vit, clip, jepa, probe, vlm and hnet, whose config.json is that of its reference code.
 #pragma once
 
 #include <set>
@@ -10,6 +10,7 @@
 #include "trireme/base/fs.h"
 #include "trireme/config/job.h"
 #include "trireme/convert/weights.h"
+#include "trireme/formats/safetensors.h"
 
 namespace trireme::convert {
 
@@ -23,6 +24,15 @@ config::Job job_of_config(const std::string& text, const std::string& what);
 
 // The files of tensors that a model.safetensors.index.json names, beside it. Throws Error{kData}.
 std::set<std::string> files_of_index(const std::string& text, const std::string& what);
+
+// The tensors that to_hugging_face writes of a checkpoint of this resolved job, by name: their types are those in which it
+// keeps parameters. Throws Error{kUsage} as hugging_face_config and for a model with adapters.
+std::vector<formats::TensorInfo> hugging_face_tensors(const config::Job& job,
+                                                      const arch::ModelSpec& model);
+// The same of a checkpoint, whose types are its own. Throws Error{kData} too.
+std::vector<formats::TensorInfo> hugging_face_tensors(const Path& checkpoint,
+                                                      const config::Job& job,
+                                                      const arch::ModelSpec& model);
 
 // Writes config.json, model.safetensors and, for a family that sees, preprocessor_config.json with the parameters of the checkpoint, in the type they are kept in, into a new
 // directory, one tensor in memory at a time. `job` is the checkpoint's and `model` its description. Gives the names of

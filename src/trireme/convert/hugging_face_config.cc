@@ -76,6 +76,14 @@ void as_hnet(Job& job) {
   job.model.rope_theta = 10000;
 }
 
+// One probe, whose heads are the encoder's.
+void as_vjepa_probe(Job& job) {
+  as_vjepa(job);
+  job.vision.chunked = false;
+  job.probe.heads = job.vision.heads;
+  job.probe.lr = job.probe.weight_decay = "";
+}
+
 struct Entry {
   Family family;
   config::DataSource source;  // of a job that is read
@@ -103,6 +111,8 @@ constexpr std::array kEntries = {
           write_clip},
     Entry{Family::kJepa, config::DataSource::kSquares, "vjepa2", "VJEPA2Model", as_vjepa,
           read_vjepa, write_vjepa},
+    Entry{Family::kProbe, config::DataSource::kSquares, "vjepa2", "VJEPA2ForVideoClassification",
+          as_vjepa_probe, read_vjepa_probe, write_vjepa_probe},
     Entry{Family::kVlm, config::DataSource::kScenes, "llava", "LlavaForConditionalGeneration",
           as_llava, read_llava, write_llava},
     Entry{Family::kVlm, config::DataSource::kScenes, "llava_next",
@@ -134,6 +144,20 @@ const Entry* class_of(const Job& job) {
   return best;
 }
 
+// Of the classes of a model_type the one that `architectures` names, else the first; null for a type that cannot be read.
+const Entry* entry_of(const JsonFields& fields, const std::string& type) {
+  const Json names = says(fields, "architectures") ? fields.array("architectures") : Json::array();
+  const Entry* found = nullptr;
+  for (const Entry& entry : kEntries) {
+    if (type != entry.type) continue;
+    if (entry.architecture != nullptr &&
+        std::ranges::find(names, Json(entry.architecture)) != names.end())
+      return &entry;
+    if (found == nullptr) found = &entry;
+  }
+  return found;
+}
+
 }  // namespace
 
 void need(const JsonFields& fields, const char* key, const Json& value) {
@@ -147,7 +171,7 @@ std::string hugging_face_config(const Job& job) {
   if (entry == nullptr)
     fail(ErrorKind::kUsage,
          "model.family={}: has no model of Hugging Face's to be written as; gpt, llama, vit, clip, "
-         "jepa, vlm and hnet have",
+         "jepa, probe, vlm and hnet have",
          config::name(job.model.family));
   for (const config::Difference& key : beyond(*entry, job))
     fail(ErrorKind::kUsage, "{}={}: config.json of a {} cannot say it, which has {} only", key.key,
@@ -163,8 +187,8 @@ Job job_of_config(const std::string& text, const std::string& what) {
   const Json json = parse_json(text, what);
   const JsonFields fields(json, what);
   const std::string type = type_of(fields);
-  const auto* entry = std::ranges::find(kEntries, type, &Entry::type);
-  if (entry == kEntries.end())
+  const Entry* entry = entry_of(fields, type);
+  if (entry == nullptr)
     fail(ErrorKind::kData,
          "{}: model_type is {}; gpt2, llama, qwen2, qwen3, vit, clip, clip_vision_model, llava, "
          "llava_next and vjepa2 can be read, and H-Net's, which has an arch_layout",

@@ -7,6 +7,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/patterns.h"
 #include "trireme/config/resolve_vlm.h"
+#include "trireme/convert/config_classes.h"
 
 namespace trireme::convert {
 namespace {
@@ -74,13 +75,43 @@ constexpr std::array kVjepaRules = {
     Rule{"target_encoder.blocks.*.**", "encoder.layer.*.**"},
     Rule{"target_encoder.norm.*", "encoder.layernorm.*"},
     Rule{"predictor.predictor_embed.*", "predictor.embeddings.predictor_embeddings.*"},
-    Rule{"predictor.mask_tokens.{0,1}", "predictor.embeddings.mask_tokens"},
+    Rule{"predictor.mask_tokens.*", "predictor.embeddings.mask_tokens", Form::kStacked},
     Rule{"predictor.predictor_blocks.*.attn.qkv.*",
          "predictor.layer.*.attention.{query,key,value}.*"},
     Rule{"predictor.predictor_blocks.*.attn.proj.*", "predictor.layer.*.attention.proj.*"},
     Rule{"predictor.predictor_blocks.*.**", "predictor.layer.*.**"},
     Rule{"predictor.predictor_norm.*", "predictor.layernorm.*"},
     Rule{"predictor.predictor_proj.*", "predictor.proj.*"},
+};
+
+// As the published checkpoints name them.
+constexpr std::array kPublishedVjepaRules = {
+    Rule{"predictor.mask_tokens.*", "predictor.mask_tokens.*", Form::kNumbered},
+    Rule{"**", "**"},
+};
+
+// The encoder as part of a model that classifies, and the probe on it.
+constexpr std::array kVjepaProbeRules = {
+    Rule{"target_encoder.patch_embed.proj.*", "vjepa2.encoder.embeddings.patch_embeddings.proj.*"},
+    Rule{"target_encoder.blocks.*.attn.qkv.*",
+         "vjepa2.encoder.layer.*.attention.{query,key,value}.*"},
+    Rule{"target_encoder.blocks.*.attn.proj.*", "vjepa2.encoder.layer.*.attention.proj.*"},
+    Rule{"target_encoder.blocks.*.**", "vjepa2.encoder.layer.*.**"},
+    Rule{"target_encoder.norm.*", "vjepa2.encoder.layernorm.*"},
+    Rule{"pooler.query_tokens", "pooler.query_tokens"},
+    Rule{"pooler.blocks.*.norm1.*", "pooler.self_attention_layers.*.layer_norm1.*"},
+    Rule{"pooler.blocks.*.attn.qkv.*", "pooler.self_attention_layers.*.self_attn.{q,k,v}_proj.*"},
+    Rule{"pooler.blocks.*.attn.proj.*", "pooler.self_attention_layers.*.self_attn.out_proj.*"},
+    Rule{"pooler.blocks.*.norm2.*", "pooler.self_attention_layers.*.layer_norm2.*"},
+    Rule{"pooler.blocks.*.mlp.*.*", "pooler.self_attention_layers.*.mlp.*.*"},
+    Rule{"pooler.cross_attention_block.norm1.*", "pooler.cross_attention_layer.layer_norm1.*"},
+    Rule{"pooler.cross_attention_block.xattn.q.*",
+         "pooler.cross_attention_layer.cross_attn.q_proj.*"},
+    Rule{"pooler.cross_attention_block.xattn.kv.*",
+         "pooler.cross_attention_layer.cross_attn.{k,v}_proj.*"},
+    Rule{"pooler.cross_attention_block.norm2.*", "pooler.cross_attention_layer.layer_norm2.*"},
+    Rule{"pooler.cross_attention_block.mlp.*.*", "pooler.cross_attention_layer.mlp.*.*"},
+    Rule{"linear.*", "classifier.*"},
 };
 
 constexpr std::array kLlavaRules = {
@@ -140,11 +171,17 @@ constexpr std::array kNames = {
           .rules = kVjepaRules,
           .left_out = "encoder.",
           .stand_ins = "target_encoder."},
-    // Ours are those of the published checkpoints.
+    // The predictor lies in published files and takes no part in classifying.
+    Names{.name = "VJEPA2ForVideoClassification",
+          .family = Family::kProbe,
+          .rules = kVjepaProbeRules,
+          .idle = "vjepa2.predictor.*"},
+    // Ours are those of the published checkpoints, which keep tables of positions that a rotary model does not read.
     Names{.name = "V-JEPA 2",
           .family = Family::kJepa,
-          .rules = kOwnRules,
-          .idle = "predictor.mask_tokens.*",
+          .rules = kPublishedVjepaRules,
+          .idle = "predictor.mask_tokens.*,encoder.pos_embed,target_encoder.pos_embed,"
+                  "predictor.predictor_pos_embed",
           .sign = "target_encoder.patch_embed.proj.weight"},
 };
 
@@ -197,34 +234,42 @@ std::string filled(std::string_view pattern, const std::vector<std::string>& sta
   return text;
 }
 
-std::vector<std::int64_t> formed(Form form, std::vector<std::int64_t> shape, std::int64_t patch) {
+std::vector<std::int64_t> formed(Form form, std::vector<std::int64_t> shape,
+                                 const config::Job& job) {
+  const std::int64_t patch = job.vision.patch;
   switch (form) {
-    case Form::kSame: break;
+    case Form::kSame:
+    case Form::kNumbered: break;
     case Form::kTurned: std::swap(shape[0], shape[1]); break;
     case Form::kPatches: return {shape[0], 3, patch, patch};
     case Form::kWithoutOne: shape.erase(shape.begin()); break;
     case Form::kWithOne: shape.insert(shape.begin(), 1); break;
+    case Form::kStacked: shape.insert(shape.begin(), written_mask_tokens(job.jepa)); break;
   }
   return shape;
 }
 
+// Which of several tensors a name with a number at its end is.
+std::int64_t number_of(std::string_view name) {
+  return std::stoll(std::string(name.substr(name.rfind('.') + 1)));
+}
+
 std::vector<Part> parts_by(const Rule& rule, const std::vector<std::string>& stars,
-                           std::int64_t place, std::int64_t stacked, const config::Job& job,
-                           const arch::ParamSpec& param) {
+                           const config::Job& job, const arch::ParamSpec& param) {
   const std::vector<std::string> theirs = spelled_out(rule.theirs);
   const auto pieces = static_cast<std::int64_t>(theirs.size());
-  std::vector<std::int64_t> shape = formed(rule.form, param.shape, job.vision.patch);
+  std::vector<std::int64_t> shape = formed(rule.form, param.shape, job);
   const std::int64_t count = param.numel() / pieces;
   if (pieces > 1) shape[0] /= pieces;
-  if (stacked > 1) shape.insert(shape.begin(), stacked);
+  const bool stacked = rule.form == Form::kStacked;
   std::vector<Part> parts;
   for (const std::string& name : theirs)
     parts.push_back({.name = filled(name, stars),
                      .shape = shape,
                      .form = rule.form,
-                     .stacked = stacked > 1,
-                     .offset = place * count,
-                     .count = count});
+                     .offset = stacked ? number_of(param.name) * count : 0,
+                     .count = count,
+                     .copies = stacked ? shape[0] / job.jepa.mask_tokens : 1});
   return parts;
 }
 
@@ -232,13 +277,8 @@ std::vector<Part> parts_by(const Rule& rule, const std::vector<std::string>& sta
 std::optional<std::vector<Part>> parts_by_rules(std::span<const Rule> rules, std::string_view name,
                                                 const config::Job& job,
                                                 const arch::ParamSpec& param) {
-  for (const Rule& rule : rules) {
-    const std::vector<std::string> ours = spelled_out(rule.ours);
-    for (std::size_t place = 0; place < ours.size(); ++place)
-      if (const auto found = stars(ours[place], name))
-        return parts_by(rule, *found, static_cast<std::int64_t>(place),
-                        static_cast<std::int64_t>(ours.size()), job, param);
-  }
+  for (const Rule& rule : rules)
+    if (const auto found = stars(rule.ours, name)) return parts_by(rule, *found, job, param);
   return std::nullopt;
 }
 

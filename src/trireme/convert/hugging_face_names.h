@@ -20,11 +20,13 @@ enum class Form {
   kPatches,     // a convolution's [hidden, 3, patch, patch] for [hidden, 3 * patch * patch]
   kWithoutOne,  // [n] for [1, n], [] for [1]
   kWithOne,     // [1, m, n] for [m, n]
+  kStacked,     // [several, ..] for [..]: the one whose number ends our name
+  kNumbered,    // as here, but one of several, whose number ends both names
 };
 
 // Names are segments between dots. `*` stands for one segment and a last `**` for the rest; what they stood for on our side
 // takes their places on the other. `{a,b}` in a name of theirs: ours is these tensors, one after the other along its first
-// dimension; in a name of ours: theirs is [2, ..], these stacked.
+// dimension.
 struct Rule {
   std::string_view ours;
   std::string_view theirs;
@@ -58,9 +60,9 @@ struct Part {
   std::string name;
   std::vector<std::int64_t> shape;  // of all of it
   Form form = Form::kSame;
-  bool stacked = false;  // a file's may be longer along the first dimension
   std::int64_t offset = 0;
   std::int64_t count = 0;
+  std::int64_t copies = 1;  // one after the other, of what is written
 };
 
 // What a parameter is made of, and none of one that begins at 0; no name is empty.

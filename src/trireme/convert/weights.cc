@@ -46,16 +46,36 @@ std::set<std::string> tensor_files(const Path& directory) {
 }
 
 bool has_shape(const formats::Tensor& tensor, const Part& part) {
-  if (!part.stacked) return tensor.shape == part.shape;
-  return tensor.shape.size() == part.shape.size() && tensor.shape[0] >= part.shape[0] &&
+  if (part.form != Form::kStacked) return tensor.shape == part.shape;
+  return tensor.shape.size() == part.shape.size() && tensor.shape[0] > part.offset / part.count &&
          std::equal(part.shape.begin() + 1, part.shape.end(), tensor.shape.begin() + 1);
 }
 
-// Adds the part to `values` in fp32, as it stands here.
-void append_part(const formats::Tensor& tensor, const Part& part, std::vector<std::byte>& values) {
+// Where the elements of a part lie.
+struct Place {
+  const formats::Tensor* tensor = nullptr;
+  std::int64_t offset = 0;
+};
+
+bool is_zero(const Place& place, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i)
+    if (value_at(place.tensor->bytes, place.tensor->dtype, place.offset + i) != 0) return false;
+  return true;
+}
+
+// The first that is not all zeros, else the first.
+const Place& trained_place(const std::vector<Place>& places, std::int64_t count) {
+  const auto found =
+      std::ranges::find_if(places, [&](const Place& place) { return !is_zero(place, count); });
+  return found == places.end() ? places.front() : *found;
+}
+
+// Adds the part to `values` in fp32, as it stands there.
+void append_part(const Place& place, const Part& part, std::vector<std::byte>& values) {
+  const formats::Tensor& tensor = *place.tensor;
   std::vector<std::byte> read(static_cast<std::size_t>(part.count) * sizeof(float));
   for (std::int64_t i = 0; i < part.count; ++i) {
-    const auto value = static_cast<float>(value_at(tensor.bytes, tensor.dtype, part.offset + i));
+    const auto value = static_cast<float>(value_at(tensor.bytes, tensor.dtype, place.offset + i));
     std::memcpy(read.data() + static_cast<std::size_t>(i) * sizeof(float), &value, sizeof value);
   }
   if (part.form == Form::kTurned) read = turn(read, part.shape[0], part.shape[1], sizeof(float));
@@ -97,7 +117,23 @@ class HuggingFaceWeights::Tensors {
     if (!unused.empty())
       fail(ErrorKind::kData, "{}: has {} tensor{} that this model has no place for, such as {}",
            directory_.string(), unused.size(), unused.size() == 1 ? "" : "s", unused.front());
-    for (const Part& part : parts) needed(part);
+    for (const Part& part : parts) places(part);
+  }
+
+  // Where a part may lie, its own place first. Predictors have mask tokens for kinds of clips that their training may have
+  // had none of, which are zeros: any other of them may stand for one.
+  std::vector<Place> places(const Part& part) const {
+    std::vector<Place> all = {{&needed(part), part.offset}};
+    const formats::Tensor& tensor = *all[0].tensor;
+    if (part.form == Form::kStacked)
+      for (std::int64_t i = 0; i < tensor.shape[0]; ++i) all.push_back({&tensor, i * part.count});
+    if (part.form == Form::kNumbered)
+      for (std::size_t i = 0; tensors_.contains(numbered(part.name, i)); ++i) {
+        Part other = part;
+        other.name = numbered(part.name, i);
+        all.push_back({&needed(other), 0});
+      }
+    return all;
   }
 
   const formats::Tensor& needed(const Part& part) const {
@@ -117,6 +153,10 @@ class HuggingFaceWeights::Tensors {
 
  private:
   using ByName = std::map<std::string, const formats::Tensor*>;
+
+  static std::string numbered(std::string_view name, std::size_t number) {
+    return fmt::format("{}{}", name.substr(0, name.rfind('.') + 1), number);
+  }
 
   // With or without the prefix that files of a bare model leave out.
   ByName::const_iterator find(const std::string& name) const {
@@ -159,7 +199,10 @@ std::vector<std::byte> HuggingFaceWeights::read(const arch::ParamSpec& param) co
   const std::vector<Part> parts = parts_of(tensors_->names(), job_, param);
   std::vector<std::byte> values;
   if (parts.empty()) values.resize(static_cast<std::size_t>(param.numel()) * sizeof(float));
-  for (const Part& part : parts) append_part(tensors_->needed(part), part, values);
+  for (const Part& part : parts) {
+    const std::vector<Place> places = tensors_->places(part);
+    append_part(places.size() > 1 ? trained_place(places, part.count) : places[0], part, values);
+  }
   return values;
 }
 

@@ -5,7 +5,6 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 
-#include <array>
 #include <memory>
 #include <span>
 #include <utility>
@@ -14,7 +13,7 @@
 #include "trireme/base/hash.h"
 #include "trireme/data/file_sources.h"
 #include "trireme/data/made_up.h"
-#include "trireme/data/masks.h"
+#include "trireme/data/sample_masks.h"
 #include "trireme/data/squares.h"
 
 namespace trireme::data {
@@ -131,18 +130,13 @@ std::vector<at::Tensor> squares(const config::Job& job, std::span<const std::int
 std::vector<at::Tensor> packed_masks(const config::Job& job, std::uint64_t key, std::int64_t first,
                                      std::int64_t count) {
   const config::Vision& vision = job.vision;
-  const std::int64_t side = vision.image / vision.patch;
-  const TokenGrid grid{.frames = vision.frames / vision.tubelet, .rows = side, .columns = side};
-  const std::int64_t tokens = grid.frames * side * side;
-  const std::array rules = {
-      BlockRule{.blocks = job.jepa.short_blocks, .scale = job.jepa.short_scale},
-      BlockRule{.blocks = job.jepa.long_blocks, .scale = job.jepa.long_scale}};
+  const std::int64_t tokens = vision.frames / vision.tubelet * (vision.image / vision.patch) *
+                              (vision.image / vision.patch);
+  SampleMasks masks(job, key);
   std::vector<std::int64_t> context, targets;
   Bounds context_bounds, target_bounds;
   for (std::int64_t i = 0; i < count; ++i)
-    for (std::uint64_t rule = 0; rule < rules.size(); ++rule) {
-      const std::uint64_t sample = mix(key, static_cast<std::uint64_t>(first + i));
-      const Mask mask = draw_mask(grid, rules[rule], mix(sample, rule));
+    for (const Mask& mask : masks.of(first + i)) {
       for (std::int64_t token : mask.context) context.push_back(i * tokens + token);
       for (std::int64_t token : mask.targets) targets.push_back(i * tokens + token);
       context_bounds.add(mask.context.size());

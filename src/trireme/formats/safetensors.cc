@@ -37,11 +37,6 @@ constexpr std::array<std::string_view, 13> kForeignTypes{
     "BOOL", "I8",  "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ",
     "U32",  "C64", "U64",     "F4",      "F6_E2M3", "F6_E3M2"};
 
-std::string_view type_name(DType type) {
-  return std::find_if(kTypes.begin(), kTypes.end(), [&](auto& t) { return t.second == type; })
-      ->first;
-}
-
 // Where the bytes of a tensor lie in the data.
 struct TensorOffsets {
   std::uint64_t begin = 0;
@@ -257,6 +252,11 @@ std::vector<std::uint32_t> sorted_names(const std::vector<Tensor>& tensors,
 
 }  // namespace
 
+std::string_view safetensors_type(DType type) {
+  return std::find_if(kTypes.begin(), kTypes.end(), [&](auto& t) { return t.second == type; })
+      ->first;
+}
+
 const Tensor* TensorTable::find(std::string_view name) const {
   const auto at = [&](std::uint32_t tensor) -> std::string_view { return tensors[tensor].name; };
   const auto found = std::ranges::lower_bound(by_name, name, {}, at);
@@ -324,7 +324,7 @@ FileDigest stream_safetensors(const Path& path, std::span<const TensorInfo> tens
     TRIREME_CHECK(numel >= 0, "tensor {} has {} elements", tensor.name, numel);
     sizes[index] = static_cast<std::uint64_t>(numel) * size_of(tensor.dtype);
     header.push_back({tensor.name,
-                      {{"dtype", type_name(tensor.dtype)},
+                      {{"dtype", safetensors_type(tensor.dtype)},
                        {"shape", tensor.shape},
                        {"data_offsets", {at, at + sizes[index]}}}});
     at += sizes[index];

@@ -72,6 +72,9 @@ class SafetensorsFile {
 // aligned in the file; kAsGiven keeps the caller's order.
 enum class TensorOrder { kOfficial, kAsGiven };
 
+// "F32": the name of a type in a header.
+std::string_view safetensors_type(DType type);
+
 // What a header says of a tensor.
 struct TensorInfo {
   std::string name;

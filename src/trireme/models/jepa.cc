@@ -55,9 +55,11 @@ std::vector<at::Tensor> PredictorEmbed::forward(const std::vector<at::Tensor>& i
   const Packing packing = pack_(inputs, 1);
   const at::Tensor seen = ops::linear(inputs[0], param(0), param(1), context.weight_gradients);
   std::vector<at::Tensor> tokens;
-  for (std::size_t mask = 0; mask < arch::kMasks; ++mask)
-    tokens.push_back(param(2 + mask).flatten(0, 1));
-  const at::Tensor unseen = at::cat(tokens).index_select(0, packing.target_masks);
+  for (std::size_t index = kToken; index < params(); ++index)
+    tokens.push_back(param(index).flatten(0, 1));
+  // A single token is every mask's.
+  const at::Tensor which = packing.target_masks.remainder(static_cast<std::int64_t>(tokens.size()));
+  const at::Tensor unseen = at::cat(tokens).index_select(0, which);
   return {at::cat({seen, unseen}).index_select(0, packing.order)};
 }
 

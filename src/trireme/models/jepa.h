@@ -33,8 +33,8 @@ using Pack = std::function<Packing(const std::vector<at::Tensor>& inputs, std::s
 // How rows of sequences with these bounds see each other, at these places: int64 tokens [rows], or places [rows, 3].
 Sight packed_sight(const AxialRotary& rotary, const at::Tensor& bounds);
 
-// Inputs: what the student made of contexts, and those of `pack`. Parameters: weight and bias of a linear layer, and a
-// token for each mask.
+// Inputs: what the student made of contexts, and those of `pack`. Parameters: weight and bias of a linear layer, and one
+// mask token, or one for each mask.
 class PredictorEmbed : public BoundBlock {
  public:
   PredictorEmbed(Pack pack, Ranks across) : BoundBlock(std::move(across)), pack_(std::move(pack)) {}
@@ -42,6 +42,8 @@ class PredictorEmbed : public BoundBlock {
                                   const exec::BlockContext& context) override;
 
  private:
+  static constexpr std::size_t kToken = 2;  // the first mask token among the parameters
+
   Pack pack_;
 };
 

@@ -5,6 +5,7 @@
 
 #include "trireme/arch/arrcoc.h"
 #include "trireme/arch/vlm.h"
+#include "trireme/base/hash.h"
 #include "trireme/config/hnet_stages.h"
 #include "trireme/formats/tiling.h"
 
@@ -31,20 +32,57 @@ double mean_tiles(std::int64_t most) {
   return grids.empty() ? 0 : sum / static_cast<double>(grids.size());
 }
 
+constexpr int kAspects = 16;
+constexpr double kLeastAspect = 0.75, kMostAspect = 1.5;
+
+double aspect_of(int one) {
+  return kLeastAspect + (kMostAspect - kLeastAspect) * (one + 0.5) / kAspects;
+}
+
+std::int64_t block_side(double squared, std::int64_t most) {
+  return std::clamp<std::int64_t>(std::llrint(std::sqrt(squared)), 1, most);
+}
+
 }  // namespace
 
+MaskShares cut_shares(std::int64_t side, std::int64_t blocks, double scale, std::int64_t samples) {
+  constexpr std::int64_t kSamples = 256;  // of each aspect, in whole groups
+  const std::int64_t groups = std::max<std::int64_t>(1, kSamples / samples), frame = side * side;
+  const double tokens = std::floor(scale * static_cast<double>(frame));
+  std::uint64_t drawn = 0;
+  const auto below = [&](std::int64_t count) {
+    return static_cast<std::int64_t>(trireme::mix(drawn++, 0) % static_cast<std::uint64_t>(count));
+  };
+  MaskShares sum;
+  for (int one = 0; one < kAspects; ++one)
+    for (std::int64_t group = 0; group < groups; ++group) {
+      const std::int64_t rows = block_side(tokens * aspect_of(one), side);
+      const std::int64_t columns = block_side(tokens / aspect_of(one), side);
+      std::int64_t seen = frame, hidden = frame;
+      for (std::int64_t sample = 0; sample < samples; ++sample) {
+        std::vector<bool> covered(static_cast<std::size_t>(frame));
+        for (std::int64_t block = 0; block < blocks; ++block) {
+          const std::int64_t top = below(side - rows + 1), left = below(side - columns + 1);
+          for (std::int64_t row = top; row < top + rows; ++row)
+            std::fill_n(covered.begin() + row * side + left, columns, true);
+        }
+        const std::int64_t own = std::ranges::count(covered, true);
+        if (own == frame) continue;  // drawn again
+        seen = std::min(seen, frame - own), hidden = std::min(hidden, own);
+      }
+      sum.seen += static_cast<double>(seen), sum.hidden += static_cast<double>(hidden);
+    }
+  const double all = static_cast<double>(kAspects * groups * frame);
+  return {.seen = sum.seen / all, .hidden = sum.hidden / all};
+}
+
 double seen_of_frame(std::int64_t rows, std::int64_t columns, std::int64_t blocks, double scale) {
-  constexpr int kAspects = 16;
-  constexpr double kLeast = 0.75, kMost = 1.5;
   const double tokens = std::floor(scale * static_cast<double>(rows * columns));
   double sum = 0;
   for (int one = 0; one < kAspects; ++one) {
-    const double aspect = kLeast + (kMost - kLeast) * (one + 0.5) / kAspects;
-    const auto side = [](double squared, std::int64_t most) {
-      return std::clamp<std::int64_t>(std::llrint(std::sqrt(squared)), 1, most);
-    };
-    const std::vector<double> down = covered(rows, side(tokens * aspect, rows));
-    const std::vector<double> across = covered(columns, side(tokens / aspect, columns));
+    const double aspect = aspect_of(one);
+    const std::vector<double> down = covered(rows, block_side(tokens * aspect, rows));
+    const std::vector<double> across = covered(columns, block_side(tokens / aspect, columns));
     for (const double y : down)
       for (const double x : across) sum += std::pow(1 - x * y, static_cast<double>(blocks));
   }
@@ -56,9 +94,15 @@ ExpectedShare::ExpectedShare(const config::Job& job) : family_(job.model.family)
   if (family_ == Family::kJepa || family_ == Family::kHvjepa) {
     const std::int64_t side = job.vision.image / job.vision.patch;
     const config::Jepa& jepa = job.jepa;
-    seen_ = (seen_of_frame(side, side, jepa.short_blocks, jepa.short_scale) +
-             seen_of_frame(side, side, jepa.long_blocks, jepa.long_scale)) /
-            2;
+    const auto shares = [&](std::int64_t blocks, double scale) -> MaskShares {
+      if (jepa.cut == config::MaskCut::kBatch)
+        return cut_shares(side, blocks, scale, jepa.cut_samples);
+      const double seen = seen_of_frame(side, side, blocks, scale);
+      return {.seen = seen, .hidden = 1 - seen};
+    };
+    const MaskShares near = shares(jepa.short_blocks, jepa.short_scale),
+                     far = shares(jepa.long_blocks, jepa.long_scale);
+    masks_ = {.seen = (near.seen + far.seen) / 2, .hidden = (near.hidden + far.hidden) / 2};
   }
   if (family_ == Family::kHvjepa || job.vision.chunked)
     chunks_ = 1.0 / static_cast<double>(job.chunk.ratio);
@@ -79,14 +123,14 @@ ExpectedShare::ExpectedShare(const config::Job& job) : family_(job.model.family)
 double ExpectedShare::masked(std::string_view node) const {
   const bool tokens = node.ends_with("embed") || node.find("chunk") != node.npos;
   if (node.starts_with("teacher.")) return tokens ? 1 : chunks_;
-  if (node == "predictor.embed") return seen_ * chunks_;
-  if (node.starts_with("predictor.")) return chunks_;  // what is seen and what is not
-  if (node == "loss") return (1 - seen_) * chunks_;
-  return seen_ * (tokens ? 1 : chunks_);
+  if (node == "predictor.embed") return masks_.seen * chunks_;
+  if (node.starts_with("predictor.")) return (masks_.seen + masks_.hidden) * chunks_;
+  if (node == "loss") return masks_.hidden * chunks_;
+  return masks_.seen * (tokens ? 1 : chunks_);
 }
 
 bool ExpectedShare::varies() const {
-  return seen_ < 1 || chunks_ < 1 || tower_ < 1 ||
+  return masks_.seen < 1 || chunks_ < 1 || tower_ < 1 ||
          std::ranges::any_of(stages_, [](double share) { return share < 1; });
 }
 
