@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "../build_id.h"
 #include "cache.h"
@@ -45,8 +47,9 @@ FoundCalibration read_calibration(const Path& file) {
 }  // namespace
 
 std::string cpu_model() {
-  return planner::processor_of(read_file("/proc/cpuinfo"),
-                               static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
+  std::ifstream file("/proc/cpuinfo");  // whose size is 0
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  return planner::processor_of(text, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
 }
 
 std::string of_another(const planner::Calibration& calibration) {

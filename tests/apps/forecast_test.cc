@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <regex>
 
 #include "tests/apps/program.h"
@@ -129,6 +131,10 @@ TEST(Calibration, AFirstRunMeasuresBriefly) {
   EXPECT_THAT(first.out, HasSubstr("measure   this machine, for at most 5 s and once"));
   EXPECT_THAT(first.out, HasSubstr("by the brief calibration of "));
   EXPECT_TRUE(std::filesystem::exists(kept));
+  std::ifstream cpuinfo("/proc/cpuinfo");
+  const std::string cpu{std::istreambuf_iterator<char>(cpuinfo), {}};
+  if (cpu.find("model name") != cpu.npos)
+    EXPECT_THAT(read_file(kept), Not(HasSubstr("unnamed")));  // it is of this CPU alone
   EXPECT_EQ(number_in(first.out, "forecast +([0-9.]+) ms a step"),
             number_in(first.out, "measured, ([0-9.]+) ms \\([0-9.]+ to [0-9.]+\\) forecast"));
   EXPECT_THAT(desk.run({"train", "job.yaml"}).out, Not(HasSubstr("measure   ")));

@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "trireme/base/error.h"
-#include "trireme/base/hash.h"
 #include "trireme/env/durable.h"
+#include "trireme/formats/digest.h"
 
 namespace trireme::ckpt {
 namespace {
@@ -79,7 +79,7 @@ class Moving {
     if (sends_) return;
     written_->finish();
     written_.reset();
-    if (hash64(files_.read(path_)->bytes()) != parcel_.file.hash)
+    if (formats::hash_of(*files_.read(path_)) != parcel_.file.hash)
       fail(ErrorKind::kData, "{}: what came from rank {} is not what was written there",
            path_.string(), parcel_.from);
   }

@@ -1,6 +1,7 @@
 #include "trireme/env/file_system.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +17,10 @@ class Mapped : public Contents {
  public:
   explicit Mapped(const Path& path) : file_(path, Symlinks::kRefuse) {}
   std::span<const std::byte> bytes() const override { return file_.bytes(); }
+  void release() const override {
+    if (const auto all = bytes(); !all.empty())
+      ::madvise(const_cast<std::byte*>(all.data()), all.size(), MADV_DONTNEED);
+  }
 
  private:
   MappedFile file_;

@@ -20,6 +20,8 @@ class Contents {
  public:
   virtual ~Contents() = default;
   virtual std::span<const std::byte> bytes() const = 0;
+  // Bytes that were read leave the process's memory where a file can be read again; they stay valid.
+  virtual void release() const {}
 };
 
 enum class Kind { kAbsent, kFile, kDirectory, kOther };

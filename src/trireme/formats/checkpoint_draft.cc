@@ -66,7 +66,7 @@ ManifestFile write_shard(env::FileSystem& files, const Path& directory, const st
   const FileDigest written =
       stream_safetensors(path, tensors, {{"format", "pt"}, {"step", std::to_string(step)}},
                          TensorOrder::kOfficial, bytes, files);
-  if (digest_of(files.read(path)->bytes()) != written)
+  if (digest_of(*files.read(path)) != written)
     fail(ErrorKind::kData, "{}: holds other bytes than were written: the disk or its memory is bad",
          path.string());
   return {.name = name, .size = written.size, .hash = written.hash, .blocks = written.mib_hashes};

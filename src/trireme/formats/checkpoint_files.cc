@@ -100,7 +100,7 @@ SafetensorsFile open_verified(const Path& directory, const ManifestFile& file,
   const Bytes bytes = contents->bytes();
   if (static_cast<std::int64_t>(bytes.size()) != file.size)
     fail(ErrorKind::kData, "{}: changes its size while it is read", path.string());
-  if (hash64(bytes) != file.hash) {
+  if (hash_of(*contents) != file.hash) {
     const std::optional<TensorTable> table = table_of(bytes);
     const FileDigest digest = digest_of(bytes);
     fail(ErrorKind::kData, "{}: {}{}", path.string(), damage(table, bytes, digest, file),

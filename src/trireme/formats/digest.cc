@@ -91,8 +91,27 @@ FileDigest digest_of(std::span<const std::byte> bytes) {
           .mib_hashes = block_hashes(bytes)};
 }
 
+FileDigest digest_of(const env::Contents& contents) {
+  constexpr std::size_t kHeld = 4;  // blocks
+  const std::span<const std::byte> bytes = contents.bytes();
+  const std::unique_ptr<XXH3_state_t, FreeHash> whole(XXH3_createState());
+  XXH3_64bits_reset(whole.get());
+  FileDigest digest{.size = static_cast<std::int64_t>(bytes.size())};
+  for (std::size_t at = 0; at < bytes.size(); at += kMib) {
+    const auto block = bytes.subspan(at, std::min(kMib, bytes.size() - at));
+    XXH3_64bits_update(whole.get(), block.data(), block.size());
+    digest.mib_hashes.push_back(hash64(block));
+    if (digest.mib_hashes.size() % kHeld == 0) contents.release();
+  }
+  contents.release();
+  digest.hash = XXH3_64bits_digest(whole.get());
+  return digest;
+}
+
+std::uint64_t hash_of(const env::Contents& contents) { return digest_of(contents).hash; }
+
 FileDigest digest_file(const Path& path) {
-  return digest_of(env::real_file_system().read(path)->bytes());
+  return digest_of(*env::real_file_system().read(path));
 }
 
 }  // namespace trireme::formats

@@ -43,6 +43,9 @@ class DigestWriter {
 };
 
 FileDigest digest_of(std::span<const std::byte> bytes);
+// The same, and the hash alone, of which a few MiB at a time are in memory.
+FileDigest digest_of(const env::Contents& contents);
+std::uint64_t hash_of(const env::Contents& contents);
 // Of each block.
 std::vector<std::uint64_t> block_hashes(std::span<const std::byte> bytes);
 

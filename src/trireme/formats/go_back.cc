@@ -13,7 +13,7 @@ void go_back(env::FileSystem& files, const Path& root, Manifest manifest) {
   const Path directory = root / fmt::format("step-{}", manifest.step);
   for (ManifestFile& file : manifest.files)  // version 1 has no hashes of MiBs
     if (file.blocks.empty())
-      file.blocks = digest_of(files.read(directory / file.name)->bytes()).mib_hashes;
+      file.blocks = digest_of(*files.read(directory / file.name)).mib_hashes;
   const Path fresh = directory / (std::string(kManifestName) + ".new");
   env::remove_tree(files, fresh);
   env::write_new_file(files, fresh, print(manifest));
