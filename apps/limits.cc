@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "trireme/base/error.h"
-#include "trireme/env/descriptor.h"
+#include "trireme/base/os/descriptor.h"
 
 namespace trireme::app {
 namespace {
@@ -39,7 +39,7 @@ void check_threads(int count) {
 }
 
 void check_descriptors(int count) {
-  std::vector<env::Descriptor> opened;
+  std::vector<os::Descriptor> opened;
   while (static_cast<int>(opened.size()) < count) {
     opened.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
     if (!opened.back().open())

@@ -67,8 +67,8 @@ void write_event(const Path& run, const elastic::Fault& fault) {
       << formats::event_line(event, std::chrono::system_clock::now()) + "\n";
 }
 
-flight::Patience patience_of(const config::Run& keys) {
-  flight::Patience patience{.steps = keys.hang_report_s};
+watch::Patience patience_of(const config::Run& keys) {
+  watch::Patience patience{.steps = keys.hang_report_s};
   patience.rest = std::max(patience.rest, patience.steps);
   return patience;
 }

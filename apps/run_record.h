@@ -7,8 +7,8 @@
 
 #include "trireme/base/fs.h"
 #include "trireme/config/job.h"
-#include "trireme/elastic/membership.h"
-#include "trireme/flight/silence.h"
+#include "trireme/launch/elastic/membership.h"
+#include "trireme/launch/watch/silence.h"
 
 namespace trireme::app {
 
@@ -19,7 +19,7 @@ std::int64_t newest_step(const Path& checkpoints);
 elastic::Progress progress_of(const Path& run);
 
 // How long ranks may be silent.
-flight::Patience patience_of(const config::Run& keys);
+watch::Patience patience_of(const config::Run& keys);
 
 // What prints the call stacks of a process.
 std::vector<std::string> stack_command();

@@ -1,4 +1,4 @@
-// Video files through FFmpeg: the plug-in behind trireme/media/video.h.
+// Video files through FFmpeg: the plug-in behind trireme/data/media/video.h.
 extern "C" {
 #include <libavcodec/avcodec.h>
 #include <libavformat/avformat.h>
@@ -12,7 +12,7 @@ extern "C" {
 #include <memory>
 
 #include "trireme/base/error.h"
-#include "trireme/media/video_reader.h"
+#include "trireme/data/media/video_reader.h"
 
 namespace trireme::media {
 namespace {

@@ -1,5 +1,5 @@
-// HDF5 files: the plug-in behind trireme/media/hdf5.h.
-#include "trireme/media/hdf5.h"
+// HDF5 files: the plug-in behind trireme/data/media/hdf5.h.
+#include "trireme/data/media/hdf5.h"
 
 #include <hdf5.h>
 

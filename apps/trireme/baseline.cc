@@ -6,7 +6,7 @@
 
 #include "cache.h"
 #include "trireme/base/error.h"
-#include "trireme/formats/ngram.h"
+#include "trireme/data/text/ngram.h"
 
 namespace trireme::app {
 namespace {
@@ -14,18 +14,18 @@ namespace {
 constexpr int kContextBytes = 3;
 
 template <typename Use>
-void each_document(const formats::Dataset& dataset, const formats::TokenFile& split, Use&& use) {
+void each_document(const text::Dataset& dataset, const text::TokenFile& split, Use&& use) {
   std::vector<std::int32_t> ids;
   for (std::int64_t k = 0; k < split.documents(); ++k) {
-    const formats::TokenRange range = split.document(k);
+    const text::TokenRange range = split.document(k);
     ids.resize(static_cast<std::size_t>(range.count));
     split.read(range.first, std::span(ids));
     use(dataset.tokenizer.decode(ids));
   }
 }
 
-double fitted(const formats::Dataset& dataset) {
-  formats::NgramModel model(kContextBytes);
+double fitted(const text::Dataset& dataset) {
+  text::NgramModel model(kContextBytes);
   each_document(dataset, dataset.train, [&](const std::string& text) { model.add(text); });
   double bits = 0, bytes = 0;
   each_document(dataset, dataset.val, [&](const std::string& text) {
@@ -40,7 +40,7 @@ double fitted(const formats::Dataset& dataset) {
 
 }  // namespace
 
-double baseline_bits(const formats::Dataset& dataset,
+double baseline_bits(const text::Dataset& dataset,
                      const std::function<void(const std::string&)>& say) {
   const Path kept =
       cache_directory() / "baselines" / fmt::format("{}.order{}", dataset.digest, kContextBytes);

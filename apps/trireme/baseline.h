@@ -4,14 +4,14 @@
 #include <functional>
 #include <string>
 
-#include "trireme/formats/dataset.h"
+#include "trireme/data/text/dataset.h"
 
 namespace trireme::app {
 
 // Bits per byte of an order-3 model (three bytes of context) fitted on the training split and asked
 // about the validation split; a few seconds the first time, then kept in the cache under the
 // dataset's digest.
-double baseline_bits(const formats::Dataset& dataset,
+double baseline_bits(const text::Dataset& dataset,
                      const std::function<void(const std::string&)>& say);
 
 }  // namespace trireme::app

@@ -8,7 +8,7 @@
 #include <array>
 #include <string_view>
 
-#include "trireme/env/stop.h"
+#include "trireme/base/os/stop.h"
 
 namespace trireme::app {
 namespace {
@@ -28,7 +28,7 @@ void end_before_training(int number) {
 }  // namespace
 
 void end_on_stop_signals() {
-  const sigset_t taken = env::stop_signals();
+  const sigset_t taken = os::stop_signals();
   struct sigaction action {};
   action.sa_handler = end_before_training;
   ::sigfillset(&action.sa_mask);
@@ -37,7 +37,7 @@ void end_on_stop_signals() {
 }
 
 void hold_stop_signals() {
-  const sigset_t taken = env::stop_signals();
+  const sigset_t taken = os::stop_signals();
   ::pthread_sigmask(SIG_BLOCK, &taken, nullptr);
 }
 

@@ -1,4 +1,4 @@
-// Stop signals (env/stop.h) that come before a run has begun to train.
+// Stop signals (base/os/stop.h) that come before a run has begun to train.
 #pragma once
 
 namespace trireme::app {

@@ -6,7 +6,7 @@
 #include "output.h"
 #include "planned.h"
 #include "trireme/base/error.h"
-#include "trireme/mesh/zigzag.h"
+#include "trireme/plan/mesh/zigzag.h"
 #include "trireme/plan/schedules/schedule.h"
 #include "workers.h"
 
@@ -63,7 +63,7 @@ int bench_memory(const BenchMemoryOptions& options) {
 }
 
 int bench_pipeline(const BenchPipelineOptions& options) {
-  namespace schedules = plan::schedules;
+  namespace schedules = schedules;
   std::vector<std::string> names = options.schedules;
   if (names.empty())
     for (int i = 0; i < schedules::kScheduleCount; ++i)

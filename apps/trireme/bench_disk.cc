@@ -15,8 +15,8 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
-#include "trireme/io/pages.h"
-#include "trireme/io/scratch.h"
+#include "trireme/base/scratch/pages.h"
+#include "trireme/base/scratch/scratch.h"
 
 namespace trireme::app {
 namespace {
@@ -105,17 +105,17 @@ class Loop {
   int file_ = -1;
 };
 
-Way by_scratch(io::Scratch& scratch, std::byte* data, std::int64_t bytes) {
+Way by_scratch(scratch::Scratch& scratch, std::byte* data, std::int64_t bytes) {
   const std::int64_t half = bytes / 2;
-  const io::Extent first = scratch.reserve(half), second = scratch.reserve(bytes - half);
+  const scratch::Extent first = scratch.reserve(half), second = scratch.reserve(bytes - half);
   scratch.commit();
   const auto run = [=, &scratch](bool write_first, bool write_second) {
-    const auto start = [&](bool write, const io::Extent& extent, std::byte* at) {
+    const auto start = [&](bool write, const scratch::Extent& extent, std::byte* at) {
       return write ? scratch.write(extent, at, extent.bytes)
                    : scratch.read(extent, at, extent.bytes);
     };
-    const io::Ticket one = start(write_first, first, data);
-    const io::Ticket two = start(write_second, second, data + half);
+    const scratch::Ticket one = start(write_first, first, data);
+    const scratch::Ticket two = start(write_second, second, data + half);
     one.wait();
     two.wait();
   };
@@ -128,9 +128,9 @@ Way by_scratch(io::Scratch& scratch, std::byte* data, std::int64_t bytes) {
 
 int bench_disk(const BenchDiskOptions& options) {
   check_output(options.json);
-  io::open_file({.directory = options.dir});  // first of all: whether anything can be made there
+  scratch::open_file({.directory = options.dir});  // first of all: whether anything can be made there
   const std::int64_t bytes = options.mib << 20;
-  const io::Pages memory(bytes), other(bytes);
+  const scratch::Pages memory(bytes), other(bytes);
   for (std::int64_t at = 0; at < bytes; ++at)  // no disk is asked to store zeros
     memory.data()[at] = static_cast<std::byte>((at * 2654435761) >> 13);
 
@@ -149,19 +149,19 @@ int bench_disk(const BenchDiskOptions& options) {
                     {"both_mb_per_s", f.both},
                     {"cpu_ms_per_gb", f.cpu_ms}});
   };
-  const auto scratch_row = [&](std::unique_ptr<io::Scratch> scratch) {
+  const auto scratch_row = [&](std::unique_ptr<scratch::Scratch> scratch) {
     row(scratch->describe(), by_scratch(*scratch, memory.data(), bytes));
   };
 
   row("memcpy, one thread", by_memcpy(memory.data(), other.data(), bytes));
-  scratch_row(io::open_memory());
+  scratch_row(scratch::open_memory());
   {
     const Loop loop(options.dir, memory.data(), bytes);
     if (loop.possible()) row("loop of 1 MiB, O_DIRECT", loop.way());
   }
-  for (const io::Direct direct : {io::Direct::kAuto, io::Direct::kOff})
-    for (const io::Engine engine : {io::Engine::kAuto, io::Engine::kThreads})
-      scratch_row(io::open_file(
+  for (const scratch::Direct direct : {scratch::Direct::kAuto, scratch::Direct::kOff})
+    for (const scratch::Engine engine : {scratch::Engine::kAuto, scratch::Engine::kThreads})
+      scratch_row(scratch::open_file(
           {.directory = options.dir, .engine = engine, .direct = direct, .depth = options.depth}));
 
   fmt::print(

@@ -12,7 +12,7 @@
 #include "measure_machine.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
-#include "trireme/sim/numbers.h"
+#include "trireme/plan/simulate/numbers.h"
 
 namespace trireme::app {
 namespace {
@@ -115,7 +115,7 @@ planner::StepForecast expect(const Planned& planned, const Place& place) {
 
 plan::StepNumbers numbers_of(const Planned& planned, const planner::StepForecast& expected,
                              int rank) {
-  plan::StepNumbers numbers = sim::step_numbers(planned.plan, expected.lines, rank);
+  plan::StepNumbers numbers = simulate::step_numbers(planned.plan, expected.lines, rank);
   numbers.step_s = expected.step_s;
   numbers.low_s = expected.low_s;
   numbers.high_s = expected.high_s;

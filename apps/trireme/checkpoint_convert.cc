@@ -12,20 +12,20 @@
 #include "output.h"
 #include "planned.h"
 #include "run_directory.h"
-#include "trireme/arch/describe.h"
+#include "trireme/model/describe.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
 #include "trireme/config/resolve.h"
 #include "trireme/config/weights.h"
-#include "trireme/convert/compare.h"
-#include "trireme/convert/hugging_face.h"
-#include "trireme/convert/preprocessor.h"
-#include "trireme/convert/reshard.h"
-#include "trireme/convert/weights.h"
+#include "trireme/checkpoint/convert/compare.h"
+#include "trireme/checkpoint/convert/hugging_face.h"
+#include "trireme/checkpoint/convert/preprocessor.h"
+#include "trireme/checkpoint/convert/reshard.h"
+#include "trireme/checkpoint/convert/weights.h"
 #include "trireme/formats/checkpoint_files.h"
 #include "trireme/formats/safetensors.h"
-#include "trireme/formats/vocabulary.h"
-#include "trireme/mesh/mesh.h"
+#include "trireme/data/text/vocabulary.h"
+#include "trireme/plan/mesh/mesh.h"
 
 namespace trireme::app {
 namespace {
@@ -67,7 +67,7 @@ Json comparison_json(const Path& a, const Path& b, const convert::Comparison& fo
 int checkpoint_diff(const CheckpointDiffOptions& options) {
   check_output(options.json);
   const Path a = find_checkpoint(options.a), b = find_checkpoint(options.b);
-  const arch::ModelSpec model = arch::describe(job_of(a));
+  const model::ModelSpec model = model::describe(job_of(a));
   const convert::StateReader stored_a(a, model.units), stored_b(b, model.units);
   const convert::Comparison found = convert::compare(stored_a, stored_b, model.units);
   fmt::print("a  {}  step {}, {} ranks\nb  {}  step {}, {} ranks\n", a.string(),
@@ -97,9 +97,9 @@ int checkpoint_reshard(const ReshardOptions& options) {
                                       .model = std::move(planned.model),
                                       .plan = std::move(planned.plan)},
                                      options.out);
-  if (const auto vocabulary = formats::find_vocabulary(from))
-    replace_file(Path(options.out) / formats::kVocabularyName,
-                 formats::read_vocabulary(*vocabulary).description());
+  if (const auto vocabulary = text::find_vocabulary(from))
+    replace_file(Path(options.out) / text::kVocabularyName,
+                 text::read_vocabulary(*vocabulary).description());
   fmt::print("{}: as {:.0f} rank{} would have written it ({})\n", path.string(), ranks,
              ranks == 1 ? "" : "s", options.to);
   return 0;
@@ -109,7 +109,7 @@ namespace {
 
 // The vocabulary of weights as `write` puts it beside them, and a line about it.
 void convert_vocabulary(const Path& from, config::Family family,
-                        const std::function<std::string(const formats::Tokenizer&)>& write) {
+                        const std::function<std::string(const text::Tokenizer&)>& write) {
   try {
     const auto tokenizer = convert::vocabulary_of_weights(from, family);
     if (tokenizer)
@@ -126,23 +126,23 @@ int to_theirs(const ConvertOptions& options) {
   const Path checkpoint = find_checkpoint(options.path), out = options.out;
   const config::Job job = job_of(checkpoint);
   const std::vector<std::string> left_out =
-      convert::to_hugging_face(checkpoint, job, arch::describe(job), out);
+      convert::to_hugging_face(checkpoint, job, model::describe(job), out);
   const char* pixels = convert::preprocessor_name(job);
   fmt::print("{}: config.json, {}{}model.safetensors of {}\n", options.out, pixels ? pixels : "",
              pixels ? ", " : "", checkpoint.string());
-  convert_vocabulary(checkpoint, job.model.family, [&](const formats::Tokenizer& tokenizer) {
+  convert_vocabulary(checkpoint, job.model.family, [&](const text::Tokenizer& tokenizer) {
     // The reference code of H-Net has its vocabulary in itself: ours says whether a beginning token is used.
     if (job.model.family == config::Family::kHnet) {
-      write_file_synced(out / formats::kVocabularyName, tokenizer.description());
-      return std::string(formats::kVocabularyName);
+      write_file_synced(out / text::kVocabularyName, tokenizer.description());
+      return std::string(text::kVocabularyName);
     }
-    write_file_synced(out / formats::kTokenizerJsonName, tokenizer.tokenizer_json());
+    write_file_synced(out / text::kTokenizerJsonName, tokenizer.tokenizer_json());
     if (!tokenizer.ends().empty()) {
       Json generation;
       generation["eos_token_id"] = tokenizer.ends();
       write_file_synced(out / "generation_config.json", generation.dump(2) + "\n");
     }
-    return std::string(formats::kTokenizerJsonName);
+    return std::string(text::kTokenizerJsonName);
   });
   if (!left_out.empty())
     fmt::print("{} parameters have no place there, such as {}\n", left_out.size(),
@@ -161,7 +161,7 @@ config::Job job_of_file(const Path& file) {
 std::vector<formats::TensorInfo> listed(const ConvertOptions& options) {
   if (std::filesystem::is_regular_file(options.path)) {
     const config::Job job = job_of_file(options.path);
-    return convert::hugging_face_tensors(job, arch::describe(job));
+    return convert::hugging_face_tensors(job, model::describe(job));
   }
   if (convert::is_hugging_face(options.path))
     fail(ErrorKind::kUsage,
@@ -170,7 +170,7 @@ std::vector<formats::TensorInfo> listed(const ConvertOptions& options) {
          options.path);
   const Path checkpoint = find_checkpoint(options.path);
   const config::Job job = job_of(checkpoint);
-  return convert::hugging_face_tensors(checkpoint, job, arch::describe(job));
+  return convert::hugging_face_tensors(checkpoint, job, model::describe(job));
 }
 
 int list_theirs(const ConvertOptions& options) {
@@ -199,14 +199,14 @@ int from_theirs(const ConvertOptions& options) {
   const Path out = options.out;
   std::string vocabulary, description;
   convert_vocabulary(options.path, weights.job().model.family,
-                     [&](const formats::Tokenizer& tokenizer) {
+                     [&](const text::Tokenizer& tokenizer) {
                        vocabulary = tokenizer.digest();
                        description = tokenizer.description();
-                       return std::string(formats::kVocabularyName);
+                       return std::string(text::kVocabularyName);
                      });
   const Path path = convert::from_hugging_face(weights, vocabulary,
                                                std::string("trireme ") + TRIREME_VERSION, out);
-  if (!description.empty()) write_file_synced(out / formats::kVocabularyName, description);
+  if (!description.empty()) write_file_synced(out / text::kVocabularyName, description);
   const Path absolute = std::filesystem::absolute(path).lexically_normal();
   write_file_synced(out / "job.yaml", config::print_job_for(weights.job(), absolute));
   fmt::print("{}: parameters of {}; begin with them by model.weights={}, or train {}\n",

@@ -6,7 +6,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/config/job.h"
-#include "trireme/env/file_facts.h"
+#include "trireme/base/os/file_facts.h"
 #include "trireme/formats/checkpoint_draft.h"
 #include "trireme/formats/checkpoint_files.h"
 #include "verdicts.h"
@@ -68,7 +68,7 @@ bool looks_changed(const CheckpointReport& report, const std::vector<Path>& file
   std::size_t found = 0;
   for (const Path& file : files) {
     const auto known = sizes.find(file.filename().string());
-    const auto facts = env::facts_of(file);
+    const auto facts = os::facts_of(file);
     if (known == sizes.end()) {
       if (file.extension() == ".safetensors") return true;
       continue;
@@ -77,7 +77,7 @@ bool looks_changed(const CheckpointReport& report, const std::vector<Path>& file
     if (!facts || facts->size != known->second) return true;
   }
   return found < sizes.size() ||
-         !env::changed_after(report.path / formats::kManifestName, files).empty();
+         !os::changed_after(report.path / formats::kManifestName, files).empty();
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "trireme/env/processes.h"
+#include "trireme/base/os/processes.h"
 #include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::app {
@@ -37,13 +37,13 @@ bool has_ended(const Path& run, std::int64_t steps) {
 }
 
 int run_child(const std::vector<std::string>& command) {
-  const std::unique_ptr<env::Processes> processes = env::make_processes();
+  const std::unique_ptr<os::Processes> processes = os::make_processes();
   const int child = processes->spawn({.command = command, .environment = own_environment()});
   for (;;) {
     pollfd ready{.fd = processes->descriptor(), .events = POLLIN, .revents = 0};
     ::poll(&ready, 1, -1);
-    for (const env::ProcessEvent& event : processes->take()) {
-      using Kind = env::ProcessEvent::Kind;
+    for (const os::ProcessEvent& event : processes->take()) {
+      using Kind = os::ProcessEvent::Kind;
       if (event.kind == Kind::kSignal) processes->signal(child, event.signal);
       if (event.kind == Kind::kEnded) return event.signal != 0 ? 128 + event.signal : event.code;
     }

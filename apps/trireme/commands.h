@@ -30,7 +30,7 @@ struct TrainOptions {
   bool calibrate = true;                   // where nothing is known of this machine
   std::optional<std::string> help_config;  // a key or section; empty: all of them
   bool allow_faults = false;
-  std::string faults;   // made on purpose: trireme/faults/fault.h
+  std::string faults;   // made on purpose: trireme/launch/faults/fault.h
   std::string command;  // all of it, as it was typed
 };
 

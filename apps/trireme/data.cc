@@ -14,26 +14,26 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/config/yaml.h"
-#include "trireme/formats/dataset.h"
-#include "trireme/formats/sources.h"
-#include "trireme/formats/vocabulary.h"
-#include "trireme/media/samples.h"
-#include "trireme/media/split.h"
+#include "trireme/data/text/dataset.h"
+#include "trireme/data/text/sources.h"
+#include "trireme/data/text/vocabulary.h"
+#include "trireme/data/media/samples.h"
+#include "trireme/data/media/split.h"
 
 namespace trireme::app {
 namespace {
 
-void print_split(const char* name, const formats::SplitInfo& split) {
+void print_split(const char* name, const text::SplitInfo& split) {
   fmt::print("{:<12}{} tokens in {} documents, {} bytes of text\n", name, split.tokens,
              split.documents, split.text_bytes);
 }
 
-Json split_json(const formats::SplitInfo& split) {
+Json split_json(const text::SplitInfo& split) {
   return {
       {"documents", split.documents}, {"tokens", split.tokens}, {"text_bytes", split.text_bytes}};
 }
 
-Json json_of(const formats::Dataset& dataset) {
+Json json_of(const text::Dataset& dataset) {
   return {{"dataset", dataset.directory.string()},
           {"digest", dataset.digest},
           {"tokenizer", dataset.tokenizer.kind()},
@@ -51,19 +51,19 @@ Json json_of(const std::string& path, const media::Samples& samples) {
           {"classes", samples.classes().size()}};
 }
 
-void print_tokenizer(const formats::Tokenizer& tokenizer) {
+void print_tokenizer(const text::Tokenizer& tokenizer) {
   fmt::print("tokenizer   {}, {} ids, digest {}\n", tokenizer.kind(), tokenizer.vocab_size(),
              tokenizer.digest());
 }
 
-void print(const formats::Dataset& dataset) {
+void print(const text::Dataset& dataset) {
   fmt::print("dataset     {}\ndigest      {}\n", dataset.directory.string(), dataset.digest);
   print_tokenizer(dataset.tokenizer);
   print_split("train", dataset.train_info);
   print_split("validation", dataset.val_info);
 }
 
-// Whether it is what trireme/media/samples.h opens; else a dataset of tokens, or nothing.
+// Whether it is what trireme/data/media/samples.h opens; else a dataset of tokens, or nothing.
 bool holds_media(const Path& path) {
   std::error_code cause;
   if (!std::filesystem::exists(path, cause))
@@ -117,8 +117,8 @@ std::vector<Path> paths(const std::vector<std::string>& texts) {
 }
 
 void check_special(const std::vector<std::string>& special,
-                   const formats::TokenizerChoice& choice) {
-  if (!special.empty() && choice.by != formats::TokenizerChoice::By::kTrained)
+                   const text::TokenizerChoice& choice) {
+  if (!special.empty() && choice.by != text::TokenizerChoice::By::kTrained)
     fail(
         ErrorKind::kUsage,
         "--special {}: tokens are added to a vocabulary that is learnt; give --tokenizer bpe:N, or "
@@ -134,25 +134,25 @@ void check_special(const std::vector<std::string>& special,
 }  // namespace
 
 int data_prepare(const PrepareOptions& options) {
-  formats::PrepareOptions prepare{.sources = {},
+  text::PrepareOptions prepare{.sources = {},
                                   .out = options.out,
-                                  .tokenizer = formats::parse_tokenizer(options.tokenizer),
+                                  .tokenizer = text::parse_tokenizer(options.tokenizer),
                                   .validation = {},
                                   .end_of_document = options.end_of_document,
                                   .binary = options.binary,
                                   .force = options.force};
   check_special(options.special, prepare.tokenizer);
   prepare.tokenizer.special = options.special;
-  prepare.sources = formats::collect_sources(paths(options.inputs), options.extensions);
+  prepare.sources = text::collect_sources(paths(options.inputs), options.extensions);
   // Whole files where there are several; of one, the end.
   constexpr char kDocuments[] = "documents:0.1", kTail[] = "tail:0.1";
-  prepare.validation = formats::parse_validation(!options.validation.empty()  ? options.validation
+  prepare.validation = text::parse_validation(!options.validation.empty()  ? options.validation
                                                  : prepare.sources.size() > 1 ? kDocuments
                                                                               : kTail);
   const bool terminal = ::isatty(1);
   Stopwatch since_drawn;
   if (terminal)
-    prepare.progress = [&](const formats::PrepareProgress& p) {
+    prepare.progress = [&](const text::PrepareProgress& p) {
       constexpr double kRedraw = 0.1;
       if (since_drawn.seconds() < kRedraw) return;
       since_drawn.restart();
@@ -161,7 +161,7 @@ int data_prepare(const PrepareOptions& options) {
                      static_cast<double>(std::max<std::int64_t>(1, p.bytes)));
       std::fflush(stdout);
     };
-  const formats::Dataset dataset = formats::prepare_dataset(prepare);
+  const text::Dataset dataset = text::prepare_dataset(prepare);
   if (terminal) fmt::print("\r\x1b[K");
   print(dataset);
   return 0;
@@ -170,7 +170,7 @@ int data_prepare(const PrepareOptions& options) {
 int data_inspect(const DatasetOptions& options) {
   check_output(options.json);
   if (!holds_media(options.path)) {
-    const formats::Dataset dataset = formats::open_dataset(options.path);
+    const text::Dataset dataset = text::open_dataset(options.path);
     print(dataset);
     write_json(options.json, json_of(dataset));
     return 0;
@@ -182,7 +182,7 @@ int data_inspect(const DatasetOptions& options) {
 
 int data_tokenizer(const TokenizerOptions& options) {
   check_output(options.json);
-  const formats::Tokenizer tokenizer = formats::read_vocabulary(options.path);
+  const text::Tokenizer tokenizer = text::read_vocabulary(options.path);
   print_tokenizer(tokenizer);
   Json json{{"tokenizer", tokenizer.kind()},
             {"vocabulary", tokenizer.vocab_size()},
@@ -208,7 +208,7 @@ int data_verify(const DatasetOptions& options) {
     fmt::print("every sample can be decoded\n");
     return 0;
   }
-  const formats::Dataset dataset = formats::verify_dataset(options.path);
+  const text::Dataset dataset = text::verify_dataset(options.path);
   print(dataset);
   write_json(options.json, json_of(dataset));
   fmt::print("every byte is as it was written\n");

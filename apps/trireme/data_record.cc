@@ -7,7 +7,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/base/json.h"
-#include "trireme/env/file_facts.h"
+#include "trireme/base/os/file_facts.h"
 #include "trireme/formats/content_digest.h"
 #include "trireme/formats/json_fields.h"
 
@@ -26,7 +26,7 @@ struct DataRecord {
 };
 
 std::string facts_of_files(const LocatedDataset& data) {
-  const std::optional<std::uint64_t> facts = env::facts_digest(data.files);
+  const std::optional<std::uint64_t> facts = os::facts_digest(data.files);
   return facts ? hex64(*facts) : "";
 }
 
@@ -56,7 +56,7 @@ std::optional<DataRecord> read_record(const Path& run) {
 }  // namespace
 
 std::string digest_all_bytes(const LocatedDataset& data) {
-  if (data.text) formats::verify_dataset(data.directory);
+  if (data.text) text::verify_dataset(data.directory);
   if (data.files.empty()) return {};
   return hex64(formats::content_digest(data.files, formats::Contents::kAll));
 }

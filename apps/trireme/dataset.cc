@@ -11,10 +11,10 @@
 #include "trireme/base/held_out.h"
 #include "trireme/config/data_sets.h"
 #include "trireme/config/made_up.h"
-#include "trireme/env/file_facts.h"
-#include "trireme/formats/sources.h"
-#include "trireme/formats/vocabulary.h"
-#include "trireme/media/split.h"
+#include "trireme/base/os/file_facts.h"
+#include "trireme/data/text/sources.h"
+#include "trireme/data/text/vocabulary.h"
+#include "trireme/data/media/split.h"
 #include "verdicts.h"
 
 namespace trireme::app {
@@ -44,8 +44,8 @@ std::uint64_t stamped(std::uint64_t key, const Path& path) {
 }
 
 // Held-out text comes from whole files where there are several, else from the end of the one.
-formats::ValidationRule validation_rule(const config::Data& data, std::size_t files) {
-  using By = formats::ValidationRule::By;
+text::ValidationRule validation_rule(const config::Data& data, std::size_t files) {
+  using By = text::ValidationRule::By;
   if (is_count(data.validation)) {
     if (files == 1)
       fail(ErrorKind::kUsage,
@@ -58,29 +58,29 @@ formats::ValidationRule validation_rule(const config::Data& data, std::size_t fi
 }
 
 std::uint64_t key_of(const config::Data& data) {
-  const formats::TokenizerChoice choice = formats::parse_tokenizer(data.tokenizer);
-  const std::string tokenizer = choice.by == formats::TokenizerChoice::By::kFile
-                                    ? formats::read_vocabulary(choice.file).description()
+  const text::TokenizerChoice choice = text::parse_tokenizer(data.tokenizer);
+  const std::string tokenizer = choice.by == text::TokenizerChoice::By::kFile
+                                    ? text::read_vocabulary(choice.file).description()
                                     : data.tokenizer;
   return mix(mix(kPreparation, hash64(tokenizer)), hash64(fmt::format("{}", data.validation)));
 }
 
 // Opens a dataset whose bytes are those that dataset.json has digests of. That is known where no file was changed after
 // it, as the kernel says, or where all bytes were read since; else they are read now.
-formats::Dataset open_unchanged(const Path& directory,
+text::Dataset open_unchanged(const Path& directory,
                                 const std::function<void(const std::string&)>& say) {
-  formats::Dataset dataset = formats::open_dataset(directory);
+  text::Dataset dataset = text::open_dataset(directory);
   std::vector<Path> files = {directory / kDatasetFile};
   for (const char* name : {"train.bin", "train.idx", "val.bin", "val.idx", "vocabulary.json"})
     files.push_back(directory / name);
-  if (env::changed_after(files[0], files).empty()) return dataset;
+  if (os::changed_after(files[0], files).empty()) return dataset;
   const CheckedFiles checked(directory, files);
   std::optional<std::string> problem = checked.verdict();
   if (!problem) {
     say(fmt::format("files of {} were changed after its {} was written: reading every byte (once)",
                     directory.string(), kDatasetFile));
     try {
-      formats::verify_dataset(directory);
+      text::verify_dataset(directory);
       problem = "";
     } catch (const Error& error) {
       problem = error.what();
@@ -93,24 +93,24 @@ formats::Dataset open_unchanged(const Path& directory,
 }
 
 // Prepares once; `collect` is asked for the sources only when there is something to do.
-formats::Dataset prepared(const config::Data& data, std::uint64_t key, const std::string& name,
+text::Dataset prepared(const config::Data& data, std::uint64_t key, const std::string& name,
                           const std::function<void(const std::string&)>& say,
-                          const std::function<std::vector<formats::SourceFile>()>& collect) {
+                          const std::function<std::vector<text::SourceFile>()>& collect) {
   const Path root = cache_directory() / "datasets", out = root / hex64(key);
   if (fs::exists(out / kDatasetFile)) return open_unchanged(out, say);
   make_in_cache(root);
   const FileLock lock(root / (hex64(key) + ".lock"), FileLock::Wait::kYes);
   if (fs::exists(out / kDatasetFile)) return open_unchanged(out, say);
   say(fmt::format("preparing {} into {} (once)", name, out.string()));
-  formats::PrepareOptions options{
-      .sources = collect(), .out = out, .tokenizer = formats::parse_tokenizer(data.tokenizer)};
+  text::PrepareOptions options{
+      .sources = collect(), .out = out, .tokenizer = text::parse_tokenizer(data.tokenizer)};
   options.validation = validation_rule(data, options.sources.size());
-  return formats::prepare_dataset(options);
+  return text::prepare_dataset(options);
 }
 
-LocatedDataset located(formats::Dataset dataset, std::string tokenizer, std::string what,
+LocatedDataset located(text::Dataset dataset, std::string tokenizer, std::string what,
                        bool quickstart = false) {
-  const auto megabytes = [](const formats::SplitInfo& split) {
+  const auto megabytes = [](const text::SplitInfo& split) {
     return static_cast<double>(split.text_bytes) / 1e6;
   };
   const double bytes =
@@ -137,22 +137,22 @@ LocatedDataset from_quickstart(const config::Data& data,
     for (const char* part : {"ATen", "c10", "torch", "c++"})
       if (fs::is_directory(root / part)) key = stamped(key, root / part);
   return located(prepared(data, key, "the C++ headers of this machine", say,
-                          [&] { return formats::quickstart_text(roots).files; }),
+                          [&] { return text::quickstart_text(roots).files; }),
                  data.tokenizer, "C++ headers of this machine", true);
 }
 
 LocatedDataset from_text(const config::Data& data,
                          const std::function<void(const std::string&)>& say) {
-  const std::vector<formats::SourceFile> sources = formats::collect_sources({data.path});
+  const std::vector<text::SourceFile> sources = text::collect_sources({data.path});
   std::uint64_t key = mix(key_of(data), sources.size());
-  for (const formats::SourceFile& source : sources) key = stamped(key, source.path);
+  for (const text::SourceFile& source : sources) key = stamped(key, source.path);
   return located(prepared(data, key, data.path, say, [&] { return sources; }), data.tokenizer,
                  data.path);
 }
 
 // Whether the tokenizer may be the one chosen; a file may since have gone, and then any BPE may be its own.
-bool may_be(const formats::Tokenizer& tokenizer, const formats::TokenizerChoice& choice) {
-  using By = formats::TokenizerChoice::By;
+bool may_be(const text::Tokenizer& tokenizer, const text::TokenizerChoice& choice) {
+  using By = text::TokenizerChoice::By;
   const std::string_view kind = tokenizer.kind();
   switch (choice.by) {
     case By::kBytes: return kind == "bytes";
@@ -160,16 +160,16 @@ bool may_be(const formats::Tokenizer& tokenizer, const formats::TokenizerChoice&
     case By::kTrained: return kind == "bpe" && tokenizer.vocab_size() == choice.vocab_size;
     case By::kFile: break;
   }
-  if (!formats::find_vocabulary(choice.file)) return kind == "bpe";
-  return formats::read_vocabulary(choice.file).digest() == tokenizer.digest();
+  if (!text::find_vocabulary(choice.file)) return kind == "bpe";
+  return text::read_vocabulary(choice.file).digest() == tokenizer.digest();
 }
 
 LocatedDataset from_dataset(const config::Data& data,
                             const std::function<void(const std::string&)>& say) {
-  formats::Dataset dataset = open_unchanged(data.path, say);
+  text::Dataset dataset = open_unchanged(data.path, say);
   const std::string own = dataset.tokenizer.kind();
   const bool says_nothing = data.tokenizer == config::Data{}.tokenizer;
-  if (!says_nothing && !may_be(dataset.tokenizer, formats::parse_tokenizer(data.tokenizer)))
+  if (!says_nothing && !may_be(dataset.tokenizer, text::parse_tokenizer(data.tokenizer)))
     fail(ErrorKind::kUsage,
          "data.tokenizer={}, but the dataset {} was prepared with {} of {} ids (digest {}); leave "
          "data.tokenizer out or prepare again",
@@ -262,12 +262,12 @@ config::DatasetFacts known_facts(const config::Data& data) {
                ? facts_of(open_splits(data, files))
                : config::DatasetFacts{.vocab = 256};
   if (!data.path.empty() && fs::exists(Path(data.path) / kDatasetFile, cause))
-    return {.vocab = formats::read_vocabulary(data.path).vocab_size()};
-  const formats::TokenizerChoice choice = formats::parse_tokenizer(data.tokenizer);
-  using By = formats::TokenizerChoice::By;
+    return {.vocab = text::read_vocabulary(data.path).vocab_size()};
+  const text::TokenizerChoice choice = text::parse_tokenizer(data.tokenizer);
+  using By = text::TokenizerChoice::By;
   if (choice.by == By::kBytes) return {.vocab = 256};
-  if (choice.by == By::kFile && formats::find_vocabulary(choice.file))
-    return {.vocab = formats::read_vocabulary(choice.file).vocab_size()};
+  if (choice.by == By::kFile && text::find_vocabulary(choice.file))
+    return {.vocab = text::read_vocabulary(choice.file).vocab_size()};
   return {.vocab = choice.vocab_size};
 }
 

@@ -8,12 +8,12 @@
 
 #include "trireme/config/job.h"
 #include "trireme/config/resolve.h"
-#include "trireme/formats/dataset.h"
+#include "trireme/data/text/dataset.h"
 
 namespace trireme::app {
 
 struct LocatedDataset {
-  std::optional<formats::Dataset> text{};  // none: samples are no text
+  std::optional<text::Dataset> text{};  // none: samples are no text
   Path
       directory{};  // what workers open, of pictures and clips data.path; empty: samples are made up on the way
   std::string digest;

@@ -15,7 +15,7 @@
 #include "output.h"
 #include "planned.h"
 #include "trireme/base/error.h"
-#include "trireme/elastic/launch.h"
+#include "trireme/launch/elastic/launch.h"
 #include "workers.h"
 
 namespace trireme::app {

@@ -13,8 +13,8 @@
 #include "trireme/base/error.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/weights.h"
-#include "trireme/convert/weights.h"
-#include "trireme/formats/vocabulary.h"
+#include "trireme/checkpoint/convert/weights.h"
+#include "trireme/data/text/vocabulary.h"
 #include "workers.h"
 
 namespace trireme::app {
@@ -47,7 +47,7 @@ config::Job job_to_evaluate(const EvaluateOptions& options, const Path& checkpoi
     job.data.weights.clear();
     job.data.tokenizer = config::Data{}.tokenizer;
     // Text is cut into the model's own tokens; a dataset has its own vocabulary, which is compared.
-    if (const auto vocabulary = formats::find_vocabulary(checkpoint); vocabulary && takes_vocabulary(job.data))
+    if (const auto vocabulary = text::find_vocabulary(checkpoint); vocabulary && takes_vocabulary(job.data))
       job.data.tokenizer = vocabulary->string();
   }
   if (options.split == "all") job.data.validation = 0;
@@ -58,15 +58,15 @@ config::Job job_to_evaluate(const EvaluateOptions& options, const Path& checkpoi
 // Ids mean what they meant in training. Throws Error{kData} naming both vocabularies.
 void check_trained_vocabulary(const Path& checkpoint, const LocatedDataset& data) {
   if (!data.text) return;
-  const std::optional<Path> file = formats::find_vocabulary(checkpoint);
+  const std::optional<Path> file = text::find_vocabulary(checkpoint);
   if (!file) {
     print_error("note", fmt::format("{}: its run keeps no vocabulary, so whether the ids of the data are those of the "
                                     "model is not known",
                                     checkpoint.string()));
     return;
   }
-  const formats::Tokenizer trained = formats::read_vocabulary(*file);
-  const formats::Tokenizer& found = data.text->tokenizer;
+  const text::Tokenizer trained = text::read_vocabulary(*file);
+  const text::Tokenizer& found = data.text->tokenizer;
   if (trained.digest() == found.digest()) return;
   fail(ErrorKind::kData,
        "{}: its vocabulary ({} {}) is not the one that the model was trained with ({} of {}); "

@@ -12,7 +12,7 @@
 #include "place.h"
 #include "planned.h"
 #include "room.h"
-#include "trireme/arch/layout.h"
+#include "trireme/model/layout.h"
 #include "trireme/base/bytes.h"
 #include "trireme/base/error.h"
 #include "trireme/base/text.h"
@@ -22,19 +22,19 @@
 #include "trireme/planner/cluster_file.h"
 #include "trireme/planner/practice.h"
 #include "trireme/planner/question.h"
-#include "trireme/sim/critical_path.h"
-#include "trireme/sim/footprint.h"
-#include "trireme/sim/numbers.h"
-#include "trireme/sim/pictures/svg.h"
-#include "trireme/sim/pictures/trace.h"
+#include "trireme/plan/simulate/critical_path.h"
+#include "trireme/plan/simulate/footprint.h"
+#include "trireme/plan/simulate/numbers.h"
+#include "trireme/plan/simulate/pictures/svg.h"
+#include "trireme/plan/simulate/pictures/trace.h"
 
 namespace trireme::app {
 namespace {
 
 std::string picture(const plan::PlanSet& plan, const planner::StepForecast& expected,
                     const std::string& format) {
-  namespace pictures = sim::pictures;
-  const sim::Forecast& forecast = expected.lines;
+  namespace pictures = simulate::pictures;
+  const simulate::Forecast& forecast = expected.lines;
   const std::vector<pictures::Timeline> timelines = pictures::timelines(plan, forecast);
   if (format == "trace") return pictures::trace(plan, timelines).text();
   const plan::Recipe& recipe = plan.recipe;
@@ -47,18 +47,18 @@ std::string picture(const plan::PlanSet& plan, const planner::StepForecast& expe
                ? expected.source
                : fmt::format("{:.4g} ms forecast {}, bubble {:.1f}%; {}", 1e3 * expected.step_s,
                              expected.source.starts_with("by") ? expected.source : "(uncalibrated)",
-                             100 * forecast.pipeline_bubble, sim::bound_by(plan, forecast))});
+                             100 * forecast.pipeline_bubble, simulate::bound_by(plan, forecast))});
 }
 
 std::string actions(const Planned& planned, bool communication) {
-  const plan::schedules::Grid grid = arch::grid_of(planned.job, planned.model);
+  const schedules::Grid grid = model::grid_of(planned.job, planned.model);
   return communication ? lowered_csv(grid) : compute_csv(grid);
 }
 
 std::string priced(const Planned& planned, const planner::StepForecast& expected,
                    const ExplainOptions& options) {
   const plan::PlanSet& plan = planned.plan;
-  const sim::Forecast& forecast = expected.lines;
+  const simulate::Forecast& forecast = expected.lines;
   const plan::StepNumbers numbers = numbers_of(planned, expected, 0);
   const plan::MemoryAccount& memory =
       forecast.lists[static_cast<std::size_t>(plan.list_of_rank.front())].memory;
@@ -128,18 +128,18 @@ void check_options(const ExplainOptions& options, const Place& place) {
 
 // Of every rank, and whether each has room in `fits`.
 int explain_memory(const Planned& planned, const Place& place, const ExplainOptions& options) {
-  const std::vector<sim::Footprint> lists = footprints(planned, place);
+  const std::vector<simulate::Footprint> lists = footprints(planned, place);
   const bool json = options.format == "json";
-  write_json(options.json, sim::footprint_json(planned.plan, lists));
+  write_json(options.json, simulate::footprint_json(planned.plan, lists));
   if (options.memory)
-    fmt::print("{}", json ? sim::footprint_json(planned.plan, lists).dump(1) + "\n"
-                          : sim::footprint_text(planned.plan, lists));
+    fmt::print("{}", json ? simulate::footprint_json(planned.plan, lists).dump(1) + "\n"
+                          : simulate::footprint_text(planned.plan, lists));
   if (options.fits.empty()) return 0;
-  if (const auto misfit = sim::misfit(planned.plan, lists, parse_bytes(options.fits)->count))
+  if (const auto misfit = simulate::misfit(planned.plan, lists, parse_bytes(options.fits)->count))
     fail(ErrorKind::kNoRoom, "{}", *misfit);
-  const sim::Footprint& most = sim::largest(lists);
+  const simulate::Footprint& most = simulate::largest(lists);
   if (!options.memory)
-    fmt::print("fits: rank {} needs most, {} of {}\n", most.ranks.front(), sim::needed_text(most),
+    fmt::print("fits: rank {} needs most, {} of {}\n", most.ranks.front(), simulate::needed_text(most),
                options.fits);
   return 0;
 }

@@ -7,9 +7,9 @@
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
 #include "trireme/config/families.h"
-#include "trireme/convert/weights.h"
-#include "trireme/formats/tokenizer.h"
-#include "trireme/formats/vocabulary.h"
+#include "trireme/checkpoint/convert/weights.h"
+#include "trireme/data/text/tokenizer.h"
+#include "trireme/data/text/vocabulary.h"
 #include "workers.h"
 
 namespace trireme::app {
@@ -55,7 +55,7 @@ void check_generates(const GenerateOptions& options, const config::Job& job,
 }
 
 // The vocabulary that the model was trained with.
-formats::Tokenizer tokenizer_of(const GenerateOptions& options, const Path& checkpoint,
+text::Tokenizer tokenizer_of(const GenerateOptions& options, const Path& checkpoint,
                                 const formats::Manifest& manifest, const config::Job& job) {
   const std::int64_t ids = job.model.vocab;
   const bool given = !options.tokenizer.empty();
@@ -67,9 +67,9 @@ formats::Tokenizer tokenizer_of(const GenerateOptions& options, const Path& chec
          "together, or name the model's vocabulary with --tokenizer",
          checkpoint.string());
   const std::string name = given ? options.tokenizer : checkpoint.string();
-  const formats::Tokenizer tokenizer = own               ? *own
-                                       : name == "bytes" ? formats::Tokenizer::bytes()
-                                                         : formats::read_vocabulary(name);
+  const text::Tokenizer tokenizer = own               ? *own
+                                       : name == "bytes" ? text::Tokenizer::bytes()
+                                                         : text::read_vocabulary(name);
   if (tokenizer.vocab_size() > ids)
     fail(ErrorKind::kData, "{}: has a vocabulary of {} ids, the model of {} knows {}", name,
          tokenizer.vocab_size(), checkpoint.string(), ids);
@@ -112,7 +112,7 @@ int generate(const GenerateOptions& options) {
     if (!options.image.empty()) words.insert(words.end(), {"--image", options.image});
     return become_worker(words, {});
   }
-  const formats::Tokenizer tokenizer = tokenizer_of(options, checkpoint, manifest, job);
+  const text::Tokenizer tokenizer = tokenizer_of(options, checkpoint, manifest, job);
   tokenizer.encode(options.prompt);  // refuses what the vocabulary cannot say
   words.insert(words.end(), {"--vocabulary", job_in_memory(tokenizer.description())});
   return become_worker(words, {});

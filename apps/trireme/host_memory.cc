@@ -13,8 +13,8 @@
 #include <filesystem>
 
 #include "trireme/base/error.h"
-#include "trireme/elastic/launch.h"
-#include "trireme/env/durable.h"
+#include "trireme/launch/elastic/launch.h"
+#include "trireme/base/os/durable.h"
 
 namespace trireme::app {
 namespace {
@@ -24,8 +24,8 @@ namespace fs = std::filesystem;
 std::string prefix() { return fmt::format("trireme-memory-{}-", ::geteuid()); }
 
 // Not locked where another holds it, or where it is not this user's own.
-env::Descriptor lock(const Path& directory) {
-  env::Descriptor opened(
+os::Descriptor lock(const Path& directory) {
+  os::Descriptor opened(
       ::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   struct stat status {};
   if (!opened.open() || ::fstat(opened.get(), &status) != 0 || status.st_uid != ::geteuid() ||
@@ -35,7 +35,7 @@ env::Descriptor lock(const Path& directory) {
 }
 
 // Whether what was locked still has this name: another launch may have taken it for a left one before it was locked.
-bool is_at(const env::Descriptor& locked, const Path& directory) {
+bool is_at(const os::Descriptor& locked, const Path& directory) {
   struct stat here {
   }, there{};
   return ::fstat(locked.get(), &here) == 0 && ::lstat(directory.c_str(), &there) == 0 &&
@@ -49,7 +49,7 @@ void HostMemory::remove_left(const Path& above) {
   for (fs::directory_iterator entry(above, error), end; !error && entry != end;
        entry.increment(error)) {
     if (!entry->path().filename().string().starts_with(prefix())) continue;
-    const env::Descriptor left = lock(entry->path());
+    const os::Descriptor left = lock(entry->path());
     std::error_code ignored;
     if (left.open()) fs::remove_all(entry->path(), ignored);
   }

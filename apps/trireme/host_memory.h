@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "trireme/base/fs.h"
-#include "trireme/env/descriptor.h"
+#include "trireme/base/os/descriptor.h"
 
 namespace trireme::app {
 
@@ -29,7 +29,7 @@ class HostMemory {
   static constexpr char kAbove[] = "/dev/shm";
 
   Path path_;
-  env::Descriptor lock_;
+  os::Descriptor lock_;
   std::uint64_t generation_ = 0;
 };
 

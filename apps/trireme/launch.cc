@@ -1,7 +1,7 @@
 // trireme launch: an agent that keeps the ranks of this host at work, and leads those of all hosts where it owns the
 // endpoint. Each rank is `trireme train` with its place in the environment, so that every generation looks for
 // the newest checkpoint by itself.
-#include "trireme/elastic/launch.h"
+#include "trireme/launch/elastic/launch.h"
 
 #include <unistd.h>
 
@@ -24,9 +24,9 @@
 #include "run_directory.h"
 #include "trireme/base/error.h"
 #include "trireme/base/host_name.h"
-#include "trireme/elastic/agent.h"
-#include "trireme/elastic/secret.h"
-#include "trireme/mesh/mesh.h"
+#include "trireme/launch/elastic/agent.h"
+#include "trireme/launch/elastic/secret.h"
+#include "trireme/plan/mesh/mesh.h"
 #include "workers.h"
 
 namespace trireme::app {
@@ -142,8 +142,8 @@ class Launched {
       fail(ErrorKind::kUsage,
            "--nnodes {}: several hosts need --rdzv-endpoint HOST:PORT, where one of them listens",
            options.nodes);
-    endpoint_ = endpoint.empty() ? env::Address{.host = elastic::fresh_name(), .local = true}
-                                 : env::parse_address(endpoint).value_or(env::Address{});
+    endpoint_ = endpoint.empty() ? os::Address{.host = elastic::fresh_name(), .local = true}
+                                 : os::parse_address(endpoint).value_or(os::Address{});
     if (endpoint_.host.empty())
       fail(ErrorKind::kUsage, "--rdzv-endpoint {}; needs HOST:PORT", endpoint);
     if (!endpoint_.local && options.token_file.empty())
@@ -261,7 +261,7 @@ class Launched {
   Nodes around_;
   Range nodes_;
   Path run_;
-  env::Address endpoint_;
+  os::Address endpoint_;
   std::string token_;
   std::shared_ptr<HostMemory> memory_;  // where the job keeps snapshots there
 };

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "trireme/base/error.h"
-#include "trireme/elastic/ranks.h"
+#include "trireme/launch/elastic/ranks.h"
 
 namespace trireme::app {
 namespace {

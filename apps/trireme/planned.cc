@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "calibration.h"
-#include "trireme/arch/describe.h"
-#include "trireme/arch/layout.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
 #include "trireme/base/cpu.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
@@ -20,9 +20,9 @@
 #include "trireme/config/phases.h"
 #include "trireme/config/resolve.h"
 #include "trireme/config/weights.h"
-#include "trireme/formats/dataset_files.h"
+#include "trireme/data/text/dataset_files.h"
 #include "trireme/plan/memory.h"
-#include "trireme/sim/simulate.h"
+#include "trireme/plan/simulate/simulate.h"
 #include "weights.h"
 
 namespace trireme::app {
@@ -112,7 +112,7 @@ bool takes_vocabulary(const config::Data& data) {
   std::error_code cause;
   return data.source == config::DataSource::kText &&
          (data.path.empty() ||
-          !std::filesystem::exists(Path(data.path) / formats::kDatasetName, cause));
+          !std::filesystem::exists(Path(data.path) / text::kDatasetName, cause));
 }
 
 config::Job read_job(const JobOptions& options, const Path& run) {
@@ -202,10 +202,10 @@ void refuse_search(const config::Job& job, std::string_view command) {
 Planned plan_job(config::Job job, int world, const config::DatasetFacts& data) {
   Planned planned;
   planned.job = config::resolve(std::move(job), world, data);
-  planned.model = arch::describe(planned.job);
+  planned.model = model::describe(planned.job);
   planned.plan =
-      plan::compile(planned.model.program, arch::mesh_of(planned.job), arch::recipe_of(planned.job),
-                    arch::grid_of(planned.job, planned.model));
+      plan::compile(planned.model.program, model::mesh_of(planned.job), model::recipe_of(planned.job),
+                    model::grid_of(planned.job, planned.model));
   plan::validate(planned.plan);
   plan::check_activations_leave(planned.plan);
   return planned;
@@ -237,7 +237,7 @@ std::string short_summary(const Planned& planned, const Place& place) {
                       static_cast<double>(memory.peak_total) / 1e6, memory_text(memory.peak));
   const planner::StepForecast expected = expect(planned, place);
   if (expected.step_s == 0) return text + fmt::format("forecast  {}\n", expected.source);
-  const sim::ListForecast& first = expected.lines.lists.front();
+  const simulate::ListForecast& first = expected.lines.lists.front();
   text += fmt::format(
       "forecast  {:.1f} ms a step{}: {:.1f} ms computing, {:.1f} ms waiting for communication, "
       "{}{:.1f} MB sent\n",

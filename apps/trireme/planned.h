@@ -6,7 +6,7 @@
 
 #include "commands.h"
 #include "place.h"
-#include "trireme/arch/spec.h"
+#include "trireme/model/spec.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/job.h"
 #include "trireme/config/resolve.h"
@@ -40,7 +40,7 @@ void check_early(const config::Job& job, const Place& place);
 
 struct Planned {
   config::Job job;  // resolved
-  arch::ModelSpec model;
+  model::ModelSpec model;
   plan::PlanSet plan;  // validated
 };
 

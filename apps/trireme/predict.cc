@@ -13,7 +13,7 @@
 #include "trireme/base/json.h"
 #include "trireme/config/families.h"
 #include "trireme/config/resolve.h"
-#include "trireme/convert/weights.h"
+#include "trireme/checkpoint/convert/weights.h"
 #include "workers.h"
 
 namespace trireme::app {

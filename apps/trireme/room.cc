@@ -18,7 +18,7 @@
 #include "trireme/plan/text.h"
 #include "trireme/planner/expected_memory.h"
 #include "trireme/planner/expected_share.h"
-#include "trireme/sim/cost.h"
+#include "trireme/plan/simulate/cost.h"
 #include "workers.h"
 
 namespace trireme::app {
@@ -118,24 +118,24 @@ void say(std::int64_t micro_batch, const std::string& what) {
 
 std::int64_t library_share(const config::Job& job, const Place& place) {
   if (job.run.device == config::Device::kCuda) return 0;
-  const std::int64_t process = sim::CostModel{}.process_bytes;
+  const std::int64_t process = simulate::CostModel{}.process_bytes;
   return place.launcher == Launcher::kThreads ? process / place.world : process;
 }
 
-std::vector<sim::Footprint> footprints(const Planned& planned, const Place& place) {
+std::vector<simulate::Footprint> footprints(const Planned& planned, const Place& place) {
   const config::Job& job = planned.job;
   const bool host = job.run.device == config::Device::kCpu;
-  std::vector<sim::Footprint> lists =
-      sim::footprints(planned.plan, library_share(job, place), host);
+  std::vector<simulate::Footprint> lists =
+      simulate::footprints(planned.plan, library_share(job, place), host);
   if (planner::ExpectedShare(job).varies()) {
     const plan::PlanSet expected = planner::with_expected_rows(planned.plan, job);
-    for (sim::Footprint& one : lists)
+    for (simulate::Footprint& one : lists)
       one.expected_peak = plan::memory_account(expected, one.ranks.front()).peak_of_tensors();
   }
   const bool on_disk = config::saves_behind(job) && job.checkpoint.every > 0;
   const int copies = (on_disk ? 1 : 0) + (job.checkpoint.memory_every > 0 ? 1 : 0);
   if (!host || copies == 0) return lists;
-  for (sim::Footprint& one : lists) {
+  for (simulate::Footprint& one : lists) {
     one.snapshot =
         copies * plan::saved_bytes(planned.plan, one.ranks.front(), job.checkpoint.trainable_only);
     for (const int rank : one.ranks)
@@ -147,7 +147,7 @@ std::vector<sim::Footprint> footprints(const Planned& planned, const Place& plac
 void check_room(const Planned& planned, const Place& place) {
   const std::int64_t limit = planned.job.run.memory_limit.count;
   if (limit == 0) return;
-  const auto misfit = sim::misfit(planned.plan, footprints(planned, place), limit);
+  const auto misfit = simulate::misfit(planned.plan, footprints(planned, place), limit);
   if (misfit) fail(ErrorKind::kNoRoom, "{} (run.memory_limit)", *misfit);
 }
 
@@ -185,9 +185,9 @@ config::Job with_found_micro_batch(config::Job job, const Place& place,
       why = error.what();
       continue;
     }
-    const std::vector<sim::Footprint> lists = footprints(*planned, place);
-    const std::int64_t needed = sim::largest(lists).needed();
-    if (const auto misfit = sim::misfit(planned->plan, lists, allowed.bytes)) {
+    const std::vector<simulate::Footprint> lists = footprints(*planned, place);
+    const std::int64_t needed = simulate::largest(lists).needed();
+    if (const auto misfit = simulate::misfit(planned->plan, lists, allowed.bytes)) {
       say(candidate, fmt::format("forecast {}, too much", bytes(needed)));
       why = *misfit;
       continue;
@@ -198,7 +198,7 @@ config::Job with_found_micro_batch(config::Job job, const Place& place,
       why = fmt::format("the trial of run.micro_batch={} ran out of memory", candidate);
       continue;
     }
-    *tried += sim::largest(lists).beside_tensors();
+    *tried += simulate::largest(lists).beside_tensors();
     const bool fits = *tried <= allowed.bytes;
     say(candidate,
         fmt::format("forecast {}, measured {} of {} ({}): {}", bytes(needed), bytes(*tried),

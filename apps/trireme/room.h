@@ -10,7 +10,7 @@
 #include "planned.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/job.h"
-#include "trireme/sim/footprint.h"
+#include "trireme/plan/simulate/footprint.h"
 
 namespace trireme::app {
 
@@ -18,7 +18,7 @@ namespace trireme::app {
 std::int64_t library_share(const config::Job& job, const Place& place);
 
 // What every rank needs of the memory that its tensors are in.
-std::vector<sim::Footprint> footprints(const Planned& planned, const Place& place);
+std::vector<simulate::Footprint> footprints(const Planned& planned, const Place& place);
 
 // Throws Error{kNoRoom} if a rank is forecast to need more than run.memory_limit.
 void check_room(const Planned& planned, const Place& place);

@@ -10,7 +10,7 @@
 #include "../guard.h"
 #include "place.h"
 #include "trireme/base/error.h"
-#include "trireme/convert/weights.h"
+#include "trireme/checkpoint/convert/weights.h"
 #include "trireme/formats/event.h"
 
 namespace trireme::app {
@@ -130,14 +130,14 @@ void RunDirectory::prepare(const config::Job& job, const std::string& vocabulary
          path_.string());
   // A run that goes on as it was writes nothing here: the disk may be full.
   write_if_other(path_ / kLockedJobName, config::print_yaml(job));
-  if (!vocabulary.empty()) write_if_other(path_ / formats::kVocabularyName, vocabulary);
+  if (!vocabulary.empty()) write_if_other(path_ / text::kVocabularyName, vocabulary);
   if (!place.empty()) write_if_other(path_ / kPlaceName, place);
 }
 
 std::string tokenizer_of_run(const Path& run, const config::Job& job) {
   const std::string& tokenizer = job.data.tokenizer;
   const bool named = tokenizer == "bytes" || tokenizer == "characters" || tokenizer.starts_with("bpe:");
-  const Path kept = run / formats::kVocabularyName;
+  const Path kept = run / text::kVocabularyName;
   std::error_code absent;
   return named || !fs::exists(kept, absent) ? tokenizer : fs::absolute(kept).lexically_normal().string();
 }

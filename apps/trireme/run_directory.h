@@ -9,7 +9,7 @@
 #include "commands.h"
 #include "trireme/config/job.h"
 #include "trireme/formats/checkpoint_files.h"
-#include "trireme/formats/vocabulary.h"
+#include "trireme/data/text/vocabulary.h"
 
 namespace trireme::app {
 

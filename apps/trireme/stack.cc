@@ -1,5 +1,5 @@
 // trireme stack: where the threads of a process are.
-#include "trireme/env/stack.h"
+#include "trireme/base/os/stack.h"
 
 #include <fmt/core.h>
 
@@ -9,10 +9,10 @@
 namespace trireme::app {
 
 int stack(int process) {
-  const char state = env::process_state(process);
+  const char state = os::process_state(process);
   if (state == 'X') fail(ErrorKind::kUsage, "stack {}: there is no such process", process);
   fmt::print("process {} ({})\n", process, state);
-  for (const std::string& line : env::stacks(process)) fmt::print("{}\n", line);
+  for (const std::string& line : os::stacks(process)) fmt::print("{}\n", line);
   return 0;
 }
 

@@ -20,7 +20,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
-#include "trireme/env/processes.h"
+#include "trireme/base/os/processes.h"
 
 namespace trireme::app {
 namespace {
@@ -73,7 +73,7 @@ std::vector<Row> rows_of(const SweepOptions& options, const config::Sweep& sweep
 class Runner {
  public:
   Runner(std::vector<Row>& rows, int at_once)
-      : rows_(rows), at_once_(at_once), processes_(env::make_processes()) {}
+      : rows_(rows), at_once_(at_once), processes_(os::make_processes()) {}
 
   // Returns the signal that asked to stop, or 0.
   int run() {
@@ -83,7 +83,7 @@ class Runner {
       if (running_.empty()) return stopping_;
       pollfd ready{.fd = processes_->descriptor(), .events = POLLIN, .revents = 0};
       ::poll(&ready, 1, -1);
-      for (const env::ProcessEvent& event : processes_->take()) handle(event);
+      for (const os::ProcessEvent& event : processes_->take()) handle(event);
     }
   }
 
@@ -110,8 +110,8 @@ class Runner {
     say(row, "started, its output in " + log.string());
   }
 
-  void handle(const env::ProcessEvent& event) {
-    using Kind = env::ProcessEvent::Kind;
+  void handle(const os::ProcessEvent& event) {
+    using Kind = os::ProcessEvent::Kind;
     if (event.kind == Kind::kSignal) {
       if (stopping_ == 0) stopping_ = event.signal;
       for (const auto& [pid, running] : running_) processes_->signal(pid, event.signal);
@@ -141,7 +141,7 @@ class Runner {
 
   std::vector<Row>& rows_;
   int at_once_;
-  std::unique_ptr<env::Processes> processes_;
+  std::unique_ptr<os::Processes> processes_;
   std::map<int, Running> running_;
   std::size_t next_ = 0;
   int stopping_ = 0;  // the signal that asked for it

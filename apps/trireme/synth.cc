@@ -1,5 +1,5 @@
 // trireme data synth.
-#include "trireme/synth/synth.h"
+#include "trireme/data/synthetic/synth.h"
 
 #include <unistd.h>
 
@@ -53,15 +53,15 @@ void take_frames(Options& options, const SynthOptions& given) {
   take(options.format, given.format);
 }
 
-void make(const SynthOptions& given, const synth::Common& common) {
+void make(const SynthOptions& given, const synthetic::Common& common) {
   if (given.kind == "text") {
-    synth::TextOptions options{.common = common};
+    synthetic::TextOptions options{.common = common};
     take(options.task, given.task);
     take(options.length, given.length);
     return make_text(options);
   }
   if (given.kind == "vlm") {
-    synth::VlmOptions options{.common = common};
+    synthetic::VlmOptions options{.common = common};
     if (!given.size.empty()) {
       const Sides sides = parse_sides(given.size, ':', "a side or MIN:MAX, such as 48:96");
       options.min_size = sides.first;
@@ -75,12 +75,12 @@ void make(const SynthOptions& given, const synth::Common& common) {
     return make_vlm(options);
   }
   if (given.kind == "video") {
-    synth::VideoOptions options{.common = common};
+    synthetic::VideoOptions options{.common = common};
     take_frames(options, given);
     take(options.shard, given.shard);
     return make_video(options);
   }
-  synth::ArmOptions options{.common = common};
+  synthetic::ArmOptions options{.common = common};
   take_frames(options, given);
   make_arm(options);
 }
@@ -88,7 +88,7 @@ void make(const SynthOptions& given, const synth::Common& common) {
 }  // namespace
 
 int data_synth(const SynthOptions& options) {
-  synth::Common common{.out = options.out,
+  synthetic::Common common{.out = options.out,
                        .count = options.count,
                        .validation = options.validation,
                        .seed = static_cast<std::uint64_t>(options.seed)};

@@ -25,8 +25,8 @@
 #include "trireme/base/text.h"
 #include "trireme/config/help.h"
 #include "trireme/config/resolve.h"
-#include "trireme/elastic/ranks.h"
-#include "trireme/faults/fault.h"
+#include "trireme/launch/elastic/ranks.h"
+#include "trireme/launch/faults/fault.h"
 #include "weights.h"
 #include "workers.h"
 
@@ -42,7 +42,7 @@ void say_changes(const config::Job& saved, const config::Job& now) {
 // What `generate` decodes with; empty where samples are no text.
 std::string vocabulary_of(const LocatedDataset& data, config::DataSource source) {
   if (data.text) return data.text->tokenizer.description();
-  return source == config::DataSource::kWords ? formats::Tokenizer::bytes().description() : "";
+  return source == config::DataSource::kWords ? text::Tokenizer::bytes().description() : "";
 }
 
 void check_resume(const Resume& resume, const config::Job& job, const std::string& dataset_digest) {

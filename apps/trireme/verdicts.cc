@@ -5,12 +5,12 @@
 #include "cache.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
-#include "trireme/env/file_facts.h"
+#include "trireme/base/os/file_facts.h"
 
 namespace trireme::app {
 
 CheckedFiles::CheckedFiles(const Path& name, std::span<const Path> files) {
-  if (const std::optional<std::uint64_t> facts = env::facts_digest(files)) facts_ = hex64(*facts);
+  if (const std::optional<std::uint64_t> facts = os::facts_digest(files)) facts_ = hex64(*facts);
   try {
     const std::string whole = std::filesystem::weakly_canonical(name).string();
     entry_ = cache_directory() / "checked" / hex64(hash64(whole));

@@ -8,13 +8,13 @@
 #include <set>
 
 #include "run_directory.h"
-#include "trireme/arch/training.h"
+#include "trireme/model/training.h"
 #include "trireme/base/error.h"
 #include "trireme/config/weights.h"
-#include "trireme/convert/weights.h"
-#include "trireme/formats/dataset_files.h"
+#include "trireme/checkpoint/convert/weights.h"
+#include "trireme/data/text/dataset_files.h"
 #include "trireme/formats/manifest.h"
-#include "trireme/formats/vocabulary.h"
+#include "trireme/data/text/vocabulary.h"
 
 namespace trireme::app {
 namespace {
@@ -44,7 +44,7 @@ struct Vocabulary {
   std::string what;    // "bpe of 1024 ids", or why it is not known
 };
 
-Vocabulary vocabulary_of(const formats::Tokenizer& tokenizer) {
+Vocabulary vocabulary_of(const text::Tokenizer& tokenizer) {
   return {tokenizer.digest(),
           fmt::format("{} of {} ids", tokenizer.kind(), tokenizer.vocab_size())};
 }
@@ -52,9 +52,9 @@ Vocabulary vocabulary_of(const formats::Tokenizer& tokenizer) {
 // Checkpoints of earlier builds do not say their vocabulary, but the run that has them does.
 Vocabulary vocabulary_of(const Path& directory, const formats::Manifest& manifest) {
   try {
-    if (!formats::find_vocabulary(directory))
+    if (!text::find_vocabulary(directory))
       return {manifest.vocabulary, "no vocabulary.json or tokenizer.json lies there"};
-    const Vocabulary found = vocabulary_of(formats::read_vocabulary(directory));
+    const Vocabulary found = vocabulary_of(text::read_vocabulary(directory));
     const bool other = !manifest.vocabulary.empty() && manifest.vocabulary != found.digest;
     return other ? Vocabulary{manifest.vocabulary, "its file has been replaced"} : found;
   } catch (const Error& error) {
@@ -66,7 +66,7 @@ Vocabulary vocabulary_of(const Path& directory, const formats::Manifest& manifes
 std::optional<Vocabulary> vocabulary_here(const LocatedDataset& data, const config::Job& job) {
   if (data.text) return vocabulary_of(data.text->tokenizer);
   if (job.data.source == config::DataSource::kWords)
-    return vocabulary_of(formats::Tokenizer::bytes());
+    return vocabulary_of(text::Tokenizer::bytes());
   return std::nullopt;
 }
 
@@ -78,7 +78,7 @@ std::string check_vocabulary(const Path& directory, const Vocabulary& there, con
   const bool same = there.digest == here.digest ||
                     std::ranges::find(allowed, config::kVocabularyKey) != allowed.end();
   if (same) return "";
-  const bool prepared = fs::exists(Path(data.path) / formats::kDatasetName);
+  const bool prepared = fs::exists(Path(data.path) / text::kDatasetName);
   fail(ErrorKind::kUsage,
        "model.weights={}: its vocabulary has digest {} ({}), that of the data has {} ({}); {}, or "
        "give --allow {}",
@@ -90,9 +90,9 @@ std::string check_vocabulary(const Path& directory, const Vocabulary& there, con
 
 // Of what the checkpoint's tensor-parallel rank held of it.
 void check_shape(const Path& directory, const formats::ManifestUnit& unit,
-                 const formats::ManifestParameter& stored, const arch::ParamSpec& own) {
-  const arch::LocalParam needed =
-      arch::local_param(own, static_cast<int>(unit.tp_rank), static_cast<int>(unit.tp));
+                 const formats::ManifestParameter& stored, const model::ParamSpec& own) {
+  const model::LocalParam needed =
+      model::local_param(own, static_cast<int>(unit.tp_rank), static_cast<int>(unit.tp));
   if (stored.shape != needed.shape)
     fail(ErrorKind::kData,
          "model.weights={}: {} is [{}] there{}, this model needs [{}]; begin with the weights of a "
@@ -103,14 +103,14 @@ void check_shape(const Path& directory, const formats::ManifestUnit& unit,
 }
 
 // Of units that train, all but adapters.
-std::vector<std::string> drawn_units(const arch::ModelSpec& model,
+std::vector<std::string> drawn_units(const model::ModelSpec& model,
                                      const std::set<std::string>& stored) {
   std::vector<std::string> names;
   for (std::size_t unit = 0; unit < model.units.size(); ++unit) {
-    const arch::UnitSpec& spec = model.units[unit];
+    const model::UnitSpec& spec = model.units[unit];
     const bool here = std::ranges::any_of(
-        spec.params, [&](const arch::ParamSpec& param) { return stored.contains(param.name); });
-    if (!here && model.program.units[unit].trainable && !arch::holds_adapters(spec.name))
+        spec.params, [&](const model::ParamSpec& param) { return stored.contains(param.name); });
+    if (!here && model.program.units[unit].trainable && !model::holds_adapters(spec.name))
       names.push_back(spec.name);
   }
   return names;
@@ -160,16 +160,16 @@ std::optional<Origin> origin_of(const Path& weights, const Path& run) {
     const Path directory = find_weights(weights);
     const formats::Manifest manifest = convert::manifest_of_weights(directory);
     return Origin{config::parse_job(manifest.job, directory.string()),
-                  formats::find_vocabulary(directory)};
+                  text::find_vocabulary(directory)};
   }
   const Path lock = run / kLockedJobName;
   if (run.empty() || !fs::exists(lock, cause)) return std::nullopt;
-  return Origin{config::load_job(lock), formats::find_vocabulary(run)};
+  return Origin{config::load_job(lock), text::find_vocabulary(run)};
 }
 
 std::string describe_weights(const Path& directory, const Planned& planned,
                              const LocatedDataset& data, const std::vector<std::string>& allowed) {
-  const arch::ModelSpec& model = planned.model;
+  const model::ModelSpec& model = planned.model;
   const formats::Manifest manifest = convert::manifest_of_weights(directory);
   check_meaning(directory, config::parse_job(manifest.job, directory.string()), planned.job,
                 allowed);
@@ -181,9 +181,9 @@ std::string describe_weights(const Path& directory, const Planned& planned,
   if (const auto here = vocabulary_here(data, planned.job))
     text += check_vocabulary(directory, vocabulary_of(directory, manifest), *here, planned.job.data,
                              allowed);
-  std::map<std::string, const arch::ParamSpec*> own;
-  for (const arch::UnitSpec& unit : model.units)
-    for (const arch::ParamSpec& param : unit.params) own[param.name] = &param;
+  std::map<std::string, const model::ParamSpec*> own;
+  for (const model::UnitSpec& unit : model.units)
+    for (const model::ParamSpec& param : unit.params) own[param.name] = &param;
   std::vector<std::string> unused;
   std::set<std::string> stored;
   for (const formats::ManifestUnit& unit : manifest.units)

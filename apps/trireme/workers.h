@@ -8,7 +8,7 @@
 #include "place.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/job.h"
-#include "trireme/elastic/launch.h"
+#include "trireme/launch/elastic/launch.h"
 
 namespace trireme::app {
 

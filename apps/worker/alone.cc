@@ -1,10 +1,10 @@
 #include "alone.h"
 
-#include "trireme/arch/layout.h"
-#include "trireme/ckpt/checkpoint.h"
+#include "trireme/model/layout.h"
+#include "trireme/checkpoint/checkpoint.h"
 #include "trireme/config/resolve.h"
-#include "trireme/convert/weights.h"
-#include "trireme/models/build.h"
+#include "trireme/checkpoint/convert/weights.h"
+#include "trireme/model/blocks/build.h"
 
 namespace trireme::app {
 namespace {
@@ -25,11 +25,11 @@ config::Job alone(const std::string& yaml, const std::string& what) {
 
 void load_parameters(const Path& checkpoint, const formats::Manifest& manifest, const Path& base,
                      exec::Session& session) {
-  const std::vector<arch::UnitSpec>& units = session.model().spec.units;
+  const std::vector<model::UnitSpec>& units = session.model().spec.units;
   if (manifest.base.empty())
-    ckpt::load_weights(checkpoint, session.units(), units);
+    checkpoint::load_weights(checkpoint, session.units(), units);
   else
-    ckpt::load(checkpoint, session.units(), units, base);
+    checkpoint::load(checkpoint, session.units(), units, base);
   session.units().refresh();
 }
 
@@ -42,8 +42,8 @@ LoadedModel::LoadedModel(const Path& checkpoint, const formats::Manifest& manife
       world_(local_.rank(0)),
       updater_({.betas = job_.optim.betas, .eps = job_.optim.eps}),
       session_(std::make_unique<exec::Session>(
-          models::build(job_),
-          exec::SessionSetup{.mesh = arch::mesh_of(job_), .recipe = arch::recipe_of(job_)}, *world_,
+          blocks::build(job_),
+          exec::SessionSetup{.mesh = model::mesh_of(job_), .recipe = model::recipe_of(job_)}, *world_,
           updater_)) {
   load_parameters(checkpoint, manifest, job_.model.weights, *session_);
 }

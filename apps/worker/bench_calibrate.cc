@@ -26,7 +26,7 @@
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
-#include "trireme/models/family_blocks.h"
+#include "trireme/model/blocks/family_blocks.h"
 #include "trireme/ops/matrix_product.h"
 #include "trireme/ops/parameter_gradient.h"
 #include "trireme/planner/calibrate.h"
@@ -217,7 +217,7 @@ Json measure_round(int cores, const Effort& effort, const std::function<bool()>&
     if (cores > 1)
       for (const ProbeSize& size : std::span(kProbes).first(effort.crowded)) probe(size, cores);
     const config::Job seeing = seeing_job(type);
-    if (models::is_built(seeing.model.family))
+    if (blocks::is_built(seeing.model.family))
       round["probes"].push_back(measure_probe(seeing, 1, kSeeingSteps, tensors));
   }
   return round;

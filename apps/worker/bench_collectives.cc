@@ -18,7 +18,7 @@
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/elastic/launch.h"
+#include "trireme/launch/elastic/launch.h"
 
 namespace trireme::app {
 namespace {

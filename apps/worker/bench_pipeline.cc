@@ -21,12 +21,12 @@
 #include "trireme/comm/local/local_world.h"
 #include "trireme/exec/session.h"
 #include "trireme/plan/partition.h"
-#include "trireme/sim/simulate.h"
+#include "trireme/plan/simulate/simulate.h"
 
 namespace trireme::app {
 namespace {
 
-namespace schedules = plan::schedules;
+namespace schedules = schedules;
 using schedules::Schedule;
 
 constexpr double kPipelineTimeout = 600;
@@ -195,11 +195,11 @@ PipelineFigures measure(const PipelineProblem& problem, Schedule schedule) {
       figures.kept[static_cast<std::size_t>(world.rank())] = result.kept_forwards;
     }
     if (world.rank() > 0) return;
-    sim::CostModel instant;  // what does not sleep takes no time worth a figure
+    simulate::CostModel instant;  // what does not sleep takes no time worth a figure
     instant.link_latency_s = problem.latency_s;
     instant.line_s = 0;
     instant.memory_bytes_per_s = instant.link_bytes_per_s = INFINITY;
-    figures.simulated_s = sim::simulate(session.plan(), instant).step_s;
+    figures.simulated_s = simulate::simulate(session.plan(), instant).step_s;
     for (const plan::List& list : session.plan().lists)
       figures.kept_planned.push_back(plan::kept_forwards(list));
   });

@@ -10,7 +10,7 @@
 #include "memory.h"
 #include "processes.h"
 #include "subcommands.h"
-#include "trireme/arch/flops.h"
+#include "trireme/model/flops.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
@@ -25,7 +25,7 @@
 namespace trireme::app {
 namespace {
 
-constexpr arch::FlopsConvention kConvention = arch::FlopsConvention::kMegatron;
+constexpr model::FlopsConvention kConvention = model::FlopsConvention::kMegatron;
 
 // Of the process, without reading from a disk: memory it got that it had not.
 double page_faults() {
@@ -113,8 +113,8 @@ Json summary(const config::Job& job, const std::vector<Json>& ranks, bool thread
   }
   report["cpu_ms"] = 1e3 * cpu_s;
   report["tokens_per_s"] = tokens / step_s;
-  report["gflops"] = tokens / step_s * arch::flops_per_token(job.model, kConvention) / 1e9;
-  report["flops_convention"] = arch::name(kConvention);
+  report["gflops"] = tokens / step_s * model::flops_per_token(job.model, kConvention) / 1e9;
+  report["flops_convention"] = model::name(kConvention);
   report["peak_gflops"] = ranks[0]["peak_gflops"];
   report["peak_source"] = ranks[0]["peak_source"];
   report["mfu"] = report["gflops"].get<double>() / ranks[0]["peak_gflops"].get<double>();

@@ -4,11 +4,11 @@
 #include <nlohmann/json.hpp>
 
 #include "subcommands.h"
-#include "trireme/arch/layout.h"
+#include "trireme/model/layout.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
-#include "trireme/formats/dataset.h"
+#include "trireme/data/text/dataset.h"
 #include "trireme/train/compare.h"
 #include "trireme/train/machine.h"
 #include "trireme/train/samples.h"
@@ -25,7 +25,7 @@ struct Layout {
   std::string name;
   config::Job job;
 
-  int ranks() const { return arch::mesh_of(job).world(); }
+  int ranks() const { return model::mesh_of(job).world(); }
 };
 
 // The first layout's recording stays while each of the others is made and compared.

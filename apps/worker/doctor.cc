@@ -20,7 +20,7 @@
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/resolve.h"
 #include "trireme/formats/checkpoint_files.h"
-#include "trireme/formats/dataset.h"
+#include "trireme/data/text/dataset.h"
 #include "trireme/ops/matrix_product.h"
 #include "trireme/train/trainer.h"
 
@@ -172,10 +172,10 @@ std::string training() {
   std::string text;
   for (int k = 0; text.size() < 8000; ++k) text += fmt::format("int value_{} = {};\n", k, k * k);
   write_file_synced(scratch / "text", text);
-  const formats::Dataset dataset =
-      formats::prepare_dataset({.sources = formats::collect_sources({scratch / "text"}),
+  const text::Dataset dataset =
+      text::prepare_dataset({.sources = text::collect_sources({scratch / "text"}),
                                 .out = scratch / "data",
-                                .validation = {formats::ValidationRule::By::kTail, 0.1}});
+                                .validation = {text::ValidationRule::By::kTail, 0.1}});
   config::Job job;
   job.run.steps = 2;
   job.checkpoint.every = 1;

@@ -11,7 +11,7 @@
 
 #include "../guard.h"
 #include "processes.h"
-#include "trireme/elastic/ranks.h"
+#include "trireme/launch/elastic/ranks.h"
 
 namespace trireme::app {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "arguments.h"
-#include "trireme/faults/injector.h"
+#include "trireme/launch/faults/injector.h"
 #include "trireme/train/trainer.h"
 
 namespace trireme::app {

@@ -8,12 +8,12 @@
 #include <functional>
 
 #include "../median.h"
-#include "trireme/arch/layout.h"
+#include "trireme/model/layout.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/cpu.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/resolve.h"
-#include "trireme/models/build.h"
+#include "trireme/model/blocks/build.h"
 #include "trireme/train/machine.h"
 
 namespace trireme::app {
@@ -21,8 +21,8 @@ namespace {
 
 // A node that reads an activation multiplies by its matrices; one that reads only tokens looks them up.
 // All of them on every rank, as ranks measure together; a pipeline rank does its own stage's a step.
-std::vector<Product> linear_layers(const config::Job& job, const arch::ModelSpec& model, int rank) {
-  const mesh::Mesh mesh = arch::mesh_of(job);
+std::vector<Product> linear_layers(const config::Job& job, const model::ModelSpec& model, int rank) {
+  const mesh::Mesh mesh = model::mesh_of(job);
   const int tp_rank = mesh.coordinate(rank, mesh::Axis::kTp);
   const int stage = mesh.coordinate(rank, mesh::Axis::kPp);
   std::vector<Product> products;
@@ -33,10 +33,10 @@ std::vector<Product> linear_layers(const config::Job& job, const arch::ModelSpec
     });
     if (!multiplies) continue;
     const bool here = model.program.nodes[node].stage == stage;
-    for (const arch::ParamRef& ref : model.node_params[node]) {
-      const arch::ParamSpec& param = model.units[static_cast<std::size_t>(ref.unit)]
+    for (const model::ParamRef& ref : model.node_params[node]) {
+      const model::ParamSpec& param = model.units[static_cast<std::size_t>(ref.unit)]
                                          .params[static_cast<std::size_t>(ref.param)];
-      const auto shape = arch::local_param(param, tp_rank, job.parallel.tp).shape;
+      const auto shape = model::local_param(param, tp_rank, job.parallel.tp).shape;
       if (shape.size() != 2) continue;
       const auto same = std::find_if(products.begin(), products.end(), [&](const Product& p) {
         return p.out == shape[0] && p.in == shape[1];
@@ -73,10 +73,10 @@ double time_of(at::Device device, comm::World& world, const std::function<void()
 
 }  // namespace
 
-std::vector<Product> measure_products(const config::Job& job, const arch::ModelSpec& model,
+std::vector<Product> measure_products(const config::Job& job, const model::ModelSpec& model,
                                       comm::World& world) {
   const at::NoGradGuard no_grad;
-  const at::Device device = models::device_of(job);
+  const at::Device device = blocks::device_of(job);
   const DType compute = job.precision.compute;
   const auto type = at::TensorOptions()
                         .dtype(comm::scalar_type(device.is_cpu() ? product_type(compute) : compute))

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "trireme/arch/spec.h"
+#include "trireme/model/spec.h"
 #include "trireme/comm/world.h"
 #include "trireme/config/job.h"
 
@@ -28,7 +28,7 @@ struct Product {
 
 // Every linear layer of the job's model with the time of each of its products as ATen computes them: the
 // median of repeats while all ranks do the same. Collective; this rank's own times.
-std::vector<Product> measure_products(const config::Job& job, const arch::ModelSpec& model,
+std::vector<Product> measure_products(const config::Job& job, const model::ModelSpec& model,
                                       comm::World& world);
 
 }  // namespace trireme::app

@@ -1,5 +1,5 @@
 // trireme-worker generate: loads a checkpoint on one rank and writes one token after the other.
-#include "trireme/models/generate.h"
+#include "trireme/model/blocks/generate.h"
 
 #include <algorithm>
 #include <cmath>
@@ -13,12 +13,12 @@
 #include "subcommands.h"
 #include "trireme/base/json.h"
 #include "trireme/config/resolve_vlm.h"
-#include "trireme/convert/weights.h"
-#include "trireme/data/question_source.h"
-#include "trireme/data/region_questions.h"
-#include "trireme/formats/tokenizer.h"
-#include "trireme/media/image.h"
-#include "trireme/media/sample_source.h"
+#include "trireme/checkpoint/convert/weights.h"
+#include "trireme/data/loaders/question_source.h"
+#include "trireme/data/loaders/region_questions.h"
+#include "trireme/data/text/tokenizer.h"
+#include "trireme/data/media/image.h"
+#include "trireme/data/media/sample_source.h"
 
 namespace trireme::app {
 namespace {
@@ -28,7 +28,7 @@ void write(const std::string& text) {
   std::fflush(stdout);
 }
 
-models::Sampling sampling_of(const Arguments& arguments) {
+blocks::Sampling sampling_of(const Arguments& arguments) {
   return {.temperature = arguments.number<double>("temperature"),
           .top_k = arguments.number<std::int64_t>("top-k"),
           .top_p = arguments.number<double>("top-p"),
@@ -68,12 +68,12 @@ void go_on_from_prompt(const exec::Model& model, const config::Job& job, const A
                        const GoOn& go_on) {
   const Path vocabulary = arguments.text("vocabulary");
   const auto tokenizer =
-      formats::Tokenizer::from_description(read_file(vocabulary), vocabulary.string());
+      text::Tokenizer::from_description(read_file(vocabulary), vocabulary.string());
   const std::string prompt = arguments.text("prompt");
   const std::vector<std::int32_t> start = tokenizer.encode_prompt(prompt);
   write(prompt);
   TextUpTo text(arguments);
-  models::generate(model, {.prompt = {start.begin(), start.end()},
+  blocks::generate(model, {.prompt = {start.begin(), start.end()},
                            .max_tokens = arguments.number<std::int64_t>("tokens"),
                            .context = job.model.seq_len,
                            .sampling = sampling_of(arguments),
@@ -103,8 +103,8 @@ std::vector<at::Tensor> prompt_inputs(const config::Job& job,
                                       const std::string& prompt,
                                       const std::vector<std::int64_t>& answered) {
   if (job.model.family == config::Family::kArrcoc)
-    return data::region_prompt(job, images.at(0), prompt, answered);
-  std::vector<at::Tensor> inputs = data::prompt_batch(job, images, prompt, answered);
+    return loaders::region_prompt(job, images.at(0), prompt, answered);
+  std::vector<at::Tensor> inputs = loaders::prompt_batch(job, images, prompt, answered);
   if (inputs[0].size(1) > job.model.seq_len)
     fail(ErrorKind::kUsage,
          "{} tokens of image, prompt and answer are more than model.seq_len={} of the model; "
@@ -136,20 +136,20 @@ void answer(const exec::Model& model, const config::Job& job, const Arguments& a
             const GoOn& go_on) {
   const std::string prompt = arguments.text("prompt");
   const std::vector<media::Image> images = pictures(arguments.text("image", ""));
-  const models::Sampling sampling = sampling_of(arguments);
+  const blocks::Sampling sampling = sampling_of(arguments);
   const bool regions = job.model.family == config::Family::kArrcoc;
   if (!regions) write(prompt);
   TextUpTo text(arguments);
   std::vector<std::int64_t> answered;
   while (std::ssize(answered) < arguments.number<std::int64_t>("tokens") && go_on()) {
     const std::vector<at::Tensor> values =
-        models::values_of(model, prompt_inputs(job, images, prompt, answered));
+        blocks::values_of(model, prompt_inputs(job, images, prompt, answered));
     if (regions && answered.empty()) {
       show_regions(model, job.arrcoc, values);
       write(prompt);
     }
     const std::int64_t token =
-        models::sample(models::logits_of(model, values), sampling, std::ssize(answered));
+        blocks::sample(blocks::logits_of(model, values), sampling, std::ssize(answered));
     if (token == config::kEndToken) return;
     answered.push_back(token);
     if (token < config::kImageToken && !text.add(std::string(1, static_cast<char>(token)))) return;

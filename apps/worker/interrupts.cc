@@ -5,7 +5,7 @@
 #include <ctime>
 
 #include "../guard.h"
-#include "trireme/env/clock.h"
+#include "trireme/base/os/clock.h"
 
 namespace trireme::app {
 
@@ -28,15 +28,15 @@ void Interrupts::watch() {
 }
 
 void Interrupts::take(int signal) {
-  using Means = env::StopRequest::Means;
-  const Means means = request_.take(signal, env::MonotonicClock().seconds());
+  using Means = os::StopRequest::Means;
+  const Means means = request_.take(signal, os::MonotonicClock().seconds());
   if (means == Means::kSave) {
     first_ = signal;
     if (note_) note_(request_.note());
   }
   if (means != Means::kAtOnce) return;
   print_error("interrupted", "a further SIGINT ended the run at once, without saving");
-  ::_exit(env::kEndedUnsaved);
+  ::_exit(os::kEndedUnsaved);
 }
 
 }  // namespace trireme::app

@@ -1,4 +1,4 @@
-// Stop signals (env/stop.h) as a number that the trainer looks at.
+// Stop signals (base/os/stop.h) as a number that the trainer looks at.
 #pragma once
 
 #include <atomic>
@@ -6,12 +6,12 @@
 #include <string>
 #include <thread>
 
-#include "trireme/env/stop.h"
+#include "trireme/base/os/stop.h"
 
 namespace trireme::app {
 
 // While it lives, the first stop signal becomes first(), also one that waited since before this program began; a further
-// SIGINT ends the process with exit code env::kEndedUnsaved. Made before any other thread, so that these inherit the blocked mask.
+// SIGINT ends the process with exit code os::kEndedUnsaved. Made before any other thread, so that these inherit the blocked mask.
 class Interrupts {
  public:
   // `note` says to people what follows from the first signal; none: another process does, or there is nothing to say.
@@ -27,8 +27,8 @@ class Interrupts {
   void take(int signal);
 
   std::function<void(const std::string&)> note_;
-  sigset_t watched_ = env::stop_signals();
-  env::StopRequest request_;
+  sigset_t watched_ = os::stop_signals();
+  os::StopRequest request_;
   std::atomic<int> first_{0};
   std::atomic<bool> done_{false};
   std::thread thread_;

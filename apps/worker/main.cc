@@ -19,7 +19,7 @@
 #include "processes.h"
 #include "subcommands.h"
 #include "trireme/comm/gloo/gloo_world.h"
-#include "trireme/env/fork_server.h"
+#include "trireme/base/os/fork_server.h"
 
 namespace trireme::app {
 namespace {
@@ -73,7 +73,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
 // What `ps` shows are the server's arguments: they say the job, and the name which rank it is.
 int serve_forks(const char* socket) {
   ::prctl(PR_SET_NAME, "trireme-forks");
-  std::optional<env::Copy> copy = env::serve_forks(std::atoi(socket));
+  std::optional<os::Copy> copy = os::serve_forks(std::atoi(socket));
   if (!copy) return 0;
   take_environment(copy->environment);
   ::prctl(PR_SET_NAME, ("rank-" + variable("RANK", "0")).c_str());

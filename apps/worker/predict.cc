@@ -1,5 +1,5 @@
 // trireme-worker predict: classes, captions or embeddings of pictures and clips.
-#include "trireme/models/predict.h"
+#include "trireme/model/blocks/predict.h"
 
 #include <ATen/ops/stack.h>
 #include <fmt/ranges.h>
@@ -13,14 +13,14 @@
 
 #include "alone.h"
 #include "subcommands.h"
-#include "trireme/arch/layout.h"
+#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/base/json.h"
-#include "trireme/convert/weights.h"
+#include "trireme/checkpoint/convert/weights.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/data/asked.h"
+#include "trireme/data/loaders/asked.h"
 #include "trireme/exec/session.h"
-#include "trireme/models/build.h"
+#include "trireme/model/blocks/build.h"
 #include "trireme/optim/adamw.h"
 
 namespace trireme::app {
@@ -89,12 +89,12 @@ class Predictor {
     std::vector<at::Tensor> features;
     for (const std::string& caption : request_.captions)
       features.push_back(
-          models::caption_features(model_, data::asked_inputs_of_caption(job_, caption))[0]);
+          blocks::caption_features(model_, loaders::asked_inputs_of_caption(job_, caption))[0]);
     captions_ = at::stack(features);
   }
 
   Json classify(const std::string& file) const {
-    const at::Tensor logits = models::class_logits(model_, data::asked_inputs(job_, file));
+    const at::Tensor logits = blocks::class_logits(model_, loaders::asked_inputs(job_, file));
     const std::vector<double> chances = numbers_of(logits[0].softmax(0));
     std::vector<std::string> names = request_.classes;
     for (std::size_t number = names.size(); number < chances.size(); ++number)
@@ -103,15 +103,15 @@ class Predictor {
   }
 
   Json match(const std::string& file) const {
-    const at::Tensor picture = models::picture_features(model_, data::asked_inputs(job_, file));
+    const at::Tensor picture = blocks::picture_features(model_, loaders::asked_inputs(job_, file));
     const std::vector<double> chances =
-        numbers_of(models::caption_chances(model_, picture, captions_)[0]);
+        numbers_of(blocks::caption_chances(model_, picture, captions_)[0]);
     return {{"captions", print_ranked(chances, request_.captions, request_.top)}};
   }
 
   Json embed(const std::string& file) const {
     const std::vector<double> vector =
-        numbers_of(models::embedding(model_, data::asked_inputs(job_, file)));
+        numbers_of(blocks::embedding(model_, loaders::asked_inputs(job_, file)));
     double squares = 0;
     for (const double x : vector) squares += x * x;
     const std::vector<double> first(
@@ -135,8 +135,8 @@ int predict(const Arguments& arguments) {
   comm::LocalWorld local(1, job.parallel.comm_timeout_s);
   const std::unique_ptr<comm::World> world = local.rank(0);
   optim::AdamW updater({.betas = job.optim.betas, .eps = job.optim.eps});
-  exec::Session session(models::build(job),
-                        {.mesh = arch::mesh_of(job), .recipe = arch::recipe_of(job)}, *world,
+  exec::Session session(blocks::build(job),
+                        {.mesh = model::mesh_of(job), .recipe = model::recipe_of(job)}, *world,
                         updater);
   load_parameters(checkpoint, convert::manifest_of_weights(checkpoint), job.model.weights, session);
   const Json all = Predictor(session.model(), job, read_request(arguments.text("request")))();

@@ -14,12 +14,12 @@
 #include <set>
 
 #include "memory.h"
-#include "trireme/arch/layout.h"
+#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/nccl/nccl_world.h"
-#include "trireme/elastic/ranks.h"
-#include "trireme/models/build.h"
+#include "trireme/launch/elastic/ranks.h"
+#include "trireme/model/blocks/build.h"
 
 namespace trireme::app {
 
@@ -53,7 +53,7 @@ std::string inherited_token() {
 void record_where_the_agent_reads(comm::World& world) {
   const std::string fd = variable(elastic::kFlightVariable, "");
   if (fd.empty()) return;
-  world.record_in(std::make_shared<flight::Recorder>(std::atoi(fd.c_str())));
+  world.record_in(std::make_shared<watch::Recorder>(std::atoi(fd.c_str())));
   // Where users' processes may look at their descendants alone: what the agent starts may look at this one.
   ::prctl(PR_SET_PTRACER, ::getppid(), 0, 0, 0);
 }
@@ -61,7 +61,7 @@ void record_where_the_agent_reads(comm::World& world) {
 // And what carries the groups along each axis, where that differs.
 void print_transport(const comm::World& world, const config::Job& job) {
   fmt::print("transport {}\n", world.via());
-  const mesh::Mesh mesh = arch::mesh_of(job);
+  const mesh::Mesh mesh = model::mesh_of(job);
   if (mesh.world() != world.size()) return;
   std::set<mesh::AxisSet> seen = {mesh::AxisSet()};
   for (const mesh::AxisSet axes :
@@ -106,7 +106,7 @@ std::unique_ptr<comm::World> connect_processes(double timeout_s, config::Device 
 
 void claim_flight_record() {
   const std::string fd = variable(elastic::kFlightVariable, "");
-  if (!fd.empty()) flight::claim_area(std::atoi(fd.c_str()));
+  if (!fd.empty()) watch::claim_area(std::atoi(fd.c_str()));
 }
 
 bool is_process_of_a_world() {
@@ -116,12 +116,12 @@ bool is_process_of_a_world() {
 void run_ranks_here(int threads, const config::Job& job,
                     const std::function<void(comm::World&)>& body,
                     const std::function<void(const char*)>& on_stage) {
-  models::device_of(job);  // before anything is connected
+  blocks::device_of(job);  // before anything is connected
   const auto rank = [&](comm::World& world) {
     at::set_num_threads(std::max(1, std::atoi(variable("OMP_NUM_THREADS", "1").c_str())));
     body(world);
     // Who is gone without having been here has left the others alone.
-    world.flight().enter(flight::Phase::kEnd, world.flight().area().step.load());
+    world.flight().enter(watch::Phase::kEnd, world.flight().area().step.load());
   };
   const double timeout_s = job.parallel.comm_timeout_s;
   if (!is_process_of_a_world())

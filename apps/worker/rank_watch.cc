@@ -2,8 +2,8 @@
 
 #include <chrono>
 
-#include "trireme/env/clock.h"
-#include "trireme/flight/state.h"
+#include "trireme/base/os/clock.h"
+#include "trireme/launch/watch/state.h"
 
 namespace trireme::app {
 namespace {
@@ -11,11 +11,11 @@ namespace {
 constexpr std::chrono::milliseconds kEvery{250};
 constexpr std::size_t kRecords = 20;
 
-double now() { return env::MonotonicClock().seconds(); }
+double now() { return os::MonotonicClock().seconds(); }
 
 }  // namespace
 
-RankWatch::RankWatch(const flight::Patience& patience, int ranks, OnHang on_hang)
+RankWatch::RankWatch(const watch::Patience& patience, int ranks, OnHang on_hang)
     : patience_(patience), ranks_(ranks), on_hang_(std::move(on_hang)), silences_(patience, now()) {
   if (patience_.steps > 0) thread_ = std::thread([this] { run(); });
 }
@@ -48,21 +48,21 @@ void RankWatch::run() {
 void RankWatch::look() {
   const double at = now();
   silences_.look(at);
-  std::map<int, flight::Silent> silent;
+  std::map<int, watch::Silent> silent;
   for (const auto& [rank, area] : areas_) {
-    flight::State state = flight::read_state(*area);
+    watch::State state = watch::read_state(*area);
     const auto heard = silences_.heard(rank, state.moves, state.phase, state.step, at);
     if (heard.seconds > 0) silent[rank] = {std::move(state), heard.seconds, heard.in_step};
   }
-  const auto hang = flight::judge(silent, ranks_);
+  const auto hang = watch::judge(silent, ranks_);
   if (!hang) told_.clear();
   if (!hang || hang->ranks == told_) return;
   told_ = hang->ranks;
-  std::vector<std::string> lines = flight::describe(silent, ranks_);
+  std::vector<std::string> lines = watch::describe(silent, ranks_);
   const auto now_ns = static_cast<std::int64_t>(at * 1e9);
   for (const auto& [rank, one] : silent) {
     lines.push_back("rank " + std::to_string(rank) + ", its last operations:");
-    for (std::string& line : flight::last_records(*areas_.at(rank), kRecords, now_ns))
+    for (std::string& line : watch::last_records(*areas_.at(rank), kRecords, now_ns))
       lines.push_back(std::move(line));
   }
   on_hang_(*hang, lines);

@@ -10,18 +10,18 @@
 #include <vector>
 
 #include "trireme/comm/world.h"
-#include "trireme/flight/silence.h"
-#include "trireme/flight/verdict.h"
+#include "trireme/launch/watch/silence.h"
+#include "trireme/launch/watch/verdict.h"
 
 namespace trireme::app {
 
 class RankWatch {
  public:
   // Called once for each hang, from a thread of the watch: what it is, and what every rank was at.
-  using OnHang = std::function<void(const flight::Hang&, const std::vector<std::string>& lines)>;
+  using OnHang = std::function<void(const watch::Hang&, const std::vector<std::string>& lines)>;
 
   // Of a world of `ranks` threads. 0 in patience.steps: nothing is watched.
-  RankWatch(const flight::Patience& patience, int ranks, OnHang on_hang);
+  RankWatch(const watch::Patience& patience, int ranks, OnHang on_hang);
   ~RankWatch();
 
   // A rank's record, while the returned object lives.
@@ -41,14 +41,14 @@ class RankWatch {
   void run();
   void look();
 
-  flight::Patience patience_;
+  watch::Patience patience_;
   int ranks_;
   OnHang on_hang_;
   std::mutex mutex_;
   std::condition_variable over_;
   bool done_ = false;
-  std::map<int, const flight::Area*> areas_;
-  flight::Silences silences_;
+  std::map<int, const watch::Area*> areas_;
+  watch::Silences silences_;
   std::vector<int> told_;
   std::thread thread_;
 };

@@ -19,7 +19,7 @@
 #include "rank_watch.h"
 #include "subcommands.h"
 #include "trireme/base/host_name.h"
-#include "trireme/elastic/ranks.h"
+#include "trireme/launch/elastic/ranks.h"
 #include "trireme/train/callbacks/jsonl.h"
 #include "trireme/train/callbacks/progress.h"
 #include "trireme/train/callbacks/report.h"
@@ -128,10 +128,10 @@ int train(const Arguments& arguments) {
   std::atomic<train::Ending> ending{train::Ending::kDone};
   const int ranks = arguments.number<int>("ranks", 1);
   // Ranks that are processes are watched by who started them.
-  flight::Patience patience = patience_of(setup.job.run);
+  watch::Patience patience = patience_of(setup.job.run);
   if (is_process_of_a_world() || !variable(elastic::kFlightVariable, "").empty())
     patience.steps = 0;
-  RankWatch watch(patience, ranks, [&](const flight::Hang& hang, const auto& lines) {
+  RankWatch watch(patience, ranks, [&](const watch::Hang& hang, const auto& lines) {
     print_error("note", hang.cause);
     write_hang(setup.out, hang.cause, lines);
     write_event(setup.out, {.kind = "rank silent",
@@ -146,7 +146,7 @@ int train(const Arguments& arguments) {
   points.start("process");
   if (const int signal = interrupts.first(); signal != 0 && !is_process_of_a_world()) {
     print_error("interrupted",
-                env::signal_name(signal) + " came before training began; nothing new was saved");
+                os::signal_name(signal) + " came before training began; nothing new was saved");
     return 128 + signal;
   }
   run_ranks_here(

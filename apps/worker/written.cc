@@ -3,13 +3,13 @@
 #include <algorithm>
 
 #include "alone.h"
-#include "trireme/arch/describe.h"
+#include "trireme/model/describe.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
-#include "trireme/data/source.h"
-#include "trireme/formats/tokenizer.h"
-#include "trireme/models/generate.h"
+#include "trireme/data/loaders/source.h"
+#include "trireme/data/text/tokenizer.h"
+#include "trireme/model/blocks/generate.h"
 
 namespace trireme::app {
 namespace {
@@ -22,7 +22,7 @@ constexpr double kTemperature = 0.8;
 
 using Tokens = std::vector<std::int64_t>;
 
-std::string decoded(const formats::Tokenizer& tokenizer, const Tokens& tokens) {
+std::string decoded(const text::Tokenizer& tokenizer, const Tokens& tokens) {
   std::vector<std::int32_t> ids;
   for (const std::int64_t token : tokens)
     if (token < tokenizer.vocab_size()) ids.push_back(static_cast<std::int32_t>(token));
@@ -32,8 +32,8 @@ std::string decoded(const formats::Tokenizer& tokenizer, const Tokens& tokens) {
 // The first tokens of held-out samples that lie far apart.
 std::vector<Tokens> beginnings(const config::Job& job, const Path& dataset) {
   constexpr std::int64_t kLongest = 24;
-  const data::Sources sources = data::open_sources(job, dataset);
-  const data::Source& source = sources.held_out->samples() > 0 ? *sources.held_out : *sources.train;
+  const loaders::Sources sources = loaders::open_sources(job, dataset);
+  const loaders::Source& source = sources.held_out->samples() > 0 ? *sources.held_out : *sources.train;
   const std::int64_t samples = std::min(kSamples, source.samples());
   std::vector<Tokens> all;
   for (std::int64_t k = 0; k < samples; ++k) {
@@ -44,10 +44,10 @@ std::vector<Tokens> beginnings(const config::Job& job, const Path& dataset) {
   return all;
 }
 
-train::Written written_after(const LoadedModel& loaded, const formats::Tokenizer& tokenizer,
+train::Written written_after(const LoadedModel& loaded, const text::Tokenizer& tokenizer,
                              const Tokens& prompt, std::uint64_t seed) {
   const Stopwatch watch;
-  const Tokens tokens = models::generate(
+  const Tokens tokens = blocks::generate(
       loaded.model(), {.prompt = prompt,
                        .max_tokens = kTokens,
                        .context = loaded.job().model.seq_len,
@@ -66,7 +66,7 @@ bool writes_samples(const config::Job& job) {
   const bool words =
       job.data.source == config::DataSource::kText || job.data.source == config::DataSource::kWords;
   return text && words && job.run.device == config::Device::kCpu && job.model.seq_len > 1 &&
-         job.run.memory_limit.count == 0 && arch::describe(job).parameters() <= kMostParameters;
+         job.run.memory_limit.count == 0 && model::describe(job).parameters() <= kMostParameters;
 }
 
 std::vector<train::Written> write_samples(const config::Job& job, const Path& checkpoint,
@@ -74,7 +74,7 @@ std::vector<train::Written> write_samples(const config::Job& job, const Path& ch
   try {
     const Path vocabulary = run / "vocabulary.json";
     const auto tokenizer =
-        formats::Tokenizer::from_description(read_file(vocabulary), vocabulary.string());
+        text::Tokenizer::from_description(read_file(vocabulary), vocabulary.string());
     const LoadedModel loaded(checkpoint);
     std::vector<train::Written> all;
     for (const Tokens& prompt : beginnings(job, dataset))

@@ -32,7 +32,7 @@ void try_at_random(harness::DamageCheck& check, std::size_t bytes, std::int64_t 
 }
 
 int run(const std::string& directory, const std::string& count, std::uint64_t seed) {
-  harness::DamageCheck check(harness::HeldFiles(directory, env::real_file_system()));
+  harness::DamageCheck check(harness::HeldFiles(directory, os::real_file_system()));
   std::size_t bytes = 0;
   for (const auto& [name, text] : check.files().files()) bytes += text.size();
   if (count == "all" && bytes > kSmall)

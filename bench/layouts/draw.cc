@@ -4,8 +4,8 @@
 #include <array>
 
 #include "bench/layouts/pair.h"
-#include "trireme/arch/describe.h"
-#include "trireme/arch/layout.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/config/made_up.h"
@@ -191,9 +191,9 @@ Planned plan_of(const Pair& pair, const Sets& layout) {
   for (const Sets* sets : {&pair.model, &layout})
     for (const std::string& set : *sets) config::apply_set(job, set);
   job = config::resolve(job, ranks_of(job), config::made_up(job.data.source)->facts);
-  const arch::ModelSpec model = arch::describe(job);
-  plan::PlanSet plan = plan::compile(model.program, arch::mesh_of(job), arch::recipe_of(job),
-                                     arch::grid_of(job, model));
+  const model::ModelSpec model = model::describe(job);
+  plan::PlanSet plan = plan::compile(model.program, model::mesh_of(job), model::recipe_of(job),
+                                     model::grid_of(job, model));
   plan::check_activations_leave(plan);
   plan::validate(plan);
   return {.job = std::move(job), .plan = std::move(plan)};

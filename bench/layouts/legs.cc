@@ -7,9 +7,9 @@
 
 #include "bench/layouts/pair.h"
 #include "tests/harness/job_states.h"
-#include "trireme/ckpt/checkpoint.h"
+#include "trireme/checkpoint/checkpoint.h"
 #include "trireme/comm/local/local_world.h"
-#include "trireme/data/source.h"
+#include "trireme/data/loaders/source.h"
 #include "trireme/formats/checkpoint_files.h"
 #include "trireme/train/job_session.h"
 
@@ -40,11 +40,11 @@ JobTrace run_legs(const std::vector<Leg>& legs, const Path& desk) {
       exec::Units& units = session.session().units();
       const auto& specs = session.session().model().spec.units;
       if (first > 0) {
-        ckpt::load(desk / fmt::format("step-{}", first), units, specs);
+        checkpoint::load(desk / fmt::format("step-{}", first), units, specs);
         units.refresh();
         session.restore(state);
       }
-      const auto source = data::open_sources(leg.job, {}).train;
+      const auto source = loaders::open_sources(leg.job, {}).train;
       const std::int64_t samples = leg.job.run.micro_batch;
       const train::JobSession::Load load(
           [&](std::int64_t sample) { return source->batch(sample, samples); },
@@ -56,7 +56,7 @@ JobTrace run_legs(const std::vector<Leg>& legs, const Path& desk) {
         trace.grad_norms.push_back(result.grad_norm);
       }
       if (!last)
-        ckpt::save(desk, {.step = first + leg.steps, .job = config::print_yaml(leg.job)}, units,
+        checkpoint::save(desk, {.step = first + leg.steps, .job = config::print_yaml(leg.job)}, units,
                    specs, world);
       const std::lock_guard lock(mutex);
       if (last)

@@ -10,7 +10,7 @@
 namespace trireme::scoreboard {
 namespace {
 
-namespace schedules = plan::schedules;
+namespace schedules = schedules;
 
 struct VShapeModel {
   std::string_view name;

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <map>
 
-#include "trireme/arch/flops.h"
+#include "trireme/model/flops.h"
 #include "bench/scoreboard/fit.h"
 #include "bench/scoreboard/registry.h"
 #include "bench/scoreboard/runs.h"
@@ -15,7 +15,7 @@ double operations(const Candidate& candidate) {
   const config::Job& job = candidate.job();
   const double tokens = static_cast<double>(job.run.global_batch * job.model.seq_len);
   const bool again = job.recompute.policy == config::RecomputePolicy::kFull;
-  return arch::flops_per_token(job.model, arch::FlopsConvention::kNanoGpt) * tokens *
+  return model::flops_per_token(job.model, model::FlopsConvention::kNanoGpt) * tokens *
          (again ? 4.0 / 3 : 1);
 }
 

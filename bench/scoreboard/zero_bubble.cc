@@ -6,7 +6,7 @@
 
 namespace trireme::scoreboard {
 
-namespace schedules = plan::schedules;
+namespace schedules = schedules;
 
 namespace {
 

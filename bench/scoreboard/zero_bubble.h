@@ -17,7 +17,7 @@ struct ZeroBubbleRun {
   double micro_batch = 0;
   int micro_batches = 0;
   int ranks = 0;
-  plan::schedules::StageCost stage;  // ms: T_F, T_B (the input half), T_W
+  schedules::StageCost stage;  // ms: T_F, T_B (the input half), T_W
   double transfer = 0;               // ms: T_comm
   double kept = 1;                   // share of a micro-batch's activations that W needs after I
 };
@@ -37,7 +37,7 @@ std::optional<ZeroBubbleRun> zero_bubble_run(const Csv& csv, std::size_t row,
 
 // A schedule as the papers name it, with what it may hold in multiples of 1F1B's memory.
 struct NamedSchedule {
-  plan::schedules::Schedule schedule;
+  schedules::Schedule schedule;
   double limit = 1;
 };
 // 1F1B 1F1B-I ZB-H1 ZB-H2 ZB-1p ZB-2p ZB-2p* ZB-V V-ZB V-Half V-Min, in either case of p; nothing for others.

@@ -6,7 +6,7 @@
 
 #include "apps/guard.h"
 #include "bench/numbers.h"
-#include "tests/elastic/simulation.h"
+#include "tests/launch/elastic/simulation.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 

@@ -7,7 +7,7 @@
 
 #include "tests/apps/program.h"
 #include "trireme/config/resolve.h"
-#include "trireme/formats/dataset.h"
+#include "trireme/data/text/dataset.h"
 #include "trireme/formats/manifest.h"
 #include "trireme/formats/safetensors.h"
 

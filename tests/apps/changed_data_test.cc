@@ -9,7 +9,7 @@
 #include <chrono>
 #include <thread>
 
-#include "trireme/media/image.h"
+#include "trireme/data/media/image.h"
 
 namespace trireme::app {
 namespace {

@@ -12,7 +12,7 @@
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
 #include "trireme/config/phases.h"
-#include "trireme/formats/dataset.h"
+#include "trireme/data/text/dataset.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/schedules/csv.h"
 
@@ -185,7 +185,7 @@ TEST(Explain, PipelinesAreDrawnAndTraced) {
     const std::string lowered = desk.run(csv).out;
     EXPECT_THAT(compute, Not(HasSubstr("SEND")));
     EXPECT_THAT(lowered, HasSubstr("0SEND_F0"));
-    EXPECT_EQ(plan::schedules::read_csv(compute), plan::schedules::read_csv(lowered));
+    EXPECT_EQ(schedules::read_csv(compute), schedules::read_csv(lowered));
   }
   const Result refused =
       desk.run({"explain", (kRecipes / "gpt_tiny.yaml").string(), "--communication"});
@@ -266,7 +266,7 @@ TEST(Data, PreparesInspectsAndVerifies) {
   EXPECT_THAT(prepared.out, HasSubstr("tokenizer   characters"));
   EXPECT_EQ(desk.run({"data", "inspect", "d"}).out, prepared.out);
   EXPECT_THAT(desk.run({"data", "verify", "d"}).out, HasSubstr("every byte is as it was written"));
-  const formats::Dataset dataset = formats::open_dataset(desk / "d");
+  const text::Dataset dataset = text::open_dataset(desk / "d");
   EXPECT_EQ(dataset.train_info.text_bytes + dataset.val_info.text_bytes,
             static_cast<std::int64_t>(text.size()));
   // The same again changes nothing.

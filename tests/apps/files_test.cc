@@ -11,8 +11,8 @@
 #include <sstream>
 
 #include "tests/apps/run_files.h"
-#include "trireme/media/image.h"
-#include "trireme/media/video.h"
+#include "trireme/data/media/image.h"
+#include "trireme/data/media/video.h"
 
 namespace trireme::app::files_test {
 namespace {

@@ -17,7 +17,7 @@
 #include "tests/apps/run_files.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/ports.h"
-#include "trireme/env/descriptor.h"
+#include "trireme/base/os/descriptor.h"
 
 namespace trireme::app::launch_test {
 namespace {
@@ -493,14 +493,14 @@ class Flood {
  private:
   void run() {
     constexpr std::size_t kKept = 300;
-    std::deque<env::Descriptor> kept;
+    std::deque<os::Descriptor> kept;
     sockaddr_in there{};
     there.sin_family = AF_INET;
     there.sin_port = htons(static_cast<std::uint16_t>(port_));
     there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     for (; !done_; ::usleep(2000)) {
       for (int i = 0; i < 100; ++i) {
-        env::Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+        os::Descriptor socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
         const int begun =
             ::connect(socket.get(), reinterpret_cast<sockaddr*>(&there), sizeof there);
         if (begun == 0 || errno == EINPROGRESS) ++made_;

@@ -13,7 +13,7 @@
 
 #include "tests/apps/program.h"
 #include "trireme/base/ports.h"
-#include "trireme/env/stop.h"
+#include "trireme/base/os/stop.h"
 
 namespace trireme::app {
 
@@ -39,7 +39,7 @@ class Running {
     ::setenv("XDG_CACHE_HOME", (desk / "cache").c_str(), 1);
     ::setenv("TRIREME_NO_CALIBRATE", "1", 1);
     for (const auto& [key, value] : environment) ::setenv(key.c_str(), value.c_str(), 1);
-    env::restore_stop_signals();  // tests may run in the background or under nohup
+    os::restore_stop_signals();  // tests may run in the background or under nohup
     if (in_child) in_child();
     if (::chdir(desk.c_str()) == 0) ::execv(argv[0], argv.data());
     ::_exit(99);

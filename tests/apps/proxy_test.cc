@@ -2,7 +2,7 @@
 // do: damage is refused and the connection made anew, a long silence costs a generation, and the run ends as it should.
 #include "tests/apps/launched.h"
 #include "tests/harness/needs.h"
-#include "trireme/env/descriptor.h"
+#include "trireme/base/os/descriptor.h"
 
 namespace trireme::app::proxy_test {
 namespace {
@@ -23,7 +23,7 @@ class Proxied : public Hosts {
                                 through_ + " --to " + direct_ + " --seed 1 < lines");
     proxy_ = std::make_unique<Running>(desk_.path(), "/bin/sh",
                                        std::vector<std::string>{"proxy.sh"}, "proxy");
-    lines_ = env::Descriptor(::open((desk_ / "lines").c_str(), O_WRONLY | O_CLOEXEC));
+    lines_ = os::Descriptor(::open((desk_ / "lines").c_str(), O_WRONLY | O_CLOEXEC));
     ASSERT_TRUE(soon([&] { return said("listening") == 1; }));
   }
 
@@ -47,7 +47,7 @@ class Proxied : public Hosts {
 
   std::string direct_, through_;
   std::unique_ptr<Running> proxy_;
-  env::Descriptor lines_;
+  os::Descriptor lines_;
 };
 
 TEST_F(Proxied, WhatANetworkDoesIsOutlived) {

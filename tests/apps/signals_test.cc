@@ -74,7 +74,7 @@ TEST_F(Signals, AClosedTerminalAndSlurmsNoticeSaveAsTermDoes) {
       const Result result = run->wait();
       EXPECT_EQ(result.exit_code, 128 + signal) << result.err;
       EXPECT_THAT(result.out, HasSubstr("interrupted after step"));
-      EXPECT_THAT(result.err, HasSubstr(env::signal_name(signal) + " received"));
+      EXPECT_THAT(result.err, HasSubstr(os::signal_name(signal) + " received"));
       EXPECT_TRUE(has_checkpoint());
     }
 }
@@ -137,7 +137,7 @@ TEST_F(Signals, ALaterCtrlCEndsAtOnceAndSaysSo) {
     ::usleep(1'300'000);
     run->signal(SIGINT);
     const Result result = run->wait();
-    EXPECT_EQ(result.exit_code, env::kEndedUnsaved) << result.err;
+    EXPECT_EQ(result.exit_code, os::kEndedUnsaved) << result.err;
     EXPECT_THAT(result.err, HasSubstr("SIGINT received"));
     EXPECT_THAT(result.err, HasSubstr("a further SIGINT ended the run at once, without saving"));
     EXPECT_FALSE(has_checkpoint());

@@ -17,7 +17,7 @@
 #include "trireme/base/json.h"
 #include "trireme/config/job.h"
 #include "trireme/base/ports.h"
-#include "trireme/env/stop.h"
+#include "trireme/base/os/stop.h"
 #include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::app::train_test {
@@ -194,7 +194,7 @@ Result long_run(const Desk& desk, const std::vector<std::string>& world,
     ::dup2(out, 1);
     ::dup2(err, 2);
     ::setenv("XDG_CACHE_HOME", (desk / "cache").c_str(), 1);
-    env::restore_stop_signals();  // tests may run in the background or under nohup
+    os::restore_stop_signals();  // tests may run in the background or under nohup
     ::setenv("TRIREME_NO_CALIBRATE", "1", 1);
     if (::chdir(desk.path().c_str()) == 0) ::execv(argv[0], argv.data());
     ::_exit(99);
@@ -224,7 +224,7 @@ TEST_F(Train, AnInterruptSavesAndExits) {
     EXPECT_EQ(result.exit_code, 128 + signal) << result.err;
     expect_one_line(result.err);
     EXPECT_THAT(result.err,
-                HasSubstr(env::signal_name(signal) + " received: the run finishes its"));
+                HasSubstr(os::signal_name(signal) + " received: the run finishes its"));
     EXPECT_THAT(result.out, HasSubstr("interrupted after step"));
     EXPECT_TRUE(formats::newest_checkpoint(desk_ / "run/checkpoints").has_value());
     EXPECT_TRUE(std::filesystem::exists(desk_ / "run/report.html"));

@@ -10,10 +10,10 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/rendezvous/rendezvous.h"
-#include "trireme/elastic/launch.h"
-#include "trireme/elastic/server.h"
-#include "trireme/elastic/store.h"
-#include "trireme/env/wait.h"
+#include "trireme/launch/elastic/launch.h"
+#include "trireme/launch/elastic/server.h"
+#include "trireme/launch/elastic/store.h"
+#include "trireme/base/os/wait.h"
 
 namespace trireme::comm::agent_store_test {
 namespace {
@@ -37,7 +37,7 @@ class KeptStore {
   // The agent is stopped, or goes on.
   void stop(bool stopped) { stopped_ = stopped; }
   void serve_generation(std::uint64_t generation) { next_ = generation; }
-  std::string address() const { return env::print(server_.address()); }
+  std::string address() const { return os::print(server_.address()); }
   c10::intrusive_ptr<AgentStore> open(std::uint64_t generation, int timeout_ms = 20000,
                                       const std::string& token = kToken) const {
     return c10::make_intrusive<AgentStore>(address(), token, generation, milliseconds(timeout_ms));
@@ -48,10 +48,10 @@ class KeptStore {
   void serve() {
     while (!done_) {
       if (const std::uint64_t next = next_.exchange(0)) reply(store_.serve(next));
-      env::wait({net_->descriptor()}, 0.01);
+      os::wait({net_->descriptor()}, 0.01);
       if (stopped_) continue;
-      for (const env::NetEvent& event : net_->take())
-        if (event.kind == env::NetEvent::Kind::kAccepted && refused_-- > 0)
+      for (const os::NetEvent& event : net_->take())
+        if (event.kind == os::NetEvent::Kind::kAccepted && refused_-- > 0)
           net_->close(event.connection);
         else
           server_.handle(event, 0);
@@ -61,17 +61,17 @@ class KeptStore {
     for (const auto& [client, reply] : replies) server_.send(client, reply);
   }
 
-  std::unique_ptr<env::Net> net_ = env::make_sockets();
+  std::unique_ptr<os::Net> net_ = os::make_sockets();
   std::atomic<int> refused_;
   elastic::Store store_;
   elastic::Server server_{*net_,
                           {.host = elastic::fresh_name(), .local = true},
                           kToken,
                           {.on_message =
-                               [this](env::ConnectionId from, const elastic::Message& message) {
+                               [this](os::ConnectionId from, const elastic::Message& message) {
                                  reply(store_.ask(from, std::get<elastic::StoreRequest>(message)));
                                },
-                           .on_closed = [this](env::ConnectionId from) { store_.forget(from); }},
+                           .on_closed = [this](os::ConnectionId from) { store_.forget(from); }},
                           {}};
   std::atomic<bool> done_{false}, stopped_{false};
   std::atomic<std::uint64_t> next_{0};  // generation; 0: as before

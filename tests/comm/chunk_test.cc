@@ -21,7 +21,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/ports.h"
 #include "trireme/comm/gloo/gloo_world.h"
-#include "trireme/flight/witness.h"
+#include "trireme/launch/watch/witness.h"
 
 namespace trireme::comm::chunk_test {
 namespace {
@@ -53,10 +53,10 @@ struct Case {
 };
 
 // Counts the chunks of the operation, and dies at one.
-class Killer : public flight::Witness {
+class Killer : public watch::Witness {
  public:
   Killer(std::int64_t chunk, Left& left) : chunk_(chunk), left_(left) {}
-  void see(const flight::Moment& moment) override {
+  void see(const watch::Moment& moment) override {
     if (!moment.chunk || moment.group != "data" || moment.sequence != kAt) return;
     left_.chunks = *moment.chunk + 1;
     if (static_cast<std::int64_t>(*moment.chunk) != chunk_) return;

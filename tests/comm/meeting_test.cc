@@ -19,7 +19,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/comm/gloo/gloo_world.h"
 #include "trireme/comm/rendezvous/rendezvous.h"
-#include "trireme/env/descriptor.h"
+#include "trireme/base/os/descriptor.h"
 
 namespace trireme::comm::meeting_test {
 namespace {
@@ -52,7 +52,7 @@ class Strangers {
     if (where.ss_family != AF_INET && where.ss_family != AF_INET6) return;
     const int port = ntohs(reinterpret_cast<sockaddr_in*>(&where)->sin_port);  // as of IPv6
     if (!ports_.insert(port).second) return;
-    env::Descriptor socket(::socket(where.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    os::Descriptor socket(::socket(where.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&where), size) != 0) return;
     ++met_;
     if (blow_ == Blow::kGarbage) {
@@ -70,7 +70,7 @@ class Strangers {
 
   Blow blow_;
   std::set<int> ports_;
-  std::vector<env::Descriptor> kept_;
+  std::vector<os::Descriptor> kept_;
   std::atomic<int> met_{0};
   std::atomic<bool> done_{false};
   std::thread thread_;

@@ -71,10 +71,10 @@ Model linear_chain(at::ScalarType compute, int typed, bool chunks) {
   for (int i = 0; i < kBlocks; ++i) {
     const std::string name = fmt::format("block.{}", i);
     const int used = chunks && i == kBlocks - 1 ? 0 : i;
-    arch::UnitSpec unit{.name = name,
+    model::UnitSpec unit{.name = name,
                         .params = {{.name = name + ".weight",
                                     .shape = {kWidth, kWidth},
-                                    .init = {arch::Init::Kind::kNormal, 0.02}},
+                                    .init = {model::Init::Kind::kNormal, 0.02}},
                                    {.name = name + ".bias", .shape = {kWidth}, .decay = false}}};
     if (used == i) {
       program.units.push_back({.name = name, .numel = unit.numel()});
@@ -136,7 +136,7 @@ TEST(InitialValues, TakeLittleBesideTheParameters) {
   model.spec.units = {
       {.name = "unit",
        .params = {
-           {.name = "weight", .shape = {kNumel}, .init = {arch::Init::Kind::kNormal, 0.02}}}}};
+           {.name = "weight", .shape = {kNumel}, .init = {model::Init::Kind::kNormal, 0.02}}}}};
   model.spec.node_params = {{{0, 0}}};
   model.blocks.push_back(std::make_unique<SumOfSquares>());
   comm::run_local_ranks(1, 60, [&](comm::World& world) {
@@ -164,8 +164,8 @@ TEST_P(UnitMemory, IsWhatThePlanPredicted) {
       .zero = param.zero,
       .micro_batches = param.micro_batches,
       .canonical = param.canonical,
-      .schedule = param.variant == Variant::kChunks ? plan::schedules::Schedule::kInterleaved
-                                                    : plan::schedules::Schedule::k1F1B,
+      .schedule = param.variant == Variant::kChunks ? schedules::Schedule::kInterleaved
+                                                    : schedules::Schedule::k1F1B,
       .compute = param.compute,
       .master = narrow(Variant::kMaster),
       .grads = narrow(Variant::kGrads),

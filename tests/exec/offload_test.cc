@@ -55,10 +55,10 @@ Model layers() {
   program.values = {{.name = "x", .differentiable = false}};
   for (int i = 0; i < kLayers; ++i) {
     const std::string name = fmt::format("layer.{}", i);
-    arch::UnitSpec unit{.name = name,
+    model::UnitSpec unit{.name = name,
                         .params = {{.name = name + ".weight",
                                     .shape = {kWidth, kWidth},
-                                    .init = {arch::Init::Kind::kNormal, 0.5}},
+                                    .init = {model::Init::Kind::kNormal, 0.5}},
                                    {.name = name + ".bias", .shape = {kWidth}}}};
     program.units.push_back({.name = name, .numel = unit.numel()});
     program.values.push_back({.name = name, .bytes = 3 * kWidth * 4});
@@ -120,17 +120,17 @@ TEST(Offload, TrainsAsInMemory) {
 }
 
 // Host memory of which there is not enough.
-class Full : public io::Scratch {
+class Full : public scratch::Scratch {
  public:
-  io::Extent reserve(std::int64_t bytes) override { return inner_->reserve(bytes); }
+  scratch::Extent reserve(std::int64_t bytes) override { return inner_->reserve(bytes); }
   void commit() override { fail(ErrorKind::kData, "scratch: needs 10 bytes, 5 are free"); }
-  io::Ticket write(const io::Extent&, const void*, std::int64_t) override { return {}; }
-  io::Ticket read(const io::Extent&, void*, std::int64_t) override { return {}; }
+  scratch::Ticket write(const scratch::Extent&, const void*, std::int64_t) override { return {}; }
+  scratch::Ticket read(const scratch::Extent&, void*, std::int64_t) override { return {}; }
   std::string describe() const override { return "full"; }
-  io::Traffic traffic() const override { return inner_->traffic(); }
+  scratch::Traffic traffic() const override { return inner_->traffic(); }
 
  private:
-  std::unique_ptr<io::Scratch> inner_ = io::open_memory();
+  std::unique_ptr<scratch::Scratch> inner_ = scratch::open_memory();
 };
 
 // Trains on two ranks, the second of which opens its space by `open`: both end with its cause.
@@ -178,7 +178,7 @@ TEST(Offload, FullSpaceEndsEveryRank) {
   expect_end([](Tier) { return std::make_unique<Full>(); }, "scratch: needs 10 bytes");
 }
 
-class FailingDisks : public testing::TestWithParam<io::Engine> {
+class FailingDisks : public testing::TestWithParam<scratch::Engine> {
  protected:
   void SetUp() override { TRIREME_NEEDS("disk engine", harness::missing(GetParam())); }
 };
@@ -196,9 +196,9 @@ TEST_P(FailingDisks, EndEveryRank) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, FailingDisks,
-                         testing::Values(io::Engine::kThreads, io::Engine::kIoUring),
+                         testing::Values(scratch::Engine::kThreads, scratch::Engine::kIoUring),
                          [](const auto& one) {
-                           return one.param == io::Engine::kThreads ? "threads" : "io_uring";
+                           return one.param == scratch::Engine::kThreads ? "threads" : "io_uring";
                          });
 
 // A slice that waits elsewhere is read and written like one in memory, wherever its pages begin and end.

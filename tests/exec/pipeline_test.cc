@@ -16,7 +16,7 @@ namespace {
 using harness::Layout;
 using harness::Subject;
 using harness::Trace;
-using plan::schedules::Schedule;
+using schedules::Schedule;
 
 constexpr std::int64_t kRows = 4;
 constexpr std::int64_t kWidth = 8;
@@ -57,7 +57,7 @@ class Maker {
     model_.spec.units.push_back(
         {.name = name,
          .params = {
-             {.name = name, .shape = {kWidth, kWidth}, .init = {arch::Init::Kind::kNormal, 0.4}}}});
+             {.name = name, .shape = {kWidth, kWidth}, .init = {model::Init::Kind::kNormal, 0.4}}}});
     return id;
   }
   // Returns what it writes.
@@ -138,9 +138,9 @@ Subject subject(Model (*make)(), const Layout& layout) {
   return {.model =
               [=] {
                 Model model = make();
-                const int chunks = plan::schedules::chunks_of(layout.recipe.schedule, 0);
+                const int chunks = schedules::chunks_of(layout.recipe.schedule, 0);
                 const plan::Pipeline pipeline{
-                    .placement = plan::schedules::placement_of(layout.recipe.schedule),
+                    .placement = schedules::placement_of(layout.recipe.schedule),
                     .ranks = layout.degrees.pp,
                     .chunks = layout.degrees.pp == 1 ? 1 : chunks};
                 model.spec.program = plan::place(
@@ -201,9 +201,9 @@ TEST_P(EveryShape, TrainsAsOnOneRank) {
     EXPECT_EQ(run(tied, layout(2, schedule, zero, 2)), two) << "ZeRO-" << zero;
 }
 
-INSTANTIATE_TEST_SUITE_P(Schedules, EveryShape, testing::Range(0, plan::schedules::kScheduleCount),
+INSTANTIATE_TEST_SUITE_P(Schedules, EveryShape, testing::Range(0, schedules::kScheduleCount),
                          [](const auto& one) {
-                           return "s_" + std::string(plan::schedules::name(
+                           return "s_" + std::string(schedules::name(
                                              static_cast<Schedule>(one.param)));
                          });
 

@@ -25,7 +25,7 @@ const Path kRoot = "/checkpoints";
 constexpr auto kEveryByte = CheckpointCheck::kEveryByte;
 
 // Step `step`, and the deletions after it.
-void save(env::FileSystem& files, std::int64_t step, Retention& retention) {
+void save(os::FileSystem& files, std::int64_t step, Retention& retention) {
   SmallCheckpoint().save(files, kRoot, step);
   retention.trust(step);
   retention.apply();
@@ -43,7 +43,7 @@ void begin(MemoryFiles& files, Retention& retention) {
 // Calls that report success and do nothing that lasts.
 class Forgetful : public FailingFiles {
  public:
-  Forgetful(env::FileSystem& inner, bool files, bool directories)
+  Forgetful(os::FileSystem& inner, bool files, bool directories)
       : FailingFiles(inner), files_(files), directories_(directories) {}
   int fsync(int file) override { return files_ ? 0 : FailingFiles::fsync(file); }
   int fsync_directory(const Path& path) override {
@@ -121,13 +121,13 @@ TEST(Commit, WithoutSyncsPowerLossLosesCheckpoints) {
   EXPECT_GT(lose_power(false, true, 5).lost, 0);
 }
 
-std::vector<std::string> names_in(env::FileSystem& files, const Path& directory) {
+std::vector<std::string> names_in(os::FileSystem& files, const Path& directory) {
   std::vector<std::string> names;
   EXPECT_EQ(files.list(directory, names), 0);
   return names;
 }
 
-std::int64_t usable(env::FileSystem& files) {
+std::int64_t usable(os::FileSystem& files) {
   std::int64_t count = 0;
   for (const CheckpointEntry& entry : list_checkpoints(kRoot, kEveryByte, files))
     count += entry.problem.empty() && SmallCheckpoint().intact(files, entry.path);

@@ -9,13 +9,13 @@
 #include "tests/harness/memory_files.h"
 #include "tests/harness/small_checkpoint.h"
 #include "trireme/base/error.h"
-#include "trireme/env/through_files.h"
+#include "trireme/base/os/through_files.h"
 #include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::formats::controls_test {
 namespace {
 
-using env::ThroughFiles;
+using os::ThroughFiles;
 using harness::FailingFiles;
 using harness::FileFault;
 using harness::MemoryFiles;
@@ -42,8 +42,8 @@ class InPlace : public ThroughFiles {
   int rename(const Path& from, const Path& to) override {
     return final(from) == to ? 0 : ThroughFiles::rename(from, to);
   }
-  env::Status status(const Path& path) override { return ThroughFiles::status(final(path)); }
-  std::unique_ptr<env::Contents> read(const Path& path) override {
+  os::Status status(const Path& path) override { return ThroughFiles::status(final(path)); }
+  std::unique_ptr<os::Contents> read(const Path& path) override {
     return ThroughFiles::read(final(path));
   }
 
@@ -72,8 +72,8 @@ class Believing : public ThroughFiles {
     std::memcpy(given.data() + offset, bytes.data(), static_cast<std::size_t>(taken));
     return taken;
   }
-  std::unique_ptr<env::Contents> read(const Path& path) override {
-    class Given : public env::Contents {
+  std::unique_ptr<os::Contents> read(const Path& path) override {
+    class Given : public os::Contents {
      public:
       explicit Given(const std::string& text) : text_(text) {}
       std::span<const std::byte> bytes() const override {
@@ -125,7 +125,7 @@ Harm save_with(FileFault fault) {
         return false;
       }
     };
-    const bool second = memory.status(kControlled / "step-2").kind != env::Kind::kAbsent;
+    const bool second = memory.status(kControlled / "step-2").kind != os::Kind::kAbsent;
     harm.half += !intact(kControlled / (second ? "step-2" : "step-1"));
     const auto newest = newest_checkpoint(kControlled, CheckpointCheck::kManifest, memory);
     harm.taken += !newest || !intact(newest->path);

@@ -34,7 +34,7 @@ void begin(MemoryFiles& files) {
   files.mark(1);
 }
 
-Manifest other(env::FileSystem& files) {
+Manifest other(os::FileSystem& files) {
   Manifest manifest = read_manifest(kSaved / "step-2", files);
   manifest.train_state = kOther;
   manifest.consumed_samples = 168;
@@ -42,7 +42,7 @@ Manifest other(env::FileSystem& files) {
 }
 
 // What a run that starts now goes on from: its step, negative where it is of the new history.
-std::int64_t next(env::FileSystem& files) {
+std::int64_t next(os::FileSystem& files) {
   const NewestCheckpoint newest = newest_checkpoint(kSaved, kAllBytes, files).value();
   EXPECT_TRUE(SmallCheckpoint().intact(files, newest.path));
   const bool is_other = newest.manifest.train_state == kOther;

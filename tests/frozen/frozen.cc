@@ -18,8 +18,8 @@
 
 #include "apps/guard.h"
 #include "tests/planner/made_up_machine.h"
-#include "trireme/arch/describe.h"
-#include "trireme/arch/layout.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/hash.h"
@@ -157,7 +157,7 @@ std::vector<NamedPractice> practices(const planner::Cluster& gpus) {
           {"cpu", planner::own_practice(), &cores}};
 }
 
-Part kernel_part(const config::Job& job, const arch::ModelSpec& model, const planner::Cluster& gpus) {
+Part kernel_part(const config::Job& job, const model::ModelSpec& model, const planner::Cluster& gpus) {
   Part part{"kernels", "", ""};
   for (const auto& [name, practice, cluster] : practices(gpus)) {
     const planner::Pricing pricing(job, practice, *cluster);
@@ -190,9 +190,9 @@ Pair pair_of(const config::Job& recipe, const LayoutCase& layout, int micro_batc
   Pair pair{layout.name, {}};
   try {
     const config::Job job = in_layout(recipe, layout, micro_batches);
-    arch::ModelSpec model = arch::describe(job);
+    model::ModelSpec model = model::describe(job);
     model.program.nodes.front().saved_bytes += planted;
-    const plan::PlanSet plan = plan::compile(model.program, arch::mesh_of(job), arch::recipe_of(job), arch::grid_of(job, model));
+    const plan::PlanSet plan = plan::compile(model.program, model::mesh_of(job), model::recipe_of(job), model::grid_of(job, model));
     std::string text = print(plan);
     const auto lines = std::ranges::count(text, '\n');
     pair.parts.push_back({"job", print_yaml(job), fmt::format("{} parameters", model.parameters())});

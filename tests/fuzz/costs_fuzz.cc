@@ -1,15 +1,15 @@
 // Measured seconds of nodes, as parallel.costs names them.
 #include "tests/fuzz/target.h"
-#include "trireme/arch/costs.h"
-#include "trireme/arch/examples.h"
+#include "trireme/model/costs.h"
+#include "trireme/model/examples.h"
 
 using namespace trireme;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  static const plan::Program example = arch::chain_example();
+  static const plan::Program example = model::chain_example();
   fuzz::takes([&] {
     plan::Program program = example;
-    arch::read_costs(fuzz::text_of(data, size), "f", program);
+    model::read_costs(fuzz::text_of(data, size), "f", program);
     for (const plan::Node& node : program.nodes)
       fuzz::expect(node.seconds->forward >= 0 && node.seconds->forward <= 1e6, "no seconds");
   });

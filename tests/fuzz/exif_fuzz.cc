@@ -2,7 +2,7 @@
 #include <span>
 
 #include "tests/fuzz/target.h"
-#include "trireme/media/exif.h"
+#include "trireme/data/media/exif.h"
 
 using namespace trireme;
 

@@ -1,6 +1,6 @@
 // What --faults takes.
 #include "tests/fuzz/target.h"
-#include "trireme/faults/fault.h"
+#include "trireme/launch/faults/fault.h"
 
 using namespace trireme;
 

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tests/fuzz/target.h"
-#include "trireme/elastic/frame.h"
+#include "trireme/launch/elastic/frame.h"
 
 using namespace trireme;
 using elastic::Session;

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "tests/fuzz/target.h"
-#include "trireme/elastic/frame.h"
+#include "trireme/launch/elastic/frame.h"
 
 using namespace trireme;
 using elastic::Session;

@@ -2,8 +2,8 @@
 #include "tests/fuzz/target.h"
 #include "trireme/config/pixels.h"
 #include "trireme/config/resolve.h"
-#include "trireme/convert/hugging_face.h"
-#include "trireme/convert/preprocessor.h"
+#include "trireme/checkpoint/convert/hugging_face.h"
+#include "trireme/checkpoint/convert/preprocessor.h"
 
 using namespace trireme;
 

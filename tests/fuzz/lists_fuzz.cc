@@ -1,6 +1,6 @@
 // Lists of clips: SSv2's, its labels, and lines.
 #include "tests/fuzz/target.h"
-#include "trireme/media/lists.h"
+#include "trireme/data/media/lists.h"
 
 using namespace trireme;
 

@@ -1,7 +1,7 @@
 // Messages inside frames: what is taken is what encode() writes, and the store answers all of it.
 #include "tests/fuzz/target.h"
-#include "trireme/elastic/messages.h"
-#include "trireme/elastic/store.h"
+#include "trireme/launch/elastic/messages.h"
+#include "trireme/launch/elastic/store.h"
 
 using namespace trireme;
 

@@ -2,7 +2,7 @@
 #include <span>
 
 #include "tests/fuzz/target.h"
-#include "trireme/media/npz.h"
+#include "trireme/data/media/npz.h"
 
 using namespace trireme;
 

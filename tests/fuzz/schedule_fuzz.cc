@@ -5,7 +5,7 @@
 using namespace trireme;
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  namespace schedules = plan::schedules;
+  namespace schedules = schedules;
   fuzz::takes([&] {
     const schedules::Grid grid = schedules::read_csv(fuzz::text_of(data, size));
     schedules::check_grid(grid);

@@ -4,27 +4,27 @@
 #include <span>
 
 #include "tests/harness/scratch_directory.h"
-#include "tests/media/exif_files.h"
-#include "trireme/arch/examples.h"
+#include "tests/data/media/exif_files.h"
+#include "trireme/model/examples.h"
 #include "trireme/base/fs.h"
 #include "trireme/base/json.h"
 #include "trireme/config/resolve.h"
-#include "trireme/convert/hugging_face.h"
-#include "trireme/convert/preprocessor.h"
-#include "trireme/elastic/frame.h"
-#include "trireme/elastic/messages.h"
-#include "trireme/formats/bpe.h"
-#include "trireme/formats/dataset.h"
-#include "trireme/formats/dataset_files.h"
+#include "trireme/checkpoint/convert/hugging_face.h"
+#include "trireme/checkpoint/convert/preprocessor.h"
+#include "trireme/launch/elastic/frame.h"
+#include "trireme/launch/elastic/messages.h"
+#include "trireme/data/text/bpe.h"
+#include "trireme/data/text/dataset.h"
+#include "trireme/data/text/dataset_files.h"
 #include "trireme/formats/event.h"
 #include "trireme/formats/manifest.h"
 #include "trireme/formats/safetensors.h"
-#include "trireme/formats/token_file.h"
-#include "trireme/formats/tokenizer.h"
-#include "trireme/media/image.h"
-#include "trireme/media/tar.h"
-#include "trireme/media/tar_header.h"
-#include "trireme/media/video.h"
+#include "trireme/data/text/token_file.h"
+#include "trireme/data/text/tokenizer.h"
+#include "trireme/data/media/image.h"
+#include "trireme/data/media/tar.h"
+#include "trireme/data/media/tar_header.h"
+#include "trireme/data/media/video.h"
 #include "trireme/plan/plan.h"
 #include "trireme/plan/schedules/csv.h"
 #include "trireme/plan/schedules/schedule.h"
@@ -79,7 +79,7 @@ Seeds token_files() {
   Seeds seeds;
   for (const DType type : {DType::kU8, DType::kU16, DType::kI32}) {
     const Path prefix = scratch / name(type);
-    formats::TokenFileWriter writer(prefix, type);
+    text::TokenFileWriter writer(prefix, type);
     writer.add_document(std::vector<std::int32_t>{1, 2, 3, 4, 5});
     writer.add_document({});
     writer.add_document(std::vector<std::int32_t>{255, 0});
@@ -92,7 +92,7 @@ Seeds token_files() {
 }
 
 std::string dataset() {
-  formats::DatasetRecord record{.tokenizer_kind = "bytes", .vocab_size = 256};
+  text::DatasetRecord record{.tokenizer_kind = "bytes", .vocab_size = 256};
   record.train = {.documents = 3, .tokens = 100, .text_bytes = 100};
   record.files[0] = {.size = 100, .hash = 5, .mib_hashes = {}};
   return print(record);
@@ -101,7 +101,7 @@ std::string dataset() {
 Json tokenizer_file(const Json& pre_tokenizer, const Json& normalizer) {
   Json vocab = Json::object();
   for (int byte = 0; byte < 256; ++byte)
-    vocab[formats::byte_level_spelling(std::string(1, static_cast<char>(byte)))] = byte;
+    vocab[text::byte_level_spelling(std::string(1, static_cast<char>(byte)))] = byte;
   vocab["th"] = 256;
   vocab["the"] = 257;
   return {{"added_tokens",
@@ -135,9 +135,9 @@ Seeds tokenizers() {
           tokenizer_file({{"type", "Sequence"}, {"pretokenizers", {split, digits, last}}},
                          {{"type", "Sequence"}, {"normalizers", {{{"type", "NFKC"}}}}})
               .dump(),
-          formats::Tokenizer::bytes().description(),
-          formats::Tokenizer::chars("abc \xC3\xA9").description(),
-          formats::Tokenizer::hugging_face(plain, "seed").description()};
+          text::Tokenizer::bytes().description(),
+          text::Tokenizer::chars("abc \xC3\xA9").description(),
+          text::Tokenizer::hugging_face(plain, "seed").description()};
 }
 
 Seeds jobs() {
@@ -199,14 +199,14 @@ Seeds plans() {
                        const plan::Recipe& recipe) {
     return print(plan::compile(program, mesh::Mesh(degrees), recipe));
   };
-  return {plan(arch::chain_example(), {}, {}),
-          plan(arch::chain_example(), {.dp_shard = 2}, {.zero = 3, .micro_batches = 2}),
-          plan(arch::tied_example(2), {.pp = 2, .dp_replicate = 2}, {.micro_batches = 2}),
-          plan(arch::spread_example(), {.cp = 2, .tp = 2}, {.zero = 1, .micro_batches = 1})};
+  return {plan(model::chain_example(), {}, {}),
+          plan(model::chain_example(), {.dp_shard = 2}, {.zero = 3, .micro_batches = 2}),
+          plan(model::tied_example(2), {.pp = 2, .dp_replicate = 2}, {.micro_batches = 2}),
+          plan(model::spread_example(), {.cp = 2, .tp = 2}, {.zero = 1, .micro_batches = 1})};
 }
 
 Seeds schedules() {
-  namespace s = plan::schedules;
+  namespace s = schedules;
   Seeds seeds;
   for (const auto schedule : {s::Schedule::k1F1B, s::Schedule::kInterleaved, s::Schedule::kZbV}) {
     const s::Grid grid = s::make_grid(
@@ -219,7 +219,7 @@ Seeds schedules() {
 
 std::string costs() {
   Json nodes = Json::object();
-  for (const plan::Node& node : arch::chain_example().nodes)
+  for (const plan::Node& node : model::chain_example().nodes)
     nodes[node.name] = {{"forward", 0.5}, {"input", 1}, {"weight", 1e-3}};
   return Json{{"nodes", nodes}}.dump(1);
 }

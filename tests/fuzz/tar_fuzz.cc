@@ -4,8 +4,8 @@
 #include <span>
 
 #include "tests/fuzz/target.h"
-#include "trireme/media/tar.h"
-#include "trireme/media/tar_header.h"
+#include "trireme/data/media/tar.h"
+#include "trireme/data/media/tar_header.h"
 
 using namespace trireme;
 

@@ -4,7 +4,7 @@
 
 #include "tests/fuzz/target.h"
 #include "tests/harness/scratch_directory.h"
-#include "trireme/formats/token_file.h"
+#include "trireme/data/text/token_file.h"
 
 using namespace trireme;
 
@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   directory.write("f.idx", text.substr(0, text.size() - tokens));
   directory.write("f.bin", text.substr(text.size() - tokens));
   fuzz::takes([&] {
-    const formats::TokenFile file(directory / "f");
+    const text::TokenFile file(directory / "f");
     std::int64_t counted = 0;
     for (std::int64_t i = 0; i < file.documents(); ++i) {
       fuzz::expect(file.document(i).first == counted, "documents do not follow each other");

@@ -1,12 +1,12 @@
 // tokenizer.json of Hugging Face and our own description of a tokenizer; what is taken must encode and decode.
 #include "tests/fuzz/target.h"
-#include "trireme/formats/tokenizer.h"
+#include "trireme/data/text/tokenizer.h"
 
 using namespace trireme;
 
 namespace {
 
-void use(const formats::Tokenizer& tokenizer, std::string_view text) {
+void use(const text::Tokenizer& tokenizer, std::string_view text) {
   fuzz::takes([&] {
     for (const std::int32_t id : tokenizer.encode(text))
       fuzz::expect(id >= 0 && id < tokenizer.vocab_size(), "an id outside the vocabulary");
@@ -17,10 +17,10 @@ void use(const formats::Tokenizer& tokenizer, std::string_view text) {
 template <typename Make>
 void read(const Make& make, std::string_view text) {
   fuzz::takes([&] {
-    const formats::Tokenizer tokenizer = make();
+    const text::Tokenizer tokenizer = make();
     use(tokenizer, "The 12 oars' stroke,  \xC3\xA9\xF0\x9F\x98\x80\n\t a\xFF");
     use(tokenizer, text.substr(0, 200));
-    formats::Tokenizer::from_description(tokenizer.description(), "f");
+    text::Tokenizer::from_description(tokenizer.description(), "f");
   });
 }
 
@@ -28,7 +28,7 @@ void read(const Make& make, std::string_view text) {
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text = fuzz::text_of(data, size);
-  read([&] { return formats::Tokenizer::hugging_face(text, "f"); }, text);
-  read([&] { return formats::Tokenizer::from_description(text, "f"); }, text);
+  read([&] { return text::Tokenizer::hugging_face(text, "f"); }, text);
+  read([&] { return text::Tokenizer::from_description(text, "f"); }, text);
   return 0;
 }

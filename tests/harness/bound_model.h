@@ -22,13 +22,13 @@ class BoundModel {
              int tp = 1)
       : model_(std::move(model)) {
     std::vector<std::vector<at::Tensor>> units;
-    for (const arch::UnitSpec& unit : model_.spec.units) {
+    for (const model::UnitSpec& unit : model_.spec.units) {
       const bool trains = model_.spec.program.units[units.size()].trainable;
       const std::optional<DType> own = model_.spec.program.units[units.size()].type;
       units.emplace_back();
-      for (const arch::ParamSpec& param : unit.params) {
-        arch::ParamSpec here = param;
-        here.shape = arch::local_param(param, tp_rank, tp).shape;
+      for (const model::ParamSpec& param : unit.params) {
+        model::ParamSpec here = param;
+        here.shape = model::local_param(param, tp_rank, tp).shape;
         units.back().push_back(
             draw(here, seed).to(own ? comm::scalar_type(*own) : type).set_requires_grad(trains));
         params_.emplace_back(param.name, units.back().back());
@@ -36,7 +36,7 @@ class BoundModel {
     }
     for (std::size_t node = 0; node < model_.blocks.size(); ++node) {
       std::vector<at::Tensor> bound;
-      for (const arch::ParamRef& ref : model_.spec.node_params[node])
+      for (const model::ParamRef& ref : model_.spec.node_params[node])
         bound.push_back(
             units[static_cast<std::size_t>(ref.unit)][static_cast<std::size_t>(ref.param)]);
       model_.blocks[node]->bind(std::move(bound));
@@ -71,7 +71,7 @@ class BoundModel {
     context.node = static_cast<int>(node);
     return context;
   }
-  static at::Tensor draw(const arch::ParamSpec& param, std::uint64_t seed) {
+  static at::Tensor draw(const model::ParamSpec& param, std::uint64_t seed) {
     return exec::initial_values(param, 0, param.numel(), exec::initial_generator(param, seed))
         .reshape(param.shape);
   }

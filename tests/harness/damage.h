@@ -13,15 +13,15 @@
 #include <vector>
 
 #include "trireme/base/error.h"
-#include "trireme/env/file_system.h"
+#include "trireme/base/os/file_system.h"
 #include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::harness {
 
 // The files of one directory, which only we can change.
-class HeldFiles : public env::FileSystem {
+class HeldFiles : public os::FileSystem {
  public:
-  HeldFiles(const Path& directory, env::FileSystem& from) : directory_(directory) {
+  HeldFiles(const Path& directory, os::FileSystem& from) : directory_(directory) {
     std::vector<std::string> names;
     if (from.list(directory, names) != 0)
       fail(ErrorKind::kUsage, "{}: cannot be listed; needs a checkpoint", directory.string());
@@ -48,23 +48,23 @@ class HeldFiles : public env::FileSystem {
   int unlink(const Path&) override { return -EROFS; }
   int remove_directory(const Path&) override { return -EROFS; }
 
-  env::Status status(const Path& path) override {
-    if (path == directory_) return {.kind = env::Kind::kDirectory};
+  os::Status status(const Path& path) override {
+    if (path == directory_) return {.kind = os::Kind::kDirectory};
     if (!held_.contains(path.filename())) return {};
-    return {.kind = env::Kind::kFile, .size = static_cast<std::int64_t>(size_of(path.filename()))};
+    return {.kind = os::Kind::kFile, .size = static_cast<std::int64_t>(size_of(path.filename()))};
   }
   int list(const Path&, std::vector<std::string>& names) override {
     for (const auto& [name, bytes] : held_) names.push_back(name);
     return 0;
   }
-  std::unique_ptr<env::Contents> read(const Path& path) override {
+  std::unique_ptr<os::Contents> read(const Path& path) override {
     const auto found = held_.find(path.filename());
     if (found == held_.end()) fail(ErrorKind::kData, "{}: is not there", path.string());
     return std::make_unique<View>(found->second, size_of(found->first));
   }
 
  private:
-  struct View : env::Contents {
+  struct View : os::Contents {
     View(const std::string& held, std::size_t size) : bytes_(held.data(), size) {
       if (size <= held.size()) return;
       longer_ = held + std::string(size - held.size(), '\0');

@@ -6,7 +6,7 @@
 #include <limits>
 #include <optional>
 
-#include "trireme/faults/faulty_files.h"
+#include "trireme/launch/faults/faulty_files.h"
 
 namespace trireme::harness {
 
@@ -23,7 +23,7 @@ class FailingFiles : public faults::FaultyFiles {
  public:
   static constexpr int kNever = std::numeric_limits<int>::max();
 
-  explicit FailingFiles(env::FileSystem& inner)
+  explicit FailingFiles(os::FileSystem& inner)
       : FaultyFiles(
             inner, [this](faults::DiskCall call) { return decide(call); },
             [](const faults::Fault&) {}) {}

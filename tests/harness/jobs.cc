@@ -5,12 +5,12 @@
 #include <mutex>
 
 #include "tests/harness/job_states.h"
-#include "trireme/arch/layout.h"
+#include "trireme/model/layout.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
-#include "trireme/data/random_tokens.h"
-#include "trireme/data/source.h"
+#include "trireme/data/loaders/random_tokens.h"
+#include "trireme/data/loaders/source.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::harness {
@@ -25,12 +25,12 @@ double relative(double a, double b) {
 class Samples {
  public:
   explicit Samples(const config::Job& job) : job_(job) {
-    if (job.data.source != config::DataSource::kText) source_ = data::open_sources(job, {}).train;
+    if (job.data.source != config::DataSource::kText) source_ = loaders::open_sources(job, {}).train;
   }
   train::JobSession::Load load() const {
     if (source_ == nullptr)
       return [this](std::int64_t first) {
-        return data::random_tokens(first, job_.run.micro_batch, job_.model.seq_len,
+        return loaders::random_tokens(first, job_.run.micro_batch, job_.model.seq_len,
                                    job_.model.vocab, job_.data.documents);
       };
     return {[this](std::int64_t first) { return source_->batch(first, job_.run.micro_batch); },
@@ -39,7 +39,7 @@ class Samples {
 
  private:
   const config::Job& job_;
-  std::unique_ptr<data::Source> source_;
+  std::unique_ptr<loaders::Source> source_;
 };
 
 int world_of(const config::Job& job) {
@@ -61,14 +61,14 @@ void place_states(exec::Session& session, JobTrace& trace) {
   const exec::Units& units = session.units();
   for (const exec::StateSlice& slice : units.local_slices()) {
     if (slice.block > 1) continue;  // scales of codes, which are compared
-    const arch::UnitSpec& spec = session.model().spec.units[static_cast<std::size_t>(slice.unit)];
+    const model::UnitSpec& spec = session.model().spec.units[static_cast<std::size_t>(slice.unit)];
     const at::Tensor values = units.read(slice).to(at::kDouble).contiguous();
     const auto within =
-        arch::extents_within(spec, units.tp_rank(), units.tp(), slice.offset, values.numel());
+        model::extents_within(spec, units.tp_rank(), units.tp(), slice.offset, values.numel());
     for (std::size_t p = 0; p < within.size(); ++p) {
       auto& state = trace.states[spec.params[p].name + " " + slice.kind];
       state.resize(static_cast<std::size_t>(spec.params[p].numel()), NAN);
-      for (const arch::Extent& extent : within[p])
+      for (const model::Extent& extent : within[p])
         for (std::int64_t i = 0; i < extent.count; ++i) {
           double& element = state[static_cast<std::size_t>(extent.global + i)];
           const double value = values.data_ptr<double>()[extent.local + i];

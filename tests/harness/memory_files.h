@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "trireme/base/error.h"
-#include "trireme/env/file_system.h"
+#include "trireme/base/os/file_system.h"
 
 namespace trireme::harness {
 
@@ -90,7 +90,7 @@ inline std::string text_of(const Disk& disk, int at = 0) {
   return text + "}";
 }
 
-class MemoryFiles : public env::FileSystem {
+class MemoryFiles : public os::FileSystem {
  public:
   MemoryFiles() = default;
   explicit MemoryFiles(Disk disk) : disk_(std::move(disk)) {}
@@ -128,11 +128,11 @@ class MemoryFiles : public env::FileSystem {
   int unlink(const Path& path) override { return remove(path, false); }
   int remove_directory(const Path& path) override { return remove(path, true); }
 
-  env::Status status(const Path& path) override {
+  os::Status status(const Path& path) override {
     const int node = find(path);
     if (node < 0) return {};
     const Disk::Node& found = disk_.nodes.at(node);
-    return {.kind = found.directory ? env::Kind::kDirectory : env::Kind::kFile,
+    return {.kind = found.directory ? os::Kind::kDirectory : os::Kind::kFile,
             .size = static_cast<std::int64_t>(found.bytes.size())};
   }
   int list(const Path& path, std::vector<std::string>& names) override {
@@ -141,7 +141,7 @@ class MemoryFiles : public env::FileSystem {
     for (const auto& [name, number] : disk_.nodes.at(node).names) names.push_back(name);
     return 0;
   }
-  std::unique_ptr<env::Contents> read(const Path& path) override {
+  std::unique_ptr<os::Contents> read(const Path& path) override {
     const int node = find(path);
     if (node < 0 || disk_.nodes.at(node).directory)
       fail(ErrorKind::kData, "{}: is not a regular file", path.string());
@@ -149,7 +149,7 @@ class MemoryFiles : public env::FileSystem {
   }
 
  private:
-  struct Held : env::Contents {
+  struct Held : os::Contents {
     explicit Held(std::string b) : held(std::move(b)) {}
     std::span<const std::byte> bytes() const override { return std::as_bytes(std::span(held)); }
     std::string held;

@@ -26,7 +26,7 @@ struct SmallCheckpoint {
     return values;
   }
 
-  void save(env::FileSystem& files, const Path& root, std::int64_t step) const {
+  void save(os::FileSystem& files, const Path& root, std::int64_t step) const {
     constexpr const char* kKinds[] = {"param", "exp_avg"};
     formats::CheckpointDraft draft(files, root, step);
     formats::Manifest manifest{.step = step,
@@ -56,7 +56,7 @@ struct SmallCheckpoint {
   }
 
   // Whether every value is what save() wrote; throws where it is refused.
-  bool intact(env::FileSystem& files, const Path& directory) const {
+  bool intact(os::FileSystem& files, const Path& directory) const {
     const formats::OpenCheckpoint open = formats::open_checkpoint(directory, files);
     const std::int64_t step = open.manifest.step;
     for (const formats::ManifestSlice& slice : open.manifest.units.at(0).slices) {

@@ -16,8 +16,8 @@
 #include "tests/harness/small_jobs.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/formats/checkpoint_files.h"
-#include "trireme/formats/dataset.h"
-#include "trireme/formats/sources.h"
+#include "trireme/data/text/dataset.h"
+#include "trireme/data/text/sources.h"
 #include "trireme/train/callbacks/jsonl.h"
 #include "trireme/train/trainer.h"
 
@@ -63,20 +63,20 @@ struct WatchedRun {
   int ranks = 2;
   std::string data = "data";
   Path resume{};
-  env::FileSystem* files = &env::real_file_system();
+  os::FileSystem* files = &os::real_file_system();
   const std::atomic<int>* stop = nullptr;
   std::function<Path(int rank)> memory = [](int) { return Path(); };  // of its host
-  env::FileSystem* memory_files = &env::real_file_system();
+  os::FileSystem* memory_files = &os::real_file_system();
 };
 
 class WatchedRuns : public testing::Test {
  protected:
   // Tokens are bytes; the last fifth is for validation.
   void prepare(const std::string& name, const std::string& text) {
-    formats::prepare_dataset(
-        {.sources = formats::collect_sources({scratch_.write(name + ".txt", text)}),
+    text::prepare_dataset(
+        {.sources = text::collect_sources({scratch_.write(name + ".txt", text)}),
          .out = scratch_ / name,
-         .validation = {.by = formats::ValidationRule::By::kTail, .fraction = 0.2}});
+         .validation = {.by = text::ValidationRule::By::kTail, .fraction = 0.2}});
   }
 
   config::Job job_of(const WatchedRun& run) const {

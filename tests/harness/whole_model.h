@@ -9,25 +9,25 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/arch/spec.h"
+#include "trireme/model/spec.h"
 #include "trireme/comm/tensor_buffer.h"
 #include "trireme/config/job.h"
 #include "trireme/exec/block.h"
-#include "trireme/models/build.h"
+#include "trireme/model/blocks/build.h"
 
 namespace trireme::harness {
 
 // Runs a model node by node as one autograd graph, with parameters of any values.
 class WholeModel {
  public:
-  using Values = std::function<at::Tensor(const arch::ParamSpec&)>;
-  WholeModel(const config::Job& job, const Values& value_of) : model_(models::build(job)) {
+  using Values = std::function<at::Tensor(const model::ParamSpec&)>;
+  WholeModel(const config::Job& job, const Values& value_of) : model_(blocks::build(job)) {
     const at::ScalarType type = comm::scalar_type(job.precision.compute);
     std::vector<std::vector<at::Tensor>> units;
     for (std::size_t u = 0; u < model_.spec.units.size(); ++u) {
       const auto own = model_.spec.program.units[u].type;
       units.emplace_back();
-      for (const arch::ParamSpec& param : model_.spec.units[u].params) {
+      for (const model::ParamSpec& param : model_.spec.units[u].params) {
         const at::Tensor value = value_of(param);
         units.back().push_back(
             value.to(own ? comm::scalar_type(*own) : type).set_requires_grad(true));
@@ -36,7 +36,7 @@ class WholeModel {
     }
     for (std::size_t n = 0; n < model_.blocks.size(); ++n) {
       std::vector<at::Tensor> bound;
-      for (const arch::ParamRef& ref : model_.spec.node_params[n])
+      for (const model::ParamRef& ref : model_.spec.node_params[n])
         bound.push_back(
             units[static_cast<std::size_t>(ref.unit)][static_cast<std::size_t>(ref.param)]);
       model_.blocks[n]->bind(std::move(bound));

@@ -9,7 +9,7 @@
 #include "tests/harness/ranks.h"
 #include "tests/ops/attention_cases.h"
 #include "trireme/base/error.h"
-#include "trireme/mesh/share.h"
+#include "trireme/plan/mesh/share.h"
 #include "trireme/ops/context.h"
 
 namespace trireme::ops::rows_test {

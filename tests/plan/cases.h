@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "tests/harness/recompute_whole.h"
-#include "trireme/arch/examples.h"
+#include "trireme/model/examples.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::plan {
@@ -25,18 +25,18 @@ struct Case {
 };
 
 inline std::vector<Program> example_programs() {
-  return {arch::chain_example(),
-          arch::spread_example(),
-          arch::tied_example(1),
-          arch::tied_example(2),
-          arch::tied_example(3, 4),
-          arch::vision_language_example(1),
-          arch::vision_language_example(2),
-          arch::jepa_example(),
-          arch::two_towers_example(1),
-          arch::two_towers_example(2),
-          arch::encoder_decoder_example(1),
-          arch::encoder_decoder_example(2)};
+  return {model::chain_example(),
+          model::spread_example(),
+          model::tied_example(1),
+          model::tied_example(2),
+          model::tied_example(3, 4),
+          model::vision_language_example(1),
+          model::vision_language_example(2),
+          model::jepa_example(),
+          model::two_towers_example(1),
+          model::two_towers_example(2),
+          model::encoder_decoder_example(1),
+          model::encoder_decoder_example(2)};
 }
 
 inline int stages_of(const Program& program) { return program.nodes.back().stage + 1; }

@@ -11,7 +11,7 @@
 #include "trireme/base/error.h"
 #include "trireme/plan/schedules/schedule.h"
 
-namespace trireme::plan::schedules::csv_test {
+namespace trireme::schedules::csv_test {
 namespace {
 
 using testing::HasSubstr;
@@ -221,4 +221,4 @@ TEST(Csv, OfASpreadsheetAndWithoutHalves) {
 }
 
 }  // namespace
-}  // namespace trireme::plan::schedules::csv_test
+}  // namespace trireme::schedules::csv_test

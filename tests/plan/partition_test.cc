@@ -8,7 +8,7 @@
 #include <numeric>
 #include <random>
 
-#include "trireme/arch/examples.h"
+#include "trireme/model/examples.h"
 #include "trireme/base/error.h"
 
 namespace trireme::plan::partition_test {

@@ -102,7 +102,7 @@ TEST(Property, CollectivesAreCountedInClosedForm) {
 // A chain has one run a direction: exactly two gathers a unit and micro-batch.
 TEST(Property, Zero3GathersTwiceAndScattersOncePerBackward) {
   const PlanSet plan =
-      compile(arch::chain_example(3), mesh::Mesh({.dp_shard = 4}), {.zero = 3, .micro_batches = 2});
+      compile(model::chain_example(3), mesh::Mesh({.dp_shard = 4}), {.zero = 3, .micro_batches = 2});
   std::map<UnitId, int> gathers, scatters;
   for (const Instr& line : plan.lists[0]) {
     gathers[line.unit] += line.verb == Verb::kUnshard;
@@ -118,7 +118,7 @@ TEST(Property, Zero3GathersTwiceAndScattersOncePerBackward) {
 // backward of an embedding that only looks rows up.
 TEST(Property, Zero3GathersATiedUnitForEachStretchOfUsers) {
   const PlanSet plan =
-      compile(arch::tied_example(1), mesh::Mesh({.dp_shard = 2}), {.zero = 3, .micro_batches = 1});
+      compile(model::tied_example(1), mesh::Mesh({.dp_shard = 2}), {.zero = 3, .micro_batches = 1});
   const auto count = [&](Verb verb) {
     return std::ranges::count_if(
         plan.lists[0], [&](const Instr& line) { return line.verb == verb && line.unit == 0; });
@@ -129,7 +129,7 @@ TEST(Property, Zero3GathersATiedUnitForEachStretchOfUsers) {
 
 TEST(Property, GatheredNodesNeverExceedPrefetchPlusOne) {
   for (int prefetch : {0, 1, 2, 5}) {
-    const PlanSet plan = compile(arch::chain_example(6), mesh::Mesh({.dp_shard = 2}),
+    const PlanSet plan = compile(model::chain_example(6), mesh::Mesh({.dp_shard = 2}),
                                  {.zero = 3, .micro_batches = 2, .prefetch = prefetch});
     int live = 0, most = 0;
     // Units norm and head belong to one node: count the pair once.
@@ -146,14 +146,14 @@ TEST(Property, GatheredNodesNeverExceedPrefetchPlusOne) {
 
 TEST(Property, RepresentativesMakeThousandsOfRanksCheap) {
   const PlanSet plan =
-      compile(arch::tied_example(2, 32), mesh::Mesh({.pp = 2, .dp_replicate = 16, .dp_shard = 128}),
+      compile(model::tied_example(2, 32), mesh::Mesh({.pp = 2, .dp_replicate = 16, .dp_shard = 128}),
               {.zero = 3, .micro_batches = 8, .schedule = schedules::Schedule::kGpipe});
   EXPECT_EQ(plan.mesh.world(), 4096);
   EXPECT_NO_THROW(validate(plan));
 }
 
 TEST(Property, DigestsTellPlansApart) {
-  const Program program = arch::chain_example();
+  const Program program = model::chain_example();
   const mesh::Mesh mesh({.dp_shard = 2});
   const std::uint64_t base = digest(compile(program, mesh, {.zero = 3}));
   EXPECT_EQ(base, digest(compile(program, mesh, {.zero = 3})));

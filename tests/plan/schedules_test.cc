@@ -8,7 +8,7 @@
 #include "trireme/base/error.h"
 #include "trireme/plan/schedules/schedule.h"
 
-namespace trireme::plan::schedules::schedules_test {
+namespace trireme::schedules::schedules_test {
 namespace {
 
 using testing::Each;
@@ -442,4 +442,4 @@ TEST(Schedules, SearchesForAShortStepWhereRanksMeetAtItsEnd) {
 }
 
 }  // namespace
-}  // namespace trireme::plan::schedules::schedules_test
+}  // namespace trireme::schedules::schedules_test

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "trireme/arch/examples.h"
+#include "trireme/model/examples.h"
 #include "trireme/base/error.h"
 
 namespace trireme::plan::text_test {
@@ -13,7 +13,7 @@ using testing::HasSubstr;
 
 const PlanSet& sample() {
   static const PlanSet plan =
-      compile(arch::chain_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 3});
+      compile(model::chain_example(), mesh::Mesh({.dp_shard = 2}), {.zero = 3});
   return plan;
 }
 

@@ -60,7 +60,7 @@ Probe probe_of(const config::Job& job, int ranks, const Cluster& machine) {
   const plan::PlanSet plan = plan_of(job);
   const StepForecast forecast = forecast_step(plan, job, machine);
   Probe probe{.job = job, .ranks = ranks, .step_s = forecast.step_s};
-  for (const sim::LineTime& line : forecast.lines.lists[0].lines)
+  for (const simulate::LineTime& line : forecast.lines.lists[0].lines)
     probe.lines.push_back(line.end - line.start);
   return probe;
 }
@@ -270,7 +270,7 @@ TEST(Machine, AStepOfOneRankIsTheSumOfItsKernels) {
   double sum = 4 * (all("embed") + 2 * all("block.0") + all("head")) + 1e-3;
   for (const plan::Instr& line : plan.list(0))
     if (line.node < 0)
-      sum += sim::moved_bytes(plan, 0, line) / (line.verb == plan::Verb::kGradNorm ? 3e9 : 6e9);
+      sum += simulate::moved_bytes(plan, 0, line) / (line.verb == plan::Verb::kGradNorm ? 3e9 : 6e9);
   const StepForecast forecast = forecast_step(plan, job, machine);
   EXPECT_NEAR(forecast.step_s / sum, 1, 1e-9);
   EXPECT_NEAR(forecast.high_s / forecast.step_s, std::exp(1.2816 * 0.03), 1e-6);

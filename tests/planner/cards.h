@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "trireme/arch/describe.h"
+#include "trireme/model/describe.h"
 #include "trireme/planner/pricing.h"
 
 namespace trireme::planner {
@@ -24,7 +24,7 @@ inline Gpu made_up_card(double gib = 80) {
 inline double node_seconds(const Cluster& cluster, const config::Job& job, const std::string& name,
                            plan::Verb verb, const Practice& practice = {}) {
   const Pricing pricing(job, practice, cluster);
-  const arch::ModelSpec model = arch::describe(job);
+  const model::ModelSpec model = model::describe(job);
   for (const plan::Node& node : model.program.nodes)
     if (node.name == name) return pricing.node(node, verb);
   ADD_FAILURE() << "no " << name;

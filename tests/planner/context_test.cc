@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "tests/planner/cards.h"
-#include "trireme/arch/describe.h"
-#include "trireme/arch/parts.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/parts.h"
 #include "trireme/config/fields.h"
 #include "trireme/config/resolve.h"
 #include "trireme/planner/estimate.h"
@@ -43,7 +43,7 @@ struct Block {
 
 Block block_of(const config::Job& job, const Cluster& cluster, const Practice& practice) {
   const Pricing pricing(job, practice, cluster);
-  const arch::ModelSpec model = arch::describe(job);
+  const model::ModelSpec model = model::describe(job);
   const plan::Node& block = model.program.nodes[1];
   EXPECT_EQ(block.name, "block.0");
   return {pricing.node(block, Verb::kForward), pricing.node(block, Verb::kBackwardInput)};
@@ -57,7 +57,7 @@ Block attention_of(const config::Job& job, const Cluster& cluster) {
   const Practice practice;
   const NodeKernels kernels = node_kernels(job, practice, {.type = DType::kBF16});
   for (const auto& [name, part] : kernels.parts)
-    if (name == arch::kAttention)
+    if (name == model::kAttention)
       return {seconds(cluster.gpu, part), seconds(cluster.gpu, kernels.attention_input)};
   ADD_FAILURE() << "no attention";
   return {};
@@ -122,7 +122,7 @@ TEST(Context, KeptAttentionIsNeitherComputedNorSentAgain) {
   config::apply_set(job, "recompute.policy=full");
   job = config::resolve(job, 4, {});
   const Cluster cluster = two_hosts(1e9, 1e9);
-  const arch::ModelSpec model = arch::describe(job);
+  const model::ModelSpec model = model::describe(job);
   const auto again = [&](bool keeps) {
     const Practice practice{.keeps_attention = keeps};
     return Pricing(job, practice, cluster).node(model.program.nodes[1], Verb::kRecompute);

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "tests/harness/vjepa_jobs.h"
-#include "trireme/arch/describe.h"
-#include "trireme/arch/layout.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
 #include "trireme/plan/memory.h"
@@ -26,7 +26,7 @@ Peaks peaks(config::Family family, const std::vector<std::string>& sets = {}) {
   const config::Job given = harness::vjepa_job(family, sets);
   const config::Job job = config::resolve(given, 1, config::made_up(given.data.source)->facts);
   const plan::PlanSet plan =
-      plan::compile(arch::describe(job).program, arch::mesh_of(job), arch::recipe_of(job));
+      plan::compile(model::describe(job).program, model::mesh_of(job), model::recipe_of(job));
   const auto peak = [](const plan::PlanSet& of) {
     return static_cast<double>(plan::memory_account(of, 0).peak_of_tensors());
   };

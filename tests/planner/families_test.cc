@@ -6,7 +6,7 @@
 #include "tests/harness/vjepa_jobs.h"
 #include "tests/planner/cards.h"
 #include "tests/planner/made_up_machine.h"
-#include "trireme/arch/describe.h"
+#include "trireme/model/describe.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/fields.h"
 #include "trireme/config/made_up.h"
@@ -104,7 +104,7 @@ TEST(Families, OnCoresPicturesTakeTimeToLoad) {
   double loading = 0;
   for (std::size_t i = 0; i < plan.list(0).size(); ++i)
     if (plan.list(0)[i].verb == Verb::kLoad) {
-      const sim::LineTime& line = forecast.lines.lists[0].lines[i];
+      const simulate::LineTime& line = forecast.lines.lists[0].lines[i];
       loading += line.end - line.start;
     }
   EXPECT_NEAR(loading, 2 * 16 * (3 * 32 * 32 * 4 + 8) / 1e8, 1e-5);
@@ -256,7 +256,7 @@ TEST(Families, EveryOneIsPlanned) {
     EXPECT_EQ(best.layout.world(), 4) << name;
     EXPECT_GT(best.model_flops, 0) << name;
     EXPECT_EQ(best.tokens(),
-              static_cast<double>(job.run.global_batch * arch::describe(best.job).sample_tokens))
+              static_cast<double>(job.run.global_batch * model::describe(best.job).sample_tokens))
         << name;
   }
 }

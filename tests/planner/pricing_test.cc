@@ -5,7 +5,7 @@
 
 #include "tests/formats/scratch.h"
 #include "tests/planner/cards.h"
-#include "trireme/arch/describe.h"
+#include "trireme/model/describe.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
 #include "trireme/planner/cluster_file.h"

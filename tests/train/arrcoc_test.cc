@@ -8,7 +8,7 @@
 #include "tests/harness/small_jobs.h"
 #include "trireme/base/fs.h"
 #include "trireme/config/resolve.h"
-#include "trireme/media/image.h"
+#include "trireme/data/media/image.h"
 
 namespace trireme::train::arrcoc_test {
 namespace {

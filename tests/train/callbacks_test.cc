@@ -389,7 +389,7 @@ TEST(Report, DrawsTheBaselineAndShowsWhatTheModelWrote) {
   RunInfo info;
   info.out = scratch.path();
   info.bytes_per_token = 2;
-  info.loss = {.name = "cross-entropy", .unit = arch::kNatsPerToken};
+  info.loss = {.name = "cross-entropy", .unit = model::kNatsPerToken};
   Path asked;
   const auto report =
       report_callback({.baseline = 1.5, .write = [&](const Path& checkpoint) {

@@ -9,7 +9,7 @@
 #include "tests/harness/small_jobs.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
-#include "trireme/data/random_tokens.h"
+#include "trireme/data/loaders/random_tokens.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::train::compare_replicas_test {
@@ -50,7 +50,7 @@ Apart after_flip(const std::vector<std::string>& sets, int ranks, int victim,
   comm::run_local_ranks(ranks, kTimeoutS, [&](comm::World& world) {
     JobSession session(job, world);
     session.train(0, false, [&](std::int64_t first) {
-      return data::random_tokens(first, job.run.micro_batch, job.model.seq_len, job.model.vocab,
+      return loaders::random_tokens(first, job.run.micro_batch, job.model.seq_len, job.model.vocab,
                                  false);
     });
     exec::Units& units = session.session().units();

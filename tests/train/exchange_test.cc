@@ -11,7 +11,7 @@
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
-#include "trireme/data/source.h"
+#include "trireme/data/loaders/source.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::train::exchange_test {
@@ -87,8 +87,8 @@ Exchanged run(const config::Job& job) {
   const config::MadeUpSource* const made_up = config::made_up(job.data.source);
   const config::Job resolved =
       config::resolve(job, ranks, made_up != nullptr ? made_up->facts : config::DatasetFacts{});
-  const data::Sources sources =
-      made_up != nullptr ? data::open_sources(resolved, {}) : data::Sources{};
+  const loaders::Sources sources =
+      made_up != nullptr ? loaders::open_sources(resolved, {}) : loaders::Sources{};
   Exchanged result{.plan = {}, .tp = std::vector<Sums>(ranks), .cp = std::vector<Sums>(ranks)};
   comm::run_local_ranks(ranks, 60, [&](comm::World& inner) {
     harness::CountingWorld world(inner);

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "apps/worker/memory.h"
-#include "trireme/arch/describe.h"
-#include "trireme/arch/layout.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
 #include "trireme/base/fs.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/made_up.h"
@@ -87,7 +87,7 @@ void expect_enough(const FamilyRecipe& recipe, const RandomLayout& layout) {
         try_memory(job, world, &app::charged_here(), 2, scratch);
   });
   const plan::PlanSet expected = planner::with_expected_rows(
-      plan::compile(arch::describe(job).program, arch::mesh_of(job), arch::recipe_of(job)), job);
+      plan::compile(model::describe(job).program, model::mesh_of(job), model::recipe_of(job)), job);
   const bool varies = planner::ExpectedShare(job).varies();
   for (int rank = 0; rank < layout.world; ++rank) {
     const MemoryTrial& one = ranks[static_cast<std::size_t>(rank)];

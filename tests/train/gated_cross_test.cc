@@ -6,7 +6,7 @@
 
 #include "tests/harness/small_jobs.h"
 #include "tests/train/vlm_jobs.h"
-#include "trireme/data/questions.h"
+#include "trireme/data/loaders/questions.h"
 
 namespace trireme::train::gated_cross_test {
 namespace {
@@ -81,7 +81,7 @@ TEST(GatedCrossParity, AMicroBatchIsItsSamplesOneByOne) {
 std::int64_t blind_seed(std::int64_t samples) {
   for (std::int64_t seed = 1;; ++seed) {
     bool none = true;
-    for (std::int64_t n = 0; n < samples && none; ++n) none = !data::question(seed, n).has_image();
+    for (std::int64_t n = 0; n < samples && none; ++n) none = !loaders::question(seed, n).has_image();
     if (none) return seed;
   }
 }
@@ -114,7 +114,7 @@ double loss_of_the_blind(const config::Job& job) {
   std::map<std::string, std::map<std::string, int>> answers;  // of each text, how often
   double tokens = 0, cost = 0;
   for (std::int64_t n = 0; n < job.data.samples; ++n) {
-    const data::Question asked = data::question(job.data.seed, n);
+    const loaders::Question asked = loaders::question(job.data.seed, n);
     tokens += static_cast<double>(asked.answer.size() + 1);
     ++answers[asked.before + std::string(static_cast<std::size_t>(asked.images()), '#') +
               asked.question][asked.answer];

@@ -10,12 +10,12 @@
 #include "tests/config/error_of.h"
 #include "tests/harness/jobs.h"
 #include "tests/harness/vjepa_jobs.h"
-#include "trireme/arch/describe.h"
+#include "trireme/model/describe.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
-#include "trireme/data/clip_source.h"
-#include "trireme/data/source.h"
+#include "trireme/data/loaders/clip_source.h"
+#include "trireme/data/loaders/source.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::train::hvjepa_test {
@@ -70,7 +70,7 @@ TEST(Hvjepa, PipelinesEqualOneRank) {
 // Cut behind every node whose teacher stays with it.
 TEST(Hvjepa, PipelinesCutAnywhereEqualOneRank) {
   const config::Job job = config::resolve(harness::vjepa_job(Family::kHvjepa), 1, {});
-  const auto nodes = static_cast<int>(arch::describe(job).program.nodes.size());
+  const auto nodes = static_cast<int>(model::describe(job).program.nodes.size());
   int cuts = 0;
   for (int first = 1; first < nodes; ++first) {
     JobTrace trace;
@@ -134,12 +134,12 @@ TEST(Hvjepa, CopiesThatFillUpABatchWeighNothing) {
     std::mutex mutex;
     comm::run_local_ranks(world, 60, [&](comm::World& rank) {
       JobSession session(job, rank);
-      const data::Sources sources = data::open_sources(job, {});
+      const loaders::Sources sources = loaders::open_sources(job, {});
       const JobSession::Load load(
           [&](std::int64_t first) {
             std::vector<at::Tensor> batch = sources.held_out->batch(first, job.run.micro_batch);
             for (std::int64_t i = 0; i < job.run.micro_batch; ++i)
-              if (first + i >= there) data::forget_targets({batch.data() + 1, 4}, i);
+              if (first + i >= there) loaders::forget_targets({batch.data() + 1, 4}, i);
             return batch;
           },
           [&](std::int64_t, std::int64_t) { return static_cast<double>(there); });

@@ -6,13 +6,13 @@
 
 #include "tests/formats/scratch.h"
 #include "tests/harness/layouts.h"
-#include "trireme/arch/layout.h"
+#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
-#include "trireme/ckpt/checkpoint.h"
+#include "trireme/checkpoint/checkpoint.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
-#include "trireme/data/random_tokens.h"
-#include "trireme/models/build.h"
+#include "trireme/data/loaders/random_tokens.h"
+#include "trireme/model/blocks/build.h"
 #include "trireme/optim/adamw.h"
 #include "trireme/train/job_session.h"
 
@@ -61,7 +61,7 @@ Layout layout_of(const config::Job& job, int replicate, int shard, int zero) {
   laid_out.parallel.dp_shard = shard;
   laid_out.parallel.zero = zero;
   return {.degrees = {.pp = job.parallel.pp, .dp_replicate = replicate, .dp_shard = shard},
-          .recipe = arch::recipe_of(laid_out)};
+          .recipe = model::recipe_of(laid_out)};
 }
 
 constexpr std::int64_t kBad = 2, kSteps = 5;
@@ -74,7 +74,7 @@ Subject subject_of(const config::Job& job, Plant plant, std::int64_t hysteresis)
   return {
       .model =
           [=] {
-            exec::Model model = models::build(job);
+            exec::Model model = blocks::build(job);
             if (plant != Plant::kNothing)
               model.blocks[1] = std::make_unique<Planted>(std::move(model.blocks[1]), kBad,
                                                           plant == Plant::kGradient);
@@ -84,7 +84,7 @@ Subject subject_of(const config::Job& job, Plant plant, std::int64_t hysteresis)
       .batch =
           [=](std::int64_t step, std::int64_t micro_batch) {
             if (plant == Plant::kNothing && step >= kBad) ++step;
-            return data::random_tokens(4 * step + micro_batch, 1, seq_len, 256, false);
+            return loaders::random_tokens(4 * step + micro_batch, 1, seq_len, 256, false);
           },
       .loss_scale = 1.0 / static_cast<double>(4 * seq_len),
       .clip = 1.0,
@@ -196,7 +196,7 @@ void run_steps(const config::Job& job, JobSession& session, int first, int last,
   for (int step = first; step < last; ++step) {
     steps.scales.push_back(session.loss_scale());
     const exec::StepResult result = session.train(step, false, [&](std::int64_t sample) {
-      return data::random_tokens(sample, job.run.micro_batch, job.model.seq_len, job.model.vocab,
+      return loaders::random_tokens(sample, job.run.micro_batch, job.model.seq_len, job.model.vocab,
                                  false);
     });
     steps.losses.push_back(result.loss);
@@ -232,12 +232,12 @@ TEST(LossScale, GoesOnFromACheckpoint) {
   comm::run_local_ranks(1, 120, [&](comm::World& world) {
     JobSession session(job, world);
     run_steps(job, session, 0, 9, parts);
-    ckpt::save(scratch.path(), {.step = 9, .train_state = print(session.state())},
+    checkpoint::save(scratch.path(), {.step = 9, .train_state = print(session.state())},
                session.session().units(), session.session().model().spec.units, world);
   });
   comm::run_local_ranks(1, 120, [&](comm::World& world) {
     JobSession session(job, world);
-    const formats::Manifest manifest = ckpt::load(
+    const formats::Manifest manifest = checkpoint::load(
         scratch.path() / "step-9", session.session().units(), session.session().model().spec.units);
     session.session().units().refresh();
     session.restore(parse_train_state(manifest.train_state, manifest.step, "manifest"));
@@ -307,7 +307,7 @@ TEST(LossScale, AnEvaluationThatOverflowsIsNoError) {
       units.refresh();
       const auto evaluate = [&] {
         return session.evaluate(7, 0, [&](std::int64_t first) {
-          return data::random_tokens(first, job.run.micro_batch, job.model.seq_len, job.model.vocab,
+          return loaders::random_tokens(first, job.run.micro_batch, job.model.seq_len, job.model.vocab,
                                      job.data.documents);
         });
       };

@@ -11,7 +11,7 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
-#include "trireme/data/random_tokens.h"
+#include "trireme/data/loaders/random_tokens.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::train::non_finite_test {
@@ -29,7 +29,7 @@ config::Job job_of(const std::vector<std::string>& sets, int ranks) {
 
 JobSession::Load tokens_of(const config::Job& job) {
   return [&job](std::int64_t first) {
-    return data::random_tokens(first, job.run.micro_batch, job.model.seq_len, job.model.vocab,
+    return loaders::random_tokens(first, job.run.micro_batch, job.model.seq_len, job.model.vocab,
                                false);
   };
 }
@@ -108,7 +108,7 @@ TEST(NonFinite, AGradientIsNamedByParameterAndElement) {
   comm::run_local_ranks(1, kTimeoutS, [&](comm::World& world) {
     JobSession session(job, world);
     const exec::Units& units = session.session().units();
-    const arch::UnitSpec& unit = session.session().model().spec.units[1];
+    const model::UnitSpec& unit = session.session().model().spec.units[1];
     at::Tensor flat = at::zeros({unit.params[0].numel() + 10});
     NonFiniteFinder finder(session.session().model().spec.program);
     finder.on_micro_batch_gradient(units, 1, 5, flat);

@@ -105,8 +105,8 @@ TEST(OffloadDirectory, HasToBeNamedOutsideARun) {
 class OffloadEngines : public testing::TestWithParam<const char*> {};
 
 TEST_P(OffloadEngines, TrainAlike) {
-  const io::Engine engine =
-      std::string(GetParam()) == "io_uring" ? io::Engine::kIoUring : io::Engine::kThreads;
+  const scratch::Engine engine =
+      std::string(GetParam()) == "io_uring" ? scratch::Engine::kIoUring : scratch::Engine::kThreads;
   TRIREME_NEEDS("disk engine", harness::missing(engine));
   const Sets sets = {"offload.optimizer=nvme", "offload.params=nvme", "offload.grads=nvme",
                      std::string("offload.engine=") + GetParam()};

@@ -4,9 +4,9 @@
 
 #include "tests/harness/layouts.h"
 #include "tests/harness/ranks.h"
-#include "trireme/arch/layout.h"
+#include "trireme/model/layout.h"
 #include "trireme/config/resolve.h"
-#include "trireme/models/build.h"
+#include "trireme/model/blocks/build.h"
 #include "trireme/optim/adamw.h"
 
 namespace trireme::train::parity_test {
@@ -32,7 +32,7 @@ config::Job job_of(config::Family family, DType compute, int global_micro_batche
 Subject subject_of(const config::Job& job) {
   const std::int64_t seq_len = job.model.seq_len;
   return {
-      .model = [=] { return models::build(job); },
+      .model = [=] { return blocks::build(job); },
       .updater =
           [=] { return std::make_unique<optim::AdamW>(optim::AdamWOptions{.weight_decay = 0.1}); },
       .batch =
@@ -54,7 +54,7 @@ Layout layout_of(const config::Job& job, int replicate, int shard, int zero, int
   laid_out.parallel.dp_shard = shard;
   laid_out.parallel.zero = zero;
   return {.degrees = {.dp_replicate = replicate, .dp_shard = shard},
-          .recipe = arch::recipe_of(laid_out),
+          .recipe = model::recipe_of(laid_out),
           .segments = segments};
 }
 

@@ -7,10 +7,10 @@
 #include "tests/formats/scratch.h"
 #include "tests/harness/jobs.h"
 #include "trireme/base/error.h"
-#include "trireme/ckpt/checkpoint.h"
+#include "trireme/checkpoint/checkpoint.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
-#include "trireme/data/random_tokens.h"
+#include "trireme/data/loaders/random_tokens.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::train::precision_test {
@@ -180,7 +180,7 @@ States states_of(exec::Session& session) {
 void train_some(const config::Job& job, JobSession& session, int first, int last) {
   for (int step = first; step < last; ++step)
     session.train(step, false, [&](std::int64_t sample) {
-      return data::random_tokens(sample, job.run.micro_batch, job.model.seq_len, job.model.vocab,
+      return loaders::random_tokens(sample, job.run.micro_batch, job.model.seq_len, job.model.vocab,
                                  false);
     });
 }
@@ -200,7 +200,7 @@ TEST(Precision, CheckpointsContinueUnderAnotherLayout) {
     comm::run_local_ranks(4, 120, [&](comm::World& world) {
       JobSession session(four, world);
       train_some(four, session, 0, 2);
-      ckpt::save(scratch.path(), {.step = 2, .train_state = print(session.state())},
+      checkpoint::save(scratch.path(), {.step = 2, .train_state = print(session.state())},
                  session.session().units(), session.session().model().spec.units, world);
     });
     States straight;
@@ -213,7 +213,7 @@ TEST(Precision, CheckpointsContinueUnderAnotherLayout) {
       comm::run_local_ranks(job == &one ? 1 : 2, 120, [&](comm::World& world) {
         JobSession session(*job, world);
         const formats::Manifest manifest =
-            ckpt::load(scratch.path() / "step-2", session.session().units(),
+            checkpoint::load(scratch.path() / "step-2", session.session().units(),
                        session.session().model().spec.units);
         session.session().units().refresh();
         session.restore(parse_train_state(manifest.train_state, 2, "manifest"));
@@ -221,7 +221,7 @@ TEST(Precision, CheckpointsContinueUnderAnotherLayout) {
         EXPECT_EQ(states_of(session.session()), straight);
         // Rows without shards save shares of replicas.
         std::filesystem::create_directories(scratch.path() / "again");
-        ckpt::save(scratch.path() / "again", {.step = 4}, session.session().units(),
+        checkpoint::save(scratch.path() / "again", {.step = 4}, session.session().units(),
                    session.session().model().spec.units, world);
       });
   }
@@ -237,12 +237,12 @@ TEST(Precision, AnotherKindOfStatesIsRefused) {
     });
   };
   with(kInt8, [&](JobSession& session, comm::World& world) {
-    ckpt::save(scratch.path(), {.step = 1}, session.session().units(),
+    checkpoint::save(scratch.path(), {.step = 1}, session.session().units(),
                session.session().model().spec.units, world);
   });
   try {
     with({"precision.compute=bf16"}, [&](JobSession& session, comm::World&) {
-      ckpt::load(scratch.path() / "step-1", session.session().units(),
+      checkpoint::load(scratch.path() / "step-1", session.session().units(),
                  session.session().model().spec.units);
     });
     FAIL();

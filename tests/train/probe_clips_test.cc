@@ -11,9 +11,9 @@
 #include "tests/harness/vjepa_jobs.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
-#include "trireme/data/made_up.h"
-#include "trireme/data/source.h"
-#include "trireme/media/video.h"
+#include "trireme/data/loaders/made_up.h"
+#include "trireme/data/loaders/source.h"
+#include "trireme/data/media/video.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::train::probe_clips_test {
@@ -21,7 +21,7 @@ namespace {
 
 // A bright square of 12 pixels that moves by (dx, dy) a frame, over grey.
 std::string moving_square(std::int64_t number, int dx, int dy) {
-  data::Draws draws(7, number);
+  loaders::Draws draws(7, number);
   const int x = 10 + static_cast<int>(draws.below(13)), y = 10 + static_cast<int>(draws.below(13));
   std::vector<media::Image> frames(4, media::Image(44, 44));
   for (int frame = 0; frame < 4; ++frame) {
@@ -55,8 +55,8 @@ double held_out_accuracy(const Path& path) {
   double accuracy = 0;
   comm::run_local_ranks(1, 600, [&](comm::World& world) {
     JobSession session(job, world);
-    const data::Sources sources = data::open_sources(job, {});
-    const auto load_of = [&](const data::Source& source) {
+    const loaders::Sources sources = loaders::open_sources(job, {});
+    const auto load_of = [&](const loaders::Source& source) {
       return JobSession::Load(
           [&](std::int64_t first) { return source.batch(first, job.run.micro_batch); },
           [&](std::int64_t first, std::int64_t all) { return source.weight(first, all); });
@@ -114,8 +114,8 @@ TEST(ProbeViews, CountEachSampleOnce) {
     double weight = 0;
     comm::run_local_ranks(1, 600, [&](comm::World& world) {
       JobSession session(job, world);
-      const data::Sources sources = data::open_sources(job, {});
-      const data::Source& samples = *sources.held_out;
+      const loaders::Sources sources = loaders::open_sources(job, {});
+      const loaders::Source& samples = *sources.held_out;
       EXPECT_EQ(samples.samples(), 24);
       weight = samples.weight(0, 24);
       for (std::int64_t batch = 0; batch < 2; ++batch) {

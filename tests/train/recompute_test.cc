@@ -6,8 +6,8 @@
 #include <map>
 
 #include "tests/harness/small_jobs.h"
-#include "trireme/arch/describe.h"
-#include "trireme/arch/layout.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
 #include "trireme/plan/memory.h"
@@ -126,9 +126,9 @@ struct Account {
 Account account_of(const Sets& sets) {
   const Job job =
       config::resolve(harness::six_nodes("llama_tiny.yaml", sets), 1, {.vocab = kVocab});
-  const arch::ModelSpec model = arch::describe(job);
+  const model::ModelSpec model = model::describe(job);
   const plan::PlanSet plan =
-      plan::compile(model.program, arch::mesh_of(job), arch::recipe_of(job), grid_of(job, model));
+      plan::compile(model.program, model::mesh_of(job), model::recipe_of(job), grid_of(job, model));
   return {plan::memory_account(plan, 0).peak_of_tensors(), plan::recomputation_text(plan.program)};
 }
 

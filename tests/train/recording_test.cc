@@ -157,7 +157,7 @@ TEST(Recordings, WithAnUpdateScaledOnOneRankNameTheRank) {
              each.rank_of(0) != each.rank_of(each.numel() - 1);
     });
     ASSERT_NE(tensor, two.tensors.end()) << layout;
-    for (const arch::Extent& extent : tensor->holders[1].extents)
+    for (const model::Extent& extent : tensor->holders[1].extents)
       for (std::int64_t i = 0; i < extent.count; ++i)
         tensor->values[static_cast<std::size_t>(extent.global + i)] *= 1.01;
     const std::vector<Comparison> rows = compare(one, two);

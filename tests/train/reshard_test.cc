@@ -1,5 +1,5 @@
 // A checkpoint of any tensor- and context-parallel layout continues under any other.
-#include "trireme/convert/reshard.h"
+#include "trireme/checkpoint/convert/reshard.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -8,12 +8,12 @@
 #include <map>
 
 #include "tests/formats/scratch.h"
-#include "trireme/arch/describe.h"
-#include "trireme/arch/layout.h"
-#include "trireme/ckpt/checkpoint.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
+#include "trireme/checkpoint/checkpoint.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
-#include "trireme/data/random_tokens.h"
+#include "trireme/data/loaders/random_tokens.h"
 #include "trireme/formats/checkpoint_files.h"
 #include "trireme/train/job_session.h"
 
@@ -56,15 +56,15 @@ exec::StepResult step(const Layout& layout, std::int64_t index, const Path& from
   comm::run_local_ranks(world_of(job), 60, [&](comm::World& world) {
     JobSession steps(job, world);
     exec::Units& units = steps.session().units();
-    const std::vector<arch::UnitSpec>& specs = steps.session().model().spec.units;
+    const std::vector<model::UnitSpec>& specs = steps.session().model().spec.units;
     if (!from.empty()) {
-      ckpt::load(from, units, specs);
+      checkpoint::load(from, units, specs);
       units.refresh();
     }
     const exec::StepResult mine = steps.train(index, false, [&](std::int64_t first) {
-      return data::random_tokens(first, job.run.micro_batch, job.model.seq_len, job.model.vocab);
+      return loaders::random_tokens(first, job.run.micro_batch, job.model.seq_len, job.model.vocab);
     });
-    ckpt::save(root, {.step = index + 1, .job = config::print_yaml(job)}, units, specs, world);
+    checkpoint::save(root, {.step = index + 1, .job = config::print_yaml(job)}, units, specs, world);
     if (world.rank() == 0) result = mine;
   });
   return result;
@@ -119,14 +119,14 @@ TEST(Reshard, WithoutTensorsGivesTheFilesThatRanksWouldWrite) {
     comm::run_local_ranks(world_of(job), 600, [&](comm::World& world) {
       JobSession session(job, world);
       exec::Units& units = session.session().units();
-      const std::vector<arch::UnitSpec>& specs = session.session().model().spec.units;
-      ckpt::load(before, units, specs);
+      const std::vector<model::UnitSpec>& specs = session.session().model().spec.units;
+      checkpoint::load(before, units, specs);
       units.refresh();
-      ckpt::save(root, {.step = 1, .job = config::print_yaml(job)}, units, specs, world);
+      checkpoint::save(root, {.step = 1, .job = config::print_yaml(job)}, units, specs, world);
     });
-    convert::Target to{.job = job, .model = arch::describe(job), .plan = {}};
-    to.plan = plan::compile(to.model.program, arch::mesh_of(job), arch::recipe_of(job),
-                            arch::grid_of(job, to.model));
+    convert::Target to{.job = job, .model = model::describe(job), .plan = {}};
+    to.plan = plan::compile(to.model.program, model::mesh_of(job), model::recipe_of(job),
+                            model::grid_of(job, to.model));
     const Path cut =
         convert::reshard(desk / "one/step-1", to, desk / ("bytes" + std::to_string(i)));
     EXPECT_EQ(files_of(cut), files_of(root / "step-1"));

@@ -13,15 +13,15 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
-#include "trireme/data/sample_order.h"
-#include "trireme/data/token_loader.h"
+#include "trireme/data/loaders/sample_order.h"
+#include "trireme/data/loaders/token_loader.h"
 #include "trireme/formats/go_back.h"
 #include "trireme/train/train_state.h"
 
 namespace trireme::train::rewind_test {
 namespace {
 
-using data::BatchRange;
+using loaders::BatchRange;
 using harness::FailingFiles;
 using harness::FileFault;
 using harness::Sets;
@@ -43,7 +43,7 @@ std::string text_with_noise(std::int64_t first, std::int64_t last) {
   std::string text;
   while (std::ssize(text) < kLength) text += words[random() % 3];
   const std::int64_t samples = (kLength * 4 / 5 - kTokens) / kTokens;  // of the training split
-  const data::SampleOrder order(samples, kSeed);
+  const loaders::SampleOrder order(samples, kSeed);
   const std::uint64_t key = mix(mix(kSeed, 0x0FF5E7), 0);
   const auto offset = static_cast<std::int64_t>(key % kTokens);
   for (std::int64_t sample = first * kBatch; sample < (last + 1) * kBatch; ++sample)
@@ -91,8 +91,8 @@ class Rewinding : public harness::WatchedRuns {
     std::filesystem::copy(checkpoint(from, back), checkpoint(out, back));
     formats::Manifest manifest = formats::read_manifest(checkpoint(out, back));
     manifest.train_state = print(
-        TrainState{.updates = state(from, back).updates, .left_out = data::LeftOut(left_out)});
-    formats::go_back(env::real_file_system(), checkpoint(out, back).parent_path(), manifest);
+        TrainState{.updates = state(from, back).updates, .left_out = loaders::LeftOut(left_out)});
+    formats::go_back(os::real_file_system(), checkpoint(out, back).parent_path(), manifest);
     return resume({.out = out, .sets = plain() + sets, .ranks = 1});
   }
 
@@ -256,7 +256,7 @@ TEST_F(Rewinding, AKillInTheMiddleOfItCostsNoBit) {
     std::filesystem::remove_all(scratch_ / "run");
     std::filesystem::copy(scratch_ / "start", scratch_ / "run",
                           std::filesystem::copy_options::recursive);
-    FailingFiles files(env::real_file_system());
+    FailingFiles files(os::real_file_system());
     Watch killed;
     killed.at_step = [&](std::int64_t step) {
       if (step == kSpike && killed.rewinds.empty()) files.fail(nth, FileFault::kKill);

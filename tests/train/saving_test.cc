@@ -57,7 +57,7 @@ class Saving : public harness::WatchedRuns {
 
   // Two ranks, five steps, unless `sets` say otherwise.
   Ending run(const std::string& out, const Sets& sets, Watch& watch,
-             env::FileSystem& files = env::real_file_system(),
+             os::FileSystem& files = os::real_file_system(),
              const std::atomic<int>* stop = nullptr) {
     const Sets few = {"run.steps=5", "checkpoint.every=2"};
     return WatchedRuns::run({.out = out, .sets = few + sets, .files = &files, .stop = stop}, watch);
@@ -93,7 +93,7 @@ TEST_F(Saving, BehindTrainingWritesTheSameBytes) {
 // Steps go on while nothing is synced; what is due meanwhile is left out, told and counted.
 TEST_F(Saving, ASlowDiskGetsFewerCheckpointsAndHoldsUpNoStep) {
   Watch watch, plain;
-  SlowDisk disk(env::real_file_system());
+  SlowDisk disk(os::real_file_system());
   watch.at_step = [&](std::int64_t step) {
     if (step == 5) disk.open();
   };
@@ -114,7 +114,7 @@ TEST_F(Saving, ASlowDiskGetsFewerCheckpointsAndHoldsUpNoStep) {
 // Control: written at once, the same disk holds up the step after a checkpoint.
 TEST_F(Saving, ASlowDiskHoldsUpStepsWhereNothingIsWrittenBehindThem) {
   Watch watch;
-  SlowDisk disk(env::real_file_system());
+  SlowDisk disk(os::real_file_system());
   std::atomic<std::int64_t> reached{0};
   watch.at_step = [&](std::int64_t step) { reached = step; };
   std::thread opens([&] {
@@ -145,7 +145,7 @@ TEST_F(Saving, WhatWasToldIsWrittenBefore) {
 
 TEST_F(Saving, AnInterruptWaitsForWhatIsUnderWay) {
   Watch watch;
-  SlowDisk disk(env::real_file_system());
+  SlowDisk disk(os::real_file_system());
   std::atomic<int> stop = 0;
   watch.at_step = [&](std::int64_t step) {
     if (step == 2) stop = 15;  // seen by the next step
@@ -166,7 +166,7 @@ TEST_F(Saving, LossThatIsNoNumberLeavesWhatIsUnderWay) {
     }
   };
   Watch watch;
-  Sluggish disk(env::real_file_system());
+  Sluggish disk(os::real_file_system());
   try {
     run("run",
         {"checkpoint.async=true", "checkpoint.every=1", "run.steps=40", "optim.lr=100",
@@ -192,7 +192,7 @@ TEST_F(Saving, AFailureIsToldAndTheRunGoesOn) {
       SCOPED_TRACE(fmt::format("async {}, call {}", async, nth));
       std::filesystem::remove_all(scratch_ / "run");
       Watch watch;
-      FailingFiles files(env::real_file_system());
+      FailingFiles files(os::real_file_system());
       watch.at_step = [&](std::int64_t step) {
         if (step == 2) files.fail(nth, FileFault::kError, ENOSPC);
       };
@@ -215,7 +215,7 @@ TEST_F(Saving, AFailureIsToldAndTheRunGoesOn) {
 
 TEST_F(Saving, AFailureOfTheLastOneEndsTheRun) {
   Watch watch;
-  FailingFiles files(env::real_file_system());
+  FailingFiles files(os::real_file_system());
   watch.at_step = [&](std::int64_t step) {
     if (step == 5) files.fail(2, FileFault::kKill);
   };

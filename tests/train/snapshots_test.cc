@@ -38,7 +38,7 @@ class Snapshots : public harness::WatchedRuns {
     std::string hosts = "a";  // of each rank, a letter
     Sets sets{};
     Path resume{};
-    env::FileSystem* files = &env::real_file_system();
+    os::FileSystem* files = &os::real_file_system();
   };
   static Sets plain() {
     return {"run.steps=" + std::to_string(kSteps), "checkpoint.every=0", "checkpoint.async=false",
@@ -227,7 +227,7 @@ TEST_F(Snapshots, AHostWithoutRoomForWhatItLacksHoldsUpNobody) {
   run_and_kill({.hosts = "aabb"});
   const Steps kept = in_memory('a');
   lose("b");
-  FailingFiles files(env::real_file_system());
+  FailingFiles files(os::real_file_system());
   files.fail(0, harness::FileFault::kError, ENOSPC);
   const Watch again = go_on({.hosts = "aabb", .files = &files});
   EXPECT_EQ(again.start.first_step, *kept.begin()) << "the next had room again";
@@ -284,7 +284,7 @@ TEST_F(Snapshots, WithoutRoomTheRunGoesOnAndToldOnce) {
   };
   const Watch whole = undisturbed();
   for (const char* hosts : {"aa", "aabb"}) {
-    Full full(env::real_file_system());
+    Full full(os::real_file_system());
     Watch watch;
     watch.at_step = [](std::int64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(15)); };
     const std::string out = std::string("full-") + hosts;
@@ -312,7 +312,7 @@ TEST_F(Snapshots, WhatAHostCannotDeleteIsToldOnce) {
     }
   };
   const Watch whole = undisturbed();
-  Clings files(env::real_file_system());
+  Clings files(os::real_file_system());
   Watch watch;
   watch.at_step = [](std::int64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(15)); };
   EXPECT_EQ(run("clings", {.hosts = "ab", .files = &files}, watch), Ending::kDone);
@@ -340,7 +340,7 @@ TEST_F(Snapshots, AReplicaWithoutRoomFailsTheSnapshot) {
    private:
     std::atomic<int> zeros_ = 0;
   };
-  NoReplicas files(env::real_file_system());
+  NoReplicas files(os::real_file_system());
   Watch watch;
   watch.at_step = [](std::int64_t) { std::this_thread::sleep_for(std::chrono::milliseconds(10)); };
   EXPECT_EQ(run("run", {.hosts = "ab", .files = &files}, watch), Ending::kDone);

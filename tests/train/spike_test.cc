@@ -140,7 +140,7 @@ TEST(SpikeDetector, AResumedOneJudgesAlike) {
 TEST(TrainState, KeepsWhatIsLeftOut) {
   const TrainState state{
       .updates = 7,
-      .left_out = data::LeftOut({{3, 5}, {9, 9}}),
+      .left_out = loaders::LeftOut({{3, 5}, {9, 9}}),
       .spikes = {.losses = {0.1 + 0.2, 1e-300, 2}, .high = true, .rewinds = 2, .furthest = 40}};
   EXPECT_EQ(parse_train_state(print(state), 9, "x"), state);
   for (const char* broken :

@@ -7,7 +7,7 @@
 #include "tests/harness/small_jobs.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/made_up.h"
-#include "trireme/data/source.h"
+#include "trireme/data/loaders/source.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::train::towers_test {
@@ -168,8 +168,8 @@ double accuracy_of(const std::string& recipe, int world) {
   double right = 0, all = 0;
   comm::run_local_ranks(world, 600, [&](comm::World& rank) {
     JobSession session(job, rank);
-    const data::Sources sources = data::open_sources(job, {});
-    const auto from = [&](const data::Source& source) {
+    const loaders::Sources sources = loaders::open_sources(job, {});
+    const auto from = [&](const loaders::Source& source) {
       return JobSession::Load(
           [&](std::int64_t first) { return source.batch(first, job.run.micro_batch); },
           [&](std::int64_t first, std::int64_t count) { return source.weight(first, count); });

@@ -4,11 +4,11 @@
 
 #include "tests/formats/scratch.h"
 #include "tests/harness/needs.h"
-#include "trireme/ckpt/checkpoint.h"
+#include "trireme/checkpoint/checkpoint.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
-#include "trireme/convert/hugging_face.h"
-#include "trireme/data/source.h"
+#include "trireme/checkpoint/convert/hugging_face.h"
+#include "trireme/data/loaders/source.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::train::vjepa_oracle_test {
@@ -32,8 +32,8 @@ std::vector<double> losses(int mask_tokens) {
   std::vector<double> losses;
   comm::run_local_ranks(1, 120, [&](comm::World& rank) {
     JobSession session(resolved, rank);
-    ckpt::load_weights(weights, session.session().units(), session.session().model().spec.units);
-    const auto source = data::open_sources(resolved, {}).train;
+    checkpoint::load_weights(weights, session.session().units(), session.session().model().spec.units);
+    const auto source = loaders::open_sources(resolved, {}).train;
     const JobSession::Load load = {
         [&](std::int64_t first) { return source->batch(first, resolved.run.micro_batch); },
         [&](std::int64_t first, std::int64_t all) { return source->weight(first, all); }};

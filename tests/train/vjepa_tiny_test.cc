@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "tests/harness/scratch_directory.h"
-#include "trireme/ckpt/checkpoint.h"
+#include "trireme/checkpoint/checkpoint.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve.h"
-#include "trireme/data/source.h"
+#include "trireme/data/loaders/source.h"
 #include "trireme/train/job_session.h"
 
 namespace trireme::train::vjepa_tiny_test {
@@ -47,7 +47,7 @@ Learned learn(const std::string& recipe, std::int64_t count,
   comm::run_local_ranks(1, 600, [&](comm::World& world) {
     JobSession steps(job, world);
     before(steps.session(), world);
-    const data::Sources sources = data::open_sources(job, {});
+    const loaders::Sources sources = loaders::open_sources(job, {});
     const JobSession::Load load(
         [&](std::int64_t first) { return sources.train->batch(first, job.run.micro_batch); },
         [&](std::int64_t first, std::int64_t all) { return sources.train->weight(first, all); });
@@ -61,7 +61,7 @@ Learned learn(const std::string& recipe, std::int64_t count,
   return learned;
 }
 
-const std::vector<arch::UnitSpec>& specs(exec::Session& session) {
+const std::vector<model::UnitSpec>& specs(exec::Session& session) {
   return session.model().spec.units;
 }
 
@@ -70,14 +70,14 @@ TEST(VjepaTiny, LearnsAndItsFeaturesFollowActions_slow) {
   const auto nothing = [](exec::Session&, comm::World&) {};
   const Learned clips =
       learn("vjepa_tiny.yaml", 60, nothing, [&](exec::Session& session, comm::World& world) {
-        ckpt::save(scratch.path(), {.step = 60}, session.units(), specs(session), world);
+        checkpoint::save(scratch.path(), {.step = 60}, session.units(), specs(session), world);
       });
   EXPECT_LT(clips.last_losses(10), 0.79);
   EXPECT_GT(clips.metrics.back(), 0.9);  // the teacher has not collapsed
 
   const auto begin = [&](exec::Session& session, comm::World&) {
-    ckpt::load_weights(scratch / "step-60", session.units(), specs(session),
-                       ckpt::NewUnits::kAsDrawn);
+    checkpoint::load_weights(scratch / "step-60", session.units(), specs(session),
+                       checkpoint::NewUnits::kAsDrawn);
     session.units().refresh();
   };
   // Both get there long before their recipes end.

@@ -6,8 +6,8 @@
 
 #include "tests/formats/scratch.h"
 #include "tests/harness/vjepa_jobs.h"
-#include "trireme/arch/layout.h"
-#include "trireme/ckpt/checkpoint.h"
+#include "trireme/model/layout.h"
+#include "trireme/checkpoint/checkpoint.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
 #include "trireme/train/job_session.h"
@@ -26,7 +26,7 @@ void with_session(const config::Job& job, int world,
   });
 }
 
-const std::vector<arch::UnitSpec>& specs(exec::Session& session) {
+const std::vector<model::UnitSpec>& specs(exec::Session& session) {
   return session.model().spec.units;
 }
 
@@ -47,16 +47,16 @@ TEST(VjepaWeights, AProbeBeginsWithTheTeacherAndAHeadOfItsOwn) {
                });
   with_session(harness::vjepa_job(Family::kJepa, {"run.seed=5", "parallel.tp=2"}), 2,
                [&](exec::Session& session, comm::World& world) {
-                 ckpt::save(scratch.path(), {.step = 1}, session.units(), specs(session), world);
+                 checkpoint::save(scratch.path(), {.step = 1}, session.units(), specs(session), world);
                });
   with_session(harness::vjepa_job(Family::kProbe), 1, [&](exec::Session& session, comm::World&) {
     const at::Tensor head = unit(session, "head").clone();
     EXPECT_THAT(formats::refusal([&] {
-                  ckpt::load_weights(scratch.path() / "step-1", session.units(), specs(session));
+                  checkpoint::load_weights(scratch.path() / "step-1", session.units(), specs(session));
                 }),
                 testing::HasSubstr("lacks pooler.blocks.0.norm1.weight"));
-    ckpt::load_weights(scratch.path() / "step-1", session.units(), specs(session),
-                       ckpt::NewUnits::kAsDrawn);
+    checkpoint::load_weights(scratch.path() / "step-1", session.units(), specs(session),
+                       checkpoint::NewUnits::kAsDrawn);
     EXPECT_TRUE(at::equal(unit(session, "tower.block.1"), teacher));
     EXPECT_TRUE(at::equal(unit(session, "head"), head));
   });
@@ -74,12 +74,12 @@ TEST(VjepaWeights, AFrozenTowerOfChunksIsTheTeacherOfHvjepa) {
                });
   with_session(harness::vjepa_job(Family::kHvjepa, {"run.seed=5", "parallel.tp=2"}), 2,
                [&](exec::Session& session, comm::World& world) {
-                 ckpt::save(scratch.path(), {.step = 1}, session.units(), specs(session), world);
+                 checkpoint::save(scratch.path(), {.step = 1}, session.units(), specs(session), world);
                });
   for (const Family family : {Family::kProbe, Family::kJepaAc, Family::kVlm})
     with_session(harness::chunked_job(family), 1, [&](exec::Session& session, comm::World&) {
-      ckpt::load_weights(scratch.path() / "step-1", session.units(), specs(session),
-                         ckpt::NewUnits::kAsDrawn);
+      checkpoint::load_weights(scratch.path() / "step-1", session.units(), specs(session),
+                         checkpoint::NewUnits::kAsDrawn);
       std::size_t i = 0;
       for (const char* name :
            {"tower.embed", "tower.chunk.block.0", "tower.chunk", "tower.block.1", "tower.norm"})
@@ -92,13 +92,13 @@ TEST(VjepaWeights, ATowerThatIsNotThereIsRefused) {
   const formats::Scratch scratch;
   with_session(harness::vjepa_job(Family::kProbe), 1,
                [&](exec::Session& session, comm::World& world) {
-                 ckpt::save(scratch.path(), {.step = 1}, session.units(), specs(session), world);
+                 checkpoint::save(scratch.path(), {.step = 1}, session.units(), specs(session), world);
                });
   with_session(harness::vjepa_job(Family::kProbe, {"vision.layers=3"}), 1,
                [&](exec::Session& session, comm::World&) {
                  EXPECT_THAT(formats::refusal([&] {
-                               ckpt::load_weights(scratch.path() / "step-1", session.units(),
-                                                  specs(session), ckpt::NewUnits::kAsDrawn);
+                               checkpoint::load_weights(scratch.path() / "step-1", session.units(),
+                                                  specs(session), checkpoint::NewUnits::kAsDrawn);
                              }),
                              testing::HasSubstr("lacks target_encoder.blocks.2.norm1.weight"));
                });

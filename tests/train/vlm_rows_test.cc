@@ -11,7 +11,7 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
-#include "trireme/data/question_source.h"
+#include "trireme/data/loaders/question_source.h"
 #include "trireme/formats/feature_store.h"
 #include "trireme/train/job_session.h"
 
@@ -58,7 +58,7 @@ TEST(PackedRows, AreTheirSamplesOneByOne) {
     const config::Job packed = config::resolve(
         rows_job(roomy + Sets{"vlm.pack=true", "run.global_batch=1", "data.samples=8"}), 1, {});
     const config::Job padded = config::resolve(rows_job(roomy), 1, {});
-    const data::Sources sources = data::open_questions(packed);
+    const loaders::Sources sources = loaders::open_questions(packed);
     ASSERT_EQ(sources.train->samples(), 1);
     const double weight = sources.train->weight(0, 1);
     const std::vector<double> one =
@@ -66,7 +66,7 @@ TEST(PackedRows, AreTheirSamplesOneByOne) {
                            [&](std::int64_t, std::int64_t) { return weight; }});
     const std::vector<double> eight = losses_on(
         padded,
-        {[&](std::int64_t first) { return data::questions_batch(padded, std::vector{first % 8}); },
+        {[&](std::int64_t first) { return loaders::questions_batch(padded, std::vector{first % 8}); },
          [&](std::int64_t, std::int64_t) { return weight; }});
     ASSERT_EQ(one.size(), eight.size());
     EXPECT_EQ(one[2], 8);  // answers

@@ -4,7 +4,7 @@
 #include "tests/harness/small_jobs.h"
 #include "tests/train/vlm_jobs.h"
 #include "trireme/config/resolve.h"
-#include "trireme/data/questions.h"
+#include "trireme/data/loaders/questions.h"
 
 namespace trireme::train::vlm_test {
 namespace {
@@ -70,7 +70,7 @@ TEST(VlmParity, QueriesTrainTheSameModel) {
 std::int64_t imageless_seed(std::int64_t samples) {
   for (std::int64_t seed = 1;; ++seed) {
     bool none = true;
-    for (std::int64_t n = 0; n < samples && none; ++n) none = !data::question(seed, n).has_image();
+    for (std::int64_t n = 0; n < samples && none; ++n) none = !loaders::question(seed, n).has_image();
     if (none) return seed;
   }
 }

@@ -8,14 +8,14 @@
 #include <mutex>
 
 #include "tests/formats/scratch.h"
-#include "trireme/arch/layout.h"
+#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
-#include "trireme/ckpt/checkpoint.h"
+#include "trireme/checkpoint/checkpoint.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/config/resolve.h"
 #include "trireme/exec/session.h"
 #include "trireme/formats/checkpoint_files.h"
-#include "trireme/models/build.h"
+#include "trireme/model/blocks/build.h"
 #include "trireme/optim/adamw.h"
 
 namespace trireme::train::weights_test {
@@ -47,33 +47,33 @@ using Parameters = std::map<std::string, std::vector<double>>;
 
 // body(units, specs, world) on every rank of a session of the job; then what all hold.
 Parameters with_session(const config::Job& job,
-                        const std::function<void(exec::Units&, const std::vector<arch::UnitSpec>&,
+                        const std::function<void(exec::Units&, const std::vector<model::UnitSpec>&,
                                                  comm::World&)>& body) {
   Parameters all;
   std::mutex mutex;
   const config::Parallel& parallel = job.parallel;
   comm::run_local_ranks(parallel.pp * parallel.dp_shard * parallel.tp, 60, [&](comm::World& world) {
     optim::AdamW updater({});
-    exec::Session session(models::build(job, world),
-                          {.mesh = arch::mesh_of(job),
-                           .recipe = arch::recipe_of(job),
+    exec::Session session(blocks::build(job, world),
+                          {.mesh = model::mesh_of(job),
+                           .recipe = model::recipe_of(job),
                            .seed = static_cast<std::uint64_t>(job.run.seed)},
                           world, updater);
     exec::Units& units = session.units();
-    const std::vector<arch::UnitSpec>& specs = session.model().spec.units;
+    const std::vector<model::UnitSpec>& specs = session.model().spec.units;
     body(units, specs, world);
     units.refresh();
     const std::lock_guard lock(mutex);
     for (const exec::StateSlice& slice : units.local_slices()) {
       if (slice.kind != "param") continue;
-      const arch::UnitSpec& spec = specs[static_cast<std::size_t>(slice.unit)];
+      const model::UnitSpec& spec = specs[static_cast<std::size_t>(slice.unit)];
       const at::Tensor values = units.read(slice).to(at::kDouble).contiguous();
       const auto within =
-          arch::extents_within(spec, units.tp_rank(), units.tp(), slice.offset, slice.count);
+          model::extents_within(spec, units.tp_rank(), units.tp(), slice.offset, slice.count);
       for (std::size_t p = 0; p < within.size(); ++p) {
         auto& whole = all[spec.params[p].name];
         whole.resize(static_cast<std::size_t>(spec.params[p].numel()));
-        for (const arch::Extent& extent : within[p])
+        for (const model::Extent& extent : within[p])
           std::copy_n(values.data_ptr<double>() + extent.local, extent.count,
                       whole.begin() + extent.global);
       }
@@ -88,18 +88,18 @@ class WeightsTest : public testing::Test {
   Path write(const std::string& name, const Sets& sets, const std::string& base = {}) {
     std::filesystem::create_directories(scratch_ / name);
     with_session(job_of(sets), [&](auto& units, const auto& specs, comm::World& world) {
-      ckpt::save(scratch_ / name, {.step = 1, .base = base}, units, specs, world);
+      checkpoint::save(scratch_ / name, {.step = 1, .base = base}, units, specs, world);
     });
     return scratch_ / name / "step-1";
   }
   Parameters begin(const Path& weights, const Sets& sets) {
     return with_session(job_of(sets), [&](auto& units, const auto& specs, comm::World&) {
-      ckpt::load_weights(weights, units, specs);
+      checkpoint::load_weights(weights, units, specs);
     });
   }
   Parameters resume(const Path& directory, const Sets& sets, const Path& base = {}) {
     return with_session(job_of(sets), [&](auto& units, const auto& specs, comm::World&) {
-      ckpt::load(directory, units, specs, base);
+      checkpoint::load(directory, units, specs, base);
     });
   }
   static Parameters drawn(const Sets& sets) {
@@ -166,7 +166,7 @@ TEST_F(WeightsTest, ThatDoNotFitAreNamed) {
 
 TEST_F(WeightsTest, WhatDoesNotTrainNeedNotBeSaved) {
   const Path weights = write("plain", {});
-  const std::string base = ckpt::identity(weights);
+  const std::string base = checkpoint::identity(weights);
   const Sets lora = {"lora.rank=2", "run.seed=7"};
   for (const Sets& layout :
        {Sets{}, Sets{"parallel.tp=2"}, Sets{"parallel.dp_shard=2", "parallel.zero=3"}}) {
@@ -203,8 +203,8 @@ TEST_F(WeightsTest, WhatIsLeftOutFromNowOnIsThatOfTheBase) {
     lora.insert(lora.end(), layout.begin(), layout.end());
     const auto check = [&](const Path& base) {
       with_session(job_of(lora), [&](auto& units, const auto& specs, comm::World&) {
-        ckpt::load_weights(weights, units, specs);
-        ckpt::check_frozen(base, units, specs);
+        checkpoint::load_weights(weights, units, specs);
+        checkpoint::check_frozen(base, units, specs);
       });
     };
     check(weights);

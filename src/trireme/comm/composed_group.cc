@@ -123,12 +123,12 @@ std::optional<Error> ComposedGroup::run(Job& job) {
     return Error(ErrorKind::kPeerLost, fmt::format("{} not started: {}", describe(job), *cause));
   const Operation& op = job.op;
   const bool pair = op.verb == Verb::kSend || op.verb == Verb::kRecv;
-  const flight::Underway underway(
+  const watch::Underway underway(
       *common_->flight, track_,
       {.what = comm::name(op.verb),
        .sequence = job.sequence,
        .bytes = op.bytes(),
-       .peer = pair ? ranks_[static_cast<std::size_t>(op.peer)] : flight::kAllMembers,
+       .peer = pair ? ranks_[static_cast<std::size_t>(op.peer)] : watch::kAllMembers,
        .line = op.line});
   try {
     collectives_.run(op, job.sequence);

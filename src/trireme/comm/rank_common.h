@@ -4,13 +4,13 @@
 #include <memory>
 
 #include "trireme/comm/postponed.h"
-#include "trireme/flight/recorder.h"
+#include "trireme/launch/watch/recorder.h"
 
 namespace trireme::comm {
 
 struct RankCommon {
   Postponed postponed;
-  std::shared_ptr<flight::Recorder> flight = std::make_shared<flight::Recorder>();
+  std::shared_ptr<watch::Recorder> flight = std::make_shared<watch::Recorder>();
 };
 
 }  // namespace trireme::comm

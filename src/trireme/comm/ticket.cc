@@ -16,7 +16,7 @@ Runner* Ticket::runner() const {
 
 void Ticket::wait() const {
   if (!state_) return;
-  const flight::Waiting waiting(state_->flight.get());
+  const watch::Waiting waiting(state_->flight.get());
   if (Runner* runner = this->runner()) runner->help([this] { return ended(); });
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [this] { return state_->done; });

@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/flight/recorder.h"
+#include "trireme/launch/watch/recorder.h"
 
 namespace trireme::comm {
 
@@ -50,7 +50,7 @@ class Ticket {
     bool done = false;
     std::optional<Failure> failure;
     Runner* runner = nullptr;                  // lives until done at least
-    std::shared_ptr<flight::Recorder> flight;  // of the rank that waits; may be null
+    std::shared_ptr<watch::Recorder> flight;  // of the rank that waits; may be null
   };
   bool ended() const;
   Runner* runner() const;
@@ -60,7 +60,7 @@ class Ticket {
 // The side of a ticket that a back end keeps: it ends the operation exactly once.
 class Pledge {
  public:
-  explicit Pledge(Runner* runner = nullptr, std::shared_ptr<flight::Recorder> flight = nullptr) {
+  explicit Pledge(Runner* runner = nullptr, std::shared_ptr<watch::Recorder> flight = nullptr) {
     ticket_.state_ = std::make_shared<Ticket::State>();
     ticket_.state_->runner = runner;
     ticket_.state_->flight = std::move(flight);

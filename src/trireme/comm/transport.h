@@ -9,7 +9,7 @@
 
 #include "trireme/base/dtype.h"
 #include "trireme/comm/operation.h"
-#include "trireme/flight/recorder.h"
+#include "trireme/launch/watch/recorder.h"
 
 namespace trireme::comm {
 
@@ -87,7 +87,7 @@ class Transport {
  public:
   virtual ~Transport() = default;
   // Where it is recorded which chunk of an operation it is at; before the first message. `recorder` outlives it.
-  virtual void record_in(flight::Recorder& recorder, int track) {
+  virtual void record_in(watch::Recorder& recorder, int track) {
     recorder_ = &recorder;
     track_ = track;
   }
@@ -104,7 +104,7 @@ class Transport {
   }
 
  private:
-  flight::Recorder* recorder_ = nullptr;
+  watch::Recorder* recorder_ = nullptr;
   int track_ = -1;
 };
 

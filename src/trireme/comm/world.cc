@@ -12,7 +12,7 @@ World::World(int rank, int size) : rank_(rank), size_(size) {
   flight().identify(rank, size);
 }
 
-void World::record_in(std::shared_ptr<flight::Recorder> recorder) {
+void World::record_in(std::shared_ptr<watch::Recorder> recorder) {
   common_->flight = std::move(recorder);
   flight().identify(rank_, size_);
 }

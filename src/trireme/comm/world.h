@@ -34,8 +34,8 @@ class World {
   std::unique_ptr<Group> make_host_group(const std::string& name, const std::vector<int>& ranks);
 
   // What this rank is doing. record_in() puts it elsewhere, before any group is made.
-  flight::Recorder& flight() const { return *common_->flight; }
-  void record_in(std::shared_ptr<flight::Recorder> recorder);
+  watch::Recorder& flight() const { return *common_->flight; }
+  void record_in(std::shared_ptr<watch::Recorder> recorder);
 
   // Every rank's text, by rank; every rank must call it (plan digests, config digests).
   std::vector<std::string> exchange(const std::string& mine);

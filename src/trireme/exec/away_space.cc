@@ -10,15 +10,15 @@ namespace trireme::exec {
 using plan::Piece;
 using plan::Tier;
 
-static_assert(plan::kPage == io::kPage, "plans count scratch space in its pages");
+static_assert(plan::kPage == scratch::kPage, "plans count scratch space in its pages");
 
-std::unique_ptr<io::Scratch> open_host_memory(Tier tier) {
+std::unique_ptr<scratch::Scratch> open_host_memory(Tier tier) {
   if (tier != Tier::kHost)
     fail(ErrorKind::kUsage,
          "the plan sends something to {}, but nobody said where that is; give the session a way "
          "to open it",
          name(tier));
-  return io::open_memory();
+  return scratch::open_memory();
 }
 
 AwaySpace::AwaySpace(const plan::PlanSet& plan, int rank, const OpenScratch& open)
@@ -55,24 +55,24 @@ AwaySpace::AwaySpace(const plan::PlanSet& plan, int rank, const OpenScratch& ope
   for (auto& [tier, scratch] : tiers_) scratch->commit();
 }
 
-io::Extent AwaySpace::reserve(Tier tier, std::int64_t bytes) {
+scratch::Extent AwaySpace::reserve(Tier tier, std::int64_t bytes) {
   if (tier == Tier::kHost) host_bytes_ += plan::whole_pages(bytes);
   return at(tier).reserve(bytes);
 }
 
-io::Scratch& AwaySpace::at(Tier tier) const {
+scratch::Scratch& AwaySpace::at(Tier tier) const {
   const auto found = tiers_.find(tier);
   TRIREME_CHECK(found != tiers_.end(), "no space is open on {}", name(tier));
   return *found->second;
 }
 
-io::Scratch& AwaySpace::of(Piece piece) const {
+scratch::Scratch& AwaySpace::of(Piece piece) const {
   return at(plan::tier_of(plan_.recipe.offload, piece));
 }
 
-io::Scratch& AwaySpace::of_values() const { return at(plan_.recipe.offload.activations); }
+scratch::Scratch& AwaySpace::of_values() const { return at(plan_.recipe.offload.activations); }
 
-io::Extent AwaySpace::value(plan::ValueId value, int mb) const {
+scratch::Extent AwaySpace::value(plan::ValueId value, int mb) const {
   return values_[static_cast<std::size_t>(slots_.of.at({value, mb}))];
 }
 
@@ -83,8 +83,8 @@ std::vector<std::string> AwaySpace::describe() const {
   return lines;
 }
 
-std::map<Tier, io::Traffic> AwaySpace::traffic() const {
-  std::map<Tier, io::Traffic> all;
+std::map<Tier, scratch::Traffic> AwaySpace::traffic() const {
+  std::map<Tier, scratch::Traffic> all;
   for (const auto& [tier, scratch] : tiers_) all[tier] = scratch->traffic();
   return all;
 }

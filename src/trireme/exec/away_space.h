@@ -7,21 +7,21 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/io/scratch.h"
+#include "trireme/base/scratch/scratch.h"
 #include "trireme/plan/offload.h"
 
 namespace trireme::exec {
 
 // Makes a tier's space, host or nvme.
-using OpenScratch = std::function<std::unique_ptr<io::Scratch>(plan::Tier tier)>;
+using OpenScratch = std::function<std::unique_ptr<scratch::Scratch>(plan::Tier tier)>;
 // Host memory; refuses nvme, for which somebody has to say where.
-std::unique_ptr<io::Scratch> open_host_memory(plan::Tier tier);
+std::unique_ptr<scratch::Scratch> open_host_memory(plan::Tier tier);
 
 struct UnitExtents {
-  std::vector<io::Extent> states;  // a second copy of the weights, then the states
-  io::Extent params;
-  io::Extent gradient;                          // the step's sum
-  std::vector<std::vector<io::Extent>> levels;  // by chunk: sums over some micro-batches
+  std::vector<scratch::Extent> states;  // a second copy of the weights, then the states
+  scratch::Extent params;
+  scratch::Extent gradient;                          // the step's sum
+  std::vector<std::vector<scratch::Extent>> levels;  // by chunk: sums over some micro-batches
 };
 
 class AwaySpace {
@@ -34,27 +34,27 @@ class AwaySpace {
   const UnitExtents& unit(plan::UnitId unit) const {
     return units_[static_cast<std::size_t>(unit)];
   }
-  io::Scratch& of(plan::Piece piece) const;
-  io::Extent value(plan::ValueId value, int mb) const;
-  io::Scratch& of_values() const;
+  scratch::Scratch& of(plan::Piece piece) const;
+  scratch::Extent value(plan::ValueId value, int mb) const;
+  scratch::Scratch& of_values() const;
 
   // In host memory, in whole pages of each extent.
   std::int64_t host_bytes() const { return host_bytes_; }
   // How each tier works, "nvme: io_uring, O_DIRECT".
   std::vector<std::string> describe() const;
   // What has moved since the beginning.
-  std::map<plan::Tier, io::Traffic> traffic() const;
+  std::map<plan::Tier, scratch::Traffic> traffic() const;
 
  private:
-  io::Scratch& at(plan::Tier tier) const;
-  io::Extent reserve(plan::Tier tier, std::int64_t bytes);
+  scratch::Scratch& at(plan::Tier tier) const;
+  scratch::Extent reserve(plan::Tier tier, std::int64_t bytes);
 
   const plan::PlanSet& plan_;
   plan::Away away_;
-  std::map<plan::Tier, std::unique_ptr<io::Scratch>> tiers_;
+  std::map<plan::Tier, std::unique_ptr<scratch::Scratch>> tiers_;
   std::vector<UnitExtents> units_;
   plan::ValueSlots slots_;
-  std::vector<io::Extent> values_;  // by slot
+  std::vector<scratch::Extent> values_;  // by slot
   std::int64_t host_bytes_ = 0;
 };
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "trireme/arch/spec.h"
+#include "trireme/model/spec.h"
 #include "trireme/ops/weight_gradients.h"
 
 namespace trireme::exec {
@@ -74,7 +74,7 @@ class Block {
 
 // A model ready to run: the description and one block per node.
 struct Model {
-  arch::ModelSpec spec;
+  model::ModelSpec spec;
   std::vector<std::unique_ptr<Block>> blocks;  // parallel to spec.program.nodes
 };
 

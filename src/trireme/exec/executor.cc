@@ -10,7 +10,7 @@
 #include <cmath>
 #include <utility>
 
-#include "trireme/arch/flops.h"
+#include "trireme/model/flops.h"
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/exec/grad_norm.h"
@@ -77,7 +77,7 @@ double now() {
 
 Executor::Executor(const plan::PlanSet& plan, int rank, Model& model, Units& units,
                    const Groups& groups, const AwaySpace& space, std::uint64_t seed,
-                   flight::Recorder& flight)
+                   watch::Recorder& flight)
     : plan_(plan),
       list_(plan.list(rank)),
       rank_(rank),
@@ -94,7 +94,7 @@ Executor::Executor(const plan::PlanSet& plan, int rank, Model& model, Units& uni
       transfers_(plan, rank, groups, units.device()),
       value_moves_(plan, groups, space),
       losses_(static_cast<std::size_t>(plan.recipe.micro_batches)),
-      flop_factors_(arch::flop_factors(model.spec)) {
+      flop_factors_(model::flop_factors(model.spec)) {
   refuse_unknown_verbs(list_);
 }
 

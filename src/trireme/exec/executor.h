@@ -16,7 +16,7 @@
 #include "trireme/exec/units.h"
 #include "trireme/exec/value_moves.h"
 #include "trireme/exec/values.h"
-#include "trireme/flight/recorder.h"
+#include "trireme/launch/watch/recorder.h"
 #include "trireme/plan/plan.h"
 
 namespace trireme::exec {
@@ -70,7 +70,7 @@ class Executor {
   // All references must outlive the executor. Throws Error{kUsage} for a plan with verbs this build
   // does not run.
   Executor(const plan::PlanSet& plan, int rank, Model& model, Units& units, const Groups& groups,
-           const AwaySpace& space, std::uint64_t seed, flight::Recorder& flight);
+           const AwaySpace& space, std::uint64_t seed, watch::Recorder& flight);
 
   // One step. A non-finite loss or gradient norm throws Error{kNonFinite} on every rank before any
   // parameter has changed, unless such steps are to be skipped. After any error the executor is not used again.
@@ -113,7 +113,7 @@ class Executor {
   Units& units_;
   const Groups& groups_;
   std::uint64_t seed_;
-  flight::Recorder& flight_;
+  watch::Recorder& flight_;
   int described_;  // the list, in the flight record
   plan::GradientFlow flow_;
   std::vector<plan::Retirement> retirements_;

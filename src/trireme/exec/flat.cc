@@ -11,13 +11,13 @@
 
 #include "trireme/base/error.h"
 #include "trireme/comm/tensor_buffer.h"
-#include "trireme/io/scratch.h"
+#include "trireme/base/scratch/scratch.h"
 
 namespace trireme::exec {
 
 namespace {
 
-constexpr std::size_t kPage = io::kPage;
+constexpr std::size_t kPage = scratch::kPage;
 
 std::size_t whole_pages(std::size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 

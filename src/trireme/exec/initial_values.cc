@@ -30,14 +30,14 @@ at::Tensor inverse_softplus(const at::Tensor& steps) { return steps + at::log(-a
 
 }  // namespace
 
-at::Generator initial_generator(const arch::ParamSpec& param, std::uint64_t seed) {
+at::Generator initial_generator(const model::ParamSpec& param, std::uint64_t seed) {
   return at::make_generator<at::CPUGeneratorImpl>(mix(seed, hash64(param.name)));
 }
 
-at::Tensor initial_values(const arch::ParamSpec& param, std::int64_t first, std::int64_t count,
+at::Tensor initial_values(const model::ParamSpec& param, std::int64_t first, std::int64_t count,
                           at::Generator generator) {
-  using Kind = arch::Init::Kind;
-  const arch::Init& init = param.init;
+  using Kind = model::Init::Kind;
+  const model::Init& init = param.init;
   at::Tensor value = at::empty({count}, at::TensorOptions().dtype(at::kDouble));
   const auto uniform = [&](double low, double high) {
     return value.uniform_(low, high, std::move(generator));

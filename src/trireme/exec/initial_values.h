@@ -6,15 +6,15 @@
 
 #include <cstdint>
 
-#include "trireme/arch/spec.h"
+#include "trireme/model/spec.h"
 
 namespace trireme::exec {
 
 // The source of a parameter's draws, a function of seed and name: of no layout, and of no other parameter.
-at::Generator initial_generator(const arch::ParamSpec& param, std::uint64_t seed);
+at::Generator initial_generator(const model::ParamSpec& param, std::uint64_t seed);
 
 // The next `count` values, fp64; `first` is the number of those before. Drawn ones follow one another in `generator`.
-at::Tensor initial_values(const arch::ParamSpec& param, std::int64_t first, std::int64_t count,
+at::Tensor initial_values(const model::ParamSpec& param, std::int64_t first, std::int64_t count,
                           at::Generator generator);
 
 }  // namespace trireme::exec

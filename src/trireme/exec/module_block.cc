@@ -74,13 +74,13 @@ void ModuleModel::add(const std::string& name, std::shared_ptr<torch::nn::Module
   plan::Node node{.name = name};
   for (const std::string& value : reads) node.reads.push_back(find(value));
   node.writes = {static_cast<plan::ValueId>(program.values.size())};
-  std::vector<arch::ParamRef> refs;
+  std::vector<model::ParamRef> refs;
   if (module != nullptr) {
     if (!module->buffers().empty())
       fail(ErrorKind::kUsage,
            "module {} has buffers, which no unit holds; use layers without running statistics",
            name);
-    arch::UnitSpec unit{.name = name};
+    model::UnitSpec unit{.name = name};
     for (const auto& param : module->named_parameters())
       unit.params.push_back({.name = name + "." + param.key(),
                              .shape = param.value().sizes().vec(),

@@ -19,7 +19,7 @@ Movement::~Movement() {
   }
 }
 
-void Movement::start(io::Scratch& scratch, const io::Extent& extent, Part part) {
+void Movement::start(scratch::Scratch& scratch, const scratch::Extent& extent, Part part) {
   if (!on_host(part.tensor.device()))
     part.host = part.read ? at::empty(part.tensor.sizes(), part.tensor.options().device(at::kCPU))
                           : part.tensor.to(at::kCPU, part.tensor.scalar_type(),
@@ -31,7 +31,7 @@ void Movement::start(io::Scratch& scratch, const io::Extent& extent, Part part) 
   parts_.push_back(std::move(part));
 }
 
-void Movement::read(io::Scratch& scratch, const io::Extent& extent, Flat flat) {
+void Movement::read(scratch::Scratch& scratch, const scratch::Extent& extent, Flat flat) {
   at::Tensor tensor = flat.tensor(0, flat.count());
   start(scratch, extent,
         {.flat = std::move(flat),
@@ -41,12 +41,12 @@ void Movement::read(io::Scratch& scratch, const io::Extent& extent, Flat flat) {
          .ticket = {}});
 }
 
-void Movement::read(io::Scratch& scratch, const io::Extent& extent, at::Tensor tensor) {
+void Movement::read(scratch::Scratch& scratch, const scratch::Extent& extent, at::Tensor tensor) {
   start(scratch, extent,
         {.flat = {}, .tensor = std::move(tensor), .host = {}, .read = true, .ticket = {}});
 }
 
-void Movement::write(io::Scratch& scratch, const io::Extent& extent, Flat flat) {
+void Movement::write(scratch::Scratch& scratch, const scratch::Extent& extent, Flat flat) {
   at::Tensor tensor = flat.tensor(0, flat.count());
   start(scratch, extent,
         {.flat = std::move(flat),
@@ -56,7 +56,7 @@ void Movement::write(io::Scratch& scratch, const io::Extent& extent, Flat flat) 
          .ticket = {}});
 }
 
-void Movement::write(io::Scratch& scratch, const io::Extent& extent, at::Tensor tensor) {
+void Movement::write(scratch::Scratch& scratch, const scratch::Extent& extent, at::Tensor tensor) {
   start(scratch, extent,
         {.flat = {}, .tensor = std::move(tensor), .host = {}, .read = false, .ticket = {}});
 }
@@ -83,8 +83,8 @@ double Movement::ended_s(double begun) const {
   return last;
 }
 
-std::vector<io::Ticket> Movement::tickets() const {
-  std::vector<io::Ticket> all;
+std::vector<scratch::Ticket> Movement::tickets() const {
+  std::vector<scratch::Ticket> all;
   for (const Part& part : parts_) all.push_back(part.ticket);
   return all;
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "trireme/exec/flat.h"
-#include "trireme/io/scratch.h"
+#include "trireme/base/scratch/scratch.h"
 
 namespace trireme::exec {
 
@@ -19,11 +19,11 @@ class Movement {
   ~Movement();
 
   // Brings the first bytes of an extent into all of the memory; take() or tensor() hands it back.
-  void read(io::Scratch& scratch, const io::Extent& extent, Flat flat);
-  void read(io::Scratch& scratch, const io::Extent& extent, at::Tensor tensor);
+  void read(scratch::Scratch& scratch, const scratch::Extent& extent, Flat flat);
+  void read(scratch::Scratch& scratch, const scratch::Extent& extent, at::Tensor tensor);
   // Sends it away; gone with the movement.
-  void write(io::Scratch& scratch, const io::Extent& extent, Flat flat);
-  void write(io::Scratch& scratch, const io::Extent& extent, at::Tensor tensor);
+  void write(scratch::Scratch& scratch, const scratch::Extent& extent, Flat flat);
+  void write(scratch::Scratch& scratch, const scratch::Extent& extent, at::Tensor tensor);
 
   // Throws the Error of what failed.
   void wait();
@@ -33,7 +33,7 @@ class Movement {
   // After wait(): when the last of it had ended, in seconds of the monotonic clock; `begun` where nothing had to move.
   double ended_s(double begun) const;
   // For who must wait for it elsewhere as well.
-  std::vector<io::Ticket> tickets() const;
+  std::vector<scratch::Ticket> tickets() const;
 
  private:
   struct Part {
@@ -41,9 +41,9 @@ class Movement {
     at::Tensor tensor;
     at::Tensor host;  // in its place in host memory; undefined where that is the same
     bool read = false;
-    io::Ticket ticket;
+    scratch::Ticket ticket;
   };
-  void start(io::Scratch& scratch, const io::Extent& extent, Part part);
+  void start(scratch::Scratch& scratch, const scratch::Extent& extent, Part part);
   std::vector<Part> parts_;
 };
 

@@ -47,11 +47,11 @@ Session::Session(Model model, const SessionSetup& setup, comm::World& world, Upd
                  flight_) {
   // Where each parameter's initial value comes from: the first block that binds it.
   std::vector<std::vector<std::pair<const Block*, std::size_t>>> sources;
-  for (const arch::UnitSpec& unit : model_.spec.units) sources.emplace_back(unit.params.size());
+  for (const model::UnitSpec& unit : model_.spec.units) sources.emplace_back(unit.params.size());
   const int stage = setup.mesh.coordinate(world.rank(), mesh::Axis::kPp);
   for (std::size_t node = 0; node < model_.blocks.size(); ++node) {
     if (model_.spec.program.nodes[node].stage != stage) continue;
-    const std::vector<arch::ParamRef>& refs = model_.spec.node_params[node];
+    const std::vector<model::ParamRef>& refs = model_.spec.node_params[node];
     std::vector<at::Tensor> params;
     for (std::size_t i = 0; i < refs.size(); ++i) {
       params.push_back(units_.param(refs[i].unit, refs[i].param));

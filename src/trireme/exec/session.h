@@ -13,7 +13,7 @@ namespace trireme::exec {
 struct SessionSetup {
   mesh::Mesh mesh;
   plan::Recipe recipe;
-  std::optional<plan::schedules::Grid>
+  std::optional<schedules::Grid>
       grid{};  // what stages compute when; none: the recipe's schedule
   std::uint64_t seed = 0;
   at::Device device = at::kCPU;            // of parameters and states; inputs must come on it
@@ -28,12 +28,12 @@ class Session {
   Session(Model model, const SessionSetup& setup, comm::World& world, Updater& updater);
 
   StepResult step(const StepArgs& args) {
-    flight_.enter(flight::Phase::kTraining, args.step + 1);
+    flight_.enter(watch::Phase::kTraining, args.step + 1);
     return executor_.run(args);
   }
   // The same nodes without gradients, noise or update; args.update and args.clip are not used.
   StepResult evaluate(const StepArgs& args) {
-    flight_.enter(flight::Phase::kEvaluation, args.step);
+    flight_.enter(watch::Phase::kEvaluation, args.step);
     return evaluator_.run(args);
   }
 
@@ -43,7 +43,7 @@ class Session {
   const AwaySpace& away() const { return space_; }
 
  private:
-  flight::Recorder& flight_;
+  watch::Recorder& flight_;
   Model model_;
   plan::PlanSet plan_;
   plan::PlanSet evaluation_plan_;

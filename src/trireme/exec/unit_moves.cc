@@ -18,7 +18,7 @@ struct Place {
   Flat* flat;
   std::int64_t count;
   DType type;
-  io::Extent extent;
+  scratch::Extent extent;
 };
 
 std::vector<Place> states_of(UnitState& unit) {

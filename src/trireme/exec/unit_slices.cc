@@ -11,7 +11,7 @@
 #include "trireme/exec/masters.h"
 #include "trireme/exec/unit_state.h"
 #include "trireme/exec/units.h"
-#include "trireme/io/pages.h"
+#include "trireme/base/scratch/pages.h"
 #include "trireme/plan/placement.h"
 #include "trireme/plan/shard.h"
 
@@ -26,12 +26,12 @@ struct Units::Pages {
     const auto width = static_cast<std::int64_t>(size_of(slice.type));
     const std::int64_t begin = (away.first + first) * width;
     const std::int64_t end = begin + slice.count * width;
-    const std::int64_t page = begin / io::kPage * io::kPage;
+    const std::int64_t page = begin / scratch::kPage * scratch::kPage;
     skipped = (begin - page) / width;
-    behind = (std::min(io::whole_pages(end), away.extent.bytes) - end) / width;
+    behind = (std::min(scratch::whole_pages(end), away.extent.bytes) - end) / width;
     extent = {.offset = away.extent.offset + page, .bytes = away.extent.bytes - page};
   }
-  io::Extent extent;
+  scratch::Extent extent;
   std::int64_t skipped = 0;  // elements of the page before the first
   std::int64_t behind = 0;   // and of the page behind the last
 };
@@ -57,7 +57,7 @@ void Units::initialise(std::uint64_t seed,
     const plan::UnitId followed = plan_.program.units[index].ema_of;
     const plan::UnitId source = followed >= 0 ? followed : id;
     for (std::size_t p = 0; p < unit.spec->params.size(); ++p) {
-      const arch::ParamSpec& param = this->at(source).spec->params[p];
+      const model::ParamSpec& param = this->at(source).spec->params[p];
       const at::Tensor given = initial(source, static_cast<int>(p));
       TRIREME_CHECK(!given.defined() || given.sizes() == at::IntArrayRef(param.shape),
                     "the initial value of {} has another shape", param.name);
@@ -177,7 +177,7 @@ at::Tensor Units::read(const StateSlice& slice) const {
   const std::optional<Stretch> away = waiting(unit, slice.kind);
   if (!away && slice.kind == "param") return unit.stepped(first, slice.count);
   if (!away) return held(unit, slice.kind).narrow(0, first, slice.count);
-  for (const io::Ticket& ticket : unit.left) ticket.wait();
+  for (const scratch::Ticket& ticket : unit.left) ticket.wait();
   const Pages pages(*away, first, slice);
   at::Tensor memory = at::empty({pages.skipped + slice.count},
                                 at::TensorOptions().dtype(comm::scalar_type(slice.type)));

@@ -97,7 +97,7 @@ Flat UnitState::collapse() {
 std::vector<UpdateSegment> UnitState::part_segments() const {
   std::vector<UpdateSegment> found;
   const auto add = [&](std::int64_t global, std::int64_t local, std::int64_t count,
-                       const arch::ParamSpec& param) {
+                       const model::ParamSpec& param) {
     const std::int64_t begin = std::max(local - part_begin, std::int64_t{0});
     const std::int64_t end = std::min(local + count - part_begin, part_count);
     if (begin >= end) return;
@@ -116,7 +116,7 @@ std::vector<UpdateSegment> UnitState::part_segments() const {
   };
   std::int64_t before = 0;  // elements of the whole unit before the parameter
   for (std::size_t i = 0; i < params_here.size(); ++i) {
-    for (const arch::Extent& extent : params_here[i].extents)
+    for (const model::Extent& extent : params_here[i].extents)
       add(before + extent.global, offsets[i] + extent.local, extent.count, spec->params[i]);
     before += spec->params[i].numel();
   }

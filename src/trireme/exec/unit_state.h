@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/arch/spec.h"
+#include "trireme/model/spec.h"
 #include "trireme/comm/ticket.h"
 #include "trireme/exec/away_space.h"
 #include "trireme/exec/flat.h"
@@ -47,8 +47,8 @@ struct FlatShape {
 };
 
 struct UnitState {
-  const arch::UnitSpec* spec = nullptr;
-  std::vector<arch::LocalParam> params_here;  // what this tp rank holds of each
+  const model::UnitSpec* spec = nullptr;
+  std::vector<model::LocalParam> params_here;  // what this tp rank holds of each
   bool trainable = false;
   bool states_sharded = false;
   bool params_sharded = false;
@@ -85,7 +85,7 @@ struct UnitState {
   std::vector<ChunkGradient> chunks;
   Flat grad;                        // gradient type: the part's, reduced, of all chunks
   std::vector<double> square_sums;  // of it, where it has left
-  std::vector<io::Ticket> left;     // its way out
+  std::vector<scratch::Ticket> left;     // its way out
 
   bool gathering = false;
   comm::Ticket gather;
@@ -136,7 +136,7 @@ struct UnitState {
   template <typename Use>
   void for_stretches(std::size_t index, std::int64_t begin, std::int64_t count,
                      const Use& use) const {
-    for (const arch::Extent& extent : params_here[index].extents) {
+    for (const model::Extent& extent : params_here[index].extents) {
       const std::int64_t from = std::max(begin, extent.global);
       const std::int64_t to = std::min(begin + count, extent.global + extent.count);
       if (from < to) use(from, offsets[index] + extent.local + (from - extent.global), to - from);

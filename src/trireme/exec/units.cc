@@ -25,7 +25,7 @@ namespace {
 // What an update took out of its bounds ends at the nearer one.
 void keep_in_bounds(const at::Tensor& params, const std::vector<UpdateSegment>& segments) {
   for (const UpdateSegment& segment : segments)
-    if (segment.bounds != arch::Bounds{})
+    if (segment.bounds != model::Bounds{})
       params.narrow(0, segment.begin, segment.end - segment.begin)
           .clamp_(segment.bounds.lower, segment.bounds.upper);
 }
@@ -36,7 +36,7 @@ void round_master(UnitState& unit) {
 
 }  // namespace
 
-Units::Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs, int rank,
+Units::Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& specs, int rank,
              at::Device device, const Groups& groups, const AwaySpace& space, Updater& updater)
     : plan_(plan),
       rank_(rank),
@@ -61,7 +61,7 @@ Units::Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs
     unit->params_sharded = row.sharded_params && shards > 1;
     unit->reduce_each_mb = row.reduce_each_mb && shards > 1;
     unit->leaves = plan::leaves_of(plan, id);
-    unit->params_here = arch::local_params(*unit->spec, tp_rank(), tp());
+    unit->params_here = model::local_params(*unit->spec, tp_rank(), tp());
     const std::int64_t planned = plan.program.units[index].numel;
     unit->param_type = plan::param_type(recipe, plan.program.units[index]);
     unit->chunk = plan::norm_chunk(planned);
@@ -75,9 +75,9 @@ Units::Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs
     unit->params = Window(unit->padded, unit->param_type, device);
     if (unit->trainable) unit->grads = Window(unit->padded, recipe.grads, device);
     std::int64_t offset = 0;
-    for (const arch::LocalParam& param : unit->params_here) {
+    for (const model::LocalParam& param : unit->params_here) {
       unit->offsets.push_back(offset);
-      for (const arch::Extent& extent : param.extents)
+      for (const model::Extent& extent : param.extents)
         if (!extent.owned)
           unit->foreign.emplace_back(offset + extent.local, offset + extent.local + extent.count);
       at::Tensor view = unit->params.view(offset, param.shape);

@@ -37,7 +37,7 @@ class Units {
  public:
   // The plan gives units, mesh and recipe. Allocates persistent memory on `device`; values are undefined
   // until initialise() or load.
-  Units(const plan::PlanSet& plan, const std::vector<arch::UnitSpec>& specs, int rank,
+  Units(const plan::PlanSet& plan, const std::vector<model::UnitSpec>& specs, int rank,
         at::Device device, const Groups& groups, const AwaySpace& space, Updater& updater);
   ~Units();
 
@@ -112,7 +112,7 @@ class Units {
   std::size_t state_index(const UnitState& unit, const std::string& kind) const;
   struct Stretch {
     plan::Piece piece;
-    io::Extent extent;
+    scratch::Extent extent;
     std::int64_t first = 0;  // element
   };
   struct Pages;

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "trireme/base/fs.h"
-#include "trireme/env/file_system.h"
+#include "trireme/base/os/file_system.h"
 #include "trireme/formats/manifest.h"
 #include "trireme/formats/safetensors.h"
 
@@ -23,7 +23,7 @@ class CheckpointDraft {
  public:
   // ROOT must be there: on a disk that is no longer mounted it would else fill another. Removes what saves and
   // deletions left that were killed.
-  CheckpointDraft(env::FileSystem& files, const Path& root, std::int64_t step);
+  CheckpointDraft(os::FileSystem& files, const Path& root, std::int64_t step);
   // Takes away what was not committed: a full disk needs the space.
   ~CheckpointDraft();
   CheckpointDraft(const CheckpointDraft&) = delete;
@@ -40,7 +40,7 @@ class CheckpointDraft {
       const Manifest& manifest, const std::function<void()>& may = [] {});
 
  private:
-  env::FileSystem& files_;
+  os::FileSystem& files_;
   Path root_;
   Path final_;
   Path at_;  // where it lies now; empty: committed
@@ -48,7 +48,7 @@ class CheckpointDraft {
 
 // Writes and syncs DIRECTORY/NAME as stream_safetensors does, then reads it back: a disk that took other bytes than it
 // was given is found here and not at the next resume. Throws Error{kData}.
-ManifestFile write_shard(env::FileSystem& files, const Path& directory, const std::string& name,
+ManifestFile write_shard(os::FileSystem& files, const Path& directory, const std::string& name,
                          std::int64_t step, std::span<const TensorInfo> tensors,
                          const TensorBytes& bytes);
 

@@ -7,7 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
-#include "trireme/env/durable.h"
+#include "trireme/base/os/durable.h"
 #include "trireme/formats/digest.h"
 #include "trireme/formats/shown.h"
 
@@ -43,9 +43,9 @@ std::string foreign(const std::optional<TensorTable>& table, const FileDigest& d
 
 // The same where the size tells already. It may be so large that it cannot be mapped.
 std::string foreign_size(const Path& path, const ManifestFile& file, const Manifest& manifest,
-                         env::FileSystem& files) {
+                         os::FileSystem& files) {
   try {
-    const std::unique_ptr<env::Contents> contents = files.read(path);
+    const std::unique_ptr<os::Contents> contents = files.read(path);
     return foreign(table_of(contents->bytes()), {.size = -1}, file, manifest);
   } catch (const Error&) {
     return {};
@@ -87,16 +87,16 @@ std::string damage(const std::optional<TensorTable>& table, Bytes bytes, const F
 }
 
 SafetensorsFile open_verified(const Path& directory, const ManifestFile& file,
-                              const Manifest& manifest, env::FileSystem& files) {
+                              const Manifest& manifest, os::FileSystem& files) {
   const Path path = directory / file.name;
-  const env::Status status = files.status(path);
-  if (status.kind == env::Kind::kAbsent) fail(ErrorKind::kData, "{}: is missing", path.string());
-  if (status.kind != env::Kind::kFile)
+  const os::Status status = files.status(path);
+  if (status.kind == os::Kind::kAbsent) fail(ErrorKind::kData, "{}: is missing", path.string());
+  if (status.kind != os::Kind::kFile)
     fail(ErrorKind::kData, "{}: is not a regular file", path.string());
   if (status.size != file.size)
     fail(ErrorKind::kData, "{}: has {} bytes, the manifest says {}{}", path.string(), status.size,
          file.size, foreign_size(path, file, manifest, files));
-  std::unique_ptr<env::Contents> contents = files.read(path);
+  std::unique_ptr<os::Contents> contents = files.read(path);
   const Bytes bytes = contents->bytes();
   if (static_cast<std::int64_t>(bytes.size()) != file.size)
     fail(ErrorKind::kData, "{}: changes its size while it is read", path.string());
@@ -124,17 +124,17 @@ void verify_slices(const Path& directory, const OpenCheckpoint& open) {
     }
 }
 
-std::vector<CheckpointEntry> step_directories(const Path& root, env::FileSystem& files) {
+std::vector<CheckpointEntry> step_directories(const Path& root, os::FileSystem& files) {
   std::vector<CheckpointEntry> found;
-  if (files.status(root).kind == env::Kind::kAbsent) return found;
-  for (const std::string& name : env::list(files, root))
+  if (files.status(root).kind == os::Kind::kAbsent) return found;
+  for (const std::string& name : os::list(files, root))
     if (const auto step = step_of(name))
       found.push_back({.step = *step, .path = root / name, .problem = {}});
   std::sort(found.begin(), found.end(), [](auto& a, auto& b) { return a.step > b.step; });
   return found;
 }
 
-Manifest read_checked(const CheckpointEntry& entry, CheckpointCheck check, env::FileSystem& files) {
+Manifest read_checked(const CheckpointEntry& entry, CheckpointCheck check, os::FileSystem& files) {
   Manifest manifest = check == CheckpointCheck::kEveryByte ? verify_checkpoint(entry.path, files)
                                                            : read_manifest(entry.path, files);
   if (manifest.step != entry.step)
@@ -155,7 +155,7 @@ std::optional<std::int64_t> step_of(const std::string& name) {
   return step;
 }
 
-OpenCheckpoint open_checkpoint(const Path& directory, env::FileSystem& files,
+OpenCheckpoint open_checkpoint(const Path& directory, os::FileSystem& files,
                                const std::optional<std::set<std::string>>& only) {
   OpenCheckpoint open{.manifest = read_manifest(directory, files), .files = {}};
   std::set<std::string> known;
@@ -164,7 +164,7 @@ OpenCheckpoint open_checkpoint(const Path& directory, env::FileSystem& files,
     if (!only || only->contains(file.name))
       open.files.emplace(file.name, open_verified(directory, file, open.manifest, files));
   }
-  for (const std::string& name : env::list(files, directory))
+  for (const std::string& name : os::list(files, directory))
     if (name.ends_with(kTensorSuffix) && !known.contains(name))
       fail(ErrorKind::kData, "{}: the manifest does not know this file",
            (directory / name).string());
@@ -172,12 +172,12 @@ OpenCheckpoint open_checkpoint(const Path& directory, env::FileSystem& files,
   return open;
 }
 
-Manifest verify_checkpoint(const Path& directory, env::FileSystem& files) {
+Manifest verify_checkpoint(const Path& directory, os::FileSystem& files) {
   return std::move(open_checkpoint(directory, files).manifest);
 }
 
 std::vector<CheckpointEntry> list_checkpoints(const Path& root, CheckpointCheck check,
-                                              env::FileSystem& files) {
+                                              os::FileSystem& files) {
   std::vector<CheckpointEntry> entries = step_directories(root, files);
   for (CheckpointEntry& entry : entries) try {
       entry.eval_loss = read_checked(entry, check, files).eval_loss;
@@ -188,7 +188,7 @@ std::vector<CheckpointEntry> list_checkpoints(const Path& root, CheckpointCheck 
 }
 
 std::optional<NewestCheckpoint> newest_checkpoint(const Path& root, CheckpointCheck check,
-                                                  env::FileSystem& files, std::int64_t last) {
+                                                  os::FileSystem& files, std::int64_t last) {
   std::vector<CheckpointEntry> refused;
   std::vector<CheckpointEntry> entries = step_directories(root, files);
   std::erase_if(entries, [&](const CheckpointEntry& entry) { return entry.step > last; });

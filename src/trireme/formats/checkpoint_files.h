@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "trireme/base/fs.h"
-#include "trireme/env/file_system.h"
+#include "trireme/base/os/file_system.h"
 #include "trireme/formats/manifest.h"
 #include "trireme/formats/safetensors.h"
 
@@ -27,11 +27,11 @@ struct OpenCheckpoint {
 // and the tensors in them. Symbolic links, devices and pipes are refused, not followed nor waited for. With `only`,
 // looks at those of its files alone, whether or not the others are there.
 OpenCheckpoint open_checkpoint(const Path& directory,
-                               env::FileSystem& files = env::real_file_system(),
+                               os::FileSystem& files = os::real_file_system(),
                                const std::optional<std::set<std::string>>& only = std::nullopt);
 
 // The same for whoever wants nothing of it.
-Manifest verify_checkpoint(const Path& directory, env::FileSystem& files = env::real_file_system());
+Manifest verify_checkpoint(const Path& directory, os::FileSystem& files = os::real_file_system());
 
 // One checkpoint directory "step-N"; `problem` says why it cannot be used, empty when it can.
 struct CheckpointEntry {
@@ -47,7 +47,7 @@ enum class CheckpointCheck { kManifest, kEveryByte };
 // All "step-N" directories under `root`, newest first; an absent root has none.
 std::vector<CheckpointEntry> list_checkpoints(const Path& root,
                                               CheckpointCheck check = CheckpointCheck::kManifest,
-                                              env::FileSystem& files = env::real_file_system());
+                                              os::FileSystem& files = os::real_file_system());
 
 // The newest usable checkpoint and why newer ones were refused.
 struct NewestCheckpoint {
@@ -60,7 +60,7 @@ struct NewestCheckpoint {
 // is usable: Error{kData} with the reason of the newest.
 std::optional<NewestCheckpoint> newest_checkpoint(
     const Path& root, CheckpointCheck check = CheckpointCheck::kEveryByte,
-    env::FileSystem& files = env::real_file_system(),
+    os::FileSystem& files = os::real_file_system(),
     std::int64_t last = std::numeric_limits<std::int64_t>::max());
 
 // N of "step-N", or nothing for every other name (also "step-007": one directory per step).

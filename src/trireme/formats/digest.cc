@@ -7,7 +7,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
-#include "trireme/env/durable.h"
+#include "trireme/base/os/durable.h"
 
 namespace trireme::formats {
 namespace {
@@ -21,7 +21,7 @@ struct FreeHash {
 }  // namespace
 
 struct DigestWriter::State {
-  State(env::FileSystem& files, const Path& path) : file(files, path) {}
+  State(os::FileSystem& files, const Path& path) : file(files, path) {}
 
   // Everything but the last block of a file is exactly one MiB.
   void put(std::span<const std::byte> bytes) {
@@ -31,14 +31,14 @@ struct DigestWriter::State {
     file.write(bytes);
   }
 
-  env::NewFile file;
+  os::NewFile file;
   FileDigest digest;
   bool finished = false;
   std::unique_ptr<XXH3_state_t, FreeHash> whole{XXH3_createState()};
   std::vector<std::byte> block;
 };
 
-DigestWriter::DigestWriter(const Path& path, env::FileSystem& files)
+DigestWriter::DigestWriter(const Path& path, os::FileSystem& files)
     : state_(std::make_unique<State>(files, path)) {
   XXH3_64bits_reset(state_->whole.get());
   state_->block.reserve(kMib);
@@ -91,7 +91,7 @@ FileDigest digest_of(std::span<const std::byte> bytes) {
           .mib_hashes = block_hashes(bytes)};
 }
 
-FileDigest digest_of(const env::Contents& contents) {
+FileDigest digest_of(const os::Contents& contents) {
   constexpr std::size_t kHeld = 4;  // blocks
   const std::span<const std::byte> bytes = contents.bytes();
   const std::unique_ptr<XXH3_state_t, FreeHash> whole(XXH3_createState());
@@ -108,10 +108,10 @@ FileDigest digest_of(const env::Contents& contents) {
   return digest;
 }
 
-std::uint64_t hash_of(const env::Contents& contents) { return digest_of(contents).hash; }
+std::uint64_t hash_of(const os::Contents& contents) { return digest_of(contents).hash; }
 
 FileDigest digest_file(const Path& path) {
-  return digest_of(*env::real_file_system().read(path));
+  return digest_of(*os::real_file_system().read(path));
 }
 
 }  // namespace trireme::formats

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "trireme/base/fs.h"
-#include "trireme/env/file_system.h"
+#include "trireme/base/os/file_system.h"
 
 namespace trireme::formats {
 
@@ -27,7 +27,7 @@ struct FileDigest {
 // finish() returned, the destructor removes it. Throws Error{kData} naming the path and the cause.
 class DigestWriter {
  public:
-  explicit DigestWriter(const Path& path, env::FileSystem& files = env::real_file_system());
+  explicit DigestWriter(const Path& path, os::FileSystem& files = os::real_file_system());
   ~DigestWriter();
   DigestWriter(DigestWriter&& other) noexcept;
 
@@ -44,8 +44,8 @@ class DigestWriter {
 
 FileDigest digest_of(std::span<const std::byte> bytes);
 // The same, and the hash alone, of which a few MiB at a time are in memory.
-FileDigest digest_of(const env::Contents& contents);
-std::uint64_t hash_of(const env::Contents& contents);
+FileDigest digest_of(const os::Contents& contents);
+std::uint64_t hash_of(const os::Contents& contents);
 // Of each block.
 std::vector<std::uint64_t> block_hashes(std::span<const std::byte> bytes);
 

@@ -320,16 +320,16 @@ Manifest parse_manifest(std::string_view text, const std::string& what) {
   return manifest;
 }
 
-Manifest read_manifest(const Path& directory, env::FileSystem& files) {
+Manifest read_manifest(const Path& directory, os::FileSystem& files) {
   const Path path = directory / kManifestName;
-  const env::Status status = files.status(path);
-  if (status.kind == env::Kind::kAbsent)
+  const os::Status status = files.status(path);
+  if (status.kind == os::Kind::kAbsent)
     fail(ErrorKind::kData, "{}: is missing, so {} is no complete checkpoint", path.string(),
          directory.string());
   if (status.size > static_cast<std::int64_t>(kMaxManifestBytes))
     fail(ErrorKind::kData, "{}: {} bytes, more than the {} a manifest may have", path.string(),
          status.size, kMaxManifestBytes);
-  const std::unique_ptr<env::Contents> contents = files.read(path);
+  const std::unique_ptr<os::Contents> contents = files.read(path);
   const std::span<const std::byte> bytes = contents->bytes();
   return parse_manifest({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path.string());
 }

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "trireme/base/fs.h"
-#include "trireme/env/file_system.h"
+#include "trireme/base/os/file_system.h"
 
 namespace trireme::formats {
 
@@ -84,6 +84,6 @@ std::string print(const Manifest& manifest);
 Manifest parse_manifest(std::string_view text, const std::string& what);
 
 // Reads `directory`/manifest.json. Throws Error{kData}.
-Manifest read_manifest(const Path& directory, env::FileSystem& files = env::real_file_system());
+Manifest read_manifest(const Path& directory, os::FileSystem& files = os::real_file_system());
 
 }  // namespace trireme::formats

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "trireme/base/error.h"
-#include "trireme/env/durable.h"
+#include "trireme/base/os/durable.h"
 #include "trireme/formats/checkpoint_draft.h"
 
 namespace trireme::formats {
@@ -53,7 +53,7 @@ void Retention::apply() {
   for (const CheckpointEntry& entry : usable) {
     if (kept.contains(entry.step) || safe.contains(entry.step)) continue;
     verified_.erase(entry.step);
-    env::rename_and_remove(files_, entry.path, Path(entry.path) += kDeletedSuffix);
+    os::rename_and_remove(files_, entry.path, Path(entry.path) += kDeletedSuffix);
   }
 }
 

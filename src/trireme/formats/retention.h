@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "trireme/base/fs.h"
-#include "trireme/env/file_system.h"
+#include "trireme/base/os/file_system.h"
 #include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::formats {
@@ -25,7 +25,7 @@ std::set<std::int64_t> kept_steps(const std::vector<CheckpointEntry>& newest_fir
 // One run's checkpoints below ROOT, on rank 0.
 class Retention {
  public:
-  Retention(env::FileSystem& files, Path root, RetentionRule rule)
+  Retention(os::FileSystem& files, Path root, RetentionRule rule)
       : files_(files), root_(std::move(root)), rule_(rule) {}
 
   // This run has written or verified every byte of it.
@@ -43,7 +43,7 @@ class Retention {
  private:
   std::set<std::int64_t> two_verified(std::vector<CheckpointEntry>& newest_first);
 
-  env::FileSystem& files_;
+  os::FileSystem& files_;
   Path root_;
   RetentionRule rule_;
   std::set<std::int64_t> verified_;

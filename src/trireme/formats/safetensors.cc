@@ -302,7 +302,7 @@ TensorTable parse_safetensors(std::span<const std::byte> bytes, const std::strin
 
 FileDigest stream_safetensors(const Path& path, std::span<const TensorInfo> tensors,
                               const TensorMetadata& metadata, TensorOrder order,
-                              const TensorBytes& bytes, env::FileSystem& files) {
+                              const TensorBytes& bytes, os::FileSystem& files) {
   std::vector<std::size_t> sorted(tensors.size());
   std::iota(sorted.begin(), sorted.end(), std::size_t{0});
   if (order == TensorOrder::kOfficial)
@@ -348,7 +348,7 @@ FileDigest stream_safetensors(const Path& path, std::span<const TensorInfo> tens
 
 FileDigest write_safetensors(const Path& path, std::span<const Tensor> tensors,
                              const TensorMetadata& metadata, TensorOrder order,
-                             env::FileSystem& files) {
+                             os::FileSystem& files) {
   std::vector<TensorInfo> infos;
   for (const Tensor& tensor : tensors) infos.push_back({tensor.name, tensor.dtype, tensor.shape});
   return stream_safetensors(

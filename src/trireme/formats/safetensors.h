@@ -13,7 +13,7 @@
 
 #include "trireme/base/dtype.h"
 #include "trireme/base/fs.h"
-#include "trireme/env/file_system.h"
+#include "trireme/base/os/file_system.h"
 #include "trireme/formats/digest.h"
 
 namespace trireme::formats {
@@ -53,9 +53,9 @@ class SafetensorsFile {
  public:
   // Symbolic links are followed.
   explicit SafetensorsFile(const Path& path)
-      : SafetensorsFile(env::real_file_system().read(std::filesystem::weakly_canonical(path)),
+      : SafetensorsFile(os::real_file_system().read(std::filesystem::weakly_canonical(path)),
                         path.string()) {}
-  SafetensorsFile(std::unique_ptr<env::Contents> contents, const std::string& what)
+  SafetensorsFile(std::unique_ptr<os::Contents> contents, const std::string& what)
       : contents_(std::move(contents)), table_(parse_safetensors(contents_->bytes(), what)) {}
 
   const TensorTable& table() const { return table_; }
@@ -64,7 +64,7 @@ class SafetensorsFile {
   const Tensor* find(std::string_view name) const { return table_.find(name); }
 
  private:
-  std::unique_ptr<env::Contents> contents_;
+  std::unique_ptr<os::Contents> contents_;
   TensorTable table_;
 };
 
@@ -90,12 +90,12 @@ using TensorBytes = std::function<std::span<const std::byte>(std::size_t)>;
 FileDigest stream_safetensors(const Path& path, std::span<const TensorInfo> tensors,
                               const TensorMetadata& metadata, TensorOrder order,
                               const TensorBytes& bytes,
-                              env::FileSystem& files = env::real_file_system());
+                              os::FileSystem& files = os::real_file_system());
 
 // The same with all tensors at hand.
 FileDigest write_safetensors(const Path& path, std::span<const Tensor> tensors,
                              const TensorMetadata& metadata,
                              TensorOrder order = TensorOrder::kOfficial,
-                             env::FileSystem& files = env::real_file_system());
+                             os::FileSystem& files = os::real_file_system());
 
 }  // namespace trireme::formats

@@ -6,8 +6,8 @@
 #include <algorithm>
 
 #include "trireme/base/error.h"
-#include "trireme/mesh/share.h"
-#include "trireme/mesh/zigzag.h"
+#include "trireme/plan/mesh/share.h"
+#include "trireme/plan/mesh/zigzag.h"
 
 namespace trireme::ops {
 

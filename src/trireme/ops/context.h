@@ -23,7 +23,7 @@ enum class ContextMethod {
 };
 std::string_view name(ContextMethod method);  // "ring", "all_gather", "ulysses", "hierarchical"
 
-// The ranks of a sequence as attention sees them; every rank holds the tokens of mesh/zigzag.h, or its share of rows. The
+// The ranks of a sequence as attention sees them; every rank holds the tokens of plan/mesh/zigzag.h, or its share of rows. The
 // default is one rank. Groups outlive backward.
 struct ContextParallel {
   comm::Group* group = nullptr;  // all of them; null: one rank
@@ -32,7 +32,7 @@ struct ContextParallel {
       nullptr;  // the ring's ranks once more, so that a rank sends and receives at once; may be null
   comm::Group* inner = nullptr;  // hierarchical: neighbours, equally many everywhere
   comm::Group* outer = nullptr;  // hierarchical: who has this rank's place among the neighbours
-  // all_gather only: every rank holds its mesh::share of so many tokens, in order. 0: those of mesh/zigzag.h.
+  // all_gather only: every rank holds its mesh::share of so many tokens, in order. 0: those of plan/mesh/zigzag.h.
   std::int64_t rows = 0;
 
   int size() const { return group != nullptr ? group->size() : 1; }

@@ -8,7 +8,7 @@
 
 #include "trireme/base/error.h"
 #include "trireme/comm/tensor_buffer.h"
-#include "trireme/mesh/share.h"
+#include "trireme/plan/mesh/share.h"
 
 namespace trireme::ops {
 namespace {

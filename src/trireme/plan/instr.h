@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/mesh/mesh.h"
+#include "trireme/plan/mesh/mesh.h"
 #include "trireme/plan/program.h"
 
 namespace trireme::plan {

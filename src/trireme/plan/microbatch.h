@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "trireme/mesh/mesh.h"
+#include "trireme/plan/mesh/mesh.h"
 #include "trireme/plan/recipe.h"
 
 namespace trireme::plan {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/mesh/mesh.h"
+#include "trireme/plan/mesh/mesh.h"
 #include "trireme/plan/instr.h"
 #include "trireme/plan/program.h"
 #include "trireme/plan/recipe.h"

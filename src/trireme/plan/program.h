@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "trireme/base/dtype.h"
-#include "trireme/mesh/axis.h"
+#include "trireme/plan/mesh/axis.h"
 
 namespace trireme::plan {
 

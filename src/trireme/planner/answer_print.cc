@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "trireme/arch/flops.h"
+#include "trireme/model/flops.h"
 #include "trireme/base/text.h"
 #include "trireme/config/families.h"
 #include "trireme/config/resolve.h"
@@ -88,7 +88,7 @@ std::string best_text(const Answer& answer) {
   text += fmt::format("          {:.1f} % MFU ({:.1f} to {:.1f}) {} {}: {}\n", mfu(best.seconds),
                       mfu(around.high), mfu(around.low),
                       cluster.gpu.core ? "of products alone in" : "of the data sheet's",
-                      name(best.job.precision.compute), arch::kComputedFlops);
+                      name(best.job.precision.compute), model::kComputedFlops);
   text += fmt::format("          {:.1f} % of the step idle, {} of communication uncovered\n",
                       100 * best.bubble, seconds_text(best.exposed));
   text += fmt::format("memory    {} of {} a {}", bytes_text(needed(answer.question, best)),
@@ -190,7 +190,7 @@ Json layout_json(const Layout& layout) {
           {"tp", layout.tp},
           {"sequence_parallel", layout.sequence_parallel},
           {"zero", layout.zero},
-          {"schedule", plan::schedules::name(layout.schedule)},
+          {"schedule", schedules::name(layout.schedule)},
           {"virtual_stages", layout.chunks},
           {"micro_batch", layout.micro_batch},
           {"recompute", value(layout, Choice::kAgain)},
@@ -297,7 +297,7 @@ Json answer_json(const Answer& answer, const std::optional<Spending>& spending) 
                {"by", answer.by == Objective::kTime ? "time" : "money"},
                {"parameters", best.parameters},
                {"tokens_per_step", best.tokens()},
-               {"flops_convention", arch::kComputedFlops},
+               {"flops_convention", model::kComputedFlops},
                {"as", answer.question.as == RuntimeAs::kToday ? "today" : "planned"},
                {"options", options},
                {"reasons", reasons},

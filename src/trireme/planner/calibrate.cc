@@ -161,7 +161,7 @@ double rate_of_lines(const std::vector<Seen>& probes, bool (*of)(const plan::Ins
     if (seen.probe->ranks != 1 || config::is_decoder(seen.probe->job.model.family) != decoders)
       continue;
     for (const plan::Instr& line : seen.plan.list(0))
-      if (of(line)) bytes += sim::moved_bytes(seen.plan, 0, line);
+      if (of(line)) bytes += simulate::moved_bytes(seen.plan, 0, line);
     seconds += seen.sum(of);
   }
   return seconds > 0 ? bytes / seconds : none;

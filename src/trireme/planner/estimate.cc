@@ -4,15 +4,15 @@
 #include <set>
 #include <utility>
 
-#include "trireme/arch/describe.h"
-#include "trireme/arch/layout.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
 #include "trireme/plan/shard.h"
 #include "trireme/plan/unit_types.h"
 
 namespace trireme::planner {
 namespace {
 
-namespace schedules = plan::schedules;
+namespace schedules = schedules;
 using plan::Verb;
 
 // Of a stage's nodes in one micro-batch: computing, and what its units' shards take beside it.
@@ -152,19 +152,19 @@ class StageTimes {
 Candidate::Candidate(config::Job job, const Practice& practice)
     : job_(std::move(job)),
       practice_(practice),
-      model_(arch::describe(job_)),
-      mesh_(arch::mesh_of(job_)),
-      recipe_(arch::recipe_of(job_)),
-      grid_(arch::grid_of(job_, model_)) {}
+      model_(model::describe(job_)),
+      mesh_(model::mesh_of(job_)),
+      recipe_(model::recipe_of(job_)),
+      grid_(model::grid_of(job_, model_)) {}
 
 plan::PlanSet Candidate::plan() const {
   return plan::compile(model_.program, mesh_, recipe_, grid_);
 }
 
-sim::Forecast Candidate::simulate(const Cluster& cluster) const {
+simulate::Forecast Candidate::simulate(const Cluster& cluster) const {
   const plan::PlanSet compiled = plan();
   const Pricing pricing(job_, practice_, cluster);
-  return sim::simulate(compiled, line_cost(compiled, pricing));
+  return simulate::simulate(compiled, line_cost(compiled, pricing));
 }
 
 std::pair<double, double> Candidate::block_seconds(const Cluster& cluster) const {
@@ -184,7 +184,7 @@ double Candidate::step_seconds(const Cluster& cluster) const {
   return times.makespan(practice_) + times.tail(practice_);
 }
 
-sim::LineCost line_cost(const plan::PlanSet& plan, const Pricing& pricing) {
+simulate::LineCost line_cost(const plan::PlanSet& plan, const Pricing& pricing) {
   return [&](int rank, const plan::Instr& line) { return pricing.line(plan, rank, line); };
 }
 

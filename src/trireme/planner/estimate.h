@@ -4,10 +4,10 @@
 
 #include <utility>
 
-#include "trireme/arch/spec.h"
+#include "trireme/model/spec.h"
 #include "trireme/plan/plan.h"
 #include "trireme/planner/pricing.h"
-#include "trireme/sim/simulate.h"
+#include "trireme/plan/simulate/simulate.h"
 
 namespace trireme::planner {
 
@@ -19,7 +19,7 @@ class Candidate {
 
   const config::Job& job() const { return job_; }
   const Practice& practice() const { return practice_; }
-  const arch::ModelSpec& model() const { return model_; }
+  const model::ModelSpec& model() const { return model_; }
 
   // Stages take turns as the schedule has it; of what data-parallel ranks exchange counts what computing does not
   // cover.
@@ -30,17 +30,17 @@ class Candidate {
 
   // The plan, compiled, and its simulation, line by line.
   plan::PlanSet plan() const;
-  sim::Forecast simulate(const Cluster& cluster) const;
+  simulate::Forecast simulate(const Cluster& cluster) const;
 
  private:
   config::Job job_;
   Practice practice_;
-  arch::ModelSpec model_;
+  model::ModelSpec model_;
   mesh::Mesh mesh_;
   plan::Recipe recipe_;
-  plan::schedules::Grid grid_;
+  schedules::Grid grid_;
 };
 
-sim::LineCost line_cost(const plan::PlanSet& plan, const Pricing& pricing);
+simulate::LineCost line_cost(const plan::PlanSet& plan, const Pricing& pricing);
 
 }  // namespace trireme::planner

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trireme/arch/arrcoc.h"
-#include "trireme/arch/vlm.h"
+#include "trireme/model/arrcoc.h"
+#include "trireme/model/vlm.h"
 #include "trireme/base/hash.h"
 #include "trireme/config/hnet_stages.h"
 #include "trireme/formats/tiling.h"
@@ -106,11 +106,11 @@ ExpectedShare::ExpectedShare(const config::Job& job) : family_(job.model.family)
   }
   if (family_ == Family::kHvjepa || job.vision.chunked)
     chunks_ = 1.0 / static_cast<double>(job.chunk.ratio);
-  if (family_ == Family::kVlm && !arch::sees_clips(job) && !job.vlm.pack)
+  if (family_ == Family::kVlm && !model::sees_clips(job) && !job.vlm.pack)
     tower_ = (1 + mean_tiles(job.vlm.max_tiles)) / (1 + static_cast<double>(job.vlm.max_tiles));
   if (family_ == Family::kArrcoc)
     tower_ = static_cast<double>(job.arrcoc.budget) /
-             static_cast<double>(arch::region_tower(job).tokens);
+             static_cast<double>(model::region_tower(job).tokens);
   if (family_ == Family::kHnet) {
     double share = 1;
     for (const config::HnetStage& stage : config::hnet_stages(job.hnet)) {

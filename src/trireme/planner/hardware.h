@@ -59,7 +59,7 @@ struct Core {
   double norm_rate = 0;    // the same of norms of gradients and of running averages
   double load_rate = 0;    // bytes a second of pictures and clips that are made up
   double step_s = 0;       // of every step, beside its lines
-  double crowding = 1;     // as sim::Cores
+  double crowding = 1;     // as simulate::Cores
   double process = 0;      // bytes that a training process holds beside tensors
   double spread = 0;  // where it was calibrated: of the logarithm of measured over forecast steps
   bool operator==(const Core&) const = default;

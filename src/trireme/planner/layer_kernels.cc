@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trireme/arch/parts.h"
-#include "trireme/arch/per_rank.h"
+#include "trireme/model/parts.h"
+#include "trireme/model/per_rank.h"
 #include "trireme/config/head_width.h"
 
 namespace trireme::planner {
@@ -19,8 +19,8 @@ void add_linear(NodeKernels& node, Math math, double rows, double in, double out
   node.weight.back().crosswise = true;
 }
 
-arch::PerRank in_type(const config::Job& job, DType type) {
-  arch::PerRank rank = arch::per_rank(job);
+model::PerRank in_type(const config::Job& job, DType type) {
+  model::PerRank rank = model::per_rank(job);
   rank.compute = type;
   return rank;
 }
@@ -48,7 +48,7 @@ struct Shape {
 
   const config::Model& model;
   const Practice& practice;
-  arch::Sizes sizes;
+  model::Sizes sizes;
   bool llama;
   double tokens, rows, d, q, kv, ffn, vocab;
   double element;  // bytes of an activation
@@ -137,7 +137,7 @@ void add_attention(const Shape& shape, NodeKernels& node) {
     node.input.push_back(stream(pairs * (3 * e + dropped), 2));
   }
   node.forward.insert(node.forward.end(), forward.begin(), forward.end());
-  node.parts.emplace_back(arch::kAttention, std::move(forward));
+  node.parts.emplace_back(model::kAttention, std::move(forward));
 }
 
 // Bytes that elementwise operations move, of an element of a row, by how they are joined. A norm reads and writes; a
@@ -155,9 +155,9 @@ void add_elementwise(const Shape& shape, NodeKernels& node) {
   const Kernel activation = stream(inner * activated, slow ? 2 : 1);
   node.forward.push_back(norms);
   node.forward.push_back(activation);
-  node.parts.emplace_back(arch::kNorms, std::vector{norms});
+  node.parts.emplace_back(model::kNorms, std::vector{norms});
   node.parts.emplace_back(
-      arch::kMlp, std::vector{gemm(shape.linear, shape.tokens, shape.up(), shape.d), activation});
+      model::kMlp, std::vector{gemm(shape.linear, shape.tokens, shape.up(), shape.d), activation});
   node.forward.push_back(stream(2 * row * residual, 2));
   node.last.push_back(stream(row * residual));
   if (shape.practice.dropout && shape.attends == AttentionKernel::kRows)
@@ -185,7 +185,7 @@ void add_elementwise(const Shape& shape, NodeKernels& node) {
 std::vector<Kernel> kept_operators(const Shape& shape, const NodeKernels& node) {
   std::vector<Kernel> kept;
   for (const auto& [name, part] : node.parts)
-    if (name == arch::kAttention) kept.insert(kept.end(), part.begin(), part.end());
+    if (name == model::kAttention) kept.insert(kept.end(), part.begin(), part.end());
   if (shape.linear == Math::kFp8) return kept;
   for (const double out : {shape.q + shape.kv, shape.ffn})
     kept.push_back(gemm(shape.linear, shape.tokens, out, shape.d));
@@ -221,7 +221,7 @@ NodeKernels head_kernels(const Shape& shape) {
   NodeKernels node;
   const double logits = shape.tokens * shape.vocab, e = shape.element;
   add_linear(node, shape.math, shape.tokens, shape.d, shape.vocab);
-  node.parts.emplace_back(arch::kLogits, node.forward);
+  node.parts.emplace_back(model::kLogits, node.forward);
   node.forward.push_back(stream(shape.rows * shape.d * 2 * e));
   node.forward.push_back(
       stream(logits * (shape.compiled() ? 2 * e + 4 : e + 4 + 12), shape.compiled() ? 2 : 4));
@@ -278,7 +278,7 @@ void add_adapters(const Shape& shape, const config::Lora& lora, NodeKernels& nod
     const std::size_t before = node.forward.size();
     for (int layer = 0; layer < (shape.llama ? 2 : 1); ++layer) adapt(shape.d, shape.ffn);
     for (auto& [name, part] : node.parts)
-      if (name == arch::kMlp)
+      if (name == model::kMlp)
         part.insert(part.end(), node.forward.begin() + static_cast<std::ptrdiff_t>(before),
                     node.forward.end());
     adapt(shape.ffn, shape.d);

@@ -2,13 +2,13 @@
 
 #include <fmt/core.h>
 
-#include "trireme/arch/describe.h"
+#include "trireme/model/describe.h"
 #include "trireme/base/error.h"
 
 namespace trireme::planner {
 namespace {
 
-using plan::schedules::Schedule;
+using schedules::Schedule;
 
 void set_again(config::Recompute& recompute, Again again) {
   if (again == Again::kAsGiven) return;
@@ -65,7 +65,7 @@ std::string away_text(Away away) {
 
 std::string schedule_text(const Layout& layout) {
   if (layout.pp == 1) return "none";
-  const std::string own(plan::schedules::name(layout.schedule));
+  const std::string own(schedules::name(layout.schedule));
   return layout.schedule == Schedule::kInterleaved ? fmt::format("{} x{}", own, layout.chunks)
                                                    : own;
 }
@@ -89,7 +89,7 @@ config::Job with_layout(config::Job job, const Layout& layout) {
   parallel.tp = layout.tp;
   parallel.sequence_parallel = layout.sequence_parallel;
   parallel.zero = layout.zero;
-  parallel.schedule = plan::schedules::name(layout.schedule);
+  parallel.schedule = schedules::name(layout.schedule);
   parallel.virtual_stages = layout.schedule == Schedule::kInterleaved ? layout.chunks : 0;
   set_again(job.recompute, layout.again);
   set_away(job.offload, layout.away);
@@ -101,7 +101,7 @@ bool can_compute_again(const config::Job& job, Again again) {
   const bool all = job.model.frozen.empty() && job.lora.rank == 0;
   if (again == Again::kNothing || (all && config::is_decoder(job.model.family))) return true;
   try {
-    arch::describe(with_layout(job, {.again = again}));
+    model::describe(with_layout(job, {.again = again}));
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kUsage) throw;
     return false;

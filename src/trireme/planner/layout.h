@@ -32,7 +32,7 @@ struct Layout {
   int pp = 1, dp_replicate = 1, dp_shard = 1, cp = 1, tp = 1;
   int chunks = 1;       // of a pipeline rank
   int micro_batch = 1;  // samples
-  plan::schedules::Schedule schedule = plan::schedules::Schedule::k1F1B;
+  schedules::Schedule schedule = schedules::Schedule::k1F1B;
   std::uint8_t zero = 0;
   bool sequence_parallel = false;
   Again again = Again::kNothing;

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "trireme/arch/layout.h"
+#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/base/hash.h"
 #include "trireme/base/json.h"
@@ -66,7 +66,7 @@ void visit(Json& json, Cluster& machine, const Visit& each) {
 
 // What one core multiplies in LibTorch at sizes of models that train on CPUs: round numbers, of Zen 3 to 5 and Sapphire Rapids.
 // bf16 is widened where there is nothing for it.
-sim::CostModel cost_model(MatrixUnit unit) {
+simulate::CostModel cost_model(MatrixUnit unit) {
   struct Rates {
     double fp32, half;
   };
@@ -195,7 +195,7 @@ StepForecast forecast_on(const plan::PlanSet& plan, const config::Job& job,
                          const Practice& practice, const Cluster& cluster) {
   if (cluster.gpu.core) return forecast_step(plan, job, cluster);
   const Pricing pricing(job, practice, cluster);
-  StepForecast forecast{.lines = sim::simulate(plan, line_cost(plan, pricing)),
+  StepForecast forecast{.lines = simulate::simulate(plan, line_cost(plan, pricing)),
                         .source = "by cluster " + cluster.name};
   forecast.step_s = forecast.lines.step_s;
   return forecast;
@@ -204,7 +204,7 @@ StepForecast forecast_on(const plan::PlanSet& plan, const config::Job& job,
 double on_cores(const Cluster& machine, int ranks, double seconds) {
   if (!machine.gpu.core) return seconds;
   const Core& core = *machine.gpu.core;
-  const sim::Cores cores{.count = machine.gpus_per_host, .crowding = core.crowding};
+  const simulate::Cores cores{.count = machine.gpus_per_host, .crowding = core.crowding};
   return (seconds + core.step_s) / cores.speed(ranks);
 }
 
@@ -219,14 +219,14 @@ StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
   const auto cost = [&](int rank, const plan::Instr& line) {
     // What nodes were measured to cost in the very job stays.
     if (line.node >= 0 && plan.program.nodes[static_cast<std::size_t>(line.node)].seconds)
-      return sim::seconds(sim::CostModel{}, plan, rank, line);
+      return simulate::seconds(simulate::CostModel{}, plan, rank, line);
     return pricing.line(plan, rank, line);
   };
   StepForecast forecast{
       .lines =
-          sim::simulate(plan, cost, {.count = machine.gpus_per_host, .crowding = core.crowding})};
+          simulate::simulate(plan, cost, {.count = machine.gpus_per_host, .crowding = core.crowding})};
   // Every rank has it, on the cores there are.
-  const sim::Cores cores{.count = machine.gpus_per_host, .crowding = core.crowding};
+  const simulate::Cores cores{.count = machine.gpus_per_host, .crowding = core.crowding};
   forecast.step_s = forecast.lines.step_s + core.step_s / cores.speed(plan.mesh.world());
   const double apart = std::exp(kFourOfFive * core.spread);
   Band around{.low = forecast.step_s / apart, .high = forecast.step_s * apart};
@@ -249,12 +249,12 @@ StepForecast forecast_step(const plan::PlanSet& plan, const config::Job& job,
 }
 
 StepForecast no_forecast(const plan::PlanSet& plan, const std::string& why) {
-  return {.lines = sim::simulate(plan, sim::CostModel{}), .source = "none: " + why};
+  return {.lines = simulate::simulate(plan, simulate::CostModel{}), .source = "none: " + why};
 }
 
 StepForecast uncalibrated_step(const plan::PlanSet& plan, const std::string& why, MatrixUnit unit) {
-  sim::CostModel model = cost_model(unit);
-  StepForecast forecast{.lines = sim::simulate(plan, model), .source = "uncalibrated: " + why};
+  simulate::CostModel model = cost_model(unit);
+  StepForecast forecast{.lines = simulate::simulate(plan, model), .source = "uncalibrated: " + why};
   forecast.step_s = forecast.lines.step_s;
   return forecast;
 }

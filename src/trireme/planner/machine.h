@@ -10,7 +10,7 @@
 #include "trireme/plan/plan.h"
 #include "trireme/planner/hardware.h"
 #include "trireme/planner/practice.h"
-#include "trireme/sim/simulate.h"
+#include "trireme/plan/simulate/simulate.h"
 
 namespace trireme::planner {
 
@@ -34,7 +34,7 @@ bool is_calibration(std::string_view text);
 Calibration parse_calibration(std::string_view text, const std::string& what);
 
 struct StepForecast {
-  sim::Forecast lines;  // the step without what comes beside its lines
+  simulate::Forecast lines;  // the step without what comes beside its lines
   double step_s = 0;    // 0: not known
   double low_s = 0,
          high_s = 0;         // four of five measurements are expected between these; 0: not known

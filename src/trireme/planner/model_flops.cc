@@ -1,7 +1,7 @@
 #include "trireme/planner/model_flops.h"
 
-#include "trireme/arch/describe.h"
-#include "trireme/arch/flops.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/flops.h"
 #include "trireme/config/families.h"
 #include "trireme/config/resolve.h"
 #include "trireme/planner/practice.h"
@@ -14,12 +14,12 @@ double expected_flops(const config::Job& job) {
   alone.parallel = {};
   alone.parallel.dp_shard = 1;
   alone.recompute = {};
-  const arch::ModelSpec model = arch::describe(alone);
+  const model::ModelSpec model = model::describe(alone);
   if (config::is_decoder(job.model.family))
     return model.flops_per_token * static_cast<double>(job.run.global_batch * model.sample_tokens);
   const Practice practice;
   const ProgramKernels kernels(alone, practice);
-  const std::vector<double> factors = arch::flop_factors(model);
+  const std::vector<double> factors = model::flop_factors(model);
   const std::int64_t micro_batches = config::accumulation(alone);
   double flops = 0;
   for (std::size_t n = 0; n < factors.size(); ++n) {

@@ -5,7 +5,7 @@
 
 namespace trireme::planner {
 
-// Matrix products and attention of all ranks' forwards and backwards (arch::kComputedFlops), of the rows that are expected
+// Matrix products and attention of all ranks' forwards and backwards (model::kComputedFlops), of the rows that are expected
 // where rows vary (ExpectedShare). `job` is resolved; its layout changes nothing.
 double expected_flops(const config::Job& job);
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "trireme/mesh/mesh.h"
+#include "trireme/plan/mesh/mesh.h"
 #include "trireme/plan/program.h"
 #include "trireme/planner/hardware.h"
 

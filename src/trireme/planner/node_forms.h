@@ -5,15 +5,15 @@
 #include <string>
 #include <string_view>
 
-#include "trireme/arch/node_types.h"
-#include "trireme/arch/training.h"
+#include "trireme/model/node_types.h"
+#include "trireme/model/training.h"
 #include "trireme/config/job.h"
 
 namespace trireme::planner {
 
 enum class NodeKind { kEmbed, kBlock, kHead };
 
-// Of what arch::describe calls "embed", "block.N" and "head". Throws Error{kUsage} for other nodes: nothing here prices them.
+// Of what model::describe calls "embed", "block.N" and "head". Throws Error{kUsage} for other nodes: nothing here prices them.
 NodeKind kind_of(std::string_view node);
 
 // Nodes of one form take the same time.
@@ -32,8 +32,8 @@ class NodeForms {
   NodeForm of(const std::string& node) const;
 
  private:
-  arch::NodeTypes types_;
-  arch::Training training_;
+  model::NodeTypes types_;
+  model::Training training_;
   bool tied_;
 };
 

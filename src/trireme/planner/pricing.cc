@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "trireme/arch/layout.h"
-#include "trireme/arch/parts.h"
-#include "trireme/arch/per_rank.h"
+#include "trireme/model/layout.h"
+#include "trireme/model/parts.h"
+#include "trireme/model/per_rank.h"
 #include "trireme/base/error.h"
 #include "trireme/plan/offload.h"
 #include "trireme/plan/placement.h"
@@ -26,7 +26,7 @@ NodeCost priced(const Gpu& gpu, const Practice& practice, const NodeKernels& ker
                 .last = timed(kernels.last),
                 .attention_input = timed(kernels.attention_input)};
   for (const auto& [name, part] : kernels.parts) cost.parts.emplace(name, timed(part));
-  if (const auto part = cost.parts.find(arch::kAttention); part != cost.parts.end())
+  if (const auto part = cost.parts.find(model::kAttention); part != cost.parts.end())
     cost.attention = part->second;
   return cost;
 }
@@ -68,12 +68,12 @@ Pricing::Pricing(const config::Job& job, const Practice& practice, const Cluster
     : job_(job),
       practice_(practice),
       cluster_(cluster),
-      network_(cluster, arch::mesh_of(job)),
+      network_(cluster, model::mesh_of(job)),
       forms_(job) {
   if (!config::is_decoder(job.model.family)) program_.emplace(job, practice);
   const config::Parallel& parallel = job.parallel;
   if (parallel.cp > 1 && parallel.context == config::ContextMethod::kHierarchical)
-    heads_.emplace(cluster, neighbours(arch::mesh_of(job), parallel.context_inner));
+    heads_.emplace(cluster, neighbours(model::mesh_of(job), parallel.context_inner));
 }
 
 const NodeCost& Pricing::cost_of(const plan::Node& node) const {
@@ -96,7 +96,7 @@ const NodeCost& Pricing::cost_of(const plan::Node& node) const {
   return cost->second;
 }
 
-double Pricing::exchange(const sim::Exchanged& exchanged) const {
+double Pricing::exchange(const simulate::Exchanged& exchanged) const {
   if (exchanged.axes == mesh::AxisSet(mesh::Axis::kPp)) {
     const double ranks = exchanged.ranks;
     const bool one_way = exchanged.kind == plan::Exchange::kSendRecv;
@@ -141,7 +141,7 @@ double Pricing::streamed(double bytes) const {
 }
 
 double Pricing::swept(const plan::PlanSet& plan, int rank, const plan::Instr& line) const {
-  const double bytes = sim::moved_bytes(plan, rank, line);
+  const double bytes = simulate::moved_bytes(plan, rank, line);
   if (bytes == 0) return 0;
   if (!cluster_.gpu.core) return streamed(bytes);
   const Core& core = *cluster_.gpu.core;
@@ -198,7 +198,7 @@ double Pricing::tensor(const plan::Node& node, const NodeCost& cost, Verb verb,
 // Beside its even share of attention. Half of a rank's own block is masked; then it attends to a whole one at a turn, or what it
 // has for another rank goes there and back: queries and a result, in backward with gradients. `keys`: bytes of a block's.
 double Pricing::helped(const NodeCost& cost, bool forward, double keys) const {
-  const arch::Sizes sizes(job_.model, arch::per_rank(job_));
+  const model::Sizes sizes(job_.model, model::per_rank(job_));
   const auto queries =
       static_cast<double>(sizes.attention.tokens * sizes.attention.q * sizes.element);
   const auto hop = [&](double bytes) {
@@ -284,8 +284,8 @@ double Pricing::node_beside(const plan::Program& program, const plan::Recipe& re
 }
 
 // A node's line that waits for collectives of its units as well, where the practice does not overlap them.
-sim::LineSeconds Pricing::of_node(const plan::PlanSet& plan, const plan::Node& node_of, Verb verb,
-                                  sim::LineSeconds waited) const {
+simulate::LineSeconds Pricing::of_node(const plan::PlanSet& plan, const plan::Node& node_of, Verb verb,
+                                  simulate::LineSeconds waited) const {
   const double all = node_beside(plan.program, plan.recipe, node_of, verb);
   waited.busy += all;
   if (!practice_.overlaps_shards) waited.waited += std::max(all - node(node_of, verb), 0.0);
@@ -293,9 +293,9 @@ sim::LineSeconds Pricing::of_node(const plan::PlanSet& plan, const plan::Node& n
 }
 
 // What a line pays for that the practice does not do beside computing.
-sim::LineSeconds Pricing::waits(const plan::PlanSet& plan, int rank,
+simulate::LineSeconds Pricing::waits(const plan::PlanSet& plan, int rank,
                                 const plan::Instr& line) const {
-  sim::LineSeconds sum = 0;
+  simulate::LineSeconds sum = 0;
   if (!practice_.overlaps_transfers && follows_transfer(plan, line)) {
     const plan::ValueId value = line.verb == Verb::kForward
                                     ? plan.program.nodes[line.node].reads.front()
@@ -308,7 +308,7 @@ sim::LineSeconds Pricing::waits(const plan::PlanSet& plan, int rank,
       if (other.unit == line.unit && other.mb < 0 &&
           (other.verb == Verb::kReduceGrads ||
            (other.verb == Verb::kUnshard && plan.recipe.zero < 3)))
-        for (const sim::Exchanged& one : sim::exchanges(plan, other)) sum.busy += exchange(one);
+        for (const simulate::Exchanged& one : simulate::exchanges(plan, other)) sum.busy += exchange(one);
   sum.waited = sum.busy;
   return sum;
 }
@@ -318,7 +318,7 @@ sim::LineSeconds Pricing::waits(const plan::PlanSet& plan, int rank,
 double Pricing::after_step(const plan::PlanSet& plan, const plan::Instr& line) const {
   if (!practice_.overlaps_reduction) return 0;
   double sum = 0;
-  for (const sim::Exchanged& one : sim::exchanges(plan, line)) sum += exchange(one);
+  for (const simulate::Exchanged& one : simulate::exchanges(plan, line)) sum += exchange(one);
   if (!practice_.overlaps_gathers) return sum;
   for (const plan::Node& other : plan.program.nodes)
     if (std::ranges::find(other.units, line.unit) != other.units.end())
@@ -326,8 +326,8 @@ double Pricing::after_step(const plan::PlanSet& plan, const plan::Instr& line) c
   return std::max(sum, 0.0);
 }
 
-sim::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank, const plan::Instr& line) const {
-  sim::LineSeconds waited = waits(plan, rank, line);
+simulate::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank, const plan::Instr& line) const {
+  simulate::LineSeconds waited = waits(plan, rank, line);
   switch (line.verb) {
     case Verb::kForward:
     case Verb::kRecompute:
@@ -363,7 +363,7 @@ sim::LineSeconds Pricing::line(const plan::PlanSet& plan, int rank, const plan::
       break;
     default: break;
   }
-  for (const sim::Exchanged& one : sim::exchanges(plan, line)) waited.busy += exchange(one);
+  for (const simulate::Exchanged& one : simulate::exchanges(plan, line)) waited.busy += exchange(one);
   waited.busy += swept(plan, rank, line);
   return waited;
 }

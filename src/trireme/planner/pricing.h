@@ -1,4 +1,4 @@
-// Pricing: the seconds of a plan's lines on a cluster, for sim::simulate.
+// Pricing: the seconds of a plan's lines on a cluster, for simulate::simulate.
 #pragma once
 
 #include <map>
@@ -8,7 +8,7 @@
 #include "trireme/planner/layer_kernels.h"
 #include "trireme/planner/network.h"
 #include "trireme/planner/program_kernels.h"
-#include "trireme/sim/cost.h"
+#include "trireme/plan/simulate/cost.h"
 
 namespace trireme::planner {
 
@@ -40,12 +40,12 @@ class Pricing {
   // A node of a plan that gathers and reduces units while it computes: the collectives take some of the processor's units.
   double node_beside(const plan::Program& program, const plan::Recipe& recipe,
                      const plan::Node& node, plan::Verb verb) const;
-  double exchange(const sim::Exchanged& exchanged) const;
+  double exchange(const simulate::Exchanged& exchanged) const;
   double transfer(double bytes) const;  // between stages
   double streamed(double bytes) const;  // read and written, by kernels
 
   // Of a line that the plan has as it is; where the practice does not overlap what a plan does, later lines pay.
-  sim::LineSeconds line(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
+  simulate::LineSeconds line(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
 
   const Network& network() const { return network_; }
 
@@ -61,9 +61,9 @@ class Pricing {
   double context(const plan::Node& node, const NodeCost& cost, plan::Verb verb) const;
   double helped(const NodeCost& cost, bool forward, double keys) const;
   double after_step(const plan::PlanSet& plan, const plan::Instr& line) const;
-  sim::LineSeconds waits(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
-  sim::LineSeconds of_node(const plan::PlanSet& plan, const plan::Node& node, plan::Verb verb,
-                           sim::LineSeconds waited) const;
+  simulate::LineSeconds waits(const plan::PlanSet& plan, int rank, const plan::Instr& line) const;
+  simulate::LineSeconds of_node(const plan::PlanSet& plan, const plan::Node& node, plan::Verb verb,
+                           simulate::LineSeconds waited) const;
 
   const config::Job& job_;
   const Practice& practice_;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "trireme/arch/describe.h"
+#include "trireme/model/describe.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve_vlm.h"
 
@@ -11,22 +11,22 @@ namespace trireme::planner {
 namespace {
 
 // What is looked up or convolved is no product.
-bool is_linear(const arch::ParamSpec& param) {
+bool is_linear(const model::ParamSpec& param) {
   return param.shape.size() > 1 && param.shape.front() > 1 && param.name.ends_with(".weight") &&
          param.name.find("embedding") == param.name.npos &&
          param.name.find("conv1d") == param.name.npos;
 }
 
 // Of a block that attends to what stands elsewhere: its third value, whose rows are other than the block's own.
-bool is_of_seen(const arch::ParamSpec& param) { return param.name.ends_with(".attn.to_kv.weight"); }
+bool is_of_seen(const model::ParamSpec& param) { return param.name.ends_with(".attn.to_kv.weight"); }
 
 // Heads that a layer reads side by side, as tensor parallelism cuts it; 0: it is not cut by heads.
-double heads_read(const arch::ParamSpec& param) {
+double heads_read(const model::ParamSpec& param) {
   if (param.cut.dim != 1 || param.cut.segments.empty() || param.cut.segments[0].size == 1) return 0;
   return static_cast<double>(param.cut.segments[0].granules);
 }
 
-bool is_norm(const arch::ParamSpec& param) {
+bool is_norm(const model::ParamSpec& param) {
   return param.shape.size() == 1 && param.name.ends_with(".weight");
 }
 
@@ -38,7 +38,7 @@ config::Job plain(config::Job job) {
 }
 
 // What blocks of towers and of H-Nets move beside what a language model's do, in elements of a row: an activation of several operations
-// (models/encoder, activated) of each inner feature, queries and keys that are turned by several (rotate) of each of attention's.
+// (model/blocks/encoder, activated) of each inner feature, queries and keys that are turned by several (rotate) of each of attention's.
 struct TowerExtra {
   double activated = 0, turned = 0, operations = 0;
 };
@@ -107,7 +107,7 @@ struct ProgramKernels::Layers {
 ProgramKernels::ProgramKernels(const config::Job& job, const Practice& practice)
     : job_(job),
       practice_(practice),
-      model_(arch::describe(plain(job))),
+      model_(model::describe(plain(job))),
       flow_(plan::gradient_flow(model_.program)),
       shares_(job),
       types_(job.precision.compute, job.precision.nodes) {
@@ -140,11 +140,11 @@ NodeKernels ProgramKernels::of(const std::string& node) const {
 ProgramKernels::Layers ProgramKernels::layers_of(std::size_t node) const {
   Layers layers;
   const int tp = job_.parallel.tp;
-  for (const arch::ParamRef& ref : model_.node_params[node]) {
+  for (const model::ParamRef& ref : model_.node_params[node]) {
     const auto unit = static_cast<std::size_t>(ref.unit);
-    const arch::ParamSpec& param = model_.units[unit].params[static_cast<std::size_t>(ref.param)];
+    const model::ParamSpec& param = model_.units[unit].params[static_cast<std::size_t>(ref.param)];
     const bool trains = model_.program.units[unit].trainable;
-    const arch::LocalParam local = arch::local_param(param, 0, tp);
+    const model::LocalParam local = model::local_param(param, 0, tp);
     const auto numel = static_cast<double>(local.numel());
     layers.norms += is_norm(param);
     if (param.shape.size() == 1 && trains) layers.biases += numel;

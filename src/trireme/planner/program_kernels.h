@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/arch/spec.h"
+#include "trireme/model/spec.h"
 #include "trireme/planner/expected_share.h"
 #include "trireme/planner/layer_kernels.h"
 
@@ -41,10 +41,10 @@ class ProgramKernels {
 
   const config::Job& job_;
   const Practice& practice_;
-  arch::ModelSpec model_;
+  model::ModelSpec model_;
   plan::GradientFlow flow_;
   ExpectedShare shares_;
-  arch::NodeTypes types_;
+  model::NodeTypes types_;
   std::map<std::string, std::size_t, std::less<>> nodes_;
   std::optional<config::Job> decoder_;  // the language model within
 };

@@ -9,7 +9,7 @@
 #include "trireme/config/resolve.h"
 #include "trireme/planner/calibrate.h"
 #include "trireme/planner/machine.h"
-#include "trireme/sim/cost.h"
+#include "trireme/plan/simulate/cost.h"
 
 namespace trireme::planner {
 namespace {
@@ -66,7 +66,7 @@ MemoryConstants memory_constants(const Question& question) {
   if (on_gpus(cluster)) return {};
   // Of a machine that was calibrated ranks are threads of one process.
   const double process = cluster.gpu.core ? cluster.gpu.core->process / std::max(question.gpus, 1)
-                                          : static_cast<double>(sim::CostModel{}.process_bytes);
+                                          : static_cast<double>(simulate::CostModel{}.process_bytes);
   return {.holes = 0, .context = process, .communicator = 0};
 }
 

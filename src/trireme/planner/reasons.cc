@@ -10,7 +10,7 @@
 namespace trireme::planner {
 namespace {
 
-using plan::schedules::Schedule;
+using schedules::Schedule;
 
 double gib(double bytes) { return bytes / (1 << 30); }
 

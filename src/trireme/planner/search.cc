@@ -33,7 +33,7 @@ bool same_shape(const Layout& a, const Layout& b) {
 
 // How much there is in a layout that can go wrong.
 int complexity(const Layout& layout) {
-  using plan::schedules::Schedule;
+  using schedules::Schedule;
   const int order = layout.schedule == Schedule::k1F1B          ? 0
                     : layout.schedule == Schedule::kInterleaved ? 1
                                                                 : 2;

@@ -12,7 +12,7 @@
 #include "trireme/planner/layout.h"
 #include "trireme/planner/question.h"
 #include "trireme/planner/sieve.h"
-#include "trireme/sim/simulate.h"
+#include "trireme/plan/simulate/simulate.h"
 
 namespace trireme::planner {
 
@@ -43,7 +43,7 @@ struct Option {
   bool whole = true;         // all micro-batches were compiled; else a few, and the rest estimated
   double bubble = 0;         // share of the step in which ranks stand idle
   double exposed = 0;        // seconds of communication that nothing covers
-  double model_flops = 0;    // of a step, expected (arch::kComputedFlops)
+  double model_flops = 0;    // of a step, expected (model::kComputedFlops)
   std::int64_t sample_tokens = 0;
   double parameters = 0;
   double trained = 0;  // of them

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cmath>
 
-#include "trireme/arch/layout.h"
+#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
 #include "trireme/plan/memory.h"
@@ -16,7 +16,7 @@ namespace trireme::planner {
 namespace {
 
 using mesh::Axis;
-using plan::schedules::Schedule;
+using schedules::Schedule;
 
 // Micro-batches of a rank's whole share: those whose forward waits for its backward, and those whose backward is half
 // done.
@@ -77,9 +77,9 @@ Sieve::Sieve(const Question& question)
     offloads_[away] = with_layout(question.job, {.away = static_cast<Away>(away)}).offload;
     config::Job job = alone_;
     job.offload = offloads_[away];
-    masters_[away] = static_cast<double>(plan::master_bytes(arch::recipe_of(job), unit));
+    masters_[away] = static_cast<double>(plan::master_bytes(model::recipe_of(job), unit));
   }
-  const plan::Recipe recipe = arch::recipe_of(alone_);
+  const plan::Recipe recipe = model::recipe_of(alone_);
   param_ = static_cast<double>(size_of(plan::param_type(recipe, unit)));
   states_ = static_cast<double>(plan::state_bytes(recipe, unit, unit.numel)) / (1 << 20);
   grad_ = static_cast<double>(size_of(recipe.grads));

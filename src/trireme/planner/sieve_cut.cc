@@ -47,15 +47,15 @@ std::vector<double> blocks_of_stages(const Parts& parts, int stages) {
 }  // namespace
 
 const Cut& cut_of(const Parts& parts, const Layout& layout) {
-  const bool v = plan::schedules::placement_of(layout.schedule) == plan::schedules::Placement::kV;
+  const bool v = schedules::placement_of(layout.schedule) == schedules::Placement::kV;
   const auto [at, absent] = parts.cuts.try_emplace({layout.pp, layout.chunks, v});
   if (!absent) return at->second;
-  const auto placement = v ? plan::schedules::Placement::kV : plan::schedules::Placement::kLoop;
+  const auto placement = v ? schedules::Placement::kV : schedules::Placement::kLoop;
   std::vector<double> ranks(static_cast<std::size_t>(layout.pp));
   const std::vector<double> blocks = blocks_of_stages(parts, layout.pp * layout.chunks);
   for (std::size_t stage = 0; stage < blocks.size(); ++stage)
     ranks[static_cast<std::size_t>(
-        plan::schedules::rank_of(placement, layout.pp, static_cast<int>(stage)))] += blocks[stage];
+        schedules::rank_of(placement, layout.pp, static_cast<int>(stage)))] += blocks[stage];
   Cut& cut = at->second;
   cut.together = v || layout.pp == 1;
   cut.first = ranks.front();

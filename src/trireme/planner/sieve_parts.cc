@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <set>
 
-#include "trireme/arch/describe.h"
+#include "trireme/model/describe.h"
 #include "trireme/plan/memory.h"
 #include "trireme/planner/pricing.h"
 #include "trireme/planner/sieve.h"
@@ -11,7 +11,7 @@ namespace trireme::planner {
 namespace {
 
 using plan::Verb;
-using plan::schedules::Schedule;
+using schedules::Schedule;
 
 Piece piece_of(const Pricing& pricing, const plan::Program& program, const plan::Node& node,
                bool has_backward) {
@@ -59,7 +59,7 @@ void add(Piece& sum, const Piece& one, double share) {
 std::int64_t nodes_of(const config::Job& job) {
   constexpr std::int64_t kEnds = 2;  // embedding and head
   return config::is_decoder(job.model.family) ? job.model.layers + kEnds
-                                              : std::ssize(arch::describe(job).program.nodes);
+                                              : std::ssize(model::describe(job).program.nodes);
 }
 
 config::Job Sieve::job_of(const Layout& layout) const {
@@ -81,7 +81,7 @@ config::Job Sieve::job_of(const Layout& layout) const {
 
 Parts Sieve::make_program_parts(const Layout& layout) const {
   const config::Job job = job_of(layout);
-  const arch::ModelSpec model = arch::describe(job);
+  const model::ModelSpec model = model::describe(job);
   const plan::Program& program = model.program;
   const Pricing pricing(job, question_.practice, question_.cluster);
   const plan::GradientFlow flow = plan::gradient_flow(program);
@@ -119,7 +119,7 @@ Parts Sieve::make_parts(const Layout& layout) const {
   const bool alone = job.lora.rank == 0 && job.model.frozen.empty() &&
                      job.precision.nodes.empty() && layout.again != Again::kAsGiven;
   if (alone) job.model.layers = 1;
-  const arch::ModelSpec model = arch::describe(job);
+  const model::ModelSpec model = model::describe(job);
   const Pricing pricing(job, question_.practice, question_.cluster);
   Parts parts;
   parts.layers = static_cast<double>(alone_.model.layers);

@@ -49,8 +49,8 @@ double Sieved::limit() const {
 
 // What making the schedule takes, about: some are searched, as is what to recompute, plan by plan.
 double Sieved::actions(const Layout& layout) const {
-  const bool searched = layout.schedule >= plan::schedules::Schedule::kZbAuto &&
-                        layout.schedule <= plan::schedules::Schedule::kVMin;
+  const bool searched = layout.schedule >= schedules::Schedule::kZbAuto &&
+                        layout.schedule <= schedules::Schedule::kVMin;
   const bool weighed = question_.job.recompute.policy == config::RecomputePolicy::kAuto;
   return (searched ? 8.0 : 1.0) * (weighed ? 64.0 : 1.0) * layout.pp * layout.chunks *
          static_cast<double>(sieve_.micro_batches(layout));
@@ -95,7 +95,7 @@ std::vector<Priced> Sieved::best(int count) const {
     if (sure > 0 && order[at]->price.seconds > kHopeless * best.front().price.seconds) break;
     if (effort > kMostEffort && sure > 0) break;
     const bool fits = order[at]->price.bytes <= kSure * limit();
-    if (alike[{one.pp, one.tp, one.cp, one.zero, one.schedule == plan::schedules::Schedule::k1F1B,
+    if (alike[{one.pp, one.tp, one.cp, one.zero, one.schedule == schedules::Schedule::k1F1B,
                fits}]++ >= kAlike)
       continue;
     int& taken = fits ? sure : unsure;
@@ -214,7 +214,7 @@ Option proven(const Question& question, const Priced& priced, bool all) {
   option.high = forecast.high_s / forecast.step_s * option.seconds;
   option.bubble = forecast.lines.bubble_fraction;
   option.exposed = forecast.lines.exposed_comm_s;
-  const arch::ModelSpec& model = candidate.model();
+  const model::ModelSpec& model = candidate.model();
   option.sample_tokens = model.sample_tokens;
   option.model_flops = expected_flops(option.job);
   option.parameters = static_cast<double>(model.parameters());

@@ -9,12 +9,12 @@
 #include "trireme/base/error.h"
 #include "trireme/config/fields.h"
 #include "trireme/config/resolve.h"
-#include "trireme/mesh/mesh.h"
+#include "trireme/plan/mesh/mesh.h"
 
 namespace trireme::planner {
 namespace {
 
-using plan::schedules::Schedule;
+using schedules::Schedule;
 
 std::vector<int> divisors(std::int64_t whole, std::int64_t most) {
   std::vector<int> all;
@@ -166,7 +166,7 @@ class Space {
     const config::Parallel& parallel = job_.parallel;
     const bool kept = question_.keeps("parallel.schedule");
     const auto offer = [&](Schedule schedule, int chunks) {
-      if (kept && plan::schedules::name(schedule) != parallel.schedule) return;
+      if (kept && schedules::name(schedule) != parallel.schedule) return;
       const bool counted =
           question_.keeps("parallel.virtual_stages") && parallel.virtual_stages > 0;
       if (counted && chunks != parallel.virtual_stages) return;

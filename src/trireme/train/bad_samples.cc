@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "trireme/config/made_up.h"
-#include "trireme/models/tower_features.h"
+#include "trireme/model/blocks/tower_features.h"
 
 namespace trireme::train {
 namespace {
@@ -26,7 +26,7 @@ bool BadSamples::possible() const {
 void BadSamples::tell(std::int64_t step) {
   tell(step, "bad sample", job_.vlm.pack ? "skip" : "skip, another stands in",
        lines_of(sources_.train->bad()) + lines_of(sources_.held_out->bad()));
-  tell(step, "damaged feature", "computed again", lines_of(models::damaged_features(model_)));
+  tell(step, "damaged feature", "computed again", lines_of(blocks::damaged_features(model_)));
 }
 
 void BadSamples::tell(std::int64_t step, const char* kind, const char* action,

@@ -7,7 +7,7 @@
 
 #include "trireme/comm/world.h"
 #include "trireme/config/job.h"
-#include "trireme/data/source.h"
+#include "trireme/data/loaders/source.h"
 #include "trireme/exec/block.h"
 #include "trireme/train/callbacks.h"
 
@@ -16,7 +16,7 @@ namespace trireme::train {
 class BadSamples {
  public:
   // All of them must outlive it.
-  BadSamples(const config::Job& job, const data::Sources& sources, const exec::Model& model,
+  BadSamples(const config::Job& job, const loaders::Sources& sources, const exec::Model& model,
              comm::World& world, const Callbacks& callbacks)
       : job_(job), sources_(sources), model_(model), world_(world), callbacks_(callbacks) {}
 
@@ -32,7 +32,7 @@ class BadSamples {
   void tell(std::int64_t step, const char* kind, const char* action, const std::string& own);
 
   const config::Job& job_;
-  const data::Sources& sources_;
+  const loaders::Sources& sources_;
   const exec::Model& model_;
   comm::World& world_;
   const Callbacks& callbacks_;

@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/arch/loss_label.h"
+#include "trireme/model/loss_label.h"
 #include "trireme/base/fs.h"
 #include "trireme/formats/event.h"
-#include "trireme/io/scratch.h"
+#include "trireme/base/scratch/scratch.h"
 
 namespace trireme::train {
 
@@ -46,7 +46,7 @@ struct RunInfo {
   double peak_flops = 0;       // of the whole world; MFU's denominator
   std::string mfu_convention;
   std::string model{};     // the program's name
-  arch::LossLabel loss{};  // what `loss` of steps and validations is
+  model::LossLabel loss{};  // what `loss` of steps and validations is
   Provenance from{};
   std::string digest{};    // of the data
   std::string host{};      // of rank 0
@@ -109,7 +109,7 @@ struct RunEnd {
   std::vector<std::int64_t>
       measured_bytes{};         // by rank: its tensors' peak in a step; 0: not measured
   double measured_process = 0;  // bytes of this rank's process at their peak; 0: not measured
-  std::map<std::string, io::Traffic>
+  std::map<std::string, scratch::Traffic>
       offload{};                         // by place outside memory: what this rank has moved
   Path checkpoint;                       // the last one; empty when none was written
   std::int64_t checkpoints_failed = 0;   // not written, training having gone on

@@ -39,7 +39,7 @@ class Noise {
     for (std::size_t i = 0; i < b.values.size(); ++i) see(i, b.values[i]);
     for (const RecordedTensor* run : {&a, &b})
       for (const Part& part : run->strays)
-        for (const arch::Extent& extent : part.extents)
+        for (const model::Extent& extent : part.extents)
           for (std::int64_t i = 0; i < extent.count; ++i)
             see(static_cast<std::size_t>(extent.global + i),
                 part.values.data_ptr<double>()[extent.local + i]);
@@ -109,7 +109,7 @@ Difference between(const std::vector<double>& a, const std::vector<double>& b,
 Difference between(const std::vector<double>& a, const Part& part, const Explained& noise) {
   const double* const values = part.values.data_ptr<double>();
   Difference apart{.noise = noise};
-  for (const arch::Extent& extent : part.extents)
+  for (const model::Extent& extent : part.extents)
     for (std::int64_t i = 0; i < extent.count; ++i)
       apart.look(extent.global + i, a[static_cast<std::size_t>(extent.global + i)],
                  values[extent.local + i]);
@@ -140,7 +140,7 @@ RecordedTensor summed(const RecordedTensor& loss) {
   total.holders = {{.rank = loss.holders.front().rank, .extents = {{.count = 1}}}};
   for (Part& stray : total.strays) {
     double other = sum;
-    for (const arch::Extent& extent : stray.extents)
+    for (const model::Extent& extent : stray.extents)
       for (std::int64_t i = 0; i < extent.count; ++i)
         other += stray.values.data_ptr<double>()[extent.local + i] -
                  loss.values[static_cast<std::size_t>(extent.global + i)];

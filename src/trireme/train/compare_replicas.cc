@@ -14,7 +14,7 @@ namespace trireme::train {
 namespace {
 
 // "block0 exp_avg" and which elements of whose part.
-std::string label(const exec::Units& units, const std::vector<arch::UnitSpec>& specs,
+std::string label(const exec::Units& units, const std::vector<model::UnitSpec>& specs,
                   const exec::StateSlice& slice) {
   return fmt::format("{} {}\t{}/{} {}+{}", specs[static_cast<std::size_t>(slice.unit)].name,
                      slice.kind, units.tp_rank(), units.tp(), slice.offset, slice.count);
@@ -88,7 +88,7 @@ std::string describe(const Apart& apart) {
                      apart.among - std::ssize(apart.ranks));
 }
 
-Apart compare_replicas(const exec::Units& units, const std::vector<arch::UnitSpec>& specs,
+Apart compare_replicas(const exec::Units& units, const std::vector<model::UnitSpec>& specs,
                        comm::World& world) {
   Digests mine;
   for (const exec::StateSlice& slice : units.local_slices())
@@ -96,7 +96,7 @@ Apart compare_replicas(const exec::Units& units, const std::vector<arch::UnitSpe
   return judge_digests(of_all(mine, world));
 }
 
-bool has_replicas(const exec::Units& units, const std::vector<arch::UnitSpec>& specs,
+bool has_replicas(const exec::Units& units, const std::vector<model::UnitSpec>& specs,
                   comm::World& world) {
   Digests mine;
   for (const exec::StateSlice& slice : units.local_slices())

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "trireme/arch/spec.h"
+#include "trireme/model/spec.h"
 #include "trireme/comm/world.h"
 #include "trireme/exec/units.h"
 
@@ -25,7 +25,7 @@ std::string describe(const Apart& apart);
 
 // Compares digests of parameters and optimizer states of every unit among the ranks that hold the same elements, in
 // memory or where they wait. Collective; the same on every rank. Empty ranks: all are alike.
-Apart compare_replicas(const exec::Units& units, const std::vector<arch::UnitSpec>& specs,
+Apart compare_replicas(const exec::Units& units, const std::vector<model::UnitSpec>& specs,
                        comm::World& world);
 
 // Of all ranks' digests, by what they are of: the part of compare_replicas that knows no ranks but their answers.
@@ -33,7 +33,7 @@ using Digests = std::vector<std::pair<std::string, std::string>>;
 Apart judge_digests(const std::vector<Digests>& ranks);
 
 // Whether any two ranks hold the same. Collective.
-bool has_replicas(const exec::Units& units, const std::vector<arch::UnitSpec>& specs,
+bool has_replicas(const exec::Units& units, const std::vector<model::UnitSpec>& specs,
                   comm::World& world);
 
 }  // namespace trireme::train

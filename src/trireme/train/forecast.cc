@@ -1,11 +1,11 @@
 #include "trireme/train/forecast.h"
 
-#include "trireme/arch/flops.h"
-#include "trireme/arch/loss_label.h"
+#include "trireme/model/flops.h"
+#include "trireme/model/loss_label.h"
 #include "trireme/plan/draw.h"
-#include "trireme/sim/numbers.h"
-#include "trireme/sim/pictures/svg.h"
-#include "trireme/sim/pictures/timeline.h"
+#include "trireme/plan/simulate/numbers.h"
+#include "trireme/plan/simulate/pictures/svg.h"
+#include "trireme/plan/simulate/pictures/timeline.h"
 
 namespace trireme::train {
 
@@ -15,13 +15,13 @@ constexpr int kDrawnRanks = 64;  // a picture of more rows is for a file of its 
 
 }  // namespace
 
-RunInfo forecast(const config::Job& job, const plan::PlanSet& plan, const arch::ModelSpec& spec,
+RunInfo forecast(const config::Job& job, const plan::PlanSet& plan, const model::ModelSpec& spec,
                  int rank, const planner::StepForecast& step) {
-  const sim::Forecast& forecast = step.lines;
+  const simulate::Forecast& forecast = step.lines;
   const auto list = static_cast<std::size_t>(plan.list_of_rank[static_cast<std::size_t>(rank)]);
   const plan::MemoryAccount& account = forecast.lists[list].memory;
 
-  plan::StepNumbers numbers = sim::step_numbers(plan, forecast, rank);
+  plan::StepNumbers numbers = simulate::step_numbers(plan, forecast, rank);
   numbers.step_s = step.step_s;
   numbers.low_s = step.low_s;
   numbers.high_s = step.high_s;
@@ -29,7 +29,7 @@ RunInfo forecast(const config::Job& job, const plan::PlanSet& plan, const arch::
 
   RunInfo info;
   info.model = plan.program.name;
-  info.loss = arch::loss_label(job);
+  info.loss = model::loss_label(job);
   info.job_yaml = config::print_yaml(job);
   info.plan_summary = plan::explain_text(plan, rank, account, numbers);
   info.steps = job.run.steps;
@@ -43,10 +43,10 @@ RunInfo forecast(const config::Job& job, const plan::PlanSet& plan, const arch::
   for (const int one : plan.list_of_rank)
     info.predicted_bytes.push_back(
         forecast.lists[static_cast<std::size_t>(one)].memory.peak_of_tensors());
-  info.mfu_convention = arch::kComputedFlops;
+  info.mfu_convention = model::kComputedFlops;
   if (forecast.step_s > 0 && plan.mesh.world() <= kDrawnRanks)
     info.timeline =
-        sim::pictures::svg(plan, sim::pictures::timelines(plan, forecast),
+        simulate::pictures::svg(plan, simulate::pictures::timelines(plan, forecast),
                            {.title = "One step as it was forecast", .subtitle = step.source});
   return info;
 }

@@ -1,7 +1,7 @@
 // What the plan promises of a run, before its first step.
 #pragma once
 
-#include "trireme/arch/spec.h"
+#include "trireme/model/spec.h"
 #include "trireme/config/job.h"
 #include "trireme/plan/plan.h"
 #include "trireme/planner/machine.h"
@@ -10,7 +10,7 @@
 namespace trireme::train {
 
 // Fills model, job, plan summary, sizes and predictions.
-RunInfo forecast(const config::Job& job, const plan::PlanSet& plan, const arch::ModelSpec& spec,
+RunInfo forecast(const config::Job& job, const plan::PlanSet& plan, const model::ModelSpec& spec,
                  int rank, const planner::StepForecast& step);
 
 }  // namespace trireme::train

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "trireme/arch/layout.h"
+#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
-#include "trireme/ckpt/checkpoint.h"
+#include "trireme/checkpoint/checkpoint.h"
 #include "trireme/config/resolve.h"
-#include "trireme/data/cut_tokens.h"
-#include "trireme/models/build.h"
+#include "trireme/data/loaders/cut_tokens.h"
+#include "trireme/model/blocks/build.h"
 #include "trireme/optim/schedule.h"
 #include "trireme/plan/microbatch.h"
 
@@ -24,13 +24,13 @@ std::optional<optim::LossScaler> scaler_of(const config::Precision& precision) {
                             .floor = precision.loss_scale_floor});
 }
 
-io::Engine engine_of(config::OffloadEngine engine) {
+scratch::Engine engine_of(config::OffloadEngine engine) {
   switch (engine) {
     case config::OffloadEngine::kAuto: break;
-    case config::OffloadEngine::kIoUring: return io::Engine::kIoUring;
-    case config::OffloadEngine::kThreads: return io::Engine::kThreads;
+    case config::OffloadEngine::kIoUring: return scratch::Engine::kIoUring;
+    case config::OffloadEngine::kThreads: return scratch::Engine::kThreads;
   }
-  return io::Engine::kAuto;
+  return scratch::Engine::kAuto;
 }
 
 // Nothing above it: where the run's disk came off, another would fill. Says whether it was not there before.
@@ -48,15 +48,15 @@ bool make_scratch_directory(const Path& directory) {
 
 // Sets `made` where it makes `own`.
 exec::OpenScratch scratch_of(const config::Offload& offload, const Path& own, bool& made) {
-  return [&offload, own, &made](plan::Tier tier) -> std::unique_ptr<io::Scratch> {
-    if (tier == plan::Tier::kHost) return io::open_memory();
-    const io::Engine engine = engine_of(offload.engine);
+  return [&offload, own, &made](plan::Tier tier) -> std::unique_ptr<scratch::Scratch> {
+    if (tier == plan::Tier::kHost) return scratch::open_memory();
+    const scratch::Engine engine = engine_of(offload.engine);
     if (offload.path.empty()) {
       made = make_scratch_directory(own);
-      return io::open_file({.directory = own, .engine = engine});
+      return scratch::open_file({.directory = own, .engine = engine});
     }
     try {
-      return io::open_file({.directory = offload.path, .engine = engine});
+      return scratch::open_file({.directory = offload.path, .engine = engine});
     } catch (const Error& error) {
       fail(error.kind(), "offload.path: {}", error.what());
     }
@@ -66,23 +66,23 @@ exec::OpenScratch scratch_of(const config::Offload& offload, const Path& own, bo
 }  // namespace
 
 JobSession::JobSession(const config::Job& job, comm::World& world, const Path& scratch)
-    : JobSession(job, world, scratch, models::build(job, world)) {}
+    : JobSession(job, world, scratch, blocks::build(job, world)) {}
 
 JobSession::JobSession(const config::Job& job, comm::World& world, const Path& scratch,
                        exec::Model model)
     : job_(job),
       rank_(world.rank()),
-      device_(models::device_of(job)),
+      device_(blocks::device_of(job)),
       updater_({.betas = job.optim.betas,
                 .eps = job.optim.eps,
                 .stochastic = job.precision.rounding == config::Rounding::kStochastic,
                 .int8_states = job.optim.states == config::OptimizerStates::kInt8}),
       scaler_(scaler_of(job.precision)),
       spikes_({.zscore = job.run.spike_zscore, .window = job.run.spike_window}),
-      grid_(arch::grid_of(job, model.spec)),
+      grid_(model::grid_of(job, model.spec)),
       session_(std::move(model),
-               {.mesh = arch::mesh_of(job),
-                .recipe = arch::recipe_of(job),
+               {.mesh = model::mesh_of(job),
+                .recipe = model::recipe_of(job),
                 .grid = grid_,
                 .seed = static_cast<std::uint64_t>(job.run.seed),
                 .device = device_,
@@ -116,9 +116,9 @@ std::vector<std::pair<std::string, double>> JobSession::schedules() const {
 void JobSession::begin_with_weights() {
   if (job_.model.weights.empty()) return;
   // What is built on a tower begins with the tower's alone.
-  ckpt::load_weights(
+  checkpoint::load_weights(
       job_.model.weights, session_.units(), session_.model().spec.units,
-      config::is_decoder(job_.model.family) ? ckpt::NewUnits::kRefused : ckpt::NewUnits::kAsDrawn);
+      config::is_decoder(job_.model.family) ? checkpoint::NewUnits::kRefused : checkpoint::NewUnits::kAsDrawn);
   session_.units().refresh();
 }
 
@@ -152,9 +152,9 @@ void JobSession::continue_after(const TrainState& other, std::int64_t steps, std
   restore(state);
 }
 
-data::BatchRange JobSession::rewind(TrainState earlier, std::int64_t steps, const Spike& spike) {
+loaders::BatchRange JobSession::rewind(TrainState earlier, std::int64_t steps, const Spike& spike) {
   const std::int64_t first = left_out_.batch(steps);
-  const data::BatchRange range{
+  const loaders::BatchRange range{
       .first = first,
       .last = std::max(first + job_.run.spike_skip - 1, left_out_.batch(spike.step - 1))};
   earlier.left_out = left_out_;
@@ -177,7 +177,7 @@ std::function<std::vector<at::Tensor>(int mb)> JobSession::of_batch(std::int64_t
         load.batch(batch * job_.run.global_batch + job_.run.micro_batch * id);
     // Other families cut rows where their blocks begin.
     if (config::is_decoder(job_.model.family))
-      inputs = data::cut_tokens(std::move(inputs), plan.mesh.coordinate(rank_, mesh::Axis::kCp),
+      inputs = loaders::cut_tokens(std::move(inputs), plan.mesh.coordinate(rank_, mesh::Axis::kCp),
                                 plan.mesh.degree(mesh::Axis::kCp));
     for (at::Tensor& input : inputs) input = input.to(device_);
     return inputs;

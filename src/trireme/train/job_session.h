@@ -12,7 +12,7 @@
 #include "trireme/base/fs.h"
 #include "trireme/comm/world.h"
 #include "trireme/config/job.h"
-#include "trireme/data/left_out.h"
+#include "trireme/data/loaders/left_out.h"
 #include "trireme/exec/session.h"
 #include "trireme/optim/adamw.h"
 #include "trireme/optim/loss_scaler.h"
@@ -82,7 +82,7 @@ class JobSession {
   void continue_after(const TrainState& other, std::int64_t steps, std::int64_t samples);
   // Goes on from the state after `steps` steps, before the spike, and without the batches from there on: run.spike_skip of
   // them, and all up to the spike's.
-  data::BatchRange rewind(TrainState earlier, std::int64_t steps, const Spike& spike);
+  loaders::BatchRange rewind(TrainState earlier, std::int64_t steps, const Spike& spike);
 
   // The step-th step (from 0) on the step-th global batch that is not left out, which is the next update unless it is skipped. `flag`,
   // `observer` and `times` as in exec::StepArgs. What is not finite is skipped where the job says so. Throws
@@ -114,10 +114,10 @@ class JobSession {
   std::int64_t updates_ = 0;
   Earlier earlier_;
   std::int64_t non_finite_ = 0;
-  data::LeftOut left_out_;
+  loaders::LeftOut left_out_;
   SpikeDetector spikes_;
   std::optional<Spike> spike_;
-  plan::schedules::Grid grid_;
+  schedules::Grid grid_;
   bool scratch_made_ = false;  // its directory, by this rank
   exec::Session session_;
 };

@@ -6,7 +6,7 @@ namespace trireme::train {
 
 namespace {
 
-ckpt::Saver::Setup with_callbacks(ckpt::Saver::Setup setup, const Callbacks& callbacks) {
+checkpoint::Saver::Setup with_callbacks(checkpoint::Saver::Setup setup, const Callbacks& callbacks) {
   setup.before = [&] { tell(callbacks, &Callback::before_checkpoint); };
   return setup;
 }
@@ -14,7 +14,7 @@ ckpt::Saver::Setup with_callbacks(ckpt::Saver::Setup setup, const Callbacks& cal
 }  // namespace
 
 MemorySnapshots::MemorySnapshots(const TrainSetup& setup, const exec::Units& units,
-                                 const std::vector<arch::UnitSpec>& specs, comm::World& world,
+                                 const std::vector<model::UnitSpec>& specs, comm::World& world,
                                  const Callbacks& callbacks)
     : units_(units),
       specs_(specs),
@@ -28,11 +28,11 @@ void MemorySnapshots::keep_only(std::int64_t step) {
   if (step >= 0) saver_.trust(step);
 }
 
-void MemorySnapshots::take(const ckpt::Header& header) {
+void MemorySnapshots::take(const checkpoint::Header& header) {
   if (saver_.under_way())
     ++count_.skipped;
   else
-    saver_.begin(header, ckpt::SaveMode::kBehind);
+    saver_.begin(header, checkpoint::SaveMode::kBehind);
 }
 
 void MemorySnapshots::poll() {
@@ -43,7 +43,7 @@ void MemorySnapshots::finish() {
   if (saver_.under_way()) tell_ended(saver_.finish());
 }
 
-void MemorySnapshots::tell_ended(const ckpt::Saved& saved) {
+void MemorySnapshots::tell_ended(const checkpoint::Saved& saved) {
   count_.standing_s += saved.standing_s;
   const bool there = !saved.path.empty();
   ++(there ? count_.taken : count_.failed);

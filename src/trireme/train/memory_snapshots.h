@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "trireme/ckpt/in_memory.h"
+#include "trireme/checkpoint/in_memory.h"
 #include "trireme/train/callbacks.h"
 #include "trireme/train/trainer.h"
 
@@ -17,29 +17,29 @@ class MemorySnapshots {
  public:
   // All of them outlive it. Throws Error{kUsage} where a rank has no memory to keep them in.
   MemorySnapshots(const TrainSetup& setup, const exec::Units& units,
-                  const std::vector<arch::UnitSpec>& specs, comm::World& world,
+                  const std::vector<model::UnitSpec>& specs, comm::World& world,
                   const Callbacks& callbacks);
 
-  // As ckpt::InMemory::find.
-  ckpt::InMemory::Found find(std::int64_t after) { return place_.find(after, units_, specs_); }
+  // As checkpoint::InMemory::find.
+  checkpoint::InMemory::Found find(std::int64_t after) { return place_.find(after, units_, specs_); }
   // The run goes on from that of this step (-1: from none): no other is of its past.
   void keep_only(std::int64_t step);
 
   // Begins one, unless the one before is under way.
-  void take(const ckpt::Header& header);
+  void take(const checkpoint::Header& header);
   void poll();
   void finish();
 
   const SnapshotCount& count() const { return count_; }
 
  private:
-  void tell_ended(const ckpt::Saved& saved);
+  void tell_ended(const checkpoint::Saved& saved);
 
   const exec::Units& units_;
-  const std::vector<arch::UnitSpec>& specs_;
+  const std::vector<model::UnitSpec>& specs_;
   const Callbacks& callbacks_;
-  ckpt::InMemory place_;
-  ckpt::Saver saver_;
+  checkpoint::InMemory place_;
+  checkpoint::Saver saver_;
   SnapshotCount count_;
   bool told_of_failed_ = false, told_of_old_ = false;
 };

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "trireme/arch/layout.h"
+#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 #include "trireme/comm/local/local_world.h"
 #include "trireme/comm/tensor_buffer.h"
@@ -57,7 +57,7 @@ class RankRecorder : public exec::Observer {
   std::vector<Part> take(std::size_t tensor) { return std::exchange(parts_[tensor], {}); }
 
  private:
-  void add(std::size_t tensor, std::vector<arch::Extent> extents, const at::Tensor& values) {
+  void add(std::size_t tensor, std::vector<model::Extent> extents, const at::Tensor& values) {
     if (!extents.empty())
       parts_[tensor].push_back({.rank = rank_, .extents = std::move(extents), .values = values});
   }
@@ -70,7 +70,7 @@ class RankRecorder : public exec::Observer {
 
   void add_slice(Kind kind, const exec::Units& units, const exec::StateSlice& slice,
                  const at::Tensor& values) {
-    auto within = arch::extents_within(contents_.spec().units[static_cast<std::size_t>(slice.unit)],
+    auto within = model::extents_within(contents_.spec().units[static_cast<std::size_t>(slice.unit)],
                                        units.tp_rank(), units.tp(), slice.offset, values.numel());
     for (std::size_t param = 0; param < within.size(); ++param)
       add(contents_.of_param(kind, slice.unit, param), std::move(within[param]), values);
@@ -183,7 +183,7 @@ bool RecordedTensor::recorded() const { return !holders.empty() && std::ssize(va
 
 int RecordedTensor::rank_of(std::int64_t element) const {
   for (const Part& part : holders)
-    for (const arch::Extent& extent : part.extents)
+    for (const model::Extent& extent : part.extents)
       if (element >= extent.global && element < extent.global + extent.count) return part.rank;
   TRIREME_CHECK(false, "no rank holds element {} of {}", element, name);
 }
@@ -209,10 +209,10 @@ RecordingBytes recording_bytes(const config::Job& job, int steps) {
     parts += tensor.numel() * (shared ? 1 : job.parallel.tp) * (whole ? job.parallel.cp : 1);
   }
   const int world = contents.mesh().world();
-  for (const arch::UnitSpec& unit : contents.spec().units)
-    parts += 3 * world * (arch::largest_numel(unit, job.parallel.tp) / shards);
+  for (const model::UnitSpec& unit : contents.spec().units)
+    parts += 3 * world * (model::largest_numel(unit, job.parallel.tp) / shards);
   const plan::PlanSet plan =
-      plan::compile(contents.spec().program, contents.mesh(), arch::recipe_of(job));
+      plan::compile(contents.spec().program, contents.mesh(), model::recipe_of(job));
   constexpr std::int64_t kBytes = sizeof(double);
   return {.kept = (start + steps * step) * kBytes,
           .passing = parts * kBytes + world * plan::memory_account(plan, 0).peak_total};

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "trireme/arch/cut.h"
+#include "trireme/model/cut.h"
 #include "trireme/base/dtype.h"
 #include "trireme/config/job.h"
 #include "trireme/train/job_session.h"
@@ -25,7 +25,7 @@ std::string step_name(int step);  // "start", "0", ...
 // The elements of a whole tensor that one rank has.
 struct Part {
   int rank = 0;
-  std::vector<arch::Extent> extents{};
+  std::vector<model::Extent> extents{};
   at::Tensor values{};  // fp64, flat: what extents call local
 };
 

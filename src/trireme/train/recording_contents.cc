@@ -4,8 +4,8 @@
 #include <iterator>
 #include <utility>
 
-#include "trireme/arch/describe.h"
-#include "trireme/arch/layout.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
 #include "trireme/base/error.h"
 
 namespace trireme::train {
@@ -22,16 +22,16 @@ config::Job on_one_rank(config::Job job) {
 }  // namespace
 
 Contents::Contents(const config::Job& job)
-    : job_(job), mesh_(arch::mesh_of(job)), spec_(arch::describe(job)) {
+    : job_(job), mesh_(model::mesh_of(job)), spec_(model::describe(job)) {
   job_.run.skip_non_finite = 0;
-  const plan::Program whole = arch::describe(on_one_rank(job)).program;
+  const plan::Program whole = model::describe(on_one_rank(job)).program;
   TRIREME_CHECK(whole.values.size() == spec_.program.values.size(),
                 "{} has other values on one rank", whole.name);
   value_at_.resize(whole.values.size());
   for (const plan::Node& node : spec_.program.nodes)
     for (const plan::ValueId value : node.writes)
       add_value(node, value, whole.values[static_cast<std::size_t>(value)]);
-  for (const arch::UnitSpec& unit : spec_.units) {
+  for (const model::UnitSpec& unit : spec_.units) {
     unit_at_.push_back(params_);
     params_ += unit.params.size();
   }
@@ -82,7 +82,7 @@ std::vector<RecordedTensor> Contents::of_params(int step, Kind kind) const {
   std::vector<RecordedTensor> all;
   for (std::size_t unit = 0; unit < spec_.units.size(); ++unit) {
     const plan::UnitId followed = spec_.program.units[unit].ema_of;
-    const std::vector<arch::ParamSpec>& params = spec_.units[unit].params;
+    const std::vector<model::ParamSpec>& params = spec_.units[unit].params;
     for (std::size_t param = 0; param < params.size(); ++param) {
       all.push_back({.step = step,
                      .kind = kind,

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "trireme/arch/spec.h"
+#include "trireme/model/spec.h"
 #include "trireme/config/job.h"
-#include "trireme/mesh/mesh.h"
+#include "trireme/plan/mesh/mesh.h"
 #include "trireme/train/recording.h"
 
 namespace trireme::train {
@@ -46,7 +46,7 @@ class Contents {
     return job_;
   }  // whose first step that is not finite is the last
   const mesh::Mesh& mesh() const { return mesh_; }
-  const arch::ModelSpec& spec() const { return spec_; }
+  const model::ModelSpec& spec() const { return spec_; }
   std::int64_t micro_batches() const { return job_.run.global_batch / job_.run.micro_batch; }
 
  private:
@@ -55,7 +55,7 @@ class Contents {
 
   config::Job job_;
   mesh::Mesh mesh_;
-  arch::ModelSpec spec_;
+  model::ModelSpec spec_;
   std::vector<RecordedTensor> values_;  // as they are in every step
   std::vector<SharedValue> shared_;     // parallel to them
   std::size_t params_ = 0;

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "trireme/base/error.h"
-#include "trireme/mesh/zigzag.h"
+#include "trireme/plan/mesh/zigzag.h"
 
 namespace trireme::train {
 namespace {
@@ -42,7 +42,7 @@ std::vector<Part> added_losses(std::vector<Observed> seen, const mesh::Mesh& mes
 
 // A decoder's rows are tokens of [samples, tokens] flattened: those of a cp rank, and where tp ranks share rows those of
 // one of them (ops/tensor_parallel.h). Places are within the micro-batch.
-std::vector<arch::Extent> token_extents(const Observed& one, const Contents& contents) {
+std::vector<model::Extent> token_extents(const Observed& one, const Contents& contents) {
   const config::Job& job = contents.job();
   const Sizes positions = mesh::zigzag_positions(
       job.model.seq_len, contents.mesh().coordinate(one.rank, Axis::kCp), job.parallel.cp);
@@ -52,7 +52,7 @@ std::vector<arch::Extent> token_extents(const Observed& one, const Contents& con
   const bool shared = job.parallel.tp > 1 && job.parallel.sequence_parallel;
   const std::int64_t first = shared ? contents.mesh().coordinate(one.rank, Axis::kTp) * per : 0;
   const std::int64_t end = std::min(first + per, job.run.micro_batch * tokens);
-  std::vector<arch::Extent> extents;
+  std::vector<model::Extent> extents;
   for (std::int64_t row = first; row < end; ++row) {
     const std::int64_t global =
         (row / tokens * job.model.seq_len + positions[static_cast<std::size_t>(row % tokens)]) * d;
@@ -80,7 +80,7 @@ class MicroBatch {
   const Sizes& whole() const { return whole_; }
 
   // The places of a rank's part; nothing where its copy has other rows than the first rank's, which is told.
-  std::vector<arch::Extent> extents(std::size_t index, std::vector<Miscount>& miscounts) const {
+  std::vector<model::Extent> extents(std::size_t index, std::vector<Miscount>& miscounts) const {
     const Observed& one = seen_[index];
     const Sizes own = whole_of(index);
     const std::size_t dim = row_dim(one);
@@ -94,7 +94,7 @@ class MicroBatch {
     }
     const std::int64_t width = product(own, dim + 1, own.size());
     const std::int64_t count = one.sizes[dim] * width;
-    std::vector<arch::Extent> all;
+    std::vector<model::Extent> all;
     for (std::int64_t outer = 0; outer < product(own, 0, dim); ++outer)
       all.push_back({.global = (outer * own[dim] + first_[index]) * width,
                      .local = outer * count,
@@ -141,7 +141,7 @@ void merge(std::vector<Part> parts, RecordedTensor& whole) {
   for (Part& part : parts) {
     const double* const values = part.values.data_ptr<double>();
     bool stray = false;
-    for (const arch::Extent& extent : part.extents)
+    for (const model::Extent& extent : part.extents)
       for (std::int64_t i = 0; i < extent.count; ++i) {
         const auto global = static_cast<std::size_t>(extent.global + i);
         const double value = values[extent.local + i];
@@ -179,7 +179,7 @@ void merge_activation(std::vector<Observed> seen, const Contents& contents, std:
       Part part{.rank = batch[i].rank, .values = std::move(batch[i].values)};
       part.extents = decoder ? token_extents({.rank = part.rank, .values = part.values}, contents)
                              : micro_batch.extents(i, whole.miscounts);
-      for (arch::Extent& extent : part.extents) extent.global += before;
+      for (model::Extent& extent : part.extents) extent.global += before;
       parts.push_back(std::move(part));
     }
     whole.rows.push_back(sizes[0]);

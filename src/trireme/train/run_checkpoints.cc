@@ -3,10 +3,10 @@
 #include <filesystem>
 
 #include "trireme/base/error.h"
-#include "trireme/ckpt/checkpoint.h"
-#include "trireme/ckpt/on_rank_zero.h"
+#include "trireme/checkpoint/checkpoint.h"
+#include "trireme/checkpoint/on_rank_zero.h"
 #include "trireme/config/saving.h"
-#include "trireme/convert/weights.h"
+#include "trireme/checkpoint/convert/weights.h"
 #include "trireme/formats/checkpoint_files.h"
 
 namespace trireme::train {
@@ -18,7 +18,7 @@ TrainState state_of(const formats::Manifest& manifest, const Path& directory) {
 
 }  // namespace
 
-RunCheckpoints::RunCheckpoints(const TrainSetup& setup, const data::Sources& data,
+RunCheckpoints::RunCheckpoints(const TrainSetup& setup, const loaders::Sources& data,
                                JobSession& steps, comm::World& world, const Callbacks& callbacks)
     : setup_(setup),
       job_(setup.job),
@@ -39,12 +39,12 @@ RunCheckpoints::RunCheckpoints(const TrainSetup& setup, const data::Sources& dat
 }
 
 std::int64_t RunCheckpoints::begin() {
-  if (job_.checkpoint.trainable_only) base_ = ckpt::identity(job_.model.weights);
+  if (job_.checkpoint.trainable_only) base_ = checkpoint::identity(job_.model.weights);
   std::int64_t steps = 0;
   const Path directory = memory_ ? newest_anywhere() : setup_.resume;
   if (!directory.empty()) {
     const formats::Manifest manifest =
-        load(directory, from_memory() ? ckpt::Files::kNeeded : ckpt::Files::kAll);
+        load(directory, from_memory() ? checkpoint::Files::kNeeded : checkpoint::Files::kAll);
     steps_.restore(state_of(manifest, directory));
     steps = manifest.step;
   } else if (job_.optim.from_weights) {
@@ -66,7 +66,7 @@ void RunCheckpoints::continue_weights() {
          "checkpoint or a run directory of trireme, or set optim.from_weights=false",
          directory.string());
   try {
-    const formats::Manifest manifest = ckpt::load(directory, units_, specs_);
+    const formats::Manifest manifest = checkpoint::load(directory, units_, specs_);
     const config::Job other = config::parse_job(manifest.job, directory.string());
     const bool same = manifest.dataset_digest == data_.digest && other.data.seed == job_.data.seed;
     steps_.continue_after(state_of(manifest, directory), manifest.step,
@@ -87,7 +87,7 @@ Path RunCheckpoints::newest_anywhere() {
   for (const std::string& why : found_.refused)
     refused_.push_back({.kind = "snapshot refused", .op = "resume", .cause = why});
   if (from_memory() || setup_.resume.empty()) return found_.directory;
-  const Path directory = ckpt::on_rank_zero(world_, [&] {
+  const Path directory = checkpoint::on_rank_zero(world_, [&] {
     const auto newest = formats::newest_checkpoint(
         setup_.resume.parent_path(), formats::CheckpointCheck::kEveryByte, *setup_.files, on_disk_);
     for (const formats::CheckpointEntry& entry : newest->refused)
@@ -114,13 +114,13 @@ void RunCheckpoints::tell_refused() {
 }
 
 void RunCheckpoints::snapshot(std::int64_t step) {
-  world_.flight().enter(flight::Phase::kCheckpoint, step);
+  world_.flight().enter(watch::Phase::kCheckpoint, step);
   memory_->take(header(step, std::nullopt));
 }
 
-formats::Manifest RunCheckpoints::load(const Path& directory, ckpt::Files files) {
+formats::Manifest RunCheckpoints::load(const Path& directory, checkpoint::Files files) {
   const formats::Manifest manifest =
-      ckpt::load(directory, units_, specs_, job_.model.weights, files);
+      checkpoint::load(directory, units_, specs_, job_.model.weights, files);
   if (manifest.dataset_digest != data_.digest)
     fail(ErrorKind::kData,
          "{}: was trained on dataset {}, {} is {}; point data.path to the same data",
@@ -137,10 +137,10 @@ formats::Manifest RunCheckpoints::load(const Path& directory, ckpt::Files files)
 
 std::optional<RunCheckpoints::Rewind> RunCheckpoints::rewind(const Spike& spike,
                                                              std::int64_t last) {
-  world_.flight().enter(flight::Phase::kCheckpoint, spike.step);
+  world_.flight().enter(watch::Phase::kCheckpoint, spike.step);
   finish();
   std::vector<formats::CheckpointEntry> unusable;  // on rank 0, which has the callbacks
-  const Path directory = ckpt::on_rank_zero(world_, [&] {
+  const Path directory = checkpoint::on_rank_zero(world_, [&] {
     try {
       auto found = formats::newest_checkpoint(root(), formats::CheckpointCheck::kEveryByte,
                                               *setup_.files, last);
@@ -177,7 +177,7 @@ std::optional<RunCheckpoints::Rewind> RunCheckpoints::rewind(const Spike& spike,
 void RunCheckpoints::check_base(const formats::Manifest& manifest, const Path& directory) const {
   if (!job_.checkpoint.trainable_only) return;
   if (manifest.base.empty())
-    ckpt::check_frozen(job_.model.weights, units_, specs_);
+    checkpoint::check_frozen(job_.model.weights, units_, specs_);
   else if (manifest.base != base_)
     fail(ErrorKind::kData,
          "{}: its run began with a checkpoint whose manifest has digest {}, {} has {}; set "
@@ -185,7 +185,7 @@ void RunCheckpoints::check_base(const formats::Manifest& manifest, const Path& d
          directory.string(), manifest.base, job_.model.weights, base_);
 }
 
-ckpt::Header RunCheckpoints::header(std::int64_t step, std::optional<double> eval_loss) const {
+checkpoint::Header RunCheckpoints::header(std::int64_t step, std::optional<double> eval_loss) const {
   return {.step = step,
           .consumed_samples = steps_.consumed_samples(step),
           .dataset_digest = data_.digest,
@@ -208,18 +208,18 @@ void RunCheckpoints::save(std::int64_t step, std::optional<double> eval_loss) {
     });
     return;
   }
-  world_.flight().enter(flight::Phase::kCheckpoint, step);
+  world_.flight().enter(watch::Phase::kCheckpoint, step);
   begun_[step] = kept_s();
   const bool behind = config::saves_behind(job_);
-  saver_.begin(header(step, eval_loss), behind ? ckpt::SaveMode::kBehind : ckpt::SaveMode::kAtOnce);
+  saver_.begin(header(step, eval_loss), behind ? checkpoint::SaveMode::kBehind : checkpoint::SaveMode::kAtOnce);
   if (!behind) finish_on_disk();
 }
 
 void RunCheckpoints::save_last(std::int64_t step, std::optional<double> eval_loss) {
-  world_.flight().enter(flight::Phase::kCheckpoint, step);
+  world_.flight().enter(watch::Phase::kCheckpoint, step);
   finish_on_disk();
-  saver_.begin(header(step, eval_loss), ckpt::SaveMode::kAtOnce);
-  const ckpt::Saved saved = saver_.finish();
+  saver_.begin(header(step, eval_loss), checkpoint::SaveMode::kAtOnce);
+  const checkpoint::Saved saved = saver_.finish();
   if (memory_) memory_->finish();
   if (saved.path.empty()) fail(ErrorKind::kData, "{}; mend that and resume", saved.problem);
   tell_saved(saved);
@@ -239,7 +239,7 @@ void RunCheckpoints::finish_on_disk() {
   if (saver_.under_way()) tell_saved(saver_.finish());
 }
 
-void RunCheckpoints::tell_saved(const ckpt::Saved& saved) {
+void RunCheckpoints::tell_saved(const checkpoint::Saved& saved) {
   if (saved.path.empty())
     ++failed_;
   else

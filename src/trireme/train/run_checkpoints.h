@@ -7,8 +7,8 @@
 #include <string>
 
 #include "trireme/base/clock.h"
-#include "trireme/ckpt/saver.h"
-#include "trireme/data/source.h"
+#include "trireme/checkpoint/saver.h"
+#include "trireme/data/loaders/source.h"
 #include "trireme/train/callbacks.h"
 #include "trireme/train/job_session.h"
 #include "trireme/train/memory_snapshots.h"
@@ -20,7 +20,7 @@ namespace trireme::train {
 class RunCheckpoints {
  public:
   // All of them outlive it.
-  RunCheckpoints(const TrainSetup& setup, const data::Sources& data, JobSession& steps,
+  RunCheckpoints(const TrainSetup& setup, const loaders::Sources& data, JobSession& steps,
                  comm::World& world, const Callbacks& callbacks);
 
   // Fills the session with what is newest of the snapshots in memory and setup.resume or, where the run is a new one, with
@@ -46,7 +46,7 @@ class RunCheckpoints {
   // Where training went back to because of a spike.
   struct Rewind {
     std::int64_t step = 0;
-    data::BatchRange left_out;
+    loaders::BatchRange left_out;
     double lost_s = 0;  // since that checkpoint, as far as in this process and not lost before
   };
   // Loads the newest usable checkpoint of at most `last` steps and goes on from it without the batches from there to the
@@ -61,29 +61,29 @@ class RunCheckpoints {
 
  private:
   Path root() const { return setup_.out / "checkpoints"; }
-  formats::Manifest load(const Path& directory, ckpt::Files files = ckpt::Files::kAll);
+  formats::Manifest load(const Path& directory, checkpoint::Files files = checkpoint::Files::kAll);
   // With optim.from_weights: parameters and optimizer states.
   void continue_weights();
   Path newest_anywhere();
   bool from_memory() const { return !found_.directory.empty(); }
   void finish_on_disk();
   void check_base(const formats::Manifest& manifest, const Path& directory) const;
-  ckpt::Header header(std::int64_t step, std::optional<double> eval_loss) const;
+  checkpoint::Header header(std::int64_t step, std::optional<double> eval_loss) const;
   double kept_s() const { return clock_.seconds() - lost_s_; }
-  void tell_saved(const ckpt::Saved& saved);
+  void tell_saved(const checkpoint::Saved& saved);
 
   const TrainSetup& setup_;
   const config::Job& job_;
-  const data::Sources& data_;
+  const loaders::Sources& data_;
   JobSession& steps_;
   exec::Units& units_;
-  const std::vector<arch::UnitSpec>& specs_;
+  const std::vector<model::UnitSpec>& specs_;
   comm::World& world_;
   const Callbacks& callbacks_;
   std::string base_;  // of what checkpoints leave out
-  ckpt::Saver saver_;
+  checkpoint::Saver saver_;
   std::optional<MemorySnapshots> memory_;
-  ckpt::InMemory::Found found_;          // there, when the run began
+  checkpoint::InMemory::Found found_;          // there, when the run began
   std::int64_t on_disk_ = 0;             // the newest step there, then
   std::vector<formats::Event> refused_;  // on rank 0: what was of no use
   Path newest_;

@@ -105,7 +105,7 @@ bool RunHealth::compares(std::int64_t step, bool saving) const {
 }
 
 void RunHealth::compare(std::int64_t step) {
-  world_.flight().enter(flight::Phase::kCheckpoint, step);  // as long as reading all of one
+  world_.flight().enter(watch::Phase::kCheckpoint, step);  // as long as reading all of one
   const Stopwatch watch;
   const Apart apart =
       compare_replicas(steps_.session().units(), steps_.session().model().spec.units, world_);

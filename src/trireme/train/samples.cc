@@ -2,17 +2,17 @@
 
 #include <memory>
 
-#include "trireme/data/random_tokens.h"
-#include "trireme/data/source.h"
+#include "trireme/data/loaders/random_tokens.h"
+#include "trireme/data/loaders/source.h"
 
 namespace trireme::train {
 
 JobSession::Load load_of(const config::Job& job, std::int64_t count, const Path& dataset) {
   if (dataset.empty() && job.data.source == config::DataSource::kText)
     return [count, model = job.model, documents = job.data.documents](std::int64_t first) {
-      return data::random_tokens(first, count, model.seq_len, model.vocab, documents);
+      return loaders::random_tokens(first, count, model.seq_len, model.vocab, documents);
     };
-  const std::shared_ptr<data::Source> source = data::open_sources(job, dataset).train;
+  const std::shared_ptr<loaders::Source> source = loaders::open_sources(job, dataset).train;
   return {[source, count](std::int64_t first) { return source->batch(first, count); },
           [source](std::int64_t first, std::int64_t all) { return source->weight(first, all); }};
 }

@@ -7,13 +7,13 @@
 #include "trireme/base/fs.h"
 #include "trireme/comm/world.h"
 #include "trireme/exec/executor.h"
-#include "trireme/sim/simulate.h"
+#include "trireme/plan/simulate/simulate.h"
 
 namespace trireme::train {
 
 // Collective: gathers the times of all ranks' lines; rank 0 writes RUNDIR's trace.json, timeline.svg and
 // node_costs.json. `step` counts from 1.
-void write_step_trace(const Path& out, const plan::PlanSet& plan, const sim::Forecast& forecast,
+void write_step_trace(const Path& out, const plan::PlanSet& plan, const simulate::Forecast& forecast,
                       const std::vector<exec::LineTime>& mine, std::int64_t step,
                       comm::World& world);
 

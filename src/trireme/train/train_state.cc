@@ -10,15 +10,15 @@
 namespace trireme::train {
 namespace {
 
-data::LeftOut left_out_from(const Json& ranges, const std::string& what) {
-  std::vector<data::BatchRange> left_out;
+loaders::LeftOut left_out_from(const Json& ranges, const std::string& what) {
+  std::vector<loaders::BatchRange> left_out;
   for (const Json& range : ranges) {
     if (!range.is_array() || range.size() != 2)
       fail(ErrorKind::kData, "{}: {}; needs the first batch and the last", what, range.dump());
     left_out.push_back({.first = formats::json_integer(range[0], what),
                         .last = formats::json_integer(range[1], what)});
   }
-  return data::LeftOut(std::move(left_out));
+  return loaders::LeftOut(std::move(left_out));
 }
 
 Earlier earlier_from(const formats::JsonFields& fields) {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "trireme/data/left_out.h"
+#include "trireme/data/loaders/left_out.h"
 #include "trireme/optim/loss_scaler.h"
 #include "trireme/train/spike.h"
 
@@ -23,7 +23,7 @@ struct TrainState {
   Earlier earlier{};
   std::optional<optim::LossScaler::State> loss_scale{};
   std::int64_t non_finite = 0;  // steps in a row up to now that were not, and were skipped for it
-  data::LeftOut left_out{};     // batches, because of spikes
+  loaders::LeftOut left_out{};     // batches, because of spikes
   SpikeState spikes{};
   bool operator==(const TrainState&) const = default;
 };

@@ -6,7 +6,7 @@
 #include "trireme/base/error.h"
 #include "trireme/base/host_name.h"
 #include "trireme/config/paths.h"
-#include "trireme/data/source.h"
+#include "trireme/data/loaders/source.h"
 #include "trireme/train/bad_samples.h"
 #include "trireme/train/forecast.h"
 #include "trireme/train/job_session.h"
@@ -52,7 +52,7 @@ class Run {
         job_(setup.job),
         world_(world),
         callbacks_(callbacks),
-        sources_(data::open_sources(job_, setup.dataset)),
+        sources_(loaders::open_sources(job_, setup.dataset)),
         steps_((compare_ranks(world, setup, sources_.digest), job_), world, setup.out / "scratch"),
         session_(steps_.session()),
         validation_(job_, sources_, steps_, callbacks),
@@ -160,7 +160,7 @@ class Run {
                      traced ? &times : nullptr);
     const std::int64_t peak = memory_.end_step();
     ++step_;
-    world_.flight().enter(flight::Phase::kCallbacks, step_);
+    world_.flight().enter(watch::Phase::kCallbacks, step_);
     const double seconds = watch.seconds();
     if (traced)
       write_step_trace(setup_.out, session_.plan(), expected_step().lines, times, step_, world_);
@@ -197,11 +197,11 @@ class Run {
   }
 
   Ending end(Ending ending) {
-    world_.flight().enter(flight::Phase::kEnd, step_);
+    world_.flight().enter(watch::Phase::kEnd, step_);
     std::vector<std::int64_t> measured;
     for (const std::string& text : world_.exchange(std::to_string(memory_.peaks().steps)))
       measured.push_back(std::stoll(text));
-    std::map<std::string, io::Traffic> moved;
+    std::map<std::string, scratch::Traffic> moved;
     for (const auto& [tier, traffic] : session_.away().traffic())
       moved[std::string(name(tier))] = traffic;
     tell(callbacks_, [&](Callback& callback) {
@@ -222,7 +222,7 @@ class Run {
   const config::Job& job_;
   comm::World& world_;
   const Callbacks& callbacks_;
-  data::Sources sources_;
+  loaders::Sources sources_;
   JobSession steps_;
   exec::Session& session_;
   Validation validation_;

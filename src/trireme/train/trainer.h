@@ -8,7 +8,7 @@
 #include "trireme/base/fs.h"
 #include "trireme/comm/world.h"
 #include "trireme/config/job.h"
-#include "trireme/env/file_system.h"
+#include "trireme/base/os/file_system.h"
 #include "trireme/planner/machine.h"
 #include "trireme/train/callbacks.h"
 #include "trireme/train/tensor_memory.h"
@@ -29,8 +29,8 @@ struct TrainSetup {
   planner::RanksAs ranks = planner::RanksAs::kThreads;
   TensorMemory* tensors = nullptr;         // what the allocator charges to this rank, if it counts
   const std::atomic<int>* stop = nullptr;  // nonzero: end the step, save, return kInterrupted
-  env::FileSystem* files = &env::real_file_system();         // checkpoints are written through it
-  env::FileSystem* memory_files = &env::real_file_system();  // and what lies in `memory`
+  os::FileSystem* files = &os::real_file_system();         // checkpoints are written through it
+  os::FileSystem* memory_files = &os::real_file_system();  // and what lies in `memory`
 };
 
 // Runs one rank to the end. A checkpoint that cannot be written is told and the next one tried when it is due; where it

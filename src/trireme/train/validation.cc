@@ -10,7 +10,7 @@
 
 namespace trireme::train {
 
-Validation::Validation(const config::Job& job, const data::Sources& sources, JobSession& steps,
+Validation::Validation(const config::Job& job, const loaders::Sources& sources, JobSession& steps,
                        const Callbacks& callbacks)
     : job_(job), sources_(sources), steps_(steps), callbacks_(callbacks) {}
 
@@ -27,7 +27,7 @@ void Validation::run(std::int64_t step) {
   step_ = -1;
   if (job_.run.eval_every < 0) return;
   Stopwatch watch;
-  const data::Source& samples = *sources_.held_out;
+  const loaders::Source& samples = *sources_.held_out;
   const std::int64_t batch_size = job_.run.global_batch;
   double loss_sum = 0, weight = 0;
   const std::vector<std::string> names =

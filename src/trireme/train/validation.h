@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "trireme/data/source.h"
+#include "trireme/data/loaders/source.h"
 #include "trireme/train/callbacks.h"
 #include "trireme/train/job_session.h"
 
@@ -13,7 +13,7 @@ namespace trireme::train {
 class Validation {
  public:
   // All of them outlive it.
-  Validation(const config::Job& job, const data::Sources& sources, JobSession& steps,
+  Validation(const config::Job& job, const loaders::Sources& sources, JobSession& steps,
              const Callbacks& callbacks);
 
   // After `step` steps; tells the callbacks. Collective. Does nothing with run.eval_every=-1.
@@ -27,7 +27,7 @@ class Validation {
   std::int64_t batches() const;
 
   const config::Job& job_;
-  const data::Sources& sources_;
+  const loaders::Sources& sources_;
   JobSession& steps_;
   const Callbacks& callbacks_;
   std::int64_t step_ = -1;  // that loss_ is of

@@ -20,8 +20,8 @@
 #include "trireme/base/error.h"
 #include "trireme/comm/gloo/guarded_device.h"
 #include "trireme/comm/rendezvous/sockets.h"
-#include "trireme/elastic/backoff.h"
-#include "trireme/elastic/secret.h"
+#include "trireme/launch/elastic/backoff.h"
+#include "trireme/launch/elastic/secret.h"
 
 namespace trireme::comm {
 namespace {

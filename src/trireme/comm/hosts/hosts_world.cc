@@ -19,7 +19,7 @@ class RoutedTransport : public Transport {
                   std::unique_ptr<Transport> between)
       : near_(std::move(near)), inside_(std::move(inside)), between_(std::move(between)) {}
 
-  void record_in(flight::Recorder& recorder, int track) override {
+  void record_in(watch::Recorder& recorder, int track) override {
     inside_->record_in(recorder, track);
     between_->record_in(recorder, track);
   }

@@ -39,7 +39,7 @@ class NcclGroup : public Group {
 
   NcclGroup(std::string name, const std::string& key, const std::vector<int>& ranks, int rank,
             int device, double timeout_s, std::shared_ptr<GlooLink> link,
-            std::shared_ptr<flight::Recorder> flight)
+            std::shared_ptr<watch::Recorder> flight)
       : Group(std::move(name), rank, static_cast<int>(ranks.size())),
         device_(device),
         timeout_s_(timeout_s),
@@ -68,7 +68,7 @@ class NcclGroup : public Group {
   struct Pending {
     Works works;
     Verb verb;
-    flight::Doing doing;
+    watch::Doing doing;
     Pledge pledge;
     Stopwatch watch{};
   };
@@ -81,7 +81,7 @@ class NcclGroup : public Group {
         .doing = {.what = comm::name(op.verb),
                   .sequence = sequence_++,
                   .bytes = op.bytes(),
-                  .peer = pair ? ranks_[static_cast<std::size_t>(op.peer)] : flight::kAllMembers,
+                  .peer = pair ? ranks_[static_cast<std::size_t>(op.peer)] : watch::kAllMembers,
                   .line = flight_->line()},
         .pledge = Pledge(nullptr, flight_)};
     const Ticket ticket = pending.pledge.ticket();
@@ -220,7 +220,7 @@ class NcclGroup : public Group {
   double timeout_s_;
   std::shared_ptr<GlooLink> link_;
   std::vector<int> ranks_;  // of the world
-  std::shared_ptr<flight::Recorder> flight_;
+  std::shared_ptr<watch::Recorder> flight_;
   int track_;
   c10::intrusive_ptr<c10d::ProcessGroupNCCL> process_group_;
   std::uint64_t sequence_ = 0;

@@ -8,9 +8,9 @@
 
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
-#include "trireme/elastic/backoff.h"
-#include "trireme/elastic/secret.h"
-#include "trireme/env/wait.h"
+#include "trireme/launch/elastic/backoff.h"
+#include "trireme/launch/elastic/secret.h"
+#include "trireme/base/os/wait.h"
 
 namespace trireme::comm {
 namespace {
@@ -22,8 +22,8 @@ double seconds(std::chrono::milliseconds time) { return static_cast<double>(time
 std::string text(const Bytes& bytes) { return {bytes.begin(), bytes.end()}; }
 Bytes bytes(const std::string& text) { return {text.begin(), text.end()}; }
 
-env::Address parse(const std::string& text) {
-  const auto address = env::parse_address(text);
+os::Address parse(const std::string& text) {
+  const auto address = os::parse_address(text);
   if (!address)
     fail(ErrorKind::kUsage, "the agent's store is at '{}'; needs HOST:PORT or unix:NAME", text);
   return *address;
@@ -37,13 +37,13 @@ AgentStore::AgentStore(std::string address, std::string token, std::uint64_t gen
       address_(std::move(address)),
       token_(std::move(token)),
       generation_(generation),
-      net_(env::make_sockets()) {
+      net_(os::make_sockets()) {
   connect(seconds(timeout));
 }
 
 void AgentStore::connect(double seconds) {
   constexpr double kFirstPause = 0.01, kLongestPause = 0.5;
-  const env::Address agent = parse(address_);
+  const os::Address agent = parse(address_);
   local_ = agent.local;
   const Stopwatch watch;
   elastic::Backoff pause(kFirstPause, kLongestPause);
@@ -64,7 +64,7 @@ void AgentStore::connect(double seconds) {
           "the agent at {} did not take this rank within {} s ({}): {}", address_, seconds,
           attempts == 1 ? "one attempt" : fmt::format("{} attempts", attempts), why));
     net_->close(connection_);
-    env::wait({}, std::min(left, pause.next()));
+    os::wait({}, std::min(left, pause.next()));
   }
 }
 
@@ -73,10 +73,10 @@ std::string AgentStore::why_gone() const {
                      gone_->bytes);
 }
 
-void AgentStore::handle(const env::NetEvent& event) {
+void AgentStore::handle(const os::NetEvent& event) {
   if (event.connection != connection_) return;
-  if (event.kind == env::NetEvent::Kind::kClosed) gone_ = event;
-  if (event.kind != env::NetEvent::Kind::kBytes) return;
+  if (event.kind == os::NetEvent::Kind::kClosed) gone_ = event;
+  if (event.kind != os::NetEvent::Kind::kBytes) return;
   net_->send(connection_, session_->receive(event.bytes, [&](const std::string& frame) {
     const elastic::Message message = elastic::decode(frame);
     if (const auto* reply = std::get_if<elastic::StoreReply>(&message))
@@ -90,8 +90,8 @@ void AgentStore::handle_until(double seconds, const Done& done) {
   while (!gone_ && !done()) {
     const double left = seconds - watch.seconds();
     if (left <= 0) return;
-    env::wait({net_->descriptor()}, left);
-    for (const env::NetEvent& event : net_->take()) handle(event);
+    os::wait({net_->descriptor()}, left);
+    for (const os::NetEvent& event : net_->take()) handle(event);
   }
 }
 

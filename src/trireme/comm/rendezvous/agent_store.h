@@ -12,9 +12,9 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <vector>
 
-#include "trireme/elastic/frame.h"
-#include "trireme/elastic/messages.h"
-#include "trireme/env/net.h"
+#include "trireme/launch/elastic/frame.h"
+#include "trireme/launch/elastic/messages.h"
+#include "trireme/base/os/net.h"
 
 namespace trireme::comm {
 
@@ -28,7 +28,7 @@ class AgentStore final : public c10d::Store {
  public:
   // Connects within the timeout, which also bounds every later call: again and again where the connection ends before
   // both sides have shown the token, because strangers may push it out, but for once where nothing listens. Throws
-  // std::runtime_error, as all calls do. `address` is as env::parse_address reads it.
+  // std::runtime_error, as all calls do. `address` is as os::parse_address reads it.
   AgentStore(std::string address, std::string token, std::uint64_t generation,
              std::chrono::milliseconds timeout);
 
@@ -62,18 +62,18 @@ class AgentStore final : public c10d::Store {
   // Handles what comes until `done`, or until no answer can come any more, `seconds` at most.
   template <typename Done>
   void handle_until(double seconds, const Done& done);
-  void handle(const env::NetEvent& event);
+  void handle(const os::NetEvent& event);
   std::string why_gone() const;
 
   std::string address_, token_;
   std::uint64_t generation_;
   bool local_ = false;
   std::mutex mutex_;
-  std::unique_ptr<env::Net> net_;
-  env::ConnectionId connection_ = 0;
+  std::unique_ptr<os::Net> net_;
+  os::ConnectionId connection_ = 0;
   std::optional<elastic::Session> session_;
   std::uint64_t id_ = 0;
-  std::optional<env::NetEvent> gone_;  // how the connection ended
+  std::optional<os::NetEvent> gone_;  // how the connection ended
   std::map<std::uint64_t, elastic::StoreReply> replies_;
 };
 

@@ -7,7 +7,7 @@
 
 #include "trireme/plan/schedules/grid.h"
 
-namespace trireme::plan::schedules {
+namespace trireme::schedules {
 
 // Compute actions alone, each as one cell; a column is a moment, if every action takes equally long.
 std::string compute_csv(const Grid& grid);
@@ -24,4 +24,4 @@ std::string lowered_csv(const Grid& grid, int active_stages = 3);
 // also for what find_fault finds.
 Grid read_csv(std::string_view text);
 
-}  // namespace trireme::plan::schedules
+}  // namespace trireme::schedules

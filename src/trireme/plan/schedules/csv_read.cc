@@ -6,7 +6,7 @@
 #include "trireme/base/error.h"
 #include "trireme/plan/schedules/csv.h"
 
-namespace trireme::plan::schedules {
+namespace trireme::schedules {
 namespace {
 
 struct Word {
@@ -179,4 +179,4 @@ Grid read_csv(std::string_view text) {
   return Reader(text).grid();
 }
 
-}  // namespace trireme::plan::schedules
+}  // namespace trireme::schedules

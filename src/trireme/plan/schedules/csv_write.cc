@@ -7,7 +7,7 @@
 #include "trireme/plan/schedules/csv.h"
 #include "trireme/plan/schedules/walk.h"
 
-namespace trireme::plan::schedules {
+namespace trireme::schedules {
 namespace {
 
 std::string joined(const std::vector<std::vector<std::string>>& rows) {
@@ -154,4 +154,4 @@ std::string lowered_csv(const Grid& grid, int active_stages) {
   return joined(Lowering(grid, active_stages).run());
 }
 
-}  // namespace trireme::plan::schedules
+}  // namespace trireme::schedules

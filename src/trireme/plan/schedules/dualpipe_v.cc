@@ -4,7 +4,7 @@
 #include "trireme/base/error.h"
 #include "trireme/plan/schedules/fixed.h"
 
-namespace trireme::plan::schedules {
+namespace trireme::schedules {
 namespace {
 
 class DualPipeV {
@@ -67,4 +67,4 @@ Row dualpipe_v_row(int ranks, int micro_batches, int rank) {
   return DualPipeV(ranks, micro_batches, rank).row();
 }
 
-}  // namespace trireme::plan::schedules
+}  // namespace trireme::schedules

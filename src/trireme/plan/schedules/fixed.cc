@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace trireme::plan::schedules {
+namespace trireme::schedules {
 namespace {
 
 // `ahead` forwards first; then an input gradient for each, a weight gradient of `delay` micro-batches earlier, a forward.
@@ -69,4 +69,4 @@ Row zb_h2_row(int ranks, int micro_batches, int rank) {
   return zero_bubble_row(micro_batches, 2 * (ranks - rank) - 1, 2 * rank);
 }
 
-}  // namespace trireme::plan::schedules
+}  // namespace trireme::schedules

@@ -5,7 +5,7 @@
 
 #include "trireme/plan/schedules/grid.h"
 
-namespace trireme::plan::schedules {
+namespace trireme::schedules {
 
 // Huang et al. 2019: all forwards, then all backwards. Micro-batches ascend in both.
 Row gpipe_row(int ranks, int micro_batches, int rank);
@@ -26,4 +26,4 @@ Row zb_h2_row(int ranks, int micro_batches, int rank);
 // execution overlaps is two actions here. At least 2 ranks micro-batches.
 Row dualpipe_v_row(int ranks, int micro_batches, int rank);
 
-}  // namespace trireme::plan::schedules
+}  // namespace trireme::schedules

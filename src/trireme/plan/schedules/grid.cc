@@ -5,7 +5,7 @@
 #include "trireme/base/error.h"
 #include "trireme/plan/schedules/walk.h"
 
-namespace trireme::plan::schedules {
+namespace trireme::schedules {
 namespace {
 
 // What a row says by itself: everything once, in order.
@@ -140,4 +140,4 @@ std::vector<double> peak_activations(const Grid& grid, double kept) {
   return peaks;
 }
 
-}  // namespace trireme::plan::schedules
+}  // namespace trireme::schedules

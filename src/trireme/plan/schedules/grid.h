@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-namespace trireme::plan::schedules {
+namespace trireme::schedules {
 
 // F, B, I, W. A backward is one piece (B) or its two halves: gradients of what the stage read (I), then of
 // its parameters (W).
@@ -99,4 +99,4 @@ std::optional<GridFault> find_fault(const Grid& grid);
 // Throws Error{kInternal} with rank, place and action of what find_fault finds.
 void check_grid(const Grid& grid);
 
-}  // namespace trireme::plan::schedules
+}  // namespace trireme::schedules

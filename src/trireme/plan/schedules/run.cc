@@ -6,7 +6,7 @@
 #include <queue>
 #include <utility>
 
-namespace trireme::plan::schedules {
+namespace trireme::schedules {
 namespace {
 
 constexpr double kNever = std::numeric_limits<double>::infinity();
@@ -240,4 +240,4 @@ std::optional<RunResult> run_policy(const ScheduleShape& shape, Placement placem
   return Run(shape, placement, policy, bound).run();
 }
 
-}  // namespace trireme::plan::schedules
+}  // namespace trireme::schedules

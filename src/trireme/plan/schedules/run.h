@@ -8,7 +8,7 @@
 
 #include "trireme/plan/schedules/grid.h"
 
-namespace trireme::plan::schedules {
+namespace trireme::schedules {
 
 // How a rank decides. It would rather do I than F and F than W, but takes turns between I and F, and waits for
 // the better work where that is under way and closer than a share of the worse one's duration.
@@ -36,4 +36,4 @@ std::optional<RunResult> run_policy(const ScheduleShape& shape, Placement placem
                                     const Policy& policy,
                                     double bound = std::numeric_limits<double>::infinity());
 
-}  // namespace trireme::plan::schedules
+}  // namespace trireme::schedules

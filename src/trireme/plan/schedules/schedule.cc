@@ -7,7 +7,7 @@
 #include "trireme/plan/schedules/fixed.h"
 #include "trireme/plan/schedules/search.h"
 
-namespace trireme::plan::schedules {
+namespace trireme::schedules {
 namespace {
 
 constexpr std::string_view kNames[] = {"gpipe", "1f1b",    "interleaved", "zb_h1",
@@ -110,4 +110,4 @@ Grid make_grid(Schedule schedule, const ScheduleShape& shape) {
   return grid;
 }
 
-}  // namespace trireme::plan::schedules
+}  // namespace trireme::schedules

@@ -6,7 +6,7 @@
 
 #include "trireme/plan/schedules/grid.h"
 
-namespace trireme::plan::schedules {
+namespace trireme::schedules {
 
 enum class Schedule {
   kGpipe,
@@ -39,4 +39,4 @@ int chunks_of(Schedule schedule, int virtual_stages);
 // Throws Error{kUsage} for counts that the schedule cannot take, naming the nearest that it can.
 Grid make_grid(Schedule schedule, const ScheduleShape& shape);
 
-}  // namespace trireme::plan::schedules
+}  // namespace trireme::schedules

@@ -12,7 +12,7 @@
 #include "trireme/plan/schedules/run.h"
 #include "trireme/plan/schedules/v_order.h"
 
-namespace trireme::plan::schedules {
+namespace trireme::schedules {
 namespace {
 
 class Search {
@@ -185,4 +185,4 @@ Grid search_v_auto(const ScheduleShape& shape) {
   return search.best();
 }
 
-}  // namespace trireme::plan::schedules
+}  // namespace trireme::schedules

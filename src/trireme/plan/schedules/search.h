@@ -4,7 +4,7 @@
 
 #include "trireme/plan/schedules/grid.h"
 
-namespace trireme::plan::schedules {
+namespace trireme::schedules {
 
 // The automatic zero-bubble search of Qi et al. 2023 under ScheduleShape::activation_limit.
 Grid search_zero_bubble(const ScheduleShape& shape);
@@ -17,4 +17,4 @@ Grid search_v_min(const ScheduleShape& shape);
 // The same search under ScheduleShape::activation_limit.
 Grid search_v_auto(const ScheduleShape& shape);
 
-}  // namespace trireme::plan::schedules
+}  // namespace trireme::schedules

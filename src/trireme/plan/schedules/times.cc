@@ -4,7 +4,7 @@
 #include "trireme/plan/schedules/grid.h"
 #include "trireme/plan/schedules/walk.h"
 
-namespace trireme::plan::schedules {
+namespace trireme::schedules {
 namespace {
 
 double duration(Work work, const StageCost& cost) {
@@ -64,4 +64,4 @@ GridTimes time_grid(const Grid& grid, const ScheduleShape& shape) {
   return times;
 }
 
-}  // namespace trireme::plan::schedules
+}  // namespace trireme::schedules

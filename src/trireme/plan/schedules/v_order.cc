@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-namespace trireme::plan::schedules {
+namespace trireme::schedules {
 namespace {
 
 using BlockTicks = std::array<int, 4>;  // F and F, I and I in the order of the V
@@ -206,4 +206,4 @@ std::vector<Row> zb_v_order(int ranks, int micro_batches) {
   return rows;
 }
 
-}  // namespace trireme::plan::schedules
+}  // namespace trireme::schedules

@@ -6,7 +6,7 @@
 
 #include "trireme/plan/schedules/fixed.h"
 
-namespace trireme::plan::schedules {
+namespace trireme::schedules {
 
 // ZB-V (Qi et al. 2023, section 6): as many forwards down as the V lets run before its first gradient, then F and I of
 // both chunks in turn.
@@ -36,4 +36,4 @@ struct Ends {
 std::vector<Row> repeated(const BuildingBlock& block, int ranks, int micro_batches,
                           const Ends& ends);
 
-}  // namespace trireme::plan::schedules
+}  // namespace trireme::schedules

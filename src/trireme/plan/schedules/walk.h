@@ -9,7 +9,7 @@
 
 #include "trireme/plan/schedules/grid.h"
 
-namespace trireme::plan::schedules {
+namespace trireme::schedules {
 
 class Walk {
  public:
@@ -105,4 +105,4 @@ class Walk {
   std::vector<std::uint8_t> done_;
 };
 
-}  // namespace trireme::plan::schedules
+}  // namespace trireme::schedules

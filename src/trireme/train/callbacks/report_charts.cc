@@ -54,7 +54,7 @@ std::vector<ChartMark> marks(const Report& r) {
 Series baseline(const Report& r) {
   Series line{.name = "n-gram baseline", .css_class = "rule"};
   const bool comparable = r.baseline && r.info.bytes_per_token > 0 &&
-                          r.info.loss.unit == arch::kNatsPerToken && !r.steps.empty();
+                          r.info.loss.unit == model::kNatsPerToken && !r.steps.empty();
   if (!comparable) return line;
   const double nats = *r.baseline * std::log(2.0) * r.info.bytes_per_token;
   line.points = {{r.steps.front().step, nats}, {r.steps.back().step, nats}};

@@ -1,0 +1,75 @@
+// What a family's parameters are called in published files and how they lie in them, as tables.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/model/spec.h"
+#include "trireme/config/job.h"
+
+namespace trireme::convert {
+
+// How their tensor differs from our parameter, beside its name. The elements and their order are the same but for one that
+// is turned.
+enum class Form {
+  kSame,
+  kTurned,      // [in, out] for [out, in]
+  kPatches,     // a convolution's [hidden, 3, patch, patch] for [hidden, 3 * patch * patch]
+  kWithoutOne,  // [n] for [1, n], [] for [1]
+  kWithOne,     // [1, m, n] for [m, n]
+  kStacked,     // [several, ..] for [..]: the one whose number ends our name
+  kNumbered,    // as here, but one of several, whose number ends both names
+};
+
+// Names are segments between dots. `*` stands for one segment and a last `**` for the rest; what they stood for on our side
+// takes their places on the other. `{a,b}` in a name of theirs: ours is these tensors, one after the other along its first
+// dimension.
+struct Rule {
+  std::string_view ours;
+  std::string_view theirs;
+  Form form = Form::kSame;
+};
+
+// One way of naming a family's parameters.
+struct Names {
+  std::string_view name;  // of the model's class, or whose names these are
+  config::Family family;
+  std::span<const Rule> rules{};  // the first that fits
+  // Of our names and of theirs, how those of a CLIP tower begin; behind that they go by its own rules.
+  std::string_view tower{}, tower_there{};
+  std::string_view bare{};  // how names begin, and do not in files of a model without its head
+  std::string_view idle{};  // patterns of tensors that are no parameters, with commas between them
+  std::string_view left_out{};   // of our names, how those begin that theirs have no place for ...
+  std::string_view stand_ins{};  // ... and how those begin that are read in their stead
+  std::string_view zeros{};  // a pattern of ours that theirs have no place for and that begin at 0
+  std::string_view sign{};   // a tensor that tells these names from others of the family
+  bool (*fits)(const config::Job&) =
+      nullptr;  // which jobs have these names; null: all of the family
+};
+
+// Of a model, beginning with those that are written; none for a family that cannot be converted.
+std::vector<const Names*> names_of(const config::Job& job);
+// Patterns of tensors that may be there and are no parameters of this model.
+std::string idle_tensors(const Names& names, const config::Job& job);
+
+// Elements [offset, offset + count) of a tensor of theirs, which follow one another in a parameter of ours.
+struct Part {
+  std::string name;
+  std::vector<std::int64_t> shape;  // of all of it
+  Form form = Form::kSame;
+  std::int64_t offset = 0;
+  std::int64_t count = 0;
+  std::int64_t copies = 1;  // one after the other, of what is written
+};
+
+// What a parameter is made of, and none of one that begins at 0; no name is empty.
+std::vector<Part> parts_of(const Names& names, const config::Job& job,
+                           const model::ParamSpec& param);
+
+// Whether theirs have a place for it.
+bool has_place(const Names& names, const model::ParamSpec& param);
+
+}  // namespace trireme::convert

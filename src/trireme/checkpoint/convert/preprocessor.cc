@@ -1,0 +1,94 @@
+#include "trireme/checkpoint/convert/preprocessor.h"
+
+#include <array>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "trireme/base/error.h"
+#include "trireme/base/json.h"
+#include "trireme/config/families.h"
+#include "trireme/config/pixels.h"
+#include "trireme/checkpoint/convert/config_classes.h"
+#include "trireme/formats/json_fields.h"
+#include "trireme/formats/shown.h"
+
+namespace trireme::convert {
+namespace {
+
+using config::Family;
+using config::Job;
+using formats::JsonFields;
+
+// Numbers of PIL's filters.
+constexpr int kPilBilinear = 2, kPilBicubic = 3;
+
+const char* processor_of(const Job& job) {
+  switch (job.model.family) {
+    case Family::kJepa: return "VJEPA2VideoProcessor";
+    case Family::kVit: return job.vision.pre_norm ? "CLIPImageProcessor" : "ViTImageProcessor";
+    case Family::kVlm:
+      if (job.vlm.max_tiles > 0) return "LlavaNextImageProcessor";
+      return job.vlm.aspect == config::VlmAspect::kPad ? "LlavaImageProcessor"
+                                                       : "CLIPImageProcessor";
+    default: return "CLIPImageProcessor";
+  }
+}
+
+std::array<double, 3> colours(const JsonFields& fields, const char* key, bool above_zero) {
+  std::array<double, 3> values{};
+  const Json& list = fields.array(key);
+  bool good = list.size() == values.size();
+  for (std::size_t i = 0; good && i < values.size(); ++i) {
+    good = list[i].is_number();
+    if (!good) break;
+    values[i] = list[i].get<double>();
+    good = values[i] >= 0 && values[i] <= 1 && !(above_zero && values[i] == 0);
+  }
+  if (!good)
+    fail(ErrorKind::kData, "{}: {} is {}; needs three numbers {}", fields.where(), key,
+         formats::shown(list.dump()), above_zero ? "above 0 and up to 1" : "from 0 to 1");
+  return values;
+}
+
+}  // namespace
+
+const char* preprocessor_name(const Job& job) {
+  if (!config::uses(job.model.family, "vision.mean")) return nullptr;
+  return job.model.family == Family::kJepa ? kVideoPreprocessorName : kPreprocessorName;
+}
+
+std::string preprocessor_config(const Job& job) {
+  const config::PixelScale scale = config::pixel_scale(job);
+  const bool clips = job.model.family == Family::kJepa, tiles = job.model.family == Family::kVlm;
+  const Json size{{"height", job.vision.image}, {"width", job.vision.image}};
+  Json json{{clips ? "video_processor_type" : "image_processor_type", processor_of(job)},
+            {"do_resize", true},
+            {"size", size},
+            {"resample", tiles ? kPilBicubic : kPilBilinear},
+            {"do_center_crop", false},
+            {"crop_size", size},
+            {"do_rescale", true},
+            {"rescale_factor", 1 / 255.0},
+            {"do_normalize", true},
+            {"image_mean", scale.mean},
+            {"image_std", scale.std}};
+  if (tiles) json["do_pad"] = job.vlm.max_tiles > 0 || job.vlm.aspect == config::VlmAspect::kPad;
+  return json.dump(2) + "\n";
+}
+
+void read_preprocessor(const std::string& text, const std::string& what, Job& job) {
+  const Json json = parse_json(text, what);
+  const JsonFields fields(json, what);
+  need(fields, "do_rescale", true);
+  need(fields, "do_normalize", true);
+  if (const double factor = number_or(fields, "rescale_factor", 1 / 255.0);
+      std::abs(factor * 255 - 1) > 1e-3)
+    fail(ErrorKind::kData, "{}: rescale_factor is {}; pixels here are divided by 255", what,
+         factor);
+  if (says(fields, "image_mean"))
+    job.vision.mean = config::written_mean(colours(fields, "image_mean", false));
+  if (says(fields, "image_std"))
+    job.vision.std = config::written_std(colours(fields, "image_std", true));
+}
+
+}  // namespace trireme::convert

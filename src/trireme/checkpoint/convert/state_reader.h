@@ -1,0 +1,68 @@
+// StateReader: the elements of a checkpoint's units, whatever ranks wrote them, as bytes.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "trireme/model/spec.h"
+#include "trireme/base/dtype.h"
+#include "trireme/base/fs.h"
+#include "trireme/formats/checkpoint_files.h"
+
+namespace trireme::convert {
+
+// A quantity that is kept of a unit: "param", "exp_avg", ...
+struct Kind {
+  std::string name;
+  DType type = DType::kF32;
+  std::int64_t block = 1;  // elements of the unit behind one of these
+};
+
+// What a tp rank of some number of them holds of a unit: elements [offset, offset + count) of one kind.
+struct Stretch {
+  std::size_t unit = 0;  // of the model's
+  int part = 0;
+  int parts = 1;
+  std::int64_t offset = 0;
+  std::int64_t count = 0;
+};
+
+class StateReader {
+ public:
+  // Verifies every byte. `specs` describe the model and outlive this. Throws Error{kData}.
+  StateReader(const Path& directory, const std::vector<model::UnitSpec>& specs);
+
+  const formats::Manifest& manifest() const { return open_.manifest; }
+  // Of a unit, parameters first; none for one that the checkpoint leaves out.
+  std::vector<Kind> kinds(std::size_t unit) const;
+  // Fills `out` with the stretch's elements, cut anew where other tp ranks wrote them: no more memory than that.
+  void read(const Stretch& stretch, const Kind& kind, std::span<std::byte> out) const;
+  // The whole parameter, or as much of another kind.
+  std::vector<std::byte> read_whole(std::size_t unit, std::size_t param, const Kind& kind) const;
+
+ private:
+  // Elements [global, global + count) of a whole unit are [local, local + count) of a part of it.
+  struct Run {
+    std::int64_t global = 0;
+    std::int64_t local = 0;
+    std::int64_t count = 0;
+    int part = 0;
+  };
+  const formats::ManifestUnit& part_of(std::size_t unit, int part) const;
+  void read_part(std::size_t unit, const Run& run, const Kind& kind, std::byte* out) const;
+  void read_global(std::size_t unit, std::int64_t global, std::int64_t count, const Kind& kind,
+                   std::byte* out) const;
+  static std::vector<Run> runs(const model::UnitSpec& spec, int part, int parts, bool owned);
+
+  Path directory_;
+  formats::OpenCheckpoint open_;
+  const std::vector<model::UnitSpec>& specs_;
+  int parts_ = 1;
+  std::vector<int> places_;
+  std::vector<std::vector<Run>> owned_;  // of each unit, over all its parts, ascending
+};
+
+}  // namespace trireme::convert

@@ -1,0 +1,60 @@
+// Weights that a model may begin with, whoever wrote them: a checkpoint, or a directory of Hugging Face's files.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trireme/model/spec.h"
+#include "trireme/base/fs.h"
+#include "trireme/config/job.h"
+#include "trireme/formats/manifest.h"
+#include "trireme/data/text/tokenizer.h"
+
+namespace trireme::convert {
+
+inline constexpr char kConfigName[] = "config.json";
+inline constexpr char kModelName[] = "model.safetensors";
+
+// Whether a directory has a config.json and is no checkpoint.
+bool is_hugging_face(const Path& directory);
+
+// Parameters of a directory of Hugging Face's files by our names. Files are mapped: one parameter is in memory at a time.
+class HuggingFaceWeights {
+ public:
+  // Reads config.json. Throws Error{kData} for a class that no family here is, and as the other constructor.
+  explicit HuggingFaceWeights(const Path& directory);
+  // Of a resolved job's model. Throws Error{kData} naming tensors that are missing, of another shape or more than the model
+  // has.
+  HuggingFaceWeights(const Path& directory, config::Job job);
+  ~HuggingFaceWeights();
+  HuggingFaceWeights(HuggingFaceWeights&&) noexcept;
+
+  // Resolved.
+  const config::Job& job() const { return job_; }
+  const model::ModelSpec& model() const { return model_; }
+  // The elements of a parameter of model() in fp32.
+  std::vector<std::byte> read(const model::ParamSpec& param) const;
+
+ private:
+  class Tensors;
+
+  config::Job job_;
+  model::ModelSpec model_;
+  std::unique_ptr<Tensors> tensors_;
+};
+
+// What weights are of: a checkpoint's manifest, or of Hugging Face's files one of step 0 with job and units alone. Throws Error{kData} for a directory that is neither.
+formats::Manifest manifest_of_weights(const Path& directory);
+
+// The vocabulary that lies beside weights; of an H-Net in Hugging Face's form with none, that of the published ones: bytes, with
+// 254 before a text and 255 behind it.
+std::optional<text::Tokenizer> vocabulary_of_weights(const Path& directory,
+                                                        config::Family family);
+
+// What tells weights from any other: a digest of a checkpoint's manifest, or of all bytes of Hugging Face's files.
+std::string identity_of_weights(const Path& directory);
+
+}  // namespace trireme::convert

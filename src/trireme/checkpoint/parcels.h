@@ -1,0 +1,40 @@
+// Parcels: files that go from ranks to others behind training, over lanes of their own.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "trireme/comm/world.h"
+#include "trireme/base/os/file_system.h"
+#include "trireme/formats/manifest.h"
+
+namespace trireme::checkpoint {
+
+struct Parcel {
+  int from = 0, to = 0;  // ranks
+  formats::ManifestFile file{};
+};
+
+// One rank's part in them.
+class Parcels {
+ public:
+  explicit Parcels(comm::World& world) : world_(world) {}
+
+  // Opens the lanes that are not open yet. By each rank's main thread; every rank gives the same parcels.
+  void open(const std::vector<Parcel>& parcels);
+  // Sends what goes from here out of DIRECTORY, and writes there what comes; returns when all of it has gone and come.
+  // Any thread may call it, and all ranks of a parcel do so at about the same time. A failure of this rank's files does
+  // not hold up the others: it is thrown at the end, Error{kData}; also where what came is not what the manifest says.
+  void move(const std::vector<Parcel>& parcels, const Path& directory, os::FileSystem& files);
+
+ private:
+  comm::World& world_;
+  std::map<std::pair<int, int>, std::unique_ptr<comm::Group>> lanes_;  // by ranks from and to
+};
+
+}  // namespace trireme::checkpoint

@@ -1,0 +1,107 @@
+// Saver: the checkpoints of one run, each written at once or behind training, and what becomes of older ones.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "trireme/base/clock.h"
+#include "trireme/base/fs.h"
+#include "trireme/checkpoint/checkpoint.h"
+#include "trireme/checkpoint/parcels.h"
+#include "trireme/checkpoint/share.h"
+#include "trireme/checkpoint/snapshot.h"
+#include "trireme/base/os/file_system.h"
+#include "trireme/formats/checkpoint_draft.h"
+#include "trireme/formats/retention.h"
+
+namespace trireme::checkpoint {
+
+// How a checkpoint ended.
+struct Saved {
+  std::int64_t step = 0;
+  Path path{};            // empty: it is not there, and nothing of it is
+  std::string problem{};  // why not, or why older ones could not be deleted; one line
+  double seconds = 0;     // from its beginning
+  double standing_s = 0;  // of which this rank did nothing else
+};
+
+// kAtOnce reads tensors where they are, one at a time; kBehind copies them first.
+enum class SaveMode { kAtOnce, kBehind };
+
+// One rank's part in it. Every call but those of one line is collective: ranks agree in them, and only in them,
+// about how far a checkpoint is, so that what is written behind training never communicates while training does.
+class Saver {
+ public:
+  struct Setup {
+    Path root;  // must be there
+    formats::RetentionRule keep{};
+    os::FileSystem* files = &os::real_file_system();
+    // Where not all ranks share ROOT: the host of each, every host having a ROOT of its own. There each keeps what its
+    // ranks write, what those of another do (`replicas`), and the manifest.
+    std::vector<int> hosts{};
+    std::vector<int>
+        replicas{};  // by rank the one that keeps another copy of what it writes; -1: none
+    std::string what = "checkpoint";  // for people
+    std::function<void()> before{};   // on rank 0; where it throws there is no checkpoint
+  };
+  // All of them outlive it.
+  Saver(Setup setup, const exec::Units& units, const std::vector<model::UnitSpec>& specs,
+        comm::World& world);
+
+  // A checkpoint has begun and its end is not told yet.
+  bool under_way() const { return phase_ != Phase::kNone; }
+  // Begins ROOT/step-N, while none is under way. Tensors may change as soon as it returns.
+  void begin(const Header& header, SaveMode mode);
+  // Between two steps: goes on where all ranks have done their part, and waits for none. Tells the end once; failures
+  // are the same on every rank.
+  std::optional<Saved> poll();
+  // Waits for the end of what is under way.
+  Saved finish();
+
+  // While none is under way: ROOT/step-N of this manifest becomes the newest (formats::go_back). Error{kData} on every
+  // rank.
+  void go_back(const formats::Manifest& manifest);
+
+  // Retention need not read this one again: every byte of it was verified.
+  void trust(std::int64_t step) { retention_.trust(step); }
+  // Those of later steps have been taken away.
+  void forget_after(std::int64_t step) { retention_.forget_after(step); }
+
+ private:
+  enum class Phase { kNone, kMake, kWrite, kReplicate, kCommit, kEnded };
+  enum class Where { kHere, kAside };
+  void enter(Phase phase, Where where, std::function<Share()> body);
+  void advance();
+  void next(const std::vector<Share>& shares);
+  void next_commit(const std::vector<Share>& shares);
+  bool leads() const;
+  std::vector<Parcel> replicas_of(const std::vector<Share>& shares) const;
+  std::string copy(const std::vector<exec::StateSlice>& slices);
+  Share make();
+  Share write(Share share, const std::vector<exec::StateSlice>& slices) const;
+  Share commit(const formats::Manifest& manifest);
+  Saved take();
+
+  Setup setup_;
+  const exec::Units& units_;
+  const std::vector<model::UnitSpec>& specs_;
+  comm::World& world_;
+  formats::Retention retention_;  // on the rank that leads, as the draft
+  Snapshot snapshot_;
+  Parcels parcels_;
+  std::optional<formats::CheckpointDraft> draft_;
+  Phase phase_ = Phase::kNone;
+  SaveMode mode_ = SaveMode::kAtOnce;
+  Header header_;
+  Saved saved_;
+  Stopwatch watch_;
+  std::vector<Share> shares_;   // as written
+  std::string mine_;            // this rank's part, done; empty: it is at it
+  std::future<Share> pending_;  // last, so that it ends before what it uses
+};
+
+}  // namespace trireme::checkpoint

@@ -1,0 +1,29 @@
+// A picture, a clip or a caption that a trained model is asked about, as its program reads one sample.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/config/job.h"
+#include "trireme/data/media/image.h"
+
+namespace trireme::loaders {
+
+// A caption's bytes, int64 [model.seq_len], and the place of its end, int64 []; what is longer is cut.
+std::vector<at::Tensor> caption_tokens(const config::Job& job, std::string_view text);
+
+// The picture, or the clip's frames, of a file as held-out samples are seen: float [1, 3, frames, image, image], of a probe one clip a segment. A picture
+// that a model of clips is asked about fills all of its frames. Throws Error{kData} naming the file.
+at::Tensor asked_pixels(const config::Job& job, const std::string& file);
+
+// Leading inputs of the program that is asked for an embedding or a class of what `file` shows. Inputs that it does not need
+// are undefined. Throws Error{kData} naming the file.
+std::vector<at::Tensor> asked_inputs(const config::Job& job, const std::string& file);
+// Inputs of a program of family clip that is asked about a caption.
+std::vector<at::Tensor> asked_inputs_of_caption(const config::Job& job, std::string_view text);
+
+}  // namespace trireme::loaders

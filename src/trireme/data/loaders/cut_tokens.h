@@ -1,0 +1,13 @@
+// What of a batch a context-parallel rank trains on.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <vector>
+
+namespace trireme::loaders {
+
+// Of [samples, tokens, ..] the tokens that plan/mesh/zigzag.h gives to `rank` of `ranks`. Throws as zigzag_tokens.
+std::vector<at::Tensor> cut_tokens(std::vector<at::Tensor> batch, int rank, int ranks);
+
+}  // namespace trireme::loaders

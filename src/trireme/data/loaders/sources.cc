@@ -1,0 +1,55 @@
+#include "trireme/base/error.h"
+#include "trireme/config/made_up.h"
+#include "trireme/data/loaders/clip_questions.h"
+#include "trireme/data/loaders/clip_source.h"
+#include "trireme/data/loaders/file_sources.h"
+#include "trireme/data/loaders/made_up_images.h"
+#include "trireme/data/loaders/made_up_tokens.h"
+#include "trireme/data/loaders/quadrants.h"
+#include "trireme/data/loaders/question_source.h"
+#include "trireme/data/loaders/source.h"
+#include "trireme/data/loaders/text_source.h"
+
+namespace trireme::loaders {
+namespace {
+
+// Pictures with text, as the family reads them.
+FileReader pair_reader(const config::Job& job) {
+  switch (job.model.family) {
+    case config::Family::kVlm: return question_reader(job);
+    case config::Family::kArrcoc: return region_question_reader(job);
+    default: return caption_reader(job);
+  }
+}
+
+}  // namespace
+
+Sources open_sources(const config::Job& job, const Path& dataset, Evaluated evaluated) {
+  if (config::made_up(job.data.source) != nullptr && evaluated == Evaluated::kTraining)
+    fail(ErrorKind::kUsage,
+         "samples of data.source={} are made on the way and have no training split to evaluate; "
+         "evaluate what is held out",
+         config::made_up(job.data.source)->name);
+  switch (job.data.source) {
+    case config::DataSource::kText: return open_text(job, dataset, evaluated);
+    case config::DataSource::kSquares:
+      return job.model.family == config::Family::kVlm ? open_clip_questions(job)
+                                                      : open_squares(job);
+    case config::DataSource::kArm: return open_arm(job);
+    case config::DataSource::kQuadrants: return open_quadrants(job);
+    case config::DataSource::kStripes: return open_stripes(job);
+    case config::DataSource::kWords:
+    case config::DataSource::kAffine: return open_made_up_tokens(job);
+    case config::DataSource::kScenes:
+      return job.model.family == config::Family::kVlm ? open_questions(job) : open_scenes(job);
+    case config::DataSource::kImages: return open_files(job, image_reader(job), evaluated);
+    case config::DataSource::kPairs: return open_files(job, pair_reader(job), evaluated);
+    case config::DataSource::kClips: return open_clips(job, evaluated);
+    case config::DataSource::kTrajectories:
+      return open_files(job, trajectory_reader(job), evaluated);
+    default: break;
+  }
+  TRIREME_CHECK(false, "data.source {}", static_cast<int>(job.data.source));
+}
+
+}  // namespace trireme::loaders

@@ -1,0 +1,21 @@
+// How a camera was held.
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "trireme/data/media/image.h"
+
+namespace trireme::media {
+
+// The orientation that EXIF notes in a JPEG, PNG or WebP, 1 to 8 (EXIF 2.32, tag 0x0112): 1, as it is stored, where there
+// is none or what notes it is damaged.
+int orientation(std::span<const std::byte> file);
+
+// Whether rows of such a picture are stored as columns.
+inline bool lies_on_its_side(int orientation) { return orientation >= 5; }
+
+// A stored picture as it is looked at.
+Image turned(Image stored, int orientation);
+
+}  // namespace trireme::media

@@ -1,0 +1,49 @@
+// Learns a byte-level BPE vocabulary from text (Sennrich et al. 2016, on the bytes of GPT-2's pieces).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "trireme/data/text/pretokenizer.h"
+
+namespace trireme::text {
+
+// Sizes of a vocabulary that can be trained: the 256 bytes and at least one merge.
+inline constexpr std::int32_t kMinTrainedVocabulary = 257;
+inline constexpr std::int32_t kMaxTrainedVocabulary = 1 << 20;
+
+// How often each piece of GPT-2's pre-tokenizer occurs in a text. Memory: that of the distinct pieces.
+class WordCounts {
+ public:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view word) const {
+      return std::hash<std::string_view>{}(word);
+    }
+  };
+  using Map = std::unordered_map<std::string, std::int64_t, Hash, std::equal_to<>>;
+
+  WordCounts();
+
+  // Counts one document, of any bytes; no piece reaches over its ends.
+  void add(std::string_view document);
+  const Map& counts() const { return counts_; }
+
+ private:
+  PreTokenizer pre_tokenizer_;
+  Map counts_;
+};
+
+// The text of a Hugging Face tokenizer.json (ByteLevel pre-tokenizer and decoder) of exactly `vocab_size`
+// tokens: ids 0..255 are the bytes, the last ones are the `special` tokens, each other one joins the pair of tokens that then occurs most often
+// within words; among equals, the pair whose left and then right bytes come first. Equal counts give
+// equal bytes. Error{kUsage} when the size is out of range, or when no pair occurs twice before it is
+// reached: that error names the largest size that works.
+std::string train_bpe(const WordCounts& words, std::int32_t vocab_size,
+                      const std::vector<std::string>& special = {});
+
+}  // namespace trireme::text

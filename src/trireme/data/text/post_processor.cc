@@ -1,0 +1,63 @@
+#include "trireme/data/text/post_processor.h"
+
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "trireme/base/error.h"
+#include "trireme/formats/json_fields.h"
+#include "trireme/formats/shown.h"
+
+namespace trireme::text {
+namespace {
+
+void append_special(const formats::JsonFields& fields, const std::string& id,
+                    std::vector<std::int32_t>& to) {
+  const formats::JsonFields known(fields.object("special_tokens"), fields.where() + ": special_tokens");
+  const formats::JsonFields token(known.object(id.c_str()), known.where() + ": " + formats::shown(id));
+  for (const Json& one : token.array("ids"))
+    to.push_back(static_cast<std::int32_t>(
+        formats::json_integer(one, token.where() + ": ids", 0, std::numeric_limits<std::int32_t>::max())));
+}
+
+// The template of a single text.
+AroundText read_template(const formats::JsonFields& fields) {
+  AroundText around;
+  bool text_seen = false;
+  for (const Json& item : fields.array("single")) {
+    const formats::JsonFields piece(item, fields.where() + ": single");
+    if (piece.has("SpecialToken")) {
+      const formats::JsonFields token(piece.object("SpecialToken"), piece.where() + ": SpecialToken");
+      append_special(fields, token.string("id"), text_seen ? around.after : around.before);
+    } else if (piece.has("Sequence") && !text_seen) {
+      text_seen = true;
+    } else {
+      fail(ErrorKind::kData, "{}: {} is not supported; special tokens around one Sequence are",
+           piece.where(), formats::shown(item.dump()));
+    }
+  }
+  if (!text_seen) fail(ErrorKind::kData, "{}: single has no Sequence", fields.where());
+  return around;
+}
+
+}  // namespace
+
+AroundText read_post_processor(const Json& json, const std::string& what) {
+  if (json.is_null()) return {};
+  const formats::JsonFields fields(json, what);
+  const std::string type = fields.string("type");
+  if (type == "ByteLevel") return {};
+  if (type == "TemplateProcessing") return read_template(fields);
+  if (type != "Sequence")
+    fail(ErrorKind::kData,
+         "{}: type {} is not supported; ByteLevel, TemplateProcessing and a Sequence of them are",
+         what, formats::shown(type));
+  AroundText all;
+  for (const Json& item : fields.array("processors")) {
+    const AroundText one = read_post_processor(item, what);
+    all.before.insert(all.before.begin(), one.before.begin(), one.before.end());
+    all.after.insert(all.after.end(), one.after.begin(), one.after.end());
+  }
+  return all;
+}
+
+}  // namespace trireme::text

@@ -1,0 +1,13 @@
+// What is text and what is not.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace trireme::text {
+
+// Throws Error{kData} naming `what` for bytes that are no text in UTF-8 or an 8-bit code: pictures, archives, UTF-16 and
+// whatever else has a byte 0.
+void check_is_text(std::string_view bytes, const std::string& what);
+
+}  // namespace trireme::text

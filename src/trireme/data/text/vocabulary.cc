@@ -1,0 +1,76 @@
+#include "trireme/data/text/vocabulary.h"
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "trireme/base/error.h"
+#include "trireme/base/json.h"
+#include "trireme/formats/checkpoint_files.h"
+#include "trireme/formats/shown.h"
+
+namespace trireme::text {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<Path> vocabulary_in(const Path& directory) {
+  std::error_code cause;
+  for (const char* name : {kVocabularyName, kTokenizerJsonName})
+    if (fs::is_regular_file(directory / name, cause)) return directory / name;
+  return std::nullopt;
+}
+
+// Ids of "eos_token_id", a number or a list of them, of the first file that has it.
+std::vector<std::int32_t> ends_beside(const Path& tokenizer_json, std::int32_t vocab_size) {
+  std::vector<std::int32_t> ends;
+  std::error_code cause;
+  for (const char* name : {"generation_config.json", "config.json"}) {
+    const Path file = tokenizer_json.parent_path() / name;
+    if (!fs::is_regular_file(file, cause)) continue;
+    const Json json = parse_json(read_file(file), file.string());
+    if (!json.is_object() || !json.contains("eos_token_id")) continue;
+    const Json& said = json["eos_token_id"];
+    for (const Json& id : said.is_array() ? said : Json::array({said}))
+      if (id.is_number_integer() && id >= 0 && id < vocab_size)
+        ends.push_back(id.get<std::int32_t>());
+    if (!ends.empty()) break;
+  }
+  return ends;
+}
+
+}  // namespace
+
+std::optional<Path> find_vocabulary(const Path& path) {
+  std::error_code cause;
+  if (fs::is_regular_file(path, cause)) return path;
+  if (!fs::is_directory(path, cause)) return std::nullopt;
+  if (const std::optional<Path> here = vocabulary_in(path)) return here;
+  // RUNDIR/checkpoints/step-N, or OUT/step-N of a checkpoint that was rewritten.
+  Path above = fs::canonical(path, cause);
+  if (cause) return std::nullopt;
+  const bool checkpoint = formats::step_of(above.filename().string()).has_value();
+  if (checkpoint) above = above.parent_path();
+  if (above.filename() == "checkpoints")
+    above = above.parent_path();
+  else if (!checkpoint)
+    return std::nullopt;
+  return vocabulary_in(above);
+}
+
+Tokenizer read_vocabulary(const Path& path) {
+  const std::optional<Path> file = find_vocabulary(path);
+  if (!file)
+    fail(ErrorKind::kUsage,
+         "tokenizer {}: neither bytes, characters, bpe:N nor a path that has a vocabulary; name a "
+         "tokenizer.json, a vocabulary.json, or a run, checkpoint, dataset or Hugging Face "
+         "directory with one",
+         formats::shown(path.string()));
+  const std::string text = read_file(*file), what = file->string();
+  const Json json = parse_json(text, what);
+  if (json.is_object() && json.contains("format")) return Tokenizer::from_description(text, what);
+  const Tokenizer read = Tokenizer::hugging_face(text, what);
+  return read.with_ends(ends_beside(*file, read.vocab_size()));
+}
+
+}  // namespace trireme::text

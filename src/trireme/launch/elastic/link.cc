@@ -1,0 +1,57 @@
+#include "trireme/launch/elastic/link.h"
+
+#include <utility>
+#include <vector>
+
+#include "trireme/base/error.h"
+#include "trireme/launch/elastic/secret.h"
+
+namespace trireme::elastic {
+
+Link::Link(os::Net& net, os::Address leader, std::string token,
+           std::function<void(Message)> on_message)
+    : net_(net),
+      leader_(std::move(leader)),
+      token_(std::move(token)),
+      on_message_(std::move(on_message)) {}
+
+void Link::tick(double now) {
+  constexpr double kAgain = 0.5;  // seconds between attempts
+  constexpr double kHandshake = 5;
+  const bool open = session_ && session_->open();
+  if (session_ && !open && now - dialled_at_ > kHandshake) drop("it does not answer");
+  if (session_ || now - dialled_at_ < kAgain) return;
+  dialled_at_ = now;
+  session_.emplace(Session::Role::kClient, token_, random_bytes(32));
+  connection_ = net_.dial(leader_);
+}
+
+void Link::drop(const std::string& why) {
+  net_.close(connection_);
+  session_.reset();
+  trouble_ = print(leader_) + ": " + why;
+}
+
+void Link::handle(const os::NetEvent& event) {
+  using Kind = os::NetEvent::Kind;
+  if (!session_ || event.connection != connection_) return;
+  if (event.kind == Kind::kClosed)
+    drop(event.bytes.empty() ? "it closed the connection" : event.bytes);
+  if (event.kind != Kind::kBytes) return;
+  std::vector<Message> messages;
+  try {
+    net_.send(connection_, session_->receive(event.bytes, [&](std::string frame) {
+      messages.push_back(decode(frame));
+    }));
+    if (session_->open()) trouble_.clear();
+  } catch (const Error& error) {
+    drop(error.what());
+  }
+  for (Message& message : messages) on_message_(std::move(message));
+}
+
+void Link::send(const Message& message) {
+  if (session_ && session_->open()) net_.send(connection_, session_->seal(encode(message)));
+}
+
+}  // namespace trireme::elastic

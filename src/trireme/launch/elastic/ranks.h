@@ -1,0 +1,75 @@
+// Ranks: the processes of one host that are the ranks of a generation.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/base/memory_groups.h"
+#include "trireme/launch/elastic/lookout.h"
+#include "trireme/launch/elastic/messages.h"
+#include "trireme/base/os/address.h"
+#include "trireme/base/os/descriptor.h"
+#include "trireme/base/os/processes.h"
+
+namespace trireme::elastic {
+
+// What the environment of a rank says beside torchrun's RANK, LOCAL_RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT.
+inline constexpr char kStoreVariable[] = "TRIREME_STORE";  // the address of the store
+inline constexpr char kTokenVariable[] =
+    "TRIREME_STORE_TOKEN";  // a descriptor that the token can be read from
+inline constexpr char kGenerationVariable[] = "TRIREME_GENERATION";
+inline constexpr char kMemoryVariable[] =
+    "TRIREME_MEMORY";  // a directory in memory that outlives the ranks
+inline constexpr char kFlightVariable[] =
+    "TRIREME_FLIGHT";  // a descriptor of the memory for its flight record
+
+class Ranks {
+ public:
+  struct Config {
+    std::vector<std::string> command;  // an absolute path and its arguments, equal for all ranks
+    std::vector<std::string> environment;  // "KEY=VALUE"; what names the rank is set on top
+    // A program that serves forks, for ranks that are started again: they begin as its copies.
+    std::vector<std::string> fork_server{};
+    int count = 1;
+    os::Address store{};
+    std::string token{};
+    // A line that a rank other than 0 wrote; rank 0 writes where the caller does.
+    std::function<void(int rank, std::string_view line)> on_line{};
+    // As trireme::memory_kills().
+    std::function<std::optional<std::int64_t>()> memory_kills = [] {
+      return trireme::memory_kills();
+    };
+  };
+
+  Ranks(os::Processes& processes, Config config);
+
+  // Throws Error{kUsage} when one cannot be started: those before it run.
+  void start(const Assignment& assignment);
+  void signal(int number);
+  // Those that have not ended.
+  std::vector<Watched> watched() const;
+  // The process that serves forks; 0: there is none.
+  int fork_server() const { return fork_server_; }
+  // A line is told, a rank's end is given to `on_end` (without a time).
+  void handle(const os::ProcessEvent& event, const std::function<void(const RankEnd&)>& on_end);
+
+ private:
+  void start_fork_server();
+  bool starved(const os::ProcessEvent& event);
+  std::vector<std::string> environment(const Assignment& assignment, int local_rank,
+                                       int flight) const;
+
+  os::Processes& processes_;
+  Config config_;
+  os::Descriptor token_;
+  std::map<int, Watched> running_;  // by process
+  int fork_server_ = 0;
+  std::optional<std::int64_t> memory_kills_;  // as many as are accounted for
+};
+
+}  // namespace trireme::elastic

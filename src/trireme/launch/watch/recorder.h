@@ -1,0 +1,123 @@
+// Recorder: a rank's own side of its flight record. Writing costs some tens of nanoseconds and never blocks.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/base/os/descriptor.h"
+#include "trireme/launch/watch/area.h"
+
+namespace trireme::watch {
+
+class Witness;
+
+inline constexpr int kAllMembers = -1;
+
+// An operation of a track as it is recorded.
+struct Doing {
+  std::string_view what;
+  std::uint64_t sequence = 0;
+  std::uint64_t bytes = 0;
+  int peer = kAllMembers;  // world rank
+  int line = -1;           // of the rank's list, that asked for it
+};
+
+// What main thread and communication threads of one rank write; each function says who may call it.
+class Recorder {
+ public:
+  // In memory of its own.
+  Recorder();
+  // In memory that shared_area() made, so that another process can read it. Throws Error{kInternal}.
+  explicit Recorder(int descriptor);
+  Recorder(const Recorder&) = delete;
+  Recorder& operator=(const Recorder&) = delete;
+  ~Recorder();
+
+  const Area& area() const { return *area_; }
+
+  // Who is told of everything that is recorded from now on, and outlives it; before any other thread records.
+  void show(Witness* witness) { witness_ = witness; }
+
+  // The main thread's.
+  void identify(int rank, int world);
+  void enter(Phase phase, std::int64_t step);
+  // What the lines of a list say; those that do not fit have no text. Returns the list's number.
+  int describe(const std::vector<std::string>& lines);
+  void begin_line(std::string_view what, int list, int line, int micro_batch);
+  void end_line();
+  // The one under way; -1: none.
+  int line() const { return area_->line.load(std::memory_order_relaxed); }
+  // Seconds that threads of this rank have waited for others, so far.
+  double waited_s() const { return static_cast<double>(waited_ns_.load()) * 1e-9; }
+
+  // Any thread's. -1 where there is no room, which the functions below take for nothing. Of names longer than 31
+  // characters a digest stands for the end.
+  int make_track(std::string_view name, const std::vector<int>& ranks);
+  // Of a track: one thread at a time.
+  void begin(int track, const Doing& what);
+  void end(int track);
+  // Within its operation a chunk of data has moved. For the witness alone: without one it costs a branch.
+  void chunk(int track) {
+    if (witness_ != nullptr && track >= 0) [[unlikely]]
+      tell_chunk(track);
+  }
+
+ private:
+  friend class Waiting;
+  std::uint64_t record(const Record& what);
+  std::uint32_t reserve(std::size_t bytes);
+
+  void tell(int track, const char* what, std::uint64_t sequence, bool ended,
+            std::optional<std::uint64_t> chunk = std::nullopt);
+  void tell_chunk(int track);
+
+  Area* area_;
+  Witness* witness_ = nullptr;
+  std::uint64_t line_record_ = 0;
+  std::atomic<std::int64_t> waited_ns_{0};
+  std::array<std::uint64_t, kTracks>
+      chunks_{};  // of the operations under way, where anybody is told
+};
+
+// While it lives, an operation of a track is under way.
+class Underway {
+ public:
+  Underway(Recorder& recorder, int track, const Doing& what) : recorder_(recorder), track_(track) {
+    recorder_.begin(track_, what);
+  }
+  ~Underway() { recorder_.end(track_); }
+  Underway(const Underway&) = delete;
+  Underway& operator=(const Underway&) = delete;
+
+ private:
+  Recorder& recorder_;
+  int track_;
+};
+
+// While it lives, the calling thread waits for other ranks. `recorder` may be null.
+class Waiting {
+ public:
+  explicit Waiting(Recorder* recorder);
+  ~Waiting();
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+
+ private:
+  Recorder* recorder_;
+  std::int64_t since_ns_ = 0;
+};
+
+// Memory for one recorder that a child process inherits; nobody else can reach it, and it goes with the last who has
+// it. Throws Error{kUsage} where the machine has no room.
+os::Descriptor shared_area();
+// The child says there that it has come, long before it records anything. Throws as a Recorder.
+void claim_area(int descriptor);
+// Read only. Throws Error{kInternal}.
+std::shared_ptr<const Area> map_area(int descriptor);
+
+}  // namespace trireme::watch

@@ -1,0 +1,143 @@
+#include "trireme/model/blocks/across.h"
+
+#include <ATen/ops/arange.h>
+
+#include "trireme/model/layout.h"
+#include "trireme/base/error.h"
+#include "trireme/config/head_width.h"
+#include "trireme/config/resolve_towers.h"
+#include "trireme/plan/mesh/share.h"
+#include "trireme/ops/regions.h"
+
+namespace trireme::blocks {
+namespace {
+
+using mesh::Axis;
+
+ops::ContextMethod method_of(config::ContextMethod method) {
+  switch (method) {
+    case config::ContextMethod::kRing: return ops::ContextMethod::kRing;
+    case config::ContextMethod::kAllGather: return ops::ContextMethod::kAllGather;
+    case config::ContextMethod::kUlysses: return ops::ContextMethod::kUlysses;
+    case config::ContextMethod::kHierarchical: return ops::ContextMethod::kHierarchical;
+  }
+  TRIREME_CHECK(false, "context method {}", static_cast<int>(method));
+}
+
+}  // namespace
+
+Across::Across(const config::Job& job, comm::World& world, at::Device device)
+    : model_(job.model), device_(device), samples_(job.run.micro_batch) {
+  const mesh::Mesh mesh = model::mesh_of(job);
+  if (job.parallel.tp > 1) {
+    tp_group_ = world.make_group("layers.tp", mesh.group(world.rank(), Axis::kTp));
+    tp_ = {.group = tp_group_.get(),
+           .sequence = job.parallel.sequence_parallel && config::is_decoder(job.model.family),
+           .tokens = job.model.seq_len / job.parallel.cp};
+  }
+  if (job.parallel.cp > 1) {
+    cp_groups_ = std::make_unique<ops::ContextGroups>(
+        world, mesh.group(world.rank(), Axis::kCp), method_of(job.parallel.context),
+        job.parallel.context == config::ContextMethod::kHierarchical ? job.parallel.context_inner
+                                                                     : 0);
+    cp_ = cp_groups_->parallel();
+    if (!config::is_decoder(job.model.family)) cp_.rows = job.model.seq_len;
+  }
+  if (config::couples_batch(job) && config::dp(job) > 1)
+    batch_group_ = world.make_group("layers.dp", mesh.group(world.rank(), mesh::kDp));
+}
+
+std::shared_ptr<const Across> Across::without_tp(std::shared_ptr<const Across> all) {
+  auto alone = std::make_shared<Across>(all->model_);
+  alone->device_ = all->device_;
+  alone->samples_ = all->samples_;
+  alone->cp_ = all->cp_;
+  alone->all_ = std::move(all);
+  return alone;
+}
+
+ops::ContextParallel Across::cp(std::int64_t rows) const {
+  ops::ContextParallel spread = cp_;
+  spread.rows = rows;
+  return spread;
+}
+
+ops::AttentionHeads Across::heads() const {
+  const std::int64_t group = model_.heads / model_.kv_heads;
+  const mesh::Share queries = mesh::share(model_.heads, tp_.rank(), tp_.size());
+  const mesh::Share read = mesh::granules_of(queries, group);
+  return {.heads = queries.count(),
+          .kv_heads = read.count(),
+          .group = group,
+          .offset = queries.begin - read.begin * group,
+          .first_head = queries.begin,
+          .all_heads = model_.heads};
+}
+
+Columns Across::head_columns() const {
+  return {.first = config::head_width(model_) * heads().first_head,
+          .all = config::attended_width(model_)};
+}
+
+Columns Across::feature_columns() const {
+  return {.first = mesh::share(model_.ffn, tp_.rank(), tp_.size()).begin, .all = model_.ffn};
+}
+
+std::int64_t Across::first_id() const {
+  return mesh::share(model_.vocab, tp_.rank(), tp_.size()).begin;
+}
+
+at::Tensor Across::positions(std::int64_t tokens) const {
+  if (cp_.size() == 1) return {};
+  if (cp_.rows > 0) {
+    const mesh::Share own = mesh::share(cp_.rows, cp_.rank(), cp_.size());
+    return at::arange(own.begin, own.end, at::TensorOptions().dtype(at::kLong).device(device_));
+  }
+  return ops::token_positions(tokens * cp_.size(), cp_.rank(), cp_.size()).to(device_);
+}
+
+at::Tensor Across::own_tokens(const at::Tensor& all) const {
+  if (!all.defined() || cp_.size() == 1 || cp_.rows == 0) return all;
+  const mesh::Share own = mesh::share(cp_.rows, cp_.rank(), cp_.size());
+  return all.narrow(1, own.begin, own.count());
+}
+
+at::Tensor Across::own_rows(const at::Tensor& x) const {
+  if (!tp_.shares_rows()) return {};
+  const std::int64_t count = samples_ * tp_.tokens;
+  return ops::row_indices(count, tp_).clamp_max(count - 1).to(device_);
+}
+
+ops::Mask Across::mask(const at::Tensor& positions) const {
+  if (!positions.defined()) return ops::Mask::causal();
+  const at::Tensor here = this->positions(positions.size(1));
+  const at::Tensor place =
+      here.defined() ? here : at::arange(positions.size(1), positions.options());
+  return ops::Mask::causal({.begin = place - positions});
+}
+
+at::Tensor Across::rows_of(const at::Tensor& x) const {
+  const bool shared = tp_.shares_rows();
+  if (!shared && cp_.size() == 1) return {};
+  const std::int64_t tokens = shared ? tp_.tokens : x.size(1);
+  const std::int64_t count = (shared ? samples_ : x.size(0)) * tokens;
+  const at::Tensor rows =
+      (shared ? ops::row_indices(count, tp_) : at::arange(count, at::kLong)).to(device_);
+  return cp_.size() == 1 ? rows : among_all(rows, tokens);
+}
+
+at::Tensor Across::rows_inside(const at::Tensor& x) const {
+  if (cp_.size() == 1) return {};
+  const bool shared = tp_.shares_rows();
+  const std::int64_t tokens = shared ? tp_.tokens : x.size(1);
+  const std::int64_t count = (shared ? samples_ : x.size(0)) * tokens;
+  return among_all(at::arange(count, at::TensorOptions().dtype(at::kLong).device(device_)), tokens);
+}
+
+at::Tensor Across::among_all(const at::Tensor& rows, std::int64_t tokens) const {
+  const std::int64_t all = cp_.rows > 0 ? cp_.rows : tokens * cp_.size();
+  return rows.div(tokens, "floor") * all +
+         positions(tokens).index_select(0, rows.remainder(tokens));
+}
+
+}  // namespace trireme::blocks

@@ -1,0 +1,36 @@
+#include "trireme/model/blocks/adapters.h"
+
+#include <algorithm>
+
+namespace trireme::blocks {
+namespace {
+
+constexpr int kFirstDraw = 16;  // behind those of any family
+
+}  // namespace
+
+ops::Adapter AdaptedBlock::adapter(std::size_t weight, const at::Tensor& x,
+                                   const exec::BlockContext& context, Columns columns) const {
+  const auto found = std::ranges::find(adapted_, static_cast<int>(weight));
+  if (found == adapted_.end()) return {};
+  const auto place = static_cast<std::size_t>(found - adapted_.begin());
+  const std::size_t down = params() - 2 * adapted_.size() + 2 * place;
+  ops::Adapter adapter{.down = param(down),
+                       .up = param(down + 1),
+                       .scale = lora_.alpha / static_cast<double>(lora_.rank)};
+  if (lora_.dropout > 0 && context.training)
+    adapter.noise = {.p = lora_.dropout,
+                     .key = context.generator(kFirstDraw + static_cast<int>(place)).current_seed(),
+                     .rows = across().rows_inside(x),
+                     .columns = columns.all,
+                     .first = columns.first};
+  return adapter;
+}
+
+ops::Keep AdaptedBlock::keep_normed(std::size_t up, const Kept& kept) const {
+  const bool trains = param(up).requires_grad() ||
+                      std::ranges::find(adapted_, static_cast<int>(up)) != adapted_.end();
+  return !trains && kept.mlp == ops::Keep::kNo ? ops::Keep::kNo : kept.norms;
+}
+
+}  // namespace trireme::blocks

@@ -1,0 +1,38 @@
+// Blocks whose linear layers have low-rank adapters, if the job wants some (docs/lora.md).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "trireme/config/job.h"
+#include "trireme/model/blocks/blocks.h"
+#include "trireme/ops/adapter.h"
+
+namespace trireme::blocks {
+
+class AdaptedBlock : public BoundBlock {
+ public:
+  // `adapted` as ModelSpec has it of the block's node.
+  AdaptedBlock(const config::Lora& lora, std::vector<int> adapted,
+               std::shared_ptr<const Across> across)
+      : BoundBlock(std::move(across)), lora_(lora), adapted_(std::move(adapted)) {}
+
+ protected:
+  // Of the layer with this weight, undefined where it has none. `x` is an activation between regions, by whose rows
+  // dropout is keyed; `columns` are those that the layer reads here.
+  ops::Adapter adapter(std::size_t weight, const at::Tensor& x, const exec::BlockContext& context,
+                       Columns columns = {}) const;
+
+  // How the second norm keeps what it gives to the layer `up`: a frozen one, which needs it only to be computed again
+  // itself, has it computed again as well.
+  ops::Keep keep_normed(std::size_t up, const Kept& kept) const;
+
+ private:
+  config::Lora lora_;
+  std::vector<int> adapted_;
+};
+
+}  // namespace trireme::blocks

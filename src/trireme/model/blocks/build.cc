@@ -1,0 +1,89 @@
+#include "trireme/model/blocks/build.h"
+
+#include <ATen/Context.h>
+#include <torch/version.h>
+
+#include "trireme/model/describe.h"
+#include "trireme/base/error.h"
+#include "trireme/comm/tensor_buffer.h"
+#include "trireme/config/families.h"
+#include "trireme/config/resolve_towers.h"
+#include "trireme/exec/typed_block.h"
+#include "trireme/model/blocks/family_blocks.h"
+#include "trireme/model/blocks/spread.h"
+
+namespace trireme::blocks {
+namespace {
+
+std::vector<bool> typed(const plan::Program& program, const std::vector<plan::ValueId>& ids) {
+  std::vector<bool> marks;
+  for (const plan::ValueId id : ids)
+    marks.push_back(program.values[static_cast<std::size_t>(id)].type.has_value());
+  return marks;
+}
+
+// Nodes whose units have a type of their own compute in it.
+void type_nodes(DType compute, exec::Model& model) {
+  const plan::Program& program = model.spec.program;
+  for (std::size_t node = 0; node < model.blocks.size(); ++node) {
+    if (program.nodes[node].units.empty()) continue;
+    const auto unit = static_cast<std::size_t>(program.nodes[node].units.front());
+    if (const std::optional<DType> type = program.units[unit].type)
+      model.blocks[node] = std::make_unique<exec::TypedBlock>(
+          std::move(model.blocks[node]), comm::scalar_type(*type), comm::scalar_type(compute),
+          typed(program, program.nodes[node].reads), typed(program, program.nodes[node].writes));
+  }
+}
+
+// For all layers, in fp16 on a CPU.
+bool has_half_kernels(config::Family family) {
+  return config::is_decoder(family) || family == config::Family::kHnet;
+}
+
+exec::Model build_across(const config::Job& job, const Ranks& across) {
+  const DType compute = job.precision.compute;
+  const config::Family family = job.model.family;
+  if (compute != DType::kF64 && compute != DType::kF32 && compute != DType::kBF16 &&
+      compute != DType::kF16)
+    fail(ErrorKind::kUsage, "precision.compute={}: models run in fp64, fp32, bf16 or fp16",
+         name(compute));
+  if (compute == DType::kF16 && job.run.device == config::Device::kCpu && !has_half_kernels(family))
+    fail(
+        ErrorKind::kUsage,
+        "precision.compute=fp16: LibTorch computes some layers of family {} in fp16 on GPUs alone; "
+        "set precision.compute=bf16 or fp32, or run.device=cuda",
+        config::name(family));
+  exec::Model model{.spec = model::describe(job), .blocks = {}};
+  model.blocks = family_blocks(job, model.spec, across);
+  type_nodes(compute, model);
+  if (!config::is_decoder(family)) spread_rows(across, model);
+  return model;
+}
+
+}  // namespace
+
+at::Device device_of(const config::Job& job) {
+  if (job.run.device == config::Device::kCpu) return at::kCPU;
+  if (!at::hasCUDA())
+    fail(ErrorKind::kUsage,
+         "run.device=cuda, but LibTorch {} finds no CUDA device here; choose run.device=cpu, or "
+         "build Trireme with a LibTorch for CUDA and start it where a GPU is (docs/gpu.md)",
+         TORCH_VERSION);
+  return at::kCUDA;
+}
+
+exec::Model build(const config::Job& job) {
+  TRIREME_CHECK(job.parallel.tp == 1 && job.parallel.cp == 1,
+                "a model over tp {} and cp {} is built with its world", job.parallel.tp,
+                job.parallel.cp);
+  TRIREME_CHECK(!config::couples_batch(job) || config::dp(job) == 1,
+                "a model that couples its batch over dp {} is built with its world",
+                config::dp(job));
+  return build_across(job, std::make_shared<Across>(job.model));
+}
+
+exec::Model build(const config::Job& job, comm::World& world) {
+  return build_across(job, std::make_shared<Across>(job, world, device_of(job)));
+}
+
+}  // namespace trireme::blocks

@@ -1,0 +1,163 @@
+#include "trireme/model/blocks/generate.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "trireme/base/error.h"
+#include "trireme/base/hash.h"
+#include "trireme/exec/typed_block.h"
+#include "trireme/model/blocks/blocks.h"
+
+namespace trireme::blocks {
+namespace {
+
+void check(const Sampling& sampling) {
+  if (!(sampling.temperature >= 0) || std::isinf(sampling.temperature))
+    fail(ErrorKind::kUsage, "temperature {}: needs 0 (the likeliest token) or more",
+         sampling.temperature);
+  if (sampling.top_k < 0)
+    fail(ErrorKind::kUsage, "top-k {}: needs 0 (all) or more", sampling.top_k);
+  if (!(sampling.top_p > 0 && sampling.top_p <= 1))
+    fail(ErrorKind::kUsage, "top-p {}: needs more than 0 and at most 1 (all)", sampling.top_p);
+}
+
+std::vector<double> as_doubles(const at::Tensor& logits) {
+  const at::Tensor wide = logits.detach().to(at::kDouble).contiguous();
+  const double* const begin = wide.data_ptr<double>();
+  std::vector<double> values(begin, begin + wide.numel());
+  for (std::size_t i = 0; i < values.size(); ++i)
+    if (!std::isfinite(values[i]))
+      fail(ErrorKind::kNonFinite,
+           "the logit of token {} is {}: the checkpoint's weights are not usable", i, values[i]);
+  return values;
+}
+
+// Token ids by falling logit; ties by id.
+std::vector<std::int64_t> ranking(const std::vector<double>& logits) {
+  std::vector<std::int64_t> ids(logits.size());
+  std::iota(ids.begin(), ids.end(), 0);
+  std::stable_sort(ids.begin(), ids.end(), [&](std::int64_t a, std::int64_t b) {
+    return logits[static_cast<std::size_t>(a)] > logits[static_cast<std::size_t>(b)];
+  });
+  return ids;
+}
+
+std::vector<at::Tensor> read_by(const plan::Node& node, const std::vector<at::Tensor>& values) {
+  std::vector<at::Tensor> reads;
+  for (const plan::ValueId id : node.reads) reads.push_back(values[static_cast<std::size_t>(id)]);
+  return reads;
+}
+
+const LanguageHead& head_of(const exec::Model& model) {
+  const exec::Block* last = model.blocks.back().get();
+  if (const auto* typed = dynamic_cast<const exec::TypedBlock*>(last)) last = &typed->inner();
+  const auto* head = dynamic_cast<const LanguageHead*>(last);
+  TRIREME_CHECK(head != nullptr, "{} does not end in a language head", model.spec.program.name);
+  return *head;
+}
+
+}  // namespace
+
+std::int64_t sample(const at::Tensor& logits, const Sampling& sampling, std::int64_t index) {
+  check(sampling);
+  const std::vector<double> values = as_doubles(logits);
+  std::vector<std::int64_t> ids = ranking(values);
+  if (sampling.temperature == 0) return ids.front();
+  if (sampling.top_k > 0)
+    ids.resize(std::min(ids.size(), static_cast<std::size_t>(sampling.top_k)));
+  std::vector<double> weights;
+  double total = 0;
+  for (std::int64_t id : ids) {
+    const double above =
+        values[static_cast<std::size_t>(id)] - values[static_cast<std::size_t>(ids[0])];
+    weights.push_back(std::exp(above / sampling.temperature));
+    total += weights.back();
+  }
+  double kept = 0;
+  std::size_t count = 0;
+  while (count < ids.size() && (count == 0 || kept < sampling.top_p * total))
+    kept += weights[count++];
+  const std::uint64_t bits = mix(sampling.seed, static_cast<std::uint64_t>(index));
+  const double drawn = static_cast<double>(bits >> 11) * 0x1p-53 * kept;
+  double sum = 0;
+  for (std::size_t i = 0; i < count; ++i) {
+    sum += weights[i];
+    if (drawn < sum) return ids[i];
+  }
+  return ids[count - 1];
+}
+
+std::vector<at::Tensor> values_of(const exec::Model& model, const std::vector<at::Tensor>& inputs,
+                                  std::vector<exec::Past>* pasts) {
+  const plan::Program& program = model.spec.program;
+  at::NoGradGuard no_grad;
+  std::vector<at::Tensor> values(inputs);  // inputs come first
+  values.resize(program.values.size());
+  exec::BlockContext at_node{.training = false};
+  for (std::size_t node = 0; node + 1 < model.blocks.size(); ++node) {
+    if (program.nodes[node].loss) continue;
+    at_node.node = static_cast<int>(node);
+    if (pasts != nullptr) at_node.past = &(*pasts)[node];
+    const std::vector<at::Tensor> written =
+        model.blocks[node]->forward(read_by(program.nodes[node], values), at_node);
+    for (std::size_t i = 0; i < written.size(); ++i)
+      values[static_cast<std::size_t>(program.nodes[node].writes[i])] = written[i];
+  }
+  return values;
+}
+
+at::Tensor logits_behind(const exec::Model& model, const std::vector<at::Tensor>& inputs) {
+  return logits_of(model, values_of(model, inputs));
+}
+
+at::Tensor logits_of(const exec::Model& model, const std::vector<at::Tensor>& values) {
+  at::NoGradGuard no_grad;
+  const LanguageHead& head = head_of(model);
+  return head.logits(head.last_row(read_by(model.spec.program.nodes.back(), values)));
+}
+
+at::Tensor next_logits(const exec::Model& model, const std::vector<std::int64_t>& tokens,
+                       std::int64_t context) {
+  TRIREME_CHECK(!tokens.empty() && context > 0, "{} tokens, context {}", tokens.size(), context);
+  const auto length = std::min(static_cast<std::int64_t>(tokens.size()), context);
+  const at::Tensor x = at::empty({1, length}, at::TensorOptions().dtype(at::kLong));
+  std::copy(tokens.end() - length, tokens.end(), x.data_ptr<std::int64_t>());
+  return logits_behind(model, {x, x});  // targets are read by the last node alone
+}
+
+at::Tensor GrowingText::next_logits(const std::vector<std::int64_t>& tokens) {
+  TRIREME_CHECK(tokens.size() > read_, "{} tokens after {}", tokens.size(), read_);
+  constexpr std::size_t kPart = 256;  // read at once: bounds the scores that a long prompt has
+  std::vector<at::Tensor> values;
+  while (read_ < tokens.size()) {
+    const std::size_t count = std::min(kPart, tokens.size() - read_);
+    const at::Tensor x = at::empty({1, static_cast<std::int64_t>(count)}, at::kLong);
+    std::copy_n(tokens.begin() + static_cast<std::ptrdiff_t>(read_), count,
+                x.data_ptr<std::int64_t>());
+    values = values_of(model_, {x, x}, &pasts_);
+    read_ += count;
+  }
+  return logits_of(model_, values);
+}
+
+std::vector<std::int64_t> generate(const exec::Model& model, const GenerateArgs& args) {
+  if (args.prompt.empty())
+    fail(ErrorKind::kUsage,
+         "the prompt is empty; generation needs at least one token to start from");
+  std::vector<std::int64_t> text = args.prompt;
+  GrowingText growing(model);
+  for (std::int64_t index = 0; index < args.max_tokens; ++index) {
+    const bool grows = args.keeps_past && std::ssize(text) <= args.context;
+    const at::Tensor logits =
+        grows ? growing.next_logits(text) : next_logits(model, text, args.context);
+    text.push_back(sample(logits, args.sampling, index));
+    if (args.on_token && !args.on_token(text.back())) break;
+  }
+  return {text.begin() + static_cast<std::ptrdiff_t>(args.prompt.size()), text.end()};
+}
+
+}  // namespace trireme::blocks

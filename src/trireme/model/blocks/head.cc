@@ -1,0 +1,20 @@
+#include "trireme/model/blocks/blocks.h"
+#include "trireme/ops/linear.h"
+
+namespace trireme::blocks {
+
+static_assert(model::kLogitColumns == ops::kLogitColumns);
+
+at::Tensor LanguageHead::logits(const at::Tensor& x) const {
+  const at::Tensor out = ops::linear(norm(x.to(weight().scalar_type()), {}), weight());
+  return out.scalar_type() == at::kDouble ? out : out.to(at::kFloat);
+}
+
+std::vector<at::Tensor> LanguageHead::forward(const std::vector<at::Tensor>& inputs,
+                                              const exec::BlockContext& context) {
+  const ops::WeightGradientsPtr& gradients = context.weight_gradients;
+  return {ops::linear_cross_entropy(norm(inputs[0], gradients), weight(), inputs[1],
+                                    across().first_id(), tp(), logits_, gradients)};
+}
+
+}  // namespace trireme::blocks

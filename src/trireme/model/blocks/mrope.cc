@@ -1,0 +1,30 @@
+#include "trireme/model/blocks/mrope.h"
+
+#include <ATen/ops/tensor.h>
+
+#include "trireme/config/mrope.h"
+
+namespace trireme::blocks {
+
+at::Tensor frequency_axes(const config::Job& job) {
+  if (job.vlm.mrope.empty()) return {};
+  return at::tensor(config::axes(config::parse_mrope(job.vlm.mrope)), at::kLong);
+}
+
+ops::RotaryTable by_axes(const ops::RotaryTable& table, const at::Tensor& positions,
+                         const at::Tensor& axes) {
+  const ops::RotaryTable each = table.at(positions.flatten());  // a row for every axis
+  const auto chosen = [&](const at::Tensor& rows) {
+    const std::int64_t width = rows.size(1);
+    const at::Tensor by_axis = rows.view({-1, 3, width});
+    const at::Tensor axis = axes.to(rows.device()).expand({by_axis.size(0), 1, width});
+    return by_axis.gather(1, axis).squeeze(1).contiguous();
+  };
+  return {.cosines = chosen(each.cosines), .sines = chosen(each.sines)};
+}
+
+at::Tensor turned_each(const at::Tensor& x, const ops::RotaryTable& rows) {
+  return ops::rotary(x.reshape({1, -1, x.size(2)}), rows).view(x.sizes());
+}
+
+}  // namespace trireme::blocks

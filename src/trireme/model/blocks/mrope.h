@@ -1,0 +1,21 @@
+// How queries and keys turn where every token has a position of its own.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "trireme/config/job.h"
+#include "trireme/ops/pointwise.h"
+
+namespace trireme::blocks {
+
+// Of M-RoPE, the axis that each frequency turns by, int64 [head_dim / 2]; undefined where the job has one position.
+at::Tensor frequency_axes(const config::Job& job);
+
+// A row for each token of positions [samples, tokens, 3], in which every frequency turns by its axis.
+ops::RotaryTable by_axes(const ops::RotaryTable& table, const at::Tensor& positions,
+                         const at::Tensor& axes);
+
+// x [samples, tokens, ..] with every token turned by a row of its own.
+at::Tensor turned_each(const at::Tensor& x, const ops::RotaryTable& rows);
+
+}  // namespace trireme::blocks

@@ -1,0 +1,27 @@
+// SigLIP's loss over data-parallel ranks, captions going round (Zhai et al. 2023, section 3.3).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include "trireme/comm/group.h"
+
+namespace trireme::blocks {
+
+struct SiglipResult {
+  at::Tensor loss;  // -log sigmoid(y (exp(s) x t^T + b)), summed over pairs of an image here
+  std::int64_t nearest_own =
+      0;  // images here whose own caption is the nearest of all, of equals the first
+};
+
+// Of features of captions, bool [rows]: those of samples that only fill up a batch, which are 0 (TextFeatures).
+at::Tensor absent(const at::Tensor& captions);
+
+// Images here against the captions of all ranks of `group`, or of this one where it is null: y is 1 for an image and the
+// caption in its row of the same rank, and else -1; pairs of an absent caption's row or column do not count. Captions pass from rank to rank and with them their gradients, so
+// that a rank holds the pairs of two ranks' rows at a time. Forward is collective and makes the gradients too, where one
+// is wanted; backward is neither. images, captions: [rows, width] of length 1, as many on every rank; scale, the s, and
+// bias: [1].
+SiglipResult siglip_loss(const at::Tensor& images, const at::Tensor& captions,
+                         const at::Tensor& scale, const at::Tensor& bias, comm::Group* group);
+
+}  // namespace trireme::blocks

@@ -1,0 +1,55 @@
+// Losses that keep embeddings from collapsing (Bardes et al. 2022, VICReg; Bardes, Ponce and LeCun 2022, VICRegL). Rows
+// are samples of a global batch, of which there must be two or more.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "trireme/config/job.h"
+
+namespace trireme::blocks {
+
+// Mean over columns of max(0, 1 - sqrt(variance + 1e-4)), the variance unbiased. x: [.., rows, d]; leading dims are
+// statistics of their own, of which this is the mean too.
+at::Tensor variance_loss(const at::Tensor& x);
+
+// Ranks that have the same rows and share out the products of their covariances.
+struct Sharing {
+  int rank = 0;
+  int ranks = 1;
+};
+
+// Sum of the squares of the covariances of different columns over d: its mean over ranks, each of which computes its share
+// alone, and over leading dims. x: [.., rows, d].
+at::Tensor covariance_loss(const at::Tensor& x, const Sharing& sharing = {});
+
+// `invariance` times the mean square of x - y, and `variance` and `covariance` times the means of these losses over x and
+// y. x, y: [.., rows, d]. One row has no variance: its loss is the first term.
+at::Tensor vicreg_loss(const at::Tensor& x, const at::Tensor& y, const config::Vicreg& weights,
+                       const Sharing& sharing = {});
+
+// Pairs of rows, int64 [pairs] each.
+struct Matches {
+  at::Tensor from;
+  at::Tensor to;
+};
+// Of each row of `from` the nearest row of `to` by Euclidean distance; of these pairs the `count` nearest, of equals those
+// of lower rows, in the order of the rows of `from`. No gradient. from, to: [rows, d], rows differing.
+Matches nearest(const at::Tensor& from, const at::Tensor& to, std::int64_t count);
+
+// Two views of one sample: what was made of its places [places, d], and where these are [places, axes].
+struct LocalView {
+  at::Tensor features;
+  at::Tensor places;
+};
+enum class MatchBy { kPlace, kFeature };
+// Matching features, from a to b and from b to a, side by side: [count, 4 d]. `count` is at most the places of either.
+at::Tensor matched(const LocalView& a, const LocalView& b, MatchBy by, std::int64_t count);
+
+// Mean loss of both directions of such matches of all samples, [samples, count, 4 d], with the statistics of `weights`.
+at::Tensor local_vicreg_loss(const at::Tensor& matched, const config::Vicreg& weights,
+                             const Sharing& sharing = {});
+
+}  // namespace trireme::blocks

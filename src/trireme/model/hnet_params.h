@@ -1,0 +1,43 @@
+// The parameters of an H-Net, under the names of its reference code.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "trireme/model/spec.h"
+#include "trireme/config/hnet_stages.h"
+
+namespace trireme::model {
+
+class HnetParams {
+ public:
+  HnetParams(std::vector<config::HnetStage> stages, double init_std);
+
+  const config::HnetStage& stage(std::size_t s) const { return stages_[s]; }
+
+  std::vector<ParamSpec> embed(std::int64_t vocab) const;
+  // Of the index-th block of a side. t, T: norm1, Wqkv, out_proj and, of T, norm2, fc1 (value, then gate), fc2. m, M:
+  // norm1, in_proj (z, x, B, C, steps), conv1d and its bias, dt_bias, A_log, D, norm, out_proj and, of M, as T.
+  std::vector<ParamSpec> block(std::size_t s, bool decoder, std::size_t index) const;
+  // The encoder's norm, the projections of the router and, where the next stage is wider, what its rows are filled up
+  // with, which learns at the rate of that stage.
+  std::vector<ParamSpec> route(std::size_t s) const;
+  // The norm of the stage inside, which learns at the rate of that stage, the projection of what goes around it.
+  std::vector<ParamSpec> join(std::size_t s) const;
+  std::vector<ParamSpec> head(std::int64_t vocab) const;
+
+ private:
+  // "backbone.main_network." of stage 1.
+  std::string prefix(std::size_t s) const;
+  // Of what writes to the residual stream: smaller by the square root of all additions to it and the streams around.
+  double residual_std(std::size_t s) const;
+  // With the learning rate of stage s.
+  std::vector<ParamSpec> at_rate(std::size_t s, std::vector<ParamSpec> params) const;
+  void add_feed_forward(std::vector<ParamSpec>& params, const std::string& name,
+                        std::size_t s) const;
+
+  std::vector<config::HnetStage> stages_;
+  double std_;
+};
+
+}  // namespace trireme::model

@@ -1,0 +1,17 @@
+// What a loss that runs once a step, on all micro-batches of its rank, keeps beside what others do.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "trireme/model/graph.h"
+#include "trireme/config/job.h"
+
+namespace trireme::model {
+
+// Bytes of these values of all micro-batches of a rank, put together as the loss of a resolved job reads them; 0 where it
+// reads one micro-batch as it is.
+std::int64_t joined_bytes(const Graph& graph, const config::Job& job,
+                          const std::vector<plan::ValueId>& reads);
+
+}  // namespace trireme::model

@@ -1,0 +1,26 @@
+// What the loss of a family is called and counted in, for everything that shows it to people.
+#pragma once
+
+#include <string>
+
+#include "trireme/config/job.h"
+
+namespace trireme::model {
+
+// The unit of a loss that a baseline in bits can be compared with.
+inline constexpr char kNatsPerToken[] = "nats/token";
+
+struct LossLabel {
+  std::string name{};  // "cross-entropy"
+  std::string unit{};  // "nats/token"; empty: a sum of terms of different kinds
+
+  // "cross-entropy, nats/token".
+  std::string text() const { return unit.empty() ? name : name + ", " + unit; }
+  // " nats/token", to put behind a number; nothing without a unit.
+  std::string suffix() const { return unit.empty() ? "" : " " + unit; }
+};
+
+// Of a resolved job.
+LossLabel loss_label(const config::Job& job);
+
+}  // namespace trireme::model

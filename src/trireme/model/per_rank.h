@@ -1,0 +1,66 @@
+// The share of a language model that one rank computes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "trireme/base/dtype.h"
+#include "trireme/config/job.h"
+
+namespace trireme::model {
+
+struct PerRank {
+  std::int64_t micro_batch = 1;  // samples
+  DType compute = DType::kF32;
+  std::string node_types{};  // of nodes with another (node_types.h)
+  int tp = 1;
+  bool sequence =
+      false;  // sequence parallelism: of rows between parallel regions a tp rank has its own
+  int cp = 1;
+  config::ContextMethod context = config::ContextMethod::kRing;
+  int context_inner = 1;   // of cp, the ranks that exchange heads (hierarchical)
+  bool documents = false;  // positions come with the tokens
+  // Of families other than decoders, the cp ranks that share the rows of blocks (model/spread.h); everything else each of
+  // them computes whole.
+  int spread = 1;
+  bool staged = false;  // values cross from stage to stage
+
+  // As blocks see it whose rows are spread.
+  PerRank of_rows() const;
+
+  // Of cp, the ranks that exchange heads for tokens before attention.
+  int exchanging() const;
+};
+
+// `job` is resolved.
+PerRank per_rank(const config::Job& job);
+
+// Sizes in the letters of papers, on the rank with most of each.
+struct Sizes {
+  // `model` is resolved.
+  Sizes(const config::Model& model, const PerRank& rank);
+
+  std::int64_t tokens;  // of a micro-batch
+  std::int64_t rows;    // of them, between tensor-parallel regions
+  std::int64_t d;
+  std::int64_t q;   // width of queries and of attention's result
+  std::int64_t kv;  // width of keys and of values
+  std::int64_t ffn;
+  std::int64_t vocab;
+  std::int64_t element;    // bytes of an activation
+  std::int64_t statistic;  // bytes of a norm's or softmax's statistic, and of the loss
+  std::int64_t
+      added_product;  // bytes that a matrix product which is added to a sum holds beside its operands
+  bool spread;        // the rows are not all of them in order
+  bool exchanged;     // attention has other heads and tokens than the layers beside it
+
+  // What attention itself works on, once heads were exchanged: a key-value head goes to every rank that reads it.
+  struct Attention {
+    std::int64_t tokens;
+    std::int64_t heads;
+    std::int64_t q;   // width of queries
+    std::int64_t kv;  // width of keys and of values
+  } attention;
+};
+
+}  // namespace trireme::model

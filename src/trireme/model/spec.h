@@ -1,0 +1,89 @@
+// ModelSpec: an architecture as data, without LibTorch: its parameters, units and program.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "trireme/model/cut.h"
+#include "trireme/plan/program.h"
+
+namespace trireme::model {
+
+struct Init {
+  // The last two are Mamba-2's: the logarithm of a uniform draw, and the value whose softplus is log-uniform.
+  enum class Kind {
+    kZeros,
+    kOnes,
+    kNormal,
+    kConstant,
+    kIdentity,
+    kUniform,
+    kLogOfUniform,
+    kStepOfLogUniform
+  } kind = Kind::kZeros;
+  double std = 0;    // kNormal
+  double value = 0;  // kConstant
+  double low = 0,
+         high = 0;  // bounds of uniform draws; of kStepOfLogUniform, bounds of the softplus
+};
+
+// Values that a parameter may have. An update that leaves them ends at the nearer bound.
+struct Bounds {
+  double lower = -std::numeric_limits<double>::infinity();
+  double upper = std::numeric_limits<double>::infinity();
+
+  bool operator==(const Bounds&) const = default;
+};
+
+// One parameter tensor. Names follow Hugging Face where the family exists there.
+struct ParamSpec {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  Init init;
+  bool decay = true;  // AdamW's decoupled decay applies (tensors of two or more dimensions)
+  Cut cut{};
+  double lr = 1;  // multiplies the learning rate
+  Bounds bounds{};
+
+  std::int64_t numel() const;
+};
+
+// The parameters of one unit, whole, in canonical order; offsets are running sums.
+struct UnitSpec {
+  std::string name;
+  std::vector<ParamSpec> params;
+  double decay = 1;  // multiplies the weight decay
+
+  std::int64_t numel() const;
+};
+
+struct ParamRef {
+  plan::UnitId unit = -1;
+  int param = -1;
+};
+
+// Everything about a model that plan, planner, checkpoint and loader need. The program is one rank's, in
+// its share of tokens and parameters; units are the whole model's.
+struct ModelSpec {
+  plan::Program program;
+  std::vector<UnitSpec> units;  // parallel to program.units
+  std::vector<std::vector<ParamRef>>
+      node_params;  // parallel to program.nodes: what each block binds
+  // The same: which of these are weights with an adapter, whose A and B follow behind the node's other parameters,
+  // in this order.
+  std::vector<std::vector<int>> adapted;
+  // What a loss node counts beside its loss, in the order in which it counts them (exec::Counts).
+  std::vector<std::string> metrics;
+  std::int64_t sample_tokens = 0;  // that a sample counts as in rates
+  // Operations of a token's forward and backward: matrix products and attention of the most rows there can be. The
+  // layout changes nothing.
+  double flops_per_token = 0;
+  // Parallel to program.nodes: how many tp and cp ranks compute the same products of a node. Empty: one.
+  std::vector<double> replicas;
+
+  std::int64_t parameters() const;
+};
+
+}  // namespace trireme::model

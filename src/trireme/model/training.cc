@@ -1,0 +1,63 @@
+#include "trireme/model/training.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "trireme/base/error.h"
+#include "trireme/base/patterns.h"
+
+namespace trireme::model {
+
+Training::Training(const config::Model& model, const config::Lora& lora)
+    : lora_(lora), named_(lora.rank > 0 ? lora.also : model.frozen) {}
+
+bool Training::trains(const std::string& unit) const {
+  const std::vector<std::string_view> patterns = split_list(named_);
+  const bool named = std::ranges::any_of(
+      patterns, [&](std::string_view pattern) { return matches(pattern, unit); });
+  return named == (lora_.rank > 0);
+}
+
+std::vector<int> Training::adapted_attention(const std::vector<int>& layers) const {
+  if (lora_.rank == 0 || lora_.targets == config::LoraTargets::kMlp) return {};
+  if (lora_.targets != config::LoraTargets::kQueryValue) return layers;
+  TRIREME_CHECK(layers.size() == 4, "{} layers of attention, none of them the values' alone",
+                layers.size());
+  return {layers[0], layers[2]};
+}
+
+std::vector<int> Training::adapted_mlp(const std::vector<int>& layers) const {
+  const bool has =
+      lora_.targets == config::LoraTargets::kAll || lora_.targets == config::LoraTargets::kMlp;
+  return lora_.rank > 0 && has ? layers : std::vector<int>{};
+}
+
+void Training::check(const std::vector<std::string>& units) const {
+  if (!named_.empty()) select(lora_.rank > 0 ? "lora.also" : "model.frozen", named_, units);
+  if (lora_.rank == 0 &&
+      std::ranges::none_of(units, [&](const std::string& unit) { return trains(unit); }))
+    fail(ErrorKind::kUsage,
+         "model.frozen={} freezes every unit ({}), and a run without anything to train is none; "
+         "leave one out of it",
+         named_, fmt::join(units, ", "));
+}
+
+std::vector<ParamSpec> adapter_params(const ParamSpec& weight, std::int64_t rank) {
+  const std::size_t last = weight.name.rfind('.');
+  const std::string layer = weight.name.substr(0, last), word = weight.name.substr(last);
+  const bool by_outputs = weight.cut.dim == 0;
+  const Cut part{.partial = true};
+  return {{.name = layer + ".lora_A" + word,
+           .shape = {rank, weight.shape[1]},
+           .init = {.kind = Init::Kind::kNormal,
+                    .std = 1 / std::sqrt(static_cast<double>(weight.shape[1]))},
+           .cut = by_outputs ? part : weight.cut},
+          {.name = layer + ".lora_B" + word,
+           .shape = {weight.shape[0], rank},
+           .init = {.kind = Init::Kind::kZeros},
+           .cut = by_outputs ? weight.cut : part}};
+}
+
+}  // namespace trireme::model

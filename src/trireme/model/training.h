@@ -1,0 +1,46 @@
+// What of a model trains: which of its units, and adapters of its linear layers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "trireme/model/spec.h"
+#include "trireme/config/job.h"
+
+namespace trireme::model {
+
+class Training {
+ public:
+  // Everything, without adapters.
+  Training() : Training(config::Model{}, config::Lora{}) {}
+  // What model.frozen does not name; with adapters what lora.also names.
+  Training(const config::Model& model, const config::Lora& lora);
+
+  // A unit of the model's own.
+  bool trains(const std::string& unit) const;
+  // Of the adapters of those layers that have one; 0: none.
+  std::int64_t adapter_rank() const { return lora_.rank; }
+  // Of a block's attention layers - queries, keys, values and what goes back - and of its feed-forward layers.
+  std::vector<int> adapted_attention(const std::vector<int>& layers) const;
+  std::vector<int> adapted_mlp(const std::vector<int>& layers) const;
+  bool dropout() const { return lora_.dropout > 0; }
+
+  // Throws Error{kUsage} if a pattern names none of the model's own units, or nothing trains.
+  void check(const std::vector<std::string>& units) const;
+
+ private:
+  config::Lora lora_;
+  std::string named_;  // patterns
+};
+
+// Whether a unit is one of adapters.
+inline bool holds_adapters(std::string_view unit) { return unit.ends_with(".lora"); }
+
+// The two parameters of an adapter of `weight`, [out, in]: A, [rank, in], drawn from N(0, 1/in), so that it keeps the
+// variance of what it reads, and B, [out, rank], zero, so that training begins with the model as it is (Hu et al.
+// 2021). Named as `weight`, with lora_A and lora_B before its last word. They are cut along with it.
+std::vector<ParamSpec> adapter_params(const ParamSpec& weight, std::int64_t rank);
+
+}  // namespace trireme::model

@@ -1,0 +1,19 @@
+// Forecast and measurement of one step beside each other.
+#pragma once
+
+#include <string>
+
+#include "trireme/base/fs.h"
+#include "trireme/plan/simulate/measured.h"
+#include "trireme/plan/simulate/pictures/timeline.h"
+
+namespace trireme::simulate::pictures {
+
+// Writes into `directory`, replacing what is there: trace.json (every rank as measured, and the forecast of the stages'
+// first ranks as processes behind the world), timeline.svg (of these ranks the measured row above the forecast) and
+// node_costs.json (what `parallel.costs` reads). `times` are the ranks' raw times of step `step`, counted from 1.
+// Throws Error{kData} when a file cannot be written.
+void write_timeline(const Path& directory, const plan::PlanSet& plan, const Forecast& forecast,
+                    const RankTimes& times, std::int64_t step);
+
+}  // namespace trireme::simulate::pictures

@@ -1,0 +1,342 @@
+// Families that several classes of Hugging Face's belong to: Llama and Qwen, towers alone, LLaVA. Files there and back.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "tests/checkpoint/convert/seeds.h"
+#include "tests/formats/scratch.h"
+#include "trireme/base/error.h"
+#include "trireme/base/fs.h"
+#include "trireme/base/json.h"
+#include "trireme/config/families.h"
+#include "trireme/checkpoint/convert/hugging_face.h"
+#include "trireme/checkpoint/convert/preprocessor.h"
+#include "trireme/checkpoint/convert/state_reader.h"
+
+namespace trireme::convert::several_classes_test {
+namespace {
+
+using formats::Scratch;
+using testing::HasSubstr;
+
+config::Job qwen(bool bias, bool norm) {
+  config::Job job = decoder(config::Family::kLlama, 17);
+  job.model.head_dim = 6;  // hidden / heads is 4
+  job.model.qkv_bias = bias;
+  job.model.qk_norm = norm;
+  return job;
+}
+
+config::Job clip_tower() {
+  config::Job job = with_tower(config::Family::kVit);
+  job.vision.pre_norm = true;
+  job.vision.activation = config::Activation::kQuickGelu;
+  job.vision.mean = job.vision.std = "clip";
+  return job;
+}
+
+config::Job llava(std::int64_t tiles, bool bias) {
+  config::Job job = clip_tower();
+  job.data.source = config::DataSource::kScenes;
+  job.vision.layers = 3;
+  job.vision.classes = 0;
+  job.model = qwen(bias, false).model;
+  job.model.family = config::Family::kVlm;
+  job.model.vocab = 260;
+  job.vlm.max_tiles = tiles;
+  return job;
+}
+
+using Shapes = std::map<std::string, std::vector<std::int64_t>>;
+
+struct Case {
+  const char* type;
+  config::Job job;
+  Shapes shapes;
+  std::string left_out;  // the parameter that begins at 0, if any
+  // Tensors of other files that are passed over.
+  std::vector<std::string> idle;
+};
+
+std::vector<Case> cases() {
+  const Shapes decoder = {{"language_model.model.embed_tokens.weight", {260, 24}},
+                          {"language_model.model.layers.1.self_attn.o_proj.weight", {24, 36}},
+                          {"language_model.lm_head.weight", {260, 24}},
+                          {"multi_modal_projector.linear_1.weight", {24, 24}},
+                          {"multi_modal_projector.linear_2.bias", {24}},
+                          {"vision_tower.vision_model.embeddings.class_embedding", {24}},
+                          {"vision_tower.vision_model.encoder.layers.1.mlp.fc1.weight", {50, 24}},
+                          {"vision_tower.vision_model.pre_layrnorm.weight", {24}}};
+  Shapes next = decoder;
+  next["image_newline"] = {24};
+  next["language_model.model.layers.1.self_attn.v_proj.bias"] = {18};
+  const std::vector<std::string> unread = {
+      "vision_tower.vision_model.encoder.layers.2.self_attn.q_proj.weight",
+      "vision_tower.vision_model.post_layernorm.bias",
+      "vision_tower.vision_model.embeddings.position_ids"};
+  return {{"llama",
+           qwen(false, false),
+           {{"model.layers.0.self_attn.q_proj.weight", {36, 24}},
+            {"model.layers.0.self_attn.o_proj.weight", {24, 36}}}},
+          {"qwen2",
+           qwen(true, false),
+           {{"model.layers.0.self_attn.q_proj.bias", {36}},
+            {"model.layers.1.self_attn.k_proj.bias", {18}},
+            {"model.layers.1.self_attn.v_proj.bias", {18}}},
+           "",
+           {"model.layers.0.self_attn.rotary_emb.inv_freq"}},
+          {"qwen3",
+           qwen(false, true),
+           {{"model.layers.0.self_attn.q_norm.weight", {6}},
+            {"model.layers.1.self_attn.k_norm.weight", {6}},
+            {"model.layers.1.self_attn.k_proj.weight", {18, 24}}}},
+          {"clip_vision_model",
+           clip_tower(),
+           {{"vision_model.embeddings.class_embedding", {24}},
+            {"vision_model.embeddings.patch_embedding.weight", {24, 3, 2, 2}},
+            {"vision_model.embeddings.position_embedding.weight", {17, 24}},
+            {"vision_model.pre_layrnorm.bias", {24}},
+            {"vision_model.encoder.layers.1.self_attn.k_proj.weight", {24, 24}},
+            {"vision_model.encoder.layers.0.layer_norm2.weight", {24}},
+            {"vision_model.post_layernorm.weight", {24}}},
+           "head.",
+           {"vision_model.embeddings.position_ids"}},
+          {"llava", llava(0, false), decoder, "model.image_newline", unread},
+          {"llava_next", llava(4, true), next, "", unread}};
+}
+
+class SeveralClasses : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    one_ = target_of(GetParam().job, {});
+    write_seed(one_, scratch_ / "seed");
+    left_out_ = to_hugging_face(seed(), one_.job, one_.model, scratch_ / "hf");
+  }
+  Path seed() const { return scratch_ / "seed/step-3"; }
+  Path back(const std::string& directory, const std::string& out) {
+    return from_hugging_face(HuggingFaceWeights(scratch_ / directory, one_.job), "", "test",
+                             scratch_ / out);
+  }
+  std::string refused(const std::string& directory) {
+    return formats::refusal([&] { back(directory, directory + "-back"); });
+  }
+  // model.safetensors without one tensor, or with others beside the rest.
+  void rewrite(const std::string& to, const std::string& without,
+               const std::vector<std::string>& more) {
+    const formats::SafetensorsFile file(scratch_ / "hf/model.safetensors");
+    std::filesystem::create_directories(scratch_ / to);
+    std::vector<formats::Tensor> tensors;
+    for (const formats::Tensor& tensor : file.tensors())
+      if (tensor.name != without) tensors.push_back(tensor);
+    for (const std::string& name : more) {
+      tensors.push_back(tensors.front());
+      tensors.back().name = name;
+    }
+    formats::write_safetensors(scratch_ / to / "model.safetensors", tensors, {});
+  }
+
+  Scratch scratch_;
+  Target one_;
+  std::vector<std::string> left_out_;
+};
+
+TEST_P(SeveralClasses, ParametersComeBackToTheBit) {
+  const StateReader before(seed(), one_.model.units), after(back("hf", "back"), one_.model.units);
+  const Kind kind{.name = "param"};
+  const std::string& zero = GetParam().left_out;
+  std::size_t zeros = 0;
+  for (std::size_t unit = 0; unit < one_.model.units.size(); ++unit)
+    for (std::size_t p = 0; p < one_.model.units[unit].params.size(); ++p) {
+      const std::string& name = one_.model.units[unit].params[p].name;
+      const std::vector<std::byte> read = after.read_whole(unit, p, kind);
+      if (!zero.empty() && name.starts_with(zero)) {
+        ++zeros;
+        EXPECT_EQ(read, std::vector<std::byte>(read.size())) << name;
+      } else {
+        EXPECT_EQ(read, before.read_whole(unit, p, kind)) << name;
+      }
+    }
+  EXPECT_EQ(left_out_.size(), zeros);
+  EXPECT_EQ(zeros > 0, !zero.empty());
+  to_hugging_face(scratch_ / "back/step-0", one_.job, one_.model, scratch_ / "again");
+  EXPECT_EQ(read_file(scratch_ / "again/model.safetensors"),
+            read_file(scratch_ / "hf/model.safetensors"));
+}
+
+TEST_P(SeveralClasses, LayoutsDoNotShow) {
+  const Target two = target_of(GetParam().job, {"parallel.tp=3", "parallel.pp=2"});
+  to_hugging_face(reshard(seed(), two, scratch_ / "cut"), two.job, two.model, scratch_ / "other");
+  for (const char* file : {"model.safetensors", "config.json"})
+    EXPECT_EQ(read_file(scratch_ / "other" / file), read_file(scratch_ / "hf" / file));
+}
+
+TEST_P(SeveralClasses, NamesAndShapesAreTheirs) {
+  const formats::SafetensorsFile file(scratch_ / "hf/model.safetensors");
+  for (const auto& [name, shape] : GetParam().shapes) {
+    ASSERT_NE(file.find(name), nullptr) << name;
+    EXPECT_EQ(file.find(name)->shape, shape) << name;
+  }
+}
+
+TEST_P(SeveralClasses, ConfigDescribesTheModel) {
+  const std::string text = read_file(scratch_ / "hf/config.json");
+  EXPECT_EQ(Json::parse(text).at("model_type"), GetParam().type);
+  const config::Job read = config::resolve(job_of_config(text, "config.json"), 1, {});
+  EXPECT_EQ(read.model, one_.job.model);
+  EXPECT_EQ(read.vision, one_.job.vision);
+  EXPECT_EQ(read.projector, one_.job.projector);
+  EXPECT_EQ(read.vlm, one_.job.vlm);
+  EXPECT_EQ(read.data, one_.job.data);
+}
+
+// Pixels have a file of their own, which counts more than what a class is known for.
+TEST_P(SeveralClasses, MeanAndDeviationOfPixelsComeBack) {
+  const Path file = scratch_ / "hf" / kPreprocessorName;
+  if (!config::uses(one_.job.model.family, "vision.mean")) {
+    EXPECT_FALSE(std::filesystem::exists(file));
+    return;
+  }
+  const Json written = Json::parse(read_file(file));
+  EXPECT_EQ(written.at("image_mean"), Json({0.48145466, 0.4578275, 0.40821073}));
+  EXPECT_EQ(written.at("image_std"), Json({0.26862954, 0.26130258, 0.27577711}));
+  EXPECT_EQ(HuggingFaceWeights(scratch_ / "hf").job().vision.mean, "clip");
+  config::Job other = one_.job;
+  other.vision.mean = "0.25,0.5,0.125";
+  other.vision.std = "imagenet";
+  to_hugging_face(seed(), other, one_.model, scratch_ / "other");
+  const HuggingFaceWeights read(scratch_ / "other");
+  EXPECT_EQ(read.job().vision.mean, "0.25,0.5,0.125");
+  EXPECT_EQ(read.job().vision.std, "imagenet");
+  EXPECT_EQ(
+      config::parse_job(
+          formats::read_manifest(from_hugging_face(read, "", "test", scratch_ / "from")).job, "")
+          .vision.mean,
+      "0.25,0.5,0.125");
+  const auto refused_pixels = [&](const char* key, const Json& value) {
+    Json json = written;
+    json[key] = value;
+    replace_file(file, json.dump());
+    return formats::refusal([&] { HuggingFaceWeights(scratch_ / "hf"); });
+  };
+  EXPECT_THAT(refused_pixels("image_mean", {0.5, 0.5}),
+              HasSubstr("image_mean is \"[0.5,0.5]\"; needs three numbers from 0 to 1"));
+  EXPECT_THAT(refused_pixels("image_std", {0, 1, 1}), HasSubstr("above 0 and up to 1"));
+  EXPECT_THAT(refused_pixels("do_normalize", false), HasSubstr("do_normalize is \"false\""));
+  EXPECT_THAT(refused_pixels("rescale_factor", 1), HasSubstr("divided by 255"));
+}
+
+TEST_P(SeveralClasses, MissingAndExtraTensorsAreNamed) {
+  rewrite("idle", "", GetParam().idle);
+  back("idle", "idle-back");
+  const std::string one = GetParam().shapes.rbegin()->first;
+  rewrite("missing", one, {});
+  EXPECT_THAT(refused("missing"), HasSubstr("has no tensor " + one));
+  rewrite("more", "", {"unheard.of"});
+  EXPECT_THAT(refused("more"), HasSubstr("no place for, such as \"unheard.of\""));
+  EXPECT_FALSE(std::filesystem::exists(scratch_ / "missing-back")) << "nothing was begun";
+}
+
+INSTANTIATE_TEST_SUITE_P(Classes, SeveralClasses, testing::ValuesIn(cases()),
+                         [](const auto& info) { return std::string(info.param.type); });
+
+std::string refused(const std::string& text) {
+  return formats::refusal([&] { job_of_config(text, "config.json"); });
+}
+
+TEST(SeveralClassesConfig, QwenHasDefaultsOfItsOwn) {
+  const char* sizes = R"("hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28,
+      "num_attention_heads": 16, "num_key_value_heads": 8, "max_position_embeddings": 40960,
+      "vocab_size": 151936, "tie_word_embeddings": true, "sliding_window": null})";
+  const auto read = [&](const std::string& begin) {
+    return config::resolve(job_of_config(begin + sizes, "config.json"), 1, {});
+  };
+  EXPECT_EQ(model::describe(read(R"({"model_type": "qwen3", )")).parameters(), 596'049'920)
+      << "heads of 128 channels";
+  EXPECT_EQ(read(R"({"model_type": "qwen2", )").model.head_dim, 0);
+  EXPECT_EQ(read(R"({"model_type": "qwen3", "rope_theta": 1e6, )").model.rope_theta, 1e6);
+  EXPECT_EQ(read(R"({"model_type": "qwen3", "rope_parameters": {"rope_type": "default",
+      "rope_theta": 1e6}, )")
+                .model.rope_theta,
+            1e6)
+      << "as transformers 5 writes it";
+  for (const char* odd : {R"("rms_norm_eps": -1, )", R"("rope_theta": 0, )"})
+    EXPECT_THAT(formats::refusal([&] { read(R"({"model_type": "qwen2", )" + std::string(odd)); },
+                                 ErrorKind::kUsage),
+                HasSubstr("is out of range"));
+  EXPECT_THAT(refused(R"({"model_type": "llama", "rope_parameters": {"rope_type": "llama3",
+      "rope_theta": 5e5}, )" +
+                      std::string(sizes)),
+              HasSubstr("rope_parameters: rope_type is "));
+  EXPECT_THAT(
+      refused(R"({"model_type": "qwen2", "use_sliding_window": true, )" + std::string(sizes)),
+      HasSubstr("use_sliding_window is \"true\""));
+  EXPECT_THAT(refused(R"({"model_type": "qwen3", "attention_bias": true, )" + std::string(sizes)),
+              HasSubstr("attention_bias is \"true\""));
+}
+
+TEST(SeveralClassesConfig, PublishedLlavaIsUnderstood) {
+  const std::string vision = R"("vision_config": {"hidden_size": 1024, "image_size": 336,
+      "intermediate_size": 4096, "model_type": "clip_vision_model", "num_attention_heads": 16,
+      "num_hidden_layers": 24, "patch_size": 14, "projection_dim": 768}})";
+  const std::string text = R"({"model_type": "llava", "image_token_index": 32000,
+      "projector_hidden_act": "gelu", "vision_feature_layer": -2,
+      "vision_feature_select_strategy": "default", "text_config": {"max_position_embeddings": 4096,
+      "model_type": "llama", "rms_norm_eps": 1e-05, "vocab_size": 32000}, )";
+  const config::Job job = config::resolve(job_of_config(text + vision, ""), 1, {});
+  // LLaVA 1.5 7B without the tower's last block and norm, with a newline.
+  EXPECT_EQ(model::describe(job).parameters(), 7'062'902'784 - 12'596'224 - 2'048 + 4'096);
+  const auto with = [&](const char* key, const Json& value) {
+    Json json = Json::parse(text + vision);
+    json[Json::json_pointer(key)] = value;
+    return json.dump();
+  };
+  EXPECT_THAT(refused(with("/vision_feature_layer", -1)), HasSubstr("vision_feature_layer is -1"));
+  EXPECT_THAT(refused(with("/vision_feature_layer", 0)), HasSubstr("before the last, such as -2"));
+  EXPECT_THAT(refused(with("/vision_feature_select_strategy", "full")),
+              HasSubstr("vision_feature_select_strategy is"));
+  EXPECT_THAT(refused(with("/vision_config/model_type", "siglip_vision_model")),
+              HasSubstr("vision_config: model_type"));
+  EXPECT_THAT(refused(with("/text_config/model_type", "mistral")),
+              HasSubstr("text_config: model_type is \"mistral\""));
+  EXPECT_EQ(job_of_config(with("/vision_feature_layer", 23), "").vlm.layer, 22) << "from the front";
+  Json next = Json::parse(with("/model_type", "llava_next"));
+  next["image_grid_pinpoints"] = {{336, 672}, {672, 336}, {672, 672}, {1008, 336}, {336, 1008}};
+  EXPECT_EQ(job_of_config(next.dump(), "").vlm.max_tiles, 4);
+  // Height first, so that the published list prefers the wide one of two tiles.
+  EXPECT_EQ(job_of_config(next.dump(), "").vlm.tie, config::VlmTie::kWide);
+  std::swap(next["image_grid_pinpoints"][0], next["image_grid_pinpoints"][1]);
+  EXPECT_EQ(job_of_config(next.dump(), "").vlm.tie, config::VlmTie::kTall);
+  EXPECT_EQ(job_of_config(next.dump(), "").vlm.aspect, config::VlmAspect::kStretch);
+  EXPECT_EQ(job.vision.mean, "clip");
+  EXPECT_EQ(job.vlm.aspect, config::VlmAspect::kPad);
+  EXPECT_EQ(job_of_config(with("/image_aspect_ratio", "square"), "").vlm.aspect,
+            config::VlmAspect::kStretch);
+  EXPECT_THAT(refused(with("/image_aspect_ratio", "anyres")),
+              HasSubstr("image_aspect_ratio is \"anyres\"; pad and square can be read"));
+  next["image_grid_pinpoints"].erase(4);
+  EXPECT_THAT(refused(next.dump()), HasSubstr("image_grid_pinpoints"));
+}
+
+TEST(SeveralClassesConfig, NamesTheKeyThatNoClassHas) {
+  const auto unsaid = [](config::Job job) {
+    return formats::refusal([&] { hugging_face_config(target_of(std::move(job), {}).job); },
+                            ErrorKind::kUsage);
+  };
+  EXPECT_THAT(unsaid(qwen(true, true)),
+              HasSubstr("model.qk_norm=true: config.json of a Qwen2ForCausalLM cannot say it"));
+  EXPECT_THAT(unsaid(llava(2, false)), HasSubstr("vlm.max_tiles=2: config.json of a Llava"));
+  config::Job last = llava(4, false);
+  last.vlm.layer = -1;
+  EXPECT_THAT(unsaid(last), HasSubstr("vlm.layer=-1: behind the tower's last block"));
+  config::Job turned = llava(4, false);
+  turned.vlm.mrope = "1,1,1";
+  EXPECT_THAT(unsaid(turned), HasSubstr("vlm.mrope="));
+  config::Job crossing = llava(0, false);
+  crossing.vlm.fusion = config::VlmFusion::kCross;
+  EXPECT_THAT(unsaid(crossing), HasSubstr("vlm.fusion=cross: config.json of a Llava"));
+}
+
+}  // namespace
+}  // namespace trireme::convert::several_classes_test

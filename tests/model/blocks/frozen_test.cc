@@ -1,0 +1,391 @@
+// What nodes say of a backward in which not everything trains, against what it keeps, exchanges and leaves.
+#include <ATen/ops/randint.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/variable.h>
+#include <torch/types.h>
+
+#include <barrier>
+#include <map>
+
+#include "tests/harness/bound_model.h"
+#include "tests/harness/count_allocations.h"
+#include "tests/harness/counting_world.h"
+#include "trireme/model/describe.h"
+#include "trireme/model/layout.h"
+#include "trireme/base/error.h"
+#include "trireme/comm/local/local_world.h"
+#include "trireme/config/resolve.h"
+#include "trireme/model/blocks/build.h"
+#include "trireme/plan/instr.h"
+#include "trireme/plan/placement.h"
+
+namespace trireme::blocks::frozen_test {
+namespace {
+
+using config::Family;
+using plan::Verb;
+using Sets = std::vector<std::string>;
+using Tensors = std::vector<at::Tensor>;
+
+constexpr Family kFamilies[] = {Family::kGpt, Family::kLlama};
+
+// From embed to head: all kinds of what comes before and trains itself.
+const std::vector<Sets> kTraining = {{"model.frozen=embed"},
+                                     {"model.frozen=embed,block.0"},
+                                     {"model.frozen=block.*"},
+                                     {"model.frozen=head", "model.tied=false"},
+                                     {"lora.rank=8"},
+                                     {"lora.rank=8", "lora.targets=attention"},
+                                     {"lora.rank=8", "lora.targets=mlp"},
+                                     {"lora.rank=8", "lora.also=block.1,head"},
+                                     {"lora.rank=8", "lora.also=embed"}};
+
+const std::vector<Sets> kLayouts = {{},
+                                    {"parallel.tp=2"},
+                                    {"parallel.tp=2", "parallel.sequence_parallel=false"},
+                                    {"parallel.cp=2"},
+                                    {"parallel.cp=2", "data.documents=true"}};
+
+config::Job job_of(Family family, const Sets& training, const Sets& layout, const Sets& more = {}) {
+  config::Job job;
+  job.model = {.family = family,
+               .layers = 2,
+               .hidden = 128,
+               .heads = 8,
+               .kv_heads = family == Family::kLlama ? 4 : 8,
+               .ffn = 320,
+               .vocab = 192,
+               .seq_len = 160};
+  job.run.micro_batch = job.run.global_batch = 3;
+  for (const Sets* sets : {&training, &layout, &more})
+    for (const std::string& set : *sets) config::apply_set(job, set);
+  return config::resolve(job, job.parallel.tp * job.parallel.cp, {});
+}
+
+std::string text(Family family, const Sets& training, const Sets& layout) {
+  return testing::PrintToString(training) + testing::PrintToString(layout) +
+         (family == Family::kGpt ? " gpt" : " llama");
+}
+
+class RankModel {
+ public:
+  RankModel(const config::Job& job, comm::World& world)
+      : bound_(build(job, world), at::kFloat, 1,
+               model::mesh_of(job).coordinate(world.rank(), mesh::Axis::kTp), job.parallel.tp),
+        flow_(plan::gradient_flow(program())),
+        tokens_(at::randint(
+            job.model.vocab, {job.run.micro_batch, job.model.seq_len / job.parallel.cp},
+            at::make_generator<at::CPUGeneratorImpl>(7), at::TensorOptions().dtype(at::kLong))),
+        positions_(at::zeros_like(tokens_)) {
+    const at::NoGradGuard no_grad;
+    inputs_ = {tokens_};
+    for (std::size_t node = 0; node + 1 < program().nodes.size(); ++node)
+      inputs_.push_back(bound_.block(node).forward(node_inputs(node), {})[0].detach());
+  }
+
+  const plan::Program& program() const { return bound_.model().spec.program; }
+  const plan::GradientFlow& flow() const { return flow_; }
+  void clear_gradients() {
+    for (const auto& [name, param] : bound_.params()) param.mutable_grad().reset();
+  }
+
+  // Calls after(verb, y) behind each part, y being what is not the node's to keep. Gradients of the input and of all
+  // parameters.
+  Tensors run(std::size_t node, bool halves,
+              const std::function<void(Verb, std::int64_t bytes)>& after) {
+    clear_gradients();
+    const auto gradients = halves ? std::make_shared<ops::WeightGradients>() : nullptr;
+    Tensors in = node_inputs(node);
+    in[0].set_requires_grad(
+        flow_.value_has_grad[static_cast<std::size_t>(program().nodes[node].reads[0])]);
+    at::Tensor y = bound_.block(node).forward(in, {.seed = 3, .weight_gradients = gradients})[0];
+    after(Verb::kForward, static_cast<std::int64_t>(y.nbytes()));
+    if (halves) gradients->defer();
+    torch::autograd::backward({y}, {at::ones_like(y)});
+    y.reset();
+    Tensors all = {in[0].grad()};
+    in.clear();
+    if (halves) {
+      after(Verb::kBackwardInput, static_cast<std::int64_t>(all[0].nbytes()));
+      gradients->run();
+      after(Verb::kBackwardWeight, 0);
+    } else {
+      after(Verb::kBackward, 0);
+    }
+    for (const auto& [name, param] : bound_.params()) all.push_back(param.grad());
+    return all;
+  }
+
+ private:
+  Tensors node_inputs(std::size_t node) const {
+    Tensors in = {inputs_[node].detach()};
+    const plan::Node& one = program().nodes[node];
+    if (one.reads.size() > 1) in.push_back(one.loss ? tokens_ : positions_);
+    return in;
+  }
+
+  harness::BoundModel bound_;
+  plan::GradientFlow flow_;
+  at::Tensor tokens_;
+  at::Tensor positions_;
+  Tensors inputs_;
+};
+
+void for_nodes(const config::Job& job,
+               const std::function<void(RankModel&, std::size_t, harness::CountingWorld&)>& body) {
+  comm::run_local_ranks(job.parallel.tp * job.parallel.cp, 60, [&](comm::World& inner) {
+    harness::CountingWorld world(inner);
+    RankModel model(job, world);
+    for (std::size_t node = 0; node < model.program().nodes.size(); ++node)
+      if (model.flow().node_has_backward[node]) body(model, node, world);
+  });
+}
+
+bool splits(const RankModel& model, std::size_t node, const config::Job& job) {
+  return plan::goes_in_halves(model.program(), model.flow(), static_cast<plan::NodeId>(node));
+}
+
+// All ranks together, from forward to backward and from half to half.
+TEST(Frozen, NodesKeepWhatTheySay) {
+  for (const Family family : kFamilies)
+    for (const Sets& training : kTraining)
+      for (const Sets& layout : kLayouts) {
+        SCOPED_TRACE(text(family, training, layout));
+        const config::Job job = job_of(family, training, layout);
+        const int ranks = job.parallel.tp * job.parallel.cp;
+        std::barrier together(ranks);
+        const harness::CountAllocations count;
+        std::int64_t before = 0;
+        for_nodes(job, [&](RankModel& model, std::size_t node, harness::CountingWorld& world) {
+          const auto alone = [&](const std::function<void()>& body) {
+            together.arrive_and_wait();
+            if (world.rank() == 0) body();
+            together.arrive_and_wait();
+          };
+          const plan::Node& each = model.program().nodes[node];
+          const bool halves = splits(model, node, job);
+          model.run(node, halves, [](Verb, std::int64_t) {});  // what is made once lasts
+          model.clear_gradients();
+          alone([&] { before = count.live_bytes(); });
+          model.run(node, halves, [&](Verb verb, std::int64_t bytes) {
+            const bool first = verb == Verb::kForward;
+            if (!first && verb != Verb::kBackwardInput) return;
+            alone([&] {
+              const auto kept = static_cast<double>(count.live_bytes() - before - ranks * bytes);
+              const auto said =
+                  static_cast<double>(ranks * (first ? each.saved_bytes : each.split->kept_bytes));
+              EXPECT_NEAR(kept, said, 0.01 * said) << each.name << " " << name(verb);
+            });
+          });
+          together.arrive_and_wait();
+        });
+      }
+}
+
+// What is computed again in backward is not kept, with the same bits.
+TEST(Frozen, PartsAreLeftOutWithTheSameBits) {
+  const std::vector<Sets> parts = {{"recompute.parts=norms"},
+                                   {"recompute.parts=mlp"},
+                                   {"recompute.parts=attention,mlp"},
+                                   {"recompute.parts=norms,attention,mlp"}};
+  // What a kind of training keeps nothing of cannot be left out: an error (arch/recompute_test).
+  const auto refused = [](const config::Job& job) {
+    try {
+      model::describe(job);
+      return false;
+    } catch (const Error&) {
+      return true;
+    }
+  };
+  int compared = 0;
+  for (const Family family : kFamilies)
+    for (const Sets& training : kTraining)
+      for (Sets again : parts) {
+        again.push_back("recompute.policy=selective");
+        SCOPED_TRACE(text(family, training, again));
+        if (refused(job_of(family, training, {}, again))) continue;
+        ++compared;
+        const auto results = [&](const Sets& more) {
+          const config::Job job = job_of(family, training, {}, more);
+          std::vector<Tensors> all;
+          const harness::CountAllocations count;
+          for_nodes(job, [&](RankModel& model, std::size_t node, harness::CountingWorld&) {
+            const plan::Node& each = model.program().nodes[node];
+            model.run(node, false, [](Verb, std::int64_t) {});
+            model.clear_gradients();
+            const std::int64_t before = count.live_bytes();
+            all.push_back(model.run(node, false, [&](Verb verb, std::int64_t bytes) {
+              if (verb != Verb::kForward) return;
+              const auto kept = static_cast<double>(count.live_bytes() - before - bytes);
+              const auto said = static_cast<double>(plan::kept_bytes(each));
+              EXPECT_NEAR(kept, said, 0.01 * static_cast<double>(each.saved_bytes)) << each.name;
+            }));
+          });
+          return all;
+        };
+        const std::vector<Tensors> kept = results({}), computed = results(again);
+        ASSERT_EQ(kept.size(), computed.size());
+        for (std::size_t node = 0; node < kept.size(); ++node)
+          for (std::size_t i = 0; i < kept[node].size(); ++i) {
+            ASSERT_EQ(kept[node][i].defined(), computed[node][i].defined()) << i;
+            if (kept[node][i].defined()) {
+              EXPECT_TRUE(at::equal(kept[node][i], computed[node][i])) << node << " " << i;
+            }
+          }
+      }
+  EXPECT_GT(compared, 60);  // of 72
+}
+
+// By kind: how often, and bytes in all.
+using Sums = std::map<std::string, std::pair<int, std::int64_t>>;
+
+TEST(Frozen, NodesExchangeWhatTheySay) {
+  for (const Family family : kFamilies)
+    for (const Sets& training : kTraining)
+      for (const Sets& layout : kLayouts) {
+        if (layout.empty() || layout.back().starts_with("data")) continue;
+        SCOPED_TRACE(text(family, training, layout));
+        const config::Job job = job_of(family, training, layout);
+        const bool tp = job.parallel.tp > 1;
+        for_nodes(job, [&](RankModel& model, std::size_t node, harness::CountingWorld& world) {
+          const plan::Node& each = model.program().nodes[node];
+          const auto compare = [&](Verb verb, std::int64_t) {
+            Sums counted, said;
+            for (const comm::CountingGroup::Entry& entry : world.take(tp ? "layers.tp" : "")) {
+              auto& [times, bytes] = counted[std::string(comm::name(entry.verb))];
+              ++times;
+              bytes += entry.count * static_cast<std::int64_t>(size_of(entry.type));
+            }
+            for (const plan::NodeExchange& one : each.exchanges) {
+              if (!tp) continue;
+              const int times = plan::times(each, one, verb);
+              if (times == 0) continue;
+              auto& [all_times, bytes] = said[std::string(name(one.kind))];
+              all_times += times;
+              bytes += times * one.bytes;
+            }
+            const bool attends = std::ranges::any_of(
+                each.exchanges, [&](const auto& one) { return plan::times(each, one, verb) > 0; });
+            if (tp) {
+              EXPECT_EQ(counted, said) << each.name << " " << name(verb);
+            } else {
+              EXPECT_EQ(!counted.empty(), attends) << each.name << " " << name(verb);
+            }
+          };
+          world.take("");
+          model.run(node, false, compare);
+          if (splits(model, node, job)) model.run(node, true, compare);
+        });
+      }
+}
+
+TEST(Frozen, HalvesGiveTheBitsOfTheWhole) {
+  for (const Family family : kFamilies)
+    for (const Sets& training : kTraining)
+      for (const Sets& layout : {kLayouts[0], kLayouts[1]}) {
+        SCOPED_TRACE(text(family, training, layout));
+        const Sets dropout = training[0].starts_with("lora") ? Sets{"lora.dropout=0.2"} : Sets{};
+        const config::Job job = job_of(family, training, layout, dropout);
+        for_nodes(job, [&](RankModel& model, std::size_t node, harness::CountingWorld&) {
+          if (!splits(model, node, job)) return;
+          const auto nothing = [](Verb, std::int64_t) {};
+          const Tensors whole = model.run(node, false, nothing),
+                        halves = model.run(node, true, nothing);
+          int compared = 0;
+          for (std::size_t i = 0; i < whole.size(); ++i) {
+            ASSERT_EQ(whole[i].defined(), halves[i].defined()) << i;
+            if (!whole[i].defined()) continue;
+            ++compared;
+            EXPECT_TRUE(at::equal(whole[i], halves[i])) << model.program().nodes[node].name << i;
+          }
+          EXPECT_GT(compared, 1);
+        });
+      }
+}
+
+// The formulas are those of our kernels.
+#ifndef TRIREME_ATEN_EVERYWHERE
+TEST(Frozen, NodesHoldWhileTheyRunWhatTheySay) {
+  for (const Family family : kFamilies)
+    for (const Sets& training : kTraining) {
+      SCOPED_TRACE(text(family, training, {}));
+      const bool lora = training[0].starts_with("lora");
+      const config::Job job =
+          job_of(family, training, {}, lora ? Sets{"lora.dropout=0.1"} : Sets{});
+      harness::BoundModel bound(build(job), at::kFloat);
+      for (const auto& [name, param] : bound.params())
+        if (param.requires_grad()) at::Tensor(param).mutable_grad() = at::zeros_like(param);
+      const harness::CountAllocations count;
+      const plan::Program& program = bound.model().spec.program;
+      const plan::GradientFlow flow = plan::gradient_flow(program);
+      const at::Tensor tokens = at::zeros({3, 160}, at::TensorOptions().dtype(at::kLong));
+      at::Tensor x = tokens;
+      for (std::size_t n = 0; n < program.nodes.size(); ++n) {
+        const plan::Node& node = program.nodes[n];
+        const std::int64_t out = program.values[static_cast<std::size_t>(node.writes[0])].bytes;
+        const bool input = flow.value_has_grad[static_cast<std::size_t>(node.reads[0])];
+        const auto run = [&] {
+          Tensors in = {x.detach()};
+          in[0].set_requires_grad(input);
+          if (node.loss) in.push_back(tokens);
+          return bound.block(n).forward(in, {.seed = 1, .node = static_cast<int>(n)})[0];
+        };
+        {
+          const at::NoGradGuard no_grad;
+          run();  // what is made once lasts
+        }
+        at::Tensor y;
+        const auto expect = [&](std::int64_t measured, std::int64_t said, const char* what) {
+          const auto most = static_cast<double>(std::max(said, std::int64_t{3 * 160 * 128 * 4}));
+          EXPECT_NEAR(static_cast<double>(measured), static_cast<double>(said), 0.03 * most)
+              << node.name << " " << what;
+        };
+        if (flow.node_has_backward[n]) {
+          expect(count.peak_of([&] { y = run(); }), out + node.saved_bytes + node.work.forward,
+                 "forward");
+          const torch::autograd::edge_list roots = {torch::autograd::impl::gradient_edge(y)};
+          x = y.detach();
+          y = at::Tensor();
+          const torch::autograd::variable_list seeds = {at::ones_like(x)};
+          expect(count.peak_of([&] {
+            torch::autograd::Engine::get_default_engine().execute(roots, seeds, false, false, true);
+          }),
+                 (input ? 3 * 160 * 128 * 4 : 0) + node.work.backward, "backward");
+        } else {
+          const at::NoGradGuard no_grad;
+          x = run();
+        }
+      }
+    }
+}
+#endif
+
+// A frozen block's backward costs one forward, not two.
+TEST(Frozen, BackwardCostsWhatItComputes) {
+  const auto block = [](const Sets& training, std::size_t node) {
+    return build(job_of(Family::kGpt, training, {})).spec.program.nodes[node];
+  };
+  const double tokens = 3 * 160, attention = 2 * tokens * 160 * 128;
+  const double products = 2 * tokens * (4 * 128 * 128 + 2 * 128 * 320);
+  const plan::Node whole = block({}, 2);
+  EXPECT_FALSE(whole.backward_flops);
+  EXPECT_EQ(whole.flops, products + attention);
+  const plan::Node frozen = block({"model.frozen=block.1"}, 2);
+  EXPECT_EQ(frozen.flops, whole.flops);
+  EXPECT_EQ(plan::flops(frozen, Verb::kBackward), products + 2 * attention);
+  EXPECT_FALSE(frozen.split);
+  const double adapters = 2 * tokens * 8 * (128 + 3 * 128 + 128 + 128 + 128 + 320 + 320 + 128);
+  const plan::Node adapted = block({"lora.rank=8"}, 2);
+  EXPECT_EQ(adapted.flops, whole.flops + adapters);
+  EXPECT_EQ(plan::flops(adapted, Verb::kBackward), products + 2 * attention + 2 * adapters);
+  EXPECT_EQ(adapted.split->weight_flops, adapters);
+  // The first one gives no gradient to what its first layer reads.
+  EXPECT_EQ(plan::flops(block({"lora.rank=8"}, 1), Verb::kBackward),
+            plan::flops(adapted, Verb::kBackward) - 2 * tokens * (3 * 128 + 8) * 128);
+}
+
+}  // namespace
+}  // namespace trireme::blocks::frozen_test

@@ -1,0 +1,97 @@
+#include "trireme/model/blocks/generate.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <cmath>
+#include <map>
+
+#include "tests/harness/bound_model.h"
+#include "trireme/base/error.h"
+#include "trireme/model/blocks/build.h"
+
+namespace trireme::blocks::generate_test {
+namespace {
+
+at::Tensor logits_of(std::vector<double> probabilities) {
+  return at::tensor(probabilities, at::kDouble).log();
+}
+
+std::map<std::int64_t, double> frequencies(const at::Tensor& logits, const Sampling& sampling) {
+  constexpr int kDraws = 20000;
+  std::map<std::int64_t, double> result;
+  for (int i = 0; i < kDraws; ++i) result[sample(logits, sampling, i)] += 1.0 / kDraws;
+  return result;
+}
+
+TEST(Sample, FollowsTheDistribution) {
+  const auto drawn = frequencies(logits_of({.1, .2, .3, .4}), {});
+  for (int id = 0; id < 4; ++id) EXPECT_NEAR(drawn.at(id), .1 * (id + 1), 0.015) << id;
+}
+
+TEST(Sample, TemperatureSharpensToTheLikeliest) {
+  const at::Tensor logits = logits_of({.1, .2, .3, .4});
+  EXPECT_EQ(frequencies(logits, {.temperature = 0}).size(), 1u);
+  EXPECT_EQ(sample(logits, {.temperature = 0}, 3), 3);
+  EXPECT_NEAR(frequencies(logits, {.temperature = 0.5}).at(3), .16 / .30, 0.015);
+}
+
+TEST(Sample, TopKAndTopPCutTheTail) {
+  const at::Tensor logits = logits_of({.1, .2, .3, .4});
+  const auto two = frequencies(logits, {.top_k = 2});
+  EXPECT_EQ(two.size(), 2u);
+  EXPECT_NEAR(two.at(3), 4. / 7, 0.015);
+  EXPECT_EQ(frequencies(logits, {.top_p = 0.69}).size(), 2u);
+  EXPECT_EQ(frequencies(logits, {.top_p = 0.71}).size(), 3u);
+  EXPECT_EQ(frequencies(logits, {.top_p = 1e-9}).size(), 1u);
+}
+
+TEST(Sample, RefusesWhatHasNoMeaning) {
+  const at::Tensor logits = logits_of({.5, .5});
+  EXPECT_THROW(sample(logits, {.temperature = -1}, 0), Error);
+  EXPECT_THROW(sample(logits, {.top_k = -1}, 0), Error);
+  EXPECT_THROW(sample(logits, {.top_p = 0}, 0), Error);
+  EXPECT_THROW(sample(at::full({2}, NAN), {}, 0), Error);
+}
+
+TEST(Generate, ReadsTheWindowAndRepeats) {
+  for (config::Family family : {config::Family::kGpt, config::Family::kLlama}) {
+    config::Job job;
+    job.model = {.family = family,
+                 .layers = 2,
+                 .hidden = 16,
+                 .heads = 2,
+                 .kv_heads = 2,
+                 .ffn = 32,
+                 .vocab = 31,
+                 .seq_len = 8,
+                 .dropout = family == config::Family::kGpt ? 0.5 : 0.0,
+                 .init_std = 0.5};
+    harness::BoundModel bound(build(job), at::kFloat);
+    GenerateArgs args{.prompt = {3, 1, 4},
+                      .max_tokens = 20,
+                      .context = 8,
+                      .sampling = {.seed = 9},
+                      .on_token = {}};
+    const std::vector<std::int64_t> text = generate(bound.model(), args);
+    EXPECT_EQ(text.size(), 20u);
+    EXPECT_EQ(generate(bound.model(), args), text);
+    args.sampling.seed = 10;
+    EXPECT_NE(generate(bound.model(), args), text);
+
+    const std::vector<std::int64_t> window = {1, 2, 3, 4, 5, 6, 7, 8};
+    std::vector<std::int64_t> longer = window;
+    longer.insert(longer.begin(), 30);
+    EXPECT_TRUE(
+        at::equal(next_logits(bound.model(), window, 8), next_logits(bound.model(), longer, 8)));
+
+    int seen = 0;
+    args.on_token = [&](std::int64_t) { return ++seen < 5; };
+    EXPECT_EQ(generate(bound.model(), args).size(), 5u);
+    args.prompt.clear();
+    EXPECT_THROW(generate(bound.model(), args), Error);
+  }
+}
+
+}  // namespace
+}  // namespace trireme::blocks::generate_test
