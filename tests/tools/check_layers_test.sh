@@ -11,15 +11,16 @@ passed=0 failed=0
 
 build_house() {
   rm -rf "${house:?}"/*
-  mkdir -p "$house"/src/trireme/{base,plan,comm,exec} "$house"/apps/{trireme,worker}
+  mkdir -p "$house"/src/trireme/{base,plan,plan/mesh,comm,exec} "$house"/apps/{trireme,worker}
   cat >"$house/CMakeLists.txt" <<'CMAKE'
-trireme_room(base LIBS fmt::fmt)
-trireme_room(plan DEPS base)
-trireme_torch_room(comm DEPS base)
-trireme_torch_room(exec DEPS
-                   plan comm)
+trireme_component(base LIBS fmt::fmt)
+trireme_component(plan DEPS base)
+trireme_component(plan/mesh DEPS base)
+trireme_torch_component(comm DEPS base)
+trireme_torch_component(exec DEPS
+                        plan comm)
 CMAKE
-  echo '#pragma once' | tee "$house"/src/trireme/{base/a,plan/p,comm/c,exec/e}.h >/dev/null
+  echo '#pragma once' | tee "$house"/src/trireme/{base/a,plan/p,plan/mesh/m,comm/c,exec/e}.h >/dev/null
   cat >"$house/src/trireme/exec/e.cc" <<'CODE'
 #include "trireme/exec/e.h"
 #include <ATen/core/Tensor.h>
@@ -52,15 +53,18 @@ plant() {
 build_house
 if said=$("$check" "$house"); then verdict yes; else verdict no "the clean house: $said"; fi
 
-plant src/trireme/base/a.h '#include "trireme/plan/p.h"' 'base may not use room plan'
-plant src/trireme/plan/p.h '#  include "trireme/comm/c.h"' 'plan may not use room comm'
-plant src/trireme/comm/c.h '#include "trireme/plan/p.h"' 'comm may not use room plan'
+plant src/trireme/base/a.h '#include "trireme/plan/p.h"' 'base may not use component plan'
+plant src/trireme/plan/p.h '#  include "trireme/comm/c.h"' 'plan may not use component comm'
+plant src/trireme/comm/c.h '#include "trireme/plan/p.h"' 'comm may not use component plan'
+plant src/trireme/plan/p.h '#include "trireme/plan/mesh/m.h"' 'plan may not use component plan/mesh'
+plant src/trireme/plan/mesh/m.h '#include "trireme/plan/p.h"' 'plan/mesh may not use component plan'
+plant src/trireme/plan/mesh/m.h 'namespace trireme::plan {' 'follows its folder'
 plant src/trireme/plan/p.h '#include "trireme/base/gone.h"' 'no such file'
 plant src/trireme/plan/p.h '#include "p.h"' 'full name'
 plant src/trireme/attic.h '' 'not listed'
-plant src/trireme/plan/p.h '#include <ATen/core/Tensor.h>' 'above the LibTorch line'
-plant apps/trireme/main.cc '#include <torch/types.h>' 'above the LibTorch line'
-plant apps/trireme/main.cc '#include "trireme/exec/e.h"' 'below the LibTorch line'
+plant src/trireme/plan/p.h '#include <ATen/core/Tensor.h>' 'needs no LibTorch'
+plant apps/trireme/main.cc '#include <torch/types.h>' 'needs no LibTorch'
+plant apps/trireme/main.cc '#include "trireme/exec/e.h"' 'which needs LibTorch'
 plant src/trireme/exec/e.cc '#include <torch/torch.h>' 'narrow header'
 plant src/trireme/exec/e.cc 'auto home = std::getenv("HOME");' 'belong to apps/'
 plant src/trireme/exec/e.cc 'tensor.register_hook(f);' 'the plan'
@@ -75,8 +79,8 @@ plant src/trireme/exec/e.cc 'if (x) ::_exit(1);' 'never exits'
 # One skipped and one switched off without a reason.
 plant tests/base/a_test.cc "TEST(A, C) { $skips(); }" 'without the name of what it needs'
 plant tests/base/a_test.cc "TEST(A, ${off}C) {}" 'without the name of what it needs'
-plant CMakeLists.txt 'trireme_room(sim DEPS later)' 'not named before it'
-plant CMakeLists.txt 'trireme_room(sim DEPS comm)' 'above the LibTorch line'
+plant CMakeLists.txt 'trireme_component(sim DEPS later)' 'not named before it'
+plant CMakeLists.txt 'trireme_component(sim DEPS comm)' 'needs no LibTorch'
 
 echo "$passed passed, $failed failed"
 [ "$failed" = 0 ]

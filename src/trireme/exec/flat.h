@@ -12,7 +12,7 @@
 
 namespace trireme::exec {
 
-// Whether our own loops may touch memory there, not only LibTorch's operators. Tests build rooms as if they
+// Whether our own loops may touch memory there, not only LibTorch's operators. Tests build components as if they
 // never may.
 inline bool on_host(at::Device device) {
 #ifdef TRIREME_ATEN_EVERYWHERE

@@ -1,4 +1,4 @@
-// Pictures and bytes that several tests of this room begin with.
+// Pictures and bytes that several tests of this component begin with.
 #pragma once
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// Movers: what carries the pieces of transfers out, a few at a time. Internal to the room.
+// Movers: what carries the pieces of transfers out, a few at a time. Internal to the component.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Space: what every kind of scratch space does alike, extents and transfers. Internal to the room.
+// Space: what every kind of scratch space does alike, extents and transfers. Internal to the component.
 #pragma once
 
 #include <memory>
