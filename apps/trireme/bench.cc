@@ -63,7 +63,6 @@ int bench_memory(const BenchMemoryOptions& options) {
 }
 
 int bench_pipeline(const BenchPipelineOptions& options) {
-  namespace schedules = schedules;
   std::vector<std::string> names = options.schedules;
   if (names.empty())
     for (int i = 0; i < schedules::kScheduleCount; ++i)

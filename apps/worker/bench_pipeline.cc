@@ -26,7 +26,6 @@
 namespace trireme::app {
 namespace {
 
-namespace schedules = schedules;
 using schedules::Schedule;
 
 constexpr double kPipelineTimeout = 600;

@@ -1,25 +1,25 @@
 // How a model is spread over ranks.
 #include "trireme/config/field_kinds.h"
 #include "trireme/config/field_lists.h"
+#include "trireme/plan/schedules/info.h"
 
 namespace trireme::config {
+namespace {
+
+std::vector<std::pair<std::string_view, std::string>> schedule_names() {
+  std::vector<std::pair<std::string_view, std::string>> names;
+  for (const schedules::ScheduleInfo& schedule : schedules::all_schedules())
+    names.emplace_back(schedule.name, schedule.name);
+  return names;
+}
+
+}  // namespace
 
 std::vector<Field> parallel_fields() {
   return {
       integer(KEY(parallel.pp), "Pipeline stages.", from(1, 1 << 10)),
       choice(KEY(parallel.schedule),
-             "What each pipeline rank computes when (docs/pipeline.md compares them).",
-             {{"gpipe", "gpipe"},
-              {"1f1b", "1f1b"},
-              {"interleaved", "interleaved"},
-              {"zb_h1", "zb_h1"},
-              {"zb_h2", "zb_h2"},
-              {"zb_auto", "zb_auto"},
-              {"zb_v", "zb_v"},
-              {"v_half", "v_half"},
-              {"v_min", "v_min"},
-              {"v_auto", "v_auto"},
-              {"dualpipe_v", "dualpipe_v"}}),
+             "What each pipeline rank computes when (docs/pipeline.md compares them).", schedule_names()),
       text(KEY(parallel.schedule_file),
            "A schedule as a CSV of actions, in the form of PyTorch's pipelining, instead of a "
            "named one."),

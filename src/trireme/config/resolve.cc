@@ -16,6 +16,7 @@
 #include "trireme/config/resolve_family.h"
 #include "trireme/config/resolve_towers.h"
 #include "trireme/config/saving.h"
+#include "trireme/plan/schedules/info.h"
 
 namespace trireme::config {
 namespace {
@@ -60,16 +61,16 @@ void check_schedule(const Parallel& parallel) {
     if (limited) refuse("activation_limit", fmt::format("{}", parallel.activation_limit), why);
     if (delayed) refuse("transfer", fmt::format("{}", parallel.transfer), why);
   }
-  if (limited && schedule != "zb_auto" && schedule != "v_auto")
+  using schedules::ScheduleInfo;
+  const ScheduleInfo& row = schedules::info(schedules::schedule_of(schedule).value());
+  if (limited && !row.limited)
     refuse("activation_limit", fmt::format("{}", parallel.activation_limit),
-           fmt::format("schedule {} is not searched within a limit; zb_auto and v_auto are",
-                       schedule));
-  const bool searched = schedule == "zb_auto" || schedule == "v_auto" || schedule == "zb_v" ||
-                        schedule == "v_half" || schedule == "v_min";
-  if (delayed && !searched)
+           fmt::format("schedule {} is not searched within a limit; {} are", schedule,
+                       schedules::names_where([](const ScheduleInfo& other) { return other.limited; })));
+  if (delayed && row.search == nullptr)
     refuse("transfer", fmt::format("{}", parallel.transfer),
-           fmt::format("schedule {} is not searched; zb_auto, v_auto, zb_v, v_half and v_min are",
-                       schedule));
+           fmt::format("schedule {} is not searched; {} are", schedule,
+                       schedules::names_where([](const ScheduleInfo& other) { return other.search != nullptr; })));
 }
 
 // Keys that the policy needs, and those that it has no use for.

@@ -7,6 +7,7 @@
 #include "trireme/config/families.h"
 #include "trireme/config/made_up.h"
 #include "trireme/config/resolve_family.h"
+#include "trireme/plan/schedules/info.h"
 
 namespace trireme::config {
 namespace {
@@ -167,6 +168,14 @@ std::int64_t samples_of_loss(const Job& job) {
   return caches_gradients(job) ? job.run.global_batch / dp(job) : job.run.micro_batch;
 }
 
+namespace {
+
+bool forwards_first(const Parallel& parallel) {
+  return schedules::info(schedules::schedule_of(parallel.schedule).value()).forwards_first;
+}
+
+}  // namespace
+
 void check_coupled_batch(const Job& job) {
   const Run& run = job.run;
   const bool gradcache = run.batch_scope == BatchScope::kGradcache;
@@ -182,11 +191,12 @@ void check_coupled_batch(const Job& job) {
   const std::int64_t seen = run.micro_batch * dp(job);
   if (run.global_batch == seen) return;
   if (gradcache) {
-    if (job.parallel.schedule != "gpipe" && job.parallel.schedule_file.empty())
+    if (!forwards_first(job.parallel) && job.parallel.schedule_file.empty())
       fail(ErrorKind::kUsage,
            "run.batch_scope=gradcache with {} micro-batches a rank: parallel.schedule={} has "
-           "backwards before the last forward; set parallel.schedule=gpipe",
-           accumulation(job), job.parallel.schedule);
+           "backwards before the last forward; set parallel.schedule={}",
+           accumulation(job), job.parallel.schedule,
+           schedules::names_where([](const schedules::ScheduleInfo& other) { return other.forwards_first; }));
     return;
   }
   fail(ErrorKind::kUsage,

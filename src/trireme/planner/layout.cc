@@ -4,11 +4,11 @@
 
 #include "trireme/model/describe.h"
 #include "trireme/base/error.h"
+#include "trireme/plan/schedules/info.h"
 
 namespace trireme::planner {
 namespace {
 
-using schedules::Schedule;
 
 void set_again(config::Recompute& recompute, Again again) {
   if (again == Again::kAsGiven) return;
@@ -66,8 +66,7 @@ std::string away_text(Away away) {
 std::string schedule_text(const Layout& layout) {
   if (layout.pp == 1) return "none";
   const std::string own(schedules::name(layout.schedule));
-  return layout.schedule == Schedule::kInterleaved ? fmt::format("{} x{}", own, layout.chunks)
-                                                   : own;
+  return schedules::info(layout.schedule).more_chunks ? fmt::format("{} x{}", own, layout.chunks) : own;
 }
 
 }  // namespace
@@ -90,7 +89,7 @@ config::Job with_layout(config::Job job, const Layout& layout) {
   parallel.sequence_parallel = layout.sequence_parallel;
   parallel.zero = layout.zero;
   parallel.schedule = schedules::name(layout.schedule);
-  parallel.virtual_stages = layout.schedule == Schedule::kInterleaved ? layout.chunks : 0;
+  parallel.virtual_stages = schedules::info(layout.schedule).more_chunks ? layout.chunks : 0;
   set_again(job.recompute, layout.again);
   set_away(job.offload, layout.away);
   job.run.micro_batch = layout.micro_batch;

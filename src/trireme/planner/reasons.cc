@@ -1,4 +1,5 @@
 #include "trireme/planner/reasons.h"
+#include "trireme/plan/schedules/info.h"
 
 #include <fmt/core.h>
 
@@ -194,7 +195,7 @@ class Reasons {
         other.sequence_parallel = !layout_.sequence_parallel;
         offer(other);
         break;
-      case Choice::kSchedule: schedules(near); break;
+      case Choice::kSchedule: other_schedules(near); break;
       case Choice::kMicroBatch: {
         const std::int64_t share = question_.job.run.global_batch / layout_.dp();
         for (int size = layout_.micro_batch - 1; size >= 1; --size)
@@ -231,7 +232,7 @@ class Reasons {
     return near;
   }
 
-  void schedules(std::vector<Layout>& near) const {
+  void other_schedules(std::vector<Layout>& near) const {
     const auto offer = [&](Schedule schedule, int chunks) {
       Layout other = layout_;
       other.schedule = schedule;
@@ -240,11 +241,13 @@ class Reasons {
           std::int64_t{other.pp} * chunks <= sieved_.sieve().nodes())
         near.push_back(other);
     };
-    const bool groups = sieved_.sieve().micro_batches(layout_) % layout_.pp == 0;
-    offer(Schedule::k1F1B, 1);
-    if (groups) offer(Schedule::kInterleaved, std::max(2, layout_.chunks));
-    offer(Schedule::kZbH1, 1);
-    offer(Schedule::kZbV, 2);
+    const auto micro_batches = static_cast<int>(sieved_.sieve().micro_batches(layout_));
+    for (int index = 0; index < schedules::kScheduleCount; ++index) {
+      const auto schedule = static_cast<Schedule>(index);
+      const schedules::ScheduleInfo& row = schedules::info(schedule);
+      if (!row.compared || (row.takes != nullptr && !row.takes(layout_.pp, micro_batches))) continue;
+      offer(schedule, row.more_chunks ? std::max(row.chunks, layout_.chunks) : row.chunks);
+    }
   }
 
   // "4 needs 101.3 GiB of 79.1; the best with it (pp 16, ...) takes 6 % longer".

@@ -10,6 +10,7 @@
 #include "trireme/base/clock.h"
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
+#include "trireme/plan/schedules/info.h"
 #include "trireme/planner/kernels.h"
 #include "trireme/planner/reasons.h"
 #include "trireme/planner/sieved.h"
@@ -33,12 +34,9 @@ bool same_shape(const Layout& a, const Layout& b) {
 
 // How much there is in a layout that can go wrong.
 int complexity(const Layout& layout) {
-  using schedules::Schedule;
-  const int order = layout.schedule == Schedule::k1F1B          ? 0
-                    : layout.schedule == Schedule::kInterleaved ? 1
-                                                                : 2;
   return 4 * static_cast<int>(layout.away) + 2 * (layout.pp > 1) + 2 * (layout.cp > 1) +
-         2 * (layout.tp > 1) + layout.zero + (layout.dp_replicate > 1) + order +
+         2 * (layout.tp > 1) + layout.zero + (layout.dp_replicate > 1) +
+         schedules::info(layout.schedule).complexity +
          static_cast<int>(layout.again);
 }
 

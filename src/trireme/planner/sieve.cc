@@ -8,50 +8,16 @@
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
 #include "trireme/plan/memory.h"
+#include "trireme/plan/schedules/info.h"
 #include "trireme/plan/unit_types.h"
 #include "trireme/planner/kernels.h"
 #include "trireme/planner/machine.h"
 
 namespace trireme::planner {
-namespace {
 
 using mesh::Axis;
-using schedules::Schedule;
-
-// Micro-batches of a rank's whole share: those whose forward waits for its backward, and those whose backward is half
-// done.
-struct InFlight {
-  double kept = 0;
-  double waiting = 0;
-};
-
-// `last`: of the last rank of the pipeline, else of the first.
-// `limit`: parallel.activation_limit.
-InFlight in_flight(const Layout& layout, double micro_batches, double limit, bool last) {
-  const double p = layout.pp;
-  InFlight most{.kept = last ? 1 : p};
-  switch (layout.schedule) {
-    case Schedule::kInterleaved:
-      most.kept = ((last ? 0 : 2 * (p - 1)) + (layout.chunks - 1) * p + 1) / layout.chunks;
-      break;
-    case Schedule::kZbH1: most.waiting = last ? p - 1 : 0; break;
-    case Schedule::kZbH2:
-      most = {.kept = last ? 1 : 2 * p - 1, .waiting = last ? 2 * p - 2 : 0};
-      break;
-    case Schedule::kZbAuto: most = {.kept = p / 2, .waiting = p / 2}; break;
-    case Schedule::kZbV: most = {.kept = p / 2, .waiting = p / 2}; break;
-    case Schedule::kVHalf: most = {.kept = p / 4 + 1, .waiting = p / 4}; break;
-    case Schedule::kVMin: most = {.kept = p / 6 + 1, .waiting = p / 6 + 1}; break;
-    case Schedule::kVAuto: most = {.kept = limit * p / 2, .waiting = limit * p / 2}; break;
-    case Schedule::kGpipe: most.kept = micro_batches; break;
-    default: break;
-  }
-  most.kept = std::min(most.kept, micro_batches);
-  most.waiting = std::min(most.waiting, micro_batches - most.kept);
-  return most;
-}
-
-}  // namespace
+using schedules::InFlight;
+using schedules::Place;
 
 // What one pipeline rank has.
 struct Sieve::Stage {
@@ -235,22 +201,22 @@ double Sieve::bytes_of(const Layout& layout, const Parts& parts, const Stage& st
 double Sieve::memory(const Layout& layout, const Parts& parts, const Cut& cut,
                      Beside& beside) const {
   const auto m = static_cast<double>(micro_batches(layout));
-  const double limit = alone_.parallel.activation_limit;
+  const schedules::Pipe pipe{.ranks = static_cast<double>(layout.pp),
+                             .micro_batches = m,
+                             .chunks = static_cast<double>(layout.chunks),
+                             .activation_limit = alone_.parallel.activation_limit};
   double most = 0;
-  const auto take = [&](double blocks, bool embed, bool head, const InFlight& flight) {
+  const auto take = [&](double blocks, bool embed, bool head, Place place) {
+    const InFlight flight = in_flight(layout.schedule, pipe, place);
     Beside own;
     most = std::max(most, bytes_of(layout, parts, stage(layout, parts, blocks, embed, head),
                                    flight.kept, flight.waiting, own));
     beside.host = std::max(beside.host, own.host);
     beside.moved = std::max(beside.moved, own.moved);
   };
-  take(cut.first, true, cut.together, in_flight(layout, m, limit, layout.pp == 1));
-  if (!cut.together) take(cut.last, false, true, in_flight(layout, m, limit, true));
-  if (layout.pp > 2) {
-    InFlight flight = in_flight(layout, m, limit, false);
-    if (layout.schedule == Schedule::k1F1B) flight.kept = std::min(flight.kept, layout.pp - 1.0);
-    take(cut.most, false, false, flight);
-  }
+  take(cut.first, true, cut.together, layout.pp == 1 ? Place::kLast : Place::kFirst);
+  if (!cut.together) take(cut.last, false, true, Place::kLast);
+  if (layout.pp > 2) take(cut.most, false, false, Place::kMiddle);
   return most;
 }
 
@@ -312,25 +278,14 @@ Costs Sieve::price(const Layout& layout, const Parts& parts, const Traffic& traf
   const double between = transfer(layout, parts.boundary);
   const double turn = forward + backward;
   const double mean = std::min(turn, length(all) / p * turn / std::max(length(slow), 1e-12));
-  double bubble = (p - 1) * mean / layout.chunks;
-  // All ranks meet at the end of a step, so that the last one's first forward is waited for, whatever fills the rest.
-  const double weight = mean * slow.weight / turn, ahead = mean * forward / turn;
-  double critical = 0;  // of few micro-batches
-  switch (layout.schedule) {
-    case Schedule::kZbH1: bubble = (p - 1) * std::max(mean - 2 * weight, ahead); break;
-    case Schedule::kZbAuto:
-    case Schedule::kZbH2: bubble = (p - 1) * std::max(mean - 3 * weight, ahead); break;
-    case Schedule::kZbV: bubble = (p - 1) * std::max(mean - 3 * weight, ahead / 2); break;
-    case Schedule::kVHalf: bubble = (p - 1) * mean / 2; break;
-    case Schedule::kVMin: bubble = (p - 1) * mean * 2 / 3; break;
-    case Schedule::kVAuto:
-      bubble = std::max({(p - 1) * (mean - 3 * weight), (p - 1) * ahead / 2,
-                         p * (1 - alone_.parallel.activation_limit) * mean});
-      break;
-    default: break;
-  }
-  const bool halves = layout.schedule >= Schedule::kZbH1 && layout.schedule <= Schedule::kVAuto;
-  if (halves) critical = p * (mean - weight) + weight;
+  const double weight = mean * slow.weight / turn;
+  const schedules::ScheduleInfo& schedule = schedules::info(layout.schedule);
+  const double bubble = schedule.bubble({.ranks = p,
+                                         .micro_batches = m,
+                                         .chunks = static_cast<double>(layout.chunks),
+                                         .activation_limit = alone_.parallel.activation_limit},
+                                        {.all = mean, .weight = weight, .forward = mean * forward / turn});
+  const double critical = schedule.halves ? p * (mean - weight) + weight : 0;  // of few micro-batches
   double step = std::max(m * turn + bubble, critical);
   step += practice.overlaps_transfers ? 2 * (p - 1) * between : 2 * m * layout.chunks * between;
   if (layout.zero == 3) step += gathers / std::max(slow.units, 1.0);

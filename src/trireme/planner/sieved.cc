@@ -10,6 +10,7 @@
 #include "trireme/base/error.h"
 #include "trireme/config/resolve.h"
 #include "trireme/plan/memory.h"
+#include "trireme/plan/schedules/info.h"
 #include "trireme/planner/estimate.h"
 #include "trireme/planner/machine.h"
 #include "trireme/planner/model_flops.h"
@@ -49,8 +50,7 @@ double Sieved::limit() const {
 
 // What making the schedule takes, about: some are searched, as is what to recompute, plan by plan.
 double Sieved::actions(const Layout& layout) const {
-  const bool searched = layout.schedule >= schedules::Schedule::kZbAuto &&
-                        layout.schedule <= schedules::Schedule::kVMin;
+  const bool searched = schedules::info(layout.schedule).search != nullptr;
   const bool weighed = question_.job.recompute.policy == config::RecomputePolicy::kAuto;
   return (searched ? 8.0 : 1.0) * (weighed ? 64.0 : 1.0) * layout.pp * layout.chunks *
          static_cast<double>(sieve_.micro_batches(layout));

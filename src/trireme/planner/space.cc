@@ -10,6 +10,7 @@
 #include "trireme/config/fields.h"
 #include "trireme/config/resolve.h"
 #include "trireme/plan/mesh/mesh.h"
+#include "trireme/plan/schedules/info.h"
 
 namespace trireme::planner {
 namespace {
@@ -176,19 +177,15 @@ class Space {
       orders_.push_back({});
       return orders_;
     }
-    offer(Schedule::k1F1B, 1);
-    if (kept) offer(Schedule::kGpipe, 1);
-    if (kept) offer(Schedule::kZbAuto, 1);
-    if (micro_batches % p == 0)
-      for (const int chunks : {2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16})
-        offer(Schedule::kInterleaved, chunks);
-    offer(Schedule::kZbH1, 1);
-    offer(Schedule::kZbH2, 1);
-    offer(Schedule::kZbV, 2);
-    offer(Schedule::kVHalf, 2);
-    offer(Schedule::kVMin, 2);
-    if (kept) offer(Schedule::kVAuto, 2);
-    if (kept && micro_batches >= 2 * p) offer(Schedule::kDualPipeV, 2);
+    for (int index = 0; index < schedules::kScheduleCount; ++index) {
+      const auto schedule = static_cast<Schedule>(index);
+      const schedules::ScheduleInfo& row = schedules::info(schedule);
+      if (!kept && !row.proposed) continue;
+      if (row.takes != nullptr && !row.takes(p, static_cast<int>(micro_batches))) continue;
+      if (!row.more_chunks) offer(schedule, row.chunks);
+      else
+        for (const int chunks : {2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 16}) offer(schedule, chunks);
+    }
     return orders_;
   }
 

@@ -4,15 +4,10 @@
 #include <cmath>
 
 #include "trireme/base/error.h"
-#include "trireme/plan/schedules/fixed.h"
-#include "trireme/plan/schedules/search.h"
+#include "trireme/plan/schedules/info.h"
 
 namespace trireme::schedules {
 namespace {
-
-constexpr std::string_view kNames[] = {"gpipe", "1f1b",    "interleaved", "zb_h1",
-                                       "zb_h2", "zb_auto", "zb_v",        "v_half",
-                                       "v_min", "v_auto",  "dualpipe_v",  "given"};
 
 void check_shape(Schedule schedule, const ScheduleShape& shape) {
   if (shape.ranks < 1 || shape.micro_batches < 1)
@@ -34,79 +29,43 @@ void check_shape(Schedule schedule, const ScheduleShape& shape) {
                 shape.kept);
 }
 
-void check_micro_batches(Schedule schedule, const ScheduleShape& shape) {
-  const int p = shape.ranks, m = shape.micro_batches;
-  if (schedule == Schedule::kInterleaved && m % p != 0) {
-    const std::string smaller = m < p ? "" : fmt::format("{} or ", m / p * p);
-    fail(ErrorKind::kUsage,
-         "interleaved on {} pipeline ranks takes micro-batches in groups of {}, not {}: take {}{}",
-         p, p, m, smaller, (m / p + 1) * p);
-  }
-  if (schedule == Schedule::kDualPipeV && m < 2 * p)
-    fail(
-        ErrorKind::kUsage,
-        "dualpipe_v on {} pipeline ranks takes at least {} micro-batches, not {}: take {}, or zb_v",
-        p, 2 * p, m, 2 * p);
-}
-
-Row fixed_row(Schedule schedule, const ScheduleShape& shape, int rank) {
-  const int p = shape.ranks, m = shape.micro_batches;
-  switch (schedule) {
-    case Schedule::kGpipe: return gpipe_row(p, m, rank);
-    case Schedule::k1F1B: return one_f_one_b_row(p, m, rank);
-    case Schedule::kInterleaved: return interleaved_row(p, shape.chunks, m, rank);
-    case Schedule::kZbH1: return zb_h1_row(p, m, rank);
-    case Schedule::kZbH2: return zb_h2_row(p, m, rank);
-    default: return dualpipe_v_row(p, m, rank);
-  }
-}
-
 }  // namespace
 
-std::string_view name(Schedule schedule) { return kNames[static_cast<int>(schedule)]; }
+std::string_view name(Schedule schedule) {
+  return schedule == Schedule::kGiven ? "given" : info(schedule).name;
+}
 
 std::optional<Schedule> schedule_of(std::string_view name) {
-  for (int i = 0; i < kScheduleCount; ++i)
-    if (kNames[i] == name) return static_cast<Schedule>(i);
-  return std::nullopt;
+  const auto rows = all_schedules();
+  const auto row = std::ranges::find(rows, name, &ScheduleInfo::name);
+  if (row == rows.end()) return std::nullopt;
+  return static_cast<Schedule>(row - rows.begin());
 }
 
-Placement placement_of(Schedule schedule) {
-  TRIREME_CHECK(schedule != Schedule::kGiven, "a given schedule's grid has its placement");
-  return schedule >= Schedule::kZbV ? Placement::kV : Placement::kLoop;
-}
+Placement placement_of(Schedule schedule) { return info(schedule).placement; }
 
 int chunks_of(Schedule schedule, int virtual_stages) {
-  if (schedule == Schedule::kInterleaved) {
-    if (virtual_stages == 0 || virtual_stages >= 2) return std::max(virtual_stages, 2);
-    fail(ErrorKind::kUsage,
-         "interleaved puts at least 2 virtual stages on a pipeline rank, not {}: take 2, or 1f1b",
-         virtual_stages);
-  }
-  const int own = placement_of(schedule) == Placement::kV ? 2 : 1;
+  const ScheduleInfo& row = info(schedule);
+  const int own = row.chunks;
   if (virtual_stages == 0 || virtual_stages == own) return own;
-  fail(ErrorKind::kUsage, "{} puts {} on a pipeline rank, not {}: take {}, or interleaved{}",
-       name(schedule), own == 1 ? "1 virtual stage" : "2 virtual stages", virtual_stages, own,
+  if (row.more_chunks) {
+    if (virtual_stages > own) return virtual_stages;
+    fail(ErrorKind::kUsage, "{} puts at least {} virtual stages on a pipeline rank, not {}: take {}, or 1f1b",
+         row.name, own, virtual_stages, own);
+  }
+  fail(ErrorKind::kUsage, "{} puts {} on a pipeline rank, not {}: take {}, or interleaved{}", row.name,
+       own == 1 ? "1 virtual stage" : "2 virtual stages", virtual_stages, own,
        own == 1 || virtual_stages > 2 ? "" : " or 1f1b");
 }
 
 Grid make_grid(Schedule schedule, const ScheduleShape& shape) {
-  TRIREME_CHECK(schedule != Schedule::kGiven, "a given schedule has a grid already");
+  const ScheduleInfo& row = info(schedule);
   check_shape(schedule, shape);
-  check_micro_batches(schedule, shape);
-  switch (schedule) {
-    case Schedule::kZbAuto: return search_zero_bubble(shape);
-    case Schedule::kZbV: return search_zb_v(shape);
-    case Schedule::kVHalf: return search_v_half(shape);
-    case Schedule::kVMin: return search_v_min(shape);
-    case Schedule::kVAuto: return search_v_auto(shape);
-    default: break;
-  }
-  Grid grid{.placement = placement_of(schedule),
-            .chunks = shape.chunks,
-            .micro_batches = shape.micro_batches};
-  for (int rank = 0; rank < shape.ranks; ++rank)
-    grid.rows.push_back(fixed_row(schedule, shape, rank));
+  if (row.takes != nullptr && !row.takes(shape.ranks, shape.micro_batches))
+    fail(ErrorKind::kUsage, "{}", row.instead(shape.ranks, shape.micro_batches));
+  if (row.search != nullptr) return row.search(shape);
+  Grid grid{.placement = row.placement, .chunks = shape.chunks, .micro_batches = shape.micro_batches};
+  for (int rank = 0; rank < shape.ranks; ++rank) grid.rows.push_back(row.row(shape, rank));
   return grid;
 }
 

@@ -1,4 +1,4 @@
-// Pipeline schedules: pure functions from a shape to a grid. docs/pipeline.md compares them.
+// Pipeline schedules: pure functions from a shape to a grid. info.h has their table, docs/pipeline.md compares them.
 #pragma once
 
 #include <optional>
@@ -22,10 +22,9 @@ enum class Schedule {
   kDualPipeV,
   kGiven,  // a grid from elsewhere, such as a file
 };
-inline constexpr int kScheduleCount =
-    11;  // those that have a name in jobs and that make_grid makes
+inline constexpr int kScheduleCount = static_cast<int>(Schedule::kGiven);
 
-// gpipe 1f1b interleaved zb_h1 zb_h2 zb_auto zb_v v_half v_min v_auto dualpipe_v given
+// As jobs spell it; "given".
 std::string_view name(Schedule schedule);
 std::optional<Schedule> schedule_of(std::string_view name);
 
