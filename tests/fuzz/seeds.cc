@@ -258,34 +258,6 @@ Seeds tars() {
   return {tar, gnu, pax};
 }
 
-std::string npy(const std::string& type, const std::string& shape, const std::string& values) {
-  const std::string header =
-      "{'descr': '" + type + "', 'fortran_order': False, 'shape': " + shape + ", }\n";
-  return std::string("\x93NUMPY\x01\0", 8) + static_cast<char>(header.size()) + '\0' + header +
-         values;
-}
-
-// A zip of one stored member.
-std::string npz(const std::string& name, const std::string& body) {
-  const auto number = [](std::uint64_t value, int bytes) {
-    std::string text;
-    for (int i = 0; i < bytes; ++i) text += static_cast<char>(value >> (8 * i));
-    return text;
-  };
-  const std::string sizes = number(0, 4) + number(body.size(), 4) + number(body.size(), 4);
-  const std::string local = "PK\3\4" + number(20, 2) + number(0, 8) + sizes +
-                            number(name.size(), 2) + number(0, 2) + name + body;
-  const std::string entry = "PK\1\2" + number(20, 2) + number(20, 2) + number(0, 8) + sizes +
-                            number(name.size(), 2) + number(0, 16) + name;
-  return local + entry + "PK\5\6" + number(0, 4) + number(1, 2) + number(1, 2) +
-         number(entry.size(), 4) + number(local.size(), 4) + number(0, 2);
-}
-
-Seeds arrays() {
-  const std::string bytes = npy("|u1", "(2, 3)", "abcdef"), floats = npy("<f4", "(2,)", "12345678");
-  return {bytes, floats, npz("states.npy", floats), npz("observations.npy", bytes)};
-}
-
 Seeds photographs() {
   const media::Image image(8, 4);
   const std::string exif = media::exif_of_orientation(6);
@@ -325,7 +297,6 @@ std::map<std::string, std::vector<std::string>> seeds() {
             "generation=each phase=checkpoint fs.write=5: short=50;start=links:exit=0;op-end=2 "
             "what=send:throw"}},
           {"tar", tars()},
-          {"npz", arrays()},
           {"exif", photographs()},
           {"lists",
            {R"([{"id": "7", "label": "Moving a cup up", "template": "Moving [something] up"}])",
