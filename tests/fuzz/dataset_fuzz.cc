@@ -8,8 +8,8 @@ using namespace trireme;
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const std::string_view text = fuzz::text_of(data, size);
   fuzz::takes([&] {
-    const std::string printed = formats::print(text::parse_record(text, "f"));
-    fuzz::expect(formats::print(text::parse_record(printed, "f")) == printed,
+    const std::string printed = text::print(text::parse_record(text, "f"));
+    fuzz::expect(text::print(text::parse_record(printed, "f")) == printed,
                  "prints something else");
   });
   fuzz::takes([&] { text::parse_validation(text); });
