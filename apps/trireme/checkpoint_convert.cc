@@ -194,8 +194,18 @@ int list_theirs(const ConvertOptions& options) {
   return 0;
 }
 
+// Of the job that config.json and the assignments say.
+convert::HuggingFaceWeights their_weights(const ConvertOptions& options) {
+  convert::HuggingFaceWeights weights(options.path);
+  if (options.assignments.empty()) return weights;
+  config::Job job = weights.job();
+  for (const std::string& assignment : options.assignments) config::apply_set(job, assignment);
+  const config::DatasetFacts facts{.vocab = job.model.vocab, .classes = job.vision.classes};
+  return {options.path, config::resolve(std::move(job), 1, facts)};
+}
+
 int from_theirs(const ConvertOptions& options) {
-  const convert::HuggingFaceWeights weights(options.path);
+  const convert::HuggingFaceWeights weights = their_weights(options);
   const Path out = options.out;
   std::string vocabulary, description;
   convert_vocabulary(options.path, weights.job().model.family,
@@ -227,7 +237,13 @@ int checkpoint_convert(const ConvertOptions& options) {
   if (!options.json.empty())
     fail(ErrorKind::kUsage, "--json {}: convert prints no table; add --list or leave --json out",
          options.json);
-  return convert::is_hugging_face(options.path) ? from_theirs(options) : to_theirs(options);
+  if (convert::is_hugging_face(options.path)) return from_theirs(options);
+  if (!options.assignments.empty())
+    fail(ErrorKind::kUsage,
+         "--set {}: {} is a checkpoint of ours, whose job is fixed; --set is for a Hugging Face "
+         "model that is read",
+         options.assignments.front(), options.path);
+  return to_theirs(options);
 }
 
 }  // namespace trireme::app

@@ -52,6 +52,10 @@ TEST(Checkpoints, AreComparedCutAnewAndConverted) {
   EXPECT_THAT(done({"checkpoint", "convert", "theirs", "back"}),
               HasSubstr("model.weights=back/step-0"));
   EXPECT_THAT(done({"checkpoint", "diff", "run", "back/step-0"}, 1), HasSubstr("0 of 20 tensors"));
+  EXPECT_THAT(done({"checkpoint", "convert", "theirs", "deep", "--set", "model.layers=9"}, 3),
+              HasSubstr("lacks"));
+  EXPECT_THAT(done({"checkpoint", "convert", "run", "no", "--set", "model.layers=9"}, 2),
+              HasSubstr("whose job is fixed"));
   EXPECT_THAT(done({"train", "job.yaml", "--out", "tuned", "--set", "model.weights=back/step-0"}),
               HasSubstr("done: 4 steps"));
 }

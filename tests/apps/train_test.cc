@@ -415,13 +415,13 @@ TEST_F(Train, OffloadSaysWhatItLacksBeforeTheFirstStep) {
       {"--set", "offload.optimizer=nvme", "--set", "offload.path=file/below", "--out", "run"});
   EXPECT_EQ(place.exit_code, 3) << place.out;
   EXPECT_THAT(place.err,
-              HasSubstr("offload.path: file/below: cannot make a scratch file: Not a directory; "
+              HasSubstr("/file/below: cannot make a scratch file: Not a directory; "
                         "choose a directory that exists"));
   // A mount point that is gone is not made again: the disk beneath would fill.
   const Result gone =
       train({"--set", "offload.optimizer=nvme", "--set", "offload.path=disk", "--out", "run"});
   EXPECT_EQ(gone.exit_code, 3);
-  EXPECT_THAT(gone.err, HasSubstr("offload.path: disk: cannot make a scratch file"));
+  EXPECT_THAT(gone.err, HasSubstr("/disk: cannot make a scratch file"));
   EXPECT_FALSE(std::filesystem::exists(desk_ / "disk"));
 }
 
